@@ -1,0 +1,147 @@
+/* etcd v3 over its JSON gateway: keys, transactions, leases, watches.
+ *
+ * Threads:   everything runs on the thread of the loop; callbacks too, never
+ *            from inside the call that made the request.
+ * Ownership: keys and values in callbacks are borrowed until they return;
+ *            keys and values given to calls are copied.
+ * Waiting:   nothing blocks. A request is sent again, to the next endpoint and
+ *            with jittered back-off, until etcd has answered definitely or it
+ *            is cancelled. That is safe because every write is a transaction
+ *            guarded by revisions: at most one sending can apply. A caller
+ *            whose guard failed looks into the failure branch to learn whether
+ *            an earlier sending of its own was the one that applied.
+ */
+#ifndef RG_ELASTIC_ETCD_H
+#define RG_ELASTIC_ETCD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "regroup/regroup.h"
+#include "sdk/base/loop.h"
+
+typedef struct rg__etcd rg__etcd;
+typedef struct rg__etcd_req rg__etcd_req;
+
+typedef struct rg__etcd_params {
+    const char *endpoints;       /* "http://a:2379,http://b:2379" */
+    const char *user, *password; /* NULL: no authentication */
+    /* Told when etcd stops answering (up = false: no request has succeeded for
+     * about a second, why = cause) and when it answers again. NULL allowed. */
+    void (*on_state)(void *arg, bool up, const char *why);
+    void *arg;
+} rg__etcd_params;
+
+/* ERR_INVALID: malformed endpoints. No connection is made yet. */
+rg_status rg__etcd_create(rg__loop *loop, const rg__etcd_params *params,
+                          rg__etcd **etcd_p);
+/* Cancels every request, lease keeper and mirror. NULL allowed. */
+void rg__etcd_destroy(rg__etcd *etcd);
+
+/* false after about a second without an answer; why is the last cause. */
+bool rg__etcd_is_up(const rg__etcd *etcd);
+const char *rg__etcd_why(const rg__etcd *etcd);
+
+/* ------------------------------------------------------------ transactions */
+
+typedef struct rg__kv {
+    const char *key;
+    const char *value; /* value_bytes of them, and a NUL behind */
+    size_t value_bytes;
+    int64_t create_revision, mod_revision, version, lease;
+} rg__kv;
+
+typedef struct rg__txn rg__txn;
+
+rg__txn *rg__txn_create(void);
+void rg__txn_destroy(rg__txn *txn);
+
+/* Guards: all must hold. Revision 0 means "the key does not exist". */
+void rg__txn_if_create(rg__txn *txn, const char *key, int64_t revision);
+void rg__txn_if_mod(rg__txn *txn, const char *key, int64_t revision);
+void rg__txn_if_value(rg__txn *txn, const char *key, const char *value);
+void rg__txn_if_lease(rg__txn *txn, const char *key, int64_t lease);
+
+/* Operations; in_success says which branch. range_end NULL: the key alone;
+ * rg__prefix_end(key) for a prefix. lease 0: none. At most 128 of each. */
+typedef enum rg__branch { RG__THEN, RG__ELSE } rg__branch;
+void rg__txn_put(rg__txn *txn, rg__branch branch, const char *key,
+                 const char *value, int64_t lease);
+void rg__txn_get(rg__txn *txn, rg__branch branch, const char *key,
+                 const char *range_end);
+void rg__txn_delete(rg__txn *txn, rg__branch branch, const char *key,
+                    const char *range_end);
+
+/* The smallest key behind every key with that prefix, malloc'd. */
+char *rg__prefix_end(const char *prefix);
+
+typedef struct rg__txn_reply {
+    bool succeeded;
+    int64_t revision; /* of the store when it answered */
+    const rg__kv *kv; /* of all gets of the branch taken, in order */
+    size_t kv_count;
+    int sendings; /* how often it was sent; > 1: an earlier one may have won */
+} rg__txn_reply;
+
+/* st OK: reply holds the answer. ERR_STORE: etcd refused it for good (a bad
+ * password, no permission, malformed), and rg_last_error says why. */
+typedef void (*rg__txn_fn)(void *arg, rg_status st, const rg__txn_reply *reply);
+
+/* Send; takes ownership of txn. A plain read is a txn without guards. */
+rg__etcd_req *rg__etcd_txn(rg__etcd *etcd, rg__txn *txn, rg__txn_fn fn,
+                           void *arg);
+
+/* Forget a request: fn is not called; whether it applied is unknown. */
+void rg__etcd_cancel(rg__etcd_req *req);
+
+/* ------------------------------------------------------------------ leases */
+
+typedef struct rg__lease rg__lease;
+
+/* RG__LEASE_HELD once granted (id is final from create on). RG__LEASE_LOST: a
+ * keepalive was answered without TTL; the keys under it are gone or going; the
+ * keeper grants the same id again by itself and then tells HELD again. */
+typedef enum rg__lease_event { RG__LEASE_HELD, RG__LEASE_LOST } rg__lease_event;
+typedef void (*rg__lease_fn)(void *arg, rg__lease_event event);
+
+/* Grant a lease of a random id chosen here and keep it alive every ttl / 3. */
+rg_status rg__lease_create(rg__etcd *etcd, int ttl_s, rg__lease_fn fn,
+                           void *arg, rg__lease **lease_p);
+int64_t rg__lease_id(const rg__lease *lease);
+/* Stop keeping it alive and revoke it (best effort). */
+void rg__lease_destroy(rg__lease *lease);
+
+/* ----------------------------------------------------------------- mirrors */
+
+/* A mirror is a local copy of a range, listed once (linearizable) and watched
+ * from then on; it relists after compaction, a wiped store, a parse error or a
+ * deaf watch, and is never a basis for a decision: a change only says "look
+ * again". */
+typedef struct rg__mirror rg__mirror;
+
+/* Called after the copy has changed (once per batch of events), with the
+ * revision it now stands at. wiped: the store is another or older one. */
+typedef void (*rg__mirror_fn)(void *arg, int64_t revision, bool wiped);
+
+/* meta_key: a key whose create_revision identifies the store (watched as part
+ * of the guard), NULL for none. */
+rg_status rg__mirror_create(rg__etcd *etcd, const char *key,
+                            const char *range_end, const char *meta_key,
+                            rg__mirror_fn fn, void *arg, rg__mirror **mirror_p);
+void rg__mirror_destroy(rg__mirror *mirror);
+bool rg__mirror_is_listed(const rg__mirror *mirror);
+int64_t rg__mirror_revision(const rg__mirror *mirror);
+size_t rg__mirror_count(const rg__mirror *mirror);
+const rg__kv *rg__mirror_at(const rg__mirror *mirror, size_t i); /* by key */
+const rg__kv *rg__mirror_find(const rg__mirror *mirror, const char *key);
+
+/* ---------------------------------------------------------- administration */
+
+/* Turn on authentication on a fresh private etcd: user root with this
+ * password. Done by fn(OK). Used by `regroup run` only. */
+typedef void (*rg__etcd_fn)(void *arg, rg_status st);
+void rg__etcd_enable_auth(rg__etcd *etcd, const char *password, rg__etcd_fn fn,
+                          void *arg);
+
+#endif

@@ -1,0 +1,43 @@
+/* The table of sets of one worker, and what the worker room calls when a
+ * generation begins and ends. The table is equal on all ranks: sets are made
+ * collectively, and rank 0's table counts after a change of membership. */
+#ifndef RG_PROCESS_SETS_H
+#define RG_PROCESS_SETS_H
+
+#include "sdk/core/context.h"
+
+/* Make the table with the world in it; ctx->engine exists. */
+rg_status rg__sets_create(rg_ctx *ctx, rg__sets **sets_p);
+void rg__sets_destroy(rg__sets *sets);
+
+/* Enter a generation: open the world on that transport. Called by the Regroup
+ * thread; nobody starts an operation before the generation is decided. Other
+ * sets stay closed until rg__sets_sync. */
+rg_status rg__sets_enter(rg_ctx *ctx, const rg__transport *transport,
+                         const rg__boot *boot);
+
+/* Bring the table to rank 0's and open the sets whose members are all here;
+ * those with a lost member end, and so do those that rank 0 does not know.
+ * Collective over the world, on a user thread, before anything else in a
+ * decided generation. */
+rg_status rg__sets_sync(rg_ctx *ctx);
+
+/* Leave the generation: every set is closed with st and why. Regroup thread. */
+void rg__sets_leave(rg_ctx *ctx, rg_status st, const char *why);
+
+/* Agree on four numbers (maximum each) over the world; tag says what on, and
+ * differing tags are ERR_MISMATCH. */
+rg_status rg__world_agree(rg_ctx *ctx, uint64_t tag, const int64_t in[4],
+                          int64_t out[4]);
+
+/* Broadcast bytes from a world rank, for Regroup's own use. */
+rg_status rg__world_broadcast(rg_ctx *ctx, void *data, uint64_t bytes,
+                              int root);
+
+/* Call fn for every live set in id order, the world left out; ranks are world
+ * ranks. With no lock held on ranks' memory after fn returned. */
+typedef void (*rg__set_fn)(void *arg, const char *name, const int *ranks,
+                           int n);
+void rg__sets_each(rg_ctx *ctx, rg__set_fn fn, void *arg);
+
+#endif

@@ -1,0 +1,17 @@
+/* CLOCK_MONOTONIC in nanoseconds: the only clock that decides anything. */
+#ifndef RG_BASE_CLOCK_H
+#define RG_BASE_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+#define RG__MS UINT64_C(1000000)
+
+static inline uint64_t rg__now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000 * RG__MS + (uint64_t)t.tv_nsec;
+}
+
+#endif

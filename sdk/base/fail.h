@@ -1,0 +1,13 @@
+/* Say the cause of a failure once, where it is known: the sentence becomes the
+ * thread's rg_last_error() and the status goes up unchanged. */
+#ifndef RG_BASE_FAIL_H
+#define RG_BASE_FAIL_H
+
+#include "regroup/regroup.h"
+
+/* Store the sentence (object, action, cause, remedy), log it at debug, return
+ * the status. */
+rg_status rg__fail(rg_status st, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#endif

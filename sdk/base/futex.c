@@ -1,0 +1,99 @@
+/* Futex waits on several words at once where the kernel has futex_waitv
+ * (Linux 5.16), in short slices on the first word where it has not. */
+#include "sdk/base/futex.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sdk/base/clock.h"
+
+#ifndef SYS_futex_waitv
+#define SYS_futex_waitv 449
+#endif
+
+#define SLICE_NS     (2 * RG__MS) /* without futex_waitv */
+#define PAUSE_ROUNDS 200
+#define YIELD_ROUNDS 20
+
+struct waitv {
+    uint64_t val;
+    uint64_t uaddr;
+    uint32_t flags;
+    uint32_t reserved;
+};
+
+static _Atomic bool waitv_missing;
+
+static struct timespec to_timespec(uint64_t ns)
+{
+    struct timespec t = {.tv_sec = (time_t)(ns / 1000000000),
+                         .tv_nsec = (long)(ns % 1000000000)};
+    return t;
+}
+
+static bool wait_many(const rg__word *words, int n, uint64_t timeout_ns)
+{
+    struct waitv v[4];
+    for (int i = 0; i < n; i++)
+        v[i] = (struct waitv){.val = words[i].seen,
+                              .uaddr = (uint64_t)(uintptr_t)words[i].at,
+                              .flags = 2 /* FUTEX_32, shared */};
+    const struct timespec until = to_timespec(rg__now_ns() + timeout_ns);
+    const long rc = syscall(SYS_futex_waitv, v, n, 0, &until, CLOCK_MONOTONIC);
+    return !(rc < 0 && (errno == ENOSYS || errno == EPERM));
+}
+
+static void wait_one(const rg__word *word, uint64_t timeout_ns)
+{
+    const struct timespec left = to_timespec(timeout_ns);
+    syscall(SYS_futex, word->at, FUTEX_WAIT, word->seen, &left, NULL, 0);
+}
+
+void rg__futex_wait_any(const rg__word *words, int n, uint64_t timeout_ns)
+{
+    if (n == 1) {
+        wait_one(words, timeout_ns);
+        return;
+    }
+    if (!atomic_load_explicit(&waitv_missing, memory_order_relaxed)) {
+        if (wait_many(words, n, timeout_ns))
+            return;
+        atomic_store_explicit(&waitv_missing, true, memory_order_relaxed);
+    }
+    wait_one(words, timeout_ns < SLICE_NS ? timeout_ns : SLICE_NS);
+}
+
+void rg__futex_wake(_Atomic uint32_t *word)
+{
+    syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+void rg__bell_ring(rg__bell *bell)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    if (atomic_load_explicit(&bell->waiters, memory_order_relaxed) == 0)
+        return;
+    atomic_fetch_add(&bell->seq, 1);
+    rg__futex_wake(&bell->seq);
+}
+
+int rg__spin(uint32_t round)
+{
+    if (round < PAUSE_ROUNDS) {
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
+#endif
+        return 1;
+    }
+    if (round < PAUSE_ROUNDS + YIELD_ROUNDS) {
+        sched_yield();
+        return 1;
+    }
+    return 0;
+}

@@ -1,0 +1,38 @@
+/* A small event loop: descriptors, timers, and things to do next. One thread.
+ */
+#ifndef RG_BASE_LOOP_H
+#define RG_BASE_LOOP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "regroup/regroup.h"
+
+typedef struct rg__loop rg__loop;
+typedef struct rg__timer rg__timer;
+
+rg_status rg__loop_create(rg__loop **loop_p);
+void rg__loop_destroy(rg__loop *loop); /* closes no watched descriptor */
+
+/* Watch a descriptor for EPOLLIN | EPOLLOUT events (0: none for now); calling
+ * again for the same fd changes events, fn and arg. */
+typedef void (*rg__fd_fn)(void *arg, int fd, uint32_t events);
+rg_status rg__loop_watch(rg__loop *loop, int fd, uint32_t events, rg__fd_fn fn,
+                         void *arg);
+/* Stop watching; before the descriptor is closed. Unknown fds are ignored. */
+void rg__loop_unwatch(rg__loop *loop, int fd);
+
+/* A timer belongs to its owner, fires once per set, and may be set again from
+ * its own callback. */
+typedef void (*rg__timer_fn)(void *arg);
+rg__timer *rg__timer_create(rg__loop *loop, rg__timer_fn fn, void *arg);
+void rg__timer_set(rg__timer *timer, uint64_t delay_ns);
+void rg__timer_stop(rg__timer *timer);
+bool rg__timer_is_set(const rg__timer *timer);
+void rg__timer_destroy(rg__timer *timer); /* NULL allowed */
+
+/* Run until rg__loop_stop. */
+void rg__loop_run(rg__loop *loop);
+void rg__loop_stop(rg__loop *loop);
+
+#endif

@@ -1,0 +1,98 @@
+/* What a worker and its agent share: the page of one worker, and the vault of
+ * one host. Both are made by the agent and sealed; a worker can scribble on
+ * them, so the agent checks every number that it reads here and never calls
+ * pthread on this memory. Layout changes raise RG__WIRE_VERSION.
+ *
+ * The page. `life` is held for ever by the worker's Regroup thread. The kernel
+ * marks its word FUTEX_OWNER_DIED about 0.1 ms after a SIGKILL, before it frees
+ * the process's memory; the agent waits on that word as a plain futex. A crash
+ * that dumps core hides the mark for seconds, so crash handlers store `dying`
+ * first and wake the same futex.
+ *
+ * The vault. A header segment (below) and one segment per registered buffer,
+ * each holding RG__VAULT_SLOTS copies at rg__vault_stride(bytes) distance. A
+ * commit fills one vault slot; each local rank copies its slice of every
+ * buffer and owns one piece of the slot's table:
+ *
+ *     empty -> writing(id, count) -> complete(id, count)
+ *
+ * `writing` is stored before the first byte changes, `complete` (release)
+ * after the last. A vault slot holds commit id when its pieces 0 .. count-1
+ * all are complete with that id and that count. */
+#ifndef RG_BASE_PAGE_H
+#define RG_BASE_PAGE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define RG__PAGE_BYTES      4096
+#define RG__PAGE_MAGIC      0x70616765u
+#define RG__VAULT_MAGIC     0x7661756cu
+#define RG__VAULT_SLOTS     2
+#define RG__HOST_SLOTS_MAX  64
+#define RG__BUFFER_NAME_MAX 64
+#define RG__LINE            64
+
+typedef struct rg__page {
+    /* written by the worker, once, before ready */
+    pthread_mutex_t life; /* robust, shared; its futex word is at offset 0 */
+    _Atomic uint32_t magic;
+    _Atomic int32_t tid;    /* of the Regroup thread */
+    _Atomic uint32_t ready; /* life is locked */
+    _Atomic uint32_t dying; /* signal number, stored by a crash handler */
+
+    /* written by the agent */
+    _Alignas(RG__LINE) _Atomic uint64_t abort; /* highest aborted generation */
+    _Atomic uint64_t announce; /* highest announced generation: the next step
+                                  end before it turns into a commit */
+    _Atomic uint32_t ping;
+
+    /* rung by the agent and by user threads, slept on by the Regroup thread */
+    _Alignas(RG__LINE) _Atomic uint32_t wake;
+
+    /* written by the worker: answers and progress, read by the agent */
+    _Alignas(RG__LINE) _Atomic uint32_t pong;
+    _Atomic uint64_t generation; /* that the worker computes in, 0 = none */
+    _Atomic uint64_t step;       /* steps ended on the lineage */
+    _Atomic uint64_t step_ns;    /* CLOCK_MONOTONIC of the last step end */
+    _Atomic uint64_t left_ns;    /* the last generation was left */
+    _Atomic uint64_t built_ns;   /* the data plane of the next was built */
+    _Atomic uint64_t synced_ns;  /* registered memory was right again */
+    _Atomic uint64_t first_generation; /* the newest generation in which a */
+    _Atomic uint64_t first_ns; /* step has ended, and the first's time */
+} rg__page;
+
+_Static_assert(offsetof(rg__page, life) == 0, "the agent reads word 0");
+_Static_assert(sizeof(rg__page) <= RG__PAGE_BYTES, "one page");
+
+enum { RG__PIECE_EMPTY, RG__PIECE_WRITING, RG__PIECE_COMPLETE };
+
+typedef struct rg__piece {
+    _Alignas(RG__LINE) _Atomic uint32_t state;
+    _Atomic uint32_t count; /* pieces in this commit: the host's local size */
+    _Atomic uint64_t generation, step; /* the commit's id */
+} rg__piece;
+
+typedef struct rg__vault {
+    _Atomic uint32_t magic;
+    rg__piece slot[RG__VAULT_SLOTS][RG__HOST_SLOTS_MAX]; /* by local rank */
+} rg__vault;
+
+/* A commit's id; {0, 0} is "none", since generations start at 1. */
+typedef struct rg__commit_id {
+    uint64_t generation, step;
+} rg__commit_id;
+
+/* The commit that a vault slot holds, {0, 0} when none is complete in it. */
+rg__commit_id rg__vault_id(const rg__vault *vault, int slot);
+
+/* Distance of the copies in a buffer's segment: bytes rounded up to pages. */
+size_t rg__vault_stride(size_t bytes);
+
+/* Bytes [*begin_p, *end_p) of a buffer that piece i of count covers. */
+void rg__vault_slice(size_t bytes, uint32_t i, uint32_t count, size_t *begin_p,
+                     size_t *end_p);
+
+#endif

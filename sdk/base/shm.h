@@ -1,0 +1,22 @@
+/* Shared memory without names: sealed memfds that travel by SCM_RIGHTS. */
+#ifndef RG_BASE_SHM_H
+#define RG_BASE_SHM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "regroup/regroup.h"
+
+/* Make a memfd of that size, zeroed and sealed against resizing; reserved:
+ * every page is there now, so that no later store can fail (ERR_MEMORY). */
+rg_status rg__shm_create(const char *name, size_t bytes, bool reserved,
+                         int *fd_p);
+
+/* Map it shared, for reading and writing; not inherited by fork. Refuses a
+ * descriptor that is smaller than bytes or can still shrink. */
+rg_status rg__shm_map(int fd, size_t bytes, void **at_p);
+
+/* NULL is allowed. */
+void rg__shm_unmap(void *at, size_t bytes);
+
+#endif

@@ -1,0 +1,100 @@
+#include "sdk/base/sock.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "sdk/base/fail.h"
+
+typedef union control {
+    struct cmsghdr align;
+    char bytes[CMSG_SPACE(sizeof(int) * RG__SOCK_FDS)];
+} control;
+
+rg_status rg__sock_send(int sock, const void *bytes, size_t n, const int *fds,
+                        int fd_count)
+{
+    control room;
+    struct iovec part = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = n};
+    struct msghdr msg = {.msg_iov = &part, .msg_iovlen = 1};
+    if (fd_count > 0) {
+        const size_t fd_bytes = sizeof(int) * (size_t)fd_count;
+        memset(&room, 0, sizeof room);
+        msg.msg_control = room.bytes;
+        msg.msg_controllen = CMSG_SPACE(fd_bytes);
+        struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+        c->cmsg_level = SOL_SOCKET;
+        c->cmsg_type = SCM_RIGHTS;
+        c->cmsg_len = CMSG_LEN(fd_bytes);
+        memcpy(CMSG_DATA(c), fds, fd_bytes);
+    }
+    for (;;) {
+        if (sendmsg(sock, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
+            return RG_OK;
+        if (errno == EINTR)
+            continue;
+        if (errno == EAGAIN || errno == ENOBUFS || errno == ETOOMANYREFS)
+            return RG_IN_PROGRESS;
+        return rg__fail(RG_ERR_AGENT_LOST, "the worker-agent socket broke: %s",
+                        strerror(errno));
+    }
+}
+
+static void take_fds(struct msghdr *msg, int fds[RG__SOCK_FDS])
+{
+    int n = 0;
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c != NULL;
+         c = CMSG_NXTHDR(msg, c)) {
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+            continue;
+        const size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; i++) {
+            int fd;
+            memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof fd);
+            if (n < RG__SOCK_FDS)
+                fds[n++] = fd;
+            else
+                close(fd);
+        }
+    }
+}
+
+static void close_fds(int fds[RG__SOCK_FDS])
+{
+    for (int i = 0; i < RG__SOCK_FDS; i++) {
+        if (fds[i] >= 0)
+            close(fds[i]);
+        fds[i] = -1;
+    }
+}
+
+rg_status rg__sock_recv(int sock, void *bytes, size_t max, size_t *n_p,
+                        int fds[RG__SOCK_FDS])
+{
+    for (int i = 0; i < RG__SOCK_FDS; i++)
+        fds[i] = -1;
+    control room;
+    struct iovec part = {.iov_base = bytes, .iov_len = max};
+    struct msghdr msg = {.msg_iov = &part,
+                         .msg_iovlen = 1,
+                         .msg_control = room.bytes,
+                         .msg_controllen = sizeof room.bytes};
+    ssize_t got;
+    do
+        got = recvmsg(sock, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    while (got < 0 && errno == EINTR);
+    if (got < 0 && errno == EAGAIN)
+        return RG_IN_PROGRESS;
+    if (got <= 0)
+        return rg__fail(RG_ERR_AGENT_LOST, "the worker-agent socket closed%s%s",
+                        got < 0 ? ": " : "", got < 0 ? strerror(errno) : "");
+    take_fds(&msg, fds);
+    if (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) {
+        close_fds(fds);
+        return rg__fail(RG_ERR_INVALID, "a message of over %zu bytes arrived",
+                        max);
+    }
+    *n_p = (size_t)got;
+    return RG_OK;
+}

@@ -1,0 +1,24 @@
+/* Messages over a Unix SOCK_SEQPACKET socket: one packet is one message, and
+ * a message carries up to RG__SOCK_FDS descriptors. Never blocks. */
+#ifndef RG_BASE_SOCK_H
+#define RG_BASE_SOCK_H
+
+#include <stddef.h>
+
+#include "regroup/regroup.h"
+
+#define RG__SOCK_FDS 2
+
+/* OK: sent whole. IN_PROGRESS: the receiver's queue is full, nothing was
+ * sent. ERR_AGENT_LOST: the other side is gone. Descriptors stay the
+ * caller's. */
+rg_status rg__sock_send(int sock, const void *bytes, size_t n, const int *fds,
+                        int fd_count);
+
+/* OK: a message of *n_p bytes; descriptors are the caller's now, unused places
+ * are -1. IN_PROGRESS: nothing there. ERR_AGENT_LOST: closed or broken.
+ * ERR_INVALID: a packet larger than max. */
+rg_status rg__sock_recv(int sock, void *bytes, size_t max, size_t *n_p,
+                        int fds[RG__SOCK_FDS]);
+
+#endif

@@ -1,0 +1,152 @@
+/* The messages between a worker and its agent, one packet each on a Unix
+ * socket that only our uid may use. Native byte order: both ends are on one
+ * host. A change here raises RG__WIRE_VERSION; the agent refuses other
+ * versions.
+ *
+ *   worker                                   agent
+ *   HELLO                            ->
+ *                                    <-      WELCOME + page, vault   | REFUSED
+ *   READY  (life is locked)          ->
+ *   REGISTER (a buffer)              ->
+ *                                    <-      BUFFER + segment        | status
+ *   ALLOC / FREE (rg_alloc memory)   ->
+ *                                    <-      SEGMENT + segment, to every local
+ *                                            worker; UNSEGMENT
+ *   DOOR                             ->
+ *                                    <-      PREPARE + control segment
+ *   LEFT (announced or broken)       ->
+ *   BUILT                            ->
+ *                                    <-      DECIDED
+ *   BROKEN (why)                     ->
+ *   FIN (fn returned OK everywhere)  ->
+ *                                    <-      DONE
+ *                                    <-      ENDED (why), at any time
+ *   FINALIZE                         ->
+ */
+#ifndef RG_BASE_WIRE_H
+#define RG_BASE_WIRE_H
+
+#include <stdint.h>
+
+#include "sdk/base/page.h"
+
+#define RG__WIRE_VERSION 1u
+#define RG__WIRE_MAX     65536
+#define RG__TEXT_MAX     256
+#define RG__KEY_BYTES    32
+#define RG__SET_NAME_MAX 32
+#define RG__ENV_SOCKET   "REGROUP_SOCKET" /* path of the agent's socket */
+#define RG__ENV_SLOT     "REGROUP_SLOT" /* the slot this process was started in */
+
+typedef enum rg__wire_type {
+    RG__HELLO = 1,
+    RG__WELCOME,
+    RG__REFUSED,
+    RG__READY,
+    RG__REGISTER,
+    RG__BUFFER,
+    RG__ALLOC,
+    RG__FREE,
+    RG__SEGMENT,
+    RG__UNSEGMENT,
+    RG__DOOR,
+    RG__PREPARE,
+    RG__LEFT,
+    RG__BUILT,
+    RG__DECIDED,
+    RG__BROKEN,
+    RG__FIN,
+    RG__DONE,
+    RG__ENDED,
+    RG__FINALIZE,
+    RG__STATUS,      /* a CLI process asks for the status document */
+    RG__STATUS_TEXT, /* JSON as a memfd */
+    RG__STOP         /* a CLI process asks the job to stop */
+} rg__wire_type;
+
+typedef struct rg__wire_head {
+    uint32_t type, version;
+} rg__wire_head;
+
+/* Who a worker is, for ever: its host's incarnation, its slot, and which
+ * process in that slot (1, 2, 3 ...). A replacement is another member. */
+typedef struct rg__member_id {
+    uint64_t host;
+    uint32_t slot, start;
+} rg__member_id;
+
+typedef struct rg__hello {
+    rg__wire_head head;
+    int32_t pid, slot; /* slot -1: any */
+    uint32_t elastic;
+    char version[16]; /* RG_VERSION */
+} rg__hello;
+
+typedef struct rg__welcome { /* + page fd, vault fd */
+    rg__wire_head head;
+    rg__member_id me;
+    uint32_t slots;    /* of this host */
+    uint32_t grace_ms; /* --agent-grace */
+    char job[64], host[64];
+    uint8_t key[RG__KEY_BYTES]; /* the job's key */
+    char history[RG__TEXT_MAX]; /* directory, or "" */
+} rg__welcome;
+
+typedef struct rg__text { /* REFUSED, ENDED */
+    rg__wire_head head;
+    char text[RG__TEXT_MAX];
+} rg__text;
+
+typedef struct rg__register {
+    rg__wire_head head;
+    uint64_t bytes;
+    char name[RG__BUFFER_NAME_MAX];
+} rg__register;
+
+typedef struct rg__buffer { /* + segment fd when status is RG_OK */
+    rg__wire_head head;
+    int32_t status;
+    char text[RG__TEXT_MAX];
+} rg__buffer;
+
+typedef struct rg__segment { /* ALLOC, FREE, SEGMENT (+ fd), UNSEGMENT */
+    rg__wire_head head;
+    rg__member_id owner;
+    uint32_t id; /* counts the owner's segments from 1; chosen by the owner */
+    int32_t status;
+    uint64_t bytes;
+    char text[RG__TEXT_MAX];
+} rg__segment;
+
+typedef struct rg__prepare { /* + control fd */
+    rg__wire_head head;
+    uint64_t generation;
+    uint32_t
+        announced; /* 1: go on in the current one until its next step end */
+    int32_t rank, size, local_rank, local_size, host_index, host_count;
+    uint64_t control_bytes;
+    rg__member_id member[]; /* size of them, by rank */
+} rg__prepare;
+
+typedef struct rg__decided {
+    rg__wire_head head;
+    uint64_t generation;
+    rg__commit_id resume; /* {0, 0}: none, rank source's memory instead */
+    int32_t source;    /* rank that sends to receivers, -1: nobody receives */
+    uint32_t in_vault; /* 1: this host's vault holds the resume commit */
+    uint64_t lineage;  /* generation decided before this one, 0 = none */
+} rg__decided;
+
+typedef struct rg__mark { /* READY, DOOR, LEFT, BUILT, FIN, DONE, FINALIZE */
+    rg__wire_head head;
+    uint64_t generation;
+} rg__mark;
+
+typedef struct rg__broken {
+    rg__wire_head head;
+    uint64_t generation;
+    int32_t peer; /* rank, -1: unknown */
+    char why[RG__TEXT_MAX];
+} rg__broken;
+
+#endif

@@ -1,0 +1,47 @@
+/* The context: what the rooms of the library share. */
+#ifndef RG_CORE_CONTEXT_H
+#define RG_CORE_CONTEXT_H
+
+#include <pthread.h>
+
+#include "sdk/core/engine.h"
+
+typedef struct rg__sets rg__sets;     /* process_sets */
+typedef struct rg__worker rg__worker; /* elastic/worker */
+
+/* One generation as this worker sees it; rank -1 outside of any. */
+typedef struct rg__membership {
+    uint64_t generation;
+    int rank, size, local_rank, local_size, host_index, host_count;
+    rg__member_id *member; /* size of them, by rank; owned */
+} rg__membership;
+
+struct rg_ctx {
+    rg__page *page;     /* shared with the agent, or private memory */
+    rg__engine *engine; /* owned */
+    rg__sets *sets;     /* owned */
+    rg__worker *worker; /* owned */
+    rg__member_id me;
+    int slot;
+    char host[64], job[64];
+
+    /* Guards now and is_computing; taken before the engine's lock, never
+     * after it. */
+    pthread_mutex_t lock;
+    rg__membership now;
+    bool is_computing; /* the generation is decided and not left: queries and
+                          collectives have a world */
+};
+
+/* Fill a zeroed context's lock and membership; rank -1. */
+rg_status rg__context_init(rg_ctx *ctx);
+void rg__context_clear(rg_ctx *ctx);
+
+/* Replace the membership (member is copied), or forget it with size 0. */
+rg_status rg__context_set_membership(rg_ctx *ctx, const rg__membership *m);
+void rg__context_set_computing(rg_ctx *ctx, bool is_computing);
+
+/* A copy of the membership; the caller frees copy->member. */
+rg_status rg__context_copy_membership(const rg_ctx *ctx, rg__membership *copy);
+
+#endif

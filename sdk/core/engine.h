@@ -1,0 +1,73 @@
+/* The engine: operations in flight, and who makes them progress.
+ *
+ * A channel is a set's queue: operations on it run in start order, and a late
+ * channel delays no other. Progress is made by whoever holds the engine's
+ * lock: the Regroup thread (rg__engine_progress), and user threads that wait
+ * (rg_wait helps). Buffers are touched only under that lock, so after
+ * rg__engine_leave has returned nothing here stores for the old generation.
+ *
+ * Lock order: engine.lock is the innermost lock of the library. */
+#ifndef RG_CORE_ENGINE_H
+#define RG_CORE_ENGINE_H
+
+#include "sdk/transport/transport.h"
+
+typedef struct rg__engine rg__engine;
+typedef struct rg__channel rg__channel;
+
+/* page is this worker's page (private memory without an agent): page->abort is
+ * looked at in every wait, page->wake is rung when the Regroup thread must
+ * wake up. Borrowed. */
+rg_status rg__engine_create(rg__page *page, rg__engine **engine_p);
+void rg__engine_destroy(rg__engine *engine);
+
+/* rg_alloc mappings, guarded by the engine's lock. */
+void rg__engine_lock(rg__engine *engine);
+void rg__engine_unlock(rg__engine *engine);
+rg__mappings *rg__engine_mappings(rg__engine *engine);
+
+/* A channel outlives generations; it has a comm while its set has members in
+ * the current one. close_reason is what starts return without a comm. */
+rg_status rg__channel_create(rg__engine *engine, rg__channel **channel_p);
+void rg__channel_destroy(rg__channel *channel); /* closes its comm; NULL ok */
+
+/* Enter a generation: open the world's comm on `world`. Called by the Regroup
+ * thread with nothing in flight. */
+rg_status rg__engine_enter(rg__engine *engine, rg__channel *world,
+                           const rg__transport *transport,
+                           const rg__boot *boot);
+
+/* Open a channel's comm for n world ranks, of which this rank is one. */
+rg_status rg__channel_open(rg__channel *channel, const int *ranks, int n,
+                           uint32_t id);
+
+/* Close a channel's comm; requests on it, and starts from now on, end with st
+ * and the sentence why (copied). */
+void rg__channel_close(rg__channel *channel, rg_status st, const char *why);
+
+/* Leave the generation: close every channel with st and why; wakes everybody
+ * who waits. Once it has returned, no thread of this process stores for the
+ * generation from within Regroup's collectives. */
+void rg__engine_leave(rg__engine *engine, rg_status st, const char *why);
+
+/* Queue an operation. Any thread. */
+rg_status rg__channel_start(rg__channel *channel, const rg__coll *coll,
+                            rg_req **req_p);
+
+/* Start and wait; used for agreements and syncs. */
+rg_status rg__channel_run(rg__channel *channel, const rg__coll *coll);
+
+/* The Regroup thread's turn: advance what no waiting user thread advances.
+ * Returns true while operations are in flight. */
+bool rg__engine_progress(rg__engine *engine);
+
+/* The Regroup thread sleeps until page->wake differs from wake_seen, an
+ * operation it is responsible for may advance, or timeout_ns. round counts its
+ * fruitless looks since something last advanced. */
+void rg__engine_sleep(rg__engine *engine, uint32_t wake_seen, uint32_t round,
+                      uint64_t timeout_ns);
+
+/* Ring page->wake. Any thread, async-signal-safe. */
+void rg__page_ring(rg__page *page);
+
+#endif

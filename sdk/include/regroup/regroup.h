@@ -1,0 +1,387 @@
+/* Regroup: process sets and elastic loops for jobs whose workers come and go.
+ *
+ * Threads:   every function may be called from any thread unless its comment
+ *            says otherwise; one rg_state belongs to one thread at a time.
+ * Ownership: what a function named create returns is owned by the caller and
+ *            given back to the matching destroy; pointers returned by other
+ *            functions are borrowed and say until when.
+ * Units:     sizes in bytes, counts in elements, times in the unit that ends
+ *            the name (timeout_ms).
+ *
+ * Every function that can fail returns an rg_status. The enum, its text and
+ * what the caller should do (rg_status_advice) come from one table below.
+ * Outputs end in _p and are written only with RG_OK.
+ */
+#ifndef REGROUP_H
+#define REGROUP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define RG_API __attribute__((visibility("default")))
+#else
+#define RG_API
+#endif
+
+#define RG_VERSION_MAJOR 0
+#define RG_VERSION_MINOR 1
+#define RG_VERSION_PATCH 0
+#define RG_VERSION       "0.1.0"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---------------------------------------------------------------- status */
+
+/* X(name, value, advice, text). The advice is what the caller should do:
+ *   NONE     go on
+ *   RETRY    call again, nothing is lost
+ *   FIX      the program is wrong; no peer is to blame
+ *   RESYNC   leave fn; registered memory is as the last step end left it
+ *   RESTORE  leave fn; registered memory goes back to the resume commit
+ *   ABORT    this worker can't go on; clean up and exit
+ */
+#define RG_STATUS_MAP(X)                                                       \
+    X(OK, 0, NONE, "success")                                                  \
+    X(IN_PROGRESS, 1, RETRY, "not finished yet")                               \
+    X(ERR_INVALID, -1, FIX, "invalid argument or call")                        \
+    X(ERR_MEMORY, -2, ABORT, "out of memory")                                  \
+    X(ERR_SYSTEM, -3, ABORT, "a system call failed")                           \
+    X(ERR_NOT_MEMBER, -4, FIX, "this rank is not a member of the set")         \
+    X(ERR_UNSUPPORTED, -5, FIX, "not supported here")                          \
+    X(ERR_MISMATCH, -6, FIX, "ranks disagree")                                 \
+    X(ERR_SET_ENDED, -7, FIX, "the set ended with a lost member")              \
+    X(ERR_HOSTS_CHANGED, -20, RESYNC, "hosts changed")                         \
+    X(ERR_PEER_LOST, -21, RESTORE, "a peer is lost")                           \
+    X(ERR_REFUSED, -30, ABORT, "the agent refused this worker")                \
+    X(ERR_AGENT_LOST, -31, ABORT, "the agent is gone")                         \
+    X(ERR_JOB_ENDED, -32, ABORT, "the job has ended")                          \
+    X(ERR_STORE, -33, ABORT, "etcd can't be used")
+
+typedef enum rg_status {
+#define RG_X(name, value, advice, text) RG_##name = (value),
+    RG_STATUS_MAP(RG_X)
+#undef RG_X
+} rg_status;
+
+typedef enum rg_advice {
+    RG_ADVICE_NONE,
+    RG_ADVICE_RETRY,
+    RG_ADVICE_FIX,
+    RG_ADVICE_RESYNC,
+    RG_ADVICE_RESTORE,
+    RG_ADVICE_ABORT
+} rg_advice;
+
+/* The text of a status, never NULL; a static string. */
+RG_API const char *rg_status_text(rg_status status);
+
+/* The name of a status as it stands in this header ("RG_ERR_INVALID"). */
+RG_API const char *rg_status_name(rg_status status);
+
+/* What the caller should do about a status. */
+RG_API rg_advice rg_status_advice(rg_status status);
+
+/* The sentence behind the last status of this thread that was an error:
+ * object, action, cause, remedy. Never NULL; borrowed until the thread's next
+ * call into Regroup. */
+RG_API const char *rg_last_error(void);
+
+/* The version of the library that is loaded, as RG_VERSION was when it was
+ * built. */
+RG_API const char *rg_version(void);
+
+/* --------------------------------------------------------------- context */
+
+typedef struct rg_ctx rg_ctx;
+typedef struct rg_set rg_set;
+typedef struct rg_req rg_req;
+typedef struct rg_state rg_state;
+typedef struct rg_sampler rg_sampler;
+
+/* Every params struct starts with its own size, sizeof(struct) as the caller
+ * compiled it; the rest zeroed means defaults, and NULL means all defaults. */
+typedef struct rg_params {
+    size_t size;
+    int elastic; /* 0: static, the world forms in rg_init and the first failure
+                    ends the job; 1: elastic, the world forms in rg_run */
+} rg_params;
+
+/* Meet the agent, if one started this process, and start the Regroup thread.
+ * Without an agent and without a launcher the world is this process alone.
+ * Static programs wait here until the world has formed; elastic ones return
+ * at once, with no rank yet.
+ *
+ * ERR_REFUSED: the agent refused (another version, elastic on one worker and
+ * static on another, a slot already taken), or a launcher such as mpirun or
+ * srun says "several tasks" and there is no agent. Once per process. */
+RG_API rg_status rg_init(const rg_params *params, rg_ctx **ctx_p);
+
+/* Leave Regroup and free the context, its sets and its rg_alloc memory; local.
+ * Requests in flight are aborted. ctx may be NULL. */
+RG_API rg_status rg_finalize(rg_ctx *ctx);
+
+/* Rank and size of the world; ranks are kept by seniority. -1 before the
+ * door (an elastic worker outside of rg_run). */
+RG_API int rg_rank(const rg_ctx *ctx);
+RG_API int rg_size(const rg_ctx *ctx);
+RG_API int rg_local_rank(const rg_ctx *ctx);
+RG_API int rg_local_size(const rg_ctx *ctx);
+RG_API int rg_host_index(const rg_ctx *ctx);
+RG_API int rg_host_count(const rg_ctx *ctx);
+
+/* The slot on this host, known from rg_init on and kept for life: pin a GPU by
+ * it, since local ranks shift and slots don't. 0 without an agent. */
+RG_API int rg_slot(const rg_ctx *ctx);
+
+/* The name of this worker's host, borrowed until rg_finalize. */
+RG_API const char *rg_host(const rg_ctx *ctx);
+
+/* The current generation, from 1; 0 before the first one. */
+RG_API uint64_t rg_generation(const rg_ctx *ctx);
+
+/* ------------------------------------------------------------------ sets */
+
+/* The set of all workers of the current generation, id 0; borrowed until
+ * rg_finalize, the same handle in every generation. */
+RG_API rg_set *rg_world(rg_ctx *ctx);
+
+typedef struct rg_set_params {
+    size_t size;
+    const char *name; /* copied; at most 31 bytes; NULL = "set<id>" */
+} rg_set_params;
+
+/* Make a set of n world ranks, in the caller's order. Collective over the
+ * world, members or not, with equal arguments everywhere. Ranks are resolved
+ * once, to workers: a replacement is no member, and the set ends with a lost
+ * member (ERR_SET_ENDED in every call from then on).
+ * In an elastic program call it inside fn; a set that was made with a name is
+ * found again by that name as long as it lives, so fn may run from its top.
+ * The set is owned by the caller, who gives it back to rg_set_destroy.
+ * ERR_INVALID: a rank out of range or twice, n < 1. ERR_MISMATCH: ranks call
+ * with different arguments. */
+RG_API rg_status rg_set_create(rg_ctx *ctx, const int *ranks, int n,
+                               const rg_set_params *params, rg_set **set_p);
+
+/* Give a set back; local. No operation may be in flight on it. NULL is
+ * allowed, the world is not (ERR_INVALID). */
+RG_API rg_status rg_set_destroy(rg_set *set);
+
+/* My rank in the set (-1: not a member or ended), its size, id and name. */
+RG_API int rg_set_rank(const rg_set *set);
+RG_API int rg_set_size(const rg_set *set);
+RG_API uint32_t rg_set_id(const rg_set *set);
+RG_API const char *rg_set_name(const rg_set *set);
+
+/* ----------------------------------------------------------- collectives */
+
+typedef enum rg_type { RG_U8, RG_I32, RG_I64, RG_F32, RG_F64 } rg_type;
+
+/* AVG is the sum divided by the size of the set; integers truncate. */
+typedef enum rg_op { RG_SUM, RG_AVG, RG_MIN, RG_MAX } rg_op;
+
+/* Bytes of one element, 0 for an unknown type. */
+RG_API size_t rg_type_size(rg_type type);
+
+typedef struct rg_op_params {
+    size_t size;
+    int root; /* rank in the set; broadcast only */
+} rg_op_params;
+
+/* Start a collective on a set. Collective over the set's members; operations
+ * on one set match in start order, as in MPI and NCCL. Every operation makes
+ * progress without its caller. Buffers belong to the library until the
+ * request has completed; send == recv works in place. The request belongs to
+ * the generation that started it.
+ *
+ * ERR_INVALID: before the door, a NULL buffer with count > 0, an unknown type.
+ * ERR_MISMATCH: members started different operations; every member gets it,
+ * no byte was written, and the set stays usable. ERR_PEER_LOST and
+ * ERR_HOSTS_CHANGED: return it from fn. After an error of the last two kinds
+ * the contents of buffers in flight are undefined. */
+RG_API rg_status rg_allreduce_start(rg_set *set, const void *send, void *recv,
+                                    uint64_t count, rg_type type, rg_op op,
+                                    const rg_op_params *params, rg_req **req_p);
+
+/* data holds count elements, read at the root and written elsewhere. */
+RG_API rg_status rg_broadcast_start(rg_set *set, void *data, uint64_t count,
+                                    rg_type type, const rg_op_params *params,
+                                    rg_req **req_p);
+
+/* send holds count elements, recv holds count x set size, in set-rank order. */
+RG_API rg_status rg_allgather_start(rg_set *set, const void *send, void *recv,
+                                    uint64_t count, rg_type type,
+                                    const rg_op_params *params, rg_req **req_p);
+
+/* Completes once every member has started it. */
+RG_API rg_status rg_barrier_start(rg_set *set, const rg_op_params *params,
+                                  rg_req **req_p);
+
+/* Wait for a request. timeout_ms < 0 waits for ever, 0 looks once. With
+ * IN_PROGRESS request and buffers stay in flight; with every other status the
+ * request is gone and *req_p is NULL. ERR_INVALID: *req_p is NULL. */
+RG_API rg_status rg_wait(rg_req **req_p, int timeout_ms);
+
+/* rg_wait with timeout 0. */
+RG_API rg_status rg_test(rg_req **req_p);
+
+/* Wait for all of n requests, NULL entries being complete. Returns the first
+ * error in array order once none is in flight, or IN_PROGRESS. */
+RG_API rg_status rg_wait_all(rg_req **reqs, int n, int timeout_ms);
+
+static inline rg_status rg_allreduce(rg_set *set, const void *send, void *recv,
+                                     uint64_t count, rg_type type, rg_op op)
+{
+    rg_req *req = NULL;
+    rg_status st =
+        rg_allreduce_start(set, send, recv, count, type, op, NULL, &req);
+    return st == RG_OK ? rg_wait(&req, -1) : st;
+}
+
+static inline rg_status rg_broadcast(rg_set *set, void *data, uint64_t count,
+                                     rg_type type, int root)
+{
+    rg_op_params params = {sizeof(rg_op_params), root};
+    rg_req *req = NULL;
+    rg_status st = rg_broadcast_start(set, data, count, type, &params, &req);
+    return st == RG_OK ? rg_wait(&req, -1) : st;
+}
+
+static inline rg_status rg_allgather(rg_set *set, const void *send, void *recv,
+                                     uint64_t count, rg_type type)
+{
+    rg_req *req = NULL;
+    rg_status st = rg_allgather_start(set, send, recv, count, type, NULL, &req);
+    return st == RG_OK ? rg_wait(&req, -1) : st;
+}
+
+static inline rg_status rg_barrier(rg_set *set)
+{
+    rg_req *req = NULL;
+    rg_status st = rg_barrier_start(set, NULL, &req);
+    return st == RG_OK ? rg_wait(&req, -1) : st;
+}
+
+/* ---------------------------------------------------------------- memory */
+
+typedef struct rg_alloc_params {
+    size_t size;
+} rg_alloc_params;
+
+/* Memory in which a collective copies nothing between workers of one host:
+ * zeroed, 64-byte aligned, kept through generations. Local; each call makes
+ * one shared segment, so allocate few and large. ERR_MEMORY. */
+RG_API rg_status rg_alloc(rg_ctx *ctx, size_t bytes,
+                          const rg_alloc_params *params, void **p_p);
+
+/* Give rg_alloc memory back. No operation may be in flight on it. NULL is
+ * allowed; ERR_INVALID for any other pointer that rg_alloc did not return. */
+RG_API rg_status rg_free(rg_ctx *ctx, void *p);
+
+/* ----------------------------------------------------------------- state */
+
+typedef struct rg_state_params {
+    size_t size;
+} rg_state_params;
+
+/* The memory that a step changes: parameters, optimizer state, counters.
+ * Registered before rg_run; equal on all ranks whenever a step has ended. One
+ * state per context. */
+RG_API rg_status rg_state_create(rg_ctx *ctx, const rg_state_params *params,
+                                 rg_state **st_p);
+
+/* Free the state; the registered memory stays the caller's. NULL is allowed. */
+RG_API void rg_state_destroy(rg_state *st);
+
+/* REPLICATED: every rank holds an equal copy. */
+typedef enum rg_buffer_kind { RG_REPLICATED } rg_buffer_kind;
+
+typedef struct rg_buffer_params {
+    size_t size;
+    rg_buffer_kind kind;
+} rg_buffer_params;
+
+/* Register host memory and reserve its room in the vault: twice bytes, once
+ * per host. data is borrowed until
+ * rg_state_destroy; name is copied, at most 63 bytes.
+ * ERR_INVALID: the name is registered already, inside rg_run, bytes is 0, or
+ * another worker of this host registered the name with another size.
+ * ERR_MEMORY: the vault has no room; the sentence says how much is missing. */
+RG_API rg_status rg_state_add(rg_state *st, const char *name, void *data,
+                              size_t bytes, const rg_buffer_params *params);
+
+/* fn runs after every change of membership, once registered memory is right
+ * and before the training function; on the thread that called rg_run, with no
+ * lock held. A status other than RG_OK leaves the generation as fn's would. */
+typedef rg_status (*rg_reset_fn)(rg_state *st, void *arg);
+RG_API rg_status rg_state_on_reset(rg_state *st, rg_reset_fn fn, void *arg);
+
+/* End the step and save registered memory in the vault, on all ranks or on
+ * none: collective over the world, inside fn. With RG_OK the commit counts
+ * and is never lost by a later failure. ERR_HOSTS_CHANGED: it counts as well,
+ * and the membership changes now. */
+RG_API rg_status rg_state_commit(rg_state *st);
+
+/* End the step without saving it: collective over the world, inside fn. Where
+ * a change of membership was announced this saves as rg_state_commit does and
+ * returns ERR_HOSTS_CHANGED, so that an announced change rolls nothing back. */
+RG_API rg_status rg_step_end(rg_state *st);
+
+/* Steps ended on the current lineage; goes back with the memory on a restore.
+ */
+RG_API uint64_t rg_state_step(const rg_state *st);
+
+/* The training function. The one rule: return every status that is not RG_OK;
+ * don't retry, don't exit. It is called again from its top, on the thread that
+ * called rg_run, with registered memory as the resume commit has it. */
+typedef rg_status (*rg_train_fn)(rg_state *st, void *arg);
+
+/* Run fn elastically: wait at the door for a place in a generation, bring
+ * registered memory to the resume commit, call fn, and again after every
+ * change of membership, until fn has returned RG_OK on all ranks. Collective
+ * over the job. Returns the first status of fn or of Regroup whose advice is
+ * FIX or ABORT. ERR_INVALID: a static program, or already running. */
+RG_API rg_status rg_run(rg_state *st, rg_train_fn fn, void *arg);
+
+/* --------------------------------------------------------------- sampler */
+
+/* Which samples belong to which step: a pure function of (seed, epoch, step),
+ * independent of the world's size. Step k of an epoch is a fixed list of
+ * positions, dealt to ranks in contiguous parts, so that every sample of an
+ * epoch is used exactly once whatever happens to the workers. */
+typedef struct rg_sampler_params {
+    size_t size;
+    uint64_t count; /* samples in the data set, 1 .. 2^32 - 1 */
+    uint64_t
+        batch; /* global batch, in samples; the last of an epoch is short */
+    uint64_t seed;
+    int in_order; /* 1: samples in their own order, 0: shuffled every epoch */
+} rg_sampler_params;
+
+/* Make a sampler; local. st may be NULL; with a state the positions taken are
+ * noted in the history of its steps. ERR_INVALID: count or batch out of
+ * range. */
+RG_API rg_status rg_sampler_create(rg_state *st,
+                                   const rg_sampler_params *params,
+                                   rg_sampler **sampler_p);
+RG_API void rg_sampler_destroy(rg_sampler *sampler);
+
+/* Steps in one epoch: count / batch, rounded up. */
+RG_API uint64_t rg_sampler_steps(const rg_sampler *sampler);
+
+/* Sample indices in the global batch of this step, over all ranks. */
+RG_API uint64_t rg_sampler_batch_size(const rg_sampler *sampler, uint64_t step);
+
+/* The sample indices that rank of size takes in step of epoch: n_p of them,
+ * maybe 0, borrowed until the sampler's next call. ERR_INVALID: step out of
+ * range, or no such rank. */
+RG_API rg_status rg_sampler_take(rg_sampler *sampler, uint64_t epoch,
+                                 uint64_t step, int rank, int size,
+                                 const uint64_t **indices_p, uint64_t *n_p);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

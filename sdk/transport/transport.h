@@ -1,0 +1,128 @@
+/* The transport contract: how the members of one set move data.
+ *
+ * A comm is one set's view of one generation. Every slot is called with the
+ * engine's lock held, so one thread at a time per process; none blocks, none
+ * sleeps, and each call does a bounded piece of work (RG__WORK_BYTES), so that
+ * one large operation delays neither another set nor an abort.
+ *
+ * Operations on a comm run one at a time: the engine starts the next one after
+ * the former has completed here. Members start them in the same order.
+ *
+ * Failure: start and test return OK, IN_PROGRESS or an error. ERR_MISMATCH and
+ * argument errors leave the comm usable and have written no byte of recv. A
+ * comm that is aborted or broken is only good for close. No transport decides
+ * that a peer is dead: it waits until the generation is aborted. */
+#ifndef RG_TRANSPORT_H
+#define RG_TRANSPORT_H
+
+#include <stdbool.h>
+
+#include "regroup/regroup.h"
+#include "sdk/base/futex.h"
+#include "sdk/base/wire.h"
+
+#define RG__WORK_BYTES ((size_t)256 << 10) /* per call of test */
+
+typedef struct rg__comm rg__comm; /* each transport embeds it first */
+
+/* One operation. `kind` and all that follows except the pointers must agree
+ * between members. AGREE is Regroup's own: an allreduce max over 4 i64 that
+ * matches no user's operation. */
+typedef enum rg__kind {
+    RG__ALLREDUCE = 1,
+    RG__BROADCAST,
+    RG__ALLGATHER,
+    RG__BARRIER,
+    RG__AGREE
+} rg__kind;
+
+typedef struct rg__coll {
+    rg__kind kind;
+    rg_type type;
+    rg_op op;
+    int root;
+    uint64_t count;
+    const void *send; /* broadcast: NULL, data is recv */
+    void *recv;
+    uint64_t tag; /* AGREE: what is agreed on; differs = mismatch */
+} rg__coll;
+
+/* rg_alloc memory of local members, mapped in this process. Filled by the
+ * worker room; entries appear at any time, and go only when their owner freed
+ * them or left. Looked up with the engine's lock held. */
+typedef struct rg__mapping {
+    rg__member_id owner;
+    uint32_t id;
+    uint64_t bytes;
+    char *at;
+} rg__mapping;
+
+typedef struct rg__mappings {
+    rg__mapping *item;
+    int count, room;
+} rg__mappings;
+
+/* The mapping that holds [p, p + bytes) and belongs to owner, or NULL. */
+const rg__mapping *rg__mapping_of(const rg__mappings *all, rg__member_id owner,
+                                  const void *p, uint64_t bytes);
+/* The mapping with that name, or NULL while it has not arrived. */
+const rg__mapping *rg__mapping_find(const rg__mappings *all,
+                                    rg__member_id owner, uint32_t id);
+
+/* What a comm of the world is opened with; borrowed until open returns, except
+ * mappings, which outlive the comm. */
+typedef struct rg__boot {
+    int rank, size;
+    int local_rank, local_size;
+    uint64_t generation;
+    const rg__member_id *member; /* by rank */
+    int control_fd;              /* this host's segment for this generation, */
+    uint64_t control_bytes;      /* zeroed; open maps it and close unmaps */
+    const rg__mappings *mappings;
+} rg__boot;
+
+typedef struct rg__transport {
+    size_t size; /* of this struct, as the transport was compiled */
+    const char *name;
+
+    /* Open the world's comm. Not collective: that all have built it is agreed
+     * through the agents before anybody starts an operation. */
+    rg_status (*open)(const rg__boot *boot, rg__comm **comm_p);
+
+    /* Open a comm for n world ranks in that order, of which this rank is one.
+     * Collective over the members in that id, unique in the generation, is
+     * equal; not a meeting. The parent outlives it. */
+    rg_status (*split)(rg__comm *world, const int *ranks, int n, uint32_t id,
+                       rg__comm **comm_p);
+
+    /* Begin an operation, the comm's only one. coll is copied; its buffers are
+     * the transport's until test returns something else than IN_PROGRESS. */
+    rg_status (*start)(rg__comm *comm, const rg__coll *coll);
+
+    /* Advance it. Writes the sentence of a failure with rg__fail. */
+    rg_status (*test)(rg__comm *comm);
+
+    /* The bell that rings when a peer has posted something for this process
+     * (one per process, of the world's comm); NULL when nothing ever comes. */
+    rg__bell *(*bell)(rg__comm *world);
+
+    /* Give everything back; takes half-built comms, comms with an operation in
+     * flight, and dead peers; never waits. The world's comm goes last. */
+    void (*close)(rg__comm *comm);
+} rg__transport;
+
+struct rg__comm {
+    const rg__transport *transport;
+};
+
+extern const rg__transport rg__transport_self;
+extern const rg__transport rg__transport_native;
+
+/* Bytes of the control segment that native needs for this many local ranks;
+ * sparse, so most of them cost nothing. */
+uint64_t rg__native_control_bytes(int local_size);
+
+/* Sets per generation that a control segment has room for (world included). */
+#define RG__SETS_MAX 256
+
+#endif
