@@ -1,0 +1,37 @@
+/* The agent: one process per host. It holds the host's lease, starts and
+ * watches its workers, owns the vault, and takes part in generations. */
+#ifndef RG_ELASTIC_AGENT_H
+#define RG_ELASTIC_AGENT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Exit codes of `regroup run` and `regroup agent`. */
+#define RG__EXIT_USAGE     64 /* wrong flags, no such program */
+#define RG__EXIT_STORE     69 /* etcd not reachable, refused, or wiped */
+#define RG__EXIT_SYSTEM    71 /* the machine refused: no memory, no socket */
+#define RG__EXIT_BELOW_MIN 75 /* fewer workers than --min for too long */
+
+typedef struct rg__agent_params {
+    const char *job, *host;
+    int slots;           /* workers that this host starts */
+    int min, max;        /* size of the world; equal for -n */
+    char *const *argv;   /* the program and its arguments, NULL at the end */
+    const char *run_dir; /* the job's run directory, 0700, exists: the agent's
+                            socket is <run_dir>/agent-<host>.sock */
+    const char *endpoints, *user, *password; /* of etcd; user NULL: no auth */
+    bool creates_job; /* refuse a running job of that name, and begin afresh;
+                         false: join the job, or create it if it is not there */
+    int max_restarts;
+    uint64_t start_timeout_ms, elastic_timeout_ms, grace_ms, detect_ms;
+    uint64_t vault_max_bytes; /* 0: what the machine has */
+    const char *history_dir;  /* NULL: none; exists */
+    const char *output_dir;   /* NULL: prefixed to our own output; exists */
+} rg__agent_params;
+
+/* Run the agent until the job has ended or a signal asks it to stop; all its
+ * workers are gone when it returns. Returns the exit code. SIGINT and SIGTERM
+ * stop the job; call it in a process without other threads. */
+int rg__agent_run(const rg__agent_params *params);
+
+#endif
