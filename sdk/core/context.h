@@ -16,8 +16,28 @@ typedef struct rg__membership {
     rg__member_id *member; /* size of them, by rank; owned */
 } rg__membership;
 
+/* What only the worker room can do, offered to the rooms above it. */
+typedef struct rg__hooks {
+    /* Reserve a buffer's room in the vault; the descriptor is the caller's. */
+    rg_status (*reserve)(rg_ctx *ctx, const char *name, uint64_t bytes,
+                         int *fd_p);
+    /* The generation's members have agreed to leave it now. */
+    void (*leave)(rg_ctx *ctx, uint64_t generation);
+} rg__hooks;
+
 struct rg_ctx {
     rg__page *page;     /* shared with the agent, or private memory */
+    rg__vault *vault;   /* of this host, shared likewise */
+    const rg__hooks *hooks;
+    bool is_elastic;
+    char history[RG__TEXT_MAX]; /* directory, or "" */
+
+    /* Closes when a generation is left: memory of the vault is written only
+     * under the gate, and only while gate_generation is the writer's. The
+     * innermost lock but the engine's. */
+    pthread_mutex_t gate;
+    uint64_t gate_generation;
+
     rg__engine *engine; /* owned */
     rg__sets *sets;     /* owned */
     rg__worker *worker; /* owned */

@@ -37,6 +37,13 @@ rg_status rg__engine_enter(rg__engine *engine, rg__channel *world,
                            const rg__transport *transport,
                            const rg__boot *boot);
 
+/* Let user threads in: until then starts on every channel return what the
+ * generation before was left with (ERR_INVALID before the first), so that a
+ * thread that computed through a change can't start an operation of the old
+ * generation in the new one. Called by the user thread that has taken note of
+ * the new generation. */
+void rg__engine_admit(rg__engine *engine);
+
 /* Open a channel's comm for n world ranks, of which this rank is one. */
 rg_status rg__channel_open(rg__channel *channel, const int *ranks, int n,
                            uint32_t id);

@@ -1,0 +1,51 @@
+/* Registered memory, and its way into the vault and back. Above the worker
+ * room, which drives it; what only that room can do comes in through
+ * ctx->hooks. */
+#ifndef RG_ELASTIC_STATE_H
+#define RG_ELASTIC_STATE_H
+
+#include "elastic/state/history.h"
+#include "sdk/core/context.h"
+
+typedef struct rg__state_buffer {
+    char name[RG__BUFFER_NAME_MAX];
+    char *data; /* the caller's memory, borrowed */
+    size_t bytes;
+    char *vault;         /* its segment, mapped: RG__VAULT_SLOTS copies */
+    size_t stride, room; /* between the copies; bytes mapped */
+} rg__state_buffer;
+
+struct rg_state {
+    rg_ctx *ctx;
+    rg__state_buffer *buffer;
+    int buffers;
+    bool is_running;    /* inside rg_run */
+    bool is_in_fn;      /* fn runs: steps may end */
+    uint64_t step;      /* ended on this lineage */
+    int vault_slot;     /* that holds the newest agreed commit, -1: none */
+    rg__commit_id last; /* that commit's id */
+    bool is_clean;      /* registered memory is `last`, byte for byte */
+    rg_reset_fn on_reset;
+    void *reset_arg;
+    rg__history *history; /* NULL: none is kept */
+    uint64_t sample_epoch, sample_first, sample_count; /* of this step */
+    bool has_samples;
+};
+
+/* A sampler's note: positions [first, first + count) of the epoch belong to
+ * the step that is under way. */
+void rg__state_note_samples(rg_state *st, uint64_t epoch, uint64_t first,
+                            uint64_t count);
+
+/* Bring registered memory to the decision's commit, on all ranks: from the
+ * vault where it holds it, from rank `source` otherwise; commit 0 where the
+ * decision has none. Collective over the world, on the thread of rg_run. */
+rg_status rg__state_sync(rg_state *st, const rg__decided *decided);
+
+/* Agree that fn has returned OK on all ranks. Collective over the world. */
+rg_status rg__state_finish(rg_state *st);
+
+/* XXH3 of all registered memory as 16 hex digits. */
+void rg__state_hash(const rg_state *st, char hex[17]);
+
+#endif
