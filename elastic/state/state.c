@@ -1,1 +1,529 @@
-/* placeholder */
+/* Registered memory: registration, the end of a step, commit, sync.
+ *
+ * A commit fills the vault slot that does not hold the newest agreed commit,
+ * each local rank its piece, and then one agreement over the world that nobody
+ * leaves before all have entered: so when one rank has left it, every piece on
+ * every host is complete, and a commit that one rank reported is never lost.
+ * Before the agreement the former commit is whole in the other vault slot.
+ *
+ * The vault is written only through the gate (context.h): once a generation is
+ * left no byte of it changes until the decision of the next is taken up. */
+#include "elastic/state/state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "process_sets/sets.h"
+#include "sdk/base/clock.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/failpoint.h"
+#include "sdk/base/shm.h"
+
+#define MAX_BUFFERS 4096
+#define CHUNK       ((size_t)256 << 10) /* copied under the gate at a time */
+
+/* What an agreement is on; ranks that differ are told so. */
+enum { AGREE_STEP_END = 1, AGREE_COMMIT, AGREE_FINISH };
+
+/* ------------------------------------------------------------ registration */
+
+rg_status rg_state_create(rg_ctx *ctx, const rg_state_params *params,
+                          rg_state **st_p)
+{
+    if (ctx == NULL || st_p == NULL)
+        return rg__fail(RG_ERR_INVALID,
+                        "rg_state_create needs a context and a place for the "
+                        "state");
+    if (params != NULL && params->size != sizeof *params)
+        return rg__fail(RG_ERR_INVALID,
+                        "rg_state_params.size is %zu; set it to "
+                        "sizeof(rg_state_params)",
+                        params->size);
+    rg_state *st = calloc(1, sizeof *st);
+    if (st == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a state");
+    st->ctx = ctx;
+    st->vault_slot = -1;
+    const rg_status rs = rg__history_open(ctx->history, ctx->host, ctx->slot,
+                                          ctx->me.start, &st->history);
+    if (rs != RG_OK) {
+        free(st);
+        return rs;
+    }
+    *st_p = st;
+    return RG_OK;
+}
+
+void rg_state_destroy(rg_state *st)
+{
+    if (st == NULL)
+        return;
+    for (int i = 0; i < st->buffers; i++)
+        rg__shm_unmap(st->buffer[i].vault, st->buffer[i].room);
+    rg__history_close(st->history);
+    free(st->buffer);
+    free(st);
+}
+
+static rg_status check_add(const rg_state *st, const char *name,
+                           const void *data, size_t bytes,
+                           const rg_buffer_params *params)
+{
+    if (st == NULL || name == NULL || data == NULL || bytes == 0)
+        return rg__fail(RG_ERR_INVALID,
+                        "rg_state_add needs a state, a name, memory and a size "
+                        "above 0");
+    if (st->is_running)
+        return rg__fail(RG_ERR_INVALID,
+                        "buffer %s can't be registered inside rg_run; register "
+                        "it before",
+                        name);
+    if (strlen(name) >= RG__BUFFER_NAME_MAX || name[0] == '\0')
+        return rg__fail(RG_ERR_INVALID,
+                        "the buffer name \"%s\" must have 1 to %d bytes", name,
+                        RG__BUFFER_NAME_MAX - 1);
+    if (params != NULL &&
+        (params->size != sizeof *params || params->kind != RG_REPLICATED))
+        return rg__fail(RG_ERR_INVALID,
+                        "buffer %s: rg_buffer_params must have size "
+                        "sizeof(rg_buffer_params) and kind RG_REPLICATED",
+                        name);
+    for (int i = 0; i < st->buffers; i++)
+        if (strcmp(st->buffer[i].name, name) == 0)
+            return rg__fail(RG_ERR_INVALID,
+                            "buffer %s is registered already, with %zu bytes; "
+                            "give each buffer its own name",
+                            name, st->buffer[i].bytes);
+    if (st->buffers == MAX_BUFFERS)
+        return rg__fail(RG_ERR_INVALID,
+                        "buffer %s is one too many; at most %d can be "
+                        "registered, so join small ones",
+                        name, MAX_BUFFERS);
+    return RG_OK;
+}
+
+static rg_status map_room(rg_state *st, rg__state_buffer *b)
+{
+    int fd = -1;
+    rg_status rs = st->ctx->hooks->reserve(st->ctx, b->name, b->bytes, &fd);
+    if (rs != RG_OK)
+        return rs;
+    void *at = NULL;
+    rs = rg__shm_map(fd, b->room, &at);
+    close(fd);
+    b->vault = at;
+    return rs;
+}
+
+rg_status rg_state_add(rg_state *st, const char *name, void *data, size_t bytes,
+                       const rg_buffer_params *params)
+{
+    rg_status rs = check_add(st, name, data, bytes, params);
+    if (rs != RG_OK)
+        return rs;
+    rg__state_buffer *more =
+        realloc(st->buffer, sizeof *more * (size_t)(st->buffers + 1));
+    if (more == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory to register buffer %s", name);
+    st->buffer = more;
+    rg__state_buffer *b = &more[st->buffers];
+    *b = (rg__state_buffer){
+        .data = data, .bytes = bytes, .stride = rg__vault_stride(bytes)};
+    b->room = b->stride * RG__VAULT_SLOTS;
+    snprintf(b->name, sizeof b->name, "%s", name);
+    rs = map_room(st, b);
+    if (rs == RG_OK)
+        st->buffers++;
+    return rs;
+}
+
+rg_status rg_state_on_reset(rg_state *st, rg_reset_fn fn, void *arg)
+{
+    if (st == NULL)
+        return rg__fail(RG_ERR_INVALID, "rg_state_on_reset needs a state");
+    st->on_reset = fn;
+    st->reset_arg = arg;
+    return RG_OK;
+}
+
+uint64_t rg_state_step(const rg_state *st)
+{
+    return st == NULL ? 0 : st->step;
+}
+
+/* ----------------------------------------------------------------- history */
+
+void rg__state_hash(const rg_state *st, char hex[17])
+{
+    rg__hash hash;
+    rg__hash_begin(&hash);
+    for (int i = 0; i < st->buffers; i++)
+        rg__hash_update(&hash, st->buffer[i].data, st->buffer[i].bytes);
+    rg__hash_end(&hash, hex);
+}
+
+static void note(rg_state *st, const char *event, uint64_t step, bool hashed)
+{
+    if (st->history == NULL)
+        return;
+    char hex[17];
+    if (hashed)
+        rg__state_hash(st, hex);
+    const rg__membership *now = &st->ctx->now;
+    rg__history_event(st->history, event, now->generation, now->rank, now->size,
+                      step, hashed ? hex : NULL);
+}
+
+static void note_step(rg_state *st)
+{
+    const rg__history_samples samples = {st->sample_epoch, st->sample_first,
+                                         st->sample_count};
+    const rg__membership *now = &st->ctx->now;
+    rg__history_step(st->history, now->generation, now->rank, now->size,
+                     st->step, NULL, st->has_samples ? &samples : NULL);
+    st->has_samples = false;
+}
+
+void rg__state_note_samples(rg_state *st, uint64_t epoch, uint64_t first,
+                            uint64_t count)
+{
+    st->sample_epoch = epoch;
+    st->sample_first = first;
+    st->sample_count = count;
+    st->has_samples = true;
+}
+
+typedef struct set_list {
+    rg__history_set *item;
+    int count;
+} set_list;
+
+static void add_set(void *arg, const char *name, const int *ranks, int n)
+{
+    set_list *list = arg;
+    rg__history_set *more =
+        realloc(list->item, sizeof *more * (size_t)(list->count + 1));
+    if (more == NULL)
+        return;
+    list->item = more;
+    char *name_copy = strdup(name);
+    int *rank_copy = malloc(sizeof *rank_copy * (size_t)n);
+    if (name_copy == NULL || rank_copy == NULL) {
+        free(name_copy);
+        free(rank_copy);
+        return;
+    }
+    memcpy(rank_copy, ranks, sizeof *rank_copy * (size_t)n);
+    more[list->count++] = (rg__history_set){name_copy, rank_copy, n};
+}
+
+static void free_sets(set_list *list)
+{
+    for (int i = 0; i < list->count; i++) {
+        free((void *)(uintptr_t)list->item[i].name);
+        free((void *)(uintptr_t)list->item[i].ranks);
+    }
+    free(list->item);
+}
+
+void rg__state_note_join(rg_state *st, const rg__decided *decided)
+{
+    if (st->history == NULL)
+        return;
+    const rg__membership *now = &st->ctx->now;
+    set_list sets = {0};
+    rg__sets_each(st->ctx, add_set, &sets);
+    note(st, "join", st->step, false);
+    rg__history_decide(st->history, now->generation, now->rank, now->size,
+                       decided->resume, sets.item, sets.count);
+    free_sets(&sets);
+}
+
+void rg__state_note_leave(rg_state *st)
+{
+    note(st, "leave", st->step, false);
+}
+
+/* ---------------------------------------------------- the vault, both ways */
+
+static rg_status lost(void)
+{
+    return rg__fail(RG_ERR_PEER_LOST,
+                    "a peer is lost and the generation has ended; return this "
+                    "status from fn");
+}
+
+/* Copy under the gate, so that leaving waits for a chunk and no more. */
+static rg_status copy_in(rg_ctx *ctx, char *to, const char *from, size_t bytes)
+{
+    for (size_t at = 0; at < bytes; at += CHUNK) {
+        const size_t n = bytes - at < CHUNK ? bytes - at : CHUNK;
+        if (atomic_load(&ctx->page->abort) >= ctx->now.generation)
+            return lost();
+        pthread_mutex_lock(&ctx->gate);
+        const bool open = ctx->gate_generation == ctx->now.generation;
+        if (open)
+            memcpy(to + at, from + at, n);
+        pthread_mutex_unlock(&ctx->gate);
+        if (!open)
+            return lost();
+    }
+    return RG_OK;
+}
+
+static rg_status set_piece(rg_ctx *ctx, rg__piece *piece, uint32_t state,
+                           rg__commit_id id)
+{
+    pthread_mutex_lock(&ctx->gate);
+    const bool open = ctx->gate_generation == ctx->now.generation;
+    if (open) {
+        if (state == RG__PIECE_WRITING) {
+            atomic_store(&piece->state, state);
+            atomic_store(&piece->count, (uint32_t)ctx->now.local_size);
+            atomic_store(&piece->generation, id.generation);
+            atomic_store(&piece->step, id.step);
+        }
+        atomic_store(&piece->state, state);
+    }
+    pthread_mutex_unlock(&ctx->gate);
+    return open ? RG_OK : lost();
+}
+
+/* Fill this rank's piece of a vault slot. */
+static rg_status save(rg_state *st, int slot, rg__commit_id id)
+{
+    rg_ctx *ctx = st->ctx;
+    const uint32_t i = (uint32_t)ctx->now.local_rank;
+    const uint32_t count = (uint32_t)ctx->now.local_size;
+    rg__piece *piece = &ctx->vault->slot[slot][i];
+    rg_status rs = set_piece(ctx, piece, RG__PIECE_WRITING, id);
+    for (int k = 0; k < st->buffers && rs == RG_OK; k++) {
+        const rg__state_buffer *b = &st->buffer[k];
+        size_t begin, end;
+        rg__vault_slice(b->bytes, i, count, &begin, &end);
+        rg__failpoint("commit.copy", ctx->now.rank, id.step,
+                      ctx->now.generation);
+        rs = copy_in(ctx, b->vault + b->stride * (size_t)slot + begin,
+                     b->data + begin, end - begin);
+    }
+    return rs == RG_OK ? set_piece(ctx, piece, RG__PIECE_COMPLETE, id) : rs;
+}
+
+static int find_in_vault(const rg_ctx *ctx, rg__commit_id id)
+{
+    for (int slot = 0; slot < RG__VAULT_SLOTS; slot++) {
+        const rg__commit_id held = rg__vault_id(ctx->vault, slot);
+        if (held.generation == id.generation && held.step == id.step)
+            return slot;
+    }
+    return -1;
+}
+
+static void restore(rg_state *st, int slot)
+{
+    for (int k = 0; k < st->buffers; k++) {
+        const rg__state_buffer *b = &st->buffer[k];
+        memcpy(b->data, b->vault + b->stride * (size_t)slot, b->bytes);
+    }
+}
+
+/* ------------------------------------------------------- the end of a step */
+
+static void show_progress(rg_state *st)
+{
+    rg__page *page = st->ctx->page;
+    const uint64_t now_ns = rg__now_ns();
+    const uint64_t generation = st->ctx->now.generation;
+    atomic_store(&page->step_ns, now_ns);
+    atomic_store(&page->step, st->step);
+    if (atomic_load(&page->first_generation) < generation) {
+        atomic_store(&page->first_ns, now_ns);
+        atomic_store(&page->first_generation, generation);
+    }
+}
+
+/* Agree on the step that ends, and whether a change was announced to anyone.
+ * Numbers: step, -step, announced. */
+static rg_status agree(rg_state *st, uint64_t on, uint64_t step,
+                       bool *is_announced_p)
+{
+    rg_ctx *ctx = st->ctx;
+    const bool announced =
+        atomic_load(&ctx->page->announce) > ctx->now.generation;
+    const int64_t in[4] = {(int64_t)step, -(int64_t)step, announced,
+                           (int64_t)st->buffers};
+    int64_t out[4];
+    const rg_status rs = rg__world_agree(ctx, on, in, out);
+    if (rs != RG_OK)
+        return rs;
+    if (out[0] != -out[1])
+        return rg__fail(RG_ERR_MISMATCH,
+                        "ranks end different steps: %lld here, %lld to %lld in "
+                        "the world; end every step on every rank",
+                        (long long)step, (long long)-out[1], (long long)out[0]);
+    *is_announced_p = out[2] != 0;
+    return RG_OK;
+}
+
+/* Save and agree; afterwards the commit counts. */
+static rg_status commit(rg_state *st, uint64_t step, bool *is_announced_p)
+{
+    rg_ctx *ctx = st->ctx;
+    const int slot = st->vault_slot < 0 ? 0 : 1 - st->vault_slot;
+    const rg__commit_id id = {ctx->now.generation, step};
+    rg_status rs = save(st, slot, id);
+    if (rs != RG_OK)
+        return rs;
+    rg__failpoint("commit.before_agree", ctx->now.rank, step,
+                  ctx->now.generation);
+    rs = agree(st, AGREE_COMMIT, step, is_announced_p);
+    if (rs != RG_OK)
+        return rs;
+    rg__failpoint("commit.after_agree", ctx->now.rank, step,
+                  ctx->now.generation);
+    st->vault_slot = slot;
+    st->last = id;
+    return RG_OK;
+}
+
+static rg_status check_in_fn(const rg_state *st, const char *what)
+{
+    if (st == NULL || !st->is_in_fn)
+        return rg__fail(RG_ERR_INVALID,
+                        "%s belongs inside the function that rg_run calls",
+                        what);
+    return RG_OK;
+}
+
+static rg_status leave_announced(rg_state *st)
+{
+    st->is_clean = true;
+    st->ctx->hooks->leave(st->ctx, st->ctx->now.generation);
+    return rg__fail(RG_ERR_HOSTS_CHANGED,
+                    "hosts changed; return this status from fn");
+}
+
+static void step_ended(rg_state *st)
+{
+    st->step++;
+    show_progress(st);
+    note_step(st);
+}
+
+rg_status rg_step_end(rg_state *st)
+{
+    rg_status rs = check_in_fn(st, "rg_step_end");
+    if (rs != RG_OK)
+        return rs;
+    rg__failpoint("step_end", st->ctx->now.rank, st->step + 1,
+                  st->ctx->now.generation);
+    bool is_announced = false;
+    rs = agree(st, AGREE_STEP_END, st->step + 1, &is_announced);
+    if (rs != RG_OK)
+        return rs;
+    if (!is_announced) {
+        step_ended(st);
+        return RG_OK;
+    }
+    rs = commit(st, st->step + 1, &is_announced);
+    if (rs != RG_OK)
+        return rs;
+    step_ended(st);
+    note(st, "commit", st->step, true);
+    return leave_announced(st);
+}
+
+rg_status rg_state_commit(rg_state *st)
+{
+    rg_status rs = check_in_fn(st, "rg_state_commit");
+    if (rs != RG_OK)
+        return rs;
+    bool is_announced = false;
+    rs = commit(st, st->step + 1, &is_announced);
+    if (rs != RG_OK)
+        return rs;
+    step_ended(st);
+    note(st, "commit", st->step, true);
+    return is_announced ? leave_announced(st) : RG_OK;
+}
+
+rg_status rg__state_finish(rg_state *st)
+{
+    bool is_announced = false;
+    rg__failpoint("finish", st->ctx->now.rank, st->step,
+                  st->ctx->now.generation);
+    return agree(st, AGREE_FINISH, st->step, &is_announced);
+}
+
+/* -------------------------------------------------------------------- sync */
+
+static rg_status broadcast(rg_state *st, int source)
+{
+    rg_ctx *ctx = st->ctx;
+    rg_status rs = rg__world_broadcast(ctx, &st->step, sizeof st->step, source);
+    for (int k = 0; k < st->buffers && rs == RG_OK; k++)
+        rs = rg__world_broadcast(ctx, st->buffer[k].data, st->buffer[k].bytes,
+                                 source);
+    return rs;
+}
+
+static bool is_same(rg__commit_id a, rg__commit_id b)
+{
+    return a.generation == b.generation && a.step == b.step;
+}
+
+static rg_status take_from_vault(rg_state *st, const rg__decided *decided)
+{
+    const int slot = find_in_vault(st->ctx, decided->resume);
+    if (slot < 0)
+        return rg__fail(RG_ERR_SYSTEM,
+                        "the vault of host %s does not hold commit %llu.%llu "
+                        "that was decided; end this worker",
+                        st->ctx->host,
+                        (unsigned long long)decided->resume.generation,
+                        (unsigned long long)decided->resume.step);
+    if (!st->is_clean || !is_same(st->last, decided->resume))
+        restore(st, slot);
+    st->vault_slot = slot;
+    return RG_OK;
+}
+
+/* The first commit of the job: before anybody has entered fn. */
+static rg_status commit_zero(rg_state *st)
+{
+    bool is_announced = false;
+    st->vault_slot = -1;
+    const rg_status rs = commit(st, st->step, &is_announced);
+    if (rs == RG_OK)
+        note(st, "commit", st->step, true);
+    return rs;
+}
+
+rg_status rg__state_sync(rg_state *st, const rg__decided *decided)
+{
+    rg_ctx *ctx = st->ctx;
+    const bool has_resume = decided->resume.generation != 0;
+    rg_status rs = RG_OK;
+    rg__failpoint("sync", ctx->now.rank, st->step, ctx->now.generation);
+    st->has_samples = false;
+    if (has_resume && decided->in_vault)
+        rs = take_from_vault(st, decided);
+    else
+        st->vault_slot = -1;
+    if (rs == RG_OK && has_resume) {
+        st->step = decided->resume.step;
+        note(st, "restore", st->step, true);
+    }
+    if (rs == RG_OK && decided->source >= 0)
+        rs = broadcast(st, decided->source);
+    if (rs != RG_OK)
+        return rs;
+    st->last = decided->resume;
+    st->is_clean = false;
+    atomic_store(&ctx->page->synced_ns, rg__now_ns());
+    note(st, "sync", st->step, true);
+    atomic_store(&ctx->page->step, st->step);
+    return has_resume ? RG_OK : commit_zero(st);
+}

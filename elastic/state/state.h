@@ -24,10 +24,10 @@ struct rg_state {
     uint64_t step;      /* ended on this lineage */
     int vault_slot;     /* that holds the newest agreed commit, -1: none */
     rg__commit_id last; /* that commit's id */
-    bool is_clean;      /* registered memory is `last`, byte for byte */
+    bool is_clean;      /* left by agreement: registered memory is `last` */
     rg_reset_fn on_reset;
     void *reset_arg;
-    rg__history *history; /* NULL: none is kept */
+    rg__history *history;                              /* NULL: none is kept */
     uint64_t sample_epoch, sample_first, sample_count; /* of this step */
     bool has_samples;
 };
@@ -44,6 +44,10 @@ rg_status rg__state_sync(rg_state *st, const rg__decided *decided);
 
 /* Agree that fn has returned OK on all ranks. Collective over the world. */
 rg_status rg__state_finish(rg_state *st);
+
+/* History: this worker takes up a generation, and has left it. */
+void rg__state_note_join(rg_state *st, const rg__decided *decided);
+void rg__state_note_leave(rg_state *st);
 
 /* XXH3 of all registered memory as 16 hex digits. */
 void rg__state_hash(const rg_state *st, char hex[17]);

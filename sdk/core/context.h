@@ -26,8 +26,8 @@ typedef struct rg__hooks {
 } rg__hooks;
 
 struct rg_ctx {
-    rg__page *page;     /* shared with the agent, or private memory */
-    rg__vault *vault;   /* of this host, shared likewise */
+    rg__page *page;   /* shared with the agent, or private memory */
+    rg__vault *vault; /* of this host, shared likewise */
     const rg__hooks *hooks;
     bool is_elastic;
     char history[RG__TEXT_MAX]; /* directory, or "" */
@@ -44,6 +44,7 @@ struct rg_ctx {
     rg__member_id me;
     int slot;
     char host[64], job[64];
+    uint8_t key[RG__KEY_BYTES]; /* the job's key, from the agent */
 
     /* Guards now and is_computing; taken before the engine's lock, never
      * after it. */

@@ -1,0 +1,54 @@
+/* The door: where a worker waits for its place in a generation. */
+#include "elastic/worker/worker.h"
+
+#include "sdk/base/fail.h"
+#include "sdk/base/log.h"
+
+/* Lock held. Nothing of the generation is open to user threads before this. */
+static rg_status take_up(rg__worker *w)
+{
+    rg_ctx *ctx = w->ctx;
+    const rg_status st = rg__context_set_membership(ctx, &w->entered);
+    if (st != RG_OK)
+        return st;
+    rg__context_set_computing(ctx, true);
+    w->taken = w->entered.generation;
+    pthread_mutex_lock(&ctx->gate);
+    ctx->gate_generation = w->taken;
+    pthread_mutex_unlock(&ctx->gate);
+    rg__engine_admit(ctx->engine);
+    rg__log_who(ctx->host, w->entered.rank, w->entered.size, w->taken);
+    return RG_OK;
+}
+
+rg_status rg__worker_door(rg__worker *w)
+{
+    pthread_mutex_lock(&w->lock);
+    if (w->phase == RG__PHASE_OUT)
+        w->phase = w->sock < 0 ? RG__PHASE_DECIDED : RG__PHASE_DOOR;
+    pthread_mutex_unlock(&w->lock);
+    return rg__worker_mark(w, RG__DOOR, 0);
+}
+
+static bool is_something_here(const rg__worker *w)
+{
+    return w->phase == RG__PHASE_DONE || w->phase == RG__PHASE_ENDED ||
+           (w->phase == RG__PHASE_DECIDED && w->decided.generation > w->taken);
+}
+
+rg_status rg__worker_await(rg__worker *w, rg__decided *decided, bool *is_done_p)
+{
+    rg_status st = RG_OK;
+    pthread_mutex_lock(&w->lock);
+    while (!is_something_here(w))
+        pthread_cond_wait(&w->changed, &w->lock);
+    *is_done_p = w->phase == RG__PHASE_DONE;
+    if (w->phase == RG__PHASE_ENDED) {
+        st = rg__fail(w->end, "%s", w->end_why);
+    } else if (w->phase == RG__PHASE_DECIDED) {
+        *decided = w->decided;
+        st = take_up(w);
+    }
+    pthread_mutex_unlock(&w->lock);
+    return st;
+}

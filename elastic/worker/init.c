@@ -1,0 +1,246 @@
+/* rg_init and rg_finalize: under an agent, or alone; never silently N worlds
+ * of one. */
+#include "elastic/worker/worker.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "sdk/base/config.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/failpoint.h"
+#include "sdk/base/log.h"
+#include "sdk/base/shm.h"
+
+static atomic_bool is_initialised;
+
+/* Variables by which launchers tell a process how many tasks there are. */
+static const char *const launcher_sizes[] = {
+    "OMPI_COMM_WORLD_SIZE", "PMI_SIZE",     "PMIX_SIZE",
+    "MPI_LOCALNRANKS",      "SLURM_NTASKS", "WORLD_SIZE",
+    "JSM_NAMESPACE_SIZE"};
+
+static rg_status refuse_launchers(void)
+{
+    for (size_t i = 0; i < sizeof launcher_sizes / sizeof *launcher_sizes;
+         i++) {
+        const char *value = getenv(launcher_sizes[i]);
+        if (value != NULL && strtol(value, NULL, 10) > 1)
+            return rg__fail(
+                RG_ERR_REFUSED,
+                "a launcher started %s tasks (%s) without a Regroup agent, and "
+                "each would be a world of its own; start the program with "
+                "`regroup run -n %s PROGRAM` instead, or unset %s to run alone",
+                value, launcher_sizes[i], value, launcher_sizes[i]);
+    }
+    return RG_OK;
+}
+
+static rg_status meet(rg__worker *w)
+{
+    const rg__library_settings *settings = NULL;
+    rg_status st = rg__library_settings_get(&settings);
+    if (st != RG_OK)
+        return st;
+    if (settings->socket != NULL && settings->socket[0] != '\0')
+        return rg__worker_meet(w, settings->socket, settings->slot);
+    st = refuse_launchers();
+    return st == RG_OK ? rg__worker_stay_alone(w) : st;
+}
+
+/* ------------------------------------------------------------------- hooks */
+
+static void agree_to_leave(rg_ctx *ctx, uint64_t generation)
+{
+    rg__worker *w = ctx->worker;
+    pthread_mutex_lock(&w->lock);
+    w->leave_agreed = generation;
+    pthread_mutex_unlock(&w->lock);
+    rg__page_ring(ctx->page);
+}
+
+static const rg__hooks hooks = {.reserve = rg__worker_reserve,
+                                .leave = agree_to_leave};
+
+/* ------------------------------------------------------------- life of ctx */
+
+static rg_status create_worker(rg_ctx *ctx)
+{
+    rg__worker *w = calloc(1, sizeof *w);
+    if (w == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a worker");
+    ctx->worker = w;
+    w->ctx = ctx;
+    w->sock = -1;
+    w->pending_fd = -1;
+    w->reply.fd = -1;
+    w->entered.rank = -1;
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&w->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    return RG_OK;
+}
+
+static void destroy_worker(rg_ctx *ctx)
+{
+    rg__worker *w = ctx->worker;
+    if (w == NULL)
+        return;
+    if (w->sock >= 0)
+        close(w->sock);
+    free(w->entered.member);
+    pthread_cond_destroy(&w->changed);
+    pthread_mutex_destroy(&w->lock);
+    free(w);
+}
+
+static void unmap_segments(rg_ctx *ctx)
+{
+    rg__mappings *all = rg__engine_mappings(ctx->engine);
+    for (int i = 0; i < all->count; i++)
+        rg__shm_unmap(all->item[i].at, all->item[i].bytes);
+    free(all->item);
+    *all = (rg__mappings){0};
+}
+
+static void destroy_ctx(rg_ctx *ctx)
+{
+    if (ctx == NULL)
+        return;
+    if (ctx->worker != NULL)
+        rg__worker_stop_thread(ctx->worker);
+    if (ctx->sets != NULL)
+        rg__sets_destroy(ctx->sets);
+    if (ctx->engine != NULL) {
+        unmap_segments(ctx);
+        rg__engine_destroy(ctx->engine);
+    }
+    /* The page stays mapped for the crash handlers, and its mutex locked by a
+     * thread that is gone: the agent reads that as the end of this worker. */
+    rg__shm_unmap(ctx->vault, sizeof(rg__vault));
+    destroy_worker(ctx);
+    rg__context_clear(ctx);
+    free(ctx);
+}
+
+static rg_status create_parts(rg_ctx *ctx)
+{
+    rg_status st = rg__context_init(ctx);
+    if (st == RG_OK)
+        st = create_worker(ctx);
+    if (st == RG_OK)
+        st = meet(ctx->worker);
+    if (st == RG_OK)
+        st = rg__engine_create(ctx->page, &ctx->engine);
+    if (st == RG_OK)
+        st = rg__sets_create(ctx, &ctx->sets);
+    return st;
+}
+
+/* Alone: generation 1 is there from the start and decided at the door. */
+static rg_status enter_alone(rg__worker *w)
+{
+    rg_ctx *ctx = w->ctx;
+    const rg__boot boot = {.size = 1,
+                           .local_size = 1,
+                           .generation = 1,
+                           .member = &ctx->me,
+                           .control_fd = -1,
+                           .mappings = rg__engine_mappings(ctx->engine)};
+    rg_status st = rg__sets_enter(ctx, &rg__transport_self, &boot);
+    if (st != RG_OK)
+        return st;
+    w->entered = (rg__membership){
+        .generation = 1, .size = 1, .local_size = 1, .host_count = 1};
+    w->entered.member = malloc(sizeof ctx->me);
+    if (w->entered.member == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a generation");
+    w->entered.member[0] = ctx->me;
+    w->decided = (rg__decided){.generation = 1, .source = 0};
+    return RG_OK;
+}
+
+static rg_status start(rg_ctx *ctx)
+{
+    rg__worker *w = ctx->worker;
+    if (w->sock < 0) {
+        const rg_status st = enter_alone(w);
+        if (st != RG_OK)
+            return st;
+    }
+    rg__crash_install(ctx->page);
+    return rg__worker_start_thread(w);
+}
+
+/* A static program's door is rg_init. */
+static rg_status form_static_world(rg_ctx *ctx)
+{
+    rg_status st = rg__worker_door(ctx->worker);
+    while (st == RG_OK) {
+        rg__decided decided;
+        bool is_done = false;
+        st = rg__worker_await(ctx->worker, &decided, &is_done);
+        if (st == RG_OK)
+            st = rg__sets_sync(ctx);
+        if (st != RG_ERR_PEER_LOST)
+            break;
+        st = RG_OK; /* lost while it formed: the agent forms another, or ends */
+    }
+    return st;
+}
+
+static rg_status check_params(const rg_params *params, rg_ctx **ctx_p)
+{
+    if (ctx_p == NULL)
+        return rg__fail(RG_ERR_INVALID,
+                        "rg_init needs a place for the context");
+    if (params != NULL && params->size != sizeof *params)
+        return rg__fail(RG_ERR_INVALID,
+                        "rg_params.size is %zu; set it to sizeof(rg_params), "
+                        "%zu with the library %s",
+                        params->size, sizeof *params, RG_VERSION);
+    if (atomic_exchange(&is_initialised, true))
+        return rg__fail(RG_ERR_INVALID,
+                        "rg_init was called before; call it once per process");
+    return RG_OK;
+}
+
+rg_status rg_init(const rg_params *params, rg_ctx **ctx_p)
+{
+    rg_status st = check_params(params, ctx_p);
+    if (st != RG_OK)
+        return st;
+    rg_ctx *ctx = calloc(1, sizeof *ctx);
+    if (ctx == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a context");
+    ctx->is_elastic = params != NULL && params->elastic != 0;
+    ctx->hooks = &hooks;
+    st = create_parts(ctx);
+    if (st == RG_OK) {
+        rg__log_who(ctx->host, -1, 0, 0);
+        rg__failpoint_start(ctx->me.start);
+        st = start(ctx);
+    }
+    if (st == RG_OK && !ctx->is_elastic)
+        st = form_static_world(ctx);
+    if (st != RG_OK) {
+        destroy_ctx(ctx);
+        return st;
+    }
+    *ctx_p = ctx;
+    return RG_OK;
+}
+
+rg_status rg_finalize(rg_ctx *ctx)
+{
+    if (ctx == NULL)
+        return RG_OK;
+    rg__worker_mark(ctx->worker, RG__FINALIZE, rg_generation(ctx));
+    destroy_ctx(ctx);
+    return RG_OK;
+}

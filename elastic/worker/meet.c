@@ -1,0 +1,158 @@
+/* Meeting the agent: whoever started this process, it says who it is over the
+ * agent's Unix socket and is handed page and vault. */
+#include "elastic/worker/worker.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "sdk/base/fail.h"
+#include "sdk/base/shm.h"
+#include "sdk/base/sock.h"
+
+#define MEET_TIMEOUT_MS 10000
+
+static rg_status connect_to(const char *path, int *sock_p)
+{
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof to.sun_path)
+        return rg__fail(RG_ERR_INVALID,
+                        RG__ENV_SOCKET " is longer than the %zu bytes of a "
+                                       "socket's path; was it edited?",
+                        sizeof to.sun_path - 1);
+    strcpy(to.sun_path, path);
+    const int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (sock < 0)
+        return rg__fail(RG_ERR_SYSTEM, "a socket can't be made: %s",
+                        strerror(errno));
+    if (connect(sock, (struct sockaddr *)&to, sizeof to) != 0) {
+        const int err = errno;
+        close(sock);
+        return rg__fail(RG_ERR_AGENT_LOST,
+                        "the agent at %s can't be reached: %s; start this "
+                        "program with `regroup run`, or unset " RG__ENV_SOCKET,
+                        path, strerror(err));
+    }
+    *sock_p = sock;
+    return RG_OK;
+}
+
+static rg_status recv_soon(int sock, void *bytes, size_t *n_p,
+                           int fds[RG__SOCK_FDS])
+{
+    struct pollfd ready = {.fd = sock, .events = POLLIN};
+    if (poll(&ready, 1, MEET_TIMEOUT_MS) == 0)
+        return rg__fail(RG_ERR_AGENT_LOST,
+                        "the agent did not answer within %d s; is it stopped?",
+                        MEET_TIMEOUT_MS / 1000);
+    return rg__sock_recv(sock, bytes, RG__WIRE_MAX, n_p, fds);
+}
+
+static rg_status say_hello(rg__worker *w, int slot)
+{
+    rg__hello m = {.head = {RG__HELLO, RG__WIRE_VERSION},
+                   .pid = getpid(),
+                   .slot = slot,
+                   .elastic = w->ctx->is_elastic};
+    snprintf(m.version, sizeof m.version, "%s", RG_VERSION);
+    return rg__sock_send(w->sock, &m, sizeof m, NULL, 0);
+}
+
+static rg_status refused(const void *bytes, size_t n)
+{
+    const rg__text *m = bytes;
+    if (n != sizeof *m)
+        return rg__fail(RG_ERR_REFUSED,
+                        "the agent speaks another version of "
+                        "Regroup than this library, %s",
+                        RG_VERSION);
+    return rg__fail(RG_ERR_REFUSED, "%.*s", RG__TEXT_MAX - 1, m->text);
+}
+
+static rg_status take_welcome(rg__worker *w, const rg__welcome *m,
+                              const int fds[RG__SOCK_FDS])
+{
+    rg_ctx *ctx = w->ctx;
+    void *at = NULL;
+    rg_status st = rg__shm_map(fds[0], RG__PAGE_BYTES, &at);
+    if (st != RG_OK)
+        return st;
+    ctx->page = at;
+    st = rg__shm_map(fds[1], sizeof(rg__vault), &at);
+    if (st != RG_OK)
+        return st;
+    ctx->vault = at;
+    ctx->me = m->me;
+    ctx->slot = (int)m->me.slot;
+    w->grace_ms = m->grace_ms;
+    snprintf(ctx->host, sizeof ctx->host, "%.63s", m->host);
+    snprintf(ctx->job, sizeof ctx->job, "%.63s", m->job);
+    snprintf(ctx->history, sizeof ctx->history, "%.255s", m->history);
+    memcpy(ctx->key, m->key, sizeof ctx->key);
+    return RG_OK;
+}
+
+static rg_status receive_welcome(rg__worker *w, void *room)
+{
+    size_t n = 0;
+    int fds[RG__SOCK_FDS];
+    rg_status st = recv_soon(w->sock, room, &n, fds);
+    if (st != RG_OK)
+        return st;
+    const rg__wire_head *head = room;
+    if (n >= sizeof *head && head->type == RG__REFUSED)
+        st = refused(room, n);
+    else if (n != sizeof(rg__welcome) || head->type != RG__WELCOME ||
+             head->version != RG__WIRE_VERSION)
+        st = refused(room, 0);
+    else
+        st = take_welcome(w, room, fds);
+    for (int i = 0; i < RG__SOCK_FDS; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    return st;
+}
+
+rg_status rg__worker_meet(rg__worker *w, const char *socket_path, int slot)
+{
+    rg_status st = connect_to(socket_path, &w->sock);
+    if (st == RG_OK)
+        st = say_hello(w, slot);
+    if (st != RG_OK)
+        return st;
+    void *room = malloc(RG__WIRE_MAX);
+    if (room == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory to meet the agent");
+    st = receive_welcome(w, room);
+    free(room);
+    return st;
+}
+
+static void *private_memory(size_t bytes)
+{
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return at == MAP_FAILED ? NULL : at;
+}
+
+rg_status rg__worker_stay_alone(rg__worker *w)
+{
+    rg_ctx *ctx = w->ctx;
+    w->sock = -1;
+    ctx->page = private_memory(RG__PAGE_BYTES);
+    ctx->vault = private_memory(sizeof(rg__vault));
+    if (ctx->page == NULL || ctx->vault == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a page and a vault");
+    ctx->me = (rg__member_id){.host = 1, .slot = 0, .start = 1};
+    if (gethostname(ctx->host, sizeof ctx->host) != 0)
+        snprintf(ctx->host, sizeof ctx->host, "localhost");
+    ctx->host[sizeof ctx->host - 1] = '\0';
+    snprintf(ctx->job, sizeof ctx->job, "alone");
+    return RG_OK;
+}

@@ -1,0 +1,121 @@
+/* rg_run: the advice column made a loop. */
+#include "elastic/state/state.h"
+#include "elastic/worker/worker.h"
+
+#include <stdio.h>
+
+#include "sdk/base/fail.h"
+
+static rg_status run_fn(rg_state *st, rg_train_fn fn, void *arg)
+{
+    st->is_in_fn = true;
+    const rg_status rs = fn(st, arg);
+    st->is_in_fn = false;
+    return rs;
+}
+
+static rg_status run_generation(rg_state *st, const rg__decided *decided,
+                                rg_train_fn fn, void *arg)
+{
+    rg_status rs = rg__sets_sync(st->ctx);
+    if (rs != RG_OK)
+        return rs;
+    rg__state_note_join(st, decided);
+    rs = rg__state_sync(st, decided);
+    if (rs == RG_OK && st->on_reset != NULL)
+        rs = st->on_reset(st, st->reset_arg);
+    if (rs == RG_OK)
+        rs = run_fn(st, fn, arg);
+    if (rs == RG_OK)
+        rs = rg__state_finish(st);
+    return rs;
+}
+
+/* fn may leave for a reason of its own, such as a status that it kept: then
+ * nobody else knows, and the generation must end for all. */
+static void make_known(rg__worker *w, rg_status rs)
+{
+    pthread_mutex_lock(&w->lock);
+    const bool is_known = w->phase != RG__PHASE_DECIDED ||
+                          w->leave_agreed == w->taken ||
+                          atomic_load(&w->ctx->page->abort) >= w->taken;
+    const uint64_t generation = w->taken;
+    pthread_mutex_unlock(&w->lock);
+    if (is_known || w->sock < 0)
+        return;
+    rg__broken m = {.head = {RG__BROKEN, RG__WIRE_VERSION},
+                    .generation = generation,
+                    .peer = -1};
+    snprintf(m.why, sizeof m.why, "the training function returned %s",
+             rg_status_name(rs));
+    rg__worker_send(w, &m, sizeof m);
+}
+
+static rg_status finished(rg__worker *w)
+{
+    if (w->sock >= 0)
+        return rg__worker_mark(w, RG__FIN, w->taken);
+    pthread_mutex_lock(&w->lock);
+    w->phase = RG__PHASE_DONE;
+    pthread_mutex_unlock(&w->lock);
+    return RG_OK;
+}
+
+/* OK: another generation comes. */
+static rg_status judge(rg_state *st, rg_status rs)
+{
+    rg__worker *w = st->ctx->worker;
+    switch (rg_status_advice(rs)) {
+    case RG_ADVICE_NONE:
+        return finished(w);
+    case RG_ADVICE_RESYNC:
+    case RG_ADVICE_RESTORE:
+        rg__state_note_leave(st);
+        if (w->sock < 0)
+            return rg__fail(RG_ERR_INVALID,
+                            "the training function returned %s, but this "
+                            "worker is alone and lost nobody",
+                            rg_status_name(rs));
+        make_known(w, rs);
+        return RG_OK;
+    case RG_ADVICE_RETRY:
+        return rg__fail(RG_ERR_INVALID,
+                        "the training function returned RG_IN_PROGRESS; wait "
+                        "for the request before returning");
+    case RG_ADVICE_FIX:
+    case RG_ADVICE_ABORT:
+        break;
+    }
+    return rs;
+}
+
+static rg_status run(rg_state *st, rg_train_fn fn, void *arg)
+{
+    rg_status rs = rg__worker_door(st->ctx->worker);
+    while (rs == RG_OK) {
+        rg__decided decided;
+        bool is_done = false;
+        rs = rg__worker_await(st->ctx->worker, &decided, &is_done);
+        if (rs != RG_OK || is_done)
+            break;
+        rs = judge(st, run_generation(st, &decided, fn, arg));
+    }
+    rg__state_note_leave(st);
+    return rs;
+}
+
+rg_status rg_run(rg_state *st, rg_train_fn fn, void *arg)
+{
+    if (st == NULL || fn == NULL)
+        return rg__fail(RG_ERR_INVALID, "rg_run needs a state and a function");
+    if (!st->ctx->is_elastic)
+        return rg__fail(RG_ERR_INVALID, "rg_run needs an elastic program: set "
+                                        "rg_params.elastic = 1 in rg_init");
+    if (st->is_running)
+        return rg__fail(RG_ERR_INVALID, "rg_run is running already");
+    st->is_running = true;
+    const rg_status rs = run(st, fn, arg);
+    st->is_running = false;
+    rg__context_set_computing(st->ctx, false);
+    return rs;
+}

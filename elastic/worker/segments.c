@@ -1,0 +1,228 @@
+/* rg_alloc memory. The agent makes each segment and hands it to its owner and
+ * to every other worker of the host, so that peers can read and write it
+ * without knowing the owner's process; it lives until its owner frees it or
+ * dies. Without an agent it is made here. */
+#include "elastic/worker/worker.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sdk/base/clock.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/shm.h"
+
+/* ------------------------------------------------------------ the mappings */
+
+static rg_status add_mapping(rg_ctx *ctx, const rg__mapping *m)
+{
+    rg__mappings *all = rg__engine_mappings(ctx->engine);
+    rg_status st = RG_OK;
+    rg__engine_lock(ctx->engine);
+    if (all->count == all->room) {
+        const int room = all->room * 2 + 8;
+        rg__mapping *item = realloc(all->item, sizeof *item * (size_t)room);
+        if (item != NULL) {
+            all->item = item;
+            all->room = room;
+        }
+    }
+    if (all->count < all->room)
+        all->item[all->count++] = *m;
+    else
+        st = RG_ERR_MEMORY;
+    rg__engine_unlock(ctx->engine);
+    return st;
+}
+
+static bool is_named(const rg__mapping *m, rg__member_id owner, uint32_t id)
+{
+    return m->id == id && m->owner.host == owner.host &&
+           m->owner.slot == owner.slot && m->owner.start == owner.start;
+}
+
+static bool take_mapping(rg_ctx *ctx, rg__member_id owner, uint32_t id,
+                         rg__mapping *taken)
+{
+    rg__mappings *all = rg__engine_mappings(ctx->engine);
+    bool found = false;
+    rg__engine_lock(ctx->engine);
+    for (int i = 0; i < all->count && !found; i++)
+        if (is_named(&all->item[i], owner, id)) {
+            *taken = all->item[i];
+            all->item[i] = all->item[--all->count];
+            found = true;
+        }
+    rg__engine_unlock(ctx->engine);
+    return found;
+}
+
+static rg_status map_segment(rg_ctx *ctx, const rg__segment *s, int fd,
+                             void **at_p)
+{
+    rg_status st = rg__shm_map(fd, s->bytes, at_p);
+    if (st != RG_OK)
+        return st;
+    const rg__mapping m = {
+        .owner = s->owner, .id = s->id, .bytes = s->bytes, .at = *at_p};
+    st = add_mapping(ctx, &m);
+    if (st != RG_OK)
+        rg__shm_unmap(*at_p, s->bytes);
+    return st;
+}
+
+/* ------------------------------------------------- on the Regroup thread */
+
+static bool is_me(const rg_ctx *ctx, rg__member_id id)
+{
+    return id.host == ctx->me.host && id.slot == ctx->me.slot &&
+           id.start == ctx->me.start;
+}
+
+static void answer(rg__worker *w, rg_status st, void *at, const char *text)
+{
+    pthread_mutex_lock(&w->lock);
+    if (w->reply.is_awaited) {
+        w->reply.is_here = true;
+        w->reply.st = st;
+        w->reply.at = at;
+        snprintf(w->reply.text, sizeof w->reply.text, "%.*s", RG__TEXT_MAX - 1,
+                 text);
+        pthread_cond_broadcast(&w->changed);
+    }
+    pthread_mutex_unlock(&w->lock);
+}
+
+void rg__segment_arrived(rg__worker *w, const rg__segment *m, int fd)
+{
+    void *at = NULL;
+    rg_status st = (rg_status)m->status;
+    const char *text = m->text;
+    if (st == RG_OK) {
+        st = map_segment(w->ctx, m, fd, &at);
+        text = rg_last_error();
+    }
+    if (is_me(w->ctx, m->owner))
+        answer(w, st, at, text);
+}
+
+void rg__segment_gone(rg__worker *w, const rg__segment *m)
+{
+    rg__mapping gone;
+    if (!is_me(w->ctx, m->owner) &&
+        take_mapping(w->ctx, m->owner, m->id, &gone))
+        rg__shm_unmap(gone.at, gone.bytes);
+}
+
+/* --------------------------------------------------------- on user threads */
+
+rg_status rg__worker_ask(rg__worker *w, const void *message, size_t bytes)
+{
+    while (w->reply.is_awaited) /* another thread asks */
+        pthread_cond_wait(&w->changed, &w->lock);
+    w->reply = (rg__reply){.is_awaited = true, .fd = -1};
+    rg_status st = rg__worker_send(w, message, bytes);
+    while (st == RG_OK && !w->reply.is_here && w->phase != RG__PHASE_ENDED)
+        pthread_cond_wait(&w->changed, &w->lock);
+    if (st == RG_OK && !w->reply.is_here)
+        st = rg__fail(w->end, "%s", w->end_why);
+    else if (st == RG_OK && w->reply.st != RG_OK)
+        st = rg__fail(w->reply.st, "%s", w->reply.text);
+    w->reply.is_awaited = false;
+    pthread_cond_broadcast(&w->changed);
+    return st;
+}
+
+static rg_status reserve_alone(const char *name, uint64_t bytes, int *fd_p)
+{
+    return rg__shm_create(name, rg__vault_stride(bytes) * RG__VAULT_SLOTS, true,
+                          fd_p);
+}
+
+rg_status rg__worker_reserve(rg_ctx *ctx, const char *name, uint64_t bytes,
+                             int *fd_p)
+{
+    rg__worker *w = ctx->worker;
+    if (w->sock < 0)
+        return reserve_alone(name, bytes, fd_p);
+    rg__register m = {.head = {RG__REGISTER, RG__WIRE_VERSION}, .bytes = bytes};
+    snprintf(m.name, sizeof m.name, "%s", name);
+    pthread_mutex_lock(&w->lock);
+    const rg_status st = rg__worker_ask(w, &m, sizeof m);
+    const int fd = w->reply.fd;
+    pthread_mutex_unlock(&w->lock);
+    if (st == RG_OK)
+        *fd_p = fd;
+    return st;
+}
+
+static rg_status alloc_alone(rg_ctx *ctx, rg__segment *m, void **p_p)
+{
+    int fd = -1;
+    rg_status st = rg__shm_create("rg_alloc", m->bytes, true, &fd);
+    if (st != RG_OK)
+        return st;
+    st = map_segment(ctx, m, fd, p_p);
+    close(fd);
+    return st;
+}
+
+rg_status rg_alloc(rg_ctx *ctx, size_t bytes, const rg_alloc_params *params,
+                   void **p_p)
+{
+    (void)params;
+    if (ctx == NULL || p_p == NULL || bytes == 0)
+        return rg__fail(RG_ERR_INVALID,
+                        "rg_alloc needs a context, a size above 0 and a place "
+                        "for the pointer");
+    rg__worker *w = ctx->worker;
+    pthread_mutex_lock(&w->lock);
+    rg__segment m = {.head = {RG__ALLOC, RG__WIRE_VERSION},
+                     .owner = ctx->me,
+                     .id = ++w->last_segment,
+                     .bytes = rg__vault_stride(bytes)};
+    void *at = NULL;
+    rg_status st;
+    if (w->sock < 0) {
+        st = alloc_alone(ctx, &m, &at);
+    } else {
+        st = rg__worker_ask(w, &m, sizeof m);
+        at = w->reply.at;
+    }
+    pthread_mutex_unlock(&w->lock);
+    if (st == RG_OK)
+        *p_p = at;
+    return st;
+}
+
+static uint32_t id_of(rg_ctx *ctx, const void *p)
+{
+    const rg__mappings *all = rg__engine_mappings(ctx->engine);
+    uint32_t id = 0;
+    rg__engine_lock(ctx->engine);
+    for (int i = 0; i < all->count; i++)
+        if (all->item[i].at == p && is_me(ctx, all->item[i].owner))
+            id = all->item[i].id;
+    rg__engine_unlock(ctx->engine);
+    return id;
+}
+
+rg_status rg_free(rg_ctx *ctx, void *p)
+{
+    if (p == NULL)
+        return RG_OK;
+    if (ctx == NULL)
+        return rg__fail(RG_ERR_INVALID, "rg_free needs a context");
+    const uint32_t id = id_of(ctx, p);
+    rg__mapping gone;
+    if (id == 0 || !take_mapping(ctx, ctx->me, id, &gone))
+        return rg__fail(RG_ERR_INVALID,
+                        "%p was not returned by rg_alloc, or freed already", p);
+    rg__shm_unmap(gone.at, gone.bytes);
+    const rg__segment m = {
+        .head = {RG__FREE, RG__WIRE_VERSION}, .owner = ctx->me, .id = id};
+    return ctx->worker->sock < 0 ? RG_OK
+                                 : rg__worker_send(ctx->worker, &m, sizeof m);
+}

@@ -1,0 +1,430 @@
+/* The Regroup thread: one per worker, from rg_init on. It holds the page's
+ * robust mutex, answers the agent's ping, makes operations progress, and does
+ * all of a change of membership that needs no user code:
+ *
+ *   PREPARE   is kept until the current generation is left
+ *   abort, or an agreed leave   -> leave: gate shut, sets closed, LEFT
+ *   left, and PREPARE is there  -> enter: data plane built, BUILT
+ *   DECIDED   -> the user thread in rg_run takes it up
+ *
+ * Between leave and the user thread's taking up nothing of the new generation
+ * is open to user threads. Only this thread reads the socket. */
+#include "elastic/worker/worker.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "sdk/base/clock.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/log.h"
+#include "sdk/base/sock.h"
+
+#define IDLE_NS      (1000 * RG__MS) /* look at the socket's end this often */
+#define LINGER_NS    (5000 * RG__MS) /* for a program that ignores the end */
+#define SEND_ROUNDS  1000
+#define SEND_WAIT_NS (5 * RG__MS)
+
+rg_status rg__worker_send(rg__worker *w, const void *message, size_t bytes)
+{
+    for (int i = 0; i < SEND_ROUNDS; i++) {
+        const rg_status st = rg__sock_send(w->sock, message, bytes, NULL, 0);
+        if (st != RG_IN_PROGRESS)
+            return st;
+        const struct timespec t = {.tv_nsec = SEND_WAIT_NS};
+        nanosleep(&t, NULL); /* the agent's queue is full */
+    }
+    return rg__fail(RG_ERR_AGENT_LOST,
+                    "the agent has not read its socket for %d s",
+                    (int)(SEND_ROUNDS * SEND_WAIT_NS / (1000 * RG__MS)));
+}
+
+rg_status rg__worker_mark(rg__worker *w, rg__wire_type type,
+                          uint64_t generation)
+{
+    if (w->sock < 0)
+        return RG_OK;
+    const rg__mark m = {{type, RG__WIRE_VERSION}, generation};
+    return rg__worker_send(w, &m, sizeof m);
+}
+
+static void set_phase(rg__worker *w, rg__phase phase)
+{
+    pthread_mutex_lock(&w->lock);
+    if (w->phase != RG__PHASE_ENDED && w->phase != RG__PHASE_DONE)
+        w->phase = phase;
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* ------------------------------------------------------------------- leave */
+
+static void shut_gate(rg_ctx *ctx)
+{
+    pthread_mutex_lock(&ctx->gate);
+    ctx->gate_generation = 0;
+    pthread_mutex_unlock(&ctx->gate);
+}
+
+/* What was entered is this thread's to change, and copied by the user thread
+ * under the lock. The phase goes first: a user thread opens the gate only while
+ * it sees PHASE_DECIDED under the lock. */
+static uint64_t take_entered(rg__worker *w, rg__phase phase)
+{
+    pthread_mutex_lock(&w->lock);
+    const uint64_t generation = w->entered.generation;
+    free(w->entered.member);
+    w->entered = (rg__membership){.rank = -1};
+    if (w->phase == RG__PHASE_DECIDED)
+        w->phase = phase;
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+    return generation;
+}
+
+static void close_generation(rg__worker *w, rg_status st, const char *why)
+{
+    shut_gate(w->ctx);
+    rg__sets_leave(w->ctx, st, why);
+    atomic_store(&w->ctx->page->generation, 0);
+    atomic_store(&w->ctx->page->left_ns, rg__now_ns());
+}
+
+static void leave(rg__worker *w, rg_status st, const char *why)
+{
+    const uint64_t generation = take_entered(w, RG__PHASE_DOOR);
+    rg__log(RG__DEBUG, "worker", "leaving generation %llu: %s",
+            (unsigned long long)generation, why);
+    close_generation(w, st, why);
+    rg__worker_mark(w, RG__LEFT, generation);
+}
+
+static void leave_if_due(rg__worker *w)
+{
+    const uint64_t generation = w->entered.generation;
+    if (generation == 0)
+        return;
+    pthread_mutex_lock(&w->lock);
+    const bool is_agreed = w->leave_agreed == generation;
+    pthread_mutex_unlock(&w->lock);
+    if (is_agreed)
+        leave(w, RG_ERR_HOSTS_CHANGED,
+              "hosts changed; return this status from fn");
+    else if (atomic_load(&w->ctx->page->abort) >= generation)
+        leave(w, RG_ERR_PEER_LOST,
+              "a peer is lost and the generation has ended; return this status "
+              "from fn");
+}
+
+static void end(rg__worker *w, rg_status st, const char *why)
+{
+    pthread_mutex_lock(&w->lock);
+    const bool is_first =
+        w->phase != RG__PHASE_ENDED && w->phase != RG__PHASE_DONE;
+    if (is_first) {
+        w->end = st;
+        snprintf(w->end_why, sizeof w->end_why, "%s", why);
+        w->phase = RG__PHASE_ENDED;
+    }
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+    if (is_first && take_entered(w, RG__PHASE_ENDED) != 0)
+        close_generation(w, st, why);
+}
+
+/* ------------------------------------------------------------------- enter */
+
+static void drop_pending(rg__worker *w)
+{
+    if (w->pending_fd >= 0)
+        close(w->pending_fd);
+    w->pending_fd = -1;
+    free(w->pending);
+    w->pending = NULL;
+}
+
+static void report_broken(rg__worker *w, uint64_t generation, const char *why)
+{
+    rg__broken m = {.head = {RG__BROKEN, RG__WIRE_VERSION},
+                    .generation = generation,
+                    .peer = -1};
+    snprintf(m.why, sizeof m.why, "%s", why);
+    rg__worker_send(w, &m, sizeof m);
+}
+
+static rg_status build(rg__worker *w, const rg__prepare *p)
+{
+    rg_ctx *ctx = w->ctx;
+    const rg__boot boot = {.rank = p->rank,
+                           .size = p->size,
+                           .local_rank = p->local_rank,
+                           .local_size = p->local_size,
+                           .generation = p->generation,
+                           .member = p->member,
+                           .control_fd = w->pending_fd,
+                           .control_bytes = p->control_bytes,
+                           .mappings = rg__engine_mappings(ctx->engine)};
+    rg_status st = rg__sets_enter(ctx, &rg__transport_native, &boot);
+    if (st != RG_OK)
+        return st;
+    rg__membership m = {.generation = p->generation,
+                        .rank = p->rank,
+                        .size = p->size,
+                        .local_rank = p->local_rank,
+                        .local_size = p->local_size,
+                        .host_index = p->host_index,
+                        .host_count = p->host_count};
+    const size_t bytes = sizeof(rg__member_id) * (size_t)p->size;
+    m.member = malloc(bytes);
+    if (m.member == NULL) {
+        rg__sets_leave(ctx, RG_ERR_MEMORY, "no memory for a generation");
+        return rg__fail(RG_ERR_MEMORY, "no memory for a generation");
+    }
+    memcpy(m.member, p->member, bytes);
+    pthread_mutex_lock(&w->lock);
+    w->entered = m;
+    pthread_mutex_unlock(&w->lock);
+    return RG_OK;
+}
+
+static void enter_if_due(rg__worker *w)
+{
+    if (w->pending == NULL || w->entered.generation != 0)
+        return;
+    const uint64_t generation = w->pending->generation;
+    if (atomic_load(&w->ctx->page->abort) >= generation) {
+        drop_pending(w);
+        return;
+    }
+    const rg_status st = build(w, w->pending);
+    drop_pending(w);
+    if (st != RG_OK) {
+        report_broken(w, generation, rg_last_error());
+        return;
+    }
+    atomic_store(&w->ctx->page->built_ns, rg__now_ns());
+    rg__worker_mark(w, RG__BUILT, generation);
+}
+
+/* ---------------------------------------------------------------- messages */
+
+static void on_prepare(rg__worker *w, const rg__prepare *m, size_t n, int *fd)
+{
+    if (m->size < 1 || n != sizeof *m + sizeof(rg__member_id) * (size_t)m->size)
+        return;
+    drop_pending(w);
+    w->pending = malloc(n);
+    if (w->pending == NULL)
+        return;
+    memcpy(w->pending, m, n);
+    w->pending_fd = *fd;
+    *fd = -1;
+    /* a generation that was built and never decided is simply dropped */
+    pthread_mutex_lock(&w->lock);
+    const bool is_undecided = w->entered.generation != 0 &&
+                              (w->phase != RG__PHASE_DECIDED ||
+                               w->decided.generation != w->entered.generation);
+    pthread_mutex_unlock(&w->lock);
+    if (is_undecided)
+        leave(w, RG_ERR_PEER_LOST, "the generation was given up");
+}
+
+static void on_decided(rg__worker *w, const rg__decided *m)
+{
+    if (m->generation != w->entered.generation)
+        return;
+    atomic_store(&w->ctx->page->generation, m->generation);
+    pthread_mutex_lock(&w->lock);
+    if (w->phase == RG__PHASE_DOOR) {
+        w->decided = *m;
+        w->phase = RG__PHASE_DECIDED;
+        pthread_cond_broadcast(&w->changed);
+    }
+    pthread_mutex_unlock(&w->lock);
+}
+
+static void on_buffer(rg__worker *w, const rg__buffer *m, int *fd)
+{
+    pthread_mutex_lock(&w->lock);
+    if (w->reply.is_awaited) {
+        w->reply.is_here = true;
+        w->reply.st = (rg_status)m->status;
+        w->reply.fd = *fd;
+        *fd = -1;
+        snprintf(w->reply.text, sizeof w->reply.text, "%.*s", RG__TEXT_MAX - 1,
+                 m->text);
+        pthread_cond_broadcast(&w->changed);
+    }
+    pthread_mutex_unlock(&w->lock);
+}
+
+static void handle(rg__worker *w, const void *bytes, size_t n, int *fd)
+{
+    const rg__wire_head *head = bytes;
+    switch (n < sizeof *head ? 0 : head->type) {
+    case RG__PREPARE:
+        on_prepare(w, bytes, n, fd);
+        break;
+    case RG__DECIDED:
+        on_decided(w, bytes);
+        break;
+    case RG__BUFFER:
+        on_buffer(w, bytes, fd);
+        break;
+    case RG__SEGMENT:
+        rg__segment_arrived(w, bytes, *fd);
+        break;
+    case RG__UNSEGMENT:
+        rg__segment_gone(w, bytes);
+        break;
+    case RG__DONE:
+        set_phase(w, RG__PHASE_DONE);
+        break;
+    case RG__ENDED:
+        end(w, RG_ERR_JOB_ENDED, ((const rg__text *)bytes)->text);
+        break;
+    default:
+        rg__log(RG__WARN, "worker", "a message of unknown type %u was ignored",
+                n < sizeof *head ? 0 : head->type);
+    }
+}
+
+static void on_agent_lost(rg__worker *w)
+{
+    w->agent_lost_ns = rg__now_ns();
+    pthread_mutex_lock(&w->lock);
+    w->reply.is_here = w->reply.is_awaited;
+    w->reply.st = RG_ERR_AGENT_LOST;
+    snprintf(w->reply.text, sizeof w->reply.text,
+             "the agent of this host is gone");
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+    rg__log(RG__WARN, "worker", "the agent is gone; going on for %u ms",
+            w->grace_ms);
+}
+
+static void read_socket(rg__worker *w, void *room)
+{
+    while (w->sock >= 0 && w->agent_lost_ns == 0) {
+        size_t n = 0;
+        int fds[RG__SOCK_FDS];
+        const rg_status st =
+            rg__sock_recv(w->sock, room, RG__WIRE_MAX, &n, fds);
+        if (st == RG_IN_PROGRESS)
+            return;
+        if (st == RG_ERR_AGENT_LOST)
+            on_agent_lost(w);
+        else if (st == RG_OK)
+            handle(w, room, n, &fds[0]);
+        for (int i = 0; i < RG__SOCK_FDS; i++)
+            if (fds[i] >= 0)
+                close(fds[i]);
+    }
+}
+
+/* A worker without an agent is fenced by nobody, so it must not outlive the
+ * grace: calls return ERR_AGENT_LOST, and a program that does not end by that
+ * is ended. */
+static void mind_the_grace(rg__worker *w)
+{
+    if (w->agent_lost_ns == 0)
+        return;
+    const uint64_t gone = rg__now_ns() - w->agent_lost_ns;
+    const uint64_t grace = w->grace_ms * RG__MS;
+    if (gone < grace)
+        return;
+    end(w, RG_ERR_AGENT_LOST,
+        "the agent of this host is gone for longer than --agent-grace; end "
+        "this process");
+    pthread_mutex_lock(&w->lock);
+    const bool is_done = w->phase == RG__PHASE_DONE;
+    pthread_mutex_unlock(&w->lock);
+    if (!is_done && gone > grace + LINGER_NS)
+        kill(getpid(), SIGKILL);
+}
+
+/* -------------------------------------------------------------- the thread */
+
+static void hold_life(rg__page *page)
+{
+    pthread_mutexattr_t attr;
+    pthread_mutexattr_init(&attr);
+    pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+    pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
+    pthread_mutex_init(&page->life, &attr);
+    pthread_mutexattr_destroy(&attr);
+    pthread_mutex_lock(&page->life);
+    atomic_store(&page->tid, (int32_t)syscall(SYS_gettid));
+    atomic_store(&page->magic, RG__PAGE_MAGIC);
+    atomic_store(&page->ready, 1);
+}
+
+static bool must_stop(rg__worker *w)
+{
+    pthread_mutex_lock(&w->lock);
+    const bool stop = w->wants_stop;
+    pthread_mutex_unlock(&w->lock);
+    return stop;
+}
+
+static uint64_t idle_ns(const rg__worker *w)
+{
+    return w->agent_lost_ns != 0 ? 20 * RG__MS : IDLE_NS;
+}
+
+static void *run_thread(void *arg)
+{
+    rg__worker *w = arg;
+    rg__page *page = w->ctx->page;
+    void *room = malloc(RG__WIRE_MAX);
+    hold_life(page);
+    rg__worker_mark(w, RG__READY, 0);
+    uint32_t round = 0;
+    while (room != NULL && !must_stop(w)) {
+        const uint32_t seen = atomic_load(&page->wake);
+        read_socket(w, room);
+        leave_if_due(w);
+        enter_if_due(w);
+        mind_the_grace(w);
+        atomic_store(&page->pong, atomic_load(&page->ping));
+        if (rg__engine_progress(w->ctx->engine))
+            round++;
+        else
+            round = 0;
+        rg__engine_sleep(w->ctx->engine, seen, round, idle_ns(w));
+    }
+    end(w, RG_ERR_INVALID, "rg_finalize was called");
+    drop_pending(w);
+    free(room);
+    return NULL;
+}
+
+rg_status rg__worker_start_thread(rg__worker *w)
+{
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    const int err = pthread_create(&w->thread, NULL, run_thread, w);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (err != 0)
+        return rg__fail(RG_ERR_SYSTEM, "the Regroup thread can't be made: %s",
+                        strerror(err));
+    w->has_thread = true;
+    return RG_OK;
+}
+
+void rg__worker_stop_thread(rg__worker *w)
+{
+    if (!w->has_thread)
+        return;
+    pthread_mutex_lock(&w->lock);
+    w->wants_stop = true;
+    pthread_mutex_unlock(&w->lock);
+    rg__page_ring(w->ctx->page);
+    pthread_join(w->thread, NULL);
+    w->has_thread = false;
+}

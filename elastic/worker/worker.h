@@ -1,0 +1,90 @@
+/* The worker's side of a job: meeting the agent, the Regroup thread, and what
+ * rg_init and rg_run wait for. */
+#ifndef RG_ELASTIC_WORKER_H
+#define RG_ELASTIC_WORKER_H
+
+#include "process_sets/sets.h"
+#include "sdk/base/wire.h"
+
+/* Where the worker stands; only the Regroup thread moves it. */
+typedef enum rg__phase {
+    RG__PHASE_OUT,     /* met, not at the door */
+    RG__PHASE_DOOR,    /* waits for a proposal or a decision */
+    RG__PHASE_DECIDED, /* a generation is decided and not left */
+    RG__PHASE_DONE,    /* the job is done */
+    RG__PHASE_ENDED    /* refused, ended or alone: nothing will come */
+} rg__phase;
+
+typedef struct rg__reply { /* to REGISTER or ALLOC */
+    bool is_awaited, is_here;
+    rg_status st;
+    int fd;   /* REGISTER */
+    void *at; /* ALLOC */
+    char text[RG__TEXT_MAX];
+} rg__reply;
+
+struct rg__worker {
+    rg_ctx *ctx;
+    int sock; /* -1: alone */
+    bool has_thread;
+    pthread_t thread;
+    uint32_t grace_ms;
+
+    /* Guards all below. Taken before ctx->lock and the engine's. */
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* CLOCK_MONOTONIC */
+    rg__phase phase;
+    rg_status end; /* PHASE_ENDED: what calls return from now on */
+    char end_why[RG__TEXT_MAX];
+    rg__decided decided;    /* PHASE_DECIDED */
+    uint64_t taken;         /* generation that the user thread has taken up */
+    rg__membership entered; /* the generation that was built */
+    uint64_t leave_agreed;  /* generation that its members agreed to leave */
+    bool wants_stop;        /* rg_finalize */
+    rg__reply reply;
+    uint32_t last_segment;
+
+    /* the Regroup thread's own */
+    rg__prepare *pending; /* owned; the newest proposal not built yet */
+    int pending_fd;
+    uint64_t agent_lost_ns; /* 0: it is there */
+};
+
+/* meet.c: connect, say who we are, map page and vault. ctx gets page, vault,
+ * me, names; worker gets sock. */
+rg_status rg__worker_meet(rg__worker *w, const char *socket_path, int slot);
+/* The same without an agent: private memory, host name of the machine. */
+rg_status rg__worker_stay_alone(rg__worker *w);
+
+/* thread.c */
+rg_status rg__worker_start_thread(rg__worker *w);
+void rg__worker_stop_thread(rg__worker *w);
+rg_status rg__worker_send(rg__worker *w, const void *message, size_t bytes);
+rg_status rg__worker_mark(rg__worker *w, rg__wire_type type,
+                          uint64_t generation);
+
+/* segments.c: rg_alloc memory; the Regroup thread hands its messages over. */
+void rg__segment_arrived(rg__worker *w, const rg__segment *m, int fd);
+void rg__segment_gone(rg__worker *w, const rg__segment *m);
+
+/* Register a buffer with the agent: hook for the state room. */
+rg_status rg__worker_reserve(rg_ctx *ctx, const char *name, uint64_t bytes,
+                             int *fd_p);
+
+/* Ask the agent something and wait for w->reply; lock held. */
+rg_status rg__worker_ask(rg__worker *w, const void *message, size_t bytes);
+
+/* door.c. Go to the door: say that this worker wants a place. */
+rg_status rg__worker_door(rg__worker *w);
+/* Wait there: OK with the decision of a generation newer than the one taken
+ * up, OK with *is_done_p when the job is done, or the status that ended this
+ * worker. Takes the generation up: queries and collectives are the new
+ * generation's from then on. */
+rg_status rg__worker_await(rg__worker *w, rg__decided *decided,
+                           bool *is_done_p);
+
+/* crash.c: store dying(signal) in the page before a core dump hides the death.
+ */
+void rg__crash_install(rg__page *page);
+
+#endif
