@@ -1,0 +1,561 @@
+#include "elastic/member/records.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sdk/base/fail.h"
+#include "sdk/base/log.h"
+
+/* Ids and generations exceed what JSON numbers keep everywhere: hex texts. */
+static json_t *hex(uint64_t n)
+{
+    char text[17];
+    snprintf(text, sizeof text, "%016" PRIx64, n);
+    return json_string(text);
+}
+
+static bool from_hex(const json_t *j, uint64_t *n_p)
+{
+    const char *text = json_string_value(j);
+    if (text == NULL || strlen(text) != 16)
+        return false;
+    char *end = NULL;
+    *n_p = strtoull(text, &end, 16);
+    return *end == '\0';
+}
+
+static json_t *commit_json(rg__commit_id id)
+{
+    return id.generation == 0 ? json_null()
+                              : json_pack("[I,I]", (json_int_t)id.generation,
+                                          (json_int_t)id.step);
+}
+
+static bool from_commit(const json_t *j, rg__commit_id *id)
+{
+    *id = (rg__commit_id){0, 0};
+    if (json_is_null(j))
+        return true;
+    const json_int_t g = json_integer_value(json_array_get(j, 0));
+    const json_int_t s = json_integer_value(json_array_get(j, 1));
+    if (json_array_size(j) != 2 || g < 1 || s < 0)
+        return false;
+    *id = (rg__commit_id){(uint64_t)g, (uint64_t)s};
+    return true;
+}
+
+static bool copy_text(char *to, size_t room, const json_t *j)
+{
+    const char *text = json_string_value(j);
+    if (text == NULL || strlen(text) >= room)
+        return false;
+    strcpy(to, text);
+    return true;
+}
+
+static char *dump(json_t *j)
+{
+    char *text = j == NULL ? NULL : json_dumps(j, JSON_COMPACT);
+    json_decref(j);
+    return text;
+}
+
+bool rg__same_member(rg__member_id a, rg__member_id b)
+{
+    return a.host == b.host && a.slot == b.slot && a.start == b.start;
+}
+
+char *rg__record_key(const char *prefix, const char *what, uint64_t generation,
+                     const char *name)
+{
+    char g[18] = "";
+    if (generation != 0)
+        snprintf(g, sizeof g, "/%016" PRIx64, generation);
+    char *key = NULL;
+    if (asprintf(&key, "%s%s%s%s%s", prefix, what, g, name != NULL ? "/" : "",
+                 name != NULL ? name : "") < 0)
+        return NULL;
+    return key;
+}
+
+/* -------------------------------------------------------------------- meta */
+
+char *rg__meta_text(const rg__meta *meta)
+{
+    char key[2 * RG__KEY_BYTES + 1];
+    for (size_t i = 0; i < RG__KEY_BYTES; i++)
+        snprintf(key + 2 * i, 3, "%02x", meta->key[i]);
+    return dump(json_pack("{s:i,s:s,s:s,s:i,s:i}", "format", RG__META_FORMAT,
+                          "uuid", meta->uuid, "key", key, "min", meta->min,
+                          "max", meta->max));
+}
+
+static bool read_key(uint8_t key[RG__KEY_BYTES], const char *text)
+{
+    if (strlen(text) != 2 * RG__KEY_BYTES)
+        return false;
+    for (size_t i = 0; i < RG__KEY_BYTES; i++) {
+        unsigned byte;
+        if (sscanf(text + 2 * i, "%2x", &byte) != 1)
+            return false;
+        key[i] = (uint8_t)byte;
+    }
+    return true;
+}
+
+static bool read_meta(const json_t *j, rg__meta *meta)
+{
+    int format = 0;
+    const char *key = NULL;
+    json_error_t error;
+    return json_unpack_ex((json_t *)(uintptr_t)j, &error, 0,
+                          "{s:i,s:s,s:i,s:i}", "format", &format, "key", &key,
+                          "min", &meta->min, "max", &meta->max) == 0 &&
+           format == RG__META_FORMAT && read_key(meta->key, key) &&
+           copy_text(meta->uuid, sizeof meta->uuid, json_object_get(j, "uuid"));
+}
+
+/* -------------------------------------------------------------------- host */
+
+static json_t *slot_json(const rg__slot_record *s)
+{
+    return json_pack("[i,i,i,b,b]", (int)s->slot, (int)s->start, (int)s->pid,
+                     s->is_alive, s->is_at_door);
+}
+
+char *rg__host_text(const rg__host_record *host)
+{
+    json_t *slots = json_array();
+    for (int i = 0; i < host->slot_count; i++)
+        json_array_append_new(slots, slot_json(&host->slot[i]));
+    return dump(json_pack("{s:o,s:I,s:i,s:i,s:o}", "id", hex(host->id), "seq",
+                          (json_int_t)host->seq, "slots", host->slots,
+                          "elastic", host->elastic, "workers", slots));
+}
+
+static bool read_slot(const json_t *j, rg__slot_record *s)
+{
+    int slot, start, pid, alive, door;
+    json_error_t error;
+    if (json_unpack_ex((json_t *)(uintptr_t)j, &error, 0, "[i,i,i,b,b]", &slot,
+                       &start, &pid, &alive, &door) != 0 ||
+        slot < 0 || slot >= RG__HOST_SLOTS_MAX || start < 0)
+        return false;
+    *s = (rg__slot_record){.slot = (uint32_t)slot,
+                           .start = (uint32_t)start,
+                           .pid = pid,
+                           .is_alive = alive,
+                           .is_at_door = door};
+    return true;
+}
+
+static bool read_host(const json_t *j, rg__host_record *host)
+{
+    const json_t *workers = json_object_get(j, "workers");
+    const size_t n = json_array_size(workers);
+    host->seq = (uint64_t)json_integer_value(json_object_get(j, "seq"));
+    host->slots = (int)json_integer_value(json_object_get(j, "slots"));
+    host->elastic = (int)json_integer_value(json_object_get(j, "elastic"));
+    if (!from_hex(json_object_get(j, "id"), &host->id) ||
+        n > RG__HOST_SLOTS_MAX)
+        return false;
+    host->slot = calloc(n + 1, sizeof *host->slot);
+    if (host->slot == NULL)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (!read_slot(json_array_get(workers, i), &host->slot[i])) {
+            free(host->slot);
+            return false;
+        }
+    host->slot_count = (int)n;
+    return true;
+}
+
+/* --------------------------------------------------------------------- cur */
+
+static const char *const phase_names[] = {"none", "propose", "decided", "done"};
+
+char *rg__cur_text(const rg__cur *cur)
+{
+    return dump(json_pack("{s:I,s:s,s:o,s:i}", "g", (json_int_t)cur->generation,
+                          "phase", phase_names[cur->phase], "resume",
+                          commit_json(cur->resume), "source", cur->source));
+}
+
+static bool read_cur(const json_t *j, rg__cur *cur)
+{
+    const char *phase = json_string_value(json_object_get(j, "phase"));
+    const json_int_t g = json_integer_value(json_object_get(j, "g"));
+    if (phase == NULL || g < 1 ||
+        !from_commit(json_object_get(j, "resume"), &cur->resume))
+        return false;
+    cur->generation = (uint64_t)g;
+    cur->source = (int)json_integer_value(json_object_get(j, "source"));
+    for (int i = RG__GEN_PROPOSED; i <= RG__GEN_DONE; i++)
+        if (strcmp(phase, phase_names[i]) == 0) {
+            cur->phase = (rg__gen_phase)i;
+            return true;
+        }
+    return false;
+}
+
+/* ---------------------------------------------------------------- proposal */
+
+void rg__proposal_free(rg__proposal *p)
+{
+    free(p->member);
+    free(p->host);
+    p->member = NULL;
+    p->host = NULL;
+}
+
+char *rg__proposal_text(const rg__proposal *p)
+{
+    json_t *members = json_array(), *hosts = json_array();
+    for (int i = 0; i < p->size; i++)
+        json_array_append_new(members,
+                              json_pack("[o,i,i]", hex(p->member[i].host),
+                                        (int)p->member[i].slot,
+                                        (int)p->member[i].start));
+    for (int i = 0; i < p->host_count; i++)
+        json_array_append_new(
+            hosts, json_pack("[s,o]", p->host[i].name, hex(p->host[i].id)));
+    return dump(json_pack("{s:I,s:s,s:s,s:b,s:o,s:o}", "from",
+                          (json_int_t)p->from, "op", p->op, "cause", p->cause,
+                          "announced", p->is_announced, "members", members,
+                          "hosts", hosts));
+}
+
+static bool read_members(const json_t *j, rg__proposal *p)
+{
+    const size_t n = json_array_size(j);
+    p->member = calloc(n + 1, sizeof *p->member);
+    if (p->member == NULL || n == 0)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        const json_t *m = json_array_get(j, i);
+        rg__member_id *id = &p->member[i];
+        if (!from_hex(json_array_get(m, 0), &id->host))
+            return false;
+        id->slot = (uint32_t)json_integer_value(json_array_get(m, 1));
+        id->start = (uint32_t)json_integer_value(json_array_get(m, 2));
+    }
+    p->size = (int)n;
+    return true;
+}
+
+static bool read_hosts(const json_t *j, rg__proposal *p)
+{
+    const size_t n = json_array_size(j);
+    p->host = calloc(n + 1, sizeof *p->host);
+    if (p->host == NULL || n == 0)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        const json_t *h = json_array_get(j, i);
+        if (!copy_text(p->host[i].name, sizeof p->host[i].name,
+                       json_array_get(h, 0)) ||
+            !from_hex(json_array_get(h, 1), &p->host[i].id))
+            return false;
+    }
+    p->host_count = (int)n;
+    return true;
+}
+
+static bool read_proposal(const json_t *j, rg__proposal *p)
+{
+    p->from = (uint64_t)json_integer_value(json_object_get(j, "from"));
+    p->is_announced = json_is_true(json_object_get(j, "announced"));
+    return copy_text(p->op, sizeof p->op, json_object_get(j, "op")) &&
+           copy_text(p->cause, sizeof p->cause, json_object_get(j, "cause")) &&
+           read_members(json_object_get(j, "members"), p) &&
+           read_hosts(json_object_get(j, "hosts"), p);
+}
+
+/* ----------------------------------------------------- reason, ack and line */
+
+char *rg__reason_text(const rg__reason *r)
+{
+    return dump(json_pack("{s:s,s:s}", "kind", r->is_death ? "dead" : "broken",
+                          "why", r->text));
+}
+
+static bool read_reason(const json_t *j, rg__reason *r)
+{
+    const char *kind = json_string_value(json_object_get(j, "kind"));
+    r->is_death = kind != NULL && strcmp(kind, "dead") == 0;
+    return kind != NULL &&
+           copy_text(r->text, sizeof r->text, json_object_get(j, "why"));
+}
+
+char *rg__ack_text(const rg__ack *ack)
+{
+    json_t *complete = json_array();
+    for (int i = 0; i < ack->count; i++)
+        json_array_append_new(complete, commit_json(ack->complete[i]));
+    return dump(json_pack("{s:o,s:I}", "complete", complete, "step",
+                          (json_int_t)ack->step));
+}
+
+static bool read_ack(const json_t *j, rg__ack *ack)
+{
+    const json_t *complete = json_object_get(j, "complete");
+    ack->step = (uint64_t)json_integer_value(json_object_get(j, "step"));
+    ack->count = (int)json_array_size(complete);
+    if (ack->count > RG__VAULT_SLOTS)
+        return false;
+    for (int i = 0; i < ack->count; i++)
+        if (!from_commit(json_array_get(complete, (size_t)i),
+                         &ack->complete[i]))
+            return false;
+    return true;
+}
+
+char *rg__line_text(const rg__line *line)
+{
+    return dump(json_pack(
+        "{s:I,s:o,s:I,s:i,s:i,s:I,s:s}", "prev", (json_int_t)line->prev,
+        "resume", commit_json(line->resume), "steps_lost",
+        (json_int_t)line->steps_lost, "from_size", line->from_size, "to_size",
+        line->to_size, "at_ms", (json_int_t)line->at_ms, "cause", line->cause));
+}
+
+static bool read_line(const json_t *j, rg__line *line)
+{
+    line->prev = (uint64_t)json_integer_value(json_object_get(j, "prev"));
+    line->steps_lost =
+        (uint64_t)json_integer_value(json_object_get(j, "steps_lost"));
+    line->from_size = (int)json_integer_value(json_object_get(j, "from_size"));
+    line->to_size = (int)json_integer_value(json_object_get(j, "to_size"));
+    line->at_ms = json_integer_value(json_object_get(j, "at_ms"));
+    return from_commit(json_object_get(j, "resume"), &line->resume) &&
+           copy_text(line->cause, sizeof line->cause,
+                     json_object_get(j, "cause"));
+}
+
+char *rg__end_text(const rg__end *end)
+{
+    return dump(json_pack("{s:i,s:s}", "code", end->code, "why", end->why));
+}
+
+static bool read_end(const json_t *j, rg__end *end)
+{
+    end->is_set = true;
+    end->code = (int)json_integer_value(json_object_get(j, "code"));
+    return copy_text(end->why, sizeof end->why, json_object_get(j, "why"));
+}
+
+char *rg__leader_text(const char *host, uint64_t id)
+{
+    return dump(json_pack("{s:s,s:o}", "host", host, "id", hex(id)));
+}
+
+/* ---------------------------------------------------------------- snapshot */
+
+/* Room for one more zeroed item behind n; NULL when memory is out. */
+static void *grow(void **array, int n, size_t item)
+{
+    char *more = realloc(*array, item * (size_t)(n + 1));
+    if (more == NULL)
+        return NULL;
+    *array = more;
+    memset(more + item * (size_t)n, 0, item);
+    return more + item * (size_t)n;
+}
+
+/* "gen/00..02/h1" behind what: the generation, and the rest behind it. */
+static bool split_key(const char *rest, uint64_t *generation_p,
+                      const char **name_p)
+{
+    char *end = NULL;
+    *generation_p = strtoull(rest, &end, 16);
+    if (end != rest + 16 || (*end != '\0' && *end != '/'))
+        return false;
+    *name_p = *end == '/' ? end + 1 : "";
+    return true;
+}
+
+static bool add_host(rg__snapshot *s, const char *name, const json_t *j,
+                     const rg__kv *kv)
+{
+    rg__host_record *h = grow((void **)&s->host, s->hosts, sizeof *h);
+    if (h == NULL || strlen(name) >= sizeof h->name || !read_host(j, h))
+        return false;
+    strcpy(h->name, name);
+    h->mod_revision = kv->mod_revision;
+    s->hosts++;
+    return true;
+}
+
+static bool add_gen(rg__snapshot *s, uint64_t g, const json_t *j)
+{
+    rg__proposal *p = grow((void **)&s->gen, s->gens, sizeof *p);
+    if (p == NULL)
+        return false;
+    p->generation = g;
+    if (!read_proposal(j, p)) {
+        rg__proposal_free(p);
+        return false;
+    }
+    s->gens++;
+    return true;
+}
+
+static bool add_reason(rg__snapshot *s, uint64_t g, const char *name,
+                       const json_t *j)
+{
+    rg__reason *r = grow((void **)&s->reason, s->reasons, sizeof *r);
+    if (r == NULL || strlen(name) >= sizeof r->member || !read_reason(j, r))
+        return false;
+    r->generation = g;
+    strcpy(r->member, name);
+    s->reasons++;
+    return true;
+}
+
+static bool add_ack(rg__snapshot *s, uint64_t g, const char *name,
+                    const json_t *j)
+{
+    rg__ack *a = grow((void **)&s->ack, s->acks, sizeof *a);
+    if (a == NULL || strlen(name) >= sizeof a->host || !read_ack(j, a))
+        return false;
+    a->generation = g;
+    strcpy(a->host, name);
+    s->acks++;
+    return true;
+}
+
+static bool add_fin(rg__snapshot *s, uint64_t g, const char *name)
+{
+    rg__fin *f = grow((void **)&s->fin, s->fins, sizeof *f);
+    if (f == NULL || strlen(name) >= sizeof f->host)
+        return false;
+    f->generation = g;
+    strcpy(f->host, name);
+    s->fins++;
+    return true;
+}
+
+static bool add_line(rg__snapshot *s, uint64_t g, const json_t *j)
+{
+    rg__line *l = grow((void **)&s->line, s->lines, sizeof *l);
+    if (l == NULL || !read_line(j, l))
+        return false;
+    l->generation = g;
+    s->lines++;
+    return true;
+}
+
+static bool add_leader(rg__snapshot *s, const json_t *j, const rg__kv *kv)
+{
+    s->leader_token = kv->create_revision;
+    return from_hex(json_object_get(j, "id"), &s->leader);
+}
+
+static bool begins(const char *key, const char *what, const char **rest_p)
+{
+    const size_t n = strlen(what);
+    if (strncmp(key, what, n) != 0)
+        return false;
+    *rest_p = key + n;
+    return true;
+}
+
+static bool add_of_generation(rg__snapshot *s, const char *key, const json_t *j)
+{
+    const char *rest, *name;
+    uint64_t g;
+    if (begins(key, "gen/", &rest))
+        return split_key(rest, &g, &name) && add_gen(s, g, j);
+    if (begins(key, "ev/", &rest))
+        return split_key(rest, &g, &name) && add_reason(s, g, name, j);
+    if (begins(key, "ack/", &rest))
+        return split_key(rest, &g, &name) && add_ack(s, g, name, j);
+    if (begins(key, "fin/", &rest))
+        return split_key(rest, &g, &name) && add_fin(s, g, name);
+    if (begins(key, "line/", &rest))
+        return split_key(rest, &g, &name) && add_line(s, g, j);
+    return false;
+}
+
+static bool add(rg__snapshot *s, const char *key, const json_t *j,
+                const rg__kv *kv)
+{
+    const char *name;
+    if (strcmp(key, "meta") == 0) {
+        s->meta.create_revision = kv->create_revision;
+        return read_meta(j, &s->meta);
+    }
+    if (strcmp(key, "cur") == 0) {
+        s->cur.mod_revision = kv->mod_revision;
+        return read_cur(j, &s->cur);
+    }
+    if (strcmp(key, "cur/leader") == 0)
+        return add_leader(s, j, kv);
+    if (strcmp(key, "cur/end") == 0)
+        return read_end(j, &s->end);
+    if (begins(key, "host/", &name))
+        return add_host(s, name, j, kv);
+    return add_of_generation(s, key, j);
+}
+
+rg_status rg__snapshot_read(rg__snapshot *snap, const char *prefix,
+                            const rg__kv *kv, size_t n)
+{
+    const size_t skip = strlen(prefix);
+    *snap = (rg__snapshot){0};
+    for (size_t i = 0; i < n; i++) {
+        if (strncmp(kv[i].key, prefix, skip) != 0)
+            continue;
+        json_error_t error;
+        json_t *j = json_loadb(kv[i].value, kv[i].value_bytes,
+                               JSON_REJECT_DUPLICATES, &error);
+        if (j == NULL || !add(snap, kv[i].key + skip, j, &kv[i]))
+            rg__log(RG__WARN, "member",
+                    "etcd key %s holds something that is not ours; ignored",
+                    kv[i].key);
+        json_decref(j);
+    }
+    return RG_OK;
+}
+
+void rg__snapshot_free(rg__snapshot *snap)
+{
+    for (int i = 0; i < snap->hosts; i++)
+        free(snap->host[i].slot);
+    for (int i = 0; i < snap->gens; i++)
+        rg__proposal_free(&snap->gen[i]);
+    free(snap->host);
+    free(snap->gen);
+    free(snap->reason);
+    free(snap->ack);
+    free(snap->line);
+    free(snap->fin);
+    *snap = (rg__snapshot){0};
+}
+
+const rg__host_record *rg__snapshot_host(const rg__snapshot *snap, uint64_t id)
+{
+    for (int i = 0; i < snap->hosts; i++)
+        if (snap->host[i].id == id)
+            return &snap->host[i];
+    return NULL;
+}
+
+const rg__proposal *rg__snapshot_gen(const rg__snapshot *snap,
+                                     uint64_t generation)
+{
+    for (int i = 0; i < snap->gens; i++)
+        if (snap->gen[i].generation == generation)
+            return &snap->gen[i];
+    return NULL;
+}
+
+const rg__proposal *rg__snapshot_decided(const rg__snapshot *snap)
+{
+    if (snap->lines == 0)
+        return NULL;
+    return rg__snapshot_gen(snap, snap->line[snap->lines - 1].generation);
+}

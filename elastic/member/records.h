@@ -1,0 +1,165 @@
+/* The records of a job in etcd, as structs, and one consistent snapshot of
+ * them. Below the prefix /regroup/v1/<job>/:
+ *
+ *   meta               the job: uuid, key, bounds           rg__meta
+ *   host/<host>        an agent and its slots (lease)       rg__host_record
+ *   cur                the generation and its phase         rg__cur
+ *   cur/leader         who proposes (lease)                 create_revision
+ *   cur/end            the job ends: code and why           rg__end
+ *   gen/<g>            a proposal, written once             rg__proposal
+ *   ev/<g>/<member>    a published reason                   rg__reason
+ *   ack/<g>/<host>     this host has built g (lease)        rg__ack
+ *   fin/<g>/<host>     fn returned OK on all workers here   count
+ *   line/<g>           a decided generation                 rg__line
+ *
+ * Generations in keys have 16 hex digits, so that keys sort by them. What is
+ * malformed is left out of the snapshot with a warning, as if it were absent.
+ */
+#ifndef RG_MEMBER_RECORDS_H
+#define RG_MEMBER_RECORDS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "elastic/etcd/etcd.h"
+#include "sdk/base/wire.h"
+
+#define RG__NAME_MAX    64 /* of a host or a job */
+#define RG__CAUSE_MAX   128
+#define RG__META_FORMAT 1
+
+typedef struct rg__meta {
+    char uuid[33];
+    uint8_t key[RG__KEY_BYTES];
+    int min, max;
+    int64_t create_revision; /* 0: absent */
+} rg__meta;
+
+typedef struct rg__slot_record {
+    uint32_t slot, start;
+    int32_t pid;
+    bool is_alive, is_at_door;
+} rg__slot_record;
+
+typedef struct rg__host_record {
+    char name[RG__NAME_MAX];
+    uint64_t id;  /* of this incarnation of the agent */
+    uint64_t seq; /* counts its writings of this record */
+    int slots;
+    int elastic;           /* of its workers; -1: none has met it */
+    rg__slot_record *slot; /* owned */
+    int slot_count;
+    int64_t mod_revision;
+} rg__host_record;
+
+typedef enum rg__gen_phase {
+    RG__GEN_NONE,
+    RG__GEN_PROPOSED,
+    RG__GEN_DECIDED,
+    RG__GEN_DONE
+} rg__gen_phase;
+
+typedef struct rg__cur {
+    uint64_t generation;
+    rg__gen_phase phase;
+    rg__commit_id resume;
+    int source;
+    int64_t mod_revision;
+} rg__cur;
+
+typedef struct rg__proposal {
+    uint64_t generation;
+    uint64_t from; /* the generation decided before it, 0: none */
+    char op[33];   /* random: whose txn it was */
+    char cause[RG__CAUSE_MAX];
+    bool is_announced;
+    rg__member_id *member; /* by rank, owned */
+    int size;
+    struct {
+        char name[RG__NAME_MAX];
+        uint64_t id;
+    } * host; /* in order of their first rank, owned */
+    int host_count;
+} rg__proposal;
+
+typedef struct rg__reason {
+    uint64_t generation;
+    char member[RG__NAME_MAX + 32]; /* "h1.2" */
+    bool is_death;
+    char text[RG__CAUSE_MAX];
+} rg__reason;
+
+typedef struct rg__ack {
+    uint64_t generation;
+    char host[RG__NAME_MAX];
+    rg__commit_id complete[RG__VAULT_SLOTS];
+    int count;
+    uint64_t step; /* the most steps that a worker here had ended */
+} rg__ack;
+
+typedef struct rg__line {
+    uint64_t generation, prev;
+    rg__commit_id resume; /* {0, 0}: none */
+    uint64_t steps_lost;
+    int from_size, to_size;
+    int64_t at_ms; /* CLOCK_REALTIME, for people */
+    char cause[RG__CAUSE_MAX];
+} rg__line;
+
+typedef struct rg__end {
+    bool is_set;
+    int code;
+    char why[RG__TEXT_MAX];
+} rg__end;
+
+typedef struct rg__fin {
+    uint64_t generation;
+    char host[RG__NAME_MAX];
+} rg__fin;
+
+typedef struct rg__snapshot {
+    rg__meta meta;
+    rg__cur cur;
+    rg__end end;
+    uint64_t leader;      /* its incarnation, 0: none */
+    int64_t leader_token; /* create_revision of cur/leader */
+    rg__host_record *host;
+    rg__proposal *gen; /* by generation */
+    rg__reason *reason;
+    rg__ack *ack;
+    rg__line *line; /* by generation */
+    rg__fin *fin;
+    int hosts, gens, reasons, acks, lines, fins;
+} rg__snapshot;
+
+/* Read the keys of a job, in key order; prefix is left out of none of them. */
+rg_status rg__snapshot_read(rg__snapshot *snap, const char *prefix,
+                            const rg__kv *kv, size_t n);
+void rg__snapshot_free(rg__snapshot *snap);
+
+const rg__host_record *rg__snapshot_host(const rg__snapshot *snap, uint64_t id);
+const rg__proposal *rg__snapshot_gen(const rg__snapshot *snap,
+                                     uint64_t generation);
+/* The newest decided generation's proposal, NULL before the first. */
+const rg__proposal *rg__snapshot_decided(const rg__snapshot *snap);
+
+/* Values as JSON, malloc'd; NULL when memory is out. */
+char *rg__meta_text(const rg__meta *meta);
+char *rg__host_text(const rg__host_record *host);
+char *rg__cur_text(const rg__cur *cur);
+char *rg__proposal_text(const rg__proposal *p);
+char *rg__reason_text(const rg__reason *r);
+char *rg__ack_text(const rg__ack *ack);
+char *rg__line_text(const rg__line *line);
+char *rg__end_text(const rg__end *end);
+char *rg__leader_text(const char *host, uint64_t id);
+
+/* Keys, malloc'd: prefix + what + "/" + generation + "/" + name, each part
+ * after `what` left out when 0 or NULL. */
+char *rg__record_key(const char *prefix, const char *what, uint64_t generation,
+                     const char *name);
+
+bool rg__same_member(rg__member_id a, rg__member_id b);
+void rg__proposal_free(rg__proposal *p); /* its arrays */
+
+#endif
