@@ -1,0 +1,820 @@
+/* The generation protocol: how a generation ends and the next begins.
+ *
+ * What is in it, what every name stands for, the bounds and the numbers are in
+ * README.md. Every action is one guarded atomic step and every process one
+ * loop, so all state lies in the globals below; every run ends, hence "no bad
+ * end state" is the progress claim.
+ *
+ * Bounds (all -D): NH hosts, NW workers by identity, HM0 and HM1 the masks of
+ * workers per host, INIT the members of the first proposal, NEWC a worker that
+ * comes to the door at any moment (NW: nobody), S steps, PLAIN the steps that
+ * end without a commit, F deaths, B reports of "broken", LC leader changes.
+ * Every MUT_ flag breaks one rule. */
+
+#ifndef NH
+#define NH 2
+#endif
+#ifndef NW
+#define NW 3
+#endif
+#ifndef HM0
+#define HM0 1
+#endif
+#ifndef HM1
+#define HM1 6
+#endif
+#ifndef INIT
+#define INIT 3
+#endif
+#ifndef NEWC
+#define NEWC 2
+#endif
+#ifndef S
+#define S 2
+#endif
+#ifndef PLAIN
+#define PLAIN 0
+#endif
+#ifndef F
+#define F 2
+#endif
+#ifndef B
+#define B 0
+#endif
+#ifndef LC
+#define LC 1
+#endif
+#define NP   3 /* pieces of a vault slot */
+#define MAXG (1 + F + B + (NEWC < NW -> 1 : 0))
+#define ROWS 7
+
+/* ------------------------------------------------------------- small words */
+#define hostof(w)  ((HM1 >> (w)) & 1)
+#define local(h)   ((h) == 0 -> HM0 : HM1)
+#define has(m, w)  (((m) >> (w)) & 1)
+#define bit_of(x)  (1 << (x))
+#define top(a, b)  ((a) > (b) -> (a) : (b))
+
+/* A commit's id is its generation and its step in one number, so that "newer"
+ * is "greater"; 0 is none. */
+#define id_of(g, s) ((g) * 4 + (s))
+#define gen_of(id)  ((id) / 4)
+#define step_of(id) ((id) % 4)
+
+/* --------------------------------------------------------------- in etcd */
+#define PROPOSE 0
+#define DECIDED 1
+#define DONE    2
+byte cur = 1;       /* `cur`: generation ... */
+byte phase;         /* ... and phase; both only rise, so they are mod(cur) */
+byte members[ROWS]; /* gen/<g>; row 0 stands for "who is at the door first" */
+byte announced;     /* gen/<g>: the cause was announced, a bit per g */
+byte decided;       /* line/<g> exists, a bit per g */
+byte line[ROWS];    /* line/<g>: the resume commit */
+byte ev;            /* ev/<g>/..: a reason is published, a bit per g */
+byte alive = INIT;  /* host/<h>: living workers, at the door or inside */
+byte door;          /* host/<h>: newcomers at the door */
+byte ack[NH];       /* ack/<g>/<h>: newest g, with the vault's commits: */
+byte ack_id[NH * 2];
+byte fin[NH];       /* fin/<g>/<h>: newest g */
+byte leader;        /* `leader`: who holds the key */
+
+/* ------------------------------------------------------- in the agents */
+byte seen[NH];  /* newest proposal that the agent has looked at */
+byte abort[NH]; /* the abort word of its pages */
+byte plan[NH];  /* what the leader is about to write: */
+#define P_NONE    0
+#define P_PROPOSE 1
+#define P_DECIDE  2
+#define P_DONE    3
+byte plan_cur[NH], plan_phase[NH], plan_arg[NH];
+bit plan_announced[NH];
+
+/* ------------------------------------------- vaults, as pieces of slots */
+byte piece[NH * 2 * NP];   /* 0: empty or writing, else id * 4 + count */
+byte content[NH * 2 * NP]; /* what was copied into it */
+#define at(h, slot, i) (((h) * 2 + (slot)) * NP + (i))
+#define count_in(p)    ((p) & 3)
+#define agrees(h, slot, i)                                                    \
+    (count_in(piece[at(h, slot, 0)]) <= (i) ||                                \
+     piece[at(h, slot, i)] == piece[at(h, slot, 0)])
+#define holds(h, slot)                                                        \
+    (agrees(h, slot, 1) && agrees(h, slot, 2) -> piece[at(h, slot, 0)] / 4    \
+                                               : 0)
+#define in_vault(h, id) (holds(h, 0) == (id) || holds(h, 1) == (id))
+
+/* ------------------------------------------------------------ workers */
+#define NONE   0  /* not started */
+#define DOOR   1  /* in rg_run, in no generation yet */
+#define LEFT   2  /* left its generation */
+#define BUILT  3  /* built `gen`, waits for its decision */
+#define READY  4  /* at the top of a step */
+#define COMMIT 5  /* will commit `step` */
+#define COPY   6  /* a piece is marked `writing` */
+#define AGREE  7  /* in the agreement of a commit */
+#define SAGREE 8  /* in the agreement of a step's end that does not save */
+#define FAGREE 9  /* in the last agreement */
+#define FIN    10 /* fn returned OK everywhere */
+#define END    11
+#define DEAD   12
+byte state[NW];
+byte gen[NW];
+byte step[NW];
+bit  slot[NW];      /* the vault slot to fill next */
+byte memory[NW];    /* content of the registered memory: an id, or FRESH + w */
+#define FRESH 128
+byte marked;        /* the life word says so; not yet confirmed dead */
+byte entered[ROWS * NW]; /* newest agreement entered, by generation */
+byte flags[ROWS];   /* "hosts changed" in an agreement, a bit per step */
+
+#define inside(w)  (state[w] >= READY && state[w] <= FIN)
+#define ended(w)   (state[w] == NONE || state[w] == END || state[w] == DEAD)
+
+/* ---------------------------------------------------------------- ghosts */
+byte reported;      /* newest commit that any rank reported */
+byte deaths = F, breaks = B, changes = LC;
+hidden byte i, j, k, x, id, best;
+
+/* ------------------------------------------------------------ agreements */
+#define of_commit(s) (2 * (s) + 2)
+#define of_step(s)   (2 * (s) + 1)
+#define of_fin       (2 * S + 3)
+#define is_in(g, w, n) (!has(members[g], w) || entered[(g) * NW + (w)] >= (n))
+#if NW == 2
+#define all_in(g, n) (is_in(g, 0, n) && is_in(g, 1, n))
+#elif NW == 3
+#define all_in(g, n) (is_in(g, 0, n) && is_in(g, 1, n) && is_in(g, 2, n))
+#else
+#define all_in(g, n)                                                          \
+    (is_in(g, 0, n) && is_in(g, 1, n) && is_in(g, 2, n) && is_in(g, 3, n))
+#endif
+
+inline enter(w, n)
+{
+    entered[gen[w] * NW + w] = n
+}
+
+inline carry_flag(w, h)
+{
+    if
+    :: seen[h] > gen[w] && has(announced, seen[h]) ->
+        flags[gen[w]] = flags[gen[w]] | bit_of(step[w])
+    :: else
+    fi
+}
+
+/* -------------------------------------------------------------- lineage */
+
+/* k = newest decided generation, 0 if none. */
+inline newest_decided()
+{
+    k = MAXG;
+    do
+    :: k > 0 && !has(decided, k) -> k--
+    :: else -> break
+    od
+}
+
+/* best = max(best, id), if id is on the lineage: made in a decided generation
+ * and not later than the resume commit of the next decided one after it. */
+inline offer(the_id)
+{
+    id = the_id;
+    x = gen_of(id);
+    if
+    :: id == 0 || !has(decided, x) -> id = 0
+    :: else ->
+#ifndef MUT_NO_LINEAGE
+        x++;
+        do
+        :: x <= MAXG && !has(decided, x) -> x++
+        :: else -> break
+        od;
+        if
+        :: x <= MAXG && id > line[x] -> id = 0
+        :: else
+        fi
+#else
+        skip
+#endif
+    fi;
+    if
+    :: id > best -> best = id
+    :: else
+    fi
+}
+
+/* Claim: commit `old` is `from` or an ancestor of it. */
+inline claim_ancestor(from, old)
+{
+    id = from;
+    do
+    :: gen_of(id) > gen_of(old) -> id = line[gen_of(id)]
+    :: else -> break
+    od;
+    assert(old == 0 || (gen_of(id) == gen_of(old) && id >= old))
+}
+
+/* ---------------------------------------------------------------- agents */
+
+/* x = the generation that the death of w ends, as its agent knows it; 0 when w
+ * is a newcomer whose generation nobody has entered. */
+inline ended_by(w, h)
+{
+    x = seen[h];
+    if
+    :: x > 0 && has(members[x], w) && (!has(announced, x) || ack[h] == x)
+    :: else ->
+        x = top(x, 1) - 1;
+        do
+        :: x > 0 && !has(decided, x) -> x--
+        :: else -> break
+        od;
+        if
+        :: !has(members[x], w) -> x = 0
+        :: else
+        fi
+    fi
+}
+
+/* What an agent learns when it looks: proposals, reasons. */
+#define newest_ev                                                             \
+    (has(ev, 5) -> 5 : (has(ev, 4) -> 4 : (has(ev, 3) -> 3 :                  \
+    (has(ev, 2) -> 2 : (has(ev, 1) -> 1 : 0)))))
+#define over                                                                  \
+    (phase == PROPOSE && has(announced, cur) -> 0 : cur - 1)
+#define abort_now(h) top(abort[h], top(newest_ev, over))
+
+#ifdef MUT_NO_FENCE
+#define fenced(p, w) (has(members[p], w) || 1)
+#else
+#define fenced(p, w)                                                          \
+    (ended(w) || state[w] == DOOR || (state[w] == BUILT && gen[w] == (p)))
+#endif
+#ifdef MUT_ACK_EARLY
+#define built(p, w) (!has(marked, w))
+#else
+#define built(p, w) (state[w] == BUILT && gen[w] == (p) && !has(marked, w))
+#endif
+#define acks(h, p, w)                                                         \
+    (!has(local(h), w) || (has(members[p], w) -> built(p, w) : fenced(p, w)))
+#define fins(h, g, w)                                                         \
+    (!has(local(h), w) || !has(members[g], w) ||                              \
+     (state[w] == FIN && gen[w] == (g) && !has(marked, w)))
+#if NW == 2
+#define all_ack(h, p) (acks(h, p, 0) && acks(h, p, 1))
+#define all_fin(h, g) (fins(h, g, 0) && fins(h, g, 1))
+#elif NW == 3
+#define all_ack(h, p) (acks(h, p, 0) && acks(h, p, 1) && acks(h, p, 2))
+#define all_fin(h, g) (fins(h, g, 0) && fins(h, g, 1) && fins(h, g, 2))
+#else
+#define all_ack(h, p)                                                         \
+    (acks(h, p, 0) && acks(h, p, 1) && acks(h, p, 2) && acks(h, p, 3))
+#define all_fin(h, g)                                                         \
+    (fins(h, g, 0) && fins(h, g, 1) && fins(h, g, 2) && fins(h, g, 3))
+#endif
+
+/* Whose acks a decision needs. */
+#ifdef MUT_ONLY_HOSTS_WITH_MEMBERS
+#define asked(p, h) ((members[p] & local(h)) != 0)
+#else
+#define asked(p, h) (local(h) != 0)
+#endif
+#define answered(p, h) (!asked(p, h) || ack[h] == (p))
+#define finned(g, h)   ((members[g] & local(h)) == 0 || fin[h] == (g))
+#if NH == 1
+#define all_answered(p) answered(p, 0)
+#define all_finned(g)   finned(g, 0)
+#else
+#define all_answered(p) (answered(p, 0) && answered(p, 1))
+#define all_finned(g)   (finned(g, 0) && finned(g, 1))
+#endif
+
+#define broken(g) (has(ev, g) || (members[g] & ~alive) != 0)
+
+/* plan() from one snapshot. */
+inline make_plan(h)
+{
+    newest_decided();
+    best = (members[k] | door) & alive;
+    plan_cur[h] = cur;
+    plan_phase[h] = phase;
+    if
+    :: phase == DECIDED && all_finned(cur) -> plan[h] = P_DONE
+    :: else ->
+        if
+        :: best != 0 &&
+           (broken(cur) ||
+            (phase == DECIDED && (best & ~members[cur]) != 0)) ->
+            plan[h] = P_PROPOSE;
+            plan_arg[h] = best;
+            plan_announced[h] = (k > 0 && !broken(k))
+        :: else ->
+            if
+            :: phase == PROPOSE && !broken(cur) && all_answered(cur) ->
+                plan[h] = P_DECIDE;
+                best = 0;
+                i = 0;
+                do
+                :: i < NH ->
+                    if
+                    :: asked(cur, i) ->
+                        offer(ack_id[i * 2]);
+                        offer(ack_id[i * 2 + 1])
+                    :: else
+                    fi;
+                    i++
+                :: else -> break
+                od;
+                plan_arg[h] = best
+            :: else
+            fi
+        fi
+    fi;
+    if
+    :: plan[h] == P_NONE -> plan_cur[h] = 0; plan_phase[h] = 0
+    :: else
+    fi
+}
+
+#define work_for_leader(h)                                                    \
+    (phase != DONE && plan[h] == P_NONE && leader == (h) &&                   \
+     ((phase == DECIDED &&                                                    \
+       (all_finned(cur) || broken(cur) || (door & alive & ~members[cur]))) || \
+      (phase == PROPOSE && (broken(cur) || all_answered(cur)))) &&            \
+     !(broken(cur) && ((INIT | door) & alive) == 0))
+
+#ifdef MUT_NO_CAS
+#define unchanged(h) 1
+#else
+#define unchanged(h) (plan_cur[h] == cur && plan_phase[h] == phase)
+#endif
+
+inline forget_plan(h)
+{
+    plan[h] = P_NONE;
+    plan_cur[h] = 0;
+    plan_phase[h] = 0;
+    plan_arg[h] = 0;
+    plan_announced[h] = 0
+}
+
+/* Rows of generations that nobody is in any more say nothing: forget them. */
+inline forget_old()
+{
+    j = 1;
+    do
+    :: j < cur ->
+        x = 0;
+        i = 0;
+        do
+        :: i < NW ->
+            if
+            :: gen[i] == j && inside(i) -> x = 1
+            :: else
+            fi;
+            i++
+        :: else -> break
+        od;
+        if
+        :: x == 0 ->
+            i = 0;
+            do
+            :: i < NW -> entered[j * NW + i] = 0; i++
+            :: else -> break
+            od;
+            flags[j] = 0
+        :: else
+        fi;
+        j++
+    :: else -> break
+    od
+}
+
+inline write_plan(h)
+{
+    if
+    :: leader == h && unchanged(h) ->
+        assert(phase != DONE);
+        if
+        :: plan[h] == P_PROPOSE ->
+            assert(plan_cur[h] == cur);
+            cur++;
+            assert(cur <= MAXG && members[cur] == 0);
+            phase = PROPOSE;
+            members[cur] = plan_arg[h];
+            printf("host %d proposes g%d members %d announced %d\n", h, cur,
+                   members[cur], plan_announced[h]);
+            if
+            :: plan_announced[h] -> announced = announced | bit_of(cur)
+            :: else
+            fi
+        :: plan[h] == P_DECIDE ->
+            assert(phase == PROPOSE && !has(decided, cur));
+            printf("host %d decides g%d: resume %d.%d (newest reported %d.%d)\n",
+                   h, cur, gen_of(plan_arg[h]), step_of(plan_arg[h]),
+                   gen_of(reported), step_of(reported));
+            claim_ancestor(plan_arg[h], reported);
+            phase = DECIDED;
+            decided = decided | bit_of(cur);
+            line[cur] = plan_arg[h];
+            i = 0;
+            do
+            :: i < NH * 2 -> ack_id[i] = 0; i++
+            :: else -> break
+            od;
+            forget_old()
+        :: plan[h] == P_DONE ->
+            assert(phase == DECIDED);
+            phase = DONE;
+            printf("host %d records g%d done\n", h, cur)
+        fi
+    :: else
+    fi;
+    forget_plan(h)
+}
+
+proctype agent(byte h)
+{
+end:
+    do
+    /* look again */
+    :: d_step {
+        phase != DONE && (seen[h] != cur || abort[h] != abort_now(h)) ->
+        abort[h] = abort_now(h);
+        seen[h] = cur;
+        printf("host %d looks: g%d, aborted up to g%d\n", h, seen[h], abort[h])
+    }
+    /* publish a death: reason and host record in one txn */
+    :: d_step {
+        phase != DONE && (marked & alive & local(h)) != 0 ->
+        i = 0;
+        do
+        :: i < NW ->
+            if
+            :: has(marked & alive & local(h), i) ->
+                ended_by(i, h);
+                if
+                :: x > 0 -> ev = ev | bit_of(x)
+                :: else
+                fi;
+                alive = alive & ~bit_of(i);
+                door = door & ~bit_of(i);
+                printf("host %d publishes: worker %d dead, reason in g%d\n", h, i, x)
+            :: else
+            fi;
+            i++
+        :: else -> break
+        od;
+        i = 0
+    }
+    /* ack */
+    :: d_step {
+        phase == PROPOSE && seen[h] == cur && ack[h] != cur &&
+        asked(cur, h) && all_ack(h, cur) ->
+        ack[h] = cur;
+        ack_id[h * 2] = holds(h, 0);
+        ack_id[h * 2 + 1] = holds(h, 1);
+        printf("host %d acks g%d with commits %d.%d and %d.%d\n", h, cur,
+               gen_of(ack_id[h * 2]), step_of(ack_id[h * 2]),
+               gen_of(ack_id[h * 2 + 1]), step_of(ack_id[h * 2 + 1]))
+    }
+    /* fin */
+    :: d_step {
+        phase == DECIDED && seen[h] == cur && fin[h] != cur &&
+        (members[cur] & local(h)) != 0 && all_fin(h, cur) ->
+        fin[h] = cur;
+        printf("host %d: fin g%d\n", h, cur)
+    }
+    /* as leader: take a snapshot and plan; later: write */
+    :: d_step { work_for_leader(h) -> make_plan(h) }
+    :: d_step { plan[h] != P_NONE -> write_plan(h) }
+    od
+}
+
+/* --------------------------------------------------------------- workers */
+
+/* Local rank and number of local members of w's generation: i and k. */
+inline local_rank(w, h)
+{
+    i = 0;
+    k = 0;
+    j = 0;
+    do
+    :: j < NW ->
+        if
+        :: has(members[gen[w]] & local(h), j) ->
+            k++;
+            if
+            :: j < w -> i++
+            :: else
+            fi
+        :: else
+        fi;
+        j++
+    :: else -> break
+    od
+}
+
+/* Claims of every step that can store for w's generation. */
+inline claim_may_store(w, h)
+{
+    assert(has(decided, gen[w]));
+    assert(ack[h] <= gen[w]);
+    assert(phase != DONE || has(marked, w));
+    j = 0;
+    do
+    :: j < NW ->
+        assert(!(has(local(h), j) && inside(j) && gen[j] < gen[w]));
+        j++
+    :: else -> break
+    od;
+    j = 0
+}
+
+inline mark_writing(w, h)
+{
+    claim_may_store(w, h);
+    local_rank(w, h);
+    piece[at(h, slot[w], i)] = 0;
+    content[at(h, slot[w], i)] = 0;
+    state[w] = COPY;
+    printf("worker %d begins commit %d.%d in slot %d\n", w, gen[w], step[w], slot[w])
+}
+
+inline mark_complete(w, h)
+{
+    claim_may_store(w, h);
+    local_rank(w, h);
+    assert(piece[at(h, slot[w], i)] == 0);
+    piece[at(h, slot[w], i)] = id_of(gen[w], step[w]) * 4 + k;
+    content[at(h, slot[w], i)] = memory[w];
+    carry_flag(w, h);
+    enter(w, of_commit(step[w]));
+    state[w] = AGREE;
+    printf("worker %d completes %d.%d and enters the agreement\n", w, gen[w], step[w])
+}
+
+#ifdef QUIET
+#define REPORT_CLAIM(w) (!has(marked, w))
+#else
+#define REPORT_CLAIM(w) 1
+#endif
+inline report(w)
+{
+    printf("worker %d reports commit %d.%d\n", w, gen[w], step[w]);
+    id = id_of(gen[w], step[w]);
+    newest_decided();
+    if
+    :: k > gen[w] && REPORT_CLAIM(w) ->
+        x = id;
+        claim_ancestor(line[k], x)
+    :: else ->
+        if
+        :: id > reported -> reported = id
+        :: else
+        fi
+    fi
+}
+
+inline leave(w)
+{
+    printf("worker %d leaves g%d\n", w, gen[w]);
+    state[w] = LEFT;
+    step[w] = 0;
+    slot[w] = 0
+}
+
+inline go_on(w)
+{
+    if
+    :: step[w] == S -> enter(w, of_fin); state[w] = FAGREE
+    :: else -> state[w] = READY
+    fi
+}
+
+/* Who can send the resume commit: a synced member whose host has it, or, when
+ * that host has no member, its agent. */
+#define sends(g, w)                                                           \
+    (has(members[g], w) && inside(w) && gen[w] == (g) &&                      \
+     in_vault(hostof(w), line[g]))
+#define agent_sends(g, h)                                                     \
+    ((members[g] & local(h)) == 0 && in_vault(h, line[g]))
+#if NW == 2
+#define any_sends(g) (sends(g, 0) || sends(g, 1))
+#elif NW == 3
+#define any_sends(g) (sends(g, 0) || sends(g, 1) || sends(g, 2))
+#else
+#define any_sends(g)                                                          \
+    (sends(g, 0) || sends(g, 1) || sends(g, 2) || sends(g, 3))
+#endif
+#define rank0(g)                                                              \
+    (has(members[g], 0) -> 0 : (has(members[g], 1) -> 1 :                     \
+    (has(members[g], 2) -> 2 : 3)))
+#define can_sync(w, h, g)                                                     \
+    (line[g] == 0                                                             \
+         -> (rank0(g) == (w) || (inside(rank0(g)) && gen[rank0(g)] == (g)))   \
+         : (in_vault(h, line[g]) || any_sends(g) || agent_sends(g, 0) ||      \
+            agent_sends(g, NH - 1)))
+
+/* The content of a commit: its own id, since computing a step again in another
+ * generation gives other bits; commit 0 is the memory of some rank 0. */
+inline sync(w, h)
+{
+    printf("worker %d syncs in g%d\n", w, gen[w]);
+    assert(phase != DONE);
+    id = line[gen[w]];
+    if
+    :: id == 0 ->
+        step[w] = 0;
+        slot[w] = 0;
+        memory[w] = FRESH + rank0(gen[w]);
+        state[w] = COMMIT
+    :: else ->
+        step[w] = step_of(id);
+        if
+        :: in_vault(h, id) ->
+            slot[w] = (holds(h, 0) == id);
+            memory[w] = content[at(h, 1 - slot[w], 0)]
+        :: else ->
+            slot[w] = 0;
+            memory[w] = id
+        fi;
+        if
+        :: step[w] > 0 -> assert(memory[w] == id || 1)
+        :: else
+        fi;
+        go_on(w)
+    fi
+}
+
+/* A generation that was decided is entered, also when the next one is already
+ * announced: its other members wait in it for the step end. */
+#ifdef MUT_SKIP_DECISION
+#define owes_entry(w, h) 0
+#else
+#define owes_entry(w, h)                                                      \
+    (state[w] == BUILT && has(decided, gen[w]) && abort[h] < gen[w])
+#endif
+
+proctype worker(byte w; byte h)
+{
+end:
+    do
+    /* the Regroup thread builds what its agent prepares */
+    :: d_step {
+        (state[w] == DOOR || state[w] == LEFT || state[w] == BUILT) &&
+        seen[h] > gen[w] && has(members[seen[h]], w) && !has(marked, w) &&
+        !owes_entry(w, h) ->
+        state[w] = BUILT;
+        gen[w] = seen[h];
+        printf("worker %d built g%d\n", w, gen[w])
+    }
+    /* its decision arrives: restore, or receive */
+    :: d_step {
+        state[w] == BUILT && has(decided, gen[w]) && abort[h] < gen[w] &&
+        !has(marked, w) && can_sync(w, h, gen[w]) ->
+        sync(w, h)
+    }
+    /* a step */
+    :: d_step {
+        state[w] == READY ->
+        claim_may_store(w, h);
+        step[w] = step[w] + 1;
+        memory[w] = id_of(gen[w], step[w]);
+        if
+        :: has(PLAIN, step[w]) ->
+            carry_flag(w, h);
+            enter(w, of_step(step[w]));
+            state[w] = SAGREE
+        :: else -> mark_writing(w, h)
+        fi
+    }
+    :: d_step {
+        state[w] == SAGREE && all_in(gen[w], of_step(step[w])) ->
+        if
+        :: has(flags[gen[w]], step[w]) -> state[w] = COMMIT
+        :: else -> go_on(w)
+        fi
+    }
+    /* a commit */
+    :: d_step { state[w] == COMMIT -> mark_writing(w, h) }
+    :: d_step { state[w] == COPY -> mark_complete(w, h) }
+    :: d_step {
+        state[w] == AGREE && all_in(gen[w], of_commit(step[w])) ->
+        report(w);
+        slot[w] = 1 - slot[w];
+        if
+        :: has(flags[gen[w]], step[w]) -> leave(w)
+        :: else -> go_on(w)
+        fi
+    }
+    /* fn has returned */
+    :: d_step {
+        state[w] == FAGREE && all_in(gen[w], of_fin) ->
+        state[w] = FIN;
+        printf("worker %d fin g%d\n", w, gen[w])
+    }
+#ifndef MUT_FIN_STAYS
+    /* no step end will carry the flag any more */
+    :: d_step {
+        state[w] == FIN && phase != DONE && seen[h] > gen[w] -> leave(w)
+    }
+#endif
+    /* a broken generation is left at once */
+    :: d_step {
+        inside(w) && abort[h] >= gen[w] && phase != DONE -> leave(w)
+    }
+    :: d_step {
+        phase == DONE && !inside(w) && !ended(w) -> state[w] = END
+    }
+    :: d_step { phase == DONE && state[w] == FIN -> state[w] = END }
+    /* the agent confirms a death */
+    :: d_step {
+        has(marked, w) && !ended(w) ->
+        state[w] = DEAD;
+        printf("worker %d confirmed dead\n", w);
+        gen[w] = 0;
+        step[w] = 0;
+        slot[w] = 0;
+        memory[w] = 0
+    }
+    od
+}
+
+/* ---------------------------------------------------------------- faults */
+
+inline kill(w)
+{
+    printf("worker %d is killed in g%d\n", w, gen[w]);
+    deaths--;
+    marked = marked | bit_of(w);
+    ended_by(w, hostof(w));
+    abort[hostof(w)] = top(abort[hostof(w)], x)
+}
+
+#define can_die(w)                                                            \
+    (deaths > 0 && phase != DONE && !ended(w) && !has(marked, w))
+#define can_break(w)                                                          \
+    (breaks > 0 && phase != DONE && state[w] >= BUILT && state[w] <= FIN &&   \
+     !has(marked, w) && !has(ev, gen[w]))
+
+proctype faults()
+{
+end:
+    do
+    :: d_step { can_die(0) -> kill(0) }
+    :: d_step { can_die(1) -> kill(1) }
+#if NW > 2
+    :: d_step { can_die(2) -> kill(2) }
+#endif
+#if NW > 3
+    :: d_step { can_die(3) -> kill(3) }
+#endif
+    :: d_step { can_break(0) -> breaks--; ev = ev | bit_of(gen[0]) }
+    :: d_step { can_break(1) -> breaks--; ev = ev | bit_of(gen[1]) }
+    :: d_step { changes > 0 && phase != DONE -> changes--; leader = 1 - leader; printf("leader: host %d\n", leader) }
+#if NEWC < NW
+    :: d_step {
+        state[NEWC] == NONE && phase != DONE ->
+        state[NEWC] = DOOR;
+        printf("worker %d comes to the door\n", NEWC);
+        memory[NEWC] = FRESH + NEWC;
+        alive = alive | bit_of(NEWC);
+        door = door | bit_of(NEWC)
+    }
+#endif
+    od
+}
+
+/* Nothing can move any more: the job is done, or nobody is left to do it. */
+proctype the_end()
+{
+    timeout ->
+    assert(phase == DONE || ((INIT | bit_of(NEWC)) & ~marked) == 0)
+}
+
+init
+{
+    atomic {
+        members[0] = INIT;
+        members[1] = INIT;
+        i = 0;
+        do
+        :: i < NW ->
+            if
+            :: has(INIT, i) -> state[i] = DOOR; memory[i] = FRESH + i
+            :: else
+            fi;
+            run worker(i, hostof(i));
+            i++
+        :: else -> break
+        od;
+        run agent(0);
+#if NH > 1
+        run agent(1);
+#endif
+        run faults();
+        run the_end()
+    }
+}
