@@ -200,7 +200,8 @@ class Kill:
         rank, self.pid = before[self.worker]
         self.survivors = {name: pid for name, (_, pid) in before.items()
                           if name != self.worker}
-        self.generation = training.points[-1][3]
+        self.step, self.generation = (training.points[-1][0],
+                                      training.points[-1][3])
         self.at_ns = time.monotonic_ns()
         os.kill(self.pid, signal.SIGKILL)
         say(f"  SIGKILL to worker {self.worker}: rank {rank}, process "
@@ -271,60 +272,84 @@ def svg_path(places, color, width):
             f'stroke-width="{width}" stroke-linejoin="round"/>')
 
 
-def picture(calm, hit, kill_step):
+class Picture:
     """Loss over steps of both runs, the world's size, and generation marks."""
-    last = max(calm.step(), hit.step())
-    top = max(point[1] for point in calm.points + hit.points)
-    most = max(point[4] for point in hit.points)
 
-    def x(step):
-        return LEFT + (WIDTH - LEFT - RIGHT) * step / last
+    def __init__(self, calm, hit, kill_step):
+        self.calm, self.hit, self.kill_step = calm.points, hit.points, kill_step
+        both = calm.points + hit.points
+        self.last = max(point[0] for point in both)
+        self.top = max(point[1] for point in both)
+        self.most = max(point[4] for point in hit.points)
 
-    def y(loss):
-        return LOSS_BOTTOM - (LOSS_BOTTOM - LOSS_TOP) * loss / top
+    def x(self, step):
+        return LEFT + (WIDTH - LEFT - RIGHT) * step / self.last
 
-    def size_y(size):
-        return SIZE_BOTTOM - (SIZE_BOTTOM - SIZE_TOP) * size / most
+    def y(self, loss):
+        return LOSS_BOTTOM - (LOSS_BOTTOM - LOSS_TOP) * loss / self.top
 
-    out = [svg_text(LEFT, 24, "Loss over steps, with and without a killed "
-                    "worker", "start"),
-           svg_line(LEFT, 44, LEFT + 30, 44, GREY, 'stroke-width="7"'),
-           svg_text(LEFT + 38, 48, "without a fault", "start"),
-           svg_line(LEFT + 160, 44, LEFT + 190, 44, BLUE, 'stroke-width="2"'),
-           svg_text(LEFT + 198, 48, "one worker killed", "start")]
-    for i in range(5):
-        loss = top * i / 4
-        out += [svg_line(LEFT, y(loss), WIDTH - RIGHT, y(loss), "#eee"),
-                svg_text(LEFT - 8, y(loss) + 4, f"{loss:.1f}", "end")]
-    for size in range(most + 1):
-        out.append(svg_text(LEFT - 8, size_y(size) + 4, str(size), "end"))
-    for i in range(6):
-        out.append(svg_text(x(last * i / 5), SIZE_BOTTOM + 18,
-                        str(last * i // 5)))
-    out += [svg_text(WIDTH / 2, SIZE_BOTTOM + 38, "step"),
-            svg_text(LEFT, SIZE_TOP - 12, "workers in the world", "start"),
-            svg_path([(x(p[0]), y(p[1])) for p in calm.points], GREY, 7),
-            svg_path([(x(p[0]), y(p[1])) for p in hit.points], BLUE, 2)]
-    stairs = []
-    for i, point in enumerate(hit.points):
-        if i > 0 and hit.points[i - 1][4] != point[4]:
-            stairs.append((x(point[0]), size_y(hit.points[i - 1][4])))
-        stairs.append((x(point[0]), size_y(point[4])))
-        if i > 0 and hit.points[i - 1][3] != point[3]:
-            out += [svg_line(x(point[0]), LOSS_TOP, x(point[0]), SIZE_BOTTOM,
-                         "#888", 'stroke-dasharray="3 4"'),
-                    svg_text(x(point[0]) + 4,
-                             LOSS_TOP + 10 + 14 * (point[3] % 2),
+    def size_y(self, size):
+        return SIZE_BOTTOM - (SIZE_BOTTOM - SIZE_TOP) * size / self.most
+
+    def legend(self):
+        return [
+            svg_text(LEFT, 24, "Loss over steps, with and without a killed "
+                     "worker", "start"),
+            svg_line(LEFT, 44, LEFT + 30, 44, GREY, 'stroke-width="7"'),
+            svg_text(LEFT + 38, 48, "without a fault", "start"),
+            svg_line(LEFT + 160, 44, LEFT + 190, 44, BLUE, 'stroke-width="2"'),
+            svg_text(LEFT + 198, 48, "one worker killed", "start")]
+
+    def axes(self):
+        out = []
+        for i in range(5):
+            loss = self.top * i / 4
+            out += [svg_line(LEFT, self.y(loss), WIDTH - RIGHT, self.y(loss),
+                             "#eee"),
+                    svg_text(LEFT - 8, self.y(loss) + 4, f"{loss:.1f}", "end")]
+        for size in range(self.most + 1):
+            out.append(svg_text(LEFT - 8, self.size_y(size) + 4, str(size),
+                                "end"))
+        for i in range(6):
+            step = self.last * i // 5
+            out.append(svg_text(self.x(step), SIZE_BOTTOM + 18, str(step)))
+        return out + [svg_text(WIDTH / 2, SIZE_BOTTOM + 38, "step"),
+                      svg_text(LEFT, SIZE_TOP - 12, "workers in the world",
+                               "start")]
+
+    def curves(self):
+        stairs = []
+        for before, point in zip([self.hit[0]] + self.hit, self.hit):
+            stairs += [(self.x(point[0]), self.size_y(before[4])),
+                       (self.x(point[0]), self.size_y(point[4]))]
+        return [svg_path([(self.x(point[0]), self.y(point[1]))
+                          for point in points], color, width)
+                for points, color, width in ((self.calm, GREY, 7),
+                                             (self.hit, BLUE, 2))] + [
+            svg_path(stairs, BLUE, 2)]
+
+    def marks(self):
+        out = []
+        for before, point in zip(self.hit, self.hit[1:]):
+            if before[3] == point[3]:
+                continue
+            x = self.x(point[0])
+            out += [svg_line(x, LOSS_TOP, x, SIZE_BOTTOM, "#888",
+                             'stroke-dasharray="3 4"'),
+                    svg_text(x + 4, LOSS_TOP + 10 + 14 * (point[3] % 2),
                              f"generation {point[3]}", "start", "#666")]
-    out += [svg_path(stairs, BLUE, 2),
-            f'<circle cx="{x(kill_step):.1f}" cy="{SIZE_TOP - 16}" r="4" '
-            f'fill="{RED}"/>',
-            svg_text(x(kill_step) - 8, SIZE_TOP - 12, "SIGKILL", "end", RED)]
-    return (f'<svg xmlns="http://www.w3.org/2000/svg" '
-            f'viewBox="0 0 {WIDTH} 500" width="{WIDTH}" height="500" '
-            f'font-family="sans-serif" font-size="13">\n'
-            f'<rect width="{WIDTH}" height="500" fill="white"/>\n'
-            + "\n".join(out) + "\n</svg>\n")
+        x = self.x(self.kill_step)
+        return out + [f'<circle cx="{x:.1f}" cy="{SIZE_TOP - 16}" r="4" '
+                      f'fill="{RED}"/>',
+                      svg_text(x - 8, SIZE_TOP - 12, "SIGKILL", "end", RED)]
+
+    def svg(self):
+        parts = self.legend() + self.axes() + self.curves() + self.marks()
+        return (f'<svg xmlns="http://www.w3.org/2000/svg" '
+                f'viewBox="0 0 {WIDTH} 500" width="{WIDTH}" height="500" '
+                f'font-family="sans-serif" font-size="13">\n'
+                f'<rect width="{WIDTH}" height="500" fill="white"/>\n'
+                + "\n".join(parts) + "\n</svg>\n")
 
 
 # ------------------------------------------------------------------- summary
@@ -402,7 +427,6 @@ def run_hit(flags, folder):
             say("demo: the job ended before its kill")
             return None
         kill = Kill(hit)
-        hit.kill_step = hit.step()
         code = hit.wait(120)
     finally:
         hit.stop()
@@ -425,7 +449,7 @@ def main():
         hit, kill = found
         holds = summary(calm, hit, kill)
         with open(flags.svg, "w", encoding="utf-8") as file:
-            file.write(picture(calm, hit, hit.kill_step))
+            file.write(Picture(calm, hit, kill.step).svg())
     say(f"\npicture: {flags.svg}\n{time.monotonic() - began:.0f} s; "
         + ("everything holds" if holds else "not everything holds"))
     return 0 if holds else 1
