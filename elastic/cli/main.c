@@ -1,5 +1,140 @@
-/* placeholder */
-int main(void)
+/* The `regroup` command: finds the command that is meant and runs it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "elastic/cli/cli.h"
+#include "regroup/regroup.h"
+#include "sdk/base/fail.h"
+
+static const rg__command commands[] = {
+    {"run", "[FLAGS] PROGRAM [ARGS]", "run a program with its workers here",
+     "Flags end at PROGRAM; `--` may stand before it. Without --etcd a "
+     "private\n"
+     "etcd is started for the job. Without sizes the world has a worker for\n"
+     "each processor. --min alone: at most as many as there are slots; --max\n"
+     "alone: at least 1.\n"
+     "\n"
+     "Ends with 0 when the job is done, the worker's code when a static\n"
+     "program fails, 64 for wrong usage, 69 without etcd, 71 when the machine\n"
+     "refuses, 75 when too few workers are left, 128+n for signal n.\n",
+     rg__cmd_run},
+    {"agent", "--etcd URL,... --job NAME [FLAGS] PROGRAM [ARGS]",
+     "join this host to a job, or begin it, by etcd alone",
+     "Give the same sizes and the same program on every host. Exit codes are\n"
+     "those of `regroup run`.\n",
+     rg__cmd_agent},
+    {"status", "[--json] [JOB]", "say how a job that runs here is doing",
+     "JOB may be left out when only one runs here.\n", rg__cmd_status},
+    {"jobs", "[--json]", "list the jobs that run here", NULL, rg__cmd_jobs},
+    {"stop", "[--timeout TIME] [JOB]", "stop a job and wait for its end",
+     "JOB may be left out when only one runs here. Ends with 1 when the job\n"
+     "has not ended in time.\n",
+     rg__cmd_stop},
+    {"doctor", "[--etcd-bin PATH]", "check what this machine offers to jobs",
+     "Ends with 1 when something is missing that a job needs.\n",
+     rg__cmd_doctor},
+    {"config", "[--json] [FLAGS]",
+     "list all settings, their values and where those come from",
+     "A flag goes before a variable, a variable before the file that\n"
+     "REGROUP_CONFIG names (lines: name = value), the file before the "
+     "default.\n",
+     rg__cmd_config},
+};
+
+#define COMMANDS (sizeof commands / sizeof *commands)
+
+static void print_usage(FILE *out)
 {
-    return 64;
+    fprintf(out, "usage: regroup COMMAND ...\n\n");
+    for (size_t i = 0; i < COMMANDS; i++)
+        fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].summary);
+    fprintf(out, "\nregroup COMMAND --help says more; regroup --version.\n");
+}
+
+static void print_help(const rg__command *command)
+{
+    printf("regroup %s: %s\n\n  regroup %s %s\n\n", command->name,
+           command->summary, command->name, command->synopsis);
+    rg__cli_print_flags(command->name);
+    if (command->details != NULL)
+        printf("\n%s", command->details);
+}
+
+static const rg__command *find_command(const char *name)
+{
+    for (size_t i = 0; i < COMMANDS; i++)
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+static int fail_unknown(const char *word)
+{
+    const char *names[COMMANDS];
+    for (size_t i = 0; i < COMMANDS; i++)
+        names[i] = commands[i].name;
+    const char *nearest = rg__nearest(word, names, COMMANDS);
+    rg_status st;
+    if (word[0] == '-')
+        st = rg__fail(RG_ERR_INVALID,
+                      "flags stand behind the command, as in `regroup run %s "
+                      "...`",
+                      word);
+    else if (nearest != NULL)
+        st = rg__fail(RG_ERR_INVALID,
+                      "there is no command %s; did you mean `regroup %s`?",
+                      word, nearest);
+    else
+        st = rg__fail(RG_ERR_INVALID,
+                      "there is no command %s; to run a program write `regroup "
+                      "run %s`",
+                      word, word);
+    return rg__cli_fail(st);
+}
+
+static int run_command(const rg__command *command, int argc, char **argv)
+{
+    rg__cli cli;
+    int code = 0;
+    const rg_status st = rg__cli_open(&cli, command->name, argc, argv);
+    if (st != RG_OK)
+        code = rg__cli_fail(st);
+    else if (cli.wants_help)
+        print_help(command);
+    else
+        code = command->run(&cli);
+    rg__cli_close(&cli);
+    return code;
+}
+
+static int help(const char *word)
+{
+    const rg__command *command = word != NULL ? find_command(word) : NULL;
+    if (word != NULL && command == NULL)
+        return fail_unknown(word);
+    if (command != NULL)
+        print_help(command);
+    else
+        print_usage(stdout);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_usage(stderr);
+        return RG__EXIT_USAGE;
+    }
+    const char *word = argv[1];
+    if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
+        return help(NULL);
+    if (strcmp(word, "help") == 0)
+        return help(argv[2]);
+    if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) {
+        printf("regroup %s\n", RG_VERSION);
+        return 0;
+    }
+    const rg__command *command = find_command(word);
+    return command != NULL ? run_command(command, argc - 1, argv + 1)
+                           : fail_unknown(word);
 }

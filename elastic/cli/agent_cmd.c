@@ -1,0 +1,59 @@
+/* `regroup agent`: this process becomes the agent of this host, for a job that
+ * other hosts know by its etcd and its name. */
+#include <stdio.h>
+
+#include "elastic/cli/cli.h"
+#include "elastic/cli/launch.h"
+#include "elastic/cli/rundir.h"
+#include "sdk/base/fail.h"
+
+static rg_status check_flags(const rg__settings *s)
+{
+    if (s->etcd == NULL)
+        return rg__fail(RG_ERR_INVALID,
+                        "an agent needs the etcd of its job; give its "
+                        "endpoints with --etcd, or use `regroup run`");
+    if (s->job == NULL)
+        return rg__fail(RG_ERR_INVALID,
+                        "an agent needs the name of its job; give it with "
+                        "--job, the same on every host");
+    return RG_OK;
+}
+
+static rg_status prepare(rg__launch *launch, rg__rundir *dir,
+                         const rg__cli *cli)
+{
+    char base[PATH_MAX];
+    rg_status st = check_flags(&cli->settings);
+    if (st == RG_OK)
+        st = rg__launch_prepare(launch, cli);
+    if (st == RG_OK)
+        st = rg__launch_check_store(launch, &cli->settings);
+    if (st == RG_OK)
+        st = rg__rundir_base(cli->settings.run_dir, base);
+    if (st == RG_OK)
+        st = rg__rundir_enter(dir, base, launch->job, launch->host, false);
+    return st;
+}
+
+int rg__cmd_agent(rg__cli *cli)
+{
+    rg__launch launch = {0};
+    rg__rundir dir = {.job_lock = -1, .host_lock = -1};
+    int code;
+    rg_status st = prepare(&launch, &dir, cli);
+    const rg__agent_params params = rg__launch_params(&launch, cli, &dir);
+    if (st == RG_OK) {
+        rg__job_record record;
+        rg__launch_record(&params, &record);
+        st = rg__rundir_record(&dir, &record);
+    }
+    if (st == RG_OK) {
+        fflush(NULL);
+        code = rg__agent_run(&params);
+    } else {
+        code = rg__cli_fail(st);
+    }
+    rg__rundir_leave(&dir);
+    return code;
+}

@@ -1,0 +1,206 @@
+/* Questions to agents: one packet there, one back. */
+#include "elastic/cli/ask.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "sdk/base/clock.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/sock.h"
+#include "sdk/base/wire.h"
+
+#define AGENTS_MAX     64
+#define DOCUMENT_BYTES (16 << 20) /* far more than any status document */
+
+/* ----------------------------------------------------------------- sockets */
+
+static int open_socket(const char *dir, const char *name)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    if (snprintf(at.sun_path, sizeof at.sun_path, "%s/%s", dir, name) >=
+        (int)sizeof at.sun_path)
+        return -1;
+    const int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (sock >= 0 && connect(sock, (struct sockaddr *)&at, sizeof at) == 0)
+        return sock;
+    if (sock >= 0)
+        close(sock);
+    return -1;
+}
+
+static bool is_socket_name(const char *name)
+{
+    const size_t n = strlen(name);
+    return n > 11 && strncmp(name, "agent-", 6) == 0 &&
+           strcmp(name + n - 5, ".sock") == 0;
+}
+
+/* Connect to every agent of the job that listens here. */
+static int open_agents(const rg__job_record *job, int sock[AGENTS_MAX])
+{
+    DIR *dir = opendir(job->path);
+    int n = 0;
+    if (dir == NULL)
+        return 0;
+    for (struct dirent *d; n < AGENTS_MAX && (d = readdir(dir)) != NULL;) {
+        if (!is_socket_name(d->d_name))
+            continue;
+        const int one = open_socket(job->path, d->d_name);
+        if (one >= 0)
+            sock[n++] = one;
+    }
+    closedir(dir);
+    return n;
+}
+
+static rg_status fail_no_agent(const rg__job_record *job)
+{
+    return rg__fail(RG_ERR_AGENT_LOST,
+                    "no agent of job %s answers in %s; it is just starting or "
+                    "ending, try again",
+                    job->job, job->path);
+}
+
+static rg_status send_mark(int sock, uint32_t type)
+{
+    const rg__mark mark = {.head = {.type = type, .version = RG__WIRE_VERSION}};
+    return rg__sock_send(sock, &mark, sizeof mark, NULL, 0);
+}
+
+static int ms_until(uint64_t deadline_ns)
+{
+    const uint64_t now = rg__now_ns();
+    return now >= deadline_ns ? 0 : (int)((deadline_ns - now) / RG__MS) + 1;
+}
+
+/* Wait until something can be read, or the other side has closed. */
+static bool wait_for(int fd, uint64_t deadline_ns)
+{
+    struct pollfd look = {.fd = fd, .events = POLLIN};
+    int n;
+    do
+        n = poll(&look, 1, ms_until(deadline_ns));
+    while (n < 0 && errno == EINTR);
+    return n > 0;
+}
+
+/* ------------------------------------------------------------------ status */
+
+static rg_status read_document(int fd, char **text_p)
+{
+    struct stat at;
+    if (fstat(fd, &at) != 0 || at.st_size <= 0 || at.st_size > DOCUMENT_BYTES)
+        return rg__fail(RG_ERR_SYSTEM,
+                        "the agent sent a status document of %lld bytes",
+                        (long long)at.st_size);
+    const size_t bytes = (size_t)at.st_size;
+    char *text = malloc(bytes + 1);
+    if (text == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a status document");
+    if (pread(fd, text, bytes, 0) != (ssize_t)bytes) {
+        free(text);
+        return rg__fail(RG_ERR_SYSTEM,
+                        "the agent's status document can't be read: %s",
+                        strerror(errno));
+    }
+    text[bytes] = '\0';
+    *text_p = text;
+    return RG_OK;
+}
+
+static rg_status ask_one(int sock, uint64_t deadline_ns, char **text_p)
+{
+    rg__mark answer;
+    size_t n = 0;
+    int fds[RG__SOCK_FDS];
+    rg_status st = send_mark(sock, RG__STATUS);
+    if (st != RG_OK)
+        return st;
+    if (!wait_for(sock, deadline_ns))
+        return rg__fail(RG_ERR_AGENT_LOST,
+                        "the agent gives no answer; it is stopped or stuck");
+    st = rg__sock_recv(sock, &answer, sizeof answer, &n, fds);
+    if (st != RG_OK)
+        return st;
+    if (n < sizeof answer.head || answer.head.type != RG__STATUS_TEXT ||
+        answer.head.version != RG__WIRE_VERSION || fds[0] < 0)
+        st = rg__fail(RG_ERR_AGENT_LOST,
+                      "the agent answers in another way than this `regroup` "
+                      "(%s) expects; use the one that started the job",
+                      RG_VERSION);
+    else
+        st = read_document(fds[0], text_p);
+    for (int i = 0; i < RG__SOCK_FDS; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    return st;
+}
+
+rg_status rg__ask_status(const rg__job_record *job, uint64_t timeout_ms,
+                         char **text_p)
+{
+    int sock[AGENTS_MAX];
+    const uint64_t deadline = rg__now_ns() + timeout_ms * RG__MS;
+    const int n = open_agents(job, sock);
+    rg_status st = n == 0 ? fail_no_agent(job) : RG_ERR_AGENT_LOST;
+    for (int i = 0; i < n && st != RG_OK; i++)
+        st = ask_one(sock[i], deadline, text_p);
+    for (int i = 0; i < n; i++)
+        close(sock[i]);
+    return st;
+}
+
+/* -------------------------------------------------------------------- stop */
+
+/* An agent closes its sockets when it ends; what it says before is nothing to
+ * us. */
+static bool wait_closed(int sock, uint64_t deadline_ns)
+{
+    while (wait_for(sock, deadline_ns)) {
+        char bytes[sizeof(rg__mark)];
+        const ssize_t n = recv(sock, bytes, sizeof bytes, MSG_DONTWAIT);
+        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+            return true;
+    }
+    return false;
+}
+
+static bool wait_process(int pidfd, uint64_t deadline_ns)
+{
+    return pidfd < 0 || wait_for(pidfd, deadline_ns);
+}
+
+rg_status rg__ask_stop(const rg__job_record *job, uint64_t timeout_ms)
+{
+    int sock[AGENTS_MAX];
+    const uint64_t deadline = rg__now_ns() + timeout_ms * RG__MS;
+    /* While the job's lock is held its recorded process can't be another. */
+    const int pidfd =
+        job->pid > 0 ? (int)syscall(SYS_pidfd_open, job->pid, 0) : -1;
+    const int n = open_agents(job, sock);
+    rg_status st = n == 0 ? fail_no_agent(job) : RG_OK;
+    for (int i = 0; i < n; i++)
+        send_mark(sock[i], RG__STOP); /* one that has just gone needs none */
+    bool has_ended = st == RG_OK;
+    for (int i = 0; i < n && has_ended; i++)
+        has_ended = wait_closed(sock[i], deadline);
+    if (has_ended)
+        has_ended = wait_process(pidfd, deadline);
+    for (int i = 0; i < n; i++)
+        close(sock[i]);
+    if (pidfd >= 0)
+        close(pidfd);
+    if (st == RG_OK && !has_ended)
+        st = RG_IN_PROGRESS;
+    return st;
+}

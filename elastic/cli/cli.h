@@ -1,0 +1,61 @@
+/* What the files of the `regroup` command share: the settings, one parsed
+ * command line, and how a command ends. */
+#ifndef RG_ELASTIC_CLI_H
+#define RG_ELASTIC_CLI_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "elastic/agent/agent.h"
+#include "sdk/base/config.h"
+
+typedef struct rg__settings {
+    int np, min, max, slots, max_restarts;
+    const char *etcd, *etcd_bin, *etcd_user, *etcd_password_file;
+    const char *job, *host, *history, *output, *run_dir;
+    uint64_t start_timeout_ms, elastic_timeout_ms, grace_ms, detect_ms;
+    uint64_t timeout_ms, vault_max_bytes;
+    rg__library_settings library;
+} rg__settings;
+
+/* One command line, read. Everything is borrowed until rg__cli_close. */
+typedef struct rg__cli {
+    rg__settings settings;
+    rg__cfg *cfg;
+    bool json;
+    bool wants_help; /* nothing else was read */
+    int argc;        /* what stands behind the flags */
+    char **argv;
+} rg__cli;
+
+typedef struct rg__command {
+    const char *name;
+    const char *synopsis; /* what follows the name */
+    const char *summary;  /* lowercase, no full stop */
+    const char *details;  /* more lines of help, or NULL */
+    int (*run)(rg__cli *cli);
+} rg__command;
+
+/* Read settings from the environment, the file and the flags, which end at the
+ * first word that is none. argv[0] is the command's name. ERR_INVALID: an
+ * unknown flag or a bad value. Close it in any case. */
+rg_status rg__cli_open(rg__cli *cli, const char *command, int argc,
+                       char **argv);
+void rg__cli_close(rg__cli *cli);
+
+/* Print the flags of a command with their documentation. */
+void rg__cli_print_flags(const char *command);
+
+/* Say rg_last_error() on standard error; returns the exit code that stands for
+ * the status. */
+int rg__cli_fail(rg_status st);
+
+int rg__cmd_run(rg__cli *cli);
+int rg__cmd_agent(rg__cli *cli);
+int rg__cmd_status(rg__cli *cli);
+int rg__cmd_jobs(rg__cli *cli);
+int rg__cmd_stop(rg__cli *cli);
+int rg__cmd_doctor(rg__cli *cli);
+int rg__cmd_config(rg__cli *cli);
+
+#endif

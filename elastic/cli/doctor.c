@@ -1,0 +1,270 @@
+/* `regroup doctor`: what this machine offers, one line for each: ok, warn (a
+ * job runs, but something is weaker) or fail, with the remedy. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "elastic/cli/cli.h"
+#include "elastic/cli/program.h"
+#include "elastic/cli/rundir.h"
+#include "elastic/cli/store.h"
+
+#define FILES_LEAST   256  /* a full host: 64 workers, sockets, segments */
+#define FILES_EASY    1024 /* and what the program opens itself */
+#define MEMLOCK_EASY  (UINT64_C(8) << 20)
+#define VERSION_BYTES 64
+
+typedef enum verdict { OK, WARN, FAIL } verdict;
+
+typedef struct finding {
+    verdict verdict;
+    char text[512];
+} finding;
+
+static finding say(verdict v, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static finding say(verdict v, const char *format, ...)
+{
+    finding f = {.verdict = v};
+    va_list args;
+    va_start(args, format);
+    vsnprintf(f.text, sizeof f.text, format, args);
+    va_end(args);
+    return f;
+}
+
+/* -------------------------------------------------------------------- etcd */
+
+/* "etcd Version: 3.4.23", the first line of `etcd --version`. */
+static bool read_version(const char *program, char version[VERSION_BYTES])
+{
+    int out[2];
+    if (pipe2(out, O_CLOEXEC) != 0)
+        return false;
+    const pid_t pid = fork();
+    if (pid == 0) {
+        dup2(out[1], STDOUT_FILENO);
+        execl(program, program, "--version", (char *)NULL);
+        _exit(127);
+    }
+    close(out[1]);
+    FILE *file = pid > 0 ? fdopen(out[0], "r") : NULL;
+    const bool found =
+        file != NULL && fscanf(file, "etcd Version: %63s", version) == 1;
+    if (file != NULL)
+        fclose(file);
+    else
+        close(out[0]);
+    if (pid > 0)
+        waitpid(pid, NULL, 0);
+    return found;
+}
+
+static finding check_etcd(const rg__settings *s)
+{
+    char path[PATH_MAX], version[VERSION_BYTES];
+    int major = 0, minor = 0;
+    if (rg__find_etcd(s->etcd_bin, path) != RG_OK)
+        return say(FAIL, "%s", rg_last_error());
+    if (!read_version(path, version) ||
+        sscanf(version, "%d.%d", &major, &minor) != 2)
+        return say(FAIL,
+                   "%s doesn't tell its version; is it etcd? (--etcd-bin)",
+                   path);
+    if (major < 3 || (major == 3 && minor < 4))
+        return say(FAIL,
+                   "%s is version %s, and Regroup speaks to 3.4 and later; "
+                   "install a later one",
+                   path, version);
+    return say(OK, "%s is version %s", path, version);
+}
+
+/* ------------------------------------------------------------------ limits */
+
+static finding check_files(const rg__settings *s)
+{
+    struct rlimit limit;
+    (void)s;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return say(WARN, "the limit can't be read: %s", strerror(errno));
+    const unsigned long long n = limit.rlim_cur;
+    if (n < FILES_LEAST)
+        return say(FAIL,
+                   "a process may open %llu files; raise it to %d with ulimit "
+                   "-n",
+                   n, FILES_EASY);
+    if (n < FILES_EASY)
+        return say(WARN,
+                   "a process may open %llu files; more than about 16 workers "
+                   "may need %d (ulimit -n)",
+                   n, FILES_EASY);
+    return say(OK, "a process may open %llu files", n);
+}
+
+static finding check_memlock(const rg__settings *s)
+{
+    struct rlimit limit;
+    (void)s;
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0)
+        return say(WARN, "the limit can't be read: %s", strerror(errno));
+    if (limit.rlim_cur == RLIM_INFINITY)
+        return say(OK, "a process may lock all memory");
+    const unsigned long long kib = limit.rlim_cur >> 10;
+    if (limit.rlim_cur < MEMLOCK_EASY)
+        return say(WARN,
+                   "a process may lock %llu KiB of memory; devices and RDMA "
+                   "in a program want more (ulimit -l)",
+                   kib);
+    return say(OK, "a process may lock %llu KiB of memory", kib);
+}
+
+/* ------------------------------------------------------------------ kernel */
+
+static bool read_line(const char *path, char *line, int bytes)
+{
+    FILE *file = fopen(path, "re");
+    const bool ok = file != NULL && fgets(line, bytes, file) != NULL;
+    if (ok)
+        line[strcspn(line, "\n")] = '\0';
+    if (file != NULL)
+        fclose(file);
+    return ok;
+}
+
+/* "always within_size [advise] never": the word in brackets. */
+static finding check_huge_pages(const rg__settings *s)
+{
+    static const char *const path =
+        "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
+    char line[256];
+    (void)s;
+    if (!read_line(path, line, sizeof line))
+        return say(WARN, "this kernel has none for shared memory: collectives "
+                         "work, but slower above 1 MiB");
+    char *chosen = strchr(line, '[');
+    if (chosen == NULL)
+        return say(WARN, "%s says \"%s\"", path, line);
+    chosen[strcspn(chosen, "]")] = '\0';
+    chosen++;
+    if (strcmp(chosen, "never") == 0 || strcmp(chosen, "deny") == 0)
+        return say(WARN,
+                   "off for shared memory, where they make collectives above "
+                   "1 MiB faster: echo advise > %s",
+                   path);
+    return say(OK, "\"%s\" for shared memory", chosen);
+}
+
+static finding check_core_pattern(const rg__settings *s)
+{
+    char line[256];
+    (void)s;
+    if (!read_line("/proc/sys/kernel/core_pattern", line, sizeof line))
+        return say(WARN, "/proc/sys/kernel/core_pattern can't be read");
+    if (line[0] == '|')
+        return say(WARN,
+                   "crashes are piped to %.200s: a crashed worker's slot stays "
+                   "taken until that has read all of its memory; sysctl "
+                   "kernel.core_pattern=core avoids it",
+                   line + 1);
+    return say(OK, "core dumps go to files called \"%s\"", line);
+}
+
+static finding check_futex_waitv(const rg__settings *s)
+{
+    struct utsname kernel;
+    (void)s;
+    uname(&kernel);
+    if (syscall(SYS_futex_waitv, NULL, 0, 0, NULL, 0) < 0 && errno == ENOSYS)
+        return say(WARN,
+                   "not in kernel %s: the agent watches each worker from a "
+                   "thread; Linux 5.16 has it",
+                   kernel.release);
+    return say(OK, "in kernel %s", kernel.release);
+}
+
+static finding check_memfd(const rg__settings *s)
+{
+    (void)s;
+    const int fd = memfd_create("doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return say(FAIL,
+                   "sealed memory can't be made: %s; pages and vaults need it",
+                   strerror(errno));
+    close(fd);
+    return say(OK, "sealed memory can be made");
+}
+
+/* In a child, since there is no way back. */
+static int try_namespace(void)
+{
+    int status = 0;
+    const pid_t pid = fork();
+    if (pid == 0)
+        _exit(unshare(CLONE_NEWNET) != 0 &&
+              unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0);
+    if (pid < 0 || waitpid(pid, &status, 0) != pid)
+        return -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static finding check_namespaces(const rg__settings *s)
+{
+    (void)s;
+    if (try_namespace() != 0)
+        return say(WARN, "can't be made, so tests with several hosts on this "
+                         "machine are skipped; run them as root");
+    return say(OK, "can be made: several hosts can be played here");
+}
+
+static finding check_run_dir(const rg__settings *s)
+{
+    char base[PATH_MAX];
+    if (rg__rundir_base(s->run_dir, base) != RG_OK)
+        return say(FAIL, "%s", rg_last_error());
+    return say(OK, "%.400s", base);
+}
+
+/* ----------------------------------------------------------------- command */
+
+typedef struct check {
+    const char *name;
+    finding (*look)(const rg__settings *s);
+} check;
+
+static const check checks[] = {
+    {"etcd", check_etcd},
+    {"run directory", check_run_dir},
+    {"open files", check_files},
+    {"locked memory", check_memlock},
+    {"memfd", check_memfd},
+    {"huge pages", check_huge_pages},
+    {"core pattern", check_core_pattern},
+    {"futex_waitv", check_futex_waitv},
+    {"network namespaces", check_namespaces},
+};
+
+int rg__cmd_doctor(rg__cli *cli)
+{
+    static const char *const words[] = {"ok", "warn", "fail"};
+    int code = 0;
+    for (size_t i = 0; i < sizeof checks / sizeof *checks; i++) {
+        fflush(stdout);
+        const finding f = checks[i].look(&cli->settings);
+        printf("%-4s  %-18s  %s\n", words[f.verdict], checks[i].name, f.text);
+        if (f.verdict == FAIL)
+            code = 1;
+    }
+    return code;
+}

@@ -1,0 +1,313 @@
+/* Settings become a launch, or one sentence that says why they can't. */
+#include "elastic/cli/launch.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "elastic/cli/program.h"
+#include "elastic/cli/store.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/page.h"
+#include "sdk/base/wire.h"
+
+#define CHECK_MS 5000 /* for an etcd that was given to answer */
+
+/* ------------------------------------------------------------------- sizes */
+
+static int processors(void)
+{
+    cpu_set_t set;
+    const int n = sched_getaffinity(0, sizeof set, &set) == 0
+                      ? CPU_COUNT(&set)
+                      : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    return n < 1 ? 1 : n > RG__HOST_SLOTS_MAX ? RG__HOST_SLOTS_MAX : n;
+}
+
+static int larger(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+static rg_status check_np(const rg__settings *s)
+{
+    if (s->np == 0)
+        return RG_OK;
+    if ((s->min == 0 || s->min == s->np) && (s->max == 0 || s->max == s->np))
+        return RG_OK;
+    return rg__fail(RG_ERR_INVALID,
+                    "-n %d means --min %d --max %d, but --m%s %d was given as "
+                    "well; leave one of them out",
+                    s->np, s->np, s->np,
+                    s->min != 0 && s->min != s->np ? "in" : "ax",
+                    s->min != 0 && s->min != s->np ? s->min : s->max);
+}
+
+/* Sizes that were not given follow from those that were; without any there is
+ * a worker for each processor. */
+static void fill_sizes(rg__launch *l, const rg__settings *s)
+{
+    l->min = s->np != 0 ? s->np : s->min;
+    l->max = s->np != 0 ? s->np : s->max;
+    const bool has_none = l->min == 0 && l->max == 0;
+    l->slots = s->slots != 0 ? s->slots
+               : l->max != 0 ? l->max
+                             : larger(processors(), l->min);
+    if (l->max == 0)
+        l->max = l->slots;
+    if (l->min == 0)
+        l->min = has_none ? l->max : 1;
+}
+
+static rg_status check_sizes(const rg__launch *l, bool is_only_host)
+{
+    if (l->min > l->max)
+        return rg__fail(RG_ERR_INVALID,
+                        "--min %d is above --max %d; the world can't have both "
+                        "sizes",
+                        l->min, l->max);
+    if (l->slots > RG__HOST_SLOTS_MAX)
+        return rg__fail(RG_ERR_INVALID,
+                        "%d slots are more than the %d that a host can have; "
+                        "give fewer with --slots",
+                        l->slots, RG__HOST_SLOTS_MAX);
+    if (is_only_host && l->max > l->slots)
+        return rg__fail(RG_ERR_INVALID,
+                        "the world may have %d workers, but this only host has "
+                        "%d slots; give --slots %d, or --etcd so that other "
+                        "hosts can join",
+                        l->max, l->slots, l->max);
+    return RG_OK;
+}
+
+/* ------------------------------------------------------------------- names */
+
+/* Letters that a name may not have become dashes; in front they go. */
+static void make_name(const char *text, char name[RG__NAME_MAX])
+{
+    size_t n = 0;
+    for (; *text != '\0' && n < RG__NAME_MAX - 1; text++) {
+        const char one[2] = {*text, '\0'};
+        if (rg__is_name(one))
+            name[n++] = *text;
+        else if (n > 0)
+            name[n++] = strchr("._", *text) != NULL ? *text : '-';
+    }
+    name[n] = '\0';
+}
+
+static void name_job(const char *setting, const char *program,
+                     char job[RG__NAME_MAX])
+{
+    char name[RG__NAME_MAX];
+    if (setting != NULL) {
+        snprintf(job, RG__NAME_MAX, "%s", setting);
+        return;
+    }
+    const char *slash = strrchr(program, '/');
+    make_name(slash != NULL ? slash + 1 : program, name);
+    snprintf(job, RG__NAME_MAX, "%.40s-%d", name[0] != '\0' ? name : "job",
+             (int)getpid());
+}
+
+static void name_host(const char *setting, char host[RG__NAME_MAX])
+{
+    char machine[256] = "";
+    if (setting != NULL) {
+        snprintf(host, RG__NAME_MAX, "%s", setting);
+        return;
+    }
+    gethostname(machine, sizeof machine - 1);
+    machine[strcspn(machine, ".")] = '\0';
+    make_name(machine, host);
+    if (host[0] == '\0')
+        strcpy(host, "host");
+}
+
+/* snprintf above would cut a name that is too long: say so instead. */
+static rg_status check_name(const char *flag, const char *setting)
+{
+    if (setting == NULL || rg__is_name(setting))
+        return RG_OK;
+    return rg__fail(RG_ERR_INVALID,
+                    "%s \"%s\" is no name: it may have up to %d letters, "
+                    "digits, dots, dashes and underscores, and begins with a "
+                    "letter or digit",
+                    flag, setting, RG__NAME_MAX - 1);
+}
+
+/* ------------------------------------------------------- files, directories */
+
+static bool make_dirs(const char *path)
+{
+    char part[PATH_MAX];
+    if ((size_t)snprintf(part, sizeof part, "%s", path) >= sizeof part) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    for (char *c = part + 1; *c != '\0'; c++) {
+        if (*c != '/')
+            continue;
+        *c = '\0';
+        if (mkdir(part, 0777) != 0 && errno != EEXIST)
+            return false;
+        *c = '/';
+    }
+    return mkdir(part, 0777) == 0 || errno == EEXIST;
+}
+
+/* Absolute, since a worker may change its directory before it writes. */
+static rg_status make_dir(const char *flag, const char *setting, size_t most,
+                          char path[PATH_MAX])
+{
+    path[0] = '\0';
+    if (setting == NULL)
+        return RG_OK;
+    if (!make_dirs(setting) || realpath(setting, path) == NULL ||
+        access(path, W_OK | X_OK) != 0)
+        return rg__fail(RG_ERR_INVALID,
+                        "the directory %s can't be used: %s (%s)", setting,
+                        strerror(errno), flag);
+    if (strlen(path) >= most)
+        return rg__fail(RG_ERR_INVALID,
+                        "the directory %s has a name of over %zu bytes; give a "
+                        "shorter one (%s)",
+                        path, most - 1, flag);
+    return RG_OK;
+}
+
+static rg_status read_password(const char *path, char *password, size_t bytes)
+{
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return rg__fail(RG_ERR_INVALID,
+                        "the password file %s can't be read: %s "
+                        "(--etcd-password-file)",
+                        path, strerror(errno));
+    const bool is_there = fgets(password, (int)bytes, file) != NULL;
+    fclose(file);
+    if (is_there)
+        password[strcspn(password, "\r\n")] = '\0';
+    if (!is_there || password[0] == '\0')
+        return rg__fail(RG_ERR_INVALID,
+                        "the password file %s has no password in its first "
+                        "line (--etcd-password-file)",
+                        path);
+    return RG_OK;
+}
+
+static rg_status read_login(rg__launch *l, const rg__settings *s)
+{
+    if (s->etcd_user == NULL && s->etcd_password_file == NULL)
+        return RG_OK;
+    if (s->etcd == NULL || s->etcd_user == NULL ||
+        s->etcd_password_file == NULL)
+        return rg__fail(RG_ERR_INVALID,
+                        "--etcd-user and --etcd-password-file belong together "
+                        "and to --etcd; give all three");
+    if (strlen(s->etcd_user) >= sizeof l->user)
+        return rg__fail(RG_ERR_INVALID, "--etcd-user is over %zu bytes long",
+                        sizeof l->user - 1);
+    strcpy(l->user, s->etcd_user);
+    return read_password(s->etcd_password_file, l->password,
+                         sizeof l->password);
+}
+
+/* ------------------------------------------------------------------ launch */
+
+static rg_status check_program(rg__launch *l, const rg__cli *cli)
+{
+    if (cli->argc == 0)
+        return rg__fail(RG_ERR_INVALID,
+                        "no program was named; write it behind the flags, as "
+                        "in `regroup run -n 4 ./train`");
+    return rg__find_program(cli->argv[0], l->program, sizeof l->program);
+}
+
+rg_status rg__launch_prepare(rg__launch *l, const rg__cli *cli)
+{
+    const rg__settings *s = &cli->settings;
+    memset(l, 0, sizeof *l);
+    rg_status st = check_np(s);
+    if (st == RG_OK)
+        fill_sizes(l, s);
+    if (st == RG_OK)
+        st = check_sizes(l, s->etcd == NULL);
+    if (st == RG_OK)
+        st = check_program(l, cli);
+    if (st == RG_OK)
+        st = check_name("--job", s->job);
+    if (st == RG_OK)
+        st = check_name("--host", s->host);
+    if (st == RG_OK)
+        st = read_login(l, s);
+    if (st == RG_OK)
+        st = make_dir("--history", s->history, RG__TEXT_MAX, l->history);
+    if (st == RG_OK)
+        st = make_dir("--output", s->output, PATH_MAX, l->output);
+    if (st != RG_OK)
+        return st;
+    name_job(s->job, cli->argv[0], l->job);
+    name_host(s->host, l->host);
+    return RG_OK;
+}
+
+static const char *or_null(const char *text)
+{
+    return text[0] != '\0' ? text : NULL;
+}
+
+rg_status rg__launch_check_store(const rg__launch *l, const rg__settings *s)
+{
+    return rg__store_check(s->etcd, or_null(l->user), or_null(l->password),
+                           l->job, CHECK_MS);
+}
+
+rg__agent_params rg__launch_params(const rg__launch *l, const rg__cli *cli,
+                                   const rg__rundir *dir)
+{
+    const rg__settings *s = &cli->settings;
+    return (rg__agent_params){
+        .job = l->job,
+        .host = l->host,
+        .slots = l->slots,
+        .min = l->min,
+        .max = l->max,
+        .argv = cli->argv,
+        .run_dir = dir->path,
+        .endpoints = s->etcd,
+        .user = or_null(l->user),
+        .password = or_null(l->password),
+        .max_restarts = s->max_restarts,
+        .start_timeout_ms = s->start_timeout_ms,
+        .elastic_timeout_ms = s->elastic_timeout_ms,
+        .grace_ms = s->grace_ms,
+        .detect_ms = s->detect_ms,
+        .vault_max_bytes = s->vault_max_bytes,
+        .history_dir = or_null(l->history),
+        .output_dir = or_null(l->output),
+    };
+}
+
+void rg__launch_record(const rg__agent_params *params, rg__job_record *r)
+{
+    const time_t now = time(NULL);
+    struct tm utc;
+    memset(r, 0, sizeof *r);
+    snprintf(r->job, sizeof r->job, "%s", params->job);
+    snprintf(r->host, sizeof r->host, "%s", params->host);
+    snprintf(r->program, sizeof r->program, "%s", params->argv[0]);
+    snprintf(r->endpoints, sizeof r->endpoints, "%s", params->endpoints);
+    if (params->user != NULL)
+        snprintf(r->user, sizeof r->user, "%s", params->user);
+    if (params->password != NULL)
+        snprintf(r->password, sizeof r->password, "%s", params->password);
+    strftime(r->started, sizeof r->started, "%Y-%m-%dT%H:%M:%SZ",
+             gmtime_r(&now, &utc));
+    r->pid = getpid();
+}

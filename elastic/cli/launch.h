@@ -1,0 +1,33 @@
+/* From settings to what the agent is given: sizes, names, directories. */
+#ifndef RG_ELASTIC_LAUNCH_H
+#define RG_ELASTIC_LAUNCH_H
+
+#include <limits.h>
+
+#include "elastic/cli/cli.h"
+#include "elastic/cli/rundir.h"
+
+typedef struct rg__launch {
+    int slots, min, max;
+    char program[PATH_MAX];
+    char job[RG__NAME_MAX], host[RG__NAME_MAX];
+    char history[PATH_MAX], output[PATH_MAX]; /* "": none */
+    char user[128], password[256];            /* of etcd; "": none */
+} rg__launch;
+
+/* Check the settings and the program behind them, and make the directories.
+ * ERR_INVALID with a sentence for whatever can't work. */
+rg_status rg__launch_prepare(rg__launch *launch, const rg__cli *cli);
+
+/* See that the etcd of --etcd answers and lets us in. ERR_STORE. */
+rg_status rg__launch_check_store(const rg__launch *launch,
+                                 const rg__settings *settings);
+
+/* What the agent is given; borrows from all three. */
+rg__agent_params rg__launch_params(const rg__launch *launch, const rg__cli *cli,
+                                   const rg__rundir *dir);
+
+/* What job.json says. */
+void rg__launch_record(const rg__agent_params *params, rg__job_record *record);
+
+#endif

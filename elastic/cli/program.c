@@ -1,0 +1,72 @@
+/* Find a program as a shell would, and say why it can't be run. */
+#include "elastic/cli/program.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sdk/base/fail.h"
+
+bool rg__is_program(const char *path)
+{
+    struct stat at;
+    return stat(path, &at) == 0 && S_ISREG(at.st_mode) &&
+           access(path, X_OK) == 0;
+}
+
+static rg_status check_path(const char *name)
+{
+    struct stat at;
+    if (stat(name, &at) != 0)
+        return rg__fail(RG_ERR_INVALID, "there is no program %s: %s", name,
+                        strerror(errno));
+    if (S_ISDIR(at.st_mode))
+        return rg__fail(RG_ERR_INVALID,
+                        "%s is a directory; name the program to run", name);
+    if (!rg__is_program(name))
+        return rg__fail(RG_ERR_INVALID,
+                        "%s can't be executed; run chmod +x on it, or name "
+                        "its interpreter before it",
+                        name);
+    return RG_OK;
+}
+
+static bool find_in_path(const char *name, char *path, size_t bytes)
+{
+    const char *part = getenv("PATH"); /* not ours: no setting */
+    while (part != NULL && *part != '\0') {
+        const int n = (int)strcspn(part, ":");
+        const int length = snprintf(path, bytes, "%.*s/%s", n > 0 ? n : 1,
+                                    n > 0 ? part : ".", name);
+        if (length > 0 && (size_t)length < bytes && rg__is_program(path))
+            return true;
+        part += n + (part[n] == ':');
+    }
+    return false;
+}
+
+rg_status rg__find_program(const char *name, char *path, size_t bytes)
+{
+    if (strchr(name, '/') != NULL) {
+        const rg_status st = check_path(name);
+        if (st != RG_OK)
+            return st;
+        if ((size_t)snprintf(path, bytes, "%s", name) >= bytes)
+            return rg__fail(RG_ERR_INVALID, "the name %s is too long", name);
+        return RG_OK;
+    }
+    if (find_in_path(name, path, bytes))
+        return RG_OK;
+    if (rg__is_program(name))
+        return rg__fail(RG_ERR_INVALID,
+                        "there is no program %s in PATH, but one lies here; "
+                        "write ./%s",
+                        name, name);
+    return rg__fail(RG_ERR_INVALID,
+                    "there is no program %s in PATH; check its name or write "
+                    "where it lies",
+                    name);
+}

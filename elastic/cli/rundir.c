@@ -1,0 +1,526 @@
+/* Run directories and the locks that say which of them live. */
+#include "elastic/cli/rundir.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sdk/base/clock.h"
+#include "sdk/base/config.h"
+#include "sdk/base/fail.h"
+
+#define JOB_LOCK  "job.lock"
+#define RECORD    "job.json"
+#define LOCK_WAIT (5000 * RG__MS) /* a directory comes or goes in far less */
+#define JOBS_MAX  256
+
+bool rg__is_name(const char *text)
+{
+    size_t n = 0;
+    for (; text[n] != '\0'; n++)
+        if (!isalnum((unsigned char)text[n]) &&
+            (n == 0 || strchr("._-", text[n]) == NULL))
+            return false;
+    return n > 0 && n < RG__NAME_MAX;
+}
+
+/* ------------------------------------------------------------------- locks */
+
+/* Locks of open files: fork shares them, and they can be looked at without
+ * being taken. */
+static struct flock whole_file(short type)
+{
+    return (struct flock){.l_type = type, .l_whence = SEEK_SET};
+}
+
+static int open_lock(const char *dir, const char *name)
+{
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof path, "%s/%s", dir, name) >= PATH_MAX) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    return open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+}
+
+static bool try_lock(int fd)
+{
+    struct flock lock = whole_file(F_WRLCK);
+    return fcntl(fd, F_OFD_SETLK, &lock) == 0;
+}
+
+static bool is_lock_held(const char *dir, const char *name)
+{
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof path, "%s/%s", dir, name) >= PATH_MAX)
+        return false;
+    const int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return false;
+    struct flock lock = whole_file(F_WRLCK);
+    const bool held =
+        fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+    close(fd);
+    return held;
+}
+
+/* The base's lock keeps two processes from making and removing the same
+ * directory at once. Held for a few system calls only. */
+static rg_status lock_base(const char *base, int *fd_p)
+{
+    const struct timespec pause = {.tv_nsec = 5 * 1000 * 1000};
+    const uint64_t deadline = rg__now_ns() + LOCK_WAIT;
+    const int fd = open_lock(base, ".lock");
+    if (fd < 0)
+        return rg__fail(RG_ERR_SYSTEM, "%s/.lock can't be opened: %s", base,
+                        strerror(errno));
+    while (!try_lock(fd)) {
+        if (rg__now_ns() > deadline) {
+            close(fd);
+            return rg__fail(RG_ERR_SYSTEM,
+                            "%s/.lock is held by another process; is a "
+                            "`regroup` stopped there?",
+                            base);
+        }
+        nanosleep(&pause, NULL);
+    }
+    *fd_p = fd;
+    return RG_OK;
+}
+
+/* ------------------------------------------------------------- directories */
+
+static rg_status make_private_dir(const char *path)
+{
+    struct stat at;
+    if (mkdir(path, 0700) != 0 && errno != EEXIST)
+        return rg__fail(RG_ERR_SYSTEM,
+                        "the run directory %s can't be made: %s "
+                        "(REGROUP_RUN_DIR)",
+                        path, strerror(errno));
+    if (lstat(path, &at) != 0 || !S_ISDIR(at.st_mode))
+        return rg__fail(RG_ERR_SYSTEM,
+                        "the run directory %s is no directory; remove it or "
+                        "set REGROUP_RUN_DIR",
+                        path);
+    if (at.st_uid != geteuid())
+        return rg__fail(RG_ERR_SYSTEM,
+                        "the run directory %s belongs to user %u; set "
+                        "REGROUP_RUN_DIR to one of yours",
+                        path, (unsigned)at.st_uid);
+    if ((at.st_mode & 077) != 0)
+        return rg__fail(RG_ERR_SYSTEM,
+                        "the run directory %s is open to other users; run "
+                        "chmod 700 on it or set REGROUP_RUN_DIR",
+                        path);
+    return RG_OK;
+}
+
+static bool is_dir(const char *path)
+{
+    struct stat at;
+    return stat(path, &at) == 0 && S_ISDIR(at.st_mode);
+}
+
+rg_status rg__rundir_base(const char *setting, char base[PATH_MAX])
+{
+    const char *runtime = getenv("XDG_RUNTIME_DIR"); /* not ours: no setting */
+    int n;
+    if (setting != NULL)
+        n = snprintf(base, PATH_MAX, "%s", setting);
+    else if (runtime != NULL && runtime[0] == '/' && is_dir(runtime))
+        n = snprintf(base, PATH_MAX, "%s/regroup", runtime);
+    else
+        n = snprintf(base, PATH_MAX, "/tmp/regroup-%u", (unsigned)geteuid());
+    if (n >= PATH_MAX)
+        return rg__fail(RG_ERR_INVALID,
+                        "the run directory's name is too long; set "
+                        "REGROUP_RUN_DIR to a shorter one");
+    rg_status st = make_private_dir(base);
+    if (st != RG_OK)
+        return st;
+    char real[PATH_MAX];
+    if (realpath(base, real) == NULL)
+        return rg__fail(RG_ERR_SYSTEM, "the run directory %s can't be read: %s",
+                        base, strerror(errno));
+    memcpy(base, real, PATH_MAX);
+    return RG_OK;
+}
+
+static bool has_form(const char *name, const char *start, const char *end)
+{
+    const size_t n = strlen(name), s = strlen(start), e = strlen(end);
+    return n > s + e && strncmp(name, start, s) == 0 &&
+           strcmp(name + n - e, end) == 0;
+}
+
+static bool is_agent_lock(const char *name)
+{
+    return has_form(name, "agent-", ".lock");
+}
+
+/* Whether a name in a job's directory is one of ours. */
+static bool is_ours(const char *name)
+{
+    static const char *const names[] = {JOB_LOCK, RECORD, RECORD ".new",
+                                        "etcd.log"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    return is_agent_lock(name) || has_form(name, "agent-", ".sock");
+}
+
+/* Call fn with every name in a directory until it returns true. */
+static bool any_name(const char *path, bool (*fn)(const char *, const char *))
+{
+    DIR *dir = opendir(path);
+    if (dir == NULL)
+        return false;
+    bool found = false;
+    for (struct dirent *d; !found && (d = readdir(dir)) != NULL;)
+        found = fn(path, d->d_name);
+    closedir(dir);
+    return found;
+}
+
+static bool is_held_here(const char *path, const char *name)
+{
+    return (strcmp(name, JOB_LOCK) == 0 || is_agent_lock(name)) &&
+           is_lock_held(path, name);
+}
+
+static bool is_alive(const char *path)
+{
+    return any_name(path, is_held_here);
+}
+
+static bool is_lock_here(const char *path, const char *name)
+{
+    (void)path;
+    return strcmp(name, JOB_LOCK) == 0 || is_agent_lock(name);
+}
+
+static int remove_entry(const char *path, const struct stat *at, int type,
+                        struct FTW *where)
+{
+    (void)at, (void)type, (void)where;
+    return remove(path) != 0 && errno != ENOENT;
+}
+
+static bool remove_here(const char *dir, const char *name)
+{
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof path, "%s/%s", dir, name) >= PATH_MAX)
+        return false;
+    if (strcmp(name, "etcd") == 0)
+        nftw(path, remove_entry, 8, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+    else if (is_ours(name))
+        unlink(path);
+    return false; /* go on */
+}
+
+/* Remove what is ours in a directory, then the directory, which stays where
+ * anything else lies in it. */
+static void remove_run_dir(const char *path)
+{
+    any_name(path, remove_here);
+    rmdir(path);
+}
+
+static bool remove_if_dead(const char *base, const char *name)
+{
+    char path[PATH_MAX];
+    if (!rg__is_name(name) ||
+        snprintf(path, sizeof path, "%s/%s", base, name) >= PATH_MAX)
+        return false;
+    if (is_dir(path) && any_name(path, is_lock_here) && !is_alive(path))
+        remove_run_dir(path);
+    return false; /* go on */
+}
+
+/* ---------------------------------------------------------- enter and leave */
+
+static rg_status check_socket_path(const rg__rundir *dir)
+{
+    const struct sockaddr_un *const address = NULL;
+    const size_t most = sizeof address->sun_path - 1;
+    const size_t n =
+        strlen(dir->path) + strlen("/agent-.sock") + strlen(dir->host);
+    if (n <= most)
+        return RG_OK;
+    return rg__fail(RG_ERR_INVALID,
+                    "the socket %s/agent-%s.sock has a name of %zu bytes, and "
+                    "a socket's may have %zu; set REGROUP_RUN_DIR to a shorter "
+                    "directory or give a shorter --job",
+                    dir->path, dir->host, n, most);
+}
+
+static rg_status check_names(const char *job, const char *host)
+{
+    static const char *const form =
+        "a name has up to 63 letters, digits, dots, dashes and underscores, "
+        "and begins with a letter or digit";
+    if (!rg__is_name(job))
+        return rg__fail(RG_ERR_INVALID, "the job can't be called \"%s\": %s",
+                        job, form);
+    if (!rg__is_name(host))
+        return rg__fail(RG_ERR_INVALID, "the host can't be called \"%s\": %s",
+                        host, form);
+    return RG_OK;
+}
+
+static rg_status refuse_second(const rg__rundir *dir)
+{
+    return rg__fail(RG_ERR_INVALID,
+                    "job %s runs here already; stop it with `regroup stop %s` "
+                    "or give this one another --job",
+                    dir->job, dir->job);
+}
+
+static rg_status fail_lock(const rg__rundir *dir)
+{
+    return rg__fail(RG_ERR_SYSTEM, "the locks in %s can't be made: %s",
+                    dir->path, strerror(errno));
+}
+
+/* With the base locked. */
+static rg_status take_locks(rg__rundir *dir, bool owns_job)
+{
+    char name[RG__NAME_MAX + 16];
+    snprintf(name, sizeof name, "agent-%s.lock", dir->host);
+    const bool alive = is_alive(dir->path);
+    if (!alive && !any_name(dir->path, is_lock_here) && rmdir(dir->path) != 0)
+        return rg__fail(RG_ERR_INVALID,
+                        "%s is in the way: it is no run directory of a job; "
+                        "remove it or give another --job",
+                        dir->path);
+    if (alive && owns_job)
+        return refuse_second(dir);
+    if (alive && is_lock_held(dir->path, name))
+        return rg__fail(RG_ERR_INVALID,
+                        "an agent of job %s for host %s runs here already; "
+                        "give this one another --host",
+                        dir->job, dir->host);
+    if (!alive)
+        remove_run_dir(dir->path);
+    rg_status st = make_private_dir(dir->path);
+    if (st != RG_OK)
+        return st;
+    if (owns_job) {
+        dir->job_lock = open_lock(dir->path, JOB_LOCK);
+        if (dir->job_lock < 0 || !try_lock(dir->job_lock))
+            return fail_lock(dir);
+    }
+    dir->host_lock = open_lock(dir->path, name);
+    return dir->host_lock >= 0 && try_lock(dir->host_lock) ? RG_OK
+                                                           : fail_lock(dir);
+}
+
+rg_status rg__rundir_enter(rg__rundir *dir, const char *base, const char *job,
+                           const char *host, bool owns_job)
+{
+    memset(dir, 0, sizeof *dir);
+    dir->job_lock = dir->host_lock = -1;
+    rg_status st = check_names(job, host);
+    if (st != RG_OK)
+        return st;
+    strcpy(dir->job, job);
+    strcpy(dir->host, host);
+    snprintf(dir->base, sizeof dir->base, "%s", base);
+    if (snprintf(dir->path, sizeof dir->path, "%s/%s", base, job) >= PATH_MAX)
+        return rg__fail(RG_ERR_INVALID, "the run directory's name is too long");
+    st = check_socket_path(dir);
+    if (st != RG_OK)
+        return st;
+    int lock;
+    st = lock_base(base, &lock);
+    if (st != RG_OK)
+        return st;
+    any_name(base, remove_if_dead);
+    st = make_private_dir(dir->path);
+    if (st == RG_OK)
+        st = take_locks(dir, owns_job);
+    close(lock);
+    return st;
+}
+
+static void remove_own_files(const rg__rundir *dir)
+{
+    static const char *const ends[] = {"lock", "sock"};
+    char path[PATH_MAX];
+    for (int i = 0; i < 2; i++)
+        if (snprintf(path, sizeof path, "%s/agent-%s.%s", dir->path, dir->host,
+                     ends[i]) < PATH_MAX)
+            unlink(path);
+}
+
+void rg__rundir_leave(rg__rundir *dir)
+{
+    int lock = -1;
+    const bool entered = dir->host_lock >= 0;
+    const bool locked = entered && lock_base(dir->base, &lock) == RG_OK;
+    if (locked)
+        remove_own_files(dir);
+    if (dir->job_lock >= 0)
+        close(dir->job_lock);
+    if (dir->host_lock >= 0)
+        close(dir->host_lock);
+    dir->job_lock = dir->host_lock = -1;
+    if (locked && !is_alive(dir->path))
+        remove_run_dir(dir->path);
+    if (locked)
+        close(lock);
+}
+
+/* ----------------------------------------------------------------- records */
+
+rg_status rg__rundir_record(const rg__rundir *dir, const rg__job_record *r)
+{
+    char path[PATH_MAX + 16], temporary[PATH_MAX + 16];
+    snprintf(path, sizeof path, "%s/" RECORD, dir->path);
+    snprintf(temporary, sizeof temporary, "%s/" RECORD ".new", dir->path);
+    json_t *json =
+        json_pack("{s:s, s:s, s:i, s:s, s:s, s:s, s:s, s:s}", "job", dir->job,
+                  "host", dir->host, "pid", (int)r->pid, "program", r->program,
+                  "started", r->started, "endpoints", r->endpoints, "user",
+                  r->user, "password", r->password);
+    char *text = json != NULL ? json_dumps(json, JSON_INDENT(2)) : NULL;
+    json_decref(json);
+    if (text == NULL)
+        return rg__fail(RG_ERR_INVALID,
+                        "the job's record can't be written: a name in it is "
+                        "no UTF-8");
+    const int fd =
+        open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    const ssize_t n = (ssize_t)strlen(text);
+    const bool ok = fd >= 0 && write(fd, text, (size_t)n) == n &&
+                    rename(temporary, path) == 0;
+    free(text);
+    if (fd >= 0)
+        close(fd);
+    return ok ? RG_OK
+              : rg__fail(RG_ERR_SYSTEM, "%s can't be written: %s", path,
+                         strerror(errno));
+}
+
+static void copy_text(const json_t *json, const char *key, char *to,
+                      size_t bytes)
+{
+    const char *text = json_string_value(json_object_get(json, key));
+    snprintf(to, bytes, "%s", text != NULL ? text : "");
+}
+
+/* A record that can't be read is one of a job that is just starting: its name
+ * is all there is to say. */
+static void read_record(rg__job_record *r)
+{
+    char path[PATH_MAX + 16];
+    snprintf(path, sizeof path, "%s/" RECORD, r->path);
+    json_t *json = json_load_file(path, 0, NULL);
+    copy_text(json, "host", r->host, sizeof r->host);
+    copy_text(json, "program", r->program, sizeof r->program);
+    copy_text(json, "started", r->started, sizeof r->started);
+    copy_text(json, "endpoints", r->endpoints, sizeof r->endpoints);
+    copy_text(json, "user", r->user, sizeof r->user);
+    copy_text(json, "password", r->password, sizeof r->password);
+    r->pid = (pid_t)json_integer_value(json_object_get(json, "pid"));
+    json_decref(json);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const rg__job_record *)a)->job,
+                  ((const rg__job_record *)b)->job);
+}
+
+rg_status rg__jobs_list(const char *base, rg__job_record **records_p,
+                        size_t *count_p)
+{
+    DIR *dir = opendir(base);
+    rg__job_record *records = calloc(JOBS_MAX, sizeof *records);
+    size_t n = 0;
+    if (dir == NULL || records == NULL) {
+        if (dir != NULL)
+            closedir(dir);
+        free(records);
+        return rg__fail(RG_ERR_SYSTEM, "the run directory %s can't be read: %s",
+                        base, strerror(errno));
+    }
+    for (struct dirent *d; n < JOBS_MAX && (d = readdir(dir)) != NULL;) {
+        rg__job_record *r = &records[n];
+        if (!rg__is_name(d->d_name) ||
+            snprintf(r->path, sizeof r->path, "%s/%s", base, d->d_name) >=
+                PATH_MAX ||
+            !is_alive(r->path))
+            continue;
+        strcpy(r->job, d->d_name);
+        read_record(r);
+        n++;
+    }
+    closedir(dir);
+    qsort(records, n, sizeof *records, by_name);
+    *records_p = records;
+    *count_p = n;
+    return RG_OK;
+}
+
+static rg_status fail_none(const char *job, const rg__job_record *records,
+                           size_t n)
+{
+    const char *names[JOBS_MAX];
+    if (job == NULL)
+        return rg__fail(RG_ERR_INVALID, "no job runs here");
+    for (size_t i = 0; i < n; i++)
+        names[i] = records[i].job;
+    const char *nearest = rg__nearest(job, names, n);
+    if (nearest == NULL)
+        return rg__fail(RG_ERR_INVALID,
+                        "no job %s runs here; `regroup jobs` lists those that "
+                        "do",
+                        job);
+    return rg__fail(RG_ERR_INVALID, "no job %s runs here; did you mean %s?",
+                    job, nearest);
+}
+
+static rg_status fail_several(const rg__job_record *records, size_t n)
+{
+    char names[256] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < n && used < sizeof names; i++)
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s",
+                                 i > 0 ? ", " : "", records[i].job);
+    return rg__fail(RG_ERR_INVALID, "%zu jobs run here; name one of them: %s",
+                    n, names);
+}
+
+rg_status rg__jobs_find(const char *base, const char *job,
+                        rg__job_record *record_p)
+{
+    rg__job_record *records;
+    size_t n;
+    rg_status st = rg__jobs_list(base, &records, &n);
+    if (st != RG_OK)
+        return st;
+    const rg__job_record *found = n == 1 && job == NULL ? &records[0] : NULL;
+    for (size_t i = 0; i < n && job != NULL; i++)
+        if (strcmp(records[i].job, job) == 0)
+            found = &records[i];
+    if (found != NULL)
+        *record_p = *found;
+    else if (n > 1 && job == NULL)
+        st = fail_several(records, n);
+    else
+        st = fail_none(job, records, n);
+    free(records);
+    return st;
+}

@@ -1,0 +1,363 @@
+/* The settings of the `regroup` command and the flags that set them. The table
+ * of settings says what exists; the table of flags only how it is spelled and
+ * which commands take it. */
+#include "elastic/cli/cli.h"
+
+#include <ctype.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sdk/base/fail.h"
+
+#define NAMES_MAX 4
+
+static const rg__cfg_field cli_table[] = {
+    {"NP", NULL, RG__CFG_SIZE_AT(rg__settings, np),
+     "workers in the world, neither more nor fewer; the same as --min and "
+     "--max of that number"},
+    {"MIN", NULL, RG__CFG_SIZE_AT(rg__settings, min),
+     "fewest workers that go on; below it the job waits"},
+    {"MAX", NULL, RG__CFG_SIZE_AT(rg__settings, max), "most workers"},
+    {"SLOTS", NULL, RG__CFG_SIZE_AT(rg__settings, slots),
+     "workers that this host starts; as many as the world may have, or as "
+     "there are processors"},
+    {"ETCD", NULL, RG__CFG_TEXT_AT(rg__settings, etcd),
+     "endpoints of etcd, comma separated, tried in order; none: a private one "
+     "is started"},
+    {"ETCD_BIN", NULL, RG__CFG_TEXT_AT(rg__settings, etcd_bin),
+     "the etcd program for a private etcd; none: from PATH"},
+    {"ETCD_USER", NULL, RG__CFG_TEXT_AT(rg__settings, etcd_user),
+     "user of etcd; none: no authentication"},
+    {"ETCD_PASSWORD_FILE", NULL,
+     RG__CFG_TEXT_AT(rg__settings, etcd_password_file),
+     "file whose first line is that user's password"},
+    {"JOB", NULL, RG__CFG_TEXT_AT(rg__settings, job),
+     "the job's name; none: from the program's name and the process number"},
+    {"HOST", NULL, RG__CFG_TEXT_AT(rg__settings, host),
+     "this host's name in the job; none: the machine's"},
+    {"HISTORY", NULL, RG__CFG_TEXT_AT(rg__settings, history),
+     "directory where workers write what happened, as JSON lines"},
+    {"OUTPUT", NULL, RG__CFG_TEXT_AT(rg__settings, output),
+     "directory for a file per worker process with its output; none: each "
+     "line here, behind the worker's name and rank"},
+    {"MAX_RESTARTS", "3", RG__CFG_COUNT_AT(rg__settings, max_restarts),
+     "failures of a slot before it is given up"},
+    {"START_TIMEOUT", "30s", RG__CFG_TIME_AT(rg__settings, start_timeout_ms),
+     "how long the first generation waits for --max workers before it starts "
+     "with --min of them"},
+    {"ELASTIC_TIMEOUT", "600s",
+     RG__CFG_TIME_AT(rg__settings, elastic_timeout_ms),
+     "how long the job waits below --min before it ends with 75"},
+    {"AGENT_GRACE", "10s", RG__CFG_TIME_AT(rg__settings, grace_ms),
+     "how long workers live without their agent"},
+    {"DETECT", "lan", RG__CFG_DETECT_AT(rg__settings, detect_ms),
+     "a silent worker or host counts as lost after this long: lan (500ms), "
+     "cloud (3s) or a time"},
+    {"VAULT_MAX", "0", RG__CFG_BYTES_AT(rg__settings, vault_max_bytes),
+     "most memory of this host for commits; 0: what the machine has"},
+    {"RUN_DIR", NULL, RG__CFG_TEXT_AT(rg__settings, run_dir),
+     "directory of the jobs' run directories; none: regroup in "
+     "XDG_RUNTIME_DIR, or /tmp/regroup-<uid>"},
+    {"TIMEOUT", "30s", RG__CFG_TIME_AT(rg__settings, timeout_ms),
+     "how long `regroup stop` waits for the job's end"},
+    {NULL}};
+
+/* A flag that sets no setting: --json, --help. */
+#define PLAIN NULL
+
+typedef struct flag {
+    const char *setting; /* or PLAIN */
+    const char *value;   /* what its value is called; NULL: it has none */
+    const char *commands;
+    const char *names[NAMES_MAX]; /* the first is shown; one letter: -n */
+} flag;
+
+static const flag flags[] = {
+    {"NP", "N", "run agent config", {"n", "np"}},
+    {"MIN", "N", "run agent config", {"min", "min-np"}},
+    {"MAX", "N", "run agent config", {"max", "max-np"}},
+    {"SLOTS",
+     "N",
+     "run agent config",
+     {"slots", "nproc-per-node", "slots-per-host"}},
+    {"ETCD", "URL,...", "run agent config", {"etcd"}},
+    {"ETCD_BIN", "PATH", "run doctor config", {"etcd-bin"}},
+    {"ETCD_USER", "NAME", "run agent config", {"etcd-user"}},
+    {"ETCD_PASSWORD_FILE", "PATH", "run agent config", {"etcd-password-file"}},
+    {"JOB", "NAME", "run agent config", {"job"}},
+    {"HOST", "ID", "run agent config", {"host"}},
+    {"HISTORY", "DIR", "run agent config", {"history"}},
+    {"OUTPUT", "DIR", "run agent config", {"output"}},
+    {"MAX_RESTARTS", "N", "run agent config", {"max-restarts"}},
+    {"START_TIMEOUT", "TIME", "run agent config", {"start-timeout"}},
+    {"ELASTIC_TIMEOUT", "TIME", "run agent config", {"elastic-timeout"}},
+    {"AGENT_GRACE", "TIME", "run agent config", {"agent-grace"}},
+    {"DETECT", "lan|cloud|TIME", "run agent config", {"detect"}},
+    {"VAULT_MAX", "SIZE", "run agent config", {"vault-max"}},
+    {"TIMEOUT", "TIME", "stop config", {"timeout"}},
+    {PLAIN, NULL, "status jobs config", {"json"}},
+    {PLAIN, NULL, "", {"help", "h"}},
+};
+
+#define FLAGS (sizeof flags / sizeof *flags)
+
+static bool has_word(const char *words, const char *word)
+{
+    const size_t n = strlen(word);
+    for (const char *w = words; (w = strstr(w, word)) != NULL; w += n)
+        if ((w == words || w[-1] == ' ') && (w[n] == ' ' || w[n] == '\0'))
+            return true;
+    return false;
+}
+
+/* A flag that names no command belongs to all. */
+static bool is_flag_of(const flag *f, const char *command)
+{
+    return f->commands[0] == '\0' || has_word(f->commands, command);
+}
+
+/* -------------------------------------------------------------------- help */
+
+static const rg__cfg_field *field_of(const char *setting)
+{
+    for (const rg__cfg_field *f = cli_table; f->name != NULL; f++)
+        if (strcmp(f->name, setting) == 0)
+            return f;
+    return NULL;
+}
+
+/* Print text in lines of at most 79 columns, indented. */
+static void print_wrapped(const char *text, int indent)
+{
+    int column = 79; /* so that the first word begins a line */
+    while (*text != '\0') {
+        const int n = (int)strcspn(text, " ");
+        if (column + 1 + n > 79) {
+            printf("%s%*s", column == 79 ? "" : "\n", indent, "");
+            column = indent;
+        } else {
+            putchar(' ');
+            column++;
+        }
+        printf("%.*s", n, text);
+        column += n;
+        text += n + (text[n] == ' ');
+    }
+    putchar('\n');
+}
+
+static void print_spelling(const flag *f)
+{
+    printf(" ");
+    for (int i = 0; i < NAMES_MAX && f->names[i] != NULL; i++)
+        printf("%s %s%s", i > 0 ? "," : "", f->names[i][1] ? "--" : "-",
+               f->names[i]);
+    printf("%s%s\n", f->value != NULL ? " " : "",
+           f->value != NULL ? f->value : "");
+}
+
+void rg__cli_print_flags(const char *command)
+{
+    for (size_t i = 0; i < FLAGS; i++) {
+        if (!is_flag_of(&flags[i], command))
+            continue;
+        print_spelling(&flags[i]);
+        if (flags[i].setting == PLAIN) {
+            print_wrapped(strcmp(flags[i].names[0], "json") == 0
+                              ? "print JSON, for programs"
+                              : "print this",
+                          8);
+            continue;
+        }
+        const rg__cfg_field *field = field_of(flags[i].setting);
+        char text[512];
+        snprintf(text, sizeof text, "%s [REGROUP_%s%s%s]", field->doc,
+                 field->name, field->value != NULL ? ", default " : "",
+                 field->value != NULL ? field->value : "");
+        print_wrapped(text, 8);
+    }
+}
+
+/* ------------------------------------------------------------------- flags */
+
+/* The arrays that getopt_long wants, made from the table. */
+typedef struct spellings {
+    struct option option[FLAGS * NAMES_MAX + 1];
+    const char *name[FLAGS * NAMES_MAX + 1];
+    char letters[2 * FLAGS + 3];
+    size_t count;
+} spellings;
+
+static void add_spelling(spellings *s, const flag *f, const char *name)
+{
+    if (name[1] == '\0') {
+        const size_t n = strlen(s->letters);
+        s->letters[n] = name[0];
+        s->letters[n + 1] = f->value != NULL ? ':' : '\0';
+        return;
+    }
+    s->name[s->count] = name;
+    s->option[s->count++] = (struct option){
+        .name = name,
+        .has_arg = f->value != NULL ? required_argument : no_argument,
+        .val = 256 + (int)(f - flags)};
+}
+
+/* '+': flags end at the first word that is none; ':': a missing value is told
+ * apart from an unknown flag. */
+static void spell(spellings *s, const char *command)
+{
+    memset(s, 0, sizeof *s);
+    strcpy(s->letters, "+:");
+    for (size_t i = 0; i < FLAGS; i++) {
+        if (!is_flag_of(&flags[i], command))
+            continue;
+        for (int k = 0; k < NAMES_MAX && flags[i].names[k] != NULL; k++)
+            add_spelling(s, &flags[i], flags[i].names[k]);
+    }
+}
+
+static const flag *flag_of(int got)
+{
+    if (got >= 256)
+        return &flags[got - 256];
+    for (size_t i = 0; i < FLAGS; i++)
+        for (int k = 0; k < NAMES_MAX && flags[i].names[k] != NULL; k++)
+            if (flags[i].names[k][0] == got && flags[i].names[k][1] == '\0')
+                return &flags[i];
+    return NULL;
+}
+
+/* getopt_long has stumbled; word is where, letter what optopt says. */
+static rg_status fail_flag(const spellings *s, const char *command,
+                           const char *word, int letter)
+{
+    if (letter >= 256)
+        return rg__fail(RG_ERR_INVALID, "%s takes no value", word);
+    if (letter != 0)
+        return rg__fail(RG_ERR_INVALID,
+                        "`regroup %s` has no flag -%c; see `regroup %s --help`",
+                        command, letter, command);
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="), word + 2);
+    const char *nearest = rg__nearest(name, s->name, s->count);
+    if (nearest == NULL)
+        return rg__fail(RG_ERR_INVALID,
+                        "`regroup %s` has no flag --%s; see `regroup %s "
+                        "--help`",
+                        command, name, command);
+    return rg__fail(RG_ERR_INVALID,
+                    "`regroup %s` has no flag --%s; did you mean --%s?",
+                    command, name, nearest);
+}
+
+static rg_status take_flag(rg__cli *cli, const flag *f, const char *value)
+{
+    if (f->setting == PLAIN) {
+        if (strcmp(f->names[0], "json") == 0)
+            cli->json = true;
+        else
+            cli->wants_help = true;
+        return RG_OK;
+    }
+    char where[64];
+    snprintf(where, sizeof where, "%s%s", f->names[0][1] ? "--" : "-",
+             f->names[0]);
+    return rg__cfg_set(cli->cfg, f->setting, value, RG__CFG_FLAG, where);
+}
+
+/* mpirun's -np is two letters behind one dash, which getopt would read as
+ * `-n p`. */
+static void respell_np(char **word)
+{
+    static char np[] = "--np";
+    if (*word != NULL && strcmp(*word, "-np") == 0)
+        *word = np;
+}
+
+static rg_status read_flags(rg__cli *cli, const char *command, int argc,
+                            char **argv)
+{
+    spellings s;
+    spell(&s, command);
+    opterr = 0;
+    optind = 0; /* glibc: begin anew, at 1 */
+    for (;;) {
+        respell_np(&argv[optind > 0 ? optind : 1]);
+        optopt = 0;
+        const int got = getopt_long(argc, argv, s.letters, s.option, NULL);
+        if (got == -1)
+            return RG_OK;
+        if (got == '?')
+            return fail_flag(&s, command, argv[optind - 1], optopt);
+        if (got == ':')
+            return rg__fail(RG_ERR_INVALID, "%s needs a value behind it",
+                            argv[optind - 1]);
+        const rg_status st = take_flag(cli, flag_of(got), optarg);
+        if (st != RG_OK || cli->wants_help)
+            return st;
+    }
+}
+
+/* ------------------------------------------------------------ command line */
+
+static bool asks_for_help(int argc, char **argv)
+{
+    return argc > 1 &&
+           (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
+}
+
+static rg_status add_tables(rg__cli *cli)
+{
+    rg_status st = rg__cfg_create(&cli->cfg);
+    if (st == RG_OK)
+        st = rg__cfg_add(cli->cfg, cli_table, &cli->settings);
+    if (st == RG_OK)
+        st = rg__cfg_add(cli->cfg, rg__library_table, &cli->settings.library);
+    return st;
+}
+
+rg_status rg__cli_open(rg__cli *cli, const char *command, int argc, char **argv)
+{
+    memset(cli, 0, sizeof *cli);
+    if (asks_for_help(argc, argv)) { /* works with a broken environment too */
+        cli->wants_help = true;
+        return RG_OK;
+    }
+    rg_status st = add_tables(cli);
+    if (st == RG_OK)
+        st = rg__cfg_read(cli->cfg, environ, true);
+    if (st == RG_OK)
+        st = read_flags(cli, command, argc, argv);
+    if (st == RG_OK)
+        st = rg__cfg_apply_log(cli->cfg);
+    if (st != RG_OK || cli->wants_help)
+        return st;
+    cli->argc = argc - optind;
+    cli->argv = argv + optind;
+    return RG_OK;
+}
+
+void rg__cli_close(rg__cli *cli)
+{
+    rg__cfg_destroy(cli->cfg);
+    memset(cli, 0, sizeof *cli);
+}
+
+int rg__cli_fail(rg_status st)
+{
+    fprintf(stderr, "regroup: %s\n", rg_last_error());
+    switch (st) {
+    case RG_ERR_STORE:
+    case RG_ERR_AGENT_LOST:
+        return RG__EXIT_STORE;
+    case RG_ERR_MEMORY:
+    case RG_ERR_SYSTEM:
+        return RG__EXIT_SYSTEM;
+    default:
+        return RG__EXIT_USAGE;
+    }
+}

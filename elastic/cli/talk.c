@@ -1,0 +1,134 @@
+/* Blocking talk with etcd, for the moments before a job begins. */
+#include "elastic/cli/talk.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "elastic/cli/store.h"
+#include "sdk/base/clock.h"
+#include "sdk/base/fail.h"
+
+/* ------------------------------------------------------------------- talks */
+
+static void end_talk(rg__talk *talk, rg_status st, const char *why)
+{
+    talk->st = st;
+    snprintf(talk->why, sizeof talk->why, "%s", why);
+    rg__loop_stop(talk->loop);
+}
+
+static void on_deadline(void *arg)
+{
+    rg__talk *talk = arg;
+    const char *why = rg__etcd_why(talk->etcd);
+    char text[sizeof talk->why];
+    snprintf(text, sizeof text,
+             "etcd at %s gives no answer: %s; is it running there? (--etcd)",
+             talk->endpoints,
+             why != NULL && why[0] != '\0' ? why : "no connection was made");
+    end_talk(talk, RG_ERR_STORE, text);
+}
+
+static void on_signal(void *arg, int fd, uint32_t events)
+{
+    (void)fd, (void)events; /* left pending for whoever waits for it next */
+    end_talk(arg, RG_ERR_STORE, "stopped by a signal before the job began");
+}
+
+static void on_death(void *arg, int fd, uint32_t events)
+{
+    rg__talk *talk = arg;
+    (void)fd, (void)events;
+    talk->is_dead = true;
+    end_talk(talk, RG_ERR_STORE, "etcd ended before it was ready");
+}
+
+static int open_signals(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+rg_status rg__talk_open(rg__talk *talk, const char *endpoints, const char *user,
+                        const char *password, int pidfd)
+{
+    *talk = (rg__talk){.endpoints = endpoints, .signals = -1};
+    rg_status st = rg__loop_create(&talk->loop);
+    if (st != RG_OK)
+        return st;
+    const rg__etcd_params params = {
+        .endpoints = endpoints, .user = user, .password = password};
+    st = rg__etcd_create(talk->loop, &params, &talk->etcd);
+    if (st != RG_OK)
+        return st;
+    talk->deadline = rg__timer_create(talk->loop, on_deadline, talk);
+    talk->signals = open_signals();
+    if (talk->deadline == NULL || talk->signals < 0)
+        return rg__fail(RG_ERR_SYSTEM, "no memory to talk to etcd");
+    st = rg__loop_watch(talk->loop, talk->signals, EPOLLIN, on_signal, talk);
+    if (st == RG_OK && pidfd >= 0)
+        st = rg__loop_watch(talk->loop, pidfd, EPOLLIN, on_death, talk);
+    return st;
+}
+
+rg_status rg__talk_wait(rg__talk *talk, uint64_t timeout_ms)
+{
+    rg__timer_set(talk->deadline, timeout_ms * RG__MS);
+    rg__loop_run(talk->loop);
+    rg__timer_stop(talk->deadline);
+    return talk->st == RG_OK ? RG_OK : rg__fail(talk->st, "%s", talk->why);
+}
+
+void rg__talk_close(rg__talk *talk)
+{
+    if (talk->loop == NULL)
+        return;
+    rg__etcd_destroy(talk->etcd);
+    rg__timer_destroy(talk->deadline);
+    if (talk->signals >= 0)
+        close(talk->signals);
+    rg__loop_destroy(talk->loop);
+    talk->loop = NULL;
+}
+
+void rg__talk_end(void *arg, rg_status st)
+{
+    end_talk(arg, st, st == RG_OK ? "" : rg_last_error());
+}
+
+void rg__talk_end_txn(void *arg, rg_status st, const rg__txn_reply *reply)
+{
+    (void)reply;
+    rg__talk_end(arg, st);
+}
+
+/* ------------------------------------------------------------------- check */
+
+rg_status rg__store_check(const char *endpoints, const char *user,
+                          const char *password, const char *job,
+                          uint64_t timeout_ms)
+{
+    char key[128];
+    rg__talk talk;
+    snprintf(key, sizeof key, "/regroup/v1/%s/meta", job);
+    rg_status st = rg__talk_open(&talk, endpoints, user, password, -1);
+    rg__txn *txn = st == RG_OK ? rg__txn_create() : NULL;
+    if (txn != NULL) {
+        rg__txn_get(txn, RG__THEN, key, NULL);
+        rg__etcd_txn(talk.etcd, txn, rg__talk_end_txn, &talk);
+        st = rg__talk_wait(&talk, timeout_ms);
+    } else if (st == RG_OK) {
+        st = rg__fail(RG_ERR_MEMORY, "no memory to talk to etcd");
+    }
+    rg__talk_close(&talk);
+    return st;
+}

@@ -1,0 +1,35 @@
+/* One exchange with etcd at a time, waited for: a loop, a client, a deadline.
+ * Signals and, for a private etcd, its death end the wait early. */
+#ifndef RG_ELASTIC_TALK_H
+#define RG_ELASTIC_TALK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "elastic/etcd/etcd.h"
+#include "sdk/base/loop.h"
+
+typedef struct rg__talk {
+    rg__loop *loop;
+    rg__etcd *etcd;
+    rg__timer *deadline;
+    const char *endpoints; /* borrowed until rg__talk_close */
+    int signals;
+    bool is_dead; /* the process of pidfd has ended */
+    rg_status st;
+    char why[512];
+} rg__talk;
+
+/* pidfd: of a private etcd, -1: none; stays the caller's. Close it in any
+ * case. */
+rg_status rg__talk_open(rg__talk *talk, const char *endpoints, const char *user,
+                        const char *password, int pidfd);
+void rg__talk_close(rg__talk *talk);
+
+/* Wait for the request that was made with one of the ends below as its fn and
+ * the talk as its arg. ERR_STORE: refused, or no answer within the time. */
+rg_status rg__talk_wait(rg__talk *talk, uint64_t timeout_ms);
+void rg__talk_end(void *arg, rg_status st);
+void rg__talk_end_txn(void *arg, rg_status st, const rg__txn_reply *reply);
+
+#endif
