@@ -132,11 +132,11 @@ static const rg__cfg_field *field_of(const char *setting)
 /* Print text in lines of at most 79 columns, indented. */
 static void print_wrapped(const char *text, int indent)
 {
-    int column = 79; /* so that the first word begins a line */
+    int column = 0;
     while (*text != '\0') {
         const int n = (int)strcspn(text, " ");
-        if (column + 1 + n > 79) {
-            printf("%s%*s", column == 79 ? "" : "\n", indent, "");
+        if (column == 0 || column + 1 + n > 79) {
+            printf("%s%*s", column == 0 ? "" : "\n", indent, "");
             column = indent;
         } else {
             putchar(' ');
