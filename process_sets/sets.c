@@ -1,1 +1,469 @@
-/* placeholder */
+/* Sets: making them, giving them back, and what a change of membership does to
+ * them.
+ *
+ * A set is made by agreement over the world: everybody brings a digest of its
+ * arguments (differing ones are ERR_MISMATCH, also when some are bad), the
+ * lowest id that is free to it, and the id of the live set that has the name.
+ * Ids rise for ever; the id is taken once all bring the same. rg_set_destroy is
+ * local, so a rank may still hold what others gave back: then its ids differ
+ * and another round follows from the highest. */
+#include "process_sets/sets.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "process_sets/inside.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/log.h"
+
+#define NO_ID     (INT64_C(1) << 40) /* instead of an id: none is free */
+#define NO_MEMORY (INT64_C(1) << 41)
+
+/* ------------------------------------------------------------ life of a table
+ */
+
+rg_status rg__sets_create(rg_ctx *ctx, rg__sets **sets_p)
+{
+    rg__sets *sets = calloc(1, sizeof *sets);
+    if (sets == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for the table of sets");
+    const rg_status st = rg__channel_create(ctx->engine, &sets->world.channel);
+    if (st != RG_OK) {
+        free(sets);
+        return st;
+    }
+    pthread_mutex_init(&sets->lock, NULL);
+    sets->world.ctx = ctx;
+    sets->world.has_handle = true;
+    snprintf(sets->world.name, sizeof sets->world.name, "world");
+    sets->next_id = 1;
+    *sets_p = sets;
+    return RG_OK;
+}
+
+void rg__sets_destroy(rg__sets *sets)
+{
+    if (sets == NULL)
+        return;
+    while (sets->first != NULL)
+        rg__set_remove(sets, sets->first);
+    rg__channel_destroy(sets->world.channel);
+    pthread_mutex_destroy(&sets->lock);
+    free(sets);
+}
+
+rg_set *rg_world(rg_ctx *ctx)
+{
+    return ctx == NULL ? NULL : &ctx->sets->world;
+}
+
+static bool is_world(const rg_set *set)
+{
+    return set == &set->ctx->sets->world;
+}
+
+/* ----------------------------------------------------------------- queries */
+
+int rg_set_rank(const rg_set *set)
+{
+    if (set == NULL)
+        return -1;
+    if (is_world(set))
+        return rg_rank(set->ctx);
+    rg__sets *sets = set->ctx->sets;
+    pthread_mutex_lock(&sets->lock);
+    const int rank =
+        set->is_ended ? -1 : rg__set_index(set->member, set->n, set->ctx->me);
+    pthread_mutex_unlock(&sets->lock);
+    return rank;
+}
+
+int rg_set_size(const rg_set *set)
+{
+    if (set == NULL)
+        return -1;
+    return is_world(set) ? rg_size(set->ctx) : set->n;
+}
+
+uint32_t rg_set_id(const rg_set *set)
+{
+    return set == NULL ? 0 : set->id;
+}
+
+const char *rg_set_name(const rg_set *set)
+{
+    return set == NULL ? "" : set->name;
+}
+
+/* ------------------------------------------------- for Regroup's own use */
+
+rg_status rg__world_agree(rg_ctx *ctx, uint64_t tag, const int64_t in[4],
+                          int64_t out[4])
+{
+    const rg__coll coll = {.kind = RG__AGREE,
+                           .type = RG_I64,
+                           .op = RG_MAX,
+                           .count = 4,
+                           .send = in,
+                           .recv = out,
+                           .tag = tag};
+    return rg__channel_run(ctx->sets->world.channel, &coll);
+}
+
+rg_status rg__world_broadcast(rg_ctx *ctx, void *data, uint64_t bytes, int root)
+{
+    const rg__coll coll = {.kind = RG__BROADCAST,
+                           .type = RG_U8,
+                           .root = root,
+                           .count = bytes,
+                           .recv = data};
+    return rg__channel_run(ctx->sets->world.channel, &coll);
+}
+
+/* ------------------------------------------------------------------ making */
+
+/* What rg_set_create was asked for; member is owned once resolved. */
+typedef struct wish {
+    const int *ranks;
+    int n;
+    const char *name; /* NULL: none */
+    rg__membership now;
+    rg__member_id *member;
+    uint64_t tag;
+} wish;
+
+static uint64_t mix(uint64_t hash, const void *bytes, size_t n)
+{
+    const unsigned char *at = bytes;
+    for (size_t i = 0; i < n; i++)
+        hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+/* Of n, of the ranks where n can be one of ranks at all, and of the name. */
+static uint64_t digest(const wish *w, bool has_place)
+{
+    uint64_t hash = mix(UINT64_C(0xcbf29ce484222325), "rg_set_create", 13);
+    hash = mix(hash, &has_place, sizeof has_place);
+    hash = mix(hash, &w->n, sizeof w->n);
+    if (w->ranks != NULL && w->n > 0 && w->n <= w->now.size)
+        hash = mix(hash, w->ranks, sizeof *w->ranks * (size_t)w->n);
+    if (w->name != NULL)
+        hash = mix(hash, w->name, strnlen(w->name, 2 * RG__SET_NAME_MAX) + 1);
+    return hash;
+}
+
+static rg_status check_ranks(const wish *w)
+{
+    if (w->ranks == NULL || w->n < 1 || w->n > w->now.size)
+        return rg__fail(RG_ERR_INVALID,
+                        "rg_set_create needs 1 to %d ranks, and got %d",
+                        w->now.size, w->ranks == NULL ? 0 : w->n);
+    for (int i = 0; i < w->n; i++) {
+        if (w->ranks[i] < 0 || w->ranks[i] >= w->now.size)
+            return rg__fail(RG_ERR_INVALID,
+                            "rg_set_create got rank %d, and the world has 0 to "
+                            "%d",
+                            w->ranks[i], w->now.size - 1);
+        for (int k = 0; k < i; k++)
+            if (w->ranks[k] == w->ranks[i])
+                return rg__fail(RG_ERR_INVALID,
+                                "rg_set_create got rank %d twice", w->ranks[i]);
+    }
+    return RG_OK;
+}
+
+static rg_status check_wish(const wish *w, bool has_place)
+{
+    if (!has_place)
+        return rg__fail(RG_ERR_INVALID,
+                        "rg_set_create needs a place for the set");
+    if (w->name != NULL &&
+        (w->name[0] == '\0' ||
+         strnlen(w->name, RG__SET_NAME_MAX) == RG__SET_NAME_MAX))
+        return rg__fail(RG_ERR_INVALID,
+                        "a set's name has 1 to %d bytes: \"%.40s\"",
+                        RG__SET_NAME_MAX - 1, w->name);
+    return check_ranks(w);
+}
+
+static rg_status resolve(wish *w)
+{
+    w->member = malloc(sizeof *w->member * (size_t)w->n);
+    if (w->member == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a set");
+    for (int i = 0; i < w->n; i++)
+        w->member[i] = w->now.member[w->ranks[i]];
+    return RG_OK;
+}
+
+/* What one rank brings to a round, and what the ranks make of it. */
+typedef struct round {
+    uint32_t from;  /* ids below are out of the question */
+    uint32_t found; /* live set with the name here, 0: none */
+    int64_t id[2];  /* highest and lowest that the ranks brought */
+    int64_t name[2];
+} round;
+
+static rg_status agree_round(rg_ctx *ctx, const wish *w, bool has_memory,
+                             round *r)
+{
+    rg__sets *sets = ctx->sets;
+    pthread_mutex_lock(&sets->lock);
+    if (r->from < sets->next_id)
+        r->from = sets->next_id;
+    const uint32_t id = rg__set_free_id(sets, r->from);
+    const rg_set *old =
+        w->name == NULL ? NULL : rg__set_find_name(sets, w->name);
+    r->found = old == NULL ? 0 : old->id;
+    pthread_mutex_unlock(&sets->lock);
+    const int64_t mine = !has_memory ? NO_MEMORY : id == 0 ? NO_ID : id;
+    const int64_t in[4] = {mine, -mine, r->found, -(int64_t)r->found};
+    int64_t out[4];
+    const rg_status st = rg__world_agree(ctx, w->tag, in, out);
+    if (st == RG_ERR_MISMATCH)
+        return rg__fail(RG_ERR_MISMATCH,
+                        "rg_set_create was not called with the same ranks and "
+                        "name on every rank of the world: %s",
+                        rg_last_error());
+    if (st != RG_OK)
+        return st;
+    r->id[0] = out[0];
+    r->id[1] = -out[1];
+    r->name[0] = out[2];
+    r->name[1] = -out[3];
+    return RG_OK;
+}
+
+static rg_status check_round(const round *r)
+{
+    if (r->id[0] == NO_MEMORY)
+        return rg__fail(RG_ERR_MEMORY, "a rank has no memory for a set");
+    if (r->id[0] == NO_ID)
+        return rg__fail(RG_ERR_INVALID,
+                        "%d sets live already; give some back with "
+                        "rg_set_destroy",
+                        RG__SETS_MAX - 1);
+    return RG_OK;
+}
+
+/* Some have a set of that name and others do not. Who only took it over from
+ * rank 0's table lets it go; who was given it has not destroyed it. */
+static rg_status settle_name(rg_ctx *ctx, const wish *w, const round *r)
+{
+    rg__sets *sets = ctx->sets;
+    pthread_mutex_lock(&sets->lock);
+    rg_set *old = rg__set_find(sets, r->found);
+    const int64_t in[4] = {old != NULL && old->has_handle};
+    if (old != NULL && !old->has_handle)
+        rg__set_remove(sets, old);
+    pthread_mutex_unlock(&sets->lock);
+    int64_t out[4];
+    const rg_status st = rg__world_agree(ctx, w->tag + 1, in, out);
+    if (st == RG_OK && out[0] != 0)
+        return rg__fail(RG_ERR_MISMATCH,
+                        "set %s lives on some ranks and was destroyed on "
+                        "others; destroy it on all of them or on none",
+                        w->name);
+    return st;
+}
+
+static rg_status take_old(rg_ctx *ctx, const wish *w, uint32_t id,
+                          rg_set **set_p)
+{
+    rg__sets *sets = ctx->sets;
+    pthread_mutex_lock(&sets->lock);
+    rg_set *old = rg__set_find(sets, id);
+    const bool is_same =
+        old->n == w->n &&
+        memcmp(old->member, w->member, sizeof *w->member * (size_t)w->n) == 0;
+    if (is_same)
+        old->has_handle = true;
+    pthread_mutex_unlock(&sets->lock);
+    if (!is_same)
+        return rg__fail(RG_ERR_INVALID,
+                        "set %s lives with other members; destroy it before "
+                        "it is made with these, or choose another name",
+                        w->name);
+    *set_p = old;
+    return RG_OK;
+}
+
+static rg_status open_new(rg_ctx *ctx, const wish *w, rg_set *set, uint32_t id)
+{
+    rg__sets *sets = ctx->sets;
+    set->id = id;
+    set->is_named = w->name != NULL;
+    set->has_handle = true;
+    if (w->name != NULL)
+        snprintf(set->name, sizeof set->name, "%s", w->name);
+    else
+        snprintf(set->name, sizeof set->name, "set%" PRIu32, id);
+    const rg_status st = rg__set_open(set, &w->now);
+    if (st != RG_OK)
+        return st;
+    pthread_mutex_lock(&sets->lock);
+    sets->next_id = id + 1;
+    rg__set_insert(sets, set);
+    pthread_mutex_unlock(&sets->lock);
+    rg__log(RG__DEBUG, "set", "made set %s with %d of %d ranks", set->name,
+            set->n, w->now.size);
+    return RG_OK;
+}
+
+/* fresh is the caller's until it has become *set_p. */
+static rg_status make_together(rg_ctx *ctx, const wish *w, rg_set *fresh,
+                               rg_set **set_p)
+{
+    for (round r = {0};; r.from = (uint32_t)r.id[0]) {
+        rg_status st = agree_round(ctx, w, fresh != NULL, &r);
+        if (st == RG_OK)
+            st = check_round(&r);
+        if (st != RG_OK)
+            return st;
+        if (r.name[0] != r.name[1]) {
+            st = settle_name(ctx, w, &r);
+            if (st != RG_OK)
+                return st;
+        } else if (r.name[0] != 0) {
+            return take_old(ctx, w, r.found, set_p);
+        } else if (r.id[0] == r.id[1]) {
+            st = open_new(ctx, w, fresh, (uint32_t)r.id[0]);
+            if (st == RG_OK)
+                *set_p = fresh;
+            return st;
+        }
+    }
+}
+
+/* Bad arguments take part as well, so that nobody waits for who had them. */
+static rg_status fail_together(rg_ctx *ctx, const wish *w, bool has_place)
+{
+    round r = {0};
+    const rg_status st = agree_round(ctx, w, true, &r);
+    return st == RG_OK ? check_wish(w, has_place) : st;
+}
+
+static rg_status create_set(rg_ctx *ctx, wish *w, rg_set **set_p)
+{
+    w->tag = digest(w, set_p != NULL);
+    if (check_wish(w, set_p != NULL) != RG_OK)
+        return fail_together(ctx, w, set_p != NULL);
+    rg_set *fresh = NULL, *set = NULL;
+    if (resolve(w) == RG_OK)
+        rg__set_make(ctx, w->member, w->n, &fresh);
+    const rg_status st = make_together(ctx, w, fresh, &set);
+    if (set != fresh)
+        rg__set_free(fresh);
+    if (st == RG_OK)
+        *set_p = set;
+    return st;
+}
+
+static rg_status check_params(const rg_set_params *params)
+{
+    if (params != NULL && params->size != sizeof *params)
+        return rg__fail(RG_ERR_INVALID,
+                        "rg_set_params.size is %zu; set it to "
+                        "sizeof(rg_set_params)",
+                        params->size);
+    return RG_OK;
+}
+
+rg_status rg_set_create(rg_ctx *ctx, const int *ranks, int n,
+                        const rg_set_params *params, rg_set **set_p)
+{
+    if (ctx == NULL)
+        return rg__fail(RG_ERR_INVALID, "rg_set_create needs a context");
+    rg_status st = check_params(params);
+    if (st != RG_OK)
+        return st;
+    wish w = {
+        .ranks = ranks, .n = n, .name = params == NULL ? NULL : params->name};
+    st = rg__context_copy_membership(ctx, &w.now);
+    if (st == RG_OK)
+        st = create_set(ctx, &w, set_p);
+    free(w.member);
+    free(w.now.member);
+    return st;
+}
+
+rg_status rg_set_destroy(rg_set *set)
+{
+    if (set == NULL)
+        return RG_OK;
+    if (is_world(set))
+        return rg__fail(RG_ERR_INVALID, "the world can't be destroyed");
+    rg__sets *sets = set->ctx->sets;
+    pthread_mutex_lock(&sets->lock);
+    rg__set_remove(sets, set);
+    pthread_mutex_unlock(&sets->lock);
+    return RG_OK;
+}
+
+/* ------------------------------------------------------------- generations */
+
+rg_status rg__sets_enter(rg_ctx *ctx, const rg__transport *transport,
+                         const rg__boot *boot)
+{
+    return rg__engine_enter(ctx->engine, ctx->sets->world.channel, transport,
+                            boot);
+}
+
+void rg__sets_leave(rg_ctx *ctx, rg_status st, const char *why)
+{
+    rg__engine_leave(ctx->engine, st, why);
+}
+
+/* -------------------------------------------------------------------- each */
+
+typedef struct shown {
+    char name[RG__SET_NAME_MAX];
+    int n, *ranks; /* owned */
+} shown;
+
+static bool show_set(const rg_set *set, const rg__membership *now, shown *out)
+{
+    out->ranks = malloc(sizeof *out->ranks * (size_t)set->n);
+    if (out->ranks == NULL)
+        return false;
+    memcpy(out->name, set->name, sizeof out->name);
+    out->n = set->n;
+    for (int i = 0; i < set->n; i++)
+        out->ranks[i] = rg__set_index(now->member, now->size, set->member[i]);
+    return true;
+}
+
+/* Returns how many; *list_p is owned by the caller. */
+static int show_all(rg_ctx *ctx, const rg__membership *now, shown **list_p)
+{
+    rg__sets *sets = ctx->sets;
+    int n = 0, shown_count = 0;
+    pthread_mutex_lock(&sets->lock);
+    for (const rg_set *s = sets->first; s != NULL; s = s->next)
+        n++;
+    shown *list = calloc((size_t)n + 1, sizeof *list);
+    for (const rg_set *s = sets->first; s != NULL && list != NULL; s = s->next)
+        if (!s->is_ended && show_set(s, now, &list[shown_count]))
+            shown_count++;
+    pthread_mutex_unlock(&sets->lock);
+    *list_p = list;
+    return shown_count;
+}
+
+void rg__sets_each(rg_ctx *ctx, rg__set_fn fn, void *arg)
+{
+    rg__membership now;
+    if (rg__context_copy_membership(ctx, &now) != RG_OK)
+        return;
+    shown *list = NULL;
+    const int n = show_all(ctx, &now, &list);
+    for (int i = 0; i < n; i++) {
+        fn(arg, list[i].name, list[i].ranks, list[i].n);
+        free(list[i].ranks);
+    }
+    free(list);
+    free(now.member);
+}

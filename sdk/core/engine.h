@@ -70,7 +70,8 @@ bool rg__engine_progress(rg__engine *engine);
 
 /* The Regroup thread sleeps until page->wake differs from wake_seen, an
  * operation it is responsible for may advance, or timeout_ns. round counts its
- * fruitless looks since something last advanced. */
+ * looks while operations are in flight; the engine itself knows when one last
+ * advanced, and the smaller number says whether to spin on or to sleep. */
 void rg__engine_sleep(rg__engine *engine, uint32_t wake_seen, uint32_t round,
                       uint64_t timeout_ns);
 

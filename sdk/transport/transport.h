@@ -95,8 +95,9 @@ typedef struct rg__transport {
     rg_status (*split)(rg__comm *world, const int *ranks, int n, uint32_t id,
                        rg__comm **comm_p);
 
-    /* Begin an operation, the comm's only one. coll is copied; its buffers are
-     * the transport's until test returns something else than IN_PROGRESS. */
+    /* Begin an operation, the comm's only one; RG_OK: it has begun, go on with
+     * test. coll is copied; its buffers are the transport's until test returns
+     * something else than IN_PROGRESS. */
     rg_status (*start)(rg__comm *comm, const rg__coll *coll);
 
     /* Advance it. Writes the sentence of a failure with rg__fail. */
@@ -113,6 +114,8 @@ typedef struct rg__transport {
 
 struct rg__comm {
     const rg__transport *transport;
+    uint64_t moves; /* pieces of work done; while test leaves it as it was, the
+                       operation waits for a peer */
 };
 
 extern const rg__transport rg__transport_self;

@@ -1,1 +1,340 @@
-/* placeholder */
+/* The native transport in the shared memory of one host: building comms,
+ * posting and reading lines, and choosing the algorithm. native.h says how an
+ * operation runs, layout.h where things lie. */
+#include "sdk/transport/native/native.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "sdk/base/fail.h"
+#include "sdk/base/shm.h"
+
+/* Direct copies pay from here on; below, the small slots are as quick. */
+#define DIRECT_MIN ((uint64_t)2 << 10)
+
+/* ------------------------------------------------------------ open and close
+ */
+
+static void close_node(node *nd)
+{
+    if (nd == NULL)
+        return;
+    rg__shm_unmap(nd->at, nd->layout.bytes);
+    free(nd->member);
+    free(nd);
+}
+
+static rg_status check_boot(const rg__boot *boot)
+{
+    if (boot->local_size != boot->size)
+        return rg__fail(RG_ERR_UNSUPPORTED,
+                        "transport native reaches the %d workers of this host, "
+                        "but the world has %d; start all workers on one host",
+                        boot->local_size, boot->size);
+    if (boot->size < 1 || boot->size > RG__HOST_SLOTS_MAX || boot->rank < 0 ||
+        boot->rank >= boot->size)
+        return rg__fail(RG_ERR_INVALID,
+                        "transport native can't be rank %d of %d", boot->rank,
+                        boot->size);
+    const uint64_t needed = rg__native_control_bytes(boot->local_size);
+    if (boot->control_bytes < needed)
+        return rg__fail(RG_ERR_INVALID,
+                        "the control segment has %llu bytes, and %llu are "
+                        "needed for %d workers",
+                        (unsigned long long)boot->control_bytes,
+                        (unsigned long long)needed, boot->local_size);
+    return RG_OK;
+}
+
+static rg_status map_node(node *nd, int fd)
+{
+    void *at = NULL;
+    const rg_status st = rg__shm_map(fd, nd->layout.bytes, &at);
+    if (st != RG_OK)
+        return st;
+    nd->at = at;
+    /* lines are touched here and there: a huge page for each would be waste */
+    madvise(at, nd->layout.staging, MADV_NOHUGEPAGE);
+    return RG_OK;
+}
+
+static rg_status open_node(const rg__boot *boot, node **node_p)
+{
+    node *nd = calloc(1, sizeof *nd);
+    if (nd == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a comm");
+    nd->layout = rg__native_layout(boot->local_size);
+    nd->rank = boot->rank;
+    nd->size = boot->size;
+    nd->mappings = boot->mappings;
+    const size_t bytes = sizeof *nd->member * (size_t)nd->size;
+    nd->member = malloc(bytes);
+    rg_status st = nd->member == NULL
+                       ? rg__fail(RG_ERR_MEMORY, "no memory for a comm")
+                       : map_node(nd, boot->control_fd);
+    if (st != RG_OK) {
+        close_node(nd);
+        return st;
+    }
+    memcpy(nd->member, boot->member, bytes);
+    *node_p = nd;
+    return RG_OK;
+}
+
+static void place_member(const comm *c, int m, int rank)
+{
+    const node *nd = c->node;
+    const uint64_t index =
+        (uint64_t)(c->id % RG__SETS_MAX) * (uint64_t)nd->size + (uint64_t)m;
+    c->member[m] = (member){
+        .rank = rank,
+        .lines = (member_lines *)(void *)(nd->at + nd->layout.lines) + index,
+        .small = nd->at + nd->layout.small + index * 2 * SMALL_BYTES,
+        .staging = nd->at + nd->layout.staging + index * STAGES * STAGE_BYTES,
+        .bell = &((bell_line *)(void *)nd->at)[rank].bell};
+}
+
+static void close_comm(comm *c)
+{
+    if (c == NULL)
+        return;
+    free(c->member);
+    free(c->said);
+    free(c);
+}
+
+/* ranks NULL: all, in order. */
+static rg_status open_comm(node *nd, const int *ranks, int n, uint32_t id,
+                           comm **c_p)
+{
+    comm *c = calloc(1, sizeof *c);
+    if (c == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a comm");
+    c->base.transport = &rg__transport_native;
+    c->node = nd;
+    c->id = id;
+    c->n = n;
+    c->rank = -1;
+    c->member = calloc((size_t)n, sizeof *c->member);
+    c->said = calloc((size_t)n, sizeof *c->said);
+    rg_status st = RG_OK;
+    if (c->member == NULL || c->said == NULL)
+        st = rg__fail(RG_ERR_MEMORY, "no memory for a comm");
+    for (int m = 0; st == RG_OK && m < n; m++) {
+        const int rank = ranks == NULL ? m : ranks[m];
+        if (rank < 0 || rank >= nd->size)
+            st = rg__fail(RG_ERR_INVALID, "a set has rank %d of %d", rank,
+                          nd->size);
+        else
+            place_member(c, m, rank);
+        if (rank == nd->rank)
+            c->rank = m;
+    }
+    if (st == RG_OK && c->rank < 0)
+        st = rg__fail(RG_ERR_INVALID, "set %u is without this rank", id);
+    if (st != RG_OK) {
+        close_comm(c);
+        return st;
+    }
+    *c_p = c;
+    return RG_OK;
+}
+
+static rg_status native_open(const rg__boot *boot, rg__comm **comm_p)
+{
+    rg_status st = check_boot(boot);
+    if (st != RG_OK)
+        return st;
+    node *nd = NULL;
+    comm *c = NULL;
+    st = open_node(boot, &nd);
+    if (st == RG_OK)
+        st = open_comm(nd, NULL, nd->size, 0, &c);
+    if (st != RG_OK) {
+        close_node(nd);
+        return st;
+    }
+    *comm_p = &c->base;
+    return RG_OK;
+}
+
+static rg_status native_split(rg__comm *world, const int *ranks, int n,
+                              uint32_t id, rg__comm **comm_p)
+{
+    comm *w = (comm *)world, *c = NULL;
+    if (n < 1 || n > w->n || id % RG__SETS_MAX == 0)
+        return rg__fail(RG_ERR_INVALID, "no set %u of %d ranks can be opened",
+                        id, n);
+    const rg_status st = open_comm(w->node, ranks, n, id, &c);
+    if (st == RG_OK)
+        *comm_p = &c->base;
+    return st;
+}
+
+static void native_close(rg__comm *base)
+{
+    comm *c = (comm *)base;
+    node *nd = c->id == 0 ? c->node : NULL;
+    close_comm(c);
+    close_node(nd);
+}
+
+static rg__bell *native_bell(rg__comm *world)
+{
+    comm *c = (comm *)world;
+    return c->member[c->rank].bell;
+}
+
+/* --------------------------------------------------------------- the flags */
+
+void rg__native_ring(comm *c)
+{
+    for (int m = 0; m < c->n; m++)
+        if (m != c->rank)
+            rg__bell_ring(c->member[m].bell);
+}
+
+static _Atomic uint64_t *flag_of(flags *f, flag which)
+{
+    return which == FLAG_IN ? &f->in : which == FLAG_OUT ? &f->out : &f->done;
+}
+
+static void store_flag(comm *c, flag which, uint32_t step)
+{
+    atomic_store_explicit(flag_of(&c->member[c->rank].lines->flags, which),
+                          rg__native_seq(c->id, c->steps + step),
+                          memory_order_release);
+}
+
+void rg__native_post(comm *c, flag which, uint32_t step)
+{
+    store_flag(c, which, step);
+    rg__native_ring(c);
+}
+
+void rg__native_post_end(comm *c)
+{
+    store_flag(c, FLAG_IN, c->last);
+    store_flag(c, FLAG_OUT, c->last);
+    store_flag(c, FLAG_DONE, c->last);
+    rg__native_ring(c);
+}
+
+bool rg__native_posted(const comm *c, int m, flag which, uint32_t step)
+{
+    const uint64_t seq = atomic_load_explicit(
+        flag_of(&c->member[m].lines->flags, which), memory_order_acquire);
+    const uint32_t at = seq >> 32 == c->id ? (uint32_t)seq : 0;
+    return (int32_t)(at - (c->steps + step)) >= 0;
+}
+
+bool rg__native_all_posted(const comm *c, flag which, uint32_t step)
+{
+    for (int m = 0; m < c->n; m++)
+        if (!rg__native_posted(c, m, which, step))
+            return false;
+    return true;
+}
+
+/* --------------------------------------------------------------- operations */
+
+static rg_status no_data(comm *c)
+{
+    (void)c;
+    return RG_OK;
+}
+
+typedef rg_status (*advance_fn)(comm *c);
+
+static const advance_fn direct[] = {
+    [RG__ALLREDUCE] = rg__native_direct_allreduce,
+    [RG__BROADCAST] = rg__native_direct_broadcast,
+    [RG__ALLGATHER] = rg__native_direct_allgather};
+
+static const advance_fn staged[] = {
+    [RG__ALLREDUCE] = rg__native_staged_allreduce,
+    [RG__BROADCAST] = rg__native_staged_broadcast,
+    [RG__ALLGATHER] = rg__native_staged_allgather};
+
+static advance_fn choose(const comm *c)
+{
+    const rg__kind kind = c->coll.kind;
+    if (c->bytes == 0)
+        return no_data;
+    if (c->bytes <= INLINE_BYTES)
+        return rg__native_inline;
+    const bool is_direct = rg__native_is_direct(c);
+    if (c->bytes <= SMALL_BYTES &&
+        !(is_direct && kind == RG__ALLREDUCE && c->bytes >= DIRECT_MIN))
+        return rg__native_small_read;
+    return is_direct ? direct[kind] : staged[kind];
+}
+
+static rg_status native_start(rg__comm *base, const rg__coll *coll)
+{
+    comm *c = (comm *)base;
+    if (coll->root < 0 || coll->root >= c->n)
+        return rg__fail(RG_ERR_INVALID, "root %d is not a rank of set %u",
+                        coll->root, c->id);
+    c->coll = *coll;
+    c->bytes =
+        coll->kind == RG__BARRIER ? 0 : coll->count * rg_type_size(coll->type);
+    c->ops++;
+    c->heard = 0;
+    c->advance = NULL;
+    c->in = c->out = c->done = c->last = 0;
+    c->at = 0;
+    c->peer = 0;
+    entry *mine = &c->member[c->rank].lines->line[c->ops & 1];
+    mine->said.kind = (uint8_t)coll->kind;
+    mine->said.type = (uint8_t)coll->type;
+    mine->said.op = (uint8_t)coll->op;
+    mine->said.root = coll->root;
+    mine->said.count = coll->count;
+    mine->said.tag = coll->tag;
+    rg__native_publish(c);
+    atomic_store_explicit(&mine->seq, rg__native_seq(c->id, c->ops),
+                          memory_order_release);
+    rg__native_ring(c);
+    return RG_OK;
+}
+
+static bool hear(comm *c)
+{
+    while (c->heard < c->n) {
+        const entry *line = &c->member[c->heard].lines->line[c->ops & 1];
+        if (atomic_load_explicit(&line->seq, memory_order_acquire) !=
+            rg__native_seq(c->id, c->ops))
+            return false;
+        memcpy(&c->said[c->heard], &line->said, sizeof line->said);
+        c->heard++;
+    }
+    return true;
+}
+
+static rg_status native_test(rg__comm *base)
+{
+    comm *c = (comm *)base;
+    if (c->advance == NULL) {
+        if (!hear(c))
+            return RG_IN_PROGRESS;
+        const rg_status st = rg__native_compare(c);
+        if (st != RG_OK)
+            return st;
+        c->advance = choose(c);
+    }
+    const rg_status st = c->advance(c);
+    if (st == RG_OK)
+        c->steps += c->last;
+    return st;
+}
+
+const rg__transport rg__transport_native = {.size = sizeof(rg__transport),
+                                            .name = "native",
+                                            .open = native_open,
+                                            .split = native_split,
+                                            .start = native_start,
+                                            .test = native_test,
+                                            .bell = native_bell,
+                                            .close = native_close};

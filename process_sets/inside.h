@@ -1,0 +1,55 @@
+/* Inside the room: the table of sets. */
+#ifndef RG_SETS_INSIDE_H
+#define RG_SETS_INSIDE_H
+
+#include <pthread.h>
+
+#include "process_sets/sets.h"
+
+/* A set is a list of workers in the caller's order; ranks in the world follow
+ * from it in each generation. An ended set stays for its handle's sake, closed
+ * for ever. Owned by the table; `member` is owned. */
+struct rg_set {
+    rg_ctx *ctx; /* borrowed */
+    rg__channel *channel;
+    uint32_t id;
+    char name[RG__SET_NAME_MAX];
+    bool is_named;   /* by its maker, so that it is found again */
+    bool is_ended;   /* a member is lost, or rank 0 does not know it */
+    bool has_handle; /* the user has seen it; else only the table has it */
+    int n;
+    rg__member_id *member;
+    rg_set *next; /* by id */
+};
+
+struct rg__sets {
+    rg_set world;         /* member and n unused: the world is who is in it */
+    pthread_mutex_t lock; /* guards all below, and every set's fields. After
+                             ctx->lock, before the engine's. */
+    rg_set *first;
+    uint32_t next_id;
+};
+
+/* table.c; the table's lock is held in all of them */
+rg_set *rg__set_find(rg__sets *sets, uint32_t id);           /* live, or NULL */
+rg_set *rg__set_find_name(rg__sets *sets, const char *name); /* live, or NULL */
+void rg__set_insert(rg__sets *sets, rg_set *set);
+void rg__set_remove(rg__sets *sets, rg_set *set); /* and free it */
+void rg__set_end(rg__sets *sets, rg_set *set, const char *why);
+
+/* The lowest id from `from` on whose area no live set holds, 0 for none. */
+uint32_t rg__set_free_id(const rg__sets *sets, uint32_t from);
+
+/* Rank of a worker in a list of n, -1 when it is not there. */
+int rg__set_index(const rg__member_id *member, int n, rg__member_id id);
+
+/* Make a set outside of the table, with its channel closed; member is copied.
+ */
+rg_status rg__set_make(rg_ctx *ctx, const rg__member_id *member, int n,
+                       rg_set **set_p);
+void rg__set_free(rg_set *set); /* NULL allowed */
+
+/* Open a set in the present generation, if this worker is a member. */
+rg_status rg__set_open(rg_set *set, const rg__membership *now);
+
+#endif

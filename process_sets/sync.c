@@ -1,0 +1,238 @@
+/* After a change of membership: rank 0's table becomes everybody's.
+ *
+ * Rank 0 ends the sets that have lost a member and broadcasts the rest: a head,
+ * then records, each followed by its members. A rank ends what rank 0 does not
+ * know and takes over what itself does not know (a newcomer: all), so that the
+ * tables are equal again; then the sets are opened. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "process_sets/inside.h"
+#include "sdk/base/fail.h"
+
+typedef struct table_head {
+    uint64_t bytes; /* of what follows */
+    uint32_t count, next_id;
+} table_head;
+
+typedef struct record {
+    uint32_t id, n, is_named, spare;
+    char name[RG__SET_NAME_MAX];
+    /* n rg__member_id follow */
+} record;
+
+_Static_assert(sizeof(record) % sizeof(rg__member_id) == 0, "no gaps");
+
+static size_t record_bytes(uint32_t n)
+{
+    return sizeof(record) + sizeof(rg__member_id) * n;
+}
+
+static bool is_whole(const rg_set *set, const rg__membership *now)
+{
+    for (int i = 0; i < set->n; i++)
+        if (rg__set_index(now->member, now->size, set->member[i]) < 0)
+            return false;
+    return true;
+}
+
+static void end_lost(rg__sets *sets, const rg__membership *now)
+{
+    for (rg_set *s = sets->first, *next; s != NULL; s = next) {
+        next = s->next;
+        if (!s->is_ended && !is_whole(s, now))
+            rg__set_end(sets, s,
+                        "the set has ended with a lost member; destroy it and "
+                        "make another");
+    }
+}
+
+/* ------------------------------------------------------------ writing it down
+ */
+
+static void write_set(const rg_set *set, char **at)
+{
+    record r = {
+        .id = set->id, .n = (uint32_t)set->n, .is_named = set->is_named};
+    memcpy(r.name, set->name, sizeof r.name);
+    memcpy(*at, &r, sizeof r);
+    memcpy(*at + sizeof r, set->member, sizeof *set->member * (size_t)set->n);
+    *at += record_bytes(r.n);
+}
+
+/* The live sets; *bytes_p is owned by the caller, NULL without memory. */
+static table_head write_table(const rg__sets *sets, char **bytes_p)
+{
+    table_head head = {.next_id = sets->next_id};
+    for (const rg_set *s = sets->first; s != NULL; s = s->next) {
+        if (s->is_ended)
+            continue;
+        head.count++;
+        head.bytes += record_bytes((uint32_t)s->n);
+    }
+    char *at = malloc(head.bytes + 1);
+    *bytes_p = at;
+    for (const rg_set *s = sets->first; s != NULL && at != NULL; s = s->next)
+        if (!s->is_ended)
+            write_set(s, &at);
+    return head;
+}
+
+/* ------------------------------------------------------------- reading it */
+
+typedef struct reader {
+    const char *at;
+    uint64_t left;
+} reader;
+
+/* The next record, or NULL when the bytes are no table. Members follow it. */
+static bool read_record(reader *in, record *r, const rg__member_id **member_p)
+{
+    if (in->left < sizeof *r)
+        return false;
+    memcpy(r, in->at, sizeof *r);
+    if (r->n < 1 || r->n > RG__HOST_SLOTS_MAX * 1024u || r->id == 0 ||
+        in->left < record_bytes(r->n) ||
+        memchr(r->name, '\0', sizeof r->name) == NULL)
+        return false;
+    *member_p = (const rg__member_id *)(const void *)(in->at + sizeof *r);
+    in->at += record_bytes(r->n);
+    in->left -= record_bytes(r->n);
+    return true;
+}
+
+static bool is_same_set(const rg_set *set, const record *r,
+                        const rg__member_id *member)
+{
+    return (uint32_t)set->n == r->n && strcmp(set->name, r->name) == 0 &&
+           memcmp(set->member, member, sizeof *member * r->n) == 0;
+}
+
+static bool is_in_table(const rg_set *set, reader in)
+{
+    record r;
+    const rg__member_id *member = NULL;
+    while (in.left > 0 && read_record(&in, &r, &member))
+        if (r.id == set->id)
+            return is_same_set(set, &r, member);
+    return false;
+}
+
+static void end_unknown(rg__sets *sets, reader in)
+{
+    for (rg_set *s = sets->first, *next; s != NULL; s = next) {
+        next = s->next;
+        if (!s->is_ended && !is_in_table(s, in))
+            rg__set_end(sets, s,
+                        "the set has ended: rank 0 does not know it, because "
+                        "the generation broke while it was made or rank 0 has "
+                        "destroyed it; make it again");
+    }
+}
+
+static rg_status add_unknown(rg_ctx *ctx, const record *r,
+                             const rg__member_id *member)
+{
+    if (rg__set_find(ctx->sets, r->id) != NULL)
+        return RG_OK;
+    rg_set *set = NULL;
+    const rg_status st = rg__set_make(ctx, member, (int)r->n, &set);
+    if (st != RG_OK)
+        return st;
+    set->id = r->id;
+    set->is_named = r->is_named != 0;
+    memcpy(set->name, r->name, sizeof set->name);
+    rg__set_insert(ctx->sets, set);
+    return RG_OK;
+}
+
+/* Table's lock held. */
+static rg_status adopt(rg_ctx *ctx, const table_head *head, const char *bytes)
+{
+    rg__sets *sets = ctx->sets;
+    reader in = {bytes, head->bytes};
+    end_unknown(sets, in);
+    for (uint32_t i = 0; i < head->count; i++) {
+        record r;
+        const rg__member_id *member = NULL;
+        if (!read_record(&in, &r, &member))
+            return rg__fail(RG_ERR_MISMATCH,
+                            "rank 0's table of sets can't be read");
+        const rg_status st = add_unknown(ctx, &r, member);
+        if (st != RG_OK)
+            return st;
+    }
+    sets->next_id = head->next_id;
+    return RG_OK;
+}
+
+/* Table's lock held. */
+static rg_status open_all(rg_ctx *ctx, const rg__membership *now)
+{
+    for (rg_set *s = ctx->sets->first; s != NULL; s = s->next) {
+        if (s->is_ended) {
+            rg__channel_close(s->channel, RG_ERR_SET_ENDED,
+                              "the set has ended with a lost member; destroy "
+                              "it and make another");
+            continue;
+        }
+        const rg_status st = rg__set_open(s, now);
+        if (st != RG_OK)
+            return st;
+    }
+    return RG_OK;
+}
+
+/* ----------------------------------------------------------------- together */
+
+/* Rank 0's table into *bytes_p, owned by the caller also after a failure. */
+static rg_status exchange(rg_ctx *ctx, const rg__membership *now,
+                          table_head *head, char **bytes_p)
+{
+    if (now->rank == 0) {
+        pthread_mutex_lock(&ctx->sets->lock);
+        *head = write_table(ctx->sets, bytes_p);
+        pthread_mutex_unlock(&ctx->sets->lock);
+    }
+    rg_status st = rg__world_broadcast(ctx, head, sizeof *head, 0);
+    if (st != RG_OK)
+        return st;
+    if (now->rank != 0)
+        *bytes_p = malloc(head->bytes + 1);
+    if (*bytes_p == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for the table of sets");
+    return head->bytes == 0
+               ? RG_OK
+               : rg__world_broadcast(ctx, *bytes_p, head->bytes, 0);
+}
+
+static rg_status sync_tables(rg_ctx *ctx, const rg__membership *now)
+{
+    table_head head = {0};
+    char *bytes = NULL;
+    pthread_mutex_lock(&ctx->sets->lock);
+    end_lost(ctx->sets, now);
+    pthread_mutex_unlock(&ctx->sets->lock);
+    rg_status st = exchange(ctx, now, &head, &bytes);
+    if (st == RG_OK) {
+        pthread_mutex_lock(&ctx->sets->lock);
+        if (now->rank != 0)
+            st = adopt(ctx, &head, bytes);
+        if (st == RG_OK)
+            st = open_all(ctx, now);
+        pthread_mutex_unlock(&ctx->sets->lock);
+    }
+    free(bytes);
+    return st;
+}
+
+rg_status rg__sets_sync(rg_ctx *ctx)
+{
+    rg__membership now;
+    rg_status st = rg__context_copy_membership(ctx, &now);
+    if (st != RG_OK)
+        return st;
+    st = sync_tables(ctx, &now);
+    free(now.member);
+    return st;
+}

@@ -1,0 +1,93 @@
+/* Inside the engine: what engine.c and request.c share. */
+#ifndef RG_CORE_INSIDE_H
+#define RG_CORE_INSIDE_H
+
+#include <pthread.h>
+
+#include "sdk/core/engine.h"
+
+/* A request is owned by its caller until rg_wait has taken it, and by the
+ * channel's queue until it is done; who finishes it touches it no more after
+ * the store to `state`. It keeps the engine's memory alive, so that a request
+ * may be waited for after rg_finalize. */
+enum { RG__REQ_RUNS, RG__REQ_SLEPT_ON, RG__REQ_DONE };
+
+struct rg_req {
+    _Atomic uint32_t state;
+    rg_status st; /* both valid once done */
+    char *why;    /* owned; NULL: no sentence */
+    rg__engine *engine;
+
+    /* guarded by the engine's lock, while not done */
+    rg__channel *channel;
+    rg_req *next;
+    rg__coll coll;
+};
+
+struct rg__channel {
+    rg__engine *engine;
+    rg__channel *next; /* of the engine's list */
+    rg__comm *comm;    /* NULL: closed */
+    rg_req *head, *tail;
+    bool has_begun; /* head was started on the comm */
+    rg_status close_st;
+    char *close_why; /* owned; may be NULL */
+};
+
+struct rg__engine {
+    pthread_mutex_t lock;        /* guards all that is not atomic */
+    _Atomic uint32_t wanting;    /* threads that want the lock for a change; who
+                                    only helps lets them go first */
+    _Atomic uint32_t references; /* the creator and every request */
+
+    rg__page *page; /* borrowed; not touched once destroy has begun */
+    rg__mappings mappings;
+    rg__channel *channels;
+    const rg__transport *transport;
+    rg__channel *world; /* NULL: in no generation */
+    bool is_admitted;
+    int rank; /* in the world */
+
+    _Atomic uint64_t generation; /* 0: none */
+    _Atomic uint32_t in_flight;  /* requests in queues */
+    _Atomic uint32_t helpers;    /* user threads that wait, and so help */
+    _Atomic uint32_t starts;     /* operations started, ever */
+
+    /* The bell lives in the transport's memory: who sleeps on it counts
+     * itself here, and leave waits for them before it unmaps. */
+    rg__bell *bell;
+    _Atomic uint32_t bell_users;
+
+    _Atomic uint32_t sleep; /* of the Regroup thread: RG__AWAKE ... */
+
+    /* the Regroup thread's own */
+    uint32_t fruitless; /* looks since something last advanced */
+    uint32_t starts_seen;
+    uint32_t linger; /* short sleeps left before a long one */
+};
+
+/* LINGERS: it looks again within a millisecond by itself. */
+enum { RG__AWAKE, RG__LINGERS, RG__SLEEPS };
+
+void rg__engine_unref(rg__engine *engine);
+
+/* Is the current generation aborted? Looked at in every wait. */
+bool rg__engine_is_aborted(const rg__engine *engine);
+
+/* Help once: false when another thread holds the lock or nothing moved. */
+bool rg__engine_help(rg__engine *engine);
+
+/* End a request of an aborted generation; any thread. */
+void rg__engine_give_up(rg__engine *engine, rg_req *req);
+
+/* Sleep until the request is done, a peer has posted something, the agent or
+ * a start rings, or timeout_ns. */
+void rg__engine_sleep_for(rg__engine *engine, rg_req *req, uint64_t timeout_ns);
+
+/* User threads that wait count themselves in and out. */
+void rg__engine_enter_help(rg__engine *engine);
+void rg__engine_leave_help(rg__engine *engine);
+
+bool rg__req_is_done(const rg_req *req);
+
+#endif

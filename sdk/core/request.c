@@ -1,0 +1,111 @@
+/* Waiting for requests: the waiting thread helps, then sleeps. */
+#include "sdk/core/inside.h"
+
+#include <stdlib.h>
+
+#include "sdk/base/clock.h"
+#include "sdk/base/fail.h"
+
+#define FOREVER UINT64_MAX
+
+static uint64_t deadline_of(int timeout_ms)
+{
+    return timeout_ms < 0 ? FOREVER
+                          : rg__now_ns() + (uint64_t)timeout_ms * RG__MS;
+}
+
+static uint64_t left_until(uint64_t deadline)
+{
+    if (deadline == FOREVER)
+        return FOREVER;
+    const uint64_t now = rg__now_ns();
+    return now < deadline ? deadline - now : 0;
+}
+
+/* Help until the request is done or the deadline has passed. Everybody looks
+ * once, also with a deadline that is past. */
+static void help_until_done(rg_req *req, uint64_t deadline)
+{
+    rg__engine *e = req->engine;
+    uint32_t round = 0;
+    while (!rg__req_is_done(req)) {
+        if (rg__engine_is_aborted(e)) {
+            rg__engine_give_up(e, req);
+            continue;
+        }
+        const bool moved = rg__engine_help(e);
+        const uint64_t left = left_until(deadline);
+        if (left == 0)
+            return;
+        if (moved)
+            round = 0;
+        else if (!rg__spin(round++))
+            rg__engine_sleep_for(e, req, left);
+    }
+}
+
+/* false: still in flight at the deadline. */
+static bool await(rg_req *req, uint64_t deadline)
+{
+    if (rg__req_is_done(req))
+        return true;
+    rg__engine_enter_help(req->engine);
+    help_until_done(req, deadline);
+    rg__engine_leave_help(req->engine);
+    return rg__req_is_done(req);
+}
+
+/* Give a request that is done back, with its sentence as this thread's. */
+static rg_status take(rg_req *req)
+{
+    const rg_status st = req->st;
+    if (st != RG_OK)
+        rg__fail(st, "%s", req->why != NULL ? req->why : rg_status_text(st));
+    rg__engine_unref(req->engine);
+    free(req->why);
+    free(req);
+    return st;
+}
+
+rg_status rg_wait(rg_req **req_p, int timeout_ms)
+{
+    if (req_p == NULL || *req_p == NULL)
+        return rg__fail(RG_ERR_INVALID,
+                        "there is no request to wait for; each is waited for "
+                        "once");
+    if (!await(*req_p, deadline_of(timeout_ms)))
+        return RG_IN_PROGRESS;
+    rg_req *req = *req_p;
+    *req_p = NULL;
+    return take(req);
+}
+
+rg_status rg_test(rg_req **req_p)
+{
+    return rg_wait(req_p, 0);
+}
+
+rg_status rg_wait_all(rg_req **reqs, int n, int timeout_ms)
+{
+    if (n < 0 || (n > 0 && reqs == NULL))
+        return rg__fail(RG_ERR_INVALID, "rg_wait_all needs %d requests", n);
+    const uint64_t deadline = deadline_of(timeout_ms);
+    bool is_all = true;
+    for (int i = 0; i < n; i++)
+        if (reqs[i] != NULL && !await(reqs[i], deadline))
+            is_all = false;
+    if (!is_all)
+        return RG_IN_PROGRESS;
+    rg_req *failed = NULL; /* taken last: its sentence is what is left */
+    for (int i = 0; i < n; i++) {
+        rg_req *req = reqs[i];
+        reqs[i] = NULL;
+        if (req == NULL)
+            continue;
+        if (req->st != RG_OK && failed == NULL)
+            failed = req;
+        else
+            take(req);
+    }
+    return failed == NULL ? RG_OK : take(failed);
+}

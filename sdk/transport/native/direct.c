@@ -1,0 +1,225 @@
+/* Collectives that copy nothing: every member's rg_alloc memory is mapped in
+ * every process, so each reads and writes where the data lie. One step of the
+ * flags ends them: nobody leaves while another still reads or writes its
+ * memory.
+ *
+ * What a line says about memory is looked up and checked again in every call,
+ * since a mapping can go when its owner leaves. */
+#include <string.h>
+
+#include "sdk/base/fail.h"
+#include "sdk/transport/native/native.h"
+#include "sdk/transport/native/reduce.h"
+
+#define BLOCK_BYTES ((size_t)4 << 10)
+
+/* ------------------------------------------------------ what the lines say */
+
+static uint32_t say(const comm *c, const void *p, uint64_t bytes,
+                    uint64_t *at_p)
+{
+    const node *nd = c->node;
+    const rg__mapping *map =
+        rg__mapping_of(nd->mappings, nd->member[nd->rank], p, bytes);
+    if (map == NULL)
+        return 0;
+    *at_p = (uint64_t)((const char *)p - map->at);
+    return map->id;
+}
+
+/* An allgather whose send lies in recv, but not at its own place, must be
+ * copied before anybody writes recv: it counts as private. */
+static bool is_in_the_way(const comm *c)
+{
+    const char *send = c->coll.send, *recv = c->coll.recv;
+    const char *place = recv + (uint64_t)c->rank * c->bytes;
+    return c->coll.kind == RG__ALLGATHER && send != place &&
+           send < recv + (uint64_t)c->n * c->bytes && recv < send + c->bytes;
+}
+
+void rg__native_say_where(const comm *c, where *w)
+{
+    memset(w, 0, sizeof *w);
+    if (c->coll.kind == RG__BROADCAST) {
+        w->recv_segment = say(c, c->coll.recv, c->bytes, &w->recv_at);
+        return;
+    }
+    if (!is_in_the_way(c))
+        w->send_segment = say(c, c->coll.send, c->bytes, &w->send_at);
+    if (c->coll.kind == RG__ALLREDUCE)
+        w->recv_segment = say(c, c->coll.recv, c->bytes, &w->recv_at);
+}
+
+bool rg__native_is_direct(const comm *c)
+{
+    if (c->coll.kind == RG__BROADCAST)
+        return c->said[c->coll.root].at.recv_segment != 0;
+    for (int m = 0; m < c->n; m++) {
+        const where *w = &c->said[m].at;
+        if (w->send_segment == 0 ||
+            (c->coll.kind == RG__ALLREDUCE && w->recv_segment == 0))
+            return false;
+    }
+    return true;
+}
+
+/* IN_PROGRESS: the segment has not arrived in this process yet. */
+static rg_status locate(const comm *c, int m, uint32_t segment, uint64_t at,
+                        char **p_p)
+{
+    const rg__mapping *map = rg__mapping_find(
+        c->node->mappings, c->node->member[c->member[m].rank], segment);
+    if (map == NULL)
+        return RG_IN_PROGRESS;
+    if (at > map->bytes || c->bytes > map->bytes - at)
+        return rg__fail(RG_ERR_MISMATCH,
+                        "rank %d of set %u names memory outside of its "
+                        "rg_alloc segment %u; something wrote over its line",
+                        m, c->id, segment);
+    *p_p = map->at + at;
+    return RG_OK;
+}
+
+static rg_status locate_all(comm *c)
+{
+    for (int m = 0; m < c->n; m++) {
+        const where *w = &c->said[m].at;
+        rg_status st =
+            locate(c, m, w->send_segment, w->send_at, &c->member[m].from);
+        if (st == RG_OK && c->coll.kind == RG__ALLREDUCE)
+            st = locate(c, m, w->recv_segment, w->recv_at, &c->member[m].to);
+        if (st != RG_OK)
+            return st;
+    }
+    return RG_OK;
+}
+
+/* ----------------------------------------------------------------- the end */
+
+static void post_done(comm *c)
+{
+    c->last = 1;
+    c->done = 1;
+    c->base.moves++;
+    rg__native_post_end(c);
+}
+
+static rg_status end(const comm *c)
+{
+    return rg__native_all_posted(c, FLAG_DONE, 1) ? RG_OK : RG_IN_PROGRESS;
+}
+
+static size_t smaller(uint64_t a, size_t b)
+{
+    return a < b ? (size_t)a : b;
+}
+
+/* --------------------------------------------------------------- allreduce */
+
+/* One block, in rank order, summed apart: in place, my own send must not
+ * change before its turn. */
+static void reduce_block(const comm *c, uint64_t at, size_t bytes)
+{
+    _Alignas(64) char sum[BLOCK_BYTES];
+    const rg__coll *o = &c->coll;
+    const size_t count = bytes / rg_type_size(o->type);
+    if (c->n == 1)
+        memcpy(sum, c->member[0].from + at, bytes);
+    else
+        rg__reduce(o->type, o->op, sum, c->member[0].from + at,
+                   c->member[1].from + at, count);
+    for (int m = 2; m < c->n; m++)
+        rg__reduce(o->type, o->op, sum, sum, c->member[m].from + at, count);
+    if (o->op == RG_AVG)
+        rg__divide(o->type, sum, count, c->n);
+    for (int m = 0; m < c->n; m++)
+        memcpy(c->member[m].to + at, sum, bytes);
+}
+
+/* Advance in my slice by a bounded piece; true at its end. */
+static bool reduce_slice(comm *c)
+{
+    size_t begin, finish;
+    rg__vault_slice((size_t)c->bytes, (uint32_t)c->rank, (uint32_t)c->n, &begin,
+                    &finish);
+    size_t budget = RG__WORK_BYTES / (size_t)c->n;
+    while (begin + c->at < finish) {
+        const size_t bytes = smaller(finish - begin - c->at, BLOCK_BYTES);
+        reduce_block(c, begin + c->at, bytes);
+        c->at += bytes;
+        c->base.moves++;
+        if (budget <= bytes)
+            return begin + c->at >= finish;
+        budget -= bytes;
+    }
+    return true;
+}
+
+rg_status rg__native_direct_allreduce(comm *c)
+{
+    if (c->done == 0) {
+        const rg_status st = locate_all(c);
+        if (st != RG_OK)
+            return st;
+        if (!reduce_slice(c))
+            return RG_IN_PROGRESS;
+        post_done(c);
+    }
+    return end(c);
+}
+
+/* --------------------------------------------------------------- broadcast */
+
+static bool copy_piece(comm *c, char *to, const char *from)
+{
+    const size_t now = smaller(c->bytes - c->at, RG__WORK_BYTES);
+    memcpy(to + c->at, from + c->at, now);
+    c->at += now;
+    c->base.moves++;
+    return c->at == c->bytes;
+}
+
+rg_status rg__native_direct_broadcast(comm *c)
+{
+    const int root = c->coll.root;
+    if (c->done == 0) {
+        const where *w = &c->said[root].at;
+        char *from = NULL;
+        const rg_status st =
+            locate(c, root, w->recv_segment, w->recv_at, &from);
+        if (st != RG_OK)
+            return st;
+        if (root != c->rank && !copy_piece(c, c->coll.recv, from))
+            return RG_IN_PROGRESS;
+        post_done(c);
+    }
+    return root == c->rank ? end(c) : RG_OK;
+}
+
+/* --------------------------------------------------------------- allgather */
+
+/* One piece of one member's data; true when all have been copied. */
+static bool gather_piece(comm *c)
+{
+    char *to = (char *)c->coll.recv + (uint64_t)c->peer * c->bytes;
+    const char *from = c->member[c->peer].from;
+    const bool is_there = c->peer == c->rank && c->coll.send == to;
+    if (is_there || copy_piece(c, to, from)) {
+        c->peer++;
+        c->at = 0;
+    }
+    return c->peer == c->n;
+}
+
+rg_status rg__native_direct_allgather(comm *c)
+{
+    if (c->done == 0) {
+        const rg_status st = locate_all(c);
+        if (st != RG_OK)
+            return st;
+        if (!gather_piece(c))
+            return RG_IN_PROGRESS;
+        post_done(c);
+    }
+    return end(c);
+}

@@ -1,0 +1,80 @@
+/* The control segment: what the local ranks of one generation share.
+ *
+ *   | bells | lines | small | staging |
+ *
+ * One bell per process. Then RG__SETS_MAX areas, each with room for every local
+ * rank, at index id % RG__SETS_MAX; within an area, members lie by set rank:
+ *
+ *   lines    two entry lines (parity slots) and the member's flags
+ *   small    two parity slots for data too large for a line
+ *   staging  STAGES slots for the pipelines
+ *
+ * Sequence numbers carry the set's id in their high half, so what a former set
+ * left in an area is never taken for the present one's. The segment is sparse
+ * and made fresh for each generation. Everything read from it may have been
+ * scribbled on. */
+#ifndef RG_NATIVE_LAYOUT_H
+#define RG_NATIVE_LAYOUT_H
+
+#include "sdk/transport/transport.h"
+
+#define INLINE_BYTES 96
+#define SMALL_BYTES  ((size_t)8 << 10)
+#define STAGE_BYTES  ((size_t)256 << 10)
+#define STAGES       4
+
+typedef struct where { /* 0: private memory, else the owner's segment */
+    uint64_t send_at, recv_at;
+    uint32_t send_segment, recv_segment;
+} where;
+
+/* What a member says about an operation: what it started, and its data or where
+ * they lie. All but `at` and `data` must be equal on all members. */
+typedef struct said {
+    uint8_t kind, type, op, spare;
+    int32_t root;
+    uint64_t count, tag;
+    union {
+        char data[INLINE_BYTES];
+        where at;
+    };
+} said;
+
+/* One member's line of one operation; seq is stored last (release). */
+typedef struct entry {
+    _Alignas(128) _Atomic uint64_t seq;
+    said said;
+} entry;
+
+/* Steps that a member has finished, counted for ever over all operations of the
+ * set that move data in steps. */
+typedef struct flags {
+    _Alignas(128) _Atomic uint64_t in; /* my data lie in my slot */
+    _Atomic uint64_t out;              /* my slice of the result does */
+    _Atomic uint64_t done;             /* I need nobody's slot any more */
+} flags;
+
+typedef struct member_lines {
+    entry line[2];
+    flags flags;
+} member_lines;
+
+typedef struct bell_line {
+    _Alignas(128) rg__bell bell;
+} bell_line;
+
+_Static_assert(sizeof(entry) == 128, "an entry is two cache lines");
+_Static_assert(sizeof(member_lines) == 384, "no gaps");
+
+typedef struct layout {
+    uint64_t lines, small, staging, bytes; /* offsets, and the whole */
+} layout;
+
+layout rg__native_layout(int local_size);
+
+static inline uint64_t rg__native_seq(uint32_t id, uint32_t n)
+{
+    return (uint64_t)id << 32 | n;
+}
+
+#endif

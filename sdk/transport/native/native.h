@@ -1,0 +1,98 @@
+/* Inside the native transport: a comm in the shared memory of one host.
+ *
+ * Every operation begins with the members' lines: each posts its own in start,
+ * and test reads all of them, which is the first barrier. What follows is a
+ * pure function of the lines, so all members choose alike:
+ *
+ *   lines differ                               ERR_MISMATCH, nothing written
+ *   no data                                    done
+ *   fits a line                                read the lines       (small.c)
+ *   <= SMALL_BYTES                             read the small slots (small.c)
+ *   all in rg_alloc memory (broadcast: root)   read there           (direct.c)
+ *   otherwise                                  through staging      (staged.c)
+ *
+ * Two parity slots per line are enough: a member rewrites a slot in operation
+ * q + 2, after it saw every line of q + 1, and a member posts q + 1 only after
+ * it has finished q. Algorithms that move data in steps do not rely on that;
+ * they wait for the flags. */
+#ifndef RG_NATIVE_H
+#define RG_NATIVE_H
+
+#include "sdk/transport/native/layout.h"
+
+/* The mapped segment and who is in it; the world's comm owns it. */
+typedef struct node {
+    char *at;
+    layout layout;
+    int rank, size;
+    rg__member_id *member; /* by rank; owned */
+    const rg__mappings *mappings;
+} node;
+
+typedef struct member {
+    int rank; /* in the world */
+    member_lines *lines;
+    char *small;   /* two parity slots */
+    char *staging; /* STAGES slots */
+    rg__bell *bell;
+    char *from, *to; /* rg_alloc memory in this process (direct.c) */
+} member;
+
+typedef struct comm comm;
+struct comm {
+    rg__comm base;
+    node *node;
+    uint32_t id;
+    int rank, n;    /* in the set */
+    member *member; /* n of them; owned */
+    said *said;     /* copies of the members' lines; owned */
+
+    uint32_t ops;   /* operations begun, over the comm's life */
+    uint32_t steps; /* steps of the operations before this one */
+
+    rg__coll coll;
+    uint64_t bytes;                /* of one member's data */
+    int heard;                     /* members whose line was read */
+    rg_status (*advance)(comm *c); /* NULL until all lines are read */
+
+    uint32_t in, out, done; /* steps of this operation finished by me */
+    uint32_t last;          /* how many it has */
+    uint64_t at;            /* position within the current step */
+    int peer;               /* likewise */
+};
+
+/* lines.c: OK when all members said the same, else ERR_MISMATCH with the
+ * sentence that names the ranks. */
+rg_status rg__native_compare(const comm *c);
+
+/* native.c */
+typedef enum flag { FLAG_IN, FLAG_OUT, FLAG_DONE } flag;
+void rg__native_post(comm *c, flag which, uint32_t step);
+/* The same step for all three flags, at the end of an operation. */
+void rg__native_post_end(comm *c);
+bool rg__native_all_posted(const comm *c, flag which, uint32_t step);
+bool rg__native_posted(const comm *c, int m, flag which, uint32_t step);
+void rg__native_ring(comm *c);
+static inline char *rg__native_small(const comm *c, int m)
+{
+    return c->member[m].small + (c->ops & 1) * SMALL_BYTES;
+}
+
+/* small.c */
+void rg__native_publish(comm *c);
+rg_status rg__native_inline(comm *c);
+rg_status rg__native_small_read(comm *c);
+
+/* direct.c */
+bool rg__native_is_direct(const comm *c);
+void rg__native_say_where(const comm *c, where *w);
+rg_status rg__native_direct_allreduce(comm *c);
+rg_status rg__native_direct_broadcast(comm *c);
+rg_status rg__native_direct_allgather(comm *c);
+
+/* staged.c */
+rg_status rg__native_staged_allreduce(comm *c);
+rg_status rg__native_staged_broadcast(comm *c);
+rg_status rg__native_staged_allgather(comm *c);
+
+#endif

@@ -1,0 +1,81 @@
+/* Worlds for tests, without agent and etcd: world_run forks n processes; each
+ * builds a context by hand, with a thread that stands in for the Regroup
+ * thread, enters generation 1 and calls fn. A test fails when any process
+ * fails, and when one has not ended by the deadline, which also kills it. */
+#ifndef TESTS_LIB_WORLD_H
+#define TESTS_LIB_WORLD_H
+
+#include <pthread.h>
+
+#include "process_sets/sets.h"
+#include "tests/check.h"
+
+#define WORLD_MAX         8
+#define WORLD_GENERATIONS 6 /* generations 1 .. 6 have a control segment */
+
+typedef struct world_shared world_shared; /* memory of all processes */
+
+typedef struct world {
+    rg_ctx *ctx;
+    int index; /* who I am, for ever; the rank in generation 1 */
+    int n;     /* processes */
+
+    char *alloc; /* my segment, standing in for rg_alloc memory */
+    size_t alloc_bytes;
+    char *peer_alloc[WORLD_MAX]; /* everybody's, as mapped here */
+
+    world_shared *shared;
+    rg__member_id member[WORLD_MAX]; /* by index */
+    pthread_t thread;
+    _Atomic int wants_stop;
+    _Atomic uint64_t leave; /* generation that the thread is to leave */
+    rg_status leave_st;
+} world;
+
+typedef struct world_params {
+    int n;
+    size_t alloc_bytes; /* 0: 4 MiB */
+    int timeout_s;      /* 0: 50 */
+    int is_bare;        /* 1: no mapping is registered yet */
+    int is_outside;     /* 1: generation 1 is not entered yet */
+} world_params;
+
+typedef void (*world_fn)(world *w, void *arg);
+
+void world_run(const world_params *params, world_fn fn, void *arg);
+
+/* n processes and defaults. */
+void world_of(int n, world_fn fn, void *arg);
+
+/* Register the segment of process `owner` with this process's engine. */
+void world_map(world *w, int owner);
+
+/* Meet the other processes, by means that are not under test. */
+void world_meet(world *w);
+/* The same among n of them; at: which meeting place, 0 .. 15. */
+void world_meet_some(world *w, int at, int n);
+
+/* Enter a generation of these processes, in that rank order, and take it up;
+ * sets are not synced. */
+void world_enter(world *w, uint64_t generation, const int *indexes, int n);
+
+/* Leave it as an announced change does; returns once it is left. */
+void world_leave(world *w, rg_status st);
+
+/* What an agent does when a peer is lost: raise the abort word of process
+ * `index` and ring. Its thread then leaves. */
+void world_abort(world *w, int index, uint64_t generation);
+
+/* Wait until this process has left its generation. */
+void world_await_left(world *w);
+
+/* The page of a process. */
+rg__page *world_page(world *w, int index);
+
+/* The control segment of a generation, mapped here, for scribbling on it. */
+char *world_control(world *w, uint64_t generation, size_t *bytes_p);
+
+/* A word of shared memory for the test's own use, 0 at first; i: 0 .. 63. */
+_Atomic uint64_t *world_word(world *w, int i);
+
+#endif
