@@ -57,6 +57,9 @@
 
 /* A commit's id is its generation and its step in one number, so that "newer"
  * is "greater"; 0 is none. */
+#define newest(mask)                                                          \
+    (has(mask, 5) -> 5 : (has(mask, 4) -> 4 : (has(mask, 3) -> 3 :            \
+    (has(mask, 2) -> 2 : (has(mask, 1) -> 1 : 0)))))
 #define id_of(g, s) ((g) * 4 + (s))
 #define gen_of(id)  ((id) / 4)
 #define step_of(id) ((id) % 4)
@@ -165,16 +168,6 @@ inline carry_flag(w, h)
 
 /* -------------------------------------------------------------- lineage */
 
-/* k = newest decided generation, 0 if none. */
-inline newest_decided()
-{
-    k = MAXG;
-    do
-    :: k > 0 && !has(decided, k) -> k--
-    :: else -> break
-    od
-}
-
 /* best = max(best, id), if id is on the lineage: made in a decided generation
  * and not later than the resume commit of the next decided one after it. */
 inline offer(the_id)
@@ -238,12 +231,9 @@ inline ended_by(w, h)
 }
 
 /* What an agent learns when it looks: proposals, reasons. */
-#define newest_ev                                                             \
-    (has(ev, 5) -> 5 : (has(ev, 4) -> 4 : (has(ev, 3) -> 3 :                  \
-    (has(ev, 2) -> 2 : (has(ev, 1) -> 1 : 0)))))
 #define over                                                                  \
     (phase == PROPOSE && has(announced, cur) -> 0 : cur - 1)
-#define abort_now(h) top(abort[h], top(newest_ev, over))
+#define abort_now(h) top(abort[h], top(newest(ev), over))
 
 #ifdef MUT_NO_FENCE
 #define fenced(p, w) (has(members[p], w) || 1)
@@ -290,17 +280,23 @@ inline ended_by(w, h)
 #define all_finned(g)   (finned(g, 0) && finned(g, 1))
 #endif
 
+#ifdef MUT_DONE_ONLY_IF_DECIDED
+#define can_end(d)                                                            \
+    (phase == DECIDED && !broken(d) && all_finned(d))
+#else
+#define can_end(d) ((d) > 0 && !broken(d) && all_finned(d))
+#endif
 #define broken(g) (has(ev, g) || (members[g] & ~alive) != 0)
 
 /* plan() from one snapshot. */
 inline make_plan(h)
 {
-    newest_decided();
+    k = newest(decided);
     best = (members[k] | door) & alive;
     plan_cur[h] = cur;
     plan_phase[h] = phase;
     if
-    :: phase == DECIDED && all_finned(cur) -> plan[h] = P_DONE
+    :: can_end(k) -> plan[h] = P_DONE
     :: else ->
         if
         :: best != 0 &&
@@ -339,8 +335,8 @@ inline make_plan(h)
 
 #define work_for_leader(h)                                                    \
     (phase != DONE && plan[h] == P_NONE && leader == (h) &&                   \
-     ((phase == DECIDED &&                                                    \
-       (all_finned(cur) || broken(cur) || (door & alive & ~members[cur]))) || \
+     (can_end(newest(decided)) || (phase == DECIDED &&                                                    \
+       (broken(cur) || (door & alive & ~members[cur]))) || \
       (phase == PROPOSE && (broken(cur) || all_answered(cur)))) &&            \
      !(broken(cur) && ((INIT | door) & alive) == 0))
 
@@ -425,7 +421,6 @@ inline write_plan(h)
             od;
             forget_old()
         :: plan[h] == P_DONE ->
-            assert(phase == DECIDED);
             phase = DONE;
             printf("host %d records g%d done\n", h, cur)
         fi
@@ -481,10 +476,11 @@ end:
     }
     /* fin */
     :: d_step {
-        phase == DECIDED && seen[h] == cur && fin[h] != cur &&
-        (members[cur] & local(h)) != 0 && all_fin(h, cur) ->
-        fin[h] = cur;
-        printf("host %d: fin g%d\n", h, cur)
+        phase != DONE && decided && fin[h] != newest(decided) &&
+        (members[newest(decided)] & local(h)) != 0 &&
+        all_fin(h, newest(decided)) ->
+        fin[h] = newest(decided);
+        printf("host %d: fin g%d\n", h, fin[h])
     }
     /* as leader: take a snapshot and plan; later: write */
     :: d_step { work_for_leader(h) -> make_plan(h) }
@@ -564,7 +560,7 @@ inline report(w)
 {
     printf("worker %d reports commit %d.%d\n", w, gen[w], step[w]);
     id = id_of(gen[w], step[w]);
-    newest_decided();
+    k = newest(decided);
     if
     :: k > gen[w] && REPORT_CLAIM(w) ->
         x = id;
@@ -640,10 +636,7 @@ inline sync(w, h)
             slot[w] = 0;
             memory[w] = id
         fi;
-        if
-        :: step[w] > 0 -> assert(memory[w] == id || 1)
-        :: else
-        fi;
+        assert(memory[w] == id || step[w] == 0);
         go_on(w)
     fi
 }
@@ -715,12 +708,6 @@ end:
         state[w] = FIN;
         printf("worker %d fin g%d\n", w, gen[w])
     }
-#ifndef MUT_FIN_STAYS
-    /* no step end will carry the flag any more */
-    :: d_step {
-        state[w] == FIN && phase != DONE && seen[h] > gen[w] -> leave(w)
-    }
-#endif
     /* a broken generation is left at once */
     :: d_step {
         inside(w) && abort[h] >= gen[w] && phase != DONE -> leave(w)
