@@ -1,0 +1,234 @@
+/* The worker of bench_recovery: a state of --bytes, an allreduce and a commit
+ * in every step, for ever. After the first step of each generation it appends
+ * one line to STAMPS/<pid>:
+ *
+ *   t_ns generation rank size
+ *
+ * With --floor N it is no worker: N processes at once copy the whole state (a
+ * restore) and their part of it (a commit), and it prints the nanoseconds
+ * until the last has finished, once per round: what no recovery of the same
+ * state can beat. */
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <regroup/regroup.h>
+
+#define ELEMENTS 4096 /* of the allreduce: 16 KiB of gradients */
+#define ROUNDS   9
+
+typedef struct bench {
+    size_t bytes;
+    int step_ms, floor;
+    const char *stamps;
+    rg_ctx *ctx;
+    char *data;      /* registered */
+    float *gradient; /* rg_alloc */
+    int fd;          /* of the stamps */
+} bench;
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* ------------------------------------------------------------------ worker */
+
+static rg_status step(rg_state *state, bench *b)
+{
+    rg_status st = rg_allreduce(rg_world(b->ctx), b->gradient, b->gradient,
+                                ELEMENTS, RG_F32, RG_AVG);
+    if (st != RG_OK)
+        return st;
+    b->data[rg_state_step(state) % b->bytes]++;
+    const struct timespec more = {b->step_ms / 1000,
+                                  b->step_ms % 1000 * 1000000L};
+    if (b->step_ms > 0)
+        nanosleep(&more, NULL);
+    return rg_state_commit(state);
+}
+
+static void stamp(const bench *b, uint64_t generation, int rank, int size)
+{
+    char line[128];
+    const int n = snprintf(line, sizeof line, "%" PRIu64 " %" PRIu64 " %d %d\n",
+                           now_ns(), generation, rank, size);
+    if (write(b->fd, line, (size_t)n) != n)
+        perror("bench_recovery_worker: stamp");
+}
+
+static rg_status train(rg_state *state, void *arg)
+{
+    bench *b = arg;
+    const uint64_t generation = rg_generation(b->ctx);
+    const int rank = rg_rank(b->ctx), size = rg_size(b->ctx);
+    for (int is_first = 1;; is_first = 0) {
+        const rg_status st = step(state, b);
+        if (is_first && (st == RG_OK || st == RG_ERR_HOSTS_CHANGED))
+            stamp(b, generation, rank, size);
+        if (st != RG_OK)
+            return st;
+    }
+}
+
+static int open_stamps(bench *b)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%d", b->stamps, (int)getpid());
+    b->fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+    if (b->fd < 0)
+        perror(path);
+    return b->fd < 0 ? -1 : 0;
+}
+
+static rg_status work(bench *b)
+{
+    const rg_params params = {.size = sizeof params, .elastic = 1};
+    rg_state *state = NULL;
+    void *gradient = NULL;
+    rg_status st = rg_init(&params, &b->ctx);
+    if (st == RG_OK)
+        st = rg_state_create(b->ctx, NULL, &state);
+    if (st == RG_OK)
+        st = rg_state_add(state, "state", b->data, b->bytes, NULL);
+    if (st == RG_OK)
+        st = rg_alloc(b->ctx, ELEMENTS * sizeof(float), NULL, &gradient);
+    b->gradient = gradient;
+    if (st == RG_OK)
+        st = rg_run(state, train, b);
+    if (st != RG_OK)
+        fprintf(stderr, "bench_recovery_worker: %s: %s\n", rg_status_text(st),
+                rg_last_error());
+    rg_state_destroy(state);
+    rg_finalize(b->ctx);
+    return st;
+}
+
+/* ------------------------------------------------------------------- floor */
+
+typedef struct meeting {
+    _Atomic int arrived, gone;
+    _Atomic uint64_t last_ns;
+} meeting;
+
+/* As one survivor: all of the vault's copy, then a part of it back. */
+static void copy_once(const bench *b, char *vault, int i)
+{
+    const size_t part = b->bytes / (size_t)b->floor;
+    memcpy(b->data, vault, b->bytes);
+    memcpy(vault + b->bytes + part * (size_t)i, b->data + part * (size_t)i,
+           part);
+}
+
+static void floor_child(const bench *b, meeting *m, char *vault, int i)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    memset(b->data, 1, b->bytes);
+    atomic_fetch_add(&m->arrived, 1);
+    while (atomic_load(&m->arrived) <= b->floor)
+        sched_yield();
+    copy_once(b, vault, i);
+    uint64_t last = atomic_load(&m->last_ns);
+    const uint64_t mine = now_ns();
+    while (last < mine &&
+           !atomic_compare_exchange_weak(&m->last_ns, &last, mine))
+        continue;
+    _exit(0);
+}
+
+static uint64_t floor_round(const bench *b, meeting *m, char *vault)
+{
+    *m = (meeting){0};
+    for (int i = 0; i < b->floor; i++) {
+        const pid_t pid = fork();
+        if (pid == 0)
+            floor_child(b, m, vault, i);
+        if (pid < 0) {
+            perror("bench_recovery_worker: floor");
+            exit(1); /* its children follow: PR_SET_PDEATHSIG */
+        }
+    }
+    while (atomic_load(&m->arrived) < b->floor)
+        sched_yield();
+    const uint64_t began = now_ns();
+    atomic_fetch_add(&m->arrived, 1);
+    while (wait(NULL) > 0)
+        continue;
+    return atomic_load(&m->last_ns) - began;
+}
+
+static int print_floor(const bench *b)
+{
+    char *vault =
+        mmap(NULL, 2 * b->bytes + sizeof(meeting), PROT_READ | PROT_WRITE,
+             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (vault == MAP_FAILED) {
+        perror("bench_recovery_worker: floor");
+        return 1;
+    }
+    memset(vault, 1, 2 * b->bytes);
+    meeting *m = (meeting *)(void *)(vault + 2 * b->bytes);
+    for (int round = 0; round < ROUNDS; round++)
+        printf("%" PRIu64 "\n", floor_round(b, m, vault));
+    return 0;
+}
+
+/* -------------------------------------------------------------------- main */
+
+static int read_flags(int argc, char **argv, bench *b)
+{
+    static const struct option flags[] = {
+        {"bytes", required_argument, NULL, 'b'},
+        {"step-ms", required_argument, NULL, 's'},
+        {"stamps", required_argument, NULL, 'd'},
+        {"floor", required_argument, NULL, 'f'},
+        {0}};
+    for (int c; (c = getopt_long(argc, argv, "", flags, NULL)) != -1;) {
+        if (c == 'b')
+            b->bytes = strtoull(optarg, NULL, 10);
+        else if (c == 's')
+            b->step_ms = atoi(optarg);
+        else if (c == 'd')
+            b->stamps = optarg;
+        else if (c == 'f')
+            b->floor = atoi(optarg);
+        else
+            return -1;
+    }
+    return b->bytes > 0 && b->bytes % 64 == 0 &&
+                   (b->floor > 0 || b->stamps != NULL)
+               ? 0
+               : -1;
+}
+
+int main(int argc, char **argv)
+{
+    bench b = {.fd = -1};
+    if (read_flags(argc, argv, &b) != 0) {
+        fprintf(stderr, "usage: bench_recovery_worker --bytes N (--stamps DIR "
+                        "[--step-ms N] | --floor PROCESSES)\n");
+        return 64;
+    }
+    b.data = aligned_alloc(64, b.bytes);
+    if (b.data == NULL) {
+        perror("bench_recovery_worker");
+        return 1;
+    }
+    memset(b.data, 0, b.bytes);
+    if (b.floor > 0)
+        return print_floor(&b);
+    return open_stamps(&b) == 0 && work(&b) == RG_OK ? 0 : 1;
+}
