@@ -1,1 +1,472 @@
-/* placeholder */
+/* Life of an agent: open the job in etcd, take the lease, list the keys, start
+ * workers; then everything happens in callbacks; at the end every worker is
+ * gone before the agent is. */
+#include "elastic/agent/inside.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/random.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "sdk/base/clock.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/log.h"
+
+#define LEASE_S    10
+#define OPEN_NS    (10000 * RG__MS) /* etcd must answer within, at first */
+#define TERM_NS    (5000 * RG__MS)  /* SIGTERM, then SIGKILL */
+#define GOODBYE_NS (1000 * RG__MS)  /* for the last words to etcd */
+
+bool rg__agent_is_static(const agent *a)
+{
+    return a->elastic != 1;
+}
+
+/* ------------------------------------------------------------------ the end */
+
+static bool is_slot_over(const agent *a, const slot *s)
+{
+    return s->child == 0 && (s->is_closed || a->is_ending || a->is_done) &&
+           !(s->w.pid != 0 && !s->w.is_fenced);
+}
+
+void rg__agent_check_end(agent *a)
+{
+    for (int i = 0; i < a->params->slots; i++)
+        if (!is_slot_over(a, &a->slot[i]))
+            return;
+    a->is_over = true;
+    rg__timer_set(a->end_timer, a->is_saying_end ? GOODBYE_NS : 0);
+}
+
+static void kill_rest(void *arg)
+{
+    rg__slots_signal(arg, SIGKILL);
+}
+
+static void on_end_written(void *arg, rg_status st, const rg__txn_reply *reply)
+{
+    agent *a = arg;
+    (void)st;
+    (void)reply; /* whoever else ends the job has said why */
+    a->is_saying_end = false;
+    if (a->is_over)
+        rg__agent_check_end(a);
+}
+
+static void tell_others(agent *a, int code)
+{
+    if (a->mirror == NULL || code == RG__EXIT_STORE)
+        return;
+    rg__end end = {.is_set = true, .code = code};
+    snprintf(end.why, sizeof end.why, "%s", a->why);
+    char *key = rg__record_key(a->prefix, "cur/end", 0, NULL);
+    char *text = rg__end_text(&end);
+    rg__txn *txn = rg__txn_create();
+    if (key != NULL && text != NULL && txn != NULL) {
+        rg__txn_if_create(txn, key, 0);
+        rg__txn_put(txn, RG__THEN, key, text, 0);
+        rg__etcd_txn(a->etcd, txn, on_end_written, a);
+        a->is_saying_end = true;
+    }
+    free(key);
+    free(text);
+}
+
+void rg__agent_end(agent *a, int code, const char *format, ...)
+{
+    if (a->is_ending)
+        return;
+    a->is_ending = true;
+    a->exit_code = code;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(a->why, sizeof a->why, format, args);
+    va_end(args);
+    if (code != 0)
+        fprintf(stderr, "regroup: %s\n", a->why);
+    tell_others(a, code);
+    rg__text m = {.head = {RG__ENDED, RG__WIRE_VERSION}};
+    snprintf(m.text, sizeof m.text, "%s", a->why);
+    for (int i = 0; i < a->params->slots; i++) {
+        rg__timer_stop(a->slot[i].respawn);
+        rg__worker_tell(&a->slot[i], &m, sizeof m, -1);
+    }
+    rg__slots_signal(a, SIGTERM);
+    rg__timer_set(a->kill_timer, TERM_NS);
+    rg__agent_check_end(a);
+}
+
+static void on_signal(void *arg, int fd, uint32_t events)
+{
+    (void)events;
+    agent *a = arg;
+    struct signalfd_siginfo info;
+    if (read(fd, &info, sizeof info) != (ssize_t)sizeof info)
+        return;
+    if (a->is_ending)
+        rg__slots_signal(a, SIGKILL);
+    else
+        rg__agent_end(a, 128 + (int)info.ssi_signo, "stopped by signal %u (%s)",
+                      info.ssi_signo, strsignal((int)info.ssi_signo));
+}
+
+/* ---------------------------------------------------------------- the view */
+
+static void keep_record(agent *a)
+{
+    if (a->publishing == NULL && a->host_revision != 0 &&
+        rg__snapshot_host(&a->view, a->id) == NULL) {
+        a->host_revision = 0;
+        rg__publish(a);
+    }
+}
+
+static rg_status read_view(agent *a)
+{
+    const size_t n = rg__mirror_count(a->mirror);
+    rg__kv *kv = calloc(n + 1, sizeof *kv);
+    if (kv == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for the job's keys");
+    for (size_t i = 0; i < n; i++)
+        kv[i] = *rg__mirror_at(a->mirror, i);
+    rg__snapshot_free(&a->view);
+    const rg_status st = rg__snapshot_read(&a->view, a->prefix, kv, n);
+    free(kv);
+    return st;
+}
+
+static void start_working(agent *a)
+{
+    rg__publish(a);
+    rg__slots_start(a);
+    rg__workers_ping(a);
+}
+
+static void on_mirror(void *arg, int64_t revision, bool wiped)
+{
+    agent *a = arg;
+    const bool is_first = a->slot[0].start == 0;
+    if (wiped) {
+        rg__agent_end(a, RG__EXIT_STORE,
+                      "etcd has lost the keys of job %s: it was wiped, or "
+                      "another job of that name took its place; start the job "
+                      "again",
+                      a->params->job);
+        return;
+    }
+    if (a->is_ending || read_view(a) != RG_OK)
+        return;
+    keep_record(a);
+    if (a->view.end.is_set) {
+        rg__agent_end(a, a->view.end.code, "%s", a->view.end.why);
+        return;
+    }
+    rg__log(RG__TRACE, "agent", "the view stands at revision %" PRId64,
+            revision);
+    rg__generation_follow(a);
+    rg__leader_look(a);
+    if (is_first)
+        start_working(a);
+}
+
+static void on_lease(void *arg, rg__lease_event event)
+{
+    agent *a = arg;
+    if (event == RG__LEASE_LOST) {
+        rg__log(RG__WARN, "agent",
+                "the lease of host %s was lost; taking it again",
+                a->params->host);
+        return;
+    }
+    if (a->mirror != NULL) { /* held again: the keys under it are gone */
+        rg__publish(a);
+        rg__leader_look(a);
+        return;
+    }
+    char *meta = rg__record_key(a->prefix, "meta", 0, NULL);
+    const rg_status st = rg__mirror_create(a->etcd, a->prefix, a->prefix_end,
+                                           meta, on_mirror, a, &a->mirror);
+    free(meta);
+    if (st != RG_OK)
+        rg__agent_end(a, RG__EXIT_SYSTEM, "%s", rg_last_error());
+}
+
+/* ------------------------------------------------------------- open the job */
+
+static void take_lease(agent *a, const rg__meta *meta)
+{
+    memcpy(a->key, meta->key, sizeof a->key);
+    a->own.min = meta->min;
+    a->own.max = meta->max;
+    rg__timer_stop(a->end_timer);
+    if (rg__lease_create(a->etcd, LEASE_S, on_lease, a, &a->lease) != RG_OK)
+        rg__agent_end(a, RG__EXIT_SYSTEM, "%s", rg_last_error());
+}
+
+static void refuse_running(agent *a, const char *host)
+{
+    rg__agent_end(a, RG__EXIT_STORE,
+                  "a job named %s runs already%s%s; choose another --job, or "
+                  "end that one with `regroup stop %s`",
+                  a->params->job, host[0] != '\0' ? ", on host " : "", host,
+                  a->params->job);
+}
+
+static void on_meta(void *arg, rg_status st, const rg__txn_reply *reply)
+{
+    agent *a = arg;
+    if (st != RG_OK) {
+        rg__agent_end(a, RG__EXIT_STORE, "%s", rg_last_error());
+        return;
+    }
+    rg__snapshot found;
+    rg__snapshot_read(&found, a->prefix, reply->kv, reply->kv_count);
+    const bool is_ours = found.meta.create_revision != 0 &&
+                         strcmp(found.meta.uuid, a->meta.uuid) == 0;
+    if (reply->succeeded || is_ours)
+        take_lease(a, &a->meta);
+    else if (found.meta.create_revision == 0)
+        rg__agent_end(a, RG__EXIT_STORE,
+                      "etcd holds a record of job %s that is not Regroup's or "
+                      "another version's; choose another --job",
+                      a->params->job);
+    else if (a->params->creates_job)
+        refuse_running(a, "");
+    else
+        take_lease(a, &found.meta);
+    rg__snapshot_free(&found);
+}
+
+static void write_meta(agent *a)
+{
+    char *key = rg__record_key(a->prefix, "meta", 0, NULL);
+    char *text = rg__meta_text(&a->meta);
+    rg__txn *txn = rg__txn_create();
+    if (key != NULL && text != NULL && txn != NULL) {
+        rg__txn_if_create(txn, key, 0);
+        rg__txn_put(txn, RG__THEN, key, text, 0);
+        rg__txn_get(txn, RG__ELSE, key, NULL);
+        rg__etcd_txn(a->etcd, txn, on_meta, a);
+    }
+    free(key);
+    free(text);
+}
+
+static void on_cleared(void *arg, rg_status st, const rg__txn_reply *reply)
+{
+    (void)reply;
+    if (st != RG_OK)
+        rg__agent_end(arg, RG__EXIT_STORE, "%s", rg_last_error());
+    else
+        write_meta(arg);
+}
+
+/* What a job of that name left behind, which has no agent any more. */
+static void clear_old(agent *a, const rg__snapshot *old)
+{
+    char *key = rg__record_key(a->prefix, "meta", 0, NULL);
+    rg__txn *txn = rg__txn_create();
+    if (key != NULL && txn != NULL) {
+        rg__txn_if_create(txn, key, old->meta.create_revision);
+        rg__txn_delete(txn, RG__THEN, a->prefix, a->prefix_end);
+        rg__etcd_txn(a->etcd, txn, on_cleared, a);
+    }
+    free(key);
+}
+
+static void on_looked(void *arg, rg_status st, const rg__txn_reply *reply)
+{
+    agent *a = arg;
+    if (st != RG_OK) {
+        rg__agent_end(a, RG__EXIT_STORE, "%s", rg_last_error());
+        return;
+    }
+    rg__snapshot old;
+    rg__snapshot_read(&old, a->prefix, reply->kv, reply->kv_count);
+    const bool is_over = old.end.is_set || old.cur.phase == RG__GEN_DONE;
+    if (old.hosts > 0 && a->params->creates_job)
+        refuse_running(a, old.host[0].name);
+    else if (a->params->creates_job || (is_over && old.hosts == 0))
+        clear_old(a, &old);
+    else if (is_over)
+        rg__agent_end(a, RG__EXIT_STORE,
+                      "job %s has ended; wait until its agents are gone, or "
+                      "choose another --job",
+                      a->params->job);
+    else
+        write_meta(a);
+    rg__snapshot_free(&old);
+}
+
+/* The job is over here, or could not be opened. */
+static void on_end_timer(void *arg)
+{
+    agent *a = arg;
+    if (a->is_over) {
+        rg__loop_stop(a->loop);
+        return;
+    }
+    rg__agent_end(a, RG__EXIT_STORE,
+                  "etcd at %s did not answer for %d s: %s; is it running?",
+                  a->params->endpoints, (int)(OPEN_NS / (1000 * RG__MS)),
+                  rg__etcd_why(a->etcd));
+}
+
+static void open_job(agent *a)
+{
+    rg__txn *txn = rg__txn_create();
+    if (txn == NULL)
+        return;
+    rg__txn_get(txn, RG__THEN, a->prefix, a->prefix_end);
+    rg__etcd_txn(a->etcd, txn, on_looked, a);
+    rg__timer_set(a->end_timer, OPEN_NS);
+}
+
+/* ------------------------------------------------------------------ set up */
+
+static void on_etcd_state(void *arg, bool up, const char *why)
+{
+    agent *a = arg;
+    if (up) {
+        rg__log(RG__WARN, "agent", "etcd answers again");
+        a->clock.below_min_ns = 0; /* the timeout does not run meanwhile */
+        rg__leader_look(a);
+    } else {
+        rg__log(RG__WARN, "agent",
+                "etcd does not answer: %s; training goes on, membership "
+                "changes wait",
+                why);
+    }
+}
+
+static rg_status random_bytes(void *to, size_t n)
+{
+    if (getrandom(to, n, 0) == (ssize_t)n)
+        return RG_OK;
+    return rg__fail(RG_ERR_SYSTEM, "the system gives no random numbers");
+}
+
+static rg_status make_names(agent *a)
+{
+    uint8_t uuid[16];
+    rg_status st = random_bytes(&a->id, sizeof a->id);
+    if (st == RG_OK)
+        st = random_bytes(a->meta.key, sizeof a->meta.key);
+    if (st == RG_OK)
+        st = random_bytes(uuid, sizeof uuid);
+    if (st != RG_OK)
+        return st;
+    for (size_t i = 0; i < sizeof uuid; i++)
+        snprintf(a->meta.uuid + 2 * i, 3, "%02x", uuid[i]);
+    a->meta.min = a->params->min;
+    a->meta.max = a->params->max;
+    if (asprintf(&a->prefix, "/regroup/v1/%s/", a->params->job) < 0)
+        a->prefix = NULL;
+    a->prefix_end = a->prefix != NULL ? rg__prefix_end(a->prefix) : NULL;
+    return a->prefix_end != NULL
+               ? RG_OK
+               : rg__fail(RG_ERR_MEMORY, "no memory for an agent");
+}
+
+static rg_status watch_signals(agent *a)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    sigaddset(&set, SIGQUIT);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    a->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (a->signal_fd < 0)
+        return rg__fail(RG_ERR_SYSTEM, "signals can't be watched");
+    return rg__loop_watch(a->loop, a->signal_fd, EPOLLIN, on_signal, a);
+}
+
+static rg_status make_timers(agent *a)
+{
+    a->ping = rg__timer_create(a->loop, rg__workers_ping, a);
+    a->look_timer = rg__timer_create(a->loop, rg__leader_look, a);
+    a->kill_timer = rg__timer_create(a->loop, kill_rest, a);
+    a->end_timer = rg__timer_create(a->loop, on_end_timer, a);
+    if (a->ping == NULL || a->look_timer == NULL || a->kill_timer == NULL ||
+        a->end_timer == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for timers");
+    return RG_OK;
+}
+
+static rg_status set_up(agent *a)
+{
+    const rg__etcd_params etcd = {.endpoints = a->params->endpoints,
+                                  .user = a->params->user,
+                                  .password = a->params->password,
+                                  .on_state = on_etcd_state,
+                                  .arg = a};
+    rg_status st = make_names(a);
+    if (st == RG_OK)
+        st = rg__loop_create(&a->loop);
+    if (st == RG_OK)
+        st = make_timers(a);
+    if (st == RG_OK)
+        st = rg__vault_create(a);
+    if (st == RG_OK)
+        st = rg__slots_create(a);
+    if (st == RG_OK)
+        st = rg__workers_listen(a);
+    if (st == RG_OK)
+        st = watch_signals(a);
+    return st == RG_OK ? rg__etcd_create(a->loop, &etcd, &a->etcd) : st;
+}
+
+static void tear_down(agent *a)
+{
+    if (a->slot != NULL)
+        rg__slots_destroy(a);
+    rg__workers_close(a);
+    rg__lease_destroy(a->lease);
+    rg__mirror_destroy(a->mirror);
+    rg__etcd_destroy(a->etcd);
+    rg__vault_destroy(a);
+    rg__timer_destroy(a->ping);
+    rg__timer_destroy(a->look_timer);
+    rg__timer_destroy(a->kill_timer);
+    rg__timer_destroy(a->end_timer);
+    if (a->signal_fd >= 0)
+        close(a->signal_fd);
+    rg__loop_destroy(a->loop);
+    rg__snapshot_free(&a->view);
+    free(a->change);
+    free(a->reason);
+    free(a->prefix);
+    free(a->prefix_end);
+}
+
+int rg__agent_run(const rg__agent_params *params)
+{
+    agent *a = calloc(1, sizeof *a);
+    if (a == NULL)
+        return RG__EXIT_SYSTEM;
+    a->own = *params;
+    a->params = &a->own;
+    a->elastic = -1;
+    a->listener = a->signal_fd = a->vault_fd = -1;
+    rg__log_who(params->host, -1, 0, 0);
+    if (set_up(a) == RG_OK) {
+        open_job(a);
+        rg__loop_run(a->loop);
+    } else {
+        fprintf(stderr, "regroup: %s\n", rg_last_error());
+        a->exit_code = RG__EXIT_SYSTEM;
+    }
+    const int code = a->exit_code;
+    tear_down(a);
+    free(a);
+    return code;
+}

@@ -1,0 +1,366 @@
+/* This host's part in generations. An event only says "look": what to do is
+ * read from the view of the job's keys and from what local workers have said.
+ *
+ *   cur proposes g   abort what is broken, announce what is not, hand every
+ *                    local member its place and a fresh control segment
+ *   all local members have built g, and nobody here can store for an older
+ *   generation       ack g, with the complete commits of the vault
+ *   cur decides g    pass the decision on
+ *   all local members finished    fin g
+ *   cur is done      tell them; newcomers are asked to end */
+#include "elastic/agent/inside.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sdk/base/clock.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/futex.h"
+#include "sdk/base/log.h"
+#include "sdk/base/shm.h"
+#include "sdk/transport/transport.h"
+
+/* ----------------------------------------------------------------- changes */
+
+change *rg__change_of(agent *a, uint64_t generation)
+{
+    for (int i = a->changes - 1; i >= 0; i--)
+        if (a->change[i].generation == generation)
+            return &a->change[i];
+    change *more = realloc(a->change, sizeof *more * (size_t)(a->changes + 1));
+    if (more == NULL)
+        return NULL;
+    a->change = more;
+    more[a->changes] = (change){.generation = generation};
+    return &more[a->changes++];
+}
+
+/* The last local member's times, from the pages; zero while one is missing. */
+void rg__change_note_steps(agent *a, uint64_t generation)
+{
+    change *c = rg__change_of(a, generation);
+    const rg__proposal *p = rg__snapshot_gen(&a->view, generation);
+    if (c == NULL || p == NULL || c->stepped != 0)
+        return;
+    uint64_t synced = 0, stepped = 0;
+    for (int i = 0; i < p->size; i++) {
+        const slot *s = rg__slot_of(a, p->member[i]);
+        if (s == NULL || s->w.page == NULL ||
+            atomic_load(&s->w.page->first_generation) != generation)
+            return;
+        const uint64_t at = atomic_load(&s->w.page->first_ns);
+        const uint64_t sync = atomic_load(&s->w.page->synced_ns);
+        stepped = at > stepped ? at : stepped;
+        synced = sync > synced ? sync : synced;
+    }
+    c->synced = synced;
+    c->stepped = stepped;
+}
+
+/* ------------------------------------------------------------------- abort */
+
+void rg__generation_abort(agent *a, uint64_t generation)
+{
+    if (generation <= a->aborted)
+        return;
+    a->aborted = generation;
+    for (int i = 0; i < a->params->slots; i++) {
+        const slot *s = &a->slot[i];
+        if (!rg__slot_is_alive(s) || s->w.page == NULL)
+            continue;
+        atomic_store(&s->w.page->abort, generation);
+        atomic_fetch_add(&s->w.page->wake, 1);
+        rg__futex_wake(&s->w.page->wake);
+    }
+}
+
+static void abort_what_is_published(agent *a)
+{
+    for (int i = 0; i < a->view.reasons; i++)
+        rg__generation_abort(a, a->view.reason[i].generation);
+}
+
+/* ----------------------------------------------------------------- prepare */
+
+static int count_local(const agent *a, const rg__proposal *p)
+{
+    int n = 0;
+    for (int i = 0; i < p->size; i++)
+        n += p->member[i].host == a->id;
+    return n;
+}
+
+static int host_index(const rg__proposal *p, uint64_t host)
+{
+    for (int i = 0; i < p->host_count; i++)
+        if (p->host[i].id == host)
+            return i;
+    return -1;
+}
+
+static void send_prepare(agent *a, const rg__proposal *p, rg__prepare *m,
+                         size_t bytes, int control_fd)
+{
+    int local = 0;
+    for (int r = 0; r < p->size; r++) {
+        if (p->member[r].host != a->id)
+            continue;
+        slot *s = rg__slot_of(a, p->member[r]);
+        m->rank = r;
+        m->local_rank = local++;
+        if (s == NULL || !rg__slot_is_alive(s))
+            continue; /* its death is published; this proposal is void */
+        if (p->is_announced)
+            atomic_store(&s->w.page->announce, p->generation);
+        s->w.entered = s->w.entered != 0 ? s->w.entered : p->generation;
+        rg__worker_tell(s, m, bytes, control_fd);
+    }
+}
+
+static void prepare_members(agent *a, const rg__proposal *p)
+{
+    const size_t bytes =
+        sizeof(rg__prepare) + sizeof(rg__member_id) * (size_t)p->size;
+    const int local_size = count_local(a, p);
+    rg__prepare *m = bytes <= RG__WIRE_MAX ? calloc(1, bytes) : NULL;
+    const uint64_t control = rg__native_control_bytes(local_size);
+    int fd = -1;
+    if (m == NULL ||
+        rg__shm_create("regroup-control", control, false, &fd) != RG_OK) {
+        rg__log(RG__ERROR, "agent", "generation %llu can't be prepared: %s",
+                (unsigned long long)p->generation, rg_last_error());
+        free(m);
+        return;
+    }
+    *m = (rg__prepare){.head = {RG__PREPARE, RG__WIRE_VERSION},
+                       .generation = p->generation,
+                       .announced = p->is_announced,
+                       .size = p->size,
+                       .local_size = local_size,
+                       .host_index = host_index(p, a->id),
+                       .host_count = p->host_count,
+                       .control_bytes = control};
+    memcpy(m->member, p->member, sizeof(rg__member_id) * (size_t)p->size);
+    send_prepare(a, p, m, bytes, fd);
+    close(fd);
+    free(m);
+}
+
+static void prepare(agent *a, const rg__proposal *p)
+{
+    if (p == NULL || p->generation <= a->prepared)
+        return;
+    a->prepared = p->generation;
+    rg__log(RG__DEBUG, "agent", "generation %llu is proposed: %s, %d workers%s",
+            (unsigned long long)p->generation, p->cause, p->size,
+            p->is_announced ? ", announced" : "");
+    if (p->from != 0)
+        rg__change_note_steps(a, p->from);
+    change *c = rg__change_of(a, p->generation);
+    if (c != NULL) {
+        c->proposed = rg__now_ns();
+        c->detected = a->detected_ns != 0 ? a->detected_ns : c->proposed;
+    }
+    if (!p->is_announced)
+        rg__generation_abort(a, p->generation - 1);
+    if (count_local(a, p) > 0)
+        prepare_members(a, p);
+    rg__generation_try_ack(a);
+}
+
+/* --------------------------------------------------------------------- ack */
+
+static bool is_member_built(const slot *s, uint64_t generation)
+{
+    return s != NULL && rg__slot_is_alive(s) && s->w.built == generation;
+}
+
+/* Nobody here can still store for an older generation. */
+static bool is_host_fenced(const agent *a, uint64_t generation)
+{
+    for (int i = 0; i < a->params->slots; i++) {
+        const worker *w = &a->slot[i].w;
+        if (w->pid == 0 || w->is_fenced)
+            continue;
+        if (w->is_dead || (w->entered != 0 && w->entered != generation))
+            return false;
+    }
+    return true;
+}
+
+static bool may_ack(const agent *a, const rg__proposal *p)
+{
+    if (p == NULL || p->generation != a->prepared ||
+        p->generation <= a->acking || count_local(a, p) == 0)
+        return false;
+    for (int i = 0; i < p->size; i++)
+        if (p->member[i].host == a->id &&
+            !is_member_built(rg__slot_of((agent *)(uintptr_t)a, p->member[i]),
+                             p->generation))
+            return false;
+    return is_host_fenced(a, p->generation);
+}
+
+static void on_acked(void *arg, rg_status st, const rg__txn_reply *reply)
+{
+    agent *a = arg;
+    (void)reply; /* refused: cur has moved on, and the mirror will say so */
+    if (st != RG_OK)
+        rg__agent_end(a, RG__EXIT_STORE, "%s", rg_last_error());
+    rg__leader_look(a);
+}
+
+static void note_most_step(agent *a)
+{
+    for (int i = 0; i < a->params->slots; i++) {
+        const slot *s = &a->slot[i];
+        if (s->w.page == NULL)
+            continue;
+        const uint64_t step = atomic_load(&s->w.page->step);
+        if (step > a->most_step)
+            a->most_step = step;
+    }
+}
+
+static void put_guarded(agent *a, const char *what, uint64_t generation,
+                        char *text, bool guards_cur, rg__txn_fn fn)
+{
+    char *key = rg__record_key(a->prefix, what, generation, a->params->host);
+    char *cur = rg__record_key(a->prefix, "cur", 0, NULL);
+    rg__txn *txn = rg__txn_create();
+    if (key != NULL && cur != NULL && text != NULL && txn != NULL) {
+        if (guards_cur)
+            rg__txn_if_mod(txn, cur, a->view.cur.mod_revision);
+        rg__txn_put(txn, RG__THEN, key, text, rg__lease_id(a->lease));
+        rg__etcd_txn(a->etcd, txn, fn, a);
+    }
+    free(key);
+    free(cur);
+    free(text);
+}
+
+void rg__generation_try_ack(agent *a)
+{
+    const rg__proposal *p =
+        a->view.cur.phase == RG__GEN_PROPOSED
+            ? rg__snapshot_gen(&a->view, a->view.cur.generation)
+            : NULL;
+    if (!may_ack(a, p))
+        return;
+    a->acking = p->generation;
+    change *c = rg__change_of(a, p->generation);
+    if (c != NULL)
+        c->built = rg__now_ns();
+    note_most_step(a);
+    rg__ack ack = {.step = a->most_step};
+    ack.count = rg__vault_complete(a, ack.complete);
+    put_guarded(a, "ack", p->generation, rg__ack_text(&ack), true, on_acked);
+}
+
+/* --------------------------------------------------------------------- fin */
+
+static void on_finned(void *arg, rg_status st, const rg__txn_reply *reply)
+{
+    (void)reply;
+    if (st != RG_OK)
+        rg__agent_end(arg, RG__EXIT_STORE, "%s", rg_last_error());
+    rg__leader_look(arg);
+}
+
+void rg__generation_try_fin(agent *a)
+{
+    const rg__proposal *p = rg__snapshot_decided(&a->view);
+    if (p == NULL || a->finning >= p->generation || count_local(a, p) == 0)
+        return;
+    for (int i = 0; i < p->size; i++) {
+        const slot *s = rg__slot_of(a, p->member[i]);
+        if (p->member[i].host == a->id &&
+            (s == NULL || s->w.fin != p->generation))
+            return;
+    }
+    a->finning = p->generation;
+    put_guarded(a, "fin", p->generation, strdup("{}"), false, on_finned);
+}
+
+/* ---------------------------------------------------------------- decision */
+
+static void tell_decision(agent *a, const rg__proposal *p)
+{
+    const rg__commit_id resume = a->view.cur.resume;
+    rg__commit_id held[RG__VAULT_SLOTS];
+    const int n = rg__vault_complete(a, held);
+    rg__decided m = {.head = {RG__DECIDED, RG__WIRE_VERSION},
+                     .generation = p->generation,
+                     .resume = resume,
+                     .source = a->view.cur.source,
+                     .lineage = p->from};
+    for (int i = 0; i < n; i++)
+        m.in_vault |= held[i].generation == resume.generation &&
+                      held[i].step == resume.step;
+    for (int i = 0; i < p->size; i++) {
+        slot *s = rg__slot_of(a, p->member[i]);
+        if (is_member_built(s, p->generation))
+            rg__worker_tell(s, &m, sizeof m, -1);
+    }
+}
+
+static void deliver(agent *a)
+{
+    const rg__proposal *p = rg__snapshot_gen(&a->view, a->view.cur.generation);
+    if (p == NULL || p->generation <= a->delivered)
+        return;
+    a->delivered = p->generation;
+    a->most_step = a->view.cur.resume.step;
+    change *c = rg__change_of(a, p->generation);
+    if (c != NULL)
+        c->decided = rg__now_ns();
+    a->detected_ns = 0;
+    rg__log(RG__INFO, "agent", "generation %llu: %d workers, %s",
+            (unsigned long long)p->generation, p->size, p->cause);
+    tell_decision(a, p);
+}
+
+static void finish(agent *a)
+{
+    if (a->is_done)
+        return;
+    a->is_done = true;
+    const rg__proposal *p = rg__snapshot_decided(&a->view);
+    if (p != NULL)
+        rg__change_note_steps(a, p->generation);
+    rg__log(RG__INFO, "agent", "the job is done");
+    for (int i = 0; i < a->params->slots; i++) {
+        slot *s = &a->slot[i];
+        rg__timer_stop(s->respawn);
+        if (rg__slot_is_alive(s) && s->w.is_at_door)
+            rg__worker_tell_mark(s, RG__DONE, a->view.cur.generation);
+        else if (s->child != 0) {
+            s->is_stopping = true;
+            kill(-s->child, SIGTERM);
+        }
+    }
+    rg__agent_check_end(a);
+}
+
+/* ------------------------------------------------------------------ follow */
+
+void rg__generation_follow(agent *a)
+{
+    abort_what_is_published(a);
+    switch (a->view.cur.phase) {
+    case RG__GEN_PROPOSED:
+        prepare(a, rg__snapshot_gen(&a->view, a->view.cur.generation));
+        rg__generation_try_ack(a);
+        break;
+    case RG__GEN_DECIDED:
+        deliver(a);
+        break;
+    case RG__GEN_DONE:
+        finish(a);
+        break;
+    case RG__GEN_NONE:
+        break;
+    }
+}

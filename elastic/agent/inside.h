@@ -1,0 +1,212 @@
+/* The agent's parts, all on the thread of one loop:
+ *
+ *   agent.c       life of the agent and of the job
+ *   slots.c       processes in slots: start, death, fence, start again
+ *   workers.c     sockets: who meets us, what workers say
+ *   watch.c       robust words: who died, within 0.1 ms (a thread per worker)
+ *   vault.c       the vault, and rg_alloc segments
+ *   generation.c  this host's part in generations
+ *   leader.c      the leader's part: snapshot, plan, CAS
+ *   publish.c     this host's record and reasons
+ *   output.c      what workers print
+ *   report.c      the status document
+ */
+#ifndef RG_AGENT_INSIDE_H
+#define RG_AGENT_INSIDE_H
+
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#include "elastic/agent/agent.h"
+#include "elastic/etcd/etcd.h"
+#include "elastic/member/plan.h"
+#include "elastic/member/records.h"
+#include "sdk/base/loop.h"
+#include "sdk/base/wire.h"
+
+typedef struct agent agent;
+typedef struct watcher watcher;
+typedef struct output output;
+
+/* The process in a slot that called rg_init. Gone (pid 0) before it did. */
+typedef struct worker {
+    pid_t pid;
+    int pidfd, sock;
+    rg__page *page;
+    int page_fd;
+    watcher *watcher;
+    bool is_ready; /* holds its robust mutex */
+    bool is_at_door;
+    bool is_finalized;
+    bool is_dead;     /* computes no more, as far as anybody can see */
+    bool is_fenced;   /* can't store into shared memory any more */
+    uint64_t entered; /* generation whose data plane it may hold, 0: none */
+    uint64_t built, fin;
+    uint32_t asked_pong; /* the ping it has not answered yet */
+    int silent_ticks;
+} worker;
+
+typedef struct slot {
+    agent *a;
+    uint32_t index, start; /* processes started in this slot so far */
+    pid_t child;           /* PROGRAM's process and group leader, 0: none */
+    int child_pidfd;
+    bool is_closed;   /* starts no more */
+    bool is_stopping; /* we asked it to end */
+    bool has_met;     /* this start called rg_init */
+    int failures, early_exits;
+    int exit_code; /* of the last child; 128 + n for a signal */
+    uint64_t started_ns;
+    char death[RG__CAUSE_MAX]; /* why the worker of this start is lost, or "" */
+    rg__timer *respawn, *fence, *reap;
+    output *output;
+    worker w;
+} slot;
+
+typedef struct change { /* times of one generation on this host, ns */
+    uint64_t generation;
+    uint64_t detected, proposed, built, decided, synced, stepped;
+} change;
+
+typedef struct buffer { /* a registered buffer's room in the vault */
+    char name[RG__BUFFER_NAME_MAX];
+    uint64_t bytes;
+    int fd;
+} buffer;
+
+typedef struct segment { /* rg_alloc memory */
+    rg__member_id owner;
+    uint32_t id;
+    uint64_t bytes;
+    int fd;
+} segment;
+
+struct agent {
+    rg__agent_params own; /* --min and --max are the job's, once it is known */
+    const rg__agent_params *params; /* = &own */
+    rg__meta meta;                  /* of the job that we would make */
+    rg__loop *loop;
+    rg__etcd *etcd;
+    rg__lease *lease;
+    rg__mirror *mirror;
+    char *prefix, *prefix_end;
+    uint64_t id; /* of this incarnation */
+    int listener, signal_fd;
+    uint8_t key[RG__KEY_BYTES];
+    char socket_path[108];
+
+    slot *slot;  /* params->slots of them */
+    int elastic; /* of the workers; -1: none has met us */
+    rg__timer *ping;
+
+    rg__vault *vault;
+    int vault_fd;
+    buffer *buffer;
+    segment *segment;
+    int buffers, segments;
+
+    /* generations */
+    rg__snapshot view;        /* of the mirror, parsed after each change */
+    uint64_t prepared;        /* newest proposal whose PREPAREs went out */
+    uint64_t delivered;       /* newest decision that was passed on */
+    uint64_t acking, finning; /* generation whose ack or fin is written */
+    uint64_t aborted;         /* highest aborted generation */
+    uint64_t most_step;       /* the most steps that a worker here has ended */
+    bool is_done;
+    change *change;
+    int changes;
+    uint64_t detected_ns; /* of the change that is under way */
+
+    /* this host's record */
+    uint64_t seq;
+    int64_t host_revision; /* mod_revision of our record, 0: none */
+    rg__etcd_req *publishing;
+    bool is_dirty;
+    rg__reason *reason; /* not yet in etcd, or on the way */
+    int reasons, reasons_sent;
+
+    /* leadership */
+    rg__etcd_req *looking;
+    bool look_again;
+    rg__timer *look_timer;
+    rg__plan_clock clock;
+    bool is_competing;
+
+    /* the end */
+    bool is_ending, is_saying_end, is_over;
+    int exit_code;
+    char why[RG__TEXT_MAX];
+    rg__timer *kill_timer, *end_timer;
+};
+
+/* agent.c */
+void rg__agent_end(agent *a, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void rg__agent_check_end(agent *a); /* stop the loop once nothing is left */
+bool rg__agent_is_static(const agent *a);
+
+/* slots.c */
+rg_status rg__slots_create(agent *a);
+void rg__slots_destroy(agent *a);
+void rg__slots_start(agent *a);
+void rg__slots_signal(agent *a, int signum);
+/* This slot's worker computes no more, or must not: publish, kill, fence. */
+void rg__slot_lost(slot *s, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Its process is gone for good (pidfd). */
+void rg__slot_gone(slot *s);
+slot *rg__slot_of(agent *a, rg__member_id id);
+bool rg__slot_is_alive(const slot *s); /* has met us and is not dead */
+
+/* workers.c */
+rg_status rg__workers_listen(agent *a);
+void rg__workers_close(agent *a);
+void rg__worker_forget(slot *s); /* after its death is known and fenced */
+void rg__worker_drain(slot *s);  /* read what it said before it died */
+void rg__worker_tell(slot *s, const void *message, size_t bytes, int fd);
+void rg__worker_tell_mark(slot *s, rg__wire_type type, uint64_t generation);
+void rg__workers_ping(void *agent_arg);
+
+/* watch.c: fn is called on the loop's thread once the word says that the
+ * worker is dead, or dying of a signal (0: none). */
+typedef void (*watch_fn)(void *arg, uint32_t dying);
+rg_status rg__watch_create(rg__loop *loop, rg__page *page, watch_fn fn,
+                           void *arg, watcher **watcher_p);
+void rg__watch_destroy(watcher *watcher); /* NULL allowed */
+
+/* vault.c */
+rg_status rg__vault_create(agent *a);
+void rg__vault_destroy(agent *a);
+void rg__vault_register(slot *s, const rg__register *m);
+void rg__vault_alloc(slot *s, const rg__segment *m);
+void rg__vault_free(slot *s, uint32_t id);
+void rg__vault_drop_owner(agent *a, rg__member_id owner);
+void rg__vault_show_segments(slot *s); /* to a worker that has just met us */
+int rg__vault_complete(const agent *a, rg__commit_id id[RG__VAULT_SLOTS]);
+uint64_t rg__vault_bytes(const agent *a);
+
+/* generation.c */
+void rg__generation_follow(agent *a); /* the mirror has changed */
+void rg__generation_abort(agent *a, uint64_t generation);
+void rg__generation_try_ack(agent *a);
+void rg__generation_try_fin(agent *a);
+change *rg__change_of(agent *a, uint64_t generation); /* makes it */
+void rg__change_note_steps(agent *a, uint64_t generation);
+
+/* leader.c */
+void rg__leader_look(void *agent_arg);
+
+/* publish.c */
+void rg__publish(agent *a);
+void rg__publish_reason(agent *a, uint64_t generation, const slot *s,
+                        bool is_death, const char *text);
+
+/* output.c */
+rg_status rg__output_open(slot *s, int out[2], int err[2]);
+void rg__output_close(slot *s); /* prints what is left */
+
+/* report.c: the status document as JSON, malloc'd. */
+char *rg__report(agent *a);
+
+#endif

@@ -1,0 +1,135 @@
+/* This host's record in etcd, and the reasons why generations end. One txn at
+ * a time carries the newest record and every reason not yet there, guarded by
+ * the record's revision: whatever order sendings arrive in, an older record
+ * never replaces a newer one. While etcd is away all of it waits here. */
+#include "elastic/agent/inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sdk/base/log.h"
+
+static void fill_record(const agent *a, rg__host_record *host)
+{
+    snprintf(host->name, sizeof host->name, "%s", a->params->host);
+    host->id = a->id;
+    host->seq = a->seq;
+    host->slots = a->params->slots;
+    host->elastic = a->elastic;
+    for (int i = 0; i < a->params->slots; i++) {
+        const slot *s = &a->slot[i];
+        host->slot[host->slot_count++] = (rg__slot_record){
+            .slot = s->index,
+            .start = s->start,
+            .pid = s->w.pid,
+            .is_alive = rg__slot_is_alive(s),
+            .is_at_door = rg__slot_is_alive(s) && s->w.is_at_door};
+    }
+}
+
+static char *record_text(const agent *a)
+{
+    rg__slot_record slots[RG__HOST_SLOTS_MAX];
+    rg__host_record host = {.slot = slots};
+    fill_record(a, &host);
+    return rg__host_text(&host);
+}
+
+static void put_reasons(agent *a, rg__txn *txn)
+{
+    a->reasons_sent = a->reasons < 64 ? a->reasons : 64;
+    for (int i = 0; i < a->reasons_sent; i++) {
+        const rg__reason *r = &a->reason[i];
+        char *key = rg__record_key(a->prefix, "ev", r->generation, r->member);
+        char *text = rg__reason_text(r);
+        if (key != NULL && text != NULL)
+            rg__txn_put(txn, RG__THEN, key, text, 0);
+        free(key);
+        free(text);
+    }
+}
+
+static void take_refusal(agent *a, const rg__txn_reply *reply)
+{
+    rg__snapshot found;
+    rg__snapshot_read(&found, a->prefix, reply->kv, reply->kv_count);
+    const rg__host_record *record = found.hosts == 1 ? &found.host[0] : NULL;
+    a->is_dirty = true;
+    if (record == NULL) {
+        a->host_revision = 0; /* the lease was lost, and the key with it */
+    } else if (record->id == a->id) {
+        a->host_revision = record->mod_revision;
+        if (record->seq == a->seq) { /* an earlier sending was applied */
+            a->is_dirty = false;
+            a->reasons -= a->reasons_sent;
+            memmove(a->reason, a->reason + a->reasons_sent,
+                    sizeof *a->reason * (size_t)a->reasons);
+        }
+    } else {
+        rg__agent_end(a, RG__EXIT_STORE,
+                      "host %s is in job %s already, by another agent; give "
+                      "this one another name with --host, or wait until the "
+                      "other's lease has ended",
+                      a->params->host, a->params->job);
+        a->is_dirty = false;
+    }
+    rg__snapshot_free(&found);
+}
+
+static void on_published(void *arg, rg_status st, const rg__txn_reply *reply)
+{
+    agent *a = arg;
+    a->publishing = NULL;
+    if (st != RG_OK) {
+        rg__agent_end(a, RG__EXIT_STORE, "%s", rg_last_error());
+        return;
+    }
+    if (reply->succeeded) {
+        a->host_revision = reply->revision;
+        a->reasons -= a->reasons_sent;
+        memmove(a->reason, a->reason + a->reasons_sent,
+                sizeof *a->reason * (size_t)a->reasons);
+    } else {
+        take_refusal(a, reply);
+    }
+    a->reasons_sent = 0;
+    if (a->is_dirty || a->reasons > 0)
+        rg__publish(a);
+}
+
+void rg__publish(agent *a)
+{
+    a->is_dirty = true;
+    if (a->publishing != NULL || a->mirror == NULL)
+        return; /* once the answer, or the first listing, is here */
+    a->is_dirty = false;
+    a->seq++;
+    char *key = rg__record_key(a->prefix, "host", 0, a->params->host);
+    char *text = record_text(a);
+    rg__txn *txn = rg__txn_create();
+    if (key != NULL && text != NULL && txn != NULL) {
+        rg__txn_if_mod(txn, key, a->host_revision);
+        rg__txn_put(txn, RG__THEN, key, text, rg__lease_id(a->lease));
+        put_reasons(a, txn);
+        rg__txn_get(txn, RG__ELSE, key, NULL);
+        a->publishing = rg__etcd_txn(a->etcd, txn, on_published, a);
+    }
+    free(key);
+    free(text);
+}
+
+void rg__publish_reason(agent *a, uint64_t generation, const slot *s,
+                        bool is_death, const char *text)
+{
+    rg__reason *more =
+        realloc(a->reason, sizeof *more * (size_t)(a->reasons + 1));
+    if (more == NULL)
+        return;
+    a->reason = more;
+    rg__reason *r = &more[a->reasons++];
+    *r = (rg__reason){.generation = generation, .is_death = is_death};
+    snprintf(r->member, sizeof r->member, "%s.%u.%u", a->params->host, s->index,
+             s->start);
+    snprintf(r->text, sizeof r->text, "%s", text);
+    rg__publish(a);
+}

@@ -1,0 +1,444 @@
+/* Processes in slots.
+ *
+ *   start -> (meets us) -> lost -> fenced and reaped -> start again, or closed
+ *
+ * PROGRAM runs in a process group of its own and may be a wrapper; the worker
+ * is who calls rg_init in it. A worker is lost at the first sign of its death,
+ * and then everything in its group is killed. It is fenced once none of its
+ * threads has an address space left: it can store nowhere from then on, though
+ * the kernel may still be freeing gigabytes. The slot starts again when its
+ * child is reaped as well. */
+#include "elastic/agent/inside.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sdk/base/clock.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/futex.h"
+#include "sdk/base/log.h"
+
+#define FENCE_LOOK_NS    (RG__MS / 5)
+#define BACKOFF_FIRST_MS 50
+#define BACKOFF_MOST_MS  10000
+#define WELL_NS          (UINT64_C(600) * 1000 * RG__MS) /* forgives failures */
+
+bool rg__slot_is_alive(const slot *s)
+{
+    return s->w.pid != 0 && !s->w.is_dead;
+}
+
+slot *rg__slot_of(agent *a, rg__member_id id)
+{
+    if (id.host != a->id || id.slot >= (uint32_t)a->params->slots ||
+        a->slot[id.slot].start != id.start)
+        return NULL;
+    return &a->slot[id.slot];
+}
+
+/* -------------------------------------------------------------------- start */
+
+static void on_child_exit(void *arg, int fd, uint32_t events);
+
+static void run_child(const slot *s, const int out[2], const int err[2])
+{
+    const rg__agent_params *p = s->a->params;
+    char number[16];
+    setpgid(0, 0);
+    snprintf(number, sizeof number, "%u", s->index);
+    setenv(RG__ENV_SOCKET, s->a->socket_path, 1);
+    setenv(RG__ENV_SLOT, number, 1);
+    dup2(out[1], STDOUT_FILENO);
+    dup2(err[1], STDERR_FILENO);
+    const int none = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (none >= 0)
+        dup2(none, STDIN_FILENO);
+    sigset_t empty;
+    sigemptyset(&empty);
+    sigprocmask(SIG_SETMASK, &empty, NULL);
+    signal(SIGPIPE, SIG_DFL);
+    execvp(p->argv[0], p->argv);
+    dprintf(STDERR_FILENO, "regroup: %s can't be run: %s\n", p->argv[0],
+            strerror(errno));
+    _exit(errno == ENOENT ? 127 : 126);
+}
+
+static rg_status start_child(slot *s)
+{
+    int out[2], err[2];
+    const rg_status st = rg__output_open(s, out, err);
+    if (st != RG_OK)
+        return st;
+    const pid_t child = fork();
+    if (child == 0)
+        run_child(s, out, err);
+    close(out[1]);
+    close(err[1]);
+    if (child < 0)
+        return rg__fail(RG_ERR_SYSTEM, "a worker can't be started: %s",
+                        strerror(errno));
+    setpgid(child, child); /* whichever of the two comes first */
+    s->child = child;
+    s->child_pidfd = (int)syscall(SYS_pidfd_open, child, 0);
+    if (s->child_pidfd < 0)
+        return rg__fail(RG_ERR_SYSTEM, "process %d can't be watched: %s", child,
+                        strerror(errno));
+    return rg__loop_watch(s->a->loop, s->child_pidfd, EPOLLIN, on_child_exit,
+                          s);
+}
+
+static void start(void *arg)
+{
+    slot *s = arg;
+    agent *a = s->a;
+    if (a->is_ending || a->is_done || s->is_closed)
+        return;
+    s->start++;
+    s->has_met = false;
+    s->is_stopping = false;
+    s->death[0] = '\0';
+    s->started_ns = rg__now_ns();
+    if (start_child(s) != RG_OK)
+        rg__agent_end(a, RG__EXIT_SYSTEM, "%s", rg_last_error());
+    rg__log(RG__DEBUG, "agent", "%s.%u is process %d", a->params->host,
+            s->index, s->child);
+}
+
+void rg__slots_start(agent *a)
+{
+    for (int i = 0; i < a->params->slots; i++)
+        start(&a->slot[i]);
+}
+
+void rg__slots_signal(agent *a, int signum)
+{
+    for (int i = 0; i < a->params->slots; i++) {
+        a->slot[i].is_stopping = true;
+        if (a->slot[i].child != 0)
+            kill(-a->slot[i].child, signum);
+    }
+}
+
+/* -------------------------------------------------------------------- fence */
+
+/* A thread that has passed exit_mm has no address space: its statm is zeros. */
+static bool thread_has_memory(pid_t pid, const char *tid)
+{
+    char path[64], text[64] = "";
+    snprintf(path, sizeof path, "/proc/%d/task/%.16s/statm", pid, tid);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false; /* gone */
+    const ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    return n > 0 && strncmp(text, "0 ", 2) != 0;
+}
+
+/* After SIGKILL no thread can be made, so one look at all of them is enough. */
+static bool can_store(pid_t pid)
+{
+    char path[32];
+    snprintf(path, sizeof path, "/proc/%d/task", pid);
+    DIR *tasks = opendir(path);
+    if (tasks == NULL)
+        return false;
+    bool found = false;
+    for (struct dirent *e = readdir(tasks); e != NULL && !found;
+         e = readdir(tasks))
+        found = e->d_name[0] != '.' && thread_has_memory(pid, e->d_name);
+    closedir(tasks);
+    return found;
+}
+
+static void go_on_after_death(slot *s);
+
+static void look_at_fence(void *arg)
+{
+    slot *s = arg;
+    if (!s->w.is_fenced && can_store(s->w.pid)) {
+        rg__timer_set(s->fence, FENCE_LOOK_NS);
+        return;
+    }
+    s->w.is_fenced = true;
+    s->w.entered = 0;
+    rg__generation_try_ack(s->a);
+    go_on_after_death(s);
+}
+
+/* --------------------------------------------------------------------- lost */
+
+static bool is_member(const slot *s)
+{
+    const agent *a = s->a;
+    const rg__member_id me = {a->id, s->index, s->start};
+    const rg__proposal *p = rg__snapshot_decided(&a->view);
+    for (int i = 0; p != NULL && i < p->size; i++)
+        if (rg__same_member(p->member[i], me))
+            return true;
+    return false;
+}
+
+static bool is_proposed(const slot *s)
+{
+    const agent *a = s->a;
+    const rg__member_id me = {a->id, s->index, s->start};
+    const rg__proposal *p = rg__snapshot_gen(&a->view, a->view.cur.generation);
+    for (int i = 0; p != NULL && i < p->size; i++)
+        if (rg__same_member(p->member[i], me))
+            return true;
+    return false;
+}
+
+/* Its end is no fault: the job is done or ending, or a static program has
+ * called rg_finalize. */
+static bool is_free_to_go(const slot *s)
+{
+    const agent *a = s->a;
+    return a->is_done || a->is_ending ||
+           (rg__agent_is_static(a) && s->w.is_finalized);
+}
+
+static void end_generation(slot *s)
+{
+    agent *a = s->a;
+    const rg__proposal *decided = rg__snapshot_decided(&a->view);
+    char text[RG__CAUSE_MAX];
+    snprintf(text, sizeof text, "%.40s.%u %.80s", a->params->host, s->index,
+             s->death);
+    if (decided != NULL && is_member(s)) {
+        rg__generation_abort(a, decided->generation);
+        rg__publish_reason(a, decided->generation, s, true, text);
+    } else if (is_proposed(s)) {
+        rg__publish_reason(a, a->view.cur.generation, s, true, text);
+    }
+}
+
+/* Who called rg_finalize has said that it stores nowhere any more; it gets
+ * some time to end with a code of its own. Everybody else is killed. */
+static void fence(slot *s)
+{
+    if (s->w.is_finalized) {
+        s->w.is_fenced = true;
+        rg__timer_set(s->reap, s->a->params->grace_ms * RG__MS);
+    } else {
+        kill(-s->child, SIGKILL);
+        kill(s->w.pid, SIGKILL);
+    }
+    rg__timer_set(s->fence, 0);
+}
+
+static void reap(void *arg)
+{
+    slot *s = arg;
+    if (s->child != 0)
+        kill(-s->child, SIGKILL);
+}
+
+void rg__slot_lost(slot *s, const char *format, ...)
+{
+    if (s->w.pid == 0 || s->w.is_dead)
+        return;
+    if (s->a->detected_ns == 0)
+        s->a->detected_ns = rg__now_ns();
+    s->w.is_dead = true;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(s->death, sizeof s->death, format, args);
+    va_end(args);
+    if (s->w.page != NULL) {
+        const uint64_t step = atomic_load(&s->w.page->step);
+        if (step > s->a->most_step && !is_free_to_go(s))
+            s->a->most_step = step;
+    }
+    if (!is_free_to_go(s)) {
+        end_generation(s);
+        fence(s);
+    }
+    rg__publish(s->a);
+}
+
+void rg__slot_gone(slot *s)
+{
+    s->w.is_fenced = true;
+    rg__slot_lost(s, "died");
+    rg__timer_set(s->fence, 0);
+}
+
+/* ------------------------------------------------------ reaped, and onwards */
+
+static void tell_death(const slot *s, const char *then)
+{
+    const int code = s->exit_code;
+    char how[64];
+    if (code > 128)
+        snprintf(how, sizeof how, "was ended by signal %d (%s)", code - 128,
+                 strsignal(code - 128));
+    else
+        snprintf(how, sizeof how, "exited with code %d", code);
+    rg__log(RG__WARN, "agent", "%s.%u %s%s%s; %s", s->a->params->host, s->index,
+            how, s->death[0] != '\0' ? ": it " : "", s->death, then);
+}
+
+static uint64_t backoff_ms(const slot *s)
+{
+    const int tries = s->failures + s->early_exits;
+    uint64_t ms = BACKOFF_FIRST_MS;
+    for (int i = 1; i < tries && ms < BACKOFF_MOST_MS; i++)
+        ms *= 2;
+    return ms < BACKOFF_MOST_MS ? ms : BACKOFF_MOST_MS;
+}
+
+static int open_slots(const agent *a)
+{
+    int n = 0;
+    for (int i = 0; i < a->params->slots; i++)
+        n += !a->slot[i].is_closed;
+    return n;
+}
+
+static void close_slot(slot *s, const char *why)
+{
+    agent *a = s->a;
+    s->is_closed = true;
+    tell_death(s, why);
+    if (open_slots(a) < a->params->min)
+        rg__agent_end(a, s->exit_code != 0 ? s->exit_code : 1,
+                      "%s.%u failed for good (%s), and %d slots are fewer than "
+                      "--min %d; look at its output, or raise --max-restarts",
+                      a->params->host, s->index, why, open_slots(a),
+                      a->params->min);
+}
+
+static void start_again(slot *s)
+{
+    agent *a = s->a;
+    if (rg__now_ns() - s->started_ns > WELL_NS)
+        s->failures = s->early_exits = 0;
+    int *count = s->exit_code == 0 ? &s->early_exits : &s->failures;
+    if (*count >= a->params->max_restarts) {
+        close_slot(s, s->exit_code == 0
+                          ? "it ended too often before the job was done"
+                          : "it used up its --max-restarts");
+        return;
+    }
+    ++*count;
+    char then[64];
+    snprintf(then, sizeof then, "restart %d of %d in %llu ms", *count,
+             a->params->max_restarts, (unsigned long long)backoff_ms(s));
+    tell_death(s, then);
+    rg__timer_set(s->respawn, backoff_ms(s) * RG__MS);
+}
+
+/* A program that never calls rg_init, or a static one: run once. */
+static void end_of_static(slot *s, bool is_finalized)
+{
+    agent *a = s->a;
+    s->is_closed = true;
+    if (s->exit_code != 0)
+        rg__agent_end(a, s->exit_code,
+                      "%s.%u %s and the program is static, so the job ends",
+                      a->params->host, s->index,
+                      s->exit_code > 128 ? "was killed" : "failed");
+    else if (s->has_met && !is_finalized)
+        rg__agent_end(a, 1,
+                      "%s.%u exited with code 0 without rg_finalize; others "
+                      "may wait for it, so the job ends",
+                      a->params->host, s->index);
+}
+
+static void go_on_after_death(slot *s)
+{
+    agent *a = s->a;
+    if (s->child != 0 || (s->w.pid != 0 && !s->w.is_fenced))
+        return;
+    const bool is_finalized = s->w.is_finalized;
+    const rg__member_id me = {a->id, s->index, s->start};
+    if (s->w.pid != 0) {
+        rg__worker_forget(s);
+        rg__vault_drop_owner(a, me);
+    }
+    if (a->is_ending || a->is_done) {
+        s->is_closed = true;
+        if (s->exit_code != 0 && !s->is_stopping && a->is_done && s->has_met)
+            a->exit_code = s->exit_code;
+    } else if (rg__agent_is_static(a) ||
+               (!s->has_met && a->elastic < 0 && s->exit_code == 0)) {
+        end_of_static(s, is_finalized);
+    } else {
+        start_again(s);
+    }
+    rg__agent_check_end(a);
+}
+
+static int decode(int status)
+{
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static void on_child_exit(void *arg, int fd, uint32_t events)
+{
+    (void)events;
+    slot *s = arg;
+    int status = 0;
+    rg__loop_unwatch(s->a->loop, fd);
+    close(fd);
+    s->child_pidfd = -1;
+    const pid_t child = s->child;
+    rg__worker_drain(s);
+    if (waitpid(child, &status, 0) == child)
+        s->exit_code = decode(status);
+    if (s->exit_code > 128)
+        rg__slot_lost(s, "was ended by signal %d", s->exit_code - 128);
+    else
+        rg__slot_lost(s, "exited with code %d", s->exit_code);
+    kill(-child, SIGKILL); /* whoever is left of its group */
+    s->child = 0;
+    rg__timer_stop(s->reap);
+    rg__output_close(s);
+    go_on_after_death(s);
+}
+
+/* ------------------------------------------------------------ create, destroy
+ */
+
+rg_status rg__slots_create(agent *a)
+{
+    a->slot = calloc((size_t)a->params->slots, sizeof *a->slot);
+    if (a->slot == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for %d slots",
+                        a->params->slots);
+    for (int i = 0; i < a->params->slots; i++) {
+        slot *s = &a->slot[i];
+        s->a = a;
+        s->index = (uint32_t)i;
+        s->child_pidfd = -1;
+        s->w = (worker){.sock = -1, .pidfd = -1, .page_fd = -1};
+        s->respawn = rg__timer_create(a->loop, start, s);
+        s->fence = rg__timer_create(a->loop, look_at_fence, s);
+        s->reap = rg__timer_create(a->loop, reap, s);
+        if (s->respawn == NULL || s->fence == NULL || s->reap == NULL)
+            return rg__fail(RG_ERR_MEMORY, "no memory for a slot's timers");
+    }
+    return RG_OK;
+}
+
+void rg__slots_destroy(agent *a)
+{
+    for (int i = 0; a->slot != NULL && i < a->params->slots; i++) {
+        rg__worker_forget(&a->slot[i]);
+        rg__timer_destroy(a->slot[i].respawn);
+        rg__timer_destroy(a->slot[i].fence);
+        rg__timer_destroy(a->slot[i].reap);
+    }
+    free(a->slot);
+}

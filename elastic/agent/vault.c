@@ -1,0 +1,256 @@
+/* The vault of this host, and the rg_alloc segments of its workers. Both are
+ * owned here, so that the vault survives its workers and so that a worker's
+ * peers can map what it allocates. */
+#include "elastic/agent/inside.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sdk/base/fail.h"
+#include "sdk/base/shm.h"
+
+rg_status rg__vault_create(agent *a)
+{
+    rg_status st =
+        rg__shm_create("regroup-vault", sizeof(rg__vault), true, &a->vault_fd);
+    void *at = NULL;
+    if (st == RG_OK)
+        st = rg__shm_map(a->vault_fd, sizeof(rg__vault), &at);
+    if (st != RG_OK)
+        return st;
+    a->vault = at;
+    atomic_store(&a->vault->magic, RG__VAULT_MAGIC);
+    return RG_OK;
+}
+
+void rg__vault_destroy(agent *a)
+{
+    for (int i = 0; i < a->buffers; i++)
+        close(a->buffer[i].fd);
+    for (int i = 0; i < a->segments; i++)
+        close(a->segment[i].fd);
+    free(a->buffer);
+    free(a->segment);
+    rg__shm_unmap(a->vault, sizeof(rg__vault));
+    if (a->vault_fd >= 0)
+        close(a->vault_fd);
+}
+
+static uint64_t room_of(uint64_t bytes)
+{
+    return rg__vault_stride(bytes) * RG__VAULT_SLOTS;
+}
+
+uint64_t rg__vault_bytes(const agent *a)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < a->buffers; i++)
+        sum += room_of(a->buffer[i].bytes);
+    return sum;
+}
+
+/* Which commits lie whole in the vault. The table is memory of workers too: an
+ * id of a generation that was never decided is nobody's. */
+int rg__vault_complete(const agent *a, rg__commit_id id[RG__VAULT_SLOTS])
+{
+    int n = 0;
+    for (int i = 0; i < RG__VAULT_SLOTS; i++) {
+        const rg__commit_id held = rg__vault_id(a->vault, i);
+        if (held.generation != 0 && held.generation <= a->delivered)
+            id[n++] = held;
+    }
+    return n;
+}
+
+/* ---------------------------------------------------------------- registry */
+
+static uint64_t available_bytes(void)
+{
+    FILE *f = fopen("/proc/meminfo", "r");
+    uint64_t kib = 0;
+    char line[128];
+    while (f != NULL && fgets(line, sizeof line, f) != NULL)
+        if (sscanf(line, "MemAvailable: %" SCNu64, &kib) == 1)
+            break;
+    if (f != NULL)
+        fclose(f);
+    return kib * 1024;
+}
+
+static rg_status check_room(const agent *a, const char *name, uint64_t bytes)
+{
+    const uint64_t need = room_of(bytes), used = rg__vault_bytes(a);
+    const uint64_t most = a->params->vault_max_bytes;
+    if (most != 0 && used + need > most)
+        return rg__fail(RG_ERR_MEMORY,
+                        "buffer %s needs %" PRIu64 " bytes of the vault, of "
+                        "which %" PRIu64 " of %" PRIu64 " are taken; raise "
+                        "--vault-max or register less",
+                        name, need, used, most);
+    const uint64_t there = available_bytes();
+    if (there != 0 && need > there)
+        return rg__fail(RG_ERR_MEMORY,
+                        "buffer %s needs %" PRIu64 " bytes of the vault, but "
+                        "this host has %" PRIu64 " bytes of memory left; "
+                        "register less or run on a larger host",
+                        name, need, there);
+    return RG_OK;
+}
+
+static buffer *find_buffer(agent *a, const char *name)
+{
+    for (int i = 0; i < a->buffers; i++)
+        if (strcmp(a->buffer[i].name, name) == 0)
+            return &a->buffer[i];
+    return NULL;
+}
+
+static rg_status make_buffer(agent *a, const char *name, uint64_t bytes,
+                             buffer **buffer_p)
+{
+    rg_status st = check_room(a, name, bytes);
+    if (st != RG_OK)
+        return st;
+    buffer *more = realloc(a->buffer, sizeof *more * (size_t)(a->buffers + 1));
+    if (more == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory to register buffer %s", name);
+    a->buffer = more;
+    buffer *b = &more[a->buffers];
+    *b = (buffer){.bytes = bytes};
+    snprintf(b->name, sizeof b->name, "%s", name);
+    st = rg__shm_create(name, room_of(bytes), true, &b->fd);
+    if (st != RG_OK)
+        return st;
+    a->buffers++;
+    *buffer_p = b;
+    return RG_OK;
+}
+
+static rg_status register_buffer(agent *a, const rg__register *m,
+                                 buffer **buffer_p)
+{
+    char name[RG__BUFFER_NAME_MAX];
+    snprintf(name, sizeof name, "%.*s", (int)sizeof name - 1, m->name);
+    if (m->bytes == 0 || m->bytes > UINT64_MAX / 4 || name[0] == '\0')
+        return rg__fail(RG_ERR_INVALID, "buffer \"%s\" has no size or name",
+                        name);
+    buffer *b = find_buffer(a, name);
+    if (b == NULL)
+        return make_buffer(a, name, m->bytes, buffer_p);
+    if (b->bytes != m->bytes)
+        return rg__fail(RG_ERR_INVALID,
+                        "buffer %s has %" PRIu64 " bytes here, but %" PRIu64
+                        " in another worker of host %s; register equal sizes",
+                        name, m->bytes, b->bytes, a->params->host);
+    *buffer_p = b;
+    return RG_OK;
+}
+
+void rg__vault_register(slot *s, const rg__register *m)
+{
+    buffer *b = NULL;
+    const rg_status st = register_buffer(s->a, m, &b);
+    rg__buffer reply = {.head = {RG__BUFFER, RG__WIRE_VERSION}, .status = st};
+    if (st != RG_OK)
+        snprintf(reply.text, sizeof reply.text, "%.*s", RG__TEXT_MAX - 1,
+                 rg_last_error());
+    rg__worker_tell(s, &reply, sizeof reply, st == RG_OK ? b->fd : -1);
+}
+
+/* ---------------------------------------------------------------- segments */
+
+static rg__segment segment_message(rg__wire_type type, const segment *seg)
+{
+    return (rg__segment){.head = {type, RG__WIRE_VERSION},
+                         .owner = seg->owner,
+                         .id = seg->id,
+                         .bytes = seg->bytes};
+}
+
+static rg_status make_segment(agent *a, const rg__segment *m)
+{
+    segment *more =
+        realloc(a->segment, sizeof *more * (size_t)(a->segments + 1));
+    if (more == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for rg_alloc");
+    a->segment = more;
+    segment *seg = &more[a->segments];
+    *seg = (segment){.owner = m->owner, .id = m->id, .bytes = m->bytes};
+    if (m->bytes > available_bytes())
+        return rg__fail(RG_ERR_MEMORY,
+                        "rg_alloc of %" PRIu64 " bytes: this host has %" PRIu64
+                        " bytes of memory left",
+                        m->bytes, available_bytes());
+    const rg_status st = rg__shm_create("rg_alloc", m->bytes, true, &seg->fd);
+    if (st == RG_OK)
+        a->segments++;
+    return st;
+}
+
+/* Peers first: an operation on the memory finds it mapped there soon. */
+static void show_to_peers(const slot *owner, const rg__segment *m, int fd)
+{
+    agent *a = owner->a;
+    for (int i = 0; i < a->params->slots; i++)
+        if (&a->slot[i] != owner && rg__slot_is_alive(&a->slot[i]))
+            rg__worker_tell(&a->slot[i], m, sizeof *m, fd);
+}
+
+void rg__vault_alloc(slot *s, const rg__segment *m)
+{
+    agent *a = s->a;
+    rg__segment fixed = *m;
+    fixed.owner = (rg__member_id){a->id, s->index, s->start};
+    const rg_status st = make_segment(a, &fixed);
+    rg__segment reply = fixed;
+    reply.head.type = RG__SEGMENT;
+    reply.status = st;
+    int fd = -1;
+    if (st == RG_OK) {
+        fd = a->segment[a->segments - 1].fd;
+        show_to_peers(s, &reply, fd);
+    } else {
+        snprintf(reply.text, sizeof reply.text, "%.*s", RG__TEXT_MAX - 1,
+                 rg_last_error());
+    }
+    rg__worker_tell(s, &reply, sizeof reply, fd);
+}
+
+static void drop_segment(agent *a, int i)
+{
+    const segment gone = a->segment[i];
+    a->segment[i] = a->segment[--a->segments];
+    const rg__segment m = segment_message(RG__UNSEGMENT, &gone);
+    for (int k = 0; k < a->params->slots; k++)
+        if (rg__slot_is_alive(&a->slot[k]))
+            rg__worker_tell(&a->slot[k], &m, sizeof m, -1);
+    close(gone.fd);
+}
+
+void rg__vault_free(slot *s, uint32_t id)
+{
+    agent *a = s->a;
+    const rg__member_id owner = {a->id, s->index, s->start};
+    for (int i = a->segments - 1; i >= 0; i--)
+        if (a->segment[i].id == id &&
+            rg__same_member(a->segment[i].owner, owner))
+            drop_segment(a, i);
+}
+
+void rg__vault_drop_owner(agent *a, rg__member_id owner)
+{
+    for (int i = a->segments - 1; i >= 0; i--)
+        if (rg__same_member(a->segment[i].owner, owner))
+            drop_segment(a, i);
+}
+
+void rg__vault_show_segments(slot *s)
+{
+    const agent *a = s->a;
+    for (int i = 0; i < a->segments; i++) {
+        const rg__segment m = segment_message(RG__SEGMENT, &a->segment[i]);
+        rg__worker_tell(s, &m, sizeof m, a->segment[i].fd);
+    }
+}

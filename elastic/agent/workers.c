@@ -1,0 +1,478 @@
+/* Meeting workers and hearing them. Whoever connects must have our uid. A
+ * worker says which slot it was started in; the slot's newest process group
+ * vouches for it by having no worker yet. What a worker says is checked; a
+ * malformed message costs it the connection, and that its life. */
+#include "elastic/agent/inside.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "sdk/base/clock.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/futex.h"
+#include "sdk/base/log.h"
+#include "sdk/base/shm.h"
+#include "sdk/base/sock.h"
+
+#define SILENT_TICKS 4 /* pings unanswered within the detection budget */
+
+/* ------------------------------------------------------------------- speak */
+
+void rg__worker_tell(slot *s, const void *message, size_t bytes, int fd)
+{
+    if (s->w.sock < 0 || s->w.is_dead)
+        return;
+    const rg_status st =
+        rg__sock_send(s->w.sock, message, bytes, &fd, fd >= 0 ? 1 : 0);
+    if (st == RG_IN_PROGRESS)
+        rg__slot_lost(s, "does not read its messages");
+    else if (s->w.page != NULL) {
+        atomic_fetch_add(&s->w.page->wake, 1);
+        rg__futex_wake(&s->w.page->wake);
+    }
+}
+
+void rg__worker_tell_mark(slot *s, rg__wire_type type, uint64_t generation)
+{
+    const rg__mark m = {{type, RG__WIRE_VERSION}, generation};
+    rg__worker_tell(s, &m, sizeof m, -1);
+}
+
+/* -------------------------------------------------------------------- hear */
+
+static void on_death(void *arg, uint32_t dying)
+{
+    slot *s = arg;
+    rg__worker_drain(s);
+    if (dying != 0)
+        rg__slot_lost(s, "crashed with signal %u", dying);
+    else
+        rg__slot_lost(s, "died");
+}
+
+static void on_ready(slot *s)
+{
+    worker *w = &s->w;
+    if (w->is_ready || !atomic_load(&w->page->ready))
+        return;
+    w->is_ready = true;
+    if (rg__watch_create(s->a->loop, w->page, on_death, s, &w->watcher) !=
+        RG_OK)
+        rg__slot_lost(s, "can't be watched: %s", rg_last_error());
+    rg__vault_show_segments(s);
+}
+
+static void on_door(slot *s)
+{
+    s->w.is_at_door = true;
+    rg__log(RG__DEBUG, "agent", "%s.%u is at the door", s->a->params->host,
+            s->index);
+    if (s->a->is_done)
+        rg__worker_tell_mark(s, RG__DONE, 0);
+    rg__publish(s->a);
+}
+
+static void on_broken(slot *s, const rg__broken *m)
+{
+    agent *a = s->a;
+    char text[RG__CAUSE_MAX];
+    snprintf(text, sizeof text, "%.40s.%u: %.70s", a->params->host, s->index,
+             m->why);
+    rg__log(RG__WARN, "agent", "generation %llu is broken: %s",
+            (unsigned long long)m->generation, text);
+    if (m->generation != 0 && m->generation == s->w.entered) {
+        a->detected_ns = rg__now_ns();
+        rg__generation_abort(a, m->generation);
+        rg__publish_reason(a, m->generation, s, false, text);
+    }
+}
+
+static void on_mark(slot *s, rg__wire_type type, uint64_t generation)
+{
+    worker *w = &s->w;
+    switch (type) {
+    case RG__READY:
+        on_ready(s);
+        break;
+    case RG__DOOR:
+        on_door(s);
+        break;
+    case RG__LEFT:
+        if (w->entered == generation)
+            w->entered = 0;
+        rg__generation_try_ack(s->a);
+        break;
+    case RG__BUILT:
+        w->built = generation;
+        w->entered = generation;
+        rg__generation_try_ack(s->a);
+        break;
+    case RG__FIN:
+        w->fin = generation;
+        rg__generation_try_fin(s->a);
+        break;
+    default: /* RG__FINALIZE */
+        w->is_finalized = true;
+        w->entered = 0;
+        if (!rg__agent_is_static(s->a))
+            rg__slot_lost(s, "called rg_finalize before the job was done");
+    }
+}
+
+/* false: malformed. */
+static bool handle(slot *s, const void *bytes, size_t n)
+{
+    const rg__wire_head *head = bytes;
+    if (n < sizeof *head || head->version != RG__WIRE_VERSION)
+        return false;
+    switch (head->type) {
+    case RG__READY:
+    case RG__DOOR:
+    case RG__LEFT:
+    case RG__BUILT:
+    case RG__FIN:
+    case RG__FINALIZE:
+        if (n != sizeof(rg__mark))
+            return false;
+        on_mark(s, head->type, ((const rg__mark *)bytes)->generation);
+        return true;
+    case RG__REGISTER:
+        if (n == sizeof(rg__register))
+            rg__vault_register(s, bytes);
+        return n == sizeof(rg__register);
+    case RG__ALLOC:
+        if (n == sizeof(rg__segment))
+            rg__vault_alloc(s, bytes);
+        return n == sizeof(rg__segment);
+    case RG__FREE:
+        if (n == sizeof(rg__segment))
+            rg__vault_free(s, ((const rg__segment *)bytes)->id);
+        return n == sizeof(rg__segment);
+    case RG__BROKEN:
+        if (n == sizeof(rg__broken))
+            on_broken(s, bytes);
+        return n == sizeof(rg__broken);
+    default:
+        return false;
+    }
+}
+
+static void close_all(const int fds[RG__SOCK_FDS])
+{
+    for (int i = 0; i < RG__SOCK_FDS; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+}
+
+void rg__worker_drain(slot *s)
+{
+    static _Alignas(16) char room[RG__WIRE_MAX]; /* one thread, not nested */
+    while (s->w.sock >= 0) {
+        size_t n = 0;
+        int fds[RG__SOCK_FDS];
+        const rg_status st =
+            rg__sock_recv(s->w.sock, room, sizeof room, &n, fds);
+        close_all(fds);
+        if (st == RG_IN_PROGRESS)
+            return;
+        if (st != RG_OK) {
+            rg__loop_unwatch(s->a->loop, s->w.sock);
+            close(s->w.sock);
+            s->w.sock = -1;
+            return;
+        }
+        if (!handle(s, room, n))
+            rg__slot_lost(s, "sent a malformed message");
+    }
+}
+
+static void on_worker_socket(void *arg, int fd, uint32_t events)
+{
+    (void)fd;
+    (void)events;
+    slot *s = arg;
+    rg__worker_drain(s);
+    if (s->w.sock < 0)
+        rg__slot_lost(s, "closed its connection");
+}
+
+static void on_pidfd(void *arg, int fd, uint32_t events)
+{
+    (void)events;
+    slot *s = arg;
+    rg__loop_unwatch(s->a->loop, fd);
+    rg__worker_drain(s);
+    rg__slot_gone(s);
+}
+
+/* -------------------------------------------------------------------- meet */
+
+static void refuse(int sock, const char *why)
+{
+    rg__text m = {.head = {RG__REFUSED, RG__WIRE_VERSION}};
+    snprintf(m.text, sizeof m.text, "%s", why);
+    rg__log(RG__WARN, "agent", "a worker is refused: %s", why);
+    rg__sock_send(sock, &m, sizeof m, NULL, 0);
+    close(sock);
+}
+
+static slot *find_slot(agent *a, const rg__hello *m, char why[RG__TEXT_MAX])
+{
+    for (int i = 0; i < a->params->slots; i++) {
+        slot *s = &a->slot[i];
+        if (m->slot >= 0 && (uint32_t)m->slot != s->index)
+            continue;
+        if (s->child != 0 && s->w.pid == 0 && !s->is_stopping)
+            return s;
+        if (m->slot >= 0)
+            break;
+    }
+    if (m->slot < 0 || m->slot >= a->params->slots)
+        snprintf(why, RG__TEXT_MAX,
+                 "host %s has no free slot for process %d; it has %d slots",
+                 a->params->host, m->pid, a->params->slots);
+    else
+        snprintf(why, RG__TEXT_MAX,
+                 "slot %d of host %s has a worker already, process %d; let one "
+                 "process of the program call rg_init",
+                 m->slot, a->params->host, a->slot[m->slot].w.pid);
+    return NULL;
+}
+
+static slot *judge_hello(agent *a, const rg__hello *m, char why[RG__TEXT_MAX])
+{
+    char version[sizeof m->version + 1];
+    snprintf(version, sizeof version, "%.*s", (int)sizeof m->version,
+             m->version);
+    if (strcmp(version, RG_VERSION) != 0) {
+        snprintf(why, RG__TEXT_MAX,
+                 "process %d uses Regroup %s, but the agent is %s; install one "
+                 "version",
+                 m->pid, version, RG_VERSION);
+        return NULL;
+    }
+    if (a->elastic >= 0 && a->elastic != (m->elastic != 0)) {
+        snprintf(why, RG__TEXT_MAX,
+                 "process %d is %s, but the job's other workers are %s; set "
+                 "rg_params.elastic alike in all",
+                 m->pid, m->elastic ? "elastic" : "static",
+                 a->elastic ? "elastic" : "static");
+        return NULL;
+    }
+    return find_slot(a, m, why);
+}
+
+static rg_status make_page(worker *w)
+{
+    rg_status st =
+        rg__shm_create("regroup-page", RG__PAGE_BYTES, true, &w->page_fd);
+    void *at = NULL;
+    if (st == RG_OK)
+        st = rg__shm_map(w->page_fd, RG__PAGE_BYTES, &at);
+    w->page = at;
+    return st;
+}
+
+static rg_status welcome(slot *s)
+{
+    agent *a = s->a;
+    rg__welcome m = {.head = {RG__WELCOME, RG__WIRE_VERSION},
+                     .me = {a->id, s->index, s->start},
+                     .slots = (uint32_t)a->params->slots,
+                     .grace_ms = (uint32_t)a->params->grace_ms};
+    snprintf(m.job, sizeof m.job, "%s", a->params->job);
+    snprintf(m.host, sizeof m.host, "%s", a->params->host);
+    if (a->params->history_dir != NULL)
+        snprintf(m.history, sizeof m.history, "%s", a->params->history_dir);
+    memcpy(m.key, a->key, sizeof m.key);
+    const int fds[2] = {s->w.page_fd, a->vault_fd};
+    return rg__sock_send(s->w.sock, &m, sizeof m, fds, 2);
+}
+
+static void meet(agent *a, slot *s, const rg__hello *m, int sock, pid_t pid)
+{
+    worker *w = &s->w;
+    *w = (worker){.pid = pid, .sock = sock, .page_fd = -1, .pidfd = -1};
+    w->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (w->pidfd < 0 || make_page(w) != RG_OK || welcome(s) != RG_OK ||
+        rg__loop_watch(a->loop, sock, EPOLLIN, on_worker_socket, s) != RG_OK ||
+        rg__loop_watch(a->loop, w->pidfd, EPOLLIN, on_pidfd, s) != RG_OK) {
+        rg__slot_lost(s, "can't be met: %s", rg_last_error());
+        return;
+    }
+    s->has_met = true;
+    a->elastic = m->elastic != 0;
+    rg__publish(a);
+}
+
+/* ------------------------------------------------------------ the listener */
+
+static void answer_status(agent *a, int sock)
+{
+    char *text = rg__report(a);
+    const size_t n = text == NULL ? 0 : strlen(text);
+    int fd = -1;
+    void *at = NULL;
+    if (n > 0 && rg__shm_create("status", n, false, &fd) == RG_OK &&
+        rg__shm_map(fd, n, &at) == RG_OK) {
+        memcpy(at, text, n);
+        rg__shm_unmap(at, n);
+        const rg__mark m = {{RG__STATUS_TEXT, RG__WIRE_VERSION}, n};
+        rg__sock_send(sock, &m, sizeof m, &fd, 1);
+    }
+    if (fd >= 0)
+        close(fd);
+    free(text);
+    close(sock);
+}
+
+static bool has_our_uid(int sock, pid_t *pid_p)
+{
+    struct ucred who;
+    socklen_t n = sizeof who;
+    if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &who, &n) != 0)
+        return false;
+    *pid_p = who.pid;
+    return who.uid == geteuid();
+}
+
+static void on_hello(agent *a, int sock, const void *bytes, size_t n, pid_t pid)
+{
+    const rg__hello *m = bytes;
+    char why[RG__TEXT_MAX] = "";
+    if (n != sizeof *m || m->head.version != RG__WIRE_VERSION) {
+        refuse(sock, "this worker speaks another version of Regroup than the "
+                     "agent, " RG_VERSION "; install one version");
+        return;
+    }
+    slot *s = judge_hello(a, m, why);
+    if (s == NULL)
+        refuse(sock, why);
+    else
+        meet(a, s, m, sock, pid);
+}
+
+/* A connection's first message says what it wants. */
+static void on_first_message(void *arg, int sock, uint32_t events)
+{
+    (void)events;
+    agent *a = arg;
+    _Alignas(16) char room[1024];
+    size_t n = 0;
+    int fds[RG__SOCK_FDS];
+    pid_t pid = 0;
+    const rg_status st = rg__sock_recv(sock, room, sizeof room, &n, fds);
+    close_all(fds);
+    if (st == RG_IN_PROGRESS)
+        return;
+    rg__loop_unwatch(a->loop, sock);
+    const rg__wire_head *head = (const void *)room;
+    if (st != RG_OK || n < sizeof *head || !has_our_uid(sock, &pid))
+        close(sock);
+    else if (head->type == RG__HELLO)
+        on_hello(a, sock, room, n, pid);
+    else if (head->type == RG__STATUS)
+        answer_status(a, sock);
+    else if (head->type == RG__STOP) {
+        close(sock);
+        rg__agent_end(a, 128 + 15, "stopped by `regroup stop`");
+    } else
+        refuse(sock, "a connection began with something that is not Regroup's");
+}
+
+static void on_listener(void *arg, int fd, uint32_t events)
+{
+    (void)events;
+    agent *a = arg;
+    const int sock = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (sock >= 0 &&
+        rg__loop_watch(a->loop, sock, EPOLLIN, on_first_message, a) != RG_OK)
+        close(sock);
+}
+
+rg_status rg__workers_listen(agent *a)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    const int n =
+        snprintf(a->socket_path, sizeof a->socket_path, "%s/agent-%s.sock",
+                 a->params->run_dir, a->params->host);
+    if (n < 0 || (size_t)n >= sizeof at.sun_path)
+        return rg__fail(RG_ERR_INVALID,
+                        "the socket's path %s/agent-%s.sock is longer than %zu "
+                        "bytes; set REGROUP_RUN_DIR to a shorter one",
+                        a->params->run_dir, a->params->host,
+                        sizeof at.sun_path - 1);
+    memcpy(at.sun_path, a->socket_path, (size_t)n + 1);
+    unlink(a->socket_path);
+    a->listener =
+        socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (a->listener < 0 ||
+        bind(a->listener, (struct sockaddr *)&at, sizeof at) != 0 ||
+        listen(a->listener, RG__HOST_SLOTS_MAX) != 0)
+        return rg__fail(RG_ERR_SYSTEM, "the agent can't listen at %s: %s",
+                        a->socket_path, strerror(errno));
+    return rg__loop_watch(a->loop, a->listener, EPOLLIN, on_listener, a);
+}
+
+void rg__workers_close(agent *a)
+{
+    if (a->listener < 0)
+        return;
+    rg__loop_unwatch(a->loop, a->listener);
+    close(a->listener);
+    unlink(a->socket_path);
+    a->listener = -1;
+}
+
+/* ---------------------------------------------------------- end of a worker */
+
+void rg__worker_forget(slot *s)
+{
+    worker *w = &s->w;
+    rg__watch_destroy(w->watcher);
+    if (w->sock >= 0) {
+        rg__loop_unwatch(s->a->loop, w->sock);
+        close(w->sock);
+    }
+    if (w->pidfd >= 0) {
+        rg__loop_unwatch(s->a->loop, w->pidfd);
+        close(w->pidfd);
+    }
+    rg__shm_unmap(w->page, RG__PAGE_BYTES);
+    if (w->page_fd >= 0)
+        close(w->page_fd);
+    *w = (worker){.sock = -1, .pidfd = -1, .page_fd = -1};
+}
+
+/* -------------------------------------------------------------------- ping */
+
+static void ping(slot *s)
+{
+    worker *w = &s->w;
+    const uint32_t pinged = atomic_load(&w->page->ping);
+    if (atomic_load(&w->page->pong) == pinged) {
+        w->silent_ticks = 0;
+        atomic_store(&w->page->ping, pinged + 1);
+    } else if (++w->silent_ticks >= SILENT_TICKS) {
+        rg__slot_lost(s, "is silent for %llu ms: stopped or stuck",
+                      (unsigned long long)s->a->params->detect_ms);
+        return;
+    }
+    atomic_fetch_add(&w->page->wake, 1);
+    rg__futex_wake(&w->page->wake);
+}
+
+void rg__workers_ping(void *agent_arg)
+{
+    agent *a = agent_arg;
+    for (int i = 0; i < a->params->slots; i++)
+        if (rg__slot_is_alive(&a->slot[i]) && a->slot[i].w.is_ready)
+            ping(&a->slot[i]);
+    rg__timer_set(a->ping, a->params->detect_ms * RG__MS / SILENT_TICKS);
+}
