@@ -117,7 +117,7 @@ class Training:
         return {f"{host['id']}.{worker['slot']}":
                 (worker["rank"], worker["pid"])
                 for host in (status or {"hosts": []})["hosts"]
-                for worker in host["workers"] if worker["rank"] >= 0}
+                for worker in host["workers"] if worker["rank"] is not None}
 
     def wait_for(self, condition, seconds):
         """True once the condition holds; False when the run ends before."""

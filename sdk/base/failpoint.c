@@ -56,7 +56,7 @@ static void strike_stop(uint64_t unused)
 static void strike_segv(uint64_t unused)
 {
     (void)unused;
-    int *volatile nowhere = NULL;
+    volatile int *volatile nowhere = NULL;
     *nowhere = 1;
 }
 

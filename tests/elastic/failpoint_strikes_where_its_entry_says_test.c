@@ -71,7 +71,8 @@ static void check_exit(const char *text, uint32_t start, int code)
 static void check_signal(const char *text, int signal)
 {
     const int status = run(text, 1, 0);
-    CHECK(WIFSIGNALED(status));
+    if (!WIFSIGNALED(status))
+        CHECK_FAIL("%s: no signal: %s", text, said);
     CHECK_EQ(WTERMSIG(status), signal);
 }
 
