@@ -192,8 +192,7 @@ static bool is_host_fenced(const agent *a, uint64_t generation)
 
 static bool may_ack(const agent *a, const rg__proposal *p)
 {
-    if (p == NULL || p->generation != a->prepared ||
-        p->generation <= a->acking || count_local(a, p) == 0)
+    if (p == NULL || p->generation != a->prepared || p->generation <= a->acking)
         return false;
     for (int i = 0; i < p->size; i++)
         if (p->member[i].host == a->id &&
@@ -286,19 +285,18 @@ void rg__generation_try_fin(agent *a)
 
 /* ---------------------------------------------------------------- decision */
 
-static void tell_decision(agent *a, const rg__proposal *p)
+static void tell_decision(agent *a, const rg__proposal *p, const rg__line *line)
 {
-    const rg__commit_id resume = a->view.cur.resume;
     rg__commit_id held[RG__VAULT_SLOTS];
     const int n = rg__vault_complete(a, held);
     rg__decided m = {.head = {RG__DECIDED, RG__WIRE_VERSION},
                      .generation = p->generation,
-                     .resume = resume,
-                     .source = a->view.cur.source,
-                     .lineage = p->from};
+                     .resume = line->resume,
+                     .source = line->source,
+                     .lineage = line->prev};
     for (int i = 0; i < n; i++)
-        m.in_vault |= held[i].generation == resume.generation &&
-                      held[i].step == resume.step;
+        m.in_vault |= held[i].generation == line->resume.generation &&
+                      held[i].step == line->resume.step;
     for (int i = 0; i < p->size; i++) {
         slot *s = rg__slot_of(a, p->member[i]);
         if (is_member_built(s, p->generation))
@@ -306,20 +304,25 @@ static void tell_decision(agent *a, const rg__proposal *p)
     }
 }
 
+/* Pass the newest decision on; before anything of a later proposal. */
 static void deliver(agent *a)
 {
-    const rg__proposal *p = rg__snapshot_gen(&a->view, a->view.cur.generation);
-    if (p == NULL || p->generation <= a->delivered)
+    const rg__line *line =
+        a->view.lines > 0 ? &a->view.line[a->view.lines - 1] : NULL;
+    if (line == NULL || line->generation <= a->delivered)
+        return;
+    const rg__proposal *p = rg__snapshot_gen(&a->view, line->generation);
+    if (p == NULL)
         return;
     a->delivered = p->generation;
-    a->most_step = a->view.cur.resume.step;
+    a->most_step = line->resume.step;
     change *c = rg__change_of(a, p->generation);
     if (c != NULL)
         c->decided = rg__now_ns();
     a->detected_ns = 0;
     rg__log(RG__INFO, "agent", "generation %llu: %d workers, %s",
             (unsigned long long)p->generation, p->size, p->cause);
-    tell_decision(a, p);
+    tell_decision(a, p, line);
 }
 
 static void finish(agent *a)
@@ -334,6 +337,7 @@ static void finish(agent *a)
     for (int i = 0; i < a->params->slots; i++) {
         slot *s = &a->slot[i];
         rg__timer_stop(s->respawn);
+        s->has_finished = p != NULL && s->w.fin == p->generation;
         if (rg__slot_is_alive(s) && s->w.is_at_door)
             rg__worker_tell_mark(s, RG__DONE, a->view.cur.generation);
         else if (s->child != 0) {
@@ -348,19 +352,12 @@ static void finish(agent *a)
 
 void rg__generation_follow(agent *a)
 {
+    deliver(a);
     abort_what_is_published(a);
-    switch (a->view.cur.phase) {
-    case RG__GEN_PROPOSED:
+    if (a->view.cur.phase == RG__GEN_PROPOSED) {
         prepare(a, rg__snapshot_gen(&a->view, a->view.cur.generation));
         rg__generation_try_ack(a);
-        break;
-    case RG__GEN_DECIDED:
-        deliver(a);
-        break;
-    case RG__GEN_DONE:
+    } else if (a->view.cur.phase == RG__GEN_DONE) {
         finish(a);
-        break;
-    case RG__GEN_NONE:
-        break;
     }
 }

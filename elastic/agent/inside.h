@@ -52,9 +52,10 @@ typedef struct slot {
     uint32_t index, start; /* processes started in this slot so far */
     pid_t child;           /* PROGRAM's process and group leader, 0: none */
     int child_pidfd;
-    bool is_closed;   /* starts no more */
-    bool is_stopping; /* we asked it to end */
-    bool has_met;     /* this start called rg_init */
+    bool is_closed;    /* starts no more */
+    bool is_stopping;  /* we asked it to end */
+    bool has_met;      /* this start called rg_init */
+    bool has_finished; /* its fn returned OK, and the job is done */
     int failures, early_exits;
     int exit_code; /* of the last child; 128 + n for a signal */
     uint64_t started_ns;

@@ -89,8 +89,8 @@ static rg__txn *guarded(const agent *a, const rg__snapshot *snap)
 
 static void add_proposal(rg__txn *txn, const agent *a, const rg__proposal *p)
 {
-    const rg__cur cur = {
-        .generation = p->generation, .phase = RG__GEN_PROPOSED, .source = -1};
+    const rg__cur cur = {.generation = p->generation,
+                         .phase = RG__GEN_PROPOSED};
     put(txn, a, "gen", p->generation, rg__proposal_text(p));
     put(txn, a, "cur", 0, rg__cur_text(&cur));
 }
@@ -116,9 +116,7 @@ static void collect_garbage(rg__txn *txn, const agent *a, const rg__line *line)
 static void add_decision(rg__txn *txn, const agent *a, const rg__plan *plan)
 {
     const rg__cur cur = {.generation = plan->line.generation,
-                         .phase = RG__GEN_DECIDED,
-                         .resume = plan->line.resume,
-                         .source = plan->source};
+                         .phase = RG__GEN_DECIDED};
     rg__line line = plan->line;
     struct timespec t;
     clock_gettime(CLOCK_REALTIME, &t);

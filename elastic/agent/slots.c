@@ -369,7 +369,7 @@ static void go_on_after_death(slot *s)
     }
     if (a->is_ending || a->is_done) {
         s->is_closed = true;
-        if (s->exit_code != 0 && !s->is_stopping && a->is_done && s->has_met)
+        if (s->has_finished && s->exit_code != 0 && a->exit_code == 0)
             a->exit_code = s->exit_code;
     } else if (rg__agent_is_static(a) ||
                (!s->has_met && a->elastic < 0 && s->exit_code == 0)) {

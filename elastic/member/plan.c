@@ -6,7 +6,7 @@
  *                      propose g+1 of the living and of those at the door, as
  *                      soon as they are --min; newcomers at the door: propose
  *                      g+1, announced; all hosts finished: done
- *   g+1 proposed       a member of it died, or it broke: propose g+2; all its
+ *   g+1 proposed       a member of it died, or it broke: propose g+2; all
  *                      hosts acked: decide; announced, but the members of g
  *                      have finished: done
  *
@@ -92,12 +92,27 @@ static bool have_all_finished(const rg__snapshot *s, const rg__proposal *p)
     return n == p->host_count;
 }
 
+static bool has_acked(const rg__snapshot *s, uint64_t generation,
+                      const char *host)
+{
+    for (int i = 0; i < s->acks; i++)
+        if (s->ack[i].generation == generation &&
+            strcmp(s->ack[i].host, host) == 0)
+            return true;
+    return false;
+}
+
+/* Every host with an agent acks, members or not: one without members has
+ * workers to fence and a vault that counts. */
 static bool have_all_acked(const rg__snapshot *s, const rg__proposal *p)
 {
-    int n = 0;
-    for (int i = 0; i < s->acks; i++)
-        n += s->ack[i].generation == p->generation;
-    return n == p->host_count;
+    for (int i = 0; i < p->host_count; i++)
+        if (!has_acked(s, p->generation, p->host[i].name))
+            return false;
+    for (int i = 0; i < s->hosts; i++)
+        if (!has_acked(s, p->generation, s->host[i].name))
+            return false;
+    return true;
 }
 
 static bool is_static(const rg__snapshot *s)
@@ -354,7 +369,7 @@ static void decide(const rg__snapshot *s, const rg__proposal *p, rg__plan *plan)
     const uint64_t most = most_steps(s, p->generation);
     line->steps_lost = most > line->resume.step ? most - line->resume.step : 0;
     snprintf(line->cause, sizeof line->cause, "%s", p->cause);
-    plan->source = find_source(s, p, line->resume);
+    line->source = find_source(s, p, line->resume);
     plan->kind = RG__PLAN_DECIDE;
 }
 

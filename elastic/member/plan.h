@@ -30,8 +30,7 @@ typedef struct rg__plan {
     rg__plan_kind kind;
     uint64_t look_again_ns; /* WAIT: at the latest after this long; 0: never */
     rg__proposal proposal;  /* PROPOSE; owned, rg__proposal_free */
-    rg__line line;          /* DECIDE: resume, steps lost, sizes */
-    int source;             /* DECIDE: the sending rank, -1: nobody receives */
+    rg__line line;          /* DECIDE: all but the time */
     int alive;              /* workers that could be in the next world */
 } rg__plan;
 

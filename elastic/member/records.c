@@ -180,20 +180,17 @@ static const char *const phase_names[] = {"none", "propose", "decided", "done"};
 
 char *rg__cur_text(const rg__cur *cur)
 {
-    return dump(json_pack("{s:I,s:s,s:o,s:i}", "g", (json_int_t)cur->generation,
-                          "phase", phase_names[cur->phase], "resume",
-                          commit_json(cur->resume), "source", cur->source));
+    return dump(json_pack("{s:I,s:s}", "g", (json_int_t)cur->generation,
+                          "phase", phase_names[cur->phase]));
 }
 
 static bool read_cur(const json_t *j, rg__cur *cur)
 {
     const char *phase = json_string_value(json_object_get(j, "phase"));
     const json_int_t g = json_integer_value(json_object_get(j, "g"));
-    if (phase == NULL || g < 1 ||
-        !from_commit(json_object_get(j, "resume"), &cur->resume))
+    if (phase == NULL || g < 1)
         return false;
     cur->generation = (uint64_t)g;
-    cur->source = (int)json_integer_value(json_object_get(j, "source"));
     for (int i = RG__GEN_PROPOSED; i <= RG__GEN_DONE; i++)
         if (strcmp(phase, phase_names[i]) == 0) {
             cur->phase = (rg__gen_phase)i;
@@ -316,15 +313,17 @@ static bool read_ack(const json_t *j, rg__ack *ack)
 char *rg__line_text(const rg__line *line)
 {
     return dump(json_pack(
-        "{s:I,s:o,s:I,s:i,s:i,s:I,s:s}", "prev", (json_int_t)line->prev,
-        "resume", commit_json(line->resume), "steps_lost",
-        (json_int_t)line->steps_lost, "from_size", line->from_size, "to_size",
-        line->to_size, "at_ms", (json_int_t)line->at_ms, "cause", line->cause));
+        "{s:I,s:o,s:i,s:I,s:i,s:i,s:I,s:s}", "prev", (json_int_t)line->prev,
+        "resume", commit_json(line->resume), "source", line->source,
+        "steps_lost", (json_int_t)line->steps_lost, "from_size",
+        line->from_size, "to_size", line->to_size, "at_ms",
+        (json_int_t)line->at_ms, "cause", line->cause));
 }
 
 static bool read_line(const json_t *j, rg__line *line)
 {
     line->prev = (uint64_t)json_integer_value(json_object_get(j, "prev"));
+    line->source = (int)json_integer_value(json_object_get(j, "source"));
     line->steps_lost =
         (uint64_t)json_integer_value(json_object_get(j, "steps_lost"));
     line->from_size = (int)json_integer_value(json_object_get(j, "from_size"));

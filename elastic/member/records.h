@@ -62,8 +62,6 @@ typedef enum rg__gen_phase {
 typedef struct rg__cur {
     uint64_t generation;
     rg__gen_phase phase;
-    rg__commit_id resume;
-    int source;
     int64_t mod_revision;
 } rg__cur;
 
@@ -97,9 +95,12 @@ typedef struct rg__ack {
     uint64_t step; /* the most steps that a worker here had ended */
 } rg__ack;
 
+/* The whole decision: an agent that sees a later proposal first passes this
+ * one on, or its workers would drop a generation that others compute in. */
 typedef struct rg__line {
     uint64_t generation, prev;
     rg__commit_id resume; /* {0, 0}: none */
+    int source;           /* the sending rank, -1: nobody receives */
     uint64_t steps_lost;
     int from_size, to_size;
     int64_t at_ms; /* CLOCK_REALTIME, for people */

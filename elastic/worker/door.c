@@ -43,7 +43,10 @@ rg_status rg__worker_await(rg__worker *w, rg__decided *decided, bool *is_done_p)
     while (!is_something_here(w))
         pthread_cond_wait(&w->changed, &w->lock);
     *is_done_p = w->phase == RG__PHASE_DONE;
-    if (w->phase == RG__PHASE_ENDED) {
+    if (*is_done_p && w->taken == 0) {
+        st = rg__fail(RG_ERR_JOB_ENDED,
+                      "the job was done before this worker got a place in it");
+    } else if (w->phase == RG__PHASE_ENDED) {
         st = rg__fail(w->end, "%s", w->end_why);
     } else if (w->phase == RG__PHASE_DECIDED) {
         *decided = w->decided;
