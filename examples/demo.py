@@ -44,6 +44,7 @@ def parse_flags():
     given = flags.parse_args()
     if given.workers < 2:
         flags.error("--workers: a killed worker leaves nobody below 2")
+    given.build = os.path.abspath(given.build)
     if given.svg is None:
         given.svg = os.path.join(given.build, "demo.svg")
     return given
