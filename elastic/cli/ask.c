@@ -162,45 +162,48 @@ rg_status rg__ask_status(const rg__job_record *job, uint64_t timeout_ms,
 
 /* -------------------------------------------------------------------- stop */
 
-/* An agent closes its sockets when it ends; what it says before is nothing to
- * us. */
-static bool wait_closed(int sock, uint64_t deadline_ns)
+/* The process behind a socket, to be told of its end; -1: gone already. */
+static int open_peer(int sock)
 {
-    while (wait_for(sock, deadline_ns)) {
-        char bytes[sizeof(rg__mark)];
-        const ssize_t n = recv(sock, bytes, sizeof bytes, MSG_DONTWAIT);
-        if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-            return true;
-    }
-    return false;
+    struct ucred who;
+    socklen_t n = sizeof who;
+    if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &who, &n) != 0)
+        return -1;
+    return (int)syscall(SYS_pidfd_open, who.pid, 0);
 }
 
-static bool wait_process(int pidfd, uint64_t deadline_ns)
+/* Ask every agent, and collect the processes to wait for: the agents, and the
+ * one that started the job and clears up after them. */
+static int ask_all(const rg__job_record *job, int process[AGENTS_MAX + 1],
+                   int *count_p)
 {
-    return pidfd < 0 || wait_for(pidfd, deadline_ns);
+    int sock[AGENTS_MAX];
+    const int n = open_agents(job, sock);
+    int count = 0;
+    /* While the job's lock is held its recorded process can't be another. */
+    if (n > 0 && job->pid > 0)
+        process[count++] = (int)syscall(SYS_pidfd_open, job->pid, 0);
+    for (int i = 0; i < n; i++) {
+        process[count++] = open_peer(sock[i]);
+        send_mark(sock[i], RG__STOP); /* one that has just gone needs none */
+        close(sock[i]);
+    }
+    *count_p = count;
+    return n;
 }
 
 rg_status rg__ask_stop(const rg__job_record *job, uint64_t timeout_ms)
 {
-    int sock[AGENTS_MAX];
+    int process[AGENTS_MAX + 1], count;
     const uint64_t deadline = rg__now_ns() + timeout_ms * RG__MS;
-    /* While the job's lock is held its recorded process can't be another. */
-    const int pidfd =
-        job->pid > 0 ? (int)syscall(SYS_pidfd_open, job->pid, 0) : -1;
-    const int n = open_agents(job, sock);
-    rg_status st = n == 0 ? fail_no_agent(job) : RG_OK;
-    for (int i = 0; i < n; i++)
-        send_mark(sock[i], RG__STOP); /* one that has just gone needs none */
-    bool has_ended = st == RG_OK;
-    for (int i = 0; i < n && has_ended; i++)
-        has_ended = wait_closed(sock[i], deadline);
-    if (has_ended)
-        has_ended = wait_process(pidfd, deadline);
-    for (int i = 0; i < n; i++)
-        close(sock[i]);
-    if (pidfd >= 0)
-        close(pidfd);
-    if (st == RG_OK && !has_ended)
-        st = RG_IN_PROGRESS;
-    return st;
+    if (ask_all(job, process, &count) == 0)
+        return fail_no_agent(job);
+    bool has_ended = true;
+    for (int i = 0; i < count; i++) {
+        if (process[i] < 0)
+            continue;
+        has_ended = has_ended && wait_for(process[i], deadline);
+        close(process[i]);
+    }
+    return has_ended ? RG_OK : RG_IN_PROGRESS;
 }

@@ -44,7 +44,8 @@ static const rg__cfg_field cli_table[] = {
      "directory for a file per worker process with its output; none: each "
      "line here, behind the worker's name and rank"},
     {"MAX_RESTARTS", "3", RG__CFG_COUNT_AT(rg__settings, max_restarts),
-     "failures of a slot before it is given up"},
+     "times that a slot is started again after a failure before it is given "
+     "up"},
     {"START_TIMEOUT", "30s", RG__CFG_TIME_AT(rg__settings, start_timeout_ms),
      "how long the first generation waits for --max workers before it starts "
      "with --min of them"},

@@ -41,53 +41,49 @@ static long long number_of(const json_t *json, const char *key)
     return (long long)json_number_value(json_object_get(json, key));
 }
 
-static int world_of(const json_t *status)
+/* A number that may be null, as text. */
+static void put_number(const json_t *json, const char *key, char text[24])
 {
-    int n = 0;
-    size_t h, w;
-    json_t *host, *worker;
-    json_array_foreach(json_object_get(status, "hosts"), h, host)
-        json_array_foreach(json_object_get(host, "workers"), w, worker) n +=
-        number_of(worker, "rank") >= 0;
-    return n;
+    const json_t *value = json_object_get(json, key);
+    if (json_is_number(value))
+        snprintf(text, 24, "%lld", (long long)json_number_value(value));
+    else
+        strcpy(text, "-");
 }
 
 static void print_job(const json_t *status)
 {
-    printf("job %s: generation %lld %s, world %d (min %lld, max %lld), leader "
-           "%s, etcd %s, vault %.1f MiB\n",
+    const json_t *etcd = json_object_get(status, "etcd");
+    printf("job %s: generation %lld %s, world %lld (min %lld, max %lld), "
+           "leader %s, etcd %s, vault %.1f MiB\n",
            text_of(status, "job"), number_of(status, "generation"),
-           text_of(status, "phase"), world_of(status), number_of(status, "min"),
-           number_of(status, "max"), text_of(status, "leader"),
-           text_of(json_object_get(status, "etcd"), "state"),
+           text_of(status, "phase"), number_of(status, "size"),
+           number_of(status, "min"), number_of(status, "max"),
+           text_of(status, "leader"), text_of(etcd, "state"),
            (double)number_of(status, "vault_bytes") / (1 << 20));
 }
 
 /* A worker outside of the world has no rank. */
 static void print_worker(const json_t *host, const json_t *worker)
 {
-    char name[160], rank[24] = "-";
+    char name[160], rank[24], step[24];
     snprintf(name, sizeof name, "%s.%lld", text_of(host, "id"),
              number_of(worker, "slot"));
-    if (json_is_integer(json_object_get(worker, "rank")) &&
-        number_of(worker, "rank") >= 0)
-        snprintf(rank, sizeof rank, "%lld", number_of(worker, "rank"));
-    printf("%-20s %5s %9lld %12lld\n", name, rank, number_of(worker, "pid"),
-           number_of(worker, "step"));
+    put_number(worker, "rank", rank);
+    put_number(worker, "step", step);
+    printf("%-20s %5s %9lld %12s  %s\n", name, rank, number_of(worker, "pid"),
+           step, text_of(worker, "state"));
 }
 
 static void print_hosts(const json_t *status)
 {
     size_t h, w;
     json_t *host, *worker;
-    printf("\n%-20s %5s %9s %12s\n", "worker", "rank", "pid", "step");
+    printf("\n%-20s %5s %9s %12s  %s\n", "worker", "rank", "pid", "step",
+           "state");
     json_array_foreach(json_object_get(status, "hosts"), h, host)
-    {
         json_array_foreach(json_object_get(host, "workers"), w, worker)
             print_worker(host, worker);
-        printf("%-20s %lld slots, %s\n", text_of(host, "id"),
-               number_of(host, "slots"), text_of(host, "state"));
-    }
 }
 
 static void print_changes(const json_t *status)
