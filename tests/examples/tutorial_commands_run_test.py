@@ -1,0 +1,86 @@
+"""Every tutorial does what it says: its blocks are run in order, in one shell,
+in a folder that looks like the repository after ci/build dev. See
+tutorials/README.md for what each kind of block means."""
+
+import glob
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+
+from example import BUILD, SOURCE, fail, need_etcd
+
+BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.S | re.M)
+NUMBER = re.compile(r"\d+")
+
+
+def as_pattern(line):
+    """A line of output in which every number may be another."""
+    return r"\d+".join(re.escape(part) for part in NUMBER.split(line))
+
+
+def script_of(page, folder):
+    """(the shell script, [(number of the block, line)] that it must print)."""
+    script, expected, block = ["set -eu"], [], 0
+    for kind, name, body in BLOCK.findall(page):
+        if kind == "c":
+            with open(os.path.join(folder, name), "w",
+                      encoding="utf-8") as file:
+                file.write(body)
+        elif kind == "sh":
+            block += 1
+            script.append(f"echo '=== block {block}'\n{body}")
+        elif kind == "text":
+            expected += [(block, line) for line in body.splitlines()]
+        else:
+            fail(f"a block of {kind}: nobody runs that")
+    return "\n".join(script), expected
+
+
+def run(script, folder):
+    """The output; everything that the shell started ends with it."""
+    env = dict(os.environ, REGROUP_RUN_DIR=os.path.join(folder, "run"))
+    with subprocess.Popen(["bash", "-c", script], cwd=folder, env=env,
+                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True,
+                          start_new_session=True) as shell:
+        try:
+            output, _ = shell.communicate(timeout=100)
+        except subprocess.TimeoutExpired:
+            os.killpg(shell.pid, signal.SIGTERM)
+            output, _ = shell.communicate(timeout=20)
+            fail("the tutorial did not end", output)
+    if shell.returncode != 0:
+        fail(f"a command ended with {shell.returncode}", output)
+    return output
+
+
+def check(path):
+    with open(path, encoding="utf-8") as file:
+        page = file.read()
+    with tempfile.TemporaryDirectory(prefix="rg-tutorial-") as folder:
+        os.symlink(os.path.join(SOURCE, "sdk"), os.path.join(folder, "sdk"))
+        os.mkdir(os.path.join(folder, "build"))
+        os.symlink(BUILD, os.path.join(folder, "build/dev"))
+        script, expected = script_of(page, folder)
+        output = run(script, folder)
+    printed = re.split(r"^=== block \d+\n", output, flags=re.M)
+    for block, line in expected:
+        if not re.search(as_pattern(line), printed[block]):
+            fail(f"{path}: block {block} does not print: {line}",
+                 printed[block])
+
+
+need_etcd()
+if "libasan" in subprocess.run(
+        ["ldd", os.path.join(BUILD, "lib/libregroup.so")],
+        capture_output=True, text=True, check=True).stdout:
+    print("skipped: a plain program can't load a library with AddressSanitizer")
+    sys.exit(77)
+pages = sorted(glob.glob(os.path.join(SOURCE, "tutorials/[0-9]*.md")))
+if not pages:
+    fail("no tutorial")
+for tutorial in pages:
+    check(tutorial)
