@@ -165,6 +165,8 @@ static void go_on_after_death(slot *s);
 static void look_at_fence(void *arg)
 {
     slot *s = arg;
+    if (s->w.pid == 0)
+        return; /* reaped meanwhile */
     if (!s->w.is_fenced && can_store(s->w.pid)) {
         rg__timer_set(s->fence, FENCE_LOOK_NS);
         return;

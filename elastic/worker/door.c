@@ -2,6 +2,7 @@
 #include "elastic/worker/worker.h"
 
 #include "sdk/base/fail.h"
+#include "sdk/base/failpoint.h"
 #include "sdk/base/log.h"
 
 /* Lock held. Nothing of the generation is open to user threads before this. */
@@ -23,6 +24,7 @@ static rg_status take_up(rg__worker *w)
 
 rg_status rg__worker_door(rg__worker *w)
 {
+    rg__failpoint("door", -1, 0, 0);
     pthread_mutex_lock(&w->lock);
     if (w->phase == RG__PHASE_OUT)
         w->phase = w->sock < 0 ? RG__PHASE_DECIDED : RG__PHASE_DOOR;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "sdk/base/fail.h"
+#include "sdk/base/failpoint.h"
 
 static rg_status run_fn(rg_state *st, rg_train_fn fn, void *arg)
 {
@@ -53,6 +54,7 @@ static void make_known(rg__worker *w, rg_status rs)
 
 static rg_status finished(rg__worker *w)
 {
+    rg__failpoint("fin", w->ctx->now.rank, 0, w->taken);
     if (w->sock >= 0)
         return rg__worker_mark(w, RG__FIN, w->taken);
     pthread_mutex_lock(&w->lock);

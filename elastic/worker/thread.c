@@ -21,6 +21,7 @@
 
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
+#include "sdk/base/failpoint.h"
 #include "sdk/base/log.h"
 #include "sdk/base/sock.h"
 
@@ -200,6 +201,7 @@ static void enter_if_due(rg__worker *w)
         drop_pending(w);
         return;
     }
+    rg__failpoint("build", w->pending->rank, 0, generation);
     const rg_status st = build(w, w->pending);
     drop_pending(w);
     if (st != RG_OK) {
@@ -237,6 +239,7 @@ static void on_decided(rg__worker *w, const rg__decided *m)
 {
     if (m->generation != w->entered.generation)
         return;
+    rg__failpoint("decided", w->entered.rank, m->resume.step, m->generation);
     atomic_store(&w->ctx->page->generation, m->generation);
     pthread_mutex_lock(&w->lock);
     if (w->phase == RG__PHASE_DOOR) {

@@ -1,0 +1,302 @@
+/* The program that the fault tests run: a training without a model. Its state
+ * is a vector of integers; each step adds up a function of the samples of a
+ * global batch over all ranks and mixes the sum in. So the state after a step
+ * does not depend on the size of the world, on who was lost, or on when.
+ *
+ *   trainer [flags]       see usage() below
+ *
+ * Prints `final step N state HASH` on every rank that finishes. */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "regroup/regroup.h"
+#include "sdk/core/context.h"
+
+#define SAMPLES 4096
+#define BATCH   64
+#define SUMS    64 /* numbers that a step adds up over all ranks */
+
+typedef struct trainer {
+    rg_ctx *ctx;
+    rg_sampler *sampler;
+    uint64_t steps, bytes, commit_every, coll_bytes;
+    int step_ms, door_ms, ballast_mib, elastic;
+    uint64_t scribble_at, compute_at;
+    int compute_ms;
+    bool uses_alloc;
+    uint64_t *state; /* [0] is the position: steps done */
+    uint64_t words;
+    int64_t *sums;
+} trainer;
+
+static void sleep_ms(int ms)
+{
+    const struct timespec t = {ms / 1000, (long)(ms % 1000) * 1000000};
+    nanosleep(&t, NULL);
+}
+
+static void compute_ms(int ms)
+{
+    struct timespec begin, now;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    do
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    while ((now.tv_sec - begin.tv_sec) * 1000 +
+               (now.tv_nsec - begin.tv_nsec) / 1000000 <
+           ms);
+}
+
+static uint64_t mix(uint64_t x)
+{
+    x ^= x >> 31;
+    x *= UINT64_C(0x9e3779b97f4a7c15);
+    return x ^ (x >> 29);
+}
+
+static rg_status add_samples(trainer *t, uint64_t step)
+{
+    const uint64_t per_epoch = rg_sampler_steps(t->sampler);
+    const uint64_t *index;
+    uint64_t n;
+    const rg_status st =
+        rg_sampler_take(t->sampler, step / per_epoch, step % per_epoch,
+                        rg_rank(t->ctx), rg_size(t->ctx), &index, &n);
+    if (st != RG_OK)
+        return st;
+    memset(t->sums, 0, t->coll_bytes);
+    for (uint64_t i = 0; i < n; i++)
+        for (int k = 0; k < SUMS; k++)
+            t->sums[k] += (int64_t)(mix(index[i] * SUMS + (uint64_t)k) >> 32);
+    return RG_OK;
+}
+
+static void harm(trainer *t, uint64_t step)
+{
+    if (step == t->compute_at && rg_rank(t->ctx) == rg_size(t->ctx) - 1) {
+        t->compute_at = UINT64_MAX;
+        compute_ms(t->compute_ms);
+    }
+    if (step == t->scribble_at && rg_rank(t->ctx) == rg_size(t->ctx) - 1) {
+        unsigned char *page = (unsigned char *)t->ctx->page;
+        srand((unsigned)getpid());
+        for (int i = 0; i < RG__PAGE_BYTES; i++)
+            page[i] = (unsigned char)rand();
+    }
+}
+
+static rg_status one_step(trainer *t, rg_state *st)
+{
+    const uint64_t step = t->state[0];
+    rg_status rs = add_samples(t, step);
+    if (rs != RG_OK)
+        return rs;
+    harm(t, step + 1);
+    if (t->step_ms > 0)
+        sleep_ms(t->step_ms);
+    rs = rg_allreduce(rg_world(t->ctx), t->sums, t->sums, t->coll_bytes / 8,
+                      RG_I64, RG_SUM);
+    if (rs != RG_OK)
+        return rs;
+    for (uint64_t i = 1; i < t->words; i++)
+        t->state[i] = mix(t->state[i] + (uint64_t)t->sums[i % SUMS] + i);
+    t->state[0] = step + 1;
+    return t->state[0] % t->commit_every == 0 ? rg_state_commit(st)
+                                              : rg_step_end(st);
+}
+
+static rg_status train(rg_state *st, void *arg)
+{
+    trainer *t = arg;
+    while (t->state[0] < t->steps) {
+        const rg_status rs = one_step(t, st);
+        if (rs != RG_OK)
+            return rs;
+    }
+    return RG_OK;
+}
+
+static uint64_t hash_of(const trainer *t)
+{
+    uint64_t h = 0;
+    for (uint64_t i = 0; i < t->words; i++)
+        h = mix(h + t->state[i] + i);
+    return h;
+}
+
+static int complain(const char *what)
+{
+    fprintf(stderr, "trainer: %s: %s\n", what, rg_last_error());
+    return 3;
+}
+
+static int train_in(trainer *t)
+{
+    rg_state *st = NULL;
+    if (rg_state_create(t->ctx, NULL, &st) != RG_OK ||
+        rg_state_add(st, "state", t->state, t->words * 8, NULL) != RG_OK)
+        return complain("state");
+    const rg_sampler_params sampler = {
+        .size = sizeof sampler, .count = SAMPLES, .batch = BATCH, .seed = 7};
+    if (rg_sampler_create(st, &sampler, &t->sampler) != RG_OK)
+        return complain("sampler");
+    sleep_ms(t->door_ms);
+    const rg_status rs = rg_run(st, train, t);
+    int code = 0;
+    if (rs != RG_OK)
+        code = complain("rg_run");
+    else
+        printf("final step %" PRIu64 " state %016" PRIx64 "\n", t->state[0],
+               hash_of(t));
+    rg_sampler_destroy(t->sampler);
+    rg_state_destroy(st);
+    return code;
+}
+
+static rg_status allocate(trainer *t)
+{
+    t->words = t->bytes / 8 > 1 ? t->bytes / 8 : 2;
+    t->state = calloc(t->words, 8);
+    void *sums = NULL;
+    rg_status st = RG_OK;
+    if (t->uses_alloc)
+        st = rg_alloc(t->ctx, t->coll_bytes, NULL, &sums);
+    else
+        sums = calloc(1, t->coll_bytes);
+    t->sums = sums;
+    if (t->state == NULL || (st == RG_OK && sums == NULL))
+        return RG_ERR_MEMORY;
+    return st;
+}
+
+static void hold_ballast(const trainer *t)
+{
+    const size_t bytes = (size_t)t->ballast_mib << 20;
+    char *ballast = bytes > 0 ? malloc(bytes) : NULL;
+    for (size_t i = 0; ballast != NULL && i < bytes; i += 4096)
+        ballast[i] = (char)i;
+}
+
+static void usage(void)
+{
+    puts("trainer [--steps N] [--bytes N] [--coll-bytes N] [--step-ms N]\n"
+         "        [--commit-every N] [--door-ms N: sleep before rg_run]\n"
+         "        [--compute-at STEP --compute-ms N: the last rank, once]\n"
+         "        [--scribble-at STEP: the last rank, over its page]\n"
+         "        [--alloc: collectives in rg_alloc memory]\n"
+         "        [--ballast MIB] [--static]");
+}
+
+static uint64_t number(const char *text)
+{
+    return strtoull(text, NULL, 10);
+}
+
+static bool read_flags(trainer *t, int argc, char **argv)
+{
+    enum {
+        STEPS,
+        BYTES,
+        COLL,
+        STEP_MS,
+        EVERY,
+        DOOR,
+        COMPUTE,
+        COMPUTE_MS,
+        SCRIBBLE,
+        ALLOC,
+        BALLAST,
+        STATIC,
+        HELP
+    };
+    static const struct option options[] = {{"steps", 1, NULL, STEPS},
+                                            {"bytes", 1, NULL, BYTES},
+                                            {"coll-bytes", 1, NULL, COLL},
+                                            {"step-ms", 1, NULL, STEP_MS},
+                                            {"commit-every", 1, NULL, EVERY},
+                                            {"door-ms", 1, NULL, DOOR},
+                                            {"compute-at", 1, NULL, COMPUTE},
+                                            {"compute-ms", 1, NULL, COMPUTE_MS},
+                                            {"scribble-at", 1, NULL, SCRIBBLE},
+                                            {"alloc", 0, NULL, ALLOC},
+                                            {"ballast", 1, NULL, BALLAST},
+                                            {"static", 0, NULL, STATIC},
+                                            {"help", 0, NULL, HELP},
+                                            {0}};
+    for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        switch (c) {
+        case STEPS:
+            t->steps = number(optarg);
+            break;
+        case BYTES:
+            t->bytes = number(optarg);
+            break;
+        case COLL:
+            t->coll_bytes = number(optarg) / 8 * 8;
+            break;
+        case STEP_MS:
+            t->step_ms = (int)number(optarg);
+            break;
+        case EVERY:
+            t->commit_every = number(optarg);
+            break;
+        case DOOR:
+            t->door_ms = (int)number(optarg);
+            break;
+        case COMPUTE:
+            t->compute_at = number(optarg);
+            break;
+        case COMPUTE_MS:
+            t->compute_ms = (int)number(optarg);
+            break;
+        case SCRIBBLE:
+            t->scribble_at = number(optarg);
+            break;
+        case ALLOC:
+            t->uses_alloc = true;
+            break;
+        case BALLAST:
+            t->ballast_mib = (int)number(optarg);
+            break;
+        case STATIC:
+            t->elastic = 0;
+            break;
+        case HELP:
+            usage();
+            exit(0);
+        default:
+            return false;
+        }
+    }
+    return t->coll_bytes >= SUMS * 8 && t->commit_every > 0;
+}
+
+int main(int argc, char **argv)
+{
+    trainer t = {.steps = 100,
+                 .bytes = 4096,
+                 .coll_bytes = SUMS * 8,
+                 .step_ms = 5,
+                 .commit_every = 1,
+                 .elastic = 1,
+                 .compute_at = UINT64_MAX,
+                 .scribble_at = UINT64_MAX};
+    if (!read_flags(&t, argc, argv)) {
+        usage();
+        return 64;
+    }
+    const rg_params params = {.size = sizeof params, .elastic = t.elastic};
+    if (rg_init(&params, &t.ctx) != RG_OK || allocate(&t) != RG_OK)
+        return complain("rg_init");
+    hold_ballast(&t);
+    const int code = train_in(&t);
+    rg_finalize(t.ctx);
+    free(t.state);
+    return code;
+}

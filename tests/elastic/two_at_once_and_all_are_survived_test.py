@@ -1,0 +1,19 @@
+"""SIGKILL of two at once, then of all: the vault outlives every worker."""
+from house import Job, fault_free, main, trainer
+
+TRAIN = ("--steps", 250, "--step-ms", 8)
+
+
+def test():
+    with Job(["--min", "1", "--max", "4"], trainer(*TRAIN)) as job:
+        job.wait_step(30)
+        job.kill_many([1, 2])
+        job.wait_world(4, above=1)
+        step = job.step()
+        job.kill_many([0, 1, 2, 3])
+        job.wait_step(step + 20)
+        job.finish()
+        job.check(fault_free(*TRAIN))
+
+
+main(test)

@@ -1,0 +1,268 @@
+"""Jobs for tests: a `regroup run` with its own run directory, histories and
+output, faults from outside, and what must hold afterwards.
+
+    with Job(["--min", "1", "--max", "4"], trainer("--steps", "200")) as job:
+        job.wait_step(20)
+        job.kill(rank=1)
+        job.finish()
+        job.check(state=fault_free(...))
+
+Everything is below a temporary directory that goes with the test; processes
+that are left are ended by their recorded pids.
+"""
+
+import contextlib
+import glob
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+BUILD = os.environ["REGROUP_BUILD"]
+SOURCE = os.environ["REGROUP_SOURCE"]
+sys.path.insert(0, os.path.join(SOURCE, "tests", "checker"))
+REGROUP = os.path.join(BUILD, "bin", "regroup")
+FINAL = re.compile(r"final step (\d+) state ([0-9a-f]{16})")
+IS_SLOW = os.environ.get("REGROUP_TEST_SLOW") == "1"  # a sanitizer's build
+DETECT = "3s" if IS_SLOW else "1500ms"
+PATIENCE = 4 if IS_SLOW else 1
+
+
+class Failed(Exception):
+    """A claim of the test does not hold."""
+
+
+def claim(holds, sentence):
+    if not holds:
+        raise Failed(sentence)
+
+
+def skip(reason):
+    print(f"skipped: {reason}")
+    sys.exit(77)
+
+
+def trainer(*flags):
+    return [os.path.join(BUILD, "tests", "trainer"), *map(str, flags)]
+
+
+def need_etcd():
+    if shutil.which("etcd") is None:
+        skip("etcd is not installed (ci/install installs it)")
+
+
+def until(condition, seconds, what):
+    """The condition's first true value; Failed when none comes in time."""
+    end = time.monotonic() + seconds * PATIENCE
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.01)
+    raise Failed(f"{what}: not within {seconds * PATIENCE} s")
+
+
+class Job:
+    def __init__(self, flags, command, env=None, name="test", detect=DETECT,
+                 history=True):
+        self.folder = tempfile.mkdtemp(prefix="rg-")
+        self.history = os.path.join(self.folder, "history")
+        os.mkdir(self.history)
+        self.name = name
+        self.env = dict(os.environ, REGROUP_LOG="info",
+                        REGROUP_RUN_DIR=os.path.join(self.folder, "run"))
+        self.env.update(env or {})
+        self.log = os.path.join(self.folder, "log")
+        self.command = [REGROUP, "run", "--job", name, "--detect", detect]
+        if history:
+            self.command += ["--history", self.history]
+        self.command += [*flags, "--", *command]
+        self.process = None
+        self.pids = set()
+        self.code = None
+
+    def __enter__(self):
+        self.started = time.monotonic_ns()
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(
+                self.command, env=self.env, stdin=subprocess.DEVNULL,
+                stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+        return self
+
+    def __exit__(self, kind, error, trace):
+        self.note_pids()
+        if self.process.poll() is None:
+            self.process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(15)
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        for pid in self.pids:
+            with contextlib.suppress(OSError):
+                if self.is_ours(pid):
+                    os.kill(pid, signal.SIGKILL)
+        if kind is not None:
+            sys.stderr.write(f"--- {' '.join(self.command)}\n")
+            sys.stderr.write(self.text()[-6000:])
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def is_ours(self, pid):
+        """A process that carries this job's run directory."""
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as environ:
+                return self.folder.encode() in environ.read()
+        except OSError:
+            return False
+
+    # ------------------------------------------------------------ looking
+
+    def text(self):
+        with open(self.log, errors="replace") as log:
+            return log.read()
+
+    def run(self, *words, timeout=20):
+        return subprocess.run([REGROUP, *words], env=self.env, text=True,
+                              capture_output=True, timeout=timeout * PATIENCE,
+                              check=False)
+
+    def status(self):
+        shown = self.run("status", "--json", self.name)
+        if shown.returncode != 0:
+            return None
+        status = json.loads(shown.stdout)
+        for host in status["hosts"]:
+            self.pids.update(w["pid"] for w in host["workers"] if w["pid"])
+        return status
+
+    def note_pids(self):
+        if self.process.poll() is None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.status()
+
+    def workers(self):
+        """{rank: worker} of the current world; {} before the first."""
+        status = self.status() or {"hosts": []}
+        return {w["rank"]: w for host in status["hosts"]
+                for w in host["workers"] if w["rank"] is not None}
+
+    def events(self, kind=None):
+        found = []
+        for path in glob.glob(os.path.join(self.history, "*.jsonl")):
+            with open(path, encoding="utf-8", errors="replace") as lines:
+                for line in lines:
+                    with contextlib.suppress(ValueError):
+                        found.append(json.loads(line))
+        found.sort(key=lambda e: e["t_ns"])
+        return [e for e in found if kind is None or e["event"] == kind]
+
+    def step(self):
+        return max((e["step"] for e in self.events("step")), default=0)
+
+    def generation(self):
+        return max((e["generation"] for e in self.events("decide")), default=0)
+
+    # ------------------------------------------------------------- waiting
+
+    def alive(self):
+        claim(self.process.poll() is None,
+              f"the job ended early with code {self.process.poll()}")
+        return True
+
+    def wait_step(self, step, seconds=30):
+        until(lambda: self.alive() and self.step() >= step, seconds,
+              f"step {step}")
+
+    def wait_world(self, size, seconds=30, above=0):
+        """A generation newer than `above` with that many workers that step."""
+        def reached():
+            self.alive()
+            steps = self.events("step")
+            return steps and steps[-1]["size"] == size and \
+                steps[-1]["generation"] > above
+        until(reached, seconds, f"a world of {size}")
+
+    def finish(self, code=0, seconds=60):
+        try:
+            self.code = self.process.wait(seconds * PATIENCE)
+        except subprocess.TimeoutExpired as error:
+            raise Failed(f"the job is not over after {seconds * PATIENCE} s; "
+                         f"status: {self.status()}") from error
+        claim(self.code == code,
+              f"the job ended with code {self.code}, not {code}")
+
+    # -------------------------------------------------------------- faults
+
+    def pid(self, rank):
+        return until(lambda: self.workers().get(rank), 20,
+                     f"a worker of rank {rank}")["pid"]
+
+    def kill(self, rank, signum=signal.SIGKILL):
+        pid = self.pid(rank)
+        os.kill(pid, signum)
+        return pid
+
+    def kill_many(self, ranks):
+        pids = [self.workers()[rank]["pid"] for rank in ranks]
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        return pids
+
+    # -------------------------------------------------------------- claims
+
+    def final_state(self):
+        found = set(FINAL.findall(self.text()))
+        claim(found, "no worker printed a final state")
+        claim(len(found) == 1, f"workers ended with different states: {found}")
+        return found.pop()
+
+    def check(self, state=None, samples=True):
+        import check_history  # pylint: disable=import-outside-toplevel
+        wrong = check_history.check(self.history)
+        claim(not wrong, "the history breaks invariants:\n" + "\n".join(
+            str(sentence) for sentence in wrong))
+        if state is not None:
+            mine = self.final_state()
+            claim(mine == state,
+                  f"the final state is {mine}, the fault-free run's {state}")
+
+    def survivors(self, before, lost=()):
+        """Each worker of `before` that is not lost kept its pid to the end."""
+        kept = {e["pid"] for e in self.events("leave")}
+        for worker in before.values():
+            if worker["pid"] not in lost:
+                claim(worker["pid"] in kept,
+                      f"worker {worker} did not live to the end")
+
+
+_fault_free = {}
+
+
+def fault_free(*flags):
+    """(step, state) of this training alone, without agent or faults."""
+    fast = [f for f in flags]
+    if "--step-ms" in fast:
+        fast[fast.index("--step-ms") + 1] = 0
+    else:
+        fast += ["--step-ms", 0]
+    key = tuple(map(str, fast))
+    if key not in _fault_free:
+        done = subprocess.run(trainer(*fast), capture_output=True, text=True,
+                              timeout=60 * PATIENCE, check=True)
+        _fault_free[key] = FINAL.search(done.stdout).groups()
+    return _fault_free[key]
+
+
+def main(test):
+    """Run a test function; a claim that does not hold ends with code 1."""
+    need_etcd()
+    try:
+        test()
+    except Failed as error:
+        print(f"FAILED: {error}", file=sys.stderr)
+        sys.exit(1)
