@@ -294,6 +294,7 @@ static void shut(rg__channel *ch, rg_status st, const char *why)
 {
     set_reason(ch, st, why);
     finish_all(ch, st, why);
+    ch->has_begun = false; /* also when the first one was given up */
 }
 
 void rg__channel_close(rg__channel *ch, rg_status st, const char *why)

@@ -1,0 +1,234 @@
+/* Requests in flight when the generation is left, when the context goes, and
+ * when the transport breaks: each is ended with the status and sentence of its
+ * reason, whoever waits returns, and a request may be taken afterwards. The
+ * transport of this test never finishes anything by itself. */
+#include <sched.h>
+
+#include "sdk/base/fail.h"
+#include "sdk/core/inside.h"
+#include "tests/check.h"
+
+static int open_comms;
+static rg_status answer; /* of test; RG_IN_PROGRESS: stuck */
+static rg__bell bell;
+
+static rg_status stuck_split(rg__comm *world, const int *ranks, int n,
+                             uint32_t id, rg__comm **comm_p);
+static rg_status stuck_open(const rg__boot *boot, rg__comm **comm_p);
+
+static rg_status stuck_start(rg__comm *comm, const rg__coll *coll)
+{
+    (void)comm;
+    return coll->root == 7 ? rg__fail(RG_ERR_INVALID, "root 7 is refused")
+                           : RG_OK;
+}
+
+static rg_status stuck_test(rg__comm *comm)
+{
+    (void)comm;
+    return answer == RG_OK || answer == RG_IN_PROGRESS
+               ? answer
+               : rg__fail(answer, "the wire is broken");
+}
+
+static rg__bell *stuck_bell(rg__comm *world)
+{
+    (void)world;
+    return &bell;
+}
+
+static void stuck_close(rg__comm *comm)
+{
+    open_comms--;
+    free(comm);
+}
+
+static const rg__transport stuck = {.size = sizeof stuck,
+                                    .name = "stuck",
+                                    .open = stuck_open,
+                                    .split = stuck_split,
+                                    .start = stuck_start,
+                                    .test = stuck_test,
+                                    .bell = stuck_bell,
+                                    .close = stuck_close};
+
+static rg_status stuck_open(const rg__boot *boot, rg__comm **comm_p)
+{
+    (void)boot;
+    *comm_p = calloc(1, sizeof **comm_p);
+    CHECK(*comm_p != NULL);
+    (*comm_p)->transport = &stuck;
+    open_comms++;
+    return RG_OK;
+}
+
+static rg_status stuck_split(rg__comm *world, const int *ranks, int n,
+                             uint32_t id, rg__comm **comm_p)
+{
+    (void)world, (void)ranks, (void)n, (void)id;
+    return stuck_open(NULL, comm_p);
+}
+
+/* ----------------------------------------------------------------- the cases
+ */
+
+static rg__page page;
+static rg__engine *engine;
+static rg__channel *world, *set;
+static const rg__coll barrier = {.kind = RG__BARRIER};
+
+static void begin(void)
+{
+    const rg__boot boot = {.size = 1, .generation = 3};
+    const int rank = 0;
+    answer = RG_IN_PROGRESS;
+    atomic_store(&page.abort, 0);
+    CHECK_OK(rg__engine_create(&page, &engine));
+    CHECK_OK(rg__channel_create(engine, &world));
+    CHECK_OK(rg__channel_create(engine, &set));
+    CHECK_OK(rg__engine_enter(engine, world, &stuck, &boot));
+    rg__engine_admit(engine);
+    CHECK_OK(rg__channel_open(set, &rank, 1, 1));
+}
+
+static void end(void)
+{
+    rg__channel_destroy(set);
+    rg__channel_destroy(world);
+    rg__engine_destroy(engine);
+    CHECK_EQ(open_comms, 0);
+}
+
+static void *wait_for_it(void *arg)
+{
+    rg_req *req = arg;
+    const rg_status st = rg_wait(&req, -1);
+    CHECK(req == NULL);
+    return (void *)(intptr_t)st;
+}
+
+static rg_status join(pthread_t thread)
+{
+    void *st = NULL;
+    pthread_join(thread, &st);
+    return (rg_status)(intptr_t)st;
+}
+
+static pthread_t wait_in_thread(rg_req *req)
+{
+    pthread_t thread;
+    CHECK_EQ(pthread_create(&thread, NULL, wait_for_it, req), 0);
+    while (atomic_load(&engine->helpers) == 0)
+        sched_yield();
+    return thread;
+}
+
+static void left_while_somebody_waits(void)
+{
+    begin();
+    rg_req *waited = NULL, *queued = NULL;
+    CHECK_OK(rg__channel_start(world, &barrier, &waited));
+    CHECK_OK(rg__channel_start(world, &barrier, &queued));
+    const pthread_t thread = wait_in_thread(waited);
+    rg__engine_leave(engine, RG_ERR_HOSTS_CHANGED, "a host came");
+    CHECK_EQ(join(thread), RG_ERR_HOSTS_CHANGED);
+    CHECK_STATUS(rg_wait(&queued, -1), RG_ERR_HOSTS_CHANGED);
+    CHECK_STR(rg_last_error(), "a host came");
+    CHECK_STATUS(rg__channel_start(set, &barrier, &queued),
+                 RG_ERR_HOSTS_CHANGED);
+    CHECK_EQ(open_comms, 0);
+    end();
+}
+
+static void finalized_while_somebody_waits(void)
+{
+    begin();
+    rg_req *waited = NULL, *later = NULL;
+    CHECK_OK(rg__channel_start(world, &barrier, &waited));
+    CHECK_OK(rg__channel_start(set, &barrier, &later));
+    const pthread_t thread = wait_in_thread(waited);
+    end();
+    CHECK_EQ(join(thread), RG_ERR_INVALID);
+    CHECK_STATUS(rg_wait(&later, -1), RG_ERR_INVALID);
+}
+
+static void aborted_without_anybody_who_leaves(void)
+{
+    begin();
+    rg_req *req = NULL, *second = NULL;
+    CHECK_OK(rg__channel_start(world, &barrier, &req));
+    CHECK_OK(rg__channel_start(world, &barrier, &second));
+    atomic_store(&page.abort, 2); /* another generation's */
+    CHECK_STATUS(rg_wait(&req, 20), RG_IN_PROGRESS);
+    const pthread_t thread = wait_in_thread(req);
+    atomic_store(&page.abort, 3);
+    CHECK_EQ(join(thread), RG_ERR_PEER_LOST);
+    answer = RG_OK; /* what is aborted is not advanced any more */
+    CHECK(rg__engine_progress(engine));
+    CHECK(!rg__req_is_done(second));
+    CHECK_STATUS(rg_wait(&second, -1), RG_ERR_PEER_LOST);
+    CHECK_STATUS(rg__channel_start(set, &barrier, &req), RG_ERR_PEER_LOST);
+    end();
+}
+
+static void broken_transport(void)
+{
+    begin();
+    rg_req *req = NULL, *queued = NULL;
+    CHECK_OK(rg__channel_start(set, &barrier, &req));
+    CHECK_OK(rg__channel_start(set, &barrier, &queued));
+    answer = RG_ERR_SYSTEM;
+    CHECK_STATUS(rg_wait(&req, -1), RG_ERR_SYSTEM);
+    CHECK_STATUS(rg_wait(&queued, -1), RG_ERR_SYSTEM);
+    CHECK_STR(rg_last_error(), "the wire is broken");
+    CHECK_STATUS(rg__channel_start(set, &barrier, &req), RG_ERR_SYSTEM);
+    end();
+}
+
+static void refused_operations(void)
+{
+    begin();
+    const rg__coll bad = {.kind = RG__BARRIER, .root = 7};
+    answer = RG_OK;
+    CHECK_STATUS(rg__channel_run(world, &bad), RG_ERR_INVALID);
+    CHECK_STR(rg_last_error(), "root 7 is refused");
+    CHECK_OK(rg__channel_run(world, &barrier));
+    end();
+}
+
+static void before_and_between_generations(void)
+{
+    rg_req *req = NULL;
+    const rg__boot boot = {.size = 1, .generation = 3};
+    CHECK_OK(rg__engine_create(&page, &engine));
+    CHECK_OK(rg__channel_create(engine, &world));
+    CHECK_OK(rg__channel_create(engine, &set));
+    atomic_store(&page.abort, 0);
+    CHECK_STATUS(rg__channel_start(world, &barrier, &req), RG_ERR_INVALID);
+    CHECK(strstr(rg_last_error(), "before the door") != NULL);
+    CHECK_OK(rg__engine_enter(engine, world, &stuck, &boot));
+    CHECK_STATUS(rg__channel_start(world, &barrier, &req), RG_ERR_INVALID);
+    rg__engine_leave(engine, RG_ERR_PEER_LOST, "never decided");
+    CHECK_OK(rg__engine_enter(engine, world, &stuck, &boot));
+    CHECK_STATUS(rg__channel_start(world, &barrier, &req), RG_ERR_PEER_LOST);
+    CHECK_STR(rg_last_error(), "never decided");
+    rg__engine_admit(engine);
+    answer = RG_OK;
+    CHECK_OK(rg__channel_run(world, &barrier));
+    end();
+}
+
+int main(void)
+{
+    for (int i = 0; i < 20; i++) {
+        left_while_somebody_waits();
+        finalized_while_somebody_waits();
+    }
+    aborted_without_anybody_who_leaves();
+    broken_transport();
+    refused_operations();
+    before_and_between_generations();
+    rg__engine_destroy(NULL);
+    rg__channel_destroy(NULL);
+    return 0;
+}
