@@ -1,1 +1,210 @@
-/* placeholder */
+/* The client: its endpoints, whether etcd answers, and the end of everything.
+ *
+ * It counts as up until something has been asked for SILENCE_MS and nothing
+ * was answered. What fails moves all who follow to the next endpoint. */
+#include "elastic/etcd/etcd.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "elastic/etcd/client.h"
+#include "sdk/base/clock.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/log.h"
+
+/* A little longer than one sending may take, so that its cause is known. */
+#define SILENCE_MS (RG__ETCD_UNARY_MS + 100)
+#define GOODBYE_MS 200 /* for revoking a lease given up just before */
+
+/* ------------------------------------------------------------------ health */
+
+static void tell_state(void *arg)
+{
+    rg__etcd *etcd = arg;
+    if (etcd->told_up == etcd->is_up)
+        return;
+    etcd->told_up = etcd->is_up;
+    if (etcd->on_state != NULL)
+        etcd->on_state(etcd->arg, etcd->is_up, etcd->why);
+}
+
+static void on_silence(void *arg)
+{
+    rg__etcd *etcd = arg;
+    etcd->is_up = false;
+    if (etcd->why[0] == '\0')
+        snprintf(etcd->why, sizeof etcd->why, "%s gives no answer",
+                 etcd->endpoints[etcd->endpoint]);
+    rg__log(RG__DEBUG, "etcd", "no answer for a second: %s", etcd->why);
+    tell_state(etcd);
+}
+
+void rg__etcd_asked(rg__etcd *etcd)
+{
+    if (etcd->is_up && !rg__timer_is_set(etcd->silence))
+        rg__timer_set(etcd->silence, SILENCE_MS * RG__MS);
+}
+
+void rg__etcd_idle(rg__etcd *etcd)
+{
+    rg__timer_stop(etcd->silence);
+}
+
+void rg__etcd_answered(rg__etcd *etcd)
+{
+    etcd->why[0] = '\0';
+    rg__timer_stop(etcd->silence);
+    if (etcd->reqs != NULL)
+        rg__timer_set(etcd->silence, SILENCE_MS * RG__MS);
+    if (etcd->is_up)
+        return;
+    etcd->is_up = true;
+    rg__timer_set(etcd->tell, 0);
+    rg__log(RG__DEBUG, "etcd", "%s answers again",
+            etcd->endpoints[etcd->endpoint]);
+    rg__etcd_hurry_requests(etcd);
+    rg__etcd_hurry_mirrors(etcd);
+}
+
+void rg__etcd_failed(rg__etcd *etcd, int endpoint, const char *why)
+{
+    snprintf(etcd->why, sizeof etcd->why, "%s: %s", etcd->endpoints[endpoint],
+             why);
+    rg__log(RG__DEBUG, "etcd", "no answer from %s", etcd->why);
+    if (etcd->endpoint == endpoint)
+        etcd->endpoint = (endpoint + 1) % etcd->endpoint_count;
+}
+
+bool rg__etcd_is_up(const rg__etcd *etcd)
+{
+    return etcd->is_up;
+}
+
+const char *rg__etcd_why(const rg__etcd *etcd)
+{
+    return etcd->why;
+}
+
+/* --------------------------------------------------------------- endpoints */
+
+static rg_status check_endpoint(const char *url)
+{
+    static const char scheme[] = "http://";
+    const size_t n = strlen(scheme);
+    if (strncmp(url, "https://", 8) == 0)
+        return rg__fail(RG_ERR_INVALID,
+                        "etcd endpoint %s: TLS is not supported; use http://",
+                        url);
+    if (strncmp(url, scheme, n) != 0 || url[n] == '\0' || url[n] == ':' ||
+        strpbrk(url + n, "/?#@ ") != NULL)
+        return rg__fail(RG_ERR_INVALID,
+                        "\"%s\" is no etcd endpoint; one looks like "
+                        "http://127.0.0.1:2379",
+                        url);
+    return RG_OK;
+}
+
+static rg_status add_endpoint(rg__etcd *etcd, const char *url, size_t n)
+{
+    char **list = realloc(etcd->endpoints,
+                          ((size_t)etcd->endpoint_count + 1) * sizeof *list);
+    if (list == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for etcd's endpoints");
+    etcd->endpoints = list;
+    while (n > 0 && url[n - 1] == '/') /* http://a:2379/ is the same place */
+        n--;
+    char *copy = strndup(url, n);
+    if (copy == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for etcd's endpoints");
+    list[etcd->endpoint_count++] = copy;
+    return check_endpoint(copy);
+}
+
+static rg_status read_endpoints(rg__etcd *etcd, const char *text)
+{
+    rg_status st = RG_OK;
+    if (text == NULL || text[0] == '\0')
+        return rg__fail(RG_ERR_INVALID, "no etcd endpoint is given");
+    while (st == RG_OK) {
+        const size_t n = strcspn(text, ",");
+        st = add_endpoint(etcd, text, n);
+        if (text[n] == '\0')
+            break;
+        text += n + 1;
+    }
+    return st;
+}
+
+/* ------------------------------------------------------ create and destroy */
+
+static bool copy_credentials(rg__etcd *etcd, const rg__etcd_params *params)
+{
+    if (params->user == NULL)
+        return true;
+    etcd->user = strdup(params->user);
+    etcd->password = strdup(params->password != NULL ? params->password : "");
+    return etcd->user != NULL && etcd->password != NULL;
+}
+
+static rg_status open_client(rg__etcd *etcd, rg__loop *loop,
+                             const rg__etcd_params *params)
+{
+    etcd->loop = loop;
+    etcd->is_up = etcd->told_up = true;
+    etcd->on_state = params->on_state;
+    etcd->arg = params->arg;
+    etcd->silence = rg__timer_create(loop, on_silence, etcd);
+    etcd->tell = rg__timer_create(loop, tell_state, etcd);
+    if (etcd->silence == NULL || etcd->tell == NULL ||
+        !copy_credentials(etcd, params))
+        return rg__fail(RG_ERR_MEMORY, "no memory for an etcd client");
+    const rg_status st = read_endpoints(etcd, params->endpoints);
+    if (st != RG_OK)
+        return st;
+    return rg__http_create(loop, &etcd->http);
+}
+
+rg_status rg__etcd_create(rg__loop *loop, const rg__etcd_params *params,
+                          rg__etcd **etcd_p)
+{
+    rg__etcd *etcd = calloc(1, sizeof *etcd);
+    if (etcd == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for an etcd client");
+    const rg_status st = open_client(etcd, loop, params);
+    if (st != RG_OK) {
+        rg__etcd_destroy(etcd);
+        return st;
+    }
+    *etcd_p = etcd;
+    return RG_OK;
+}
+
+static void free_texts(rg__etcd *etcd)
+{
+    for (int i = 0; i < etcd->endpoint_count; i++)
+        free(etcd->endpoints[i]);
+    free(etcd->endpoints);
+    free(etcd->user);
+    free(etcd->password);
+    free(etcd->token);
+}
+
+void rg__etcd_destroy(rg__etcd *etcd)
+{
+    if (etcd == NULL)
+        return;
+    while (etcd->mirrors != NULL)
+        rg__mirror_destroy(etcd->mirrors);
+    while (etcd->leases != NULL)
+        rg__lease_forget(etcd->leases);
+    if (rg__etcd_keep_goodbyes(etcd) && etcd->is_up)
+        rg__http_drain(etcd->http, GOODBYE_MS);
+    while (etcd->reqs != NULL)
+        rg__etcd_cancel(etcd->reqs);
+    rg__http_destroy(etcd->http);
+    rg__timer_destroy(etcd->silence);
+    rg__timer_destroy(etcd->tell);
+    free_texts(etcd);
+    free(etcd);
+}

@@ -1,0 +1,105 @@
+/* What the files of this room share: the client, its requests, its token. */
+#ifndef RG_ELASTIC_ETCD_CLIENT_H
+#define RG_ELASTIC_ETCD_CLIENT_H
+
+#include "elastic/etcd/etcd.h"
+#include "elastic/etcd/http.h"
+#include "elastic/etcd/json.h"
+
+#define RG__ETCD_UNARY_MS 1000 /* an answer that takes longer is given up */
+#define RG__ETCD_LOGIN_MS 3000 /* etcd takes its time over a password */
+#define RG__ETCD_LIST_MS  3000 /* megabytes may come */
+#define RG__ETCD_WHY_MAX  320
+
+struct rg__etcd {
+    rg__loop *loop;
+    rg__http *http;
+    char **endpoints;
+    int endpoint_count;
+    int endpoint; /* the one in use; moves on when it fails */
+
+    char *user, *password;
+    char *token;         /* NULL: none yet, or none needed */
+    bool auth_is_off;    /* the server said so; it may be turned on later */
+    rg__etcd_req *login; /* under way */
+
+    rg__etcd_req *reqs;
+    rg__lease *leases;
+    rg__mirror *mirrors;
+
+    rg__timer *silence; /* set while something is asked */
+    rg__timer *tell;    /* on_state, outside of whatever found out */
+    bool is_up, told_up;
+    char why[RG__ETCD_WHY_MAX];
+    void (*on_state)(void *arg, bool up, const char *why);
+    void *arg;
+};
+
+/* ---------------------------------------------------------------- requests */
+
+typedef struct rg__answer {
+    int code;            /* of HTTP, or of the error inside a stream */
+    const char *message; /* etcd's own, "" when there is none */
+    int sendings;
+} rg__answer;
+
+/* What a kind of request is. Functions get the arg given to rg__etcd_post. */
+typedef struct rg__call {
+    const char *path; /* "/v3/kv/txn" */
+    int timeout_ms;   /* of one sending */
+    bool is_login;    /* goes without a token */
+    bool is_goodbye;  /* destroy gives it a moment */
+    /* Keep what the reply says; false: it can't be read, send again. Calls
+     * nobody else. */
+    bool (*read)(void *arg, const json_t *reply);
+    /* The end: OK after a read, ERR_STORE after a definite refusal. */
+    void (*done)(void *arg, rg_status st, const rg__answer *answer);
+    /* Cancelled: free arg. NULL: nothing to free. */
+    void (*drop)(void *arg);
+} rg__call;
+
+/* Send until it is answered. body: malloc'd, owned from here on also when this
+ * fails; NULL stands for no memory. avoid: an endpoint that is asked last, -1
+ * for none. NULL: no memory; arg stays the caller's and nothing is called. */
+rg__etcd_req *rg__etcd_post(rg__etcd *etcd, const rg__call *call, char *body,
+                            int avoid, void *arg);
+/* Send those again now that are waiting for their next try. */
+void rg__etcd_hurry_requests(rg__etcd *etcd);
+void rg__etcd_hurry_mirrors(rg__etcd *etcd);
+/* Cancel all but the goodbyes; true: one is under way. */
+bool rg__etcd_keep_goodbyes(rg__etcd *etcd);
+
+/* A random delay below 20 ms times 2 to the failures, a second at most. */
+uint64_t rg__etcd_backoff_ns(int failures);
+uint64_t rg__random(void);
+
+/* ------------------------------------------------------------------- login */
+
+/* false: a token is needed first. */
+bool rg__etcd_may_send(const rg__etcd *etcd);
+/* Fetch a token unless that is under way; ends in
+ * rg__etcd_send_waiting or rg__etcd_fail_waiting. */
+rg_status rg__etcd_login(rg__etcd *etcd);
+/* The server didn't take this token (NULL: it wants one). */
+void rg__etcd_drop_token(rg__etcd *etcd, const char *token);
+void rg__etcd_send_waiting(rg__etcd *etcd);
+void rg__etcd_fail_waiting(rg__etcd *etcd, const char *why);
+/* {"name":…,"password":…}, malloc'd; NULL: no memory. */
+char *rg__etcd_credentials(const char *user, const char *password);
+/* Is this error about the token, so that a new one may help? */
+bool rg__etcd_is_about_token(int code, const char *message);
+
+/* ------------------------------------------------------------------ health */
+
+/* Something waits for an answer; nothing does any more. */
+void rg__etcd_asked(rg__etcd *etcd);
+void rg__etcd_idle(rg__etcd *etcd);
+/* An answer came; the endpoint in use has failed, and this is why. */
+void rg__etcd_answered(rg__etcd *etcd);
+void rg__etcd_failed(rg__etcd *etcd, int endpoint, const char *why);
+
+/* ------------------------------------------------ parts, for destroy's use */
+
+void rg__lease_forget(rg__lease *lease); /* without revoking */
+
+#endif

@@ -1,0 +1,388 @@
+/* curl's multi interface on the loop: its sockets are watched descriptors, its
+ * timeout is one timer. After each turn of curl the transfers that have bytes
+ * or have ended are served, oldest first. */
+#include "elastic/etcd/http.h"
+
+#include <curl/curl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "sdk/base/clock.h"
+#include "sdk/base/fail.h"
+
+#define CONNECT_MS       300
+#define BODY_MAX         (64u << 20) /* of one answer, or of one serving */
+#define IDLE_CONNECTIONS 32L
+
+struct rg__transfer {
+    rg__http *http;
+    rg__transfer *next; /* in the order of their start */
+    CURL *easy;
+    struct curl_slist *headers;
+    char *body;
+    const rg__http_fns *fns;
+    void *arg;
+    char *in; /* bytes not yet handed over */
+    size_t in_bytes, in_capacity;
+    bool is_ended;
+    int code, sendings;
+    char why[CURL_ERROR_SIZE];
+};
+
+struct rg__http {
+    rg__loop *loop;
+    CURLM *multi;
+    rg__timer *timer;
+    rg__transfer *transfers;
+    bool is_serving; /* destroy leaves the end to serve, then */
+    bool is_over;
+};
+
+/* --------------------------------------------------------------- transfers */
+
+static void free_transfer(rg__transfer *t)
+{
+    if (t == NULL)
+        return;
+    curl_easy_cleanup(t->easy);
+    curl_slist_free_all(t->headers);
+    free(t->body);
+    free(t->in);
+    free(t);
+}
+
+static void append(rg__transfer *t)
+{
+    rg__transfer **at = &t->http->transfers;
+    while (*at != NULL)
+        at = &(*at)->next;
+    *at = t;
+}
+
+static void take_out(rg__transfer *t)
+{
+    rg__transfer **at = &t->http->transfers;
+    while (*at != t)
+        at = &(*at)->next;
+    *at = t->next;
+    t->next = NULL;
+}
+
+static size_t on_bytes(char *bytes, size_t size, size_t n, void *arg)
+{
+    rg__transfer *t = arg;
+    n *= size;
+    if (t->in_bytes + n > BODY_MAX)
+        return 0;
+    if (t->in_bytes + n + 1 > t->in_capacity) {
+        const size_t capacity = 2 * (t->in_bytes + n + 1);
+        char *in = realloc(t->in, capacity);
+        if (in == NULL)
+            return 0;
+        t->in = in;
+        t->in_capacity = capacity;
+    }
+    memcpy(t->in + t->in_bytes, bytes, n);
+    t->in_bytes += n;
+    t->in[t->in_bytes] = '\0';
+    return n;
+}
+
+/* curl is about to send the request on a connection that stands. */
+static int on_sending(void *arg, char *to, char *from, int to_port,
+                      int from_port)
+{
+    rg__transfer *t = arg;
+    (void)to, (void)from, (void)to_port, (void)from_port;
+    t->sendings++;
+    return CURL_PREREQFUNC_OK;
+}
+
+/* curl would let every program that the agent starts inherit it. */
+static curl_socket_t on_open(void *arg, curlsocktype purpose,
+                             struct curl_sockaddr *at)
+{
+    (void)arg, (void)purpose;
+    return socket(at->family, at->socktype | SOCK_CLOEXEC, at->protocol);
+}
+
+static bool add_header(rg__transfer *t, const char *name, const char *value)
+{
+    char line[512];
+    const size_t n = strlen(name) + strlen(value);
+    if (n >= sizeof line)
+        return false;
+    memcpy(line, name, strlen(name));
+    memcpy(line + strlen(name), value, strlen(value) + 1);
+    struct curl_slist *headers = curl_slist_append(t->headers, line);
+    if (headers == NULL)
+        return false;
+    t->headers = headers;
+    return true;
+}
+
+static bool add_headers(rg__transfer *t, const char *token)
+{
+    /* Without hasleader a member cut off from the others says nothing for
+     * seven seconds, and its watches are deaf. */
+    return add_header(t, "Content-Type: ", "application/json") &&
+           add_header(t, "Expect:", "") &&
+           add_header(t, "Grpc-Metadata-hasleader: ", "true") &&
+           (token == NULL || add_header(t, "Authorization: ", token));
+}
+
+static void set_options(rg__transfer *t, const char *url, int timeout_ms)
+{
+    CURL *easy = t->easy;
+    curl_easy_setopt(easy, CURLOPT_PRIVATE, t);
+    curl_easy_setopt(easy, CURLOPT_URL, url);
+    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http");
+    curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    /* Not through the environment's proxy: it would hold watches back. */
+    curl_easy_setopt(easy, CURLOPT_PROXY, "");
+    curl_easy_setopt(easy, CURLOPT_POSTFIELDS, t->body);
+    curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE, (long)strlen(t->body));
+    curl_easy_setopt(easy, CURLOPT_HTTPHEADER, t->headers);
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_bytes);
+    curl_easy_setopt(easy, CURLOPT_WRITEDATA, t);
+    curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_sending);
+    curl_easy_setopt(easy, CURLOPT_PREREQDATA, t);
+    curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, on_open);
+    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, t->why);
+    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
+    curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)timeout_ms);
+    curl_easy_setopt(easy, CURLOPT_TCP_NODELAY, 1L);
+    curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
+    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    /* Giving up must not wait for a resolver that has hung. */
+    curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
+}
+
+static rg__transfer *make_transfer(const char *url, const char *body,
+                                   const char *token, int timeout_ms)
+{
+    rg__transfer *t = calloc(1, sizeof *t);
+    if (t == NULL)
+        return NULL;
+    t->easy = curl_easy_init();
+    t->body = strdup(body);
+    if (t->easy == NULL || t->body == NULL || !add_headers(t, token)) {
+        free_transfer(t);
+        return NULL;
+    }
+    set_options(t, url, timeout_ms);
+    return t;
+}
+
+rg_status rg__http_post(rg__http *http, const char *url, const char *body,
+                        const char *token, int timeout_ms,
+                        const rg__http_fns *fns, void *arg,
+                        rg__transfer **transfer_p)
+{
+    rg__transfer *t = make_transfer(url, body, token, timeout_ms);
+    if (t == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a request to %s", url);
+    t->http = http;
+    t->fns = fns;
+    t->arg = arg;
+    const CURLMcode rc = curl_multi_add_handle(http->multi, t->easy);
+    if (rc != CURLM_OK) {
+        free_transfer(t);
+        return rg__fail(RG_ERR_SYSTEM, "a request to %s can't be started: %s",
+                        url, curl_multi_strerror(rc));
+    }
+    append(t);
+    *transfer_p = t;
+    return RG_OK;
+}
+
+void rg__http_cancel(rg__transfer *transfer)
+{
+    if (transfer == NULL)
+        return;
+    if (!transfer->is_ended)
+        curl_multi_remove_handle(transfer->http->multi, transfer->easy);
+    take_out(transfer);
+    free_transfer(transfer);
+}
+
+/* ----------------------------------------------------------------- serving */
+
+static void end_transfer(rg__http *http, CURL *easy, CURLcode rc)
+{
+    rg__transfer *t = NULL;
+    long code = 0;
+    curl_easy_getinfo(easy, CURLINFO_PRIVATE, (char **)&t);
+    curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &code);
+    curl_multi_remove_handle(http->multi, easy);
+    t->is_ended = true;
+    t->code = rc == CURLE_OK ? (int)code : 0;
+    if (rc != CURLE_OK && t->why[0] == '\0')
+        strncpy(t->why, curl_easy_strerror(rc), sizeof t->why - 1);
+}
+
+static void end_transfers(rg__http *http)
+{
+    CURLMsg *message = NULL;
+    int left = 0;
+    while ((message = curl_multi_info_read(http->multi, &left)) != NULL)
+        if (message->msg == CURLMSG_DONE)
+            end_transfer(http, message->easy_handle, message->data.result);
+}
+
+static bool has_fresh_bytes(const rg__transfer *t)
+{
+    return t->fns->data != NULL && t->in_bytes > 0;
+}
+
+static rg__transfer *find_to_serve(const rg__http *http)
+{
+    for (rg__transfer *t = http->transfers; t != NULL; t = t->next)
+        if (t->is_ended || has_fresh_bytes(t))
+            return t;
+    return NULL;
+}
+
+static void hand_over_bytes(rg__transfer *t)
+{
+    char *in = t->in;
+    const size_t n = t->in_bytes;
+    t->in = NULL;
+    t->in_bytes = t->in_capacity = 0;
+    t->fns->data(t->arg, in, n); /* may cancel t, or destroy everything */
+    free(in);
+}
+
+static void hand_over_end(rg__transfer *t)
+{
+    const rg__http_result result = {.code = t->code,
+                                    .why = t->why,
+                                    .body = t->in != NULL ? t->in : "",
+                                    .body_bytes = t->in_bytes,
+                                    .sendings = t->sendings};
+    take_out(t);
+    t->fns->done(t->arg, &result);
+    free_transfer(t);
+}
+
+static void free_http(rg__http *http)
+{
+    curl_multi_cleanup(http->multi); /* closes what is kept: needs the loop */
+    rg__timer_destroy(http->timer);
+    free(http);
+}
+
+static void serve(rg__http *http)
+{
+    rg__transfer *t = NULL;
+    end_transfers(http);
+    http->is_serving = true;
+    while ((t = find_to_serve(http)) != NULL) {
+        if (has_fresh_bytes(t))
+            hand_over_bytes(t);
+        else
+            hand_over_end(t);
+    }
+    http->is_serving = false;
+    if (http->is_over)
+        free_http(http);
+}
+
+/* -------------------------------------------------------- curl on the loop */
+
+static void on_fd(void *arg, int fd, uint32_t events)
+{
+    rg__http *http = arg;
+    int running = 0;
+    const int what = (events & EPOLLIN ? CURL_CSELECT_IN : 0) |
+                     (events & EPOLLOUT ? CURL_CSELECT_OUT : 0) |
+                     (events & (EPOLLERR | EPOLLHUP) ? CURL_CSELECT_ERR : 0);
+    curl_multi_socket_action(http->multi, fd, what, &running);
+    serve(http);
+}
+
+static void on_timer(void *arg)
+{
+    rg__http *http = arg;
+    int running = 0;
+    curl_multi_socket_action(http->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+    serve(http);
+}
+
+static int on_curl_socket(CURL *easy, curl_socket_t fd, int what, void *arg,
+                          void *socket_arg)
+{
+    rg__http *http = arg;
+    (void)easy, (void)socket_arg;
+    if (what == CURL_POLL_REMOVE) {
+        rg__loop_unwatch(http->loop, fd);
+        return 0;
+    }
+    const uint32_t events = (what & CURL_POLL_IN ? (uint32_t)EPOLLIN : 0) |
+                            (what & CURL_POLL_OUT ? (uint32_t)EPOLLOUT : 0);
+    return rg__loop_watch(http->loop, fd, events, on_fd, http) == RG_OK ? 0
+                                                                        : -1;
+}
+
+static int on_curl_timer(CURLM *multi, long ms, void *arg)
+{
+    rg__http *http = arg;
+    (void)multi;
+    if (ms < 0)
+        rg__timer_stop(http->timer);
+    else
+        rg__timer_set(http->timer, (uint64_t)ms * RG__MS);
+    return 0;
+}
+
+static void connect_to_loop(rg__http *http)
+{
+    curl_multi_setopt(http->multi, CURLMOPT_SOCKETFUNCTION, on_curl_socket);
+    curl_multi_setopt(http->multi, CURLMOPT_SOCKETDATA, http);
+    curl_multi_setopt(http->multi, CURLMOPT_TIMERFUNCTION, on_curl_timer);
+    curl_multi_setopt(http->multi, CURLMOPT_TIMERDATA, http);
+    curl_multi_setopt(http->multi, CURLMOPT_MAXCONNECTS, IDLE_CONNECTIONS);
+}
+
+rg_status rg__http_create(rg__loop *loop, rg__http **http_p)
+{
+    rg__http *http = calloc(1, sizeof *http);
+    if (http == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for an HTTP client");
+    http->loop = loop;
+    http->timer = rg__timer_create(loop, on_timer, http);
+    http->multi = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK
+                      ? curl_multi_init()
+                      : NULL;
+    if (http->timer == NULL || http->multi == NULL) {
+        rg__http_destroy(http);
+        return rg__fail(RG_ERR_MEMORY, "no memory for an HTTP client");
+    }
+    connect_to_loop(http);
+    *http_p = http;
+    return RG_OK;
+}
+
+void rg__http_drain(rg__http *http, int timeout_ms)
+{
+    const uint64_t end = rg__now_ns() + (uint64_t)timeout_ms * RG__MS;
+    int running = 1;
+    while (running > 0 && http->transfers != NULL && rg__now_ns() < end) {
+        curl_multi_perform(http->multi, &running);
+        if (running > 0)
+            curl_multi_poll(http->multi, NULL, 0, 10, NULL);
+    }
+}
+
+void rg__http_destroy(rg__http *http)
+{
+    if (http == NULL)
+        return;
+    while (http->transfers != NULL)
+        rg__http_cancel(http->transfers);
+    http->is_over = true;
+    if (!http->is_serving)
+        free_http(http);
+}
