@@ -1,0 +1,85 @@
+/* fn runs from its top after a change: a set made by name is the one that
+ * lives, one made without a name is another. The name is free again once the
+ * set was given back everywhere; on some ranks only, it is a mismatch. */
+#include "tests/lib/world.h"
+
+static const int pair[] = {0, 1}, other[] = {1, 2};
+
+static rg_status make(world *w, const char *name, const int *ranks,
+                      rg_set **set_p)
+{
+    const rg_set_params params = {sizeof params, name};
+    return rg_set_create(w->ctx, ranks, 2, &params, set_p);
+}
+
+static void found_again(world *w)
+{
+    rg_set *a = NULL, *b = NULL, *c = NULL;
+    CHECK_OK(make(w, "pair", pair, &a));
+    CHECK_OK(make(w, "pair", pair, &b));
+    CHECK(a == b);
+    CHECK_STATUS(make(w, "pair", other, &b), RG_ERR_INVALID);
+    CHECK(strstr(rg_last_error(), "lives with other members"));
+    CHECK_OK(make(w, NULL, pair, &b));
+    CHECK_OK(make(w, NULL, pair, &c));
+    CHECK(a != b && b != c);
+    CHECK_OK(make(w, rg_set_name(b), pair, &c)); /* "set2" names no set */
+    CHECK(b != c);
+    CHECK_OK(rg_barrier(rg_world(w->ctx)));
+    CHECK_OK(rg_set_destroy(a));
+    CHECK_OK(make(w, "pair", other, &a));
+    CHECK_EQ(rg_set_rank(a), w->index - 1);
+}
+
+static void destroyed_on_some(world *w)
+{
+    rg_set *a = NULL;
+    CHECK_OK(make(w, "half", pair, &a));
+    if (w->index == 1)
+        CHECK_OK(rg_set_destroy(a));
+    rg_set *b = NULL;
+    CHECK_STATUS(make(w, "half", pair, &b), RG_ERR_MISMATCH);
+    CHECK(strstr(rg_last_error(), "destroyed on others"));
+    if (w->index != 1)
+        CHECK_OK(rg_set_destroy(a));
+    CHECK_OK(make(w, "half", pair, &b));
+    CHECK_EQ(rg_set_id(b), 7);
+}
+
+/* Rank 1 gave the set back, and got it again with rank 0's table: the name is
+ * nobody's there, so it does not stand in the way. */
+static void given_back_before_a_change(world *w)
+{
+    static const int all[] = {0, 1, 2};
+    rg_set *a = NULL, *b = NULL;
+    CHECK_OK(make(w, "early", pair, &a));
+    if (w->index == 1)
+        CHECK_OK(rg_set_destroy(a));
+    CHECK_OK(rg_barrier(rg_world(w->ctx)));
+    world_leave(w, RG_ERR_HOSTS_CHANGED);
+    world_enter(w, 2, all, 3);
+    CHECK_OK(rg__sets_sync(w->ctx));
+    if (w->index != 1)
+        CHECK_OK(rg_set_destroy(a));
+    CHECK_OK(make(w, "early", other, &b));
+    CHECK_EQ(rg_set_rank(b), w->index - 1);
+    int32_t one = 1, sum = 0;
+    if (w->index > 0) {
+        CHECK_OK(rg_allreduce(b, &one, &sum, 1, RG_I32, RG_SUM));
+        CHECK_EQ(sum, 2);
+    }
+}
+
+static void all(world *w, void *arg)
+{
+    (void)arg;
+    found_again(w);
+    destroyed_on_some(w);
+    given_back_before_a_change(w);
+}
+
+int main(void)
+{
+    world_of(3, all, NULL);
+    return 0;
+}
