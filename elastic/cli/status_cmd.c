@@ -51,16 +51,28 @@ static void put_number(const json_t *json, const char *key, char text[24])
         strcpy(text, "-");
 }
 
+/* Bytes in the largest unit that leaves a whole number before the point. */
+static void put_bytes(long long bytes, char text[24])
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double n = (double)bytes;
+    int unit = 0;
+    for (; n >= 1024 && unit < 4; unit++)
+        n /= 1024;
+    snprintf(text, 24, unit == 0 ? "%.0f %s" : "%.1f %s", n, units[unit]);
+}
+
 static void print_job(const json_t *status)
 {
+    char vault[24];
     const json_t *etcd = json_object_get(status, "etcd");
+    put_bytes(number_of(status, "vault_bytes"), vault);
     printf("job %s: generation %lld %s, world %lld (min %lld, max %lld), "
-           "leader %s, etcd %s, vault %.1f MiB\n",
+           "leader %s, etcd %s, vault %s\n",
            text_of(status, "job"), number_of(status, "generation"),
            text_of(status, "phase"), number_of(status, "size"),
            number_of(status, "min"), number_of(status, "max"),
-           text_of(status, "leader"), text_of(etcd, "state"),
-           (double)number_of(status, "vault_bytes") / (1 << 20));
+           text_of(status, "leader"), text_of(etcd, "state"), vault);
 }
 
 /* A worker outside of the world has no rank. */

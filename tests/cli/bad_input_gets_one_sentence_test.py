@@ -1,0 +1,112 @@
+"""Whatever a person gets wrong: one sentence on standard error that names it
+and a remedy, a documented exit code, nothing on standard output, and nothing
+left running or lying about."""
+
+import os
+import re
+
+from command import Claims, RunDir
+
+# what, arguments, variables, exit code, what the sentence must say
+BAD = [
+    ("command", ["rum", "x"], {}, 64, "no command rum.*`regroup run`"),
+    ("command", ["zzzzzzzz"], {}, 64, "no command zzzzzzzz.*regroup run"),
+    ("flag first", ["-n", "4", "x"], {}, 64, "behind the command"),
+    ("flag", ["run", "--mim", "2", "true"], {}, 64, "--mim.*--min"),
+    ("flag", ["run", "--elastic_timeout", "2s", "true"], {}, 64,
+     "--elastic_timeout.*--elastic-timeout"),
+    ("flag", ["run", "--zzzzzzzzzz", "true"], {}, 64,
+     "--zzzzzzzzzz.*run --help"),
+    ("flag", ["run", "-q", "true"], {}, 64, "-q.*run --help"),
+    ("another's flag", ["status", "--min", "2"], {}, 64, "status.*--min"),
+    ("flag's value", ["run", "-n"], {}, 64, "-n needs a value"),
+    ("value", ["status", "--json=3"], {}, 64, "--json=3 takes no value"),
+    ("number", ["run", "-n", "four", "true"], {}, 64, '-n is "four".*from 1'),
+    ("zero", ["run", "-n", "0", "true"], {}, 64, '-n is "0".*from 1'),
+    ("sign", ["run", "--slots", "-2", "true"], {}, 64, '--slots is "-2"'),
+    ("huge", ["run", "-n", "99999999999999999999", "true"], {}, 64, "-n is"),
+    ("unit", ["run", "--agent-grace", "10", "true"], {}, 64,
+     '--agent-grace is "10".*10s'),
+    ("unit", ["run", "--agent-grace", "10 years", "true"], {}, 64, "10 years"),
+    ("size", ["run", "--vault-max", "2GB", "true"], {}, 64,
+     '--vault-max is "2GB".*2GiB'),
+    ("detect", ["run", "--detect", "0s", "true"], {}, 64, "lan.*cloud"),
+    ("variable", ["run", "true"], {"REGROUP_DETECT": "wan"}, 64,
+     'REGROUP_DETECT is "wan".*lan'),
+    ("log", ["jobs"], {"REGROUP_LOG": "loud"}, 64,
+     'REGROUP_LOG is "loud".*info,etcd=debug'),
+    ("file", ["jobs"], {"REGROUP_CONFIG": "/does/not/exist"}, 64,
+     "/does/not/exist.*REGROUP_CONFIG"),
+    ("min above max", ["run", "--min", "4", "--max", "2", "true"], {}, 64,
+     "--min 4 is above --max 2"),
+    ("n and min", ["run", "-n", "4", "--min", "2", "true"], {}, 64,
+     "-n 4 means.*--min 2"),
+    ("n and max", ["run", "-np", "4", "--max-np", "5", "true"], {}, 64,
+     "-n 4 means.*--max 5"),
+    ("max above slots", ["run", "--max", "4", "--slots", "2", "true"], {}, 64,
+     "4 workers.*2 slots.*--slots 4"),
+    ("slots", ["run", "--slots", "65", "true"], {}, 64, "65 slots.*64"),
+    ("no program", ["run"], {}, 64, "no program was named.*regroup run -n 4"),
+    ("no program", ["run", "nonesuch"], {}, 64, "nonesuch in PATH"),
+    ("no program", ["run", "./nonesuch"], {}, 64,
+     "./nonesuch.*No such file"),
+    ("directory", ["run", "/tmp"], {}, 64, "/tmp is a directory"),
+    ("not executable", ["run", "./plain"], {}, 64, "./plain.*chmod"),
+    ("not in PATH", ["run", "of-ours"], {}, 64, "write ./of-ours"),
+    ("job's name", ["run", "--job", "a/b", "true"], {}, 64, "--job \"a/b\""),
+    ("job's name", ["run", "--job", "j" * 64, "true"], {}, 64, "63 letters"),
+    ("history", ["run", "--history", "/proc/no", "true"], {}, 64,
+     "/proc/no.*--history"),
+    ("output", ["run", "--output", "./plain", "true"], {}, 64,
+     "plain.*--output"),
+    ("login", ["run", "--etcd", "http://127.0.0.1:1", "--etcd-user", "u",
+               "true"], {}, 64, "--etcd-password-file"),
+    ("password file", ["run", "--etcd", "http://127.0.0.1:1", "--etcd-user",
+                       "u", "--etcd-password-file", "/does/not/exist", "true"],
+     {}, 64, "/does/not/exist"),
+    ("no etcd", ["run", "--etcd-bin", "/does/not/exist", "true"], {}, 69,
+     "/does/not/exist.*--etcd-bin"),
+    ("not etcd", ["run", "--etcd-bin", "/bin/false", "true"], {}, 69,
+     "/bin/false ended before it was ready"),
+    ("agent", ["agent", "true"], {}, 64, "--etcd"),
+    ("agent", ["agent", "--etcd", "http://127.0.0.1:1", "true"], {}, 64,
+     "--job"),
+    ("status", ["status"], {}, 64, "no job runs here"),
+    ("status", ["status", "J"], {}, 64, "no job J runs here"),
+    ("status", ["status", "J", "K"], {}, 64, "one word too many"),
+    ("stop", ["stop"], {}, 64, "no job runs here"),
+    ("jobs", ["jobs", "J"], {}, 64, "takes no J"),
+    ("config", ["config", "J"], {}, 64, "flags only"),
+]
+
+claims = Claims()
+with RunDir() as d:
+    os.makedirs(d.path + "/cwd")
+    for name, mode in (("plain", 0o644), ("of-ours", 0o755)):
+        with open(f"{d.path}/cwd/{name}", "w") as file:
+            file.write("#!/bin/sh\n")
+        os.chmod(f"{d.path}/cwd/{name}", mode)
+    for what, args, variables, code, sentence in BAD:
+        got = d.run(*args, env=variables, cwd=d.path + "/cwd")
+        text = f"{what}: regroup {' '.join(args)} {variables or ''}"
+        claims.equal(got.returncode, code, text)
+        claims.equal(got.stdout, "", text)
+        claims.hold(re.fullmatch("regroup: .*" + sentence + ".*\n",
+                                 got.stderr),
+                    f"{text} says: {got.stderr!r}")
+    left = [n for n in os.listdir(d.path) if n not in (".lock", "cwd")]
+    claims.equal(left, [], "job directories left")
+
+    for mode, why in ((0o755, "open to other users.*chmod 700"),):
+        os.chmod(d.path, mode)
+        got = d.run("jobs")
+        claims.equal(got.returncode, 71, "a run directory open to others")
+        claims.hold(re.search(why, got.stderr), got.stderr)
+        os.chmod(d.path, 0o700)
+
+    long = d.path + "/" + "d" * 80
+    os.mkdir(long, 0o700)
+    got = d.run("run", "--job", "j" * 30, "true", env={"REGROUP_RUN_DIR": long})
+    claims.equal(got.returncode, 64, "a socket's name that is too long")
+    claims.hold("REGROUP_RUN_DIR" in got.stderr, got.stderr)
+claims.end()

@@ -1,0 +1,129 @@
+"""Exit codes of `regroup run`, and what is left behind: nothing."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+
+from command import BUILD, Claims, RunDir, wait_for
+
+DIGITS = [BUILD + "/bin/elastic_digits", "--epochs", "100000", "--step-ms",
+          "5"]
+
+
+def workers(d):
+    got = d.run("status", "--json")
+    if got.returncode != 0:
+        return []
+    status = json.loads(got.stdout)
+    found = [w for h in status["hosts"] for w in h["workers"]]
+    return found if all(w["step"] for w in found) else []
+
+
+def processes_of(d):
+    """Whoever has this test's run directory in its command line or socket."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as a, \
+                 open(f"/proc/{pid}/environ", "rb") as b:
+                text = a.read() + b.read()
+        except OSError:
+            continue
+        if d.path.encode() in text:
+            found.append(int(pid))
+    return found
+
+
+def start_training(d, *flags):
+    job = d.start("run", "-n", "2", *flags, *DIGITS)
+    wait_for(lambda: len(workers(d)) == 2, "two workers that step")
+    return job
+
+
+def find_child(parent, name):
+    """The process of that name whose parent is the given one; 0: none."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/stat") as file:
+                text = file.read()
+        except OSError:
+            continue
+        comm, rest = re.fullmatch(r"\d+ \((.*)\) (.*)\n?", text).groups()
+        if comm == name and int(rest.split()[1]) == parent:
+            return int(pid)
+    return 0
+
+
+def kill_child(parent, name):
+    pid = find_child(parent, name)
+    if claims.hold(pid > 0, f"{parent} has a child called {name}"):
+        os.kill(pid, signal.SIGKILL)
+
+
+def nothing_is_left(d, what):
+    claims.equal(processes_of(d), [], f"processes left after {what}")
+    claims.equal(os.listdir(d.path), [".lock"], f"files left after {what}")
+
+
+claims = Claims()
+with RunDir() as d:
+    for script, code in (("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137)):
+        got = d.run("run", "-n", "1", "sh", "-c", script)
+        claims.equal(got.returncode, code, script)
+        nothing_is_left(d, script)
+
+    got = d.run("run", "-n", "2", BUILD + "/bin/hello")
+    claims.equal(got.returncode, 0, f"hello: {got.stderr}")
+    claims.hold(re.search(r"^\S+\.0 r0 \| rank 0 of 2", got.stdout, re.M),
+                got.stdout)
+
+    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP,
+                   signal.SIGQUIT):
+        job = start_training(d)
+        job.send_signal(signum)
+        _, said = job.communicate(timeout=60)
+        claims.equal(job.returncode, 128 + signum, signum.name)
+        claims.hold(f"signal {int(signum)}" in said, said)
+        nothing_is_left(d, signum.name)
+
+    # The agent dies: its workers end by themselves, and are waited for.
+    job = start_training(d, "--agent-grace", "500ms")
+    pids = [w["pid"] for w in workers(d)]
+    kill_child(job.pid, "regroup")
+    _, said = job.communicate(timeout=60)
+    claims.equal(job.returncode, 137, "a killed agent")
+    claims.hold("agent" in said and "signal 9" in said, said)
+    for pid in pids:
+        claims.equal(os.path.exists(f"/proc/{pid}"), False, f"worker {pid}")
+    nothing_is_left(d, "a killed agent")
+
+    # The private etcd dies: training goes on, and the job can be stopped.
+    job = start_training(d)
+    before = min(w["step"] for w in workers(d))
+    kill_child(job.pid, "etcd")
+    wait_for(lambda: find_child(job.pid, "etcd") == 0, "etcd's end")
+    wait_for(lambda: min(w["step"] for w in workers(d) or [{"step": 0}])
+             > before + 50, "50 steps without etcd")
+    got = d.run("stop")
+    claims.equal(got.returncode, 0, got.stderr)
+    _, said = job.communicate(timeout=60)
+    claims.equal(job.returncode, 143, "stopped without etcd")
+    claims.hold("the private etcd ended (signal 9)" in said, said)
+    nothing_is_left(d, "a killed etcd")
+
+    # `regroup run` itself dies: the kernel ends etcd and has the agent stop.
+    job = start_training(d)
+    job.kill()
+    job.wait(60)
+    wait_for(lambda: processes_of(d) == [], "the end of what it had started")
+    got = d.run("jobs", "--json")
+    claims.equal(json.loads(got.stdout), [], "jobs")
+
+    # A caller's ETCD_ variables are meant for another etcd.
+    got = d.run("run", "-n", "1", "true",
+                env={"ETCD_LISTEN_CLIENT_URLS": "http://127.0.0.1:1",
+                     "ETCD_FORCE_NEW_CLUSTER": "nonsense"})
+    claims.equal((got.returncode, got.stderr), (0, ""), "ETCD_ variables")
+claims.end()

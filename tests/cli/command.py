@@ -1,0 +1,84 @@
+"""Run the `regroup` of the build folder, away from the user's own settings."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+BUILD = os.environ["REGROUP_BUILD"]
+SOURCE = os.environ["REGROUP_SOURCE"]
+REGROUP = os.path.join(BUILD, "bin", "regroup")
+TIMEOUT_S = 60
+
+
+def clean_environment(**more):
+    """The environment without REGROUP_* of the caller's, and with more."""
+    kept = {k: v for k, v in os.environ.items()
+            if not k.startswith(("REGROUP_", "ETCD_"))}
+    kept.update(more)
+    return kept
+
+
+class RunDir:
+    """A run directory of a test's own; short, since sockets lie in it."""
+
+    def __enter__(self):
+        self.path = tempfile.mkdtemp(prefix="rg", dir="/tmp")
+        return self
+
+    def __exit__(self, *unused):
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def environment(self, **more):
+        return clean_environment(**{"REGROUP_RUN_DIR": self.path, **more})
+
+    def run(self, *args, env=None, cwd=None):
+        """Run `regroup ARGS` to its end; stdout and stderr are texts."""
+        return subprocess.run([REGROUP, *args], cwd=cwd, text=True,
+                              stdin=subprocess.DEVNULL, capture_output=True,
+                              timeout=TIMEOUT_S,
+                              env=self.environment(**(env or {})))
+
+    def start(self, *args, env=None, **popen):
+        popen.setdefault("stdout", subprocess.PIPE)
+        popen.setdefault("stderr", subprocess.PIPE)
+        return subprocess.Popen([REGROUP, *args], text=True,
+                                stdin=subprocess.DEVNULL,
+                                env=self.environment(**(env or {})), **popen)
+
+
+class Claims:
+    """Counts claims that do not hold, and prints each."""
+
+    def __init__(self):
+        self.made = self.failed = 0
+
+    def hold(self, claim, text):
+        self.made += 1
+        if not claim:
+            self.failed += 1
+            print("does not hold: " + text)
+        return claim
+
+    def equal(self, a, b, text):
+        return self.hold(a == b, f"{text}: {a!r} is not {b!r}")
+
+    def end(self):
+        print(f"{self.made - self.failed} of {self.made} claims hold")
+        sys.exit(0 if self.made > 0 and self.failed == 0 else 1)
+
+
+def skip(reason):
+    print("skipped: " + reason)
+    sys.exit(77)
+
+
+def wait_for(condition, what, timeout_s=TIMEOUT_S):
+    """Look until the condition holds; the test fails when it never does."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            sys.exit(f"in vain for {timeout_s} s: {what}")
+        time.sleep(0.02)

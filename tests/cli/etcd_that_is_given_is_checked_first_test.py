@@ -1,0 +1,78 @@
+"""--etcd: not there, wrong password, no password, then the right one; and a
+private etcd lets nobody in without its password."""
+
+import json
+import re
+import socket
+
+from command import BUILD, Claims, RunDir, wait_for
+
+DIGITS = [BUILD + "/bin/elastic_digits", "--epochs", "100000", "--step-ms",
+          "5"]
+
+
+def closed_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def is_running(d):
+    got = d.run("status", "--json", "host-of-etcd")
+    return got.returncode == 0 and json.loads(got.stdout)["phase"] == "running"
+
+
+claims = Claims()
+with RunDir() as d:
+    for command in (["run"], ["agent", "--job", "J"]):
+        url = f"http://127.0.0.1:{closed_port()}"
+        got = d.run(*command, "--etcd", url, "-n", "1", "true")
+        claims.equal(got.returncode, 69, "nobody listens")
+        claims.hold(re.fullmatch(f"regroup: .*{url}.*\n", got.stderr),
+                    got.stderr)
+
+    with socket.socket() as deaf:  # takes connections, never answers
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen(16)
+        url = f"http://127.0.0.1:{deaf.getsockname()[1]}"
+        got = d.run("run", "--etcd", url, "-n", "1", "true")
+        claims.equal(got.returncode, 69, "a deaf etcd")
+        claims.hold(url in got.stderr, got.stderr)
+
+    got = d.run("run", "--etcd", "not a url", "-n", "1", "true")
+    claims.hold(got.returncode in (64, 69), f"{got.returncode}: no URL")
+    claims.hold("not a url" in got.stderr, got.stderr)
+
+    job = d.start("run", "-n", "1", "--job", "host-of-etcd", *DIGITS)
+    wait_for(lambda: is_running(d), "a job with a private etcd")
+    with open(d.path + "/host-of-etcd/job.json") as file:
+        record = json.load(file)
+    claims.hold(record["endpoints"].startswith("http://127.0.0.1:"),
+                "it listens on loopback")
+    claims.hold(re.fullmatch("[0-9a-f]{32}", record["password"]),
+                "its password is random")
+
+    for name, text in (("wrong", "guess"), ("right", record["password"])):
+        with open(f"{d.path}/.{name}", "w") as file:
+            file.write(text + "\n")
+
+    def use(*login):
+        return d.run("run", "-n", "1", "--job", "guest", "--etcd",
+                     record["endpoints"], *login, BUILD + "/bin/hello")
+
+    got = use()
+    claims.equal(got.returncode, 69, "no password")
+    claims.hold(got.stderr.count("\n") == 1, got.stderr)
+    got = use("--etcd-user", "root", "--etcd-password-file",
+              d.path + "/.wrong")
+    claims.equal(got.returncode, 69, "a wrong password")
+    claims.hold("password" in got.stderr and got.stderr.count("\n") == 1,
+                got.stderr)
+    got = use("--etcd-user", "root", "--etcd-password-file",
+              d.path + "/.right")
+    claims.equal(got.returncode, 0, f"the right password: {got.stderr}")
+    claims.hold("rank 0 of 1" in got.stdout, got.stdout)
+
+    claims.equal(d.run("stop", "host-of-etcd").returncode, 0, "stop")
+    job.communicate(timeout=60)
+claims.end()

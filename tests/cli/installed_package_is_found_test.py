@@ -1,0 +1,90 @@
+"""What `cmake --install` puts down is found by CMake and by pkg-config, also
+after the tree has moved, and a program built against it runs."""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+
+from command import BUILD, SOURCE, Claims, clean_environment, skip
+
+PROGRAM = """#include <regroup/regroup.h>
+#include <stdio.h>
+int main(void)
+{
+    rg_ctx *ctx;
+    if (rg_init(NULL, &ctx) != RG_OK)
+        return 1;
+    printf("regroup %s world %d\\n", rg_version(), rg_size(ctx));
+    return rg_finalize(ctx) == RG_OK ? 0 : 1;
+}
+"""
+PROJECT = """cmake_minimum_required(VERSION 3.22)
+project(user LANGUAGES C)
+find_package(regroup 0.1 REQUIRED)
+add_executable(user user.c)
+target_link_libraries(user PRIVATE regroup::regroup)
+"""
+
+
+def run(*words, **environment):
+    got = subprocess.run(words, text=True, capture_output=True, timeout=100,
+                         env=clean_environment(**environment))
+    claims.equal(got.returncode, 0, f"{' '.join(words)}: {got.stderr}")
+    return got.stdout
+
+
+def find(top, name):
+    for folder, _, files in os.walk(top):
+        if name in files:
+            return folder
+    return ""
+
+
+with open(BUILD + "/CMakeCache.txt") as cache:
+    if re.search(r"^REGROUP_SANITIZE:\w+=.", cache.read(), re.M):
+        skip("a library with sanitizers is not for installing")
+
+claims = Claims()
+with tempfile.TemporaryDirectory(prefix="rg") as top:
+    run("cmake", "--install", BUILD, "--prefix", top + "/first")
+    prefix = top + "/moved"
+    shutil.move(top + "/first", prefix)
+
+    installed = sorted(os.path.relpath(os.path.join(folder, f), prefix)
+                       for folder, _, files in os.walk(prefix) for f in files)
+    headers = [f for f in installed if f.endswith(".h")]
+    claims.equal(headers, ["include/regroup/regroup.h"], "headers")
+    claims.hold("bin/regroup" in installed, "the program is installed")
+    for path in installed:
+        if not path.endswith((".cmake", ".pc")):
+            continue
+        with open(f"{prefix}/{path}") as file:
+            text = file.read()
+        claims.hold(SOURCE not in text and BUILD not in text,
+                    f"{path} names the folder of its build")
+
+    project = top + "/project"
+    os.mkdir(project)
+    for name, text in (("user.c", PROGRAM), ("CMakeLists.txt", PROJECT)):
+        with open(f"{project}/{name}", "w") as file:
+            file.write(text)
+
+    run("cmake", "-S", project, "-B", project + "/build",
+        "-DCMAKE_PREFIX_PATH=" + prefix)
+    run("cmake", "--build", project + "/build")
+    version = run(prefix + "/bin/regroup", "--version").split()[1]
+    expected = f"regroup {version} world 1\n"
+    claims.equal(run(project + "/build/user"), expected, "by find_package")
+
+    pc = find(prefix, "regroup.pc")
+    flags = run("pkg-config", "--cflags", "--libs", "regroup",
+                PKG_CONFIG_PATH=pc).split()
+    claims.equal(run("pkg-config", "--modversion", "regroup",
+                     PKG_CONFIG_PATH=pc).strip(), version, "its version")
+    run("gcc", project + "/user.c", "-o", top + "/user", *flags)
+    lib = find(prefix, "libregroup.so")
+    claims.equal(run(top + "/user", LD_LIBRARY_PATH=lib), expected,
+                 "by pkg-config")
+claims.end()
