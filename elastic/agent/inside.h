@@ -39,7 +39,9 @@ typedef struct worker {
     bool is_ready; /* holds its robust mutex */
     bool is_at_door;
     bool is_finalized;
-    bool is_dead;     /* computes no more, as far as anybody can see */
+    bool is_dead;    /* computes no more, as far as anybody can see */
+    bool is_crashed; /* by its own word; it may be dumping core */
+    uint64_t lost_ns;
     bool is_fenced;   /* can't store into shared memory any more */
     uint64_t entered; /* generation whose data plane it may hold, 0: none */
     uint64_t built, fin;

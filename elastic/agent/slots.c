@@ -29,6 +29,7 @@
 #include "sdk/base/log.h"
 
 #define FENCE_LOOK_NS    (RG__MS / 5)
+#define DUMP_NS          (UINT64_C(60) * 1000 * RG__MS) /* for a core dump */
 #define BACKOFF_FIRST_MS 50
 #define BACKOFF_MOST_MS  10000
 #define WELL_NS          (UINT64_C(600) * 1000 * RG__MS) /* forgives failures */
@@ -131,33 +132,87 @@ void rg__slots_signal(agent *a, int signum)
 
 /* -------------------------------------------------------------------- fence */
 
+static void kill_group(const slot *s)
+{
+    kill(-s->child, SIGKILL);
+    kill(s->w.pid, SIGKILL);
+}
+
+static bool read_proc(char *text, size_t room, const char *path)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    const ssize_t n = read(fd, text, room - 1);
+    close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    return n > 0;
+}
+
 /* A thread that has passed exit_mm has no address space: its statm is zeros. */
 static bool thread_has_memory(pid_t pid, const char *tid)
 {
-    char path[64], text[64] = "";
+    char path[64], text[64];
     snprintf(path, sizeof path, "/proc/%d/task/%.16s/statm", pid, tid);
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false; /* gone */
-    const ssize_t n = read(fd, text, sizeof text - 1);
-    close(fd);
-    return n > 0 && strncmp(text, "0 ", 2) != 0;
+    return read_proc(text, sizeof text, path) && strncmp(text, "0 ", 2) != 0;
 }
 
-/* After SIGKILL no thread can be made, so one look at all of them is enough. */
-static bool can_store(pid_t pid)
+static bool is_dumping(pid_t pid)
+{
+    char path[64], text[4096];
+    snprintf(path, sizeof path, "/proc/%d/status", pid);
+    return read_proc(text, sizeof text, path) &&
+           strstr(text, "CoreDumping:\t1") != NULL;
+}
+
+/* While a process dumps core, the thread that was struck writes the dump in
+ * the kernel, and the others wait for it there, in state D, never to return. */
+static bool thread_waits_for_dump(pid_t pid, const char *tid, int32_t struck)
+{
+    char path[64], text[512];
+    if (strtol(tid, NULL, 10) == struck)
+        return true;
+    snprintf(path, sizeof path, "/proc/%d/task/%.16s/stat", pid, tid);
+    if (!read_proc(text, sizeof text, path))
+        return true;
+    const char *name_end = strrchr(text, ')');
+    return name_end != NULL && strncmp(name_end, ") D", 3) == 0;
+}
+
+static bool thread_can_store(const worker *w, const char *tid, bool dumps)
+{
+    if (!thread_has_memory(w->pid, tid))
+        return false;
+    return !dumps || !thread_waits_for_dump(w->pid, tid,
+                                            atomic_load(&w->page->dying_tid));
+}
+
+/* After SIGKILL, and in a core dump, no thread can be made: one look at all of
+ * them is enough. */
+static bool can_store(const worker *w)
 {
     char path[32];
-    snprintf(path, sizeof path, "/proc/%d/task", pid);
+    snprintf(path, sizeof path, "/proc/%d/task", w->pid);
     DIR *tasks = opendir(path);
     if (tasks == NULL)
         return false;
+    const bool dumps = w->is_crashed && is_dumping(w->pid);
     bool found = false;
     for (struct dirent *e = readdir(tasks); e != NULL && !found;
          e = readdir(tasks))
-        found = e->d_name[0] != '.' && thread_has_memory(pid, e->d_name);
+        found = e->d_name[0] != '.' && thread_can_store(w, e->d_name, dumps);
     closedir(tasks);
     return found;
+}
+
+/* A crash may go on to dump core, which SIGKILL would cut off; one that does
+ * neither that nor die within the budget was caught by the program. */
+static void end_crash(const slot *s)
+{
+    const uint64_t budget = s->a->params->detect_ms * RG__MS;
+    if (s->w.is_crashed && rg__now_ns() - s->w.lost_ns > budget &&
+        !is_dumping(s->w.pid))
+        kill_group(s);
 }
 
 static void go_on_after_death(slot *s);
@@ -167,7 +222,8 @@ static void look_at_fence(void *arg)
     slot *s = arg;
     if (s->w.pid == 0)
         return; /* reaped meanwhile */
-    if (!s->w.is_fenced && can_store(s->w.pid)) {
+    if (!s->w.is_fenced && can_store(&s->w)) {
+        end_crash(s);
         rg__timer_set(s->fence, FENCE_LOOK_NS);
         return;
     }
@@ -232,18 +288,19 @@ static void fence(slot *s)
     if (s->w.is_finalized) {
         s->w.is_fenced = true;
         rg__timer_set(s->reap, s->a->params->grace_ms * RG__MS);
+    } else if (s->w.is_crashed) {
+        rg__timer_set(s->reap, DUMP_NS);
     } else {
-        kill(-s->child, SIGKILL);
-        kill(s->w.pid, SIGKILL);
+        kill_group(s);
     }
     rg__timer_set(s->fence, 0);
 }
 
 static void reap(void *arg)
 {
-    slot *s = arg;
+    const slot *s = arg;
     if (s->child != 0)
-        kill(-s->child, SIGKILL);
+        kill_group(s);
 }
 
 void rg__slot_lost(slot *s, const char *format, ...)
@@ -253,6 +310,7 @@ void rg__slot_lost(slot *s, const char *format, ...)
     if (s->a->detected_ns == 0)
         s->a->detected_ns = rg__now_ns();
     s->w.is_dead = true;
+    s->w.lost_ns = rg__now_ns();
     va_list args;
     va_start(args, format);
     vsnprintf(s->death, sizeof s->death, format, args);
@@ -280,6 +338,7 @@ void rg__slot_gone(slot *s)
 
 static void tell_death(const slot *s, const char *then)
 {
+    const bool is_plain = s->death[0] == '\0' || strcmp(s->death, "died") == 0;
     const int code = s->exit_code;
     char how[64];
     if (code > 128)
@@ -288,7 +347,7 @@ static void tell_death(const slot *s, const char *then)
     else
         snprintf(how, sizeof how, "exited with code %d", code);
     rg__log(RG__WARN, "agent", "%s.%u %s%s%s; %s", s->a->params->host, s->index,
-            how, s->death[0] != '\0' ? ": it " : "", s->death, then);
+            how, is_plain ? "" : ": it ", is_plain ? "" : s->death, then);
 }
 
 static uint64_t backoff_ms(const slot *s)

@@ -66,19 +66,6 @@ int rg__vault_complete(const agent *a, rg__commit_id id[RG__VAULT_SLOTS])
 
 /* ---------------------------------------------------------------- registry */
 
-static uint64_t available_bytes(void)
-{
-    FILE *f = fopen("/proc/meminfo", "r");
-    uint64_t kib = 0;
-    char line[128];
-    while (f != NULL && fgets(line, sizeof line, f) != NULL)
-        if (sscanf(line, "MemAvailable: %" SCNu64, &kib) == 1)
-            break;
-    if (f != NULL)
-        fclose(f);
-    return kib * 1024;
-}
-
 static rg_status check_room(const agent *a, const char *name, uint64_t bytes)
 {
     const uint64_t need = room_of(bytes), used = rg__vault_bytes(a);
@@ -89,13 +76,6 @@ static rg_status check_room(const agent *a, const char *name, uint64_t bytes)
                         "which %" PRIu64 " of %" PRIu64 " are taken; raise "
                         "--vault-max or register less",
                         name, need, used, most);
-    const uint64_t there = available_bytes();
-    if (there != 0 && need > there)
-        return rg__fail(RG_ERR_MEMORY,
-                        "buffer %s needs %" PRIu64 " bytes of the vault, but "
-                        "this host has %" PRIu64 " bytes of memory left; "
-                        "register less or run on a larger host",
-                        name, need, there);
     return RG_OK;
 }
 
@@ -178,11 +158,6 @@ static rg_status make_segment(agent *a, const rg__segment *m)
     a->segment = more;
     segment *seg = &more[a->segments];
     *seg = (segment){.owner = m->owner, .id = m->id, .bytes = m->bytes};
-    if (m->bytes > available_bytes())
-        return rg__fail(RG_ERR_MEMORY,
-                        "rg_alloc of %" PRIu64 " bytes: this host has %" PRIu64
-                        " bytes of memory left",
-                        m->bytes, available_bytes());
     const rg_status st = rg__shm_create("rg_alloc", m->bytes, true, &seg->fd);
     if (st == RG_OK)
         a->segments++;

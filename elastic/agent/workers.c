@@ -5,6 +5,7 @@
 #include "elastic/agent/inside.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -50,7 +51,8 @@ static void on_death(void *arg, uint32_t dying)
 {
     slot *s = arg;
     rg__worker_drain(s);
-    if (dying != 0)
+    s->w.is_crashed = dying > 0 && dying < NSIG; /* else it is scribbled */
+    if (s->w.is_crashed)
         rg__slot_lost(s, "crashed with signal %u", dying);
     else
         rg__slot_lost(s, "died");
@@ -199,7 +201,7 @@ static void on_worker_socket(void *arg, int fd, uint32_t events)
     slot *s = arg;
     rg__worker_drain(s);
     if (s->w.sock < 0)
-        rg__slot_lost(s, "closed its connection");
+        rg__slot_lost(s, "died");
 }
 
 static void on_pidfd(void *arg, int fd, uint32_t events)

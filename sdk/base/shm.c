@@ -1,18 +1,94 @@
+/* Sealed memfds. The kernel reserves them page by page, and when no page is
+ * left it does not fail but kills some process of the machine; so what is to
+ * be reserved is compared with what there is first. */
 #include "sdk/base/shm.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "sdk/base/fail.h"
+#include "sdk/base/memory.h"
 
 #define HUGE_BYTES ((size_t)2 << 20)
 
+/* The number at the start of a file, UINT64_MAX when there is none ("max"). */
+static uint64_t read_number(const char *path)
+{
+    uint64_t value = UINT64_MAX;
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return UINT64_MAX;
+    if (fscanf(file, "%" SCNu64, &value) != 1)
+        value = UINT64_MAX;
+    fclose(file);
+    return value;
+}
+
+static uint64_t machine_has(void)
+{
+    char line[128];
+    uint64_t kib = UINT64_MAX / 1024;
+    FILE *file = fopen("/proc/meminfo", "re");
+    if (file == NULL)
+        return UINT64_MAX;
+    while (fgets(line, sizeof line, file) != NULL)
+        if (sscanf(line, "MemAvailable: %" SCNu64, &kib) == 1)
+            break;
+    fclose(file);
+    return kib * 1024;
+}
+
+/* What this process's control group may still take. */
+static uint64_t group_has(void)
+{
+    char line[512], group[256], path[512];
+    FILE *file = fopen("/proc/self/cgroup", "re");
+    if (file == NULL)
+        return UINT64_MAX;
+    group[0] = '\0';
+    while (fgets(line, sizeof line, file) != NULL)
+        if (sscanf(line, "0::%255[^\n]", group) == 1)
+            break;
+    fclose(file);
+    snprintf(path, sizeof path, "/sys/fs/cgroup%s/memory.max", group);
+    const uint64_t max = read_number(path);
+    snprintf(path, sizeof path, "/sys/fs/cgroup%s/memory.current", group);
+    const uint64_t current = read_number(path);
+    if (max == UINT64_MAX || current == UINT64_MAX)
+        return UINT64_MAX;
+    return current < max ? max - current : 0;
+}
+
+static rg_status check_room(const char *name, size_t bytes)
+{
+    const uint64_t machine = machine_has(), group = group_has();
+    const uint64_t there = machine < group ? machine : group;
+    if (bytes <= there)
+        return RG_OK;
+    return rg__fail(RG_ERR_MEMORY,
+                    "shared memory %s needs %zu bytes and %" PRIu64
+                    " are free, %" PRIu64 " too few; free memory on this host "
+                    "or register less",
+                    name, bytes, there, bytes - there);
+}
+
 static rg_status fill(int fd, const char *name, size_t bytes, bool reserved)
 {
+    const uint64_t there = rg__memory_available();
+    if (reserved && bytes > there)
+        return rg__fail(RG_ERR_MEMORY,
+                        "shared memory %s can't reserve %zu bytes: %" PRIu64
+                        " are available on this host; free memory or register "
+                        "less",
+                        name, bytes, there);
     if (ftruncate(fd, (off_t)bytes) != 0)
         return rg__fail(RG_ERR_MEMORY,
                         "shared memory %s can't grow to %zu bytes: %s", name,
@@ -31,6 +107,8 @@ static rg_status fill(int fd, const char *name, size_t bytes, bool reserved)
 rg_status rg__shm_create(const char *name, size_t bytes, bool reserved,
                          int *fd_p)
 {
+    if (reserved && check_room(name, bytes) != RG_OK)
+        return RG_ERR_MEMORY;
     const int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
         return rg__fail(RG_ERR_SYSTEM, "shared memory %s can't be made: %s",
@@ -60,6 +138,7 @@ rg_status rg__shm_map(int fd, size_t bytes, void **at_p)
                         "shared memory of %zu bytes can't be mapped: %s", bytes,
                         strerror(errno));
     madvise(at, bytes, MADV_DONTFORK);
+    madvise(at, bytes, MADV_DONTDUMP); /* sparse, or a copy of what is */
     if (bytes >= HUGE_BYTES)
         madvise(at, bytes, MADV_HUGEPAGE);
     *at_p = at;

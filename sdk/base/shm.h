@@ -12,7 +12,8 @@
 rg_status rg__shm_create(const char *name, size_t bytes, bool reserved,
                          int *fd_p);
 
-/* Map it shared, for reading and writing; not inherited by fork. Refuses a
+/* Map it shared, for reading and writing; not inherited by fork, and no part
+ * of core dumps. Refuses a
  * descriptor that is smaller than bytes or can still shrink. */
 rg_status rg__shm_map(int fd, size_t bytes, void **at_p);
 
