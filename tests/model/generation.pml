@@ -335,15 +335,18 @@ inline make_plan(h)
 
 #define work_for_leader(h)                                                    \
     (phase != DONE && plan[h] == P_NONE && leader == (h) &&                   \
-     (can_end(newest(decided)) || (phase == DECIDED &&                                                    \
-       (broken(cur) || (door & alive & ~members[cur]))) || \
+     (can_end(newest(decided)) ||                                             \
+      (phase == DECIDED &&                                                    \
+       (broken(cur) || (door & alive & ~members[cur]))) ||                    \
       (phase == PROPOSE && (broken(cur) || all_answered(cur)))) &&            \
      !(broken(cur) && ((INIT | door) & alive) == 0))
 
+/* The txn's comparisons: who leads, and what `cur` was. */
 #ifdef MUT_NO_CAS
-#define unchanged(h) 1
+#define may_write(h) 1
 #else
-#define unchanged(h) (plan_cur[h] == cur && plan_phase[h] == phase)
+#define may_write(h)                                                          \
+    (leader == (h) && plan_cur[h] == cur && plan_phase[h] == phase)
 #endif
 
 inline forget_plan(h)
@@ -390,7 +393,7 @@ inline forget_old()
 inline write_plan(h)
 {
     if
-    :: leader == h && unchanged(h) ->
+    :: may_write(h) ->
         assert(phase != DONE);
         if
         :: plan[h] == P_PROPOSE ->
@@ -551,18 +554,13 @@ inline mark_complete(w, h)
     printf("worker %d completes %d.%d and enters the agreement\n", w, gen[w], step[w])
 }
 
-#ifdef QUIET
-#define REPORT_CLAIM(w) (!has(marked, w))
-#else
-#define REPORT_CLAIM(w) 1
-#endif
 inline report(w)
 {
     printf("worker %d reports commit %d.%d\n", w, gen[w], step[w]);
     id = id_of(gen[w], step[w]);
     k = newest(decided);
     if
-    :: k > gen[w] && REPORT_CLAIM(w) ->
+    :: k > gen[w] ->
         x = id;
         claim_ancestor(line[k], x)
     :: else ->
