@@ -1,0 +1,94 @@
+/* One packet is one message with up to two descriptors; a full queue, a closed
+ * peer and a message that is too large are told apart, and no descriptor is
+ * leaked on the way. */
+#include <dirent.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "sdk/base/sock.h"
+#include "tests/check.h"
+
+static int count_fds(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    CHECK(dir != NULL);
+    int n = 0;
+    while (readdir(dir) != NULL)
+        n++;
+    closedir(dir);
+    return n;
+}
+
+static void check_descriptors(const int *pair)
+{
+    char text[64], byte = 0;
+    size_t n = 0;
+    int ends[2], got[RG__SOCK_FDS];
+    CHECK_EQ(pipe(ends), 0);
+    CHECK_OK(rg__sock_send(pair[0], "hello", 6, ends, 2));
+    CHECK_OK(rg__sock_recv(pair[1], text, sizeof text, &n, got));
+    CHECK_EQ(n, 6);
+    CHECK_STR(text, "hello");
+    CHECK_EQ(write(got[1], "x", 1), 1);
+    CHECK_EQ(read(ends[0], &byte, 1), 1);
+    CHECK_EQ(byte, 'x');
+    for (int i = 0; i < 2; i++) {
+        close(ends[i]);
+        close(got[i]);
+    }
+
+    CHECK_OK(rg__sock_send(pair[0], "one", 4, &pair[0], 1));
+    CHECK_OK(rg__sock_send(pair[0], "none", 5, NULL, 0));
+    CHECK_OK(rg__sock_recv(pair[1], text, sizeof text, &n, got));
+    CHECK(got[0] >= 0 && got[1] == -1);
+    close(got[0]);
+    CHECK_OK(rg__sock_recv(pair[1], text, sizeof text, &n, got));
+    CHECK(got[0] == -1 && got[1] == -1);
+    CHECK_STR(text, "none");
+    CHECK_STATUS(rg__sock_recv(pair[1], text, sizeof text, &n, got),
+                 RG_IN_PROGRESS);
+}
+
+static void check_too_large(const int *pair)
+{
+    char text[8];
+    size_t n = 0;
+    int got[RG__SOCK_FDS];
+    const int before = count_fds();
+    CHECK_OK(rg__sock_send(pair[0], "much too large", 15, pair, 2));
+    CHECK_STATUS(rg__sock_recv(pair[1], text, sizeof text, &n, got),
+                 RG_ERR_INVALID);
+    CHECK(got[0] == -1 && got[1] == -1);
+    CHECK_EQ(count_fds(), before);
+}
+
+static void check_full_and_closed(int *pair)
+{
+    char text[1024] = "", back[1024];
+    size_t n = 0;
+    int got[RG__SOCK_FDS], sent = 0, received = 0;
+    rg_status st = RG_OK;
+    while ((st = rg__sock_send(pair[0], text, sizeof text, NULL, 0)) == RG_OK)
+        CHECK(++sent < 1000000);
+    CHECK_EQ(st, RG_IN_PROGRESS);
+    CHECK(sent > 0);
+    close(pair[0]);
+    while ((st = rg__sock_recv(pair[1], back, sizeof back, &n, got)) == RG_OK)
+        received++;
+    CHECK_EQ(st, RG_ERR_AGENT_LOST);
+    CHECK_EQ(received, sent);
+    CHECK_STATUS(rg__sock_send(pair[1], text, 1, NULL, 0), RG_ERR_AGENT_LOST);
+    close(pair[1]);
+}
+
+int main(void)
+{
+    int pair[2];
+    const int before = count_fds();
+    CHECK_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+    check_descriptors(pair);
+    check_too_large(pair);
+    check_full_and_closed(pair);
+    CHECK_EQ(count_fds(), before);
+    return 0;
+}

@@ -1,0 +1,92 @@
+/* Shared memory: zeroed, of one size for ever, refused when it could still
+ * shrink; reserving more than there is, is an error and not a signal later. */
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sdk/base/shm.h"
+#include "tests/check.h"
+
+#define BYTES ((size_t)3 << 20)
+
+static void check_sealed(void)
+{
+    int fd = -1;
+    void *at = NULL, *twin = NULL;
+    CHECK_OK(rg__shm_create("sealed", BYTES, true, &fd));
+    CHECK(ftruncate(fd, 10) != 0);
+    CHECK(ftruncate(fd, (off_t)BYTES * 2) != 0);
+    CHECK((fcntl(fd, F_GET_SEALS) & F_SEAL_SEAL) != 0);
+    CHECK((fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
+    CHECK_OK(rg__shm_map(fd, BYTES, &at));
+    CHECK_OK(rg__shm_map(fd, BYTES, &twin));
+    for (size_t i = 0; i < BYTES; i += 4096)
+        CHECK_EQ(((char *)at)[i], 0);
+    memset(at, 7, BYTES);
+    CHECK_EQ(((char *)twin)[BYTES - 1], 7);
+    rg__shm_unmap(twin, BYTES);
+    void *too_large = NULL;
+    CHECK_STATUS(rg__shm_map(fd, BYTES + 1, &too_large), RG_ERR_SYSTEM);
+    CHECK(too_large == NULL);
+    rg__shm_unmap(at, BYTES);
+    rg__shm_unmap(NULL, BYTES);
+    close(fd);
+}
+
+static void check_unsealed(void)
+{
+    void *at = NULL;
+    const int fd = memfd_create("unsealed", MFD_ALLOW_SEALING);
+    CHECK(fd >= 0);
+    CHECK_EQ(ftruncate(fd, (off_t)BYTES), 0);
+    CHECK_STATUS(rg__shm_map(fd, BYTES, &at), RG_ERR_SYSTEM);
+    close(fd);
+    CHECK_STATUS(rg__shm_map(-1, BYTES, &at), RG_ERR_SYSTEM);
+    CHECK(at == NULL);
+}
+
+static void check_reserved(void)
+{
+    struct stat info;
+    int fd = -1;
+    CHECK_OK(rg__shm_create("reserved", BYTES, true, &fd));
+    CHECK_EQ(fstat(fd, &info), 0);
+    CHECK(info.st_blocks * 512 >= (long)BYTES);
+    close(fd);
+    CHECK_OK(rg__shm_create("sparse", (size_t)1 << 40, false, &fd));
+    CHECK_EQ(fstat(fd, &info), 0);
+    CHECK_EQ(info.st_blocks, 0);
+    close(fd);
+}
+
+/* Should the check under test be missing, the kernel is to kill this process
+ * and nobody else. */
+static void be_the_first_to_go(void)
+{
+    FILE *file = fopen("/proc/self/oom_score_adj", "w");
+    if (file == NULL || fputs("1000", file) < 0 || fclose(file) != 0)
+        SKIP("this process can't offer itself to the kernel's OOM killer");
+}
+
+static void check_more_than_there_is(void)
+{
+    int fd = -1;
+    be_the_first_to_go();
+    CHECK_STATUS(rg__shm_create("far too large", (size_t)1 << 50, true, &fd),
+                 RG_ERR_MEMORY);
+    CHECK(
+        strstr(rg_last_error(), "far too large needs 1125899906842624 bytes"));
+    CHECK(strstr(rg_last_error(), "too few"));
+    CHECK_EQ(fd, -1);
+}
+
+int main(void)
+{
+    check_sealed();
+    check_unsealed();
+    check_reserved();
+    check_more_than_there_is();
+    return 0;
+}
