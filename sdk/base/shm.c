@@ -4,7 +4,6 @@
 #include "sdk/base/shm.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdint.h>
@@ -15,7 +14,6 @@
 #include <unistd.h>
 
 #include "sdk/base/fail.h"
-#include "sdk/base/memory.h"
 
 #define HUGE_BYTES ((size_t)2 << 20)
 
@@ -82,13 +80,6 @@ static rg_status check_room(const char *name, size_t bytes)
 
 static rg_status fill(int fd, const char *name, size_t bytes, bool reserved)
 {
-    const uint64_t there = rg__memory_available();
-    if (reserved && bytes > there)
-        return rg__fail(RG_ERR_MEMORY,
-                        "shared memory %s can't reserve %zu bytes: %" PRIu64
-                        " are available on this host; free memory or register "
-                        "less",
-                        name, bytes, there);
     if (ftruncate(fd, (off_t)bytes) != 0)
         return rg__fail(RG_ERR_MEMORY,
                         "shared memory %s can't grow to %zu bytes: %s", name,

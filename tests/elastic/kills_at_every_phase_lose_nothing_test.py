@@ -2,7 +2,7 @@
 final state is the fault-free run's and no committed step is lost."""
 import sys
 
-from house import Job, fault_free, main, trainer
+from house import Job, claim, fault_free, main, trainer
 
 TRAIN = ("--steps", 60, "--step-ms", 2, "--bytes", 300000)
 STEPS = [
@@ -38,6 +38,7 @@ def test():
                          5 if point.startswith("step_end") else 1),
                  env={"REGROUP_FAILPOINT": point}) as job:
             job.finish()
+            claim("strikes" in job.text(), f"{point} did not strike")
             job.check(state)
 
 

@@ -83,7 +83,8 @@ static void harm(trainer *t, uint64_t step)
         t->compute_at = UINT64_MAX;
         compute_ms(t->compute_ms);
     }
-    if (step == t->scribble_at && rg_rank(t->ctx) == rg_size(t->ctx) - 1) {
+    if (step == t->scribble_at && rg_slot(t->ctx) == 2 &&
+        t->ctx->me.start == 1) {
         unsigned char *page = (unsigned char *)t->ctx->page;
         srand((unsigned)getpid());
         for (int i = 0; i < RG__PAGE_BYTES; i++)
@@ -188,7 +189,7 @@ static void usage(void)
     puts("trainer [--steps N] [--bytes N] [--coll-bytes N] [--step-ms N]\n"
          "        [--commit-every N] [--door-ms N: sleep before rg_run]\n"
          "        [--compute-at STEP --compute-ms N: the last rank, once]\n"
-         "        [--scribble-at STEP: the last rank, over its page]\n"
+         "        [--scribble-at STEP: slot 2's first process, over its page]\n"
          "        [--alloc: collectives in rg_alloc memory]\n"
          "        [--ballast MIB] [--static]");
 }

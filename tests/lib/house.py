@@ -68,17 +68,19 @@ def until(condition, seconds, what):
 
 
 class Job:
-    def __init__(self, flags, command, env=None, name="test", detect=DETECT,
+    def __init__(self, flags, command, env=None, job="test", detect=DETECT,
                  history=True):
         self.folder = tempfile.mkdtemp(prefix="rg-")
         self.history = os.path.join(self.folder, "history")
         os.mkdir(self.history)
-        self.name = name
+        self.name = job
         self.env = dict(os.environ, REGROUP_LOG="info",
                         REGROUP_RUN_DIR=os.path.join(self.folder, "run"))
         self.env.update(env or {})
+        for name in ("REGROUP_BUILD", "REGROUP_SOURCE"):  # ours, not Regroup's
+            self.env.pop(name, None)
         self.log = os.path.join(self.folder, "log")
-        self.command = [REGROUP, "run", "--job", name, "--detect", detect]
+        self.command = [REGROUP, "run", "--job", job, "--detect", detect]
         if history:
             self.command += ["--history", self.history]
         self.command += [*flags, "--", *command]
@@ -90,7 +92,7 @@ class Job:
         self.started = time.monotonic_ns()
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
-                self.command, env=self.env, stdin=subprocess.DEVNULL,
+                self.command, env=self.env, cwd=self.folder, stdin=subprocess.DEVNULL,
                 stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
         return self
 
