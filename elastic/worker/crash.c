@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 static const int crash_signals[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};
 #define CRASH_SIGNALS (sizeof crash_signals / sizeof crash_signals[0])
@@ -26,6 +28,7 @@ static size_t index_of(int signum)
 static void on_crash(int signum, siginfo_t *info, void *context)
 {
     const int saved = errno;
+    atomic_store(&crash_page->dying_tid, (int32_t)syscall(SYS_gettid));
     atomic_store(&crash_page->dying, (uint32_t)signum);
     rg__futex_wake((_Atomic uint32_t *)(void *)&crash_page->life);
     const struct sigaction *old = &before[index_of(signum)];
