@@ -27,6 +27,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 WAIT_S = 60  # for anything that should take well below a second
+KILLS_PER_WORKER = 3  # in one job: a slot that fails often starts ever later
 PARTS = (("detect", "killed_ns", "detected_ns"),
          ("agree", "detected_ns", "proposed_ns"),
          ("rebuild", "proposed_ns", "built_ns"),
@@ -206,19 +207,29 @@ def floor_ms(workers, state_bytes):
                              for line in shown.stdout.split())
 
 
-def measure(flags, workers, state_bytes):
-    rng = random.Random(f"{flags.seed} {workers} {state_bytes}")
+def kill_some(flags, workers, state_bytes, rng, most):
+    """The kills of one job."""
     kills = []
     with tempfile.TemporaryDirectory(prefix="rg-bench-") as folder:
         job = Job(flags, workers, state_bytes, folder)
         try:
             job.start()
-            while len(kills) < flags.kills:
+            while len(kills) < most:
                 found = kill_one(job, rng)
                 if found:
                     kills.append(found)
         finally:
             job.stop()
+    return kills
+
+
+def measure(flags, workers, state_bytes):
+    rng = random.Random(f"{flags.seed} {workers} {state_bytes}")
+    kills = []
+    while len(kills) < flags.kills:
+        kills += kill_some(flags, workers, state_bytes, rng,
+                           min(flags.kills - len(kills),
+                               KILLS_PER_WORKER * workers))
     ms = [(kill["stepped_ns"] - kill["killed_ns"]) / 1e6 for kill in kills]
     return {"workers": workers, "bytes": state_bytes, "kills": len(kills),
             "p50_ms": percentile(ms, 50), "p99_ms": percentile(ms, 99),
@@ -259,6 +270,7 @@ def main():
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         sys.exit(main())
     except RuntimeError as failed:

@@ -40,12 +40,20 @@ def alone(*command, expected=0):
     return done.stdout
 
 
+def own_environment(folder):
+    """Ours without Regroup's settings, and with a run directory of its own."""
+    env = {name: value for name, value in os.environ.items()
+           if not name.startswith("REGROUP_")}
+    env["REGROUP_RUN_DIR"] = os.path.join(folder, "run")
+    return env
+
+
 def job(*arguments):
     """The output of `regroup run` with a run directory of its own."""
     with tempfile.TemporaryDirectory(prefix="rg-example-") as folder:
-        env = dict(os.environ, REGROUP_RUN_DIR=os.path.join(folder, "run"))
         command = [program("regroup"), "run", *arguments]
-        with subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL,
+        with subprocess.Popen(command, env=own_environment(folder),
+                              stdin=subprocess.DEVNULL,
                               stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True) as started:
             try:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 
-from example import BUILD, SOURCE, fail, need_etcd
+from example import BUILD, SOURCE, fail, need_etcd, own_environment
 
 BLOCK = re.compile(r"^```(\w+)(?: (\S+))?\n(.*?)^```$", re.S | re.M)
 
@@ -35,8 +35,8 @@ def script_of(page, folder):
 
 def run(script, folder):
     """The output; everything that the shell started ends with it."""
-    env = dict(os.environ, REGROUP_RUN_DIR=os.path.join(folder, "run"))
-    with subprocess.Popen(["bash", "-c", script], cwd=folder, env=env,
+    with subprocess.Popen(["bash", "-c", script], cwd=folder,
+                          env=own_environment(folder),
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True,
                           start_new_session=True) as shell:
