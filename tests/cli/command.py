@@ -26,9 +26,19 @@ class RunDir:
 
     def __enter__(self):
         self.path = tempfile.mkdtemp(prefix="rg", dir="/tmp")
+        self.started = []
         return self
 
     def __exit__(self, *unused):
+        """A test that failed half-way leaves jobs behind: stop them."""
+        for process in self.started:
+            if process.poll() is None:
+                process.terminate()
+        for process in self.started:
+            try:
+                process.communicate(timeout=20)
+            except subprocess.TimeoutExpired:
+                process.kill()
         shutil.rmtree(self.path, ignore_errors=True)
 
     def environment(self, **more):
@@ -44,9 +54,11 @@ class RunDir:
     def start(self, *args, env=None, **popen):
         popen.setdefault("stdout", subprocess.PIPE)
         popen.setdefault("stderr", subprocess.PIPE)
-        return subprocess.Popen([REGROUP, *args], text=True,
-                                stdin=subprocess.DEVNULL,
-                                env=self.environment(**(env or {})), **popen)
+        self.started.append(
+            subprocess.Popen([REGROUP, *args], text=True,
+                             stdin=subprocess.DEVNULL,
+                             env=self.environment(**(env or {})), **popen))
+        return self.started[-1]
 
 
 class Claims:
