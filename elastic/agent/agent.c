@@ -342,6 +342,8 @@ static void on_etcd_state(void *arg, bool up, const char *why)
                 "etcd does not answer: %s; training goes on, membership "
                 "changes wait",
                 why);
+        if (a->is_dirty)
+            rg__publish(a);
     }
 }
 

@@ -157,7 +157,7 @@ void rg__slots_signal(agent *a, int signum);
 /* This slot's worker computes no more, or must not: publish, kill, fence. */
 void rg__slot_lost(slot *s, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* Its process is gone for good (pidfd). */
+/* The process of a lost worker is gone for good (pidfd). */
 void rg__slot_gone(slot *s);
 slot *rg__slot_of(agent *a, rg__member_id id);
 bool rg__slot_is_alive(const slot *s); /* has met us and is not dead */
@@ -172,8 +172,8 @@ void rg__worker_tell_mark(slot *s, rg__wire_type type, uint64_t generation);
 void rg__workers_ping(void *agent_arg);
 
 /* watch.c: fn is called on the loop's thread once the word says that the
- * worker is dead, or dying of a signal (0: none). */
-typedef void (*watch_fn)(void *arg, uint32_t dying);
+ * worker is dead, or its page that it is dying. */
+typedef void (*watch_fn)(void *arg);
 rg_status rg__watch_create(rg__loop *loop, rg__page *page, watch_fn fn,
                            void *arg, watcher **watcher_p);
 void rg__watch_destroy(watcher *watcher); /* NULL allowed */

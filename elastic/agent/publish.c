@@ -1,7 +1,9 @@
 /* This host's record in etcd, and the reasons why generations end. One txn at
  * a time carries the newest record and every reason not yet there, guarded by
  * the record's revision: whatever order sendings arrive in, an older record
- * never replaces a newer one. While etcd is away all of it waits here. */
+ * never replaces a newer one. While etcd is away all of it waits here, and the
+ * newest replaces what was on its way: a death and its replacement are then one
+ * change. */
 #include "elastic/agent/inside.h"
 
 #include <stdlib.h>
@@ -100,8 +102,13 @@ static void on_published(void *arg, rg_status st, const rg__txn_reply *reply)
 void rg__publish(agent *a)
 {
     a->is_dirty = true;
-    if (a->publishing != NULL || a->mirror == NULL)
-        return; /* once the answer, or the first listing, is here */
+    if (a->mirror == NULL)
+        return; /* once the first listing is here */
+    if (a->publishing != NULL && rg__etcd_is_up(a->etcd))
+        return; /* once the answer is here */
+    if (a->publishing != NULL)
+        rg__etcd_cancel(a->publishing);
+    a->reasons_sent = 0;
     a->is_dirty = false;
     a->seq++;
     char *key = rg__record_key(a->prefix, "host", 0, a->params->host);

@@ -330,7 +330,6 @@ void rg__slot_lost(slot *s, const char *format, ...)
 void rg__slot_gone(slot *s)
 {
     s->w.is_fenced = true;
-    rg__slot_lost(s, "died");
     rg__timer_set(s->fence, 0);
 }
 

@@ -66,7 +66,7 @@ static void on_event(void *arg, int fd, uint32_t events)
     (void)events;
     watcher *w = arg;
     rg__loop_unwatch(w->loop, fd);
-    w->fn(w->arg, atomic_load(&w->page->dying));
+    w->fn(w->arg);
 }
 
 rg_status rg__watch_create(rg__loop *loop, rg__page *page, watch_fn fn,

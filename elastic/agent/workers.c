@@ -47,11 +47,15 @@ void rg__worker_tell_mark(slot *s, rg__wire_type type, uint64_t generation)
 
 /* -------------------------------------------------------------------- hear */
 
-static void on_death(void *arg, uint32_t dying)
+/* By whichever sign it shows first. */
+static void on_death(void *arg)
 {
     slot *s = arg;
     rg__worker_drain(s);
-    s->w.is_crashed = dying > 0 && dying < NSIG; /* else it is scribbled */
+    const uint32_t dying =
+        s->w.page != NULL ? atomic_load(&s->w.page->dying) : 0;
+    if (!s->w.is_dead)
+        s->w.is_crashed = dying > 0 && dying < NSIG; /* else it is scribbled */
     if (s->w.is_crashed)
         rg__slot_lost(s, "crashed with signal %u", dying);
     else
@@ -201,7 +205,7 @@ static void on_worker_socket(void *arg, int fd, uint32_t events)
     slot *s = arg;
     rg__worker_drain(s);
     if (s->w.sock < 0)
-        rg__slot_lost(s, "died");
+        on_death(s);
 }
 
 static void on_pidfd(void *arg, int fd, uint32_t events)
@@ -209,7 +213,7 @@ static void on_pidfd(void *arg, int fd, uint32_t events)
     (void)events;
     slot *s = arg;
     rg__loop_unwatch(s->a->loop, fd);
-    rg__worker_drain(s);
+    on_death(s);
     rg__slot_gone(s);
 }
 

@@ -11,6 +11,7 @@ Everything is below a temporary directory that goes with the test; processes
 that are left are ended by their recorded pids.
 """
 
+import base64
 import contextlib
 import glob
 import json
@@ -18,10 +19,12 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 
 BUILD = os.environ["REGROUP_BUILD"]
 SOURCE = os.environ["REGROUP_SOURCE"]
@@ -240,6 +243,64 @@ class Job:
             if worker["pid"] not in lost:
                 claim(worker["pid"] in kept,
                       f"worker {worker} did not live to the end")
+
+
+def free_port():
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
+
+
+class Etcd:
+    """An etcd of the test's own, which it may kill and start again."""
+
+    def __init__(self):
+        self.data = tempfile.mkdtemp(prefix="rg-etcd-")
+        self.port, self.peer = free_port(), free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.process = None
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
+        shutil.rmtree(self.data, ignore_errors=True)
+
+    def start(self):
+        peer = f"http://127.0.0.1:{self.peer}"
+        with open(os.path.join(self.data, "log"), "ab") as log:
+            self.process = subprocess.Popen(
+                ["etcd", "--name=n1", f"--data-dir={self.data}/data",
+                 f"--listen-client-urls={self.url}",
+                 f"--advertise-client-urls={self.url}",
+                 f"--listen-peer-urls={peer}",
+                 f"--initial-advertise-peer-urls={peer}",
+                 f"--initial-cluster=n1={peer}", "--heartbeat-interval=10",
+                 "--election-timeout=100", "--logger=zap",
+                 "--log-level=error"], stdout=log, stderr=log)
+        until(lambda: self.put("ready", "1"), 20, "etcd answers a put")
+
+    def put(self, key, value):
+        body = json.dumps({"key": base64.b64encode(key.encode()).decode(),
+                           "value": base64.b64encode(value.encode()).decode()})
+        request = urllib.request.Request(f"{self.url}/v3/kv/put",
+                                         body.encode(), method="POST")
+        try:
+            with urllib.request.urlopen(request, timeout=2):
+                return True
+        except OSError:
+            return False
+
+    def kill(self):
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def wipe(self):
+        shutil.rmtree(os.path.join(self.data, "data"), ignore_errors=True)
 
 
 _fault_free = {}

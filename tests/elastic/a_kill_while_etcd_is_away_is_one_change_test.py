@@ -1,0 +1,33 @@
+"""A worker killed while etcd is away: nobody trains until etcd is back, and then
+there is exactly one change, in which the replacement is in already."""
+import os
+import signal
+import time
+
+from house import Etcd, Job, claim, fault_free, main, trainer, until
+
+TRAIN = ("--steps", 400, "--step-ms", 5)
+
+
+def test():
+    with Etcd() as etcd, \
+            Job(["--min", "1", "--max", "3", "--etcd", etcd.url],
+                trainer(*TRAIN), env={"REGROUP_LOG": "debug"}) as job:
+        job.wait_step(50)
+        lost = job.pid(1)
+        etcd.kill()
+        os.kill(lost, signal.SIGKILL)
+        until(lambda: job.text().count(".1 is at the door") == 2, 20,
+              "the replacement is at the door")
+        step = job.step()
+        time.sleep(1)  # nobody may step in it
+        claim(job.step() == step, "somebody trained in an aborted generation")
+        etcd.start()
+        job.wait_step(step + 20)
+        job.finish()
+        claim(job.generation() == 2,
+              f"{job.generation() - 1} changes instead of one")
+        job.check(fault_free(*TRAIN))
+
+
+main(test)

@@ -1,0 +1,93 @@
+"""What programs and operators do wrong: one sentence that says what to do, and
+an exit code that is documented."""
+import os
+import subprocess
+
+from house import BUILD, Etcd, Job, claim, main, trainer
+
+MISUSE = os.path.join(BUILD, "tests", "misuse")
+
+
+def alone(mode, env=None):
+    done = subprocess.run([MISUSE, mode], capture_output=True, text=True,
+                          timeout=60, check=False,
+                          env=dict(os.environ, **(env or {})))
+    return done.stdout + done.stderr, done.returncode
+
+
+def job(flags, mode, code, words):
+    with Job([*flags, "--max-restarts", "0"], [MISUSE, mode]) as one:
+        one.finish(code)
+        for word in words:
+            claim(word in one.text(), f"{mode}: no word of {word!r}")
+
+
+def test_alone():
+    for mode, words in {
+            "registered_twice": ["RG_ERR_INVALID", "registered already"],
+            "before_the_door": ["rank -1 size -1", "RG_ERR_INVALID", "rg_run"],
+            "init_twice": ["RG_ERR_INVALID", "once per process"]}.items():
+        text, code = alone(mode)
+        claim(code == 3, f"{mode} ended with {code}")
+        for word in words:
+            claim(word in text, f"{mode}: no word of {word!r} in {text!r}")
+
+
+def test_a_launcher_without_an_agent_is_refused():
+    for name in ("OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS", "PMI_SIZE"):
+        text, code = alone("init_twice", {name: "4"})
+        claim(code == 3 and "RG_ERR_REFUSED" in text and
+              "regroup run -n 4" in text and name in text,
+              f"{name}=4 is not refused: {text!r}")
+
+
+def test_in_a_job():
+    job(["-n", "2"], "other_size", 3, ["RG_ERR_INVALID", "64", "128"])
+    job(["-n", "1", "--vault-max", "1M"], "too_large", 3,
+        ["RG_ERR_MEMORY", "--vault-max"])
+    job(["-n", "2"], "before_the_door", 3, ["RG_ERR_INVALID", "rg_run"])
+
+
+def test_ranks_that_differ_are_named_and_the_set_stays_usable():
+    job(["-n", "3"], "ranks_differ", 3,
+        ["differ RG_ERR_MISMATCH", "rank 0", "then 3",
+         "rg_run RG_ERR_MISMATCH"])
+
+
+def test_a_set_ends_with_a_lost_member():
+    with Job(["--min", "2", "--max", "3", "--max-restarts", "0"],
+             [MISUSE, "set_ended"], env={"REGROUP_FAILPOINT":
+             "commit.before_agree:rank1:step9:gen1:start1:kill"}) as one:
+        one.process.wait(40)
+        claim("set RG_ERR_SET_ENDED" in one.text(),
+              "the set did not end with its member")
+
+
+def test_a_wiped_etcd_is_named():
+    with Etcd() as etcd, Job(["-n", "2", "--etcd", etcd.url],
+                             trainer("--steps", 100000)) as one:
+        one.wait_step(5)
+        etcd.kill()
+        etcd.wipe()
+        etcd.start()
+        one.finish(69)
+        claim("wiped" in one.text(), "the wiped store is not named")
+
+
+def test_a_second_job_of_the_same_name_is_refused():
+    with Etcd() as etcd, Job(["-n", "1", "--etcd", etcd.url],
+                             trainer("--steps", 100000)) as one:
+        one.wait_step(5)
+        with Job(["-n", "1", "--etcd", etcd.url], trainer()) as two:
+            two.finish(69)
+            claim("runs already" in two.text(), "not refused by name")
+
+
+def test():
+    for name, function in sorted(globals().items()):
+        if name.startswith("test_"):
+            print(name, flush=True)
+            function()
+
+
+main(test)

@@ -1,0 +1,158 @@
+/* Programs that do what they should not, or meet what they can't help: each
+ * prints the status and the sentence that it got, as `NAME: sentence`.
+ *
+ *   misuse MODE */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "regroup/regroup.h"
+
+static rg_ctx *ctx;
+static rg_state *state;
+static uint64_t counter;
+static rg_set *set;
+
+static int say(const char *what, rg_status st)
+{
+    printf("%s %s: %s\n", what, rg_status_name(st),
+           st == RG_OK ? "" : rg_last_error());
+    fflush(stdout);
+    return st == RG_OK ? 0 : 3;
+}
+
+static void init(int elastic)
+{
+    const rg_params params = {sizeof params, elastic};
+    const rg_status st = rg_init(&params, &ctx);
+    if (st != RG_OK)
+        exit(say("rg_init", st));
+    const rg_status rs = rg_state_create(ctx, NULL, &state);
+    if (rs != RG_OK)
+        exit(say("rg_state_create", rs));
+}
+
+static int registered_twice(void)
+{
+    init(1);
+    rg_state_add(state, "w", &counter, sizeof counter, NULL);
+    return say("again",
+               rg_state_add(state, "w", &counter, sizeof counter, NULL));
+}
+
+static int other_size(void)
+{
+    static char room[128];
+    init(1);
+    const size_t bytes = rg_slot(ctx) == 0 ? 64 : 128;
+    const rg_status st = rg_state_add(state, "w", room, bytes, NULL);
+    if (st == RG_OK)
+        pause(); /* until the other one has ended the job */
+    return say("size", st);
+}
+
+static int too_large(void)
+{
+    init(1);
+    const size_t bytes = (size_t)64 << 20;
+    return say("large", rg_state_add(state, "w", malloc(bytes), bytes, NULL));
+}
+
+static int before_the_door(void)
+{
+    int32_t one = 1;
+    init(1);
+    printf("rank %d size %d\n", rg_rank(ctx), rg_size(ctx));
+    return say("early",
+               rg_allreduce(rg_world(ctx), &one, &one, 1, RG_I32, RG_SUM));
+}
+
+/* A set of ranks 1 and 2; rank 1 dies in it. */
+static rg_status use_set(rg_state *st, void *arg)
+{
+    const int ranks[] = {1, 2};
+    const rg_set_params params = {sizeof params, "pair"};
+    (void)arg;
+    if (set == NULL) {
+        const rg_status rs = rg_set_create(ctx, ranks, 2, &params, &set);
+        if (rs != RG_OK)
+            return rs;
+    }
+    while (counter < 40) {
+        int32_t one = 1;
+        const rg_status rs =
+            rg_generation(ctx) > 1 || rg_set_rank(set) >= 0
+                ? rg_allreduce(set, &one, &one, 1, RG_I32, RG_SUM)
+                : RG_OK;
+        if (rs == RG_ERR_SET_ENDED) {
+            say("set", rs);
+            rg_set_destroy(set);
+            return rs;
+        }
+        if (rs != RG_OK)
+            return rs;
+        counter++;
+        usleep(5000);
+        const rg_status end = rg_state_commit(st);
+        if (end != RG_OK)
+            return end;
+    }
+    return RG_OK;
+}
+
+static int set_ended(void)
+{
+    init(1);
+    rg_state_add(state, "counter", &counter, sizeof counter, NULL);
+    const rg_status st = rg_run(state, use_set, NULL);
+    return st == RG_ERR_SET_ENDED ? 0 : say("rg_run", st);
+}
+
+static rg_status differ(rg_state *st, void *arg)
+{
+    int32_t in[2] = {1, 1};
+    const int rank = rg_rank(ctx);
+    (void)arg;
+    const rg_status rs =
+        rg_allreduce(rg_world(ctx), in, in, rank == 0 ? 1 : 2, RG_I32, RG_SUM);
+    say("differ", rs);
+    const rg_status again =
+        rg_allreduce(rg_world(ctx), in, in, 2, RG_I32, RG_SUM);
+    if (again != RG_OK)
+        return again;
+    printf("then %d\n", in[0]);
+    return rank == 0 ? rg_step_end(st) : rg_state_commit(st);
+}
+
+static int ranks_differ(void)
+{
+    init(1);
+    rg_state_add(state, "counter", &counter, sizeof counter, NULL);
+    return say("rg_run", rg_run(state, differ, NULL));
+}
+
+static int init_twice(void)
+{
+    init(1);
+    rg_ctx *other = NULL;
+    return say("again", rg_init(NULL, &other));
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        int (*run)(void);
+    } modes[] = {{"registered_twice", registered_twice},
+                 {"other_size", other_size},
+                 {"too_large", too_large},
+                 {"before_the_door", before_the_door},
+                 {"set_ended", set_ended},
+                 {"ranks_differ", ranks_differ},
+                 {"init_twice", init_twice}};
+    for (size_t i = 0; argc == 2 && i < sizeof modes / sizeof *modes; i++)
+        if (strcmp(argv[1], modes[i].name) == 0)
+            return modes[i].run();
+    return 64;
+}

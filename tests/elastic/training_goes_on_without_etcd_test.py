@@ -1,0 +1,35 @@
+"""etcd gone for 30 s: no step waits for it, and membership does not change."""
+import statistics
+import time
+
+from house import Etcd, Job, claim, fault_free, main, trainer, until
+
+AWAY_S = 30
+TRAIN = ("--steps", 7500, "--step-ms", 5)
+
+
+def test():
+    with Etcd() as etcd, \
+            Job(["-n", "2", "--etcd", etcd.url], trainer(*TRAIN)) as job:
+        job.wait_step(50)
+        begin = time.monotonic_ns()
+        etcd.kill()
+        time.sleep(AWAY_S)  # the outage is the fault
+        end = time.monotonic_ns()
+        claim(job.status()["etcd"]["state"] == "away",
+              "status does not say that etcd is away")
+        etcd.start()
+        until(lambda: job.status()["etcd"]["state"] == "up", 30,
+              "etcd up in status")
+        times = [e["t_ns"] for e in job.events("step") if e["rank"] == 0]
+        gaps = [(b - a) / 1e6 for a, b in zip(times, times[1:])
+                if begin <= b <= end]
+        bound = max(500, 5 * statistics.median(gaps))
+        claim(max(gaps) <= bound, f"the longest gap was {max(gaps)} ms, more "
+              f"than {bound} ms")
+        job.finish(seconds=90)
+        claim(job.generation() == 1, "the outage changed the membership")
+        job.check(fault_free(*TRAIN))
+
+
+main(test)
