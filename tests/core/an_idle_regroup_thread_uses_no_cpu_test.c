@@ -8,22 +8,36 @@
 
 #define IDLE_MS 800
 
-static long cpu_us(void)
+typedef struct use {
+    long cpu_us, sleeps;
+} use;
+
+static use used(void)
 {
     struct rusage u;
     CHECK_EQ(getrusage(RUSAGE_SELF, &u), 0);
-    return (u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000000 +
-           u.ru_utime.tv_usec + u.ru_stime.tv_usec;
+    return (use){(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000000 +
+                     u.ru_utime.tv_usec + u.ru_stime.tv_usec,
+                 u.ru_nvcsw};
 }
 
-static long cpu_of_a_pause(void)
+static use use_of_a_pause(void)
 {
     const struct timespec settle = {.tv_nsec = 50000000};
     const struct timespec pause = {.tv_nsec = IDLE_MS * 1000000l};
     nanosleep(&settle, NULL);
-    const long before = cpu_us();
+    const use before = used();
     nanosleep(&pause, NULL);
-    return cpu_us() - before;
+    const use after = used();
+    return (use){after.cpu_us - before.cpu_us, after.sleeps - before.sleeps};
+}
+
+/* At most this many wake-ups, and this share of a processor. */
+static void check_use(const char *who, use u, long sleeps, long percent)
+{
+    if (u.sleeps > sleeps || u.cpu_us > IDLE_MS * 10 * percent)
+        CHECK_FAIL("%s: %ld us and %ld wake-ups in %d ms", who, u.cpu_us,
+                   u.sleeps, IDLE_MS);
 }
 
 static void idle(world *w, void *arg)
@@ -33,26 +47,20 @@ static void idle(world *w, void *arg)
     rg_set *set = rg_world(w->ctx);
     for (int i = 0; i < 1000; i++)
         CHECK_OK(rg_allreduce(set, &one, &sum, 1, RG_I32, RG_SUM));
-    const long at_rest = cpu_of_a_pause();
-    if (at_rest > IDLE_MS * 1000 / 100) /* 1 % */
-        CHECK_FAIL("an idle process used %ld us in %d ms", at_rest, IDLE_MS);
+    check_use("idle", use_of_a_pause(), 10, 1);
 
     rg_req *req = NULL;
     if (w->index == 0)
         CHECK_OK(
             rg_allreduce_start(set, &one, &sum, 1, RG_I32, RG_SUM, NULL, &req));
-    const long for_peer = cpu_of_a_pause();
-    if (for_peer > IDLE_MS * 1000 / 20) /* 5 %: it looks every 5 ms */
-        CHECK_FAIL("a process that waits for a peer used %ld us in %d ms",
-                   for_peer, IDLE_MS);
-    if (w->index == 0)
-        world_meet(w);
-    else {
-        world_meet(w);
+    /* it looks every 5 ms */
+    check_use("waiting for a peer", use_of_a_pause(), 2 * IDLE_MS / 5, 5);
+    world_meet(w);
+    if (w->index != 0)
         CHECK_OK(
             rg_allreduce_start(set, &one, &sum, 1, RG_I32, RG_SUM, NULL, &req));
-    }
     CHECK_OK(rg_wait(&req, -1));
+    CHECK_EQ(sum, 2);
 }
 
 int main(void)

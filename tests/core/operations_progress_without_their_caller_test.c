@@ -24,6 +24,24 @@ static void start_and_look(world *w, char *data, uint64_t count)
     CHECK_EQ(data[count - 1], 6);
 }
 
+/* Somebody waited, so the Regroup thread went to sleep; then he gave up. */
+static void after_a_wait_that_gave_up(world *w)
+{
+    int32_t one = 1, sum = 0;
+    rg_req *req = NULL;
+    if (w->index == 2)
+        world_meet(w);
+    CHECK_OK(rg_allreduce_start(rg_world(w->ctx), &one, &sum, 1, RG_I32, RG_SUM,
+                                NULL, &req));
+    if (w->index != 2) {
+        CHECK_STATUS(rg_wait(&req, 40), RG_IN_PROGRESS);
+        world_meet(w);
+    }
+    await_by_looking(req);
+    CHECK_OK(rg_wait(&req, 0));
+    CHECK_EQ(sum, 3);
+}
+
 static void all(world *w, void *arg)
 {
     (void)arg;
@@ -38,6 +56,7 @@ static void all(world *w, void *arg)
         nanosleep(&pause, NULL);
     }
     free(own);
+    after_a_wait_that_gave_up(w);
 }
 
 int main(void)
