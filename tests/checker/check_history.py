@@ -538,8 +538,9 @@ def check_epoch(history, epoch, parts, end, batches, size):
     at, before = 0, None
     for first, to, step in [*parts, (end, end, None)]:
         if first < at and step is not None:
+            again = "twice" if step == before else f"and in step {before}"
             history.broken(5, f"position {first} of epoch {epoch} was taken in "
-                           f"step {before} and again in step {step}")
+                           f"step {step} {again}")
         elif first > at and not is_excused(epoch, at, first, batches, size):
             history.broken(5, f"positions {at} to {first - 1} of epoch {epoch} "
                            "were taken in no step of the lineage")
