@@ -17,6 +17,7 @@ struct fake_conn {
     fake_conn *next;
     int sock;
     bytes_buffer in, out;
+    const char *request; /* being served */
     bool must_close;
 };
 
@@ -130,8 +131,10 @@ static bool serve_request(fake_conn *conn)
         return false;
     char *text = buffer_take(&conn->in, n);
     CHECK_EQ(sscanf(text, "POST %255s", path), 1);
+    conn->request = text;
     conn->server->fn(conn->server->arg, conn, path,
                      strstr(text, "\r\n\r\n") + 4);
+    conn->request = NULL;
     free(text);
     return true;
 }
@@ -194,6 +197,11 @@ void fake_close(fake *f)
 const char *fake_url(const fake *f)
 {
     return f->url;
+}
+
+const char *fake_request(const fake_conn *conn)
+{
+    return conn->request;
 }
 
 int fake_accepted(const fake *f)

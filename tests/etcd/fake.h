@@ -20,6 +20,8 @@ typedef void (*fake_fn)(void *arg, fake_conn *conn, const char *path,
 fake *fake_open(rg__loop *loop, fake_fn fn, void *arg);
 void fake_close(fake *f); /* hangs up on all */
 const char *fake_url(const fake *f);
+/* All of the request that fn is being called for, its head included. */
+const char *fake_request(const fake_conn *conn);
 int fake_accepted(const fake *f);  /* connections so far */
 int fake_connected(const fake *f); /* connections now */
 
@@ -36,6 +38,8 @@ typedef enum proxy_mode {
     PROXY_PASS,
     PROXY_DROP_REPLY, /* the next reply is lost, with its connection */
     PROXY_HOLD,       /* requests wait, also when their sender is gone */
+    PROXY_REFUSE,     /* all are hung up on, and who comes, too */
+    PROXY_STALL,      /* the link is cut: nothing passes, nobody is told */
 } proxy_mode;
 
 typedef struct proxy proxy;
@@ -45,5 +49,6 @@ const char *proxy_url(const proxy *p);
 void proxy_set(proxy *p, proxy_mode mode); /* PASS lets go what was held */
 int proxy_dropped(const proxy *p);         /* replies so far */
 int proxy_held(const proxy *p);            /* requests now */
+int proxy_answered_nobody(const proxy *p); /* replies whose asker was gone */
 
 #endif

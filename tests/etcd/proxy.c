@@ -19,7 +19,7 @@ typedef struct pipe_pair {
 struct proxy {
     rg__loop *loop;
     proxy_mode mode;
-    int listener, dropped;
+    int listener, dropped, unheard;
     pipe_pair *pairs;
     char url[64], upstream[64];
 };
@@ -57,11 +57,21 @@ static void watch_side(pipe_pair *pair, int sock, bool has_output, rg__fd_fn fn)
         CHECK_OK(rg__loop_watch(pair->owner->loop, sock, events, fn, pair));
 }
 
+static void unwatch_both(pipe_pair *pair)
+{
+    rg__loop_unwatch(pair->owner->loop, pair->client);
+    rg__loop_unwatch(pair->owner->loop, pair->server);
+}
+
 static void watch_both(pipe_pair *pair)
 {
-    const bool may_pass = pair->owner->mode != PROXY_HOLD;
+    const proxy_mode mode = pair->owner->mode;
+    if (mode == PROXY_STALL) {
+        unwatch_both(pair);
+        return;
+    }
     watch_side(pair, pair->client, pair->to_client.n > 0, on_client);
-    watch_side(pair, pair->server, may_pass && pair->to_server.n > 0,
+    watch_side(pair, pair->server, mode != PROXY_HOLD && pair->to_server.n > 0,
                on_server);
 }
 
@@ -97,9 +107,11 @@ static void on_server(void *arg, int sock, uint32_t events)
         free_pair(pair);
         return;
     }
-    if (must_drop(pair)) {
-        p->mode = PROXY_PASS;
-        p->dropped++;
+    const bool is_unheard = pair->client < 0 && pair->to_client.n > 0;
+    if (must_drop(pair) || is_unheard) {
+        p->dropped += !is_unheard;
+        p->unheard += is_unheard;
+        p->mode = is_unheard ? p->mode : PROXY_PASS;
         free_pair(pair);
         return;
     }
@@ -114,6 +126,10 @@ static void on_listener(void *arg, int listener, uint32_t events)
         accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (sock < 0)
         return;
+    if (p->mode == PROXY_REFUSE) {
+        close(sock);
+        return;
+    }
     pipe_pair *pair = calloc(1, sizeof *pair);
     CHECK(pair != NULL);
     pair->owner = p;
@@ -152,6 +168,8 @@ const char *proxy_url(const proxy *p)
 void proxy_set(proxy *p, proxy_mode mode)
 {
     p->mode = mode;
+    while (mode == PROXY_REFUSE && p->pairs != NULL)
+        free_pair(p->pairs);
     for (pipe_pair *pair = p->pairs; pair != NULL; pair = pair->next)
         watch_both(pair);
 }
@@ -159,6 +177,11 @@ void proxy_set(proxy *p, proxy_mode mode)
 int proxy_dropped(const proxy *p)
 {
     return p->dropped;
+}
+
+int proxy_answered_nobody(const proxy *p)
+{
+    return p->unheard;
 }
 
 int proxy_held(const proxy *p)

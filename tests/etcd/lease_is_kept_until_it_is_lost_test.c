@@ -1,0 +1,151 @@
+/* Leases against a real etcd: kept past their TTL, lost when etcd no longer
+ * knows them (which it says with HTTP 200, trap 4), granted again under the
+ * same id, and revoked at the end. */
+#include "tests/etcd/fake.h"
+#include "tests/etcd/scene.h"
+#include "tests/lib/etcd_server.h"
+
+typedef struct told {
+    int held, lost;
+} told;
+
+static void on_lease(void *arg, rg__lease_event event)
+{
+    told *t = arg;
+    t->held += event == RG__LEASE_HELD;
+    t->lost += event == RG__LEASE_LOST;
+}
+
+static bool is_known(const etcd_server *server, int64_t id)
+{
+    char body[64], reply[512] = "";
+    snprintf(body, sizeof body, "{\"ID\":\"%lld\"}", (long long)id);
+    CHECK_EQ(etcd_server_post(server, "/v3/lease/timetolive", body, reply,
+                              sizeof reply),
+             200);
+    return strstr(reply, "\"TTL\":\"-1\"") == NULL;
+}
+
+static void revoke_behind_its_back(const etcd_server *server, int64_t id)
+{
+    char body[64];
+    snprintf(body, sizeof body, "{\"ID\":\"%lld\"}", (long long)id);
+    CHECK_EQ(etcd_server_post(server, "/v3/lease/revoke", body, NULL, 0), 200);
+}
+
+static void kept_past_its_ttl(scene *s, const etcd_server *server)
+{
+    told t = {0};
+    rg__lease *lease = NULL;
+    CHECK_OK(rg__lease_create(s->etcd, 1, on_lease, &t, &lease));
+    CHECK(rg__lease_id(lease) > 0);
+    CHECK_EQ(t.held, 0); /* never from inside the call */
+    WAIT_FOR(s, t.held == 1);
+    scene_put(s, "l/kept", "v", rg__lease_id(lease));
+    scene_run_for(s, 2500); /* an expiry comes 0.5 s late at most */
+    CHECK_EQ(t.held, 1);
+    CHECK_EQ(t.lost, 0);
+    const int64_t id = rg__lease_id(lease);
+    CHECK_EQ(scene_get(s, "l/kept").lease, id);
+    rg__lease_destroy(lease);
+    WAIT_FOR(s, scene_get(s, "l/kept").kv_count == 0); /* long before the TTL */
+    CHECK(!is_known(server, id));
+}
+
+static void loss_is_told_and_repaired(scene *s, const etcd_server *server)
+{
+    told t = {0};
+    rg__lease *lease = NULL;
+    CHECK_OK(rg__lease_create(s->etcd, 2, on_lease, &t, &lease));
+    const int64_t id = rg__lease_id(lease);
+    WAIT_FOR(s, t.held == 1);
+    scene_put(s, "l/lost", "v", id);
+    revoke_behind_its_back(server, id);
+    WAIT_FOR(s, t.lost == 1);
+    CHECK_EQ(scene_get(s, "l/lost").kv_count, 0);
+    WAIT_FOR(s, t.held == 2);
+    CHECK_EQ(rg__lease_id(lease), id);
+    CHECK(is_known(server, id));
+    rg__lease_destroy(lease);
+    WAIT_FOR(s, !is_known(server, id));
+}
+
+/* The grant's reply is lost: "already exists" (412) then means held. */
+static void unknown_grant_is_held(const etcd_server *server)
+{
+    scene s;
+    told t = {0};
+    rg__lease *lease = NULL;
+    scene_open_loop(&s);
+    proxy *p = proxy_open(s.loop, etcd_server_url(server));
+    scene_connect(&s, proxy_url(p), NULL, NULL);
+    proxy_set(p, PROXY_DROP_REPLY);
+    CHECK_OK(rg__lease_create(s.etcd, 60, on_lease, &t, &lease));
+    WAIT_FOR(&s, t.held == 1);
+    CHECK_EQ(proxy_dropped(p), 1);
+    CHECK(is_known(server, rg__lease_id(lease)));
+    rg__etcd_destroy(s.etcd); /* takes the keeper with it, not the lease */
+    s.etcd = NULL;
+    proxy_close(p);
+    scene_close(&s);
+}
+
+static void last_word_is_still_said(const etcd_server *server)
+{
+    scene s;
+    told t = {0};
+    rg__lease *lease = NULL;
+    scene_open(&s, etcd_server_url(server));
+    CHECK_OK(rg__lease_create(s.etcd, 60, on_lease, &t, &lease));
+    WAIT_FOR(&s, t.held == 1);
+    const int64_t id = rg__lease_id(lease);
+    rg__lease_destroy(lease);
+    scene_close(&s); /* at once */
+    CHECK(!is_known(server, id));
+}
+
+/* etcd gone for longer than the TTL: nothing is told, and a restart gives the
+ * lease its whole TTL again. */
+static void outage_is_no_loss(etcd_server *server)
+{
+    scene s;
+    told t = {0};
+    rg__lease *lease = NULL;
+    scene_open(&s, etcd_server_url(server));
+    CHECK_OK(rg__lease_create(s.etcd, 2, on_lease, &t, &lease));
+    WAIT_FOR(&s, t.held == 1);
+    etcd_server_kill(server);
+    scene_run_for(&s, 2500);
+    CHECK(!rg__etcd_is_up(s.etcd));
+    etcd_server_restart(server);
+    WAIT_FOR(&s, rg__etcd_is_up(s.etcd));
+    scene_run_for(&s, 800); /* more than one keepalive */
+    CHECK_EQ(t.lost, 0);
+    CHECK_EQ(t.held, 1);
+    CHECK(is_known(server, rg__lease_id(lease)));
+    rg__lease_destroy(lease);
+    scene_close(&s);
+}
+
+static void nonsense_is_refused(scene *s)
+{
+    rg__lease *lease = NULL;
+    CHECK_STATUS(rg__lease_create(s->etcd, 0, NULL, NULL, &lease),
+                 RG_ERR_INVALID);
+}
+
+int main(void)
+{
+    scene s;
+    etcd_server *server = etcd_server_start();
+    scene_open(&s, etcd_server_url(server));
+    kept_past_its_ttl(&s, server);
+    loss_is_told_and_repaired(&s, server);
+    nonsense_is_refused(&s);
+    scene_close(&s);
+    unknown_grant_is_held(server);
+    last_word_is_still_said(server);
+    outage_is_no_loss(server);
+    etcd_server_stop(server);
+    return 0;
+}
