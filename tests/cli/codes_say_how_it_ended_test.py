@@ -6,7 +6,7 @@ import re
 import signal
 import subprocess
 
-from command import BUILD, Claims, RunDir, wait_for
+from command import BUILD, Claims, RunDir, find_child, wait_for
 
 DIGITS = [BUILD + "/bin/elastic_digits", "--epochs", "100000", "--step-ms",
           "5"]
@@ -40,20 +40,6 @@ def start_training(d, *flags):
     job = d.start("run", "-n", "2", *flags, *DIGITS)
     wait_for(lambda: len(workers(d)) == 2, "two workers that step")
     return job
-
-
-def find_child(parent, name):
-    """The process of that name whose parent is the given one; 0: none."""
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/stat") as file:
-                text = file.read()
-        except OSError:
-            continue
-        comm, rest = re.fullmatch(r"\d+ \((.*)\) (.*)\n?", text).groups()
-        if comm == name and int(rest.split()[1]) == parent:
-            return int(pid)
-    return 0
 
 
 def kill_child(parent, name):

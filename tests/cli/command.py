@@ -1,6 +1,7 @@
 """Run the `regroup` of the build folder, away from the user's own settings."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -94,3 +95,17 @@ def wait_for(condition, what, timeout_s=TIMEOUT_S):
         if time.monotonic() > deadline:
             sys.exit(f"in vain for {timeout_s} s: {what}")
         time.sleep(0.02)
+
+
+def find_child(parent, name):
+    """The process of that name whose parent is the given one; 0: none."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/stat") as file:
+                text = file.read()
+        except OSError:
+            continue
+        comm, rest = re.fullmatch(r"\d+ \((.*)\) (.*)\n?", text).groups()
+        if comm == name and int(rest.split()[1]) == parent:
+            return int(pid)
+    return 0
