@@ -1,0 +1,81 @@
+/* What is written is what is read; what is not ours is left out. */
+#include "tests/member/job.h"
+
+static rg__kv kv(const char *key, const char *value)
+{
+    return (rg__kv){.key = key,
+                    .value = value,
+                    .value_bytes = strlen(value),
+                    .create_revision = 7,
+                    .mod_revision = 9};
+}
+
+static void a_job_is_read_back(void)
+{
+    rg__member_id members[] = {{UINT64_MAX, 3, 2}, {1, 0, 1}};
+    rg__slot_record slots[] = {{3, 2, 4711, true, false}};
+    const rg__host_record host = {.id = UINT64_MAX,
+                                  .seq = 5,
+                                  .slots = 4,
+                                  .elastic = 1,
+                                  .slot = slots,
+                                  .slot_count = 1};
+    rg__proposal p = {.from = 1, .cause = "h.3 \"died\"", .op = "x"};
+    p.member = members;
+    p.size = 2;
+    p.host = calloc(1, sizeof *p.host);
+    strcpy(p.host[0].name, "h");
+    p.host[0].id = UINT64_MAX;
+    p.host_count = 1;
+    const rg__line line = {.prev = 1,
+                           .resume = {1, 1234567890123},
+                           .source = -1,
+                           .cause = "first"};
+    char *texts[] = {rg__host_text(&host), rg__proposal_text(&p),
+                     rg__line_text(&line)};
+    const rg__kv all[] = {kv("/j/gen/0000000000000002", texts[1]),
+                          kv("/j/host/h", texts[0]),
+                          kv("/j/line/0000000000000002", texts[2])};
+    rg__snapshot s;
+    CHECK_OK(rg__snapshot_read(&s, "/j/", all, 3));
+    CHECK_EQ(s.gens, 1);
+    CHECK_EQ(s.hosts, 1);
+    CHECK_EQ(s.lines, 1);
+    CHECK(rg__same_member(s.gen[0].member[0], members[0]));
+    CHECK_STR(s.gen[0].cause, "h.3 \"died\"");
+    CHECK_EQ(s.host[0].slot[0].pid, 4711);
+    CHECK_EQ(s.host[0].mod_revision, 9);
+    CHECK_EQ(s.line[0].resume.step, 1234567890123);
+    CHECK(rg__snapshot_decided(&s) == &s.gen[0]);
+    rg__snapshot_free(&s);
+    for (size_t i = 0; i < 3; i++)
+        free(texts[i]);
+    free(p.host);
+}
+
+static void what_is_not_ours_is_left_out(void)
+{
+    const rg__kv all[] = {
+        kv("/j/ack/xyz/h", "{}"),
+        kv("/j/cur", "{\"g\":0,\"phase\":\"decided\"}"),
+        kv("/j/gen/0000000000000001", "{\"members\":[],\"hosts\":[]}"),
+        kv("/j/gen/0000000000000002", "not json"),
+        kv("/j/host/h", "{\"id\":\"12\",\"workers\":[]}"),
+        kv("/j/host/k",
+           "{\"id\":\"0000000000000001\",\"workers\":[[99,1,1,true,true]]}"),
+        kv("/j/line/0000000000000001", "{\"resume\":[0,1],\"cause\":\"x\"}"),
+        kv("/j/meta", "{\"format\":99}"),
+        kv("/other/cur", "{\"g\":3,\"phase\":\"decided\"}")};
+    rg__snapshot s;
+    CHECK_OK(rg__snapshot_read(&s, "/j/", all, sizeof all / sizeof *all));
+    CHECK_EQ(s.acks + s.gens + s.hosts + s.lines, 0);
+    CHECK_EQ(s.cur.generation, 0);
+    rg__snapshot_free(&s);
+}
+
+int main(void)
+{
+    a_job_is_read_back();
+    what_is_not_ours_is_left_out();
+    return 0;
+}

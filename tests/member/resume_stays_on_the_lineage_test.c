@@ -1,0 +1,95 @@
+/* The resume commit: the newest that any acking host holds whole, made in a
+ * decided generation and not later than what later generations resumed from. */
+#include "tests/member/job.h"
+
+static const rg__member_id two[] = {{1, 0, 1}, {2, 0, 1}};
+static const rg__commit_id none = {0, 0};
+
+static void begin_two(job *j)
+{
+    job_begin(j, 1, 2);
+    job_host(j, "a", 1, 1);
+    job_host(j, "b", 2, 1);
+}
+
+static void check_decision(job *j, rg__commit_id resume, int source)
+{
+    CHECK_EQ(job_look(j), RG__PLAN_DECIDE);
+    CHECK_EQ(j->plan.line.resume.generation, resume.generation);
+    CHECK_EQ(j->plan.line.resume.step, resume.step);
+    CHECK_EQ(j->plan.line.source, source);
+}
+
+static void the_first_has_none(void)
+{
+    job j;
+    begin_two(&j);
+    job_proposed(&j, 1, two, 2, false);
+    job_ack(&j, 1, "a", NULL, 0);
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT); /* b has not acked */
+    job_ack(&j, 1, "b", NULL, 0);
+    check_decision(&j, none, 0);
+    job_end(&j);
+}
+
+static void the_newest_on_any_host_counts(void)
+{
+    const rg__commit_id a[] = {{1, 3}, {1, 4}}, b[] = {{1, 3}, {1, 2}};
+    job j;
+    begin_two(&j);
+    job_decided(&j, 1, two, 2, none);
+    job_proposed(&j, 2, two, 2, false);
+    job_ack(&j, 2, "a", a, 2);
+    job_ack(&j, 2, "b", b, 2);
+    check_decision(&j, (rg__commit_id){1, 4}, 0); /* b receives from rank 0 */
+    job_end(&j);
+}
+
+static void what_was_left_behind_does_not_count(void)
+{
+    /* generation 2 resumed from 1.3, so 1.4 is off; 3 was never decided */
+    const rg__commit_id a[] = {{1, 4}, {2, 5}}, b[] = {{3, 9}, {2, 5}};
+    job j;
+    begin_two(&j);
+    job_decided(&j, 1, two, 2, none);
+    job_decided(&j, 2, two, 2, (rg__commit_id){1, 3});
+    job_proposed(&j, 4, two, 2, false);
+    job_ack(&j, 4, "a", a, 2);
+    job_ack(&j, 4, "b", b, 2);
+    check_decision(&j, (rg__commit_id){2, 5}, -1); /* both hold it */
+    job_end(&j);
+    const rg__commit_id off[] = {{1, 4}};
+    begin_two(&j);
+    job_decided(&j, 1, two, 2, none);
+    job_decided(&j, 2, two, 2, (rg__commit_id){1, 3});
+    job_proposed(&j, 3, two, 2, false);
+    job_ack(&j, 3, "a", off, 1);
+    job_ack(&j, 3, "b", NULL, 0);
+    check_decision(&j, none, 0);
+    job_end(&j);
+}
+
+static void a_host_without_members_acks_too(void)
+{
+    const rg__commit_id a[] = {{1, 4}};
+    job j;
+    begin_two(&j);
+    job_decided(&j, 1, two, 2, none);
+    job_slot(&j, 1, 0)->is_alive = false;
+    job_proposed(&j, 2, &two[1], 1, false);
+    job_ack(&j, 2, "b", NULL, 0);
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT); /* a has a vault that counts */
+    job_ack(&j, 2, "a", a, 1);
+    CHECK_EQ(job_look(&j), RG__PLAN_DECIDE);
+    CHECK_EQ(j.plan.line.resume.step, 4);
+    job_end(&j);
+}
+
+int main(void)
+{
+    the_first_has_none();
+    the_newest_on_any_host_counts();
+    what_was_left_behind_does_not_count();
+    a_host_without_members_acks_too();
+    return 0;
+}
