@@ -13,6 +13,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -68,6 +69,7 @@ static void run_child(const slot *s, const int out[2], const int err[2])
     sigemptyset(&empty);
     sigprocmask(SIG_SETMASK, &empty, NULL);
     signal(SIGPIPE, SIG_DFL);
+    close_range(3, ~0u, CLOSE_RANGE_CLOEXEC); /* curl keeps some of its own */
     execvp(p->argv[0], p->argv);
     dprintf(STDERR_FILENO, "regroup: %s can't be run: %s\n", p->argv[0],
             strerror(errno));

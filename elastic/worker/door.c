@@ -32,6 +32,14 @@ rg_status rg__worker_door(rg__worker *w)
     return rg__worker_mark(w, RG__DOOR, 0);
 }
 
+bool rg__worker_is_done(rg__worker *w)
+{
+    pthread_mutex_lock(&w->lock);
+    const bool is_done = w->phase == RG__PHASE_DONE && w->taken != 0;
+    pthread_mutex_unlock(&w->lock);
+    return is_done;
+}
+
 static bool is_something_here(const rg__worker *w)
 {
     return w->phase == RG__PHASE_DONE || w->phase == RG__PHASE_ENDED ||

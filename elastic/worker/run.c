@@ -115,6 +115,9 @@ rg_status rg_run(rg_state *st, rg_train_fn fn, void *arg)
                                         "rg_params.elastic = 1 in rg_init");
     if (st->is_running)
         return rg__fail(RG_ERR_INVALID, "rg_run is running already");
+    if (rg__worker_is_done(st->ctx->worker))
+        return rg__fail(RG_ERR_INVALID,
+                        "the job is done; rg_run runs once in a process");
     st->is_running = true;
     const rg_status rs = run(st, fn, arg);
     st->is_running = false;

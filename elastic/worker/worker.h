@@ -82,6 +82,8 @@ rg_status rg__worker_door(rg__worker *w);
  * generation's from then on. */
 rg_status rg__worker_await(rg__worker *w, rg__decided *decided,
                            bool *is_done_p);
+/* The job is done, and this worker had a part in it. */
+bool rg__worker_is_done(rg__worker *w);
 
 /* crash.c: store dying(signal) in the page before a core dump hides the death.
  */

@@ -312,9 +312,10 @@ typedef struct rg_buffer_params {
 RG_API rg_status rg_state_add(rg_state *st, const char *name, void *data,
                               size_t bytes, const rg_buffer_params *params);
 
-/* fn runs after every change of membership, once registered memory is right
- * and before the training function; on the thread that called rg_run, with no
- * lock held. A status other than RG_OK leaves the generation as fn's would. */
+/* fn runs in every generation, the first included, once registered memory is
+ * right and before the training function; on the thread that called rg_run,
+ * with no lock held. A status other than RG_OK leaves the generation as fn's
+ * would. */
 typedef rg_status (*rg_reset_fn)(rg_state *st, void *arg);
 RG_API rg_status rg_state_on_reset(rg_state *st, rg_reset_fn fn, void *arg);
 
@@ -342,7 +343,8 @@ typedef rg_status (*rg_train_fn)(rg_state *st, void *arg);
  * registered memory to the resume commit, call fn, and again after every
  * change of membership, until fn has returned RG_OK on all ranks. Collective
  * over the job. Returns the first status of fn or of Regroup whose advice is
- * FIX or ABORT. ERR_INVALID: a static program, or already running. */
+ * FIX or ABORT. ERR_INVALID: a static program, already running, or the job is
+ * done: once in a process. */
 RG_API rg_status rg_run(rg_state *st, rg_train_fn fn, void *arg);
 
 /* --------------------------------------------------------------- sampler */
