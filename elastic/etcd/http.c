@@ -11,6 +11,7 @@
 
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
+#include "sdk/base/log.h"
 
 #define CONNECT_MS       300
 #define BODY_MAX         (64u << 20) /* of one answer, or of one serving */
@@ -322,8 +323,11 @@ static int on_curl_socket(CURL *easy, curl_socket_t fd, int what, void *arg,
     }
     const uint32_t events = (what & CURL_POLL_IN ? (uint32_t)EPOLLIN : 0) |
                             (what & CURL_POLL_OUT ? (uint32_t)EPOLLOUT : 0);
-    return rg__loop_watch(http->loop, fd, events, on_fd, http) == RG_OK ? 0
-                                                                        : -1;
+    /* A socket that can't be watched costs its transfer a time-out. Saying so
+     * to curl would end all transfers for good. */
+    if (rg__loop_watch(http->loop, fd, events, on_fd, http) != RG_OK)
+        rg__log(RG__WARN, "etcd", "%s", rg_last_error());
+    return 0;
 }
 
 static int on_curl_timer(CURLM *multi, long ms, void *arg)

@@ -17,7 +17,8 @@
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
 
-#define REFUSED_AGAIN_MS 1000
+#define REFUSED_AGAIN_MS   1000
+#define NO_MEMORY_AGAIN_MS 100
 
 struct rg__lease {
     rg__etcd *etcd;
@@ -59,7 +60,7 @@ static void post(rg__lease *lease, const rg__call *call, int ttl_s)
     lease->req = rg__etcd_post(lease->etcd, call, lease_text(lease->id, ttl_s),
                                -1, lease);
     if (lease->req == NULL)
-        ask_again(lease, REFUSED_AGAIN_MS * RG__MS);
+        ask_again(lease, NO_MEMORY_AGAIN_MS * RG__MS);
 }
 
 /* ------------------------------------------------------------------- grant */

@@ -18,9 +18,9 @@
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 
-#define CREATED_MS RG__ETCD_UNARY_MS
-#define LINE_MAX_  (64u << 20)
-#define URL_MAX    512
+#define CREATED_MS     RG__ETCD_UNARY_MS
+#define LINE_BYTES_MAX (64u << 20)
+#define URL_MAX        512
 
 struct rg__watch {
     rg__etcd *etcd;
@@ -234,7 +234,7 @@ rg_status rg__watch_open(rg__etcd *etcd, int endpoint, const char *key,
     watch->arg = arg;
     watch->token = etcd->token != NULL ? strdup(etcd->token) : NULL;
     watch->patience = rg__timer_create(etcd->loop, on_no_patience, watch);
-    rg__lines_open(&watch->lines, LINE_MAX_);
+    rg__lines_open(&watch->lines, LINE_BYTES_MAX);
     char *text = watch_text(key, range_end, start_revision);
     const rg_status st = start_watch(watch, text);
     free(text);
