@@ -208,24 +208,18 @@ class Kill:
         say(f"  SIGKILL to worker {self.worker}: rank {rank}, process "
             f"{self.pid}")
 
-    def ms_to_next_step(self, lines):
-        """{survivor: ms until its first step that ended without the dead}."""
-        ms = {}
+    def next_steps(self, lines):
+        """{survivor: (ms until its first step that ended without the dead,
+        the process that ended it)}."""
+        found = {}
         for line in lines:
             if (line["event"] == "step" and line["t_ns"] > self.at_ns
                     and line["worker"] in self.survivors
                     and line["generation"] > self.generation):
-                ms.setdefault(line["worker"],
-                              (line["t_ns"] - self.at_ns) / 1e6)
-        return ms
-
-    def pids_after(self, lines):
-        """{survivor: the processes that wrote its lines}."""
-        pids = {name: set() for name in self.survivors}
-        for line in lines:
-            if line["worker"] in pids:
-                pids[line["worker"]].add(line["pid"])
-        return pids
+                found.setdefault(line["worker"],
+                                 ((line["t_ns"] - self.at_ns) / 1e6,
+                                  line["pid"]))
+        return found
 
 
 def steps_lost(lines):
@@ -375,19 +369,18 @@ def print_changes(training):
 def summary(calm, hit, kill):
     lines, claims = hit.lines(), Claims()
     print_changes(hit)
-    ms = kill.ms_to_next_step(lines)
-    slowest = max(ms.values(), default=float("nan"))
-    claims.claim(set(ms) == set(kill.survivors),
+    steps = kill.next_steps(lines)
+    names = sorted(steps)
+    slowest = max((ms for ms, _ in steps.values()), default=float("nan"))
+    claims.claim(set(names) == set(kill.survivors),
                  "every survivor stepped on; ms from the kill to its next "
-                 "step: " + ", ".join(f"{name} {ms[name]:.0f}"
-                                      for name in sorted(ms))
+                 "step: " + ", ".join(f"{name} {steps[name][0]:.0f}"
+                                      for name in names)
                  + f" (slowest {slowest:.0f})")
-    pids = kill.pids_after(lines)
-    claims.claim(all(pids[name] == {pid}
-                     for name, pid in kill.survivors.items()),
+    claims.claim(all(steps[name][1] == kill.survivors[name]
+                     for name in names),
                  "survivors' PIDs unchanged: " + ", ".join(
-                     f"{name} {pid}" for name, pid
-                     in sorted(kill.survivors.items())))
+                     f"{name} {steps[name][1]}" for name in names))
     last = hit.points[-1]
     claims.claim(last[4] == hit.flags.workers and last[3] >= 3,
                  f"a replacement joined: {last[4]} workers at the end, in "
@@ -424,7 +417,8 @@ def run_hit(flags, folder):
     kill_step = flags.epochs * STEPS_PER_EPOCH // 3
     try:
         hit.start()
-        if not hit.wait_for(lambda: hit.step() >= kill_step, 120):
+        if not hit.wait_for(lambda: hit.step() >= kill_step and
+                            len(hit.workers()) == flags.workers, 120):
             say("demo: the job ended before its kill")
             return None
         kill = Kill(hit)

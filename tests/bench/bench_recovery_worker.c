@@ -228,7 +228,11 @@ int main(int argc, char **argv)
         return 1;
     }
     memset(b.data, 0, b.bytes);
+    int code = 1;
     if (b.floor > 0)
-        return print_floor(&b);
-    return open_stamps(&b) == 0 && work(&b) == RG_OK ? 0 : 1;
+        code = print_floor(&b);
+    else if (open_stamps(&b) == 0)
+        code = work(&b) == RG_OK ? 0 : 1;
+    free(b.data);
+    return code;
 }
