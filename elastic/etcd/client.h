@@ -6,10 +6,12 @@
 #include "elastic/etcd/http.h"
 #include "elastic/etcd/json.h"
 
-#define RG__ETCD_UNARY_MS 1000 /* an answer that takes longer is given up */
-#define RG__ETCD_LOGIN_MS 3000 /* etcd takes its time over a password */
-#define RG__ETCD_LIST_MS  3000 /* megabytes may come */
-#define RG__ETCD_WHY_MAX  320
+#define RG__ETCD_UNARY_MS     1000 /* an answer that takes longer is given up */
+#define RG__ETCD_LOGIN_MS     3000 /* etcd takes its time over a password */
+#define RG__ETCD_LIST_MS      3000 /* megabytes may come */
+#define RG__ETCD_ENDPOINT_MAX 300  /* characters: a scheme, a name, a port */
+#define RG__ETCD_URL_MAX      400
+#define RG__ETCD_WHY_MAX      640 /* an endpoint and a sentence */
 
 struct rg__etcd {
     rg__loop *loop;

@@ -96,6 +96,9 @@ static rg_status check_endpoint(const char *url)
         return rg__fail(RG_ERR_INVALID,
                         "etcd endpoint %s: TLS is not supported; use http://",
                         url);
+    if (strlen(url) > RG__ETCD_ENDPOINT_MAX)
+        return rg__fail(RG_ERR_INVALID, "an etcd endpoint of %zu characters",
+                        strlen(url));
     if (strncmp(url, scheme, n) != 0 || url[n] == '\0' || url[n] == ':' ||
         strpbrk(url + n, "/?#@ ") != NULL)
         return rg__fail(RG_ERR_INVALID,

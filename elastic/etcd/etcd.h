@@ -36,7 +36,8 @@ typedef struct rg__etcd_params {
 /* ERR_INVALID: malformed endpoints. No connection is made yet. */
 rg_status rg__etcd_create(rg__loop *loop, const rg__etcd_params *params,
                           rg__etcd **etcd_p);
-/* Cancels every request, lease keeper and mirror. NULL allowed. */
+/* Cancels every request, and destroys what was made with it: leases (which are
+ * not revoked by that) and mirrors. From any callback; NULL allowed. */
 void rg__etcd_destroy(rg__etcd *etcd);
 
 /* false after about a second without an answer; why is the last cause. */
@@ -88,7 +89,8 @@ typedef struct rg__txn_reply {
  * password, no permission, malformed), and rg_last_error says why. */
 typedef void (*rg__txn_fn)(void *arg, rg_status st, const rg__txn_reply *reply);
 
-/* Send; takes ownership of txn. A plain read is a txn without guards. */
+/* Send; takes ownership of txn. A plain read is a txn without guards. NULL: no
+ * memory, also while txn was built; fn is not called. */
 rg__etcd_req *rg__etcd_txn(rg__etcd *etcd, rg__txn *txn, rg__txn_fn fn,
                            void *arg);
 
@@ -109,7 +111,8 @@ typedef void (*rg__lease_fn)(void *arg, rg__lease_event event);
 rg_status rg__lease_create(rg__etcd *etcd, int ttl_s, rg__lease_fn fn,
                            void *arg, rg__lease **lease_p);
 int64_t rg__lease_id(const rg__lease *lease);
-/* Stop keeping it alive and revoke it (best effort). */
+/* Stop keeping it alive and revoke it (best effort; rg__etcd_destroy right
+ * behind waits for that, a fifth of a second at most). NULL allowed. */
 void rg__lease_destroy(rg__lease *lease);
 
 /* ----------------------------------------------------------------- mirrors */
@@ -139,7 +142,8 @@ const rg__kv *rg__mirror_find(const rg__mirror *mirror, const char *key);
 /* ---------------------------------------------------------- administration */
 
 /* Turn on authentication on a fresh private etcd: user root with this
- * password. Done by fn(OK). Used by `regroup run` only. */
+ * password, as whom this client goes on. Done by fn(OK), also when that is how
+ * it is already. Used by `regroup run` only. */
 typedef void (*rg__etcd_fn)(void *arg, rg_status st);
 void rg__etcd_enable_auth(rg__etcd *etcd, const char *password, rg__etcd_fn fn,
                           void *arg);

@@ -4,6 +4,7 @@
 #include "elastic/etcd/http.h"
 
 #include <curl/curl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -111,13 +112,13 @@ static curl_socket_t on_open(void *arg, curlsocktype purpose,
 
 static bool add_header(rg__transfer *t, const char *name, const char *value)
 {
-    char line[512];
-    const size_t n = strlen(name) + strlen(value);
-    if (n >= sizeof line)
+    const size_t n = strlen(name) + strlen(value) + 1; /* tokens may be long */
+    char *line = malloc(n);
+    if (line == NULL)
         return false;
-    memcpy(line, name, strlen(name));
-    memcpy(line + strlen(name), value, strlen(value) + 1);
+    snprintf(line, n, "%s%s", name, value);
     struct curl_slist *headers = curl_slist_append(t->headers, line);
+    free(line);
     if (headers == NULL)
         return false;
     t->headers = headers;

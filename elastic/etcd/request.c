@@ -24,7 +24,6 @@
 
 #define BACKOFF_FIRST_MS 20
 #define BACKOFF_MAX_MS   1000
-#define URL_MAX          512
 
 typedef enum stage { WAITING, SENT, PAUSED, REFUSED } stage;
 
@@ -225,7 +224,8 @@ static void on_done(void *arg, const rg__http_result *result)
     else if (result->code == 200)
         pause_req(req, "its reply is not JSON");
     else
-        take_fault(req, result->code, "an answer that is not etcd's JSON");
+        take_fault(req, result->code,
+                   "an answer that is not JSON; is it etcd 3.4 or later?");
     json_decref(reply);
 }
 
@@ -253,7 +253,7 @@ static void send_now(rg__etcd_req *req)
 {
     static const rg__http_fns fns = {.done = on_done};
     rg__etcd *etcd = req->etcd;
-    char url[URL_MAX];
+    char url[RG__ETCD_URL_MAX];
     req->endpoint = choose_endpoint(req);
     req->stage = SENT;
     snprintf(url, sizeof url, "%s%s", etcd->endpoints[req->endpoint],

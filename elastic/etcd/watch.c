@@ -20,7 +20,6 @@
 
 #define CREATED_MS     RG__ETCD_UNARY_MS
 #define LINE_BYTES_MAX (64u << 20)
-#define URL_MAX        512
 
 struct rg__watch {
     rg__etcd *etcd;
@@ -209,7 +208,7 @@ static char *watch_text(const char *key, const char *range_end, int64_t start)
 static rg_status start_watch(rg__watch *watch, const char *text)
 {
     static const rg__http_fns fns = {.data = on_data, .done = on_done};
-    char url[URL_MAX];
+    char url[RG__ETCD_URL_MAX];
     if (text == NULL || watch->patience == NULL ||
         (watch->etcd->token != NULL && watch->token == NULL))
         return rg__fail(RG_ERR_MEMORY, "no memory for a watch");

@@ -10,7 +10,7 @@
 /* A guard's period, its grace, and one of a new connection's pauses. */
 #define FOUND_MS (750 + 100 + 400)
 
-/* ----------------------------------------------------- a link that is cut */
+/* ------------------------------------------------------ a link that is cut */
 
 /* The guard goes through the other endpoint, and so does the new watch. The
  * bound is loose: an own time-out of the proxy's side would take for ever. */
@@ -43,7 +43,7 @@ static void cut_link_is_found(void)
     etcd_server_stop(server);
 }
 
-/* --------------------------------------------------- a server that is quiet */
+/* -------------------------------------------------- a server that is quiet */
 
 /* A store of up to two keys, whose watches stand and are silent. */
 typedef struct quiet {

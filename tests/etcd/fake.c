@@ -43,8 +43,7 @@ static void free_conn(fake_conn *conn)
     free(conn);
 }
 
-/* ------------------------------------------------------------------- sending
- */
+/* ----------------------------------------------------------------- sending */
 
 static void on_conn(void *arg, int sock, uint32_t events);
 
@@ -119,8 +118,7 @@ void fake_hang_up(fake_conn *conn)
                             conn));
 }
 
-/* ----------------------------------------------------------------- receiving
- */
+/* --------------------------------------------------------------- receiving */
 
 /* Serve one request if it is whole; true: there may be another. */
 static bool serve_request(fake_conn *conn)

@@ -9,7 +9,7 @@ static json_t *parse(const char *text)
     return rg__json_parse(text, strlen(text));
 }
 
-/* ------------------------------------------------------------- transactions */
+/* ------------------------------------------------------------ transactions */
 
 static const char txn_reply[] =
     "{\"header\":{\"revision\":\"9007199254740993\"},\"succeeded\":true,"
@@ -98,7 +98,7 @@ static void what_does_not_fit_is_refused(void)
     CHECK(is_txn(WITH_KV("{\"key\":\"YQ==\"}")));
 }
 
-/* ------------------------------------------------------------------- errors */
+/* ------------------------------------------------------------------ errors */
 
 static rg__json_fault fault_of(json_t **keep, const char *text)
 {
@@ -130,7 +130,7 @@ static void both_shapes_of_an_error_are_read(void)
     json_decref(json);
 }
 
-/* ------------------------------------------------------------------ watches */
+/* ----------------------------------------------------------------- watches */
 
 static const char watch_line[] =
     "{\"result\":{\"header\":{\"revision\":\"7\"},\"watch_id\":\"1\","
@@ -188,7 +188,7 @@ static void bad_events_are_refused(void)
     }
 }
 
-/* ---------------------------------------------------------------- mutations */
+/* --------------------------------------------------------------- mutations */
 
 static void read_as_watch(const char *text, size_t n)
 {

@@ -22,7 +22,7 @@ struct stage {
     void (*on_watch)(stage *st, fake_conn *conn);
 };
 
-/* ----------------------------------------------------------- the fake store */
+/* ---------------------------------------------------------- the fake store */
 
 static void kv_text(long revision, char *text, size_t bytes)
 {
@@ -80,8 +80,7 @@ static void on_request(void *arg, fake_conn *conn, const char *path,
     }
 }
 
-/* ---------------------------------------------------------- what watches say
- */
+/* -------------------------------------------------------- what watches say */
 
 static void chunk(fake_conn *conn, const char *text)
 {
@@ -166,8 +165,7 @@ static void finds_back(stage *st)
     close_stage(st);
 }
 
-/* -------------------------------------------------------------------- claims
- */
+/* ------------------------------------------------------------------ claims */
 
 static void say_nothing(stage *st, fake_conn *conn)
 {

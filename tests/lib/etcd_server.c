@@ -42,7 +42,7 @@ struct etcd_server {
 
 static etcd_server *servers; /* for the end of the process */
 
-/* ------------------------------------------------------------------ details */
+/* ----------------------------------------------------------------- details */
 
 static unsigned random_number(void)
 {
@@ -108,8 +108,7 @@ static void clean_up(void)
     }
 }
 
-/* ------------------------------------------------------------------ requests
- */
+/* ---------------------------------------------------------------- requests */
 
 static bool send_all(int sock, const char *text, size_t n)
 {
@@ -211,7 +210,7 @@ void etcd_server_delete(const etcd_server *server, const char *key)
              200);
 }
 
-/* ----------------------------------------------------------------- starting */
+/* ---------------------------------------------------------------- starting */
 
 static void exec_etcd(const etcd_server *server)
 {
@@ -392,8 +391,7 @@ void etcd_server_start_pair(etcd_server *pair[2])
     CHECK_FAIL("a pair of etcds ends when it is started");
 }
 
-/* ------------------------------------------------------- hurting and stopping
- */
+/* ---------------------------------------------------- hurting and stopping */
 
 const char *etcd_server_url(const etcd_server *server)
 {
