@@ -51,6 +51,14 @@ static void put_reasons(agent *a, rg__txn *txn)
     }
 }
 
+static void drop_sent_reasons(agent *a)
+{
+    a->reasons -= a->reasons_sent;
+    if (a->reasons > 0)
+        memmove(a->reason, a->reason + a->reasons_sent,
+                sizeof *a->reason * (size_t)a->reasons);
+}
+
 static void take_refusal(agent *a, const rg__txn_reply *reply)
 {
     rg__snapshot found;
@@ -63,9 +71,7 @@ static void take_refusal(agent *a, const rg__txn_reply *reply)
         a->host_revision = record->mod_revision;
         if (record->seq == a->seq) { /* an earlier sending was applied */
             a->is_dirty = false;
-            a->reasons -= a->reasons_sent;
-            memmove(a->reason, a->reason + a->reasons_sent,
-                    sizeof *a->reason * (size_t)a->reasons);
+            drop_sent_reasons(a);
         }
     } else {
         rg__agent_end(a, RG__EXIT_STORE,
@@ -88,9 +94,7 @@ static void on_published(void *arg, rg_status st, const rg__txn_reply *reply)
     }
     if (reply->succeeded) {
         a->host_revision = reply->revision;
-        a->reasons -= a->reasons_sent;
-        memmove(a->reason, a->reason + a->reasons_sent,
-                sizeof *a->reason * (size_t)a->reasons);
+        drop_sent_reasons(a);
     } else {
         take_refusal(a, reply);
     }

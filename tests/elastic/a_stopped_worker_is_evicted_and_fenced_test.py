@@ -7,7 +7,7 @@ import time
 
 from house import DETECT, Job, claim, fault_free, main, trainer
 
-TRAIN = ("--steps", 200, "--step-ms", 2, "--alloc", "--coll-bytes", 1 << 20)
+TRAIN = ("--steps", 600, "--step-ms", 2, "--alloc", "--coll-bytes", 1 << 20)
 
 
 def stop_and_continue(job, rng):

@@ -80,7 +80,8 @@ class Job:
         self.env = dict(os.environ, REGROUP_LOG="info",
                         REGROUP_RUN_DIR=os.path.join(self.folder, "run"))
         self.env.update(env or {})
-        for name in ("REGROUP_BUILD", "REGROUP_SOURCE"):  # ours, not Regroup's
+        for name in ("REGROUP_BUILD", "REGROUP_SOURCE",
+                     "REGROUP_TEST_SLOW"):  # the tests' own
             self.env.pop(name, None)
         self.log = os.path.join(self.folder, "log")
         self.command = [REGROUP, "run", "--job", job, "--detect", detect]
