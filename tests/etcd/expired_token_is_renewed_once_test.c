@@ -110,8 +110,7 @@ static void on_enabled(void *arg, rg_status st)
     *(bool *)arg = true;
 }
 
-/* The guard of a mirror would use the token and so keep it alive; a watch
- * alone doesn't, and goes on when it has expired. */
+/* Unused for its time and the second in which the server looks. */
 static void real_token_expires(void)
 {
     static const char *const options[] = {"--auth-token-ttl=1", NULL};
@@ -122,7 +121,7 @@ static void real_token_expires(void)
     rg__etcd_enable_auth(s.etcd, "pw", on_enabled, &is_on);
     WAIT_FOR(&s, is_on);
     CHECK_OK(scene_put(&s, "x", "1", 0).st);
-    scene_run_for(&s, 2500);
+    scene_run_for(&s, 2200);
     const outcome o = scene_put(&s, "x", "2", 0);
     CHECK_OK(o.st);
     CHECK_EQ(o.sendings, 2); /* refused once, with the old token */

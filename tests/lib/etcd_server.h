@@ -23,7 +23,7 @@ void etcd_server_kill(etcd_server *server);    /* SIGKILL, and it is gone */
 void etcd_server_begin(etcd_server *server);   /* after kill; doesn't wait */
 void etcd_server_restart(etcd_server *server); /* kill, begin, ready */
 void etcd_server_wipe(etcd_server *server);    /* kill, empty, begin, ready */
-void etcd_server_pause(etcd_server *server);   /* SIGSTOP */
+void etcd_server_pause(etcd_server *server);   /* SIGSTOP, and it stands */
 void etcd_server_resume(etcd_server *server);  /* SIGCONT */
 void etcd_server_stop(etcd_server *server);    /* and free; NULL allowed */
 
