@@ -46,14 +46,18 @@ static void block_signals(job_run *run)
 
 /* ------------------------------------------------------------------- agent */
 
-static void become_agent(const job_run *run, const rg__agent_params *params,
-                         pid_t parent)
+/* The forwarded signals stay blocked until the agent takes them from a
+ * signalfd: one that comes first is not lost and doesn't kill it. */
+static void become_agent(const rg__agent_params *params, pid_t parent)
 {
+    sigset_t children;
+    sigemptyset(&children);
+    sigaddset(&children, SIGCHLD);
+    sigprocmask(SIG_UNBLOCK, &children, NULL);
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent)
         exit(RG__EXIT_SYSTEM);
-    sigprocmask(SIG_SETMASK, &run->before, NULL);
     exit(rg__agent_run(params));
 }
 
@@ -64,7 +68,7 @@ static rg_status start_agent(job_run *run, const rg__agent_params *params)
     fflush(NULL);
     const pid_t pid = fork();
     if (pid == 0)
-        become_agent(run, params, parent);
+        become_agent(params, parent);
     if (pid < 0)
         return rg__fail(RG_ERR_SYSTEM, "no process for the agent: %s",
                         strerror(errno));

@@ -6,7 +6,8 @@ import re
 import signal
 import subprocess
 
-from command import BUILD, Claims, RunDir, find_child, wait_for
+from command import (BUILD, Claims, RunDir, find_child, processes_with,
+                     wait_for)
 
 DIGITS = [BUILD + "/bin/elastic_digits", "--epochs", "100000", "--step-ms",
           "5"]
@@ -19,21 +20,6 @@ def workers(d):
     status = json.loads(got.stdout)
     found = [w for h in status["hosts"] for w in h["workers"]]
     return found if all(w["step"] for w in found) else []
-
-
-def processes_of(d):
-    """Whoever has this test's run directory in its command line or socket."""
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/cmdline", "rb") as a, \
-                 open(f"/proc/{pid}/environ", "rb") as b:
-                text = a.read() + b.read()
-        except OSError:
-            continue
-        if d.path.encode() in text:
-            found.append(int(pid))
-    return found
 
 
 def start_training(d, *flags):
@@ -49,7 +35,7 @@ def kill_child(parent, name):
 
 
 def nothing_is_left(d, what):
-    claims.equal(processes_of(d), [], f"processes left after {what}")
+    claims.equal(processes_with(d.path), [], f"processes left after {what}")
     claims.equal(os.listdir(d.path), [".lock"], f"files left after {what}")
 
 
@@ -103,7 +89,7 @@ with RunDir() as d:
     job = start_training(d)
     job.kill()
     job.wait(60)
-    wait_for(lambda: processes_of(d) == [], "the end of what it had started")
+    wait_for(lambda: processes_with(d.path) == [], "the end of what it had started")
     got = d.run("jobs", "--json")
     claims.equal(json.loads(got.stdout), [], "jobs")
 
