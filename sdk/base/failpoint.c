@@ -140,6 +140,8 @@ static bool read_entry(char *text, entry *e)
            strtok_r(NULL, ":", &save) == NULL;
 }
 
+/* Not through the table of settings, which lists the variable: a place may be
+ * passed before anybody has read that. */
 static void read_environment(void)
 {
     const char *text = getenv("REGROUP_FAILPOINT");
