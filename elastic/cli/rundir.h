@@ -60,6 +60,9 @@ rg_status rg__rundir_record(const rg__rundir *dir,
 /* Let go; the last one removes the directory. */
 void rg__rundir_leave(rg__rundir *dir);
 
+/* A lock in the directory of that path is held. */
+bool rg__rundir_is_alive(const char *path);
+
 /* The jobs that run here, by name; *records_p is the caller's to free. */
 rg_status rg__jobs_list(const char *base, rg__job_record **records_p,
                         size_t *count_p);

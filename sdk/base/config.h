@@ -95,6 +95,9 @@ rg__cfg_item rg__cfg_at(const rg__cfg *cfg, size_t i);
 /* The setting of this name (as in the flag or in the variable), -1: none. */
 int rg__cfg_find(const rg__cfg *cfg, const char *name);
 
+/* The setting whose name is nearest to what was written; NULL: none is near. */
+const char *rg__cfg_nearest(const rg__cfg *cfg, const char *name);
+
 /* Let the setting LOG of rg__library_table govern the log. ERR_INVALID: it is
  * malformed. */
 rg_status rg__cfg_apply_log(const rg__cfg *cfg);

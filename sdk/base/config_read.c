@@ -1,0 +1,184 @@
+/* Where settings are read from: a file, the environment; and what the library
+ * itself reads there. */
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sdk/base/config.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/log.h"
+
+#define PREFIX    "REGROUP_"
+#define LINE_MAX_ 1024
+#define NAME_MAX_ 64
+
+/* -------------------------------------------------------------------- file */
+
+static char *trim(char *text)
+{
+    while (isspace((unsigned char)*text))
+        text++;
+    size_t n = strlen(text);
+    while (n > 0 && isspace((unsigned char)text[n - 1]))
+        n--;
+    text[n] = '\0';
+    return text;
+}
+
+static rg_status take_line(rg__cfg *cfg, char *line, const char *where,
+                           bool knows_all)
+{
+    line[strcspn(line, "#")] = '\0';
+    char *name = trim(line);
+    if (*name == '\0')
+        return RG_OK;
+    char *eq = strchr(name, '=');
+    if (eq == NULL)
+        return rg__fail(RG_ERR_INVALID,
+                        "%s: \"%s\" is no line of settings; write name = value",
+                        where, name);
+    *eq = '\0';
+    name = trim(name);
+    if (strncmp(name, PREFIX, strlen(PREFIX)) == 0)
+        name += strlen(PREFIX);
+    if (!knows_all && rg__cfg_find(cfg, name) < 0)
+        return RG_OK;
+    return rg__cfg_set(cfg, name, trim(eq + 1), RG__CFG_FILE, where);
+}
+
+rg_status rg__cfg_read_file(rg__cfg *cfg, const char *path, bool knows_all)
+{
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return rg__fail(RG_ERR_INVALID,
+                        "the settings file %s can't be read: %s "
+                        "(REGROUP_CONFIG)",
+                        path, strerror(errno));
+    char line[LINE_MAX_], where[PATH_MAX];
+    rg_status st = RG_OK;
+    for (int n = 1; st == RG_OK && fgets(line, sizeof line, file); n++) {
+        snprintf(where, sizeof where, "%s:%d", path, n);
+        if (strchr(line, '\n') == NULL && !feof(file))
+            st = rg__fail(RG_ERR_INVALID, "%s: a line of over %d bytes", where,
+                          LINE_MAX_ - 2);
+        else
+            st = take_line(cfg, line, where, knows_all);
+    }
+    fclose(file);
+    return st;
+}
+
+/* ------------------------------------------------------------- environment */
+
+static void warn_unknown(const rg__cfg *cfg, const char *name)
+{
+    const char *nearest = rg__cfg_nearest(cfg, name);
+    if (nearest != NULL)
+        rg__log(RG__WARN, "config",
+                "ignored the variable " PREFIX "%s, which means nothing; did "
+                "you mean " PREFIX "%s?",
+                name, nearest);
+    else
+        rg__log(RG__WARN, "config",
+                "ignored the variable " PREFIX "%s, which means nothing; "
+                "`regroup config` lists those that do",
+                name);
+}
+
+/* variable is "REGROUP_NAME=value". */
+static rg_status take_variable(rg__cfg *cfg, const char *variable,
+                               bool knows_all)
+{
+    const char *eq = strchr(variable, '=');
+    char where[NAME_MAX_ + sizeof PREFIX];
+    const size_t n = (size_t)(eq - variable);
+    if (n >= sizeof where)
+        return RG_OK; /* longer than any name of ours */
+    memcpy(where, variable, n);
+    where[n] = '\0';
+    const char *name = where + strlen(PREFIX);
+    if (rg__cfg_find(cfg, name) >= 0)
+        return rg__cfg_set(cfg, name, eq + 1, RG__CFG_ENVIRONMENT, where);
+    if (knows_all)
+        warn_unknown(cfg, name);
+    return RG_OK;
+}
+
+rg_status rg__cfg_read(rg__cfg *cfg, char *const *environment, bool knows_all)
+{
+    static const char file_variable[] = PREFIX "CONFIG=";
+    for (char *const *v = environment; *v != NULL; v++) {
+        const char *eq = strchr(*v, '=');
+        if (eq == NULL || eq[1] == '\0' ||
+            strncmp(*v, PREFIX, strlen(PREFIX)) != 0)
+            continue;
+        const char *value = *v + strlen(file_variable);
+        rg_status st = RG_OK;
+        if (strncmp(*v, file_variable, strlen(file_variable)) != 0)
+            st = take_variable(cfg, *v, knows_all);
+        else
+            st = rg__cfg_read_file(cfg, value, knows_all);
+        if (st != RG_OK)
+            return st;
+    }
+    return RG_OK;
+}
+
+/* ----------------------------------------------------------------- library */
+
+const rg__cfg_field rg__library_table[] = {
+    {"LOG", "warn", RG__CFG_TEXT_AT(rg__library_settings, log),
+     "what is said: error, warn, info, debug or trace; per room as in "
+     "info,etcd=debug"},
+    {"FAILPOINT", NULL, RG__CFG_TEXT_AT(rg__library_settings, failpoint),
+     "where a test build fails on purpose"},
+    {"SOCKET", NULL, RG__CFG_TEXT_AT(rg__library_settings, socket),
+     "set by the agent: its socket, where its workers meet it"},
+    {"SLOT", NULL, RG__CFG_COUNT_AT(rg__library_settings, slot),
+     "set by the agent: the slot that a worker was started in"},
+    {NULL}};
+
+rg_status rg__cfg_apply_log(const rg__cfg *cfg)
+{
+    const int i = rg__cfg_find(cfg, "LOG");
+    const rg__cfg_item log = rg__cfg_at(cfg, (size_t)i);
+    if (rg__log_levels(log.text))
+        return RG_OK;
+    return rg__fail(RG_ERR_INVALID,
+                    "%s is \"%s\"; it must be error, warn, info, debug or "
+                    "trace, also per room, such as info,etcd=debug",
+                    log.where, log.text);
+}
+
+static pthread_once_t library_once = PTHREAD_ONCE_INIT;
+static rg__cfg *library_cfg; /* kept: the texts belong to it */
+static rg__library_settings library_settings;
+static rg_status library_status;
+static char library_error[512]; /* rg_last_error() is each thread's own */
+
+static void read_library_settings(void)
+{
+    rg_status st = rg__cfg_create(&library_cfg);
+    if (st == RG_OK)
+        st = rg__cfg_add(library_cfg, rg__library_table, &library_settings);
+    if (st == RG_OK)
+        st = rg__cfg_read(library_cfg, environ, false);
+    if (st == RG_OK)
+        st = rg__cfg_apply_log(library_cfg);
+    library_status = st;
+    if (st != RG_OK)
+        snprintf(library_error, sizeof library_error, "%s", rg_last_error());
+}
+
+rg_status rg__library_settings_get(const rg__library_settings **settings_p)
+{
+    pthread_once(&library_once, read_library_settings);
+    if (library_status != RG_OK)
+        return rg__fail(library_status, "%s", library_error);
+    *settings_p = &library_settings;
+    return RG_OK;
+}
