@@ -8,8 +8,8 @@
  * Bounds (all -D): NH hosts, NW workers by identity, HM0 and HM1 the masks of
  * workers per host, INIT the members of the first proposal, NEWC a worker that
  * comes to the door at any moment (NW: nobody), S steps, PLAIN the steps that
- * end without a commit, F deaths, B reports of "broken", LC leader changes.
- * Every MUT_ flag breaks one rule. */
+ * end without a commit, F deaths, B reports of "broken", LC leader changes,
+ * AWAY absences of host 1. Every MUT_ flag breaks one rule. */
 
 #ifndef NH
 #define NH 2
@@ -44,8 +44,11 @@
 #ifndef LC
 #define LC 1
 #endif
+#ifndef AWAY
+#define AWAY 0
+#endif
 #define NP   3 /* pieces of a vault slot */
-#define MAXG (1 + F + B + (NEWC < NW -> 1 : 0))
+#define MAXG (1 + F + B + AWAY + (NEWC < NW -> 1 : 0))
 #define ROWS 7
 
 /* ------------------------------------------------------------- small words */
@@ -81,6 +84,8 @@ byte ack[NH];       /* ack/<g>/<h>: newest g, with the vault's commits: */
 byte ack_id[NH * 2];
 byte fin[NH];       /* fin/<g>/<h>: newest g */
 byte leader;        /* `leader`: who holds the key */
+byte away;          /* hosts without a lease; agent and vault live on */
+#define is_here(h) (!has(away, h))
 
 /* ------------------------------------------------------- in the agents */
 byte seen[NH];  /* newest proposal that the agent has looked at */
@@ -135,7 +140,7 @@ byte flags[ROWS];   /* "hosts changed" in an agreement, a bit per step */
 
 /* ---------------------------------------------------------------- ghosts */
 byte reported;      /* newest commit that any rank reported */
-byte deaths = F, breaks = B, changes = LC;
+byte deaths = F, breaks = B, changes = LC, absences = AWAY;
 hidden byte i, j, k, x, id, best;
 
 /* ------------------------------------------------------------ agreements */
@@ -168,8 +173,14 @@ inline carry_flag(w, h)
 
 /* -------------------------------------------------------------- lineage */
 
+#ifdef MUT_MOST_STEPS
+#define is_newer(a, b) ((a) != 0 && step_of(a) >= step_of(b))
+#else
+#define is_newer(a, b) ((a) > (b))
+#endif
+
 /* best = max(best, id), if id is on the lineage: made in a decided generation
- * and not later than the resume commit of the next decided one after it. */
+ * and not later than the resume commit of any decided one after it. */
 inline offer(the_id)
 {
     id = the_id;
@@ -177,22 +188,23 @@ inline offer(the_id)
     if
     :: id == 0 || !has(decided, x) -> id = 0
     :: else ->
-#ifndef MUT_NO_LINEAGE
+#ifndef MUT_MOST_STEPS
         x++;
         do
-        :: x <= MAXG && !has(decided, x) -> x++
+        :: x <= MAXG ->
+            if
+            :: has(decided, x) && id > line[x] -> id = 0
+            :: else
+            fi;
+            x++
         :: else -> break
-        od;
-        if
-        :: x <= MAXG && id > line[x] -> id = 0
-        :: else
-        fi
+        od
 #else
         skip
 #endif
     fi;
     if
-    :: id > best -> best = id
+    :: is_newer(id, best) -> best = id
     :: else
     fi
 }
@@ -266,9 +278,9 @@ inline ended_by(w, h)
 
 /* Whose acks a decision needs. */
 #ifdef MUT_ONLY_HOSTS_WITH_MEMBERS
-#define asked(p, h) ((members[p] & local(h)) != 0)
+#define asked(p, h) (is_here(h) && (members[p] & local(h)) != 0)
 #else
-#define asked(p, h) (local(h) != 0)
+#define asked(p, h) (is_here(h) && local(h) != 0)
 #endif
 #define answered(p, h) (!asked(p, h) || ack[h] == (p))
 #define finned(g, h)   ((members[g] & local(h)) == 0 || fin[h] == (g))
@@ -333,8 +345,13 @@ inline make_plan(h)
     fi
 }
 
+#ifdef MUT_CHANGE_AFTER_DONE
+#define is_over (phase == DONE && !broken(cur))
+#else
+#define is_over (phase == DONE)
+#endif
 #define work_for_leader(h)                                                    \
-    (phase != DONE && plan[h] == P_NONE && leader == (h) &&                   \
+    (!is_over && plan[h] == P_NONE && leader == (h) &&                        \
      (can_end(newest(decided)) ||                                             \
       (phase == DECIDED &&                                                    \
        (broken(cur) || (door & alive & ~members[cur]))) ||                    \
@@ -410,8 +427,8 @@ inline write_plan(h)
             fi
         :: plan[h] == P_DECIDE ->
             assert(phase == PROPOSE && !has(decided, cur));
-            printf("host %d decides g%d: resume %d.%d (newest reported %d.%d)\n",
-                   h, cur, gen_of(plan_arg[h]), step_of(plan_arg[h]),
+            printf("host %d decides g%d: resume %d.%d, reported %d.%d\n", h,
+                   cur, gen_of(plan_arg[h]), step_of(plan_arg[h]),
                    gen_of(reported), step_of(reported));
             claim_ancestor(plan_arg[h], reported);
             phase = DECIDED;
@@ -438,14 +455,15 @@ end:
     do
     /* look again */
     :: d_step {
-        phase != DONE && (seen[h] != cur || abort[h] != abort_now(h)) ->
+        is_here(h) && phase != DONE &&
+        (seen[h] != cur || abort[h] != abort_now(h)) ->
         abort[h] = abort_now(h);
         seen[h] = cur;
         printf("host %d looks: g%d, aborted up to g%d\n", h, seen[h], abort[h])
     }
     /* publish a death: reason and host record in one txn */
     :: d_step {
-        phase != DONE && (marked & alive & local(h)) != 0 ->
+        is_here(h) && phase != DONE && (marked & alive & local(h)) != 0 ->
         i = 0;
         do
         :: i < NW ->
@@ -458,7 +476,8 @@ end:
                 fi;
                 alive = alive & ~bit_of(i);
                 door = door & ~bit_of(i);
-                printf("host %d publishes: worker %d dead, reason in g%d\n", h, i, x)
+                printf("host %d publishes: worker %d dead, reason in g%d\n",
+                       h, i, x)
             :: else
             fi;
             i++
@@ -479,7 +498,8 @@ end:
     }
     /* fin */
     :: d_step {
-        phase != DONE && decided && fin[h] != newest(decided) &&
+        is_here(h) && phase != DONE && decided &&
+        fin[h] != newest(decided) &&
         (members[newest(decided)] & local(h)) != 0 &&
         all_fin(h, newest(decided)) ->
         fin[h] = newest(decided);
@@ -538,7 +558,8 @@ inline mark_writing(w, h)
     piece[at(h, slot[w], i)] = 0;
     content[at(h, slot[w], i)] = 0;
     state[w] = COPY;
-    printf("worker %d begins commit %d.%d in slot %d\n", w, gen[w], step[w], slot[w])
+    printf("worker %d begins commit %d.%d in slot %d\n", w, gen[w], step[w],
+           slot[w])
 }
 
 inline mark_complete(w, h)
@@ -551,7 +572,8 @@ inline mark_complete(w, h)
     carry_flag(w, h);
     enter(w, of_commit(step[w]));
     state[w] = AGREE;
-    printf("worker %d completes %d.%d and enters the agreement\n", w, gen[w], step[w])
+    printf("worker %d completes %d.%d and enters the agreement\n", w, gen[w],
+           step[w])
 }
 
 inline report(w)
@@ -574,6 +596,14 @@ inline report(w)
 inline leave(w)
 {
     printf("worker %d leaves g%d\n", w, gen[w]);
+#ifdef MUT_EARLY_REUSE
+    if
+    :: state[w] == AGREE ->
+        local_rank(w, hostof(w));
+        piece[at(hostof(w), slot[w], i)] = 0
+    :: else
+    fi;
+#endif
     state[w] = LEFT;
     step[w] = 0;
     slot[w] = 0
@@ -593,7 +623,7 @@ inline go_on(w)
     (has(members[g], w) && inside(w) && gen[w] == (g) &&                      \
      in_vault(hostof(w), line[g]))
 #define agent_sends(g, h)                                                     \
-    ((members[g] & local(h)) == 0 && in_vault(h, line[g]))
+    (is_here(h) && (members[g] & local(h)) == 0 && in_vault(h, line[g]))
 #if NW == 2
 #define any_sends(g) (sends(g, 0) || sends(g, 1))
 #elif NW == 3
@@ -610,6 +640,37 @@ inline go_on(w)
          -> (rank0(g) == (w) || (inside(rank0(g)) && gen[rank0(g)] == (g)))   \
          : (in_vault(h, line[g]) || any_sends(g) || agent_sends(g, 0) ||      \
             agent_sends(g, NH - 1)))
+
+/* Who receives keeps the newest commit that is whole here, until the next one
+ * is agreed on: the host that sends may be lost before. */
+#ifdef MUT_RECEIVER_OVERWRITES
+#define receivers_slot(h) 0
+#else
+#define receivers_slot(h) (holds(h, 0) > holds(h, 1))
+#endif
+
+inline restore(w, h, the_id)
+{
+#ifndef MUT_EARLY_RESTORE
+    memory[w] = content[at(h, (holds(h, 1) == the_id), 0)]
+#else
+    skip
+#endif
+}
+
+/* The newest commit that lies in the vault as the worker leaves. */
+inline restore_early(w, h)
+{
+#ifdef MUT_EARLY_RESTORE
+    best = (holds(h, 1) > holds(h, 0));
+    if
+    :: holds(h, best) != 0 -> memory[w] = content[at(h, best, 0)]
+    :: else
+    fi
+#else
+    skip
+#endif
+}
 
 /* The content of a commit: its own id, since computing a step again in another
  * generation gives other bits; commit 0 is the memory of some rank 0. */
@@ -629,9 +690,9 @@ inline sync(w, h)
         if
         :: in_vault(h, id) ->
             slot[w] = (holds(h, 0) == id);
-            memory[w] = content[at(h, 1 - slot[w], 0)]
+            restore(w, h, id)
         :: else ->
-            slot[w] = 0;
+            slot[w] = receivers_slot(h);
             memory[w] = id
         fi;
         assert(memory[w] == id || step[w] == 0);
@@ -659,6 +720,7 @@ end:
         !owes_entry(w, h) ->
         state[w] = BUILT;
         gen[w] = seen[h];
+        restore_early(w, h);
         printf("worker %d built g%d\n", w, gen[w])
     }
     /* its decision arrives: restore, or receive */
@@ -744,6 +806,23 @@ inline kill(w)
     (breaks > 0 && phase != DONE && state[w] >= BUILT && state[w] <= FIN &&   \
      !has(marked, w) && !has(ev, gen[w]))
 
+/* Host 1 without living workers loses its lease, and comes back with what its
+ * vault held. */
+#define has_worker(h) ((alive & local(h)) != 0)
+#define can_go_away                                                           \
+    (absences > 0 && phase != DONE && !has_worker(1) &&                       \
+     (marked & local(1)) == local(1))
+
+inline go_away()
+{
+    printf("host 1 goes away\n");
+    absences--;
+    away = bit_of(1);
+    ev = ev | bit_of(cur);
+    leader = 0;
+    forget_plan(1)
+}
+
 proctype faults()
 {
 end:
@@ -758,10 +837,19 @@ end:
 #endif
     :: d_step { can_break(0) -> breaks--; ev = ev | bit_of(gen[0]) }
     :: d_step { can_break(1) -> breaks--; ev = ev | bit_of(gen[1]) }
-    :: d_step { changes > 0 && phase != DONE -> changes--; leader = 1 - leader; printf("leader: host %d\n", leader) }
+    :: d_step {
+        changes > 0 && phase != DONE && is_here(1 - leader) ->
+        changes--;
+        leader = 1 - leader;
+        printf("leader: host %d\n", leader)
+    }
+#if AWAY > 0
+    :: d_step { can_go_away -> go_away() }
+    :: d_step { away != 0 -> away = 0; printf("host 1 is back\n") }
+#endif
 #if NEWC < NW
     :: d_step {
-        state[NEWC] == NONE && phase != DONE ->
+        state[NEWC] == NONE && phase != DONE && is_here(hostof(NEWC)) ->
         state[NEWC] = DOOR;
         printf("worker %d comes to the door\n", NEWC);
         memory[NEWC] = FRESH + NEWC;
