@@ -49,6 +49,7 @@ void rg__engine_unref(rg__engine *e)
     free(e);
 }
 
+/* Until those who count themselves out have done so; they were told to. */
 static void await_zero(_Atomic uint32_t *count)
 {
     for (uint32_t round = 0;;) {
@@ -59,11 +60,6 @@ static void await_zero(_Atomic uint32_t *count)
         if (!rg__spin(round++))
             rg__futex_wait_any(&word, 1, RG__MS);
     }
-}
-
-static void count_out(_Atomic uint32_t *count)
-{
-    atomic_fetch_sub(count, 1);
 }
 
 void rg__engine_destroy(rg__engine *e)
@@ -494,7 +490,7 @@ static void give_bell(rg__engine *e, rg__bell *bell)
     if (bell == NULL)
         return;
     atomic_fetch_sub(&bell->waiters, 1);
-    count_out(&e->bell_users);
+    atomic_fetch_sub(&e->bell_users, 1);
 }
 
 static uint64_t at_most(uint64_t a, uint64_t b)

@@ -129,6 +129,7 @@ static void all(world *w, void *arg)
         CHECK_OK(rg_set_create(w->ctx, ranks[i], sizes[i], NULL, &set[i]));
     for (uint64_t g = 1; g <= GENERATIONS; g++) {
         const int ops = g == GENERATIONS ? OPS : 0;
+        world_meet(w); /* all have what they need before one may end it */
         run_generation(w, set, own, ops, seed * 100 + g);
         if (ops != 0)
             break;
