@@ -346,7 +346,7 @@ inline make_plan(h)
 }
 
 #ifdef MUT_CHANGE_AFTER_DONE
-#define is_over (phase == DONE && !broken(cur))
+#define is_over (phase == DONE && !broken(newest(decided)))
 #else
 #define is_over (phase == DONE)
 #endif
