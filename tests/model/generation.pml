@@ -346,14 +346,16 @@ inline make_plan(h)
 }
 
 #ifdef MUT_CHANGE_AFTER_DONE
-#define is_over (phase == DONE && !broken(newest(decided)))
+#define is_over    (phase == DONE && !broken(newest(decided)))
+#define is_settled (phase != PROPOSE)
 #else
-#define is_over (phase == DONE)
+#define is_over    (phase == DONE)
+#define is_settled (phase == DECIDED)
 #endif
 #define work_for_leader(h)                                                    \
     (!is_over && plan[h] == P_NONE && leader == (h) &&                        \
      (can_end(newest(decided)) ||                                             \
-      (phase == DECIDED &&                                                    \
+      (is_settled &&                                                          \
        (broken(cur) || (door & alive & ~members[cur]))) ||                    \
       (phase == PROPOSE && (broken(cur) || all_answered(cur)))) &&            \
      !(broken(cur) && ((INIT | door) & alive) == 0))
