@@ -59,7 +59,8 @@ typedef struct slot {
     bool has_met;      /* this start called rg_init */
     bool has_finished; /* its fn returned OK, and the job is done */
     int failures, early_exits;
-    int exit_code; /* of the last child; 128 + n for a signal */
+    int quick_deaths; /* in a row, each soon after its start */
+    int exit_code;    /* of the last child; 128 + n for a signal */
     uint64_t started_ns;
     char death[RG__CAUSE_MAX]; /* why the worker of this start is lost, or "" */
     rg__timer *respawn, *fence, *reap;

@@ -33,6 +33,7 @@
 #define DUMP_NS          (UINT64_C(60) * 1000 * RG__MS) /* for a core dump */
 #define BACKOFF_FIRST_MS 50
 #define BACKOFF_MOST_MS  10000
+#define QUICK_NS         (UINT64_C(5) * 1000 * RG__MS) /* back off from these */
 #define WELL_NS          (UINT64_C(600) * 1000 * RG__MS) /* forgives failures */
 
 bool rg__slot_is_alive(const slot *s)
@@ -353,9 +354,8 @@ static void tell_death(const slot *s, const char *then)
 
 static uint64_t backoff_ms(const slot *s)
 {
-    const int tries = s->failures + s->early_exits;
     uint64_t ms = BACKOFF_FIRST_MS;
-    for (int i = 1; i < tries && ms < BACKOFF_MOST_MS; i++)
+    for (int i = 1; i < s->quick_deaths && ms < BACKOFF_MOST_MS; i++)
         ms *= 2;
     return ms < BACKOFF_MOST_MS ? ms : BACKOFF_MOST_MS;
 }
@@ -384,8 +384,10 @@ static void close_slot(slot *s, const char *why)
 static void start_again(slot *s)
 {
     agent *a = s->a;
-    if (rg__now_ns() - s->started_ns > WELL_NS)
+    const uint64_t lived_ns = rg__now_ns() - s->started_ns;
+    if (lived_ns > WELL_NS)
         s->failures = s->early_exits = 0;
+    s->quick_deaths = lived_ns > QUICK_NS ? 1 : s->quick_deaths + 1;
     int *count = s->exit_code == 0 ? &s->early_exits : &s->failures;
     if (*count >= a->params->max_restarts) {
         close_slot(s, s->exit_code == 0

@@ -71,7 +71,6 @@ static void on_ready(slot *s)
     if (rg__watch_create(s->a->loop, w->page, on_death, s, &w->watcher) !=
         RG_OK)
         rg__slot_lost(s, "can't be watched: %s", rg_last_error());
-    rg__vault_show_segments(s);
 }
 
 static void on_door(slot *s)
@@ -313,6 +312,7 @@ static void meet(agent *a, slot *s, const rg__hello *m, int sock, pid_t pid)
         return;
     }
     s->has_met = true;
+    rg__vault_show_segments(s); /* before it has any of its own */
     a->elastic = m->elastic != 0;
     rg__publish(a);
 }

@@ -84,7 +84,7 @@ static bool is_me(const rg_ctx *ctx, rg__member_id id)
 static void answer(rg__worker *w, rg_status st, void *at, const char *text)
 {
     pthread_mutex_lock(&w->lock);
-    if (w->reply.is_awaited) {
+    if (w->reply.awaited == RG__SEGMENT) {
         w->reply.is_here = true;
         w->reply.st = st;
         w->reply.at = at;
@@ -118,11 +118,12 @@ void rg__segment_gone(rg__worker *w, const rg__segment *m)
 
 /* --------------------------------------------------------- on user threads */
 
-rg_status rg__worker_ask(rg__worker *w, const void *message, size_t bytes)
+rg_status rg__worker_ask(rg__worker *w, rg__wire_type reply,
+                         const void *message, size_t bytes)
 {
-    while (w->reply.is_awaited) /* another thread asks */
+    while (w->reply.awaited != 0) /* another thread asks */
         pthread_cond_wait(&w->changed, &w->lock);
-    w->reply = (rg__reply){.is_awaited = true, .fd = -1};
+    w->reply = (rg__reply){.awaited = reply, .fd = -1};
     rg_status st = rg__worker_send(w, message, bytes);
     while (st == RG_OK && !w->reply.is_here && w->phase != RG__PHASE_ENDED)
         pthread_cond_wait(&w->changed, &w->lock);
@@ -130,7 +131,7 @@ rg_status rg__worker_ask(rg__worker *w, const void *message, size_t bytes)
         st = rg__fail(w->end, "%s", w->end_why);
     else if (st == RG_OK && w->reply.st != RG_OK)
         st = rg__fail(w->reply.st, "%s", w->reply.text);
-    w->reply.is_awaited = false;
+    w->reply.awaited = 0;
     pthread_cond_broadcast(&w->changed);
     return st;
 }
@@ -150,7 +151,7 @@ rg_status rg__worker_reserve(rg_ctx *ctx, const char *name, uint64_t bytes,
     rg__register m = {.head = {RG__REGISTER, RG__WIRE_VERSION}, .bytes = bytes};
     snprintf(m.name, sizeof m.name, "%s", name);
     pthread_mutex_lock(&w->lock);
-    const rg_status st = rg__worker_ask(w, &m, sizeof m);
+    const rg_status st = rg__worker_ask(w, RG__BUFFER, &m, sizeof m);
     const int fd = w->reply.fd;
     pthread_mutex_unlock(&w->lock);
     if (st == RG_OK)
@@ -188,7 +189,7 @@ rg_status rg_alloc(rg_ctx *ctx, size_t bytes, const rg_alloc_params *params,
     if (w->sock < 0) {
         st = alloc_alone(ctx, &m, &at);
     } else {
-        st = rg__worker_ask(w, &m, sizeof m);
+        st = rg__worker_ask(w, RG__SEGMENT, &m, sizeof m);
         at = w->reply.at;
     }
     pthread_mutex_unlock(&w->lock);

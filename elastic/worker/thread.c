@@ -253,7 +253,7 @@ static void on_decided(rg__worker *w, const rg__decided *m)
 static void on_buffer(rg__worker *w, const rg__buffer *m, int *fd)
 {
     pthread_mutex_lock(&w->lock);
-    if (w->reply.is_awaited) {
+    if (w->reply.awaited == RG__BUFFER) {
         w->reply.is_here = true;
         w->reply.st = (rg_status)m->status;
         w->reply.fd = *fd;
@@ -300,7 +300,7 @@ static void on_agent_lost(rg__worker *w)
 {
     w->agent_lost_ns = rg__now_ns();
     pthread_mutex_lock(&w->lock);
-    w->reply.is_here = w->reply.is_awaited;
+    w->reply.is_here = w->reply.awaited != 0;
     w->reply.st = RG_ERR_AGENT_LOST;
     snprintf(w->reply.text, sizeof w->reply.text,
              "the agent of this host is gone");

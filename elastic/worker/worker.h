@@ -15,8 +15,9 @@ typedef enum rg__phase {
     RG__PHASE_ENDED    /* refused, ended or alone: nothing will come */
 } rg__phase;
 
-typedef struct rg__reply { /* to REGISTER or ALLOC */
-    bool is_awaited, is_here;
+typedef struct rg__reply {
+    rg__wire_type awaited; /* BUFFER or SEGMENT; 0: nobody asks */
+    bool is_here;
     rg_status st;
     int fd;   /* REGISTER */
     void *at; /* ALLOC */
@@ -71,8 +72,10 @@ void rg__segment_gone(rg__worker *w, const rg__segment *m);
 rg_status rg__worker_reserve(rg_ctx *ctx, const char *name, uint64_t bytes,
                              int *fd_p);
 
-/* Ask the agent something and wait for w->reply; lock held. */
-rg_status rg__worker_ask(rg__worker *w, const void *message, size_t bytes);
+/* Ask the agent something and wait for w->reply, a message of that type; lock
+ * held. */
+rg_status rg__worker_ask(rg__worker *w, rg__wire_type reply,
+                         const void *message, size_t bytes);
 
 /* door.c. Go to the door: say that this worker wants a place. */
 rg_status rg__worker_door(rg__worker *w);
