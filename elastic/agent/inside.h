@@ -2,6 +2,7 @@
  *
  *   agent.c       life of the agent and of the job
  *   slots.c       processes in slots: start, death, fence, start again
+ *   fence.c       can a dying process still store?
  *   workers.c     sockets: who meets us, what workers say
  *   watch.c       robust words: who died, within 0.1 ms (a thread per worker)
  *   vault.c       the vault, and rg_alloc segments
@@ -162,6 +163,10 @@ void rg__slot_lost(slot *s, const char *format, ...)
 void rg__slot_gone(slot *s);
 slot *rg__slot_of(agent *a, rg__member_id id);
 bool rg__slot_is_alive(const slot *s); /* has met us and is not dead */
+
+/* fence.c: of a worker that is lost. */
+bool rg__fence_can_store(const worker *w);
+bool rg__fence_is_dumping(const worker *w);
 
 /* workers.c */
 rg_status rg__workers_listen(agent *a);

@@ -4,13 +4,10 @@
  *
  * PROGRAM runs in a process group of its own and may be a wrapper; the worker
  * is who calls rg_init in it. A worker is lost at the first sign of its death,
- * and then everything in its group is killed. It is fenced once none of its
- * threads has an address space left: it can store nowhere from then on, though
- * the kernel may still be freeing gigabytes. The slot starts again when its
- * child is reaped as well. */
+ * and then everything in its group is killed. The slot starts again when the
+ * worker is fenced (fence.c) and the child reaped. */
 #include "elastic/agent/inside.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
@@ -141,80 +138,13 @@ static void kill_group(const slot *s)
     kill(s->w.pid, SIGKILL);
 }
 
-static bool read_proc(char *text, size_t room, const char *path)
-{
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    const ssize_t n = read(fd, text, room - 1);
-    close(fd);
-    text[n > 0 ? n : 0] = '\0';
-    return n > 0;
-}
-
-/* A thread that has passed exit_mm has no address space: its statm is zeros. */
-static bool thread_has_memory(pid_t pid, const char *tid)
-{
-    char path[64], text[64];
-    snprintf(path, sizeof path, "/proc/%d/task/%.16s/statm", pid, tid);
-    return read_proc(text, sizeof text, path) && strncmp(text, "0 ", 2) != 0;
-}
-
-static bool is_dumping(pid_t pid)
-{
-    char path[64], text[4096];
-    snprintf(path, sizeof path, "/proc/%d/status", pid);
-    return read_proc(text, sizeof text, path) &&
-           strstr(text, "CoreDumping:\t1") != NULL;
-}
-
-/* While a process dumps core, the thread that was struck writes the dump in
- * the kernel, and the others wait for it there, in state D, never to return. */
-static bool thread_waits_for_dump(pid_t pid, const char *tid, int32_t struck)
-{
-    char path[64], text[512];
-    if (strtol(tid, NULL, 10) == struck)
-        return true;
-    snprintf(path, sizeof path, "/proc/%d/task/%.16s/stat", pid, tid);
-    if (!read_proc(text, sizeof text, path))
-        return true;
-    const char *name_end = strrchr(text, ')');
-    return name_end != NULL && strncmp(name_end, ") D", 3) == 0;
-}
-
-static bool thread_can_store(const worker *w, const char *tid, bool dumps)
-{
-    if (!thread_has_memory(w->pid, tid))
-        return false;
-    return !dumps || !thread_waits_for_dump(w->pid, tid,
-                                            atomic_load(&w->page->dying_tid));
-}
-
-/* After SIGKILL, and in a core dump, no thread can be made: one look at all of
- * them is enough. */
-static bool can_store(const worker *w)
-{
-    char path[32];
-    snprintf(path, sizeof path, "/proc/%d/task", w->pid);
-    DIR *tasks = opendir(path);
-    if (tasks == NULL)
-        return false;
-    const bool dumps = w->is_crashed && is_dumping(w->pid);
-    bool found = false;
-    for (struct dirent *e = readdir(tasks); e != NULL && !found;
-         e = readdir(tasks))
-        found = e->d_name[0] != '.' && thread_can_store(w, e->d_name, dumps);
-    closedir(tasks);
-    return found;
-}
-
 /* A crash may go on to dump core, which SIGKILL would cut off; one that does
  * neither that nor die within the budget was caught by the program. */
 static void end_crash(const slot *s)
 {
     const uint64_t budget = s->a->params->detect_ms * RG__MS;
     if (s->w.is_crashed && rg__now_ns() - s->w.lost_ns > budget &&
-        !is_dumping(s->w.pid))
+        !rg__fence_is_dumping(&s->w))
         kill_group(s);
 }
 
@@ -225,7 +155,7 @@ static void look_at_fence(void *arg)
     slot *s = arg;
     if (s->w.pid == 0)
         return; /* reaped meanwhile */
-    if (!s->w.is_fenced && can_store(&s->w)) {
+    if (!s->w.is_fenced && rg__fence_can_store(&s->w)) {
         end_crash(s);
         rg__timer_set(s->fence, FENCE_LOOK_NS);
         return;

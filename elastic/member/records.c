@@ -1,13 +1,10 @@
-#include "elastic/member/records.h"
+/* Each record's value: a struct to JSON and back. */
+#include "elastic/member/inside.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "sdk/base/fail.h"
-#include "sdk/base/log.h"
 
 /* Ids and generations exceed what JSON numbers keep everywhere: hex texts. */
 static json_t *hex(uint64_t n)
@@ -17,7 +14,7 @@ static json_t *hex(uint64_t n)
     return json_string(text);
 }
 
-static bool from_hex(const json_t *j, uint64_t *n_p)
+bool rg__hex_read(const json_t *j, uint64_t *n_p)
 {
     const char *text = json_string_value(j);
     if (text == NULL || strlen(text) != 16)
@@ -106,7 +103,7 @@ static bool read_key(uint8_t key[RG__KEY_BYTES], const char *text)
     return true;
 }
 
-static bool read_meta(const json_t *j, rg__meta *meta)
+bool rg__meta_read(const json_t *j, rg__meta *meta)
 {
     int format = 0;
     const char *key = NULL;
@@ -152,14 +149,14 @@ static bool read_slot(const json_t *j, rg__slot_record *s)
     return true;
 }
 
-static bool read_host(const json_t *j, rg__host_record *host)
+bool rg__host_read(const json_t *j, rg__host_record *host)
 {
     const json_t *workers = json_object_get(j, "workers");
     const size_t n = json_array_size(workers);
     host->seq = (uint64_t)json_integer_value(json_object_get(j, "seq"));
     host->slots = (int)json_integer_value(json_object_get(j, "slots"));
     host->elastic = (int)json_integer_value(json_object_get(j, "elastic"));
-    if (!from_hex(json_object_get(j, "id"), &host->id) ||
+    if (!rg__hex_read(json_object_get(j, "id"), &host->id) ||
         n > RG__HOST_SLOTS_MAX)
         return false;
     host->slot = calloc(n + 1, sizeof *host->slot);
@@ -184,7 +181,7 @@ char *rg__cur_text(const rg__cur *cur)
                           "phase", phase_names[cur->phase]));
 }
 
-static bool read_cur(const json_t *j, rg__cur *cur)
+bool rg__cur_read(const json_t *j, rg__cur *cur)
 {
     const char *phase = json_string_value(json_object_get(j, "phase"));
     const json_int_t g = json_integer_value(json_object_get(j, "g"));
@@ -235,7 +232,7 @@ static bool read_members(const json_t *j, rg__proposal *p)
     for (size_t i = 0; i < n; i++) {
         const json_t *m = json_array_get(j, i);
         rg__member_id *id = &p->member[i];
-        if (!from_hex(json_array_get(m, 0), &id->host))
+        if (!rg__hex_read(json_array_get(m, 0), &id->host))
             return false;
         id->slot = (uint32_t)json_integer_value(json_array_get(m, 1));
         id->start = (uint32_t)json_integer_value(json_array_get(m, 2));
@@ -254,14 +251,14 @@ static bool read_hosts(const json_t *j, rg__proposal *p)
         const json_t *h = json_array_get(j, i);
         if (!copy_text(p->host[i].name, sizeof p->host[i].name,
                        json_array_get(h, 0)) ||
-            !from_hex(json_array_get(h, 1), &p->host[i].id))
+            !rg__hex_read(json_array_get(h, 1), &p->host[i].id))
             return false;
     }
     p->host_count = (int)n;
     return true;
 }
 
-static bool read_proposal(const json_t *j, rg__proposal *p)
+bool rg__proposal_read(const json_t *j, rg__proposal *p)
 {
     p->from = (uint64_t)json_integer_value(json_object_get(j, "from"));
     p->is_announced = json_is_true(json_object_get(j, "announced"));
@@ -279,7 +276,7 @@ char *rg__reason_text(const rg__reason *r)
                           "why", r->text));
 }
 
-static bool read_reason(const json_t *j, rg__reason *r)
+bool rg__reason_read(const json_t *j, rg__reason *r)
 {
     const char *kind = json_string_value(json_object_get(j, "kind"));
     r->is_death = kind != NULL && strcmp(kind, "dead") == 0;
@@ -296,7 +293,7 @@ char *rg__ack_text(const rg__ack *ack)
                           (json_int_t)ack->step));
 }
 
-static bool read_ack(const json_t *j, rg__ack *ack)
+bool rg__ack_read(const json_t *j, rg__ack *ack)
 {
     const json_t *complete = json_object_get(j, "complete");
     ack->step = (uint64_t)json_integer_value(json_object_get(j, "step"));
@@ -320,7 +317,7 @@ char *rg__line_text(const rg__line *line)
         (json_int_t)line->at_ms, "cause", line->cause));
 }
 
-static bool read_line(const json_t *j, rg__line *line)
+bool rg__line_read(const json_t *j, rg__line *line)
 {
     line->prev = (uint64_t)json_integer_value(json_object_get(j, "prev"));
     line->source = (int)json_integer_value(json_object_get(j, "source"));
@@ -339,7 +336,7 @@ char *rg__end_text(const rg__end *end)
     return dump(json_pack("{s:i,s:s}", "code", end->code, "why", end->why));
 }
 
-static bool read_end(const json_t *j, rg__end *end)
+bool rg__end_read(const json_t *j, rg__end *end)
 {
     end->is_set = true;
     end->code = (int)json_integer_value(json_object_get(j, "code"));
@@ -349,212 +346,4 @@ static bool read_end(const json_t *j, rg__end *end)
 char *rg__leader_text(const char *host, uint64_t id)
 {
     return dump(json_pack("{s:s,s:o}", "host", host, "id", hex(id)));
-}
-
-/* ---------------------------------------------------------------- snapshot */
-
-/* Room for one more zeroed item behind n; NULL when memory is out. */
-static void *grow(void **array, int n, size_t item)
-{
-    char *more = realloc(*array, item * (size_t)(n + 1));
-    if (more == NULL)
-        return NULL;
-    *array = more;
-    memset(more + item * (size_t)n, 0, item);
-    return more + item * (size_t)n;
-}
-
-/* "gen/00..02/h1" behind what: the generation, and the rest behind it. */
-static bool split_key(const char *rest, uint64_t *generation_p,
-                      const char **name_p)
-{
-    char *end = NULL;
-    *generation_p = strtoull(rest, &end, 16);
-    if (end != rest + 16 || (*end != '\0' && *end != '/'))
-        return false;
-    *name_p = *end == '/' ? end + 1 : "";
-    return true;
-}
-
-static bool add_host(rg__snapshot *s, const char *name, const json_t *j,
-                     const rg__kv *kv)
-{
-    rg__host_record *h = grow((void **)&s->host, s->hosts, sizeof *h);
-    if (h == NULL || strlen(name) >= sizeof h->name || !read_host(j, h))
-        return false;
-    strcpy(h->name, name);
-    h->mod_revision = kv->mod_revision;
-    s->hosts++;
-    return true;
-}
-
-static bool add_gen(rg__snapshot *s, uint64_t g, const json_t *j)
-{
-    rg__proposal *p = grow((void **)&s->gen, s->gens, sizeof *p);
-    if (p == NULL)
-        return false;
-    p->generation = g;
-    if (!read_proposal(j, p)) {
-        rg__proposal_free(p);
-        return false;
-    }
-    s->gens++;
-    return true;
-}
-
-static bool add_reason(rg__snapshot *s, uint64_t g, const char *name,
-                       const json_t *j)
-{
-    rg__reason *r = grow((void **)&s->reason, s->reasons, sizeof *r);
-    if (r == NULL || strlen(name) >= sizeof r->member || !read_reason(j, r))
-        return false;
-    r->generation = g;
-    strcpy(r->member, name);
-    s->reasons++;
-    return true;
-}
-
-static bool add_ack(rg__snapshot *s, uint64_t g, const char *name,
-                    const json_t *j)
-{
-    rg__ack *a = grow((void **)&s->ack, s->acks, sizeof *a);
-    if (a == NULL || strlen(name) >= sizeof a->host || !read_ack(j, a))
-        return false;
-    a->generation = g;
-    strcpy(a->host, name);
-    s->acks++;
-    return true;
-}
-
-static bool add_fin(rg__snapshot *s, uint64_t g, const char *name)
-{
-    rg__fin *f = grow((void **)&s->fin, s->fins, sizeof *f);
-    if (f == NULL || strlen(name) >= sizeof f->host)
-        return false;
-    f->generation = g;
-    strcpy(f->host, name);
-    s->fins++;
-    return true;
-}
-
-static bool add_line(rg__snapshot *s, uint64_t g, const json_t *j)
-{
-    rg__line *l = grow((void **)&s->line, s->lines, sizeof *l);
-    if (l == NULL || !read_line(j, l))
-        return false;
-    l->generation = g;
-    s->lines++;
-    return true;
-}
-
-static bool add_leader(rg__snapshot *s, const json_t *j, const rg__kv *kv)
-{
-    s->leader_token = kv->create_revision;
-    return from_hex(json_object_get(j, "id"), &s->leader);
-}
-
-static bool begins(const char *key, const char *what, const char **rest_p)
-{
-    const size_t n = strlen(what);
-    if (strncmp(key, what, n) != 0)
-        return false;
-    *rest_p = key + n;
-    return true;
-}
-
-static bool add_of_generation(rg__snapshot *s, const char *key, const json_t *j)
-{
-    const char *rest, *name;
-    uint64_t g;
-    if (begins(key, "gen/", &rest))
-        return split_key(rest, &g, &name) && add_gen(s, g, j);
-    if (begins(key, "ev/", &rest))
-        return split_key(rest, &g, &name) && add_reason(s, g, name, j);
-    if (begins(key, "ack/", &rest))
-        return split_key(rest, &g, &name) && add_ack(s, g, name, j);
-    if (begins(key, "fin/", &rest))
-        return split_key(rest, &g, &name) && add_fin(s, g, name);
-    if (begins(key, "line/", &rest))
-        return split_key(rest, &g, &name) && add_line(s, g, j);
-    return false;
-}
-
-static bool add(rg__snapshot *s, const char *key, const json_t *j,
-                const rg__kv *kv)
-{
-    const char *name;
-    if (strcmp(key, "meta") == 0) {
-        s->meta.create_revision = kv->create_revision;
-        return read_meta(j, &s->meta);
-    }
-    if (strcmp(key, "cur") == 0) {
-        s->cur.mod_revision = kv->mod_revision;
-        return read_cur(j, &s->cur);
-    }
-    if (strcmp(key, "cur/leader") == 0)
-        return add_leader(s, j, kv);
-    if (strcmp(key, "cur/end") == 0)
-        return read_end(j, &s->end);
-    if (begins(key, "host/", &name))
-        return add_host(s, name, j, kv);
-    return add_of_generation(s, key, j);
-}
-
-rg_status rg__snapshot_read(rg__snapshot *snap, const char *prefix,
-                            const rg__kv *kv, size_t n)
-{
-    const size_t skip = strlen(prefix);
-    *snap = (rg__snapshot){0};
-    for (size_t i = 0; i < n; i++) {
-        if (strncmp(kv[i].key, prefix, skip) != 0)
-            continue;
-        json_error_t error;
-        json_t *j = json_loadb(kv[i].value, kv[i].value_bytes,
-                               JSON_REJECT_DUPLICATES, &error);
-        if (j == NULL || !add(snap, kv[i].key + skip, j, &kv[i]))
-            rg__log(RG__WARN, "member",
-                    "etcd key %s holds something that is not ours; ignored",
-                    kv[i].key);
-        json_decref(j);
-    }
-    return RG_OK;
-}
-
-void rg__snapshot_free(rg__snapshot *snap)
-{
-    for (int i = 0; i < snap->hosts; i++)
-        free(snap->host[i].slot);
-    for (int i = 0; i < snap->gens; i++)
-        rg__proposal_free(&snap->gen[i]);
-    free(snap->host);
-    free(snap->gen);
-    free(snap->reason);
-    free(snap->ack);
-    free(snap->line);
-    free(snap->fin);
-    *snap = (rg__snapshot){0};
-}
-
-const rg__host_record *rg__snapshot_host(const rg__snapshot *snap, uint64_t id)
-{
-    for (int i = 0; i < snap->hosts; i++)
-        if (snap->host[i].id == id)
-            return &snap->host[i];
-    return NULL;
-}
-
-const rg__proposal *rg__snapshot_gen(const rg__snapshot *snap,
-                                     uint64_t generation)
-{
-    for (int i = 0; i < snap->gens; i++)
-        if (snap->gen[i].generation == generation)
-            return &snap->gen[i];
-    return NULL;
-}
-
-const rg__proposal *rg__snapshot_decided(const rg__snapshot *snap)
-{
-    if (snap->lines == 0)
-        return NULL;
-    return rg__snapshot_gen(snap, snap->line[snap->lines - 1].generation);
 }

@@ -45,6 +45,12 @@ rg_status rg__state_sync(rg_state *st, const rg__decided *decided);
 /* Agree that fn has returned OK on all ranks. Collective over the world. */
 rg_status rg__state_finish(rg_state *st);
 
+/* History: an event in a step, with or without the hash of memory; the end of
+ * the step that is under way. */
+void rg__state_note(rg_state *st, const char *event, uint64_t step,
+                    bool hashed);
+void rg__state_note_step(rg_state *st);
+
 /* History: this worker takes up a generation, and has left it. */
 void rg__state_note_join(rg_state *st, const rg__decided *decided);
 void rg__state_note_leave(rg_state *st);

@@ -1,0 +1,20 @@
+/* Between the records and their snapshot: a value's JSON into its struct. False
+ * when it is not what we write; then nothing of it is owned. */
+#ifndef RG_MEMBER_INSIDE_H
+#define RG_MEMBER_INSIDE_H
+
+#include <jansson.h>
+
+#include "elastic/member/records.h"
+
+bool rg__meta_read(const json_t *j, rg__meta *meta);
+bool rg__host_read(const json_t *j, rg__host_record *host);
+bool rg__cur_read(const json_t *j, rg__cur *cur);
+bool rg__proposal_read(const json_t *j, rg__proposal *p);
+bool rg__reason_read(const json_t *j, rg__reason *r);
+bool rg__ack_read(const json_t *j, rg__ack *ack);
+bool rg__line_read(const json_t *j, rg__line *line);
+bool rg__end_read(const json_t *j, rg__end *end);
+bool rg__hex_read(const json_t *j, uint64_t *n_p);
+
+#endif

@@ -1,0 +1,213 @@
+/* All keys of a job at one revision, as structs. */
+#include "elastic/member/inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sdk/base/log.h"
+
+/* Room for one more zeroed item behind n; NULL when memory is out. */
+static void *grow(void **array, int n, size_t item)
+{
+    char *more = realloc(*array, item * (size_t)(n + 1));
+    if (more == NULL)
+        return NULL;
+    *array = more;
+    memset(more + item * (size_t)n, 0, item);
+    return more + item * (size_t)n;
+}
+
+/* "gen/00..02/h1" behind what: the generation, and the rest behind it. */
+static bool split_key(const char *rest, uint64_t *generation_p,
+                      const char **name_p)
+{
+    char *end = NULL;
+    *generation_p = strtoull(rest, &end, 16);
+    if (end != rest + 16 || (*end != '\0' && *end != '/'))
+        return false;
+    *name_p = *end == '/' ? end + 1 : "";
+    return true;
+}
+
+static bool add_host(rg__snapshot *s, const char *name, const json_t *j,
+                     const rg__kv *kv)
+{
+    rg__host_record *h = grow((void **)&s->host, s->hosts, sizeof *h);
+    if (h == NULL || strlen(name) >= sizeof h->name || !rg__host_read(j, h))
+        return false;
+    strcpy(h->name, name);
+    h->mod_revision = kv->mod_revision;
+    s->hosts++;
+    return true;
+}
+
+static bool add_gen(rg__snapshot *s, uint64_t g, const json_t *j)
+{
+    rg__proposal *p = grow((void **)&s->gen, s->gens, sizeof *p);
+    if (p == NULL)
+        return false;
+    p->generation = g;
+    if (!rg__proposal_read(j, p)) {
+        rg__proposal_free(p);
+        return false;
+    }
+    s->gens++;
+    return true;
+}
+
+static bool add_reason(rg__snapshot *s, uint64_t g, const char *name,
+                       const json_t *j)
+{
+    rg__reason *r = grow((void **)&s->reason, s->reasons, sizeof *r);
+    if (r == NULL || strlen(name) >= sizeof r->member || !rg__reason_read(j, r))
+        return false;
+    r->generation = g;
+    strcpy(r->member, name);
+    s->reasons++;
+    return true;
+}
+
+static bool add_ack(rg__snapshot *s, uint64_t g, const char *name,
+                    const json_t *j)
+{
+    rg__ack *a = grow((void **)&s->ack, s->acks, sizeof *a);
+    if (a == NULL || strlen(name) >= sizeof a->host || !rg__ack_read(j, a))
+        return false;
+    a->generation = g;
+    strcpy(a->host, name);
+    s->acks++;
+    return true;
+}
+
+static bool add_fin(rg__snapshot *s, uint64_t g, const char *name)
+{
+    rg__fin *f = grow((void **)&s->fin, s->fins, sizeof *f);
+    if (f == NULL || strlen(name) >= sizeof f->host)
+        return false;
+    f->generation = g;
+    strcpy(f->host, name);
+    s->fins++;
+    return true;
+}
+
+static bool add_line(rg__snapshot *s, uint64_t g, const json_t *j)
+{
+    rg__line *l = grow((void **)&s->line, s->lines, sizeof *l);
+    if (l == NULL || !rg__line_read(j, l))
+        return false;
+    l->generation = g;
+    s->lines++;
+    return true;
+}
+
+static bool add_leader(rg__snapshot *s, const json_t *j, const rg__kv *kv)
+{
+    s->leader_token = kv->create_revision;
+    return rg__hex_read(json_object_get(j, "id"), &s->leader);
+}
+
+static bool begins(const char *key, const char *what, const char **rest_p)
+{
+    const size_t n = strlen(what);
+    if (strncmp(key, what, n) != 0)
+        return false;
+    *rest_p = key + n;
+    return true;
+}
+
+static bool add_of_generation(rg__snapshot *s, const char *key, const json_t *j)
+{
+    const char *rest, *name;
+    uint64_t g;
+    if (begins(key, "gen/", &rest))
+        return split_key(rest, &g, &name) && add_gen(s, g, j);
+    if (begins(key, "ev/", &rest))
+        return split_key(rest, &g, &name) && add_reason(s, g, name, j);
+    if (begins(key, "ack/", &rest))
+        return split_key(rest, &g, &name) && add_ack(s, g, name, j);
+    if (begins(key, "fin/", &rest))
+        return split_key(rest, &g, &name) && add_fin(s, g, name);
+    if (begins(key, "line/", &rest))
+        return split_key(rest, &g, &name) && add_line(s, g, j);
+    return false;
+}
+
+static bool add(rg__snapshot *s, const char *key, const json_t *j,
+                const rg__kv *kv)
+{
+    const char *name;
+    if (strcmp(key, "meta") == 0) {
+        s->meta.create_revision = kv->create_revision;
+        return rg__meta_read(j, &s->meta);
+    }
+    if (strcmp(key, "cur") == 0) {
+        s->cur.mod_revision = kv->mod_revision;
+        return rg__cur_read(j, &s->cur);
+    }
+    if (strcmp(key, "cur/leader") == 0)
+        return add_leader(s, j, kv);
+    if (strcmp(key, "cur/end") == 0)
+        return rg__end_read(j, &s->end);
+    if (begins(key, "host/", &name))
+        return add_host(s, name, j, kv);
+    return add_of_generation(s, key, j);
+}
+
+rg_status rg__snapshot_read(rg__snapshot *snap, const char *prefix,
+                            const rg__kv *kv, size_t n)
+{
+    const size_t skip = strlen(prefix);
+    *snap = (rg__snapshot){0};
+    for (size_t i = 0; i < n; i++) {
+        if (strncmp(kv[i].key, prefix, skip) != 0)
+            continue;
+        json_error_t error;
+        json_t *j = json_loadb(kv[i].value, kv[i].value_bytes,
+                               JSON_REJECT_DUPLICATES, &error);
+        if (j == NULL || !add(snap, kv[i].key + skip, j, &kv[i]))
+            rg__log(RG__WARN, "member",
+                    "etcd key %s holds something that is not ours; ignored",
+                    kv[i].key);
+        json_decref(j);
+    }
+    return RG_OK;
+}
+
+void rg__snapshot_free(rg__snapshot *snap)
+{
+    for (int i = 0; i < snap->hosts; i++)
+        free(snap->host[i].slot);
+    for (int i = 0; i < snap->gens; i++)
+        rg__proposal_free(&snap->gen[i]);
+    free(snap->host);
+    free(snap->gen);
+    free(snap->reason);
+    free(snap->ack);
+    free(snap->line);
+    free(snap->fin);
+    *snap = (rg__snapshot){0};
+}
+
+const rg__host_record *rg__snapshot_host(const rg__snapshot *snap, uint64_t id)
+{
+    for (int i = 0; i < snap->hosts; i++)
+        if (snap->host[i].id == id)
+            return &snap->host[i];
+    return NULL;
+}
+
+const rg__proposal *rg__snapshot_gen(const rg__snapshot *snap,
+                                     uint64_t generation)
+{
+    for (int i = 0; i < snap->gens; i++)
+        if (snap->gen[i].generation == generation)
+            return &snap->gen[i];
+    return NULL;
+}
+
+const rg__proposal *rg__snapshot_decided(const rg__snapshot *snap)
+{
+    if (snap->lines == 0)
+        return NULL;
+    return rg__snapshot_gen(snap, snap->line[snap->lines - 1].generation);
+}

@@ -1,0 +1,98 @@
+/* What a state's steps leave in the history of its worker. */
+#include "elastic/state/state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "process_sets/sets.h"
+
+void rg__state_hash(const rg_state *st, char hex[17])
+{
+    rg__hash hash;
+    rg__hash_begin(&hash);
+    for (int i = 0; i < st->buffers; i++)
+        rg__hash_update(&hash, st->buffer[i].data, st->buffer[i].bytes);
+    rg__hash_end(&hash, hex);
+}
+
+void rg__state_note(rg_state *st, const char *event, uint64_t step, bool hashed)
+{
+    if (st->history == NULL)
+        return;
+    char hex[17];
+    if (hashed)
+        rg__state_hash(st, hex);
+    const rg__membership *now = &st->ctx->now;
+    rg__history_event(st->history, event, now->generation, now->rank, now->size,
+                      step, hashed ? hex : NULL);
+}
+
+void rg__state_note_step(rg_state *st)
+{
+    const rg__history_samples samples = {st->sample_epoch, st->sample_first,
+                                         st->sample_count};
+    const rg__membership *now = &st->ctx->now;
+    rg__history_step(st->history, now->generation, now->rank, now->size,
+                     st->step, NULL, st->has_samples ? &samples : NULL);
+    st->has_samples = false;
+}
+
+void rg__state_note_samples(rg_state *st, uint64_t epoch, uint64_t first,
+                            uint64_t count)
+{
+    st->sample_epoch = epoch;
+    st->sample_first = first;
+    st->sample_count = count;
+    st->has_samples = true;
+}
+
+typedef struct set_list {
+    rg__history_set *item;
+    int count;
+} set_list;
+
+static void add_set(void *arg, const char *name, const int *ranks, int n)
+{
+    set_list *list = arg;
+    rg__history_set *more =
+        realloc(list->item, sizeof *more * (size_t)(list->count + 1));
+    if (more == NULL)
+        return;
+    list->item = more;
+    char *name_copy = strdup(name);
+    int *rank_copy = malloc(sizeof *rank_copy * (size_t)n);
+    if (name_copy == NULL || rank_copy == NULL) {
+        free(name_copy);
+        free(rank_copy);
+        return;
+    }
+    memcpy(rank_copy, ranks, sizeof *rank_copy * (size_t)n);
+    more[list->count++] = (rg__history_set){name_copy, rank_copy, n};
+}
+
+static void free_sets(set_list *list)
+{
+    for (int i = 0; i < list->count; i++) {
+        free((void *)(uintptr_t)list->item[i].name);
+        free((void *)(uintptr_t)list->item[i].ranks);
+    }
+    free(list->item);
+}
+
+void rg__state_note_join(rg_state *st, const rg__decided *decided)
+{
+    if (st->history == NULL)
+        return;
+    const rg__membership *now = &st->ctx->now;
+    set_list sets = {0};
+    rg__sets_each(st->ctx, add_set, &sets);
+    rg__state_note(st, "join", st->step, false);
+    rg__history_decide(st->history, now->generation, now->rank, now->size,
+                       decided->resume, sets.item, sets.count);
+    free_sets(&sets);
+}
+
+void rg__state_note_leave(rg_state *st)
+{
+    rg__state_note(st, "leave", st->step, false);
+}
