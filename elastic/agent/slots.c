@@ -132,10 +132,13 @@ void rg__slots_signal(agent *a, int signum)
 
 /* -------------------------------------------------------------------- fence */
 
+/* 0 is nobody here, but everybody to kill(2). */
 static void kill_group(const slot *s)
 {
-    kill(-s->child, SIGKILL);
-    kill(s->w.pid, SIGKILL);
+    if (s->child > 0)
+        kill(-s->child, SIGKILL);
+    if (s->w.pid > 0)
+        kill(s->w.pid, SIGKILL);
 }
 
 /* A crash may go on to dump core, which SIGKILL would cut off; one that does
