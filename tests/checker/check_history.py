@@ -177,10 +177,15 @@ def fault_of(event):
     for field in NUMBERS:
         if type(event.get(field)) is not int:
             return f"has no whole number {field!r}"
+    if event["generation"] < 0 or \
+            (event["generation"] == 0 and event["event"] != "leave"):
+        return f"has the generation {event['generation']}"
     if not isinstance(event.get("worker"), str):
         return "names no worker"
     if not isinstance(event.get("hash"), (str, type(None))):
         return "has a hash that is neither text nor null"
+    if event["event"] in ("sync", "commit") and event["hash"] is None:
+        return f"is of event {event['event']} and has no hash"
     if event["event"] == "decide":
         if "resume" not in event or not (
                 event["resume"] is None or is_pair(event["resume"])):
@@ -214,7 +219,17 @@ def read_process(path, history):
             history.broken(0, f"line {number} of {process} {why}")
         elif event["generation"] > 0:  # 0: a farewell before the first place
             process.note(event)
+            check_author(history, process, number)
     return process
+
+
+def check_author(history, process, number):
+    """All lines of a file are of one process."""
+    first, last = process.events[0], process.events[-1]
+    for field in ("worker", "pid"):
+        if last[field] != first[field]:
+            history.broken(0, f"line {number} of {process} is of {field} "
+                           f"{last[field]}, an earlier one of {first[field]}")
 
 
 def read(directory):
@@ -239,16 +254,15 @@ def check_steps_of_process(history, process):
         kind, step, g = event["event"], event["step"], event["generation"]
         generation = history.generations.get(g)
         if kind == "decide":
-            at = saved = None
-        if kind not in ("restore", "sync", "step", "commit") or \
-                generation is None:
+            saved = None
+        if kind in ("join", "leave") or generation is None:
             continue
         where = f"{process} in generation {g}"
-        if kind in ("restore", "sync"):
+        if kind in ("decide", "restore", "sync"):
             if step != generation.base:
-                history.broken(1, f"{where} begins with step {step}, but the "
-                               f"resume commit is {shown(generation.resume)}")
-            at = step
+                history.broken(1, f"{where} logs {kind} {step}, but the resume "
+                               f"commit is {shown(generation.resume)}")
+            at = step if kind == "sync" else None
         elif at is None:
             history.broken(1, f"{where} logs {kind} {step} before it has "
                            "synced")
@@ -267,6 +281,15 @@ def check_steps_of_process(history, process):
             saved = step
 
 
+def went_on(process, g, step):
+    """Whether it logged anything after it had ended that step, whose commit
+    line, if there is one, is the next."""
+    last = process.events[-1]
+    return process.last_step.get(g, 0) > step or (
+        process.last_step.get(g) == step and
+        (last["event"], last["generation"]) != ("step", g))
+
+
 def check_agreements(history):
     """Nobody leaves an agreement before all have entered: no member is more
     than a step behind another, and who goes on has the commit."""
@@ -281,8 +304,7 @@ def check_agreements(history):
         if g not in history.generations:
             continue
         for process, _ in history.generations[g].members:
-            if process.last_step.get(g, 0) > step and \
-                    (g, step) not in process.commits:
+            if went_on(process, g, step) and (g, step) not in process.commits:
                 history.broken(1, f"{reports[0][0]} committed {g}.{step}, but "
                                f"{process} went on without that commit")
 
@@ -398,12 +420,17 @@ def check_generations_of_process(history, process):
         newest = max(newest, g)
     for event in process.events:
         line = process.decides.get(event["generation"])
+        if line is None and event["event"] in ("restore", "sync"):
+            history.broken(2, f"{process} logs {event['event']} "
+                           f"{event['step']} in generation "
+                           f"{event['generation']}, but has no place in it")
         if line is not None and (event["rank"], event["size"]) != \
                 (line["rank"], line["size"]):
             history.broken(2, f"{process} is rank {line['rank']} of "
-                           f"{line['size']} in generation {line['generation']}, "
-                           f"but logs {event['event']} {event['step']} as rank "
-                           f"{event['rank']} of {event['size']}")
+                           f"{line['size']} in generation "
+                           f"{line['generation']}, but logs {event['event']} "
+                           f"{event['step']} as rank {event['rank']} of "
+                           f"{event['size']}")
 
 
 def check_membership(history):
@@ -479,11 +506,10 @@ class Batch:
     def __init__(self, generation, step):
         self.name = f"{generation.number}.{step}"
         self.parts = []  # (epoch, first, end)
-        self.absent = generation.size
         self.has_samples = False
-        for process, _ in generation.members:
-            if generation.ended(process) >= step:
-                self.absent -= 1
+        self.absent = generation.size - sum(
+            generation.ended(process) >= step
+            for process, _ in generation.members)
 
     def add(self, epoch, first, count):
         self.has_samples = True
@@ -504,17 +530,22 @@ class Batch:
 
 
 def batches_of_lineage(history):
-    segments = history.lineage()
-    batches = {(g, step): Batch(history.generations[g], step)
-               for g, (base, last) in segments.items()
-               for step in range(base + 1, last + 1)}
+    """The Batch of each step of the lineage that anybody left a line of, and
+    how many steps have no line at all."""
+    segments, batches = history.lineage(), {}
     for process in history.processes:
         for event in process.events:
-            key = (event["generation"], event["step"])
-            if event["event"] == "step" and "samples" in event and \
-                    key in batches:
-                batches[key].add(*event["samples"])
-    return [batch for _, batch in sorted(batches.items())]
+            g, step = event["generation"], event["step"]
+            if event["event"] != "step" or g not in segments or \
+                    not segments[g][0] < step <= segments[g][1]:
+                continue
+            batch = batches.setdefault(
+                (g, step), Batch(history.generations[g], step))
+            if "samples" in event:
+                batch.add(*event["samples"])
+    without = sum(max(0, last - base) for base, last in segments.values())
+    return [batch for _, batch in sorted(batches.items())], \
+        without - len(batches)
 
 
 def check_one_batch(history, batch, samples, size):
@@ -533,7 +564,7 @@ def check_one_batch(history, batch, samples, size):
                        f"of {samples} samples")
 
 
-def check_epoch(history, epoch, parts, end, batches, size):
+def check_epoch(history, epoch, parts, end, can_be_missing):
     """parts: (first, end, step) sorted; positions 0 .. end-1 once each."""
     at, before = 0, None
     for first, to, step in [*parts, (end, end, None)]:
@@ -541,7 +572,7 @@ def check_epoch(history, epoch, parts, end, batches, size):
             again = "twice" if step == before else f"and in step {before}"
             history.broken(5, f"position {first} of epoch {epoch} was taken in "
                            f"step {step} {again}")
-        elif first > at and not is_excused(epoch, at, first, batches, size):
+        elif first > at and not can_be_missing(epoch, at, first):
             history.broken(5, f"positions {at} to {first - 1} of epoch {epoch} "
                            "were taken in no step of the lineage")
         at, before = max(at, to), step
@@ -549,8 +580,8 @@ def check_epoch(history, epoch, parts, end, batches, size):
 
 def is_excused(epoch, low, high, batches, size):
     """Whether members without a record can have taken positions low .. high-1:
-    those lie beside or inside what their step took, or the step has no record
-    at all."""
+    those lie beside or inside what the others took in that step, or the others
+    took nothing."""
     for batch in batches:
         span = batch.span(size)
         if batch.absent > 0 and (
@@ -561,7 +592,7 @@ def is_excused(epoch, low, high, batches, size):
 
 
 def check_samples(history, samples=None, size=None, epochs=None):
-    batches = batches_of_lineage(history)
+    batches, unknown = batches_of_lineage(history)
     if not any(batch.has_samples for batch in batches):
         if samples and batches:
             history.broken(5, "no step line says which samples it took")
@@ -571,15 +602,14 @@ def check_samples(history, samples=None, size=None, epochs=None):
         check_one_batch(history, batch, samples, size)
         for epoch, first, end in batch.parts:
             taken[epoch].append((first, end, batch.name))
-    most = samples or max(part[1] for parts in taken.values()
-                          for part in parts) if taken else 0
+    most = samples or max((part[1] for parts in taken.values()
+                           for part in parts), default=0)
     for epoch, parts in sorted(taken.items()):
         is_whole = epoch != max(taken) or epochs is not None
         check_epoch(history, epoch, sorted(parts),
                     most if is_whole else max(part[1] for part in parts),
-                    batches, size)
-    if epochs is not None and len(taken) != epochs and \
-            all(batch.parts for batch in batches):
+                    lambda *gap: unknown > 0 or is_excused(*gap, batches, size))
+    if epochs is not None and len(taken) != epochs and unknown == 0:
         history.broken(5, f"samples of {len(taken)} epochs were taken, not of "
                        f"{epochs}")
 
@@ -612,7 +642,7 @@ def check_sets(history):
                                    f"{sets.get(name)} at {process}")
 
 
-# -------------------------------------------------------- 7: steps are committed
+# ------------------------------------------------------ 7: steps are committed
 
 def spans_of_life(history, least, until_ns):
     """[(from, to)] in which at least so many processes were alive: from their

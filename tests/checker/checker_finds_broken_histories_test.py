@@ -188,6 +188,18 @@ def i1_goes_on_without_a_commit():
     return s
 
 
+def i1_leaves_without_its_last_commit():
+    s = good()
+    drop(s, B, event="commit", generation=4, step=10)
+    return s
+
+
+def i1_steps_without_a_sync():
+    s = good()
+    drop(s, C2, event="sync")
+    return s
+
+
 def i1_leaves_an_agreement_that_another_has_not_entered():
     s = good()
     for step in (9, 10):
@@ -217,6 +229,14 @@ def i2_two_workers_with_one_rank():
 def i2_two_processes_in_one_slot():
     s = good()
     change(s, [D], {"worker": "h1.1"})
+    return s
+
+
+def i2_syncs_without_a_place():
+    s = good()
+    drop(s, C2, event="decide")
+    drop(s, C2, event="step")
+    drop(s, C2, event="commit")
     return s
 
 
@@ -400,6 +420,18 @@ def i0_a_line_in_the_middle_is_torn():
 def i0_unknown_event():
     s = good()
     change(s, [A], {"event": "step_end"}, event="step", step=8)
+    return s
+
+
+def i0_commit_without_a_hash():
+    s = good()
+    change(s, [A], {"hash": None}, event="commit", step=8)
+    return s
+
+
+def i0_two_processes_in_one_file():
+    s = good()
+    change(s, [A], {"pid": 4711}, event="step", step=8)
     return s
 
 
