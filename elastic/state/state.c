@@ -381,19 +381,39 @@ static bool is_same(rg__commit_id a, rg__commit_id b)
     return a.generation == b.generation && a.step == b.step;
 }
 
-static rg_status take_from_vault(rg_state *st, const rg__decided *decided)
+/* The slot that holds the newest whole commit, -1: none does. The next commit
+ * goes into the other one, also on a host that has received the resume commit
+ * into registered memory only: what lies whole here may be the last copy. */
+static int newest_in_vault(const rg_ctx *ctx)
 {
-    const int slot = find_in_vault(st->ctx, decided->resume);
+    rg__commit_id newest = {0, 0};
+    int found = -1;
+    for (int slot = 0; slot < RG__VAULT_SLOTS; slot++) {
+        const rg__commit_id id = rg__vault_id(ctx->vault, slot);
+        if (id.generation > newest.generation ||
+            (id.generation == newest.generation && id.generation != 0 &&
+             id.step >= newest.step)) {
+            newest = id;
+            found = slot;
+        }
+    }
+    return found;
+}
+
+static rg_status take_from_vault(rg_state *st, rg__commit_id resume)
+{
+    const int slot = find_in_vault(st->ctx, resume);
     if (slot < 0)
         return rg__fail(RG_ERR_SYSTEM,
                         "the vault of host %s does not hold commit %llu.%llu "
                         "that was decided; end this worker",
-                        st->ctx->host,
-                        (unsigned long long)decided->resume.generation,
-                        (unsigned long long)decided->resume.step);
-    if (!st->is_clean || !is_same(st->last, decided->resume))
-        restore(st, slot);
+                        st->ctx->host, (unsigned long long)resume.generation,
+                        (unsigned long long)resume.step);
     st->vault_slot = slot;
+    if (st->is_clean && is_same(st->last, resume))
+        return RG_OK;
+    restore(st, slot);
+    rg__state_note(st, "restore", resume.step, true);
     return RG_OK;
 }
 
@@ -401,7 +421,6 @@ static rg_status take_from_vault(rg_state *st, const rg__decided *decided)
 static rg_status commit_zero(rg_state *st)
 {
     bool is_announced = false;
-    st->vault_slot = -1;
     const rg_status rs = commit(st, st->step, &is_announced);
     if (rs == RG_OK)
         rg__state_note(st, "commit", st->step, true);
@@ -415,14 +434,11 @@ rg_status rg__state_sync(rg_state *st, const rg__decided *decided)
     rg_status rs = RG_OK;
     rg__failpoint("sync", ctx->now.rank, st->step, ctx->now.generation);
     st->has_samples = false;
-    if (has_resume && decided->in_vault)
-        rs = take_from_vault(st, decided);
-    else
-        st->vault_slot = -1;
-    if (rs == RG_OK && has_resume) {
+    st->vault_slot = newest_in_vault(ctx);
+    if (has_resume)
         st->step = decided->resume.step;
-        rg__state_note(st, "restore", st->step, true);
-    }
+    if (has_resume && decided->in_vault)
+        rs = take_from_vault(st, decided->resume);
     if (rs == RG_OK && decided->source >= 0)
         rs = broadcast(st, decided->source);
     if (rs != RG_OK)
