@@ -45,6 +45,8 @@ static rg_status make_room(rg__lines *lines, size_t n)
 rg_status rg__lines_add(rg__lines *lines, const char *bytes, size_t n)
 {
     drop_read_lines(lines);
+    if (n == 0)
+        return RG_OK;
     if (lines->n + n > lines->max && memchr(bytes, '\n', n) == NULL)
         return rg__fail(RG_ERR_STORE, "a watch sent a line of over %zu bytes",
                         lines->max);

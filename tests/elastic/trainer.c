@@ -176,10 +176,12 @@ static rg_status allocate(trainer *t)
     return st;
 }
 
+static char *ballast; /* memory that takes long to free or to dump */
+
 static void hold_ballast(const trainer *t)
 {
     const size_t bytes = (size_t)t->ballast_mib << 20;
-    char *ballast = bytes > 0 ? malloc(bytes) : NULL;
+    ballast = bytes > 0 ? malloc(bytes) : NULL;
     for (size_t i = 0; ballast != NULL && i < bytes; i += 4096)
         ballast[i] = (char)i;
 }
