@@ -95,6 +95,7 @@ void rg__agent_end(agent *a, int code, const char *format, ...)
     snprintf(m.text, sizeof m.text, "%s", a->why);
     for (int i = 0; i < a->params->slots; i++) {
         rg__timer_stop(a->slot[i].respawn);
+        rg__timer_stop(a->slot[i].hold);
         rg__worker_tell(&a->slot[i], &m, sizeof m, -1);
     }
     rg__slots_signal(a, SIGTERM);

@@ -320,6 +320,7 @@ static void deliver(agent *a)
     if (c != NULL)
         c->decided = rg__now_ns();
     a->detected_ns = 0;
+    rg__log_who(a->params->host, -1, p->size, p->generation);
     rg__log(RG__INFO, "agent", "generation %llu: %d workers, %s",
             (unsigned long long)p->generation, p->size, p->cause);
     tell_decision(a, p, line);

@@ -46,7 +46,6 @@ typedef struct worker {
     bool is_fenced;   /* can't store into shared memory any more */
     uint64_t entered; /* generation whose data plane it may hold, 0: none */
     uint64_t built, fin;
-    uint32_t asked_pong; /* the ping it has not answered yet */
     int silent_ticks;
 } worker;
 
@@ -64,7 +63,7 @@ typedef struct slot {
     int exit_code;    /* of the last child; 128 + n for a signal */
     uint64_t started_ns;
     char death[RG__CAUSE_MAX]; /* why the worker of this start is lost, or "" */
-    rg__timer *respawn, *fence, *reap;
+    rg__timer *respawn, *fence, *reap, *hold;
     output *output;
     worker w;
 } slot;
@@ -156,6 +155,8 @@ rg_status rg__slots_create(agent *a);
 void rg__slots_destroy(agent *a);
 void rg__slots_start(agent *a);
 void rg__slots_signal(agent *a, int signum);
+/* The first worker has said whether the program is elastic. */
+void rg__slots_kind_is_known(agent *a);
 /* This slot's worker computes no more, or must not: publish, kill, fence. */
 void rg__slot_lost(slot *s, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

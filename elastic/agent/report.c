@@ -136,7 +136,9 @@ char *rg__report(agent *a)
         hosts_json(a), "changes", changes_json(a), "etcd", "state",
         is_up ? "up" : "away", "why", is_up ? "" : rg__etcd_why(a->etcd),
         "vault_bytes", (json_int_t)rg__vault_bytes(a));
-    char *text = j == NULL ? NULL : json_dumps(j, JSON_INDENT(1));
+    char *text = j == NULL
+                     ? NULL
+                     : json_dumps(j, JSON_INDENT(1) | JSON_REAL_PRECISION(13));
     json_decref(j);
     return text;
 }

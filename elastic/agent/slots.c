@@ -343,7 +343,8 @@ static void end_of_static(slot *s, bool is_finalized)
     s->is_closed = true;
     if (s->exit_code != 0)
         rg__agent_end(a, s->exit_code,
-                      "%s.%u %s and the program is static, so the job ends",
+                      "%s.%u %s, and the program is static or has not called "
+                      "rg_init, so the job ends",
                       a->params->host, s->index,
                       s->exit_code > 128 ? "was killed" : "failed");
     else if (s->has_met && !is_finalized)
@@ -351,6 +352,26 @@ static void end_of_static(slot *s, bool is_finalized)
                       "%s.%u exited with code 0 without rg_finalize; others "
                       "may wait for it, so the job ends",
                       a->params->host, s->index);
+}
+
+static bool is_any_running(const agent *a)
+{
+    for (int i = 0; i < a->params->slots; i++)
+        if (a->slot[i].child != 0)
+            return true;
+    return false;
+}
+
+/* It failed before any worker had said what the program is: wait for one that
+ * does, for as long as a world may take to form. */
+static void hold(slot *s)
+{
+    rg__timer_set(s->hold, s->a->params->start_timeout_ms * RG__MS);
+}
+
+static void end_held(void *arg)
+{
+    end_of_static(arg, false);
 }
 
 static void go_on_after_death(slot *s)
@@ -368,13 +389,32 @@ static void go_on_after_death(slot *s)
         s->is_closed = true;
         if (s->has_finished && s->exit_code != 0 && a->exit_code == 0)
             a->exit_code = s->exit_code;
-    } else if (rg__agent_is_static(a) ||
-               (!s->has_met && a->elastic < 0 && s->exit_code == 0)) {
-        end_of_static(s, is_finalized);
-    } else {
+        if (s->has_finished && s->exit_code != 0)
+            rg__log(RG__WARN, "agent",
+                    "%s.%u exited with code %d after the job was done",
+                    a->params->host, s->index, s->exit_code);
+    } else if (a->elastic == 1) {
         start_again(s);
+    } else if (a->elastic < 0 && s->exit_code != 0 && is_any_running(a)) {
+        hold(s);
+    } else {
+        end_of_static(s, is_finalized);
     }
     rg__agent_check_end(a);
+}
+
+void rg__slots_kind_is_known(agent *a)
+{
+    for (int i = 0; i < a->params->slots; i++) {
+        slot *s = &a->slot[i];
+        if (!rg__timer_is_set(s->hold))
+            continue;
+        rg__timer_stop(s->hold);
+        if (a->elastic == 1)
+            start_again(s);
+        else
+            end_of_static(s, false);
+    }
 }
 
 static int decode(int status)
@@ -423,7 +463,9 @@ rg_status rg__slots_create(agent *a)
         s->respawn = rg__timer_create(a->loop, start, s);
         s->fence = rg__timer_create(a->loop, look_at_fence, s);
         s->reap = rg__timer_create(a->loop, reap, s);
-        if (s->respawn == NULL || s->fence == NULL || s->reap == NULL)
+        s->hold = rg__timer_create(a->loop, end_held, s);
+        if (s->respawn == NULL || s->fence == NULL || s->reap == NULL ||
+            s->hold == NULL)
             return rg__fail(RG_ERR_MEMORY, "no memory for a slot's timers");
     }
     return RG_OK;
@@ -436,6 +478,7 @@ void rg__slots_destroy(agent *a)
         rg__timer_destroy(a->slot[i].respawn);
         rg__timer_destroy(a->slot[i].fence);
         rg__timer_destroy(a->slot[i].reap);
+        rg__timer_destroy(a->slot[i].hold);
     }
     free(a->slot);
 }

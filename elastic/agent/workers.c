@@ -314,6 +314,7 @@ static void meet(agent *a, slot *s, const rg__hello *m, int sock, pid_t pid)
     s->has_met = true;
     rg__vault_show_segments(s); /* before it has any of its own */
     a->elastic = m->elastic != 0;
+    rg__slots_kind_is_known(a);
     rg__publish(a);
 }
 
@@ -397,8 +398,10 @@ static void on_listener(void *arg, int fd, uint32_t events)
     (void)events;
     agent *a = arg;
     const int sock = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    pid_t pid;
     if (sock >= 0 &&
-        rg__loop_watch(a->loop, sock, EPOLLIN, on_first_message, a) != RG_OK)
+        (!has_our_uid(sock, &pid) ||
+         rg__loop_watch(a->loop, sock, EPOLLIN, on_first_message, a) != RG_OK))
         close(sock);
 }
 

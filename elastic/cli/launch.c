@@ -2,6 +2,7 @@
 #include "elastic/cli/launch.h"
 
 #include <errno.h>
+#include <glob.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -229,6 +230,25 @@ static rg_status check_program(rg__launch *l, const rg__cli *cli)
     return rg__find_program(cli->argv[0], l->program, sizeof l->program);
 }
 
+/* Histories of two jobs in one file would be nobody's. */
+static rg_status check_history(const rg__launch *l)
+{
+    char pattern[PATH_MAX + 80];
+    glob_t found;
+    if (l->history[0] == '\0')
+        return RG_OK;
+    snprintf(pattern, sizeof pattern, "%s/%s.*.jsonl", l->history, l->host);
+    if (glob(pattern, 0, NULL, &found) != 0)
+        return RG_OK;
+    const rg_status st =
+        rg__fail(RG_ERR_INVALID,
+                 "--history %s holds the history of an earlier job already, "
+                 "%s; name an empty directory",
+                 l->history, strrchr(found.gl_pathv[0], '/') + 1);
+    globfree(&found);
+    return st;
+}
+
 rg_status rg__launch_prepare(rg__launch *l, const rg__cli *cli)
 {
     const rg__settings *s = &cli->settings;
@@ -254,7 +274,7 @@ rg_status rg__launch_prepare(rg__launch *l, const rg__cli *cli)
         return st;
     name_job(s->job, cli->argv[0], l->job);
     name_host(s->host, l->host);
-    return RG_OK;
+    return check_history(l);
 }
 
 static const char *or_null(const char *text)

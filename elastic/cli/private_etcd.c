@@ -62,28 +62,23 @@ rg_status rg__find_etcd(const char *program, char path[PATH_MAX])
 
 /* ----------------------------------------------------------------- starting */
 
-/* Two free ports of loopback, different because both are held at once. */
-static rg_status find_ports(int port[2])
+static rg_status find_port(int *port_p)
 {
-    int sock[2] = {-1, -1};
-    bool ok = true;
-    for (int i = 0; i < 2 && ok; i++) {
-        struct sockaddr_in at = {.sin_family = AF_INET,
-                                 .sin_addr = {htonl(INADDR_LOOPBACK)}};
-        socklen_t n = sizeof at;
-        sock[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        ok = sock[i] >= 0 &&
-             bind(sock[i], (struct sockaddr *)&at, sizeof at) == 0 &&
-             getsockname(sock[i], (struct sockaddr *)&at, &n) == 0;
-        port[i] = ntohs(at.sin_port);
-    }
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t n = sizeof at;
+    const int sock = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const bool ok = sock >= 0 &&
+                    bind(sock, (struct sockaddr *)&at, sizeof at) == 0 &&
+                    getsockname(sock, (struct sockaddr *)&at, &n) == 0;
     const int cause = errno;
-    for (int i = 0; i < 2; i++)
-        if (sock[i] >= 0)
-            close(sock[i]);
-    return ok ? RG_OK
-              : rg__fail(RG_ERR_SYSTEM, "no free port on loopback: %s",
-                         strerror(cause));
+    if (sock >= 0)
+        close(sock);
+    if (!ok)
+        return rg__fail(RG_ERR_SYSTEM, "no free port on loopback: %s",
+                        strerror(cause));
+    *port_p = ntohs(at.sin_port);
+    return RG_OK;
 }
 
 /* What etcd is started with: its argv, each word owned. */
@@ -117,18 +112,20 @@ static void free_words(launch *l)
  * 0.5 s, and on loopback there is nothing to wait for. bcrypt-cost 4: the
  * password is 128 random bits, and each login would cost 50 ms of CPU. */
 static rg_status make_words(launch *l, const char *program, const char *data,
-                            const int port[2])
+                            int port)
 {
     static const char *const url = "http://127.0.0.1";
+    static const char *const peer = "unix://peer:1"; /* in the data directory:
+                                  it has no peers, and nobody else may be one */
     l->count = 0;
     add_word(l, "%s", program);
     add_word(l, "--name=n1");
     add_word(l, "--data-dir=%s", data);
-    add_word(l, "--listen-client-urls=%s:%d", url, port[0]);
-    add_word(l, "--advertise-client-urls=%s:%d", url, port[0]);
-    add_word(l, "--listen-peer-urls=%s:%d", url, port[1]);
-    add_word(l, "--initial-advertise-peer-urls=%s:%d", url, port[1]);
-    add_word(l, "--initial-cluster=n1=%s:%d", url, port[1]);
+    add_word(l, "--listen-client-urls=%s:%d", url, port);
+    add_word(l, "--advertise-client-urls=%s:%d", url, port);
+    add_word(l, "--listen-peer-urls=%s", peer);
+    add_word(l, "--initial-advertise-peer-urls=%s", peer);
+    add_word(l, "--initial-cluster=n1=%s", peer);
     add_word(l, "--heartbeat-interval=10");
     add_word(l, "--election-timeout=100");
     add_word(l, "--logger=zap");
@@ -159,7 +156,8 @@ static void clear_etcd_variables(void)
 }
 
 /* In the child: become etcd, or say in its log why not. */
-static void become_etcd(const launch *l, int log, pid_t parent)
+static void become_etcd(const launch *l, const char *data, int log,
+                        pid_t parent)
 {
     sigset_t none;
     sigemptyset(&none);
@@ -174,13 +172,14 @@ static void become_etcd(const launch *l, int log, pid_t parent)
     close_range(STDERR_FILENO + 1, ~0U, 0);
     clear_etcd_variables();
     sigprocmask(SIG_SETMASK, &none, NULL);
-    execv(l->argv[0], l->argv);
+    if (chdir(data) == 0)
+        execv(l->argv[0], l->argv);
     fprintf(stderr, "%s can't be executed: %s\n", l->argv[0], strerror(errno));
     _exit(127);
 }
 
 static rg_status spawn(rg__private_etcd *etcd, const launch *l,
-                       const char *log_path)
+                       const char *data, const char *log_path)
 {
     const int log =
         open(log_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -191,7 +190,7 @@ static rg_status spawn(rg__private_etcd *etcd, const launch *l,
     fflush(NULL);
     const pid_t pid = fork();
     if (pid == 0)
-        become_etcd(l, log, parent);
+        become_etcd(l, data, log, parent);
     close(log);
     if (pid < 0)
         return rg__fail(RG_ERR_SYSTEM, "no process for etcd: %s",
@@ -245,22 +244,22 @@ static const char *read_tail(const char *path, char tail[LOG_TAIL_MAX])
     return last != NULL ? last + 1 : tail;
 }
 
-/* One attempt, with its own ports. */
+/* One attempt, with its own port. */
 static rg_status attempt(rg__private_etcd *etcd, const char *program,
                          const char *data, const char *log_path,
                          bool *has_clashed_p)
 {
     launch l;
-    int port[2];
+    int port = 0;
     bool is_dead = false;
-    rg_status st = find_ports(port);
+    rg_status st = find_port(&port);
     if (st == RG_OK)
         st = make_words(&l, program, data, port);
     if (st != RG_OK)
         return st;
     snprintf(etcd->endpoint, sizeof etcd->endpoint, "http://127.0.0.1:%d",
-             port[0]);
-    st = spawn(etcd, &l, log_path);
+             port);
+    st = spawn(etcd, &l, data, log_path);
     free_words(&l);
     if (st == RG_OK)
         st = wait_ready(etcd, &is_dead);

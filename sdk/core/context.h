@@ -44,7 +44,8 @@ struct rg_ctx {
     rg__member_id me;
     int slot;
     char host[64], job[64];
-    uint8_t key[RG__KEY_BYTES]; /* the job's key, from the agent */
+    uint8_t key[RG__KEY_BYTES]; /* the job's, from the agent: what a
+                                   transport proves to other hosts */
 
     /* Guards now and is_computing; taken before the engine's lock, never
      * after it. */

@@ -55,7 +55,7 @@ extern "C" {
     X(ERR_SET_ENDED, -7, FIX, "the set ended with a lost member")              \
     X(ERR_HOSTS_CHANGED, -20, RESYNC, "hosts changed")                         \
     X(ERR_PEER_LOST, -21, RESTORE, "a peer is lost")                           \
-    X(ERR_REFUSED, -30, ABORT, "the agent refused this worker")                \
+    X(ERR_REFUSED, -30, ABORT, "this worker was refused")                      \
     X(ERR_AGENT_LOST, -31, ABORT, "the agent is gone")                         \
     X(ERR_JOB_ENDED, -32, ABORT, "the job has ended")                          \
     X(ERR_STORE, -33, ABORT, "etcd can't be used")
@@ -290,10 +290,10 @@ typedef struct rg_state_params {
  * Registered before rg_run; equal on all ranks whenever a step has ended. One
  * state per context. */
 RG_API rg_status rg_state_create(rg_ctx *ctx, const rg_state_params *params,
-                                 rg_state **st_p);
+                                 rg_state **state_p);
 
 /* Free the state; the registered memory stays the caller's. NULL is allowed. */
-RG_API void rg_state_destroy(rg_state *st);
+RG_API void rg_state_destroy(rg_state *state);
 
 /* REPLICATED: every rank holds an equal copy. */
 typedef enum rg_buffer_kind { RG_REPLICATED } rg_buffer_kind;
@@ -309,35 +309,35 @@ typedef struct rg_buffer_params {
  * ERR_INVALID: the name is registered already, inside rg_run, bytes is 0, or
  * another worker of this host registered the name with another size.
  * ERR_MEMORY: the vault has no room; the sentence says how much is missing. */
-RG_API rg_status rg_state_add(rg_state *st, const char *name, void *data,
+RG_API rg_status rg_state_add(rg_state *state, const char *name, void *data,
                               size_t bytes, const rg_buffer_params *params);
 
 /* fn runs in every generation, the first included, once registered memory is
  * right and before the training function; on the thread that called rg_run,
  * with no lock held. A status other than RG_OK leaves the generation as fn's
  * would. */
-typedef rg_status (*rg_reset_fn)(rg_state *st, void *arg);
-RG_API rg_status rg_state_on_reset(rg_state *st, rg_reset_fn fn, void *arg);
+typedef rg_status (*rg_reset_fn)(rg_state *state, void *arg);
+RG_API rg_status rg_state_on_reset(rg_state *state, rg_reset_fn fn, void *arg);
 
 /* End the step and save registered memory in the vault, on all ranks or on
  * none: collective over the world, inside fn. With RG_OK the commit counts
  * and is never lost by a later failure. ERR_HOSTS_CHANGED: it counts as well,
  * and the membership changes now. */
-RG_API rg_status rg_state_commit(rg_state *st);
+RG_API rg_status rg_state_commit(rg_state *state);
 
 /* End the step without saving it: collective over the world, inside fn. Where
  * a change of membership was announced this saves as rg_state_commit does and
  * returns ERR_HOSTS_CHANGED, so that an announced change rolls nothing back. */
-RG_API rg_status rg_step_end(rg_state *st);
+RG_API rg_status rg_step_end(rg_state *state);
 
 /* Steps ended on the current lineage; goes back with the memory on a restore.
  */
-RG_API uint64_t rg_state_step(const rg_state *st);
+RG_API uint64_t rg_state_step(const rg_state *state);
 
 /* The training function. The one rule: return every status that is not RG_OK;
  * don't retry, don't exit. It is called again from its top, on the thread that
  * called rg_run, with registered memory as the resume commit has it. */
-typedef rg_status (*rg_train_fn)(rg_state *st, void *arg);
+typedef rg_status (*rg_train_fn)(rg_state *state, void *arg);
 
 /* Run fn elastically: wait at the door for a place in a generation, bring
  * registered memory to the resume commit, call fn, and again after every
@@ -345,7 +345,7 @@ typedef rg_status (*rg_train_fn)(rg_state *st, void *arg);
  * over the job. Returns the first status of fn or of Regroup whose advice is
  * FIX or ABORT. ERR_INVALID: a static program, already running, or the job is
  * done: once in a process. */
-RG_API rg_status rg_run(rg_state *st, rg_train_fn fn, void *arg);
+RG_API rg_status rg_run(rg_state *state, rg_train_fn fn, void *arg);
 
 /* --------------------------------------------------------------- sampler */
 
@@ -362,10 +362,10 @@ typedef struct rg_sampler_params {
     int in_order; /* 1: samples in their own order, 0: shuffled every epoch */
 } rg_sampler_params;
 
-/* Make a sampler; local. st may be NULL; with a state the positions taken are
- * noted in the history of its steps. ERR_INVALID: count or batch out of
+/* Make a sampler; local. state may be NULL; with a state the positions taken
+ * are noted in the history of its steps. ERR_INVALID: count or batch out of
  * range. */
-RG_API rg_status rg_sampler_create(rg_state *st,
+RG_API rg_status rg_sampler_create(rg_state *state,
                                    const rg_sampler_params *params,
                                    rg_sampler **sampler_p);
 RG_API void rg_sampler_destroy(rg_sampler *sampler);
