@@ -41,6 +41,7 @@ def test():
         claim(lived > 1.5, f"the workers lived only {lived} s of their grace")
         job.finish(128 + 9)
         claim("agent" in job.text(), "nobody named the agent")
+        job.check()
 
 
 main(test)

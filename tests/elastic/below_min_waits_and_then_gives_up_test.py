@@ -12,6 +12,7 @@ def test():
         job.finish(75)
         claim("--min 2" in job.text() and "--elastic-timeout" in job.text(),
               "the end is not explained")
+        job.check()
 
 
 main(test)

@@ -5,6 +5,7 @@ import sys
 from house import Job, claim, fault_free, main, trainer
 
 TRAIN = ("--steps", 60, "--step-ms", 2, "--bytes", 300000)
+LARGE = ("--coll-bytes", 1 << 20)  # more than one piece of work
 STEPS = [
     "coll.start:rank1:gen1:start1:kill",
     "coll.middle:rank2:gen1:start1:kill",
@@ -30,16 +31,23 @@ CHANGES = [
 
 
 def test():
-    state = fault_free(*TRAIN)
-    for point in {"steps": STEPS, "changes": CHANGES}[sys.argv[1]]:
-        print(point, flush=True)
-        with Job(["--min", "1", "--max", "4", "--start-timeout", "20s"],
-                 trainer(*TRAIN, "--commit-every",
-                         5 if point.startswith("step_end") else 1),
-                 env={"REGROUP_FAILPOINT": point}) as job:
-            job.finish()
-            claim("strikes" in job.text(), f"{point} did not strike")
-            job.check(state)
+    points = {"steps": STEPS, "changes": CHANGES}[sys.argv[1]]
+    for point in points:
+        run(point, ())
+    if points is STEPS:
+        for extra in (LARGE, (*LARGE, "--alloc")):  # staged; direct
+            run("coll.middle:rank1:gen1:start1:kill", extra)
+
+
+def run(point, extra):
+    print(point, *extra, flush=True)
+    with Job(["--min", "1", "--max", "4", "--start-timeout", "20s"],
+             trainer(*TRAIN, *extra, "--commit-every",
+                     5 if point.startswith("step_end") else 1),
+             env={"REGROUP_FAILPOINT": point}) as job:
+        job.finish()
+        claim("strikes" in job.text(), f"{point} did not strike")
+        job.check(fault_free(*TRAIN, *(LARGE if extra else ())))
 
 
 main(test)

@@ -59,6 +59,7 @@ def test_a_set_ends_with_a_lost_member():
              [MISUSE, "set_ended"], env={"REGROUP_FAILPOINT":
              "commit.before_agree:rank1:step9:gen1:start1:kill"}) as one:
         one.process.wait(40)
+        one.check()
         claim("set RG_ERR_SET_ENDED" in one.text(),
               "the set did not end with its member")
 
@@ -72,6 +73,7 @@ def test_a_wiped_etcd_is_named():
         etcd.start()
         one.finish(69)
         claim("wiped" in one.text(), "the wiped store is not named")
+        one.check()
 
 
 def test_a_second_job_of_the_same_name_is_refused():

@@ -60,6 +60,7 @@ def test_signals_end_the_job_with_128_plus_n():
         job.finish(128 + 15)
         claim(not any(os.path.exists(f"/proc/{pid}") for pid in pids),
               "workers outlived the job")
+        job.check()
 
 
 def test_stop_ends_the_job():

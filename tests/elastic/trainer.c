@@ -7,9 +7,9 @@
  *
  * Prints `final step N state HASH` on every rank that finishes. */
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,23 +26,22 @@
 typedef struct trainer {
     rg_ctx *ctx;
     rg_sampler *sampler;
-    uint64_t steps, bytes, commit_every, coll_bytes;
-    int step_ms, door_ms, ballast_mib, elastic;
-    uint64_t scribble_at, compute_at;
-    int compute_ms;
-    bool uses_alloc;
+    uint64_t steps, bytes, commit_every, coll_bytes, step_ms;
+    uint64_t scribble_at, compute_at, compute_ms, ballast_mib;
+    bool uses_alloc, is_static;
     uint64_t *state; /* [0] is the position: steps done */
     uint64_t words;
     int64_t *sums;
 } trainer;
 
-static void sleep_ms(int ms)
+static void sleep_ms(uint64_t ms)
 {
-    const struct timespec t = {ms / 1000, (long)(ms % 1000) * 1000000};
+    const struct timespec t = {(time_t)(ms / 1000),
+                               (long)(ms % 1000) * 1000000};
     nanosleep(&t, NULL);
 }
 
-static void compute_ms(int ms)
+static void compute_for(uint64_t ms)
 {
     struct timespec begin, now;
     clock_gettime(CLOCK_MONOTONIC, &begin);
@@ -50,7 +49,7 @@ static void compute_ms(int ms)
         clock_gettime(CLOCK_MONOTONIC, &now);
     while ((now.tv_sec - begin.tv_sec) * 1000 +
                (now.tv_nsec - begin.tv_nsec) / 1000000 <
-           ms);
+           (long)ms);
 }
 
 static uint64_t mix(uint64_t x)
@@ -81,7 +80,7 @@ static void harm(trainer *t, uint64_t step)
 {
     if (step == t->compute_at && rg_rank(t->ctx) == rg_size(t->ctx) - 1) {
         t->compute_at = UINT64_MAX;
-        compute_ms(t->compute_ms);
+        compute_for(t->compute_ms);
     }
     if (step == t->scribble_at && rg_slot(t->ctx) == 2 &&
         t->ctx->me.start == 1) {
@@ -147,7 +146,6 @@ static int train_in(trainer *t)
         .size = sizeof sampler, .count = SAMPLES, .batch = BATCH, .seed = 7};
     if (rg_sampler_create(st, &sampler, &t->sampler) != RG_OK)
         return complain("sampler");
-    sleep_ms(t->door_ms);
     const rg_status rs = rg_run(st, train, t);
     int code = 0;
     if (rs != RG_OK)
@@ -189,94 +187,54 @@ static void hold_ballast(const trainer *t)
 static void usage(void)
 {
     puts("trainer [--steps N] [--bytes N] [--coll-bytes N] [--step-ms N]\n"
-         "        [--commit-every N] [--door-ms N: sleep before rg_run]\n"
+         "        [--commit-every N]\n"
          "        [--compute-at STEP --compute-ms N: the last rank, once]\n"
          "        [--scribble-at STEP: slot 2's first process, over its page]\n"
          "        [--alloc: collectives in rg_alloc memory]\n"
          "        [--ballast MIB] [--static]");
 }
 
-static uint64_t number(const char *text)
+typedef struct flag {
+    const char *name;
+    size_t offset; /* of a uint64_t in trainer */
+} flag;
+
+static const flag flags[] = {{"steps", offsetof(trainer, steps)},
+                             {"bytes", offsetof(trainer, bytes)},
+                             {"coll-bytes", offsetof(trainer, coll_bytes)},
+                             {"step-ms", offsetof(trainer, step_ms)},
+                             {"commit-every", offsetof(trainer, commit_every)},
+                             {"compute-at", offsetof(trainer, compute_at)},
+                             {"compute-ms", offsetof(trainer, compute_ms)},
+                             {"scribble-at", offsetof(trainer, scribble_at)},
+                             {"ballast", offsetof(trainer, ballast_mib)}};
+#define FLAGS (sizeof flags / sizeof *flags)
+
+static bool read_flag(trainer *t, const char *name, const char *value)
 {
-    return strtoull(text, NULL, 10);
+    for (size_t i = 0; i < FLAGS; i++)
+        if (value != NULL && strcmp(name, flags[i].name) == 0) {
+            *(uint64_t *)(void *)((char *)t + flags[i].offset) =
+                strtoull(value, NULL, 10);
+            return true;
+        }
+    return false;
 }
 
-static bool read_flags(trainer *t, int argc, char **argv)
+static bool read_flags(trainer *t, char **argv)
 {
-    enum {
-        STEPS,
-        BYTES,
-        COLL,
-        STEP_MS,
-        EVERY,
-        DOOR,
-        COMPUTE,
-        COMPUTE_MS,
-        SCRIBBLE,
-        ALLOC,
-        BALLAST,
-        STATIC,
-        HELP
-    };
-    static const struct option options[] = {{"steps", 1, NULL, STEPS},
-                                            {"bytes", 1, NULL, BYTES},
-                                            {"coll-bytes", 1, NULL, COLL},
-                                            {"step-ms", 1, NULL, STEP_MS},
-                                            {"commit-every", 1, NULL, EVERY},
-                                            {"door-ms", 1, NULL, DOOR},
-                                            {"compute-at", 1, NULL, COMPUTE},
-                                            {"compute-ms", 1, NULL, COMPUTE_MS},
-                                            {"scribble-at", 1, NULL, SCRIBBLE},
-                                            {"alloc", 0, NULL, ALLOC},
-                                            {"ballast", 1, NULL, BALLAST},
-                                            {"static", 0, NULL, STATIC},
-                                            {"help", 0, NULL, HELP},
-                                            {0}};
-    for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
-        switch (c) {
-        case STEPS:
-            t->steps = number(optarg);
-            break;
-        case BYTES:
-            t->bytes = number(optarg);
-            break;
-        case COLL:
-            t->coll_bytes = number(optarg) / 8 * 8;
-            break;
-        case STEP_MS:
-            t->step_ms = (int)number(optarg);
-            break;
-        case EVERY:
-            t->commit_every = number(optarg);
-            break;
-        case DOOR:
-            t->door_ms = (int)number(optarg);
-            break;
-        case COMPUTE:
-            t->compute_at = number(optarg);
-            break;
-        case COMPUTE_MS:
-            t->compute_ms = (int)number(optarg);
-            break;
-        case SCRIBBLE:
-            t->scribble_at = number(optarg);
-            break;
-        case ALLOC:
+    for (argv++; *argv != NULL; argv++) {
+        if (strcmp(*argv, "--alloc") == 0)
             t->uses_alloc = true;
-            break;
-        case BALLAST:
-            t->ballast_mib = (int)number(optarg);
-            break;
-        case STATIC:
-            t->elastic = 0;
-            break;
-        case HELP:
-            usage();
-            exit(0);
-        default:
+        else if (strcmp(*argv, "--static") == 0)
+            t->is_static = true;
+        else if (strncmp(*argv, "--", 2) != 0 ||
+                 !read_flag(t, *argv + 2, argv[1]))
             return false;
-        }
+        else
+            argv++;
     }
+    t->coll_bytes = t->coll_bytes / 8 * 8;
     return t->coll_bytes >= SUMS * 8 && t->commit_every > 0;
 }
 
@@ -287,14 +245,14 @@ int main(int argc, char **argv)
                  .coll_bytes = SUMS * 8,
                  .step_ms = 5,
                  .commit_every = 1,
-                 .elastic = 1,
                  .compute_at = UINT64_MAX,
                  .scribble_at = UINT64_MAX};
-    if (!read_flags(&t, argc, argv)) {
+    (void)argc;
+    if (!read_flags(&t, argv)) {
         usage();
         return 64;
     }
-    const rg_params params = {.size = sizeof params, .elastic = t.elastic};
+    const rg_params params = {.size = sizeof params, .elastic = !t.is_static};
     if (rg_init(&params, &t.ctx) != RG_OK || allocate(&t) != RG_OK)
         return complain("rg_init");
     hold_ballast(&t);

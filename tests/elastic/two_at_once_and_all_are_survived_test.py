@@ -1,5 +1,5 @@
 """SIGKILL of two at once, then of all: the vault outlives every worker."""
-from house import Job, fault_free, main, trainer
+from house import Job, claim, fault_free, main, trainer
 
 TRAIN = ("--steps", 250, "--step-ms", 8)
 
@@ -12,6 +12,9 @@ def test():
         step = job.step()
         job.kill_many([0, 1, 2, 3])
         job.wait_step(step + 20)
+        changes = job.status()["changes"]
+        claim(all(c["steps_lost"] == 0 for c in changes),
+              f"committed steps were lost: {changes}")
         job.finish()
         job.check(fault_free(*TRAIN))
 

@@ -227,7 +227,7 @@ class Job:
         claim(len(found) == 1, f"workers ended with different states: {found}")
         return found.pop()
 
-    def check(self, state=None, samples=True):
+    def check(self, state=None):
         import check_history  # pylint: disable=import-outside-toplevel
         wrong = check_history.check(self.history)
         claim(not wrong, "the history breaks invariants:\n" + "\n".join(
@@ -283,16 +283,22 @@ class Etcd:
                  "--log-level=error"], stdout=log, stderr=log)
         until(lambda: self.put("ready", "1"), 20, "etcd answers a put")
 
-    def put(self, key, value):
-        body = json.dumps({"key": base64.b64encode(key.encode()).decode(),
-                           "value": base64.b64encode(value.encode()).decode()})
-        request = urllib.request.Request(f"{self.url}/v3/kv/put",
+    def ask(self, call, **fields):
+        body = json.dumps({name: base64.b64encode(text.encode()).decode()
+                           for name, text in fields.items()})
+        request = urllib.request.Request(f"{self.url}/v3/kv/{call}",
                                          body.encode(), method="POST")
+        with urllib.request.urlopen(request, timeout=2) as answer:
+            return json.load(answer)
+
+    def put(self, key, value):
         try:
-            with urllib.request.urlopen(request, timeout=2):
-                return True
+            return self.ask("put", key=key, value=value)
         except OSError:
-            return False
+            return None
+
+    def get(self, key):
+        return base64.b64decode(self.ask("range", key=key)["kvs"][0]["value"])
 
     def kill(self):
         if self.process is not None:

@@ -1,0 +1,77 @@
+/* Without an agent the world is one process, and everything in the header works
+ * or says why not: rg_alloc and rg_free, on_reset, the step's end, rg_run. */
+#include "tests/check.h"
+
+static rg_ctx *ctx;
+static int resets, runs;
+static uint64_t position;
+
+static rg_status on_reset(rg_state *state, void *arg)
+{
+    CHECK(arg == &resets);
+    CHECK_EQ(rg_state_step(state), 0);
+    int32_t one = 1;
+    CHECK_OK(rg_allreduce(rg_world(ctx), &one, &one, 1, RG_I32, RG_SUM));
+    resets++;
+    return RG_OK;
+}
+
+static rg_status train(rg_state *state, void *arg)
+{
+    CHECK(arg == NULL);
+    CHECK_EQ(resets, 1); /* before fn, in the first generation too */
+    runs++;
+    while (position < 5) {
+        position++;
+        const rg_status st =
+            position % 2 == 0 ? rg_state_commit(state) : rg_step_end(state);
+        if (st != RG_OK)
+            return st;
+    }
+    CHECK_EQ(rg_state_step(state), 5);
+    return RG_OK;
+}
+
+static void memory_is_given_and_taken_back(void)
+{
+    char *p = NULL;
+    CHECK_OK(rg_alloc(ctx, 5000, NULL, (void **)&p));
+    for (int i = 0; i < 5000; i++)
+        CHECK_EQ(p[i], 0);
+    memset(p, 1, 5000);
+    CHECK_STATUS(rg_free(ctx, p + 64), RG_ERR_INVALID);
+    CHECK_STATUS(rg_free(ctx, &p), RG_ERR_INVALID);
+    CHECK_OK(rg_free(ctx, p));
+    CHECK_STATUS(rg_free(ctx, p), RG_ERR_INVALID);
+    CHECK_OK(rg_free(ctx, NULL));
+    CHECK_STATUS(rg_alloc(ctx, 0, NULL, (void **)&p), RG_ERR_INVALID);
+    CHECK_STATUS(rg_alloc(ctx, SIZE_MAX / 2, NULL, (void **)&p), RG_ERR_MEMORY);
+}
+
+static void the_loop_runs_once(void)
+{
+    rg_state *state = NULL;
+    CHECK_OK(rg_state_create(ctx, NULL, &state));
+    CHECK_OK(rg_state_add(state, "position", &position, sizeof position, NULL));
+    CHECK_OK(rg_state_on_reset(state, on_reset, &resets));
+    CHECK_STATUS(rg_step_end(state), RG_ERR_INVALID); /* not in fn */
+    CHECK_STATUS(rg_state_commit(state), RG_ERR_INVALID);
+    CHECK_OK(rg_run(state, train, NULL));
+    CHECK_EQ(runs, 1);
+    CHECK_STATUS(rg_run(state, train, NULL), RG_ERR_INVALID);
+    rg_state_destroy(state);
+}
+
+int main(void)
+{
+    const rg_params params = {.size = sizeof params, .elastic = 1};
+    CHECK_OK(rg_init(&params, &ctx));
+    CHECK_STATUS(rg_init(&params, &ctx), RG_ERR_INVALID);
+    CHECK_EQ(rg_rank(ctx), -1);
+    CHECK_EQ(rg_slot(ctx), 0);
+    memory_is_given_and_taken_back();
+    the_loop_runs_once();
+    CHECK_OK(rg_finalize(ctx));
+    CHECK_OK(rg_finalize(NULL));
+    return 0;
+}
