@@ -152,9 +152,10 @@ static void add_senior(const rg__snapshot *s, const rg__proposal *decided,
         return;
     }
     const rg__host_record *host = rg__snapshot_host(s, m.host);
-    const rg__slot_record *heir = host == NULL ? NULL : find_slot(host, m.slot);
-    if (heir != NULL && heir->is_alive && heir->is_at_door)
-        add(list, (rg__member_id){m.host, m.slot, heir->start});
+    const rg__slot_record *replacement =
+        host == NULL ? NULL : find_slot(host, m.slot);
+    if (replacement != NULL && replacement->is_alive && replacement->is_at_door)
+        add(list, (rg__member_id){m.host, m.slot, replacement->start});
 }
 
 static void add_newcomers(const rg__snapshot *s, members *list)

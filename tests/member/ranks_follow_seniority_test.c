@@ -1,5 +1,6 @@
-/* Survivors keep their order, an heir in the very next generation keeps the
- * rank, newcomers come last with each host together, and no more than max. */
+/* Survivors keep their order, a replacement in the very next generation keeps
+ * the rank, newcomers come last with each host together, and no more than max.
+ */
 #include "tests/member/job.h"
 
 static const rg__member_id three[] = {{2, 0, 1}, {1, 0, 1}, {1, 1, 1}};
@@ -34,7 +35,7 @@ static void survivors_keep_their_order(void)
     job_end(&j);
 }
 
-static void an_heir_keeps_the_rank(void)
+static void a_replacement_keeps_the_rank(void)
 {
     job j;
     begin_three(&j, 3, 3);
@@ -70,7 +71,7 @@ static void newcomers_come_last_and_not_above_max(void)
 int main(void)
 {
     survivors_keep_their_order();
-    an_heir_keeps_the_rank();
+    a_replacement_keeps_the_rank();
     newcomers_come_last_and_not_above_max();
     return 0;
 }

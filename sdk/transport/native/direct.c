@@ -18,9 +18,9 @@
 static uint32_t say(const comm *c, const void *p, uint64_t bytes,
                     uint64_t *at_p)
 {
-    const node *nd = c->node;
+    const shared *sh = c->shared;
     const rg__mapping *map =
-        rg__mapping_of(nd->mappings, nd->member[nd->rank], p, bytes);
+        rg__mapping_of(sh->mappings, sh->member[sh->rank], p, bytes);
     if (map == NULL)
         return 0;
     *at_p = (uint64_t)((const char *)p - map->at);
@@ -68,7 +68,7 @@ static rg_status locate(const comm *c, int m, uint32_t segment, uint64_t at,
                         char **p_p)
 {
     const rg__mapping *map = rg__mapping_find(
-        c->node->mappings, c->node->member[c->member[m].rank], segment);
+        c->shared->mappings, c->shared->member[c->member[m].rank], segment);
     if (map == NULL)
         return RG_IN_PROGRESS;
     if (at > map->bytes || c->bytes > map->bytes - at)

@@ -16,13 +16,13 @@
 /* ------------------------------------------------------------ open and close
  */
 
-static void close_node(node *nd)
+static void close_shared(shared *sh)
 {
-    if (nd == NULL)
+    if (sh == NULL)
         return;
-    rg__shm_unmap(nd->at, nd->layout.bytes);
-    free(nd->member);
-    free(nd);
+    rg__shm_unmap(sh->at, sh->layout.bytes);
+    free(sh->member);
+    free(sh);
 }
 
 static rg_status check_boot(const rg__boot *boot)
@@ -47,52 +47,52 @@ static rg_status check_boot(const rg__boot *boot)
     return RG_OK;
 }
 
-static rg_status map_node(node *nd, int fd)
+static rg_status map_shared(shared *sh, int fd)
 {
     void *at = NULL;
-    const rg_status st = rg__shm_map(fd, nd->layout.bytes, &at);
+    const rg_status st = rg__shm_map(fd, sh->layout.bytes, &at);
     if (st != RG_OK)
         return st;
-    nd->at = at;
+    sh->at = at;
     /* lines are touched here and there: a huge page for each would be waste */
-    madvise(at, nd->layout.staging, MADV_NOHUGEPAGE);
+    madvise(at, sh->layout.staging, MADV_NOHUGEPAGE);
     return RG_OK;
 }
 
-static rg_status open_node(const rg__boot *boot, node **node_p)
+static rg_status open_shared(const rg__boot *boot, shared **shared_p)
 {
-    node *nd = calloc(1, sizeof *nd);
-    if (nd == NULL)
+    shared *sh = calloc(1, sizeof *sh);
+    if (sh == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a comm");
-    nd->layout = rg__native_layout(boot->local_size);
-    nd->rank = boot->rank;
-    nd->size = boot->size;
-    nd->mappings = boot->mappings;
-    const size_t bytes = sizeof *nd->member * (size_t)nd->size;
-    nd->member = malloc(bytes);
-    rg_status st = nd->member == NULL
+    sh->layout = rg__native_layout(boot->local_size);
+    sh->rank = boot->rank;
+    sh->size = boot->size;
+    sh->mappings = boot->mappings;
+    const size_t bytes = sizeof *sh->member * (size_t)sh->size;
+    sh->member = malloc(bytes);
+    rg_status st = sh->member == NULL
                        ? rg__fail(RG_ERR_MEMORY, "no memory for a comm")
-                       : map_node(nd, boot->control_fd);
+                       : map_shared(sh, boot->control_fd);
     if (st != RG_OK) {
-        close_node(nd);
+        close_shared(sh);
         return st;
     }
-    memcpy(nd->member, boot->member, bytes);
-    *node_p = nd;
+    memcpy(sh->member, boot->member, bytes);
+    *shared_p = sh;
     return RG_OK;
 }
 
 static void place_member(const comm *c, int m, int rank)
 {
-    const node *nd = c->node;
+    const shared *sh = c->shared;
     const uint64_t index =
-        (uint64_t)(c->id % RG__SETS_MAX) * (uint64_t)nd->size + (uint64_t)m;
+        (uint64_t)(c->id % RG__SETS_MAX) * (uint64_t)sh->size + (uint64_t)m;
     c->member[m] = (member){
         .rank = rank,
-        .lines = (member_lines *)(void *)(nd->at + nd->layout.lines) + index,
-        .small = nd->at + nd->layout.small + index * 2 * SMALL_BYTES,
-        .staging = nd->at + nd->layout.staging + index * STAGES * STAGE_BYTES,
-        .bell = &((bell_line *)(void *)nd->at)[rank].bell};
+        .lines = (member_lines *)(void *)(sh->at + sh->layout.lines) + index,
+        .small = sh->at + sh->layout.small + index * 2 * SMALL_BYTES,
+        .staging = sh->at + sh->layout.staging + index * STAGES * STAGE_BYTES,
+        .bell = &((bell_line *)(void *)sh->at)[rank].bell};
 }
 
 static void close_comm(comm *c)
@@ -105,14 +105,14 @@ static void close_comm(comm *c)
 }
 
 /* ranks NULL: all, in order. */
-static rg_status open_comm(node *nd, const int *ranks, int n, uint32_t id,
+static rg_status open_comm(shared *sh, const int *ranks, int n, uint32_t id,
                            comm **c_p)
 {
     comm *c = calloc(1, sizeof *c);
     if (c == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a comm");
     c->base.transport = &rg__transport_native;
-    c->node = nd;
+    c->shared = sh;
     c->id = id;
     c->n = n;
     c->rank = -1;
@@ -123,12 +123,12 @@ static rg_status open_comm(node *nd, const int *ranks, int n, uint32_t id,
         st = rg__fail(RG_ERR_MEMORY, "no memory for a comm");
     for (int m = 0; st == RG_OK && m < n; m++) {
         const int rank = ranks == NULL ? m : ranks[m];
-        if (rank < 0 || rank >= nd->size)
+        if (rank < 0 || rank >= sh->size)
             st = rg__fail(RG_ERR_INVALID, "a set has rank %d of %d", rank,
-                          nd->size);
+                          sh->size);
         else
             place_member(c, m, rank);
-        if (rank == nd->rank)
+        if (rank == sh->rank)
             c->rank = m;
     }
     if (st == RG_OK && c->rank < 0)
@@ -146,13 +146,13 @@ static rg_status native_open(const rg__boot *boot, rg__comm **comm_p)
     rg_status st = check_boot(boot);
     if (st != RG_OK)
         return st;
-    node *nd = NULL;
+    shared *sh = NULL;
     comm *c = NULL;
-    st = open_node(boot, &nd);
+    st = open_shared(boot, &sh);
     if (st == RG_OK)
-        st = open_comm(nd, NULL, nd->size, 0, &c);
+        st = open_comm(sh, NULL, sh->size, 0, &c);
     if (st != RG_OK) {
-        close_node(nd);
+        close_shared(sh);
         return st;
     }
     *comm_p = &c->base;
@@ -166,7 +166,7 @@ static rg_status native_split(rg__comm *world, const int *ranks, int n,
     if (n < 1 || n > w->n || id % RG__SETS_MAX == 0)
         return rg__fail(RG_ERR_INVALID, "no set %u of %d ranks can be opened",
                         id, n);
-    const rg_status st = open_comm(w->node, ranks, n, id, &c);
+    const rg_status st = open_comm(w->shared, ranks, n, id, &c);
     if (st == RG_OK)
         *comm_p = &c->base;
     return st;
@@ -175,9 +175,9 @@ static rg_status native_split(rg__comm *world, const int *ranks, int n,
 static void native_close(rg__comm *base)
 {
     comm *c = (comm *)base;
-    node *nd = c->id == 0 ? c->node : NULL;
+    shared *sh = c->id == 0 ? c->shared : NULL;
     close_comm(c);
-    close_node(nd);
+    close_shared(sh);
 }
 
 static rg__bell *native_bell(rg__comm *world)

@@ -21,13 +21,13 @@
 #include "sdk/transport/native/layout.h"
 
 /* The mapped segment and who is in it; the world's comm owns it. */
-typedef struct node {
+typedef struct shared {
     char *at;
     layout layout;
     int rank, size;
     rg__member_id *member; /* by rank; owned */
     const rg__mappings *mappings;
-} node;
+} shared;
 
 typedef struct member {
     int rank; /* in the world */
@@ -41,7 +41,7 @@ typedef struct member {
 typedef struct comm comm;
 struct comm {
     rg__comm base;
-    node *node;
+    shared *shared;
     uint32_t id;
     int rank, n;    /* in the set */
     member *member; /* n of them; owned */
