@@ -271,8 +271,9 @@ typedef struct rg_alloc_params {
 } rg_alloc_params;
 
 /* Memory in which a collective copies nothing between workers of one host:
- * zeroed, 64-byte aligned, kept through generations. Local; each call makes
- * one shared segment, so allocate few and large. ERR_MEMORY. */
+ * zeroed, 64-byte aligned, kept through generations, not inherited by fork.
+ * Local; each call makes one shared segment, so allocate few and large.
+ * ERR_MEMORY. */
 RG_API rg_status rg_alloc(rg_ctx *ctx, size_t bytes,
                           const rg_alloc_params *params, void **p_p);
 
