@@ -40,13 +40,18 @@ void rg__agent_check_end(agent *a)
     for (int i = 0; i < a->params->slots; i++)
         if (!is_slot_over(a, &a->slot[i]))
             return;
+    if (a->outputs > 0 && !a->is_hurried)
+        return; /* called again when it is written */
     a->is_over = true;
     rg__timer_set(a->end_timer, a->is_saying_end ? GOODBYE_NS : 0);
 }
 
 static void kill_rest(void *arg)
 {
-    rg__slots_signal(arg, SIGKILL);
+    agent *a = arg;
+    a->is_hurried = true;
+    rg__slots_signal(a, SIGKILL);
+    rg__agent_check_end(a);
 }
 
 static void on_end_written(void *arg, rg_status st, const rg__txn_reply *reply)
@@ -88,6 +93,9 @@ void rg__agent_end(agent *a, int code, const char *format, ...)
     va_start(args, format);
     vsnprintf(a->why, sizeof a->why, format, args);
     va_end(args);
+    for (char *c = a->why; *c != '\0'; c++)
+        if ((unsigned char)*c < ' ' || (unsigned char)*c > '~')
+            *c = '?';
     if (code != 0)
         fprintf(stderr, "regroup: %s\n", a->why);
     tell_others(a, code);
@@ -111,7 +119,7 @@ static void on_signal(void *arg, int fd, uint32_t events)
     if (read(fd, &info, sizeof info) != (ssize_t)sizeof info)
         return;
     if (a->is_ending)
-        rg__slots_signal(a, SIGKILL);
+        kill_rest(a);
     else
         rg__agent_end(a, 128 + (int)info.ssi_signo, "stopped by signal %u (%s)",
                       info.ssi_signo, strsignal((int)info.ssi_signo));
@@ -186,7 +194,10 @@ static void on_lease(void *arg, rg__lease_event event)
         return;
     }
     if (a->mirror != NULL) { /* held again: the keys under it are gone */
+        a->acking = a->finning = 0;
         rg__publish(a);
+        rg__generation_try_ack(a);
+        rg__generation_try_fin(a);
         rg__leader_look(a);
         return;
     }
@@ -379,14 +390,17 @@ static rg_status make_names(agent *a)
 
 static rg_status watch_signals(agent *a)
 {
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
     sigset_t set;
     sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGHUP);
-    sigaddset(&set, SIGQUIT);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
+        struct sigaction now; /* nohup and its like stay respected */
+        if (sigaction(ends[i], NULL, &now) != 0 || now.sa_handler != SIG_IGN)
+            sigaddset(&set, ends[i]);
+    }
     sigprocmask(SIG_BLOCK, &set, NULL);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGCHLD, SIG_DFL); /* ignored, children would reap themselves */
     a->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (a->signal_fd < 0)
         return rg__fail(RG_ERR_SYSTEM, "signals can't be watched");
@@ -399,10 +413,22 @@ static rg_status make_timers(agent *a)
     a->look_timer = rg__timer_create(a->loop, rg__leader_look, a);
     a->kill_timer = rg__timer_create(a->loop, kill_rest, a);
     a->end_timer = rg__timer_create(a->loop, on_end_timer, a);
-    if (a->ping == NULL || a->look_timer == NULL || a->kill_timer == NULL ||
-        a->end_timer == NULL)
+    a->resend = rg__timer_create(a->loop, rg__workers_resend, a);
+    if (a->resend == NULL || a->ping == NULL || a->look_timer == NULL ||
+        a->kill_timer == NULL || a->end_timer == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for timers");
     return RG_OK;
+}
+
+/* A descriptor for each buffer and segment, and some for each worker; workers
+ * get the limit back that we were started with. */
+static void raise_descriptor_limit(agent *a)
+{
+    if (getrlimit(RLIMIT_NOFILE, &a->descriptors) != 0)
+        return;
+    const struct rlimit most = {a->descriptors.rlim_max,
+                                a->descriptors.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &most);
 }
 
 static rg_status set_up(agent *a)
@@ -412,6 +438,7 @@ static rg_status set_up(agent *a)
                                   .password = a->params->password,
                                   .on_state = on_etcd_state,
                                   .arg = a};
+    raise_descriptor_limit(a);
     rg_status st = make_names(a);
     if (st == RG_OK)
         st = rg__loop_create(&a->loop);
@@ -441,6 +468,7 @@ static void tear_down(agent *a)
     rg__timer_destroy(a->look_timer);
     rg__timer_destroy(a->kill_timer);
     rg__timer_destroy(a->end_timer);
+    rg__timer_destroy(a->resend);
     if (a->signal_fd >= 0)
         close(a->signal_fd);
     rg__loop_destroy(a->loop);

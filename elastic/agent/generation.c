@@ -76,10 +76,23 @@ void rg__generation_abort(agent *a, uint64_t generation)
     }
 }
 
+/* A proposal that members of a whole generation are to go to at their next
+ * step end: what befalls it is no reason to leave that generation now. */
+bool rg__generation_is_only_announced(const agent *a, uint64_t generation)
+{
+    const rg__proposal *p = rg__snapshot_gen(&a->view, generation);
+    const rg__proposal *decided = rg__snapshot_decided(&a->view);
+    return p != NULL && p->is_announced && decided != NULL &&
+           generation > decided->generation;
+}
+
 static void abort_what_is_published(agent *a)
 {
-    for (int i = 0; i < a->view.reasons; i++)
-        rg__generation_abort(a, a->view.reason[i].generation);
+    for (int i = 0; i < a->view.reasons; i++) {
+        const uint64_t generation = a->view.reason[i].generation;
+        if (!rg__generation_is_only_announced(a, generation))
+            rg__generation_abort(a, generation);
+    }
 }
 
 /* ----------------------------------------------------------------- prepare */
@@ -114,6 +127,7 @@ static void send_prepare(agent *a, const rg__proposal *p, rg__prepare *m,
             continue; /* its death is published; this proposal is void */
         if (p->is_announced)
             atomic_store(&s->w.page->announce, p->generation);
+        s->w.asked = p->generation;
         s->w.entered = s->w.entered != 0 ? s->w.entered : p->generation;
         rg__worker_tell(s, m, bytes, control_fd);
     }
@@ -129,8 +143,9 @@ static void prepare_members(agent *a, const rg__proposal *p)
     int fd = -1;
     if (m == NULL ||
         rg__shm_create("regroup-control", control, false, &fd) != RG_OK) {
-        rg__log(RG__ERROR, "agent", "generation %llu can't be prepared: %s",
-                (unsigned long long)p->generation, rg_last_error());
+        rg__agent_end(a, RG__EXIT_SYSTEM,
+                      "generation %llu can't be prepared: %s",
+                      (unsigned long long)p->generation, rg_last_error());
         free(m);
         return;
     }
@@ -338,6 +353,7 @@ static void finish(agent *a)
     for (int i = 0; i < a->params->slots; i++) {
         slot *s = &a->slot[i];
         rg__timer_stop(s->respawn);
+        rg__timer_stop(s->hold);
         s->has_finished = p != NULL && s->w.fin == p->generation;
         if (rg__slot_is_alive(s) && s->w.is_at_door)
             rg__worker_tell_mark(s, RG__DONE, a->view.cur.generation);

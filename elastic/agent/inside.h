@@ -17,6 +17,7 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "elastic/agent/agent.h"
@@ -30,6 +31,14 @@ typedef struct agent agent;
 typedef struct watcher watcher;
 typedef struct output output;
 
+/* A message that the socket has had no room for yet. */
+typedef struct message {
+    struct message *next;
+    int fd; /* owned, -1: none */
+    size_t n;
+    char bytes[];
+} message;
+
 /* The process in a slot that called rg_init. Gone (pid 0) before it did. */
 typedef struct worker {
     pid_t pid;
@@ -37,14 +46,17 @@ typedef struct worker {
     rg__page *page;
     int page_fd;
     watcher *watcher;
-    bool is_ready; /* holds its robust mutex */
+    message *waiting; /* in order; the oldest first */
+    bool is_ready;    /* holds its robust mutex */
     bool is_at_door;
     bool is_finalized;
     bool is_dead;    /* computes no more, as far as anybody can see */
     bool is_crashed; /* by its own word; it may be dumping core */
     uint64_t lost_ns;
-    bool is_fenced;   /* can't store into shared memory any more */
-    uint64_t entered; /* generation whose data plane it may hold, 0: none */
+    bool is_fenced;     /* can't store into shared memory any more */
+    uint64_t entered;   /* generation whose data plane it may hold, 0: none */
+    uint64_t asked;     /* newest generation that it was asked to build */
+    int build_failures; /* in a row */
     uint64_t built, fin;
     int silent_ticks;
 } worker;
@@ -102,7 +114,8 @@ struct agent {
 
     slot *slot;  /* params->slots of them */
     int elastic; /* of the workers; -1: none has met us */
-    rg__timer *ping;
+    rg__timer *ping, *resend;
+    struct rlimit descriptors; /* as we were started */
 
     rg__vault *vault;
     int vault_fd;
@@ -137,8 +150,11 @@ struct agent {
     rg__plan_clock clock;
     bool is_competing;
 
+    int outputs; /* of processes, until all is written */
+
     /* the end */
     bool is_ending, is_saying_end, is_over;
+    bool is_hurried; /* what workers printed need not be written any more */
     int exit_code;
     char why[RG__TEXT_MAX];
     rg__timer *kill_timer, *end_timer;
@@ -174,9 +190,10 @@ rg_status rg__workers_listen(agent *a);
 void rg__workers_close(agent *a);
 void rg__worker_forget(slot *s); /* after its death is known and fenced */
 void rg__worker_drain(slot *s);  /* read what it said before it died */
-void rg__worker_tell(slot *s, const void *message, size_t bytes, int fd);
+void rg__worker_tell(slot *s, const void *bytes, size_t n, int fd);
 void rg__worker_tell_mark(slot *s, rg__wire_type type, uint64_t generation);
 void rg__workers_ping(void *agent_arg);
+void rg__workers_resend(void *agent_arg);
 
 /* watch.c: fn is called on the loop's thread once the word says that the
  * worker is dead, or its page that it is dying. */
@@ -199,6 +216,7 @@ uint64_t rg__vault_bytes(const agent *a);
 /* generation.c */
 void rg__generation_follow(agent *a); /* the mirror has changed */
 void rg__generation_abort(agent *a, uint64_t generation);
+bool rg__generation_is_only_announced(const agent *a, uint64_t generation);
 void rg__generation_try_ack(agent *a);
 void rg__generation_try_fin(agent *a);
 change *rg__change_of(agent *a, uint64_t generation); /* makes it */
@@ -214,7 +232,8 @@ void rg__publish_reason(agent *a, uint64_t generation, const slot *s,
 
 /* output.c */
 rg_status rg__output_open(slot *s, int out[2], int err[2]);
-void rg__output_close(slot *s); /* prints what is left */
+/* Its process has ended; what it printed is written, now or soon. */
+void rg__output_close(slot *s);
 
 /* report.c: the status document as JSON, malloc'd. */
 char *rg__report(agent *a);

@@ -142,5 +142,8 @@ void rg__publish_reason(agent *a, uint64_t generation, const slot *s,
     snprintf(r->member, sizeof r->member, "%s.%u.%u", a->params->host, s->index,
              s->start);
     snprintf(r->text, sizeof r->text, "%s", text);
+    for (char *c = r->text; *c != '\0'; c++) /* a worker's words: any bytes */
+        if ((unsigned char)*c < ' ' || (unsigned char)*c > '~')
+            *c = '?';
     rg__publish(a);
 }

@@ -67,6 +67,7 @@ static void run_child(const slot *s, const int out[2], const int err[2])
     sigemptyset(&empty);
     sigprocmask(SIG_SETMASK, &empty, NULL);
     signal(SIGPIPE, SIG_DFL);
+    setrlimit(RLIMIT_NOFILE, &s->a->descriptors);
     close_range(3, ~0u, CLOSE_RANGE_CLOEXEC); /* curl keeps some of its own */
     execvp(p->argv[0], p->argv);
     dprintf(STDERR_FILENO, "regroup: %s can't be run: %s\n", p->argv[0],
@@ -91,11 +92,16 @@ static rg_status start_child(slot *s)
     setpgid(child, child); /* whichever of the two comes first */
     s->child = child;
     s->child_pidfd = (int)syscall(SYS_pidfd_open, child, 0);
-    if (s->child_pidfd < 0)
-        return rg__fail(RG_ERR_SYSTEM, "process %d can't be watched: %s", child,
-                        strerror(errno));
-    return rg__loop_watch(s->a->loop, s->child_pidfd, EPOLLIN, on_child_exit,
-                          s);
+    if (s->child_pidfd >= 0 &&
+        rg__loop_watch(s->a->loop, s->child_pidfd, EPOLLIN, on_child_exit, s) ==
+            RG_OK)
+        return RG_OK;
+    const int cause = errno;
+    kill(-child, SIGKILL);
+    waitpid(child, NULL, 0);
+    s->child = 0;
+    return rg__fail(RG_ERR_SYSTEM, "process %d can't be watched: %s", child,
+                    strerror(cause));
 }
 
 static void start(void *arg)
@@ -121,24 +127,31 @@ void rg__slots_start(agent *a)
         start(&a->slot[i]);
 }
 
+/* By its descriptor: the number of a grandchild may be another process's. */
+static void signal_worker(const slot *s, int signum)
+{
+    if (s->w.pid > 0 && s->w.pidfd >= 0 && !s->w.is_fenced)
+        syscall(SYS_pidfd_send_signal, s->w.pidfd, signum, NULL, 0);
+}
+
 void rg__slots_signal(agent *a, int signum)
 {
     for (int i = 0; i < a->params->slots; i++) {
-        a->slot[i].is_stopping = true;
-        if (a->slot[i].child != 0)
-            kill(-a->slot[i].child, signum);
+        slot *s = &a->slot[i];
+        s->is_stopping = true;
+        if (s->child != 0)
+            kill(-s->child, signum);
+        signal_worker(s, signum); /* maybe outside of the group */
     }
 }
 
 /* -------------------------------------------------------------------- fence */
 
-/* 0 is nobody here, but everybody to kill(2). */
 static void kill_group(const slot *s)
 {
-    if (s->child > 0)
+    if (s->child > 0) /* 0 would be everybody */
         kill(-s->child, SIGKILL);
-    if (s->w.pid > 0)
-        kill(s->w.pid, SIGKILL);
+    signal_worker(s, SIGKILL);
 }
 
 /* A crash may go on to dump core, which SIGKILL would cut off; one that does
@@ -400,6 +413,8 @@ static void go_on_after_death(slot *s)
     } else {
         end_of_static(s, is_finalized);
     }
+    if (a->elastic < 0 && !is_any_running(a))
+        rg__slots_kind_is_known(a); /* nobody is left who could say */
     rg__agent_check_end(a);
 }
 

@@ -5,6 +5,7 @@
 #include "elastic/agent/inside.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,22 +22,81 @@
 #include "sdk/base/shm.h"
 #include "sdk/base/sock.h"
 
+#define BUILD_TRIES  3
+#define RESEND_NS    RG__MS
 #define SILENT_TICKS 4 /* pings unanswered within the detection budget */
 
 /* ------------------------------------------------------------------- speak */
 
-void rg__worker_tell(slot *s, const void *message, size_t bytes, int fd)
+static void ring(const slot *s)
+{
+    if (s->w.page == NULL)
+        return;
+    atomic_fetch_add(&s->w.page->wake, 1);
+    rg__futex_wake(&s->w.page->wake);
+}
+
+/* The worker reads on its Regroup thread, so there is room soon; one that does
+ * not read does not answer its pings either. */
+static void keep(slot *s, const void *bytes, size_t n, int fd)
+{
+    message *m = malloc(sizeof *m + n);
+    if (m == NULL) {
+        rg__slot_lost(s, "can't be told: no memory");
+        return;
+    }
+    *m = (message){.fd = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : -1, .n = n};
+    memcpy(m->bytes, bytes, n);
+    message **end = &s->w.waiting;
+    while (*end != NULL)
+        end = &(*end)->next;
+    *end = m;
+    rg__timer_set(s->a->resend, RESEND_NS);
+}
+
+static void drop_first(worker *w)
+{
+    message *m = w->waiting;
+    w->waiting = m->next;
+    if (m->fd >= 0)
+        close(m->fd);
+    free(m);
+}
+
+static void resend(slot *s)
+{
+    worker *w = &s->w;
+    while (w->waiting != NULL && w->sock >= 0 && !w->is_dead) {
+        const message *m = w->waiting;
+        if (rg__sock_send(w->sock, m->bytes, m->n, &m->fd, m->fd >= 0) ==
+            RG_IN_PROGRESS)
+            break;
+        drop_first(w);
+    }
+    ring(s);
+}
+
+void rg__workers_resend(void *agent_arg)
+{
+    agent *a = agent_arg;
+    for (int i = 0; i < a->params->slots; i++) {
+        slot *s = &a->slot[i];
+        if (s->w.waiting == NULL || s->w.is_dead)
+            continue;
+        resend(s);
+        if (s->w.waiting != NULL)
+            rg__timer_set(a->resend, RESEND_NS);
+    }
+}
+
+void rg__worker_tell(slot *s, const void *bytes, size_t n, int fd)
 {
     if (s->w.sock < 0 || s->w.is_dead)
         return;
-    const rg_status st =
-        rg__sock_send(s->w.sock, message, bytes, &fd, fd >= 0 ? 1 : 0);
-    if (st == RG_IN_PROGRESS)
-        rg__slot_lost(s, "does not read its messages");
-    else if (s->w.page != NULL) {
-        atomic_fetch_add(&s->w.page->wake, 1);
-        rg__futex_wake(&s->w.page->wake);
-    }
+    if (s->w.waiting != NULL ||
+        rg__sock_send(s->w.sock, bytes, n, &fd, fd >= 0) == RG_IN_PROGRESS)
+        keep(s, bytes, n, fd);
+    ring(s);
 }
 
 void rg__worker_tell_mark(slot *s, rg__wire_type type, uint64_t generation)
@@ -83,19 +143,37 @@ static void on_door(slot *s)
     rg__publish(s->a);
 }
 
+/* It could not build the generation that it was asked for. Once is bad luck;
+ * a worker that never can would be asked for ever. */
+static bool is_worn_out(slot *s, uint64_t generation)
+{
+    worker *w = &s->w;
+    if (w->built == generation)
+        return false;
+    if (w->entered == generation)
+        w->entered = 0;
+    return ++w->build_failures >= BUILD_TRIES;
+}
+
 static void on_broken(slot *s, const rg__broken *m)
 {
     agent *a = s->a;
     char text[RG__CAUSE_MAX];
+    if (m->generation == 0 ||
+        (m->generation != s->w.entered && m->generation != s->w.asked))
+        return;
+    if (is_worn_out(s, m->generation)) {
+        rg__slot_lost(s, "can't build its data plane: %.80s", m->why);
+        return;
+    }
     snprintf(text, sizeof text, "%.40s.%u: %.70s", a->params->host, s->index,
              m->why);
     rg__log(RG__WARN, "agent", "generation %llu is broken: %s",
             (unsigned long long)m->generation, text);
-    if (m->generation != 0 && m->generation == s->w.entered) {
-        a->detected_ns = rg__now_ns();
+    a->detected_ns = rg__now_ns();
+    if (!rg__generation_is_only_announced(a, m->generation))
         rg__generation_abort(a, m->generation);
-        rg__publish_reason(a, m->generation, s, false, text);
-    }
+    rg__publish_reason(a, m->generation, s, false, text);
 }
 
 static void on_mark(slot *s, rg__wire_type type, uint64_t generation)
@@ -116,6 +194,7 @@ static void on_mark(slot *s, rg__wire_type type, uint64_t generation)
     case RG__BUILT:
         w->built = generation;
         w->entered = generation;
+        w->build_failures = 0;
         rg__generation_try_ack(s->a);
         break;
     case RG__FIN:
@@ -353,6 +432,11 @@ static void on_hello(agent *a, int sock, const void *bytes, size_t n, pid_t pid)
 {
     const rg__hello *m = bytes;
     char why[RG__TEXT_MAX] = "";
+    if (pid <= 0) {
+        refuse(sock, "this worker is in a process namespace that the agent "
+                     "can't see; start the agent in the same one");
+        return;
+    }
     if (n != sizeof *m || m->head.version != RG__WIRE_VERSION) {
         refuse(sock, "this worker speaks another version of Regroup than the "
                      "agent, " RG_VERSION "; install one version");
@@ -445,6 +529,8 @@ void rg__worker_forget(slot *s)
 {
     worker *w = &s->w;
     rg__watch_destroy(w->watcher);
+    while (w->waiting != NULL)
+        drop_first(w);
     if (w->sock >= 0) {
         rg__loop_unwatch(s->a->loop, w->sock);
         close(w->sock);
@@ -473,8 +559,7 @@ static void ping(slot *s)
                       (unsigned long long)s->a->params->detect_ms);
         return;
     }
-    atomic_fetch_add(&w->page->wake, 1);
-    rg__futex_wake(&w->page->wake);
+    ring(s);
 }
 
 void rg__workers_ping(void *agent_arg)

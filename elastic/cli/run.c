@@ -35,12 +35,21 @@ typedef struct job_run {
 
 static const int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
+/* nohup and its like stay respected. */
+static bool is_ignored(int signum)
+{
+    struct sigaction now;
+    return sigaction(signum, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
 static void block_signals(job_run *run)
 {
+    signal(SIGCHLD, SIG_DFL); /* ignored, children would reap themselves */
     sigemptyset(&run->waited);
     sigaddset(&run->waited, SIGCHLD);
     for (size_t i = 0; i < sizeof forwarded / sizeof *forwarded; i++)
-        sigaddset(&run->waited, forwarded[i]);
+        if (!is_ignored(forwarded[i]))
+            sigaddset(&run->waited, forwarded[i]);
     sigprocmask(SIG_BLOCK, &run->waited, &run->before);
 }
 

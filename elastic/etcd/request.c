@@ -25,6 +25,8 @@
 #define BACKOFF_FIRST_MS 20
 #define BACKOFF_MAX_MS   1000
 
+#define LEASE_WAIT_NS (100 * RG__MS)
+
 typedef enum stage { WAITING, SENT, PAUSED, REFUSED } stage;
 
 struct rg__etcd_req {
@@ -166,8 +168,27 @@ static bool is_unknown(int code)
     return code == 408 || code == 429 || code >= 500;
 }
 
+/* A lease that has expired is granted again under the same id as soon as its
+ * keeper notices, so what was to be put under it waits. */
+static bool is_about_lost_lease(const rg__etcd_req *req, const char *message)
+{
+    return strcmp(req->call->path, "/v3/kv/txn") == 0 &&
+           strstr(message, "requested lease not found") != NULL;
+}
+
+static void wait_for_lease(rg__etcd_req *req)
+{
+    rg__etcd_answered(req->etcd);
+    req->stage = PAUSED;
+    rg__timer_set(req->timer, LEASE_WAIT_NS);
+}
+
 static void take_fault(rg__etcd_req *req, int code, const char *message)
 {
+    if (is_about_lost_lease(req, message)) {
+        wait_for_lease(req);
+        return;
+    }
     if (is_unknown(code)) {
         pause_req(req, message);
         return;

@@ -400,6 +400,7 @@ static rg_status plan_first(const rg__snapshot *s, const rg__plan_config *c,
             plan->kind = RG__PLAN_GIVE_UP;
         return RG_OK;
     }
+    clock->below_min_ns = 0;
     return propose(s, NULL, list, plan);
 }
 

@@ -21,6 +21,7 @@ struct rg_state {
     int buffers;
     bool is_running;    /* inside rg_run */
     bool is_in_fn;      /* fn runs: steps may end */
+    bool has_failed;    /* rg_run has returned an error */
     uint64_t step;      /* ended on this lineage */
     int vault_slot;     /* that holds the newest agreed commit, -1: none */
     rg__commit_id last; /* that commit's id */

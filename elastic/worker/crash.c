@@ -16,6 +16,7 @@ static const int crash_signals[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};
 
 static struct sigaction before[CRASH_SIGNALS];
 static rg__page *crash_page;
+static pid_t crash_pid;
 
 static size_t index_of(int signum)
 {
@@ -25,12 +26,18 @@ static size_t index_of(int signum)
     return i;
 }
 
-static void on_crash(int signum, siginfo_t *info, void *context)
+static void say_dying(int signum)
 {
-    const int saved = errno;
     atomic_store(&crash_page->dying_tid, (int32_t)syscall(SYS_gettid));
     atomic_store(&crash_page->dying, (uint32_t)signum);
     rg__futex_wake((_Atomic uint32_t *)(void *)&crash_page->life);
+}
+
+static void on_crash(int signum, siginfo_t *info, void *context)
+{
+    const int saved = errno;
+    if (getpid() == crash_pid) /* a forked child has no page */
+        say_dying(signum);
     const struct sigaction *old = &before[index_of(signum)];
     errno = saved;
     if (old->sa_flags & SA_SIGINFO) {
@@ -46,6 +53,7 @@ static void on_crash(int signum, siginfo_t *info, void *context)
 void rg__crash_install(rg__page *page)
 {
     crash_page = page;
+    crash_pid = getpid();
     struct sigaction action;
     memset(&action, 0, sizeof action);
     action.sa_sigaction = on_crash;

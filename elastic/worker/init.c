@@ -240,7 +240,6 @@ rg_status rg_finalize(rg_ctx *ctx)
 {
     if (ctx == NULL)
         return RG_OK;
-    rg__worker_mark(ctx->worker, RG__FINALIZE, rg_generation(ctx));
     destroy_ctx(ctx);
     return RG_OK;
 }

@@ -118,8 +118,13 @@ rg_status rg_run(rg_state *st, rg_train_fn fn, void *arg)
     if (rg__worker_is_done(st->ctx->worker))
         return rg__fail(RG_ERR_INVALID,
                         "the job is done; rg_run runs once in a process");
+    if (st->has_failed)
+        return rg__fail(RG_ERR_INVALID,
+                        "rg_run has failed in this process; end it, and its "
+                        "slot starts again");
     st->is_running = true;
     const rg_status rs = run(st, fn, arg);
+    st->has_failed = rs != RG_OK;
     st->is_running = false;
     rg__context_set_computing(st->ctx, false);
     return rs;

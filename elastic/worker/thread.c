@@ -199,6 +199,7 @@ static void enter_if_due(rg__worker *w)
     const uint64_t generation = w->pending->generation;
     if (atomic_load(&w->ctx->page->abort) >= generation) {
         drop_pending(w);
+        rg__worker_mark(w, RG__LEFT, generation);
         return;
     }
     rg__failpoint("build", w->pending->rank, 0, generation);
@@ -323,6 +324,9 @@ static void read_socket(rg__worker *w, void *room)
             on_agent_lost(w);
         else if (st == RG_OK)
             handle(w, room, n, &fds[0]);
+        else
+            rg__log(RG__ERROR, "worker", "a message of the agent is lost: %s",
+                    rg_last_error());
         for (int i = 0; i < RG__SOCK_FDS; i++)
             if (fds[i] >= 0)
                 close(fds[i]);
@@ -402,6 +406,7 @@ static void *run_thread(void *arg)
     }
     end(w, RG_ERR_INVALID, "rg_finalize was called");
     drop_pending(w);
+    rg__worker_mark(w, RG__FINALIZE, 0); /* nothing here stores any more */
     free(room);
     return NULL;
 }

@@ -90,7 +90,7 @@ rg_status rg__sock_recv(int sock, void *bytes, size_t max, size_t *n_p,
         return rg__fail(RG_ERR_AGENT_LOST, "the worker-agent socket closed%s%s",
                         got < 0 ? ": " : "", got < 0 ? strerror(errno) : "");
     take_fds(&msg, fds);
-    if (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) {
+    if (msg.msg_flags & MSG_TRUNC) {
         close_fds(fds);
         return rg__fail(RG_ERR_INVALID, "a message of over %zu bytes arrived",
                         max);

@@ -16,8 +16,9 @@ rg_status rg__sock_send(int sock, const void *bytes, size_t n, const int *fds,
                         int fd_count);
 
 /* OK: a message of *n_p bytes; descriptors are the caller's now, unused places
- * are -1. IN_PROGRESS: nothing there. ERR_AGENT_LOST: closed or broken.
- * ERR_INVALID: a packet larger than max. */
+ * are -1, and so are those for which this process has no room left.
+ * IN_PROGRESS: nothing there. ERR_AGENT_LOST: closed or broken. ERR_INVALID: a
+ * packet larger than max. */
 rg_status rg__sock_recv(int sock, void *bytes, size_t max, size_t *n_p,
                         int fds[RG__SOCK_FDS]);
 
