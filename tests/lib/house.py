@@ -72,7 +72,9 @@ def until(condition, seconds, what):
 
 class Job:
     def __init__(self, flags, command, env=None, job="test", detect=DETECT,
-                 history=True):
+                 pipe=False):
+        """pipe: its output goes to a pipe that nobody reads."""
+        self.pipe = pipe
         self.folder = tempfile.mkdtemp(prefix="rg-")
         self.history = os.path.join(self.folder, "history")
         os.mkdir(self.history)
@@ -84,10 +86,8 @@ class Job:
                      "REGROUP_TEST_SLOW"):  # the tests' own
             self.env.pop(name, None)
         self.log = os.path.join(self.folder, "log")
-        self.command = [REGROUP, "run", "--job", job, "--detect", detect]
-        if history:
-            self.command += ["--history", self.history]
-        self.command += [*flags, "--", *command]
+        self.command = [REGROUP, "run", "--job", job, "--detect", detect,
+                        "--history", self.history, *flags, "--", *command]
         self.process = None
         self.pids = set()
         self.code = None
@@ -96,8 +96,10 @@ class Job:
         self.started = time.monotonic_ns()
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
-                self.command, env=self.env, cwd=self.folder, stdin=subprocess.DEVNULL,
-                stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+                self.command, env=self.env, cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE if self.pipe else log, stderr=log,
+                start_new_session=True)
         return self
 
     def __exit__(self, kind, error, trace):
@@ -283,13 +285,17 @@ class Etcd:
                  "--log-level=error"], stdout=log, stderr=log)
         until(lambda: self.put("ready", "1"), 20, "etcd answers a put")
 
-    def ask(self, call, **fields):
-        body = json.dumps({name: base64.b64encode(text.encode()).decode()
-                           for name, text in fields.items()})
-        request = urllib.request.Request(f"{self.url}/v3/kv/{call}",
-                                         body.encode(), method="POST")
+    def post(self, call, **fields):
+        request = urllib.request.Request(f"{self.url}/v3/{call}",
+                                         json.dumps(fields).encode(),
+                                         method="POST")
         with urllib.request.urlopen(request, timeout=2) as answer:
             return json.load(answer)
+
+    def ask(self, call, **fields):
+        return self.post(f"kv/{call}", **{
+            name: base64.b64encode(text.encode()).decode()
+            for name, text in fields.items()})
 
     def put(self, key, value):
         try:

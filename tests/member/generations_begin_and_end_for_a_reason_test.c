@@ -56,6 +56,24 @@ static void below_min_it_waits_and_gives_up(void)
     job_end(&j);
 }
 
+static void a_slow_start_does_not_shorten_the_wait(void)
+{
+    job j;
+    job_begin(&j, 2, 2);
+    job_host(&j, "a", 1, 2);
+    job_slot(&j, 1, 1)->is_at_door = false;
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
+    j.now_ns += 31 * SECOND; /* past --start-timeout, and below --min */
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
+    job_slot(&j, 1, 1)->is_at_door = true;
+    CHECK_EQ(job_look(&j), RG__PLAN_PROPOSE);
+    job_decided(&j, 1, two, 2, none);
+    j.now_ns += 601 * SECOND;
+    job_slot(&j, 1, 1)->is_alive = false;
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT); /* it waits from now on */
+    job_end(&j);
+}
+
 static void a_lost_lease_is_no_death(void)
 {
     job j;
@@ -121,6 +139,7 @@ int main(void)
     nothing_happens_without_a_reason();
     a_published_reason_is_enough();
     below_min_it_waits_and_gives_up();
+    a_slow_start_does_not_shorten_the_wait();
     a_lost_lease_is_no_death();
     a_proposal_with_a_dead_member_is_replaced();
     done_wins_over_an_announced_change();

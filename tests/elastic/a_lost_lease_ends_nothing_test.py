@@ -1,0 +1,26 @@
+"""The agent's lease is revoked under a running job, and a worker killed at once:
+the lease is taken again, the change comes late, and nothing is lost."""
+from house import Etcd, Job, claim, fault_free, main, trainer
+
+TRAIN = ("--steps", 500, "--step-ms", 10)
+
+
+def test():
+    with Etcd() as etcd, \
+            Job(["--min", "1", "--max", "3", "--etcd", etcd.url],
+                trainer(*TRAIN)) as job:
+        job.wait_step(30)
+        before = job.workers()
+        for lease in etcd.post("lease/leases")["leases"]:
+            etcd.post("lease/revoke", ID=lease["ID"])
+        lost = job.kill(1)
+        job.wait_world(2, above=1)
+        job.wait_world(3, above=2)
+        job.finish()
+        claim("was lost; taking it again" in job.text(),
+              "the lost lease is not named")
+        job.survivors(before, {lost})
+        job.check(fault_free(*TRAIN))
+
+
+main(test)
