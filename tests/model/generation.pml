@@ -245,7 +245,10 @@ inline ended_by(w, h)
 /* What an agent learns when it looks: proposals, reasons. */
 #define over                                                                  \
     (phase == PROPOSE && has(announced, cur) -> 0 : cur - 1)
-#define abort_now(h) top(abort[h], top(newest(ev), over))
+/* What befalls a proposal that is only announced is no reason to leave the whole
+ * generation in which its members go on. */
+#define only_announced (announced & ~decided)
+#define abort_now(h)   top(abort[h], top(newest(ev & ~only_announced), over))
 
 #ifdef MUT_NO_FENCE
 #define fenced(p, w) (has(members[p], w) || 1)
