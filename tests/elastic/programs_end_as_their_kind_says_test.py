@@ -52,15 +52,17 @@ def test_a_program_without_regroup_just_runs():
         job.finish(5)
 
 
-def test_signals_end_the_job_with_128_plus_n():
-    with Job(["-n", "2"], trainer("--steps", 100000)) as job:
-        job.wait_step(5)
-        pids = [w["pid"] for w in job.workers().values()]
-        job.process.terminate()
-        job.finish(128 + 15)
-        claim(not any(os.path.exists(f"/proc/{pid}") for pid in pids),
-              "workers outlived the job")
-        job.check()
+def test_signals_end_the_job_and_its_wrappers_with_128_plus_n():
+    train = trainer("--steps", 100000)
+    for command in (train, ["bash", "-c", " ".join(train) + "; exit $?"]):
+        with Job(["-n", "2"], command) as job:
+            job.wait_step(5)
+            pids = [w["pid"] for w in job.workers().values()]
+            job.process.terminate()
+            job.finish(128 + 15)
+            claim(not any(os.path.exists(f"/proc/{pid}") for pid in pids),
+                  "workers outlived the job")
+            job.check()
 
 
 def test_stop_ends_the_job():
