@@ -40,7 +40,7 @@ void rg__agent_check_end(agent *a)
     for (int i = 0; i < a->params->slots; i++)
         if (!is_slot_over(a, &a->slot[i]))
             return;
-    if (a->outputs > 0 && !a->is_hurried)
+    if (a->outputs != NULL && !a->is_hurried)
         return; /* called again when it is written */
     a->is_over = true;
     rg__timer_set(a->end_timer, a->is_saying_end ? GOODBYE_NS : 0);
@@ -459,6 +459,7 @@ static void tear_down(agent *a)
 {
     if (a->slot != NULL)
         rg__slots_destroy(a);
+    rg__outputs_drop(a);
     rg__workers_close(a);
     rg__lease_destroy(a->lease);
     rg__mirror_destroy(a->mirror);

@@ -150,7 +150,7 @@ struct agent {
     rg__plan_clock clock;
     bool is_competing;
 
-    int outputs; /* of processes, until all is written */
+    output *outputs; /* of processes, until all is written */
 
     /* the end */
     bool is_ending, is_saying_end, is_over;
@@ -234,6 +234,7 @@ void rg__publish_reason(agent *a, uint64_t generation, const slot *s,
 rg_status rg__output_open(slot *s, int out[2], int err[2]);
 /* Its process has ended; what it printed is written, now or soon. */
 void rg__output_close(slot *s);
+void rg__outputs_drop(agent *a); /* written or not */
 
 /* report.c: the status document as JSON, malloc'd. */
 char *rg__report(agent *a);

@@ -38,6 +38,7 @@ typedef struct stream {
 } stream;
 
 struct output {
+    output *next; /* of the agent's list */
     agent *a;
     char name[RG__NAME_MAX + 16];
     rg__member_id who;
@@ -197,16 +198,30 @@ static bool is_written(const stream *st)
     return st->fd < 0 && st->n == 0 && st->at == st->end;
 }
 
+static void drop(output *o)
+{
+    output **at = &o->a->outputs;
+    while (*at != o)
+        at = &(*at)->next;
+    *at = o->next;
+    close_stream(&o->out);
+    close_stream(&o->err);
+    free(o);
+}
+
 static void drop_if_written(output *o)
 {
     if (!o->is_closing || !is_written(&o->out) || !is_written(&o->err))
         return;
     agent *a = o->a;
-    close_stream(&o->out);
-    close_stream(&o->err);
-    free(o);
-    a->outputs--;
+    drop(o);
     rg__agent_check_end(a);
+}
+
+void rg__outputs_drop(agent *a)
+{
+    while (a->outputs != NULL)
+        drop(a->outputs);
 }
 
 static rg_status open_file(const output *o, const char *what, int *fd_p)
@@ -253,7 +268,8 @@ rg_status rg__output_open(slot *s, int out[2], int err[2])
     snprintf(o->name, sizeof o->name, "%s.%u", s->a->params->host, s->index);
     o->out.fd = o->err.fd = -1;
     s->output = o;
-    s->a->outputs++;
+    o->next = s->a->outputs;
+    s->a->outputs = o;
     rg_status st = open_stream(o, &o->out, STDOUT_FILENO, "out", out);
     if (st == RG_OK)
         st = open_stream(o, &o->err, STDERR_FILENO, "err", err);
