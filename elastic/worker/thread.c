@@ -121,19 +121,18 @@ static void leave_if_due(rg__worker *w)
               "from fn");
 }
 
+/* Nothing comes any more: what is entered is closed, and who waits is told. */
 static void end(rg__worker *w, rg_status st, const char *why)
 {
     pthread_mutex_lock(&w->lock);
-    const bool is_first =
-        w->phase != RG__PHASE_ENDED && w->phase != RG__PHASE_DONE;
-    if (is_first) {
+    if (w->phase != RG__PHASE_ENDED && w->phase != RG__PHASE_DONE) {
         w->end = st;
         snprintf(w->end_why, sizeof w->end_why, "%s", why);
         w->phase = RG__PHASE_ENDED;
     }
     pthread_cond_broadcast(&w->changed);
     pthread_mutex_unlock(&w->lock);
-    if (is_first && take_entered(w, RG__PHASE_ENDED) != 0)
+    if (take_entered(w, RG__PHASE_ENDED) != 0)
         close_generation(w, st, why);
 }
 
