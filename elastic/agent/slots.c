@@ -400,7 +400,8 @@ static void go_on_after_death(slot *s)
     }
     if (a->is_ending || a->is_done) {
         s->is_closed = true;
-        if (s->has_finished && s->exit_code != 0 && a->exit_code == 0)
+        /* a death after done is no fault; an exit code is the program's word */
+        if (s->has_finished && s->exit_code <= 128 && a->exit_code == 0)
             a->exit_code = s->exit_code;
         if (s->has_finished && s->exit_code != 0)
             rg__log(RG__WARN, "agent",
