@@ -9,13 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/random.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
+#include "sdk/base/proof.h"
 
 #define LEASE_S    10
 #define OPEN_NS    (10000 * RG__MS) /* etcd must answer within, at first */
@@ -70,7 +70,7 @@ static void tell_others(agent *a, int code)
         return;
     rg__end end = {.is_set = true, .code = code};
     snprintf(end.why, sizeof end.why, "%s", a->why);
-    char *key = rg__record_key(a->prefix, "cur/end", 0, NULL);
+    char *key = rg__record_key(a->prefix, "all/end", 0, NULL);
     char *text = rg__end_text(&end);
     rg__txn *txn = rg__txn_create();
     if (key != NULL && text != NULL && txn != NULL) {
@@ -359,21 +359,14 @@ static void on_etcd_state(void *arg, bool up, const char *why)
     }
 }
 
-static rg_status random_bytes(void *to, size_t n)
-{
-    if (getrandom(to, n, 0) == (ssize_t)n)
-        return RG_OK;
-    return rg__fail(RG_ERR_SYSTEM, "the system gives no random numbers");
-}
-
 static rg_status make_names(agent *a)
 {
     uint8_t uuid[16];
-    rg_status st = random_bytes(&a->id, sizeof a->id);
+    rg_status st = rg__random_bytes(&a->id, sizeof a->id);
     if (st == RG_OK)
-        st = random_bytes(a->meta.key, sizeof a->meta.key);
+        st = rg__random_bytes(a->meta.key, sizeof a->meta.key);
     if (st == RG_OK)
-        st = random_bytes(uuid, sizeof uuid);
+        st = rg__random_bytes(uuid, sizeof uuid);
     if (st != RG_OK)
         return st;
     for (size_t i = 0; i < sizeof uuid; i++)
@@ -440,6 +433,8 @@ static rg_status set_up(agent *a)
                                   .arg = a};
     raise_descriptor_limit(a);
     rg_status st = make_names(a);
+    if (st == RG_OK)
+        st = rg__address_choose(a);
     if (st == RG_OK)
         st = rg__loop_create(&a->loop);
     if (st == RG_OK)

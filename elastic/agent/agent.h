@@ -19,6 +19,7 @@ typedef struct rg__agent_params {
     char *const *argv;   /* the program and its arguments, NULL at the end */
     const char *run_dir; /* the job's run directory, 0700, exists: the agent's
                             socket is <run_dir>/agent-<host>.sock */
+    const char *advertise, *interface;       /* NULL: the route to etcd says */
     const char *endpoints, *user, *password; /* of etcd; user NULL: no auth */
     bool creates_job; /* refuse a running job of that name, and begin afresh;
                          false: join the job, or create it if it is not there */

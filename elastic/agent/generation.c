@@ -133,10 +133,21 @@ static void send_prepare(agent *a, const rg__proposal *p, rg__prepare *m,
     }
 }
 
+static void fill_places(const rg__proposal *p, rg__prepare *m)
+{
+    rg__place *place = rg__prepare_places(m);
+    rg__address *address = rg__prepare_addresses(m);
+    for (int r = 0; r < p->size; r++)
+        place[r] =
+            (rg__place){(uint32_t)host_index(p, p->member[r].host), p->port[r]};
+    for (int i = 0; i < p->host_count; i++)
+        address[i] = p->host[i].address;
+}
+
 static void prepare_members(agent *a, const rg__proposal *p)
 {
     const size_t bytes =
-        sizeof(rg__prepare) + sizeof(rg__member_id) * (size_t)p->size;
+        rg__prepare_bytes((uint32_t)p->size, (uint32_t)p->host_count);
     const int local_size = count_local(a, p);
     rg__prepare *m = bytes <= RG__WIRE_MAX ? calloc(1, bytes) : NULL;
     const uint64_t control = rg__native_control_bytes(local_size);
@@ -158,6 +169,7 @@ static void prepare_members(agent *a, const rg__proposal *p)
                        .host_count = p->host_count,
                        .control_bytes = control};
     memcpy(m->member, p->member, sizeof(rg__member_id) * (size_t)p->size);
+    fill_places(p, m);
     send_prepare(a, p, m, bytes, fd);
     close(fd);
     free(m);
@@ -242,7 +254,7 @@ static void put_guarded(agent *a, const char *what, uint64_t generation,
                         char *text, bool guards_cur, rg__txn_fn fn)
 {
     char *key = rg__record_key(a->prefix, what, generation, a->params->host);
-    char *cur = rg__record_key(a->prefix, "cur", 0, NULL);
+    char *cur = rg__record_key(a->prefix, "all/cur", 0, NULL);
     rg__txn *txn = rg__txn_create();
     if (key != NULL && cur != NULL && text != NULL && txn != NULL) {
         if (guards_cur)
@@ -270,7 +282,8 @@ void rg__generation_try_ack(agent *a)
     note_most_step(a);
     rg__ack ack = {.step = a->most_step};
     ack.count = rg__vault_complete(a, ack.complete);
-    put_guarded(a, "ack", p->generation, rg__ack_text(&ack), true, on_acked);
+    put_guarded(a, "lead/ack", p->generation, rg__ack_text(&ack), true,
+                on_acked);
 }
 
 /* --------------------------------------------------------------------- fin */
@@ -295,7 +308,7 @@ void rg__generation_try_fin(agent *a)
             return;
     }
     a->finning = p->generation;
-    put_guarded(a, "fin", p->generation, strdup("{}"), false, on_finned);
+    put_guarded(a, "lead/fin", p->generation, strdup("{}"), false, on_finned);
 }
 
 /* ---------------------------------------------------------------- decision */

@@ -5,6 +5,7 @@
  *   fence.c       can a dying process still store?
  *   workers.c     sockets: who meets us, what workers say
  *   watch.c       robust words: who died, within 0.1 ms (a thread per worker)
+ *   address.c     which address of this host others use
  *   vault.c       the vault, and rg_alloc segments
  *   generation.c  this host's part in generations
  *   leader.c      the leader's part: snapshot, plan, CAS
@@ -49,6 +50,7 @@ typedef struct worker {
     message *waiting; /* in order; the oldest first */
     bool is_ready;    /* holds its robust mutex */
     bool is_at_door;
+    uint32_t port; /* of its listener for workers of other hosts */
     bool is_finalized;
     bool is_dead;    /* computes no more, as far as anybody can see */
     bool is_crashed; /* by its own word; it may be dumping core */
@@ -107,7 +109,8 @@ struct agent {
     rg__lease *lease;
     rg__mirror *mirror;
     char *prefix, *prefix_end;
-    uint64_t id; /* of this incarnation */
+    uint64_t id;         /* of this incarnation */
+    rg__address address; /* of this host, for all others */
     int listener, signal_fd;
     uint8_t key[RG__KEY_BYTES];
     char socket_path[108];
@@ -202,6 +205,10 @@ rg_status rg__watch_create(rg__loop *loop, rg__page *page, watch_fn fn,
                            void *arg, watcher **watcher_p);
 void rg__watch_destroy(watcher *watcher); /* NULL allowed */
 
+/* address.c: params->advertise, or of params->interface, or the source of the
+ * route to the first endpoint of etcd. */
+rg_status rg__address_choose(agent *a);
+
 /* vault.c */
 rg_status rg__vault_create(agent *a);
 void rg__vault_destroy(agent *a);
@@ -229,6 +236,9 @@ void rg__leader_look(void *agent_arg);
 void rg__publish(agent *a);
 void rg__publish_reason(agent *a, uint64_t generation, const slot *s,
                         bool is_death, const char *text);
+/* The same of a connection between this host and another that broke. */
+void rg__publish_broken_link(agent *a, uint64_t generation, const slot *s,
+                             const char *host, const char *text);
 
 /* output.c */
 rg_status rg__output_open(slot *s, int out[2], int err[2]);

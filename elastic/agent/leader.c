@@ -36,7 +36,7 @@ static void compete(agent *a)
 {
     if (a->is_competing)
         return;
-    char *key = rg__record_key(a->prefix, "cur/leader", 0, NULL);
+    char *key = rg__record_key(a->prefix, "all/leader", 0, NULL);
     char *text = rg__leader_text(a->params->host, a->id);
     rg__txn *txn = rg__txn_create();
     if (key != NULL && text != NULL && txn != NULL) {
@@ -76,8 +76,8 @@ static void put(rg__txn *txn, const agent *a, const char *what,
 static rg__txn *guarded(const agent *a, const rg__snapshot *snap)
 {
     rg__txn *txn = rg__txn_create();
-    char *leader = rg__record_key(a->prefix, "cur/leader", 0, NULL);
-    char *cur = rg__record_key(a->prefix, "cur", 0, NULL);
+    char *leader = rg__record_key(a->prefix, "all/leader", 0, NULL);
+    char *cur = rg__record_key(a->prefix, "all/cur", 0, NULL);
     if (txn != NULL && leader != NULL && cur != NULL) {
         rg__txn_if_create(txn, leader, snap->leader_token);
         rg__txn_if_mod(txn, cur, snap->cur.mod_revision);
@@ -91,13 +91,14 @@ static void add_proposal(rg__txn *txn, const agent *a, const rg__proposal *p)
 {
     const rg__cur cur = {.generation = p->generation,
                          .phase = RG__GEN_PROPOSED};
-    put(txn, a, "gen", p->generation, rg__proposal_text(p));
-    put(txn, a, "cur", 0, rg__cur_text(&cur));
+    put(txn, a, "all/gen", p->generation, rg__proposal_text(p));
+    put(txn, a, "all/cur", 0, rg__cur_text(&cur));
 }
 
 static void collect_garbage(rg__txn *txn, const agent *a, const rg__line *line)
 {
-    static const char *const kinds[] = {"gen", "ev", "ack", "fin"};
+    static const char *const kinds[] = {"all/gen", "all/ev", "lead/ack",
+                                        "lead/fin"};
     if (line->generation <= KEEP_GENERATIONS)
         return;
     uint64_t first = line->generation - KEEP_GENERATIONS;
@@ -121,8 +122,8 @@ static void add_decision(rg__txn *txn, const agent *a, const rg__plan *plan)
     struct timespec t;
     clock_gettime(CLOCK_REALTIME, &t);
     line.at_ms = (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-    put(txn, a, "cur", 0, rg__cur_text(&cur));
-    put(txn, a, "line", line.generation, rg__line_text(&line));
+    put(txn, a, "all/cur", 0, rg__cur_text(&cur));
+    put(txn, a, "all/line", line.generation, rg__line_text(&line));
     collect_garbage(txn, a, &line);
 }
 
@@ -130,7 +131,7 @@ static void add_done(rg__txn *txn, const agent *a, const rg__snapshot *snap)
 {
     rg__cur cur = snap->cur;
     cur.phase = RG__GEN_DONE;
-    put(txn, a, "cur", 0, rg__cur_text(&cur));
+    put(txn, a, "all/cur", 0, rg__cur_text(&cur));
 }
 
 static void act(agent *a, const rg__snapshot *snap, const rg__plan *plan)
@@ -176,7 +177,7 @@ static void plan_and_act(agent *a, const rg__snapshot *snap)
         rg__plan_make(snap, &config, rg__now_ns(), &a->clock, &plan) != RG_OK)
         return;
     act(a, snap, &plan);
-    rg__proposal_free(&plan.proposal);
+    rg__plan_free(&plan);
 }
 
 static void on_snapshot(void *arg, rg_status st, const rg__txn_reply *reply)

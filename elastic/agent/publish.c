@@ -18,12 +18,14 @@ static void fill_record(const agent *a, rg__host_record *host)
     host->seq = a->seq;
     host->slots = a->params->slots;
     host->elastic = a->elastic;
+    host->address = a->address;
     for (int i = 0; i < a->params->slots; i++) {
         const slot *s = &a->slot[i];
         host->slot[host->slot_count++] = (rg__slot_record){
             .slot = s->index,
             .start = s->start,
             .pid = s->w.pid,
+            .port = s->w.port,
             .is_alive = rg__slot_is_alive(s),
             .is_at_door = rg__slot_is_alive(s) && s->w.is_at_door};
     }
@@ -42,7 +44,8 @@ static void put_reasons(agent *a, rg__txn *txn)
     a->reasons_sent = a->reasons < 64 ? a->reasons : 64;
     for (int i = 0; i < a->reasons_sent; i++) {
         const rg__reason *r = &a->reason[i];
-        char *key = rg__record_key(a->prefix, "ev", r->generation, r->member);
+        char *key =
+            rg__record_key(a->prefix, "all/ev", r->generation, r->member);
         char *text = rg__reason_text(r);
         if (key != NULL && text != NULL)
             rg__txn_put(txn, RG__THEN, key, text, 0);
@@ -115,7 +118,7 @@ void rg__publish(agent *a)
     a->reasons_sent = 0;
     a->is_dirty = false;
     a->seq++;
-    char *key = rg__record_key(a->prefix, "host", 0, a->params->host);
+    char *key = rg__record_key(a->prefix, "lead/host", 0, a->params->host);
     char *text = record_text(a);
     rg__txn *txn = rg__txn_create();
     if (key != NULL && text != NULL && txn != NULL) {
@@ -129,21 +132,42 @@ void rg__publish(agent *a)
     free(text);
 }
 
-void rg__publish_reason(agent *a, uint64_t generation, const slot *s,
-                        bool is_death, const char *text)
+static rg__reason *add_reason(agent *a, uint64_t generation, const slot *s,
+                              const char *text)
 {
     rg__reason *more =
         realloc(a->reason, sizeof *more * (size_t)(a->reasons + 1));
     if (more == NULL)
-        return;
+        return NULL;
     a->reason = more;
     rg__reason *r = &more[a->reasons++];
-    *r = (rg__reason){.generation = generation, .is_death = is_death};
+    *r = (rg__reason){.generation = generation};
     snprintf(r->member, sizeof r->member, "%s.%u.%u", a->params->host, s->index,
              s->start);
     snprintf(r->text, sizeof r->text, "%s", text);
     for (char *c = r->text; *c != '\0'; c++) /* a worker's words: any bytes */
         if ((unsigned char)*c < ' ' || (unsigned char)*c > '~')
             *c = '?';
+    return r;
+}
+
+void rg__publish_reason(agent *a, uint64_t generation, const slot *s,
+                        bool is_death, const char *text)
+{
+    rg__reason *r = add_reason(a, generation, s, text);
+    if (r == NULL)
+        return;
+    r->is_death = is_death;
+    rg__publish(a);
+}
+
+void rg__publish_broken_link(agent *a, uint64_t generation, const slot *s,
+                             const char *host, const char *text)
+{
+    rg__reason *r = add_reason(a, generation, s, text);
+    if (r == NULL)
+        return;
+    snprintf(r->by, sizeof r->by, "%s", a->params->host);
+    snprintf(r->link, sizeof r->link, "%s", host);
     rg__publish(a);
 }

@@ -133,9 +133,10 @@ static void on_ready(slot *s)
         rg__slot_lost(s, "can't be watched: %s", rg_last_error());
 }
 
-static void on_door(slot *s)
+static void on_door(slot *s, const rg__door *m)
 {
     s->w.is_at_door = true;
+    s->w.port = m->port & 0xffff;
     rg__log(RG__DEBUG, "agent", "%s.%u is at the door", s->a->params->host,
             s->index);
     if (s->a->is_done)
@@ -153,6 +154,17 @@ static bool is_worn_out(slot *s, uint64_t generation)
     if (w->entered == generation)
         w->entered = 0;
     return ++w->build_failures >= BUILD_TRIES;
+}
+
+static const char *host_of_rank(const agent *a, uint64_t generation, int rank)
+{
+    const rg__proposal *p = rg__snapshot_gen(&a->view, generation);
+    if (p == NULL || rank < 0 || rank >= p->size)
+        return NULL;
+    for (int i = 0; i < p->host_count; i++)
+        if (p->host[i].id == p->member[rank].host)
+            return p->host[i].name;
+    return NULL;
 }
 
 static void on_broken(slot *s, const rg__broken *m)
@@ -173,7 +185,11 @@ static void on_broken(slot *s, const rg__broken *m)
     a->detected_ns = rg__now_ns();
     if (!rg__generation_is_only_announced(a, m->generation))
         rg__generation_abort(a, m->generation);
-    rg__publish_reason(a, m->generation, s, false, text);
+    const char *host = host_of_rank(a, m->generation, m->peer);
+    if (host != NULL)
+        rg__publish_broken_link(a, m->generation, s, host, text);
+    else
+        rg__publish_reason(a, m->generation, s, false, text);
 }
 
 static void on_mark(slot *s, rg__wire_type type, uint64_t generation)
@@ -182,9 +198,6 @@ static void on_mark(slot *s, rg__wire_type type, uint64_t generation)
     switch (type) {
     case RG__READY:
         on_ready(s);
-        break;
-    case RG__DOOR:
-        on_door(s);
         break;
     case RG__LEFT:
         if (w->entered == generation)
@@ -216,8 +229,11 @@ static bool handle(slot *s, const void *bytes, size_t n)
     if (n < sizeof *head || head->version != RG__WIRE_VERSION)
         return false;
     switch (head->type) {
-    case RG__READY:
     case RG__DOOR:
+        if (n == sizeof(rg__door))
+            on_door(s, bytes);
+        return n == sizeof(rg__door);
+    case RG__READY:
     case RG__LEFT:
     case RG__BUILT:
     case RG__FIN:
@@ -374,6 +390,7 @@ static rg_status welcome(slot *s)
     snprintf(m.host, sizeof m.host, "%s", a->params->host);
     if (a->params->history_dir != NULL)
         snprintf(m.history, sizeof m.history, "%s", a->params->history_dir);
+    m.address = a->address;
     memcpy(m.key, a->key, sizeof m.key);
     const int fds[2] = {s->w.page_fd, a->vault_fd};
     return rg__sock_send(s->w.sock, &m, sizeof m, fds, 2);

@@ -13,6 +13,7 @@ typedef struct rg__settings {
     int np, min, max, slots, max_restarts;
     const char *etcd, *etcd_bin, *etcd_user, *etcd_password_file;
     const char *job, *host, *history, *output, *run_dir;
+    const char *advertise, *interface;
     uint64_t start_timeout_ms, elastic_timeout_ms, grace_ms, detect_ms;
     uint64_t timeout_ms, vault_max_bytes;
     rg__library_settings library;

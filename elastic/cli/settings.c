@@ -38,6 +38,12 @@ static const rg__cfg_field cli_table[] = {
      "the job's name; none: from the program's name and the process number"},
     {"HOST", NULL, RG__CFG_TEXT_AT(rg__settings, host),
      "this host's name in the job; none: the machine's"},
+    {"ADVERTISE", NULL, RG__CFG_TEXT_AT(rg__settings, advertise),
+     "this host's address for the other hosts, in numbers; none: the source "
+     "address of the route to etcd"},
+    {"INTERFACE", NULL, RG__CFG_TEXT_AT(rg__settings, interface),
+     "name of the interface, or network such as 10.0.0.0/8, whose address "
+     "other hosts use"},
     {"HISTORY", NULL, RG__CFG_TEXT_AT(rg__settings, history),
      "directory where workers write what happened, as JSON lines"},
     {"OUTPUT", NULL, RG__CFG_TEXT_AT(rg__settings, output),
@@ -90,6 +96,8 @@ static const flag flags[] = {
     {"ETCD_PASSWORD_FILE", "PATH", "run agent config", {"etcd-password-file"}},
     {"JOB", "NAME", "run agent config", {"job"}},
     {"HOST", "ID", "run agent config", {"host"}},
+    {"ADVERTISE", "ADDR", "run agent config", {"advertise"}},
+    {"INTERFACE", "NAME|CIDR", "run agent config", {"interface"}},
     {"HISTORY", "DIR", "run agent config", {"history"}},
     {"OUTPUT", "DIR", "run agent config", {"output"}},
     {"MAX_RESTARTS", "N", "run agent config", {"max-restarts"}},

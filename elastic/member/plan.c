@@ -33,12 +33,18 @@ static const rg__slot_record *find_slot(const rg__host_record *host,
     return NULL;
 }
 
+static const rg__proposal_host *find_host(const rg__proposal *p, uint64_t id)
+{
+    for (int i = 0; p != NULL && i < p->host_count; i++)
+        if (p->host[i].id == id)
+            return &p->host[i];
+    return NULL;
+}
+
 static const char *host_name(const rg__proposal *p, uint64_t id)
 {
-    for (int i = 0; i < p->host_count; i++)
-        if (p->host[i].id == id)
-            return p->host[i].name;
-    return "?";
+    const rg__proposal_host *host = find_host(p, id);
+    return host != NULL ? host->name : "?";
 }
 
 static bool name_has_other_id(const rg__snapshot *s, const char *name,
@@ -219,11 +225,32 @@ static bool add_proposal_host(const rg__snapshot *s, rg__proposal *p,
     if (more == NULL)
         return false;
     p->host = more;
+    rg__proposal_host *host = &p->host[p->host_count++];
     const rg__host_record *record = rg__snapshot_host(s, id);
-    snprintf(p->host[p->host_count].name, RG__NAME_MAX, "%s",
-             record != NULL ? record->name : host_name(decided, id));
-    p->host[p->host_count++].id = id;
+    const rg__proposal_host *before = find_host(decided, id);
+    *host = (rg__proposal_host){.id = id};
+    if (record != NULL) {
+        snprintf(host->name, sizeof host->name, "%s", record->name);
+        host->address = record->address;
+        host->port = record->port;
+    } else if (before != NULL) {
+        *host = *before;
+    }
     return true;
+}
+
+static uint32_t port_of(const rg__snapshot *s, const rg__proposal *decided,
+                        rg__member_id id)
+{
+    const rg__host_record *record = rg__snapshot_host(s, id.host);
+    const rg__slot_record *slot =
+        record != NULL ? find_slot(record, id.slot) : NULL;
+    if (slot != NULL)
+        return slot->port;
+    for (int r = 0; decided != NULL && r < decided->size; r++)
+        if (rg__same_member(decided->member[r], id))
+            return decided->port[r];
+    return 0;
 }
 
 static void name_newcomer(const rg__snapshot *s, const members *list,
@@ -276,9 +303,13 @@ static rg_status propose(const rg__snapshot *s, const rg__proposal *decided,
     p->member = list->id;
     p->size = list->n;
     list->id = NULL;
-    for (int i = 0; i < p->size; i++)
-        if (!add_proposal_host(s, p, decided, p->member[i].host))
+    p->port = calloc((size_t)p->size + 1, sizeof *p->port);
+    for (int i = 0; i < p->size; i++) {
+        if (p->port == NULL ||
+            !add_proposal_host(s, p, decided, p->member[i].host))
             return rg__fail(RG_ERR_MEMORY, "no memory for a proposal");
+        p->port[i] = port_of(s, decided, p->member[i]);
+    }
     plan->kind = RG__PLAN_PROPOSE;
     return RG_OK;
 }
@@ -333,20 +364,41 @@ static bool has_commit(const rg__snapshot *s, uint64_t generation,
     return false;
 }
 
-/* The most senior rank on a host that holds the commit; -1: all hosts do. */
-static int find_source(const rg__snapshot *s, const rg__proposal *p,
-                       rg__commit_id resume)
+/* The host behind `after` in the snapshot's order, in a circle, whose vault
+ * holds the commit; with members in the world or without. */
+static int next_holder(const rg__snapshot *s, uint64_t generation,
+                       rg__commit_id id, int after)
 {
-    if (resume.generation == 0)
-        return 0;
-    int missing = 0, source = -1;
-    for (int i = 0; i < p->host_count; i++)
-        missing += !has_commit(s, p->generation, p->host[i].name, resume);
-    for (int r = 0; r < p->size && source < 0; r++)
-        if (has_commit(s, p->generation, host_name(p, p->member[r].host),
-                       resume))
-            source = r;
-    return missing > 0 ? source : -1;
+    for (int i = 1; i <= s->hosts; i++) {
+        const int k = (after + i) % s->hosts;
+        if (has_commit(s, generation, s->host[k].name, id))
+            return k;
+    }
+    return -1;
+}
+
+/* Every host of the world whose vault lacks the commit gets it from one that
+ * holds it; holders take turns. */
+static rg_status find_copies(const rg__snapshot *s, const rg__proposal *p,
+                             rg__line *line)
+{
+    int holder = -1;
+    line->copy = calloc((size_t)p->host_count + 1, sizeof *line->copy);
+    if (line->copy == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a decision");
+    for (int i = 0; i < p->host_count; i++) {
+        if (has_commit(s, p->generation, p->host[i].name, line->resume))
+            continue;
+        holder = next_holder(s, p->generation, line->resume, holder);
+        if (holder < 0)
+            continue;
+        const rg__host_record *from = &s->host[holder];
+        line->copy[line->copies++] = (rg__copy){.to = p->host[i].id,
+                                                .from = from->id,
+                                                .address = from->address,
+                                                .port = from->port};
+    }
+    return RG_OK;
 }
 
 static uint64_t most_steps(const rg__snapshot *s, uint64_t generation)
@@ -358,7 +410,8 @@ static uint64_t most_steps(const rg__snapshot *s, uint64_t generation)
     return most;
 }
 
-static void decide(const rg__snapshot *s, const rg__proposal *p, rg__plan *plan)
+static rg_status decide(const rg__snapshot *s, const rg__proposal *p,
+                        rg__plan *plan)
 {
     const rg__proposal *before = rg__snapshot_gen(s, p->from);
     rg__line *line = &plan->line;
@@ -370,8 +423,9 @@ static void decide(const rg__snapshot *s, const rg__proposal *p, rg__plan *plan)
     const uint64_t most = most_steps(s, p->generation);
     line->steps_lost = most > line->resume.step ? most - line->resume.step : 0;
     snprintf(line->cause, sizeof line->cause, "%s", p->cause);
-    line->source = find_source(s, p, line->resume);
+    line->source = line->resume.generation == 0 ? 0 : -1;
     plan->kind = RG__PLAN_DECIDE;
+    return line->resume.generation == 0 ? RG_OK : find_copies(s, p, line);
 }
 
 /* -------------------------------------------------------------------- plan */
@@ -453,9 +507,13 @@ static rg_status plan_proposed(const rg__snapshot *s, const rg__plan_config *c,
     }
     if (is_broken(s, p))
         return plan_broken(s, c, decided, now_ns, clock, list, plan);
-    if (have_all_acked(s, p))
-        decide(s, p, plan);
-    return RG_OK;
+    return have_all_acked(s, p) ? decide(s, p, plan) : RG_OK;
+}
+
+void rg__plan_free(rg__plan *plan)
+{
+    rg__proposal_free(&plan->proposal);
+    rg__line_free(&plan->line);
 }
 
 rg_status rg__plan_make(const rg__snapshot *snap, const rg__plan_config *config,
@@ -487,6 +545,6 @@ rg_status rg__plan_make(const rg__snapshot *snap, const rg__plan_config *config,
     }
     free(list.id);
     if (st != RG_OK)
-        rg__proposal_free(&plan_p->proposal);
+        rg__plan_free(plan_p);
     return st;
 }

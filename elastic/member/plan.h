@@ -29,7 +29,7 @@ typedef enum rg__plan_kind {
 typedef struct rg__plan {
     rg__plan_kind kind;
     uint64_t look_again_ns; /* WAIT: at the latest after this long; 0: never */
-    rg__proposal proposal;  /* PROPOSE; owned, rg__proposal_free */
+    rg__proposal proposal;  /* PROPOSE */
     rg__line line;          /* DECIDE: all but the time */
     int alive;              /* workers that could be in the next world */
 } rg__plan;
@@ -37,6 +37,7 @@ typedef struct rg__plan {
 rg_status rg__plan_make(const rg__snapshot *snap, const rg__plan_config *config,
                         uint64_t now_ns, rg__plan_clock *clock,
                         rg__plan *plan_p);
+void rg__plan_free(rg__plan *plan); /* what it owns */
 
 /* The newest commit on the lineage among those that acks of `generation`
  * report; {0, 0}: none. */

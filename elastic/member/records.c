@@ -119,8 +119,8 @@ bool rg__meta_read(const json_t *j, rg__meta *meta)
 
 static json_t *slot_json(const rg__slot_record *s)
 {
-    return json_pack("[i,i,i,b,b]", (int)s->slot, (int)s->start, (int)s->pid,
-                     s->is_alive, s->is_at_door);
+    return json_pack("[i,i,i,b,b,i]", (int)s->slot, (int)s->start, (int)s->pid,
+                     s->is_alive, s->is_at_door, (int)s->port);
 }
 
 char *rg__host_text(const rg__host_record *host)
@@ -128,22 +128,40 @@ char *rg__host_text(const rg__host_record *host)
     json_t *slots = json_array();
     for (int i = 0; i < host->slot_count; i++)
         json_array_append_new(slots, slot_json(&host->slot[i]));
-    return dump(json_pack("{s:o,s:I,s:i,s:i,s:o}", "id", hex(host->id), "seq",
-                          (json_int_t)host->seq, "slots", host->slots,
-                          "elastic", host->elastic, "workers", slots));
+    return dump(json_pack(
+        "{s:o,s:I,s:i,s:i,s:s,s:i,s:b,s:s,s:o}", "id", hex(host->id), "seq",
+        (json_int_t)host->seq, "slots", host->slots, "elastic", host->elastic,
+        "address", host->address.text, "port", (int)host->port, "draining",
+        host->is_draining, "shape", host->shape, "workers", slots));
+}
+
+static bool is_port(json_int_t port)
+{
+    return port >= 0 && port <= 65535;
+}
+
+/* A host's address and its agent's port. */
+static bool read_place(const json_t *address, const json_t *port,
+                       rg__address *address_p, uint32_t *port_p)
+{
+    const json_int_t n = json_integer_value(port);
+    *port_p = (uint32_t)n;
+    return is_port(n) &&
+           copy_text(address_p->text, sizeof address_p->text, address);
 }
 
 static bool read_slot(const json_t *j, rg__slot_record *s)
 {
-    int slot, start, pid, alive, door;
+    int slot, start, pid, alive, door, port;
     json_error_t error;
-    if (json_unpack_ex((json_t *)(uintptr_t)j, &error, 0, "[i,i,i,b,b]", &slot,
-                       &start, &pid, &alive, &door) != 0 ||
-        slot < 0 || slot >= RG__HOST_SLOTS_MAX || start < 0)
+    if (json_unpack_ex((json_t *)(uintptr_t)j, &error, 0, "[i,i,i,b,b,i]",
+                       &slot, &start, &pid, &alive, &door, &port) != 0 ||
+        slot < 0 || slot >= RG__HOST_SLOTS_MAX || start < 0 || !is_port(port))
         return false;
     *s = (rg__slot_record){.slot = (uint32_t)slot,
                            .start = (uint32_t)start,
                            .pid = pid,
+                           .port = (uint32_t)port,
                            .is_alive = alive,
                            .is_at_door = door};
     return true;
@@ -156,7 +174,12 @@ bool rg__host_read(const json_t *j, rg__host_record *host)
     host->seq = (uint64_t)json_integer_value(json_object_get(j, "seq"));
     host->slots = (int)json_integer_value(json_object_get(j, "slots"));
     host->elastic = (int)json_integer_value(json_object_get(j, "elastic"));
+    host->is_draining = json_is_true(json_object_get(j, "draining"));
     if (!rg__hex_read(json_object_get(j, "id"), &host->id) ||
+        !read_place(json_object_get(j, "address"), json_object_get(j, "port"),
+                    &host->address, &host->port) ||
+        !copy_text(host->shape, sizeof host->shape,
+                   json_object_get(j, "shape")) ||
         n > RG__HOST_SLOTS_MAX)
         return false;
     host->slot = calloc(n + 1, sizeof *host->slot);
@@ -201,8 +224,10 @@ bool rg__cur_read(const json_t *j, rg__cur *cur)
 void rg__proposal_free(rg__proposal *p)
 {
     free(p->member);
+    free(p->port);
     free(p->host);
     p->member = NULL;
+    p->port = NULL;
     p->host = NULL;
 }
 
@@ -210,13 +235,14 @@ char *rg__proposal_text(const rg__proposal *p)
 {
     json_t *members = json_array(), *hosts = json_array();
     for (int i = 0; i < p->size; i++)
-        json_array_append_new(members,
-                              json_pack("[o,i,i]", hex(p->member[i].host),
-                                        (int)p->member[i].slot,
-                                        (int)p->member[i].start));
+        json_array_append_new(
+            members, json_pack("[o,i,i,i]", hex(p->member[i].host),
+                               (int)p->member[i].slot, (int)p->member[i].start,
+                               (int)p->port[i]));
     for (int i = 0; i < p->host_count; i++)
         json_array_append_new(
-            hosts, json_pack("[s,o]", p->host[i].name, hex(p->host[i].id)));
+            hosts, json_pack("[s,o,s,i]", p->host[i].name, hex(p->host[i].id),
+                             p->host[i].address.text, (int)p->host[i].port));
     return dump(json_pack("{s:I,s:s,s:s,s:b,s:o,s:o}", "from",
                           (json_int_t)p->from, "op", p->op, "cause", p->cause,
                           "announced", p->is_announced, "members", members,
@@ -227,13 +253,16 @@ static bool read_members(const json_t *j, rg__proposal *p)
 {
     const size_t n = json_array_size(j);
     p->member = calloc(n + 1, sizeof *p->member);
-    if (p->member == NULL || n == 0)
+    p->port = calloc(n + 1, sizeof *p->port);
+    if (p->member == NULL || p->port == NULL || n == 0)
         return false;
     for (size_t i = 0; i < n; i++) {
         const json_t *m = json_array_get(j, i);
         rg__member_id *id = &p->member[i];
-        if (!rg__hex_read(json_array_get(m, 0), &id->host))
+        const json_int_t port = json_integer_value(json_array_get(m, 3));
+        if (!rg__hex_read(json_array_get(m, 0), &id->host) || !is_port(port))
             return false;
+        p->port[i] = (uint32_t)port;
         id->slot = (uint32_t)json_integer_value(json_array_get(m, 1));
         id->start = (uint32_t)json_integer_value(json_array_get(m, 2));
     }
@@ -251,7 +280,9 @@ static bool read_hosts(const json_t *j, rg__proposal *p)
         const json_t *h = json_array_get(j, i);
         if (!copy_text(p->host[i].name, sizeof p->host[i].name,
                        json_array_get(h, 0)) ||
-            !rg__hex_read(json_array_get(h, 1), &p->host[i].id))
+            !rg__hex_read(json_array_get(h, 1), &p->host[i].id) ||
+            !read_place(json_array_get(h, 2), json_array_get(h, 3),
+                        &p->host[i].address, &p->host[i].port))
             return false;
     }
     p->host_count = (int)n;
@@ -272,8 +303,9 @@ bool rg__proposal_read(const json_t *j, rg__proposal *p)
 
 char *rg__reason_text(const rg__reason *r)
 {
-    return dump(json_pack("{s:s,s:s}", "kind", r->is_death ? "dead" : "broken",
-                          "why", r->text));
+    return dump(json_pack("{s:s,s:s,s:s,s:s}", "kind",
+                          r->is_death ? "dead" : "broken", "why", r->text, "by",
+                          r->by, "link", r->link));
 }
 
 bool rg__reason_read(const json_t *j, rg__reason *r)
@@ -281,7 +313,9 @@ bool rg__reason_read(const json_t *j, rg__reason *r)
     const char *kind = json_string_value(json_object_get(j, "kind"));
     r->is_death = kind != NULL && strcmp(kind, "dead") == 0;
     return kind != NULL &&
-           copy_text(r->text, sizeof r->text, json_object_get(j, "why"));
+           copy_text(r->text, sizeof r->text, json_object_get(j, "why")) &&
+           copy_text(r->by, sizeof r->by, json_object_get(j, "by")) &&
+           copy_text(r->link, sizeof r->link, json_object_get(j, "link"));
 }
 
 char *rg__ack_text(const rg__ack *ack)
@@ -307,13 +341,51 @@ bool rg__ack_read(const json_t *j, rg__ack *ack)
     return true;
 }
 
+void rg__line_free(rg__line *line)
+{
+    free(line->copy);
+    line->copy = NULL;
+    line->copies = 0;
+}
+
+static json_t *copies_json(const rg__line *line)
+{
+    json_t *copies = json_array();
+    for (int i = 0; i < line->copies; i++) {
+        const rg__copy *c = &line->copy[i];
+        json_array_append_new(copies,
+                              json_pack("[o,o,s,i]", hex(c->to), hex(c->from),
+                                        c->address.text, (int)c->port));
+    }
+    return copies;
+}
+
+static bool read_copies(const json_t *j, rg__line *line)
+{
+    const size_t n = json_array_size(j);
+    line->copy = calloc(n + 1, sizeof *line->copy);
+    if (line->copy == NULL)
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        const json_t *one = json_array_get(j, i);
+        rg__copy *c = &line->copy[i];
+        if (!rg__hex_read(json_array_get(one, 0), &c->to) ||
+            !rg__hex_read(json_array_get(one, 1), &c->from) ||
+            !read_place(json_array_get(one, 2), json_array_get(one, 3),
+                        &c->address, &c->port))
+            return false;
+    }
+    line->copies = (int)n;
+    return true;
+}
+
 char *rg__line_text(const rg__line *line)
 {
     return dump(json_pack(
-        "{s:I,s:o,s:i,s:I,s:i,s:i,s:I,s:s}", "prev", (json_int_t)line->prev,
-        "resume", commit_json(line->resume), "source", line->source,
-        "steps_lost", (json_int_t)line->steps_lost, "from_size",
-        line->from_size, "to_size", line->to_size, "at_ms",
+        "{s:I,s:o,s:i,s:o,s:I,s:i,s:i,s:I,s:s}", "prev", (json_int_t)line->prev,
+        "resume", commit_json(line->resume), "source", line->source, "copies",
+        copies_json(line), "steps_lost", (json_int_t)line->steps_lost,
+        "from_size", line->from_size, "to_size", line->to_size, "at_ms",
         (json_int_t)line->at_ms, "cause", line->cause));
 }
 
@@ -328,7 +400,8 @@ bool rg__line_read(const json_t *j, rg__line *line)
     line->at_ms = json_integer_value(json_object_get(j, "at_ms"));
     return from_commit(json_object_get(j, "resume"), &line->resume) &&
            copy_text(line->cause, sizeof line->cause,
-                     json_object_get(j, "cause"));
+                     json_object_get(j, "cause")) &&
+           read_copies(json_object_get(j, "copies"), line);
 }
 
 char *rg__end_text(const rg__end *end)
@@ -346,4 +419,17 @@ bool rg__end_read(const json_t *j, rg__end *end)
 char *rg__leader_text(const char *host, uint64_t id)
 {
     return dump(json_pack("{s:s,s:o}", "host", host, "id", hex(id)));
+}
+
+char *rg__drain_text(const rg__drain *drain)
+{
+    return dump(
+        json_pack("{s:I}", "deadline_ms", (json_int_t)drain->deadline_ms));
+}
+
+bool rg__drain_read(const json_t *j, rg__drain *drain)
+{
+    const json_int_t ms = json_integer_value(json_object_get(j, "deadline_ms"));
+    drain->deadline_ms = (uint64_t)ms;
+    return ms >= 0;
 }

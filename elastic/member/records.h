@@ -1,17 +1,22 @@
 /* The records of a job in etcd, as structs, and one consistent snapshot of
  * them. Below the prefix /regroup/v1/<job>/:
  *
- *   meta               the job: uuid, key, bounds           rg__meta
- *   host/<host>        an agent and its slots (lease)       rg__host_record
- *   cur                the generation and its phase         rg__cur
- *   cur/leader         who proposes (lease)                 create_revision
- *   cur/end            the job ends: code and why           rg__end
- *   gen/<g>            a proposal, written once             rg__proposal
- *   ev/<g>/<member>    a published reason                   rg__reason
- *   ack/<g>/<host>     this host has built g (lease)        rg__ack
- *   fin/<g>/<host>     fn returned OK on all workers here   count
- *   line/<g>           a decided generation                 rg__line
+ *   meta                    the job: uuid, key, bounds        rg__meta
+ *   all/cur                 the generation and its phase      rg__cur
+ *   all/leader              who proposes (lease)              create_revision
+ *   all/end                 the job ends: code and why        rg__end
+ *   all/probe               hosts are suspected: look at each other (lease)
+ *   all/drain/<host>        this host is to leave             rg__drain
+ *   all/gen/<g>             a proposal, written once          rg__proposal
+ *   all/ev/<g>/<who>        a published reason                rg__reason
+ *   all/line/<g>            a decided generation              rg__line
+ *   lead/host/<host>        an agent and its slots (lease)    rg__host_record
+ *   lead/ack/<g>/<host>     this host has built g (lease)     rg__ack
+ *   lead/fin/<g>/<host>     fn returned OK on all workers     rg__fin
+ *   lead/susp/<host>/<by>   <by> does not hear <host> (lease) rg__suspicion
  *
+ * Every agent watches all/, whose events are few; what each host writes for the
+ * leader alone lies in lead/, so that N hosts cause O(N) events and not O(N^2).
  * Generations in keys have 16 hex digits, so that keys sort by them. What is
  * malformed is left out of the snapshot with a warning, as if it were absent.
  */
@@ -26,7 +31,7 @@
 
 #define RG__NAME_MAX    64 /* of a host or a job */
 #define RG__CAUSE_MAX   128
-#define RG__META_FORMAT 1
+#define RG__META_FORMAT 2
 
 typedef struct rg__meta {
     char uuid[33];
@@ -38,6 +43,7 @@ typedef struct rg__meta {
 typedef struct rg__slot_record {
     uint32_t slot, start;
     int32_t pid;
+    uint32_t port; /* of its listener for workers of other hosts */
     bool is_alive, is_at_door;
 } rg__slot_record;
 
@@ -46,8 +52,13 @@ typedef struct rg__host_record {
     uint64_t id;  /* of this incarnation of the agent */
     uint64_t seq; /* counts its writings of this record */
     int slots;
-    int elastic;           /* of its workers; -1: none has met it */
-    rg__slot_record *slot; /* owned */
+    int elastic;              /* of its workers; -1: none has met it */
+    rg__address address;      /* of the host */
+    uint32_t port;            /* of the agent, for other agents: UDP and TCP */
+    bool is_draining;         /* its workers are to leave */
+    char shape[RG__TEXT_MAX]; /* version, program, registered buffers: equal
+                                 on all hosts; "" while not known */
+    rg__slot_record *slot;    /* owned */
     int slot_count;
     int64_t mod_revision;
 } rg__host_record;
@@ -65,6 +76,13 @@ typedef struct rg__cur {
     int64_t mod_revision;
 } rg__cur;
 
+typedef struct rg__proposal_host {
+    char name[RG__NAME_MAX];
+    uint64_t id;
+    rg__address address;
+    uint32_t port; /* of its agent */
+} rg__proposal_host;
+
 typedef struct rg__proposal {
     uint64_t generation;
     uint64_t from; /* the generation decided before it, 0: none */
@@ -72,11 +90,9 @@ typedef struct rg__proposal {
     char cause[RG__CAUSE_MAX];
     bool is_announced;
     rg__member_id *member; /* by rank, owned */
+    uint32_t *port;        /* their listeners, by rank, owned */
     int size;
-    struct {
-        char name[RG__NAME_MAX];
-        uint64_t id;
-    } * host; /* in order of their first rank, owned */
+    rg__proposal_host *host; /* in order of their first rank, owned */
     int host_count;
 } rg__proposal;
 
@@ -85,6 +101,8 @@ typedef struct rg__reason {
     char member[RG__NAME_MAX + 32]; /* "h1.2" */
     bool is_death;
     char text[RG__CAUSE_MAX];
+    char by[RG__NAME_MAX], link[RG__NAME_MAX]; /* hosts at the two ends of a
+                                                  connection that broke; "" */
 } rg__reason;
 
 typedef struct rg__ack {
@@ -95,12 +113,21 @@ typedef struct rg__ack {
     uint64_t step; /* the most steps that a worker here had ended */
 } rg__ack;
 
+/* A vault that gets the resume commit from another host's. */
+typedef struct rg__copy {
+    uint64_t to, from;   /* host incarnations */
+    rg__address address; /* of the source's agent */
+    uint32_t port;
+} rg__copy;
+
 /* The whole decision: an agent that sees a later proposal first passes this
  * one on, or its workers would drop a generation that others compute in. */
 typedef struct rg__line {
     uint64_t generation, prev;
     rg__commit_id resume; /* {0, 0}: none */
-    int source;           /* the sending rank, -1: nobody receives */
+    int source;           /* resume none: whose memory counts; else -1 */
+    rg__copy *copy;       /* hosts whose vault lacks the commit; owned */
+    int copies;
     uint64_t steps_lost;
     int from_size, to_size;
     int64_t at_ms; /* CLOCK_REALTIME, for people */
@@ -118,6 +145,15 @@ typedef struct rg__fin {
     char host[RG__NAME_MAX];
 } rg__fin;
 
+typedef struct rg__suspicion {
+    char host[RG__NAME_MAX], by[RG__NAME_MAX];
+} rg__suspicion;
+
+typedef struct rg__drain {
+    char host[RG__NAME_MAX];
+    uint64_t deadline_ms; /* from when its agent reads it */
+} rg__drain;
+
 typedef struct rg__snapshot {
     rg__meta meta;
     rg__cur cur;
@@ -130,7 +166,10 @@ typedef struct rg__snapshot {
     rg__ack *ack;
     rg__line *line; /* by generation */
     rg__fin *fin;
-    int hosts, gens, reasons, acks, lines, fins;
+    rg__suspicion *suspicion;
+    rg__drain *drain;
+    int hosts, gens, reasons, acks, lines, fins, suspicions, drains;
+    int64_t probe; /* mod_revision of all/probe, 0: nobody is suspected */
 } rg__snapshot;
 
 /* Read the keys of a job, in key order; prefix is left out of none of them. */
@@ -154,6 +193,7 @@ char *rg__ack_text(const rg__ack *ack);
 char *rg__line_text(const rg__line *line);
 char *rg__end_text(const rg__end *end);
 char *rg__leader_text(const char *host, uint64_t id);
+char *rg__drain_text(const rg__drain *drain);
 
 /* Keys, malloc'd: prefix + what + "/" + generation + "/" + name, each part
  * after `what` left out when 0 or NULL. */
@@ -162,5 +202,6 @@ char *rg__record_key(const char *prefix, const char *what, uint64_t generation,
 
 bool rg__same_member(rg__member_id a, rg__member_id b);
 void rg__proposal_free(rg__proposal *p); /* its arrays */
+void rg__line_free(rg__line *line);      /* likewise */
 
 #endif

@@ -17,7 +17,7 @@ static void *grow(void **array, int n, size_t item)
     return more + item * (size_t)n;
 }
 
-/* "gen/00..02/h1" behind what: the generation, and the rest behind it. */
+/* "all/gen/00..02/h1" behind what: the generation, and the rest behind it. */
 static bool split_key(const char *rest, uint64_t *generation_p,
                       const char **name_p)
 {
@@ -93,10 +93,40 @@ static bool add_fin(rg__snapshot *s, uint64_t g, const char *name)
 static bool add_line(rg__snapshot *s, uint64_t g, const json_t *j)
 {
     rg__line *l = grow((void **)&s->line, s->lines, sizeof *l);
-    if (l == NULL || !rg__line_read(j, l))
+    if (l == NULL)
         return false;
+    if (!rg__line_read(j, l)) {
+        rg__line_free(l);
+        return false;
+    }
     l->generation = g;
     s->lines++;
+    return true;
+}
+
+/* "h1/h2": h2 does not hear h1. */
+static bool add_suspicion(rg__snapshot *s, const char *rest)
+{
+    rg__suspicion *one =
+        grow((void **)&s->suspicion, s->suspicions, sizeof *one);
+    const char *slash = strchr(rest, '/');
+    if (one == NULL || slash == NULL ||
+        (size_t)(slash - rest) >= sizeof one->host ||
+        strlen(slash + 1) >= sizeof one->by)
+        return false;
+    memcpy(one->host, rest, (size_t)(slash - rest));
+    strcpy(one->by, slash + 1);
+    s->suspicions++;
+    return true;
+}
+
+static bool add_drain(rg__snapshot *s, const char *name, const json_t *j)
+{
+    rg__drain *d = grow((void **)&s->drain, s->drains, sizeof *d);
+    if (d == NULL || strlen(name) >= sizeof d->host || !rg__drain_read(j, d))
+        return false;
+    strcpy(d->host, name);
+    s->drains++;
     return true;
 }
 
@@ -119,15 +149,15 @@ static bool add_of_generation(rg__snapshot *s, const char *key, const json_t *j)
 {
     const char *rest, *name;
     uint64_t g;
-    if (begins(key, "gen/", &rest))
+    if (begins(key, "all/gen/", &rest))
         return split_key(rest, &g, &name) && add_gen(s, g, j);
-    if (begins(key, "ev/", &rest))
+    if (begins(key, "all/ev/", &rest))
         return split_key(rest, &g, &name) && add_reason(s, g, name, j);
-    if (begins(key, "ack/", &rest))
+    if (begins(key, "lead/ack/", &rest))
         return split_key(rest, &g, &name) && add_ack(s, g, name, j);
-    if (begins(key, "fin/", &rest))
+    if (begins(key, "lead/fin/", &rest))
         return split_key(rest, &g, &name) && add_fin(s, g, name);
-    if (begins(key, "line/", &rest))
+    if (begins(key, "all/line/", &rest))
         return split_key(rest, &g, &name) && add_line(s, g, j);
     return false;
 }
@@ -140,16 +170,24 @@ static bool add(rg__snapshot *s, const char *key, const json_t *j,
         s->meta.create_revision = kv->create_revision;
         return rg__meta_read(j, &s->meta);
     }
-    if (strcmp(key, "cur") == 0) {
+    if (strcmp(key, "all/cur") == 0) {
         s->cur.mod_revision = kv->mod_revision;
         return rg__cur_read(j, &s->cur);
     }
-    if (strcmp(key, "cur/leader") == 0)
+    if (strcmp(key, "all/leader") == 0)
         return add_leader(s, j, kv);
-    if (strcmp(key, "cur/end") == 0)
+    if (strcmp(key, "all/end") == 0)
         return rg__end_read(j, &s->end);
-    if (begins(key, "host/", &name))
+    if (strcmp(key, "all/probe") == 0) {
+        s->probe = kv->mod_revision;
+        return true;
+    }
+    if (begins(key, "all/drain/", &name))
+        return add_drain(s, name, j);
+    if (begins(key, "lead/host/", &name))
         return add_host(s, name, j, kv);
+    if (begins(key, "lead/susp/", &name))
+        return add_suspicion(s, name);
     return add_of_generation(s, key, j);
 }
 
@@ -179,12 +217,16 @@ void rg__snapshot_free(rg__snapshot *snap)
         free(snap->host[i].slot);
     for (int i = 0; i < snap->gens; i++)
         rg__proposal_free(&snap->gen[i]);
+    for (int i = 0; i < snap->lines; i++)
+        rg__line_free(&snap->line[i]);
     free(snap->host);
     free(snap->gen);
     free(snap->reason);
     free(snap->ack);
     free(snap->line);
     free(snap->fin);
+    free(snap->suspicion);
+    free(snap->drain);
     *snap = (rg__snapshot){0};
 }
 

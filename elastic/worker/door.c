@@ -29,7 +29,10 @@ rg_status rg__worker_door(rg__worker *w)
     if (w->phase == RG__PHASE_OUT)
         w->phase = w->sock < 0 ? RG__PHASE_DECIDED : RG__PHASE_DOOR;
     pthread_mutex_unlock(&w->lock);
-    return rg__worker_mark(w, RG__DOOR, 0);
+    if (w->sock < 0)
+        return RG_OK;
+    const rg__door m = {{RG__DOOR, RG__WIRE_VERSION}, w->port};
+    return rg__worker_send(w, &m, sizeof m);
 }
 
 bool rg__worker_is_done(rg__worker *w)

@@ -73,7 +73,7 @@ static rg_status create_worker(rg_ctx *ctx)
         return rg__fail(RG_ERR_MEMORY, "no memory for a worker");
     ctx->worker = w;
     w->ctx = ctx;
-    w->sock = -1;
+    w->sock = w->listener = -1;
     w->pending_fd = -1;
     w->reply.fd = -1;
     w->entered.rank = -1;
@@ -93,6 +93,8 @@ static void destroy_worker(rg_ctx *ctx)
         return;
     if (w->sock >= 0)
         close(w->sock);
+    if (w->listener >= 0)
+        close(w->listener);
     free(w->entered.member);
     pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->lock);

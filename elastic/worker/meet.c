@@ -95,7 +95,7 @@ static rg_status take_welcome(rg__worker *w, const rg__welcome *m,
     snprintf(ctx->job, sizeof ctx->job, "%.63s", m->job);
     snprintf(ctx->history, sizeof ctx->history, "%.255s", m->history);
     memcpy(ctx->key, m->key, sizeof ctx->key);
-    return RG_OK;
+    return rg__worker_listen(w, &m->address);
 }
 
 static rg_status receive_welcome(rg__worker *w, void *room)

@@ -156,9 +156,34 @@ static void report_broken(rg__worker *w, uint64_t generation, const char *why)
     rg__worker_send(w, &m, sizeof m);
 }
 
-static rg_status build(rg__worker *w, const rg__prepare *p)
+/* The transport's word, from within the engine: published by this thread. */
+static void on_link_broken(void *arg, int rank, const char *why)
+{
+    rg__worker *w = arg;
+    w->link.peer = rank;
+    snprintf(w->link.why, sizeof w->link.why, "%s", why);
+    w->is_link_broken = true;
+    rg__page_ring(w->ctx->page);
+}
+
+static void publish_broken_link(rg__worker *w)
+{
+    rg__engine_lock(w->ctx->engine);
+    const bool is_broken = w->is_link_broken;
+    rg__broken m = w->link;
+    w->is_link_broken = false;
+    rg__engine_unlock(w->ctx->engine);
+    if (!is_broken || w->entered.generation == 0)
+        return;
+    m.head = (rg__wire_head){RG__BROKEN, RG__WIRE_VERSION};
+    m.generation = w->entered.generation;
+    rg__worker_send(w, &m, sizeof m);
+}
+
+static rg_status build(rg__worker *w, rg__prepare *p)
 {
     rg_ctx *ctx = w->ctx;
+    w->is_link_broken = false; /* of the generation before */
     const rg__boot boot = {.rank = p->rank,
                            .size = p->size,
                            .local_rank = p->local_rank,
@@ -167,7 +192,14 @@ static rg_status build(rg__worker *w, const rg__prepare *p)
                            .member = p->member,
                            .control_fd = w->pending_fd,
                            .control_bytes = p->control_bytes,
-                           .mappings = rg__engine_mappings(ctx->engine)};
+                           .mappings = rg__engine_mappings(ctx->engine),
+                           .host_count = p->host_count,
+                           .place = rg__prepare_places(p),
+                           .address = rg__prepare_addresses(p),
+                           .listener = w->listener,
+                           .key = ctx->key,
+                           .broken = on_link_broken,
+                           .broken_arg = w};
     rg_status st = rg__sets_enter(ctx, &rg__transport_native, &boot);
     if (st != RG_OK)
         return st;
@@ -216,7 +248,8 @@ static void enter_if_due(rg__worker *w)
 
 static void on_prepare(rg__worker *w, const rg__prepare *m, size_t n, int *fd)
 {
-    if (m->size < 1 || n != sizeof *m + sizeof(rg__member_id) * (size_t)m->size)
+    if (n < sizeof *m || m->size < 1 || m->host_count < 1 ||
+        n != rg__prepare_bytes((uint32_t)m->size, (uint32_t)m->host_count))
         return;
     drop_pending(w);
     w->pending = malloc(n);
@@ -395,6 +428,7 @@ static void *run_thread(void *arg)
         read_socket(w, room);
         leave_if_due(w);
         enter_if_due(w);
+        publish_broken_link(w);
         mind_the_grace(w);
         atomic_store(&page->pong, atomic_load(&page->ping));
         if (rg__engine_progress(w->ctx->engine))

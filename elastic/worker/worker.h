@@ -30,6 +30,8 @@ struct rg__worker {
     bool has_thread;
     pthread_t thread;
     uint32_t grace_ms;
+    int listener; /* for workers of other hosts; -1: alone */
+    uint32_t port;
 
     /* Guards all below. Taken before ctx->lock and the engine's. */
     pthread_mutex_t lock;
@@ -49,6 +51,11 @@ struct rg__worker {
     rg__prepare *pending; /* owned; the newest proposal not built yet */
     int pending_fd;
     uint64_t agent_lost_ns; /* 0: it is there */
+
+    /* What the transport says about a connection; guarded by the engine's
+     * lock. */
+    rg__broken link;
+    bool is_link_broken;
 };
 
 /* meet.c: connect, say who we are, map page and vault. ctx gets page, vault,
@@ -56,6 +63,9 @@ struct rg__worker {
 rg_status rg__worker_meet(rg__worker *w, const char *socket_path, int slot);
 /* The same without an agent: private memory, host name of the machine. */
 rg_status rg__worker_stay_alone(rg__worker *w);
+
+/* listen.c: the listener, at this host's address and any port. */
+rg_status rg__worker_listen(rg__worker *w, const rg__address *address);
 
 /* thread.c */
 rg_status rg__worker_start_thread(rg__worker *w);

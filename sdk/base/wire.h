@@ -30,10 +30,11 @@
 
 #include "sdk/base/page.h"
 
-#define RG__WIRE_VERSION 1u
+#define RG__WIRE_VERSION 2u
 #define RG__WIRE_MAX     65536
 #define RG__TEXT_MAX     256
 #define RG__KEY_BYTES    32
+#define RG__ADDRESS_MAX  48
 #define RG__SET_NAME_MAX 32
 #define RG__ENV_SOCKET   "REGROUP_SOCKET" /* path of the agent's socket */
 #define RG__ENV_SLOT     "REGROUP_SLOT" /* the slot this process was started in */
@@ -75,6 +76,17 @@ typedef struct rg__member_id {
     uint32_t slot, start;
 } rg__member_id;
 
+/* A host's address in numbers, IPv4 or IPv6, as inet_pton reads it. */
+typedef struct rg__address {
+    char text[RG__ADDRESS_MAX];
+} rg__address;
+
+/* Where a member of the world is reached by workers of other hosts. */
+typedef struct rg__place {
+    uint32_t host; /* index of its host in the generation */
+    uint32_t port; /* of its listener, TCP */
+} rg__place;
+
 typedef struct rg__hello {
     rg__wire_head head;
     int32_t pid, slot; /* slot -1: any */
@@ -88,6 +100,7 @@ typedef struct rg__welcome { /* + page fd, vault fd */
     uint32_t slots;    /* of this host */
     uint32_t grace_ms; /* --agent-grace */
     char job[64], host[64];
+    rg__address address;        /* of this host: where its workers listen */
     uint8_t key[RG__KEY_BYTES]; /* the job's key */
     char history[RG__TEXT_MAX]; /* directory, or "" */
 } rg__welcome;
@@ -125,8 +138,26 @@ typedef struct rg__prepare { /* + control fd */
         announced; /* 1: go on in the current one until its next step end */
     int32_t rank, size, local_rank, local_size, host_index, host_count;
     uint64_t control_bytes;
-    rg__member_id member[]; /* size of them, by rank */
+    rg__member_id member[]; /* size of them, by rank; behind them size
+                               rg__place, by rank, and host_count rg__address */
 } rg__prepare;
+
+static inline size_t rg__prepare_bytes(uint32_t size, uint32_t host_count)
+{
+    return sizeof(rg__prepare) +
+           (sizeof(rg__member_id) + sizeof(rg__place)) * size +
+           sizeof(rg__address) * host_count;
+}
+
+static inline rg__place *rg__prepare_places(rg__prepare *m)
+{
+    return (rg__place *)(void *)(m->member + m->size);
+}
+
+static inline rg__address *rg__prepare_addresses(rg__prepare *m)
+{
+    return (rg__address *)(void *)(rg__prepare_places(m) + m->size);
+}
 
 typedef struct rg__decided {
     rg__wire_head head;
@@ -137,7 +168,12 @@ typedef struct rg__decided {
     uint64_t lineage;  /* generation decided before this one, 0 = none */
 } rg__decided;
 
-typedef struct rg__mark { /* READY, DOOR, LEFT, BUILT, FIN, DONE, FINALIZE */
+typedef struct rg__door {
+    rg__wire_head head;
+    uint32_t port; /* of the listener for workers of other hosts, TCP */
+} rg__door;
+
+typedef struct rg__mark { /* READY, LEFT, BUILT, FIN, DONE, FINALIZE */
     rg__wire_head head;
     uint64_t generation;
 } rg__mark;
@@ -145,7 +181,7 @@ typedef struct rg__mark { /* READY, DOOR, LEFT, BUILT, FIN, DONE, FINALIZE */
 typedef struct rg__broken {
     rg__wire_head head;
     uint64_t generation;
-    int32_t peer; /* rank, -1: unknown */
+    int32_t peer; /* rank behind a broken connection, -1: no such */
     char why[RG__TEXT_MAX];
 } rg__broken;
 

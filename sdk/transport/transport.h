@@ -79,6 +79,21 @@ typedef struct rg__boot {
     int control_fd;              /* this host's segment for this generation, */
     uint64_t control_bytes;      /* zeroed; open maps it and close unmaps */
     const rg__mappings *mappings;
+
+    /* Several hosts only: */
+    int host_count;             /* 0 or 1: all on one host */
+    const rg__place *place;     /* by rank */
+    const rg__address *address; /* by host */
+    int listener;       /* this worker's, for all generations: listening,
+                           non-blocking; borrowed as long as the comm lives */
+    const uint8_t *key; /* RG__KEY_BYTES: both ends of a connection prove it;
+                           copied */
+    /* A connection to that rank broke, or can't be made: publish it. The
+       operation goes on waiting until the generation is aborted. Called at most
+       once per comm of the world, with the engine's lock held; must not call
+       back. */
+    void (*broken)(void *arg, int rank, const char *why);
+    void *broken_arg;
 } rg__boot;
 
 typedef struct rg__transport {

@@ -21,7 +21,7 @@ void job_begin(job *j, int min, int max)
 
 void job_end(job *j)
 {
-    rg__proposal_free(&j->plan.proposal);
+    rg__plan_free(&j->plan);
     rg__snapshot_free(&j->snap);
 }
 
@@ -62,6 +62,7 @@ static rg__proposal *add_gen(job *j, uint64_t g, const rg__member_id *member,
     p->generation = g;
     p->size = n;
     p->member = calloc((size_t)n, sizeof *p->member);
+    p->port = calloc((size_t)n, sizeof *p->port);
     memcpy(p->member, member, sizeof *member * (size_t)n);
     for (int i = 0; i < s->hosts; i++)
         for (int k = 0; k < n; k++) {
@@ -129,7 +130,7 @@ void job_fin(job *j, uint64_t g, const char *host)
 
 rg__plan_kind job_look(job *j)
 {
-    rg__proposal_free(&j->plan.proposal);
+    rg__plan_free(&j->plan);
     CHECK_OK(
         rg__plan_make(&j->snap, &j->config, j->now_ns, &j->clock, &j->plan));
     return j->plan.kind;

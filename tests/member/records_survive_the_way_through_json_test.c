@@ -13,15 +13,21 @@ static rg__kv kv(const char *key, const char *value)
 static void a_job_is_read_back(void)
 {
     rg__member_id members[] = {{UINT64_MAX, 3, 2}, {1, 0, 1}};
-    rg__slot_record slots[] = {{3, 2, 4711, true, false}};
+    rg__slot_record slots[] = {{3, 2, 4711, 40001, true, false}};
     const rg__host_record host = {.id = UINT64_MAX,
                                   .seq = 5,
                                   .slots = 4,
+                                  .address = {"10.0.0.7"},
+                                  .port = 40002,
+                                  .shape = "0.2.0 ./train",
                                   .elastic = 1,
                                   .slot = slots,
                                   .slot_count = 1};
     rg__proposal p = {.from = 1, .cause = "h.3 \"died\"", .op = "x"};
+    uint32_t ports[] = {40001, 0};
+    rg__copy copy = {1, 2, {"::1"}, 5};
     p.member = members;
+    p.port = ports;
     p.size = 2;
     p.host = calloc(1, sizeof *p.host);
     strcpy(p.host[0].name, "h");
@@ -30,12 +36,14 @@ static void a_job_is_read_back(void)
     const rg__line line = {.prev = 1,
                            .resume = {1, 1234567890123},
                            .source = -1,
+                           .copy = &copy,
+                           .copies = 1,
                            .cause = "first"};
     char *texts[] = {rg__host_text(&host), rg__proposal_text(&p),
                      rg__line_text(&line)};
-    const rg__kv all[] = {kv("/j/gen/0000000000000002", texts[1]),
-                          kv("/j/host/h", texts[0]),
-                          kv("/j/line/0000000000000002", texts[2])};
+    const rg__kv all[] = {kv("/j/all/gen/0000000000000002", texts[1]),
+                          kv("/j/lead/host/h", texts[0]),
+                          kv("/j/all/line/0000000000000002", texts[2])};
     rg__snapshot s;
     CHECK_OK(rg__snapshot_read(&s, "/j/", all, 3));
     CHECK_EQ(s.gens, 1);
@@ -45,6 +53,13 @@ static void a_job_is_read_back(void)
     CHECK_STR(s.gen[0].cause, "h.3 \"died\"");
     CHECK_EQ(s.host[0].slot[0].pid, 4711);
     CHECK_EQ(s.host[0].mod_revision, 9);
+    CHECK_EQ(s.host[0].slot[0].port, 40001);
+    CHECK_STR(s.host[0].address.text, "10.0.0.7");
+    CHECK_EQ(s.host[0].port, 40002);
+    CHECK_STR(s.host[0].shape, "0.2.0 ./train");
+    CHECK_EQ(s.gen[0].port[0], 40001);
+    CHECK_EQ(s.line[0].copies, 1);
+    CHECK_STR(s.line[0].copy[0].address.text, "::1");
     CHECK_EQ(s.line[0].resume.step, 1234567890123);
     CHECK(rg__snapshot_decided(&s) == &s.gen[0]);
     rg__snapshot_free(&s);
@@ -56,16 +71,18 @@ static void a_job_is_read_back(void)
 static void what_is_not_ours_is_left_out(void)
 {
     const rg__kv all[] = {
-        kv("/j/ack/xyz/h", "{}"),
-        kv("/j/cur", "{\"g\":0,\"phase\":\"decided\"}"),
-        kv("/j/gen/0000000000000001", "{\"members\":[],\"hosts\":[]}"),
-        kv("/j/gen/0000000000000002", "not json"),
-        kv("/j/host/h", "{\"id\":\"12\",\"workers\":[]}"),
-        kv("/j/host/k",
-           "{\"id\":\"0000000000000001\",\"workers\":[[99,1,1,true,true]]}"),
-        kv("/j/line/0000000000000001", "{\"resume\":[0,1],\"cause\":\"x\"}"),
+        kv("/j/lead/ack/xyz/h", "{}"),
+        kv("/j/all/cur", "{\"g\":0,\"phase\":\"decided\"}"),
+        kv("/j/all/gen/0000000000000001", "{\"members\":[],\"hosts\":[]}"),
+        kv("/j/all/gen/0000000000000002", "not json"),
+        kv("/j/lead/host/h", "{\"id\":\"12\",\"workers\":[]}"),
+        kv("/j/lead/host/k",
+           "{\"id\":\"0000000000000001\",\"address\":\"\",\"port\":1,"
+           "\"shape\":\"\",\"workers\":[[99,1,1,true,true,1]]}"),
+        kv("/j/all/line/0000000000000001",
+           "{\"resume\":[0,1],\"cause\":\"x\"}"),
         kv("/j/meta", "{\"format\":99}"),
-        kv("/other/cur", "{\"g\":3,\"phase\":\"decided\"}")};
+        kv("/other/all/cur", "{\"g\":3,\"phase\":\"decided\"}")};
     rg__snapshot s;
     CHECK_OK(rg__snapshot_read(&s, "/j/", all, sizeof all / sizeof *all));
     CHECK_EQ(s.acks + s.gens + s.hosts + s.lines, 0);

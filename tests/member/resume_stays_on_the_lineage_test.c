@@ -12,12 +12,13 @@ static void begin_two(job *j)
     job_host(j, "b", 2, 1);
 }
 
-static void check_decision(job *j, rg__commit_id resume, int source)
+static void check_decision(job *j, rg__commit_id resume, int copies)
 {
     CHECK_EQ(job_look(j), RG__PLAN_DECIDE);
     CHECK_EQ(j->plan.line.resume.generation, resume.generation);
     CHECK_EQ(j->plan.line.resume.step, resume.step);
-    CHECK_EQ(j->plan.line.source, source);
+    CHECK_EQ(j->plan.line.source, resume.generation == 0 ? 0 : -1);
+    CHECK_EQ(j->plan.line.copies, copies);
 }
 
 static void the_first_has_none(void)
@@ -41,7 +42,9 @@ static void the_newest_on_any_host_counts(void)
     job_proposed(&j, 2, two, 2, false);
     job_ack(&j, 2, "a", a, 2);
     job_ack(&j, 2, "b", b, 2);
-    check_decision(&j, (rg__commit_id){1, 4}, 0); /* b receives from rank 0 */
+    check_decision(&j, (rg__commit_id){1, 4}, 1); /* b gets it from a */
+    CHECK_EQ(j.plan.line.copy[0].to, 2);
+    CHECK_EQ(j.plan.line.copy[0].from, 1);
     job_end(&j);
 }
 
@@ -56,7 +59,7 @@ static void what_was_left_behind_does_not_count(void)
     job_proposed(&j, 4, two, 2, false);
     job_ack(&j, 4, "a", a, 2);
     job_ack(&j, 4, "b", b, 2);
-    check_decision(&j, (rg__commit_id){2, 5}, -1); /* both hold it */
+    check_decision(&j, (rg__commit_id){2, 5}, 0); /* both hold it */
     job_end(&j);
     const rg__commit_id off[] = {{1, 4}};
     begin_two(&j);
@@ -82,6 +85,8 @@ static void a_host_without_members_acks_too(void)
     job_ack(&j, 2, "a", a, 1);
     CHECK_EQ(job_look(&j), RG__PLAN_DECIDE);
     CHECK_EQ(j.plan.line.resume.step, 4);
+    CHECK_EQ(j.plan.line.copies, 1); /* and b gets it from there */
+    CHECK_EQ(j.plan.line.copy[0].from, 1);
     job_end(&j);
 }
 
