@@ -16,6 +16,7 @@
 
 #include "process_sets/inside.h"
 #include "sdk/base/fail.h"
+#include "sdk/base/failpoint.h"
 #include "sdk/base/log.h"
 
 #define NO_ID     (INT64_C(1) << 40) /* instead of an id: none is free */
@@ -354,6 +355,7 @@ static rg_status create_set(rg_ctx *ctx, wish *w, rg_set **set_p)
     rg_set *fresh = NULL, *set = NULL;
     if (resolve(w) == RG_OK)
         rg__set_make(ctx, w->member, w->n, &fresh);
+    rg__failpoint("set.create", w->now.rank, 0, w->now.generation);
     const rg_status st = make_together(ctx, w, fresh, &set);
     if (set != fresh)
         rg__set_free(fresh);

@@ -17,6 +17,7 @@
 
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
+#include "sdk/base/failpoint.h"
 #include "sdk/base/futex.h"
 #include "sdk/base/log.h"
 #include "sdk/base/shm.h"
@@ -180,6 +181,7 @@ static void prepare(agent *a, const rg__proposal *p)
     if (p == NULL || p->generation <= a->prepared)
         return;
     a->prepared = p->generation;
+    rg__failpoint("agent.prepare", -1, 0, p->generation);
     rg__log(RG__DEBUG, "agent", "generation %llu is proposed: %s, %d workers%s",
             (unsigned long long)p->generation, p->cause, p->size,
             p->is_announced ? ", announced" : "");
@@ -276,6 +278,7 @@ void rg__generation_try_ack(agent *a)
     if (!may_ack(a, p))
         return;
     a->acking = p->generation;
+    rg__failpoint("agent.ack", -1, 0, p->generation);
     change *c = rg__change_of(a, p->generation);
     if (c != NULL)
         c->built = rg__now_ns();
@@ -308,6 +311,7 @@ void rg__generation_try_fin(agent *a)
             return;
     }
     a->finning = p->generation;
+    rg__failpoint("agent.fin", -1, 0, p->generation);
     put_guarded(a, "lead/fin", p->generation, strdup("{}"), false, on_finned);
 }
 
@@ -343,6 +347,7 @@ static void deliver(agent *a)
     if (p == NULL)
         return;
     a->delivered = p->generation;
+    rg__failpoint("agent.deliver", -1, line->resume.step, p->generation);
     a->most_step = line->resume.step;
     change *c = rg__change_of(a, p->generation);
     if (c != NULL)
@@ -359,6 +364,7 @@ static void finish(agent *a)
     if (a->is_done)
         return;
     a->is_done = true;
+    rg__failpoint("agent.finish", -1, 0, a->view.cur.generation);
     const rg__proposal *p = rg__snapshot_decided(&a->view);
     if (p != NULL)
         rg__change_note_steps(a, p->generation);

@@ -11,6 +11,7 @@
 
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
+#include "sdk/base/failpoint.h"
 #include "sdk/base/log.h"
 
 #define LAST_CALL_NS     (20 * RG__MS)
@@ -91,6 +92,7 @@ static void add_proposal(rg__txn *txn, const agent *a, const rg__proposal *p)
 {
     const rg__cur cur = {.generation = p->generation,
                          .phase = RG__GEN_PROPOSED};
+    rg__failpoint("agent.propose", -1, 0, p->generation);
     put(txn, a, "all/gen", p->generation, rg__proposal_text(p));
     put(txn, a, "all/cur", 0, rg__cur_text(&cur));
 }
@@ -120,6 +122,7 @@ static void add_decision(rg__txn *txn, const agent *a, const rg__plan *plan)
                          .phase = RG__GEN_DECIDED};
     rg__line line = plan->line;
     struct timespec t;
+    rg__failpoint("agent.decide", -1, line.resume.step, line.generation);
     clock_gettime(CLOCK_REALTIME, &t);
     line.at_ms = (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
     put(txn, a, "all/cur", 0, rg__cur_text(&cur));
@@ -131,6 +134,7 @@ static void add_done(rg__txn *txn, const agent *a, const rg__snapshot *snap)
 {
     rg__cur cur = snap->cur;
     cur.phase = RG__GEN_DONE;
+    rg__failpoint("agent.done", -1, 0, cur.generation);
     put(txn, a, "all/cur", 0, rg__cur_text(&cur));
 }
 

@@ -23,6 +23,7 @@
 
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
+#include "sdk/base/failpoint.h"
 #include "sdk/base/futex.h"
 #include "sdk/base/log.h"
 
@@ -222,6 +223,8 @@ static void end_generation(slot *s)
     char text[RG__CAUSE_MAX];
     snprintf(text, sizeof text, "%.40s.%u %.80s", a->params->host, s->index,
              s->death);
+    rg__failpoint("agent.detect", -1, 0,
+                  decided != NULL ? decided->generation : 0);
     if (decided != NULL && is_member(s)) {
         rg__generation_abort(a, decided->generation);
         rg__publish_reason(a, decided->generation, s, true, text);

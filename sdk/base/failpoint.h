@@ -1,10 +1,10 @@
 /* Failpoints: named places in test builds (REGROUP_FAILPOINTS=ON) at which a
- * worker does itself harm when REGROUP_FAILPOINT says so:
+ * worker or an agent does itself harm when REGROUP_FAILPOINT says so:
  *
  *   REGROUP_FAILPOINT=NAME[:CONDITION...]:ACTION[,more]
  *   REGROUP_FAILPOINT=commit.before_agree:rank3:step10:start1:kill
  *
- * conditions  rankN stepN genN   of the worker when it comes by
+ * conditions  rankN stepN genN   of who comes by; agents have no rank
  *             startN             the Nth process in the slot, from 1
  * actions     kill stop          SIGKILL or SIGSTOP to itself
  *             segv abort exit0 exit1

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "regroup/regroup.h"
+#include "sdk/base/failpoint.h"
 #include "sdk/core/context.h"
 
 #define SAMPLES 4096
@@ -27,7 +28,7 @@ typedef struct trainer {
     rg_ctx *ctx;
     rg_sampler *sampler;
     uint64_t steps, bytes, commit_every, coll_bytes, step_ms;
-    uint64_t scribble_at, compute_at, compute_ms, ballast_mib;
+    uint64_t scribble_at, compute_at, compute_ms, ballast_mib, sets_every;
     bool uses_alloc, is_static;
     uint64_t *state; /* [0] is the position: steps done */
     uint64_t words;
@@ -91,10 +92,33 @@ static void harm(trainer *t, uint64_t step)
     }
 }
 
+/* Makes the set of the ranks of even number, adds its ranks up in it and gives
+ * it back: for set creation in the middle of a training. */
+static rg_status use_set(trainer *t)
+{
+    int ranks[1024], n = 0;
+    for (int r = 0; r < rg_size(t->ctx) && n < 1024; r += 2)
+        ranks[n++] = r;
+    rg_set *set = NULL;
+    rg_status rs = rg_set_create(t->ctx, ranks, n, NULL, &set);
+    if (rs != RG_OK)
+        return rs;
+    int64_t sum = rg_rank(t->ctx);
+    if (rg_rank(t->ctx) % 2 == 0)
+        rs = rg_allreduce(set, &sum, &sum, 1, RG_I64, RG_SUM);
+    if (rs == RG_OK && rg_rank(t->ctx) % 2 == 0 && sum != (int64_t)n * (n - 1))
+        rs = RG_ERR_INVALID;
+    rg_set_destroy(set);
+    return rs;
+}
+
 static rg_status one_step(trainer *t, rg_state *st)
 {
     const uint64_t step = t->state[0];
+    rg__failpoint("idle", rg_rank(t->ctx), step + 1, rg_generation(t->ctx));
     rg_status rs = add_samples(t, step);
+    if (rs == RG_OK && t->sets_every > 0 && (step + 1) % t->sets_every == 0)
+        rs = use_set(t);
     if (rs != RG_OK)
         return rs;
     harm(t, step + 1);
@@ -187,7 +211,7 @@ static void hold_ballast(const trainer *t)
 static void usage(void)
 {
     puts("trainer [--steps N] [--bytes N] [--coll-bytes N] [--step-ms N]\n"
-         "        [--commit-every N]\n"
+         "        [--commit-every N] [--sets-every N]\n"
          "        [--compute-at STEP --compute-ms N: the last rank, once]\n"
          "        [--scribble-at STEP: slot 2's first process, over its page]\n"
          "        [--alloc: collectives in rg_alloc memory]\n"
@@ -207,6 +231,7 @@ static const flag flags[] = {{"steps", offsetof(trainer, steps)},
                              {"compute-at", offsetof(trainer, compute_at)},
                              {"compute-ms", offsetof(trainer, compute_ms)},
                              {"scribble-at", offsetof(trainer, scribble_at)},
+                             {"sets-every", offsetof(trainer, sets_every)},
                              {"ballast", offsetof(trainer, ballast_mib)}};
 #define FLAGS (sizeof flags / sizeof *flags)
 
