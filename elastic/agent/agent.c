@@ -127,25 +127,17 @@ static void on_signal(void *arg, int fd, uint32_t events)
 
 /* ---------------------------------------------------------------- the view */
 
-static void keep_record(agent *a)
+rg_status rg__agent_read(const agent *a, const rg__mirror *mirror,
+                         rg__snapshot *snap)
 {
-    if (a->publishing == NULL && a->host_revision != 0 &&
-        rg__snapshot_host(&a->view, a->id) == NULL) {
-        a->host_revision = 0;
-        rg__publish(a);
-    }
-}
-
-static rg_status read_view(agent *a)
-{
-    const size_t n = rg__mirror_count(a->mirror);
+    const size_t n = rg__mirror_count(mirror);
     rg__kv *kv = calloc(n + 1, sizeof *kv);
     if (kv == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for the job's keys");
     for (size_t i = 0; i < n; i++)
-        kv[i] = *rg__mirror_at(a->mirror, i);
-    rg__snapshot_free(&a->view);
-    const rg_status st = rg__snapshot_read(&a->view, a->prefix, kv, n);
+        kv[i] = *rg__mirror_at(mirror, i);
+    rg__snapshot_free(snap);
+    const rg_status st = rg__snapshot_read(snap, a->prefix, kv, n);
     free(kv);
     return st;
 }
@@ -169,9 +161,8 @@ static void on_mirror(void *arg, int64_t revision, bool wiped)
                       a->params->job);
         return;
     }
-    if (a->is_ending || read_view(a) != RG_OK)
+    if (a->is_ending || rg__agent_read(a, a->mirror, &a->view) != RG_OK)
         return;
-    keep_record(a);
     if (a->view.end.is_set) {
         rg__agent_end(a, a->view.end.code, "%s", a->view.end.why);
         return;
@@ -179,7 +170,7 @@ static void on_mirror(void *arg, int64_t revision, bool wiped)
     rg__log(RG__TRACE, "agent", "the view stands at revision %" PRId64,
             revision);
     rg__generation_follow(a);
-    rg__leader_look(a);
+    rg__leader_follow(a);
     if (is_first)
         start_working(a);
 }
@@ -195,15 +186,16 @@ static void on_lease(void *arg, rg__lease_event event)
     }
     if (a->mirror != NULL) { /* held again: the keys under it are gone */
         a->acking = a->finning = 0;
+        a->host_revision = 0;
         rg__publish(a);
         rg__generation_try_ack(a);
         rg__generation_try_fin(a);
-        rg__leader_look(a);
+        rg__leader_follow(a);
         return;
     }
     char *meta = rg__record_key(a->prefix, "meta", 0, NULL);
-    const rg_status st = rg__mirror_create(a->etcd, a->prefix, a->prefix_end,
-                                           meta, on_mirror, a, &a->mirror);
+    const rg_status st = rg__mirror_create(a->etcd, a->all, a->all_end, meta,
+                                           on_mirror, a, &a->mirror);
     free(meta);
     if (st != RG_OK)
         rg__agent_end(a, RG__EXIT_SYSTEM, "%s", rg_last_error());
@@ -375,8 +367,11 @@ static rg_status make_names(agent *a)
     a->meta.max = a->params->max;
     if (asprintf(&a->prefix, "/regroup/v1/%s/", a->params->job) < 0)
         a->prefix = NULL;
+    a->all =
+        a->prefix != NULL ? rg__record_key(a->prefix, "all/", 0, NULL) : NULL;
     a->prefix_end = a->prefix != NULL ? rg__prefix_end(a->prefix) : NULL;
-    return a->prefix_end != NULL
+    a->all_end = a->all != NULL ? rg__prefix_end(a->all) : NULL;
+    return a->prefix_end != NULL && a->all_end != NULL
                ? RG_OK
                : rg__fail(RG_ERR_MEMORY, "no memory for an agent");
 }
@@ -458,6 +453,7 @@ static void tear_down(agent *a)
     rg__workers_close(a);
     rg__lease_destroy(a->lease);
     rg__mirror_destroy(a->mirror);
+    rg__mirror_destroy(a->whole);
     rg__etcd_destroy(a->etcd);
     rg__vault_destroy(a);
     rg__timer_destroy(a->ping);
@@ -469,10 +465,13 @@ static void tear_down(agent *a)
         close(a->signal_fd);
     rg__loop_destroy(a->loop);
     rg__snapshot_free(&a->view);
+    rg__snapshot_free(&a->known);
     free(a->change);
     free(a->reason);
     free(a->prefix);
     free(a->prefix_end);
+    free(a->all);
+    free(a->all_end);
 }
 
 int rg__agent_run(const rg__agent_params *params)

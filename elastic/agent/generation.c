@@ -237,7 +237,6 @@ static void on_acked(void *arg, rg_status st, const rg__txn_reply *reply)
     (void)reply; /* refused: cur has moved on, and the mirror will say so */
     if (st != RG_OK)
         rg__agent_end(a, RG__EXIT_STORE, "%s", rg_last_error());
-    rg__leader_look(a);
 }
 
 static void note_most_step(agent *a)
@@ -296,7 +295,6 @@ static void on_finned(void *arg, rg_status st, const rg__txn_reply *reply)
     (void)reply;
     if (st != RG_OK)
         rg__agent_end(arg, RG__EXIT_STORE, "%s", rg_last_error());
-    rg__leader_look(arg);
 }
 
 void rg__generation_try_fin(agent *a)

@@ -107,8 +107,10 @@ struct agent {
     rg__loop *loop;
     rg__etcd *etcd;
     rg__lease *lease;
-    rg__mirror *mirror;
+    rg__mirror *mirror; /* of all/ */
+    rg__mirror *whole;  /* of all keys of the job, while this agent leads */
     char *prefix, *prefix_end;
+    char *all, *all_end; /* prefix of what every agent watches */
     uint64_t id;         /* of this incarnation */
     rg__address address; /* of this host, for all others */
     int listener, signal_fd;
@@ -127,7 +129,7 @@ struct agent {
     int buffers, segments;
 
     /* generations */
-    rg__snapshot view;        /* of the mirror, parsed after each change */
+    rg__snapshot view;        /* of all/, parsed after each change */
     uint64_t prepared;        /* newest proposal whose PREPAREs went out */
     uint64_t delivered;       /* newest decision that was passed on */
     uint64_t acking, finning; /* generation whose ack or fin is written */
@@ -147,8 +149,10 @@ struct agent {
     int reasons, reasons_sent;
 
     /* leadership */
-    rg__etcd_req *looking;
-    bool look_again;
+    rg__snapshot known; /* of the whole, parsed after each change; empty while
+                           another agent leads */
+    rg__etcd_req *acting;
+    int64_t acted_on; /* revision of `known` then */
     rg__timer *look_timer;
     rg__plan_clock clock;
     bool is_competing;
@@ -166,6 +170,9 @@ struct agent {
 /* agent.c */
 void rg__agent_end(agent *a, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* Parse a mirror's keys into a snapshot, which is freed first. */
+rg_status rg__agent_read(const agent *a, const rg__mirror *mirror,
+                         rg__snapshot *snap);
 void rg__agent_check_end(agent *a); /* stop the loop once nothing is left */
 bool rg__agent_is_static(const agent *a);
 
@@ -230,7 +237,9 @@ change *rg__change_of(agent *a, uint64_t generation); /* makes it */
 void rg__change_note_steps(agent *a, uint64_t generation);
 
 /* leader.c */
+void rg__leader_follow(agent *a); /* the view has changed: do we lead? */
 void rg__leader_look(void *agent_arg);
+bool rg__leader_is_me(const agent *a);
 
 /* publish.c */
 void rg__publish(agent *a);

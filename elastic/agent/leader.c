@@ -1,8 +1,8 @@
-/* The leader's part: any agent can have it, by the key cur/leader under its
- * lease, whose create_revision is the token that guards every act. A look is
- * one linearizable read of the job's keys, the rules of member/plan.c, and one
- * CAS; whatever happened meanwhile only fails the CAS, and the next look sees
- * it. */
+/* The leader's part: any agent can have it, by the key all/leader under its
+ * lease, whose create_revision is the token that guards every act. The leader
+ * mirrors all keys of the job; a look is the rules of member/plan.c over that
+ * copy, which stands at one revision, and one CAS; whatever happened meanwhile
+ * only fails the CAS, and the next look sees it. */
 #include "elastic/agent/inside.h"
 
 #include <stdlib.h>
@@ -15,12 +15,8 @@
 #include "sdk/base/log.h"
 
 #define LAST_CALL_NS     (20 * RG__MS)
+#define AGAIN_NS         (20 * RG__MS)
 #define KEEP_GENERATIONS 8 /* proposals, acks and reasons before the newest */
-
-static void look_soon(agent *a)
-{
-    rg__leader_look(a);
-}
 
 /* -------------------------------------------------------------- competition */
 
@@ -55,12 +51,15 @@ static void compete(agent *a)
 static void on_acted(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     agent *a = arg;
-    (void)reply; /* refused: the next look sees why */
-    a->looking = NULL;
+    a->acting = NULL;
     if (st != RG_OK)
         rg__agent_end(a, RG__EXIT_STORE, "%s", rg_last_error());
-    else if (!reply->succeeded || a->look_again)
-        look_soon(a);
+    else if (a->whole == NULL)
+        return;
+    else if (rg__mirror_revision(a->whole) != a->acted_on)
+        rg__leader_look(a);
+    else if (!reply->succeeded)
+        rg__timer_set(a->look_timer, AGAIN_NS); /* the mirror is behind */
 }
 
 static void put(rg__txn *txn, const agent *a, const char *what,
@@ -74,8 +73,9 @@ static void put(rg__txn *txn, const agent *a, const char *what,
 }
 
 /* A txn that applies only while we lead and nothing has moved on. */
-static rg__txn *guarded(const agent *a, const rg__snapshot *snap)
+static rg__txn *guarded(const agent *a)
 {
+    const rg__snapshot *snap = &a->known;
     rg__txn *txn = rg__txn_create();
     char *leader = rg__record_key(a->prefix, "all/leader", 0, NULL);
     char *cur = rg__record_key(a->prefix, "all/cur", 0, NULL);
@@ -130,21 +130,19 @@ static void add_decision(rg__txn *txn, const agent *a, const rg__plan *plan)
     collect_garbage(txn, a, &line);
 }
 
-static void add_done(rg__txn *txn, const agent *a, const rg__snapshot *snap)
+static void add_done(rg__txn *txn, const agent *a)
 {
-    rg__cur cur = snap->cur;
+    rg__cur cur = a->known.cur;
     cur.phase = RG__GEN_DONE;
     rg__failpoint("agent.done", -1, 0, cur.generation);
     put(txn, a, "all/cur", 0, rg__cur_text(&cur));
 }
 
-static void act(agent *a, const rg__snapshot *snap, const rg__plan *plan)
+static void act(agent *a, const rg__plan *plan)
 {
     if (plan->kind == RG__PLAN_WAIT) {
         if (plan->look_again_ns != 0)
             rg__timer_set(a->look_timer, plan->look_again_ns);
-        if (a->look_again)
-            look_soon(a);
         return;
     }
     if (plan->kind == RG__PLAN_GIVE_UP) {
@@ -154,7 +152,7 @@ static void act(agent *a, const rg__snapshot *snap, const rg__plan *plan)
                       plan->alive, a->params->min);
         return;
     }
-    rg__txn *txn = guarded(a, snap);
+    rg__txn *txn = guarded(a);
     if (txn == NULL)
         return;
     if (plan->kind == RG__PLAN_PROPOSE)
@@ -162,14 +160,26 @@ static void act(agent *a, const rg__snapshot *snap, const rg__plan *plan)
     else if (plan->kind == RG__PLAN_DECIDE)
         add_decision(txn, a, plan);
     else
-        add_done(txn, a, snap);
-    a->looking = rg__etcd_txn(a->etcd, txn, on_acted, a);
+        add_done(txn, a);
+    a->acted_on = rg__mirror_revision(a->whole);
+    a->acting = rg__etcd_txn(a->etcd, txn, on_acted, a);
 }
 
 /* --------------------------------------------------------------------- look */
 
-static void plan_and_act(agent *a, const rg__snapshot *snap)
+bool rg__leader_is_me(const agent *a)
 {
+    return a->view.leader == a->id;
+}
+
+/* Every act is guarded by the token and by `cur`: what the mirror does not show
+ * yet can only make an act fail, or be the same as what happens right after. */
+void rg__leader_look(void *agent_arg)
+{
+    agent *a = agent_arg;
+    if (a->whole == NULL || !rg__mirror_is_listed(a->whole) || a->is_ending ||
+        a->acting != NULL || a->known.leader != a->id)
+        return;
     const rg__plan_config config = {
         .min = a->params->min,
         .max = a->params->max,
@@ -177,43 +187,44 @@ static void plan_and_act(agent *a, const rg__snapshot *snap)
         .elastic_timeout_ns = a->params->elastic_timeout_ms * RG__MS,
         .last_call_ns = LAST_CALL_NS};
     rg__plan plan;
-    if (snap->leader != a->id ||
-        rg__plan_make(snap, &config, rg__now_ns(), &a->clock, &plan) != RG_OK)
+    if (rg__plan_make(&a->known, &config, rg__now_ns(), &a->clock, &plan) !=
+        RG_OK)
         return;
-    act(a, snap, &plan);
+    act(a, &plan);
     rg__plan_free(&plan);
 }
 
-static void on_snapshot(void *arg, rg_status st, const rg__txn_reply *reply)
+static void on_whole(void *arg, int64_t revision, bool wiped)
 {
     agent *a = arg;
-    a->looking = NULL;
-    if (st != RG_OK) {
-        rg__agent_end(a, RG__EXIT_STORE, "%s", rg_last_error());
-        return;
-    }
-    rg__snapshot snap;
-    rg__snapshot_read(&snap, a->prefix, reply->kv, reply->kv_count);
-    plan_and_act(a, &snap);
-    rg__snapshot_free(&snap);
+    (void)revision;
+    if (wiped || rg__agent_read(a, a->whole, &a->known) != RG_OK)
+        return; /* the narrow mirror says so too, and ends the agent */
+    rg__leader_look(a);
 }
 
-void rg__leader_look(void *agent_arg)
+/* A leader sees all keys of the job; who leads no more lets go of them. */
+static void see_the_whole(agent *a)
 {
-    agent *a = agent_arg;
+    if (rg__leader_is_me(a) == (a->whole != NULL))
+        return;
+    if (a->whole != NULL) {
+        rg__mirror_destroy(a->whole);
+        a->whole = NULL;
+        rg__snapshot_free(&a->known);
+        return;
+    }
+    a->clock = (rg__plan_clock){0};
+    if (rg__mirror_create(a->etcd, a->prefix, a->prefix_end, NULL, on_whole, a,
+                          &a->whole) != RG_OK)
+        rg__agent_end(a, RG__EXIT_SYSTEM, "%s", rg_last_error());
+}
+
+void rg__leader_follow(agent *a)
+{
     if (a->mirror == NULL || !rg__mirror_is_listed(a->mirror) || a->is_ending)
         return;
     if (a->view.leader == 0)
         compete(a);
-    if (a->view.leader != a->id)
-        return;
-    a->look_again = true;
-    if (a->looking != NULL)
-        return;
-    a->look_again = false;
-    rg__txn *txn = rg__txn_create();
-    if (txn == NULL)
-        return;
-    rg__txn_get(txn, RG__THEN, a->prefix, a->prefix_end);
-    a->looking = rg__etcd_txn(a->etcd, txn, on_snapshot, a);
+    see_the_whole(a);
 }

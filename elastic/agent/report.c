@@ -65,8 +65,8 @@ static json_t *worker_json(agent *a, const rg__host_record *host,
 static json_t *hosts_json(agent *a)
 {
     json_t *hosts = json_array();
-    for (int i = 0; i < a->view.hosts; i++) {
-        const rg__host_record *host = &a->view.host[i];
+    for (int i = 0; i < a->known.hosts; i++) {
+        const rg__host_record *host = &a->known.host[i];
         json_t *workers = json_array();
         for (int k = 0; k < host->slot_count; k++)
             json_array_append_new(workers,
@@ -119,7 +119,7 @@ static json_t *changes_json(agent *a)
 
 static json_t *leader_json(const agent *a)
 {
-    const rg__host_record *host = rg__snapshot_host(&a->view, a->view.leader);
+    const rg__host_record *host = rg__snapshot_host(&a->known, a->view.leader);
     return host == NULL ? json_null() : json_string(host->name);
 }
 
