@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 #include "elastic/cli/cli.h"
+#include "elastic/cli/etcd_child.h"
 #include "elastic/cli/program.h"
 #include "elastic/cli/rundir.h"
-#include "elastic/cli/store.h"
 
 #define FILES_LEAST   256  /* a full host: 64 workers, sockets, segments */
 #define FILES_EASY    1024 /* and what the program opens itself */

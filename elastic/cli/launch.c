@@ -80,8 +80,8 @@ static rg_status check_sizes(const rg__launch *l, bool is_only_host)
     if (is_only_host && l->max > l->slots)
         return rg__fail(RG_ERR_INVALID,
                         "the world may have %d workers, but this only host has "
-                        "%d slots; give --slots %d, or --etcd so that other "
-                        "hosts can join",
+                        "%d slots; give --slots %d, or --etcd or --etcd-listen "
+                        "so that other hosts can join",
                         l->max, l->slots, l->max);
     return RG_OK;
 }
@@ -202,6 +202,16 @@ static rg_status read_password(const char *path, char *password, size_t bytes)
     return RG_OK;
 }
 
+static rg_status check_listen(const rg__settings *s)
+{
+    if (s->etcd == NULL || s->etcd_listen == NULL)
+        return RG_OK;
+    return rg__fail(RG_ERR_INVALID,
+                    "--etcd-listen %s is for a private etcd, but --etcd names "
+                    "another; leave one of them out",
+                    s->etcd_listen);
+}
+
 static rg_status read_login(rg__launch *l, const rg__settings *s)
 {
     if (s->etcd_user == NULL && s->etcd_password_file == NULL)
@@ -257,13 +267,15 @@ rg_status rg__launch_prepare(rg__launch *l, const rg__cli *cli)
     if (st == RG_OK)
         fill_sizes(l, s);
     if (st == RG_OK)
-        st = check_sizes(l, s->etcd == NULL);
+        st = check_sizes(l, s->etcd == NULL && s->etcd_listen == NULL);
     if (st == RG_OK)
         st = check_program(l, cli);
     if (st == RG_OK)
         st = check_name("--job", s->job);
     if (st == RG_OK)
         st = check_name("--host", s->host);
+    if (st == RG_OK)
+        st = check_listen(s);
     if (st == RG_OK)
         st = read_login(l, s);
     if (st == RG_OK)

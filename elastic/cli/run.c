@@ -2,9 +2,10 @@
  * own a private one, both children of this process, which only waits.
  *
  * The agent has a process group of its own: Ctrl-C at a terminal reaches it
- * once, by way of us. If we die, the kernel tells it to stop the job; if it
- * dies, its workers become our children (PR_SET_CHILD_SUBREAPER) and end by
- * themselves after --agent-grace, which is waited for. */
+ * once, by way of us. An etcd that ends is started again. If we die, the kernel
+ * tells it to stop the job; if it dies, its workers become our children
+ * (PR_SET_CHILD_SUBREAPER) and end by themselves after --agent-grace, which is
+ * waited for. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include "elastic/cli/cli.h"
+#include "elastic/cli/invite.h"
 #include "elastic/cli/launch.h"
 #include "elastic/cli/rundir.h"
 #include "elastic/cli/store.h"
@@ -88,16 +90,6 @@ static rg_status start_agent(job_run *run, const rg__agent_params *params)
 
 /* ----------------------------------------------------------------- waiting */
 
-static void warn_etcd(int status)
-{
-    rg__log(RG__WARN, "cli",
-            "the private etcd ended (%s %d): training goes on, but membership "
-            "can't change any more; stop the job and start it again when it "
-            "suits",
-            WIFSIGNALED(status) ? "signal" : "code",
-            WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-}
-
 /* Take every child that has ended; false when none is left. */
 static bool reap(job_run *run)
 {
@@ -110,16 +102,25 @@ static bool reap(job_run *run)
         } else if (pid == run->etcd.pid) {
             run->etcd.pid = 0;
             if (run->agent != 0)
-                warn_etcd(status);
+                rg__private_etcd_ended(&run->etcd, status);
         }
     }
     return pid == 0;
 }
 
+/* The next signal, or none within the time; -1: wait for ever. */
+static int wait_signal(const job_run *run, int64_t ms)
+{
+    const struct timespec most = {.tv_sec = ms / 1000,
+                                  .tv_nsec = ms % 1000 * (long)RG__MS};
+    return ms < 0 ? sigwaitinfo(&run->waited, NULL)
+                  : sigtimedwait(&run->waited, NULL, &most);
+}
+
 static void wait_agent(job_run *run)
 {
     while (reap(run), run->agent != 0) {
-        const int got = sigwaitinfo(&run->waited, NULL);
+        const int got = wait_signal(run, rg__private_etcd_keep(&run->etcd));
         if (got > 0 && got != SIGCHLD)
             kill(run->agent, got);
     }
@@ -138,11 +139,7 @@ static void wait_workers(job_run *run, uint64_t limit_ms)
                     run->launch.job);
             return;
         }
-        const uint64_t left = deadline - now;
-        const struct timespec most = {
-            .tv_sec = (time_t)(left / (1000 * RG__MS)),
-            .tv_nsec = (long)(left % (1000 * RG__MS))};
-        sigtimedwait(&run->waited, NULL, &most);
+        wait_signal(run, (int64_t)((deadline - now) / RG__MS) + 1);
     }
 }
 
@@ -186,7 +183,8 @@ static rg_status prepare(job_run *run, const rg__cli *cli)
     if (st != RG_OK)
         return st;
     if (s->etcd == NULL)
-        return rg__private_etcd_start(&run->etcd, s->etcd_bin, run->dir.path);
+        return rg__private_etcd_start(&run->etcd, s->etcd_bin, run->dir.path,
+                                      s->etcd_listen);
     return rg__launch_check_store(&run->launch, s);
 }
 
@@ -201,7 +199,9 @@ static rg_status begin(job_run *run, const rg__cli *cli)
     }
     rg__job_record record;
     rg__launch_record(&params, &record);
-    const rg_status st = rg__rundir_record(&run->dir, &record);
+    rg_status st = rg__rundir_record(&run->dir, &record);
+    if (st == RG_OK && cli->settings.etcd_listen != NULL)
+        st = rg__invite(&run->etcd, &run->launch, cli);
     return st == RG_OK ? start_agent(run, &params) : st;
 }
 

@@ -169,7 +169,7 @@ static bool is_agent_lock(const char *name)
 static bool is_ours(const char *name)
 {
     static const char *const names[] = {JOB_LOCK, "job.json", "job.json.new",
-                                        "etcd.log"};
+                                        "etcd.log", "etcd.password"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i], name) == 0)
             return true;

@@ -9,6 +9,7 @@
  *       agent-<host>.sock   the agent's socket
  *       job.json            0600: endpoints, user, password, host, pid, program
  *       etcd/, etcd.log     of a private etcd
+ *       etcd.password       0600: of one that other hosts may use
  *
  * A job runs here while one of its locks is held; the kernel lets go of them
  * with the processes, so a directory without a held lock is a dead job's and is

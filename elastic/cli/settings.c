@@ -29,6 +29,9 @@ static const rg__cfg_field cli_table[] = {
      "is started"},
     {"ETCD_BIN", NULL, RG__CFG_TEXT_AT(rg__settings, etcd_bin),
      "the etcd program for a private etcd; none: from PATH"},
+    {"ETCD_LISTEN", NULL, RG__CFG_TEXT_AT(rg__settings, etcd_listen),
+     "address at which a private etcd is open to other hosts, as 10.0.0.1 or "
+     "10.0.0.1:2379; none: this host only"},
     {"ETCD_USER", NULL, RG__CFG_TEXT_AT(rg__settings, etcd_user),
      "user of etcd; none: no authentication"},
     {"ETCD_PASSWORD_FILE", NULL,
@@ -92,6 +95,7 @@ static const flag flags[] = {
      {"slots", "nproc-per-node", "slots-per-host"}},
     {"ETCD", "URL,...", "run agent config", {"etcd"}},
     {"ETCD_BIN", "PATH", "run doctor config", {"etcd-bin"}},
+    {"ETCD_LISTEN", "IP[:PORT]", "run config", {"etcd-listen"}},
     {"ETCD_USER", "NAME", "run agent config", {"etcd-user"}},
     {"ETCD_PASSWORD_FILE", "PATH", "run agent config", {"etcd-password-file"}},
     {"JOB", "NAME", "run agent config", {"job"}},

@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "elastic/cli/listen.h"
 #include "regroup/regroup.h"
 
 /* Read a key of the job. ERR_STORE: not reachable within the time, or it
@@ -21,22 +22,28 @@ rg_status rg__store_check(const char *endpoints, const char *user,
                           const char *password, const char *job,
                           uint64_t timeout_ms);
 
-/* The etcd program: the given one, else from PATH or its usual places.
- * ERR_STORE: not installed. */
-rg_status rg__find_etcd(const char *program, char path[PATH_MAX]);
-
 typedef struct rg__private_etcd {
     pid_t pid; /* 0: none */
-    char endpoint[64];
+    char endpoint[RG__LISTEN_URL_MAX];
     char user[8], password[33];
+    char program[PATH_MAX], dir[PATH_MAX];
+    uint64_t started_ns, again_ns; /* 0: no start is planned */
+    int falls;                     /* in a row */
 } rg__private_etcd;
 
 /* Start an etcd whose data lie in dir/etcd and whose messages go to
- * dir/etcd.log, on loopback, wait until it takes a write, and turn on
- * authentication. program NULL: etcd from PATH. ERR_STORE. Stop it in any
- * case. */
+ * dir/etcd.log, wait until it takes a write, and turn on authentication.
+ * program NULL: etcd from PATH. listen: an address (listen.h), NULL for
+ * loopback. ERR_INVALID: no such address; ERR_STORE. Stop it in any case. */
 rg_status rg__private_etcd_start(rg__private_etcd *etcd, const char *program,
-                                 const char *dir);
+                                 const char *dir, const char *listen);
 void rg__private_etcd_stop(rg__private_etcd *etcd);
+
+/* Its process has ended by itself, with this wait status, and was reaped: warn,
+ * and plan to start it again. */
+void rg__private_etcd_ended(rg__private_etcd *etcd, int status);
+/* Start it again if that is due; doesn't wait until it is ready. Returns after
+ * how many ms to call this again, -1 when nothing is planned. */
+int rg__private_etcd_keep(rg__private_etcd *etcd);
 
 #endif

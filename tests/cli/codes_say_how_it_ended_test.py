@@ -1,5 +1,6 @@
 """Exit codes of `regroup run`, and what is left behind: nothing."""
 
+import glob
 import json
 import os
 import re
@@ -71,9 +72,12 @@ with RunDir() as d:
         claims.equal(os.path.exists(f"/proc/{pid}"), False, f"worker {pid}")
     nothing_is_left(d, "a killed agent")
 
-    # The private etcd dies: training goes on, and the job can be stopped.
+    # The private etcd dies, and its data go: it stays away, training goes on,
+    # and the job can be stopped.
     job = start_training(d)
     before = min(w["step"] for w in workers(d))
+    data = glob.glob(d.path + "/*/etcd/member")[0]
+    os.rename(data, data + ".lost")
     kill_child(job.pid, "etcd")
     wait_for(lambda: find_child(job.pid, "etcd") == 0, "etcd's end")
     wait_for(lambda: min(w["step"] for w in workers(d) or [{"step": 0}])
@@ -82,7 +86,8 @@ with RunDir() as d:
     claims.equal(got.returncode, 0, got.stderr)
     _, said = job.communicate(timeout=60)
     claims.equal(job.returncode, 143, "stopped without etcd")
-    claims.hold("the private etcd ended (signal 9)" in said, said)
+    claims.hold("the private etcd ended (signal 9); its data are gone" in said,
+                said)
     nothing_is_left(d, "a killed etcd")
 
     # `regroup run` itself dies: the kernel ends etcd and has the agent stop.

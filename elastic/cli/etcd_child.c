@@ -1,0 +1,216 @@
+/* Starting and ending the etcd program. */
+#include "elastic/cli/etcd_child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "elastic/cli/program.h"
+#include "sdk/base/fail.h"
+
+#define STOP_MS 5000
+#define FLAGS   12
+
+rg_status rg__find_etcd(const char *program, char path[PATH_MAX])
+{
+    rg_status st =
+        rg__find_program(program != NULL ? program : "etcd", path, PATH_MAX);
+    if (st == RG_OK)
+        return RG_OK;
+    if (program != NULL) {
+        char why[256];
+        snprintf(why, sizeof why, "%s", rg_last_error());
+        return rg__fail(RG_ERR_STORE, "%s (--etcd-bin)", why);
+    }
+    /* Debian's package puts it where a user's PATH may not lead. */
+    static const char *const elsewhere[] = {"/usr/local/bin/etcd",
+                                            "/usr/bin/etcd", "/usr/sbin/etcd"};
+    for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)
+        if (rg__is_program(elsewhere[i])) {
+            strcpy(path, elsewhere[i]);
+            return RG_OK;
+        }
+    return rg__fail(RG_ERR_STORE,
+                    "etcd is not installed: run apt-get install etcd-server, "
+                    "or say where it lies with --etcd-bin, or where one runs "
+                    "with --etcd");
+}
+
+/* ----------------------------------------------------------------- starting */
+
+/* What etcd is started with: its argv, each word owned. */
+typedef struct launch {
+    char *argv[FLAGS + 2];
+    int count;
+} launch;
+
+static void add_word(launch *l, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void add_word(launch *l, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    if (vasprintf(&l->argv[l->count], format, args) >= 0)
+        l->count++;
+    else
+        l->argv[l->count] = NULL;
+    va_end(args);
+}
+
+static void free_words(launch *l)
+{
+    for (int i = 0; i < l->count; i++)
+        free(l->argv[i]);
+    l->count = 0;
+}
+
+/* heartbeat 10 / election 100: ready in 0.1 s, where the defaults need up to
+ * 0.5 s, and a single member waits for nobody. bcrypt-cost 4:
+ * the password is 128 random bits, and each login would cost 50 ms of CPU. */
+static rg_status make_words(launch *l, const char *program, const char *data,
+                            const char *url)
+{
+    static const char *const peer = "unix://peer:1"; /* in the data directory:
+                                  it has no peers, and nobody else may be one */
+    l->count = 0;
+    add_word(l, "%s", program);
+    add_word(l, "--name=n1");
+    add_word(l, "--data-dir=%s", data);
+    add_word(l, "--listen-client-urls=%s", url);
+    add_word(l, "--advertise-client-urls=%s", url);
+    add_word(l, "--listen-peer-urls=%s", peer);
+    add_word(l, "--initial-advertise-peer-urls=%s", peer);
+    add_word(l, "--initial-cluster=n1=%s", peer);
+    add_word(l, "--heartbeat-interval=10");
+    add_word(l, "--election-timeout=100");
+    add_word(l, "--logger=zap");
+    add_word(l, "--log-level=warn");
+    add_word(l, "--bcrypt-cost=4");
+    l->argv[l->count] = NULL;
+    if (l->count == FLAGS + 1)
+        return RG_OK;
+    free_words(l);
+    return rg__fail(RG_ERR_MEMORY, "no memory to start etcd");
+}
+
+/* etcd takes settings from ETCD_* variables, which were meant for another. */
+static void clear_etcd_variables(void)
+{
+    for (char **v = environ; *v != NULL;) {
+        char name[128];
+        const size_t n = strcspn(*v, "=");
+        if (strncmp(*v, "ETCD_", 5) != 0 || n >= sizeof name) {
+            v++;
+            continue;
+        }
+        memcpy(name, *v, n);
+        name[n] = '\0';
+        if (unsetenv(name) != 0)
+            v++;
+    }
+}
+
+/* In the child: become etcd, or say in its log why not. */
+static void become_etcd(const launch *l, const char *data, int log,
+                        pid_t parent)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    const int null = open("/dev/null", O_RDONLY);
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(1); /* it died before it could be watched */
+    dup2(null, STDIN_FILENO);
+    dup2(log, STDOUT_FILENO);
+    dup2(log, STDERR_FILENO);
+    close_range(STDERR_FILENO + 1, ~0U, 0);
+    clear_etcd_variables();
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    if (chdir(data) == 0)
+        execv(l->argv[0], l->argv);
+    fprintf(stderr, "%s can't be executed: %s\n", l->argv[0], strerror(errno));
+    _exit(127);
+}
+
+static rg_status spawn(const launch *l, const char *data, const char *log_path,
+                       pid_t *pid_p)
+{
+    const int log =
+        open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (log < 0)
+        return rg__fail(RG_ERR_SYSTEM, "%s can't be written: %s", log_path,
+                        strerror(errno));
+    const pid_t parent = getpid();
+    fflush(NULL);
+    const pid_t pid = fork();
+    if (pid == 0)
+        become_etcd(l, data, log, parent);
+    close(log);
+    if (pid < 0)
+        return rg__fail(RG_ERR_SYSTEM, "no process for etcd: %s",
+                        strerror(errno));
+    *pid_p = pid;
+    return RG_OK;
+}
+
+rg_status rg__etcd_child_start(const char *program, const char *dir,
+                               const char *url, pid_t *pid_p)
+{
+    launch l;
+    char data[PATH_MAX + 16], log_path[PATH_MAX + 16];
+    snprintf(data, sizeof data, "%s/etcd", dir);
+    snprintf(log_path, sizeof log_path, "%s/etcd.log", dir);
+    rg_status st = make_words(&l, program, data, url);
+    if (st != RG_OK)
+        return st;
+    st = spawn(&l, data, log_path, pid_p);
+    free_words(&l);
+    return st;
+}
+
+/* --------------------------------------------------------------------- end */
+
+void rg__etcd_child_stop(pid_t pid)
+{
+    if (pid <= 0)
+        return;
+    const int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+    kill(pid, SIGTERM);
+    struct pollfd end = {.fd = pidfd, .events = POLLIN};
+    if (poll(&end, 1, STOP_MS) <= 0)
+        kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    if (pidfd >= 0)
+        close(pidfd);
+}
+
+const char *rg__etcd_child_log(const char *dir, char tail[RG__ETCD_LOG_TAIL])
+{
+    char path[PATH_MAX + 16];
+    size_t n = 0;
+    snprintf(path, sizeof path, "%s/etcd.log", dir);
+    FILE *file = fopen(path, "re");
+    if (file != NULL) {
+        if (fseek(file, -(RG__ETCD_LOG_TAIL - 1), SEEK_END) != 0)
+            rewind(file);
+        n = fread(tail, 1, RG__ETCD_LOG_TAIL - 1, file);
+        fclose(file);
+    }
+    tail[n] = '\0';
+    while (n > 0 && tail[n - 1] == '\n')
+        tail[--n] = '\0';
+    const char *last = strrchr(tail, '\n');
+    return last != NULL ? last + 1 : tail;
+}

@@ -1,0 +1,32 @@
+/* The etcd program as a child of this process.
+ *
+ * It has a process group of its own, so that Ctrl-C at a terminal doesn't reach
+ * it, and the kernel ends it with its parent.
+ *
+ * Threads:   call in a process without other threads: this forks.
+ * Waiting:   only the end waits, 5 s at most. */
+#ifndef RG_ELASTIC_ETCD_CHILD_H
+#define RG_ELASTIC_ETCD_CHILD_H
+
+#include <limits.h>
+#include <sys/types.h>
+
+#include "regroup/regroup.h"
+
+#define RG__ETCD_LOG_TAIL 4096
+
+/* The etcd program: the given one, else from PATH or its usual places.
+ * ERR_STORE: not installed. */
+rg_status rg__find_etcd(const char *program, char path[PATH_MAX]);
+
+/* Start it with its data in dir/etcd, which exists, its messages at the end of
+ * dir/etcd.log, and its clients at url. */
+rg_status rg__etcd_child_start(const char *program, const char *dir,
+                               const char *url, pid_t *pid_p);
+/* Ask it to end, and see that it has. pid 0: none. */
+void rg__etcd_child_stop(pid_t pid);
+
+/* The end of dir/etcd.log; returns its last line, "" when there is none. */
+const char *rg__etcd_child_log(const char *dir, char tail[RG__ETCD_LOG_TAIL]);
+
+#endif

@@ -1,0 +1,96 @@
+/* The line to paste on another host, with the password beside it in a file. */
+#include "elastic/cli/invite.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sdk/base/fail.h"
+
+#define PASSWORD_FILE "etcd.password"
+
+/* --------------------------------------------------------------- the secret */
+
+static rg_status write_password(const rg__private_etcd *etcd, char *path,
+                                size_t bytes)
+{
+    snprintf(path, bytes, "%s/%s", etcd->dir, PASSWORD_FILE);
+    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    const bool ok = fd >= 0 && dprintf(fd, "%s\n", etcd->password) > 0;
+    const int cause = errno;
+    if (fd >= 0)
+        close(fd);
+    return ok ? RG_OK
+              : rg__fail(RG_ERR_SYSTEM, "%s can't be written: %s", path,
+                         strerror(cause));
+}
+
+/* ----------------------------------------------------------------- the line */
+
+static void print_quoted(const char *word)
+{
+    const size_t n = strlen(word);
+    if (n > 0 && strspn(word, "abcdefghijklmnopqrstuvwxyz"
+                              "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                              "0123456789-_=+./:,@%^") == n) {
+        fprintf(stderr, " %s", word);
+        return;
+    }
+    fputs(" '", stderr);
+    for (; *word != '\0'; word++)
+        fputs(*word == '\'' ? "'\\''" : (char[2]){*word}, stderr);
+    fputs("'", stderr);
+}
+
+/* What holds for the job and was said here is said there, too. Its size is in
+ * etcd. */
+static void print_settings(const rg__cfg *cfg)
+{
+    static const char *const names[] = {"MAX_RESTARTS", "START_TIMEOUT",
+                                        "ELASTIC_TIMEOUT", "AGENT_GRACE",
+                                        "DETECT"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const int at = rg__cfg_find(cfg, names[i]);
+        const rg__cfg_item item = rg__cfg_at(cfg, (size_t)at);
+        if (item.origin == RG__CFG_DEFAULT)
+            continue;
+        fputs(" --", stderr);
+        for (const char *c = names[i]; *c != '\0'; c++)
+            fputc(*c == '_' ? '-' : tolower((unsigned char)*c), stderr);
+        print_quoted(item.text);
+    }
+}
+
+static void print_line(const rg__private_etcd *etcd, const rg__launch *launch,
+                       const rg__cli *cli)
+{
+    fprintf(stderr,
+            "  regroup agent --etcd %s --etcd-user %s --etcd-password-file "
+            "%s --job %s --slots %d",
+            etcd->endpoint, etcd->user, PASSWORD_FILE, launch->job,
+            launch->slots);
+    print_settings(cli->cfg);
+    fputs(" --", stderr);
+    for (int i = 0; i < cli->argc; i++)
+        print_quoted(cli->argv[i]);
+    fputc('\n', stderr);
+}
+
+rg_status rg__invite(const rg__private_etcd *etcd, const rg__launch *launch,
+                     const rg__cli *cli)
+{
+    char path[PATH_MAX + 16];
+    const rg_status st = write_password(etcd, path, sizeof path);
+    if (st != RG_OK)
+        return st;
+    fprintf(stderr, "regroup: other hosts join job %s with\n", launch->job);
+    print_line(etcd, launch, cli);
+    fprintf(stderr,
+            "  where %s is a copy of %s of this host (mode 0600; who can read "
+            "it can write the job's keys)\n",
+            PASSWORD_FILE, path);
+    return RG_OK;
+}

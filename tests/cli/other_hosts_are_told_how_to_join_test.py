@@ -1,0 +1,126 @@
+"""`regroup run --etcd-listen`: the private etcd is at that address only and lets
+in who has the password, which lies in a file of mode 0600 and is printed
+nowhere; the printed line makes an agent of another host join. It also does so
+after etcd was killed and has come back."""
+
+import base64
+import json
+import os
+import re
+import shlex
+import signal
+import socket
+import stat
+import urllib.error
+import urllib.request
+
+from command import BUILD, Claims, RunDir, processes_with, wait_for
+
+DIGITS = [BUILD + "/bin/elastic_digits", "--epochs", "100000", "--step-ms",
+          "5"]
+ADDRESS = "127.0.0.2"
+
+
+def hosts(d, job):
+    got = d.run("status", "--json", job)
+    if got.returncode != 0:
+        return []
+    return sorted(h["id"] for h in json.loads(got.stdout)["hosts"])
+
+
+def answer(url):
+    """The HTTP code of a read without a password."""
+    body = json.dumps({"key": base64.b64encode(b"x").decode()}).encode()
+    try:
+        with urllib.request.urlopen(url + "/v3/kv/range", body, 5) as got:
+            return got.status
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+def listens(address, port):
+    with socket.socket() as s:
+        return s.connect_ex((address, port)) == 0
+
+
+def etcds_of(d):
+    return processes_with(f"--data-dir={d.path}/")
+
+
+def invitation(path):
+    """The words of the printed line, and the password's file."""
+    with open(path) as file:
+        text = file.read()
+    line = re.search(r"^  (regroup agent .*)$", text, re.MULTILINE)
+    kept = re.search(r"a copy of (\S+) ", text)
+    return line and kept and (shlex.split(line[1]), kept[1])
+
+
+claims = Claims()
+
+with RunDir() as d:
+    for text in ("here", "127.0.0.1:x", "127.0.0.1:99999", "0.0.0.0", "::",
+                 "192.0.2.1", "[::1"):
+        got = d.run("run", "-n", "1", "--etcd-listen", text, "true")
+        claims.equal(got.returncode, 64, text)
+        claims.hold(re.fullmatch("regroup: .*--etcd-listen.*\n", got.stderr)
+                    and text in got.stderr, got.stderr)
+    with socket.socket() as taken:
+        taken.bind((ADDRESS, 0))
+        taken.listen(1)
+        at = f"{ADDRESS}:{taken.getsockname()[1]}"
+        got = d.run("run", "-n", "1", "--etcd-listen", at, "true")
+        claims.equal(got.returncode, 64, "a port that is taken")
+        claims.hold("taken" in got.stderr, got.stderr)
+    got = d.run("run", "-n", "1", "--etcd-listen", ADDRESS, "--etcd",
+                "http://127.0.0.1:1", "true")
+    claims.equal(got.returncode, 64, "two etcds at once")
+
+with RunDir() as d, RunDir() as other:
+    log = d.path + "/.log"
+    with open(log, "w") as file:
+        job = d.start("run", "-n", "1", "--job", "J", "--host", "h1",
+                      "--detect", "3s", "--etcd-listen", ADDRESS, *DIGITS,
+                      stdout=file, stderr=file)
+    wait_for(lambda: hosts(d, "J") == ["h1"], "the job")
+    words, secret = invitation(log)
+    claims.equal(words[words.index("--") + 1:], DIGITS, "the program")
+    claims.equal(words[words.index("--detect") + 1], "3s", "a setting")
+    claims.equal(stat.S_IMODE(os.stat(secret).st_mode), 0o600, secret)
+    with open(secret) as file:
+        password = file.read().strip()
+    claims.hold(re.fullmatch("[0-9a-f]{32}", password), "a random password")
+    with open(log) as file:
+        claims.hold(password not in file.read(), "the password is printed")
+    claims.equal(processes_with(password), [],
+                 "the password is in a command line")
+
+    url = words[words.index("--etcd") + 1]
+    port = int(url.rpartition(":")[2])
+    claims.hold(url.startswith(f"http://{ADDRESS}:"), url)
+    claims.equal(listens("127.0.0.1", port), False, "it is at loopback, too")
+    claims.equal(answer(url), 400, "who has no password is let in")
+
+    def join(host):
+        """Paste the line, in the directory of the password's copy."""
+        with open(other.path + "/.etcd.password", "w") as file:
+            file.write(password + "\n")
+        line = [w.replace("etcd.password", ".etcd.password") for w in words]
+        return other.start(*line[1:2], "--host", host, *line[2:],
+                           cwd=other.path)
+
+    guest = join("h2")
+    wait_for(lambda: hosts(d, "J") == ["h1", "h2"], "the other host")
+    old = etcds_of(d)
+    os.kill(old[0], signal.SIGKILL)
+    wait_for(lambda: etcds_of(d) not in ([], old), "etcd starts again")
+    late = join("h3")
+    wait_for(lambda: hosts(d, "J") == ["h1", "h2", "h3"], "a third host")
+    claims.equal(answer(url), 400, "nobody is let in after the restart either")
+    claims.equal(d.run("stop", "J").returncode, 0, "stop")
+    job.wait(60)
+    for agent in (guest, late):
+        agent.communicate(timeout=60)
+        claims.equal(agent.returncode, 143, "an agent of another host")
+    claims.equal(sorted(os.listdir(d.path)), [".lock", ".log"], "left")
+claims.end()

@@ -1,0 +1,73 @@
+"""The etcd of `regroup run` is killed, and a worker with it: etcd comes back at
+the same port with the same keys, exactly one change follows, and the job ends
+well. Then it is killed three times in a row, and the job still ends well."""
+import os
+import signal
+
+from house import Job, claim, fault_free, main, trainer, until
+
+TRAIN = ("--steps", 400, "--step-ms", 5)
+
+
+def etcd_of(job):
+    """Its process, found by its data directory; None: there is none now."""
+    mark = f"--data-dir={job.folder}/".encode()
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as words:
+                if mark in words.read():
+                    return int(pid)
+        except OSError:
+            continue
+    return None
+
+
+def kill_etcd(job):
+    """Kill it; returns when another one runs."""
+    old = until(lambda: etcd_of(job), 20, "an etcd of the job")
+    os.kill(old, signal.SIGKILL)
+    until(lambda: etcd_of(job) not in (None, old), 20, "etcd starts again")
+
+
+def start(etcd_flags=()):
+    # Without restarts a kill is one change, and not a second one that grows.
+    return Job(["--min", "1", "--max", "3", "--max-restarts", "0",
+                *etcd_flags], trainer(*TRAIN))
+
+
+def one_kill():
+    with start() as job:
+        job.wait_step(50)
+        before = job.workers()
+        kill_etcd(job)
+        lost = job.kill(1)
+        job.wait_world(2, above=1)
+        job.finish()
+        claim(job.generation() == 2,
+              f"{job.generation() - 1} changes instead of one")
+        claim("the private etcd ended (signal 9)" in job.text(),
+              "its end is not told")
+        job.survivors(before, {lost})
+        job.check(fault_free(*TRAIN))
+
+
+def three_kills():
+    with start() as job:
+        job.wait_step(20)
+        for _ in range(3):
+            kill_etcd(job)
+        job.kill(2)
+        job.wait_world(2, above=1)
+        job.finish()
+        claim(job.text().count("the private etcd ended") == 3,
+              "not each end is told once")
+        claim(job.generation() == 2, "more than one change")
+        job.check(fault_free(*TRAIN))
+
+
+def test():
+    one_kill()
+    three_kills()
+
+
+main(test)
