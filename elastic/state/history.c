@@ -1,5 +1,5 @@
-/* The history of one worker process, and the hash that its lines carry. The
- * checker that reads it is no part of the library. */
+/* The history of one worker process. The checker that reads it is no part of
+ * the library. */
 #include "elastic/state/history.h"
 
 #include <errno.h>
@@ -11,9 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
 
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
@@ -214,25 +211,4 @@ void rg__history_decide(rg__history *h, uint64_t generation, int rank, int size,
     }
     fputc('}', l.out);
     line_end(&l, h);
-}
-
-/* ---------------------------------------------------------------- the hash */
-
-_Static_assert(sizeof(rg__hash) >= sizeof(XXH3_state_t), "room for XXH3");
-
-void rg__hash_begin(rg__hash *hash)
-{
-    XXH3_64bits_reset((XXH3_state_t *)(void *)hash->room);
-}
-
-void rg__hash_update(rg__hash *hash, const void *data, size_t bytes)
-{
-    XXH3_64bits_update((XXH3_state_t *)(void *)hash->room, data, bytes);
-}
-
-void rg__hash_end(const rg__hash *hash, char hex[17])
-{
-    const XXH64_hash_t value =
-        XXH3_64bits_digest((const XXH3_state_t *)(const void *)hash->room);
-    snprintf(hex, 17, "%016" PRIx64, (uint64_t)value);
 }

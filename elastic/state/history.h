@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 #include "regroup/regroup.h"
+#include "sdk/base/hash.h"
 #include "sdk/base/page.h"
 
 typedef struct rg__history rg__history;
@@ -56,14 +57,5 @@ void rg__history_step(rg__history *h, uint64_t generation, int rank, int size,
 void rg__history_decide(rg__history *h, uint64_t generation, int rank, int size,
                         rg__commit_id resume, const rg__history_set *sets,
                         int set_count);
-
-/* XXH3_64 over pieces of memory, as if they were one. */
-typedef struct rg__hash {
-    _Alignas(RG__LINE) unsigned char room[640];
-} rg__hash;
-
-void rg__hash_begin(rg__hash *hash);
-void rg__hash_update(rg__hash *hash, const void *data, size_t bytes);
-void rg__hash_end(const rg__hash *hash, char hex[17]);
 
 #endif

@@ -1,0 +1,35 @@
+/* The only home of xxhash. */
+#include "sdk/base/hash.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+_Static_assert(sizeof(rg__hash) >= sizeof(XXH3_state_t), "room for XXH3");
+
+void rg__hash_begin(rg__hash *hash)
+{
+    XXH3_64bits_reset((XXH3_state_t *)(void *)hash->room);
+}
+
+void rg__hash_update(rg__hash *hash, const void *data, size_t bytes)
+{
+    XXH3_64bits_update((XXH3_state_t *)(void *)hash->room, data, bytes);
+}
+
+uint64_t rg__hash_value(const rg__hash *hash)
+{
+    return XXH3_64bits_digest((const XXH3_state_t *)(const void *)hash->room);
+}
+
+void rg__hash_end(const rg__hash *hash, char hex[17])
+{
+    snprintf(hex, 17, "%016" PRIx64, rg__hash_value(hash));
+}
+
+uint64_t rg__hash_of(const void *data, size_t bytes)
+{
+    return XXH3_64bits(data, bytes);
+}

@@ -1,0 +1,22 @@
+/* XXH3_64: finds damage, proves nothing against an enemy.
+ * Threads: any; one rg__hash belongs to one thread. */
+#ifndef RG_BASE_HASH_H
+#define RG_BASE_HASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Over pieces of memory, as if they were one. */
+typedef struct rg__hash {
+    _Alignas(64) unsigned char room[640];
+} rg__hash;
+
+void rg__hash_begin(rg__hash *hash);
+void rg__hash_update(rg__hash *hash, const void *data, size_t bytes);
+uint64_t rg__hash_value(const rg__hash *hash);
+/* The value as 16 hex digits. */
+void rg__hash_end(const rg__hash *hash, char hex[17]);
+
+uint64_t rg__hash_of(const void *data, size_t bytes);
+
+#endif
