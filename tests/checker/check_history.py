@@ -2,10 +2,10 @@
 """Check the histories of one job: the seven invariants of README.md.
 
     check_history.py DIR [--samples COUNT --batch B [--epochs E]]
-                         [--bound SECONDS] [--min N] [--final-hash]
+                         [--bound SECONDS] [--min N] [--lost N] [--final-hash]
 
 DIR holds one file of JSON lines per worker process, as `--history DIR` writes
-them. Ends with 0 and one line of summary when all invariants hold, with 1 and
+them; a job of several hosts has a folder below it for each agent. Ends with 0 and one line of summary when all invariants hold, with 1 and
 a sentence per violation when one does not, with 64 on wrong usage.
 As a module: check(DIR, ...) returns the list of violations.
 """
@@ -182,6 +182,8 @@ def fault_of(event):
         return f"has the generation {event['generation']}"
     if not isinstance(event.get("worker"), str):
         return "names no worker"
+    if not isinstance(event.get("host"), str):
+        return "names no host"
     if not isinstance(event.get("hash"), (str, type(None))):
         return "has a hash that is neither text nor null"
     if event["event"] in ("sync", "commit") and event["hash"] is None:
@@ -207,8 +209,8 @@ def parse(line):
     return (event, None) if why is None else (None, why)
 
 
-def read_process(path, history):
-    process = Process(os.path.basename(path)[:-len(".jsonl")])
+def read_process(path, directory, history):
+    process = Process(os.path.relpath(path, directory)[:-len(".jsonl")])
     with open(path, "rb") as file:
         lines = file.read().split(b"\n")
     if lines.pop() != b"":
@@ -226,20 +228,21 @@ def read_process(path, history):
 def check_author(history, process, number):
     """All lines of a file are of one process."""
     first, last = process.events[0], process.events[-1]
-    for field in ("worker", "pid"):
+    for field in ("host", "worker", "pid"):
         if last[field] != first[field]:
             history.broken(0, f"line {number} of {process} is of {field} "
                            f"{last[field]}, an earlier one of {first[field]}")
 
 
 def read(directory):
-    """The History of all files in a directory."""
+    """The History of all files in a directory and below it."""
     history = History()
-    paths = sorted(glob.glob(os.path.join(glob.escape(directory), "*.jsonl")))
+    paths = sorted(glob.glob(os.path.join(glob.escape(directory), "**",
+                                          "*.jsonl"), recursive=True))
     if not paths:
         history.broken(0, f"{directory} has no *.jsonl files")
     for path in paths:
-        history.add(read_process(path, history))
+        history.add(read_process(path, directory, history))
     return history
 
 
@@ -362,12 +365,27 @@ def check_reported_commits(history):
             break
 
 
-def check_committed_steps(history):
+def check_lost_steps(history, most):
+    """Steps that were ended and are not on the lineage: an announced change
+    loses none, a kill those since the last commit."""
+    segments = history.lineage()
+    for g, generation in sorted(history.generations.items()):
+        base, last = segments.get(g, (generation.base, generation.base))
+        ended = max(generation.ended(process)
+                    for process, _ in generation.members)
+        if ended - last > most:
+            history.broken(1, f"{ended - last} steps that generation {g} ended "
+                           f"after step {last} are lost, more than {most}")
+
+
+def check_committed_steps(history, most_lost):
     for process in history.processes:
         check_steps_of_process(history, process)
     check_agreements(history)
     check_decisions(history)
     check_reported_commits(history)
+    if most_lost is not None:
+        check_lost_steps(history, most_lost)
 
 
 # ----------------------------------------- 2: one membership per generation
@@ -405,6 +423,34 @@ def check_all_took_part(history, generation):
                        f"{generation.size} members have taken it up")
 
 
+def check_seniority(history):
+    """From one generation to the next number: slots that stay keep their
+    order, and others come behind them, those of a host together."""
+    for g, generation in sorted(history.generations.items()):
+        before = history.generations.get(g - 1)
+        if before is None or len(before.members) < before.size:
+            continue
+        old = {line["worker"]: line["rank"] for _, line in before.members}
+        last, hosts = -1, []
+        for line in sorted((line for _, line in generation.members),
+                           key=lambda line: line["rank"]):
+            rank = old.get(line["worker"])
+            if rank is None:
+                if line["host"] in hosts[:-1]:
+                    history.broken(2, f"generation {g}: the newcomers of host "
+                                   f"{line['host']} are not together")
+                hosts.append(line["host"])
+            elif hosts:
+                history.broken(2, f"generation {g}: {line['worker']} stays, "
+                               "but stands behind a newcomer")
+            elif rank < last:
+                history.broken(2, f"generation {g}: {line['worker']} stands "
+                               "behind one that it stood before in generation "
+                               f"{g - 1}")
+            else:
+                last = rank
+
+
 def check_generations_of_process(history, process):
     newest, seen = 0, set()
     for event in process.events:
@@ -438,6 +484,7 @@ def check_membership(history):
         check_one_view(history, generation)
         check_places(history, generation)
         check_all_took_part(history, generation)
+    check_seniority(history)
     for process in history.processes:
         check_generations_of_process(history, process)
 
@@ -684,8 +731,8 @@ def check_liveness(history, least, bound_s, until_ns):
 # ------------------------------------------------------------------------ all
 
 def check_all(history, samples=None, batch=None, epochs=None, bound_s=BOUND_S,
-              min_workers=1, until_ns=None):
-    check_committed_steps(history)
+              min_workers=1, until_ns=None, most_lost=None):
+    check_committed_steps(history, most_lost)
     check_membership(history)
     check_hashes(history)
     check_fences(history)
@@ -696,12 +743,13 @@ def check_all(history, samples=None, batch=None, epochs=None, bound_s=BOUND_S,
 
 
 def check(directory, **options):
-    """The violations in a directory of histories, [] when there are none.
+    """The violations in the histories below a directory, [] when there are none.
 
     samples, batch: what the sampler was made with; epochs: how many were to be
     done. bound_s: a step commits within it while min_workers are alive.
     until_ns: CLOCK_MONOTONIC until which a process that said no farewell is
-    taken to have lived; without it, until its last line."""
+    taken to have lived; without it, until its last line. most_lost: so many
+    steps of a generation may have been rolled back; None: any number."""
     return check_all(read(directory), **options)
 
 
@@ -734,6 +782,8 @@ def arguments():
                         help="a step commits within this (default 60)")
     parser.add_argument("--min", type=int, default=1, metavar="N",
                         help="... while so many workers are alive")
+    parser.add_argument("--lost", type=int, metavar="N",
+                        help="a change rolls back no more than N steps")
     parser.add_argument("--final-hash", action="store_true",
                         help="print the last commit's hash and nothing else")
     return parser.parse_args()
@@ -743,7 +793,7 @@ def main():
     flags = arguments()
     history = read(flags.directory)
     violations = check_all(history, flags.samples, flags.batch, flags.epochs,
-                           flags.bound, flags.min)
+                           flags.bound, flags.min, most_lost=flags.lost)
     for violation in violations:
         print(violation)
     if violations:

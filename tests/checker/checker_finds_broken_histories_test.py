@@ -29,7 +29,8 @@ class Story:
         generation, rank, size = self.ranks[name]
         worker = name.rpartition(".")[0]
         self.files.setdefault(name, []).append({
-            "t_ns": self.t_ns, "host": "h1", "worker": worker,
+            "t_ns": self.t_ns, "host": worker.rpartition("/")[2].split(".")[0],
+            "worker": worker.rpartition("/")[2],
             "pid": 100 + list(self.files).index(name),
             "generation": generation, "rank": rank, "size": size,
             "event": event, "step": step, "hash": content, **more})
@@ -80,15 +81,20 @@ class Story:
             self.log(name, "leave", step)
 
     def write(self, folder):
-        for name, lines in self.files.items():
-            with open(os.path.join(folder, f"{name}.jsonl"), "w",
-                      encoding="utf-8") as file:
-                for line in lines:
+        for name, written in self.files.items():
+            path = os.path.join(folder, f"{name}.jsonl")
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w", encoding="utf-8") as file:
+                for line in written:
                     file.write(line if isinstance(line, str)
                                else json.dumps(line) + "\n")
 
 
 A, B, C, D, C2 = "h1.0.1", "h1.1.1", "h1.2.1", "h1.3.1", "h1.2.2"
+# Hosts, each agent with a folder of its own; h2 starts again under its name.
+A1, B1, A2, B2, A3, A2N, B2N = (
+    "h1-1/h1.0.1", "h1-1/h1.1.1", "h2-1/h2.0.1", "h2-1/h2.1.1", "h3-1/h3.0.1",
+    "h2-2/h2.0.1", "h2-2/h2.1.1")
 
 
 def good(last_resume=(3, 6)):
@@ -110,6 +116,21 @@ def good(last_resume=(3, 6)):
     s.begin(4, [A, B, C2], last_resume, {"ring": [1, 0], "pair": [0, 2]})
     s.steps([A, B, C2], last_resume[1] + 1, 10, committed=[6, 8, 10])
     s.leave([A, B, C2], 10)
+    return s
+
+
+def hosts(second=(A1, B1, A3), third=(A1, B1, A3, A2N, B2N)):
+    """h2 vanishes in step 4 and comes again under its name at step 7."""
+    s = Story()
+    s.begin(1, [A1, B1, A2, B2, A3], None)
+    s.steps([A1, B1, A2, B2, A3], 1, 3, committed=[2, 3])
+    s.leave([A1, B1, A3], 3)
+    s.begin(2, second, (1, 3))
+    s.steps(second, 4, 7, committed=[5, 7])
+    s.leave(second, 7)
+    s.begin(3, third, (2, 7))
+    s.steps(third, 8, 10, committed=[10])
+    s.leave(third, 10)
     return s
 
 
@@ -220,6 +241,50 @@ def i1_resumes_from_its_own_future():
     return s
 
 
+def i1_a_drain_rolls_back():
+    s = Story()
+    s.begin(1, [A1, A2], None)
+    s.steps([A1, A2], 1, 3, committed=[2])
+    s.leave([A1, A2], 3)
+    s.begin(2, [A1], (1, 2))
+    s.steps([A1], 3, 10, committed=[10])
+    return s
+
+
+def i1_the_cut_off_side_goes_on():
+    """h2 is out of generation 2, and ends steps of generation 1 alone."""
+    s = hosts()
+    for name in (A2, B2):
+        s.ranks[name] = (1, 2 + (name == B2), 5)
+    s.steps([A2, B2], 4, 5)
+    return s
+
+
+def i2_both_sides_make_a_generation():
+    """h2 and the others have each decided a generation 2."""
+    s = hosts()
+    del s.files[A2N], s.files[B2N]
+    s.begin(2, [A2, B2], (1, 3))
+    return s
+
+
+def i2_a_newcomer_stands_before_who_stays():
+    return hosts(third=(A1, B1, A2N, A3, B2N))
+
+
+def i2_who_stays_changes_places():
+    return hosts(second=(B1, A1, A3))
+
+
+def i2_newcomers_of_a_host_are_not_together():
+    return hosts(second=(A1,), third=(A1, A2N, B1, B2N))
+
+
+def i2_old_and_new_process_of_a_host():
+    """Its old incarnation still takes part."""
+    return hosts(second=(A1, B1, A2, A3), third=(A1, B1, A2, A3, A2N))
+
+
 def i2_two_workers_with_one_rank():
     s = good()
     change(s, [C2], {"rank": 1}, generation=4)
@@ -309,6 +374,14 @@ def i4_commits_in_a_generation_after_the_next():
     late = lines(s, B, event="commit", generation=2, step=5)
     drop(s, B, event="commit", generation=2, step=5)
     s.files[B].extend(late)
+    return s
+
+
+def i4_the_cut_off_side_commits():
+    s = hosts()
+    for name in (A2, B2):
+        s.ranks[name] = (1, 2 + (name == B2), 5)
+    s.steps([A2, B2], 4, 4, committed=[4])
     return s
 
 
@@ -447,7 +520,8 @@ def i0_nobody_wrote_a_history():
 
 BROKEN = [made for name, made in sorted(globals().items())
           if name[0] == "i" and name[1].isdigit()]
-OPTIONS = {i7_nothing_after_the_last_commit: {"until_ns": 100 * 10**9}}
+OPTIONS = {i7_nothing_after_the_last_commit: {"until_ns": 100 * 10**9},
+           i1_a_drain_rolls_back: {"most_lost": 0}}
 
 
 # ------------------------------------------------------------ correct histories
@@ -489,7 +563,7 @@ def death_before_commit_0():
     return s
 
 
-CORRECT = [good, late_line_of_a_stopped_worker, killed_before_its_last_line,
+CORRECT = [good, hosts, late_line_of_a_stopped_worker, killed_before_its_last_line,
            all_are_killed_after_a_commit_without_a_line, death_before_commit_0]
 
 

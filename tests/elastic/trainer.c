@@ -29,6 +29,8 @@ typedef struct trainer {
     rg_sampler *sampler;
     uint64_t steps, bytes, commit_every, coll_bytes, step_ms;
     uint64_t scribble_at, compute_at, compute_ms, ballast_mib, sets_every;
+    const char *until; /* a file that ends the training; NULL: steps do */
+    uint64_t is_over;  /* of the state: the file was seen by some rank */
     bool uses_alloc, is_static;
     uint64_t *state; /* [0] is the position: steps done */
     uint64_t words;
@@ -124,10 +126,13 @@ static rg_status one_step(trainer *t, rg_state *st)
     harm(t, step + 1);
     if (t->step_ms > 0)
         sleep_ms(t->step_ms);
+    if (t->until != NULL)
+        t->sums[SUMS] = access(t->until, F_OK) == 0;
     rs = rg_allreduce(rg_world(t->ctx), t->sums, t->sums, t->coll_bytes / 8,
                       RG_I64, RG_SUM);
     if (rs != RG_OK)
         return rs;
+    t->is_over = t->until != NULL && t->sums[SUMS] > 0;
     for (uint64_t i = 1; i < t->words; i++)
         t->state[i] = mix(t->state[i] + (uint64_t)t->sums[i % SUMS] + i);
     t->state[0] = step + 1;
@@ -138,7 +143,7 @@ static rg_status one_step(trainer *t, rg_state *st)
 static rg_status train(rg_state *st, void *arg)
 {
     trainer *t = arg;
-    while (t->state[0] < t->steps) {
+    while (t->until != NULL ? t->is_over == 0 : t->state[0] < t->steps) {
         const rg_status rs = one_step(t, st);
         if (rs != RG_OK)
             return rs;
@@ -164,7 +169,8 @@ static int train_in(trainer *t)
 {
     rg_state *st = NULL;
     if (rg_state_create(t->ctx, NULL, &st) != RG_OK ||
-        rg_state_add(st, "state", t->state, t->words * 8, NULL) != RG_OK)
+        rg_state_add(st, "state", t->state, t->words * 8, NULL) != RG_OK ||
+        rg_state_add(st, "over", &t->is_over, 8, NULL) != RG_OK)
         return complain("state");
     const rg_sampler_params sampler = {
         .size = sizeof sampler, .count = SAMPLES, .batch = BATCH, .seed = 7};
@@ -212,6 +218,7 @@ static void usage(void)
 {
     puts("trainer [--steps N] [--bytes N] [--coll-bytes N] [--step-ms N]\n"
          "        [--commit-every N] [--sets-every N]\n"
+         "        [--until FILE: train until some rank sees it, not --steps]\n"
          "        [--compute-at STEP --compute-ms N: the last rank, once]\n"
          "        [--scribble-at STEP: slot 2's first process, over its page]\n"
          "        [--alloc: collectives in rg_alloc memory]\n"
@@ -253,6 +260,8 @@ static bool read_flags(trainer *t, char **argv)
             t->uses_alloc = true;
         else if (strcmp(*argv, "--static") == 0)
             t->is_static = true;
+        else if (strcmp(*argv, "--until") == 0 && argv[1] != NULL)
+            t->until = *++argv;
         else if (strncmp(*argv, "--", 2) != 0 ||
                  !read_flag(t, *argv + 2, argv[1]))
             return false;
@@ -260,7 +269,10 @@ static bool read_flags(trainer *t, char **argv)
             argv++;
     }
     t->coll_bytes = t->coll_bytes / 8 * 8;
-    return t->coll_bytes >= SUMS * 8 && t->commit_every > 0;
+    if (t->until != NULL && t->coll_bytes == SUMS * 8)
+        t->coll_bytes += 8;
+    return t->coll_bytes >= (SUMS + (t->until != NULL)) * 8 &&
+           t->commit_every > 0;
 }
 
 int main(int argc, char **argv)

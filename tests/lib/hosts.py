@@ -469,11 +469,19 @@ class Hosts:
 
     def keys(self, prefix):
         """{key: value} of everything below a prefix."""
-        end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
-        found = self.ask("kv/range", key=text64(prefix), range_end=text64(end))
         return {base64.b64decode(kv["key"]).decode():
                 base64.b64decode(kv.get("value", "")).decode()
-                for kv in found.get("kvs", [])}
+                for kv in self.range(prefix)}
+
+    def leased_keys(self, prefix):
+        """Those that go when their agent does."""
+        return [base64.b64decode(kv["key"]).decode()
+                for kv in self.range(prefix) if int(kv.get("lease", 0))]
+
+    def range(self, prefix):
+        end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
+        return self.ask("kv/range", key=text64(prefix),
+                        range_end=text64(end)).get("kvs", [])
 
     def etcd_leader(self):
         return until(lambda: next((m for m in self.etcd if m.is_leader()),
@@ -481,6 +489,29 @@ class Hosts:
 
 
 # ------------------------------------------------------------------------ jobs
+
+class Tails:
+    """What has been added to files since the last look, in whole lines."""
+
+    def __init__(self, pattern):
+        self.pattern, self.read = pattern, {}
+
+    def lines(self):
+        """[(path, line)] that are new."""
+        found = []
+        for path in sorted(glob.glob(self.pattern)):
+            at = self.read.get(path, 0)
+            if os.path.getsize(path) == at:
+                continue
+            with open(path, "rb") as file:
+                file.seek(at)
+                text = file.read()
+            whole = text.rfind(b"\n") + 1
+            self.read[path] = at + whole
+            found += [(path, line) for line in
+                      text[:whole].decode(errors="replace").splitlines()]
+        return found
+
 
 class HostsJob(Job):
     """A job with `regroup agent` on each host. Its waits and claims are those
@@ -502,6 +533,8 @@ class HostsJob(Job):
         self.ended = []  # processes that were replaced
         self.lost = set()  # hosts that are not to end with 0
         self.starts = {}
+        self.tails = Tails(os.path.join(self.history, "*", "*.jsonl"))
+        self.seen = []  # events, in the order of their time
         self.pids = set()
         self.code = None
 
@@ -598,14 +631,14 @@ class HostsJob(Job):
                     if w["rank"] == rank)
 
     def events(self, kind=None):
-        found = []
-        for path in glob.glob(os.path.join(self.history, "*", "*.jsonl")):
-            with open(path, encoding="utf-8", errors="replace") as lines:
-                for line in lines:
-                    with contextlib.suppress(ValueError):
-                        found.append(json.loads(line))
-        found.sort(key=lambda e: e["t_ns"])
-        return [e for e in found if kind is None or e["event"] == kind]
+        new = []
+        for _, line in self.tails.lines():
+            with contextlib.suppress(ValueError):
+                new.append(json.loads(line))
+        if new:
+            self.seen += new
+            self.seen.sort(key=lambda e: e["t_ns"])
+        return [e for e in self.seen if kind is None or e["event"] == kind]
 
     # ------------------------------------------------------------- waiting
 

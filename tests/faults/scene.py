@@ -1,0 +1,413 @@
+"""One cell of the table: a job on several hosts, the phase, the fault, and what
+must hold afterwards."""
+
+import contextlib
+import os
+import random
+import shutil
+import signal
+import time
+
+import cells
+from house import PATIENCE, claim, fault_free, skip, trainer, until
+from hosts import Hosts, HostsJob, Tails
+
+BUDGET_S = 1.0 * PATIENCE
+COMMIT_EVERY = 3
+
+
+def is_stopped(pid):
+    with contextlib.suppress(OSError), \
+            open(f"/proc/{pid}/stat", "rb") as stat:
+        return stat.read().rpartition(b")")[2].split()[0] == b"T"
+    return False
+
+
+class Scene:
+    def __init__(self, cell, seed, hosts=4, slots=2):
+        self.cell, self.seed = cell, seed
+        self.count, self.slots = hosts, slots
+        self.phase = cells.PHASES[cell.phase]
+        self.fault = cells.FAULTS[cell.fault]
+        self.random = random.Random(f"{seed}/{cell.name}")
+        self.step = COMMIT_EVERY * self.random.randint(3, 5)
+        self.coll_bytes = self.random.choice((520, 8192, 65536))
+        self.lost = set()  # pids that need not live on
+        self.gone = set()  # hosts that are out for good
+        self.is_ending = False
+
+    # --------------------------------------------------------------- who
+
+    @property
+    def last(self):
+        """The host that joins, drains or loses a worker first."""
+        return f"h{self.count}"
+
+    @property
+    def role(self):
+        """The host where the target is."""
+        if self.phase.marks in ("leader", "source") or \
+                self.cell.target == "leader":
+            return "h1"
+        return self.last if self.phase.marks == "sink" else \
+            f"h{self.count // 2 + 1}"
+
+    @property
+    def rank(self):
+        first = self.slots * (int(self.role[1:]) - 1)
+        return first if self.role in ("h1", self.last) else \
+            first + self.slots - 1
+
+    @property
+    def other(self):
+        """A host that takes no other part."""
+        return next(h for h in ("h2", "h1") if h != self.role)
+
+    def failpoint(self):
+        who = f":rank{self.rank}" if self.phase.marks in \
+            ("rank", "source", "sink") else ""
+        start = ":start1" if who else ""
+        when = self.phase.when.format(step=self.step)
+        return f"{self.phase.point}{who}:{when}{start}:stop"
+
+    # --------------------------------------------------------------- run
+
+    def run(self, keep=None):
+        """Milliseconds of the longest pause of a survivor."""
+        self.check_what_is_needed()
+        members = 3 if self.cell.fault.startswith("etcd") else 1
+        with Hosts(self.count, members) as self.hosts:
+            self.until_file = os.path.join(self.hosts.folder, "until")
+            with self.make_job() as self.job:
+                try:
+                    self.play()
+                    return self.pause_ms()
+                except BaseException:
+                    self.keep(keep)
+                    raise
+
+    def check_what_is_needed(self):
+        is_local = self.fault.loses == "worker" or self.cell.fault == "pause"
+        if self.count < 3 and not (is_local and self.cell.second_ms < 0 and
+                                   self.phase.after not in ("join", "drain")):
+            skip("it needs several hosts")
+
+    def keep(self, folder):
+        if folder is not None:
+            os.makedirs(folder, exist_ok=True)
+            shutil.rmtree(folder)
+            shutil.copytree(self.job.folder, folder)
+
+    def make_job(self):
+        names = self.hosts.names
+        is_join = self.phase.after == "join"
+        only = names[:-1] if is_join else names
+        command = trainer("--until", self.until_file, "--bytes", 65536,
+                          "--coll-bytes", self.coll_bytes, "--step-ms", 2,
+                          "--commit-every", COMMIT_EVERY,
+                          *(["--sets-every", 7]
+                            if self.cell.phase == "set create" else []))
+        return HostsJob(
+            self.hosts, ["--min", "1", "--max", str(self.count * self.slots),
+                         "--start-timeout", "1500ms" if is_join else "20s",
+                         "--max-restarts", "10"],
+            ["--slots", str(self.slots)], command,
+            detect=f"{int(BUDGET_S * 1000)}ms", only=only,
+            env={self.role: {"REGROUP_FAILPOINT": self.failpoint()}})
+
+    def play(self):
+        self.logs = Tails(os.path.join(self.job.folder, "*.log"))
+        self.size = self.slots * len(self.job.first)
+        if self.phase.marks != "worker":
+            self.job.wait_world(self.size)
+            self.job.wait_step(6)
+            self.before = self.job.workers()
+            claim(len(self.before) == self.size, "the world is whole")
+            self.set_off()
+        else:
+            self.before = {}
+        self.wait_mark()
+        self.befall()
+        self.recover()
+        self.finish()
+        self.check()
+
+    # ------------------------------------------------------ to the phase
+
+    def set_off(self):
+        after = self.phase.after
+        if after == "death":
+            host = self.role if self.cell.phase == "detect" else self.last
+            rank = self.slots * int(host[1:]) - 1
+            if rank == self.rank and self.slots > 1:
+                rank -= 1
+            self.lost.add(self.before[rank]["pid"])
+            os.kill(self.before[rank]["pid"], signal.SIGKILL)
+        elif after == "join":
+            self.size += self.slots
+            self.job.agent(self.last)
+        elif after == "drain":
+            self.size -= self.slots
+            self.drain(self.last)
+        elif after == "end":
+            self.end()
+
+    def end(self):
+        self.is_ending = True
+        with open(self.until_file, "w", encoding="utf-8"):
+            pass
+
+    def drain(self, host):
+        self.lost |= self.workers_of(host)
+        self.gone.add(host)
+        self.job.agents[host].terminate()
+
+    def workers_of(self, host):
+        first = self.slots * (int(host[1:]) - 1)
+        return {w["pid"] for rank, w in self.before.items()
+                if first <= rank < first + self.slots}
+
+    def wait_mark(self):
+        """The target has stopped itself at its failpoint."""
+        def strikes():
+            return any(f"{self.phase.point} strikes" in line
+                       for _, line in self.logs.lines())
+        until(strikes, 20, f"failpoint {self.failpoint()} strikes on "
+              f"{self.role}")
+        self.marked = until(
+            lambda: [p for p in self.hosts.pids(self.role) if is_stopped(p)],
+            5, "the target stops")
+
+    def release(self, but=()):
+        for pid in self.marked:
+            if pid not in but:
+                self.send(pid, signal.SIGCONT)
+
+    @staticmethod
+    def send(pid, signum):
+        with contextlib.suppress(OSError):
+            os.kill(pid, signum)
+
+    # ---------------------------------------------------------- the fault
+
+    def befall(self):
+        self.generation = self.job.generation()
+        self.fault_ns = time.monotonic_ns()
+        if self.cell.second_ms >= 0:
+            self.send(self.marked[0], signal.SIGKILL)
+            self.lost.add(self.marked[0])
+            time.sleep(self.cell.second_ms / 1000)
+        self.ACTS[self.cell.fault](self)
+
+    def victim(self):
+        """The worker that is hit: who is marked, else one of its host; of two
+        faults the second hits another host's."""
+        if self.cell.second_ms >= 0:
+            return self.before[0]["pid"]
+        if self.phase.marks in ("agent", "leader"):
+            return self.before[self.rank]["pid"]
+        return self.marked[0]
+
+    @property
+    def host(self):
+        return self.other if self.cell.second_ms >= 0 else self.role
+
+    def kill(self, signum=signal.SIGKILL):
+        pid = self.victim()
+        self.lost.add(pid)
+        self.send(pid, signum)
+        self.release()
+
+    def crash(self):
+        self.kill(signal.SIGSEGV)
+
+    def stop(self):
+        pid = self.victim()
+        self.lost.add(pid)
+        self.send(pid, signal.SIGSTOP)
+        self.release(but=[pid])
+
+    def pause(self):
+        pid = self.victim()
+        self.send(pid, signal.SIGSTOP)
+        self.release(but=[pid])
+        time.sleep(BUDGET_S / 3)
+        self.send(pid, signal.SIGCONT)
+
+    def agent_kill(self):
+        self.job.kill_agent(self.host)
+        self.release()
+        time.sleep(0.3)
+        self.job.agent(self.host)
+
+    def agent_stop(self, seconds=2 * BUDGET_S):
+        agent = self.job.agents[self.host].pid
+        self.send(agent, signal.SIGSTOP)
+        self.release(but=[agent])
+        time.sleep(seconds)
+        self.send(agent, signal.SIGCONT)
+        if seconds > BUDGET_S:
+            self.lost |= self.workers_of(self.host)
+
+    def agent_pause(self):
+        self.agent_stop(BUDGET_S / 3)
+
+    def cut(self):
+        self.hosts.cut(self.host)
+        self.lose_host()
+
+    def unplug(self):
+        self.hosts.unplug(self.host)
+        self.lose_host()
+
+    def one_way_cut(self):
+        """Either end may be held to be the one that fails."""
+        self.hosts.cut_one_way(self.host, self.other)
+        self.lost |= self.workers_of(self.other)
+        self.lose_host()
+
+    def lose_host(self):
+        """It is out while it lives, and comes back by itself."""
+        self.lost |= self.workers_of(self.host)
+        self.release()
+        if self.is_ending:
+            self.wait_others()
+        else:
+            self.job.wait_world(self.size - self.slots, above=self.generation)
+        self.hosts.heal()
+
+    def wait_others(self):
+        """The job ends where nothing is cut."""
+        others = [p for h, p in self.job.agents.items()
+                  if h not in (self.host, *self.gone)]
+        with contextlib.suppress(Exception):
+            until(lambda: all(p.poll() is not None for p in others), 10, "")
+
+    def kill_host(self):
+        self.lost |= self.workers_of(self.host)
+        self.job.kill_host(self.host)
+        if not self.is_ending:
+            self.job.wait_world(self.size - self.slots, above=self.generation)
+            self.job.agent(self.host)
+
+    def fail_power(self):
+        self.lost |= self.workers_of(self.host)
+        self.gone.add(self.host)
+        self.job.fail_power(self.host)
+
+    def drain_host(self):
+        self.release()
+        self.drain(self.host)
+
+    def reset(self):
+        for host in self.hosts.names:
+            if host != self.host:
+                self.hosts.reset(self.host, host)
+        self.release()
+
+    def etcd_leader(self):
+        member = self.hosts.etcd_leader()
+        member.kill()
+        self.release()
+        time.sleep(BUDGET_S)
+        member.start()
+
+    def etcd_cut(self):
+        self.hosts.cut_between([self.host], [m.name for m in self.hosts.etcd])
+        self.release()
+        time.sleep(2 * BUDGET_S)
+        self.hosts.heal()
+
+    def etcd_away(self):
+        for member in self.hosts.etcd:
+            member.kill()
+        self.release()
+        time.sleep(2 * BUDGET_S)
+        for member in self.hosts.etcd:
+            member.start()
+
+    ACTS = {"kill": kill, "crash": crash, "stop": stop, "pause": pause,
+            "agent kill": agent_kill, "agent stop": agent_stop,
+            "agent pause": agent_pause, "drain": drain_host, "cut": cut,
+            "unplug": unplug, "one-way cut": one_way_cut, "host": kill_host,
+            "power": fail_power, "reset": reset, "etcd leader": etcd_leader,
+            "etcd cut": etcd_cut, "etcd away": etcd_away}
+
+    # ----------------------------------------------------------- recovery
+
+    def recover(self):
+        """The world that the fault leads to is there and steps on."""
+        if self.is_ending:
+            return
+        size = self.size
+        if self.fault.then == "less":
+            size -= self.slots
+        self.job.wait_world(size, above=self.floor())
+        self.job.wait_step(self.job.step() + 4)
+
+    def floor(self):
+        """The recovered world's generation is newer than this."""
+        is_new = self.fault.then != "same" or self.phase.after or \
+            self.cell.second_ms >= 0
+        if self.phase.marks == "worker" or not is_new:
+            return 0
+        return self.generation
+
+    def finish(self):
+        self.end()
+        self.job.finish(seconds=30)
+
+    # -------------------------------------------------------------- oracle
+
+    def check(self):
+        flags = ["--bytes", 65536, "--coll-bytes", self.coll_bytes,
+                 "--steps", self.job.final_state()[0]]
+        self.job.check(fault_free(*flags))
+        self.check_processes()
+        self.check_generations()
+        self.check_nothing_is_left()
+
+    def check_processes(self):
+        newest = max(e["generation"] for e in self.job.events())
+        kept = {e["pid"] for e in self.job.events("leave")
+                if e["generation"] == newest}
+        for rank, worker in self.before.items():
+            claim(worker["pid"] in kept | self.lost,
+                  f"rank {rank}, process {worker['pid']}, was no target and "
+                  "did not live to the end")
+
+    def check_generations(self):
+        """What only takes time changes no membership."""
+        is_pause = self.fault.then == "same" and self.cell.fault != "reset"
+        if is_pause and self.phase.after in ("", "end"):
+            claim(self.job.generation() <= max(1, self.generation),
+                  f"generation {self.job.generation()} was made for nothing")
+
+    def check_nothing_is_left(self):
+        for host in self.hosts.names:
+            left = until(lambda: not self.hosts.pids(host) or None, 5,
+                         f"no process is left on {host}")
+            claim(left, f"processes are left on {host}")
+        dead = self.gone | self.job.lost
+        keys = self.hosts.leased_keys(f"/regroup/v1/{self.job.name}/")
+        odd = [] if dead else keys  # else they go with the dead host's lease
+        claim(not odd, f"keys of agents are left in etcd: {odd}")
+        for host in set(self.hosts.names) - dead:
+            folder = os.path.join(self.hosts.folder, host + ".r")
+            left = [name for name in os.listdir(folder) if name != ".lock"] \
+                if os.path.isdir(folder) else []
+            claim(not left, f"files are left on {host}: {left}")
+        shared = [n for n in os.listdir("/dev/shm") if "regroup" in n]
+        claim(not shared, f"shared memory is left: {shared}")
+
+    def pause_ms(self):
+        """The longest time between two steps of a worker that lived through
+        the fault."""
+        longest, last = 0, {}
+        for event in self.job.events("step"):
+            pid = event["pid"]
+            if pid in last and event["t_ns"] > self.fault_ns and \
+                    pid not in self.lost:
+                longest = max(longest, event["t_ns"] - last[pid])
+            last[pid] = event["t_ns"]
+        return longest / 1e6
