@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 
 from house import claim, main, skip, until
 from hosts import Hosts, inside, makers
@@ -14,7 +15,7 @@ from hosts import Hosts, inside, makers
 PORT = 7777
 
 
-def hears(hosts, sender, receiver):
+def hears(hosts, sender, receiver, tries):
     """Whether a datagram arrives."""
     with inside(hosts.net(receiver)):
         there = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -22,21 +23,24 @@ def hears(hosts, sender, receiver):
         here = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     with there, here:
         there.bind((hosts.address(receiver), PORT))
-        there.settimeout(0.2)
-        for _ in range(3):
+        there.settimeout(0.1)
+        for _ in range(tries):
             try:
                 here.sendto(b"x", (hosts.address(receiver), PORT))
                 return there.recv(9) == b"x"
-            except OSError:  # lost, or an interface that is down
+            except socket.timeout:
                 continue
+            except OSError:  # an interface that is down
+                time.sleep(0.1)
     return False
 
 
 def claim_ways(hosts, what, lost):
     for a in hosts.names:
         for b in hosts.names:
-            if a != b:
-                claim(hears(hosts, a, b) == ((a, b) not in lost),
+            if a != b:  # a link that has come up needs up to a second
+                is_lost = (a, b) in lost
+                claim(hears(hosts, a, b, 3 if is_lost else 50) != is_lost,
                       f"{what}: {a} to {b}")
 
 

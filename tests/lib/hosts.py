@@ -403,8 +403,12 @@ class Hosts:
             command = ["nsenter", f"--net={NETNS}/{self.net(name)}", "--",
                        *command]
         more.setdefault("cwd", self.folder)
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL,
-                                start_new_session=True, **more)
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL,
+                                   start_new_session=True, **more)
+        until(lambda: process.poll() is not None or not self.has_nets or
+              process.pid in pids_inside([self.net(name)]), 10,
+              f"a process is on {name}")
+        return process
 
     def environment(self, name, **more):
         """The environment for `regroup` on a host."""
