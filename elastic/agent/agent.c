@@ -31,7 +31,9 @@ bool rg__agent_is_static(const agent *a)
 
 static bool is_slot_over(const agent *a, const slot *s)
 {
-    return s->child == 0 && (s->is_closed || a->is_ending || a->is_done) &&
+    const bool is_closed =
+        s->is_closed && !s->is_given_up; /* the leader says */
+    return s->child == 0 && (is_closed || a->is_ending || a->is_done) &&
            !(s->w.pid != 0 && !s->w.is_fenced);
 }
 
@@ -145,6 +147,7 @@ rg_status rg__agent_read(const agent *a, const rg__mirror *mirror,
 static void start_working(agent *a)
 {
     rg__publish(a);
+    rg__beat_start(a);
     rg__slots_start(a);
     rg__workers_ping(a);
 }
@@ -171,6 +174,8 @@ static void on_mirror(void *arg, int64_t revision, bool wiped)
             revision);
     rg__generation_follow(a);
     rg__leader_follow(a);
+    rg__beat_follow(a);
+    rg__suspect_follow(a);
     if (is_first)
         start_working(a);
 }
@@ -340,6 +345,7 @@ static void on_etcd_state(void *arg, bool up, const char *why)
     if (up) {
         rg__log(RG__WARN, "agent", "etcd answers again");
         a->clock.below_min_ns = 0; /* the timeout does not run meanwhile */
+        rg__suspect_forgive(a);    /* we may have been the one cut off */
         rg__leader_look(a);
     } else {
         rg__log(RG__WARN, "agent",
@@ -395,15 +401,23 @@ static rg_status watch_signals(agent *a)
     return rg__loop_watch(a->loop, a->signal_fd, EPOLLIN, on_signal, a);
 }
 
+/* A round of looks is over. */
+static void on_suspect_timer(void *arg)
+{
+    rg__suspect_look(arg);
+    rg__leader_look(arg);
+}
+
 static rg_status make_timers(agent *a)
 {
     a->ping = rg__timer_create(a->loop, rg__workers_ping, a);
     a->look_timer = rg__timer_create(a->loop, rg__leader_look, a);
     a->kill_timer = rg__timer_create(a->loop, kill_rest, a);
+    a->suspect_timer = rg__timer_create(a->loop, on_suspect_timer, a);
     a->end_timer = rg__timer_create(a->loop, on_end_timer, a);
     a->resend = rg__timer_create(a->loop, rg__workers_resend, a);
-    if (a->resend == NULL || a->ping == NULL || a->look_timer == NULL ||
-        a->kill_timer == NULL || a->end_timer == NULL)
+    if (a->suspect_timer == NULL || a->resend == NULL || a->ping == NULL ||
+        a->look_timer == NULL || a->kill_timer == NULL || a->end_timer == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for timers");
     return RG_OK;
 }
@@ -435,6 +449,8 @@ static rg_status set_up(agent *a)
     if (st == RG_OK)
         st = make_timers(a);
     if (st == RG_OK)
+        st = rg__beat_open(a);
+    if (st == RG_OK)
         st = rg__vault_create(a);
     if (st == RG_OK)
         st = rg__slots_create(a);
@@ -451,6 +467,7 @@ static void tear_down(agent *a)
         rg__slots_destroy(a);
     rg__outputs_drop(a);
     rg__workers_close(a);
+    rg__beat_close(a);
     rg__lease_destroy(a->lease);
     rg__mirror_destroy(a->mirror);
     rg__mirror_destroy(a->whole);
@@ -461,6 +478,7 @@ static void tear_down(agent *a)
     rg__timer_destroy(a->kill_timer);
     rg__timer_destroy(a->end_timer);
     rg__timer_destroy(a->resend);
+    rg__timer_destroy(a->suspect_timer);
     if (a->signal_fd >= 0)
         close(a->signal_fd);
     rg__loop_destroy(a->loop);

@@ -87,6 +87,20 @@ bool rg__generation_is_only_announced(const agent *a, uint64_t generation)
            generation > decided->generation;
 }
 
+static bool has_host(const rg__proposal *p, uint64_t host)
+{
+    for (int i = 0; p != NULL && i < p->host_count; i++)
+        if (p->host[i].id == host)
+            return true;
+    return false;
+}
+
+bool rg__generation_has_host(const agent *a, uint64_t host)
+{
+    return has_host(rg__snapshot_decided(&a->view), host) ||
+           has_host(rg__snapshot_gen(&a->view, a->view.cur.generation), host);
+}
+
 static void abort_what_is_published(agent *a)
 {
     for (int i = 0; i < a->view.reasons; i++) {
@@ -351,6 +365,8 @@ static void deliver(agent *a)
     if (c != NULL)
         c->decided = rg__now_ns();
     a->detected_ns = 0;
+    /* who was left out is still in an older generation: it comes to the door */
+    rg__generation_abort(a, p->generation - 1);
     rg__log_who(a->params->host, -1, p->size, p->generation);
     rg__log(RG__INFO, "agent", "generation %llu: %d workers, %s",
             (unsigned long long)p->generation, p->size, p->cause);

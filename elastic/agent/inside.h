@@ -5,6 +5,8 @@
  *   fence.c       can a dying process still store?
  *   workers.c     sockets: who meets us, what workers say
  *   watch.c       robust words: who died, within 0.1 ms (a thread per worker)
+ *   beat.c        heartbeats between agents, and what they say
+ *   suspect.c     accusations, and which hosts are lost
  *   address.c     which address of this host others use
  *   vault.c       the vault, and rg_alloc segments
  *   generation.c  this host's part in generations
@@ -19,6 +21,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #include "elastic/agent/agent.h"
@@ -31,6 +34,7 @@
 typedef struct agent agent;
 typedef struct watcher watcher;
 typedef struct output output;
+typedef struct beats beats;
 
 /* A message that the socket has had no room for yet. */
 typedef struct message {
@@ -73,6 +77,8 @@ typedef struct slot {
     bool has_met;      /* this start called rg_init */
     bool has_finished; /* its fn returned OK, and the job is done */
     int failures, early_exits;
+    bool is_given_up; /* closed, since it failed too often: */
+    const char *given_up;
     int quick_deaths; /* in a row, each soon after its start */
     int exit_code;    /* of the last child; 128 + n for a signal */
     uint64_t started_ns;
@@ -113,6 +119,7 @@ struct agent {
     char *all, *all_end; /* prefix of what every agent watches */
     uint64_t id;         /* of this incarnation */
     rg__address address; /* of this host, for all others */
+    uint32_t port;       /* of this agent there: UDP and TCP */
     int listener, signal_fd;
     uint8_t key[RG__KEY_BYTES];
     char socket_path[108];
@@ -157,9 +164,16 @@ struct agent {
     rg__plan_clock clock;
     bool is_competing;
 
+    beats *beats;
+    rg__timer *suspect_timer;
+    uint64_t round_ns; /* all were asked to look at each other then */
+    int64_t round;     /* revision of that asking */
+    rg__etcd_req *toppling;
+
     output *outputs; /* of processes, until all is written */
 
     /* the end */
+    bool is_draining; /* workers are to leave at the next commit */
     bool is_ending, is_saying_end, is_over;
     bool is_hurried; /* what workers printed need not be written any more */
     int exit_code;
@@ -212,6 +226,54 @@ rg_status rg__watch_create(rg__loop *loop, rg__page *page, watch_fn fn,
                            void *arg, watcher **watcher_p);
 void rg__watch_destroy(watcher *watcher); /* NULL allowed */
 
+/* beat.c. A peer is another agent, by incarnation; it is expected to beat, or
+ * only watched because it is accused or was asked. */
+typedef struct peer {
+    agent *a;
+    uint64_t id;
+    char name[RG__NAME_MAX];
+    struct sockaddr_storage at;
+    socklen_t at_bytes;
+    bool is_target;                 /* it expects our beats */
+    bool is_expected, was_expected; /* we expect its */
+    bool is_known; /* of the world, of the proposal, or the leader */
+    uint64_t heard_ns, answered_ns; /* any datagram; an answer to a probe */
+    uint64_t refused_ns;            /* its host lives, its agent's port is shut:
+                                       since then; 0: no such */
+    uint64_t etcd_lost_ns; /* it says that etcd does not answer it; 0: no */
+    uint64_t counter;      /* the highest seen */
+    int probe_sock;        /* -1: it is not being probed */
+    bool is_accused;       /* we say that we don't hear it */
+    bool is_written;       /* etcd says so */
+    uint64_t accused_ns;
+    rg__etcd_req *writing;
+} peer;
+rg_status rg__beat_open(agent *a); /* chooses a->port where it is 0 */
+void rg__beat_close(agent *a);
+void rg__beat_start(agent *a);
+void rg__beat_follow(agent *a); /* the view or what the leader knows changed */
+/* A generation is aborted for a certain reason: neighbours and the leader, who
+ * tells everybody, need not wait for etcd. */
+void rg__beat_abort(agent *a, uint64_t generation);
+/* Send a probe to every known peer, now and with every beat until it answers.
+ */
+void rg__beat_probe_all(agent *a);
+int rg__beat_peers(const agent *a);
+peer *rg__beat_peer(const agent *a, int i);
+
+/* suspect.c: called with every beat, and when a round may be over. */
+void rg__suspect_look(agent *a);
+void rg__suspect_follow(agent *a);  /* somebody asked all to look */
+void rg__suspect_forgive(agent *a); /* we were late ourselves */
+void rg__suspect_forget(peer *one); /* it goes: nothing of it is awaited */
+void rg__suspect_heard(peer *one);  /* it has answered a probe */
+/* Hosts that the leader goes on without; while a round of looks is under way
+ * *again_ns_p says when it will be over. */
+int rg__suspect_lost(const agent *a, uint64_t *lost, int room,
+                     uint64_t *again_ns_p);
+/* Hosts that have said for the whole budget that etcd does not answer them. */
+int rg__suspect_mute(const agent *a, uint64_t *mute, int room);
+
 /* address.c: params->advertise, or of params->interface, or the source of the
  * route to the first endpoint of etcd. */
 rg_status rg__address_choose(agent *a);
@@ -230,6 +292,8 @@ uint64_t rg__vault_bytes(const agent *a);
 /* generation.c */
 void rg__generation_follow(agent *a); /* the mirror has changed */
 void rg__generation_abort(agent *a, uint64_t generation);
+/* Has that host members in the world, or in the proposal for the next one? */
+bool rg__generation_has_host(const agent *a, uint64_t host);
 bool rg__generation_is_only_announced(const agent *a, uint64_t generation);
 void rg__generation_try_ack(agent *a);
 void rg__generation_try_fin(agent *a);

@@ -16,6 +16,8 @@
 
 #define LAST_CALL_NS     (20 * RG__MS)
 #define AGAIN_NS         (20 * RG__MS)
+#define ACK_TIMEOUT_NS   (20000 * RG__MS)
+#define LOST_MAX         1024 /* hosts lost at once */
 #define KEEP_GENERATIONS 8 /* proposals, acks and reasons before the newest */
 
 /* -------------------------------------------------------------- competition */
@@ -34,7 +36,10 @@ static void compete(agent *a)
     if (a->is_competing)
         return;
     char *key = rg__record_key(a->prefix, "all/leader", 0, NULL);
-    char *text = rg__leader_text(a->params->host, a->id);
+    rg__proposal_host me = {
+        .id = a->id, .address = a->address, .port = a->port};
+    snprintf(me.name, sizeof me.name, "%s", a->params->host);
+    char *text = rg__leader_text(&me);
     rg__txn *txn = rg__txn_create();
     if (key != NULL && text != NULL && txn != NULL) {
         rg__txn_if_create(txn, key, 0);
@@ -145,6 +150,13 @@ static void act(agent *a, const rg__plan *plan)
             rg__timer_set(a->look_timer, plan->look_again_ns);
         return;
     }
+    if (plan->kind == RG__PLAN_GIVE_UP && plan->failed != NULL) {
+        rg__agent_end(a, plan->failed->failed_code,
+                      "%s, and fewer slots are left than --min %d; look at its "
+                      "output, or raise --max-restarts",
+                      plan->failed->failed, a->params->min);
+        return;
+    }
     if (plan->kind == RG__PLAN_GIVE_UP) {
         rg__agent_end(a, RG__EXIT_BELOW_MIN,
                       "%d workers are fewer than --min %d for longer than "
@@ -180,12 +192,20 @@ void rg__leader_look(void *agent_arg)
     if (a->whole == NULL || !rg__mirror_is_listed(a->whole) || a->is_ending ||
         a->acting != NULL || a->known.leader != a->id)
         return;
+    uint64_t lost[LOST_MAX], mute[LOST_MAX], again_ns = 0;
     const rg__plan_config config = {
         .min = a->params->min,
         .max = a->params->max,
         .start_timeout_ns = a->params->start_timeout_ms * RG__MS,
         .elastic_timeout_ns = a->params->elastic_timeout_ms * RG__MS,
-        .last_call_ns = LAST_CALL_NS};
+        .last_call_ns = LAST_CALL_NS,
+        .ack_timeout_ns = ACK_TIMEOUT_NS,
+        .lost = lost,
+        .losts = rg__suspect_lost(a, lost, LOST_MAX, &again_ns),
+        .mute = mute,
+        .mutes = rg__suspect_mute(a, mute, LOST_MAX)};
+    if (again_ns != 0)
+        rg__timer_set(a->suspect_timer, again_ns);
     rg__plan plan;
     if (rg__plan_make(&a->known, &config, rg__now_ns(), &a->clock, &plan) !=
         RG_OK)

@@ -19,8 +19,16 @@ static void fill_record(const agent *a, rg__host_record *host)
     host->slots = a->params->slots;
     host->elastic = a->elastic;
     host->address = a->address;
+    host->port = a->port;
+    host->is_draining = a->is_draining;
     for (int i = 0; i < a->params->slots; i++) {
         const slot *s = &a->slot[i];
+        host->open += !s->is_given_up;
+        if (s->is_given_up) {
+            host->failed_code = s->exit_code != 0 ? s->exit_code : 1;
+            snprintf(host->failed, sizeof host->failed, "%.60s.%u %.50s",
+                     a->params->host, s->index, s->given_up);
+        }
         host->slot[host->slot_count++] = (rg__slot_record){
             .slot = s->index,
             .start = s->start,

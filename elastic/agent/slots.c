@@ -227,6 +227,7 @@ static void end_generation(slot *s)
                   decided != NULL ? decided->generation : 0);
     if (decided != NULL && is_member(s)) {
         rg__generation_abort(a, decided->generation);
+        rg__beat_abort(a, decided->generation);
         rg__publish_reason(a, decided->generation, s, true, text);
     } else if (is_proposed(s)) {
         rg__publish_reason(a, a->view.cur.generation, s, true, text);
@@ -309,25 +310,13 @@ static uint64_t backoff_ms(const slot *s)
     return ms < BACKOFF_MOST_MS ? ms : BACKOFF_MOST_MS;
 }
 
-static int open_slots(const agent *a)
+/* The leader ends the job when too few slots are left on all hosts. */
+static void give_up(slot *s, const char *why)
 {
-    int n = 0;
-    for (int i = 0; i < a->params->slots; i++)
-        n += !a->slot[i].is_closed;
-    return n;
-}
-
-static void close_slot(slot *s, const char *why)
-{
-    agent *a = s->a;
-    s->is_closed = true;
+    s->is_closed = s->is_given_up = true;
+    s->given_up = why;
     tell_death(s, why);
-    if (open_slots(a) < a->params->min)
-        rg__agent_end(a, s->exit_code != 0 ? s->exit_code : 1,
-                      "%s.%u failed for good (%s), and %d slots are fewer than "
-                      "--min %d; look at its output, or raise --max-restarts",
-                      a->params->host, s->index, why, open_slots(a),
-                      a->params->min);
+    rg__publish(s->a);
 }
 
 static void start_again(slot *s)
@@ -339,9 +328,9 @@ static void start_again(slot *s)
     s->quick_deaths = lived_ns > QUICK_NS ? 1 : s->quick_deaths + 1;
     int *count = s->exit_code == 0 ? &s->early_exits : &s->failures;
     if (*count >= a->params->max_restarts) {
-        close_slot(s, s->exit_code == 0
-                          ? "it ended too often before the job was done"
-                          : "it used up its --max-restarts");
+        give_up(s, s->exit_code == 0
+                       ? "it ended too often before the job was done"
+                       : "it used up its --max-restarts");
         return;
     }
     ++*count;

@@ -14,6 +14,7 @@ bool rg__proposal_read(const json_t *j, rg__proposal *p);
 bool rg__reason_read(const json_t *j, rg__reason *r);
 bool rg__ack_read(const json_t *j, rg__ack *ack);
 bool rg__line_read(const json_t *j, rg__line *line);
+bool rg__leader_read(const json_t *j, rg__proposal_host *leader);
 bool rg__drain_read(const json_t *j, rg__drain *drain);
 bool rg__end_read(const json_t *j, rg__end *end);
 bool rg__hex_read(const json_t *j, uint64_t *n_p);

@@ -2,10 +2,11 @@
  *
  *   no generation      propose 1 when --max slots are at the door, or --min
  *                      after --start-timeout
- *   g decided          broken (a member is dead, or a reason is published):
- *                      propose g+1 of the living and of those at the door, as
- *                      soon as they are --min; newcomers at the door: propose
- *                      g+1, announced; all hosts finished: done
+ *   g decided          broken (a member is dead, its host is lost, or a reason
+ *                      is published): propose g+1 of the living and of those
+ *                      at the door, as soon as they are --min; newcomers at
+ *                      the door, or a host that drains: propose g+1,
+ *                      announced; all hosts finished: done
  *   g+1 proposed       a member of it died, or it broke: propose g+2; all
  *                      hosts acked: decide; announced, but the members of g
  *                      have finished: done
@@ -14,6 +15,8 @@
  * replaced a member in its slot before a generation without it was decided
  * has inherited its place; newcomers come last, each host together. */
 #include "elastic/member/plan.h"
+
+#include "elastic/member/links.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,23 +59,60 @@ static bool name_has_other_id(const rg__snapshot *s, const char *name,
     return false;
 }
 
-/* A host whose record is gone may have lost only its lease: its workers count
- * as living until another incarnation bears its name. */
-static bool is_alive(const rg__snapshot *s, const rg__proposal *p,
-                     rg__member_id m)
+/* What a look stands on. */
+typedef struct look {
+    const rg__snapshot *s;
+    const rg__plan_config *c;
+    const rg__proposal *decided; /* NULL: none */
+    uint64_t now_ns;
+    rg__plan_clock *clock;
+    rg__plan *plan;
+} look;
+
+static bool is_among(uint64_t id, const uint64_t *ids, int n)
 {
-    const rg__host_record *host = rg__snapshot_host(s, m.host);
+    for (int i = 0; i < n; i++)
+        if (ids[i] == id)
+            return true;
+    return false;
+}
+
+static bool is_lost(const look *l, uint64_t host)
+{
+    return is_among(host, l->c->lost, l->c->losts) ||
+           rg__shut_out_is(l->clock, host, l->now_ns);
+}
+
+/* It can't take part in a change now, since etcd does not answer it. */
+static bool is_mute(const look *l, uint64_t host)
+{
+    return is_among(host, l->c->mute, l->c->mutes);
+}
+
+static bool is_draining(const look *l, uint64_t host)
+{
+    const rg__host_record *record = rg__snapshot_host(l->s, host);
+    return record != NULL && record->is_draining;
+}
+
+/* A host whose record is gone may have lost only its lease: its workers count
+ * as living until another incarnation bears its name, or it is lost. */
+static bool is_alive(const look *l, const rg__proposal *p, rg__member_id m)
+{
+    if (is_lost(l, m.host))
+        return false;
+    const rg__host_record *host = rg__snapshot_host(l->s, m.host);
     if (host == NULL)
-        return !name_has_other_id(s, host_name(p, m.host), m.host);
+        return !name_has_other_id(l->s, host_name(p, m.host), m.host);
     const rg__slot_record *slot = find_slot(host, m.slot);
     return slot != NULL && slot->is_alive && slot->start == m.start;
 }
 
-static int count_dead(const rg__snapshot *s, const rg__proposal *p)
+static int count_dead(const look *l, const rg__proposal *p)
 {
     int n = 0;
     for (int i = 0; i < p->size; i++)
-        n += !is_alive(s, p, p->member[i]);
+        n += !is_alive(l, p, p->member[i]);
     return n;
 }
 
@@ -84,10 +124,10 @@ static const rg__reason *find_reason(const rg__snapshot *s, uint64_t generation)
     return NULL;
 }
 
-static bool is_broken(const rg__snapshot *s, const rg__proposal *p)
+static bool is_broken(const look *l, const rg__proposal *p)
 {
     return p != NULL &&
-           (find_reason(s, p->generation) != NULL || count_dead(s, p) > 0);
+           (find_reason(l->s, p->generation) != NULL || count_dead(l, p) > 0);
 }
 
 static bool have_all_finished(const rg__snapshot *s, const rg__proposal *p)
@@ -109,16 +149,36 @@ static bool has_acked(const rg__snapshot *s, uint64_t generation,
 }
 
 /* Every host with an agent acks, members or not: one without members has
- * workers to fence and a vault that counts. */
-static bool have_all_acked(const rg__snapshot *s, const rg__proposal *p)
+ * workers to fence and a vault that counts. Who is lost is not waited for. */
+static bool have_all_acked(const look *l, const rg__proposal *p)
 {
+    const rg__snapshot *s = l->s;
     for (int i = 0; i < p->host_count; i++)
         if (!has_acked(s, p->generation, p->host[i].name))
             return false;
     for (int i = 0; i < s->hosts; i++)
-        if (!has_acked(s, p->generation, s->host[i].name))
+        if (!is_lost(l, s->host[i].id) && !is_mute(l, s->host[i].id) &&
+            !has_acked(s, p->generation, s->host[i].name))
             return false;
     return true;
+}
+
+/* A member's host that has not acked, and won't: etcd does not answer it. */
+static bool waits_for_mute(const look *l, const rg__proposal *p)
+{
+    for (int i = 0; i < p->host_count; i++)
+        if (is_mute(l, p->host[i].id) &&
+            !has_acked(l->s, p->generation, p->host[i].name))
+            return true;
+    return false;
+}
+
+static bool has_mute_member(const look *l, const rg__proposal *p)
+{
+    for (int i = 0; i < p->host_count; i++)
+        if (is_mute(l, p->host[i].id))
+            return true;
+    return false;
 }
 
 static bool is_static(const rg__snapshot *s)
@@ -150,24 +210,33 @@ static void add(members *list, rg__member_id id)
         list->id[list->n++] = id;
 }
 
-static void add_senior(const rg__snapshot *s, const rg__proposal *decided,
-                       rg__member_id m, members *list)
+static bool may_host_members(const look *l, uint64_t host)
 {
-    if (is_alive(s, decided, m)) {
+    return !is_lost(l, host) && !is_draining(l, host) &&
+           !(is_mute(l, host) && is_broken(l, l->decided));
+}
+
+static void add_senior(const look *l, rg__member_id m, members *list)
+{
+    if (!may_host_members(l, m.host))
+        return;
+    if (is_alive(l, l->decided, m)) {
         add(list, m);
         return;
     }
-    const rg__host_record *host = rg__snapshot_host(s, m.host);
+    const rg__host_record *host = rg__snapshot_host(l->s, m.host);
     const rg__slot_record *replacement =
         host == NULL ? NULL : find_slot(host, m.slot);
     if (replacement != NULL && replacement->is_alive && replacement->is_at_door)
         add(list, (rg__member_id){m.host, m.slot, replacement->start});
 }
 
-static void add_newcomers(const rg__snapshot *s, members *list)
+static void add_newcomers(const look *l, members *list)
 {
-    for (int i = 0; i < s->hosts; i++) {
-        const rg__host_record *host = &s->host[i];
+    for (int i = 0; i < l->s->hosts; i++) {
+        const rg__host_record *host = &l->s->host[i];
+        if (!may_host_members(l, host->id))
+            continue;
         for (int k = 0; k < host->slot_count; k++) {
             const rg__slot_record *slot = &host->slot[k];
             if (slot->is_alive && slot->is_at_door)
@@ -176,17 +245,15 @@ static void add_newcomers(const rg__snapshot *s, members *list)
     }
 }
 
-static rg_status find_candidates(const rg__snapshot *s,
-                                 const rg__proposal *decided, int max,
-                                 members *list)
+static rg_status find_candidates(const look *l, members *list)
 {
-    *list = (members){.max = max};
-    list->id = calloc((size_t)max, sizeof *list->id);
+    *list = (members){.max = l->c->max};
+    list->id = calloc((size_t)list->max, sizeof *list->id);
     if (list->id == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a proposal");
-    for (int i = 0; decided != NULL && i < decided->size; i++)
-        add_senior(s, decided, decided->member[i], list);
-    add_newcomers(s, list);
+    for (int i = 0; l->decided != NULL && i < l->decided->size; i++)
+        add_senior(l, l->decided->member[i], list);
+    add_newcomers(l, list);
     return RG_OK;
 }
 
@@ -203,6 +270,15 @@ static int count_new(const members *list, const rg__proposal *p)
     return n;
 }
 
+/* How many of p's members are on hosts that drain. */
+static int count_leaving(const look *l, const rg__proposal *p)
+{
+    int n = 0;
+    for (int i = 0; i < p->size; i++)
+        n += is_draining(l, p->member[i].host);
+    return n;
+}
+
 /* ---------------------------------------------------------------- proposal */
 
 static void random_op(char op[33])
@@ -214,8 +290,7 @@ static void random_op(char op[33])
         snprintf(op + 2 * i, 3, "%02x", bytes[i]);
 }
 
-static bool add_proposal_host(const rg__snapshot *s, rg__proposal *p,
-                              const rg__proposal *decided, uint64_t id)
+static bool add_proposal_host(const look *l, rg__proposal *p, uint64_t id)
 {
     for (int i = 0; i < p->host_count; i++)
         if (p->host[i].id == id)
@@ -226,8 +301,8 @@ static bool add_proposal_host(const rg__snapshot *s, rg__proposal *p,
         return false;
     p->host = more;
     rg__proposal_host *host = &p->host[p->host_count++];
-    const rg__host_record *record = rg__snapshot_host(s, id);
-    const rg__proposal_host *before = find_host(decided, id);
+    const rg__host_record *record = rg__snapshot_host(l->s, id);
+    const rg__proposal_host *before = find_host(l->decided, id);
     *host = (rg__proposal_host){.id = id};
     if (record != NULL) {
         snprintf(host->name, sizeof host->name, "%s", record->name);
@@ -239,78 +314,92 @@ static bool add_proposal_host(const rg__snapshot *s, rg__proposal *p,
     return true;
 }
 
-static uint32_t port_of(const rg__snapshot *s, const rg__proposal *decided,
-                        rg__member_id id)
+static uint32_t port_of(const look *l, rg__member_id id)
 {
-    const rg__host_record *record = rg__snapshot_host(s, id.host);
+    const rg__host_record *record = rg__snapshot_host(l->s, id.host);
     const rg__slot_record *slot =
         record != NULL ? find_slot(record, id.slot) : NULL;
     if (slot != NULL)
         return slot->port;
-    for (int r = 0; decided != NULL && r < decided->size; r++)
-        if (rg__same_member(decided->member[r], id))
-            return decided->port[r];
+    for (int r = 0; l->decided != NULL && r < l->decided->size; r++)
+        if (rg__same_member(l->decided->member[r], id))
+            return l->decided->port[r];
     return 0;
 }
 
-static void name_newcomer(const rg__snapshot *s, const members *list,
-                          const rg__proposal *decided,
+static void add_count(char cause[RG__CAUSE_MAX], int others)
+{
+    const size_t n = strlen(cause);
+    if (others > 0)
+        snprintf(cause + n, RG__CAUSE_MAX - n, " and %d more", others);
+}
+
+static bool name_newcomer(const look *l, const members *list,
                           char cause[RG__CAUSE_MAX])
 {
     for (int i = 0; i < list->n; i++) {
         const members one = {&list->id[i], 1, 1};
-        if (count_new(&one, decided) == 0)
+        if (count_new(&one, l->decided) == 0)
             continue;
-        const rg__host_record *host = rg__snapshot_host(s, list->id[i].host);
-        const int others = count_new(list, decided) - 1;
-        const int n =
-            snprintf(cause, RG__CAUSE_MAX, "%.63s.%u joined",
-                     host != NULL ? host->name : "?", list->id[i].slot);
-        if (others > 0 && n > 0 && n < RG__CAUSE_MAX)
-            snprintf(cause + n, (size_t)(RG__CAUSE_MAX - n), " and %d more",
-                     others);
-        return;
+        const rg__host_record *host = rg__snapshot_host(l->s, list->id[i].host);
+        snprintf(cause, RG__CAUSE_MAX, "%.63s.%u joined",
+                 host != NULL ? host->name : "?", list->id[i].slot);
+        add_count(cause, count_new(list, l->decided) - 1);
+        return true;
     }
-    snprintf(cause, RG__CAUSE_MAX, "the same members again");
+    return false;
 }
 
-static void find_cause(const rg__snapshot *s, const members *list,
-                       const rg__proposal *decided, char cause[RG__CAUSE_MAX])
+static bool name_host(const look *l, bool (*is)(const look *, uint64_t),
+                      const char *what, char cause[RG__CAUSE_MAX])
 {
-    if (decided == NULL) {
+    const rg__proposal *p = l->decided;
+    for (int i = 0; i < p->host_count; i++)
+        if (is(l, p->host[i].id)) {
+            snprintf(cause, RG__CAUSE_MAX, "host %.63s %s", p->host[i].name,
+                     what);
+            return true;
+        }
+    return false;
+}
+
+static void find_cause(const look *l, const members *list,
+                       char cause[RG__CAUSE_MAX])
+{
+    if (l->decided == NULL) {
         snprintf(cause, RG__CAUSE_MAX, "first");
         return;
     }
-    const rg__reason *reason = find_reason(s, decided->generation);
-    if (reason == NULL && s->cur.phase == RG__GEN_PROPOSED)
-        reason = find_reason(s, s->cur.generation);
+    const rg__reason *reason = find_reason(l->s, l->decided->generation);
+    if (reason == NULL && l->s->cur.phase == RG__GEN_PROPOSED)
+        reason = find_reason(l->s, l->s->cur.generation);
     if (reason != NULL)
         snprintf(cause, RG__CAUSE_MAX, "%s", reason->text);
-    else
-        name_newcomer(s, list, decided, cause);
+    else if (!name_host(l, is_lost, "is lost", cause) &&
+             !name_host(l, is_draining, "leaves", cause) &&
+             !name_newcomer(l, list, cause))
+        snprintf(cause, RG__CAUSE_MAX, "the same members again");
 }
 
 /* Takes the list's members. */
-static rg_status propose(const rg__snapshot *s, const rg__proposal *decided,
-                         members *list, rg__plan *plan)
+static rg_status propose(const look *l, members *list)
 {
-    rg__proposal *p = &plan->proposal;
-    p->generation = s->cur.generation + 1;
-    p->from = decided != NULL ? decided->generation : 0;
-    p->is_announced = decided != NULL && !is_broken(s, decided);
+    rg__proposal *p = &l->plan->proposal;
+    p->generation = l->s->cur.generation + 1;
+    p->from = l->decided != NULL ? l->decided->generation : 0;
+    p->is_announced = l->decided != NULL && !is_broken(l, l->decided);
     random_op(p->op);
-    find_cause(s, list, decided, p->cause);
+    find_cause(l, list, p->cause);
     p->member = list->id;
     p->size = list->n;
     list->id = NULL;
     p->port = calloc((size_t)p->size + 1, sizeof *p->port);
     for (int i = 0; i < p->size; i++) {
-        if (p->port == NULL ||
-            !add_proposal_host(s, p, decided, p->member[i].host))
+        if (p->port == NULL || !add_proposal_host(l, p, p->member[i].host))
             return rg__fail(RG_ERR_MEMORY, "no memory for a proposal");
-        p->port[i] = port_of(s, decided, p->member[i]);
+        p->port[i] = port_of(l, p->member[i]);
     }
-    plan->kind = RG__PLAN_PROPOSE;
+    l->plan->kind = RG__PLAN_PROPOSE;
     return RG_OK;
 }
 
@@ -430,84 +519,118 @@ static rg_status decide(const rg__snapshot *s, const rg__proposal *p,
 
 /* -------------------------------------------------------------------- plan */
 
-static bool has_waited(uint64_t *since_ns, uint64_t now_ns, uint64_t long_ns,
-                       rg__plan *plan)
+static bool has_waited(const look *l, uint64_t *since_ns, uint64_t long_ns)
 {
     if (*since_ns == 0)
-        *since_ns = now_ns;
-    const uint64_t waited = now_ns - *since_ns;
+        *since_ns = l->now_ns;
+    const uint64_t waited = l->now_ns - *since_ns;
     if (waited >= long_ns)
         return true;
-    plan->look_again_ns = long_ns - waited;
+    const uint64_t left = long_ns - waited;
+    if (l->plan->look_again_ns == 0 || left < l->plan->look_again_ns)
+        l->plan->look_again_ns = left;
     return false;
 }
 
-static rg_status plan_first(const rg__snapshot *s, const rg__plan_config *c,
-                            uint64_t now_ns, rg__plan_clock *clock,
-                            members *list, rg__plan *plan)
+/* Slots that were given up for good leave too few for --min. */
+static bool is_hopeless(const look *l)
 {
-    if (list->n < c->max &&
-        (!has_waited(&clock->forming_ns, now_ns, c->start_timeout_ns, plan) ||
-         list->n < c->min)) {
-        if (plan->look_again_ns == 0 && has_waited(&clock->below_min_ns, now_ns,
-                                                   c->elastic_timeout_ns, plan))
-            plan->kind = RG__PLAN_GIVE_UP;
+    int open = 0;
+    const rg__host_record *failed = NULL;
+    for (int i = 0; i < l->s->hosts; i++) {
+        open += l->s->host[i].open;
+        if (l->s->host[i].failed[0] != '\0')
+            failed = &l->s->host[i];
+    }
+    if (failed == NULL || open >= l->c->min)
+        return false;
+    l->plan->kind = RG__PLAN_GIVE_UP;
+    l->plan->failed = failed;
+    return true;
+}
+
+static void wait_below_min(const look *l)
+{
+    if (has_waited(l, &l->clock->below_min_ns, l->c->elastic_timeout_ns))
+        l->plan->kind = RG__PLAN_GIVE_UP;
+}
+
+static rg_status plan_first(const look *l, members *list)
+{
+    if (list->n < l->c->max &&
+        (!has_waited(l, &l->clock->forming_ns, l->c->start_timeout_ns) ||
+         list->n < l->c->min)) {
+        if (l->plan->look_again_ns == 0)
+            wait_below_min(l);
         return RG_OK;
     }
-    clock->below_min_ns = 0;
-    return propose(s, NULL, list, plan);
+    l->clock->below_min_ns = 0;
+    return propose(l, list);
 }
 
-static rg_status plan_broken(const rg__snapshot *s, const rg__plan_config *c,
-                             const rg__proposal *decided, uint64_t now_ns,
-                             rg__plan_clock *clock, members *list,
-                             rg__plan *plan)
+static rg_status plan_broken(const look *l, members *list)
 {
-    if (list->n >= c->min) {
-        clock->below_min_ns = 0;
-        return propose(s, decided, list, plan);
-    }
-    if (has_waited(&clock->below_min_ns, now_ns, c->elastic_timeout_ns, plan))
-        plan->kind = RG__PLAN_GIVE_UP;
-    return RG_OK;
-}
-
-static rg_status plan_decided(const rg__snapshot *s, const rg__plan_config *c,
-                              const rg__proposal *decided, uint64_t now_ns,
-                              rg__plan_clock *clock, members *list,
-                              rg__plan *plan)
-{
-    if (is_broken(s, decided))
-        return plan_broken(s, c, decided, now_ns, clock, list, plan);
-    if (have_all_finished(s, decided)) {
-        plan->kind = RG__PLAN_DONE;
+    if (list->n < l->c->min) {
+        wait_below_min(l);
         return RG_OK;
     }
-    if (count_new(list, decided) == 0)
-        clock->newcomer_ns = 0;
-    else if (has_waited(&clock->newcomer_ns, now_ns, c->last_call_ns, plan)) {
-        clock->newcomer_ns = 0;
-        return propose(s, decided, list, plan);
-    }
-    return RG_OK;
+    l->clock->below_min_ns = 0;
+    return propose(l, list);
 }
 
-static rg_status plan_proposed(const rg__snapshot *s, const rg__plan_config *c,
-                               const rg__proposal *decided, uint64_t now_ns,
-                               rg__plan_clock *clock, members *list,
-                               rg__plan *plan)
+static rg_status plan_decided(const look *l, members *list)
 {
-    const rg__proposal *p = rg__snapshot_gen(s, s->cur.generation);
+    if (is_broken(l, l->decided))
+        return plan_broken(l, list);
+    if (have_all_finished(l->s, l->decided)) {
+        l->plan->kind = RG__PLAN_DONE;
+        return RG_OK;
+    }
+    const int leaving = count_leaving(l, l->decided);
+    if (count_new(list, l->decided) + leaving == 0 ||
+        has_mute_member(l, l->decided) || list->n < l->c->min || list->n == 0) {
+        l->clock->newcomer_ns = 0;
+        return RG_OK;
+    }
+    if (!has_waited(l, &l->clock->newcomer_ns, l->c->last_call_ns))
+        return RG_OK;
+    l->clock->newcomer_ns = 0;
+    return propose(l, list);
+}
+
+/* Hosts that have not acked for so long that something unknown holds them. */
+static bool is_overdue(const look *l, const rg__proposal *p)
+{
+    if (l->clock->proposed != p->generation) {
+        l->clock->proposed = p->generation;
+        l->clock->proposed_ns = 0;
+    }
+    if (p->is_announced && !is_broken(l, l->decided))
+        return false; /* its members may compute for long */
+    if (!has_waited(l, &l->clock->proposed_ns, l->c->ack_timeout_ns))
+        return false;
+    for (int i = 0; i < l->s->hosts; i++)
+        if (!has_acked(l->s, p->generation, l->s->host[i].name))
+            rg__shut_out_add(l->clock, l->s->host[i].id, l->now_ns);
+    return true;
+}
+
+static rg_status plan_proposed(const look *l, members *list)
+{
+    const rg__proposal *p = rg__snapshot_gen(l->s, l->s->cur.generation);
     if (p == NULL)
         return RG_OK;
-    if (decided != NULL && !is_broken(s, decided) &&
-        have_all_finished(s, decided)) {
-        plan->kind = RG__PLAN_DONE;
+    if (l->decided != NULL && !is_broken(l, l->decided) &&
+        have_all_finished(l->s, l->decided)) {
+        l->plan->kind = RG__PLAN_DONE;
         return RG_OK;
     }
-    if (is_broken(s, p))
-        return plan_broken(s, c, decided, now_ns, clock, list, plan);
-    return have_all_acked(s, p) ? decide(s, p, plan) : RG_OK;
+    if (is_broken(l, p) || waits_for_mute(l, p))
+        return plan_broken(l, list);
+    if (have_all_acked(l, p))
+        return decide(l->s, p, l->plan);
+    is_overdue(l, p); /* the next look does without them */
+    return RG_OK;
 }
 
 void rg__plan_free(rg__plan *plan)
@@ -516,33 +639,44 @@ void rg__plan_free(rg__plan *plan)
     rg__line_free(&plan->line);
 }
 
+static rg_status plan_phase(const look *l, members *list)
+{
+    switch (l->s->cur.phase) {
+    case RG__GEN_NONE:
+        return plan_first(l, list);
+    case RG__GEN_PROPOSED:
+        return plan_proposed(l, list);
+    case RG__GEN_DECIDED:
+        return plan_decided(l, list);
+    case RG__GEN_DONE:
+        break;
+    }
+    return RG_OK;
+}
+
 rg_status rg__plan_make(const rg__snapshot *snap, const rg__plan_config *config,
                         uint64_t now_ns, rg__plan_clock *clock,
                         rg__plan *plan_p)
 {
     *plan_p = (rg__plan){.kind = RG__PLAN_WAIT};
-    const rg__proposal *decided = rg__snapshot_decided(snap);
+    const look l = {.s = snap,
+                    .c = config,
+                    .decided = rg__snapshot_decided(snap),
+                    .now_ns = now_ns,
+                    .clock = clock,
+                    .plan = plan_p};
     if (snap->cur.phase == RG__GEN_DONE || snap->end.is_set ||
-        (decided != NULL && is_static(snap)))
+        (l.decided != NULL && is_static(snap)))
+        return RG_OK;
+    rg__links_note_broken(clock, snap, now_ns);
+    if (is_hopeless(&l))
         return RG_OK;
     members list;
-    rg_status st = find_candidates(snap, decided, config->max, &list);
+    rg_status st = find_candidates(&l, &list);
     if (st != RG_OK)
         return st;
     plan_p->alive = list.n;
-    switch (snap->cur.phase) {
-    case RG__GEN_NONE:
-        st = plan_first(snap, config, now_ns, clock, &list, plan_p);
-        break;
-    case RG__GEN_PROPOSED:
-        st = plan_proposed(snap, config, decided, now_ns, clock, &list, plan_p);
-        break;
-    case RG__GEN_DECIDED:
-        st = plan_decided(snap, config, decided, now_ns, clock, &list, plan_p);
-        break;
-    case RG__GEN_DONE:
-        break;
-    }
+    st = plan_phase(&l, &list);
     free(list.id);
     if (st != RG_OK)
         rg__plan_free(plan_p);

@@ -11,11 +11,30 @@ typedef struct rg__plan_config {
     uint64_t start_timeout_ns;   /* then --min is enough for the first world */
     uint64_t elastic_timeout_ns; /* below --min: give up */
     uint64_t last_call_ns;       /* newcomers within it share one change */
+    uint64_t ack_timeout_ns; /* then a host that has not acked is left out */
+    const uint64_t *lost;    /* hosts to go on without, by incarnation */
+    const uint64_t *mute;    /* hosts that etcd does not answer */
+    int losts, mutes;
 } rg__plan_config;
+
+#define RG__REPORTS_MAX  64
+#define RG__SHUT_OUT_MAX 16
+
+/* A connection that broke, and when the leader learned of it. */
+typedef struct rg__link_report {
+    uint64_t generation, at_ns;
+    char by[RG__NAME_MAX], link[RG__NAME_MAX];
+} rg__link_report;
 
 /* Since when the leader waits; 0: it doesn't. Kept between calls. */
 typedef struct rg__plan_clock {
     uint64_t forming_ns, newcomer_ns, below_min_ns;
+    uint64_t proposed, proposed_ns; /* generation whose acks are waited for */
+    rg__link_report report[RG__REPORTS_MAX]; /* of the last minute */
+    int reports;
+    struct {
+        uint64_t host, until_ns;
+    } shut_out[RG__SHUT_OUT_MAX]; /* hosts that get no place until then */
 } rg__plan_clock;
 
 typedef enum rg__plan_kind {
@@ -23,7 +42,8 @@ typedef enum rg__plan_kind {
     RG__PLAN_PROPOSE,
     RG__PLAN_DECIDE,
     RG__PLAN_DONE,
-    RG__PLAN_GIVE_UP /* below --min for longer than --elastic-timeout */
+    RG__PLAN_GIVE_UP /* below --min for longer than --elastic-timeout, or for
+                        good because of `failed` */
 } rg__plan_kind;
 
 typedef struct rg__plan {
@@ -32,6 +52,7 @@ typedef struct rg__plan {
     rg__proposal proposal;  /* PROPOSE */
     rg__line line;          /* DECIDE: all but the time */
     int alive;              /* workers that could be in the next world */
+    const rg__host_record *failed; /* GIVE_UP: of the snapshot; or NULL */
 } rg__plan;
 
 rg_status rg__plan_make(const rg__snapshot *snap, const rg__plan_config *config,

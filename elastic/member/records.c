@@ -129,10 +129,11 @@ char *rg__host_text(const rg__host_record *host)
     for (int i = 0; i < host->slot_count; i++)
         json_array_append_new(slots, slot_json(&host->slot[i]));
     return dump(json_pack(
-        "{s:o,s:I,s:i,s:i,s:s,s:i,s:b,s:s,s:o}", "id", hex(host->id), "seq",
-        (json_int_t)host->seq, "slots", host->slots, "elastic", host->elastic,
-        "address", host->address.text, "port", (int)host->port, "draining",
-        host->is_draining, "shape", host->shape, "workers", slots));
+        "{s:o,s:I,s:i,s:i,s:s,s:i,s:b,s:i,s:i,s:s,s:o}", "id", hex(host->id),
+        "seq", (json_int_t)host->seq, "slots", host->slots, "elastic",
+        host->elastic, "address", host->address.text, "port", (int)host->port,
+        "draining", host->is_draining, "open", host->open, "failed_code",
+        host->failed_code, "failed", host->failed, "workers", slots));
 }
 
 static bool is_port(json_int_t port)
@@ -174,12 +175,15 @@ bool rg__host_read(const json_t *j, rg__host_record *host)
     host->seq = (uint64_t)json_integer_value(json_object_get(j, "seq"));
     host->slots = (int)json_integer_value(json_object_get(j, "slots"));
     host->elastic = (int)json_integer_value(json_object_get(j, "elastic"));
+    host->open = (int)json_integer_value(json_object_get(j, "open"));
+    host->failed_code =
+        (int)json_integer_value(json_object_get(j, "failed_code"));
     host->is_draining = json_is_true(json_object_get(j, "draining"));
     if (!rg__hex_read(json_object_get(j, "id"), &host->id) ||
         !read_place(json_object_get(j, "address"), json_object_get(j, "port"),
                     &host->address, &host->port) ||
-        !copy_text(host->shape, sizeof host->shape,
-                   json_object_get(j, "shape")) ||
+        !copy_text(host->failed, sizeof host->failed,
+                   json_object_get(j, "failed")) ||
         n > RG__HOST_SLOTS_MAX)
         return false;
     host->slot = calloc(n + 1, sizeof *host->slot);
@@ -416,9 +420,27 @@ bool rg__end_read(const json_t *j, rg__end *end)
     return copy_text(end->why, sizeof end->why, json_object_get(j, "why"));
 }
 
-char *rg__leader_text(const char *host, uint64_t id)
+char *rg__leader_text(const rg__proposal_host *leader)
 {
-    return dump(json_pack("{s:s,s:o}", "host", host, "id", hex(id)));
+    return dump(json_pack("{s:s,s:o,s:s,s:i}", "host", leader->name, "id",
+                          hex(leader->id), "address", leader->address.text,
+                          "port", (int)leader->port));
+}
+
+bool rg__leader_read(const json_t *j, rg__proposal_host *leader)
+{
+    return rg__hex_read(json_object_get(j, "id"), &leader->id) &&
+           copy_text(leader->name, sizeof leader->name,
+                     json_object_get(j, "host")) &&
+           read_place(json_object_get(j, "address"), json_object_get(j, "port"),
+                      &leader->address, &leader->port);
+}
+
+char *rg__suspicion_key(const char *prefix, uint64_t host, uint64_t by)
+{
+    char name[17];
+    snprintf(name, sizeof name, "%016" PRIx64, by);
+    return rg__record_key(prefix, "lead/susp", host, by != 0 ? name : NULL);
 }
 
 char *rg__drain_text(const rg__drain *drain)

@@ -13,7 +13,8 @@
  *   lead/host/<host>        an agent and its slots (lease)    rg__host_record
  *   lead/ack/<g>/<host>     this host has built g (lease)     rg__ack
  *   lead/fin/<g>/<host>     fn returned OK on all workers     rg__fin
- *   lead/susp/<host>/<by>   <by> does not hear <host> (lease) rg__suspicion
+ *   lead/susp/<id>/<id>     the second incarnation does not hear the first
+ *                           (lease)                           rg__suspicion
  *
  * Every agent watches all/, whose events are few; what each host writes for the
  * leader alone lies in lead/, so that N hosts cause O(N) events and not O(N^2).
@@ -52,13 +53,14 @@ typedef struct rg__host_record {
     uint64_t id;  /* of this incarnation of the agent */
     uint64_t seq; /* counts its writings of this record */
     int slots;
-    int elastic;              /* of its workers; -1: none has met it */
-    rg__address address;      /* of the host */
-    uint32_t port;            /* of the agent, for other agents: UDP and TCP */
-    bool is_draining;         /* its workers are to leave */
-    char shape[RG__TEXT_MAX]; /* version, program, registered buffers: equal
-                                 on all hosts; "" while not known */
-    rg__slot_record *slot;    /* owned */
+    int elastic;         /* of its workers; -1: none has met it */
+    rg__address address; /* of the host */
+    uint32_t port;       /* of the agent, for other agents: UDP and TCP */
+    bool is_draining;    /* its workers are to leave */
+    int open;            /* slots that are not given up */
+    int failed_code;     /* exit code of one that is */
+    char failed[RG__CAUSE_MAX]; /* what it died of; "": none is given up */
+    rg__slot_record *slot;      /* owned */
     int slot_count;
     int64_t mod_revision;
 } rg__host_record;
@@ -146,7 +148,7 @@ typedef struct rg__fin {
 } rg__fin;
 
 typedef struct rg__suspicion {
-    char host[RG__NAME_MAX], by[RG__NAME_MAX];
+    uint64_t host, by; /* incarnations */
 } rg__suspicion;
 
 typedef struct rg__drain {
@@ -158,7 +160,8 @@ typedef struct rg__snapshot {
     rg__meta meta;
     rg__cur cur;
     rg__end end;
-    uint64_t leader;      /* its incarnation, 0: none */
+    uint64_t leader; /* its incarnation, 0: none */
+    rg__proposal_host leader_host;
     int64_t leader_token; /* create_revision of cur/leader */
     rg__host_record *host;
     rg__proposal *gen; /* by generation */
@@ -192,8 +195,11 @@ char *rg__reason_text(const rg__reason *r);
 char *rg__ack_text(const rg__ack *ack);
 char *rg__line_text(const rg__line *line);
 char *rg__end_text(const rg__end *end);
-char *rg__leader_text(const char *host, uint64_t id);
+char *rg__leader_text(const rg__proposal_host *leader);
 char *rg__drain_text(const rg__drain *drain);
+
+/* "lead/susp/<host>/<by>", malloc'd; by 0: all who accuse that host. */
+char *rg__suspicion_key(const char *prefix, uint64_t host, uint64_t by);
 
 /* Keys, malloc'd: prefix + what + "/" + generation + "/" + name, each part
  * after `what` left out when 0 or NULL. */

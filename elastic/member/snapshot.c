@@ -104,18 +104,15 @@ static bool add_line(rg__snapshot *s, uint64_t g, const json_t *j)
     return true;
 }
 
-/* "h1/h2": h2 does not hear h1. */
+/* Behind "lead/susp/": two incarnations. */
 static bool add_suspicion(rg__snapshot *s, const char *rest)
 {
     rg__suspicion *one =
         grow((void **)&s->suspicion, s->suspicions, sizeof *one);
-    const char *slash = strchr(rest, '/');
-    if (one == NULL || slash == NULL ||
-        (size_t)(slash - rest) >= sizeof one->host ||
-        strlen(slash + 1) >= sizeof one->by)
+    const char *by, *none;
+    if (one == NULL || !split_key(rest, &one->host, &by) ||
+        !split_key(by, &one->by, &none) || *none != '\0')
         return false;
-    memcpy(one->host, rest, (size_t)(slash - rest));
-    strcpy(one->by, slash + 1);
     s->suspicions++;
     return true;
 }
@@ -133,7 +130,8 @@ static bool add_drain(rg__snapshot *s, const char *name, const json_t *j)
 static bool add_leader(rg__snapshot *s, const json_t *j, const rg__kv *kv)
 {
     s->leader_token = kv->create_revision;
-    return rg__hex_read(json_object_get(j, "id"), &s->leader);
+    return rg__hex_read(json_object_get(j, "id"), &s->leader) &&
+           rg__leader_read(j, &s->leader_host);
 }
 
 static bool begins(const char *key, const char *what, const char **rest_p)

@@ -14,7 +14,8 @@ void job_begin(job *j, int min, int max)
                           .max = max,
                           .start_timeout_ns = 30 * SECOND,
                           .elastic_timeout_ns = 600 * SECOND,
-                          .last_call_ns = SECOND / 50},
+                          .last_call_ns = SECOND / 50,
+                          .ack_timeout_ns = 20 * SECOND},
                .now_ns = 1000 * SECOND};
     j->snap.meta.create_revision = 1;
 }
@@ -32,7 +33,7 @@ rg__host_record *job_host(job *j, const char *name, uint64_t id, int slots)
     rg__host_record *h = &s->host[s->hosts++];
     snprintf(h->name, sizeof h->name, "%s", name);
     h->id = id;
-    h->slots = slots;
+    h->slots = h->open = slots;
     h->elastic = 1;
     h->slot = calloc((size_t)slots, sizeof *h->slot);
     h->slot_count = slots;

@@ -19,7 +19,7 @@ static void a_job_is_read_back(void)
                                   .slots = 4,
                                   .address = {"10.0.0.7"},
                                   .port = 40002,
-                                  .shape = "0.2.0 ./train",
+                                  .failed = "exit 3",
                                   .elastic = 1,
                                   .slot = slots,
                                   .slot_count = 1};
@@ -56,7 +56,7 @@ static void a_job_is_read_back(void)
     CHECK_EQ(s.host[0].slot[0].port, 40001);
     CHECK_STR(s.host[0].address.text, "10.0.0.7");
     CHECK_EQ(s.host[0].port, 40002);
-    CHECK_STR(s.host[0].shape, "0.2.0 ./train");
+    CHECK_STR(s.host[0].failed, "exit 3");
     CHECK_EQ(s.gen[0].port[0], 40001);
     CHECK_EQ(s.line[0].copies, 1);
     CHECK_STR(s.line[0].copy[0].address.text, "::1");
@@ -78,7 +78,7 @@ static void what_is_not_ours_is_left_out(void)
         kv("/j/lead/host/h", "{\"id\":\"12\",\"workers\":[]}"),
         kv("/j/lead/host/k",
            "{\"id\":\"0000000000000001\",\"address\":\"\",\"port\":1,"
-           "\"shape\":\"\",\"workers\":[[99,1,1,true,true,1]]}"),
+           "\"failed\":\"\",\"workers\":[[99,1,1,true,true,1]]}"),
         kv("/j/all/line/0000000000000001",
            "{\"resume\":[0,1],\"cause\":\"x\"}"),
         kv("/j/meta", "{\"format\":99}"),

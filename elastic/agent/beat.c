@@ -1,0 +1,511 @@
+/* Heartbeats between agents: UDP datagrams with a MAC and a counter.
+ *
+ * The hosts of the world, of the proposal and the leader's form a ring by
+ * incarnation. An agent beats to the NEIGHBOURS next ones and to the leader,
+ * and expects beats from the NEIGHBOURS before it; the leader expects everybody
+ * who has a host record. All timers follow from the detection budget.
+ *
+ * What is heard here is suspicion at most (suspect.c); only one word acts at
+ * once: ABORTED, from a host where a member certainly died. */
+#include "elastic/agent/inside.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "elastic/agent/beat_wire.h"
+#include "sdk/base/clock.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/log.h"
+
+#define NEIGHBOURS 2
+#define BEATS      10 /* within the budget */
+#define LEAST_NS   (10 * RG__MS)
+#define LATE_SHARE 3 /* a third of the budget: then we are late */
+#define PEERS_MAX  4096
+#define PER_WAKE   256 /* datagrams read in a row */
+#define FORGET_NS  (UINT64_C(600) * 1000 * RG__MS)
+
+struct beats {
+    int sock;
+    rg__timer *timer;
+    uint64_t counter, last_ns;
+    peer **peer; /* by id */
+    int peers;
+};
+
+/* --------------------------------------------------------------- addresses */
+
+static bool read_address(const rg__address *address, uint32_t port,
+                         struct sockaddr_storage *at, socklen_t *bytes_p)
+{
+    *at = (struct sockaddr_storage){0};
+    struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)at;
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)(void *)at;
+    if (inet_pton(AF_INET, address->text, &v4->sin_addr) == 1) {
+        v4->sin_family = AF_INET;
+        v4->sin_port = htons((uint16_t)port);
+        *bytes_p = sizeof *v4;
+        return true;
+    }
+    if (inet_pton(AF_INET6, address->text, &v6->sin6_addr) != 1)
+        return false;
+    v6->sin6_family = AF_INET6;
+    v6->sin6_port = htons((uint16_t)port);
+    *bytes_p = sizeof *v6;
+    return true;
+}
+
+static uint64_t budget_ns(const agent *a)
+{
+    return a->params->detect_ms * RG__MS;
+}
+
+static uint64_t period_ns(const agent *a)
+{
+    const uint64_t period = budget_ns(a) / BEATS;
+    return period > LEAST_NS ? period : LEAST_NS;
+}
+
+/* ------------------------------------------------------------------- peers */
+
+int rg__beat_peers(const agent *a)
+{
+    return a->beats == NULL ? 0 : a->beats->peers;
+}
+
+peer *rg__beat_peer(const agent *a, int i)
+{
+    return a->beats->peer[i];
+}
+
+static peer *find_peer(const beats *b, uint64_t id)
+{
+    for (int i = 0; i < b->peers; i++)
+        if (b->peer[i]->id == id)
+            return b->peer[i];
+    return NULL;
+}
+
+static void stop_probing(peer *one)
+{
+    if (one->probe_sock < 0)
+        return;
+    rg__loop_unwatch(one->a->loop, one->probe_sock);
+    close(one->probe_sock);
+    one->probe_sock = -1;
+}
+
+static void drop_peer(beats *b, int i)
+{
+    peer *one = b->peer[i];
+    stop_probing(one);
+    rg__suspect_forget(one);
+    free(one);
+    memmove(&b->peer[i], &b->peer[i + 1],
+            sizeof *b->peer * (size_t)(b->peers - i - 1));
+    b->peers--;
+}
+
+static peer *add_peer(agent *a, const rg__proposal_host *host)
+{
+    beats *b = a->beats;
+    peer **more =
+        b->peers < PEERS_MAX
+            ? realloc(b->peer, sizeof(peer *) * (size_t)(b->peers + 1))
+            : NULL;
+    if (more == NULL)
+        return NULL;
+    b->peer = more;
+    peer *one = calloc(1, sizeof *one);
+    if (one == NULL)
+        return NULL;
+    one->a = a;
+    one->id = host->id;
+    one->probe_sock = -1;
+    one->heard_ns = rg__now_ns();
+    int at = b->peers++;
+    for (; at > 0 && b->peer[at - 1]->id > one->id; at--)
+        b->peer[at] = b->peer[at - 1];
+    b->peer[at] = one;
+    return one;
+}
+
+static peer *want_peer(agent *a, const rg__proposal_host *host)
+{
+    struct sockaddr_storage at;
+    socklen_t bytes;
+    if (host->id == a->id || host->port == 0 ||
+        !read_address(&host->address, host->port, &at, &bytes))
+        return NULL;
+    peer *one = find_peer(a->beats, host->id);
+    if (one == NULL)
+        one = add_peer(a, host);
+    if (one == NULL)
+        return NULL;
+    if (memcmp(&one->at, &at, sizeof at) != 0)
+        stop_probing(one);
+    snprintf(one->name, sizeof one->name, "%s", host->name);
+    one->at = at;
+    one->at_bytes = bytes;
+    return one;
+}
+
+static void want_known(agent *a, const rg__proposal *p)
+{
+    for (int i = 0; p != NULL && i < p->host_count; i++) {
+        peer *one = want_peer(a, &p->host[i]);
+        if (one != NULL)
+            one->is_known = true;
+    }
+}
+
+static void expect(peer *one)
+{
+    if (!one->is_expected && !one->was_expected)
+        one->heard_ns = rg__now_ns(); /* from now on */
+    one->is_expected = true;
+}
+
+/* The leader hears everybody who has a record. */
+static void want_all_hosts(agent *a)
+{
+    for (int i = 0; i < a->known.hosts; i++) {
+        const rg__host_record *h = &a->known.host[i];
+        rg__proposal_host host = {
+            .id = h->id, .address = h->address, .port = h->port};
+        snprintf(host.name, sizeof host.name, "%s", h->name);
+        peer *one = want_peer(a, &host);
+        if (one != NULL)
+            expect(one);
+    }
+}
+
+/* The k-th known peer behind or before us in the circle. */
+static peer *neighbour(const beats *b, uint64_t me, int k, bool is_before)
+{
+    int known = 0, place = 0;
+    for (int i = 0; i < b->peers; i++) {
+        if (!b->peer[i]->is_known)
+            continue;
+        known++;
+        place += b->peer[i]->id < me;
+    }
+    if (k >= known)
+        return NULL;
+    int at = is_before ? place - 1 - k : place + k;
+    at = (at + 2 * known) % known;
+    for (int i = 0; i < b->peers; i++)
+        if (b->peer[i]->is_known && at-- == 0)
+            return b->peer[i];
+    return NULL;
+}
+
+static void choose_neighbours(agent *a)
+{
+    const bool is_in_ring =
+        a->view.leader == a->id || rg__generation_has_host(a, a->id);
+    for (int k = 0; k < NEIGHBOURS && is_in_ring; k++) {
+        peer *next = neighbour(a->beats, a->id, k, false);
+        peer *before = neighbour(a->beats, a->id, k, true);
+        if (next != NULL)
+            next->is_target = true;
+        if (before != NULL)
+            expect(before);
+    }
+}
+
+static bool is_wanted(const peer *one, uint64_t now_ns)
+{
+    if (one->is_accused && now_ns - one->accused_ns > FORGET_NS)
+        return false;
+    return one->is_known || one->is_expected || one->is_target ||
+           one->is_accused || one->is_written || one->writing != NULL;
+}
+
+void rg__beat_follow(agent *a)
+{
+    beats *b = a->beats;
+    if (b == NULL)
+        return;
+    for (int i = 0; i < b->peers; i++) {
+        peer *one = b->peer[i];
+        one->was_expected = one->is_expected;
+        one->is_known = one->is_target = one->is_expected = false;
+    }
+    want_known(a, rg__snapshot_decided(&a->view));
+    want_known(a, rg__snapshot_gen(&a->view, a->view.cur.generation));
+    peer *leader =
+        a->view.leader != 0 ? want_peer(a, &a->view.leader_host) : NULL;
+    if (leader != NULL)
+        leader->is_known = leader->is_target = true;
+    choose_neighbours(a);
+    if (rg__leader_is_me(a))
+        want_all_hosts(a);
+    const uint64_t now = rg__now_ns();
+    for (int i = b->peers - 1; i >= 0; i--)
+        if (!is_wanted(b->peer[i], now))
+            drop_peer(b, i);
+}
+
+/* -------------------------------------------------------------------- send */
+
+static void send_to(agent *a, int sock, const peer *to, rg__beat_type type,
+                    uint64_t generation)
+{
+    const rg__beat beat = {.type = type,
+                           .from = a->id,
+                           .to = to->id,
+                           .counter = ++a->beats->counter,
+                           .generation = generation,
+                           .is_etcd_up = rg__etcd_is_up(a->etcd)};
+    uint8_t bytes[RG__BEAT_BYTES];
+    rg__beat_write(bytes, a->key, &beat);
+    const bool is_own = sock == a->beats->sock;
+    sendto(sock, bytes, sizeof bytes, MSG_NOSIGNAL | MSG_DONTWAIT,
+           is_own ? (const struct sockaddr *)&to->at : NULL,
+           is_own ? to->at_bytes : 0); /* lost is as good as sent */
+}
+
+static void on_datagram(void *arg, int fd, uint32_t events);
+
+/* A connected socket: the kernel of a host whose agent is gone says so. */
+static void probe(peer *one)
+{
+    agent *a = one->a;
+    if (one->probe_sock < 0) {
+        one->probe_sock = socket(one->at.ss_family,
+                                 SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (one->probe_sock < 0)
+            return;
+        if (connect(one->probe_sock, (const struct sockaddr *)&one->at,
+                    one->at_bytes) != 0 ||
+            rg__loop_watch(a->loop, one->probe_sock, EPOLLIN, on_datagram, a) !=
+                RG_OK) {
+            close(one->probe_sock);
+            one->probe_sock = -1;
+            return;
+        }
+    }
+    send_to(a, one->probe_sock, one, RG__BEAT_PROBE, 0);
+}
+
+void rg__beat_probe_all(agent *a)
+{
+    for (int i = 0; i < rg__beat_peers(a); i++)
+        if (a->beats->peer[i]->is_known)
+            probe(a->beats->peer[i]);
+}
+
+void rg__beat_abort(agent *a, uint64_t generation)
+{
+    const beats *b = a->beats;
+    if (b == NULL)
+        return;
+    for (int i = 0; i < b->peers; i++) {
+        const peer *one = b->peer[i];
+        if (one->is_target || one->is_expected ||
+            (rg__leader_is_me(a) && one->is_known))
+            send_to(a, b->sock, one, RG__BEAT_ABORTED, generation);
+    }
+}
+
+/* -------------------------------------------------------------------- hear */
+
+static void on_aborted(agent *a, const peer *from, uint64_t generation)
+{
+    const rg__proposal *decided = rg__snapshot_decided(&a->view);
+    if (decided == NULL || decided->generation != generation ||
+        a->aborted >= generation || a->is_done)
+        return;
+    rg__log(RG__DEBUG, "agent", "host %s says that generation %llu is aborted",
+            from->name, (unsigned long long)generation);
+    if (a->detected_ns == 0)
+        a->detected_ns = rg__now_ns();
+    rg__generation_abort(a, generation);
+    if (rg__leader_is_me(a))
+        rg__beat_abort(a, generation);
+}
+
+static void on_beat(agent *a, peer *from, const rg__beat *beat)
+{
+    const uint64_t now = rg__now_ns();
+    from->counter = beat->counter;
+    from->heard_ns = now;
+    from->refused_ns = 0;
+    if (beat->is_etcd_up)
+        from->etcd_lost_ns = 0;
+    else if (from->etcd_lost_ns == 0)
+        from->etcd_lost_ns = now;
+    switch (beat->type) {
+    case RG__BEAT:
+        break;
+    case RG__BEAT_PROBE: /* answered already */
+        break;
+    case RG__BEAT_HERE:
+        from->answered_ns = now;
+        rg__suspect_heard(from);
+        if (!from->is_accused)
+            stop_probing(from);
+        break;
+    case RG__BEAT_ABORTED:
+        on_aborted(a, from, beat->generation);
+        break;
+    }
+}
+
+static void note_refusal(agent *a, int sock)
+{
+    for (int i = 0; i < a->beats->peers; i++) {
+        peer *one = a->beats->peer[i];
+        if (one->probe_sock == sock && one->refused_ns == 0) {
+            one->refused_ns = rg__now_ns();
+            rg__log(RG__INFO, "agent",
+                    "the agent of host %s is gone, its host is not", one->name);
+        }
+    }
+}
+
+/* Whoever knows the job's key is answered, also who is not known here yet. */
+static void answer(agent *a, const rg__beat *probe, struct sockaddr_storage *at,
+                   socklen_t bytes)
+{
+    peer asker = {.id = probe->from, .at = *at, .at_bytes = bytes};
+    send_to(a, a->beats->sock, &asker, RG__BEAT_HERE, 0);
+}
+
+static void on_datagram(void *arg, int fd, uint32_t events)
+{
+    (void)events;
+    agent *a = arg;
+    for (int i = 0; i < PER_WAKE; i++) {
+        uint8_t bytes[RG__BEAT_BYTES + 1];
+        rg__beat beat;
+        struct sockaddr_storage at;
+        socklen_t at_bytes = sizeof at;
+        const ssize_t n = recvfrom(fd, bytes, sizeof bytes, MSG_DONTWAIT,
+                                   (struct sockaddr *)&at, &at_bytes);
+        if (n < 0 && errno == ECONNREFUSED)
+            note_refusal(a, fd);
+        if (n < 0)
+            return;
+        if (!rg__beat_read(bytes, (size_t)n, a->key, &beat) || beat.to != a->id)
+            continue;
+        if (beat.type == RG__BEAT_PROBE)
+            answer(a, &beat, &at, at_bytes);
+        peer *from = find_peer(a->beats, beat.from);
+        if (from != NULL && beat.counter > from->counter)
+            on_beat(a, from, &beat);
+    }
+}
+
+/* ------------------------------------------------------------------ period */
+
+static void beat_now(agent *a, uint64_t now)
+{
+    const uint64_t budget = budget_ns(a);
+    for (int i = 0; i < a->beats->peers; i++) {
+        peer *one = a->beats->peer[i];
+        if (one->is_target)
+            send_to(a, a->beats->sock, one, RG__BEAT, a->delivered);
+        const bool is_in_round =
+            one->is_known && a->round_ns != 0 && one->answered_ns < a->round_ns;
+        const bool is_silent =
+            one->is_expected && now - one->heard_ns > budget / 2;
+        if (one->is_accused || is_silent || is_in_round)
+            probe(one);
+        else
+            stop_probing(one);
+    }
+}
+
+static void on_period(void *arg)
+{
+    agent *a = arg;
+    beats *b = a->beats;
+    const uint64_t now = rg__now_ns();
+    rg__timer_set(b->timer, period_ns(a));
+    if (b->last_ns != 0 &&
+        now - b->last_ns > period_ns(a) + budget_ns(a) / LATE_SHARE) {
+        for (int i = 0; i < b->peers; i++)
+            b->peer[i]->heard_ns = now;
+        rg__suspect_forgive(a);
+    }
+    b->last_ns = now;
+    beat_now(a, now);
+    rg__suspect_look(a);
+}
+
+/* ------------------------------------------------------------ open and close
+ */
+
+static rg_status bind_socket(agent *a, int *sock_p)
+{
+    struct sockaddr_storage at;
+    socklen_t bytes;
+    if (!read_address(&a->address, a->port, &at, &bytes))
+        return rg__fail(RG_ERR_INVALID, "%s is no IP address", a->address.text);
+    const int sock =
+        socket(at.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (sock < 0 || bind(sock, (struct sockaddr *)&at, bytes) != 0 ||
+        getsockname(sock, (struct sockaddr *)&at, &bytes) != 0) {
+        const int err = errno;
+        if (sock >= 0)
+            close(sock);
+        return rg__fail(RG_ERR_SYSTEM,
+                        "other agents can't be heard at %s: %s; is that an "
+                        "address of this host (--advertise, --interface)?",
+                        a->address.text, strerror(err));
+    }
+    a->port = ntohs(at.ss_family == AF_INET
+                        ? ((struct sockaddr_in *)(void *)&at)->sin_port
+                        : ((struct sockaddr_in6 *)(void *)&at)->sin6_port);
+    *sock_p = sock;
+    return RG_OK;
+}
+
+rg_status rg__beat_open(agent *a)
+{
+    int sock = -1;
+    rg_status st = bind_socket(a, &sock);
+    if (st != RG_OK)
+        return st;
+    a->beats = calloc(1, sizeof *a->beats);
+    if (a->beats == NULL) {
+        close(sock);
+        return rg__fail(RG_ERR_MEMORY, "no memory for heartbeats");
+    }
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t); /* goes on upward after a restart */
+    a->beats->counter = (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+    a->beats->sock = sock;
+    a->beats->timer = rg__timer_create(a->loop, on_period, a);
+    if (a->beats->timer == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for heartbeats");
+    return rg__loop_watch(a->loop, sock, EPOLLIN, on_datagram, a);
+}
+
+void rg__beat_start(agent *a)
+{
+    rg__timer_set(a->beats->timer, 0);
+}
+
+void rg__beat_close(agent *a)
+{
+    beats *b = a->beats;
+    if (b == NULL)
+        return;
+    while (b->peers > 0)
+        drop_peer(b, b->peers - 1);
+    rg__timer_destroy(b->timer);
+    rg__loop_unwatch(a->loop, b->sock);
+    close(b->sock);
+    free(b->peer);
+    free(b);
+    a->beats = NULL;
+}

@@ -1,0 +1,54 @@
+#include "elastic/agent/beat_wire.h"
+
+#include <endian.h>
+#include <string.h>
+
+#define MAGIC   UINT32_C(0x74616562) /* "beat" */
+#define VERSION 1
+#define LABEL   "regroup beat 1"
+
+typedef struct layout {
+    uint32_t magic;
+    uint16_t version, type;
+    uint64_t from, to, counter, generation;
+    uint64_t flags; /* 1: etcd is up */
+} layout;
+
+_Static_assert(sizeof(layout) + RG__MAC_BYTES == RG__BEAT_BYTES, "no gaps");
+
+void rg__beat_write(uint8_t bytes[RG__BEAT_BYTES], const uint8_t *key,
+                    const rg__beat *beat)
+{
+    const layout l = {.magic = htole32(MAGIC),
+                      .version = htole16(VERSION),
+                      .type = htole16((uint16_t)beat->type),
+                      .from = htole64(beat->from),
+                      .to = htole64(beat->to),
+                      .counter = htole64(beat->counter),
+                      .generation = htole64(beat->generation),
+                      .flags = htole64(beat->is_etcd_up)};
+    memcpy(bytes, &l, sizeof l);
+    rg__mac_make(bytes + sizeof l, key, LABEL, &l, sizeof l, NULL, 0);
+}
+
+bool rg__beat_read(const void *bytes, size_t n, const uint8_t *key,
+                   rg__beat *beat_p)
+{
+    layout l;
+    if (n != RG__BEAT_BYTES)
+        return false;
+    memcpy(&l, bytes, sizeof l);
+    const uint16_t type = le16toh(l.type);
+    if (le32toh(l.magic) != MAGIC || le16toh(l.version) != VERSION ||
+        type < RG__BEAT || type > RG__BEAT_ABORTED ||
+        !rg__mac_is((const uint8_t *)bytes + sizeof l, key, LABEL, &l, sizeof l,
+                    NULL, 0))
+        return false;
+    *beat_p = (rg__beat){.type = (rg__beat_type)type,
+                         .from = le64toh(l.from),
+                         .to = le64toh(l.to),
+                         .counter = le64toh(l.counter),
+                         .generation = le64toh(l.generation),
+                         .is_etcd_up = le64toh(l.flags) & 1};
+    return true;
+}

@@ -1,0 +1,268 @@
+/* From silence to a lost host.
+ *
+ *   half the budget silent        it is probed
+ *   four fifths, still silent     it is accused: lead/susp/<host>/<me>, and
+ * all/probe asks everybody to look all/probe                     every agent
+ * probes every other once and accuses who does not answer a quarter of the
+ * budget later the leader drops hosts until all who stay hear each other
+ * (member/links.c); is the leader itself among them, whoever accuses it deletes
+ * its key
+ *
+ * A host whose kernel says that the agent's port is shut has only lost its
+ * agent: it is accused when --agent-grace has passed. An accusation is
+ * withdrawn when a probe is answered, and all of them when this agent finds
+ * that it was late itself. Without etcd nothing is accused. */
+#include "elastic/agent/inside.h"
+
+#include <stdlib.h>
+
+#include "elastic/member/links.h"
+#include "sdk/base/clock.h"
+#include "sdk/base/log.h"
+
+#define LOST_MAX 1024
+
+static uint64_t budget_ns(const agent *a)
+{
+    return a->params->detect_ms * RG__MS;
+}
+
+static uint64_t round_length_ns(const agent *a)
+{
+    return budget_ns(a) / 4;
+}
+
+static bool is_round_over(const agent *a, uint64_t now)
+{
+    return a->round_ns == 0 || now - a->round_ns >= round_length_ns(a);
+}
+
+/* ------------------------------------------------------- what etcd is told */
+
+static void write_down(peer *one);
+
+static void on_written(void *arg, rg_status st, const rg__txn_reply *reply)
+{
+    peer *one = arg;
+    (void)reply;
+    one->writing = NULL;
+    if (st != RG_OK)
+        rg__agent_end(one->a, RG__EXIT_STORE, "%s", rg_last_error());
+    else
+        write_down(one);
+}
+
+static void add_asking(rg__txn *txn, const agent *a)
+{
+    char *key = rg__record_key(a->prefix, "all/probe", 0, NULL);
+    if (key != NULL && is_round_over(a, rg__now_ns()))
+        rg__txn_put(txn, RG__THEN, key, "{}", rg__lease_id(a->lease));
+    free(key);
+}
+
+/* Bring etcd to what we say, one txn at a time. */
+static void write_down(peer *one)
+{
+    agent *a = one->a;
+    if (one->is_accused == one->is_written || one->writing != NULL ||
+        !rg__etcd_is_up(a->etcd) || a->is_ending)
+        return;
+    char *key = rg__suspicion_key(a->prefix, one->id, a->id);
+    rg__txn *txn = rg__txn_create();
+    if (key != NULL && txn != NULL) {
+        if (one->is_accused) {
+            rg__txn_put(txn, RG__THEN, key, "{}", rg__lease_id(a->lease));
+            add_asking(txn, a);
+        } else {
+            rg__txn_delete(txn, RG__THEN, key, NULL);
+        }
+        one->is_written = one->is_accused;
+        one->writing = rg__etcd_txn(a->etcd, txn, on_written, one);
+    }
+    free(key);
+}
+
+void rg__suspect_forget(peer *one)
+{
+    if (one->writing != NULL)
+        rg__etcd_cancel(one->writing);
+    one->writing = NULL;
+}
+
+static void accuse(peer *one, uint64_t now)
+{
+    rg__log(RG__WARN, "agent", "host %s is not heard for %llu ms", one->name,
+            (unsigned long long)((now - one->heard_ns) / RG__MS));
+    one->is_accused = true;
+    one->accused_ns = now;
+    write_down(one);
+}
+
+static void withdraw(peer *one)
+{
+    one->is_accused = false;
+    write_down(one);
+}
+
+void rg__suspect_heard(peer *one)
+{
+    if (!one->is_accused)
+        return;
+    rg__log(RG__WARN, "agent", "host %s is heard again", one->name);
+    withdraw(one);
+}
+
+void rg__suspect_forgive(agent *a)
+{
+    for (int i = 0; i < rg__beat_peers(a); i++)
+        if (rg__beat_peer(a, i)->is_accused)
+            withdraw(rg__beat_peer(a, i));
+}
+
+/* ------------------------------------------------------------------- rounds */
+
+void rg__suspect_follow(agent *a)
+{
+    const uint64_t now = rg__now_ns();
+    if (a->view.probe == 0 || a->view.probe == a->round)
+        return;
+    a->round = a->view.probe;
+    if (a->round_ns != 0 && now - a->round_ns < budget_ns(a) / 2)
+        return; /* this one has just been */
+    a->round_ns = now;
+    rg__beat_probe_all(a);
+    rg__timer_set(a->suspect_timer, round_length_ns(a));
+}
+
+/* Its agent is gone and its host is not: there is time to start another. */
+static bool is_in_grace(const peer *one, uint64_t now)
+{
+    return one->refused_ns != 0 &&
+           now - one->refused_ns < one->a->params->grace_ms * RG__MS;
+}
+
+static bool is_silent(const peer *one, uint64_t now)
+{
+    const agent *a = one->a;
+    return one->is_expected && now - one->heard_ns > budget_ns(a) * 4 / 5;
+}
+
+/* Asked in a round, it has not answered; it may be heard all the same, when one
+ * direction is cut. */
+static bool is_mute(const peer *one, uint64_t now)
+{
+    const agent *a = one->a;
+    return one->is_known && a->round_ns != 0 && is_round_over(a, now) &&
+           one->answered_ns < a->round_ns &&
+           now - a->round_ns < budget_ns(a) / 2;
+}
+
+/* -------------------------------------------------------------- the leader */
+
+int rg__suspect_lost(const agent *a, uint64_t *lost, int room,
+                     uint64_t *again_ns_p)
+{
+    const uint64_t now = rg__now_ns();
+    int n = 0;
+    *again_ns_p = 0;
+    if (a->known.suspicions > 0 && !is_round_over(a, now))
+        *again_ns_p = a->round_ns + round_length_ns(a) - now;
+    else
+        n = rg__links_lost(&a->known, lost, room);
+    return n;
+}
+
+int rg__suspect_mute(const agent *a, uint64_t *mute, int room)
+{
+    const uint64_t now = rg__now_ns();
+    int n = 0;
+    for (int i = 0; i < rg__beat_peers(a) && n < room; i++) {
+        const peer *one = rg__beat_peer(a, i);
+        if (one->etcd_lost_ns != 0 && now - one->etcd_lost_ns > budget_ns(a))
+            mute[n++] = one->id;
+    }
+    return n;
+}
+
+static void on_toppled(void *arg, rg_status st, const rg__txn_reply *reply)
+{
+    agent *a = arg;
+    (void)st;
+    (void)reply; /* the mirror shows whose the key is */
+    a->toppling = NULL;
+}
+
+static void topple(agent *a, int64_t token)
+{
+    char *key = rg__record_key(a->prefix, "all/leader", 0, NULL);
+    rg__txn *txn = rg__txn_create();
+    if (key != NULL && txn != NULL) {
+        rg__txn_if_create(txn, key, token);
+        rg__txn_delete(txn, RG__THEN, key, NULL);
+        a->toppling = rg__etcd_txn(a->etcd, txn, on_toppled, a);
+    }
+    free(key);
+}
+
+static bool is_among(uint64_t id, const uint64_t *ids, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (ids[i] == id)
+            return true;
+    return false;
+}
+
+/* All accusations at one revision: is the leader who has to go? */
+static void on_accusations(void *arg, rg_status st, const rg__txn_reply *reply)
+{
+    agent *a = arg;
+    a->toppling = NULL;
+    if (st != RG_OK || a->view.leader == 0)
+        return;
+    rg__snapshot snap;
+    uint64_t lost[LOST_MAX];
+    rg__snapshot_read(&snap, a->prefix, reply->kv, reply->kv_count);
+    const int n = rg__links_lost(&snap, lost, LOST_MAX);
+    if (is_among(snap.leader, lost, n) && !is_among(a->id, lost, n)) {
+        rg__log(RG__WARN, "agent", "the leader, host %s, is lost; electing",
+                snap.leader_host.name);
+        topple(a, snap.leader_token);
+    }
+    rg__snapshot_free(&snap);
+}
+
+static void judge_leader(agent *a)
+{
+    if (a->toppling != NULL || rg__leader_is_me(a) ||
+        !rg__etcd_is_up(a->etcd) || !is_round_over(a, rg__now_ns()))
+        return;
+    for (int i = 0; i < rg__beat_peers(a); i++) {
+        const peer *one = rg__beat_peer(a, i);
+        if (one->id != a->view.leader || !one->is_written ||
+            one->writing != NULL)
+            continue;
+        rg__txn *txn = rg__txn_create();
+        if (txn == NULL)
+            return;
+        rg__txn_get(txn, RG__THEN, a->prefix, a->prefix_end);
+        a->toppling = rg__etcd_txn(a->etcd, txn, on_accusations, a);
+        return;
+    }
+}
+
+/* --------------------------------------------------------------------- look */
+
+void rg__suspect_look(agent *a)
+{
+    const uint64_t now = rg__now_ns();
+    if (!rg__etcd_is_up(a->etcd) || a->is_ending || a->is_done)
+        return;
+    for (int i = 0; i < rg__beat_peers(a); i++) {
+        peer *one = rg__beat_peer(a, i);
+        if (!one->is_accused && !is_in_grace(one, now) &&
+            (is_silent(one, now) || is_mute(one, now)))
+            accuse(one, now);
+        write_down(one);
+    }
+    judge_leader(a);
+}

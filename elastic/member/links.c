@@ -1,0 +1,257 @@
+#include "elastic/member/links.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MINUTE_NS UINT64_C(60000000000)
+
+typedef struct node {
+    uint64_t id;
+    int workers, lowest_rank;
+    int missing, accusers; /* among those who stay */
+    bool is_lost;
+} node;
+
+typedef struct graph {
+    node *node;
+    int n;
+} graph;
+
+static int find(const graph *g, uint64_t id)
+{
+    for (int i = 0; i < g->n; i++)
+        if (g->node[i].id == id)
+            return i;
+    return -1;
+}
+
+static void add(graph *g, uint64_t id)
+{
+    if (find(g, id) < 0)
+        g->node[g->n++] = (node){.id = id, .lowest_rank = INT_MAX};
+}
+
+/* Hosts with a record, and those of the world whose record is gone. */
+static bool collect(const rg__snapshot *s, const rg__proposal *world, graph *g)
+{
+    const int most = s->hosts + (world != NULL ? world->host_count : 0);
+    g->node = calloc((size_t)most + 1, sizeof *g->node);
+    if (g->node == NULL)
+        return false;
+    for (int i = 0; i < s->hosts; i++)
+        add(g, s->host[i].id);
+    for (int i = 0; world != NULL && i < world->host_count; i++)
+        add(g, world->host[i].id);
+    for (int r = 0; world != NULL && r < world->size; r++)
+        for (int i = 0; i < g->n; i++) {
+            node *one = &g->node[i];
+            if (one->id != world->member[r].host)
+                continue;
+            one->workers++;
+            one->lowest_rank = r < one->lowest_rank ? r : one->lowest_rank;
+        }
+    return true;
+}
+
+static bool accuses(const rg__snapshot *s, uint64_t by, uint64_t host)
+{
+    for (int i = 0; i < s->suspicions; i++)
+        if (s->suspicion[i].by == by && s->suspicion[i].host == host)
+            return true;
+    return false;
+}
+
+static void count(const rg__snapshot *s, graph *g)
+{
+    for (int i = 0; i < g->n; i++)
+        g->node[i].missing = g->node[i].accusers = 0;
+    for (int i = 0; i < s->suspicions; i++) {
+        const rg__suspicion *one = &s->suspicion[i];
+        const int host = find(g, one->host), by = find(g, one->by);
+        if (host < 0 || by < 0 || host == by || g->node[host].is_lost ||
+            g->node[by].is_lost)
+            continue;
+        g->node[host].accusers++;
+        /* a link that both accuse is one link */
+        if (accuses(s, one->host, one->by) && host > by)
+            continue;
+        g->node[host].missing++;
+        g->node[by].missing++;
+    }
+}
+
+static bool goes_before(const node *a, const node *b)
+{
+    if (a->missing != b->missing)
+        return a->missing > b->missing;
+    if (a->accusers != b->accusers)
+        return a->accusers > b->accusers;
+    if (a->workers != b->workers)
+        return a->workers < b->workers;
+    return a->lowest_rank > b->lowest_rank;
+}
+
+static node *worst(graph *g)
+{
+    node *found = NULL;
+    for (int i = 0; i < g->n; i++) {
+        node *one = &g->node[i];
+        if (!one->is_lost && one->missing > 0 &&
+            (found == NULL || goes_before(one, found)))
+            found = one;
+    }
+    return found;
+}
+
+int rg__links_lost(const rg__snapshot *snap, uint64_t *lost, int room)
+{
+    graph g = {0};
+    int n = 0;
+    if (snap->suspicions == 0 || !collect(snap, rg__snapshot_decided(snap), &g))
+        return 0;
+    for (count(snap, &g); n < room; count(snap, &g)) {
+        node *one = worst(&g);
+        if (one == NULL)
+            break;
+        one->is_lost = true;
+        lost[n++] = one->id;
+    }
+    free(g.node);
+    return n;
+}
+
+/* ----------------------------------------------------- broken connections */
+
+void rg__shut_out_add(rg__plan_clock *clock, uint64_t host, uint64_t now_ns)
+{
+    int oldest = 0;
+    for (int i = 0; i < RG__SHUT_OUT_MAX; i++) {
+        if (clock->shut_out[i].host == host) {
+            oldest = i;
+            break;
+        }
+        if (clock->shut_out[i].until_ns < clock->shut_out[oldest].until_ns)
+            oldest = i;
+    }
+    clock->shut_out[oldest].host = host;
+    clock->shut_out[oldest].until_ns = now_ns + MINUTE_NS;
+}
+
+bool rg__shut_out_is(const rg__plan_clock *clock, uint64_t host,
+                     uint64_t now_ns)
+{
+    for (int i = 0; i < RG__SHUT_OUT_MAX; i++)
+        if (clock->shut_out[i].host == host &&
+            clock->shut_out[i].until_ns > now_ns)
+            return true;
+    return false;
+}
+
+static bool is_noted(const rg__plan_clock *clock, const rg__reason *r)
+{
+    for (int i = 0; i < clock->reports; i++)
+        if (clock->report[i].generation == r->generation &&
+            strcmp(clock->report[i].by, r->by) == 0 &&
+            strcmp(clock->report[i].link, r->link) == 0)
+            return true;
+    return false;
+}
+
+static void drop_old(rg__plan_clock *clock, uint64_t now_ns)
+{
+    int n = 0;
+    for (int i = 0; i < clock->reports; i++)
+        if (now_ns - clock->report[i].at_ns < MINUTE_NS)
+            clock->report[n++] = clock->report[i];
+    if (n == RG__REPORTS_MAX) {
+        memmove(clock->report, clock->report + 1,
+                sizeof clock->report[0] * (RG__REPORTS_MAX - 1));
+        n--;
+    }
+    clock->reports = n;
+}
+
+static bool is_pair(const rg__link_report *r, const char *a, const char *b)
+{
+    return (strcmp(r->by, a) == 0 && strcmp(r->link, b) == 0) ||
+           (strcmp(r->by, b) == 0 && strcmp(r->link, a) == 0);
+}
+
+static bool is_reported_before(const rg__plan_clock *clock, const rg__reason *r)
+{
+    for (int i = 0; i < clock->reports; i++)
+        if (clock->report[i].generation != r->generation &&
+            is_pair(&clock->report[i], r->by, r->link))
+            return true;
+    return false;
+}
+
+/* Other hosts that name this one at the far end of what broke. */
+static int accusers_of(const rg__plan_clock *clock, const char *host)
+{
+    int n = 0;
+    for (int i = 0; i < clock->reports; i++) {
+        bool is_first = strcmp(clock->report[i].link, host) == 0;
+        for (int k = 0; k < i && is_first; k++)
+            is_first = strcmp(clock->report[k].link, host) != 0 ||
+                       strcmp(clock->report[k].by, clock->report[i].by) != 0;
+        n += is_first;
+    }
+    return n;
+}
+
+static const rg__proposal_host *host_named(const rg__proposal *p,
+                                           const char *name)
+{
+    for (int i = 0; p != NULL && i < p->host_count; i++)
+        if (strcmp(p->host[i].name, name) == 0)
+            return &p->host[i];
+    return NULL;
+}
+
+static node as_node(const rg__plan_clock *clock, const rg__proposal *p,
+                    const rg__proposal_host *host)
+{
+    node n = {.id = host->id,
+              .lowest_rank = INT_MAX,
+              .accusers = accusers_of(clock, host->name)};
+    for (int r = p->size - 1; r >= 0; r--)
+        if (p->member[r].host == host->id) {
+            n.workers++;
+            n.lowest_rank = r;
+        }
+    return n;
+}
+
+static void shut_one_out(rg__plan_clock *clock, const rg__proposal *p,
+                         const rg__reason *r, uint64_t now_ns)
+{
+    const rg__proposal_host *a = host_named(p, r->by);
+    const rg__proposal_host *b = host_named(p, r->link);
+    if (a == NULL || b == NULL)
+        return; /* one of them is out already */
+    const node one = as_node(clock, p, a), other = as_node(clock, p, b);
+    rg__shut_out_add(clock, goes_before(&one, &other) ? one.id : other.id,
+                     now_ns);
+}
+
+void rg__links_note_broken(rg__plan_clock *clock, const rg__snapshot *snap,
+                           uint64_t now_ns)
+{
+    for (int i = 0; i < snap->reasons; i++) {
+        const rg__reason *r = &snap->reason[i];
+        if (r->link[0] == '\0' || is_noted(clock, r))
+            continue;
+        drop_old(clock, now_ns);
+        const bool is_second = is_reported_before(clock, r);
+        rg__link_report *note = &clock->report[clock->reports++];
+        note->generation = r->generation;
+        note->at_ns = now_ns;
+        strcpy(note->by, r->by);
+        strcpy(note->link, r->link);
+        if (is_second)
+            shut_one_out(clock, rg__snapshot_gen(snap, r->generation), r,
+                         now_ns);
+    }
+}
