@@ -20,6 +20,13 @@ CELL_S = 120  # then a cell is ended
 LINE = "{:<13} {:<13} {:<9} {:>7} {:>6}  {}"
 
 
+def seconds(text):
+    match = re.fullmatch(r"(\d+)(s|m|h)", text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text} is no time like 90s or 30m")
+    return int(match.group(1)) * {"s": 1, "m": 60, "h": 3600}[match.group(2)]
+
+
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--list", action="store_true",
@@ -38,9 +45,15 @@ def arguments():
                         help="run each cell with so many seeds")
     parser.add_argument("--hosts", type=int, default=4, metavar="N")
     parser.add_argument("--slots", type=int, default=2, metavar="N")
+    parser.add_argument("--names", action="store_true",
+                        help="hosts are names on this machine, also where "
+                        "namespaces can be made")
     parser.add_argument("--keep", metavar="DIR", default=os.path.join(
         tempfile.gettempdir(), "regroup-faults"),
                         help="where logs and histories of cells that fail go")
+    parser.add_argument("--soak", metavar="TIME", type=seconds,
+                        help="no cells, but one job after the other that is "
+                        "hurt every 5 s, for so long (90s, 30m)")
     parser.add_argument("--cell", metavar="NAME", help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -62,8 +75,8 @@ def play(flags):
     need_etcd()
     cell = next(c for c in cells.cells() if c.name == flags.cell)
     try:
-        ms = scene.Scene(cell, flags.seed, flags.hosts, flags.slots).run(
-            flags.keep)
+        ms = scene.Scene(cell, flags.seed, flags.hosts, flags.slots,
+                         not flags.names).run(flags.keep)
     except Failed as error:
         print(f"FAILED: {error}", file=sys.stderr)
         sys.exit(1)
@@ -79,7 +92,8 @@ def run_cell(flags, cell, seed):
     process = subprocess.Popen(
         [sys.executable, os.path.join(HERE, "faults.py"), "--cell", cell.name,
          "--seed", str(seed), "--hosts", str(flags.hosts), "--slots",
-         str(flags.slots), "--keep", keep], stdin=subprocess.DEVNULL,
+         str(flags.slots), "--keep", keep,
+         *(["--names"] if flags.names else [])], stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         start_new_session=True)
     try:
@@ -123,10 +137,12 @@ def report(counts, seconds):
 
 def run(flags, found):
     from hosts import can_make_namespaces  # pylint: disable=import-outside-toplevel
-    print("hosts are " + ("network namespaces" if can_make_namespaces() else
-                          "names on this machine: no right to make network "
-                          "namespaces") + f"; {len(found)} cells, seed "
-          f"{flags.seed}")
+    if not flags.names and can_make_namespaces():
+        print("hosts are network namespaces")
+    else:
+        print("hosts are names on this machine (no root, no iproute2, or "
+              "--names): what needs a cut is skipped")
+    print(f"{len(found)} cells, seed {flags.seed}")
     print(LINE.format("fault", "phase", "target", "pause", "took", ""))
     print(LINE.format("", "", "", "ms", "s", ""), flush=True)
     counts = {"ok": 0, "skipped": 0, "FAILED": 0}
@@ -148,6 +164,9 @@ def main():
     if flags.cell:
         play(flags)
         return
+    if flags.soak:
+        import soak  # pylint: disable=import-outside-toplevel
+        sys.exit(soak.run(flags.soak, flags.seed, flags.keep))
     found = chosen(flags)
     if flags.list:
         for cell in found:

@@ -24,8 +24,9 @@ def is_stopped(pid):
 
 
 class Scene:
-    def __init__(self, cell, seed, hosts=4, slots=2):
+    def __init__(self, cell, seed, hosts=4, slots=2, may_have_nets=True):
         self.cell, self.seed = cell, seed
+        self.nets = None if may_have_nets else False
         self.count, self.slots = hosts, slots
         self.phase = cells.PHASES[cell.phase]
         self.fault = cells.FAULTS[cell.fault]
@@ -76,7 +77,7 @@ class Scene:
         """Milliseconds of the longest pause of a survivor."""
         self.check_what_is_needed()
         members = 3 if self.cell.fault.startswith("etcd") else 1
-        with Hosts(self.count, members) as self.hosts:
+        with Hosts(self.count, members, self.nets) as self.hosts:
             self.until_file = os.path.join(self.hosts.folder, "until")
             with self.make_job() as self.job:
                 try:
