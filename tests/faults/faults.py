@@ -54,6 +54,10 @@ def arguments():
     parser.add_argument("--soak", metavar="TIME", type=seconds,
                         help="no cells, but one job after the other that is "
                         "hurt every 5 s, for so long (90s, 30m)")
+    parser.add_argument("--load", metavar="TIME", type=seconds,
+                        help="no cells, but a job beside as many busy "
+                        "processes as there are processors; nobody may be "
+                        "taken for lost")
     parser.add_argument("--cell", metavar="NAME", help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -164,9 +168,10 @@ def main():
     if flags.cell:
         play(flags)
         return
-    if flags.soak:
+    if flags.soak or flags.load:
         import soak  # pylint: disable=import-outside-toplevel
-        sys.exit(soak.run(flags.soak, flags.seed, flags.keep))
+        play_long = soak.run if flags.soak else soak.run_loaded
+        sys.exit(play_long(flags.soak or flags.load, flags.seed, flags.keep))
     found = chosen(flags)
     if flags.list:
         for cell in found:

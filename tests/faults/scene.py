@@ -161,7 +161,7 @@ class Scene:
     def drain(self, host):
         self.lost |= self.workers_of(host)
         self.gone.add(host)
-        self.job.agents[host].terminate()
+        self.job.drain(host)
 
     def workers_of(self, host):
         first = self.slots * (int(host[1:]) - 1)
@@ -271,11 +271,17 @@ class Scene:
         """It is out while it lives, and comes back by itself."""
         self.lost |= self.workers_of(self.host)
         self.release()
+        self.wait_out()
+        self.hosts.heal()
+
+    def wait_out(self):
+        """The others have gone on without the host."""
         if self.is_ending:
             self.wait_others()
+        elif self.phase.marks == "worker":
+            time.sleep(2 * BUDGET_S)  # they wait for the first generation
         else:
             self.job.wait_world(self.size - self.slots, above=self.generation)
-        self.hosts.heal()
 
     def wait_others(self):
         """The job ends where nothing is cut."""
@@ -287,8 +293,8 @@ class Scene:
     def kill_host(self):
         self.lost |= self.workers_of(self.host)
         self.job.kill_host(self.host)
+        self.wait_out()
         if not self.is_ending:
-            self.job.wait_world(self.size - self.slots, above=self.generation)
             self.job.agent(self.host)
 
     def fail_power(self):
@@ -301,9 +307,7 @@ class Scene:
         self.drain(self.host)
 
     def reset(self):
-        for host in self.hosts.names:
-            if host != self.host:
-                self.hosts.reset(self.host, host)
+        self.hosts.reset(self.host, self.other)
         self.release()
 
     def etcd_leader(self):

@@ -7,6 +7,8 @@ import os
 import random
 import shutil
 import signal
+import subprocess
+import sys
 import time
 
 from house import Failed, claim, fault_free, trainer, until
@@ -129,7 +131,7 @@ class Soak:
         host = self.any_host()
         self.lose(host)
         process = self.job.agents[host]
-        process.terminate()
+        self.job.drain(host)
         claim(process.wait(BACK_S) == 0, f"{host} was drained with code "
               f"{process.returncode}")
         self.job.agent(host)
@@ -188,9 +190,8 @@ class Soak:
         return world
 
 
-def play_round(seconds, seed, keep):
-    """One job; the number of faults that it survived."""
-    chance = random.Random(seed)
+def play_round(seconds, seed, keep, hurt):
+    """One job that is hurt; what hurt() counted."""
     with Hosts(HOSTS, MEMBERS) as hosts:
         file = os.path.join(hosts.folder, "until")
         command = trainer("--until", file, "--step-ms", 20, "--commit-every", 3,
@@ -200,13 +201,13 @@ def play_round(seconds, seed, keep):
                       ["--slots", str(SLOTS)], command,
                       detect=f"{int(BUDGET_S * 1000)}ms") as job:
             try:
-                faults = hurt_for(Soak(hosts, job, chance), seconds)
+                counted = hurt(Soak(hosts, job, random.Random(seed)), seconds)
                 with open(file, "w", encoding="utf-8"):
                     job.finish()
                 job.check(fault_free(*FLAGS, "--steps", job.final_state()[0]))
                 claim(not any(hosts.pids(h) for h in hosts.names),
                       "processes are left")
-                return faults
+                return counted
             except BaseException:
                 shutil.rmtree(keep, ignore_errors=True)
                 shutil.copytree(job.folder, keep)
@@ -214,6 +215,7 @@ def play_round(seconds, seed, keep):
 
 
 def hurt_for(soak, seconds):
+    """The number of faults that it survived."""
     faults, end = 0, time.monotonic() + seconds
     soak.whole()
     while time.monotonic() < end:
@@ -224,6 +226,42 @@ def hurt_for(soak, seconds):
     return faults
 
 
+def load_for(soak, seconds):
+    """Work for every processor and no fault: nobody is taken for lost. How many
+    steps were made."""
+    soak.whole()
+    generation = soak.job.generation()
+    load = [subprocess.Popen([sys.executable, "-c", "while True: pass"])
+            for _ in range(os.cpu_count())]
+    try:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            soak.job.alive()
+            claim(soak.job.generation() == generation,
+                  f"generation {soak.job.generation()} was made under load")
+            time.sleep(0.5)
+    finally:
+        for process in load:
+            process.kill()
+            process.wait()
+    return soak.job.step()
+
+
+def run_loaded(seconds, seed, keep):
+    """0, or 1 when somebody was evicted for being slow."""
+    end, steps = time.monotonic() + seconds, 0
+    try:
+        while time.monotonic() < end:
+            steps += play_round(min(ROUND_S, end - time.monotonic()), seed,
+                                os.path.join(keep, "load"), load_for)
+    except Failed as error:
+        print(f"FAILED: {error}; log and history are in {keep}/load")
+        return 1
+    print(f"{steps} steps in {seconds:.0f} s under load, no generation "
+          "changed: ok")
+    return 0
+
+
 def run(seconds, seed, keep):
     """0, or 1 after the first round that failed."""
     end, faults, number = time.monotonic() + seconds, 0, seed
@@ -232,7 +270,7 @@ def run(seconds, seed, keep):
         folder = os.path.join(keep, f"soak-{number}")
         try:
             faults += play_round(min(ROUND_S, end - time.monotonic()), number,
-                                 folder)
+                                 folder, hurt_for)
         except Failed as error:
             print(f"FAILED: {error}\nseed {number}; log and history are in "
                   f"{folder}")

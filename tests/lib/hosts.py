@@ -536,6 +536,7 @@ class HostsJob(Job):
         self.agents = {}  # host: its newest process
         self.ended = []  # processes that were replaced
         self.lost = set()  # hosts that are not to end with 0
+        self.drained = set()  # hosts that may end, with 0, before the job
         self.starts = {}
         self.tails = Tails(os.path.join(self.history, "*", "*.jsonl"))
         self.seen = []  # events, in the order of their time
@@ -583,6 +584,7 @@ class HostsJob(Job):
                        *(command or self.command)],
                 env=self.hosts.environment(host, **env), stdout=log, stderr=log)
         self.lost.discard(host)
+        self.drained.discard(host)
         return self.agents[host]
 
     # ------------------------------------------------------------- looking
@@ -608,7 +610,8 @@ class HostsJob(Job):
     def reachable(self):
         """Hosts whose agent runs and is not cut off."""
         return [h for h, p in self.agents.items() if p.poll() is None and
-                h not in self.lost and not self.hosts.is_cut(h)] or \
+                h not in self.lost | self.drained and
+                not self.hosts.is_cut(h)] or \
             list(self.agents)
 
     def status(self, host=None):
@@ -648,7 +651,9 @@ class HostsJob(Job):
 
     def alive(self):
         for host, process in self.agents.items():
-            claim(host in self.lost or process.poll() is None,
+            may_end = host in self.lost or \
+                (host in self.drained and process.poll() == 0)
+            claim(may_end or process.poll() is None,
                   f"the agent of {host} ended early with code "
                   f"{process.poll()}")
         return True
@@ -673,6 +678,11 @@ class HostsJob(Job):
         """The agent alone; its workers live on."""
         self.lost.add(host)
         self.agents[host].send_signal(signum)
+
+    def drain(self, host):
+        """The host leaves at a commit, and its agent ends with 0."""
+        self.drained.add(host)
+        self.agents[host].terminate()
 
     def kill_host(self, host):
         self.lost.add(host)
