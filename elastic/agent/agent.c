@@ -20,7 +20,8 @@
 #define LEASE_S    10
 #define OPEN_NS    (10000 * RG__MS) /* etcd must answer within, at first */
 #define TERM_NS    (5000 * RG__MS)  /* SIGTERM, then SIGKILL */
-#define GOODBYE_NS (1000 * RG__MS)  /* for the last words to etcd */
+#define PORT_TRIES 8
+#define GOODBYE_NS (1000 * RG__MS) /* for the last words to etcd */
 
 bool rg__agent_is_static(const agent *a)
 {
@@ -422,6 +423,22 @@ static rg_status make_timers(agent *a)
     return RG_OK;
 }
 
+/* One number for both; the one that TCP gets may be taken for UDP. */
+static rg_status open_port(agent *a)
+{
+    rg_status st = RG_OK;
+    for (int i = 0; i < PORT_TRIES; i++) {
+        a->port = 0;
+        st = rg__peers_listen(a);
+        if (st == RG_OK)
+            st = rg__beat_open(a);
+        if (st == RG_OK)
+            break;
+        rg__peers_close(a);
+    }
+    return st;
+}
+
 /* A descriptor for each buffer and segment, and some for each worker; workers
  * get the limit back that we were started with. */
 static void raise_descriptor_limit(agent *a)
@@ -449,7 +466,7 @@ static rg_status set_up(agent *a)
     if (st == RG_OK)
         st = make_timers(a);
     if (st == RG_OK)
-        st = rg__beat_open(a);
+        st = open_port(a);
     if (st == RG_OK)
         st = rg__vault_create(a);
     if (st == RG_OK)
@@ -468,6 +485,8 @@ static void tear_down(agent *a)
     rg__outputs_drop(a);
     rg__workers_close(a);
     rg__beat_close(a);
+    rg__transfer_cancel(a);
+    rg__peers_close(a);
     rg__lease_destroy(a->lease);
     rg__mirror_destroy(a->mirror);
     rg__mirror_destroy(a->whole);
@@ -500,7 +519,7 @@ int rg__agent_run(const rg__agent_params *params)
     a->own = *params;
     a->params = &a->own;
     a->elastic = -1;
-    a->listener = a->signal_fd = a->vault_fd = -1;
+    a->listener = a->signal_fd = a->vault_fd = a->peer_listener = -1;
     rg__log_who(params->host, -1, 0, 0);
     if (set_up(a) == RG_OK) {
         open_job(a);

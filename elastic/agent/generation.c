@@ -192,8 +192,9 @@ static void prepare_members(agent *a, const rg__proposal *p)
 
 static void prepare(agent *a, const rg__proposal *p)
 {
-    if (p == NULL || p->generation <= a->prepared)
+    if (p == NULL || p->generation <= a->prepared || rg__transfer_holds(a, p))
         return;
+    rg__transfer_cancel(a);
     a->prepared = p->generation;
     rg__failpoint("agent.prepare", -1, 0, p->generation);
     rg__log(RG__DEBUG, "agent", "generation %llu is proposed: %s, %d workers%s",
@@ -331,16 +332,11 @@ void rg__generation_try_fin(agent *a)
 
 static void tell_decision(agent *a, const rg__proposal *p, const rg__line *line)
 {
-    rg__commit_id held[RG__VAULT_SLOTS];
-    const int n = rg__vault_complete(a, held);
     rg__decided m = {.head = {RG__DECIDED, RG__WIRE_VERSION},
                      .generation = p->generation,
                      .resume = line->resume,
                      .source = line->source,
                      .lineage = line->prev};
-    for (int i = 0; i < n; i++)
-        m.in_vault |= held[i].generation == line->resume.generation &&
-                      held[i].step == line->resume.step;
     for (int i = 0; i < p->size; i++) {
         slot *s = rg__slot_of(a, p->member[i]);
         if (is_member_built(s, p->generation))
@@ -348,11 +344,25 @@ static void tell_decision(agent *a, const rg__proposal *p, const rg__line *line)
     }
 }
 
-/* Pass the newest decision on; before anything of a later proposal. */
+static const rg__line *newest_line(const agent *a)
+{
+    return a->view.lines > 0 ? &a->view.line[a->view.lines - 1] : NULL;
+}
+
+void rg__generation_pass_on(agent *a)
+{
+    const rg__line *line = newest_line(a);
+    const rg__proposal *p =
+        line != NULL ? rg__snapshot_gen(&a->view, line->generation) : NULL;
+    if (p != NULL && p->generation == a->delivered)
+        tell_decision(a, p, line);
+}
+
+/* Pass the newest decision on, before anything of a later proposal; once the
+ * vault holds the commit to resume from. */
 static void deliver(agent *a)
 {
-    const rg__line *line =
-        a->view.lines > 0 ? &a->view.line[a->view.lines - 1] : NULL;
+    const rg__line *line = newest_line(a);
     if (line == NULL || line->generation <= a->delivered)
         return;
     const rg__proposal *p = rg__snapshot_gen(&a->view, line->generation);
@@ -370,7 +380,8 @@ static void deliver(agent *a)
     rg__log_who(a->params->host, -1, p->size, p->generation);
     rg__log(RG__INFO, "agent", "generation %llu: %d workers, %s",
             (unsigned long long)p->generation, p->size, p->cause);
-    tell_decision(a, p, line);
+    if (!rg__transfer_begin(a, line))
+        rg__generation_pass_on(a);
 }
 
 static void finish(agent *a)
@@ -378,6 +389,7 @@ static void finish(agent *a)
     if (a->is_done)
         return;
     a->is_done = true;
+    rg__transfer_cancel(a);
     rg__failpoint("agent.finish", -1, 0, a->view.cur.generation);
     const rg__proposal *p = rg__snapshot_decided(&a->view);
     if (p != NULL)

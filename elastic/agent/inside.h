@@ -9,6 +9,8 @@
  *   suspect.c     accusations, and which hosts are lost
  *   address.c     which address of this host others use
  *   vault.c       the vault, and rg_alloc segments
+ *   peers.c       connections with other agents (peers.h)
+ *   transfer.c    a commit from one host's vault into another's
  *   generation.c  this host's part in generations
  *   leader.c      the leader's part: snapshot, plan, CAS
  *   publish.c     this host's record and reasons
@@ -25,16 +27,17 @@
 #include <sys/types.h>
 
 #include "elastic/agent/agent.h"
+#include "elastic/agent/peers.h"
 #include "elastic/etcd/etcd.h"
 #include "elastic/member/plan.h"
 #include "elastic/member/records.h"
 #include "sdk/base/loop.h"
 #include "sdk/base/wire.h"
 
-typedef struct agent agent;
 typedef struct watcher watcher;
 typedef struct output output;
 typedef struct beats beats;
+typedef struct transfer transfer;
 
 /* A message that the socket has had no room for yet. */
 typedef struct message {
@@ -134,6 +137,10 @@ struct agent {
     buffer *buffer;
     segment *segment;
     int buffers, segments;
+
+    int peer_listener; /* TCP at a->port, for other agents */
+    connection *connections;
+    transfer *transfer; /* of the resume commit into our vault; NULL: none */
 
     /* generations */
     rg__snapshot view;        /* of all/, parsed after each change */
@@ -248,7 +255,7 @@ typedef struct peer {
     uint64_t accused_ns;
     rg__etcd_req *writing;
 } peer;
-rg_status rg__beat_open(agent *a); /* chooses a->port where it is 0 */
+rg_status rg__beat_open(agent *a); /* at a->port */
 void rg__beat_close(agent *a);
 void rg__beat_start(agent *a);
 void rg__beat_follow(agent *a); /* the view or what the leader knows changed */
@@ -282,6 +289,9 @@ rg_status rg__address_choose(agent *a);
 rg_status rg__vault_create(agent *a);
 void rg__vault_destroy(agent *a);
 void rg__vault_register(slot *s, const rg__register *m);
+/* The buffer of that name and size, made if it is not there. */
+rg_status rg__vault_room(agent *a, const char *name, uint64_t bytes,
+                         int *index_p);
 void rg__vault_alloc(slot *s, const rg__segment *m);
 void rg__vault_free(slot *s, uint32_t id);
 void rg__vault_drop_owner(agent *a, rg__member_id owner);
@@ -289,8 +299,19 @@ void rg__vault_show_segments(slot *s); /* to a worker that has just met us */
 int rg__vault_complete(const agent *a, rg__commit_id id[RG__VAULT_SLOTS]);
 uint64_t rg__vault_bytes(const agent *a);
 
+/* transfer.c. A decision was made: true when its resume commit must come from
+ * another host first; rg__generation_pass_on is called then, or a reason is
+ * published. */
+bool rg__transfer_begin(agent *a, const rg__line *line);
+void rg__transfer_cancel(agent *a);
+/* The next proposal must wait until what is decided has been passed on. */
+bool rg__transfer_holds(const agent *a, const rg__proposal *next);
+/* peers.c: another agent asks for a commit. */
+bool rg__transfer_serve(agent *a, connection *c, const void *body, size_t n);
+
 /* generation.c */
-void rg__generation_follow(agent *a); /* the mirror has changed */
+void rg__generation_pass_on(agent *a); /* the decision, to local workers */
+void rg__generation_follow(agent *a);  /* the mirror has changed */
 void rg__generation_abort(agent *a, uint64_t generation);
 /* Has that host members in the world, or in the proposal for the next one? */
 bool rg__generation_has_host(const agent *a, uint64_t host);
@@ -305,7 +326,7 @@ void rg__leader_follow(agent *a); /* the view has changed: do we lead? */
 void rg__leader_look(void *agent_arg);
 bool rg__leader_is_me(const agent *a);
 
-/* publish.c */
+/* publish.c; a reason without a slot is this host's. */
 void rg__publish(agent *a);
 void rg__publish_reason(agent *a, uint64_t generation, const slot *s,
                         bool is_death, const char *text);

@@ -150,8 +150,11 @@ static rg__reason *add_reason(agent *a, uint64_t generation, const slot *s,
     a->reason = more;
     rg__reason *r = &more[a->reasons++];
     *r = (rg__reason){.generation = generation};
-    snprintf(r->member, sizeof r->member, "%s.%u.%u", a->params->host, s->index,
-             s->start);
+    if (s != NULL)
+        snprintf(r->member, sizeof r->member, "%s.%u.%u", a->params->host,
+                 s->index, s->start);
+    else
+        snprintf(r->member, sizeof r->member, "%s", a->params->host);
     snprintf(r->text, sizeof r->text, "%s", text);
     for (char *c = r->text; *c != '\0'; c++) /* a worker's words: any bytes */
         if ((unsigned char)*c < ' ' || (unsigned char)*c > '~')

@@ -128,6 +128,18 @@ static rg_status register_buffer(agent *a, const rg__register *m,
     return RG_OK;
 }
 
+rg_status rg__vault_room(agent *a, const char *name, uint64_t bytes,
+                         int *index_p)
+{
+    rg__register m = {.bytes = bytes};
+    buffer *b = NULL;
+    snprintf(m.name, sizeof m.name, "%s", name);
+    const rg_status st = register_buffer(a, &m, &b);
+    if (st == RG_OK)
+        *index_p = (int)(b - a->buffer);
+    return st;
+}
+
 void rg__vault_register(slot *s, const rg__register *m)
 {
     buffer *b = NULL;

@@ -405,21 +405,20 @@ static rg_status propose(const look *l, members *list)
 
 /* ---------------------------------------------------------------- decision */
 
-static bool is_later(rg__commit_id a, rg__commit_id b)
+bool rg__plan_is_later(rg__commit_id a, rg__commit_id b)
 {
     return a.generation != b.generation ? a.generation > b.generation
                                         : a.step > b.step;
 }
 
-/* Made in a decided generation, and not later than what any generation decided
- * after that one resumed from. */
-static bool is_on_lineage(const rg__snapshot *s, rg__commit_id id)
+bool rg__plan_is_on_lineage(const rg__snapshot *s, rg__commit_id id)
 {
     bool is_decided = false;
     for (int i = 0; i < s->lines; i++) {
         const rg__line *line = &s->line[i];
         is_decided = is_decided || line->generation == id.generation;
-        if (line->generation > id.generation && is_later(id, line->resume))
+        if (line->generation > id.generation &&
+            rg__plan_is_later(id, line->resume))
             return false;
     }
     return is_decided;
@@ -431,8 +430,8 @@ rg__commit_id rg__plan_resume(const rg__snapshot *snap, uint64_t generation)
     for (int i = 0; i < snap->acks; i++) {
         const rg__ack *ack = &snap->ack[i];
         for (int k = 0; ack->generation == generation && k < ack->count; k++)
-            if (is_on_lineage(snap, ack->complete[k]) &&
-                is_later(ack->complete[k], best))
+            if (rg__plan_is_on_lineage(snap, ack->complete[k]) &&
+                rg__plan_is_later(ack->complete[k], best))
                 best = ack->complete[k];
     }
     return best;
@@ -467,11 +466,12 @@ static int next_holder(const rg__snapshot *s, uint64_t generation,
 }
 
 /* Every host of the world whose vault lacks the commit gets it from one that
- * holds it; holders take turns. */
+ * holds it; holders take turns, also from one generation to the next: one that
+ * could not send is not asked again at once. */
 static rg_status find_copies(const rg__snapshot *s, const rg__proposal *p,
                              rg__line *line)
 {
-    int holder = -1;
+    int holder = s->hosts > 0 ? (int)(p->generation % (uint64_t)s->hosts) : 0;
     line->copy = calloc((size_t)p->host_count + 1, sizeof *line->copy);
     if (line->copy == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a decision");

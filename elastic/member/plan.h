@@ -64,4 +64,9 @@ void rg__plan_free(rg__plan *plan); /* what it owns */
  * report; {0, 0}: none. */
 rg__commit_id rg__plan_resume(const rg__snapshot *snap, uint64_t generation);
 
+/* Made in a decided generation, and not later than what any generation decided
+ * after that one resumed from. */
+bool rg__plan_is_on_lineage(const rg__snapshot *snap, rg__commit_id id);
+bool rg__plan_is_later(rg__commit_id a, rg__commit_id b);
+
 #endif

@@ -7,7 +7,9 @@
  * Before the agreement the former commit is whole in the other vault slot.
  *
  * The vault is written only through the gate (context.h): once a generation is
- * left no byte of it changes until the decision of the next is taken up. */
+ * left no byte of it changes by a worker until the decision of the next is
+ * taken up. By then the agent has seen to it that the vault holds the decided
+ * commit. */
 #include "elastic/state/state.h"
 
 #include <stdio.h>
@@ -19,10 +21,10 @@
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/failpoint.h"
+#include "sdk/base/hash.h"
 #include "sdk/base/shm.h"
 
-#define MAX_BUFFERS 4096
-#define CHUNK       ((size_t)256 << 10) /* copied under the gate at a time */
+#define CHUNK ((size_t)256 << 10) /* copied under the gate at a time */
 
 /* What an agreement is on; ranks that differ are told so. */
 enum { AGREE_STEP_END = 1, AGREE_COMMIT, AGREE_FINISH };
@@ -96,11 +98,11 @@ static rg_status check_add(const rg_state *st, const char *name,
                             "buffer %s is registered already, with %zu bytes; "
                             "give each buffer its own name",
                             name, st->buffer[i].bytes);
-    if (st->buffers == MAX_BUFFERS)
+    if (st->buffers == RG__BUFFERS_MAX)
         return rg__fail(RG_ERR_INVALID,
                         "buffer %s is one too many; at most %d can be "
                         "registered, so join small ones",
-                        name, MAX_BUFFERS);
+                        name, RG__BUFFERS_MAX);
     return RG_OK;
 }
 
@@ -162,8 +164,10 @@ static rg_status lost(void)
                     "status from fn");
 }
 
-/* Copy under the gate, so that leaving waits for a chunk and no more. */
-static rg_status copy_in(rg_ctx *ctx, char *to, const char *from, size_t bytes)
+/* Copy under the gate, so that leaving waits for a chunk and no more. Hashes
+ * each chunk while it is in the cache. */
+static rg_status copy_in(rg_ctx *ctx, char *to, const char *from, size_t bytes,
+                         rg__hash *hash)
 {
     for (size_t at = 0; at < bytes; at += CHUNK) {
         const size_t n = bytes - at < CHUNK ? bytes - at : CHUNK;
@@ -176,56 +180,62 @@ static rg_status copy_in(rg_ctx *ctx, char *to, const char *from, size_t bytes)
         pthread_mutex_unlock(&ctx->gate);
         if (!open)
             return lost();
+        rg__hash_update(hash, from + at, n);
     }
     return RG_OK;
 }
 
-static rg_status set_piece(rg_ctx *ctx, rg__piece *piece, uint32_t state,
-                           rg__commit_id id)
+static rg_status begin_piece(rg_ctx *ctx, rg__piece *piece, rg__commit_id id)
 {
     pthread_mutex_lock(&ctx->gate);
     const bool open = ctx->gate_generation == ctx->now.generation;
-    if (open) {
-        if (state == RG__PIECE_WRITING) {
-            atomic_store(&piece->state, state);
-            atomic_store(&piece->count, (uint32_t)ctx->now.local_size);
-            atomic_store(&piece->generation, id.generation);
-            atomic_store(&piece->step, id.step);
-        }
-        atomic_store(&piece->state, state);
-    }
+    if (open)
+        rg__piece_begin(piece, id, (uint32_t)ctx->now.local_size);
     pthread_mutex_unlock(&ctx->gate);
     return open ? RG_OK : lost();
+}
+
+static rg_status end_piece(rg_ctx *ctx, rg__piece *piece, uint64_t sum)
+{
+    pthread_mutex_lock(&ctx->gate);
+    const bool open = ctx->gate_generation == ctx->now.generation;
+    if (open)
+        rg__piece_end(piece, sum);
+    pthread_mutex_unlock(&ctx->gate);
+    return open ? RG_OK : lost();
+}
+
+/* A buffer's slice into the vault; its hash is added to the piece's sum. */
+static rg_status save_slice(rg_ctx *ctx, const rg__state_buffer *b, int slot,
+                            uint64_t *sum)
+{
+    size_t begin, end;
+    rg__hash hash;
+    rg__vault_slice(b->bytes, (uint32_t)ctx->now.local_rank,
+                    (uint32_t)ctx->now.local_size, &begin, &end);
+    if (begin == end)
+        return RG_OK;
+    rg__hash_begin_named(&hash, b->name);
+    const rg_status rs =
+        copy_in(ctx, b->vault + b->stride * (size_t)slot + begin,
+                b->data + begin, end - begin, &hash);
+    *sum += rg__hash_value(&hash);
+    return rs;
 }
 
 /* Fill this rank's piece of a vault slot. */
 static rg_status save(rg_state *st, int slot, rg__commit_id id)
 {
     rg_ctx *ctx = st->ctx;
-    const uint32_t i = (uint32_t)ctx->now.local_rank;
-    const uint32_t count = (uint32_t)ctx->now.local_size;
-    rg__piece *piece = &ctx->vault->slot[slot][i];
-    rg_status rs = set_piece(ctx, piece, RG__PIECE_WRITING, id);
+    rg__piece *piece = &ctx->vault->slot[slot][ctx->now.local_rank];
+    uint64_t sum = 0;
+    rg_status rs = begin_piece(ctx, piece, id);
     for (int k = 0; k < st->buffers && rs == RG_OK; k++) {
-        const rg__state_buffer *b = &st->buffer[k];
-        size_t begin, end;
-        rg__vault_slice(b->bytes, i, count, &begin, &end);
         rg__failpoint("commit.copy", ctx->now.rank, id.step,
                       ctx->now.generation);
-        rs = copy_in(ctx, b->vault + b->stride * (size_t)slot + begin,
-                     b->data + begin, end - begin);
+        rs = save_slice(ctx, &st->buffer[k], slot, &sum);
     }
-    return rs == RG_OK ? set_piece(ctx, piece, RG__PIECE_COMPLETE, id) : rs;
-}
-
-static int find_in_vault(const rg_ctx *ctx, rg__commit_id id)
-{
-    for (int slot = 0; slot < RG__VAULT_SLOTS; slot++) {
-        const rg__commit_id held = rg__vault_id(ctx->vault, slot);
-        if (held.generation == id.generation && held.step == id.step)
-            return slot;
-    }
-    return -1;
+    return rs == RG_OK ? end_piece(ctx, piece, sum) : rs;
 }
 
 static void restore(rg_state *st, int slot)
@@ -366,6 +376,7 @@ rg_status rg__state_finish(rg_state *st)
 
 /* -------------------------------------------------------------------- sync */
 
+/* No commit is on the lineage: registered memory is rank source's. */
 static rg_status broadcast(rg_state *st, int source)
 {
     rg_ctx *ctx = st->ctx;
@@ -376,41 +387,18 @@ static rg_status broadcast(rg_state *st, int source)
     return rs;
 }
 
-static bool is_same(rg__commit_id a, rg__commit_id b)
-{
-    return a.generation == b.generation && a.step == b.step;
-}
-
-/* The slot that holds the newest whole commit, -1: none does. The next commit
- * goes into the other one, also on a host that has received the resume commit
- * into registered memory only: what lies whole here may be the last copy. */
-static int newest_in_vault(const rg_ctx *ctx)
-{
-    rg__commit_id newest = {0, 0};
-    int found = -1;
-    for (int slot = 0; slot < RG__VAULT_SLOTS; slot++) {
-        const rg__commit_id id = rg__vault_id(ctx->vault, slot);
-        if (id.generation > newest.generation ||
-            (id.generation == newest.generation && id.generation != 0 &&
-             id.step >= newest.step)) {
-            newest = id;
-            found = slot;
-        }
-    }
-    return found;
-}
-
 static rg_status take_from_vault(rg_state *st, rg__commit_id resume)
 {
-    const int slot = find_in_vault(st->ctx, resume);
+    const int slot = rg__vault_find(st->ctx->vault, resume);
     if (slot < 0)
-        return rg__fail(RG_ERR_SYSTEM,
+        return rg__fail(RG_ERR_PEER_LOST,
                         "the vault of host %s does not hold commit %llu.%llu "
-                        "that was decided; end this worker",
+                        "any more; return this status from fn",
                         st->ctx->host, (unsigned long long)resume.generation,
                         (unsigned long long)resume.step);
     st->vault_slot = slot;
-    if (st->is_clean && is_same(st->last, resume))
+    st->step = resume.step;
+    if (st->is_clean && rg__same_commit(st->last, resume))
         return RG_OK;
     restore(st, slot);
     rg__state_note(st, "restore", resume.step, true);
@@ -431,16 +419,11 @@ rg_status rg__state_sync(rg_state *st, const rg__decided *decided)
 {
     rg_ctx *ctx = st->ctx;
     const bool has_resume = decided->resume.generation != 0;
-    rg_status rs = RG_OK;
     rg__failpoint("sync", ctx->now.rank, st->step, ctx->now.generation);
     st->has_samples = false;
-    st->vault_slot = newest_in_vault(ctx);
-    if (has_resume)
-        st->step = decided->resume.step;
-    if (has_resume && decided->in_vault)
-        rs = take_from_vault(st, decided->resume);
-    if (rs == RG_OK && decided->source >= 0)
-        rs = broadcast(st, decided->source);
+    st->vault_slot = -1;
+    const rg_status rs = has_resume ? take_from_vault(st, decided->resume)
+                                    : broadcast(st, decided->source);
     if (rs != RG_OK)
         return rs;
     st->last = decided->resume;

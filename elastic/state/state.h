@@ -38,9 +38,9 @@ struct rg_state {
 void rg__state_note_samples(rg_state *st, uint64_t epoch, uint64_t first,
                             uint64_t count);
 
-/* Bring registered memory to the decision's commit, on all ranks: from the
- * vault where it holds it, from rank `source` otherwise; commit 0 where the
- * decision has none. Collective over the world, on the thread of rg_run. */
+/* Bring registered memory to the decision's commit, on all ranks, from the
+ * vault; where the decision has none, to rank `source`'s memory, which becomes
+ * commit 0. Collective over the world, on the thread of rg_run. */
 rg_status rg__state_sync(rg_state *st, const rg__decided *decided);
 
 /* Agree that fn has returned OK on all ranks. Collective over the world. */

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -12,6 +13,12 @@ _Static_assert(sizeof(rg__hash) >= sizeof(XXH3_state_t), "room for XXH3");
 void rg__hash_begin(rg__hash *hash)
 {
     XXH3_64bits_reset((XXH3_state_t *)(void *)hash->room);
+}
+
+void rg__hash_begin_named(rg__hash *hash, const char *name)
+{
+    XXH3_64bits_reset_withSeed((XXH3_state_t *)(void *)hash->room,
+                               XXH3_64bits(name, strlen(name)));
 }
 
 void rg__hash_update(rg__hash *hash, const void *data, size_t bytes)

@@ -12,6 +12,9 @@ typedef struct rg__hash {
 } rg__hash;
 
 void rg__hash_begin(rg__hash *hash);
+/* Equal bytes under different names have different hashes: so a sum of hashes
+ * says what lies where, in whatever order it was made. */
+void rg__hash_begin_named(rg__hash *hash, const char *name);
 void rg__hash_update(rg__hash *hash, const void *data, size_t bytes);
 uint64_t rg__hash_value(const rg__hash *hash);
 /* The value as 16 hex digits. */

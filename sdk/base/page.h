@@ -14,16 +14,19 @@
  * commit fills one vault slot; each local rank copies its slice of every
  * buffer and owns one piece of the slot's table:
  *
- *     empty -> writing(id, count) -> complete(id, count)
+ *     empty -> writing(id, count) -> complete(id, count, sum)
  *
  * `writing` is stored before the first byte changes, `complete` (release)
  * after the last. A vault slot holds commit id when its pieces 0 .. count-1
- * all are complete with that id and that count. */
+ * all are complete with that id and that count. A commit that came from
+ * another host has that host's pieces. `sum` is the sum of the hashes of the
+ * piece's slices, each named by its buffer (hash.h). */
 #ifndef RG_BASE_PAGE_H
 #define RG_BASE_PAGE_H
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,6 +36,7 @@
 #define RG__VAULT_SLOTS     2
 #define RG__HOST_SLOTS_MAX  64
 #define RG__BUFFER_NAME_MAX 64
+#define RG__BUFFERS_MAX     4096
 #define RG__LINE            64
 
 typedef struct rg__page {
@@ -74,6 +78,7 @@ typedef struct rg__piece {
     _Alignas(RG__LINE) _Atomic uint32_t state;
     _Atomic uint32_t count; /* pieces in this commit: the host's local size */
     _Atomic uint64_t generation, step; /* the commit's id */
+    _Atomic uint64_t sum;
 } rg__piece;
 
 typedef struct rg__vault {
@@ -86,8 +91,23 @@ typedef struct rg__commit_id {
     uint64_t generation, step;
 } rg__commit_id;
 
+static inline bool rg__same_commit(rg__commit_id a, rg__commit_id b)
+{
+    return a.generation == b.generation && a.step == b.step;
+}
+
+/* Before the first byte of a piece changes, and after the last. */
+void rg__piece_begin(rg__piece *piece, rg__commit_id id, uint32_t count);
+void rg__piece_end(rg__piece *piece, uint64_t sum);
+
 /* The commit that a vault slot holds, {0, 0} when none is complete in it. */
 rg__commit_id rg__vault_id(const rg__vault *vault, int slot);
+
+/* The vault slot that holds the commit, -1: none. */
+int rg__vault_find(const rg__vault *vault, rg__commit_id id);
+
+/* From now on the slot holds nothing. */
+void rg__vault_empty(rg__vault *vault, int slot);
 
 /* Distance of the copies in a buffer's segment: bytes rounded up to pages. */
 size_t rg__vault_stride(size_t bytes);

@@ -30,7 +30,7 @@
 
 #include "sdk/base/page.h"
 
-#define RG__WIRE_VERSION 2u
+#define RG__WIRE_VERSION 3u
 #define RG__WIRE_MAX     65536
 #define RG__TEXT_MAX     256
 #define RG__KEY_BYTES    32
@@ -162,10 +162,10 @@ static inline rg__address *rg__prepare_addresses(rg__prepare *m)
 typedef struct rg__decided {
     rg__wire_head head;
     uint64_t generation;
-    rg__commit_id resume; /* {0, 0}: none, rank source's memory instead */
-    int32_t source;    /* rank that sends to receivers, -1: nobody receives */
-    uint32_t in_vault; /* 1: this host's vault holds the resume commit */
-    uint64_t lineage;  /* generation decided before this one, 0 = none */
+    rg__commit_id resume; /* this host's vault holds it; {0, 0}: none, rank
+                             source's memory counts instead */
+    int32_t source;       /* -1: there is a resume commit */
+    uint64_t lineage;     /* generation decided before this one, 0 = none */
 } rg__decided;
 
 typedef struct rg__door {

@@ -1,0 +1,69 @@
+/* Connections between agents: TCP, to the address and port in a host's record.
+ * Before anything else both sides prove the job's key to each other, by nonces
+ * and keyed hashes; then frames of bounded size go both ways. The first frame
+ * of a connection says what its caller wants, and so who serves it.
+ *
+ * Threads:   the loop's.
+ * Ownership: a connection is the agent's; who called it or took it may use it
+ * until `gone` has been called or rg__connection_close was. Units:     bytes.
+ * Numbers are in the machine's order; a host of another order is refused. */
+#ifndef RG_AGENT_PEERS_H
+#define RG_AGENT_PEERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "regroup/regroup.h"
+#include "sdk/base/wire.h"
+
+#define RG__PEER_BODY_MAX ((size_t)256 << 10) /* of one frame */
+
+typedef struct agent agent;
+typedef struct connection connection;
+
+/* What a frame is. */
+typedef enum rg__peer_type {
+    RG__PEER_FETCH = 1, /* first: send me a commit (transfer.c) */
+    RG__PEER_REFUSED,   /* transfer.c: why it does not come, as text */
+    RG__PEER_ROOM,
+    RG__PEER_PIECE,
+    RG__PEER_BYTES
+} rg__peer_type;
+
+/* What the owner of a connection is told; arg is what it gave. */
+typedef struct connection_fns {
+    /* A whole frame; body is borrowed for the call. false: it is malformed,
+     * and the connection ends with `gone`. */
+    bool (*frame)(void *arg, uint32_t type, const void *body, size_t n);
+    /* The key is proved, or all that was sent has left: there is room. */
+    void (*room)(void *arg);
+    /* The connection has ended; and is no more. */
+    void (*gone)(void *arg, const char *why);
+} connection_fns;
+
+/* Listen at the agent's address on any port, a->port. */
+rg_status rg__peers_listen(agent *a);
+/* Ends every connection and the listener. */
+void rg__peers_close(agent *a);
+
+/* Call the agent of that incarnation. ERR_SYSTEM: not even begun; everything
+ * later is told by `gone`. */
+rg_status rg__connection_call(agent *a, const rg__address *address,
+                              uint32_t port, uint64_t host,
+                              const connection_fns *fns, void *arg,
+                              connection **c_p);
+
+/* From within a service: the caller's frames are ours from now on. */
+void rg__connection_take(connection *c, const connection_fns *fns, void *arg);
+
+/* Room for the body of a frame, RG__PEER_BODY_MAX bytes; NULL while an earlier
+ * frame has not left, then `room` comes. rg__connection_send sends what was put
+ * there. */
+void *rg__connection_space(connection *c);
+void rg__connection_send(connection *c, uint32_t type, size_t n);
+
+/* End it; its owner hears nothing more. */
+void rg__connection_close(connection *c);
+
+#endif
