@@ -290,7 +290,7 @@ static void publish(agent *a, uint64_t generation, const char *from,
                     bool is_link, const char *why)
 {
     char text[RG__CAUSE_MAX];
-    snprintf(text, sizeof text, "%.24s got no copy from %.24s: %.60s",
+    snprintf(text, sizeof text, "%.24s got no copy from %.24s: %.55s",
              a->params->host, from, why);
     rg__log(RG__WARN, "agent", "generation %" PRIu64 " is broken: %s",
             generation, text);
