@@ -21,6 +21,7 @@
 #define OPEN_NS    (10000 * RG__MS) /* etcd must answer within, at first */
 #define TERM_NS    (5000 * RG__MS)  /* SIGTERM, then SIGKILL */
 #define PORT_TRIES 8
+#define DRAIN_MS   30000           /* by a signal */
 #define GOODBYE_NS (1000 * RG__MS) /* for the last words to etcd */
 
 bool rg__agent_is_static(const agent *a)
@@ -46,7 +47,8 @@ void rg__agent_check_end(agent *a)
     if (a->outputs != NULL && !a->is_hurried)
         return; /* called again when it is written */
     a->is_over = true;
-    rg__timer_set(a->end_timer, a->is_saying_end ? GOODBYE_NS : 0);
+    const bool waits = a->is_saying_end || (a->is_leaving && a->publishing);
+    rg__timer_set(a->end_timer, waits ? GOODBYE_NS : 0);
 }
 
 static void kill_rest(void *arg)
@@ -69,7 +71,7 @@ static void on_end_written(void *arg, rg_status st, const rg__txn_reply *reply)
 
 static void tell_others(agent *a, int code)
 {
-    if (a->mirror == NULL || code == RG__EXIT_STORE)
+    if (a->mirror == NULL || a->is_leaving || code == RG__EXIT_STORE)
         return;
     rg__end end = {.is_set = true, .code = code};
     snprintf(end.why, sizeof end.why, "%s", a->why);
@@ -114,6 +116,13 @@ void rg__agent_end(agent *a, int code, const char *format, ...)
     rg__agent_check_end(a);
 }
 
+void rg__agent_ignore(void *arg, rg_status st, const rg__txn_reply *reply)
+{
+    (void)arg;
+    (void)st;
+    (void)reply;
+}
+
 static void on_signal(void *arg, int fd, uint32_t events)
 {
     (void)events;
@@ -123,6 +132,12 @@ static void on_signal(void *arg, int fd, uint32_t events)
         return;
     if (a->is_ending)
         kill_rest(a);
+    else if (!a->params->creates_job && !a->is_draining && a->elastic == 1)
+        rg__drain_start(a, DRAIN_MS, strsignal((int)info.ssi_signo));
+    else if (!a->params->creates_job)
+        rg__agent_leave(a, 128 + (int)info.ssi_signo,
+                        "stopped by signal %u (%s)", info.ssi_signo,
+                        strsignal((int)info.ssi_signo));
     else
         rg__agent_end(a, 128 + (int)info.ssi_signo, "stopped by signal %u (%s)",
                       info.ssi_signo, strsignal((int)info.ssi_signo));
@@ -177,6 +192,7 @@ static void on_mirror(void *arg, int64_t revision, bool wiped)
     rg__leader_follow(a);
     rg__beat_follow(a);
     rg__suspect_follow(a);
+    rg__drain_follow(a, is_first);
     if (is_first)
         start_working(a);
 }
@@ -290,6 +306,14 @@ static void clear_old(agent *a, const rg__snapshot *old)
     free(key);
 }
 
+static bool does_fit(agent *a, const rg__txn_reply *job)
+{
+    for (size_t i = 0; i < job->kv_count; i++)
+        if (strcmp(job->kv[i].key + strlen(a->prefix), "shape") == 0)
+            return rg__shape_fits(a, &job->kv[i]);
+    return true;
+}
+
 static void on_looked(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     agent *a = arg;
@@ -309,7 +333,7 @@ static void on_looked(void *arg, rg_status st, const rg__txn_reply *reply)
                       "job %s has ended; wait until its agents are gone, or "
                       "choose another --job",
                       a->params->job);
-    else
+    else if (does_fit(a, reply))
         write_meta(a);
     rg__snapshot_free(&old);
 }
@@ -415,10 +439,12 @@ static rg_status make_timers(agent *a)
     a->look_timer = rg__timer_create(a->loop, rg__leader_look, a);
     a->kill_timer = rg__timer_create(a->loop, kill_rest, a);
     a->suspect_timer = rg__timer_create(a->loop, on_suspect_timer, a);
+    a->drain_timer = rg__timer_create(a->loop, rg__drain_look, a);
     a->end_timer = rg__timer_create(a->loop, on_end_timer, a);
     a->resend = rg__timer_create(a->loop, rg__workers_resend, a);
-    if (a->suspect_timer == NULL || a->resend == NULL || a->ping == NULL ||
-        a->look_timer == NULL || a->kill_timer == NULL || a->end_timer == NULL)
+    if (a->drain_timer == NULL || a->suspect_timer == NULL ||
+        a->resend == NULL || a->ping == NULL || a->look_timer == NULL ||
+        a->kill_timer == NULL || a->end_timer == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for timers");
     return RG_OK;
 }
@@ -498,6 +524,7 @@ static void tear_down(agent *a)
     rg__timer_destroy(a->end_timer);
     rg__timer_destroy(a->resend);
     rg__timer_destroy(a->suspect_timer);
+    rg__timer_destroy(a->drain_timer);
     if (a->signal_fd >= 0)
         close(a->signal_fd);
     rg__loop_destroy(a->loop);

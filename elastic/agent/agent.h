@@ -7,9 +7,12 @@
 #include <stdint.h>
 
 /* Exit codes of `regroup run` and `regroup agent`. */
-#define RG__EXIT_USAGE     64 /* wrong flags, no such program */
-#define RG__EXIT_STORE     69 /* etcd not reachable, refused, or wiped */
-#define RG__EXIT_SYSTEM    71 /* the machine refused: no memory, no socket */
+#define RG__EXIT_USAGE  64 /* wrong flags, no such program */
+#define RG__EXIT_STORE  69 /* etcd not reachable, refused, or wiped */
+#define RG__EXIT_SYSTEM 71 /* the machine refused: no memory, no socket */
+#define RG__EXIT_DIFFERS                                                       \
+    78                        /* program, version or buffers are not the job's \
+                               */
 #define RG__EXIT_BELOW_MIN 75 /* fewer workers than --min for too long */
 
 typedef struct rg__agent_params {

@@ -224,7 +224,8 @@ static bool is_wanted(const peer *one, uint64_t now_ns)
 {
     if (one->is_accused && now_ns - one->accused_ns > FORGET_NS)
         return false;
-    return one->is_known || one->is_expected || one->is_target ||
+    const bool is_rival = one->a->rival_ns != 0 && one->id == one->a->rival;
+    return is_rival || one->is_known || one->is_expected || one->is_target ||
            one->is_accused || one->is_written || one->writing != NULL;
 }
 
@@ -315,6 +316,17 @@ void rg__beat_abort(agent *a, uint64_t generation)
     }
 }
 
+void rg__beat_ask_rival(agent *a, const rg__proposal_host *rival)
+{
+    peer *one = want_peer(a, rival);
+    a->rival_ns = rg__now_ns();
+    a->rival = rival->id;
+    if (one == NULL)
+        rg__publish_rival(a, false);
+    else
+        probe(one);
+}
+
 /* -------------------------------------------------------------------- hear */
 
 static void on_aborted(agent *a, const peer *from, uint64_t generation)
@@ -349,6 +361,8 @@ static void on_beat(agent *a, peer *from, const rg__beat *beat)
         break;
     case RG__BEAT_HERE:
         from->answered_ns = now;
+        if (a->rival_ns != 0 && from->id == a->rival)
+            rg__publish_rival(a, true);
         rg__suspect_heard(from);
         if (!from->is_accused)
             stop_probing(from);
@@ -367,6 +381,8 @@ static void note_refusal(agent *a, int sock)
             one->refused_ns = rg__now_ns();
             rg__log(RG__INFO, "agent",
                     "the agent of host %s is gone, its host is not", one->name);
+            if (a->rival_ns != 0 && one->id == a->rival)
+                rg__publish_rival(a, false);
         }
     }
 }
@@ -417,7 +433,8 @@ static void beat_now(agent *a, uint64_t now)
             one->is_known && a->round_ns != 0 && one->answered_ns < a->round_ns;
         const bool is_silent =
             one->is_expected && now - one->heard_ns > budget / 2;
-        if (one->is_accused || is_silent || is_in_round)
+        const bool is_rival = a->rival_ns != 0 && one->id == a->rival;
+        if (one->is_accused || is_silent || is_in_round || is_rival)
             probe(one);
         else
             stop_probing(one);
@@ -437,6 +454,8 @@ static void on_period(void *arg)
         rg__suspect_forgive(a);
     }
     b->last_ns = now;
+    if (a->rival_ns != 0 && now - a->rival_ns > budget_ns(a) / 2)
+        rg__publish_rival(a, false);
     beat_now(a, now);
     rg__suspect_look(a);
 }

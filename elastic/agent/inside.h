@@ -11,6 +11,8 @@
  *   vault.c       the vault, and rg_alloc segments
  *   peers.c       connections with other agents (peers.h)
  *   transfer.c    a commit from one host's vault into another's
+ *   shape.c       all hosts run the same program
+ *   drain.c       leaving a job that goes on elsewhere
  *   generation.c  this host's part in generations
  *   leader.c      the leader's part: snapshot, plan, CAS
  *   publish.c     this host's record and reasons
@@ -181,6 +183,14 @@ struct agent {
 
     /* the end */
     bool is_draining; /* workers are to leave at the next commit */
+    bool is_leaving;  /* this host goes, the job does not */
+    uint64_t drain_end_ns;
+    rg__timer *drain_timer;
+    bool has_shape, is_asking_shape; /* what runs here is what the job runs */
+    bool has_published;
+    uint64_t rival;
+    int64_t rival_revision;
+    uint64_t rival_ns; /* another agent of this name is being asked; 0: no */
     bool is_ending, is_saying_end, is_over;
     bool is_hurried; /* what workers printed need not be written any more */
     int exit_code;
@@ -196,6 +206,9 @@ rg_status rg__agent_read(const agent *a, const rg__mirror *mirror,
                          rg__snapshot *snap);
 void rg__agent_check_end(agent *a); /* stop the loop once nothing is left */
 bool rg__agent_is_static(const agent *a);
+
+/* What became of a request does not matter. */
+void rg__agent_ignore(void *arg, rg_status st, const rg__txn_reply *reply);
 
 /* slots.c */
 rg_status rg__slots_create(agent *a);
@@ -268,6 +281,23 @@ void rg__beat_probe_all(agent *a);
 int rg__beat_peers(const agent *a);
 peer *rg__beat_peer(const agent *a, int i);
 
+/* Ask an agent that bears our host's name whether it lives: a verdict within
+ * half the budget. */
+void rg__beat_ask_rival(agent *a, const rg__proposal_host *rival);
+
+/* drain.c */
+void rg__drain_start(agent *a, uint64_t deadline_ms, const char *why);
+void rg__drain_follow(agent *a, bool is_first);
+void rg__drain_look(void *agent_arg);
+/* Like rg__agent_end, of this host alone: the job goes on elsewhere. */
+void rg__agent_leave(agent *a, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* shape.c: ask once, as soon as a worker has registered all it has. */
+void rg__shape_agree(agent *a);
+/* Does what runs here, as far as known before, fit the job's? else we leave. */
+bool rg__shape_fits(agent *a, const rg__kv *shape);
+
 /* suspect.c: called with every beat, and when a round may be over. */
 void rg__suspect_look(agent *a);
 void rg__suspect_follow(agent *a);  /* somebody asked all to look */
@@ -328,6 +358,8 @@ bool rg__leader_is_me(const agent *a);
 
 /* publish.c; a reason without a slot is this host's. */
 void rg__publish(agent *a);
+/* An agent that bore our name is dead, or lives. */
+void rg__publish_rival(agent *a, bool is_alive);
 void rg__publish_reason(agent *a, uint64_t generation, const slot *s,
                         bool is_death, const char *text);
 /* The same of a connection between this host and another that broke. */

@@ -21,6 +21,7 @@ static void fill_record(const agent *a, rg__host_record *host)
     host->address = a->address;
     host->port = a->port;
     host->is_draining = a->is_draining;
+    host->is_gone = a->is_leaving;
     for (int i = 0; i < a->params->slots; i++) {
         const slot *s = &a->slot[i];
         host->open += !s->is_given_up;
@@ -29,13 +30,14 @@ static void fill_record(const agent *a, rg__host_record *host)
             snprintf(host->failed, sizeof host->failed, "%.60s.%u %.50s",
                      a->params->host, s->index, s->given_up);
         }
-        host->slot[host->slot_count++] = (rg__slot_record){
-            .slot = s->index,
-            .start = s->start,
-            .pid = s->w.pid,
-            .port = s->w.port,
-            .is_alive = rg__slot_is_alive(s),
-            .is_at_door = rg__slot_is_alive(s) && s->w.is_at_door};
+        host->slot[host->slot_count++] =
+            (rg__slot_record){.slot = s->index,
+                              .start = s->start,
+                              .pid = s->w.pid,
+                              .port = s->w.port,
+                              .is_alive = rg__slot_is_alive(s),
+                              .is_at_door = rg__slot_is_alive(s) &&
+                                            s->w.is_at_door && a->has_shape};
     }
 }
 
@@ -70,6 +72,41 @@ static void drop_sent_reasons(agent *a)
                 sizeof *a->reason * (size_t)a->reasons);
 }
 
+/* Another incarnation of this host has the record. Ours, once written, is only
+ * replaced by a newer one; before, the other may be dead or alive. */
+static void meet_other(agent *a, const rg__host_record *record)
+{
+    if (a->has_published) {
+        rg__agent_leave(a, RG__EXIT_STORE,
+                        "another agent has taken the place of host %s in job "
+                        "%s; give each host a name of its own with --host",
+                        a->params->host, a->params->job);
+        return;
+    }
+    rg__proposal_host rival = {
+        .id = record->id, .address = record->address, .port = record->port};
+    snprintf(rival.name, sizeof rival.name, "%s", record->name);
+    a->rival_revision = record->mod_revision;
+    if (record->is_gone)
+        rg__publish_rival(a, false);
+    else
+        rg__beat_ask_rival(a, &rival);
+}
+
+void rg__publish_rival(agent *a, bool is_alive)
+{
+    a->rival_ns = 0;
+    if (is_alive) {
+        rg__agent_leave(a, RG__EXIT_STORE,
+                        "host %s is in job %s already, by another agent that "
+                        "lives; give this one another name with --host",
+                        a->params->host, a->params->job);
+        return;
+    }
+    a->host_revision = a->rival_revision;
+    rg__publish(a);
+}
+
 static void take_refusal(agent *a, const rg__txn_reply *reply)
 {
     rg__snapshot found;
@@ -85,12 +122,8 @@ static void take_refusal(agent *a, const rg__txn_reply *reply)
             drop_sent_reasons(a);
         }
     } else {
-        rg__agent_end(a, RG__EXIT_STORE,
-                      "host %s is in job %s already, by another agent; give "
-                      "this one another name with --host, or wait until the "
-                      "other's lease has ended",
-                      a->params->host, a->params->job);
         a->is_dirty = false;
+        meet_other(a, record);
     }
     rg__snapshot_free(&found);
 }
@@ -105,11 +138,14 @@ static void on_published(void *arg, rg_status st, const rg__txn_reply *reply)
     }
     if (reply->succeeded) {
         a->host_revision = reply->revision;
+        a->has_published = true;
         drop_sent_reasons(a);
     } else {
         take_refusal(a, reply);
     }
     a->reasons_sent = 0;
+    if (a->is_over)
+        rg__agent_check_end(a);
     if (a->is_dirty || a->reasons > 0)
         rg__publish(a);
 }
@@ -117,8 +153,8 @@ static void on_published(void *arg, rg_status st, const rg__txn_reply *reply)
 void rg__publish(agent *a)
 {
     a->is_dirty = true;
-    if (a->mirror == NULL)
-        return; /* once the first listing is here */
+    if (a->mirror == NULL || a->rival_ns != 0)
+        return; /* once the first listing is here, or the other has answered */
     if (a->publishing != NULL && rg__etcd_is_up(a->etcd))
         return; /* once the answer is here */
     if (a->publishing != NULL)

@@ -141,6 +141,7 @@ static void on_door(slot *s, const rg__door *m)
             s->index);
     if (s->a->is_done)
         rg__worker_tell_mark(s, RG__DONE, 0);
+    rg__shape_agree(s->a);
     rg__publish(s->a);
 }
 

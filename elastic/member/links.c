@@ -40,7 +40,8 @@ static bool collect(const rg__snapshot *s, const rg__proposal *world, graph *g)
     if (g->node == NULL)
         return false;
     for (int i = 0; i < s->hosts; i++)
-        add(g, s->host[i].id);
+        if (!s->host[i].is_gone)
+            add(g, s->host[i].id);
     for (int i = 0; world != NULL && i < world->host_count; i++)
         add(g, world->host[i].id);
     for (int r = 0; world != NULL && r < world->size; r++)

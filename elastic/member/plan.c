@@ -79,7 +79,9 @@ static bool is_among(uint64_t id, const uint64_t *ids, int n)
 
 static bool is_lost(const look *l, uint64_t host)
 {
-    return is_among(host, l->c->lost, l->c->losts) ||
+    const rg__host_record *record = rg__snapshot_host(l->s, host);
+    return (record != NULL && record->is_gone) ||
+           is_among(host, l->c->lost, l->c->losts) ||
            rg__shut_out_is(l->clock, host, l->now_ns);
 }
 

@@ -129,11 +129,12 @@ char *rg__host_text(const rg__host_record *host)
     for (int i = 0; i < host->slot_count; i++)
         json_array_append_new(slots, slot_json(&host->slot[i]));
     return dump(json_pack(
-        "{s:o,s:I,s:i,s:i,s:s,s:i,s:b,s:i,s:i,s:s,s:o}", "id", hex(host->id),
-        "seq", (json_int_t)host->seq, "slots", host->slots, "elastic",
-        host->elastic, "address", host->address.text, "port", (int)host->port,
-        "draining", host->is_draining, "open", host->open, "failed_code",
-        host->failed_code, "failed", host->failed, "workers", slots));
+        "{s:o,s:I,s:i,s:i,s:s,s:i,s:b,s:b,s:i,s:i,s:s,s:o}", "id",
+        hex(host->id), "seq", (json_int_t)host->seq, "slots", host->slots,
+        "elastic", host->elastic, "address", host->address.text, "port",
+        (int)host->port, "draining", host->is_draining, "gone", host->is_gone,
+        "open", host->open, "failed_code", host->failed_code, "failed",
+        host->failed, "workers", slots));
 }
 
 static bool is_port(json_int_t port)
@@ -175,6 +176,7 @@ bool rg__host_read(const json_t *j, rg__host_record *host)
     host->seq = (uint64_t)json_integer_value(json_object_get(j, "seq"));
     host->slots = (int)json_integer_value(json_object_get(j, "slots"));
     host->elastic = (int)json_integer_value(json_object_get(j, "elastic"));
+    host->is_gone = json_is_true(json_object_get(j, "gone"));
     host->open = (int)json_integer_value(json_object_get(j, "open"));
     host->failed_code =
         (int)json_integer_value(json_object_get(j, "failed_code"));

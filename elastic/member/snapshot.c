@@ -176,6 +176,8 @@ static bool add(rg__snapshot *s, const char *key, const json_t *j,
         return add_leader(s, j, kv);
     if (strcmp(key, "all/end") == 0)
         return rg__end_read(j, &s->end);
+    if (strcmp(key, "shape") == 0)
+        return true; /* agent/shape.c reads it */
     if (strcmp(key, "all/probe") == 0) {
         s->probe = kv->mod_revision;
         return true;

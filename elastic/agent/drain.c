@@ -1,0 +1,124 @@
+/* Leaving a job that goes on elsewhere.
+ *
+ *   drain   our record says so; the leader proposes a world without us; our
+ *           workers leave at the commit that ends their step; we go when that
+ *           world is decided and nobody fetches a commit from us
+ *   leave   at once: workers are ended, the others go back to their last commit
+ *
+ * Either way the last record of this host says that it is gone, so that nobody
+ * waits for its lease, and it outlives us by that lease. */
+#include "elastic/agent/inside.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sdk/base/clock.h"
+#include "sdk/base/log.h"
+
+static bool has_left(const agent *a)
+{
+    const rg__proposal *decided = rg__snapshot_decided(&a->view);
+    if (rg__generation_has_host(a, a->id) ||
+        (decided != NULL && a->delivered < decided->generation))
+        return false;
+    for (int i = 0; i < a->params->slots; i++)
+        if (a->slot[i].w.entered != 0)
+            return false;
+    return true;
+}
+
+/* There is nobody for whom to leave in order. */
+static bool is_alone(const agent *a)
+{
+    return rg__leader_is_me(a) && a->whole != NULL &&
+           rg__mirror_is_listed(a->whole) && a->known.hosts <= 1;
+}
+
+void rg__drain_look(void *agent_arg)
+{
+    agent *a = agent_arg;
+    if (a->is_ending || a->is_done)
+        return;
+    if (has_left(a) || is_alone(a))
+        rg__agent_leave(a, 0, "host %s has left the job", a->params->host);
+    else if (rg__now_ns() >= a->drain_end_ns)
+        rg__agent_leave(a, 0,
+                        "host %s leaves at once: the job did not let it go "
+                        "before the deadline; steps since the last commit are "
+                        "done again",
+                        a->params->host);
+    else
+        rg__timer_set(a->drain_timer, 10 * RG__MS);
+}
+
+void rg__drain_start(agent *a, uint64_t deadline_ms, const char *why)
+{
+    if (a->is_draining || a->is_ending)
+        return;
+    a->is_draining = true;
+    a->drain_end_ns = rg__now_ns() + deadline_ms * RG__MS;
+    rg__log(RG__WARN, "agent", "host %s drains: %s", a->params->host, why);
+    rg__publish(a);
+    rg__timer_set(a->drain_timer, 0);
+}
+
+/* A key of a drain that was asked for before this agent was there is old. */
+static void forget_old(agent *a)
+{
+    char *key = rg__record_key(a->prefix, "all/drain", 0, a->params->host);
+    rg__txn *txn = rg__txn_create();
+    if (key != NULL && txn != NULL) {
+        rg__txn_delete(txn, RG__THEN, key, NULL);
+        rg__etcd_txn(a->etcd, txn, rg__agent_ignore, a);
+    }
+    free(key);
+}
+
+void rg__drain_follow(agent *a, bool is_first)
+{
+    for (int i = 0; i < a->view.drains; i++) {
+        const rg__drain *d = &a->view.drain[i];
+        if (strcmp(d->host, a->params->host) != 0)
+            continue;
+        if (is_first)
+            forget_old(a);
+        else if (rg__agent_is_static(a))
+            rg__log(RG__WARN, "agent",
+                    "a static program can't be drained; stop the job instead");
+        else
+            rg__drain_start(a, d->deadline_ms, "asked by `regroup drain`");
+    }
+}
+
+/* -------------------------------------------------------------------- leave */
+
+static void resign(agent *a)
+{
+    char *key = rg__record_key(a->prefix, "all/leader", 0, NULL);
+    rg__txn *txn = rg__leader_is_me(a) ? rg__txn_create() : NULL;
+    if (key != NULL && txn != NULL) {
+        rg__txn_if_create(txn, key, a->view.leader_token);
+        rg__txn_delete(txn, RG__THEN, key, NULL);
+        rg__etcd_txn(a->etcd, txn, rg__agent_ignore, a);
+    }
+    free(key);
+}
+
+void rg__agent_leave(agent *a, int code, const char *format, ...)
+{
+    char why[RG__TEXT_MAX];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(why, sizeof why, format, args);
+    va_end(args);
+    if (a->is_ending)
+        return;
+    a->is_leaving = true;
+    if (code == 0)
+        rg__log(RG__WARN, "agent", "%s", why);
+    forget_old(a);
+    resign(a);
+    rg__publish(a); /* that this host is gone */
+    rg__agent_end(a, code, "%s", why);
+}

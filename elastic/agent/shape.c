@@ -1,0 +1,126 @@
+/* All hosts of a job run the same: program and arguments, version of Regroup,
+ * registered buffers. The first host with a worker at the door writes that down
+ * (`shape`, once); who differs leaves with both in one sentence, before any of
+ * its workers is offered a place. */
+#include "elastic/agent/inside.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "regroup/regroup.h"
+
+#define SHOWN 90
+
+static json_t *program_json(const agent *a)
+{
+    json_t *words = json_array();
+    for (char *const *word = a->params->argv; *word != NULL; word++)
+        json_array_append_new(words,
+                              json_stringn_nocheck(*word, strlen(*word)));
+    return words;
+}
+
+static json_t *buffers_json(const agent *a)
+{
+    json_t *buffers = json_object();
+    for (int i = 0; i < a->buffers; i++)
+        json_object_set_new_nocheck(
+            buffers, a->buffer[i].name,
+            json_integer((json_int_t)a->buffer[i].bytes));
+    return buffers;
+}
+
+static char *shape_text(const agent *a)
+{
+    json_t *j = json_pack("{s:s,s:o,s:o}", "version", RG_VERSION, "program",
+                          program_json(a), "buffers", buffers_json(a));
+    char *text = json_dumps(j, JSON_COMPACT | JSON_SORT_KEYS);
+    json_decref(j);
+    return text;
+}
+
+static void show(const json_t *j, char text[SHOWN])
+{
+    char *all = json_dumps(j, JSON_COMPACT | JSON_ENCODE_ANY | JSON_SORT_KEYS);
+    snprintf(text, SHOWN, "%s", all != NULL ? all : "nothing");
+    free(all);
+}
+
+static bool refuse_if_differs(agent *a, const json_t *job, const json_t *mine,
+                              const char *what)
+{
+    char theirs[SHOWN], ours[SHOWN];
+    const json_t *x = json_object_get(job, what);
+    const json_t *y = json_object_get(mine, what);
+    if (x != NULL && json_equal(x, y))
+        return false;
+    show(x, theirs);
+    show(y, ours);
+    rg__agent_leave(a, RG__EXIT_DIFFERS,
+                    "host %s does not fit job %s: its %s is %s, the job's %s; "
+                    "start the same on every host",
+                    a->params->host, a->params->job, what, ours, theirs);
+    return true;
+}
+
+/* Both are texts of shape_text. */
+static bool is_equal(agent *a, const char *job, size_t bytes, const char *mine)
+{
+    json_t *x = json_loadb(job, bytes, 0, NULL);
+    json_t *y = json_loads(mine, 0, NULL);
+    const bool differs = refuse_if_differs(a, x, y, "version") ||
+                         refuse_if_differs(a, x, y, "program") ||
+                         refuse_if_differs(a, x, y, "buffers");
+    json_decref(x);
+    json_decref(y);
+    return !differs;
+}
+
+static void on_agreed(void *arg, rg_status st, const rg__txn_reply *reply)
+{
+    agent *a = arg;
+    if (st != RG_OK) {
+        rg__agent_end(a, RG__EXIT_STORE, "%s", rg_last_error());
+        return;
+    }
+    char *mine = shape_text(a);
+    a->has_shape =
+        reply->succeeded ||
+        (mine != NULL && reply->kv_count == 1 &&
+         is_equal(a, reply->kv[0].value, reply->kv[0].value_bytes, mine));
+    free(mine);
+    if (a->has_shape)
+        rg__publish(a);
+}
+
+void rg__shape_agree(agent *a)
+{
+    if (a->has_shape || a->is_asking_shape)
+        return;
+    char *key = rg__record_key(a->prefix, "shape", 0, NULL);
+    char *text = shape_text(a);
+    rg__txn *txn = rg__txn_create();
+    if (key != NULL && text != NULL && txn != NULL) {
+        a->is_asking_shape = true;
+        rg__txn_if_create(txn, key, 0);
+        rg__txn_put(txn, RG__THEN, key, text, 0);
+        rg__txn_get(txn, RG__ELSE, key, NULL);
+        rg__etcd_txn(a->etcd, txn, on_agreed, a);
+    }
+    free(key);
+    free(text);
+}
+
+bool rg__shape_fits(agent *a, const rg__kv *kv)
+{
+    json_t *job = json_loadb(kv->value, kv->value_bytes, 0, NULL);
+    char *text = shape_text(a);
+    json_t *mine = text != NULL ? json_loads(text, 0, NULL) : NULL;
+    const bool differs = refuse_if_differs(a, job, mine, "version") ||
+                         refuse_if_differs(a, job, mine, "program");
+    json_decref(job);
+    json_decref(mine);
+    free(text);
+    return !differs;
+}
