@@ -481,6 +481,9 @@ static rg_status set_up(agent *a)
     const rg__etcd_params etcd = {.endpoints = a->params->endpoints,
                                   .user = a->params->user,
                                   .password = a->params->password,
+                                  .cacert = a->params->cacert,
+                                  .cert = a->params->cert,
+                                  .key = a->params->key,
                                   .on_state = on_etcd_state,
                                   .arg = a};
     raise_descriptor_limit(a);

@@ -24,6 +24,7 @@ typedef struct rg__agent_params {
                             socket is <run_dir>/agent-<host>.sock */
     const char *advertise, *interface;       /* NULL: the route to etcd says */
     const char *endpoints, *user, *password; /* of etcd; user NULL: no auth */
+    const char *cacert, *cert, *key;         /* files for https; NULL: none */
     bool creates_job; /* refuse a running job of that name, and begin afresh;
                          false: join the job, or create it if it is not there */
     int max_restarts;

@@ -12,6 +12,7 @@
 typedef struct rg__settings {
     int np, min, max, slots, max_restarts;
     const char *etcd, *etcd_bin, *etcd_listen, *etcd_user, *etcd_password_file;
+    const char *etcd_cacert, *etcd_cert, *etcd_key;
     const char *job, *host, *history, *output, *run_dir;
     const char *advertise, *interface;
     uint64_t start_timeout_ms, elastic_timeout_ms, grace_ms, detect_ms;

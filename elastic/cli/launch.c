@@ -182,53 +182,6 @@ static rg_status make_dir(const char *flag, const char *setting, size_t most,
     return RG_OK;
 }
 
-static rg_status read_password(const char *path, char *password, size_t bytes)
-{
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return rg__fail(RG_ERR_INVALID,
-                        "the password file %s can't be read: %s "
-                        "(--etcd-password-file)",
-                        path, strerror(errno));
-    const bool is_there = fgets(password, (int)bytes, file) != NULL;
-    fclose(file);
-    if (is_there)
-        password[strcspn(password, "\r\n")] = '\0';
-    if (!is_there || password[0] == '\0')
-        return rg__fail(RG_ERR_INVALID,
-                        "the password file %s has no password in its first "
-                        "line (--etcd-password-file)",
-                        path);
-    return RG_OK;
-}
-
-static rg_status check_listen(const rg__settings *s)
-{
-    if (s->etcd == NULL || s->etcd_listen == NULL)
-        return RG_OK;
-    return rg__fail(RG_ERR_INVALID,
-                    "--etcd-listen %s is for a private etcd, but --etcd names "
-                    "another; leave one of them out",
-                    s->etcd_listen);
-}
-
-static rg_status read_login(rg__launch *l, const rg__settings *s)
-{
-    if (s->etcd_user == NULL && s->etcd_password_file == NULL)
-        return RG_OK;
-    if (s->etcd == NULL || s->etcd_user == NULL ||
-        s->etcd_password_file == NULL)
-        return rg__fail(RG_ERR_INVALID,
-                        "--etcd-user and --etcd-password-file belong together "
-                        "and to --etcd; give all three");
-    if (strlen(s->etcd_user) >= sizeof l->user)
-        return rg__fail(RG_ERR_INVALID, "--etcd-user is over %zu bytes long",
-                        sizeof l->user - 1);
-    strcpy(l->user, s->etcd_user);
-    return read_password(s->etcd_password_file, l->password,
-                         sizeof l->password);
-}
-
 /* ------------------------------------------------------------------ launch */
 
 static rg_status check_program(rg__launch *l, const rg__cli *cli)
@@ -275,9 +228,7 @@ rg_status rg__launch_prepare(rg__launch *l, const rg__cli *cli)
     if (st == RG_OK)
         st = check_name("--host", s->host);
     if (st == RG_OK)
-        st = check_listen(s);
-    if (st == RG_OK)
-        st = read_login(l, s);
+        st = rg__launch_reach(l, s);
     if (st == RG_OK)
         st = make_dir("--history", s->history, RG__TEXT_MAX, l->history);
     if (st == RG_OK)
@@ -296,8 +247,13 @@ static const char *or_null(const char *text)
 
 rg_status rg__launch_check_store(const rg__launch *l, const rg__settings *s)
 {
-    return rg__store_check(s->etcd, or_null(l->user), or_null(l->password),
-                           l->job, CHECK_MS);
+    const rg__etcd_params params = {.endpoints = s->etcd,
+                                    .user = or_null(l->user),
+                                    .password = or_null(l->password),
+                                    .cacert = or_null(l->cacert),
+                                    .cert = or_null(l->cert),
+                                    .key = or_null(l->key)};
+    return rg__store_check(&params, l->job, CHECK_MS);
 }
 
 rg__agent_params rg__launch_params(const rg__launch *l, const rg__cli *cli,
@@ -317,6 +273,9 @@ rg__agent_params rg__launch_params(const rg__launch *l, const rg__cli *cli,
         .endpoints = s->etcd,
         .user = or_null(l->user),
         .password = or_null(l->password),
+        .cacert = or_null(l->cacert),
+        .cert = or_null(l->cert),
+        .key = or_null(l->key),
         .max_restarts = s->max_restarts,
         .start_timeout_ms = s->start_timeout_ms,
         .elastic_timeout_ms = s->elastic_timeout_ms,

@@ -13,11 +13,15 @@ typedef struct rg__launch {
     char job[RG__NAME_MAX], host[RG__NAME_MAX];
     char history[PATH_MAX], output[PATH_MAX]; /* "": none */
     char user[128], password[256];            /* of etcd; "": none */
+    char cacert[PATH_MAX], cert[PATH_MAX], key[PATH_MAX];
 } rg__launch;
 
 /* Check the settings and the program behind them, and make the directories.
  * ERR_INVALID with a sentence for whatever can't work. */
 rg_status rg__launch_prepare(rg__launch *launch, const rg__cli *cli);
+
+/* The part of that about etcd. */
+rg_status rg__launch_reach(rg__launch *launch, const rg__settings *settings);
 
 /* See that the etcd of --etcd answers and lets us in. ERR_STORE. */
 rg_status rg__launch_check_store(const rg__launch *launch,

@@ -60,9 +60,12 @@ static rg_status wait_ready(rg__private_etcd *etcd, bool has_auth,
     if (pidfd < 0)
         return rg__fail(RG_ERR_SYSTEM, "etcd can't be watched: %s",
                         strerror(errno));
-    rg_status st =
-        rg__talk_open(&talk, etcd->endpoint, has_auth ? etcd->user : NULL,
-                      has_auth ? etcd->password : NULL, pidfd);
+    const rg__etcd_params params = {
+        .endpoints = etcd->endpoint,
+        .user = has_auth ? etcd->user : NULL,
+        .password = has_auth ? etcd->password : NULL,
+    };
+    rg_status st = rg__talk_open(&talk, &params, pidfd);
     if (st == RG_OK)
         st = await_write(&talk);
     if (st == RG_OK && !has_auth)

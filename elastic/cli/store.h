@@ -14,12 +14,12 @@
 #include <sys/types.h>
 
 #include "elastic/cli/listen.h"
+#include "elastic/etcd/etcd.h"
 #include "regroup/regroup.h"
 
-/* Read a key of the job. ERR_STORE: not reachable within the time, or it
- * refuses the password. user NULL: no authentication. */
-rg_status rg__store_check(const char *endpoints, const char *user,
-                          const char *password, const char *job,
+/* Read a key of the job. ERR_INVALID: the params. ERR_STORE: not reachable
+ * within the time, or it refuses the password. */
+rg_status rg__store_check(const rg__etcd_params *params, const char *job,
                           uint64_t timeout_ms);
 
 typedef struct rg__private_etcd {

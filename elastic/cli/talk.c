@@ -27,10 +27,10 @@ static void on_deadline(void *arg)
     rg__talk *talk = arg;
     const char *why = rg__etcd_why(talk->etcd);
     char text[sizeof talk->why];
-    snprintf(text, sizeof text,
-             "etcd at %s gives no answer: %s; is it running there? (--etcd)",
-             talk->endpoints,
-             why != NULL && why[0] != '\0' ? why : "no connection was made");
+    snprintf(text, sizeof text, "etcd at %s gives no answer: %s%s",
+             talk->endpoints, why[0] != '\0' ? why : "no connection was made",
+             strchr(why, ';') != NULL ? "" /* it has a remedy */
+                                      : "; is it running there? (--etcd)");
     end_talk(talk, RG_ERR_STORE, text);
 }
 
@@ -58,16 +58,16 @@ static int open_signals(void)
     return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-rg_status rg__talk_open(rg__talk *talk, const char *endpoints, const char *user,
-                        const char *password, int pidfd)
+rg_status rg__talk_open(rg__talk *talk, const rg__etcd_params *params,
+                        int pidfd)
 {
-    *talk = (rg__talk){.endpoints = endpoints, .signals = -1};
+    const struct sigaction ignored = {.sa_handler = SIG_IGN};
+    *talk = (rg__talk){.endpoints = params->endpoints, .signals = -1};
     rg_status st = rg__loop_create(&talk->loop);
     if (st != RG_OK)
         return st;
-    const rg__etcd_params params = {
-        .endpoints = endpoints, .user = user, .password = password};
-    st = rg__etcd_create(talk->loop, &params, &talk->etcd);
+    sigaction(SIGPIPE, &ignored, &talk->pipe);
+    st = rg__etcd_create(talk->loop, params, &talk->etcd);
     if (st != RG_OK)
         return st;
     talk->deadline = rg__timer_create(talk->loop, on_deadline, talk);
@@ -97,6 +97,7 @@ void rg__talk_close(rg__talk *talk)
     if (talk->signals >= 0)
         close(talk->signals);
     rg__loop_destroy(talk->loop);
+    sigaction(SIGPIPE, &talk->pipe, NULL);
     talk->loop = NULL;
 }
 
@@ -113,14 +114,13 @@ void rg__talk_end_txn(void *arg, rg_status st, const rg__txn_reply *reply)
 
 /* ------------------------------------------------------------------- check */
 
-rg_status rg__store_check(const char *endpoints, const char *user,
-                          const char *password, const char *job,
+rg_status rg__store_check(const rg__etcd_params *params, const char *job,
                           uint64_t timeout_ms)
 {
     char key[128];
     rg__talk talk;
     snprintf(key, sizeof key, "/regroup/v1/%s/meta", job);
-    rg_status st = rg__talk_open(&talk, endpoints, user, password, -1);
+    rg_status st = rg__talk_open(&talk, params, -1);
     rg__txn *txn = st == RG_OK ? rg__txn_create() : NULL;
     if (txn != NULL) {
         rg__txn_get(txn, RG__THEN, key, NULL);

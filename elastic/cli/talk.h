@@ -3,6 +3,7 @@
 #ifndef RG_ELASTIC_TALK_H
 #define RG_ELASTIC_TALK_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -14,16 +15,17 @@ typedef struct rg__talk {
     rg__etcd *etcd;
     rg__timer *deadline;
     const char *endpoints; /* borrowed until rg__talk_close */
+    struct sigaction pipe; /* what SIGPIPE did before */
     int signals;
     bool is_dead; /* the process of pidfd has ended */
     rg_status st;
     char why[512];
 } rg__talk;
 
-/* pidfd: of a private etcd, -1: none; stays the caller's. Close it in any
- * case. */
-rg_status rg__talk_open(rg__talk *talk, const char *endpoints, const char *user,
-                        const char *password, int pidfd);
+/* params: on_state is not used. pidfd: of a private etcd, -1: none; stays the
+ * caller's. Close it in any case. */
+rg_status rg__talk_open(rg__talk *talk, const rg__etcd_params *params,
+                        int pidfd);
 void rg__talk_close(rg__talk *talk);
 
 /* Wait for the request that was made with one of the ends below as its fn and

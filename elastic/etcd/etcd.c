@@ -88,22 +88,22 @@ const char *rg__etcd_why(const rg__etcd *etcd)
 
 /* --------------------------------------------------------------- endpoints */
 
+static bool has_tls(const char *url)
+{
+    return strncmp(url, "https://", 8) == 0;
+}
+
 static rg_status check_endpoint(const char *url)
 {
-    static const char scheme[] = "http://";
-    const size_t n = strlen(scheme);
-    if (strncmp(url, "https://", 8) == 0)
-        return rg__fail(RG_ERR_INVALID,
-                        "etcd endpoint %s: TLS is not supported; use http://",
-                        url);
+    const size_t n = strlen(has_tls(url) ? "https://" : "http://");
     if (strlen(url) > RG__ETCD_ENDPOINT_MAX)
         return rg__fail(RG_ERR_INVALID, "an etcd endpoint of %zu characters",
                         strlen(url));
-    if (strncmp(url, scheme, n) != 0 || url[n] == '\0' || url[n] == ':' ||
-        strpbrk(url + n, "/?#@ ") != NULL)
+    if ((!has_tls(url) && strncmp(url, "http://", n) != 0) || url[n] == '\0' ||
+        url[n] == ':' || strpbrk(url + n, "/?#@ ") != NULL)
         return rg__fail(RG_ERR_INVALID,
                         "\"%s\" is no etcd endpoint; one looks like "
-                        "http://127.0.0.1:2379",
+                        "http://127.0.0.1:2379 or https://etcd.example:2379",
                         url);
     return RG_OK;
 }
@@ -139,6 +139,27 @@ static rg_status read_endpoints(rg__etcd *etcd, const char *text)
     return st;
 }
 
+/* Who names files for TLS doesn't want to send the password without it. */
+static rg_status check_tls(const rg__etcd *etcd, const rg__etcd_params *params)
+{
+    if (params->key != NULL && params->cert == NULL)
+        return rg__fail(RG_ERR_INVALID,
+                        "--etcd-key %s is the key of no certificate; give that "
+                        "with --etcd-cert",
+                        params->key);
+    if (params->cacert == NULL && params->cert == NULL)
+        return RG_OK;
+    for (int i = 0; i < etcd->endpoint_count; i++)
+        if (!has_tls(etcd->endpoints[i]))
+            return rg__fail(
+                RG_ERR_INVALID,
+                "etcd endpoint %s is not encrypted, so --etcd-%s "
+                "%s can't be used there; write https://",
+                etcd->endpoints[i], params->cacert != NULL ? "cacert" : "cert",
+                params->cacert != NULL ? params->cacert : params->cert);
+    return RG_OK;
+}
+
 /* ------------------------------------------------------ create and destroy */
 
 static bool copy_credentials(rg__etcd *etcd, const rg__etcd_params *params)
@@ -162,10 +183,12 @@ static rg_status open_client(rg__etcd *etcd, rg__loop *loop,
     if (etcd->silence == NULL || etcd->tell == NULL ||
         !copy_credentials(etcd, params))
         return rg__fail(RG_ERR_MEMORY, "no memory for an etcd client");
-    const rg_status st = read_endpoints(etcd, params->endpoints);
-    if (st != RG_OK)
-        return st;
-    return rg__http_create(loop, &etcd->http);
+    const rg__http_tls tls = {
+        .cacert = params->cacert, .cert = params->cert, .key = params->key};
+    rg_status st = read_endpoints(etcd, params->endpoints);
+    if (st == RG_OK)
+        st = check_tls(etcd, params);
+    return st == RG_OK ? rg__http_create(loop, &tls, &etcd->http) : st;
 }
 
 rg_status rg__etcd_create(rg__loop *loop, const rg__etcd_params *params,

@@ -25,15 +25,20 @@ typedef struct rg__etcd rg__etcd;
 typedef struct rg__etcd_req rg__etcd_req;
 
 typedef struct rg__etcd_params {
-    const char *endpoints;       /* "http://a:2379,http://b:2379" */
+    const char *endpoints;       /* "http://a:2379,http://b:2379", https:// */
     const char *user, *password; /* NULL: no authentication */
+    /* PEM files of https endpoints, read for each connection: who may sign
+     * etcd's certificate (NULL: whom this machine trusts), our own certificate
+     * (NULL: none), and its key (NULL: in the certificate's file). */
+    const char *cacert, *cert, *key;
     /* Told when etcd stops answering (up = false: no request has succeeded for
      * about a second, why = cause) and when it answers again. NULL allowed. */
     void (*on_state)(void *arg, bool up, const char *why);
     void *arg;
 } rg__etcd_params;
 
-/* ERR_INVALID: malformed endpoints. No connection is made yet. */
+/* ERR_INVALID: malformed endpoints, or files without https. No connection is
+ * made yet. SIGPIPE is to be ignored while there are https endpoints. */
 rg_status rg__etcd_create(rg__loop *loop, const rg__etcd_params *params,
                           rg__etcd **etcd_p);
 /* Cancels every request, and destroys what was made with it: leases (which are

@@ -15,8 +15,11 @@
 #include "sdk/base/log.h"
 
 #define CONNECT_MS       300
+#define HANDSHAKE_MS     600         /* connecting, where TLS is added */
+#define CA_SECONDS       60          /* until the file of CAs is read again */
 #define BODY_MAX         (64u << 20) /* of one answer, or of one serving */
 #define IDLE_CONNECTIONS 32L
+#define WHY_MAX          (CURL_ERROR_SIZE + 160)
 
 struct rg__transfer {
     rg__http *http;
@@ -28,9 +31,9 @@ struct rg__transfer {
     void *arg;
     char *in; /* bytes not yet handed over */
     size_t in_bytes, in_capacity;
-    bool is_ended;
+    bool has_tls, is_ended;
     int code, sendings;
-    char why[CURL_ERROR_SIZE];
+    char why[WHY_MAX];
 };
 
 struct rg__http {
@@ -38,7 +41,8 @@ struct rg__http {
     CURLM *multi;
     rg__timer *timer;
     rg__transfer *transfers;
-    bool is_serving; /* destroy leaves the end to serve, then */
+    char *cacert, *cert, *key; /* files; NULL: none */
+    bool is_serving;           /* destroy leaves the end to serve, then */
     bool is_over;
 };
 
@@ -135,13 +139,31 @@ static bool add_headers(rg__transfer *t, const char *token)
            (token == NULL || add_header(t, "Authorization: ", token));
 }
 
+/* Without a file of CAs those count that the machine trusts. A key that needs
+ * a passphrase must fail, not ask for it at the terminal. */
+static void set_tls(CURL *easy, const rg__http *http)
+{
+    curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    if (http->cacert != NULL) {
+        curl_easy_setopt(easy, CURLOPT_CAINFO, http->cacert);
+        curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
+    }
+    curl_easy_setopt(easy, CURLOPT_CA_CACHE_TIMEOUT, (long)CA_SECONDS);
+    curl_easy_setopt(easy, CURLOPT_SSLCERT, http->cert);
+    curl_easy_setopt(easy, CURLOPT_SSLKEY, http->key);
+    curl_easy_setopt(easy, CURLOPT_KEYPASSWD, "");
+}
+
 static void set_options(rg__transfer *t, const char *url, int timeout_ms)
 {
     CURL *easy = t->easy;
     curl_easy_setopt(easy, CURLOPT_PRIVATE, t);
     curl_easy_setopt(easy, CURLOPT_URL, url);
-    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http");
+    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+    /* Over TLS etcd would offer HTTP/2, and a watch share its connection. */
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    if (t->has_tls)
+        set_tls(easy, t->http);
     /* Not through the environment's proxy: it would hold watches back. */
     curl_easy_setopt(easy, CURLOPT_PROXY, "");
     curl_easy_setopt(easy, CURLOPT_POSTFIELDS, t->body);
@@ -153,7 +175,8 @@ static void set_options(rg__transfer *t, const char *url, int timeout_ms)
     curl_easy_setopt(easy, CURLOPT_PREREQDATA, t);
     curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, on_open);
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, t->why);
-    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
+    curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS,
+                     t->has_tls ? (long)HANDSHAKE_MS : (long)CONNECT_MS);
     curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, (long)timeout_ms);
     curl_easy_setopt(easy, CURLOPT_TCP_NODELAY, 1L);
     curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
@@ -162,12 +185,15 @@ static void set_options(rg__transfer *t, const char *url, int timeout_ms)
     curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
 }
 
-static rg__transfer *make_transfer(const char *url, const char *body,
-                                   const char *token, int timeout_ms)
+static rg__transfer *make_transfer(rg__http *http, const char *url,
+                                   const char *body, const char *token,
+                                   int timeout_ms)
 {
     rg__transfer *t = calloc(1, sizeof *t);
     if (t == NULL)
         return NULL;
+    t->http = http;
+    t->has_tls = strncmp(url, "https:", 6) == 0;
     t->easy = curl_easy_init();
     t->body = strdup(body);
     if (t->easy == NULL || t->body == NULL || !add_headers(t, token)) {
@@ -183,10 +209,9 @@ rg_status rg__http_post(rg__http *http, const char *url, const char *body,
                         const rg__http_fns *fns, void *arg,
                         rg__transfer **transfer_p)
 {
-    rg__transfer *t = make_transfer(url, body, token, timeout_ms);
+    rg__transfer *t = make_transfer(http, url, body, token, timeout_ms);
     if (t == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a request to %s", url);
-    t->http = http;
     t->fns = fns;
     t->arg = arg;
     const CURLMcode rc = curl_multi_add_handle(http->multi, t->easy);
@@ -212,6 +237,41 @@ void rg__http_cancel(rg__transfer *transfer)
 
 /* ----------------------------------------------------------------- serving */
 
+/* What curl says of a connection that failed names no setting. In TLS 1.3 a
+ * server refuses a certificate only after the handshake. */
+static const char *advice(CURLcode rc, bool has_tls)
+{
+    switch (rc) {
+    case CURLE_GOT_NOTHING:
+        return has_tls ? "" : "; does it speak TLS there? (https://)";
+    case CURLE_SEND_ERROR:
+    case CURLE_RECV_ERROR:
+        return has_tls ? "; does it want another certificate? (--etcd-cert)"
+                       : "";
+    case CURLE_PEER_FAILED_VERIFICATION:
+        return "; --etcd-cacert is to hold the CA of etcd's certificate, and "
+               "that one this name or address";
+    case CURLE_SSL_CACERT_BADFILE:
+        return "; --etcd-cacert is to be a PEM file of CA certificates";
+    case CURLE_SSL_CERTPROBLEM:
+        return "; --etcd-cert and --etcd-key are to be a certificate and its "
+               "key without a passphrase, in PEM";
+    case CURLE_SSL_CONNECT_ERROR:
+        return "; does it speak TLS there, and take this certificate? "
+               "(https://, --etcd-cert)";
+    default:
+        return "";
+    }
+}
+
+static void say_why(rg__transfer *t, CURLcode rc)
+{
+    if (t->why[0] == '\0')
+        snprintf(t->why, sizeof t->why, "%s", curl_easy_strerror(rc));
+    const size_t n = strlen(t->why);
+    snprintf(t->why + n, sizeof t->why - n, "%s", advice(rc, t->has_tls));
+}
+
 static void end_transfer(rg__http *http, CURL *easy, CURLcode rc)
 {
     rg__transfer *t = NULL;
@@ -221,8 +281,8 @@ static void end_transfer(rg__http *http, CURL *easy, CURLcode rc)
     curl_multi_remove_handle(http->multi, easy);
     t->is_ended = true;
     t->code = rc == CURLE_OK ? (int)code : 0;
-    if (rc != CURLE_OK && t->why[0] == '\0')
-        strncpy(t->why, curl_easy_strerror(rc), sizeof t->why - 1);
+    if (rc != CURLE_OK)
+        say_why(t, rc);
 }
 
 static void end_transfers(rg__http *http)
@@ -273,6 +333,9 @@ static void free_http(rg__http *http)
 {
     curl_multi_cleanup(http->multi); /* closes what is kept: needs the loop */
     rg__timer_destroy(http->timer);
+    free(http->cacert);
+    free(http->cert);
+    free(http->key);
     free(http);
 }
 
@@ -351,7 +414,14 @@ static void connect_to_loop(rg__http *http)
     curl_multi_setopt(http->multi, CURLMOPT_MAXCONNECTS, IDLE_CONNECTIONS);
 }
 
-rg_status rg__http_create(rg__loop *loop, rg__http **http_p)
+static bool copy_file(const char *path, char **copy_p)
+{
+    *copy_p = path != NULL ? strdup(path) : NULL;
+    return path == NULL || *copy_p != NULL;
+}
+
+rg_status rg__http_create(rg__loop *loop, const rg__http_tls *tls,
+                          rg__http **http_p)
 {
     rg__http *http = calloc(1, sizeof *http);
     if (http == NULL)
@@ -361,7 +431,10 @@ rg_status rg__http_create(rg__loop *loop, rg__http **http_p)
     http->multi = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK
                       ? curl_multi_init()
                       : NULL;
-    if (http->timer == NULL || http->multi == NULL) {
+    if (http->timer == NULL || http->multi == NULL ||
+        !copy_file(tls->cacert, &http->cacert) ||
+        !copy_file(tls->cert, &http->cert) ||
+        !copy_file(tls->key, &http->key)) {
         rg__http_destroy(http);
         return rg__fail(RG_ERR_MEMORY, "no memory for an HTTP client");
     }

@@ -35,7 +35,13 @@ typedef struct rg__http_fns {
     void (*done)(void *arg, const rg__http_result *result);
 } rg__http_fns;
 
-rg_status rg__http_create(rg__loop *loop, rg__http **http_p);
+/* Files for https, each NULL for none; copied. */
+typedef struct rg__http_tls {
+    const char *cacert, *cert, *key;
+} rg__http_tls;
+
+rg_status rg__http_create(rg__loop *loop, const rg__http_tls *tls,
+                          rg__http **http_p);
 /* Cancels every transfer; also from inside data and done. NULL allowed. */
 void rg__http_destroy(rg__http *http);
 

@@ -49,9 +49,9 @@ static bool read_token(void *arg, const json_t *reply)
 static void refuse_waiting(rg__etcd *etcd, const char *message)
 {
     char why[RG__ETCD_WHY_MAX];
-    snprintf(why, sizeof why,
-             "etcd at %s doesn't let user %s in: %s; check the password",
-             etcd->endpoints[etcd->endpoint], etcd->user, message);
+    snprintf(why, sizeof why, "etcd at %s doesn't let user %s in: %s%s",
+             etcd->endpoints[etcd->endpoint], etcd->user, message,
+             strchr(message, ';') != NULL ? "" : "; check the password");
     rg__etcd_fail_waiting(etcd, why);
 }
 

@@ -230,6 +230,24 @@ static void take_json(rg__etcd_req *req, int http_code, const json_t *reply)
         take_fault(req, code, "an answer without a cause");
 }
 
+/* etcd's own refusals come as JSON; what doesn't is from the HTTP server in
+ * front of it, or from something else that listens there. */
+static void take_text(rg__etcd_req *req, const rg__http_result *result)
+{
+    static const struct {
+        const char *said, *meant;
+    } known[] = {
+        {"CommonName of client",
+         "with passwords it takes no client certificate that has a CommonName; "
+         "make one without (--etcd-cert)"},
+        {"HTTP request to an HTTPS server", "it wants TLS; write https://"},
+        {"", "an answer that is not JSON; is it etcd 3.4 or later?"}};
+    size_t i = 0;
+    while (strstr(result->body, known[i].said) == NULL)
+        i++;
+    take_fault(req, result->code, known[i].meant);
+}
+
 static void on_done(void *arg, const rg__http_result *result)
 {
     rg__etcd_req *req = arg;
@@ -245,8 +263,7 @@ static void on_done(void *arg, const rg__http_result *result)
     else if (result->code == 200)
         pause_req(req, "its reply is not JSON");
     else
-        take_fault(req, result->code,
-                   "an answer that is not JSON; is it etcd 3.4 or later?");
+        take_text(req, result);
     json_decref(reply);
 }
 

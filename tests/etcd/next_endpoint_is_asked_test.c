@@ -96,7 +96,8 @@ static void nonsense_is_refused(void)
         "http://a:1,,http://b:1",
         "http://a:1/v3",
         "http://u:p@a:1",
-        "https://a:2379",
+        "https://",
+        "https://:2379",
     };
     rg__loop *loop = NULL;
     CHECK_OK(rg__loop_create(&loop));

@@ -1,0 +1,77 @@
+"""https endpoints of --etcd: with the right files a job runs; each wrong one is
+named in one sentence that says which flag to look at, and nothing asks for a
+passphrase or waits for ever."""
+
+import os
+import tempfile
+
+from certificates import Authority, need_openssl
+from command import BUILD, Claims, RunDir
+from etcd_cluster import Cluster
+
+HELLO = BUILD + "/bin/hello"
+PASSWORD = "p"
+
+
+def files(pair, ca=None):
+    more = ["--etcd-cacert", ca.cert] if ca else []
+    return more + ["--etcd-cert", pair.cert, "--etcd-key", pair.key]
+
+
+def cases(ca, url, server, login):
+    """(flags, exit code, what the sentence must say)"""
+    other = Authority(ca.folder, "other")
+    client, named = ca.sign("client"), ca.sign("named", "/CN=somebody")
+    locked = ca.sign("locked", passphrase="secret")
+    stranger = other.sign("stranger")
+    plain = url.replace("https:", "http:")
+    password = login[-1]
+    good = files(client, ca)
+    return [
+        (["--etcd", url, *login], 69, "--etcd-cacert"),
+        (["--etcd", url, *login, *files(client, other)], 69, "--etcd-cacert"),
+        (["--etcd", url.replace("127.0.0.1", "localhost"), *login, *good], 69,
+         "--etcd-cacert"),  # the certificate has no such name
+        (["--etcd", url, *login, *files(client, Authority(ca.folder, "none"))],
+         69, "--etcd-cacert"),
+        (["--etcd", url, *login, "--etcd-cacert", ca.cert], 69, "--etcd-cert"),
+        (["--etcd", url, *login, *files(stranger, ca)], 69, "--etcd-cert"),
+        (["--etcd", url, *login, *files(locked, ca)], 69, "passphrase"),
+        (["--etcd", url, *login, "--etcd-cacert", password, "--etcd-cert",
+          client.cert, "--etcd-key", client.key], 69, "--etcd-cacert"),
+        (["--etcd", url, *login, *files(named, ca)], 69, "CommonName"),
+        (["--etcd", plain, *login], 69, "https://"),
+        (["--etcd", url, *good], 69, "a user and a password"),
+        (["--etcd", plain, *login, *good], 64, plain),
+        (["--etcd", f"{url},{plain}", *login, *good], 64, plain),
+        (["--etcd", url, *login, "--etcd-cacert", ca.folder + "/absent"], 64,
+         "absent"),
+        (["--etcd", url, *login, "--etcd-key", server.key], 64, "--etcd-key"),
+        (good, 64, "--etcd-cacert"),
+        (["--etcd", url, *login, *good], 0, None),
+    ]
+
+
+need_openssl()
+claims = Claims()
+with tempfile.TemporaryDirectory(prefix="rg-tls-") as folder, RunDir() as d:
+    ca = Authority(folder)
+    server = ca.sign("server", names=["IP:127.0.0.1"])
+    secret = os.path.join(folder, "password")
+    with open(secret, "w", encoding="ascii") as file:
+        file.write(PASSWORD)
+    with Cluster(1, (server, ca, ca.sign("own"))) as etcds:
+        etcds.turn_auth_on(PASSWORD)
+        todo = cases(ca, etcds.urls, server,
+                     ["--etcd-user", "root", "--etcd-password-file", secret])
+        runs = [d.start("run", "-n", "1", "--job", f"J{i}", *flags, HELLO)
+                for i, (flags, _, _) in enumerate(todo)]
+        for run, (flags, code, says) in zip(runs, todo):
+            out, said = run.communicate(timeout=60)
+            claims.equal(run.returncode, code, f"{flags}: {said}")
+            if says:
+                claims.hold(said.startswith("regroup: ") and says in said
+                            and said.count("\n") == 1, f"{flags}: {said}")
+            else:
+                claims.hold("rank 0 of 1" in out, out)
+claims.end()
