@@ -129,6 +129,21 @@ void job_fin(job *j, uint64_t g, const char *host)
     snprintf(s->fin[s->fins++].host, RG__NAME_MAX, "%s", host);
 }
 
+void job_suspects(job *j, uint64_t by, uint64_t host)
+{
+    rg__snapshot *s = &j->snap;
+    s->suspicion = grow(s->suspicion, s->suspicions, sizeof *s->suspicion);
+    s->suspicion[s->suspicions++] = (rg__suspicion){.host = host, .by = by};
+}
+
+void job_link(job *j, uint64_t g, const char *by, const char *link)
+{
+    job_reason(j, g, false, "a connection broke");
+    rg__reason *r = &j->snap.reason[j->snap.reasons - 1];
+    snprintf(r->by, sizeof r->by, "%s", by);
+    snprintf(r->link, sizeof r->link, "%s", link);
+}
+
 rg__plan_kind job_look(job *j)
 {
     rg__plan_free(&j->plan);

@@ -34,6 +34,11 @@ void job_ack(job *j, uint64_t g, const char *host, const rg__commit_id *held,
              int n);
 void job_fin(job *j, uint64_t g, const char *host);
 
+/* `by` does not hear `host`. */
+void job_suspects(job *j, uint64_t by, uint64_t host);
+/* A connection between two hosts broke in generation g. */
+void job_link(job *j, uint64_t g, const char *by, const char *link);
+
 /* One look of the leader; returns the plan's kind. */
 rg__plan_kind job_look(job *j);
 

@@ -1,0 +1,174 @@
+/* Which hosts the leader goes on without, and whether that is announced. */
+#include "tests/member/job.h"
+
+static const rg__member_id three[] = {{1, 0, 1}, {2, 0, 1}, {3, 0, 1}};
+static const rg__commit_id none = {0, 0};
+
+static void begin_three(job *j)
+{
+    job_begin(j, 1, 3);
+    job_host(j, "a", 1, 1);
+    job_host(j, "b", 2, 1);
+    job_host(j, "c", 3, 1);
+    job_decided(j, 1, three, 3, none);
+}
+
+static void check_without(job *j, uint64_t host, bool is_announced)
+{
+    CHECK_EQ(job_look(j), RG__PLAN_PROPOSE);
+    CHECK_EQ(j->plan.proposal.is_announced, is_announced);
+    CHECK_EQ(j->plan.proposal.size, 2);
+    for (int r = 0; r < 2; r++)
+        CHECK(j->plan.proposal.member[r].host != host);
+}
+
+static void a_lost_host_is_left_out_at_once(void)
+{
+    const uint64_t lost[] = {2};
+    job j;
+    begin_three(&j);
+    j.config.lost = lost;
+    j.config.losts = 1;
+    check_without(&j, 2, false);
+    CHECK_STR(j.plan.proposal.cause, "host b is lost");
+    job_end(&j);
+}
+
+static void a_lost_hosts_ack_is_not_waited_for(void)
+{
+    const uint64_t lost[] = {2};
+    const rg__member_id two[] = {{1, 0, 1}, {3, 0, 1}};
+    job j;
+    begin_three(&j);
+    job_proposed(&j, 2, two, 2, false);
+    job_ack(&j, 2, "a", NULL, 0);
+    job_ack(&j, 2, "c", NULL, 0);
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
+    j.config.lost = lost;
+    j.config.losts = 1;
+    CHECK_EQ(job_look(&j), RG__PLAN_DECIDE);
+    job_end(&j);
+}
+
+static void a_host_that_drains_leaves_announced(void)
+{
+    job j;
+    begin_three(&j);
+    j.snap.host[2].is_draining = true;
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT); /* the last call */
+    j.now_ns += SECOND;
+    check_without(&j, 3, true);
+    CHECK_STR(j.plan.proposal.cause, "host c leaves");
+    job_end(&j);
+}
+
+static void nobody_drains_below_min(void)
+{
+    job j;
+    begin_three(&j);
+    j.config.min = 3;
+    j.snap.host[2].is_draining = true;
+    j.now_ns += SECOND;
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
+    j.now_ns += SECOND;
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
+    job_end(&j);
+}
+
+static void a_host_that_has_gone_needs_no_lease_to_end(void)
+{
+    job j;
+    begin_three(&j);
+    j.snap.host[0].is_gone = true;
+    check_without(&j, 1, false);
+    job_end(&j);
+}
+
+/* Of a change, but not of the world: training goes on without etcd. */
+static void a_mute_host_holds_up_no_change(void)
+{
+    const uint64_t mute[] = {3};
+    job j;
+    begin_three(&j);
+    j.config.mute = mute;
+    j.config.mutes = 1;
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
+    job_slot(&j, 1, 0)->is_alive = false;
+    CHECK_EQ(job_look(&j), RG__PLAN_PROPOSE);
+    CHECK_EQ(j.plan.proposal.size, 1);
+    CHECK_EQ(j.plan.proposal.member[0].host, 2);
+    job_end(&j);
+}
+
+static void an_ack_that_never_comes_is_not_waited_for_for_ever(void)
+{
+    job j;
+    begin_three(&j);
+    job_reason(&j, 1, false, "x");
+    job_proposed(&j, 2, three, 3, false);
+    job_ack(&j, 2, "a", NULL, 0);
+    job_ack(&j, 2, "b", NULL, 0);
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
+    j.now_ns += 21 * SECOND;
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT); /* c is shut out from now on */
+    check_without(&j, 3, false);
+    job_end(&j);
+}
+
+/* ------------------------------------------------------ broken connections */
+
+static void a_first_broken_link_removes_nobody(void)
+{
+    job j;
+    begin_three(&j);
+    job_link(&j, 1, "a", "b");
+    job_link(&j, 1, "b", "a");
+    CHECK_EQ(job_look(&j), RG__PLAN_PROPOSE);
+    CHECK_EQ(j.plan.proposal.size, 3);
+    job_end(&j);
+}
+
+static void break_twice(job *j, uint64_t wait_ns)
+{
+    begin_three(j);
+    job_link(j, 1, "a", "b");
+    CHECK_EQ(job_look(j), RG__PLAN_PROPOSE);
+    job_decided(j, 2, three, 3, none);
+    j->now_ns += wait_ns;
+    job_link(j, 2, "c", "a");
+    job_link(j, 2, "b", "a");
+    CHECK_EQ(job_look(j), RG__PLAN_PROPOSE);
+}
+
+static void the_second_removes_whom_more_accuse(void)
+{
+    job j;
+    break_twice(&j, 10 * SECOND);
+    CHECK_EQ(j.plan.proposal.size, 2);
+    CHECK_EQ(j.plan.proposal.member[0].host, 2); /* b and c accuse a */
+    CHECK_EQ(j.plan.proposal.member[1].host, 3);
+    job_end(&j);
+}
+
+static void after_a_minute_it_is_a_first_one(void)
+{
+    job j;
+    break_twice(&j, 61 * SECOND);
+    CHECK_EQ(j.plan.proposal.size, 3);
+    job_end(&j);
+}
+
+int main(void)
+{
+    a_lost_host_is_left_out_at_once();
+    a_lost_hosts_ack_is_not_waited_for();
+    a_host_that_drains_leaves_announced();
+    nobody_drains_below_min();
+    a_host_that_has_gone_needs_no_lease_to_end();
+    a_mute_host_holds_up_no_change();
+    an_ack_that_never_comes_is_not_waited_for_for_ever();
+    a_first_broken_link_removes_nobody();
+    the_second_removes_whom_more_accuse();
+    after_a_minute_it_is_a_first_one();
+    return 0;
+}

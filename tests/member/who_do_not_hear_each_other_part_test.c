@@ -1,0 +1,116 @@
+/* Hosts go, those with most missing links first, until all who stay hear each
+ * other; an accusation of who has gone counts no more. */
+#include "elastic/member/links.h"
+#include "tests/member/job.h"
+
+/* Four hosts 1 .. 4 with two workers each, ranks in their order. */
+static void begin_four(job *j)
+{
+    rg__member_id all[8];
+    job_begin(j, 1, 8);
+    for (uint64_t h = 1; h <= 4; h++) {
+        char name[3] = {'h', (char)('0' + h), '\0'};
+        job_host(j, name, h, 2);
+        for (uint32_t k = 0; k < 2; k++)
+            all[(h - 1) * 2 + k] = (rg__member_id){h, k, 1};
+    }
+    job_decided(j, 1, all, 8, (rg__commit_id){0, 0});
+}
+
+static void check_lost(job *j, const uint64_t *ids, int n)
+{
+    uint64_t lost[8];
+    CHECK_EQ(rg__links_lost(&j->snap, lost, 8), n);
+    for (int i = 0; i < n; i++)
+        CHECK_EQ(lost[i], ids[i]);
+    job_end(j);
+}
+
+static void nobody_is_accused(void)
+{
+    job j;
+    begin_four(&j);
+    check_lost(&j, NULL, 0);
+}
+
+static void all_others_accuse_one(void)
+{
+    job j;
+    begin_four(&j);
+    for (uint64_t by = 2; by <= 4; by++)
+        job_suspects(&j, by, 1); /* rank 0's host, also the leader's */
+    check_lost(&j, (uint64_t[]){1}, 1);
+}
+
+static void who_accuses_everybody_is_the_one_cut_off(void)
+{
+    job j;
+    begin_four(&j);
+    for (uint64_t host = 1; host <= 3; host++)
+        job_suspects(&j, 4, host);
+    check_lost(&j, (uint64_t[]){4}, 1);
+}
+
+static void one_pair_loses_who_is_accused(void)
+{
+    job j;
+    begin_four(&j);
+    job_suspects(&j, 4, 2);
+    check_lost(&j, (uint64_t[]){2}, 1);
+}
+
+static void of_a_pair_that_accuse_each_other_the_higher_ranks_go(void)
+{
+    job j;
+    begin_four(&j);
+    job_suspects(&j, 4, 2);
+    job_suspects(&j, 2, 4);
+    check_lost(&j, (uint64_t[]){4}, 1);
+}
+
+static void of_a_pair_that_accuse_each_other_fewer_workers_go(void)
+{
+    const rg__member_id three[] = {{1, 0, 1}, {2, 0, 1}, {2, 1, 1}};
+    job j;
+    job_begin(&j, 1, 3);
+    job_host(&j, "a", 1, 1);
+    job_host(&j, "b", 2, 2);
+    job_decided(&j, 1, three, 3, (rg__commit_id){0, 0});
+    job_suspects(&j, 1, 2);
+    job_suspects(&j, 2, 1);
+    check_lost(&j, (uint64_t[]){1}, 1);
+}
+
+static void of_two_halves_one_stays_whole(void)
+{
+    job j;
+    begin_four(&j);
+    for (uint64_t a = 1; a <= 2; a++)
+        for (uint64_t b = 3; b <= 4; b++) {
+            job_suspects(&j, a, b);
+            job_suspects(&j, b, a);
+        }
+    check_lost(&j, (uint64_t[]){4, 3}, 2);
+}
+
+static void strangers_and_who_has_left_do_not_count(void)
+{
+    job j;
+    begin_four(&j);
+    job_suspects(&j, 99, 1);
+    job_suspects(&j, 1, 1);
+    check_lost(&j, NULL, 0);
+}
+
+int main(void)
+{
+    nobody_is_accused();
+    all_others_accuse_one();
+    who_accuses_everybody_is_the_one_cut_off();
+    one_pair_loses_who_is_accused();
+    of_a_pair_that_accuse_each_other_the_higher_ranks_go();
+    of_a_pair_that_accuse_each_other_fewer_workers_go();
+    of_two_halves_one_stays_whole();
+    strangers_and_who_has_left_do_not_count();
+    return 0;
+}
