@@ -2,8 +2,9 @@
  *
  * The hosts of the world, of the proposal and the leader's form a ring by
  * incarnation. An agent beats to the NEIGHBOURS next ones and to the leader,
- * and expects beats from the NEIGHBOURS before it; the leader expects everybody
- * who has a host record. All timers follow from the detection budget.
+ * and expects beats from the NEIGHBOURS before it and from the leader, which
+ * beats to and expects everybody who has a host record. All timers follow from
+ * the detection budget.
  *
  * What is heard here is suspicion at most (suspect.c); only one word acts at
  * once: ABORTED, from a host where a member certainly died. */
@@ -180,9 +181,11 @@ static void want_all_hosts(agent *a)
         rg__proposal_host host = {
             .id = h->id, .address = h->address, .port = h->port};
         snprintf(host.name, sizeof host.name, "%s", h->name);
-        peer *one = want_peer(a, &host);
-        if (one != NULL)
-            expect(one);
+        peer *one = h->is_gone ? NULL : want_peer(a, &host);
+        if (one == NULL)
+            continue;
+        one->is_target = true;
+        expect(one);
     }
 }
 
@@ -243,8 +246,10 @@ void rg__beat_follow(agent *a)
     want_known(a, rg__snapshot_gen(&a->view, a->view.cur.generation));
     peer *leader =
         a->view.leader != 0 ? want_peer(a, &a->view.leader_host) : NULL;
-    if (leader != NULL)
+    if (leader != NULL) {
         leader->is_known = leader->is_target = true;
+        expect(leader);
+    }
     choose_neighbours(a);
     if (rg__leader_is_me(a))
         want_all_hosts(a);
@@ -298,9 +303,13 @@ static void probe(peer *one)
 
 void rg__beat_probe_all(agent *a)
 {
-    for (int i = 0; i < rg__beat_peers(a); i++)
-        if (a->beats->peer[i]->is_known)
-            probe(a->beats->peer[i]);
+    for (int i = 0; i < rg__beat_peers(a); i++) {
+        peer *one = a->beats->peer[i];
+        if (!one->is_known)
+            continue;
+        one->asked_ns = a->round_ns;
+        probe(one);
+    }
 }
 
 void rg__beat_abort(agent *a, uint64_t generation)
@@ -430,7 +439,7 @@ static void beat_now(agent *a, uint64_t now)
         if (one->is_target)
             send_to(a, a->beats->sock, one, RG__BEAT, a->delivered);
         const bool is_in_round =
-            one->is_known && a->round_ns != 0 && one->answered_ns < a->round_ns;
+            one->is_known && one->answered_ns < one->asked_ns;
         const bool is_silent =
             one->is_expected && now - one->heard_ns > budget / 2;
         const bool is_rival = a->rival_ns != 0 && one->id == a->rival;

@@ -258,8 +258,9 @@ typedef struct peer {
     bool is_expected, was_expected; /* we expect its */
     bool is_known; /* of the world, of the proposal, or the leader */
     uint64_t heard_ns, answered_ns; /* any datagram; an answer to a probe */
-    uint64_t refused_ns;            /* its host lives, its agent's port is shut:
-                                       since then; 0: no such */
+    uint64_t asked_ns;     /* to look: when the newest round it is in began */
+    uint64_t refused_ns;   /* its host lives, its agent's port is shut:
+                              since then; 0: no such */
     uint64_t etcd_lost_ns; /* it says that etcd does not answer it; 0: no */
     uint64_t counter;      /* the highest seen */
     int probe_sock;        /* -1: it is not being probed */

@@ -152,9 +152,9 @@ static bool is_silent(const peer *one, uint64_t now)
 static bool is_mute(const peer *one, uint64_t now)
 {
     const agent *a = one->a;
-    return one->is_known && a->round_ns != 0 && is_round_over(a, now) &&
-           one->answered_ns < a->round_ns &&
-           now - a->round_ns < budget_ns(a) / 2;
+    return one->is_known && one->asked_ns != 0 &&
+           one->asked_ns == a->round_ns && one->answered_ns < a->round_ns &&
+           is_round_over(a, now) && now - a->round_ns < budget_ns(a) / 2;
 }
 
 /* -------------------------------------------------------------- the leader */
