@@ -14,6 +14,7 @@
 
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
+#include "sdk/base/failpoint.h"
 #include "sdk/base/log.h"
 #include "sdk/base/proof.h"
 
@@ -101,6 +102,7 @@ void rg__agent_end(agent *a, int code, const char *format, ...)
     for (char *c = a->why; *c != '\0'; c++)
         if ((unsigned char)*c < ' ' || (unsigned char)*c > '~')
             *c = '?';
+    rg__resume_note(a);
     if (code != 0)
         fprintf(stderr, "regroup: %s\n", a->why);
     tell_others(a, code);
@@ -160,8 +162,17 @@ rg_status rg__agent_read(const agent *a, const rg__mirror *mirror,
     return st;
 }
 
+void rg__agent_end_wiped(agent *a)
+{
+    rg__agent_end(a, RG__EXIT_STORE,
+                  "etcd has lost the keys of job %s: it was wiped, or another "
+                  "job of that name took its place; start the job again",
+                  a->params->job);
+}
+
 static void start_working(agent *a)
 {
+    a->is_working = true;
     rg__publish(a);
     rg__beat_start(a);
     rg__slots_start(a);
@@ -171,13 +182,8 @@ static void start_working(agent *a)
 static void on_mirror(void *arg, int64_t revision, bool wiped)
 {
     agent *a = arg;
-    const bool is_first = a->slot[0].start == 0;
     if (wiped) {
-        rg__agent_end(a, RG__EXIT_STORE,
-                      "etcd has lost the keys of job %s: it was wiped, or "
-                      "another job of that name took its place; start the job "
-                      "again",
-                      a->params->job);
+        rg__agent_end_wiped(a);
         return;
     }
     if (a->is_ending || rg__agent_read(a, a->mirror, &a->view) != RG_OK)
@@ -188,12 +194,13 @@ static void on_mirror(void *arg, int64_t revision, bool wiped)
     }
     rg__log(RG__TRACE, "agent", "the view stands at revision %" PRId64,
             revision);
+    rg__resume_view(a);
     rg__generation_follow(a);
     rg__leader_follow(a);
     rg__beat_follow(a);
     rg__suspect_follow(a);
-    rg__drain_follow(a, is_first);
-    if (is_first)
+    rg__drain_follow(a, !a->is_working && a->agents == 1);
+    if (!a->is_working)
         start_working(a);
 }
 
@@ -225,14 +232,24 @@ static void on_lease(void *arg, rg__lease_event event)
 
 /* ------------------------------------------------------------- open the job */
 
-static void take_lease(agent *a, const rg__meta *meta)
+void rg__agent_take_lease(agent *a, const rg__meta *meta)
 {
+    a->meta = *meta;
     memcpy(a->key, meta->key, sizeof a->key);
     a->own.min = meta->min;
     a->own.max = meta->max;
     rg__timer_stop(a->end_timer);
-    if (rg__lease_create(a->etcd, LEASE_S, on_lease, a, &a->lease) != RG_OK)
+    const rg_status st =
+        a->lease_id == 0
+            ? rg__lease_create(a->etcd, LEASE_S, on_lease, a, &a->lease)
+            : rg__lease_resume(a->etcd, a->lease_id, LEASE_S, on_lease, a,
+                               &a->lease);
+    if (st != RG_OK) {
         rg__agent_end(a, RG__EXIT_SYSTEM, "%s", rg_last_error());
+        return;
+    }
+    a->lease_id = rg__lease_id(a->lease);
+    rg__resume_note(a);
 }
 
 static void refuse_running(agent *a, const char *host)
@@ -256,7 +273,7 @@ static void on_meta(void *arg, rg_status st, const rg__txn_reply *reply)
     const bool is_ours = found.meta.create_revision != 0 &&
                          strcmp(found.meta.uuid, a->meta.uuid) == 0;
     if (reply->succeeded || is_ours)
-        take_lease(a, &a->meta);
+        rg__agent_take_lease(a, &a->meta);
     else if (found.meta.create_revision == 0)
         rg__agent_end(a, RG__EXIT_STORE,
                       "etcd holds a record of job %s that is not Regroup's or "
@@ -265,7 +282,7 @@ static void on_meta(void *arg, rg_status st, const rg__txn_reply *reply)
     else if (a->params->creates_job)
         refuse_running(a, "");
     else
-        take_lease(a, &found.meta);
+        rg__agent_take_lease(a, &found.meta);
     rg__snapshot_free(&found);
 }
 
@@ -449,31 +466,37 @@ static rg_status make_timers(agent *a)
     return RG_OK;
 }
 
-/* One number for both; the one that TCP gets may be taken for UDP. */
+/* One number for both; the one that TCP gets may be taken for UDP. The next
+ * agent takes that of the one before, which others know. */
 static rg_status open_port(agent *a)
 {
     rg_status st = RG_OK;
     for (int i = 0; i < PORT_TRIES; i++) {
-        a->port = 0;
         st = rg__peers_listen(a);
         if (st == RG_OK)
             st = rg__beat_open(a);
         if (st == RG_OK)
             break;
         rg__peers_close(a);
+        a->port = 0;
     }
     return st;
 }
 
-/* A descriptor for each buffer and segment, and some for each worker; workers
- * get the limit back that we were started with. */
-static void raise_descriptor_limit(agent *a)
+static void on_keeper_gone(void *arg)
 {
-    if (getrlimit(RLIMIT_NOFILE, &a->descriptors) != 0)
-        return;
-    const struct rlimit most = {a->descriptors.rlim_max,
-                                a->descriptors.rlim_max};
-    setrlimit(RLIMIT_NOFILE, &most);
+    const agent *a = arg;
+    rg__log(RG__WARN, "agent",
+            "the process that started the agent of host %s is gone; nobody "
+            "would take over any more",
+            a->params->host);
+}
+
+static rg_status watch_keeper(agent *a)
+{
+    const rg__keep_events events = {
+        .ended = rg__slots_on_ended, .gone = on_keeper_gone, .arg = a};
+    return rg__keep_watch(a->keep, a->loop, &events);
 }
 
 static rg_status set_up(agent *a)
@@ -486,12 +509,15 @@ static rg_status set_up(agent *a)
                                   .key = a->params->key,
                                   .on_state = on_etcd_state,
                                   .arg = a};
-    raise_descriptor_limit(a);
+    rg__keep_descriptors(a->keep, &a->descriptors);
     rg_status st = make_names(a);
-    if (st == RG_OK)
+    if (st == RG_OK && !rg__resume_names(a))
         st = rg__address_choose(a);
+    rg__failpoint_start(a->agents);
     if (st == RG_OK)
         st = rg__loop_create(&a->loop);
+    if (st == RG_OK)
+        st = watch_keeper(a);
     if (st == RG_OK)
         st = make_timers(a);
     if (st == RG_OK)
@@ -530,6 +556,7 @@ static void tear_down(agent *a)
     rg__timer_destroy(a->drain_timer);
     if (a->signal_fd >= 0)
         close(a->signal_fd);
+    rg__keep_unwatch(a->keep);
     rg__loop_destroy(a->loop);
     rg__snapshot_free(&a->view);
     rg__snapshot_free(&a->known);
@@ -541,18 +568,23 @@ static void tear_down(agent *a)
     free(a->all_end);
 }
 
-int rg__agent_run(const rg__agent_params *params)
+int rg__agent_run(const rg__agent_params *params, rg__keep *keep)
 {
     agent *a = calloc(1, sizeof *a);
     if (a == NULL)
         return RG__EXIT_SYSTEM;
     a->own = *params;
     a->params = &a->own;
+    a->keep = keep;
     a->elastic = -1;
+    a->agents = 1;
     a->listener = a->signal_fd = a->vault_fd = a->peer_listener = -1;
     rg__log_who(params->host, -1, 0, 0);
     if (set_up(a) == RG_OK) {
-        open_job(a);
+        if (a->resume == RESUME_NOT)
+            open_job(a);
+        else
+            rg__resume_begin(a);
         rg__loop_run(a->loop);
     } else {
         fprintf(stderr, "regroup: %s\n", rg_last_error());

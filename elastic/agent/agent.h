@@ -15,6 +15,8 @@
                                */
 #define RG__EXIT_BELOW_MIN 75 /* fewer workers than --min for too long */
 
+struct rg__keep;
+
 typedef struct rg__agent_params {
     const char *job, *host;
     int slots;           /* workers that this host starts */
@@ -36,7 +38,8 @@ typedef struct rg__agent_params {
 
 /* Run the agent until the job has ended or a signal asks it to stop; all its
  * workers are gone when it returns. Returns the exit code. SIGINT and SIGTERM
- * stop the job; call it in a process without other threads. */
-int rg__agent_run(const rg__agent_params *params);
+ * stop the job; call it in a process without other threads. keep: what outlives
+ * it, borrowed; with what a killed agent left, it goes on where that was. */
+int rg__agent_run(const rg__agent_params *params, struct rg__keep *keep);
 
 #endif

@@ -58,6 +58,7 @@ void rg__drain_start(agent *a, uint64_t deadline_ms, const char *why)
         return;
     a->is_draining = true;
     a->drain_end_ns = rg__now_ns() + deadline_ms * RG__MS;
+    rg__resume_note(a);
     rg__log(RG__WARN, "agent", "host %s drains: %s", a->params->host, why);
     rg__publish(a);
     rg__timer_set(a->drain_timer, 0);

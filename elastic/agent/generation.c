@@ -71,7 +71,8 @@ void rg__generation_abort(agent *a, uint64_t generation)
         const slot *s = &a->slot[i];
         if (!rg__slot_is_alive(s) || s->w.page == NULL)
             continue;
-        atomic_store(&s->w.page->abort, generation);
+        if (atomic_load(&s->w.page->abort) < generation)
+            atomic_store(&s->w.page->abort, generation);
         atomic_fetch_add(&s->w.page->wake, 1);
         rg__futex_wake(&s->w.page->wake);
     }
@@ -406,7 +407,9 @@ static void finish(agent *a)
             s->is_stopping = true;
             kill(-s->child, SIGTERM);
         }
+        rg__slot_keep(s);
     }
+    rg__resume_note(a);
     rg__agent_check_end(a);
 }
 

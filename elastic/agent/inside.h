@@ -18,6 +18,13 @@
  *   publish.c     this host's record and reasons
  *   output.c      what workers print
  *   report.c      the status document
+ *   resume.c      taking over from an agent that was killed
+ *
+ * and, in the process that starts the agent:
+ *
+ *   keeper.c      starts it, and again when it is killed
+ *   kept.c        records of what must outlive it
+ *   keep.c        its end of them
  */
 #ifndef RG_AGENT_INSIDE_H
 #define RG_AGENT_INSIDE_H
@@ -29,6 +36,7 @@
 #include <sys/types.h>
 
 #include "elastic/agent/agent.h"
+#include "elastic/agent/keep.h"
 #include "elastic/agent/peers.h"
 #include "elastic/etcd/etcd.h"
 #include "elastic/member/plan.h"
@@ -61,13 +69,15 @@ typedef struct worker {
     bool is_at_door;
     uint32_t port; /* of its listener for workers of other hosts */
     bool is_finalized;
+    bool has_stood;  /* said where it stands, to the agent that took over */
     bool is_dead;    /* computes no more, as far as anybody can see */
     bool is_crashed; /* by its own word; it may be dumping core */
     uint64_t lost_ns;
-    bool is_fenced;     /* can't store into shared memory any more */
-    uint64_t entered;   /* generation whose data plane it may hold, 0: none */
-    uint64_t asked;     /* newest generation that it was asked to build */
-    int build_failures; /* in a row */
+    bool is_fenced;   /* can't store into shared memory any more */
+    uint64_t entered; /* generation whose data plane it may hold, 0: none */
+    uint64_t asked;   /* newest generation that it was asked to build */
+    uint64_t pending, decided; /* as it said when it stood */
+    int build_failures;        /* in a row */
     uint64_t built, fin;
     int silent_ticks;
 } worker;
@@ -77,6 +87,7 @@ typedef struct slot {
     uint32_t index, start; /* processes started in this slot so far */
     pid_t child;           /* PROGRAM's process and group leader, 0: none */
     int child_pidfd;
+    bool is_adopted;   /* the child is the keeper's, of an earlier agent */
     bool is_closed;    /* starts no more */
     bool is_stopping;  /* we asked it to end */
     bool has_met;      /* this start called rg_init */
@@ -88,10 +99,21 @@ typedef struct slot {
     int exit_code;    /* of the last child; 128 + n for a signal */
     uint64_t started_ns;
     char death[RG__CAUSE_MAX]; /* why the worker of this start is lost, or "" */
+    bool is_loss;              /* its death is a reason to end generations */
     rg__timer *respawn, *fence, *reap, *hold;
+    rg__timer *orphan; /* an adopted child has ended, and its code is on its
+                          way from the keeper */
     output *output;
     worker w;
 } slot;
+
+/* How far taking over from an agent that was killed has come. */
+typedef enum takeover {
+    RESUME_NOT,
+    RESUME_ADOPT,
+    RESUME_STAND, /* workers are asked where they stand */
+    RESUME_VIEW   /* they have said so, and etcd is asked */
+} takeover;
 
 typedef struct change { /* times of one generation on this host, ns */
     uint64_t generation;
@@ -115,6 +137,7 @@ struct agent {
     rg__agent_params own; /* --min and --max are the job's, once it is known */
     const rg__agent_params *params; /* = &own */
     rg__meta meta;                  /* of the job that we would make */
+    rg__keep *keep;                 /* what outlives this agent; borrowed */
     rg__loop *loop;
     rg__etcd *etcd;
     rg__lease *lease;
@@ -123,6 +146,10 @@ struct agent {
     char *prefix, *prefix_end;
     char *all, *all_end; /* prefix of what every agent watches */
     uint64_t id;         /* of this incarnation */
+    int64_t lease_id;    /* 0: none yet */
+    uint32_t agents;     /* that have had this incarnation, this one too */
+    takeover resume;
+    bool is_working;     /* workers may start */
     rg__address address; /* of this host, for all others */
     uint32_t port;       /* of this agent there: UDP and TCP */
     int listener, signal_fd;
@@ -206,6 +233,8 @@ rg_status rg__agent_read(const agent *a, const rg__mirror *mirror,
                          rg__snapshot *snap);
 void rg__agent_check_end(agent *a); /* stop the loop once nothing is left */
 bool rg__agent_is_static(const agent *a);
+void rg__agent_take_lease(agent *a, const rg__meta *meta);
+void rg__agent_end_wiped(agent *a); /* etcd has another job's keys, or none */
 
 /* What became of a request does not matter. */
 void rg__agent_ignore(void *arg, rg_status st, const rg__txn_reply *reply);
@@ -222,6 +251,15 @@ void rg__slot_lost(slot *s, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* The process of a lost worker is gone for good (pidfd). */
 void rg__slot_gone(slot *s);
+/* What the next agent would have to know of it. */
+void rg__slot_keep(const slot *s);
+/* Go on with the slot that an earlier agent had; then, once its worker and
+ * output are there, with its process. */
+void rg__slot_resume(slot *s);
+void rg__slot_resume_child(slot *s);
+/* Its loss was found before the job's keys were there: publish it now. */
+void rg__slot_publish_loss(slot *s);
+void rg__slots_on_ended(void *agent_arg, int32_t pid, int32_t status);
 slot *rg__slot_of(agent *a, rg__member_id id);
 bool rg__slot_is_alive(const slot *s); /* has met us and is not dead */
 
@@ -236,6 +274,8 @@ void rg__worker_forget(slot *s); /* after its death is known and fenced */
 void rg__worker_drain(slot *s);  /* read what it said before it died */
 void rg__worker_tell(slot *s, const void *bytes, size_t n, int fd);
 void rg__worker_tell_mark(slot *s, rg__wire_type type, uint64_t generation);
+void rg__worker_resume(slot *s);     /* of an earlier agent, if there is one */
+void rg__worker_drop(const slot *s); /* the next agent need not know it */
 void rg__workers_ping(void *agent_arg);
 void rg__workers_resend(void *agent_arg);
 
@@ -371,7 +411,15 @@ void rg__publish_broken_link(agent *a, uint64_t generation, const slot *s,
 rg_status rg__output_open(slot *s, int out[2], int err[2]);
 /* Its process has ended; what it printed is written, now or soon. */
 void rg__output_close(slot *s);
-void rg__outputs_drop(agent *a); /* written or not */
+void rg__outputs_drop(agent *a);   /* written or not */
+void rg__outputs_resume(agent *a); /* those of an earlier agent */
+
+/* resume.c: all but the first are nothing unless an agent was there before. */
+void rg__resume_note(agent *a);  /* what the next agent would have to know */
+bool rg__resume_names(agent *a); /* true: there was one */
+void rg__resume_begin(agent *a);
+void rg__resume_look(agent *a); /* a worker stands, or is dead */
+void rg__resume_view(agent *a); /* the job's keys are here */
 
 /* report.c: the status document as JSON, malloc'd. */
 char *rg__report(agent *a);

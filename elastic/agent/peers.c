@@ -521,10 +521,13 @@ rg_status rg__peers_listen(agent *a)
 {
     struct sockaddr_storage at;
     socklen_t n = 0;
-    if (!make_sockaddr(&a->address, 0, &at, &n))
+    const int yes =
+        a->port != 0; /* connections to the agent before may linger */
+    if (!make_sockaddr(&a->address, a->port, &at, &n))
         return rg__fail(RG_ERR_INVALID, "%s is no address", a->address.text);
     a->peer_listener =
         socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    setsockopt(a->peer_listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
     if (a->peer_listener < 0 ||
         bind(a->peer_listener, (struct sockaddr *)&at, n) != 0 ||
         listen(a->peer_listener, SOMAXCONN) != 0 || !read_port(a))

@@ -138,7 +138,10 @@ static void on_published(void *arg, rg_status st, const rg__txn_reply *reply)
     }
     if (reply->succeeded) {
         a->host_revision = reply->revision;
-        a->has_published = true;
+        if (!a->has_published) {
+            a->has_published = true;
+            rg__resume_note(a);
+        }
         drop_sent_reasons(a);
     } else {
         take_refusal(a, reply);

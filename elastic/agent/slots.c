@@ -31,6 +31,7 @@
 #define DUMP_NS          (UINT64_C(60) * 1000 * RG__MS) /* for a core dump */
 #define BACKOFF_FIRST_MS 50
 #define BACKOFF_MOST_MS  10000
+#define ORPHAN_NS        (1000 * RG__MS) /* for the keeper's word */
 #define QUICK_NS         (UINT64_C(5) * 1000 * RG__MS) /* back off from these */
 #define WELL_NS          (UINT64_C(600) * 1000 * RG__MS) /* forgives failures */
 
@@ -47,11 +48,62 @@ slot *rg__slot_of(agent *a, rg__member_id id)
     return &a->slot[id.slot];
 }
 
+/* --------------------------------------------------------------------- keep
+ */
+
+/* The slot as the next agent would have to know it. */
+typedef struct kept_slot {
+    uint32_t start;
+    pid_t child;
+    bool is_closed, is_given_up, is_held, has_met, has_finished, is_loss;
+    int failures, early_exits, quick_deaths, exit_code;
+    uint64_t started_ns;
+    char death[RG__CAUSE_MAX];
+} kept_slot;
+
+static void name_record(const slot *s, char name[RG__KEPT_NAME_MAX])
+{
+    snprintf(name, RG__KEPT_NAME_MAX, "slot/%u", s->index);
+}
+
+void rg__slot_keep(const slot *s)
+{
+    char name[RG__KEPT_NAME_MAX];
+    kept_slot kept = {.start = s->start,
+                      .child = s->child,
+                      .is_closed = s->is_closed,
+                      .is_given_up = s->is_given_up,
+                      .is_held = rg__timer_is_set(s->hold),
+                      .has_met = s->has_met,
+                      .has_finished = s->has_finished,
+                      .is_loss = s->is_loss,
+                      .failures = s->failures,
+                      .early_exits = s->early_exits,
+                      .quick_deaths = s->quick_deaths,
+                      .exit_code = s->exit_code,
+                      .started_ns = s->started_ns};
+    memcpy(kept.death, s->death, sizeof kept.death);
+    name_record(s, name);
+    rg__keep_put_child(s->a->keep, name, s->child, &kept, sizeof kept,
+                       &s->child_pidfd, s->child_pidfd >= 0);
+}
+
 /* -------------------------------------------------------------------- start */
 
 static void on_child_exit(void *arg, int fd, uint32_t events);
 
-static void run_child(const slot *s, const int out[2], const int err[2])
+/* The child runs nothing before its record is with the keeper: an agent that is
+ * killed in between leaves no process that nobody knows. */
+static void wait_for_go(const int gate[2])
+{
+    char go;
+    close(gate[1]);
+    if (read(gate[0], &go, 1) != 1)
+        _exit(1);
+}
+
+static void run_child(const slot *s, const int out[2], const int err[2],
+                      const int gate[2])
 {
     const rg__agent_params *p = s->a->params;
     char number[16];
@@ -70,52 +122,80 @@ static void run_child(const slot *s, const int out[2], const int err[2])
     signal(SIGPIPE, SIG_DFL);
     setrlimit(RLIMIT_NOFILE, &s->a->descriptors);
     close_range(3, ~0u, CLOSE_RANGE_CLOEXEC); /* curl keeps some of its own */
+    wait_for_go(gate);
     execvp(p->argv[0], p->argv);
     dprintf(STDERR_FILENO, "regroup: %s can't be run: %s\n", p->argv[0],
             strerror(errno));
     _exit(errno == ENOENT ? 127 : 126);
 }
 
-static rg_status start_child(slot *s)
+static rg_status watch_child(slot *s)
 {
-    int out[2], err[2];
-    const rg_status st = rg__output_open(s, out, err);
-    if (st != RG_OK)
-        return st;
-    const pid_t child = fork();
-    if (child == 0)
-        run_child(s, out, err);
-    close(out[1]);
-    close(err[1]);
-    if (child < 0)
-        return rg__fail(RG_ERR_SYSTEM, "a worker can't be started: %s",
-                        strerror(errno));
-    setpgid(child, child); /* whichever of the two comes first */
-    s->child = child;
-    s->child_pidfd = (int)syscall(SYS_pidfd_open, child, 0);
+    s->child_pidfd = (int)syscall(SYS_pidfd_open, s->child, 0);
     if (s->child_pidfd >= 0 &&
         rg__loop_watch(s->a->loop, s->child_pidfd, EPOLLIN, on_child_exit, s) ==
             RG_OK)
         return RG_OK;
     const int cause = errno;
-    kill(-child, SIGKILL);
-    waitpid(child, NULL, 0);
+    kill(-s->child, SIGKILL);
+    waitpid(s->child, NULL, 0);
     s->child = 0;
-    return rg__fail(RG_ERR_SYSTEM, "process %d can't be watched: %s", child,
+    return rg__fail(RG_ERR_SYSTEM, "a worker can't be watched: %s",
                     strerror(cause));
+}
+
+static rg_status fork_child(slot *s, const int out[2], const int err[2],
+                            const int gate[2])
+{
+    const pid_t child = fork();
+    if (child == 0)
+        run_child(s, out, err, gate);
+    if (child < 0)
+        return rg__fail(RG_ERR_SYSTEM, "a worker can't be started: %s",
+                        strerror(errno));
+    setpgid(child, child); /* whichever of the two comes first */
+    s->child = child;
+    s->is_adopted = false;
+    const rg_status st = watch_child(s);
+    if (st != RG_OK)
+        return st;
+    rg__slot_keep(s);
+    return write(gate[1], "g", 1) == 1
+               ? RG_OK
+               : rg__fail(RG_ERR_SYSTEM, "a worker died before it began");
+}
+
+static rg_status start_child(slot *s)
+{
+    int out[2], err[2], gate[2];
+    rg_status st = rg__output_open(s, out, err);
+    if (st != RG_OK)
+        return st;
+    if (pipe2(gate, O_CLOEXEC) == 0) {
+        st = fork_child(s, out, err, gate);
+        close(gate[0]);
+        close(gate[1]);
+    } else {
+        st = rg__fail(RG_ERR_SYSTEM, "a pipe can't be made: %s",
+                      strerror(errno));
+    }
+    close(out[1]);
+    close(err[1]);
+    return st;
 }
 
 static void start(void *arg)
 {
     slot *s = arg;
     agent *a = s->a;
-    if (a->is_ending || a->is_done || s->is_closed)
+    if (a->is_ending || a->is_done || s->is_closed || !a->is_working)
         return;
     s->start++;
     s->has_met = false;
-    s->is_stopping = false;
+    s->is_stopping = s->is_loss = false;
     s->death[0] = '\0';
     s->started_ns = rg__now_ns();
+    rg__slot_keep(s); /* before its output: one of an older start is nobody's */
     if (start_child(s) != RG_OK)
         rg__agent_end(a, RG__EXIT_SYSTEM, "%s", rg_last_error());
     rg__log(RG__DEBUG, "agent", "%s.%u is process %d", a->params->host,
@@ -124,8 +204,12 @@ static void start(void *arg)
 
 void rg__slots_start(agent *a)
 {
-    for (int i = 0; i < a->params->slots; i++)
-        start(&a->slot[i]);
+    for (int i = 0; i < a->params->slots; i++) {
+        slot *s = &a->slot[i];
+        if (s->child == 0 && s->w.pid == 0 && !rg__timer_is_set(s->respawn) &&
+            !rg__timer_is_set(s->hold))
+            start(s);
+    }
 }
 
 /* By its descriptor: the number of a grandchild may be another process's. */
@@ -268,16 +352,25 @@ void rg__slot_lost(slot *s, const char *format, ...)
     va_start(args, format);
     vsnprintf(s->death, sizeof s->death, format, args);
     va_end(args);
+    s->is_loss = !is_free_to_go(s);
+    rg__slot_keep(s);
     if (s->w.page != NULL) {
         const uint64_t step = atomic_load(&s->w.page->step);
         if (step > s->a->most_step && !is_free_to_go(s))
             s->a->most_step = step;
     }
-    if (!is_free_to_go(s)) {
+    if (s->is_loss) {
         end_generation(s);
         fence(s);
     }
     rg__publish(s->a);
+    rg__resume_look(s->a);
+}
+
+void rg__slot_publish_loss(slot *s)
+{
+    if (s->is_loss && !s->a->is_done && !s->a->is_ending)
+        end_generation(s);
 }
 
 void rg__slot_gone(slot *s)
@@ -395,6 +488,7 @@ static void go_on_after_death(slot *s)
         /* a death after done is no fault; an exit code is the program's word */
         if (s->has_finished && s->exit_code <= 128 && a->exit_code == 0)
             a->exit_code = s->exit_code;
+        rg__resume_note(a);
         if (s->has_finished && s->exit_code != 0)
             rg__log(RG__WARN, "agent",
                     "%s.%u exited with code %d after the job was done",
@@ -408,6 +502,8 @@ static void go_on_after_death(slot *s)
     }
     if (a->elastic < 0 && !is_any_running(a))
         rg__slots_kind_is_known(a); /* nobody is left who could say */
+    rg__slot_keep(s);
+    rg__worker_drop(s);
     rg__agent_check_end(a);
 }
 
@@ -422,6 +518,7 @@ void rg__slots_kind_is_known(agent *a)
             start_again(s);
         else
             end_of_static(s, false);
+        rg__slot_keep(s);
     }
 }
 
@@ -430,27 +527,120 @@ static int decode(int status)
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-static void on_child_exit(void *arg, int fd, uint32_t events)
+static void unwatch_child(slot *s)
 {
-    (void)events;
-    slot *s = arg;
-    int status = 0;
-    rg__loop_unwatch(s->a->loop, fd);
-    close(fd);
+    if (s->child_pidfd < 0)
+        return;
+    rg__loop_unwatch(s->a->loop, s->child_pidfd);
+    close(s->child_pidfd);
     s->child_pidfd = -1;
+}
+
+/* What follows is with the keeper before the child is reaped: until then the
+ * next agent would be told its end by the kernel. */
+static void child_ended(slot *s, int code, const char *how)
+{
     const pid_t child = s->child;
+    s->exit_code = code;
     rg__worker_drain(s);
-    if (waitpid(child, &status, 0) == child)
-        s->exit_code = decode(status);
-    if (s->exit_code > 128)
-        rg__slot_lost(s, "was ended by signal %d", s->exit_code - 128);
-    else
-        rg__slot_lost(s, "exited with code %d", s->exit_code);
-    kill(-child, SIGKILL); /* whoever is left of its group */
+    rg__slot_lost(s, "%s", how);
+    unwatch_child(s);
+    if (!s->is_adopted)
+        kill(-child, SIGKILL); /* whoever is left of its group */
     s->child = 0;
     rg__timer_stop(s->reap);
+    rg__timer_stop(s->orphan);
     rg__output_close(s);
+    rg__slot_keep(s);
     go_on_after_death(s);
+    if (!s->is_adopted)
+        waitpid(child, NULL, 0);
+}
+
+static void child_ended_so(slot *s, int status)
+{
+    const int code = decode(status);
+    char how[64];
+    snprintf(how, sizeof how,
+             code > 128 ? "was ended by signal %d" : "exited with code %d",
+             code > 128 ? code - 128 : code);
+    child_ended(s, code, how);
+}
+
+static void on_child_exit(void *arg, int fd, uint32_t events)
+{
+    (void)fd, (void)events;
+    slot *s = arg;
+    siginfo_t info = {.si_pid = 0};
+    if (s->is_adopted) {
+        rg__loop_unwatch(s->a->loop, s->child_pidfd);
+        rg__timer_set(s->orphan, ORPHAN_NS);
+        return;
+    }
+    waitid(P_PID, (id_t)s->child, &info, WEXITED | WNOWAIT);
+    child_ended_so(s, info.si_code == CLD_EXITED ? W_EXITCODE(info.si_status, 0)
+                                                 : info.si_status);
+}
+
+/* --------------------------------------------- children of an earlier agent
+ */
+
+/* The keeper doesn't know how it ended: an agent reaped it and was killed. */
+static void end_orphan(void *arg)
+{
+    child_ended(arg, 1, "ended, and its exit code is lost with an agent");
+}
+
+void rg__slots_on_ended(void *agent_arg, int32_t pid, int32_t status)
+{
+    agent *a = agent_arg;
+    for (int i = 0; i < a->params->slots; i++)
+        if (a->slot[i].is_adopted && a->slot[i].child == pid)
+            child_ended_so(&a->slot[i], status);
+}
+
+void rg__slot_resume(slot *s)
+{
+    char name[RG__KEPT_NAME_MAX];
+    name_record(s, name);
+    rg__kept *kept = rg__kept_find(rg__keep_born_with(s->a->keep), name);
+    kept_slot was;
+    if (kept == NULL || kept->n != sizeof was)
+        return;
+    memcpy(&was, kept->bytes, sizeof was);
+    s->start = was.start;
+    s->child = was.child;
+    s->is_adopted = was.child != 0;
+    s->is_closed = was.is_closed;
+    s->is_given_up = was.is_given_up;
+    s->given_up = "it failed too often";
+    s->has_met = was.has_met;
+    s->has_finished = was.has_finished;
+    s->failures = was.failures;
+    s->early_exits = was.early_exits;
+    s->quick_deaths = was.quick_deaths;
+    s->exit_code = was.exit_code;
+    s->started_ns = was.started_ns;
+    s->is_loss = was.is_loss;
+    memcpy(s->death, was.death, sizeof s->death);
+    s->child_pidfd = rg__kept_take(kept, 0);
+    if (was.is_held)
+        hold(s);
+}
+
+void rg__slot_resume_child(slot *s)
+{
+    char name[RG__KEPT_NAME_MAX];
+    name_record(s, name);
+    const rg__kept *kept = rg__kept_find(rg__keep_born_with(s->a->keep), name);
+    if (s->child == 0)
+        return;
+    if (kept->has_ended)
+        child_ended_so(s, kept->status);
+    else if (s->child_pidfd < 0 ||
+             rg__loop_watch(s->a->loop, s->child_pidfd, EPOLLIN, on_child_exit,
+                            s) != RG_OK)
+        rg__timer_set(s->orphan, ORPHAN_NS);
 }
 
 /* ------------------------------------------------------------ create, destroy
@@ -472,8 +662,9 @@ rg_status rg__slots_create(agent *a)
         s->fence = rg__timer_create(a->loop, look_at_fence, s);
         s->reap = rg__timer_create(a->loop, reap, s);
         s->hold = rg__timer_create(a->loop, end_held, s);
+        s->orphan = rg__timer_create(a->loop, end_orphan, s);
         if (s->respawn == NULL || s->fence == NULL || s->reap == NULL ||
-            s->hold == NULL)
+            s->hold == NULL || s->orphan == NULL)
             return rg__fail(RG_ERR_MEMORY, "no memory for a slot's timers");
     }
     return RG_OK;
@@ -487,6 +678,7 @@ void rg__slots_destroy(agent *a)
         rg__timer_destroy(a->slot[i].fence);
         rg__timer_destroy(a->slot[i].reap);
         rg__timer_destroy(a->slot[i].hold);
+        rg__timer_destroy(a->slot[i].orphan);
     }
     free(a->slot);
 }

@@ -11,17 +11,93 @@
 #include "sdk/base/fail.h"
 #include "sdk/base/shm.h"
 
+/* ------------------------------------------ from one agent to the next
+ */
+
+/* A copy of a struct of ours, whose descriptor goes along. */
+static void *take_struct(rg__kept *kept, void *list, int count, size_t bytes)
+{
+    char *more = kept->n == bytes && kept->fd[0] >= 0
+                     ? realloc(list, bytes * (size_t)(count + 1))
+                     : NULL;
+    if (more != NULL)
+        memcpy(more + bytes * (size_t)count, kept->bytes, bytes);
+    return more;
+}
+
+static void take_buffers(agent *a)
+{
+    const rg__kept_list *all = rg__keep_born_with(a->keep);
+    for (rg__kept *k = rg__kept_next(all, "buffer/", NULL); k != NULL;
+         k = rg__kept_next(all, "buffer/", k)) {
+        buffer *more = take_struct(k, a->buffer, a->buffers, sizeof *more);
+        if (more == NULL)
+            continue;
+        a->buffer = more;
+        more[a->buffers++].fd = rg__kept_take(k, 0);
+    }
+}
+
+static void take_segments(agent *a)
+{
+    const rg__kept_list *all = rg__keep_born_with(a->keep);
+    for (rg__kept *k = rg__kept_next(all, "segment/", NULL); k != NULL;
+         k = rg__kept_next(all, "segment/", k)) {
+        segment *more = take_struct(k, a->segment, a->segments, sizeof *more);
+        if (more == NULL)
+            continue;
+        a->segment = more;
+        more[a->segments++].fd = rg__kept_take(k, 0);
+    }
+}
+
+static void keep_buffer(const agent *a, const buffer *b)
+{
+    char name[RG__KEPT_NAME_MAX];
+    snprintf(name, sizeof name, "buffer/%s", b->name);
+    rg__keep_put(a->keep, name, b, sizeof *b, &b->fd, 1);
+}
+
+static void name_segment(const segment *seg, char name[RG__KEPT_NAME_MAX])
+{
+    snprintf(name, RG__KEPT_NAME_MAX, "segment/%u.%u.%u", seg->owner.slot,
+             seg->owner.start, seg->id);
+}
+
+static void keep_segment(const agent *a, const segment *seg)
+{
+    char name[RG__KEPT_NAME_MAX];
+    name_segment(seg, name);
+    rg__keep_put(a->keep, name, seg, sizeof *seg, &seg->fd, 1);
+}
+
+/* ------------------------------------------------------------------- vault */
+
+static rg_status map_vault(agent *a)
+{
+    void *at = NULL;
+    const rg_status st = rg__shm_map(a->vault_fd, sizeof(rg__vault), &at);
+    a->vault = at;
+    return st;
+}
+
 rg_status rg__vault_create(agent *a)
 {
+    rg__kept *kept = rg__kept_find(rg__keep_born_with(a->keep), "vault");
+    if (kept != NULL) {
+        a->vault_fd = rg__kept_take(kept, 0);
+        take_buffers(a);
+        take_segments(a);
+        return map_vault(a);
+    }
     rg_status st =
         rg__shm_create("regroup-vault", sizeof(rg__vault), true, &a->vault_fd);
-    void *at = NULL;
     if (st == RG_OK)
-        st = rg__shm_map(a->vault_fd, sizeof(rg__vault), &at);
+        st = map_vault(a);
     if (st != RG_OK)
         return st;
-    a->vault = at;
     atomic_store(&a->vault->magic, RG__VAULT_MAGIC);
+    rg__keep_put(a->keep, "vault", NULL, 0, &a->vault_fd, 1);
     return RG_OK;
 }
 
@@ -104,6 +180,7 @@ static rg_status make_buffer(agent *a, const char *name, uint64_t bytes,
     if (st != RG_OK)
         return st;
     a->buffers++;
+    keep_buffer(a, b);
     *buffer_p = b;
     return RG_OK;
 }
@@ -144,7 +221,8 @@ void rg__vault_register(slot *s, const rg__register *m)
 {
     buffer *b = NULL;
     const rg_status st = register_buffer(s->a, m, &b);
-    rg__buffer reply = {.head = {RG__BUFFER, RG__WIRE_VERSION}, .status = st};
+    rg__buffer reply = {
+        .head = {RG__BUFFER, RG__WIRE_VERSION}, .ask = m->ask, .status = st};
     if (st != RG_OK)
         snprintf(reply.text, sizeof reply.text, "%.*s", RG__TEXT_MAX - 1,
                  rg_last_error());
@@ -152,6 +230,15 @@ void rg__vault_register(slot *s, const rg__register *m)
 }
 
 /* ---------------------------------------------------------------- segments */
+
+static segment *find_segment(const agent *a, rg__member_id owner, uint32_t id)
+{
+    for (int i = 0; i < a->segments; i++)
+        if (a->segment[i].id == id &&
+            rg__same_member(a->segment[i].owner, owner))
+            return &a->segment[i];
+    return NULL;
+}
 
 static rg__segment segment_message(rg__wire_type type, const segment *seg)
 {
@@ -161,8 +248,13 @@ static rg__segment segment_message(rg__wire_type type, const segment *seg)
                          .bytes = seg->bytes};
 }
 
-static rg_status make_segment(agent *a, const rg__segment *m)
+/* The one that there is already when a worker asks again. */
+static rg_status make_segment(agent *a, const rg__segment *m,
+                              const segment **segment_p)
 {
+    *segment_p = find_segment(a, m->owner, m->id);
+    if (*segment_p != NULL)
+        return RG_OK;
     segment *more =
         realloc(a->segment, sizeof *more * (size_t)(a->segments + 1));
     if (more == NULL)
@@ -171,9 +263,12 @@ static rg_status make_segment(agent *a, const rg__segment *m)
     segment *seg = &more[a->segments];
     *seg = (segment){.owner = m->owner, .id = m->id, .bytes = m->bytes};
     const rg_status st = rg__shm_create("rg_alloc", m->bytes, true, &seg->fd);
-    if (st == RG_OK)
-        a->segments++;
-    return st;
+    if (st != RG_OK)
+        return st;
+    a->segments++;
+    keep_segment(a, seg);
+    *segment_p = seg;
+    return RG_OK;
 }
 
 /* Peers first: an operation on the memory finds it mapped there soon. */
@@ -190,13 +285,14 @@ void rg__vault_alloc(slot *s, const rg__segment *m)
     agent *a = s->a;
     rg__segment fixed = *m;
     fixed.owner = (rg__member_id){a->id, s->index, s->start};
-    const rg_status st = make_segment(a, &fixed);
+    const segment *made = NULL;
+    const rg_status st = make_segment(a, &fixed, &made);
     rg__segment reply = fixed;
     reply.head.type = RG__SEGMENT;
     reply.status = st;
     int fd = -1;
     if (st == RG_OK) {
-        fd = a->segment[a->segments - 1].fd;
+        fd = made->fd;
         show_to_peers(s, &reply, fd);
     } else {
         snprintf(reply.text, sizeof reply.text, "%.*s", RG__TEXT_MAX - 1,
@@ -213,6 +309,9 @@ static void drop_segment(agent *a, int i)
     for (int k = 0; k < a->params->slots; k++)
         if (rg__slot_is_alive(&a->slot[k]))
             rg__worker_tell(&a->slot[k], &m, sizeof m, -1);
+    char name[RG__KEPT_NAME_MAX];
+    name_segment(&gone, name);
+    rg__keep_drop(a->keep, name);
     close(gone.fd);
 }
 

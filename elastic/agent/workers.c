@@ -223,6 +223,23 @@ static void on_mark(slot *s, rg__wire_type type, uint64_t generation)
     }
 }
 
+/* Said behind all that an earlier agent did not read, and before anything that
+ * we asked for: where the worker really is. */
+static void on_stand(slot *s, const rg__stand *m)
+{
+    worker *w = &s->w;
+    w->is_at_door = m->is_at_door != 0;
+    w->port = m->port & 0xffff;
+    w->asked = m->asked;
+    w->pending = m->pending;
+    w->decided = m->decided;
+    w->built = m->built;
+    w->entered = m->built != 0 ? m->built : m->pending;
+    w->fin = m->fin;
+    w->has_stood = true;
+    rg__resume_look(s->a);
+}
+
 /* false: malformed. */
 static bool handle(slot *s, const void *bytes, size_t n)
 {
@@ -243,6 +260,10 @@ static bool handle(slot *s, const void *bytes, size_t n)
             return false;
         on_mark(s, head->type, ((const rg__mark *)bytes)->generation);
         return true;
+    case RG__STAND:
+        if (n == sizeof(rg__stand))
+            on_stand(s, bytes);
+        return n == sizeof(rg__stand);
     case RG__REGISTER:
         if (n == sizeof(rg__register))
             rg__vault_register(s, bytes);
@@ -397,22 +418,108 @@ static rg_status welcome(slot *s)
     return rg__sock_send(s->w.sock, &m, sizeof m, fds, 2);
 }
 
-static void meet(agent *a, slot *s, const rg__hello *m, int sock, pid_t pid)
+static rg_status watch_worker(slot *s)
 {
     worker *w = &s->w;
-    *w = (worker){.pid = pid, .sock = sock, .page_fd = -1, .pidfd = -1};
-    w->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-    if (w->pidfd < 0 || make_page(w) != RG_OK || welcome(s) != RG_OK ||
-        rg__loop_watch(a->loop, sock, EPOLLIN, on_worker_socket, s) != RG_OK ||
-        rg__loop_watch(a->loop, w->pidfd, EPOLLIN, on_pidfd, s) != RG_OK) {
+    const rg_status st =
+        rg__loop_watch(s->a->loop, w->sock, EPOLLIN, on_worker_socket, s);
+    return st == RG_OK
+               ? rg__loop_watch(s->a->loop, w->pidfd, EPOLLIN, on_pidfd, s)
+               : st;
+}
+
+static void name_record(const slot *s, char name[RG__KEPT_NAME_MAX])
+{
+    snprintf(name, RG__KEPT_NAME_MAX, "worker/%u", s->index);
+}
+
+/* The socket comes first: the keeper speaks to workers over it. */
+static void keep_worker(const slot *s)
+{
+    char name[RG__KEPT_NAME_MAX];
+    const int fds[] = {s->w.sock, s->w.page_fd, s->w.pidfd};
+    name_record(s, name);
+    rg__keep_put(s->a->keep, name, &s->w.pid, sizeof s->w.pid, fds, 3);
+}
+
+void rg__worker_drop(const slot *s)
+{
+    char name[RG__KEPT_NAME_MAX];
+    name_record(s, name);
+    rg__keep_drop(s->a->keep, name);
+}
+
+static rg_status receive_worker(slot *s)
+{
+    worker *w = &s->w;
+    rg_status st = RG_OK;
+    w->pidfd = (int)syscall(SYS_pidfd_open, w->pid, 0);
+    if (w->pidfd < 0)
+        return rg__fail(RG_ERR_SYSTEM, "process %d can't be watched: %s",
+                        w->pid, strerror(errno));
+    st = make_page(w);
+    if (st != RG_OK)
+        return st;
+    keep_worker(s); /* before it knows us: the next agent knows it then */
+    st = welcome(s);
+    return st == RG_OK ? watch_worker(s) : st;
+}
+
+static void meet(agent *a, slot *s, const rg__hello *m, int sock, pid_t pid)
+{
+    s->w = (worker){.pid = pid, .sock = sock, .page_fd = -1, .pidfd = -1};
+    s->has_met = true;
+    rg__slot_keep(s);
+    a->elastic = m->elastic != 0;
+    rg__resume_note(a);
+    if (receive_worker(s) != RG_OK) {
         rg__slot_lost(s, "can't be met: %s", rg_last_error());
         return;
     }
-    s->has_met = true;
     rg__vault_show_segments(s); /* before it has any of its own */
-    a->elastic = m->elastic != 0;
     rg__slots_kind_is_known(a);
     rg__publish(a);
+}
+
+/* ------------------------------------------- a worker of an earlier agent */
+
+/* What it says before it stands, and what the kernel says of its life, comes by
+ * the ways of a worker that has just met us. */
+static void greet_again(slot *s)
+{
+    worker *w = &s->w;
+    if (!atomic_load(&w->page->ready))
+        welcome(s); /* perhaps the first did not go out */
+    on_ready(s);
+    rg__worker_tell_mark(s, RG__AGAIN, 0);
+    rg__vault_show_segments(s);
+    if (atomic_load(&w->page->finalized))
+        on_mark(s, RG__FINALIZE, 0);
+}
+
+void rg__worker_resume(slot *s)
+{
+    char name[RG__KEPT_NAME_MAX], death[sizeof s->death];
+    worker *w = &s->w;
+    name_record(s, name);
+    rg__kept *kept = rg__kept_find(rg__keep_born_with(s->a->keep), name);
+    if (kept == NULL || kept->n != sizeof w->pid)
+        return;
+    memcpy(&w->pid, kept->bytes, sizeof w->pid);
+    w->sock = rg__kept_take(kept, 0);
+    w->page_fd = rg__kept_take(kept, 1);
+    w->pidfd = rg__kept_take(kept, 2);
+    memcpy(death, s->death, sizeof death);
+    void *at = NULL;
+    if (rg__shm_map(w->page_fd, RG__PAGE_BYTES, &at) != RG_OK ||
+        watch_worker(s) != RG_OK) {
+        rg__slot_lost(s, "can't be taken over: %s", rg_last_error());
+        return;
+    }
+    w->page = at;
+    greet_again(s);
+    if (death[0] != '\0')
+        rg__slot_lost(s, "%s", death);
 }
 
 /* ------------------------------------------------------------ the listener */
@@ -520,6 +627,11 @@ rg_status rg__workers_listen(agent *a)
                         a->params->run_dir, a->params->host,
                         sizeof at.sun_path - 1);
     memcpy(at.sun_path, a->socket_path, (size_t)n + 1);
+    rg__kept *kept = rg__kept_find(rg__keep_born_with(a->keep), "listener");
+    if (kept != NULL) {
+        a->listener = rg__kept_take(kept, 0);
+        return rg__loop_watch(a->loop, a->listener, EPOLLIN, on_listener, a);
+    }
     unlink(a->socket_path);
     a->listener =
         socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -528,6 +640,7 @@ rg_status rg__workers_listen(agent *a)
         listen(a->listener, RG__HOST_SLOTS_MAX) != 0)
         return rg__fail(RG_ERR_SYSTEM, "the agent can't listen at %s: %s",
                         a->socket_path, strerror(errno));
+    rg__keep_put(a->keep, "listener", NULL, 0, &a->listener, 1);
     return rg__loop_watch(a->loop, a->listener, EPOLLIN, on_listener, a);
 }
 
@@ -536,8 +649,7 @@ void rg__workers_close(agent *a)
     if (a->listener < 0)
         return;
     rg__loop_unwatch(a->loop, a->listener);
-    close(a->listener);
-    unlink(a->socket_path);
+    close(a->listener); /* the name goes with the run directory */
     a->listener = -1;
 }
 

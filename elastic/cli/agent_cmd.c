@@ -1,7 +1,8 @@
-/* `regroup agent`: this process becomes the agent of this host, for a job that
- * other hosts know by its etcd and its name. */
+/* `regroup agent`: this process becomes the keeper of this host's agent, for a
+ * job that other hosts know by its etcd and its name. */
 #include <stdio.h>
 
+#include "elastic/agent/keeper.h"
 #include "elastic/cli/cli.h"
 #include "elastic/cli/launch.h"
 #include "elastic/cli/rundir.h"
@@ -48,12 +49,7 @@ int rg__cmd_agent(rg__cli *cli)
         rg__launch_record(&params, &record);
         st = rg__rundir_record(&dir, &record);
     }
-    if (st == RG_OK) {
-        fflush(NULL);
-        code = rg__agent_run(&params);
-    } else {
-        code = rg__cli_fail(st);
-    }
+    code = st == RG_OK ? rg__keeper_run(&params, NULL) : rg__cli_fail(st);
     rg__rundir_leave(&dir);
     return code;
 }

@@ -115,6 +115,9 @@ typedef void (*rg__lease_fn)(void *arg, rg__lease_event event);
 /* Grant a lease of a random id chosen here and keep it alive every ttl / 3. */
 rg_status rg__lease_create(rg__etcd *etcd, int ttl_s, rg__lease_fn fn,
                            void *arg, rg__lease **lease_p);
+/* The same with an id that is known: one that is held still goes on. */
+rg_status rg__lease_resume(rg__etcd *etcd, int64_t id, int ttl_s,
+                           rg__lease_fn fn, void *arg, rg__lease **lease_p);
 int64_t rg__lease_id(const rg__lease *lease);
 /* Stop keeping it alive and revoke it (best effort; rg__etcd_destroy right
  * behind waits for that, a fifth of a second at most). NULL allowed. */

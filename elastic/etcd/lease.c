@@ -164,6 +164,13 @@ static void set_calls(rg__lease *lease)
 rg_status rg__lease_create(rg__etcd *etcd, int ttl_s, rg__lease_fn fn,
                            void *arg, rg__lease **lease_p)
 {
+    const int64_t id = (int64_t)(rg__random() >> 1 | 1); /* positive, not 0 */
+    return rg__lease_resume(etcd, id, ttl_s, fn, arg, lease_p);
+}
+
+rg_status rg__lease_resume(rg__etcd *etcd, int64_t id, int ttl_s,
+                           rg__lease_fn fn, void *arg, rg__lease **lease_p)
+{
     if (ttl_s < 1)
         return rg__fail(RG_ERR_INVALID, "a lease of %d s can't be held", ttl_s);
     rg__lease *lease = calloc(1, sizeof *lease);
@@ -175,7 +182,7 @@ rg_status rg__lease_create(rg__etcd *etcd, int ttl_s, rg__lease_fn fn,
         return rg__fail(RG_ERR_MEMORY, "no memory for a lease");
     }
     lease->etcd = etcd;
-    lease->id = (int64_t)(rg__random() >> 1 | 1); /* positive, not 0 */
+    lease->id = id;
     lease->asked_ttl_s = ttl_s;
     lease->fn = fn;
     lease->arg = arg;

@@ -10,14 +10,17 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/shm.h"
 #include "sdk/base/sock.h"
 
 #define MEET_TIMEOUT_MS 10000
 
+/* ERR_AGENT_LOST: nobody listens there. */
 static rg_status connect_to(const char *path, int *sock_p)
 {
     struct sockaddr_un to = {.sun_family = AF_UNIX};
@@ -43,15 +46,22 @@ static rg_status connect_to(const char *path, int *sock_p)
     return RG_OK;
 }
 
+/* A keeper's word about the agent before comes first, if it does. */
 static rg_status recv_soon(int sock, void *bytes, size_t *n_p,
                            int fds[RG__SOCK_FDS])
 {
-    struct pollfd ready = {.fd = sock, .events = POLLIN};
-    if (poll(&ready, 1, MEET_TIMEOUT_MS) == 0)
-        return rg__fail(RG_ERR_AGENT_LOST,
-                        "the agent did not answer within %d s; is it stopped?",
-                        MEET_TIMEOUT_MS / 1000);
-    return rg__sock_recv(sock, bytes, RG__WIRE_MAX, n_p, fds);
+    const rg__wire_head *head = bytes;
+    rg_status st;
+    do {
+        struct pollfd ready = {.fd = sock, .events = POLLIN};
+        if (poll(&ready, 1, MEET_TIMEOUT_MS) == 0)
+            return rg__fail(
+                RG_ERR_AGENT_LOST,
+                "the agent did not answer within %d s; is it stopped?",
+                MEET_TIMEOUT_MS / 1000);
+        st = rg__sock_recv(sock, bytes, RG__WIRE_MAX, n_p, fds);
+    } while (st == RG_OK && *n_p >= sizeof *head && head->type == RG__GONE);
+    return st;
 }
 
 static rg_status say_hello(rg__worker *w, int slot)
@@ -119,17 +129,38 @@ static rg_status receive_welcome(rg__worker *w, void *room)
     return st;
 }
 
-rg_status rg__worker_meet(rg__worker *w, const char *socket_path, int slot)
+/* *is_lost_p: the agent was there and went. */
+static rg_status try_to_meet(rg__worker *w, const char *socket_path, int slot,
+                             void *room, bool *is_lost_p)
 {
     rg_status st = connect_to(socket_path, &w->sock);
-    if (st == RG_OK)
-        st = say_hello(w, slot);
     if (st != RG_OK)
         return st;
+    st = say_hello(w, slot);
+    if (st == RG_OK)
+        st = receive_welcome(w, room);
+    *is_lost_p = st == RG_ERR_AGENT_LOST;
+    return st;
+}
+
+/* An agent that is killed before it has answered never knew us; the next one
+ * listens at the same place. */
+rg_status rg__worker_meet(rg__worker *w, const char *socket_path, int slot)
+{
+    const struct timespec pause = {.tv_nsec = 20 * 1000 * 1000};
+    const uint64_t deadline = rg__now_ns() + MEET_TIMEOUT_MS * RG__MS;
     void *room = malloc(RG__WIRE_MAX);
     if (room == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory to meet the agent");
-    st = receive_welcome(w, room);
+    bool is_lost = false;
+    rg_status st = try_to_meet(w, socket_path, slot, room, &is_lost);
+    while (is_lost && rg__now_ns() < deadline) {
+        close(w->sock);
+        w->sock = -1;
+        nanosleep(&pause, NULL);
+        is_lost = false;
+        st = try_to_meet(w, socket_path, slot, room, &is_lost);
+    }
     free(room);
     return st;
 }

@@ -44,23 +44,21 @@ static void make_known(rg__worker *w, rg_status rs)
     pthread_mutex_unlock(&w->lock);
     if (is_known || w->sock < 0)
         return;
-    rg__broken m = {.head = {RG__BROKEN, RG__WIRE_VERSION},
-                    .generation = generation,
-                    .peer = -1};
-    snprintf(m.why, sizeof m.why, "the training function returned %s",
+    char why[RG__TEXT_MAX];
+    snprintf(why, sizeof why, "the training function returned %s",
              rg_status_name(rs));
-    rg__worker_send(w, &m, sizeof m);
+    rg__worker_broken(w, generation, -1, why);
 }
 
 static rg_status finished(rg__worker *w)
 {
     rg__failpoint("fin", w->ctx->now.rank, 0, w->taken);
-    if (w->sock >= 0)
-        return rg__worker_mark(w, RG__FIN, w->taken);
     pthread_mutex_lock(&w->lock);
-    w->phase = RG__PHASE_DONE;
+    w->fin = w->taken;
+    if (w->sock < 0)
+        w->phase = RG__PHASE_DONE;
     pthread_mutex_unlock(&w->lock);
-    return RG_OK;
+    return rg__worker_mark(w, RG__FIN, w->taken);
 }
 
 /* OK: another generation comes. */

@@ -43,6 +43,18 @@ static bool is_named(const rg__mapping *m, rg__member_id owner, uint32_t id)
            m->owner.slot == owner.slot && m->owner.start == owner.start;
 }
 
+static void *find_mapping(rg_ctx *ctx, rg__member_id owner, uint32_t id)
+{
+    const rg__mappings *all = rg__engine_mappings(ctx->engine);
+    void *at = NULL;
+    rg__engine_lock(ctx->engine);
+    for (int i = 0; i < all->count && at == NULL; i++)
+        if (is_named(&all->item[i], owner, id))
+            at = all->item[i].at;
+    rg__engine_unlock(ctx->engine);
+    return at;
+}
+
 static bool take_mapping(rg_ctx *ctx, rg__member_id owner, uint32_t id,
                          rg__mapping *taken)
 {
@@ -81,10 +93,11 @@ static bool is_me(const rg_ctx *ctx, rg__member_id id)
            id.start == ctx->me.start;
 }
 
-static void answer(rg__worker *w, rg_status st, void *at, const char *text)
+static void answer(rg__worker *w, uint32_t id, rg_status st, void *at,
+                   const char *text)
 {
     pthread_mutex_lock(&w->lock);
-    if (w->reply.awaited == RG__SEGMENT) {
+    if (w->reply.awaited == RG__SEGMENT && w->reply.ask == id) {
         w->reply.is_here = true;
         w->reply.st = st;
         w->reply.at = at;
@@ -97,15 +110,15 @@ static void answer(rg__worker *w, rg_status st, void *at, const char *text)
 
 void rg__segment_arrived(rg__worker *w, const rg__segment *m, int fd)
 {
-    void *at = NULL;
+    void *at = find_mapping(w->ctx, m->owner, m->id);
     rg_status st = (rg_status)m->status;
     const char *text = m->text;
-    if (st == RG_OK) {
+    if (st == RG_OK && at == NULL) { /* else an agent that took over repeats */
         st = map_segment(w->ctx, m, fd, &at);
         text = rg_last_error();
     }
     if (is_me(w->ctx, m->owner))
-        answer(w, st, at, text);
+        answer(w, m->id, st, at, text);
 }
 
 void rg__segment_gone(rg__worker *w, const rg__segment *m)
@@ -118,15 +131,29 @@ void rg__segment_gone(rg__worker *w, const rg__segment *m)
 
 /* --------------------------------------------------------- on user threads */
 
-rg_status rg__worker_ask(rg__worker *w, rg__wire_type reply,
+/* Until the answer is here; asked again whenever another agent took over. */
+static rg_status wait_for_reply(rg__worker *w, const void *message,
+                                size_t bytes)
+{
+    uint32_t asked = w->agents;
+    rg_status st = rg__worker_send(w, message, bytes);
+    while (st == RG_OK && !w->reply.is_here && w->phase != RG__PHASE_ENDED) {
+        pthread_cond_wait(&w->changed, &w->lock);
+        if (asked == w->agents || w->reply.is_here)
+            continue;
+        asked = w->agents;
+        st = rg__worker_send(w, message, bytes);
+    }
+    return st;
+}
+
+rg_status rg__worker_ask(rg__worker *w, rg__wire_type reply, uint32_t ask,
                          const void *message, size_t bytes)
 {
     while (w->reply.awaited != 0) /* another thread asks */
         pthread_cond_wait(&w->changed, &w->lock);
-    w->reply = (rg__reply){.awaited = reply, .fd = -1};
-    rg_status st = rg__worker_send(w, message, bytes);
-    while (st == RG_OK && !w->reply.is_here && w->phase != RG__PHASE_ENDED)
-        pthread_cond_wait(&w->changed, &w->lock);
+    w->reply = (rg__reply){.awaited = reply, .ask = ask, .fd = -1};
+    rg_status st = wait_for_reply(w, message, bytes);
     if (st == RG_OK && !w->reply.is_here)
         st = rg__fail(w->end, "%s", w->end_why);
     else if (st == RG_OK && w->reply.st != RG_OK)
@@ -151,7 +178,8 @@ rg_status rg__worker_reserve(rg_ctx *ctx, const char *name, uint64_t bytes,
     rg__register m = {.head = {RG__REGISTER, RG__WIRE_VERSION}, .bytes = bytes};
     snprintf(m.name, sizeof m.name, "%s", name);
     pthread_mutex_lock(&w->lock);
-    const rg_status st = rg__worker_ask(w, RG__BUFFER, &m, sizeof m);
+    m.ask = ++w->last_ask;
+    const rg_status st = rg__worker_ask(w, RG__BUFFER, m.ask, &m, sizeof m);
     const int fd = w->reply.fd;
     pthread_mutex_unlock(&w->lock);
     if (st == RG_OK)
@@ -189,7 +217,7 @@ rg_status rg_alloc(rg_ctx *ctx, size_t bytes, const rg_alloc_params *params,
     if (w->sock < 0) {
         st = alloc_alone(ctx, &m, &at);
     } else {
-        st = rg__worker_ask(w, RG__SEGMENT, &m, sizeof m);
+        st = rg__worker_ask(w, RG__SEGMENT, m.id, &m, sizeof m);
         at = w->reply.at;
     }
     pthread_mutex_unlock(&w->lock);

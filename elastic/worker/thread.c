@@ -53,6 +53,19 @@ rg_status rg__worker_mark(rg__worker *w, rg__wire_type type,
     return rg__worker_send(w, &m, sizeof m);
 }
 
+void rg__worker_broken(rg__worker *w, uint64_t generation, int peer,
+                       const char *why)
+{
+    rg__broken m = {.head = {RG__BROKEN, RG__WIRE_VERSION},
+                    .generation = generation,
+                    .peer = peer};
+    snprintf(m.why, sizeof m.why, "%.*s", RG__TEXT_MAX - 1, why);
+    pthread_mutex_lock(&w->lock);
+    w->broken = m;
+    pthread_mutex_unlock(&w->lock);
+    rg__worker_send(w, &m, sizeof m);
+}
+
 static void set_phase(rg__worker *w, rg__phase phase)
 {
     pthread_mutex_lock(&w->lock);
@@ -147,15 +160,6 @@ static void drop_pending(rg__worker *w)
     w->pending = NULL;
 }
 
-static void report_broken(rg__worker *w, uint64_t generation, const char *why)
-{
-    rg__broken m = {.head = {RG__BROKEN, RG__WIRE_VERSION},
-                    .generation = generation,
-                    .peer = -1};
-    snprintf(m.why, sizeof m.why, "%s", why);
-    rg__worker_send(w, &m, sizeof m);
-}
-
 /* The transport's word, from within the engine: published by this thread. */
 static void on_link_broken(void *arg, int rank, const char *why)
 {
@@ -173,11 +177,8 @@ static void publish_broken_link(rg__worker *w)
     rg__broken m = w->link;
     w->is_link_broken = false;
     rg__engine_unlock(w->ctx->engine);
-    if (!is_broken || w->entered.generation == 0)
-        return;
-    m.head = (rg__wire_head){RG__BROKEN, RG__WIRE_VERSION};
-    m.generation = w->entered.generation;
-    rg__worker_send(w, &m, sizeof m);
+    if (is_broken && w->entered.generation != 0)
+        rg__worker_broken(w, w->entered.generation, m.peer, m.why);
 }
 
 static rg_status build(rg__worker *w, rg__prepare *p)
@@ -237,7 +238,7 @@ static void enter_if_due(rg__worker *w)
     const rg_status st = build(w, w->pending);
     drop_pending(w);
     if (st != RG_OK) {
-        report_broken(w, generation, rg_last_error());
+        rg__worker_broken(w, generation, -1, rg_last_error());
         return;
     }
     atomic_store(&w->ctx->page->built_ns, rg__now_ns());
@@ -256,6 +257,7 @@ static void on_prepare(rg__worker *w, const rg__prepare *m, size_t n, int *fd)
     if (w->pending == NULL)
         return;
     memcpy(w->pending, m, n);
+    w->asked = m->generation;
     w->pending_fd = *fd;
     *fd = -1;
     /* a generation that was built and never decided is simply dropped */
@@ -286,7 +288,7 @@ static void on_decided(rg__worker *w, const rg__decided *m)
 static void on_buffer(rg__worker *w, const rg__buffer *m, int *fd)
 {
     pthread_mutex_lock(&w->lock);
-    if (w->reply.awaited == RG__BUFFER) {
+    if (w->reply.awaited == RG__BUFFER && w->reply.ask == m->ask) {
         w->reply.is_here = true;
         w->reply.st = (rg_status)m->status;
         w->reply.fd = *fd;
@@ -296,6 +298,58 @@ static void on_buffer(rg__worker *w, const rg__buffer *m, int *fd)
         pthread_cond_broadcast(&w->changed);
     }
     pthread_mutex_unlock(&w->lock);
+}
+
+/* --------------------------------------------- an agent lost, and the next */
+
+/* Its keeper says so, and starts another; or nobody is there any more. */
+static void on_agent_gone(rg__worker *w)
+{
+    if (w->agent_lost_ns != 0)
+        return;
+    w->agent_lost_ns = rg__now_ns();
+    rg__log(RG__WARN, "worker", "the agent is gone; going on for %u ms",
+            w->grace_ms);
+}
+
+static void on_cut(rg__worker *w)
+{
+    on_agent_gone(w);
+    w->is_cut = true;
+    pthread_mutex_lock(&w->lock);
+    w->reply.is_here = w->reply.awaited != 0;
+    w->reply.st = RG_ERR_AGENT_LOST;
+    snprintf(w->reply.text, sizeof w->reply.text,
+             "the agent of this host is gone");
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* What the agent before it had read and not acted on is lost with it: this one
+ * is told where we stand, and asked again. */
+static void on_again(rg__worker *w)
+{
+    rg__stand m = {.head = {RG__STAND, RG__WIRE_VERSION},
+                   .port = w->port,
+                   .asked = w->asked,
+                   .pending = w->pending != NULL ? w->pending->generation : 0,
+                   .built = w->entered.generation};
+    pthread_mutex_lock(&w->lock);
+    m.is_at_door = w->phase != RG__PHASE_OUT && w->phase != RG__PHASE_ENDED;
+    m.decided = w->decided.generation;
+    m.fin = w->fin;
+    const rg__broken broken = w->broken;
+    if (w->phase != RG__PHASE_ENDED)
+        w->agent_lost_ns = 0;
+    pthread_mutex_unlock(&w->lock);
+    rg__worker_send(w, &m, sizeof m);
+    if (broken.generation != 0 && broken.generation == m.built)
+        rg__worker_send(w, &broken, sizeof broken);
+    pthread_mutex_lock(&w->lock);
+    w->agents++;
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+    rg__log(RG__DEBUG, "worker", "another agent has taken over");
 }
 
 static void handle(rg__worker *w, const void *bytes, size_t n, int *fd)
@@ -323,29 +377,23 @@ static void handle(rg__worker *w, const void *bytes, size_t n, int *fd)
     case RG__ENDED:
         end(w, RG_ERR_JOB_ENDED, ((const rg__text *)bytes)->text);
         break;
+    case RG__GONE:
+        on_agent_gone(w);
+        break;
+    case RG__AGAIN:
+        on_again(w);
+        break;
+    case RG__WELCOME: /* of an agent that can't know whether the first came */
+        break;
     default:
         rg__log(RG__WARN, "worker", "a message of unknown type %u was ignored",
                 n < sizeof *head ? 0 : head->type);
     }
 }
 
-static void on_agent_lost(rg__worker *w)
-{
-    w->agent_lost_ns = rg__now_ns();
-    pthread_mutex_lock(&w->lock);
-    w->reply.is_here = w->reply.awaited != 0;
-    w->reply.st = RG_ERR_AGENT_LOST;
-    snprintf(w->reply.text, sizeof w->reply.text,
-             "the agent of this host is gone");
-    pthread_cond_broadcast(&w->changed);
-    pthread_mutex_unlock(&w->lock);
-    rg__log(RG__WARN, "worker", "the agent is gone; going on for %u ms",
-            w->grace_ms);
-}
-
 static void read_socket(rg__worker *w, void *room)
 {
-    while (w->sock >= 0 && w->agent_lost_ns == 0) {
+    while (w->sock >= 0 && !w->is_cut) {
         size_t n = 0;
         int fds[RG__SOCK_FDS];
         const rg_status st =
@@ -353,7 +401,7 @@ static void read_socket(rg__worker *w, void *room)
         if (st == RG_IN_PROGRESS)
             return;
         if (st == RG_ERR_AGENT_LOST)
-            on_agent_lost(w);
+            on_cut(w);
         else if (st == RG_OK)
             handle(w, room, n, &fds[0]);
         else
@@ -439,6 +487,7 @@ static void *run_thread(void *arg)
     }
     end(w, RG_ERR_INVALID, "rg_finalize was called");
     drop_pending(w);
+    atomic_store(&page->finalized, 1);
     rg__worker_mark(w, RG__FINALIZE, 0); /* nothing here stores any more */
     free(room);
     return NULL;

@@ -17,6 +17,7 @@ typedef enum rg__phase {
 
 typedef struct rg__reply {
     rg__wire_type awaited; /* BUFFER or SEGMENT; 0: nobody asks */
+    uint32_t ask;          /* the number that the answer must bear */
     bool is_here;
     rg_status st;
     int fd;   /* REGISTER */
@@ -44,13 +45,18 @@ struct rg__worker {
     rg__membership entered; /* the generation that was built */
     uint64_t leave_agreed;  /* generation that its members agreed to leave */
     bool wants_stop;        /* rg_finalize */
+    uint64_t fin;           /* generation in which fn returned OK */
+    rg__broken broken;      /* what was said so last */
     rg__reply reply;
-    uint32_t last_segment;
+    uint32_t last_segment, last_ask;
+    uint32_t agents; /* that took over from another */
 
     /* the Regroup thread's own */
     rg__prepare *pending; /* owned; the newest proposal not built yet */
     int pending_fd;
+    uint64_t asked;         /* generation of the newest proposal that came */
     uint64_t agent_lost_ns; /* 0: it is there */
+    bool is_cut;            /* nobody holds the other end of the socket */
 
     /* What the transport says about a connection; guarded by the engine's
      * lock. */
@@ -73,6 +79,10 @@ void rg__worker_stop_thread(rg__worker *w);
 rg_status rg__worker_send(rg__worker *w, const void *message, size_t bytes);
 rg_status rg__worker_mark(rg__worker *w, rg__wire_type type,
                           uint64_t generation);
+/* Say that a generation can't go on. peer: the rank behind a broken
+ * connection, -1: none. */
+void rg__worker_broken(rg__worker *w, uint64_t generation, int peer,
+                       const char *why);
 
 /* segments.c: rg_alloc memory; the Regroup thread hands its messages over. */
 void rg__segment_arrived(rg__worker *w, const rg__segment *m, int fd);
@@ -82,9 +92,9 @@ void rg__segment_gone(rg__worker *w, const rg__segment *m);
 rg_status rg__worker_reserve(rg_ctx *ctx, const char *name, uint64_t bytes,
                              int *fd_p);
 
-/* Ask the agent something and wait for w->reply, a message of that type; lock
- * held. */
-rg_status rg__worker_ask(rg__worker *w, rg__wire_type reply,
+/* Ask the agent something and wait for w->reply, a message of that type and
+ * number; lock held. An agent that takes over is asked again. */
+rg_status rg__worker_ask(rg__worker *w, rg__wire_type reply, uint32_t ask,
                          const void *message, size_t bytes);
 
 /* door.c. Go to the door: say that this worker wants a place. */

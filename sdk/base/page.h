@@ -43,10 +43,11 @@ typedef struct rg__page {
     /* written by the worker, once, before ready */
     pthread_mutex_t life; /* robust, shared; its futex word is at offset 0 */
     _Atomic uint32_t magic;
-    _Atomic int32_t tid;       /* of the Regroup thread */
-    _Atomic uint32_t ready;    /* life is locked */
-    _Atomic uint32_t dying;    /* signal number, stored by a crash handler */
-    _Atomic int32_t dying_tid; /* the thread that it struck; before dying */
+    _Atomic int32_t tid;        /* of the Regroup thread */
+    _Atomic uint32_t ready;     /* life is locked */
+    _Atomic uint32_t dying;     /* signal number, stored by a crash handler */
+    _Atomic int32_t dying_tid;  /* the thread that it struck; before dying */
+    _Atomic uint32_t finalized; /* rg_finalize: it stores nowhere any more */
 
     /* written by the agent */
     _Alignas(RG__LINE) _Atomic uint64_t abort; /* highest aborted generation */

@@ -7,7 +7,7 @@
 
 #include "regroup/regroup.h"
 
-#define RG__SOCK_FDS 2
+#define RG__SOCK_FDS 3
 
 /* OK: sent whole. IN_PROGRESS: the receiver's queue is full, nothing was
  * sent. ERR_AGENT_LOST: the other side is gone. Descriptors stay the

@@ -22,6 +22,12 @@
  *                                    <-      DONE
  *                                    <-      ENDED (why), at any time
  *   FINALIZE                         ->
+ *
+ * When the agent is killed, its keeper holds its end of the socket:
+ *                                    <-      GONE   (of the keeper)
+ *                                    <-      AGAIN  (of the next agent)
+ *   STAND                            ->
+ *   what was asked last, if no answer came, with the same number
  */
 #ifndef RG_BASE_WIRE_H
 #define RG_BASE_WIRE_H
@@ -62,7 +68,10 @@ typedef enum rg__wire_type {
     RG__FINALIZE,
     RG__STATUS,      /* a CLI process asks for the status document */
     RG__STATUS_TEXT, /* JSON as a memfd */
-    RG__STOP         /* a CLI process asks the job to stop */
+    RG__STOP,        /* a CLI process asks the job to stop */
+    RG__GONE,
+    RG__AGAIN,
+    RG__STAND
 } rg__wire_type;
 
 typedef struct rg__wire_head {
@@ -112,12 +121,14 @@ typedef struct rg__text { /* REFUSED, ENDED */
 
 typedef struct rg__register {
     rg__wire_head head;
+    uint32_t ask; /* counts the worker's asks; the answer bears it as well */
     uint64_t bytes;
     char name[RG__BUFFER_NAME_MAX];
 } rg__register;
 
 typedef struct rg__buffer { /* + segment fd when status is RG_OK */
     rg__wire_head head;
+    uint32_t ask;
     int32_t status;
     char text[RG__TEXT_MAX];
 } rg__buffer;
@@ -173,10 +184,23 @@ typedef struct rg__door {
     uint32_t port; /* of the listener for workers of other hosts, TCP */
 } rg__door;
 
-typedef struct rg__mark { /* READY, LEFT, BUILT, FIN, DONE, FINALIZE */
+typedef struct rg__mark { /* READY, LEFT, BUILT, FIN, DONE, FINALIZE, GONE,
+                             AGAIN */
     rg__wire_head head;
     uint64_t generation;
 } rg__mark;
+
+/* Where a worker stands, said behind everything that it said before and after
+ * everything that it was told before. Generations, 0: none. */
+typedef struct rg__stand {
+    rg__wire_head head;
+    uint32_t is_at_door, port; /* as in DOOR */
+    uint64_t asked;            /* of the newest PREPARE that came */
+    uint64_t pending;          /* that waits to be built */
+    uint64_t built;            /* that was built and not left */
+    uint64_t decided;          /* of the newest decision that was taken */
+    uint64_t fin;
+} rg__stand;
 
 typedef struct rg__broken {
     rg__wire_head head;

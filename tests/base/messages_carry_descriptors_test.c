@@ -1,6 +1,6 @@
-/* One packet is one message with up to two descriptors; a full queue, a closed
- * peer and a message that is too large are told apart, and no descriptor is
- * leaked on the way. */
+/* One packet is one message with up to three descriptors; a full queue, a
+ * closed peer and a message that is too large are told apart, and no descriptor
+ * is leaked on the way. */
 #include <dirent.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -23,16 +23,17 @@ static void check_descriptors(const int *pair)
 {
     char text[64], byte = 0;
     size_t n = 0;
-    int ends[2], got[RG__SOCK_FDS];
+    int ends[3], got[RG__SOCK_FDS];
     CHECK_EQ(pipe(ends), 0);
-    CHECK_OK(rg__sock_send(pair[0], "hello", 6, ends, 2));
+    ends[2] = dup(ends[0]);
+    CHECK_OK(rg__sock_send(pair[0], "hello", 6, ends, 3));
     CHECK_OK(rg__sock_recv(pair[1], text, sizeof text, &n, got));
     CHECK_EQ(n, 6);
     CHECK_STR(text, "hello");
     CHECK_EQ(write(got[1], "x", 1), 1);
     CHECK_EQ(read(ends[0], &byte, 1), 1);
     CHECK_EQ(byte, 'x');
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         close(ends[i]);
         close(got[i]);
     }

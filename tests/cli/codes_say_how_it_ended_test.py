@@ -1,11 +1,13 @@
 """Exit codes of `regroup run`, and what is left behind: nothing."""
 
+import contextlib
 import glob
 import json
 import os
 import re
 import signal
 import subprocess
+import time
 
 from command import (BUILD, Claims, RunDir, find_child, processes_with,
                      wait_for)
@@ -61,10 +63,17 @@ with RunDir() as d:
         claims.hold(f"signal {int(signum)}" in said, said)
         nothing_is_left(d, signum.name)
 
-    # The agent dies: its workers end by themselves, and are waited for.
+    # The agent dies as often as it is started: its workers end by themselves,
+    # and are waited for.
     job = start_training(d, "--agent-grace", "500ms")
     pids = [w["pid"] for w in workers(d)]
-    kill_child(job.pid, "regroup")
+    until = time.monotonic() + 30
+    while job.poll() is None and time.monotonic() < until:
+        agent = find_child(job.pid, "regroup")
+        if agent:
+            with contextlib.suppress(OSError):
+                os.kill(agent, signal.SIGKILL)
+        time.sleep(0.01)
     _, said = job.communicate(timeout=60)
     claims.equal(job.returncode, 137, "a killed agent")
     claims.hold("agent" in said and "signal 9" in said, said)

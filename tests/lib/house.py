@@ -70,6 +70,27 @@ def until(condition, seconds, what):
     raise Failed(f"{what}: not within {seconds * PATIENCE} s")
 
 
+def agent_of(keeper):
+    """The agent that this `regroup run` or `regroup agent` has started last;
+    None while there is none."""
+    with contextlib.suppress(OSError):
+        with open(f"/proc/{keeper}/task/{keeper}/children",
+                  encoding="ascii") as children:
+            for pid in map(int, children.read().split()):
+                if program_of(pid) == "regroup":
+                    return pid
+    return None
+
+
+def program_of(pid):
+    """Its name, None of a process that is gone or dead."""
+    with contextlib.suppress(OSError):
+        with open(f"/proc/{pid}/stat", encoding="ascii") as stat:
+            name, rest = stat.read().split("(", 1)[1].rsplit(")", 1)
+            return name if rest.split()[0] not in "ZX" else None
+    return None
+
+
 class Job:
     def __init__(self, flags, command, env=None, job="test", detect=DETECT,
                  pipe=False):
@@ -205,6 +226,11 @@ class Job:
               f"the job ended with code {self.code}, not {code}")
 
     # -------------------------------------------------------------- faults
+
+    def agent(self):
+        """The agent's pid: the child of the job's process that is not etcd;
+        None while there is none."""
+        return agent_of(self.process.pid)
 
     def pid(self, rank):
         return until(lambda: self.workers().get(rank), 20,

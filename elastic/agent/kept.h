@@ -1,0 +1,69 @@
+/* Records: what must outlive an agent. An agent hands each of them to its
+ * keeper, the process that started it; when the agent is killed, the keeper
+ * starts another, which inherits them by fork.
+ *
+ * A record has a name, some bytes, up to RG__KEPT_FDS descriptors, and perhaps
+ * the process whose exit status belongs to it.
+ *
+ * Threads:   one.
+ * Ownership: a list owns its records and their descriptors. */
+#ifndef RG_AGENT_KEPT_H
+#define RG_AGENT_KEPT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sdk/base/sock.h"
+
+#define RG__KEPT_NAME_MAX 96
+#define RG__KEPT_MAX      8192 /* bytes of a record */
+#define RG__KEPT_FDS      RG__SOCK_FDS
+
+typedef struct rg__kept {
+    struct rg__kept *next;
+    char name[RG__KEPT_NAME_MAX];
+    int32_t pid;    /* 0: none */
+    bool has_ended; /* status is how pid did, as wait says it */
+    int32_t status;
+    int fd[RG__KEPT_FDS]; /* -1: none */
+    size_t n;
+    _Alignas(16) char bytes[];
+} rg__kept;
+
+/* In the order in which their names first came. */
+typedef struct rg__kept_list {
+    rg__kept *first;
+} rg__kept_list;
+
+rg__kept *rg__kept_find(const rg__kept_list *list, const char *name);
+/* The record behind `after` (NULL: the first) whose name starts so. */
+rg__kept *rg__kept_next(const rg__kept_list *list, const char *start,
+                        const rg__kept *after);
+/* The record whose process that is. */
+rg__kept *rg__kept_of(const rg__kept_list *list, int32_t pid);
+
+/* Set a record; the one of that name goes. The descriptors taken become -1.
+ * ERR_MEMORY: nothing has changed. */
+rg_status rg__kept_set(rg__kept_list *list, const char *name, int32_t pid,
+                       const void *bytes, size_t n, int fd[RG__KEPT_FDS]);
+void rg__kept_drop(rg__kept_list *list, const char *name);
+void rg__kept_clear(rg__kept_list *list);
+/* Close all descriptors; the records stay. */
+void rg__kept_close(rg__kept_list *list);
+
+/* What travels between agent and keeper, one packet each. */
+typedef enum rg__kept_what {
+    RG__KEPT_PUT = 1, /* agent: name, pid, bytes, descriptors */
+    RG__KEPT_DROP,    /* agent: name */
+    RG__KEPT_ENDED    /* keeper: pid, status */
+} rg__kept_what;
+
+typedef struct rg__kept_message {
+    uint32_t what;
+    int32_t pid, status;
+    char name[RG__KEPT_NAME_MAX];
+    _Alignas(16) char bytes[RG__KEPT_MAX]; /* as many as there are */
+} rg__kept_message;
+
+#endif

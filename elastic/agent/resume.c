@@ -1,0 +1,238 @@
+/* Taking over from an agent that was killed. The keeper has started us with its
+ * records; we are the same incarnation, under the same lease.
+ *
+ *   adopt     vault, slots, workers, output and sockets, from the records; each
+ *             worker is told AGAIN
+ *   stand     every worker says where it stands, or is dead; what the agent
+ *             before had heard and not acted on is lost, so it counts nowhere
+ *   view      etcd answers, the lease is held, the job's keys are here: losses
+ *             that nobody may know are published (again); a proposal that was
+ *             handed out to some members only is given up
+ *
+ * Without etcd we stay before the last: members go on meanwhile, as ever. */
+#include "elastic/agent/inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sdk/base/log.h"
+
+/* What all of the agent's other records hang on. */
+typedef struct kept_agent {
+    uint64_t id;
+    int64_t lease_id;
+    uint32_t agents;
+    rg__meta meta;
+    rg__address address;
+    uint32_t port;
+    int elastic;
+    bool is_done, is_ending, is_leaving, has_published, is_draining;
+    uint64_t drain_end_ns;
+    int exit_code;
+    char why[RG__TEXT_MAX];
+} kept_agent;
+
+void rg__resume_note(agent *a)
+{
+    kept_agent kept = {.id = a->id,
+                       .lease_id = a->lease_id,
+                       .agents = a->agents,
+                       .meta = a->meta,
+                       .address = a->address,
+                       .port = a->port,
+                       .elastic = a->elastic,
+                       .is_done = a->is_done,
+                       .is_ending = a->is_ending,
+                       .is_leaving = a->is_leaving,
+                       .has_published = a->has_published,
+                       .is_draining = a->is_draining,
+                       .drain_end_ns = a->drain_end_ns,
+                       .exit_code = a->exit_code};
+    if (a->lease_id == 0)
+        return; /* nothing to take over yet */
+    memcpy(kept.why, a->why, sizeof kept.why);
+    rg__keep_put(a->keep, "agent", &kept, sizeof kept, NULL, 0);
+}
+
+static bool read_note(const agent *a, kept_agent *was)
+{
+    const rg__kept *kept = rg__kept_find(rg__keep_born_with(a->keep), "agent");
+    if (kept == NULL || kept->n != sizeof *was)
+        return false;
+    memcpy(was, kept->bytes, sizeof *was);
+    return true;
+}
+
+bool rg__resume_names(agent *a)
+{
+    kept_agent was;
+    if (!read_note(a, &was))
+        return false;
+    a->id = was.id;
+    a->lease_id = was.lease_id;
+    a->agents = was.agents + 1;
+    a->seq = (uint64_t)a->agents << 32; /* beyond what was sent before */
+    a->meta = was.meta;
+    memcpy(a->key, was.meta.key, sizeof a->key);
+    a->address = was.address;
+    a->port = was.port; /* known to others */
+    a->elastic = was.elastic;
+    a->is_done = was.is_done;
+    a->is_leaving = was.is_leaving;
+    a->has_published = was.has_published;
+    a->is_draining = was.is_draining;
+    a->drain_end_ns = was.drain_end_ns;
+    a->exit_code = was.is_ending ? 0 : was.exit_code;
+    a->resume = RESUME_ADOPT;
+    return true;
+}
+
+/* ------------------------------------------------------------------- stand */
+
+static void on_meta(void *arg, rg_status st, const rg__txn_reply *reply)
+{
+    agent *a = arg;
+    if (st != RG_OK) {
+        rg__agent_end(a, RG__EXIT_STORE, "%s", rg_last_error());
+        return;
+    }
+    rg__snapshot found;
+    rg__snapshot_read(&found, a->prefix, reply->kv, reply->kv_count);
+    if (found.meta.create_revision != 0 &&
+        strcmp(found.meta.uuid, a->meta.uuid) == 0)
+        rg__agent_take_lease(a, &found.meta);
+    else
+        rg__agent_end_wiped(a);
+    rg__snapshot_free(&found);
+}
+
+/* Is it still the job that it was? */
+static void read_meta(agent *a)
+{
+    char *key = rg__record_key(a->prefix, "meta", 0, NULL);
+    rg__txn *txn = rg__txn_create();
+    if (key != NULL && txn != NULL) {
+        rg__txn_get(txn, RG__THEN, key, NULL);
+        rg__etcd_txn(a->etcd, txn, on_meta, a);
+    } else {
+        rg__txn_destroy(txn);
+    }
+    free(key);
+}
+
+/* A worker whose Regroup thread does not run yet says it later. */
+static bool stands(const slot *s)
+{
+    return !rg__slot_is_alive(s) || !s->w.is_ready || s->w.has_stood;
+}
+
+void rg__resume_look(agent *a)
+{
+    if (a->resume != RESUME_STAND || a->is_ending)
+        return;
+    for (int i = 0; i < a->params->slots; i++)
+        if (!stands(&a->slot[i]))
+            return;
+    a->resume = RESUME_VIEW;
+    read_meta(a);
+}
+
+/* ------------------------------------------------------------------- adopt */
+
+static int adopt(agent *a)
+{
+    int workers = 0;
+    for (int i = 0; i < a->params->slots; i++)
+        rg__slot_resume(&a->slot[i]);
+    rg__outputs_resume(a);
+    for (int i = 0; i < a->params->slots; i++) {
+        rg__worker_resume(&a->slot[i]);
+        workers += a->slot[i].w.pid != 0;
+    }
+    for (int i = 0; i < a->params->slots; i++)
+        rg__slot_resume_child(&a->slot[i]);
+    return workers;
+}
+
+void rg__resume_begin(agent *a)
+{
+    kept_agent was;
+    if (!read_note(a, &was))
+        return;
+    rg__resume_note(a);
+    const int workers = adopt(a);
+    rg__keep_forget_rest(a->keep);
+    rg__log(RG__WARN, "agent", "took over %d workers from an agent that died",
+            workers);
+    rg__workers_ping(a);
+    if (was.is_ending)
+        rg__agent_end(a, was.exit_code, "%s", was.why);
+    a->resume = RESUME_STAND;
+    rg__resume_look(a);
+}
+
+/* -------------------------------------------------------------------- view */
+
+static bool is_handed_out(const slot *s, uint64_t generation)
+{
+    return s->w.pending == generation || s->w.built == generation;
+}
+
+/* Members of one host meet in one control segment, which the agent before made
+ * and which is with those whom it told: there is no telling the others. */
+static void judge_proposal(agent *a, const rg__proposal *p)
+{
+    char text[RG__CAUSE_MAX];
+    int asked = 0, missing = 0;
+    for (int i = 0; i < p->size; i++) {
+        slot *s = rg__slot_of(a, p->member[i]);
+        if (s == NULL || !rg__slot_is_alive(s))
+            continue;
+        asked += s->w.asked == p->generation;
+        missing += !is_handed_out(s, p->generation);
+        if (p->is_announced && is_handed_out(s, p->generation))
+            atomic_store(&s->w.page->announce, p->generation);
+    }
+    if (asked == 0)
+        return;
+    a->prepared = p->generation;
+    if (!p->is_announced)
+        rg__generation_abort(a, p->generation - 1);
+    if (missing == 0)
+        return;
+    snprintf(text, sizeof text, "%.40s: its agent died while it prepared",
+             a->params->host);
+    rg__publish_reason(a, p->generation, &a->slot[0], false, text);
+}
+
+/* Its commit may have made place for newer ones since: nobody fetches it. */
+static void take_up_decision(agent *a)
+{
+    const rg__line *line =
+        a->view.lines > 0 ? &a->view.line[a->view.lines - 1] : NULL;
+    for (int i = 0; line != NULL && i < a->params->slots; i++)
+        if (rg__slot_is_alive(&a->slot[i]) &&
+            a->slot[i].w.decided >= line->generation)
+            a->delivered = line->generation;
+    if (a->delivered != 0)
+        rg__generation_pass_on(a);
+}
+
+void rg__resume_view(agent *a)
+{
+    if (a->resume != RESUME_VIEW)
+        return;
+    a->resume = RESUME_NOT;
+    a->is_done = false; /* the keys say it */
+    if (a->is_draining)
+        rg__timer_set(a->drain_timer, 0);
+    const rg__proposal *p =
+        a->view.cur.phase == RG__GEN_PROPOSED
+            ? rg__snapshot_gen(&a->view, a->view.cur.generation)
+            : NULL;
+    for (int i = 0; i < a->params->slots; i++)
+        rg__slot_publish_loss(&a->slot[i]);
+    take_up_decision(a);
+    if (p != NULL)
+        judge_proposal(a, p);
+}
