@@ -472,16 +472,20 @@ rg_status rg__channel_run(rg__channel *ch, const rg__coll *coll)
 
 /* ---------------------------------------------------------------- sleeping */
 
-/* Count myself in as a sleeper on the bell; NULL when there is none. */
-static rg__bell *take_bell(rg__engine *e)
+/* Count myself in as a sleeper on the bell, and add it to the words that I am
+ * going to sleep on; NULL when there is none. */
+static rg__bell *take_bell(rg__engine *e, rg__word *words, int *n)
 {
     rg__engine_lock(e);
     rg__bell *bell = e->bell;
-    if (bell != NULL)
+    if (bell != NULL) {
         atomic_fetch_add(&e->bell_users, 1);
-    rg__engine_unlock(e);
-    if (bell != NULL)
         atomic_fetch_add(&bell->waiters, 1);
+        words[(*n)++] = (rg__word){&bell->seq, atomic_load(&bell->seq)};
+        if (e->transport->arm != NULL)
+            e->transport->arm(e->world->comm);
+    }
+    rg__engine_unlock(e);
     return bell;
 }
 
@@ -523,12 +527,10 @@ void rg__engine_sleep_for(rg__engine *e, rg_req *req, uint64_t timeout_ns)
     if (!atomic_compare_exchange_strong(&req->state, &runs, RG__REQ_SLEPT_ON) &&
         runs == RG__REQ_DONE)
         return;
-    rg__bell *bell = take_bell(e);
     rg__word words[3] = {{&req->state, RG__REQ_SLEPT_ON},
                          {&e->page->wake, atomic_load(&e->page->wake)}};
     int n = 2;
-    if (bell != NULL)
-        words[n++] = (rg__word){&bell->seq, atomic_load(&bell->seq)};
+    rg__bell *bell = take_bell(e, words, &n);
     /* look again, now that posters know of a sleeper */
     if (!rg__engine_is_aborted(e) && !rg__engine_help(e))
         rg__futex_wait_any(words, n, at_most(timeout_ns, SLEEP_NS));
@@ -557,11 +559,9 @@ bool rg__engine_progress(rg__engine *e)
 /* Operations are this thread's to advance: sleep on the bell as well. */
 static void sleep_on_bell(rg__engine *e, rg__word wake, uint64_t timeout_ns)
 {
-    rg__bell *bell = take_bell(e);
     rg__word words[2] = {wake};
     int n = 1;
-    if (bell != NULL)
-        words[n++] = (rg__word){&bell->seq, atomic_load(&bell->seq)};
+    rg__bell *bell = take_bell(e, words, &n);
     atomic_store(&e->sleep, RG__SLEEPS);
     if (rg__engine_help(e))
         e->fruitless = 0;

@@ -122,6 +122,11 @@ typedef struct rg__transport {
      * (one per process, of the world's comm); NULL when nothing ever comes. */
     rg__bell *(*bell)(rg__comm *world);
 
+    /* The calling thread, which has counted itself in as a sleeper, is about to
+     * sleep on the bell: see to it that the bell also rings for what does not
+     * ring by itself. NULL: there is no such thing. */
+    void (*arm)(rg__comm *world);
+
     /* Give everything back; takes half-built comms, comms with an operation in
      * flight, and dead peers; never waits. The world's comm goes last. */
     void (*close)(rg__comm *comm);

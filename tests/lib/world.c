@@ -1,10 +1,12 @@
 #include "tests/lib/world.h"
 
+#include <arpa/inet.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,7 +29,10 @@ struct world_shared {
     } page[WORLD_MAX];
     meeting meeting[16];
     _Atomic uint64_t word[64];
-    int control[WORLD_GENERATIONS + 1];
+    int control[WORLD_GENERATIONS + 1][WORLD_MAX]; /* by host */
+    int host_of[WORLD_MAX];
+    int listener[WORLD_MAX];
+    uint32_t port[WORLD_MAX];
     int alloc[WORLD_MAX];
     uint64_t control_bytes;
     size_t alloc_bytes;
@@ -41,6 +46,18 @@ rg__page *world_page(world *w, int index)
 _Atomic uint64_t *world_word(world *w, int i)
 {
     return &w->shared->word[i];
+}
+
+const uint8_t world_key[RG__KEY_BYTES] = "the key of a job in a test";
+
+int world_listener(world *w, int index)
+{
+    return w->shared->listener[index];
+}
+
+uint32_t world_port(world *w, int index)
+{
+    return w->shared->port[index];
 }
 
 void world_meet_some(world *w, int at, int n)
@@ -64,7 +81,8 @@ void world_meet(world *w)
 char *world_control(world *w, uint64_t generation, size_t *bytes_p)
 {
     void *at = NULL;
-    CHECK_OK(rg__shm_map(w->shared->control[generation],
+    const int host = w->host_of[w->index];
+    CHECK_OK(rg__shm_map(w->shared->control[generation][host],
                          w->shared->control_bytes, &at));
     *bytes_p = w->shared->control_bytes;
     return at;
@@ -140,29 +158,65 @@ void world_map(world *w, int owner)
     rg__engine_unlock(w->ctx->engine);
 }
 
+static void on_broken(void *arg, int rank, const char *why)
+{
+    world *w = arg;
+    atomic_store(&w->broken_rank, rank);
+    snprintf(w->broken_why, sizeof w->broken_why, "%s", why);
+    atomic_fetch_add(&w->broken, 1);
+}
+
+/* Who is in a generation, and where. */
+typedef struct scene {
+    rg__member_id member[WORLD_MAX]; /* by rank, as place */
+    rg__place place[WORLD_MAX];
+    rg__address address[WORLD_MAX];
+    int seen[WORLD_MAX]; /* the world's hosts that take part, as they come */
+} scene;
+
+static void place_rank(world *w, scene *s, rg__membership *m, int rank,
+                       int index)
+{
+    int host = 0;
+    while (host < m->host_count && s->seen[host] != w->host_of[index])
+        host++;
+    if (host == m->host_count)
+        s->seen[m->host_count++] = w->host_of[index];
+    snprintf(s->address[host].text, sizeof s->address[host].text, "127.0.0.1");
+    s->member[rank] = w->member[index];
+    s->place[rank] = (rg__place){(uint32_t)host, w->shared->port[index]};
+    if (index == w->index) {
+        m->rank = rank;
+        m->host_index = host;
+        m->local_rank = m->local_size;
+    }
+    m->local_size += w->host_of[index] == w->host_of[w->index];
+}
+
 void world_enter(world *w, uint64_t generation, const int *indexes, int n)
 {
-    rg__member_id member[WORLD_MAX];
-    rg__membership m = {.generation = generation,
-                        .rank = -1,
-                        .size = n,
-                        .local_size = n,
-                        .host_count = 1,
-                        .member = member};
-    for (int i = 0; i < n; i++) {
-        member[i] = w->member[indexes[i]];
-        if (indexes[i] == w->index)
-            m.rank = m.local_rank = i;
-    }
-    const rg__boot boot = {.rank = m.rank,
-                           .size = n,
-                           .local_rank = m.rank,
-                           .local_size = n,
-                           .generation = generation,
-                           .member = member,
-                           .control_fd = w->shared->control[generation],
-                           .control_bytes = w->shared->control_bytes,
-                           .mappings = rg__engine_mappings(w->ctx->engine)};
+    scene s = {0};
+    rg__membership m = {
+        .generation = generation, .rank = -1, .size = n, .member = s.member};
+    for (int i = 0; i < n; i++)
+        place_rank(w, &s, &m, i, indexes[i]);
+    const rg__boot boot = {
+        .rank = m.rank,
+        .size = n,
+        .local_rank = m.local_rank,
+        .local_size = m.local_size,
+        .generation = generation,
+        .member = s.member,
+        .control_fd = w->shared->control[generation][w->host_of[w->index]],
+        .control_bytes = w->shared->control_bytes,
+        .mappings = rg__engine_mappings(w->ctx->engine),
+        .host_count = m.host_count,
+        .place = s.place,
+        .address = s.address,
+        .listener = w->shared->listener[w->index],
+        .key = world_key,
+        .broken = on_broken,
+        .broken_arg = w};
     CHECK_OK(rg__sets_enter(w->ctx, &rg__transport_native, &boot));
     CHECK_OK(rg__context_set_membership(w->ctx, &m));
     rg__context_set_computing(w->ctx, true);
@@ -192,7 +246,8 @@ static void build(world *w, const world_params *params)
     CHECK_OK(rg__sets_create(w->ctx, &w->ctx->sets));
     map_allocs(w);
     for (int i = 0; i < w->n && !params->is_bare; i++)
-        world_map(w, i);
+        if (w->host_of[i] == w->host_of[w->index])
+            world_map(w, i);
     const int all[WORLD_MAX] = {0, 1, 2, 3, 4, 5, 6, 7};
     if (!params->is_outside)
         world_enter(w, 1, all, w->n);
@@ -215,6 +270,45 @@ static void tear_down(world *w)
 
 /* ---------------------------------------------------------------- processes */
 
+static void place_on_hosts(world_shared *s, const world_params *params)
+{
+    const char *hosts = params->hosts;
+    if (hosts == NULL)
+        hosts = getenv("WORLD_HOSTS");
+    if (hosts == NULL)
+        hosts = "0";
+    for (int i = 0; i < params->n; i++) {
+        s->host_of[i] = hosts[(size_t)i % strlen(hosts)] - '0';
+        CHECK(s->host_of[i] >= 0 && s->host_of[i] < WORLD_MAX);
+    }
+}
+
+static void make_controls(world_shared *s, const world_params *params)
+{
+    s->control_bytes = rg__native_control_bytes(params->n);
+    for (int g = 1; g <= WORLD_GENERATIONS; g++)
+        for (int i = 0; i < params->n; i++) {
+            int *fd = &s->control[g][s->host_of[i]];
+            if (*fd < 0)
+                CHECK_OK(
+                    rg__shm_create("control", s->control_bytes, false, fd));
+        }
+}
+
+static void listen_for(world_shared *s, int index)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof at;
+    const int fd =
+        socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    CHECK_EQ(bind(fd, (struct sockaddr *)&at, bytes), 0);
+    CHECK_EQ(listen(fd, 512), 0);
+    CHECK_EQ(getsockname(fd, (struct sockaddr *)&at, &bytes), 0);
+    s->listener[index] = fd;
+    s->port[index] = ntohs(at.sin_port);
+}
+
 static world_shared *make_shared(const world_params *params)
 {
     world_shared *s = mmap(NULL, sizeof *s, PROT_READ | PROT_WRITE,
@@ -222,22 +316,34 @@ static world_shared *make_shared(const world_params *params)
     CHECK(s != MAP_FAILED);
     s->alloc_bytes =
         params->alloc_bytes == 0 ? ALLOC_BYTES : params->alloc_bytes;
-    s->control_bytes = rg__native_control_bytes(params->n);
-    for (int g = 1; g <= WORLD_GENERATIONS; g++)
-        CHECK_OK(
-            rg__shm_create("control", s->control_bytes, false, &s->control[g]));
-    for (int i = 0; i < params->n; i++)
+    memset(s->control, 0xff, sizeof s->control);
+    place_on_hosts(s, params);
+    make_controls(s, params);
+    for (int i = 0; i < params->n; i++) {
         CHECK_OK(rg__shm_create("alloc", s->alloc_bytes, false, &s->alloc[i]));
+        listen_for(s, i);
+    }
     return s;
 }
 
 static void drop_shared(world_shared *s, const world_params *params)
 {
     for (int g = 1; g <= WORLD_GENERATIONS; g++)
-        close(s->control[g]);
-    for (int i = 0; i < params->n; i++)
+        for (int h = 0; h < WORLD_MAX; h++)
+            if (s->control[g][h] >= 0)
+                close(s->control[g][h]);
+    for (int i = 0; i < params->n; i++) {
         close(s->alloc[i]);
+    }
     munmap(s, sizeof *s);
+}
+
+/* A listener is its owner's alone: it is gone when that dies. */
+static void keep_own_listener(const world *w)
+{
+    for (int i = 0; i < w->n; i++)
+        if (i != w->index)
+            close(w->shared->listener[i]);
 }
 
 static void run_child(const world_params *params, world_shared *shared,
@@ -248,8 +354,12 @@ static void run_child(const world_params *params, world_shared *shared,
                 .n = params->n,
                 .shared = shared,
                 .alloc_bytes = shared->alloc_bytes};
-    for (int i = 0; i < params->n; i++)
-        w.member[i] = (rg__member_id){1, (uint32_t)i, 1};
+    for (int i = 0; i < params->n; i++) {
+        w.host_of[i] = shared->host_of[i];
+        w.member[i] =
+            (rg__member_id){(uint64_t)shared->host_of[i] + 1, (uint32_t)i, 1};
+    }
+    keep_own_listener(&w);
     build(&w, params);
     fn(&w, arg);
     tear_down(&w);
@@ -307,6 +417,8 @@ void world_run(const world_params *params, world_fn fn, void *arg)
         if (pid[i] == 0)
             run_child(params, shared, i, fn, arg);
     }
+    for (int i = 0; i < params->n; i++)
+        close(shared->listener[i]);
     const bool is_good = await_children(pid, params->n, deadline);
     drop_shared(shared, params);
     CHECK(is_good);
@@ -315,5 +427,11 @@ void world_run(const world_params *params, world_fn fn, void *arg)
 void world_of(int n, world_fn fn, void *arg)
 {
     const world_params params = {.n = n};
+    world_run(&params, fn, arg);
+}
+
+void world_on(const char *hosts, world_fn fn, void *arg)
+{
+    const world_params params = {.n = (int)strlen(hosts), .hosts = hosts};
     world_run(&params, fn, arg);
 }

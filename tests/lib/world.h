@@ -26,6 +26,10 @@ typedef struct world {
 
     world_shared *shared;
     rg__member_id member[WORLD_MAX]; /* by index */
+    int host_of[WORLD_MAX];          /* likewise */
+    _Atomic int broken;              /* links that were reported as broken, */
+    _Atomic int broken_rank;         /* the last one's rank */
+    char broken_why[RG__TEXT_MAX];
     pthread_t thread;
     _Atomic int wants_stop;
     _Atomic uint64_t leave; /* generation that the thread is to leave */
@@ -38,6 +42,10 @@ typedef struct world_params {
     int timeout_s;      /* 0: 50 */
     int is_bare;        /* 1: no mapping is registered yet */
     int is_outside;     /* 1: generation 1 is not entered yet */
+    const char *hosts;  /* on which host each is, a digit for each, again from
+                           the  begin when there are less. Hosts have control
+                           segments  of their own, and TCP over loopback between
+                           them.  NULL: what WORLD_HOSTS says, else one host */
 } world_params;
 
 typedef void (*world_fn)(world *w, void *arg);
@@ -46,6 +54,12 @@ void world_run(const world_params *params, world_fn fn, void *arg);
 
 /* n processes and defaults. */
 void world_of(int n, world_fn fn, void *arg);
+
+/* One process for each digit, which says on which host it is. */
+void world_on(const char *hosts, world_fn fn, void *arg);
+
+/* The job's key in these worlds. */
+extern const uint8_t world_key[RG__KEY_BYTES];
 
 /* Register the segment of process `owner` with this process's engine. */
 void world_map(world *w, int owner);
@@ -72,7 +86,12 @@ void world_await_left(world *w);
 /* The page of a process. */
 rg__page *world_page(world *w, int index);
 
-/* The control segment of a generation, mapped here, for scribbling on it. */
+/* The process's listener for other hosts, and its port. */
+int world_listener(world *w, int index);
+uint32_t world_port(world *w, int index);
+
+/* The control segment of a generation on this process's host, mapped here, for
+ * scribbling on it. */
 char *world_control(world *w, uint64_t generation, size_t *bytes_p);
 
 /* A word of shared memory for the test's own use, 0 at first; i: 0 .. 63. */

@@ -53,7 +53,7 @@ void rg__native_say_where(const comm *c, where *w)
 bool rg__native_is_direct(const comm *c)
 {
     if (c->coll.kind == RG__BROADCAST)
-        return c->said[c->coll.root].at.recv_segment != 0;
+        return c->said[c->root].at.recv_segment != 0;
     for (int m = 0; m < c->n; m++) {
         const where *w = &c->said[m].at;
         if (w->send_segment == 0 ||
@@ -181,7 +181,7 @@ static bool copy_piece(comm *c, char *to, const char *from)
 
 rg_status rg__native_direct_broadcast(comm *c)
 {
-    const int root = c->coll.root;
+    const int root = c->root;
     if (c->done == 0) {
         const where *w = &c->said[root].at;
         char *from = NULL;

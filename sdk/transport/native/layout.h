@@ -1,10 +1,12 @@
 /* The control segment: what the local ranks of one generation share.
  *
- *   | bells | lines | small | staging |
+ *   | bells | verdicts | lines | small | staging |
  *
  * One bell per process. Then RG__SETS_MAX areas, each with room for every local
- * rank, at index id % RG__SETS_MAX; within an area, members lie by set rank:
+ * rank, at index id % RG__SETS_MAX; within an area, the set's local members lie
+ * in set order:
  *
+ *   verdict  what lane 0 has heard of the other hosts; one per area
  *   lines    two entry lines (parity slots) and the member's flags
  *   small    two parity slots for data too large for a line
  *   staging  STAGES slots for the pipelines
@@ -28,12 +30,16 @@ typedef struct where { /* 0: private memory, else the owner's segment */
     uint32_t send_segment, recv_segment;
 } where;
 
-/* What a member says about an operation: what it started, and its data or where
- * they lie. All but `at` and `data` must be equal on all members. */
-typedef struct said {
+/* What a member says that it has started: equal on all members. */
+typedef struct said_line {
     uint8_t kind, type, op, spare;
     int32_t root;
     uint64_t count, tag;
+} said_line;
+
+/* The same with its data, or where they lie. */
+typedef struct said {
+    said_line line;
     union {
         char data[INLINE_BYTES];
         where at;
@@ -59,15 +65,27 @@ typedef struct member_lines {
     flags flags;
 } member_lines;
 
+/* The outcome of the exchange between hosts; stored by lane 0, seq last
+ * (release). One is enough: lane 0 stores the next one after it has heard all
+ * local lines of the next operation. */
+typedef struct verdict {
+    _Alignas(128) _Atomic uint64_t seq;
+    uint32_t differs, spare;
+    char data[INLINE_BYTES];
+} verdict;
+
 typedef struct bell_line {
     _Alignas(128) rg__bell bell;
 } bell_line;
 
 _Static_assert(sizeof(entry) == 128, "an entry is two cache lines");
+_Static_assert(sizeof(said_line) == 24, "no gaps");
+_Static_assert(sizeof(verdict) == 128, "two cache lines");
 _Static_assert(sizeof(member_lines) == 384, "no gaps");
 
 typedef struct layout {
-    uint64_t lines, small, staging, bytes; /* offsets, and the whole */
+    uint64_t verdicts, lines, small, staging,
+        bytes; /* offsets, and the whole */
 } layout;
 
 layout rg__native_layout(int local_size);

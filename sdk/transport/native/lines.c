@@ -21,8 +21,16 @@ typedef enum field { KIND, TYPE, OP, ROOT, ELEMENTS, TAG, FIELDS } field;
 static const char *const field_names[FIELDS] = {"operation", "type",  "op",
                                                 "root",      "count", "tag"};
 
-static uint64_t value_of(const said *s, field f)
+typedef struct lines {
+    const char *first;
+    size_t stride;
+    int n;
+} lines;
+
+static uint64_t value_of(const lines *all, int m, field f)
 {
+    const said_line *s =
+        (const said_line *)(const void *)(all->first + (size_t)m * all->stride);
     switch (f) {
     case KIND:
         return s->kind;
@@ -60,16 +68,16 @@ static void show(char *text, size_t room, field f, uint64_t value)
 }
 
 /* "ranks 0,1,5" of those whose field has this value. */
-static void list_ranks(char *text, size_t room, const comm *c, field f,
+static void list_ranks(char *text, size_t room, const lines *all, field f,
                        uint64_t value)
 {
     int n = 0;
     size_t used = 0;
-    for (int m = 0; m < c->n; m++)
-        n += value_of(&c->said[m], f) == value;
+    for (int m = 0; m < all->n; m++)
+        n += value_of(all, m, f) == value;
     used += (size_t)snprintf(text, room, n == 1 ? "rank " : "ranks ");
-    for (int m = 0, shown = 0; m < c->n && used + 16 < room; m++) {
-        if (value_of(&c->said[m], f) != value)
+    for (int m = 0, shown = 0; m < all->n && used + 16 < room; m++) {
+        if (value_of(all, m, f) != value)
             continue;
         if (shown == RANKS_SHOWN) {
             snprintf(text + used, room - used, ",...");
@@ -81,31 +89,32 @@ static void list_ranks(char *text, size_t room, const comm *c, field f,
     }
 }
 
-static rg_status differ(const comm *c, field f, int m)
+static rg_status differ(uint32_t id, const lines *all, field f, int m)
 {
-    const uint64_t first = value_of(&c->said[0], f);
-    const uint64_t other = value_of(&c->said[m], f);
+    const uint64_t first = value_of(all, 0, f);
+    const uint64_t other = value_of(all, m, f);
     char value[2][32], ranks[2][160];
     show(value[0], sizeof value[0], f, first);
     show(value[1], sizeof value[1], f, other);
-    list_ranks(ranks[0], sizeof ranks[0], c, f, first);
-    list_ranks(ranks[1], sizeof ranks[1], c, f, other);
-    const char *kind = f == KIND
-                           ? "different operations"
-                           : name_in(kinds, COUNT(kinds), c->said[0].kind);
+    list_ranks(ranks[0], sizeof ranks[0], all, f, first);
+    list_ranks(ranks[1], sizeof ranks[1], all, f, other);
+    const char *kind =
+        f == KIND ? "different operations"
+                  : name_in(kinds, COUNT(kinds), value_of(all, 0, KIND));
     return rg__fail(RG_ERR_MISMATCH,
                     "%s on set %u: %s %s on %s but %s on %s; start the same "
                     "operation on every member",
-                    kind, c->id, field_names[f], value[0], ranks[0], value[1],
+                    kind, id, field_names[f], value[0], ranks[0], value[1],
                     ranks[1]);
 }
 
-rg_status rg__native_compare(const comm *c)
+rg_status rg__native_compare(uint32_t id, const said_line *line, size_t stride,
+                             int n)
 {
+    const lines all = {(const char *)line, stride, n};
     for (int f = 0; f < FIELDS; f++)
-        for (int m = 1; m < c->n; m++)
-            if (value_of(&c->said[m], (field)f) !=
-                value_of(&c->said[0], (field)f))
-                return differ(c, (field)f, m);
+        for (int m = 1; m < n; m++)
+            if (value_of(&all, m, (field)f) != value_of(&all, 0, (field)f))
+                return differ(id, &all, (field)f, m);
     return RG_OK;
 }

@@ -1,7 +1,7 @@
-/* The native transport in the shared memory of one host: building comms,
- * posting and reading lines, and choosing the algorithm. native.h says how an
- * operation runs, layout.h where things lie. */
-#include "sdk/transport/native/native.h"
+/* The native transport: building comms, posting and reading lines, and choosing
+ * the algorithm. native.h says how an operation runs in the shared memory of
+ * one host, across.h over several, layout.h where things lie. */
+#include "sdk/transport/native/across.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -20,23 +20,55 @@ static void close_shared(shared *sh)
 {
     if (sh == NULL)
         return;
+    rg__net_close(sh->net); /* its thread rings a bell in the segment */
     rg__shm_unmap(sh->at, sh->layout.bytes);
     free(sh->member);
+    free(sh->host);
+    free(sh->local_rank);
     free(sh);
+}
+
+static bool is_across(const rg__boot *boot)
+{
+    return boot->host_count > 1;
+}
+
+static rg_status check_places(const rg__boot *boot)
+{
+    int local = 0;
+    for (int r = 0; r < boot->size; r++) {
+        if (boot->place[r].host >= (uint32_t)boot->host_count)
+            return rg__fail(RG_ERR_INVALID, "rank %d is on host %u of %d", r,
+                            boot->place[r].host, boot->host_count);
+        if (boot->place[r].host == boot->place[boot->rank].host) {
+            if (r == boot->rank && local != boot->local_rank)
+                break;
+            local++;
+        }
+    }
+    if (local != boot->local_size)
+        return rg__fail(RG_ERR_INVALID,
+                        "rank %d can't be the %d. of %d workers of its host",
+                        boot->rank, boot->local_rank + 1, boot->local_size);
+    return RG_OK;
 }
 
 static rg_status check_boot(const rg__boot *boot)
 {
-    if (boot->local_size != boot->size)
+    if (!is_across(boot) && boot->local_size != boot->size)
         return rg__fail(RG_ERR_UNSUPPORTED,
                         "transport native reaches the %d workers of this host, "
-                        "but the world has %d; start all workers on one host",
+                        "but the world has %d, and no other host is named",
                         boot->local_size, boot->size);
-    if (boot->size < 1 || boot->size > RG__HOST_SLOTS_MAX || boot->rank < 0 ||
+    if (boot->size < 1 || boot->local_size < 1 ||
+        boot->local_size > RG__HOST_SLOTS_MAX || boot->rank < 0 ||
         boot->rank >= boot->size)
         return rg__fail(RG_ERR_INVALID,
                         "transport native can't be rank %d of %d", boot->rank,
                         boot->size);
+    const rg_status st = is_across(boot) ? check_places(boot) : RG_OK;
+    if (st != RG_OK)
+        return st;
     const uint64_t needed = rg__native_control_bytes(boot->local_size);
     if (boot->control_bytes < needed)
         return rg__fail(RG_ERR_INVALID,
@@ -59,6 +91,29 @@ static rg_status map_shared(shared *sh, int fd)
     return RG_OK;
 }
 
+static rg_status note_members(shared *sh, const rg__boot *boot)
+{
+    const size_t n = (size_t)sh->size;
+    sh->member = malloc(n * sizeof *sh->member);
+    sh->host = calloc(n, sizeof *sh->host);
+    sh->local_rank = calloc(n, sizeof *sh->local_rank);
+    if (sh->member == NULL || sh->host == NULL || sh->local_rank == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a comm");
+    memcpy(sh->member, boot->member, n * sizeof *sh->member);
+    int local = 0;
+    for (int r = 0; r < sh->size; r++) {
+        sh->host[r] = is_across(boot) ? boot->place[r].host : 0;
+        if (!is_across(boot) || sh->host[r] == boot->place[sh->rank].host)
+            sh->local_rank[r] = local++;
+    }
+    return RG_OK;
+}
+
+static rg__bell *bell_of(const shared *sh, int rank)
+{
+    return &((bell_line *)(void *)sh->at)[sh->local_rank[rank]].bell;
+}
+
 static rg_status open_shared(const rg__boot *boot, shared **shared_p)
 {
     shared *sh = calloc(1, sizeof *sh);
@@ -67,78 +122,117 @@ static rg_status open_shared(const rg__boot *boot, shared **shared_p)
     sh->layout = rg__native_layout(boot->local_size);
     sh->rank = boot->rank;
     sh->size = boot->size;
+    sh->local_size = boot->local_size;
     sh->mappings = boot->mappings;
-    const size_t bytes = sizeof *sh->member * (size_t)sh->size;
-    sh->member = malloc(bytes);
-    rg_status st = sh->member == NULL
-                       ? rg__fail(RG_ERR_MEMORY, "no memory for a comm")
-                       : map_shared(sh, boot->control_fd);
+    rg_status st = note_members(sh, boot);
+    if (st == RG_OK)
+        st = map_shared(sh, boot->control_fd);
+    if (st == RG_OK && is_across(boot))
+        st = rg__net_open(boot, bell_of(sh, sh->rank), &sh->net);
     if (st != RG_OK) {
         close_shared(sh);
         return st;
     }
-    memcpy(sh->member, boot->member, bytes);
     *shared_p = sh;
     return RG_OK;
 }
 
+/* m: among the members on this host. */
 static void place_member(const comm *c, int m, int rank)
 {
     const shared *sh = c->shared;
     const uint64_t index =
-        (uint64_t)(c->id % RG__SETS_MAX) * (uint64_t)sh->size + (uint64_t)m;
+        (uint64_t)(c->id % RG__SETS_MAX) * (uint64_t)sh->local_size +
+        (uint64_t)m;
     c->member[m] = (member){
         .rank = rank,
         .lines = (member_lines *)(void *)(sh->at + sh->layout.lines) + index,
         .small = sh->at + sh->layout.small + index * 2 * SMALL_BYTES,
         .staging = sh->at + sh->layout.staging + index * STAGES * STAGE_BYTES,
-        .bell = &((bell_line *)(void *)sh->at)[rank].bell};
+        .bell = bell_of(sh, rank)};
 }
 
 static void close_comm(comm *c)
 {
     if (c == NULL)
         return;
+    rg__across_close(c);
     free(c->member);
     free(c->said);
     free(c);
 }
 
-/* ranks NULL: all, in order. */
+static rg_status check_ranks(const shared *sh, const int *ranks, int n,
+                             uint32_t id)
+{
+    bool is_member = false;
+    for (int m = 0; m < n; m++) {
+        if (ranks[m] < 0 || ranks[m] >= sh->size)
+            return rg__fail(RG_ERR_INVALID, "a set has rank %d of %d", ranks[m],
+                            sh->size);
+        is_member |= ranks[m] == sh->rank;
+    }
+    if (!is_member)
+        return rg__fail(RG_ERR_INVALID, "set %u is without this rank", id);
+    return RG_OK;
+}
+
+static rg_status place_members(comm *c, const spread *s, const int *ranks)
+{
+    c->n = rg__spread_size(s, s->host);
+    c->member = calloc((size_t)c->n, sizeof *c->member);
+    c->said = calloc((size_t)c->n, sizeof *c->said);
+    if (c->member == NULL || c->said == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a comm");
+    for (int k = 0; k < c->n; k++) {
+        const int m = rg__spread_member(s, s->host, k);
+        place_member(c, k, ranks[m]);
+        if (ranks[m] == c->shared->rank) {
+            c->set_rank = m;
+            c->rank = k;
+        }
+    }
+    return RG_OK;
+}
+
 static rg_status open_comm(shared *sh, const int *ranks, int n, uint32_t id,
                            comm **c_p)
 {
+    rg_status st = check_ranks(sh, ranks, n, id);
+    if (st != RG_OK)
+        return st;
     comm *c = calloc(1, sizeof *c);
     if (c == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a comm");
     c->base.transport = &rg__transport_native;
     c->shared = sh;
     c->id = id;
-    c->n = n;
-    c->rank = -1;
-    c->member = calloc((size_t)n, sizeof *c->member);
-    c->said = calloc((size_t)n, sizeof *c->said);
-    rg_status st = RG_OK;
-    if (c->member == NULL || c->said == NULL)
-        st = rg__fail(RG_ERR_MEMORY, "no memory for a comm");
-    for (int m = 0; st == RG_OK && m < n; m++) {
-        const int rank = ranks == NULL ? m : ranks[m];
-        if (rank < 0 || rank >= sh->size)
-            st = rg__fail(RG_ERR_INVALID, "a set has rank %d of %d", rank,
-                          sh->size);
-        else
-            place_member(c, m, rank);
-        if (rank == sh->rank)
-            c->rank = m;
-    }
-    if (st == RG_OK && c->rank < 0)
-        st = rg__fail(RG_ERR_INVALID, "set %u is without this rank", id);
+    c->set_n = n;
+    spread s = {0};
+    st = rg__spread_make(&s, ranks, n, sh->host, sh->rank);
+    if (st == RG_OK)
+        st = place_members(c, &s, ranks);
+    if (st == RG_OK && s.hosts > 1)
+        st = rg__across_open(c, &s, ranks);
+    rg__spread_clear(&s);
     if (st != RG_OK) {
         close_comm(c);
         return st;
     }
     *c_p = c;
     return RG_OK;
+}
+
+static rg_status open_world(shared *sh, comm **c_p)
+{
+    int *ranks = malloc((size_t)sh->size * sizeof *ranks);
+    if (ranks == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a comm");
+    for (int r = 0; r < sh->size; r++)
+        ranks[r] = r;
+    const rg_status st = open_comm(sh, ranks, sh->size, 0, c_p);
+    free(ranks);
+    return st;
 }
 
 static rg_status native_open(const rg__boot *boot, rg__comm **comm_p)
@@ -150,7 +244,7 @@ static rg_status native_open(const rg__boot *boot, rg__comm **comm_p)
     comm *c = NULL;
     st = open_shared(boot, &sh);
     if (st == RG_OK)
-        st = open_comm(sh, NULL, sh->size, 0, &c);
+        st = open_world(sh, &c);
     if (st != RG_OK) {
         close_shared(sh);
         return st;
@@ -163,7 +257,7 @@ static rg_status native_split(rg__comm *world, const int *ranks, int n,
                               uint32_t id, rg__comm **comm_p)
 {
     comm *w = (comm *)world, *c = NULL;
-    if (n < 1 || n > w->n || id % RG__SETS_MAX == 0)
+    if (n < 1 || n > w->set_n || id % RG__SETS_MAX == 0)
         return rg__fail(RG_ERR_INVALID, "no set %u of %d ranks can be opened",
                         id, n);
     const rg_status st = open_comm(w->shared, ranks, n, id, &c);
@@ -178,6 +272,14 @@ static void native_close(rg__comm *base)
     shared *sh = c->id == 0 ? c->shared : NULL;
     close_comm(c);
     close_shared(sh);
+}
+
+/* The caller is about to sleep on the bell. */
+static void native_arm(rg__comm *world)
+{
+    const comm *c = (const comm *)world;
+    if (c->shared->net != NULL)
+        rg__net_arm(c->shared->net);
 }
 
 static rg__bell *native_bell(rg__comm *world)
@@ -271,13 +373,26 @@ static advance_fn choose(const comm *c)
     return is_direct ? direct[kind] : staged[kind];
 }
 
+/* The root among the members on this host. */
+static int local_root(const comm *c)
+{
+    if (c->across == NULL)
+        return c->coll.root;
+    const spread *s = &c->across->spread;
+    for (int k = 0; k < c->n; k++)
+        if (rg__spread_member(s, s->host, k) == c->coll.root)
+            return k;
+    return -1;
+}
+
 static rg_status native_start(rg__comm *base, const rg__coll *coll)
 {
     comm *c = (comm *)base;
-    if (coll->root < 0 || coll->root >= c->n)
+    if (coll->root < 0 || coll->root >= c->set_n)
         return rg__fail(RG_ERR_INVALID, "root %d is not a rank of set %u",
                         coll->root, c->id);
     c->coll = *coll;
+    c->root = local_root(c);
     c->bytes =
         coll->kind == RG__BARRIER ? 0 : coll->count * rg_type_size(coll->type);
     c->ops++;
@@ -286,13 +401,15 @@ static rg_status native_start(rg__comm *base, const rg__coll *coll)
     c->in = c->out = c->done = c->last = 0;
     c->at = 0;
     c->peer = 0;
+    if (c->across != NULL)
+        rg__across_begin(c);
     entry *mine = &c->member[c->rank].lines->line[c->ops & 1];
-    mine->said.kind = (uint8_t)coll->kind;
-    mine->said.type = (uint8_t)coll->type;
-    mine->said.op = (uint8_t)coll->op;
-    mine->said.root = coll->root;
-    mine->said.count = coll->count;
-    mine->said.tag = coll->tag;
+    mine->said.line = (said_line){.kind = (uint8_t)coll->kind,
+                                  .type = (uint8_t)coll->type,
+                                  .op = (uint8_t)coll->op,
+                                  .root = coll->root,
+                                  .count = coll->count,
+                                  .tag = coll->tag};
     rg__native_publish(c);
     atomic_store_explicit(&mine->seq, rg__native_seq(c->id, c->ops),
                           memory_order_release);
@@ -313,20 +430,43 @@ static bool hear(comm *c)
     return true;
 }
 
-static rg_status native_test(rg__comm *base)
+static rg_status compare_and_choose(comm *c)
 {
-    comm *c = (comm *)base;
+    if (c->across != NULL) {
+        c->advance = c->rank == 0 ? rg__exchange : rg__exchange_await;
+        return RG_OK;
+    }
+    const rg_status st =
+        rg__native_compare(c->id, &c->said[0].line, sizeof *c->said, c->n);
+    if (st == RG_OK)
+        c->advance = choose(c);
+    return st;
+}
+
+static rg_status advance(comm *c)
+{
     if (c->advance == NULL) {
         if (!hear(c))
             return RG_IN_PROGRESS;
-        const rg_status st = rg__native_compare(c);
+        const rg_status st = compare_and_choose(c);
         if (st != RG_OK)
             return st;
-        c->advance = choose(c);
     }
     const rg_status st = c->advance(c);
     if (st == RG_OK)
         c->steps += c->last;
+    return st;
+}
+
+static rg_status native_test(rg__comm *base)
+{
+    comm *c = (comm *)base;
+    if (c->across == NULL)
+        return advance(c);
+    rg__across_poll(c);
+    const rg_status st = advance(c);
+    if (st != RG_IN_PROGRESS)
+        rg__across_end(c);
     return st;
 }
 
@@ -337,4 +477,5 @@ const rg__transport rg__transport_native = {.size = sizeof(rg__transport),
                                             .start = native_start,
                                             .test = native_test,
                                             .bell = native_bell,
+                                            .arm = native_arm,
                                             .close = native_close};

@@ -1,4 +1,5 @@
-/* Inside the native transport: a comm in the shared memory of one host.
+/* Inside the native transport: a comm in the shared memory of one host, or over
+ * several hosts with shared memory inside each (across.h).
  *
  * Every operation begins with the members' lines: each posts its own in start,
  * and test reads all of them, which is the first barrier. What follows is a
@@ -18,15 +19,19 @@
 #ifndef RG_NATIVE_H
 #define RG_NATIVE_H
 
-#include "sdk/transport/native/layout.h"
+#include "sdk/transport/native/net.h"
+#include "sdk/transport/native/spread.h"
 
 /* The mapped segment and who is in it; the world's comm owns it. */
 typedef struct shared {
     char *at;
     layout layout;
-    int rank, size;
-    rg__member_id *member; /* by rank; owned */
+    int rank, size, local_size;
+    rg__member_id *member; /* by rank; owned, as what follows */
+    uint32_t *host;        /* by rank */
+    int *local_rank;       /* by rank: on its host */
     const rg__mappings *mappings;
+    rg__net *net; /* owned; NULL: all on one host */
 } shared;
 
 typedef struct member {
@@ -38,19 +43,24 @@ typedef struct member {
     char *from, *to; /* rg_alloc memory in this process (direct.c) */
 } member;
 
+typedef struct across across;
+
 typedef struct comm comm;
 struct comm {
     rg__comm base;
     shared *shared;
     uint32_t id;
-    int rank, n;    /* in the set */
-    member *member; /* n of them; owned */
-    said *said;     /* copies of the members' lines; owned */
+    int set_rank, set_n; /* in the set */
+    int rank, n;         /* among its members on this host */
+    member *member;      /* n of them; owned */
+    said *said;          /* copies of the members' lines; owned */
+    across *across;      /* owned; NULL: all members are on this host */
 
     uint32_t ops;   /* operations begun, over the comm's life */
     uint32_t steps; /* steps of the operations before this one */
 
     rg__coll coll;
+    int root;                      /* among the local members, -1: elsewhere */
     uint64_t bytes;                /* of one member's data */
     int heard;                     /* members whose line was read */
     rg_status (*advance)(comm *c); /* NULL until all lines are read */
@@ -61,9 +71,10 @@ struct comm {
     int peer;               /* likewise */
 };
 
-/* lines.c: OK when all members said the same, else ERR_MISMATCH with the
- * sentence that names the ranks. */
-rg_status rg__native_compare(const comm *c);
+/* lines.c: OK when all n members of the set said the same, else ERR_MISMATCH
+ * with the sentence that names the ranks. Lines lie `stride` bytes apart. */
+rg_status rg__native_compare(uint32_t id, const said_line *line, size_t stride,
+                             int n);
 
 /* native.c */
 typedef enum flag { FLAG_IN, FLAG_OUT, FLAG_DONE } flag;
@@ -80,6 +91,9 @@ static inline char *rg__native_small(const comm *c, int m)
 
 /* small.c */
 void rg__native_publish(comm *c);
+/* The sum of the local members' small data, in order; AVG only adds. */
+void rg__native_small_sum(const comm *c, void *sum);
+const char *rg__native_small_of(const comm *c, int m);
 rg_status rg__native_inline(comm *c);
 rg_status rg__native_small_read(comm *c);
 

@@ -23,7 +23,7 @@ static const void *published(const comm *c)
 {
     if (c->coll.kind != RG__BROADCAST)
         return c->coll.send;
-    return c->coll.root == c->rank ? c->coll.recv : NULL;
+    return c->root == c->rank ? c->coll.recv : NULL;
 }
 
 void rg__native_publish(comm *c)
@@ -40,18 +40,24 @@ void rg__native_publish(comm *c)
         memcpy(rg__native_small(c, c->rank), data, c->bytes);
 }
 
-static void reduce(comm *c, source_fn source)
+static void add_up(const comm *c, source_fn source, void *sum)
 {
     const rg__coll *o = &c->coll;
     const size_t count = (size_t)o->count;
     if (c->n == 1)
-        memcpy(o->recv, source(c, 0), c->bytes);
+        memcpy(sum, source(c, 0), c->bytes);
     else
-        rg__reduce(o->type, o->op, o->recv, source(c, 0), source(c, 1), count);
+        rg__reduce(o->type, o->op, sum, source(c, 0), source(c, 1), count);
     for (int m = 2; m < c->n; m++)
-        rg__reduce(o->type, o->op, o->recv, o->recv, source(c, m), count);
+        rg__reduce(o->type, o->op, sum, sum, source(c, m), count);
+}
+
+static void reduce(comm *c, source_fn source)
+{
+    const rg__coll *o = &c->coll;
+    add_up(c, source, o->recv);
     if (o->op == RG_AVG)
-        rg__divide(o->type, o->recv, count, c->n);
+        rg__divide(o->type, o->recv, (size_t)o->count, c->n);
 }
 
 static rg_status read_all(comm *c, source_fn source)
@@ -63,8 +69,8 @@ static rg_status read_all(comm *c, source_fn source)
         reduce(c, source);
         break;
     case RG__BROADCAST:
-        if (c->coll.root != c->rank)
-            memcpy(recv, source(c, c->coll.root), c->bytes);
+        if (c->root != c->rank)
+            memcpy(recv, source(c, c->root), c->bytes);
         break;
     case RG__ALLGATHER:
         for (int m = 0; m < c->n; m++)
@@ -75,6 +81,16 @@ static rg_status read_all(comm *c, source_fn source)
     }
     c->base.moves++;
     return RG_OK;
+}
+
+const char *rg__native_small_of(const comm *c, int m)
+{
+    return c->bytes <= INLINE_BYTES ? from_line(c, m) : from_slot(c, m);
+}
+
+void rg__native_small_sum(const comm *c, void *sum)
+{
+    add_up(c, c->bytes <= INLINE_BYTES ? from_line : from_slot, sum);
 }
 
 rg_status rg__native_inline(comm *c)

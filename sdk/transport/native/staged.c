@@ -175,7 +175,7 @@ static rg_status send_step(comm *c)
 rg_status rg__native_staged_broadcast(comm *c)
 {
     count_steps(c);
-    const int root = c->coll.root;
+    const int root = c->root;
     if (root == c->rank)
         return send_step(c);
     const uint32_t step = c->done + 1;

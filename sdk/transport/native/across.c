@@ -1,0 +1,140 @@
+/* Comms over several hosts: which connections a member needs, and the turns of
+ * the net. */
+#include "sdk/transport/native/across.h"
+
+#include <stdlib.h>
+
+#include "sdk/base/fail.h"
+
+static int rank_of(const comm *c, const int *ranks, int host, int lane)
+{
+    return ranks[rg__spread_member(&c->across->spread, host, lane)];
+}
+
+/* The link to a member, made when it is first asked for. */
+static rg_status take_link(comm *c, int rank, rg__link **link_p)
+{
+    across *x = c->across;
+    for (int i = 0; i < x->links; i++)
+        if (x->link[i]->rank == rank) {
+            *link_p = x->link[i];
+            return RG_OK;
+        }
+    const rg_status st = rg__link_create(c->shared->net, c->id, rank, link_p);
+    if (st == RG_OK)
+        x->link[x->links++] = *link_p;
+    return st;
+}
+
+static rg_status link_exchange(comm *c, const int *ranks)
+{
+    const spread *s = &c->across->spread;
+    exchange *e = &c->across->exchange;
+    rg_status st = RG_OK;
+    for (int d = 1; d < s->hosts && st == RG_OK; d *= 2) {
+        const int to = rg__spread_after(s, s->host, -d);
+        const int from = rg__spread_after(s, s->host, d);
+        st = take_link(c, rank_of(c, ranks, to, 0), &e->to[e->rounds]);
+        if (st == RG_OK)
+            st = take_link(c, rank_of(c, ranks, from, 0), &e->from[e->rounds]);
+        e->rounds++;
+    }
+    return st;
+}
+
+static rg_status link_crossing(comm *c, const int *ranks)
+{
+    const spread *s = &c->across->spread;
+    crossing *x = &c->across->crossing;
+    if (c->rank >= s->lanes)
+        return RG_OK;
+    const int next = rg__spread_after(s, s->host, 1);
+    const int prev = rg__spread_after(s, s->host, -1);
+    rg_status st = take_link(c, rank_of(c, ranks, next, c->rank), &x->next);
+    if (st == RG_OK)
+        st = take_link(c, rank_of(c, ranks, prev, c->rank), &x->prev);
+    return st;
+}
+
+static rg_status reserve(across *x, bool is_first, bool is_lane)
+{
+    const size_t n = (size_t)x->spread.n, hosts = (size_t)x->spread.hosts;
+    x->line = calloc(n, sizeof *x->line);
+    x->link = calloc(2 * ROUNDS_MAX + 2, sizeof(rg__link *));
+    if (is_first)
+        x->exchange.begin = calloc(hosts, sizeof *x->exchange.begin);
+    if (is_lane)
+        x->crossing.scratch = malloc(STAGE_BYTES);
+    if (x->line == NULL || x->link == NULL ||
+        (is_first && x->exchange.begin == NULL) ||
+        (is_lane && x->crossing.scratch == NULL))
+        return rg__fail(RG_ERR_MEMORY, "no memory for a comm");
+    return RG_OK;
+}
+
+rg_status rg__across_open(comm *c, spread *s, const int *ranks)
+{
+    if (s->n > MEMBERS_MAX)
+        return rg__fail(RG_ERR_UNSUPPORTED,
+                        "a set of %d members is too large: up to %d can be on "
+                        "several hosts",
+                        s->n, MEMBERS_MAX);
+    across *x = calloc(1, sizeof *x);
+    if (x == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a comm");
+    c->across = x;
+    x->spread = *s;
+    *s = (spread){0};
+    x->verdict =
+        (verdict *)(void *)(c->shared->at + c->shared->layout.verdicts) +
+        c->id % RG__SETS_MAX;
+    rg_status st = reserve(x, c->rank == 0, c->rank < x->spread.lanes);
+    if (st == RG_OK && c->rank == 0)
+        st = link_exchange(c, ranks);
+    if (st == RG_OK)
+        st = link_crossing(c, ranks);
+    return st;
+}
+
+void rg__across_close(comm *c)
+{
+    across *x = c->across;
+    if (x == NULL)
+        return;
+    if (x->is_running)
+        rg__across_end(c);
+    for (int i = 0; i < x->links; i++)
+        rg__link_destroy(x->link[i]);
+    rg__spread_clear(&x->spread);
+    free(x->link);
+    free(x->line);
+    free(x->exchange.store);
+    free(x->exchange.begin);
+    free(x->crossing.scratch);
+    free(x);
+    c->across = NULL;
+}
+
+void rg__across_begin(comm *c)
+{
+    c->across->is_running = true;
+    c->across->exchange.blocks = 0;
+    c->shared->net->operations++;
+}
+
+void rg__across_end(comm *c)
+{
+    c->across->is_running = false;
+    c->shared->net->operations--;
+}
+
+void rg__across_poll(comm *c)
+{
+    across *x = c->across;
+    bool is_urgent = false;
+    for (int i = 0; i < x->links; i++) {
+        x->link[i]->wants = 0;
+        is_urgent |= !rg__link_is_settled(x->link[i]);
+    }
+    rg__net_poll(c->shared->net, is_urgent);
+}

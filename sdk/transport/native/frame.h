@@ -1,0 +1,97 @@
+/* Frames between hosts: a head, which says how long the body is, and the body.
+ * Both ends are little-endian; another machine's magic does not match.
+ *
+ *   connecting                          accepting
+ *   HELLO      who, to whom      ->
+ *                                <-     ANSWER   proves the key
+ *                                 |     LATER    not in that generation yet
+ *   PROOF      proves the key    ->
+ *   BLOCKS ...                  <->     BLOCKS ...
+ *
+ *   BLOCKS   what hosts say about an operation, and its small data
+ *   POISON   the same, with a difference in it: passed on like any other
+ *   DATA     a part of a step of a large operation
+ *   BYE      the sender has left the set or the generation
+ *
+ * Threads: functions without state. Everything here takes bytes that anybody
+ * may have sent; what passes is in range and has its right length. */
+#ifndef RG_NATIVE_FRAME_H
+#define RG_NATIVE_FRAME_H
+
+#include "sdk/base/proof.h"
+#include "sdk/transport/native/layout.h"
+
+#define FRAME_MAGIC   0x31646772u /* "rgd1" */
+#define FRAME_VERSION 1u
+#define BODY_MAX      ((uint32_t)64 << 20)
+
+typedef enum frame_kind {
+    FRAME_HELLO = 1,
+    FRAME_ANSWER,
+    FRAME_LATER,
+    FRAME_PROOF,
+    FRAME_BLOCKS,
+    FRAME_POISON,
+    FRAME_DATA,
+    FRAME_BYE,
+    FRAME_KINDS
+} frame_kind;
+
+typedef struct frame {
+    uint32_t magic;
+    uint16_t kind, index; /* round of the exchange, part of the step */
+    uint64_t generation;
+    uint32_t set, op, step;
+    uint32_t bytes; /* of the body */
+} frame;
+
+_Static_assert(sizeof(frame) == 32, "no gaps");
+
+/* What the proofs are made over. */
+typedef struct hello_said {
+    uint64_t generation;
+    rg__member_id from_id, to_id;
+    int32_t from, to; /* ranks in the world */
+    uint32_t set, version;
+    uint8_t nonce[RG__NONCE_BYTES];
+} hello_said;
+
+_Static_assert(sizeof(hello_said) == 72, "no gaps");
+
+typedef struct hello {
+    hello_said said;
+    uint8_t mac[RG__MAC_BYTES];
+} hello;
+
+typedef struct answer {
+    uint8_t nonce[RG__NONCE_BYTES];
+    uint8_t mac[RG__MAC_BYTES];
+} answer;
+
+typedef struct proof {
+    uint8_t mac[RG__MAC_BYTES];
+} proof;
+
+/* NULL: a head that some peer may send; else what is wrong with it. */
+const char *rg__frame_fault(const frame *head);
+
+/* One host's block: the head, its lines, its data. One line stands for all
+ * members of the host when they say the same. Rounded up to 8 bytes. */
+typedef struct block_head {
+    uint32_t host; /* index among the set's hosts */
+    uint32_t lines, data_bytes;
+    uint32_t spare;
+} block_head;
+
+typedef struct block {
+    block_head head;
+    const char *lines, *data;
+    uint32_t bytes; /* of the whole */
+} block;
+
+uint32_t rg__block_bytes(uint32_t lines, uint32_t data_bytes);
+
+/* The block at the begin of n bytes. false: they are none. */
+bool rg__block_read(const char *at, size_t n, block *block);
+
+#endif
