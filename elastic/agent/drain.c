@@ -16,6 +16,18 @@
 #include "sdk/base/clock.h"
 #include "sdk/base/log.h"
 
+/* The world that goes on without us may begin with a commit from our vault. */
+static bool is_needed(const agent *a)
+{
+    const rg__line *line =
+        a->view.lines > 0 ? &a->view.line[a->view.lines - 1] : NULL;
+    int fetched = 0;
+    for (int i = 0; line != NULL && i < line->copies; i++)
+        fetched += line->copy[i].from == a->id;
+    return fetched > 0 &&
+           (a->served_generation != line->generation || a->served < fetched);
+}
+
 static bool has_left(const agent *a)
 {
     const rg__proposal *decided = rg__snapshot_decided(&a->view);
@@ -25,7 +37,7 @@ static bool has_left(const agent *a)
     for (int i = 0; i < a->params->slots; i++)
         if (a->slot[i].w.entered != 0)
             return false;
-    return true;
+    return !is_needed(a);
 }
 
 /* There is nobody for whom to leave in order. */

@@ -141,8 +141,6 @@ static void send_prepare(agent *a, const rg__proposal *p, rg__prepare *m,
         m->local_rank = local++;
         if (s == NULL || !rg__slot_is_alive(s))
             continue; /* its death is published; this proposal is void */
-        if (p->is_announced)
-            atomic_store(&s->w.page->announce, p->generation);
         s->w.asked = p->generation;
         s->w.entered = s->w.entered != 0 ? s->w.entered : p->generation;
         rg__worker_tell(s, m, bytes, control_fd);
@@ -191,6 +189,16 @@ static void prepare_members(agent *a, const rg__proposal *p)
     free(m);
 }
 
+/* Also to those who have no place in it: they leave like the others. */
+static void announce(agent *a, uint64_t generation)
+{
+    for (int i = 0; i < a->params->slots; i++) {
+        const slot *s = &a->slot[i];
+        if (rg__slot_is_alive(s) && s->w.page != NULL)
+            atomic_store(&s->w.page->announce, generation);
+    }
+}
+
 static void prepare(agent *a, const rg__proposal *p)
 {
     if (p == NULL || p->generation <= a->prepared || rg__transfer_holds(a, p))
@@ -208,7 +216,9 @@ static void prepare(agent *a, const rg__proposal *p)
         c->proposed = rg__now_ns();
         c->detected = a->detected_ns != 0 ? a->detected_ns : c->proposed;
     }
-    if (!p->is_announced)
+    if (p->is_announced)
+        announce(a, p->generation);
+    else
         rg__generation_abort(a, p->generation - 1);
     if (count_local(a, p) > 0)
         prepare_members(a, p);

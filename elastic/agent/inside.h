@@ -209,8 +209,10 @@ struct agent {
     output *outputs; /* of processes, until all is written */
 
     /* the end */
-    bool is_draining; /* workers are to leave at the next commit */
-    bool is_leaving;  /* this host goes, the job does not */
+    bool is_draining;           /* workers are to leave at the next commit */
+    uint64_t served_generation; /* whose copies were fetched from here: */
+    int served;
+    bool is_leaving; /* this host goes, the job does not */
     uint64_t drain_end_ns;
     rg__timer *drain_timer;
     bool has_shape, is_asking_shape; /* what runs here is what the job runs */

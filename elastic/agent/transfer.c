@@ -116,8 +116,9 @@ typedef struct source {
     connection *wire;
     uint64_t generation; /* whose decision asks for it */
     rg__commit_id id;
-    int slot;  /* of the vault; -1: all is said */
-    int rooms; /* told so far */
+    int slot;      /* of the vault; -1: all is said */
+    int rooms;     /* told so far */
+    bool is_whole; /* all was sent */
     walk walk;
     uint64_t sent, total;
 } source;
@@ -205,6 +206,7 @@ static void send_next(void *arg)
         tell_piece(s, s->walk.piece + 1);
     } else {
         s->slot = -1;
+        s->is_whole = true;
     }
 }
 
@@ -224,6 +226,11 @@ static void source_gone(void *arg, const char *why)
         rg__log(RG__WARN, "agent",
                 "commit %" PRIu64 ".%" PRIu64 " was sent in part: %s",
                 s->id.generation, s->id.step, why);
+    if (s->is_whole) { /* the sink closes when it has all */
+        agent *a = s->a;
+        a->served = a->served_generation == s->generation ? a->served + 1 : 1;
+        a->served_generation = s->generation;
+    }
     free(s);
 }
 
