@@ -202,8 +202,9 @@ struct agent {
 
     beats *beats;
     rg__timer *suspect_timer;
-    uint64_t round_ns; /* all were asked to look at each other then */
-    int64_t round;     /* revision of that asking */
+    uint64_t round_ns;     /* all were asked to look at each other then */
+    int64_t round;         /* revision of that asking */
+    uint64_t suspected_ns; /* the leader has seen the newest accusation then */
     rg__etcd_req *toppling;
 
     output *outputs; /* of processes, until all is written */
@@ -347,6 +348,8 @@ void rg__suspect_follow(agent *a);  /* somebody asked all to look */
 void rg__suspect_forgive(agent *a); /* we were late ourselves */
 void rg__suspect_forget(peer *one); /* it goes: nothing of it is awaited */
 void rg__suspect_heard(peer *one);  /* it has answered a probe */
+/* What the leader knows has changed: is an accusation new? */
+void rg__suspect_note(agent *a, const rg__snapshot *before);
 /* Hosts that the leader goes on without; while a round of looks is under way
  * *again_ns_p says when it will be over. */
 int rg__suspect_lost(const agent *a, uint64_t *lost, int room,

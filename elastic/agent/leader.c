@@ -218,7 +218,12 @@ static void on_whole(void *arg, int64_t revision, bool wiped)
 {
     agent *a = arg;
     (void)revision;
-    if (wiped || rg__agent_read(a, a->whole, &a->known) != RG_OK)
+    rg__snapshot before = a->known;
+    a->known = (rg__snapshot){0};
+    if (!wiped && rg__agent_read(a, a->whole, &a->known) == RG_OK)
+        rg__suspect_note(a, &before);
+    rg__snapshot_free(&before);
+    if (wiped)
         return; /* the narrow mirror says so too, and ends the agent */
     rg__leader_look(a);
 }

@@ -159,17 +159,33 @@ static bool is_mute(const peer *one, uint64_t now)
 
 /* -------------------------------------------------------------- the leader */
 
+void rg__suspect_note(agent *a, const rg__snapshot *before)
+{
+    for (int i = 0; i < a->known.suspicions; i++) {
+        const rg__suspicion *one = &a->known.suspicion[i];
+        bool is_old = false;
+        for (int k = 0; k < before->suspicions && !is_old; k++)
+            is_old = before->suspicion[k].host == one->host &&
+                     before->suspicion[k].by == one->by;
+        if (!is_old)
+            a->suspected_ns = rg__now_ns();
+    }
+}
+
+/* The newest accusation has stood for the time of a round: others have joined
+ * it by then, and who was cut off itself has withdrawn its own. */
 int rg__suspect_lost(const agent *a, uint64_t *lost, int room,
                      uint64_t *again_ns_p)
 {
-    const uint64_t now = rg__now_ns();
-    int n = 0;
+    const uint64_t stood = rg__now_ns() - a->suspected_ns;
     *again_ns_p = 0;
-    if (a->known.suspicions > 0 && !is_round_over(a, now))
-        *again_ns_p = a->round_ns + round_length_ns(a) - now;
-    else
-        n = rg__links_lost(&a->known, lost, room);
-    return n;
+    if (a->known.suspicions == 0)
+        return 0;
+    if (stood < round_length_ns(a)) {
+        *again_ns_p = round_length_ns(a) - stood;
+        return 0;
+    }
+    return rg__links_lost(&a->known, lost, room);
 }
 
 int rg__suspect_mute(const agent *a, uint64_t *mute, int room)
