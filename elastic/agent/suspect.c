@@ -1,7 +1,7 @@
 /* From silence to a lost host.
  *
  *   half the budget silent        it is probed
- *   four fifths, still silent     it is accused: lead/susp/<host>/<me>, and
+ *   seven tenths, still silent    it is accused: lead/susp/<host>/<me>, and
  * all/probe asks everybody to look all/probe                     every agent
  * probes every other once and accuses who does not answer a quarter of the
  * budget later the leader drops hosts until all who stay hear each other
@@ -29,7 +29,7 @@ static uint64_t budget_ns(const agent *a)
 
 static uint64_t round_length_ns(const agent *a)
 {
-    return budget_ns(a) / 4;
+    return budget_ns(a) / 5;
 }
 
 static bool is_round_over(const agent *a, uint64_t now)
@@ -144,7 +144,7 @@ static bool is_in_grace(const peer *one, uint64_t now)
 static bool is_silent(const peer *one, uint64_t now)
 {
     const agent *a = one->a;
-    return one->is_expected && now - one->heard_ns > budget_ns(a) * 4 / 5;
+    return one->is_expected && now - one->heard_ns > budget_ns(a) * 7 / 10;
 }
 
 /* Asked in a round, it has not answered; it may be heard all the same, when one

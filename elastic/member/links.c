@@ -63,15 +63,22 @@ static bool accuses(const rg__snapshot *s, uint64_t by, uint64_t host)
     return false;
 }
 
-static void count(const rg__snapshot *s, graph *g)
+/* Who counts: who stays, and at first only hosts of the world. */
+static bool counts(const node *one, bool only_world)
+{
+    return !one->is_lost && (one->workers > 0 || !only_world);
+}
+
+static void count(const rg__snapshot *s, graph *g, bool only_world)
 {
     for (int i = 0; i < g->n; i++)
         g->node[i].missing = g->node[i].accusers = 0;
     for (int i = 0; i < s->suspicions; i++) {
         const rg__suspicion *one = &s->suspicion[i];
         const int host = find(g, one->host), by = find(g, one->by);
-        if (host < 0 || by < 0 || host == by || g->node[host].is_lost ||
-            g->node[by].is_lost)
+        if (host < 0 || by < 0 || host == by ||
+            !counts(&g->node[host], only_world) ||
+            !counts(&g->node[by], only_world))
             continue;
         g->node[host].accusers++;
         /* a link that both accuse is one link */
@@ -93,12 +100,15 @@ static bool goes_before(const node *a, const node *b)
     return a->lowest_rank > b->lowest_rank;
 }
 
-static node *worst(graph *g)
+/* Of the world in the first round; of the others in the second, where the world
+ * stands. */
+static node *worst(graph *g, bool only_world)
 {
     node *found = NULL;
     for (int i = 0; i < g->n; i++) {
         node *one = &g->node[i];
         if (!one->is_lost && one->missing > 0 &&
+            (one->workers > 0) == only_world &&
             (found == NULL || goes_before(one, found)))
             found = one;
     }
@@ -111,12 +121,15 @@ int rg__links_lost(const rg__snapshot *snap, uint64_t *lost, int room)
     int n = 0;
     if (snap->suspicions == 0 || !collect(snap, rg__snapshot_decided(snap), &g))
         return 0;
-    for (count(snap, &g); n < room; count(snap, &g)) {
-        node *one = worst(&g);
-        if (one == NULL)
-            break;
-        one->is_lost = true;
-        lost[n++] = one->id;
+    for (int round = 0; round < 2; round++) {
+        const bool only_world = round == 0;
+        node *one;
+        for (count(snap, &g, only_world);
+             n < room && (one = worst(&g, only_world)) != NULL;
+             count(snap, &g, only_world)) {
+            one->is_lost = true;
+            lost[n++] = one->id;
+        }
     }
     free(g.node);
     return n;

@@ -9,7 +9,9 @@
  * other both ways: again and again the host with most missing links goes; among
  * equals the one more others accuse, then the one with fewer workers, then the
  * one whose lowest rank is higher. Accusations from or against who has gone
- * count no more. lost has room for `room` ids; returns how many there are. */
+ * count no more, and
+ * a host outside of the world never costs one inside its place. lost has room
+ * for `room` ids; returns how many there are. */
 int rg__links_lost(const rg__snapshot *snap, uint64_t *lost, int room);
 
 /* Take note of connections that broke with nobody dead. The first report of a

@@ -102,6 +102,21 @@ static void strangers_and_who_has_left_do_not_count(void)
     check_lost(&j, NULL, 0);
 }
 
+static void who_is_outside_costs_nobody_a_place(void)
+{
+    const rg__member_id two[] = {{1, 0, 1}, {2, 0, 1}};
+    job j;
+    job_begin(&j, 1, 4);
+    job_host(&j, "a", 1, 1);
+    job_host(&j, "b", 2, 1);
+    job_host(&j, "c", 3, 1);
+    job_host(&j, "d", 4, 1);
+    job_decided(&j, 1, two, 2, (rg__commit_id){0, 0});
+    job_suspects(&j, 3, 1);
+    job_suspects(&j, 4, 1);
+    check_lost(&j, (uint64_t[]){3, 4}, 2);
+}
+
 int main(void)
 {
     nobody_is_accused();
@@ -112,5 +127,6 @@ int main(void)
     of_a_pair_that_accuse_each_other_fewer_workers_go();
     of_two_halves_one_stays_whole();
     strangers_and_who_has_left_do_not_count();
+    who_is_outside_costs_nobody_a_place();
     return 0;
 }
