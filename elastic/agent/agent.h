@@ -13,6 +13,7 @@
 #define RG__EXIT_DIFFERS                                                       \
     78                        /* program, version or buffers are not the job's \
                                */
+#define RG__EXIT_STATE     74 /* no commit is whole any more */
 #define RG__EXIT_BELOW_MIN 75 /* fewer workers than --min for too long */
 
 struct rg__keep;

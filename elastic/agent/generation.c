@@ -310,6 +310,8 @@ void rg__generation_try_ack(agent *a)
     note_most_step(a);
     rg__ack ack = {.step = a->most_step};
     ack.count = rg__vault_complete(a, ack.complete);
+    a->had_commit = a->had_commit || ack.count > 0;
+    ack.had_commit = a->had_commit;
     put_guarded(a, "lead/ack", p->generation, rg__ack_text(&ack), true,
                 on_acked);
 }
@@ -391,6 +393,7 @@ static void deliver(agent *a)
     rg__log_who(a->params->host, -1, p->size, p->generation);
     rg__log(RG__INFO, "agent", "generation %llu: %d workers, %s",
             (unsigned long long)p->generation, p->size, p->cause);
+    a->had_commit = a->had_commit || line->resume.generation != 0;
     if (!rg__transfer_begin(a, line))
         rg__generation_pass_on(a);
 }

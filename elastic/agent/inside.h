@@ -177,7 +177,8 @@ struct agent {
     uint64_t delivered;       /* newest decision that was passed on */
     uint64_t acking, finning; /* generation whose ack or fin is written */
     uint64_t aborted;         /* highest aborted generation */
-    uint64_t most_step;       /* the most steps that a worker here has ended */
+    bool had_commit;    /* a commit has been here, whatever became of it */
+    uint64_t most_step; /* the most steps that a worker here has ended */
     bool is_done;
     change *change;
     int changes;

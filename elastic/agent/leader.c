@@ -157,6 +157,13 @@ static void act(agent *a, const rg__plan *plan)
                       plan->failed->failed, a->params->min);
         return;
     }
+    if (plan->kind == RG__PLAN_STATE_LOST) {
+        rg__agent_end(a, RG__EXIT_STATE,
+                      "no commit is whole any more: it was damaged, or the "
+                      "hosts that held it are gone; start the job again, from "
+                      "its newest checkpoint if it saves some");
+        return;
+    }
     if (plan->kind == RG__PLAN_GIVE_UP) {
         rg__agent_end(a, RG__EXIT_BELOW_MIN,
                       "%d workers are fewer than --min %d for longer than "

@@ -179,21 +179,41 @@ void rg__publish(agent *a)
     free(text);
 }
 
+static void name_member(const agent *a, const slot *s, char *name, size_t n)
+{
+    if (s != NULL)
+        snprintf(name, n, "%s.%u.%u", a->params->host, s->index, s->start);
+    else
+        snprintf(name, n, "%s", a->params->host);
+}
+
+static rg__reason *find_waiting(const agent *a, uint64_t generation,
+                                const char *member)
+{
+    for (int i = 0; i < a->reasons; i++)
+        if (a->reason[i].generation == generation &&
+            strcmp(a->reason[i].member, member) == 0)
+            return &a->reason[i];
+    return NULL;
+}
+
+/* One key each: of several reasons of one member for one generation the first
+ * says best what happened. */
 static rg__reason *add_reason(agent *a, uint64_t generation, const slot *s,
                               const char *text)
 {
+    rg__reason one = {.generation = generation};
+    name_member(a, s, one.member, sizeof one.member);
+    rg__reason *first = find_waiting(a, generation, one.member);
+    if (first != NULL)
+        return first;
     rg__reason *more =
         realloc(a->reason, sizeof *more * (size_t)(a->reasons + 1));
     if (more == NULL)
         return NULL;
     a->reason = more;
     rg__reason *r = &more[a->reasons++];
-    *r = (rg__reason){.generation = generation};
-    if (s != NULL)
-        snprintf(r->member, sizeof r->member, "%s.%u.%u", a->params->host,
-                 s->index, s->start);
-    else
-        snprintf(r->member, sizeof r->member, "%s", a->params->host);
+    *r = one;
     snprintf(r->text, sizeof r->text, "%s", text);
     for (char *c = r->text; *c != '\0'; c++) /* a worker's words: any bytes */
         if ((unsigned char)*c < ' ' || (unsigned char)*c > '~')
@@ -207,7 +227,7 @@ void rg__publish_reason(agent *a, uint64_t generation, const slot *s,
     rg__reason *r = add_reason(a, generation, s, text);
     if (r == NULL)
         return;
-    r->is_death = is_death;
+    r->is_death = r->is_death || is_death;
     rg__publish(a);
 }
 

@@ -501,6 +501,17 @@ static uint64_t most_steps(const rg__snapshot *s, uint64_t generation)
     return most;
 }
 
+/* Where there has never been a commit, rank 0's memory is as good as any; who
+ * comes anew, all others being gone, has begun or loaded a checkpoint. But the
+ * memory of who was in the middle of steps is no state. */
+static bool had_commit(const rg__snapshot *s, uint64_t generation)
+{
+    for (int i = 0; i < s->acks; i++)
+        if (s->ack[i].generation == generation && s->ack[i].had_commit)
+            return true;
+    return false;
+}
+
 static rg_status decide(const rg__snapshot *s, const rg__proposal *p,
                         rg__plan *plan)
 {
@@ -515,7 +526,9 @@ static rg_status decide(const rg__snapshot *s, const rg__proposal *p,
     line->steps_lost = most > line->resume.step ? most - line->resume.step : 0;
     snprintf(line->cause, sizeof line->cause, "%s", p->cause);
     line->source = line->resume.generation == 0 ? 0 : -1;
-    plan->kind = RG__PLAN_DECIDE;
+    plan->kind = line->resume.generation == 0 && had_commit(s, p->generation)
+                     ? RG__PLAN_STATE_LOST
+                     : RG__PLAN_DECIDE;
     return line->resume.generation == 0 ? RG_OK : find_copies(s, p, line);
 }
 

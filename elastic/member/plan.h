@@ -42,6 +42,7 @@ typedef enum rg__plan_kind {
     RG__PLAN_PROPOSE,
     RG__PLAN_DECIDE,
     RG__PLAN_DONE,
+    RG__PLAN_STATE_LOST, /* no vault holds a whole commit any more */
     RG__PLAN_GIVE_UP /* below --min for longer than --elastic-timeout, or for
                         good because of `failed` */
 } rg__plan_kind;

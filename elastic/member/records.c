@@ -329,14 +329,15 @@ char *rg__ack_text(const rg__ack *ack)
     json_t *complete = json_array();
     for (int i = 0; i < ack->count; i++)
         json_array_append_new(complete, commit_json(ack->complete[i]));
-    return dump(json_pack("{s:o,s:I}", "complete", complete, "step",
-                          (json_int_t)ack->step));
+    return dump(json_pack("{s:o,s:b,s:I}", "complete", complete, "had",
+                          ack->had_commit, "step", (json_int_t)ack->step));
 }
 
 bool rg__ack_read(const json_t *j, rg__ack *ack)
 {
     const json_t *complete = json_object_get(j, "complete");
     ack->step = (uint64_t)json_integer_value(json_object_get(j, "step"));
+    ack->had_commit = json_is_true(json_object_get(j, "had"));
     ack->count = (int)json_array_size(complete);
     if (ack->count > RG__VAULT_SLOTS)
         return false;

@@ -113,7 +113,8 @@ typedef struct rg__ack {
     char host[RG__NAME_MAX];
     rg__commit_id complete[RG__VAULT_SLOTS];
     int count;
-    uint64_t step; /* the most steps that a worker here had ended */
+    bool had_commit; /* there has been one, here or not any more */
+    uint64_t step;   /* the most steps that a worker here had ended */
 } rg__ack;
 
 /* A vault that gets the resume commit from another host's. */

@@ -21,13 +21,10 @@
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/failpoint.h"
-#include "sdk/base/hash.h"
 #include "sdk/base/shm.h"
 
-#define CHUNK ((size_t)256 << 10) /* copied under the gate at a time */
-
 /* What an agreement is on; ranks that differ are told so. */
-enum { AGREE_STEP_END = 1, AGREE_COMMIT, AGREE_FINISH };
+enum { AGREE_STEP_END = 1, AGREE_COMMIT, AGREE_FINISH, AGREE_SYNC };
 
 /* ------------------------------------------------------------ registration */
 
@@ -155,97 +152,6 @@ uint64_t rg_state_step(const rg_state *st)
     return st == NULL ? 0 : st->step;
 }
 
-/* ---------------------------------------------------- the vault, both ways */
-
-static rg_status lost(void)
-{
-    return rg__fail(RG_ERR_PEER_LOST,
-                    "a peer is lost and the generation has ended; return this "
-                    "status from fn");
-}
-
-/* Copy under the gate, so that leaving waits for a chunk and no more. Hashes
- * each chunk while it is in the cache. */
-static rg_status copy_in(rg_ctx *ctx, char *to, const char *from, size_t bytes,
-                         rg__hash *hash)
-{
-    for (size_t at = 0; at < bytes; at += CHUNK) {
-        const size_t n = bytes - at < CHUNK ? bytes - at : CHUNK;
-        if (atomic_load(&ctx->page->abort) >= ctx->now.generation)
-            return lost();
-        pthread_mutex_lock(&ctx->gate);
-        const bool open = ctx->gate_generation == ctx->now.generation;
-        if (open)
-            memcpy(to + at, from + at, n);
-        pthread_mutex_unlock(&ctx->gate);
-        if (!open)
-            return lost();
-        rg__hash_update(hash, from + at, n);
-    }
-    return RG_OK;
-}
-
-static rg_status begin_piece(rg_ctx *ctx, rg__piece *piece, rg__commit_id id)
-{
-    pthread_mutex_lock(&ctx->gate);
-    const bool open = ctx->gate_generation == ctx->now.generation;
-    if (open)
-        rg__piece_begin(piece, id, (uint32_t)ctx->now.local_size);
-    pthread_mutex_unlock(&ctx->gate);
-    return open ? RG_OK : lost();
-}
-
-static rg_status end_piece(rg_ctx *ctx, rg__piece *piece, uint64_t sum)
-{
-    pthread_mutex_lock(&ctx->gate);
-    const bool open = ctx->gate_generation == ctx->now.generation;
-    if (open)
-        rg__piece_end(piece, sum);
-    pthread_mutex_unlock(&ctx->gate);
-    return open ? RG_OK : lost();
-}
-
-/* A buffer's slice into the vault; its hash is added to the piece's sum. */
-static rg_status save_slice(rg_ctx *ctx, const rg__state_buffer *b, int slot,
-                            uint64_t *sum)
-{
-    size_t begin, end;
-    rg__hash hash;
-    rg__vault_slice(b->bytes, (uint32_t)ctx->now.local_rank,
-                    (uint32_t)ctx->now.local_size, &begin, &end);
-    if (begin == end)
-        return RG_OK;
-    rg__hash_begin_named(&hash, b->name);
-    const rg_status rs =
-        copy_in(ctx, b->vault + b->stride * (size_t)slot + begin,
-                b->data + begin, end - begin, &hash);
-    *sum += rg__hash_value(&hash);
-    return rs;
-}
-
-/* Fill this rank's piece of a vault slot. */
-static rg_status save(rg_state *st, int slot, rg__commit_id id)
-{
-    rg_ctx *ctx = st->ctx;
-    rg__piece *piece = &ctx->vault->slot[slot][ctx->now.local_rank];
-    uint64_t sum = 0;
-    rg_status rs = begin_piece(ctx, piece, id);
-    for (int k = 0; k < st->buffers && rs == RG_OK; k++) {
-        rg__failpoint("commit.copy", ctx->now.rank, id.step,
-                      ctx->now.generation);
-        rs = save_slice(ctx, &st->buffer[k], slot, &sum);
-    }
-    return rs == RG_OK ? end_piece(ctx, piece, sum) : rs;
-}
-
-static void restore(rg_state *st, int slot)
-{
-    for (int k = 0; k < st->buffers; k++) {
-        const rg__state_buffer *b = &st->buffer[k];
-        memcpy(b->data, b->vault + b->stride * (size_t)slot, b->bytes);
-    }
-}
-
 /* ------------------------------------------------------- the end of a step */
 
 static void show_progress(rg_state *st)
@@ -290,7 +196,7 @@ static rg_status commit(rg_state *st, uint64_t step, bool *is_announced_p)
     rg_ctx *ctx = st->ctx;
     const int slot = st->vault_slot < 0 ? 0 : 1 - st->vault_slot;
     const rg__commit_id id = {ctx->now.generation, step};
-    rg_status rs = save(st, slot, id);
+    rg_status rs = rg__state_fill(st, slot, id);
     if (rs != RG_OK)
         return rs;
     rg__failpoint("commit.before_agree", ctx->now.rank, step,
@@ -398,11 +304,14 @@ static rg_status take_from_vault(rg_state *st, rg__commit_id resume)
                         (unsigned long long)resume.step);
     st->vault_slot = slot;
     st->step = resume.step;
-    if (st->is_clean && rg__same_commit(st->last, resume))
-        return RG_OK;
-    restore(st, slot);
-    rg__state_note(st, "restore", resume.step, true);
-    return RG_OK;
+    const bool is_here = st->is_clean && rg__same_commit(st->last, resume);
+    rg_status rs = rg__state_restore(st, slot, resume, !is_here);
+    bool is_announced = false;
+    if (rs == RG_OK) /* nobody commits over an older one before all are right */
+        rs = agree(st, AGREE_SYNC, st->step, &is_announced);
+    if (rs == RG_OK && !is_here)
+        rg__state_note(st, "restore", resume.step, true);
+    return rs;
 }
 
 /* The first commit of the job: before anybody has entered fn. */

@@ -43,6 +43,14 @@ void rg__state_note_samples(rg_state *st, uint64_t epoch, uint64_t first,
  * commit 0. Collective over the world, on the thread of rg_run. */
 rg_status rg__state_sync(rg_state *st, const rg__decided *decided);
 
+/* copy.c. Fill this rank's piece of a vault slot. PEER_LOST: the generation has
+ * ended. */
+rg_status rg__state_fill(rg_state *st, int slot, rg__commit_id id);
+/* Restore registered memory, or only verify this rank's share of what lies
+ * there. PEER_LOST: also when a piece is damaged, which is published. */
+rg_status rg__state_restore(rg_state *st, int slot, rg__commit_id id,
+                            bool is_needed);
+
 /* Agree that fn has returned OK on all ranks. Collective over the world. */
 rg_status rg__state_finish(rg_state *st);
 

@@ -61,8 +61,16 @@ static void agree_to_leave(rg_ctx *ctx, uint64_t generation)
     rg__page_ring(ctx->page);
 }
 
+static void tell_broken(rg_ctx *ctx, uint64_t generation, const char *why)
+{
+    rg__worker *w = ctx->worker;
+    if (w->sock >= 0)
+        rg__worker_broken(w, generation, -1, why);
+}
+
 static const rg__hooks hooks = {.reserve = rg__worker_reserve,
-                                .leave = agree_to_leave};
+                                .leave = agree_to_leave,
+                                .broken = tell_broken};
 
 /* ------------------------------------------------------------- life of ctx */
 

@@ -38,6 +38,7 @@ static void make_known(rg__worker *w, rg_status rs)
 {
     pthread_mutex_lock(&w->lock);
     const bool is_known = w->phase != RG__PHASE_DECIDED ||
+                          w->broken.generation == w->taken ||
                           w->leave_agreed == w->taken ||
                           atomic_load(&w->ctx->page->abort) >= w->taken;
     const uint64_t generation = w->taken;

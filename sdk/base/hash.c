@@ -1,9 +1,11 @@
-/* The only home of xxhash. */
+/* With hash_wide.c the only home of xxhash. */
 #include "sdk/base/hash.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "sdk/base/hash_wide.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -23,7 +25,14 @@ void rg__hash_begin_named(rg__hash *hash, const char *name)
 
 void rg__hash_update(rg__hash *hash, const void *data, size_t bytes)
 {
-    XXH3_64bits_update((XXH3_state_t *)(void *)hash->room, data, bytes);
+    XXH3_state_t *state = (XXH3_state_t *)(void *)hash->room;
+#ifdef RG_HASH_WIDE
+    if (__builtin_cpu_supports("avx2")) {
+        rg__hash_update_wide(state, data, bytes);
+        return;
+    }
+#endif
+    XXH3_64bits_update(state, data, bytes);
 }
 
 uint64_t rg__hash_value(const rg__hash *hash)

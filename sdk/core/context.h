@@ -23,6 +23,8 @@ typedef struct rg__hooks {
                          int *fd_p);
     /* The generation's members have agreed to leave it now. */
     void (*leave)(rg_ctx *ctx, uint64_t generation);
+    /* The generation can't go on here, for this reason. */
+    void (*broken)(rg_ctx *ctx, uint64_t generation, const char *why);
 } rg__hooks;
 
 struct rg_ctx {

@@ -8,6 +8,7 @@
  * Prints `final step N state HASH` on every rank that finishes. */
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "elastic/state/state.h"
 #include "regroup/regroup.h"
 #include "sdk/base/failpoint.h"
 #include "sdk/core/context.h"
@@ -29,6 +31,7 @@ typedef struct trainer {
     rg_sampler *sampler;
     uint64_t steps, bytes, commit_every, coll_bytes, step_ms;
     uint64_t scribble_at, compute_at, compute_ms, ballast_mib, sets_every;
+    uint64_t damage_at, damage_all;
     const char *until; /* a file that ends the training; NULL: steps do */
     uint64_t is_over;  /* of the state: the file was seen by some rank */
     bool uses_alloc, is_static;
@@ -79,8 +82,22 @@ static rg_status add_samples(trainer *t, uint64_t step)
     return RG_OK;
 }
 
-static void harm(trainer *t, uint64_t step)
+/* One bit in the middle of the newest commit in this host's vault, or of every
+ * commit there; and this worker's end, so that others must read it. */
+static void damage_vault(const rg_state *st, bool all)
 {
+    const rg__state_buffer *b = &st->buffer[0];
+    for (int i = 0; i < RG__VAULT_SLOTS; i++)
+        if (all || i == st->vault_slot)
+            b->vault[b->stride * (size_t)i + b->bytes / 2] ^= 4;
+    kill(getpid(), SIGKILL);
+}
+
+static void harm(trainer *t, const rg_state *st, uint64_t step)
+{
+    if (step == t->damage_at && rg_slot(t->ctx) == 0 && t->ctx->me.start == 1 &&
+        rg_host_index(t->ctx) == 0)
+        damage_vault(st, t->damage_all != 0);
     if (step == t->compute_at && rg_rank(t->ctx) == rg_size(t->ctx) - 1) {
         t->compute_at = UINT64_MAX;
         compute_for(t->compute_ms);
@@ -123,7 +140,7 @@ static rg_status one_step(trainer *t, rg_state *st)
         rs = use_set(t);
     if (rs != RG_OK)
         return rs;
-    harm(t, step + 1);
+    harm(t, st, step + 1);
     if (t->step_ms > 0)
         sleep_ms(t->step_ms);
     if (t->until != NULL)
@@ -221,6 +238,9 @@ static void usage(void)
          "        [--until FILE: train until some rank sees it, not --steps]\n"
          "        [--compute-at STEP --compute-ms N: the last rank, once]\n"
          "        [--scribble-at STEP: slot 2's first process, over its page]\n"
+         "        [--damage-at STEP [--damage-all 1]: slot 0 of the first host,"
+         " in\n"
+         "         the newest commit of its vault, or in all; and dies]\n"
          "        [--alloc: collectives in rg_alloc memory]\n"
          "        [--ballast MIB] [--static]");
 }
@@ -239,6 +259,8 @@ static const flag flags[] = {{"steps", offsetof(trainer, steps)},
                              {"compute-ms", offsetof(trainer, compute_ms)},
                              {"scribble-at", offsetof(trainer, scribble_at)},
                              {"sets-every", offsetof(trainer, sets_every)},
+                             {"damage-at", offsetof(trainer, damage_at)},
+                             {"damage-all", offsetof(trainer, damage_all)},
                              {"ballast", offsetof(trainer, ballast_mib)}};
 #define FLAGS (sizeof flags / sizeof *flags)
 
@@ -283,7 +305,8 @@ int main(int argc, char **argv)
                  .step_ms = 5,
                  .commit_every = 1,
                  .compute_at = UINT64_MAX,
-                 .scribble_at = UINT64_MAX};
+                 .scribble_at = UINT64_MAX,
+                 .damage_at = UINT64_MAX};
     (void)argc;
     if (!read_flags(&t, argv)) {
         usage();

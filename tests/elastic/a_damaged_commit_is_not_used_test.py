@@ -1,0 +1,36 @@
+"""A bit flips in the vault: the commit that it is in is not used; the older one
+is, and when that is damaged too the job ends with one sentence."""
+
+from house import Job, claim, fault_free, main, trainer
+
+TRAINING = ("--steps", 60, "--bytes", 300000, "--step-ms", 5)
+
+
+def the_older_commit_counts():
+    with Job(["--min", "1", "--max", "3"],
+             trainer(*TRAINING, "--damage-at", 20)) as job:
+        job.finish()
+        claim("is damaged" in job.text(), "nobody says that it is damaged")
+        claim(job.final_state() == fault_free(*TRAINING),
+              "the final state is not the fault-free run's")
+        resumed = [e["resume"][1] for e in job.events("decide")
+                   if e["resume"] is not None and e["step"] < 20]
+        claim(18 in resumed and 19 in resumed,
+              f"resumed from {sorted(set(resumed))}: not from the damaged "
+              "commit of step 19 and then from that of step 18")
+
+
+def nothing_is_left():
+    with Job(["--min", "1", "--max", "3"],
+             trainer(*TRAINING, "--damage-at", 20, "--damage-all", 1)) as job:
+        job.finish(code=74)
+        claim("no commit is whole any more" in job.text(),
+              "the end is not explained")
+
+
+def test():
+    the_older_commit_counts()
+    nothing_is_left()
+
+
+main(test)
