@@ -535,6 +535,8 @@ static rg_status set_up(agent *a)
 
 static void tear_down(agent *a)
 {
+    rg__questions_end(a); /* while there are slots to tell of */
+    rg__drain_asks_drop(a);
     if (a->slot != NULL)
         rg__slots_destroy(a);
     rg__outputs_drop(a);

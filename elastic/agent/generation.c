@@ -25,11 +25,19 @@
 
 /* ----------------------------------------------------------------- changes */
 
-change *rg__change_of(agent *a, uint64_t generation)
+change *rg__change_find(const agent *a, uint64_t generation)
 {
     for (int i = a->changes - 1; i >= 0; i--)
         if (a->change[i].generation == generation)
             return &a->change[i];
+    return NULL;
+}
+
+change *rg__change_of(agent *a, uint64_t generation)
+{
+    change *found = rg__change_find(a, generation);
+    if (found != NULL)
+        return found;
     change *more = realloc(a->change, sizeof *more * (size_t)(a->changes + 1));
     if (more == NULL)
         return NULL;

@@ -17,7 +17,10 @@
  *   leader.c      the leader's part: snapshot, plan, CAS
  *   publish.c     this host's record and reasons
  *   output.c      what workers print
+ *   question.c    what CLI processes ask
  *   report.c      the status document
+ *   story.c       what has befallen the job
+ *   drain_ask.c   a host is asked to leave
  *   resume.c      taking over from an agent that was killed
  *
  * and, in the process that starts the agent:
@@ -48,6 +51,8 @@ typedef struct watcher watcher;
 typedef struct output output;
 typedef struct beats beats;
 typedef struct transfer transfer;
+typedef struct question question;
+typedef struct drain_ask drain_ask;
 
 /* A message that the socket has had no room for yet. */
 typedef struct message {
@@ -209,6 +214,8 @@ struct agent {
     rg__etcd_req *toppling;
 
     output *outputs; /* of processes, until all is written */
+    question *questions;
+    drain_ask *drain_asks;
 
     /* the end */
     bool is_draining;           /* workers are to leave at the next commit */
@@ -395,7 +402,8 @@ bool rg__generation_has_host(const agent *a, uint64_t host);
 bool rg__generation_is_only_announced(const agent *a, uint64_t generation);
 void rg__generation_try_ack(agent *a);
 void rg__generation_try_fin(agent *a);
-change *rg__change_of(agent *a, uint64_t generation); /* makes it */
+change *rg__change_find(const agent *a, uint64_t generation); /* or NULL */
+change *rg__change_of(agent *a, uint64_t generation);         /* makes it */
 void rg__change_note_steps(agent *a, uint64_t generation);
 
 /* leader.c */
@@ -407,6 +415,7 @@ bool rg__leader_is_me(const agent *a);
 void rg__publish(agent *a);
 /* An agent that bore our name is dead, or lives. */
 void rg__publish_rival(agent *a, bool is_alive);
+void rg__publish_fill(const agent *a, rg__host_record *host); /* slot: room */
 void rg__publish_reason(agent *a, uint64_t generation, const slot *s,
                         bool is_death, const char *text);
 /* The same of a connection between this host and another that broke. */
@@ -427,7 +436,25 @@ void rg__resume_begin(agent *a);
 void rg__resume_look(agent *a); /* a worker stands, or is dead */
 void rg__resume_view(agent *a); /* the job's keys are here */
 
-/* report.c: the status document as JSON, malloc'd. */
-char *rg__report(agent *a);
+/* question.c: the first message of a connection; false: it is no question. The
+ * socket is owned from then on. */
+bool rg__question(agent *a, int sock, const void *bytes, size_t n);
+/* Send a JSON text to who asked, and close. NULL: nothing to say. */
+void rg__question_answer(int sock, const char *text);
+/* Followers learn the exit code and the story to its end. */
+void rg__questions_end(agent *a);
+
+/* report.c: the status document as JSON, malloc'd. is_whole: the snapshot is of
+ * all keys of the job, now; else it is what this agent has seen of all/. */
+char *rg__report(agent *a, const rg__snapshot *snap, bool is_whole);
+
+/* story.c: what has befallen the job from a generation on, as JSON, malloc'd.
+ */
+char *rg__story(agent *a, const rg__snapshot *snap, uint64_t from);
+
+/* drain_ask.c: write that a host is to leave, and answer who asked; owns the
+ * socket. */
+void rg__drain_ask(agent *a, const char *host, uint64_t deadline_ms, int sock);
+void rg__drain_asks_drop(agent *a);
 
 #endif

@@ -7,7 +7,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
@@ -126,10 +125,8 @@ static void add_decision(rg__txn *txn, const agent *a, const rg__plan *plan)
     const rg__cur cur = {.generation = plan->line.generation,
                          .phase = RG__GEN_DECIDED};
     rg__line line = plan->line;
-    struct timespec t;
     rg__failpoint("agent.decide", -1, line.resume.step, line.generation);
-    clock_gettime(CLOCK_REALTIME, &t);
-    line.at_ms = (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+    line.at_ms = rg__wall_ms();
     put(txn, a, "all/cur", 0, rg__cur_text(&cur));
     put(txn, a, "all/line", line.generation, rg__line_text(&line));
     collect_garbage(txn, a, &line);
@@ -232,6 +229,7 @@ static void on_whole(void *arg, int64_t revision, bool wiped)
     rg__snapshot_free(&before);
     if (wiped)
         return; /* the narrow mirror says so too, and ends the agent */
+    rg__beat_follow(a);
     rg__leader_look(a);
 }
 

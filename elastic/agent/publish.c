@@ -9,9 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sdk/base/clock.h"
 #include "sdk/base/log.h"
 
-static void fill_record(const agent *a, rg__host_record *host)
+void rg__publish_fill(const agent *a, rg__host_record *host)
 {
     snprintf(host->name, sizeof host->name, "%s", a->params->host);
     host->id = a->id;
@@ -22,6 +23,7 @@ static void fill_record(const agent *a, rg__host_record *host)
     host->port = a->port;
     host->is_draining = a->is_draining;
     host->is_gone = a->is_leaving;
+    host->vault_bytes = rg__vault_bytes(a);
     for (int i = 0; i < a->params->slots; i++) {
         const slot *s = &a->slot[i];
         host->open += !s->is_given_up;
@@ -45,7 +47,7 @@ static char *record_text(const agent *a)
 {
     rg__slot_record slots[RG__HOST_SLOTS_MAX];
     rg__host_record host = {.slot = slots};
-    fill_record(a, &host);
+    rg__publish_fill(a, &host);
     return rg__host_text(&host);
 }
 
@@ -202,7 +204,7 @@ static rg__reason *find_waiting(const agent *a, uint64_t generation,
 static rg__reason *add_reason(agent *a, uint64_t generation, const slot *s,
                               const char *text)
 {
-    rg__reason one = {.generation = generation};
+    rg__reason one = {.generation = generation, .at_ms = rg__wall_ms()};
     name_member(a, s, one.member, sizeof one.member);
     rg__reason *first = find_waiting(a, generation, one.member);
     if (first != NULL)

@@ -1,41 +1,56 @@
-/* The status document. What etcd knows comes from the view of the job's keys;
- * steps and times come from the pages of this host's workers. */
+/* The status document. Who is in the job and what it is doing comes from a
+ * snapshot of its keys; of this host, processes, steps, times and memory are
+ * what its agent knows now.
+ *
+ * Without a whole snapshot (etcd is away) the other hosts are those of the
+ * world, as the newest decision names them: their state is `unknown`. */
 #include "elastic/agent/inside.h"
 
 #include <jansson.h>
 #include <stdlib.h>
+#include <string.h>
 
-static const char *phase_of(const agent *a)
+#include "sdk/base/clock.h"
+
+typedef struct sight {
+    agent *a;
+    const rg__snapshot *snap;
+    const rg__proposal *decided; /* NULL before the first */
+    bool is_whole;
+} sight;
+
+static json_t *number_or_null(bool is_there, uint64_t n)
 {
-    if (a->is_ending)
+    return is_there ? json_integer((json_int_t)n) : json_null();
+}
+
+static const char *phase_of(const sight *s)
+{
+    if (s->a->is_ending)
         return "ending";
-    const rg__proposal *decided = rg__snapshot_decided(&a->view);
-    switch (a->view.cur.phase) {
+    switch (s->snap->cur.phase) {
     case RG__GEN_NONE:
         return "forming";
     case RG__GEN_PROPOSED:
         return "proposed";
     case RG__GEN_DECIDED:
-        return decided != NULL && a->aborted >= decided->generation ? "broken"
-                                                                    : "running";
+        return s->decided != NULL && s->a->aborted >= s->decided->generation
+                   ? "broken"
+                   : "running";
     case RG__GEN_DONE:
         break;
     }
     return "done";
 }
 
-static int rank_of(const agent *a, rg__member_id id)
+/* ------------------------------------------------------------------ workers */
+
+static int rank_of(const sight *s, rg__member_id id)
 {
-    const rg__proposal *p = rg__snapshot_decided(&a->view);
-    for (int r = 0; p != NULL && r < p->size; r++)
-        if (rg__same_member(p->member[r], id))
+    for (int r = 0; s->decided != NULL && r < s->decided->size; r++)
+        if (rg__same_member(s->decided->member[r], id))
             return r;
     return -1;
-}
-
-static json_t *number_or_null(bool is_there, uint64_t n)
-{
-    return is_there ? json_integer((json_int_t)n) : json_null();
 }
 
 static const char *state_of(const rg__slot_record *r, int rank)
@@ -47,54 +62,183 @@ static const char *state_of(const rg__slot_record *r, int rank)
     return r->is_at_door ? "door" : "starting";
 }
 
-static json_t *worker_json(agent *a, const rg__host_record *host,
-                           const rg__slot_record *r)
+/* Alive without a process number: of a host that can't be asked now. */
+static json_t *pid_of(const rg__slot_record *r)
 {
-    const rg__member_id id = {host->id, r->slot, r->start};
-    const int rank = rank_of(a, id);
-    const slot *s = rg__slot_of(a, id);
-    const bool has_page = s != NULL && s->w.page != NULL && r->is_alive;
-    return json_pack(
-        "{s:o,s:i,s:i,s:i,s:s,s:o}", "rank",
-        number_or_null(rank >= 0, (uint64_t)rank), "slot", (int)r->slot, "pid",
-        r->is_alive ? r->pid : 0, "start", (int)r->start, "state",
-        state_of(r, rank), "step",
-        number_or_null(has_page, has_page ? atomic_load(&s->w.page->step) : 0));
+    return number_or_null(!r->is_alive || r->pid > 0,
+                          r->is_alive ? (uint64_t)r->pid : 0);
 }
 
-static json_t *hosts_json(agent *a)
+static json_t *worker_json(const sight *s, uint64_t host,
+                           const rg__slot_record *r)
+{
+    const rg__member_id id = {host, r->slot, r->start};
+    const int rank = rank_of(s, id);
+    const slot *here = rg__slot_of(s->a, id);
+    const bool has_page = here != NULL && here->w.page != NULL && r->is_alive;
+    return json_pack(
+        "{s:o,s:i,s:o,s:i,s:s,s:o}", "rank",
+        number_or_null(rank >= 0, (uint64_t)rank), "slot", (int)r->slot, "pid",
+        pid_of(r), "start", (int)r->start, "state", state_of(r, rank), "step",
+        number_or_null(has_page,
+                       has_page ? atomic_load(&here->w.page->step) : 0));
+}
+
+/* -------------------------------------------------------------------- hosts */
+
+static bool is_leader(const sight *s, uint64_t host)
+{
+    return s->snap->leader != 0 && s->snap->leader == host;
+}
+
+/* Also before its agent has read that it is to leave. */
+static bool is_draining(const sight *s, const rg__host_record *host)
+{
+    for (int i = 0; i < s->snap->drains; i++)
+        if (strcmp(s->snap->drain[i].host, host->name) == 0)
+            return true;
+    return host->is_draining;
+}
+
+static const peer *peer_of(const sight *s, uint64_t host)
+{
+    for (int i = 0; i < rg__beat_peers(s->a); i++)
+        if (rg__beat_peer(s->a, i)->id == host)
+            return rg__beat_peer(s->a, i);
+    return NULL;
+}
+
+/* What its heartbeats say, where this agent is one that expects them. */
+static void add_heard(const sight *s, uint64_t host, json_t *j)
+{
+    const peer *one = peer_of(s, host);
+    const bool is_heard = one != NULL && one->is_expected;
+    json_object_set_new(
+        j, "heard_s",
+        is_heard ? json_real((double)(rg__now_ns() - one->heard_ns) / 1e9)
+                 : json_null());
+    json_object_set_new(
+        j, "etcd",
+        is_heard ? json_string(one->etcd_lost_ns == 0 ? "up" : "away")
+                 : json_null());
+}
+
+static void add_me_heard(const sight *s, json_t *j)
+{
+    json_object_set_new(j, "heard_s", json_null());
+    json_object_set_new(
+        j, "etcd", json_string(rg__etcd_is_up(s->a->etcd) ? "up" : "away"));
+}
+
+static json_t *host_json(const sight *s, const rg__host_record *host,
+                         const char *state)
+{
+    const bool is_known = strcmp(state, "ready") == 0;
+    json_t *workers = json_array();
+    for (int i = 0; i < host->slot_count; i++)
+        json_array_append_new(workers,
+                              worker_json(s, host->id, &host->slot[i]));
+    json_t *j = json_pack(
+        "{s:s,s:i,s:s,s:s,s:b,s:b,s:o,s:o}", "id", host->name, "slots",
+        host->slots, "state",
+        is_known && is_draining(s, host) ? "draining" : state, "address",
+        host->address.text, "leader", is_leader(s, host->id), "draining",
+        is_draining(s, host), "vault_bytes",
+        number_or_null(is_known, host->vault_bytes), "workers", workers);
+    if (j != NULL && host->id == s->a->id)
+        add_me_heard(s, j);
+    else if (j != NULL)
+        add_heard(s, host->id, j);
+    return j;
+}
+
+/* As this agent is now; what it has written of itself may be older. */
+static void add_me(const sight *s, json_t *hosts)
+{
+    rg__slot_record slots[RG__HOST_SLOTS_MAX];
+    rg__host_record me = {.slot = slots};
+    rg__publish_fill(s->a, &me);
+    json_array_append_new(hosts, host_json(s, &me, "ready"));
+}
+
+static bool has_record(const sight *s, uint64_t host)
+{
+    return rg__snapshot_host(s->snap, host) != NULL;
+}
+
+/* A host of the world of which there is no record. */
+static void add_member_host(const sight *s, const rg__proposal_host *host,
+                            json_t *hosts)
+{
+    rg__slot_record slots[RG__HOST_SLOTS_MAX];
+    rg__host_record seen = {
+        .id = host->id, .address = host->address, .slot = slots};
+    snprintf(seen.name, sizeof seen.name, "%s", host->name);
+    for (int r = 0; r < s->decided->size; r++) {
+        const rg__member_id id = s->decided->member[r];
+        if (id.host != host->id || seen.slot_count == RG__HOST_SLOTS_MAX)
+            continue;
+        slots[seen.slot_count++] = (rg__slot_record){
+            .slot = id.slot, .start = id.start, .is_alive = !s->is_whole};
+    }
+    seen.slots = seen.slot_count;
+    json_array_append_new(
+        hosts, host_json(s, &seen, s->is_whole ? "absent" : "unknown"));
+}
+
+static json_t *hosts_json(const sight *s)
 {
     json_t *hosts = json_array();
-    for (int i = 0; i < a->known.hosts; i++) {
-        const rg__host_record *host = &a->known.host[i];
-        json_t *workers = json_array();
-        for (int k = 0; k < host->slot_count; k++)
-            json_array_append_new(workers,
-                                  worker_json(a, host, &host->slot[k]));
-        json_array_append_new(hosts,
-                              json_pack("{s:s,s:i,s:s,s:o}", "id", host->name,
-                                        "slots", host->slots, "state", "ready",
-                                        "workers", workers));
+    for (int i = 0; i < s->snap->hosts; i++) {
+        const rg__host_record *host = &s->snap->host[i];
+        if (host->id == s->a->id)
+            add_me(s, hosts);
+        else
+            json_array_append_new(
+                hosts, host_json(s, host, host->is_gone ? "left" : "ready"));
+    }
+    if (!has_record(s, s->a->id))
+        add_me(s, hosts);
+    for (int i = 0; s->decided != NULL && i < s->decided->host_count; i++) {
+        const rg__proposal_host *host = &s->decided->host[i];
+        if (host->id != s->a->id && !has_record(s, host->id))
+            add_member_host(s, host, hosts);
     }
     return hosts;
 }
+
+static json_t *leader_json(const sight *s)
+{
+    const rg__host_record *host = rg__snapshot_host(s->snap, s->snap->leader);
+    if (host != NULL)
+        return json_string(host->name);
+    if (is_leader(s, s->a->id))
+        return json_string(s->a->params->host);
+    for (int i = 0; s->decided != NULL && i < s->decided->host_count; i++)
+        if (is_leader(s, s->decided->host[i].id))
+            return json_string(s->decided->host[i].name);
+    return json_null();
+}
+
+/* ------------------------------------------------------------------ changes */
 
 static void add_time(json_t *j, const char *name, uint64_t ns)
 {
     json_object_set_new(j, name, number_or_null(ns != 0, ns));
 }
 
-static json_t *change_json(agent *a, const rg__line *line)
+static json_t *change_json(const sight *s, const rg__line *line)
 {
-    rg__change_note_steps(a, line->generation);
-    const change *c = rg__change_of(a, line->generation);
+    const change *c = rg__change_find(s->a, line->generation);
+    const change none = {0};
     json_t *j = json_pack(
         "{s:I,s:f,s:s,s:i,s:i,s:I}", "generation", (json_int_t)line->generation,
         "at", (double)line->at_ms / 1000.0, "cause", line->cause, "from_size",
         line->from_size, "to_size", line->to_size, "steps_lost",
         (json_int_t)line->steps_lost);
-    if (j == NULL || c == NULL)
+    if (j == NULL)
         return j;
+    c = c != NULL ? c : &none;
     json_object_set_new(
         j, "fault_to_step_ms",
         c->stepped > c->detected && c->detected != 0
@@ -109,33 +253,50 @@ static json_t *change_json(agent *a, const rg__line *line)
     return j;
 }
 
-static json_t *changes_json(agent *a)
+static json_t *changes_json(const sight *s)
 {
     json_t *changes = json_array();
-    for (int i = 0; i < a->view.lines; i++)
-        json_array_append_new(changes, change_json(a, &a->view.line[i]));
+    if (s->decided != NULL)
+        rg__change_note_steps(s->a, s->decided->generation);
+    for (int i = 0; i < s->snap->lines; i++)
+        json_array_append_new(changes, change_json(s, &s->snap->line[i]));
     return changes;
 }
 
-static json_t *leader_json(const agent *a)
+/* ----------------------------------------------------------------- document */
+
+static json_t *end_json(const rg__end *end)
 {
-    const rg__host_record *host = rg__snapshot_host(&a->known, a->view.leader);
-    return host == NULL ? json_null() : json_string(host->name);
+    return end->is_set
+               ? json_pack("{s:i,s:s}", "code", end->code, "why", end->why)
+               : json_null();
 }
 
-char *rg__report(agent *a)
+static json_t *etcd_json(const sight *s)
 {
-    const rg__proposal *decided = rg__snapshot_decided(&a->view);
-    const bool is_up = rg__etcd_is_up(a->etcd);
+    const char *why = rg__etcd_why(s->a->etcd);
+    if (s->is_whole)
+        return json_pack("{s:s,s:s}", "state", "up", "why", "");
+    return json_pack("{s:s,s:s}", "state", "away", "why",
+                     why != NULL && why[0] != '\0' ? why
+                                                   : "no answer within 1 s");
+}
+
+char *rg__report(agent *a, const rg__snapshot *snap, bool is_whole)
+{
+    const sight s = {.a = a,
+                     .snap = snap,
+                     .decided = rg__snapshot_decided(snap),
+                     .is_whole = is_whole};
     json_t *j = json_pack(
-        "{s:s,s:I,s:s,s:o,s:i,s:i,s:i,s:o,s:o,s:{s:s,s:s},s:I}", "job",
-        a->params->job, "generation",
-        (json_int_t)(decided != NULL ? decided->generation : 0), "phase",
-        phase_of(a), "leader", leader_json(a), "min", a->params->min, "max",
-        a->params->max, "size", decided != NULL ? decided->size : 0, "hosts",
-        hosts_json(a), "changes", changes_json(a), "etcd", "state",
-        is_up ? "up" : "away", "why", is_up ? "" : rg__etcd_why(a->etcd),
-        "vault_bytes", (json_int_t)rg__vault_bytes(a));
+        "{s:s,s:s,s:I,s:s,s:o,s:i,s:i,s:i,s:o,s:o,s:o,s:o,s:I}", "job",
+        a->params->job, "scope", is_whole ? "job" : "host", "generation",
+        (json_int_t)(s.decided != NULL ? s.decided->generation : 0), "phase",
+        phase_of(&s), "leader", leader_json(&s), "min", a->params->min, "max",
+        a->params->max, "size", s.decided != NULL ? s.decided->size : 0,
+        "hosts", hosts_json(&s), "changes", changes_json(&s), "end",
+        end_json(&snap->end), "etcd", etcd_json(&s), "vault_bytes",
+        (json_int_t)rg__vault_bytes(a));
     char *text = j == NULL
                      ? NULL
                      : json_dumps(j, JSON_INDENT(1) | JSON_REAL_PRECISION(13));

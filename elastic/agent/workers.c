@@ -524,25 +524,6 @@ void rg__worker_resume(slot *s)
 
 /* ------------------------------------------------------------ the listener */
 
-static void answer_status(agent *a, int sock)
-{
-    char *text = rg__report(a);
-    const size_t n = text == NULL ? 0 : strlen(text);
-    int fd = -1;
-    void *at = NULL;
-    if (n > 0 && rg__shm_create("status", n, false, &fd) == RG_OK &&
-        rg__shm_map(fd, n, &at) == RG_OK) {
-        memcpy(at, text, n);
-        rg__shm_unmap(at, n);
-        const rg__mark m = {{RG__STATUS_TEXT, RG__WIRE_VERSION}, n};
-        rg__sock_send(sock, &m, sizeof m, &fd, 1);
-    }
-    if (fd >= 0)
-        close(fd);
-    free(text);
-    close(sock);
-}
-
 static bool has_our_uid(int sock, pid_t *pid_p)
 {
     struct ucred who;
@@ -593,12 +574,7 @@ static void on_first_message(void *arg, int sock, uint32_t events)
         close(sock);
     else if (head->type == RG__HELLO)
         on_hello(a, sock, room, n, pid);
-    else if (head->type == RG__STATUS)
-        answer_status(a, sock);
-    else if (head->type == RG__STOP) {
-        close(sock);
-        rg__agent_end(a, 128 + 15, "stopped by `regroup stop`");
-    } else
+    else if (!rg__question(a, sock, room, n))
         refuse(sock, "a connection began with something that is not Regroup's");
 }
 

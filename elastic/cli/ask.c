@@ -20,7 +20,8 @@
 #include "sdk/base/wire.h"
 
 #define AGENTS_MAX     64
-#define DOCUMENT_BYTES (16 << 20) /* far more than any status document */
+#define DOCUMENT_BYTES (64 << 20) /* far more than any answer */
+#define ANSWER_MS      5000
 
 /* ----------------------------------------------------------------- sockets */
 
@@ -94,23 +95,21 @@ static bool wait_for(int fd, uint64_t deadline_ns)
     return n > 0;
 }
 
-/* ------------------------------------------------------------------ status */
+/* --------------------------------------------------------------- documents */
 
 static rg_status read_document(int fd, char **text_p)
 {
     struct stat at;
     if (fstat(fd, &at) != 0 || at.st_size <= 0 || at.st_size > DOCUMENT_BYTES)
-        return rg__fail(RG_ERR_SYSTEM,
-                        "the agent sent a status document of %lld bytes",
+        return rg__fail(RG_ERR_SYSTEM, "the agent sent an answer of %lld bytes",
                         (long long)at.st_size);
     const size_t bytes = (size_t)at.st_size;
     char *text = malloc(bytes + 1);
     if (text == NULL)
-        return rg__fail(RG_ERR_MEMORY, "no memory for a status document");
+        return rg__fail(RG_ERR_MEMORY, "no memory for an agent's answer");
     if (pread(fd, text, bytes, 0) != (ssize_t)bytes) {
         free(text);
-        return rg__fail(RG_ERR_SYSTEM,
-                        "the agent's status document can't be read: %s",
+        return rg__fail(RG_ERR_SYSTEM, "the agent's answer can't be read: %s",
                         strerror(errno));
     }
     text[bytes] = '\0';
@@ -118,20 +117,33 @@ static rg_status read_document(int fd, char **text_p)
     return RG_OK;
 }
 
-static rg_status ask_one(int sock, uint64_t deadline_ns, char **text_p)
+static void close_all(const int fds[RG__SOCK_FDS])
+{
+    for (int i = 0; i < RG__SOCK_FDS; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+}
+
+static rg_status fail_ended(void)
+{
+    return rg__fail(RG_ERR_AGENT_LOST, "the agent ended before it answered");
+}
+
+static rg_status ask_one(int sock, const void *question, size_t bytes,
+                         uint64_t deadline_ns, char **text_p)
 {
     rg__mark answer;
     size_t n = 0;
     int fds[RG__SOCK_FDS];
-    rg_status st = send_mark(sock, RG__STATUS);
+    rg_status st = rg__sock_send(sock, question, bytes, NULL, 0);
     if (st != RG_OK)
-        return st;
+        return fail_ended();
     if (!wait_for(sock, deadline_ns))
         return rg__fail(RG_ERR_AGENT_LOST,
                         "the agent gives no answer; it is stopped or stuck");
     st = rg__sock_recv(sock, &answer, sizeof answer, &n, fds);
     if (st != RG_OK)
-        return st;
+        return fail_ended();
     if (n < sizeof answer.head || answer.head.type != RG__STATUS_TEXT ||
         answer.head.version != RG__WIRE_VERSION || fds[0] < 0)
         st = rg__fail(RG_ERR_AGENT_LOST,
@@ -140,24 +152,90 @@ static rg_status ask_one(int sock, uint64_t deadline_ns, char **text_p)
                       RG_VERSION);
     else
         st = read_document(fds[0], text_p);
-    for (int i = 0; i < RG__SOCK_FDS; i++)
-        if (fds[i] >= 0)
-            close(fds[i]);
+    close_all(fds);
     return st;
 }
 
-rg_status rg__ask_status(const rg__job_record *job, uint64_t timeout_ms,
-                         char **text_p)
+/* The agents here in turn, until one answers. */
+static rg_status ask(const rg__job_record *job, const void *question,
+                     size_t bytes, uint64_t timeout_ms, char **text_p)
 {
     int sock[AGENTS_MAX];
     const uint64_t deadline = rg__now_ns() + timeout_ms * RG__MS;
     const int n = open_agents(job, sock);
     rg_status st = n == 0 ? fail_no_agent(job) : RG_ERR_AGENT_LOST;
     for (int i = 0; i < n && st != RG_OK; i++)
-        st = ask_one(sock[i], deadline, text_p);
+        st = ask_one(sock[i], question, bytes, deadline, text_p);
     for (int i = 0; i < n; i++)
         close(sock[i]);
     return st;
+}
+
+rg_status rg__ask_status(const rg__job_record *job, char **text_p)
+{
+    const rg__mark m = {.head = {RG__STATUS, RG__WIRE_VERSION}};
+    return ask(job, &m, sizeof m, ANSWER_MS, text_p);
+}
+
+rg_status rg__ask_events(const rg__job_record *job, uint64_t from,
+                         char **text_p)
+{
+    const rg__mark m = {{RG__EVENTS, RG__WIRE_VERSION}, from};
+    return ask(job, &m, sizeof m, ANSWER_MS, text_p);
+}
+
+rg_status rg__ask_drain(const rg__job_record *job, const char *host,
+                        uint64_t deadline_ms, char **text_p)
+{
+    rg__drain_host m = {.head = {RG__DRAIN, RG__WIRE_VERSION},
+                        .deadline_ms = deadline_ms};
+    if (strlen(host) >= sizeof m.host)
+        return rg__fail(RG_ERR_INVALID,
+                        "a host's name has up to %zu bytes, which \"%.80s\" "
+                        "exceeds",
+                        sizeof m.host - 1, host);
+    strcpy(m.host, host);
+    return ask(job, &m, sizeof m, ANSWER_MS, text_p);
+}
+
+/* ------------------------------------------------------------------ the end */
+
+int rg__ask_follow(const rg__job_record *job)
+{
+    int sock[AGENTS_MAX];
+    const int n = open_agents(job, sock);
+    int follower = -1;
+    for (int i = 0; i < n; i++) {
+        if (follower < 0 && send_mark(sock[i], RG__FOLLOW) == RG_OK)
+            follower = sock[i];
+        else
+            close(sock[i]);
+    }
+    return follower;
+}
+
+rg_status rg__ask_over(int follower, uint64_t timeout_ms, rg__over *over_p,
+                       char **last_p)
+{
+    rg__over over;
+    size_t n = 0;
+    int fds[RG__SOCK_FDS];
+    if (!wait_for(follower, rg__now_ns() + timeout_ms * RG__MS))
+        return RG_IN_PROGRESS;
+    const rg_status st = rg__sock_recv(follower, &over, sizeof over, &n, fds);
+    if (st != RG_OK)
+        return st;
+    const bool is_over = n == sizeof over && over.head.type == RG__OVER;
+    *last_p = NULL;
+    if (is_over && fds[0] >= 0)
+        read_document(fds[0], last_p); /* without it the code still counts */
+    close_all(fds);
+    if (!is_over)
+        return rg__fail(RG_ERR_AGENT_LOST,
+                        "the agent is another version than this `regroup`");
+    over.why[sizeof over.why - 1] = '\0';
+    *over_p = over;
+    return RG_OK;
 }
 
 /* -------------------------------------------------------------------- stop */

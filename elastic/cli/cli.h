@@ -16,7 +16,7 @@ typedef struct rg__settings {
     const char *job, *host, *history, *output, *run_dir;
     const char *advertise, *interface;
     uint64_t start_timeout_ms, elastic_timeout_ms, grace_ms, detect_ms;
-    uint64_t timeout_ms, vault_max_bytes;
+    uint64_t timeout_ms, interval_ms, deadline_ms, vault_max_bytes;
     rg__library_settings library;
 } rg__settings;
 
@@ -24,7 +24,7 @@ typedef struct rg__settings {
 typedef struct rg__cli {
     rg__settings settings;
     rg__cfg *cfg;
-    bool json;
+    bool json, watch, follow;
     bool wants_help; /* nothing else was read */
     int argc;        /* what stands behind the flags */
     char **argv;
@@ -39,7 +39,8 @@ typedef struct rg__command {
 } rg__command;
 
 /* Read settings from the environment, the file and the flags, which end at the
- * first word that is none. argv[0] is the command's name. ERR_INVALID: an
+ * first word that is none where that is a program. argv[0] is the command's
+ * name. ERR_INVALID: an
  * unknown flag or a bad value. Close it in any case. */
 rg_status rg__cli_open(rg__cli *cli, const char *command, int argc,
                        char **argv);
@@ -57,6 +58,8 @@ int rg__cmd_agent(rg__cli *cli);
 int rg__cmd_status(rg__cli *cli);
 int rg__cmd_jobs(rg__cli *cli);
 int rg__cmd_stop(rg__cli *cli);
+int rg__cmd_events(rg__cli *cli);
+int rg__cmd_drain(rg__cli *cli);
 int rg__cmd_doctor(rg__cli *cli);
 int rg__cmd_config(rg__cli *cli);
 

@@ -23,9 +23,44 @@ static const rg__command commands[] = {
      "Give the same sizes and the same program on every host. Exit codes are\n"
      "those of `regroup run`.\n",
      rg__cmd_agent},
-    {"status", "[--json] [JOB]", "say how a job that runs here is doing",
-     "JOB may be left out when only one runs here.\n", rg__cmd_status},
+    {"status", "[--json] [--watch] [JOB]",
+     "say how a job that runs here is doing, on all its hosts",
+     "JOB may be left out when only one runs here. While etcd gives no answer\n"
+     "the other hosts are shown as they were last seen.\n"
+     "\n"
+     "--watch draws it anew on a terminal, and else prints it again, a line "
+     "of\n"
+     "JSON each with --json. It ends with the job, and with the code of this\n"
+     "host's agent (regroup run --help); with 69 if that went without a "
+     "word.\n",
+     rg__cmd_status},
+    {"events", "[--json] [--follow] [JOB]",
+     "tell what has befallen a job that runs here, oldest first",
+     "JOB may be left out when only one runs here.\n"
+     "\n"
+     "  decided    a generation began: WORLD from > to, LOST steps, RESUME is\n"
+     "             the commit that it went on from, generation:step\n"
+     "  stepping   all its members on this host have ended a step; RECOVERY "
+     "is\n"
+     "             the time since the fault was noticed\n"
+     "  death      a worker of it died\n"
+     "  broken     it was ended for another reason\n"
+     "  proposed   a generation that was not decided, or not yet\n"
+     "  done       the work is done\n"
+     "  ended      the job is over\n"
+     "\n"
+     "--follow ends with the job, and with the code of this host's agent\n"
+     "(regroup run --help); with 69 if that went without a word.\n",
+     rg__cmd_events},
     {"jobs", "[--json]", "list the jobs that run here", NULL, rg__cmd_jobs},
+    {"drain", "[--deadline TIME] HOST [JOB]",
+     "ask a host to leave a job that runs here",
+     "HOST is a name that `regroup status` shows; its workers leave at a\n"
+     "commit, so no step is rolled back. JOB may be left out when only one "
+     "runs\n"
+     "here. Ends with 0 once the host has left, and with 1 when it has not\n"
+     "within the deadline and ten seconds.\n",
+     rg__cmd_drain},
     {"stop", "[--timeout TIME] [JOB]", "stop a job and wait for its end",
      "JOB may be left out when only one runs here. Ends with 1 when the job\n"
      "has not ended in time.\n",

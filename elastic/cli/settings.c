@@ -81,10 +81,30 @@ static const rg__cfg_field cli_table[] = {
      "XDG_RUNTIME_DIR, or /tmp/regroup-<uid>"},
     {"TIMEOUT", "30s", RG__CFG_TIME_AT(rg__settings, timeout_ms),
      "how long `regroup stop` waits for the job's end"},
+    {"INTERVAL", "1s", RG__CFG_TIME_AT(rg__settings, interval_ms),
+     "how often `--watch` and `--follow` look again"},
+    {"DEADLINE", "30s", RG__CFG_TIME_AT(rg__settings, deadline_ms),
+     "how long a host that is asked to leave may take until its next commit; "
+     "then it leaves without one"},
     {NULL}};
 
-/* A flag that sets no setting: --json, --help. */
+/* A flag that sets no setting, but something of this command line. */
 #define PLAIN NULL
+
+typedef struct plain {
+    const char *name;
+    size_t offset; /* of a bool of rg__cli */
+    const char *doc;
+} plain;
+
+static const plain plains[] = {
+    {"json", offsetof(rg__cli, json), "print JSON, for programs"},
+    {"watch", offsetof(rg__cli, watch),
+     "show it again and again until the job ends"},
+    {"follow", offsetof(rg__cli, follow),
+     "go on with what happens, until the job ends"},
+    {"help", offsetof(rg__cli, wants_help), "print this"},
+};
 
 typedef struct flag {
     const char *setting; /* or PLAIN */
@@ -122,7 +142,11 @@ static const flag flags[] = {
     {"DETECT", "lan|cloud|TIME", "run agent config", {"detect"}},
     {"VAULT_MAX", "SIZE", "run agent config", {"vault-max"}},
     {"TIMEOUT", "TIME", "stop config", {"timeout"}},
-    {PLAIN, NULL, "status jobs config", {"json"}},
+    {"INTERVAL", "TIME", "status events config", {"interval"}},
+    {"DEADLINE", "TIME", "drain config", {"deadline"}},
+    {PLAIN, NULL, "status events jobs config", {"json"}},
+    {PLAIN, NULL, "status", {"watch"}},
+    {PLAIN, NULL, "events", {"follow"}},
     {PLAIN, NULL, "", {"help", "h"}},
 };
 
@@ -151,6 +175,14 @@ static const rg__cfg_field *field_of(const char *setting)
         if (strcmp(f->name, setting) == 0)
             return f;
     return NULL;
+}
+
+static const plain *plain_of(const flag *f)
+{
+    size_t i = 0;
+    while (strcmp(plains[i].name, f->names[0]) != 0)
+        i++;
+    return &plains[i];
 }
 
 /* Print text in lines of at most 79 columns, indented. */
@@ -190,10 +222,7 @@ void rg__cli_print_flags(const char *command)
             continue;
         print_spelling(&flags[i]);
         if (flags[i].setting == PLAIN) {
-            print_wrapped(strcmp(flags[i].names[0], "json") == 0
-                              ? "print JSON, for programs"
-                              : "print this",
-                          8);
+            print_wrapped(plain_of(&flags[i])->doc, 8);
             continue;
         }
         const rg__cfg_field *field = field_of(flags[i].setting);
@@ -230,12 +259,12 @@ static void add_spelling(spellings *s, const flag *f, const char *name)
         .val = 256 + (int)(f - flags)};
 }
 
-/* '+': flags end at the first word that is none; ':': a missing value is told
- * apart from an unknown flag. */
+/* '+': flags end at the first word that is none, where one is a program; ':': a
+ * missing value is told apart from an unknown flag. */
 static void spell(spellings *s, const char *command)
 {
     memset(s, 0, sizeof *s);
-    strcpy(s->letters, "+:");
+    strcpy(s->letters, has_word("run agent", command) ? "+:" : ":");
     for (size_t i = 0; i < FLAGS; i++) {
         if (!is_flag_of(&flags[i], command))
             continue;
@@ -281,10 +310,7 @@ static rg_status fail_flag(const spellings *s, const char *command,
 static rg_status take_flag(rg__cli *cli, const flag *f, const char *value)
 {
     if (f->setting == PLAIN) {
-        if (strcmp(f->names[0], "json") == 0)
-            cli->json = true;
-        else
-            cli->wants_help = true;
+        *(bool *)((char *)cli + plain_of(f)->offset) = true;
         return RG_OK;
     }
     char where[64];

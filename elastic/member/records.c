@@ -128,13 +128,14 @@ char *rg__host_text(const rg__host_record *host)
     json_t *slots = json_array();
     for (int i = 0; i < host->slot_count; i++)
         json_array_append_new(slots, slot_json(&host->slot[i]));
-    return dump(json_pack(
-        "{s:o,s:I,s:i,s:i,s:s,s:i,s:b,s:b,s:i,s:i,s:s,s:o}", "id",
-        hex(host->id), "seq", (json_int_t)host->seq, "slots", host->slots,
-        "elastic", host->elastic, "address", host->address.text, "port",
-        (int)host->port, "draining", host->is_draining, "gone", host->is_gone,
-        "open", host->open, "failed_code", host->failed_code, "failed",
-        host->failed, "workers", slots));
+    return dump(
+        json_pack("{s:o,s:I,s:i,s:i,s:s,s:i,s:b,s:b,s:i,s:i,s:s,s:I,s:o}", "id",
+                  hex(host->id), "seq", (json_int_t)host->seq, "slots",
+                  host->slots, "elastic", host->elastic, "address",
+                  host->address.text, "port", (int)host->port, "draining",
+                  host->is_draining, "gone", host->is_gone, "open", host->open,
+                  "failed_code", host->failed_code, "failed", host->failed,
+                  "vault", (json_int_t)host->vault_bytes, "workers", slots));
 }
 
 static bool is_port(json_int_t port)
@@ -181,6 +182,8 @@ bool rg__host_read(const json_t *j, rg__host_record *host)
     host->failed_code =
         (int)json_integer_value(json_object_get(j, "failed_code"));
     host->is_draining = json_is_true(json_object_get(j, "draining"));
+    host->vault_bytes =
+        (uint64_t)json_integer_value(json_object_get(j, "vault"));
     if (!rg__hex_read(json_object_get(j, "id"), &host->id) ||
         !read_place(json_object_get(j, "address"), json_object_get(j, "port"),
                     &host->address, &host->port) ||
@@ -309,15 +312,16 @@ bool rg__proposal_read(const json_t *j, rg__proposal *p)
 
 char *rg__reason_text(const rg__reason *r)
 {
-    return dump(json_pack("{s:s,s:s,s:s,s:s}", "kind",
-                          r->is_death ? "dead" : "broken", "why", r->text, "by",
-                          r->by, "link", r->link));
+    return dump(json_pack(
+        "{s:s,s:s,s:I,s:s,s:s}", "kind", r->is_death ? "dead" : "broken", "why",
+        r->text, "at_ms", (json_int_t)r->at_ms, "by", r->by, "link", r->link));
 }
 
 bool rg__reason_read(const json_t *j, rg__reason *r)
 {
     const char *kind = json_string_value(json_object_get(j, "kind"));
     r->is_death = kind != NULL && strcmp(kind, "dead") == 0;
+    r->at_ms = json_integer_value(json_object_get(j, "at_ms"));
     return kind != NULL &&
            copy_text(r->text, sizeof r->text, json_object_get(j, "why")) &&
            copy_text(r->by, sizeof r->by, json_object_get(j, "by")) &&

@@ -61,6 +61,7 @@ typedef struct rg__host_record {
     int open;            /* slots that are not given up */
     int failed_code;     /* exit code of one that is */
     char failed[RG__CAUSE_MAX]; /* what it died of; "": none is given up */
+    uint64_t vault_bytes;       /* reserved there for commits */
     rg__slot_record *slot;      /* owned */
     int slot_count;
     int64_t mod_revision;
@@ -104,6 +105,7 @@ typedef struct rg__reason {
     char member[RG__NAME_MAX + 32]; /* "h1.2" */
     bool is_death;
     char text[RG__CAUSE_MAX];
+    int64_t at_ms; /* CLOCK_REALTIME of its host, for people */
     char by[RG__NAME_MAX], link[RG__NAME_MAX]; /* hosts at the two ends of a
                                                   connection that broke; "" */
 } rg__reason;

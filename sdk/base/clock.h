@@ -14,4 +14,12 @@ static inline uint64_t rg__now_ns(void)
     return (uint64_t)t.tv_sec * 1000 * RG__MS + (uint64_t)t.tv_nsec;
 }
 
+/* CLOCK_REALTIME in milliseconds, for people to read. */
+static inline int64_t rg__wall_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
 #endif

@@ -66,12 +66,17 @@ typedef enum rg__wire_type {
     RG__DONE,
     RG__ENDED,
     RG__FINALIZE,
-    RG__STATUS,      /* a CLI process asks for the status document */
-    RG__STATUS_TEXT, /* JSON as a memfd */
-    RG__STOP,        /* a CLI process asks the job to stop */
     RG__GONE,
     RG__AGAIN,
-    RG__STAND
+    RG__STAND,
+    /* a CLI process asks, one thing per connection */
+    RG__STATUS,      /* for the status document */
+    RG__STATUS_TEXT, /* the answer: JSON as a memfd */
+    RG__STOP,        /* the job to stop */
+    RG__EVENTS,      /* for what has befallen the job since a generation */
+    RG__FOLLOW,      /* to be told of the job's end: OVER */
+    RG__OVER,
+    RG__DRAIN /* a host to leave; answered by STATUS_TEXT */
 } rg__wire_type;
 
 typedef struct rg__wire_head {
@@ -184,8 +189,21 @@ typedef struct rg__door {
     uint32_t port; /* of the listener for workers of other hosts, TCP */
 } rg__door;
 
+typedef struct rg__over {
+    rg__wire_head head;
+    int32_t code; /* the agent's exit code */
+    char why[RG__TEXT_MAX];
+} rg__over;
+
+typedef struct rg__drain_host {
+    rg__wire_head head;
+    uint64_t deadline_ms;
+    char host[64];
+} rg__drain_host;
+
 typedef struct rg__mark { /* READY, LEFT, BUILT, FIN, DONE, FINALIZE, GONE,
-                             AGAIN */
+                             AGAIN; STATUS, STATUS_TEXT, STOP, EVENTS,
+                             FOLLOW */
     rg__wire_head head;
     uint64_t generation;
 } rg__mark;

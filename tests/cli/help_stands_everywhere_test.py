@@ -3,7 +3,8 @@ flags end at PROGRAM."""
 
 from command import Claims, RunDir
 
-COMMANDS = ["run", "agent", "status", "jobs", "stop", "doctor", "config"]
+COMMANDS = ["run", "agent", "status", "events", "jobs", "drain", "stop",
+            "doctor", "config"]
 LAUNCH = ["-n, --np N", "--min, --min-np N", "--max, --max-np N",
           "--slots, --nproc-per-node, --slots-per-host N", "--etcd URL",
           "--job NAME", "--history DIR", "--output DIR", "--max-restarts N",
@@ -11,7 +12,9 @@ LAUNCH = ["-n, --np N", "--min, --min-np N", "--max, --max-np N",
           "--agent-grace TIME", "--detect lan|cloud|TIME", "--vault-max SIZE",
           "--etcd-user NAME", "--etcd-password-file PATH"]
 FLAGS = {"run": LAUNCH + ["--etcd-bin PATH"], "agent": LAUNCH + ["--host ID"],
-         "status": ["--json"], "stop": ["--timeout TIME"],
+         "status": ["--json", "--watch", "--interval TIME"],
+         "events": ["--json", "--follow", "--interval TIME"],
+         "drain": ["--deadline TIME"], "stop": ["--timeout TIME"],
          "doctor": ["--etcd-bin PATH"]}
 BROKEN = {"REGROUP_DETECT": "soon", "REGROUP_CONFIG": "/does/not/exist"}
 

@@ -20,6 +20,7 @@ static void a_job_is_read_back(void)
                                   .address = {"10.0.0.7"},
                                   .port = 40002,
                                   .failed = "exit 3",
+                                  .vault_bytes = UINT64_C(1) << 40,
                                   .elastic = 1,
                                   .slot = slots,
                                   .slot_count = 1};
@@ -39,13 +40,19 @@ static void a_job_is_read_back(void)
                            .copy = &copy,
                            .copies = 1,
                            .cause = "first"};
+    const rg__reason reason = {.is_death = true,
+                               .text = "died",
+                               .at_ms = INT64_C(1700000000123),
+                               .by = "h",
+                               .link = "k"};
     char *texts[] = {rg__host_text(&host), rg__proposal_text(&p),
-                     rg__line_text(&line)};
+                     rg__line_text(&line), rg__reason_text(&reason)};
     const rg__kv all[] = {kv("/j/all/gen/0000000000000002", texts[1]),
                           kv("/j/lead/host/h", texts[0]),
-                          kv("/j/all/line/0000000000000002", texts[2])};
+                          kv("/j/all/line/0000000000000002", texts[2]),
+                          kv("/j/all/ev/0000000000000001/h.3", texts[3])};
     rg__snapshot s;
-    CHECK_OK(rg__snapshot_read(&s, "/j/", all, 3));
+    CHECK_OK(rg__snapshot_read(&s, "/j/", all, 4));
     CHECK_EQ(s.gens, 1);
     CHECK_EQ(s.hosts, 1);
     CHECK_EQ(s.lines, 1);
@@ -57,13 +64,18 @@ static void a_job_is_read_back(void)
     CHECK_STR(s.host[0].address.text, "10.0.0.7");
     CHECK_EQ(s.host[0].port, 40002);
     CHECK_STR(s.host[0].failed, "exit 3");
+    CHECK_EQ(s.host[0].vault_bytes, UINT64_C(1) << 40);
+    CHECK_EQ(s.reasons, 1);
+    CHECK_STR(s.reason[0].member, "h.3");
+    CHECK_EQ(s.reason[0].at_ms, INT64_C(1700000000123));
+    CHECK(s.reason[0].is_death);
     CHECK_EQ(s.gen[0].port[0], 40001);
     CHECK_EQ(s.line[0].copies, 1);
     CHECK_STR(s.line[0].copy[0].address.text, "::1");
     CHECK_EQ(s.line[0].resume.step, 1234567890123);
     CHECK(rg__snapshot_decided(&s) == &s.gen[0]);
     rg__snapshot_free(&s);
-    for (size_t i = 0; i < 3; i++)
+    for (size_t i = 0; i < 4; i++)
         free(texts[i]);
     free(p.host);
 }

@@ -1,0 +1,38 @@
+/* What agents answer, as JSON, and how it is shown to people.
+ *
+ * Threads:   one.
+ * Ownership: texts that are returned belong to the JSON. */
+#ifndef RG_ELASTIC_DOCUMENT_H
+#define RG_ELASTIC_DOCUMENT_H
+
+#include <jansson.h>
+
+#include "elastic/cli/cli.h"
+#include "elastic/cli/rundir.h"
+
+#define RG__CELL 32 /* bytes of a text that is put into a table */
+
+/* The job that the command line means: the word at this place, or the only one
+ * that runs here. ERR_INVALID: none, several, or words behind it. */
+rg_status rg__document_job(const rg__cli *cli, int at, rg__job_record *job_p);
+
+/* ERR_SYSTEM: an answer that is no JSON. Takes the text. */
+rg_status rg__document_read(char *text, json_t **json_p);
+
+/* The JSON as it came: on one line, or over several. */
+void rg__document_print(const json_t *json, bool is_line);
+
+const char *rg__document_text(const json_t *json, const char *key); /* or "-" */
+long long rg__document_number(const json_t *json, const char *key); /* or 0 */
+bool rg__document_is(const json_t *json, const char *key);
+
+/* As text: what may be null is "-" then. */
+void rg__document_put_number(const json_t *json, const char *key,
+                             char cell[RG__CELL]);
+void rg__document_put_bytes(const json_t *json, const char *key,
+                            char cell[RG__CELL]);
+/* Seconds since 1970 as local date and time. */
+void rg__document_put_time(const json_t *json, const char *key,
+                           char cell[RG__CELL]);
+
+#endif

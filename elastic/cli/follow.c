@@ -1,0 +1,61 @@
+/* The end of a job is told on a connection that waits for it; everything else
+ * is asked for again. */
+#include "elastic/cli/follow.h"
+
+#include <stdbool.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "elastic/cli/ask.h"
+#include "sdk/base/clock.h"
+#include "sdk/base/fail.h"
+
+#define AGAIN_MS 100 /* without an agent: a new one is there soon */
+
+static void pause_ms(uint64_t ms)
+{
+    const struct timespec t = {.tv_sec = (time_t)(ms / 1000),
+                               .tv_nsec = (long)(ms % 1000 * RG__MS)};
+    nanosleep(&t, NULL);
+}
+
+/* No process of the job is left here, so nobody starts an agent again. */
+static rg_status fail_gone(const rg__job_record *job)
+{
+    return rg__fail(RG_ERR_AGENT_LOST,
+                    "the agent of job %s is gone and has not said how the job "
+                    "ended; what started it may know",
+                    job->job);
+}
+
+rg_status rg__follow(const rg__job_record *job, uint64_t interval_ms,
+                     rg__follow_fn fn, void *arg, rg__over *over_p,
+                     char **last_p)
+{
+    int follower = -1;
+    rg_status st = RG_IN_PROGRESS;
+    while (st == RG_IN_PROGRESS) {
+        if (follower < 0)
+            follower = rg__ask_follow(job);
+        st = fn(arg);
+        if (st != RG_OK && st != RG_ERR_AGENT_LOST)
+            break;
+        if (follower >= 0) {
+            st = rg__ask_over(follower, interval_ms, over_p, last_p);
+        } else if (rg__rundir_is_alive(job->path)) {
+            pause_ms(AGAIN_MS);
+            st = RG_IN_PROGRESS;
+        } else {
+            st = fail_gone(job);
+            break;
+        }
+        if (st == RG_ERR_AGENT_LOST) { /* killed: is it started again? */
+            close(follower);
+            follower = -1;
+            st = RG_IN_PROGRESS;
+        }
+    }
+    if (follower >= 0)
+        close(follower);
+    return st;
+}

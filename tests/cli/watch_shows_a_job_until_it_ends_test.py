@@ -1,0 +1,108 @@
+"""`regroup status --watch`: a block each time, or a line of JSON; on a terminal
+it draws over the last one. It ends with the job and with its code, and with 69
+when the agent went without a word."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+
+from house import REGROUP, Job, claim, main, trainer, until
+
+
+def watch(job, *words, **more):
+    more.setdefault("stdout", subprocess.PIPE)
+    return subprocess.Popen([REGROUP, "status", "--watch", "--interval",
+                             "100ms", *words], env=job.env,
+                            stderr=subprocess.PIPE, text=True, **more)
+
+
+def read_terminal(fd):
+    text = b""
+    try:
+        while more := os.read(fd, 4096):
+            text += more
+    except OSError: # its other end is closed
+        pass
+    return text.decode()
+
+
+def a_job_that_ends():
+    with Job(["--min", "1", "--max", "2"],
+             trainer("--steps", "120", "--step-ms", "10")) as job:
+        job.wait_step(5)
+        mine, theirs = pty.openpty()
+        drawn = watch(job, stdout=theirs)
+        os.close(theirs)
+        blocks, lines = watch(job), watch(job, "--json", "test")
+        screen = read_terminal(mine)
+        job.finish()
+
+        out, said = blocks.communicate(timeout=20)
+        claim(blocks.returncode == 0, said)
+        claim(out.count("job test: generation 1 running") > 1, out)
+        claim(out.endswith("job test has ended with code 0\n"), out)
+        claim("\033" not in out, "it draws where there is no terminal")
+
+        claim(drawn.wait(20) == 0, "the code on a terminal")
+        parts = screen.split("\033[H\033[J")
+        claim(len(parts) > 2 and parts[0] == "", f"{len(parts)} drawings")
+        claim(all(p.startswith("job test: ") for p in parts[1:]), screen)
+
+        out, said = lines.communicate(timeout=20)
+        claim(lines.returncode == 0, said)
+        shown = [json.loads(line) for line in out.splitlines()]
+        claim(len(shown) > 1, out)
+        claim(all(s["job"] == "test" for s in shown), out)
+
+
+def a_job_that_fails():
+    with Job(["-n", "1"], ["sh", "-c", "while [ ! -e go ]; do sleep 0.05; "
+                                       "done; exit 7"]) as job:
+        until(lambda: job.run("status").returncode == 0, 20, "an agent")
+        blocks = watch(job)
+        blocks.stdout.readline()
+        with open(os.path.join(job.folder, "go"), "w", encoding="ascii"):
+            pass
+        job.finish(7)
+        out, said = blocks.communicate(timeout=20)
+        claim(blocks.returncode == 7, f"{blocks.returncode} {said}")
+        claim("has ended with code 7: vm" in out or
+              "ended with code 7: " in out, out)
+
+
+def a_job_whose_processes_are_killed():
+    with Job(["-n", "1"], ["sleep", "1000"]) as job:
+        status = until(job.status, 20, "an agent")
+        claim(status["hosts"], str(status))
+        blocks = watch(job)
+        blocks.stdout.readline()
+        for pid in processes_of(job):
+            os.kill(pid, signal.SIGKILL)
+        out, said = blocks.communicate(timeout=40)
+        claim(blocks.returncode == 69, f"{blocks.returncode}: {out}")
+        claim("has not said how the job ended" in said, said)
+
+
+def processes_of(job):
+    """Whoever runs `regroup run` of this job."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as line:
+                words = line.read().split(b"\0")
+        except OSError:
+            continue
+        if words[1:2] == [b"run"] and job.history.encode() in words:
+            found.append(int(pid))
+    return sorted(found)
+
+
+def test():
+    a_job_that_ends()
+    a_job_that_fails()
+    a_job_whose_processes_are_killed()
+
+
+main(test)
