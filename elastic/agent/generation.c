@@ -152,6 +152,7 @@ static void send_prepare(agent *a, const rg__proposal *p, rg__prepare *m,
         s->w.asked = p->generation;
         s->w.entered = s->w.entered != 0 ? s->w.entered : p->generation;
         rg__worker_tell(s, m, bytes, control_fd);
+        rg__failpoint("agent.told", r, 0, p->generation);
     }
 }
 
@@ -360,8 +361,10 @@ static void tell_decision(agent *a, const rg__proposal *p, const rg__line *line)
                      .lineage = line->prev};
     for (int i = 0; i < p->size; i++) {
         slot *s = rg__slot_of(a, p->member[i]);
-        if (is_member_built(s, p->generation))
-            rg__worker_tell(s, &m, sizeof m, -1);
+        if (!is_member_built(s, p->generation))
+            continue;
+        rg__worker_tell(s, &m, sizeof m, -1);
+        rg__failpoint("agent.passed", i, line->resume.step, p->generation);
     }
 }
 

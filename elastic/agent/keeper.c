@@ -199,7 +199,7 @@ static bool plan_another(keeper *k)
     const uint64_t now = rg__now_ns();
     const bool is_quick = now - k->started_ns < QUICK_NS;
     k->quick_deaths = is_quick ? k->quick_deaths + 1 : 0;
-    if (k->quick_deaths > RESTARTS || rg__kept_find(&k->kept, "agent") == NULL)
+    if (k->quick_deaths > RESTARTS)
         return false;
     k->start_at_ns = now;
     if (k->quick_deaths > 1)

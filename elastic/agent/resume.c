@@ -26,7 +26,7 @@ typedef struct kept_agent {
     rg__address address;
     uint32_t port;
     int elastic;
-    bool is_done, is_ending, is_leaving, has_published, is_draining;
+    bool is_done, is_ending, is_leaving, has_published, has_shape, is_draining;
     uint64_t drain_end_ns;
     int exit_code;
     char why[RG__TEXT_MAX];
@@ -45,6 +45,7 @@ void rg__resume_note(agent *a)
                        .is_ending = a->is_ending,
                        .is_leaving = a->is_leaving,
                        .has_published = a->has_published,
+                       .has_shape = a->has_shape,
                        .is_draining = a->is_draining,
                        .drain_end_ns = a->drain_end_ns,
                        .exit_code = a->exit_code};
@@ -80,6 +81,7 @@ bool rg__resume_names(agent *a)
     a->is_done = was.is_done;
     a->is_leaving = was.is_leaving;
     a->has_published = was.has_published;
+    a->has_shape = was.has_shape;
     a->is_draining = was.is_draining;
     a->drain_end_ns = was.drain_end_ns;
     a->exit_code = was.is_ending ? 0 : was.exit_code;
@@ -235,4 +237,5 @@ void rg__resume_view(agent *a)
     take_up_decision(a);
     if (p != NULL)
         judge_proposal(a, p);
+    rg__generation_try_fin(a);
 }

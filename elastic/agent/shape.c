@@ -90,6 +90,7 @@ static void on_agreed(void *arg, rg_status st, const rg__txn_reply *reply)
         (mine != NULL && reply->kv_count == 1 &&
          is_equal(a, reply->kv[0].value, reply->kv[0].value_bytes, mine));
     free(mine);
+    rg__resume_note(a);
     if (a->has_shape)
         rg__publish(a);
 }

@@ -237,6 +237,8 @@ static void on_stand(slot *s, const rg__stand *m)
     w->entered = m->built != 0 ? m->built : m->pending;
     w->fin = m->fin;
     w->has_stood = true;
+    if (w->is_at_door)
+        rg__shape_agree(s->a);
     rg__resume_look(s->a);
 }
 

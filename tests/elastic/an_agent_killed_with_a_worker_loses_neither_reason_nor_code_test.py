@@ -1,0 +1,34 @@
+"""A worker that dies while no agent lives: the next agent learns it from the
+kernel and the keeper, names the signal, and the world shrinks and grows as if
+an agent had been there."""
+import os
+import signal
+
+from house import Job, claim, fault_free, main, trainer, until
+
+TRAIN = ("--steps", 400, "--step-ms", 5)
+
+
+def test():
+    with Job(["--min", "1", "--max", "3"], trainer(*TRAIN)) as job:
+        job.wait_step(30)
+        before = job.workers()
+        lost = before[1]["pid"]
+        agent = job.agent()
+        job.process.send_signal(signal.SIGSTOP)  # the keeper: no agent comes
+        os.kill(agent, signal.SIGKILL)
+        os.kill(lost, signal.SIGKILL)
+        job.process.send_signal(signal.SIGCONT)
+        until(lambda: job.agent() not in (None, agent), 10, "another agent")
+        job.wait_world(3, above=1)
+        causes = [c["cause"] for c in job.status()["changes"]]
+        claim("died" in causes[1] or "signal 9" in causes[1],
+              f"the cause of the change is lost: {causes}")
+        job.finish()
+        claim("was ended by signal 9" in job.text(),
+              "nobody said how the worker ended")
+        job.survivors(before, lost=[lost])
+        job.check(fault_free(*TRAIN))
+
+
+main(test)

@@ -1,0 +1,52 @@
+"""Static programs and programs that know nothing of Regroup outlive their agent
+as well, and end with the code that they would have ended with."""
+import os
+import signal
+
+from house import BUILD, Job, claim, main, trainer, until
+
+
+def kill_agent(job):
+    agent = until(job.agent, 10, "an agent")
+    os.kill(agent, signal.SIGKILL)
+    until(lambda: job.agent() not in (None, agent), 10, "another agent")
+
+
+def foreign(script, code):
+    with Job(["-n", "2"], ["bash", "-c", "echo begins; " + script]) as job:
+        until(lambda: job.text().count("begins") == 2, 10, "two programs")
+        kill_agent(job)
+        job.finish(code)
+        claim(job.text().count("begins") == 2, "a program was started again")
+
+
+def wrapped():
+    """The worker is a grandchild; its parent is the keeper's child."""
+    with Job(["-n", "2"], ["bash", "-c", '"$@"; exit $?', "bash",
+                           *trainer("--steps", 200, "--step-ms", 5)]) as job:
+        job.wait_step(20)
+        before = job.workers()
+        kill_agent(job)
+        job.finish()
+        job.survivors(before)
+
+
+def test():
+    foreign("sleep 1", 0)
+    foreign("sleep 1; exit 7", 7)
+    foreign("sleep 1; kill -9 $$", 137)
+    wrapped()
+    static(0)
+    static(5)
+
+
+def static(code):
+    with Job(["-n", "2"], [os.path.join(BUILD, "tests", "sums"), "200",
+                           str(code)]) as job:
+        until(lambda: job.text().count("begins") == 2, 10, "two programs")
+        kill_agent(job)
+        job.finish(code)
+        claim(job.text().count("| ends") == 2, "a program did not end")
+
+
+main(test)
