@@ -312,6 +312,16 @@ void rg__beat_probe_all(agent *a)
     }
 }
 
+void rg__beat_ask(agent *a, uint64_t host)
+{
+    peer *one = find_peer(a->beats, host);
+    if (one == NULL || one->is_accused ||
+        rg__now_ns() - one->asked_ns < budget_ns(a))
+        return;
+    one->asked_ns = rg__now_ns();
+    probe(one);
+}
+
 void rg__beat_abort(agent *a, uint64_t generation)
 {
     const beats *b = a->beats;

@@ -330,6 +330,8 @@ void rg__beat_abort(agent *a, uint64_t generation);
 /* Send a probe to every known peer, now and with every beat until it answers.
  */
 void rg__beat_probe_all(agent *a);
+/* The same for one, which a worker here does not get through to. */
+void rg__beat_ask(agent *a, uint64_t host);
 int rg__beat_peers(const agent *a);
 peer *rg__beat_peer(const agent *a, int i);
 

@@ -147,14 +147,15 @@ static bool is_silent(const peer *one, uint64_t now)
     return one->is_expected && now - one->heard_ns > budget_ns(a) * 7 / 10;
 }
 
-/* Asked in a round, it has not answered; it may be heard all the same, when one
- * direction is cut. */
+/* Asked in a round, or by a worker that does not get through, it has not
+ * answered; it may be heard all the same, when one direction is cut. */
 static bool is_mute(const peer *one, uint64_t now)
 {
     const agent *a = one->a;
+    const uint64_t waited = now - one->asked_ns;
     return one->is_known && one->asked_ns != 0 &&
-           one->asked_ns == a->round_ns && one->answered_ns < a->round_ns &&
-           is_round_over(a, now) && now - a->round_ns < budget_ns(a) / 2;
+           one->answered_ns < one->asked_ns && waited >= round_length_ns(a) &&
+           waited < budget_ns(a);
 }
 
 /* -------------------------------------------------------------- the leader */

@@ -168,6 +168,13 @@ static const char *host_of_rank(const agent *a, uint64_t generation, int rank)
     return NULL;
 }
 
+static void on_stuck(slot *s, const rg__broken *m)
+{
+    const rg__proposal *p = rg__snapshot_gen(&s->a->view, m->generation);
+    if (p != NULL && m->peer >= 0 && m->peer < p->size)
+        rg__beat_ask(s->a, p->member[m->peer].host);
+}
+
 static void on_broken(slot *s, const rg__broken *m)
 {
     agent *a = s->a;
@@ -278,6 +285,10 @@ static bool handle(slot *s, const void *bytes, size_t n)
         if (n == sizeof(rg__segment))
             rg__vault_free(s, ((const rg__segment *)bytes)->id);
         return n == sizeof(rg__segment);
+    case RG__STUCK:
+        if (n == sizeof(rg__broken))
+            on_stuck(s, bytes);
+        return n == sizeof(rg__broken);
     case RG__BROKEN:
         if (n == sizeof(rg__broken))
             on_broken(s, bytes);

@@ -83,7 +83,7 @@ static rg_status create_worker(rg_ctx *ctx)
     w->ctx = ctx;
     w->sock = w->listener = -1;
     w->pending_fd = -1;
-    w->reply.fd = -1;
+    w->reply.fd = w->stuck_rank = -1;
     w->entered.rank = -1;
     pthread_mutex_init(&w->lock, NULL);
     pthread_condattr_t attr;

@@ -170,6 +170,25 @@ static void on_link_broken(void *arg, int rank, const char *why)
     rg__page_ring(w->ctx->page);
 }
 
+static void on_link_stuck(void *arg, int rank)
+{
+    rg__worker *w = arg;
+    w->stuck_rank = rank;
+    rg__page_ring(w->ctx->page);
+}
+
+static void hint_stuck_link(rg__worker *w)
+{
+    rg__engine_lock(w->ctx->engine);
+    const rg__broken m = {.head = {RG__STUCK, RG__WIRE_VERSION},
+                          .generation = w->entered.generation,
+                          .peer = w->stuck_rank};
+    w->stuck_rank = -1;
+    rg__engine_unlock(w->ctx->engine);
+    if (m.peer >= 0 && m.generation != 0)
+        rg__worker_send(w, &m, sizeof m);
+}
+
 static void publish_broken_link(rg__worker *w)
 {
     rg__engine_lock(w->ctx->engine);
@@ -185,6 +204,7 @@ static rg_status build(rg__worker *w, rg__prepare *p)
 {
     rg_ctx *ctx = w->ctx;
     w->is_link_broken = false; /* of the generation before */
+    w->stuck_rank = -1;
     const rg__boot boot = {.rank = p->rank,
                            .size = p->size,
                            .local_rank = p->local_rank,
@@ -200,6 +220,7 @@ static rg_status build(rg__worker *w, rg__prepare *p)
                            .listener = w->listener,
                            .key = ctx->key,
                            .broken = on_link_broken,
+                           .stuck = on_link_stuck,
                            .broken_arg = w};
     rg_status st = rg__sets_enter(ctx, &rg__transport_native, &boot);
     if (st != RG_OK)
@@ -477,6 +498,7 @@ static void *run_thread(void *arg)
         leave_if_due(w);
         enter_if_due(w);
         publish_broken_link(w);
+        hint_stuck_link(w);
         mind_the_grace(w);
         atomic_store(&page->pong, atomic_load(&page->ping));
         if (rg__engine_progress(w->ctx->engine))

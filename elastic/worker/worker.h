@@ -62,6 +62,7 @@ struct rg__worker {
      * lock. */
     rg__broken link;
     bool is_link_broken;
+    int stuck_rank; /* -1: none */
 };
 
 /* meet.c: connect, say who we are, map page and vault. ctx gets page, vault,

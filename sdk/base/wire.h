@@ -62,6 +62,7 @@ typedef enum rg__wire_type {
     RG__BUILT,
     RG__DECIDED,
     RG__BROKEN,
+    RG__STUCK, /* as BROKEN, but a hint: can that rank's host be reached? */
     RG__FIN,
     RG__DONE,
     RG__ENDED,

@@ -93,7 +93,11 @@ typedef struct rg__boot {
        once per comm of the world, with the engine's lock held; must not call
        back. */
     void (*broken)(void *arg, int rank, const char *why);
-    void *broken_arg;
+    /* What was sent to that rank is not acknowledged for a while: a hint to ask
+       whether its host can be reached; may come again and again, under the same
+       rules. NULL: nobody asks. */
+    void (*stuck)(void *arg, int rank);
+    void *broken_arg; /* of both */
 } rg__boot;
 
 typedef struct rg__transport {

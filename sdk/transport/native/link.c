@@ -17,7 +17,8 @@
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
 
-#define WHY_MAX 160
+#define WHY_MAX  160
+#define STUCK_MS 250
 
 /* --------------------------------------------------------------------- life
  */
@@ -32,6 +33,7 @@ rg_status rg__link_create(rg__net *net, uint32_t set, int rank,
     l->net = net;
     l->set = set;
     l->rank = rank;
+    l->trying_ns = rg__now_ns();
     l->next = net->links;
     net->links = l;
     if (net->rank < rank)
@@ -85,6 +87,18 @@ void rg__link_up(rg__link *l, int fd)
     l->state = LINK_UP;
     rg__log(RG__DEBUG, "transport", "set %u is connected with rank %d", l->set,
             l->rank);
+}
+
+bool rg__link_is_stuck(const rg__link *l, uint64_t now)
+{
+    struct tcp_info info;
+    socklen_t n = sizeof info;
+    if (l->state == LINK_CONNECTING)
+        return now - l->trying_ns > STUCK_MS * RG__MS;
+    return l->state == LINK_UP &&
+           getsockopt(l->watched.fd, IPPROTO_TCP, TCP_INFO, &info, &n) == 0 &&
+           info.tcpi_unacked > 0 && info.tcpi_retransmits > 0 &&
+           info.tcpi_last_ack_recv > STUCK_MS;
 }
 
 void rg__link_break(rg__link *l, const char *format, ...)

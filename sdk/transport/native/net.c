@@ -20,7 +20,8 @@
 
 #define REPORT_NS       (100 * RG__MS) /* a death is known before that */
 #define EVENTS_PER_POLL 32
-#define LAZY_POLLS      64
+#define LAZY_POLLS      16
+#define STUCK_LOOK_NS   (100 * RG__MS)
 
 /* ------------------------------------------------------------------- epoll */
 
@@ -121,6 +122,7 @@ static rg_status copy_boot(rg__net *net, const rg__boot *boot)
     net->size = boot->size;
     net->host_count = boot->host_count;
     net->broken = boot->broken;
+    net->stuck = boot->stuck;
     net->broken_arg = boot->broken_arg;
     net->listener = (watched){WATCHED_LISTENER, boot->listener, NOT_WATCHED};
     memcpy(net->key, boot->key, sizeof net->key);
@@ -186,6 +188,16 @@ static void report(rg__net *net, uint64_t now)
     net->broken(net->broken_arg, net->broken_rank, net->broken_why);
 }
 
+static void look_for_stuck(rg__net *net, uint64_t now)
+{
+    if (net->stuck == NULL || now - net->looked_ns < STUCK_LOOK_NS)
+        return;
+    net->looked_ns = now;
+    for (const rg__link *l = net->links; l != NULL; l = l->next)
+        if (rg__link_is_stuck(l, now))
+            net->stuck(net->broken_arg, l->rank);
+}
+
 static void on_link_event(rg__link *l, uint32_t events)
 {
     if (l->state == LINK_CONNECTING || l->state == LINK_GREETING)
@@ -236,6 +248,7 @@ static void turn(rg__net *net)
             rg__meet_connect(l, now);
     rg__meet_turn_out(net, now);
     report(net, now);
+    look_for_stuck(net, now);
 }
 
 void rg__net_poll(rg__net *net, bool is_urgent)

@@ -55,6 +55,7 @@ struct rg__link {
 
     /* while it is not up */
     uint64_t again_ns;   /* connect again then; give this attempt up then */
+    uint64_t trying_ns;  /* since when it is not up */
     uint64_t failing_ns; /* since when attempts have failed, 0: they haven't */
     uint32_t tries;
     hello hello;
@@ -99,6 +100,8 @@ struct rg__net {
     uint32_t polls;
 
     void (*broken)(void *arg, int rank, const char *why);
+    void (*stuck)(void *arg, int rank);
+    uint64_t looked_ns; /* for links that are stuck */
     void *broken_arg;
     uint64_t broken_ns; /* when the first link broke, 0: none has */
     bool is_reported;
@@ -128,6 +131,10 @@ void rg__link_destroy(rg__link *link); /* says BYE; NULL is allowed */
 
 /* A socket whose other end has proved that it is the link's peer. */
 void rg__link_up(rg__link *link, int fd);
+
+/* Has the peer's kernel been silent for a while about what was sent to it? A
+ * slow reader is not: its kernel answers. */
+bool rg__link_is_stuck(const rg__link *link, uint64_t now);
 
 /* The connection is of no use any more; that is reported after a while, if the
  * generation still lives by then. */
