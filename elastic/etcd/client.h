@@ -68,6 +68,8 @@ rg__etcd_req *rg__etcd_post(rg__etcd *etcd, const rg__call *call, char *body,
 /* Send those again now that are waiting for their next try. */
 void rg__etcd_hurry_requests(rg__etcd *etcd);
 void rg__etcd_hurry_mirrors(rg__etcd *etcd);
+/* Watches at that endpoint go to the one in use. */
+void rg__etcd_move_mirrors(rg__etcd *etcd, int endpoint);
 /* Cancel all but the goodbyes; true: one is under way. */
 bool rg__etcd_keep_goodbyes(rg__etcd *etcd);
 

@@ -74,6 +74,8 @@ void rg__etcd_failed(rg__etcd *etcd, int endpoint, const char *why)
     rg__log(RG__DEBUG, "etcd", "no answer from %s", etcd->why);
     if (etcd->endpoint == endpoint)
         etcd->endpoint = (endpoint + 1) % etcd->endpoint_count;
+    if (etcd->endpoint != endpoint)
+        rg__etcd_move_mirrors(etcd, endpoint);
 }
 
 bool rg__etcd_is_up(const rg__etcd *etcd)

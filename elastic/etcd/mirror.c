@@ -161,6 +161,7 @@ void rg__mirror_resume(rg__mirror *mirror)
                                       .pause = on_pause,
                                       .end = on_end};
     drop_watch(mirror);
+    rg__timer_stop(mirror->pause);
     mirror->stage = RG__MIRROR_CONNECTING;
     mirror->watch_number++;
     mirror->watch_endpoint = mirror->etcd->endpoint;
@@ -248,6 +249,17 @@ static void on_pause_end(void *arg)
         start_list(mirror);
     else
         rg__mirror_resume(mirror);
+}
+
+/* Who asks a member in vain would also hear no news from it. Whoever found out
+ * may be in the middle of such a watch, so that is closed a little later. */
+void rg__etcd_move_mirrors(rg__etcd *etcd, int endpoint)
+{
+    for (rg__mirror *mirror = etcd->mirrors; mirror != NULL;
+         mirror = mirror->next)
+        if (mirror->stage == RG__MIRROR_WATCHING &&
+            mirror->watch_endpoint == endpoint)
+            pause_mirror(mirror, false, 0);
 }
 
 void rg__etcd_hurry_mirrors(rg__etcd *etcd)

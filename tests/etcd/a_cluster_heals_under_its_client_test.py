@@ -1,6 +1,7 @@
 """Three members, and what befalls them while a client counts upwards: each
-number is written once and seen, its lease is kept, and writes and news pause no
-longer than the bound of each fault.
+number is written once and seen, its lease is kept (or taken again by a client
+that was away for longer than that lasts), and writes and news pause no longer
+than the bound of each fault.
 
     a_cluster_heals_under_its_client_test.py FAULT [--seconds N] [--runs N]
 
@@ -20,6 +21,7 @@ from house import PATIENCE, claim, main
 # before the next sending up to 1 s; members that start take another second.
 MOST_MS = 4000
 MOST_START_MS = 6000
+LEASE_S = 5.5  # chain.c's, and what etcd adds
 PASSWORD = "p"
 
 
@@ -44,7 +46,8 @@ def survive(fault, seconds):
             saw = chain.finish()
     print(f"{fault}: {saw}")
     claim(saw["wipes"] == 0, "the store was taken for another one")
-    claim(saw["leases_lost"] == 0, "the lease was lost")
+    loses = fault == "compacted_while_away" and seconds > LEASE_S
+    claim(saw["leases_lost"] == loses, f"{saw['leases_lost']} leases were lost")
     lasted = 1000 * seconds if fault in NOBODY_ANSWERS else 0
     pauses = saw["write_gap_ms"] - lasted, saw["sight_gap_ms"] - lasted
     claim(max(pauses) <= bound_of(fault),

@@ -3,6 +3,7 @@
  * old state, a deletion that was never sent, a start in the future. */
 #include <stdlib.h>
 
+#include "elastic/etcd/guard.h"
 #include "tests/etcd/fake.h"
 #include "tests/etcd/scene.h"
 #include "tests/lib/etcd_server.h"
@@ -38,6 +39,36 @@ static void cut_link_is_found(void)
     etcd_server_put(server, "m/b", "2");
     WAIT_FOR(&s, rg__mirror_count(mirror) == 1);
     CHECK_EQ(s.downs, 0); /* the other endpoint answered all the time */
+    proxy_close(p);
+    scene_close(&s);
+    etcd_server_stop(server);
+}
+
+/* A request that is answered by nobody says that the member is gone, and its
+ * watch with it: it moves without news for which it would be deaf. */
+static void watch_moves_with_requests(void)
+{
+    char endpoints[160];
+    scene s;
+    echoes e = {0};
+    rg__mirror *mirror = NULL;
+    etcd_server *server = etcd_server_start();
+    scene_open_loop(&s);
+    proxy *p = proxy_open(s.loop, etcd_server_url(server));
+    snprintf(endpoints, sizeof endpoints, "%s,%s", proxy_url(p),
+             etcd_server_url(server));
+    scene_connect(&s, endpoints, NULL, NULL);
+    CHECK_OK(
+        rg__mirror_create(s.etcd, "m/", "m0", NULL, echoes_take, &e, &mirror));
+    WAIT_FOR(&s, mirror->stage == RG__MIRROR_WATCHING);
+    CHECK_EQ(mirror->watch_endpoint, 0);
+    proxy_set(p, PROXY_STALL);
+    CHECK_OK(scene_get(&s, "elsewhere").st);
+    WAIT_FOR(&s, mirror->stage == RG__MIRROR_WATCHING &&
+                     mirror->watch_endpoint == 1);
+    etcd_server_put(server, "m/a", "1");
+    WAIT_FOR(&s, rg__mirror_count(mirror) == 1);
+    CHECK_EQ(mirror->watch_number, 2); /* one move, and no more */
     proxy_close(p);
     scene_close(&s);
     etcd_server_stop(server);
@@ -204,5 +235,6 @@ int main(void)
     start_in_the_future_is_found();
     lagging_member_is_no_wipe();
     cut_link_is_found();
+    watch_moves_with_requests();
     return 0;
 }
