@@ -104,7 +104,7 @@ void rg__agent_end(agent *a, int code, const char *format, ...)
             *c = '?';
     rg__resume_note(a);
     if (code != 0)
-        fprintf(stderr, "regroup: %s\n", a->why);
+        rg__say("%s", a->why);
     tell_others(a, code);
     rg__text m = {.head = {RG__ENDED, RG__WIRE_VERSION}};
     snprintf(m.text, sizeof m.text, "%s", a->why);
@@ -589,7 +589,7 @@ int rg__agent_run(const rg__agent_params *params, rg__keep *keep)
             rg__resume_begin(a);
         rg__loop_run(a->loop);
     } else {
-        fprintf(stderr, "regroup: %s\n", rg_last_error());
+        rg__say("%s", rg_last_error());
         a->exit_code = RG__EXIT_SYSTEM;
     }
     const int code = a->exit_code;

@@ -375,10 +375,8 @@ static int end(keeper *k)
     if (!k->has_given_up)
         return WEXITSTATUS(k->status);
     describe(k->status, how);
-    fprintf(stderr,
-            "regroup: the agent of job %s %s, and so did those started after "
-            "it; its workers end by themselves within %llu ms "
-            "(--agent-grace)\n",
+    rg__say("the agent of job %s %s, and so did those started after it; its "
+            "workers end by themselves within %llu ms (--agent-grace)",
             k->params->job, how, (unsigned long long)k->params->grace_ms);
     rg__kept_close(&k->kept); /* the workers see that nobody is there */
     wait_workers(k);
@@ -397,7 +395,7 @@ int rg__keeper_run(const rg__agent_params *params,
     int code = RG__EXIT_SYSTEM;
     rg__log_who(params->host, -1, 0, 0);
     if (set_up(&k) != RG_OK) {
-        fprintf(stderr, "regroup: %s\n", rg_last_error());
+        rg__say("%s", rg_last_error());
     } else {
         while (!k.is_over)
             turn(&k);

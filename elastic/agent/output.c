@@ -98,6 +98,15 @@ static int rank_of(const output *o)
     return -1;
 }
 
+/* A worker's log line that says itself who speaks; with anything before it, it
+ * would be JSON no more. */
+static bool is_log_line(const char *text, size_t n)
+{
+    static const char start[] = "{\"time\":\"";
+    return rg__log_is_json() && n > sizeof start && text[n - 1] == '}' &&
+           memcmp(text, start, sizeof start - 1) == 0;
+}
+
 /* Move the first n bytes, and `skip` behind them, from line to text. */
 static void print(stream *st, size_t n, size_t skip)
 {
@@ -107,7 +116,7 @@ static void print(stream *st, size_t n, size_t skip)
         st->of->spools->rank = rank_of(st->of);
     if (st->of->spools->rank >= 0)
         snprintf(rank, sizeof rank, "%d", st->of->spools->rank);
-    if (!st->is_file)
+    if (!st->is_file && !is_log_line(sp->line, n))
         sp->end = (size_t)snprintf(sp->text, HEAD_MAX_BYTES, "%s r%s | ",
                                    st->of->name, rank);
     memcpy(sp->text + sp->end, sp->line, n);

@@ -11,6 +11,7 @@
 #include "elastic/cli/document.h"
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
+#include "sdk/base/log.h"
 
 #define LOOK_MS 200
 #define LATE_MS 10000 /* beyond the deadline, for the host to be gone */
@@ -133,9 +134,8 @@ int rg__cmd_drain(rg__cli *cli)
         printf("host %s has left job %s\n", host, job.job);
         return 0;
     }
-    fprintf(stderr,
-            "regroup: host %s was asked to leave job %s and has not after %llu "
-            "ms; `regroup status` shows what it does\n",
+    rg__say("host %s was asked to leave job %s and has not after %llu ms; "
+            "`regroup status` shows what it does",
             host, job.job, (unsigned long long)(deadline_ms + LATE_MS));
     return 1;
 }

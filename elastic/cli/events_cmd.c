@@ -8,6 +8,7 @@
 #include "elastic/cli/document.h"
 #include "elastic/cli/follow.h"
 #include "sdk/base/fail.h"
+#include "sdk/base/log.h"
 
 typedef struct story {
     const rg__job_record *job;
@@ -136,7 +137,7 @@ static rg_status ask_again(void *arg)
     story *s = arg;
     const rg_status st = ask(s);
     if (st == RG_ERR_AGENT_LOST && !s->is_silent)
-        fprintf(stderr, "regroup: %s\n", rg_last_error());
+        rg__say("%s", rg_last_error());
     s->is_silent = st == RG_ERR_AGENT_LOST;
     if (ferror(stdout))
         return rg__fail(RG_ERR_SYSTEM, "the output is closed");

@@ -5,10 +5,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "sdk/base/fail.h"
+#include "sdk/base/log.h"
 
 #define PASSWORD_FILE "etcd.password"
 
@@ -30,24 +32,24 @@ static rg_status write_password(const rg__private_etcd *etcd, char *path,
 
 /* ----------------------------------------------------------------- the line */
 
-static void print_quoted(const char *word)
+static void print_quoted(FILE *out, const char *word)
 {
     const size_t n = strlen(word);
     if (n > 0 && strspn(word, "abcdefghijklmnopqrstuvwxyz"
                               "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
                               "0123456789-_=+./:,@%^") == n) {
-        fprintf(stderr, " %s", word);
+        fprintf(out, " %s", word);
         return;
     }
-    fputs(" '", stderr);
+    fputs(" '", out);
     for (; *word != '\0'; word++)
-        fputs(*word == '\'' ? "'\\''" : (char[2]){*word}, stderr);
-    fputs("'", stderr);
+        fputs(*word == '\'' ? "'\\''" : (char[2]){*word}, out);
+    fputs("'", out);
 }
 
 /* What holds for the job and was said here is said there, too. Its size is in
  * etcd. */
-static void print_settings(const rg__cfg *cfg)
+static void print_settings(FILE *out, const rg__cfg *cfg)
 {
     static const char *const names[] = {"MAX_RESTARTS", "START_TIMEOUT",
                                         "ELASTIC_TIMEOUT", "AGENT_GRACE",
@@ -57,40 +59,47 @@ static void print_settings(const rg__cfg *cfg)
         const rg__cfg_item item = rg__cfg_at(cfg, (size_t)at);
         if (item.origin == RG__CFG_DEFAULT)
             continue;
-        fputs(" --", stderr);
+        fputs(" --", out);
         for (const char *c = names[i]; *c != '\0'; c++)
-            fputc(*c == '_' ? '-' : tolower((unsigned char)*c), stderr);
-        print_quoted(item.text);
+            fputc(*c == '_' ? '-' : tolower((unsigned char)*c), out);
+        print_quoted(out, item.text);
     }
 }
 
-static void print_line(const rg__private_etcd *etcd, const rg__launch *launch,
-                       const rg__cli *cli)
+static void print_line(FILE *out, const rg__private_etcd *etcd,
+                       const rg__launch *launch, const rg__cli *cli)
 {
-    fprintf(stderr,
+    fprintf(out,
             "  regroup agent --etcd %s --etcd-user %s --etcd-password-file "
             "%s --job %s --slots %d",
             etcd->endpoint, etcd->user, PASSWORD_FILE, launch->job,
             launch->slots);
-    print_settings(cli->cfg);
-    fputs(" --", stderr);
+    print_settings(out, cli->cfg);
+    fputs(" --", out);
     for (int i = 0; i < cli->argc; i++)
-        print_quoted(cli->argv[i]);
-    fputc('\n', stderr);
+        print_quoted(out, cli->argv[i]);
 }
 
 rg_status rg__invite(const rg__private_etcd *etcd, const rg__launch *launch,
                      const rg__cli *cli)
 {
-    char path[PATH_MAX + 16];
+    char path[PATH_MAX + 16], *text = NULL;
+    size_t n = 0;
     const rg_status st = write_password(etcd, path, sizeof path);
     if (st != RG_OK)
         return st;
-    fprintf(stderr, "regroup: other hosts join job %s with\n", launch->job);
-    print_line(etcd, launch, cli);
-    fprintf(stderr,
-            "  where %s is a copy of %s of this host (mode 0600; who can read "
-            "it can write the job's keys)\n",
-            PASSWORD_FILE, path);
+    FILE *out = open_memstream(&text, &n);
+    if (out == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory to say how hosts join");
+    fprintf(out, "other hosts join job %s with\n", launch->job);
+    print_line(out, etcd, launch, cli);
+    fprintf(
+        out,
+        "\n  where %s is a copy of %s of this host (mode 0600; who can read "
+        "it can write the job's keys)",
+        PASSWORD_FILE, path);
+    fclose(out);
+    rg__say("%s", text != NULL ? text : "");
+    free(text);
     return RG_OK;
 }

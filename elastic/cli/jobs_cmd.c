@@ -8,6 +8,7 @@
 #include "elastic/cli/document.h"
 #include "elastic/cli/rundir.h"
 #include "sdk/base/fail.h"
+#include "sdk/base/log.h"
 
 /* -------------------------------------------------------------------- jobs */
 
@@ -74,10 +75,9 @@ int rg__cmd_stop(rg__cli *cli)
     }
     if (st != RG_IN_PROGRESS)
         return rg__cli_fail(st);
-    fprintf(stderr,
-            "regroup: job %s was asked to stop and still runs after %llu ms; "
-            "wait longer with --timeout, or end process %d\n",
-            job.job, (unsigned long long)cli->settings.timeout_ms,
-            (int)job.pid);
+    rg__say(
+        "job %s was asked to stop and still runs after %llu ms; wait longer "
+        "with --timeout, or end process %d",
+        job.job, (unsigned long long)cli->settings.timeout_ms, (int)job.pid);
     return 1;
 }

@@ -212,6 +212,17 @@ static rg_status check_history(const rg__launch *l)
     return st;
 }
 
+/* A flag that workers obey, too; variables and the file reach them anyway. */
+static void hand_on(const rg__cfg *cfg, const char *name)
+{
+    const rg__cfg_item item = rg__cfg_at(cfg, (size_t)rg__cfg_find(cfg, name));
+    char variable[64];
+    if (item.origin != RG__CFG_FLAG)
+        return;
+    snprintf(variable, sizeof variable, "REGROUP_%s", name);
+    setenv(variable, item.text, 1);
+}
+
 rg_status rg__launch_prepare(rg__launch *l, const rg__cli *cli)
 {
     const rg__settings *s = &cli->settings;
@@ -237,6 +248,7 @@ rg_status rg__launch_prepare(rg__launch *l, const rg__cli *cli)
         return st;
     name_job(s->job, cli->argv[0], l->job);
     name_host(s->host, l->host);
+    hand_on(cli->cfg, "LOG_FORMAT");
     return check_history(l);
 }
 

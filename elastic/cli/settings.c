@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "sdk/base/fail.h"
+#include "sdk/base/log.h"
 
 #define NAMES_MAX 4
 
@@ -141,6 +142,7 @@ static const flag flags[] = {
     {"AGENT_GRACE", "TIME", "run agent config", {"agent-grace"}},
     {"DETECT", "lan|cloud|TIME", "run agent config", {"detect"}},
     {"VAULT_MAX", "SIZE", "run agent config", {"vault-max"}},
+    {"LOG_FORMAT", "text|json", "run agent config", {"log-format"}},
     {"TIMEOUT", "TIME", "stop config", {"timeout"}},
     {"INTERVAL", "TIME", "status events config", {"interval"}},
     {"DEADLINE", "TIME", "drain config", {"deadline"}},
@@ -172,6 +174,9 @@ static bool is_flag_of(const flag *f, const char *command)
 static const rg__cfg_field *field_of(const char *setting)
 {
     for (const rg__cfg_field *f = cli_table; f->name != NULL; f++)
+        if (strcmp(f->name, setting) == 0)
+            return f;
+    for (const rg__cfg_field *f = rg__library_table; f->name != NULL; f++)
         if (strcmp(f->name, setting) == 0)
             return f;
     return NULL;
@@ -399,7 +404,7 @@ void rg__cli_close(rg__cli *cli)
 
 int rg__cli_fail(rg_status st)
 {
-    fprintf(stderr, "regroup: %s\n", rg_last_error());
+    rg__say("%s", rg_last_error());
     switch (st) {
     case RG_ERR_STORE:
     case RG_ERR_AGENT_LOST:

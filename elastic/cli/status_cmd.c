@@ -10,6 +10,7 @@
 #include "elastic/cli/document.h"
 #include "elastic/cli/follow.h"
 #include "sdk/base/fail.h"
+#include "sdk/base/log.h"
 
 #define FORGET "\033[H\033[J" /* to the top of the screen, which is cleared */
 
@@ -148,7 +149,7 @@ static rg_status show_again(void *arg)
     watch *w = arg;
     const rg_status st = show(w);
     if (st == RG_ERR_AGENT_LOST && !w->is_silent)
-        fprintf(stderr, "regroup: %s\n", rg_last_error());
+        rg__say("%s", rg_last_error());
     w->is_silent = st == RG_ERR_AGENT_LOST;
     w->is_again = true;
     if (ferror(stdout))

@@ -98,8 +98,8 @@ int rg__cfg_find(const rg__cfg *cfg, const char *name);
 /* The setting whose name is nearest to what was written; NULL: none is near. */
 const char *rg__cfg_nearest(const rg__cfg *cfg, const char *name);
 
-/* Let the setting LOG of rg__library_table govern the log. ERR_INVALID: it is
- * malformed. */
+/* Let the settings LOG and LOG_FORMAT of rg__library_table govern the log.
+ * ERR_INVALID: one is malformed. */
 rg_status rg__cfg_apply_log(const rg__cfg *cfg);
 
 /* The candidate with the least edit distance to the word; NULL when none is
@@ -109,10 +109,11 @@ const char *rg__nearest(const char *word, const char *const *candidates,
 
 /* What the library itself reads from its environment. */
 typedef struct rg__library_settings {
-    const char *log;       /* levels, "warn" */
-    const char *failpoint; /* NULL: none */
-    const char *socket;    /* of the agent; NULL: no agent */
-    int slot;              /* that this process was started in, -1: none */
+    const char *log;        /* levels, "warn" */
+    const char *log_format; /* "text" or "json" */
+    const char *failpoint;  /* NULL: none */
+    const char *socket;     /* of the agent; NULL: no agent */
+    int slot;               /* that this process was started in, -1: none */
 } rg__library_settings;
 
 extern const rg__cfg_field rg__library_table[];

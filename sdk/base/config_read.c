@@ -134,6 +134,8 @@ const rg__cfg_field rg__library_table[] = {
     {"LOG", "warn", RG__CFG_TEXT_AT(rg__library_settings, log),
      "what is said: error, warn, info, debug or trace; per room as in "
      "info,etcd=debug"},
+    {"LOG_FORMAT", "text", RG__CFG_TEXT_AT(rg__library_settings, log_format),
+     "how it is said: text, or json: an object on each line"},
     {"FAILPOINT", NULL, RG__CFG_TEXT_AT(rg__library_settings, failpoint),
      "where a test build fails on purpose"},
     {"SOCKET", NULL, RG__CFG_TEXT_AT(rg__library_settings, socket),
@@ -142,10 +144,18 @@ const rg__cfg_field rg__library_table[] = {
      "set by the agent: the slot that a worker was started in"},
     {NULL}};
 
+static rg__cfg_item item_of(const rg__cfg *cfg, const char *name)
+{
+    return rg__cfg_at(cfg, (size_t)rg__cfg_find(cfg, name));
+}
+
 rg_status rg__cfg_apply_log(const rg__cfg *cfg)
 {
-    const int i = rg__cfg_find(cfg, "LOG");
-    const rg__cfg_item log = rg__cfg_at(cfg, (size_t)i);
+    const rg__cfg_item log = item_of(cfg, "LOG");
+    const rg__cfg_item format = item_of(cfg, "LOG_FORMAT");
+    if (!rg__log_format(format.text))
+        return rg__fail(RG_ERR_INVALID, "%s is \"%s\"; it must be text or json",
+                        format.where, format.text);
     if (rg__log_levels(log.text))
         return RG_OK;
     return rg__fail(RG_ERR_INVALID,

@@ -4,12 +4,16 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 #include <pthread.h>
 
-#define MAX_ROOMS 16
+#define MAX_ROOMS      16
+#define SENTENCE_BYTES 896
+#define LINE_BYTES     4096 /* a pipe takes as many at once */
+#define TAIL_BYTES     16   /* of a line that is cut: an escape, and its end */
 
 typedef struct room_level {
     char room[16];
@@ -25,6 +29,7 @@ static int room_count;
 
 static _Atomic int most = RG__WARN; /* the most that any room wants */
 static rg__level common = RG__WARN;
+static _Atomic bool is_json;
 
 static const char *const level_names[] = {"error", "warn", "info", "debug",
                                           "trace"};
@@ -75,6 +80,20 @@ bool rg__log_levels(const char *text)
     return true;
 }
 
+bool rg__log_format(const char *text)
+{
+    const bool wants_json = strcmp(text, "json") == 0;
+    if (!wants_json && strcmp(text, "text") != 0)
+        return false;
+    atomic_store(&is_json, wants_json);
+    return true;
+}
+
+bool rg__log_is_json(void)
+{
+    return atomic_load_explicit(&is_json, memory_order_relaxed);
+}
+
 void rg__log_who(const char *host, int rank, int size, uint64_t generation)
 {
     pthread_mutex_lock(&who_lock);
@@ -98,8 +117,41 @@ bool rg__log_on(rg__level level, const char *room)
     return level <= limit;
 }
 
-static size_t write_head(char *line, size_t bytes, const char *room)
+/* ------------------------------------------------------------------- lines */
+
+typedef struct line {
+    char text[LINE_BYTES];
+    size_t n;
+} line;
+
+static void add(line *l, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void add(line *l, const char *format, ...)
 {
+    va_list args;
+    va_start(args, format);
+    const int n =
+        vsnprintf(l->text + l->n, sizeof l->text - l->n, format, args);
+    va_end(args);
+    if (n > 0)
+        l->n += (size_t)n;
+    if (l->n > sizeof l->text - 1)
+        l->n = sizeof l->text - 1;
+}
+
+static void end_line(line *l)
+{
+    if (l->n > sizeof l->text - 2)
+        l->n = sizeof l->text - 2;
+    l->text[l->n++] = '\n';
+    if (write(STDERR_FILENO, l->text, l->n) < 0)
+        return; /* nowhere to say it */
+}
+
+static void write_text(const char *room, const char *sentence)
+{
+    line l = {.n = 0};
     struct timespec t;
     struct tm local;
     clock_gettime(CLOCK_REALTIME, &t);
@@ -108,29 +160,117 @@ static size_t write_head(char *line, size_t bytes, const char *room)
     char rank[32] = "-";
     if (who_rank >= 0)
         snprintf(rank, sizeof rank, "%d/%d", who_rank, who_size);
-    const int n =
-        snprintf(line, bytes, "[regroup %02d:%02d:%02d.%03ld %s %s g%llu %s] ",
-                 local.tm_hour, local.tm_min, local.tm_sec, t.tv_nsec / 1000000,
-                 who_host, rank, (unsigned long long)who_generation, room);
+    add(&l, "[regroup %02d:%02d:%02d.%03ld %s %s g%llu %s] ", local.tm_hour,
+        local.tm_min, local.tm_sec, t.tv_nsec / 1000000, who_host, rank,
+        (unsigned long long)who_generation, room);
     pthread_mutex_unlock(&who_lock);
-    return n < 0 ? 0 : (size_t)n;
+    add(&l, "%s", sentence);
+    end_line(&l);
+}
+
+/* -------------------------------------------------------------------- JSON */
+
+/* Bytes of the UTF-8 sequence that begins here; 0: it is none. */
+static size_t sequence(const unsigned char *s)
+{
+    static const unsigned least[] = {0, 0, 0x80, 0x800, 0x10000};
+    const size_t n = s[0] < 0x80             ? 1
+                     : (s[0] & 0xe0) == 0xc0 ? 2
+                     : (s[0] & 0xf0) == 0xe0 ? 3
+                     : (s[0] & 0xf8) == 0xf0 ? 4
+                                             : 0;
+    if (n < 2)
+        return n;
+    unsigned code = s[0] & (0x7fu >> n);
+    for (size_t i = 1; i < n; i++) {
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+        code = code << 6 | (s[i] & 0x3fu);
+    }
+    const bool is_half = code >= 0xd800 && code <= 0xdfff;
+    return code < least[n] || code > 0x10ffff || is_half ? 0 : n;
+}
+
+/* A JSON string; what is no UTF-8 becomes a question mark. A text that is too
+ * long for the line is cut between characters. */
+static void add_string(line *l, const char *text)
+{
+    const unsigned char *s = (const unsigned char *)text;
+    add(l, "\"");
+    while (*s != '\0' && l->n < sizeof l->text - TAIL_BYTES) {
+        const size_t n = sequence(s);
+        if (n == 0)
+            add(l, "?");
+        else if (*s == '"' || *s == '\\')
+            add(l, "\\%c", *s);
+        else if (*s < ' ' || *s == 0x7f)
+            add(l, "\\u%04x", *s);
+        else
+            add(l, "%.*s", (int)n, (const char *)s);
+        s += n > 0 ? n : 1;
+    }
+    add(l, "\"");
+}
+
+static void add_number(line *l, const char *name, int n)
+{
+    if (n >= 0)
+        add(l, ",\"%s\":%d", name, n);
+    else
+        add(l, ",\"%s\":null", name);
+}
+
+static void write_json(rg__level level, const char *room, const char *sentence)
+{
+    line l = {.n = 0};
+    struct timespec t;
+    struct tm utc;
+    char time[32];
+    clock_gettime(CLOCK_REALTIME, &t);
+    strftime(time, sizeof time, "%Y-%m-%dT%H:%M:%S", gmtime_r(&t.tv_sec, &utc));
+    add(&l, "{\"time\":\"%s.%03ldZ\",\"level\":\"%s\",\"room\":", time,
+        t.tv_nsec / 1000000, level_names[level]);
+    add_string(&l, room);
+    add(&l, ",\"host\":");
+    pthread_mutex_lock(&who_lock);
+    add_string(&l, who_host);
+    add_number(&l, "rank", who_rank);
+    add_number(&l, "size", who_rank >= 0 ? who_size : -1);
+    add(&l, ",\"generation\":%llu", (unsigned long long)who_generation);
+    pthread_mutex_unlock(&who_lock);
+    add(&l, ",\"message\":");
+    add_string(&l, sentence);
+    add(&l, "}");
+    end_line(&l);
 }
 
 void rg__log(rg__level level, const char *room, const char *format, ...)
 {
+    char sentence[SENTENCE_BYTES];
     if (!rg__log_on(level, room))
         return;
-    char line[1024];
-    size_t n = write_head(line, sizeof line, room);
     va_list args;
     va_start(args, format);
-    const int more = vsnprintf(line + n, sizeof line - n - 1, format, args);
+    vsnprintf(sentence, sizeof sentence, format, args);
     va_end(args);
-    if (more > 0)
-        n += (size_t)more;
-    if (n > sizeof line - 2)
-        n = sizeof line - 2;
-    line[n++] = '\n';
-    if (write(STDERR_FILENO, line, n) < 0)
-        return; /* nowhere to say it */
+    if (rg__log_is_json())
+        write_json(level, room, sentence);
+    else
+        write_text(room, sentence);
+}
+
+void rg__say(const char *format, ...)
+{
+    char *sentence = NULL;
+    va_list args;
+    va_start(args, format);
+    const int n = vasprintf(&sentence, format, args);
+    va_end(args);
+    if (n < 0)
+        return; /* no memory to say it */
+    if (rg__log_is_json())
+        write_json(RG__ERROR, "regroup", sentence);
+    else
+        fprintf(stderr, "regroup: %s\n", sentence);
+    free(sentence);
 }

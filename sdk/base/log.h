@@ -1,5 +1,14 @@
-/* Log lines: [regroup 12:04:31.118 h2 3/8 g2 set] sentence
- * Threads: any. Levels per room come from REGROUP_LOG ("info,etcd=debug"). */
+/* Log lines on standard error, each by one write, as text or as JSON:
+ *
+ *   [regroup 12:04:31.118 h2 3/8 g2 set] sentence
+ *   {"time":"2026-05-01T10:04:31.118Z","level":"info","room":"set","host":"h2",
+ *    "rank":3,"size":8,"generation":2,"message":"sentence"}   (on one line)
+ *
+ * Threads:   any.
+ * Ownership: texts are copied.
+ * Units:     text has local time, JSON UTC; rank and size are null for who has
+ *            none. Levels per room come from REGROUP_LOG ("info,etcd=debug"),
+ *            the format from REGROUP_LOG_FORMAT. */
 #ifndef RG_BASE_LOG_H
 #define RG_BASE_LOG_H
 
@@ -18,6 +27,10 @@ typedef enum rg__level {
  * nothing changed. The default is warn. */
 bool rg__log_levels(const char *text);
 
+/* "text" or "json". false: neither, and nothing changed. */
+bool rg__log_format(const char *text);
+bool rg__log_is_json(void);
+
 /* Who speaks: host name (copied), rank and size (-1 for none), generation. */
 void rg__log_who(const char *host, int rank, int size, uint64_t generation);
 
@@ -25,5 +38,9 @@ bool rg__log_on(rg__level level, const char *room);
 
 void rg__log(rg__level level, const char *room, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* A sentence that a person waits for, whatever the levels: `regroup: sentence`,
+ * or where the log is JSON a line of that, with level error. */
+void rg__say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -10,7 +10,8 @@ LAUNCH = ["-n, --np N", "--min, --min-np N", "--max, --max-np N",
           "--job NAME", "--history DIR", "--output DIR", "--max-restarts N",
           "--start-timeout TIME", "--elastic-timeout TIME",
           "--agent-grace TIME", "--detect lan|cloud|TIME", "--vault-max SIZE",
-          "--etcd-user NAME", "--etcd-password-file PATH"]
+          "--etcd-user NAME", "--etcd-password-file PATH",
+          "--log-format text|json"]
 FLAGS = {"run": LAUNCH + ["--etcd-bin PATH"], "agent": LAUNCH + ["--host ID"],
          "status": ["--json", "--watch", "--interval TIME"],
          "events": ["--json", "--follow", "--interval TIME"],
