@@ -347,7 +347,7 @@ static rg_status conclude(comm *c)
     }
     if (is_small(c)) {
         const size_t bytes = c->bytes == 0 ? 0 : finish_small(c);
-        if (c->n > 1)
+        if (c->n > 1 && bytes > 0)
             memcpy(room_for(c, bytes), c->coll.recv, bytes);
     }
     tell(c, false);

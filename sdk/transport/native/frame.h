@@ -47,7 +47,12 @@ typedef struct frame {
 
 _Static_assert(sizeof(frame) == 32, "no gaps");
 
-/* What the proofs are made over. */
+/* What the proofs are made over: HELLO over what it says; ANSWER and PROOF over
+ * the whole HELLO and the answer's number. */
+#define HELLO_LABEL  "regroup data hello"
+#define ANSWER_LABEL "regroup data answer"
+#define PROOF_LABEL  "regroup data proof"
+
 typedef struct hello_said {
     uint64_t generation;
     rg__member_id from_id, to_id;

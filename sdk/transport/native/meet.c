@@ -21,7 +21,7 @@
 #include "sdk/base/log.h"
 
 #define ATTEMPT_NS  (1000 * RG__MS) /* of one connect; packets get lost */
-#define GIVE_UP_NS  (5000 * RG__MS)
+#define GIVE_UP_NS  (3000 * RG__MS)
 #define AGAIN_NS    (1 * RG__MS)
 #define AGAIN_SHIFT 5
 #define UNKNOWN_NS  (5000 * RG__MS) /* for the HELLO of a guest */
@@ -29,10 +29,6 @@
 #define ACCEPTS     16
 #define UNKNOWN_MAX 64
 #define ASKED_MAX   1024
-
-#define HELLO_LABEL  "regroup data hello"
-#define ANSWER_LABEL "regroup data answer"
-#define PROOF_LABEL  "regroup data proof"
 
 typedef enum guest_state {
     GUEST_UNKNOWN,

@@ -1,0 +1,53 @@
+/* Who is in the next generation already connects to who is still in the former:
+ * it is told to come again, nobody reports anything, and it goes on as soon as
+ * the other has followed. Who is behind is not let in. */
+#include <time.h>
+
+#include "tests/lib/world.h"
+
+static const int both[2] = {0, 1};
+
+static void pause_ms(int ms)
+{
+    const struct timespec t = {.tv_sec = ms / 1000,
+                               .tv_nsec = ms % 1000 * 1000000};
+    nanosleep(&t, NULL);
+}
+
+static void sum_up(world *w)
+{
+    int32_t one = 1, sum = 0;
+    CHECK_OK(rg__sets_sync(w->ctx));
+    CHECK_OK(rg_allreduce(rg_world(w->ctx), &one, &sum, 1, RG_I32, RG_SUM));
+    CHECK_EQ(sum, 2);
+    CHECK_EQ(atomic_load(&w->broken), 0);
+}
+
+/* Rank `ahead` leaves and enters; the other waits in an operation of the old
+ * generation, and so looks at its listener. */
+static void one_ahead(world *w, void *arg)
+{
+    const int ahead = *(int *)arg;
+    rg_req *req = NULL;
+    CHECK_OK(rg_barrier(rg_world(w->ctx)));
+    if (w->index == ahead) {
+        world_leave(w, RG_ERR_HOSTS_CHANGED);
+        world_enter(w, 2, both, 2);
+    } else {
+        CHECK_OK(rg_barrier_start(rg_world(w->ctx), NULL, &req));
+        CHECK_STATUS(rg_wait(&req, 300), RG_IN_PROGRESS);
+        world_abort(w, w->index, 1);
+        CHECK_STATUS(rg_wait(&req, -1), RG_ERR_PEER_LOST);
+        world_await_left(w);
+        pause_ms(100);
+        world_enter(w, 2, both, 2);
+    }
+    sum_up(w);
+}
+
+int main(void)
+{
+    for (int ahead = 0; ahead < 2; ahead++)
+        world_on("01", one_ahead, &ahead);
+    return 0;
+}
