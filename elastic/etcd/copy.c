@@ -87,10 +87,3 @@ void rg__copy_remove(rg__kvs *copy, const char *key)
     memmove(&copy->kv[at], &copy->kv[at + 1],
             (copy->n - at) * sizeof *copy->kv);
 }
-
-const rg__kv *rg__copy_find(const rg__kvs *copy, const char *key)
-{
-    bool is_there = false;
-    const size_t at = place_of(copy, key, &is_there);
-    return is_there ? &copy->kv[at] : NULL;
-}

@@ -12,6 +12,5 @@ bool rg__copy_equal(const rg__kvs *a, const rg__kvs *b);
 /* kv's texts become the copy's. false: no memory, and kv stays. */
 bool rg__copy_put(rg__kvs *copy, rg__kv *kv);
 void rg__copy_remove(rg__kvs *copy, const char *key);
-const rg__kv *rg__copy_find(const rg__kvs *copy, const char *key);
 
 #endif

@@ -67,7 +67,6 @@ void rg__txn_destroy(rg__txn *txn);
 void rg__txn_if_create(rg__txn *txn, const char *key, int64_t revision);
 void rg__txn_if_mod(rg__txn *txn, const char *key, int64_t revision);
 void rg__txn_if_value(rg__txn *txn, const char *key, const char *value);
-void rg__txn_if_lease(rg__txn *txn, const char *key, int64_t lease);
 
 /* Operations; in_success says which branch. range_end NULL: the key alone;
  * rg__prefix_end(key) for a prefix. lease 0: none. At most 128 of each. */
@@ -145,7 +144,6 @@ bool rg__mirror_is_listed(const rg__mirror *mirror);
 int64_t rg__mirror_revision(const rg__mirror *mirror);
 size_t rg__mirror_count(const rg__mirror *mirror);
 const rg__kv *rg__mirror_at(const rg__mirror *mirror, size_t i); /* by key */
-const rg__kv *rg__mirror_find(const rg__mirror *mirror, const char *key);
 
 /* ---------------------------------------------------------- administration */
 

@@ -125,9 +125,11 @@ bool rg__kv_read(const json_t *object, rg__kv *kv)
     *kv = (rg__kv){0};
     if (!json_is_object(object))
         return false;
-    const size_t chars = json_string_length(json_object_get(object, "key")) +
-                         json_string_length(json_object_get(object, "value"));
-    char *room = malloc(chars + 2);
+    const size_t key_chars = json_string_length(json_object_get(object, "key"));
+    const size_t value_chars =
+        json_string_length(json_object_get(object, "value"));
+    char *room =
+        malloc(rg__base64_bytes(key_chars) + rg__base64_bytes(value_chars) + 2);
     if (room == NULL)
         return false;
     if (read_key_and_value(object, kv, room) && read_numbers(object, kv))

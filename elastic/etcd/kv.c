@@ -70,11 +70,6 @@ void rg__txn_if_mod(rg__txn *txn, const char *key, int64_t revision)
     guard_number(txn, key, "MOD", "mod_revision", revision);
 }
 
-void rg__txn_if_lease(rg__txn *txn, const char *key, int64_t lease)
-{
-    guard_number(txn, key, "LEASE", "lease", lease);
-}
-
 void rg__txn_if_value(rg__txn *txn, const char *key, const char *value)
 {
     if (txn == NULL)

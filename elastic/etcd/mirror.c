@@ -355,8 +355,3 @@ const rg__kv *rg__mirror_at(const rg__mirror *mirror, size_t i)
 {
     return i < mirror->copy.n ? &mirror->copy.kv[i] : NULL;
 }
-
-const rg__kv *rg__mirror_find(const rg__mirror *mirror, const char *key)
-{
-    return rg__copy_find(&mirror->copy, key);
-}

@@ -7,7 +7,7 @@
 
 static const char *value_of(const rg__mirror *mirror, const char *key)
 {
-    const rg__kv *kv = rg__mirror_find(mirror, key);
+    const rg__kv *kv = mirrored(mirror, key);
     return kv != NULL ? kv->value : "(none)";
 }
 
@@ -33,12 +33,12 @@ static void tells_puts_and_deletes(scene *s, const rg__mirror *mirror)
     CHECK_STR(rg__mirror_at(mirror, 1)->key, "m/b");
     scene_put(s, "m/b", "two", 0);
     WAIT_FOR(s, strcmp(value_of(mirror, "m/b"), "two") == 0);
-    CHECK_EQ(rg__mirror_find(mirror, "m/b")->version, 2);
+    CHECK_EQ(mirrored(mirror, "m/b")->version, 2);
     rg__txn *txn = rg__txn_create();
     rg__txn_delete(txn, RG__THEN, "m/a", NULL);
     scene_txn(s, txn);
     WAIT_FOR(s, rg__mirror_count(mirror) == 2);
-    CHECK(rg__mirror_find(mirror, "m/a") == NULL);
+    CHECK(mirrored(mirror, "m/a") == NULL);
     CHECK_STR(rg__mirror_at(mirror, 0)->key, "m/b");
 }
 
@@ -83,7 +83,7 @@ static void on_number(void *arg, int64_t revision, bool wiped)
     follower *f = arg;
     (void)revision;
     CHECK(!wiped);
-    const rg__kv *kv = rg__mirror_find(f->mirror, "n/x");
+    const rg__kv *kv = mirrored(f->mirror, "n/x");
     if (kv == NULL)
         return;
     const long seen = strtol(kv->value, NULL, 10);

@@ -27,7 +27,7 @@ static void open_follower(follower *f, const char *endpoints)
 
 static bool holds(const follower *f, const char *key, const char *value)
 {
-    const rg__kv *kv = rg__mirror_find(f->mirror, key);
+    const rg__kv *kv = mirrored(f->mirror, key);
     return kv != NULL && strcmp(kv->value, value) == 0;
 }
 

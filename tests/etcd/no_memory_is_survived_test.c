@@ -98,7 +98,7 @@ static bool fail_one(const char *url, long which)
         WAIT_FOR(&t.s, t.o.is_done);
         WAIT_FOR(&t.s, t.has_lease);
         WAIT_FOR(&t.s, rg__mirror_is_listed(t.mirror) &&
-                           rg__mirror_find(t.mirror, "m/x") != NULL);
+                           mirrored(t.mirror, "m/x") != NULL);
         CHECK_OK(t.o.st);
         CHECK_EQ(t.e.wipes, 0);
     }

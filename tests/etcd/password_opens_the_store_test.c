@@ -107,8 +107,7 @@ static void open_follower(follower *f, const char *url)
 static void put_and_see(follower *f, const char *value)
 {
     CHECK_OK(scene_put(&f->s, "a/x", value, 0).st);
-    WAIT_FOR(&f->s,
-             strcmp(rg__mirror_find(f->mirror, "a/x")->value, value) == 0);
+    WAIT_FOR(&f->s, strcmp(mirrored(f->mirror, "a/x")->value, value) == 0);
 }
 
 /* A restart forgets all tokens. */

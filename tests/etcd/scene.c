@@ -120,6 +120,14 @@ outcome scene_put(scene *s, const char *key, const char *value, int64_t lease)
     return scene_txn(s, txn);
 }
 
+const rg__kv *mirrored(const rg__mirror *mirror, const char *key)
+{
+    for (size_t i = 0; i < rg__mirror_count(mirror); i++)
+        if (strcmp(rg__mirror_at(mirror, i)->key, key) == 0)
+            return rg__mirror_at(mirror, i);
+    return NULL;
+}
+
 void echoes_take(void *arg, int64_t revision, bool wiped)
 {
     echoes *e = arg;

@@ -56,6 +56,9 @@ outcome scene_txn(scene *s, rg__txn *txn);
 outcome scene_get(scene *s, const char *key);
 outcome scene_put(scene *s, const char *key, const char *value, int64_t lease);
 
+/* A key in a mirror; NULL: it is not there. */
+const rg__kv *mirrored(const rg__mirror *mirror, const char *key);
+
 /* Counts what a mirror says. */
 typedef struct echoes {
     int calls, wipes;

@@ -66,7 +66,7 @@ static void mirror_alone_notices(scene *s, etcd_server *server)
     etcd_server_restart(server);
     etcd_server_put(server, "s/new", "");
     WAIT_FOR(s, s->ups == ups + 1);
-    WAIT_FOR(s, rg__mirror_find(mirror, "s/new") != NULL);
+    WAIT_FOR(s, mirrored(mirror, "s/new") != NULL);
     rg__mirror_destroy(mirror);
 }
 

@@ -129,7 +129,7 @@ static void put(stage *st)
 
 static bool stands_at(const stage *st, long revision)
 {
-    const rg__kv *kv = rg__mirror_find(st->mirror, "m/a");
+    const rg__kv *kv = mirrored(st->mirror, "m/a");
     return kv != NULL && kv->mod_revision == revision &&
            strtol(kv->value, NULL, 10) == revision;
 }
@@ -393,9 +393,8 @@ static void line_of_megabytes_is_read(void)
 {
     stage st;
     open_stage(&st, say_much);
-    WAIT_FOR(&st.s, rg__mirror_find(st.mirror, "m/b") != NULL);
-    CHECK_EQ(rg__mirror_find(st.mirror, "m/b")->value_bytes,
-             (5u << 20) / 4 * 3);
+    WAIT_FOR(&st.s, mirrored(st.mirror, "m/b") != NULL);
+    CHECK_EQ(mirrored(st.mirror, "m/b")->value_bytes, (5u << 20) / 4 * 3);
     CHECK_EQ(st.lists, 1);
     close_stage(&st);
 }
