@@ -10,7 +10,8 @@ import typing
 
 class Phase(typing.NamedTuple):
     point: str  # failpoint
-    marks: str  # who stops there: worker, rank, agent or leader
+    marks: str  # who stops there: worker, rank, newcomer (a rank of the host
+    #             that joins), agent, leader, source or sink (agents)
     when: str  # the failpoint's condition; {step} is chosen by the seed
     after: str  # what has to happen first: "", death, join, drain or end
     meaning: str
@@ -18,7 +19,7 @@ class Phase(typing.NamedTuple):
 
 PHASES = {
     # ------------------------------------------------ nothing else happens
-    "door": Phase("door", "worker", "start1", "",
+    "door": Phase("door", "worker", "gen0", "",
                   "a worker is about to join the first generation"),
     "idle": Phase("idle", "rank", "gen1:step{step}", "",
                   "between two steps, in the user's code"),
@@ -54,10 +55,12 @@ PHASES = {
     # -------------------------------------- the last host comes: announced
     "join": Phase("agent.prepare", "agent", "gen2", "join",
                   "a newcomer is announced, members go on"),
-    "source": Phase("sync", "source", "gen2", "join",
-                    "it is about to send the commit"),
-    "sink": Phase("sync", "sink", "gen2", "join",
-                  "it is about to receive the commit"),
+    "source": Phase("transfer.source", "source", "gen2", "join",
+                    "it has sent half of the commit to the newcomer's agent"),
+    "sink": Phase("transfer.sink", "sink", "gen2", "join",
+                  "it has half of the commit"),
+    "begin": Phase("sync", "newcomer", "gen2", "join",
+                   "the newcomer is about to take the commit up"),
     # ------------------------------------- the last host drains: announced
     "drain": Phase("agent.prepare", "agent", "gen2", "drain",
                    "a drain is announced, members go on"),
@@ -86,8 +89,10 @@ FAULTS = {
     "crash": Fault("worker", "full", "SIGSEGV"),
     "stop": Fault("worker", "full", "SIGSTOP, for longer than the budget"),
     "pause": Fault("", "same", "SIGSTOP for a third of the budget"),
-    "agent kill": Fault("agent", "full", "SIGKILL to the agent, which is "
-                        "started again within its grace"),
+    "agent kill": Fault("", "same", "SIGKILL to the agent; its keeper starts "
+                        "the next"),
+    "keeper kill": Fault("host", "less", "SIGKILL to `regroup agent` itself, "
+                         "which means the host"),
     "agent stop": Fault("host", "full", "SIGSTOP to the agent for twice the "
                         "budget"),
     "agent pause": Fault("", "same", "SIGSTOP to the agent for a third of the "
@@ -129,17 +134,17 @@ class Cell(typing.NamedTuple):
 
 # Rows: fault; phases; phases that belong to the smoke set; targets.
 WORKER = ("idle", "allreduce", "copy", "before agree", "after agree",
-          "set create", "build", "decided", "restore", "source", "sink",
-          "drained", "finish", "fin", "door")
+          "set create", "build", "decided", "restore", "begin", "drained",
+          "finish", "fin", "door")
 AGENT = ("detect", "propose", "prepare", "ack", "decide", "deliver", "join",
-         "drain", "done", "farewell")
+         "source", "sink", "drain", "done", "farewell")
 HOST = ("door", "idle", "allreduce", "before agree", "after agree", "copy",
         "set create", "detect", "propose", "build", "decide", "source", "sink",
-        "drain", "finish", "done")
+        "begin", "drain", "finish", "done")
 
 ROWS = (
     ("kill", WORKER, ("allreduce", "copy", "before agree", "after agree",
-                      "set create", "restore", "sink", "door"), "follower"),
+                      "set create", "restore", "begin", "door"), "follower"),
     ("kill", WORKER + AGENT, ("idle", "build", "source", "fin", "propose",
                               "decide"), "leader"),
     ("crash", WORKER, ("idle", "finish"), "follower"),
@@ -147,6 +152,7 @@ ROWS = (
     ("pause", WORKER, ("before agree", "decided"), "follower"),
     ("agent kill", ("idle", *AGENT), ("idle", "ack"), "follower"),
     ("agent kill", ("idle", *AGENT), ("propose", "done"), "leader"),
+    ("keeper kill", ("idle", "build", "done"), ("idle",), "follower"),
     ("agent stop", ("idle", "propose", "decide", "done"), ("idle",), "leader"),
     ("agent stop", ("idle", "ack"), (), "follower"),
     ("agent pause", AGENT, ("decide",), "leader"),

@@ -48,9 +48,10 @@ class Scene:
     def role(self):
         """The host where the target is."""
         if self.phase.marks in ("leader", "source") or \
-                self.cell.target == "leader":
+                (self.cell.target == "leader" and
+                 self.phase.marks not in ("sink", "newcomer")):
             return "h1"
-        return self.last if self.phase.marks == "sink" else \
+        return self.last if self.phase.marks in ("sink", "newcomer") else \
             f"h{self.count // 2 + 1}"
 
     @property
@@ -66,10 +67,9 @@ class Scene:
 
     def failpoint(self):
         who = f":rank{self.rank}" if self.phase.marks in \
-            ("rank", "source", "sink") else ""
-        start = ":start1" if who else ""
+            ("rank", "newcomer") else ""
         when = self.phase.when.format(step=self.step)
-        return f"{self.phase.point}{who}:{when}{start}:stop"
+        return f"{self.phase.point}{who}:{when}:start1:stop"
 
     # --------------------------------------------------------------- run
 
@@ -102,6 +102,7 @@ class Scene:
     def make_job(self):
         names = self.hosts.names
         is_join = self.phase.after == "join"
+        is_short = self.cell.phase == "door" and self.fault.then == "less"
         only = names[:-1] if is_join else names
         command = trainer("--until", self.until_file, "--bytes", 65536,
                           "--coll-bytes", self.coll_bytes, "--step-ms", 2,
@@ -110,7 +111,8 @@ class Scene:
                             if self.cell.phase == "set create" else []))
         return HostsJob(
             self.hosts, ["--min", "1", "--max", str(self.count * self.slots),
-                         "--start-timeout", "1500ms" if is_join else "20s",
+                         "--start-timeout", "1500ms" if is_join else
+                         "5s" if is_short else "20s",
                          "--max-restarts", "10"],
             ["--slots", str(self.slots)], command,
             detect=f"{int(BUDGET_S * 1000)}ms", only=only,
@@ -205,9 +207,17 @@ class Scene:
         faults the second hits another host's."""
         if self.cell.second_ms >= 0:
             return self.before[0]["pid"]
-        if self.phase.marks in ("agent", "leader"):
-            return self.before[self.rank]["pid"]
-        return self.marked[0]
+        if self.phase.marks in ("worker", "rank", "newcomer"):
+            return self.marked[0]
+        if self.phase.marks == "sink":
+            return self.newcomer()
+        return self.before[self.rank]["pid"]
+
+    def newcomer(self):
+        """A worker of the host that joins."""
+        status = until(self.job.status, 20, "an agent answers")
+        return next(w["pid"] for h in status["hosts"] if h["id"] == self.last
+                    for w in h["workers"])
 
     @property
     def host(self):
@@ -238,11 +248,15 @@ class Scene:
     def agent_kill(self):
         self.job.kill_agent(self.host)
         self.release()
-        time.sleep(0.3)
-        self.job.agent(self.host)
+
+    def keeper_kill(self):
+        self.lost |= self.workers_of(self.host)
+        self.gone.add(self.host)
+        self.job.kill_keeper(self.host)
+        self.release()
 
     def agent_stop(self, seconds=2 * BUDGET_S):
-        agent = self.job.agents[self.host].pid
+        agent = self.job.agent_pid(self.host)
         self.send(agent, signal.SIGSTOP)
         self.release(but=[agent])
         time.sleep(seconds)
@@ -332,9 +346,10 @@ class Scene:
             member.start()
 
     ACTS = {"kill": kill, "crash": crash, "stop": stop, "pause": pause,
-            "agent kill": agent_kill, "agent stop": agent_stop,
-            "agent pause": agent_pause, "drain": drain_host, "cut": cut,
-            "unplug": unplug, "one-way cut": one_way_cut, "host": kill_host,
+            "agent kill": agent_kill, "keeper kill": keeper_kill,
+            "agent stop": agent_stop, "agent pause": agent_pause,
+            "drain": drain_host, "cut": cut, "unplug": unplug,
+            "one-way cut": one_way_cut, "host": kill_host,
             "power": fail_power, "reset": reset, "etcd leader": etcd_leader,
             "etcd cut": etcd_cut, "etcd away": etcd_away}
 
@@ -383,7 +398,7 @@ class Scene:
 
     def check_generations(self):
         """What only takes time changes no membership."""
-        is_pause = self.fault.then == "same" and self.cell.fault != "reset"
+        is_pause = "pause" in self.cell.fault or "etcd" in self.cell.fault
         if is_pause and self.phase.after in ("", "end"):
             claim(self.job.generation() <= max(1, self.generation),
                   f"generation {self.job.generation()} was made for nothing")
@@ -393,7 +408,7 @@ class Scene:
             left = until(lambda: not self.hosts.pids(host) or None, 5,
                          f"no process is left on {host}")
             claim(left, f"processes are left on {host}")
-        dead = self.gone | self.job.lost
+        dead = self.gone | self.job.lost | self.job.killed
         keys = self.hosts.leased_keys(f"/regroup/v1/{self.job.name}/")
         odd = [] if dead else keys  # else they go with the dead host's lease
         claim(not odd, f"keys of agents are left in etcd: {odd}")

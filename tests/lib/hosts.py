@@ -59,6 +59,11 @@ def start_of(pid):
     return None if fields[0] in b"ZX" else int(fields[19])
 
 
+def parent_of(pid):
+    with open(f"/proc/{pid}/stat", "rb") as stat:
+        return int(stat.read().rpartition(b")")[2].split()[1])
+
+
 def ip(*words):
     done = subprocess.run(["ip", *words], capture_output=True, text=True,
                           check=False)
@@ -536,6 +541,7 @@ class HostsJob(Job):
         self.agents = {}  # host: its newest process
         self.ended = []  # processes that were replaced
         self.lost = set()  # hosts that are not to end with 0
+        self.killed = set()  # hosts that were, at any time
         self.drained = set()  # hosts that may end, with 0, before the job
         self.starts = {}
         self.tails = Tails(os.path.join(self.history, "*", "*.jsonl"))
@@ -651,11 +657,10 @@ class HostsJob(Job):
 
     def alive(self):
         for host, process in self.agents.items():
-            may_end = host in self.lost or \
-                (host in self.drained and process.poll() == 0)
-            claim(may_end or process.poll() is None,
-                  f"the agent of {host} ended early with code "
-                  f"{process.poll()}")
+            code = process.poll()
+            claim(code is None or host in self.lost or
+                  (host in self.drained and code == 0),
+                  f"the agent of {host} ended early with code {code}")
         return True
 
     def finish(self, code=0, seconds=60):
@@ -674,10 +679,27 @@ class HostsJob(Job):
 
     # -------------------------------------------------------------- faults
 
+    def agent_pid(self, host):
+        """The agent's own process; agents[host] is its keeper."""
+        keeper = self.agents[host].pid
+
+        def find():
+            for pid in self.hosts.pids(host):
+                with contextlib.suppress(OSError):
+                    if parent_of(pid) == keeper and \
+                            os.readlink(f"/proc/{pid}/exe") == REGROUP:
+                        return pid
+            return None
+        return until(find, 20, f"an agent runs on {host}")
+
     def kill_agent(self, host, signum=signal.SIGKILL):
-        """The agent alone; its workers live on."""
+        """The agent alone: its workers live on, its keeper starts the next."""
+        os.kill(self.agent_pid(host), signum)
+
+    def kill_keeper(self, host):
+        """To kill the command means the host: its agent leaves."""
         self.lost.add(host)
-        self.agents[host].send_signal(signum)
+        self.agents[host].kill()
 
     def drain(self, host):
         """The host leaves at a commit, and its agent ends with 0."""
@@ -686,10 +708,12 @@ class HostsJob(Job):
 
     def kill_host(self, host):
         self.lost.add(host)
+        self.killed.add(host)
         return self.hosts.kill_host(host)
 
     def fail_power(self, host):
         self.lost.add(host)
+        self.killed.add(host)
         return self.hosts.fail_power(host)
 
 
