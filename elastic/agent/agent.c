@@ -47,6 +47,8 @@ void rg__agent_check_end(agent *a)
             return;
     if (a->outputs != NULL && !a->is_hurried)
         return; /* called again when it is written */
+    if (rg__checkpoint_is_busy(a) && !a->is_hurried)
+        return; /* likewise */
     a->is_over = true;
     const bool waits = a->is_saying_end || (a->is_leaving && a->publishing);
     rg__timer_set(a->end_timer, waits ? GOODBYE_NS : 0);
@@ -196,6 +198,7 @@ static void on_mirror(void *arg, int64_t revision, bool wiped)
             revision);
     rg__resume_view(a);
     rg__generation_follow(a);
+    rg__checkpoint_follow(a);
     rg__leader_follow(a);
     rg__beat_follow(a);
     rg__suspect_follow(a);
@@ -525,6 +528,8 @@ static rg_status set_up(agent *a)
     if (st == RG_OK)
         st = rg__vault_create(a);
     if (st == RG_OK)
+        st = rg__checkpoint_create(a);
+    if (st == RG_OK)
         st = rg__slots_create(a);
     if (st == RG_OK)
         st = rg__workers_listen(a);
@@ -540,6 +545,7 @@ static void tear_down(agent *a)
     if (a->slot != NULL)
         rg__slots_destroy(a);
     rg__outputs_drop(a);
+    rg__checkpoint_destroy(a);
     rg__workers_close(a);
     rg__beat_close(a);
     rg__transfer_cancel(a);

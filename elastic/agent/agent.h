@@ -32,9 +32,13 @@ typedef struct rg__agent_params {
                          false: join the job, or create it if it is not there */
     int max_restarts;
     uint64_t start_timeout_ms, elastic_timeout_ms, grace_ms, detect_ms;
-    uint64_t vault_max_bytes; /* 0: what the machine has */
-    const char *history_dir;  /* NULL: none; exists */
-    const char *output_dir;   /* NULL: prefixed to our own output; exists */
+    uint64_t vault_max_bytes;   /* 0: what the machine has */
+    const char *history_dir;    /* NULL: none; exists */
+    const char *output_dir;     /* NULL: prefixed to our own output; exists */
+    const char *checkpoint_dir; /* NULL: none; exists; all hosts' */
+    uint64_t checkpoint_steps, checkpoint_ms; /* a commit becomes one by itself
+                                                 so often; 0: never */
+    int checkpoint_keep;
 } rg__agent_params;
 
 /* Run the agent until the job has ended or a signal asks it to stop; all its

@@ -13,6 +13,7 @@
  *   transfer.c    a commit from one host's vault into another's
  *   shape.c       all hosts run the same program
  *   drain.c       leaving a job that goes on elsewhere
+ *   checkpoint.c  commits that become files; writer.c is the process for each
  *   generation.c  this host's part in generations
  *   leader.c      the leader's part: snapshot, plan, CAS
  *   publish.c     this host's record and reasons
@@ -53,6 +54,7 @@ typedef struct beats beats;
 typedef struct transfer transfer;
 typedef struct question question;
 typedef struct drain_ask drain_ask;
+typedef struct saver saver;
 
 /* A message that the socket has had no room for yet. */
 typedef struct message {
@@ -175,6 +177,7 @@ struct agent {
     int peer_listener; /* TCP at a->port, for other agents */
     connection *connections;
     transfer *transfer; /* of the resume commit into our vault; NULL: none */
+    saver *saver;       /* of checkpoints */
 
     /* generations */
     rg__snapshot view;        /* of all/, parsed after each change */
@@ -394,6 +397,15 @@ void rg__transfer_cancel(agent *a);
 bool rg__transfer_holds(const agent *a, const rg__proposal *next);
 /* peers.c: another agent asks for a commit. */
 bool rg__transfer_serve(agent *a, connection *c, const void *body, size_t n);
+
+/* checkpoint.c */
+rg_status rg__checkpoint_create(agent *a);
+void rg__checkpoint_destroy(agent *a);
+void rg__checkpoint_ask(slot *s, const rg__save *m); /* a worker does */
+void rg__checkpoint_show(const slot *s); /* what is durable, in its page */
+void rg__checkpoint_follow(agent *a);    /* the view has changed */
+bool rg__checkpoint_is_busy(const agent *a);
+void rg__checkpoint_stop(agent *a); /* give up what is under way */
 
 /* generation.c */
 void rg__generation_pass_on(agent *a); /* the decision, to local workers */

@@ -272,6 +272,29 @@ static json_t *end_json(const rg__end *end)
                : json_null();
 }
 
+/* Of the job, as etcd knows it; null while there is nothing to say. */
+static json_t *checkpoint_json(const sight *s)
+{
+    const rg__saved *saved = &s->snap->saved;
+    const char *error = saved->error;
+    if (saved->serial == 0 && error[0] == '\0')
+        return json_null();
+    json_t *j = json_object();
+    const bool is_there = saved->serial != 0;
+    json_object_set_new(j, "step",
+                        number_or_null(is_there, saved->commit.step));
+    json_object_set_new(j, "file",
+                        is_there ? json_string(saved->file) : json_null());
+    json_object_set_new(j, "host",
+                        is_there ? json_string(saved->host) : json_null());
+    json_object_set_new(j, "at",
+                        is_there ? json_real((double)saved->at_ms / 1000.0)
+                                 : json_null());
+    json_object_set_new(j, "error",
+                        error[0] != '\0' ? json_string(error) : json_null());
+    return j;
+}
+
 static json_t *etcd_json(const sight *s)
 {
     const char *why = rg__etcd_why(s->a->etcd);
@@ -289,14 +312,14 @@ char *rg__report(agent *a, const rg__snapshot *snap, bool is_whole)
                      .decided = rg__snapshot_decided(snap),
                      .is_whole = is_whole};
     json_t *j = json_pack(
-        "{s:s,s:s,s:I,s:s,s:o,s:i,s:i,s:i,s:o,s:o,s:o,s:o,s:I}", "job",
+        "{s:s,s:s,s:I,s:s,s:o,s:i,s:i,s:i,s:o,s:o,s:o,s:o,s:I,s:o}", "job",
         a->params->job, "scope", is_whole ? "job" : "host", "generation",
         (json_int_t)(s.decided != NULL ? s.decided->generation : 0), "phase",
         phase_of(&s), "leader", leader_json(&s), "min", a->params->min, "max",
         a->params->max, "size", s.decided != NULL ? s.decided->size : 0,
         "hosts", hosts_json(&s), "changes", changes_json(&s), "end",
         end_json(&snap->end), "etcd", etcd_json(&s), "vault_bytes",
-        (json_int_t)rg__vault_bytes(a));
+        (json_int_t)rg__vault_bytes(a), "checkpoint", checkpoint_json(&s));
     char *text = j == NULL
                      ? NULL
                      : json_dumps(j, JSON_INDENT(1) | JSON_REAL_PRECISION(13));

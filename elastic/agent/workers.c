@@ -277,6 +277,10 @@ static bool handle(slot *s, const void *bytes, size_t n)
         if (n == sizeof(rg__register))
             rg__vault_register(s, bytes);
         return n == sizeof(rg__register);
+    case RG__SAVE:
+        if (n == sizeof(rg__save))
+            rg__checkpoint_ask(s, bytes);
+        return n == sizeof(rg__save);
     case RG__ALLOC:
         if (n == sizeof(rg__segment))
             rg__vault_alloc(s, bytes);
@@ -425,6 +429,11 @@ static rg_status welcome(slot *s)
     snprintf(m.host, sizeof m.host, "%s", a->params->host);
     if (a->params->history_dir != NULL)
         snprintf(m.history, sizeof m.history, "%s", a->params->history_dir);
+    if (a->params->checkpoint_dir != NULL)
+        snprintf(m.checkpoint, sizeof m.checkpoint, "%s",
+                 a->params->checkpoint_dir);
+    m.every_steps = a->params->checkpoint_steps;
+    m.every_ms = a->params->checkpoint_ms;
     m.address = a->address;
     memcpy(m.key, a->key, sizeof m.key);
     const int fds[2] = {s->w.page_fd, a->vault_fd};
@@ -489,6 +498,7 @@ static void meet(agent *a, slot *s, const rg__hello *m, int sock, pid_t pid)
         rg__slot_lost(s, "can't be met: %s", rg_last_error());
         return;
     }
+    rg__checkpoint_show(s);
     rg__vault_show_segments(s); /* before it has any of its own */
     rg__slots_kind_is_known(a);
     rg__publish(a);

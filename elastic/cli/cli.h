@@ -60,6 +60,7 @@ int rg__cmd_jobs(rg__cli *cli);
 int rg__cmd_stop(rg__cli *cli);
 int rg__cmd_events(rg__cli *cli);
 int rg__cmd_drain(rg__cli *cli);
+int rg__cmd_checkpoint(rg__cli *cli);
 int rg__cmd_doctor(rg__cli *cli);
 int rg__cmd_config(rg__cli *cli);
 

@@ -51,9 +51,9 @@ static void print_quoted(FILE *out, const char *word)
  * etcd. */
 static void print_settings(FILE *out, const rg__cfg *cfg)
 {
-    static const char *const names[] = {"MAX_RESTARTS", "START_TIMEOUT",
-                                        "ELASTIC_TIMEOUT", "AGENT_GRACE",
-                                        "DETECT"};
+    static const char *const names[] = {
+        "MAX_RESTARTS", "START_TIMEOUT",    "ELASTIC_TIMEOUT", "AGENT_GRACE",
+        "DETECT",       "CHECKPOINT_EVERY", "CHECKPOINT_KEEP"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const int at = rg__cfg_find(cfg, names[i]);
         const rg__cfg_item item = rg__cfg_at(cfg, (size_t)at);
@@ -75,6 +75,10 @@ static void print_line(FILE *out, const rg__private_etcd *etcd,
             etcd->endpoint, etcd->user, PASSWORD_FILE, launch->job,
             launch->slots);
     print_settings(out, cli->cfg);
+    if (launch->checkpoint[0] != '\0') {
+        fputs(" --checkpoint-dir", out);
+        print_quoted(out, launch->checkpoint);
+    }
     fputs(" --", out);
     for (int i = 0; i < cli->argc; i++)
         print_quoted(out, cli->argv[i]);

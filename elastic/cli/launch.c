@@ -243,6 +243,9 @@ rg_status rg__launch_prepare(rg__launch *l, const rg__cli *cli)
     if (st == RG_OK)
         st = make_dir("--history", s->history, RG__TEXT_MAX, l->history);
     if (st == RG_OK)
+        st = make_dir("--checkpoint-dir", s->library.checkpoint_dir,
+                      RG__TEXT_MAX, l->checkpoint);
+    if (st == RG_OK)
         st = make_dir("--output", s->output, PATH_MAX, l->output);
     if (st != RG_OK)
         return st;
@@ -295,6 +298,10 @@ rg__agent_params rg__launch_params(const rg__launch *l, const rg__cli *cli,
         .detect_ms = s->detect_ms,
         .vault_max_bytes = s->vault_max_bytes,
         .history_dir = or_null(l->history),
+        .checkpoint_dir = or_null(l->checkpoint),
+        .checkpoint_steps = s->library.checkpoint_every.steps,
+        .checkpoint_ms = s->library.checkpoint_every.ms,
+        .checkpoint_keep = s->library.checkpoint_keep,
         .output_dir = or_null(l->output),
     };
 }

@@ -12,6 +12,7 @@ typedef struct rg__launch {
     char program[PATH_MAX];
     char job[RG__NAME_MAX], host[RG__NAME_MAX];
     char history[PATH_MAX], output[PATH_MAX]; /* "": none */
+    char checkpoint[PATH_MAX];                /* likewise */
     char user[128], password[256];            /* of etcd; "": none */
     char cacert[PATH_MAX], cert[PATH_MAX], key[PATH_MAX];
 } rg__launch;

@@ -65,6 +65,12 @@ static const rg__command commands[] = {
      "JOB may be left out when only one runs here. Ends with 1 when the job\n"
      "has not ended in time.\n",
      rg__cmd_stop},
+    {"checkpoint", "show|verify [--json] [FILE|DIR]",
+     "say what checkpoints hold, and whether they are whole",
+     "Without FILE or DIR the directory that REGROUP_CHECKPOINT_DIR names. "
+     "Ends\n"
+     "with 1 when what is verified, or the file that is shown, is not whole.\n",
+     rg__cmd_checkpoint},
     {"doctor", "[--etcd-bin PATH]", "check what this machine offers to jobs",
      "Ends with 1 when something is missing that a job needs.\n",
      rg__cmd_doctor},
@@ -82,7 +88,7 @@ static void print_usage(FILE *out)
 {
     fprintf(out, "usage: regroup COMMAND ...\n\n");
     for (size_t i = 0; i < COMMANDS; i++)
-        fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].summary);
+        fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].summary);
     fprintf(out, "\nregroup COMMAND --help says more; regroup --version.\n");
 }
 

@@ -58,6 +58,18 @@ static void print_host(const json_t *host)
            rg__document_text(host, "etcd"), heard, vault);
 }
 
+static void print_checkpoint(const json_t *status)
+{
+    const json_t *checkpoint = json_object_get(status, "checkpoint");
+    const char *error = json_string_value(json_object_get(checkpoint, "error"));
+    if (json_is_string(json_object_get(checkpoint, "file")))
+        printf("checkpoint of step %lld: %s\n",
+               rg__document_number(checkpoint, "step"),
+               rg__document_text(checkpoint, "file"));
+    if (error != NULL)
+        printf("the newest checkpoint failed: %s\n", error);
+}
+
 /* A worker outside of the world has no rank. */
 static void print_worker(const json_t *host, const json_t *worker)
 {
@@ -114,6 +126,7 @@ static void print_changes(const json_t *status)
 static void print_tables(const json_t *status)
 {
     print_job(status);
+    print_checkpoint(status);
     print_hosts(status);
     print_changes(status);
 }

@@ -16,6 +16,8 @@ bool rg__ack_read(const json_t *j, rg__ack *ack);
 bool rg__line_read(const json_t *j, rg__line *line);
 bool rg__leader_read(const json_t *j, rg__proposal_host *leader);
 bool rg__drain_read(const json_t *j, rg__drain *drain);
+bool rg__claim_read(const json_t *j, rg__claim *claim);
+bool rg__saved_read(const json_t *j, rg__saved *saved);
 bool rg__end_read(const json_t *j, rg__end *end);
 bool rg__hex_read(const json_t *j, uint64_t *n_p);
 

@@ -427,6 +427,48 @@ bool rg__end_read(const json_t *j, rg__end *end)
     return copy_text(end->why, sizeof end->why, json_object_get(j, "why"));
 }
 
+char *rg__claim_text(const rg__claim *claim)
+{
+    return dump(
+        json_pack("{s:o,s:s}", "serial", hex(claim->serial), "op", claim->op));
+}
+
+bool rg__claim_read(const json_t *j, rg__claim *claim)
+{
+    return rg__hex_read(json_object_get(j, "serial"), &claim->serial) &&
+           copy_text(claim->op, sizeof claim->op, json_object_get(j, "op"));
+}
+
+/* A path may be any bytes; JSON takes UTF-8 only. */
+static json_t *text_of(const char *text)
+{
+    json_t *j = json_string(text);
+    return j != NULL ? j : json_string("?");
+}
+
+char *rg__saved_text(const rg__saved *saved)
+{
+    return dump(json_pack(
+        "{s:o,s:o,s:o,s:o,s:o,s:I,s:o}", "serial", hex(saved->serial), "commit",
+        commit_json(saved->commit), "file", text_of(saved->file), "host",
+        text_of(saved->host), "hash", hex(saved->hash), "at_ms",
+        (json_int_t)saved->at_ms, "error", text_of(saved->error)));
+}
+
+bool rg__saved_read(const json_t *j, rg__saved *saved)
+{
+    saved->at_ms = json_integer_value(json_object_get(j, "at_ms"));
+    return rg__hex_read(json_object_get(j, "serial"), &saved->serial) &&
+           from_commit(json_object_get(j, "commit"), &saved->commit) &&
+           copy_text(saved->file, sizeof saved->file,
+                     json_object_get(j, "file")) &&
+           copy_text(saved->host, sizeof saved->host,
+                     json_object_get(j, "host")) &&
+           rg__hex_read(json_object_get(j, "hash"), &saved->hash) &&
+           copy_text(saved->error, sizeof saved->error,
+                     json_object_get(j, "error"));
+}
+
 char *rg__leader_text(const rg__proposal_host *leader)
 {
     return dump(json_pack("{s:s,s:o,s:s,s:i}", "host", leader->name, "id",

@@ -5,6 +5,9 @@
  *   all/cur                 the generation and its phase      rg__cur
  *   all/leader              who proposes (lease)              create_revision
  *   all/end                 the job ends: code and why        rg__end
+ *   all/claim/<where>       who may seal the next checkpoint  rg__claim
+ *                           in that directory
+ *   all/checkpoint          the newest that is durable        rg__saved
  *   all/probe               hosts are suspected: look at each other (lease)
  *   all/drain/<host>        this host is to leave             rg__drain
  *   all/gen/<g>             a proposal, written once          rg__proposal
@@ -28,10 +31,13 @@
 #include <stdint.h>
 
 #include "elastic/etcd/etcd.h"
+#include "elastic/state/checkpoint.h"
 #include "sdk/base/wire.h"
 
 #define RG__NAME_MAX    64 /* of a host or a job */
 #define RG__CAUSE_MAX   128
+#define RG__ERROR_MAX   512
+#define RG__PATH_MAX    384
 #define RG__META_FORMAT 2
 
 typedef struct rg__meta {
@@ -151,6 +157,25 @@ typedef struct rg__fin {
     char host[RG__NAME_MAX];
 } rg__fin;
 
+/* The right to give a checkpoint its name: written while `cur` is what it was
+ * when the commit was seen to be on the lineage. */
+typedef struct rg__claim {
+    uint64_t where; /* hash of the directory's name, of "" for the job's own */
+    uint64_t serial;
+    char op[RG__CHECKPOINT_OP]; /* whose writing */
+    int64_t mod_revision;       /* 0: absent */
+} rg__claim;
+
+typedef struct rg__saved {
+    uint64_t serial; /* 0: none of this job yet */
+    rg__commit_id commit;
+    char file[RG__PATH_MAX], host[RG__NAME_MAX]; /* as that host sees it */
+    uint64_t hash;                               /* of the file's head */
+    int64_t at_ms;             /* CLOCK_REALTIME, for people */
+    char error[RG__ERROR_MAX]; /* why the newest attempt failed, or "" */
+    int64_t mod_revision;
+} rg__saved;
+
 typedef struct rg__suspicion {
     uint64_t host, by; /* incarnations */
 } rg__suspicion;
@@ -164,6 +189,8 @@ typedef struct rg__snapshot {
     rg__meta meta;
     rg__cur cur;
     rg__end end;
+    rg__claim *claim;
+    rg__saved saved;
     uint64_t leader; /* its incarnation, 0: none */
     rg__proposal_host leader_host;
     int64_t leader_token; /* create_revision of cur/leader */
@@ -175,7 +202,7 @@ typedef struct rg__snapshot {
     rg__fin *fin;
     rg__suspicion *suspicion;
     rg__drain *drain;
-    int hosts, gens, reasons, acks, lines, fins, suspicions, drains;
+    int hosts, gens, reasons, acks, lines, fins, suspicions, drains, claims;
     int64_t probe; /* mod_revision of all/probe, 0: nobody is suspected */
 } rg__snapshot;
 
@@ -187,6 +214,8 @@ void rg__snapshot_free(rg__snapshot *snap);
 const rg__host_record *rg__snapshot_host(const rg__snapshot *snap, uint64_t id);
 const rg__proposal *rg__snapshot_gen(const rg__snapshot *snap,
                                      uint64_t generation);
+/* NULL: there is none. */
+const rg__claim *rg__snapshot_claim(const rg__snapshot *snap, uint64_t where);
 /* The newest decided generation's proposal, NULL before the first. */
 const rg__proposal *rg__snapshot_decided(const rg__snapshot *snap);
 
@@ -199,6 +228,8 @@ char *rg__reason_text(const rg__reason *r);
 char *rg__ack_text(const rg__ack *ack);
 char *rg__line_text(const rg__line *line);
 char *rg__end_text(const rg__end *end);
+char *rg__claim_text(const rg__claim *claim);
+char *rg__saved_text(const rg__saved *saved);
 char *rg__leader_text(const rg__proposal_host *leader);
 char *rg__drain_text(const rg__drain *drain);
 

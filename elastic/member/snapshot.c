@@ -127,6 +127,28 @@ static bool add_drain(rg__snapshot *s, const char *name, const json_t *j)
     return true;
 }
 
+static bool add_claim(rg__snapshot *s, const char *rest, const json_t *j,
+                      const rg__kv *kv)
+{
+    rg__claim *c = grow((void **)&s->claim, s->claims, sizeof *c);
+    const char *none;
+    if (c == NULL || !split_key(rest, &c->where, &none) || *none != '\0' ||
+        !rg__claim_read(j, c))
+        return false;
+    c->mod_revision = kv->mod_revision;
+    s->claims++;
+    return true;
+}
+
+static bool add_saved(rg__snapshot *s, const json_t *j, const rg__kv *kv)
+{
+    rg__saved saved = {0};
+    const bool is_right = rg__saved_read(j, &saved);
+    s->saved = is_right ? saved : (rg__saved){0};
+    s->saved.mod_revision = kv->mod_revision;
+    return is_right;
+}
+
 static bool add_leader(rg__snapshot *s, const json_t *j, const rg__kv *kv)
 {
     s->leader_token = kv->create_revision;
@@ -178,10 +200,14 @@ static bool add(rg__snapshot *s, const char *key, const json_t *j,
         return rg__end_read(j, &s->end);
     if (strcmp(key, "shape") == 0)
         return true; /* agent/shape.c reads it */
+    if (strcmp(key, "all/checkpoint") == 0)
+        return add_saved(s, j, kv);
     if (strcmp(key, "all/probe") == 0) {
         s->probe = kv->mod_revision;
         return true;
     }
+    if (begins(key, "all/claim/", &name))
+        return add_claim(s, name, j, kv);
     if (begins(key, "all/drain/", &name))
         return add_drain(s, name, j);
     if (begins(key, "lead/host/", &name))
@@ -227,6 +253,7 @@ void rg__snapshot_free(rg__snapshot *snap)
     free(snap->fin);
     free(snap->suspicion);
     free(snap->drain);
+    free(snap->claim);
     *snap = (rg__snapshot){0};
 }
 
@@ -244,6 +271,14 @@ const rg__proposal *rg__snapshot_gen(const rg__snapshot *snap,
     for (int i = 0; i < snap->gens; i++)
         if (snap->gen[i].generation == generation)
             return &snap->gen[i];
+    return NULL;
+}
+
+const rg__claim *rg__snapshot_claim(const rg__snapshot *snap, uint64_t where)
+{
+    for (int i = 0; i < snap->claims; i++)
+        if (snap->claim[i].where == where)
+            return &snap->claim[i];
     return NULL;
 }
 

@@ -5,7 +5,7 @@
  *   host        name of the host         worker  <host>.<slot>, as "h1.2"
  *   pid         of the process
  *   generation, rank, size               of the worker when it wrote
- *   event       join step commit restore sync leave decide
+ *   event       load join step commit restore sync leave decide
  *   step        steps ended on the lineage
  *   hash        16 hex digits, XXH3_64 of registered memory; or null
  *

@@ -63,6 +63,7 @@ void rg_state_destroy(rg_state *st)
         rg__shm_unmap(st->buffer[i].vault, st->buffer[i].room);
     rg__history_close(st->history);
     free(st->buffer);
+    free(st->dir);
     free(st);
 }
 
@@ -220,6 +221,20 @@ static rg_status check_in_fn(const rg_state *st, const char *what)
     return RG_OK;
 }
 
+static rg_status check_save(const char *dir, const rg_save_params *params)
+{
+    if (params != NULL && (params->size != sizeof *params || params->keep < 0))
+        return rg__fail(RG_ERR_INVALID,
+                        "rg_save_params must have size "
+                        "sizeof(rg_save_params) and keep 0 or more");
+    if (dir != NULL && (dir[0] == '\0' || strlen(dir) >= RG__TEXT_MAX))
+        return rg__fail(RG_ERR_INVALID,
+                        "the name of a checkpoint directory must have 1 to %d "
+                        "bytes",
+                        RG__TEXT_MAX - 1);
+    return RG_OK;
+}
+
 static rg_status leave_announced(rg_state *st)
 {
     st->is_clean = true;
@@ -233,6 +248,15 @@ static void step_ended(rg_state *st)
     st->step++;
     show_progress(st);
     rg__state_note_step(st);
+}
+
+/* A commit that counts has ended the step. */
+static rg_status committed(rg_state *st, bool is_announced)
+{
+    step_ended(st);
+    rg__state_note(st, "commit", st->step, true);
+    rg__state_ask_if_due(st);
+    return is_announced ? leave_announced(st) : RG_OK;
 }
 
 rg_status rg_step_end(rg_state *st)
@@ -251,11 +275,7 @@ rg_status rg_step_end(rg_state *st)
         return RG_OK;
     }
     rs = commit(st, st->step + 1, &is_announced);
-    if (rs != RG_OK)
-        return rs;
-    step_ended(st);
-    rg__state_note(st, "commit", st->step, true);
-    return leave_announced(st);
+    return rs == RG_OK ? committed(st, true) : rs;
 }
 
 rg_status rg_state_commit(rg_state *st)
@@ -265,10 +285,24 @@ rg_status rg_state_commit(rg_state *st)
         return rs;
     bool is_announced = false;
     rs = commit(st, st->step + 1, &is_announced);
+    return rs == RG_OK ? committed(st, is_announced) : rs;
+}
+
+rg_status rg_state_save(rg_state *st, const char *dir,
+                        const rg_save_params *params)
+{
+    rg_status rs = check_in_fn(st, "rg_state_save");
+    if (rs == RG_OK)
+        rs = check_save(dir, params);
+    if (rs != RG_OK)
+        return rs;
+    bool is_announced = false;
+    rs = commit(st, st->step + 1, &is_announced);
     if (rs != RG_OK)
         return rs;
     step_ended(st);
     rg__state_note(st, "commit", st->step, true);
+    rg__state_ask(st, dir, params != NULL ? params->keep : 0);
     return is_announced ? leave_announced(st) : RG_OK;
 }
 
@@ -331,14 +365,19 @@ rg_status rg__state_sync(rg_state *st, const rg__decided *decided)
     rg__failpoint("sync", ctx->now.rank, st->step, ctx->now.generation);
     st->has_samples = false;
     st->vault_slot = -1;
-    const rg_status rs = has_resume ? take_from_vault(st, decided->resume)
-                                    : broadcast(st, decided->source);
+    rg_status rs = has_resume ? take_from_vault(st, decided->resume)
+                              : broadcast(st, decided->source);
     if (rs != RG_OK)
         return rs;
     st->last = decided->resume;
     st->is_clean = false;
+    st->asked_step = st->step;
+    if (st->asked_ns == 0)
+        st->asked_ns = rg__now_ns();
     atomic_store(&ctx->page->synced_ns, rg__now_ns());
     rg__state_note(st, "sync", st->step, true);
+    if (!has_resume)
+        rs = commit_zero(st); /* what was loaded is no step of this job */
     atomic_store(&ctx->page->step, st->step);
-    return has_resume ? RG_OK : commit_zero(st);
+    return rs;
 }

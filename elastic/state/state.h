@@ -15,6 +15,13 @@ typedef struct rg__state_buffer {
     size_t stride, room; /* between the copies; bytes mapped */
 } rg__state_buffer;
 
+/* A directory whose checkpoints up to `newest` are of this job, since they were
+ * loaded or written. */
+typedef struct rg__state_dir {
+    char path[RG__TEXT_MAX]; /* absolute */
+    uint64_t newest;         /* serial */
+} rg__state_dir;
+
 struct rg_state {
     rg_ctx *ctx;
     rg__state_buffer *buffer;
@@ -31,6 +38,11 @@ struct rg_state {
     rg__history *history;                              /* NULL: none is kept */
     uint64_t sample_epoch, sample_first, sample_count; /* of this step */
     bool has_samples;
+    rg__state_dir *dir; /* directories of checkpoints that we know; owned */
+    int dirs;
+    uint64_t loaded_step; /* 1 + the step of the newest that was loaded, 0 */
+    uint64_t asked_step, asked_ns; /* of the last checkpoint by itself */
+    bool has_warned; /* that there is no directory; or alone, why not */
 };
 
 /* A sampler's note: positions [first, first + count) of the epoch belong to
@@ -50,6 +62,19 @@ rg_status rg__state_fill(rg_state *st, int slot, rg__commit_id id);
  * there. PEER_LOST: also when a piece is damaged, which is published. */
 rg_status rg__state_restore(rg_state *st, int slot, rg__commit_id id,
                             bool is_needed);
+
+/* save.c. A name that holds in any working directory; ERR_INVALID: too long. */
+rg_status rg__state_absolute(const char *dir, char to[RG__TEXT_MAX]);
+/* The serial up to which a directory's checkpoints are ours, and saying so. */
+uint64_t rg__state_known(const rg_state *st, const char *path);
+void rg__state_know(rg_state *st, const char *path, uint64_t newest);
+
+/* After a commit, before it is left: ask for a checkpoint of it, in that
+ * directory (NULL: --checkpoint-dir), keeping so many (0: the setting's).
+ * Whatever becomes of that, training goes on. */
+void rg__state_ask(rg_state *st, const char *dir, int keep);
+/* The same where --checkpoint-every says that it is time. */
+void rg__state_ask_if_due(rg_state *st);
 
 /* Agree that fn has returned OK on all ranks. Collective over the world. */
 rg_status rg__state_finish(rg_state *st);

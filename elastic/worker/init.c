@@ -47,7 +47,7 @@ static rg_status meet(rg__worker *w)
     if (settings->socket != NULL && settings->socket[0] != '\0')
         return rg__worker_meet(w, settings->socket, settings->slot);
     st = refuse_launchers();
-    return st == RG_OK ? rg__worker_stay_alone(w) : st;
+    return st == RG_OK ? rg__worker_stay_alone(w, settings) : st;
 }
 
 /* ------------------------------------------------------------------- hooks */
@@ -68,9 +68,15 @@ static void tell_broken(rg_ctx *ctx, uint64_t generation, const char *why)
         rg__worker_broken(w, generation, -1, why);
 }
 
+static rg_status ask_save(rg_ctx *ctx, const rg__save *request)
+{
+    return rg__worker_send(ctx->worker, request, sizeof *request);
+}
+
 static const rg__hooks hooks = {.reserve = rg__worker_reserve,
                                 .leave = agree_to_leave,
-                                .broken = tell_broken};
+                                .broken = tell_broken,
+                                .save = ask_save};
 
 /* ------------------------------------------------------------- life of ctx */
 

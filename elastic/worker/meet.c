@@ -104,6 +104,8 @@ static rg_status take_welcome(rg__worker *w, const rg__welcome *m,
     snprintf(ctx->host, sizeof ctx->host, "%.63s", m->host);
     snprintf(ctx->job, sizeof ctx->job, "%.63s", m->job);
     snprintf(ctx->history, sizeof ctx->history, "%.255s", m->history);
+    snprintf(ctx->checkpoint, sizeof ctx->checkpoint, "%.255s", m->checkpoint);
+    ctx->checkpoint_every = (rg__every){m->every_steps, m->every_ms};
     memcpy(ctx->key, m->key, sizeof ctx->key);
     return rg__worker_listen(w, &m->address);
 }
@@ -172,10 +174,29 @@ static void *private_memory(size_t bytes)
     return at == MAP_FAILED ? NULL : at;
 }
 
-rg_status rg__worker_stay_alone(rg__worker *w)
+static rg_status take_checkpoint_dir(rg_ctx *ctx,
+                                     const rg__library_settings *settings)
+{
+    const char *dir = settings->checkpoint_dir;
+    if (dir == NULL)
+        return RG_OK;
+    if (strlen(dir) >= sizeof ctx->checkpoint)
+        return rg__fail(RG_ERR_INVALID,
+                        "the directory %s has a name of over %zu bytes; give a "
+                        "shorter one (REGROUP_CHECKPOINT_DIR)",
+                        dir, sizeof ctx->checkpoint - 1);
+    strcpy(ctx->checkpoint, dir);
+    ctx->checkpoint_every = settings->checkpoint_every;
+    ctx->checkpoint_keep = settings->checkpoint_keep;
+    return RG_OK;
+}
+
+rg_status rg__worker_stay_alone(rg__worker *w,
+                                const rg__library_settings *settings)
 {
     rg_ctx *ctx = w->ctx;
     w->sock = -1;
+    ctx->is_alone = true;
     ctx->page = private_memory(RG__PAGE_BYTES);
     ctx->vault = private_memory(sizeof(rg__vault));
     if (ctx->page == NULL || ctx->vault == NULL)
@@ -185,5 +206,5 @@ rg_status rg__worker_stay_alone(rg__worker *w)
         snprintf(ctx->host, sizeof ctx->host, "localhost");
     ctx->host[sizeof ctx->host - 1] = '\0';
     snprintf(ctx->job, sizeof ctx->job, "alone");
-    return RG_OK;
+    return take_checkpoint_dir(ctx, settings);
 }

@@ -68,7 +68,12 @@ static rg_status judge(rg_state *st, rg_status rs)
     rg__worker *w = st->ctx->worker;
     switch (rg_status_advice(rs)) {
     case RG_ADVICE_NONE:
-        return finished(w);
+        if (rs == RG_OK)
+            return finished(w);
+        return rg__fail(RG_ERR_INVALID,
+                        "the training function returned %s, which is no "
+                        "reason to leave it; return RG_OK at its end",
+                        rg_status_name(rs));
     case RG_ADVICE_RESYNC:
     case RG_ADVICE_RESTORE:
         rg__state_note_leave(st);

@@ -69,7 +69,8 @@ struct rg__worker {
  * me, names; worker gets sock. */
 rg_status rg__worker_meet(rg__worker *w, const char *socket_path, int slot);
 /* The same without an agent: private memory, host name of the machine. */
-rg_status rg__worker_stay_alone(rg__worker *w);
+rg_status rg__worker_stay_alone(rg__worker *w,
+                                const rg__library_settings *settings);
 
 /* listen.c: the listener, at this host's address and any port. */
 rg_status rg__worker_listen(rg__worker *w, const rg__address *address);

@@ -91,6 +91,20 @@ static bool parse_detect(const char *text, uint64_t *ms_p)
     return parse_with_unit(text, time_units, ms_p) && *ms_p > 0;
 }
 
+/* A number of steps, or a time. */
+static bool parse_every(const char *text, rg__every *every_p)
+{
+    const char *end;
+    uint64_t n;
+    *every_p = (rg__every){0, 0};
+    if (!parse_digits(text, &end, &n))
+        return false;
+    if (*end != '\0')
+        return parse_with_unit(text, time_units, &every_p->ms);
+    every_p->steps = n;
+    return true;
+}
+
 static bool parse_count(const char *text, uint64_t lowest, int *n_p)
 {
     const char *end;
@@ -109,6 +123,7 @@ static bool parse(rg__cfg_type type, const char *text, void *target)
     union {
         int count;
         uint64_t number;
+        rg__every every;
         const char *text;
     } v = {.text = text};
     size_t bytes = sizeof v.number;
@@ -132,6 +147,10 @@ static bool parse(rg__cfg_type type, const char *text, void *target)
     case RG__CFG_DETECT:
         ok = parse_detect(text, &v.number);
         break;
+    case RG__CFG_EVERY:
+        ok = parse_every(text, &v.every);
+        bytes = sizeof v.every;
+        break;
     }
     if (ok && target != NULL)
         memcpy(target, &v, bytes);
@@ -154,6 +173,9 @@ static const char *form_of(rg__cfg_type type)
                "1024, such as 64M or 2GiB";
     case RG__CFG_DETECT:
         return "lan (500ms), cloud (3s) or a time above 0 such as 800ms";
+    case RG__CFG_EVERY:
+        return "a number of steps such as 100, or a time such as 10m; 0 is "
+               "never";
     }
     return "a value";
 }
@@ -163,6 +185,7 @@ static void clear_target(const entry *e)
     const int count = e->field->type == RG__CFG_COUNT ? -1 : 0;
     const char *const text = NULL;
     const uint64_t number = 0;
+    const rg__every never = {0, 0};
     switch (e->field->type) {
     case RG__CFG_TEXT:
         memcpy(e->target, &text, sizeof text);
@@ -175,6 +198,9 @@ static void clear_target(const entry *e)
     case RG__CFG_BYTES:
     case RG__CFG_DETECT:
         memcpy(e->target, &number, sizeof number);
+        break;
+    case RG__CFG_EVERY:
+        memcpy(e->target, &never, sizeof never);
         break;
     }
 }

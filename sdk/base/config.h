@@ -22,13 +22,19 @@
 
 /* The types, with the form that a value must have, and the target. */
 typedef enum rg__cfg_type {
-    RG__CFG_TEXT,  /* const char *; NULL when unset */
-    RG__CFG_COUNT, /* int, 0 or more; -1 when unset */
-    RG__CFG_SIZE,  /* int, 1 or more; 0 when unset */
-    RG__CFG_TIME,  /* uint64_t ms: 500ms, 10s, 5m, 1h */
-    RG__CFG_BYTES, /* uint64_t: 4096, 64M, 2GiB; powers of 1024 */
-    RG__CFG_DETECT /* uint64_t ms: lan, cloud or a time */
+    RG__CFG_TEXT,   /* const char *; NULL when unset */
+    RG__CFG_COUNT,  /* int, 0 or more; -1 when unset */
+    RG__CFG_SIZE,   /* int, 1 or more; 0 when unset */
+    RG__CFG_TIME,   /* uint64_t ms: 500ms, 10s, 5m, 1h */
+    RG__CFG_BYTES,  /* uint64_t: 4096, 64M, 2GiB; powers of 1024 */
+    RG__CFG_DETECT, /* uint64_t ms: lan, cloud or a time */
+    RG__CFG_EVERY   /* rg__every: 100, 10m; 0 is never */
 } rg__cfg_type;
+
+/* How often: every so many steps, or every so many milliseconds. */
+typedef struct rg__every {
+    uint64_t steps, ms; /* at most one is above 0 */
+} rg__every;
 
 typedef struct rg__cfg_field {
     const char *name;  /* "AGENT_GRACE"; NULL ends a table */
@@ -47,6 +53,7 @@ typedef struct rg__cfg_field {
 #define RG__CFG_TIME_AT(s, m)   RG__CFG_AT(RG__CFG_TIME, uint64_t, s, m)
 #define RG__CFG_BYTES_AT(s, m)  RG__CFG_AT(RG__CFG_BYTES, uint64_t, s, m)
 #define RG__CFG_DETECT_AT(s, m) RG__CFG_AT(RG__CFG_DETECT, uint64_t, s, m)
+#define RG__CFG_EVERY_AT(s, m)  RG__CFG_AT(RG__CFG_EVERY, rg__every, s, m)
 
 /* In rising order of precedence. */
 typedef enum rg__cfg_origin {
@@ -109,11 +116,14 @@ const char *rg__nearest(const char *word, const char *const *candidates,
 
 /* What the library itself reads from its environment. */
 typedef struct rg__library_settings {
-    const char *log;        /* levels, "warn" */
-    const char *log_format; /* "text" or "json" */
-    const char *failpoint;  /* NULL: none */
-    const char *socket;     /* of the agent; NULL: no agent */
-    int slot;               /* that this process was started in, -1: none */
+    const char *log;            /* levels, "warn" */
+    const char *log_format;     /* "text" or "json" */
+    const char *failpoint;      /* NULL: none */
+    const char *socket;         /* of the agent; NULL: no agent */
+    int slot;                   /* that this process was started in, -1: none */
+    const char *checkpoint_dir; /* NULL: none */
+    rg__every checkpoint_every;
+    int checkpoint_keep;
 } rg__library_settings;
 
 extern const rg__cfg_field rg__library_table[];

@@ -142,6 +142,17 @@ const rg__cfg_field rg__library_table[] = {
      "set by the agent: its socket, where its workers meet it"},
     {"SLOT", NULL, RG__CFG_COUNT_AT(rg__library_settings, slot),
      "set by the agent: the slot that a worker was started in"},
+    {"CHECKPOINT_DIR", NULL,
+     RG__CFG_TEXT_AT(rg__library_settings, checkpoint_dir),
+     "directory of checkpoints, the same for all hosts, and of this job alone; "
+     "none: commits are in memory only"},
+    {"CHECKPOINT_EVERY", "5m",
+     RG__CFG_EVERY_AT(rg__library_settings, checkpoint_every),
+     "how often a commit becomes a checkpoint by itself: a number of steps, or "
+     "a time; 0: when the program asks"},
+    {"CHECKPOINT_KEEP", "2",
+     RG__CFG_SIZE_AT(rg__library_settings, checkpoint_keep),
+     "newest checkpoints that stay in the directory"},
     {NULL}};
 
 static rg__cfg_item item_of(const rg__cfg *cfg, const char *name)

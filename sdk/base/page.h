@@ -53,6 +53,7 @@ typedef struct rg__page {
     _Alignas(RG__LINE) _Atomic uint64_t abort; /* highest aborted generation */
     _Atomic uint64_t announce; /* highest announced generation: the next step
                                   end before it turns into a commit */
+    _Atomic uint64_t saved; /* 1 + the step of the newest checkpoint; 0: none */
     _Atomic uint32_t ping;
 
     /* rung by the agent and by user threads, slept on by the Regroup thread */

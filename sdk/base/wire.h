@@ -18,6 +18,8 @@
  *   BUILT                            ->
  *                                    <-      DECIDED
  *   BROKEN (why)                     ->
+ *   SAVE (rank 0: make that commit
+ *         durable)                   ->
  *   FIN (fn returned OK everywhere)  ->
  *                                    <-      DONE
  *                                    <-      ENDED (why), at any time
@@ -36,7 +38,7 @@
 
 #include "sdk/base/page.h"
 
-#define RG__WIRE_VERSION 3u
+#define RG__WIRE_VERSION 4u
 #define RG__WIRE_MAX     65536
 #define RG__TEXT_MAX     256
 #define RG__KEY_BYTES    32
@@ -70,6 +72,7 @@ typedef enum rg__wire_type {
     RG__GONE,
     RG__AGAIN,
     RG__STAND,
+    RG__SAVE,
     /* a CLI process asks, one thing per connection */
     RG__STATUS,      /* for the status document */
     RG__STATUS_TEXT, /* the answer: JSON as a memfd */
@@ -115,10 +118,22 @@ typedef struct rg__welcome { /* + page fd, vault fd */
     uint32_t slots;    /* of this host */
     uint32_t grace_ms; /* --agent-grace */
     char job[64], host[64];
-    rg__address address;        /* of this host: where its workers listen */
-    uint8_t key[RG__KEY_BYTES]; /* the job's key */
-    char history[RG__TEXT_MAX]; /* directory, or "" */
+    rg__address address;            /* of this host: where its workers listen */
+    uint8_t key[RG__KEY_BYTES];     /* the job's key */
+    char history[RG__TEXT_MAX];     /* directory, or "" */
+    char checkpoint[RG__TEXT_MAX];  /* directory, or "" */
+    uint64_t every_steps, every_ms; /* a commit becomes a checkpoint; 0: not
+                                       by itself */
 } rg__welcome;
+
+typedef struct rg__save {
+    rg__wire_head head;
+    int32_t keep;           /* newest checkpoints that stay; 0: the agent's */
+    rg__commit_id commit;   /* it counts */
+    uint64_t loaded;        /* serial of the newest checkpoint where the worker
+                               loaded, 0: none */
+    char dir[RG__TEXT_MAX]; /* "": --checkpoint-dir */
+} rg__save;
 
 typedef struct rg__text { /* REFUSED, ENDED */
     rg__wire_head head;

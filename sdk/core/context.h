@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include "sdk/base/config.h"
 #include "sdk/core/engine.h"
 
 typedef struct rg__sets rg__sets;     /* process_sets */
@@ -25,6 +26,8 @@ typedef struct rg__hooks {
     void (*leave)(rg_ctx *ctx, uint64_t generation);
     /* The generation can't go on here, for this reason. */
     void (*broken)(rg_ctx *ctx, uint64_t generation, const char *why);
+    /* Ask the agent for a checkpoint of a commit. */
+    rg_status (*save)(rg_ctx *ctx, const rg__save *request);
 } rg__hooks;
 
 struct rg_ctx {
@@ -32,7 +35,11 @@ struct rg_ctx {
     rg__vault *vault; /* of this host, shared likewise */
     const rg__hooks *hooks;
     bool is_elastic;
-    char history[RG__TEXT_MAX]; /* directory, or "" */
+    bool is_alone;                 /* there is no agent */
+    char history[RG__TEXT_MAX];    /* directory, or "" */
+    char checkpoint[RG__TEXT_MAX]; /* likewise */
+    rg__every checkpoint_every;
+    int checkpoint_keep; /* without an agent */
 
     /* Closes when a generation is left: memory of the vault is written only
      * under the gate, and only while gate_generation is the writer's. The

@@ -19,7 +19,7 @@ import os
 import sys
 import typing
 
-EVENTS = ("join", "decide", "restore", "sync", "step", "commit", "leave")
+EVENTS = ("load", "join", "decide", "restore", "sync", "step", "commit", "leave")
 NUMBERS = ("t_ns", "pid", "generation", "rank", "size", "step")
 BOUND_S = 60.0
 
@@ -41,6 +41,7 @@ class Process:
         self.decides = {}  # generation: its decide line
         self.last_step = {}  # generation: the newest step that it ended there
         self.commits = {}  # (generation, step): commit line
+        self.loaded = 0  # step of the checkpoint that it loaded
 
     def note(self, event):
         self.events.append(event)
@@ -77,8 +78,12 @@ class Generation:
 
     @property
     def base(self):
-        """The step that its members begin with."""
-        return 0 if self.resume is None else self.resume[1]
+        """The step that its members begin with: without a resume commit
+        that of rank 0, which may have loaded a checkpoint."""
+        if self.resume is not None:
+            return self.resume[1]
+        return next((process.loaded for process, line in self.members
+                     if line["rank"] == 0), 0)
 
     def ended(self, process):
         """The newest step that a member ended in it."""
@@ -178,7 +183,9 @@ def fault_of(event):
         if type(event.get(field)) is not int:
             return f"has no whole number {field!r}"
     if event["generation"] < 0 or \
-            (event["generation"] == 0 and event["event"] != "leave"):
+            (event["generation"] == 0 and
+             event["event"] not in ("leave", "load")) or \
+            (event["generation"] > 0 and event["event"] == "load"):
         return f"has the generation {event['generation']}"
     if not isinstance(event.get("worker"), str):
         return "names no worker"
@@ -219,6 +226,8 @@ def read_process(path, directory, history):
         event, why = parse(line)
         if event is None:
             history.broken(0, f"line {number} of {process} {why}")
+        elif event["event"] == "load":
+            process.loaded = event["step"]
         elif event["generation"] > 0:  # 0: a farewell before the first place
             process.note(event)
             check_author(history, process, number)
@@ -262,7 +271,8 @@ def check_steps_of_process(history, process):
             continue
         where = f"{process} in generation {g}"
         if kind in ("decide", "restore", "sync"):
-            if step != generation.base:
+            if step != (0 if kind == "decide" and generation.resume is None
+                        else generation.base):
                 history.broken(1, f"{where} logs {kind} {step}, but the resume "
                                f"commit is {shown(generation.resume)}")
             at = step if kind == "sync" else None
@@ -318,7 +328,7 @@ def could_exist(history, resume):
     generation = history.generations.get(resume[0])
     if generation is None:
         return False
-    if resume[1] == 0:
+    if resume[1] == generation.base:
         return generation.resume is None
     ended = [generation.ended(process) for process, _ in generation.members]
     return resume[1] > generation.base and max(ended) >= resume[1] - 1
@@ -639,7 +649,10 @@ def is_excused(epoch, low, high, batches, size):
 
 
 def check_samples(history, samples=None, size=None, epochs=None):
+    """What came before a checkpoint that was loaded is in no history here."""
     batches, unknown = batches_of_lineage(history)
+    segments = history.lineage()
+    is_loaded = bool(segments) and segments[min(segments)][0] > 0
     if not any(batch.has_samples for batch in batches):
         if samples and batches:
             history.broken(5, "no step line says which samples it took")
@@ -655,8 +668,11 @@ def check_samples(history, samples=None, size=None, epochs=None):
         is_whole = epoch != max(taken) or epochs is not None
         check_epoch(history, epoch, sorted(parts),
                     most if is_whole else max(part[1] for part in parts),
-                    lambda *gap: unknown > 0 or is_excused(*gap, batches, size))
-    if epochs is not None and len(taken) != epochs and unknown == 0:
+                    lambda e, low, high: unknown > 0 or
+                    (is_loaded and e == min(taken) and low == 0) or
+                    is_excused(e, low, high, batches, size))
+    if epochs is not None and len(taken) != epochs and unknown == 0 and \
+            not is_loaded:
         history.broken(5, f"samples of {len(taken)} epochs were taken, not of "
                        f"{epochs}")
 

@@ -141,6 +141,23 @@ def violations_of(story, **options):
             "samples": SAMPLES, "batch": BATCH, "epochs": EPOCHS, **options})
 
 
+def loaded(by=(A, B), step=3):
+    """Both go on from a checkpoint of step 3 of an earlier job."""
+    s = Story()
+    for name in (A, B):
+        s.ranks[name] = (0, -1, 0)
+        if name in by:
+            s.log(name, "load", step, "1" * 16)
+    s.begin(1, [A, B], None)
+    for name in (A, B):
+        for event in ("sync", "commit"):
+            lines(s, name, event=event)[0]["step"] = 3
+    s.steps([A, B], 4, 6, committed=[6])
+    s.begin(2, [A, B], (1, 6))
+    s.steps([A, B], 7, 10, committed=[10])
+    return s
+
+
 def lines(story, name, **wanted):
     """The lines of a process that have these fields."""
     return [line for line in story.files[name] if isinstance(line, dict) and
@@ -238,6 +255,24 @@ def i1_resumes_from_a_commit_that_was_never_made():
 def i1_resumes_from_its_own_future():
     s = good()
     change(s, [A, B], {"resume": [2, 4]}, event="decide", generation=2)
+    return s
+
+
+def i1_begins_in_the_middle_without_a_checkpoint():
+    return loaded(by=())
+
+
+def i1_begins_with_what_another_than_rank_0_has_loaded():
+    return loaded(by=(B,))
+
+
+def i1_begins_behind_the_checkpoint():
+    return loaded(step=2)
+
+
+def i0_loads_inside_a_generation():
+    s = loaded()
+    change(s, [A], {"generation": 1}, event="load")
     return s
 
 
@@ -563,7 +598,7 @@ def death_before_commit_0():
     return s
 
 
-CORRECT = [good, hosts, late_line_of_a_stopped_worker, killed_before_its_last_line,
+CORRECT = [good, hosts, loaded, late_line_of_a_stopped_worker, killed_before_its_last_line,
            all_are_killed_after_a_commit_without_a_line, death_before_commit_0]
 
 

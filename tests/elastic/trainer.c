@@ -32,8 +32,10 @@ typedef struct trainer {
     uint64_t steps, bytes, commit_every, coll_bytes, step_ms;
     uint64_t scribble_at, compute_at, compute_ms, ballast_mib, sets_every;
     uint64_t damage_at, damage_all;
-    const char *until; /* a file that ends the training; NULL: steps do */
-    uint64_t is_over;  /* of the state: the file was seen by some rank */
+    const char *until;   /* a file that ends the training; NULL: steps do */
+    uint64_t is_over;    /* of the state: the file was seen by some rank */
+    uint64_t save_every; /* 0: never by itself */
+    bool loads;
     bool uses_alloc, is_static;
     uint64_t *state; /* [0] is the position: steps done */
     uint64_t words;
@@ -153,6 +155,8 @@ static rg_status one_step(trainer *t, rg_state *st)
     for (uint64_t i = 1; i < t->words; i++)
         t->state[i] = mix(t->state[i] + (uint64_t)t->sums[i % SUMS] + i);
     t->state[0] = step + 1;
+    if (t->save_every > 0 && t->state[0] % t->save_every == 0)
+        return rg_state_save(st, NULL, NULL);
     return t->state[0] % t->commit_every == 0 ? rg_state_commit(st)
                                               : rg_step_end(st);
 }
@@ -189,6 +193,13 @@ static int train_in(trainer *t)
         rg_state_add(st, "state", t->state, t->words * 8, NULL) != RG_OK ||
         rg_state_add(st, "over", &t->is_over, 8, NULL) != RG_OK)
         return complain("state");
+    uint64_t loaded = 0;
+    const rg_status found =
+        t->loads ? rg_state_load(st, NULL, &loaded) : RG_ERR_NOT_FOUND;
+    if (found != RG_OK && found != RG_ERR_NOT_FOUND)
+        return complain("rg_state_load");
+    if (found == RG_OK)
+        printf("loaded step %" PRIu64 "\n", loaded);
     const rg_sampler_params sampler = {
         .size = sizeof sampler, .count = SAMPLES, .batch = BATCH, .seed = 7};
     if (rg_sampler_create(st, &sampler, &t->sampler) != RG_OK)
@@ -235,6 +246,8 @@ static void usage(void)
 {
     puts("trainer [--steps N] [--bytes N] [--coll-bytes N] [--step-ms N]\n"
          "        [--commit-every N] [--sets-every N]\n"
+         "        [--save-every N: a checkpoint]\n"
+         "        [--load: go on from the newest checkpoint]\n"
          "        [--until FILE: train until some rank sees it, not --steps]\n"
          "        [--compute-at STEP --compute-ms N: the last rank, once]\n"
          "        [--scribble-at STEP: slot 2's first process, over its page]\n"
@@ -255,6 +268,7 @@ static const flag flags[] = {{"steps", offsetof(trainer, steps)},
                              {"coll-bytes", offsetof(trainer, coll_bytes)},
                              {"step-ms", offsetof(trainer, step_ms)},
                              {"commit-every", offsetof(trainer, commit_every)},
+                             {"save-every", offsetof(trainer, save_every)},
                              {"compute-at", offsetof(trainer, compute_at)},
                              {"compute-ms", offsetof(trainer, compute_ms)},
                              {"scribble-at", offsetof(trainer, scribble_at)},
@@ -280,6 +294,8 @@ static bool read_flags(trainer *t, char **argv)
     for (argv++; *argv != NULL; argv++) {
         if (strcmp(*argv, "--alloc") == 0)
             t->uses_alloc = true;
+        else if (strcmp(*argv, "--load") == 0)
+            t->loads = true;
         else if (strcmp(*argv, "--static") == 0)
             t->is_static = true;
         else if (strcmp(*argv, "--until") == 0 && argv[1] != NULL)

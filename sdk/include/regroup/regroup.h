@@ -53,12 +53,14 @@ extern "C" {
     X(ERR_UNSUPPORTED, -5, FIX, "not supported here")                          \
     X(ERR_MISMATCH, -6, FIX, "ranks disagree")                                 \
     X(ERR_SET_ENDED, -7, FIX, "the set ended with a lost member")              \
+    X(ERR_NOT_FOUND, -8, NONE, "there is none")                                \
     X(ERR_HOSTS_CHANGED, -20, RESYNC, "hosts changed")                         \
     X(ERR_PEER_LOST, -21, RESTORE, "a peer is lost")                           \
     X(ERR_REFUSED, -30, ABORT, "this worker was refused")                      \
     X(ERR_AGENT_LOST, -31, ABORT, "the agent is gone")                         \
     X(ERR_JOB_ENDED, -32, ABORT, "the job has ended")                          \
-    X(ERR_STORE, -33, ABORT, "etcd can't be used")
+    X(ERR_STORE, -33, ABORT, "etcd can't be used")                             \
+    X(ERR_DAMAGED, -34, ABORT, "what was stored is damaged")
 
 typedef enum rg_status {
 #define RG_X(name, value, advice, text) RG_##name = (value),
@@ -347,6 +349,52 @@ typedef rg_status (*rg_train_fn)(rg_state *state, void *arg);
  * FIX or ABORT. ERR_INVALID: a static program, already running, or the job is
  * done: once in a process. */
 RG_API rg_status rg_run(rg_state *state, rg_train_fn fn, void *arg);
+
+/* ------------------------------------------------------------ checkpoints
+ * A checkpoint is a commit in a file: what is left when all hosts go at once.
+ * It is written behind the steps that follow, under a name that does not count,
+ * and published only while the job still is what it was; so a checkpoint that
+ * can be found is whole, and its commit counted. A program that loads goes on
+ * from there, with any number of workers:
+ *
+ *     uint64_t step = 0;
+ *     rg_status st = rg_state_load(state, NULL, &step);
+ *     if (st != RG_OK && st != RG_ERR_NOT_FOUND) return fail(st);
+ *     st = rg_run(state, train, &job);
+ *
+ * and `regroup run --checkpoint-dir DIR` does the rest. */
+
+/* Fill registered memory and the step from a checkpoint, before rg_run, on
+ * every rank: the newest whole one in a directory, or the one in a file. path
+ * NULL: the directory of --checkpoint-dir. Buffers must be registered as they
+ * were when it was written, in any order.
+ *
+ * ERR_NOT_FOUND: there is none, or no directory was named: begin afresh.
+ * ERR_INVALID: other buffers or sizes are registered, or rg_run has begun.
+ * ERR_DAMAGED: there is no whole one. ERR_SYSTEM: it can't be read. Registered
+ * memory changes with RG_OK only, unless the file changes meanwhile. */
+RG_API rg_status rg_state_load(rg_state *state, const char *path,
+                               uint64_t *step_p);
+
+typedef struct rg_save_params {
+    size_t size;
+    int keep; /* newest checkpoints that stay in the directory; 0: the
+                 --checkpoint-keep of the job, 2 by default */
+} rg_save_params;
+
+/* rg_state_commit, and the commit becomes a checkpoint: collective over the
+ * world, inside fn, with equal arguments. Returns when the commit counts and
+ * the agent of rank 0's host has been asked; without an agent, when it is
+ * written. A newer request replaces one that still waits. dir NULL: the
+ * directory of --checkpoint-dir; without one this is rg_state_commit and a
+ * warning. A disk that fails costs the checkpoint and a warning, never the
+ * training. */
+RG_API rg_status rg_state_save(rg_state *state, const char *dir,
+                               const rg_save_params *params);
+
+/* The step of the newest checkpoint that this job has published or this worker
+ * has loaded; local. ERR_NOT_FOUND: none yet. */
+RG_API rg_status rg_state_saved(const rg_state *state, uint64_t *step_p);
 
 /* --------------------------------------------------------------- sampler */
 

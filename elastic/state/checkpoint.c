@@ -1,0 +1,527 @@
+/* The format of a checkpoint, strictly: what a file says is bounded before it
+ * is used, the tables are believed only under their hash, and every number
+ * that follows from others is computed and compared. */
+#include "elastic/state/checkpoint.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "sdk/base/fail.h"
+#include "sdk/base/hash.h"
+#include "sdk/base/proof.h"
+
+#define MAGIC         "\x89RGCK\r\n\x1a" /* a copy as text would break it */
+#define TRAILER_MAGIC "RGCKend\n"
+#define ORDER         0x01020304u
+#define CHUNK         ((size_t)1 << 20)
+#define BYTES_MAX     (UINT64_C(1) << 56) /* of a buffer: sums don't overflow */
+
+typedef struct head {
+    char magic[8];
+    uint32_t order, format;
+    uint64_t head_bytes, file_bytes;
+    uint64_t generation, step, serial, saved_ms;
+    uint32_t world_size, buffers, pieces, zero;
+    char version[16], job[64], host[64], op[16];
+    uint64_t zeros[2];
+} head;
+
+typedef struct buffer_row {
+    char name[RG__BUFFER_NAME_MAX];
+    uint64_t bytes;
+    uint32_t kind, zero;
+} buffer_row;
+
+typedef struct piece_row {
+    uint32_t buffer, zero;
+    uint64_t begin, bytes, offset, hash;
+} piece_row;
+
+typedef struct trailer {
+    char magic[8];
+    uint64_t head_hash, file_bytes;
+    uint64_t hash; /* of the three before */
+} trailer;
+
+_Static_assert(sizeof(head) == 256, "no gaps");
+_Static_assert(sizeof(buffer_row) == 80, "no gaps");
+_Static_assert(sizeof(piece_row) == 40, "no gaps");
+_Static_assert(sizeof(trailer) == RG__CHECKPOINT_TRAILER, "no gaps");
+
+static uint64_t round_up(uint64_t n)
+{
+    return (n + RG__CHECKPOINT_PAGE - 1) / RG__CHECKPOINT_PAGE *
+           RG__CHECKPOINT_PAGE;
+}
+
+static uint64_t head_bytes_of(uint32_t buffers, uint32_t pieces)
+{
+    return round_up(sizeof(head) + sizeof(buffer_row) * (uint64_t)buffers +
+                    sizeof(piece_row) * (uint64_t)pieces);
+}
+
+/* ----------------------------------------------------------------- writing */
+
+rg_status rg__checkpoint_add(rg__checkpoint *c, const char *name,
+                             uint64_t bytes)
+{
+    rg__checkpoint_buffer *buffer =
+        realloc(c->buffer, sizeof *buffer * (c->buffers + 1));
+    if (buffer != NULL)
+        c->buffer = buffer;
+    rg__checkpoint_piece *piece =
+        realloc(c->piece, sizeof *piece * (c->pieces + 1));
+    if (piece != NULL)
+        c->piece = piece;
+    if (buffer == NULL || piece == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a checkpoint");
+    piece[c->pieces++] =
+        (rg__checkpoint_piece){.buffer = c->buffers, .bytes = bytes};
+    rg__checkpoint_buffer *b = &buffer[c->buffers++];
+    *b = (rg__checkpoint_buffer){.bytes = bytes, .kind = RG_REPLICATED};
+    snprintf(b->name, sizeof b->name, "%s", name);
+    return RG_OK;
+}
+
+rg_status rg__checkpoint_sign(rg__checkpoint *c, const char *job,
+                              const char *host)
+{
+    uint32_t op;
+    struct timespec now;
+    const rg_status st = rg__random_bytes(&op, sizeof op);
+    if (st != RG_OK)
+        return st;
+    clock_gettime(CLOCK_REALTIME, &now);
+    c->saved_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+    snprintf(c->op, sizeof c->op, "%08" PRIx32, op);
+    snprintf(c->version, sizeof c->version, "%s", RG_VERSION);
+    snprintf(c->job, sizeof c->job, "%s", job);
+    snprintf(c->host, sizeof c->host, "%s", host);
+    return RG_OK;
+}
+
+void rg__checkpoint_lay_out(rg__checkpoint *c)
+{
+    c->head_bytes = head_bytes_of(c->buffers, c->pieces);
+    uint64_t at = c->head_bytes;
+    for (uint32_t i = 0; i < c->pieces; i++) {
+        c->piece[i].offset = at;
+        at += round_up(c->piece[i].bytes);
+    }
+    c->file_bytes = at + sizeof(trailer);
+}
+
+static void encode_head(const rg__checkpoint *c, head *h)
+{
+    *h = (head){.order = ORDER,
+                .format = RG__CHECKPOINT_FORMAT,
+                .head_bytes = c->head_bytes,
+                .file_bytes = c->file_bytes,
+                .generation = c->id.generation,
+                .step = c->id.step,
+                .serial = c->serial,
+                .saved_ms = c->saved_ms,
+                .world_size = c->world_size,
+                .buffers = c->buffers,
+                .pieces = c->pieces};
+    memcpy(h->magic, MAGIC, sizeof h->magic);
+    snprintf(h->version, sizeof h->version, "%s", c->version);
+    snprintf(h->job, sizeof h->job, "%s", c->job);
+    snprintf(h->host, sizeof h->host, "%s", c->host);
+    snprintf(h->op, sizeof h->op, "%s", c->op);
+}
+
+static void encode_tables(const rg__checkpoint *c, unsigned char *at)
+{
+    for (uint32_t i = 0; i < c->buffers; i++, at += sizeof(buffer_row)) {
+        const rg__checkpoint_buffer *b = &c->buffer[i];
+        buffer_row row = {.bytes = b->bytes, .kind = (uint32_t)b->kind};
+        snprintf(row.name, sizeof row.name, "%s", b->name);
+        memcpy(at, &row, sizeof row);
+    }
+    for (uint32_t i = 0; i < c->pieces; i++, at += sizeof(piece_row)) {
+        const rg__checkpoint_piece *p = &c->piece[i];
+        const piece_row row = {.buffer = p->buffer,
+                               .begin = p->begin,
+                               .bytes = p->bytes,
+                               .offset = p->offset,
+                               .hash = p->hash};
+        memcpy(at, &row, sizeof row);
+    }
+}
+
+void rg__checkpoint_encode(rg__checkpoint *c, void *head_p,
+                           unsigned char trailer_p[RG__CHECKPOINT_TRAILER])
+{
+    unsigned char *bytes = head_p;
+    head h;
+    memset(bytes, 0, c->head_bytes);
+    encode_head(c, &h);
+    memcpy(bytes, &h, sizeof h);
+    encode_tables(c, bytes + sizeof h);
+    c->head_hash = rg__hash_of(bytes, c->head_bytes);
+    trailer t = {.head_hash = c->head_hash, .file_bytes = c->file_bytes};
+    memcpy(t.magic, TRAILER_MAGIC, sizeof t.magic);
+    t.hash = rg__hash_of(&t, offsetof(trailer, hash));
+    memcpy(trailer_p, &t, sizeof t);
+}
+
+/* ------------------------------------------------------------------- texts */
+
+/* It ends inside its room and only zeros follow. */
+static bool is_text(const char *text, size_t room)
+{
+    const size_t n = strnlen(text, room);
+    for (size_t i = n; i < room; i++)
+        if (text[i] != '\0')
+            return false;
+    return n < room;
+}
+
+static bool is_plain(const char *text)
+{
+    for (; *text != '\0'; text++)
+        if ((unsigned char)*text < ' ' || *text == 0x7f)
+            return false;
+    return true;
+}
+
+/* -------------------------------------------------------------------- head */
+
+static rg_status damaged(const rg__checkpoint_source *s, const char *how)
+{
+    return rg__fail(RG_ERR_DAMAGED,
+                    "checkpoint %s is damaged: %s; use another one", s->name,
+                    how);
+}
+
+static rg_status check_kind(const rg__checkpoint_source *s, const head *h)
+{
+    if (memcmp(h->magic, MAGIC, sizeof h->magic) != 0)
+        return rg__fail(RG_ERR_DAMAGED,
+                        "%s is no checkpoint: it does not begin as one does",
+                        s->name);
+    if (h->order == __builtin_bswap32(ORDER))
+        return rg__fail(RG_ERR_DAMAGED,
+                        "checkpoint %s was written on a machine of the other "
+                        "byte order; load it on such a one",
+                        s->name);
+    if (h->order != ORDER)
+        return damaged(s, "its byte order is none");
+    if (h->format != RG__CHECKPOINT_FORMAT)
+        return rg__fail(RG_ERR_DAMAGED,
+                        "checkpoint %s has format %" PRIu32 ", but Regroup %s "
+                        "reads format %u; use the version that wrote it",
+                        s->name, h->format, RG_VERSION, RG__CHECKPOINT_FORMAT);
+    return RG_OK;
+}
+
+static rg_status check_length(const rg__checkpoint_source *s, uint64_t says)
+{
+    if (s->bytes < says)
+        return rg__fail(RG_ERR_DAMAGED,
+                        "checkpoint %s is cut: it has %" PRIu64 " of its "
+                        "%" PRIu64 " bytes; copy it again or use another one",
+                        s->name, s->bytes, says);
+    if (s->bytes > says)
+        return rg__fail(RG_ERR_DAMAGED,
+                        "checkpoint %s has %" PRIu64 " bytes, %" PRIu64
+                        " more than were written; copy it again or use "
+                        "another one",
+                        s->name, s->bytes, s->bytes - says);
+    return RG_OK;
+}
+
+static rg_status check_head(const rg__checkpoint_source *s, const head *h)
+{
+    rg_status st = check_kind(s, h);
+    if (st == RG_OK)
+        st = check_length(s, h->file_bytes);
+    if (st != RG_OK)
+        return st;
+    if (h->buffers > RG__CHECKPOINT_BUFFERS ||
+        h->pieces > RG__CHECKPOINT_PIECES ||
+        h->head_bytes != head_bytes_of(h->buffers, h->pieces) ||
+        h->head_bytes + sizeof(trailer) > s->bytes)
+        return damaged(s, "its head says what can't be");
+    return RG_OK;
+}
+
+static void decode_head(rg__checkpoint *c, const head *h)
+{
+    c->id = (rg__commit_id){h->generation, h->step};
+    c->serial = h->serial;
+    c->saved_ms = h->saved_ms;
+    c->world_size = h->world_size;
+    c->buffers = h->buffers;
+    c->pieces = h->pieces;
+    c->head_bytes = h->head_bytes;
+    c->file_bytes = h->file_bytes;
+    memcpy(c->version, h->version, sizeof c->version);
+    memcpy(c->job, h->job, sizeof c->job);
+    memcpy(c->host, h->host, sizeof c->host);
+    memcpy(c->op, h->op, sizeof c->op);
+}
+
+static bool is_head_right(const rg__checkpoint *c, const head *h)
+{
+    return h->zero == 0 && h->zeros[0] == 0 && h->zeros[1] == 0 &&
+           c->id.generation != 0 && c->serial != 0 && c->world_size != 0 &&
+           is_text(h->version, sizeof h->version) && is_plain(h->version) &&
+           is_text(h->job, sizeof h->job) && is_plain(h->job) &&
+           is_text(h->host, sizeof h->host) && is_plain(h->host) &&
+           is_text(h->op, sizeof h->op) && is_plain(h->op) &&
+           strlen(h->op) == RG__CHECKPOINT_OP - 1;
+}
+
+/* ------------------------------------------------------------------ tables */
+
+static bool read_buffers(rg__checkpoint *c, const unsigned char *at)
+{
+    for (uint32_t i = 0; i < c->buffers; i++, at += sizeof(buffer_row)) {
+        buffer_row row;
+        memcpy(&row, at, sizeof row);
+        if (!is_text(row.name, sizeof row.name) || row.name[0] == '\0' ||
+            row.bytes == 0 || row.bytes > BYTES_MAX || row.zero != 0 ||
+            row.kind != RG_REPLICATED)
+            return false;
+        c->buffer[i] = (rg__checkpoint_buffer){
+            .bytes = row.bytes, .kind = (rg_buffer_kind)row.kind};
+        memcpy(c->buffer[i].name, row.name, sizeof row.name);
+        for (uint32_t k = 0; k < i; k++)
+            if (strcmp(c->buffer[k].name, row.name) == 0)
+                return false;
+    }
+    return true;
+}
+
+static void read_pieces(rg__checkpoint *c, const unsigned char *at)
+{
+    for (uint32_t i = 0; i < c->pieces; i++, at += sizeof(piece_row)) {
+        piece_row row;
+        memcpy(&row, at, sizeof row);
+        c->piece[i] = (rg__checkpoint_piece){.buffer = row.buffer,
+                                             .begin = row.begin,
+                                             .bytes = row.bytes,
+                                             .offset = row.offset,
+                                             .hash = row.hash};
+    }
+}
+
+/* Pieces lie in the buffers' order and leave nothing of any out. */
+static bool do_pieces_fit(const rg__checkpoint *c)
+{
+    uint32_t buffer = 0;
+    uint64_t begin = 0, at = c->head_bytes;
+    for (uint32_t i = 0; i < c->pieces; i++) {
+        const rg__checkpoint_piece *p = &c->piece[i];
+        if (buffer == c->buffers || p->buffer != buffer || p->begin != begin ||
+            p->offset != at || p->bytes == 0 ||
+            p->bytes > c->buffer[buffer].bytes - begin)
+            return false;
+        begin += p->bytes;
+        at += round_up(p->bytes);
+        if (at > c->file_bytes)
+            return false;
+        if (begin == c->buffer[buffer].bytes) {
+            buffer++;
+            begin = 0;
+        }
+    }
+    return buffer == c->buffers && at + sizeof(trailer) == c->file_bytes;
+}
+
+static bool is_zero(const unsigned char *bytes, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++)
+        if (bytes[i] != 0)
+            return false;
+    return true;
+}
+
+static rg_status read_tables(rg__checkpoint *c, const rg__checkpoint_source *s,
+                             const unsigned char *bytes)
+{
+    const uint64_t pieces_at =
+        sizeof(head) + sizeof(buffer_row) * (uint64_t)c->buffers;
+    const uint64_t end = pieces_at + sizeof(piece_row) * (uint64_t)c->pieces;
+    c->buffer = calloc(c->buffers + 1, sizeof *c->buffer);
+    c->piece = calloc(c->pieces + 1, sizeof *c->piece);
+    if (c->buffer == NULL || c->piece == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for the tables of %s",
+                        s->name);
+    if (!read_buffers(c, bytes + sizeof(head)))
+        return damaged(s, "its table of buffers is none");
+    read_pieces(c, bytes + pieces_at);
+    if (!do_pieces_fit(c) || !is_zero(bytes + end, c->head_bytes - end))
+        return damaged(s, "its table of pieces is none");
+    return RG_OK;
+}
+
+/* ----------------------------------------------------------------- opening */
+
+static rg_status check_trailer(rg__checkpoint *c,
+                               const rg__checkpoint_source *s,
+                               const unsigned char *bytes)
+{
+    trailer t;
+    const rg_status st = s->read(s->arg, s->bytes - sizeof t, &t, sizeof t);
+    if (st != RG_OK)
+        return st;
+    c->head_hash = rg__hash_of(bytes, c->head_bytes);
+    if (memcmp(t.magic, TRAILER_MAGIC, sizeof t.magic) != 0 ||
+        t.hash != rg__hash_of(&t, offsetof(trailer, hash)) ||
+        t.file_bytes != c->file_bytes)
+        return damaged(s, "its trailer is none");
+    if (t.head_hash != c->head_hash)
+        return damaged(s, "its head does not have the hash that its trailer "
+                          "says");
+    return RG_OK;
+}
+
+static rg_status read_all(rg__checkpoint *c, const rg__checkpoint_source *s,
+                          const head *h)
+{
+    unsigned char *bytes = malloc(h->head_bytes);
+    if (bytes == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for the head of %s", s->name);
+    decode_head(c, h);
+    rg_status st = s->read(s->arg, 0, bytes, h->head_bytes);
+    if (st == RG_OK && memcmp(bytes, h, sizeof *h) != 0)
+        st = damaged(s, "it changes while it is read");
+    if (st == RG_OK)
+        st = check_trailer(c, s, bytes);
+    if (st == RG_OK && !is_head_right(c, h))
+        st = damaged(s, "its head says what can't be");
+    if (st == RG_OK)
+        st = read_tables(c, s, bytes);
+    free(bytes);
+    return st;
+}
+
+rg_status rg__checkpoint_open(rg__checkpoint *c, const rg__checkpoint_source *s)
+{
+    head h;
+    *c = (rg__checkpoint){0};
+    if (s->bytes < sizeof h + sizeof(trailer))
+        return rg__fail(RG_ERR_DAMAGED,
+                        "%s is no checkpoint: its %" PRIu64 " bytes are too "
+                        "few",
+                        s->name, s->bytes);
+    rg_status st = s->read(s->arg, 0, &h, sizeof h);
+    if (st == RG_OK)
+        st = check_head(s, &h);
+    if (st == RG_OK)
+        st = read_all(c, s, &h);
+    if (st != RG_OK)
+        rg__checkpoint_close(c);
+    return st;
+}
+
+void rg__checkpoint_close(rg__checkpoint *c)
+{
+    free(c->buffer);
+    free(c->piece);
+    *c = (rg__checkpoint){0};
+}
+
+/* -------------------------------------------------------------------- data */
+
+static rg_status check_hash(const rg__checkpoint *c,
+                            const rg__checkpoint_source *s,
+                            const rg__checkpoint_piece *p, uint64_t hash)
+{
+    if (hash == p->hash)
+        return RG_OK;
+    return rg__fail(RG_ERR_DAMAGED,
+                    "checkpoint %s is damaged: bytes %" PRIu64 " to %" PRIu64
+                    " of buffer %s do not have their hash; use another one",
+                    s->name, p->begin, p->begin + p->bytes,
+                    c->buffer[p->buffer].name);
+}
+
+static rg_status check_padding(const rg__checkpoint_source *s,
+                               const rg__checkpoint_piece *p)
+{
+    unsigned char zeros[RG__CHECKPOINT_PAGE];
+    const uint64_t n = round_up(p->bytes) - p->bytes;
+    const rg_status st = s->read(s->arg, p->offset + p->bytes, zeros, n);
+    if (st != RG_OK || is_zero(zeros, n))
+        return st;
+    return damaged(s, "there is something behind a buffer's end");
+}
+
+/* to: memory for the whole piece, or NULL with room for a chunk. */
+static rg_status read_piece(const rg__checkpoint *c,
+                            const rg__checkpoint_source *s,
+                            const rg__checkpoint_piece *p, unsigned char *to,
+                            unsigned char *room)
+{
+    rg__hash hash;
+    rg__hash_begin(&hash);
+    for (uint64_t at = 0; at < p->bytes; at += CHUNK) {
+        const size_t n = p->bytes - at < CHUNK ? p->bytes - at : CHUNK;
+        unsigned char *here = to != NULL ? to + at : room;
+        const rg_status st = s->read(s->arg, p->offset + at, here, n);
+        if (st != RG_OK)
+            return st;
+        rg__hash_update(&hash, here, n);
+    }
+    return check_hash(c, s, p, rg__hash_value(&hash));
+}
+
+rg_status rg__checkpoint_verify(const rg__checkpoint *c,
+                                const rg__checkpoint_source *s)
+{
+    rg_status st = RG_OK;
+    unsigned char *room = malloc(CHUNK);
+    if (room == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory to verify %s", s->name);
+    for (uint32_t i = 0; i < c->pieces && st == RG_OK; i++) {
+        st = read_piece(c, s, &c->piece[i], NULL, room);
+        if (st == RG_OK)
+            st = check_padding(s, &c->piece[i]);
+    }
+    free(room);
+    return st;
+}
+
+rg_status rg__checkpoint_take(const rg__checkpoint *c,
+                              const rg__checkpoint_source *s, uint32_t i,
+                              void *to)
+{
+    rg_status st = RG_OK;
+    for (uint32_t k = 0; k < c->pieces && st == RG_OK; k++) {
+        const rg__checkpoint_piece *p = &c->piece[k];
+        if (p->buffer == i)
+            st = read_piece(c, s, p, (unsigned char *)to + p->begin, NULL);
+    }
+    return st;
+}
+
+/* --------------------------------------------------------------- in memory */
+
+static rg_status read_memory(void *arg, uint64_t at, void *to, size_t n)
+{
+    memcpy(to, (const unsigned char *)arg + at, n);
+    return RG_OK;
+}
+
+rg_status rg__checkpoint_read(const void *bytes, size_t n, rg__checkpoint *c)
+{
+    const rg__checkpoint_source source = {.name = "in memory",
+                                          .bytes = n,
+                                          .read = read_memory,
+                                          .arg = (void *)(uintptr_t)bytes};
+    rg_status st = rg__checkpoint_open(c, &source);
+    if (st != RG_OK)
+        return st;
+    st = rg__checkpoint_verify(c, &source);
+    if (st != RG_OK)
+        rg__checkpoint_close(c);
+    return st;
+}

@@ -1,0 +1,103 @@
+/* A checkpoint: a commit in a file, which outlives the job. This header is the
+ * format and the reader; checkpoint_dir.h is where such files lie.
+ *
+ *   0           head        magic, order, format, lengths, the commit's id ...
+ *   256         a row for each buffer, then one for each piece, then zeros
+ *   head_bytes  data        each piece at a multiple of RG__CHECKPOINT_PAGE,
+ *                           zeros behind it
+ *   the end     trailer     XXH3 of everything before the data, and the length
+ *
+ * README.md has every field. A buffer is one or more pieces, in order and
+ * without gaps; a file has one piece for each buffer where one host wrote it
+ * all. Numbers and data are in the writer's byte order, which `order` shows.
+ * Every byte of a file is under a hash or must be zero, and nothing is left to
+ * choose: so whatever differs from what was written is refused.
+ *
+ * Threads:   any; nothing is shared.
+ * Ownership: rg__checkpoint_close frees what open and read made; sources are
+ *            borrowed for the call. */
+#ifndef RG_ELASTIC_CHECKPOINT_H
+#define RG_ELASTIC_CHECKPOINT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "regroup/regroup.h"
+#include "sdk/base/page.h"
+
+#define RG__CHECKPOINT_FORMAT  1u
+#define RG__CHECKPOINT_PAGE    4096
+#define RG__CHECKPOINT_TRAILER 32 /* bytes */
+#define RG__CHECKPOINT_BUFFERS 4096
+#define RG__CHECKPOINT_PIECES  65536
+#define RG__CHECKPOINT_OP      9 /* eight hex digits and NUL */
+
+typedef struct rg__checkpoint_buffer {
+    char name[RG__BUFFER_NAME_MAX];
+    uint64_t bytes;
+    rg_buffer_kind kind;
+} rg__checkpoint_buffer;
+
+/* Bytes [begin, begin + bytes) of a buffer. */
+typedef struct rg__checkpoint_piece {
+    uint32_t buffer;
+    uint64_t begin, bytes;
+    uint64_t offset; /* in the file */
+    uint64_t hash;   /* XXH3 of these bytes */
+} rg__checkpoint_piece;
+
+typedef struct rg__checkpoint {
+    rg__commit_id id;
+    uint64_t serial;   /* counts the checkpoints of a directory from 1 */
+    uint64_t saved_ms; /* CLOCK_REALTIME, for people */
+    uint32_t world_size;
+    char version[16], job[64], host[64];
+    char op[RG__CHECKPOINT_OP]; /* random: whose writing it was */
+    rg__checkpoint_buffer *buffer;
+    rg__checkpoint_piece *piece;
+    uint32_t buffers, pieces;
+    uint64_t head_bytes, file_bytes;
+    uint64_t head_hash; /* over all before the data: names the contents */
+} rg__checkpoint;
+
+/* Where bytes of a file come from. */
+typedef struct rg__checkpoint_source {
+    const char *name; /* for sentences */
+    uint64_t bytes;   /* of the whole file */
+    /* Fill n bytes at to, all or none; at + n <= bytes. */
+    rg_status (*read)(void *arg, uint64_t at, void *to, size_t n);
+    void *arg;
+} rg__checkpoint_source;
+
+/* Read head, tables and trailer. ERR_DAMAGED with one sentence for whatever is
+ * not a checkpoint as this library writes it; nothing is left to close then. */
+rg_status rg__checkpoint_open(rg__checkpoint *c,
+                              const rg__checkpoint_source *source);
+void rg__checkpoint_close(rg__checkpoint *c);
+
+/* Read all data and compare it with its hashes. ERR_DAMAGED. */
+rg_status rg__checkpoint_verify(const rg__checkpoint *c,
+                                const rg__checkpoint_source *source);
+
+/* Fill memory with buffer i; ERR_DAMAGED: some of it may be filled. */
+rg_status rg__checkpoint_take(const rg__checkpoint *c,
+                              const rg__checkpoint_source *source, uint32_t i,
+                              void *to);
+
+/* Open and verify a whole file in memory. */
+rg_status rg__checkpoint_read(const void *bytes, size_t n, rg__checkpoint *c);
+
+/* Writing. Add a replicated buffer, of one piece. */
+rg_status rg__checkpoint_add(rg__checkpoint *c, const char *name,
+                             uint64_t bytes);
+/* Say who writes it and when, and draw its op. */
+rg_status rg__checkpoint_sign(rg__checkpoint *c, const char *job,
+                              const char *host);
+/* Offsets and lengths follow from buffers and pieces. */
+void rg__checkpoint_lay_out(rg__checkpoint *c);
+/* All before the data, head_bytes of it, and the trailer; the pieces' hashes
+ * are given, head_hash follows. */
+void rg__checkpoint_encode(rg__checkpoint *c, void *head,
+                           unsigned char trailer[RG__CHECKPOINT_TRAILER]);
+
+#endif

@@ -1,0 +1,366 @@
+#include "elastic/state/checkpoint_dir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sdk/base/fail.h"
+#include "sdk/base/failpoint.h"
+#include "sdk/base/hash.h"
+
+#define CHUNK ((size_t)1 << 20)
+
+/* ------------------------------------------------------------------- names */
+
+static void put_name(uint64_t serial, uint64_t step, const char *op,
+                     bool is_part, char text[RG__CHECKPOINT_NAME_MAX])
+{
+    snprintf(text, RG__CHECKPOINT_NAME_MAX,
+             "checkpoint-%08" PRIu64 "-step%" PRIu64 "-%.8s.rgck%s", serial,
+             step, op, is_part ? ".part" : "");
+}
+
+void rg__checkpoint_name_of(const rg__checkpoint *c, bool is_part,
+                            char text[RG__CHECKPOINT_NAME_MAX])
+{
+    put_name(c->serial, c->id.step, c->op, is_part, text);
+}
+
+/* Only what put_name makes of the same numbers is a name. */
+bool rg__checkpoint_name_read(const char *text, rg__checkpoint_name *name)
+{
+    char op[RG__CHECKPOINT_OP], again[RG__CHECKPOINT_NAME_MAX];
+    if (sscanf(text, "checkpoint-%" SCNu64 "-step%" SCNu64 "-%8[0-9a-f]",
+               &name->serial, &name->step, op) != 3 ||
+        name->serial == 0)
+        return false;
+    for (int i = 0; i < 2; i++) {
+        name->is_part = i == 1;
+        put_name(name->serial, name->step, op, name->is_part, again);
+        if (strcmp(again, text) != 0)
+            continue;
+        strcpy(name->text, text);
+        return true;
+    }
+    return false;
+}
+
+static int newest_first(const void *a_p, const void *b_p)
+{
+    const rg__checkpoint_name *a = a_p, *b = b_p;
+    if (a->serial != b->serial)
+        return a->serial < b->serial ? 1 : -1;
+    return strcmp(b->text, a->text);
+}
+
+static rg_status add_name(rg__checkpoint_name **names, size_t *count,
+                          const rg__checkpoint_name *name)
+{
+    rg__checkpoint_name *more = realloc(*names, (*count + 1) * sizeof *more);
+    if (more == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a list of checkpoints");
+    *names = more;
+    more[(*count)++] = *name;
+    return RG_OK;
+}
+
+static rg_status fail_dir(const char *dir, const char *what)
+{
+    const int cause = errno;
+    const bool is_gone = cause == ENOENT || cause == ENOTDIR;
+    return rg__fail(is_gone ? RG_ERR_NOT_FOUND : RG_ERR_SYSTEM,
+                    "the checkpoint directory %s can't be %s: %s", dir, what,
+                    strerror(cause));
+}
+
+rg_status rg__checkpoint_list(const char *dir, rg__checkpoint_name **names_p,
+                              size_t *count_p)
+{
+    rg_status st = RG_OK;
+    *names_p = NULL;
+    *count_p = 0;
+    DIR *open = opendir(dir);
+    if (open == NULL)
+        return fail_dir(dir, "read");
+    for (const struct dirent *e; st == RG_OK && (e = readdir(open)) != NULL;) {
+        rg__checkpoint_name name;
+        if (rg__checkpoint_name_read(e->d_name, &name))
+            st = add_name(names_p, count_p, &name);
+    }
+    closedir(open);
+    if (st != RG_OK) {
+        free(*names_p);
+        *names_p = NULL;
+        *count_p = 0;
+    } else if (*count_p > 1) {
+        qsort(*names_p, *count_p, sizeof **names_p, newest_first);
+    }
+    return st;
+}
+
+static const rg__checkpoint_name *first_sealed(const rg__checkpoint_name *names,
+                                               size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!names[i].is_part)
+            return &names[i];
+    return NULL;
+}
+
+rg_status rg__checkpoint_next(const char *dir, uint64_t newest,
+                              uint64_t *serial_p)
+{
+    rg__checkpoint_name *names;
+    size_t count;
+    rg_status st = rg__checkpoint_list(dir, &names, &count);
+    if (st != RG_OK)
+        return st;
+    const rg__checkpoint_name *last = first_sealed(names, count);
+    if (last != NULL && last->serial > newest)
+        st = rg__fail(RG_ERR_INVALID,
+                      "%s has %s, which this job has neither loaded nor "
+                      "written; load the newest one there (rg_state_load), or "
+                      "name another directory",
+                      dir, last->text);
+    else
+        *serial_p = newest + 1;
+    free(names);
+    return st;
+}
+
+static rg_status path_of(const char *dir, const char *name, char path[PATH_MAX])
+{
+    const int n = snprintf(path, PATH_MAX, "%s/%s", dir, name);
+    if (n >= 0 && n < PATH_MAX)
+        return RG_OK;
+    return rg__fail(RG_ERR_INVALID,
+                    "the checkpoint directory %s has too long a name", dir);
+}
+
+/* ----------------------------------------------------------------- reading */
+
+static rg_status read_file(void *arg, uint64_t at, void *to, size_t n)
+{
+    const rg__checkpoint_file *f = arg;
+    for (size_t done = 0; done < n;) {
+        const ssize_t got =
+            pread(f->fd, (char *)to + done, n - done, (off_t)(at + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return rg__fail(RG_ERR_SYSTEM, "checkpoint %s can't be read: %s",
+                            f->source.name, strerror(errno));
+        if (got == 0)
+            return rg__fail(RG_ERR_DAMAGED,
+                            "checkpoint %s got shorter while it was read",
+                            f->source.name);
+        done += (size_t)got;
+    }
+    return RG_OK;
+}
+
+rg_status rg__checkpoint_file_open(rg__checkpoint_file *f, const char *path)
+{
+    struct stat info;
+    f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (f->fd < 0) {
+        const int cause = errno;
+        return rg__fail(cause == ENOENT ? RG_ERR_NOT_FOUND : RG_ERR_SYSTEM,
+                        "checkpoint %s can't be opened: %s", path,
+                        strerror(cause));
+    }
+    if (fstat(f->fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+        close(f->fd);
+        f->fd = -1;
+        return rg__fail(RG_ERR_DAMAGED,
+                        "%s is no checkpoint: it is no regular file", path);
+    }
+    f->source = (rg__checkpoint_source){.name = path,
+                                        .bytes = (uint64_t)info.st_size,
+                                        .read = read_file,
+                                        .arg = f};
+    return RG_OK;
+}
+
+void rg__checkpoint_file_close(rg__checkpoint_file *f)
+{
+    if (f->fd >= 0)
+        close(f->fd);
+    f->fd = -1;
+}
+
+/* ----------------------------------------------------------------- writing */
+
+static rg_status fail_write(const char *path, int cause)
+{
+    return rg__fail(RG_ERR_SYSTEM,
+                    "checkpoint %s can't be written: %s; the one before still "
+                    "counts",
+                    path, strerror(cause));
+}
+
+static bool put_at(int fd, const void *bytes, size_t n, uint64_t at)
+{
+    for (size_t done = 0; done < n;) {
+        const ssize_t put = pwrite(fd, (const char *)bytes + done, n - done,
+                                   (off_t)(at + done));
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put <= 0)
+            return false;
+        done += (size_t)put;
+    }
+    return true;
+}
+
+static rg_status write_piece(const rg__checkpoint_writing *w, int fd,
+                             const char *path, uint32_t i)
+{
+    rg__checkpoint_piece *p = &w->checkpoint->piece[i];
+    const char *data = w->data[i];
+    rg__hash hash;
+    rg__hash_begin(&hash);
+    for (uint64_t at = 0; at < p->bytes; at += CHUNK) {
+        const size_t n = p->bytes - at < CHUNK ? p->bytes - at : CHUNK;
+        if (w->goes_on != NULL && !w->goes_on(w->arg))
+            return rg__fail(RG_ERR_JOB_ENDED,
+                            "checkpoint %s was given up half-way", path);
+        rg__hash_update(&hash, data + at, n);
+        if (!put_at(fd, data + at, n, p->offset + at))
+            return fail_write(path, errno);
+        rg__failpoint("checkpoint.write", -1, w->checkpoint->id.step,
+                      w->checkpoint->id.generation);
+    }
+    p->hash = rg__hash_value(&hash);
+    return RG_OK;
+}
+
+/* The head goes last: before it the file does not even begin like one. */
+static rg_status write_head(const rg__checkpoint_writing *w, int fd,
+                            const char *path)
+{
+    rg__checkpoint *c = w->checkpoint;
+    unsigned char trailer[RG__CHECKPOINT_TRAILER];
+    unsigned char *head = malloc(c->head_bytes);
+    if (head == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for the head of %s", path);
+    rg__checkpoint_encode(c, head, trailer);
+    const bool is_put =
+        put_at(fd, trailer, sizeof trailer, c->file_bytes - sizeof trailer) &&
+        put_at(fd, head, c->head_bytes, 0) && fsync(fd) == 0;
+    const int cause = errno;
+    free(head);
+    return is_put ? RG_OK : fail_write(path, cause);
+}
+
+/* Not every file system can reserve; a full one shows in time where it can. */
+static bool reserve(int fd, uint64_t bytes)
+{
+    return fallocate(fd, 0, 0, (off_t)bytes) == 0 || errno == EOPNOTSUPP ||
+           errno == ENOSYS || errno == EINVAL;
+}
+
+static rg_status write_file(const rg__checkpoint_writing *w, int fd,
+                            const char *path)
+{
+    rg_status st = RG_OK;
+    if (!reserve(fd, w->checkpoint->file_bytes))
+        return fail_write(path, errno);
+    for (uint32_t i = 0; i < w->checkpoint->pieces && st == RG_OK; i++)
+        st = write_piece(w, fd, path, i);
+    if (st == RG_OK)
+        st = write_head(w, fd, path);
+    if (st == RG_OK)
+        posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    return st;
+}
+
+rg_status rg__checkpoint_write(const rg__checkpoint_writing *w)
+{
+    char name[RG__CHECKPOINT_NAME_MAX], path[PATH_MAX];
+    rg__checkpoint_name_of(w->checkpoint, true, name);
+    rg_status st = path_of(w->dir, name, path);
+    if (st != RG_OK)
+        return st;
+    rg__checkpoint_lay_out(w->checkpoint);
+    const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return fail_write(path, errno);
+    st = write_file(w, fd, path);
+    if (close(fd) != 0 && st == RG_OK)
+        st = fail_write(path, errno); /* NFS tells late */
+    if (st != RG_OK)
+        unlink(path);
+    return st;
+}
+
+/* ----------------------------------------------------------------- sealing */
+
+static rg_status sync_dir(const char *dir)
+{
+    const int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return fail_dir(dir, "synced");
+    const bool is_synced = fsync(fd) == 0 || errno == EINVAL;
+    const rg_status st = is_synced ? RG_OK : fail_dir(dir, "synced");
+    close(fd);
+    return st;
+}
+
+static void remove_file(const char *dir, const char *name)
+{
+    char path[PATH_MAX];
+    if (path_of(dir, name, path) == RG_OK)
+        unlink(path);
+}
+
+static void remove_old(const char *dir, uint64_t serial, int keep)
+{
+    rg__checkpoint_name *names;
+    size_t count;
+    int kept = 0;
+    if (rg__checkpoint_list(dir, &names, &count) != RG_OK)
+        return;
+    for (size_t i = 0; i < count; i++) {
+        const rg__checkpoint_name *n = &names[i];
+        if (n->is_part ? n->serial <= serial : kept >= keep)
+            remove_file(dir, n->text);
+        kept += !n->is_part;
+    }
+    free(names);
+}
+
+rg_status rg__checkpoint_seal(const char *dir, const rg__checkpoint *c,
+                              int keep)
+{
+    char part[RG__CHECKPOINT_NAME_MAX], name[RG__CHECKPOINT_NAME_MAX];
+    char from[PATH_MAX], to[PATH_MAX];
+    rg__checkpoint_name_of(c, true, part);
+    rg__checkpoint_name_of(c, false, name);
+    rg_status st = path_of(dir, part, from);
+    if (st == RG_OK)
+        st = path_of(dir, name, to);
+    if (st != RG_OK)
+        return st;
+    rg__failpoint("checkpoint.seal", -1, c->id.step, c->id.generation);
+    if (rename(from, to) != 0)
+        return fail_write(to, errno);
+    st = sync_dir(dir);
+    if (st == RG_OK)
+        remove_old(dir, c->serial, keep);
+    return st;
+}
+
+void rg__checkpoint_drop(const char *dir, const rg__checkpoint *c)
+{
+    char part[RG__CHECKPOINT_NAME_MAX];
+    rg__checkpoint_name_of(c, true, part);
+    remove_file(dir, part);
+}

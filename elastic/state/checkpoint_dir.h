@@ -1,0 +1,79 @@
+/* A directory of checkpoints, which may be one that several hosts share (NFS):
+ *
+ *   checkpoint-00000012-step3400-1f2e3d4c.rgck        serial, step, op
+ *   checkpoint-00000013-step3500-9a8b7c6d.rgck.part   on its way
+ *
+ * A file is written whole under its .part name and then sealed: renamed. What
+ * has its final name is whole and counts, in the order of the serials; what is
+ * called .part counts for nothing, and who seals a later one removes it. A
+ * directory belongs to one job at a time, and to who goes on from it.
+ *
+ * Threads:   any; nothing is shared.
+ * Ownership: lists are the caller's, to free(). */
+#ifndef RG_ELASTIC_CHECKPOINT_DIR_H
+#define RG_ELASTIC_CHECKPOINT_DIR_H
+
+#include <stdbool.h>
+
+#include "elastic/state/checkpoint.h"
+
+#define RG__CHECKPOINT_NAME_MAX 96
+
+typedef struct rg__checkpoint_name {
+    uint64_t serial, step;
+    bool is_part;
+    char text[RG__CHECKPOINT_NAME_MAX];
+} rg__checkpoint_name;
+
+/* The name of a checkpoint's file in its directory. */
+void rg__checkpoint_name_of(const rg__checkpoint *c, bool is_part,
+                            char text[RG__CHECKPOINT_NAME_MAX]);
+
+/* false: it is no such name. */
+bool rg__checkpoint_name_read(const char *text, rg__checkpoint_name *name);
+
+/* All names in a directory, the newest first. ERR_NOT_FOUND: there is no such
+ * directory. ERR_SYSTEM: it can't be read. */
+rg_status rg__checkpoint_list(const char *dir, rg__checkpoint_name **names_p,
+                              size_t *count_p);
+
+/* The serial behind `newest`, the newest that the job has loaded from here or
+ * written here (0: none). ERR_INVALID: the directory has a newer one, which is
+ * another job's. A directory that is not there has none. */
+rg_status rg__checkpoint_next(const char *dir, uint64_t newest,
+                              uint64_t *serial_p);
+
+/* ----------------------------------------------------------------- reading */
+
+typedef struct rg__checkpoint_file {
+    int fd;
+    rg__checkpoint_source source;
+} rg__checkpoint_file;
+
+/* ERR_NOT_FOUND: there is no such file. path is borrowed until close. */
+rg_status rg__checkpoint_file_open(rg__checkpoint_file *f, const char *path);
+void rg__checkpoint_file_close(rg__checkpoint_file *f);
+
+/* ----------------------------------------------------------------- writing */
+
+typedef struct rg__checkpoint_writing {
+    const char *dir;
+    rg__checkpoint *checkpoint; /* all but layout and hashes is given */
+    const void *const *data;    /* of each piece */
+    bool (*goes_on)(void *arg); /* asked between chunks; NULL: it does */
+    void *arg;
+} rg__checkpoint_writing;
+
+/* Write the .part file and have it on the disk. When that fails nothing is
+ * left of it. ERR_SYSTEM: why; ERR_JOB_ENDED: goes_on said no. */
+rg_status rg__checkpoint_write(const rg__checkpoint_writing *w);
+
+/* Give it its final name, have that on the disk too, and then remove those
+ * beyond the newest `keep` and each .part that is no newer. */
+rg_status rg__checkpoint_seal(const char *dir, const rg__checkpoint *c,
+                              int keep);
+
+/* Remove the .part file. */
+void rg__checkpoint_drop(const char *dir, const rg__checkpoint *c);
+
+#endif

@@ -1,0 +1,228 @@
+/* rg_state_load: registered memory from a checkpoint, whole or not at all. */
+#include "elastic/state/state.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "elastic/state/checkpoint_dir.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/log.h"
+
+#define LIST_TRIES 5 /* old ones go while we look */
+
+/* ---------------------------------------------------------------- one file */
+
+static const rg__checkpoint_buffer *find_stored(const rg__checkpoint *c,
+                                                const char *name)
+{
+    for (uint32_t i = 0; i < c->buffers; i++)
+        if (strcmp(c->buffer[i].name, name) == 0)
+            return &c->buffer[i];
+    return NULL;
+}
+
+static bool is_registered(const rg_state *st, const char *name)
+{
+    for (int i = 0; i < st->buffers; i++)
+        if (strcmp(st->buffer[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static rg_status check_buffers(const rg_state *st, const rg__checkpoint *c,
+                               const char *path)
+{
+    for (int i = 0; i < st->buffers; i++) {
+        const rg__state_buffer *b = &st->buffer[i];
+        const rg__checkpoint_buffer *stored = find_stored(c, b->name);
+        if (stored == NULL)
+            return rg__fail(RG_ERR_INVALID,
+                            "buffer %s is registered with %zu bytes, but "
+                            "checkpoint %s has no such buffer; load it with "
+                            "the program that wrote it",
+                            b->name, b->bytes, path);
+        if (stored->bytes != b->bytes)
+            return rg__fail(RG_ERR_INVALID,
+                            "buffer %s is registered with %zu bytes, but has "
+                            "%" PRIu64 " in checkpoint %s; load it with the "
+                            "program that wrote it",
+                            b->name, b->bytes, stored->bytes, path);
+    }
+    for (uint32_t i = 0; i < c->buffers; i++)
+        if (!is_registered(st, c->buffer[i].name))
+            return rg__fail(RG_ERR_INVALID,
+                            "checkpoint %s has buffer %s of %" PRIu64 " bytes, "
+                            "which is not registered; register it before",
+                            path, c->buffer[i].name, c->buffer[i].bytes);
+    return RG_OK;
+}
+
+static rg_status take(rg_state *st, const rg__checkpoint *c,
+                      const rg__checkpoint_source *source)
+{
+    rg_status rs = RG_OK;
+    for (uint32_t i = 0; i < c->buffers && rs == RG_OK; i++)
+        for (int k = 0; k < st->buffers && rs == RG_OK; k++)
+            if (strcmp(st->buffer[k].name, c->buffer[i].name) == 0)
+                rs = rg__checkpoint_take(c, source, i, st->buffer[k].data);
+    return rs;
+}
+
+static rg_status take_checkpoint(rg_state *st, const rg__checkpoint *c,
+                                 const rg__checkpoint_source *source)
+{
+    rg_status rs = check_buffers(st, c, source->name);
+    if (rs == RG_OK)
+        rs = rg__checkpoint_verify(c, source);
+    if (rs == RG_OK)
+        rs = take(st, c, source);
+    if (rs != RG_OK)
+        return rs;
+    st->step = c->id.step;
+    st->loaded_step = c->id.step + 1;
+    rg__log(RG__INFO, "state", "loaded step %" PRIu64 " from %s", st->step,
+            source->name);
+    return RG_OK;
+}
+
+static rg_status load_file(rg_state *st, const char *path)
+{
+    rg__checkpoint_file file;
+    rg__checkpoint c;
+    rg_status rs = rg__checkpoint_file_open(&file, path);
+    if (rs != RG_OK)
+        return rs;
+    rs = rg__checkpoint_open(&c, &file.source);
+    if (rs == RG_OK) {
+        rs = take_checkpoint(st, &c, &file.source);
+        rg__checkpoint_close(&c);
+    }
+    rg__checkpoint_file_close(&file);
+    return rs;
+}
+
+/* ------------------------------------------------------------- a directory */
+
+static rg_status load_name(rg_state *st, const char *dir, const char *name)
+{
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof path, "%s/%s", dir, name) >= (int)sizeof path)
+        return rg__fail(RG_ERR_INVALID,
+                        "the checkpoint directory %s has too long a name", dir);
+    return load_file(st, path);
+}
+
+/* The newest that is whole. A damaged one is named, and the one before it
+ * taken. IN_PROGRESS: one has gone meanwhile. */
+static rg_status load_newest(rg_state *st, const char *dir,
+                             const rg__checkpoint_name *names, size_t count)
+{
+    rg_status rs = rg__fail(RG_ERR_NOT_FOUND, "%s has no checkpoint", dir);
+    for (size_t i = 0; i < count; i++) {
+        if (names[i].is_part)
+            continue;
+        rs = load_name(st, dir, names[i].text);
+        if (rs == RG_ERR_NOT_FOUND)
+            return RG_IN_PROGRESS;
+        if (rs != RG_ERR_DAMAGED)
+            return rs;
+        rg__log(RG__WARN, "state", "%s", rg_last_error());
+    }
+    return rs;
+}
+
+static uint64_t newest_sealed(const rg__checkpoint_name *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!names[i].is_part)
+            return names[i].serial;
+    return 0;
+}
+
+static rg_status load_dir(rg_state *st, const char *dir)
+{
+    rg_status rs = RG_IN_PROGRESS;
+    for (int i = 0; i < LIST_TRIES && rs == RG_IN_PROGRESS; i++) {
+        rg__checkpoint_name *names;
+        size_t count;
+        rs = rg__checkpoint_list(dir, &names, &count);
+        if (rs != RG_OK)
+            return rs;
+        rs = load_newest(st, dir, names, count);
+        if (rs == RG_OK) /* a damaged one is no other job's */
+            rg__state_know(st, dir, newest_sealed(names, count));
+        free(names);
+    }
+    if (rs == RG_IN_PROGRESS)
+        return rg__fail(RG_ERR_SYSTEM,
+                        "the checkpoints in %s go while they are read; let "
+                        "one job at a time write there",
+                        dir);
+    return rs;
+}
+
+/* --------------------------------------------------------------------- API */
+
+static rg_status check_load(const rg_state *st, const char *path,
+                            const uint64_t *step_p)
+{
+    if (st == NULL || step_p == NULL)
+        return rg__fail(RG_ERR_INVALID,
+                        "rg_state_load needs a state and a place for the step");
+    if (st->is_running || st->last.generation != 0)
+        return rg__fail(RG_ERR_INVALID,
+                        "rg_state_load belongs before rg_run: afterwards "
+                        "registered memory is what its last commit says");
+    if (path == NULL && st->ctx->checkpoint[0] == '\0')
+        return rg__fail(RG_ERR_NOT_FOUND,
+                        "no directory of checkpoints was named; name it with "
+                        "--checkpoint-dir");
+    return RG_OK;
+}
+
+/* What is newer in its directory is not ours. */
+static rg_status load_named(rg_state *st, const char *path)
+{
+    char dir[RG__TEXT_MAX];
+    rg__checkpoint_name name;
+    const char *slash = strrchr(path, '/');
+    const rg_status rs = load_file(st, path);
+    if (rs == RG_OK && rg__checkpoint_name_read(slash + 1, &name)) {
+        snprintf(dir, sizeof dir, "%.*s", (int)(slash - path), path);
+        rg__state_know(st, dir, name.serial);
+    }
+    return rs;
+}
+
+static rg_status load(rg_state *st, const char *given)
+{
+    struct stat info;
+    char path[RG__TEXT_MAX];
+    const rg_status rs = rg__state_absolute(given, path);
+    if (rs != RG_OK)
+        return rs;
+    if (stat(path, &info) == 0)
+        return S_ISDIR(info.st_mode) ? load_dir(st, path)
+                                     : load_named(st, path);
+    const int cause = errno;
+    return rg__fail(cause == ENOENT ? RG_ERR_NOT_FOUND : RG_ERR_SYSTEM,
+                    "checkpoint %s can't be read: %s", path, strerror(cause));
+}
+
+rg_status rg_state_load(rg_state *st, const char *path, uint64_t *step_p)
+{
+    rg_status rs = check_load(st, path, step_p);
+    if (rs != RG_OK)
+        return rs;
+    rs = load(st, path != NULL ? path : st->ctx->checkpoint);
+    if (rs == RG_OK) {
+        *step_p = st->step;
+        rg__state_note(st, "load", st->step, true);
+    }
+    return rs;
+}

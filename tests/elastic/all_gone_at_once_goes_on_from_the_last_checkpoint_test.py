@@ -1,0 +1,106 @@
+"""Everything that a job is (run, agent, etcd, workers) is killed at once, twice;
+a new `regroup run` of the same program on the same directory goes on from the
+last checkpoint, with another number of workers, and ends as a run without
+faults does."""
+
+import os
+import re
+import shutil
+import signal
+import tempfile
+
+from house import Job, claim, fault_free, main, trainer, until
+
+SIZES = (4, 2, 3)
+FLAGS = ("--steps", "300", "--bytes", "300000", "--commit-every", "3")
+
+
+def descendants(pid):
+    """A process and all that came from it, from /proc."""
+    children = {}
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{entry}/stat", "rb") as stat:
+                parent = int(stat.read().rpartition(b")")[2].split()[1])
+        except OSError:
+            continue
+        children.setdefault(parent, []).append(int(entry))
+    found, at = [pid], 0
+    while at < len(found):
+        found += children.get(found[at], [])
+        at += 1
+    return found
+
+
+def kill_all(job):
+    """Stopped first, so that nobody sees another die; parents last, since the
+    kernel wakes stopped groups whose parent ends."""
+    pids = []
+    while True:
+        more = [p for p in descendants(job.process.pid) if p not in pids]
+        if not more:
+            break
+        for pid in more:
+            os.kill(pid, signal.SIGSTOP)
+        pids += more
+    for pid in reversed(pids):
+        os.kill(pid, signal.SIGKILL)
+    job.process.wait()
+    until(lambda: not any(job.is_ours(p) for p in pids), 20, "all are gone")
+
+
+def saved(job):
+    """The step of the newest checkpoint that status shows; None: none."""
+    shown = (job.status() or {}).get("checkpoint")
+    return shown["step"] if shown else None
+
+
+def published(directory):
+    return sorted(int(re.fullmatch(r"checkpoint-\d{8}-step(\d+)-.*\.rgck",
+                                   name).group(1))
+                  for name in os.listdir(directory) if name.endswith(".rgck"))
+
+
+def run(size, directory, is_last):
+    """(step that was loaded or None, steps published at the end)."""
+    with Job(["-n", str(size), "--checkpoint-dir", directory,
+              "--checkpoint-every", "10"],
+             trainer(*FLAGS, "--step-ms", "5", "--load")) as job:
+        if is_last:
+            job.finish()
+            claim(job.final_state() == fault_free(*FLAGS),
+                  f"the state is {job.final_state()}, the fault-free run's "
+                  f"{fault_free(*FLAGS)}")
+        else:
+            job.wait_world(size)
+            first = until(lambda: saved(job), 30, "a checkpoint")
+            until(lambda: job.alive() and saved(job) > first, 30, "another")
+            kill_all(job)
+        job.check()
+        loaded = set(re.findall(r"loaded step (\d+)", job.text()))
+        claim(len(loaded) < 2, f"workers loaded different steps: {loaded}")
+        first = min(e["step"] for e in job.events("step"))
+        step = int(loaded.pop()) if loaded else 0
+        claim(first == step + 1, f"the first step is {first} after {step}")
+        return step, published(directory)
+
+
+def test():
+    directory = tempfile.mkdtemp(prefix="rg-ckpt-")
+    try:
+        newest = 0
+        for i, size in enumerate(SIZES):
+            loaded, steps = run(size, directory, i + 1 == len(SIZES))
+            claim(loaded == newest,
+                  f"loaded step {loaded}, but {newest} was the newest")
+            claim(1 <= len(steps) <= 3, f"checkpoints of steps {steps} are "
+                  "there; two are kept, and one may be new")
+            newest = steps[-1]
+        claim(newest == 300, f"the last checkpoint is of step {newest}")
+        claim(not [n for n in os.listdir(directory) if n.endswith(".part")],
+              "a .part file outlived the next checkpoint")
+    finally:
+        shutil.rmtree(directory)
+
+
+main(test)
