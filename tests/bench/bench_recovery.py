@@ -117,7 +117,9 @@ class Job:
             end = text.rfind(b"\n") + 1
             self.read_to[pid] = self.read_to.get(pid, 0) + end
             for line in text[:end].splitlines():
-                t_ns, generation, _rank, size = map(int, line.split())
+                t_ns, generation, _rank, size = map(int, line.split()[:4])
+                if line.endswith(b"last"):
+                    continue
                 self.first.setdefault(pid, {})[generation] = (t_ns, size)
 
     def newest(self):

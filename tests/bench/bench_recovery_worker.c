@@ -1,8 +1,8 @@
 /* The worker of bench_recovery: a state of --bytes, an allreduce and a commit
- * in every step, for ever. After the first step of each generation it appends
- * one line to STAMPS/<pid>:
+ * in every step, for ever. After the first step of each generation, and when it
+ * leaves one for the last, it appends a line to STAMPS/<pid>:
  *
- *   t_ns generation rank size
+ *   t_ns generation rank size first|last
  *
  * With --floor N it is no worker: N processes at once copy the whole state (a
  * restore) and their part of it (a commit), and it prints the nanoseconds
@@ -61,11 +61,18 @@ static rg_status step(rg_state *state, bench *b)
     return rg_state_commit(state);
 }
 
-static void stamp(const bench *b, uint64_t generation, int rank, int size)
+typedef struct place {
+    uint64_t generation;
+    int rank, size;
+} place;
+
+static void stamp(const bench *b, const place *p, uint64_t t_ns,
+                  const char *what)
 {
     char line[128];
-    const int n = snprintf(line, sizeof line, "%" PRIu64 " %" PRIu64 " %d %d\n",
-                           now_ns(), generation, rank, size);
+    const int n =
+        snprintf(line, sizeof line, "%" PRIu64 " %" PRIu64 " %d %d %s\n", t_ns,
+                 p->generation, p->rank, p->size, what);
     if (write(b->fd, line, (size_t)n) != n)
         perror("bench_recovery_worker: stamp");
 }
@@ -73,14 +80,19 @@ static void stamp(const bench *b, uint64_t generation, int rank, int size)
 static rg_status train(rg_state *state, void *arg)
 {
     bench *b = arg;
-    const uint64_t generation = rg_generation(b->ctx);
-    const int rank = rg_rank(b->ctx), size = rg_size(b->ctx);
-    for (int is_first = 1;; is_first = 0) {
+    const place p = {rg_generation(b->ctx), rg_rank(b->ctx), rg_size(b->ctx)};
+    for (uint64_t last_ns = 0;;) {
         const rg_status st = step(state, b);
-        if (is_first && (st == RG_OK || st == RG_ERR_HOSTS_CHANGED))
-            stamp(b, generation, rank, size);
-        if (st != RG_OK)
+        const int is_done = st == RG_OK || st == RG_ERR_HOSTS_CHANGED;
+        const uint64_t t_ns = now_ns();
+        if (is_done && last_ns == 0)
+            stamp(b, &p, t_ns, "first");
+        if (is_done)
+            last_ns = t_ns;
+        if (st != RG_OK) {
+            stamp(b, &p, last_ns, "last");
             return st;
+        }
     }
 }
 
