@@ -318,11 +318,12 @@ void rg__generation_try_ack(agent *a)
         c->built = rg__now_ns();
     note_most_step(a);
     rg__ack ack = {.step = a->most_step};
-    ack.count = rg__vault_complete(a, ack.complete);
+    ack.count = rg__vault_held(a, ack.held);
     a->had_commit = a->had_commit || ack.count > 0;
     ack.had_commit = a->had_commit;
     put_guarded(a, "lead/ack", p->generation, rg__ack_text(&ack), true,
                 on_acked);
+    rg__ack_free(&ack);
 }
 
 /* --------------------------------------------------------------------- fin */

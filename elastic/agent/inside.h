@@ -45,6 +45,7 @@
 #include "elastic/etcd/etcd.h"
 #include "elastic/member/plan.h"
 #include "elastic/member/records.h"
+#include "elastic/member/resume.h"
 #include "sdk/base/loop.h"
 #include "sdk/base/wire.h"
 
@@ -385,7 +386,8 @@ void rg__vault_alloc(slot *s, const rg__segment *m);
 void rg__vault_free(slot *s, uint32_t id);
 void rg__vault_drop_owner(agent *a, rg__member_id owner);
 void rg__vault_show_segments(slot *s); /* to a worker that has just met us */
-int rg__vault_complete(const agent *a, rg__commit_id id[RG__VAULT_SLOTS]);
+/* What lies here of which commits; the shards are the caller's to free. */
+int rg__vault_held(const agent *a, rg__held held[RG__VAULT_SLOTS]);
 uint64_t rg__vault_bytes(const agent *a);
 
 /* transfer.c. A decision was made: true when its resume commit must come from

@@ -382,8 +382,8 @@ static int choose_slot(const agent *a)
     int kept = -1;
     for (int i = 0; i < RG__VAULT_SLOTS; i++) {
         const rg__commit_id id = rg__vault_id(a->vault, i);
-        if (id.generation != 0 && rg__plan_is_on_lineage(&a->view, id) &&
-            !rg__plan_is_later(newest, id)) {
+        if (id.generation != 0 && rg__resume_is_on_lineage(&a->view, id) &&
+            !rg__resume_is_later(newest, id)) {
             newest = id;
             kept = i;
         }

@@ -127,15 +127,15 @@ uint64_t rg__vault_bytes(const agent *a)
     return sum;
 }
 
-/* Which commits lie whole in the vault. The table is memory of workers too: an
- * id of a generation that was never decided is nobody's. */
-int rg__vault_complete(const agent *a, rg__commit_id id[RG__VAULT_SLOTS])
+/* The table is memory of workers too: an id of a generation that was never
+ * decided is nobody's. */
+int rg__vault_held(const agent *a, rg__held held[RG__VAULT_SLOTS])
 {
     int n = 0;
     for (int i = 0; i < RG__VAULT_SLOTS; i++) {
-        const rg__commit_id held = rg__vault_id(a->vault, i);
-        if (held.generation != 0 && held.generation <= a->delivered)
-            id[n++] = held;
+        const rg__commit_id id = rg__vault_id(a->vault, i);
+        if (id.generation != 0 && id.generation <= a->delivered)
+            held[n++] = (rg__held){.id = id, .is_whole = true};
     }
     return n;
 }

@@ -17,6 +17,7 @@
 #include "elastic/member/plan.h"
 
 #include "elastic/member/links.h"
+#include "elastic/member/resume.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -407,91 +408,6 @@ static rg_status propose(const look *l, members *list)
 
 /* ---------------------------------------------------------------- decision */
 
-bool rg__plan_is_later(rg__commit_id a, rg__commit_id b)
-{
-    return a.generation != b.generation ? a.generation > b.generation
-                                        : a.step > b.step;
-}
-
-bool rg__plan_is_on_lineage(const rg__snapshot *s, rg__commit_id id)
-{
-    bool is_decided = false;
-    for (int i = 0; i < s->lines; i++) {
-        const rg__line *line = &s->line[i];
-        is_decided = is_decided || line->generation == id.generation;
-        if (line->generation > id.generation &&
-            rg__plan_is_later(id, line->resume))
-            return false;
-    }
-    return is_decided;
-}
-
-rg__commit_id rg__plan_resume(const rg__snapshot *snap, uint64_t generation)
-{
-    rg__commit_id best = {0, 0};
-    for (int i = 0; i < snap->acks; i++) {
-        const rg__ack *ack = &snap->ack[i];
-        for (int k = 0; ack->generation == generation && k < ack->count; k++)
-            if (rg__plan_is_on_lineage(snap, ack->complete[k]) &&
-                rg__plan_is_later(ack->complete[k], best))
-                best = ack->complete[k];
-    }
-    return best;
-}
-
-static bool has_commit(const rg__snapshot *s, uint64_t generation,
-                       const char *host, rg__commit_id id)
-{
-    for (int i = 0; i < s->acks; i++) {
-        const rg__ack *ack = &s->ack[i];
-        if (ack->generation != generation || strcmp(ack->host, host) != 0)
-            continue;
-        for (int k = 0; k < ack->count; k++)
-            if (ack->complete[k].generation == id.generation &&
-                ack->complete[k].step == id.step)
-                return true;
-    }
-    return false;
-}
-
-/* The host behind `after` in the snapshot's order, in a circle, whose vault
- * holds the commit; with members in the world or without. */
-static int next_holder(const rg__snapshot *s, uint64_t generation,
-                       rg__commit_id id, int after)
-{
-    for (int i = 1; i <= s->hosts; i++) {
-        const int k = (after + i) % s->hosts;
-        if (has_commit(s, generation, s->host[k].name, id))
-            return k;
-    }
-    return -1;
-}
-
-/* Every host of the world whose vault lacks the commit gets it from one that
- * holds it; holders take turns, also from one generation to the next: one that
- * could not send is not asked again at once. */
-static rg_status find_copies(const rg__snapshot *s, const rg__proposal *p,
-                             rg__line *line)
-{
-    int holder = s->hosts > 0 ? (int)(p->generation % (uint64_t)s->hosts) : 0;
-    line->copy = calloc((size_t)p->host_count + 1, sizeof *line->copy);
-    if (line->copy == NULL)
-        return rg__fail(RG_ERR_MEMORY, "no memory for a decision");
-    for (int i = 0; i < p->host_count; i++) {
-        if (has_commit(s, p->generation, p->host[i].name, line->resume))
-            continue;
-        holder = next_holder(s, p->generation, line->resume, holder);
-        if (holder < 0)
-            continue;
-        const rg__host_record *from = &s->host[holder];
-        line->copy[line->copies++] = (rg__copy){.to = p->host[i].id,
-                                                .from = from->id,
-                                                .address = from->address,
-                                                .port = from->port};
-    }
-    return RG_OK;
-}
-
 static uint64_t most_steps(const rg__snapshot *s, uint64_t generation)
 {
     uint64_t most = 0;
@@ -519,7 +435,9 @@ static rg_status decide(const rg__snapshot *s, const rg__proposal *p,
     rg__line *line = &plan->line;
     line->generation = p->generation;
     line->prev = p->from;
-    line->resume = rg__plan_resume(s, p->generation);
+    const rg_status st = rg__resume_choose(s, p, line);
+    if (st != RG_OK)
+        return st;
     line->from_size = before != NULL ? before->size : 0;
     line->to_size = p->size;
     const uint64_t most = most_steps(s, p->generation);
@@ -529,7 +447,7 @@ static rg_status decide(const rg__snapshot *s, const rg__proposal *p,
     plan->kind = line->resume.generation == 0 && had_commit(s, p->generation)
                      ? RG__PLAN_STATE_LOST
                      : RG__PLAN_DECIDE;
-    return line->resume.generation == 0 ? RG_OK : find_copies(s, p, line);
+    return RG_OK;
 }
 
 /* -------------------------------------------------------------------- plan */

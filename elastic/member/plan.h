@@ -61,13 +61,4 @@ rg_status rg__plan_make(const rg__snapshot *snap, const rg__plan_config *config,
                         rg__plan *plan_p);
 void rg__plan_free(rg__plan *plan); /* what it owns */
 
-/* The newest commit on the lineage among those that acks of `generation`
- * report; {0, 0}: none. */
-rg__commit_id rg__plan_resume(const rg__snapshot *snap, uint64_t generation);
-
-/* Made in a decided generation, and not later than what any generation decided
- * after that one resumed from. */
-bool rg__plan_is_on_lineage(const rg__snapshot *snap, rg__commit_id id);
-bool rg__plan_is_later(rg__commit_id a, rg__commit_id b);
-
 #endif

@@ -308,7 +308,7 @@ bool rg__proposal_read(const json_t *j, rg__proposal *p)
            read_hosts(json_object_get(j, "hosts"), p);
 }
 
-/* ----------------------------------------------------- reason, ack and line */
+/* ----------------------------------------------------- reason */
 
 char *rg__reason_text(const rg__reason *r)
 {
@@ -328,32 +328,111 @@ bool rg__reason_read(const json_t *j, rg__reason *r)
            copy_text(r->link, sizeof r->link, json_object_get(j, "link"));
 }
 
+/* ------------------------------------------------------- shards and holdings
+ */
+
+bool rg__shards_add(rg__shards *shards, uint32_t index)
+{
+    uint32_t *more =
+        realloc(shards->index, sizeof *more * (size_t)(shards->count + 1));
+    if (more == NULL)
+        return false;
+    shards->index = more;
+    more[shards->count++] = index;
+    return true;
+}
+
+bool rg__shards_have(const rg__shards *shards, uint32_t index)
+{
+    for (int i = 0; i < shards->count; i++)
+        if (shards->index[i] == index)
+            return true;
+    return false;
+}
+
+void rg__shards_free(rg__shards *shards)
+{
+    free(shards->index);
+    *shards = (rg__shards){0};
+}
+
+static json_t *shards_json(const rg__shards *shards)
+{
+    json_t *j = json_array();
+    for (int i = 0; i < shards->count; i++)
+        json_array_append_new(j, json_integer(shards->index[i]));
+    return j;
+}
+
+static bool read_shards(const json_t *j, rg__shards *shards)
+{
+    const size_t n = json_array_size(j);
+    for (size_t i = 0; i < n; i++) {
+        const json_int_t index = json_integer_value(json_array_get(j, i));
+        if (index < 0 || index > INT32_MAX ||
+            (i > 0 && (uint32_t)index <= shards->index[i - 1]) ||
+            !rg__shards_add(shards, (uint32_t)index))
+            return false;
+    }
+    return true;
+}
+
+static json_t *held_json(const rg__held *held)
+{
+    return json_pack("[I,I,b,i,o]", (json_int_t)held->id.generation,
+                     (json_int_t)held->id.step, held->is_whole,
+                     (int)held->shards, shards_json(&held->here));
+}
+
+static bool read_held(const json_t *j, rg__held *held)
+{
+    const json_int_t g = json_integer_value(json_array_get(j, 0));
+    const json_int_t s = json_integer_value(json_array_get(j, 1));
+    const json_int_t shards = json_integer_value(json_array_get(j, 3));
+    if (g < 1 || s < 0 || shards < 0 || shards > INT32_MAX)
+        return false;
+    held->id = (rg__commit_id){(uint64_t)g, (uint64_t)s};
+    held->is_whole = json_is_true(json_array_get(j, 2));
+    held->shards = (uint32_t)shards;
+    return read_shards(json_array_get(j, 4), &held->here);
+}
+
 char *rg__ack_text(const rg__ack *ack)
 {
-    json_t *complete = json_array();
+    json_t *held = json_array();
     for (int i = 0; i < ack->count; i++)
-        json_array_append_new(complete, commit_json(ack->complete[i]));
-    return dump(json_pack("{s:o,s:b,s:I}", "complete", complete, "had",
-                          ack->had_commit, "step", (json_int_t)ack->step));
+        json_array_append_new(held, held_json(&ack->held[i]));
+    return dump(json_pack("{s:o,s:b,s:I}", "held", held, "had", ack->had_commit,
+                          "step", (json_int_t)ack->step));
 }
 
 bool rg__ack_read(const json_t *j, rg__ack *ack)
 {
-    const json_t *complete = json_object_get(j, "complete");
+    const json_t *held = json_object_get(j, "held");
+    const size_t n = json_array_size(held);
     ack->step = (uint64_t)json_integer_value(json_object_get(j, "step"));
     ack->had_commit = json_is_true(json_object_get(j, "had"));
-    ack->count = (int)json_array_size(complete);
-    if (ack->count > RG__VAULT_SLOTS)
+    if (n > RG__VAULT_SLOTS)
         return false;
-    for (int i = 0; i < ack->count; i++)
-        if (!from_commit(json_array_get(complete, (size_t)i),
-                         &ack->complete[i]))
-            return false;
-    return true;
+    bool is_good = true;
+    for (size_t i = 0; i < n && is_good; i++, ack->count++)
+        is_good = read_held(json_array_get(held, i), &ack->held[i]);
+    return is_good;
 }
+
+void rg__ack_free(rg__ack *ack)
+{
+    for (int i = 0; i < ack->count; i++)
+        rg__shards_free(&ack->held[i].here);
+    ack->count = 0;
+}
+
+/* -------------------------------------------------------------------- line */
 
 void rg__line_free(rg__line *line)
 {
+    for (int i = 0; i < line->copies; i++)
+        rg__shards_free(&line->copy[i].shards);
     free(line->copy);
     line->copy = NULL;
     line->copies = 0;
@@ -364,9 +443,10 @@ static json_t *copies_json(const rg__line *line)
     json_t *copies = json_array();
     for (int i = 0; i < line->copies; i++) {
         const rg__copy *c = &line->copy[i];
-        json_array_append_new(copies,
-                              json_pack("[o,o,s,i]", hex(c->to), hex(c->from),
-                                        c->address.text, (int)c->port));
+        json_array_append_new(copies, json_pack("[o,o,s,i,b,o]", hex(c->to),
+                                                hex(c->from), c->address.text,
+                                                (int)c->port, c->is_whole,
+                                                shards_json(&c->shards)));
     }
     return copies;
 }
@@ -380,13 +460,15 @@ static bool read_copies(const json_t *j, rg__line *line)
     for (size_t i = 0; i < n; i++) {
         const json_t *one = json_array_get(j, i);
         rg__copy *c = &line->copy[i];
+        line->copies = (int)i + 1;
+        c->is_whole = json_is_true(json_array_get(one, 4));
         if (!rg__hex_read(json_array_get(one, 0), &c->to) ||
             !rg__hex_read(json_array_get(one, 1), &c->from) ||
             !read_place(json_array_get(one, 2), json_array_get(one, 3),
-                        &c->address, &c->port))
+                        &c->address, &c->port) ||
+            !read_shards(json_array_get(one, 5), &c->shards))
             return false;
     }
-    line->copies = (int)n;
     return true;
 }
 

@@ -116,20 +116,36 @@ typedef struct rg__reason {
                                                   connection that broke; "" */
 } rg__reason;
 
+/* Of the shards of a commit, those with these numbers. */
+typedef struct rg__shards {
+    uint32_t *index; /* ascending; owned */
+    int count;
+} rg__shards;
+
+/* What a vault holds of a commit. */
+typedef struct rg__held {
+    rg__commit_id id;
+    bool is_whole;   /* all of the replicated buffers */
+    uint32_t shards; /* that the commit has: the size of its world; 0: none */
+    rg__shards here; /* those in this vault */
+} rg__held;
+
 typedef struct rg__ack {
     uint64_t generation;
     char host[RG__NAME_MAX];
-    rg__commit_id complete[RG__VAULT_SLOTS];
+    rg__held held[RG__VAULT_SLOTS];
     int count;
     bool had_commit; /* there has been one, here or not any more */
     uint64_t step;   /* the most steps that a worker here had ended */
 } rg__ack;
 
-/* A vault that gets the resume commit from another host's. */
+/* A vault that gets the resume commit, or parts of it, from another host's. */
 typedef struct rg__copy {
     uint64_t to, from;   /* host incarnations */
     rg__address address; /* of the source's agent */
     uint32_t port;
+    bool is_whole; /* the replicated buffers */
+    rg__shards shards;
 } rg__copy;
 
 /* The whole decision: an agent that sees a later proposal first passes this
@@ -244,5 +260,11 @@ char *rg__record_key(const char *prefix, const char *what, uint64_t generation,
 bool rg__same_member(rg__member_id a, rg__member_id b);
 void rg__proposal_free(rg__proposal *p); /* its arrays */
 void rg__line_free(rg__line *line);      /* likewise */
+void rg__ack_free(rg__ack *ack);         /* likewise */
+
+/* Add a number that is higher than those there are; false: no memory. */
+bool rg__shards_add(rg__shards *shards, uint32_t index);
+bool rg__shards_have(const rg__shards *shards, uint32_t index);
+void rg__shards_free(rg__shards *shards);
 
 #endif

@@ -71,8 +71,12 @@ static bool add_ack(rg__snapshot *s, uint64_t g, const char *name,
                     const json_t *j)
 {
     rg__ack *a = grow((void **)&s->ack, s->acks, sizeof *a);
-    if (a == NULL || strlen(name) >= sizeof a->host || !rg__ack_read(j, a))
+    if (a == NULL || strlen(name) >= sizeof a->host)
         return false;
+    if (!rg__ack_read(j, a)) {
+        rg__ack_free(a);
+        return false;
+    }
     a->generation = g;
     strcpy(a->host, name);
     s->acks++;
@@ -245,6 +249,8 @@ void rg__snapshot_free(rg__snapshot *snap)
         rg__proposal_free(&snap->gen[i]);
     for (int i = 0; i < snap->lines; i++)
         rg__line_free(&snap->line[i]);
+    for (int i = 0; i < snap->acks; i++)
+        rg__ack_free(&snap->ack[i]);
     free(snap->host);
     free(snap->gen);
     free(snap->reason);

@@ -118,7 +118,15 @@ void job_ack(job *j, uint64_t g, const char *host, const rg__commit_id *held,
     snprintf(a->host, sizeof a->host, "%s", host);
     a->count = n;
     for (int i = 0; i < n; i++)
-        a->complete[i] = held[i];
+        a->held[i] = (rg__held){.id = held[i], .is_whole = true};
+}
+
+void job_shards(job *j, uint32_t of, const uint32_t *here, int n)
+{
+    rg__held *held = &j->snap.ack[j->snap.acks - 1].held[0];
+    held->shards = of;
+    for (int i = 0; i < n; i++)
+        CHECK(rg__shards_add(&held->here, here[i]));
 }
 
 void job_fin(job *j, uint64_t g, const char *host)

@@ -32,6 +32,8 @@ void job_proposed(job *j, uint64_t g, const rg__member_id *member, int n,
 void job_reason(job *j, uint64_t g, bool is_death, const char *text);
 void job_ack(job *j, uint64_t g, const char *host, const rg__commit_id *held,
              int n);
+/* The newest ack's first commit has shards, of which these lie there. */
+void job_shards(job *j, uint32_t of, const uint32_t *here, int n);
 void job_fin(job *j, uint64_t g, const char *host);
 
 /* `by` does not hear `host`. */

@@ -26,7 +26,8 @@ static void a_job_is_read_back(void)
                                   .slot_count = 1};
     rg__proposal p = {.from = 1, .cause = "h.3 \"died\"", .op = "x"};
     uint32_t ports[] = {40001, 0};
-    rg__copy copy = {1, 2, {"::1"}, 5};
+    uint32_t shards[] = {0, 7};
+    rg__copy copy = {1, 2, {"::1"}, 5, true, {shards, 2}};
     p.member = members;
     p.port = ports;
     p.size = 2;
@@ -40,19 +41,25 @@ static void a_job_is_read_back(void)
                            .copy = &copy,
                            .copies = 1,
                            .cause = "first"};
+    const rg__ack ack = {
+        .held = {{{1, 5}, true, 8, {shards, 2}}, {{1, 4}, false, 0, {0}}},
+        .count = 2,
+        .had_commit = true};
     const rg__reason reason = {.is_death = true,
                                .text = "died",
                                .at_ms = INT64_C(1700000000123),
                                .by = "h",
                                .link = "k"};
     char *texts[] = {rg__host_text(&host), rg__proposal_text(&p),
-                     rg__line_text(&line), rg__reason_text(&reason)};
+                     rg__line_text(&line), rg__reason_text(&reason),
+                     rg__ack_text(&ack)};
     const rg__kv all[] = {kv("/j/all/gen/0000000000000002", texts[1]),
                           kv("/j/lead/host/h", texts[0]),
                           kv("/j/all/line/0000000000000002", texts[2]),
-                          kv("/j/all/ev/0000000000000001/h.3", texts[3])};
+                          kv("/j/all/ev/0000000000000001/h.3", texts[3]),
+                          kv("/j/lead/ack/0000000000000002/h", texts[4])};
     rg__snapshot s;
-    CHECK_OK(rg__snapshot_read(&s, "/j/", all, 4));
+    CHECK_OK(rg__snapshot_read(&s, "/j/", all, 5));
     CHECK_EQ(s.gens, 1);
     CHECK_EQ(s.hosts, 1);
     CHECK_EQ(s.lines, 1);
@@ -70,7 +77,17 @@ static void a_job_is_read_back(void)
     CHECK_EQ(s.reason[0].at_ms, INT64_C(1700000000123));
     CHECK(s.reason[0].is_death);
     CHECK_EQ(s.gen[0].port[0], 40001);
+    CHECK_EQ(s.acks, 1);
+    CHECK(s.ack[0].had_commit);
+    CHECK_EQ(s.ack[0].count, 2);
+    CHECK(s.ack[0].held[0].is_whole && !s.ack[0].held[1].is_whole);
+    CHECK_EQ(s.ack[0].held[0].shards, 8);
+    CHECK(rg__shards_have(&s.ack[0].held[0].here, 7));
+    CHECK_EQ(s.ack[0].held[1].here.count, 0);
     CHECK_EQ(s.line[0].copies, 1);
+    CHECK(s.line[0].copy[0].is_whole);
+    CHECK_EQ(s.line[0].copy[0].shards.count, 2);
+    CHECK_EQ(s.line[0].copy[0].shards.index[1], 7);
     CHECK_STR(s.line[0].copy[0].address.text, "::1");
     CHECK_EQ(s.line[0].resume.step, 1234567890123);
     CHECK(rg__snapshot_decided(&s) == &s.gen[0]);

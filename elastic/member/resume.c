@@ -1,0 +1,225 @@
+/* Where a generation resumes, and how every host comes by it.
+ *
+ * A commit has its replicated buffers, whole in a vault or not, and maybe
+ * shards, one for each worker of the world that made it. It can be resumed from
+ * when some acking host has the former and each of the latter lies in some
+ * acking vault. A host of the new world needs the replicated buffers and the
+ * shards that overlap with those of its workers: shard i of n is the part from
+ * i/n to (i+1)/n of every buffer, so ranks and sizes of worlds say which.
+ *
+ * Holders take turns, also from one generation to the next: one that could not
+ * send is not asked again at once. */
+#include "elastic/member/resume.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sdk/base/fail.h"
+
+bool rg__resume_is_later(rg__commit_id a, rg__commit_id b)
+{
+    return a.generation != b.generation ? a.generation > b.generation
+                                        : a.step > b.step;
+}
+
+bool rg__resume_is_on_lineage(const rg__snapshot *s, rg__commit_id id)
+{
+    bool is_decided = false;
+    for (int i = 0; i < s->lines; i++) {
+        const rg__line *line = &s->line[i];
+        is_decided = is_decided || line->generation == id.generation;
+        if (line->generation > id.generation &&
+            rg__resume_is_later(id, line->resume))
+            return false;
+    }
+    return is_decided;
+}
+
+/* -------------------------------------------------------------- who has what
+ */
+
+/* The acks of one generation, and one commit. */
+typedef struct look {
+    const rg__snapshot *s;
+    uint64_t generation;
+    rg__commit_id id;
+    uint32_t shards; /* that the commit has */
+} look;
+
+static const rg__held *held_in(const rg__ack *ack, rg__commit_id id)
+{
+    for (int i = 0; i < ack->count; i++)
+        if (rg__same_commit(ack->held[i].id, id))
+            return &ack->held[i];
+    return NULL;
+}
+
+/* NULL: that host has not acked, or has nothing of the commit. */
+static const rg__held *held_by(const look *l, const char *host)
+{
+    for (int i = 0; i < l->s->acks; i++) {
+        const rg__ack *ack = &l->s->ack[i];
+        if (ack->generation == l->generation && strcmp(ack->host, host) == 0)
+            return held_in(ack, l->id);
+    }
+    return NULL;
+}
+
+#define WHOLE UINT32_MAX /* the replicated buffers, as if they were a shard */
+
+static bool has_part(const rg__held *held, uint32_t part)
+{
+    return held != NULL && (part == WHOLE ? held->is_whole
+                                          : rg__shards_have(&held->here, part));
+}
+
+/* In any acking vault, also of a host without a record. */
+static bool is_part_there(const look *l, uint32_t part)
+{
+    for (int i = 0; i < l->s->acks; i++)
+        if (l->s->ack[i].generation == l->generation &&
+            has_part(held_in(&l->s->ack[i], l->id), part))
+            return true;
+    return false;
+}
+
+static uint32_t count_shards(const look *l)
+{
+    uint32_t most = 0;
+    for (int i = 0; i < l->s->acks; i++) {
+        const rg__ack *ack = &l->s->ack[i];
+        const rg__held *held =
+            ack->generation == l->generation ? held_in(ack, l->id) : NULL;
+        if (held != NULL && held->shards > most)
+            most = held->shards;
+    }
+    return most;
+}
+
+static bool is_all_there(look *l)
+{
+    l->shards = count_shards(l);
+    bool is_there = is_part_there(l, WHOLE);
+    for (uint32_t i = 0; i < l->shards && is_there; i++)
+        is_there = is_part_there(l, i);
+    return is_there;
+}
+
+static void find_resume(look *best)
+{
+    look l = *best;
+    for (int i = 0; i < l.s->acks; i++) {
+        const rg__ack *ack = &l.s->ack[i];
+        for (int k = 0; ack->generation == l.generation && k < ack->count;
+             k++) {
+            l.id = ack->held[k].id;
+            if (rg__resume_is_later(l.id, best->id) &&
+                rg__resume_is_on_lineage(l.s, l.id) && is_all_there(&l))
+                *best = l;
+        }
+    }
+}
+
+/* -------------------------------------------------------------------- copies
+ */
+
+static rg__copy *find_copy(rg__line *line, uint64_t to, uint64_t from)
+{
+    for (int i = 0; i < line->copies; i++)
+        if (line->copy[i].to == to && line->copy[i].from == from)
+            return &line->copy[i];
+    return NULL;
+}
+
+static rg__copy *add_copy(rg__line *line, uint64_t to,
+                          const rg__host_record *from)
+{
+    rg__copy *more =
+        realloc(line->copy, sizeof *more * (size_t)(line->copies + 1));
+    if (more == NULL)
+        return NULL;
+    line->copy = more;
+    more[line->copies] = (rg__copy){.to = to,
+                                    .from = from->id,
+                                    .address = from->address,
+                                    .port = from->port};
+    return &more[line->copies++];
+}
+
+/* Who sends a part to that host: one that sends to it anyway, else the next
+ * holder behind `after` in the snapshot's order, in a circle. */
+static int choose_holder(const look *l, rg__line *line, uint64_t to,
+                         uint32_t part, int after)
+{
+    int next = -1;
+    for (int i = 1; i <= l->s->hosts; i++) {
+        const int k = (after + i) % l->s->hosts;
+        const rg__host_record *host = &l->s->host[k];
+        if (!has_part(held_by(l, host->name), part))
+            continue;
+        if (find_copy(line, to, host->id) != NULL)
+            return k;
+        next = next < 0 ? k : next;
+    }
+    return next;
+}
+
+static rg_status copy_part(const look *l, rg__line *line,
+                           const rg__proposal_host *to, uint32_t part,
+                           int *turn)
+{
+    if (has_part(held_by(l, to->name), part))
+        return RG_OK;
+    const int from = choose_holder(l, line, to->id, part, *turn);
+    if (from < 0)
+        return RG_OK; /* its record is not here yet; the sink will say so */
+    *turn = from;
+    rg__copy *copy = find_copy(line, to->id, l->s->host[from].id);
+    if (copy == NULL)
+        copy = add_copy(line, to->id, &l->s->host[from]);
+    if (copy != NULL && part == WHOLE)
+        copy->is_whole = true;
+    else if (copy == NULL || !rg__shards_add(&copy->shards, part))
+        return rg__fail(RG_ERR_MEMORY, "no memory for a decision");
+    return RG_OK;
+}
+
+/* Has shard i of n anything in common with that of rank r of size? */
+static bool overlap(uint64_t i, uint64_t n, uint64_t r, uint64_t size)
+{
+    return i * size < (r + 1) * n && r * n < (i + 1) * size;
+}
+
+static bool needs_shard(const look *l, const rg__proposal *p, uint64_t host,
+                        uint32_t shard)
+{
+    for (int r = 0; r < p->size; r++)
+        if (p->member[r].host == host &&
+            overlap(shard, l->shards, (uint64_t)r, (uint64_t)p->size))
+            return true;
+    return false;
+}
+
+static rg_status find_copies(const look *l, const rg__proposal *p,
+                             rg__line *line)
+{
+    int turn =
+        l->s->hosts > 0 ? (int)(p->generation % (uint64_t)l->s->hosts) : 0;
+    rg_status st = RG_OK;
+    for (int i = 0; i < p->host_count && st == RG_OK; i++) {
+        st = copy_part(l, line, &p->host[i], WHOLE, &turn);
+        for (uint32_t k = 0; k < l->shards && st == RG_OK; k++)
+            if (needs_shard(l, p, p->host[i].id, k))
+                st = copy_part(l, line, &p->host[i], k, &turn);
+    }
+    return st;
+}
+
+rg_status rg__resume_choose(const rg__snapshot *snap, const rg__proposal *p,
+                            rg__line *line)
+{
+    look l = {.s = snap, .generation = p->generation};
+    find_resume(&l);
+    line->resume = l.id;
+    return l.id.generation == 0 ? RG_OK : find_copies(&l, p, line);
+}
