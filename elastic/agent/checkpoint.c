@@ -232,7 +232,7 @@ static const char *why_not(const agent *a, rg__commit_id id)
 {
     if (!is_in_world(a))
         return "the job went on without this host";
-    if (!rg__plan_is_on_lineage(&a->view, id))
+    if (!rg__resume_is_on_lineage(&a->view, id))
         return "the job went back to an earlier commit";
     return NULL;
 }

@@ -160,7 +160,7 @@ static bool is_followed(const rg__vault *vault, rg__commit_id id)
 static bool may_be_taken(const writer *w, rg__commit_id id)
 {
     const writer_task *t = w->task;
-    if (id.generation == 0 || rg__plan_is_later(t->wanted, id))
+    if (id.generation == 0 || rg__resume_is_later(t->wanted, id))
         return false;
     return rg__same_commit(id, t->wanted) || rg__same_commit(id, t->decided) ||
            is_followed(w->vault, id);
@@ -173,7 +173,7 @@ static int find_commit(const writer *w, rg__commit_id *id_p)
     for (int vault_slot = 0; vault_slot < RG__VAULT_SLOTS; vault_slot++) {
         const rg__commit_id id = rg__vault_id(w->vault, vault_slot);
         if (!may_be_taken(w, id) ||
-            (found >= 0 && !rg__plan_is_later(id, *id_p)))
+            (found >= 0 && !rg__resume_is_later(id, *id_p)))
             continue;
         found = vault_slot;
         *id_p = id;
