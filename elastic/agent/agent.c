@@ -535,11 +535,14 @@ static rg_status set_up(agent *a)
         st = rg__workers_listen(a);
     if (st == RG_OK)
         st = watch_signals(a);
+    if (st == RG_OK)
+        st = rg__scrape_open(a);
     return st == RG_OK ? rg__etcd_create(a->loop, &etcd, &a->etcd) : st;
 }
 
 static void tear_down(agent *a)
 {
+    rg__scrape_close(a);
     rg__questions_end(a); /* while there are slots to tell of */
     rg__drain_asks_drop(a);
     if (a->slot != NULL)

@@ -33,6 +33,7 @@ typedef struct rg__agent_params {
     int max_restarts;
     uint64_t start_timeout_ms, elastic_timeout_ms, grace_ms, detect_ms;
     uint64_t vault_max_bytes;   /* 0: what the machine has */
+    const char *metrics;        /* where they are shown (scrape.h); NULL: not */
     const char *history_dir;    /* NULL: none; exists */
     const char *output_dir;     /* NULL: prefixed to our own output; exists */
     const char *checkpoint_dir; /* NULL: none; exists; all hosts' */

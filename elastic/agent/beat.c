@@ -36,7 +36,8 @@ struct beats {
     int sock;
     rg__timer *timer;
     uint64_t counter, last_ns;
-    peer **peer; /* by id */
+    uint64_t sent, received, refused; /* datagrams */
+    peer **peer;                      /* by id */
     int peers;
 };
 
@@ -273,6 +274,7 @@ static void send_to(agent *a, int sock, const peer *to, rg__beat_type type,
     uint8_t bytes[RG__BEAT_BYTES];
     rg__beat_write(bytes, a->key, &beat);
     const bool is_own = sock == a->beats->sock;
+    a->beats->sent++;
     sendto(sock, bytes, sizeof bytes, MSG_NOSIGNAL | MSG_DONTWAIT,
            is_own ? (const struct sockaddr *)&to->at : NULL,
            is_own ? to->at_bytes : 0); /* lost is as good as sent */
@@ -429,14 +431,27 @@ static void on_datagram(void *arg, int fd, uint32_t events)
             note_refusal(a, fd);
         if (n < 0)
             return;
-        if (!rg__beat_read(bytes, (size_t)n, a->key, &beat) || beat.to != a->id)
+        if (!rg__beat_read(bytes, (size_t)n, a->key, &beat) ||
+            beat.to != a->id) {
+            a->beats->refused++;
             continue;
+        }
         if (beat.type == RG__BEAT_PROBE)
             answer(a, &beat, &at, at_bytes);
         peer *from = find_peer(a->beats, beat.from);
-        if (from != NULL && beat.counter > from->counter)
+        const bool is_old = from != NULL && beat.counter <= from->counter;
+        a->beats->received += !is_old;
+        a->beats->refused += is_old;
+        if (from != NULL && !is_old)
             on_beat(a, from, &beat);
     }
+}
+
+rg__beat_counts rg__beat_count(const agent *a)
+{
+    const beats *b = a->beats;
+    return b != NULL ? (rg__beat_counts){b->sent, b->received, b->refused}
+                     : (rg__beat_counts){0};
 }
 
 /* ------------------------------------------------------------------ period */

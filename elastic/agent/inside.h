@@ -22,6 +22,8 @@
  *   report.c      the status document
  *   story.c       what has befallen the job
  *   drain_ask.c   a host is asked to leave
+ *   metrics.c     numbers for Prometheus
+ *   scrape.c      who asks for them over HTTP
  *   resume.c      taking over from an agent that was killed
  *
  * and, in the process that starts the agent:
@@ -42,6 +44,7 @@
 #include "elastic/agent/agent.h"
 #include "elastic/agent/keep.h"
 #include "elastic/agent/peers.h"
+#include "elastic/agent/scrape.h"
 #include "elastic/etcd/etcd.h"
 #include "elastic/member/plan.h"
 #include "elastic/member/records.h"
@@ -54,6 +57,7 @@ typedef struct output output;
 typedef struct beats beats;
 typedef struct transfer transfer;
 typedef struct question question;
+typedef struct scrape scrape;
 typedef struct drain_ask drain_ask;
 typedef struct saver saver;
 
@@ -219,6 +223,8 @@ struct agent {
 
     output *outputs; /* of processes, until all is written */
     question *questions;
+    scrape *scrape;
+    char metrics_at[64]; /* where metrics are shown; "": nowhere */
     drain_ask *drain_asks;
 
     /* the end */
@@ -338,6 +344,12 @@ void rg__beat_probe_all(agent *a);
 void rg__beat_ask(agent *a, uint64_t host);
 int rg__beat_peers(const agent *a);
 peer *rg__beat_peer(const agent *a, int i);
+
+/* Datagrams since this agent began. */
+typedef struct rg__beat_counts {
+    uint64_t sent, received, refused;
+} rg__beat_counts;
+rg__beat_counts rg__beat_count(const agent *a);
 
 /* Ask an agent that bears our host's name whether it lives: a verdict within
  * half the budget. */
@@ -472,5 +484,8 @@ char *rg__story(agent *a, const rg__snapshot *snap, uint64_t from);
  * socket. */
 void rg__drain_ask(agent *a, const char *host, uint64_t deadline_ms, int sock);
 void rg__drain_asks_drop(agent *a);
+
+/* metrics.c: Prometheus' text, malloc'd; NULL: no memory. */
+char *rg__metrics(agent *a);
 
 #endif

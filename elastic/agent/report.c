@@ -231,11 +231,12 @@ static json_t *change_json(const sight *s, const rg__line *line)
 {
     const change *c = rg__change_find(s->a, line->generation);
     const change none = {0};
-    json_t *j = json_pack(
-        "{s:I,s:f,s:s,s:i,s:i,s:I}", "generation", (json_int_t)line->generation,
-        "at", (double)line->at_ms / 1000.0, "cause", line->cause, "from_size",
-        line->from_size, "to_size", line->to_size, "steps_lost",
-        (json_int_t)line->steps_lost);
+    json_t *j = json_pack("{s:I,s:f,s:s,s:s,s:i,s:i,s:I}", "generation",
+                          (json_int_t)line->generation, "at",
+                          (double)line->at_ms / 1000.0, "cause", line->cause,
+                          "kind", rg__cause_kind_name(line->kind), "from_size",
+                          line->from_size, "to_size", line->to_size,
+                          "steps_lost", (json_int_t)line->steps_lost);
     if (j == NULL)
         return j;
     c = c != NULL ? c : &none;
@@ -312,14 +313,16 @@ char *rg__report(agent *a, const rg__snapshot *snap, bool is_whole)
                      .decided = rg__snapshot_decided(snap),
                      .is_whole = is_whole};
     json_t *j = json_pack(
-        "{s:s,s:s,s:I,s:s,s:o,s:i,s:i,s:i,s:o,s:o,s:o,s:o,s:I,s:o}", "job",
+        "{s:s,s:s,s:I,s:s,s:o,s:i,s:i,s:i,s:o,s:o,s:o,s:o,s:o,s:I,s:o}", "job",
         a->params->job, "scope", is_whole ? "job" : "host", "generation",
         (json_int_t)(s.decided != NULL ? s.decided->generation : 0), "phase",
         phase_of(&s), "leader", leader_json(&s), "min", a->params->min, "max",
         a->params->max, "size", s.decided != NULL ? s.decided->size : 0,
         "hosts", hosts_json(&s), "changes", changes_json(&s), "end",
-        end_json(&snap->end), "etcd", etcd_json(&s), "vault_bytes",
-        (json_int_t)rg__vault_bytes(a), "checkpoint", checkpoint_json(&s));
+        end_json(&snap->end), "metrics",
+        a->metrics_at[0] != '\0' ? json_string(a->metrics_at) : json_null(),
+        "etcd", etcd_json(&s), "vault_bytes", (json_int_t)rg__vault_bytes(a),
+        "checkpoint", checkpoint_json(&s));
     char *text = j == NULL
                      ? NULL
                      : json_dumps(j, JSON_INDENT(1) | JSON_REAL_PRECISION(13));

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "elastic/agent/scrape.h"
 #include "elastic/cli/program.h"
 #include "elastic/cli/store.h"
 #include "sdk/base/fail.h"
@@ -212,6 +213,14 @@ static rg_status check_history(const rg__launch *l)
     return st;
 }
 
+static rg_status check_metrics(const rg__settings *s)
+{
+    struct sockaddr_storage at;
+    socklen_t bytes;
+    return s->metrics != NULL ? rg__scrape_address(s->metrics, &at, &bytes)
+                              : RG_OK;
+}
+
 /* A flag that workers obey, too; variables and the file reach them anyway. */
 static void hand_on(const rg__cfg *cfg, const char *name)
 {
@@ -240,6 +249,8 @@ rg_status rg__launch_prepare(rg__launch *l, const rg__cli *cli)
         st = check_name("--host", s->host);
     if (st == RG_OK)
         st = rg__launch_reach(l, s);
+    if (st == RG_OK)
+        st = check_metrics(s);
     if (st == RG_OK)
         st = make_dir("--history", s->history, RG__TEXT_MAX, l->history);
     if (st == RG_OK)
@@ -297,6 +308,7 @@ rg__agent_params rg__launch_params(const rg__launch *l, const rg__cli *cli,
         .grace_ms = s->grace_ms,
         .detect_ms = s->detect_ms,
         .vault_max_bytes = s->vault_max_bytes,
+        .metrics = s->metrics,
         .history_dir = or_null(l->history),
         .checkpoint_dir = or_null(l->checkpoint),
         .checkpoint_steps = s->library.checkpoint_every.steps,

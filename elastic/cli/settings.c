@@ -77,6 +77,10 @@ static const rg__cfg_field cli_table[] = {
      "cloud (3s) or a time"},
     {"VAULT_MAX", "0", RG__CFG_BYTES_AT(rg__settings, vault_max_bytes),
      "most memory of this host for commits; 0: what the machine has"},
+    {"METRICS", NULL, RG__CFG_TEXT_AT(rg__settings, metrics),
+     "where the agent shows /metrics (Prometheus) and /healthz over HTTP, as "
+     "9100 (loopback), 10.0.0.7:9100, or 0 for any free port, which `regroup "
+     "status` tells; none: nowhere"},
     {"RUN_DIR", NULL, RG__CFG_TEXT_AT(rg__settings, run_dir),
      "directory of the jobs' run directories; none: regroup in "
      "XDG_RUNTIME_DIR, or /tmp/regroup-<uid>"},
@@ -145,6 +149,7 @@ static const flag flags[] = {
     {"CHECKPOINT_DIR", "DIR", "run agent config", {"checkpoint-dir"}},
     {"CHECKPOINT_EVERY", "N|TIME", "run agent config", {"checkpoint-every"}},
     {"CHECKPOINT_KEEP", "N", "run agent config", {"checkpoint-keep"}},
+    {"METRICS", "[ADDR:]PORT", "run agent config", {"metrics"}},
     {"LOG_FORMAT", "text|json", "run agent config", {"log-format"}},
     {"TIMEOUT", "TIME", "stop config", {"timeout"}},
     {"INTERVAL", "TIME", "status events config", {"interval"}},

@@ -38,6 +38,9 @@ static void print_job(const json_t *status)
         rg__document_number(status, "min"), rg__document_number(status, "max"),
         rg__document_text(status, "leader"), rg__document_text(etcd, "state"),
         vault);
+    if (json_is_string(json_object_get(status, "metrics")))
+        printf("metrics at http://%s/metrics\n",
+               rg__document_text(status, "metrics"));
     if (strcmp(rg__document_text(status, "scope"), "job") != 0)
         printf("etcd gives no answer (%s): other hosts are as they were last "
                "seen\n",

@@ -366,22 +366,29 @@ static bool name_host(const look *l, bool (*is)(const look *, uint64_t),
     return false;
 }
 
-static void find_cause(const look *l, const members *list,
-                       char cause[RG__CAUSE_MAX])
+/* The sentence, and of which kind it is. */
+static rg__cause_kind find_cause(const look *l, const members *list,
+                                 char cause[RG__CAUSE_MAX])
 {
     if (l->decided == NULL) {
         snprintf(cause, RG__CAUSE_MAX, "first");
-        return;
+        return RG__KIND_FIRST;
     }
     const rg__reason *reason = find_reason(l->s, l->decided->generation);
     if (reason == NULL && l->s->cur.phase == RG__GEN_PROPOSED)
         reason = find_reason(l->s, l->s->cur.generation);
-    if (reason != NULL)
+    if (reason != NULL) {
         snprintf(cause, RG__CAUSE_MAX, "%s", reason->text);
-    else if (!name_host(l, is_lost, "is lost", cause) &&
-             !name_host(l, is_draining, "leaves", cause) &&
-             !name_newcomer(l, list, cause))
-        snprintf(cause, RG__CAUSE_MAX, "the same members again");
+        return reason->is_death ? RG__KIND_DEATH : RG__KIND_BROKEN;
+    }
+    if (name_host(l, is_lost, "is lost", cause))
+        return RG__KIND_HOST;
+    if (name_host(l, is_draining, "leaves", cause))
+        return RG__KIND_DRAIN;
+    if (name_newcomer(l, list, cause))
+        return RG__KIND_JOIN;
+    snprintf(cause, RG__CAUSE_MAX, "the same members again");
+    return RG__KIND_SAME;
 }
 
 /* Takes the list's members. */
@@ -392,7 +399,7 @@ static rg_status propose(const look *l, members *list)
     p->from = l->decided != NULL ? l->decided->generation : 0;
     p->is_announced = l->decided != NULL && !is_broken(l, l->decided);
     random_op(p->op);
-    find_cause(l, list, p->cause);
+    p->kind = find_cause(l, list, p->cause);
     p->member = list->id;
     p->size = list->n;
     list->id = NULL;
@@ -443,6 +450,7 @@ static rg_status decide(const rg__snapshot *s, const rg__proposal *p,
     const uint64_t most = most_steps(s, p->generation);
     line->steps_lost = most > line->resume.step ? most - line->resume.step : 0;
     snprintf(line->cause, sizeof line->cause, "%s", p->cause);
+    line->kind = p->kind;
     line->source = line->resume.generation == 0 ? 0 : -1;
     plan->kind = line->resume.generation == 0 && had_commit(s, p->generation)
                      ? RG__PLAN_STATE_LOST

@@ -240,6 +240,24 @@ void rg__proposal_free(rg__proposal *p)
     p->host = NULL;
 }
 
+static const char *const kind_names[RG__KINDS] = {
+    "first", "death", "broken", "host", "drain", "join", "same"};
+
+const char *rg__cause_kind_name(rg__cause_kind kind)
+{
+    return kind_names[kind];
+}
+
+/* For who counts; nothing is decided by it. */
+static rg__cause_kind read_kind(const json_t *j)
+{
+    const char *name = json_string_value(json_object_get(j, "kind"));
+    for (int i = 0; name != NULL && i < RG__KINDS; i++)
+        if (strcmp(name, kind_names[i]) == 0)
+            return (rg__cause_kind)i;
+    return RG__KIND_SAME;
+}
+
 char *rg__proposal_text(const rg__proposal *p)
 {
     json_t *members = json_array(), *hosts = json_array();
@@ -252,10 +270,10 @@ char *rg__proposal_text(const rg__proposal *p)
         json_array_append_new(
             hosts, json_pack("[s,o,s,i]", p->host[i].name, hex(p->host[i].id),
                              p->host[i].address.text, (int)p->host[i].port));
-    return dump(json_pack("{s:I,s:s,s:s,s:b,s:o,s:o}", "from",
+    return dump(json_pack("{s:I,s:s,s:s,s:s,s:b,s:o,s:o}", "from",
                           (json_int_t)p->from, "op", p->op, "cause", p->cause,
-                          "announced", p->is_announced, "members", members,
-                          "hosts", hosts));
+                          "kind", kind_names[p->kind], "announced",
+                          p->is_announced, "members", members, "hosts", hosts));
 }
 
 static bool read_members(const json_t *j, rg__proposal *p)
@@ -302,6 +320,7 @@ bool rg__proposal_read(const json_t *j, rg__proposal *p)
 {
     p->from = (uint64_t)json_integer_value(json_object_get(j, "from"));
     p->is_announced = json_is_true(json_object_get(j, "announced"));
+    p->kind = read_kind(j);
     return copy_text(p->op, sizeof p->op, json_object_get(j, "op")) &&
            copy_text(p->cause, sizeof p->cause, json_object_get(j, "cause")) &&
            read_members(json_object_get(j, "members"), p) &&
@@ -475,11 +494,12 @@ static bool read_copies(const json_t *j, rg__line *line)
 char *rg__line_text(const rg__line *line)
 {
     return dump(json_pack(
-        "{s:I,s:o,s:i,s:o,s:I,s:i,s:i,s:I,s:s}", "prev", (json_int_t)line->prev,
-        "resume", commit_json(line->resume), "source", line->source, "copies",
-        copies_json(line), "steps_lost", (json_int_t)line->steps_lost,
-        "from_size", line->from_size, "to_size", line->to_size, "at_ms",
-        (json_int_t)line->at_ms, "cause", line->cause));
+        "{s:I,s:o,s:i,s:o,s:I,s:i,s:i,s:I,s:s,s:s}", "prev",
+        (json_int_t)line->prev, "resume", commit_json(line->resume), "source",
+        line->source, "copies", copies_json(line), "steps_lost",
+        (json_int_t)line->steps_lost, "from_size", line->from_size, "to_size",
+        line->to_size, "at_ms", (json_int_t)line->at_ms, "cause", line->cause,
+        "kind", kind_names[line->kind]));
 }
 
 bool rg__line_read(const json_t *j, rg__line *line)
@@ -491,6 +511,7 @@ bool rg__line_read(const json_t *j, rg__line *line)
     line->from_size = (int)json_integer_value(json_object_get(j, "from_size"));
     line->to_size = (int)json_integer_value(json_object_get(j, "to_size"));
     line->at_ms = json_integer_value(json_object_get(j, "at_ms"));
+    line->kind = read_kind(j);
     return from_commit(json_object_get(j, "resume"), &line->resume) &&
            copy_text(line->cause, sizeof line->cause,
                      json_object_get(j, "cause")) &&

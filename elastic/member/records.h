@@ -86,6 +86,19 @@ typedef struct rg__cur {
     int64_t mod_revision;
 } rg__cur;
 
+/* Why a generation was proposed, for who counts; the sentence is `cause`. */
+typedef enum rg__cause_kind {
+    RG__KIND_FIRST,
+    RG__KIND_DEATH,  /* a member died */
+    RG__KIND_BROKEN, /* another published reason */
+    RG__KIND_HOST,   /* a host is lost */
+    RG__KIND_DRAIN,  /* a host leaves */
+    RG__KIND_JOIN,   /* newcomers */
+    RG__KIND_SAME,   /* none of these: the same members again */
+    RG__KINDS
+} rg__cause_kind;
+const char *rg__cause_kind_name(rg__cause_kind kind); /* "first", "death" ... */
+
 typedef struct rg__proposal_host {
     char name[RG__NAME_MAX];
     uint64_t id;
@@ -98,6 +111,7 @@ typedef struct rg__proposal {
     uint64_t from; /* the generation decided before it, 0: none */
     char op[33];   /* random: whose txn it was */
     char cause[RG__CAUSE_MAX];
+    rg__cause_kind kind;
     bool is_announced;
     rg__member_id *member; /* by rank, owned */
     uint32_t *port;        /* their listeners, by rank, owned */
@@ -160,6 +174,7 @@ typedef struct rg__line {
     int from_size, to_size;
     int64_t at_ms; /* CLOCK_REALTIME, for people */
     char cause[RG__CAUSE_MAX];
+    rg__cause_kind kind;
 } rg__line;
 
 typedef struct rg__end {

@@ -11,7 +11,7 @@ LAUNCH = ["-n, --np N", "--min, --min-np N", "--max, --max-np N",
           "--start-timeout TIME", "--elastic-timeout TIME",
           "--agent-grace TIME", "--detect lan|cloud|TIME", "--vault-max SIZE",
           "--etcd-user NAME", "--etcd-password-file PATH",
-          "--log-format text|json"]
+          "--log-format text|json", "--metrics [ADDR:]PORT"]
 FLAGS = {"run": LAUNCH + ["--etcd-bin PATH"], "agent": LAUNCH + ["--host ID"],
          "status": ["--json", "--watch", "--interval TIME"],
          "events": ["--json", "--follow", "--interval TIME"],

@@ -31,6 +31,7 @@ static void a_lost_host_is_left_out_at_once(void)
     j.config.losts = 1;
     check_without(&j, 2, false);
     CHECK_STR(j.plan.proposal.cause, "host b is lost");
+    CHECK_EQ(j.plan.proposal.kind, RG__KIND_HOST);
     job_end(&j);
 }
 
@@ -59,6 +60,7 @@ static void a_host_that_drains_leaves_announced(void)
     j.now_ns += SECOND;
     check_without(&j, 3, true);
     CHECK_STR(j.plan.proposal.cause, "host c leaves");
+    CHECK_EQ(j.plan.proposal.kind, RG__KIND_DRAIN);
     job_end(&j);
 }
 

@@ -32,6 +32,7 @@ static void survivors_keep_their_order(void)
     check_members(&j, &three[1], 2);
     CHECK(!j.plan.proposal.is_announced);
     CHECK_STR(j.plan.proposal.cause, "b.0 died");
+    CHECK_EQ(j.plan.proposal.kind, RG__KIND_DEATH);
     job_end(&j);
 }
 
@@ -65,6 +66,7 @@ static void newcomers_come_last_and_not_above_max(void)
     check_members(&j, expected, 4);
     CHECK(j.plan.proposal.is_announced);
     CHECK_STR(j.plan.proposal.cause, "a.2 joined");
+    CHECK_EQ(j.plan.proposal.kind, RG__KIND_JOIN);
     job_end(&j);
 }
 

@@ -40,7 +40,8 @@ static void a_job_is_read_back(void)
                            .source = -1,
                            .copy = &copy,
                            .copies = 1,
-                           .cause = "first"};
+                           .cause = "host k leaves",
+                           .kind = RG__KIND_DRAIN};
     const rg__ack ack = {
         .held = {{{1, 5}, true, 8, {shards, 2}}, {{1, 4}, false, 0, {0}}},
         .count = 2,
@@ -84,6 +85,7 @@ static void a_job_is_read_back(void)
     CHECK_EQ(s.ack[0].held[0].shards, 8);
     CHECK(rg__shards_have(&s.ack[0].held[0].here, 7));
     CHECK_EQ(s.ack[0].held[1].here.count, 0);
+    CHECK_EQ(s.line[0].kind, RG__KIND_DRAIN);
     CHECK_EQ(s.line[0].copies, 1);
     CHECK(s.line[0].copy[0].is_whole);
     CHECK_EQ(s.line[0].copy[0].shards.count, 2);

@@ -1,0 +1,26 @@
+/* Prometheus and whoever watches health, over HTTP/1.0 on the agent's loop:
+ * /metrics and /healthz, one request per connection.
+ *
+ * Threads:   the loop's.
+ * Waiting:   none; a client that is slow is cut off, and at most a few dozen
+ *            are heard at once. */
+#ifndef RG_AGENT_SCRAPE_H
+#define RG_AGENT_SCRAPE_H
+
+#include <sys/socket.h>
+
+#include "regroup/regroup.h"
+
+typedef struct agent agent;
+
+/* "9100", "10.0.0.7:9100", "[fd00::1]:9100" into an address; loopback where
+ * none is named, port 0 for any that is free. ERR_INVALID: something else. */
+rg_status rg__scrape_address(const char *text, struct sockaddr_storage *at_p,
+                             socklen_t *bytes_p);
+
+/* Listen where params->metrics says; nothing when that is NULL. ERR_INVALID,
+ * ERR_SYSTEM: it can't be listened at. */
+rg_status rg__scrape_open(agent *a);
+void rg__scrape_close(agent *a);
+
+#endif
