@@ -207,7 +207,8 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++) {
         const world_params params = {.n = (int)strlen(argv[i]),
                                      .hosts = argv[i],
-                                     .alloc_bytes = 2 * ROOM};
+                                     .alloc_bytes = 2 * ROOM,
+                                     .timeout_s = 200};
         world_run(&params, all, NULL);
     }
     return 0;
