@@ -69,6 +69,15 @@ static void close_fds(int fds[RG__SOCK_FDS])
     }
 }
 
+static ssize_t receive(int sock, struct msghdr *msg)
+{
+    ssize_t got;
+    do
+        got = recvmsg(sock, msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    while (got < 0 && errno == EINTR);
+    return got;
+}
+
 rg_status rg__sock_recv(int sock, void *bytes, size_t max, size_t *n_p,
                         int fds[RG__SOCK_FDS])
 {
@@ -80,10 +89,9 @@ rg_status rg__sock_recv(int sock, void *bytes, size_t max, size_t *n_p,
                          .msg_iovlen = 1,
                          .msg_control = room.bytes,
                          .msg_controllen = sizeof room.bytes};
-    ssize_t got;
-    do
-        got = recvmsg(sock, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    while (got < 0 && errno == EINTR);
+    ssize_t got = receive(sock, &msg);
+    if (got < 0 && errno == ECONNRESET)
+        got = receive(sock, &msg); /* told once, before what is still queued */
     if (got < 0 && errno == EAGAIN)
         return RG_IN_PROGRESS;
     if (got <= 0)

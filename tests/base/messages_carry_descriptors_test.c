@@ -82,6 +82,24 @@ static void check_full_and_closed(int *pair)
     close(pair[1]);
 }
 
+/* Who closes with something unread resets the connection; what it had said
+ * before is read all the same. */
+static void check_reset(int *pair)
+{
+    char text[8];
+    size_t n = 0;
+    int got[RG__SOCK_FDS];
+    CHECK_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
+    CHECK_OK(rg__sock_send(pair[1], "unread", 7, NULL, 0));
+    CHECK_OK(rg__sock_send(pair[0], "last", 5, NULL, 0));
+    close(pair[0]);
+    CHECK_OK(rg__sock_recv(pair[1], text, sizeof text, &n, got));
+    CHECK_STR(text, "last");
+    CHECK_STATUS(rg__sock_recv(pair[1], text, sizeof text, &n, got),
+                 RG_ERR_AGENT_LOST);
+    close(pair[1]);
+}
+
 int main(void)
 {
     int pair[2];
@@ -90,6 +108,7 @@ int main(void)
     check_descriptors(pair);
     check_too_large(pair);
     check_full_and_closed(pair);
+    check_reset(pair);
     CHECK_EQ(count_fds(), before);
     return 0;
 }

@@ -44,9 +44,11 @@ def main():
         flags = ["-n", str(given.hosts * given.slots)]
         with HostsJob(hosts, flags, ["--slots", str(given.slots)],
                       command) as job:
-            job.finish(seconds=given.timeout)
-            print("\n".join(line for line in job.text().splitlines()
-                            if not line.startswith("[regroup")))
+            try:
+                job.finish(seconds=given.timeout)
+            finally:
+                print("\n".join(line for line in job.text().splitlines()
+                                if " | " in line))
 
 
 if __name__ == "__main__":

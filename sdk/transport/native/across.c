@@ -6,6 +6,9 @@
 
 #include "sdk/base/fail.h"
 
+#define LOOK_EVERY  4
+#define LOOKS_APART 200 /* then threads yield between looks, or sleep */
+
 static int rank_of(const comm *c, const int *ranks, int host, int lane)
 {
     return ranks[rg__spread_member(&c->across->spread, host, lane)];
@@ -128,10 +131,27 @@ void rg__across_end(comm *c)
     c->shared->net->operations--;
 }
 
+/* A look at a socket costs as much as many looks at shared memory. Who waits
+ * looks at shared memory without a pause at first; if it looked at sockets as
+ * often, it would keep the processor from the very peers that it waits for. */
+static bool is_time_to_look(comm *c)
+{
+    across *x = c->across;
+    if (c->base.moves != x->moves) {
+        x->moves = c->base.moves;
+        x->looks = 0;
+        return true;
+    }
+    x->looks++;
+    return x->looks % LOOK_EVERY == 0 || x->looks > LOOKS_APART;
+}
+
 void rg__across_poll(comm *c)
 {
     across *x = c->across;
     bool is_urgent = false;
+    if (!is_time_to_look(c))
+        return;
     for (int i = 0; i < x->links; i++) {
         x->link[i]->wants = 0;
         is_urgent |= !rg__link_is_settled(x->link[i]);

@@ -56,6 +56,8 @@ struct across {
     verdict *verdict;
     said_line *line; /* of all members, by set rank; owned */
     bool is_running; /* an operation is in flight */
+    uint64_t moves;  /* of the comm, when it was tested last; since then it */
+    uint32_t looks;  /* was tested so often in vain */
     exchange exchange;
     crossing crossing;
 };

@@ -145,7 +145,7 @@ static void on_send_failed(rg__link *l)
 
 size_t rg__link_flush(rg__link *l, const void *body)
 {
-    if (l->state != LINK_UP || !l->is_sending)
+    if (l->state != LINK_UP || !l->is_sending || (l->wants & EPOLLOUT) != 0)
         return 0;
     const size_t whole = sizeof l->out + l->out.bytes;
     struct iovec parts[2];
@@ -180,6 +180,8 @@ size_t rg__link_flush(rg__link *l, const void *body)
  * which must be empty if n > 0. Returns the bytes in `to`. */
 static size_t receive(rg__link *l, void *to, size_t n)
 {
+    if ((l->wants & EPOLLIN) != 0)
+        return 0;
     if (l->in_begin == l->in_end)
         l->in_begin = l->in_end = 0;
     struct iovec parts[2] = {{to, n},

@@ -51,7 +51,8 @@ struct rg__link {
     uint32_t set;
     int rank; /* the peer's, in the world */
     link_state state;
-    uint32_t wants; /* events that the operation in flight waits for */
+    uint32_t wants; /* events that the operation in flight waits for: there was
+                       nothing when it last looked */
 
     /* while it is not up */
     uint64_t again_ns;   /* connect again then; give this attempt up then */
