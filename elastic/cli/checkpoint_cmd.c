@@ -42,7 +42,7 @@ static found *add(list *l, const char *dir, const char *name)
     return f;
 }
 
-static void look_into(found *f, bool verifies)
+static rg_status look_into(found *f, bool verifies)
 {
     rg__checkpoint_file file;
     rg_status st = rg__checkpoint_file_open(&file, f->path);
@@ -55,6 +55,7 @@ static void look_into(found *f, bool verifies)
     }
     if (st != RG_OK)
         snprintf(f->why, sizeof f->why, "%s", rg_last_error());
+    return st;
 }
 
 static rg_status look_through(list *l, const char *dir, bool verifies)
@@ -85,8 +86,8 @@ static rg_status look(list *l, const char *path, bool verifies, bool *is_dir_p)
     found *f = add(l, "", path);
     if (f == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a checkpoint");
-    look_into(f, verifies);
-    return RG_OK;
+    const rg_status st = look_into(f, verifies);
+    return st == RG_ERR_DAMAGED ? RG_OK : st;
 }
 
 static void free_list(list *l)
@@ -235,7 +236,9 @@ static int show(const rg__cli *cli, const list *l, bool is_dir)
 
 static int verify(const rg__cli *cli, const list *l, bool is_dir)
 {
-    bool is_whole = true;
+    bool is_whole = l->count > 0;
+    if (l->count == 0)
+        fprintf(stderr, "regroup: there is no checkpoint\n");
     if (cli->json)
         print_json(l, is_dir);
     for (size_t i = 0; i < l->count; i++) {

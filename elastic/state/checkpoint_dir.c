@@ -71,12 +71,12 @@ static rg_status add_name(rg__checkpoint_name **names, size_t *count,
     return RG_OK;
 }
 
-static rg_status fail_dir(const char *dir, const char *what)
+static rg_status fail_read(const char *dir)
 {
     const int cause = errno;
     const bool is_gone = cause == ENOENT || cause == ENOTDIR;
     return rg__fail(is_gone ? RG_ERR_NOT_FOUND : RG_ERR_SYSTEM,
-                    "the checkpoint directory %s can't be %s: %s", dir, what,
+                    "the checkpoint directory %s can't be read: %s", dir,
                     strerror(cause));
 }
 
@@ -88,7 +88,7 @@ rg_status rg__checkpoint_list(const char *dir, rg__checkpoint_name **names_p,
     *count_p = 0;
     DIR *open = opendir(dir);
     if (open == NULL)
-        return fail_dir(dir, "read");
+        return fail_read(dir);
     for (const struct dirent *e; st == RG_OK && (e = readdir(open)) != NULL;) {
         rg__checkpoint_name name;
         if (rg__checkpoint_name_read(e->d_name, &name))
@@ -114,6 +114,15 @@ static const rg__checkpoint_name *first_sealed(const rg__checkpoint_name *names,
     return NULL;
 }
 
+/* The same words for the same cause, so that they are said once. */
+static rg_status fail_write(const char *dir, int cause)
+{
+    return rg__fail(RG_ERR_SYSTEM,
+                    "no checkpoint can be written in %s: %s; the one before "
+                    "still counts",
+                    dir, strerror(cause));
+}
+
 rg_status rg__checkpoint_next(const char *dir, uint64_t newest,
                               uint64_t *serial_p)
 {
@@ -121,7 +130,7 @@ rg_status rg__checkpoint_next(const char *dir, uint64_t newest,
     size_t count;
     rg_status st = rg__checkpoint_list(dir, &names, &count);
     if (st != RG_OK)
-        return st;
+        return st == RG_ERR_NOT_FOUND ? fail_write(dir, ENOENT) : st;
     const rg__checkpoint_name *last = first_sealed(names, count);
     if (last != NULL && last->serial > newest)
         st = rg__fail(RG_ERR_INVALID,
@@ -198,14 +207,6 @@ void rg__checkpoint_file_close(rg__checkpoint_file *f)
 
 /* ----------------------------------------------------------------- writing */
 
-static rg_status fail_write(const char *path, int cause)
-{
-    return rg__fail(RG_ERR_SYSTEM,
-                    "checkpoint %s can't be written: %s; the one before still "
-                    "counts",
-                    path, strerror(cause));
-}
-
 static bool put_at(int fd, const void *bytes, size_t n, uint64_t at)
 {
     for (size_t done = 0; done < n;) {
@@ -234,7 +235,7 @@ static rg_status write_piece(const rg__checkpoint_writing *w, int fd,
                             "checkpoint %s was given up half-way", path);
         rg__hash_update(&hash, data + at, n);
         if (!put_at(fd, data + at, n, p->offset + at))
-            return fail_write(path, errno);
+            return fail_write(w->dir, errno);
         rg__failpoint("checkpoint.write", -1, w->checkpoint->id.step,
                       w->checkpoint->id.generation);
     }
@@ -257,7 +258,7 @@ static rg_status write_head(const rg__checkpoint_writing *w, int fd,
         put_at(fd, head, c->head_bytes, 0) && fsync(fd) == 0;
     const int cause = errno;
     free(head);
-    return is_put ? RG_OK : fail_write(path, cause);
+    return is_put ? RG_OK : fail_write(w->dir, cause);
 }
 
 /* Not every file system can reserve; a full one shows in time where it can. */
@@ -272,7 +273,7 @@ static rg_status write_file(const rg__checkpoint_writing *w, int fd,
 {
     rg_status st = RG_OK;
     if (!reserve(fd, w->checkpoint->file_bytes))
-        return fail_write(path, errno);
+        return fail_write(w->dir, errno);
     for (uint32_t i = 0; i < w->checkpoint->pieces && st == RG_OK; i++)
         st = write_piece(w, fd, path, i);
     if (st == RG_OK)
@@ -292,10 +293,10 @@ rg_status rg__checkpoint_write(const rg__checkpoint_writing *w)
     rg__checkpoint_lay_out(w->checkpoint);
     const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0)
-        return fail_write(path, errno);
+        return fail_write(w->dir, errno);
     st = write_file(w, fd, path);
     if (close(fd) != 0 && st == RG_OK)
-        st = fail_write(path, errno); /* NFS tells late */
+        st = fail_write(w->dir, errno); /* NFS tells late */
     if (st != RG_OK)
         unlink(path);
     return st;
@@ -307,9 +308,9 @@ static rg_status sync_dir(const char *dir)
 {
     const int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
-        return fail_dir(dir, "synced");
+        return fail_write(dir, errno);
     const bool is_synced = fsync(fd) == 0 || errno == EINVAL;
-    const rg_status st = is_synced ? RG_OK : fail_dir(dir, "synced");
+    const rg_status st = is_synced ? RG_OK : fail_write(dir, errno);
     close(fd);
     return st;
 }
@@ -351,7 +352,7 @@ rg_status rg__checkpoint_seal(const char *dir, const rg__checkpoint *c,
         return st;
     rg__failpoint("checkpoint.seal", -1, c->id.step, c->id.generation);
     if (rename(from, to) != 0)
-        return fail_write(to, errno);
+        return fail_write(dir, errno);
     st = sync_dir(dir);
     if (st == RG_OK)
         remove_old(dir, c->serial, keep);

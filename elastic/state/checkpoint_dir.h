@@ -39,7 +39,7 @@ rg_status rg__checkpoint_list(const char *dir, rg__checkpoint_name **names_p,
 
 /* The serial behind `newest`, the newest that the job has loaded from here or
  * written here (0: none). ERR_INVALID: the directory has a newer one, which is
- * another job's. A directory that is not there has none. */
+ * another job's. ERR_SYSTEM: it can't be written there. */
 rg_status rg__checkpoint_next(const char *dir, uint64_t newest,
                               uint64_t *serial_p);
 

@@ -4,13 +4,15 @@ flags end at PROGRAM."""
 from command import Claims, RunDir
 
 COMMANDS = ["run", "agent", "status", "events", "jobs", "drain", "stop",
-            "doctor", "config"]
+            "checkpoint", "doctor", "config"]
 LAUNCH = ["-n, --np N", "--min, --min-np N", "--max, --max-np N",
           "--slots, --nproc-per-node, --slots-per-host N", "--etcd URL",
           "--job NAME", "--history DIR", "--output DIR", "--max-restarts N",
           "--start-timeout TIME", "--elastic-timeout TIME",
           "--agent-grace TIME", "--detect lan|cloud|TIME", "--vault-max SIZE",
           "--etcd-user NAME", "--etcd-password-file PATH",
+          "--checkpoint-dir DIR", "--checkpoint-every N|TIME",
+          "--checkpoint-keep N",
           "--log-format text|json", "--metrics [ADDR:]PORT"]
 FLAGS = {"run": LAUNCH + ["--etcd-bin PATH"], "agent": LAUNCH + ["--host ID"],
          "status": ["--json", "--watch", "--interval TIME"],

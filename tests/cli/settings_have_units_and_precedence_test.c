@@ -10,6 +10,7 @@ typedef struct target {
     const char *text;
     int count, size;
     uint64_t time, bytes, detect;
+    rg__every every;
 } target;
 
 static const rg__cfg_field table[] = {
@@ -19,6 +20,7 @@ static const rg__cfg_field table[] = {
     {"LONG_TIME", "1s", RG__CFG_TIME_AT(target, time), "a time"},
     {"BYTES", "0", RG__CFG_BYTES_AT(target, bytes), "bytes"},
     {"DETECT", "lan", RG__CFG_DETECT_AT(target, detect), "a budget"},
+    {"EVERY", NULL, RG__CFG_EVERY_AT(target, every), "how often"},
     {NULL}};
 
 static rg__cfg *make(target *t)
@@ -44,6 +46,8 @@ static void unset_and_defaults(void)
     CHECK_EQ(t.time, 1000);
     CHECK_EQ(t.bytes, 0);
     CHECK_EQ(t.detect, 500);
+    CHECK_EQ(t.every.steps, 0);
+    CHECK_EQ(t.every.ms, 0);
     rg__cfg_destroy(cfg);
 }
 
@@ -75,6 +79,15 @@ static void values(void)
         CHECK_OK(set(cfg, "BYTES", sizes[i].text));
         CHECK_EQ(t.bytes, sizes[i].bytes);
     }
+    CHECK_OK(set(cfg, "EVERY", "100"));
+    CHECK_EQ(t.every.steps, 100);
+    CHECK_EQ(t.every.ms, 0);
+    CHECK_OK(set(cfg, "EVERY", "2m"));
+    CHECK_EQ(t.every.steps, 0);
+    CHECK_EQ(t.every.ms, 120000);
+    CHECK_OK(set(cfg, "EVERY", "0"));
+    CHECK_EQ(t.every.steps, 0);
+    CHECK_EQ(t.every.ms, 0);
     CHECK_OK(set(cfg, "DETECT", "cloud"));
     CHECK_EQ(t.detect, 3000);
     CHECK_OK(set(cfg, "DETECT", "40ms"));
@@ -101,6 +114,8 @@ static void bad_values_change_nothing(void)
         {"BYTES", "2GB"},
         {"BYTES", "1k"},
         {"BYTES", "99999999999T"}, /* over 2^64 */
+        {"EVERY", "often"},
+        {"EVERY", "10 steps"},
         {"DETECT", "0ms"},
         {"DETECT", "LAN"},
         {"COUNT", "-1"},

@@ -35,6 +35,7 @@ typedef struct trainer {
     const char *until;   /* a file that ends the training; NULL: steps do */
     uint64_t is_over;    /* of the state: the file was seen by some rank */
     uint64_t save_every; /* 0: never by itself */
+    uint64_t saved;      /* the newest durable step that was printed */
     bool loads;
     bool uses_alloc, is_static;
     uint64_t *state; /* [0] is the position: steps done */
@@ -161,11 +162,22 @@ static rg_status one_step(trainer *t, rg_state *st)
                                               : rg_step_end(st);
 }
 
+static void print_saved(trainer *t, rg_state *st)
+{
+    uint64_t step = 0;
+    if (rg_state_saved(st, &step) != RG_OK || step == t->saved)
+        return;
+    printf("saved step %" PRIu64 "\n", step);
+    fflush(stdout);
+    t->saved = step;
+}
+
 static rg_status train(rg_state *st, void *arg)
 {
     trainer *t = arg;
     while (t->until != NULL ? t->is_over == 0 : t->state[0] < t->steps) {
         const rg_status rs = one_step(t, st);
+        print_saved(t, st);
         if (rs != RG_OK)
             return rs;
     }

@@ -99,6 +99,40 @@ static void a_job_is_read_back(void)
     free(p.host);
 }
 
+static void checkpoints_are_read_back(void)
+{
+    const rg__claim claim = {.serial = UINT64_MAX, .op = "01234567"};
+    const rg__saved saved = {.serial = 12,
+                             .commit = {3, 1234567890123},
+                             .file = "/shared/\"checkpoints\"/x",
+                             .host = "h1",
+                             .hash = UINT64_MAX - 1,
+                             .at_ms = INT64_C(1700000000123),
+                             .error = "the disk is full"};
+    char *texts[] = {rg__claim_text(&claim), rg__saved_text(&saved)};
+    const rg__kv all[] = {kv("/j/all/checkpoint", texts[1]),
+                          kv("/j/all/claim/00000000000000ab", texts[0])};
+    rg__snapshot s;
+    CHECK_OK(rg__snapshot_read(&s, "/j/", all, 2));
+    const rg__claim *c = rg__snapshot_claim(&s, 0xab);
+    CHECK(c != NULL && rg__snapshot_claim(&s, 0) == NULL);
+    CHECK(c->serial == UINT64_MAX);
+    CHECK_STR(c->op, "01234567");
+    CHECK_EQ(c->mod_revision, 9);
+    CHECK_EQ(s.saved.serial, 12);
+    CHECK_EQ(s.saved.commit.generation, 3);
+    CHECK_EQ(s.saved.commit.step, 1234567890123);
+    CHECK_STR(s.saved.file, saved.file);
+    CHECK_STR(s.saved.host, "h1");
+    CHECK(s.saved.hash == UINT64_MAX - 1);
+    CHECK_EQ(s.saved.at_ms, INT64_C(1700000000123));
+    CHECK_STR(s.saved.error, "the disk is full");
+    CHECK_EQ(s.saved.mod_revision, 9);
+    rg__snapshot_free(&s);
+    for (size_t i = 0; i < 2; i++)
+        free(texts[i]);
+}
+
 static void what_is_not_ours_is_left_out(void)
 {
     const rg__kv all[] = {
@@ -113,10 +147,14 @@ static void what_is_not_ours_is_left_out(void)
         kv("/j/all/line/0000000000000001",
            "{\"resume\":[0,1],\"cause\":\"x\"}"),
         kv("/j/meta", "{\"format\":99}"),
+        kv("/j/all/claim/1", "{\"serial\":\"0000000000000001\",\"op\":\"x\"}"),
+        kv("/j/all/claim/0000000000000001", "{\"serial\":1}"),
+        kv("/j/all/checkpoint", "{\"serial\":\"0000000000000007\"}"),
         kv("/other/all/cur", "{\"g\":3,\"phase\":\"decided\"}")};
     rg__snapshot s;
     CHECK_OK(rg__snapshot_read(&s, "/j/", all, sizeof all / sizeof *all));
-    CHECK_EQ(s.acks + s.gens + s.hosts + s.lines, 0);
+    CHECK_EQ(s.acks + s.gens + s.hosts + s.lines + s.claims, 0);
+    CHECK_EQ(s.saved.serial, 0);
     CHECK_EQ(s.cur.generation, 0);
     rg__snapshot_free(&s);
 }
@@ -124,6 +162,7 @@ static void what_is_not_ours_is_left_out(void)
 int main(void)
 {
     a_job_is_read_back();
+    checkpoints_are_read_back();
     what_is_not_ours_is_left_out();
     return 0;
 }

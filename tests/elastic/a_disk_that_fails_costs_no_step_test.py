@@ -1,0 +1,124 @@
+"""A disk that is full, read-only or gone: one warning, which status shows too,
+the checkpoint before stays, nothing half-written is left, training goes on, and
+once the disk has room again so do checkpoints."""
+
+import ctypes
+import os
+import shutil
+import subprocess
+import tempfile
+
+from house import Job, claim, fault_free, main, skip, trainer, until
+
+CLONE_NEWNS = 0x20000
+FLAGS = ("--steps", "200", "--bytes", "3000000", "--commit-every", "5")
+
+
+def mount(*words):
+    return subprocess.run(["mount", "-t", "tmpfs", *words],
+                          capture_output=True, check=False).returncode == 0
+
+
+def own_mounts():
+    """Mounts from now on are this process's alone, and go with it."""
+    return ctypes.CDLL(None).unshare(CLONE_NEWNS) == 0 and subprocess.run(
+        ["mount", "--make-rprivate", "/"], capture_output=True,
+        check=False).returncode == 0
+
+
+def names(directory):
+    return os.listdir(directory) if os.path.isdir(directory) else []
+
+
+def shown(job, field):
+    checkpoint = (job.status() or {}).get("checkpoint")
+    return checkpoint and checkpoint[field]
+
+
+def until_later(job, seconds=30):
+    """A checkpoint later than the one that status shows now."""
+    before = shown(job, "step") or 0
+    return until(lambda: (shown(job, "step") or 0) > before and
+                 shown(job, "step"), seconds, "a later checkpoint")
+
+
+def fails(job, directory, why):
+    """Now it can't be written: said once, and steps go on."""
+    until(lambda: shown(job, "error"), 30, f"status shows {why}")
+    claim(why in shown(job, "error"), shown(job, "error"))
+    before = job.step()
+    job.wait_step(min(before + 20, 190))
+    claim(not [n for n in names(directory) if n.endswith(".part")],
+          f"a part is left in {names(directory)}")
+    said = job.text().count("; training goes on")
+    claim(said == 1, f"{why} was said {said} times:\n{job.text()}")
+
+
+def job_in(directory):
+    return Job(["-n", "2", "--checkpoint-dir", directory,
+                "--checkpoint-every", "10"],
+               trainer(*FLAGS, "--step-ms", "20"))
+
+
+def full(directory):
+    with job_in(directory) as job:
+        first = until_later(job)
+        filler = os.path.join(directory, "filler")
+        with open(filler, "wb") as file:
+            try:
+                while file.write(b"x" * 65536):
+                    file.flush()
+            except OSError:
+                pass
+        fails(job, directory, "No space left")
+        claim(shown(job, "step") >= first, "the checkpoint before is shown")
+        kept = [n for n in names(directory) if n.endswith(".rgck")]
+        claim(kept, "the checkpoint before is gone")
+        os.unlink(filler)
+        until_later(job)
+        until(lambda: shown(job, "error") is None, 10, "the error is over")
+        job.finish()
+        job.check(state=fault_free(*FLAGS))
+
+
+def read_only(directory):
+    with job_in(directory) as job:
+        until_later(job)
+        claim(mount("-o", "remount,ro", "none", directory), "can't remount")
+        fails(job, directory, "Read-only")
+        claim(mount("-o", "remount,rw", "none", directory), "can't remount")
+        until_later(job)
+        job.finish()
+        job.check(state=fault_free(*FLAGS))
+
+
+def gone(directory):
+    with job_in(directory) as job:
+        until_later(job)
+        shutil.rmtree(directory)
+        fails(job, directory, "No such file")
+        os.mkdir(directory)
+        until_later(job)
+        job.finish()
+        job.check(state=fault_free(*FLAGS))
+
+
+def test():
+    base = tempfile.mkdtemp(prefix="rg-ckpt-")
+    disk = os.path.join(base, "disk")
+    os.mkdir(disk)
+    is_mounted = own_mounts() and mount("-o", "size=16m", "none", disk)
+    try:
+        gone(os.path.join(base, "dir"))
+        if not is_mounted:
+            skip("only a directory that goes was tried: a small disk needs "
+                 "the right to mount one")
+        full(os.path.join(disk, "full"))
+        read_only(disk)
+    finally:
+        if is_mounted:
+            subprocess.run(["umount", disk], check=True)
+        shutil.rmtree(base)
+
+
+main(test)
