@@ -26,7 +26,7 @@ CHANGES = [
         "told:rank2:gen2", "ack:gen2", "decide:gen2", "deliver:gen2",
         "passed:rank0:gen2")] + [
     # a worker and its agent, in the same moment
-    "commit.copy:rank2:step10:start1:kill,agent.detect:start1:kill",
+    "commit.copy:rank2:step10:gen1:start1:kill,agent.detect:start1:kill",
     # an agent, and the one that takes over from it
     f"{WORKER},agent.detect:gen1:start1:kill,agent.prepare:gen2:start2:kill",
     f"{WORKER},agent.told:rank1:gen2:start1:kill,"

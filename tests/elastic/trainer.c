@@ -347,5 +347,7 @@ int main(int argc, char **argv)
     const int code = train_in(&t);
     rg_finalize(t.ctx);
     free(t.state);
+    if (!t.uses_alloc)
+        free(t.sums);
     return code;
 }
