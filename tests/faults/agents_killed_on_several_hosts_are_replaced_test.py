@@ -1,0 +1,43 @@
+"""SIGKILL of agents on several hosts, the leader's as well, and twice at the same
+time: their keepers start the next ones, no host is lost, no generation ends."""
+import os
+import signal
+
+from hosts import Hosts, HostsJob
+from house import agent_of, claim, fault_free, main, trainer, until
+
+TRAINING = ("--steps", 400, "--step-ms", 5)
+
+
+def kill(job, *hosts):
+    keepers = [job.agents[host].pid for host in hosts]
+    agents = [until(lambda k=k: agent_of(k), 10, "an agent") for k in keepers]
+    for pid in agents:
+        os.kill(pid, signal.SIGKILL)
+    for keeper, pid in zip(keepers, agents):
+        until(lambda: agent_of(keeper) not in (None, pid), 10, "another agent")
+    for host in hosts:
+        until(lambda: job.status(host), 10, f"the status of {host}")
+
+
+def test():
+    with Hosts(3) as hosts, \
+            HostsJob(hosts, ["--min", "6", "--max", "6"], ["--slots", "2"],
+                     trainer(*TRAINING)) as job:
+        job.wait_step(30)
+        before = job.workers()
+        leader = job.leader()
+        others = [h for h in hosts.names if h != leader]
+        for victims in ([others[0]], [leader], others, hosts.names):
+            step = job.step()
+            kill(job, *victims)
+            job.wait_step(step + 30)
+        claim(job.leader() == leader, "another host leads")
+        job.finish()
+        claim(job.generation() == 1,
+              "an agent's death has ended a generation")
+        job.survivors(before)
+        job.check(state=fault_free(*TRAINING))
+
+
+main(test)
