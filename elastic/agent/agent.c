@@ -2,6 +2,7 @@
  * workers; then everything happens in callbacks; at the end every worker is
  * gone before the agent is. */
 #include "elastic/agent/inside.h"
+#include "elastic/agent/keeper.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -134,7 +135,9 @@ static void on_signal(void *arg, int fd, uint32_t events)
     struct signalfd_siginfo info;
     if (read(fd, &info, sizeof info) != (ssize_t)sizeof info)
         return;
-    if (a->is_ending)
+    if (info.ssi_signo == SIGTSTP || info.ssi_signo == SIGCONT)
+        rg__slots_pause(a, info.ssi_signo == SIGTSTP);
+    else if (a->is_ending)
         kill_rest(a);
     else if (!a->params->creates_job && !a->is_draining && a->elastic == 1)
         rg__drain_start(a, DRAIN_MS, strsignal((int)info.ssi_signo));
@@ -429,15 +432,15 @@ static rg_status make_names(agent *a)
 
 static rg_status watch_signals(agent *a)
 {
-    static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-    sigset_t set;
-    sigemptyset(&set);
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        struct sigaction now; /* nohup and its like stay respected */
-        if (sigaction(ends[i], NULL, &now) != 0 || now.sa_handler != SIG_IGN)
-            sigaddset(&set, ends[i]);
-    }
+    sigset_t set, stops;
+    rg__keeper_signals(&set);
+    sigdelset(&set, SIGCHLD);
     sigprocmask(SIG_BLOCK, &set, NULL);
+    /* we write to a terminal from the background: `stty tostop` is for others
+     */
+    sigemptyset(&stops);
+    sigaddset(&stops, SIGTTOU);
+    sigprocmask(SIG_BLOCK, &stops, NULL);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGCHLD, SIG_DFL); /* ignored, children would reap themselves */
     a->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);

@@ -162,6 +162,7 @@ struct agent {
     uint32_t agents;     /* that have had this incarnation, this one too */
     takeover resume;
     bool is_working;     /* workers may start */
+    bool is_paused;      /* their processes are stopped */
     rg__address address; /* of this host, for all others */
     uint32_t port;       /* of this agent there: UDP and TCP */
     int listener, signal_fd;
@@ -265,6 +266,8 @@ rg_status rg__slots_create(agent *a);
 void rg__slots_destroy(agent *a);
 void rg__slots_start(agent *a);
 void rg__slots_signal(agent *a, int signum);
+/* Stop the processes of all slots, or let them go on. */
+void rg__slots_pause(agent *a, bool pauses);
 /* The first worker has said whether the program is elastic. */
 void rg__slots_kind_is_known(agent *a);
 /* This slot's worker computes no more, or must not: publish, kill, fence. */

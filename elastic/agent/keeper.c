@@ -50,8 +50,11 @@ typedef struct keeper {
     bool is_over, has_given_up;
 } keeper;
 
-static const int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+/* The last two pause the job here and go on with it. */
+static const int forwarded[] = {SIGINT,  SIGTERM, SIGHUP,
+                                SIGQUIT, SIGTSTP, SIGCONT};
 #define FORWARDED (sizeof forwarded / sizeof *forwarded)
+#define ENDING    (FORWARDED - 2)
 
 static bool is_ignored(int signum)
 {
@@ -72,7 +75,7 @@ int rg__keeper_pending(void)
 {
     sigset_t pending;
     sigpending(&pending);
-    for (size_t i = 0; i < FORWARDED; i++)
+    for (size_t i = 0; i < ENDING; i++)
         if (sigismember(&pending, forwarded[i]))
             return forwarded[i];
     return 0;
@@ -297,8 +300,10 @@ static void take_signals(keeper *k)
             continue; /* reaped in any case */
         if (k->agent != 0)
             kill(k->agent, (int)info.ssi_signo);
-        else
+        else if (info.ssi_signo != SIGTSTP && info.ssi_signo != SIGCONT)
             k->signal = (int)info.ssi_signo;
+        if (info.ssi_signo == SIGTSTP)
+            raise(SIGSTOP); /* as the shell expects; SIGCONT comes next */
     }
 }
 

@@ -23,10 +23,10 @@ typedef struct rg__keeper_hooks { /* any may be NULL */
 } rg__keeper_hooks;
 
 /* SIGCHLD, and the signals that are passed on to the agent: SIGINT, SIGTERM,
- * SIGHUP and SIGQUIT, but for those that are ignored (nohup and its like stay
- * respected). */
+ * SIGHUP and SIGQUIT, SIGTSTP and SIGCONT, but for those that are ignored
+ * (nohup and its like stay respected). */
 void rg__keeper_signals(sigset_t *set);
-/* One of them, SIGCHLD apart, that is pending; 0: none. */
+/* One of the first four that is pending; 0: none. */
 int rg__keeper_pending(void);
 
 /* Run the agent until it has ended for good; returns the exit code of the job

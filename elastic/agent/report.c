@@ -28,6 +28,8 @@ static const char *phase_of(const sight *s)
 {
     if (s->a->is_ending)
         return "ending";
+    if (s->a->is_paused)
+        return "paused";
     switch (s->snap->cur.phase) {
     case RG__GEN_NONE:
         return "forming";

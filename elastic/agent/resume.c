@@ -26,7 +26,8 @@ typedef struct kept_agent {
     rg__address address;
     uint32_t port;
     int elastic;
-    bool is_done, is_ending, is_leaving, has_published, has_shape, is_draining;
+    bool is_done, is_ending, is_leaving, has_published, has_shape, is_draining,
+        is_paused;
     uint64_t drain_end_ns;
     int exit_code;
     char why[RG__TEXT_MAX];
@@ -47,6 +48,7 @@ void rg__resume_note(agent *a)
                        .has_published = a->has_published,
                        .has_shape = a->has_shape,
                        .is_draining = a->is_draining,
+                       .is_paused = a->is_paused,
                        .drain_end_ns = a->drain_end_ns,
                        .exit_code = a->exit_code};
     if (a->lease_id == 0)
@@ -83,6 +85,7 @@ bool rg__resume_names(agent *a)
     a->has_published = was.has_published;
     a->has_shape = was.has_shape;
     a->is_draining = was.is_draining;
+    a->is_paused = was.is_paused;
     a->drain_end_ns = was.drain_end_ns;
     a->exit_code = was.is_ending ? 0 : was.exit_code;
     a->resume = RESUME_ADOPT;
@@ -166,6 +169,7 @@ void rg__resume_begin(agent *a)
     rg__keep_forget_rest(a->keep);
     rg__log(RG__WARN, "agent", "took over %d workers from an agent that died",
             workers);
+    rg__slots_pause(a, false); /* the keeper runs, and it is paused as well */
     rg__workers_ping(a);
     if (was.is_ending)
         rg__agent_end(a, was.exit_code, "%s", was.why);

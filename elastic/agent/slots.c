@@ -230,6 +230,26 @@ void rg__slots_signal(agent *a, int signum)
     }
 }
 
+/* A job that waits is no job that is stuck: nobody is pinged meanwhile, and
+ * other hosts wait for our workers as for slow ones. */
+void rg__slots_pause(agent *a, bool pauses)
+{
+    if (a->is_paused == pauses || (pauses && a->is_ending))
+        return;
+    a->is_paused = pauses;
+    rg__resume_note(a);
+    for (int i = 0; i < a->params->slots; i++) {
+        slot *s = &a->slot[i];
+        const int signum = pauses ? SIGSTOP : SIGCONT;
+        s->w.silent_ticks = 0;
+        if (s->child != 0)
+            kill(-s->child, signum);
+        signal_worker(s, signum);
+    }
+    rg__log(RG__INFO, "agent", "the workers of host %s %s", a->params->host,
+            pauses ? "are paused" : "go on");
+}
+
 /* -------------------------------------------------------------------- fence */
 
 static void kill_group(const slot *s)

@@ -695,7 +695,8 @@ void rg__workers_ping(void *agent_arg)
 {
     agent *a = agent_arg;
     for (int i = 0; i < a->params->slots; i++)
-        if (rg__slot_is_alive(&a->slot[i]) && a->slot[i].w.is_ready)
+        if (!a->is_paused && rg__slot_is_alive(&a->slot[i]) &&
+            a->slot[i].w.is_ready)
             ping(&a->slot[i]);
     rg__timer_set(a->ping, a->params->detect_ms * RG__MS / SILENT_TICKS);
 }
