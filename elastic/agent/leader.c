@@ -70,8 +70,7 @@ static void put(rg__txn *txn, const agent *a, const char *what,
                 uint64_t generation, char *text)
 {
     char *key = rg__record_key(a->prefix, what, generation, NULL);
-    if (key != NULL && text != NULL)
-        rg__txn_put(txn, RG__THEN, key, text, 0);
+    rg__txn_put(txn, RG__THEN, key, text, 0); /* NULL: all or nothing */
     free(key);
     free(text);
 }
@@ -179,6 +178,8 @@ static void act(agent *a, const rg__plan *plan)
         add_done(txn, a);
     a->acted_on = rg__mirror_revision(a->whole);
     a->acting = rg__etcd_txn(a->etcd, txn, on_acted, a);
+    if (a->acting == NULL) /* no memory */
+        rg__timer_set(a->look_timer, AGAIN_NS);
 }
 
 /* --------------------------------------------------------------------- look */

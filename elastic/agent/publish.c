@@ -116,7 +116,8 @@ static void take_refusal(agent *a, const rg__txn_reply *reply)
     const rg__host_record *record = found.hosts == 1 ? &found.host[0] : NULL;
     a->is_dirty = true;
     if (record == NULL) {
-        a->host_revision = 0; /* the lease was lost, and the key with it */
+        /* The lease was lost, and the key with it; or nobody can read it. */
+        a->host_revision = reply->kv_count > 0 ? reply->kv[0].mod_revision : 0;
     } else if (record->id == a->id) {
         a->host_revision = record->mod_revision;
         if (record->seq == a->seq) { /* an earlier sending was applied */

@@ -68,8 +68,9 @@ void rg__txn_if_create(rg__txn *txn, const char *key, int64_t revision);
 void rg__txn_if_mod(rg__txn *txn, const char *key, int64_t revision);
 void rg__txn_if_value(rg__txn *txn, const char *key, const char *value);
 
-/* Operations; in_success says which branch. range_end NULL: the key alone;
- * rg__prefix_end(key) for a prefix. lease 0: none. At most 128 of each. */
+/* Operations; branch says when. range_end NULL: the key alone;
+ * rg__prefix_end(key) for a prefix. lease 0: none. At most 128 of each. A put
+ * whose key or value is NULL, for want of memory, fails the whole txn. */
 typedef enum rg__branch { RG__THEN, RG__ELSE } rg__branch;
 void rg__txn_put(rg__txn *txn, rg__branch branch, const char *key,
                  const char *value, int64_t lease);

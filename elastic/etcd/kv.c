@@ -85,6 +85,10 @@ void rg__txn_put(rg__txn *txn, rg__branch branch, const char *key,
     if (txn == NULL)
         return;
     rg__body *list = &txn->branches[branch];
+    if (key == NULL || value == NULL) {
+        list->has_failed = true;
+        return;
+    }
     begin_item(list);
     rg__body_add(list, "\"request_put\":{");
     rg__body_bytes(list, "key", key, strlen(key));

@@ -521,6 +521,8 @@ static rg_status plan_broken(const look *l, members *list)
 
 static rg_status plan_decided(const look *l, members *list)
 {
+    if (l->decided == NULL)
+        return RG_OK; /* its records are gone or malformed */
     if (is_broken(l, l->decided))
         return plan_broken(l, list);
     if (have_all_finished(l->s, l->decided)) {

@@ -14,14 +14,22 @@ static json_t *hex(uint64_t n)
     return json_string(text);
 }
 
+bool rg__hex_begins(const char *text, uint64_t *n_p)
+{
+    *n_p = 0;
+    for (int i = 0; i < 16; i++) {
+        const char c = text[i];
+        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
+            return false;
+        *n_p = *n_p << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
+    }
+    return *n_p != 0;
+}
+
 bool rg__hex_read(const json_t *j, uint64_t *n_p)
 {
     const char *text = json_string_value(j);
-    if (text == NULL || strlen(text) != 16)
-        return false;
-    char *end = NULL;
-    *n_p = strtoull(text, &end, 16);
-    return *end == '\0';
+    return text != NULL && rg__hex_begins(text, n_p) && text[16] == '\0';
 }
 
 static json_t *commit_json(rg__commit_id id)
@@ -51,6 +59,31 @@ static bool copy_text(char *to, size_t room, const json_t *j)
         return false;
     strcpy(to, text);
     return true;
+}
+
+bool rg__name_copy(char *to, size_t room, const char *name)
+{
+    const size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz"
+                                  "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
+    if (n == 0 || n >= room || name[n] != '\0')
+        return false;
+    memcpy(to, name, n + 1);
+    return true;
+}
+
+static bool copy_name(char *to, size_t room, const json_t *j)
+{
+    const char *name = json_string_value(j);
+    return name != NULL && rg__name_copy(to, room, name);
+}
+
+/* Within bounds; absent: 0. */
+static bool read_int(const json_t *j, const char *name, int low, int high,
+                     int *n_p)
+{
+    const json_int_t n = json_integer_value(json_object_get(j, name));
+    *n_p = (int)n;
+    return n >= low && n <= high;
 }
 
 static char *dump(json_t *j)
@@ -111,7 +144,8 @@ bool rg__meta_read(const json_t *j, rg__meta *meta)
     return json_unpack_ex((json_t *)(uintptr_t)j, &error, 0,
                           "{s:i,s:s,s:i,s:i}", "format", &format, "key", &key,
                           "min", &meta->min, "max", &meta->max) == 0 &&
-           format == RG__META_FORMAT && read_key(meta->key, key) &&
+           format == RG__META_FORMAT && meta->min >= 1 &&
+           meta->max >= meta->min && read_key(meta->key, key) &&
            copy_text(meta->uuid, sizeof meta->uuid, json_object_get(j, "uuid"));
 }
 
@@ -175,16 +209,15 @@ bool rg__host_read(const json_t *j, rg__host_record *host)
     const json_t *workers = json_object_get(j, "workers");
     const size_t n = json_array_size(workers);
     host->seq = (uint64_t)json_integer_value(json_object_get(j, "seq"));
-    host->slots = (int)json_integer_value(json_object_get(j, "slots"));
-    host->elastic = (int)json_integer_value(json_object_get(j, "elastic"));
     host->is_gone = json_is_true(json_object_get(j, "gone"));
-    host->open = (int)json_integer_value(json_object_get(j, "open"));
-    host->failed_code =
-        (int)json_integer_value(json_object_get(j, "failed_code"));
     host->is_draining = json_is_true(json_object_get(j, "draining"));
     host->vault_bytes =
         (uint64_t)json_integer_value(json_object_get(j, "vault"));
     if (!rg__hex_read(json_object_get(j, "id"), &host->id) ||
+        !read_int(j, "slots", 0, RG__HOST_SLOTS_MAX, &host->slots) ||
+        !read_int(j, "elastic", -1, 1, &host->elastic) ||
+        !read_int(j, "open", 0, RG__HOST_SLOTS_MAX, &host->open) ||
+        !read_int(j, "failed_code", 0, 255, &host->failed_code) ||
         !read_place(json_object_get(j, "address"), json_object_get(j, "port"),
                     &host->address, &host->port) ||
         !copy_text(host->failed, sizeof host->failed,
@@ -287,10 +320,12 @@ static bool read_members(const json_t *j, rg__proposal *p)
         const json_t *m = json_array_get(j, i);
         rg__member_id *id = &p->member[i];
         const json_int_t port = json_integer_value(json_array_get(m, 3));
-        if (!rg__hex_read(json_array_get(m, 0), &id->host) || !is_port(port))
+        const json_int_t slot = json_integer_value(json_array_get(m, 1));
+        if (!rg__hex_read(json_array_get(m, 0), &id->host) || !is_port(port) ||
+            slot < 0 || slot >= RG__HOST_SLOTS_MAX)
             return false;
         p->port[i] = (uint32_t)port;
-        id->slot = (uint32_t)json_integer_value(json_array_get(m, 1));
+        id->slot = (uint32_t)slot;
         id->start = (uint32_t)json_integer_value(json_array_get(m, 2));
     }
     p->size = (int)n;
@@ -305,7 +340,7 @@ static bool read_hosts(const json_t *j, rg__proposal *p)
         return false;
     for (size_t i = 0; i < n; i++) {
         const json_t *h = json_array_get(j, i);
-        if (!copy_text(p->host[i].name, sizeof p->host[i].name,
+        if (!copy_name(p->host[i].name, sizeof p->host[i].name,
                        json_array_get(h, 0)) ||
             !rg__hex_read(json_array_get(h, 1), &p->host[i].id) ||
             !read_place(json_array_get(h, 2), json_array_get(h, 3),
@@ -316,6 +351,27 @@ static bool read_hosts(const json_t *j, rg__proposal *p)
     return true;
 }
 
+_Static_assert(RG__HOST_SLOTS_MAX <= 64, "a bit for each slot");
+
+/* Every member is on one of the hosts, alone in its slot. */
+static bool has_room_for_all(const rg__proposal *p)
+{
+    uint64_t *taken = calloc((size_t)p->host_count, sizeof *taken);
+    bool ok = taken != NULL;
+    for (int i = 0, at = 0; i < p->size && ok; i++) {
+        int looked = 0; /* members of one host mostly stand together */
+        while (looked < p->host_count && p->host[at].id != p->member[i].host) {
+            at = (at + 1) % p->host_count;
+            looked++;
+        }
+        const uint64_t slot = UINT64_C(1) << p->member[i].slot;
+        ok = looked < p->host_count && (taken[at] & slot) == 0;
+        taken[at] |= slot;
+    }
+    free(taken);
+    return ok;
+}
+
 bool rg__proposal_read(const json_t *j, rg__proposal *p)
 {
     p->from = (uint64_t)json_integer_value(json_object_get(j, "from"));
@@ -324,7 +380,7 @@ bool rg__proposal_read(const json_t *j, rg__proposal *p)
     return copy_text(p->op, sizeof p->op, json_object_get(j, "op")) &&
            copy_text(p->cause, sizeof p->cause, json_object_get(j, "cause")) &&
            read_members(json_object_get(j, "members"), p) &&
-           read_hosts(json_object_get(j, "hosts"), p);
+           read_hosts(json_object_get(j, "hosts"), p) && has_room_for_all(p);
 }
 
 /* ----------------------------------------------------- reason */
@@ -582,7 +638,7 @@ char *rg__leader_text(const rg__proposal_host *leader)
 bool rg__leader_read(const json_t *j, rg__proposal_host *leader)
 {
     return rg__hex_read(json_object_get(j, "id"), &leader->id) &&
-           copy_text(leader->name, sizeof leader->name,
+           copy_name(leader->name, sizeof leader->name,
                      json_object_get(j, "host")) &&
            read_place(json_object_get(j, "address"), json_object_get(j, "port"),
                       &leader->address, &leader->port);

@@ -21,9 +21,10 @@ static void *grow(void **array, int n, size_t item)
 static bool split_key(const char *rest, uint64_t *generation_p,
                       const char **name_p)
 {
-    char *end = NULL;
-    *generation_p = strtoull(rest, &end, 16);
-    if (end != rest + 16 || (*end != '\0' && *end != '/'))
+    if (!rg__hex_begins(rest, generation_p))
+        return false;
+    const char *end = rest + 16;
+    if (*end != '\0' && *end != '/')
         return false;
     *name_p = *end == '/' ? end + 1 : "";
     return true;
@@ -33,9 +34,9 @@ static bool add_host(rg__snapshot *s, const char *name, const json_t *j,
                      const rg__kv *kv)
 {
     rg__host_record *h = grow((void **)&s->host, s->hosts, sizeof *h);
-    if (h == NULL || strlen(name) >= sizeof h->name || !rg__host_read(j, h))
+    if (h == NULL || !rg__name_copy(h->name, sizeof h->name, name) ||
+        !rg__host_read(j, h))
         return false;
-    strcpy(h->name, name);
     h->mod_revision = kv->mod_revision;
     s->hosts++;
     return true;
@@ -59,10 +60,10 @@ static bool add_reason(rg__snapshot *s, uint64_t g, const char *name,
                        const json_t *j)
 {
     rg__reason *r = grow((void **)&s->reason, s->reasons, sizeof *r);
-    if (r == NULL || strlen(name) >= sizeof r->member || !rg__reason_read(j, r))
+    if (r == NULL || !rg__name_copy(r->member, sizeof r->member, name) ||
+        !rg__reason_read(j, r))
         return false;
     r->generation = g;
-    strcpy(r->member, name);
     s->reasons++;
     return true;
 }
@@ -71,14 +72,13 @@ static bool add_ack(rg__snapshot *s, uint64_t g, const char *name,
                     const json_t *j)
 {
     rg__ack *a = grow((void **)&s->ack, s->acks, sizeof *a);
-    if (a == NULL || strlen(name) >= sizeof a->host)
+    if (a == NULL || !rg__name_copy(a->host, sizeof a->host, name))
         return false;
     if (!rg__ack_read(j, a)) {
         rg__ack_free(a);
         return false;
     }
     a->generation = g;
-    strcpy(a->host, name);
     s->acks++;
     return true;
 }
@@ -86,10 +86,9 @@ static bool add_ack(rg__snapshot *s, uint64_t g, const char *name,
 static bool add_fin(rg__snapshot *s, uint64_t g, const char *name)
 {
     rg__fin *f = grow((void **)&s->fin, s->fins, sizeof *f);
-    if (f == NULL || strlen(name) >= sizeof f->host)
+    if (f == NULL || !rg__name_copy(f->host, sizeof f->host, name))
         return false;
     f->generation = g;
-    strcpy(f->host, name);
     s->fins++;
     return true;
 }
@@ -124,9 +123,9 @@ static bool add_suspicion(rg__snapshot *s, const char *rest)
 static bool add_drain(rg__snapshot *s, const char *name, const json_t *j)
 {
     rg__drain *d = grow((void **)&s->drain, s->drains, sizeof *d);
-    if (d == NULL || strlen(name) >= sizeof d->host || !rg__drain_read(j, d))
+    if (d == NULL || !rg__name_copy(d->host, sizeof d->host, name) ||
+        !rg__drain_read(j, d))
         return false;
-    strcpy(d->host, name);
     s->drains++;
     return true;
 }
@@ -153,11 +152,42 @@ static bool add_saved(rg__snapshot *s, const json_t *j, const rg__kv *kv)
     return is_right;
 }
 
+static bool add_meta(rg__snapshot *s, const json_t *j, const rg__kv *kv)
+{
+    rg__meta meta = {.create_revision = kv->create_revision};
+    if (!rg__meta_read(j, &meta))
+        return false;
+    s->meta = meta;
+    return true;
+}
+
+static bool add_cur(rg__snapshot *s, const json_t *j, const rg__kv *kv)
+{
+    rg__cur cur = {.mod_revision = kv->mod_revision};
+    if (!rg__cur_read(j, &cur))
+        return false;
+    s->cur = cur;
+    return true;
+}
+
+static bool add_end(rg__snapshot *s, const json_t *j)
+{
+    rg__end end = {0};
+    if (!rg__end_read(j, &end))
+        return false;
+    s->end = end;
+    return true;
+}
+
 static bool add_leader(rg__snapshot *s, const json_t *j, const rg__kv *kv)
 {
+    rg__proposal_host leader = {0};
+    if (!rg__leader_read(j, &leader))
+        return false;
+    s->leader_host = leader;
+    s->leader = leader.id;
     s->leader_token = kv->create_revision;
-    return rg__hex_read(json_object_get(j, "id"), &s->leader) &&
-           rg__leader_read(j, &s->leader_host);
+    return true;
 }
 
 static bool begins(const char *key, const char *what, const char **rest_p)
@@ -190,18 +220,14 @@ static bool add(rg__snapshot *s, const char *key, const json_t *j,
                 const rg__kv *kv)
 {
     const char *name;
-    if (strcmp(key, "meta") == 0) {
-        s->meta.create_revision = kv->create_revision;
-        return rg__meta_read(j, &s->meta);
-    }
-    if (strcmp(key, "all/cur") == 0) {
-        s->cur.mod_revision = kv->mod_revision;
-        return rg__cur_read(j, &s->cur);
-    }
+    if (strcmp(key, "meta") == 0)
+        return add_meta(s, j, kv);
+    if (strcmp(key, "all/cur") == 0)
+        return add_cur(s, j, kv);
     if (strcmp(key, "all/leader") == 0)
         return add_leader(s, j, kv);
     if (strcmp(key, "all/end") == 0)
-        return rg__end_read(j, &s->end);
+        return add_end(s, j);
     if (strcmp(key, "shape") == 0)
         return true; /* agent/shape.c reads it */
     if (strcmp(key, "all/checkpoint") == 0)

@@ -1,0 +1,71 @@
+#include "tests/fuzz/fuzz.h"
+
+#include <string.h>
+
+#include "sdk/base/log.h"
+
+/* libFuzzer's own names. */
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
+const char *__ubsan_default_options(void);
+
+/* What UBSan finds counts like a crash. */
+const char *__ubsan_default_options(void)
+{
+    return "halt_on_error=1:print_stacktrace=1";
+}
+
+/* Bad input draws warnings by the thousand. */
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    (void)argc;
+    (void)argv;
+    rg__log_levels("error");
+    return 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
+{
+    fuzz_one(bytes, n);
+    return 0;
+}
+
+uint8_t fuzz_byte(fuzz_input *in)
+{
+    if (in->left == 0)
+        return 0;
+    in->left--;
+    return *in->at++;
+}
+
+uint64_t fuzz_number(fuzz_input *in, size_t bytes)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < bytes; i++)
+        n |= (uint64_t)fuzz_byte(in) << (8 * i);
+    return n;
+}
+
+size_t fuzz_take(fuzz_input *in, size_t n, const uint8_t **bytes_p)
+{
+    const size_t got = n < in->left ? n : in->left;
+    *bytes_p = in->at;
+    in->at += got;
+    in->left -= got;
+    return got;
+}
+
+char *fuzz_line(fuzz_input *in)
+{
+    const uint8_t *line = in->at;
+    const uint8_t *end = in->left > 0 ? memchr(line, '\n', in->left) : NULL;
+    const size_t n = end != NULL ? (size_t)(end - line) : in->left;
+    in->at += n + (end != NULL);
+    in->left -= n + (end != NULL);
+    char *copy = malloc(n + 1);
+    FUZZ_CLAIM(copy != NULL);
+    if (n > 0)
+        memcpy(copy, line, n);
+    copy[n] = '\0';
+    return copy;
+}

@@ -1,0 +1,460 @@
+#!/usr/bin/env python3
+"""Make the seeds anew: what a real etcd and a real job say, and what is written
+here by hand. Inputs that were found by a fuzzer, `found-*`, are left alone.
+
+    REGROUP_BUILD=build/dev REGROUP_SOURCE=. PYTHONPATH=tests/lib \\
+        python3 tests/fuzz/make_seeds.py
+"""
+
+import base64
+import http.client
+import json
+import os
+import re
+import struct
+import urllib.parse
+
+from house import SOURCE, Etcd, Job, claim, main, trainer, until
+
+SEEDS = os.path.join(SOURCE, "tests", "fuzz", "seeds")
+STEP_END = b"\x1e"
+
+
+def write(target, name, content):
+    folder = os.path.join(SEEDS, target)
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, name), "wb") as file:
+        file.write(content if isinstance(content, bytes) else content.encode())
+
+
+def clear():
+    for folder, _, names in os.walk(SEEDS):
+        for name in names:
+            if not name.startswith("found-"):
+                os.unlink(os.path.join(folder, name))
+
+
+# --------------------------------------------------------------- etcd's words
+
+def b64(text):
+    return base64.b64encode(text.encode()).decode()
+
+
+class Talk:
+    """Raw answers of an etcd to the requests that the client makes."""
+
+    def __init__(self, url):
+        self.at = urllib.parse.urlparse(url).netloc
+        self.streams = []
+
+    def post(self, path, request, token=None):
+        """(code, text) of the whole answer."""
+        link = http.client.HTTPConnection(self.at, timeout=5)
+        headers = {"Authorization": token} if token else {}
+        link.request("POST", path, json.dumps(request), headers)
+        answer = link.getresponse()
+        got = answer.status, answer.read().decode()
+        link.close()
+        return got
+
+    def txn(self, *gets, **more):
+        return self.post("/v3/kv/txn", dict(
+            success=[{"request_range": g} for g in gets], **more))
+
+    def watch(self, start):
+        """A function that returns the next line of a watch of j/."""
+        link = http.client.HTTPConnection(self.at, timeout=5)
+        link.request("POST", "/v3/watch", json.dumps({"create_request": {
+            "key": b64("j/"), "range_end": b64("j0"),
+            "start_revision": str(start), "fragment": True}}))
+        answer = link.getresponse()
+        self.streams.append(link)
+        return lambda: answer.readline().decode()
+
+    def put(self, key, value):
+        return self.post("/v3/kv/put", {"key": b64(key), "value": b64(value)})
+
+
+RANGE = {"key": b64("j/"), "range_end": b64("j0")}
+META = {"key": b64("j/meta")}
+
+
+def answers(talk):
+    """{name: (code, text)}"""
+    got = {"empty list": talk.txn(RANGE, META)}
+    talk.put("j/meta", "{}")
+    for key in "abc":
+        talk.put("j/" + key, '{"value":"%s"}' % key)
+    got["list"] = talk.txn(RANGE, META)
+    revision = int(json.loads(got["list"][1])["header"]["revision"])
+    got["guard"] = talk.txn(dict(
+        RANGE, min_mod_revision=str(revision + 1), keys_only=True, limit="1"),
+        META)
+    got["txn refused"] = talk.txn(RANGE, compare=[
+        {"key": b64("j/meta"), "target": "CREATE", "create_revision": "1"}],
+        failure=[{"request_range": RANGE}])
+    got["txn put"] = talk.post("/v3/kv/txn", {"success": [
+        {"request_put": {"key": b64("j/a"), "value": b64("new")}}]})
+    got["no lease"] = talk.post("/v3/kv/txn", {"success": [{"request_put": {
+        "key": b64("j/a"), "value": "", "lease": "77"}}]})
+    got["grant"] = talk.post("/v3/lease/grant", {"ID": "7", "TTL": "10"})
+    got["grant again"] = talk.post("/v3/lease/grant", {"ID": "7", "TTL": "10"})
+    got["keepalive"] = talk.post("/v3/lease/keepalive", {"ID": "7"})
+    got["keepalive lost"] = talk.post("/v3/lease/keepalive", {"ID": "78"})
+    got["revoke"] = talk.post("/v3/lease/revoke", {"ID": "7"})
+    got["revoke again"] = talk.post("/v3/lease/revoke", {"ID": "7"})
+    got["malformed"] = talk.post("/v3/kv/txn", {"success": 5})
+    got["not found"] = talk.post("/v3/nowhere", {})
+    got["auth is off"] = talk.post("/v3/auth/authenticate",
+                                   {"name": "root", "password": "x"})
+    return revision, got
+
+
+def lines(talk, revision):
+    """{name: text of a watch}"""
+    follow = talk.watch(revision)
+    got = {"created": follow()}
+    talk.put("j/d", "new")
+    got["put"] = follow()
+    talk.post("/v3/kv/deleterange", {"key": b64("j/b")})
+    got["delete"] = follow()
+    talk.post("/v3/kv/txn", {"success": [
+        {"request_put": {"key": b64("j/" + k), "value": b64("x")}}
+        for k in "ef"]})
+    got["two"] = follow()
+    now = revision + 3
+    talk.post("/v3/kv/compaction", {"revision": str(now), "physical": True})
+    late = talk.watch(1)
+    got["compacted"] = late()
+    got["compacted behind"] = late()
+    return got
+
+
+def with_auth(talk):
+    root = {"name": "root", "password": "secret"}
+    steps = {
+        "user added": talk.post("/v3/auth/user/add", root),
+        "user added again": talk.post("/v3/auth/user/add", root),
+        "password changed": talk.post("/v3/auth/user/changepw", root),
+        "role granted": talk.post("/v3/auth/user/grant",
+                                  {"user": "root", "role": "root"}),
+        "role there": talk.post("/v3/auth/role/add", {"name": "root"}),
+        "granted": talk.post("/v3/auth/user/grant",
+                             {"user": "root", "role": "root"}),
+        "enabled": talk.post("/v3/auth/enable", {}),
+        "token": talk.post("/v3/auth/authenticate", root),
+        "wrong password": talk.post("/v3/auth/authenticate",
+                                    dict(root, password="x")),
+        "no token": talk.txn(RANGE),
+        "bad token": talk.post("/v3/kv/txn", {"success": [
+            {"request_range": RANGE}]}, token="abc.7")}
+    return steps
+
+
+def file_name(name):
+    return name.replace(" ", "-")
+
+
+def write_client(say, stream):
+    """Conversations of the client with that etcd."""
+    def reply(name, letter="r"):
+        return f"{letter}{say[name][0]:03}{say[name][1]}"
+
+    def data(*names):
+        return "d" + "".join(stream[n] for n in names)
+
+    def talk(name, *steps):
+        write("etcd_client", name,
+              STEP_END.join(s.encode() for s in steps))
+
+    whole = data("created", "put", "delete", "two")
+    mirror = ["-m", reply("list"), data("created"), data("put"),
+              data("delete"), data("two")]
+    talk("mirror-follows", *mirror)
+    talk("mirror-in-one-piece", "-m", reply("list"), whole)
+    talk("mirror-in-small-pieces", "-m", reply("list"),
+         *["d" + whole[1:][i:i + 50] for i in range(0, len(whole), 50)])
+    talk("mirror-is-guarded", *mirror, "p600", reply("guard"), "p900",
+         reply("guard"), "p200", reply("list"), "p600", reply("guard"))
+    talk("mirror-is-compacted", "-m", reply("list"), data("compacted"),
+         "p100", reply("list"), data("created"))
+    talk("mirror-is-cut", "-m", reply("list"), data("created"), "e000", "p100",
+         data("created"), "e200", "p100", data("created", "put"))
+    talk("mirror-finds-another-store", "-m", reply("list"), data("created"),
+         "p800", reply("empty list"), reply("empty list"))
+    talk("lease-is-kept-and-lost", "-l", reply("grant"), "p999", "p999",
+         "p999", "p999", reply("keepalive"), "p999", "p999", "p999", "p999",
+         reply("keepalive lost"), reply("grant again"), "L", reply("revoke"))
+    talk("txns", "-x", reply("txn put"), "x", reply("txn refused"), "x",
+         reply("no lease"), "p200", reply("txn put"), "x", reply("malformed"))
+    talk("errors", "-x", reply("not found"), "x", "f", "p050", "f", "p100",
+         "r503{\"error\":\"etcdserver: leader changed\",\"code\":14}", "p200",
+         "r408", "p300", "r200[]", "p999", reply("txn put"))
+    talk("login", "u", "x", reply("token"), reply("bad token"), "t",
+         reply("token"), "t", reply("txn put"), "x", reply("no token"))
+    talk("login-is-refused", "u", "xl", "m", reply("wrong password"), "t", "t")
+    talk("login-is-off", "um", reply("auth is off"), "t", reply("list"))
+    talk("auth-is-turned-on", "-a", reply("auth is off"),
+         reply("user added"), reply("password changed"), reply("granted"),
+         reply("enabled"))
+    talk("given-up-in-a-callback", "-m", "x", "l", "k", reply("list"))
+    talk("given-up-in-an-event", *mirror[:3], "k", *mirror[3:])
+
+
+def etcd_seeds():
+    with Etcd() as etcd:
+        talk = Talk(etcd.url)
+        revision, say = answers(talk)
+        stream = lines(talk, revision + 1)
+        say.update(with_auth(talk))
+        for name, (_, text) in say.items():
+            write("etcd_reply", file_name(name), text)
+        for name, text in stream.items():
+            write("etcd_reply", "watch-" + file_name(name), text)
+        write_client(say, stream)
+
+
+def line_seeds():
+    def chunks(most, *pieces):
+        return most.to_bytes(2, "little") + b"".join(
+            bytes([len(p)]) + p for p in pieces)
+
+    write("etcd_lines", "two-lines", chunks(64, b"one\ntwo\n"))
+    write("etcd_lines", "cut-anywhere", chunks(64, b"on", b"e\nt", b"wo", b"\n"))
+    write("etcd_lines", "no-newline-at-the-end", chunks(64, b"one\ntw", b"o"))
+    write("etcd_lines", "empty-lines", chunks(64, b"\n\n", b"", b"\n"))
+    write("etcd_lines", "too-long", chunks(8, b"12345", b"67890"))
+    write("etcd_lines", "base64", b"AAECAwQ=")
+
+
+# --------------------------------------------------------------- a job's keys
+
+PREFIX = "/regroup/v1/test/"
+
+
+def keys(etcd):
+    """[(key below the prefix, value)] of the job."""
+    got = etcd.ask("range", key=PREFIX, range_end=PREFIX[:-1] + "0")
+    return [(base64.b64decode(kv["key"]).decode()[len(PREFIX):],
+             base64.b64decode(kv["value"]).decode())
+            for kv in got.get("kvs", [])]
+
+
+def write_records(name, found, numbers="0 3 0 0"):
+    write("records", name, "\n".join(
+        [numbers] + [f"{key}={value}" for key, value in sorted(found)]))
+
+
+def phase(etcd):
+    found = dict(keys(etcd))
+    return json.loads(found.get("all/cur", "{}")).get("phase")
+
+
+def id_of(found, kind="lead/host/"):
+    return next(json.loads(v)["id"] for k, v in found if k.startswith(kind))
+
+
+def with_second_host(found, record=True):
+    """The same with a host h2 that has two workers at the door."""
+    host = next((k, v) for k, v in found if k.startswith("lead/host/"))
+    other = json.loads(host[1])
+    other.update(id="00000000000000b2", port=7000)
+    for worker in other["workers"]:
+        worker[3:5] = [True, True]
+    return found + [("lead/host/h2", json.dumps(other))] * record
+
+
+def suspicion(host, by):
+    return (f"lead/susp/{host}/{by}", "{}")
+
+
+def write_variants(found):
+    """What else may befall a generation that is decided."""
+    both = with_second_host(found)
+    first = id_of(found)
+    g = json.loads(dict(found)["all/cur"])["g"]
+    name = "h1"
+    reason = {"kind": "broken", "why": f"{name}.0: connection reset",
+              "by": name, "link": "h2"}
+    write_records("newcomers", both)
+    write_records("newcomers-and-a-lost-host", both, "0 3 1 0")
+    write_records("newcomers-and-a-mute-host", both, "0 3 0 1")
+    write_records("below-min", found, "6 8 0 0")
+    write_records("suspected", both + [
+        ("all/probe", "{}"), suspicion(first, "00000000000000b2"),
+        suspicion("00000000000000b2", first)])
+    write_records("broken", found + [
+        (f"all/ev/{g:016x}/{name}.0.1", json.dumps(reason)),
+        (f"all/ev/{g - 1:016x}/h2.0.1", json.dumps(dict(
+            reason, by="h2", link=name)))])
+    write_records("drained", both + [
+        (f"all/drain/{name}", '{"deadline_ms":30000}')])
+    write_records("draining", [
+        (k, v.replace('"draining":false', '"draining":true'))
+        for k, v in both])
+    write_records("finished", found + [(f"lead/fin/{g:016x}/{name}", "{}")])
+    write_records("given-up", [
+        (k, re.sub(r'"open":\d+', '"open":0', v).replace(
+            '"failed":""', '"failed":"h1.0 used up its --max-restarts"'))
+        for k, v in found])
+    proposal = dict(found)[f"all/gen/{g:016x}"]
+    proposed = [(k, v) for k, v in found if k != "all/cur"] + [
+        ("all/cur", json.dumps({"g": g + 1, "phase": "propose"})),
+        (f"all/gen/{g + 1:016x}",
+         json.dumps(dict(json.loads(proposal), **{"from": g})))]
+    write_records("proposed", proposed)
+    write_records("acked", proposed + [
+        (f"lead/ack/{g + 1:016x}/{name}",
+         json.dumps({"complete": [[g, 5], None], "step": 7}))])
+    write_records("acked-by-two", with_second_host(proposed) + [
+        (f"lead/ack/{g + 1:016x}/{name}",
+         json.dumps({"complete": [[g, 9]], "step": 12})),
+        (f"lead/ack/{g + 1:016x}/h2",
+         json.dumps({"complete": [], "step": 0}))])
+
+
+def record_seeds():
+    with Etcd() as etcd, Job(
+            ["--etcd", etcd.url, "--host", "h1", "--min", "1", "--max", "3", "--slots", "3"],
+            trainer("--steps", "400", "--step-ms", "5")) as job:
+        until(lambda: dict(keys(etcd)).get("lead/host/h1"), 20,
+              "a host's record")
+        write_records("forming", keys(etcd))
+        job.wait_world(3)
+        running = keys(etcd)
+        write_records("running", running)
+        agent_seeds(running)
+        job.kill(rank=1)
+        job.wait_world(3, above=job.generation())
+        found = keys(etcd)
+        write_records("after-a-death", found)
+        write_variants(found)
+        claim(phase(etcd) in ("decided", "propose"), "the job runs")
+        until(lambda: phase(etcd) == "done" or job.process.poll() is not None,
+              60, "the job is done")
+        if keys(etcd):
+            write_records("done", keys(etcd))
+
+
+# -------------------------------------------------------------- small readers
+
+def small_seeds():
+    def pieces(mark, *fields, bytes_=0, count=1):
+        return bytes_.to_bytes(5, "little") + bytes([count - 1, mark]) + \
+            b"".join(bytes(f) for f in fields)
+
+    write("vault", "whole", pieces(1, [2, 4, 1, 9], [2, 4, 1, 12],
+                                   bytes_=1 << 20, count=4))
+    write("vault", "one-is-writing", pieces(
+        0, [2, 2, 1, 9], [1, 2, 1, 9], bytes_=100, count=7))
+    write("vault", "counts-beyond", pieces(
+        1, [2, 65, 1, 9], bytes_=(1 << 40) - 1, count=64))
+    write("vault", "wide-numbers", pieces(
+        15, [2, 1, 0, 0, 0] + [255] * 16, bytes_=4097, count=3))
+
+    write("failpoint", "one", "commit.before_agree:rank3:step10:start1:kill")
+    write("failpoint", "many", "a:kill,b:gen7:stop,c:sleep20,d:exit1,e:segv")
+    write("failpoint", "malformed", "a:rank,:kill,b:,,rank1:,c:sleep,d:exit:1")
+    write("failpoint", "large", "a:rank18446744073709551615:kill,"
+          "b:step18446744073709551614:sleep99999999999999999999")
+
+    write("settings", "file", "fmin = 3\n# a comment\nREGROUP_MAX=4\n\n"
+          "agent-grace = 5s # more\nlog = info,etcd=debug\n")
+    write("settings", "file-of-errors", "fmin 3\n = 4\nmni = 3\ndetect = 0s\n")
+    write("settings", "words", "x--min\n2\n--max=4\n-np\n3\n--etcd\n"
+          "http://10.0.0.1:2379\n--detect\nlan\n--\n./train\n--steps\n7\n")
+    write("settings", "words-of-errors", "x--mni\n3\n-x\n--slots\n--json=3\n")
+    write("settings", "status", "r--json\njob\n")
+    write("settings", "environment", "eREGROUP_LOG=debug\nREGROUP_SLOT=3\n"
+          "REGROUP_MINN=4\nOTHER=x\nREGROUP_\n")
+    for i, text in enumerate((
+            "http://10.0.0.1:2379,http://[fd00::1]:2379/", "https://a", ",",
+            "10.0.0.1:2379", "[fd00::1]:2379", "fd00::1", "0.0.0.0",
+            "info,etcd=debug,agent=trace")):
+        write("settings", f"text-{i}", "t" + text)
+
+
+# ------------------------------------------------------------- a whole agent
+
+READY, REGISTER, ALLOC, FREE, DOOR = 4, 5, 7, 8, 11
+LEFT, BUILT, BROKEN, FIN, FINALIZE = 13, 14, 16, 17, 20
+WIRE = 2
+MEETS = ["h11", "h21", "r0", "r1"]
+DOORS = [f"n0 {DOOR} 0", f"n1 {DOOR} 0", "T1100"]
+BUILDS = [f"n0 {BUILT} 1", f"n1 {BUILT} 1"]
+FINISHES = [f"n0 {FIN} 1", f"n1 {FIN} 1"]
+
+
+def said(worker, layout, kind, *fields):
+    return f"m{worker}".encode() + struct.pack("<II" + layout, kind, WIRE,
+                                               *fields)
+
+
+def agent(name, *steps):
+    write("agent", name, STEP_END.join(
+        s if isinstance(s, bytes) else s.encode() for s in steps))
+
+
+def agent_seeds(running):
+    member = struct.pack("<QII", 0, 0, 1)
+    register = said(0, "Q64s", REGISTER, 4096, b"weights")
+    segment = said(0, "16sIiQ256s", ALLOC, member, 1, 0, 4096, b"")
+    free = said(0, "16sIiQ256s", FREE, member, 1, 0, 4096, b"")
+    broken = said(1, "Qi256s4x", BROKEN, 1, -1, b"a bad line")
+    world = MEETS + DOORS + BUILDS
+    agent("whole-life", *world, "T50", *FINISHES, "x0@", "x0@")
+    agent("memory", *MEETS, register, said(1, "Q64s", REGISTER, 4096,
+                                           b"weights"),
+          said(1, "Q64s", REGISTER, 8192, b"weights"), segment, free, segment,
+          *DOORS, *BUILDS, "q0", "T2000")
+    agent("too-much-memory", *MEETS, said(0, "Q64s", REGISTER, 1 << 60, b"w"),
+          said(0, "16sIiQ256s", ALLOC, member, 2, 0, 1 << 50, b""))
+    agent("a-death", *world, "x0\x09", "T300", "h11", "r2",
+          f"n2 {DOOR} 0", f"n1 {LEFT} 1", f"n1 {BUILT} 2", "T300",
+          f"n1 {LEFT} 2", f"n1 {BUILT} 3", f"n2 {BUILT} 3", "T100")
+    agent("a-death-before-it-is-built", *MEETS, *DOORS, BUILDS[0],
+          "x1\x0b", "T400", f"n0 {LEFT} 1", f"n0 {BUILT} 2", "T100")
+    agent("broken", *world, broken, "T50", f"n0 {LEFT} 1", f"n1 {LEFT} 1",
+          f"n0 {BUILT} 2", f"n1 {BUILT} 2", "T50")
+    agent("never-built", *MEETS, *DOORS, broken, broken, broken, "T900")
+    agent("silent", *world, "s1", "T600", "T600")
+    agent("early-end", *MEETS, f"n0 {FINALIZE} 0", "x0@", "x0A", "T900", "x0A")
+    agent("static", "h10", "h20", "r0", "r1", *DOORS, *BUILDS,
+          f"n0 {FINALIZE} 0", f"n1 {FINALIZE} 0", "x0@", "x0@")
+    agent("strangers", "h11not a hello", "h1", "h01", "h91", "h11", "h11",
+          "m0xx", b"m1" + bytes(8))
+    agent("scribbled-page", *MEETS, b"p0\x00" + bytes(64), "T10",
+          b"p1\x2a" + b"\xff" * 100, *DOORS)
+    agent("scribbled-vault", *MEETS, DOORS[0], b"v\x40\x00" + bytes(
+        [2, 0, 0, 0, 1, 0, 0, 0, 1] + [0] * 7 + [5] + [0] * 7),
+          *DOORS, *BUILDS, "T100")
+    agent("etcd-away", *world, "o", "x0\x09", "T900", "T900", "o", "T300",
+          "i", "T50", "f", "T900")
+    agent("beats", *world, b"u" + bytes(80), b"U\x011111111111111111",
+          b"U\x0201" + b"\xff" * 16, b"U\x04" + b"00" + bytes([255] * 8) +
+          bytes([1] + [0] * 7))
+    agent("another-host", *MEETS, *[
+        f"e{key}={value}" for key, value in with_second_host(running)
+        if key.startswith("lead/host/h2")], *DOORS, *BUILDS, "T300",
+          "elead/susp/00000000000000b2/0000000000000001={}", "eall/probe={}",
+          "T900", "Elead/host/h2", "T900")
+    agent("another-leader", *MEETS, "Eall/leader",
+          'eall/leader={"host":"h2","id":"00000000000000b2",'
+          '"address":"127.0.0.1","port":9}', *DOORS, "T900", "T900")
+    agent("another-job", *MEETS, *[
+        f"e{key}={value}" for key, value in sorted(running)
+        if key != "all/end"])
+    agent("ended", *MEETS, 'eall/end={"code":3,"why":"somebody"}', "T900")
+    agent("drained", *world, 'eall/drain/h1={"deadline_ms":300}', "T900")
+
+
+def make():
+    clear()
+    etcd_seeds()
+    line_seeds()
+    record_seeds()
+    small_seeds()
+
+
+if __name__ == "__main__":
+    main(make)

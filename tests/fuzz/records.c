@@ -1,0 +1,268 @@
+/* A job's keys, read into a snapshot, and what a leader makes of them.
+ *
+ * The first line has numbers: --min, --max, a mask of the hosts that are lost
+ * and one of those that are mute. Each line behind it is a key below the job's
+ * prefix, a `=`, and its value; its number is the key's revision. */
+#include <string.h>
+
+#include "elastic/member/links.h"
+#include "elastic/member/plan.h"
+#include "tests/fuzz/fuzz.h"
+
+#define PREFIX    "/regroup/v1/j/"
+#define KEYS_MAX  256
+#define HOSTS_MAX 16
+#define SECOND    UINT64_C(1000000000)
+#define LOOKS     3
+
+typedef struct keys {
+    rg__kv kv[KEYS_MAX];
+    size_t n;
+} keys;
+
+typedef struct job {
+    rg__snapshot snap;
+    rg__plan_config config;
+    rg__plan_clock clock;
+    uint64_t lost[HOSTS_MAX], mute[HOSTS_MAX];
+} job;
+
+/* -------------------------------------------------------------------- keys */
+
+/* key and value lie in one block, which kv->key owns. */
+static void add_key(keys *all, const char *name, const char *value)
+{
+    const size_t key_bytes = strlen(PREFIX) + strlen(name) + 1;
+    const size_t value_bytes = strlen(value);
+    char *room = malloc(key_bytes + value_bytes + 1);
+    FUZZ_CLAIM(room != NULL);
+    snprintf(room, key_bytes, "%s%s", PREFIX, name);
+    memcpy(room + key_bytes, value, value_bytes + 1);
+    const int64_t revision = (int64_t)all->n + 1;
+    all->kv[all->n++] = (rg__kv){.key = room,
+                                 .value = room + key_bytes,
+                                 .value_bytes = value_bytes,
+                                 .create_revision = revision,
+                                 .mod_revision = revision,
+                                 .version = 1};
+}
+
+static void add_text(keys *all, char *key, char *text)
+{
+    FUZZ_CLAIM(key != NULL && text != NULL); /* what was read can be written */
+    FUZZ_CLAIM(strncmp(key, PREFIX, strlen(PREFIX)) == 0);
+    if (all->n < KEYS_MAX)
+        add_key(all, key + strlen(PREFIX), text);
+    free(key);
+    free(text);
+}
+
+static void read_keys(fuzz_input *in, keys *all)
+{
+    while (in->left > 0 && all->n < KEYS_MAX) {
+        char *line = fuzz_line(in);
+        char *eq = strchr(line, '=');
+        if (eq != NULL) {
+            *eq = '\0';
+            add_key(all, line, eq + 1);
+        }
+        free(line);
+    }
+}
+
+static void free_keys(keys *all)
+{
+    for (size_t i = 0; i < all->n; i++)
+        free((char *)(uintptr_t)all->kv[i].key);
+}
+
+/* --------------------------------------------------------- there and back */
+
+static char *key_of(const char *what, uint64_t generation, const char *name)
+{
+    return rg__record_key(PREFIX, what, generation, name);
+}
+
+static void write_of_generations(const rg__snapshot *s, keys *all)
+{
+    for (int i = 0; i < s->gens; i++)
+        add_text(all, key_of("all/gen", s->gen[i].generation, NULL),
+                 rg__proposal_text(&s->gen[i]));
+    for (int i = 0; i < s->lines; i++)
+        add_text(all, key_of("all/line", s->line[i].generation, NULL),
+                 rg__line_text(&s->line[i]));
+    for (int i = 0; i < s->reasons; i++)
+        add_text(all,
+                 key_of("all/ev", s->reason[i].generation, s->reason[i].member),
+                 rg__reason_text(&s->reason[i]));
+    for (int i = 0; i < s->acks; i++)
+        add_text(all, key_of("lead/ack", s->ack[i].generation, s->ack[i].host),
+                 rg__ack_text(&s->ack[i]));
+    for (int i = 0; i < s->fins; i++)
+        add_text(all, key_of("lead/fin", s->fin[i].generation, s->fin[i].host),
+                 strdup("{}"));
+}
+
+static void write_hosts(const rg__snapshot *s, keys *all)
+{
+    for (int i = 0; i < s->hosts; i++)
+        add_text(all, key_of("lead/host", 0, s->host[i].name),
+                 rg__host_text(&s->host[i]));
+    for (int i = 0; i < s->suspicions; i++)
+        add_text(
+            all,
+            rg__suspicion_key(PREFIX, s->suspicion[i].host, s->suspicion[i].by),
+            strdup("{}"));
+    for (int i = 0; i < s->drains; i++)
+        add_text(all, key_of("all/drain", 0, s->drain[i].host),
+                 rg__drain_text(&s->drain[i]));
+}
+
+static void write_single(const rg__snapshot *s, keys *all)
+{
+    if (s->meta.create_revision != 0)
+        add_text(all, key_of("meta", 0, NULL), rg__meta_text(&s->meta));
+    if (s->cur.generation != 0)
+        add_text(all, key_of("all/cur", 0, NULL), rg__cur_text(&s->cur));
+    if (s->leader != 0)
+        add_text(all, key_of("all/leader", 0, NULL),
+                 rg__leader_text(&s->leader_host));
+    if (s->end.is_set)
+        add_text(all, key_of("all/end", 0, NULL), rg__end_text(&s->end));
+}
+
+/* A snapshot of what our own writers make of a snapshot has the same in it. */
+static void there_and_back(const rg__snapshot *s)
+{
+    keys *all = calloc(1, sizeof *all);
+    rg__snapshot back;
+    FUZZ_CLAIM(all != NULL);
+    write_single(s, all);
+    write_hosts(s, all);
+    write_of_generations(s, all);
+    FUZZ_CLAIM(rg__snapshot_read(&back, PREFIX, all->kv, all->n) == RG_OK);
+    FUZZ_CLAIM(back.hosts == s->hosts && back.gens == s->gens &&
+               back.lines == s->lines && back.reasons == s->reasons &&
+               back.acks == s->acks && back.fins == s->fins &&
+               back.suspicions == s->suspicions && back.drains == s->drains);
+    FUZZ_CLAIM(
+        back.leader == s->leader && back.cur.generation == s->cur.generation &&
+        back.cur.phase == s->cur.phase && back.end.is_set == s->end.is_set);
+    rg__snapshot_free(&back);
+    free_keys(all);
+    free(all);
+}
+
+/* ------------------------------------------------------------------- plans */
+
+static void check_proposal(const job *j, const rg__proposal *p)
+{
+    FUZZ_CLAIM(p->generation == j->snap.cur.generation + 1);
+    FUZZ_CLAIM(p->size > 0 && p->size <= j->config.max);
+    for (int r = 0; r < p->size; r++) {
+        int hosts = 0;
+        for (int i = 0; i < p->host_count; i++)
+            hosts += p->host[i].id == p->member[r].host;
+        FUZZ_CLAIM(hosts == 1);
+        for (int k = 0; k < r; k++)
+            FUZZ_CLAIM(p->member[k].host != p->member[r].host ||
+                       p->member[k].slot != p->member[r].slot);
+    }
+    for (int i = 0; i < j->config.losts; i++)
+        for (int r = 0; r < p->size; r++)
+            FUZZ_CLAIM(p->member[r].host != j->config.lost[i]);
+}
+
+static void check_line(const job *j, const rg__line *line)
+{
+    FUZZ_CLAIM(line->generation == j->snap.cur.generation);
+    FUZZ_CLAIM((line->resume.generation == 0) == (line->source == 0));
+    for (int i = 0; i < line->copies; i++)
+        FUZZ_CLAIM(line->copy[i].to != 0 || line->copy[i].from != 0 ||
+                   j->snap.hosts > 0);
+}
+
+/* What the leader would write can be written and read again. */
+static void check_plan(const job *j, const rg__plan *plan)
+{
+    keys *all = calloc(1, sizeof *all);
+    rg__snapshot back;
+    FUZZ_CLAIM(all != NULL);
+    if (plan->kind == RG__PLAN_PROPOSE) {
+        check_proposal(j, &plan->proposal);
+        add_text(all, key_of("all/gen", plan->proposal.generation, NULL),
+                 rg__proposal_text(&plan->proposal));
+    } else if (plan->kind == RG__PLAN_DECIDE) {
+        check_line(j, &plan->line);
+        add_text(all, key_of("all/line", plan->line.generation, NULL),
+                 rg__line_text(&plan->line));
+    }
+    rg__snapshot_read(&back, PREFIX, all->kv, all->n);
+    FUZZ_CLAIM(back.gens + back.lines == (int)all->n);
+    rg__snapshot_free(&back);
+    free_keys(all);
+    free(all);
+}
+
+static int choose_hosts(const rg__snapshot *s, unsigned long mask,
+                        uint64_t id[HOSTS_MAX])
+{
+    int n = 0;
+    for (int i = 0; i < s->hosts && i < HOSTS_MAX; i++)
+        if (mask >> i & 1)
+            id[n++] = s->host[i].id;
+    return n;
+}
+
+static void configure(job *j, const char *line)
+{
+    char *at = (char *)(uintptr_t)line;
+    unsigned long number[4];
+    for (int i = 0; i < 4; i++)
+        number[i] = strtoul(at, &at, 10);
+    j->config =
+        (rg__plan_config){.min = 1 + (int)(number[0] % 8),
+                          .max = 1 + (int)(number[1] % 64),
+                          .start_timeout_ns = SECOND,
+                          .elastic_timeout_ns = 2 * SECOND,
+                          .last_call_ns = SECOND / 2,
+                          .ack_timeout_ns = SECOND,
+                          .lost = j->lost,
+                          .losts = choose_hosts(&j->snap, number[2], j->lost),
+                          .mute = j->mute,
+                          .mutes = choose_hosts(&j->snap, number[3], j->mute)};
+}
+
+/* The same keys, looked at again while time passes. */
+static void look(job *j)
+{
+    uint64_t lost[HOSTS_MAX];
+    const int n = rg__links_lost(&j->snap, lost, HOSTS_MAX);
+    FUZZ_CLAIM(n >= 0 && n <= HOSTS_MAX);
+    for (uint64_t i = 0; i < LOOKS; i++) {
+        rg__plan plan;
+        if (rg__plan_make(&j->snap, &j->config, (i + 1) * SECOND, &j->clock,
+                          &plan) != RG_OK)
+            continue;
+        check_plan(j, &plan);
+        rg__plan_free(&plan);
+    }
+}
+
+void fuzz_one(const uint8_t *bytes, size_t n)
+{
+    fuzz_input in = {bytes, n};
+    keys *all = calloc(1, sizeof *all);
+    job j = {0};
+    FUZZ_CLAIM(all != NULL);
+    char *numbers = fuzz_line(&in);
+    read_keys(&in, all);
+    FUZZ_CLAIM(rg__snapshot_read(&j.snap, PREFIX, all->kv, all->n) == RG_OK);
+    configure(&j, numbers);
+    look(&j);
+    there_and_back(&j.snap);
+    rg__snapshot_free(&j.snap);
+    free_keys(all);
+    free(all);
+    free(numbers);
+}

@@ -1,0 +1,22 @@
+/* A store that behaves as etcd does, for the requests of sim.h: transactions,
+ * leases that never expire by themselves, and watches. */
+#ifndef TESTS_FUZZ_SIM_ETCD_H
+#define TESTS_FUZZ_SIM_ETCD_H
+
+#include <stdbool.h>
+
+void sim_etcd_open(void);
+void sim_etcd_close(void);
+
+/* Answer what is asked and tell watches what has happened, until nobody asks
+ * any more, which must come about while no time passes. */
+void sim_etcd_serve(void);
+
+/* What another client does; a whole key. NULL: delete. */
+void sim_etcd_put(const char *key, const char *value);
+/* Borrowed until the key changes; NULL: it is not there. */
+const char *sim_etcd_get(const char *key);
+/* Every key of a lease goes, and the lease. */
+void sim_etcd_expire(void);
+
+#endif

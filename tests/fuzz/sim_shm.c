@@ -1,0 +1,44 @@
+/* sdk/base/shm.h without reserving: what an input asks for is not to be had of
+ * the machine. */
+#include "sdk/base/shm.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "sdk/base/fail.h"
+
+#define RESERVED_MAX ((size_t)1 << 20)
+
+rg_status rg__shm_create(const char *name, size_t bytes, bool reserved,
+                         int *fd_p)
+{
+    if (reserved && bytes > RESERVED_MAX)
+        return rg__fail(RG_ERR_MEMORY, "no %zu bytes for %s", bytes, name);
+    const int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return rg__fail(RG_ERR_SYSTEM, "no memfd");
+    if (ftruncate(fd, (off_t)bytes) != 0 ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) !=
+            0) {
+        close(fd);
+        return rg__fail(RG_ERR_MEMORY, "no %zu bytes for %s", bytes, name);
+    }
+    *fd_p = fd;
+    return RG_OK;
+}
+
+rg_status rg__shm_map(int fd, size_t bytes, void **at_p)
+{
+    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (at == MAP_FAILED)
+        return rg__fail(RG_ERR_MEMORY, "%zu bytes can't be mapped", bytes);
+    *at_p = at;
+    return RG_OK;
+}
+
+void rg__shm_unmap(void *at, size_t bytes)
+{
+    if (at != NULL)
+        munmap(at, bytes);
+}
