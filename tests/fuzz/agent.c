@@ -486,7 +486,7 @@ static void run_agent(void)
     stderr = fopen("/dev/null", "we"); /* it says why it ends */
     FUZZ_CLAIM(stderr != NULL);
     sim_script = script;
-    rg__agent_run(&params);
+    rg__agent_run(&params, NULL);
     fclose(stderr);
     stderr = before;
 }

@@ -21,9 +21,10 @@ struct rg__http {
 static rg__transfer *transfers; /* of all, in the order of their start */
 static uint64_t started;
 
-rg_status rg__http_create(rg__loop *loop, rg__http **http_p)
+rg_status rg__http_create(rg__loop *loop, const rg__http_tls *tls,
+                          rg__http **http_p)
 {
-    (void)loop;
+    (void)loop, (void)tls;
     *http_p = calloc(1, sizeof **http_p);
     return *http_p != NULL ? RG_OK : RG_ERR_MEMORY;
 }
