@@ -16,7 +16,8 @@ typedef struct rg__settings {
     const char *job, *host, *history, *output, *run_dir;
     const char *advertise, *interface, *metrics;
     uint64_t start_timeout_ms, elastic_timeout_ms, grace_ms, detect_ms;
-    uint64_t timeout_ms, interval_ms, deadline_ms, vault_max_bytes;
+    uint64_t timeout_ms, interval_ms, deadline_ms, older_than_ms,
+        vault_max_bytes;
     rg__library_settings library;
 } rg__settings;
 
@@ -24,7 +25,7 @@ typedef struct rg__settings {
 typedef struct rg__cli {
     rg__settings settings;
     rg__cfg *cfg;
-    bool json, watch, follow;
+    bool json, watch, follow, dry_run;
     bool wants_help; /* nothing else was read */
     int argc;        /* what stands behind the flags */
     char **argv;
@@ -60,6 +61,7 @@ int rg__cmd_jobs(rg__cli *cli);
 int rg__cmd_stop(rg__cli *cli);
 int rg__cmd_events(rg__cli *cli);
 int rg__cmd_drain(rg__cli *cli);
+int rg__cmd_gc(rg__cli *cli);
 int rg__cmd_checkpoint(rg__cli *cli);
 int rg__cmd_doctor(rg__cli *cli);
 int rg__cmd_config(rg__cli *cli);

@@ -271,14 +271,19 @@ static const char *or_null(const char *text)
     return text[0] != '\0' ? text : NULL;
 }
 
+rg__etcd_params rg__launch_etcd(const rg__launch *l, const rg__settings *s)
+{
+    return (rg__etcd_params){.endpoints = s->etcd,
+                             .user = or_null(l->user),
+                             .password = or_null(l->password),
+                             .cacert = or_null(l->cacert),
+                             .cert = or_null(l->cert),
+                             .key = or_null(l->key)};
+}
+
 rg_status rg__launch_check_store(const rg__launch *l, const rg__settings *s)
 {
-    const rg__etcd_params params = {.endpoints = s->etcd,
-                                    .user = or_null(l->user),
-                                    .password = or_null(l->password),
-                                    .cacert = or_null(l->cacert),
-                                    .cert = or_null(l->cert),
-                                    .key = or_null(l->key)};
+    const rg__etcd_params params = rg__launch_etcd(l, s);
     return rg__store_check(&params, l->job, CHECK_MS);
 }
 

@@ -6,6 +6,7 @@
 
 #include "elastic/cli/cli.h"
 #include "elastic/cli/rundir.h"
+#include "elastic/etcd/etcd.h"
 
 typedef struct rg__launch {
     int slots, min, max;
@@ -23,6 +24,10 @@ rg_status rg__launch_prepare(rg__launch *launch, const rg__cli *cli);
 
 /* The part of that about etcd. */
 rg_status rg__launch_reach(rg__launch *launch, const rg__settings *settings);
+
+/* What a client of that etcd is given; borrows from both. */
+rg__etcd_params rg__launch_etcd(const rg__launch *launch,
+                                const rg__settings *settings);
 
 /* See that the etcd of --etcd answers and lets us in. ERR_STORE. */
 rg_status rg__launch_check_store(const rg__launch *launch,

@@ -71,6 +71,17 @@ static const rg__command commands[] = {
      "Ends\n"
      "with 1 when what is verified, or the file that is shown, is not whole.\n",
      rg__cmd_checkpoint},
+    {"gc", "[--dry-run] [--etcd URL [--older-than TIME]]",
+     "remove what dead jobs left",
+     "Here: run directories whose jobs have no process any more. In the etcd "
+     "of\n"
+     "--etcd: the keys of jobs that have ended, and of those that have had no\n"
+     "host for as long as --older-than. etcd does not know since when that is, "
+     "so\n"
+     "the first look notes it there, and a later one removes them. A job with "
+     "a\n"
+     "living agent is never touched.\n",
+     rg__cmd_gc},
     {"doctor", "[--etcd-bin PATH]", "check what this machine offers to jobs",
      "Ends with 1 when something is missing that a job needs.\n",
      rg__cmd_doctor},

@@ -233,16 +233,45 @@ static void remove_run_dir(const char *path)
     rmdir(path);
 }
 
+/* A run directory none of whose locks is held. */
+static bool is_dead_dir(const char *base, const char *name, char path[PATH_MAX])
+{
+    return rg__is_name(name) &&
+           snprintf(path, PATH_MAX, "%s/%s", base, name) < PATH_MAX &&
+           is_dir(path) && any_name(path, is_lock_here) &&
+           !rg__rundir_is_alive(path);
+}
+
 static bool remove_if_dead(const char *base, const char *name)
 {
     char path[PATH_MAX];
-    if (!rg__is_name(name) ||
-        snprintf(path, sizeof path, "%s/%s", base, name) >= PATH_MAX)
-        return false;
-    if (is_dir(path) && any_name(path, is_lock_here) &&
-        !rg__rundir_is_alive(path))
+    if (is_dead_dir(base, name, path))
         remove_run_dir(path);
     return false; /* go on */
+}
+
+rg_status rg__rundir_sweep(const char *base, bool is_dry, rg__sweep_fn fn,
+                           void *arg)
+{
+    int lock;
+    const rg_status st = lock_base(base, &lock);
+    if (st != RG_OK)
+        return st;
+    DIR *dir = opendir(base);
+    char path[PATH_MAX];
+    for (struct dirent *d; dir != NULL && (d = readdir(dir)) != NULL;) {
+        if (!is_dead_dir(base, d->d_name, path))
+            continue;
+        if (!is_dry)
+            remove_run_dir(path);
+        fn(arg, path, is_dry || !is_dir(path));
+    }
+    if (dir != NULL)
+        closedir(dir);
+    close(lock);
+    return dir != NULL ? RG_OK
+                       : rg__fail(RG_ERR_SYSTEM, "%s can't be read: %s", base,
+                                  strerror(errno));
 }
 
 /* ---------------------------------------------------------- enter and leave */

@@ -61,6 +61,13 @@ rg_status rg__rundir_record(const rg__rundir *dir,
 /* Let go; the last one removes the directory. */
 void rg__rundir_leave(rg__rundir *dir);
 
+/* Remove the run directories of dead jobs, or with is_dry only find them; fn is
+ * told each: one that has not gone whole has something in it that is not ours.
+ * ERR_SYSTEM. */
+typedef void (*rg__sweep_fn)(void *arg, const char *path, bool has_gone);
+rg_status rg__rundir_sweep(const char *base, bool is_dry, rg__sweep_fn fn,
+                           void *arg);
+
 /* A lock in the directory of that path is held. */
 bool rg__rundir_is_alive(const char *path);
 

@@ -67,6 +67,8 @@ void rg__txn_destroy(rg__txn *txn);
 void rg__txn_if_create(rg__txn *txn, const char *key, int64_t revision);
 void rg__txn_if_mod(rg__txn *txn, const char *key, int64_t revision);
 void rg__txn_if_value(rg__txn *txn, const char *key, const char *value);
+/* No key is in the range. */
+void rg__txn_if_none(rg__txn *txn, const char *key, const char *range_end);
 
 /* Operations; branch says when. range_end NULL: the key alone;
  * rg__prefix_end(key) for a prefix. lease 0: none. At most 128 of each. A put
@@ -76,6 +78,9 @@ void rg__txn_put(rg__txn *txn, rg__branch branch, const char *key,
                  const char *value, int64_t lease);
 void rg__txn_get(rg__txn *txn, rg__branch branch, const char *key,
                  const char *range_end);
+/* The same of the first key in the range. */
+void rg__txn_get_first(rg__txn *txn, rg__branch branch, const char *key,
+                       const char *range_end);
 void rg__txn_delete(rg__txn *txn, rg__branch branch, const char *key,
                     const char *range_end);
 

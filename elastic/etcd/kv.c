@@ -79,6 +79,18 @@ void rg__txn_if_value(rg__txn *txn, const char *key, const char *value)
     rg__body_add(&txn->guards, "}");
 }
 
+/* Over a range a guard must hold for every key, and an empty one compares as a
+ * key that does not exist. */
+void rg__txn_if_none(rg__txn *txn, const char *key, const char *range_end)
+{
+    if (txn == NULL)
+        return;
+    begin_item(&txn->guards);
+    rg__body_range(&txn->guards, key, range_end);
+    rg__body_add(&txn->guards,
+                 ",\"target\":\"CREATE\",\"create_revision\":\"0\"}");
+}
+
 void rg__txn_put(rg__txn *txn, rg__branch branch, const char *key,
                  const char *value, int64_t lease)
 {
@@ -98,7 +110,7 @@ void rg__txn_put(rg__txn *txn, rg__branch branch, const char *key,
 }
 
 static void add_range(rg__txn *txn, rg__branch branch, const char *request,
-                      const char *key, const char *range_end)
+                      const char *key, const char *range_end, const char *more)
 {
     if (txn == NULL)
         return;
@@ -106,19 +118,25 @@ static void add_range(rg__txn *txn, rg__branch branch, const char *request,
     begin_item(list);
     rg__body_addf(list, "\"%s\":{", request);
     rg__body_range(list, key, range_end);
-    rg__body_add(list, "}}");
+    rg__body_addf(list, "%s}}", more);
 }
 
 void rg__txn_get(rg__txn *txn, rg__branch branch, const char *key,
                  const char *range_end)
 {
-    add_range(txn, branch, "request_range", key, range_end);
+    add_range(txn, branch, "request_range", key, range_end, "");
+}
+
+void rg__txn_get_first(rg__txn *txn, rg__branch branch, const char *key,
+                       const char *range_end)
+{
+    add_range(txn, branch, "request_range", key, range_end, ",\"limit\":\"1\"");
 }
 
 void rg__txn_delete(rg__txn *txn, rg__branch branch, const char *key,
                     const char *range_end)
 {
-    add_range(txn, branch, "request_delete_range", key, range_end);
+    add_range(txn, branch, "request_delete_range", key, range_end, "");
 }
 
 char *rg__prefix_end(const char *prefix)

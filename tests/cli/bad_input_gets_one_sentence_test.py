@@ -105,6 +105,10 @@ BAD = [
     ("drain", ["drain", "h2", "--deadline", "-1s", "J"], {}, 64,
      '--deadline is "-1s"'),
     ("stop", ["stop"], {}, 64, "no job runs here"),
+    ("gc", ["gc", "J"], {}, 64, "flags only.*J"),
+    ("gc", ["gc", "--older-than", "1d"], {}, 64, '--older-than is "1d"'),
+    ("gc", ["gc", "--etcd", "http://127.0.0.1:1", "--etcd-user", "u"], {}, 64,
+     "--etcd-password-file"),
     ("jobs", ["jobs", "J"], {}, 64, "takes no J"),
     ("config", ["config", "J"], {}, 64, "flags only"),
 ]

@@ -4,7 +4,7 @@ flags end at PROGRAM."""
 from command import Claims, RunDir
 
 COMMANDS = ["run", "agent", "status", "events", "jobs", "drain", "stop",
-            "checkpoint", "doctor", "config"]
+            "gc", "checkpoint", "doctor", "config"]
 LAUNCH = ["-n, --np N", "--min, --min-np N", "--max, --max-np N",
           "--slots, --nproc-per-node, --slots-per-host N", "--etcd URL",
           "--job NAME", "--history DIR", "--output DIR", "--max-restarts N",
@@ -17,6 +17,8 @@ LAUNCH = ["-n, --np N", "--min, --min-np N", "--max, --max-np N",
 FLAGS = {"run": LAUNCH + ["--etcd-bin PATH"], "agent": LAUNCH + ["--host ID"],
          "status": ["--json", "--watch", "--interval TIME"],
          "events": ["--json", "--follow", "--interval TIME"],
+         "gc": ["--dry-run", "--etcd URL", "--older-than TIME",
+                "--etcd-user NAME", "--etcd-password-file PATH"],
          "drain": ["--deadline TIME"], "stop": ["--timeout TIME"],
          "doctor": ["--etcd-bin PATH"]}
 BROKEN = {"REGROUP_DETECT": "soon", "REGROUP_CONFIG": "/does/not/exist"}
