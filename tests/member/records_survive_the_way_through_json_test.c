@@ -12,7 +12,7 @@ static rg__kv kv(const char *key, const char *value)
 
 static void a_job_is_read_back(void)
 {
-    rg__member_id members[] = {{UINT64_MAX, 3, 2}, {1, 0, 1}};
+    rg__member_id members[] = {{UINT64_MAX, 3, 2}, {UINT64_MAX, 0, 1}};
     rg__slot_record slots[] = {{3, 2, 4711, 40001, true, false}};
     const rg__host_record host = {.id = UINT64_MAX,
                                   .seq = 5,
@@ -140,13 +140,29 @@ static void what_is_not_ours_is_left_out(void)
         kv("/j/all/cur", "{\"g\":0,\"phase\":\"decided\"}"),
         kv("/j/all/gen/0000000000000001", "{\"members\":[],\"hosts\":[]}"),
         kv("/j/all/gen/0000000000000002", "not json"),
+        kv("/j/all/gen/0000000000000003", /* a member of no host */
+           "{\"op\":\"x\",\"cause\":\"x\",\"members\":"
+           "[[\"0000000000000001\",0,1,0]],\"hosts\":"
+           "[[\"h\",\"0000000000000002\",\"\",0]]}"),
+        kv("/j/all/gen/0000000000000004", /* two in one slot */
+           "{\"op\":\"x\",\"cause\":\"x\",\"members\":"
+           "[[\"0000000000000001\",0,1,0],[\"0000000000000001\",0,2,0]],"
+           "\"hosts\":[[\"h\",\"0000000000000001\",\"\",0]]}"),
+        kv("/j/lead/ack/0000000000000000/h", "{\"held\":[]}"),
+        kv("/j/lead/ack/0x00000000000001/h", "{\"held\":[]}"),
+        kv("/j/lead/ack/0000000000000001/h\xff", "{\"held\":[]}"),
         kv("/j/lead/host/h", "{\"id\":\"12\",\"workers\":[]}"),
+        kv("/j/lead/host/o",
+           "{\"id\":\"0000000000000001\",\"address\":\"\",\"port\":1,"
+           "\"failed\":\"\",\"open\":2147483647,\"workers\":[]}"),
         kv("/j/lead/host/k",
            "{\"id\":\"0000000000000001\",\"address\":\"\",\"port\":1,"
            "\"failed\":\"\",\"workers\":[[99,1,1,true,true,1]]}"),
         kv("/j/all/line/0000000000000001",
            "{\"resume\":[0,1],\"cause\":\"x\"}"),
         kv("/j/meta", "{\"format\":99}"),
+        kv("/j/all/end", "{\"code\":1}"),
+        kv("/j/all/leader", "{\"id\":\"0000000000000001\"}"),
         kv("/j/all/claim/1", "{\"serial\":\"0000000000000001\",\"op\":\"x\"}"),
         kv("/j/all/claim/0000000000000001", "{\"serial\":1}"),
         kv("/j/all/checkpoint", "{\"serial\":\"0000000000000007\"}"),
@@ -156,6 +172,9 @@ static void what_is_not_ours_is_left_out(void)
     CHECK_EQ(s.acks + s.gens + s.hosts + s.lines + s.claims, 0);
     CHECK_EQ(s.saved.serial, 0);
     CHECK_EQ(s.cur.generation, 0);
+    CHECK_EQ(s.meta.create_revision, 0);
+    CHECK_EQ(s.leader, 0);
+    CHECK(!s.end.is_set);
     rg__snapshot_free(&s);
 }
 
