@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import tempfile
 
+from checkpoints import names, shown
 from house import Job, claim, fault_free, main, skip, trainer, until
 
 CLONE_NEWNS = 0x20000
@@ -26,15 +27,6 @@ def own_mounts():
         check=False).returncode == 0
 
 
-def names(directory):
-    return os.listdir(directory) if os.path.isdir(directory) else []
-
-
-def shown(job, field):
-    checkpoint = (job.status() or {}).get("checkpoint")
-    return checkpoint and checkpoint[field]
-
-
 def until_later(job, seconds=30):
     """A checkpoint later than the one that status shows now."""
     before = shown(job, "step") or 0
@@ -48,8 +40,8 @@ def fails(job, directory, why):
     claim(why in shown(job, "error"), shown(job, "error"))
     before = job.step()
     job.wait_step(min(before + 20, 190))
-    claim(not [n for n in names(directory) if n.endswith(".part")],
-          f"a part is left in {names(directory)}")
+    claim(not names(directory, ".part"),
+          f"{names(directory, '.part')} is left")
     said = job.text().count("; training goes on")
     claim(said == 1, f"{why} was said {said} times:\n{job.text()}")
 
@@ -72,8 +64,7 @@ def full(directory):
                 pass
         fails(job, directory, "No space left")
         claim(shown(job, "step") >= first, "the checkpoint before is shown")
-        kept = [n for n in names(directory) if n.endswith(".rgck")]
-        claim(kept, "the checkpoint before is gone")
+        claim(names(directory, ".rgck"), "the checkpoint before is gone")
         os.unlink(filler)
         until_later(job)
         until(lambda: shown(job, "error") is None, 10, "the error is over")

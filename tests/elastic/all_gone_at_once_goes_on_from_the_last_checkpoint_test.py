@@ -5,31 +5,13 @@ faults does."""
 
 import os
 import re
-import shutil
 import signal
-import tempfile
 
+from checkpoints import descendants, directory, names, shown, steps
 from house import Job, claim, fault_free, main, trainer, until
 
 SIZES = (4, 2, 3)
 FLAGS = ("--steps", "300", "--bytes", "300000", "--commit-every", "3")
-
-
-def descendants(pid):
-    """A process and all that came from it, from /proc."""
-    children = {}
-    for entry in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{entry}/stat", "rb") as stat:
-                parent = int(stat.read().rpartition(b")")[2].split()[1])
-        except OSError:
-            continue
-        children.setdefault(parent, []).append(int(entry))
-    found, at = [pid], 0
-    while at < len(found):
-        found += children.get(found[at], [])
-        at += 1
-    return found
 
 
 def kill_all(job):
@@ -49,21 +31,9 @@ def kill_all(job):
     until(lambda: not any(job.is_ours(p) for p in pids), 20, "all are gone")
 
 
-def saved(job):
-    """The step of the newest checkpoint that status shows; None: none."""
-    shown = (job.status() or {}).get("checkpoint")
-    return shown["step"] if shown else None
-
-
-def published(directory):
-    return sorted(int(re.fullmatch(r"checkpoint-\d{8}-step(\d+)-.*\.rgck",
-                                   name).group(1))
-                  for name in os.listdir(directory) if name.endswith(".rgck"))
-
-
-def run(size, directory, is_last):
+def run(size, path, is_last):
     """(step that was loaded or None, steps published at the end)."""
-    with Job(["-n", str(size), "--checkpoint-dir", directory,
+    with Job(["-n", str(size), "--checkpoint-dir", path,
               "--checkpoint-every", "10"],
              trainer(*FLAGS, "--step-ms", "5", "--load")) as job:
         if is_last:
@@ -73,8 +43,8 @@ def run(size, directory, is_last):
                   f"{fault_free(*FLAGS)}")
         else:
             job.wait_world(size)
-            first = until(lambda: saved(job), 30, "a checkpoint")
-            until(lambda: job.alive() and saved(job) > first, 30, "another")
+            first = until(lambda: shown(job, "step"), 30, "a checkpoint")
+            until(lambda: job.alive() and shown(job, "step") > first, 30, "another")
             kill_all(job)
         job.check()
         loaded = set(re.findall(r"loaded step (\d+)", job.text()))
@@ -82,25 +52,22 @@ def run(size, directory, is_last):
         first = min(e["step"] for e in job.events("step"))
         step = int(loaded.pop()) if loaded else 0
         claim(first == step + 1, f"the first step is {first} after {step}")
-        return step, published(directory)
+        return step, steps(path)
 
 
 def test():
-    directory = tempfile.mkdtemp(prefix="rg-ckpt-")
-    try:
-        newest = 0
+    newest = 0
+    with directory() as path:
         for i, size in enumerate(SIZES):
-            loaded, steps = run(size, directory, i + 1 == len(SIZES))
+            loaded, found = run(size, path, i + 1 == len(SIZES))
             claim(loaded == newest,
                   f"loaded step {loaded}, but {newest} was the newest")
-            claim(1 <= len(steps) <= 3, f"checkpoints of steps {steps} are "
+            claim(1 <= len(found) <= 3, f"checkpoints of steps {found} are "
                   "there; two are kept, and one may be new")
-            newest = steps[-1]
+            newest = found[-1]
         claim(newest == 300, f"the last checkpoint is of step {newest}")
-        claim(not [n for n in os.listdir(directory) if n.endswith(".part")],
+        claim(not names(path, ".part"),
               "a .part file outlived the next checkpoint")
-    finally:
-        shutil.rmtree(directory)
 
 
 main(test)

@@ -1,0 +1,36 @@
+"""The agent is killed while its writer holds a whole file: the writer removes it
+and ends, the next agent writes the next one."""
+import os
+import signal
+
+from checkpoints import directory, names, steps, stopped_writer
+from house import Job, claim, fault_free, main, trainer, until
+
+FLAGS = ("--steps", "120", "--save-every", "20")
+
+
+def test():
+    with directory() as path, \
+            Job(["-n", "2", "--checkpoint-dir", path],
+                trainer(*FLAGS, "--step-ms", "20"),
+                env={"REGROUP_FAILPOINT": "checkpoint.written:step40:stop"}
+                ) as job:
+        writer = stopped_writer(job)
+        claim(steps(path) == [20] and steps(path, ".part") == [40],
+              f"{os.listdir(path)} is there")
+        pid = job.agent()
+        os.kill(pid, signal.SIGKILL)
+        os.kill(writer, signal.SIGCONT)
+        until(lambda: not names(path, ".part"), 20, "the writer removes it")
+        until(lambda: not os.path.exists(f"/proc/{writer}"), 20,
+              "the writer ends")
+        until(lambda: job.agent() not in (None, pid), 10, "another agent")
+        until(lambda: steps(path)[-1] > 40, 30, "the next checkpoint")
+        job.finish()
+        claim(40 not in steps(path) and steps(path)[-1] == 120,
+              f"{steps(path)} are there at the end")
+        claim(job.generation() == 1, "a generation ended with the agent")
+        job.check(state=fault_free(*FLAGS))
+
+
+main(test)

@@ -1,0 +1,66 @@
+"""Directories of checkpoints, and the processes that write them, for tests."""
+
+import contextlib
+import os
+import shutil
+import tempfile
+
+import house
+
+
+@contextlib.contextmanager
+def directory():
+    path = tempfile.mkdtemp(prefix="rg-ckpt-")
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def names(path, suffix):
+    """What counts (.rgck) or does not yet (.part), the newest last."""
+    with contextlib.suppress(FileNotFoundError):
+        return sorted(n for n in os.listdir(path) if n.endswith(suffix))
+    return []
+
+
+def steps(path, suffix=".rgck"):
+    return [int(n.split("-step")[1].split("-")[0]) for n in names(path, suffix)]
+
+
+def shown(job, field):
+    """What `regroup status` says of checkpoints; None: nothing."""
+    checkpoint = (job.status() or {}).get("checkpoint")
+    return checkpoint and checkpoint[field]
+
+
+def stopped(pids):
+    """The processes among them that are stopped."""
+    found = []
+    for pid in pids:
+        with contextlib.suppress(OSError), \
+                open(f"/proc/{pid}/stat", "rb") as stat:
+            if stat.read().rpartition(b")")[2].split()[0] == b"T":
+                found.append(pid)
+    return found
+
+
+def descendants(pid):
+    """A process and all that came from it."""
+    children = {}
+    for entry in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError), \
+                open(f"/proc/{entry}/stat", "rb") as stat:
+            parent = int(stat.read().rpartition(b")")[2].split()[1])
+            children.setdefault(parent, []).append(int(entry))
+    found, at = [pid], 0
+    while at < len(found):
+        found += children.get(found[at], [])
+        at += 1
+    return found
+
+
+def stopped_writer(job):
+    """The writer of a job on this machine that a failpoint has stopped."""
+    return house.until(lambda: stopped(descendants(job.process.pid)), 40,
+                       "a writer stops at its failpoint")[0]
