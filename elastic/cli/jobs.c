@@ -21,7 +21,9 @@ rg_status rg__rundir_record(const rg__rundir *dir, const rg__job_record *r)
 {
     char path[PATH_MAX + 16], temporary[PATH_MAX + 16];
     snprintf(path, sizeof path, "%s/" RECORD, dir->path);
-    snprintf(temporary, sizeof temporary, "%s/" RECORD ".new", dir->path);
+    /* agents of one job may share a machine: each has its own */
+    snprintf(temporary, sizeof temporary, "%s/job-%d.new", dir->path,
+             (int)getpid());
     json_t *json =
         json_pack("{s:s, s:s, s:i, s:s, s:s, s:s, s:s, s:s}", "job", dir->job,
                   "host", dir->host, "pid", (int)r->pid, "program", r->program,

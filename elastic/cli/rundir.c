@@ -168,12 +168,13 @@ static bool is_agent_lock(const char *name)
 /* Whether a name in a job's directory is one of ours. */
 static bool is_ours(const char *name)
 {
-    static const char *const names[] = {JOB_LOCK, "job.json", "job.json.new",
-                                        "etcd.log", "etcd.password"};
+    static const char *const names[] = {JOB_LOCK, "job.json", "etcd.log",
+                                        "etcd.password"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i], name) == 0)
             return true;
-    return is_agent_lock(name) || has_form(name, "agent-", ".sock");
+    return is_agent_lock(name) || has_form(name, "agent-", ".sock") ||
+           has_form(name, "job-", ".new");
 }
 
 /* Call fn with every name in a directory until it returns true. */
