@@ -161,8 +161,7 @@ rg_status rg__agent_read(const agent *a, const rg__mirror *mirror,
         return rg__fail(RG_ERR_MEMORY, "no memory for the job's keys");
     for (size_t i = 0; i < n; i++)
         kv[i] = *rg__mirror_at(mirror, i);
-    rg__snapshot_free(snap);
-    const rg_status st = rg__snapshot_read(snap, a->prefix, kv, n);
+    const rg_status st = rg__snapshot_update(snap, a->prefix, kv, n);
     free(kv);
     return st;
 }

@@ -207,8 +207,10 @@ struct agent {
     int reasons, reasons_sent;
 
     /* leadership */
-    rg__snapshot known; /* of the whole, parsed after each change; empty while
-                           another agent leads */
+    rg__snapshot known;    /* of the whole, parsed before a look; empty while
+                              another agent leads */
+    bool is_known_old;     /* the mirror has moved on */
+    uint64_t read_next_ns; /* not before */
     rg__etcd_req *acting;
     int64_t acted_on; /* revision of `known` then */
     rg__timer *look_timer;
@@ -378,7 +380,7 @@ void rg__suspect_forgive(agent *a); /* we were late ourselves */
 void rg__suspect_forget(peer *one); /* it goes: nothing of it is awaited */
 void rg__suspect_heard(peer *one);  /* it has answered a probe */
 /* What the leader knows has changed: is an accusation new? */
-void rg__suspect_note(agent *a, const rg__snapshot *before);
+void rg__suspect_note(agent *a, const rg__suspicion *before, int n);
 /* Hosts that the leader goes on without; while a round of looks is under way
  * *again_ns_p says when it will be over. */
 int rg__suspect_lost(const agent *a, uint64_t *lost, int room,

@@ -17,7 +17,7 @@
 #define AGAIN_NS         (20 * RG__MS)
 #define ACK_TIMEOUT_NS   (20000 * RG__MS)
 #define LOST_MAX         1024 /* hosts lost at once */
-#define KEEP_GENERATIONS 8 /* proposals, acks and reasons before the newest */
+#define KEEP_GENERATIONS 8    /* proposals and reasons before the newest */
 
 /* -------------------------------------------------------------- competition */
 
@@ -100,23 +100,29 @@ static void add_proposal(rg__txn *txn, const agent *a, const rg__proposal *p)
     put(txn, a, "all/cur", 0, rg__cur_text(&cur));
 }
 
+static void drop_before(rg__txn *txn, const agent *a, const char *kind,
+                        uint64_t generation)
+{
+    char *from = rg__record_key(a->prefix, kind, 1, NULL);
+    char *to = rg__record_key(a->prefix, kind, generation, NULL);
+    if (from != NULL && to != NULL && generation > 1)
+        rg__txn_delete(txn, RG__THEN, from, to);
+    free(from);
+    free(to);
+}
+
+/* Acks and fins are of no use once their generation has a successor. */
 static void collect_garbage(rg__txn *txn, const agent *a, const rg__line *line)
 {
-    static const char *const kinds[] = {"all/gen", "all/ev", "lead/ack",
-                                        "lead/fin"};
-    if (line->generation <= KEEP_GENERATIONS)
-        return;
-    uint64_t first = line->generation - KEEP_GENERATIONS;
+    uint64_t first = line->generation > KEEP_GENERATIONS
+                         ? line->generation - KEEP_GENERATIONS
+                         : 0;
     if (line->prev < first)
         first = line->prev;
-    for (size_t i = 0; first > 0 && i < sizeof kinds / sizeof *kinds; i++) {
-        char *from = rg__record_key(a->prefix, kinds[i], 1, NULL);
-        char *to = rg__record_key(a->prefix, kinds[i], first, NULL);
-        if (from != NULL && to != NULL && first > 1)
-            rg__txn_delete(txn, RG__THEN, from, to);
-        free(from);
-        free(to);
-    }
+    drop_before(txn, a, "all/gen", first);
+    drop_before(txn, a, "all/ev", first);
+    drop_before(txn, a, "lead/ack", line->generation);
+    drop_before(txn, a, "lead/fin", line->generation);
 }
 
 static void add_decision(rg__txn *txn, const agent *a, const rg__plan *plan)
@@ -189,13 +195,37 @@ bool rg__leader_is_me(const agent *a)
     return a->view.leader == a->id;
 }
 
+/* Read what the mirror holds. With many hosts that takes milliseconds, and
+ * their acks come one by one: then every other look is left out. */
+static void read_known(agent *a)
+{
+    const uint64_t begin = rg__now_ns();
+    const int accusations = a->known.suspicions;
+    rg__suspicion *before = NULL;
+    if (accusations > 0)
+        before = malloc(sizeof *before * (size_t)accusations);
+    if (before != NULL)
+        memcpy(before, a->known.suspicion,
+               sizeof *before * (size_t)accusations);
+    if (rg__agent_read(a, a->whole, &a->known) == RG_OK)
+        rg__suspect_note(a, before, before != NULL ? accusations : 0);
+    free(before);
+    a->is_known_old = false;
+    a->read_next_ns = rg__now_ns() + 2 * (rg__now_ns() - begin);
+    rg__beat_follow(a);
+}
+
 /* Every act is guarded by the token and by `cur`: what the mirror does not show
  * yet can only make an act fail, or be the same as what happens right after. */
 void rg__leader_look(void *agent_arg)
 {
     agent *a = agent_arg;
     if (a->whole == NULL || !rg__mirror_is_listed(a->whole) || a->is_ending ||
-        a->acting != NULL || a->known.leader != a->id)
+        a->acting != NULL)
+        return;
+    if (a->is_known_old)
+        read_known(a);
+    if (a->known.leader != a->id)
         return;
     uint64_t lost[LOST_MAX], mute[LOST_MAX], again_ns = 0;
     const rg__plan_config config = {
@@ -223,15 +253,14 @@ static void on_whole(void *arg, int64_t revision, bool wiped)
 {
     agent *a = arg;
     (void)revision;
-    rg__snapshot before = a->known;
-    a->known = (rg__snapshot){0};
-    if (!wiped && rg__agent_read(a, a->whole, &a->known) == RG_OK)
-        rg__suspect_note(a, &before);
-    rg__snapshot_free(&before);
     if (wiped)
         return; /* the narrow mirror says so too, and ends the agent */
-    rg__beat_follow(a);
-    rg__leader_look(a);
+    a->is_known_old = true;
+    const uint64_t now = rg__now_ns();
+    if (now >= a->read_next_ns)
+        rg__leader_look(a);
+    else
+        rg__timer_set(a->look_timer, a->read_next_ns - now);
 }
 
 /* A leader sees all keys of the job; who leads no more lets go of them. */

@@ -160,14 +160,13 @@ static bool is_mute(const peer *one, uint64_t now)
 
 /* -------------------------------------------------------------- the leader */
 
-void rg__suspect_note(agent *a, const rg__snapshot *before)
+void rg__suspect_note(agent *a, const rg__suspicion *before, int n)
 {
     for (int i = 0; i < a->known.suspicions; i++) {
         const rg__suspicion *one = &a->known.suspicion[i];
         bool is_old = false;
-        for (int k = 0; k < before->suspicions && !is_old; k++)
-            is_old = before->suspicion[k].host == one->host &&
-                     before->suspicion[k].by == one->by;
+        for (int k = 0; k < n && !is_old; k++)
+            is_old = before[k].host == one->host && before[k].by == one->by;
         if (!is_old)
             a->suspected_ns = rg__now_ns();
     }

@@ -107,6 +107,7 @@ typedef struct rg__proposal_host {
 } rg__proposal_host;
 
 typedef struct rg__proposal {
+    int64_t mod_revision; /* of its key */
     uint64_t generation;
     uint64_t from; /* the generation decided before it, 0: none */
     char op[33];   /* random: whose txn it was */
@@ -240,6 +241,10 @@ typedef struct rg__snapshot {
 /* Read the keys of a job, in key order; prefix is left out of none of them. */
 rg_status rg__snapshot_read(rg__snapshot *snap, const char *prefix,
                             const rg__kv *kv, size_t n);
+/* The same over a snapshot that was read before: proposals, which are the large
+ * ones, are taken over from it. */
+rg_status rg__snapshot_update(rg__snapshot *snap, const char *prefix,
+                              const rg__kv *kv, size_t n);
 void rg__snapshot_free(rg__snapshot *snap);
 
 const rg__host_record *rg__snapshot_host(const rg__snapshot *snap, uint64_t id);

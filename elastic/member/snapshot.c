@@ -42,12 +42,14 @@ static bool add_host(rg__snapshot *s, const char *name, const json_t *j,
     return true;
 }
 
-static bool add_gen(rg__snapshot *s, uint64_t g, const json_t *j)
+static bool add_gen(rg__snapshot *s, uint64_t g, const json_t *j,
+                    const rg__kv *kv)
 {
     rg__proposal *p = grow((void **)&s->gen, s->gens, sizeof *p);
     if (p == NULL)
         return false;
     p->generation = g;
+    p->mod_revision = kv->mod_revision;
     if (!rg__proposal_read(j, p)) {
         rg__proposal_free(p);
         return false;
@@ -199,12 +201,13 @@ static bool begins(const char *key, const char *what, const char **rest_p)
     return true;
 }
 
-static bool add_of_generation(rg__snapshot *s, const char *key, const json_t *j)
+static bool add_of_generation(rg__snapshot *s, const char *key, const json_t *j,
+                              const rg__kv *kv)
 {
     const char *rest, *name;
     uint64_t g;
     if (begins(key, "all/gen/", &rest))
-        return split_key(rest, &g, &name) && add_gen(s, g, j);
+        return split_key(rest, &g, &name) && add_gen(s, g, j, kv);
     if (begins(key, "all/ev/", &rest))
         return split_key(rest, &g, &name) && add_reason(s, g, name, j);
     if (begins(key, "lead/ack/", &rest))
@@ -244,26 +247,73 @@ static bool add(rg__snapshot *s, const char *key, const json_t *j,
         return add_host(s, name, j, kv);
     if (begins(key, "lead/susp/", &name))
         return add_suspicion(s, name);
-    return add_of_generation(s, key, j);
+    return add_of_generation(s, key, j, kv);
+}
+
+static void read_one(rg__snapshot *snap, const char *key, const rg__kv *kv)
+{
+    json_error_t error;
+    json_t *j =
+        json_loadb(kv->value, kv->value_bytes, JSON_REJECT_DUPLICATES, &error);
+    if (j == NULL || !add(snap, key, j, kv))
+        rg__log(RG__WARN, "member",
+                "etcd key %s holds something that is not ours; ignored",
+                kv->key);
+    json_decref(j);
+}
+
+/* A proposal that `before` has read from the same revision of its key. */
+static bool take_over(rg__snapshot *snap, rg__snapshot *before, const char *key,
+                      int64_t mod_revision)
+{
+    const char *rest, *name;
+    uint64_t g;
+    if (before->gens == 0 || !begins(key, "all/gen/", &rest) ||
+        !split_key(rest, &g, &name))
+        return false;
+    for (int i = 0; i < before->gens; i++) {
+        rg__proposal *old = &before->gen[i];
+        if (old->generation != g || old->mod_revision != mod_revision ||
+            old->member == NULL)
+            continue;
+        rg__proposal *p = grow((void **)&snap->gen, snap->gens, sizeof *p);
+        if (p == NULL)
+            return false;
+        *p = *old;
+        old->member = NULL;
+        old->port = NULL;
+        old->host = NULL;
+        snap->gens++;
+        return true;
+    }
+    return false;
+}
+
+static void read_all(rg__snapshot *snap, rg__snapshot *before,
+                     const char *prefix, const rg__kv *kv, size_t n)
+{
+    const size_t skip = strlen(prefix);
+    *snap = (rg__snapshot){0};
+    for (size_t i = 0; i < n; i++)
+        if (strncmp(kv[i].key, prefix, skip) == 0 &&
+            !take_over(snap, before, kv[i].key + skip, kv[i].mod_revision))
+            read_one(snap, kv[i].key + skip, &kv[i]);
 }
 
 rg_status rg__snapshot_read(rg__snapshot *snap, const char *prefix,
                             const rg__kv *kv, size_t n)
 {
-    const size_t skip = strlen(prefix);
-    *snap = (rg__snapshot){0};
-    for (size_t i = 0; i < n; i++) {
-        if (strncmp(kv[i].key, prefix, skip) != 0)
-            continue;
-        json_error_t error;
-        json_t *j = json_loadb(kv[i].value, kv[i].value_bytes,
-                               JSON_REJECT_DUPLICATES, &error);
-        if (j == NULL || !add(snap, kv[i].key + skip, j, &kv[i]))
-            rg__log(RG__WARN, "member",
-                    "etcd key %s holds something that is not ours; ignored",
-                    kv[i].key);
-        json_decref(j);
-    }
+    rg__snapshot none = {0};
+    read_all(snap, &none, prefix, kv, n);
+    return RG_OK;
+}
+
+rg_status rg__snapshot_update(rg__snapshot *snap, const char *prefix,
+                              const rg__kv *kv, size_t n)
+{
+    rg__snapshot before = *snap;
+    read_all(snap, &before, prefix, kv, n);
+    rg__snapshot_free(&before);
     return RG_OK;
 }
 
