@@ -446,7 +446,7 @@ def check_seniority(history):
                            key=lambda line: line["rank"]):
             rank = old.get(line["worker"])
             if rank is None:
-                if line["host"] in hosts[:-1]:
+                if line["host"] in hosts and line["host"] != hosts[-1]:
                     history.broken(2, f"generation {g}: the newcomers of host "
                                    f"{line['host']} are not together")
                 hosts.append(line["host"])

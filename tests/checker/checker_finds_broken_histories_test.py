@@ -598,7 +598,18 @@ def death_before_commit_0():
     return s
 
 
-CORRECT = [good, hosts, loaded, late_line_of_a_stopped_worker, killed_before_its_last_line,
+def three_newcomers_of_a_host():
+    s = Story()
+    s.begin(1, [A], None)
+    s.steps([A], 1, 3, committed=[3])
+    s.leave([A], 3)
+    s.begin(2, [A, B, C, D], (1, 3))
+    s.steps([A, B, C, D], 4, 10, committed=[10])
+    return s
+
+
+CORRECT = [good, hosts, three_newcomers_of_a_host, loaded,
+           late_line_of_a_stopped_worker, killed_before_its_last_line,
            all_are_killed_after_a_commit_without_a_line, death_before_commit_0]
 
 

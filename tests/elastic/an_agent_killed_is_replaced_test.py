@@ -7,6 +7,7 @@ import signal
 from house import Job, claim, fault_free, main, trainer, until
 
 TRAIN = ("--steps", 300, "--step-ms", 5)
+SHORT = ("--steps", 40, "--step-ms", 2, "--bytes", 300000)
 
 
 def kill_agent(job):
@@ -16,7 +17,26 @@ def kill_agent(job):
     until(job.status, 10, "its status")
 
 
+def within(place):
+    """The kill comes while a worker is in the middle of something."""
+    with Job(["--min", "1", "--max", "3"], trainer(*SHORT),
+             env={"REGROUP_FAILPOINT": place + ":start1:sleep400"}) as job:
+        until(lambda: job.alive() and "strikes" in job.text(), 20, place)
+        kill_agent(job)
+        job.finish()
+        claim(job.generation() == 1, f"{place}: a generation ended")
+        job.check(fault_free(*SHORT))
+
+
 def test():
+    for place in ("coll.start:rank1:step5", "step_end:rank0:step9",
+                  "commit.copy:rank2:step10", "commit.before_agree:rank0:step0",
+                  "commit.after_agree:rank1:step20", "finish:rank1"):
+        within(place)
+    again_and_again()
+
+
+def again_and_again():
     with Job(["--min", "1", "--max", "3"], trainer(*TRAIN)) as job:
         job.wait_step(30)
         before = job.workers()
