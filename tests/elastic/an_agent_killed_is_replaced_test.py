@@ -19,7 +19,7 @@ def kill_agent(job):
 
 def within(place):
     """The kill comes while a worker is in the middle of something."""
-    with Job(["--min", "1", "--max", "3"], trainer(*SHORT),
+    with Job(["--min", "1", "--max", "3"], trainer(*SHORT, "--commit-every", 5),
              env={"REGROUP_FAILPOINT": place + ":start1:sleep400"}) as job:
         until(lambda: job.alive() and "strikes" in job.text(), 20, place)
         kill_agent(job)
