@@ -1,0 +1,41 @@
+"""A host whose program, arguments or registered buffers are not the job's is
+turned away with both in one sentence; nobody else notices."""
+from house import claim, fault_free, main, trainer, until
+from hosts import Hosts, HostsJob
+
+FLAGS = ("--steps", "600", "--step-ms", "5", "--bytes", "4096")
+
+
+def shell(words):
+    """The same words on every host; what they mean is in the environment."""
+    return ["sh", "-c", "exec " + " ".join(words).replace(
+        "4096", "${BYTES:-4096}")]
+
+
+def refused(job, agent, what):
+    job.lost.add("h2")
+    until(lambda: agent.poll() is not None, 20, "the agent of h2 ends")
+    claim(agent.returncode == 78, f"it ended with {agent.returncode}, not 78")
+    said = job.text("h2")
+    claim(f"its {what} is" in said and "the job's" in said,
+          f"no sentence shows both: {said}")
+
+
+def test():
+    program = shell(trainer(*FLAGS))
+    other = shell(trainer("--lr", "1", *FLAGS))
+    with Hosts(2, nets=False) as hosts, \
+            HostsJob(hosts, ["--min", "1", "--max", "2", "--start-timeout",
+                             "1s"], ["--slots", "1"], program, only=["h1"],
+                     env={"h2": {"BYTES": "8192"}}) as job:
+        job.wait_step(5)
+        refused(job, job.agent("h2"), "buffers")
+        refused(job, job.agent("h2", command=other), "program")
+        claim(job.generation() == 1, "the job has noticed")
+        job.agent("h2")
+        job.wait_world(2)
+        job.finish()
+        job.check(state=fault_free(*FLAGS))
+
+
+main(test)

@@ -1,0 +1,40 @@
+"""Two agents that live can't bear one host's name: the second is refused. One
+that starts after the first has died takes its place at once, without waiting
+for the dead one's lease."""
+import time
+
+from house import claim, fault_free, main, trainer, until
+from hosts import Hosts, HostsJob
+
+FLAGS = ("--steps", "500", "--step-ms", "5")
+LEASE_S = 10
+
+
+def is_refused(hosts, job):
+    command = list(job.agents["h2"].args)
+    at = command.index("--history")
+    del command[at:at + 2]
+    second = hosts.popen("h3", command, env=hosts.environment("h3"))
+    code = until(lambda: second.poll() is not None and [second.returncode], 20,
+                 "the second h2 ends")
+    claim(code == [69], f"the second h2 ended with {code}, not 69")
+
+
+def test():
+    with Hosts(3, nets=False) as hosts, \
+            HostsJob(hosts, ["--min", "1", "--max", "2"], ["--slots", "1"],
+                     trainer(*FLAGS), only=["h1", "h2"]) as job:
+        job.wait_world(2)
+        is_refused(hosts, job)
+        claim(job.generation() == 1, "the refused agent changed the world")
+        job.kill_host("h2")
+        began = time.monotonic()
+        job.agent("h2")
+        job.wait_world(2, above=1)
+        claim(time.monotonic() - began < LEASE_S,
+              "the new h2 has waited for the old one's lease")
+        job.finish()
+        job.check(state=fault_free(*FLAGS))
+
+
+main(test)
