@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,34 +15,17 @@
 #include <unistd.h>
 
 #include "elastic/cli/cli.h"
+#include "elastic/cli/doctor_peer.h"
 #include "elastic/cli/etcd_child.h"
+#include "elastic/cli/finding.h"
 #include "elastic/cli/program.h"
 #include "elastic/cli/rundir.h"
+#include "sdk/base/fail.h"
 
 #define FILES_LEAST   256  /* a full host: 64 workers, sockets, segments */
 #define FILES_EASY    1024 /* and what the program opens itself */
 #define MEMLOCK_EASY  (UINT64_C(8) << 20)
 #define VERSION_BYTES 64
-
-typedef enum verdict { OK, WARN, FAIL } verdict;
-
-typedef struct finding {
-    verdict verdict;
-    char text[512];
-} finding;
-
-static finding say(verdict v, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static finding say(verdict v, const char *format, ...)
-{
-    finding f = {.verdict = v};
-    va_list args;
-    va_start(args, format);
-    vsnprintf(f.text, sizeof f.text, format, args);
-    va_end(args);
-    return f;
-}
 
 /* -------------------------------------------------------------------- etcd */
 
@@ -72,62 +54,68 @@ static bool read_version(const char *program, char version[VERSION_BYTES])
     return found;
 }
 
-static finding check_etcd(const rg__settings *s)
+static rg__finding check_etcd(const rg__settings *s)
 {
     char path[PATH_MAX], version[VERSION_BYTES];
     int major = 0, minor = 0;
     if (rg__find_etcd(s->etcd_bin, path) != RG_OK)
-        return say(FAIL, "%s", rg_last_error());
+        return rg__find(RG__FAIL, "%s", rg_last_error());
     if (!read_version(path, version) ||
         sscanf(version, "%d.%d", &major, &minor) != 2)
-        return say(FAIL,
-                   "%s doesn't tell its version; is it etcd? (--etcd-bin)",
-                   path);
+        return rg__find(RG__FAIL,
+                        "%s doesn't tell its version; is it etcd? (--etcd-bin)",
+                        path);
     if (major < 3 || (major == 3 && minor < 4))
-        return say(FAIL,
-                   "%s is version %s, and Regroup speaks to 3.4 and later; "
-                   "install a later one",
-                   path, version);
-    return say(OK, "%s is version %s", path, version);
+        return rg__find(
+            RG__FAIL,
+            "%s is version %s, and Regroup speaks to 3.4 and later; "
+            "install a later one",
+            path, version);
+    return rg__find(RG__OK, "%s is version %s", path, version);
 }
 
 /* ------------------------------------------------------------------ limits */
 
-static finding check_files(const rg__settings *s)
+static rg__finding check_files(const rg__settings *s)
 {
     struct rlimit limit;
     (void)s;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
-        return say(WARN, "the limit can't be read: %s", strerror(errno));
+        return rg__find(RG__WEAK, "the limit can't be read: %s",
+                        strerror(errno));
     const unsigned long long n = limit.rlim_cur;
     if (n < FILES_LEAST)
-        return say(FAIL,
-                   "a process may open %llu files; raise it to %d with ulimit "
-                   "-n",
-                   n, FILES_EASY);
+        return rg__find(
+            RG__FAIL,
+            "a process may open %llu files; raise it to %d with ulimit "
+            "-n",
+            n, FILES_EASY);
     if (n < FILES_EASY)
-        return say(WARN,
-                   "a process may open %llu files; more than about 16 workers "
-                   "may need %d (ulimit -n)",
-                   n, FILES_EASY);
-    return say(OK, "a process may open %llu files", n);
+        return rg__find(
+            RG__WEAK,
+            "a process may open %llu files; more than about 16 workers "
+            "may need %d (ulimit -n)",
+            n, FILES_EASY);
+    return rg__find(RG__OK, "a process may open %llu files", n);
 }
 
-static finding check_memlock(const rg__settings *s)
+static rg__finding check_memlock(const rg__settings *s)
 {
     struct rlimit limit;
     (void)s;
     if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0)
-        return say(WARN, "the limit can't be read: %s", strerror(errno));
+        return rg__find(RG__WEAK, "the limit can't be read: %s",
+                        strerror(errno));
     if (limit.rlim_cur == RLIM_INFINITY)
-        return say(OK, "a process may lock all memory");
+        return rg__find(RG__OK, "a process may lock all memory");
     const unsigned long long kib = limit.rlim_cur >> 10;
     if (limit.rlim_cur < MEMLOCK_EASY)
-        return say(WARN,
-                   "a process may lock %llu KiB of memory; devices and RDMA "
-                   "in a program want more (ulimit -l)",
-                   kib);
-    return say(OK, "a process may lock %llu KiB of memory", kib);
+        return rg__find(
+            RG__WEAK,
+            "a process may lock %llu KiB of memory; devices and RDMA "
+            "in a program want more (ulimit -l)",
+            kib);
+    return rg__find(RG__OK, "a process may lock %llu KiB of memory", kib);
 }
 
 /* ------------------------------------------------------------------ kernel */
@@ -144,66 +132,72 @@ static bool read_line(const char *path, char *line, int bytes)
 }
 
 /* "always within_size [advise] never": the word in brackets. */
-static finding check_huge_pages(const rg__settings *s)
+static rg__finding check_huge_pages(const rg__settings *s)
 {
     static const char *const path =
         "/sys/kernel/mm/transparent_hugepage/shmem_enabled";
     char line[256];
     (void)s;
     if (!read_line(path, line, sizeof line))
-        return say(WARN, "this kernel has none for shared memory: collectives "
-                         "work, but slower above 1 MiB");
+        return rg__find(RG__WEAK,
+                        "this kernel has none for shared memory: collectives "
+                        "work, but slower above 1 MiB");
     char *chosen = strchr(line, '[');
     if (chosen == NULL)
-        return say(WARN, "%s says \"%s\"", path, line);
+        return rg__find(RG__WEAK, "%s says \"%s\"", path, line);
     chosen[strcspn(chosen, "]")] = '\0';
     chosen++;
     if (strcmp(chosen, "never") == 0 || strcmp(chosen, "deny") == 0)
-        return say(WARN,
-                   "off for shared memory, where they make collectives above "
-                   "1 MiB faster: echo advise > %s",
-                   path);
-    return say(OK, "\"%s\" for shared memory", chosen);
+        return rg__find(
+            RG__WEAK,
+            "off for shared memory, where they make collectives above "
+            "1 MiB faster: echo advise > %s",
+            path);
+    return rg__find(RG__OK, "\"%s\" for shared memory", chosen);
 }
 
-static finding check_core_pattern(const rg__settings *s)
+static rg__finding check_core_pattern(const rg__settings *s)
 {
     char line[256];
     (void)s;
     if (!read_line("/proc/sys/kernel/core_pattern", line, sizeof line))
-        return say(WARN, "/proc/sys/kernel/core_pattern can't be read");
+        return rg__find(RG__WEAK,
+                        "/proc/sys/kernel/core_pattern can't be read");
     if (line[0] == '|')
-        return say(WARN,
-                   "crashes are piped to %.200s: a crashed worker's slot stays "
-                   "taken until that has read all of its memory; sysctl "
-                   "kernel.core_pattern=core avoids it",
-                   line + 1);
-    return say(OK, "core dumps go to files called \"%s\"", line);
+        return rg__find(
+            RG__WEAK,
+            "crashes are piped to %.200s: a crashed worker's slot stays "
+            "taken until that has read all of its memory; sysctl "
+            "kernel.core_pattern=core avoids it",
+            line + 1);
+    return rg__find(RG__OK, "core dumps go to files called \"%s\"", line);
 }
 
-static finding check_futex_waitv(const rg__settings *s)
+static rg__finding check_futex_waitv(const rg__settings *s)
 {
     struct utsname kernel;
     (void)s;
     uname(&kernel);
     if (syscall(SYS_futex_waitv, NULL, 0, 0, NULL, 0) < 0 && errno == ENOSYS)
-        return say(WARN,
-                   "not in kernel %s: the agent watches each worker from a "
-                   "thread; Linux 5.16 has it",
-                   kernel.release);
-    return say(OK, "in kernel %s", kernel.release);
+        return rg__find(
+            RG__WEAK,
+            "not in kernel %s: the agent watches each worker from a "
+            "thread; Linux 5.16 has it",
+            kernel.release);
+    return rg__find(RG__OK, "in kernel %s", kernel.release);
 }
 
-static finding check_memfd(const rg__settings *s)
+static rg__finding check_memfd(const rg__settings *s)
 {
     (void)s;
     const int fd = memfd_create("doctor", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
-        return say(FAIL,
-                   "sealed memory can't be made: %s; pages and vaults need it",
-                   strerror(errno));
+        return rg__find(
+            RG__FAIL,
+            "sealed memory can't be made: %s; pages and vaults need it",
+            strerror(errno));
     close(fd);
-    return say(OK, "sealed memory can be made");
+    return rg__find(RG__OK, "sealed memory can be made");
 }
 
 /* In a child, since there is no way back. */
@@ -219,28 +213,29 @@ static int try_namespace(void)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static finding check_namespaces(const rg__settings *s)
+static rg__finding check_namespaces(const rg__settings *s)
 {
     (void)s;
     if (try_namespace() != 0)
-        return say(WARN, "can't be made, so tests with several hosts on this "
-                         "machine are skipped; run them as root");
-    return say(OK, "can be made: several hosts can be played here");
+        return rg__find(RG__WEAK,
+                        "can't be made, so tests with several hosts on this "
+                        "machine are skipped; run them as root");
+    return rg__find(RG__OK, "can be made: several hosts can be played here");
 }
 
-static finding check_run_dir(const rg__settings *s)
+static rg__finding check_run_dir(const rg__settings *s)
 {
     char base[PATH_MAX];
     if (rg__rundir_base(s->run_dir, base) != RG_OK)
-        return say(FAIL, "%s", rg_last_error());
-    return say(OK, "%.400s", base);
+        return rg__find(RG__FAIL, "%s", rg_last_error());
+    return rg__find(RG__OK, "%.400s", base);
 }
 
 /* ----------------------------------------------------------------- command */
 
 typedef struct check {
     const char *name;
-    finding (*look)(const rg__settings *s);
+    rg__finding (*look)(const rg__settings *s);
 } check;
 
 static const check checks[] = {
@@ -257,13 +252,18 @@ static const check checks[] = {
 
 int rg__cmd_doctor(rg__cli *cli)
 {
-    static const char *const words[] = {"ok", "warn", "fail"};
     int code = 0;
+    if (cli->argc > 0)
+        return rg__cli_fail(rg__fail(RG_ERR_INVALID,
+                                     "`regroup doctor` takes flags only, not "
+                                     "%s; a host is named with --peer",
+                                     cli->argv[0]));
+    if (cli->settings.peer != NULL)
+        return rg__doctor_peer(cli);
     for (size_t i = 0; i < sizeof checks / sizeof *checks; i++) {
         fflush(stdout);
-        const finding f = checks[i].look(&cli->settings);
-        printf("%-4s  %-18s  %s\n", words[f.verdict], checks[i].name, f.text);
-        if (f.verdict == FAIL)
+        const rg__finding f = checks[i].look(&cli->settings);
+        if (rg__finding_print(checks[i].name, &f))
             code = 1;
     }
     return code;

@@ -82,8 +82,14 @@ static const rg__command commands[] = {
      "a\n"
      "living agent is never touched.\n",
      rg__cmd_gc},
-    {"doctor", "[--etcd-bin PATH]", "check what this machine offers to jobs",
-     "Ends with 1 when something is missing that a job needs.\n",
+    {"doctor", "[--etcd-bin PATH] [--peer HOST[:PORT]]",
+     "check what this machine offers, or the way to a host",
+     "With --peer: name, route, the address that others would be told, ports,\n"
+     "round trip and packet size, seen from here; look from there, too. With\n"
+     "--job the ports are those of the agent and the workers there.\n"
+     "\n"
+     "Each line says ok, warn or fail, and what to do. Ends with 1 when one\n"
+     "says fail.\n",
      rg__cmd_doctor},
     {"config", "[--json] [FLAGS]",
      "list all settings, their values and where those come from",

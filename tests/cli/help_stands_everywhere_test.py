@@ -20,7 +20,8 @@ FLAGS = {"run": LAUNCH + ["--etcd-bin PATH"], "agent": LAUNCH + ["--host ID"],
          "gc": ["--dry-run", "--etcd URL", "--older-than TIME",
                 "--etcd-user NAME", "--etcd-password-file PATH"],
          "drain": ["--deadline TIME"], "stop": ["--timeout TIME"],
-         "doctor": ["--etcd-bin PATH"]}
+         "doctor": ["--etcd-bin PATH", "--peer HOST[:PORT]", "--job NAME",
+                    "--etcd URL"]}
 BROKEN = {"REGROUP_DETECT": "soon", "REGROUP_CONFIG": "/does/not/exist"}
 
 claims = Claims()
