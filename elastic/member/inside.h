@@ -19,8 +19,7 @@ bool rg__drain_read(const json_t *j, rg__drain *drain);
 bool rg__claim_read(const json_t *j, rg__claim *claim);
 bool rg__saved_read(const json_t *j, rg__saved *saved);
 bool rg__end_read(const json_t *j, rg__end *end);
-/* 16 digits as in keys, and not 0: no id and no generation is. begins: more may
- * stand behind them. */
+/* 16 digits, as in keys. begins: more may stand behind them. */
 bool rg__hex_read(const json_t *j, uint64_t *n_p);
 bool rg__hex_begins(const char *text, uint64_t *n_p);
 /* A name of a host or a worker: letters, digits, dots, dashes, underscores.

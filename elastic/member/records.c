@@ -23,13 +23,18 @@ bool rg__hex_begins(const char *text, uint64_t *n_p)
             return false;
         *n_p = *n_p << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
     }
-    return *n_p != 0;
+    return true;
 }
 
 bool rg__hex_read(const json_t *j, uint64_t *n_p)
 {
     const char *text = json_string_value(j);
     return text != NULL && rg__hex_begins(text, n_p) && text[16] == '\0';
+}
+
+static bool read_id(const json_t *j, uint64_t *id_p)
+{
+    return rg__hex_read(j, id_p) && *id_p != 0;
 }
 
 static json_t *commit_json(rg__commit_id id)
@@ -213,7 +218,7 @@ bool rg__host_read(const json_t *j, rg__host_record *host)
     host->is_draining = json_is_true(json_object_get(j, "draining"));
     host->vault_bytes =
         (uint64_t)json_integer_value(json_object_get(j, "vault"));
-    if (!rg__hex_read(json_object_get(j, "id"), &host->id) ||
+    if (!read_id(json_object_get(j, "id"), &host->id) ||
         !read_int(j, "slots", 0, RG__HOST_SLOTS_MAX, &host->slots) ||
         !read_int(j, "elastic", -1, 1, &host->elastic) ||
         !read_int(j, "open", 0, RG__HOST_SLOTS_MAX, &host->open) ||
@@ -321,7 +326,7 @@ static bool read_members(const json_t *j, rg__proposal *p)
         rg__member_id *id = &p->member[i];
         const json_int_t port = json_integer_value(json_array_get(m, 3));
         const json_int_t slot = json_integer_value(json_array_get(m, 1));
-        if (!rg__hex_read(json_array_get(m, 0), &id->host) || !is_port(port) ||
+        if (!read_id(json_array_get(m, 0), &id->host) || !is_port(port) ||
             slot < 0 || slot >= RG__HOST_SLOTS_MAX)
             return false;
         p->port[i] = (uint32_t)port;
@@ -342,7 +347,7 @@ static bool read_hosts(const json_t *j, rg__proposal *p)
         const json_t *h = json_array_get(j, i);
         if (!copy_name(p->host[i].name, sizeof p->host[i].name,
                        json_array_get(h, 0)) ||
-            !rg__hex_read(json_array_get(h, 1), &p->host[i].id) ||
+            !read_id(json_array_get(h, 1), &p->host[i].id) ||
             !read_place(json_array_get(h, 2), json_array_get(h, 3),
                         &p->host[i].address, &p->host[i].port))
             return false;
@@ -537,8 +542,8 @@ static bool read_copies(const json_t *j, rg__line *line)
         rg__copy *c = &line->copy[i];
         line->copies = (int)i + 1;
         c->is_whole = json_is_true(json_array_get(one, 4));
-        if (!rg__hex_read(json_array_get(one, 0), &c->to) ||
-            !rg__hex_read(json_array_get(one, 1), &c->from) ||
+        if (!read_id(json_array_get(one, 0), &c->to) ||
+            !read_id(json_array_get(one, 1), &c->from) ||
             !read_place(json_array_get(one, 2), json_array_get(one, 3),
                         &c->address, &c->port) ||
             !read_shards(json_array_get(one, 5), &c->shards))
@@ -637,7 +642,7 @@ char *rg__leader_text(const rg__proposal_host *leader)
 
 bool rg__leader_read(const json_t *j, rg__proposal_host *leader)
 {
-    return rg__hex_read(json_object_get(j, "id"), &leader->id) &&
+    return read_id(json_object_get(j, "id"), &leader->id) &&
            copy_name(leader->name, sizeof leader->name,
                      json_object_get(j, "host")) &&
            read_place(json_object_get(j, "address"), json_object_get(j, "port"),

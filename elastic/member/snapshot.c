@@ -21,8 +21,8 @@ static void *grow(void **array, int n, size_t item)
 static bool split_key(const char *rest, uint64_t *generation_p,
                       const char **name_p)
 {
-    if (!rg__hex_begins(rest, generation_p))
-        return false;
+    if (!rg__hex_begins(rest, generation_p) || *generation_p == 0)
+        return false; /* no generation and no incarnation is 0 */
     const char *end = rest + 16;
     if (*end != '\0' && *end != '/')
         return false;

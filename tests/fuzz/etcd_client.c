@@ -18,8 +18,6 @@
 #include "elastic/etcd/client.h"
 #include "tests/fuzz/sim.h"
 
-#define STEP_END 0x1e
-
 typedef struct owner {
     rg__loop *loop;
     rg__etcd *etcd; /* NULL: given up */
@@ -245,18 +243,6 @@ static void take_step(owner *o, fuzz_input step)
     }
 }
 
-static fuzz_input next_step(fuzz_input *in)
-{
-    const uint8_t *end = memchr(in->at, STEP_END, in->left);
-    fuzz_input step = *in;
-    if (end != NULL)
-        step.left = (size_t)(end - in->at);
-    const size_t used = step.left + (end != NULL);
-    in->at += used;
-    in->left -= used;
-    return step;
-}
-
 void fuzz_one(const uint8_t *bytes, size_t n)
 {
     fuzz_input in = {bytes, n};
@@ -271,7 +257,7 @@ void fuzz_one(const uint8_t *bytes, size_t n)
         .arg = &o};
     FUZZ_CLAIM(rg__etcd_create(o.loop, &params, &o.etcd) == RG_OK);
     while (in.left > 0 && o.etcd != NULL)
-        take_step(&o, next_step(&in));
+        take_step(&o, fuzz_step(&in));
     give_up(&o);
     FUZZ_CLAIM(sim_request_first(SIM_UNARY) == NULL &&
                sim_request_first(SIM_STREAM) == NULL);

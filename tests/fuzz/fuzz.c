@@ -4,6 +4,8 @@
 
 #include "sdk/base/log.h"
 
+#define STEP_END 0x1e
+
 /* libFuzzer's own names. */
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
@@ -53,6 +55,35 @@ size_t fuzz_take(fuzz_input *in, size_t n, const uint8_t **bytes_p)
     in->at += got;
     in->left -= got;
     return got;
+}
+
+uint8_t fuzz_digit(fuzz_input *in)
+{
+    return (uint8_t)(fuzz_byte(in) - '0') % 10;
+}
+
+uint64_t fuzz_decimal(fuzz_input *in)
+{
+    uint64_t n = 0;
+    if (in->left > 0 && *in->at == ' ')
+        fuzz_byte(in);
+    for (int i = 0; i < 19 && in->left > 0 && *in->at >= '0' && *in->at <= '9';
+         i++)
+        n = 10 * n + fuzz_byte(in) - '0';
+    return n;
+}
+
+fuzz_input fuzz_step(fuzz_input *in)
+{
+    const uint8_t *end =
+        in->left > 0 ? memchr(in->at, STEP_END, in->left) : NULL;
+    fuzz_input step = *in;
+    if (end != NULL)
+        step.left = (size_t)(end - in->at);
+    const size_t used = step.left + (end != NULL);
+    in->at += used;
+    in->left -= used;
+    return step;
 }
 
 char *fuzz_line(fuzz_input *in)

@@ -38,6 +38,10 @@ uint8_t fuzz_byte(fuzz_input *in);
 uint64_t fuzz_number(fuzz_input *in, size_t bytes); /* little-endian */
 /* The next n bytes, or as many as there are; returns how many. */
 size_t fuzz_take(fuzz_input *in, size_t n, const uint8_t **bytes_p);
+uint8_t fuzz_digit(fuzz_input *in);    /* 0 to 9 of any byte */
+uint64_t fuzz_decimal(fuzz_input *in); /* digits, behind a space or none */
+/* Up to the next byte 0x1e, which is taken too. */
+fuzz_input fuzz_step(fuzz_input *in);
 /* Up to the next newline, which is taken too; malloc'd, with a NUL behind. */
 char *fuzz_line(fuzz_input *in);
 

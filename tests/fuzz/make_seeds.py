@@ -11,7 +11,6 @@ import http.client
 import json
 import os
 import re
-import struct
 import urllib.parse
 
 from house import SOURCE, Etcd, Job, claim, main, trainer, until
@@ -323,7 +322,7 @@ def record_seeds():
         job.wait_world(3)
         running = keys(etcd)
         write_records("running", running)
-        agent_seeds(running)
+        agent_and_others(running)
         job.kill(rank=1)
         job.wait_world(3, above=job.generation())
         found = keys(etcd)
@@ -376,18 +375,11 @@ def small_seeds():
 
 # ------------------------------------------------------------- a whole agent
 
-READY, REGISTER, ALLOC, FREE, DOOR = 4, 5, 7, 8, 11
-LEFT, BUILT, BROKEN, FIN, FINALIZE = 13, 14, 16, 17, 20
-WIRE = 2
 MEETS = ["h11", "h21", "r0", "r1"]
-DOORS = [f"n0 {DOOR} 0", f"n1 {DOOR} 0", "T1100"]
-BUILDS = [f"n0 {BUILT} 1", f"n1 {BUILT} 1"]
-FINISHES = [f"n0 {FIN} 1", f"n1 {FIN} 1"]
-
-
-def said(worker, layout, kind, *fields):
-    return f"m{worker}".encode() + struct.pack("<II" + layout, kind, WIRE,
-                                               *fields)
+DOORS = ["n0d", "n1d", "T1100"]
+BUILDS = ["n0b 1", "n1b 1"]
+WORLD = MEETS + DOORS + BUILDS
+FINISHES = ["n0f 1", "n1f 1", "x0@", "x0@"]
 
 
 def agent(name, *steps):
@@ -395,57 +387,90 @@ def agent(name, *steps):
         s if isinstance(s, bytes) else s.encode() for s in steps))
 
 
-def agent_seeds(running):
-    member = struct.pack("<QII", 0, 0, 1)
-    register = said(0, "Q64s", REGISTER, 4096, b"weights")
-    segment = said(0, "16sIiQ256s", ALLOC, member, 1, 0, 4096, b"")
-    free = said(0, "16sIiQ256s", FREE, member, 1, 0, 4096, b"")
-    broken = said(1, "Qi256s4x", BROKEN, 1, -1, b"a bad line")
-    world = MEETS + DOORS + BUILDS
-    agent("whole-life", *world, "T50", *FINISHES, "x0@", "x0@")
-    agent("memory", *MEETS, register, said(1, "Q64s", REGISTER, 4096,
-                                           b"weights"),
-          said(1, "Q64s", REGISTER, 8192, b"weights"), segment, free, segment,
+def agent_alone():
+    agent("whole-life", *WORLD, "T50", *FINISHES)
+    agent("memory", *MEETS, "n0r 4096 weights", "n1r 4096 weights",
+          "n1r 8192 weights", "n0a 1 4096", "n0a 2 4096", "n0e 1", "n1a 1 64",
           *DOORS, *BUILDS, "q0", "T2000")
-    agent("too-much-memory", *MEETS, said(0, "Q64s", REGISTER, 1 << 60, b"w"),
-          said(0, "16sIiQ256s", ALLOC, member, 2, 0, 1 << 50, b""))
-    agent("a-death", *world, "x0\x09", "T300", "h11", "r2",
-          f"n2 {DOOR} 0", f"n1 {LEFT} 1", f"n1 {BUILT} 2", "T300",
-          f"n1 {LEFT} 2", f"n1 {BUILT} 3", f"n2 {BUILT} 3", "T100")
-    agent("a-death-before-it-is-built", *MEETS, *DOORS, BUILDS[0],
-          "x1\x0b", "T400", f"n0 {LEFT} 1", f"n0 {BUILT} 2", "T100")
-    agent("broken", *world, broken, "T50", f"n0 {LEFT} 1", f"n1 {LEFT} 1",
-          f"n0 {BUILT} 2", f"n1 {BUILT} 2", "T50")
-    agent("never-built", *MEETS, *DOORS, broken, broken, broken, "T900")
-    agent("silent", *world, "s1", "T600", "T600")
-    agent("early-end", *MEETS, f"n0 {FINALIZE} 0", "x0@", "x0A", "T900", "x0A")
-    agent("static", "h10", "h20", "r0", "r1", *DOORS, *BUILDS,
-          f"n0 {FINALIZE} 0", f"n1 {FINALIZE} 0", "x0@", "x0@")
+    agent("too-much-memory", *MEETS, f"n0r {1 << 60} w", f"n0a 1 {1 << 50}")
+    agent("a-death", *WORLD, "x0\t", "T300", "h11", "r2", "n2d", "n1l 1",
+          "n1b 2", "T300", "n1l 2", "n1b 3", "n2b 3", "T100")
+    agent("a-death-before-it-is-built", *MEETS, *DOORS, BUILDS[0], "x1\v",
+          "T400", "n0l 1", "n0b 2", "T100")
+    agent("broken", *WORLD, "n1k 1 0 a bad line", "n0s 1 2 slow", "T50",
+          "n0l 1", "n1l 1", "n0b 2", "n1b 2", "T50")
+    agent("never-built", *MEETS, *DOORS, *["n0k 1 0 no"] * 3, "T900")
+    agent("silent", *WORLD, "s1", "T600", "T600")
+    agent("early-end", *MEETS, "n0z", "x0@", "x0A", "T900", "x0A")
+    agent("static", "h10", "h20", "r0", "r1", *DOORS, *BUILDS, "n0z", "n1z",
+          "x0@", "x0@")
     agent("strangers", "h11not a hello", "h1", "h01", "h91", "h11", "h11",
-          "m0xx", b"m1" + bytes(8))
-    agent("scribbled-page", *MEETS, b"p0\x00" + bytes(64), "T10",
+          "m0xx", b"m1" + bytes(8), "C", "Jnot a hello", "C", "Q",
+          b"u" + bytes(80))
+    agent("scribbled-page", *MEETS, b"p0\0" + bytes(64), "T10",
           b"p1\x2a" + b"\xff" * 100, *DOORS)
-    agent("scribbled-vault", *MEETS, DOORS[0], b"v\x40\x00" + bytes(
+    agent("scribbled-vault", *MEETS, "n0d", b"v\x40\0" + bytes(
         [2, 0, 0, 0, 1, 0, 0, 0, 1] + [0] * 7 + [5] + [0] * 7),
           *DOORS, *BUILDS, "T100")
-    agent("etcd-away", *world, "o", "x0\x09", "T900", "T900", "o", "T300",
-          "i", "T50", "f", "T900")
-    agent("beats", *world, b"u" + bytes(80), b"U\x011111111111111111",
-          b"U\x0201" + b"\xff" * 16, b"U\x04" + b"00" + bytes([255] * 8) +
-          bytes([1] + [0] * 7))
-    agent("another-host", *MEETS, *[
-        f"e{key}={value}" for key, value in with_second_host(running)
-        if key.startswith("lead/host/h2")], *DOORS, *BUILDS, "T300",
-          "elead/susp/00000000000000b2/0000000000000001={}", "eall/probe={}",
-          "T900", "Elead/host/h2", "T900")
-    agent("another-leader", *MEETS, "Eall/leader",
-          'eall/leader={"host":"h2","id":"00000000000000b2",'
-          '"address":"127.0.0.1","port":9}', *DOORS, "T900", "T900")
+    agent("commits", *MEETS, "n0r 4096 weights", *DOORS, *BUILDS,
+          "w0 1 5 1a", "n0c 1 5 2 0 ", "T100", "x2\0", "w1 1 9 1a",
+          "n0c 1 9 0 0 dir", "T300", "x1\t", "T300", "n0l 1", "n0b 2", "T300")
+    agent("questions", *WORLD, "c0", "c1 0", "c2", "c4 300 h1", "c4 300 h9",
+          "o", "c0", "T1100", "c3")
+    agent("etcd-away", *WORLD, "o", "x0\t", "T900", "T900", "o", "T300", "i",
+          "T50", "f", "T900")
+    agent("ended", *MEETS, 'eall/end={"code":3,"why":"somebody"}', "T900")
+    agent("drained", *WORLD, 'eall/drain/h1={"deadline_ms":300}', "T900")
+    agent("taken-over", *WORLD, "K", "n0t 1 1 0 1 1 0", "n1t 1 1 0 1 1 0",
+          "T300", "x0\t", "T300", "n1l 1", "n1b 2", "T300")
+    agent("taken-over-before-the-door", "h11", "K", "r0", "n0t 0 0 0 0 0 0",
+          "h21", "r1", *DOORS, *BUILDS, "K", "x0\t", "T300")
+    agent("taken-over-while-it-prepares", *MEETS, *DOORS, "K",
+          "n0t 1 1 1 0 0 0", "n1t 1 0 0 0 0 0", "T300", "n0b 1", "T300")
+    agent("taken-over-without-etcd", *WORLD, "o", "K", "n0t 1 1 0 1 1 0",
+          "T900", "x0\t", "T900", "o", "T300")
+
+
+H2 = '"host":"h2","id":"00000000000000b2","address":"127.0.0.1","port":$P'
+
+
+def agent_and_others(running):
+    second = [(k, v.replace('"port": 7000', '"port": $P'))
+              for k, v in with_second_host(running)
+              if k.startswith("lead/host/h2")]
+    record = [f"e{key}={value}" for key, value in second]
+    agent("beats", *MEETS, *record, *DOORS, "U1111", "U2112", "U3113", "U4114",
+          "U111 5", "U411 6 1", "T600")
+    agent("another-host", *MEETS, *record, *DOORS, *BUILDS, "T300",
+          "elead/susp/00000000000000b2/$I={}", "eall/probe={}", "T900",
+          "Elead/host/h2", "T900")
+    agent("another-leader", *MEETS, "Eall/leader", "eall/leader={" + H2 + "}",
+          *DOORS, "T900", "T900")
     agent("another-job", *MEETS, *[
         f"e{key}={value}" for key, value in sorted(running)
         if key != "all/end"])
-    agent("ended", *MEETS, 'eall/end={"code":3,"why":"somebody"}', "T900")
-    agent("drained", *world, 'eall/drain/h1={"deadline_ms":300}', "T900")
+    member = '["$I",0,1,4000]'
+    host = '["h1","$I","127.0.0.1",9]'
+    two = '["h2","00000000000000b2","127.0.0.1",$P]'
+    led = ["Eall/leader", "eall/leader={" + H2 + "}",
+           'eall/gen/0000000000000001={"from":0,"op":"x","cause":"first",'
+           f'"announced":false,"members":[{member}],"hosts":[{host},{two}]}}',
+           'eall/cur={"g":1,"phase":"propose"}', "n0b 1"]
+    line = ('eall/line/0000000000000001={"prev":0,"resume":[1,5],"source":-1,'
+            '"copies":[["$I","00000000000000b2","127.0.0.1",$P,true,[]]],'
+            '"steps_lost":0,"from_size":0,"to_size":1,"at_ms":1,'
+            '"cause":"first","kind":"start"}')
+    fetch = ["h11", "r0", "n0r 100 weights", "n0d", *led, line,
+             'eall/cur={"g":1,"phase":"decided"}']
+    agent("fetches-a-commit", *fetch, "j3 100 1 weights", "j4 0 1 0",
+          "j5 100", "T300")
+    agent("is-refused-a-commit", *fetch, "j2no such commit", "T300")
+    agent("fetches-what-does-not-fit", *fetch, "j3 100 2 weights",
+          "j3 100 2 other", "j4 0 1 0", "j5 100", "j5 100")
+    agent("a-source-goes", *fetch, "j3 100 1 weights", "Q", "T300")
+    agent("a-source-is-silent", *fetch, "T3000")
+    agent("gives-a-commit", *WORLD, "n0r 100 weights", "w0 1 5 0a", "C",
+          "j1 1 1 5", "T100", "C", "j1 1 1 7", "T100", "C", "j9", "C", "j1 1")
 
 
 def make():
@@ -454,6 +479,7 @@ def make():
     line_seeds()
     record_seeds()
     small_seeds()
+    agent_alone()
 
 
 if __name__ == "__main__":

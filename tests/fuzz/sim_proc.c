@@ -1,11 +1,12 @@
 #include "tests/fuzz/sim_proc.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -16,14 +17,14 @@
 #define FIRST_PID 5000000 /* above what Linux gives out */
 
 typedef struct proc {
-    bool is_dead, is_reaped;
+    bool is_dead, is_reaped, is_orphan;
     int status;
 } proc;
 
+/* A pidfd is the reading end of a pipe. */
 typedef struct opened {
     pid_t pid;
-    int given; /* its pidfd, as long as that is open */
-    int event; /* a descriptor of our own for the same */
+    int end; /* the other end, ours */
 } opened;
 
 static proc procs[PROCS_MAX]; /* by pid */
@@ -31,6 +32,7 @@ static int count;
 static opened open_[OPEN_MAX_];
 static int opens;
 static pid_t self;
+static void (*orphan_told)(pid_t pid, int status);
 
 static proc *find(pid_t pid)
 {
@@ -42,13 +44,24 @@ void sim_proc_begin(void)
 {
     count = opens = 0;
     self = 0;
+    orphan_told = NULL;
 }
 
 void sim_proc_end(void)
 {
     for (int i = 0; i < opens; i++)
-        close(open_[i].event);
+        close(open_[i].end);
     opens = 0;
+}
+
+void sim_proc_orphan(void (*told)(pid_t pid, int status))
+{
+    orphan_told = told;
+    for (int i = 0; i < count; i++) {
+        procs[i].is_orphan = true;
+        if (procs[i].is_dead && !procs[i].is_reaped)
+            told(FIRST_PID + i, procs[i].status);
+    }
 }
 
 pid_t sim_proc_child(unsigned i)
@@ -65,12 +78,12 @@ pid_t sim_proc_child(unsigned i)
     return 0;
 }
 
+/* Whoever reads the other end may be gone. */
 static void signal_death(pid_t pid)
 {
-    const uint64_t one = 1;
     for (int i = 0; i < opens; i++)
         if (open_[i].pid == pid)
-            FUZZ_CLAIM(write(open_[i].event, &one, sizeof one) == sizeof one);
+            (void)!write(open_[i].end, "x", 1);
 }
 
 void sim_proc_exit(pid_t pid, int status)
@@ -81,6 +94,8 @@ void sim_proc_exit(pid_t pid, int status)
     p->is_dead = true;
     p->status = status;
     signal_death(pid);
+    if (p->is_orphan)
+        orphan_told(pid, status);
 }
 
 void sim_proc_be(pid_t pid)
@@ -117,7 +132,7 @@ pid_t __wrap_waitpid(pid_t pid, int *status_p, int options)
 {
     proc *p = find(pid);
     (void)options;
-    if (p == NULL || p->is_reaped) {
+    if (p == NULL || p->is_reaped || p->is_orphan) {
         errno = ECHILD;
         return -1;
     }
@@ -162,23 +177,25 @@ int __wrap_getsockopt(int sock, int level, int name, void *value,
 
 static long open_pidfd(pid_t pid)
 {
+    int ends[2];
     const proc *p = find(pid);
-    const int event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    FUZZ_CLAIM(p != NULL && event >= 0 && opens < OPEN_MAX_);
-    open_[opens] = (opened){pid, dup(event), event};
-    opens++;
+    FUZZ_CLAIM(p != NULL && opens < OPEN_MAX_);
+    FUZZ_CLAIM(pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0);
+    open_[opens++] = (opened){pid, ends[1]};
     if (p->is_dead)
         signal_death(pid);
-    return open_[opens - 1].given;
+    return ends[0];
 }
 
-/* The newest of that number: older ones were closed. */
+/* Both ends of a pipe, and copies of them, have one inode. */
 static pid_t pid_of(int fd)
 {
-    for (int i = opens - 1; i >= 0; i--)
-        if (open_[i].given == fd)
+    struct stat one, other;
+    FUZZ_CLAIM(fstat(fd, &one) == 0);
+    for (int i = 0; i < opens; i++)
+        if (fstat(open_[i].end, &other) == 0 && one.st_ino == other.st_ino)
             return open_[i].pid;
-    FUZZ_CLAIM(opens < 0); /* it was never opened */
+    FUZZ_CLAIM(opens < 0); /* it is no pidfd */
     return 0;
 }
 

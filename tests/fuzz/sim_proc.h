@@ -8,6 +8,9 @@
 
 void sim_proc_begin(void);
 void sim_proc_end(void); /* all are forgotten */
+/* The process under test was killed, and another takes its place: children are
+ * no longer its own. told: each that ends from now on. */
+void sim_proc_orphan(void (*told)(pid_t pid, int status));
 
 /* The i-th child that lives, in a circle; 0: none does. */
 pid_t sim_proc_child(unsigned i);

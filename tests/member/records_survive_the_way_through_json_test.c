@@ -133,6 +133,20 @@ static void checkpoints_are_read_back(void)
         free(texts[i]);
 }
 
+/* Before the first one is durable there is nothing but its error. */
+static void a_failed_first_checkpoint_is_read_back(void)
+{
+    const rg__saved saved = {.error = "the disk is full"};
+    char *text = rg__saved_text(&saved);
+    const rg__kv all[] = {kv("/j/all/checkpoint", text)};
+    rg__snapshot s;
+    CHECK_OK(rg__snapshot_read(&s, "/j/", all, 1));
+    CHECK_STR(s.saved.error, "the disk is full");
+    CHECK_EQ(s.saved.serial, 0);
+    rg__snapshot_free(&s);
+    free(text);
+}
+
 static void what_is_not_ours_is_left_out(void)
 {
     const rg__kv all[] = {
@@ -182,6 +196,7 @@ int main(void)
 {
     a_job_is_read_back();
     checkpoints_are_read_back();
+    a_failed_first_checkpoint_is_read_back();
     what_is_not_ours_is_left_out();
     return 0;
 }
