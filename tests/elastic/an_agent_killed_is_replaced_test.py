@@ -17,6 +17,12 @@ def kill_agent(job):
     until(job.status, 10, "its status")
 
 
+def descriptors(job):
+    """How many the keeper and the agent have open."""
+    return [len(os.listdir(f"/proc/{pid}/fd"))
+            for pid in (job.process.pid, job.agent())]
+
+
 def within(place):
     """The kill comes while a worker is in the middle of something."""
     with Job(["--min", "1", "--max", "3"], trainer(*SHORT, "--commit-every", 5),
@@ -40,10 +46,14 @@ def again_and_again():
     with Job(["--min", "1", "--max", "3"], trainer(*TRAIN)) as job:
         job.wait_step(30)
         before = job.workers()
+        held = descriptors(job)
         for _ in range(3):
             step = job.step()
             kill_agent(job)
             job.wait_step(step + 20)
+        now = descriptors(job)  # an agent has some more to etcd at times
+        claim(now[0] == held[0] and now[1] <= held[1] + 3,
+              f"descriptors are leaked: {held}, then {now}")
         claim(job.workers().keys() == before.keys(),
               "the world is another than before")
         job.finish()

@@ -9,11 +9,17 @@ from house import Job, claim, fault_free, main, trainer, until
 TRAIN = ("--steps", 400, "--step-ms", 5)
 
 
+def kept(job):
+    """How many descriptors the keeper holds."""
+    return len(os.listdir(f"/proc/{job.process.pid}/fd"))
+
+
 def test():
     with Job(["--min", "1", "--max", "3"], trainer(*TRAIN)) as job:
         job.wait_step(30)
         before = job.workers()
         lost = before[1]["pid"]
+        held = kept(job)
         agent = job.agent()
         job.process.send_signal(signal.SIGSTOP)  # the keeper: no agent comes
         os.kill(agent, signal.SIGKILL)
@@ -24,6 +30,7 @@ def test():
         causes = [c["cause"] for c in job.status()["changes"]]
         claim("died" in causes[1] or "signal 9" in causes[1],
               f"the cause of the change is lost: {causes}")
+        claim(kept(job) == held, "the keeper has kept what is over")
         job.finish()
         claim("was ended by signal 9" in job.text(),
               "nobody said how the worker ended")
