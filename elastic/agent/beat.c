@@ -324,6 +324,15 @@ void rg__beat_ask(agent *a, uint64_t host)
     probe(one);
 }
 
+void rg__beat_link_broke(agent *a, uint64_t host)
+{
+    peer *one = find_peer(a->beats, host);
+    if (one == NULL)
+        return;
+    one->link_broke_ns = rg__now_ns();
+    rg__beat_ask(a, host);
+}
+
 void rg__beat_abort(agent *a, uint64_t generation)
 {
     const beats *b = a->beats;
@@ -370,7 +379,7 @@ static void on_beat(agent *a, peer *from, const rg__beat *beat)
     const uint64_t now = rg__now_ns();
     from->counter = beat->counter;
     from->heard_ns = now;
-    from->refused_ns = 0;
+    from->refused_ns = from->link_broke_ns = 0;
     if (beat->is_etcd_up)
         from->etcd_lost_ns = 0;
     else if (from->etcd_lost_ns == 0)

@@ -427,7 +427,7 @@ static void finish(agent *a)
         rg__timer_stop(s->hold);
         s->has_finished = p != NULL && s->w.fin == p->generation;
         if (rg__slot_is_alive(s) && s->w.is_at_door)
-            rg__worker_tell_mark(s, RG__DONE, a->view.cur.generation);
+            rg__worker_tell_mark(s, RG__DONE, p != NULL ? p->generation : 0);
         else if (s->child != 0) {
             s->is_stopping = true;
             kill(-s->child, SIGTERM);

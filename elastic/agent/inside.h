@@ -324,14 +324,15 @@ typedef struct peer {
     bool is_expected, was_expected; /* we expect its */
     bool is_known; /* of the world, of the proposal, or the leader */
     uint64_t heard_ns, answered_ns; /* any datagram; an answer to a probe */
-    uint64_t asked_ns;     /* to look: when the newest round it is in began */
-    uint64_t refused_ns;   /* its host lives, its agent's port is shut:
-                              since then; 0: no such */
-    uint64_t etcd_lost_ns; /* it says that etcd does not answer it; 0: no */
-    uint64_t counter;      /* the highest seen */
-    int probe_sock;        /* -1: it is not being probed */
-    bool is_accused;       /* we say that we don't hear it */
-    bool is_written;       /* etcd says so */
+    uint64_t asked_ns;      /* to look: when the newest round it is in began */
+    uint64_t refused_ns;    /* its host lives, its agent's port is shut:
+                               since then; 0: no such */
+    uint64_t link_broke_ns; /* a worker there let go of a connection; 0: no */
+    uint64_t etcd_lost_ns;  /* it says that etcd does not answer it; 0: no */
+    uint64_t counter;       /* the highest seen */
+    int probe_sock;         /* -1: it is not being probed */
+    bool is_accused;        /* we say that we don't hear it */
+    bool is_written;        /* etcd says so */
     uint64_t accused_ns;
     rg__etcd_req *writing;
 } peer;
@@ -347,6 +348,9 @@ void rg__beat_abort(agent *a, uint64_t generation);
 void rg__beat_probe_all(agent *a);
 /* The same for one, which a worker here does not get through to. */
 void rg__beat_ask(agent *a, uint64_t host);
+/* And a worker there has let go of a connection: if the agent there is gone as
+ * well, it has no grace. */
+void rg__beat_link_broke(agent *a, uint64_t host);
 int rg__beat_peers(const agent *a);
 peer *rg__beat_peer(const agent *a, int i);
 

@@ -9,7 +9,8 @@
  * its key
  *
  * A host whose kernel says that the agent's port is shut has only lost its
- * agent: it is accused when --agent-grace has passed. An accusation is
+ * agent: it is accused when --agent-grace has passed, or when a worker there
+ * has let go of a connection too. An accusation is
  * withdrawn when a probe is answered, and all of them when this agent finds
  * that it was late itself. Without etcd nothing is accused. */
 #include "elastic/agent/inside.h"
@@ -137,7 +138,7 @@ void rg__suspect_follow(agent *a)
 /* Its agent is gone and its host is not: there is time to start another. */
 static bool is_in_grace(const peer *one, uint64_t now)
 {
-    return one->refused_ns != 0 &&
+    return one->refused_ns != 0 && one->link_broke_ns == 0 &&
            now - one->refused_ns < one->a->params->grace_ms * RG__MS;
 }
 

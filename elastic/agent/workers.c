@@ -157,22 +157,23 @@ static bool is_worn_out(slot *s, uint64_t generation)
     return ++w->build_failures >= BUILD_TRIES;
 }
 
-static const char *host_of_rank(const agent *a, uint64_t generation, int rank)
+static const rg__proposal_host *host_of_rank(const agent *a,
+                                             uint64_t generation, int rank)
 {
     const rg__proposal *p = rg__snapshot_gen(&a->view, generation);
     if (p == NULL || rank < 0 || rank >= p->size)
         return NULL;
     for (int i = 0; i < p->host_count; i++)
         if (p->host[i].id == p->member[rank].host)
-            return p->host[i].name;
+            return &p->host[i];
     return NULL;
 }
 
 static void on_stuck(slot *s, const rg__broken *m)
 {
-    const rg__proposal *p = rg__snapshot_gen(&s->a->view, m->generation);
-    if (p != NULL && m->peer >= 0 && m->peer < p->size)
-        rg__beat_ask(s->a, p->member[m->peer].host);
+    const rg__proposal_host *host = host_of_rank(s->a, m->generation, m->peer);
+    if (host != NULL)
+        rg__beat_ask(s->a, host->id);
 }
 
 static void on_broken(slot *s, const rg__broken *m)
@@ -193,11 +194,13 @@ static void on_broken(slot *s, const rg__broken *m)
     a->detected_ns = rg__now_ns();
     if (!rg__generation_is_only_announced(a, m->generation))
         rg__generation_abort(a, m->generation);
-    const char *host = host_of_rank(a, m->generation, m->peer);
-    if (host != NULL)
-        rg__publish_broken_link(a, m->generation, s, host, text);
-    else
+    const rg__proposal_host *host = host_of_rank(a, m->generation, m->peer);
+    if (host == NULL) {
         rg__publish_reason(a, m->generation, s, false, text);
+        return;
+    }
+    rg__beat_link_broke(a, host->id);
+    rg__publish_broken_link(a, m->generation, s, host->name, text);
 }
 
 static void on_mark(slot *s, rg__wire_type type, uint64_t generation)

@@ -35,10 +35,17 @@ rg_status rg__worker_door(rg__worker *w)
     return rg__worker_send(w, &m, sizeof m);
 }
 
+/* The generation that finished the job was this worker's: one that was left out
+ * before has an older state. */
+static bool has_finished(const rg__worker *w)
+{
+    return w->taken != 0 && w->taken == w->done;
+}
+
 bool rg__worker_is_done(rg__worker *w)
 {
     pthread_mutex_lock(&w->lock);
-    const bool is_done = w->phase == RG__PHASE_DONE && w->taken != 0;
+    const bool is_done = w->phase == RG__PHASE_DONE && has_finished(w);
     pthread_mutex_unlock(&w->lock);
     return is_done;
 }
@@ -56,9 +63,13 @@ rg_status rg__worker_await(rg__worker *w, rg__decided *decided, bool *is_done_p)
     while (!is_something_here(w))
         pthread_cond_wait(&w->changed, &w->lock);
     *is_done_p = w->phase == RG__PHASE_DONE;
-    if (*is_done_p && w->taken == 0) {
+    if (*is_done_p && !has_finished(w)) {
         st = rg__fail(RG_ERR_JOB_ENDED,
-                      "the job was done before this worker got a place in it");
+                      w->taken == 0
+                          ? "the job was done before this worker got a place "
+                            "in it"
+                          : "the job was done without this worker, whose host "
+                            "had been given up; its memory is not the result");
     } else if (w->phase == RG__PHASE_ENDED) {
         st = rg__fail(w->end, "%s", w->end_why);
     } else if (w->phase == RG__PHASE_DECIDED) {

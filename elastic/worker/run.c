@@ -56,8 +56,10 @@ static rg_status finished(rg__worker *w)
     rg__failpoint("fin", w->ctx->now.rank, 0, w->taken);
     pthread_mutex_lock(&w->lock);
     w->fin = w->taken;
-    if (w->sock < 0)
+    if (w->sock < 0) {
+        w->done = w->taken;
         w->phase = RG__PHASE_DONE;
+    }
     pthread_mutex_unlock(&w->lock);
     return rg__worker_mark(w, RG__FIN, w->taken);
 }

@@ -306,6 +306,16 @@ static void on_decided(rg__worker *w, const rg__decided *m)
     pthread_mutex_unlock(&w->lock);
 }
 
+static void on_done(rg__worker *w, const rg__mark *m, size_t n)
+{
+    if (n != sizeof *m)
+        return;
+    pthread_mutex_lock(&w->lock);
+    w->done = m->generation;
+    pthread_mutex_unlock(&w->lock);
+    set_phase(w, RG__PHASE_DONE);
+}
+
 static void on_buffer(rg__worker *w, const rg__buffer *m, int *fd)
 {
     pthread_mutex_lock(&w->lock);
@@ -393,7 +403,7 @@ static void handle(rg__worker *w, const void *bytes, size_t n, int *fd)
         rg__segment_gone(w, bytes);
         break;
     case RG__DONE:
-        set_phase(w, RG__PHASE_DONE);
+        on_done(w, bytes, n);
         break;
     case RG__ENDED:
         end(w, RG_ERR_JOB_ENDED, ((const rg__text *)bytes)->text);

@@ -42,6 +42,7 @@ struct rg__worker {
     char end_why[RG__TEXT_MAX];
     rg__decided decided;    /* PHASE_DECIDED */
     uint64_t taken;         /* generation that the user thread has taken up */
+    uint64_t done;          /* PHASE_DONE: the generation that finished */
     rg__membership entered; /* the generation that was built */
     uint64_t leave_agreed;  /* generation that its members agreed to leave */
     bool wants_stop;        /* rg_finalize */
