@@ -19,7 +19,7 @@
 #include "sdk/base/fail.h"
 
 #define STOP_MS 5000
-#define FLAGS   12
+#define FLAGS   14
 
 rg_status rg__find_etcd(const char *program, char path[PATH_MAX])
 {
@@ -76,8 +76,9 @@ static void free_words(launch *l)
 }
 
 /* heartbeat 10 / election 100: ready in 0.1 s, where the defaults need up to
- * 0.5 s, and a single member waits for nobody. bcrypt-cost 4:
- * the password is 128 random bits, and each login would cost 50 ms of CPU. */
+ * 0.5 s, and a single member waits for nobody. bcrypt-cost 4: the password is
+ * 128 random bits, and each login would cost 50 ms of CPU. Without compaction
+ * every change would stay for as long as the job runs. */
 static rg_status make_words(launch *l, const char *program, const char *data,
                             const char *url)
 {
@@ -97,6 +98,8 @@ static rg_status make_words(launch *l, const char *program, const char *data,
     add_word(l, "--logger=zap");
     add_word(l, "--log-level=warn");
     add_word(l, "--bcrypt-cost=4");
+    add_word(l, "--auto-compaction-mode=periodic");
+    add_word(l, "--auto-compaction-retention=1h");
     l->argv[l->count] = NULL;
     if (l->count == FLAGS + 1)
         return RG_OK;

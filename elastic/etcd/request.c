@@ -25,6 +25,8 @@
 #define BACKOFF_FIRST_MS 20
 #define BACKOFF_MAX_MS   1000
 
+#define FIRST_MS 400 /* of a sending, while others are unasked yet */
+
 #define LEASE_WAIT_NS (100 * RG__MS)
 
 typedef enum stage { WAITING, SENT, PAUSED, REFUSED } stage;
@@ -287,6 +289,17 @@ static rg_status remember_token(rg__etcd_req *req)
     return RG_OK;
 }
 
+/* A member that is silent is not worth the whole time while there are others;
+ * one that is slow gets it when they have been asked, too. */
+static int sending_ms(const rg__etcd_req *req)
+{
+    const int most_ms = req->call->timeout_ms;
+    const bool is_quick = most_ms <= RG__ETCD_UNARY_MS && most_ms > FIRST_MS;
+    const bool has_others = req->failures < req->etcd->endpoint_count &&
+                            req->etcd->endpoint_count > 1;
+    return is_quick && has_others ? FIRST_MS : most_ms;
+}
+
 static void send_now(rg__etcd_req *req)
 {
     static const rg__http_fns fns = {.done = on_done};
@@ -299,7 +312,7 @@ static void send_now(rg__etcd_req *req)
     rg_status st = remember_token(req);
     if (st == RG_OK)
         st = rg__http_post(etcd->http, url, req->body, req->token,
-                           req->call->timeout_ms, &fns, req, &req->transfer);
+                           sending_ms(req), &fns, req, &req->transfer);
     if (st != RG_OK)
         pause_req(req, rg_last_error());
 }

@@ -14,8 +14,8 @@ def test():
         for lease in etcd.post("lease/leases")["leases"]:
             etcd.post("lease/revoke", ID=lease["ID"])
         lost = job.kill(1)
-        job.wait_world(2, above=1)
-        job.wait_world(3, above=2)
+        # The replacement may be at the door by then: one change, or two.
+        job.wait_world(3, above=1)
         job.finish()
         claim("was lost; taking it again" in job.text(),
               "the lost lease is not named")

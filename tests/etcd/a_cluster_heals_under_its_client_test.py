@@ -1,7 +1,6 @@
 """Three members, and what befalls them while a client counts upwards: each
-number is written once and seen, its lease is kept (or taken again by a client
-that was away for longer than that lasts), and writes and news pause no longer
-than the bound of each fault.
+number is written once and seen, its lease is kept or else taken again, and
+writes and news pause no longer than the bound of each fault.
 
     a_cluster_heals_under_its_client_test.py FAULT [--seconds N] [--runs N]
 
@@ -21,7 +20,10 @@ from house import PATIENCE, claim, main
 # before the next sending up to 1 s; members that start take another second.
 MOST_MS = 4000
 MOST_START_MS = 6000
-LEASE_S = 5.5  # chain.c's, and what etcd adds
+LEASE_S = 3.3  # how long chain.c's lease lasts at least without a keepalive
+# Nobody kept it alive; and a leader that wakes up revokes what was kept alive at
+# the next one (etcd#15247, mended by etcd#16822).
+MAY_LOSE = ("compacted_while_away", "leader_stopped")
 PASSWORD = "p"
 
 
@@ -46,8 +48,9 @@ def survive(fault, seconds):
             saw = chain.finish()
     print(f"{fault}: {saw}")
     claim(saw["wipes"] == 0, "the store was taken for another one")
-    loses = fault == "compacted_while_away" and seconds > LEASE_S
-    claim(saw["leases_lost"] == loses, f"{saw['leases_lost']} leases were lost")
+    may_lose = fault in MAY_LOSE and seconds > LEASE_S
+    claim(saw["leases_lost"] <= may_lose,
+          f"the lease was lost {saw['leases_lost']} times")
     lasted = 1000 * seconds if fault in NOBODY_ANSWERS else 0
     pauses = saw["write_gap_ms"] - lasted, saw["sight_gap_ms"] - lasted
     claim(max(pauses) <= bound_of(fault),
