@@ -2,32 +2,37 @@
 and waits; training goes on; when etcd is back it is published, and the newest
 request that came meanwhile is next."""
 
-from checkpoints import directory, names, shown, steps
+import os
+import signal
+
+from checkpoints import directory, names, steps, stopped_writer
 from house import Etcd, Job, claim, fault_free, main, trainer, until
 
-FLAGS = ("--steps", "200", "--save-every", "10")
+FLAGS = ("--steps", "300", "--save-every", "20")
 
 
 def test():
     with Etcd() as etcd, directory() as path, \
             Job(["-n", "2", "--etcd", etcd.url, "--checkpoint-dir", path],
-                trainer(*FLAGS, "--step-ms", "10")) as job:
-        until(lambda: steps(path), 30, "a checkpoint")
+                trainer(*FLAGS, "--step-ms", "10"),
+                env={"REGROUP_FAILPOINT": "checkpoint.written:step40:stop"}
+                ) as job:
+        writer = stopped_writer(job)
         etcd.kill()
-        until(lambda: names(path, ".part"), 30, "one that waits")
-        waiting, published = steps(path, ".part")[0], steps(path)
-        job.wait_step(waiting + 40)
-        claim(steps(path) == published, "one was published without etcd")
-        claim(steps(path, ".part") == [waiting], "another was begun meanwhile")
+        os.kill(writer, signal.SIGCONT)
+        job.wait_step(100)
+        claim(steps(path) == [20], f"{steps(path)} are published without etcd")
+        claim(steps(path, ".part") == [40],
+              f"{names(path, '.part')} is there, not the one that waits")
         before = job.step()
         etcd.start()
-        until(lambda: waiting in steps(path), 30, "the one that waited")
-        later = until(lambda: [s for s in steps(path) if s > waiting], 30,
-                      "the next")
-        claim(later[0] >= before // 10 * 10,
+        until(lambda: 40 in steps(path), 30, "the one that waited")
+        later = until(lambda: [s for s in steps(path) if s > 40], 30,
+                      "the next one")
+        claim(later[0] >= before // 20 * 20,
               f"step {later[0]} was next, but {before} had ended by then")
         job.finish()
-        claim(steps(path)[-1] == 200, f"{steps(path)} are there at the end")
+        claim(steps(path)[-1] == 300, f"{steps(path)} are there at the end")
         claim(not names(path, ".part"), "a .part file was left")
         claim(job.generation() == 1, "the outage changed the membership")
         job.check(state=fault_free(*FLAGS))

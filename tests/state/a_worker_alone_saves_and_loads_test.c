@@ -34,9 +34,10 @@ static rg_status train(rg_state *st, void *arg)
     return rs;
 }
 
+static rg_ctx *ctx;
+
 static rg_state *state_of(job *j, size_t big)
 {
-    rg_ctx *ctx;
     rg_state *st;
     const rg_params params = {.size = sizeof params, .elastic = 1};
     CHECK_OK(rg_init(&params, &ctx));
@@ -44,6 +45,12 @@ static rg_state *state_of(job *j, size_t big)
     CHECK_OK(rg_state_add(st, "step", &j->step, sizeof j->step, NULL));
     CHECK_OK(rg_state_add(st, "big", j->big, big, NULL));
     return st;
+}
+
+static void end(rg_state *st)
+{
+    rg_state_destroy(st);
+    CHECK_OK(rg_finalize(ctx));
 }
 
 static void in_a_process(void (*part)(void))
@@ -87,6 +94,7 @@ static void saves(void)
     CHECK_EQ(step, 12);
     CHECK_EQ(count_files(), 2);
     CHECK_STATUS(rg_state_load(st, dir, &step), RG_ERR_INVALID);
+    end(st);
 }
 
 static void goes_on(void)
@@ -106,6 +114,7 @@ static void goes_on(void)
     CHECK_OK(rg_state_saved(st, &step));
     CHECK_EQ(step, 20);
     CHECK_EQ(count_files(), 2);
+    end(st);
 }
 
 static void does_not_fit(void)
@@ -120,6 +129,7 @@ static void does_not_fit(void)
     CHECK_EQ(step, 77);
     CHECK_EQ(j.step, 0);
     CHECK_EQ(j.big[0], 1);
+    end(st);
 }
 
 static void has_too_many(void)
@@ -131,6 +141,7 @@ static void has_too_many(void)
     CHECK_OK(rg_state_add(st, "more", &more, sizeof more, NULL));
     CHECK_STATUS(rg_state_load(st, dir, &step), RG_ERR_INVALID);
     CHECK(strstr(rg_last_error(), "no such buffer") != NULL);
+    end(st);
 }
 
 /* The newest file, whose name ends a directory's list. */
@@ -172,6 +183,7 @@ static void takes_the_one_before(void)
     CHECK_OK(rg_run(st, train, &j));
     CHECK_OK(rg_state_saved(st, &step));
     CHECK_EQ(step, 20);
+    end(st);
 }
 
 /* A program that begins afresh where another's work lies writes nothing. */
@@ -184,6 +196,7 @@ static void leaves_others_alone(void)
     CHECK_OK(rg_run(st, train, &j));
     CHECK_STATUS(rg_state_saved(st, &step), RG_ERR_NOT_FOUND);
     CHECK_EQ(count_files(), before);
+    end(st);
 }
 
 /* No directory: a commit and a warning; and a load that finds none whole. */
@@ -194,6 +207,7 @@ static void has_no_directory(void)
     rg_state *st = state_of(&j, sizeof j.big);
     CHECK_OK(rg_run(st, train, &j));
     CHECK_STATUS(rg_state_saved(st, &step), RG_ERR_NOT_FOUND);
+    end(st);
 }
 
 static void remove_all(void)
