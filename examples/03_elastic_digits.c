@@ -10,7 +10,9 @@
  *
  * Kill a worker on the way: the others step on with one worker less, a
  * replacement joins, and accuracy and state come out the same, to the last bit
- * (with --float not to the last bit). The network is in digits_net.h. */
+ * (with --float not to the last bit). With `--checkpoint-dir DIR` behind `run`
+ * even all of it may be killed at once: the same command goes on from the
+ * newest checkpoint. The network is in digits_net.h. */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include <getopt.h>
 #include <inttypes.h>
@@ -99,6 +101,14 @@ static rg_status train(rg_state *state, void *arg)
     return RG_OK;
 }
 
+/* From the newest checkpoint, if there is one. */
+static rg_status load(rg_state *state)
+{
+    uint64_t step;
+    const rg_status st = rg_state_load(state, NULL, &step);
+    return st == RG_ERR_NOT_FOUND ? RG_OK : st;
+}
+
 /* Everything that only has to be made once, and then the loop. */
 static rg_status run(job *j, rg_state **state_p)
 {
@@ -112,6 +122,8 @@ static rg_status run(job *j, rg_state **state_p)
         st = rg_state_create(j->ctx, NULL, state_p);
     if (st == RG_OK)
         st = rg_state_add(*state_p, "model", &j->model, sizeof j->model, NULL);
+    if (st == RG_OK)
+        st = load(*state_p);
     if (st == RG_OK)
         st = rg_alloc(j->ctx, SUMS * sizeof(int64_t), NULL, &j->sums.data);
     if (st == RG_OK)

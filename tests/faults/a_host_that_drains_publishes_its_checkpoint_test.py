@@ -1,0 +1,41 @@
+"""The host of rank 0 drains while its writer holds a whole file: the job goes on
+without it, its agent stays until the checkpoint is published, and ends with 0."""
+
+import os
+import signal
+import tempfile
+
+from checkpoints import names, steps, stopped
+from hosts import Hosts, HostsJob
+from house import claim, fault_free, main, trainer, until
+
+TRAINING = ("--steps", 100, "--save-every", 40)
+STOP = {"REGROUP_FAILPOINT": "checkpoint.written:step40:stop"}
+
+
+def test():
+    with Hosts(2) as hosts:
+        path = tempfile.mkdtemp(prefix="ckpt-", dir=hosts.folder)
+        with HostsJob(hosts, ["--min", "1", "--max", "2", "--checkpoint-dir",
+                              path], ["--slots", "1"],
+                      trainer(*TRAINING, "--step-ms", 50),
+                      env={"h1": STOP}) as job:
+            writer = until(lambda: stopped(hosts.pids("h1")), 40,
+                           "the writer of h1 stops")[0]
+            claim(job.host_of(0) == "h1", "rank 0 is elsewhere")
+            job.drain("h1")
+            job.wait_world(1)
+            claim(job.agents["h1"].poll() is None,
+                  "the agent of h1 left its writer alone")
+            claim(not steps(path), f"{steps(path)} are published")
+            os.kill(writer, signal.SIGCONT)
+            until(lambda: 40 in steps(path), 20, "the checkpoint of h1")
+            until(lambda: job.agents["h1"].poll() is not None, 20,
+                  "the agent of h1 ends")
+            job.finish()
+            claim(steps(path) == [40, 80], f"{steps(path)} are there")
+            claim(not names(path, ".part"), "a .part file was left")
+            job.check(state=fault_free(*TRAINING))
+
+
+main(test)
