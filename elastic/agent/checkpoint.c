@@ -67,6 +67,26 @@ static void claim_if_decided(saver *v);
 
 /* ---------------------------------------------------------------- the state */
 
+/* The next agent goes on with the newest request that is not durable. */
+static void keep_request(const saver *v)
+{
+    const rg__save *m = v->has_next ? &v->next : &v->now;
+    if (v->has_next || v->phase != IDLE)
+        rg__keep_put(v->a->keep, "checkpoint", m, sizeof *m, NULL, 0);
+    else
+        rg__keep_drop(v->a->keep, "checkpoint");
+}
+
+static void take_request(saver *v)
+{
+    const rg__kept *kept =
+        rg__kept_find(rg__keep_born_with(v->a->keep), "checkpoint");
+    if (kept == NULL || kept->n != sizeof v->next)
+        return;
+    memcpy(&v->next, kept->bytes, sizeof v->next);
+    v->has_next = true;
+}
+
 rg_status rg__checkpoint_create(agent *a)
 {
     saver *v = calloc(1, sizeof *v);
@@ -74,6 +94,7 @@ rg_status rg__checkpoint_create(agent *a)
         return rg__fail(RG_ERR_MEMORY, "no memory for an agent");
     *v = (saver){.a = a, .pidfd = -1, .sock = -1};
     a->saver = v;
+    take_request(v);
     return RG_OK;
 }
 
@@ -98,6 +119,7 @@ static void rest_if_over(saver *v)
         return;
     v->phase = IDLE;
     start_next(v);
+    keep_request(v);
     rg__agent_check_end(v->a);
 }
 
@@ -451,6 +473,7 @@ static bool may_start(const saver *v)
 {
     const agent *a = v->a;
     return v->phase == IDLE && v->has_next && !a->is_over &&
+           a->resume == RESUME_NOT &&
            !(a->is_ending && a->exit_code == RG__EXIT_STORE);
 }
 
@@ -474,13 +497,15 @@ void rg__checkpoint_ask(slot *s, const rg__save *m)
     saver *v = s->a->saver;
     rg__save next = *m;
     next.dir[sizeof next.dir - 1] = '\0';
-    if (next.commit.generation == 0 ||
-        next.commit.generation > s->a->delivered || next.keep < 0 ||
+    const bool is_decided = next.commit.generation <= s->a->delivered ||
+                            s->a->resume != RESUME_NOT; /* not known yet */
+    if (next.commit.generation == 0 || !is_decided || next.keep < 0 ||
         (next.dir[0] == '\0' && s->a->params->checkpoint_dir == NULL))
         return;
     v->next = next;
     v->has_next = true;
     start_next(v);
+    keep_request(v);
 }
 
 void rg__checkpoint_show(const slot *s)
@@ -518,6 +543,7 @@ void rg__checkpoint_follow(agent *a)
     for (int i = 0; i < a->params->slots; i++)
         rg__checkpoint_show(&a->slot[i]);
     bound_the_end(v);
+    start_next(v); /* of the agent before */
     if (v->phase == WRITTEN)
         claim_if_decided(v);
 }

@@ -171,8 +171,10 @@ void rg__resume_begin(agent *a)
             workers);
     rg__slots_pause(a, false); /* the keeper runs, and it is paused as well */
     rg__workers_ping(a);
-    if (was.is_ending)
+    if (was.is_ending) {
+        rg__checkpoint_stop(a);
         rg__agent_end(a, was.exit_code, "%s", was.why);
+    }
     a->resume = RESUME_STAND;
     rg__resume_look(a);
 }
@@ -220,6 +222,11 @@ static void take_up_decision(agent *a)
         if (rg__slot_is_alive(&a->slot[i]) &&
             a->slot[i].w.decided >= line->generation)
             a->delivered = line->generation;
+    rg__ack now = {0};
+    now.count = rg__vault_held(a, now.held);
+    a->had_commit =
+        now.count > 0 || (line != NULL && line->resume.generation != 0);
+    rg__ack_free(&now);
     if (a->delivered != 0)
         rg__generation_pass_on(a);
 }
