@@ -93,7 +93,7 @@ bool rg__link_is_stuck(const rg__link *l, uint64_t now)
 {
     struct tcp_info info;
     socklen_t n = sizeof info;
-    if (l->state == LINK_CONNECTING)
+    if (!rg__link_is_settled(l))
         return now - l->trying_ns > STUCK_MS * RG__MS;
     return l->state == LINK_UP &&
            getsockopt(l->watched.fd, IPPROTO_TCP, TCP_INFO, &info, &n) == 0 &&
