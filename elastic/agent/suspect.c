@@ -6,13 +6,14 @@
  * probes every other once and accuses who does not answer a quarter of the
  * budget later the leader drops hosts until all who stay hear each other
  * (member/links.c); is the leader itself among them, whoever accuses it deletes
- * its key
+ * its key; so does whoever finds the leader's agent gone
  *
  * A host whose kernel says that the agent's port is shut has only lost its
- * agent: it is accused when --agent-grace has passed, or when a worker there
- * has let go of a connection too. An accusation is
- * withdrawn when a probe is answered, and all of them when this agent finds
- * that it was late itself. Without etcd nothing is accused. */
+ * agent: it is accused when --agent-grace has passed, or, like any that is
+ * silent, when a worker there has let go of a connection too, or the generation
+ * is broken and everybody waits. An accusation is withdrawn when a probe is
+ * answered, and all of them when this agent finds that it was late itself.
+ * Without etcd nothing is accused. */
 #include "elastic/agent/inside.h"
 
 #include <stdlib.h>
@@ -135,10 +136,32 @@ void rg__suspect_follow(agent *a)
     rg__timer_set(a->suspect_timer, round_length_ns(a));
 }
 
-/* Its agent is gone and its host is not: there is time to start another. */
+static bool has_host(const rg__proposal *p, uint64_t id)
+{
+    for (int i = 0; p != NULL && i < p->host_count; i++)
+        if (p->host[i].id == id)
+            return true;
+    return false;
+}
+
+/* Neither is the generation broken, nor have our members left it for the next
+ * one, which others do not reach. */
+static bool is_training(const agent *a)
+{
+    const rg__proposal *decided = rg__snapshot_decided(&a->view);
+    const uint64_t now = a->view.cur.generation;
+    const bool have_left = a->view.cur.phase == RG__GEN_PROPOSED &&
+                           a->acking >= now &&
+                           has_host(rg__snapshot_gen(&a->view, now), a->id);
+    return decided != NULL && a->aborted < decided->generation && !have_left;
+}
+
+/* Its agent is gone and its host is not: there is time to start another, as
+ * long as nobody waits for it. */
 static bool is_in_grace(const peer *one, uint64_t now)
 {
     return one->refused_ns != 0 && one->link_broke_ns == 0 &&
+           is_training(one->a) &&
            now - one->refused_ns < one->a->params->grace_ms * RG__MS;
 }
 
@@ -248,21 +271,35 @@ static void on_accusations(void *arg, rg_status st, const rg__txn_reply *reply)
     rg__snapshot_free(&snap);
 }
 
+static void read_accusations(agent *a)
+{
+    rg__txn *txn = rg__txn_create();
+    if (txn == NULL)
+        return;
+    rg__txn_get(txn, RG__THEN, a->prefix, a->prefix_end);
+    a->toppling = rg__etcd_txn(a->etcd, txn, on_accusations, a);
+}
+
+/* Its host has its grace, but to lead is another's as soon as its agent is
+ * gone: no change is decided meanwhile. */
 static void judge_leader(agent *a)
 {
-    if (a->toppling != NULL || rg__leader_is_me(a) ||
-        !rg__etcd_is_up(a->etcd) || !is_round_over(a, rg__now_ns()))
+    const uint64_t now = rg__now_ns();
+    if (a->toppling != NULL || rg__leader_is_me(a) || !rg__etcd_is_up(a->etcd))
         return;
     for (int i = 0; i < rg__beat_peers(a); i++) {
         const peer *one = rg__beat_peer(a, i);
-        if (one->id != a->view.leader || !one->is_written ||
-            one->writing != NULL)
+        if (one->id != a->view.leader)
             continue;
-        rg__txn *txn = rg__txn_create();
-        if (txn == NULL)
-            return;
-        rg__txn_get(txn, RG__THEN, a->prefix, a->prefix_end);
-        a->toppling = rg__etcd_txn(a->etcd, txn, on_accusations, a);
+        if (one->refused_ns != 0 && is_silent(one, now)) {
+            rg__log(RG__WARN, "agent",
+                    "the leader's agent on host %s is gone; electing",
+                    one->name);
+            topple(a, a->view.leader_token);
+        } else if (one->is_written && one->writing == NULL &&
+                   is_round_over(a, now)) {
+            read_accusations(a);
+        }
         return;
     }
 }
@@ -276,8 +313,8 @@ void rg__suspect_look(agent *a)
         return;
     for (int i = 0; i < rg__beat_peers(a); i++) {
         peer *one = rg__beat_peer(a, i);
-        if (!one->is_accused && !is_in_grace(one, now) &&
-            (is_silent(one, now) || is_mute(one, now)))
+        if (!one->is_accused && (is_mute(one, now) || (is_silent(one, now) &&
+                                                       !is_in_grace(one, now))))
             accuse(one, now);
         write_down(one);
     }

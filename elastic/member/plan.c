@@ -7,7 +7,8 @@
  *                      at the door, as soon as they are --min; newcomers at
  *                      the door, or a host that drains: propose g+1,
  *                      announced; all hosts finished: done
- *   g+1 proposed       a member of it died, or it broke: propose g+2; all
+ *   g+1 proposed       a member of it died, or it broke, or it is announced
+ *                      and a host of g is lost: propose g+2; all
  *                      hosts acked: decide; announced, but the members of g
  *                      have finished: done
  *
@@ -541,6 +542,16 @@ static rg_status plan_decided(const look *l, members *list)
     return propose(l, list);
 }
 
+/* Members go on in g until it ends a step, and it never will: a host of it is
+ * lost, which no published reason tells them. */
+static bool is_held_up(const look *l, const rg__proposal *p)
+{
+    for (int i = 0; p->is_announced && i < l->decided->host_count; i++)
+        if (is_lost(l, l->decided->host[i].id))
+            return true;
+    return false;
+}
+
 /* Hosts that have not acked for so long that something unknown holds them. */
 static bool is_overdue(const look *l, const rg__proposal *p)
 {
@@ -572,6 +583,8 @@ static rg_status plan_proposed(const look *l, members *list)
         return plan_broken(l, list);
     if (have_all_acked(l, p))
         return decide(l->s, p, l->plan);
+    if (is_held_up(l, p))
+        return plan_broken(l, list);
     is_overdue(l, p); /* the next look does without them */
     return RG_OK;
 }

@@ -14,6 +14,7 @@ from hosts import Hosts, HostsJob, Tails
 
 BUDGET_S = 1.0 * PATIENCE
 COMMIT_EVERY = 3
+MOST_PAUSE_S = 6 * BUDGET_S  # not to be quick, but to see what waits for ever
 
 
 def is_stopped(pid):
@@ -94,10 +95,15 @@ class Scene:
             skip("it needs several hosts")
 
     def keep(self, folder):
-        if folder is not None:
-            os.makedirs(folder, exist_ok=True)
-            shutil.rmtree(folder)
-            shutil.copytree(self.job.folder, folder)
+        """Logs, histories, and what etcd holds."""
+        if folder is None:
+            return
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(self.job.folder, folder)
+        with contextlib.suppress(Exception), \
+                open(os.path.join(folder, "etcd"), "w") as file:
+            for key, value in sorted(self.hosts.keys("/regroup/").items()):
+                print(key, value, file=file)
 
     def make_job(self):
         names = self.hosts.names
@@ -116,7 +122,8 @@ class Scene:
                          "--max-restarts", "10"],
             ["--slots", str(self.slots)], command,
             detect=f"{int(BUDGET_S * 1000)}ms", only=only,
-            env={self.role: {"REGROUP_FAILPOINT": self.failpoint()}})
+            env={"REGROUP_LOG": "debug",
+                 self.role: {"REGROUP_FAILPOINT": self.failpoint()}})
 
     def play(self):
         self.logs = Tails(os.path.join(self.job.folder, "*.log"))
@@ -177,9 +184,12 @@ class Scene:
                        for _, line in self.logs.lines())
         until(strikes, 20, f"failpoint {self.failpoint()} strikes on "
               f"{self.role}")
-        self.marked = until(
-            lambda: [p for p in self.hosts.pids(self.role) if is_stopped(p)],
-            5, "the target stops")
+        count = self.slots if self.phase.marks == "worker" else 1
+
+        def stopped():
+            pids = [p for p in self.hosts.pids(self.role) if is_stopped(p)]
+            return pids if len(pids) == count else None
+        self.marked = until(stopped, 5, "the target stops")
 
     def release(self, but=()):
         for pid in self.marked:
@@ -385,6 +395,8 @@ class Scene:
         self.job.check(fault_free(*flags))
         self.check_processes()
         self.check_generations()
+        claim(self.pause_ms() < 1000 * MOST_PAUSE_S,
+              f"a worker made no step for {self.pause_ms():.0f} ms")
         self.check_nothing_is_left()
 
     def check_processes(self):

@@ -81,7 +81,7 @@ class Soak:
     def kill_host(self):
         host = self.any_host()
         self.lose(host)
-        self.job.kill_host(host)
+        self.job.kill_host(host, self.chance.choice((None, self.chance)))
         time.sleep(self.chance.choice((0, 0.5, 2.0)))
         self.job.agent(host)
         return host

@@ -437,13 +437,17 @@ class Hosts:
                     found.append(pid)
         return sorted(found)
 
-    def kill_host(self, name):
-        """All processes of a host at once; its kernel says goodbye for them
-        (FIN, RST), unless it is cut first: that is a power failure."""
-        pids = self.pids(name)
-        for pid in pids:
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
+    def kill_host(self, name, chance=None):
+        """All processes of a host at once, so that none sees another's death;
+        with chance, in any order. Its kernel says goodbye for them (FIN, RST),
+        unless it is cut first: that is a power failure."""
+        pids = self.pids(name)[::-1]
+        if chance is not None:
+            chance.shuffle(pids)
+        for signum in (signal.SIGSTOP, signal.SIGKILL)[chance is not None:]:
+            for pid in pids:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signum)
         return pids
 
     def fail_power(self, name):
@@ -706,10 +710,10 @@ class HostsJob(Job):
         self.drained.add(host)
         self.agents[host].terminate()
 
-    def kill_host(self, host):
+    def kill_host(self, host, chance=None):
         self.lost.add(host)
         self.killed.add(host)
-        return self.hosts.kill_host(host)
+        return self.hosts.kill_host(host, chance)
 
     def fail_power(self, host):
         self.lost.add(host)

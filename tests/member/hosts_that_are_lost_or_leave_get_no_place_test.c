@@ -64,6 +64,23 @@ static void a_host_that_drains_leaves_announced(void)
     job_end(&j);
 }
 
+/* It was to leave at a step end, and dies first: that step never ends. */
+static void a_host_that_is_lost_while_it_drains_is_left_at_once(void)
+{
+    const uint64_t lost[] = {3};
+    job j;
+    begin_three(&j);
+    j.snap.host[2].is_draining = true;
+    job_proposed(&j, 2, three, 2, true);
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
+    j.config.lost = lost;
+    j.config.losts = 1;
+    check_without(&j, 3, false);
+    CHECK_EQ(j.plan.proposal.generation, 3);
+    CHECK_STR(j.plan.proposal.cause, "host c is lost");
+    job_end(&j);
+}
+
 static void nobody_drains_below_min(void)
 {
     job j;
@@ -165,6 +182,7 @@ int main(void)
     a_lost_host_is_left_out_at_once();
     a_lost_hosts_ack_is_not_waited_for();
     a_host_that_drains_leaves_announced();
+    a_host_that_is_lost_while_it_drains_is_left_at_once();
     nobody_drains_below_min();
     a_host_that_has_gone_needs_no_lease_to_end();
     a_mute_host_holds_up_no_change();
