@@ -54,6 +54,7 @@ typedef struct walk {
     const int *order; /* of the agent's buffers, as the source has them;
                          borrowed; NULL: as they are */
     uint32_t piece, count;
+    int buffers;    /* as many as both ends had when the transfer began */
     int buffer;     /* in that order; -1: before the first */
     size_t at, end; /* left of its slice */
     rg__hash hash;  /* of the slice */
@@ -72,7 +73,7 @@ static bool walk_on(walk *w, const agent *a)
         if (w->end != 0)
             w->sum += rg__hash_value(&w->hash);
         w->at = w->end = 0;
-        if (++w->buffer >= a->buffers)
+        if (++w->buffer >= w->buffers)
             return false;
         const buffer *b = buffer_of(a, w);
         rg__vault_slice(b->bytes, w->piece, w->count, &w->at, &w->end);
@@ -136,7 +137,7 @@ static void refuse(source *s, const char *why)
 static void tell_room(source *s)
 {
     const buffer *b = &s->a->buffer[s->rooms++];
-    room_frame m = {.bytes = b->bytes, .count = (uint32_t)s->a->buffers};
+    room_frame m = {.bytes = b->bytes, .count = (uint32_t)s->walk.buffers};
     snprintf(m.name, sizeof m.name, "%s", b->name);
     memcpy(rg__connection_space(s->wire), &m, sizeof m);
     rg__connection_send(s->wire, RG__PEER_ROOM, sizeof m);
@@ -148,6 +149,10 @@ static void tell_piece(source *s, uint32_t index)
     const rg__piece *piece = s->a->vault->slot[s->slot];
     const piece_frame m = {index, atomic_load(&piece->count),
                            atomic_load(&piece[index].sum)};
+    if (m.count <= index || m.count > RG__HOST_SLOTS_MAX) {
+        refuse(s, "its vault was scribbled over"); /* since it was looked at */
+        return;
+    }
     walk_begin(&s->walk, index, m.count);
     memcpy(rg__connection_space(s->wire), &m, sizeof m);
     rg__connection_send(s->wire, RG__PEER_PIECE, sizeof m);
@@ -194,7 +199,7 @@ static void send_next(void *arg)
         return;
     if (!rg__same_commit(rg__vault_id(s->a->vault, s->slot), s->id)) {
         refuse(s, "its vault does not hold the commit any more");
-    } else if (s->rooms < s->a->buffers) {
+    } else if (s->rooms < s->walk.buffers) {
         tell_room(s);
     } else if (s->walk.count == 0) {
         tell_piece(s, 0);
@@ -246,6 +251,7 @@ bool rg__transfer_serve(agent *a, connection *c, const void *body, size_t n)
     }
     memcpy(&m, body, sizeof m);
     *s = (source){.a = a, .wire = c, .generation = m.generation, .id = m.id};
+    s->walk.buffers = a->buffers;
     rg__connection_take(c, &source_fns, s);
     s->slot = m.id.generation != 0 ? rg__vault_find(a->vault, m.id) : -1;
     if (s->slot < 0)
@@ -359,10 +365,12 @@ static bool on_room(transfer *t, const void *body, size_t n)
         return false;
     memcpy(&m, body, sizeof m);
     m.name[sizeof m.name - 1] = '\0';
-    if (m.count > RG__BUFFERS_MAX || (uint32_t)t->rooms >= m.count)
+    if (m.count > RG__BUFFERS_MAX || (uint32_t)t->rooms >= m.count ||
+        (t->order != NULL && m.count != (uint32_t)t->walk.buffers))
         return false;
     if (t->order == NULL)
         t->order = calloc(m.count, sizeof *t->order);
+    t->walk.buffers = (int)m.count;
     if (t->order == NULL)
         return give_up(t, "no memory for its buffers");
     if (rg__vault_room(t->a, m.name, m.bytes, &index) != RG_OK)
@@ -393,7 +401,7 @@ static int choose_slot(const agent *a)
 
 static bool begin_slot(transfer *t)
 {
-    if (t->rooms != t->a->buffers)
+    if (t->rooms != t->walk.buffers || t->rooms != t->a->buffers)
         return false;
     t->slot = choose_slot(t->a);
     rg__vault_empty(t->a->vault, t->slot);
@@ -422,7 +430,7 @@ static bool is_piece_next(const transfer *t, const piece_frame *m)
         return false;
     if (w->count == 0)
         return m->index == 0;
-    return w->buffer >= t->a->buffers && m->count == w->count &&
+    return w->buffer >= w->buffers && m->count == w->count &&
            m->index == w->piece + 1;
 }
 

@@ -157,8 +157,8 @@ static void take_step(rg__loop *loop, fuzz_input *in)
         is_killed = kills++ < KILLS_MAX;
         break;
     default:
-        hands_step(letter, in);
-        peers_step(letter, in);
+        hands_step(letter, *in);
+        peers_step(letter, *in);
     }
 }
 

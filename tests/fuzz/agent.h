@@ -13,14 +13,14 @@
 void hands_begin(const char *socket_path);
 void hands_end(void);
 void hands_settle(void); /* hear the agent, answer pings */
-void hands_step(char letter, fuzz_input *in);
+void hands_step(char letter, fuzz_input in);
 
 /* agent_peers.c: other agents, by datagrams and connections. One of them is
  * host h2, of the incarnation 0xb2, at the port that peers_port says. */
 void peers_begin(void);
 void peers_end(void);
 void peers_settle(void); /* take calls, prove the key, hear the agent */
-void peers_step(char letter, fuzz_input *in);
+void peers_step(char letter, fuzz_input in);
 uint32_t peers_port(void);
 uint64_t peers_agents_id(void); /* of the agent; 0: it has no record */
 
@@ -28,6 +28,8 @@ uint64_t peers_agents_id(void); /* of the agent; 0: it has no record */
  * matters; returns its bytes, type_p gets its type. */
 size_t frames_make(fuzz_input *in, uint32_t *type_p,
                    uint8_t room[RG__PEER_BODY_MAX]);
+
+uint64_t frames_sum(fuzz_input *in); /* of a piece of a commit */
 
 /* agent_keep.c: a keeper, and what it keeps. */
 void keeps_begin(void);

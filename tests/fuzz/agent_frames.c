@@ -1,8 +1,24 @@
-/* The frames of elastic/agent/transfer.c, whose layout is its own: it is taken
- * in as it stands, and linked from here. */
-#include "elastic/agent/transfer.c"
+/* Frames between agents as they lie on the wire (elastic/agent/transfer.c). */
+#include <string.h>
 
+#include "sdk/base/hash.h"
 #include "tests/fuzz/agent.h"
+
+typedef struct fetch_frame {
+    uint64_t generation;
+    rg__commit_id id;
+} fetch_frame;
+
+typedef struct room_frame {
+    uint64_t bytes;
+    uint32_t count, unused;
+    char name[RG__BUFFER_NAME_MAX];
+} room_frame;
+
+typedef struct piece_frame {
+    uint32_t index, count;
+    uint64_t sum;
+} piece_frame;
 
 static size_t put_fetch(fuzz_input *in, uint8_t *room)
 {
@@ -23,11 +39,27 @@ static size_t put_room(fuzz_input *in, uint8_t *room)
     return sizeof m;
 }
 
+/* A number, or `s` and the size of buffer `weights` that is all zeros. */
+uint64_t frames_sum(fuzz_input *in)
+{
+    static const uint8_t zeros[4096];
+    rg__hash hash;
+    if (in->left > 0 && *in->at == ' ')
+        fuzz_byte(in);
+    if (in->left == 0 || *in->at != 's')
+        return fuzz_decimal(in);
+    fuzz_byte(in);
+    const uint64_t n = fuzz_decimal(in);
+    rg__hash_begin_named(&hash, "weights");
+    rg__hash_update(&hash, zeros, n < sizeof zeros ? n : sizeof zeros);
+    return rg__hash_value(&hash);
+}
+
 static size_t put_piece(fuzz_input *in, uint8_t *room)
 {
     piece_frame m = {.index = (uint32_t)fuzz_decimal(in)};
     m.count = (uint32_t)fuzz_decimal(in);
-    m.sum = fuzz_decimal(in);
+    m.sum = frames_sum(in);
     memcpy(room, &m, sizeof m);
     return sizeof m;
 }

@@ -294,19 +294,20 @@ static void scribble_vault(fuzz_input *in)
         }
 }
 
-/* A commit in the vault, as its worker would make it of no bytes at all. */
+/* A commit in the vault, all of one sum. */
 static void commit(fuzz_input *in)
 {
     const int vault_slot = fuzz_digit(in) % RG__VAULT_SLOTS;
     const uint64_t generation = fuzz_decimal(in), step = fuzz_decimal(in);
-    const uint32_t count = 1 + fuzz_digit(in) % 4;
+    const uint32_t count = 1 + (uint32_t)fuzz_decimal(in) % 4;
+    const uint64_t sum = frames_sum(in);
     for (int i = 0; i < handed; i++) {
         if (hands[i].vault == NULL)
             continue;
         for (uint32_t k = 0; k < count; k++) {
             rg__piece *piece = &hands[i].vault->slot[vault_slot][k];
             rg__piece_begin(piece, (rg__commit_id){generation, step}, count);
-            rg__piece_end(piece, fuzz_byte(in));
+            rg__piece_end(piece, sum);
         }
         return;
     }
@@ -344,22 +345,22 @@ static void step_of_one(char letter, fuzz_input *in)
     }
 }
 
-void hands_step(char letter, fuzz_input *in)
+void hands_step(char letter, fuzz_input in)
 {
     switch (letter) {
     case 'h':
-        meet(in);
+        meet(&in);
         break;
     case 'c':
-        ask(in);
+        ask(&in);
         break;
     case 'v':
-        scribble_vault(in);
+        scribble_vault(&in);
         break;
     case 'w':
-        commit(in);
+        commit(&in);
         break;
     default:
-        step_of_one(letter, in);
+        step_of_one(letter, &in);
     }
 }

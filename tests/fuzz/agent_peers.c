@@ -107,10 +107,12 @@ static void tell(const wire *w, const void *bytes, size_t n)
 
 static wire *add_wire(int sock, bool is_caller)
 {
+    const int on = 1; /* what is sent is there at once */
     if (wired == WIRES_MAX) {
         close(sock);
         return NULL;
     }
+    setsockopt(sock, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     wires[wired] = (wire){.sock = sock, .is_caller = is_caller};
     wires[wired].mine = (hello){.magic = MAGIC, .version = VERSION, .host = H2};
     return &wires[wired++];
@@ -208,20 +210,20 @@ static void step_of_wire(char letter, fuzz_input *in)
     }
 }
 
-void peers_step(char letter, fuzz_input *in)
+void peers_step(char letter, fuzz_input in)
 {
     switch (letter) {
     case 'u':
-        send_datagram(in->at, in->left);
+        send_datagram(in.at, in.left);
         break;
     case 'U':
-        send_proved(in);
+        send_proved(&in);
         break;
     case 'C':
         call_agent();
         break;
     default:
-        step_of_wire(letter, in);
+        step_of_wire(letter, &in);
     }
 }
 

@@ -413,7 +413,7 @@ def agent_alone():
         [2, 0, 0, 0, 1, 0, 0, 0, 1] + [0] * 7 + [5] + [0] * 7),
           *DOORS, *BUILDS, "T100")
     agent("commits", *MEETS, "n0r 4096 weights", *DOORS, *BUILDS,
-          "w0 1 5 1a", "n0c 1 5 2 0 ", "T100", "x2\0", "w1 1 9 1a",
+          "w0 1 5 1 7", "n0c 1 5 2 0 ", "T100", "x2\0", "w1 1 9 0 s4096",
           "n0c 1 9 0 0 dir", "T300", "x1\t", "T300", "n0l 1", "n0b 2", "T300")
     agent("questions", *WORLD, "c0", "c1 0", "c2", "c4 300 h1", "c4 300 h9",
           "o", "c0", "T1100", "c3")
@@ -462,14 +462,22 @@ def agent_and_others(running):
             '"cause":"first","kind":"start"}')
     fetch = ["h11", "r0", "n0r 100 weights", "n0d", *led, line,
              'eall/cur={"g":1,"phase":"decided"}']
-    agent("fetches-a-commit", *fetch, "j3 100 1 weights", "j4 0 1 0",
-          "j5 100", "T300")
+    agent("fetches-a-commit", *fetch, "j3 100 1 weights", "j4 0 1 s100",
+          "j5 100", "n0b 1", "T300")
+    agent("is-told-of-more-and-more-buffers", *fetch, "j3 100 1 weights",
+          "j3 50 2 other", "j3 60 9 third", "T300")
+    agent("registers-while-it-fetches", *fetch, "j3 100 1 weights",
+          "j4 0 1 s100", "n0r 64 other", "j5 50", "j5 50", "T300")
+    agent("registers-while-it-gives", *WORLD, "n0r 300000 weights",
+          "w0 1 5 0 7", "C", "j1 1 1 5", "n0r 300000 other", "T300")
     agent("is-refused-a-commit", *fetch, "j2no such commit", "T300")
     agent("fetches-what-does-not-fit", *fetch, "j3 100 2 weights",
           "j3 100 2 other", "j4 0 1 0", "j5 100", "j5 100")
     agent("a-source-goes", *fetch, "j3 100 1 weights", "Q", "T300")
     agent("a-source-is-silent", *fetch, "T3000")
-    agent("gives-a-commit", *WORLD, "n0r 100 weights", "w0 1 5 0a", "C",
+    agent("gives-a-damaged-commit", *WORLD, "n0r 100 weights", "w0 1 5 0 7",
+          "C", "j1 1 1 5", "T100")
+    agent("gives-a-commit", *WORLD, "n0r 100 weights", "w0 1 5 0 s100", "C",
           "j1 1 1 5", "T100", "C", "j1 1 1 7", "T100", "C", "j9", "C", "j1 1")
 
 

@@ -24,7 +24,7 @@ void sim_begin(void);
 void sim_pass(rg__loop *loop, uint64_t ns);
 /* On to the next timer; false: none is set. */
 bool sim_fire(rg__loop *loop);
-/* Serve what is ready of the watched descriptors until nothing is, or a hundred
+/* Serve what is ready of the watched descriptors until nothing is, or thirty
  * times. */
 void sim_serve(rg__loop *loop);
 

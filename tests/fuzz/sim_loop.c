@@ -8,7 +8,7 @@
 #include "tests/fuzz/sim.h"
 
 #define FD_MAX      256
-#define SERVE_MAX   100
+#define SERVE_MAX   30
 #define FIRE_MAX    1000
 #define START_NS    UINT64_C(1000000000000)
 #define REALTIME_NS UINT64_C(1700000000000000000)
@@ -113,8 +113,9 @@ void rg__loop_unwatch(rg__loop *loop, int fd)
         *s = loop->source[--loop->sources];
 }
 
-/* poll's bits are epoll's. */
-static bool serve_one(rg__loop *loop)
+/* Each that is ready, once, unless another's turn has taken it out. poll's bits
+ * are epoll's. */
+static bool serve_round(rg__loop *loop)
 {
     struct pollfd fds[FD_MAX];
     const int n = loop->sources;
@@ -123,20 +124,19 @@ static bool serve_one(rg__loop *loop)
                                  .events = (short)loop->source[i].events};
     if (poll(fds, (nfds_t)n, 0) <= 0)
         return false;
-    for (int i = 0; i < n; i++) {
-        if (fds[i].revents == 0)
-            continue;
-        const source s = *find_source(loop, fds[i].fd);
-        s.fn(s.arg, s.fd, (uint32_t)fds[i].revents);
-        return true;
+    for (int i = 0; i < n && !loop->is_stopped; i++) {
+        const source *s =
+            fds[i].revents != 0 ? find_source(loop, fds[i].fd) : NULL;
+        if (s != NULL)
+            s->fn(s->arg, s->fd, (uint32_t)fds[i].revents);
     }
-    return false;
+    return true;
 }
 
 void sim_serve(rg__loop *loop)
 {
     for (int i = 0; i < SERVE_MAX && !loop->is_stopped; i++)
-        if (!serve_one(loop))
+        if (!serve_round(loop))
             return;
 }
 
