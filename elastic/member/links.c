@@ -192,11 +192,48 @@ static bool is_pair(const rg__link_report *r, const char *a, const char *b)
            (strcmp(r->by, b) == 0 && strcmp(r->link, a) == 0);
 }
 
-static bool is_reported_before(const rg__plan_clock *clock, const rg__reason *r)
+/* What went on after that generation: NULL while nothing has. */
+static const rg__proposal *successor(const rg__snapshot *snap,
+                                     uint64_t generation)
+{
+    for (int i = 0; i < snap->lines; i++)
+        if (snap->line[i].generation > generation)
+            return rg__snapshot_gen(snap, snap->line[i].generation);
+    return NULL;
+}
+
+static const rg__proposal_host *host_named(const rg__proposal *p,
+                                           const char *name)
+{
+    for (int i = 0; p != NULL && i < p->host_count; i++)
+        if (strcmp(p->host[i].name, name) == 0)
+            return &p->host[i];
+    return NULL;
+}
+
+static bool has_kept(const rg__proposal *before, const rg__proposal *after,
+                     const char *name)
+{
+    const rg__proposal_host *a = host_named(before, name);
+    const rg__proposal_host *b = host_named(after, name);
+    return a != NULL && b != NULL && a->id == b->id;
+}
+
+/* Nobody was dead: both hosts went on. */
+static bool is_of_links_only(const rg__snapshot *snap, const rg__link_report *r)
+{
+    const rg__proposal *before = rg__snapshot_gen(snap, r->generation);
+    const rg__proposal *after = successor(snap, r->generation);
+    return has_kept(before, after, r->by) && has_kept(before, after, r->link);
+}
+
+static bool is_reported_before(const rg__plan_clock *clock,
+                               const rg__snapshot *snap, const rg__reason *r)
 {
     for (int i = 0; i < clock->reports; i++)
-        if (clock->report[i].generation != r->generation &&
-            is_pair(&clock->report[i], r->by, r->link))
+        if (clock->report[i].generation < r->generation &&
+            is_pair(&clock->report[i], r->by, r->link) &&
+            is_of_links_only(snap, &clock->report[i]))
             return true;
     return false;
 }
@@ -213,15 +250,6 @@ static int accusers_of(const rg__plan_clock *clock, const char *host)
         n += is_first;
     }
     return n;
-}
-
-static const rg__proposal_host *host_named(const rg__proposal *p,
-                                           const char *name)
-{
-    for (int i = 0; p != NULL && i < p->host_count; i++)
-        if (strcmp(p->host[i].name, name) == 0)
-            return &p->host[i];
-    return NULL;
 }
 
 static node as_node(const rg__plan_clock *clock, const rg__proposal *p,
@@ -258,7 +286,7 @@ void rg__links_note_broken(rg__plan_clock *clock, const rg__snapshot *snap,
         if (r->link[0] == '\0' || is_noted(clock, r))
             continue;
         drop_old(clock, now_ns);
-        const bool is_second = is_reported_before(clock, r);
+        const bool is_second = is_reported_before(clock, snap, r);
         rg__link_report *note = &clock->report[clock->reports++];
         note->generation = r->generation;
         note->at_ns = now_ns;

@@ -26,6 +26,7 @@ class Soak:
     def __init__(self, hosts, job, chance):
         self.hosts, self.job, self.chance = hosts, job, chance
         self.before, self.lost = {}, set()
+        self.reset_at = {}  # {two hosts: when their connections were reset}
 
     # ------------------------------------------------------------- choices
 
@@ -117,7 +118,14 @@ class Soak:
         return " and ".join(away)
 
     def reset(self):
-        host, other = self.two_hosts()
+        """Not of the same two hosts again within a minute: that would cost one
+        of them its place, as it should."""
+        while True:
+            host, other = self.two_hosts()
+            pair = frozenset((host, other))
+            if time.monotonic() - self.reset_at.get(pair, -60) >= 60:
+                break
+        self.reset_at[pair] = time.monotonic()
         return f"{self.hosts.reset(host, other)} of {host} with {other}"
 
     def agent_kill(self):

@@ -169,6 +169,22 @@ static void the_second_removes_whom_more_accuse(void)
     job_end(&j);
 }
 
+/* b was lost in between: that is why the connection broke. */
+static void a_link_to_a_lost_host_does_not_count(void)
+{
+    const rg__member_id two[] = {{1, 0, 1}, {3, 0, 1}};
+    job j;
+    begin_three(&j);
+    job_link(&j, 1, "a", "b");
+    CHECK_EQ(job_look(&j), RG__PLAN_PROPOSE);
+    job_decided(&j, 2, two, 2, none);
+    job_decided(&j, 3, three, 3, none);
+    job_link(&j, 3, "a", "b");
+    CHECK_EQ(job_look(&j), RG__PLAN_PROPOSE);
+    CHECK_EQ(j.plan.proposal.size, 3);
+    job_end(&j);
+}
+
 static void after_a_minute_it_is_a_first_one(void)
 {
     job j;
@@ -189,6 +205,7 @@ int main(void)
     an_ack_that_never_comes_is_not_waited_for_for_ever();
     a_first_broken_link_removes_nobody();
     the_second_removes_whom_more_accuse();
+    a_link_to_a_lost_host_does_not_count();
     after_a_minute_it_is_a_first_one();
     return 0;
 }
