@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "sdk/base/clock.h"
@@ -23,6 +24,7 @@
 #define OPEN_NS    (10000 * RG__MS) /* etcd must answer within, at first */
 #define TERM_NS    (5000 * RG__MS)  /* SIGTERM, then SIGKILL */
 #define PORT_TRIES 8
+#define OLD_TRIES  50 /* of the port that an agent before has had, 5 ms each */
 #define DRAIN_MS   30000           /* by a signal */
 #define GOODBYE_NS (1000 * RG__MS) /* for the last words to etcd */
 
@@ -471,19 +473,30 @@ static rg_status make_timers(agent *a)
     return RG_OK;
 }
 
+static rg_status try_port(agent *a)
+{
+    rg_status st = rg__peers_listen(a);
+    if (st == RG_OK)
+        st = rg__beat_open(a);
+    if (st != RG_OK)
+        rg__peers_close(a);
+    return st;
+}
+
 /* One number for both; the one that TCP gets may be taken for UDP. The next
  * agent takes that of the one before, which others know. */
 static rg_status open_port(agent *a)
 {
-    rg_status st = RG_OK;
-    for (int i = 0; i < PORT_TRIES; i++) {
-        st = rg__peers_listen(a);
-        if (st == RG_OK)
-            st = rg__beat_open(a);
-        if (st == RG_OK)
-            break;
-        rg__peers_close(a);
+    const struct timespec pause = {.tv_nsec = 5 * 1000 * 1000};
+    rg_status st = RG_ERR_SYSTEM;
+    for (int i = 0; a->port != 0 && st != RG_OK && i < OLD_TRIES; i++) {
+        if (i > 0)
+            nanosleep(&pause, NULL); /* a child of the dead one has it still */
+        st = try_port(a);
+    }
+    for (int i = 0; st != RG_OK && i < PORT_TRIES; i++) {
         a->port = 0;
+        st = try_port(a);
     }
     return st;
 }
