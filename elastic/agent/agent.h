@@ -30,6 +30,7 @@ typedef struct rg__agent_params {
     const char *cacert, *cert, *key;         /* files for https; NULL: none */
     bool creates_job; /* refuse a running job of that name, and begin afresh;
                          false: join the job, or create it if it is not there */
+    bool has_etcd; /* the job's private one, which ends with what started us */
     int max_restarts;
     uint64_t start_timeout_ms, elastic_timeout_ms, grace_ms, detect_ms;
     uint64_t vault_max_bytes;   /* 0: what the machine has */

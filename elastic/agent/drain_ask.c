@@ -168,6 +168,12 @@ static void judge(drain_ask *d, const rg__snapshot *snap,
                "host %s is the only one of job %s, which would be left without "
                "any; add a host first, or end it with `regroup stop %s`",
                d->drain.host, job, job);
+    else if (record->has_etcd)
+        refuse(d,
+               "host %s runs the private etcd of job %s, which would go with "
+               "it; drain others, or begin a job that is to outlive its first "
+               "host with --etcd",
+               d->drain.host, job);
     else if (record->elastic != 1)
         refuse(d,
                "the program on host %s is static, or has not called rg_init "

@@ -23,6 +23,7 @@ void rg__publish_fill(const agent *a, rg__host_record *host)
     host->port = a->port;
     host->is_draining = a->is_draining;
     host->is_gone = a->is_leaving;
+    host->has_etcd = a->params->has_etcd;
     host->vault_bytes = rg__vault_bytes(a);
     for (int i = 0; i < a->params->slots; i++) {
         const slot *s = &a->slot[i];

@@ -77,6 +77,7 @@ static int run_job(job_run *run, const rg__cli *cli)
     rg__agent_params params = rg__launch_params(&run->launch, cli, &run->dir);
     params.creates_job = true;
     if (cli->settings.etcd == NULL) {
+        params.has_etcd = true;
         params.endpoints = run->etcd.endpoint;
         params.user = run->etcd.user;
         params.password = run->etcd.password;

@@ -167,14 +167,14 @@ char *rg__host_text(const rg__host_record *host)
     json_t *slots = json_array();
     for (int i = 0; i < host->slot_count; i++)
         json_array_append_new(slots, slot_json(&host->slot[i]));
-    return dump(
-        json_pack("{s:o,s:I,s:i,s:i,s:s,s:i,s:b,s:b,s:i,s:i,s:s,s:I,s:o}", "id",
-                  hex(host->id), "seq", (json_int_t)host->seq, "slots",
-                  host->slots, "elastic", host->elastic, "address",
-                  host->address.text, "port", (int)host->port, "draining",
-                  host->is_draining, "gone", host->is_gone, "open", host->open,
-                  "failed_code", host->failed_code, "failed", host->failed,
-                  "vault", (json_int_t)host->vault_bytes, "workers", slots));
+    return dump(json_pack(
+        "{s:o,s:I,s:i,s:i,s:s,s:i,s:b,s:b,s:b,s:i,s:i,s:s,s:I,s:o}", "id",
+        hex(host->id), "seq", (json_int_t)host->seq, "slots", host->slots,
+        "elastic", host->elastic, "address", host->address.text, "port",
+        (int)host->port, "draining", host->is_draining, "gone", host->is_gone,
+        "etcd", host->has_etcd, "open", host->open, "failed_code",
+        host->failed_code, "failed", host->failed, "vault",
+        (json_int_t)host->vault_bytes, "workers", slots));
 }
 
 static bool is_port(json_int_t port)
@@ -215,6 +215,7 @@ bool rg__host_read(const json_t *j, rg__host_record *host)
     const size_t n = json_array_size(workers);
     host->seq = (uint64_t)json_integer_value(json_object_get(j, "seq"));
     host->is_gone = json_is_true(json_object_get(j, "gone"));
+    host->has_etcd = json_is_true(json_object_get(j, "etcd"));
     host->is_draining = json_is_true(json_object_get(j, "draining"));
     host->vault_bytes =
         (uint64_t)json_integer_value(json_object_get(j, "vault"));

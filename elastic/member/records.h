@@ -64,6 +64,7 @@ typedef struct rg__host_record {
     uint32_t port;       /* of the agent, for other agents: UDP and TCP */
     bool is_draining;    /* its workers are to leave */
     bool is_gone;        /* it has left: nobody waits for its lease */
+    bool has_etcd;       /* the job's private etcd, which ends with it */
     int open;            /* slots that are not given up */
     int failed_code;     /* exit code of one that is */
     char failed[RG__CAUSE_MAX]; /* what it died of; "": none is given up */

@@ -12,7 +12,8 @@ PREFIX = "/regroup/v1/test/"
 # A host whose agent answers nobody; it never leaves.
 DEAF = {"id": "00000000000000aa", "seq": 1, "slots": 1, "elastic": 1,
         "address": "127.0.0.1", "port": 1, "draining": False, "gone": False,
-        "open": 1, "failed_code": 0, "failed": "", "vault": 0, "workers": []}
+        "etcd": False, "open": 1, "failed_code": 0, "failed": "", "vault": 0,
+        "workers": []}
 
 
 def drain(job, *words):

@@ -111,6 +111,11 @@ with RunDir() as d, RunDir() as other:
 
     guest = join("h2")
     wait_for(lambda: hosts(d, "J") == ["h1", "h2"], "the other host")
+    for asked in (d, other):
+        got = asked.run("drain", "h1", "J")
+        claims.equal(got.returncode, 64, "to drain the host of the etcd")
+        claims.hold("h1 runs the private etcd of job J" in got.stderr,
+                    got.stderr)
     old = etcds_of(d)
     os.kill(old[0], signal.SIGKILL)
     wait_for(lambda: etcds_of(d) not in ([], old), "etcd starts again")

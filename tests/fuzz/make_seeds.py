@@ -481,8 +481,22 @@ def agent_and_others(running):
           "j1 1 1 5", "T100", "C", "j1 1 1 7", "T100", "C", "j9", "C", "j1 1")
 
 
+def scrape_seeds():
+    heads = {"get": "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n",
+             "head": "HEAD /healthz?full HTTP/1.0\n\n",
+             "post": "POST /metrics HTTP/1.1\r\nContent-Length: 1\r\n\r\nx",
+             "long": f"GET /{'x' * 40} HTTP/1.1\r\n\r\n",
+             "old": "GET /metrics\r\n\r\n", "tls": "\x16\x03\x01"}
+    for name, head in heads.items():
+        write("scrape", name, head)
+    for name, text in {"port": "9100", "four": "10.0.0.7:0",
+                       "six": "[fd00::1]:9100", "bare": "::1:9100"}.items():
+        write("scrape", "address-" + name, "a" + text)
+
+
 def make():
     clear()
+    scrape_seeds()
     etcd_seeds()
     line_seeds()
     record_seeds()
