@@ -43,17 +43,18 @@ static void forget(drain_ask *d)
     free(d);
 }
 
-static void refuse(drain_ask *d, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+/* st: whose fault it is, for the exit code of who asked. */
+static void refuse(drain_ask *d, rg_status st, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
-static void refuse(drain_ask *d, const char *format, ...)
+static void refuse(drain_ask *d, rg_status st, const char *format, ...)
 {
     char why[512];
     va_list args;
     va_start(args, format);
     vsnprintf(why, sizeof why, format, args);
     va_end(args);
-    json_t *j = json_pack("{s:s}", "error", why);
+    json_t *j = json_pack("{s:s,s:i}", "error", why, "status", (int)st);
     char *text = j != NULL ? json_dumps(j, JSON_COMPACT) : NULL;
     json_decref(j);
     rg__question_answer(d->sock, text);
@@ -64,7 +65,7 @@ static void refuse(drain_ask *d, const char *format, ...)
 static void on_impatient(void *arg)
 {
     drain_ask *d = arg;
-    refuse(d,
+    refuse(d, RG_ERR_STORE,
            "etcd does not answer (%s), so host %s can't be asked to leave; "
            "try again when it does",
            rg__etcd_why(d->a->etcd), d->drain.host);
@@ -79,11 +80,12 @@ static void on_written(void *arg, rg_status st, const rg__txn_reply *reply)
     drain_ask *d = arg;
     d->talking = NULL;
     if (st != RG_OK) {
-        refuse(d, "%s", rg_last_error());
+        refuse(d, RG_ERR_STORE, "%s", rg_last_error());
     } else if (!reply->succeeded && ++d->attempts < ATTEMPTS) {
         look(d); /* the record has changed meanwhile */
     } else if (!reply->succeeded) {
-        refuse(d, "the record of host %s keeps changing; try again",
+        refuse(d, RG_ERR_INVALID,
+               "the record of host %s keeps changing; try again",
                d->drain.host);
     } else {
         rg__log(RG__INFO, "agent", "host %s is asked to leave within %llu ms",
@@ -161,21 +163,21 @@ static void judge(drain_ask *d, const rg__snapshot *snap,
     char names[256];
     name_hosts(snap, names, sizeof names);
     if (host == NULL || record == NULL || record->is_gone)
-        refuse(d, "job %s has no host %s; its hosts are %s", job, d->drain.host,
-               names);
+        refuse(d, RG_ERR_INVALID, "job %s has no host %s; its hosts are %s",
+               job, d->drain.host, names);
     else if (count_others(snap, d->drain.host) == 0)
-        refuse(d,
+        refuse(d, RG_ERR_INVALID,
                "host %s is the only one of job %s, which would be left without "
                "any; add a host first, or end it with `regroup stop %s`",
                d->drain.host, job, job);
     else if (record->has_etcd)
-        refuse(d,
+        refuse(d, RG_ERR_INVALID,
                "host %s runs the private etcd of job %s, which would go with "
                "it; drain others, or begin a job that is to outlive its first "
                "host with --etcd",
                d->drain.host, job);
     else if (record->elastic != 1)
-        refuse(d,
+        refuse(d, RG_ERR_INVALID,
                "the program on host %s is static, or has not called rg_init "
                "yet, and only an elastic one can go on without a host; end the "
                "job with `regroup stop %s`",
@@ -191,7 +193,7 @@ static void on_looked(void *arg, rg_status st, const rg__txn_reply *reply)
     rg__snapshot snap;
     d->talking = NULL;
     if (st != RG_OK) {
-        refuse(d, "%s", rg_last_error());
+        refuse(d, RG_ERR_STORE, "%s", rg_last_error());
         return;
     }
     rg__snapshot_read(&snap, d->a->prefix, reply->kv, reply->kv_count);
@@ -233,7 +235,7 @@ void rg__drain_ask(agent *a, const char *host, uint64_t deadline_ms, int sock)
     snprintf(d->drain.host, sizeof d->drain.host, "%s", host);
     a->drain_asks = d;
     if (d->patience == NULL || host[0] == '\0' || strchr(host, '/') != NULL) {
-        refuse(d, "\"%s\" is no name of a host", host);
+        refuse(d, RG_ERR_INVALID, "\"%s\" is no name of a host", host);
         return;
     }
     rg__timer_set(d->patience, PATIENCE_NS);

@@ -14,7 +14,7 @@ rg_status rg__ask_status(const rg__job_record *job, char **text_p);
 /* What has befallen the job, from a generation on. */
 rg_status rg__ask_events(const rg__job_record *job, uint64_t from,
                          char **text_p);
-/* That a host leaves: {"ok":true} or {"error":"why"}. */
+/* That a host leaves: {"ok":true}, or {"error":"why","status":an rg_status}. */
 rg_status rg__ask_drain(const rg__job_record *job, const char *host,
                         uint64_t deadline_ms, char **text_p);
 

@@ -28,7 +28,8 @@ static rg_status ask(const rg__job_record *job, const char *host,
     if (st == RG_OK)
         st = rg__document_read(text, &answer);
     if (st == RG_OK && !rg__document_is(answer, "ok"))
-        st = rg__fail(RG_ERR_INVALID, "%s", rg__document_text(answer, "error"));
+        st = rg__fail((rg_status)rg__document_number(answer, "status"), "%s",
+                      rg__document_text(answer, "error"));
     json_decref(answer);
     return st;
 }

@@ -3,6 +3,7 @@ left and ends with 0; with 1 when that takes too long; hosts that are not there
 and the only one are refused with one sentence."""
 
 import json
+import signal
 import subprocess
 
 from hosts import REGROUP, Hosts, HostsJob, text64
@@ -79,6 +80,10 @@ def test():
         out, said = late.communicate(timeout=60)
         claim(late.returncode == 1 and out == "", f"{late.returncode} {out}")
         claim("has not after 10100 ms" in said, said)
+
+        hosts.etcd[0].signal(signal.SIGSTOP)
+        refused(job, ["deaf"], 69, "etcd does not answer", "try again")
+        hosts.etcd[0].signal(signal.SIGCONT)
 
 
 main(test)

@@ -5,6 +5,7 @@ its own part, with the others as they were last seen."""
 import json
 import signal
 import time
+import urllib.request
 
 from hosts import Hosts, HostsJob
 from house import claim, main, until
@@ -19,14 +20,20 @@ def hears_all(status):
         [h["heard_s"] for h in status["hosts"]].count(None) == 1
 
 
+def get(status, what):
+    with urllib.request.urlopen(f"http://{status['metrics']}/{what}",
+                                timeout=5) as got:
+        return got.read().decode()
+
+
 def states(status):
     return {h["id"]: h["state"] for h in status["hosts"]}
 
 
 def test():
     with Hosts(3, nets=False) as hosts, \
-            HostsJob(hosts, ["--min", "1", "--max", "6"], ["--slots", "2"],
-                     ["sleep", "1000"]) as job:
+            HostsJob(hosts, ["--min", "1", "--max", "6", "--metrics", "0"],
+                     ["--slots", "2"], ["sleep", "1000"]) as job:
         everybody = {"h1": "ready", "h2": "ready", "h3": "ready"}
         until(lambda: states(job.status("h1") or {"hosts": []}) == everybody,
               20, "three hosts")
@@ -62,6 +69,10 @@ def test():
         claim(took < 4, f"it took {took} s")
         text = job.run_on("h2", "status").stdout
         claim("etcd gives no answer" in text, text)
+        claim(job.run_on("h2", "events").returncode == 0, "events meanwhile")
+        until(lambda: get(status, "healthz") == "ok\netcd away\n", 20,
+              "health while etcd is away")
+        claim("\nregroup_etcd_up 0\n" in get(status, "metrics"), "etcd_up")
         hosts.etcd[0].signal(signal.SIGCONT)
         until(lambda: states(job.status("h2")) == everybody, 20,
               "etcd answers again")

@@ -1,6 +1,7 @@
 """`regroup status --watch`: a block each time, or a line of JSON; on a terminal
-it draws over the last one. It ends with the job and with its code, and with 69
-when the agent went without a word."""
+it draws over the last one. It finds the agent that takes over from one that was
+killed; ends with the job and with its code, and with 69 when the agent went
+without a word."""
 
 import json
 import os
@@ -57,6 +58,26 @@ def a_job_that_ends():
         claim(all(s["job"] == "test" for s in shown), out)
 
 
+def a_job_whose_agent_is_killed():
+    with Job(["--min", "1", "--max", "2"],
+             trainer("--steps", "300", "--step-ms", "10")) as job:
+        job.wait_step(5)
+        lines = watch(job, "--json")
+        before = json.loads(lines.stdout.readline())
+        for pid in processes_of(job):
+            if pid != job.process.pid:
+                os.kill(pid, signal.SIGKILL)
+        job.finish()
+        out, said = lines.communicate(timeout=20)
+        claim(lines.returncode == 0, said)
+        shown = [json.loads(line) for line in out.splitlines()]
+        claim(max_step(shown[-1]) > max_step(before) + 50, out[-500:])
+
+
+def max_step(status):
+    return max(w["step"] or 0 for h in status["hosts"] for w in h["workers"])
+
+
 def a_job_that_fails():
     with Job(["-n", "1"], ["sh", "-c", "while [ ! -e go ]; do sleep 0.05; "
                                        "done; exit 7"]) as job:
@@ -101,6 +122,7 @@ def processes_of(job):
 
 def test():
     a_job_that_ends()
+    a_job_whose_agent_is_killed()
     a_job_that_fails()
     a_job_whose_processes_are_killed()
 
