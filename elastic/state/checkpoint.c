@@ -274,8 +274,9 @@ static bool is_head_right(const rg__checkpoint *c, const head *h)
            is_text(h->version, sizeof h->version) && is_plain(h->version) &&
            is_text(h->job, sizeof h->job) && is_plain(h->job) &&
            is_text(h->host, sizeof h->host) && is_plain(h->host) &&
-           is_text(h->op, sizeof h->op) && is_plain(h->op) &&
-           strlen(h->op) == RG__CHECKPOINT_OP - 1;
+           is_text(h->op, sizeof h->op) &&
+           strspn(h->op, "0123456789abcdef") == RG__CHECKPOINT_OP - 1 &&
+           h->op[RG__CHECKPOINT_OP - 1] == '\0';
 }
 
 /* ------------------------------------------------------------------ tables */
@@ -299,17 +300,20 @@ static bool read_buffers(rg__checkpoint *c, const unsigned char *at)
     return true;
 }
 
-static void read_pieces(rg__checkpoint *c, const unsigned char *at)
+static bool read_pieces(rg__checkpoint *c, const unsigned char *at)
 {
     for (uint32_t i = 0; i < c->pieces; i++, at += sizeof(piece_row)) {
         piece_row row;
         memcpy(&row, at, sizeof row);
+        if (row.zero != 0)
+            return false;
         c->piece[i] = (rg__checkpoint_piece){.buffer = row.buffer,
                                              .begin = row.begin,
                                              .bytes = row.bytes,
                                              .offset = row.offset,
                                              .hash = row.hash};
     }
+    return true;
 }
 
 /* Pieces lie in the buffers' order and leave nothing of any out. */
@@ -356,8 +360,8 @@ static rg_status read_tables(rg__checkpoint *c, const rg__checkpoint_source *s,
                         s->name);
     if (!read_buffers(c, bytes + sizeof(head)))
         return damaged(s, "its table of buffers is none");
-    read_pieces(c, bytes + pieces_at);
-    if (!do_pieces_fit(c) || !is_zero(bytes + end, c->head_bytes - end))
+    if (!read_pieces(c, bytes + pieces_at) || !do_pieces_fit(c) ||
+        !is_zero(bytes + end, c->head_bytes - end))
         return damaged(s, "its table of pieces is none");
     return RG_OK;
 }

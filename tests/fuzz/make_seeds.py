@@ -11,6 +11,9 @@ import http.client
 import json
 import os
 import re
+import struct
+import subprocess
+import tempfile
 import urllib.parse
 
 from house import SOURCE, Etcd, Job, claim, main, trainer, until
@@ -494,6 +497,59 @@ def scrape_seeds():
         write("scrape", "address-" + name, "a" + text)
 
 
+# ----------------------------------------------------------------- checkpoints
+
+def real_checkpoint():
+    """What a worker alone writes."""
+    with tempfile.TemporaryDirectory(prefix="rg-seeds-") as folder:
+        subprocess.run(trainer("--steps", 2, "--step-ms", 0, "--bytes", 100,
+                               "--save-every", 2),
+                       check=True, stdout=subprocess.DEVNULL,
+                       env=dict(os.environ, REGROUP_CHECKPOINT_DIR=folder))
+        name = os.listdir(folder)[0]
+        with open(os.path.join(folder, name), "rb") as file:
+            return name, file.read()
+
+
+def built_checkpoint(*buffers):
+    """buffers: (name, kind, bytes of each piece); hashes are the target's."""
+    pieces = [(i, sum(sizes[:k]), size)
+              for i, (_, _, sizes) in enumerate(buffers)
+              for k, size in enumerate(sizes)]
+    head = 256 + 80 * len(buffers) + 40 * len(pieces)
+    at = head_bytes = -(-head // 4096) * 4096
+    table, data = b"", b""
+    for i, begin, size in pieces:
+        table += struct.pack("=IIQQQQ", i, 0, begin, size, at, 0)
+        data += b"x" * size + bytes(-size % 4096)
+        at += size + -size % 4096
+    file = struct.pack("=8sIIQQQQQQIIII16s64s64s16sQQ",
+                       b"\x89RGCK\r\n\x1a", 0x01020304, 1, head_bytes, at + 32,
+                       3, 41, 7, 1700000000000, 4, len(buffers), len(pieces), 0,
+                       b"0.1.0", b"job", b"h1", b"0123abcd", 0, 0)
+    for name, kind, sizes in buffers:
+        file += struct.pack("=64sQII", name.encode(), sum(sizes), kind, 0)
+    file += table
+    return file.ljust(head_bytes, b"\0") + data + \
+        struct.pack("=8sQQQ", b"RGCKend\n", 0, 0, 0)
+
+
+def checkpoint_seeds():
+    name, content = real_checkpoint()
+    write("checkpoint", "real", b"r" + content)
+    write("checkpoint", "real-cut", b"r" + content[:-100])
+    write("checkpoint", "name", f"n{name}\n")
+    write("checkpoint", "name-of-a-part", f"n{name}.part\n")
+    write("checkpoint", "name-too-short", "ncheckpoint-1-step1-0123abcd.rgck\n")
+    write("checkpoint", "no-buffers", b"s" + built_checkpoint())
+    write("checkpoint", "one", b"s" + built_checkpoint(("w", 0, [10])))
+    write("checkpoint", "pieces",
+          b"s" + built_checkpoint(("w", 0, [10, 20]), ("opt", 0, [4096])))
+    write("checkpoint", "same-name",
+          b"s" + built_checkpoint(("w", 0, [1]), ("w", 0, [1])))
+    write("checkpoint", "other-kind", b"s" + built_checkpoint(("w", 1, [8])))
+
+
 def make():
     clear()
     scrape_seeds()
@@ -501,6 +557,7 @@ def make():
     line_seeds()
     record_seeds()
     small_seeds()
+    checkpoint_seeds()
     agent_alone()
 
 

@@ -18,6 +18,7 @@
 #define AT_BUFFERS 68
 #define AT_PIECES  72
 #define AT_JOB     96
+#define AT_OP      224
 #define AT_NAME    256
 #define AT_BYTES   (256 + 64)
 #define AT_KIND    (256 + 72)
@@ -129,6 +130,7 @@ static void lies(void)
     lie(AT_PIECES, 1, 4, "table of pieces");
     lie(AT_PIECES, 3, 4, "table of pieces");
     lie(AT_JOB, '\n', 1, "can't be");
+    lie(AT_OP, '/', 1, "can't be");
     lie(AT_NAME, 0, 1, "table of buffers");
     lie(AT_NAME + 63, 'x', 1, "table of buffers");
     lie(AT_NAME, 0x74706f, 4, "table of buffers"); /* "opt" twice */
@@ -137,6 +139,7 @@ static void lies(void)
     lie(AT_BYTES, 99, 8, "table of pieces");
     lie(AT_KIND, 77, 4, "table of buffers");
     lie(AT_PIECE, 1, 4, "table of pieces");
+    lie(AT_PIECE + 4, 1, 4, "table of pieces");
     lie(AT_PIECE + 8, 1, 8, "table of pieces");
     lie(AT_PIECE + 16, 0, 8, "table of pieces");
     lie(AT_PIECE + 16, UINT64_MAX, 8, "table of pieces");
