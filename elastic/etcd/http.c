@@ -15,7 +15,7 @@
 #include "sdk/base/log.h"
 
 #define CONNECT_MS       300
-#define HANDSHAKE_MS     600         /* connecting, where TLS is added */
+#define HANDSHAKE_MS     1000        /* connecting, where TLS is added */
 #define CA_SECONDS       60          /* until the file of CAs is read again */
 #define BODY_MAX         (64u << 20) /* of one answer, or of one serving */
 #define IDLE_CONNECTIONS 32L

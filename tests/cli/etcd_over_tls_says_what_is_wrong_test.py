@@ -64,14 +64,17 @@ with tempfile.TemporaryDirectory(prefix="rg-tls-") as folder, RunDir() as d:
         etcds.turn_auth_on(PASSWORD)
         todo = cases(ca, etcds.urls, server,
                      ["--etcd-user", "root", "--etcd-password-file", secret])
-        runs = [d.start("run", "-n", "1", "--job", f"J{i}", *flags, HELLO)
-                for i, (flags, _, _) in enumerate(todo)]
-        for run, (flags, code, says) in zip(runs, todo):
-            out, said = run.communicate(timeout=60)
-            claims.equal(run.returncode, code, f"{flags}: {said}")
-            if says:
-                claims.hold(said.startswith("regroup: ") and says in said
-                            and said.count("\n") == 1, f"{flags}: {said}")
-            else:
-                claims.hold("rank 0 of 1" in out, out)
+        while todo:  # each wrong one takes 5 s; too many make each other late
+            some, todo = todo[:4], todo[4:]
+            runs = [d.start("run", "-n", "1", "--job", f"J{len(todo)}-{i}",
+                            *flags, HELLO) for i, (flags, _, _) in
+                    enumerate(some)]
+            for run, (flags, code, says) in zip(runs, some):
+                out, said = run.communicate(timeout=60)
+                claims.equal(run.returncode, code, f"{flags}: {said}")
+                if says:
+                    claims.hold(said.startswith("regroup: ") and says in said
+                                and said.count("\n") == 1, f"{flags}: {said}")
+                else:
+                    claims.hold("rank 0 of 1" in out, out)
 claims.end()
