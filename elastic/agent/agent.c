@@ -338,6 +338,15 @@ static bool does_fit(agent *a, const rg__txn_reply *job)
     return true;
 }
 
+/* Hosts that have an agent. */
+static const rg__host_record *present(const rg__snapshot *s)
+{
+    for (int i = 0; i < s->hosts; i++)
+        if (!s->host[i].is_gone)
+            return &s->host[i];
+    return NULL;
+}
+
 static void on_looked(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     agent *a = arg;
@@ -347,10 +356,12 @@ static void on_looked(void *arg, rg_status st, const rg__txn_reply *reply)
     }
     rg__snapshot old;
     rg__snapshot_read(&old, a->prefix, reply->kv, reply->kv_count);
-    const bool is_over = old.end.is_set || old.cur.phase == RG__GEN_DONE;
-    if (old.hosts > 0 && a->params->creates_job)
-        refuse_running(a, old.host[0].name);
-    else if (a->params->creates_job || (is_over && old.hosts == 0))
+    const rg__host_record *host = present(&old);
+    const bool is_over = old.end.is_set || old.cur.phase == RG__GEN_DONE ||
+                         (old.is_static && host == NULL);
+    if (host != NULL && a->params->creates_job)
+        refuse_running(a, host->name);
+    else if (a->params->creates_job || (is_over && host == NULL))
         clear_old(a, &old);
     else if (is_over)
         rg__agent_end(a, RG__EXIT_STORE,

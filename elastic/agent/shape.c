@@ -33,8 +33,9 @@ static json_t *buffers_json(const agent *a)
 
 static char *shape_text(const agent *a)
 {
-    json_t *j = json_pack("{s:s,s:o,s:o}", "version", RG_VERSION, "program",
-                          program_json(a), "buffers", buffers_json(a));
+    json_t *j = json_pack("{s:s,s:b,s:o,s:o}", "version", RG_VERSION, "static",
+                          rg__agent_is_static(a), "program", program_json(a),
+                          "buffers", buffers_json(a));
     char *text = json_dumps(j, JSON_COMPACT | JSON_SORT_KEYS);
     json_decref(j);
     return text;

@@ -236,7 +236,8 @@ typedef struct rg__snapshot {
     rg__suspicion *suspicion;
     rg__drain *drain;
     int hosts, gens, reasons, acks, lines, fins, suspicions, drains, claims;
-    int64_t probe; /* mod_revision of all/probe, 0: nobody is suspected */
+    bool is_static; /* the program, as `shape` says */
+    int64_t probe;  /* mod_revision of all/probe, 0: nobody is suspected */
 } rg__snapshot;
 
 /* Read the keys of a job, in key order; prefix is left out of none of them. */

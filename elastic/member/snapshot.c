@@ -231,8 +231,10 @@ static bool add(rg__snapshot *s, const char *key, const json_t *j,
         return add_leader(s, j, kv);
     if (strcmp(key, "all/end") == 0)
         return add_end(s, j);
-    if (strcmp(key, "shape") == 0)
-        return true; /* agent/shape.c reads it */
+    if (strcmp(key, "shape") == 0) { /* agent/shape.c reads the rest */
+        s->is_static = json_is_true(json_object_get(j, "static"));
+        return true;
+    }
     if (strcmp(key, "all/checkpoint") == 0)
         return add_saved(s, j, kv);
     if (strcmp(key, "all/probe") == 0) {

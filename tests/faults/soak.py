@@ -131,8 +131,6 @@ class Soak:
     def agent_kill(self):
         host = self.any_host()
         self.job.kill_agent(host)
-        time.sleep(0.3)
-        self.job.agent(host)
         return host
 
     def drain(self):
