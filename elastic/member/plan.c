@@ -546,7 +546,9 @@ static rg_status plan_decided(const look *l, members *list)
  * lost, which no published reason tells them. */
 static bool is_held_up(const look *l, const rg__proposal *p)
 {
-    for (int i = 0; p->is_announced && i < l->decided->host_count; i++)
+    if (!p->is_announced || l->decided == NULL)
+        return false;
+    for (int i = 0; i < l->decided->host_count; i++)
         if (is_lost(l, l->decided->host[i].id))
             return true;
     return false;
