@@ -554,6 +554,8 @@ static rg_status set_up(agent *a)
     if (st == RG_OK)
         st = rg__vault_create(a);
     if (st == RG_OK)
+        st = rg__copies_create(a);
+    if (st == RG_OK)
         st = rg__checkpoint_create(a);
     if (st == RG_OK)
         st = rg__slots_create(a);
@@ -578,6 +580,7 @@ static void tear_down(agent *a)
     rg__workers_close(a);
     rg__beat_close(a);
     rg__transfer_cancel(a);
+    rg__copies_destroy(a);
     rg__peers_close(a);
     rg__lease_destroy(a->lease);
     rg__mirror_destroy(a->mirror);

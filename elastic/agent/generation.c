@@ -406,6 +406,7 @@ static void deliver(agent *a)
     rg__log(RG__INFO, "agent", "generation %llu: %d workers, %s",
             (unsigned long long)p->generation, p->size, p->cause);
     a->had_commit = a->had_commit || line->resume.generation != 0;
+    rg__copies_begin(a, p);
     if (!rg__transfer_begin(a, line))
         rg__generation_pass_on(a);
 }

@@ -10,7 +10,9 @@
  *   address.c     which address of this host others use
  *   vault.c       the vault, and rg_alloc segments
  *   peers.c       connections with other agents (peers.h)
- *   transfer.c    a commit from one host's vault into another's
+ *   parcel.c      parts of commits on their way (parcel.h)
+ *   copies.c      shards of this host on others, and theirs here
+ *   transfer.c    the commit to resume from, out of other hosts' vaults
  *   shape.c       all hosts run the same program
  *   drain.c       leaving a job that goes on elsewhere
  *   checkpoint.c  commits that become files; writer.c is the process for each
@@ -56,6 +58,7 @@ typedef struct watcher watcher;
 typedef struct output output;
 typedef struct beats beats;
 typedef struct transfer transfer;
+typedef struct copies copies;
 typedef struct question question;
 typedef struct scrape scrape;
 typedef struct drain_ask drain_ask;
@@ -136,6 +139,10 @@ typedef struct buffer { /* a registered buffer's room in the vault */
     char name[RG__BUFFER_NAME_MAX];
     uint64_t bytes;
     int fd;
+    uint32_t slots; /* of the vault, that it has room for */
+    bool is_sharded;
+    uint32_t replicas;
+    uint64_t align;
 } buffer;
 
 typedef struct segment { /* rg_alloc memory */
@@ -183,7 +190,8 @@ struct agent {
     int peer_listener; /* TCP at a->port, for other agents */
     connection *connections;
     transfer *transfer; /* of the resume commit into our vault; NULL: none */
-    saver *saver;       /* of checkpoints */
+    copies *copies;
+    saver *saver; /* of checkpoints */
 
     /* generations */
     rg__snapshot view;        /* of all/, parsed after each change */
@@ -400,9 +408,9 @@ rg_status rg__address_choose(agent *a);
 rg_status rg__vault_create(agent *a);
 void rg__vault_destroy(agent *a);
 void rg__vault_register(slot *s, const rg__register *m);
-/* The buffer of that name and size, made if it is not there. */
-rg_status rg__vault_room(agent *a, const char *name, uint64_t bytes,
-                         int *index_p);
+/* The buffer of that description, made if it is not there. */
+rg_status rg__vault_room(agent *a, const rg__register *m, int *index_p);
+void rg__vault_describe(const buffer *b, rg__register *m);
 void rg__vault_alloc(slot *s, const rg__segment *m);
 void rg__vault_free(slot *s, uint32_t id);
 void rg__vault_drop_owner(agent *a, rg__member_id owner);
@@ -410,6 +418,16 @@ void rg__vault_show_segments(slot *s); /* to a worker that has just met us */
 /* What lies here of which commits; the shards are the caller's to free. */
 int rg__vault_held(const agent *a, rg__held held[RG__VAULT_SLOTS]);
 uint64_t rg__vault_bytes(const agent *a);
+uint64_t rg__vault_shard_bytes(const agent *a);
+
+/* copies.c */
+rg_status rg__copies_create(agent *a);
+void rg__copies_destroy(agent *a);
+/* A generation is decided: this host's shards go to its next hosts. */
+void rg__copies_begin(agent *a, const rg__proposal *p);
+void rg__copies_committed(agent *a); /* a worker says that a commit counts */
+/* peers.c: another agent's shards come. */
+bool rg__copies_serve(agent *a, connection *c, const void *body, size_t n);
 
 /* transfer.c. A decision was made: true when its resume commit must come from
  * another host first; rg__generation_pass_on is called then, or a reason is

@@ -198,7 +198,8 @@ static connection *create(agent *a, int sock, bool is_caller)
 static const struct {
     uint32_t type;
     bool (*serve)(agent *a, connection *c, const void *body, size_t n);
-} services[] = {{RG__PEER_FETCH, rg__transfer_serve}};
+} services[] = {{RG__PEER_FETCH, rg__transfer_serve},
+                {RG__PEER_COPY, rg__copies_serve}};
 
 /* A caller's first frame. */
 static bool begin_service(connection *c, uint32_t type, const void *body,

@@ -24,11 +24,13 @@ typedef struct connection connection;
 
 /* What a frame is. */
 typedef enum rg__peer_type {
-    RG__PEER_FETCH = 1, /* first: send me a commit (transfer.c) */
-    RG__PEER_REFUSED,   /* transfer.c: why it does not come, as text */
-    RG__PEER_ROOM,
+    RG__PEER_FETCH = 1, /* first: send me parts of a commit (transfer.c) */
+    RG__PEER_REFUSED,   /* why that is not done, as text */
+    RG__PEER_ROOM,      /* parcel.c */
     RG__PEER_PIECE,
-    RG__PEER_BYTES
+    RG__PEER_BYTES,
+    RG__PEER_COPY,  /* first: keep copies of our shards (copies.c) */
+    RG__PEER_STORED /* so many shards have been stored */
 } rg__peer_type;
 
 /* What the owner of a connection is told; arg is what it gave. */

@@ -227,8 +227,11 @@ static void take_up_decision(agent *a)
     a->had_commit =
         now.count > 0 || (line != NULL && line->resume.generation != 0);
     rg__ack_free(&now);
-    if (a->delivered != 0)
-        rg__generation_pass_on(a);
+    const rg__proposal *p = rg__snapshot_gen(&a->view, a->delivered);
+    if (p == NULL)
+        return;
+    rg__copies_begin(a, p);
+    rg__generation_pass_on(a);
 }
 
 void rg__resume_view(agent *a)

@@ -21,13 +21,21 @@ static json_t *program_json(const agent *a)
     return words;
 }
 
+static json_t *buffer_json(const buffer *b)
+{
+    return b->is_sharded
+               ? json_pack("[s,I,s,i,s,I]", "sharded", (json_int_t)b->bytes,
+                           "replicas", (int)b->replicas, "align",
+                           (json_int_t)b->align)
+               : json_integer((json_int_t)b->bytes);
+}
+
 static json_t *buffers_json(const agent *a)
 {
     json_t *buffers = json_object();
     for (int i = 0; i < a->buffers; i++)
-        json_object_set_new_nocheck(
-            buffers, a->buffer[i].name,
-            json_integer((json_int_t)a->buffer[i].bytes));
+        json_object_set_new_nocheck(buffers, a->buffer[i].name,
+                                    buffer_json(&a->buffer[i]));
     return buffers;
 }
 

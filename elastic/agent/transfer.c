@@ -1,218 +1,139 @@
-/* A commit from one host's vault into another's.
+/* The commit to resume from, from other hosts' vaults into this one.
  *
  * A decision that names this host among its copies waits here until the vault
- * holds the resume commit; only then do local workers hear of it. The sink
- * calls the source's agent and asks; the source streams
+ * holds what the decision says; only then do local workers hear of it. One
+ * source after the other is called and asked for the replicated buffers, for
+ * shards, or for both, and sends them as parcels (parcel.h).
  *
- *   ROOM   each buffer's name and size
- *   PIECE  its number, of how many, the sum of its hashes
- *   BYTES  the piece's slices, buffer by buffer, in frames
- *   PIECE  ...
- *
- * The sink writes into a vault slot other than that of the newest whole commit
- * on the lineage, piece by piece as a committing rank does, and holds against
- * each piece's sum what has arrived. The source computes the sum of what it
- * sends: a piece that does not have its own is damaged, and its vault slot is
- * empty from then on, so that the next decision leaves it out.
+ * What comes goes into a vault slot other than that of the newest whole commit
+ * on the lineage, unless parts of the commit lie here already: those stay, and
+ * the rest goes beside them.
  *
  * Whatever fails ends the generation, with a reason; the next decision finds
  * another source. No time limit but the connection's silence. */
-#include "elastic/agent/inside.h"
+#include "elastic/agent/parcel.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/failpoint.h"
-#include "sdk/base/hash.h"
 #include "sdk/base/log.h"
+
+#define SHARDS_MAX 8192 /* asked for at a time */
 
 typedef struct fetch_frame {
     uint64_t generation; /* whose decision asks for it */
     rg__commit_id id;
+    uint32_t is_whole; /* the replicated buffers */
+    uint32_t count;    /* shards: their numbers follow */
 } fetch_frame;
 
-typedef struct room_frame {
-    uint64_t bytes;
-    uint32_t count, unused; /* buffers in all */
-    char name[RG__BUFFER_NAME_MAX];
-} room_frame;
-
-typedef struct piece_frame {
-    uint32_t index, count;
-    uint64_t sum;
-} piece_frame;
-
-/* ------------------------------------------------------ a walk over a piece */
-
-/* The slices of one piece, in one order of buffers at both ends. */
-typedef struct walk {
-    const int *order; /* of the agent's buffers, as the source has them;
-                         borrowed; NULL: as they are */
-    uint32_t piece, count;
-    int buffers;    /* as many as both ends had when the transfer began */
-    int buffer;     /* in that order; -1: before the first */
-    size_t at, end; /* left of its slice */
-    rg__hash hash;  /* of the slice */
-    uint64_t sum;   /* of the slices before */
-} walk;
-
-static const buffer *buffer_of(const agent *a, const walk *w)
-{
-    return &a->buffer[w->order != NULL ? w->order[w->buffer] : w->buffer];
-}
-
-/* To the next byte of the piece; false: it is over, and w->sum is its sum. */
-static bool walk_on(walk *w, const agent *a)
-{
-    while (w->at == w->end) {
-        if (w->end != 0)
-            w->sum += rg__hash_value(&w->hash);
-        w->at = w->end = 0;
-        if (++w->buffer >= w->buffers)
-            return false;
-        const buffer *b = buffer_of(a, w);
-        rg__vault_slice(b->bytes, w->piece, w->count, &w->at, &w->end);
-        if (w->at == w->end)
-            w->at = w->end = 0;
-        rg__hash_begin_named(&w->hash, b->name);
-    }
-    return true;
-}
-
-static void walk_begin(walk *w, uint32_t piece, uint32_t count)
-{
-    w->piece = piece;
-    w->count = count;
-    w->buffer = -1;
-    w->at = w->end = 0;
-    w->sum = 0;
-}
-
-static off_t place_of(const buffer *b, int vault_slot, size_t at)
-{
-    return (off_t)(rg__vault_stride(b->bytes) * (size_t)vault_slot + at);
-}
-
-static bool read_vault(const buffer *b, int vault_slot, size_t at, void *to,
-                       size_t n)
-{
-    return pread(b->fd, to, n, place_of(b, vault_slot, at)) == (ssize_t)n;
-}
-
-static bool write_vault(const buffer *b, int vault_slot, size_t at,
-                        const void *from, size_t n)
-{
-    return pwrite(b->fd, from, n, place_of(b, vault_slot, at)) == (ssize_t)n;
-}
+_Static_assert(sizeof(fetch_frame) + SHARDS_MAX * sizeof(uint32_t) <=
+                   RG__PEER_BODY_MAX,
+               "a frame");
 
 /* ------------------------------------------------------------------ source */
 
 typedef struct source {
-    agent *a;
-    connection *wire;
+    parcel out;
     uint64_t generation; /* whose decision asks for it */
-    rg__commit_id id;
-    int slot;      /* of the vault; -1: all is said */
-    int rooms;     /* told so far */
-    bool is_whole; /* all was sent */
-    walk walk;
-    uint64_t sent, total;
+    parcel_part *part;   /* what to send; owned */
+    int parts, next;
+    bool has_ended; /* all is said, */
+    bool is_whole;  /* and all was sent */
+    uint64_t total;
 } source;
 
 static void refuse(source *s, const char *why)
 {
-    char *text = rg__connection_space(s->wire);
+    char *text = rg__connection_space(s->out.wire);
+    s->has_ended = true;
     if (text == NULL)
         return;
     snprintf(text, RG__CAUSE_MAX, "%s", why);
-    rg__connection_send(s->wire, RG__PEER_REFUSED, strlen(text) + 1);
-    s->slot = -1;
+    rg__connection_send(s->out.wire, RG__PEER_REFUSED, strlen(text) + 1);
 }
 
-static void tell_room(source *s)
+static bool add_part(source *s, int vault_slot, bool is_shard, uint32_t index,
+                     rg__commit_id id)
 {
-    const buffer *b = &s->a->buffer[s->rooms++];
-    room_frame m = {.bytes = b->bytes, .count = (uint32_t)s->walk.buffers};
-    snprintf(m.name, sizeof m.name, "%s", b->name);
-    memcpy(rg__connection_space(s->wire), &m, sizeof m);
-    rg__connection_send(s->wire, RG__PEER_ROOM, sizeof m);
-    s->total += b->bytes;
+    parcel_part *more = realloc(s->part, sizeof *more * (size_t)(s->parts + 1));
+    if (more == NULL)
+        return false;
+    s->part = more;
+    parcel_part *one = &more[s->parts++];
+    *one = (parcel_part){.slot = vault_slot,
+                         .is_shard = is_shard,
+                         .part = {.id = id, .index = index}};
+    const rg__vault *vault = s->out.a->vault;
+    one->part.count =
+        atomic_load(&vault->slot[vault_slot][0].count); /* of pieces */
+    if (is_shard)
+        one->part.count = atomic_load(&vault->slot[vault_slot][0].shards);
+    if (one->part.count > index && one->part.count <= RG__WORLD_MAX)
+        s->total += rg__parcel_size(s->out.a, one);
+    return true;
 }
 
-static void tell_piece(source *s, uint32_t index)
+/* The vault slot that holds parts of the commit, -1: none. */
+static int find_slot(const agent *a, rg__commit_id id)
 {
-    const rg__piece *piece = s->a->vault->slot[s->slot];
-    const piece_frame m = {index, atomic_load(&piece->count),
-                           atomic_load(&piece[index].sum)};
-    if (m.count <= index || m.count > RG__HOST_SLOTS_MAX) {
-        refuse(s, "its vault was scribbled over"); /* since it was looked at */
+    for (int i = 0; i < RG__VAULT_SLOTS; i++)
+        if (id.generation != 0 &&
+            rg__same_commit(rg__vault_part_id(a->vault, i), id))
+            return i;
+    return -1;
+}
+
+static bool list_parts(source *s, const fetch_frame *m, const uint32_t *shard)
+{
+    const agent *a = s->out.a;
+    const int vault_slot = find_slot(a, m->id);
+    bool is_good = vault_slot >= 0;
+    const uint32_t pieces =
+        is_good && m->is_whole
+            ? atomic_load(&a->vault->slot[vault_slot][0].count)
+            : 0;
+    for (uint32_t i = 0; i < pieces && i < RG__HOST_SLOTS_MAX && is_good; i++)
+        is_good = add_part(s, vault_slot, false, i, m->id);
+    for (uint32_t i = 0; i < m->count && is_good; i++)
+        is_good = add_part(s, vault_slot, true, shard[i], m->id);
+    return is_good;
+}
+
+static void send_next_part(source *s)
+{
+    if (s->next == s->parts) {
+        s->has_ended = s->is_whole = true;
         return;
     }
-    walk_begin(&s->walk, index, m.count);
-    memcpy(rg__connection_space(s->wire), &m, sizeof m);
-    rg__connection_send(s->wire, RG__PEER_PIECE, sizeof m);
-}
-
-static void send_bytes(source *s)
-{
-    walk *w = &s->walk;
-    const buffer *b = buffer_of(s->a, w);
-    const size_t left = w->end - w->at;
-    const size_t n = left < RG__PEER_BODY_MAX ? left : RG__PEER_BODY_MAX;
-    void *to = rg__connection_space(s->wire);
-    if (s->sent * 2 >= s->total)
-        rg__failpoint("transfer.source", -1, s->id.step, s->generation);
-    if (!read_vault(b, s->slot, w->at, to, n)) {
-        refuse(s, "its vault can't be read");
-        return;
-    }
-    rg__hash_update(&w->hash, to, n);
-    w->at += n;
-    s->sent += n;
-    rg__connection_send(s->wire, RG__PEER_BYTES, n);
-}
-
-/* The last piece sent was what the commit had? */
-static bool is_piece_right(source *s)
-{
-    rg__vault *vault = s->a->vault;
-    const uint32_t i = s->walk.piece;
-    if (s->walk.sum == atomic_load(&vault->slot[s->slot][i].sum))
-        return true;
-    rg__log(RG__ERROR, "agent",
-            "commit %" PRIu64 ".%" PRIu64 " in the vault of this host is "
-            "damaged: piece %u does not have its checksum; it counts no more",
-            s->id.generation, s->id.step, i);
-    rg__vault_empty(vault, s->slot);
-    return false;
+    if (rg__parcel_send(&s->out, &s->part[s->next++]) == PARCEL_GONE)
+        refuse(s, "its vault does not hold the commit");
 }
 
 static void send_next(void *arg)
 {
     source *s = arg;
-    if (s->slot < 0 || rg__connection_space(s->wire) == NULL)
+    if (s->has_ended || rg__connection_space(s->out.wire) == NULL ||
+        rg__parcel_tell_room(&s->out))
         return;
-    if (!rg__same_commit(rg__vault_id(s->a->vault, s->slot), s->id)) {
-        refuse(s, "its vault does not hold the commit any more");
-    } else if (s->rooms < s->walk.buffers) {
-        tell_room(s);
-    } else if (s->walk.count == 0) {
-        tell_piece(s, 0);
-    } else if (walk_on(&s->walk, s->a)) {
-        send_bytes(s);
-    } else if (!is_piece_right(s)) {
-        refuse(s, "the commit is damaged there");
-    } else if (s->walk.piece + 1 < s->walk.count) {
-        tell_piece(s, s->walk.piece + 1);
-    } else {
-        s->slot = -1;
-        s->is_whole = true;
+    if (!s->out.is_under_way) {
+        send_next_part(s);
+        return;
     }
+    if (s->out.bytes * 2 >= s->total)
+        rg__failpoint("transfer.source", -1, s->part[0].part.id.step,
+                      s->generation);
+    const parcel_state state = rg__parcel_send_more(&s->out);
+    if (state == PARCEL_DONE)
+        send_next_part(s);
+    else if (state != PARCEL_MORE)
+        refuse(s, state == PARCEL_DAMAGED
+                      ? "the commit is damaged there"
+                      : "its vault does not hold the commit any more");
 }
 
 static bool source_frame(void *arg, uint32_t type, const void *body, size_t n)
@@ -224,19 +145,26 @@ static bool source_frame(void *arg, uint32_t type, const void *body, size_t n)
     return false; /* the sink has nothing more to say */
 }
 
+static void free_source(source *s)
+{
+    rg__parcel_clear(&s->out);
+    free(s->part);
+    free(s);
+}
+
 static void source_gone(void *arg, const char *why)
 {
     source *s = arg;
-    if (s->slot >= 0)
+    agent *a = s->out.a;
+    if (!s->has_ended)
         rg__log(RG__WARN, "agent",
-                "commit %" PRIu64 ".%" PRIu64 " was sent in part: %s",
-                s->id.generation, s->id.step, why);
+                "a commit was sent in part, %" PRIu64 " bytes: %s",
+                s->out.bytes, why);
     if (s->is_whole) { /* the sink closes when it has all */
-        agent *a = s->a;
         a->served = a->served_generation == s->generation ? a->served + 1 : 1;
         a->served_generation = s->generation;
     }
-    free(s);
+    free_source(s);
 }
 
 static const connection_fns source_fns = {source_frame, send_next, source_gone};
@@ -244,44 +172,64 @@ static const connection_fns source_fns = {source_frame, send_next, source_gone};
 bool rg__transfer_serve(agent *a, connection *c, const void *body, size_t n)
 {
     fetch_frame m;
+    if (n < sizeof m)
+        return false;
+    memcpy(&m, body, sizeof m);
     source *s = calloc(1, sizeof *s);
-    if (n != sizeof m || s == NULL) {
+    uint32_t *shard = calloc(m.count > 0 && m.count <= SHARDS_MAX ? m.count : 1,
+                             sizeof *shard);
+    if (s == NULL || shard == NULL || m.count > SHARDS_MAX ||
+        n != sizeof m + m.count * sizeof *shard) {
         free(s);
+        free(shard);
         return false;
     }
-    memcpy(&m, body, sizeof m);
-    *s = (source){.a = a, .wire = c, .generation = m.generation, .id = m.id};
-    s->walk.buffers = a->buffers;
+    memcpy(shard, (const char *)body + sizeof m, m.count * sizeof *shard);
+    s->generation = m.generation;
+    rg__parcel_open(&s->out, a, c, true);
     rg__connection_take(c, &source_fns, s);
-    s->slot = m.id.generation != 0 ? rg__vault_find(a->vault, m.id) : -1;
-    if (s->slot < 0)
-        refuse(s, "its vault does not hold the commit");
-    else
+    if (list_parts(s, &m, shard))
         send_next(s);
+    else
+        refuse(s, "its vault does not hold the commit");
+    free(shard);
     return true;
 }
 
 /* -------------------------------------------------------------------- sink */
 
+/* What comes from one source. */
+typedef struct errand {
+    uint64_t host;
+    rg__address address;
+    uint32_t port;
+    char name[RG__NAME_MAX];
+    bool is_whole;
+    rg__shards shards; /* owned */
+} errand;
+
 struct transfer {
     agent *a;
-    connection *wire;
     uint64_t generation;
     rg__commit_id id;
-    char from[RG__NAME_MAX];
-    int slot;   /* of the vault, -1: not chosen yet */
-    int *order; /* the agent's buffers in the source's order; owned */
-    int rooms;  /* told so far */
+    int slot; /* of the vault, -1: not chosen yet */
+    errand *errand;
+    int errands, now;
+    /* of the errand under way */
+    parcel in;
     bool is_asked;
-    walk walk;
-    uint64_t expected; /* sum of the piece under way */
-    uint64_t bytes, total, begin_ns;
+    uint32_t pieces; /* of the replicated buffers, 0: not known yet */
+    uint32_t stored; /* parts */
+    uint64_t bytes, begin_ns;
 };
 
 static void free_transfer(transfer *t)
 {
     t->a->transfer = NULL;
-    free(t->order);
+    for (int i = 0; i < t->errands; i++)
+        rg__shards_free(&t->errand[i].shards);
+    rg__parcel_clear(&t->in);
+    free(t->errand);
     free(t);
 }
 
@@ -291,10 +239,10 @@ void rg__transfer_cancel(agent *a)
     if (t == NULL)
         return;
     rg__log(RG__DEBUG, "agent",
-            "the copy for generation %" PRIu64 " is given "
-            "up after %" PRIu64 " bytes",
-            t->generation, t->bytes);
-    rg__connection_close(t->wire);
+            "the copy for generation %" PRIu64 " is given up after %" PRIu64
+            " bytes",
+            t->generation, t->bytes + t->in.bytes);
+    rg__connection_close(t->in.wire);
     free_transfer(t);
 }
 
@@ -315,15 +263,29 @@ static void publish(agent *a, uint64_t generation, const char *from,
         rg__publish_reason(a, generation, NULL, false, text);
 }
 
+static void give_up(transfer *t, bool is_link, const char *why)
+{
+    char from[RG__NAME_MAX];
+    agent *a = t->a;
+    const uint64_t generation = t->generation;
+    snprintf(from, sizeof from, "%s", t->errand[t->now].name);
+    free_transfer(t);
+    publish(a, generation, from, is_link, why);
+}
+
 static void fail(transfer *t, bool is_link, const char *why)
 {
     agent *a = t->a;
-    const uint64_t generation = t->generation;
-    char from[RG__NAME_MAX];
-    snprintf(from, sizeof from, "%s", t->from);
-    free_transfer(t);
-    publish(a, generation, from, is_link, why);
+    give_up(t, is_link, why);
     rg__generation_follow(a); /* what has waited behind the transfer */
+}
+
+/* A frame that can't be used: say why, once, instead of "malformed". */
+static bool stop(transfer *t, const char *why)
+{
+    rg__connection_close(t->in.wire);
+    fail(t, false, why);
+    return true;
 }
 
 static void complete(transfer *t)
@@ -331,55 +293,27 @@ static void complete(transfer *t)
     agent *a = t->a;
     const uint64_t us = (rg__now_ns() - t->begin_ns) / 1000;
     rg__log(RG__INFO, "agent",
-            "commit %" PRIu64 ".%" PRIu64 " came from %s: %" PRIu64
+            "commit %" PRIu64 ".%" PRIu64 " came from %s%s: %" PRIu64
             " bytes in %" PRIu64 ".%03" PRIu64 " ms",
-            t->id.generation, t->id.step, t->from, t->bytes, us / 1000,
+            t->id.generation, t->id.step, t->errand[0].name,
+            t->errands > 1 ? " and others" : "", t->bytes, us / 1000,
             us % 1000);
-    rg__connection_close(t->wire);
     free_transfer(t);
     rg__generation_pass_on(a);
     rg__generation_follow(a);
 }
 
-/* A frame that can't be used: say why, once, instead of "malformed". */
-static bool give_up(transfer *t, const char *why)
-{
-    rg__connection_close(t->wire);
-    fail(t, false, why);
-    return true;
-}
+static bool call_next(transfer *t);
 
-static bool is_room_new(const transfer *t, int index)
+static void end_errand(transfer *t)
 {
-    for (int i = 0; i < t->rooms; i++)
-        if (t->order[i] == index)
-            return false;
-    return true;
-}
-
-static bool on_room(transfer *t, const void *body, size_t n)
-{
-    room_frame m;
-    int index = 0;
-    if (n != sizeof m || t->slot >= 0)
-        return false;
-    memcpy(&m, body, sizeof m);
-    m.name[sizeof m.name - 1] = '\0';
-    if (m.count > RG__BUFFERS_MAX || (uint32_t)t->rooms >= m.count ||
-        (t->order != NULL && m.count != (uint32_t)t->walk.buffers))
-        return false;
-    if (t->order == NULL)
-        t->order = calloc(m.count, sizeof *t->order);
-    t->walk.buffers = (int)m.count;
-    if (t->order == NULL)
-        return give_up(t, "no memory for its buffers");
-    if (rg__vault_room(t->a, m.name, m.bytes, &index) != RG_OK)
-        return give_up(t, rg_last_error());
-    if (!is_room_new(t, index))
-        return false;
-    t->order[t->rooms++] = index;
-    t->total += m.bytes;
-    return true;
+    t->bytes += t->in.bytes;
+    rg__connection_close(t->in.wire);
+    rg__parcel_clear(&t->in);
+    if (++t->now == t->errands)
+        complete(t);
+    else if (!call_next(t))
+        fail(t, true, rg_last_error());
 }
 
 /* Any but the one that holds the newest whole commit on the lineage, which may
@@ -388,7 +322,7 @@ static int choose_slot(const agent *a)
 {
     rg__commit_id newest = {0, 0};
     int kept = -1;
-    for (int i = 0; i < RG__VAULT_SLOTS; i++) {
+    for (int i = 0; i < 2; i++) { /* a third may have no room */
         const rg__commit_id id = rg__vault_id(a->vault, i);
         if (id.generation != 0 && rg__resume_is_on_lineage(&a->view, id) &&
             !rg__resume_is_later(newest, id)) {
@@ -399,73 +333,77 @@ static int choose_slot(const agent *a)
     return kept == 0 ? 1 : 0;
 }
 
-static bool begin_slot(transfer *t)
+static void begin_slot(transfer *t)
 {
-    if (t->rooms != t->walk.buffers || t->rooms != t->a->buffers)
-        return false;
+    t->slot = find_slot(t->a, t->id);
+    if (t->slot >= 0)
+        return;
     t->slot = choose_slot(t->a);
     rg__vault_empty(t->a->vault, t->slot);
+}
+
+static void empty_pieces(const transfer *t)
+{
+    for (int i = 0; i < RG__HOST_SLOTS_MAX; i++)
+        rg__piece_empty(&t->a->vault->slot[t->slot][i]);
+}
+
+static bool is_expected(transfer *t, const parcel_part *what)
+{
+    const errand *e = &t->errand[t->now];
+    if (!rg__same_commit(what->part.id, t->id))
+        return false;
+    if (what->is_shard)
+        return rg__shards_have(&e->shards, what->part.index);
+    if (!e->is_whole || (t->pieces != 0 && what->part.count != t->pieces))
+        return false;
+    if (t->pieces == 0)
+        empty_pieces(t);
+    t->pieces = what->part.count;
     return true;
 }
 
-/* After each part; the piece or the whole may be over. */
-static void look_at_piece(transfer *t)
+static bool is_errand_over(const transfer *t)
 {
-    walk *w = &t->walk;
-    if (walk_on(w, t->a))
-        return;
-    if (w->sum != t->expected) {
-        give_up(t, "what came does not have its checksum");
-        return;
-    }
-    rg__piece_end(&t->a->vault->slot[t->slot][w->piece], w->sum);
-    if (w->piece + 1 == w->count)
-        complete(t);
+    const errand *e = &t->errand[t->now];
+    return !t->in.is_under_way && (!e->is_whole || t->pieces > 0) &&
+           t->stored == t->pieces + (uint32_t)e->shards.count;
 }
 
-static bool is_piece_next(const transfer *t, const piece_frame *m)
+static bool go_on(transfer *t, parcel_state state)
 {
-    const walk *w = &t->walk;
-    if (m->count == 0 || m->count > RG__HOST_SLOTS_MAX || m->index >= m->count)
-        return false;
-    if (w->count == 0)
-        return m->index == 0;
-    return w->buffer >= w->buffers && m->count == w->count &&
-           m->index == w->piece + 1;
+    switch (state) {
+    case PARCEL_DONE:
+        t->stored++;
+        if (is_errand_over(t))
+            end_errand(t);
+        return true;
+    case PARCEL_MORE:
+        return true;
+    case PARCEL_DAMAGED:
+        return stop(t, "what came does not have its checksum");
+    case PARCEL_FAILED:
+        return stop(t, rg_last_error());
+    case PARCEL_GONE:
+    case PARCEL_MALFORMED:
+        break;
+    }
+    return false;
 }
 
 static bool on_piece(transfer *t, const void *body, size_t n)
 {
-    piece_frame m;
-    if (n != sizeof m)
+    parcel_part what;
+    uint64_t sum = 0;
+    const parcel_state state = rg__parcel_read(&t->in, body, n, &what, &sum);
+    if (state != PARCEL_MORE)
+        return go_on(t, state);
+    if (t->slot < 0)
+        begin_slot(t);
+    if (!is_expected(t, &what))
         return false;
-    memcpy(&m, body, sizeof m);
-    if (!is_piece_next(t, &m))
-        return false;
-    if (t->slot < 0 && !begin_slot(t))
-        return give_up(t, "it has other buffers than this host");
-    t->walk.order = t->order;
-    walk_begin(&t->walk, m.index, m.count);
-    t->expected = m.sum;
-    rg__piece_begin(&t->a->vault->slot[t->slot][m.index], t->id, m.count);
-    look_at_piece(t);
-    return true;
-}
-
-static bool on_bytes(transfer *t, const void *body, size_t n)
-{
-    walk *w = &t->walk;
-    if (t->slot < 0 || n == 0 || n > w->end - w->at)
-        return false;
-    if (t->bytes * 2 >= t->total)
-        rg__failpoint("transfer.sink", -1, t->id.step, t->generation);
-    if (!write_vault(buffer_of(t->a, w), t->slot, w->at, body, n))
-        return give_up(t, "this host's vault can't be written");
-    rg__hash_update(&w->hash, body, n);
-    w->at += n;
-    t->bytes += n;
-    look_at_piece(t);
-    return true;
+    what.slot = t->slot;
+    return go_on(t, rg__parcel_begin(&t->in, &what, sum));
 }
 
 static bool on_refused(transfer *t, const void *body, size_t n)
@@ -473,7 +411,7 @@ static bool on_refused(transfer *t, const void *body, size_t n)
     char why[RG__CAUSE_MAX];
     snprintf(why, sizeof why, "%.*s", (int)(n < sizeof why ? n : sizeof why),
              (const char *)body);
-    return give_up(t, why);
+    return stop(t, why);
 }
 
 static bool sink_frame(void *arg, uint32_t type, const void *body, size_t n)
@@ -481,11 +419,13 @@ static bool sink_frame(void *arg, uint32_t type, const void *body, size_t n)
     transfer *t = arg;
     switch (type) {
     case RG__PEER_ROOM:
-        return on_room(t, body, n);
+        return go_on(t, rg__parcel_on_room(&t->in, body, n));
     case RG__PEER_PIECE:
         return on_piece(t, body, n);
     case RG__PEER_BYTES:
-        return on_bytes(t, body, n);
+        if (t->in.at * 2 >= t->in.end)
+            rg__failpoint("transfer.sink", -1, t->id.step, t->generation);
+        return go_on(t, rg__parcel_on_bytes(&t->in, body, n));
     case RG__PEER_REFUSED:
         return on_refused(t, body, n);
     default:
@@ -496,13 +436,20 @@ static bool sink_frame(void *arg, uint32_t type, const void *body, size_t n)
 static void ask(void *arg)
 {
     transfer *t = arg;
-    const fetch_frame m = {t->generation, t->id};
-    void *to = rg__connection_space(t->wire);
+    const errand *e = &t->errand[t->now];
+    const fetch_frame m = {.generation = t->generation,
+                           .id = t->id,
+                           .is_whole = e->is_whole,
+                           .count = (uint32_t)e->shards.count};
+    const size_t shards = m.count * sizeof *e->shards.index;
+    char *to = rg__connection_space(t->in.wire);
     if (to == NULL || t->is_asked)
         return;
     t->is_asked = true;
     memcpy(to, &m, sizeof m);
-    rg__connection_send(t->wire, RG__PEER_FETCH, sizeof m);
+    if (shards > 0)
+        memcpy(to + sizeof m, e->shards.index, shards);
+    rg__connection_send(t->in.wire, RG__PEER_FETCH, sizeof m + shards);
 }
 
 static void sink_gone(void *arg, const char *why)
@@ -512,15 +459,17 @@ static void sink_gone(void *arg, const char *why)
 
 static const connection_fns sink_fns = {sink_frame, ask, sink_gone};
 
-/* ------------------------------------------------------------------- begin */
-
-static const rg__copy *find_copy(const agent *a, const rg__line *line)
+static bool call_next(transfer *t)
 {
-    for (int i = 0; i < line->copies; i++)
-        if (line->copy[i].to == a->id)
-            return &line->copy[i];
-    return NULL;
+    const errand *e = &t->errand[t->now];
+    rg__parcel_open(&t->in, t->a, NULL, false);
+    t->is_asked = false;
+    t->pieces = t->stored = 0;
+    return rg__connection_call(t->a, &e->address, e->port, e->host, &sink_fns,
+                               t, &t->in.wire) == RG_OK;
 }
+
+/* ------------------------------------------------------------------- begin */
 
 static void name_source(const agent *a, uint64_t host, char name[RG__NAME_MAX])
 {
@@ -531,39 +480,68 @@ static void name_source(const agent *a, uint64_t host, char name[RG__NAME_MAX])
                 snprintf(name, RG__NAME_MAX, "%s", a->view.gen[i].host[k].name);
 }
 
-static void begin(agent *a, const rg__line *line, const rg__copy *copy)
+static bool add_errand(transfer *t, const rg__copy *copy)
 {
-    transfer *t = calloc(1, sizeof *t);
-    char from[RG__NAME_MAX];
-    name_source(a, copy->from, from);
+    errand *more = realloc(t->errand, sizeof *more * (size_t)(t->errands + 1));
+    if (more == NULL)
+        return false;
+    t->errand = more;
+    errand *e = &more[t->errands++];
+    *e = (errand){.host = copy->from,
+                  .address = copy->address,
+                  .port = copy->port,
+                  .is_whole = copy->is_whole};
+    name_source(t->a, copy->from, e->name);
+    for (int i = 0; i < copy->shards.count; i++)
+        if (i >= SHARDS_MAX ||
+            !rg__shards_add(&e->shards, copy->shards.index[i]))
+            return false;
+    return true;
+}
+
+/* Whoever sends the replicated buffers comes first: they make the slot. */
+static bool add_errands(transfer *t, const rg__line *line, bool whole)
+{
+    for (int i = 0; i < line->copies; i++)
+        if (line->copy[i].to == t->a->id && line->copy[i].is_whole == whole &&
+            !add_errand(t, &line->copy[i]))
+            return false;
+    return true;
+}
+
+static void begin(transfer *t)
+{
+    t->a->transfer = t;
+    if (!call_next(t))
+        give_up(t, true, rg_last_error());
+}
+
+bool rg__transfer_begin(agent *a, const rg__line *line)
+{
+    rg__transfer_cancel(a);
+    transfer *t = line->copies > 0 ? calloc(1, sizeof *t) : NULL;
+    if (line->copies == 0)
+        return false;
     if (t == NULL) {
-        publish(a, line->generation, from, false, "no memory");
-        return;
+        publish(a, line->generation, "others", false, "no memory");
+        return true;
     }
     *t = (transfer){.a = a,
                     .generation = line->generation,
                     .id = line->resume,
                     .slot = -1,
                     .begin_ns = rg__now_ns()};
-    memcpy(t->from, from, sizeof t->from);
-    a->transfer = t;
-    if (rg__connection_call(a, &copy->address, copy->port, copy->from,
-                            &sink_fns, t, &t->wire) == RG_OK)
-        return;
+    const bool is_listed =
+        add_errands(t, line, true) && add_errands(t, line, false);
+    const bool has_any = t->errands > 0;
+    if (is_listed && has_any) {
+        begin(t);
+        return true;
+    }
     free_transfer(t);
-    publish(a, line->generation, from, true, rg_last_error());
-}
-
-bool rg__transfer_begin(agent *a, const rg__line *line)
-{
-    rg__transfer_cancel(a);
-    if (line->resume.generation == 0 ||
-        rg__vault_find(a->vault, line->resume) >= 0)
-        return false;
-    const rg__copy *copy = find_copy(a, line);
-    if (copy != NULL)
-        begin(a, line, copy);
-    return copy != NULL;
+    if (!is_listed)
+        publish(a, line->generation, "others", false, "no memory");
+    return has_any;
 }
 
 bool rg__transfer_holds(const agent *a, const rg__proposal *next)

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "sdk/base/fail.h"
@@ -114,17 +115,48 @@ void rg__vault_destroy(agent *a)
         close(a->vault_fd);
 }
 
-static uint64_t room_of(uint64_t bytes)
+static uint64_t room_of(const buffer *b)
 {
-    return rg__vault_stride(bytes) * RG__VAULT_SLOTS;
+    return rg__vault_stride(b->bytes) * b->slots;
+}
+
+/* A sharded buffer's segment has pages only where shards lie. */
+static uint64_t taken_by(const buffer *b)
+{
+    struct stat info;
+    if (!b->is_sharded)
+        return room_of(b);
+    return fstat(b->fd, &info) == 0 ? (uint64_t)info.st_blocks * 512 : 0;
 }
 
 uint64_t rg__vault_bytes(const agent *a)
 {
     uint64_t sum = 0;
     for (int i = 0; i < a->buffers; i++)
-        sum += room_of(a->buffer[i].bytes);
+        sum += taken_by(&a->buffer[i]);
     return sum;
+}
+
+uint64_t rg__vault_shard_bytes(const agent *a)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < a->buffers; i++)
+        if (a->buffer[i].is_sharded)
+            sum += taken_by(&a->buffer[i]);
+    return sum;
+}
+
+/* --------------------------------------------------------------------- held */
+
+static bool add_shards(const agent *a, int vault_slot, rg__held *held)
+{
+    if (held->shards > RG__WORLD_MAX)
+        return false;
+    for (uint32_t i = 0; i < held->shards; i++)
+        if (rg__vault_shard(a->vault, vault_slot, held->id, i) != NULL &&
+            !rg__shards_add(&held->here, i))
+            return false;
+    return true;
 }
 
 /* The table is memory of workers too: an id of a generation that was never
@@ -133,25 +165,32 @@ int rg__vault_held(const agent *a, rg__held held[RG__VAULT_SLOTS])
 {
     int n = 0;
     for (int i = 0; i < RG__VAULT_SLOTS; i++) {
-        const rg__commit_id id = rg__vault_id(a->vault, i);
-        if (id.generation != 0 && id.generation <= a->delivered)
-            held[n++] = (rg__held){.id = id, .is_whole = true};
+        const rg__commit_id id = rg__vault_part_id(a->vault, i);
+        rg__held one = {.id = id,
+                        .shards = atomic_load(&a->vault->slot[i][0].shards)};
+        one.is_whole = rg__same_commit(rg__vault_id(a->vault, i), id);
+        if (id.generation == 0 || id.generation > a->delivered)
+            continue;
+        if (add_shards(a, i, &one) && (one.is_whole || one.here.count > 0))
+            held[n++] = one;
+        else
+            rg__shards_free(&one.here);
     }
     return n;
 }
 
 /* ---------------------------------------------------------------- registry */
 
-static rg_status check_room(const agent *a, const char *name, uint64_t bytes)
+static rg_status check_room(const agent *a, const buffer *b)
 {
-    const uint64_t need = room_of(bytes), used = rg__vault_bytes(a);
+    const uint64_t need = room_of(b), used = rg__vault_bytes(a);
     const uint64_t most = a->params->vault_max_bytes;
-    if (most != 0 && used + need > most)
+    if (most != 0 && !b->is_sharded && used + need > most)
         return rg__fail(RG_ERR_MEMORY,
                         "buffer %s needs %" PRIu64 " bytes of the vault, of "
                         "which %" PRIu64 " of %" PRIu64 " are taken; raise "
                         "--vault-max or register less",
-                        name, need, used, most);
+                        b->name, need, used, most);
     return RG_OK;
 }
 
@@ -163,20 +202,19 @@ static buffer *find_buffer(agent *a, const char *name)
     return NULL;
 }
 
-static rg_status make_buffer(agent *a, const char *name, uint64_t bytes,
-                             buffer **buffer_p)
+static rg_status make_buffer(agent *a, const buffer *what, buffer **buffer_p)
 {
-    rg_status st = check_room(a, name, bytes);
+    rg_status st = check_room(a, what);
     if (st != RG_OK)
         return st;
     buffer *more = realloc(a->buffer, sizeof *more * (size_t)(a->buffers + 1));
     if (more == NULL)
-        return rg__fail(RG_ERR_MEMORY, "no memory to register buffer %s", name);
+        return rg__fail(RG_ERR_MEMORY, "no memory to register buffer %s",
+                        what->name);
     a->buffer = more;
     buffer *b = &more[a->buffers];
-    *b = (buffer){.bytes = bytes};
-    snprintf(b->name, sizeof b->name, "%s", name);
-    st = rg__shm_create(name, room_of(bytes), true, &b->fd);
+    *b = *what;
+    st = rg__shm_create(b->name, room_of(b), !b->is_sharded, &b->fd);
     if (st != RG_OK)
         return st;
     a->buffers++;
@@ -185,36 +223,97 @@ static rg_status make_buffer(agent *a, const char *name, uint64_t bytes,
     return RG_OK;
 }
 
-static rg_status register_buffer(agent *a, const rg__register *m,
-                                 buffer **buffer_p)
+static bool has_commits(const agent *a)
 {
-    char name[RG__BUFFER_NAME_MAX];
-    snprintf(name, sizeof name, "%.*s", (int)sizeof name - 1, m->name);
-    if (m->bytes == 0 || m->bytes > UINT64_MAX / 4 || name[0] == '\0')
-        return rg__fail(RG_ERR_INVALID, "buffer \"%s\" has no size or name",
-                        name);
-    buffer *b = find_buffer(a, name);
-    if (b == NULL)
-        return make_buffer(a, name, m->bytes, buffer_p);
-    if (b->bytes != m->bytes)
+    for (int i = 0; i < RG__VAULT_SLOTS; i++)
+        if (rg__vault_part_id(a->vault, i).generation != 0)
+            return true;
+    return false;
+}
+
+/* One more vault slot: a worker has registered a buffer whose shards are
+ * copied. Nothing lies there before all have registered theirs. */
+static rg_status grow_buffer(agent *a, buffer *b, uint32_t slots)
+{
+    buffer larger = *b;
+    larger.slots = slots;
+    if (has_commits(a))
         return rg__fail(RG_ERR_INVALID,
-                        "buffer %s has %" PRIu64 " bytes here, but %" PRIu64
-                        " in another worker of host %s; register equal sizes",
-                        name, m->bytes, b->bytes, a->params->host);
-    *buffer_p = b;
+                        "buffer %s needs %u vault slots and there are commits "
+                        "in %u already; register the same in every worker",
+                        b->name, slots, b->slots);
+    const int old = b->fd;
+    const rg_status st =
+        rg__shm_create(b->name, room_of(&larger), !b->is_sharded, &larger.fd);
+    if (st != RG_OK)
+        return st;
+    close(old);
+    *b = larger;
+    keep_buffer(a, b);
     return RG_OK;
 }
 
-rg_status rg__vault_room(agent *a, const char *name, uint64_t bytes,
-                         int *index_p)
+static rg_status read_buffer(const rg__register *m, buffer *b)
 {
-    rg__register m = {.bytes = bytes};
+    *b = (buffer){.bytes = m->bytes,
+                  .fd = -1,
+                  .slots = m->slots,
+                  .is_sharded = m->is_sharded != 0,
+                  .replicas = m->replicas,
+                  .align = m->align};
+    snprintf(b->name, sizeof b->name, "%.*s", (int)sizeof b->name - 1, m->name);
+    if (b->bytes == 0 || b->bytes > RG__BUFFER_MAX || b->name[0] == '\0' ||
+        b->slots < 2 || b->slots > RG__VAULT_SLOTS ||
+        b->replicas > RG__HOST_SLOTS_MAX || (b->is_sharded && b->align == 0))
+        return rg__fail(RG_ERR_INVALID, "buffer \"%s\" has no size or name",
+                        b->name);
+    return RG_OK;
+}
+
+static rg_status register_buffer(agent *a, const rg__register *m,
+                                 buffer **buffer_p)
+{
+    buffer what;
+    rg_status st = read_buffer(m, &what);
+    if (st != RG_OK)
+        return st;
+    buffer *b = find_buffer(a, what.name);
+    if (b == NULL)
+        return make_buffer(a, &what, buffer_p);
+    if (b->bytes != what.bytes)
+        return rg__fail(RG_ERR_INVALID,
+                        "buffer %s has %" PRIu64 " bytes here, but %" PRIu64
+                        " in another worker of host %s; register equal sizes",
+                        b->name, what.bytes, b->bytes, a->params->host);
+    if (b->is_sharded != what.is_sharded || b->replicas != what.replicas ||
+        b->align != what.align)
+        return rg__fail(RG_ERR_INVALID,
+                        "buffer %s has another kind, replicas or align in "
+                        "another worker of host %s; register it alike",
+                        b->name, a->params->host);
+    if (what.slots > b->slots)
+        st = grow_buffer(a, b, what.slots);
+    *buffer_p = b;
+    return st;
+}
+
+rg_status rg__vault_room(agent *a, const rg__register *m, int *index_p)
+{
     buffer *b = NULL;
-    snprintf(m.name, sizeof m.name, "%s", name);
-    const rg_status st = register_buffer(a, &m, &b);
+    const rg_status st = register_buffer(a, m, &b);
     if (st == RG_OK)
         *index_p = (int)(b - a->buffer);
     return st;
+}
+
+void rg__vault_describe(const buffer *b, rg__register *m)
+{
+    *m = (rg__register){.bytes = b->bytes,
+                        .slots = b->slots,
+                        .is_sharded = b->is_sharded,
+                        .replicas = b->replicas,
+                        .align = b->align};
+    snprintf(m->name, sizeof m->name, "%s", b->name);
 }
 
 void rg__vault_register(slot *s, const rg__register *m)

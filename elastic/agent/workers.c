@@ -225,6 +225,9 @@ static void on_mark(slot *s, rg__wire_type type, uint64_t generation)
         w->fin = generation;
         rg__generation_try_fin(s->a);
         break;
+    case RG__COMMITTED:
+        rg__copies_committed(s->a);
+        break;
     default: /* RG__FINALIZE */
         w->is_finalized = true;
         w->entered = 0;
@@ -267,6 +270,7 @@ static bool handle(slot *s, const void *bytes, size_t n)
     case RG__LEFT:
     case RG__BUILT:
     case RG__FIN:
+    case RG__COMMITTED:
     case RG__FINALIZE:
         if (n != sizeof(rg__mark))
             return false;

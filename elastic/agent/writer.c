@@ -117,9 +117,10 @@ static rg_status map_vault(writer *w)
         st = rg__fail(RG_ERR_MEMORY, "no memory for a checkpoint");
     for (int i = 0; i < a->buffers && st == RG_OK; i++) {
         const size_t stride = rg__vault_stride(a->buffer[i].bytes);
-        st = rg__shm_map(a->buffer[i].fd, stride * RG__VAULT_SLOTS, &at);
+        const size_t room = stride * a->buffer[i].slots;
+        st = rg__shm_map(a->buffer[i].fd, room, &at);
         if (st == RG_OK)
-            madvise(at, stride * RG__VAULT_SLOTS, MADV_POPULATE_READ);
+            madvise(at, room, MADV_POPULATE_READ);
         w->from[i] = at;
         w->copy_bytes += stride;
     }

@@ -1,12 +1,15 @@
 /* Between registered memory and the vault.
  *
- * Saving: each local rank copies its slice of every buffer, its piece, and
- * takes the piece's checksum from the chunks that the cache holds. Restoring:
- * each local rank copies all pieces; the ranks of a host share the work of
- * holding them against their checksums, also those that need no copy, and
- * nobody enters fn before an agreement that comes after it. A piece that is
- * damaged empties its vault slot and ends the generation, so that the next
- * decision resumes from another host's vault or from an older commit. */
+ * Saving: each local rank copies its slice of every replicated buffer, its
+ * piece, and its part of every sharded one, its shard, and takes their
+ * checksums from the chunks that the cache holds. Restoring: each local rank
+ * copies all pieces, and of the shards of the world that made the commit what
+ * is its own now. The ranks of a host share the work of holding pieces against
+ * their checksums, also those that need no copy; each verifies the shards that
+ * it uses. Nobody enters fn before an agreement that comes after it. A part
+ * that is damaged is marked empty and ends the generation, so that the next
+ * decision takes it from another host's vault, or resumes from an older
+ * commit. */
 #include "elastic/state/state.h"
 
 #include <stdio.h>
@@ -15,6 +18,7 @@
 #include "sdk/base/fail.h"
 #include "sdk/base/failpoint.h"
 #include "sdk/base/hash.h"
+#include "sdk/base/shm.h"
 
 #define CHUNK ((size_t)256 << 10) /* copied under the gate at a time */
 
@@ -57,12 +61,13 @@ static rg_status copy_in(rg_ctx *ctx, char *to, const char *from, size_t bytes,
     return RG_OK;
 }
 
-static rg_status begin_piece(rg_ctx *ctx, rg__piece *piece, rg__commit_id id)
+static rg_status begin_piece(rg_ctx *ctx, rg__piece *piece,
+                             const rg__part *part)
 {
     pthread_mutex_lock(&ctx->gate);
     const bool open = ctx->gate_generation == ctx->now.generation;
     if (open)
-        rg__piece_begin(piece, id, (uint32_t)ctx->now.local_size);
+        rg__piece_begin(piece, part);
     pthread_mutex_unlock(&ctx->gate);
     return open ? RG_OK : lost();
 }
@@ -77,14 +82,32 @@ static rg_status end_piece(rg_ctx *ctx, rg__piece *piece, uint64_t sum)
     return open ? RG_OK : lost();
 }
 
-/* A buffer's slice into the vault; its hash is added to the piece's sum. */
-static rg_status save_slice(rg_ctx *ctx, const rg__state_buffer *b, int slot,
-                            uint64_t *sum)
+void rg__state_slice(const rg__state_buffer *b, uint32_t rank, uint32_t size,
+                     size_t *begin_p, size_t *end_p)
 {
-    size_t begin, end;
+    *begin_p = 0;
+    *end_p = b->bytes;
+    if (b->is_sharded)
+        rg__slice(b->bytes, b->align, rank, size, begin_p, end_p);
+}
+
+/* What of a buffer belongs to a piece, or to a shard; nothing of the other
+ * kind of buffer. */
+static void slice_of(const rg__state_buffer *b, bool is_shard,
+                     const rg__part *part, size_t *begin_p, size_t *end_p)
+{
+    *begin_p = *end_p = 0;
+    if (is_shard && b->is_sharded)
+        rg__state_slice(b, part->index, part->count, begin_p, end_p);
+    else if (!is_shard && !b->is_sharded)
+        rg__vault_slice(b->bytes, part->index, part->count, begin_p, end_p);
+}
+
+/* A slice into the vault; its hash is added to the part's sum. */
+static rg_status save_slice(rg_ctx *ctx, const rg__state_buffer *b, int slot,
+                            size_t begin, size_t end, uint64_t *sum)
+{
     rg__hash hash;
-    rg__vault_slice(b->bytes, (uint32_t)ctx->now.local_rank,
-                    (uint32_t)ctx->now.local_size, &begin, &end);
     if (begin == end)
         return RG_OK;
     rg__hash_begin_named(&hash, b->name);
@@ -95,36 +118,74 @@ static rg_status save_slice(rg_ctx *ctx, const rg__state_buffer *b, int slot,
     return rs;
 }
 
-rg_status rg__state_fill(rg_state *st, int slot, rg__commit_id id)
+static rg_status save_part(rg_state *st, int slot, rg__piece *piece,
+                           bool is_shard, const rg__part *part)
 {
     rg_ctx *ctx = st->ctx;
-    rg__piece *piece = &ctx->vault->slot[slot][ctx->now.local_rank];
     uint64_t sum = 0;
-    rg_status rs = begin_piece(ctx, piece, id);
+    rg_status rs = begin_piece(ctx, piece, part);
     for (int k = 0; k < st->buffers && rs == RG_OK; k++) {
-        rg__failpoint("commit.copy", ctx->now.rank, id.step,
+        size_t begin, end;
+        slice_of(&st->buffer[k], is_shard, part, &begin, &end);
+        rg__failpoint("commit.copy", ctx->now.rank, part->id.step,
                       ctx->now.generation);
-        rs = save_slice(ctx, &st->buffer[k], slot, &sum);
+        rs = save_slice(ctx, &st->buffer[k], slot, begin, end, &sum);
     }
     return rs == RG_OK ? end_piece(ctx, piece, sum) : rs;
 }
 
+rg_status rg__state_fill(rg_state *st, int slot, rg__commit_id id)
+{
+    const rg__membership *now = &st->ctx->now;
+    rg__vault *vault = st->ctx->vault;
+    const rg__part piece = {.id = id,
+                            .index = (uint32_t)now->local_rank,
+                            .count = (uint32_t)now->local_size,
+                            .shards = st->has_shards ? (uint32_t)now->size : 0};
+    const rg__part shard = {
+        .id = id, .index = (uint32_t)now->rank, .count = (uint32_t)now->size};
+    const rg_status rs =
+        save_part(st, slot, &vault->slot[slot][now->local_rank], false, &piece);
+    if (rs != RG_OK || !st->has_shards)
+        return rs;
+    return save_part(st, slot, &vault->shard[slot][now->local_rank], true,
+                     &shard);
+}
+
 /* ----------------------------------------------------------------- restore */
 
-/* What a rank does with a piece. */
+/* What a rank does with a part of a commit in the vault. */
 typedef struct task {
-    bool copies, verifies;
     int slot;
-    uint32_t index, count;
+    rg__piece *piece;
+    bool is_shard;
+    rg__part part;
+    bool copies, verifies;
+    uint32_t rank,
+        size; /* of a shard is copied what belongs to that of these */
 } task;
 
-static void take_chunk(char *to, const char *from, size_t n, const task *t,
-                       rg__hash *hash)
+/* [*begin_p, *end_p) becomes what it has in common with [begin, end). */
+static void intersect(size_t begin, size_t end, size_t *begin_p, size_t *end_p)
 {
-    if (t->copies)
-        memcpy(to, from, n);
-    if (t->verifies)
-        rg__hash_update(hash, t->copies ? to : from, n);
+    *begin_p = *begin_p > begin ? *begin_p : begin;
+    *end_p = *end_p < end ? *end_p : end;
+    if (*begin_p > *end_p)
+        *begin_p = *end_p;
+}
+
+static void take_chunk(const rg__state_buffer *b, const char *vault, size_t at,
+                       size_t n, const task *t, rg__hash *hash)
+{
+    size_t begin = 0, end = t->copies ? b->bytes : 0;
+    if (t->copies && t->is_shard)
+        rg__state_slice(b, t->rank, t->size, &begin, &end);
+    intersect(at, at + n, &begin, &end);
+    memcpy(b->data + begin, vault + begin, end - begin);
+    if (!t->verifies)
+        return;
+    const bool is_all = end - begin == n; /* it is in the cache */
+    rg__hash_update(hash, (is_all ? b->data : vault) + at, n);
 }
 
 static rg_status take_slice(const rg_ctx *ctx, const rg__state_buffer *b,
@@ -133,7 +194,7 @@ static rg_status take_slice(const rg_ctx *ctx, const rg__state_buffer *b,
     const char *vault = b->vault + b->stride * (size_t)t->slot;
     size_t begin, end;
     rg__hash hash;
-    rg__vault_slice(b->bytes, t->index, t->count, &begin, &end);
+    slice_of(b, t->is_shard, &t->part, &begin, &end);
     if (begin == end)
         return RG_OK;
     rg__hash_begin_named(&hash, b->name);
@@ -141,35 +202,36 @@ static rg_status take_slice(const rg_ctx *ctx, const rg__state_buffer *b,
         n = chunk(end - at);
         if (is_over(ctx))
             return lost();
-        take_chunk(b->data + at, vault + at, n, t, &hash);
+        take_chunk(b, vault, at, n, t, &hash);
     }
     *sum += rg__hash_value(&hash);
     return RG_OK;
 }
 
 /* The slot may be another's once the generation is left. */
-static void empty_slot(rg_ctx *ctx, int slot)
+static void empty_piece(rg_ctx *ctx, rg__piece *piece)
 {
     pthread_mutex_lock(&ctx->gate);
     if (ctx->gate_generation == ctx->now.generation)
-        rg__vault_empty(ctx->vault, slot);
+        rg__piece_empty(piece);
     pthread_mutex_unlock(&ctx->gate);
 }
 
-static rg_status damaged(rg_ctx *ctx, rg__commit_id id, const task *t)
+static rg_status damaged(rg_ctx *ctx, const task *t)
 {
     char why[RG__TEXT_MAX];
     snprintf(why, sizeof why,
-             "commit %llu.%llu in the vault of host %s is damaged: piece %u "
-             "does not have its checksum",
-             (unsigned long long)id.generation, (unsigned long long)id.step,
-             ctx->host, t->index);
-    empty_slot(ctx, t->slot);
+             "commit %llu.%llu in the vault of host %s is damaged: %s %u does "
+             "not have its checksum",
+             (unsigned long long)t->part.id.generation,
+             (unsigned long long)t->part.id.step, ctx->host,
+             t->is_shard ? "shard" : "piece", t->part.index);
+    empty_piece(ctx, t->piece);
     ctx->hooks->broken(ctx, ctx->now.generation, why);
     return rg__fail(RG_ERR_PEER_LOST, "%s; return this status from fn", why);
 }
 
-static rg_status take_piece(rg_state *st, rg__commit_id id, const task *t)
+static rg_status take_part(rg_state *st, const task *t)
 {
     const rg_ctx *ctx = st->ctx;
     uint64_t sum = 0;
@@ -178,27 +240,101 @@ static rg_status take_piece(rg_state *st, rg__commit_id id, const task *t)
         if (rs != RG_OK)
             return rs;
     }
-    if (!t->verifies ||
-        sum == atomic_load(&ctx->vault->slot[t->slot][t->index].sum))
+    if (!t->verifies || sum == atomic_load(&t->piece->sum))
         return RG_OK;
-    return is_over(ctx) ? lost() : damaged(st->ctx, id, t);
+    return is_over(ctx) ? lost() : damaged(st->ctx, t);
 }
 
 rg_status rg__state_restore(rg_state *st, int slot, rg__commit_id id,
                             bool is_needed)
 {
     const rg__membership *now = &st->ctx->now;
-    const uint32_t count = atomic_load(&st->ctx->vault->slot[slot][0].count);
-    for (uint32_t i = 0; i < count && i < RG__HOST_SLOTS_MAX; i++) {
-        const task t = {.copies = is_needed,
-                        .verifies = (int)i % now->local_size == now->local_rank,
-                        .slot = slot,
-                        .index = i,
-                        .count = count};
-        const rg_status rs =
-            t.copies || t.verifies ? take_piece(st, id, &t) : RG_OK;
-        if (rs != RG_OK)
-            return rs;
+    rg__piece *piece = st->ctx->vault->slot[slot];
+    const uint32_t count = atomic_load(&piece->count);
+    rg_status rs = RG_OK;
+    for (uint32_t i = 0; i < count && i < RG__HOST_SLOTS_MAX && rs == RG_OK;
+         i++) {
+        const task t = {.slot = slot,
+                        .piece = &piece[i],
+                        .part = {.id = id, .index = i, .count = count},
+                        .copies = is_needed,
+                        .verifies =
+                            (int)i % now->local_size == now->local_rank};
+        if (t.copies || t.verifies)
+            rs = take_part(st, &t);
     }
-    return RG_OK;
+    return rs;
+}
+
+/* ----------------------------------------------------------------- a shard */
+
+/* Is any of this rank's part of a sharded buffer in the shard? */
+static bool is_mine(const rg_state *st, const rg__part *shard)
+{
+    const rg__membership *now = &st->ctx->now;
+    for (int k = 0; k < st->buffers; k++) {
+        const rg__state_buffer *b = &st->buffer[k];
+        size_t begin, end, b0, e0;
+        if (!b->is_sharded)
+            continue;
+        rg__state_slice(b, (uint32_t)now->rank, (uint32_t)now->size, &begin,
+                        &end);
+        rg__state_slice(b, shard->index, shard->count, &b0, &e0);
+        intersect(b0, e0, &begin, &end);
+        if (begin < end)
+            return true;
+    }
+    return false;
+}
+
+static rg_status take_shard(rg_state *st, int slot, const rg__part *part,
+                            bool is_needed)
+{
+    const rg__membership *now = &st->ctx->now;
+    const task t = {
+        .slot = slot,
+        .piece = rg__vault_shard(st->ctx->vault, slot, part->id, part->index),
+        .is_shard = true,
+        .part = *part,
+        .copies = is_needed,
+        .verifies = true,
+        .rank = (uint32_t)now->rank,
+        .size = (uint32_t)now->size};
+    if (t.piece != NULL)
+        return take_part(st, &t);
+    return rg__fail(RG_ERR_PEER_LOST,
+                    "the vault of host %s does not hold shard %u of commit "
+                    "%llu.%llu any more; return this status from fn",
+                    st->ctx->host, part->index,
+                    (unsigned long long)part->id.generation,
+                    (unsigned long long)part->id.step);
+}
+
+rg_status rg__state_restore_shard(rg_state *st, int slot, rg__commit_id id,
+                                  bool is_needed)
+{
+    const rg__piece *piece = st->ctx->vault->slot[slot];
+    rg__part part = {.id = id, .count = atomic_load(&piece->shards)};
+    rg_status rs = part.count <= RG__WORLD_MAX ? RG_OK : lost();
+    for (; part.index < part.count && rs == RG_OK; part.index++)
+        if (is_mine(st, &part))
+            rs = take_shard(st, slot, &part, is_needed);
+    return rs;
+}
+
+rg_status rg__state_reserve_shard(rg_state *st)
+{
+    const rg__membership *now = &st->ctx->now;
+    rg_status rs = RG_OK;
+    for (int k = 0; k < st->buffers && rs == RG_OK; k++) {
+        const rg__state_buffer *b = &st->buffer[k];
+        size_t begin, end;
+        rg__state_slice(b, (uint32_t)now->rank, (uint32_t)now->size, &begin,
+                        &end);
+        for (int i = 0;
+             b->is_sharded && begin < end && i < st->slots && rs == RG_OK; i++)
+            rs = rg__shm_reserve(b->fd, b->name, b->stride * (size_t)i + begin,
+                                 end - begin);
+    }
+    return rs;
 }

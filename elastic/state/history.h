@@ -5,9 +5,12 @@
  *   host        name of the host         worker  <host>.<slot>, as "h1.2"
  *   pid         of the process
  *   generation, rank, size               of the worker when it wrote
- *   event       load join step commit restore sync leave decide
+ *   event       load join step commit stored restore sync leave decide
  *   step        steps ended on the lineage
- *   hash        16 hex digits, XXH3_64 of registered memory; or null
+ *   hash        16 hex digits, XXH3_64 of replicated memory; or null
+ *
+ * `stored` stands for `commit` where shards are copied to other hosts: the
+ * commit of that step can't be lost any more; it comes some steps later.
  *
  * and besides, `step` lines "samples":[epoch,first,count], the positions of the
  * epoch that this rank took (count may be 0), where a sampler noted them;

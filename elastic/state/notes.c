@@ -11,7 +11,8 @@ void rg__state_hash(const rg_state *st, char hex[17])
     rg__hash hash;
     rg__hash_begin(&hash);
     for (int i = 0; i < st->buffers; i++)
-        rg__hash_update(&hash, st->buffer[i].data, st->buffer[i].bytes);
+        if (!st->buffer[i].is_sharded)
+            rg__hash_update(&hash, st->buffer[i].data, st->buffer[i].bytes);
     rg__hash_end(&hash, hex);
 }
 
@@ -25,6 +26,21 @@ void rg__state_note(rg_state *st, const char *event, uint64_t step, bool hashed)
     const rg__membership *now = &st->ctx->now;
     rg__history_event(st->history, event, now->generation, now->rank, now->size,
                       step, hashed ? hex : NULL);
+}
+
+void rg__state_note_made(const rg_state *st, rg__live *live)
+{
+    if (st->history != NULL)
+        rg__state_hash(st, live->hash);
+}
+
+void rg__state_note_stored(const rg_state *st, rg__live *live)
+{
+    const rg__membership *now = &st->ctx->now;
+    if (live->hash[0] != '\0')
+        rg__history_event(st->history, "stored", now->generation, now->rank,
+                          now->size, live->id.step, live->hash);
+    live->hash[0] = '\0';
 }
 
 void rg__state_note_step(rg_state *st)

@@ -152,6 +152,9 @@ void rg__state_ask(rg_state *st, const char *dir, int keep)
                  "commits are in memory only");
     else if (rg__state_absolute(dir, path) != RG_OK)
         warn(st, rg_last_error());
+    else if (st->has_shards && !ctx->is_alone)
+        warn(st, "sharded buffers are not in checkpoints yet: commits are in "
+                 "memory only");
     else if (ctx->is_alone)
         save_alone(st, path, keep);
     else

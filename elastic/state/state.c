@@ -1,10 +1,16 @@
 /* Registered memory: registration, the end of a step, commit, sync.
  *
- * A commit fills the vault slot that does not hold the newest agreed commit,
- * each local rank its piece, and then one agreement over the world that nobody
- * leaves before all have entered: so when one rank has left it, every piece on
- * every host is complete, and a commit that one rank reported is never lost.
- * Before the agreement the former commit is whole in the other vault slot.
+ * A commit fills a vault slot, each local rank its piece and its shard, and
+ * then one agreement over the world that nobody leaves before all have entered:
+ * so when one rank has left it, every piece on every host is complete, and a
+ * commit that one rank reported is never lost by what happens to workers.
+ *
+ * A commit is live, and nothing is saved over it, from the agreement on it
+ * until the agreement on a later one; where shards are copied to other hosts,
+ * until an agreement which says that all copies of a later one are stored. So
+ * before and after every agreement there is a commit that is whole, whoever
+ * dies; with copies also when hosts are lost, no more than there are copies.
+ * All ranks agree on the same things, so all know the same live commits.
  *
  * The vault is written only through the gate (context.h): once a generation is
  * left no byte of it changes by a worker until the decision of the next is
@@ -21,10 +27,20 @@
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/failpoint.h"
+#include "sdk/base/futex.h"
 #include "sdk/base/shm.h"
 
+#define REPLICAS_MAX 15
+#define LOOK_NS      (10 * RG__MS)
+
 /* What an agreement is on; ranks that differ are told so. */
-enum { AGREE_STEP_END = 1, AGREE_COMMIT, AGREE_FINISH, AGREE_SYNC };
+enum {
+    AGREE_STEP_END = 1,
+    AGREE_COMMIT,
+    AGREE_FINISH,
+    AGREE_SYNC,
+    AGREE_COPIES
+};
 
 /* ------------------------------------------------------------ registration */
 
@@ -45,6 +61,7 @@ rg_status rg_state_create(rg_ctx *ctx, const rg_state_params *params,
         return rg__fail(RG_ERR_MEMORY, "no memory for a state");
     st->ctx = ctx;
     st->vault_slot = -1;
+    st->slots = 2;
     const rg_status rs = rg__history_open(ctx->history, ctx->host, ctx->slot,
                                           ctx->me.start, &st->history);
     if (rs != RG_OK) {
@@ -55,26 +72,56 @@ rg_status rg_state_create(rg_ctx *ctx, const rg_state_params *params,
     return RG_OK;
 }
 
+static void unmap_room(rg__state_buffer *b)
+{
+    rg__shm_unmap(b->vault, b->room);
+    if (b->fd >= 0)
+        close(b->fd);
+    b->vault = NULL;
+    b->fd = -1;
+}
+
 void rg_state_destroy(rg_state *st)
 {
     if (st == NULL)
         return;
     for (int i = 0; i < st->buffers; i++)
-        rg__shm_unmap(st->buffer[i].vault, st->buffer[i].room);
+        unmap_room(&st->buffer[i]);
     rg__history_close(st->history);
     free(st->buffer);
     free(st->dir);
     free(st);
 }
 
+static rg_status check_params(const char *name, const rg_buffer_params *p)
+{
+    if (p == NULL)
+        return RG_OK;
+    if (p->size != sizeof *p)
+        return rg__fail(RG_ERR_INVALID,
+                        "buffer %s: rg_buffer_params.size is %zu; set it to "
+                        "sizeof(rg_buffer_params)",
+                        name, p->size);
+    if (p->kind == RG_SHARDED
+            ? p->replicas < 0 || p->replicas > REPLICAS_MAX
+            : p->kind != RG_REPLICATED || p->replicas != 0 || p->align != 0)
+        return rg__fail(RG_ERR_INVALID,
+                        "buffer %s: its kind must be RG_REPLICATED, or "
+                        "RG_SHARDED with 0 to %d replicas; only the latter has "
+                        "replicas and align",
+                        name, REPLICAS_MAX);
+    return RG_OK;
+}
+
 static rg_status check_add(const rg_state *st, const char *name,
                            const void *data, size_t bytes,
                            const rg_buffer_params *params)
 {
-    if (st == NULL || name == NULL || data == NULL || bytes == 0)
+    if (st == NULL || name == NULL || data == NULL || bytes == 0 ||
+        bytes > RG__BUFFER_MAX)
         return rg__fail(RG_ERR_INVALID,
                         "rg_state_add needs a state, a name, memory and a size "
-                        "above 0");
+                        "above 0 and up to 256 TiB");
     if (st->is_running)
         return rg__fail(RG_ERR_INVALID,
                         "buffer %s can't be registered inside rg_run; register "
@@ -84,12 +131,9 @@ static rg_status check_add(const rg_state *st, const char *name,
         return rg__fail(RG_ERR_INVALID,
                         "the buffer name \"%s\" must have 1 to %d bytes", name,
                         RG__BUFFER_NAME_MAX - 1);
-    if (params != NULL &&
-        (params->size != sizeof *params || params->kind != RG_REPLICATED))
-        return rg__fail(RG_ERR_INVALID,
-                        "buffer %s: rg_buffer_params must have size "
-                        "sizeof(rg_buffer_params) and kind RG_REPLICATED",
-                        name);
+    const rg_status rs = check_params(name, params);
+    if (rs != RG_OK)
+        return rs;
     for (int i = 0; i < st->buffers; i++)
         if (strcmp(st->buffer[i].name, name) == 0)
             return rg__fail(RG_ERR_INVALID,
@@ -106,15 +150,49 @@ static rg_status check_add(const rg_state *st, const char *name,
 
 static rg_status map_room(rg_state *st, rg__state_buffer *b)
 {
-    int fd = -1;
-    rg_status rs = st->ctx->hooks->reserve(st->ctx, b->name, b->bytes, &fd);
-    if (rs != RG_OK)
-        return rs;
+    rg__register what = {.bytes = b->bytes,
+                         .slots = (uint32_t)st->slots,
+                         .is_sharded = b->is_sharded,
+                         .replicas = b->replicas,
+                         .align = b->align};
+    snprintf(what.name, sizeof what.name, "%s", b->name);
     void *at = NULL;
-    rs = rg__shm_map(fd, b->room, &at);
-    close(fd);
+    b->room = b->stride * (size_t)st->slots;
+    rg_status rs = st->ctx->hooks->reserve(st->ctx, &what, &b->fd);
+    if (rs == RG_OK)
+        rs = rg__shm_map(b->fd, b->room, &at);
     b->vault = at;
     return rs;
+}
+
+/* A buffer whose shards are copied makes the vault larger, for all buffers. */
+static rg_status grow_vault(rg_state *st)
+{
+    rg_status rs = RG_OK;
+    if (st->slots == RG__VAULT_SLOTS)
+        return RG_OK;
+    st->slots = RG__VAULT_SLOTS;
+    for (int i = 0; i < st->buffers && rs == RG_OK; i++) {
+        unmap_room(&st->buffer[i]);
+        rs = map_room(st, &st->buffer[i]);
+    }
+    return rs;
+}
+
+static rg__state_buffer describe(const char *name, void *data, size_t bytes,
+                                 const rg_buffer_params *params)
+{
+    rg__state_buffer b = {.data = data,
+                          .bytes = bytes,
+                          .stride = rg__vault_stride(bytes),
+                          .fd = -1};
+    snprintf(b.name, sizeof b.name, "%s", name);
+    if (params != NULL && params->kind == RG_SHARDED) {
+        b.is_sharded = true;
+        b.replicas = (uint32_t)params->replicas;
+        b.align = params->align != 0 ? params->align : RG__LINE;
+    }
+    return b;
 }
 
 rg_status rg_state_add(rg_state *st, const char *name, void *data, size_t bytes,
@@ -129,14 +207,42 @@ rg_status rg_state_add(rg_state *st, const char *name, void *data, size_t bytes,
         return rg__fail(RG_ERR_MEMORY, "no memory to register buffer %s", name);
     st->buffer = more;
     rg__state_buffer *b = &more[st->buffers];
-    *b = (rg__state_buffer){
-        .data = data, .bytes = bytes, .stride = rg__vault_stride(bytes)};
-    b->room = b->stride * RG__VAULT_SLOTS;
-    snprintf(b->name, sizeof b->name, "%s", name);
-    rs = map_room(st, b);
+    *b = describe(name, data, bytes, params);
+    if (b->replicas > 0)
+        rs = grow_vault(st);
     if (rs == RG_OK)
-        st->buffers++;
-    return rs;
+        rs = map_room(st, b);
+    if (rs != RG_OK) {
+        unmap_room(b);
+        return rs;
+    }
+    st->has_shards = st->has_shards || b->is_sharded;
+    st->has_copies = st->has_copies || b->replicas > 0;
+    st->buffers++;
+    return RG_OK;
+}
+
+rg_status rg_state_slice(const rg_state *st, const char *name, size_t *begin_p,
+                         size_t *end_p)
+{
+    if (st == NULL || name == NULL || begin_p == NULL || end_p == NULL)
+        return rg__fail(RG_ERR_INVALID,
+                        "rg_state_slice needs a state, a name and places for "
+                        "begin and end");
+    const rg__membership *now = &st->ctx->now;
+    for (int i = 0; i < st->buffers; i++) {
+        const rg__state_buffer *b = &st->buffer[i];
+        if (strcmp(b->name, name) != 0)
+            continue;
+        if (now->rank < 0 || now->size < 1)
+            return rg__fail(RG_ERR_INVALID,
+                            "rg_state_slice belongs inside rg_run: before, "
+                            "this worker has no rank");
+        rg__state_slice(b, (uint32_t)now->rank, (uint32_t)now->size, begin_p,
+                        end_p);
+        return RG_OK;
+    }
+    return rg__fail(RG_ERR_INVALID, "no buffer named %s is registered", name);
 }
 
 rg_status rg_state_on_reset(rg_state *st, rg_reset_fn fn, void *arg)
@@ -168,8 +274,37 @@ static void show_progress(rg_state *st)
     }
 }
 
-/* Agree on the step that ends, and whether a change was announced to anyone.
- * Numbers: step, -step, announced. */
+/* Shards go to other hosts, if there are any. */
+static bool copies_shards(const rg_state *st)
+{
+    return st->has_copies && st->ctx->now.host_count > 1;
+}
+
+/* Of this host's shards: 1 + the newest step of this generation whose copies
+ * are all stored. */
+static int64_t copied_here(const rg_state *st)
+{
+    const rg__page *page = st->ctx->page;
+    if (!copies_shards(st))
+        return INT64_MAX;
+    if (atomic_load(&page->copied_generation) != st->ctx->now.generation)
+        return 0;
+    return (int64_t)atomic_load(&page->copied);
+}
+
+/* A live commit that was made in this generation and whose copies are stored
+ * counts for good; what is older is live no more. */
+static void let_go(rg_state *st, int64_t copied)
+{
+    while (st->lives > 1 && (int64_t)st->live[1].id.step < copied) {
+        rg__state_note_stored(st, &st->live[1]);
+        memmove(st->live, st->live + 1, sizeof *st->live * (size_t)--st->lives);
+    }
+}
+
+/* Agree on the step that ends, on whether a change was announced to anyone,
+ * and on the copies that are stored everywhere. Numbers: step, -step,
+ * announced, -copied. */
 static rg_status agree(rg_state *st, uint64_t on, uint64_t step,
                        bool *is_announced_p)
 {
@@ -177,7 +312,7 @@ static rg_status agree(rg_state *st, uint64_t on, uint64_t step,
     const bool announced =
         atomic_load(&ctx->page->announce) > ctx->now.generation;
     const int64_t in[4] = {(int64_t)step, -(int64_t)step, announced,
-                           (int64_t)st->buffers};
+                           -copied_here(st)};
     int64_t out[4];
     const rg_status rs = rg__world_agree(ctx, on, in, out);
     if (rs != RG_OK)
@@ -188,16 +323,98 @@ static rg_status agree(rg_state *st, uint64_t on, uint64_t step,
                         "the world; end every step on every rank",
                         (long long)step, (long long)-out[1], (long long)out[0]);
     *is_announced_p = out[2] != 0;
+    let_go(st, -out[3]);
     return RG_OK;
+}
+
+/* ------------------------------------------------------------------ commits */
+
+static bool is_live(const rg_state *st, int slot)
+{
+    for (int i = 0; i < st->lives; i++)
+        if (st->live[i].slot == slot)
+            return true;
+    return false;
+}
+
+/* The same on all ranks of a host; -1: all hold live commits. */
+static int free_slot(const rg_state *st)
+{
+    for (int i = 1; i <= st->slots; i++) {
+        const int slot = (st->vault_slot + i) % st->slots;
+        if (!is_live(st, slot))
+            return slot;
+    }
+    return -1;
+}
+
+/* Sleep until our own copies of the oldest live commit but one are stored. */
+static rg_status await_copies(rg_state *st)
+{
+    rg_ctx *ctx = st->ctx;
+    const int64_t wanted = (int64_t)st->live[1].id.step + 1;
+    for (;;) {
+        const rg__word wake = {&ctx->page->wake, atomic_load(&ctx->page->wake)};
+        if (copied_here(st) >= wanted)
+            return RG_OK;
+        if (atomic_load(&ctx->page->abort) >= ctx->now.generation)
+            return rg__fail(RG_ERR_PEER_LOST,
+                            "a peer is lost and the generation has ended; "
+                            "return this status from fn");
+        rg__futex_wait_any(&wake, 1, LOOK_NS);
+    }
+}
+
+/* A vault slot to fill; commits that follow each other faster than their
+ * copies reach other hosts wait here. */
+static rg_status take_slot(rg_state *st, int *slot_p)
+{
+    bool is_announced = false; /* and will be so at the commit's agreement */
+    rg_status rs = RG_OK;
+    while ((*slot_p = free_slot(st)) < 0 && rs == RG_OK) {
+        rs = await_copies(st);
+        if (rs == RG_OK)
+            rs = agree(st, AGREE_COPIES, st->step, &is_announced);
+    }
+    return rs;
+}
+
+/* The agent copies what counts, and nothing else. */
+static void show_commit(rg_state *st, rg__commit_id id)
+{
+    rg__page *page = st->ctx->page;
+    if (!st->has_shards)
+        return;
+    if (atomic_load(&page->committed_generation) != id.generation) {
+        atomic_store(&page->committed, 0);
+        atomic_store(&page->committed_generation, id.generation);
+    }
+    atomic_store(&page->committed, id.step + 1);
+    if (st->ctx->now.local_rank == 0)
+        st->ctx->hooks->committed(st->ctx, id.generation);
+}
+
+static void now_counts(rg_state *st, int slot, rg__commit_id id)
+{
+    st->live[st->lives++] = (rg__live){.id = id, .slot = slot};
+    st->vault_slot = slot;
+    st->last = id;
+    st->last_rank = st->ctx->now.rank;
+    st->last_size = st->ctx->now.size;
+    if (!copies_shards(st))
+        let_go(st, INT64_MAX);
+    show_commit(st, id);
 }
 
 /* Save and agree; afterwards the commit counts. */
 static rg_status commit(rg_state *st, uint64_t step, bool *is_announced_p)
 {
     rg_ctx *ctx = st->ctx;
-    const int slot = st->vault_slot < 0 ? 0 : 1 - st->vault_slot;
     const rg__commit_id id = {ctx->now.generation, step};
-    rg_status rs = rg__state_fill(st, slot, id);
+    int slot = -1;
+    rg_status rs = take_slot(st, &slot);
+    if (rs == RG_OK)
+        rs = rg__state_fill(st, slot, id);
     if (rs != RG_OK)
         return rs;
     rg__failpoint("commit.before_agree", ctx->now.rank, step,
@@ -207,9 +424,18 @@ static rg_status commit(rg_state *st, uint64_t step, bool *is_announced_p)
         return rs;
     rg__failpoint("commit.after_agree", ctx->now.rank, step,
                   ctx->now.generation);
-    st->vault_slot = slot;
-    st->last = id;
+    now_counts(st, slot, id);
     return RG_OK;
+}
+
+/* The step that it ends has ended; where shards are copied, the history hears
+ * of the commit when it is safe from the loss of hosts. */
+static void note_commit(rg_state *st)
+{
+    if (copies_shards(st))
+        rg__state_note_made(st, &st->live[st->lives - 1]);
+    else
+        rg__state_note(st, "commit", st->step, true);
 }
 
 static rg_status check_in_fn(const rg_state *st, const char *what)
@@ -254,7 +480,7 @@ static void step_ended(rg_state *st)
 static rg_status committed(rg_state *st, bool is_announced)
 {
     step_ended(st);
-    rg__state_note(st, "commit", st->step, true);
+    note_commit(st);
     rg__state_ask_if_due(st);
     return is_announced ? leave_announced(st) : RG_OK;
 }
@@ -301,7 +527,7 @@ rg_status rg_state_save(rg_state *st, const char *dir,
     if (rs != RG_OK)
         return rs;
     step_ended(st);
-    rg__state_note(st, "commit", st->step, true);
+    note_commit(st);
     rg__state_ask(st, dir, params != NULL ? params->keep : 0);
     return is_announced ? leave_announced(st) : RG_OK;
 }
@@ -316,14 +542,37 @@ rg_status rg__state_finish(rg_state *st)
 
 /* -------------------------------------------------------------------- sync */
 
-/* No commit is on the lineage: registered memory is rank source's. */
+/* No commit is on the lineage: registered memory is rank source's, and of a
+ * sharded buffer each rank's own. */
 static rg_status broadcast(rg_state *st, int source)
 {
     rg_ctx *ctx = st->ctx;
     rg_status rs = rg__world_broadcast(ctx, &st->step, sizeof st->step, source);
     for (int k = 0; k < st->buffers && rs == RG_OK; k++)
-        rs = rg__world_broadcast(ctx, st->buffer[k].data, st->buffer[k].bytes,
-                                 source);
+        if (!st->buffer[k].is_sharded)
+            rs = rg__world_broadcast(ctx, st->buffer[k].data,
+                                     st->buffer[k].bytes, source);
+    return rs;
+}
+
+static bool has_same_shard(const rg_state *st)
+{
+    return st->last_rank == st->ctx->now.rank &&
+           st->last_size == st->ctx->now.size;
+}
+
+static rg_status restore(rg_state *st, int slot, rg__commit_id resume)
+{
+    const bool is_here = st->is_clean && rg__same_commit(st->last, resume);
+    rg_status rs = rg__state_restore(st, slot, resume, !is_here);
+    if (rs == RG_OK)
+        rs = rg__state_restore_shard(st, slot, resume,
+                                     !is_here || !has_same_shard(st));
+    bool is_announced = false;
+    if (rs == RG_OK) /* nobody commits over an older one before all are right */
+        rs = agree(st, AGREE_SYNC, st->step, &is_announced);
+    if (rs == RG_OK && !is_here)
+        rg__state_note(st, "restore", resume.step, true);
     return rs;
 }
 
@@ -336,16 +585,11 @@ static rg_status take_from_vault(rg_state *st, rg__commit_id resume)
                         "any more; return this status from fn",
                         st->ctx->host, (unsigned long long)resume.generation,
                         (unsigned long long)resume.step);
+    st->live[0] = (rg__live){.id = resume, .slot = slot};
+    st->lives = 1;
     st->vault_slot = slot;
     st->step = resume.step;
-    const bool is_here = st->is_clean && rg__same_commit(st->last, resume);
-    rg_status rs = rg__state_restore(st, slot, resume, !is_here);
-    bool is_announced = false;
-    if (rs == RG_OK) /* nobody commits over an older one before all are right */
-        rs = agree(st, AGREE_SYNC, st->step, &is_announced);
-    if (rs == RG_OK && !is_here)
-        rg__state_note(st, "restore", resume.step, true);
-    return rs;
+    return restore(st, slot, resume);
 }
 
 /* The first commit of the job: before anybody has entered fn. */
@@ -354,8 +598,14 @@ static rg_status commit_zero(rg_state *st)
     bool is_announced = false;
     const rg_status rs = commit(st, st->step, &is_announced);
     if (rs == RG_OK)
-        rg__state_note(st, "commit", st->step, true);
+        note_commit(st);
     return rs;
+}
+
+static void forget_commits(rg_state *st)
+{
+    st->lives = 0;
+    st->vault_slot = -1;
 }
 
 rg_status rg__state_sync(rg_state *st, const rg__decided *decided)
@@ -364,9 +614,11 @@ rg_status rg__state_sync(rg_state *st, const rg__decided *decided)
     const bool has_resume = decided->resume.generation != 0;
     rg__failpoint("sync", ctx->now.rank, st->step, ctx->now.generation);
     st->has_samples = false;
-    st->vault_slot = -1;
-    rg_status rs = has_resume ? take_from_vault(st, decided->resume)
-                              : broadcast(st, decided->source);
+    forget_commits(st);
+    rg_status rs = rg__state_reserve_shard(st);
+    if (rs == RG_OK)
+        rs = has_resume ? take_from_vault(st, decided->resume)
+                        : broadcast(st, decided->source);
     if (rs != RG_OK)
         return rs;
     st->last = decided->resume;

@@ -11,9 +11,20 @@ typedef struct rg__state_buffer {
     char name[RG__BUFFER_NAME_MAX];
     char *data; /* the caller's memory, borrowed */
     size_t bytes;
-    char *vault;         /* its segment, mapped: RG__VAULT_SLOTS copies */
+    bool is_sharded;
+    uint32_t replicas;   /* of a shard, on other hosts */
+    size_t align;        /* where shards begin */
+    int fd;              /* of its segment */
+    char *vault;         /* the segment, mapped: a copy for each vault slot */
     size_t stride, room; /* between the copies; bytes mapped */
 } rg__state_buffer;
+
+/* A commit that may be resumed from: nothing is saved over it. */
+typedef struct rg__live {
+    rg__commit_id id;
+    int slot;
+    char hash[17]; /* of registered memory, until the history has it; "" */
+} rg__live;
 
 /* A directory whose checkpoints up to `newest` are of this job, since they were
  * loaded or written. */
@@ -26,13 +37,20 @@ struct rg_state {
     rg_ctx *ctx;
     rg__state_buffer *buffer;
     int buffers;
-    bool is_running;    /* inside rg_run */
-    bool is_in_fn;      /* fn runs: steps may end */
-    bool has_failed;    /* rg_run has returned an error */
-    uint64_t step;      /* ended on this lineage */
-    int vault_slot;     /* that holds the newest agreed commit, -1: none */
-    rg__commit_id last; /* that commit's id */
-    bool is_clean;      /* left by agreement: registered memory is `last` */
+    bool is_running; /* inside rg_run */
+    bool is_in_fn;   /* fn runs: steps may end */
+    bool has_failed; /* rg_run has returned an error */
+    uint64_t step;   /* ended on this lineage */
+    int slots;       /* of the vault: 2, or 3 where shards are copied */
+    bool has_shards;
+    bool has_copies;                /* of shards, on other hosts */
+    rg__live live[RG__VAULT_SLOTS]; /* the oldest first, the newest agreed
+                                       commit last */
+    int lives;
+    int vault_slot;     /* that was filled or resumed from last, -1: none */
+    rg__commit_id last; /* the newest agreed commit */
+    int last_rank, last_size; /* of this worker when it was made */
+    bool is_clean; /* left by agreement: registered memory is `last` */
     rg_reset_fn on_reset;
     void *reset_arg;
     rg__history *history;                              /* NULL: none is kept */
@@ -55,13 +73,21 @@ void rg__state_note_samples(rg_state *st, uint64_t epoch, uint64_t first,
  * commit 0. Collective over the world, on the thread of rg_run. */
 rg_status rg__state_sync(rg_state *st, const rg__decided *decided);
 
-/* copy.c. Fill this rank's piece of a vault slot. PEER_LOST: the generation has
- * ended. */
+/* copy.c. Fill this rank's piece and shard of a vault slot. PEER_LOST: the
+ * generation has ended. */
 rg_status rg__state_fill(rg_state *st, int slot, rg__commit_id id);
-/* Restore registered memory, or only verify this rank's share of what lies
- * there. PEER_LOST: also when a piece is damaged, which is published. */
+/* Restore the replicated buffers, or only verify this rank's share of what
+ * lies there. PEER_LOST: also when a piece is damaged, which is published. */
 rg_status rg__state_restore(rg_state *st, int slot, rg__commit_id id,
                             bool is_needed);
+/* The same of the sharded buffers' part that is this rank's now. */
+rg_status rg__state_restore_shard(rg_state *st, int slot, rg__commit_id id,
+                                  bool is_needed);
+/* This rank's part of a sharded buffer, all of a replicated one. */
+void rg__state_slice(const rg__state_buffer *b, uint32_t rank, uint32_t size,
+                     size_t *begin_p, size_t *end_p);
+/* Reserve this rank's part of the sharded buffers in every vault slot. */
+rg_status rg__state_reserve_shard(rg_state *st);
 
 /* save.c. A name that holds in any working directory; ERR_INVALID: too long. */
 rg_status rg__state_absolute(const char *dir, char to[RG__TEXT_MAX]);
@@ -85,11 +111,15 @@ void rg__state_note(rg_state *st, const char *event, uint64_t step,
                     bool hashed);
 void rg__state_note_step(rg_state *st);
 
+/* History: a commit counts, and is safe from the loss of hosts. */
+void rg__state_note_made(const rg_state *st, rg__live *live);
+void rg__state_note_stored(const rg_state *st, rg__live *live);
+
 /* History: this worker takes up a generation, and has left it. */
 void rg__state_note_join(rg_state *st, const rg__decided *decided);
 void rg__state_note_leave(rg_state *st);
 
-/* XXH3 of all registered memory as 16 hex digits. */
+/* XXH3 of all replicated memory as 16 hex digits. */
 void rg__state_hash(const rg_state *st, char hex[17]);
 
 #endif

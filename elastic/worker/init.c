@@ -73,7 +73,15 @@ static rg_status ask_save(rg_ctx *ctx, const rg__save *request)
     return rg__worker_send(ctx->worker, request, sizeof *request);
 }
 
+static void tell_committed(rg_ctx *ctx, uint64_t generation)
+{
+    rg__worker *w = ctx->worker;
+    if (w->sock >= 0)
+        rg__worker_mark(w, RG__COMMITTED, generation);
+}
+
 static const rg__hooks hooks = {.reserve = rg__worker_reserve,
+                                .committed = tell_committed,
                                 .leave = agree_to_leave,
                                 .broken = tell_broken,
                                 .save = ask_save};

@@ -163,20 +163,20 @@ rg_status rg__worker_ask(rg__worker *w, rg__wire_type reply, uint32_t ask,
     return st;
 }
 
-static rg_status reserve_alone(const char *name, uint64_t bytes, int *fd_p)
+static rg_status reserve_alone(const rg__register *what, int *fd_p)
 {
-    return rg__shm_create(name, rg__vault_stride(bytes) * RG__VAULT_SLOTS, true,
-                          fd_p);
+    return rg__shm_create(what->name,
+                          rg__vault_stride(what->bytes) * what->slots,
+                          !what->is_sharded, fd_p);
 }
 
-rg_status rg__worker_reserve(rg_ctx *ctx, const char *name, uint64_t bytes,
-                             int *fd_p)
+rg_status rg__worker_reserve(rg_ctx *ctx, const rg__register *what, int *fd_p)
 {
     rg__worker *w = ctx->worker;
     if (w->sock < 0)
-        return reserve_alone(name, bytes, fd_p);
-    rg__register m = {.head = {RG__REGISTER, RG__WIRE_VERSION}, .bytes = bytes};
-    snprintf(m.name, sizeof m.name, "%s", name);
+        return reserve_alone(what, fd_p);
+    rg__register m = *what;
+    m.head = (rg__wire_head){RG__REGISTER, RG__WIRE_VERSION};
     pthread_mutex_lock(&w->lock);
     m.ask = ++w->last_ask;
     const rg_status st = rg__worker_ask(w, RG__BUFFER, m.ask, &m, sizeof m);

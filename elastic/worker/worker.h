@@ -92,8 +92,7 @@ void rg__segment_arrived(rg__worker *w, const rg__segment *m, int fd);
 void rg__segment_gone(rg__worker *w, const rg__segment *m);
 
 /* Register a buffer with the agent: hook for the state room. */
-rg_status rg__worker_reserve(rg_ctx *ctx, const char *name, uint64_t bytes,
-                             int *fd_p);
+rg_status rg__worker_reserve(rg_ctx *ctx, const rg__register *what, int *fd_p);
 
 /* Ask the agent something and wait for w->reply, a message of that type and
  * number; lock held. An agent that takes over is asked again. */

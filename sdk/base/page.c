@@ -1,19 +1,25 @@
 #include "sdk/base/page.h"
 
-static bool piece_is(const rg__piece *p, rg__commit_id id, uint32_t count)
+static rg__commit_id id_of(const rg__piece *p)
+{
+    return (rg__commit_id){atomic_load(&p->generation), atomic_load(&p->step)};
+}
+
+bool rg__piece_is(const rg__piece *p, rg__commit_id id)
 {
     return atomic_load_explicit(&p->state, memory_order_acquire) ==
                RG__PIECE_COMPLETE &&
-           atomic_load(&p->generation) == id.generation &&
-           atomic_load(&p->step) == id.step && atomic_load(&p->count) == count;
+           rg__same_commit(id_of(p), id);
 }
 
-void rg__piece_begin(rg__piece *piece, rg__commit_id id, uint32_t count)
+void rg__piece_begin(rg__piece *piece, const rg__part *part)
 {
     atomic_store(&piece->state, RG__PIECE_WRITING);
-    atomic_store(&piece->count, count);
-    atomic_store(&piece->generation, id.generation);
-    atomic_store(&piece->step, id.step);
+    atomic_store(&piece->index, part->index);
+    atomic_store(&piece->count, part->count);
+    atomic_store(&piece->shards, part->shards);
+    atomic_store(&piece->generation, part->id.generation);
+    atomic_store(&piece->step, part->id.step);
 }
 
 void rg__piece_end(rg__piece *piece, uint64_t sum)
@@ -22,16 +28,26 @@ void rg__piece_end(rg__piece *piece, uint64_t sum)
     atomic_store(&piece->state, RG__PIECE_COMPLETE);
 }
 
+void rg__piece_empty(rg__piece *piece)
+{
+    atomic_store(&piece->state, RG__PIECE_EMPTY);
+}
+
+rg__commit_id rg__vault_part_id(const rg__vault *vault, int slot)
+{
+    return id_of(&vault->slot[slot][0]);
+}
+
 rg__commit_id rg__vault_id(const rg__vault *vault, int slot)
 {
     const rg__piece *piece = vault->slot[slot];
-    const rg__commit_id id = {atomic_load(&piece->generation),
-                              atomic_load(&piece->step)};
+    const rg__commit_id id = id_of(piece);
     const uint32_t count = atomic_load(&piece->count);
     if (id.generation == 0 || count == 0 || count > RG__HOST_SLOTS_MAX)
         return (rg__commit_id){0, 0};
     for (uint32_t i = 0; i < count; i++)
-        if (!piece_is(&piece[i], id, count))
+        if (!rg__piece_is(&piece[i], id) ||
+            atomic_load(&piece[i].count) != count)
             return (rg__commit_id){0, 0};
     return id;
 }
@@ -44,10 +60,23 @@ int rg__vault_find(const rg__vault *vault, rg__commit_id id)
     return -1;
 }
 
+rg__piece *rg__vault_shard(rg__vault *vault, int slot, rg__commit_id id,
+                           uint32_t index)
+{
+    for (int i = 0; i < RG__SHARDS_MAX; i++) {
+        rg__piece *shard = &vault->shard[slot][i];
+        if (rg__piece_is(shard, id) && atomic_load(&shard->index) == index)
+            return shard;
+    }
+    return NULL;
+}
+
 void rg__vault_empty(rg__vault *vault, int slot)
 {
     for (int i = 0; i < RG__HOST_SLOTS_MAX; i++)
-        atomic_store(&vault->slot[slot][i].state, RG__PIECE_EMPTY);
+        rg__piece_empty(&vault->slot[slot][i]);
+    for (int i = 0; i < RG__SHARDS_MAX; i++)
+        rg__piece_empty(&vault->shard[slot][i]);
 }
 
 size_t rg__vault_stride(size_t bytes)
@@ -55,12 +84,18 @@ size_t rg__vault_stride(size_t bytes)
     return (bytes + RG__PAGE_BYTES - 1) / RG__PAGE_BYTES * RG__PAGE_BYTES;
 }
 
+void rg__slice(size_t bytes, size_t unit, uint32_t i, uint32_t count,
+               size_t *begin_p, size_t *end_p)
+{
+    const size_t units = bytes / unit + (bytes % unit != 0);
+    const size_t begin = units * i / count * unit;
+    const size_t end = units * (i + 1) / count * unit;
+    *begin_p = begin < bytes ? begin : bytes;
+    *end_p = end < bytes ? end : bytes;
+}
+
 void rg__vault_slice(size_t bytes, uint32_t i, uint32_t count, size_t *begin_p,
                      size_t *end_p)
 {
-    const size_t lines = (bytes + RG__LINE - 1) / RG__LINE;
-    const size_t begin = lines * i / count * RG__LINE;
-    const size_t end = lines * (i + 1) / count * RG__LINE;
-    *begin_p = begin < bytes ? begin : bytes;
-    *end_p = end < bytes ? end : bytes;
+    rg__slice(bytes, RG__LINE, i, count, begin_p, end_p);
 }

@@ -10,17 +10,23 @@
  * first and wake the same futex.
  *
  * The vault. A header segment (below) and one segment per registered buffer,
- * each holding RG__VAULT_SLOTS copies at rg__vault_stride(bytes) distance. A
- * commit fills one vault slot; each local rank copies its slice of every
- * buffer and owns one piece of the slot's table:
+ * each holding a copy per vault slot at rg__vault_stride(bytes) distance: two
+ * vault slots, or three where shards are copied to other hosts. A commit fills
+ * one vault slot. Of a replicated buffer all lies there; each local rank copies
+ * a slice of it and owns one piece of the slot's table. Of a sharded buffer
+ * only the parts lie there that local ranks own, and those that came from other
+ * hosts; each is the same slice of every sharded buffer, a shard, numbered by
+ * the rank that owns it. Pieces and shards alike:
  *
  *     empty -> writing(id, count) -> complete(id, count, sum)
  *
  * `writing` is stored before the first byte changes, `complete` (release)
- * after the last. A vault slot holds commit id when its pieces 0 .. count-1
- * all are complete with that id and that count. A commit that came from
- * another host has that host's pieces. `sum` is the sum of the hashes of the
- * piece's slices, each named by its buffer (hash.h). */
+ * after the last. A vault slot holds commit id whole when its pieces 0 ..
+ * count-1 all are complete with that id and that count, and besides the shards
+ * that are complete with that id. A commit that came from another host has that
+ * host's pieces. `sum` is the sum of the hashes of the slices, each named by
+ * its buffer (hash.h). Local ranks write their own places of the table of
+ * shards, the agent those from RG__HOST_SLOTS_MAX on. */
 #ifndef RG_BASE_PAGE_H
 #define RG_BASE_PAGE_H
 
@@ -33,8 +39,11 @@
 #define RG__PAGE_BYTES      4096
 #define RG__PAGE_MAGIC      0x70616765u
 #define RG__VAULT_MAGIC     0x7661756cu
-#define RG__VAULT_SLOTS     2
+#define RG__VAULT_SLOTS     3 /* the most */
 #define RG__HOST_SLOTS_MAX  64
+#define RG__WORLD_MAX       16384 /* workers; a higher number is scribbled */
+#define RG__BUFFER_MAX      (UINT64_C(1) << 48)         /* bytes */
+#define RG__SHARDS_MAX      (RG__HOST_SLOTS_MAX + 1024) /* in a vault slot */
 #define RG__BUFFER_NAME_MAX 64
 #define RG__BUFFERS_MAX     4096
 #define RG__LINE            64
@@ -53,6 +62,9 @@ typedef struct rg__page {
     _Alignas(RG__LINE) _Atomic uint64_t abort; /* highest aborted generation */
     _Atomic uint64_t announce; /* highest announced generation: the next step
                                   end before it turns into a commit */
+    _Atomic uint64_t copied;   /* of this generation: 1 + the newest step whose
+                                  shards all lie on other hosts too; 0: none */
+    _Atomic uint64_t copied_generation; /* stored after copied = 0 */
     _Atomic uint64_t saved; /* 1 + the step of the newest checkpoint; 0: none */
     _Atomic uint32_t ping;
 
@@ -63,10 +75,13 @@ typedef struct rg__page {
     _Alignas(RG__LINE) _Atomic uint32_t pong;
     _Atomic uint64_t generation; /* that the worker computes in, 0 = none */
     _Atomic uint64_t step;       /* steps ended on the lineage */
-    _Atomic uint64_t step_ns;    /* CLOCK_MONOTONIC of the last step end */
-    _Atomic uint64_t left_ns;    /* the last generation was left */
-    _Atomic uint64_t built_ns;   /* the data plane of the next was built */
-    _Atomic uint64_t synced_ns;  /* registered memory was right again */
+    _Atomic uint64_t committed;  /* of this generation: 1 + the newest step
+                                    whose commit counts; 0: none */
+    _Atomic uint64_t committed_generation; /* stored after committed = 0 */
+    _Atomic uint64_t step_ns;   /* CLOCK_MONOTONIC of the last step end */
+    _Atomic uint64_t left_ns;   /* the last generation was left */
+    _Atomic uint64_t built_ns;  /* the data plane of the next was built */
+    _Atomic uint64_t synced_ns; /* registered memory was right again */
     _Atomic uint64_t first_generation; /* the newest generation in which a */
     _Atomic uint64_t first_ns; /* step has ended, and the first's time */
 } rg__page;
@@ -78,7 +93,9 @@ enum { RG__PIECE_EMPTY, RG__PIECE_WRITING, RG__PIECE_COMPLETE };
 
 typedef struct rg__piece {
     _Alignas(RG__LINE) _Atomic uint32_t state;
-    _Atomic uint32_t count; /* pieces in this commit: the host's local size */
+    _Atomic uint32_t index, count; /* which of how many: of a piece the host's
+                                      local ranks, of a shard the world's */
+    _Atomic uint32_t shards; /* of a piece: shards in the commit, 0: none */
     _Atomic uint64_t generation, step; /* the commit's id */
     _Atomic uint64_t sum;
 } rg__piece;
@@ -86,6 +103,7 @@ typedef struct rg__piece {
 typedef struct rg__vault {
     _Atomic uint32_t magic;
     rg__piece slot[RG__VAULT_SLOTS][RG__HOST_SLOTS_MAX]; /* by local rank */
+    rg__piece shard[RG__VAULT_SLOTS][RG__SHARDS_MAX];
 } rg__vault;
 
 /* A commit's id; {0, 0} is "none", since generations start at 1. */
@@ -98,15 +116,30 @@ static inline bool rg__same_commit(rg__commit_id a, rg__commit_id b)
     return a.generation == b.generation && a.step == b.step;
 }
 
-/* Before the first byte of a piece changes, and after the last. */
-void rg__piece_begin(rg__piece *piece, rg__commit_id id, uint32_t count);
-void rg__piece_end(rg__piece *piece, uint64_t sum);
+/* Which part of a commit a piece or shard is. */
+typedef struct rg__part {
+    rg__commit_id id;
+    uint32_t index, count, shards;
+} rg__part;
 
-/* The commit that a vault slot holds, {0, 0} when none is complete in it. */
+/* Before the first byte of a piece changes, and after the last. */
+void rg__piece_begin(rg__piece *piece, const rg__part *part);
+void rg__piece_end(rg__piece *piece, uint64_t sum);
+void rg__piece_empty(rg__piece *piece);
+
+/* The commit that lies whole in a vault slot, {0, 0}: none. */
 rg__commit_id rg__vault_id(const rg__vault *vault, int slot);
 
-/* The vault slot that holds the commit, -1: none. */
+/* The vault slot where the commit lies whole, -1: none. */
 int rg__vault_find(const rg__vault *vault, rg__commit_id id);
+
+/* The commit that a vault slot holds parts of, be they complete or not. */
+rg__commit_id rg__vault_part_id(const rg__vault *vault, int slot);
+
+/* A shard of that commit which is complete there, NULL: none. */
+rg__piece *rg__vault_shard(rg__vault *vault, int slot, rg__commit_id id,
+                           uint32_t index);
+bool rg__piece_is(const rg__piece *shard, rg__commit_id id);
 
 /* From now on the slot holds nothing. */
 void rg__vault_empty(rg__vault *vault, int slot);
@@ -114,7 +147,11 @@ void rg__vault_empty(rg__vault *vault, int slot);
 /* Distance of the copies in a buffer's segment: bytes rounded up to pages. */
 size_t rg__vault_stride(size_t bytes);
 
-/* Bytes [*begin_p, *end_p) of a buffer that piece i of count covers. */
+/* Bytes [*begin_p, *end_p) of a buffer that part i of count covers; parts begin
+ * at multiples of unit. */
+void rg__slice(size_t bytes, size_t unit, uint32_t i, uint32_t count,
+               size_t *begin_p, size_t *end_p);
+/* The same in units of RG__LINE. */
 void rg__vault_slice(size_t bytes, uint32_t i, uint32_t count, size_t *begin_p,
                      size_t *end_p);
 

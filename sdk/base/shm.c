@@ -65,7 +65,7 @@ static uint64_t group_has(void)
     return current < max ? max - current : 0;
 }
 
-static rg_status check_room(const char *name, size_t bytes)
+rg_status rg__shm_check(const char *name, size_t bytes)
 {
     const uint64_t machine = machine_has(), group = group_has();
     const uint64_t there = machine < group ? machine : group;
@@ -78,17 +78,50 @@ static rg_status check_room(const char *name, size_t bytes)
                     name, bytes, there, bytes - there);
 }
 
+static rg_status allocate(int fd, const char *name, size_t at, size_t bytes)
+{
+    if (fallocate(fd, 0, (off_t)at, (off_t)bytes) == 0)
+        return RG_OK;
+    return rg__fail(RG_ERR_MEMORY,
+                    "shared memory %s can't reserve %zu bytes: %s; free memory "
+                    "on this host or register less",
+                    name, bytes, strerror(errno));
+}
+
+/* Bytes of [at, at + bytes) that have no pages yet. */
+static size_t count_missing(int fd, size_t at, size_t bytes)
+{
+    const off_t end = (off_t)(at + bytes);
+    size_t missing = 0;
+    for (off_t hole = (off_t)at, data; hole < end; hole = data) {
+        hole = lseek(fd, hole, SEEK_HOLE);
+        if (hole < 0 || hole >= end)
+            break;
+        data = lseek(fd, hole, SEEK_DATA);
+        if (data < 0 || data > end)
+            data = end;
+        missing += (size_t)(data - hole);
+    }
+    return missing;
+}
+
+rg_status rg__shm_reserve(int fd, const char *name, size_t at, size_t bytes)
+{
+    const size_t missing = count_missing(fd, at, bytes);
+    if (missing == 0)
+        return RG_OK;
+    const rg_status st = rg__shm_check(name, missing);
+    return st == RG_OK ? allocate(fd, name, at, bytes) : st;
+}
+
 static rg_status fill(int fd, const char *name, size_t bytes, bool reserved)
 {
     if (ftruncate(fd, (off_t)bytes) != 0)
         return rg__fail(RG_ERR_MEMORY,
                         "shared memory %s can't grow to %zu bytes: %s", name,
                         bytes, strerror(errno));
-    if (reserved && fallocate(fd, 0, 0, (off_t)bytes) != 0)
-        return rg__fail(RG_ERR_MEMORY,
-                        "shared memory %s can't reserve %zu bytes: %s; free "
-                        "memory on this host or register less",
-                        name, bytes, strerror(errno));
+    if (reserved && allocate(fd, name, 0, bytes) != RG_OK)
+        return RG_ERR_MEMORY;
     if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
         return rg__fail(RG_ERR_SYSTEM, "shared memory %s can't be sealed: %s",
                         name, strerror(errno));
@@ -98,7 +131,7 @@ static rg_status fill(int fd, const char *name, size_t bytes, bool reserved)
 rg_status rg__shm_create(const char *name, size_t bytes, bool reserved,
                          int *fd_p)
 {
-    if (reserved && check_room(name, bytes) != RG_OK)
+    if (reserved && rg__shm_check(name, bytes) != RG_OK)
         return RG_ERR_MEMORY;
     const int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)

@@ -12,6 +12,12 @@
 rg_status rg__shm_create(const char *name, size_t bytes, bool reserved,
                          int *fd_p);
 
+/* Have the pages from `at` on there now, as reserved ones are (ERR_MEMORY). */
+rg_status rg__shm_reserve(int fd, const char *name, size_t at, size_t bytes);
+
+/* Is so much memory free? ERR_MEMORY. */
+rg_status rg__shm_check(const char *name, size_t bytes);
+
 /* Map it shared, for reading and writing; not inherited by fork, and no part
  * of core dumps. Refuses a
  * descriptor that is smaller than bytes or can still shrink. */

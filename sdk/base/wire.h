@@ -18,6 +18,9 @@
  *   BUILT                            ->
  *                                    <-      DECIDED
  *   BROKEN (why)                     ->
+ *   COMMITTED (the page says what;
+ *              where there are
+ *              shards)               ->
  *   SAVE (rank 0: make that commit
  *         durable)                   ->
  *   FIN (fn returned OK everywhere)  ->
@@ -73,6 +76,7 @@ typedef enum rg__wire_type {
     RG__AGAIN,
     RG__STAND,
     RG__SAVE,
+    RG__COMMITTED,
     /* a CLI process asks, one thing per connection */
     RG__STATUS,      /* for the status document */
     RG__STATUS_TEXT, /* the answer: JSON as a memfd */
@@ -142,8 +146,11 @@ typedef struct rg__text { /* REFUSED, ENDED */
 
 typedef struct rg__register {
     rg__wire_head head;
-    uint32_t ask; /* counts the worker's asks; the answer bears it as well */
-    uint64_t bytes;
+    uint32_t ask;   /* counts the worker's asks; the answer bears it as well */
+    uint32_t slots; /* of the vault: 2, or 3 where shards are copied */
+    uint32_t is_sharded;
+    uint32_t replicas; /* hosts besides its own that have a copy of a shard */
+    uint64_t bytes, align; /* align: where shards begin */
     char name[RG__BUFFER_NAME_MAX];
 } rg__register;
 
@@ -217,8 +224,8 @@ typedef struct rg__drain_host {
     char host[64];
 } rg__drain_host;
 
-typedef struct rg__mark { /* READY, LEFT, BUILT, FIN, DONE, FINALIZE, GONE,
-                             AGAIN; STATUS, STATUS_TEXT, STOP, EVENTS,
+typedef struct rg__mark { /* READY, LEFT, COMMITTED, BUILT, FIN, DONE, FINALIZE,
+                             GONE, AGAIN; STATUS, STATUS_TEXT, STOP, EVENTS,
                              FOLLOW */
     rg__wire_head head;
     uint64_t generation;

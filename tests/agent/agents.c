@@ -27,12 +27,14 @@ agent *agent_make(rg__loop *loop, uint64_t id)
     memset(a->key, 7, sizeof a->key);
     CHECK_OK(rg__vault_create(a));
     CHECK_OK(rg__peers_listen(a));
+    CHECK_OK(rg__copies_create(a));
     return a;
 }
 
 void agent_free(agent *a)
 {
     rg__transfer_cancel(a);
+    rg__copies_destroy(a);
     rg__peers_close(a);
     rg__vault_destroy(a);
     for (int i = 0; i < a->view.lines; i++)
@@ -90,14 +92,16 @@ char *vault_bytes(agent *a, const char *name, int vault_slot)
     const buffer *b = find(a, name);
     const size_t stride = rg__vault_stride(b->bytes);
     void *at = NULL;
-    CHECK_OK(rg__shm_map(b->fd, stride * RG__VAULT_SLOTS, &at));
+    CHECK_OK(rg__shm_map(b->fd, stride * b->slots, &at));
     return (char *)at + stride * (size_t)vault_slot;
 }
 
 void vault_add(agent *a, const char *name, uint64_t bytes)
 {
     int index = -1;
-    CHECK_OK(rg__vault_room(a, name, bytes, &index));
+    rg__register what = {.bytes = bytes, .slots = 2};
+    snprintf(what.name, sizeof what.name, "%s", name);
+    CHECK_OK(rg__vault_room(a, &what, &index));
 }
 
 static char byte_of(const char *name, rg__commit_id id, size_t at)
@@ -125,7 +129,8 @@ void vault_commit(agent *a, int vault_slot, rg__commit_id id, uint32_t count)
     for (uint32_t i = 0; i < count; i++) {
         rg__piece *piece = &a->vault->slot[vault_slot][i];
         uint64_t sum = 0;
-        rg__piece_begin(piece, id, count);
+        rg__piece_begin(piece,
+                        &(rg__part){.id = id, .index = i, .count = count});
         for (int k = a->buffers - 1; k >= 0; k--) /* any order */
             sum += commit_slice(a, &a->buffer[k], vault_slot, id, i, count);
         rg__piece_end(piece, sum);
@@ -174,7 +179,11 @@ void decide(agent *to, const agent *from, uint64_t generation,
     line->copy = calloc(1, sizeof *line->copy);
     CHECK(line->copy != NULL);
     line->copies = 1;
-    line->copy[0] = (rg__copy){to->id, from->id, from->address, from->port};
+    line->copy[0] = (rg__copy){.to = to->id,
+                               .from = from->id,
+                               .address = from->address,
+                               .port = from->port,
+                               .is_whole = true};
     to->delivered = generation;
     CHECK(rg__transfer_begin(to, line));
 }

@@ -17,6 +17,20 @@ static void check_slices(size_t bytes, uint32_t count)
     CHECK(end == bytes);
 }
 
+/* Parts of a sharded buffer, for which the world can be large. */
+static void check_shards(size_t bytes, size_t unit, uint32_t count)
+{
+    size_t end = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        size_t from = 0, to = 0;
+        rg__slice(bytes, unit, i, count, &from, &to);
+        CHECK(from == end && to >= from);
+        CHECK(from % unit == 0 || from == bytes);
+        end = to;
+    }
+    CHECK(end == bytes);
+}
+
 static void set_piece(rg__vault *v, int slot, uint32_t i, uint32_t state,
                       uint32_t count, uint64_t generation, uint64_t step)
 {
@@ -66,6 +80,10 @@ int main(void)
     for (int s = 0; s < 10; s++)
         for (uint32_t count = 1; count <= RG__HOST_SLOTS_MAX; count++)
             check_slices(sizes[s], count);
+    for (int s = 0; s < 10; s++)
+        for (uint32_t count = 1; count <= 1000; count = count * 3 + 1)
+            for (size_t unit = 1; unit <= 5000; unit = unit * 7 + 1)
+                check_shards(sizes[s], unit, count);
     CHECK_EQ(rg__vault_stride(0), 0);
     CHECK_EQ(rg__vault_stride(1), RG__PAGE_BYTES);
     CHECK_EQ(rg__vault_stride(RG__PAGE_BYTES), RG__PAGE_BYTES);

@@ -19,7 +19,8 @@ import os
 import sys
 import typing
 
-EVENTS = ("load", "join", "decide", "restore", "sync", "step", "commit", "leave")
+EVENTS = ("load", "join", "decide", "restore", "sync", "step", "commit",
+          "stored", "leave")
 NUMBERS = ("t_ns", "pid", "generation", "rank", "size", "step")
 BOUND_S = 60.0
 
@@ -41,6 +42,7 @@ class Process:
         self.decides = {}  # generation: its decide line
         self.last_step = {}  # generation: the newest step that it ended there
         self.commits = {}  # (generation, step): commit line
+        self.stored = {}  # the same of stored lines
         self.loaded = 0  # step of the checkpoint that it loaded
 
     def note(self, event):
@@ -53,6 +55,8 @@ class Process:
                 event["step"], self.last_step.get(generation, 0))
         elif kind == "commit":
             self.commits.setdefault((generation, event["step"]), event)
+        elif kind == "stored":
+            self.stored.setdefault((generation, event["step"]), event)
 
     def __str__(self):
         return self.name
@@ -95,6 +99,7 @@ class History:
         self.processes = []
         self.generations = {}  # number: Generation, those with decide lines
         self.commits = collections.defaultdict(list)  # id: [(process, line)]
+        self.safe = collections.defaultdict(list)  # and of stored lines, too
         self.torn = 0
         self.violations = []
 
@@ -108,6 +113,9 @@ class History:
             generation.members.append((process, line))
         for commit, line in process.commits.items():
             self.commits[commit].append((process, line))
+            self.safe[commit].append((process, line))
+        for commit, line in process.stored.items():
+            self.safe[commit].append((process, line))
 
     def lineage(self):
         """{generation: (base, last)}: the steps base+1 .. last of the lineage
@@ -142,12 +150,12 @@ class History:
         """Id and hash of the newest commit on the lineage; None: there is
         none."""
         segments = self.lineage()
-        found = [c for c in self.commits
+        found = [c for c in self.safe
                  if c[0] in segments and c[1] <= segments[c[0]][1]]
         if not found:
             return None
         newest = max(found)
-        hashes = [line["hash"] for _, line in self.commits[newest]]
+        hashes = [line["hash"] for _, line in self.safe[newest]]
         return newest, hashes[0]
 
 
@@ -193,7 +201,7 @@ def fault_of(event):
         return "names no host"
     if not isinstance(event.get("hash"), (str, type(None))):
         return "has a hash that is neither text nor null"
-    if event["event"] in ("sync", "commit") and event["hash"] is None:
+    if event["event"] in ("sync", "commit", "stored") and event["hash"] is None:
         return f"is of event {event['event']} and has no hash"
     if event["event"] == "decide":
         if "resume" not in event or not (
@@ -284,6 +292,10 @@ def check_steps_of_process(history, process):
             if step != at + 1:
                 history.broken(1, f"{where} ends step {step} after step {at}")
             at = step
+        elif kind == "stored":
+            if step > at:
+                history.broken(1, f"{where} says that commit {step} is stored, "
+                               f"but has ended step {at}")
         else:
             if step != at:
                 history.broken(1, f"{where} commits step {step}, but has ended "
@@ -359,7 +371,7 @@ def check_reported_commits(history):
     generation. When the report came before that generation began, the commit
     was lost (1); when it came after, the reporter should have been fenced
     (4)."""
-    for commit, reports in sorted(history.commits.items()):
+    for commit, reports in sorted(history.safe.items()):
         for g, generation in sorted(history.generations.items()):
             if g <= commit[0] or history.is_ancestor(commit, generation.resume):
                 continue
@@ -509,7 +521,7 @@ def commit_of(history, event):
         return None
     if kind == "sync":
         return history.generations[g].resume or (g, 0)
-    return (g, event["step"]) if kind in ("commit", "step") else None
+    return (g, event["step"]) if kind in ("commit", "stored", "step") else None
 
 
 def check_hashes(history):
@@ -540,7 +552,7 @@ def check_fences(history):
                 newest = max(newest, g)
             elif kind == "leave":
                 left.add(g)
-            elif kind not in ("commit", "step"):
+            elif kind not in ("commit", "stored", "step"):
                 continue
             elif g not in process.decides:
                 history.broken(4, f"{process} logs {kind} {g}.{step}, but has "
@@ -731,7 +743,7 @@ def spans_of_life(history, least, until_ns):
 
 def check_liveness(history, least, bound_s, until_ns):
     times = sorted(min(line["t_ns"] for _, line in reports)
-                   for reports in history.commits.values())
+                   for reports in history.safe.values())
     for begin, end in spans_of_life(history, least, until_ns):
         inner = times[bisect.bisect_left(times, begin):
                       bisect.bisect_right(times, end)]

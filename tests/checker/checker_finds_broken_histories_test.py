@@ -195,6 +195,37 @@ def i1_commit_of_a_dead_reporter_is_lost():
     return s
 
 
+def stored_behind():
+    """Shards are copied behind the steps: lines of commits that are stored by
+    then, and a lost host's last two steps are done again."""
+    s = Story()
+    s.begin(1, [A1, B1, A2], None)
+    s.steps([A1, B1, A2], 1, 5)
+    for name in (A1, B1, A2):
+        s.log(name, "stored", 3, s.hash_of((1, 3)))
+    s.begin(2, [A1, B1], (1, 3))
+    s.steps([A1, B1], 4, 10)
+    for name in (A1, B1):
+        s.log(name, "stored", 10, s.hash_of((2, 10)))
+    return s
+
+
+def i1_stored_commit_is_lost():
+    s = Story()
+    s.begin(1, [A1, B1, A2], None)
+    s.steps([A1, B1, A2], 1, 5)
+    s.log(A2, "stored", 4, s.hash_of((1, 4)))
+    s.begin(2, [A1, B1], (1, 3))
+    s.steps([A1, B1], 4, 10)
+    return s
+
+
+def i1_a_step_is_stored_before_it_has_ended():
+    s = stored_behind()
+    s.log(A1, "stored", 12, s.hash_of((2, 12)))
+    return s
+
+
 def i1_step_is_left_out():
     s = good()
     drop(s, B, event="step", generation=4, step=7)
@@ -610,7 +641,8 @@ def three_newcomers_of_a_host():
 
 CORRECT = [good, hosts, three_newcomers_of_a_host, loaded,
            late_line_of_a_stopped_worker, killed_before_its_last_line,
-           all_are_killed_after_a_commit_without_a_line, death_before_commit_0]
+           all_are_killed_after_a_commit_without_a_line, death_before_commit_0,
+           stored_behind]
 
 
 # ------------------------------------------------------------------------ test

@@ -36,6 +36,9 @@ typedef struct trainer {
     uint64_t is_over;    /* of the state: the file was seen by some rank */
     uint64_t save_every; /* 0: never by itself */
     uint64_t saved;      /* the newest durable step that was printed */
+    uint64_t shard_bytes, replicas; /* of a sharded buffer; 0: none */
+    uint64_t *shards;               /* room for all of it */
+    uint64_t shards_hash;           /* of all ranks' parts, at the end */
     bool loads;
     bool uses_alloc, is_static;
     uint64_t *state; /* [0] is the position: steps done */
@@ -85,14 +88,17 @@ static rg_status add_samples(trainer *t, uint64_t step)
     return RG_OK;
 }
 
-/* One bit in the middle of the newest commit in this host's vault, or of every
- * commit there; and this worker's end, so that others must read it. */
+/* One bit of the newest commit in this host's vault, or of every commit there,
+ * in this rank's shard if there are any; and this worker's end, so that others
+ * must read it. */
 static void damage_vault(const rg_state *st, bool all)
 {
-    const rg__state_buffer *b = &st->buffer[0];
-    for (int i = 0; i < RG__VAULT_SLOTS; i++)
+    const rg__state_buffer *b = &st->buffer[st->has_shards ? 2 : 0];
+    size_t begin = 0, end = 0;
+    rg_state_slice(st, b->name, &begin, &end);
+    for (int i = 0; i < st->slots; i++)
         if (all || i == st->vault_slot)
-            b->vault[b->stride * (size_t)i + b->bytes / 2] ^= 4;
+            b->vault[b->stride * (size_t)i + (begin + end) / 2] ^= 4;
     kill(getpid(), SIGKILL);
 }
 
@@ -134,6 +140,43 @@ static rg_status use_set(trainer *t)
     return rs;
 }
 
+/* This rank's part of the sharded buffer, in words. */
+static rg_status find_part(const trainer *t, const rg_state *st,
+                           uint64_t *begin, uint64_t *end)
+{
+    size_t from = 0, to = 0;
+    *begin = *end = 0;
+    if (t->shard_bytes == 0)
+        return RG_OK;
+    const rg_status rs = rg_state_slice(st, "shards", &from, &to);
+    *begin = from / 8;
+    *end = to / 8;
+    return rs;
+}
+
+static rg_status mix_part(trainer *t, const rg_state *st)
+{
+    uint64_t begin, end;
+    const rg_status rs = find_part(t, st, &begin, &end);
+    for (uint64_t i = begin; i < end; i++)
+        t->shards[i] = mix(t->shards[i] + (uint64_t)t->sums[i % SUMS] + i);
+    return rs;
+}
+
+/* The parts of all ranks, whoever has which. */
+static rg_status hash_parts(trainer *t, const rg_state *st)
+{
+    uint64_t begin, end;
+    int64_t sum = 0;
+    rg_status rs = find_part(t, st, &begin, &end);
+    for (uint64_t i = begin; i < end; i++)
+        sum = (int64_t)((uint64_t)sum + mix(t->shards[i] + i));
+    if (rs == RG_OK && t->shard_bytes > 0)
+        rs = rg_allreduce(rg_world(t->ctx), &sum, &sum, 1, RG_I64, RG_SUM);
+    t->shards_hash = (uint64_t)sum;
+    return rs;
+}
+
 static rg_status one_step(trainer *t, rg_state *st)
 {
     const uint64_t step = t->state[0];
@@ -153,6 +196,9 @@ static rg_status one_step(trainer *t, rg_state *st)
     if (rs != RG_OK)
         return rs;
     t->is_over = t->until != NULL && t->sums[SUMS] > 0;
+    rs = mix_part(t, st);
+    if (rs != RG_OK)
+        return rs;
     for (uint64_t i = 1; i < t->words; i++)
         t->state[i] = mix(t->state[i] + (uint64_t)t->sums[i % SUMS] + i);
     t->state[0] = step + 1;
@@ -181,12 +227,12 @@ static rg_status train(rg_state *st, void *arg)
         if (rs != RG_OK)
             return rs;
     }
-    return RG_OK;
+    return hash_parts(t, st);
 }
 
 static uint64_t hash_of(const trainer *t)
 {
-    uint64_t h = 0;
+    uint64_t h = t->shards_hash;
     for (uint64_t i = 0; i < t->words; i++)
         h = mix(h + t->state[i] + i);
     return h;
@@ -198,12 +244,23 @@ static int complain(const char *what)
     return 3;
 }
 
+static rg_status add_shards(trainer *t, rg_state *st)
+{
+    const rg_buffer_params params = {.size = sizeof params,
+                                     .kind = RG_SHARDED,
+                                     .replicas = (int)t->replicas};
+    if (t->shard_bytes == 0)
+        return RG_OK;
+    return rg_state_add(st, "shards", t->shards, t->shard_bytes, &params);
+}
+
 static int train_in(trainer *t)
 {
     rg_state *st = NULL;
     if (rg_state_create(t->ctx, NULL, &st) != RG_OK ||
         rg_state_add(st, "state", t->state, t->words * 8, NULL) != RG_OK ||
-        rg_state_add(st, "over", &t->is_over, 8, NULL) != RG_OK)
+        rg_state_add(st, "over", &t->is_over, 8, NULL) != RG_OK ||
+        add_shards(t, st) != RG_OK)
         return complain("state");
     uint64_t loaded = 0;
     const rg_status found =
@@ -232,6 +289,8 @@ static rg_status allocate(trainer *t)
 {
     t->words = t->bytes / 8 > 1 ? t->bytes / 8 : 2;
     t->state = calloc(t->words, 8);
+    t->shard_bytes = t->shard_bytes / 8 * 8;
+    t->shards = calloc(t->shard_bytes / 8 + 1, 8);
     void *sums = NULL;
     rg_status st = RG_OK;
     if (t->uses_alloc)
@@ -239,7 +298,7 @@ static rg_status allocate(trainer *t)
     else
         sums = calloc(1, t->coll_bytes);
     t->sums = sums;
-    if (t->state == NULL || (st == RG_OK && sums == NULL))
+    if (t->state == NULL || t->shards == NULL || (st == RG_OK && sums == NULL))
         return RG_ERR_MEMORY;
     return st;
 }
@@ -263,6 +322,7 @@ static void usage(void)
          "        [--until FILE: train until some rank sees it, not --steps]\n"
          "        [--compute-at STEP --compute-ms N: the last rank, once]\n"
          "        [--scribble-at STEP: slot 2's first process, over its page]\n"
+         "        [--shard-bytes N [--replicas N]: a sharded buffer besides]\n"
          "        [--damage-at STEP [--damage-all 1]: slot 0 of the first host,"
          " in\n"
          "         the newest commit of its vault, or in all; and dies]\n"
@@ -285,6 +345,8 @@ static const flag flags[] = {{"steps", offsetof(trainer, steps)},
                              {"compute-ms", offsetof(trainer, compute_ms)},
                              {"scribble-at", offsetof(trainer, scribble_at)},
                              {"sets-every", offsetof(trainer, sets_every)},
+                             {"shard-bytes", offsetof(trainer, shard_bytes)},
+                             {"replicas", offsetof(trainer, replicas)},
                              {"damage-at", offsetof(trainer, damage_at)},
                              {"damage-all", offsetof(trainer, damage_all)},
                              {"ballast", offsetof(trainer, ballast_mib)}};
@@ -349,5 +411,6 @@ int main(int argc, char **argv)
     free(t.state);
     if (!t.uses_alloc)
         free(t.sums);
+    free(t.shards);
     return code;
 }

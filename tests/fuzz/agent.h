@@ -30,6 +30,8 @@ size_t frames_make(fuzz_input *in, uint32_t *type_p,
                    uint8_t room[RG__PEER_BODY_MAX]);
 
 uint64_t frames_sum(fuzz_input *in); /* of a piece of a commit */
+/* A buffer's name, sharded and copied if it begins with #. */
+void frames_describe(fuzz_input *in, rg__register *m);
 
 /* agent_keep.c: a keeper, and what it keeps. */
 void keeps_begin(void);

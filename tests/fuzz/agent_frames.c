@@ -1,40 +1,76 @@
-/* Frames between agents as they lie on the wire (elastic/agent/transfer.c). */
+/* Frames between agents as they lie on the wire (elastic/agent/transfer.c,
+ * copies.c, parcel.c). */
+#include <stddef.h>
 #include <string.h>
 
 #include "sdk/base/hash.h"
 #include "tests/fuzz/agent.h"
 
+#define SHARDS 8
+
 typedef struct fetch_frame {
     uint64_t generation;
     rg__commit_id id;
+    uint32_t is_whole, count;
+    uint32_t shard[SHARDS];
 } fetch_frame;
 
 typedef struct room_frame {
-    uint64_t bytes;
-    uint32_t count, unused;
-    char name[RG__BUFFER_NAME_MAX];
+    uint32_t count;
+    rg__register room;
 } room_frame;
 
 typedef struct piece_frame {
-    uint32_t index, count;
+    uint32_t is_shard, unused;
+    rg__part part;
     uint64_t sum;
 } piece_frame;
 
+typedef struct copy_frame {
+    uint64_t generation, host;
+} copy_frame;
+
+/* Generation, the commit, how many shards; an even number and the whole. */
 static size_t put_fetch(fuzz_input *in, uint8_t *room)
 {
     fetch_frame m = {.generation = fuzz_decimal(in)};
     m.id.generation = fuzz_decimal(in);
     m.id.step = fuzz_decimal(in);
+    m.count = (uint32_t)fuzz_decimal(in);
+    m.is_whole = m.count % 2 == 0;
+    for (uint32_t i = 0; i < SHARDS; i++)
+        m.shard[i] = i;
     memcpy(room, &m, sizeof m);
-    return sizeof m;
+    return offsetof(fetch_frame, shard) +
+           (m.count < SHARDS ? m.count : SHARDS) * sizeof *m.shard;
+}
+
+void frames_describe(fuzz_input *in, rg__register *m)
+{
+    m->slots = 2;
+    fuzz_byte(in);
+    if (in->left > 0 && *in->at == '#') {
+        m->is_sharded = m->replicas = 1;
+        m->slots = 3;
+        m->align = 64;
+    }
+    memcpy(m->name, in->at,
+           in->left < sizeof m->name ? in->left : sizeof m->name);
 }
 
 static size_t put_room(fuzz_input *in, uint8_t *room)
 {
-    room_frame m = {.bytes = fuzz_decimal(in)};
+    room_frame m = {.room = {.bytes = fuzz_decimal(in)}};
     m.count = (uint32_t)fuzz_decimal(in);
-    fuzz_byte(in);
-    memcpy(m.name, in->at, in->left < sizeof m.name ? in->left : sizeof m.name);
+    frames_describe(in, &m.room);
+    memcpy(room, &m, sizeof m);
+    return sizeof m;
+}
+
+static size_t put_copy(fuzz_input *in, uint8_t *room)
+{
+    copy_frame m = {.generation = fuzz_decimal(in)};
+    m.host = fuzz_decimal(in);
     memcpy(room, &m, sizeof m);
     return sizeof m;
 }
@@ -55,11 +91,17 @@ uint64_t frames_sum(fuzz_input *in)
     return rg__hash_value(&hash);
 }
 
+/* Which of how many, sum, the commit (1.5 if it says none), a shard if 1. */
 static size_t put_piece(fuzz_input *in, uint8_t *room)
 {
-    piece_frame m = {.index = (uint32_t)fuzz_decimal(in)};
-    m.count = (uint32_t)fuzz_decimal(in);
+    piece_frame m = {.part = {.index = (uint32_t)fuzz_decimal(in)}};
+    m.part.count = (uint32_t)fuzz_decimal(in);
     m.sum = frames_sum(in);
+    m.part.id.generation = fuzz_decimal(in);
+    m.part.id.step = fuzz_decimal(in);
+    m.is_shard = (uint32_t)fuzz_decimal(in);
+    if (m.part.id.generation == 0)
+        m.part.id = (rg__commit_id){1, 5};
     memcpy(room, &m, sizeof m);
     return sizeof m;
 }
@@ -87,6 +129,8 @@ size_t frames_make(fuzz_input *in, uint32_t *type_p,
         return put_room(in, room);
     case RG__PEER_PIECE:
         return put_piece(in, room);
+    case RG__PEER_COPY:
+        return put_copy(in, room);
     default:
         return put_bytes(in, room);
     }

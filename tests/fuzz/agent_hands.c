@@ -187,8 +187,7 @@ static void say_register(const hand *h, fuzz_input *in)
 {
     rg__register m = {.head = {RG__REGISTER, RG__WIRE_VERSION}, .ask = 1};
     m.bytes = fuzz_decimal(in);
-    fuzz_byte(in);
-    memcpy(m.name, in->at, in->left < sizeof m.name ? in->left : sizeof m.name);
+    frames_describe(in, &m);
     say(h, &m, sizeof m);
 }
 
@@ -238,6 +237,9 @@ static void say_something(const hand *h, fuzz_input *in)
         break;
     case 'f':
         say_mark(h, RG__FIN, in);
+        break;
+    case 'y':
+        say_mark(h, RG__COMMITTED, in);
         break;
     case 'z':
         say_mark(h, RG__FINALIZE, in);
@@ -294,21 +296,30 @@ static void scribble_vault(fuzz_input *in)
         }
 }
 
-/* A commit in the vault, all of one sum. */
+static void put_piece(rg__piece *piece, rg__part part, uint64_t sum)
+{
+    rg__piece_begin(piece, &part);
+    rg__piece_end(piece, sum);
+}
+
+/* A commit in the vault, all of one sum, with so many shards. */
 static void commit(fuzz_input *in)
 {
     const int vault_slot = fuzz_digit(in) % RG__VAULT_SLOTS;
-    const uint64_t generation = fuzz_decimal(in), step = fuzz_decimal(in);
+    rg__commit_id id = {.generation = fuzz_decimal(in)};
+    id.step = fuzz_decimal(in);
     const uint32_t count = 1 + (uint32_t)fuzz_decimal(in) % 4;
     const uint64_t sum = frames_sum(in);
+    const uint32_t shards = (uint32_t)fuzz_decimal(in) % 4;
     for (int i = 0; i < handed; i++) {
         if (hands[i].vault == NULL)
             continue;
-        for (uint32_t k = 0; k < count; k++) {
-            rg__piece *piece = &hands[i].vault->slot[vault_slot][k];
-            rg__piece_begin(piece, (rg__commit_id){generation, step}, count);
-            rg__piece_end(piece, sum);
-        }
+        for (uint32_t k = 0; k < count; k++)
+            put_piece(&hands[i].vault->slot[vault_slot][k],
+                      (rg__part){id, k, count, shards}, sum);
+        for (uint32_t k = 0; k < shards; k++)
+            put_piece(&hands[i].vault->shard[vault_slot][k],
+                      (rg__part){id, k, shards, 0}, sum);
         return;
     }
 }

@@ -307,12 +307,12 @@ def write_variants(found):
     write_records("proposed", proposed)
     write_records("acked", proposed + [
         (f"lead/ack/{g + 1:016x}/{name}",
-         json.dumps({"complete": [[g, 5], None], "step": 7}))])
+         json.dumps({"held": [[g, 5, True, 0, []], None], "step": 7}))])
     write_records("acked-by-two", with_second_host(proposed) + [
         (f"lead/ack/{g + 1:016x}/{name}",
-         json.dumps({"complete": [[g, 9]], "step": 12})),
+         json.dumps({"held": [[g, 9, True, 2, [0, 1]]], "step": 12})),
         (f"lead/ack/{g + 1:016x}/h2",
-         json.dumps({"complete": [], "step": 0}))])
+         json.dumps({"held": [], "step": 0}))])
 
 
 def record_seeds():
@@ -478,6 +478,20 @@ def agent_and_others(running):
           "j3 100 2 other", "j4 0 1 0", "j5 100", "j5 100")
     agent("a-source-goes", *fetch, "j3 100 1 weights", "Q", "T300")
     agent("a-source-is-silent", *fetch, "T3000")
+    agent("fetches-shards", *[
+        s.replace("n0r 100 weights", "n0r 100 #w").replace("true,[]",
+                                                           "true,[0,1]")
+        for s in fetch], "j3 100 1 #w", "j4 0 1 0", "j4 0 2 7 1 5 1",
+          "j5 64", "j4 1 2 7 1 5 1", "j5 36", "T300")
+    agent("gives-shards", *WORLD, "n0r 300000 #w", "w0 1 5 0 0 2", "C",
+          "j1 1 1 5 2", "T100", "C", "j1 1 1 5 3", "T100")
+    agent("keeps-copies", *WORLD, "n0r 1000 #w", "w0 1 5 0 0 2", "C", "j6 1 9",
+          "j3 1000 1 #w", "j4 1 2 7 1 5 1", "j5 488", "j4 0 2 7 1 5 1",
+          "j5 512", "T100", "C", "j6 1 9", "j3 1000 1 #w", "j4 1 2 7 1 4 1")
+    agent("sends-copies", *fetch[:-2], 'eall/line/0000000000000001={"prev":0,'
+          '"resume":null,"source":0,"copies":[],"steps_lost":0,"from_size":0,'
+          '"to_size":1,"at_ms":1,"cause":"first","kind":"start"}', fetch[-1],
+          "T100", "n0r 1000 #w", "w0 1 5 0 0 1", "n0y", "T100", "j7 1", "T300")
     agent("gives-a-damaged-commit", *WORLD, "n0r 100 weights", "w0 1 5 0 7",
           "C", "j1 1 1 5", "T100")
     agent("gives-a-commit", *WORLD, "n0r 100 weights", "w0 1 5 0 s100", "C",

@@ -298,22 +298,49 @@ RG_API rg_status rg_state_create(rg_ctx *ctx, const rg_state_params *params,
 /* Free the state; the registered memory stays the caller's. NULL is allowed. */
 RG_API void rg_state_destroy(rg_state *state);
 
-/* REPLICATED: every rank holds an equal copy. */
-typedef enum rg_buffer_kind { RG_REPLICATED } rg_buffer_kind;
+/* REPLICATED: every rank holds an equal copy. SHARDED: the buffer is one array,
+ * of which each rank holds a part, its shard (rg_state_slice). */
+typedef enum rg_buffer_kind { RG_REPLICATED, RG_SHARDED } rg_buffer_kind;
 
 typedef struct rg_buffer_params {
     size_t size;
     rg_buffer_kind kind;
+    int replicas; /* SHARDED: copies of each shard on other hosts, 0 or more */
+    size_t align; /* SHARDED: shards begin at multiples of it; 0: 64 */
 } rg_buffer_params;
 
 /* Register host memory and reserve its room in the vault: twice bytes, once
  * per host. data is borrowed until
  * rg_state_destroy; name is copied, at most 63 bytes.
+ *
+ * A SHARDED buffer has bytes in all, and data is room for all of them on every
+ * rank; but only the rank's shard counts, pages beyond it are never touched by
+ * Regroup, and so cost nothing where the program does not touch them either. A
+ * commit keeps the shards of a host's own ranks. When ranks change, shards are
+ * cut anew, and what a rank did not hold before comes from the hosts that have
+ * it. Before commit 0 each rank's own memory counts: let it be the same
+ * function of the index on every rank, such as zeros.
+ *
+ * replicas: each shard also goes to the vaults of that many other hosts, behind
+ * the steps, and the vault has three slots instead of two. When hosts are lost,
+ * no more than replicas at a time, training goes back to the newest commit
+ * whose copies were all stored: the last one or one of the two before it; a
+ * third waits for them. With 0 a lost host takes its shards with it, and the
+ * job ends if no commit is whole without them. A host that can't hold its part
+ * leaves the job and says why.
+ *
  * ERR_INVALID: the name is registered already, inside rg_run, bytes is 0, or
- * another worker of this host registered the name with another size.
+ * another worker of this host registered the name with another size or kind.
  * ERR_MEMORY: the vault has no room; the sentence says how much is missing. */
 RG_API rg_status rg_state_add(rg_state *state, const char *name, void *data,
                               size_t bytes, const rg_buffer_params *params);
+
+/* Bytes [*begin_p, *end_p) of a registered buffer that this rank holds: all of
+ * a REPLICATED one; of a SHARDED one the same part for equal rank and size in
+ * every generation. Local; inside rg_run. ERR_INVALID: no such buffer, or this
+ * worker has no rank now. */
+RG_API rg_status rg_state_slice(const rg_state *state, const char *name,
+                                size_t *begin_p, size_t *end_p);
 
 /* fn runs in every generation, the first included, once registered memory is
  * right and before the training function; on the thread that called rg_run,
@@ -324,8 +351,9 @@ RG_API rg_status rg_state_on_reset(rg_state *state, rg_reset_fn fn, void *arg);
 
 /* End the step and save registered memory in the vault, on all ranks or on
  * none: collective over the world, inside fn. With RG_OK the commit counts
- * and is never lost by a later failure. ERR_HOSTS_CHANGED: it counts as well,
- * and the membership changes now. */
+ * and is never lost by a later failure; with sharded buffers rg_state_add says
+ * what the loss of hosts may cost. ERR_HOSTS_CHANGED: it counts as well, and
+ * the membership changes now. */
 RG_API rg_status rg_state_commit(rg_state *state);
 
 /* End the step without saving it: collective over the world, inside fn. Where
@@ -362,7 +390,8 @@ RG_API rg_status rg_run(rg_state *state, rg_train_fn fn, void *arg);
  *     if (st != RG_OK && st != RG_ERR_NOT_FOUND) return fail(st);
  *     st = rg_run(state, train, &job);
  *
- * and `regroup run --checkpoint-dir DIR` does the rest. */
+ * and `regroup run --checkpoint-dir DIR` does the rest. Sharded buffers of more
+ * than one worker are in no checkpoint yet: asking for one is a warning. */
 
 /* Fill registered memory and the step from a checkpoint, before rg_run, on
  * every rank: the newest whole one in a directory, or the one in a file. path
