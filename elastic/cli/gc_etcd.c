@@ -23,7 +23,7 @@
 /* A job as it was read. */
 typedef struct job {
     char name[RG__NAME_MAX], prefix[KEY_BYTES], note[KEY_BYTES];
-    bool has_keys, is_alive, has_ended;
+    bool has_keys, is_alive, has_ended, is_static;
     int code;
     int64_t meta, cur, newest; /* revisions; newest: of any of its keys */
     bool has_note;
@@ -85,6 +85,7 @@ static void read_end(job *j, const rg__txn_reply *reply)
     rg__snapshot snap;
     rg__snapshot_read(&snap, j->prefix, reply->kv, reply->kv_count);
     j->has_ended = snap.end.is_set || snap.cur.phase == RG__GEN_DONE;
+    j->is_static = snap.is_static;
     j->code = snap.end.code;
     rg__snapshot_free(&snap);
 }
@@ -216,6 +217,9 @@ static rg_status judge(gc *g)
     char why[64];
     if (j->is_alive)
         return j->has_note && !g->is_dry ? forget_note(g) : RG_OK;
+    if (!j->has_ended && j->is_static)
+        return remove_and_say(g, "its program is static, so nobody can go on "
+                                 "with it");
     if (!j->has_ended)
         return judge_silent(g);
     snprintf(why, sizeof why, "it has ended with code %d", j->code);

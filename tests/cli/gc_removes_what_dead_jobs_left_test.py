@@ -82,6 +82,9 @@ def test(claims, d, etcd):
     got = d.run("agent", "--etcd", etcd.url, "--job", "done", "-n", "1",
                 TRAIN[0], "--steps", "3")
     claims.equal(got.returncode, 0, got.stderr)
+    got = d.run("agent", "--etcd", etcd.url, "--job", "static", "-n", "1",
+                BUILD + "/bin/hello")
+    claims.equal(got.returncode, 0, got.stderr)
     stopped = start_job(d, etcd, "stopped")
     claims.equal(d.run("stop", "stopped").returncode, 0, "stop")
     stopped.communicate(timeout=60)
@@ -105,7 +108,8 @@ def test(claims, d, etcd):
     for said in (f"would remove {d.path}/vanished",
                  "would remove job done from etcd: it has ended with code 0",
                  "would remove job stopped from etcd: it has ended with code "
-                 "143", "kept job vanished in etcd: no host is in it"):
+                 "143", "would remove job static from etcd: its program is "
+                 "static", "kept job vanished in etcd: no host is in it"):
         claims.hold(said in got.stdout, f"{said}: {got.stdout}")
     claims.hold("alive" not in got.stdout, got.stdout)
     after = keys(etcd)
@@ -126,7 +130,8 @@ def test(claims, d, etcd):
     claims.hold("removed job stopped from etcd" in got.stdout, got.stdout)
     claims.equal("kept job vanished" in got.stdout, True, got.stdout)
     left = ["alive", "vanished"]
-    claims.equal([j for j in jobs(etcd) if j in left + ["done", "stopped"]],
+    claims.equal([j for j in jobs(etcd) if j in left + ["done", "stopped",
+                                                        "static"]],
                  left, "jobs")
     claims.equal(list(keys(etcd, NOTES)), [NOTES + "vanished"], "a note")
     note = keys(etcd, NOTES)
