@@ -227,9 +227,8 @@ struct agent {
 
     beats *beats;
     rg__timer *suspect_timer;
-    uint64_t round_ns;     /* all were asked to look at each other then */
-    int64_t round;         /* revision of that asking */
-    uint64_t suspected_ns; /* the leader has seen the newest accusation then */
+    uint64_t round_ns; /* all were asked to look at each other then */
+    int64_t round;     /* revision of that asking */
     rg__etcd_req *toppling;
 
     output *outputs; /* of processes, until all is written */

@@ -186,30 +186,38 @@ static bool is_mute(const peer *one, uint64_t now)
 
 void rg__suspect_note(agent *a, const rg__suspicion *before, int n)
 {
+    const uint64_t now = rg__now_ns();
     for (int i = 0; i < a->known.suspicions; i++) {
-        const rg__suspicion *one = &a->known.suspicion[i];
-        bool is_old = false;
-        for (int k = 0; k < n && !is_old; k++)
-            is_old = before[k].host == one->host && before[k].by == one->by;
-        if (!is_old)
-            a->suspected_ns = rg__now_ns();
+        rg__suspicion *one = &a->known.suspicion[i];
+        one->since_ns = now;
+        for (int k = 0; k < n; k++)
+            if (before[k].host == one->host && before[k].by == one->by)
+                one->since_ns = before[k].since_ns;
     }
 }
 
-/* The newest accusation has stood for the time of a round: others have joined
- * it by then, and who was cut off itself has withdrawn its own. */
+/* Accusations count that have stood for the time of a round: others have joined
+ * them by then, and who was cut off itself has withdrawn its own. */
 int rg__suspect_lost(const agent *a, uint64_t *lost, int room,
                      uint64_t *again_ns_p)
 {
-    const uint64_t stood = rg__now_ns() - a->suspected_ns;
+    const uint64_t now = rg__now_ns(), round = round_length_ns(a);
+    rg__snapshot stood = a->known;
     *again_ns_p = 0;
-    if (a->known.suspicions == 0)
-        return 0;
-    if (stood < round_length_ns(a)) {
-        *again_ns_p = round_length_ns(a) - stood;
-        return 0;
+    stood.suspicions = 0;
+    stood.suspicion =
+        calloc((size_t)a->known.suspicions + 1, sizeof *stood.suspicion);
+    for (int i = 0; stood.suspicion != NULL && i < a->known.suspicions; i++) {
+        const rg__suspicion *one = &a->known.suspicion[i];
+        const uint64_t age = now - one->since_ns;
+        if (age >= round)
+            stood.suspicion[stood.suspicions++] = *one;
+        else if (*again_ns_p == 0 || round - age < *again_ns_p)
+            *again_ns_p = round - age;
     }
-    return rg__links_lost(&a->known, lost, room);
+    const int n = rg__links_lost(&stood, lost, room);
+    free(stood.suspicion);
+    return n;
 }
 
 int rg__suspect_mute(const agent *a, uint64_t *mute, int room)
