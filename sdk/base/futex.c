@@ -20,6 +20,9 @@
 #define SLICE_NS     (2 * RG__MS) /* without futex_waitv */
 #define PAUSE_ROUNDS 200
 #define YIELD_ROUNDS 20
+#define CROWD_ROUNDS 60
+#define CROWD_YIELDS 64
+#define SWITCH_NS    (RG__MS / 500)
 
 struct waitv {
     uint64_t val;
@@ -29,6 +32,7 @@ struct waitv {
 };
 
 static _Atomic bool waitv_missing;
+static _Atomic uint32_t crowd; /* quick yields until nobody else is here */
 
 static struct timespec to_timespec(uint64_t ns)
 {
@@ -83,17 +87,36 @@ void rg__bell_ring(rg__bell *bell)
     rg__futex_wake(&bell->seq);
 }
 
+/* Whoever waits here may keep the processor from the very peers that it waits
+ * for. A yield that takes long says that others are here: then yield without
+ * pausing first, and go on with that for longer, since each brings them on. */
+static void yield(void)
+{
+    const uint64_t before = rg__now_ns();
+    sched_yield();
+    const uint32_t left = atomic_load_explicit(&crowd, memory_order_relaxed);
+    if (rg__now_ns() - before > SWITCH_NS)
+        atomic_store_explicit(&crowd, CROWD_YIELDS, memory_order_relaxed);
+    else if (left > 0)
+        atomic_store_explicit(&crowd, left - 1, memory_order_relaxed);
+}
+
+static void pause_once(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
 int rg__spin(uint32_t round)
 {
-    if (round < PAUSE_ROUNDS) {
-#if defined(__x86_64__)
-        __builtin_ia32_pause();
-#endif
-        return 1;
-    }
-    if (round < PAUSE_ROUNDS + YIELD_ROUNDS) {
-        sched_yield();
-        return 1;
-    }
-    return 0;
+    const bool is_crowded =
+        atomic_load_explicit(&crowd, memory_order_relaxed) > 0;
+    if (round < PAUSE_ROUNDS && !is_crowded)
+        pause_once();
+    else if (round < PAUSE_ROUNDS + (is_crowded ? CROWD_ROUNDS : YIELD_ROUNDS))
+        yield();
+    else
+        return 0;
+    return 1;
 }

@@ -30,7 +30,7 @@ void rg__futex_wake(_Atomic uint32_t *word);
 
 /* The k-th round of looking at memory that has not changed yet: the first
  * rounds pause, the next ones yield the processor; returns 0 once it is time
- * to sleep. */
+ * to sleep. Where others want the processor it only yields. */
 int rg__spin(uint32_t round);
 
 #endif

@@ -34,12 +34,15 @@ static rg_status link_exchange(comm *c, const int *ranks)
     const spread *s = &c->across->spread;
     exchange *e = &c->across->exchange;
     rg_status st = RG_OK;
+    if (c->rank >= s->lanes)
+        return RG_OK;
     for (int d = 1; d < s->hosts && st == RG_OK; d *= 2) {
         const int to = rg__spread_after(s, s->host, -d);
         const int from = rg__spread_after(s, s->host, d);
-        st = take_link(c, rank_of(c, ranks, to, 0), &e->to[e->rounds]);
+        st = take_link(c, rank_of(c, ranks, to, c->rank), &e->to[e->rounds]);
         if (st == RG_OK)
-            st = take_link(c, rank_of(c, ranks, from, 0), &e->from[e->rounds]);
+            st = take_link(c, rank_of(c, ranks, from, c->rank),
+                           &e->from[e->rounds]);
         e->rounds++;
     }
     return st;
@@ -59,18 +62,17 @@ static rg_status link_crossing(comm *c, const int *ranks)
     return st;
 }
 
-static rg_status reserve(across *x, bool is_first, bool is_lane)
+static rg_status reserve(across *x, bool is_lane)
 {
     const size_t n = (size_t)x->spread.n, hosts = (size_t)x->spread.hosts;
     x->line = calloc(n, sizeof *x->line);
     x->link = calloc(2 * ROUNDS_MAX + 2, sizeof(rg__link *));
-    if (is_first)
+    if (is_lane) {
         x->exchange.begin = calloc(hosts, sizeof *x->exchange.begin);
-    if (is_lane)
         x->crossing.scratch = malloc(STAGE_BYTES);
+    }
     if (x->line == NULL || x->link == NULL ||
-        (is_first && x->exchange.begin == NULL) ||
-        (is_lane && x->crossing.scratch == NULL))
+        (is_lane && (x->exchange.begin == NULL || x->crossing.scratch == NULL)))
         return rg__fail(RG_ERR_MEMORY, "no memory for a comm");
     return RG_OK;
 }
@@ -91,8 +93,8 @@ rg_status rg__across_open(comm *c, spread *s, const int *ranks)
     x->verdict =
         (verdict *)(void *)(c->shared->at + c->shared->layout.verdicts) +
         c->id % RG__SETS_MAX;
-    rg_status st = reserve(x, c->rank == 0, c->rank < x->spread.lanes);
-    if (st == RG_OK && c->rank == 0)
+    rg_status st = reserve(x, c->rank < x->spread.lanes);
+    if (st == RG_OK)
         st = link_exchange(c, ranks);
     if (st == RG_OK)
         st = link_crossing(c, ranks);
@@ -121,7 +123,9 @@ void rg__across_close(comm *c)
 void rg__across_begin(comm *c)
 {
     c->across->is_running = true;
-    c->across->exchange.blocks = 0;
+    c->across->reach = rg__verdict_reach(c);
+    rg__exchange_begin(c);
+    rg__verdict_publish(c);
     c->shared->net->operations++;
 }
 
@@ -129,6 +133,15 @@ void rg__across_end(comm *c)
 {
     c->across->is_running = false;
     c->shared->net->operations--;
+}
+
+advance_fn rg__across_choose(const comm *c)
+{
+    if (c->rank == 0)
+        return rg__verdict_find;
+    return c->across->reach == MEDIUM && c->rank < c->across->spread.lanes
+               ? rg__verdict_find_beside
+               : rg__verdict_await;
 }
 
 /* A look at a socket costs as much as many looks at shared memory. Who waits
@@ -157,4 +170,25 @@ void rg__across_poll(comm *c)
         is_urgent |= !rg__link_is_settled(x->link[i]);
     }
     rg__net_poll(c->shared->net, is_urgent);
+}
+
+/* Frames of an operation that differed: nobody waited for them. */
+static void skip(rg__link *l)
+{
+    char away[4096];
+    if (l->body_left == 0)
+        rg__link_take(l);
+    while (l->has_head && rg__link_read(l, away, sizeof away) > 0)
+        ;
+}
+
+const frame *rg__across_head(comm *c, rg__link *l)
+{
+    const frame *head = rg__link_head(l);
+    while (head != NULL && c->across->has_differed &&
+           (int32_t)(head->op - c->ops) < 0) {
+        skip(l);
+        head = l->has_head ? NULL : rg__link_head(l);
+    }
+    return head;
 }

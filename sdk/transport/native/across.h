@@ -1,13 +1,18 @@
 /* A comm whose members are on several hosts.
  *
  * An operation begins as on one host: each member posts its line. Lane 0 of
- * each host makes a block of the local lines, and of the small data, and the
- * lanes 0 exchange blocks until each has all of them (exchange.c); then lane 0
- * tells the local members the verdict, with the small result. So no operation
- * ends well before what all have said has come round. Large operations follow,
- * with all lanes in parallel (crossing.c): lane k of every host owns slice k.
+ * each host makes a block of the local lines, and the lanes 0 exchange blocks
+ * until each has all of them (exchange.c); then lane 0 tells the local members
+ * the verdict (verdict.c). So no operation ends well before what all have said
+ * has come round. Where the data are, by what they have said:
  *
- * Choices are pure functions of the lines and of where the members are. */
+ *   small    in lane 0's block; lane 0 computes the result for all
+ *   medium   in the blocks that all lanes exchange at the same time; lane k
+ *            computes slice k                                      (allreduce)
+ *   large    behind the verdict, lane k of all hosts has slice k   (crossing.c)
+ *
+ * Choices are pure functions of the lines and of where the members are; which
+ * memory is used inside a host is each host's own choice. */
 #ifndef RG_NATIVE_ACROSS_H
 #define RG_NATIVE_ACROSS_H
 
@@ -16,6 +21,9 @@
 #define ROUNDS_MAX  16
 #define MEMBERS_MAX 2048
 #define SMALL_ALL   ((uint64_t)64 << 10) /* small data of all, at most */
+#define MEDIUM_ALL  ((uint64_t)512 << 10)
+
+typedef enum reach { SMALL, MEDIUM, LARGE } reach;
 
 typedef struct exchange {
     int rounds;
@@ -26,8 +34,9 @@ typedef struct exchange {
     int blocks;    /* whole ones in the store */
     int round;
     bool has_begun, has_sent;
-    bool differs;   /* a block in the store has different lines */
-    size_t arrived; /* bytes of the incoming body */
+    bool is_complete; /* all blocks are here, and mine has gone out */
+    bool differs;     /* a block in the store has different lines */
+    size_t arrived;   /* bytes of the incoming body */
 } exchange;
 
 typedef struct part { /* of the frames of one step: how many have gone */
@@ -43,6 +52,7 @@ typedef struct crossing {
     uint32_t parts, lag;  /* frames per step; part i leaves after part i + lag
                              has come */
     bool sends, receives; /* does this host, in this operation? */
+    bool may_begin;       /* nothing old is on the links any more */
     uint32_t sending_step;
     uint64_t awaited; /* parts that are still to come */
     size_t arrived;   /* bytes of the incoming part */
@@ -54,10 +64,12 @@ struct across {
     int links;
     rg__link **link; /* owned, each once */
     verdict *verdict;
-    said_line *line; /* of all members, by set rank; owned */
-    bool is_running; /* an operation is in flight */
-    uint64_t moves;  /* of the comm, when it was tested last; since then it */
-    uint32_t looks;  /* was tested so often in vain */
+    reach reach;       /* of the operation in flight */
+    bool has_differed; /* some operation has: frames of it may still come */
+    said_line *line;   /* of all members, by set rank; owned */
+    bool is_running;   /* an operation is in flight */
+    uint64_t moves;    /* of the comm, when it was tested last; since then it */
+    uint32_t looks;    /* was tested so often in vain */
     exchange exchange;
     crossing crossing;
 };
@@ -68,10 +80,34 @@ void rg__across_close(comm *c);
 void rg__across_begin(comm *c);
 void rg__across_end(comm *c);
 void rg__across_poll(comm *c);
+/* What advances an operation when all local lines are read. */
+advance_fn rg__across_choose(const comm *c);
 
-/* exchange.c: from here on the operation is advanced by what these set. */
+/* My lane's next frame from there that is not of an operation that differed. */
+const frame *rg__across_head(comm *c, rg__link *link);
+
+/* exchange.c */
+void rg__exchange_begin(comm *c);
+/* Go on; OK: all blocks are here. */
 rg_status rg__exchange(comm *c);
-rg_status rg__exchange_await(comm *c);
+/* Has all gone out of the store? A frame of an operation that differed may
+ * still be on its way. */
+bool rg__exchange_is_free(const comm *c);
+/* What all members have said, into across->line. */
+void rg__exchange_note_lines(comm *c);
+/* A host's data; NULL: not as many bytes as its lines say. */
+const char *rg__exchange_data(const comm *c, int host);
+
+/* verdict.c */
+reach rg__verdict_reach(const comm *c);
+uint32_t rg__verdict_data_bytes(const comm *c, int host); /* in its block */
+void rg__verdict_fill(const comm *c, char *data);         /* my host's */
+void rg__verdict_publish(comm *c);
+/* These advance an operation until its verdict is there and set what does
+ * from then on: for lane 0, for who exchanges beside it, for all others. */
+rg_status rg__verdict_find(comm *c);
+rg_status rg__verdict_find_beside(comm *c);
+rg_status rg__verdict_await(comm *c);
 
 /* crossing.c */
 rg_status rg__crossing_allreduce(comm *c);

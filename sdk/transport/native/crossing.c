@@ -241,7 +241,7 @@ static void take_part(comm *c, uint32_t step, const piece *in)
 static bool receive_some(comm *c)
 {
     crossing *x = &c->across->crossing;
-    const frame *head = x->awaited > 0 ? rg__link_head(x->prev) : NULL;
+    const frame *head = x->awaited > 0 ? rg__across_head(c, x->prev) : NULL;
     if (head == NULL)
         return false;
     const char *fault = fault_of(c, head);
@@ -282,10 +282,18 @@ static void divide(comm *c, uint32_t step)
                (end - begin) / rg_type_size(o->type), c->set_n);
 }
 
+static bool may_begin(comm *c)
+{
+    crossing *x = &c->across->crossing;
+    if (!x->may_begin)
+        x->may_begin = rg__exchange_is_free(c);
+    return x->may_begin;
+}
+
 static void cross(comm *c)
 {
     crossing *x = &c->across->crossing;
-    if (!is_lane(c))
+    if (!is_lane(c) || !may_begin(c))
         return;
     for (int i = 0; i < TURNS_AT_ONCE; i++) {
         const bool has_sent = send_some(c), has_received = receive_some(c);
@@ -528,6 +536,7 @@ void rg__crossing_begin(comm *c)
                         : STAGE_BYTES;
     c->last = (uint32_t)((c->bytes + x->step_bytes - 1) / x->step_bytes);
     x->ready = x->crossed = 0;
+    x->may_begin = false;
     x->arrived = 0;
     if (c->coll.kind == RG__BROADCAST)
         begin_broadcast(c);

@@ -80,14 +80,20 @@ static rg_status locate(const comm *c, int m, uint32_t segment, uint64_t at,
     return RG_OK;
 }
 
-static rg_status locate_all(comm *c)
+rg_status rg__native_locate_to(comm *c, int m)
+{
+    const where *w = &c->said[m].at;
+    return locate(c, m, w->recv_segment, w->recv_at, &c->member[m].to);
+}
+
+rg_status rg__native_locate_all(comm *c)
 {
     for (int m = 0; m < c->n; m++) {
         const where *w = &c->said[m].at;
         rg_status st =
             locate(c, m, w->send_segment, w->send_at, &c->member[m].from);
         if (st == RG_OK && c->coll.kind == RG__ALLREDUCE)
-            st = locate(c, m, w->recv_segment, w->recv_at, &c->member[m].to);
+            st = rg__native_locate_to(c, m);
         if (st != RG_OK)
             return st;
     }
@@ -158,7 +164,7 @@ static bool reduce_slice(comm *c)
 rg_status rg__native_direct_allreduce(comm *c)
 {
     if (c->done == 0) {
-        const rg_status st = locate_all(c);
+        const rg_status st = rg__native_locate_all(c);
         if (st != RG_OK)
             return st;
         if (!reduce_slice(c))
@@ -183,13 +189,10 @@ rg_status rg__native_direct_broadcast(comm *c)
 {
     const int root = c->root;
     if (c->done == 0) {
-        const where *w = &c->said[root].at;
-        char *from = NULL;
-        const rg_status st =
-            locate(c, root, w->recv_segment, w->recv_at, &from);
+        const rg_status st = rg__native_locate_to(c, root);
         if (st != RG_OK)
             return st;
-        if (root != c->rank && !copy_piece(c, c->coll.recv, from))
+        if (root != c->rank && !copy_piece(c, c->coll.recv, c->member[root].to))
             return RG_IN_PROGRESS;
         post_done(c);
     }
@@ -214,7 +217,7 @@ static bool gather_piece(comm *c)
 rg_status rg__native_direct_allgather(comm *c)
 {
     if (c->done == 0) {
-        const rg_status st = locate_all(c);
+        const rg_status st = rg__native_locate_all(c);
         if (st != RG_OK)
             return st;
         if (!gather_piece(c))

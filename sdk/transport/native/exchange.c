@@ -1,54 +1,16 @@
 /* What hosts tell each other about an operation.
  *
- * Each host's block goes round by dissemination: in round r, lane 0 sends the
+ * Each host's block goes round by dissemination: in round r, a lane sends the
  * blocks that it has of its own host and those behind it, 2^r at most, to the
  * host 2^r before it. So each has all blocks after log2(hosts) rounds, and all
- * compute the same from them, small sums in the order of the hosts. A block
- * whose lines differ travels like any other, so that all learn of it. */
+ * compute the same from them. A block whose lines differ travels like any
+ * other, so that all learn of it. */
 #include "sdk/transport/native/across.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "sdk/base/fail.h"
-#include "sdk/transport/native/reduce.h"
-
-/* Where lane 0 puts results and lines for the local members. */
-static char *result_of(const comm *c)
-{
-    return c->member[0].staging;
-}
-
-/* Does the data travel with the blocks? */
-static bool is_small(const comm *c)
-{
-    const spread *s = &c->across->spread;
-    const uint64_t shares = c->coll.kind == RG__ALLGATHER ? (uint64_t)s->n
-                            : c->coll.kind == RG__BROADCAST
-                                ? 1
-                                : (uint64_t)s->hosts;
-    return c->bytes <= SMALL_BYTES && c->bytes * shares <= SMALL_ALL;
-}
-
-/* Bytes of data in a host's block, given that all have said the same. */
-static uint32_t data_bytes(const comm *c, int host)
-{
-    const spread *s = &c->across->spread;
-    if (c->bytes == 0 || !is_small(c))
-        return 0;
-    switch (c->coll.kind) {
-    case RG__ALLREDUCE:
-    case RG__AGREE:
-        return (uint32_t)c->bytes;
-    case RG__BROADCAST:
-        return s->host_of[c->coll.root] == host ? (uint32_t)c->bytes : 0;
-    case RG__ALLGATHER:
-        return (uint32_t)c->bytes * (uint32_t)rg__spread_size(s, host);
-    case RG__BARRIER:
-        break;
-    }
-    return 0;
-}
 
 /* ---------------------------------------------------------------- my block */
 
@@ -72,26 +34,6 @@ static bool is_uniform(const comm *c)
     return true;
 }
 
-static void fill_data(const comm *c, char *data)
-{
-    switch (c->coll.kind) {
-    case RG__ALLREDUCE:
-    case RG__AGREE:
-        rg__native_small_sum(c, data);
-        break;
-    case RG__BROADCAST:
-        memcpy(data, rg__native_small_of(c, c->root), c->bytes);
-        break;
-    case RG__ALLGATHER:
-        for (int m = 0; m < c->n; m++)
-            memcpy(data + (size_t)m * c->bytes, rg__native_small_of(c, m),
-                   c->bytes);
-        break;
-    case RG__BARRIER:
-        break;
-    }
-}
-
 static rg_status make_block(comm *c)
 {
     exchange *e = &c->across->exchange;
@@ -99,7 +41,8 @@ static rg_status make_block(comm *c)
     const block_head head = {
         .host = (uint32_t)c->across->spread.host,
         .lines = differs ? (uint32_t)c->n : 1,
-        .data_bytes = differs ? 0 : data_bytes(c, c->across->spread.host)};
+        .data_bytes =
+            differs ? 0 : rg__verdict_data_bytes(c, c->across->spread.host)};
     const uint32_t bytes = rg__block_bytes(head.lines, head.data_bytes);
     if (!make_room(e, bytes))
         return rg__fail(RG_ERR_MEMORY, "no memory for an operation");
@@ -110,7 +53,7 @@ static rg_status make_block(comm *c)
         memcpy(lines + m * sizeof(said_line), &c->said[m].line,
                sizeof(said_line));
     if (head.data_bytes > 0)
-        fill_data(c, lines + head.lines * sizeof(said_line));
+        rg__verdict_fill(c, lines + head.lines * sizeof(said_line));
     e->begin[0] = 0;
     e->blocks = 1;
     e->stored = bytes;
@@ -186,13 +129,20 @@ static bool is_expected(const comm *c, const frame *head)
            head->op == c->ops && head->index == c->across->exchange.round;
 }
 
+/* Lane 0 has told the members there that this operation differs, and soon tells
+ * us; only lanes beside it can be overtaken. */
+static bool is_ahead(const comm *c, const frame *head)
+{
+    return c->rank > 0 && (int32_t)(head->op - c->ops) > 0;
+}
+
 /* True once the round's blocks are here. */
 static bool receive_round(comm *c)
 {
     exchange *e = &c->across->exchange;
     rg__link *from = e->from[e->round];
-    const frame *head = rg__link_head(from);
-    if (head == NULL)
+    const frame *head = rg__across_head(c, from);
+    if (head == NULL || is_ahead(c, head))
         return false;
     const size_t bytes = head->bytes;
     if (!is_expected(c, head) || !make_room(e, e->stored + bytes)) {
@@ -215,9 +165,57 @@ static bool receive_round(comm *c)
     return false;
 }
 
-/* ----------------------------------------------------------------- verdict */
+/* ---------------------------------------------------------------- in whole
+ */
 
-static const char *data_of(const comm *c, int host)
+void rg__exchange_begin(comm *c)
+{
+    exchange *e = &c->across->exchange;
+    e->blocks = e->round = 0;
+    e->has_begun = e->has_sent = e->is_complete = false;
+    e->arrived = 0;
+}
+
+bool rg__exchange_is_free(const comm *c)
+{
+    const exchange *e = &c->across->exchange;
+    for (int r = 0; r < e->rounds; r++)
+        while (e->to[r]->is_sending)
+            if (rg__link_flush(e->to[r], e->store) == 0)
+                return false;
+    return true;
+}
+
+static void go_rounds(comm *c)
+{
+    exchange *e = &c->across->exchange;
+    while (e->round < e->rounds) {
+        const int wanted = (1 << e->round) + blocks_in(c, e->round);
+        send_round(c);
+        if (e->blocks < wanted)
+            receive_round(c);
+        if (!e->has_sent || e->blocks < wanted)
+            return;
+        e->round++;
+        e->has_begun = e->has_sent = false;
+    }
+    e->is_complete = true;
+}
+
+rg_status rg__exchange(comm *c)
+{
+    exchange *e = &c->across->exchange;
+    if (e->blocks == 0) {
+        const rg_status st =
+            rg__exchange_is_free(c) ? make_block(c) : RG_IN_PROGRESS;
+        if (st != RG_OK)
+            return st;
+    }
+    go_rounds(c);
+    return e->is_complete ? RG_OK : RG_IN_PROGRESS;
+}
+
+static block block_of(const comm *c, int host)
 {
     const spread *s = &c->across->spread;
     const exchange *e = &c->across->exchange;
@@ -225,187 +223,23 @@ static const char *data_of(const comm *c, int host)
     block b;
     rg__block_read(e->store + e->begin[i], bytes_before(e, i + 1) - e->begin[i],
                    &b);
-    return b.head.data_bytes == data_bytes(c, host) ? b.data : NULL;
+    return b;
 }
 
-static void note_lines(comm *c)
+const char *rg__exchange_data(const comm *c, int host)
+{
+    const block b = block_of(c, host);
+    return b.head.data_bytes == rg__verdict_data_bytes(c, host) ? b.data : NULL;
+}
+
+void rg__exchange_note_lines(comm *c)
 {
     const spread *s = &c->across->spread;
-    const exchange *e = &c->across->exchange;
-    for (int i = 0; i < s->hosts; i++) {
-        const int host = rg__spread_after(s, s->host, i);
-        block b;
-        rg__block_read(e->store + e->begin[i],
-                       bytes_before(e, i + 1) - e->begin[i], &b);
+    for (int host = 0; host < s->hosts; host++) {
+        const block b = block_of(c, host);
+        const size_t apart = b.head.lines == 1 ? 0 : sizeof(said_line);
         for (int k = 0; k < rg__spread_size(s, host); k++)
             memcpy(&c->across->line[rg__spread_member(s, host, k)],
-                   b.lines +
-                       (b.head.lines == 1 ? 0 : k) * (int)sizeof(said_line),
-                   sizeof(said_line));
+                   b.lines + (size_t)k * apart, sizeof(said_line));
     }
-}
-
-static rg_status compare(const comm *c)
-{
-    return rg__native_compare(c->id, c->across->line, sizeof(said_line),
-                              c->across->spread.n);
-}
-
-static bool has_all_data(const comm *c)
-{
-    for (int h = 0; h < c->across->spread.hosts; h++)
-        if (data_of(c, h) == NULL)
-            return false;
-    return true;
-}
-
-static void add_up(comm *c)
-{
-    const rg__coll *o = &c->coll;
-    const size_t count = (size_t)o->count;
-    rg__reduce(o->type, o->op, o->recv, data_of(c, 0), data_of(c, 1), count);
-    for (int h = 2; h < c->across->spread.hosts; h++)
-        rg__reduce(o->type, o->op, o->recv, o->recv, data_of(c, h), count);
-    if (o->op == RG_AVG)
-        rg__divide(o->type, o->recv, count, c->set_n);
-}
-
-static void place_all(comm *c)
-{
-    const spread *s = &c->across->spread;
-    for (int h = 0; h < s->hosts; h++) {
-        const char *data = data_of(c, h);
-        for (int k = 0; k < rg__spread_size(s, h); k++)
-            memcpy((char *)c->coll.recv +
-                       (size_t)rg__spread_member(s, h, k) * c->bytes,
-                   data + (size_t)k * c->bytes, c->bytes);
-    }
-}
-
-/* My own result; returns its bytes. */
-static size_t finish_small(comm *c)
-{
-    switch (c->coll.kind) {
-    case RG__ALLREDUCE:
-    case RG__AGREE:
-        add_up(c);
-        return c->bytes;
-    case RG__BROADCAST:
-        if (c->coll.root != c->set_rank)
-            memcpy(c->coll.recv,
-                   data_of(c, c->across->spread.host_of[c->coll.root]),
-                   c->bytes);
-        return c->bytes;
-    case RG__ALLGATHER:
-        place_all(c);
-        return c->bytes * (size_t)c->set_n;
-    case RG__BARRIER:
-        break;
-    }
-    return 0;
-}
-
-static void tell(comm *c, bool differs)
-{
-    verdict *v = c->across->verdict;
-    v->differs = differs;
-    atomic_store_explicit(&v->seq, rg__native_seq(c->id, c->ops),
-                          memory_order_release);
-    rg__native_ring(c);
-}
-
-/* Results of one inline datum stand in the verdict itself. */
-static char *room_for(const comm *c, size_t bytes)
-{
-    return bytes <= INLINE_BYTES ? c->across->verdict->data : result_of(c);
-}
-
-static rg_status go_on(comm *c)
-{
-    if (c->bytes == 0 || is_small(c))
-        return RG_OK;
-    rg__crossing_begin(c);
-    return RG_IN_PROGRESS;
-}
-
-static rg_status conclude(comm *c)
-{
-    note_lines(c);
-    const rg_status st = compare(c);
-    if (st != RG_OK) {
-        memcpy(result_of(c), c->across->line,
-               sizeof(said_line) * (size_t)c->set_n);
-        tell(c, true);
-        return st;
-    }
-    if (!has_all_data(c)) {
-        rg__link_break(c->across->exchange.from[0],
-                       "a block of operation %u has not the data that its "
-                       "lines say",
-                       c->ops);
-        return RG_IN_PROGRESS;
-    }
-    if (is_small(c)) {
-        const size_t bytes = c->bytes == 0 ? 0 : finish_small(c);
-        if (c->n > 1 && bytes > 0)
-            memcpy(room_for(c, bytes), c->coll.recv, bytes);
-    }
-    tell(c, false);
-    return go_on(c);
-}
-
-rg_status rg__exchange(comm *c)
-{
-    exchange *e = &c->across->exchange;
-    if (e->blocks == 0) {
-        const rg_status st = make_block(c);
-        if (st != RG_OK)
-            return st;
-        e->round = 0;
-        e->has_begun = e->has_sent = false;
-        e->arrived = 0;
-    }
-    while (e->round < e->rounds) {
-        const int wanted = (1 << e->round) + blocks_in(c, e->round);
-        send_round(c);
-        if (e->blocks < wanted)
-            receive_round(c);
-        if (!e->has_sent || e->blocks < wanted)
-            return RG_IN_PROGRESS;
-        e->round++;
-        e->has_begun = e->has_sent = false;
-    }
-    return conclude(c);
-}
-
-/* --------------------------------------------------------- other members */
-
-static void copy_small(comm *c)
-{
-    const size_t bytes =
-        c->coll.kind == RG__ALLGATHER ? c->bytes * (size_t)c->set_n : c->bytes;
-    if (c->coll.kind != RG__BROADCAST || c->coll.root != c->set_rank)
-        memcpy(c->coll.recv, room_for(c, bytes), bytes);
-}
-
-rg_status rg__exchange_await(comm *c)
-{
-    const verdict *v = c->across->verdict;
-    if (atomic_load_explicit(&v->seq, memory_order_acquire) !=
-        rg__native_seq(c->id, c->ops))
-        return RG_IN_PROGRESS;
-    c->base.moves++;
-    if (v->differs != 0) {
-        memcpy(c->across->line, result_of(c),
-               sizeof(said_line) * (size_t)c->set_n);
-        const rg_status st = compare(c);
-        return st != RG_OK ? st
-                           : rg__fail(RG_ERR_MISMATCH,
-                                      "members of set %u have started "
-                                      "different operations",
-                                      c->id);
-    }
-    if (c->bytes > 0 && is_small(c))
-        copy_small(c);
-    return go_on(c);
 }

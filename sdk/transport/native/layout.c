@@ -15,7 +15,8 @@ layout rg__native_layout(int local_size)
     l.lines = l.verdicts + RG__SETS_MAX * sizeof(verdict);
     l.small =
         round_up(l.lines + members * sizeof(member_lines), RG__PAGE_BYTES);
-    l.staging = round_up(l.small + members * 2 * SMALL_BYTES, HUGE_BYTES);
+    l.medium = l.small + members * 2 * SMALL_BYTES;
+    l.staging = round_up(l.medium + members * 2 * MEDIUM_BYTES, HUGE_BYTES);
     l.bytes = l.staging + members * STAGES * STAGE_BYTES;
     return l;
 }

@@ -1,6 +1,6 @@
 /* The control segment: what the local ranks of one generation share.
  *
- *   | bells | verdicts | lines | small | staging |
+ *   | bells | verdicts | lines | small | medium | staging |
  *
  * One bell per process. Then RG__SETS_MAX areas, each with room for every local
  * rank, at index id % RG__SETS_MAX; within an area, the set's local members lie
@@ -9,6 +9,7 @@
  *   verdict  what lane 0 has heard of the other hosts; one per area
  *   lines    two entry lines (parity slots) and the member's flags
  *   small    two parity slots for data too large for a line
+ *   medium   the same, larger, for sets over several hosts
  *   staging  STAGES slots for the pipelines
  *
  * Sequence numbers carry the set's id in their high half, so what a former set
@@ -22,6 +23,7 @@
 
 #define INLINE_BYTES 96
 #define SMALL_BYTES  ((size_t)8 << 10)
+#define MEDIUM_BYTES ((size_t)128 << 10)
 #define STAGE_BYTES  ((size_t)256 << 10)
 #define STAGES       4
 
@@ -84,8 +86,8 @@ _Static_assert(sizeof(verdict) == 128, "two cache lines");
 _Static_assert(sizeof(member_lines) == 384, "no gaps");
 
 typedef struct layout {
-    uint64_t verdicts, lines, small, staging,
-        bytes; /* offsets, and the whole */
+    uint64_t verdicts, lines, small, medium, staging; /* offsets */
+    uint64_t bytes;                                   /* of the whole */
 } layout;
 
 layout rg__native_layout(int local_size);

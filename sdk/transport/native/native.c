@@ -148,6 +148,7 @@ static void place_member(const comm *c, int m, int rank)
         .rank = rank,
         .lines = (member_lines *)(void *)(sh->at + sh->layout.lines) + index,
         .small = sh->at + sh->layout.small + index * 2 * SMALL_BYTES,
+        .medium = sh->at + sh->layout.medium + index * 2 * MEDIUM_BYTES,
         .staging = sh->at + sh->layout.staging + index * STAGES * STAGE_BYTES,
         .bell = bell_of(sh, rank)};
 }
@@ -347,8 +348,6 @@ static rg_status no_data(comm *c)
     return RG_OK;
 }
 
-typedef rg_status (*advance_fn)(comm *c);
-
 static const advance_fn direct[] = {
     [RG__ALLREDUCE] = rg__native_direct_allreduce,
     [RG__BROADCAST] = rg__native_direct_broadcast,
@@ -433,7 +432,7 @@ static bool hear(comm *c)
 static rg_status compare_and_choose(comm *c)
 {
     if (c->across != NULL) {
-        c->advance = c->rank == 0 ? rg__exchange : rg__exchange_await;
+        c->advance = rg__across_choose(c);
         return RG_OK;
     }
     const rg_status st =

@@ -38,6 +38,7 @@ typedef struct member {
     int rank; /* in the world */
     member_lines *lines;
     char *small;   /* two parity slots */
+    char *medium;  /* likewise */
     char *staging; /* STAGES slots */
     rg__bell *bell;
     char *from, *to; /* rg_alloc memory in this process (direct.c) */
@@ -46,6 +47,8 @@ typedef struct member {
 typedef struct across across;
 
 typedef struct comm comm;
+typedef rg_status (*advance_fn)(comm *c);
+
 struct comm {
     rg__comm base;
     shared *shared;
@@ -60,10 +63,10 @@ struct comm {
     uint32_t steps; /* steps of the operations before this one */
 
     rg__coll coll;
-    int root;                      /* among the local members, -1: elsewhere */
-    uint64_t bytes;                /* of one member's data */
-    int heard;                     /* members whose line was read */
-    rg_status (*advance)(comm *c); /* NULL until all lines are read */
+    int root;           /* among the local members, -1: elsewhere */
+    uint64_t bytes;     /* of one member's data */
+    int heard;          /* members whose line was read */
+    advance_fn advance; /* NULL until all lines are read */
 
     uint32_t in, out, done; /* steps of this operation finished by me */
     uint32_t last;          /* how many it has */
@@ -99,6 +102,10 @@ rg_status rg__native_small_read(comm *c);
 
 /* direct.c */
 bool rg__native_is_direct(const comm *c);
+/* Where members' memory is in this process: `from` is what they send, `to` what
+ * they receive into; IN_PROGRESS while it has not arrived. */
+rg_status rg__native_locate_all(comm *c);
+rg_status rg__native_locate_to(comm *c, int m);
 void rg__native_say_where(const comm *c, where *w);
 rg_status rg__native_direct_allreduce(comm *c);
 rg_status rg__native_direct_broadcast(comm *c);
