@@ -91,6 +91,21 @@ static double vault_bytes(const agent *a)
     return (double)rg__vault_bytes(a);
 }
 
+static double checkpoint_step(const agent *a)
+{
+    return (double)a->view.saved.commit.step;
+}
+
+static double checkpoint_time(const agent *a)
+{
+    return (double)(a->view.saved.at_ms / 1000);
+}
+
+static double checkpoint_failed(const agent *a)
+{
+    return a->view.saved.error[0] != '\0';
+}
+
 static double etcd_up(const agent *a)
 {
     return rg__etcd_is_up(a->etcd);
@@ -184,6 +199,15 @@ static const number numbers[] = {
      "Steps that were ended and rolled back, of the job.", steps_lost},
     {"vault_bytes", "gauge", "Memory of this host reserved for commits.",
      vault_bytes},
+    {"checkpoint_step", "gauge",
+     "Step of the newest checkpoint of the job, 0 before the first.",
+     checkpoint_step},
+    {"checkpoint_time_seconds", "gauge",
+     "Unix time of the newest checkpoint of the job, 0 before the first.",
+     checkpoint_time},
+    {"checkpoint_failed", "gauge",
+     "1 while the newest attempt at a checkpoint has failed.",
+     checkpoint_failed},
     {"etcd_up", "gauge", "1 while etcd answers this agent.", etcd_up},
     {"leader", "gauge", "1 while this agent proposes generations.", leader},
     {"draining", "gauge", "1 while this host is leaving the job.", draining},

@@ -350,6 +350,10 @@ rg_status rg__checkpoint_seal(const char *dir, const rg__checkpoint *c,
         st = path_of(dir, name, to);
     if (st != RG_OK)
         return st;
+    uint64_t serial = c->serial;
+    st = rg__checkpoint_next(dir, serial - 1, &serial); /* nobody was quicker */
+    if (st != RG_OK)
+        return st;
     rg__failpoint("checkpoint.seal", -1, c->id.step, c->id.generation);
     if (rename(from, to) != 0)
         return fail_write(dir, errno);

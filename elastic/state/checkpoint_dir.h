@@ -69,7 +69,8 @@ typedef struct rg__checkpoint_writing {
 rg_status rg__checkpoint_write(const rg__checkpoint_writing *w);
 
 /* Give it its final name, have that on the disk too, and then remove those
- * beyond the newest `keep` and each .part that is no newer. */
+ * beyond the newest `keep` and each .part that is no newer. ERR_INVALID:
+ * another job was quicker there. */
 rg_status rg__checkpoint_seal(const char *dir, const rg__checkpoint *c,
                               int keep);
 

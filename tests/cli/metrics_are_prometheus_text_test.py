@@ -2,8 +2,10 @@
 says what the status says; counters only rise. Off when nobody asks."""
 
 import re
+import time
 import urllib.request
 
+from checkpoints import directory
 from house import Job, claim, main, trainer
 
 NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
@@ -70,7 +72,9 @@ def get(job):
 
 
 def test():
-    with Job(["--min", "1", "--max", "3", "--metrics", "0"],
+    with directory() as path, \
+            Job(["--min", "1", "--max", "3", "--metrics", "0",
+                 "--checkpoint-dir", path, "--checkpoint-every", "10"],
              trainer("--steps", "100000", "--step-ms", "5")) as job:
         claim(job.run("status").returncode in (0, 64, 69), "status")
         job.wait_step(5)
@@ -103,6 +107,11 @@ def test():
               f"{after} {changes}")
         claim(after["regroup_worker_restarts_total"] == 1, str(after))
         claim(after["regroup_vault_bytes"] == status["vault_bytes"],
+              str(after))
+        claim(after["regroup_checkpoint_failed"] == 0, str(after))
+        claim(after["regroup_checkpoint_step"] in range(10, 10**6, 10),
+              str(after))
+        claim(abs(after["regroup_checkpoint_time_seconds"] - time.time()) < 30,
               str(after))
         claim(after["regroup_steps"] > before["regroup_steps"], str(after))
         claim(0 <= after["regroup_seconds_since_step"] < 10, str(after))
