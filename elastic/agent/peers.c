@@ -522,8 +522,8 @@ rg_status rg__peers_listen(agent *a)
 {
     struct sockaddr_storage at;
     socklen_t n = 0;
-    const int yes =
-        a->port != 0; /* connections to the agent before may linger */
+    const int yes = 1; /* this agent's connections may outlive it: both they
+                          and who takes over need this */
     if (!make_sockaddr(&a->address, a->port, &at, &n))
         return rg__fail(RG_ERR_INVALID, "%s is no address", a->address.text);
     a->peer_listener =
