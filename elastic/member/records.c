@@ -359,8 +359,9 @@ static bool read_hosts(const json_t *j, rg__proposal *p)
 
 _Static_assert(RG__HOST_SLOTS_MAX <= 64, "a bit for each slot");
 
-/* Every member is on one of the hosts, alone in its slot. */
-static bool has_room_for_all(const rg__proposal *p)
+/* Every member is on one of the hosts, alone in its slot, and every host has
+ * one. */
+static bool fits_together(const rg__proposal *p)
 {
     uint64_t *taken = calloc((size_t)p->host_count, sizeof *taken);
     bool ok = taken != NULL;
@@ -374,6 +375,8 @@ static bool has_room_for_all(const rg__proposal *p)
         ok = looked < p->host_count && (taken[at] & slot) == 0;
         taken[at] |= slot;
     }
+    for (int i = 0; i < p->host_count && ok; i++)
+        ok = taken[i] != 0;
     free(taken);
     return ok;
 }
@@ -386,7 +389,7 @@ bool rg__proposal_read(const json_t *j, rg__proposal *p)
     return copy_text(p->op, sizeof p->op, json_object_get(j, "op")) &&
            copy_text(p->cause, sizeof p->cause, json_object_get(j, "cause")) &&
            read_members(json_object_get(j, "members"), p) &&
-           read_hosts(json_object_get(j, "hosts"), p) && has_room_for_all(p);
+           read_hosts(json_object_get(j, "hosts"), p) && fits_together(p);
 }
 
 /* ----------------------------------------------------- reason */

@@ -306,10 +306,8 @@ static void on_decided(rg__worker *w, const rg__decided *m)
     pthread_mutex_unlock(&w->lock);
 }
 
-static void on_done(rg__worker *w, const rg__mark *m, size_t n)
+static void on_done(rg__worker *w, const rg__mark *m)
 {
-    if (n != sizeof *m)
-        return;
     pthread_mutex_lock(&w->lock);
     w->done = m->generation;
     pthread_mutex_unlock(&w->lock);
@@ -383,10 +381,45 @@ static void on_again(rg__worker *w)
     rg__log(RG__DEBUG, "worker", "another agent has taken over");
 }
 
+/* The bytes of a message whose length is fixed; 0: of any other. */
+static size_t bytes_of(uint32_t type)
+{
+    switch (type) {
+    case RG__DECIDED:
+        return sizeof(rg__decided);
+    case RG__BUFFER:
+        return sizeof(rg__buffer);
+    case RG__SEGMENT:
+    case RG__UNSEGMENT:
+        return sizeof(rg__segment);
+    case RG__ENDED:
+        return sizeof(rg__text);
+    case RG__DONE:
+    case RG__GONE:
+    case RG__AGAIN:
+        return sizeof(rg__mark);
+    default:
+        return 0;
+    }
+}
+
+static void on_ended(rg__worker *w, const rg__text *m)
+{
+    char why[sizeof m->text + 1];
+    snprintf(why, sizeof why, "%.*s", (int)sizeof m->text, m->text);
+    end(w, RG_ERR_JOB_ENDED, why);
+}
+
 static void handle(rg__worker *w, const void *bytes, size_t n, int *fd)
 {
     const rg__wire_head *head = bytes;
-    switch (n < sizeof *head ? 0 : head->type) {
+    const uint32_t type = n < sizeof *head ? 0 : head->type;
+    if (bytes_of(type) != 0 && bytes_of(type) != n) {
+        rg__log(RG__WARN, "worker",
+                "a message of type %u and %zu bytes was ignored", type, n);
+        return;
+    }
+    switch (type) {
     case RG__PREPARE:
         on_prepare(w, bytes, n, fd);
         break;
@@ -403,10 +436,10 @@ static void handle(rg__worker *w, const void *bytes, size_t n, int *fd)
         rg__segment_gone(w, bytes);
         break;
     case RG__DONE:
-        on_done(w, bytes, n);
+        on_done(w, bytes);
         break;
     case RG__ENDED:
-        end(w, RG_ERR_JOB_ENDED, ((const rg__text *)bytes)->text);
+        on_ended(w, bytes);
         break;
     case RG__GONE:
         on_agent_gone(w);
@@ -418,7 +451,7 @@ static void handle(rg__worker *w, const void *bytes, size_t n, int *fd)
         break;
     default:
         rg__log(RG__WARN, "worker", "a message of unknown type %u was ignored",
-                n < sizeof *head ? 0 : head->type);
+                type);
     }
 }
 
@@ -494,6 +527,20 @@ static uint64_t idle_ns(const rg__worker *w)
     return w->agent_lost_ns != 0 ? 20 * RG__MS : IDLE_NS;
 }
 
+/* One round; true while operations are in flight. */
+static bool turn(rg__worker *w, void *room)
+{
+    rg__page *page = w->ctx->page;
+    read_socket(w, room);
+    leave_if_due(w);
+    enter_if_due(w);
+    publish_broken_link(w);
+    hint_stuck_link(w);
+    mind_the_grace(w);
+    atomic_store(&page->pong, atomic_load(&page->ping));
+    return rg__engine_progress(w->ctx->engine);
+}
+
 static void *run_thread(void *arg)
 {
     rg__worker *w = arg;
@@ -504,17 +551,7 @@ static void *run_thread(void *arg)
     uint32_t round = 0;
     while (room != NULL && !must_stop(w)) {
         const uint32_t seen = atomic_load(&page->wake);
-        read_socket(w, room);
-        leave_if_due(w);
-        enter_if_due(w);
-        publish_broken_link(w);
-        hint_stuck_link(w);
-        mind_the_grace(w);
-        atomic_store(&page->pong, atomic_load(&page->ping));
-        if (rg__engine_progress(w->ctx->engine))
-            round++;
-        else
-            round = 0;
+        round = turn(w, room) ? round + 1 : 0;
         rg__engine_sleep(w->ctx->engine, seen, round, idle_ns(w));
     }
     end(w, RG_ERR_INVALID, "rg_finalize was called");

@@ -7,7 +7,8 @@
  * belongs to it. W is a digit: who has connected; N, M numbers.
  *
  *   e key=value   another client writes a key of the job; in the value $I is
- *                 the agent's incarnation and $P the port of host h2
+ *                 the agent's incarnation, $A the address of all hosts and $P
+ *                 the port of host h2
  *   E key         it deletes one
  *   i             etcd forgets all leases
  *   o             etcd is not heard from now on; again       f  a request
@@ -49,22 +50,35 @@ static char run_dir[64], socket_path[96], other_path[96];
 
 /* ---------------------------------------------------------------- the store */
 
-/* With $I and $P in it replaced; malloc'd. */
+static bool put_name(FILE *out, char name)
+{
+    switch (name) {
+    case 'A':
+        fputs(sim_address(), out);
+        return true;
+    case 'I':
+        fprintf(out, "%016" PRIx64, peers_agents_id());
+        return true;
+    case 'P':
+        fprintf(out, "%u", peers_port());
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* With $A, $I and $P in it replaced; malloc'd. */
 static char *expand(const char *value)
 {
     char *text = NULL;
     size_t n = 0;
     FILE *out = open_memstream(&text, &n);
     FUZZ_CLAIM(out != NULL);
-    for (; *value != '\0'; value++) {
-        if (value[0] == '$' && value[1] == 'P')
-            fprintf(out, "%u", peers_port());
-        else if (value[0] == '$' && value[1] == 'I')
-            fprintf(out, "%016" PRIx64, peers_agents_id());
+    for (; *value != '\0'; value++)
+        if (*value == '$' && put_name(out, value[1]))
+            value++;
         else
             fputc(*value, out);
-        value += *value == '$' && (value[1] == 'P' || value[1] == 'I');
-    }
     fclose(out);
     return text;
 }
@@ -233,7 +247,7 @@ static void run_agent(void)
                                      .max = 4,
                                      .argv = argv,
                                      .run_dir = run_dir,
-                                     .advertise = "127.0.0.1",
+                                     .advertise = sim_address(),
                                      .endpoints = "http://10.0.0.1:2379",
                                      .creates_job = true,
                                      .max_restarts = 2,

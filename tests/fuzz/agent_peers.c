@@ -46,7 +46,7 @@ static struct sockaddr_in agents_place(void)
 {
     char text[65];
     struct sockaddr_in at = {.sin_family = AF_INET};
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    inet_pton(AF_INET, sim_address(), &at.sin_addr);
     if (read_own(PREFIX "lead/host/" HOST, "\"port\":", text))
         at.sin_port = htons((uint16_t)strtoul(text, NULL, 10));
     return at;
@@ -173,6 +173,9 @@ static void take_calls(void)
 
 void peers_settle(void)
 {
+    uint8_t beat[RG__BEAT_BYTES];
+    while (recv(datagrams, beat, sizeof beat, MSG_DONTWAIT) > 0)
+        continue; /* it is there, and says nothing */
     take_calls();
     for (int i = 0; i < wired; i++)
         hear(&wires[i]);
@@ -238,12 +241,14 @@ uint32_t peers_port(void)
 void peers_begin(void)
 {
     struct sockaddr_in at = {.sin_family = AF_INET};
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    inet_pton(AF_INET, sim_address(), &at.sin_addr);
     datagrams = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     listening = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     FUZZ_CLAIM(datagrams >= 0 && listening >= 0);
     FUZZ_CLAIM(bind(listening, (struct sockaddr *)&at, sizeof at) == 0);
     FUZZ_CLAIM(listen(listening, WIRES_MAX) == 0);
+    at.sin_port = htons((uint16_t)peers_port());
+    FUZZ_CLAIM(bind(datagrams, (struct sockaddr *)&at, sizeof at) == 0);
     wired = 0;
 }
 

@@ -434,11 +434,12 @@ def agent_alone():
           "T900", "x0\t", "T900", "o", "T300")
 
 
-H2 = '"host":"h2","id":"00000000000000b2","address":"127.0.0.1","port":$P'
+H2 = '"host":"h2","id":"00000000000000b2","address":"$A","port":$P'
 
 
 def agent_and_others(running):
-    second = [(k, v.replace('"port": 7000', '"port": $P'))
+    second = [(k, v.replace('"port": 7000', '"port": $P').replace(
+        "127.0.0.1", "$A"))
               for k, v in with_second_host(running)
               if k.startswith("lead/host/h2")]
     record = [f"e{key}={value}" for key, value in second]
@@ -452,15 +453,15 @@ def agent_and_others(running):
     agent("another-job", *MEETS, *[
         f"e{key}={value}" for key, value in sorted(running)
         if key != "all/end"])
-    member = '["$I",0,1,4000]'
-    host = '["h1","$I","127.0.0.1",9]'
-    two = '["h2","00000000000000b2","127.0.0.1",$P]'
+    member = '["$I",0,1,4000],["00000000000000b2",0,1,4000]'
+    host = '["h1","$I","$A",9]'
+    two = '["h2","00000000000000b2","$A",$P]'
     led = ["Eall/leader", "eall/leader={" + H2 + "}",
            'eall/gen/0000000000000001={"from":0,"op":"x","cause":"first",'
            f'"announced":false,"members":[{member}],"hosts":[{host},{two}]}}',
            'eall/cur={"g":1,"phase":"propose"}', "n0b 1"]
     line = ('eall/line/0000000000000001={"prev":0,"resume":[1,5],"source":-1,'
-            '"copies":[["$I","00000000000000b2","127.0.0.1",$P,true,[]]],'
+            '"copies":[["$I","00000000000000b2","$A",$P,true,[]]],'
             '"steps_lost":0,"from_size":0,"to_size":1,"at_ms":1,'
             '"cause":"first","kind":"start"}')
     fetch = ["h11", "r0", "n0r 100 weights", "n0d", *led, line,
@@ -564,6 +565,44 @@ def checkpoint_seeds():
     write("checkpoint", "other-kind", b"s" + built_checkpoint(("w", 1, [8])))
 
 
+# ------------------------------------------------------- the agent of a worker
+
+def worker(name, *steps):
+    write("worker", name, STEP_END.join(
+        s if isinstance(s, bytes) else s.encode() for s in ("W",) + steps))
+
+
+def worker_seeds():
+    world = ["D", "p1 0 0 1 0 1 0 1", "d1 0 0 0", "D"]
+    worker("whole-life", *world, "o0 100", "o1 7", "o2 40", "o3", "n1", "D")
+    worker("two-here", "D", "p1 0 1 2 1 2 0 1", "d1 1 5 0", "D", "o0 1", "A1",
+           "p2 0 0 1 0 1 0 1", "d2 1 5 0", "D")
+    worker("two-hosts", "D", "p1 0 0 2 0 1 0 2", "d1 0 0 0", "D", "o0 9",
+           "o0 9", "T100", "A1", "T9000")
+    worker("three-hosts", "D", "p1 0 1 3 0 1 1 3", "d1 0 0 0", "D", "o3",
+           "T500", "T5000", "A1")
+    worker("announced", *world, "N2", "p2 1 0 1 0 1 0 1", "l1", "d2 1 9 0",
+           "D", "o3")
+    worker("given-up", "D", "p1 0 0 1 0 1 0 1", "p2 0 0 1 0 1 0 1", "d1",
+           "d2 0 0 0", "D")
+    worker("aborted-before-it-is-built", "D", "A3", "p3 0 0 1 0 1 0 1",
+           "p4 0 0 1 0 1 0 1", "d4 0 0 0", "D")
+    worker("ranks-that-can-not-be", "D", "p1 0 5 2 0 2 0 1",
+           "p2 0 0 2 0 1 0 1", "p3 0 0 2 9 2 0 1", "p4 0 1 2 0 1 7 2")
+    worker("memory", "R", "b1 0 fine", "R", "b1 4 no memory", "b2 0", "S",
+           "s1 4096 0 0", "s2 4096 0 1", "u2 1", "u1 0", "s3 9999999 0 1",
+           "S", "s4 0 4 0 no room")
+    worker("ended", *world, "o0 100", "eno more", "D")
+    worker("cut", *world, "q", "T900", "T200", "T9000")
+    worker("taken-over", *world, "g", "T500", "a", "T2000", "o3", "g", "T1100",
+           "a")
+    worker("raw", *world, b"m\x0c\0\0\0", b"m" + bytes(8), b"M" + bytes(100),
+           b"m\x0c\0\0\0\x04\0\0\0" + bytes(60))
+    write("worker", "no-welcome", b"not a welcome")
+    write("worker", "refused", (3).to_bytes(4, "little") +
+          (4).to_bytes(4, "little") + b"no" + bytes(254))
+
+
 def make():
     clear()
     scrape_seeds()
@@ -573,6 +612,7 @@ def make():
     small_seeds()
     checkpoint_seeds()
     agent_alone()
+    worker_seeds()
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@
 /* Begin anew: the same time and the same random numbers for every input. */
 void sim_begin(void);
 
-/* The clock moves on; what is due fires, a thousand timers at most. */
+/* The clock moves on; what is due fires, a thousand timers at most. loop may be
+ * NULL. */
 void sim_pass(rg__loop *loop, uint64_t ns);
 /* On to the next timer; false: none is set. */
 bool sim_fire(rg__loop *loop);
@@ -31,6 +32,9 @@ void sim_serve(rg__loop *loop);
 /* What rg__loop_run does instead of waiting; it ends when this returns. */
 extern void (*sim_script)(rg__loop *loop);
 bool sim_is_stopped(const rg__loop *loop);
+
+/* sim_net.c: this process's address, the only one that can be reached. */
+const char *sim_address(void);
 
 /* sim_watch.c: look at the words of all watched workers. */
 void sim_watch_look(void);

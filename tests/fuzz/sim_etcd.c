@@ -12,6 +12,7 @@
 #define EVENTS_MAX  4096
 #define WATCHES_MAX 16
 #define ANSWERS_MAX 200
+#define SHOWN       4 /* of requests that don't end */
 
 typedef struct record {
     char *key, *value;
@@ -383,6 +384,8 @@ void sim_etcd_serve(void)
     bool is_quiet = false;
     for (int i = 0; i < ANSWERS_MAX && !is_quiet; i++) {
         sim_request *r = sim_request_first(SIM_UNARY);
+        if (i > ANSWERS_MAX - SHOWN && r != NULL)
+            dprintf(2, "asked: %s\n", sim_request_body(r));
         if (r != NULL)
             answer(r);
         else

@@ -218,7 +218,7 @@ bool sim_fire(rg__loop *loop)
 void sim_pass(rg__loop *loop, uint64_t ns)
 {
     const uint64_t end = now_ns + ns;
-    for (int i = 0; i < FIRE_MAX && loop->timers != NULL &&
+    for (int i = 0; loop != NULL && i < FIRE_MAX && loop->timers != NULL &&
                     loop->timers->at_ns <= end && sim_fire(loop);
          i++)
         continue;
