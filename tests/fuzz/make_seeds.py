@@ -42,6 +42,12 @@ def b64(text):
     return base64.b64encode(text.encode()).decode()
 
 
+def plain(text):
+    """Without what differs from one etcd to the next."""
+    text = re.sub(r'"(cluster|member)_id":"\d+"', r'"\1_id":"1"', text)
+    return re.sub(r'"token":"[^"]*"', '"token":"abc.7"', text)
+
+
 class Talk:
     """Raw answers of an etcd to the requests that the client makes."""
 
@@ -55,7 +61,7 @@ class Talk:
         headers = {"Authorization": token} if token else {}
         link.request("POST", path, json.dumps(request), headers)
         answer = link.getresponse()
-        got = answer.status, answer.read().decode()
+        got = answer.status, plain(answer.read().decode())
         link.close()
         return got
 
@@ -71,7 +77,7 @@ class Talk:
             "start_revision": str(start), "fragment": True}}))
         answer = link.getresponse()
         self.streams.append(link)
-        return lambda: answer.readline().decode()
+        return lambda: plain(answer.readline().decode())
 
     def put(self, key, value):
         return self.post("/v3/kv/put", {"key": b64(key), "value": b64(value)})
@@ -234,11 +240,33 @@ def line_seeds():
 PREFIX = "/regroup/v1/test/"
 
 
+NUMBERS = {}  # what differs from run to run: what stands for it
+
+RANDOM = [  # and the first of those that stand for it
+    (re.compile(r"\b[0-9a-f]{64}\b"), lambda n: f"{0xc0 + n:064x}"),
+    (re.compile(r"\b[0-9a-f]{32}\b"), lambda n: f"{0xd0 + n:032x}"),
+    (re.compile(r"\b[0-9a-f]{16}\b(?<!\b0{8}\w{8})"),
+     lambda n: f"{0xa1 + n:016x}"),
+    (re.compile(r'(?<="at_ms":)\d+'), lambda n: str(1700000000000 + n)),
+    (re.compile(r"\b[3-6]\d{4}\b"), lambda n: str(4000 + n)),  # ports
+    (re.compile(r"(?<=\[\d,\d,)\d+(?=,(true|false))"),
+     lambda n: str(100 + n)),  # pids
+    (re.compile(r'(?<=")[^"]*/tests/trainer(?=")'), lambda n: "./train")]
+
+
+def steady(value):
+    for which, (pattern, name) in enumerate(RANDOM):
+        known = NUMBERS.setdefault(which, {})
+        value = pattern.sub(lambda m, known=known, name=name: known.setdefault(
+            m.group(), name(len(known))), value)
+    return value
+
+
 def keys(etcd):
     """[(key below the prefix, value)] of the job."""
     got = etcd.ask("range", key=PREFIX, range_end=PREFIX[:-1] + "0")
     return [(base64.b64decode(kv["key"]).decode()[len(PREFIX):],
-             base64.b64decode(kv["value"]).decode())
+             steady(base64.b64decode(kv["value"]).decode()))
             for kv in got.get("kvs", [])]
 
 
