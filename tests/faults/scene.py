@@ -4,7 +4,6 @@ must hold afterwards."""
 import contextlib
 import os
 import random
-import shutil
 import signal
 import time
 
@@ -85,7 +84,8 @@ class Scene:
                     self.play()
                     return self.pause_ms()
                 except BaseException:
-                    self.keep(keep)
+                    if keep is not None:
+                        self.job.keep(keep)
                     raise
 
     def check_what_is_needed(self):
@@ -93,17 +93,6 @@ class Scene:
         if self.count < 3 and not (is_local and self.cell.second_ms < 0 and
                                    self.phase.after not in ("join", "drain")):
             skip("it needs several hosts")
-
-    def keep(self, folder):
-        """Logs, histories, and what etcd holds."""
-        if folder is None:
-            return
-        shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(self.job.folder, folder)
-        with contextlib.suppress(Exception), \
-                open(os.path.join(folder, "etcd"), "w") as file:
-            for key, value in sorted(self.hosts.keys("/regroup/").items()):
-                print(key, value, file=file)
 
     def make_job(self):
         names = self.hosts.names

@@ -5,7 +5,6 @@ a few minutes follow each other, so that each can be checked whole."""
 import contextlib
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -175,21 +174,25 @@ class Soak:
         self.lost = set()
         name, _, act = self.chance.choices(
             self.ACTS, [weight for _, weight, _ in self.ACTS])[0]
+        print(f"{time.strftime('%T')} {name:<12} ", end="", flush=True)
         begin = time.monotonic()
         what = act(self)
-        after = {w["pid"] for w in self.whole().values()}
+        print(f"{what:<30} ", end="", flush=True)
+        after = {w["pid"]: rank for rank, w in self.whole().items()}
         for worker in self.before.values():
-            claim(worker["pid"] in after | self.lost, f"{name} of {what} cost "
-                  f"worker {worker}, which was no target")
-        print(f"{name:<12} {what:<30} whole again after "
-              f"{time.monotonic() - begin:.1f} s, generation "
+            claim(worker["pid"] in after.keys() | self.lost,
+                  f"{name} of {what} cost worker {worker}, which was no target;"
+                  f" targets: {self.lost}, ranks now: {after}")
+        print(f"whole again after {time.monotonic() - begin:.1f} s, generation "
               f"{self.job.generation()}, step {self.job.step()}", flush=True)
 
     def whole(self):
         def reached():
             self.job.alive()
             world = self.job.workers()
-            return world if len(world) == HOSTS * SLOTS else None
+            is_whole = len(world) == HOSTS * SLOTS and \
+                all(w["pid"] for w in world.values())
+            return world if is_whole else None
         world = until(reached, BACK_S, "the world is whole")
         step = self.job.step()
         until(lambda: self.job.step() > step, BACK_S, "it steps")
@@ -205,7 +208,8 @@ def play_round(seconds, seed, keep, hurt):
         with HostsJob(hosts, ["--min", "1", "--max", str(HOSTS * SLOTS),
                               "--max-restarts", "1000"],
                       ["--slots", str(SLOTS)], command,
-                      detect=f"{int(BUDGET_S * 1000)}ms") as job:
+                      detect=f"{int(BUDGET_S * 1000)}ms",
+                      env={"REGROUP_LOG": "debug"}) as job:
             try:
                 counted = hurt(Soak(hosts, job, random.Random(seed)), seconds)
                 with open(file, "w", encoding="utf-8"):
@@ -215,8 +219,7 @@ def play_round(seconds, seed, keep, hurt):
                       "processes are left")
                 return counted
             except BaseException:
-                shutil.rmtree(keep, ignore_errors=True)
-                shutil.copytree(job.folder, keep)
+                job.keep(keep)
                 raise
 
 
@@ -278,7 +281,7 @@ def run(seconds, seed, keep):
             faults += play_round(min(ROUND_S, end - time.monotonic()), number,
                                  folder, hurt_for)
         except Failed as error:
-            print(f"FAILED: {error}\nseed {number}; log and history are in "
+            print(f"\nFAILED: {error}\nseed {number}; log and history are in "
                   f"{folder}")
             return 1
         number += 1

@@ -575,6 +575,21 @@ class HostsJob(Job):
         if kind is not None:
             sys.stderr.write(self.text()[-20000:])
 
+    def keep(self, folder):
+        """Copy logs and histories, and write down what etcd holds and what
+        each agent says."""
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(self.folder, folder)
+        with contextlib.suppress(Failed), \
+                open(os.path.join(folder, "etcd"), "w") as file:
+            for key, value in sorted(self.hosts.keys("/regroup/").items()):
+                print(key, value, file=file)
+        for host in self.agents:
+            with contextlib.suppress(subprocess.TimeoutExpired), \
+                    open(os.path.join(folder, host + ".status"), "w") as file:
+                file.write(self.run_on(host, "status", "--json", self.name,
+                                       timeout=5).stdout)
+
     def agent(self, host, *more, command=None):
         """Start an agent on a host, for the first time or again."""
         if host in self.agents:
