@@ -207,6 +207,8 @@ static void on_mirror(void *arg, int64_t revision, bool wiped)
     rg__beat_follow(a);
     rg__suspect_follow(a);
     rg__drain_follow(a, !a->is_working && a->agents == 1);
+    if (!a->is_working && a->agents > 1)
+        rg__suspect_take_over(a);
     if (!a->is_working)
         start_working(a);
 }

@@ -70,20 +70,23 @@ void rg__change_note_steps(agent *a, uint64_t generation)
 
 /* ------------------------------------------------------------------- abort */
 
+static void abort_worker(const slot *s, uint64_t generation)
+{
+    if (!rg__slot_is_alive(s) || s->w.page == NULL)
+        return;
+    if (atomic_load(&s->w.page->abort) < generation)
+        atomic_store(&s->w.page->abort, generation);
+    atomic_fetch_add(&s->w.page->wake, 1);
+    rg__futex_wake(&s->w.page->wake);
+}
+
 void rg__generation_abort(agent *a, uint64_t generation)
 {
     if (generation <= a->aborted)
         return;
     a->aborted = generation;
-    for (int i = 0; i < a->params->slots; i++) {
-        const slot *s = &a->slot[i];
-        if (!rg__slot_is_alive(s) || s->w.page == NULL)
-            continue;
-        if (atomic_load(&s->w.page->abort) < generation)
-            atomic_store(&s->w.page->abort, generation);
-        atomic_fetch_add(&s->w.page->wake, 1);
-        rg__futex_wake(&s->w.page->wake);
-    }
+    for (int i = 0; i < a->params->slots; i++)
+        abort_worker(&a->slot[i], generation);
 }
 
 /* A proposal that members of a whole generation are to go to at their next
@@ -208,6 +211,28 @@ static void announce(agent *a, uint64_t generation)
     }
 }
 
+static bool has_place(agent *a, const rg__proposal *p, const slot *s)
+{
+    for (int i = 0; i < p->size; i++)
+        if (rg__slot_of(a, p->member[i]) == s)
+            return true;
+    return false;
+}
+
+/* Who has built a proposal that was given up, and has no place in the next
+ * one, lets go of it: this host could not ack otherwise. */
+static void abort_given_up(agent *a, const rg__proposal *p)
+{
+    const rg__proposal *decided = rg__snapshot_decided(&a->view);
+    for (int i = 0; i < a->params->slots; i++) {
+        const slot *s = &a->slot[i];
+        const bool is_decided =
+            decided != NULL && s->w.entered == decided->generation;
+        if (s->w.entered != 0 && !is_decided && !has_place(a, p, s))
+            abort_worker(s, p->generation - 1);
+    }
+}
+
 static void prepare(agent *a, const rg__proposal *p)
 {
     if (p == NULL || p->generation <= a->prepared || rg__transfer_holds(a, p))
@@ -225,10 +250,12 @@ static void prepare(agent *a, const rg__proposal *p)
         c->proposed = rg__now_ns();
         c->detected = a->detected_ns != 0 ? a->detected_ns : c->proposed;
     }
-    if (p->is_announced)
+    if (p->is_announced) {
         announce(a, p->generation);
-    else
+        abort_given_up(a, p);
+    } else {
         rg__generation_abort(a, p->generation - 1);
+    }
     if (count_local(a, p) > 0)
         prepare_members(a, p);
     rg__generation_try_ack(a);

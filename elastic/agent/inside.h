@@ -339,7 +339,8 @@ typedef struct peer {
     uint64_t counter;       /* the highest seen */
     int probe_sock;         /* -1: it is not being probed */
     bool is_accused;        /* we say that we don't hear it */
-    bool is_written;        /* etcd says so */
+    bool is_written;        /* etcd says so, once `writing` has come back */
+    int64_t written_mod;    /* mod_revision of that key as far as we know */
     uint64_t accused_ns;
     rg__etcd_req *writing;
 } peer;
@@ -386,10 +387,11 @@ bool rg__shape_fits(agent *a, const rg__kv *shape);
 
 /* suspect.c: called with every beat, and when a round may be over. */
 void rg__suspect_look(agent *a);
-void rg__suspect_follow(agent *a);  /* somebody asked all to look */
-void rg__suspect_forgive(agent *a); /* we were late ourselves */
-void rg__suspect_forget(peer *one); /* it goes: nothing of it is awaited */
-void rg__suspect_heard(peer *one);  /* it has answered a probe */
+void rg__suspect_follow(agent *a);    /* somebody asked all to look */
+void rg__suspect_forgive(agent *a);   /* we were late ourselves */
+void rg__suspect_take_over(agent *a); /* what the agent before us accused */
+void rg__suspect_forget(peer *one);   /* it goes: nothing of it is awaited */
+void rg__suspect_heard(peer *one);    /* it has answered a probe */
 /* What the leader knows has changed: is an accusation new? */
 void rg__suspect_note(agent *a, const rg__suspicion *before, int n);
 /* Hosts that the leader goes on without; while a round of looks is under way

@@ -43,15 +43,30 @@ static bool is_round_over(const agent *a, uint64_t now)
 
 static void write_down(peer *one);
 
+/* What the key holds when it isn't what we thought, or an earlier sending of
+ * the same txn has won. */
+static void learn(peer *one, const rg__txn_reply *reply)
+{
+    rg__snapshot found;
+    rg__snapshot_read(&found, one->a->prefix, reply->kv, reply->kv_count);
+    one->written_mod = reply->kv_count > 0 ? reply->kv[0].mod_revision : 0;
+    one->is_written = found.suspicions > 0;
+    rg__snapshot_free(&found);
+}
+
 static void on_written(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     peer *one = arg;
-    (void)reply;
     one->writing = NULL;
-    if (st != RG_OK)
+    if (st != RG_OK) {
         rg__agent_end(one->a, RG__EXIT_STORE, "%s", rg_last_error());
+        return;
+    }
+    if (reply->succeeded)
+        one->written_mod = reply->revision;
     else
-        write_down(one);
+        learn(one, reply);
+    write_down(one);
 }
 
 static void add_asking(rg__txn *txn, const agent *a)
@@ -62,7 +77,9 @@ static void add_asking(rg__txn *txn, const agent *a)
     free(key);
 }
 
-/* Bring etcd to what we say, one txn at a time. */
+/* Bring etcd to what we say, one txn at a time. Guarded by the key's revision,
+ * and a withdrawal is no deletion: an accusation that was sent while we were
+ * cut off may reach etcd long after that, and would stand for ever. */
 static void write_down(peer *one)
 {
     agent *a = one->a;
@@ -72,12 +89,12 @@ static void write_down(peer *one)
     char *key = rg__suspicion_key(a->prefix, one->id, a->id);
     rg__txn *txn = rg__txn_create();
     if (key != NULL && txn != NULL) {
-        if (one->is_accused) {
-            rg__txn_put(txn, RG__THEN, key, "{}", rg__lease_id(a->lease));
+        rg__txn_if_mod(txn, key, one->written_mod);
+        rg__txn_put(txn, RG__THEN, key, rg__suspicion_text(!one->is_accused),
+                    rg__lease_id(a->lease));
+        rg__txn_get(txn, RG__ELSE, key, NULL);
+        if (one->is_accused)
             add_asking(txn, a);
-        } else {
-            rg__txn_delete(txn, RG__THEN, key, NULL);
-        }
         one->is_written = one->is_accused;
         one->writing = rg__etcd_txn(a->etcd, txn, on_written, one);
     }
@@ -119,6 +136,45 @@ void rg__suspect_forgive(agent *a)
     for (int i = 0; i < rg__beat_peers(a); i++)
         if (rg__beat_peer(a, i)->is_accused)
             withdraw(rg__beat_peer(a, i));
+}
+
+static void withdraw_all(agent *a, const rg__txn_reply *reply)
+{
+    rg__snapshot found;
+    rg__snapshot_read(&found, a->prefix, reply->kv, reply->kv_count);
+    for (int i = 0; i < found.suspicions; i++) {
+        const rg__suspicion *one = &found.suspicion[i];
+        char *key = one->by != a->id
+                        ? NULL
+                        : rg__suspicion_key(a->prefix, one->host, one->by);
+        rg__txn *txn = key != NULL ? rg__txn_create() : NULL;
+        if (txn != NULL) {
+            rg__txn_put(txn, RG__THEN, key, rg__suspicion_text(true),
+                        rg__lease_id(a->lease));
+            rg__etcd_txn(a->etcd, txn, rg__agent_ignore, a);
+        }
+        free(key);
+    }
+    rg__snapshot_free(&found);
+}
+
+static void on_old_read(void *arg, rg_status st, const rg__txn_reply *reply)
+{
+    if (st == RG_OK)
+        withdraw_all(arg, reply);
+}
+
+void rg__suspect_take_over(agent *a)
+{
+    char *key = rg__record_key(a->prefix, "lead/susp/", 0, NULL);
+    char *end = key != NULL ? rg__prefix_end(key) : NULL;
+    rg__txn *txn = end != NULL ? rg__txn_create() : NULL;
+    if (txn != NULL) {
+        rg__txn_get(txn, RG__THEN, key, end);
+        rg__etcd_txn(a->etcd, txn, on_old_read, a);
+    }
+    free(key);
+    free(end);
 }
 
 /* ------------------------------------------------------------------- rounds */

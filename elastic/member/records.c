@@ -660,6 +660,11 @@ char *rg__suspicion_key(const char *prefix, uint64_t host, uint64_t by)
     return rg__record_key(prefix, "lead/susp", host, by != 0 ? name : NULL);
 }
 
+const char *rg__suspicion_text(bool is_withdrawn)
+{
+    return is_withdrawn ? "{\"withdrawn\":true}" : "{}";
+}
+
 char *rg__drain_text(const rg__drain *drain)
 {
     return dump(

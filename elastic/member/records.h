@@ -16,8 +16,8 @@
  *   lead/host/<host>        an agent and its slots (lease)    rg__host_record
  *   lead/ack/<g>/<host>     this host has built g (lease)     rg__ack
  *   lead/fin/<g>/<host>     fn returned OK on all workers     rg__fin
- *   lead/susp/<id>/<id>     the second incarnation does not hear the first
- *                           (lease)                           rg__suspicion
+ *   lead/susp/<id>/<id>     the second incarnation does not hear the first,
+ *                           or did not: "withdrawn" (lease)   rg__suspicion
  *
  * Every agent watches all/, whose events are few; what each host writes for the
  * leader alone lies in lead/, so that N hosts cause O(N) events and not O(N^2).
@@ -274,6 +274,8 @@ char *rg__drain_text(const rg__drain *drain);
 
 /* "lead/susp/<host>/<by>", malloc'd; by 0: all who accuse that host. */
 char *rg__suspicion_key(const char *prefix, uint64_t host, uint64_t by);
+/* Its value; one that is withdrawn is in no snapshot. */
+const char *rg__suspicion_text(bool is_withdrawn);
 
 /* Keys, malloc'd: prefix + what + "/" + generation + "/" + name, each part
  * after `what` left out when 0 or NULL. */

@@ -110,7 +110,7 @@ static bool add_line(rg__snapshot *s, uint64_t g, const json_t *j)
 }
 
 /* Behind "lead/susp/": two incarnations. */
-static bool add_suspicion(rg__snapshot *s, const char *rest)
+static bool add_suspicion(rg__snapshot *s, const char *rest, const json_t *j)
 {
     rg__suspicion *one =
         grow((void **)&s->suspicion, s->suspicions, sizeof *one);
@@ -118,7 +118,7 @@ static bool add_suspicion(rg__snapshot *s, const char *rest)
     if (one == NULL || !split_key(rest, &one->host, &by) ||
         !split_key(by, &one->by, &none) || *none != '\0')
         return false;
-    s->suspicions++;
+    s->suspicions += !json_is_true(json_object_get(j, "withdrawn"));
     return true;
 }
 
@@ -248,7 +248,7 @@ static bool add(rg__snapshot *s, const char *key, const json_t *j,
     if (begins(key, "lead/host/", &name))
         return add_host(s, name, j, kv);
     if (begins(key, "lead/susp/", &name))
-        return add_suspicion(s, name);
+        return add_suspicion(s, name, j);
     return add_of_generation(s, key, j, kv);
 }
 
