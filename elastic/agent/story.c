@@ -23,9 +23,9 @@ static json_t *add(story *s, const char *event, uint64_t generation,
                    int64_t at_ms, const char *why)
 {
     json_t *j =
-        json_pack("{s:o,s:I,s:s,s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:s}", "at",
+        json_pack("{s:o,s:I,s:s,s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:n,s:s}", "at",
                   at_ms != 0 ? json_real((double)at_ms / 1000.0) : json_null(),
-                  "generation", (json_int_t)generation, "event", event,
+                  "generation", (json_int_t)generation, "event", event, "kind",
                   "worker", "from_size", "to_size", "resume", "steps_lost",
                   "recovery_ms", "code", "why", why);
     if (j != NULL)
@@ -39,17 +39,25 @@ static void set_number(json_t *j, const char *name, int64_t n)
         json_object_set_new(j, name, json_integer(n));
 }
 
+static void set_kind(json_t *j, rg__cause_kind kind)
+{
+    if (j != NULL)
+        json_object_set_new(j, "kind", json_string(rg__cause_kind_name(kind)));
+}
+
 /* ---------------------------------------------------------- one generation */
 
 static void tell_proposal(story *s, const rg__proposal *p)
 {
     json_t *j = add(s, "proposed", p->generation, 0, p->cause);
+    set_kind(j, p->kind);
     set_number(j, "to_size", p->size);
 }
 
 static void tell_decision(story *s, const rg__line *line)
 {
     json_t *j = add(s, "decided", line->generation, line->at_ms, line->cause);
+    set_kind(j, line->kind);
     set_number(j, "from_size", line->from_size);
     set_number(j, "to_size", line->to_size);
     set_number(j, "steps_lost", (int64_t)line->steps_lost);

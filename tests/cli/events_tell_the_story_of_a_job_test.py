@@ -7,8 +7,8 @@ import subprocess
 
 from house import REGROUP, Job, claim, main, trainer
 
-FIELDS = ["at", "generation", "event", "worker", "from_size", "to_size",
-          "resume", "steps_lost", "recovery_ms", "code", "why"]
+FIELDS = ["at", "generation", "event", "kind", "worker", "from_size",
+          "to_size", "resume", "steps_lost", "recovery_ms", "code", "why"]
 
 
 def start(job, *words):
@@ -30,6 +30,8 @@ def check_story(events, name):
            (2, "stepping")], f"{name}: {kinds}")
     one = {k: e for k, e in zip(kinds, events)}
     claim(one[1, "decided"]["why"] == "first", str(one[1, "decided"]))
+    claim((one[1, "decided"]["kind"], one[2, "decided"]["kind"]) ==
+          ("first", "death"), str(events))
     claim((one[1, "decided"]["from_size"], one[1, "decided"]["to_size"]) ==
           (0, 3), str(one[1, "decided"]))
     claim(one[1, "decided"]["resume"] is None, str(one[1, "decided"]))
