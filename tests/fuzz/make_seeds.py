@@ -631,6 +631,38 @@ def worker_seeds():
           (4).to_bytes(4, "little") + b"no" + bytes(254))
 
 
+# -------------------------------------------------- other members of the world
+
+def frames(name, first, *steps):
+    write("frames", name, STEP_END.join(
+        s if isinstance(s, bytes) else s.encode() for s in (first,) + steps))
+
+
+def frame_seeds():
+    """First: 0 1 of two members, 4 5 6 of three."""
+    frames("small", "1", "C0", "o0 4", "b0 0 32", "o3", "b0 0 0", "y0")
+    frames("small-accepted", "0", "T10", "o0 4", "b1 0 32", "o1 5", "b1 0 0")
+    frames("medium", "1", "C0", "o0 2000", "b0 0 16000")
+    frames("large", "1", "C0", "o0 40000", "b0 0 0", *[
+        f"d0 {i} {step} {size}" for step, size in ((1, 131072), (2, 28928))
+        for i in range(2)])
+    frames("large-broadcast", "1", "C0", "o1 40000", "b0 0 0",
+           "d0 0 1 262144", "d0 0 2 57856")
+    frames("large-allgather", "1", "C0", "o2 20000", "b0 0 0",
+           "d0 0 1 87296", "d0 0 2 72704")
+    frames("three", "5", "C0", "T10", "o0 4", "b2 0 32", "b0 1 32", "o3")
+    frames("three-last", "6", "C0", "C1", "o2 4", "b0 0 32", "b1 1 32")
+    frames("difference", "1", "C0", "o0 4", "p0 0 0", "o0 4", "b0 0 32")
+    frames("early", "1", "C0", "b0 0 32", "o0 4", "o0 4", "b0 0 32")
+    frames("other-data", "1", "C0", "o0 4", "b0 0 8", "o0 4", "b0 0 64")
+    frames("broken", "1", "C0", "o0 4", "c0", "T50", "T200", "T5000")
+    frames("never-connected", "0", "o0 4", "T1000", "T4000", "T9000")
+    frames("strangers", "1", "C0", "C0", b"r0" + bytes(64), "o0 4", "T200")
+    frames("heads", "1", "C0", "o0 4", "f0 5 0 1 4000000000", "T200")
+    frames("any-kind", "1", "C0", "o0 4", *[
+        f"f0 {kind} 0 1 0" for kind in range(10)])
+
+
 def make():
     clear()
     scrape_seeds()
@@ -641,6 +673,7 @@ def make():
     checkpoint_seeds()
     agent_alone()
     worker_seeds()
+    frame_seeds()
 
 
 if __name__ == "__main__":
