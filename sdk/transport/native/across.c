@@ -4,10 +4,10 @@
 
 #include <stdlib.h>
 
+#include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 
-#define LOOK_EVERY  4
-#define LOOKS_APART 200 /* then threads yield between looks, or sleep */
+#define LOOK_NS 500
 
 static int rank_of(const comm *c, const int *ranks, int host, int lane)
 {
@@ -144,19 +144,18 @@ advance_fn rg__across_choose(const comm *c)
                : rg__verdict_await;
 }
 
-/* A look at a socket costs as much as many looks at shared memory. Who waits
+/* A look at a socket costs as much as several looks at shared memory. Who waits
  * looks at shared memory without a pause at first; if it looked at sockets as
- * often, it would keep the processor from the very peers that it waits for. */
+ * often, it would only keep the processor from the peers that it waits for. */
 static bool is_time_to_look(comm *c)
 {
     across *x = c->across;
-    if (c->base.moves != x->moves) {
-        x->moves = c->base.moves;
-        x->looks = 0;
-        return true;
-    }
-    x->looks++;
-    return x->looks % LOOK_EVERY == 0 || x->looks > LOOKS_APART;
+    const uint64_t now = rg__now_ns();
+    if (c->base.moves == x->moves && now - x->looked_ns < LOOK_NS)
+        return false;
+    x->moves = c->base.moves;
+    x->looked_ns = now;
+    return true;
 }
 
 void rg__across_poll(comm *c)

@@ -45,18 +45,22 @@ typedef struct part { /* of the frames of one step: how many have gone */
 
 typedef struct crossing {
     rg__link *next, *prev; /* of my lane; NULL: I have none */
+    char *scratch;         /* what is to be added; owned */
     size_t step_bytes;
-    uint32_t ready;   /* steps that may cross */
-    uint32_t crossed; /* steps that have */
-    part part[STAGES];
-    uint32_t parts, lag;  /* frames per step; part i leaves after part i + lag
-                             has come */
+    bool is_direct; /* the data are in rg_alloc memory on this host */
+    bool may_begin; /* nothing old is on the links any more */
+
+    uint32_t ready;       /* steps that may cross */
+    uint32_t crossed;     /* steps that have */
+    part part[STAGES];    /* of those between */
+    uint32_t parts, lag;  /* frames per step; part i leaves when i + lag have
+                             come */
     bool sends, receives; /* does this host, in this operation? */
-    bool may_begin;       /* nothing old is on the links any more */
     uint32_t sending_step;
-    uint64_t awaited; /* parts that are still to come */
-    size_t arrived;   /* bytes of the incoming part */
-    char *scratch;    /* owned */
+    uint64_t awaited;    /* parts that are still to come */
+    size_t arrived;      /* bytes of the incoming part */
+    bool is_whole;       /* it is, and waits to be taken, */
+    uint32_t whole_step; /* of this step */
 } crossing;
 
 struct across {
@@ -64,12 +68,12 @@ struct across {
     int links;
     rg__link **link; /* owned, each once */
     verdict *verdict;
-    reach reach;       /* of the operation in flight */
-    bool has_differed; /* some operation has: frames of it may still come */
-    said_line *line;   /* of all members, by set rank; owned */
-    bool is_running;   /* an operation is in flight */
-    uint64_t moves;    /* of the comm, when it was tested last; since then it */
-    uint32_t looks;    /* was tested so often in vain */
+    reach reach;        /* of the operation in flight */
+    bool has_differed;  /* some operation has: frames of it may still come */
+    said_line *line;    /* of all members, by set rank; owned */
+    bool is_running;    /* an operation is in flight */
+    uint64_t moves;     /* of the comm, when it last looked at its sockets; */
+    uint64_t looked_ns; /* when that was */
     exchange exchange;
     crossing crossing;
 };
@@ -110,9 +114,18 @@ rg_status rg__verdict_find_beside(comm *c);
 rg_status rg__verdict_await(comm *c);
 
 /* crossing.c */
-rg_status rg__crossing_allreduce(comm *c);
-rg_status rg__crossing_broadcast(comm *c);
-rg_status rg__crossing_allgather(comm *c);
 void rg__crossing_begin(comm *c);
+/* Where a step's data begin for a lane of this host, the part of it that the
+ * lane carries, and where a lane has the slices of a host's members
+ * (allgather). */
+char *rg__crossing_data(const comm *c, int lane, uint32_t step);
+void rg__crossing_slice(const comm *c, uint32_t step, int lane, size_t *begin_p,
+                        size_t *end_p);
+char *rg__crossing_slices(const comm *c, int lane, uint32_t step, int host);
+
+/* ring.c */
+void rg__ring_begin(comm *c);
+/* Send and receive what can be, and post what has crossed. */
+void rg__ring_turn(comm *c);
 
 #endif

@@ -61,10 +61,23 @@ uint32_t rg__verdict_data_bytes(const comm *c, int host)
     return 0;
 }
 
+/* What other lanes of this host need; my own slice I read where it is. */
 void rg__verdict_publish(comm *c)
 {
-    if (c->across->reach == MEDIUM)
-        memcpy(medium_of(c, c->rank), c->coll.send, c->bytes);
+    if (c->across->reach != MEDIUM)
+        return;
+    const char *data = c->coll.send;
+    char *slot = medium_of(c, c->rank);
+    size_t begin = 0, end = 0;
+    if (c->rank < c->across->spread.lanes)
+        slice_of(c, c->rank, &begin, &end);
+    memcpy(slot, data, begin);
+    memcpy(slot + end, data + end, c->bytes - end);
+}
+
+static const char *contribution(const comm *c, int m)
+{
+    return m == c->rank ? (const char *)c->coll.send : medium_of(c, m);
 }
 
 static void sum_slices(const comm *c, char *sum)
@@ -74,12 +87,12 @@ static void sum_slices(const comm *c, char *sum)
     slice_of(c, c->rank, &begin, &end);
     const size_t count = (end - begin) / rg_type_size(o->type);
     if (c->n == 1)
-        memcpy(sum, medium_of(c, 0) + begin, end - begin);
+        memcpy(sum, contribution(c, 0) + begin, end - begin);
     else
-        rg__reduce(o->type, o->op, sum, medium_of(c, 0) + begin,
-                   medium_of(c, 1) + begin, count);
+        rg__reduce(o->type, o->op, sum, contribution(c, 0) + begin,
+                   contribution(c, 1) + begin, count);
     for (int m = 2; m < c->n; m++)
-        rg__reduce(o->type, o->op, sum, sum, medium_of(c, m) + begin, count);
+        rg__reduce(o->type, o->op, sum, sum, contribution(c, m) + begin, count);
 }
 
 void rg__verdict_fill(const comm *c, char *data)
@@ -202,7 +215,8 @@ static void finish_slice(comm *c)
 {
     size_t begin, end;
     slice_of(c, c->rank, &begin, &end);
-    add_hosts_up(c, medium_of(c, c->rank) + begin, end - begin);
+    char *to = c->n == 1 ? c->coll.recv : medium_of(c, c->rank);
+    add_hosts_up(c, to + begin, end - begin);
     c->base.moves++;
     rg__native_post(c, FLAG_OUT, 1);
 }
@@ -213,7 +227,7 @@ static rg_status gather_slices(comm *c)
     for (int k = 0; k < lanes; k++)
         if (!rg__native_posted(c, k, FLAG_OUT, 1))
             return RG_IN_PROGRESS;
-    for (int k = 0; k < lanes; k++) {
+    for (int k = 0; k < lanes && c->n > 1; k++) {
         size_t begin, end;
         slice_of(c, k, &begin, &end);
         memcpy((char *)c->coll.recv + begin, medium_of(c, k) + begin,
