@@ -227,13 +227,24 @@ static bool is_of_links_only(const rg__snapshot *snap, const rg__link_report *r)
     return has_kept(before, after, r->by) && has_kept(before, after, r->link);
 }
 
+/* A host that has started again has other connections. */
+static bool is_of_same_agents(const rg__snapshot *snap,
+                              const rg__link_report *before,
+                              const rg__reason *now)
+{
+    const rg__proposal *a = rg__snapshot_gen(snap, before->generation);
+    const rg__proposal *b = rg__snapshot_gen(snap, now->generation);
+    return has_kept(a, b, now->by) && has_kept(a, b, now->link);
+}
+
 static bool is_reported_before(const rg__plan_clock *clock,
                                const rg__snapshot *snap, const rg__reason *r)
 {
     for (int i = 0; i < clock->reports; i++)
         if (clock->report[i].generation < r->generation &&
             is_pair(&clock->report[i], r->by, r->link) &&
-            is_of_links_only(snap, &clock->report[i]))
+            is_of_links_only(snap, &clock->report[i]) &&
+            is_of_same_agents(snap, &clock->report[i], r))
             return true;
     return false;
 }

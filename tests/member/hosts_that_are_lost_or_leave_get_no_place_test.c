@@ -185,6 +185,25 @@ static void a_link_to_a_lost_host_does_not_count(void)
     job_end(&j);
 }
 
+/* b died behind its ack, and started again. */
+static void a_link_to_another_incarnation_does_not_count(void)
+{
+    const rg__member_id two[] = {{1, 0, 1}, {3, 0, 1}};
+    const rg__member_id again[] = {{1, 0, 1}, {3, 0, 1}, {4, 0, 1}};
+    job j;
+    begin_three(&j);
+    job_link(&j, 1, "a", "b");
+    CHECK_EQ(job_look(&j), RG__PLAN_PROPOSE);
+    job_decided(&j, 2, three, 3, none);
+    job_decided(&j, 3, two, 2, none);
+    j.snap.host[1].id = 4;
+    job_decided(&j, 4, again, 3, none);
+    job_link(&j, 4, "a", "b");
+    CHECK_EQ(job_look(&j), RG__PLAN_PROPOSE);
+    CHECK_EQ(j.plan.proposal.size, 3);
+    job_end(&j);
+}
+
 static void after_a_minute_it_is_a_first_one(void)
 {
     job j;
@@ -206,6 +225,7 @@ int main(void)
     a_first_broken_link_removes_nobody();
     the_second_removes_whom_more_accuse();
     a_link_to_a_lost_host_does_not_count();
+    a_link_to_another_incarnation_does_not_count();
     after_a_minute_it_is_a_first_one();
     return 0;
 }
