@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Verify the model of the generation protocol, and that it can fail.
+"""Verify the models: of the generation protocol, and of shards and their
+copies; and that they can fail.
 
 Every setting below is explored to its end with spin: the protocol as it is has
 no violation in any of them, and each mutant, which breaks one rule, has one.
@@ -18,8 +19,7 @@ import sys
 import tempfile
 import time
 
-MODEL = os.path.join(os.path.dirname(os.path.abspath(__file__)),
-                     "generation.pml")
+FOLDER = os.path.dirname(os.path.abspath(__file__))
 MEMORY_MB = 2000
 SECONDS = 600  # for one program; all settings together need a tenth of it
 DEPTH = 2000   # of the longest run; none is longer than 200
@@ -41,6 +41,14 @@ PROTOCOL = [
     ("absence", "a host goes and comes back", f"{TWO_WORKERS} F=1 B=0 AWAY=1"),
     ("absence, broken", "and a report of broken",
      f"{TWO_WORKERS} F=1 B=1 AWAY=1"),
+]
+# Of copies.pml.
+COPIES = [
+    ("copies", "three hosts, a copy of each shard", "N=3"),
+    ("copies, two hosts", "each has the other's", "N=2"),
+    ("copies, two slots", "slower, and as safe", "N=3 SLOTS=2"),
+    ("copies, two of each", "any two of three hosts may be lost",
+     "N=3 REPLICAS=2 S=4 SLOTS=2"),
 ]
 # Two minutes and 1.6 GB, with 32 bits of a hash for a state: not in every run.
 LONG = [
@@ -72,12 +80,24 @@ MUTANTS = [
     ("EARLY_REUSE", "b", "frees the slot under way on leaving",
      f"{ONE_HOST} F=1 LC=0"),
 ]
+COPIES_MUTANTS = [
+    ("LET_GO_AGREED", "h", "frees what is older than the newest commit",
+     "N=3"),
+    ("LET_GO_OWN", "h", "frees by its own copies, not by everybody's", "N=3"),
+    ("SKIP", "h", "copies the newest commit and leaves others out",
+     "N=3 REPLICAS=2 S=3"),
+    ("EARLY", "k", "copies a commit before it counts", "N=3"),
+]
 # How the verifier words the claims of each invariant.
 CLAIMS = [
     ("a", r"plan_cur\[h\]==cur|cur<=|decided>>cur"),
     ("b", r"==\(reported/4\)|==\(x/4\)"),
     ("c", r"memory\[w\]==id"),
     ("d", r"ack\[h\]<=gen\[w\]|decided>>gen|state\[j\]"),
+    ("h", r"i>=reported_safe"),
+    ("g", r"i>=reported\b"),
+    ("k", r"own\[.*\]==c"),
+    ("i", r"newest\[i\]==|m==\d"),
     ("f", r"phase==2\)\|\|\(\(\(|invalid end state"),
     ("e", r"phase[!=]=2"),
 ]
@@ -97,12 +117,17 @@ def must(folder, *command):
         raise RuntimeError(f"{' '.join(command)} ended with {code}:\n{output}")
 
 
-def explore(constants, kind, folder):
+def model_of(name):
+    is_copies = any(name == entry[0] for entry in COPIES + COPIES_MUTANTS)
+    return "copies.pml" if is_copies else "generation.pml"
+
+
+def explore(model, constants, kind, folder):
     """Build the verifier of one setting and run it; its report. A mutant is
     caught before optimising its verifier would pay."""
-    shutil.copy(MODEL, folder)
+    shutil.copy(os.path.join(FOLDER, model), folder)
     flags = [f"-D{constant}" for constant in constants.split()]
-    must(folder, "spin", *flags, "-a", "generation.pml")
+    must(folder, "spin", *flags, "-a", model)
     how, buckets = {"protocol": (["-O1"], 22), "mutants": (["-O0"], 22),
                     "long": (["-O2", "-DHC4"], 26)}[kind]
     must(folder, "gcc", *how, "-w", "-DSAFETY", f"-DMEMLIM={MEMORY_MB}",
@@ -145,9 +170,9 @@ def judged(claim, expected):
     return f"caught by ({letter})", True
 
 
-def trace(constants, folder):
+def trace(model, constants, folder):
     flags = [f"-D{constant}" for constant in constants.split()]
-    told = run(folder, "spin", *flags, "-t", "generation.pml")[1]
+    told = run(folder, "spin", *flags, "-t", model)[1]
     return told.partition("spin: trail ends")[0]
 
 
@@ -155,22 +180,23 @@ def check(name, about, constants, kind, expected, with_trace):
     """One line of the table; whether the verdict is the expected one."""
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="rg-model-") as folder:
-        states, claim = verdict(explore(constants, kind, folder))
+        states, claim = verdict(
+            explore(model_of(name), constants, kind, folder))
         seconds = time.monotonic() - begin
         said, is_right = judged(claim, expected)
         print(f"{name:<24} {about:<44} {states:>9} {seconds:>6.1f}  {said}",
               flush=True)
         if with_trace and claim is not None:
-            print(trace(constants, folder))
+            print(trace(model_of(name), constants, folder))
     return is_right
 
 
 def settings(names):
     """[(name, about, constants, kind, broken invariant)]"""
-    every = [(*entry, "protocol", None) for entry in PROTOCOL] + \
+    every = [(*entry, "protocol", None) for entry in PROTOCOL + COPIES] + \
         [(*entry, "long", None) for entry in LONG] + \
         [(name, about, f"MUT_{name} {constants}", "mutants", letter)
-         for name, letter, about, constants in MUTANTS]
+         for name, letter, about, constants in MUTANTS + COPIES_MUTANTS]
     unknown = set(names) - {entry[0] for entry in every}
     if unknown:
         sys.exit(f"check.py: no setting is called {', '.join(sorted(unknown))}")

@@ -97,6 +97,8 @@ byte plan[NH];  /* what the leader is about to write: */
 #define P_DONE    3
 byte plan_cur[NH], plan_phase[NH], plan_arg[NH];
 bit plan_announced[NH];
+byte fetch[NH];   /* generation whose resume commit comes into the vault */
+byte fetched[NH]; /* newest one that was passed on, or was to be then */
 
 /* ------------------------------------------- vaults, as pieces of slots */
 byte piece[NH * 2 * NP];   /* 0: empty or writing, else id * 4 + count */
@@ -454,6 +456,50 @@ inline write_plan(h)
     forget_plan(h)
 }
 
+/* The resume commit comes from another host's vault, before the decision is
+ * passed on, into the slot that does not hold the newest commit that is whole
+ * here: the host that sends may be lost before all of it has come. */
+#ifdef MUT_RECEIVER_OVERWRITES
+#define receivers_slot(h) 0
+#else
+#define receivers_slot(h) (holds(h, 0) > holds(h, 1))
+#endif
+#define can_fetch(h, g)                                                       \
+    (phase != DONE && (g) == newest(decided) && (g) > 0 && abort[h] < (g) &&  \
+     line[g] != 0 && (members[g] & local(h)) != 0 &&                          \
+     !in_vault(h, line[g]) && is_here(NH - 1 - (h)) &&                        \
+     in_vault(NH - 1 - (h), line[g]))
+
+inline begin_fetch(h)
+{
+    fetch[h] = newest(decided);
+    fetched[h] = fetch[h];
+    assert(ack[h] <= fetch[h]);
+    k = receivers_slot(h);
+    i = 0;
+    do
+    :: i < NP ->
+        piece[at(h, k, i)] = 0;
+        content[at(h, k, i)] = 0;
+        i++
+    :: else -> break
+    od;
+    i = 0;
+    printf("host %d fetches %d.%d into slot %d\n", h, gen_of(line[fetch[h]]),
+           step_of(line[fetch[h]]), k)
+}
+
+/* As one piece. */
+inline end_fetch(h)
+{
+    k = receivers_slot(h);
+    assert(ack[h] <= fetch[h] && piece[at(h, k, 0)] == 0);
+    piece[at(h, k, 0)] = line[fetch[h]] * 4 + 1;
+    content[at(h, k, 0)] = line[fetch[h]];
+    fetch[h] = 0;
+    printf("host %d has it\n", h)
+}
+
 proctype agent(byte h)
 {
 end:
@@ -509,6 +555,17 @@ end:
         all_fin(h, newest(decided)) ->
         fin[h] = newest(decided);
         printf("host %d: fin g%d\n", h, fin[h])
+    }
+    /* the resume commit of another host; what ends the generation ends that */
+    :: d_step {
+        fetched[h] < newest(decided) && can_fetch(h, newest(decided)) ->
+        begin_fetch(h)
+    }
+    :: d_step { fetch[h] != 0 && can_fetch(h, fetch[h]) -> end_fetch(h) }
+    :: d_step {
+        fetch[h] != 0 &&
+        (abort[h] >= fetch[h] || fetch[h] != newest(decided)) ->
+        fetch[h] = 0
     }
     /* as leader: take a snapshot and plan; later: write */
     :: d_step { work_for_leader(h) -> make_plan(h) }
@@ -622,37 +679,13 @@ inline go_on(w)
     fi
 }
 
-/* Who can send the resume commit: a synced member whose host has it, or, when
- * that host has no member, its agent. */
-#define sends(g, w)                                                           \
-    (has(members[g], w) && inside(w) && gen[w] == (g) &&                      \
-     in_vault(hostof(w), line[g]))
-#define agent_sends(g, h)                                                     \
-    (is_here(h) && (members[g] & local(h)) == 0 && in_vault(h, line[g]))
-#if NW == 2
-#define any_sends(g) (sends(g, 0) || sends(g, 1))
-#elif NW == 3
-#define any_sends(g) (sends(g, 0) || sends(g, 1) || sends(g, 2))
-#else
-#define any_sends(g)                                                          \
-    (sends(g, 0) || sends(g, 1) || sends(g, 2) || sends(g, 3))
-#endif
 #define rank0(g)                                                              \
     (has(members[g], 0) -> 0 : (has(members[g], 1) -> 1 :                     \
     (has(members[g], 2) -> 2 : 3)))
 #define can_sync(w, h, g)                                                     \
     (line[g] == 0                                                             \
          -> (rank0(g) == (w) || (inside(rank0(g)) && gen[rank0(g)] == (g)))   \
-         : (in_vault(h, line[g]) || any_sends(g) || agent_sends(g, 0) ||      \
-            agent_sends(g, NH - 1)))
-
-/* Who receives keeps the newest commit that is whole here, until the next one
- * is agreed on: the host that sends may be lost before. */
-#ifdef MUT_RECEIVER_OVERWRITES
-#define receivers_slot(h) 0
-#else
-#define receivers_slot(h) (holds(h, 0) > holds(h, 1))
-#endif
+         : in_vault(h, line[g]))
 
 inline restore(w, h, the_id)
 {
@@ -682,6 +715,7 @@ inline restore_early(w, h)
 inline sync(w, h)
 {
     printf("worker %d syncs in g%d\n", w, gen[w]);
+    fetched[h] = top(fetched[h], gen[w]);
     assert(phase != DONE);
     id = line[gen[w]];
     if
@@ -692,14 +726,8 @@ inline sync(w, h)
         state[w] = COMMIT
     :: else ->
         step[w] = step_of(id);
-        if
-        :: in_vault(h, id) ->
-            slot[w] = (holds(h, 0) == id);
-            restore(w, h, id)
-        :: else ->
-            slot[w] = receivers_slot(h);
-            memory[w] = id
-        fi;
+        slot[w] = (holds(h, 0) == id);
+        restore(w, h, id);
         assert(memory[w] == id || step[w] == 0);
         go_on(w)
     fi
