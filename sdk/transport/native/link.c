@@ -85,6 +85,7 @@ void rg__link_up(rg__link *l, int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     l->watched.fd = fd;
     l->state = LINK_UP;
+    l->wants = EPOLLIN; /* until its operation looks */
     rg__log(RG__DEBUG, "transport", "set %u is connected with rank %d", l->set,
             l->rank);
 }

@@ -24,7 +24,8 @@
 #define GIVE_UP_NS  (3000 * RG__MS)
 #define AGAIN_NS    (1 * RG__MS)
 #define AGAIN_SHIFT 5
-#define UNKNOWN_NS  (5000 * RG__MS) /* for the HELLO of a guest */
+#define UNKNOWN_NS  (5000 * RG__MS)  /* for the HELLO of a guest */
+#define ASKED_NS    (60000 * RG__MS) /* for its PROOF; it may be stopped */
 #define DEAF_NS     (100 * RG__MS)
 #define ACCEPTS     16
 #define UNKNOWN_MAX 64
@@ -462,7 +463,9 @@ void rg__meet_turn_out(rg__net *net, uint64_t now)
 {
     for (guest *g = net->guests, *next; g != NULL; g = next) {
         next = g->next;
-        if (g->state == GUEST_UNKNOWN && now - g->since_ns > UNKNOWN_NS)
+        const uint64_t been = now - g->since_ns;
+        if ((g->state == GUEST_UNKNOWN && been > UNKNOWN_NS) ||
+            (g->state == GUEST_ASKED && been > ASKED_NS))
             drop_guest(g, "it says nothing");
     }
 }

@@ -198,14 +198,18 @@ static void look_for_stuck(rg__net *net, uint64_t now)
             net->stuck(net->broken_arg, l->rank);
 }
 
+/* A link that is up is not watched again before its operation has looked. */
 static void on_link_event(rg__link *l, uint32_t events)
 {
-    if (l->state == LINK_CONNECTING || l->state == LINK_GREETING)
+    if (l->state == LINK_CONNECTING || l->state == LINK_GREETING) {
         rg__meet_greet(l);
-    else if ((events & (EPOLLHUP | EPOLLERR)) != 0)
+        return;
+    }
+    l->wants = 0;
+    if ((events & (EPOLLHUP | EPOLLERR)) != 0)
         rg__net_unwatch(l->net, &l->watched); /* told for ever otherwise */
     else
-        rg__net_watch(l->net, &l->watched, 0); /* its operation will look */
+        rg__net_watch(l->net, &l->watched, 0);
 }
 
 static void on_event(rg__net *net, watched *w, uint32_t events, uint64_t now)
@@ -268,7 +272,8 @@ void rg__net_arm(rg__net *net)
         return;
     bool is_needed = false;
     for (rg__link *l = net->links; l != NULL; l = l->next) {
-        if (l->state == LINK_UP)
+        if (l->state == LINK_UP &&
+            (l->wants != 0 || l->watched.mask != NOT_WATCHED))
             rg__net_watch(net, &l->watched, l->wants);
         is_needed |= l->wants != 0 || !rg__link_is_settled(l);
     }
