@@ -84,12 +84,18 @@ size_t rg__vault_stride(size_t bytes)
     return (bytes + RG__PAGE_BYTES - 1) / RG__PAGE_BYTES * RG__PAGE_BYTES;
 }
 
+/* units * i / count, whatever they are, for i <= count. */
+static size_t share(size_t units, uint64_t i, uint32_t count)
+{
+    return units / count * i + units % count * i / count;
+}
+
 void rg__slice(size_t bytes, size_t unit, uint32_t i, uint32_t count,
                size_t *begin_p, size_t *end_p)
 {
     const size_t units = bytes / unit + (bytes % unit != 0);
-    const size_t begin = units * i / count * unit;
-    const size_t end = units * (i + 1) / count * unit;
+    const size_t begin = share(units, i, count) * unit;
+    const size_t end = share(units, (uint64_t)i + 1, count) * unit;
     *begin_p = begin < bytes ? begin : bytes;
     *end_p = end < bytes ? end : bytes;
 }

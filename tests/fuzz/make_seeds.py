@@ -369,18 +369,21 @@ def record_seeds():
 # -------------------------------------------------------------- small readers
 
 def small_seeds():
-    def pieces(mark, *fields, bytes_=0, count=1):
-        return bytes_.to_bytes(5, "little") + bytes([count - 1, mark]) + \
-            b"".join(bytes(f) for f in fields)
+    def pieces(mark, *fields, bytes_=0, unit=1, count=1, i=0):
+        return bytes_.to_bytes(6, "little") + (unit - 1).to_bytes(
+            2, "little") + (count - 1).to_bytes(4, "little") + i.to_bytes(
+                4, "little") + bytes([mark]) + b"".join(map(bytes, fields))
 
-    write("vault", "whole", pieces(1, [2, 4, 1, 9], [2, 4, 1, 12],
-                                   bytes_=1 << 20, count=4))
+    whole = ([2, 0, 4, 1, 9], [2, 1, 4, 1, 9], [2, 0, 4, 1, 12], [2])
+    write("vault", "whole", pieces(1, *whole, bytes_=1 << 20, count=4, i=3))
     write("vault", "one-is-writing", pieces(
-        0, [2, 2, 1, 9], [1, 2, 1, 9], bytes_=100, count=7))
+        0, [2, 0, 2, 1, 9], [1, 0, 2, 1, 9], bytes_=100, count=7, unit=8))
     write("vault", "counts-beyond", pieces(
-        1, [2, 65, 1, 9], bytes_=(1 << 40) - 1, count=64))
+        1, [2, 0, 65, 1, 9], bytes_=(1 << 40) - 1, count=64))
     write("vault", "wide-numbers", pieces(
-        15, [2, 1, 0, 0, 0] + [255] * 16, bytes_=4097, count=3))
+        15, [2, 0, 1, 0, 0, 0] + [255] * 16, bytes_=4097, count=3))
+    write("vault", "more-than-64-bits", pieces(
+        1, bytes_=(1 << 48) - 1, count=(1 << 32) - 1, i=(1 << 32) - 2))
 
     write("failpoint", "one", "commit.before_agree:rank3:step10:start1:kill")
     write("failpoint", "many", "a:kill,b:gen7:stop,c:sleep20,d:exit1,e:segv")
