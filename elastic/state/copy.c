@@ -19,6 +19,7 @@
 #include "sdk/base/failpoint.h"
 #include "sdk/base/hash.h"
 #include "sdk/base/shm.h"
+#include "sdk/base/stream.h"
 
 #define CHUNK ((size_t)256 << 10) /* copied under the gate at a time */
 
@@ -52,7 +53,7 @@ static rg_status copy_in(rg_ctx *ctx, char *to, const char *from, size_t bytes,
         pthread_mutex_lock(&ctx->gate);
         const bool open = ctx->gate_generation == ctx->now.generation;
         if (open)
-            memcpy(to + at, from + at, n);
+            rg__stream(to + at, from + at, n);
         pthread_mutex_unlock(&ctx->gate);
         if (!open)
             return lost();

@@ -1,11 +1,11 @@
-/* With hash_wide.c the only home of xxhash. */
+/* With wide.c the only home of xxhash. */
 #include "sdk/base/hash.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "sdk/base/hash_wide.h"
+#include "sdk/base/wide.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -26,9 +26,9 @@ void rg__hash_begin_named(rg__hash *hash, const char *name)
 void rg__hash_update(rg__hash *hash, const void *data, size_t bytes)
 {
     XXH3_state_t *state = (XXH3_state_t *)(void *)hash->room;
-#ifdef RG_HASH_WIDE
+#ifdef RG_WIDE
     if (__builtin_cpu_supports("avx2")) {
-        rg__hash_update_wide(state, data, bytes);
+        rg__wide_hash(state, data, bytes);
         return;
     }
 #endif
