@@ -1,7 +1,8 @@
-/* Times allreduces of float32 over the world, in ordinary and in rg_alloc
- * memory; rank 0 prints a table.
+/* Times a collective of float32 over the world, in ordinary and in rg_alloc
+ * memory; rank 0 prints a table. The size is that of one rank's data.
  *
- *   bench_collectives [--sizes 8,64K,1M] [--seconds S] [--json]
+ *   bench_collectives [--op allreduce|broadcast|allgather] [--sizes 8,64K,1M]
+ *                     [--seconds S] [--json]
  *
  * Before each operation every rank rewrites its whole buffer and a barrier
  * takes the skew away; the time of an operation is the maximum over the ranks;
@@ -51,7 +52,12 @@ static uint64_t read_size(const char *text, char **end)
     return n;
 }
 
+typedef enum op { ALLREDUCE, BROADCAST, ALLGATHER, OPS } op;
+static const char *const op_names[OPS] = {"allreduce", "broadcast",
+                                          "allgather"};
+
 typedef struct plan {
+    op op;
     uint64_t sizes[SIZES_MAX];
     int count;
     double seconds; /* per row */
@@ -76,6 +82,16 @@ static bool read_sizes(plan *p, const char *text)
     return false;
 }
 
+static bool read_op(plan *p, const char *text)
+{
+    for (int i = 0; i < OPS; i++)
+        if (strcmp(text, op_names[i]) == 0) {
+            p->op = (op)i;
+            return true;
+        }
+    return false;
+}
+
 static bool read_plan(plan *p, int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
@@ -83,6 +99,9 @@ static bool read_plan(plan *p, int argc, char **argv)
             p->is_json = true;
         else if (strcmp(argv[i], "--sizes") == 0 && i + 1 < argc) {
             if (!read_sizes(p, argv[++i]))
+                return false;
+        } else if (strcmp(argv[i], "--op") == 0 && i + 1 < argc) {
+            if (!read_op(p, argv[++i]))
                 return false;
         } else if (strcmp(argv[i], "--seconds") == 0 && i + 1 < argc)
             p->seconds = strtod(argv[++i], NULL);
@@ -98,13 +117,37 @@ static void touch(float *data, uint64_t count, int rank)
         data[i] = (float)(rank + 1);
 }
 
-static int wrong(const float *data, uint64_t count, int n)
+static int wrong(const float *data, uint64_t count, float want)
 {
-    const float want = (float)(n * (n + 1)) / 2;
     int bad = 0;
     for (uint64_t i = 0; i < count; i += 1 + count / 97)
         bad += data[i] != want;
     return bad + (data[count - 1] != want);
+}
+
+static int all_wrong(const plan *p, rg_ctx *ctx, const float *data,
+                     uint64_t count)
+{
+    const int n = rg_size(ctx);
+    int bad = 0;
+    if (p->op == ALLREDUCE)
+        return wrong(data, count, (float)(n * (n + 1)) / 2);
+    if (p->op == BROADCAST)
+        return wrong(data, count, 1);
+    for (int r = 0; r < n; r++)
+        bad += wrong(data + (uint64_t)r * count, count, (float)(r + 1));
+    return bad;
+}
+
+static rg_status collective(const plan *p, rg_ctx *ctx, float *data,
+                            float *mine, uint64_t count)
+{
+    rg_set *world = rg_world(ctx);
+    if (p->op == ALLREDUCE)
+        return rg_allreduce(world, data, data, count, RG_F32, RG_SUM);
+    if (p->op == BROADCAST)
+        return rg_broadcast(world, data, count, RG_F32, 0);
+    return rg_allgather(world, mine, data, count, RG_F32);
 }
 
 typedef struct row {
@@ -113,15 +156,18 @@ typedef struct row {
     int times;
 } row;
 
-static double once(rg_ctx *ctx, float *data, uint64_t count, int64_t *bad)
+static double once(rg_ctx *ctx, const plan *p, float *data, uint64_t count,
+                   int64_t *bad)
 {
-    touch(data, count, rg_rank(ctx));
+    /* an allgather in place */
+    float *mine =
+        data + (p->op == ALLGATHER ? (uint64_t)rg_rank(ctx) * count : 0);
+    touch(mine, count, rg_rank(ctx));
     need(rg_barrier(rg_world(ctx)), "rg_barrier");
     const double begin = now_us();
-    need(rg_allreduce(rg_world(ctx), data, data, count, RG_F32, RG_SUM),
-         "rg_allreduce");
+    need(collective(p, ctx, data, mine, count), op_names[p->op]);
     const double took = now_us() - begin;
-    *bad += wrong(data, count, rg_size(ctx));
+    *bad += all_wrong(p, ctx, data, count);
     return took;
 }
 
@@ -132,12 +178,12 @@ static row measure(rg_ctx *ctx, const plan *p, float *data, uint64_t bytes)
     row r = {0};
     double first = 0;
     for (int i = 0; i < 3; i++)
-        first = once(ctx, data, count, &r.wrong);
+        first = once(ctx, p, data, count, &r.wrong);
     double n = p->seconds * 1e6 / (first + 20);
     need(rg_allreduce(rg_world(ctx), &n, &n, 1, RG_F64, RG_MIN), "times");
     r.times = n < 11 ? 11 : n > TIMES_MAX ? TIMES_MAX : (int)n;
     for (int i = 0; i < r.times; i++)
-        times[i] = once(ctx, data, count, &r.wrong);
+        times[i] = once(ctx, p, data, count, &r.wrong);
     need(rg_allreduce(rg_world(ctx), times, times, (uint64_t)r.times, RG_F64,
                       RG_MAX),
          "times");
@@ -170,15 +216,17 @@ static void run(rg_ctx *ctx, const plan *p)
     uint64_t most = 0;
     for (int i = 0; i < p->count; i++)
         most = p->sizes[i] > most ? p->sizes[i] : most;
+    if (p->op == ALLGATHER)
+        most *= (uint64_t)rg_size(ctx);
     float *user = malloc(most);
     void *own = NULL;
     need(user == NULL ? RG_ERR_MEMORY : rg_alloc(ctx, most, NULL, &own),
          "memory");
     if (rg_rank(ctx) == 0 && !p->is_json)
-        printf("# %d ranks on %d hosts, allreduce float sum in place\n"
+        printf("# %d ranks on %d hosts, %s of float32 in place\n"
                "#       size   user:p10     median     GB/s  alloc:p10     "
                "median     GB/s  wrong\n",
-               rg_size(ctx), rg_host_count(ctx));
+               rg_size(ctx), rg_host_count(ctx), op_names[p->op]);
     for (int i = 0; i < p->count; i++) {
         const row a = measure(ctx, p, user, p->sizes[i]);
         const row b = measure(ctx, p, own, p->sizes[i]);
@@ -197,8 +245,9 @@ int main(int argc, char **argv)
               .seconds = 0.5};
     rg_ctx *ctx = NULL;
     if (!read_plan(&p, argc, argv)) {
-        fprintf(stderr, "bench_collectives [--sizes 8,64K,1M] [--seconds S] "
-                        "[--json]\n");
+        fprintf(stderr,
+                "bench_collectives [--op allreduce|broadcast|allgather] "
+                "[--sizes 8,64K,1M] [--seconds S] [--json]\n");
         return 64;
     }
     need(rg_init(NULL, &ctx), "rg_init");

@@ -82,12 +82,15 @@ void rg__link_destroy(rg__link *l)
 void rg__link_up(rg__link *l, int fd)
 {
     const int one = 1;
+    char congestion[16] = "";
+    socklen_t bytes = sizeof congestion;
+    getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, congestion, &bytes);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     l->watched.fd = fd;
     l->state = LINK_UP;
     l->wants = EPOLLIN; /* until its operation looks */
-    rg__log(RG__DEBUG, "transport", "set %u is connected with rank %d", l->set,
-            l->rank);
+    rg__log(RG__DEBUG, "transport", "set %u is connected with rank %d, by %s",
+            l->set, l->rank, congestion);
 }
 
 bool rg__link_is_stuck(const rg__link *l, uint64_t now)
