@@ -448,7 +448,16 @@ class Hosts:
             for pid in pids:
                 with contextlib.suppress(OSError):
                     os.kill(pid, signum)
+        until(lambda: not self.kill_rest(name), 20, f"{name} is dead")
         return pids
+
+    def kill_rest(self, name):
+        """Who was started meanwhile, by somebody who saw a death."""
+        rest = self.pids(name)
+        for pid in rest:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+        return rest
 
     def fail_power(self, name):
         self.cut(name)
