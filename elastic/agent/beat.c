@@ -30,7 +30,6 @@
 #define LATE_SHARE 3 /* a third of the budget: then we are late */
 #define PEERS_MAX  4096
 #define PER_WAKE   256 /* datagrams read in a row */
-#define FORGET_NS  (UINT64_C(600) * 1000 * RG__MS)
 
 struct beats {
     int sock;
@@ -224,10 +223,8 @@ static void choose_neighbours(agent *a)
     }
 }
 
-static bool is_wanted(const peer *one, uint64_t now_ns)
+static bool is_wanted(const peer *one)
 {
-    if (one->is_accused && now_ns - one->accused_ns > FORGET_NS)
-        return false;
     const bool is_rival = one->a->rival_ns != 0 && one->id == one->a->rival;
     return is_rival || one->is_known || one->is_expected || one->is_target ||
            one->is_accused || one->is_written || one->writing != NULL;
@@ -254,9 +251,8 @@ void rg__beat_follow(agent *a)
     choose_neighbours(a);
     if (rg__leader_is_me(a))
         want_all_hosts(a);
-    const uint64_t now = rg__now_ns();
     for (int i = b->peers - 1; i >= 0; i--)
-        if (!is_wanted(b->peer[i], now))
+        if (!is_wanted(b->peer[i]))
             drop_peer(b, i);
 }
 
@@ -370,8 +366,11 @@ static void on_aborted(agent *a, const peer *from, uint64_t generation)
     if (a->detected_ns == 0)
         a->detected_ns = rg__now_ns();
     rg__generation_abort(a, generation);
-    if (rg__leader_is_me(a))
+    if (rg__leader_is_me(a)) {
+        a->told_generation = generation;
+        a->told_ns = rg__now_ns();
         rg__beat_abort(a, generation);
+    }
 }
 
 static void on_beat(agent *a, peer *from, const rg__beat *beat)

@@ -24,8 +24,12 @@ static bool is_needed(const agent *a)
     int fetched = 0;
     for (int i = 0; line != NULL && i < line->copies; i++)
         fetched += line->copy[i].from == a->id;
-    return fetched > 0 &&
-           (a->served_generation != line->generation || a->served < fetched);
+    if (fetched == 0)
+        return false;
+    if (a->served_generation != line->generation || a->served < fetched)
+        return true;
+    /* a copy that went wrong is asked for again within the budget */
+    return rg__now_ns() - a->served_ns < a->params->detect_ms * RG__MS;
 }
 
 static bool has_left(const agent *a)

@@ -229,6 +229,8 @@ struct agent {
     rg__timer *suspect_timer;
     uint64_t round_ns; /* all were asked to look at each other then */
     int64_t round;     /* revision of that asking */
+    uint64_t told_generation, told_ns; /* a host has told the leader of its
+                                          abort; 0: no */
     rg__etcd_req *toppling;
 
     output *outputs; /* of processes, until all is written */
@@ -241,6 +243,7 @@ struct agent {
     bool is_draining;           /* workers are to leave at the next commit */
     uint64_t served_generation; /* whose copies were fetched from here: */
     int served;
+    uint64_t served_ns;
     bool is_leaving; /* this host goes, the job does not */
     uint64_t drain_end_ns;
     rg__timer *drain_timer;

@@ -502,6 +502,7 @@ static void go_on_after_death(slot *s)
     if (s->w.pid != 0) {
         rg__worker_forget(s);
         rg__vault_drop_owner(a, me);
+        rg__generation_try_ack(a); /* this one may have been waited for */
     }
     if (a->is_ending || a->is_done) {
         s->is_closed = true;

@@ -22,7 +22,8 @@
 #include "sdk/base/clock.h"
 #include "sdk/base/log.h"
 
-#define LOST_MAX 1024
+#define LOST_MAX  1024
+#define FORGET_NS (UINT64_C(600) * 1000 * RG__MS) /* who never comes back */
 
 static uint64_t budget_ns(const agent *a)
 {
@@ -370,17 +371,35 @@ static void judge_leader(agent *a)
 
 /* --------------------------------------------------------------------- look */
 
+/* A host has aborted the generation for a certain reason, and can't publish it:
+ * etcd does not answer it. */
+static void speak_for_others(agent *a, uint64_t now)
+{
+    const uint64_t g = a->told_generation;
+    if (g == 0 || !rg__leader_is_me(a) || now - a->told_ns < budget_ns(a))
+        return;
+    a->told_generation = 0;
+    if (a->view.cur.generation == g && a->view.cur.phase == RG__GEN_DECIDED)
+        rg__publish_reason(a, g, NULL, false,
+                           "a host has left it, and etcd does not hear why");
+}
+
 void rg__suspect_look(agent *a)
 {
     const uint64_t now = rg__now_ns();
     if (!rg__etcd_is_up(a->etcd) || a->is_ending || a->is_done)
         return;
+    if (a->view.leader == 0)
+        rg__leader_follow(a); /* who has won may have gone before we saw it */
     for (int i = 0; i < rg__beat_peers(a); i++) {
         peer *one = rg__beat_peer(a, i);
         if (!one->is_accused && (is_mute(one, now) || (is_silent(one, now) &&
                                                        !is_in_grace(one, now))))
             accuse(one, now);
+        else if (one->is_accused && now - one->accused_ns > FORGET_NS)
+            withdraw(one);
         write_down(one);
     }
     judge_leader(a);
+    speak_for_others(a, now);
 }

@@ -163,6 +163,7 @@ static void source_gone(void *arg, const char *why)
     if (s->is_whole) { /* the sink closes when it has all */
         a->served = a->served_generation == s->generation ? a->served + 1 : 1;
         a->served_generation = s->generation;
+        a->served_ns = rg__now_ns();
     }
     free_source(s);
 }

@@ -32,10 +32,17 @@ static void add(graph *g, uint64_t id)
         g->node[g->n++] = (node){.id = id, .lowest_rank = INT_MAX};
 }
 
-/* Hosts with a record, and those of the world whose record is gone. */
+/* Hosts with a record, and those of the world and of the proposal whose record
+ * is gone. */
+static int host_count(const rg__proposal *p)
+{
+    return p != NULL ? p->host_count : 0;
+}
+
 static bool collect(const rg__snapshot *s, const rg__proposal *world, graph *g)
 {
-    const int most = s->hosts + (world != NULL ? world->host_count : 0);
+    const rg__proposal *next = rg__snapshot_gen(s, s->cur.generation);
+    const int most = s->hosts + host_count(world) + host_count(next);
     g->node = calloc((size_t)most + 1, sizeof *g->node);
     if (g->node == NULL)
         return false;
@@ -44,6 +51,8 @@ static bool collect(const rg__snapshot *s, const rg__proposal *world, graph *g)
             add(g, s->host[i].id);
     for (int i = 0; world != NULL && i < world->host_count; i++)
         add(g, world->host[i].id);
+    for (int i = 0; next != NULL && i < next->host_count; i++)
+        add(g, next->host[i].id);
     for (int r = 0; world != NULL && r < world->size; r++)
         for (int i = 0; i < g->n; i++) {
             node *one = &g->node[i];
@@ -292,9 +301,12 @@ static void shut_one_out(rg__plan_clock *clock, const rg__proposal *p,
 void rg__links_note_broken(rg__plan_clock *clock, const rg__snapshot *snap,
                            uint64_t now_ns)
 {
+    const rg__proposal *decided = rg__snapshot_decided(snap);
     for (int i = 0; i < snap->reasons; i++) {
         const rg__reason *r = &snap->reason[i];
-        if (r->link[0] == '\0' || is_noted(clock, r))
+        const bool is_past = /* nobody knows when: this leader is new */
+            decided != NULL && r->generation < decided->generation;
+        if (r->link[0] == '\0' || is_past || is_noted(clock, r))
             continue;
         drop_old(clock, now_ns);
         const bool is_second = is_reported_before(clock, snap, r);

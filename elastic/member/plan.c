@@ -216,8 +216,10 @@ static void add(members *list, rg__member_id id)
 
 static bool may_host_members(const look *l, uint64_t host)
 {
+    const bool is_changing =
+        is_broken(l, l->decided) || l->s->cur.phase == RG__GEN_PROPOSED;
     return !is_lost(l, host) && !is_draining(l, host) &&
-           !(is_mute(l, host) && is_broken(l, l->decided));
+           !(is_mute(l, host) && is_changing);
 }
 
 static void add_senior(const look *l, rg__member_id m, members *list)
@@ -554,21 +556,52 @@ static bool is_held_up(const look *l, const rg__proposal *p)
     return false;
 }
 
-/* Hosts that have not acked for so long that something unknown holds them. */
-static bool is_overdue(const look *l, const rg__proposal *p)
+static bool has_any_ack(const rg__snapshot *s, uint64_t generation)
+{
+    for (int i = 0; i < s->acks; i++)
+        if (s->ack[i].generation == generation)
+            return true;
+    return false;
+}
+
+static void shut_out_late(const look *l, const rg__proposal *p)
+{
+    for (int i = 0; i < l->s->hosts; i++)
+        if (!has_acked(l->s, p->generation, l->s->host[i].name))
+            rg__shut_out_add(l->clock, l->s->host[i].id, l->now_ns);
+    for (int i = 0; i < p->host_count; i++)
+        if (!has_acked(l->s, p->generation, p->host[i].name))
+            rg__shut_out_add(l->clock, p->host[i].id, l->now_ns);
+}
+
+/* Something unknown holds hosts that have not acked for so long: the next look
+ * does without them, if there are others. */
+static void mind_the_late(const look *l, const rg__proposal *p)
 {
     if (l->clock->proposed != p->generation) {
         l->clock->proposed = p->generation;
         l->clock->proposed_ns = 0;
     }
     if (p->is_announced && !is_broken(l, l->decided))
-        return false; /* its members may compute for long */
-    if (!has_waited(l, &l->clock->proposed_ns, l->c->ack_timeout_ns))
-        return false;
-    for (int i = 0; i < l->s->hosts; i++)
-        if (!has_acked(l->s, p->generation, l->s->host[i].name))
-            rg__shut_out_add(l->clock, l->s->host[i].id, l->now_ns);
-    return true;
+        return; /* its members may compute for long */
+    if (!has_waited(l, &l->clock->proposed_ns, l->c->ack_timeout_ns) ||
+        !has_any_ack(l->s, p->generation))
+        return;
+    shut_out_late(l, p);
+    l->plan->look_again_ns = 1;
+}
+
+/* The end of a shut-out is nobody's event. */
+static void look_at_its_end(const look *l)
+{
+    for (int i = 0; i < RG__SHUT_OUT_MAX; i++) {
+        const uint64_t until = l->clock->shut_out[i].until_ns;
+        if (until <= l->now_ns)
+            continue;
+        const uint64_t left = until - l->now_ns;
+        if (l->plan->look_again_ns == 0 || left < l->plan->look_again_ns)
+            l->plan->look_again_ns = left;
+    }
 }
 
 static rg_status plan_proposed(const look *l, members *list)
@@ -587,7 +620,7 @@ static rg_status plan_proposed(const look *l, members *list)
         return decide(l->s, p, l->plan);
     if (is_held_up(l, p))
         return plan_broken(l, list);
-    is_overdue(l, p); /* the next look does without them */
+    mind_the_late(l, p);
     return RG_OK;
 }
 
@@ -635,6 +668,7 @@ rg_status rg__plan_make(const rg__snapshot *snap, const rg__plan_config *config,
         return st;
     plan_p->alive = list.n;
     st = plan_phase(&l, &list);
+    look_at_its_end(&l);
     free(list.id);
     if (st != RG_OK)
         rg__plan_free(plan_p);

@@ -1,4 +1,5 @@
 /* Which hosts the leader goes on without, and whether that is announced. */
+#include "elastic/member/links.h"
 #include "tests/member/job.h"
 
 static const rg__member_id three[] = {{1, 0, 1}, {2, 0, 1}, {3, 0, 1}};
@@ -130,7 +131,59 @@ static void an_ack_that_never_comes_is_not_waited_for_for_ever(void)
     CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
     j.now_ns += 21 * SECOND;
     CHECK_EQ(job_look(&j), RG__PLAN_WAIT); /* c is shut out from now on */
+    CHECK(j.plan.look_again_ns != 0 && j.plan.look_again_ns < SECOND);
     check_without(&j, 3, false);
+    job_end(&j);
+}
+
+static void nobody_is_shut_out_by_nobody(void)
+{
+    job j;
+    begin_three(&j);
+    job_reason(&j, 1, false, "x");
+    job_proposed(&j, 2, three, 3, false);
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
+    j.now_ns += 21 * SECOND;
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
+    for (int i = 0; i < 3; i++)
+        job_ack(&j, 2, i == 0 ? "a" : i == 1 ? "b" : "c", NULL, 0);
+    CHECK_EQ(job_look(&j), RG__PLAN_DECIDE);
+    job_end(&j);
+}
+
+/* A member's host of an announced proposal loses its etcd. */
+static void a_mute_host_holds_up_no_announced_change(void)
+{
+    const rg__member_id two[] = {{1, 0, 1}, {2, 0, 1}};
+    const uint64_t mute[] = {3};
+    job j;
+    job_begin(&j, 1, 3);
+    job_host(&j, "a", 1, 1);
+    job_host(&j, "b", 2, 1);
+    job_host(&j, "c", 3, 1);
+    job_decided(&j, 1, two, 2, none);
+    job_proposed(&j, 2, three, 3, true);
+    j.config.mute = mute;
+    j.config.mutes = 1;
+    check_without(&j, 3, true);
+    job_end(&j);
+}
+
+static void who_vanishes_from_a_proposal_is_lost_all_the_same(void)
+{
+    const rg__member_id two[] = {{1, 0, 1}, {2, 0, 1}};
+    uint64_t lost[2];
+    job j;
+    job_begin(&j, 1, 3);
+    job_host(&j, "a", 1, 1);
+    job_host(&j, "b", 2, 1);
+    job_host(&j, "c", 3, 1);
+    job_decided(&j, 1, two, 2, none);
+    job_proposed(&j, 2, three, 3, true);
+    free(j.snap.host[--j.snap.hosts].slot); /* c's lease has ended */
+    job_suspects(&j, 1, 3);
+    CHECK_EQ(rg__links_lost(&j.snap, lost, 2), 1);
+    CHECK_EQ(lost[0], 3);
     job_end(&j);
 }
 
@@ -185,6 +238,34 @@ static void a_link_to_a_lost_host_does_not_count(void)
     job_end(&j);
 }
 
+static void a_new_leader_judges_no_old_reports(void)
+{
+    job j;
+    begin_three(&j);
+    job_link(&j, 1, "a", "b");
+    job_decided(&j, 2, three, 3, none);
+    job_link(&j, 2, "a", "b");
+    job_decided(&j, 3, three, 3, none);
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
+    job_end(&j);
+}
+
+static void a_shut_out_ends_by_itself(void)
+{
+    const rg__member_id two[] = {{2, 0, 1}, {3, 0, 1}};
+    job j;
+    break_twice(&j, 10 * SECOND);
+    job_decided(&j, 3, two, 2, none);
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
+    CHECK(j.plan.look_again_ns != 0 && j.plan.look_again_ns <= 60 * SECOND);
+    j.now_ns += 61 * SECOND;
+    job_look(&j);
+    j.now_ns += SECOND;
+    CHECK_EQ(job_look(&j), RG__PLAN_PROPOSE);
+    CHECK_EQ(j.plan.proposal.size, 3);
+    job_end(&j);
+}
+
 /* b died behind its ack, and started again. */
 static void a_link_to_another_incarnation_does_not_count(void)
 {
@@ -222,6 +303,11 @@ int main(void)
     a_host_that_has_gone_needs_no_lease_to_end();
     a_mute_host_holds_up_no_change();
     an_ack_that_never_comes_is_not_waited_for_for_ever();
+    nobody_is_shut_out_by_nobody();
+    a_mute_host_holds_up_no_announced_change();
+    who_vanishes_from_a_proposal_is_lost_all_the_same();
+    a_new_leader_judges_no_old_reports();
+    a_shut_out_ends_by_itself();
     a_first_broken_link_removes_nobody();
     the_second_removes_whom_more_accuse();
     a_link_to_a_lost_host_does_not_count();
