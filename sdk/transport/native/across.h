@@ -57,6 +57,7 @@ typedef struct crossing {
                              come */
     bool sends, receives; /* does this host, in this operation? */
     uint32_t sending_step;
+    size_t moved;        /* bytes, in this call */
     uint64_t awaited;    /* parts that are still to come */
     size_t arrived;      /* bytes of the incoming part */
     bool is_whole;       /* it is, and waits to be taken, */

@@ -18,8 +18,6 @@
 
 #include "sdk/transport/native/reduce.h"
 
-#define TURNS_AT_ONCE 8 /* sends and receives per call */
-
 /* -------------------------------------------------------------------- parts */
 
 typedef struct piece {
@@ -104,8 +102,10 @@ static bool send_some(comm *c)
         return false;
     part *p = &x->part[x->sending_step % STAGES];
     const piece out = piece_of(c, x->sending_step, p->sent, false);
-    if (rg__link_flush(x->next, out.at) == 0)
+    const size_t sent = rg__link_flush(x->next, out.at);
+    if (sent == 0)
         return false;
+    x->moved += sent;
     p->sent += !x->next->is_sending;
     return true;
 }
@@ -171,6 +171,7 @@ static bool read_part(comm *c, const frame *head)
         rg__link_take(x->prev);
     const size_t got = rg__link_read(x->prev, to, in.bytes - x->arrived);
     x->arrived += got;
+    x->moved += got;
     x->is_whole = x->arrived == in.bytes;
     x->whole_step = step;
     return got > 0 || in.bytes == 0;
@@ -239,11 +240,11 @@ void rg__ring_turn(comm *c)
     crossing *x = &c->across->crossing;
     if (x->next == NULL || !may_begin(c))
         return;
-    for (int i = 0; i < TURNS_AT_ONCE; i++) {
-        const bool has_sent = send_some(c), has_received = receive_some(c);
-        if (!has_sent && !has_received)
-            break;
-        c->base.moves++;
+    bool has_moved = true;
+    for (x->moved = 0; has_moved && x->moved < RG__WORK_BYTES;) {
+        has_moved = send_some(c);
+        has_moved |= receive_some(c);
+        c->base.moves += has_moved;
     }
     while (has_crossed(x, x->crossed + 1)) {
         x->crossed++;
