@@ -175,3 +175,17 @@ rg_status rg__address_choose(agent *a)
         return take_interface(a->params->interface, &a->address);
     return take_route(a->params->endpoints, &a->address);
 }
+
+static bool is_loopback(const rg__address *address)
+{
+    return strncmp(address->text, "127.", 4) == 0 ||
+           strcmp(address->text, "::1") == 0;
+}
+
+bool rg__address_is_reached(const agent *a, const rg__proposal *p)
+{
+    for (int i = 0; i < p->host_count; i++)
+        if (is_loopback(&a->address) && !is_loopback(&p->host[i].address))
+            return false;
+    return true;
+}

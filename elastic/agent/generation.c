@@ -237,6 +237,13 @@ static void prepare(agent *a, const rg__proposal *p)
 {
     if (p == NULL || p->generation <= a->prepared || rg__transfer_holds(a, p))
         return;
+    if (count_local(a, p) > 0 && !rg__address_is_reached(a, p)) {
+        rg__agent_leave(a, RG__EXIT_SYSTEM,
+                        "other hosts can't reach host %s at %s, a loopback "
+                        "address; name one with --advertise or --interface",
+                        a->params->host, a->address.text);
+        return;
+    }
     rg__transfer_cancel(a);
     a->prepared = p->generation;
     rg__failpoint("agent.prepare", -1, 0, p->generation);

@@ -407,6 +407,8 @@ int rg__suspect_mute(const agent *a, uint64_t *mute, int room);
 /* address.c: params->advertise, or of params->interface, or the source of the
  * route to the first endpoint of etcd. */
 rg_status rg__address_choose(agent *a);
+/* Can the hosts of a world that are not on this machine reach this one? */
+bool rg__address_is_reached(const agent *a, const rg__proposal *p);
 
 /* vault.c */
 rg_status rg__vault_create(agent *a);
