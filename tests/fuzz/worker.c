@@ -331,10 +331,12 @@ static void tell_welcome(fuzz_input first)
                      .host = "h1"};
     const int fds[] = {page_fd, vault_fd};
     snprintf(m.address.text, sizeof m.address.text, "%s", sim_address());
-    if (first.left == 1 && *first.at == 'W')
+    if (first.left == 1 && *first.at == 'W') {
         tell(&m, sizeof m, fds, 2);
-    else
-        tell(first.at, first.left, fds, 2);
+        return;
+    }
+    tell(first.at, first.left, fds, 2);
+    shutdown(agent, SHUT_WR); /* nothing more, so there is no wait */
 }
 
 static rg_status begin(fuzz_input first)
