@@ -94,7 +94,7 @@ static void a_job_is_read_back(void)
     CHECK_EQ(s.line[0].resume.step, 1234567890123);
     CHECK(rg__snapshot_decided(&s) == &s.gen[0]);
     rg__snapshot_free(&s);
-    for (size_t i = 0; i < 4; i++)
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         free(texts[i]);
     free(p.host);
 }
@@ -129,7 +129,7 @@ static void checkpoints_are_read_back(void)
     CHECK_STR(s.saved.error, "the disk is full");
     CHECK_EQ(s.saved.mod_revision, 9);
     rg__snapshot_free(&s);
-    for (size_t i = 0; i < 2; i++)
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         free(texts[i]);
 }
 

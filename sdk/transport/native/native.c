@@ -62,7 +62,8 @@ static rg_status check_boot(const rg__boot *boot)
                         boot->local_size, boot->size);
     if (boot->size < 1 || boot->local_size < 1 ||
         boot->local_size > RG__HOST_SLOTS_MAX || boot->rank < 0 ||
-        boot->rank >= boot->size)
+        boot->rank >= boot->size || boot->local_rank < 0 ||
+        boot->local_rank >= boot->local_size)
         return rg__fail(RG_ERR_INVALID,
                         "transport native can't be rank %d of %d", boot->rank,
                         boot->size);
