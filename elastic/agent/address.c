@@ -146,21 +146,29 @@ static bool find_source(const struct addrinfo *to, rg__address *mine)
     return is_found;
 }
 
-static rg_status take_route(const char *endpoints, rg__address *to)
+static bool route_to(const char *endpoint, rg__address *to)
 {
     char host[256], port[16];
     const struct addrinfo want = {.ai_socktype = SOCK_DGRAM};
     struct addrinfo *found = NULL;
+    if (!split_endpoint(endpoint, host, sizeof host, port, sizeof port) ||
+        getaddrinfo(host, port, &want, &found) != 0)
+        return false;
     bool is_found = false;
-    if (split_endpoint(endpoints, host, sizeof host, port, sizeof port) &&
-        getaddrinfo(host, port, &want, &found) == 0)
-        for (const struct addrinfo *i = found; i != NULL && !is_found;
-             i = i->ai_next)
-            is_found = find_source(i, to);
-    if (found != NULL)
-        freeaddrinfo(found);
-    if (is_found)
-        return RG_OK;
+    for (const struct addrinfo *i = found; i != NULL && !is_found;
+         i = i->ai_next)
+        is_found = find_source(i, to);
+    freeaddrinfo(found);
+    return is_found;
+}
+
+/* The first endpoint with a route to it counts. */
+static rg_status take_route(const char *endpoints, rg__address *to)
+{
+    for (const char *at = endpoints; at != NULL;
+         at = strchr(at, ',') != NULL ? strchr(at, ',') + 1 : NULL)
+        if (route_to(at, to))
+            return RG_OK;
     return rg__fail(RG_ERR_SYSTEM,
                     "no route from this host to etcd at %s; check the "
                     "endpoint, or name this host's address with --advertise",

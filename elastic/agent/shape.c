@@ -49,11 +49,26 @@ static char *shape_text(const agent *a)
     return text;
 }
 
-static void show(const json_t *j, char text[SHOWN])
+static char *whole(const json_t *j)
 {
-    char *all = json_dumps(j, JSON_COMPACT | JSON_ENCODE_ANY | JSON_SORT_KEYS);
-    snprintf(text, SHOWN, "%s", all != NULL ? all : "nothing");
-    free(all);
+    return json_dumps(j, JSON_COMPACT | JSON_ENCODE_ANY | JSON_SORT_KEYS);
+}
+
+/* Bytes that both begin with, but for a few before the difference; 0 where the
+ * difference is seen without leaving any out. */
+static size_t left_out(const char *a, const char *b)
+{
+    size_t same = 0;
+    while (a[same] != '\0' && a[same] == b[same])
+        same++;
+    return same < SHOWN / 2 ? 0 : same - SHOWN / 4;
+}
+
+static void show(const char *all, size_t from, char text[SHOWN])
+{
+    const size_t room = SHOWN - sizeof "......";
+    snprintf(text, SHOWN, "%s%.*s%s", from > 0 ? "..." : "", (int)room,
+             all + from, strlen(all + from) > room ? "..." : "");
 }
 
 static bool refuse_if_differs(agent *a, const json_t *job, const json_t *mine,
@@ -64,8 +79,14 @@ static bool refuse_if_differs(agent *a, const json_t *job, const json_t *mine,
     const json_t *y = json_object_get(mine, what);
     if (x != NULL && json_equal(x, y))
         return false;
-    show(x, theirs);
-    show(y, ours);
+    char *job_all = whole(x), *my_all = whole(y);
+    const char *job_text = job_all != NULL ? job_all : "nothing";
+    const char *my_text = my_all != NULL ? my_all : "nothing";
+    const size_t from = left_out(job_text, my_text);
+    show(job_text, from, theirs);
+    show(my_text, from, ours);
+    free(job_all);
+    free(my_all);
     rg__agent_leave(a, RG__EXIT_DIFFERS,
                     "host %s does not fit job %s: its %s is %s, the job's %s; "
                     "start the same on every host",

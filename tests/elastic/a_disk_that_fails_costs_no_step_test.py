@@ -86,7 +86,7 @@ def read_only(directory):
 def gone(directory):
     with job_in(directory) as job:
         until_later(job)
-        shutil.rmtree(directory)
+        os.rename(directory, directory + ".away")
         fails(job, directory, "No such file")
         os.mkdir(directory)
         until_later(job)

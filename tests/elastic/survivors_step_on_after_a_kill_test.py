@@ -2,7 +2,7 @@
 once and grows back, and the final state is the fault-free run's."""
 from house import Job, claim, fault_free, main, trainer
 
-TRAIN = ("--steps", 250, "--step-ms", 8)
+TRAIN = ("--steps", 500, "--step-ms", 8)
 
 
 def test():

@@ -1,7 +1,7 @@
 """SIGKILL of two at once, then of all: the vault outlives every worker."""
 from house import Job, claim, fault_free, main, trainer
 
-TRAIN = ("--steps", 250, "--step-ms", 8)
+TRAIN = ("--steps", 500, "--step-ms", 8)
 
 
 def test():

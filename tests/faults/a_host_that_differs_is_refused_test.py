@@ -12,25 +12,27 @@ def shell(words):
         "4096", "${BYTES:-4096}")]
 
 
-def refused(job, agent, what):
+def refused(job, agent, what, shown):
     job.lost.add("h2")
     until(lambda: agent.poll() is not None, 20, "the agent of h2 ends")
     claim(agent.returncode == 78, f"it ended with {agent.returncode}, not 78")
     said = job.text("h2")
     claim(f"its {what} is" in said and "the job's" in said,
           f"no sentence shows both: {said}")
+    claim(shown in said, f"the sentence leaves out what differs: {said}")
 
 
 def test():
     program = shell(trainer(*FLAGS))
-    other = shell(trainer("--lr", "1", *FLAGS))
+    other = shell(trainer(*FLAGS, "--save-every", "9999999"))
     with Hosts(2, nets=False) as hosts, \
             HostsJob(hosts, ["--min", "1", "--max", "2", "--start-timeout",
                              "1s"], ["--slots", "1"], program, only=["h1"],
                      env={"h2": {"BYTES": "8192"}}) as job:
         job.wait_step(5)
-        refused(job, job.agent("h2"), "buffers")
-        refused(job, job.agent("h2", command=other), "program")
+        refused(job, job.agent("h2"), "buffers", "8192")
+        refused(job, job.agent("h2", command=other), "program",
+                "9999999")
         claim(job.generation() == 1, "the job has noticed")
         job.agent("h2")
         job.wait_world(2)

@@ -204,16 +204,14 @@ class Job:
         return True
 
     def wait_step(self, step, seconds=30):
-        until(lambda: self.alive() and self.step() >= step, seconds,
+        until(lambda: self.step() >= step or not self.alive(), seconds,
               f"step {step}")
 
     def wait_world(self, size, seconds=30, above=0):
         """A generation newer than `above` with that many workers that step."""
         def reached():
-            self.alive()
-            steps = self.events("step")
-            return steps and steps[-1]["size"] == size and \
-                steps[-1]["generation"] > above
+            return any(e["size"] == size and e["generation"] > above
+                       for e in self.events("step")) or not self.alive()
         until(reached, seconds, f"a world of {size}")
 
     def finish(self, code=0, seconds=60):
@@ -242,7 +240,11 @@ class Job:
         return pid
 
     def kill_many(self, ranks):
-        pids = [self.workers()[rank]["pid"] for rank in ranks]
+        def found():
+            workers = self.workers()
+            return set(ranks) <= workers.keys() and workers
+        workers = until(found, 20, f"workers of ranks {ranks}")
+        pids = [workers[rank]["pid"] for rank in ranks]
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
         return pids
