@@ -49,6 +49,11 @@ rg_status rg__set_make(rg_ctx *ctx, const rg__member_id *member, int n,
                        rg_set **set_p);
 void rg__set_free(rg_set *set); /* NULL allowed */
 
+/* group.c: start an operation, or add it to this thread's open group. */
+rg_status rg__group_add(rg_set *set, const rg__start *start, rg_req **req_p);
+/* A call failed: so does the group that is open, if any. */
+void rg__group_spoil(rg_status st);
+
 /* Open a set in the present generation, if this worker is a member. */
 rg_status rg__set_open(rg_set *set, const rg__membership *now);
 

@@ -366,7 +366,8 @@ static rg_status create_set(rg_ctx *ctx, wish *w, rg_set **set_p)
 
 static rg_status check_params(const rg_set_params *params)
 {
-    if (params != NULL && params->size != sizeof *params)
+    if (params != NULL && (params->size < offsetof(rg_set_params, keep) ||
+                           params->size > sizeof *params))
         return rg__fail(RG_ERR_INVALID,
                         "rg_set_params.size is %zu; set it to "
                         "sizeof(rg_set_params)",
@@ -403,6 +404,50 @@ rg_status rg_set_destroy(rg_set *set)
     rg__set_remove(sets, set);
     pthread_mutex_unlock(&sets->lock);
     return RG_OK;
+}
+
+rg_status rg_set_create_by(rg_ctx *ctx, rg_color_fn color, void *arg,
+                           const rg_set_params *params, rg_set **set_p)
+{
+    (void)ctx;
+    (void)color;
+    (void)arg;
+    (void)params;
+    (void)set_p;
+    return rg__fail(RG_ERR_UNSUPPORTED,
+                    "sets can't be made by a rule yet; use rg_set_create");
+}
+
+rg_status rg_set_split(rg_ctx *ctx, int color, int key,
+                       const rg_set_params *params, rg_set **set_p)
+{
+    (void)ctx;
+    (void)color;
+    (void)key;
+    (void)params;
+    (void)set_p;
+    return rg__fail(RG_ERR_UNSUPPORTED,
+                    "sets can't be split yet; use rg_set_create");
+}
+
+rg_status rg_set_translate(const rg_set *from, const int *ranks, int n,
+                           const rg_set *to, int *out)
+{
+    (void)from;
+    (void)ranks;
+    (void)n;
+    (void)to;
+    (void)out;
+    return rg__fail(RG_ERR_UNSUPPORTED, "ranks can't be translated yet");
+}
+
+rg_status rg_set_list(rg_ctx *ctx, rg_set_info *info, int room, int *n_p)
+{
+    (void)ctx;
+    (void)info;
+    (void)room;
+    (void)n_p;
+    return rg__fail(RG_ERR_UNSUPPORTED, "sets can't be listed yet");
 }
 
 /* ------------------------------------------------------------- generations */

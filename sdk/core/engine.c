@@ -406,14 +406,37 @@ static rg_status check_start(const rg__channel *ch)
     return RG_OK;
 }
 
-static rg_req *create_request(rg__channel *ch, const rg__coll *coll)
+rg_status rg__channel_check(rg__channel *ch)
+{
+    rg__engine_lock(ch->engine);
+    const rg_status st = check_start(ch);
+    rg__engine_unlock(ch->engine);
+    return st;
+}
+
+static rg_req *create_request(rg__channel *ch, const rg__start *start)
 {
     rg_req *req = malloc(sizeof *req);
-    if (req == NULL)
+    if (req == NULL) {
+        free(start->arrays);
         return NULL;
-    *req = (rg_req){.engine = ch->engine, .channel = ch, .coll = *coll};
+    }
+    *req = (rg_req){.engine = ch->engine,
+                    .channel = ch,
+                    .coll = start->coll,
+                    .arrays = start->arrays,
+                    .last_p = start->last_p};
     atomic_fetch_add(&ch->engine->references, 1);
     return req;
+}
+
+/* Not in a queue any more. */
+void rg__req_free(rg_req *req)
+{
+    rg__engine_unref(req->engine);
+    free(req->arrays);
+    free(req->why);
+    free(req);
 }
 
 static void append(rg__channel *ch, rg_req *req)
@@ -439,11 +462,11 @@ static void wake_regroup_thread(rg__engine *e, uint64_t bytes)
         rg__page_ring(e->page);
 }
 
-rg_status rg__channel_start(rg__channel *ch, const rg__coll *coll,
+rg_status rg__channel_begin(rg__channel *ch, const rg__start *start,
                             rg_req **req_p)
 {
     rg__engine *e = ch->engine;
-    rg_req *req = create_request(ch, coll);
+    rg_req *req = create_request(ch, start);
     if (req == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a request");
     rg__engine_lock(e);
@@ -454,13 +477,19 @@ rg_status rg__channel_start(rg__channel *ch, const rg__coll *coll,
     }
     rg__engine_unlock(e);
     if (st != RG_OK) {
-        free(req);
-        rg__engine_unref(e);
+        rg__req_free(req);
         return st;
     }
-    wake_regroup_thread(e, coll->count * rg_type_size(coll->type));
+    wake_regroup_thread(e, start->coll.count * rg_type_size(start->coll.type));
     *req_p = req;
     return RG_OK;
+}
+
+rg_status rg__channel_start(rg__channel *ch, const rg__coll *coll,
+                            rg_req **req_p)
+{
+    const rg__start start = {.coll = *coll};
+    return rg__channel_begin(ch, &start, req_p);
 }
 
 rg_status rg__channel_run(rg__channel *ch, const rg__coll *coll)

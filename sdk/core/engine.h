@@ -57,9 +57,25 @@ void rg__channel_close(rg__channel *channel, rg_status st, const char *why);
  * generation from within Regroup's collectives. */
 void rg__engine_leave(rg__engine *engine, rg_status st, const char *why);
 
+/* What an operation is started with. */
+typedef struct rg__start {
+    rg__coll coll;
+    uint64_t *arrays; /* that coll's counts and places lie in, or NULL; the
+                         engine's, also when the start fails */
+    int timeout_ms;   /* 0: no deadline */
+    int *last_p;      /* JOIN: where the last rank goes, or NULL */
+} rg__start;
+
 /* Queue an operation. Any thread. */
+rg_status rg__channel_begin(rg__channel *channel, const rg__start *start,
+                            rg_req **req_p);
+
+/* The same with no more than an operation. */
 rg_status rg__channel_start(rg__channel *channel, const rg__coll *coll,
                             rg_req **req_p);
+
+/* What a start returns now: OK, or why the channel is closed. */
+rg_status rg__channel_check(rg__channel *channel);
 
 /* Start and wait; used for agreements and syncs. */
 rg_status rg__channel_run(rg__channel *channel, const rg__coll *coll);

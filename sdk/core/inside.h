@@ -22,6 +22,8 @@ struct rg_req {
     rg__channel *channel;
     rg_req *next;
     rg__coll coll;
+    uint64_t *arrays; /* that coll points into; owned */
+    int *last_p;      /* of a join; the caller's, or NULL */
 };
 
 struct rg__channel {
@@ -89,5 +91,8 @@ void rg__engine_enter_help(rg__engine *engine);
 void rg__engine_leave_help(rg__engine *engine);
 
 bool rg__req_is_done(const rg_req *req);
+
+/* Free a request that is in no queue. */
+void rg__req_free(rg_req *req);
 
 #endif

@@ -61,9 +61,7 @@ static rg_status take(rg_req *req)
     const rg_status st = req->st;
     if (st != RG_OK)
         rg__fail(st, "%s", req->why != NULL ? req->why : rg_status_text(st));
-    rg__engine_unref(req->engine);
-    free(req->why);
-    free(req);
+    rg__req_free(req);
     return st;
 }
 

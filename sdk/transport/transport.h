@@ -25,27 +25,81 @@
 
 typedef struct rg__comm rg__comm; /* each transport embeds it first */
 
-/* One operation. `kind` and all that follows except the pointers must agree
- * between members. AGREE is Regroup's own: an allreduce max over 4 i64 that
- * matches no user's operation. */
+/* The kinds; a new one goes before COLL_KINDS. AGREE is Regroup's own: an
+ * allreduce max over 4 i64 that matches no user's operation. */
 typedef enum rg__kind {
     RG__ALLREDUCE = 1,
     RG__BROADCAST,
     RG__ALLGATHER,
     RG__BARRIER,
-    RG__AGREE
+    RG__AGREE,
+    RG__REDUCE,
+    RG__REDUCE_SCATTER,  /* count elements for each member */
+    RG__REDUCE_SCATTERV, /* recv_counts[r] for member r */
+    RG__ALLGATHERV,
+    RG__GATHER,
+    RG__GATHERV,
+    RG__SCATTER,
+    RG__SCATTERV,
+    RG__ALLTOALL,
+    RG__ALLTOALLV,
+    RG__JOIN,
+    RG__COLL_KINDS
 } rg__kind;
 
+/* One operation, its arguments checked by the caller. kind, type, op, root,
+ * scales and tag must agree between members, and count as well but for GATHERV,
+ * SCATTERV, ALLGATHERV and ALLTOALLV, where each pair's counts must.
+ *
+ * Counts and places are arrays of the set's size, in elements, never NULL where
+ * a kind has them; they stay until the operation has ended:
+ *
+ *   REDUCE_SCATTERV  recv_counts (equal everywhere; the parts lie packed in
+ *                    send); count: their sum
+ *   ALLGATHERV       recv_counts, recv_places (equal counts everywhere); count:
+ *                    what this member sends
+ *   GATHERV          at the root recv_counts, recv_places; count: what this
+ *                    member sends
+ *   SCATTERV         at the root send_counts, send_places; count: what this
+ *                    member receives
+ *   ALLTOALLV        all four; count: 0
+ *
+ * In place: send == recv (ALLREDUCE, REDUCE, ALLTOALL; ALLTOALLV when counts
+ * and places are equal too, pairwise), send is this member's part of recv
+ * (ALLGATHER, ALLGATHERV, GATHER, GATHERV at the root), or recv this member's
+ * part of send (REDUCE_SCATTER, REDUCE_SCATTERV, SCATTER, SCATTERV at the
+ * root). Nothing else overlaps, but for allgathers that send from elsewhere in
+ * recv.
+ *
+ * JOIN: this member adds nothing to the operations of the others any more; is
+ * answered at once, in one of three ways (comm->joined says more):
+ *   OK            all have joined; joined.root is the last of them, that is the
+ *                 highest rank whose `count` is 1 (it has joined just now)
+ *   RG__COLL_AGAIN     some have joined and the rest has started one and the
+ * same ALLREDUCE: to all members, those that started it included. No data has
+ * moved. All members then start that allreduce once more (joined says which),
+ * with `tag` RG__JOINED_TAG, and who has joined brings neutral elements.
+ *   ERR_MISMATCH  some have joined, and the others started something else; a
+ *                 JOIN is then started again by who joined. */
 typedef struct rg__coll {
     rg__kind kind;
     rg_type type;
     rg_op op;
     int root;
     uint64_t count;
-    const void *send; /* broadcast: NULL, data is recv */
+    const void *send; /* broadcast: NULL, data is recv; where a member sends or
+                         receives nothing it is not looked at */
     void *recv;
-    uint64_t tag; /* AGREE: what is agreed on; differs = mismatch */
+    uint64_t tag; /* AGREE: what is agreed on; of a group: what it is made of;
+                     differs = mismatch */
+    double prescale, postscale; /* of reductions; 0: none */
+    const uint64_t *send_counts, *send_places;
+    const uint64_t *recv_counts, *recv_places;
 } rg__coll;
+
+/* What test returns besides the public statuses; never seen by users. */
+#define RG__COLL_AGAIN ((rg_status)2)
+#define RG__JOINED_TAG UINT64_C(0x6a6f696e65640000)
 
 /* rg_alloc memory of local members, mapped in this process. Filled by the
  * worker room; entries appear at any time, and go only when their owner freed
@@ -131,6 +185,11 @@ typedef struct rg__transport {
      * ring by itself. NULL: there is no such thing. */
     void (*arm)(rg__comm *world);
 
+    /* Whom the operation in flight waits for: set ranks into ranks, at most
+     * room of them; returns how many. Any thread that holds the engine's lock.
+     * NULL: it can't be said. */
+    int (*awaited)(rg__comm *comm, int *ranks, int room);
+
     /* Give everything back; takes half-built comms, comms with an operation in
      * flight, and dead peers; never waits. The world's comm goes last. */
     void (*close)(rg__comm *comm);
@@ -138,8 +197,10 @@ typedef struct rg__transport {
 
 struct rg__comm {
     const rg__transport *transport;
-    uint64_t moves; /* pieces of work done; while test leaves it as it was, the
-                       operation waits for a peer */
+    uint64_t moves;  /* pieces of work done; while test leaves it as it was, the
+                        operation waits for a peer */
+    rg__coll joined; /* what test has found with a JOIN in flight: kind, type,
+                        op, count, scales of the allreduce, or root */
 };
 
 extern const rg__transport rg__transport_self;

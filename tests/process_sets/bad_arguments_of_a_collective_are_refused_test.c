@@ -16,8 +16,9 @@ static void refused(world *w, void *arg)
     static int32_t a[8], b[8];
     rg_set *set = rg_world(w->ctx);
     rg_req *req = NULL;
-    const rg_op_params no_size = {0, 0};
-    const rg_op_params far = {sizeof far, 2}, below = {sizeof below, -1};
+    const rg_op_params no_size = {0};
+    const rg_op_params far = {.size = sizeof far, .root = 2};
+    const rg_op_params below = {.size = sizeof below, .root = -1};
     REFUSED(rg_allreduce_start(NULL, a, b, 1, RG_I32, RG_SUM, NULL, &req),
             "needs a set");
     CHECK_STATUS(rg_allreduce_start(set, a, b, 1, RG_I32, RG_SUM, NULL, NULL),
@@ -28,8 +29,8 @@ static void refused(world *w, void *arg)
             "NULL buffer");
     REFUSED(rg_allreduce_start(set, a, b, 1, (rg_type)17, RG_SUM, NULL, &req),
             "no type 17");
-    REFUSED(rg_allreduce_start(set, a, b, 1, RG_I32, (rg_op)9, NULL, &req),
-            "no op 9");
+    REFUSED(rg_allreduce_start(set, a, b, 1, RG_I32, (rg_op)19, NULL, &req),
+            "no op 19");
     REFUSED(rg_allreduce_start(set, a, b, UINT64_MAX / 3, RG_I32, RG_SUM, NULL,
                                &req),
             "more than memory holds");

@@ -41,6 +41,8 @@ static void store(rg_type type, void *at, uint64_t i, int64_t v)
     case RG_F64:
         ((double *)at)[i] = (double)v / 2;
         break;
+    default:
+        break;
     }
 }
 
@@ -80,6 +82,8 @@ static void check_element(rg_type type, rg_op op, int n, const void *got,
         break;
     case RG_F64:
         EXPECT(double, double);
+        break;
+    default:
         break;
     }
 }

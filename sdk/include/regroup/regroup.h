@@ -54,6 +54,7 @@ extern "C" {
     X(ERR_MISMATCH, -6, FIX, "ranks disagree")                                 \
     X(ERR_SET_ENDED, -7, FIX, "the set ended with a lost member")              \
     X(ERR_NOT_FOUND, -8, NONE, "there is none")                                \
+    X(ERR_TIMEOUT, -9, ABORT, "an operation passed its deadline")              \
     X(ERR_HOSTS_CHANGED, -20, RESYNC, "hosts changed")                         \
     X(ERR_PEER_LOST, -21, RESTORE, "a peer is lost")                           \
     X(ERR_REFUSED, -30, ABORT, "this worker was refused")                      \
@@ -153,19 +154,48 @@ RG_API rg_set *rg_world(rg_ctx *ctx);
 typedef struct rg_set_params {
     size_t size;
     const char *name; /* copied; at most 31 bytes; NULL = "set<id>" */
+    int keep; /* 1: when members are lost the set shrinks to those that live, in
+                 their order, instead of ending; it ends with the last one */
 } rg_set_params;
 
 /* Make a set of n world ranks, in the caller's order. Collective over the
  * world, members or not, with equal arguments everywhere. Ranks are resolved
  * once, to workers: a replacement is no member, and the set ends with a lost
- * member (ERR_SET_ENDED in every call from then on).
+ * member (ERR_SET_ENDED in every call from then on) unless it is one to keep.
  * In an elastic program call it inside fn; a set that was made with a name is
  * found again by that name as long as it lives, so fn may run from its top.
+ * Two sets may have equal members: each has operations of its own.
  * The set is owned by the caller, who gives it back to rg_set_destroy.
  * ERR_INVALID: a rank out of range or twice, n < 1. ERR_MISMATCH: ranks call
  * with different arguments. */
 RG_API rg_status rg_set_create(rg_ctx *ctx, const int *ranks, int n,
                                const rg_set_params *params, rg_set **set_p);
+
+/* In no set of a split or rule. */
+#define RG_NO_COLOR (-1)
+
+/* The colour of the calling worker, 0 or more, or RG_NO_COLOR. It may ask ctx
+ * for rank, host, slot and the like, and must not call anything collective. */
+typedef int (*rg_color_fn)(rg_ctx *ctx, void *arg);
+
+/* Make sets by a rule: workers of equal colour are one set, in the order of
+ * their world ranks, and each worker gets the set of its own colour; who has
+ * RG_NO_COLOR gets one that it is no member of. Collective over the world. The
+ * rule is applied again in every generation, before anything else happens in
+ * it, so the set never ends; handle, id and name stay, members may change. The
+ * id and the name are the same for all colours of the rule. arg is borrowed
+ * until rg_set_destroy. With a name fn may run from its top, as above, and a
+ * newcomer joins the rule when it calls this. params->keep has no meaning
+ * here. */
+RG_API rg_status rg_set_create_by(rg_ctx *ctx, rg_color_fn color, void *arg,
+                                  const rg_set_params *params, rg_set **set_p);
+
+/* The same once: workers of equal colour are one set, in the order of their
+ * keys, and of their world ranks where keys are equal. Collective over the
+ * world. What has been made is a set as of rg_set_create: it ends with a lost
+ * member, or shrinks. */
+RG_API rg_status rg_set_split(rg_ctx *ctx, int color, int key,
+                              const rg_set_params *params, rg_set **set_p);
 
 /* Give a set back; local. No operation may be in flight on it. NULL is
  * allowed, the world is not (ERR_INVALID). */
@@ -177,35 +207,143 @@ RG_API int rg_set_size(const rg_set *set);
 RG_API uint32_t rg_set_id(const rg_set *set);
 RG_API const char *rg_set_name(const rg_set *set);
 
+/* Where members of one set are in another: out[i] is the rank in `to` of rank
+ * ranks[i] of `from`, or -1 when it is no member there. Local; rg_world(ctx)
+ * translates from and to world ranks. ERR_INVALID: a rank is none of `from`'s,
+ * or before the door. */
+RG_API rg_status rg_set_translate(const rg_set *from, const int *ranks, int n,
+                                  const rg_set *to, int *out);
+
+typedef struct rg_set_info {
+    uint32_t id;
+    char name[32];
+    int size, rank; /* rank -1: not a member */
+} rg_set_info;
+
+/* The sets that live here, the world first, in the order of their ids: the
+ * first `room` of them into info, and how many there are into *n_p. Local. */
+RG_API rg_status rg_set_list(rg_ctx *ctx, rg_set_info *info, int room,
+                             int *n_p);
+
 /* ----------------------------------------------------------- collectives */
 
-typedef enum rg_type { RG_U8, RG_I32, RG_I64, RG_F32, RG_F64 } rg_type;
+/* BOOL is one byte, 0 or 1 (any other value counts as 1). F16 is IEEE half
+ * precision, BF16 the upper half of a float. */
+typedef enum rg_type {
+    RG_U8,
+    RG_I32,
+    RG_I64,
+    RG_F32,
+    RG_F64,
+    RG_I8,
+    RG_U32,
+    RG_U64,
+    RG_F16,
+    RG_BF16,
+    RG_BOOL
+} rg_type;
 
-/* AVG is the sum divided by the size of the set; integers truncate. */
-typedef enum rg_op { RG_SUM, RG_AVG, RG_MIN, RG_MAX } rg_op;
+/* Which op goes with which type:
+ *
+ *                   integers   floats   BOOL
+ *   SUM AVG PROD    yes        yes      ERR_INVALID (use LOR, LAND, LXOR)
+ *   MIN MAX         yes        yes      yes (and, or)
+ *   LAND LOR LXOR   yes        -        yes             of "is not 0"; 0 or 1
+ *   BAND BOR BXOR   yes        -        yes
+ *
+ * AVG is the sum divided by the size of the set; integers truncate. Integer
+ * sums and products wrap. MIN and MAX of floats give NaN on no rank or on all;
+ * all ranks have equal bits. F16 and BF16 are computed in float32 and rounded
+ * once on each host, and once more for each further host. */
+typedef enum rg_op {
+    RG_SUM,
+    RG_AVG,
+    RG_MIN,
+    RG_MAX,
+    RG_PROD,
+    RG_LAND,
+    RG_LOR,
+    RG_LXOR,
+    RG_BAND,
+    RG_BOR,
+    RG_BXOR
+} rg_op;
 
 /* Bytes of one element, 0 for an unknown type. */
 RG_API size_t rg_type_size(rg_type type);
 
+/* 1 when the op goes with the type, else 0. */
+RG_API int rg_op_has(rg_op op, rg_type type);
+
 typedef struct rg_op_params {
     size_t size;
-    int root; /* rank in the set; broadcast only */
+    int root;        /* rank in the set: broadcast, reduce, gather, scatter */
+    int timeout_ms;  /* 0: none. See "Deadlines" */
+    double prescale; /* of reductions: every element is multiplied by it before,
+                        0 meaning 1; integers as double, then truncated to the
+                        nearest value that the type has */
+    double postscale; /* likewise, of the result (after AVG's division) */
 } rg_op_params;
 
 /* Start a collective on a set. Collective over the set's members; operations
  * on one set match in start order, as in MPI and NCCL. Every operation makes
- * progress without its caller. Buffers belong to the library until the
- * request has completed; send == recv works in place. The request belongs to
- * the generation that started it.
+ * progress without its caller, and no set waits for another. Buffers belong to
+ * the library until the request has completed; arrays of counts and places are
+ * copied. The request belongs to the generation that started it. Counts and
+ * places are in elements, and may exceed 2^31.
  *
- * ERR_INVALID: before the door, a NULL buffer with count > 0, an unknown type.
- * ERR_MISMATCH: members started different operations; every member gets it,
- * no byte was written, and the set stays usable. ERR_PEER_LOST and
- * ERR_HOSTS_CHANGED: return it from fn. After an error of the last two kinds
- * the contents of buffers in flight are undefined. */
+ * In place: send == recv where both have equal length (allreduce, reduce,
+ * alltoall with equal counts and places); else send is this rank's own part of
+ * recv (allgather, gather at the root), or recv this rank's own part of send
+ * (reduce_scatter, scatter at the root). Other overlaps are ERR_INVALID.
+ *
+ * Arrays of places (where a rank's part begins) may be NULL: parts then lie one
+ * behind the other in rank order. Parts of one recv must not overlap.
+ *
+ * Sizes nobody knows: rg_allgather of one U64 count before an allgatherv, and
+ * rg_alltoall of the counts before an alltoallv, tell every rank what it will
+ * receive, and so what to allocate.
+ *
+ * ERR_INVALID: before the door, a NULL buffer with count > 0, an unknown type,
+ * an op that the type has not; at once, on the rank that called.
+ * ERR_MISMATCH: members started different operations, or what one sends is not
+ * what the other receives; every member gets it, no byte was written, and the
+ * set stays usable. ERR_PEER_LOST and ERR_HOSTS_CHANGED: return it from fn.
+ * After an error of the last two kinds the contents of buffers in flight are
+ * undefined.
+ *
+ * Deadlines. An operation that has not completed timeout_ms after its start is
+ * given up for all. Under an agent this worker reports it, with the ranks that
+ * are missing, as the reason to end the generation: every member gets
+ * ERR_PEER_LOST, an elastic job goes on in a new generation (with the same
+ * workers when nobody is dead), and a static one ends. Without an agent the
+ * operation and all others on the set end with ERR_TIMEOUT here, the set can't
+ * be used any more by this rank, and its peers wait until their own deadlines.
+ * After ERR_TIMEOUT the buffers belong to the library until rg_finalize. */
 RG_API rg_status rg_allreduce_start(rg_set *set, const void *send, void *recv,
                                     uint64_t count, rg_type type, rg_op op,
                                     const rg_op_params *params, rg_req **req_p);
+
+/* The result is at the root only; elsewhere recv is not used. */
+RG_API rg_status rg_reduce_start(rg_set *set, const void *send, void *recv,
+                                 uint64_t count, rg_type type, rg_op op,
+                                 const rg_op_params *params, rg_req **req_p);
+
+/* send holds count x set size elements; part r of the result goes to rank r,
+ * count elements for each. */
+RG_API rg_status rg_reduce_scatter_start(rg_set *set, const void *send,
+                                         void *recv, uint64_t count,
+                                         rg_type type, rg_op op,
+                                         const rg_op_params *params,
+                                         rg_req **req_p);
+
+/* The same with counts[r] elements for rank r; send holds all of them, one part
+ * behind the other. counts has the set's size and is equal on all ranks. */
+RG_API rg_status rg_reduce_scatterv_start(rg_set *set, const void *send,
+                                          void *recv, const uint64_t *counts,
+                                          rg_type type, rg_op op,
+                                          const rg_op_params *params,
+                                          rg_req **req_p);
 
 /* data holds count elements, read at the root and written elsewhere. */
 RG_API rg_status rg_broadcast_start(rg_set *set, void *data, uint64_t count,
@@ -217,9 +355,81 @@ RG_API rg_status rg_allgather_start(rg_set *set, const void *send, void *recv,
                                     uint64_t count, rg_type type,
                                     const rg_op_params *params, rg_req **req_p);
 
+/* Rank r gives counts[r] elements, which every rank receives at places[r].
+ * counts is equal on all ranks and count is counts[own rank]. */
+RG_API rg_status rg_allgatherv_start(rg_set *set, const void *send,
+                                     uint64_t count, void *recv,
+                                     const uint64_t *counts,
+                                     const uint64_t *places, rg_type type,
+                                     const rg_op_params *params,
+                                     rg_req **req_p);
+
+/* send holds count elements; at the root recv holds count x set size, in
+ * set-rank order; elsewhere recv is not used. */
+RG_API rg_status rg_gather_start(rg_set *set, const void *send, void *recv,
+                                 uint64_t count, rg_type type,
+                                 const rg_op_params *params, rg_req **req_p);
+
+/* This rank gives count elements; at the root counts[r] of rank r come to
+ * places[r]. Elsewhere recv, counts and places are not used. */
+RG_API rg_status rg_gatherv_start(rg_set *set, const void *send, uint64_t count,
+                                  void *recv, const uint64_t *counts,
+                                  const uint64_t *places, rg_type type,
+                                  const rg_op_params *params, rg_req **req_p);
+
+/* The root's send holds count x set size elements, of which rank r gets the
+ * r-th part; elsewhere send is not used. */
+RG_API rg_status rg_scatter_start(rg_set *set, const void *send, void *recv,
+                                  uint64_t count, rg_type type,
+                                  const rg_op_params *params, rg_req **req_p);
+
+/* This rank gets count elements; at the root counts[r] for rank r are at
+ * places[r]. Elsewhere send, counts and places are not used. */
+RG_API rg_status rg_scatterv_start(rg_set *set, const void *send,
+                                   const uint64_t *counts,
+                                   const uint64_t *places, void *recv,
+                                   uint64_t count, rg_type type,
+                                   const rg_op_params *params, rg_req **req_p);
+
+/* Part r of send goes to rank r, part r of recv comes from rank r; count
+ * elements in each. */
+RG_API rg_status rg_alltoall_start(rg_set *set, const void *send, void *recv,
+                                   uint64_t count, rg_type type,
+                                   const rg_op_params *params, rg_req **req_p);
+
+/* The same with counts and places for each rank; what rank a sends to rank b
+ * must be what b receives from a. */
+RG_API rg_status rg_alltoallv_start(rg_set *set, const void *send,
+                                    const uint64_t *send_counts,
+                                    const uint64_t *send_places, void *recv,
+                                    const uint64_t *recv_counts,
+                                    const uint64_t *recv_places, rg_type type,
+                                    const rg_op_params *params, rg_req **req_p);
+
 /* Completes once every member has started it. */
 RG_API rg_status rg_barrier_start(rg_set *set, const rg_op_params *params,
                                   rg_req **req_p);
+
+/* This rank has no more data: until every member has joined as well, it takes
+ * part in the others' allreduces (grouped ones too) without adding anything;
+ * AVG still divides by the size of the set. Completes when all have joined;
+ * *last_p (may be NULL) is then the rank that joined last, the highest of them
+ * when several did at once, the same everywhere. While somebody has joined,
+ * any other collective on the set is ERR_MISMATCH for those that started it,
+ * and the join goes on. */
+RG_API rg_status rg_join_start(rg_set *set, int *last_p,
+                               const rg_op_params *params, rg_req **req_p);
+
+/* Between these two the thread's *_start calls on sets of ctx only take note of
+ * their operations; rg_group_end starts all of them, or none: when one of the
+ * calls failed, or ranks group different operations on a set, every request of
+ * the group ends with the error. Allreduces of equal type, op and scale on one
+ * set that are small are done as one, also when others lie between them; the
+ * results are those of the single operations. Requests are waited for after
+ * rg_group_end as ever; before it rg_wait returns IN_PROGRESS at once. Groups
+ * don't nest (ERR_INVALID). An empty group is fine. */
+RG_API rg_status rg_group_start(rg_ctx *ctx);
+RG_API rg_status rg_group_end(rg_ctx *ctx);
 
 /* Wait for a request. timeout_ms < 0 waits for ever, 0 looks once. With
  * IN_PROGRESS request and buffers stay in flight; with every other status the
@@ -233,6 +443,13 @@ RG_API rg_status rg_test(rg_req **req_p);
  * error in array order once none is in flight, or IN_PROGRESS. */
 RG_API rg_status rg_wait_all(rg_req **reqs, int n, int timeout_ms);
 
+/* Start and wait. */
+static inline rg_op_params rg__at_root(int root)
+{
+    rg_op_params params = {sizeof(rg_op_params), root, 0, 0, 0};
+    return params;
+}
+
 static inline rg_status rg_allreduce(rg_set *set, const void *send, void *recv,
                                      uint64_t count, rg_type type, rg_op op)
 {
@@ -242,10 +459,31 @@ static inline rg_status rg_allreduce(rg_set *set, const void *send, void *recv,
     return st == RG_OK ? rg_wait(&req, -1) : st;
 }
 
+static inline rg_status rg_reduce(rg_set *set, const void *send, void *recv,
+                                  uint64_t count, rg_type type, rg_op op,
+                                  int root)
+{
+    rg_op_params params = rg__at_root(root);
+    rg_req *req = NULL;
+    rg_status st =
+        rg_reduce_start(set, send, recv, count, type, op, &params, &req);
+    return st == RG_OK ? rg_wait(&req, -1) : st;
+}
+
+static inline rg_status rg_reduce_scatter(rg_set *set, const void *send,
+                                          void *recv, uint64_t count,
+                                          rg_type type, rg_op op)
+{
+    rg_req *req = NULL;
+    rg_status st =
+        rg_reduce_scatter_start(set, send, recv, count, type, op, NULL, &req);
+    return st == RG_OK ? rg_wait(&req, -1) : st;
+}
+
 static inline rg_status rg_broadcast(rg_set *set, void *data, uint64_t count,
                                      rg_type type, int root)
 {
-    rg_op_params params = {sizeof(rg_op_params), root};
+    rg_op_params params = rg__at_root(root);
     rg_req *req = NULL;
     rg_status st = rg_broadcast_start(set, data, count, type, &params, &req);
     return st == RG_OK ? rg_wait(&req, -1) : st;
@@ -259,10 +497,44 @@ static inline rg_status rg_allgather(rg_set *set, const void *send, void *recv,
     return st == RG_OK ? rg_wait(&req, -1) : st;
 }
 
+static inline rg_status rg_gather(rg_set *set, const void *send, void *recv,
+                                  uint64_t count, rg_type type, int root)
+{
+    rg_op_params params = rg__at_root(root);
+    rg_req *req = NULL;
+    rg_status st = rg_gather_start(set, send, recv, count, type, &params, &req);
+    return st == RG_OK ? rg_wait(&req, -1) : st;
+}
+
+static inline rg_status rg_scatter(rg_set *set, const void *send, void *recv,
+                                   uint64_t count, rg_type type, int root)
+{
+    rg_op_params params = rg__at_root(root);
+    rg_req *req = NULL;
+    rg_status st =
+        rg_scatter_start(set, send, recv, count, type, &params, &req);
+    return st == RG_OK ? rg_wait(&req, -1) : st;
+}
+
+static inline rg_status rg_alltoall(rg_set *set, const void *send, void *recv,
+                                    uint64_t count, rg_type type)
+{
+    rg_req *req = NULL;
+    rg_status st = rg_alltoall_start(set, send, recv, count, type, NULL, &req);
+    return st == RG_OK ? rg_wait(&req, -1) : st;
+}
+
 static inline rg_status rg_barrier(rg_set *set)
 {
     rg_req *req = NULL;
     rg_status st = rg_barrier_start(set, NULL, &req);
+    return st == RG_OK ? rg_wait(&req, -1) : st;
+}
+
+static inline rg_status rg_join(rg_set *set, int *last_p)
+{
+    rg_req *req = NULL;
+    rg_status st = rg_join_start(set, last_p, NULL, &req);
     return st == RG_OK ? rg_wait(&req, -1) : st;
 }
 

@@ -388,6 +388,11 @@ static int local_root(const comm *c)
 static rg_status native_start(rg__comm *base, const rg__coll *coll)
 {
     comm *c = (comm *)base;
+    if (coll->kind > RG__AGREE || coll->type > RG_F64 || coll->op > RG_MAX ||
+        coll->prescale != 0 || coll->postscale != 0)
+        return rg__fail(RG_ERR_UNSUPPORTED,
+                        "this transport has not got this operation, type or op "
+                        "yet");
     if (coll->root < 0 || coll->root >= c->set_n)
         return rg__fail(RG_ERR_INVALID, "root %d is not a rank of set %u",
                         coll->root, c->id);

@@ -94,5 +94,7 @@ void rg__divide(rg_type type, void *data, size_t count, int n)
     case RG_F64:
         DIVIDE(f64, double);
         break;
+    default:
+        break;
     }
 }

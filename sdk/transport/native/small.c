@@ -76,7 +76,7 @@ static rg_status read_all(comm *c, source_fn source)
         for (int m = 0; m < c->n; m++)
             memcpy(recv + (uint64_t)m * c->bytes, source(c, m), c->bytes);
         break;
-    case RG__BARRIER:
+    default:
         break;
     }
     c->base.moves++;

@@ -55,7 +55,7 @@ uint32_t rg__verdict_data_bytes(const comm *c, int host)
         return s->host_of[c->coll.root] == host ? (uint32_t)c->bytes : 0;
     case RG__ALLGATHER:
         return (uint32_t)c->bytes * (uint32_t)rg__spread_size(s, host);
-    case RG__BARRIER:
+    default:
         break;
     }
     return 0;
@@ -113,7 +113,7 @@ void rg__verdict_fill(const comm *c, char *data)
             memcpy(data + (size_t)m * c->bytes, rg__native_small_of(c, m),
                    c->bytes);
         break;
-    case RG__BARRIER:
+    default:
         break;
     }
 }
@@ -172,7 +172,7 @@ static void finish_small(const comm *c)
     case RG__ALLGATHER:
         place_all(c);
         break;
-    case RG__BARRIER:
+    default:
         break;
     }
 }

@@ -53,6 +53,11 @@ static rg_status self_split(rg__comm *world, const int *ranks, int n,
 static rg_status self_start(rg__comm *base, const rg__coll *coll)
 {
     comm *c = (comm *)base;
+    if (coll->kind > RG__AGREE || coll->type > RG_F64 || coll->op > RG_MAX ||
+        coll->prescale != 0 || coll->postscale != 0)
+        return rg__fail(RG_ERR_UNSUPPORTED,
+                        "this transport has not got this operation, type or op "
+                        "yet");
     c->coll = *coll;
     c->at = 0;
     c->bytes = coll->count * rg_type_size(coll->type);
