@@ -1,19 +1,12 @@
 /* Checkpoints of this host: the agent of rank 0's host writes them, behind the
- * steps, by a process for each (writer.h).
- *
- *   idle -> writing -> written -> claiming -> sealing -> publishing -> idle
- *
- * A checkpoint has its final name, and counts, only after a claim in etcd: a
- * txn that applies while `cur` is what this agent has seen, with the commit on
- * its lineage and this host in its world. A host that was left out meanwhile
- * can't claim, and who can't claim removes what it wrote. So for whoever finds
- * the directory later, when job and etcd are gone, the names alone say what
- * counts. What is durable is then published for the workers and for people.
+ * steps, by a process for each (writer.h); where there are shards the agents of
+ * all hosts write into one file (shares.c). What is written counts only after a
+ * claim (claim.c).
  *
  * A request that comes meanwhile waits; a newer one replaces it. Nothing here
  * makes the job wait but its end: what was asked for before is finished first,
  * within LAST_NS. Whatever fails is said once. */
-#include "elastic/agent/writer.h"
+#include "elastic/agent/saver.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -24,7 +17,6 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "sdk/base/clock.h"
@@ -37,33 +29,7 @@
     (60000 * RG__MS) /* for the checkpoints of a job that is done              \
                       */
 
-typedef enum saver_phase {
-    IDLE,
-    WRITING,
-    WRITTEN, /* waits for a decided generation */
-    CLAIMING,
-    SEALING,
-    PUBLISHING
-} saver_phase;
-
-struct saver {
-    agent *a;
-    saver_phase phase;
-    bool has_next;
-    rg__save now, next; /* requests: of this writing, and the one that waits */
-    pid_t pid;          /* of the writer, 0: none */
-    int pidfd, sock;
-    uint64_t where;         /* hash of the directory's name */
-    int64_t claim_revision; /* of its claim when it began */
-    int64_t cur_revision;   /* of all/cur when it claimed */
-    writer_word word;       /* what was written */
-    rg__etcd_req *req;      /* on its way */
-    rg__timer *last;        /* the job is done */
-    char error[RG__ERROR_MAX], said[RG__ERROR_MAX];
-};
-
 static void start_next(saver *v);
-static void claim_if_decided(saver *v);
 
 /* ---------------------------------------------------------------- the state */
 
@@ -71,7 +37,7 @@ static void claim_if_decided(saver *v);
 static void keep_request(const saver *v)
 {
     const rg__save *m = v->has_next ? &v->next : &v->now;
-    if (v->has_next || v->phase != IDLE)
+    if (v->has_next || v->phase != SAVER_IDLE)
         rg__keep_put(v->a->keep, "checkpoint", m, sizeof *m, NULL, 0);
     else
         rg__keep_drop(v->a->keep, "checkpoint");
@@ -94,16 +60,19 @@ rg_status rg__checkpoint_create(agent *a)
         return rg__fail(RG_ERR_MEMORY, "no memory for an agent");
     *v = (saver){.a = a, .pidfd = -1, .sock = -1};
     a->saver = v;
+    v->patience = rg__timer_create(a->loop, rg__shares_late, v);
+    if (v->patience == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for an agent");
     take_request(v);
     return RG_OK;
 }
 
-static const char *dir_of(const saver *v)
+const char *rg__saver_dir(const saver *v)
 {
     return v->now.dir[0] != '\0' ? v->now.dir : v->a->params->checkpoint_dir;
 }
 
-static void hang_up(saver *v)
+void rg__saver_hang_up(saver *v)
 {
     if (v->sock < 0)
         return;
@@ -113,13 +82,18 @@ static void hang_up(saver *v)
 }
 
 /* Both are needed: the writer has ended, and its last word was dealt with. */
-static void rest_if_over(saver *v)
+void rg__saver_rest(saver *v)
 {
-    if (v->phase == PUBLISHING || v->phase == CLAIMING || v->pid != 0)
+    if (v->phase == SAVER_PUBLISHING || v->phase == SAVER_CLAIMING ||
+        v->pid != 0)
         return;
-    v->phase = IDLE;
+    v->phase = SAVER_IDLE;
+    v->is_ordered = false;
+    v->tolds = 0;
+    rg__timer_stop(v->patience);
     start_next(v);
     keep_request(v);
+    rg__shares_follow(v);
     rg__agent_check_end(v->a);
 }
 
@@ -145,7 +119,7 @@ static void publish_error(saver *v)
     free(text);
 }
 
-static void fail(saver *v, const char *why)
+void rg__saver_fail(saver *v, const char *why)
 {
     snprintf(v->error, sizeof v->error, "%s", why);
     if (strcmp(v->error, v->said) != 0)
@@ -154,220 +128,102 @@ static void fail(saver *v, const char *why)
     publish_error(v);
 }
 
-/* What was written does not become a checkpoint. */
-static void give_up(saver *v, const char *why)
+void rg__saver_give_up(saver *v, const char *why)
 {
     rg__log(RG__WARN, "agent",
             "the checkpoint of step %" PRIu64 " is not published: %s",
             v->word.commit.step, why);
-    v->phase = SEALING; /* the writer removes it and ends */
-    hang_up(v);
+    v->phase = SAVER_SEALING; /* the writer removes it and ends */
+    rg__saver_hang_up(v);
 }
 
-/* -------------------------------------------------------------- publishing */
-
-static void on_published(void *arg, rg_status st, const rg__txn_reply *reply)
+/* The host of rank 0 speaks for all. */
+static void lose(saver *v, const char *why)
 {
-    saver *v = arg;
-    v->req = NULL;
-    v->phase = SEALING;
-    if (st != RG_OK)
-        fail(v, rg_last_error());
-    else if (!reply->succeeded)
-        rg__log(RG__INFO, "agent",
-                "a newer checkpoint than that of step "
-                "%" PRIu64 " is known already",
-                v->word.commit.step);
-    rest_if_over(v);
-}
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
-static char *claim_key(const saver *v)
-{
-    return rg__record_key(v->a->prefix, "all/claim", v->where, NULL);
-}
-
-/* Guarded by the claim: if it is another's by now, that one's is newer. */
-static void publish(saver *v)
-{
-    agent *a = v->a;
-    rg__saved saved = {.serial = v->word.serial,
-                       .commit = v->word.commit,
-                       .hash = v->word.hash,
-                       .at_ms = now_ms()};
-    snprintf(saved.file, sizeof saved.file, "%s/%s", dir_of(v), v->word.name);
-    snprintf(saved.host, sizeof saved.host, "%s", a->params->host);
-    rg__claim claim = {.serial = v->word.serial};
-    memcpy(claim.op, v->word.op, sizeof claim.op);
-    char *guard = claim_key(v);
-    char *claim_text = rg__claim_text(&claim);
-    char *key = rg__record_key(a->prefix, "all/checkpoint", 0, NULL);
-    char *text = rg__saved_text(&saved);
-    rg__txn *txn = rg__txn_create();
-    if (guard != NULL && claim_text != NULL && key != NULL && text != NULL &&
-        txn != NULL) {
-        rg__txn_if_value(txn, guard, claim_text);
-        rg__txn_put(txn, RG__THEN, key, text, 0);
-        v->phase = PUBLISHING;
-        v->req = rg__etcd_txn(a->etcd, txn, on_published, v);
-    }
-    free(guard);
-    free(claim_text);
-    free(key);
-    free(text);
-}
-
-static void on_sealed(saver *v)
-{
-    rg__log(RG__INFO, "agent", "step %" PRIu64 " is durable: %s/%s",
-            v->word.commit.step, dir_of(v), v->word.name);
-    v->error[0] = v->said[0] = '\0';
-    publish(v);
-}
-
-/* ---------------------------------------------------------------- the claim */
-
-static void order_sealing(saver *v)
-{
-    v->phase = SEALING;
-    if (v->sock < 0 || rg__sock_send(v->sock, "s", 1, NULL, 0) != RG_OK)
-        hang_up(v);
-}
-
-static bool is_in_world(const agent *a)
-{
-    const rg__proposal *p = rg__snapshot_decided(&a->view);
-    for (int i = 0; p != NULL && i < p->host_count; i++)
-        if (p->host[i].id == a->id)
-            return true;
-    return a->is_draining; /* it left at a commit, and in peace */
-}
-
-/* NULL: it may be sealed, as far as the view goes. */
-static const char *why_not(const agent *a, rg__commit_id id)
-{
-    if (!is_in_world(a))
-        return "the job went on without this host";
-    if (!rg__resume_is_on_lineage(&a->view, id))
-        return "the job went back to an earlier commit";
-    return NULL;
-}
-
-static bool is_ours(const saver *v, const rg__txn_reply *reply)
-{
-    rg__snapshot found;
-    rg__snapshot_read(&found, v->a->prefix, reply->kv, reply->kv_count);
-    const rg__claim *c = rg__snapshot_claim(&found, v->where);
-    const bool is_ours = c != NULL && c->serial == v->word.serial &&
-                         strcmp(c->op, v->word.op) == 0;
-    rg__snapshot_free(&found);
-    return is_ours;
-}
-
-static void on_claimed(void *arg, rg_status st, const rg__txn_reply *reply)
-{
-    saver *v = arg;
-    v->req = NULL;
-    v->phase = WRITTEN;
-    if (st != RG_OK) {
-        fail(v, rg_last_error());
-        give_up(v, "etcd refuses its claim");
-    } else if (reply->succeeded || is_ours(v, reply)) {
-        order_sealing(v);
-    } else {
-        claim_if_decided(v); /* `cur` has moved on, or the claim */
-    }
-    rest_if_over(v);
-}
-
-static void claim(saver *v)
-{
-    agent *a = v->a;
-    rg__claim mine = {.serial = v->word.serial};
-    memcpy(mine.op, v->word.op, sizeof mine.op);
-    char *cur = rg__record_key(a->prefix, "all/cur", 0, NULL);
-    char *key = claim_key(v);
-    char *text = rg__claim_text(&mine);
-    rg__txn *txn = rg__txn_create();
-    if (cur != NULL && key != NULL && text != NULL && txn != NULL) {
-        rg__txn_if_mod(txn, cur, a->view.cur.mod_revision);
-        rg__txn_if_mod(txn, key, v->claim_revision);
-        rg__txn_put(txn, RG__THEN, key, text, 0);
-        rg__txn_get(txn, RG__ELSE, key, NULL);
-        v->phase = CLAIMING;
-        v->cur_revision = a->view.cur.mod_revision;
-        v->req = rg__etcd_txn(a->etcd, txn, on_claimed, v);
-    }
-    free(cur);
-    free(key);
-    free(text);
-}
-
-static int64_t revision_of(const saver *v)
-{
-    const rg__claim *c = rg__snapshot_claim(&v->a->view, v->where);
-    return c != NULL ? c->mod_revision : 0;
-}
-
-/* The view decides only what to try; the txn decides. One that was refused is
- * tried again once the view has moved on as well. */
-static void claim_if_decided(saver *v)
-{
-    const agent *a = v->a;
-    const rg__cur *cur = &a->view.cur;
-    if (cur->phase != RG__GEN_DECIDED && cur->phase != RG__GEN_DONE)
+    if (!v->now.is_first) {
+        rg__shares_failed(v, why);
         return;
-    const char *why = why_not(a, v->word.commit);
-    if (why == NULL && revision_of(v) != v->claim_revision)
-        why = "another host has claimed a newer one";
-    if (why != NULL)
-        give_up(v, why);
-    else if (cur->mod_revision != v->cur_revision)
-        claim(v);
+    }
+    rg__saver_fail(v, why);
+    rg__shares_cancel(v);
+    v->phase = SAVER_SEALING;
 }
 
 /* ------------------------------------------------------------- the writer */
 
-static void on_word(saver *v, const writer_word *word)
+typedef struct word_packet {
+    writer_word word;
+    uint64_t hash[WRITER_SHARE_MAX];
+} word_packet;
+
+static void on_first_word(saver *v, const writer_word *word)
 {
+    if (word->kind == WRITER_BEGUN && v->phase == SAVER_WRITING) {
+        v->word = *word;
+        rg__shares_begun(v);
+    } else if (word->kind == WRITER_WRITTEN && v->phase == SAVER_WRITING) {
+        v->word = *word;
+        v->phase = SAVER_WRITTEN;
+        rg__timer_stop(v->patience);
+        rg__claim_if_decided(v);
+    } else if (word->kind == WRITER_SEALED && v->phase == SAVER_SEALING) {
+        rg__claim_sealed(v);
+    }
+}
+
+static void on_word(saver *v, const word_packet *m)
+{
+    const writer_word *word = &m->word;
     if (word->kind == WRITER_FAILED) {
         char why[RG__ERROR_MAX];
         snprintf(why, sizeof why, "%.*s", (int)sizeof why - 1, word->why);
-        fail(v, why);
-        v->phase = SEALING;
-    } else if (word->kind == WRITER_WRITTEN && v->phase == WRITING) {
-        v->word = *word;
-        v->phase = WRITTEN;
-        claim_if_decided(v);
-    } else if (word->kind == WRITER_SEALED && v->phase == SEALING) {
-        on_sealed(v);
+        lose(v, why);
+    } else if (v->now.is_first) {
+        on_first_word(v, word);
+    } else if (word->kind == WRITER_HELD && v->phase == SAVER_WRITING) {
+        rg__shares_held(v);
+    } else if (word->kind == WRITER_SHARED && v->phase == SAVER_SHARING) {
+        rg__shares_done(v, word, m->hash);
     }
+}
+
+static bool is_whole(const word_packet *m, size_t n)
+{
+    return n >= sizeof m->word && m->word.hashes <= WRITER_SHARE_MAX &&
+           n == sizeof m->word + sizeof *m->hash * m->word.hashes;
 }
 
 static void on_writer_socket(void *arg, int fd, uint32_t events)
 {
+    static word_packet m; /* one thread, not nested */
     (void)fd;
     (void)events;
     saver *v = arg;
     while (v->sock >= 0) {
-        writer_word word;
         size_t n = 0;
         int fds[RG__SOCK_FDS];
-        const rg_status st =
-            rg__sock_recv(v->sock, &word, sizeof word, &n, fds);
+        const rg_status st = rg__sock_recv(v->sock, &m, sizeof m, &n, fds);
         if (st == RG_IN_PROGRESS)
             return;
-        if (st != RG_OK || n != sizeof word)
-            hang_up(v);
+        if (st != RG_OK || !is_whole(&m, n))
+            rg__saver_hang_up(v);
         else
-            on_word(v, &word);
+            on_word(v, &m);
     }
+}
+
+bool rg__saver_order(saver *v, const writer_order *order, const uint64_t *hash)
+{
+    static struct {
+        writer_order order;
+        uint64_t hash[WRITER_SHARE_MAX];
+    } m;
+    const size_t hashes = sizeof *m.hash * order->hashes;
+    m.order = *order;
+    if (hashes > 0)
+        memcpy(m.hash, hash, hashes);
+    return v->sock >= 0 && rg__sock_send(v->sock, &m, sizeof m.order + hashes,
+                                         NULL, 0) == RG_OK;
 }
 
 /* A writer says how it went before it ends; one that was killed does not. */
@@ -377,22 +233,22 @@ static void on_writer_end(void *arg, int fd, uint32_t events)
     saver *v = arg;
     int status = 0;
     on_writer_socket(v, v->sock, EPOLLIN);
-    hang_up(v);
+    rg__saver_hang_up(v);
     rg__loop_unwatch(v->a->loop, fd);
     close(fd);
     v->pidfd = -1;
     waitpid(v->pid, &status, 0);
     v->pid = 0;
-    if (WIFSIGNALED(status) || v->phase == WRITING) {
+    if (WIFSIGNALED(status) || v->phase == SAVER_WRITING) {
         char why[RG__ERROR_MAX];
         snprintf(why, sizeof why,
                  "the writer of a checkpoint was ended (%s %d); the one before "
                  "still counts",
                  WIFSIGNALED(status) ? "signal" : "code",
                  WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-        fail(v, why);
+        lose(v, why);
     }
-    rest_if_over(v);
+    rg__saver_rest(v);
 }
 
 static uint32_t size_of(const agent *a, uint64_t generation)
@@ -415,11 +271,14 @@ static void run_writer(const saver *v, int sock)
     const writer_task task = {
         .a = a,
         .sock = sock,
+        .is_first = v->now.is_first,
+        .shards = v->now.shards,
+        .world = rg__snapshot_gen(&a->view, v->now.commit.generation),
         .wanted = v->now.commit,
         .decided = a->view.lines > 0 ? a->view.line[a->view.lines - 1].resume
                                      : (rg__commit_id){0, 0},
         .world_size = size_of(a, v->now.commit.generation),
-        .dir = dir_of(v),
+        .dir = rg__saver_dir(v),
         .makes_dir = v->now.dir[0] != '\0',
         .newest = newest_of(v),
         .keep = v->now.keep > 0 ? v->now.keep : a->params->checkpoint_keep};
@@ -442,14 +301,29 @@ static rg_status watch_writer(saver *v)
     return st;
 }
 
+/* Who owns which shard is in the proposal, which is not kept for ever. */
+static rg_status check_world(const saver *v)
+{
+    const rg__proposal *p =
+        rg__snapshot_gen(&v->a->view, v->now.commit.generation);
+    if (v->now.shards == 0 || (p != NULL && p->size == (int)v->now.shards))
+        return RG_OK;
+    return rg__fail(RG_ERR_SYSTEM,
+                    "a commit of a world that is long gone becomes no "
+                    "checkpoint");
+}
+
 static rg_status start_writer(saver *v)
 {
     int pair[2];
+    const rg_status st = check_world(v);
+    if (st != RG_OK)
+        return st;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
         return rg__fail(RG_ERR_SYSTEM, "no socket for a checkpoint: %s",
                         strerror(errno));
     v->where = rg__hash_of(v->now.dir, strlen(v->now.dir));
-    v->claim_revision = revision_of(v);
+    v->claim_revision = rg__claim_revision(v);
     v->cur_revision = 0;
     v->pid = fork();
     if (v->pid == 0)
@@ -459,7 +333,7 @@ static rg_status start_writer(saver *v)
     if (v->pid > 0 && watch_writer(v) == RG_OK)
         return RG_OK;
     const int cause = errno;
-    hang_up(v);
+    rg__saver_hang_up(v);
     if (v->pid > 0) {
         kill(v->pid, SIGKILL);
         waitpid(v->pid, NULL, 0);
@@ -472,7 +346,7 @@ static rg_status start_writer(saver *v)
 static bool may_start(const saver *v)
 {
     const agent *a = v->a;
-    return v->phase == IDLE && v->has_next && !a->is_over &&
+    return v->phase == SAVER_IDLE && v->has_next && !a->is_over &&
            a->resume == RESUME_NOT &&
            !(a->is_ending && a->exit_code == RG__EXIT_STORE);
 }
@@ -483,11 +357,11 @@ static void start_next(saver *v)
         return;
     v->has_next = false;
     v->now = v->next;
-    v->phase = WRITING;
+    v->phase = SAVER_WRITING;
     if (start_writer(v) == RG_OK)
         return;
-    v->phase = IDLE;
-    fail(v, rg_last_error());
+    lose(v, rg_last_error());
+    v->phase = SAVER_IDLE;
 }
 
 /* --------------------------------------------------------------- the agent */
@@ -504,6 +378,7 @@ void rg__checkpoint_ask(slot *s, const rg__save *m)
         return;
     v->next = next;
     v->has_next = true;
+    rg__shares_asked(v);
     start_next(v);
     keep_request(v);
 }
@@ -518,7 +393,7 @@ void rg__checkpoint_show(const slot *s)
 static void end_late(void *arg)
 {
     saver *v = arg;
-    if (v->phase == IDLE && !v->has_next)
+    if (v->phase == SAVER_IDLE && !v->has_next)
         return;
     rg__log(RG__WARN, "agent",
             "the job is done, and a checkpoint is not durable within %d s; it "
@@ -544,8 +419,9 @@ void rg__checkpoint_follow(agent *a)
         rg__checkpoint_show(&a->slot[i]);
     bound_the_end(v);
     start_next(v); /* of the agent before */
-    if (v->phase == WRITTEN)
-        claim_if_decided(v);
+    if (v->phase == SAVER_WRITTEN)
+        rg__claim_if_decided(v);
+    rg__shares_follow(v);
 }
 
 bool rg__checkpoint_is_busy(const agent *a)
@@ -553,7 +429,7 @@ bool rg__checkpoint_is_busy(const agent *a)
     const saver *v = a->saver;
     if (a->is_ending && a->exit_code == RG__EXIT_STORE)
         return false;
-    return v->phase != IDLE || v->has_next;
+    return v->phase != SAVER_IDLE || v->has_next;
 }
 
 void rg__checkpoint_stop(agent *a)
@@ -561,16 +437,21 @@ void rg__checkpoint_stop(agent *a)
     saver *v = a->saver;
     if (v->req != NULL)
         rg__etcd_cancel(v->req);
-    v->req = NULL;
-    hang_up(v);
+    if (v->answering != NULL)
+        rg__etcd_cancel(v->answering);
+    v->req = v->answering = NULL;
+    rg__saver_hang_up(v);
     if (v->pidfd >= 0) {
         rg__loop_unwatch(a->loop, v->pidfd);
         close(v->pidfd);
     }
     v->pidfd = -1;
     v->pid = 0; /* it ends by itself, and nobody waits for its disk */
-    v->phase = IDLE;
+    v->phase = SAVER_IDLE;
     v->has_next = false;
+    v->is_ordered = false;
+    v->tolds = 0;
+    rg__timer_stop(v->patience);
 }
 
 void rg__checkpoint_destroy(agent *a)
@@ -579,6 +460,8 @@ void rg__checkpoint_destroy(agent *a)
         return;
     rg__checkpoint_stop(a);
     rg__timer_destroy(a->saver->last);
+    rg__timer_destroy(a->saver->patience);
+    free(a->saver->told);
     free(a->saver);
     a->saver = NULL;
 }

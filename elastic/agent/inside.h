@@ -15,7 +15,7 @@
  *   transfer.c    the commit to resume from, out of other hosts' vaults
  *   shape.c       all hosts run the same program
  *   drain.c       leaving a job that goes on elsewhere
- *   checkpoint.c  commits that become files; writer.c is the process for each
+ *   checkpoint.c  commits that become files (saver.h, writer.h)
  *   generation.c  this host's part in generations
  *   leader.c      the leader's part: snapshot, plan, CAS
  *   publish.c     this host's record and reasons

@@ -1,15 +1,15 @@
-/* The process that writes one checkpoint (writer.h).
+/* The process that writes a checkpoint, or a share of one (writer.h).
  *
  * The commit lies in a vault slot that a later commit will overwrite, and no
  * commit waits for a disk. So it is copied first, into memory that is reserved
  * and touched beforehand, and the slot is looked at again afterwards: a copy
  * that a commit ran into is thrown away, and the next commit tried. One that
- * was not is held against the pieces' checksums.
+ * was not is held against the checksums of its pieces and shards.
  *
  * Which commits may be taken: the one that was asked for, the newest decided
  * one, and any for which a piece of a later step of its generation is there,
  * whole or not: a rank begins a commit only when the one before has been agreed
- * on by all. */
+ * on by all. Where several hosts write one file, only the one asked for. */
 #include "elastic/agent/writer.h"
 
 #include <errno.h>
@@ -18,16 +18,14 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "elastic/agent/copied.h"
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/failpoint.h"
-#include "sdk/base/hash.h"
-#include "sdk/base/shm.h"
 #include "sdk/base/sock.h"
 
 #define LOOK_NS  (1 * RG__MS)     /* between looks for a commit */
@@ -38,13 +36,8 @@
 
 typedef struct writer {
     const writer_task *task;
-    const rg__vault *vault;
-    const char **from; /* each buffer's segment */
-    char *copy;        /* of the commit; buffers at vault strides */
-    size_t copy_bytes;
-    rg__commit_id id; /* that lies in it */
-    rg__checkpoint checkpoint;
-    const void **data;
+    bool is_exact; /* all hosts must take the same commit */
+    copied copy;
 } writer;
 
 /* ------------------------------------------------------------- the process */
@@ -93,53 +86,13 @@ static bool is_given_up(const writer_task *task)
 
 static bool goes_on(void *arg)
 {
-    return !is_given_up(arg);
+    return !is_given_up(((const writer *)arg)->task);
 }
 
 static void sleep_ns(uint64_t ns)
 {
     const struct timespec t = {.tv_nsec = (long)ns};
     nanosleep(&t, NULL);
-}
-
-/* -------------------------------------------------------------- the memory
- * All pages are there before the commit is looked for, so that copying it takes
- * no longer than it must. */
-
-static rg_status map_vault(writer *w)
-{
-    const agent *a = w->task->a;
-    void *at = NULL;
-    rg_status st = rg__shm_map(a->vault_fd, sizeof(rg__vault), &at);
-    w->vault = at;
-    w->from = calloc((size_t)a->buffers + 1, sizeof *w->from);
-    if (st == RG_OK && w->from == NULL)
-        st = rg__fail(RG_ERR_MEMORY, "no memory for a checkpoint");
-    for (int i = 0; i < a->buffers && st == RG_OK; i++) {
-        const size_t stride = rg__vault_stride(a->buffer[i].bytes);
-        const size_t room = stride * a->buffer[i].slots;
-        st = rg__shm_map(a->buffer[i].fd, room, &at);
-        if (st == RG_OK)
-            madvise(at, room, MADV_POPULATE_READ);
-        w->from[i] = at;
-        w->copy_bytes += stride;
-    }
-    return st;
-}
-
-static rg_status make_room(writer *w)
-{
-    int fd;
-    void *at = NULL;
-    rg_status st = rg__shm_create("a checkpoint", w->copy_bytes, true, &fd);
-    if (st != RG_OK)
-        return st;
-    st = rg__shm_map(fd, w->copy_bytes, &at);
-    close(fd);
-    if (st == RG_OK)
-        memset(at, 0, w->copy_bytes);
-    w->copy = at;
-    return st;
 }
 
 /* --------------------------------------------------------------- the commit */
@@ -163,8 +116,10 @@ static bool may_be_taken(const writer *w, rg__commit_id id)
     const writer_task *t = w->task;
     if (id.generation == 0 || rg__resume_is_later(t->wanted, id))
         return false;
-    return rg__same_commit(id, t->wanted) || rg__same_commit(id, t->decided) ||
-           is_followed(w->vault, id);
+    if (rg__same_commit(id, t->wanted))
+        return true;
+    return t->shards == 0 &&
+           (rg__same_commit(id, t->decided) || is_followed(w->copy.vault, id));
 }
 
 /* The slot of the newest commit that may be taken, -1: none. */
@@ -172,7 +127,7 @@ static int find_commit(const writer *w, rg__commit_id *id_p)
 {
     int found = -1;
     for (int vault_slot = 0; vault_slot < RG__VAULT_SLOTS; vault_slot++) {
-        const rg__commit_id id = rg__vault_id(w->vault, vault_slot);
+        const rg__commit_id id = rg__vault_id(w->copy.vault, vault_slot);
         if (!may_be_taken(w, id) ||
             (found >= 0 && !rg__resume_is_later(id, *id_p)))
             continue;
@@ -182,86 +137,19 @@ static int find_commit(const writer *w, rg__commit_id *id_p)
     return found;
 }
 
-static char *copy_of(const writer *w, int k)
-{
-    char *at = w->copy;
-    for (int i = 0; i < k; i++)
-        at += rg__vault_stride(w->task->a->buffer[i].bytes);
-    return at;
-}
-
-static uint64_t sum_of_piece(const writer *w, uint32_t i, uint32_t count)
-{
-    const agent *a = w->task->a;
-    uint64_t sum = 0;
-    for (int k = 0; k < a->buffers; k++) {
-        size_t begin, end;
-        rg__hash hash;
-        rg__vault_slice(a->buffer[k].bytes, i, count, &begin, &end);
-        if (begin == end)
-            continue;
-        rg__hash_begin_named(&hash, a->buffer[k].name);
-        rg__hash_update(&hash, copy_of(w, k) + begin, end - begin);
-        sum += rg__hash_value(&hash);
-    }
-    return sum;
-}
-
-typedef struct sums {
-    uint32_t count;
-    uint64_t sum[RG__HOST_SLOTS_MAX];
-} sums;
-
-static sums read_sums(const rg__vault *vault, int vault_slot)
-{
-    sums s = {.count = atomic_load(&vault->slot[vault_slot][0].count)};
-    if (s.count > RG__HOST_SLOTS_MAX)
-        s.count = 0;
-    for (uint32_t i = 0; i < s.count; i++)
-        s.sum[i] = atomic_load(&vault->slot[vault_slot][i].sum);
-    return s;
-}
-
-/* false: a commit came in between. */
-static bool copy_slot(writer *w, int vault_slot, rg__commit_id id, sums *sums_p)
-{
-    const agent *a = w->task->a;
-    *sums_p = read_sums(w->vault, vault_slot);
-    for (int i = 0; i < a->buffers; i++) {
-        const size_t stride = rg__vault_stride(a->buffer[i].bytes);
-        memcpy(copy_of(w, i), w->from[i] + stride * (size_t)vault_slot,
-               a->buffer[i].bytes);
-    }
-    atomic_thread_fence(memory_order_seq_cst);
-    w->id = id;
-    return rg__same_commit(rg__vault_id(w->vault, vault_slot), id);
-}
-
-static rg_status check_sums(const writer *w, const sums *s)
-{
-    for (uint32_t i = 0; i < s->count; i++)
-        if (sum_of_piece(w, i, s->count) != s->sum[i])
-            return rg__fail(RG_ERR_DAMAGED,
-                            "commit %" PRIu64 ".%" PRIu64 " in the vault of "
-                            "host %s is damaged: piece %u does not have its "
-                            "checksum; it becomes no checkpoint",
-                            w->id.generation, w->id.step,
-                            w->task->a->params->host, i);
-    return RG_OK;
-}
-
+/* The same words each time, so that they are said once. */
 static rg_status too_late(const writer *w, bool was_there)
 {
-    if (was_there)
+    if (was_there && !w->is_exact)
         return rg__fail(RG_ERR_SYSTEM,
                         "commits follow each other faster than the %zu bytes "
                         "of one can be copied for a checkpoint; commit less "
                         "often",
-                        w->copy_bytes);
+                        w->copy.bytes);
     return rg__fail(RG_ERR_SYSTEM,
-                    "commit %" PRIu64 ".%" PRIu64 " has left the vault before "
-                    "it became a checkpoint",
-                    w->task->wanted.generation, w->task->wanted.step);
+                    "a commit has left the vault of host %s before it became a "
+                    "checkpoint; ask for checkpoints less often",
+                    w->task->a->params->host);
 }
 
 static rg_status copy_commit(writer *w)
@@ -270,62 +158,30 @@ static rg_status copy_commit(writer *w)
     bool was_there = false;
     for (;;) {
         rg__commit_id id = {0, 0};
-        sums s;
         const int vault_slot = find_commit(w, &id);
         const uint64_t waited = rg__now_ns() - begin_ns;
         if (is_given_up(w->task))
             _exit(0);
-        if (vault_slot >= 0 && copy_slot(w, vault_slot, id, &s))
-            return check_sums(w, &s);
+        if (vault_slot >= 0 && rg__copied_fill(&w->copy, vault_slot, id))
+            return rg__copied_check(&w->copy);
         was_there = was_there || vault_slot >= 0;
-        if (waited > (was_there ? COPY_NS : WAIT_NS))
+        if (w->is_exact || waited > (was_there ? COPY_NS : WAIT_NS))
             return too_late(w, was_there);
         if (vault_slot < 0)
             sleep_ns(LOOK_NS);
     }
 }
 
-/* ---------------------------------------------------------------- the file */
-
-static rg_status describe(writer *w)
-{
-    const writer_task *t = w->task;
-    rg__checkpoint *c = &w->checkpoint;
-    rg_status st = RG_OK;
-    w->data = calloc((size_t)t->a->buffers + 1, sizeof *w->data);
-    if (w->data == NULL)
-        return rg__fail(RG_ERR_MEMORY, "no memory for a checkpoint");
-    for (int i = 0; i < t->a->buffers && st == RG_OK; i++) {
-        w->data[i] = copy_of(w, i);
-        st = rg__checkpoint_add(c, t->a->buffer[i].name, t->a->buffer[i].bytes);
-    }
-    if (st == RG_OK)
-        st = rg__checkpoint_sign(c, t->a->params->job, t->a->params->host);
-    c->id = w->id;
-    c->world_size = t->world_size;
-    return st;
-}
-
-static rg_status write_file(writer *w)
-{
-    writer_task task = *w->task;
-    const rg__checkpoint_writing writing = {.dir = task.dir,
-                                            .checkpoint = &w->checkpoint,
-                                            .data = w->data,
-                                            .goes_on = goes_on,
-                                            .arg = &task};
-    if (task.makes_dir)
-        mkdir(task.dir, 0777); /* what follows says why not */
-    const rg_status st =
-        rg__checkpoint_next(task.dir, task.newest, &w->checkpoint.serial);
-    return st == RG_OK ? rg__checkpoint_write(&writing) : st;
-}
-
 /* ------------------------------------------------------------------- words */
 
-static void tell(const writer *w, writer_kind kind)
+static void send_word(const writer *w, const void *word, size_t bytes)
 {
-    const rg__checkpoint *c = &w->checkpoint;
+    rg__sock_send(w->task->sock, word, bytes, NULL, 0);
+}
+
+static writer_word word_of(const writer *w, writer_kind kind)
+{
+    const rg__checkpoint *c = &w->copy.checkpoint;
     writer_word word = {.kind = kind,
                         .serial = c->serial,
                         .commit = c->id,
@@ -335,52 +191,149 @@ static void tell(const writer *w, writer_kind kind)
         snprintf(word.why, sizeof word.why, "%s", rg_last_error());
     else
         rg__checkpoint_name_of(c, false, word.name);
-    rg__sock_send(w->task->sock, &word, sizeof word, NULL, 0);
+    return word;
 }
+
+static void tell(const writer *w, writer_kind kind)
+{
+    const writer_word word = word_of(w, kind);
+    send_word(w, &word, sizeof word);
+}
+
+static rg_status tell_share(writer *w)
+{
+    struct {
+        writer_word word;
+        uint64_t hash[WRITER_SHARE_MAX];
+    } m = {.word = word_of(w, WRITER_SHARED)};
+    const rg_status st = rg__copied_hashes(&w->copy, m.hash, &m.word.hashes);
+    if (st == RG_OK)
+        send_word(w, &m, sizeof m.word + sizeof *m.hash * m.word.hashes);
+    return st;
+}
+
+typedef struct order_packet {
+    writer_order order;
+    uint64_t hash[WRITER_SHARE_MAX];
+} order_packet;
 
 /* false: the agent has hung up. */
-static bool await_order(const writer_task *task)
+static bool await_order(const writer *w, order_packet *m)
 {
-    char order;
-    struct pollfd ready = {.fd = task->sock, .events = POLLIN};
+    struct pollfd ready = {.fd = w->task->sock, .events = POLLIN};
     while (poll(&ready, 1, -1) < 0 && errno == EINTR)
         continue;
-    return read(task->sock, &order, 1) == 1;
+    const ssize_t n = read(w->task->sock, m, sizeof *m);
+    return n >= (ssize_t)sizeof m->order &&
+           m->order.hashes <= WRITER_SHARE_MAX &&
+           (size_t)n == sizeof m->order + sizeof *m->hash * m->order.hashes;
 }
 
-static rg_status prepare(writer *w)
+/* ----------------------------------------------------------------- the file */
+
+static rg__checkpoint_writing writing_of(writer *w)
 {
-    rg_status st = map_vault(w);
+    return (rg__checkpoint_writing){.dir = w->task->dir,
+                                    .checkpoint = &w->copy.checkpoint,
+                                    .data = w->copy.data,
+                                    .goes_on = goes_on,
+                                    .arg = w};
+}
+
+/* Until the pieces of all other hosts have their hashes. */
+static rg_status gather(writer *w)
+{
+    while (!rg__copied_has_all_hashes(&w->copy)) {
+        order_packet m;
+        if (!await_order(w, &m) || m.order.kind != WRITER_HASHES)
+            return rg__fail(RG_ERR_JOB_ENDED, "a checkpoint was given up");
+        const rg_status st = rg__copied_take_hashes(&w->copy, m.order.host,
+                                                    m.hash, m.order.hashes);
+        if (st != RG_OK)
+            return st;
+    }
+    return RG_OK;
+}
+
+static rg_status fill_file(writer *w, const rg__checkpoint_writing *writing)
+{
+    rg_status st = RG_OK;
+    if (rg__writer_has_others(w->task))
+        tell(w, WRITER_BEGUN);
+    st = rg__checkpoint_put(writing);
     if (st == RG_OK)
-        st = make_room(w);
+        st = gather(w);
+    return st == RG_OK ? rg__checkpoint_end(writing) : st;
+}
+
+static rg_status write_file(writer *w)
+{
+    const writer_task *t = w->task;
+    const rg__checkpoint_writing writing = writing_of(w);
+    if (t->makes_dir)
+        mkdir(t->dir, 0777); /* what follows says why not */
+    rg_status st =
+        rg__checkpoint_next(t->dir, t->newest, &w->copy.checkpoint.serial);
     if (st == RG_OK)
-        st = copy_commit(w);
-    if (st == RG_OK)
-        st = describe(w);
+        st = rg__checkpoint_begin(&writing);
+    if (st != RG_OK)
+        return st;
+    st = fill_file(w, &writing);
+    if (st != RG_OK)
+        rg__checkpoint_drop(t->dir, &w->copy.checkpoint);
     return st;
+}
+
+/* ---------------------------------------------------------------- the roles */
+
+static rg_status be_first(writer *w)
+{
+    const writer_task *t = w->task;
+    rg__checkpoint *c = &w->copy.checkpoint;
+    order_packet m;
+    rg_status st = write_file(w);
+    if (st != RG_OK)
+        return st;
+    rg__failpoint("checkpoint.written", -1, c->id.step, c->id.generation);
+    tell(w, WRITER_WRITTEN);
+    if (!await_order(w, &m) || m.order.kind != WRITER_SEAL) {
+        rg__checkpoint_drop(t->dir, c);
+        return RG_OK;
+    }
+    st = rg__checkpoint_seal(t->dir, c, t->keep);
+    if (st == RG_OK)
+        tell(w, WRITER_SEALED);
+    return st;
+}
+
+static rg_status share(writer *w)
+{
+    rg__checkpoint *c = &w->copy.checkpoint;
+    const rg__checkpoint_writing writing = writing_of(w);
+    order_packet m;
+    tell(w, WRITER_HELD);
+    if (!await_order(w, &m) || m.order.kind != WRITER_PUT)
+        return RG_OK;
+    c->serial = m.order.serial;
+    memcpy(c->op, m.order.op, sizeof c->op);
+    rg__failpoint("checkpoint.share", -1, c->id.step, c->id.generation);
+    const rg_status st = rg__checkpoint_put(&writing);
+    return st == RG_OK ? tell_share(w) : st;
 }
 
 void rg__writer_run(const writer_task *task)
 {
-    writer w = {.task = task};
+    writer w = {.task = task, .is_exact = rg__writer_has_others(task)};
     close_rest(task);
     calm_signals();
-    rg_status st = prepare(&w);
+    rg_status st = rg__copied_begin(&w.copy, task);
+    if (st == RG_OK)
+        st = copy_commit(&w);
     if (nice(NICE) == -1)
         errno = 0; /* as it was */
     if (st == RG_OK)
-        st = write_file(&w);
-    if (st != RG_OK) {
+        st = task->is_first ? be_first(&w) : share(&w);
+    if (st != RG_OK)
         tell(&w, WRITER_FAILED);
-        _exit(0);
-    }
-    rg__failpoint("checkpoint.written", -1, w.id.step, w.id.generation);
-    tell(&w, WRITER_WRITTEN);
-    if (!await_order(task)) {
-        rg__checkpoint_drop(task->dir, &w.checkpoint);
-        _exit(0);
-    }
-    st = rg__checkpoint_seal(task->dir, &w.checkpoint, task->keep);
-    tell(&w, st == RG_OK ? WRITER_SEALED : WRITER_FAILED);
     _exit(0);
 }

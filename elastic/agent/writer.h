@@ -1,14 +1,22 @@
-/* The process that writes one checkpoint, a child of the agent. A process and
- * no thread: a file system that hangs holds a process that nobody waits for,
- * and not the agent; its copy of the state goes with it at once.
+/* The process that writes a checkpoint, or this host's share of one, a child of
+ * the agent. A process and no thread: a file system that hangs holds a process
+ * that nobody waits for, and not the agent; its copy of the state goes with it
+ * at once.
  *
- *   child                                       agent
- *   copy the commit, write, sync  -- WRITTEN -->
- *                                 <-- a byte --  the claim is ours: seal it
- *   rename, sync, remove old ones -- SEALED  -->
+ *   child of rank 0's host                      agent
+ *   copy the commit, make the file -- BEGUN   -->  (where others have shards)
+ *   write                          <-- HASHES ---  of each other host's share
+ *   write the head, sync           -- WRITTEN -->
+ *                                  <-- SEAL -----  the claim is ours
+ *   rename, sync, remove old ones  -- SEALED  -->
  *
- * FAILED instead of either. The end of the connection means "give it up": the
- * child removes what it wrote and ends. So nothing that it does outlives the
+ *   child of another host
+ *   copy the commit                -- HELD    -->
+ *                                  <-- PUT ------  that file is made
+ *   write its shards, sync         -- SHARED  -->
+ *
+ * FAILED instead of any word. The end of the connection means "give it up": the
+ * child removes what it made and ends. So nothing that it does outlives the
  * agent, and nothing counts without its word. */
 #ifndef RG_AGENT_WRITER_H
 #define RG_AGENT_WRITER_H
@@ -16,9 +24,15 @@
 #include "elastic/agent/inside.h"
 #include "elastic/state/checkpoint_dir.h"
 
+/* Hashes of one host's pieces; what a record in etcd and a packet can hold. */
+#define WRITER_SHARE_MAX 2048
+
 typedef enum writer_kind {
-    WRITER_WRITTEN = 1,
+    WRITER_BEGUN = 1,
+    WRITER_WRITTEN,
     WRITER_SEALED,
+    WRITER_HELD,
+    WRITER_SHARED,
     WRITER_FAILED
 } writer_kind;
 
@@ -30,19 +44,40 @@ typedef struct writer_word { /* to the agent, one packet */
     char op[RG__CHECKPOINT_OP];
     char name[RG__CHECKPOINT_NAME_MAX]; /* that it will have */
     char why[RG__ERROR_MAX];            /* FAILED */
+    uint32_t hashes;                    /* SHARED: behind the word */
 } writer_word;
+
+typedef enum writer_order_kind {
+    WRITER_SEAL = 1,
+    WRITER_PUT,
+    WRITER_HASHES
+} writer_order_kind;
+
+typedef struct writer_order { /* to the child, one packet */
+    uint32_t kind;
+    uint64_t serial;            /* PUT */
+    char op[RG__CHECKPOINT_OP]; /* PUT */
+    uint64_t host;              /* HASHES: whose, by incarnation */
+    uint32_t hashes;            /* behind the order */
+} writer_order;
 
 typedef struct writer_task {
     const agent *a; /* as it was at the fork */
     int sock;
-    rg__commit_id wanted;  /* it counts; so does what came later */
-    rg__commit_id decided; /* the newest resume commit, {0, 0}: none */
+    bool is_first;             /* rank 0's host: makes the file */
+    rg__commit_id wanted;      /* it counts; so does what came later */
+    rg__commit_id decided;     /* the newest resume commit, {0, 0}: none */
+    const rg__proposal *world; /* that made the commit; with shards */
     uint32_t world_size;
+    uint32_t shards; /* of the commit, 0: none */
     const char *dir;
     bool makes_dir;
     uint64_t newest; /* serial of the newest of this job */
     int keep;
 } writer_task;
+
+/* Other hosts have shards of the commit. */
+bool rg__writer_has_others(const writer_task *task);
 
 /* In the child; does not return. */
 void rg__writer_run(const writer_task *task) __attribute__((noreturn));

@@ -106,6 +106,11 @@ static json_t *text_json(const char *text)
     return j != NULL ? j : json_string("?");
 }
 
+static const char *kind_of(const rg__checkpoint_buffer *b)
+{
+    return b->kind == RG_SHARDED ? "sharded" : "replicated";
+}
+
 static json_t *buffers_json(const rg__checkpoint *c)
 {
     json_t *buffers = json_array();
@@ -114,7 +119,7 @@ static json_t *buffers_json(const rg__checkpoint *c)
                               json_pack("{s:o,s:I,s:s}", "name",
                                         text_json(c->buffer[i].name), "bytes",
                                         (json_int_t)c->buffer[i].bytes, "kind",
-                                        "replicated"));
+                                        kind_of(&c->buffer[i])));
     return buffers;
 }
 
@@ -208,8 +213,8 @@ static void print_file(const found *f)
     for (uint32_t i = 0; i < f->c.buffers; i++) {
         print_plain(f->c.buffer[i].name);
         const int gap = 32 - (int)strlen(f->c.buffer[i].name);
-        printf("%*s %14" PRIu64 "  replicated\n", gap > 0 ? gap : 0, "",
-               f->c.buffer[i].bytes);
+        printf("%*s %14" PRIu64 "  %s\n", gap > 0 ? gap : 0, "",
+               f->c.buffer[i].bytes, kind_of(&f->c.buffer[i]));
     }
 }
 

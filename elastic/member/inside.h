@@ -17,13 +17,27 @@ bool rg__line_read(const json_t *j, rg__line *line);
 bool rg__leader_read(const json_t *j, rg__proposal_host *leader);
 bool rg__drain_read(const json_t *j, rg__drain *drain);
 bool rg__claim_read(const json_t *j, rg__claim *claim);
+bool rg__order_read(const json_t *j, rg__order *order);
+bool rg__share_read(const json_t *j, rg__share *share);
 bool rg__saved_read(const json_t *j, rg__saved *saved);
 bool rg__end_read(const json_t *j, rg__end *end);
-/* 16 digits, as in keys. begins: more may stand behind them. */
+
+/* values.c: what records are made of. */
+
+/* Ids and generations exceed what JSON numbers keep everywhere: 16 hex digits,
+ * as in keys. begins: more may stand behind them. */
+json_t *rg__hex_json(uint64_t n);
 bool rg__hex_read(const json_t *j, uint64_t *n_p);
 bool rg__hex_begins(const char *text, uint64_t *n_p);
+json_t *rg__commit_json(rg__commit_id id); /* none: null */
+bool rg__commit_read(const json_t *j, rg__commit_id *id);
+/* A path may be any bytes; JSON takes UTF-8 only. */
+json_t *rg__text_json(const char *text);
+bool rg__text_read(char *to, size_t room, const json_t *j);
 /* A name of a host or a worker: letters, digits, dots, dashes, underscores.
  * What else stood in a key could not be written into a record again. */
 bool rg__name_copy(char *to, size_t room, const char *name);
+/* Consumes it. NULL: no memory. Owned by the caller. */
+char *rg__json_text(json_t *j);
 
 #endif

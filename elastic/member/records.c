@@ -6,74 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Ids and generations exceed what JSON numbers keep everywhere: hex texts. */
-static json_t *hex(uint64_t n)
-{
-    char text[17];
-    snprintf(text, sizeof text, "%016" PRIx64, n);
-    return json_string(text);
-}
-
-bool rg__hex_begins(const char *text, uint64_t *n_p)
-{
-    *n_p = 0;
-    for (int i = 0; i < 16; i++) {
-        const char c = text[i];
-        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
-            return false;
-        *n_p = *n_p << 4 | (uint64_t)(c <= '9' ? c - '0' : c - 'a' + 10);
-    }
-    return true;
-}
-
-bool rg__hex_read(const json_t *j, uint64_t *n_p)
-{
-    const char *text = json_string_value(j);
-    return text != NULL && rg__hex_begins(text, n_p) && text[16] == '\0';
-}
-
 static bool read_id(const json_t *j, uint64_t *id_p)
 {
     return rg__hex_read(j, id_p) && *id_p != 0;
-}
-
-static json_t *commit_json(rg__commit_id id)
-{
-    return id.generation == 0 ? json_null()
-                              : json_pack("[I,I]", (json_int_t)id.generation,
-                                          (json_int_t)id.step);
-}
-
-static bool from_commit(const json_t *j, rg__commit_id *id)
-{
-    *id = (rg__commit_id){0, 0};
-    if (json_is_null(j))
-        return true;
-    const json_int_t g = json_integer_value(json_array_get(j, 0));
-    const json_int_t s = json_integer_value(json_array_get(j, 1));
-    if (json_array_size(j) != 2 || g < 1 || s < 0)
-        return false;
-    *id = (rg__commit_id){(uint64_t)g, (uint64_t)s};
-    return true;
-}
-
-static bool copy_text(char *to, size_t room, const json_t *j)
-{
-    const char *text = json_string_value(j);
-    if (text == NULL || strlen(text) >= room)
-        return false;
-    strcpy(to, text);
-    return true;
-}
-
-bool rg__name_copy(char *to, size_t room, const char *name)
-{
-    const size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz"
-                                  "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-");
-    if (n == 0 || n >= room || name[n] != '\0')
-        return false;
-    memcpy(to, name, n + 1);
-    return true;
 }
 
 static bool copy_name(char *to, size_t room, const json_t *j)
@@ -89,13 +24,6 @@ static bool read_int(const json_t *j, const char *name, int low, int high,
     const json_int_t n = json_integer_value(json_object_get(j, name));
     *n_p = (int)n;
     return n >= low && n <= high;
-}
-
-static char *dump(json_t *j)
-{
-    char *text = j == NULL ? NULL : json_dumps(j, JSON_COMPACT);
-    json_decref(j);
-    return text;
 }
 
 bool rg__same_member(rg__member_id a, rg__member_id b)
@@ -123,9 +51,9 @@ char *rg__meta_text(const rg__meta *meta)
     char key[2 * RG__KEY_BYTES + 1];
     for (size_t i = 0; i < RG__KEY_BYTES; i++)
         snprintf(key + 2 * i, 3, "%02x", meta->key[i]);
-    return dump(json_pack("{s:i,s:s,s:s,s:i,s:i}", "format", RG__META_FORMAT,
-                          "uuid", meta->uuid, "key", key, "min", meta->min,
-                          "max", meta->max));
+    return rg__json_text(json_pack("{s:i,s:s,s:s,s:i,s:i}", "format",
+                                   RG__META_FORMAT, "uuid", meta->uuid, "key",
+                                   key, "min", meta->min, "max", meta->max));
 }
 
 static bool read_key(uint8_t key[RG__KEY_BYTES], const char *text)
@@ -151,7 +79,8 @@ bool rg__meta_read(const json_t *j, rg__meta *meta)
                           "min", &meta->min, "max", &meta->max) == 0 &&
            format == RG__META_FORMAT && meta->min >= 1 &&
            meta->max >= meta->min && read_key(meta->key, key) &&
-           copy_text(meta->uuid, sizeof meta->uuid, json_object_get(j, "uuid"));
+           rg__text_read(meta->uuid, sizeof meta->uuid,
+                         json_object_get(j, "uuid"));
 }
 
 /* -------------------------------------------------------------------- host */
@@ -167,13 +96,13 @@ char *rg__host_text(const rg__host_record *host)
     json_t *slots = json_array();
     for (int i = 0; i < host->slot_count; i++)
         json_array_append_new(slots, slot_json(&host->slot[i]));
-    return dump(json_pack(
+    return rg__json_text(json_pack(
         "{s:o,s:I,s:i,s:i,s:s,s:i,s:b,s:b,s:b,s:i,s:i,s:s,s:I,s:o}", "id",
-        hex(host->id), "seq", (json_int_t)host->seq, "slots", host->slots,
-        "elastic", host->elastic, "address", host->address.text, "port",
-        (int)host->port, "draining", host->is_draining, "gone", host->is_gone,
-        "etcd", host->has_etcd, "open", host->open, "failed_code",
-        host->failed_code, "failed", host->failed, "vault",
+        rg__hex_json(host->id), "seq", (json_int_t)host->seq, "slots",
+        host->slots, "elastic", host->elastic, "address", host->address.text,
+        "port", (int)host->port, "draining", host->is_draining, "gone",
+        host->is_gone, "etcd", host->has_etcd, "open", host->open,
+        "failed_code", host->failed_code, "failed", host->failed, "vault",
         (json_int_t)host->vault_bytes, "workers", slots));
 }
 
@@ -189,7 +118,7 @@ static bool read_place(const json_t *address, const json_t *port,
     const json_int_t n = json_integer_value(port);
     *port_p = (uint32_t)n;
     return is_port(n) &&
-           copy_text(address_p->text, sizeof address_p->text, address);
+           rg__text_read(address_p->text, sizeof address_p->text, address);
 }
 
 static bool read_slot(const json_t *j, rg__slot_record *s)
@@ -226,8 +155,8 @@ bool rg__host_read(const json_t *j, rg__host_record *host)
         !read_int(j, "failed_code", 0, 255, &host->failed_code) ||
         !read_place(json_object_get(j, "address"), json_object_get(j, "port"),
                     &host->address, &host->port) ||
-        !copy_text(host->failed, sizeof host->failed,
-                   json_object_get(j, "failed")) ||
+        !rg__text_read(host->failed, sizeof host->failed,
+                       json_object_get(j, "failed")) ||
         n > RG__HOST_SLOTS_MAX)
         return false;
     host->slot = calloc(n + 1, sizeof *host->slot);
@@ -248,8 +177,9 @@ static const char *const phase_names[] = {"none", "propose", "decided", "done"};
 
 char *rg__cur_text(const rg__cur *cur)
 {
-    return dump(json_pack("{s:I,s:s}", "g", (json_int_t)cur->generation,
-                          "phase", phase_names[cur->phase]));
+    return rg__json_text(json_pack("{s:I,s:s}", "g",
+                                   (json_int_t)cur->generation, "phase",
+                                   phase_names[cur->phase]));
 }
 
 bool rg__cur_read(const json_t *j, rg__cur *cur)
@@ -302,17 +232,18 @@ char *rg__proposal_text(const rg__proposal *p)
     json_t *members = json_array(), *hosts = json_array();
     for (int i = 0; i < p->size; i++)
         json_array_append_new(
-            members, json_pack("[o,i,i,i]", hex(p->member[i].host),
+            members, json_pack("[o,i,i,i]", rg__hex_json(p->member[i].host),
                                (int)p->member[i].slot, (int)p->member[i].start,
                                (int)p->port[i]));
     for (int i = 0; i < p->host_count; i++)
-        json_array_append_new(
-            hosts, json_pack("[s,o,s,i]", p->host[i].name, hex(p->host[i].id),
-                             p->host[i].address.text, (int)p->host[i].port));
-    return dump(json_pack("{s:I,s:s,s:s,s:s,s:b,s:o,s:o}", "from",
-                          (json_int_t)p->from, "op", p->op, "cause", p->cause,
-                          "kind", kind_names[p->kind], "announced",
-                          p->is_announced, "members", members, "hosts", hosts));
+        json_array_append_new(hosts, json_pack("[s,o,s,i]", p->host[i].name,
+                                               rg__hex_json(p->host[i].id),
+                                               p->host[i].address.text,
+                                               (int)p->host[i].port));
+    return rg__json_text(json_pack(
+        "{s:I,s:s,s:s,s:s,s:b,s:o,s:o}", "from", (json_int_t)p->from, "op",
+        p->op, "cause", p->cause, "kind", kind_names[p->kind], "announced",
+        p->is_announced, "members", members, "hosts", hosts));
 }
 
 static bool read_members(const json_t *j, rg__proposal *p)
@@ -386,8 +317,9 @@ bool rg__proposal_read(const json_t *j, rg__proposal *p)
     p->from = (uint64_t)json_integer_value(json_object_get(j, "from"));
     p->is_announced = json_is_true(json_object_get(j, "announced"));
     p->kind = read_kind(j);
-    return copy_text(p->op, sizeof p->op, json_object_get(j, "op")) &&
-           copy_text(p->cause, sizeof p->cause, json_object_get(j, "cause")) &&
+    return rg__text_read(p->op, sizeof p->op, json_object_get(j, "op")) &&
+           rg__text_read(p->cause, sizeof p->cause,
+                         json_object_get(j, "cause")) &&
            read_members(json_object_get(j, "members"), p) &&
            read_hosts(json_object_get(j, "hosts"), p) && fits_together(p);
 }
@@ -396,7 +328,7 @@ bool rg__proposal_read(const json_t *j, rg__proposal *p)
 
 char *rg__reason_text(const rg__reason *r)
 {
-    return dump(json_pack(
+    return rg__json_text(json_pack(
         "{s:s,s:s,s:I,s:s,s:s}", "kind", r->is_death ? "dead" : "broken", "why",
         r->text, "at_ms", (json_int_t)r->at_ms, "by", r->by, "link", r->link));
 }
@@ -407,9 +339,9 @@ bool rg__reason_read(const json_t *j, rg__reason *r)
     r->is_death = kind != NULL && strcmp(kind, "dead") == 0;
     r->at_ms = json_integer_value(json_object_get(j, "at_ms"));
     return kind != NULL &&
-           copy_text(r->text, sizeof r->text, json_object_get(j, "why")) &&
-           copy_text(r->by, sizeof r->by, json_object_get(j, "by")) &&
-           copy_text(r->link, sizeof r->link, json_object_get(j, "link"));
+           rg__text_read(r->text, sizeof r->text, json_object_get(j, "why")) &&
+           rg__text_read(r->by, sizeof r->by, json_object_get(j, "by")) &&
+           rg__text_read(r->link, sizeof r->link, json_object_get(j, "link"));
 }
 
 /* ------------------------------------------------------- shards and holdings
@@ -486,8 +418,9 @@ char *rg__ack_text(const rg__ack *ack)
     json_t *held = json_array();
     for (int i = 0; i < ack->count; i++)
         json_array_append_new(held, held_json(&ack->held[i]));
-    return dump(json_pack("{s:o,s:b,s:I}", "held", held, "had", ack->had_commit,
-                          "step", (json_int_t)ack->step));
+    return rg__json_text(json_pack("{s:o,s:b,s:I}", "held", held, "had",
+                                   ack->had_commit, "step",
+                                   (json_int_t)ack->step));
 }
 
 bool rg__ack_read(const json_t *j, rg__ack *ack)
@@ -527,10 +460,11 @@ static json_t *copies_json(const rg__line *line)
     json_t *copies = json_array();
     for (int i = 0; i < line->copies; i++) {
         const rg__copy *c = &line->copy[i];
-        json_array_append_new(copies, json_pack("[o,o,s,i,b,o]", hex(c->to),
-                                                hex(c->from), c->address.text,
-                                                (int)c->port, c->is_whole,
-                                                shards_json(&c->shards)));
+        json_array_append_new(copies,
+                              json_pack("[o,o,s,i,b,o]", rg__hex_json(c->to),
+                                        rg__hex_json(c->from), c->address.text,
+                                        (int)c->port, c->is_whole,
+                                        shards_json(&c->shards)));
     }
     return copies;
 }
@@ -558,10 +492,10 @@ static bool read_copies(const json_t *j, rg__line *line)
 
 char *rg__line_text(const rg__line *line)
 {
-    return dump(json_pack(
+    return rg__json_text(json_pack(
         "{s:I,s:o,s:i,s:o,s:I,s:i,s:i,s:I,s:s,s:s}", "prev",
-        (json_int_t)line->prev, "resume", commit_json(line->resume), "source",
-        line->source, "copies", copies_json(line), "steps_lost",
+        (json_int_t)line->prev, "resume", rg__commit_json(line->resume),
+        "source", line->source, "copies", copies_json(line), "steps_lost",
         (json_int_t)line->steps_lost, "from_size", line->from_size, "to_size",
         line->to_size, "at_ms", (json_int_t)line->at_ms, "cause", line->cause,
         "kind", kind_names[line->kind]));
@@ -577,71 +511,31 @@ bool rg__line_read(const json_t *j, rg__line *line)
     line->to_size = (int)json_integer_value(json_object_get(j, "to_size"));
     line->at_ms = json_integer_value(json_object_get(j, "at_ms"));
     line->kind = read_kind(j);
-    return from_commit(json_object_get(j, "resume"), &line->resume) &&
-           copy_text(line->cause, sizeof line->cause,
-                     json_object_get(j, "cause")) &&
+    return rg__commit_read(json_object_get(j, "resume"), &line->resume) &&
+           rg__text_read(line->cause, sizeof line->cause,
+                         json_object_get(j, "cause")) &&
            read_copies(json_object_get(j, "copies"), line);
 }
 
 char *rg__end_text(const rg__end *end)
 {
-    return dump(json_pack("{s:i,s:s}", "code", end->code, "why", end->why));
+    return rg__json_text(
+        json_pack("{s:i,s:s}", "code", end->code, "why", end->why));
 }
 
 bool rg__end_read(const json_t *j, rg__end *end)
 {
     end->is_set = true;
     end->code = (int)json_integer_value(json_object_get(j, "code"));
-    return copy_text(end->why, sizeof end->why, json_object_get(j, "why"));
-}
-
-char *rg__claim_text(const rg__claim *claim)
-{
-    return dump(
-        json_pack("{s:o,s:s}", "serial", hex(claim->serial), "op", claim->op));
-}
-
-bool rg__claim_read(const json_t *j, rg__claim *claim)
-{
-    return rg__hex_read(json_object_get(j, "serial"), &claim->serial) &&
-           copy_text(claim->op, sizeof claim->op, json_object_get(j, "op"));
-}
-
-/* A path may be any bytes; JSON takes UTF-8 only. */
-static json_t *text_of(const char *text)
-{
-    json_t *j = json_string(text);
-    return j != NULL ? j : json_string("?");
-}
-
-char *rg__saved_text(const rg__saved *saved)
-{
-    return dump(json_pack(
-        "{s:o,s:o,s:o,s:o,s:o,s:I,s:o}", "serial", hex(saved->serial), "commit",
-        commit_json(saved->commit), "file", text_of(saved->file), "host",
-        text_of(saved->host), "hash", hex(saved->hash), "at_ms",
-        (json_int_t)saved->at_ms, "error", text_of(saved->error)));
-}
-
-bool rg__saved_read(const json_t *j, rg__saved *saved)
-{
-    saved->at_ms = json_integer_value(json_object_get(j, "at_ms"));
-    return rg__hex_read(json_object_get(j, "serial"), &saved->serial) &&
-           from_commit(json_object_get(j, "commit"), &saved->commit) &&
-           copy_text(saved->file, sizeof saved->file,
-                     json_object_get(j, "file")) &&
-           copy_text(saved->host, sizeof saved->host,
-                     json_object_get(j, "host")) &&
-           rg__hex_read(json_object_get(j, "hash"), &saved->hash) &&
-           copy_text(saved->error, sizeof saved->error,
-                     json_object_get(j, "error"));
+    return rg__text_read(end->why, sizeof end->why, json_object_get(j, "why"));
 }
 
 char *rg__leader_text(const rg__proposal_host *leader)
 {
-    return dump(json_pack("{s:s,s:o,s:s,s:i}", "host", leader->name, "id",
-                          hex(leader->id), "address", leader->address.text,
-                          "port", (int)leader->port));
+    return rg__json_text(json_pack("{s:s,s:o,s:s,s:i}", "host", leader->name,
+                                   "id", rg__hex_json(leader->id), "address",
+                                   leader->address.text, "port",
+                                   (int)leader->port));
 }
 
 bool rg__leader_read(const json_t *j, rg__proposal_host *leader)
@@ -667,7 +561,7 @@ const char *rg__suspicion_text(bool is_withdrawn)
 
 char *rg__drain_text(const rg__drain *drain)
 {
-    return dump(
+    return rg__json_text(
         json_pack("{s:I}", "deadline_ms", (json_int_t)drain->deadline_ms));
 }
 

@@ -8,6 +8,9 @@
  *   all/claim/<where>       who may seal the next checkpoint  rg__claim
  *                           in that directory
  *   all/checkpoint          the newest that is durable        rg__saved
+ *   all/order               a file is made: write your shards
+ *                           into it (lease)                   rg__order
+ *   all/share/<host>        what it has written               rg__share
  *   all/probe               hosts are suspected: look at each other (lease)
  *   all/drain/<host>        this host is to leave             rg__drain
  *   all/gen/<g>             a proposal, written once          rg__proposal
@@ -199,6 +202,23 @@ typedef struct rg__claim {
     int64_t mod_revision;       /* 0: absent */
 } rg__claim;
 
+/* Shards lie on all hosts, which write them into one file. */
+typedef struct rg__order {
+    uint64_t serial;
+    char op[RG__CHECKPOINT_OP]; /* names the file; "": it is given up */
+    rg__commit_id commit;
+    uint64_t host;        /* who orders, by incarnation */
+    int64_t mod_revision; /* 0: absent */
+} rg__order;
+
+typedef struct rg__share {
+    char host[RG__NAME_MAX];
+    char op[RG__CHECKPOINT_OP]; /* of the order that it answers */
+    char error[RG__ERROR_MAX];  /* why there is none, or "" */
+    uint64_t *hash;             /* of its pieces, in order; owned */
+    int hashes;
+} rg__share;
+
 typedef struct rg__saved {
     uint64_t serial; /* 0: none of this job yet */
     rg__commit_id commit;
@@ -225,6 +245,8 @@ typedef struct rg__snapshot {
     rg__end end;
     rg__claim *claim;
     rg__saved saved;
+    rg__order order;
+    rg__share *share;
     uint64_t leader; /* its incarnation, 0: none */
     rg__proposal_host leader_host;
     int64_t leader_token; /* create_revision of cur/leader */
@@ -236,7 +258,8 @@ typedef struct rg__snapshot {
     rg__fin *fin;
     rg__suspicion *suspicion;
     rg__drain *drain;
-    int hosts, gens, reasons, acks, lines, fins, suspicions, drains, claims;
+    int hosts, gens, reasons, acks, lines, fins, suspicions, drains, claims,
+        shares;
     bool is_static; /* the program, as `shape` says */
     int64_t probe;  /* mod_revision of all/probe, 0: nobody is suspected */
 } rg__snapshot;
@@ -269,6 +292,8 @@ char *rg__line_text(const rg__line *line);
 char *rg__end_text(const rg__end *end);
 char *rg__claim_text(const rg__claim *claim);
 char *rg__saved_text(const rg__saved *saved);
+char *rg__order_text(const rg__order *order);
+char *rg__share_text(const rg__share *share);
 char *rg__leader_text(const rg__proposal_host *leader);
 char *rg__drain_text(const rg__drain *drain);
 

@@ -145,6 +145,26 @@ static bool add_claim(rg__snapshot *s, const char *rest, const json_t *j,
     return true;
 }
 
+static bool add_order(rg__snapshot *s, const json_t *j, const rg__kv *kv)
+{
+    rg__order order = {0};
+    const bool is_right = rg__order_read(j, &order);
+    s->order = is_right ? order : (rg__order){0};
+    s->order.mod_revision = kv->mod_revision;
+    return is_right;
+}
+
+static bool add_share(rg__snapshot *s, const char *name, const json_t *j)
+{
+    rg__share *one = grow((void **)&s->share, s->shares, sizeof *one);
+    if (one == NULL || strlen(name) >= sizeof one->host ||
+        !rg__share_read(j, one))
+        return false;
+    strcpy(one->host, name);
+    s->shares++;
+    return true;
+}
+
 static bool add_saved(rg__snapshot *s, const json_t *j, const rg__kv *kv)
 {
     rg__saved saved = {0};
@@ -237,6 +257,10 @@ static bool add(rg__snapshot *s, const char *key, const json_t *j,
     }
     if (strcmp(key, "all/checkpoint") == 0)
         return add_saved(s, j, kv);
+    if (strcmp(key, "all/order") == 0)
+        return add_order(s, j, kv);
+    if (begins(key, "all/share/", &name))
+        return add_share(s, name, j);
     if (strcmp(key, "all/probe") == 0) {
         s->probe = kv->mod_revision;
         return true;
@@ -338,6 +362,9 @@ void rg__snapshot_free(rg__snapshot *snap)
     free(snap->suspicion);
     free(snap->drain);
     free(snap->claim);
+    for (int i = 0; i < snap->shares; i++)
+        free(snap->share[i].hash);
+    free(snap->share);
     *snap = (rg__snapshot){0};
 }
 

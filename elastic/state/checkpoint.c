@@ -17,7 +17,6 @@
 #define MAGIC         "\x89RGCK\r\n\x1a" /* a copy as text would break it */
 #define TRAILER_MAGIC "RGCKend\n"
 #define ORDER         0x01020304u
-#define CHUNK         ((size_t)1 << 20)
 #define BYTES_MAX     (UINT64_C(1) << 56) /* of a buffer: sums don't overflow */
 
 typedef struct head {
@@ -52,39 +51,75 @@ _Static_assert(sizeof(buffer_row) == 80, "no gaps");
 _Static_assert(sizeof(piece_row) == 40, "no gaps");
 _Static_assert(sizeof(trailer) == RG__CHECKPOINT_TRAILER, "no gaps");
 
-static uint64_t round_up(uint64_t n)
-{
-    return (n + RG__CHECKPOINT_PAGE - 1) / RG__CHECKPOINT_PAGE *
-           RG__CHECKPOINT_PAGE;
-}
-
 static uint64_t head_bytes_of(uint32_t buffers, uint32_t pieces)
 {
-    return round_up(sizeof(head) + sizeof(buffer_row) * (uint64_t)buffers +
-                    sizeof(piece_row) * (uint64_t)pieces);
+    return rg__checkpoint_pages(sizeof(head) +
+                                sizeof(buffer_row) * (uint64_t)buffers +
+                                sizeof(piece_row) * (uint64_t)pieces);
+}
+
+static uint32_t format_of(const rg__checkpoint *c)
+{
+    for (uint32_t i = 0; i < c->buffers; i++)
+        if (c->buffer[i].kind == RG_SHARDED)
+            return RG__CHECKPOINT_FORMAT_SHARDS;
+    return RG__CHECKPOINT_FORMAT;
 }
 
 /* ----------------------------------------------------------------- writing */
 
+static rg_status add_buffer(rg__checkpoint *c, const char *name, uint64_t bytes,
+                            rg_buffer_kind kind)
+{
+    rg__checkpoint_buffer *more =
+        realloc(c->buffer, sizeof *more * (c->buffers + 1));
+    if (more == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a checkpoint");
+    c->buffer = more;
+    rg__checkpoint_buffer *b = &more[c->buffers++];
+    *b = (rg__checkpoint_buffer){.bytes = bytes, .kind = kind};
+    snprintf(b->name, sizeof b->name, "%s", name);
+    return RG_OK;
+}
+
+/* Of the buffer that was added last. */
+static rg_status add_piece(rg__checkpoint *c, uint64_t begin, uint64_t end)
+{
+    if (begin == end)
+        return RG_OK;
+    if (c->pieces == RG__CHECKPOINT_PIECES)
+        return rg__fail(RG_ERR_INVALID,
+                        "a checkpoint has %d pieces at most; register fewer "
+                        "sharded buffers",
+                        RG__CHECKPOINT_PIECES);
+    rg__checkpoint_piece *more =
+        realloc(c->piece, sizeof *more * (c->pieces + 1));
+    if (more == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a checkpoint");
+    c->piece = more;
+    more[c->pieces++] = (rg__checkpoint_piece){
+        .buffer = c->buffers - 1, .begin = begin, .bytes = end - begin};
+    return RG_OK;
+}
+
 rg_status rg__checkpoint_add(rg__checkpoint *c, const char *name,
                              uint64_t bytes)
 {
-    rg__checkpoint_buffer *buffer =
-        realloc(c->buffer, sizeof *buffer * (c->buffers + 1));
-    if (buffer != NULL)
-        c->buffer = buffer;
-    rg__checkpoint_piece *piece =
-        realloc(c->piece, sizeof *piece * (c->pieces + 1));
-    if (piece != NULL)
-        c->piece = piece;
-    if (buffer == NULL || piece == NULL)
-        return rg__fail(RG_ERR_MEMORY, "no memory for a checkpoint");
-    piece[c->pieces++] =
-        (rg__checkpoint_piece){.buffer = c->buffers, .bytes = bytes};
-    rg__checkpoint_buffer *b = &buffer[c->buffers++];
-    *b = (rg__checkpoint_buffer){.bytes = bytes, .kind = RG_REPLICATED};
-    snprintf(b->name, sizeof b->name, "%s", name);
-    return RG_OK;
+    const rg_status st = add_buffer(c, name, bytes, RG_REPLICATED);
+    return st == RG_OK ? add_piece(c, 0, bytes) : st;
+}
+
+rg_status rg__checkpoint_add_sharded(rg__checkpoint *c, const char *name,
+                                     uint64_t bytes, uint64_t align,
+                                     uint32_t shards)
+{
+    rg_status st = add_buffer(c, name, bytes, RG_SHARDED);
+    for (uint32_t i = 0; i < shards && st == RG_OK; i++) {
+        size_t begin, end;
+        rg__slice(bytes, align, i, shards, &begin, &end);
+        st = add_piece(c, begin, end);
+    }
+    return st;
 }
 
 rg_status rg__checkpoint_sign(rg__checkpoint *c, const char *job,
@@ -110,7 +145,7 @@ void rg__checkpoint_lay_out(rg__checkpoint *c)
     uint64_t at = c->head_bytes;
     for (uint32_t i = 0; i < c->pieces; i++) {
         c->piece[i].offset = at;
-        at += round_up(c->piece[i].bytes);
+        at += rg__checkpoint_pages(c->piece[i].bytes);
     }
     c->file_bytes = at + sizeof(trailer);
 }
@@ -118,7 +153,7 @@ void rg__checkpoint_lay_out(rg__checkpoint *c)
 static void encode_head(const rg__checkpoint *c, head *h)
 {
     *h = (head){.order = ORDER,
-                .format = RG__CHECKPOINT_FORMAT,
+                .format = format_of(c),
                 .head_bytes = c->head_bytes,
                 .file_bytes = c->file_bytes,
                 .generation = c->id.generation,
@@ -206,17 +241,19 @@ static rg_status check_kind(const rg__checkpoint_source *s, const head *h)
                         "%s is no checkpoint: it does not begin as one does",
                         s->name);
     if (h->order == __builtin_bswap32(ORDER))
-        return rg__fail(RG_ERR_DAMAGED,
+        return rg__fail(RG_ERR_INVALID,
                         "checkpoint %s was written on a machine of the other "
                         "byte order; load it on such a one",
                         s->name);
     if (h->order != ORDER)
         return damaged(s, "its byte order is none");
-    if (h->format != RG__CHECKPOINT_FORMAT)
-        return rg__fail(RG_ERR_DAMAGED,
+    if (h->format < RG__CHECKPOINT_FORMAT ||
+        h->format > RG__CHECKPOINT_FORMAT_SHARDS)
+        return rg__fail(RG_ERR_INVALID,
                         "checkpoint %s has format %" PRIu32 ", but Regroup %s "
-                        "reads format %u; use the version that wrote it",
-                        s->name, h->format, RG_VERSION, RG__CHECKPOINT_FORMAT);
+                        "reads formats up to %u; use the version that wrote it",
+                        s->name, h->format, RG_VERSION,
+                        RG__CHECKPOINT_FORMAT_SHARDS);
     return RG_OK;
 }
 
@@ -288,7 +325,7 @@ static bool read_buffers(rg__checkpoint *c, const unsigned char *at)
         memcpy(&row, at, sizeof row);
         if (!is_text(row.name, sizeof row.name) || row.name[0] == '\0' ||
             row.bytes == 0 || row.bytes > BYTES_MAX || row.zero != 0 ||
-            row.kind != RG_REPLICATED)
+            row.kind > RG_SHARDED)
             return false;
         c->buffer[i] = (rg__checkpoint_buffer){
             .bytes = row.bytes, .kind = (rg_buffer_kind)row.kind};
@@ -328,7 +365,7 @@ static bool do_pieces_fit(const rg__checkpoint *c)
             p->bytes > c->buffer[buffer].bytes - begin)
             return false;
         begin += p->bytes;
-        at += round_up(p->bytes);
+        at += rg__checkpoint_pages(p->bytes);
         if (at > c->file_bytes)
             return false;
         if (begin == c->buffer[buffer].bytes) {
@@ -403,6 +440,8 @@ static rg_status read_all(rg__checkpoint *c, const rg__checkpoint_source *s,
         st = damaged(s, "its head says what can't be");
     if (st == RG_OK)
         st = read_tables(c, s, bytes);
+    if (st == RG_OK && h->format != format_of(c))
+        st = damaged(s, "its format is not that of its buffers");
     free(bytes);
     return st;
 }
@@ -431,101 +470,4 @@ void rg__checkpoint_close(rg__checkpoint *c)
     free(c->buffer);
     free(c->piece);
     *c = (rg__checkpoint){0};
-}
-
-/* -------------------------------------------------------------------- data */
-
-static rg_status check_hash(const rg__checkpoint *c,
-                            const rg__checkpoint_source *s,
-                            const rg__checkpoint_piece *p, uint64_t hash)
-{
-    if (hash == p->hash)
-        return RG_OK;
-    return rg__fail(RG_ERR_DAMAGED,
-                    "checkpoint %s is damaged: bytes %" PRIu64 " to %" PRIu64
-                    " of buffer %s do not have their hash; use another one",
-                    s->name, p->begin, p->begin + p->bytes,
-                    c->buffer[p->buffer].name);
-}
-
-static rg_status check_padding(const rg__checkpoint_source *s,
-                               const rg__checkpoint_piece *p)
-{
-    unsigned char zeros[RG__CHECKPOINT_PAGE];
-    const uint64_t n = round_up(p->bytes) - p->bytes;
-    const rg_status st = s->read(s->arg, p->offset + p->bytes, zeros, n);
-    if (st != RG_OK || is_zero(zeros, n))
-        return st;
-    return damaged(s, "there is something behind a buffer's end");
-}
-
-/* to: memory for the whole piece, or NULL with room for a chunk. */
-static rg_status read_piece(const rg__checkpoint *c,
-                            const rg__checkpoint_source *s,
-                            const rg__checkpoint_piece *p, unsigned char *to,
-                            unsigned char *room)
-{
-    rg__hash hash;
-    rg__hash_begin(&hash);
-    for (uint64_t at = 0; at < p->bytes; at += CHUNK) {
-        const size_t n = p->bytes - at < CHUNK ? p->bytes - at : CHUNK;
-        unsigned char *here = to != NULL ? to + at : room;
-        const rg_status st = s->read(s->arg, p->offset + at, here, n);
-        if (st != RG_OK)
-            return st;
-        rg__hash_update(&hash, here, n);
-    }
-    return check_hash(c, s, p, rg__hash_value(&hash));
-}
-
-rg_status rg__checkpoint_verify(const rg__checkpoint *c,
-                                const rg__checkpoint_source *s)
-{
-    rg_status st = RG_OK;
-    unsigned char *room = malloc(CHUNK);
-    if (room == NULL)
-        return rg__fail(RG_ERR_MEMORY, "no memory to verify %s", s->name);
-    for (uint32_t i = 0; i < c->pieces && st == RG_OK; i++) {
-        st = read_piece(c, s, &c->piece[i], NULL, room);
-        if (st == RG_OK)
-            st = check_padding(s, &c->piece[i]);
-    }
-    free(room);
-    return st;
-}
-
-rg_status rg__checkpoint_take(const rg__checkpoint *c,
-                              const rg__checkpoint_source *s, uint32_t i,
-                              void *to)
-{
-    rg_status st = RG_OK;
-    for (uint32_t k = 0; k < c->pieces && st == RG_OK; k++) {
-        const rg__checkpoint_piece *p = &c->piece[k];
-        if (p->buffer == i)
-            st = read_piece(c, s, p, (unsigned char *)to + p->begin, NULL);
-    }
-    return st;
-}
-
-/* --------------------------------------------------------------- in memory */
-
-static rg_status read_memory(void *arg, uint64_t at, void *to, size_t n)
-{
-    memcpy(to, (const unsigned char *)arg + at, n);
-    return RG_OK;
-}
-
-rg_status rg__checkpoint_read(const void *bytes, size_t n, rg__checkpoint *c)
-{
-    const rg__checkpoint_source source = {.name = "in memory",
-                                          .bytes = n,
-                                          .read = read_memory,
-                                          .arg = (void *)(uintptr_t)bytes};
-    rg_status st = rg__checkpoint_open(c, &source);
-    if (st != RG_OK)
-        return st;
-    st = rg__checkpoint_verify(c, &source);
-    if (st != RG_OK)
-        rg__checkpoint_close(c);
-    return st;
 }

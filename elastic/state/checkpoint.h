@@ -8,10 +8,11 @@
  *   the end     trailer     XXH3 of everything before the data, and the length
  *
  * README.md has every field. A buffer is one or more pieces, in order and
- * without gaps; a file has one piece for each buffer where one host wrote it
- * all. Numbers and data are in the writer's byte order, which `order` shows.
- * Every byte of a file is under a hash or must be zero, and nothing is left to
- * choose: so whatever differs from what was written is refused.
+ * without gaps: a replicated one is one piece, a sharded one a piece for each
+ * shard of the world that made the commit. Numbers and data are in the writer's
+ * byte order, which `order` shows. Every byte of a file is under a hash or must
+ * be zero, and nothing is left to choose: so whatever differs from what was
+ * written is refused.
  *
  * Threads:   any; nothing is shared.
  * Ownership: rg__checkpoint_close frees what open and read made; sources are
@@ -25,12 +26,13 @@
 #include "regroup/regroup.h"
 #include "sdk/base/page.h"
 
-#define RG__CHECKPOINT_FORMAT  1u
-#define RG__CHECKPOINT_PAGE    4096
-#define RG__CHECKPOINT_TRAILER 32 /* bytes */
-#define RG__CHECKPOINT_BUFFERS 4096
-#define RG__CHECKPOINT_PIECES  65536
-#define RG__CHECKPOINT_OP      9 /* eight hex digits and NUL */
+#define RG__CHECKPOINT_FORMAT        1u /* of replicated buffers alone */
+#define RG__CHECKPOINT_FORMAT_SHARDS 2u
+#define RG__CHECKPOINT_PAGE          4096
+#define RG__CHECKPOINT_TRAILER       32 /* bytes */
+#define RG__CHECKPOINT_BUFFERS       4096
+#define RG__CHECKPOINT_PIECES        65536
+#define RG__CHECKPOINT_OP            9 /* eight hex digits and NUL */
 
 typedef struct rg__checkpoint_buffer {
     char name[RG__BUFFER_NAME_MAX];
@@ -69,8 +71,16 @@ typedef struct rg__checkpoint_source {
     void *arg;
 } rg__checkpoint_source;
 
+/* With the zeros behind it, up to a whole number of RG__CHECKPOINT_PAGE. */
+static inline uint64_t rg__checkpoint_pages(uint64_t bytes)
+{
+    return (bytes + RG__CHECKPOINT_PAGE - 1) / RG__CHECKPOINT_PAGE *
+           RG__CHECKPOINT_PAGE;
+}
+
 /* Read head, tables and trailer. ERR_DAMAGED with one sentence for whatever is
- * not a checkpoint as this library writes it; nothing is left to close then. */
+ * not a checkpoint as this library writes it, ERR_INVALID for one of a newer
+ * library or of the other byte order; nothing is left to close then. */
 rg_status rg__checkpoint_open(rg__checkpoint *c,
                               const rg__checkpoint_source *source);
 void rg__checkpoint_close(rg__checkpoint *c);
@@ -79,17 +89,26 @@ void rg__checkpoint_close(rg__checkpoint *c);
 rg_status rg__checkpoint_verify(const rg__checkpoint *c,
                                 const rg__checkpoint_source *source);
 
-/* Fill memory with buffer i; ERR_DAMAGED: some of it may be filled. */
+/* The same of the pieces of replicated buffers alone. */
+rg_status rg__checkpoint_verify_replicated(const rg__checkpoint *c,
+                                           const rg__checkpoint_source *source);
+
+/* Bytes [begin, end) of buffer i into memory that has room for all of it. Reads
+ * and verifies each piece that it needs. ERR_DAMAGED: some may be there. */
 rg_status rg__checkpoint_take(const rg__checkpoint *c,
                               const rg__checkpoint_source *source, uint32_t i,
-                              void *to);
+                              uint64_t begin, uint64_t end, void *to);
 
 /* Open and verify a whole file in memory. */
 rg_status rg__checkpoint_read(const void *bytes, size_t n, rg__checkpoint *c);
 
-/* Writing. Add a replicated buffer, of one piece. */
+/* Writing. Add a replicated buffer, of one piece; a sharded one, of a piece
+ * for each of so many shards that has any bytes. */
 rg_status rg__checkpoint_add(rg__checkpoint *c, const char *name,
                              uint64_t bytes);
+rg_status rg__checkpoint_add_sharded(rg__checkpoint *c, const char *name,
+                                     uint64_t bytes, uint64_t align,
+                                     uint32_t shards);
 /* Say who writes it and when, and draw its op. */
 rg_status rg__checkpoint_sign(rg__checkpoint *c, const char *job,
                               const char *host);

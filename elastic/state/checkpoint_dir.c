@@ -222,7 +222,7 @@ static bool put_at(int fd, const void *bytes, size_t n, uint64_t at)
 }
 
 static rg_status write_piece(const rg__checkpoint_writing *w, int fd,
-                             const char *path, uint32_t i)
+                             uint32_t i)
 {
     rg__checkpoint_piece *p = &w->checkpoint->piece[i];
     const char *data = w->data[i];
@@ -232,7 +232,7 @@ static rg_status write_piece(const rg__checkpoint_writing *w, int fd,
         const size_t n = p->bytes - at < CHUNK ? p->bytes - at : CHUNK;
         if (w->goes_on != NULL && !w->goes_on(w->arg))
             return rg__fail(RG_ERR_JOB_ENDED,
-                            "checkpoint %s was given up half-way", path);
+                            "a checkpoint in %s was given up half-way", w->dir);
         rg__hash_update(&hash, data + at, n);
         if (!put_at(fd, data + at, n, p->offset + at))
             return fail_write(w->dir, errno);
@@ -243,62 +243,94 @@ static rg_status write_piece(const rg__checkpoint_writing *w, int fd,
     return RG_OK;
 }
 
-/* The head goes last: before it the file does not even begin like one. */
-static rg_status write_head(const rg__checkpoint_writing *w, int fd,
-                            const char *path)
+static rg_status open_part(const rg__checkpoint_writing *w, int how, int *fd_p)
 {
-    rg__checkpoint *c = w->checkpoint;
-    unsigned char trailer[RG__CHECKPOINT_TRAILER];
-    unsigned char *head = malloc(c->head_bytes);
-    if (head == NULL)
-        return rg__fail(RG_ERR_MEMORY, "no memory for the head of %s", path);
-    rg__checkpoint_encode(c, head, trailer);
-    const bool is_put =
-        put_at(fd, trailer, sizeof trailer, c->file_bytes - sizeof trailer) &&
-        put_at(fd, head, c->head_bytes, 0) && fsync(fd) == 0;
-    const int cause = errno;
-    free(head);
-    return is_put ? RG_OK : fail_write(w->dir, cause);
+    char name[RG__CHECKPOINT_NAME_MAX], path[PATH_MAX];
+    rg__checkpoint_name_of(w->checkpoint, true, name);
+    const rg_status st = path_of(w->dir, name, path);
+    if (st != RG_OK)
+        return st;
+    *fd_p = open(path, O_WRONLY | O_CLOEXEC | how, 0666);
+    return *fd_p >= 0 ? RG_OK : fail_write(w->dir, errno);
+}
+
+/* On the disk, also where that is another machine, which tells late. */
+static rg_status close_part(const rg__checkpoint_writing *w, int fd,
+                            rg_status st)
+{
+    if (st == RG_OK && fsync(fd) != 0)
+        st = fail_write(w->dir, errno);
+    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    if (close(fd) != 0 && st == RG_OK)
+        st = fail_write(w->dir, errno);
+    return st;
 }
 
 /* Not every file system can reserve; a full one shows in time where it can. */
 static bool reserve(int fd, uint64_t bytes)
 {
-    return fallocate(fd, 0, 0, (off_t)bytes) == 0 || errno == EOPNOTSUPP ||
-           errno == ENOSYS || errno == EINVAL;
+    return fallocate(fd, 0, 0, (off_t)bytes) == 0 ||
+           ((errno == EOPNOTSUPP || errno == ENOSYS || errno == EINVAL) &&
+            ftruncate(fd, (off_t)bytes) == 0);
 }
 
-static rg_status write_file(const rg__checkpoint_writing *w, int fd,
-                            const char *path)
+rg_status rg__checkpoint_begin(const rg__checkpoint_writing *w)
 {
-    rg_status st = RG_OK;
+    int fd;
+    rg_status st = open_part(w, O_CREAT | O_EXCL, &fd);
+    if (st != RG_OK)
+        return st;
     if (!reserve(fd, w->checkpoint->file_bytes))
-        return fail_write(w->dir, errno);
+        st = fail_write(w->dir, errno);
+    st = close_part(w, fd, st);
+    if (st != RG_OK)
+        rg__checkpoint_drop(w->dir, w->checkpoint);
+    return st;
+}
+
+rg_status rg__checkpoint_put(const rg__checkpoint_writing *w)
+{
+    int fd;
+    rg_status st = open_part(w, 0, &fd);
+    if (st != RG_OK)
+        return st;
     for (uint32_t i = 0; i < w->checkpoint->pieces && st == RG_OK; i++)
-        st = write_piece(w, fd, path, i);
-    if (st == RG_OK)
-        st = write_head(w, fd, path);
-    if (st == RG_OK)
-        posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+        if (w->data[i] != NULL)
+            st = write_piece(w, fd, i);
+    return close_part(w, fd, st);
+}
+
+rg_status rg__checkpoint_end(const rg__checkpoint_writing *w)
+{
+    int fd;
+    rg__checkpoint *c = w->checkpoint;
+    unsigned char trailer[RG__CHECKPOINT_TRAILER];
+    unsigned char *head = malloc(c->head_bytes);
+    if (head == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a checkpoint's head");
+    rg__checkpoint_encode(c, head, trailer);
+    rg_status st = open_part(w, 0, &fd);
+    if (st == RG_OK) {
+        if (!put_at(fd, trailer, sizeof trailer,
+                    c->file_bytes - sizeof trailer) ||
+            !put_at(fd, head, c->head_bytes, 0))
+            st = fail_write(w->dir, errno);
+        st = close_part(w, fd, st);
+    }
+    free(head);
     return st;
 }
 
 rg_status rg__checkpoint_write(const rg__checkpoint_writing *w)
 {
-    char name[RG__CHECKPOINT_NAME_MAX], path[PATH_MAX];
-    rg__checkpoint_name_of(w->checkpoint, true, name);
-    rg_status st = path_of(w->dir, name, path);
+    rg_status st = rg__checkpoint_begin(w);
     if (st != RG_OK)
         return st;
-    rg__checkpoint_lay_out(w->checkpoint);
-    const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (fd < 0)
-        return fail_write(w->dir, errno);
-    st = write_file(w, fd, path);
-    if (close(fd) != 0 && st == RG_OK)
-        st = fail_write(w->dir, errno); /* NFS tells late */
+    st = rg__checkpoint_put(w);
+    if (st == RG_OK)
+        st = rg__checkpoint_end(w);
     if (st != RG_OK)
-        unlink(path);
+        rg__checkpoint_drop(w->dir, w->checkpoint);
     return st;
 }
 

@@ -58,14 +58,21 @@ void rg__checkpoint_file_close(rg__checkpoint_file *f);
 
 typedef struct rg__checkpoint_writing {
     const char *dir;
-    rg__checkpoint *checkpoint; /* all but layout and hashes is given */
-    const void *const *data;    /* of each piece */
+    rg__checkpoint *checkpoint; /* laid out; hashes come by writing */
+    const void *const *data;    /* of each piece; NULL: others write it */
     bool (*goes_on)(void *arg); /* asked between chunks; NULL: it does */
     void *arg;
 } rg__checkpoint_writing;
 
-/* Write the .part file and have it on the disk. When that fails nothing is
- * left of it. ERR_SYSTEM: why; ERR_JOB_ENDED: goes_on said no. */
+/* The .part file in three steps, of which several hosts may do the second:
+ * make it, write the pieces whose data is there and learn their hashes, write
+ * the head, without which it is no checkpoint. Each has it on the disk.
+ * ERR_SYSTEM: why not; ERR_JOB_ENDED: goes_on said no. */
+rg_status rg__checkpoint_begin(const rg__checkpoint_writing *w);
+rg_status rg__checkpoint_put(const rg__checkpoint_writing *w);
+rg_status rg__checkpoint_end(const rg__checkpoint_writing *w);
+
+/* All three; when one fails nothing is left of it. */
 rg_status rg__checkpoint_write(const rg__checkpoint_writing *w);
 
 /* Give it its final name, have that on the disk too, and then remove those

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "elastic/state/checkpoint_dir.h"
+#include "process_sets/sets.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
 
@@ -52,6 +53,13 @@ static rg_status check_buffers(const rg_state *st, const rg__checkpoint *c,
                             "%" PRIu64 " in checkpoint %s; load it with the "
                             "program that wrote it",
                             b->name, b->bytes, stored->bytes, path);
+        if ((stored->kind == RG_SHARDED) != b->is_sharded)
+            return rg__fail(RG_ERR_INVALID,
+                            "buffer %s is registered as %s, but is %s in "
+                            "checkpoint %s; load it with the program that "
+                            "wrote it",
+                            b->name, b->is_sharded ? "sharded" : "replicated",
+                            b->is_sharded ? "replicated" : "sharded", path);
     }
     for (uint32_t i = 0; i < c->buffers; i++)
         if (!is_registered(st, c->buffer[i].name))
@@ -62,15 +70,46 @@ static rg_status check_buffers(const rg_state *st, const rg__checkpoint *c,
     return RG_OK;
 }
 
+static uint32_t index_of(const rg__checkpoint *c, const char *name)
+{
+    uint32_t i = 0;
+    while (strcmp(c->buffer[i].name, name) != 0)
+        i++;
+    return i; /* check_buffers has seen it */
+}
+
 static rg_status take(rg_state *st, const rg__checkpoint *c,
                       const rg__checkpoint_source *source)
 {
     rg_status rs = RG_OK;
-    for (uint32_t i = 0; i < c->buffers && rs == RG_OK; i++)
-        for (int k = 0; k < st->buffers && rs == RG_OK; k++)
-            if (strcmp(st->buffer[k].name, c->buffer[i].name) == 0)
-                rs = rg__checkpoint_take(c, source, i, st->buffer[k].data);
+    for (int k = 0; k < st->buffers && rs == RG_OK; k++) {
+        const rg__state_buffer *b = &st->buffer[k];
+        if (!b->is_sharded)
+            rs = rg__checkpoint_take(c, source, index_of(c, b->name), 0,
+                                     b->bytes, b->data);
+    }
     return rs;
+}
+
+/* The path is absolute. */
+static rg_status note_loaded(rg_state *st, const rg__checkpoint *c,
+                             const char *path)
+{
+    rg__state_loaded *l = &st->loaded;
+    const char *slash = strrchr(path, '/');
+    const int n = snprintf(l->name, sizeof l->name, "%s", slash + 1);
+    snprintf(l->dir, sizeof l->dir, "%.*s", (int)(slash - path), path);
+    l->hash = c->head_hash;
+    st->step = c->id.step;
+    st->loaded_step = c->id.step + 1;
+    rg__log(RG__INFO, "state", "loaded step %" PRIu64 " from %s", st->step,
+            path);
+    return n < (int)sizeof l->name
+               ? RG_OK
+               : rg__fail(RG_ERR_INVALID,
+                          "checkpoint %s has too long a name; give it a "
+                          "shorter one",
+                          path);
 }
 
 static rg_status take_checkpoint(rg_state *st, const rg__checkpoint *c,
@@ -78,16 +117,10 @@ static rg_status take_checkpoint(rg_state *st, const rg__checkpoint *c,
 {
     rg_status rs = check_buffers(st, c, source->name);
     if (rs == RG_OK)
-        rs = rg__checkpoint_verify(c, source);
+        rs = rg__checkpoint_verify_replicated(c, source);
     if (rs == RG_OK)
         rs = take(st, c, source);
-    if (rs != RG_OK)
-        return rs;
-    st->step = c->id.step;
-    st->loaded_step = c->id.step + 1;
-    rg__log(RG__INFO, "state", "loaded step %" PRIu64 " from %s", st->step,
-            source->name);
-    return RG_OK;
+    return rs == RG_OK ? note_loaded(st, c, source->name) : rs;
 }
 
 static rg_status load_file(rg_state *st, const char *path)
@@ -104,6 +137,62 @@ static rg_status load_file(rg_state *st, const char *path)
     }
     rg__checkpoint_file_close(&file);
     return rs;
+}
+
+/* ------------------------------------------------------------------ shards */
+
+static rg_status take_shards(rg_state *st, const rg__checkpoint *c,
+                             const rg__checkpoint_source *source)
+{
+    const rg__membership *now = &st->ctx->now;
+    rg_status rs = check_buffers(st, c, source->name);
+    for (int k = 0; k < st->buffers && rs == RG_OK; k++) {
+        const rg__state_buffer *b = &st->buffer[k];
+        size_t begin, end;
+        if (!b->is_sharded)
+            continue;
+        rg__state_slice(b, (uint32_t)now->rank, (uint32_t)now->size, &begin,
+                        &end);
+        rs = rg__checkpoint_take(c, source, index_of(c, b->name), begin, end,
+                                 b->data);
+    }
+    return rs;
+}
+
+static rg_status take_shards_of(rg_state *st, const char *path, uint64_t hash)
+{
+    rg__checkpoint_file file;
+    rg__checkpoint c;
+    rg_status rs = rg__checkpoint_file_open(&file, path);
+    if (rs != RG_OK) /* it was there a moment ago, elsewhere */
+        return rs == RG_ERR_NOT_FOUND ? RG_ERR_SYSTEM : rs;
+    rs = rg__checkpoint_open(&c, &file.source);
+    if (rs == RG_OK && c.head_hash != hash)
+        rs = rg__fail(RG_ERR_DAMAGED,
+                      "checkpoint %s is another than the one that rank 0 has "
+                      "loaded; let all hosts see one directory",
+                      path);
+    if (rs == RG_OK)
+        rs = take_shards(st, &c, &file.source);
+    rg__checkpoint_close(&c);
+    rg__checkpoint_file_close(&file);
+    return rs;
+}
+
+/* A rank that came later may have loaded another one, or none. */
+rg_status rg__state_load_shards(rg_state *st, int source)
+{
+    rg__state_loaded from = st->loaded;
+    char path[PATH_MAX];
+    const rg_status rs =
+        rg__world_broadcast(st->ctx, &from, sizeof from, source);
+    if (rs != RG_OK || from.name[0] == '\0')
+        return rs;
+    const char *dir = st->loaded.name[0] != '\0'       ? st->loaded.dir
+                      : st->ctx->checkpoint[0] != '\0' ? st->ctx->checkpoint
+                                                       : from.dir;
+    snprintf(path, sizeof path, "%s/%s", dir, from.name);
+    return take_shards_of(st, path, from.hash);
 }
 
 /* ------------------------------------------------------------- a directory */

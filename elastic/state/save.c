@@ -77,13 +77,17 @@ static rg_status describe(const rg_state *st, rg__checkpoint *c,
 {
     rg_status rs = RG_OK;
     for (int i = 0; i < st->buffers && rs == RG_OK; i++) {
-        data[i] = st->buffer[i].data;
-        rs = rg__checkpoint_add(c, st->buffer[i].name, st->buffer[i].bytes);
+        const rg__state_buffer *b = &st->buffer[i];
+        data[i] = b->data;
+        rs = b->is_sharded
+                 ? rg__checkpoint_add_sharded(c, b->name, b->bytes, b->align, 1)
+                 : rg__checkpoint_add(c, b->name, b->bytes);
     }
     if (rs == RG_OK)
         rs = rg__checkpoint_sign(c, st->ctx->job, st->ctx->host);
     c->id = st->last;
     c->world_size = 1;
+    rg__checkpoint_lay_out(c);
     return rs;
 }
 
@@ -126,8 +130,11 @@ static void save_alone(rg_state *st, const char *dir, int keep)
 /* "" stands for the job's own directory, which each host may see elsewhere. */
 static void ask_agent(rg_state *st, const char *dir, int keep)
 {
+    const rg__membership *now = &st->ctx->now;
     rg__save m = {.head = {RG__SAVE, RG__WIRE_VERSION},
                   .keep = keep,
+                  .is_first = now->rank == 0,
+                  .shards = st->has_shards ? (uint32_t)now->size : 0,
                   .commit = st->last,
                   .loaded = rg__state_known(st, dir)};
     if (strcmp(dir, st->ctx->checkpoint) != 0)
@@ -136,43 +143,46 @@ static void ask_agent(rg_state *st, const char *dir, int keep)
         warn(st, "the agent can't be asked for a checkpoint");
 }
 
-void rg__state_ask(rg_state *st, const char *dir, int keep)
+static void ask(rg_state *st, const char *dir, int keep)
 {
-    const rg_ctx *ctx = st->ctx;
     char path[RG__TEXT_MAX];
-    if (dir == NULL) { /* every rank keeps the time: it may be rank 0 soon */
-        st->asked_step = st->step;
-        st->asked_ns = rg__now_ns();
-        dir = ctx->checkpoint;
-    }
-    if (ctx->now.rank != 0)
-        return;
     if (dir[0] == '\0')
         warn(st, "no directory for checkpoints was named (--checkpoint-dir): "
                  "commits are in memory only");
     else if (rg__state_absolute(dir, path) != RG_OK)
         warn(st, rg_last_error());
-    else if (st->has_shards && !ctx->is_alone)
-        warn(st, "sharded buffers are not in checkpoints yet: commits are in "
-                 "memory only");
-    else if (ctx->is_alone)
+    else if (st->ctx->is_alone)
         save_alone(st, path, keep);
     else
         ask_agent(st, path, keep);
 }
 
-static bool is_due(const rg_state *st, uint64_t now_ns)
+/* Shards lie on each host: one rank there asks its agent for them. */
+static bool is_asking(const rg_state *st)
 {
-    const rg__every *every = &st->ctx->checkpoint_every;
-    if (every->steps > 0)
-        return st->step / every->steps > st->asked_step / every->steps;
-    return every->ms > 0 && now_ns - st->asked_ns >= every->ms * RG__MS;
+    const rg__membership *now = &st->ctx->now;
+    return now->rank == 0 || (st->has_shards && now->local_rank == 0);
 }
 
-void rg__state_ask_if_due(rg_state *st)
+void rg__state_ask(rg_state *st, const char *dir, int keep)
 {
-    if (st->ctx->checkpoint[0] != '\0' && is_due(st, rg__now_ns()))
-        rg__state_ask(st, NULL, 0);
+    if (dir == NULL) { /* every rank keeps the time: it may be rank 0 soon */
+        st->asked_step = st->step;
+        st->asked_ns = rg__now_ns();
+        dir = st->ctx->checkpoint;
+    }
+    if (is_asking(st))
+        ask(st, dir, keep);
+}
+
+bool rg__state_is_due(const rg_state *st, uint64_t step)
+{
+    const rg__every *every = &st->ctx->checkpoint_every;
+    if (st->ctx->checkpoint[0] == '\0')
+        return false;
+    if (every->steps > 0)
+        return step / every->steps > st->asked_step / every->steps;
+    return every->ms > 0 && rg__now_ns() - st->asked_ns >= every->ms * RG__MS;
 }
 
 rg_status rg_state_saved(const rg_state *st, uint64_t *step_p)

@@ -1,4 +1,4 @@
-/* Registered memory: registration, the end of a step, commit, sync.
+/* Registered memory: the end of a step, commit, sync.
  *
  * A commit fills a vault slot, each local rank its piece and its shard, and
  * then one agreement over the world that nobody leaves before all have entered:
@@ -21,17 +21,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "process_sets/sets.h"
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/failpoint.h"
 #include "sdk/base/futex.h"
-#include "sdk/base/shm.h"
 
-#define REPLICAS_MAX 15
-#define LOOK_NS      (10 * RG__MS)
+#define LOOK_NS (10 * RG__MS)
 
 /* What an agreement is on; ranks that differ are told so. */
 enum {
@@ -41,223 +38,6 @@ enum {
     AGREE_SYNC,
     AGREE_COPIES
 };
-
-/* ------------------------------------------------------------ registration */
-
-rg_status rg_state_create(rg_ctx *ctx, const rg_state_params *params,
-                          rg_state **st_p)
-{
-    if (ctx == NULL || st_p == NULL)
-        return rg__fail(RG_ERR_INVALID,
-                        "rg_state_create needs a context and a place for the "
-                        "state");
-    if (params != NULL && params->size != sizeof *params)
-        return rg__fail(RG_ERR_INVALID,
-                        "rg_state_params.size is %zu; set it to "
-                        "sizeof(rg_state_params)",
-                        params->size);
-    rg_state *st = calloc(1, sizeof *st);
-    if (st == NULL)
-        return rg__fail(RG_ERR_MEMORY, "no memory for a state");
-    st->ctx = ctx;
-    st->vault_slot = -1;
-    st->slots = 2;
-    const rg_status rs = rg__history_open(ctx->history, ctx->host, ctx->slot,
-                                          ctx->me.start, &st->history);
-    if (rs != RG_OK) {
-        free(st);
-        return rs;
-    }
-    *st_p = st;
-    return RG_OK;
-}
-
-static void unmap_room(rg__state_buffer *b)
-{
-    rg__shm_unmap(b->vault, b->room);
-    if (b->fd >= 0)
-        close(b->fd);
-    b->vault = NULL;
-    b->fd = -1;
-}
-
-void rg_state_destroy(rg_state *st)
-{
-    if (st == NULL)
-        return;
-    for (int i = 0; i < st->buffers; i++)
-        unmap_room(&st->buffer[i]);
-    rg__history_close(st->history);
-    free(st->buffer);
-    free(st->dir);
-    free(st);
-}
-
-static rg_status check_params(const char *name, const rg_buffer_params *p)
-{
-    if (p == NULL)
-        return RG_OK;
-    if (p->size != sizeof *p)
-        return rg__fail(RG_ERR_INVALID,
-                        "buffer %s: rg_buffer_params.size is %zu; set it to "
-                        "sizeof(rg_buffer_params)",
-                        name, p->size);
-    if (p->kind == RG_SHARDED
-            ? p->replicas < 0 || p->replicas > REPLICAS_MAX
-            : p->kind != RG_REPLICATED || p->replicas != 0 || p->align != 0)
-        return rg__fail(RG_ERR_INVALID,
-                        "buffer %s: its kind must be RG_REPLICATED, or "
-                        "RG_SHARDED with 0 to %d replicas; only the latter has "
-                        "replicas and align",
-                        name, REPLICAS_MAX);
-    return RG_OK;
-}
-
-static rg_status check_add(const rg_state *st, const char *name,
-                           const void *data, size_t bytes,
-                           const rg_buffer_params *params)
-{
-    if (st == NULL || name == NULL || data == NULL || bytes == 0 ||
-        bytes > RG__BUFFER_MAX)
-        return rg__fail(RG_ERR_INVALID,
-                        "rg_state_add needs a state, a name, memory and a size "
-                        "above 0 and up to 256 TiB");
-    if (st->is_running)
-        return rg__fail(RG_ERR_INVALID,
-                        "buffer %s can't be registered inside rg_run; register "
-                        "it before",
-                        name);
-    if (strlen(name) >= RG__BUFFER_NAME_MAX || name[0] == '\0')
-        return rg__fail(RG_ERR_INVALID,
-                        "the buffer name \"%s\" must have 1 to %d bytes", name,
-                        RG__BUFFER_NAME_MAX - 1);
-    const rg_status rs = check_params(name, params);
-    if (rs != RG_OK)
-        return rs;
-    for (int i = 0; i < st->buffers; i++)
-        if (strcmp(st->buffer[i].name, name) == 0)
-            return rg__fail(RG_ERR_INVALID,
-                            "buffer %s is registered already, with %zu bytes; "
-                            "give each buffer its own name",
-                            name, st->buffer[i].bytes);
-    if (st->buffers == RG__BUFFERS_MAX)
-        return rg__fail(RG_ERR_INVALID,
-                        "buffer %s is one too many; at most %d can be "
-                        "registered, so join small ones",
-                        name, RG__BUFFERS_MAX);
-    return RG_OK;
-}
-
-static rg_status map_room(rg_state *st, rg__state_buffer *b)
-{
-    rg__register what = {.bytes = b->bytes,
-                         .slots = (uint32_t)st->slots,
-                         .is_sharded = b->is_sharded,
-                         .replicas = b->replicas,
-                         .align = b->align};
-    snprintf(what.name, sizeof what.name, "%s", b->name);
-    void *at = NULL;
-    b->room = b->stride * (size_t)st->slots;
-    rg_status rs = st->ctx->hooks->reserve(st->ctx, &what, &b->fd);
-    if (rs == RG_OK)
-        rs = rg__shm_map(b->fd, b->room, &at);
-    b->vault = at;
-    return rs;
-}
-
-/* A buffer whose shards are copied makes the vault larger, for all buffers. */
-static rg_status grow_vault(rg_state *st)
-{
-    rg_status rs = RG_OK;
-    if (st->slots == RG__VAULT_SLOTS)
-        return RG_OK;
-    st->slots = RG__VAULT_SLOTS;
-    for (int i = 0; i < st->buffers && rs == RG_OK; i++) {
-        unmap_room(&st->buffer[i]);
-        rs = map_room(st, &st->buffer[i]);
-    }
-    return rs;
-}
-
-static rg__state_buffer describe(const char *name, void *data, size_t bytes,
-                                 const rg_buffer_params *params)
-{
-    rg__state_buffer b = {.data = data,
-                          .bytes = bytes,
-                          .stride = rg__vault_stride(bytes),
-                          .fd = -1};
-    snprintf(b.name, sizeof b.name, "%s", name);
-    if (params != NULL && params->kind == RG_SHARDED) {
-        b.is_sharded = true;
-        b.replicas = (uint32_t)params->replicas;
-        b.align = params->align != 0 ? params->align : RG__LINE;
-    }
-    return b;
-}
-
-rg_status rg_state_add(rg_state *st, const char *name, void *data, size_t bytes,
-                       const rg_buffer_params *params)
-{
-    rg_status rs = check_add(st, name, data, bytes, params);
-    if (rs != RG_OK)
-        return rs;
-    rg__state_buffer *more =
-        realloc(st->buffer, sizeof *more * (size_t)(st->buffers + 1));
-    if (more == NULL)
-        return rg__fail(RG_ERR_MEMORY, "no memory to register buffer %s", name);
-    st->buffer = more;
-    rg__state_buffer *b = &more[st->buffers];
-    *b = describe(name, data, bytes, params);
-    if (b->replicas > 0)
-        rs = grow_vault(st);
-    if (rs == RG_OK)
-        rs = map_room(st, b);
-    if (rs != RG_OK) {
-        unmap_room(b);
-        return rs;
-    }
-    st->has_shards = st->has_shards || b->is_sharded;
-    st->has_copies = st->has_copies || b->replicas > 0;
-    st->buffers++;
-    return RG_OK;
-}
-
-rg_status rg_state_slice(const rg_state *st, const char *name, size_t *begin_p,
-                         size_t *end_p)
-{
-    if (st == NULL || name == NULL || begin_p == NULL || end_p == NULL)
-        return rg__fail(RG_ERR_INVALID,
-                        "rg_state_slice needs a state, a name and places for "
-                        "begin and end");
-    const rg__membership *now = &st->ctx->now;
-    for (int i = 0; i < st->buffers; i++) {
-        const rg__state_buffer *b = &st->buffer[i];
-        if (strcmp(b->name, name) != 0)
-            continue;
-        if (now->rank < 0 || now->size < 1)
-            return rg__fail(RG_ERR_INVALID,
-                            "rg_state_slice belongs inside rg_run: before, "
-                            "this worker has no rank");
-        rg__state_slice(b, (uint32_t)now->rank, (uint32_t)now->size, begin_p,
-                        end_p);
-        return RG_OK;
-    }
-    return rg__fail(RG_ERR_INVALID, "no buffer named %s is registered", name);
-}
-
-rg_status rg_state_on_reset(rg_state *st, rg_reset_fn fn, void *arg)
-{
-    if (st == NULL)
-        return rg__fail(RG_ERR_INVALID, "rg_state_on_reset needs a state");
-    st->on_reset = fn;
-    st->reset_arg = arg;
-    return RG_OK;
-}
-
-uint64_t rg_state_step(const rg_state *st)
-{
-    return st == NULL ? 0 : st->step;
-}
 
 /* ------------------------------------------------------- the end of a step */
 
@@ -302,16 +82,27 @@ static void let_go(rg_state *st, int64_t copied)
     }
 }
 
-/* Agree on the step that ends, on whether a change was announced to anyone,
- * and on the copies that are stored everywhere. Numbers: step, -step,
- * announced, -copied. */
+/* Of a commit that rank 0 wants as a checkpoint, and of a change that was
+ * announced to anybody, which goes before: the checkpoint is still due then. */
+enum { NOTHING, DUE, ANNOUNCED };
+
+static int64_t tidings(const rg_state *st, uint64_t on, uint64_t step)
+{
+    if (atomic_load(&st->ctx->page->announce) > st->ctx->now.generation)
+        return ANNOUNCED;
+    return on == AGREE_COMMIT && st->ctx->now.rank == 0 &&
+                   rg__state_is_due(st, step)
+               ? DUE
+               : NOTHING;
+}
+
+/* Agree on the step that ends, on tidings, and on the copies that are stored
+ * everywhere. Numbers: step, -step, tidings, -copied. */
 static rg_status agree(rg_state *st, uint64_t on, uint64_t step,
                        bool *is_announced_p)
 {
     rg_ctx *ctx = st->ctx;
-    const bool announced =
-        atomic_load(&ctx->page->announce) > ctx->now.generation;
-    const int64_t in[4] = {(int64_t)step, -(int64_t)step, announced,
+    const int64_t in[4] = {(int64_t)step, -(int64_t)step, tidings(st, on, step),
                            -copied_here(st)};
     int64_t out[4];
     const rg_status rs = rg__world_agree(ctx, on, in, out);
@@ -322,7 +113,8 @@ static rg_status agree(rg_state *st, uint64_t on, uint64_t step,
                         "ranks end different steps: %lld here, %lld to %lld in "
                         "the world; end every step on every rank",
                         (long long)step, (long long)-out[1], (long long)out[0]);
-    *is_announced_p = out[2] != 0;
+    *is_announced_p = out[2] == ANNOUNCED;
+    st->is_due = out[2] == DUE;
     let_go(st, -out[3]);
     return RG_OK;
 }
@@ -481,7 +273,8 @@ static rg_status committed(rg_state *st, bool is_announced)
 {
     step_ended(st);
     note_commit(st);
-    rg__state_ask_if_due(st);
+    if (st->is_due)
+        rg__state_ask(st, NULL, 0);
     return is_announced ? leave_announced(st) : RG_OK;
 }
 
@@ -543,7 +336,7 @@ rg_status rg__state_finish(rg_state *st)
 /* -------------------------------------------------------------------- sync */
 
 /* No commit is on the lineage: registered memory is rank source's, and of a
- * sharded buffer each rank's own. */
+ * sharded buffer each rank's own or what a checkpoint has. */
 static rg_status broadcast(rg_state *st, int source)
 {
     rg_ctx *ctx = st->ctx;
@@ -552,7 +345,8 @@ static rg_status broadcast(rg_state *st, int source)
         if (!st->buffer[k].is_sharded)
             rs = rg__world_broadcast(ctx, st->buffer[k].data,
                                      st->buffer[k].bytes, source);
-    return rs;
+    return rs == RG_OK && st->has_shards ? rg__state_load_shards(st, source)
+                                         : rs;
 }
 
 static bool has_same_shard(const rg_state *st)
@@ -602,6 +396,16 @@ static rg_status commit_zero(rg_state *st)
     return rs;
 }
 
+/* Towards the next checkpoint; one of a step that was rolled back is due again.
+ */
+static void count_from_here(rg_state *st)
+{
+    if (st->asked_ns == 0 || st->asked_step > st->step)
+        st->asked_step = st->step;
+    if (st->asked_ns == 0)
+        st->asked_ns = rg__now_ns();
+}
+
 static void forget_commits(rg_state *st)
 {
     st->lives = 0;
@@ -623,9 +427,7 @@ rg_status rg__state_sync(rg_state *st, const rg__decided *decided)
         return rs;
     st->last = decided->resume;
     st->is_clean = false;
-    st->asked_step = st->step;
-    if (st->asked_ns == 0)
-        st->asked_ns = rg__now_ns();
+    count_from_here(st);
     atomic_store(&ctx->page->synced_ns, rg__now_ns());
     rg__state_note(st, "sync", st->step, true);
     if (!has_resume)

@@ -33,6 +33,13 @@ typedef struct rg__state_dir {
     uint64_t newest;         /* serial */
 } rg__state_dir;
 
+/* The checkpoint that was loaded. Which part of a sharded buffer a rank needs
+ * is known inside rg_run only. */
+typedef struct rg__state_loaded {
+    char dir[RG__TEXT_MAX], name[RG__TEXT_MAX]; /* of the file; name "": none */
+    uint64_t hash;                              /* of its head */
+} rg__state_loaded;
+
 struct rg_state {
     rg_ctx *ctx;
     rg__state_buffer *buffer;
@@ -58,8 +65,10 @@ struct rg_state {
     bool has_samples;
     rg__state_dir *dir; /* directories of checkpoints that we know; owned */
     int dirs;
-    uint64_t loaded_step; /* 1 + the step of the newest that was loaded, 0 */
+    rg__state_loaded loaded;
+    uint64_t loaded_step;          /* 1 + its step, 0: none */
     uint64_t asked_step, asked_ns; /* of the last checkpoint by itself */
+    bool is_due;     /* the ranks have agreed that this commit becomes one */
     bool has_warned; /* that there is no directory; or alone, why not */
 };
 
@@ -95,12 +104,17 @@ rg_status rg__state_absolute(const char *dir, char to[RG__TEXT_MAX]);
 uint64_t rg__state_known(const rg_state *st, const char *path);
 void rg__state_know(rg_state *st, const char *path, uint64_t newest);
 
-/* After a commit, before it is left: ask for a checkpoint of it, in that
- * directory (NULL: --checkpoint-dir), keeping so many (0: the setting's).
- * Whatever becomes of that, training goes on. */
+/* load.c. This rank's shards from the checkpoint that rank `source` has loaded,
+ * if it has. Collective over the world. */
+rg_status rg__state_load_shards(rg_state *st, int source);
+
+/* Does --checkpoint-every say that the commit of this step is to become a
+ * checkpoint? */
+bool rg__state_is_due(const rg_state *st, uint64_t step);
+/* After a commit, before it is left, on every rank: ask for a checkpoint of it,
+ * in that directory (NULL: --checkpoint-dir), keeping so many (0: the
+ * setting's). Whatever becomes of that, training goes on. */
 void rg__state_ask(rg_state *st, const char *dir, int keep);
-/* The same where --checkpoint-every says that it is time. */
-void rg__state_ask_if_due(rg_state *st);
 
 /* Agree that fn has returned OK on all ranks. Collective over the world. */
 rg_status rg__state_finish(rg_state *st);

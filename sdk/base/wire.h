@@ -21,8 +21,9 @@
  *   COMMITTED (the page says what;
  *              where there are
  *              shards)               ->
- *   SAVE (rank 0: make that commit
- *         durable)                   ->
+ *   SAVE (rank 0, and one on each
+ *         host with shards: make that
+ *         commit durable)            ->
  *   FIN (fn returned OK everywhere)  ->
  *                                    <-      DONE
  *                                    <-      ENDED (why), at any time
@@ -41,7 +42,7 @@
 
 #include "sdk/base/page.h"
 
-#define RG__WIRE_VERSION 4u
+#define RG__WIRE_VERSION 5u
 #define RG__WIRE_MAX     65536
 #define RG__TEXT_MAX     256
 #define RG__KEY_BYTES    32
@@ -133,6 +134,8 @@ typedef struct rg__welcome { /* + page fd, vault fd */
 typedef struct rg__save {
     rg__wire_head head;
     int32_t keep;           /* newest checkpoints that stay; 0: the agent's */
+    uint32_t is_first;      /* from rank 0: this host has the file made */
+    uint32_t shards;        /* that the commit has, 0: none */
     rg__commit_id commit;   /* it counts */
     uint64_t loaded;        /* serial of the newest checkpoint where the worker
                                loaded, 0: none */

@@ -3,32 +3,13 @@ a new `regroup run` of the same program on the same directory goes on from the
 last checkpoint, with another number of workers, and ends as a run without
 faults does."""
 
-import os
 import re
-import signal
 
-from checkpoints import descendants, directory, names, shown, steps
+from checkpoints import directory, kill_all, names, shown, steps
 from house import Job, claim, fault_free, main, trainer, until
 
 SIZES = (4, 2, 3)
 FLAGS = ("--steps", "300", "--bytes", "300000", "--commit-every", "3")
-
-
-def kill_all(job):
-    """Stopped first, so that nobody sees another die; parents last, since the
-    kernel wakes stopped groups whose parent ends."""
-    pids = []
-    while True:
-        more = [p for p in descendants(job.process.pid) if p not in pids]
-        if not more:
-            break
-        for pid in more:
-            os.kill(pid, signal.SIGSTOP)
-        pids += more
-    for pid in reversed(pids):
-        os.kill(pid, signal.SIGKILL)
-    job.process.wait()
-    until(lambda: not any(job.is_ours(p) for p in pids), 20, "all are gone")
 
 
 def run(size, path, is_last):

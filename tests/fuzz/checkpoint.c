@@ -79,7 +79,8 @@ static void read_file(const uint8_t *file, size_t n)
     if (st == RG_OK)
         check_taken(file, n, &c);
     else
-        FUZZ_CLAIM(st == RG_ERR_DAMAGED && rg_last_error()[0] != '\0');
+        FUZZ_CLAIM((st == RG_ERR_DAMAGED || st == RG_ERR_INVALID) &&
+                   rg_last_error()[0] != '\0');
     rg__checkpoint_close(&c);
 }
 

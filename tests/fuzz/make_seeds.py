@@ -275,6 +275,19 @@ def write_records(name, found, numbers="0 3 0 0"):
         [numbers] + [f"{key}={value}" for key, value in sorted(found)]))
 
 
+def checkpoint_records():
+    number, op = "000000000000000c", "89abcdef"
+    write_records("checkpoints", [(key, json.dumps(value)) for key, value in (
+        (f"all/claim/{number}", {"serial": number, "op": op}),
+        ("all/checkpoint", {
+            "serial": number, "commit": [3, 40], "file": "/d/c", "host": "h1",
+            "hash": number, "at_ms": 1700000000000, "error": ""}),
+        ("all/order", {"serial": number, "op": op, "commit": [3, 80],
+                       "host": number}),
+        ("all/share/h2", {"op": op, "error": "", "hashes": [number, number]}),
+        ("all/share/h3", {"op": op, "error": "no room", "hashes": []}))])
+
+
 def phase(etcd):
     found = dict(keys(etcd))
     return json.loads(found.get("all/cur", "{}")).get("phase")
@@ -344,6 +357,7 @@ def write_variants(found):
 
 
 def record_seeds():
+    checkpoint_records()
     with Etcd() as etcd, Job(
             ["--etcd", etcd.url, "--host", "h1", "--min", "1", "--max", "3", "--slots", "3"],
             trainer("--steps", "400", "--step-ms", "5")) as job:
@@ -557,7 +571,7 @@ def real_checkpoint():
             return name, file.read()
 
 
-def built_checkpoint(*buffers):
+def built_checkpoint(*buffers, form=1):
     """buffers: (name, kind, bytes of each piece); hashes are the target's."""
     pieces = [(i, sum(sizes[:k]), size)
               for i, (_, _, sizes) in enumerate(buffers)
@@ -570,7 +584,8 @@ def built_checkpoint(*buffers):
         data += b"x" * size + bytes(-size % 4096)
         at += size + -size % 4096
     file = struct.pack("=8sIIQQQQQQIIII16s64s64s16sQQ",
-                       b"\x89RGCK\r\n\x1a", 0x01020304, 1, head_bytes, at + 32,
+                       b"\x89RGCK\r\n\x1a", 0x01020304, form, head_bytes,
+                       at + 32,
                        3, 41, 7, 1700000000000, 4, len(buffers), len(pieces), 0,
                        b"0.1.0", b"job", b"h1", b"0123abcd", 0, 0)
     for name, kind, sizes in buffers:
@@ -593,7 +608,10 @@ def checkpoint_seeds():
           b"s" + built_checkpoint(("w", 0, [10, 20]), ("opt", 0, [4096])))
     write("checkpoint", "same-name",
           b"s" + built_checkpoint(("w", 0, [1]), ("w", 0, [1])))
-    write("checkpoint", "other-kind", b"s" + built_checkpoint(("w", 1, [8])))
+    write("checkpoint", "shards", b"s" + built_checkpoint(("w", 1, [64, 20]), form=2))
+    write("checkpoint", "shards-of-format-1",
+          b"s" + built_checkpoint(("w", 1, [64, 20])))
+    write("checkpoint", "other-kind", b"s" + built_checkpoint(("w", 7, [8])))
 
 
 # ------------------------------------------------------- the agent of a worker

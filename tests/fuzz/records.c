@@ -131,6 +131,31 @@ static void write_single(const rg__snapshot *s, keys *all)
         add_text(all, key_of("all/end", 0, NULL), rg__end_text(&s->end));
 }
 
+static void write_checkpoints(const rg__snapshot *s, keys *all)
+{
+    for (int i = 0; i < s->claims; i++)
+        add_text(all, key_of("all/claim", s->claim[i].where, NULL),
+                 rg__claim_text(&s->claim[i]));
+    for (int i = 0; i < s->shares; i++)
+        add_text(all, key_of("all/share", 0, s->share[i].host),
+                 rg__share_text(&s->share[i]));
+    if (s->saved.mod_revision != 0)
+        add_text(all, key_of("all/checkpoint", 0, NULL),
+                 rg__saved_text(&s->saved));
+    if (s->order.serial != 0)
+        add_text(all, key_of("all/order", 0, NULL), rg__order_text(&s->order));
+}
+
+static void check_checkpoints(const rg__snapshot *s, const rg__snapshot *back)
+{
+    FUZZ_CLAIM(back->claims == s->claims && back->shares == s->shares &&
+               back->saved.serial == s->saved.serial &&
+               back->order.serial == s->order.serial &&
+               strcmp(back->order.op, s->order.op) == 0);
+    for (int i = 0; i < s->shares; i++)
+        FUZZ_CLAIM(back->share[i].hashes == s->share[i].hashes);
+}
+
 /* A snapshot of what our own writers make of a snapshot has the same in it. */
 static void there_and_back(const rg__snapshot *s)
 {
@@ -140,6 +165,7 @@ static void there_and_back(const rg__snapshot *s)
     write_single(s, all);
     write_hosts(s, all);
     write_of_generations(s, all);
+    write_checkpoints(s, all);
     FUZZ_CLAIM(rg__snapshot_read(&back, PREFIX, all->kv, all->n) == RG_OK);
     FUZZ_CLAIM(back.hosts == s->hosts && back.gens == s->gens &&
                back.lines == s->lines && back.reasons == s->reasons &&
@@ -148,6 +174,7 @@ static void there_and_back(const rg__snapshot *s)
     FUZZ_CLAIM(
         back.leader == s->leader && back.cur.generation == s->cur.generation &&
         back.cur.phase == s->cur.phase && back.end.is_set == s->end.is_set);
+    check_checkpoints(s, &back);
     rg__snapshot_free(&back);
     free_keys(all);
     free(all);

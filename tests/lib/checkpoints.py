@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shutil
+import signal
 import tempfile
 
 import house
@@ -64,3 +65,21 @@ def stopped_writer(job):
     """The writer of a job on this machine that a failpoint has stopped."""
     return house.until(lambda: stopped(descendants(job.process.pid)), 40,
                        "a writer stops at its failpoint")[0]
+
+
+def kill_all(job):
+    """Everything that a job on this machine is. Stopped first, so that nobody
+    sees another die; parents last, since the kernel wakes stopped groups whose
+    parent ends."""
+    pids = []
+    while True:
+        more = [p for p in descendants(job.process.pid) if p not in pids]
+        if not more:
+            break
+        for pid in more:
+            os.kill(pid, signal.SIGSTOP)
+        pids += more
+    for pid in reversed(pids):
+        os.kill(pid, signal.SIGKILL)
+    job.process.wait()
+    house.until(lambda: not any(job.is_ours(p) for p in pids), 20, "all are gone")

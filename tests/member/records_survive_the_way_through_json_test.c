@@ -133,6 +133,33 @@ static void checkpoints_are_read_back(void)
         free(texts[i]);
 }
 
+static void shares_are_read_back(void)
+{
+    const rg__order order = {
+        .serial = 13, .op = "89abcdef", .commit = {4, 5}, .host = UINT64_MAX};
+    uint64_t hashes[] = {0, UINT64_MAX, 7};
+    const rg__share share = {
+        .op = "89abcdef", .error = "no", .hash = hashes, .hashes = 3};
+    char *texts[] = {rg__order_text(&order), rg__share_text(&share)};
+    const rg__kv all[] = {kv("/j/all/order", texts[0]),
+                          kv("/j/all/share/h2", texts[1])};
+    rg__snapshot s;
+    CHECK_OK(rg__snapshot_read(&s, "/j/", all, 2));
+    CHECK_EQ(s.order.serial, 13);
+    CHECK_STR(s.order.op, "89abcdef");
+    CHECK_EQ(s.order.commit.step, 5);
+    CHECK(s.order.host == UINT64_MAX);
+    CHECK_EQ(s.order.mod_revision, 9);
+    CHECK_EQ(s.shares, 1);
+    CHECK_STR(s.share[0].host, "h2");
+    CHECK_STR(s.share[0].error, "no");
+    CHECK_EQ(s.share[0].hashes, 3);
+    CHECK(memcmp(s.share[0].hash, hashes, sizeof hashes) == 0);
+    rg__snapshot_free(&s);
+    for (size_t i = 0; i < 2; i++)
+        free(texts[i]);
+}
+
 /* Before the first one is durable there is nothing but its error. */
 static void a_failed_first_checkpoint_is_read_back(void)
 {
@@ -184,11 +211,15 @@ static void what_is_not_ours_is_left_out(void)
         kv("/j/all/leader", "{\"id\":\"0000000000000001\"}"),
         kv("/j/all/claim/1", "{\"serial\":\"0000000000000001\",\"op\":\"x\"}"),
         kv("/j/all/claim/0000000000000001", "{\"serial\":1}"),
+        kv("/j/all/order", "{\"serial\":1}"),
+        kv("/j/all/share/h", "{\"op\":\"1\",\"error\":\"\",\"hashes\":"
+                             "[\"0000000000000001\",7]}"),
         kv("/j/all/checkpoint", "{\"serial\":\"0000000000000007\"}"),
         kv("/other/all/cur", "{\"g\":3,\"phase\":\"decided\"}")};
     rg__snapshot s;
     CHECK_OK(rg__snapshot_read(&s, "/j/", all, sizeof all / sizeof *all));
-    CHECK_EQ(s.acks + s.gens + s.hosts + s.lines + s.claims, 0);
+    CHECK_EQ(s.acks + s.gens + s.hosts + s.lines + s.claims + s.shares, 0);
+    CHECK_EQ(s.order.serial, 0);
     CHECK_EQ(s.saved.serial, 0);
     CHECK_EQ(s.cur.generation, 0);
     CHECK_EQ(s.meta.create_revision, 0);
@@ -201,6 +232,7 @@ int main(void)
 {
     a_job_is_read_back();
     checkpoints_are_read_back();
+    shares_are_read_back();
     a_failed_first_checkpoint_is_read_back();
     what_is_not_ours_is_left_out();
     return 0;

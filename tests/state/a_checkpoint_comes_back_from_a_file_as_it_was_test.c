@@ -71,7 +71,7 @@ static void take_all(const rg__checkpoint *c, const rg__checkpoint_source *s,
 {
     for (uint32_t i = 0; i < COUNT; i++) {
         unsigned char *to = malloc(sizes[i]);
-        CHECK_OK(rg__checkpoint_take(c, s, i, to));
+        CHECK_OK(rg__checkpoint_take(c, s, i, 0, sizes[i], to));
         CHECK(memcmp(to, data[i], sizes[i]) == 0);
         free(to);
     }
@@ -85,6 +85,7 @@ int main(void)
     const void *data[COUNT + 1];
     describe(&c, data);
     split_last(&c, data);
+    rg__checkpoint_lay_out(&c);
     const rg__checkpoint_writing w = {
         .dir = dir, .checkpoint = &c, .data = data};
     CHECK_OK(rg__checkpoint_write(&w));

@@ -54,15 +54,21 @@ static image make(void)
 }
 
 /* In memory of exactly that size, so that a sanitizer sees a read beyond. */
-static void refused(const unsigned char *bytes, size_t n, const char *says)
+static void refused_as(const unsigned char *bytes, size_t n, rg_status why,
+                       const char *says)
 {
     rg__checkpoint c;
     unsigned char *exact = malloc(n > 0 ? n : 1);
     memcpy(exact, bytes, n);
-    CHECK_STATUS(rg__checkpoint_read(exact, n, &c), RG_ERR_DAMAGED);
+    CHECK_STATUS(rg__checkpoint_read(exact, n, &c), why);
     CHECK(strstr(rg_last_error(), says) != NULL);
     CHECK(c.buffer == NULL && c.piece == NULL);
     free(exact);
+}
+
+static void refused(const unsigned char *bytes, size_t n, const char *says)
+{
+    refused_as(bytes, n, RG_ERR_DAMAGED, says);
 }
 
 static void bits(image m)
@@ -70,7 +76,9 @@ static void bits(image m)
     for (size_t i = 0; i < m.n; i++)
         for (int bit = 0; bit < 8; bit++) {
             m.bytes[i] ^= (unsigned char)(1 << bit);
-            refused(m.bytes, m.n, "checkpoint");
+            refused_as(m.bytes, m.n,
+                       i / 4 == AT_FORMAT / 4 ? RG_ERR_INVALID : RG_ERR_DAMAGED,
+                       "checkpoint");
             m.bytes[i] ^= (unsigned char)(1 << bit);
         }
 }
@@ -109,12 +117,27 @@ static void lie(size_t at, uint64_t value, size_t bytes, const char *says)
     free(m.bytes);
 }
 
+/* Whole, and for another reader: nobody takes an older one instead. */
+static void is_for_others(size_t at, uint32_t value, const char *says)
+{
+    const image m = make();
+    memcpy(m.bytes + at, &value, sizeof value);
+    sign(m);
+    refused_as(m.bytes, m.n, RG_ERR_INVALID, says);
+    free(m.bytes);
+}
+
+static void others(void)
+{
+    is_for_others(AT_ORDER, 0x04030201, "other byte order");
+    is_for_others(AT_FORMAT, 3, "has format 3");
+}
+
 static void lies(void)
 {
     lie(0, 0, 1, "does not begin as one does");
-    lie(AT_ORDER, 0x04030201, 4, "other byte order");
     lie(AT_ORDER, 5, 4, "byte order is none");
-    lie(AT_FORMAT, 2, 4, "has format 2");
+    lie(AT_FORMAT, 2, 4, "format is not that of its buffers");
     lie(AT_FILE, UINT64_MAX, 8, "is cut");
     lie(AT_FILE, 4096, 8, "more than were written");
     lie(AT_HEAD, 0, 8, "can't be");
@@ -137,6 +160,7 @@ static void lies(void)
     lie(AT_BYTES, 0, 8, "table of buffers");
     lie(AT_BYTES, UINT64_MAX, 8, "table of buffers");
     lie(AT_BYTES, 99, 8, "table of pieces");
+    lie(AT_KIND, 1, 4, "format is not that of its buffers");
     lie(AT_KIND, 77, 4, "table of buffers");
     lie(AT_PIECE, 1, 4, "table of pieces");
     lie(AT_PIECE + 4, 1, 4, "table of pieces");
@@ -158,6 +182,7 @@ int main(void)
     bits(m);
     lengths(m);
     lies();
+    others();
     free(m.bytes);
     return 0;
 }

@@ -662,13 +662,16 @@ RG_API rg_status rg_run(rg_state *state, rg_train_fn fn, void *arg);
  *     if (st != RG_OK && st != RG_ERR_NOT_FOUND) return fail(st);
  *     st = rg_run(state, train, &job);
  *
- * and `regroup run --checkpoint-dir DIR` does the rest. Sharded buffers of more
- * than one worker are in no checkpoint yet: asking for one is a warning. */
+ * and `regroup run --checkpoint-dir DIR` does the rest. On several hosts DIR is
+ * one directory that all of them see; where there are sharded buffers each host
+ * writes its shards into the one file. */
 
 /* Fill registered memory and the step from a checkpoint, before rg_run, on
  * every rank: the newest whole one in a directory, or the one in a file. path
  * NULL: the directory of --checkpoint-dir. Buffers must be registered as they
- * were when it was written, in any order.
+ * were when it was written, in any order. Of a sharded buffer each rank gets
+ * its shard in rg_run, when it has a rank; one that is damaged ends the worker
+ * then.
  *
  * ERR_NOT_FOUND: there is none, or no directory was named: begin afresh.
  * ERR_INVALID: other buffers or sizes are registered, or rg_run has begun.

@@ -1,0 +1,199 @@
+/* The right to give a checkpoint its name.
+ *
+ * A checkpoint counts only after a claim in etcd: a txn that applies while
+ * `cur` is what this agent has seen, with the commit on its lineage and this
+ * host in its world. A host that was left out meanwhile can't claim, and who
+ * can't claim removes what it wrote. So for whoever finds the directory later,
+ * when job and etcd are gone, the names alone say what counts. What is durable
+ * is then published for the workers and for people. */
+#include "elastic/agent/saver.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "elastic/member/resume.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/log.h"
+
+static char *claim_key(const saver *v)
+{
+    return rg__record_key(v->a->prefix, "all/claim", v->where, NULL);
+}
+
+static rg__claim claim_of(const saver *v)
+{
+    rg__claim claim = {.serial = v->word.serial};
+    memcpy(claim.op, v->word.op, sizeof claim.op);
+    return claim;
+}
+
+int64_t rg__claim_revision(const saver *v)
+{
+    const rg__claim *c = rg__snapshot_claim(&v->a->view, v->where);
+    return c != NULL ? c->mod_revision : 0;
+}
+
+/* -------------------------------------------------------------- publishing */
+
+static void on_published(void *arg, rg_status st, const rg__txn_reply *reply)
+{
+    saver *v = arg;
+    v->req = NULL;
+    v->phase = SAVER_SEALING;
+    if (st != RG_OK)
+        rg__saver_fail(v, rg_last_error());
+    else if (!reply->succeeded)
+        rg__log(RG__INFO, "agent",
+                "a newer checkpoint than that of step %" PRIu64
+                " is known already",
+                v->word.commit.step);
+    rg__saver_rest(v);
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static rg__saved saved_of(const saver *v)
+{
+    rg__saved saved = {.serial = v->word.serial,
+                       .commit = v->word.commit,
+                       .hash = v->word.hash,
+                       .at_ms = now_ms()};
+    snprintf(saved.file, sizeof saved.file, "%s/%s", rg__saver_dir(v),
+             v->word.name);
+    snprintf(saved.host, sizeof saved.host, "%s", v->a->params->host);
+    return saved;
+}
+
+/* Guarded by the claim: if it is another's by now, that one's is newer. */
+static void publish(saver *v)
+{
+    agent *a = v->a;
+    const rg__claim claim = claim_of(v);
+    const rg__saved saved = saved_of(v);
+    char *guard = claim_key(v);
+    char *claim_text = rg__claim_text(&claim);
+    char *key = rg__record_key(a->prefix, "all/checkpoint", 0, NULL);
+    char *text = rg__saved_text(&saved);
+    rg__txn *txn = rg__txn_create();
+    if (guard != NULL && claim_text != NULL && key != NULL && text != NULL &&
+        txn != NULL) {
+        rg__txn_if_value(txn, guard, claim_text);
+        rg__txn_put(txn, RG__THEN, key, text, 0);
+        v->phase = SAVER_PUBLISHING;
+        v->req = rg__etcd_txn(a->etcd, txn, on_published, v);
+    }
+    free(guard);
+    free(claim_text);
+    free(key);
+    free(text);
+}
+
+void rg__claim_sealed(saver *v)
+{
+    rg__log(RG__INFO, "agent", "step %" PRIu64 " is durable: %s/%s",
+            v->word.commit.step, rg__saver_dir(v), v->word.name);
+    v->error[0] = v->said[0] = '\0';
+    publish(v);
+}
+
+/* ---------------------------------------------------------------- the claim */
+
+static void order_sealing(saver *v)
+{
+    const writer_order order = {.kind = WRITER_SEAL};
+    v->phase = SAVER_SEALING;
+    if (!rg__saver_order(v, &order, NULL))
+        rg__saver_hang_up(v);
+}
+
+static bool is_in_world(const agent *a)
+{
+    const rg__proposal *p = rg__snapshot_decided(&a->view);
+    for (int i = 0; p != NULL && i < p->host_count; i++)
+        if (p->host[i].id == a->id)
+            return true;
+    return a->is_draining; /* it left at a commit, and in peace */
+}
+
+/* NULL: it may be sealed, as far as the view goes. */
+static const char *why_not(const saver *v)
+{
+    const agent *a = v->a;
+    if (!is_in_world(a))
+        return "the job went on without this host";
+    if (!rg__resume_is_on_lineage(&a->view, v->word.commit))
+        return "the job went back to an earlier commit";
+    if (rg__claim_revision(v) != v->claim_revision)
+        return "another host has claimed a newer one";
+    return NULL;
+}
+
+static bool is_ours(const saver *v, const rg__txn_reply *reply)
+{
+    rg__snapshot found;
+    rg__snapshot_read(&found, v->a->prefix, reply->kv, reply->kv_count);
+    const rg__claim *c = rg__snapshot_claim(&found, v->where);
+    const bool is_ours = c != NULL && c->serial == v->word.serial &&
+                         strcmp(c->op, v->word.op) == 0;
+    rg__snapshot_free(&found);
+    return is_ours;
+}
+
+static void on_claimed(void *arg, rg_status st, const rg__txn_reply *reply)
+{
+    saver *v = arg;
+    v->req = NULL;
+    v->phase = SAVER_WRITTEN;
+    if (st != RG_OK) {
+        rg__saver_fail(v, rg_last_error());
+        rg__saver_give_up(v, "etcd refuses its claim");
+    } else if (reply->succeeded || is_ours(v, reply)) {
+        order_sealing(v);
+    } else {
+        rg__claim_if_decided(v); /* `cur` has moved on, or the claim */
+    }
+    rg__saver_rest(v);
+}
+
+static void claim(saver *v)
+{
+    agent *a = v->a;
+    const rg__claim mine = claim_of(v);
+    char *cur = rg__record_key(a->prefix, "all/cur", 0, NULL);
+    char *key = claim_key(v);
+    char *text = rg__claim_text(&mine);
+    rg__txn *txn = rg__txn_create();
+    if (cur != NULL && key != NULL && text != NULL && txn != NULL) {
+        rg__txn_if_mod(txn, cur, a->view.cur.mod_revision);
+        rg__txn_if_mod(txn, key, v->claim_revision);
+        rg__txn_put(txn, RG__THEN, key, text, 0);
+        rg__txn_get(txn, RG__ELSE, key, NULL);
+        v->phase = SAVER_CLAIMING;
+        v->cur_revision = a->view.cur.mod_revision;
+        v->req = rg__etcd_txn(a->etcd, txn, on_claimed, v);
+    }
+    free(cur);
+    free(key);
+    free(text);
+}
+
+/* The view decides only what to try; the txn decides. One that was refused is
+ * tried again once the view has moved on as well. */
+void rg__claim_if_decided(saver *v)
+{
+    const rg__cur *cur = &v->a->view.cur;
+    if (cur->phase != RG__GEN_DECIDED && cur->phase != RG__GEN_DONE)
+        return;
+    const char *why = why_not(v);
+    if (why != NULL)
+        rg__saver_give_up(v, why);
+    else if (cur->mod_revision != v->cur_revision)
+        claim(v);
+}

@@ -1,0 +1,77 @@
+/* What the files about checkpoints in the agent share:
+ *
+ *   checkpoint.c  requests, and the process that writes
+ *   shares.c      the shards of other hosts
+ *   claim.c       the right to seal a checkpoint, and its publishing
+ *
+ *   rank 0's host   idle -> writing -> written -> claiming -> sealing ->
+ *                   publishing -> idle
+ *   another host    idle -> holding -> sharing -> idle
+ */
+#ifndef RG_AGENT_SAVER_H
+#define RG_AGENT_SAVER_H
+
+#include "elastic/agent/writer.h"
+
+typedef enum saver_phase {
+    SAVER_IDLE,
+    SAVER_WRITING,
+    SAVER_WRITTEN, /* waits for a decided generation */
+    SAVER_CLAIMING,
+    SAVER_SEALING, /* or the writer ends for another reason */
+    SAVER_PUBLISHING,
+    SAVER_HOLDING, /* a copy of our shards, until a file is made */
+    SAVER_SHARING
+} saver_phase;
+
+struct saver {
+    agent *a;
+    saver_phase phase;
+    bool has_next;
+    rg__save now, next; /* requests: of this writing, and the one that waits */
+    pid_t pid;          /* of the writer, 0: none */
+    int pidfd, sock;
+    uint64_t where;         /* hash of the directory's name */
+    int64_t claim_revision; /* of its claim when it began */
+    int64_t cur_revision;   /* of all/cur when it claimed */
+    writer_word word;       /* what was begun or written */
+    rg__etcd_req *req;      /* on its way: a claim or a publishing */
+    rg__timer *last;        /* the job is done */
+    char error[RG__ERROR_MAX], said[RG__ERROR_MAX];
+
+    /* shards */
+    bool is_ordered; /* of others, since then */
+    bool must_order; /* again: etcd refused it */
+    uint64_t ordered_ns;
+    uint64_t *told; /* hosts whose hashes were passed on */
+    int tolds;
+    char answered[RG__CHECKPOINT_OP]; /* the op of the last order */
+    rg__etcd_req *answering;          /* on its way */
+    rg__timer *patience;
+};
+
+/* checkpoint.c */
+const char *rg__saver_dir(const saver *v);
+void rg__saver_hang_up(saver *v);
+void rg__saver_fail(saver *v, const char *why); /* say it, once */
+/* What was written does not become a checkpoint. */
+void rg__saver_give_up(saver *v, const char *why);
+void rg__saver_rest(saver *v); /* if all is over */
+bool rg__saver_order(saver *v, const writer_order *order, const uint64_t *hash);
+
+/* claim.c */
+int64_t rg__claim_revision(const saver *v);
+void rg__claim_if_decided(saver *v);
+void rg__claim_sealed(saver *v);
+
+/* shares.c */
+void rg__shares_begun(saver *v);  /* the file is there: order the others */
+void rg__shares_cancel(saver *v); /* there will be none */
+void rg__shares_asked(saver *v);  /* another request waits */
+void rg__shares_follow(saver *v); /* the view has changed */
+void rg__shares_held(saver *v);   /* our copy is there */
+void rg__shares_done(saver *v, const writer_word *word, const uint64_t *hash);
+void rg__shares_failed(saver *v, const char *why);
+void rg__shares_late(void *saver_arg);
+
+#endif

@@ -1,0 +1,315 @@
+/* The shards of other hosts in a checkpoint. All hosts copy the commit when it
+ * is asked for, each its own shards. Once the host of rank 0 has made the file
+ * it says so (all/order); the others write into it, each at the places that
+ * follow from buffers and world, and answer with the hashes of their pieces
+ * (all/share/<host>), which go into the file's head. A host that fails, or is
+ * gone, costs the checkpoint; a copy that nobody orders is let go. */
+#include "elastic/agent/saver.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sdk/base/clock.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/log.h"
+
+#define WRITE_NS (600000 * RG__MS) /* for all hosts to write */
+#define HOLD_NS  (60000 * RG__MS)  /* a copy, until it is ordered */
+#define YIELD_NS (1000 * RG__MS)   /* the same while another request waits */
+#define LATE_NS  (2000 * RG__MS)   /* a worker's request, behind the order */
+#define FULL_NS  (10 * RG__MS)     /* the writer's socket is full */
+
+static const rg__proposal *world_of(const saver *v, rg__commit_id id)
+{
+    return rg__snapshot_gen(&v->a->view, id.generation);
+}
+
+static bool has_host(const rg__proposal *p, uint64_t host)
+{
+    for (int i = 0; p != NULL && i < p->host_count; i++)
+        if (p->host[i].id == host)
+            return true;
+    return false;
+}
+
+/* ------------------------------------------------------- the host of rank 0 */
+
+/* Refused where the view has not seen the last order yet. */
+static void on_ordered(void *arg, rg_status st, const rg__txn_reply *reply)
+{
+    saver *v = ((agent *)arg)->saver;
+    if (st != RG_OK || reply->succeeded || !v->is_ordered)
+        return;
+    v->must_order = true;
+    rg__timer_set(v->patience, FULL_NS);
+}
+
+static void order(saver *v, const char *op)
+{
+    agent *a = v->a;
+    rg__order m = {
+        .serial = v->word.serial, .commit = v->now.commit, .host = a->id};
+    snprintf(m.op, sizeof m.op, "%s", op);
+    char *key = rg__record_key(a->prefix, "all/order", 0, NULL);
+    char *text = rg__order_text(&m);
+    rg__txn *txn = rg__txn_create();
+    if (key != NULL && text != NULL && txn != NULL) {
+        rg__txn_if_mod(txn, key, a->view.order.mod_revision);
+        rg__txn_put(txn, RG__THEN, key, text, a->lease_id);
+        rg__etcd_txn(a->etcd, txn, on_ordered, a);
+    }
+    free(key);
+    free(text);
+}
+
+void rg__shares_begun(saver *v)
+{
+    v->is_ordered = true;
+    v->ordered_ns = rg__now_ns();
+    rg__timer_set(v->patience, WRITE_NS);
+    order(v, v->word.op);
+}
+
+void rg__shares_cancel(saver *v)
+{
+    if (v->now.shards == 0 || !v->now.is_first)
+        return;
+    v->is_ordered = false;
+    rg__timer_stop(v->patience);
+    order(v, "");
+}
+
+static bool is_told(const saver *v, uint64_t host)
+{
+    for (int i = 0; i < v->tolds; i++)
+        if (v->told[i] == host)
+            return true;
+    return false;
+}
+
+static bool note_told(saver *v, uint64_t host)
+{
+    uint64_t *more = realloc(v->told, sizeof *more * (size_t)(v->tolds + 1));
+    if (more == NULL)
+        return false;
+    v->told = more;
+    more[v->tolds++] = host;
+    return true;
+}
+
+static const rg__share *answer_of(const saver *v, const char *host)
+{
+    const rg__snapshot *view = &v->a->view;
+    for (int i = 0; i < view->shares; i++)
+        if (strcmp(view->share[i].host, host) == 0 &&
+            strcmp(view->share[i].op, v->word.op) == 0)
+            return &view->share[i];
+    return NULL;
+}
+
+static void lose(saver *v, const char *why)
+{
+    rg__saver_fail(v, why);
+    rg__shares_cancel(v);
+    v->phase = SAVER_SEALING;
+    rg__saver_hang_up(v);
+}
+
+static void pass_on(saver *v, uint64_t host, const rg__share *share)
+{
+    const writer_order m = {
+        .kind = WRITER_HASHES, .host = host, .hashes = (uint32_t)share->hashes};
+    if (share->hashes > WRITER_SHARE_MAX || !note_told(v, host))
+        lose(v, "another host's share of a checkpoint is too large");
+    else if (!rg__saver_order(v, &m, share->hash)) {
+        v->tolds--;
+        rg__timer_set(v->patience, FULL_NS);
+    }
+}
+
+static bool is_gone(const saver *v, uint64_t host)
+{
+    const rg__proposal *p = rg__snapshot_decided(&v->a->view);
+    return p != NULL && p->generation > v->word.commit.generation &&
+           !has_host(p, host);
+}
+
+/* false: nothing more of it is to be gathered. */
+static bool look_at_host(saver *v, const rg__proposal_host *host)
+{
+    char why[RG__ERROR_MAX];
+    const rg__share *share = answer_of(v, host->name);
+    if (share == NULL && !is_gone(v, host->id))
+        return true;
+    if (share != NULL && share->error[0] == '\0') {
+        pass_on(v, host->id, share);
+        return v->is_ordered;
+    }
+    snprintf(why, sizeof why, "host %s is gone before it wrote its shards",
+             host->name);
+    lose(v, share != NULL ? share->error : why);
+    return false;
+}
+
+static void gather(saver *v)
+{
+    const rg__proposal *p = world_of(v, v->word.commit);
+    for (int i = 0; p != NULL && i < p->host_count; i++)
+        if (p->host[i].id != v->a->id && !is_told(v, p->host[i].id) &&
+            !look_at_host(v, &p->host[i]))
+            return;
+}
+
+/* ------------------------------------------------------------- another host */
+
+static void on_answered(void *arg, rg_status st, const rg__txn_reply *reply)
+{
+    saver *v = arg;
+    (void)st;
+    (void)reply;
+    v->answering = NULL;
+    if (v->phase == SAVER_PUBLISHING)
+        v->phase = SAVER_SEALING;
+    rg__saver_rest(v);
+}
+
+/* Under no lease: this agent may end as soon as etcd has it. */
+static void answer(saver *v, const char *error, const uint64_t *hash,
+                   uint32_t hashes)
+{
+    rg__share m = {.hash = (uint64_t *)(uintptr_t)hash, .hashes = (int)hashes};
+    memcpy(m.op, v->answered, sizeof m.op);
+    snprintf(m.error, sizeof m.error, "%s", error);
+    char *key =
+        rg__record_key(v->a->prefix, "all/share", 0, v->a->params->host);
+    char *text = rg__share_text(&m);
+    rg__txn *txn = rg__txn_create();
+    if (key != NULL && text != NULL && txn != NULL) {
+        rg__txn_put(txn, RG__THEN, key, text, 0);
+        if (v->answering != NULL)
+            rg__etcd_cancel(v->answering);
+        v->answering = rg__etcd_txn(v->a->etcd, txn, on_answered, v);
+    }
+    free(key);
+    free(text);
+}
+
+void rg__shares_done(saver *v, const writer_word *word, const uint64_t *hash)
+{
+    answer(v, "", hash, word->hashes);
+    v->phase = v->answering != NULL ? SAVER_PUBLISHING : SAVER_SEALING;
+}
+
+/* The host that has ordered it says so to people. */
+void rg__shares_failed(saver *v, const char *why)
+{
+    rg__log(RG__INFO, "agent", "no share of a checkpoint: %s", why);
+    snprintf(v->error, sizeof v->error, "%s", why);
+    if (v->phase == SAVER_SHARING)
+        answer(v, why, NULL, 0);
+    v->phase = SAVER_SEALING;
+}
+
+static void put_shards(saver *v, const rg__order *o)
+{
+    writer_order m = {.kind = WRITER_PUT, .serial = o->serial};
+    memcpy(m.op, o->op, sizeof m.op);
+    rg__timer_stop(v->patience);
+    v->phase = SAVER_SHARING;
+    if (!rg__saver_order(v, &m, NULL))
+        rg__saver_hang_up(v);
+}
+
+static void have_none(saver *v)
+{
+    char why[RG__ERROR_MAX + 2 * RG__NAME_MAX];
+    snprintf(why, sizeof why, "host %s has no copy of a commit: %s",
+             v->a->params->host,
+             v->error[0] != '\0' ? v->error : "no worker has asked for it");
+    answer(v, why, NULL, 0);
+    v->error[0] = '\0';
+}
+
+static bool is_copying(const saver *v, rg__commit_id id)
+{
+    return (v->phase == SAVER_WRITING && rg__same_commit(v->now.commit, id)) ||
+           (v->has_next && rg__same_commit(v->next.commit, id));
+}
+
+static bool is_for_us(const saver *v, const rg__order *o)
+{
+    return o->mod_revision != 0 && o->host != v->a->id &&
+           strcmp(o->op, v->answered) != 0 &&
+           has_host(world_of(v, o->commit), v->a->id);
+}
+
+static void follow_order(saver *v, bool is_late)
+{
+    const rg__order *o = &v->a->view.order;
+    const bool is_held =
+        v->phase == SAVER_HOLDING && rg__same_commit(v->now.commit, o->commit);
+    if (!is_for_us(v, o))
+        return;
+    if (o->op[0] != '\0' && !is_held && is_copying(v, o->commit))
+        return; /* soon */
+    if (o->op[0] != '\0' && !is_held && v->phase == SAVER_IDLE && !is_late &&
+        v->error[0] == '\0') {
+        rg__timer_set(v->patience, LATE_NS);
+        return;
+    }
+    memcpy(v->answered, o->op, sizeof v->answered);
+    if (o->op[0] == '\0' && is_held)
+        rg__saver_hang_up(v);
+    else if (is_held)
+        put_shards(v, o);
+    else if (o->op[0] != '\0')
+        have_none(v);
+}
+
+void rg__shares_held(saver *v)
+{
+    v->phase = SAVER_HOLDING;
+    v->error[0] = '\0';
+    rg__timer_set(v->patience, v->has_next ? YIELD_NS : HOLD_NS);
+    follow_order(v, false);
+}
+
+/* -------------------------------------------------------------------- both */
+
+static void order_again(saver *v)
+{
+    rg__timer_set(v->patience, WRITE_NS);
+    if (v->must_order && strcmp(v->a->view.order.op, v->word.op) != 0)
+        order(v, v->word.op);
+    v->must_order = false;
+    gather(v);
+}
+
+void rg__shares_asked(saver *v)
+{
+    if (v->phase == SAVER_HOLDING)
+        rg__timer_set(v->patience, YIELD_NS);
+}
+
+void rg__shares_follow(saver *v)
+{
+    if (v->phase == SAVER_WRITING && v->is_ordered)
+        gather(v);
+    follow_order(v, false);
+}
+
+void rg__shares_late(void *saver_arg)
+{
+    saver *v = saver_arg;
+    if (v->phase == SAVER_HOLDING) {
+        rg__saver_hang_up(v);
+    } else if (v->phase == SAVER_WRITING && v->is_ordered) {
+        if (rg__now_ns() - v->ordered_ns >= WRITE_NS)
+            lose(v, "not all hosts have written their shards in time");
+        else
+            order_again(v);
+    } else {
+        follow_order(v, true);
+    }
+}

@@ -1,0 +1,92 @@
+/* The records about checkpoints: a struct to JSON and back. */
+#include "elastic/member/inside.h"
+
+#include <stdlib.h>
+
+char *rg__claim_text(const rg__claim *claim)
+{
+    return rg__json_text(json_pack(
+        "{s:o,s:s}", "serial", rg__hex_json(claim->serial), "op", claim->op));
+}
+
+bool rg__claim_read(const json_t *j, rg__claim *claim)
+{
+    return rg__hex_read(json_object_get(j, "serial"), &claim->serial) &&
+           rg__text_read(claim->op, sizeof claim->op, json_object_get(j, "op"));
+}
+
+char *rg__saved_text(const rg__saved *saved)
+{
+    return rg__json_text(json_pack(
+        "{s:o,s:o,s:o,s:o,s:o,s:I,s:o}", "serial", rg__hex_json(saved->serial),
+        "commit", rg__commit_json(saved->commit), "file",
+        rg__text_json(saved->file), "host", rg__text_json(saved->host), "hash",
+        rg__hex_json(saved->hash), "at_ms", (json_int_t)saved->at_ms, "error",
+        rg__text_json(saved->error)));
+}
+
+bool rg__saved_read(const json_t *j, rg__saved *saved)
+{
+    saved->at_ms = json_integer_value(json_object_get(j, "at_ms"));
+    return rg__hex_read(json_object_get(j, "serial"), &saved->serial) &&
+           rg__commit_read(json_object_get(j, "commit"), &saved->commit) &&
+           rg__text_read(saved->file, sizeof saved->file,
+                         json_object_get(j, "file")) &&
+           rg__text_read(saved->host, sizeof saved->host,
+                         json_object_get(j, "host")) &&
+           rg__hex_read(json_object_get(j, "hash"), &saved->hash) &&
+           rg__text_read(saved->error, sizeof saved->error,
+                         json_object_get(j, "error"));
+}
+
+char *rg__order_text(const rg__order *order)
+{
+    return rg__json_text(json_pack("{s:o,s:s,s:o,s:o}", "serial",
+                                   rg__hex_json(order->serial), "op", order->op,
+                                   "commit", rg__commit_json(order->commit),
+                                   "host", rg__hex_json(order->host)));
+}
+
+bool rg__order_read(const json_t *j, rg__order *order)
+{
+    return rg__hex_read(json_object_get(j, "serial"), &order->serial) &&
+           rg__text_read(order->op, sizeof order->op,
+                         json_object_get(j, "op")) &&
+           rg__commit_read(json_object_get(j, "commit"), &order->commit) &&
+           rg__hex_read(json_object_get(j, "host"), &order->host);
+}
+
+char *rg__share_text(const rg__share *share)
+{
+    json_t *hashes = json_array();
+    for (int i = 0; i < share->hashes; i++)
+        json_array_append_new(hashes, rg__hex_json(share->hash[i]));
+    return rg__json_text(json_pack("{s:s,s:o,s:o}", "op", share->op, "error",
+                                   rg__text_json(share->error), "hashes",
+                                   hashes));
+}
+
+static bool read_hashes(const json_t *j, rg__share *share)
+{
+    const size_t n = json_array_size(j);
+    share->hash = calloc(n + 1, sizeof *share->hash);
+    if (share->hash == NULL)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (!rg__hex_read(json_array_get(j, i), &share->hash[i])) {
+            free(share->hash);
+            share->hash = NULL;
+            return false;
+        }
+    share->hashes = (int)n;
+    return true;
+}
+
+bool rg__share_read(const json_t *j, rg__share *share)
+{
+    return rg__text_read(share->op, sizeof share->op,
+                         json_object_get(j, "op")) &&
+           rg__text_read(share->error, sizeof share->error,
+                         json_object_get(j, "error")) &&
+           read_hashes(json_object_get(j, "hashes"), share);
+}

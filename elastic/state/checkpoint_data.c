@@ -1,0 +1,150 @@
+/* The data of a checkpoint: each piece is read whole, held against its hash,
+ * and what is wanted of it is kept. */
+#include "elastic/state/checkpoint.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sdk/base/fail.h"
+#include "sdk/base/hash.h"
+
+#define CHUNK ((size_t)1 << 20)
+
+static rg_status check_hash(const rg__checkpoint *c,
+                            const rg__checkpoint_source *s,
+                            const rg__checkpoint_piece *p, uint64_t hash)
+{
+    if (hash == p->hash)
+        return RG_OK;
+    return rg__fail(RG_ERR_DAMAGED,
+                    "checkpoint %s is damaged: bytes %" PRIu64 " to %" PRIu64
+                    " of buffer %s do not have their hash; use another one",
+                    s->name, p->begin, p->begin + p->bytes,
+                    c->buffer[p->buffer].name);
+}
+
+static rg_status check_padding(const rg__checkpoint_source *s,
+                               const rg__checkpoint_piece *p)
+{
+    static const unsigned char none[RG__CHECKPOINT_PAGE];
+    unsigned char zeros[RG__CHECKPOINT_PAGE];
+    const uint64_t n = rg__checkpoint_pages(p->bytes) - p->bytes;
+    const rg_status st = s->read(s->arg, p->offset + p->bytes, zeros, n);
+    if (st != RG_OK || memcmp(zeros, none, n) == 0)
+        return st;
+    return rg__fail(RG_ERR_DAMAGED,
+                    "checkpoint %s is damaged: there is something behind a "
+                    "buffer's end; use another one",
+                    s->name);
+}
+
+/* Where a piece's bytes go: those of [begin, end) of its buffer to memory with
+ * room for all of that, others nowhere. */
+typedef struct target {
+    uint64_t begin, end;
+    unsigned char *to;
+    unsigned char *room; /* for a chunk */
+} target;
+
+static void keep_chunk(const target *t, uint64_t at, size_t n)
+{
+    const uint64_t begin = at > t->begin ? at : t->begin;
+    const uint64_t end = at + n < t->end ? at + n : t->end;
+    if (begin < end)
+        memcpy(t->to + begin, t->room + (begin - at), end - begin);
+}
+
+static rg_status read_piece(const rg__checkpoint *c,
+                            const rg__checkpoint_source *s,
+                            const rg__checkpoint_piece *p, const target *t)
+{
+    rg__hash hash;
+    rg__hash_begin(&hash);
+    for (uint64_t at = 0; at < p->bytes; at += CHUNK) {
+        const size_t n = p->bytes - at < CHUNK ? p->bytes - at : CHUNK;
+        const rg_status st = s->read(s->arg, p->offset + at, t->room, n);
+        if (st != RG_OK)
+            return st;
+        rg__hash_update(&hash, t->room, n);
+        keep_chunk(t, p->begin + at, n);
+    }
+    return check_hash(c, s, p, rg__hash_value(&hash));
+}
+
+static rg_status no_room(const rg__checkpoint_source *s)
+{
+    return rg__fail(RG_ERR_MEMORY, "no memory to read %s", s->name);
+}
+
+static rg_status verify(const rg__checkpoint *c, const rg__checkpoint_source *s,
+                        bool with_shards)
+{
+    rg_status st = RG_OK;
+    const target nowhere = {.room = malloc(CHUNK)};
+    if (nowhere.room == NULL)
+        return no_room(s);
+    for (uint32_t i = 0; i < c->pieces && st == RG_OK; i++) {
+        const rg__checkpoint_piece *p = &c->piece[i];
+        if (!with_shards && c->buffer[p->buffer].kind == RG_SHARDED)
+            continue;
+        st = read_piece(c, s, p, &nowhere);
+        if (st == RG_OK)
+            st = check_padding(s, p);
+    }
+    free(nowhere.room);
+    return st;
+}
+
+rg_status rg__checkpoint_verify(const rg__checkpoint *c,
+                                const rg__checkpoint_source *s)
+{
+    return verify(c, s, true);
+}
+
+rg_status rg__checkpoint_verify_replicated(const rg__checkpoint *c,
+                                           const rg__checkpoint_source *s)
+{
+    return verify(c, s, false);
+}
+
+rg_status rg__checkpoint_take(const rg__checkpoint *c,
+                              const rg__checkpoint_source *s, uint32_t i,
+                              uint64_t begin, uint64_t end, void *to)
+{
+    rg_status st = RG_OK;
+    const target t = {begin, end, to, malloc(CHUNK)};
+    if (t.room == NULL)
+        return no_room(s);
+    for (uint32_t k = 0; k < c->pieces && st == RG_OK; k++) {
+        const rg__checkpoint_piece *p = &c->piece[k];
+        if (p->buffer == i && p->begin < end && begin < p->begin + p->bytes)
+            st = read_piece(c, s, p, &t);
+    }
+    free(t.room);
+    return st;
+}
+
+/* --------------------------------------------------------------- in memory */
+
+static rg_status read_memory(void *arg, uint64_t at, void *to, size_t n)
+{
+    memcpy(to, (const unsigned char *)arg + at, n);
+    return RG_OK;
+}
+
+rg_status rg__checkpoint_read(const void *bytes, size_t n, rg__checkpoint *c)
+{
+    const rg__checkpoint_source source = {.name = "in memory",
+                                          .bytes = n,
+                                          .read = read_memory,
+                                          .arg = (void *)(uintptr_t)bytes};
+    rg_status st = rg__checkpoint_open(c, &source);
+    if (st != RG_OK)
+        return st;
+    st = rg__checkpoint_verify(c, &source);
+    if (st != RG_OK)
+        rg__checkpoint_close(c);
+    return st;
+}

@@ -1,0 +1,52 @@
+"""Sharded buffers in checkpoints: everything is killed at once, and a new job of
+another size, whose shards are cut anew, goes on from the last checkpoint to the
+state of the fault-free run; a worker alone does, too."""
+
+import os
+import subprocess
+
+from checkpoints import directory, kill_all, names, shown, steps
+from house import FINAL, Job, claim, fault_free, main, trainer, until
+
+FLAGS = ("--steps", 400, "--bytes", 3000, "--shard-bytes", 1000003)
+
+
+def job_of(size, path):
+    return Job(["-n", str(size), "--checkpoint-dir", path,
+                "--checkpoint-every", "20"],
+               trainer(*FLAGS, "--step-ms", 10, "--load"))
+
+
+def kill_half_way(size, path):
+    with job_of(size, path) as job:
+        job.wait_world(size)
+        first = until(lambda: shown(job, "step"), 30, "a checkpoint")
+        until(lambda: job.alive() and shown(job, "step") > first, 30, "another")
+        kill_all(job)
+        job.check()
+
+
+def test():
+    with directory() as path:
+        kill_half_way(4, path)
+        kill_half_way(3, path)
+        newest = steps(path)[-1]
+        alone = subprocess.run(
+            trainer(*FLAGS, "--step-ms", 0, "--load"), check=True, text=True,
+            capture_output=True,
+            env=dict(os.environ, REGROUP_CHECKPOINT_DIR=path,
+                     REGROUP_CHECKPOINT_EVERY="0"))
+        claim(f"loaded step {newest}\n" in alone.stdout, alone.stdout)
+        claim(FINAL.search(alone.stdout).groups() == fault_free(*FLAGS),
+              f"alone it ends with {alone.stdout}")
+        with job_of(2, path) as job:
+            job.finish()
+            claim(f"loaded step {newest}\n" in job.text(), "it began afresh")
+            shape = job.run("checkpoint", "show", path).stdout
+            job.check(state=fault_free(*FLAGS))
+        claim(steps(path)[-1] == 400, f"{steps(path)} are there at the end")
+        claim(not names(path, ".part"), "a .part file was left")
+        claim("400       2" in shape, shape)
+
+
+main(test)
