@@ -4,9 +4,9 @@ import os
 import signal
 import time
 
-from house import Job, claim, fault_free, main, trainer, until
+from house import UNTIL_FINISH, Job, claim, main, trainer, until
 
-TRAIN = ("--steps", 300, "--step-ms", 5)
+TRAIN = (*UNTIL_FINISH, "--step-ms", 5)
 
 
 def states(pids):
@@ -43,7 +43,7 @@ def test():
         until(lambda: job.agent() not in (None, agent), 10, "another agent")
         job.finish()
         claim(job.generation() == 1, "the pause has ended a generation")
-        job.check(fault_free(*TRAIN))
+        job.check(trained=TRAIN)
 
     with Job(["--min", "1", "--max", "2"], trainer(*TRAIN)) as job:
         job.wait_step(30)

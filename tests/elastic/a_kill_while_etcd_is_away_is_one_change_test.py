@@ -4,9 +4,9 @@ import os
 import signal
 import time
 
-from house import Etcd, Job, claim, fault_free, main, trainer, until
+from house import UNTIL_FINISH, Etcd, Job, claim, main, trainer, until
 
-TRAIN = ("--steps", 400, "--step-ms", 5)
+TRAIN = (*UNTIL_FINISH, "--step-ms", 5)
 
 
 def test():
@@ -27,7 +27,7 @@ def test():
         job.finish()
         claim(job.generation() == 2,
               f"{job.generation() - 1} changes instead of one")
-        job.check(fault_free(*TRAIN))
+        job.check(trained=TRAIN)
 
 
 main(test)

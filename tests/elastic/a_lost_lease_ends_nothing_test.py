@@ -1,8 +1,8 @@
 """The agent's lease is revoked under a running job, and a worker killed at once:
 the lease is taken again, the change comes late, and nothing is lost."""
-from house import Etcd, Job, claim, fault_free, main, trainer
+from house import UNTIL_FINISH, Etcd, Job, claim, main, trainer
 
-TRAIN = ("--steps", 500, "--step-ms", 10)
+TRAIN = (*UNTIL_FINISH, "--step-ms", 10)
 
 
 def test():
@@ -20,7 +20,7 @@ def test():
         claim("was lost; taking it again" in job.text(),
               "the lost lease is not named")
         job.survivors(before, {lost})
-        job.check(fault_free(*TRAIN))
+        job.check(trained=TRAIN)
 
 
 main(test)

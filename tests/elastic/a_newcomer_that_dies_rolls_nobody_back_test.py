@@ -1,8 +1,8 @@
 """A newcomer dies while its announced generation is built: those who train go on
 in theirs until the next step end, and no step is lost."""
-from house import Job, claim, fault_free, main, trainer
+from house import UNTIL_FINISH, Job, claim, main, trainer
 
-TRAIN = ("--steps", 400, "--step-ms", 8, "--commit-every", 20)
+TRAIN = (*UNTIL_FINISH, "--step-ms", 8, "--commit-every", 20)
 
 
 def test():
@@ -18,7 +18,7 @@ def test():
         claim(all(c["steps_lost"] == 0 for c in changes[2:]),
               f"a newcomer's death rolled steps back: {changes}")
         job.finish()
-        job.check(fault_free(*TRAIN))
+        job.check(trained=TRAIN)
 
 
 main(test)

@@ -9,9 +9,9 @@ import shutil
 import signal
 
 from hosts import Hosts, HostsJob
-from house import REGROUP, claim, fault_free, main, trainer, until
+from house import REGROUP, UNTIL_FINISH, claim, main, trainer, until
 
-TRAIN = ("--steps", 800, "--step-ms", 5)
+TRAIN = (*UNTIL_FINISH, "--step-ms", 5)
 
 
 class PastedJob(HostsJob):
@@ -72,7 +72,7 @@ def test():
             job.finish()
             claim(job.generation() == grown + 1, "more than one change")
             job.survivors(before, {lost})
-            job.check(fault_free(*TRAIN))
+            job.check(trained=TRAIN)
 
 
 main(test)

@@ -1,8 +1,8 @@
 """A worker fills its page with random bytes: it is ended, the agent and the
 others go on."""
-from house import Job, fault_free, main, trainer
+from house import UNTIL_FINISH, Job, main, trainer
 
-TRAIN = ("--steps", 150, "--step-ms", 5)
+TRAIN = (*UNTIL_FINISH, "--step-ms", 5)
 
 
 def test():
@@ -11,7 +11,7 @@ def test():
         job.wait_world(2, above=1)
         job.wait_world(3, above=2)
         job.finish()
-        job.check(fault_free(*TRAIN))
+        job.check(trained=TRAIN)
 
 
 main(test)

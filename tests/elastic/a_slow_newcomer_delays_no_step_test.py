@@ -1,7 +1,7 @@
 """A newcomer that works for 5 s before the door: nobody waits for it."""
-from house import Job, claim, fault_free, main, trainer
+from house import UNTIL_FINISH, Job, claim, main, trainer
 
-TRAIN = ("--steps", 1200, "--step-ms", 5)
+TRAIN = (*UNTIL_FINISH, "--step-ms", 5)
 
 
 def test():
@@ -17,7 +17,7 @@ def test():
         claim(len(times) > 100 and gap < 2.5,
               f"{len(times)} steps, the longest gap was {gap} s")
         job.finish()
-        job.check(fault_free(*TRAIN))
+        job.check(trained=TRAIN)
 
 
 main(test)

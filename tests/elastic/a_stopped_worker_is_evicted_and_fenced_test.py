@@ -5,9 +5,9 @@ import random
 import signal
 import time
 
-from house import DETECT, Job, claim, fault_free, main, trainer
+from house import DETECT, UNTIL_FINISH, Job, claim, main, trainer
 
-TRAIN = ("--steps", 600, "--step-ms", 2, "--alloc", "--coll-bytes", 1 << 20)
+TRAIN = (*UNTIL_FINISH, "--step-ms", 2, "--alloc", "--coll-bytes", 1 << 20)
 
 
 def stop_and_continue(job, rng):
@@ -30,7 +30,7 @@ def test():
             stop_and_continue(job, rng)
             job.wait_step(step + 10)
         job.finish()
-        job.check(fault_free(*TRAIN[:4]))
+        job.check(trained=TRAIN[:4])
     with Job(["--min", "1", "--max", "3"], trainer(*TRAIN), detect=DETECT,
              env={"REGROUP_FAILPOINT": "coll.middle:rank1:gen1:start1:stop"}
              ) as job:
@@ -39,7 +39,7 @@ def test():
         claim(any("silent" in cause for cause in causes),
               f"nobody was called silent: {causes}")
         job.finish()
-        job.check(fault_free(*TRAIN[:4]))
+        job.check(trained=TRAIN[:4])
 
 
 main(test)

@@ -4,17 +4,19 @@ had been."""
 import os
 import signal
 
-from house import Job, claim, fault_free, main, trainer, until
+from house import UNTIL_FINISH, Job, claim, fault_free, main, trainer, until
 
-TRAIN = ("--steps", 300, "--step-ms", 5)
+TRAIN = (*UNTIL_FINISH, "--step-ms", 5)
 SHORT = ("--steps", 40, "--step-ms", 2, "--bytes", 300000)
 
 
 def kill_agent(job):
     pid = job.agent()
     os.kill(pid, signal.SIGKILL)
-    until(lambda: job.agent() not in (None, pid), 10, "another agent")
-    until(job.status, 10, "its status")
+    until(lambda: job.process.poll() is not None or
+          job.agent() not in (None, pid), 10, "another agent")
+    until(lambda: job.process.poll() is not None or job.status(), 10,
+          "its status, or the job's end")
 
 
 def descriptors(job):
@@ -59,7 +61,7 @@ def again_and_again():
         job.finish()
         job.survivors(before)
         claim(job.generation() == 1, "a generation ended with the agent")
-        job.check(fault_free(*TRAIN))
+        job.check(trained=TRAIN)
 
 
 main(test)

@@ -4,9 +4,9 @@ an agent had been there."""
 import os
 import signal
 
-from house import Job, claim, fault_free, main, trainer, until
+from house import UNTIL_FINISH, Job, claim, main, trainer, until
 
-TRAIN = ("--steps", 400, "--step-ms", 5)
+TRAIN = (*UNTIL_FINISH, "--step-ms", 5)
 
 
 def kept(job):
@@ -35,7 +35,7 @@ def test():
         claim("was ended by signal 9" in job.text(),
               "nobody said how the worker ended")
         job.survivors(before, lost=[lost])
-        job.check(fault_free(*TRAIN))
+        job.check(trained=TRAIN)
 
 
 main(test)

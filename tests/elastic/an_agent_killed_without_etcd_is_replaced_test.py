@@ -3,9 +3,9 @@ asking etcd; training goes on, and later the same lease and leader are there."""
 import os
 import signal
 
-from house import Etcd, Job, claim, fault_free, main, trainer, until
+from house import UNTIL_FINISH, Etcd, Job, claim, main, trainer, until
 
-TRAIN = ("--steps", 700, "--step-ms", 5)
+TRAIN = (*UNTIL_FINISH, "--step-ms", 5)
 
 
 def test():
@@ -28,7 +28,7 @@ def test():
               {w["pid"] for w in before.values()}, "other workers than before")
         job.finish(seconds=90)
         claim(job.generation() == 1, "the kill changed the membership")
-        job.check(fault_free(*TRAIN))
+        job.check(trained=TRAIN)
 
 
 main(test)

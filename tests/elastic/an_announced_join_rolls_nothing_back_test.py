@@ -1,9 +1,9 @@
 """Commits every 10 steps and a join in between: the step end before the change
 becomes a commit, and no step is done twice."""
-from house import Job, claim, fault_free, main, trainer
+from house import UNTIL_FINISH, Job, claim, main, trainer
 
 EVERY = 10
-TRAIN = ("--steps", 400, "--step-ms", 5, "--commit-every", EVERY)
+TRAIN = (*UNTIL_FINISH, "--step-ms", 5, "--commit-every", EVERY)
 
 
 def join_between_commits():
@@ -23,7 +23,7 @@ def join_between_commits():
         done = [e["step"] for e in job.events("step")
                 if e["generation"] >= join - 1 and e["worker"].endswith(".0")]
         claim(len(done) == len(set(done)), "a step was done twice")
-        job.check(fault_free(*TRAIN))
+        job.check(trained=TRAIN)
         return changes[join][1] % EVERY != 0
 
 

@@ -1,8 +1,8 @@
 """-n N is min = max = N: a kill pauses the job until the slot is filled again,
 and the replacement in the very next generation inherits the rank."""
-from house import Job, claim, fault_free, main, trainer
+from house import UNTIL_FINISH, Job, claim, main, trainer
 
-TRAIN = ("--steps", 120, "--step-ms", 5)
+TRAIN = (*UNTIL_FINISH, "--step-ms", 5)
 
 
 def test():
@@ -16,7 +16,7 @@ def test():
         job.finish()
         claim({e["size"] for e in job.events("step")} == {3},
               "steps were made in a world of another size")
-        job.check(fault_free(*TRAIN))
+        job.check(trained=TRAIN)
 
 
 main(test)

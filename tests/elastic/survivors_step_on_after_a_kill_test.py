@@ -1,8 +1,8 @@
 """SIGKILL of one of four: the others keep their processes, the world shrinks at
 once and grows back, and the final state is the fault-free run's."""
-from house import Job, claim, fault_free, main, trainer
+from house import UNTIL_FINISH, Job, claim, main, trainer
 
-TRAIN = ("--steps", 500, "--step-ms", 8)
+TRAIN = (*UNTIL_FINISH, "--step-ms", 8)
 
 
 def test():
@@ -20,7 +20,7 @@ def test():
                   f"committed steps were lost: {changes}")
             job.finish()
             job.survivors(before, {lost})
-            job.check(fault_free(*TRAIN))
+            job.check(trained=TRAIN)
 
 
 main(test)

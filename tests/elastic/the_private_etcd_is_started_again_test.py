@@ -5,9 +5,9 @@ import os
 import signal
 import time
 
-from house import Job, claim, fault_free, main, trainer, until
+from house import UNTIL_FINISH, Job, claim, main, trainer, until
 
-TRAIN = ("--steps", 400, "--step-ms", 5)
+TRAIN = (*UNTIL_FINISH, "--step-ms", 5)
 
 
 def etcd_of(job):
@@ -53,7 +53,7 @@ def one_kill():
         claim("the private etcd ended (signal 9)" in job.text(),
               "its end is not told")
         job.survivors(before, {pid})
-        job.check(fault_free(*TRAIN))
+        job.check(trained=TRAIN)
 
 
 def three_kills():
@@ -67,7 +67,7 @@ def three_kills():
         claim(job.text().count("the private etcd ended") == 3,
               "not each end is told once")
         claim(job.generation() == 2, "more than one change")
-        job.check(fault_free(*TRAIN))
+        job.check(trained=TRAIN)
 
 
 def test():

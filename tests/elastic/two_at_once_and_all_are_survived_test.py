@@ -1,7 +1,7 @@
 """SIGKILL of two at once, then of all: the vault outlives every worker."""
-from house import Job, claim, fault_free, main, trainer
+from house import UNTIL_FINISH, Job, claim, main, trainer
 
-TRAIN = ("--steps", 500, "--step-ms", 8)
+TRAIN = (*UNTIL_FINISH, "--step-ms", 8)
 
 
 def test():
@@ -16,7 +16,7 @@ def test():
         claim(all(c["steps_lost"] == 0 for c in changes),
               f"committed steps were lost: {changes}")
         job.finish()
-        job.check(fault_free(*TRAIN))
+        job.check(trained=TRAIN)
 
 
 main(test)

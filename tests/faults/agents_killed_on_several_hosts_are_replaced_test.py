@@ -4,9 +4,9 @@ import os
 import signal
 
 from hosts import Hosts, HostsJob
-from house import agent_of, claim, fault_free, main, trainer, until
+from house import UNTIL_FINISH, agent_of, claim, main, trainer, until
 
-TRAINING = ("--steps", 400, "--step-ms", 5)
+TRAINING = (*UNTIL_FINISH, "--step-ms", 5)
 
 
 def kill(job, *hosts):
@@ -37,7 +37,7 @@ def test():
         claim(job.generation() == 1,
               "an agent's death has ended a generation")
         job.survivors(before)
-        job.check(state=fault_free(*TRAINING))
+        job.check(trained=TRAINING)
 
 
 main(test)

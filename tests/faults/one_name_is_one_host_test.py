@@ -3,10 +3,10 @@ that starts after the first has died takes its place at once, without waiting
 for the dead one's lease."""
 import time
 
-from house import claim, fault_free, main, trainer, until
+from house import UNTIL_FINISH, claim, main, trainer, until
 from hosts import Hosts, HostsJob
 
-FLAGS = ("--steps", "500", "--step-ms", "5")
+FLAGS = (*UNTIL_FINISH, "--step-ms", "5")
 LEASE_S = 10
 
 
@@ -34,7 +34,7 @@ def test():
         claim(time.monotonic() - began < LEASE_S,
               "the new h2 has waited for the old one's lease")
         job.finish()
-        job.check(state=fault_free(*FLAGS))
+        job.check(trained=FLAGS)
 
 
 main(test)

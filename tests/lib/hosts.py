@@ -547,9 +547,10 @@ class HostsJob(Job):
         hosts to begin with, the first of which leads."""
         self.hosts, self.name = hosts, job
         self.flags = [*flags, "--detect", detect]
-        self.per_host, self.command, self.env = per_host, command, env or {}
+        self.per_host, self.env = per_host, env or {}
         self.first = list(only or hosts.names)
         self.folder = os.path.join(hosts.folder, job)
+        self.command = self.endless(command)
         self.history = os.path.join(self.folder, "history")
         self.agents = {}  # host: its newest process
         self.ended = []  # processes that were replaced
@@ -615,7 +616,7 @@ class HostsJob(Job):
                 host, [REGROUP, "agent", "--etcd", self.hosts.urls, "--job",
                        self.name, "--host", host, "--history", history,
                        *self.flags, *flags, *more, "--",
-                       *(command or self.command)],
+                       *(self.endless(command) if command else self.command)],
                 env=self.hosts.environment(host, **env), stdout=log, stderr=log)
         self.lost.discard(host)
         self.drained.discard(host)
@@ -693,6 +694,7 @@ class HostsJob(Job):
 
     def finish(self, code=0, seconds=60):
         """Every agent that is not lost ends with this code."""
+        self.let_finish()
         end = time.monotonic() + seconds * PATIENCE
         for host in sorted(set(self.agents) - self.lost):
             process = self.agents[host]

@@ -50,6 +50,10 @@ def skip(reason):
     sys.exit(77)
 
 
+# As the trainer's flags: it trains until Job.finish, however long tests take.
+UNTIL_FINISH = ("--until", "file-that-finish-makes")
+
+
 def trainer(*flags):
     return [os.path.join(BUILD, "tests", "trainer"), *map(str, flags)]
 
@@ -108,7 +112,8 @@ class Job:
             self.env.pop(name, None)
         self.log = os.path.join(self.folder, "log")
         self.command = [REGROUP, "run", "--job", job, "--detect", detect,
-                        "--history", self.history, *flags, "--", *command]
+                        "--history", self.history, *flags, "--",
+                        *self.endless(command)]
         self.process = None
         self.pids = set()
         self.code = None
@@ -148,6 +153,15 @@ class Job:
                 return self.folder.encode() in environ.read()
         except OSError:
             return False
+
+    def endless(self, command):
+        """The command with the file's place for UNTIL_FINISH."""
+        return [word.replace(UNTIL_FINISH[1], os.path.join(
+            self.folder, "until")) for word in command]
+
+    def let_finish(self):
+        with open(os.path.join(self.folder, "until"), "w", encoding="ascii"):
+            pass
 
     # ------------------------------------------------------------ looking
 
@@ -208,13 +222,17 @@ class Job:
               f"step {step}")
 
     def wait_world(self, size, seconds=30, above=0):
-        """A generation newer than `above` with that many workers that step."""
+        """A generation newer than `above` with that many workers has stepped;
+        without `above`: it is the newest that has."""
         def reached():
+            steps = self.events("step")
+            now = steps if above > 0 else steps[-1:]
             return any(e["size"] == size and e["generation"] > above
-                       for e in self.events("step")) or not self.alive()
+                       for e in now) or not self.alive()
         until(reached, seconds, f"a world of {size}")
 
     def finish(self, code=0, seconds=60):
+        self.let_finish()
         try:
             self.code = self.process.wait(seconds * PATIENCE)
         except subprocess.TimeoutExpired as error:
@@ -257,13 +275,17 @@ class Job:
         claim(len(found) == 1, f"workers ended with different states: {found}")
         return found.pop()
 
-    def check(self, state=None):
+    def check(self, state=None, trained=None):
+        """The history holds, and the final state is this one, or that of a
+        training with these flags that nobody disturbed."""
         import check_history  # pylint: disable=import-outside-toplevel
         wrong = check_history.check(self.history)
         claim(not wrong, "the history breaks invariants:\n" + "\n".join(
             str(sentence) for sentence in wrong))
-        if state is not None:
+        if state is not None or trained is not None:
             mine = self.final_state()
+            if trained is not None:
+                state = fault_free("--steps", mine[0], *trained)
             claim(mine == state,
                   f"the final state is {mine}, the fault-free run's {state}")
 
@@ -349,7 +371,7 @@ _fault_free = {}
 
 def fault_free(*flags):
     """(step, state) of this training alone, without agent or faults."""
-    fast = [f for f in flags]
+    fast = [f for f in flags if f not in UNTIL_FINISH]
     if "--step-ms" in fast:
         fast[fast.index("--step-ms") + 1] = 0
     else:
