@@ -227,8 +227,9 @@ struct agent {
 
     beats *beats;
     rg__timer *suspect_timer;
-    uint64_t round_ns; /* all were asked to look at each other then */
-    int64_t round;     /* revision of that asking */
+    uint64_t mute_mark; /* of the mute hosts that the last look stood on */
+    uint64_t round_ns;  /* all were asked to look at each other then */
+    int64_t round;      /* revision of that asking */
     uint64_t told_generation, told_ns; /* a host has told the leader of its
                                           abort; 0: no */
     rg__etcd_req *toppling;
@@ -403,6 +404,8 @@ int rg__suspect_lost(const agent *a, uint64_t *lost, int room,
                      uint64_t *again_ns_p);
 /* Hosts that have said for the whole budget that etcd does not answer them. */
 int rg__suspect_mute(const agent *a, uint64_t *mute, int room);
+/* Equal for the same hosts in any order. */
+uint64_t rg__suspect_mark(const uint64_t *hosts, int n);
 
 /* address.c: params->advertise, or of params->interface, or the source of the
  * route to the first endpoint of etcd. */

@@ -241,6 +241,7 @@ void rg__leader_look(void *agent_arg)
         .mutes = rg__suspect_mute(a, mute, LOST_MAX)};
     if (again_ns != 0)
         rg__timer_set(a->suspect_timer, again_ns);
+    a->mute_mark = rg__suspect_mark(mute, config.mutes);
     rg__plan plan;
     if (rg__plan_make(&a->known, &config, rg__now_ns(), &a->clock, &plan) !=
         RG_OK)

@@ -115,16 +115,17 @@ static void take_refusal(agent *a, const rg__txn_reply *reply)
     rg__snapshot found;
     rg__snapshot_read(&found, a->prefix, reply->kv, reply->kv_count);
     const rg__host_record *record = found.hosts == 1 ? &found.host[0] : NULL;
-    a->is_dirty = true;
     if (record == NULL) {
         /* The lease was lost, and the key with it; or nobody can read it. */
+        a->is_dirty = true;
         a->host_revision = reply->kv_count > 0 ? reply->kv[0].mod_revision : 0;
     } else if (record->id == a->id) {
         a->host_revision = record->mod_revision;
-        if (record->seq == a->seq) { /* an earlier sending was applied */
-            a->is_dirty = false;
-            drop_sent_reasons(a);
-        }
+        if (record->seq ==
+            a->seq)               /* an earlier sending was applied; what has */
+            drop_sent_reasons(a); /* changed since is still to be said */
+        else
+            a->is_dirty = true;
     } else {
         a->is_dirty = false;
         meet_other(a, record);
@@ -151,10 +152,10 @@ static void on_published(void *arg, rg_status st, const rg__txn_reply *reply)
         take_refusal(a, reply);
     }
     a->reasons_sent = 0;
-    if (a->is_over)
-        rg__agent_check_end(a);
     if (a->is_dirty || a->reasons > 0)
         rg__publish(a);
+    if (a->is_over) /* not before the last word is said */
+        rg__agent_check_end(a);
 }
 
 void rg__publish(agent *a)

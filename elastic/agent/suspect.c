@@ -371,6 +371,24 @@ static void judge_leader(agent *a)
 
 /* --------------------------------------------------------------------- look */
 
+uint64_t rg__suspect_mark(const uint64_t *hosts, int n)
+{
+    uint64_t mark = (uint64_t)n;
+    for (int i = 0; i < n; i++)
+        mark += hosts[i] * UINT64_C(0x9e3779b97f4a7c15);
+    return mark;
+}
+
+/* Whom etcd answers again, or does not any more, says so in beats only: no key
+ * changes, so that nothing else would make the leader look. */
+static void look_at_mute(agent *a)
+{
+    uint64_t mute[LOST_MAX];
+    const int n = rg__suspect_mute(a, mute, LOST_MAX);
+    if (rg__suspect_mark(mute, n) != a->mute_mark)
+        rg__leader_look(a);
+}
+
 /* A host has aborted the generation for a certain reason, and can't publish it:
  * etcd does not answer it. */
 static void speak_for_others(agent *a, uint64_t now)
@@ -402,4 +420,6 @@ void rg__suspect_look(agent *a)
     }
     judge_leader(a);
     speak_for_others(a, now);
+    if (rg__leader_is_me(a))
+        look_at_mute(a);
 }

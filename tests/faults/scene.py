@@ -14,6 +14,9 @@ from hosts import Hosts, HostsJob, Tails
 BUDGET_S = 1.0 * PATIENCE
 COMMIT_EVERY = 3
 MOST_PAUSE_S = 6 * BUDGET_S  # not to be quick, but to see what waits for ever
+MOST_CHANGE_S = 8 * PATIENCE  # likewise: from the fault to the world it leads
+#                               to, and from the end of the training to the
+#                               job's; the leader gives up on an ack after 20
 
 
 def is_stopped(pid):
@@ -21,6 +24,14 @@ def is_stopped(pid):
             open(f"/proc/{pid}/stat", "rb") as stat:
         return stat.read().rpartition(b")")[2].split()[0] == b"T"
     return False
+
+
+@contextlib.contextmanager
+def in_time(what):
+    begin = time.monotonic()
+    yield
+    took = time.monotonic() - begin
+    claim(took < MOST_CHANGE_S, f"{what} for {took:.1f} s")
 
 
 class Scene:
@@ -111,7 +122,7 @@ class Scene:
                          "--max-restarts", "10"],
             ["--slots", str(self.slots)], command,
             detect=f"{int(BUDGET_S * 1000)}ms", only=only,
-            env={"REGROUP_LOG": "debug",
+            env={"REGROUP_LOG": "debug,base=info",
                  self.role: {"REGROUP_FAILPOINT": self.failpoint()}})
 
     def play(self):
@@ -126,9 +137,11 @@ class Scene:
         else:
             self.before = {}
         self.wait_mark()
-        self.befall()
-        self.recover()
-        self.finish()
+        with in_time("the fault was not over"):
+            self.befall()
+            self.recover()
+        with in_time("the job did not end"):
+            self.finish()
         self.check()
 
     # ------------------------------------------------------ to the phase
