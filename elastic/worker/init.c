@@ -32,7 +32,9 @@ static rg_status refuse_launchers(void)
                 RG_ERR_REFUSED,
                 "a launcher started %s tasks (%s) without a Regroup agent, and "
                 "each would be a world of its own; start the program with "
-                "`regroup run -n %s PROGRAM` instead, or unset %s to run alone",
+                "`regroup run -n %s PROGRAM` instead, link it with "
+                "libregroup_mpi if mpirun is to start it, or unset %s to run "
+                "alone",
                 value, launcher_sizes[i], value, launcher_sizes[i]);
     }
     return RG_OK;
@@ -46,6 +48,11 @@ static rg_status meet(rg__worker *w)
         return st;
     if (settings->socket != NULL && settings->socket[0] != '\0')
         return rg__worker_meet(w, settings->socket, settings->slot);
+    w->launcher = rg__launcher_get();
+    if (w->launcher != NULL && !w->launcher->is_here())
+        w->launcher = NULL;
+    if (w->launcher != NULL)
+        return rg__worker_launched(w, settings);
     st = refuse_launchers();
     return st == RG_OK ? rg__worker_stay_alone(w, settings) : st;
 }
@@ -113,6 +120,8 @@ static void destroy_worker(rg_ctx *ctx)
     rg__worker *w = ctx->worker;
     if (w == NULL)
         return;
+    if (w->launcher != NULL)
+        w->launcher->part();
     if (w->sock >= 0)
         close(w->sock);
     if (w->listener >= 0)
@@ -136,6 +145,8 @@ static void destroy_ctx(rg_ctx *ctx)
 {
     if (ctx == NULL)
         return;
+    if (ctx->worker != NULL && ctx->worker->launcher != NULL)
+        rg__worker_leave_launched(ctx->worker, "rg_finalize was called");
     if (ctx->worker != NULL)
         rg__worker_stop_thread(ctx->worker);
     if (ctx->sets != NULL)
@@ -192,11 +203,14 @@ static rg_status enter_alone(rg__worker *w)
 static rg_status start(rg_ctx *ctx)
 {
     rg__worker *w = ctx->worker;
-    if (w->sock < 0) {
-        const rg_status st = enter_alone(w);
-        if (st != RG_OK)
-            return st;
-    }
+    const rg__library_settings *settings = NULL;
+    rg_status st = rg__library_settings_get(&settings);
+    if (st == RG_OK && w->launcher != NULL)
+        st = rg__worker_enter_launched(w, settings);
+    else if (st == RG_OK && w->sock < 0)
+        st = enter_alone(w);
+    if (st != RG_OK)
+        return st;
     rg__crash_install(ctx->page);
     return rg__worker_start_thread(w);
 }

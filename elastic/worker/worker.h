@@ -4,6 +4,7 @@
 #define RG_ELASTIC_WORKER_H
 
 #include "process_sets/sets.h"
+#include "sdk/transport/launcher.h"
 #include "sdk/base/wire.h"
 
 /* Where the worker stands; only the Regroup thread moves it. */
@@ -30,6 +31,7 @@ struct rg__worker {
     int sock; /* -1: alone */
     bool has_thread;
     pthread_t thread;
+    const rg__launcher *launcher; /* that started this process; NULL: none */
     uint32_t grace_ms;
     int listener; /* for workers of other hosts; -1: alone */
     uint32_t port;
@@ -72,6 +74,17 @@ rg_status rg__worker_meet(rg__worker *w, const char *socket_path, int slot);
 /* The same without an agent: private memory, host name of the machine. */
 rg_status rg__worker_stay_alone(rg__worker *w,
                                 const rg__library_settings *settings);
+
+/* launched.c: meet the other tasks of a launcher; ctx and w->entered are this
+ * task's place among them. */
+rg_status rg__worker_launched(rg__worker *w,
+                              const rg__library_settings *settings);
+/* Open the world, by the first of REGROUP_TRANSPORTS that carries it.
+ * Collective. */
+rg_status rg__worker_enter_launched(rg__worker *w,
+                                    const rg__library_settings *settings);
+/* Close it, on the thread that ends it. */
+void rg__worker_leave_launched(rg__worker *w, const char *why);
 
 /* listen.c: the listener, at this host's address and any port. */
 rg_status rg__worker_listen(rg__worker *w, const rg__address *address);

@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "regroup/regroup.h"
+#include "sdk/base/inner.h"
 
 /* The types, with the form that a value must have, and the target. */
 typedef enum rg__cfg_type {
@@ -124,12 +125,15 @@ typedef struct rg__library_settings {
     const char *checkpoint_dir; /* NULL: none */
     rg__every checkpoint_every;
     int checkpoint_keep;
+    const char *transports; /* names, comma separated, tried in order */
+    const char *check;      /* off, late or each */
 } rg__library_settings;
 
 extern const rg__cfg_field rg__library_table[];
 
 /* Read once per process, from any thread, and LOG applied; borrowed for ever.
  */
-rg_status rg__library_settings_get(const rg__library_settings **settings_p);
+RG_INNER rg_status
+rg__library_settings_get(const rg__library_settings **settings_p);
 
 #endif

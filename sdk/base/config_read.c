@@ -153,6 +153,12 @@ const rg__cfg_field rg__library_table[] = {
     {"CHECKPOINT_KEEP", "2",
      RG__CFG_SIZE_AT(rg__library_settings, checkpoint_keep),
      "newest checkpoints that stay in the directory"},
+    {"TRANSPORTS", "self,native,mpi",
+     RG__CFG_TEXT_AT(rg__library_settings, transports),
+     "what may carry a world that mpirun has started, tried in this order"},
+    {"CHECK", "late", RG__CFG_TEXT_AT(rg__library_settings, check),
+     "when the mpi transport compares what members start: each (before each "
+     "operation), late (behind them) or off"},
     {NULL}};
 
 static rg__cfg_item item_of(const rg__cfg *cfg, const char *name)

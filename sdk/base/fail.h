@@ -4,10 +4,11 @@
 #define RG_BASE_FAIL_H
 
 #include "regroup/regroup.h"
+#include "sdk/base/inner.h"
 
 /* Store the sentence (object, action, cause, remedy), log it at debug, return
  * the status. */
-rg_status rg__fail(rg_status st, const char *format, ...)
+RG_INNER rg_status rg__fail(rg_status st, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 #endif

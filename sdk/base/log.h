@@ -15,6 +15,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "sdk/base/inner.h"
+
 typedef enum rg__level {
     RG__ERROR,
     RG__WARN,
@@ -36,8 +38,8 @@ void rg__log_who(const char *host, int rank, int size, uint64_t generation);
 
 bool rg__log_on(rg__level level, const char *room);
 
-void rg__log(rg__level level, const char *room, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+RG_INNER void rg__log(rg__level level, const char *room, const char *format,
+                      ...) __attribute__((format(printf, 3, 4)));
 
 /* A sentence that a person waits for, whatever the levels: `regroup: sentence`,
  * or where the log is JSON a line of that, with level error. */

@@ -37,6 +37,7 @@ rg_status rg__engine_create(rg__page *page, rg__engine **engine_p)
     pthread_mutex_init(&e->lock, NULL);
     e->page = page;
     atomic_init(&e->references, 1);
+    atomic_init(&e->nap_ns, SLEEP_NS);
     *engine_p = e;
     return RG_OK;
 }
@@ -181,6 +182,13 @@ static bool leaves_comm_usable(rg_status st)
            st == RG_ERR_UNSUPPORTED;
 }
 
+/* Lock held. */
+static bool is_let_in(const rg__engine *e)
+{
+    return e->world == NULL || e->transport->admits == NULL ||
+           e->transport->admits(e->world->comm);
+}
+
 static void close_comm(rg__channel *ch)
 {
     if (ch->comm != NULL)
@@ -248,7 +256,7 @@ static bool is_open(const rg__channel *ch)
 static bool progress(rg__engine *e)
 {
     bool moved = false;
-    if (rg__engine_is_aborted(e))
+    if (rg__engine_is_aborted(e) || !is_let_in(e))
         return false;
     for (rg__channel *ch = e->channels; ch != NULL; ch = ch->next)
         if (is_open(ch))
@@ -351,6 +359,10 @@ rg_status rg__engine_enter(rg__engine *e, rg__channel *world,
         e->bell = transport->bell(comm);
         e->rank = boot->rank;
         e->is_admitted = false;
+        atomic_store(&e->is_left_alone, transport->is_for_all != NULL &&
+                                            !transport->is_for_all(comm));
+        atomic_store(&e->nap_ns,
+                     transport->nap_ns != 0 ? transport->nap_ns : SLEEP_NS);
         atomic_store(&e->generation, boot->generation);
     }
     rg__engine_unlock(e);
@@ -403,6 +415,11 @@ static rg_status check_start(const rg__channel *ch)
     if (ch->close_st != RG_OK)
         return rg__fail(ch->close_st, "%s",
                         ch->close_why != NULL ? ch->close_why : "");
+    if (!is_let_in(ch->engine))
+        return rg__fail(RG_ERR_INVALID,
+                        "transport %s came up without support for threads: "
+                        "only the thread that began it may start operations",
+                        ch->engine->transport->name);
     return RG_OK;
 }
 
@@ -531,6 +548,11 @@ static uint64_t at_most(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
+static uint64_t nap(const rg__engine *e)
+{
+    return atomic_load_explicit(&e->nap_ns, memory_order_relaxed);
+}
+
 void rg__engine_enter_help(rg__engine *e)
 {
     atomic_fetch_add(&e->helpers, 1);
@@ -562,7 +584,7 @@ void rg__engine_sleep_for(rg__engine *e, rg_req *req, uint64_t timeout_ns)
     rg__bell *bell = take_bell(e, words, &n);
     /* look again, now that posters know of a sleeper */
     if (!rg__engine_is_aborted(e) && !rg__engine_help(e))
-        rg__futex_wait_any(words, n, at_most(timeout_ns, SLEEP_NS));
+        rg__futex_wait_any(words, n, at_most(timeout_ns, nap(e)));
     give_bell(e, bell);
 }
 
@@ -571,7 +593,7 @@ void rg__engine_sleep_for(rg__engine *e, rg_req *req, uint64_t timeout_ns)
 static bool is_responsible(const rg__engine *e)
 {
     return atomic_load(&e->in_flight) != 0 && atomic_load(&e->helpers) == 0 &&
-           !rg__engine_is_aborted(e);
+           !atomic_load(&e->is_left_alone) && !rg__engine_is_aborted(e);
 }
 
 bool rg__engine_progress(rg__engine *e)
@@ -595,7 +617,7 @@ static void sleep_on_bell(rg__engine *e, rg__word wake, uint64_t timeout_ns)
     if (rg__engine_help(e))
         e->fruitless = 0;
     else
-        rg__futex_wait_any(words, n, at_most(timeout_ns, SLEEP_NS));
+        rg__futex_wait_any(words, n, at_most(timeout_ns, nap(e)));
     atomic_store(&e->sleep, RG__AWAKE);
     give_bell(e, bell);
 }

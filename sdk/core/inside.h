@@ -60,7 +60,10 @@ struct rg__engine {
     rg__bell *bell;
     _Atomic uint32_t bell_users;
 
-    _Atomic uint32_t sleep; /* of the Regroup thread: RG__AWAKE ... */
+    atomic_bool is_left_alone; /* by the Regroup thread, which may not call this
+                                  transport */
+    _Atomic uint64_t nap_ns; /* of who sleeps while operations are in flight */
+    _Atomic uint32_t sleep;  /* of the Regroup thread: RG__AWAKE ... */
 
     /* the Regroup thread's own */
     uint32_t fruitless; /* looks since something last advanced */

@@ -190,6 +190,17 @@ typedef struct rg__transport {
      * NULL: it can't be said. */
     int (*awaited)(rg__comm *comm, int *ranks, int room);
 
+    /* May the Regroup thread call the slots of this world's comms? NULL: it
+     * may; else only threads that are inside of a call do. */
+    bool (*is_for_all)(rg__comm *world);
+
+    /* May the calling thread, which is a program's? NULL: each may. */
+    bool (*admits)(rg__comm *world);
+
+    /* Where nothing rings: who has looked in vain for long sleeps this long
+     * before it looks again. 0: the engine's own time. */
+    uint64_t nap_ns;
+
     /* Give everything back; takes half-built comms, comms with an operation in
      * flight, and dead peers; never waits. The world's comm goes last. */
     void (*close)(rg__comm *comm);

@@ -19,6 +19,7 @@
 #ifndef RG_NATIVE_LAYOUT_H
 #define RG_NATIVE_LAYOUT_H
 
+#include "sdk/base/inner.h"
 #include "sdk/transport/transport.h"
 
 #define INLINE_BYTES 96
@@ -96,5 +97,10 @@ static inline uint64_t rg__native_seq(uint32_t id, uint32_t n)
 {
     return (uint64_t)id << 32 | n;
 }
+
+/* lines.c: OK when all n members of the set said the same, else ERR_MISMATCH
+ * with the sentence that names the ranks. Lines lie `stride` bytes apart. */
+RG_INNER rg_status rg__native_compare(uint32_t id, const said_line *line,
+                                      size_t stride, int n);
 
 #endif

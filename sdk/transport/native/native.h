@@ -74,11 +74,6 @@ struct comm {
     int peer;               /* likewise */
 };
 
-/* lines.c: OK when all n members of the set said the same, else ERR_MISMATCH
- * with the sentence that names the ranks. Lines lie `stride` bytes apart. */
-rg_status rg__native_compare(uint32_t id, const said_line *line, size_t stride,
-                             int n);
-
 /* native.c */
 typedef enum flag { FLAG_IN, FLAG_OUT, FLAG_DONE } flag;
 void rg__native_post(comm *c, flag which, uint32_t step);

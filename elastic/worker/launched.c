@@ -1,0 +1,291 @@
+/* A static world whose tasks were started by another launcher, such as mpirun:
+ * no agent, one generation, which is there from rg_init to rg_finalize.
+ *
+ * The tasks meet by the launcher's gather and show each other a card; all that
+ * follows is a function of the cards, so that all of them choose alike. A world
+ * on one host has a control segment: rank 0 makes it, and the others open it by
+ * its number in rank 0's process. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "elastic/worker/worker.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/log.h"
+#include "sdk/base/shm.h"
+
+#define NAMES_MAX 64 /* bytes of REGROUP_TRANSPORTS */
+
+typedef struct card {
+    int32_t host_leader, is_elastic;
+    char transports[NAMES_MAX];
+} card;
+
+/* One for each task, zeroed, owned by the caller; NULL without memory. */
+static void *for_tasks(int size, size_t bytes)
+{
+    void *all = size < 1 ? NULL : calloc((size_t)size, bytes);
+    if (all == NULL)
+        rg__fail(RG_ERR_MEMORY, "no memory for %d tasks", size);
+    return all;
+}
+
+/* ----------------------------------------------------------------- meeting */
+
+static rg_status check_cards(const card *all, int size)
+{
+    for (int r = 0; r < size; r++) {
+        if (all[r].is_elastic)
+            return rg__fail(RG_ERR_UNSUPPORTED,
+                            "rank %d asks for an elastic job (rg_params), and "
+                            "a launcher such as mpirun has a static one; "
+                            "start it with `regroup run`",
+                            r);
+        if (strcmp(all[r].transports, all[0].transports) != 0)
+            return rg__fail(RG_ERR_MISMATCH,
+                            "REGROUP_TRANSPORTS is %s on rank 0 and %s on rank "
+                            "%d; give all ranks the same",
+                            all[0].transports, all[r].transports, r);
+    }
+    return RG_OK;
+}
+
+/* Hosts are numbered by their lowest ranks, slots by ranks. */
+static void place_all(rg__worker *w, const card *all)
+{
+    rg__membership *m = &w->entered;
+    m->host_count = 0;
+    for (int r = 0; r < m->size; r++) {
+        const int leader = all[r].host_leader;
+        uint32_t slot = 0;
+        for (int q = leader; q < r; q++)
+            slot += all[q].host_leader == leader;
+        if (leader == r)
+            m->member[r].host = (uint64_t)++m->host_count;
+        else
+            m->member[r].host = m->member[leader].host;
+        m->member[r].slot = slot;
+        m->member[r].start = 1;
+        m->local_size += leader == all[m->rank].host_leader;
+    }
+    m->host_index = (int)m->member[m->rank].host - 1;
+    m->local_rank = (int)m->member[m->rank].slot;
+    w->ctx->me = m->member[m->rank];
+    w->ctx->slot = m->local_rank;
+}
+
+static bool is_plausible(const card *all, int size)
+{
+    for (int r = 0; r < size; r++)
+        if (all[r].host_leader < 0 || all[r].host_leader > r ||
+            all[all[r].host_leader].host_leader != all[r].host_leader)
+            return false;
+    return true;
+}
+
+static rg_status take_places(rg__worker *w, const card *all, int rank, int size)
+{
+    rg_status st = check_cards(all, size);
+    if (st != RG_OK)
+        return st;
+    if (!is_plausible(all, size))
+        return rg__fail(RG_ERR_SYSTEM,
+                        "the tasks disagree on who is on which host");
+    w->entered = (rg__membership){.generation = 1, .rank = rank, .size = size};
+    w->entered.member = for_tasks(size, sizeof *w->entered.member);
+    if (w->entered.member == NULL)
+        return RG_ERR_MEMORY;
+    place_all(w, all);
+    w->decided = (rg__decided){.generation = 1, .source = 0};
+    return RG_OK;
+}
+
+static void on_ended(void *arg, const char *why)
+{
+    rg__worker_leave_launched(arg, why);
+}
+
+static rg_status meet_tasks(rg__worker *w, const char *transports)
+{
+    rg__launched task = {0};
+    rg_status st = w->launcher->meet(&task, on_ended, w);
+    if (st != RG_OK)
+        return st;
+    card mine = {.host_leader = task.host_leader,
+                 .is_elastic = w->ctx->is_elastic};
+    snprintf(mine.transports, sizeof mine.transports, "%s", transports);
+    card *all = for_tasks(task.size, sizeof *all);
+    if (all == NULL)
+        return RG_ERR_MEMORY;
+    st = w->launcher->gather(&mine, sizeof mine, all);
+    if (st == RG_OK)
+        st = take_places(w, all, task.rank, task.size);
+    free(all);
+    return st;
+}
+
+rg_status rg__worker_launched(rg__worker *w,
+                              const rg__library_settings *settings)
+{
+    rg_status st = rg__worker_stay_alone(w, settings);
+    if (st != RG_OK)
+        return st;
+    w->ctx->is_alone = false;
+    if (strlen(settings->transports) >= NAMES_MAX)
+        return rg__fail(RG_ERR_INVALID, "REGROUP_TRANSPORTS names too many: %s",
+                        settings->transports);
+    return meet_tasks(w, settings->transports);
+}
+
+/* ---------------------------------------------------- the control segment */
+
+typedef struct handle {
+    int32_t pid, fd; /* of rank 0 */
+    uint64_t bytes;
+} handle;
+
+static int open_of(const handle *h)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", h->pid, h->fd);
+    return open(path, O_RDWR | O_CLOEXEC);
+}
+
+/* Have all succeeded? Collective. */
+static rg_status agree(const rg__worker *w, bool *ok)
+{
+    const int size = w->entered.size;
+    const int32_t mine = *ok;
+    int32_t *all = for_tasks(size, sizeof *all);
+    if (all == NULL)
+        return RG_ERR_MEMORY;
+    const rg_status st = w->launcher->gather(&mine, sizeof mine, all);
+    for (int r = 0; r < size && st == RG_OK; r++)
+        *ok = *ok && all[r] != 0;
+    free(all);
+    return st;
+}
+
+/* *fd_p is -1 on all ranks when one of them can't have it. */
+static rg_status share_segment(const rg__worker *w, uint64_t bytes, int *fd_p)
+{
+    const int size = w->entered.size;
+    handle *all = for_tasks(size, sizeof *all);
+    if (all == NULL)
+        return RG_ERR_MEMORY;
+    handle mine = {.pid = getpid(), .fd = -1, .bytes = bytes};
+    int made = -1;
+    if (w->entered.rank == 0 &&
+        rg__shm_create("control", bytes, false, &made) == RG_OK)
+        mine.fd = made;
+    rg_status st = w->launcher->gather(&mine, sizeof mine, all);
+    int fd = -1;
+    if (st == RG_OK && all[0].fd >= 0)
+        fd = w->entered.rank == 0 ? made : open_of(&all[0]);
+    bool ok = fd >= 0;
+    if (st == RG_OK)
+        st = agree(w, &ok);
+    if (fd >= 0 && (st != RG_OK || !ok))
+        close(fd);
+    *fd_p = ok ? fd : -1;
+    free(all);
+    return st;
+}
+
+/* ------------------------------------------------------------- transports */
+
+static rg_status enter(rg__worker *w, const rg__transport *transport, int fd,
+                       uint64_t bytes)
+{
+    const rg__membership *m = &w->entered;
+    const rg__boot boot = {.rank = m->rank,
+                           .size = m->size,
+                           .local_rank = m->local_rank,
+                           .local_size = m->local_size,
+                           .generation = 1,
+                           .member = m->member,
+                           .control_fd = fd,
+                           .control_bytes = bytes,
+                           .mappings = rg__engine_mappings(w->ctx->engine)};
+    return rg__sets_enter(w->ctx, transport, &boot);
+}
+
+/* All ranks enter, or none does. */
+static rg_status enter_all(rg__worker *w, const rg__transport *transport,
+                           int fd, uint64_t bytes, bool *ok)
+{
+    const rg_status st = enter(w, transport, fd, bytes);
+    *ok = st == RG_OK;
+    const rg_status agreed = agree(w, ok);
+    if (st == RG_OK && (agreed != RG_OK || !*ok))
+        rg__sets_leave(w->ctx, RG_ERR_INVALID, "another rank can't enter");
+    return agreed;
+}
+
+static rg_status try_self(rg__worker *w, bool *ok)
+{
+    return w->entered.size == 1 ? enter_all(w, &rg__transport_self, -1, 0, ok)
+                                : RG_OK;
+}
+
+static rg_status try_native(rg__worker *w, bool *ok)
+{
+    const rg__membership *m = &w->entered;
+    if (m->host_count != 1 || m->size > RG__HOST_SLOTS_MAX)
+        return RG_OK;
+    const uint64_t bytes = rg__native_control_bytes(m->size);
+    int fd = -1;
+    rg_status st = share_segment(w, bytes, &fd);
+    if (st == RG_OK && fd >= 0)
+        st = enter_all(w, &rg__transport_native, fd, bytes, ok);
+    if (fd >= 0)
+        close(fd);
+    return st;
+}
+
+static rg_status try_one(rg__worker *w, const char *name, bool *ok)
+{
+    const rg__transport *own = w->launcher->transport;
+    *ok = false;
+    if (strcmp(name, "self") == 0)
+        return try_self(w, ok);
+    if (strcmp(name, "native") == 0)
+        return try_native(w, ok);
+    if (strcmp(name, own->name) == 0)
+        return enter_all(w, own, -1, 0, ok);
+    return rg__fail(RG_ERR_INVALID,
+                    "REGROUP_TRANSPORTS names \"%s\"; there are self, native "
+                    "and %s",
+                    name, own->name);
+}
+
+rg_status rg__worker_enter_launched(rg__worker *w,
+                                    const rg__library_settings *settings)
+{
+    char names[NAMES_MAX], *rest = names;
+    snprintf(names, sizeof names, "%s", settings->transports);
+    for (const char *name; (name = strsep(&rest, ",")) != NULL;) {
+        bool ok = false;
+        const rg_status st = try_one(w, name, &ok);
+        if (st != RG_OK)
+            return st;
+        if (ok) {
+            rg__log(RG__DEBUG, "worker", "transport %s carries the world",
+                    name);
+            return RG_OK;
+        }
+    }
+    return rg__fail(RG_ERR_UNSUPPORTED,
+                    "none of the transports %s carries a world of %d tasks on "
+                    "%d hosts (REGROUP_TRANSPORTS)",
+                    settings->transports, w->entered.size,
+                    w->entered.host_count);
+}
+
+void rg__worker_leave_launched(rg__worker *w, const char *why)
+{
+    if (w->ctx->sets != NULL)
+        rg__sets_leave(w->ctx, RG_ERR_INVALID, why);
+}

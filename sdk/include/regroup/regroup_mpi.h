@@ -1,0 +1,59 @@
+/* Regroup beside MPI: link with libregroup_mpi and start the program with
+ * mpirun, and the world of rg_init is MPI_COMM_WORLD, or with rg_init_mpi a
+ * communicator of the program.
+ *
+ * Regroup communicates on communicators of its own, so nothing that is in
+ * flight on the program's can meet it, and it never touches an error handler of
+ * the program. MPI is initialised by whoever comes first, and finalised by that
+ * one only: rg_finalize calls MPI_Finalize when rg_init has called MPI_Init,
+ * and then it is collective.
+ *
+ * Threads: by the level of MPI_Query_thread.
+ *   MULTIPLE    as regroup.h says.
+ *   SERIALIZED  operations progress inside of calls of Regroup only, and the
+ *               program makes one call at a time, of MPI or of Regroup.
+ *   lower       likewise, and only the thread that initialised MPI makes them.
+ * A world that transport native carries is bound by none of this: it calls MPI
+ * in the functions of this header, in rg_init and in rg_finalize only.
+ */
+#ifndef REGROUP_MPI_H
+#define REGROUP_MPI_H
+
+#include <mpi.h>
+
+#include "regroup/regroup.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* rg_init for the processes of a communicator, in its order. Collective over
+ * it; comm is not kept. ERR_INVALID: MPI is not initialised or finalised, comm
+ * is no intra-communicator, or an agent has started this process. */
+RG_API rg_status rg_init_mpi(MPI_Comm comm, const rg_params *params,
+                             rg_ctx **ctx_p);
+
+/* Make a set of a communicator's processes, in its order. Collective over the
+ * world: each rank brings its communicator, such as its colour's of
+ * MPI_Comm_split, and gets that one's set, or MPI_COMM_NULL, and gets NULL. A
+ * name in params is the communicator's: the same on its ranks, another one
+ * elsewhere. comm is not kept. As in MPI a duplicate makes another set: equal
+ * members are no reason to share operations.
+ *
+ * On all ranks, when it holds for one: ERR_INVALID, a communicator has a
+ * process outside of the world, or is an inter-communicator; ERR_MISMATCH, not
+ * all processes of a communicator have brought it. ERR_INVALID also where the
+ * world was not started over MPI. */
+RG_API rg_status rg_set_create_mpi(rg_ctx *ctx, MPI_Comm comm,
+                                   const rg_set_params *params, rg_set **set_p);
+
+/* Make a communicator of a set's members, in the set's order, for MPI calls of
+ * the program. Collective over the set. The caller owns it and gives it back
+ * with MPI_Comm_free; it has the error handler that MPI_COMM_WORLD, or the
+ * communicator of rg_init_mpi, had at rg_init. */
+RG_API rg_status rg_set_mpi_comm(rg_set *set, MPI_Comm *comm_p);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

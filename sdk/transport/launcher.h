@@ -1,0 +1,48 @@
+/* A launcher other than Regroup's agent: who has started the tasks of a static
+ * world, and by what they meet. libregroup knows none itself; libregroup_mpi
+ * offers MPI as soon as it is loaded.
+ *
+ * Threads:   offer before rg_init; the slots are called by the threads that
+ *            call rg_init and rg_finalize, one at a time.
+ * Ownership: what is offered is borrowed for ever. */
+#ifndef RG_LAUNCHER_H
+#define RG_LAUNCHER_H
+
+#include "sdk/base/inner.h"
+#include "sdk/transport/transport.h"
+
+/* This task among those that have met. */
+typedef struct rg__launched {
+    int rank, size;
+    int host_leader; /* the lowest rank on the same host */
+} rg__launched;
+
+typedef struct rg__launcher {
+    size_t size;         /* of this struct, as the launcher was compiled */
+    const char *version; /* RG_VERSION, likewise */
+    const rg__transport *transport;
+
+    /* Has it started this process, or something been handed to it? Local. */
+    bool (*is_here)(void);
+
+    /* Meet the other tasks. Collective; waits for all of them. ended is called
+     * once, on a thread of the program, when the program itself ends the
+     * launcher's world before part does: the comms are closed in it. */
+    rg_status (*meet)(rg__launched *mine_p,
+                      void (*ended)(void *arg, const char *why), void *arg);
+
+    /* all holds size times bytes, by rank. Collective over who has met. */
+    rg_status (*gather)(const void *mine, size_t bytes, void *all);
+
+    /* Give back what meet made; every comm is closed. Not a meeting, unless the
+     * launcher's world was begun by meet. Also after a meet that failed. */
+    void (*part)(void);
+} rg__launcher;
+
+/* ERR_REFUSED: it was built for another version of the library. */
+RG_INNER rg_status rg__launcher_offer(const rg__launcher *launcher);
+
+/* The one that was offered, or NULL. */
+const rg__launcher *rg__launcher_get(void);
+
+#endif

@@ -1,0 +1,49 @@
+/* Inside the mpi transport: a comm is a communicator of its own, and an
+ * operation is one nonblocking collective on it, or several in a row.
+ *
+ * MPI is called under the engine's lock, by the threads that may (world.c), and
+ * in the functions of regroup_mpi.h. Only making a communicator waits for
+ * peers: for those who have just agreed to make it. */
+#ifndef RG_MPI_INSIDE_H
+#define RG_MPI_INSIDE_H
+
+#include "regroup/regroup_mpi.h"
+#include "sdk/transport/launcher.h"
+
+typedef enum check { CHECK_OFF, CHECK_LATE, CHECK_EACH } check;
+
+/* ------------------------------------------------------------------ world.c */
+
+/* The world that rg_init has met, or MPI_COMM_NULL; Regroup's own. */
+MPI_Comm rg__mpi_world(void);
+int rg__mpi_world_rank(void);
+
+/* The communicator for the next meet; MPI_COMM_NULL: the default. */
+void rg__mpi_hand_over(MPI_Comm comm);
+
+/* May the calling thread call MPI? May the Regroup thread? */
+bool rg__mpi_may_call(void);
+bool rg__mpi_is_multiple(void);
+
+/* MPI is initialised, and not finalised. */
+bool rg__mpi_is_up(void);
+
+check rg__mpi_check(void);
+
+/* A communicator of n ranks of the world in that order. Collective over them.
+ */
+rg_status rg__mpi_create(const int *ranks, int n, uint32_t id,
+                         MPI_Comm *comm_p);
+
+/* The communicator becomes the program's: it gets the error handler of the one
+ * that the world was made from. */
+void rg__mpi_lend(MPI_Comm comm);
+
+/* What an MPI call has returned: RG_OK, or the sentence. */
+rg_status rg__mpi_status(const char *call, int code);
+
+/* --------------------------------------------------------------- transport */
+
+extern const rg__transport rg__transport_mpi;
+
+#endif

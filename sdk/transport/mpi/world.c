@@ -1,0 +1,313 @@
+/* MPI as a launcher: meeting, and who initialises and finalises what.
+ *
+ * The program may finalise MPI while Regroup's world is open. MPI tells it by
+ * deleting an attribute of MPI_COMM_SELF, the first thing that MPI_Finalize
+ * does: the world's comms are closed in that callback. */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sdk/base/config.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/log.h"
+#include "sdk/transport/mpi/inside.h"
+
+#define TAGS 32768 /* every MPI has so many */
+
+/* One per process, as MPI itself. */
+static struct world {
+    MPI_Comm handed;        /* by rg_init_mpi; not ours */
+    MPI_Comm comm;          /* ours */
+    MPI_Errhandler handler; /* of the communicator that it was made from */
+    int keyval;             /* of the attribute of MPI_COMM_SELF */
+    int level;
+    int rank;
+    bool is_ours;   /* rg_init has initialised MPI */
+    bool is_handed; /* handed is one */
+    bool is_met;    /* comm is there */
+    bool is_parting;
+    check check;
+    pthread_t thread; /* that may call MPI where level is low */
+    void (*ended)(void *arg, const char *why);
+    void *arg;
+} world;
+
+MPI_Comm rg__mpi_world(void)
+{
+    return world.is_met ? world.comm : MPI_COMM_NULL;
+}
+
+int rg__mpi_world_rank(void)
+{
+    return world.rank;
+}
+
+check rg__mpi_check(void)
+{
+    return world.check;
+}
+
+void rg__mpi_hand_over(MPI_Comm comm)
+{
+    world.handed = comm;
+    world.is_handed = comm != MPI_COMM_NULL;
+}
+
+bool rg__mpi_is_up(void)
+{
+    int is_initialised = 0, is_finalised = 0;
+    MPI_Initialized(&is_initialised);
+    MPI_Finalized(&is_finalised);
+    return is_initialised && !is_finalised;
+}
+
+bool rg__mpi_is_multiple(void)
+{
+    return world.level == MPI_THREAD_MULTIPLE;
+}
+
+bool rg__mpi_may_call(void)
+{
+    return world.level >= MPI_THREAD_SERIALIZED ||
+           pthread_equal(pthread_self(), world.thread);
+}
+
+rg_status rg__mpi_status(const char *call, int code)
+{
+    if (code == MPI_SUCCESS)
+        return RG_OK;
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int bytes = 0;
+    MPI_Error_string(code, text, &bytes);
+    return rg__fail(RG_ERR_SYSTEM, "%s failed: %s", call, text);
+}
+
+/* ------------------------------------------------------------------ meeting */
+
+/* Variables by which the launchers of MPI tell a process who it is. */
+static const char *const launched_by[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
+                                          "PMI_RANK", "PMIX_RANK"};
+
+static bool is_here(void)
+{
+    if (world.is_handed || rg__mpi_is_up())
+        return true;
+    for (size_t i = 0; i < sizeof launched_by / sizeof *launched_by; i++)
+        if (getenv(launched_by[i]) != NULL)
+            return true;
+    return false;
+}
+
+static rg_status read_check(void)
+{
+    static const char *const names[] = {"off", "late", "each"};
+    const rg__library_settings *settings = NULL;
+    const rg_status st = rg__library_settings_get(&settings);
+    if (st != RG_OK)
+        return st;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(settings->check, names[i]) == 0) {
+            world.check = (check)i;
+            return RG_OK;
+        }
+    return rg__fail(RG_ERR_INVALID,
+                    "REGROUP_CHECK is \"%s\"; it can be off, late or each",
+                    settings->check);
+}
+
+static rg_status begin_mpi(void)
+{
+    int is_initialised = 0, is_finalised = 0;
+    MPI_Initialized(&is_initialised);
+    MPI_Finalized(&is_finalised);
+    if (is_finalised)
+        return rg__fail(RG_ERR_INVALID,
+                        "MPI was finalised before rg_init; call MPI_Finalize "
+                        "behind rg_finalize");
+    if (!is_initialised) {
+        const rg_status st = rg__mpi_status(
+            "MPI_Init_thread",
+            MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &world.level));
+        world.is_ours = st == RG_OK;
+        return st;
+    }
+    return rg__mpi_status("MPI_Query_thread", MPI_Query_thread(&world.level));
+}
+
+static rg_status note_thread(void)
+{
+    int is_main = 0;
+    MPI_Is_thread_main(&is_main);
+    world.thread = pthread_self();
+    if (world.level >= MPI_THREAD_SERIALIZED || is_main)
+        return RG_OK;
+    return rg__fail(RG_ERR_INVALID,
+                    "rg_init was called by a thread that may not call MPI; "
+                    "call it from the one that has called MPI_Init, or ask for "
+                    "MPI_THREAD_MULTIPLE there");
+}
+
+/* Not by dup: that would call back into the program for its attributes. */
+static rg_status own_communicator(MPI_Comm from)
+{
+    MPI_Group group;
+    rg_status st =
+        rg__mpi_status("MPI_Comm_group", MPI_Comm_group(from, &group));
+    if (st != RG_OK)
+        return st;
+    st = rg__mpi_status("MPI_Comm_create",
+                        MPI_Comm_create(from, group, &world.comm));
+    MPI_Group_free(&group);
+    if (st != RG_OK)
+        return st;
+    world.is_met = true;
+    MPI_Comm_get_errhandler(from, &world.handler);
+    MPI_Comm_set_errhandler(world.comm, MPI_ERRORS_RETURN);
+    return RG_OK;
+}
+
+static rg_status find_host(rg__launched *mine)
+{
+    MPI_Comm host;
+    rg_status st =
+        rg__mpi_status("MPI_Comm_split_type",
+                       MPI_Comm_split_type(world.comm, MPI_COMM_TYPE_SHARED, 0,
+                                           MPI_INFO_NULL, &host));
+    if (st != RG_OK)
+        return st;
+    mine->host_leader = world.rank;
+    st = rg__mpi_status("MPI_Bcast",
+                        MPI_Bcast(&mine->host_leader, 1, MPI_INT, 0, host));
+    MPI_Comm_free(&host);
+    return st;
+}
+
+static void free_world(void)
+{
+    if (!world.is_met)
+        return;
+    world.is_met = false;
+    MPI_Errhandler_free(&world.handler);
+    MPI_Comm_free(&world.comm);
+}
+
+/* MPI_Finalize has begun, on a thread that may call MPI. */
+static int on_self_ends(MPI_Comm self, int keyval, void *value, void *extra)
+{
+    (void)self;
+    (void)keyval;
+    (void)value;
+    (void)extra;
+    if (world.is_parting)
+        return MPI_SUCCESS;
+    world.ended(world.arg, "MPI_Finalize was called, and the world has ended "
+                           "with it; call rg_finalize before");
+    free_world();
+    return MPI_SUCCESS;
+}
+
+static rg_status watch_finalize(void)
+{
+    rg_status st = rg__mpi_status("MPI_Comm_create_keyval",
+                                  MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN,
+                                                         on_self_ends,
+                                                         &world.keyval, NULL));
+    if (st == RG_OK)
+        st = rg__mpi_status(
+            "MPI_Comm_set_attr",
+            MPI_Comm_set_attr(MPI_COMM_SELF, world.keyval, &world));
+    return st;
+}
+
+static rg_status meet(rg__launched *mine_p,
+                      void (*ended)(void *arg, const char *why), void *arg)
+{
+    world.ended = ended;
+    world.arg = arg;
+    world.keyval = MPI_KEYVAL_INVALID;
+    rg_status st = read_check();
+    if (st == RG_OK)
+        st = begin_mpi();
+    if (st == RG_OK)
+        st = note_thread();
+    if (st == RG_OK)
+        st = own_communicator(world.is_handed ? world.handed : MPI_COMM_WORLD);
+    if (st != RG_OK)
+        return st;
+    MPI_Comm_rank(world.comm, &world.rank);
+    rg__launched mine = {.rank = world.rank};
+    MPI_Comm_size(world.comm, &mine.size);
+    st = find_host(&mine);
+    if (st == RG_OK)
+        st = watch_finalize();
+    if (st == RG_OK)
+        *mine_p = mine;
+    return st;
+}
+
+static rg_status gather(const void *mine, size_t bytes, void *all)
+{
+    return rg__mpi_status("MPI_Allgather",
+                          MPI_Allgather(mine, (int)bytes, MPI_BYTE, all,
+                                        (int)bytes, MPI_BYTE, world.comm));
+}
+
+static void part(void)
+{
+    if (!rg__mpi_is_up())
+        return;
+    if (!rg__mpi_may_call()) {
+        rg__log(RG__WARN, "mpi",
+                "rg_finalize was called by a thread that may not call MPI; "
+                "the world's communicator stays");
+        return;
+    }
+    world.is_parting = true;
+    if (world.keyval != MPI_KEYVAL_INVALID) {
+        MPI_Comm_delete_attr(MPI_COMM_SELF, world.keyval);
+        MPI_Comm_free_keyval(&world.keyval);
+    }
+    free_world();
+    if (world.is_ours)
+        MPI_Finalize();
+}
+
+/* --------------------------------------------------------- communicators */
+
+rg_status rg__mpi_create(const int *ranks, int n, uint32_t id, MPI_Comm *comm_p)
+{
+    MPI_Group all, group;
+    rg_status st =
+        rg__mpi_status("MPI_Comm_group", MPI_Comm_group(world.comm, &all));
+    if (st != RG_OK)
+        return st;
+    st =
+        rg__mpi_status("MPI_Group_incl", MPI_Group_incl(all, n, ranks, &group));
+    MPI_Group_free(&all);
+    if (st != RG_OK)
+        return st;
+    st = rg__mpi_status(
+        "MPI_Comm_create_group",
+        MPI_Comm_create_group(world.comm, group, (int)(id % TAGS), comm_p));
+    MPI_Group_free(&group);
+    return st;
+}
+
+void rg__mpi_lend(MPI_Comm comm)
+{
+    MPI_Comm_set_errhandler(comm, world.handler);
+}
+
+static const rg__launcher launcher = {.size = sizeof(rg__launcher),
+                                      .version = RG_VERSION,
+                                      .transport = &rg__transport_mpi,
+                                      .is_here = is_here,
+                                      .meet = meet,
+                                      .gather = gather,
+                                      .part = part};
+
+__attribute__((constructor)) static void offer(void)
+{
+    if (rg__launcher_offer(&launcher) != RG_OK)
+        rg__log(RG__ERROR, "mpi", "%s", rg_last_error());
+}
