@@ -554,6 +554,8 @@ static rg_status set_up(agent *a)
     if (st == RG_OK)
         st = open_port(a);
     if (st == RG_OK)
+        st = rg__acks_create(a);
+    if (st == RG_OK)
         st = rg__vault_create(a);
     if (st == RG_OK)
         st = rg__copies_create(a);
@@ -581,6 +583,7 @@ static void tear_down(agent *a)
     rg__checkpoint_destroy(a);
     rg__workers_close(a);
     rg__beat_close(a);
+    rg__acks_destroy(a);
     rg__transfer_cancel(a);
     rg__copies_destroy(a);
     rg__peers_close(a);

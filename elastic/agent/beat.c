@@ -29,7 +29,8 @@
 #define LEAST_NS   (10 * RG__MS)
 #define LATE_SHARE 3 /* a third of the budget: then we are late */
 #define PEERS_MAX  4096
-#define PER_WAKE   256 /* datagrams read in a row */
+#define PER_WAKE   256       /* datagrams read in a row */
+#define ROOM       (1 << 20) /* for what all hosts say at once, if allowed */
 
 struct beats {
     int sock;
@@ -258,22 +259,40 @@ void rg__beat_follow(agent *a)
 
 /* -------------------------------------------------------------------- send */
 
+static void send_beat(agent *a, int sock, const peer *to, rg__beat *beat)
+{
+    uint8_t bytes[RG__BEAT_MAX];
+    beat->from = a->id;
+    beat->to = to->id;
+    beat->counter = ++a->beats->counter;
+    beat->is_etcd_up = rg__etcd_is_up(a->etcd);
+    const size_t n = rg__beat_write(bytes, a->key, beat);
+    const bool is_own = sock == a->beats->sock;
+    a->beats->sent++;
+    sendto(sock, bytes, n, MSG_NOSIGNAL | MSG_DONTWAIT,
+           is_own ? (const struct sockaddr *)&to->at : NULL,
+           is_own ? to->at_bytes : 0); /* lost is as good as sent */
+}
+
 static void send_to(agent *a, int sock, const peer *to, rg__beat_type type,
                     uint64_t generation)
 {
-    const rg__beat beat = {.type = type,
-                           .from = a->id,
-                           .to = to->id,
-                           .counter = ++a->beats->counter,
-                           .generation = generation,
-                           .is_etcd_up = rg__etcd_is_up(a->etcd)};
-    uint8_t bytes[RG__BEAT_BYTES];
-    rg__beat_write(bytes, a->key, &beat);
-    const bool is_own = sock == a->beats->sock;
-    a->beats->sent++;
-    sendto(sock, bytes, sizeof bytes, MSG_NOSIGNAL | MSG_DONTWAIT,
-           is_own ? (const struct sockaddr *)&to->at : NULL,
-           is_own ? to->at_bytes : 0); /* lost is as good as sent */
+    rg__beat beat = {.type = type, .generation = generation};
+    send_beat(a, sock, to, &beat);
+}
+
+bool rg__beat_ack(agent *a, uint64_t leader, uint64_t generation,
+                  const char *text)
+{
+    const peer *to = find_peer(a->beats, leader);
+    rg__beat beat = {.type = RG__BEAT_ACK,
+                     .generation = generation,
+                     .text = text,
+                     .text_bytes = strlen(text)};
+    if (to == NULL || beat.text_bytes > RG__BEAT_TEXT_MAX)
+        return false;
+    send_beat(a, a->beats->sock, to, &beat);
+    return true;
 }
 
 static void on_datagram(void *arg, int fd, uint32_t events);
@@ -399,6 +418,14 @@ static void on_beat(agent *a, peer *from, const rg__beat *beat)
     case RG__BEAT_ABORTED:
         on_aborted(a, from, beat->generation);
         break;
+    case RG__BEAT_ACK:
+        if (beat->is_etcd_up && rg__ack_hear(a, from, beat->generation,
+                                             beat->text, beat->text_bytes))
+            send_to(a, a->beats->sock, from, RG__BEAT_ACKED, beat->generation);
+        break;
+    case RG__BEAT_ACKED:
+        rg__ack_is_heard(a, from->id, beat->generation);
+        break;
     }
 }
 
@@ -429,7 +456,7 @@ static void on_datagram(void *arg, int fd, uint32_t events)
     (void)events;
     agent *a = arg;
     for (int i = 0; i < PER_WAKE; i++) {
-        uint8_t bytes[RG__BEAT_BYTES + 1];
+        uint8_t bytes[RG__BEAT_MAX + 1];
         rg__beat beat;
         struct sockaddr_storage at;
         socklen_t at_bytes = sizeof at;
@@ -523,6 +550,8 @@ static rg_status bind_socket(agent *a, int *sock_p)
                         "address of this host (--advertise, --interface)?",
                         a->address.text, strerror(err));
     }
+    const int room = ROOM;
+    setsockopt(sock, SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
     a->port = ntohs(at.ss_family == AF_INET
                         ? ((struct sockaddr_in *)(void *)&at)->sin_port
                         : ((struct sockaddr_in6 *)(void *)&at)->sin6_port);

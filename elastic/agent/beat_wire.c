@@ -16,8 +16,7 @@ typedef struct layout {
 
 _Static_assert(sizeof(layout) + RG__MAC_BYTES == RG__BEAT_BYTES, "no gaps");
 
-void rg__beat_write(uint8_t bytes[RG__BEAT_BYTES], const uint8_t *key,
-                    const rg__beat *beat)
+size_t rg__beat_write(uint8_t *bytes, const uint8_t *key, const rg__beat *beat)
 {
     const layout l = {.magic = htole32(MAGIC),
                       .version = htole16(VERSION),
@@ -28,27 +27,41 @@ void rg__beat_write(uint8_t bytes[RG__BEAT_BYTES], const uint8_t *key,
                       .generation = htole64(beat->generation),
                       .flags = htole64(beat->is_etcd_up)};
     memcpy(bytes, &l, sizeof l);
-    rg__mac_make(bytes + sizeof l, key, LABEL, &l, sizeof l, NULL, 0);
+    rg__mac_make(bytes + sizeof l, key, LABEL, &l, sizeof l, beat->text,
+                 beat->text_bytes);
+    if (beat->text_bytes > 0)
+        memcpy(bytes + RG__BEAT_BYTES, beat->text, beat->text_bytes);
+    return RG__BEAT_BYTES + beat->text_bytes;
+}
+
+static bool is_length(uint16_t type, size_t n)
+{
+    return n == RG__BEAT_BYTES ||
+           (type == RG__BEAT_ACK && n > RG__BEAT_BYTES && n <= RG__BEAT_MAX);
 }
 
 bool rg__beat_read(const void *bytes, size_t n, const uint8_t *key,
                    rg__beat *beat_p)
 {
     layout l;
-    if (n != RG__BEAT_BYTES)
+    const char *text = (const char *)bytes + RG__BEAT_BYTES;
+    if (n < RG__BEAT_BYTES)
         return false;
+    const size_t text_bytes = n - RG__BEAT_BYTES;
     memcpy(&l, bytes, sizeof l);
     const uint16_t type = le16toh(l.type);
     if (le32toh(l.magic) != MAGIC || le16toh(l.version) != VERSION ||
-        type < RG__BEAT || type > RG__BEAT_ABORTED ||
+        type < RG__BEAT || type > RG__BEAT_ACKED || !is_length(type, n) ||
         !rg__mac_is((const uint8_t *)bytes + sizeof l, key, LABEL, &l, sizeof l,
-                    NULL, 0))
+                    text, text_bytes))
         return false;
     *beat_p = (rg__beat){.type = (rg__beat_type)type,
                          .from = le64toh(l.from),
                          .to = le64toh(l.to),
                          .counter = le64toh(l.counter),
                          .generation = le64toh(l.generation),
-                         .is_etcd_up = le64toh(l.flags) & 1};
+                         .is_etcd_up = le64toh(l.flags) & 1,
+                         .text = text,
+                         .text_bytes = text_bytes};
     return true;
 }

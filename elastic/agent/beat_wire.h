@@ -1,5 +1,6 @@
 /* Datagrams between agents: one fixed layout, little-endian, with a MAC under
- * the job's key. Pure functions. */
+ * the job's key, and a text behind it where the type has one. Pure functions;
+ * a text that was read lies in the datagram. */
 #ifndef RG_AGENT_BEAT_WIRE_H
 #define RG_AGENT_BEAT_WIRE_H
 
@@ -10,24 +11,30 @@
 #include "sdk/base/proof.h"
 
 typedef enum rg__beat_type {
-    RG__BEAT = 1,    /* I live */
-    RG__BEAT_PROBE,  /* answer with HERE */
-    RG__BEAT_HERE,   /* the answer */
-    RG__BEAT_ABORTED /* this generation is aborted: leave it */
+    RG__BEAT = 1,     /* I live */
+    RG__BEAT_PROBE,   /* answer with HERE */
+    RG__BEAT_HERE,    /* the answer */
+    RG__BEAT_ABORTED, /* this generation is aborted: leave it */
+    RG__BEAT_ACK,     /* to the leader: text is my ack of this generation */
+    RG__BEAT_ACKED    /* the leader has heard it */
 } rg__beat_type;
 
 typedef struct rg__beat {
     rg__beat_type type;
     uint64_t from, to;   /* incarnations */
     uint64_t counter;    /* of the sender; rises with every datagram */
-    uint64_t generation; /* ABORTED: that one */
+    uint64_t generation; /* ABORTED, ACK, ACKED: that one */
     bool is_etcd_up;     /* as the sender sees it */
+    const char *text;    /* ACK: JSON, not terminated; borrowed */
+    size_t text_bytes;   /* others: 0 */
 } rg__beat;
 
-#define RG__BEAT_BYTES (48 + RG__MAC_BYTES)
+#define RG__BEAT_BYTES    (48 + RG__MAC_BYTES)
+#define RG__BEAT_TEXT_MAX 1024
+#define RG__BEAT_MAX      (RG__BEAT_BYTES + RG__BEAT_TEXT_MAX)
 
-void rg__beat_write(uint8_t bytes[RG__BEAT_BYTES], const uint8_t *key,
-                    const rg__beat *beat);
+/* Needs room for RG__BEAT_BYTES and the text; says how much of it is used. */
+size_t rg__beat_write(uint8_t *bytes, const uint8_t *key, const rg__beat *beat);
 
 /* false: another length, layout or version, or not proved by this key. */
 bool rg__beat_read(const void *bytes, size_t n, const uint8_t *key,

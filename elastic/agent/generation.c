@@ -300,14 +300,6 @@ static bool may_ack(const agent *a, const rg__proposal *p)
     return is_host_fenced(a, p->generation);
 }
 
-static void on_acked(void *arg, rg_status st, const rg__txn_reply *reply)
-{
-    agent *a = arg;
-    (void)reply; /* refused: cur has moved on, and the mirror will say so */
-    if (st != RG_OK)
-        rg__agent_end(a, RG__EXIT_STORE, "%s", rg_last_error());
-}
-
 static void note_most_step(agent *a)
 {
     for (int i = 0; i < a->params->slots; i++) {
@@ -320,7 +312,7 @@ static void note_most_step(agent *a)
     }
 }
 
-static void put_guarded(agent *a, const char *what, uint64_t generation,
+void rg__generation_put(agent *a, const char *what, uint64_t generation,
                         char *text, bool guards_cur, rg__txn_fn fn)
 {
     char *key = rg__record_key(a->prefix, what, generation, a->params->host);
@@ -355,8 +347,7 @@ void rg__generation_try_ack(agent *a)
     ack.count = rg__vault_held(a, ack.held);
     a->had_commit = a->had_commit || ack.count > 0;
     ack.had_commit = a->had_commit;
-    put_guarded(a, "lead/ack", p->generation, rg__ack_text(&ack), true,
-                on_acked);
+    rg__ack_say(a, p->generation, &ack);
     rg__ack_free(&ack);
 }
 
@@ -382,7 +373,8 @@ void rg__generation_try_fin(agent *a)
     }
     a->finning = p->generation;
     rg__failpoint("agent.fin", -1, 0, p->generation);
-    put_guarded(a, "lead/fin", p->generation, strdup("{}"), false, on_finned);
+    rg__generation_put(a, "lead/fin", p->generation, strdup("{}"), false,
+                       on_finned);
 }
 
 /* ---------------------------------------------------------------- decision */
@@ -477,6 +469,7 @@ static void finish(agent *a)
 
 void rg__generation_follow(agent *a)
 {
+    rg__ack_follow(a);
     deliver(a);
     abort_what_is_published(a);
     if (a->view.cur.phase == RG__GEN_PROPOSED) {

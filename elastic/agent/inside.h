@@ -6,6 +6,7 @@
  *   workers.c     sockets: who meets us, what workers say
  *   watch.c       robust words: who died, within 0.1 ms (a thread per worker)
  *   beat.c        heartbeats between agents, and what they say
+ *   ack.c         acks to the leader, and those that the leader hears
  *   suspect.c     accusations, and which hosts are lost
  *   address.c     which address of this host others use
  *   vault.c       the vault, and rg_alloc segments
@@ -57,6 +58,7 @@
 typedef struct watcher watcher;
 typedef struct output output;
 typedef struct beats beats;
+typedef struct acks acks;
 typedef struct transfer transfer;
 typedef struct copies copies;
 typedef struct question question;
@@ -197,7 +199,7 @@ struct agent {
     rg__snapshot view;        /* of all/, parsed after each change */
     uint64_t prepared;        /* newest proposal whose PREPAREs went out */
     uint64_t delivered;       /* newest decision that was passed on */
-    uint64_t acking, finning; /* generation whose ack or fin is written */
+    uint64_t acking, finning; /* generation whose ack or fin is said */
     uint64_t aborted;         /* highest aborted generation */
     bool had_commit;    /* a commit has been here, whatever became of it */
     uint64_t most_step; /* the most steps that a worker here has ended */
@@ -226,6 +228,7 @@ struct agent {
     bool is_competing;
 
     beats *beats;
+    acks *acks;
     rg__timer *suspect_timer;
     uint64_t mute_mark; /* of the mute hosts that the last look stood on */
     uint64_t round_ns;  /* all were asked to look at each other then */
@@ -363,6 +366,9 @@ void rg__beat_ask(agent *a, uint64_t host);
 /* And a worker there has let go of a connection: if the agent there is gone as
  * well, it has no grace. */
 void rg__beat_link_broke(agent *a, uint64_t host);
+/* This host's ack to the leader; false: not to be said in a datagram. */
+bool rg__beat_ack(agent *a, uint64_t leader, uint64_t generation,
+                  const char *text);
 int rg__beat_peers(const agent *a);
 peer *rg__beat_peer(const agent *a, int i);
 
@@ -375,6 +381,19 @@ rg__beat_counts rg__beat_count(const agent *a);
 /* Ask an agent that bears our host's name whether it lives: a verdict within
  * half the budget. */
 void rg__beat_ask_rival(agent *a, const rg__proposal_host *rival);
+
+/* ack.c */
+rg_status rg__acks_create(agent *a);
+void rg__acks_destroy(agent *a);
+/* This host acks a generation. */
+void rg__ack_say(agent *a, uint64_t generation, const rg__ack *ack);
+void rg__ack_follow(agent *a); /* the view has changed */
+void rg__ack_is_heard(agent *a, uint64_t leader, uint64_t generation);
+/* Another host's; false: it is not for us. */
+bool rg__ack_hear(agent *a, const peer *from, uint64_t generation,
+                  const char *text, size_t bytes);
+/* To what the leader has read in etcd, those that it has heard. */
+void rg__ack_add_heard(agent *a);
 
 /* drain.c */
 void rg__drain_start(agent *a, uint64_t deadline_ms, const char *why);
@@ -465,6 +484,9 @@ void rg__generation_abort(agent *a, uint64_t generation);
 bool rg__generation_has_host(const agent *a, uint64_t host);
 bool rg__generation_is_only_announced(const agent *a, uint64_t generation);
 void rg__generation_try_ack(agent *a);
+/* A key of this host's, under its lease; takes the text. */
+void rg__generation_put(agent *a, const char *what, uint64_t generation,
+                        char *text, bool guards_cur, rg__txn_fn fn);
 void rg__generation_try_fin(agent *a);
 change *rg__change_find(const agent *a, uint64_t generation); /* or NULL */
 change *rg__change_of(agent *a, uint64_t generation);         /* makes it */

@@ -209,6 +209,7 @@ static void read_known(agent *a)
                sizeof *before * (size_t)accusations);
     if (rg__agent_read(a, a->whole, &a->known) == RG_OK)
         rg__suspect_note(a, before, before != NULL ? accusations : 0);
+    rg__ack_add_heard(a);
     free(before);
     a->is_known_old = false;
     a->read_next_ns = rg__now_ns() + 2 * (rg__now_ns() - begin);

@@ -437,6 +437,18 @@ bool rg__ack_read(const json_t *j, rg__ack *ack)
     return is_good;
 }
 
+bool rg__ack_parse(const char *text, size_t bytes, rg__ack *ack)
+{
+    json_error_t error;
+    json_t *j = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
+    *ack = (rg__ack){0};
+    const bool is_right = j != NULL && rg__ack_read(j, ack);
+    if (!is_right)
+        rg__ack_free(ack);
+    json_decref(j);
+    return is_right;
+}
+
 void rg__ack_free(rg__ack *ack)
 {
     for (int i = 0; i < ack->count; i++)

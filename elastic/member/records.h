@@ -273,6 +273,10 @@ rg_status rg__snapshot_update(rg__snapshot *snap, const char *prefix,
                               const rg__kv *kv, size_t n);
 void rg__snapshot_free(rg__snapshot *snap);
 
+/* An ack that came on another way than through etcd, copied; false: there is
+ * one of that host for that generation, or no memory. */
+bool rg__snapshot_add_ack(rg__snapshot *snap, const rg__ack *ack);
+
 const rg__host_record *rg__snapshot_host(const rg__snapshot *snap, uint64_t id);
 const rg__proposal *rg__snapshot_gen(const rg__snapshot *snap,
                                      uint64_t generation);
@@ -288,6 +292,8 @@ char *rg__cur_text(const rg__cur *cur);
 char *rg__proposal_text(const rg__proposal *p);
 char *rg__reason_text(const rg__reason *r);
 char *rg__ack_text(const rg__ack *ack);
+/* And back; host and generation are the caller's. false: it is not ours. */
+bool rg__ack_parse(const char *text, size_t bytes, rg__ack *ack);
 char *rg__line_text(const rg__line *line);
 char *rg__end_text(const rg__end *end);
 char *rg__claim_text(const rg__claim *claim);

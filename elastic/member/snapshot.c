@@ -343,6 +343,35 @@ rg_status rg__snapshot_update(rg__snapshot *snap, const char *prefix,
     return RG_OK;
 }
 
+static bool copy_ack(const rg__ack *from, rg__ack *to)
+{
+    *to = *from;
+    for (int i = 0; i < from->count; i++)
+        to->held[i].here = (rg__shards){0};
+    for (int i = 0; i < from->count; i++)
+        for (int k = 0; k < from->held[i].here.count; k++)
+            if (!rg__shards_add(&to->held[i].here, from->held[i].here.index[k]))
+                return false;
+    return true;
+}
+
+bool rg__snapshot_add_ack(rg__snapshot *snap, const rg__ack *ack)
+{
+    for (int i = 0; i < snap->acks; i++)
+        if (snap->ack[i].generation == ack->generation &&
+            strcmp(snap->ack[i].host, ack->host) == 0)
+            return false;
+    rg__ack *a = grow((void **)&snap->ack, snap->acks, sizeof *a);
+    if (a == NULL)
+        return false;
+    if (!copy_ack(ack, a)) {
+        rg__ack_free(a);
+        return false;
+    }
+    snap->acks++;
+    return true;
+}
+
 void rg__snapshot_free(rg__snapshot *snap)
 {
     for (int i = 0; i < snap->hosts; i++)

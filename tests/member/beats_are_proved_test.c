@@ -4,6 +4,27 @@
 #include "elastic/agent/beat_wire.h"
 #include "tests/check.h"
 
+static void acks_have_a_text(const uint8_t *key)
+{
+    uint8_t bytes[RG__BEAT_MAX + 1] = {0};
+    static const char text[] = "{\"held\":[]}";
+    rg__beat got, sent = {.type = RG__BEAT_ACK,
+                          .generation = 2,
+                          .text = text,
+                          .text_bytes = sizeof text - 1};
+    const size_t n = rg__beat_write(bytes, key, &sent);
+    CHECK_EQ(n, RG__BEAT_BYTES + sizeof text - 1);
+    CHECK(rg__beat_read(bytes, n, key, &got));
+    CHECK_EQ(got.text_bytes, sizeof text - 1);
+    CHECK(memcmp(got.text, text, sizeof text - 1) == 0);
+    CHECK(!rg__beat_read(bytes, n - 1, key, &got));
+    CHECK(!rg__beat_read(bytes, RG__BEAT_BYTES, key, &got));
+    bytes[n - 1] ^= 1;
+    CHECK(!rg__beat_read(bytes, n, key, &got));
+    sent.type = RG__BEAT_ACKED; /* has none */
+    CHECK(!rg__beat_read(bytes, rg__beat_write(bytes, key, &sent), key, &got));
+}
+
 int main(void)
 {
     uint8_t key[32], other[32], bytes[RG__BEAT_BYTES + 1] = {0};
@@ -32,5 +53,6 @@ int main(void)
         CHECK(!rg__beat_read(bytes, RG__BEAT_BYTES, key, &got));
         bytes[i] ^= 1;
     }
+    acks_have_a_text(key);
     return 0;
 }
