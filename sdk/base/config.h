@@ -120,6 +120,7 @@ typedef struct rg__library_settings {
     const char *log;            /* levels, "warn" */
     const char *log_format;     /* "text" or "json" */
     const char *failpoint;      /* NULL: none */
+    const char *library;        /* the Python package's; NULL: none is named */
     const char *socket;         /* of the agent; NULL: no agent */
     int slot;                   /* that this process was started in, -1: none */
     const char *checkpoint_dir; /* NULL: none */

@@ -138,6 +138,9 @@ const rg__cfg_field rg__library_table[] = {
      "how it is said: text, or json: an object on each line"},
     {"FAILPOINT", NULL, RG__CFG_TEXT_AT(rg__library_settings, failpoint),
      "where a test build fails on purpose"},
+    {"LIBRARY", NULL, RG__CFG_TEXT_AT(rg__library_settings, library),
+     "the libregroup.so that the Python package loads; none: its own, or the "
+     "system's"},
     {"SOCKET", NULL, RG__CFG_TEXT_AT(rg__library_settings, socket),
      "set by the agent: its socket, where its workers meet it"},
     {"SLOT", NULL, RG__CFG_COUNT_AT(rg__library_settings, slot),

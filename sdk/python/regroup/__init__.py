@@ -1,0 +1,35 @@
+"""Regroup: process sets and elastic loops for jobs whose workers come and go.
+
+    import numpy
+    import regroup
+
+    with regroup.init() as ctx:
+        total = ctx.world.allreduce(numpy.array([ctx.rank]))
+
+and `regroup run -n 4 python3 program.py`. README.md tells the rest.
+"""
+
+from ._abi import VERSION as __version__
+from ._abi import Advice, Kind, Op, Status, Type
+from ._context import Context, SetInfo, init
+from ._errors import (AgentLost, Damaged, HostsChanged, InProgress, Invalid,
+                      JobEnded, Memory, Mismatch, NotFound, NotMember,
+                      PeerLost, Refused, RegroupError, SetEnded, Store, System,
+                      Timeout, Unsupported)
+from ._sets import Set
+from ._state import Sampler, State, run
+from ._wait import Request, wait_all
+
+REPLICATED, SHARDED = Kind.REPLICATED, Kind.SHARDED
+SUM, AVG, MIN, MAX, PROD = Op.SUM, Op.AVG, Op.MIN, Op.MAX, Op.PROD
+LAND, LOR, LXOR = Op.LAND, Op.LOR, Op.LXOR
+BAND, BOR, BXOR = Op.BAND, Op.BOR, Op.BXOR
+
+__all__ = [
+    "AVG", "Advice", "AgentLost", "BAND", "BOR", "BXOR", "Context", "Damaged",
+    "HostsChanged", "InProgress", "Invalid", "JobEnded", "Kind", "LAND", "LOR",
+    "LXOR", "MAX", "MIN", "Memory", "Mismatch", "NotFound", "NotMember", "Op",
+    "PROD", "PeerLost", "REPLICATED", "Refused", "RegroupError", "Request",
+    "SHARDED", "SUM", "Sampler", "Set", "SetEnded", "SetInfo", "State",
+    "Status", "Store", "System", "Timeout", "Type", "Unsupported",
+    "__version__", "init", "run", "wait_all"]

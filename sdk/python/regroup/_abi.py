@@ -1,0 +1,316 @@
+"""The C ABI of libregroup, as ctypes sees it: where the library lies, its
+enums, structs and functions, one table each, in the header's order.
+
+Threads: a call releases the interpreter's lock while it is in the library.
+Nothing here knows arrays or exceptions. tests/python compares every table with
+regroup.h.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import enum
+import os
+import pathlib
+from ctypes import (CFUNCTYPE, POINTER, c_char, c_char_p, c_double, c_int,
+                    c_size_t, c_uint32, c_uint64, c_void_p)
+
+VERSION = "0.1.0"
+SONAME = "libregroup.so.0"
+
+
+# ---------------------------------------------------------------- enums
+
+class Status(enum.IntEnum):
+    """What a call returned; `advice` says what to do about it."""
+
+    OK = 0
+    IN_PROGRESS = 1
+    ERR_INVALID = -1
+    ERR_MEMORY = -2
+    ERR_SYSTEM = -3
+    ERR_NOT_MEMBER = -4
+    ERR_UNSUPPORTED = -5
+    ERR_MISMATCH = -6
+    ERR_SET_ENDED = -7
+    ERR_NOT_FOUND = -8
+    ERR_TIMEOUT = -9
+    ERR_HOSTS_CHANGED = -20
+    ERR_PEER_LOST = -21
+    ERR_REFUSED = -30
+    ERR_AGENT_LOST = -31
+    ERR_JOB_ENDED = -32
+    ERR_STORE = -33
+    ERR_DAMAGED = -34
+
+    @property
+    def advice(self) -> Advice:
+        """What the caller should do about this status."""
+        return Advice(lib.rg_status_advice(self))
+
+    @property
+    def text(self) -> str:
+        """The status in a few words."""
+        return lib.rg_status_text(self).decode()
+
+
+class Advice(enum.IntEnum):
+    """What to do about a status: NONE go on; RETRY call again; FIX the program
+    is wrong; RESYNC and RESTORE leave the training function; ABORT end."""
+
+    NONE = 0
+    RETRY = 1
+    FIX = 2
+    RESYNC = 3
+    RESTORE = 4
+    ABORT = 5
+
+
+class Type(enum.IntEnum):
+    """The type of a buffer's elements."""
+
+    U8 = 0
+    I32 = 1
+    I64 = 2
+    F32 = 3
+    F64 = 4
+    I8 = 5
+    U32 = 6
+    U64 = 7
+    F16 = 8
+    BF16 = 9
+    BOOL = 10
+
+
+class Op(enum.IntEnum):
+    """How elements of several ranks become one. AVG divides by the size of the
+    set, and truncates integers; L is logical, B bitwise."""
+
+    SUM = 0
+    AVG = 1
+    MIN = 2
+    MAX = 3
+    PROD = 4
+    LAND = 5
+    LOR = 6
+    LXOR = 7
+    BAND = 8
+    BOR = 9
+    BXOR = 10
+
+
+class Kind(enum.IntEnum):
+    """Which part of a registered buffer each rank holds."""
+
+    REPLICATED = 0
+    SHARDED = 1
+
+
+ENUMS = {"rg_status": (Status, "RG_"), "rg_advice": (Advice, "RG_ADVICE_"),
+         "rg_type": (Type, "RG_"), "rg_op": (Op, "RG_"),
+         "rg_buffer_kind": (Kind, "RG_")}
+
+
+# --------------------------------------------------------------- structs
+
+class Sized(ctypes.Structure):
+    """A params struct: its first field is its own size."""
+
+    def __init__(self, **fields: object) -> None:
+        super().__init__(size=ctypes.sizeof(self), **fields)
+
+
+class Params(Sized):
+    _fields_ = [("size", c_size_t), ("elastic", c_int)]
+
+
+class SetParams(Sized):
+    _fields_ = [("size", c_size_t), ("name", c_char_p), ("keep", c_int)]
+
+
+class SetInfo(ctypes.Structure):
+    _fields_ = [("id", c_uint32), ("name", c_char * 32), ("size", c_int),
+                ("rank", c_int)]
+
+
+class OpParams(Sized):
+    _fields_ = [("size", c_size_t), ("root", c_int), ("timeout_ms", c_int),
+                ("prescale", c_double), ("postscale", c_double)]
+
+
+class AllocParams(Sized):
+    _fields_ = [("size", c_size_t)]
+
+
+class StateParams(Sized):
+    _fields_ = [("size", c_size_t)]
+
+
+class BufferParams(Sized):
+    _fields_ = [("size", c_size_t), ("kind", c_int), ("replicas", c_int),
+                ("align", c_size_t)]
+
+
+class SaveParams(Sized):
+    _fields_ = [("size", c_size_t), ("keep", c_int)]
+
+
+class SamplerParams(Sized):
+    _fields_ = [("size", c_size_t), ("count", c_uint64), ("batch", c_uint64),
+                ("seed", c_uint64), ("in_order", c_int)]
+
+
+STRUCTS = {"rg_params": Params, "rg_set_params": SetParams,
+           "rg_set_info": SetInfo, "rg_op_params": OpParams,
+           "rg_alloc_params": AllocParams,
+           "rg_state_params": StateParams, "rg_buffer_params": BufferParams,
+           "rg_save_params": SaveParams, "rg_sampler_params": SamplerParams}
+
+TrainFn = CFUNCTYPE(c_int, c_void_p, c_void_p)
+ResetFn = TrainFn
+ColorFn = CFUNCTYPE(c_int, c_void_p, c_void_p)
+
+NO_COLOR = -1
+
+
+# ------------------------------------------------------------- functions
+
+_p = POINTER
+_handle_p = _p(c_void_p)
+_params = {name: _p(struct) for name, struct in STRUCTS.items()}
+
+# What collectives have in common.
+_counts = _p(c_uint64)
+_send_recv = [c_void_p, c_void_p, c_void_p]
+_reduced = [c_uint64, c_int, c_int]
+_end = [_params["rg_op_params"], _handle_p]
+
+# name: (result, arguments); NULL results and handles are None.
+FUNCTIONS = {
+    "rg_status_text": (c_char_p, [c_int]),
+    "rg_status_name": (c_char_p, [c_int]),
+    "rg_status_advice": (c_int, [c_int]),
+    "rg_last_error": (c_char_p, []),
+    "rg_version": (c_char_p, []),
+    "rg_init": (c_int, [_params["rg_params"], _handle_p]),
+    "rg_finalize": (c_int, [c_void_p]),
+    "rg_rank": (c_int, [c_void_p]),
+    "rg_size": (c_int, [c_void_p]),
+    "rg_local_rank": (c_int, [c_void_p]),
+    "rg_local_size": (c_int, [c_void_p]),
+    "rg_host_index": (c_int, [c_void_p]),
+    "rg_host_count": (c_int, [c_void_p]),
+    "rg_slot": (c_int, [c_void_p]),
+    "rg_host": (c_char_p, [c_void_p]),
+    "rg_generation": (c_uint64, [c_void_p]),
+    "rg_world": (c_void_p, [c_void_p]),
+    "rg_set_create": (c_int, [c_void_p, _p(c_int), c_int,
+                              _params["rg_set_params"], _handle_p]),
+    "rg_set_create_by": (c_int, [c_void_p, ColorFn, c_void_p,
+                                 _params["rg_set_params"], _handle_p]),
+    "rg_set_split": (c_int, [c_void_p, c_int, c_int,
+                             _params["rg_set_params"], _handle_p]),
+    "rg_set_destroy": (c_int, [c_void_p]),
+    "rg_set_rank": (c_int, [c_void_p]),
+    "rg_set_size": (c_int, [c_void_p]),
+    "rg_set_id": (c_uint32, [c_void_p]),
+    "rg_set_name": (c_char_p, [c_void_p]),
+    "rg_set_translate": (c_int, [c_void_p, _p(c_int), c_int, c_void_p,
+                                 _p(c_int)]),
+    "rg_set_list": (c_int, [c_void_p, _p(SetInfo), c_int, _p(c_int)]),
+    "rg_type_size": (c_size_t, [c_int]),
+    "rg_op_has": (c_int, [c_int, c_int]),
+    "rg_allreduce_start": (c_int, [*_send_recv, *_reduced, *_end]),
+    "rg_reduce_start": (c_int, [*_send_recv, *_reduced, *_end]),
+    "rg_reduce_scatter_start": (c_int, [*_send_recv, *_reduced, *_end]),
+    "rg_reduce_scatterv_start": (c_int, [*_send_recv, _counts, c_int, c_int,
+                                         *_end]),
+    "rg_broadcast_start": (c_int, [c_void_p, c_void_p, c_uint64, c_int,
+                                   *_end]),
+    "rg_allgather_start": (c_int, [*_send_recv, c_uint64, c_int, *_end]),
+    "rg_allgatherv_start": (c_int, [c_void_p, c_void_p, c_uint64, c_void_p,
+                                    _counts, _counts, c_int, *_end]),
+    "rg_gather_start": (c_int, [*_send_recv, c_uint64, c_int, *_end]),
+    "rg_gatherv_start": (c_int, [c_void_p, c_void_p, c_uint64, c_void_p,
+                                 _counts, _counts, c_int, *_end]),
+    "rg_scatter_start": (c_int, [*_send_recv, c_uint64, c_int, *_end]),
+    "rg_scatterv_start": (c_int, [c_void_p, c_void_p, _counts, _counts,
+                                  c_void_p, c_uint64, c_int, *_end]),
+    "rg_alltoall_start": (c_int, [*_send_recv, c_uint64, c_int, *_end]),
+    "rg_alltoallv_start": (c_int, [c_void_p, c_void_p, _counts, _counts,
+                                   c_void_p, _counts, _counts, c_int, *_end]),
+    "rg_barrier_start": (c_int, [c_void_p, *_end]),
+    "rg_join_start": (c_int, [c_void_p, _p(c_int), *_end]),
+    "rg_group_start": (c_int, [c_void_p]),
+    "rg_group_end": (c_int, [c_void_p]),
+    "rg_wait": (c_int, [_handle_p, c_int]),
+    "rg_test": (c_int, [_handle_p]),
+    "rg_wait_all": (c_int, [_handle_p, c_int, c_int]),
+    "rg_alloc": (c_int, [c_void_p, c_size_t, _params["rg_alloc_params"],
+                         _handle_p]),
+    "rg_free": (c_int, [c_void_p, c_void_p]),
+    "rg_state_create": (c_int, [c_void_p, _params["rg_state_params"],
+                                _handle_p]),
+    "rg_state_destroy": (None, [c_void_p]),
+    "rg_state_add": (c_int, [c_void_p, c_char_p, c_void_p, c_size_t,
+                             _params["rg_buffer_params"]]),
+    "rg_state_slice": (c_int, [c_void_p, c_char_p, _p(c_size_t),
+                               _p(c_size_t)]),
+    "rg_state_on_reset": (c_int, [c_void_p, ResetFn, c_void_p]),
+    "rg_state_commit": (c_int, [c_void_p]),
+    "rg_step_end": (c_int, [c_void_p]),
+    "rg_state_step": (c_uint64, [c_void_p]),
+    "rg_run": (c_int, [c_void_p, TrainFn, c_void_p]),
+    "rg_state_load": (c_int, [c_void_p, c_char_p, _p(c_uint64)]),
+    "rg_state_save": (c_int, [c_void_p, c_char_p, _params["rg_save_params"]]),
+    "rg_state_saved": (c_int, [c_void_p, _p(c_uint64)]),
+    "rg_sampler_create": (c_int, [c_void_p, _params["rg_sampler_params"],
+                                  _handle_p]),
+    "rg_sampler_destroy": (None, [c_void_p]),
+    "rg_sampler_steps": (c_uint64, [c_void_p]),
+    "rg_sampler_batch_size": (c_uint64, [c_void_p, c_uint64]),
+    "rg_sampler_take": (c_int, [c_void_p, c_uint64, c_uint64, c_int, c_int,
+                                _p(_p(c_uint64)), _p(c_uint64)]),
+}
+
+
+# --------------------------------------------------------------- loading
+
+def _place() -> str:
+    """REGROUP_LIBRARY, the wheel's own library, or the loader's choice."""
+    named = os.environ.get("REGROUP_LIBRARY")
+    if named:
+        return named
+    bundled = pathlib.Path(__file__).parent / "lib" / SONAME
+    return str(bundled) if bundled.exists() else SONAME
+
+
+def _open(place: str) -> ctypes.CDLL:
+    try:
+        found = ctypes.CDLL(place)
+    except OSError as error:
+        raise ImportError(
+            f"regroup can't load its library: {error}; name it in "
+            "REGROUP_LIBRARY, or install it where the system's loader looks"
+        ) from error
+    for name, (result, arguments) in FUNCTIONS.items():
+        try:
+            function = getattr(found, name)
+        except AttributeError as error:
+            raise ImportError(f"{place} has no {name}; is it libregroup "
+                              f"{VERSION}?") from error
+        function.restype, function.argtypes = result, arguments
+    return found
+
+
+def _check_version(place: str, found: ctypes.CDLL) -> None:
+    theirs = found.rg_version().decode()
+    if theirs != VERSION:
+        raise ImportError(
+            f"{place} is libregroup {theirs}, and this package is {VERSION}: "
+            "install the two together, or name the other in REGROUP_LIBRARY")
+
+
+LIBRARY = _place()
+lib = _open(LIBRARY)
+_check_version(LIBRARY, lib)

@@ -1,0 +1,216 @@
+"""Arrays as the C side sees them: an address, a count and a type.
+
+Taken are numpy arrays, whatever has DLPack (torch tensors in host memory) and
+whatever has the buffer protocol (array.array, bytearray, memoryview). They are
+borrowed: who holds a Buffer holds the array.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import sys
+import typing
+from ctypes import (POINTER, c_char_p, c_int, c_int32, c_int64, c_ssize_t,
+                    c_uint8, c_uint16, c_uint64, c_void_p, py_object)
+
+from ._abi import Type
+from ._errors import Invalid, Unsupported
+
+Array = typing.Any
+Shape = typing.Tuple[int, ...]
+
+# (kind as numpy has it, bytes of an element)
+_TYPES = {("u", 1): Type.U8, ("i", 4): Type.I32, ("i", 8): Type.I64,
+          ("f", 4): Type.F32, ("f", 8): Type.F64, ("i", 1): Type.I8,
+          ("u", 4): Type.U32, ("u", 8): Type.U64, ("f", 2): Type.F16,
+          ("bf", 2): Type.BF16, ("b", 1): Type.BOOL}
+_FORMATS = {"b": "i", "h": "i", "i": "i", "l": "i", "q": "i", "n": "i",
+            "B": "u", "H": "u", "I": "u", "L": "u", "Q": "u", "N": "u",
+            "c": "u", "e": "f", "f": "f", "d": "f", "?": "b"}
+_NATIVE = "@=<" if sys.byteorder == "little" else "@=>"
+
+
+class Buffer(typing.NamedTuple):
+    """What a collective needs to know about an array."""
+
+    array: Array
+    address: int
+    shape: Shape
+    item: int  # bytes of an element
+    type: Type
+    is_writable: bool
+    hold: object  # what keeps the memory where it is
+
+    @property
+    def count(self) -> int:
+        """Elements in all."""
+        return math.prod(self.shape)
+
+    @property
+    def row(self) -> int:
+        """Elements of one entry of the first dimension."""
+        return math.prod(self.shape[1:])
+
+    def new(self, shape: Shape) -> Array:
+        """A new array of this one's kind and type, its contents undefined."""
+        if hasattr(self.array, "new_empty"):  # a torch tensor
+            return self.array.new_empty(shape)
+        numpy = sys.modules.get("numpy")
+        if numpy is not None and isinstance(self.array, numpy.ndarray):
+            return numpy.empty(shape, self.array.dtype)
+        whole = memoryview(bytearray(math.prod(shape) * self.item))
+        plain = memoryview(self.array).format.lstrip("@=<>")
+        return whole.cast(plain) if len(shape) == 1 or 0 in shape \
+            else whole.cast(plain, shape)
+
+
+def _type_of(what: str, kind: str, item: int, name: object) -> Type:
+    if (kind, item) not in _TYPES:
+        raise Unsupported(
+            f"{what} got an array of {name}, a type that Regroup does not "
+            f"have; convert it to one of {', '.join(t.name for t in Type)}")
+    return _TYPES[kind, item]
+
+
+def _refuse_layout(what: str) -> typing.NoReturn:
+    raise Invalid(f"{what} got an array whose elements do not lie one behind "
+                  "the other in C order; pass numpy.ascontiguousarray(it), or "
+                  "it.contiguous() of a tensor")
+
+
+# ---------------------------------------------------------------- numpy
+
+def _of_numpy(what: str, array: Array) -> Buffer:
+    dtype = array.dtype
+    if not array.flags.c_contiguous:
+        _refuse_layout(what)
+    if not dtype.isnative:
+        raise Invalid(f"{what} got an array of {dtype}, whose bytes are in "
+                      "the other order; convert it with astype")
+    kind = dtype.kind
+    if kind == "V" and dtype.name == "bfloat16":  # of ml_dtypes
+        kind = "bf"
+    return Buffer(array, array.__array_interface__["data"][0], array.shape,
+                  dtype.itemsize,
+                  _type_of(what, kind, dtype.itemsize, dtype),
+                  array.flags.writeable, array)
+
+
+# --------------------------------------------------------------- DLPack
+
+class _DLTensor(ctypes.Structure):
+    """The head of a DLManagedTensor; its layout is DLPack's."""
+
+    _fields_ = [("data", c_void_p), ("device_type", c_int),
+                ("device_id", c_int32), ("ndim", c_int32), ("code", c_uint8),
+                ("bits", c_uint8), ("lanes", c_uint16),
+                ("shape", POINTER(c_int64)), ("strides", POINTER(c_int64)),
+                ("byte_offset", c_uint64)]
+
+
+_DL_CPU = 1
+_DL_KINDS = {0: "i", 1: "u", 2: "f", 4: "bf", 6: "b"}
+_capsule_pointer = ctypes.PYFUNCTYPE(c_void_p, py_object, c_char_p)(
+    ("PyCapsule_GetPointer", ctypes.pythonapi))
+
+
+def _is_dense(shape: Shape, tensor: _DLTensor) -> bool:
+    expected = 1
+    for axis in reversed(range(len(shape))):
+        if tensor.strides and shape[axis] > 1 and \
+                tensor.strides[axis] != expected:
+            return False
+        expected *= shape[axis]
+    return True
+
+
+def _of_dlpack(what: str, array: Array) -> Buffer:
+    device = array.__dlpack_device__()
+    if device[0] != _DL_CPU:
+        raise Unsupported(
+            f"{what} got a tensor in the memory of device {device}; Regroup "
+            "takes host memory here: pass it.cpu()")
+    capsule = array.__dlpack__()
+    tensor = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
+    shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
+    if not _is_dense(shape, tensor):
+        _refuse_layout(what)
+    kind, item = _DL_KINDS.get(tensor.code, "?"), tensor.bits // 8
+    return Buffer(array, (tensor.data or 0) + tensor.byte_offset, shape, item,
+                  _type_of(what, kind, item, getattr(array, "dtype", kind)),
+                  True, (array, capsule))
+
+
+# ------------------------------------------------------ buffer protocol
+
+class _PyBuffer(ctypes.Structure):
+    """Py_buffer, as the stable ABI lays it out."""
+
+    _fields_ = [("buf", c_void_p), ("obj", c_void_p), ("len", c_ssize_t),
+                ("itemsize", c_ssize_t), ("readonly", c_int),
+                ("ndim", c_int), ("format", c_char_p), ("shape", c_void_p),
+                ("strides", c_void_p), ("suboffsets", c_void_p),
+                ("internal", c_void_p)]
+
+
+def _address(view: memoryview) -> int:
+    found = _PyBuffer()
+    ctypes.pythonapi.PyObject_GetBuffer(py_object(view), ctypes.byref(found),
+                                        0)
+    address = found.buf
+    ctypes.pythonapi.PyBuffer_Release(ctypes.byref(found))
+    return address or 0
+
+
+def _of_view(what: str, array: Array, view: memoryview) -> Buffer:
+    if not view.c_contiguous:
+        _refuse_layout(what)
+    order, plain = view.format[:-1], view.format[-1:]
+    if order not in ("", *_NATIVE) or plain not in _FORMATS:
+        raise Unsupported(f"{what} got a buffer of format {view.format!r}, "
+                          "which Regroup does not have")
+    return Buffer(array, _address(view), view.shape, view.itemsize,
+                  _type_of(what, _FORMATS[plain], view.itemsize,
+                           f"format {view.format!r}"),
+                  not view.readonly, view)
+
+
+# ------------------------------------------------------------- all kinds
+
+def look(what: str, array: Array) -> Buffer:
+    """The Buffer of an array that the call `what` got."""
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(array, numpy.ndarray):
+        return _of_numpy(what, array)
+    if isinstance(array, (int, float, complex)) or \
+            (numpy is not None and isinstance(array, numpy.generic)):
+        raise Invalid(f"{what} got the scalar {array!r}; pass an array of one "
+                      f"element, such as numpy.array([{array!r}])")
+    if hasattr(array, "__dlpack__"):
+        return _of_dlpack(what, array)
+    try:
+        view = memoryview(array)
+    except TypeError:
+        raise Invalid(
+            f"{what} got {type(array).__name__} {array!r:.40}; pass a numpy "
+            "array, a tensor, or something else that has DLPack or the buffer "
+            "protocol") from None
+    return _of_view(what, array, view)
+
+
+def look_writable(what: str, array: Array) -> Buffer:
+    """The same of an array that the call writes into."""
+    found = look(what, array)
+    if not found.is_writable:
+        raise Invalid(f"{what} writes its result into a read-only array; pass "
+                      "one that can be written")
+    return found
+
+
+def need_rows(what: str, found: Buffer) -> Buffer:
+    """The same Buffer, refused when it has no first dimension."""
+    if not found.shape:
+        raise Invalid(f"{what} goes by the first dimension, and got a scalar "
+                      "array; pass an array of one element")
+    return found

@@ -1,0 +1,273 @@
+"""A process's place in the job: init, finalize, who am I, memory, sets."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import math
+import threading
+import typing
+import weakref
+from ctypes import c_int, c_void_p
+
+from . import _abi
+from ._abi import Status, lib
+from ._buffers import Array
+from ._errors import Invalid, check
+from ._sets import Rule, Set
+from ._state import State
+from ._wait import call_waiting
+
+
+class SetInfo(typing.NamedTuple):
+    """A set as Context.sets lists it."""
+
+    id: int
+    name: str
+    size: int
+    rank: int  # -1: not a member
+
+
+class _Block:
+    """rg_alloc memory as numpy sees it; it goes when no array is left of it.
+    """
+
+    def __init__(self, address: int, bytes_: int) -> None:
+        self.__array_interface__ = {
+            "version": 3, "typestr": "|u1", "shape": (bytes_,),
+            "data": (address, False)}
+
+
+class Context:
+    """What regroup.init returns. As a context manager it is finalized at the
+    end of the with block; else at the end of the process."""
+
+    def __init__(self, handle: int) -> None:
+        self._stored: int | None = handle
+        self._blocks = 0  # of rg_alloc memory that some array still shows
+        self._state: State | None = None
+        self.is_open = True
+        self.dropped: list[tuple[c_void_p, object]] = []  # requests
+        self._groups = threading.local()
+        self._world = Set(self, lib.rg_world(handle))
+        atexit.register(self.finalize)
+
+    def need_open(self) -> None:
+        """Raise Invalid after finalize."""
+        if not self.is_open:
+            raise Invalid("this call came after finalize; make it before")
+
+    @property
+    def handle(self) -> int:
+        """The rg_ctx, for other C code."""
+        self.need_open()
+        return typing.cast(int, self._stored)
+
+    def __enter__(self) -> Context:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.finalize()
+
+    def finalize(self) -> None:
+        """Leave Regroup; local. Requests in flight are ended. A second call
+        does nothing.
+
+        While an array of `alloc` is left somewhere the library itself is left
+        only with the last of them, or with the process.
+        """
+        if not self.is_open:
+            return
+        if self._state is not None:
+            self._state.destroy()  # Invalid inside of run
+        self.is_open = False
+        atexit.unregister(self.finalize)
+        self._leave()
+
+    def _leave(self) -> None:
+        if self.is_open or self._blocks or self._stored is None:
+            return
+        handle, self._stored = self._stored, None
+        check(lib.rg_finalize(handle))
+        self.reap()
+
+    def reap(self) -> None:
+        """Give requests back that were dropped and have completed."""
+        for entry in self.dropped[:]:
+            if lib.rg_wait(ctypes.byref(entry[0]), 0) != Status.IN_PROGRESS:
+                self.dropped.remove(entry)
+
+    # ---------------------------------------------------------- queries
+
+    @property
+    def rank(self) -> int:
+        """Rank in the world; -1 in an elastic program outside of run."""
+        return lib.rg_rank(self.handle)
+
+    @property
+    def size(self) -> int:
+        """Size of the world; -1 in an elastic program outside of run."""
+        return lib.rg_size(self.handle)
+
+    @property
+    def local_rank(self) -> int:
+        """Rank among the workers of this host."""
+        return lib.rg_local_rank(self.handle)
+
+    @property
+    def local_size(self) -> int:
+        """Workers on this host."""
+        return lib.rg_local_size(self.handle)
+
+    @property
+    def host_index(self) -> int:
+        """Which host this is."""
+        return lib.rg_host_index(self.handle)
+
+    @property
+    def host_count(self) -> int:
+        """How many hosts there are."""
+        return lib.rg_host_count(self.handle)
+
+    @property
+    def slot(self) -> int:
+        """The slot on this host, kept for life: choose a GPU by it."""
+        return lib.rg_slot(self.handle)
+
+    @property
+    def host(self) -> str:
+        """The name of this worker's host."""
+        return lib.rg_host(self.handle).decode(errors="replace")
+
+    @property
+    def generation(self) -> int:
+        """The current generation, from 1; 0 before the first."""
+        return lib.rg_generation(self.handle)
+
+    # ------------------------------------------------------------- sets
+
+    @property
+    def world(self) -> Set:
+        """The set of all workers of the current generation."""
+        return self._world
+
+    def set(self, ranks: typing.Iterable[int], name: str | None = None, *,
+            keep: bool = False) -> Set:
+        """Make a set of world ranks, in the caller's order.
+
+        Collective over the world, members or not, with equal arguments. It
+        ends with a lost member, or, one to keep, shrinks. In an elastic
+        program call it inside of the training function, with a name: by that
+        the set is found again.
+        """
+        wanted = list(ranks)
+        array = (c_int * len(wanted))(*wanted)
+        return self._make(lib.rg_set_create, array, len(wanted), name=name,
+                          keep=keep)
+
+    def set_by(self, color: typing.Callable[[], int | None],
+               name: str | None = None) -> Set:
+        """Make sets by a rule: workers of equal colour are one set, and each
+        gets its own; None: none. Collective over the world. color() may ask
+        for rank, host and slot, and is called again in every generation; the
+        set never ends."""
+        rule = Rule(color)
+        made = self._make(lib.rg_set_create_by, rule.callback, None, name=name,
+                          rule=rule)
+        rule.check()
+        return made
+
+    def split(self, color: int | None, key: int = 0, name: str | None = None,
+              *, keep: bool = False) -> Set:
+        """The same once: workers of equal colour are one set, in the order of
+        their keys, and of their ranks where keys are equal."""
+        return self._make(lib.rg_set_split,
+                          _abi.NO_COLOR if color is None else color, key,
+                          name=name, keep=keep)
+
+    def _make(self, function: typing.Callable[..., int], *arguments: object,
+              name: str | None, keep: bool = False,
+              rule: Rule | None = None) -> Set:
+        found = c_void_p()
+        params = _abi.SetParams(name=None if name is None else name.encode(),
+                                keep=int(keep))
+        call_waiting(function, self.handle, *arguments, params,
+                     ctypes.byref(found))
+        return Set(self, typing.cast(int, found.value), rule)
+
+    def sets(self) -> list[SetInfo]:
+        """The sets that live here, the world first."""
+        room = 16
+        while True:
+            infos, n = (_abi.SetInfo * room)(), c_int()
+            check(lib.rg_set_list(self.handle, infos, room, ctypes.byref(n)))
+            if n.value <= room:
+                return [SetInfo(info.id, info.name.decode(errors="replace"),
+                                info.size, info.rank)
+                        for info in infos[:n.value]]
+            room = n.value
+
+    @contextlib.contextmanager
+    def group(self) -> typing.Iterator[None]:
+        """Collectives started in the with block start together at its end, or
+        none does; small allreduces become one. Wait for them behind it."""
+        check(lib.rg_group_start(self.handle))
+        self._groups.is_open = True
+        try:
+            yield
+        except BaseException:
+            lib.rg_group_end(self.handle)
+            raise
+        else:
+            check(lib.rg_group_end(self.handle))
+        finally:
+            self._groups.is_open = False
+
+    def is_grouping(self) -> bool:
+        """Whether this thread is in a group."""
+        return getattr(self._groups, "is_open", False)
+
+    # ----------------------------------------------------------- memory
+
+    def alloc(self, shape: int | tuple[int, ...], dtype: object) -> Array:
+        """A numpy array of zeros in which a collective copies nothing between
+        the workers of one host. Each makes a shared segment: allocate few and
+        large ones."""
+        import numpy  # pylint: disable=import-outside-toplevel
+        kind = numpy.dtype(dtype)
+        count = math.prod(shape) if isinstance(shape, tuple) else shape
+        found = c_void_p()
+        check(lib.rg_alloc(self.handle, count * kind.itemsize, None,
+                           ctypes.byref(found)))
+        block = _Block(typing.cast(int, found.value), count * kind.itemsize)
+        self._blocks += 1
+        weakref.finalize(block, self._free, found.value)
+        return numpy.asarray(block).view(kind).reshape(shape)
+
+    def _free(self, address: int) -> None:
+        self._blocks -= 1
+        if self._stored is not None:
+            lib.rg_free(self._stored, address)
+        self._leave()
+
+    # ---------------------------------------------------------- elastic
+
+    def state(self) -> State:
+        """The registered memory of this process; there is one per context."""
+        self.need_open()
+        if self._state is None:
+            self._state = State(self)
+        return self._state
+
+
+def init(*, elastic: bool = False) -> Context:
+    """Meet the agent that started this process, or be a world of one.
+
+    elastic: the world forms in run, and workers may come and go; else it forms
+    here, and the first failure ends the job. Once in a process.
+    """
+    found = c_void_p()
+    call_waiting(lib.rg_init, _abi.Params(elastic=int(elastic)),
+                 ctypes.byref(found))
+    return Context(typing.cast(int, found.value))

@@ -1,0 +1,144 @@
+"""Statuses as exceptions: one class for each, all of them RegroupError.
+
+In a training function let them pass: what leaves it is turned back into the
+status, and regroup.run knows what to do about it.
+"""
+
+from __future__ import annotations
+
+from ._abi import Advice, Status, lib
+
+
+class RegroupError(Exception):
+    """A call into Regroup failed."""
+
+    #: The status of the call; each subclass has its own.
+    status: Status = Status.ERR_INVALID
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence)
+        #: Object, action, cause and remedy, in one sentence.
+        self.sentence = sentence
+
+    @property
+    def advice(self) -> Advice:
+        """What the program should do about it."""
+        return self.status.advice
+
+
+class InProgress(RegroupError, TimeoutError):
+    """The timeout has passed; request and buffers stay in flight."""
+
+    status = Status.IN_PROGRESS
+
+
+class Invalid(RegroupError, ValueError):
+    """An argument is wrong, or a call that has no place here."""
+
+    status = Status.ERR_INVALID
+
+
+class Memory(RegroupError, MemoryError):
+    """There is no memory for it."""
+
+    status = Status.ERR_MEMORY
+
+
+class System(RegroupError, OSError):
+    """A system call failed."""
+
+    status = Status.ERR_SYSTEM
+
+
+class NotMember(RegroupError):
+    """This rank is not a member of the set."""
+
+    status = Status.ERR_NOT_MEMBER
+
+
+class Unsupported(RegroupError):
+    """There is no such thing here."""
+
+    status = Status.ERR_UNSUPPORTED
+
+
+class Mismatch(RegroupError):
+    """Ranks disagree; the set stays usable."""
+
+    status = Status.ERR_MISMATCH
+
+
+class SetEnded(RegroupError):
+    """The set ended with a lost member."""
+
+    status = Status.ERR_SET_ENDED
+
+
+class NotFound(RegroupError, LookupError):
+    """There is none."""
+
+    status = Status.ERR_NOT_FOUND
+
+
+class Timeout(RegroupError, TimeoutError):
+    """An operation passed its deadline; the set can't be used any more."""
+
+    status = Status.ERR_TIMEOUT
+
+
+class HostsChanged(RegroupError):
+    """Membership changes: leave the training function, nothing is lost."""
+
+    status = Status.ERR_HOSTS_CHANGED
+
+
+class PeerLost(RegroupError):
+    """A peer is lost: leave the training function; registered memory goes back
+    to the last commit."""
+
+    status = Status.ERR_PEER_LOST
+
+
+class Refused(RegroupError):
+    """This worker was refused."""
+
+    status = Status.ERR_REFUSED
+
+
+class AgentLost(RegroupError):
+    """The agent is gone."""
+
+    status = Status.ERR_AGENT_LOST
+
+
+class JobEnded(RegroupError):
+    """The job has ended."""
+
+    status = Status.ERR_JOB_ENDED
+
+
+class Store(RegroupError):
+    """etcd can't be used."""
+
+    status = Status.ERR_STORE
+
+
+class Damaged(RegroupError):
+    """What was stored is damaged."""
+
+    status = Status.ERR_DAMAGED
+
+
+BY_STATUS: dict[int, type[RegroupError]] = {
+    int(kind.status): kind for kind in RegroupError.__subclasses__()}
+
+
+def error_of(status: int) -> RegroupError:
+    """The exception for the status that this thread's last call returned."""
+    return BY_STATUS[status](lib.rg_last_error().decode(errors="replace"))
+
+
+def check(status: int) -> None:
+    """Raise a status that is not OK."""
+    if status != Status.OK:
+        raise error_of(status)

@@ -1,0 +1,474 @@
+"""Sets and the collectives on them.
+
+Each collective comes twice: `start_allreduce` returns a Request at once,
+`allreduce` waits for it. A result is a new array of the kind that was sent, or
+`out`. Counts and parts are in rows, entries of the first dimension; an array
+of any shape is sent whole.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import typing
+from ctypes import c_int, c_uint64, c_void_p
+
+from . import _abi
+from ._abi import Op, lib
+from ._buffers import Array, Buffer, look, look_writable, need_rows
+from ._errors import Invalid, check
+from ._wait import Request
+
+if typing.TYPE_CHECKING:
+    from ._context import Context
+
+_P = typing.ParamSpec("_P")
+_Result = typing.TypeVar("_Result")
+Counts = typing.Sequence[int]
+
+
+def _blocking(
+        start: typing.Callable[typing.Concatenate[Set, _P], Request[_Result]]
+) -> typing.Callable[typing.Concatenate[Set, _P], _Result]:
+    """The same collective without start_ in its name, which waits."""
+    @functools.wraps(start)
+    def call(self: Set, *arguments: _P.args, **named: _P.kwargs) -> _Result:
+        return start(self, *arguments, **named).wait()
+    call.__name__ = start.__name__.removeprefix("start_")
+    call.__qualname__ = f"Set.{call.__name__}"
+    return call
+
+
+def _params(what: str, root: int = 0, deadline: float | None = None,
+            prescale: float = 1.0, postscale: float = 1.0) -> _abi.OpParams:
+    if prescale == 0 or postscale == 0:
+        raise Invalid(f"{what} got a scale of 0; scale by another number")
+    return _abi.OpParams(  # where 0 is none
+        root=root, prescale=0 if prescale == 1 else prescale,
+        postscale=0 if postscale == 1 else postscale,
+        timeout_ms=0 if deadline is None else max(1, round(deadline * 1000)))
+
+
+def _check_out(what: str, like: Buffer, out: Buffer, count: int) -> None:
+    if out.type != like.type or out.count != count:
+        raise Invalid(
+            f"{what} makes {count} elements of {like.type.name}, and out has "
+            f"{out.count} of {out.type.name}; pass an array of that many and "
+            "of that type, or none")
+
+
+def _result(what: str, like: Buffer, out: Array | None,
+            shape: tuple[int, ...]) -> Buffer:
+    """Where a result of that shape comes: out, or a new array."""
+    if out is None:
+        return look(what, like.new(shape))
+    found = look_writable(what, out)
+    _check_out(what, like, found, like.row * shape[0] if shape else 1)
+    return found
+
+
+def _rows(what: str, counts: Counts, n: int, row: int) -> ctypes.Array:
+    """Counts in rows as counts in elements."""
+    if len(counts) != n:
+        raise Invalid(f"{what} got {len(counts)} counts on a set of {n}; pass "
+                      "one for each member")
+    if min(counts, default=0) < 0:
+        raise Invalid(f"{what} got the counts {list(counts)}; none may be "
+                      "negative")
+    return (c_uint64 * n)(*[count * row for count in counts])
+
+
+def _check_sum(what: str, array: Buffer, counts: Counts) -> None:
+    if sum(counts) != array.shape[0]:
+        raise Invalid(f"{what} got an array of {array.shape[0]} rows and "
+                      f"counts that add up to {sum(counts)}")
+
+
+def _even(rows: int, n: int) -> list[int]:
+    """Rows dealt to n members: the first get one more where they do not
+    divide."""
+    return [rows // n + (rank < rows % n) for rank in range(n)]
+
+
+class Set:
+    """A process set: an ordered subset of the world.
+
+    Every collective is called by all its members, in the same order; its root
+    is a rank in the set. Options: deadline, seconds after which an operation
+    that has not completed is given up for all; prescale and postscale, by
+    which a reduction multiplies before and after.
+
+    A set is made by Context.set, set_by and split. It is given back by
+    `destroy`, by the end of a with block, or by finalize.
+    """
+
+    def __init__(self, context: Context, handle: int,
+                 rule: Rule | None = None) -> None:
+        self._context = context
+        self._stored: int | None = handle
+        self._rule = rule
+
+    @property
+    def _handle(self) -> int:
+        self._context.need_open()
+        if self._stored is None:
+            raise Invalid("this set was destroyed; make another one")
+        if self._rule is not None:
+            self._rule.check()
+        return self._stored
+
+    def __enter__(self) -> Set:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._context.is_open:
+            self.destroy()
+
+    def __repr__(self) -> str:
+        if self._stored is None or not self._context.is_open:
+            return "<regroup.Set, gone>"
+        return f"<regroup.Set {self.name}: rank {self.rank} of {self.size}>"
+
+    # ---------------------------------------------------------- queries
+
+    @property
+    def rank(self) -> int:
+        """My rank in the set; -1: not a member, or the set has ended."""
+        return lib.rg_set_rank(self._handle)
+
+    @property
+    def size(self) -> int:
+        """How many members it has."""
+        return lib.rg_set_size(self._handle)
+
+    @property
+    def id(self) -> int:
+        """Its number, equal on all ranks; the world's is 0."""
+        return lib.rg_set_id(self._handle)
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return lib.rg_set_name(self._handle).decode(errors="replace")
+
+    def translate(self, ranks: typing.Iterable[int], to: Set) -> list[int]:
+        """The ranks in another set of members of this one; -1: none there.
+        Context.world translates from and to world ranks."""
+        given = list(ranks)
+        mine, theirs = (c_int * len(given))(*given), (c_int * len(given))()
+        check(lib.rg_set_translate(self._handle, mine, len(given), to._handle,
+                                   theirs))
+        return list(theirs)
+
+    def destroy(self) -> None:
+        """Give the set back; local. No operation may be in flight on it."""
+        check(lib.rg_set_destroy(self._handle))
+        self._stored = None
+
+    def _start(self, function: typing.Callable[..., int],
+               arguments: typing.Iterable[object], hold: object,
+               finish: typing.Callable[[], typing.Any]) -> Request:
+        handle = c_void_p()
+        self._context.reap()
+        check(function(self._handle, *arguments, ctypes.byref(handle)))
+        return Request(self._context, handle, (self, hold), finish)
+
+    @property
+    def _n(self) -> int:
+        return max(self.size, 1)  # -1 before the door, which the C side says
+
+    # ------------------------------------------------------- reductions
+
+    def start_allreduce(self, data: Array, out: Array | None = None, *,
+                        op: Op = Op.SUM, prescale: float = 1.0,
+                        postscale: float = 1.0,
+                        deadline: float | None = None) -> Request[Array]:
+        """Reduce data over all members, element by element; everyone gets the
+        result. out=data works in place."""
+        what = "allreduce"
+        sent = look(what, data)
+        got = _result(what, sent, out, sent.shape)
+        return self._start(
+            lib.rg_allreduce_start,
+            (sent.address, got.address, sent.count, sent.type, op,
+             _params(what, 0, deadline, prescale, postscale)),
+            (sent, got), lambda: got.array)
+
+    allreduce = _blocking(start_allreduce)
+
+    def start_reduce(self, data: Array, out: Array | None = None, *,
+                     root: int = 0, op: Op = Op.SUM, prescale: float = 1.0,
+                     postscale: float = 1.0, deadline: float | None = None
+                     ) -> Request[Array | None]:
+        """The same with the result at root only, and None elsewhere."""
+        what = "reduce"
+        sent = look(what, data)
+        got = _result(what, sent, out, sent.shape) if self.rank == root \
+            else None
+        return self._start(
+            lib.rg_reduce_start,
+            (sent.address, got and got.address, sent.count, sent.type, op,
+             _params(what, root, deadline, prescale, postscale)),
+            (sent, got), lambda: got and got.array)
+
+    reduce = _blocking(start_reduce)
+
+    def start_reduce_scatter(self, data: Array, out: Array | None = None, *,
+                             op: Op = Op.SUM, counts: Counts | None = None,
+                             prescale: float = 1.0, postscale: float = 1.0,
+                             deadline: float | None = None
+                             ) -> Request[Array]:
+        """Reduce data, and give each member its part of the result: counts[r]
+        rows, equal on all ranks. Without counts, equal parts; where rows do
+        not divide, the first ranks get one more."""
+        what, n = "reduce_scatter", self._n
+        sent = need_rows(what, look(what, data))
+        rows = _even(sent.shape[0], n) if counts is None else counts
+        elements = _rows(what, rows, n, sent.row)
+        _check_sum(what, sent, rows)
+        got = _result(what, sent, out, (rows[self.rank],) + sent.shape[1:])
+        return self._start(
+            lib.rg_reduce_scatterv_start,
+            (sent.address, got.address, elements, sent.type, op,
+             _params(what, 0, deadline, prescale, postscale)),
+            (sent, got), lambda: got.array)
+
+    reduce_scatter = _blocking(start_reduce_scatter)
+
+    # ----------------------------------------------- equal on all ranks
+
+    def start_broadcast(self, data: Array, root: int = 0, *,
+                        deadline: float | None = None) -> Request[Array]:
+        """Fill data with that of root; the result is data."""
+        what = "broadcast"
+        held = look(what, data) if root == self.rank \
+            else look_writable(what, data)
+        return self._start(
+            lib.rg_broadcast_start,
+            (held.address, held.count, held.type,
+             _params(what, root, deadline)), held, lambda: data)
+
+    broadcast = _blocking(start_broadcast)
+
+    def start_allgather(self, data: Array, out: Array | None = None, *,
+                        deadline: float | None = None) -> Request[Array]:
+        """The rows of all members, in the order of their ranks; equally many
+        of each."""
+        what, n = "allgather", self._n
+        sent = need_rows(what, look(what, data))
+        got = _result(what, sent, out,
+                      (n * sent.shape[0],) + sent.shape[1:])
+        return self._start(
+            lib.rg_allgather_start,
+            (sent.address, got.address, sent.count, sent.type,
+             _params(what, 0, deadline)), (sent, got), lambda: got.array)
+
+    allgather = _blocking(start_allgather)
+
+    def start_allgatherv(self, data: Array, counts: Counts,
+                         out: Array | None = None, *,
+                         deadline: float | None = None) -> Request[Array]:
+        """The same with counts[r] rows of rank r, equal on all ranks."""
+        what, n = "allgatherv", self._n
+        sent = need_rows(what, look(what, data))
+        elements = _rows(what, counts, n, sent.row)
+        got = _result(what, sent, out, (sum(counts),) + sent.shape[1:])
+        return self._start(
+            lib.rg_allgatherv_start,
+            (sent.address, sent.count, got.address, elements, None, sent.type,
+             _params(what, 0, deadline)), (sent, got), lambda: got.array)
+
+    def allgatherv(self, data: Array, out: Array | None = None, *,
+                   deadline: float | None = None) -> Array:
+        """The same; how many rows each member has is asked first."""
+        rows = need_rows("allgatherv", look("allgatherv", data)).shape[0]
+        counts = self.allgather((c_uint64 * 1)(rows), deadline=deadline)
+        return self.start_allgatherv(data, counts, out,
+                                     deadline=deadline).wait()
+
+    # ------------------------------------------------ to and from a root
+
+    def start_gather(self, data: Array, out: Array | None = None,
+                     root: int = 0, *, deadline: float | None = None
+                     ) -> Request[Array | None]:
+        """The rows of all members at root, equally many of each, and None
+        elsewhere."""
+        what, n = "gather", self._n
+        sent = need_rows(what, look(what, data))
+        got = None
+        if self.rank == root:
+            got = _result(what, sent, out,
+                          (n * sent.shape[0],) + sent.shape[1:])
+        return self._start(
+            lib.rg_gather_start,
+            (sent.address, got and got.address, sent.count, sent.type,
+             _params(what, root, deadline)), (sent, got),
+            lambda: got and got.array)
+
+    gather = _blocking(start_gather)
+
+    def start_gatherv(self, data: Array, counts: Counts | None = None,
+                      out: Array | None = None, root: int = 0, *,
+                      deadline: float | None = None
+                      ) -> Request[Array | None]:
+        """The same with counts[r] rows of rank r; counts is for root only."""
+        what, n = "gatherv", self._n
+        sent = need_rows(what, look(what, data))
+        elements = got = None
+        if self.rank == root:
+            if counts is None:
+                raise Invalid("start_gatherv needs counts at the root; "
+                              "gatherv asks for them")
+            elements = _rows(what, counts, n, sent.row)
+            got = _result(what, sent, out, (sum(counts),) + sent.shape[1:])
+        return self._start(
+            lib.rg_gatherv_start,
+            (sent.address, sent.count, got and got.address, elements, None,
+             sent.type, _params(what, root, deadline)), (sent, got),
+            lambda: got and got.array)
+
+    def gatherv(self, data: Array, out: Array | None = None, root: int = 0, *,
+                deadline: float | None = None) -> Array | None:
+        """The same; how many rows each member has is asked first."""
+        rows = need_rows("gatherv", look("gatherv", data)).shape[0]
+        counts = self.gather((c_uint64 * 1)(rows), None, root,
+                             deadline=deadline)
+        return self.start_gatherv(data, counts, out, root,
+                                  deadline=deadline).wait()
+
+    def start_scatter(self, data: Array | None, out: Array, root: int = 0, *,
+                      deadline: float | None = None) -> Request[Array]:
+        """Fill out with this rank's part of root's data; elsewhere data is not
+        used."""
+        what, n = "scatter", self._n
+        got = look_writable(what, out)
+        sent = None
+        if self.rank == root:
+            sent = look(what, data)
+            _check_out(what, sent, got, sent.count // n)
+            if sent.count % n != 0:
+                raise Invalid(f"scatter of {sent.count} elements to {n} "
+                              "members; scatterv takes parts that differ")
+        return self._start(
+            lib.rg_scatter_start,
+            (sent and sent.address, got.address, got.count, got.type,
+             _params(what, root, deadline)), (sent, got), lambda: out)
+
+    scatter = _blocking(start_scatter)
+
+    def start_scatterv(self, data: Array | None, counts: Counts | None,
+                       out: Array, root: int = 0, *,
+                       deadline: float | None = None) -> Request[Array]:
+        """The same with counts[r] rows for rank r; data and counts are for
+        root only."""
+        what, n = "scatterv", self._n
+        got = look_writable(what, out)
+        sent = elements = None
+        if self.rank == root:
+            if counts is None:
+                raise Invalid("scatterv needs counts at the root")
+            sent = need_rows(what, look(what, data))
+            elements = _rows(what, counts, n, sent.row)
+            _check_sum(what, sent, counts)
+            _check_out(what, sent, got, elements[root])
+        return self._start(
+            lib.rg_scatterv_start,
+            (sent and sent.address, elements, None, got.address, got.count,
+             got.type, _params(what, root, deadline)), (sent, got),
+            lambda: out)
+
+    scatterv = _blocking(start_scatterv)
+
+    # --------------------------------------------------------- all to all
+
+    def start_alltoall(self, data: Array, out: Array | None = None, *,
+                       deadline: float | None = None) -> Request[Array]:
+        """Part r of data goes to rank r, part r of the result comes from rank
+        r; all parts are equal."""
+        what, n = "alltoall", self._n
+        sent = need_rows(what, look(what, data))
+        if sent.shape[0] % n != 0:
+            raise Invalid(f"alltoall of {sent.shape[0]} rows on a set of {n}; "
+                          "alltoallv takes parts that differ")
+        got = _result(what, sent, out, sent.shape)
+        return self._start(
+            lib.rg_alltoall_start,
+            (sent.address, got.address, sent.count // n, sent.type,
+             _params(what, 0, deadline)), (sent, got), lambda: got.array)
+
+    alltoall = _blocking(start_alltoall)
+
+    def start_alltoallv(self, data: Array, send_counts: Counts,
+                        recv_counts: Counts, out: Array | None = None, *,
+                        deadline: float | None = None) -> Request[Array]:
+        """The same with send_counts[r] rows to rank r, and recv_counts[r] from
+        there."""
+        what, n = "alltoallv", self._n
+        sent = need_rows(what, look(what, data))
+        elements = _rows(what, send_counts, n, sent.row)
+        _check_sum(what, sent, send_counts)
+        expected = _rows(what, recv_counts, n, sent.row)
+        got = _result(what, sent, out,
+                      (sum(recv_counts),) + sent.shape[1:])
+        return self._start(
+            lib.rg_alltoallv_start,
+            (sent.address, elements, None, got.address, expected, None,
+             sent.type, _params(what, 0, deadline)), (sent, got),
+            lambda: got.array)
+
+    def alltoallv(self, data: Array, counts: Counts, out: Array | None = None,
+                  *, deadline: float | None = None
+                  ) -> tuple[Array, list[int]]:
+        """The same, and how many rows came from each rank; that is asked
+        first."""
+        what, n = "alltoallv", self._n
+        _check_sum(what, need_rows(what, look(what, data)), counts)
+        received = list(self.alltoall(_rows(what, counts, n, 1),
+                                      deadline=deadline))
+        return self.start_alltoallv(data, counts, received, out,
+                                    deadline=deadline).wait(), received
+
+    # ------------------------------------------------------ without data
+
+    def start_barrier(self, *, deadline: float | None = None
+                      ) -> Request[None]:
+        """Completes when every member has started it."""
+        return self._start(lib.rg_barrier_start,
+                           (_params("barrier", 0, deadline),), None,
+                           lambda: None)
+
+    barrier = _blocking(start_barrier)
+
+    def start_join(self, *, deadline: float | None = None) -> Request[int]:
+        """This rank has no more data, and takes part in the others' allreduces
+        without adding anything until all have joined. The result is the rank
+        that joined last."""
+        last = c_int(-1)
+        return self._start(lib.rg_join_start,
+                           (ctypes.byref(last), _params("join", 0, deadline)),
+                           last, lambda: last.value)
+
+    join = _blocking(start_join)
+
+
+class Rule:
+    """The colour function of a set as the C side calls it. What it raises is
+    raised by the set's next call."""
+
+    def __init__(self, color: typing.Callable[[], int | None]) -> None:
+        self._color = color
+        self._error: BaseException | None = None
+        self.callback = _abi.ColorFn(self._call)
+
+    def _call(self, *_: object) -> int:
+        try:
+            found = self._color()
+            return _abi.NO_COLOR if found is None else int(found)
+        except BaseException as error:  # pylint: disable=broad-except
+            self._error = error
+            return _abi.NO_COLOR
+
+    def check(self) -> None:
+        """Raise what the function raised."""
+        if self._error is not None:
+            raise self._error

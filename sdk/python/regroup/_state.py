@@ -1,0 +1,261 @@
+"""The elastic loop: registered memory, commits, checkpoints, run, the sampler.
+
+The one rule for a training function: let exceptions of Regroup pass. It is
+called again from its top, with registered memory as the commit has it from
+which all go on.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import typing
+from ctypes import c_size_t, c_uint64, c_void_p
+
+from . import _abi
+from ._abi import Advice, Kind, Status, lib
+from ._buffers import Array, Buffer, look_writable
+from ._errors import Invalid, NotFound, RegroupError, check
+from ._wait import call_waiting, ctrl_c_ends, ctrl_c_raises
+
+if typing.TYPE_CHECKING:
+    from ._context import Context
+
+Result = typing.TypeVar("Result")
+
+
+class _Body:
+    """The program's function as the C side calls it: statuses go out, anything
+    else that is raised is kept for who called run."""
+
+    def __init__(self, call: typing.Callable[[], object]) -> None:
+        self._call = call
+        self.result: object = None
+        self.error: BaseException | None = None
+
+    def __call__(self, *_: object) -> int:
+        self.error = None
+        with ctrl_c_raises():
+            try:
+                self.result = self._call()
+                return Status.OK
+            except RegroupError as error:
+                if error.advice in (Advice.RESYNC, Advice.RESTORE):
+                    return error.status
+                self.error = error
+            except BaseException as error:  # pylint: disable=broad-except
+                self.error = error
+        return Status.ERR_INVALID
+
+    def judge(self, status: int) -> object:
+        """What run returns or raises when the loop has ended with a status."""
+        if status != Status.OK and self.error is not None:
+            raise self.error
+        check(status)
+        return self.result
+
+
+class State:
+    """The memory that a step changes: parameters, optimizer state, counters.
+    Equal on all ranks whenever a step has ended. Of Context.state; belongs to
+    one thread at a time."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self._buffers: dict[str, Buffer] = {}
+        self._resets: list[typing.Callable[[], object]] = []
+        self._on_reset: _Body | None = None
+        self._callback: object = None
+        self._is_running = False
+        self._stored: int | None = None
+        found = c_void_p()
+        check(lib.rg_state_create(context.handle, None, ctypes.byref(found)))
+        self._stored = found.value
+
+    def need_open(self) -> None:
+        """Raise Invalid after destroy and finalize."""
+        self.context.need_open()
+        if self._stored is None:
+            raise Invalid("this state was destroyed; there is one per process")
+
+    @property
+    def handle(self) -> int:
+        """The rg_state, for other C code."""
+        self.need_open()
+        return typing.cast(int, self._stored)
+
+    def destroy(self) -> None:
+        """Give registered arrays back; finalize does that. Not inside of run.
+        """
+        if self._is_running:
+            raise Invalid("the training function is running, and its state "
+                          "can't go; let it return first")
+        lib.rg_state_destroy(self._stored)
+        self._stored = None
+        self._buffers.clear()
+
+    # ------------------------------------------------------- registering
+
+    def add(self, name: str, array: Array, *, kind: Kind = Kind.REPLICATED,
+            replicas: int = 0, align: int = 0) -> Array:
+        """Register an array before run, and return it. It is held until
+        finalize: change it in place, never bind the name to another array.
+
+        A SHARDED array is one of which each rank holds the part that `slice`
+        names; replicas of each part lie on other hosts.
+        """
+        buffer = look_writable(f"add of {name!r}", array)
+        params = _abi.BufferParams(kind=kind, replicas=replicas, align=align)
+        check(lib.rg_state_add(self.handle, name.encode(), buffer.address,
+                               buffer.count * buffer.item, params))
+        self._buffers[name] = buffer
+        return array
+
+    def slice(self, name: str) -> slice:
+        """Which elements of a registered array, flattened, this rank holds:
+        all of a REPLICATED one. Inside of run."""
+        begin, end = c_size_t(), c_size_t()
+        check(lib.rg_state_slice(self.handle, name.encode(),
+                                 ctypes.byref(begin), ctypes.byref(end)))
+        item = self._buffers[name].item
+        if begin.value % item or end.value % item:
+            raise Invalid(f"the shard of {name!r} cuts an element of {item} "
+                          "bytes in two; register it with align a multiple of "
+                          "that")
+        return slice(begin.value // item, end.value // item)
+
+    def on_reset(self, function: typing.Callable[[], object]) -> None:
+        """Call a function in every generation, once registered memory is right
+        and before the training function."""
+        self._resets.append(function)
+        if self._callback is None:
+            self._on_reset = _Body(self._reset)
+            self._callback = _abi.ResetFn(self._on_reset)
+            check(lib.rg_state_on_reset(self.handle, self._callback, None))
+
+    def _reset(self) -> None:
+        for function in self._resets:
+            function()
+
+    # ------------------------------------------------------------- steps
+
+    @property
+    def step(self) -> int:
+        """Steps ended; goes back with the memory on a restore."""
+        return lib.rg_state_step(self.handle)
+
+    def commit(self) -> None:
+        """End the step and save registered memory, on all ranks or on none;
+        inside of run. HostsChanged: it counts as well."""
+        call_waiting(lib.rg_state_commit, self.handle)
+
+    def step_end(self) -> None:
+        """End the step without saving it; inside of run."""
+        call_waiting(lib.rg_step_end, self.handle)
+
+    # ------------------------------------------------------- checkpoints
+
+    def save(self, directory: str | os.PathLike | None = None, *,
+             keep: int = 0) -> None:
+        """commit, and the commit becomes a checkpoint in a directory, by
+        default in that of --checkpoint-dir; keep: how many stay there."""
+        call_waiting(lib.rg_state_save, self.handle, _path(directory),
+                     _abi.SaveParams(keep=keep))
+
+    def load(self, path: str | os.PathLike | None = None) -> int | None:
+        """Fill registered memory from the newest checkpoint, before run, on
+        every rank. Returns its step, or None where there is none."""
+        step = c_uint64()
+        try:
+            check(lib.rg_state_load(self.handle, _path(path),
+                                    ctypes.byref(step)))
+        except NotFound:
+            return None
+        return step.value
+
+    @property
+    def saved(self) -> int | None:
+        """The step of the newest checkpoint that was published or loaded."""
+        step = c_uint64()
+        try:
+            check(lib.rg_state_saved(self.handle, ctypes.byref(step)))
+        except NotFound:
+            return None
+        return step.value
+
+    # --------------------------------------------------------------- run
+
+    def run(self, function: typing.Callable[[], Result]) -> Result:
+        """Run a training function elastically, and return what it returned.
+
+        It is called again from its top after every change of membership.
+        HostsChanged and PeerLost that leave it are part of that; any other
+        exception ends the loop and is raised here, and when it ends the
+        process the others go on without this worker.
+        """
+        body = _Body(function)
+        if self._on_reset is not None:
+            self._on_reset.error = None
+        handle, self._is_running = self.handle, True
+        with ctrl_c_ends():
+            status = lib.rg_run(handle, _abi.TrainFn(body), None)
+        self._is_running = False
+        if self._on_reset is not None and self._on_reset.error is not None:
+            body.error = self._on_reset.error
+        return typing.cast(Result, body.judge(status))
+
+
+def _path(path: str | os.PathLike | None) -> bytes | None:
+    return None if path is None else os.fsencode(path)
+
+
+def run(function: typing.Callable[..., Result]) -> typing.Callable[...,
+                                                                   Result]:
+    """Decorator: a training function whose first argument is a State runs in
+    State.run when it is called."""
+    @functools.wraps(function)
+    def runs(state: State, *arguments: object, **named: object) -> Result:
+        return state.run(lambda: function(state, *arguments, **named))
+    return runs
+
+
+class Sampler:
+    """Which samples belong to which step: the same for every size of the
+    world, and every sample of an epoch exactly once.
+
+    count: samples in the data set; batch: those of one step, over all ranks.
+    With a state, what was taken is noted in the history.
+    """
+
+    def __init__(self, count: int, batch: int, *, seed: int = 0,
+                 in_order: bool = False, state: State | None = None) -> None:
+        self._stored: int | None = None
+        self._state = state  # the C side notes there what is taken
+        params = _abi.SamplerParams(count=count, batch=batch, seed=seed,
+                                    in_order=int(in_order))
+        found = c_void_p()
+        check(lib.rg_sampler_create(None if state is None else state.handle,
+                                    params, ctypes.byref(found)))
+        self._stored = found.value
+
+    def __del__(self) -> None:
+        lib.rg_sampler_destroy(self._stored)
+
+    @property
+    def steps(self) -> int:
+        """Steps in one epoch."""
+        return lib.rg_sampler_steps(self._stored)
+
+    def batch_size(self, step: int) -> int:
+        """Samples of this step, over all ranks; the last one's are fewer."""
+        return lib.rg_sampler_batch_size(self._stored, step)
+
+    def take(self, epoch: int, step: int, rank: int, size: int) -> list[int]:
+        """The samples that a rank of a world of that size takes."""
+        indices, n = ctypes.POINTER(c_uint64)(), c_uint64()
+        if self._state is not None:
+            self._state.need_open()
+        check(lib.rg_sampler_take(self._stored, epoch, step, rank, size,
+                                  ctypes.byref(indices), ctypes.byref(n)))
+        return indices[:n.value]

@@ -1,0 +1,152 @@
+"""Structs, enums and prototypes of the package are those of regroup.h: sizes,
+offsets and values as the C compiler has them, arguments as they are declared,
+and nothing of the header is missing."""
+import ctypes
+import importlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+import pyjob
+from house import BUILD, SOURCE, claim, main
+
+HEADER = os.path.join(SOURCE, "sdk/include/regroup/regroup.h")
+SCALARS = {"int": ctypes.c_int, "size_t": ctypes.c_size_t,
+           "uint64_t": ctypes.c_uint64, "uint32_t": ctypes.c_uint32,
+           "double": ctypes.c_double, "void": None}
+HANDLES = {"void", "rg_ctx", "rg_set", "rg_req", "rg_state", "rg_sampler"}
+# Tags of what is only passed on, by the package's own choice of class.
+CALLBACKS = {"rg_train_fn": "TrainFn", "rg_reset_fn": "ResetFn",
+             "rg_color_fn": "ColorFn"}
+
+
+def load_abi():
+    os.environ["REGROUP_LIBRARY"] = os.path.join(BUILD, "lib/libregroup.so")
+    sys.path.insert(0, os.path.join(SOURCE, "sdk/python"))
+    return importlib.import_module("regroup._abi")
+
+
+def header():
+    with open(HEADER, encoding="utf-8") as file:
+        text = re.sub(r"/\*.*?\*/", " ", file.read(), flags=re.S)
+    return re.sub(r"\s+", " ", text.replace("\\\n", " "))
+
+
+# --------------------------------------------- values as the compiler has them
+
+def members_of(text, tag):
+    """The names that an enum of the header declares."""
+    if tag == "rg_status":
+        return ["RG_" + name for name in
+                re.findall(r"X\((\w+), -?\d+, [A-Z]+,", text)]
+    body = re.search(rf"typedef enum {tag} {{(.*?)}}", text).group(1)
+    return re.findall(r"\bRG_\w+", body)
+
+
+def c_program(abi, text):
+    """Prints a line for each fact: its name, and its value."""
+    facts = []
+    for tag, struct in abi.STRUCTS.items():
+        facts.append((f"sizeof {tag}", f"sizeof({tag})"))
+        for field in struct._fields_:
+            place = f"{tag}, {field[0]}"
+            facts.append((f"place of {place}", f"offsetof({place})"))
+            facts.append((f"sizeof {place}", f"sizeof((({tag} *)0)->"
+                                             f"{field[0]})"))
+    for tag in abi.ENUMS:
+        facts += [(name, name) for name in members_of(text, tag)]
+    lines = "".join(f'printf("{name}=%lld\\n", (long long)({value}));\n'
+                    for name, value in facts)
+    return ("#include <stdio.h>\n#include <regroup/regroup.h>\n"
+            f"int main(void)\n{{\n{lines}return 0;\n}}\n")
+
+
+def compiled(program):
+    with tempfile.TemporaryDirectory(prefix="rg-abi-") as folder:
+        source = os.path.join(folder, "facts.c")
+        with open(source, "w", encoding="ascii") as file:
+            file.write(program)
+        subprocess.run(["cc", "-I", os.path.join(SOURCE, "sdk/include"),
+                        source, "-o", os.path.join(folder, "facts")],
+                       check=True)
+        out = subprocess.run([os.path.join(folder, "facts")], text=True,
+                             capture_output=True, check=True).stdout
+    return {name: int(value) for name, value in
+            (line.split("=") for line in out.splitlines())}
+
+
+def python_facts(abi):
+    facts = {}
+    for tag, struct in abi.STRUCTS.items():
+        facts[f"sizeof {tag}"] = ctypes.sizeof(struct)
+        for name, *_ in struct._fields_:
+            facts[f"place of {tag}, {name}"] = getattr(struct, name).offset
+            facts[f"sizeof {tag}, {name}"] = getattr(struct, name).size
+    for values, prefix in abi.ENUMS.values():
+        facts.update({prefix + value.name: int(value) for value in values})
+    return facts
+
+
+# --------------------------------------------------------- what is declared
+
+def ctype_of(abi, words):
+    """The class for a C type: "const rg_params *" and the like."""
+    words = words.replace("const ", "").strip()
+    if words in CALLBACKS:
+        return getattr(abi, CALLBACKS[words])
+    if words in abi.ENUMS:
+        return ctypes.c_int
+    base, stars = words.rstrip("* "), words.count("*")
+    if stars == 0:
+        return SCALARS[base]
+    if base == "char":
+        return ctypes.c_char_p
+    if base in HANDLES:
+        return (ctypes.c_void_p if stars == 1
+                else ctypes.POINTER(ctypes.c_void_p))
+    inner = abi.STRUCTS.get(base) or SCALARS.get(base)
+    for _ in range(stars):
+        inner = ctypes.POINTER(inner)
+    return inner
+
+
+def prototypes(abi, text):
+    """{name: (result, [arguments])} of every RG_API function."""
+    found = {}
+    for result, name, arguments in re.findall(
+            r"RG_API ([\w ]+[ *]+)(rg_\w+)\(([^)]*)\);", text):
+        types = [] if arguments == "void" else [
+            re.sub(r"(?<=[ *])\w+(\[\d*\])?$", "", one.strip())
+            for one in arguments.split(",")]
+        found[name] = (ctype_of(abi, result),
+                       [ctype_of(abi, one) for one in types])
+    return found
+
+
+def test():
+    pyjob.python_with()
+    abi, text = load_abi(), header()
+    ours, theirs = python_facts(abi), compiled(c_program(abi, text))
+    for name in sorted(ours.keys() | theirs.keys()):
+        claim(ours.get(name) == theirs.get(name),
+              f"{name} is {ours.get(name)} in the package and "
+              f"{theirs.get(name)} in regroup.h")
+    claim(set(re.findall(r"typedef struct (rg_\w+) {", text)) ==
+          set(abi.STRUCTS), "structs of regroup.h and of the package differ")
+    claim(set(re.findall(r"typedef enum (rg_\w+) {", text)) == set(abi.ENUMS),
+          "enums of regroup.h and of the package differ")
+    for name, fields in re.findall(r"typedef struct (rg_\w+) {(.*?)}", text):
+        claim(fields.count(";") + fields.count(",") ==
+              len(abi.STRUCTS[name]._fields_), f"{name} has other fields")
+    declared = prototypes(abi, text)
+    claim(len(declared) > 40, f"only {len(declared)} functions were found")
+    for name in sorted(declared.keys() | abi.FUNCTIONS.keys()):
+        claim(abi.FUNCTIONS.get(name) == declared.get(name),
+              f"{name} is {abi.FUNCTIONS.get(name)} in the package and "
+              f"{declared.get(name)} in regroup.h")
+    claim(f'RG_VERSION "{abi.VERSION}"' in text, "the versions differ")
+
+
+main(test)

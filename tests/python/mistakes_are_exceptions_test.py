@@ -1,0 +1,70 @@
+"""Mistakes are one exception each, with status, advice and a sentence: where
+ranks disagree on every rank, the set usable afterwards; local ones at once."""
+import pyjob
+
+
+def raises(kind, call, *arguments, **named):
+    import regroup
+    try:
+        call(*arguments, **named)
+    except regroup.RegroupError as error:
+        assert type(error) is kind, f"{error!r} is no {kind}"
+        assert error.status == kind.status and error.sentence == str(error)
+        assert len(error.sentence) > 20, error.sentence
+        return error
+    raise AssertionError(f"{call} raised nothing, not {kind}")
+
+
+def check_disagreements(ctx):
+    import numpy
+    import regroup
+    world, odd = ctx.world, ctx.rank == 1
+    wrong = [
+        lambda: world.allreduce(numpy.ones(3 + odd, "f4")),
+        lambda: world.allreduce(numpy.ones(4, "f4" if odd else "i4")),
+        lambda: world.allreduce(numpy.ones(4),
+                                op=regroup.MAX if odd else regroup.MIN),
+        lambda: world.broadcast(numpy.ones(4), root=int(odd)),
+        lambda: world.barrier() if odd else world.broadcast(numpy.ones(4)),
+        lambda: ctx.set([0, 1] if odd else [1, 0])]
+    for call in wrong:
+        error = raises(regroup.Mismatch, call)
+        assert error.advice == regroup.Advice.FIX
+        assert (world.allreduce(numpy.ones(2, "i8")) == ctx.size).all()
+
+
+def check_local_ones(ctx):
+    import numpy
+    import regroup
+    with ctx.set([ctx.size - 1], name="last") as last:
+        if ctx.rank != ctx.size - 1:
+            raises(regroup.NotMember, last.barrier)
+    raises(regroup.Invalid, last.barrier)
+    raises(regroup.Invalid, ctx.world.broadcast, numpy.ones(1), root=ctx.size)
+    raises(regroup.Invalid, ctx.world.destroy)
+    raises(regroup.Invalid, regroup.init)
+    raises(regroup.Invalid, ctx.state().run, print)  # a static program
+    try:
+        ctx.world.broadcast(numpy.ones(1), root=-1)
+    except ValueError as error:  # Invalid is one
+        assert "-1" in str(error)
+
+
+def work():
+    import numpy
+    import regroup
+    with regroup.init() as ctx:
+        check_local_ones(ctx)
+        if ctx.size > 1:
+            check_disagreements(ctx)
+        world, left = ctx.world, ctx.world.start_allreduce(numpy.ones(1))
+    for call in (world.barrier, lambda: ctx.rank, lambda: world.size,
+                 lambda: ctx.set([0]), lambda: ctx.alloc(1, "f4"),
+                 ctx.state):
+        raises(regroup.Invalid, call)
+    if left.test():
+        return
+    raise AssertionError("a request outlived finalize")
+
+
+pyjob.main(work)
