@@ -137,14 +137,25 @@ void rg__saver_give_up(saver *v, const char *why)
     rg__saver_hang_up(v);
 }
 
-/* The host of rank 0 speaks for all. */
-static void lose(saver *v, const char *why)
+void rg__saver_lose(saver *v, const char *why)
 {
     if (!v->now.is_first) {
         rg__shares_failed(v, why);
         return;
     }
     rg__saver_fail(v, why);
+    rg__shares_cancel(v);
+    v->phase = SAVER_SEALING;
+    rg__saver_hang_up(v);
+}
+
+/* One that waited for another to be written was too late: a newer will come. */
+static void leave_out(saver *v)
+{
+    rg__log(RG__INFO, "agent",
+            "step %" PRIu64 " becomes no checkpoint: its commit has gone while "
+            "another one was written",
+            v->now.commit.step);
     rg__shares_cancel(v);
     v->phase = SAVER_SEALING;
 }
@@ -174,10 +185,12 @@ static void on_first_word(saver *v, const writer_word *word)
 static void on_word(saver *v, const word_packet *m)
 {
     const writer_word *word = &m->word;
-    if (word->kind == WRITER_FAILED) {
+    if (word->kind == WRITER_GONE && v->has_waited && v->now.is_first) {
+        leave_out(v);
+    } else if (word->kind == WRITER_FAILED || word->kind == WRITER_GONE) {
         char why[RG__ERROR_MAX];
         snprintf(why, sizeof why, "%.*s", (int)sizeof why - 1, word->why);
-        lose(v, why);
+        rg__saver_lose(v, why);
     } else if (v->now.is_first) {
         on_first_word(v, word);
     } else if (word->kind == WRITER_HELD && v->phase == SAVER_WRITING) {
@@ -239,14 +252,15 @@ static void on_writer_end(void *arg, int fd, uint32_t events)
     v->pidfd = -1;
     waitpid(v->pid, &status, 0);
     v->pid = 0;
-    if (WIFSIGNALED(status) || v->phase == SAVER_WRITING) {
+    if (WIFSIGNALED(status) || v->phase == SAVER_WRITING ||
+        v->phase == SAVER_SHARING) {
         char why[RG__ERROR_MAX];
         snprintf(why, sizeof why,
                  "the writer of a checkpoint was ended (%s %d); the one before "
                  "still counts",
                  WIFSIGNALED(status) ? "signal" : "code",
                  WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-        lose(v, why);
+        rg__saver_lose(v, why);
     }
     rg__saver_rest(v);
 }
@@ -357,10 +371,11 @@ static void start_next(saver *v)
         return;
     v->has_next = false;
     v->now = v->next;
+    v->has_waited = v->next_waits;
     v->phase = SAVER_WRITING;
     if (start_writer(v) == RG_OK)
         return;
-    lose(v, rg_last_error());
+    rg__saver_lose(v, rg_last_error());
     v->phase = SAVER_IDLE;
 }
 
@@ -378,6 +393,7 @@ void rg__checkpoint_ask(slot *s, const rg__save *m)
         return;
     v->next = next;
     v->has_next = true;
+    v->next_waits = v->phase != SAVER_IDLE;
     rg__shares_asked(v);
     start_next(v);
     keep_request(v);

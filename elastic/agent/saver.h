@@ -28,6 +28,7 @@ struct saver {
     agent *a;
     saver_phase phase;
     bool has_next;
+    bool next_waits, has_waited; /* behind another one: next; now */
     rg__save now, next; /* requests: of this writing, and the one that waits */
     pid_t pid;          /* of the writer, 0: none */
     int pidfd, sock;
@@ -54,6 +55,8 @@ struct saver {
 const char *rg__saver_dir(const saver *v);
 void rg__saver_hang_up(saver *v);
 void rg__saver_fail(saver *v, const char *why); /* say it, once */
+/* It can't be written. The host of rank 0 speaks for all. */
+void rg__saver_lose(saver *v, const char *why);
 /* What was written does not become a checkpoint. */
 void rg__saver_give_up(saver *v, const char *why);
 void rg__saver_rest(saver *v); /* if all is over */

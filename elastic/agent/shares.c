@@ -108,20 +108,12 @@ static const rg__share *answer_of(const saver *v, const char *host)
     return NULL;
 }
 
-static void lose(saver *v, const char *why)
-{
-    rg__saver_fail(v, why);
-    rg__shares_cancel(v);
-    v->phase = SAVER_SEALING;
-    rg__saver_hang_up(v);
-}
-
 static void pass_on(saver *v, uint64_t host, const rg__share *share)
 {
     const writer_order m = {
         .kind = WRITER_HASHES, .host = host, .hashes = (uint32_t)share->hashes};
     if (share->hashes > WRITER_SHARE_MAX || !note_told(v, host))
-        lose(v, "another host's share of a checkpoint is too large");
+        rg__saver_lose(v, "another host's share of a checkpoint is too large");
     else if (!rg__saver_order(v, &m, share->hash)) {
         v->tolds--;
         rg__timer_set(v->patience, FULL_NS);
@@ -138,7 +130,7 @@ static bool is_gone(const saver *v, uint64_t host)
 /* false: nothing more of it is to be gathered. */
 static bool look_at_host(saver *v, const rg__proposal_host *host)
 {
-    char why[RG__ERROR_MAX];
+    char why[RG__ERROR_MAX + 2 * RG__NAME_MAX];
     const rg__share *share = answer_of(v, host->name);
     if (share == NULL && !is_gone(v, host->id))
         return true;
@@ -146,9 +138,14 @@ static bool look_at_host(saver *v, const rg__proposal_host *host)
         pass_on(v, host->id, share);
         return v->is_ordered;
     }
-    snprintf(why, sizeof why, "host %s is gone before it wrote its shards",
-             host->name);
-    lose(v, share != NULL ? share->error : why);
+    if (share != NULL)
+        snprintf(why, sizeof why, "host %s: %s", host->name, share->error);
+    else
+        snprintf(why, sizeof why,
+                 "host %s was lost before its shards were in a checkpoint; the "
+                 "one before still counts",
+                 host->name);
+    rg__saver_lose(v, why);
     return false;
 }
 
@@ -223,11 +220,11 @@ static void put_shards(saver *v, const rg__order *o)
 
 static void have_none(saver *v)
 {
-    char why[RG__ERROR_MAX + 2 * RG__NAME_MAX];
-    snprintf(why, sizeof why, "host %s has no copy of a commit: %s",
-             v->a->params->host,
-             v->error[0] != '\0' ? v->error : "no worker has asked for it");
-    answer(v, why, NULL, 0);
+    answer(v,
+           v->error[0] != '\0' ? v->error
+                               : "no worker there has asked for a checkpoint; "
+                                 "the one before still counts",
+           NULL, 0);
     v->error[0] = '\0';
 }
 
@@ -306,7 +303,9 @@ void rg__shares_late(void *saver_arg)
         rg__saver_hang_up(v);
     } else if (v->phase == SAVER_WRITING && v->is_ordered) {
         if (rg__now_ns() - v->ordered_ns >= WRITE_NS)
-            lose(v, "not all hosts have written their shards in time");
+            rg__saver_lose(v, "not all hosts have written their shards into a "
+                              "checkpoint within 10 minutes; the one before "
+                              "still counts");
         else
             order_again(v);
     } else {

@@ -9,7 +9,8 @@
  * Which commits may be taken: the one that was asked for, the newest decided
  * one, and any for which a piece of a later step of its generation is there,
  * whole or not: a rank begins a commit only when the one before has been agreed
- * on by all. Where several hosts write one file, only the one asked for. */
+ * on by all. With shards only those of the same world, which cuts them alike;
+ * where several hosts write one file, only the one asked for. */
 #include "elastic/agent/writer.h"
 
 #include <errno.h>
@@ -118,8 +119,9 @@ static bool may_be_taken(const writer *w, rg__commit_id id)
         return false;
     if (rg__same_commit(id, t->wanted))
         return true;
-    return t->shards == 0 &&
-           (rg__same_commit(id, t->decided) || is_followed(w->copy.vault, id));
+    if (w->is_exact || (t->shards > 0 && id.generation != t->wanted.generation))
+        return false;
+    return rg__same_commit(id, t->decided) || is_followed(w->copy.vault, id);
 }
 
 /* The slot of the newest commit that may be taken, -1: none. */
@@ -146,9 +148,10 @@ static rg_status too_late(const writer *w, bool was_there)
                         "of one can be copied for a checkpoint; commit less "
                         "often",
                         w->copy.bytes);
-    return rg__fail(RG_ERR_SYSTEM,
-                    "a commit has left the vault of host %s before it became a "
-                    "checkpoint; ask for checkpoints less often",
+    return rg__fail(RG_ERR_NOT_FOUND,
+                    "a commit has left the vault of host %s before it was "
+                    "copied for a checkpoint; commit less often, and ask for "
+                    "checkpoints less often",
                     w->task->a->params->host);
 }
 
@@ -187,7 +190,7 @@ static writer_word word_of(const writer *w, writer_kind kind)
                         .commit = c->id,
                         .hash = c->head_hash};
     memcpy(word.op, c->op, sizeof word.op);
-    if (kind == WRITER_FAILED)
+    if (kind == WRITER_FAILED || kind == WRITER_GONE)
         snprintf(word.why, sizeof word.why, "%s", rg_last_error());
     else
         rg__checkpoint_name_of(c, false, word.name);
@@ -334,6 +337,6 @@ void rg__writer_run(const writer_task *task)
     if (st == RG_OK)
         st = task->is_first ? be_first(&w) : share(&w);
     if (st != RG_OK)
-        tell(&w, WRITER_FAILED);
+        tell(&w, st == RG_ERR_NOT_FOUND ? WRITER_GONE : WRITER_FAILED);
     _exit(0);
 }

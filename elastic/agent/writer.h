@@ -15,9 +15,9 @@
  *                                  <-- PUT ------  that file is made
  *   write its shards, sync         -- SHARED  -->
  *
- * FAILED instead of any word. The end of the connection means "give it up": the
- * child removes what it made and ends. So nothing that it does outlives the
- * agent, and nothing counts without its word. */
+ * FAILED or GONE instead of any word. The end of the connection means "give it
+ * up": the child removes what it made and ends. So nothing that it does
+ * outlives the agent, and nothing counts without its word. */
 #ifndef RG_AGENT_WRITER_H
 #define RG_AGENT_WRITER_H
 
@@ -33,7 +33,8 @@ typedef enum writer_kind {
     WRITER_SEALED,
     WRITER_HELD,
     WRITER_SHARED,
-    WRITER_FAILED
+    WRITER_FAILED,
+    WRITER_GONE /* failed: the commit is in the vault no more */
 } writer_kind;
 
 typedef struct writer_word { /* to the agent, one packet */
@@ -43,7 +44,7 @@ typedef struct writer_word { /* to the agent, one packet */
     uint64_t hash; /* of the file's head */
     char op[RG__CHECKPOINT_OP];
     char name[RG__CHECKPOINT_NAME_MAX]; /* that it will have */
-    char why[RG__ERROR_MAX];            /* FAILED */
+    char why[RG__ERROR_MAX];            /* FAILED, GONE */
     uint32_t hashes;                    /* SHARED: behind the word */
 } writer_word;
 

@@ -251,6 +251,12 @@ static rg_status open_part(const rg__checkpoint_writing *w, int how, int *fd_p)
     if (st != RG_OK)
         return st;
     *fd_p = open(path, O_WRONLY | O_CLOEXEC | how, 0666);
+    if (*fd_p < 0 && errno == ENOENT && (how & O_CREAT) == 0)
+        return rg__fail(RG_ERR_SYSTEM,
+                        "the file of a checkpoint is not in %s: No such file; "
+                        "let all hosts see one directory (NFS), which is one "
+                        "job's alone; the one before still counts",
+                        w->dir);
     return *fd_p >= 0 ? RG_OK : fail_write(w->dir, errno);
 }
 

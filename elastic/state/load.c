@@ -225,6 +225,35 @@ static rg_status load_newest(rg_state *st, const char *dir,
     return rs;
 }
 
+/* The serial of the newest is still what we know of the directory. */
+rg_status rg__state_load_before(rg_state *st)
+{
+    rg__checkpoint_name *names;
+    size_t count, i = 0;
+    char name[RG__TEXT_MAX];
+    snprintf(name, sizeof name, "%s", st->loaded.name);
+    if (st->loaded.is_named)
+        return rg__fail(RG_ERR_DAMAGED,
+                        "checkpoint %s/%s is damaged; load another one",
+                        st->loaded.dir, name);
+    rg_status rs = rg__checkpoint_list(st->loaded.dir, &names, &count);
+    if (rs != RG_OK)
+        return rs;
+    while (i < count && strcmp(names[i].text, name) != 0)
+        i++;
+    i += i < count;
+    rs = load_newest(st, st->loaded.dir, names + i, count - i);
+    free(names);
+    if (rs == RG_ERR_NOT_FOUND || rs == RG_IN_PROGRESS)
+        rs = rg__fail(RG_ERR_DAMAGED,
+                      "no checkpoint before %s is in %s; begin afresh in "
+                      "another directory",
+                      name, st->loaded.dir);
+    if (rs == RG_OK)
+        rg__state_note_load(st);
+    return rs;
+}
+
 static uint64_t newest_sealed(const rg__checkpoint_name *names, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -246,6 +275,7 @@ static rg_status load_dir(rg_state *st, const char *dir)
         if (rs == RG_OK) /* a damaged one is no other job's */
             rg__state_know(st, dir, newest_sealed(names, count));
         free(names);
+        st->loaded.is_named = false;
     }
     if (rs == RG_IN_PROGRESS)
         return rg__fail(RG_ERR_SYSTEM,
@@ -285,6 +315,7 @@ static rg_status load_named(rg_state *st, const char *path)
         snprintf(dir, sizeof dir, "%.*s", (int)(slash - path), path);
         rg__state_know(st, dir, name.serial);
     }
+    st->loaded.is_named = rs == RG_OK;
     return rs;
 }
 
@@ -311,7 +342,7 @@ rg_status rg_state_load(rg_state *st, const char *path, uint64_t *step_p)
     rs = load(st, path != NULL ? path : st->ctx->checkpoint);
     if (rs == RG_OK) {
         *step_p = st->step;
-        rg__state_note(st, "load", st->step, true);
+        rg__state_note_load(st);
     }
     return rs;
 }

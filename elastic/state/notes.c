@@ -28,6 +28,15 @@ void rg__state_note(rg_state *st, const char *event, uint64_t step, bool hashed)
                       step, hashed ? hex : NULL);
 }
 
+void rg__state_note_load(const rg_state *st)
+{
+    char hex[17];
+    if (st->history == NULL)
+        return;
+    rg__state_hash(st, hex);
+    rg__history_event(st->history, "load", 0, -1, 0, st->step, hex);
+}
+
 void rg__state_note_made(const rg_state *st, rg__live *live)
 {
     if (st->history != NULL)

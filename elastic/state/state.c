@@ -27,6 +27,7 @@
 #include "sdk/base/fail.h"
 #include "sdk/base/failpoint.h"
 #include "sdk/base/futex.h"
+#include "sdk/base/log.h"
 
 #define LOOK_NS (10 * RG__MS)
 
@@ -36,7 +37,8 @@ enum {
     AGREE_COMMIT,
     AGREE_FINISH,
     AGREE_SYNC,
-    AGREE_COPIES
+    AGREE_COPIES,
+    AGREE_SHARDS
 };
 
 /* ------------------------------------------------------- the end of a step */
@@ -335,9 +337,7 @@ rg_status rg__state_finish(rg_state *st)
 
 /* -------------------------------------------------------------------- sync */
 
-/* No commit is on the lineage: registered memory is rank source's, and of a
- * sharded buffer each rank's own or what a checkpoint has. */
-static rg_status broadcast(rg_state *st, int source)
+static rg_status broadcast_replicated(rg_state *st, int source)
 {
     rg_ctx *ctx = st->ctx;
     rg_status rs = rg__world_broadcast(ctx, &st->step, sizeof st->step, source);
@@ -345,8 +345,41 @@ static rg_status broadcast(rg_state *st, int source)
         if (!st->buffer[k].is_sharded)
             rs = rg__world_broadcast(ctx, st->buffer[k].data,
                                      st->buffer[k].bytes, source);
-    return rs == RG_OK && st->has_shards ? rg__state_load_shards(st, source)
-                                         : rs;
+    return rs;
+}
+
+/* true on all ranks when the shards of one of them are damaged. */
+static rg_status load_shards(rg_state *st, int source, bool *is_damaged_p)
+{
+    int64_t in[4] = {0}, out[4] = {0};
+    rg_status rs = rg__state_load_shards(st, source);
+    if (rs == RG_ERR_DAMAGED) {
+        rg__log(RG__WARN, "state", "%s", rg_last_error());
+        in[0] = 1;
+        rs = RG_OK;
+    }
+    if (rs == RG_OK)
+        rs = rg__world_agree(st->ctx, AGREE_SHARDS, in, out);
+    *is_damaged_p = out[0] != 0;
+    return rs;
+}
+
+/* No commit is on the lineage: registered memory is rank source's, and of a
+ * sharded buffer each rank's own or what a checkpoint has. One whose shards are
+ * damaged gives way to the one before it. */
+static rg_status broadcast(rg_state *st, int source)
+{
+    rg_status rs = broadcast_replicated(st, source);
+    for (bool is_damaged = st->has_shards; rs == RG_OK && is_damaged;) {
+        rs = load_shards(st, source, &is_damaged);
+        if (rs != RG_OK || !is_damaged)
+            break;
+        if (st->ctx->now.rank == source)
+            rs = rg__state_load_before(st);
+        if (rs == RG_OK)
+            rs = broadcast_replicated(st, source);
+    }
+    return rs;
 }
 
 static bool has_same_shard(const rg_state *st)

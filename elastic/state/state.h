@@ -38,6 +38,7 @@ typedef struct rg__state_dir {
 typedef struct rg__state_loaded {
     char dir[RG__TEXT_MAX], name[RG__TEXT_MAX]; /* of the file; name "": none */
     uint64_t hash;                              /* of its head */
+    bool is_named; /* and not the newest of a directory */
 } rg__state_loaded;
 
 struct rg_state {
@@ -105,8 +106,12 @@ uint64_t rg__state_known(const rg_state *st, const char *path);
 void rg__state_know(rg_state *st, const char *path, uint64_t newest);
 
 /* load.c. This rank's shards from the checkpoint that rank `source` has loaded,
- * if it has. Collective over the world. */
+ * if it has. Collective over the world. ERR_DAMAGED is for one rank to say: the
+ * others must hear of it. */
 rg_status rg__state_load_shards(rg_state *st, int source);
+/* Load the one before it, where a directory was loaded; on rank `source`.
+ * ERR_DAMAGED: there is none. */
+rg_status rg__state_load_before(rg_state *st);
 
 /* Does --checkpoint-every say that the commit of this step is to become a
  * checkpoint? */
@@ -118,6 +123,9 @@ void rg__state_ask(rg_state *st, const char *dir, int keep);
 
 /* Agree that fn has returned OK on all ranks. Collective over the world. */
 rg_status rg__state_finish(rg_state *st);
+
+/* History: a checkpoint was loaded, which is no generation's. */
+void rg__state_note_load(const rg_state *st);
 
 /* History: an event in a step, with or without the hash of memory; the end of
  * the step that is under way. */

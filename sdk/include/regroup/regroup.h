@@ -670,11 +670,12 @@ RG_API rg_status rg_run(rg_state *state, rg_train_fn fn, void *arg);
  * every rank: the newest whole one in a directory, or the one in a file. path
  * NULL: the directory of --checkpoint-dir. Buffers must be registered as they
  * were when it was written, in any order. Of a sharded buffer each rank gets
- * its shard in rg_run, when it has a rank; one that is damaged ends the worker
- * then.
+ * its shard in rg_run, when it has a rank; if one is damaged, all ranks begin
+ * with the checkpoint before: inside fn rg_state_step says which step it is.
  *
  * ERR_NOT_FOUND: there is none, or no directory was named: begin afresh.
- * ERR_INVALID: other buffers or sizes are registered, or rg_run has begun.
+ * ERR_INVALID: other buffers or sizes are registered, a newer Regroup or a
+ * machine of the other byte order wrote it, or rg_run has begun.
  * ERR_DAMAGED: there is no whole one. ERR_SYSTEM: it can't be read. Registered
  * memory changes with RG_OK only, unless the file changes meanwhile. */
 RG_API rg_status rg_state_load(rg_state *state, const char *path,
@@ -689,7 +690,8 @@ typedef struct rg_save_params {
 /* rg_state_commit, and the commit becomes a checkpoint: collective over the
  * world, inside fn, with equal arguments. Returns when the commit counts and
  * the agent of rank 0's host has been asked; without an agent, when it is
- * written. A newer request replaces one that still waits. dir NULL: the
+ * written. A newer request replaces one that still waits; with sharded buffers
+ * one that waits until its commit has left the vault is left out. dir NULL: the
  * directory of --checkpoint-dir; without one this is rg_state_commit and a
  * warning. A disk that fails costs the checkpoint and a warning, never the
  * training. */

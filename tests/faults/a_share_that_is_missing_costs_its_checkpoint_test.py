@@ -1,0 +1,70 @@
+"""Shards of three hosts in one file, and one host does not write its own: it is
+lost while it writes, or it sees another directory. That checkpoint has one
+sentence and no file, the one before stays, training goes on, and the next one
+that all can write is whole."""
+
+import os
+import tempfile
+
+from checkpoints import names, shown, steps, stopped
+from hosts import Hosts, HostsJob
+from house import claim, fault_free, main, trainer, until
+
+TRAINING = ("--steps", 200, "--bytes", 3000, "--shard-bytes", 3000001,
+            "--commit-every", 10, "--replicas", 1)
+STOP = {"REGROUP_FAILPOINT": "checkpoint.share:step80:stop"}
+
+
+def job_of(hosts, name, per_host, **more):
+    return HostsJob(hosts, ["--min", "2", "--max", "3", "--checkpoint-every",
+                            "40"], per_host,
+                    trainer(*TRAINING, "--step-ms", 20), job=name, **more)
+
+
+def flags(path):
+    return ["--slots", "1", "--checkpoint-dir", path]
+
+
+def lost_in_its_share(hosts, path):
+    with job_of(hosts, "lost", flags(path), env={"h2": STOP}) as job:
+        until(lambda: stopped(hosts.pids("h2")), 40, "the writer of h2 stops")
+        claim(steps(path) == [40], f"{steps(path)} are there")
+        job.fail_power("h2")
+        error = until(lambda: job.alive() and shown(job, "error"), 30,
+                      "status says why")
+        claim("host h2 was lost before its shards were in" in error, error)
+        until(lambda: steps(path)[-1] > 80, 30, "two hosts write the next")
+        claim(80 not in steps(path), "a file without a share is published")
+        job.finish()
+        claim(not names(path, ".part"), "a .part file was left")
+        whole = job.run("checkpoint", "verify", path)
+        claim(whole.returncode == 0, whole.stderr)
+        job.check(state=fault_free(*TRAINING))
+    hosts.heal("h2")
+
+
+def elsewhere(hosts, path, other):
+    per_host = {"h1": flags(path), "h2": flags(path), "h3": flags(other)}
+    with job_of(hosts, "elsewhere", per_host) as job:
+        error = until(lambda: job.alive() and shown(job, "error"), 30,
+                      "status says why")
+        claim("host h3: the file of a checkpoint is not in" in error and
+              "let all hosts see one directory" in error, error)
+        job.finish()
+        claim(not os.listdir(path) and not os.listdir(other),
+              f"{os.listdir(path)} is there")
+        said = job.text("h1").count("let all hosts see one directory")
+        claim(said == 1, f"it was said {said} times")
+        job.check(state=fault_free(*TRAINING))
+
+
+def test():
+    with Hosts(3) as hosts:
+        hosts.need_nets()
+        paths = [tempfile.mkdtemp(prefix="ckpt-", dir=hosts.folder)
+                 for _ in range(3)]
+        lost_in_its_share(hosts, paths[0])
+        elsewhere(hosts, *paths[1:])
+
+
+main(test)
