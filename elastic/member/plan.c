@@ -13,8 +13,9 @@
  *                      have finished: done
  *
  * Seniority: members keep the order of the generation decided last; who
- * replaced a member in its slot before a generation without it was decided
- * has inherited its place; newcomers come last, each host together. */
+ * replaced a member in its slot, of the same host or of one that was started
+ * again under its name, before a generation without it was decided has
+ * inherited its place; newcomers come last, each host together. */
 #include "elastic/member/plan.h"
 
 #include "elastic/member/links.h"
@@ -222,19 +223,28 @@ static bool may_host_members(const look *l, uint64_t host)
            !(is_mute(l, host) && is_changing);
 }
 
+/* Where the slots of a host are now: another incarnation may bear its name. */
+static const rg__host_record *heir_of(const look *l, uint64_t id)
+{
+    const rg__host_record *same = rg__snapshot_host(l->s, id);
+    const char *name = host_name(l->decided, id);
+    for (int i = 0; same == NULL && i < l->s->hosts; i++)
+        if (strcmp(l->s->host[i].name, name) == 0)
+            return &l->s->host[i];
+    return same;
+}
+
 static void add_senior(const look *l, rg__member_id m, members *list)
 {
-    if (!may_host_members(l, m.host))
-        return;
-    if (is_alive(l, l->decided, m)) {
+    if (may_host_members(l, m.host) && is_alive(l, l->decided, m)) {
         add(list, m);
         return;
     }
-    const rg__host_record *host = rg__snapshot_host(l->s, m.host);
-    const rg__slot_record *replacement =
-        host == NULL ? NULL : find_slot(host, m.slot);
-    if (replacement != NULL && replacement->is_alive && replacement->is_at_door)
-        add(list, (rg__member_id){m.host, m.slot, replacement->start});
+    const rg__host_record *host = heir_of(l, m.host);
+    const rg__slot_record *heir = host == NULL ? NULL : find_slot(host, m.slot);
+    if (heir != NULL && heir->is_alive && heir->is_at_door &&
+        may_host_members(l, host->id))
+        add(list, (rg__member_id){host->id, m.slot, heir->start});
 }
 
 static void add_newcomers(const look *l, members *list)

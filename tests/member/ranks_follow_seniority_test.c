@@ -51,6 +51,20 @@ static void a_replacement_keeps_the_rank(void)
     job_end(&j);
 }
 
+/* Its host was started again under the same name, before anybody noticed. */
+static void a_replacement_on_a_new_incarnation_keeps_the_rank(void)
+{
+    job j;
+    begin_three(&j, 1, 5);
+    rg__host_record *b = &j.snap.host[1];
+    CHECK_STR(b->name, "b");
+    b->id = 9;
+    CHECK_EQ(job_look(&j), RG__PLAN_PROPOSE);
+    const rg__member_id expected[] = {{9, 0, 1}, {1, 0, 1}, {1, 1, 1}};
+    check_members(&j, expected, 3);
+    job_end(&j);
+}
+
 static void newcomers_come_last_and_not_above_max(void)
 {
     job j;
@@ -74,6 +88,7 @@ int main(void)
 {
     survivors_keep_their_order();
     a_replacement_keeps_the_rank();
+    a_replacement_on_a_new_incarnation_keeps_the_rank();
     newcomers_come_last_and_not_above_max();
     return 0;
 }
