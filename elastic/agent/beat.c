@@ -252,6 +252,8 @@ void rg__beat_follow(agent *a)
     choose_neighbours(a);
     if (rg__leader_is_me(a))
         want_all_hosts(a);
+    if (a->mirror != NULL)
+        rg__mirror_crowd(a->mirror, b->peers + 1);
     for (int i = b->peers - 1; i >= 0; i--)
         if (!is_wanted(b->peer[i]))
             drop_peer(b, i);
@@ -404,6 +406,8 @@ static void on_beat(agent *a, peer *from, const rg__beat *beat)
         from->etcd_lost_ns = now;
     switch (beat->type) {
     case RG__BEAT:
+        if (beat->generation > a->view.cur.generation && a->mirror != NULL)
+            rg__mirror_expect(a->mirror);
         break;
     case RG__BEAT_PROBE: /* answered already */
         break;
@@ -497,7 +501,7 @@ static void beat_now(agent *a, uint64_t now)
     for (int i = 0; i < a->beats->peers; i++) {
         peer *one = a->beats->peer[i];
         if (one->is_target)
-            send_to(a, a->beats->sock, one, RG__BEAT, a->delivered);
+            send_to(a, a->beats->sock, one, RG__BEAT, a->view.cur.generation);
         const bool is_in_round =
             one->is_known && one->answered_ns < one->asked_ns;
         const bool is_silent =

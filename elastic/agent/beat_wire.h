@@ -23,7 +23,8 @@ typedef struct rg__beat {
     rg__beat_type type;
     uint64_t from, to;   /* incarnations */
     uint64_t counter;    /* of the sender; rises with every datagram */
-    uint64_t generation; /* ABORTED, ACK, ACKED: that one */
+    uint64_t generation; /* ABORTED, ACK, ACKED: that one; BEAT: the newest
+                            that the sender knows, proposed or decided */
     bool is_etcd_up;     /* as the sender sees it */
     const char *text;    /* ACK: JSON, not terminated; borrowed */
     size_t text_bytes;   /* others: 0 */

@@ -96,7 +96,8 @@ static void add_proposal(rg__txn *txn, const agent *a, const rg__proposal *p)
     const rg__cur cur = {.generation = p->generation,
                          .phase = RG__GEN_PROPOSED};
     rg__failpoint("agent.propose", -1, 0, p->generation);
-    put(txn, a, "all/gen", p->generation, rg__proposal_text(p));
+    put(txn, a, "all/gen", p->generation,
+        rg__proposal_difference(p, rg__proposal_base(&a->known, p)));
     put(txn, a, "all/cur", 0, rg__cur_text(&cur));
 }
 
@@ -111,6 +112,18 @@ static void drop_before(rg__txn *txn, const agent *a, const char *kind,
     free(to);
 }
 
+/* Proposals from `first` on can be read as long as their base is there. */
+static uint64_t first_base(const agent *a, uint64_t first)
+{
+    uint64_t least = first;
+    for (int i = 0; i < a->known.gens; i++) {
+        const rg__proposal *p = &a->known.gen[i];
+        if (p->generation >= first && p->base != 0 && p->base < least)
+            least = p->base;
+    }
+    return least;
+}
+
 /* Acks and fins are of no use once their generation has a successor. */
 static void collect_garbage(rg__txn *txn, const agent *a, const rg__line *line)
 {
@@ -119,7 +132,7 @@ static void collect_garbage(rg__txn *txn, const agent *a, const rg__line *line)
                          : 0;
     if (line->prev < first)
         first = line->prev;
-    drop_before(txn, a, "all/gen", first);
+    drop_before(txn, a, "all/gen", first_base(a, first));
     drop_before(txn, a, "all/ev", first);
     drop_before(txn, a, "lead/ack", line->generation);
     drop_before(txn, a, "lead/fin", line->generation);

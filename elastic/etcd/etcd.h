@@ -146,6 +146,11 @@ rg_status rg__mirror_create(rg__etcd *etcd, const char *key,
                             const char *range_end, const char *meta_key,
                             rg__mirror_fn fn, void *arg, rg__mirror **mirror_p);
 void rg__mirror_destroy(rg__mirror *mirror);
+/* So many clients mirror this range: where nothing happens they ask the less
+ * often whether their watches are deaf, all together as often as some tens. */
+void rg__mirror_crowd(rg__mirror *mirror, int clients);
+/* Somebody says that there is news: if none comes soon, ask. */
+void rg__mirror_expect(rg__mirror *mirror);
 bool rg__mirror_is_listed(const rg__mirror *mirror);
 int64_t rg__mirror_revision(const rg__mirror *mirror);
 size_t rg__mirror_count(const rg__mirror *mirror);

@@ -5,7 +5,10 @@
  * another endpoint where there is one, whether the range has changed behind
  * the copy; its count also sees deletions, which a filter by revision hides.
  * Behind and still behind GRACE_MS later: a new watch; then again: a new list.
- */
+ *
+ * Where many clients mirror the same range, their questions would be most of
+ * what the store does: then each asks more rarely, and soon only when it has
+ * heard from elsewhere that there is news. */
 #include "elastic/etcd/guard.h"
 
 #include <inttypes.h>
@@ -16,16 +19,23 @@
 #define GUARD_MS        500
 #define GUARD_JITTER_MS 250
 #define GRACE_MS        100
+#define CROWD           25 /* clients that may ask that often */
 
 static void ask_in(rg__mirror *mirror, uint64_t ms)
 {
-    mirror->guard.is_suspicious = false;
+    mirror->guard.is_suspicious = mirror->guard.is_expecting = false;
     rg__timer_set(mirror->guard.timer, ms * RG__MS);
+}
+
+static uint64_t interval_ms(void)
+{
+    return GUARD_MS + rg__random() % GUARD_JITTER_MS;
 }
 
 static void ask_later(rg__mirror *mirror)
 {
-    ask_in(mirror, GUARD_MS + rg__random() % GUARD_JITTER_MS);
+    const uint64_t crowd = mirror->guard.crowd;
+    ask_in(mirror, interval_ms() * (crowd > CROWD ? crowd : CROWD) / CROWD);
 }
 
 /* ----------------------------------------------------------------- judging */
@@ -152,6 +162,7 @@ static void ask(rg__mirror *mirror)
                                   .read = read_guard,
                                   .done = on_guard};
     rg__guard *guard = &mirror->guard;
+    guard->is_expecting = false;
     guard->asked_at = mirror->revision;
     guard->asked_watch = mirror->watch_number;
     guard->req = rg__etcd_post(mirror->etcd, &call, guard_text(mirror),
@@ -168,6 +179,27 @@ void rg__guard_on_timer(void *arg)
     else if (is_about_now(mirror))
         kick(mirror);
     else
+        ask_later(mirror);
+}
+
+void rg__mirror_crowd(rg__mirror *mirror, int clients)
+{
+    mirror->guard.crowd = (uint64_t)clients;
+}
+
+void rg__mirror_expect(rg__mirror *mirror)
+{
+    rg__guard *guard = &mirror->guard;
+    if (guard->is_expecting || guard->crowd <= CROWD || guard->req != NULL ||
+        guard->is_suspicious)
+        return; /* it asks soon anyway */
+    ask_in(mirror, interval_ms());
+    guard->is_expecting = true;
+}
+
+void rg__guard_heard(rg__mirror *mirror)
+{
+    if (mirror->guard.is_expecting)
         ask_later(mirror);
 }
 

@@ -18,6 +18,8 @@ typedef enum rg__mirror_stage {
 typedef struct rg__guard {
     rg__etcd_req *req;
     rg__timer *timer;     /* the next question, or the end of the grace */
+    uint64_t crowd;       /* clients like this one; 0: not known */
+    bool is_expecting;    /* news, that a question soon will look for */
     int64_t asked_at;     /* the copy's revision then */
     uint64_t asked_watch; /* its number then */
     bool is_suspicious;   /* the grace runs */
@@ -70,5 +72,6 @@ void rg__guard_start(rg__mirror *mirror);
 /* A watch stands, on a member that knows the store up to revision. */
 void rg__guard_watch(rg__mirror *mirror, int64_t revision);
 void rg__guard_on_timer(void *mirror);
+void rg__guard_heard(rg__mirror *mirror); /* its watch is not deaf */
 
 #endif

@@ -136,6 +136,7 @@ static bool on_events(void *arg, const json_t *events)
             return false;
     }
     mirror->revision = newest;
+    rg__guard_heard(mirror);
     return true;
 }
 

@@ -10,7 +10,9 @@
 bool rg__meta_read(const json_t *j, rg__meta *meta);
 bool rg__host_read(const json_t *j, rg__host_record *host);
 bool rg__cur_read(const json_t *j, rg__cur *cur);
-bool rg__proposal_read(const json_t *j, rg__proposal *p);
+/* Behind its base in the snapshot. */
+bool rg__proposal_read(const json_t *j, const rg__snapshot *snap,
+                       rg__proposal *p);
 bool rg__reason_read(const json_t *j, rg__reason *r);
 bool rg__ack_read(const json_t *j, rg__ack *ack);
 bool rg__line_read(const json_t *j, rg__line *line);
@@ -21,6 +23,14 @@ bool rg__order_read(const json_t *j, rg__order *order);
 bool rg__share_read(const json_t *j, rg__share *share);
 bool rg__saved_read(const json_t *j, rg__saved *saved);
 bool rg__end_read(const json_t *j, rg__end *end);
+
+/* records.c: parts of several records. */
+bool rg__id_read(const json_t *j, uint64_t *id_p); /* of an incarnation */
+bool rg__name_read(char *to, size_t room, const json_t *j);
+bool rg__is_port(json_int_t port);
+bool rg__place_read(const json_t *address, const json_t *port,
+                    rg__address *address_p, uint32_t *port_p);
+rg__cause_kind rg__kind_read(const json_t *j);
 
 /* values.c: what records are made of. */
 

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool read_id(const json_t *j, uint64_t *id_p)
+bool rg__id_read(const json_t *j, uint64_t *id_p)
 {
     return rg__hex_read(j, id_p) && *id_p != 0;
 }
 
-static bool copy_name(char *to, size_t room, const json_t *j)
+bool rg__name_read(char *to, size_t room, const json_t *j)
 {
     const char *name = json_string_value(j);
     return name != NULL && rg__name_copy(to, room, name);
@@ -106,18 +106,18 @@ char *rg__host_text(const rg__host_record *host)
         (json_int_t)host->vault_bytes, "workers", slots));
 }
 
-static bool is_port(json_int_t port)
+bool rg__is_port(json_int_t port)
 {
     return port >= 0 && port <= 65535;
 }
 
 /* A host's address and its agent's port. */
-static bool read_place(const json_t *address, const json_t *port,
-                       rg__address *address_p, uint32_t *port_p)
+bool rg__place_read(const json_t *address, const json_t *port,
+                    rg__address *address_p, uint32_t *port_p)
 {
     const json_int_t n = json_integer_value(port);
     *port_p = (uint32_t)n;
-    return is_port(n) &&
+    return rg__is_port(n) &&
            rg__text_read(address_p->text, sizeof address_p->text, address);
 }
 
@@ -127,7 +127,8 @@ static bool read_slot(const json_t *j, rg__slot_record *s)
     json_error_t error;
     if (json_unpack_ex((json_t *)(uintptr_t)j, &error, 0, "[i,i,i,b,b,i]",
                        &slot, &start, &pid, &alive, &door, &port) != 0 ||
-        slot < 0 || slot >= RG__HOST_SLOTS_MAX || start < 0 || !is_port(port))
+        slot < 0 || slot >= RG__HOST_SLOTS_MAX || start < 0 ||
+        !rg__is_port(port))
         return false;
     *s = (rg__slot_record){.slot = (uint32_t)slot,
                            .start = (uint32_t)start,
@@ -148,13 +149,14 @@ bool rg__host_read(const json_t *j, rg__host_record *host)
     host->is_draining = json_is_true(json_object_get(j, "draining"));
     host->vault_bytes =
         (uint64_t)json_integer_value(json_object_get(j, "vault"));
-    if (!read_id(json_object_get(j, "id"), &host->id) ||
+    if (!rg__id_read(json_object_get(j, "id"), &host->id) ||
         !read_int(j, "slots", 0, RG__HOST_SLOTS_MAX, &host->slots) ||
         !read_int(j, "elastic", -1, 1, &host->elastic) ||
         !read_int(j, "open", 0, RG__HOST_SLOTS_MAX, &host->open) ||
         !read_int(j, "failed_code", 0, 255, &host->failed_code) ||
-        !read_place(json_object_get(j, "address"), json_object_get(j, "port"),
-                    &host->address, &host->port) ||
+        !rg__place_read(json_object_get(j, "address"),
+                        json_object_get(j, "port"), &host->address,
+                        &host->port) ||
         !rg__text_read(host->failed, sizeof host->failed,
                        json_object_get(j, "failed")) ||
         n > RG__HOST_SLOTS_MAX)
@@ -197,17 +199,7 @@ bool rg__cur_read(const json_t *j, rg__cur *cur)
     return false;
 }
 
-/* ---------------------------------------------------------------- proposal */
-
-void rg__proposal_free(rg__proposal *p)
-{
-    free(p->member);
-    free(p->port);
-    free(p->host);
-    p->member = NULL;
-    p->port = NULL;
-    p->host = NULL;
-}
+/* -------------------------------------------------------------------- kinds */
 
 static const char *const kind_names[RG__KINDS] = {
     "first", "death", "broken", "host", "drain", "join", "same"};
@@ -218,110 +210,13 @@ const char *rg__cause_kind_name(rg__cause_kind kind)
 }
 
 /* For who counts; nothing is decided by it. */
-static rg__cause_kind read_kind(const json_t *j)
+rg__cause_kind rg__kind_read(const json_t *j)
 {
     const char *name = json_string_value(json_object_get(j, "kind"));
     for (int i = 0; name != NULL && i < RG__KINDS; i++)
         if (strcmp(name, kind_names[i]) == 0)
             return (rg__cause_kind)i;
     return RG__KIND_SAME;
-}
-
-char *rg__proposal_text(const rg__proposal *p)
-{
-    json_t *members = json_array(), *hosts = json_array();
-    for (int i = 0; i < p->size; i++)
-        json_array_append_new(
-            members, json_pack("[o,i,i,i]", rg__hex_json(p->member[i].host),
-                               (int)p->member[i].slot, (int)p->member[i].start,
-                               (int)p->port[i]));
-    for (int i = 0; i < p->host_count; i++)
-        json_array_append_new(hosts, json_pack("[s,o,s,i]", p->host[i].name,
-                                               rg__hex_json(p->host[i].id),
-                                               p->host[i].address.text,
-                                               (int)p->host[i].port));
-    return rg__json_text(json_pack(
-        "{s:I,s:s,s:s,s:s,s:b,s:o,s:o}", "from", (json_int_t)p->from, "op",
-        p->op, "cause", p->cause, "kind", kind_names[p->kind], "announced",
-        p->is_announced, "members", members, "hosts", hosts));
-}
-
-static bool read_members(const json_t *j, rg__proposal *p)
-{
-    const size_t n = json_array_size(j);
-    p->member = calloc(n + 1, sizeof *p->member);
-    p->port = calloc(n + 1, sizeof *p->port);
-    if (p->member == NULL || p->port == NULL || n == 0)
-        return false;
-    for (size_t i = 0; i < n; i++) {
-        const json_t *m = json_array_get(j, i);
-        rg__member_id *id = &p->member[i];
-        const json_int_t port = json_integer_value(json_array_get(m, 3));
-        const json_int_t slot = json_integer_value(json_array_get(m, 1));
-        if (!read_id(json_array_get(m, 0), &id->host) || !is_port(port) ||
-            slot < 0 || slot >= RG__HOST_SLOTS_MAX)
-            return false;
-        p->port[i] = (uint32_t)port;
-        id->slot = (uint32_t)slot;
-        id->start = (uint32_t)json_integer_value(json_array_get(m, 2));
-    }
-    p->size = (int)n;
-    return true;
-}
-
-static bool read_hosts(const json_t *j, rg__proposal *p)
-{
-    const size_t n = json_array_size(j);
-    p->host = calloc(n + 1, sizeof *p->host);
-    if (p->host == NULL || n == 0)
-        return false;
-    for (size_t i = 0; i < n; i++) {
-        const json_t *h = json_array_get(j, i);
-        if (!copy_name(p->host[i].name, sizeof p->host[i].name,
-                       json_array_get(h, 0)) ||
-            !read_id(json_array_get(h, 1), &p->host[i].id) ||
-            !read_place(json_array_get(h, 2), json_array_get(h, 3),
-                        &p->host[i].address, &p->host[i].port))
-            return false;
-    }
-    p->host_count = (int)n;
-    return true;
-}
-
-_Static_assert(RG__HOST_SLOTS_MAX <= 64, "a bit for each slot");
-
-/* Every member is on one of the hosts, alone in its slot, and every host has
- * one. */
-static bool fits_together(const rg__proposal *p)
-{
-    uint64_t *taken = calloc((size_t)p->host_count, sizeof *taken);
-    bool ok = taken != NULL;
-    for (int i = 0, at = 0; i < p->size && ok; i++) {
-        int looked = 0; /* members of one host mostly stand together */
-        while (looked < p->host_count && p->host[at].id != p->member[i].host) {
-            at = (at + 1) % p->host_count;
-            looked++;
-        }
-        const uint64_t slot = UINT64_C(1) << p->member[i].slot;
-        ok = looked < p->host_count && (taken[at] & slot) == 0;
-        taken[at] |= slot;
-    }
-    for (int i = 0; i < p->host_count && ok; i++)
-        ok = taken[i] != 0;
-    free(taken);
-    return ok;
-}
-
-bool rg__proposal_read(const json_t *j, rg__proposal *p)
-{
-    p->from = (uint64_t)json_integer_value(json_object_get(j, "from"));
-    p->is_announced = json_is_true(json_object_get(j, "announced"));
-    p->kind = read_kind(j);
-    return rg__text_read(p->op, sizeof p->op, json_object_get(j, "op")) &&
-           rg__text_read(p->cause, sizeof p->cause,
-                         json_object_get(j, "cause")) &&
-           read_members(json_object_get(j, "members"), p) &&
-           read_hosts(json_object_get(j, "hosts"), p) && fits_together(p);
 }
 
 /* ----------------------------------------------------- reason */
@@ -492,10 +387,10 @@ static bool read_copies(const json_t *j, rg__line *line)
         rg__copy *c = &line->copy[i];
         line->copies = (int)i + 1;
         c->is_whole = json_is_true(json_array_get(one, 4));
-        if (!read_id(json_array_get(one, 0), &c->to) ||
-            !read_id(json_array_get(one, 1), &c->from) ||
-            !read_place(json_array_get(one, 2), json_array_get(one, 3),
-                        &c->address, &c->port) ||
+        if (!rg__id_read(json_array_get(one, 0), &c->to) ||
+            !rg__id_read(json_array_get(one, 1), &c->from) ||
+            !rg__place_read(json_array_get(one, 2), json_array_get(one, 3),
+                            &c->address, &c->port) ||
             !read_shards(json_array_get(one, 5), &c->shards))
             return false;
     }
@@ -522,7 +417,7 @@ bool rg__line_read(const json_t *j, rg__line *line)
     line->from_size = (int)json_integer_value(json_object_get(j, "from_size"));
     line->to_size = (int)json_integer_value(json_object_get(j, "to_size"));
     line->at_ms = json_integer_value(json_object_get(j, "at_ms"));
-    line->kind = read_kind(j);
+    line->kind = rg__kind_read(j);
     return rg__commit_read(json_object_get(j, "resume"), &line->resume) &&
            rg__text_read(line->cause, sizeof line->cause,
                          json_object_get(j, "cause")) &&
@@ -552,11 +447,12 @@ char *rg__leader_text(const rg__proposal_host *leader)
 
 bool rg__leader_read(const json_t *j, rg__proposal_host *leader)
 {
-    return read_id(json_object_get(j, "id"), &leader->id) &&
-           copy_name(leader->name, sizeof leader->name,
-                     json_object_get(j, "host")) &&
-           read_place(json_object_get(j, "address"), json_object_get(j, "port"),
-                      &leader->address, &leader->port);
+    return rg__id_read(json_object_get(j, "id"), &leader->id) &&
+           rg__name_read(leader->name, sizeof leader->name,
+                         json_object_get(j, "host")) &&
+           rg__place_read(json_object_get(j, "address"),
+                          json_object_get(j, "port"), &leader->address,
+                          &leader->port);
 }
 
 char *rg__suspicion_key(const char *prefix, uint64_t host, uint64_t by)

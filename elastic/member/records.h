@@ -114,6 +114,7 @@ typedef struct rg__proposal {
     int64_t mod_revision; /* of its key */
     uint64_t generation;
     uint64_t from; /* the generation decided before it, 0: none */
+    uint64_t base; /* in etcd: how it differs from that one; 0: all of it */
     char op[33];   /* random: whose txn it was */
     char cause[RG__CAUSE_MAX];
     rg__cause_kind kind;
@@ -290,6 +291,12 @@ char *rg__meta_text(const rg__meta *meta);
 char *rg__host_text(const rg__host_record *host);
 char *rg__cur_text(const rg__cur *cur);
 char *rg__proposal_text(const rg__proposal *p);
+/* The same as the difference to a base, which is to be there wherever this is
+ * read; NULL: all of it. */
+char *rg__proposal_difference(const rg__proposal *p, const rg__proposal *base);
+/* A base that makes it much shorter; NULL: none, or it is short already. */
+const rg__proposal *rg__proposal_base(const rg__snapshot *snap,
+                                      const rg__proposal *p);
 char *rg__reason_text(const rg__reason *r);
 char *rg__ack_text(const rg__ack *ack);
 /* And back; host and generation are the caller's. false: it is not ours. */

@@ -50,7 +50,7 @@ static bool add_gen(rg__snapshot *s, uint64_t g, const json_t *j,
         return false;
     p->generation = g;
     p->mod_revision = kv->mod_revision;
-    if (!rg__proposal_read(j, p)) {
+    if (!rg__proposal_read(j, s, p)) {
         rg__proposal_free(p);
         return false;
     }
