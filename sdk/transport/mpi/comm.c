@@ -110,8 +110,8 @@ static bool mpi_admits(rg__comm *world)
 
 static rg_status after_compare(comm *c)
 {
-    const rg_status st =
-        rg__native_compare(c->id, &c->all[0].line, sizeof *c->all, c->n);
+    const rg_status st = rg__native_compare(
+        c->id, &c->all[0].line, sizeof *c->all, c->n, &c->base.joined);
     if (st != RG_OK)
         return st;
     c->stage = c->next;
@@ -148,6 +148,8 @@ static void note_mine(comm *c)
                                .op = (uint8_t)coll->op,
                                .root = coll->root,
                                .count = coll->count,
+                               .prescale = coll->prescale,
+                               .postscale = coll->postscale,
                                .tag = coll->tag};
     if (coll->kind == RG__AGREE)
         memcpy(c->mine.value, coll->send, sizeof c->mine.value);

@@ -191,3 +191,17 @@ const frame *rg__across_head(comm *c, rg__link *l)
     }
     return head;
 }
+
+/* The exchange waits for one host at a time, and the ring for the one before:
+ * who is missing there is not known here, so the whole host is named. */
+int rg__across_awaited(const comm *c, int *ranks, int room)
+{
+    const spread *s = &c->across->spread;
+    const exchange *e = &c->across->exchange;
+    const int d = e->is_complete || e->round >= e->rounds ? -1 : 1 << e->round;
+    const int host = rg__spread_after(s, s->host, d);
+    int n = 0;
+    for (int k = 0; k < rg__spread_size(s, host) && n < room; k++)
+        ranks[n++] = rg__spread_member(s, host, k);
+    return n;
+}

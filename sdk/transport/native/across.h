@@ -88,6 +88,9 @@ void rg__across_poll(comm *c);
 /* What advances an operation when all local lines are read. */
 advance_fn rg__across_choose(const comm *c);
 
+/* Set ranks of other hosts that the operation waits for. */
+int rg__across_awaited(const comm *c, int *ranks, int room);
+
 /* My lane's next frame from there that is not of an operation that differed. */
 const frame *rg__across_head(comm *c, rg__link *link);
 

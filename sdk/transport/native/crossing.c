@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-#include "sdk/transport/native/reduce.h"
+#include "sdk/transport/reduce.h"
 
 #define BLOCK_BYTES ((size_t)16 << 10)
 
@@ -162,16 +162,11 @@ static const char *contribution(const comm *c, int m, uint32_t step, size_t at)
 static void add_up(const comm *c, uint32_t step, size_t at, size_t bytes,
                    char *sum)
 {
-    const rg__coll *o = &c->coll;
-    const size_t count = bytes / rg_type_size(o->type);
-    if (c->n == 1 && sum != contribution(c, 0, step, at))
-        memcpy(sum, contribution(c, 0, step, at), bytes);
-    if (c->n > 1)
-        rg__reduce(o->type, o->op, sum, contribution(c, 0, step, at),
-                   contribution(c, 1, step, at), count);
-    for (int m = 2; m < c->n; m++)
-        rg__reduce(o->type, o->op, sum, sum, contribution(c, m, step, at),
-                   count);
+    const void *src[RG__SOURCES_MAX];
+    for (int m = 0; m < c->n; m++)
+        src[m] = contribution(c, m, step, at);
+    rg__combine(&c->coll, sum, src, c->n, bytes / rg_type_size(c->coll.type),
+                0);
 }
 
 /* In place, my own send must not change before its turn. */

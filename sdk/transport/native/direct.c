@@ -9,7 +9,7 @@
 
 #include "sdk/base/fail.h"
 #include "sdk/transport/native/native.h"
-#include "sdk/transport/native/reduce.h"
+#include "sdk/transport/reduce.h"
 
 #define BLOCK_BYTES ((size_t)4 << 10)
 
@@ -46,8 +46,21 @@ void rg__native_say_where(const comm *c, where *w)
     }
     if (!is_in_the_way(c))
         w->send_segment = say(c, c->coll.send, c->bytes, &w->send_at);
-    if (c->coll.kind == RG__ALLREDUCE)
+    if (c->coll.kind == RG__ALLREDUCE ||
+        (c->coll.kind == RG__REDUCE && c->root == c->rank))
         w->recv_segment = say(c, c->coll.recv, c->bytes, &w->recv_at);
+}
+
+void rg__native_say_send(const comm *c, uint64_t bytes, where *w)
+{
+    w->send_segment = say(c, c->coll.send, bytes, &w->send_at);
+}
+
+/* Does what is summed up go to member m's memory? */
+static bool receives(const comm *c, int m)
+{
+    return c->coll.kind == RG__ALLREDUCE ||
+           (c->coll.kind == RG__REDUCE && m == c->root);
 }
 
 bool rg__native_is_direct(const comm *c)
@@ -56,8 +69,7 @@ bool rg__native_is_direct(const comm *c)
         return c->said[c->root].at.recv_segment != 0;
     for (int m = 0; m < c->n; m++) {
         const where *w = &c->said[m].at;
-        if (w->send_segment == 0 ||
-            (c->coll.kind == RG__ALLREDUCE && w->recv_segment == 0))
+        if (w->send_segment == 0 || (receives(c, m) && w->recv_segment == 0))
             return false;
     }
     return true;
@@ -65,13 +77,13 @@ bool rg__native_is_direct(const comm *c)
 
 /* IN_PROGRESS: the segment has not arrived in this process yet. */
 static rg_status locate(const comm *c, int m, uint32_t segment, uint64_t at,
-                        char **p_p)
+                        uint64_t bytes, char **p_p)
 {
     const rg__mapping *map = rg__mapping_find(
         c->shared->mappings, c->shared->member[c->member[m].rank], segment);
     if (map == NULL)
         return RG_IN_PROGRESS;
-    if (at > map->bytes || c->bytes > map->bytes - at)
+    if (at > map->bytes || bytes > map->bytes - at)
         return rg__fail(RG_ERR_MISMATCH,
                         "rank %d of set %u names memory outside of its "
                         "rg_alloc segment %u; something wrote over its line",
@@ -83,16 +95,28 @@ static rg_status locate(const comm *c, int m, uint32_t segment, uint64_t at,
 rg_status rg__native_locate_to(comm *c, int m)
 {
     const where *w = &c->said[m].at;
-    return locate(c, m, w->recv_segment, w->recv_at, &c->member[m].to);
+    return locate(c, m, w->recv_segment, w->recv_at, c->bytes,
+                  &c->member[m].to);
+}
+
+rg_status rg__native_locate_part(const comm *c, int m, uint64_t at,
+                                 uint64_t bytes, const char **from_p)
+{
+    const where *w = &c->said[m].at;
+    char *from = NULL;
+    const rg_status st =
+        locate(c, m, w->send_segment, w->send_at + at, bytes, &from);
+    *from_p = from;
+    return st;
 }
 
 rg_status rg__native_locate_all(comm *c)
 {
     for (int m = 0; m < c->n; m++) {
         const where *w = &c->said[m].at;
-        rg_status st =
-            locate(c, m, w->send_segment, w->send_at, &c->member[m].from);
-        if (st == RG_OK && c->coll.kind == RG__ALLREDUCE)
+        rg_status st = locate(c, m, w->send_segment, w->send_at, c->bytes,
+                              &c->member[m].from);
+        if (st == RG_OK && receives(c, m))
             st = rg__native_locate_to(c, m);
         if (st != RG_OK)
             return st;
@@ -127,31 +151,57 @@ static size_t smaller(uint64_t a, size_t b)
 static void reduce_block(const comm *c, uint64_t at, size_t bytes)
 {
     _Alignas(64) char sum[BLOCK_BYTES];
-    const rg__coll *o = &c->coll;
-    const size_t count = bytes / rg_type_size(o->type);
-    if (c->n == 1)
-        memcpy(sum, c->member[0].from + at, bytes);
-    else
-        rg__reduce(o->type, o->op, sum, c->member[0].from + at,
-                   c->member[1].from + at, count);
-    for (int m = 2; m < c->n; m++)
-        rg__reduce(o->type, o->op, sum, sum, c->member[m].from + at, count);
-    if (o->op == RG_AVG)
-        rg__divide(o->type, sum, count, c->n);
+    const void *src[RG__SOURCES_MAX];
     for (int m = 0; m < c->n; m++)
-        memcpy(c->member[m].to + at, sum, bytes);
+        src[m] = c->member[m].from + at;
+    rg__combine(&c->coll, sum, src, c->n, bytes / rg_type_size(c->coll.type),
+                c->n);
+    for (int m = 0; m < c->n; m++)
+        if (receives(c, m))
+            memcpy(c->member[m].to + at, sum, bytes);
+}
+
+/* The same of my part of what is scattered: it goes to my memory alone, and
+ * nobody else reads what it may take the place of. */
+static void reduce_part(const comm *c, uint64_t at, size_t bytes)
+{
+    const void *src[RG__SOURCES_MAX];
+    uint64_t begin, end;
+    rg__native_part(c, c->rank, &begin, &end);
+    char *to = (char *)c->coll.recv + (at - begin);
+    _Alignas(64) char sum[BLOCK_BYTES];
+    for (int m = 0; m < c->n; m++)
+        src[m] = c->member[m].from + at;
+    rg__combine(&c->coll, sum, src, c->n, bytes / rg_type_size(c->coll.type),
+                c->n);
+    memcpy(to, sum, bytes);
+}
+
+static void my_slice(const comm *c, uint64_t *begin_p, uint64_t *end_p)
+{
+    size_t begin, end;
+    if (rg__native_scatters(c->coll.kind)) {
+        rg__native_part(c, c->rank, begin_p, end_p);
+        return;
+    }
+    rg__vault_slice((size_t)c->bytes, (uint32_t)c->rank, (uint32_t)c->n, &begin,
+                    &end);
+    *begin_p = begin;
+    *end_p = end;
 }
 
 /* Advance in my slice by a bounded piece; true at its end. */
 static bool reduce_slice(comm *c)
 {
-    size_t begin, finish;
-    rg__vault_slice((size_t)c->bytes, (uint32_t)c->rank, (uint32_t)c->n, &begin,
-                    &finish);
+    uint64_t begin, finish;
+    my_slice(c, &begin, &finish);
     size_t budget = RG__WORK_BYTES / (size_t)c->n;
     while (begin + c->at < finish) {
         const size_t bytes = smaller(finish - begin - c->at, BLOCK_BYTES);
-        reduce_block(c, begin + c->at, bytes);
+        if (rg__native_scatters(c->coll.kind))
+            reduce_part(c, begin + c->at, bytes);
+        else
+            reduce_block(c, begin + c->at, bytes);
         c->at += bytes;
         c->base.moves++;
         if (budget <= bytes)

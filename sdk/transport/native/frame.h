@@ -22,7 +22,7 @@
 #include "sdk/transport/native/layout.h"
 
 #define FRAME_MAGIC   0x31646772u /* "rgd1" */
-#define FRAME_VERSION 1u
+#define FRAME_VERSION 2u
 #define BODY_MAX      ((uint32_t)64 << 20)
 
 typedef enum frame_kind {

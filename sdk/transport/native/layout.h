@@ -22,7 +22,7 @@
 #include "sdk/base/inner.h"
 #include "sdk/transport/transport.h"
 
-#define INLINE_BYTES 96
+#define INLINE_BYTES 80
 #define SMALL_BYTES  ((size_t)8 << 10)
 #define MEDIUM_BYTES ((size_t)128 << 10)
 #define STAGE_BYTES  ((size_t)256 << 10)
@@ -33,11 +33,13 @@ typedef struct where { /* 0: private memory, else the owner's segment */
     uint32_t send_segment, recv_segment;
 } where;
 
-/* What a member says that it has started: equal on all members. */
+/* What a member says that it has started: equal on all members, but for the
+ * count of a join. */
 typedef struct said_line {
     uint8_t kind, type, op, spare;
     int32_t root;
     uint64_t count, tag;
+    double prescale, postscale; /* 0: none */
 } said_line;
 
 /* The same with its data, or where they lie. */
@@ -82,7 +84,7 @@ typedef struct bell_line {
 } bell_line;
 
 _Static_assert(sizeof(entry) == 128, "an entry is two cache lines");
-_Static_assert(sizeof(said_line) == 24, "no gaps");
+_Static_assert(sizeof(said_line) == 40, "no gaps");
 _Static_assert(sizeof(verdict) == 128, "two cache lines");
 _Static_assert(sizeof(member_lines) == 384, "no gaps");
 
@@ -99,8 +101,10 @@ static inline uint64_t rg__native_seq(uint32_t id, uint32_t n)
 }
 
 /* lines.c: OK when all n members of the set said the same, else ERR_MISMATCH
- * with the sentence that names the ranks. Lines lie `stride` bytes apart. */
+ * with the sentence that names the ranks. Lines lie `stride` bytes apart. With
+ * a join among them *joined is written, and RG__COLL_AGAIN is possible. */
 RG_INNER rg_status rg__native_compare(uint32_t id, const said_line *line,
-                                      size_t stride, int n);
+                                      size_t stride, int n, rg__coll *joined);
+RG_INNER const char *rg__native_kind_name(rg__kind kind);
 
 #endif

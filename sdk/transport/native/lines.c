@@ -9,23 +9,45 @@
 
 #define RANKS_SHOWN 24
 
-static const char *const kinds[] = {"?",         "allreduce", "broadcast",
-                                    "allgather", "barrier",   "agreement"};
-static const char *const types[] = {"u8", "i32", "i64", "f32", "f64"};
-static const char *const ops[] = {"sum", "avg", "min", "max"};
+static const char *const kinds[RG__COLL_KINDS] = {
+    "?",         "allreduce", "broadcast",      "allgather",       "barrier",
+    "agreement", "reduce",    "reduce_scatter", "reduce_scatterv", "allgatherv",
+    "gather",    "gatherv",   "scatter",        "scatterv",        "alltoall",
+    "alltoallv", "join"};
+static const char *const types[] = {"u8",  "i32", "i64", "f32",  "f64", "i8",
+                                    "u32", "u64", "f16", "bf16", "bool"};
+static const char *const ops[] = {"sum", "avg",  "min",  "max", "prod", "land",
+                                  "lor", "lxor", "band", "bor", "bxor"};
 
 #define COUNT(names) (sizeof(names) / sizeof *(names))
 
-typedef enum field { KIND, TYPE, OP, ROOT, ELEMENTS, TAG, FIELDS } field;
+typedef enum field {
+    KIND,
+    TYPE,
+    OP,
+    ROOT,
+    ELEMENTS,
+    PRESCALE,
+    POSTSCALE,
+    TAG,
+    FIELDS
+} field;
 
-static const char *const field_names[FIELDS] = {"operation", "type",  "op",
-                                                "root",      "count", "tag"};
+static const char *const field_names[FIELDS] = {
+    "operation", "type", "op", "root", "count", "prescale", "postscale", "tag"};
 
 typedef struct lines {
     const char *first;
     size_t stride;
     int n;
 } lines;
+
+static uint64_t bits_of(double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
 
 static uint64_t value_of(const lines *all, int m, field f)
 {
@@ -42,6 +64,10 @@ static uint64_t value_of(const lines *all, int m, field f)
         return (uint64_t)(int64_t)s->root;
     case ELEMENTS:
         return s->count;
+    case PRESCALE:
+        return bits_of(s->prescale);
+    case POSTSCALE:
+        return bits_of(s->postscale);
     case TAG:
         return s->tag;
     case FIELDS:
@@ -63,8 +89,13 @@ static void show(char *text, size_t room, field f, uint64_t value)
         snprintf(text, room, "%s", name_in(types, COUNT(types), value));
     else if (f == OP)
         snprintf(text, room, "%s", name_in(ops, COUNT(ops), value));
-    else
+    else if (f == PRESCALE || f == POSTSCALE) {
+        double scale;
+        memcpy(&scale, &value, sizeof scale);
+        snprintf(text, room, "%g", scale == 0 ? 1.0 : scale);
+    } else {
         snprintf(text, room, "%" PRId64, (int64_t)value);
+    }
 }
 
 /* "ranks 0,1,5" of those whose field has this value. */
@@ -108,10 +139,87 @@ static rg_status differ(uint32_t id, const lines *all, field f, int m)
                     ranks[1]);
 }
 
+/* ------------------------------------------------------------------- joins */
+
+static const said_line *line_of(const lines *all, int m)
+{
+    return (const said_line *)(const void *)(all->first +
+                                             (size_t)m * all->stride);
+}
+
+static bool has_joined(const lines *all, int m)
+{
+    return line_of(all, m)->kind == RG__JOIN;
+}
+
+/* The one that all others have started, or NULL: they have not. */
+static const said_line *common_allreduce(const lines *all)
+{
+    const said_line *first = NULL;
+    for (int m = 0; m < all->n; m++) {
+        const said_line *s = line_of(all, m);
+        if (s->kind == RG__JOIN)
+            continue;
+        if (first == NULL)
+            first = s;
+        if (s->kind != RG__ALLREDUCE || memcmp(s, first, sizeof *s) != 0)
+            return NULL;
+    }
+    return first;
+}
+
+static rg_status refuse_beside_join(uint32_t id, const lines *all)
+{
+    char ranks[160];
+    list_ranks(ranks, sizeof ranks, all, KIND, RG__JOIN);
+    for (int m = 0; m < all->n; m++)
+        if (!has_joined(all, m))
+            return rg__fail(
+                RG_ERR_MISMATCH,
+                "%s on set %u: %s joined, and until all have joined the others "
+                "may only start one and the same allreduce",
+                name_in(kinds, COUNT(kinds), value_of(all, m, KIND)), id,
+                ranks);
+    return RG_OK;
+}
+
+static rg_status compare_joins(uint32_t id, const lines *all, int joins,
+                               rg__coll *joined)
+{
+    *joined = (rg__coll){.kind = RG__JOIN};
+    for (int m = 0; m < all->n && joins == all->n; m++)
+        if (line_of(all, m)->count != 0)
+            joined->root = m;
+    if (joins == all->n)
+        return RG_OK;
+    const said_line *s = common_allreduce(all);
+    if (s == NULL)
+        return refuse_beside_join(id, all);
+    *joined = (rg__coll){.kind = RG__ALLREDUCE,
+                         .type = (rg_type)s->type,
+                         .op = (rg_op)s->op,
+                         .count = s->count,
+                         .prescale = s->prescale,
+                         .postscale = s->postscale};
+    return RG__COLL_AGAIN;
+}
+
+/* --------------------------------------------------------------- in whole */
+
+const char *rg__native_kind_name(rg__kind kind)
+{
+    return name_in(kinds, COUNT(kinds), kind);
+}
+
 rg_status rg__native_compare(uint32_t id, const said_line *line, size_t stride,
-                             int n)
+                             int n, rg__coll *joined)
 {
     const lines all = {(const char *)line, stride, n};
+    int joins = 0;
+    for (int m = 0; m < n; m++)
+        joins += has_joined(&all, m);
+    if (joins > 0)
+        return compare_joins(id, &all, joins, joined);
     for (int f = 0; f < FIELDS; f++)
         for (int m = 1; m < n; m++)
             if (value_of(&all, m, (field)f) != value_of(&all, 0, (field)f))

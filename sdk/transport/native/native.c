@@ -2,6 +2,8 @@
  * the algorithm. native.h says how an operation runs in the shared memory of
  * one host, across.h over several, layout.h where things lie. */
 #include "sdk/transport/native/across.h"
+#include "sdk/transport/native/compose.h"
+#include "sdk/transport/native/pairs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -158,6 +160,8 @@ static void close_comm(comm *c)
 {
     if (c == NULL)
         return;
+    rg__pairs_free(c);
+    rg__compose_free(c);
     rg__across_close(c);
     free(c->member);
     free(c->said);
@@ -343,19 +347,50 @@ bool rg__native_all_posted(const comm *c, flag which, uint32_t step)
 
 /* --------------------------------------------------------------- operations */
 
+bool rg__native_scatters(rg__kind kind)
+{
+    return kind == RG__REDUCE_SCATTER || kind == RG__REDUCE_SCATTERV;
+}
+
+bool rg__native_adds(rg__kind kind)
+{
+    return kind == RG__ALLREDUCE || kind == RG__AGREE || kind == RG__REDUCE ||
+           rg__native_scatters(kind);
+}
+
+void rg__native_part(const comm *c, int m, uint64_t *begin_p, uint64_t *end_p)
+{
+    const rg__coll *o = &c->coll;
+    uint64_t at = 0;
+    for (int i = 0; i < m && o->kind == RG__REDUCE_SCATTERV; i++)
+        at += o->recv_counts[i];
+    if (o->kind == RG__REDUCE_SCATTER)
+        at = (uint64_t)m * o->count;
+    const uint64_t count =
+        o->kind == RG__REDUCE_SCATTERV ? o->recv_counts[m] : o->count;
+    *begin_p = at * rg_type_size(o->type);
+    *end_p = (at + count) * rg_type_size(o->type);
+}
+
 static rg_status no_data(comm *c)
 {
     (void)c;
     return RG_OK;
 }
 
-static const advance_fn direct[] = {
+static const advance_fn direct[RG__COLL_KINDS] = {
     [RG__ALLREDUCE] = rg__native_direct_allreduce,
+    [RG__REDUCE] = rg__native_direct_allreduce,
+    [RG__REDUCE_SCATTER] = rg__native_direct_allreduce,
+    [RG__REDUCE_SCATTERV] = rg__native_direct_allreduce,
     [RG__BROADCAST] = rg__native_direct_broadcast,
     [RG__ALLGATHER] = rg__native_direct_allgather};
 
-static const advance_fn staged[] = {
+static const advance_fn staged[RG__COLL_KINDS] = {
     [RG__ALLREDUCE] = rg__native_staged_allreduce,
+    [RG__REDUCE] = rg__native_staged_allreduce,
+    [RG__REDUCE_SCATTER] = rg__native_staged_reduce_scatter,
+    [RG__REDUCE_SCATTERV] = rg__native_staged_reduce_scatter,
     [RG__BROADCAST] = rg__native_staged_broadcast,
     [RG__ALLGATHER] = rg__native_staged_allgather};
 
@@ -368,7 +403,7 @@ static advance_fn choose(const comm *c)
         return rg__native_inline;
     const bool is_direct = rg__native_is_direct(c);
     if (c->bytes <= SMALL_BYTES &&
-        !(is_direct && kind == RG__ALLREDUCE && c->bytes >= DIRECT_MIN))
+        !(is_direct && rg__native_adds(kind) && c->bytes >= DIRECT_MIN))
         return rg__native_small_read;
     return is_direct ? direct[kind] : staged[kind];
 }
@@ -385,41 +420,76 @@ static int local_root(const comm *c)
     return -1;
 }
 
-static rg_status native_start(rg__comm *base, const rg__coll *coll)
+/* Of what one member gives. */
+static uint64_t bytes_of(const comm *c)
 {
-    comm *c = (comm *)base;
-    if (coll->kind > RG__AGREE || coll->type > RG_F64 || coll->op > RG_MAX ||
-        coll->prescale != 0 || coll->postscale != 0)
-        return rg__fail(RG_ERR_UNSUPPORTED,
-                        "this transport has not got this operation, type or op "
-                        "yet");
-    if (coll->root < 0 || coll->root >= c->set_n)
-        return rg__fail(RG_ERR_INVALID, "root %d is not a rank of set %u",
-                        coll->root, c->id);
+    const rg__coll *o = &c->coll;
+    if (o->kind == RG__BARRIER || o->kind == RG__JOIN)
+        return 0;
+    const uint64_t bytes = o->count * rg_type_size(o->type);
+    return o->kind == RG__REDUCE_SCATTER ? bytes * (uint64_t)c->set_n : bytes;
+}
+
+static double scale_of(double scale)
+{
+    return scale == 1 ? 0 : scale;
+}
+
+static void post_line(comm *c, uint64_t index)
+{
+    const rg__coll *o = &c->user;
+    entry *mine = &c->member[c->rank].lines->line[c->ops & 1];
+    mine->said.line =
+        (said_line){.kind = (uint8_t)o->kind,
+                    .type = (uint8_t)o->type,
+                    .op = (uint8_t)o->op,
+                    .root = o->root,
+                    .count = rg__pairs_is_uneven(o->kind) ? 0 : o->count,
+                    .tag = o->tag + index - 1,
+                    .prescale = scale_of(o->prescale),
+                    .postscale = scale_of(o->postscale)};
+    if (rg__pairs_has(c->coll.kind))
+        rg__pairs_publish(c);
+    else
+        rg__native_publish(c);
+    atomic_store_explicit(&mine->seq, rg__native_seq(c->id, c->ops),
+                          memory_order_release);
+    rg__native_ring(c);
+}
+
+void rg__native_begin(comm *c, const rg__coll *coll, uint64_t index)
+{
     c->coll = *coll;
+    c->has_begun = true;
     c->root = local_root(c);
-    c->bytes =
-        coll->kind == RG__BARRIER ? 0 : coll->count * rg_type_size(coll->type);
+    c->bytes = bytes_of(c);
     c->ops++;
     c->heard = 0;
     c->advance = NULL;
     c->in = c->out = c->done = c->last = 0;
     c->at = 0;
     c->peer = 0;
+    if (rg__pairs_has(coll->kind))
+        rg__pairs_begin(c);
     if (c->across != NULL)
         rg__across_begin(c);
-    entry *mine = &c->member[c->rank].lines->line[c->ops & 1];
-    mine->said.line = (said_line){.kind = (uint8_t)coll->kind,
-                                  .type = (uint8_t)coll->type,
-                                  .op = (uint8_t)coll->op,
-                                  .root = coll->root,
-                                  .count = coll->count,
-                                  .tag = coll->tag};
-    rg__native_publish(c);
-    atomic_store_explicit(&mine->seq, rg__native_seq(c->id, c->ops),
-                          memory_order_release);
-    rg__native_ring(c);
-    return RG_OK;
+    post_line(c, index);
+}
+
+static rg_status native_start(rg__comm *base, const rg__coll *coll)
+{
+    comm *c = (comm *)base;
+    if (coll->root < 0 || coll->root >= c->set_n)
+        return rg__fail(RG_ERR_INVALID, "root %d is not a rank of set %u",
+                        coll->root, c->id);
+    c->user = *coll;
+    c->has_begun = false;
+    if (c->across != NULL && rg__compose_has(coll->kind))
+        return rg__compose_begin(c);
+    const rg_status st = rg__pairs_has(coll->kind) ? rg__pairs_make(c) : RG_OK;
+    if (st == RG_OK)
+        rg__native_begin(c, coll, 1);
+    return st;
 }
 
 static bool hear(comm *c)
@@ -441,11 +511,14 @@ static rg_status compare_and_choose(comm *c)
         c->advance = rg__across_choose(c);
         return RG_OK;
     }
-    const rg_status st =
-        rg__native_compare(c->id, &c->said[0].line, sizeof *c->said, c->n);
-    if (st == RG_OK)
-        c->advance = choose(c);
-    return st;
+    const rg_status st = rg__native_compare(
+        c->id, &c->said[0].line, sizeof *c->said, c->n, &c->base.joined);
+    if (st != RG_OK)
+        return st;
+    if (rg__pairs_has(c->coll.kind))
+        return rg__pairs_choose(c);
+    c->advance = choose(c);
+    return RG_OK;
 }
 
 static rg_status advance(comm *c)
@@ -463,16 +536,58 @@ static rg_status advance(comm *c)
     return st;
 }
 
+/* Advance the part in flight. */
+static rg_status test_part(comm *c)
+{
+    if (c->across != NULL)
+        rg__across_poll(c);
+    const rg_status st = advance(c);
+    if (st == RG_IN_PROGRESS)
+        return st;
+    c->has_begun = false;
+    if (c->across != NULL)
+        rg__across_end(c);
+    rg__pairs_end(c);
+    return st;
+}
+
+static rg_status test_composed(comm *c)
+{
+    rg_status st = c->has_begun ? test_part(c) : RG_OK;
+    if (st == RG_OK)
+        st = rg__compose_next(c);
+    if (st != RG_IN_PROGRESS)
+        rg__compose_end(c);
+    return st;
+}
+
 static rg_status native_test(rg__comm *base)
 {
     comm *c = (comm *)base;
-    if (c->across == NULL)
-        return advance(c);
-    rg__across_poll(c);
-    const rg_status st = advance(c);
-    if (st != RG_IN_PROGRESS)
-        rg__across_end(c);
-    return st;
+    return rg__compose_is_running(c) ? test_composed(c) : test_part(c);
+}
+
+/* Who has not said yet what it has started; else who has not come as far as I
+ * have. */
+static int native_awaited(rg__comm *base, int *ranks, int room)
+{
+    const comm *c = (comm *)base;
+    int n = 0;
+    for (int m = 0; m < c->n && n < room; m++) {
+        const entry *line = &c->member[m].lines->line[c->ops & 1];
+        const bool has_said =
+            atomic_load_explicit(&line->seq, memory_order_acquire) ==
+            rg__native_seq(c->id, c->ops);
+        const uint32_t step = c->done + (c->done < c->last);
+        const bool is_late = c->advance != NULL && c->last > 0 &&
+                             !rg__native_posted(c, m, FLAG_DONE, step);
+        if (m != c->rank && (!has_said || is_late))
+            ranks[n++] = c->across == NULL
+                             ? m
+                             : rg__spread_member(&c->across->spread,
+                                                 c->across->spread.host, m);
+    }
+    return n > 0 || c->across == NULL ? n : rg__across_awaited(c, ranks, room);
 }
 
 const rg__transport rg__transport_native = {.size = sizeof(rg__transport),
@@ -483,4 +598,5 @@ const rg__transport rg__transport_native = {.size = sizeof(rg__transport),
                                             .test = native_test,
                                             .bell = native_bell,
                                             .arm = native_arm,
+                                            .awaited = native_awaited,
                                             .close = native_close};

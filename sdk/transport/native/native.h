@@ -7,9 +7,11 @@
  *
  *   lines differ                               ERR_MISMATCH, nothing written
  *   no data                                    done
+ *   a gather, scatter, alltoall                                     (pairs.c)
  *   fits a line                                read the lines       (small.c)
  *   <= SMALL_BYTES                             read the small slots (small.c)
- *   all in rg_alloc memory (broadcast: root)   read there           (direct.c)
+ *   all in rg_alloc memory (broadcast: root;   read there           (direct.c)
+ *   reduce: all and the root)
  *   otherwise                                  through staging      (staged.c)
  *
  * Two parity slots per line are enough: a member rewrites a slot in operation
@@ -45,6 +47,8 @@ typedef struct member {
 } member;
 
 typedef struct across across;
+typedef struct pairs pairs;
+typedef struct compose compose;
 
 typedef struct comm comm;
 typedef rg_status (*advance_fn)(comm *c);
@@ -58,11 +62,15 @@ struct comm {
     member *member;      /* n of them; owned */
     said *said;          /* copies of the members' lines; owned */
     across *across;      /* owned; NULL: all members are on this host */
+    pairs *pairs;        /* owned; NULL: no operation needed it yet, */
+    compose *compose;    /* likewise */
 
     uint32_t ops;   /* operations begun, over the comm's life */
     uint32_t steps; /* steps of the operations before this one */
 
-    rg__coll coll;
+    rg__coll user;      /* what was started, */
+    rg__coll coll;      /* and the part of it that is in flight: mostly all */
+    bool has_begun;     /* there is one */
     int root;           /* among the local members, -1: elsewhere */
     uint64_t bytes;     /* of one member's data */
     int heard;          /* members whose line was read */
@@ -74,7 +82,10 @@ struct comm {
     int peer;               /* likewise */
 };
 
-/* native.c */
+/* native.c: post the line of an operation; index: of the part of c->user,
+ * from 1. */
+void rg__native_begin(comm *c, const rg__coll *coll, uint64_t index);
+
 typedef enum flag { FLAG_IN, FLAG_OUT, FLAG_DONE } flag;
 void rg__native_post(comm *c, flag which, uint32_t step);
 /* The same step for all three flags, at the end of an operation. */
@@ -86,6 +97,12 @@ static inline char *rg__native_small(const comm *c, int m)
 {
     return c->member[m].small + (c->ops & 1) * SMALL_BYTES;
 }
+
+/* Kinds that add up; those of them of which each keeps a part. */
+bool rg__native_adds(rg__kind kind);
+bool rg__native_scatters(rg__kind kind);
+/* Of the latter: bytes [*begin_p, *end_p) of what is sent are member m's. */
+void rg__native_part(const comm *c, int m, uint64_t *begin_p, uint64_t *end_p);
 
 /* small.c */
 void rg__native_publish(comm *c);
@@ -102,12 +119,18 @@ bool rg__native_is_direct(const comm *c);
 rg_status rg__native_locate_all(comm *c);
 rg_status rg__native_locate_to(comm *c, int m);
 void rg__native_say_where(const comm *c, where *w);
-rg_status rg__native_direct_allreduce(comm *c);
+/* The same for what is sent alone, of that many bytes. */
+void rg__native_say_send(const comm *c, uint64_t bytes, where *w);
+/* Where bytes of what m sends are, `at` behind its begin. */
+rg_status rg__native_locate_part(const comm *c, int m, uint64_t at,
+                                 uint64_t bytes, const char **from_p);
+rg_status rg__native_direct_allreduce(comm *c); /* and the other reductions */
 rg_status rg__native_direct_broadcast(comm *c);
 rg_status rg__native_direct_allgather(comm *c);
 
 /* staged.c */
 rg_status rg__native_staged_allreduce(comm *c);
+rg_status rg__native_staged_reduce_scatter(comm *c);
 rg_status rg__native_staged_broadcast(comm *c);
 rg_status rg__native_staged_allgather(comm *c);
 

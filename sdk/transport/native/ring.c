@@ -16,7 +16,7 @@
  */
 #include "sdk/transport/native/across.h"
 
-#include "sdk/transport/native/reduce.h"
+#include "sdk/transport/reduce.h"
 
 /* -------------------------------------------------------------------- parts */
 
@@ -217,14 +217,13 @@ static bool has_crossed(const crossing *x, uint32_t step)
            (!x->receives || p->received == x->parts);
 }
 
-/* The sum is there; now it is the mean. */
-static void divide(const comm *c, uint32_t step)
+/* The sum is there; now it becomes the result. */
+static void finish(const comm *c, uint32_t step)
 {
     const rg__coll *o = &c->coll;
     const piece whole = my_slice(c, step);
-    if (o->kind == RG__ALLREDUCE && o->op == RG_AVG)
-        rg__divide(o->type, whole.at, whole.bytes / rg_type_size(o->type),
-                   c->set_n);
+    if (o->kind == RG__ALLREDUCE)
+        rg__finish(o, whole.at, whole.bytes / rg_type_size(o->type), c->set_n);
 }
 
 static bool may_begin(comm *c)
@@ -248,7 +247,7 @@ void rg__ring_turn(comm *c)
     }
     while (has_crossed(x, x->crossed + 1)) {
         x->crossed++;
-        divide(c, x->crossed);
+        finish(c, x->crossed);
         c->base.moves++;
         rg__native_post(c, FLAG_OUT, x->crossed);
     }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "sdk/transport/native/native.h"
-#include "sdk/transport/native/reduce.h"
+#include "sdk/transport/reduce.h"
 
 typedef const char *(*source_fn)(const comm *c, int m);
 
@@ -40,24 +40,24 @@ void rg__native_publish(comm *c)
         memcpy(rg__native_small(c, c->rank), data, c->bytes);
 }
 
-static void add_up(const comm *c, source_fn source, void *sum)
+/* of: as for rg__combine. */
+static void add_up(const comm *c, source_fn source, void *sum, int of)
 {
-    const rg__coll *o = &c->coll;
-    const size_t count = (size_t)o->count;
-    if (c->n == 1)
-        memcpy(sum, source(c, 0), c->bytes);
-    else
-        rg__reduce(o->type, o->op, sum, source(c, 0), source(c, 1), count);
-    for (int m = 2; m < c->n; m++)
-        rg__reduce(o->type, o->op, sum, sum, source(c, m), count);
+    const void *src[RG__SOURCES_MAX];
+    for (int m = 0; m < c->n; m++)
+        src[m] = source(c, m);
+    rg__combine(&c->coll, sum, src, c->n, (size_t)c->coll.count, of);
 }
 
-static void reduce(comm *c, source_fn source)
+static void add_my_part_up(const comm *c, source_fn source)
 {
-    const rg__coll *o = &c->coll;
-    add_up(c, source, o->recv);
-    if (o->op == RG_AVG)
-        rg__divide(o->type, o->recv, (size_t)o->count, c->n);
+    const void *src[RG__SOURCES_MAX];
+    uint64_t begin, end;
+    rg__native_part(c, c->rank, &begin, &end);
+    for (int m = 0; m < c->n; m++)
+        src[m] = source(c, m) + begin;
+    rg__combine(&c->coll, c->coll.recv, src, c->n,
+                (size_t)(end - begin) / rg_type_size(c->coll.type), c->n);
 }
 
 static rg_status read_all(comm *c, source_fn source)
@@ -66,7 +66,15 @@ static rg_status read_all(comm *c, source_fn source)
     switch (c->coll.kind) {
     case RG__ALLREDUCE:
     case RG__AGREE:
-        reduce(c, source);
+        add_up(c, source, recv, c->n);
+        break;
+    case RG__REDUCE:
+        if (c->root == c->rank)
+            add_up(c, source, recv, c->n);
+        break;
+    case RG__REDUCE_SCATTER:
+    case RG__REDUCE_SCATTERV:
+        add_my_part_up(c, source);
         break;
     case RG__BROADCAST:
         if (c->root != c->rank)
@@ -90,7 +98,7 @@ const char *rg__native_small_of(const comm *c, int m)
 
 void rg__native_small_sum(const comm *c, void *sum)
 {
-    add_up(c, c->bytes <= INLINE_BYTES ? from_line : from_slot, sum);
+    add_up(c, c->bytes <= INLINE_BYTES ? from_line : from_slot, sum, 0);
 }
 
 rg_status rg__native_inline(comm *c)

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "sdk/transport/native/native.h"
-#include "sdk/transport/native/reduce.h"
+#include "sdk/transport/reduce.h"
 
 #define BLOCK_BYTES ((size_t)16 << 10)
 
@@ -88,19 +88,11 @@ static const char *contribution(const comm *c, int m, uint32_t step, size_t at)
 
 static void reduce_block(const comm *c, uint32_t step, size_t at, size_t bytes)
 {
-    const rg__coll *o = &c->coll;
-    const size_t count = bytes / rg_type_size(o->type);
-    char *sum = slot_of(c, c->rank, step) + at;
-    if (c->n == 1)
-        memcpy(sum, contribution(c, 0, step, at), bytes);
-    else
-        rg__reduce(o->type, o->op, sum, contribution(c, 0, step, at),
-                   contribution(c, 1, step, at), count);
-    for (int m = 2; m < c->n; m++)
-        rg__reduce(o->type, o->op, sum, sum, contribution(c, m, step, at),
-                   count);
-    if (o->op == RG_AVG)
-        rg__divide(o->type, sum, count, c->n);
+    const void *src[RG__SOURCES_MAX];
+    for (int m = 0; m < c->n; m++)
+        src[m] = contribution(c, m, step, at);
+    rg__combine(&c->coll, slot_of(c, c->rank, step) + at, src, c->n,
+                bytes / rg_type_size(c->coll.type), c->n);
 }
 
 static void my_slice(const comm *c, uint32_t step, size_t *begin_p,
@@ -148,9 +140,18 @@ static void copy_slices_out(comm *c)
     }
 }
 
+/* In a reduce only the root copies out; others are done with a step when they
+ * have made their slice of it. */
+static bool keeps_result(const comm *c)
+{
+    return c->coll.kind == RG__ALLREDUCE || c->root == c->rank;
+}
+
 rg_status rg__native_staged_allreduce(comm *c)
 {
     count_steps(c);
+    if (c->done < c->out && !keeps_result(c))
+        return finish_done(c);
     if (c->done < c->out && rg__native_all_posted(c, FLAG_OUT, c->done + 1)) {
         copy_slices_out(c);
         return finish_done(c);
@@ -159,6 +160,96 @@ rg_status rg__native_staged_allreduce(comm *c)
         reduce_step(c);
     else if (may_copy_in(c))
         copy_others_in(c);
+    return RG_IN_PROGRESS;
+}
+
+/* ---------------------------------------------------------- reduce_scatter */
+
+/* A slot has a piece of each member's part in every step; each member adds the
+ * pieces of its own part up, into its memory. */
+static uint64_t piece_bytes(const comm *c)
+{
+    return STAGE_BYTES / (uint64_t)c->n / RG__LINE * RG__LINE;
+}
+
+static uint64_t longest_part(const comm *c)
+{
+    uint64_t longest = 0;
+    for (int m = 0; m < c->n; m++) {
+        uint64_t begin, end;
+        rg__native_part(c, m, &begin, &end);
+        longest = end - begin > longest ? end - begin : longest;
+    }
+    return longest;
+}
+
+/* Where member m's piece of a step lies in what is sent. */
+static void piece_of(const comm *c, int m, uint32_t step, uint64_t *begin_p,
+                     uint64_t *end_p)
+{
+    const uint64_t most = piece_bytes(c), skip = (uint64_t)(step - 1) * most;
+    uint64_t begin, end;
+    rg__native_part(c, m, &begin, &end);
+    *begin_p = skip < end - begin ? begin + skip : end;
+    *end_p = end - *begin_p < most ? end : *begin_p + most;
+}
+
+static void copy_pieces_in(comm *c)
+{
+    const uint32_t step = c->in + 1;
+    for (int m = 0; m < c->n; m++) {
+        uint64_t begin, end;
+        piece_of(c, m, step, &begin, &end);
+        if (m != c->rank && begin < end)
+            memcpy(slot_of(c, c->rank, step) + (uint64_t)m * piece_bytes(c),
+                   (const char *)c->coll.send + begin, (size_t)(end - begin));
+    }
+    finish_in(c);
+}
+
+static void reduce_piece(const comm *c, uint64_t at, size_t bytes)
+{
+    const void *src[RG__SOURCES_MAX];
+    const uint32_t step = c->done + 1;
+    uint64_t first, begin, end;
+    int apart = 0;
+    rg__native_part(c, c->rank, &first, &end);
+    piece_of(c, c->rank, step, &begin, &end);
+    char *to = (char *)c->coll.recv + (begin - first) + at;
+    _Alignas(64) char sum[BLOCK_BYTES];
+    for (int m = 0; m < c->n; m++) {
+        src[m] = m == c->rank ? (const char *)c->coll.send + begin + at
+                              : slot_of(c, m, step) +
+                                    (uint64_t)c->rank * piece_bytes(c) + at;
+        apart |= src[m] == to;
+    }
+    rg__combine(&c->coll, apart ? sum : to, src, c->n,
+                bytes / rg_type_size(c->coll.type), c->n);
+    if (apart)
+        memcpy(to, sum, bytes);
+}
+
+static void reduce_pieces(const comm *c)
+{
+    uint64_t begin, end;
+    piece_of(c, c->rank, c->done + 1, &begin, &end);
+    for (uint64_t at = 0; at < end - begin; at += BLOCK_BYTES)
+        reduce_piece(c, at,
+                     end - begin - at < BLOCK_BYTES ? (size_t)(end - begin - at)
+                                                    : BLOCK_BYTES);
+}
+
+rg_status rg__native_staged_reduce_scatter(comm *c)
+{
+    if (c->last == 0)
+        c->last =
+            (uint32_t)((longest_part(c) + piece_bytes(c) - 1) / piece_bytes(c));
+    if (c->done < c->in && rg__native_all_posted(c, FLAG_IN, c->done + 1)) {
+        reduce_pieces(c);
+        return finish_done(c);
+    }
+    if (may_copy_in(c))
+        copy_pieces_in(c);
     return RG_IN_PROGRESS;
 }
 

@@ -6,7 +6,7 @@
 
 #include "sdk/base/fail.h"
 #include "sdk/transport/native/across.h"
-#include "sdk/transport/native/reduce.h"
+#include "sdk/transport/reduce.h"
 
 reach rg__verdict_reach(const comm *c)
 {
@@ -82,17 +82,13 @@ static const char *contribution(const comm *c, int m)
 
 static void sum_slices(const comm *c, char *sum)
 {
-    const rg__coll *o = &c->coll;
+    const void *src[RG__SOURCES_MAX];
     size_t begin, end;
     slice_of(c, c->rank, &begin, &end);
-    const size_t count = (end - begin) / rg_type_size(o->type);
-    if (c->n == 1)
-        memcpy(sum, contribution(c, 0) + begin, end - begin);
-    else
-        rg__reduce(o->type, o->op, sum, contribution(c, 0) + begin,
-                   contribution(c, 1) + begin, count);
-    for (int m = 2; m < c->n; m++)
-        rg__reduce(o->type, o->op, sum, sum, contribution(c, m) + begin, count);
+    for (int m = 0; m < c->n; m++)
+        src[m] = contribution(c, m) + begin;
+    rg__combine(&c->coll, sum, src, c->n,
+                (end - begin) / rg_type_size(c->coll.type), 0);
 }
 
 void rg__verdict_fill(const comm *c, char *data)
@@ -136,8 +132,7 @@ static void add_hosts_up(const comm *c, void *sum, size_t bytes)
                rg__exchange_data(c, 1), count);
     for (int h = 2; h < c->across->spread.hosts; h++)
         rg__reduce(o->type, o->op, sum, sum, rg__exchange_data(c, h), count);
-    if (o->op == RG_AVG)
-        rg__divide(o->type, sum, count, c->set_n);
+    rg__finish(o, sum, count, c->set_n);
 }
 
 static void place_all(const comm *c)
@@ -241,10 +236,13 @@ static rg_status gather_slices(comm *c)
 
 /* ------------------------------------------------------------------ verdict */
 
-static rg_status compare(const comm *c)
+static rg_status compare(comm *c)
 {
-    return rg__native_compare(c->id, c->across->line, sizeof(said_line),
-                              c->set_n);
+    rg__coll joined = {0};
+    const rg_status st = rg__native_compare(
+        c->id, c->across->line, sizeof(said_line), c->set_n, &joined);
+    c->base.joined = joined;
+    return st;
 }
 
 static void tell(comm *c, bool differs)
@@ -293,7 +291,7 @@ rg_status rg__verdict_find(comm *c)
         return st;
     rg__exchange_note_lines(c);
     st = compare(c);
-    if (st != RG_OK)
+    if (st != RG_OK || c->coll.kind == RG__JOIN)
         return fail_together(c, st);
     if (!has_all_data(c))
         return blame_blocks(c);
@@ -307,17 +305,19 @@ rg_status rg__verdict_find(comm *c)
 
 /* ----------------------------------------------------------- other members */
 
+/* All know all lines then; a join, which has no data, ends so as well. */
 static rg_status hear_difference(comm *c)
 {
     memcpy(c->across->line, c->member[0].staging,
            sizeof(said_line) * (size_t)c->set_n);
     c->across->has_differed = true;
     const rg_status st = compare(c);
-    return st != RG_OK ? st
-                       : rg__fail(RG_ERR_MISMATCH,
-                                  "members of set %u have started different "
-                                  "operations",
-                                  c->id);
+    return st != RG_OK || c->coll.kind == RG__JOIN
+               ? st
+               : rg__fail(RG_ERR_MISMATCH,
+                          "members of set %u have started different "
+                          "operations",
+                          c->id);
 }
 
 /* OK: the verdict is there, and good. */

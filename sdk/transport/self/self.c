@@ -1,15 +1,19 @@
-/* The transport of a world of one process: every collective is a copy. */
+/* The transport of a world of one process: every collective is a copy, scaled
+ * where a reduction is. */
 #include "sdk/transport/transport.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "sdk/base/fail.h"
+#include "sdk/transport/reduce.h"
 
 typedef struct comm {
     rg__comm base;
     rg__coll coll;
-    uint64_t bytes, at; /* of the copy */
+    const char *send;
+    char *recv;
+    uint64_t count, at; /* elements, and how many are done */
 } comm;
 
 static rg_status open_comm(comm **c_p)
@@ -50,35 +54,62 @@ static rg_status self_split(rg__comm *world, const int *ranks, int n,
     return st;
 }
 
+/* Where what this process sends to itself lies on both sides, in elements. */
+static void find_places(const rg__coll *o, uint64_t *send_p, uint64_t *recv_p,
+                        uint64_t *count_p)
+{
+    *count_p = o->count;
+    if (o->kind == RG__ALLTOALLV)
+        *count_p = o->send_counts[0];
+    if (o->kind == RG__SCATTERV || o->kind == RG__ALLTOALLV)
+        *send_p = o->send_places[0];
+    if (o->kind == RG__ALLGATHERV || o->kind == RG__GATHERV ||
+        o->kind == RG__ALLTOALLV)
+        *recv_p = o->recv_places[0];
+}
+
 static rg_status self_start(rg__comm *base, const rg__coll *coll)
 {
     comm *c = (comm *)base;
-    if (coll->kind > RG__AGREE || coll->type > RG_F64 || coll->op > RG_MAX ||
-        coll->prescale != 0 || coll->postscale != 0)
-        return rg__fail(RG_ERR_UNSUPPORTED,
-                        "this transport has not got this operation, type or op "
-                        "yet");
+    const size_t element = rg_type_size(coll->type);
+    uint64_t send_at = 0, recv_at = 0, count = 0;
     c->coll = *coll;
-    c->at = 0;
-    c->bytes = coll->count * rg_type_size(coll->type);
+    c->at = c->count = 0;
+    c->base.joined = (rg__coll){.kind = RG__JOIN};
     if (coll->kind == RG__BROADCAST || coll->kind == RG__BARRIER ||
-        coll->send == coll->recv)
-        c->bytes = 0;
+        coll->kind == RG__JOIN)
+        return RG_OK;
+    find_places(coll, &send_at, &recv_at, &count);
+    if (count == 0)
+        return RG_OK;
+    c->send = (const char *)coll->send + send_at * element;
+    c->recv = (char *)coll->recv + recv_at * element;
+    c->count = count;
     return RG_OK;
+}
+
+static bool adds(rg__kind kind)
+{
+    return kind == RG__ALLREDUCE || kind == RG__AGREE || kind == RG__REDUCE ||
+           kind == RG__REDUCE_SCATTER || kind == RG__REDUCE_SCATTERV;
 }
 
 static rg_status self_test(rg__comm *base)
 {
     comm *c = (comm *)base;
-    const uint64_t left = c->bytes - c->at;
-    const size_t now =
-        left < RG__WORK_BYTES ? (size_t)left : (size_t)RG__WORK_BYTES;
-    if (now > 0)
-        memcpy((char *)c->coll.recv + c->at, (const char *)c->coll.send + c->at,
-               now);
+    const size_t element = rg_type_size(c->coll.type);
+    const uint64_t left = c->count - c->at;
+    const uint64_t most = RG__WORK_BYTES / (element > 0 ? element : 1);
+    const size_t now = (size_t)(left < most ? left : most);
+    const void *send = c->send + c->at * element;
+    char *recv = c->recv + c->at * element;
+    if (now > 0 && adds(c->coll.kind))
+        rg__combine(&c->coll, recv, &send, 1, now, 1);
+    else if (now > 0 && send != recv)
+        memcpy(recv, send, now * element);
     c->at += now;
     base->moves++;
-    return c->at == c->bytes ? RG_OK : RG_IN_PROGRESS;
+    return c->at == c->count ? RG_OK : RG_IN_PROGRESS;
 }
 
 static rg__bell *self_bell(rg__comm *world)

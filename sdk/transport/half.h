@@ -1,0 +1,18 @@
+/* Half precision and bfloat16 to float and back, rounding to nearest even.
+ *
+ * Threads: functions without state. What the processor has (F16C, AVX2) is
+ * found out at run time; every way gives the same bits. */
+#ifndef RG_TRANSPORT_HALF_H
+#define RG_TRANSPORT_HALF_H
+
+#include "regroup/regroup.h"
+
+/* type is RG_F16 or RG_BF16; in and out need no alignment but float's own. */
+void rg__half_widen(rg_type type, float *out, const void *in, size_t n);
+void rg__half_narrow(rg_type type, void *out, const float *in, size_t n);
+
+/* The same in plain C, whatever the processor has. */
+void rg__half_widen_plain(rg_type type, float *out, const void *in, size_t n);
+void rg__half_narrow_plain(rg_type type, void *out, const float *in, size_t n);
+
+#endif

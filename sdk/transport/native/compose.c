@@ -1,0 +1,504 @@
+/* Operations over several hosts that are made of allreduces, broadcasts and
+ * allgathers, one after the other, each of CHUNK_BYTES at most:
+ *
+ *   reduce            allreduces, whose result only the root keeps
+ *   reduce_scatter    likewise, part by part; small ones at once
+ *   uneven counts     first an allgather of the counts, which are compared
+ *   pairs, small      an allgather of all streams, of which each takes its part
+ *   pairs, large      a broadcast from each to each; an allgather's, to all
+ *
+ * The lines of each part say what the user has started, and which part it is;
+ * so a difference is found with the first one, before a byte was written. */
+#include "sdk/transport/native/compose.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sdk/base/fail.h"
+#include "sdk/transport/native/pairs.h"
+
+#define CHUNK_BYTES ((uint64_t)8 << 20)
+#define ALL_BYTES   ((uint64_t)64 << 10)
+
+typedef enum phase {
+    COUNTS, /* of all members are gathered */
+    APART,  /* what would be overwritten before it was sent is copied */
+    AT_ONCE,
+    PARTS,
+    OWN, /* what a member sends to itself is copied */
+    OVER
+} phase;
+
+struct compose {
+    bool is_running;
+    phase phase;
+    uint64_t part;    /* parts begun */
+    int from, to;     /* of the present one */
+    uint64_t at;      /* elements of it that are done */
+    uint64_t now;     /* that are under way */
+    uint64_t longest; /* stream, in bytes */
+    uint64_t *said;   /* of all members, then mine; owned, as what follows */
+    char *copy;
+    char *scratch;
+    uint64_t room;
+};
+
+bool rg__compose_has(rg__kind kind)
+{
+    return kind == RG__REDUCE || kind == RG__REDUCE_SCATTER ||
+           kind == RG__REDUCE_SCATTERV || rg__pairs_has(kind);
+}
+
+static size_t element(const comm *c)
+{
+    return rg_type_size(c->user.type);
+}
+
+static rg_status make_room(comm *c, uint64_t bytes)
+{
+    struct compose *x = c->compose;
+    if (bytes <= x->room)
+        return RG_OK;
+    free(x->scratch);
+    x->scratch = malloc((size_t)bytes);
+    x->room = x->scratch == NULL ? 0 : bytes;
+    return x->scratch != NULL
+               ? RG_OK
+               : rg__fail(RG_ERR_MEMORY, "no memory for an operation");
+}
+
+static rg_status begin_part(comm *c, const rg__coll *part)
+{
+    c->compose->part++;
+    rg__native_begin(c, part, c->compose->part);
+    return RG_IN_PROGRESS;
+}
+
+static uint64_t at_most(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* ---------------------------------------------------------- counts of pairs */
+
+static int parts_of(const comm *c)
+{
+    return RG__PAIRS_SAID * c->set_n;
+}
+
+static rg_status gather_counts(comm *c)
+{
+    struct compose *x = c->compose;
+    const size_t all = (size_t)parts_of(c) * (size_t)c->set_n;
+    free(x->said);
+    x->said = malloc((all + (size_t)parts_of(c)) * sizeof *x->said);
+    if (x->said == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for an operation");
+    rg__pairs_say(&c->user, c->set_rank, c->set_n, x->said + all);
+    const rg__coll part = {.kind = RG__ALLGATHER,
+                           .type = RG_U64,
+                           .count = (uint64_t)parts_of(c),
+                           .send = x->said + all,
+                           .recv = x->said};
+    return begin_part(c, &part);
+}
+
+/* Elements from one member to another. */
+static uint64_t count_of(const comm *c, int from, int to)
+{
+    if (!rg__pairs_is_uneven(c->user.kind))
+        return rg__pairs_count(&c->user, c->set_rank, from, to);
+    return c->compose->said[(size_t)from * (size_t)parts_of(c) + (size_t)to];
+}
+
+static bool is_one_for_all(const comm *c)
+{
+    return c->user.kind == RG__ALLGATHERV;
+}
+
+/* Where the part for `to` begins in the stream, in elements; to == from: the
+ * stream's length. */
+static uint64_t stream_at(const comm *c, int from, int to)
+{
+    const int n = c->set_n;
+    if (is_one_for_all(c))
+        return to == from ? count_of(c, from, from) : 0;
+    uint64_t at = 0;
+    for (int i = (from + 1) % n; i != to; i = (i + 1) % n)
+        at += count_of(c, from, i);
+    return at;
+}
+
+static void find_longest(comm *c)
+{
+    c->compose->longest = 0;
+    for (int m = 0; m < c->set_n; m++) {
+        const uint64_t bytes = stream_at(c, m, m) * element(c);
+        if (bytes > c->compose->longest)
+            c->compose->longest = bytes;
+    }
+}
+
+/* ------------------------------------------------------------ reduce (scatter)
+ */
+
+static bool is_reduction(const comm *c)
+{
+    return !rg__pairs_has(c->user.kind);
+}
+
+static uint64_t part_count(const comm *c, int r)
+{
+    const rg__coll *o = &c->user;
+    return o->kind == RG__REDUCE_SCATTERV ? o->recv_counts[r] : o->count;
+}
+
+static uint64_t part_begin(const comm *c, int r)
+{
+    uint64_t at = 0;
+    for (int i = 0; i < r && c->user.kind != RG__REDUCE; i++)
+        at += part_count(c, i);
+    return at;
+}
+
+static uint64_t all_count(const comm *c)
+{
+    return c->user.kind == RG__REDUCE_SCATTER
+               ? c->user.count * (uint64_t)c->set_n
+               : c->user.count;
+}
+
+static rg__coll reduction(const comm *c, uint64_t at, uint64_t count,
+                          void *recv)
+{
+    return (rg__coll){.kind = RG__ALLREDUCE,
+                      .type = c->user.type,
+                      .op = c->user.op,
+                      .count = count,
+                      .send = (const char *)c->user.send + at * element(c),
+                      .recv = recv,
+                      .prescale = c->user.prescale,
+                      .postscale = c->user.postscale};
+}
+
+static rg_status reduce_at_once(comm *c)
+{
+    const rg_status st = make_room(c, all_count(c) * element(c) + 1);
+    if (st != RG_OK)
+        return st;
+    const rg__coll part = reduction(c, 0, all_count(c), c->compose->scratch);
+    return begin_part(c, &part);
+}
+
+static void keep_my_part(const comm *c)
+{
+    const uint64_t bytes = part_count(c, c->set_rank) * element(c);
+    if (bytes > 0)
+        memcpy(c->user.recv,
+               c->compose->scratch + part_begin(c, c->set_rank) * element(c),
+               (size_t)bytes);
+}
+
+/* The next chunk of member x->to's part, the root's being all. */
+static rg_status reduce_part(comm *c)
+{
+    struct compose *x = c->compose;
+    const int last = c->user.kind == RG__REDUCE ? 1 : c->set_n;
+    for (; x->to < last; x->to++, x->at = 0) {
+        const uint64_t left = part_count(c, x->to) - x->at;
+        const int owner = c->user.kind == RG__REDUCE ? c->user.root : x->to;
+        if (left == 0)
+            continue;
+        x->now = at_most(left, CHUNK_BYTES / element(c));
+        const rg_status st = make_room(c, x->now * element(c));
+        if (st != RG_OK)
+            return st;
+        char *recv = owner == c->set_rank
+                         ? (char *)c->user.recv + x->at * element(c)
+                         : x->scratch;
+        const rg__coll part =
+            reduction(c, part_begin(c, x->to) + x->at, x->now, recv);
+        x->at += x->now;
+        return begin_part(c, &part);
+    }
+    return RG_OK;
+}
+
+/* ------------------------------------------------------------------- pairs */
+
+static const char *my_part(const comm *c, int to)
+{
+    const char *send = c->compose->copy != NULL ? c->compose->copy
+                                                : (const char *)c->user.send;
+    return send + rg__pairs_send_at(&c->user, c->set_rank, to) * element(c);
+}
+
+static char *place_of(const comm *c, int from)
+{
+    return (char *)c->user.recv +
+           rg__pairs_recv_at(&c->user, c->set_rank, from) * element(c);
+}
+
+/* Streams are padded to the longest. */
+static rg_status exchange_at_once(comm *c)
+{
+    struct compose *x = c->compose;
+    const int n = c->set_n;
+    const rg_status st = make_room(c, x->longest * (uint64_t)(n + 1) + 1);
+    if (st != RG_OK)
+        return st;
+    char *mine = x->scratch + x->longest * (uint64_t)n;
+    memset(mine, 0, (size_t)x->longest);
+    for (int i = 1; i < n; i++) {
+        const int to = (c->set_rank + i) % n;
+        const uint64_t bytes = count_of(c, c->set_rank, to) * element(c);
+        if (bytes > 0)
+            memcpy(mine + stream_at(c, c->set_rank, to) * element(c),
+                   my_part(c, to), (size_t)bytes);
+    }
+    const rg__coll part = {.kind = RG__ALLGATHER,
+                           .type = RG_U8,
+                           .count = x->longest,
+                           .send = mine,
+                           .recv = x->scratch};
+    return begin_part(c, &part);
+}
+
+static void take_parts(const comm *c)
+{
+    const struct compose *x = c->compose;
+    for (int m = 0; m < c->set_n; m++) {
+        const uint64_t bytes = count_of(c, m, c->set_rank) * element(c);
+        if (m != c->set_rank && bytes > 0)
+            memcpy(place_of(c, m),
+                   x->scratch + (uint64_t)m * x->longest +
+                       stream_at(c, m, c->set_rank) * element(c),
+                   (size_t)bytes);
+    }
+}
+
+/* Who has nothing to do with a part passes it on from scratch memory. */
+static char *data_of_part(const comm *c)
+{
+    const struct compose *x = c->compose;
+    const uint64_t at = x->at * element(c);
+    if (x->from == c->set_rank)
+        return (char *)(uintptr_t)my_part(c, x->to) + at;
+    if (x->to == c->set_rank || is_one_for_all(c))
+        return place_of(c, x->from) + at;
+    return x->scratch;
+}
+
+/* The next chunk of what x->from sends to x->to. */
+static rg_status send_part(comm *c)
+{
+    struct compose *x = c->compose;
+    const int n = c->set_n;
+    for (; x->from < n; x->from++, x->to = 0)
+        for (; x->to < n; x->to++, x->at = 0) {
+            const bool is_left_out = is_one_for_all(c)
+                                         ? x->to != (x->from + 1) % n
+                                         : x->to == x->from;
+            const uint64_t left =
+                is_left_out ? 0 : count_of(c, x->from, x->to) - x->at;
+            if (left == 0)
+                continue;
+            x->now = at_most(left, CHUNK_BYTES / element(c));
+            const rg_status st = make_room(c, x->now * element(c));
+            if (st != RG_OK)
+                return st;
+            const rg__coll part = {.kind = RG__BROADCAST,
+                                   .type = c->user.type,
+                                   .root = x->from,
+                                   .count = x->now,
+                                   .recv = data_of_part(c)};
+            x->at += x->now;
+            return begin_part(c, &part);
+        }
+    return RG_OK;
+}
+
+/* A piece of what I send to myself; OK: it is all there. */
+static rg_status copy_own(comm *c)
+{
+    struct compose *x = c->compose;
+    const uint64_t bytes = count_of(c, c->set_rank, c->set_rank) * element(c);
+    const char *from = my_part(c, c->set_rank);
+    char *to = place_of(c, c->set_rank);
+    const uint64_t now = at_most(bytes - x->at, RG__WORK_BYTES);
+    if (from == to || now == 0)
+        return RG_OK;
+    memcpy(to + x->at, from + x->at, (size_t)now);
+    x->at += now;
+    c->base.moves++;
+    return RG_IN_PROGRESS;
+}
+
+static uint64_t send_end(const comm *c)
+{
+    uint64_t end = 0;
+    for (int to = 0; to < c->set_n; to++) {
+        const uint64_t at = rg__pairs_send_at(&c->user, c->set_rank, to) +
+                            count_of(c, c->set_rank, to);
+        end = at > end ? at : end;
+    }
+    return end * element(c);
+}
+
+static bool is_in_place(const comm *c)
+{
+    return c->user.send == c->user.recv &&
+           (c->user.kind == RG__ALLTOALL || c->user.kind == RG__ALLTOALLV);
+}
+
+/* A piece of the copy of what I send; OK: it is made, or none is needed. */
+static rg_status copy_apart(comm *c)
+{
+    struct compose *x = c->compose;
+    const uint64_t bytes = is_in_place(c) ? send_end(c) : 0;
+    if (bytes > 0 && x->copy == NULL)
+        x->copy = malloc((size_t)bytes);
+    if (bytes > 0 && x->copy == NULL)
+        return rg__fail(RG_ERR_MEMORY,
+                        "no memory for an alltoall in place: it needs %llu "
+                        "bytes more; use two buffers",
+                        (unsigned long long)bytes);
+    const uint64_t now = at_most(bytes - x->at, RG__WORK_BYTES);
+    if (now == 0)
+        return RG_OK;
+    memcpy(x->copy + x->at, (const char *)c->user.send + x->at, (size_t)now);
+    x->at += now;
+    c->base.moves++;
+    return RG_IN_PROGRESS;
+}
+
+/* ---------------------------------------------------------------- in whole
+ */
+
+static void go_to(comm *c, phase next)
+{
+    struct compose *x = c->compose;
+    x->phase = next;
+    x->at = 0;
+    x->from = x->to = 0;
+}
+
+static bool is_at_once(const comm *c)
+{
+    const uint64_t n = (uint64_t)c->set_n;
+    if (is_reduction(c))
+        return c->user.kind != RG__REDUCE &&
+               all_count(c) * element(c) <= ALL_BYTES;
+    return c->compose->longest * n <= ALL_BYTES;
+}
+
+/* Every member makes one operation at least, so that all are compared. */
+static void choose(comm *c)
+{
+    if (rg__pairs_has(c->user.kind))
+        find_longest(c);
+    const bool has_none = c->user.kind == RG__REDUCE && c->user.count == 0;
+    go_to(c, has_none || is_at_once(c) ? AT_ONCE
+             : is_reduction(c)         ? PARTS
+                                       : APART);
+}
+
+static rg_status after_counts(comm *c)
+{
+    const rg_status st =
+        rg__pairs_compare(c->id, c->user.kind, c->compose->said, c->set_n);
+    if (st == RG_OK)
+        choose(c);
+    return st;
+}
+
+static rg_status begin_phase(comm *c)
+{
+    if (c->compose->phase == COUNTS)
+        return gather_counts(c);
+    if (c->compose->phase == AT_ONCE)
+        return is_reduction(c) ? reduce_at_once(c) : exchange_at_once(c);
+    return rg__compose_next(c);
+}
+
+rg_status rg__compose_begin(comm *c)
+{
+    if (c->compose == NULL)
+        c->compose = calloc(1, sizeof *c->compose);
+    if (c->compose == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for an operation");
+    c->compose->is_running = true;
+    c->compose->part = 0;
+    if (rg__pairs_is_uneven(c->user.kind))
+        go_to(c, COUNTS);
+    else
+        choose(c);
+    const rg_status st = begin_phase(c);
+    return st == RG_IN_PROGRESS ? RG_OK : st;
+}
+
+bool rg__compose_is_running(const comm *c)
+{
+    return c->compose != NULL && c->compose->is_running;
+}
+
+static rg_status end_at_once(comm *c)
+{
+    if (!is_reduction(c)) {
+        take_parts(c);
+        go_to(c, OWN);
+        return RG_IN_PROGRESS;
+    }
+    if (c->user.kind != RG__REDUCE)
+        keep_my_part(c);
+    go_to(c, OVER);
+    return RG_OK;
+}
+
+rg_status rg__compose_next(comm *c)
+{
+    rg_status st = RG_OK;
+    switch (c->compose->phase) {
+    case COUNTS:
+        st = after_counts(c);
+        return st == RG_OK ? begin_phase(c) : st;
+    case APART:
+        st = copy_apart(c);
+        if (st == RG_OK)
+            go_to(c, PARTS);
+        return st == RG_OK ? RG_IN_PROGRESS : st;
+    case AT_ONCE:
+        return end_at_once(c);
+    case PARTS:
+        st = is_reduction(c) ? reduce_part(c) : send_part(c);
+        if (st != RG_OK)
+            return st;
+        go_to(c, is_reduction(c) ? OVER : OWN);
+        return is_reduction(c) ? RG_OK : RG_IN_PROGRESS;
+    case OWN:
+        return copy_own(c);
+    case OVER:
+        break;
+    }
+    return RG_OK;
+}
+
+void rg__compose_end(comm *c)
+{
+    if (c->compose == NULL)
+        return;
+    c->compose->is_running = false;
+    free(c->compose->copy);
+    c->compose->copy = NULL;
+}
+
+void rg__compose_free(comm *c)
+{
+    rg__compose_end(c);
+    if (c->compose == NULL)
+        return;
+    free(c->compose->said);
+    free(c->compose->scratch);
+    free(c->compose);
+    c->compose = NULL;
+}

@@ -1,0 +1,18 @@
+/* Operations over several hosts that are made of others (compose.c). */
+#ifndef RG_NATIVE_COMPOSE_H
+#define RG_NATIVE_COMPOSE_H
+
+#include "sdk/transport/native/native.h"
+
+bool rg__compose_has(rg__kind kind);
+
+bool rg__compose_is_running(const comm *c);
+/* Begin c->user. */
+rg_status rg__compose_begin(comm *c);
+/* A part has ended well: begin the next one (IN_PROGRESS), or end (OK). */
+rg_status rg__compose_next(comm *c);
+/* Whatever has become of it. */
+void rg__compose_end(comm *c);
+void rg__compose_free(comm *c);
+
+#endif

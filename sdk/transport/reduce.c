@@ -1,0 +1,410 @@
+/* One loop per (type, op), left to the compiler's vectoriser: this file is
+ * compiled with -O3, and the loops are cloned for AVX2. Elements are read
+ * through unaligned types, because a peer's offset is only known to lie inside
+ * its segment. */
+#include "sdk/transport/reduce.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "sdk/transport/half.h"
+
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) &&                    \
+    !defined(__SANITIZE_ADDRESS__)
+#define CLONES __attribute__((target_clones("avx2", "default")))
+#else
+#define CLONES /* resolvers run before a sanitizer's runtime is there */
+#endif
+
+#define LOOSE(T) T __attribute__((aligned(1), may_alias))
+typedef LOOSE(uint8_t) u8;
+typedef LOOSE(int8_t) i8;
+typedef LOOSE(int32_t) i32;
+typedef LOOSE(uint32_t) u32;
+typedef LOOSE(int64_t) i64;
+typedef LOOSE(uint64_t) u64;
+typedef LOOSE(float) f32;
+typedef LOOSE(double) f64;
+
+/* ------------------------------------------------------------------- loops */
+
+#define ADD(x, y)     ((x) + (y))
+#define TIMES(x, y)   ((x) * (y))
+#define MINIMUM(x, y) ((y) < (x) ? (y) : (x))
+#define MAXIMUM(x, y) ((x) < (y) ? (y) : (x))
+#define L_AND(x, y)   (((x) != 0) & ((y) != 0))
+#define L_OR(x, y)    (((x) != 0) | ((y) != 0))
+#define L_XOR(x, y)   (((x) != 0) ^ ((y) != 0))
+#define B_AND(x, y)   ((x) & (y))
+#define B_OR(x, y)    ((x) | (y))
+#define B_XOR(x, y)   ((x) ^ (y))
+
+#define LOOP(name, T, EXPR)                                                    \
+    CLONES static void name(void *out, const void *a, const void *b, size_t n) \
+    {                                                                          \
+        T *o = out;                                                            \
+        const T *x = a, *y = b;                                                \
+        _Pragma("GCC ivdep") for (size_t i = 0; i < n; i++) o[i] =             \
+            (T)EXPR(x[i], y[i]);                                               \
+    }
+
+/* U adds and multiplies: unsigned, so that integers wrap. 8-bit integers are
+ * promoted, and can't overflow before they are cut. */
+#define ARITHMETIC(T, U)                                                       \
+    LOOP(add_##T, U, ADD)                                                      \
+    LOOP(times_##T, U, TIMES)                                                  \
+    LOOP(min_##T, T, MINIMUM)                                                  \
+    LOOP(max_##T, T, MAXIMUM)
+
+#define BITS(U)                                                                \
+    LOOP(land_##U, U, L_AND)                                                   \
+    LOOP(lor_##U, U, L_OR)                                                     \
+    LOOP(lxor_##U, U, L_XOR)                                                   \
+    LOOP(band_##U, U, B_AND)                                                   \
+    LOOP(bor_##U, U, B_OR)                                                     \
+    LOOP(bxor_##U, U, B_XOR)
+
+ARITHMETIC(u8, u8)
+ARITHMETIC(i8, i8)
+ARITHMETIC(i32, u32)
+ARITHMETIC(u32, u32)
+ARITHMETIC(i64, u64)
+ARITHMETIC(u64, u64)
+ARITHMETIC(f32, f32)
+ARITHMETIC(f64, f64)
+BITS(u8)
+BITS(u32)
+BITS(u64)
+
+typedef void (*loop_fn)(void *out, const void *a, const void *b, size_t n);
+
+#define OF_FLOAT(T)                                                            \
+    {                                                                          \
+        add_##T, add_##T, min_##T, max_##T, times_##T                          \
+    }
+#define OF_INTEGER(T, U)                                                       \
+    {                                                                          \
+        add_##T, add_##T, min_##T, max_##T, times_##T, land_##U, lor_##U,      \
+            lxor_##U, band_##U, bor_##U, bxor_##U                              \
+    }
+
+static const loop_fn loops[][RG_BXOR + 1] = {[RG_U8] = OF_INTEGER(u8, u8),
+                                             [RG_I8] = OF_INTEGER(i8, u8),
+                                             [RG_I32] = OF_INTEGER(i32, u32),
+                                             [RG_U32] = OF_INTEGER(u32, u32),
+                                             [RG_I64] = OF_INTEGER(i64, u64),
+                                             [RG_U64] = OF_INTEGER(u64, u64),
+                                             [RG_F32] = OF_FLOAT(f32),
+                                             [RG_F64] = OF_FLOAT(f64),
+                                             [RG_BOOL] = {[RG_MIN] = land_u8,
+                                                          [RG_MAX] = lor_u8,
+                                                          [RG_LAND] = land_u8,
+                                                          [RG_LOR] = lor_u8,
+                                                          [RG_LXOR] = lxor_u8,
+                                                          [RG_BAND] = land_u8,
+                                                          [RG_BOR] = lor_u8,
+                                                          [RG_BXOR] = lxor_u8}};
+
+_Static_assert(RG_SUM == 0 && RG_AVG == 1 && RG_MIN == 2 && RG_MAX == 3 &&
+                   RG_PROD == 4 && RG_LAND == 5 && RG_BXOR == 10,
+               "the columns of loops");
+
+/* ----------------------------------------------------------------- scaling */
+
+/* Beyond the type's range its nearest value; NaN becomes 0. */
+#define TO_INTEGER(T, LOW, ABOVE, HIGH)                                        \
+    static T to_##T(double v)                                                  \
+    {                                                                          \
+        if (v >= (ABOVE))                                                      \
+            return (HIGH);                                                     \
+        return v > (LOW)-1.0 ? (T)v : v <= (LOW) ? (T)(LOW) : 0;               \
+    }
+
+TO_INTEGER(uint8_t, 0.0, 256.0, UINT8_MAX)
+TO_INTEGER(int8_t, -128.0, 128.0, INT8_MAX)
+TO_INTEGER(int32_t, -2147483648.0, 2147483648.0, INT32_MAX)
+TO_INTEGER(uint32_t, 0.0, 4294967296.0, UINT32_MAX)
+TO_INTEGER(uint64_t, 0.0, 18446744073709551616.0, UINT64_MAX)
+
+static int64_t to_int64_t(double v)
+{
+    if (v >= 9223372036854775808.0)
+        return INT64_MAX;
+    if (v <= -9223372036854775808.0)
+        return INT64_MIN;
+    return isnan(v) ? 0 : (int64_t)v;
+}
+
+#define SCALE(T, TO)                                                           \
+    do {                                                                       \
+        const T *x = in;                                                       \
+        T *o = out;                                                            \
+        for (size_t i = 0; i < count; i++)                                     \
+            o[i] = TO((double)x[i] * by);                                      \
+    } while (0)
+
+/* out may be in. */
+static void scale(rg_type type, void *out, const void *in, size_t count,
+                  double by)
+{
+    switch (type) {
+    case RG_U8:
+        SCALE(u8, to_uint8_t);
+        break;
+    case RG_I8:
+        SCALE(i8, to_int8_t);
+        break;
+    case RG_I32:
+        SCALE(i32, to_int32_t);
+        break;
+    case RG_U32:
+        SCALE(u32, to_uint32_t);
+        break;
+    case RG_I64:
+        SCALE(i64, to_int64_t);
+        break;
+    case RG_U64:
+        SCALE(u64, to_uint64_t);
+        break;
+    case RG_F32:
+        SCALE(f32, (float));
+        break;
+    case RG_F64:
+        SCALE(f64, (double));
+        break;
+    case RG_F16:
+    case RG_BF16:
+    case RG_BOOL:
+        break;
+    }
+}
+
+#define DIVIDE(T, W)                                                           \
+    do {                                                                       \
+        T *x = data;                                                           \
+        for (size_t i = 0; i < count; i++)                                     \
+            x[i] = (T)((W)x[i] / (W)n);                                        \
+    } while (0)
+
+static void divide(rg_type type, void *data, size_t count, int n)
+{
+    switch (type) {
+    case RG_U8:
+        DIVIDE(u8, int);
+        break;
+    case RG_I8:
+        DIVIDE(i8, int);
+        break;
+    case RG_I32:
+        DIVIDE(i32, int64_t);
+        break;
+    case RG_U32:
+        DIVIDE(u32, uint64_t);
+        break;
+    case RG_I64:
+        DIVIDE(i64, int64_t);
+        break;
+    case RG_U64:
+        DIVIDE(u64, uint64_t);
+        break;
+    case RG_F32:
+        DIVIDE(f32, float);
+        break;
+    case RG_F64:
+        DIVIDE(f64, double);
+        break;
+    case RG_F16:
+    case RG_BF16:
+    case RG_BOOL:
+        break;
+    }
+}
+
+static bool is_half(rg_type type)
+{
+    return type == RG_F16 || type == RG_BF16;
+}
+
+static bool scales(double by, rg_type type)
+{
+    return by != 0 && by != 1 && type != RG_BOOL;
+}
+
+bool rg__is_finished_by(const rg__coll *o)
+{
+    return o->op == RG_AVG || scales(o->postscale, o->type);
+}
+
+/* Of a type that is computed in itself. */
+static void finish_wide(const rg__coll *o, rg_type type, void *data,
+                        size_t count, int n)
+{
+    if (o->op == RG_AVG)
+        divide(type, data, count, n);
+    if (scales(o->postscale, type))
+        scale(type, data, data, count, o->postscale);
+}
+
+/* ------------------------------------------------------------- in the whole */
+
+#define BLOCK 512 /* elements */
+
+/* A block of elements in the type that they are computed in. */
+typedef union block {
+    float f[BLOCK];
+    char bytes[8 * BLOCK];
+} block;
+
+static size_t at_most(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static void widen(const rg__coll *o, block *to, const void *in, size_t count)
+{
+    const rg_type wide = is_half(o->type) ? RG_F32 : o->type;
+    if (is_half(o->type))
+        rg__half_widen(o->type, to->f, in, count);
+    if (scales(o->prescale, o->type))
+        scale(wide, to, is_half(o->type) ? to : in, count, o->prescale);
+    else if (!is_half(o->type))
+        memcpy(to, in, count * rg_type_size(o->type));
+}
+
+static void narrow(rg_type type, void *out, const block *in, size_t count)
+{
+    if (is_half(type))
+        rg__half_narrow(type, out, in->f, count);
+    else
+        memcpy(out, in, count * rg_type_size(type));
+}
+
+static void combine_block(const rg__coll *o, char *out, const void *const *src,
+                          int n, size_t at, size_t count, int of)
+{
+    const rg_type wide = is_half(o->type) ? RG_F32 : o->type;
+    block sum, next;
+    widen(o, &sum, (const char *)src[0] + at, count);
+    for (int m = 1; m < n; m++) {
+        widen(o, &next, (const char *)src[m] + at, count);
+        loops[wide][o->op](&sum, &sum, &next, count);
+    }
+    if (of > 0)
+        finish_wide(o, wide, &sum, count, of);
+    narrow(o->type, out + at, &sum, count);
+}
+
+/* One element alone is the result, but for what is not 0 or 1. */
+static void take_one(const rg__coll *o, void *out, const void *in, size_t count)
+{
+    const bool is_logical =
+        o->type == RG_BOOL || (o->op >= RG_LAND && o->op <= RG_LXOR);
+    if (is_logical)
+        loops[o->type][RG_LAND](out, in, in, count);
+    else if (out != in)
+        memcpy(out, in, count * rg_type_size(o->type));
+}
+
+void rg__combine(const rg__coll *o, void *out, const void *const *src, int n,
+                 size_t count, int of)
+{
+    const size_t element = rg_type_size(o->type);
+    const bool is_apart =
+        scales(o->prescale, o->type) ||
+        (is_half(o->type) && (n > 1 || (of > 0 && rg__is_finished_by(o))));
+    if (is_apart) {
+        for (size_t i = 0; i < count; i += BLOCK)
+            combine_block(o, out, src, n, i * element,
+                          at_most(count - i, BLOCK), of);
+        return;
+    }
+    if (n == 1)
+        take_one(o, out, src[0], count);
+    else
+        loops[o->type][o->op](out, src[0], src[1], count);
+    for (int m = 2; m < n; m++)
+        loops[o->type][o->op](out, out, src[m], count);
+    if (of > 0)
+        finish_wide(o, o->type, out, count, of);
+}
+
+void rg__reduce(rg_type type, rg_op op, void *out, const void *a, const void *b,
+                size_t count)
+{
+    if (!is_half(type)) {
+        loops[type][op](out, a, b, count);
+        return;
+    }
+    const rg__coll o = {.type = type, .op = op};
+    const void *const src[2] = {a, b};
+    rg__combine(&o, out, src, 2, count, 0);
+}
+
+void rg__finish(const rg__coll *o, void *data, size_t count, int n)
+{
+    if (!rg__is_finished_by(o))
+        return;
+    if (!is_half(o->type)) {
+        finish_wide(o, o->type, data, count, n);
+        return;
+    }
+    for (size_t i = 0; i < count; i += BLOCK) {
+        const size_t now = at_most(count - i, BLOCK);
+        char *at = (char *)data + i * rg_type_size(o->type);
+        block wide;
+        rg__half_widen(o->type, wide.f, at, now);
+        finish_wide(o, RG_F32, &wide, now, n);
+        narrow(o->type, at, &wide, now);
+    }
+}
+
+/* --------------------------------------------------------- neutral elements */
+
+/* The neutral element, of 8 bytes at most. */
+static void neutral_element(rg_type type, rg_op op, void *to)
+{
+    const bool is_max = op == RG_MAX,
+               is_signed = type == RG_I8 || type == RG_I32 || type == RG_I64;
+    const size_t bytes = rg_type_size(type);
+    const float infinite = is_max ? -INFINITY : INFINITY;
+    const float one = 1;
+    unsigned char *b = to;
+    memset(b, 0, bytes);
+    if (op == RG_MIN || op == RG_MAX) {
+        if (type == RG_F32)
+            memcpy(b, &infinite, sizeof infinite);
+        else if (type == RG_F64)
+            memcpy(b, &(double){infinite}, sizeof(double));
+        else if (is_half(type))
+            rg__half_narrow(type, b, &infinite, 1);
+        else if (type == RG_BOOL)
+            b[0] = !is_max;
+        else {
+            memset(b, is_max ? 0 : 0xff, bytes);
+            if (is_signed) /* the top byte, on a little-endian machine */
+                b[bytes - 1] = is_max ? 0x80 : 0x7f;
+        }
+    } else if (op == RG_PROD) {
+        if (type == RG_F32)
+            memcpy(b, &one, sizeof one);
+        else if (type == RG_F64)
+            memcpy(b, &(double){1}, sizeof(double));
+        else if (is_half(type))
+            rg__half_narrow(type, b, &one, 1);
+        else
+            b[0] = 1;
+    } else if (op == RG_LAND || (op == RG_BAND && type == RG_BOOL)) {
+        b[0] = 1;
+    } else if (op == RG_BAND) {
+        memset(b, 0xff, bytes);
+    }
+}
+
+void rg__neutral(rg_type type, rg_op op, void *data, size_t count)
+{
+    const size_t bytes = rg_type_size(type);
+    char element[8];
+    neutral_element(type, op, element);
+    for (size_t i = 0; i < count; i++)
+        memcpy((char *)data + i * bytes, element, bytes);
+}
