@@ -6,16 +6,19 @@ program of the workers that the test starts.
     pyjob.main(work, sizes=(1, 3))
 
 A worker finds the package of the source tree and the library of the build; its
-interpreter is one that has the modules which the test needs.
+interpreter is one that has the modules which the test needs: the one that the
+variable PYTHON names, the test's own, or Debian's.
 """
 
 import functools
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 
-INTERPRETERS = (sys.executable, "/usr/bin/python3")
+INTERPRETERS = (os.environ.get("PYTHON"), sys.executable,
+                "/usr/bin/python3")
 
 
 def is_worker():
@@ -27,12 +30,12 @@ def python_with(*modules):
     """The first interpreter that has them all; ends the test with 77 where
     none has."""
     for python in INTERPRETERS:
-        if os.path.exists(python) and subprocess.run(
+        if python and os.path.exists(python) and subprocess.run(
                 [python, "-c", "".join(f"import {m};" for m in modules)],
                 capture_output=True, check=False).returncode == 0:
             return python
-    print(f"skipped: no python3 with {', '.join(modules)} (ci/install "
-          "installs numpy and mpi4py)")
+    print(f"skipped: no python3 with {', '.join(modules)}; ci/install "
+          "installs numpy and mpi4py, and PYTHON names another python3")
     sys.exit(77)
 
 
@@ -92,6 +95,27 @@ def job(size, workers, expected=0, flags=(), **more):
         return run([regroup, "run", "-n", str(size), *flags, "--", *workers],
                    expected, REGROUP_RUN_DIR=os.path.join(folder, "run"),
                    **more)
+
+
+def need_mpi(flavour):
+    """Its mpirun; ends the test with 77 where that or the library that was
+    built with it is missing."""
+    mpirun = shutil.which(f"mpirun.{flavour}")
+    library = os.path.join(os.environ["REGROUP_BUILD"],
+                           f"lib/libregroup_mpi-{flavour}.so.0")
+    if mpirun is None or not os.path.exists(library):
+        print(f"skipped: no mpirun.{flavour}, or no {library} (ci/install "
+              "installs what both need)")
+        sys.exit(77)
+    return mpirun
+
+
+def mpirun(flavour, size, workers, expected=0, **more):
+    """The output of that many processes under a flavour's mpirun."""
+    here = [need_mpi(flavour), "-n", str(size)]
+    if flavour == "openmpi":
+        here += ["--allow-run-as-root", "--oversubscribe"]
+    return run([*here, *workers], expected, **more)
 
 
 def main(work, sizes=(1, 3), modules=("numpy",), test=None):

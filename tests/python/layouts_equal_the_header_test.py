@@ -12,10 +12,11 @@ import tempfile
 import pyjob
 from house import BUILD, SOURCE, claim, main
 
-HEADER = os.path.join(SOURCE, "sdk/include/regroup/regroup.h")
+HEADERS = os.path.join(SOURCE, "sdk/include/regroup")
 SCALARS = {"int": ctypes.c_int, "size_t": ctypes.c_size_t,
            "uint64_t": ctypes.c_uint64, "uint32_t": ctypes.c_uint32,
-           "double": ctypes.c_double, "void": None}
+           "double": ctypes.c_double, "void": None,
+           "MPI_Comm": ctypes.c_void_p}
 HANDLES = {"void", "rg_ctx", "rg_set", "rg_req", "rg_state", "rg_sampler"}
 # Tags of what is only passed on, by the package's own choice of class.
 CALLBACKS = {"rg_train_fn": "TrainFn", "rg_reset_fn": "ResetFn",
@@ -28,8 +29,8 @@ def load_abi():
     return importlib.import_module("regroup._abi")
 
 
-def header():
-    with open(HEADER, encoding="utf-8") as file:
+def header(name):
+    with open(os.path.join(HEADERS, name), encoding="utf-8") as file:
         text = re.sub(r"/\*.*?\*/", " ", file.read(), flags=re.S)
     return re.sub(r"\s+", " ", text.replace("\\\n", " "))
 
@@ -125,9 +126,17 @@ def prototypes(abi, text):
     return found
 
 
+def check_functions(declared, ours, least):
+    claim(len(declared) >= least, f"only {len(declared)} functions were found")
+    for name in sorted(declared.keys() | ours.keys()):
+        claim(ours.get(name) == declared.get(name),
+              f"{name} is {ours.get(name)} in the package and "
+              f"{declared.get(name)} in the header")
+
+
 def test():
     pyjob.python_with()
-    abi, text = load_abi(), header()
+    abi, text = load_abi(), header("regroup.h")
     ours, theirs = python_facts(abi), compiled(c_program(abi, text))
     for name in sorted(ours.keys() | theirs.keys()):
         claim(ours.get(name) == theirs.get(name),
@@ -140,12 +149,10 @@ def test():
     for name, fields in re.findall(r"typedef struct (rg_\w+) {(.*?)}", text):
         claim(fields.count(";") + fields.count(",") ==
               len(abi.STRUCTS[name]._fields_), f"{name} has other fields")
-    declared = prototypes(abi, text)
-    claim(len(declared) > 40, f"only {len(declared)} functions were found")
-    for name in sorted(declared.keys() | abi.FUNCTIONS.keys()):
-        claim(abi.FUNCTIONS.get(name) == declared.get(name),
-              f"{name} is {abi.FUNCTIONS.get(name)} in the package and "
-              f"{declared.get(name)} in regroup.h")
+    check_functions(prototypes(abi, text), abi.FUNCTIONS, 40)
+    mpi = importlib.import_module("regroup._mpi")
+    check_functions(prototypes(abi, header("regroup_mpi.h")),
+                    mpi.functions(ctypes.c_void_p), 3)
     claim(f'RG_VERSION "{abi.VERSION}"' in text, "the versions differ")
 
 

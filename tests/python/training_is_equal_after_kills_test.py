@@ -1,6 +1,6 @@
 """The digits example in numpy, under `regroup run` with a worker killed and
-then rank 0: survivors keep their processes, and accuracy and state are those of
-a run without faults, to the last bit."""
+then rank 0: survivors keep their processes, and accuracy and state are those
+of a run without faults, to the last bit."""
 import os
 import re
 

@@ -16,6 +16,7 @@ from ._errors import (AgentLost, Damaged, HostsChanged, InProgress, Invalid,
                       JobEnded, Memory, Mismatch, NotFound, NotMember,
                       PeerLost, Refused, RegroupError, SetEnded, Store, System,
                       Timeout, Unsupported)
+from ._mpi import mpi_threads_supported
 from ._sets import Set
 from ._state import Sampler, State, run
 from ._wait import Request, wait_all
@@ -32,4 +33,5 @@ __all__ = [
     "PROD", "PeerLost", "REPLICATED", "Refused", "RegroupError", "Request",
     "SHARDED", "SUM", "Sampler", "Set", "SetEnded", "SetInfo", "State",
     "Status", "Store", "System", "Timeout", "Type", "Unsupported",
-    "__version__", "init", "run", "wait_all"]
+    "__version__", "init",
+    "mpi_threads_supported", "run", "wait_all"]

@@ -12,6 +12,7 @@ import ctypes
 import enum
 import os
 import pathlib
+import typing
 from ctypes import (CFUNCTYPE, POINTER, c_char, c_char_p, c_double, c_int,
                     c_size_t, c_uint32, c_uint64, c_void_p)
 
@@ -160,11 +161,11 @@ class SamplerParams(Sized):
                 ("seed", c_uint64), ("in_order", c_int)]
 
 
-STRUCTS = {"rg_params": Params, "rg_set_params": SetParams,
-           "rg_set_info": SetInfo, "rg_op_params": OpParams,
-           "rg_alloc_params": AllocParams,
-           "rg_state_params": StateParams, "rg_buffer_params": BufferParams,
-           "rg_save_params": SaveParams, "rg_sampler_params": SamplerParams}
+STRUCTS: dict[str, typing.Any] = {
+    "rg_params": Params, "rg_set_params": SetParams, "rg_set_info": SetInfo,
+    "rg_op_params": OpParams, "rg_alloc_params": AllocParams,
+    "rg_state_params": StateParams, "rg_buffer_params": BufferParams,
+    "rg_save_params": SaveParams, "rg_sampler_params": SamplerParams}
 
 TrainFn = CFUNCTYPE(c_int, c_void_p, c_void_p)
 ResetFn = TrainFn
@@ -177,7 +178,8 @@ NO_COLOR = -1
 
 _p = POINTER
 _handle_p = _p(c_void_p)
-_params = {name: _p(struct) for name, struct in STRUCTS.items()}
+_params: dict[str, type] = {tag: _p(struct)
+                            for tag, struct in STRUCTS.items()}
 
 # What collectives have in common.
 _counts = _p(c_uint64)

@@ -8,6 +8,7 @@ borrowed: who holds a Buffer holds the array.
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import math
 import sys
 import typing
@@ -31,7 +32,8 @@ _FORMATS = {"b": "i", "h": "i", "i": "i", "l": "i", "q": "i", "n": "i",
 _NATIVE = "@=<" if sys.byteorder == "little" else "@=>"
 
 
-class Buffer(typing.NamedTuple):
+@dataclasses.dataclass(slots=True)
+class Buffer:
     """What a collective needs to know about an array."""
 
     array: Array
@@ -60,7 +62,7 @@ class Buffer(typing.NamedTuple):
         if numpy is not None and isinstance(self.array, numpy.ndarray):
             return numpy.empty(shape, self.array.dtype)
         whole = memoryview(bytearray(math.prod(shape) * self.item))
-        plain = memoryview(self.array).format.lstrip("@=<>")
+        plain: typing.Any = memoryview(self.array).format.lstrip("@=<>")
         return whole.cast(plain) if len(shape) == 1 or 0 in shape \
             else whole.cast(plain, shape)
 
@@ -170,7 +172,7 @@ def _of_view(what: str, array: Array, view: memoryview) -> Buffer:
     if order not in ("", *_NATIVE) or plain not in _FORMATS:
         raise Unsupported(f"{what} got a buffer of format {view.format!r}, "
                           "which Regroup does not have")
-    return Buffer(array, _address(view), view.shape, view.itemsize,
+    return Buffer(array, _address(view), view.shape or (), view.itemsize,
                   _type_of(what, _FORMATS[plain], view.itemsize,
                            f"format {view.format!r}"),
                   not view.readonly, view)

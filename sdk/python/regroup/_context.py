@@ -11,7 +11,7 @@ import typing
 import weakref
 from ctypes import c_int, c_void_p
 
-from . import _abi
+from . import _abi, _mpi
 from ._abi import Status, lib
 from ._buffers import Array
 from ._errors import Invalid, check
@@ -51,7 +51,7 @@ class Context:
         self.dropped: list[tuple[c_void_p, object]] = []  # requests
         self._groups = threading.local()
         self._world = Set(self, lib.rg_world(handle))
-        atexit.register(self.finalize)
+        atexit.register(self._end)
 
     def need_open(self) -> None:
         """Raise Invalid after finalize."""
@@ -82,15 +82,22 @@ class Context:
         if self._state is not None:
             self._state.destroy()  # Invalid inside of run
         self.is_open = False
-        atexit.unregister(self.finalize)
-        self._leave()
+        if not self._blocks:
+            self._leave()
 
     def _leave(self) -> None:
-        if self.is_open or self._blocks or self._stored is None:
-            return
         handle, self._stored = self._stored, None
+        atexit.unregister(self._end)
         check(lib.rg_finalize(handle))
         self.reap()
+
+    def _end(self) -> None:
+        """At the end of the process no array is looked at any more."""
+        self._blocks = 0
+        if self.is_open:
+            self.finalize()
+        else:
+            self._leave()
 
     def reap(self) -> None:
         """Give requests back that were dropped and have completed."""
@@ -186,6 +193,16 @@ class Context:
                           _abi.NO_COLOR if color is None else color, key,
                           name=name, keep=keep)
 
+    def set_of(self, comm: _mpi.Comm, name: str | None = None) -> Set | None:
+        """Make a set of the processes of a communicator of mpi4py, in its
+        order. Collective over the world: each rank brings its communicator,
+        and gets that one's set; COMM_NULL gets None."""
+        found = c_void_p()
+        params = _abi.SetParams(name=None if name is None else name.encode())
+        call_waiting(_mpi.library_of(comm).rg_set_create_mpi, self.handle,
+                     _mpi.handle_of(comm), params, ctypes.byref(found))
+        return None if found.value is None else Set(self, found.value)
+
     def _make(self, function: typing.Callable[..., int], *arguments: object,
               name: str | None, keep: bool = False,
               rule: Rule | None = None) -> Set:
@@ -230,7 +247,7 @@ class Context:
 
     # ----------------------------------------------------------- memory
 
-    def alloc(self, shape: int | tuple[int, ...], dtype: object) -> Array:
+    def alloc(self, shape: int | tuple[int, ...], dtype: typing.Any) -> Array:
         """A numpy array of zeros in which a collective copies nothing between
         the workers of one host. Each makes a shared segment: allocate few and
         large ones."""
@@ -240,16 +257,19 @@ class Context:
         found = c_void_p()
         check(lib.rg_alloc(self.handle, count * kind.itemsize, None,
                            ctypes.byref(found)))
-        block = _Block(typing.cast(int, found.value), count * kind.itemsize)
+        address = typing.cast(int, found.value)
+        block = _Block(address, count * kind.itemsize)
         self._blocks += 1
-        weakref.finalize(block, self._free, found.value)
+        weakref.finalize(block, self._free, address).atexit = False
         return numpy.asarray(block).view(kind).reshape(shape)
 
     def _free(self, address: int) -> None:
+        if self._stored is None:
+            return
+        lib.rg_free(self._stored, address)
         self._blocks -= 1
-        if self._stored is not None:
-            lib.rg_free(self._stored, address)
-        self._leave()
+        if not self.is_open and not self._blocks:
+            self._leave()
 
     # ---------------------------------------------------------- elastic
 
@@ -261,13 +281,19 @@ class Context:
         return self._state
 
 
-def init(*, elastic: bool = False) -> Context:
-    """Meet the agent that started this process, or be a world of one.
+def init(comm: _mpi.Comm | None = None, *, elastic: bool = False) -> Context:
+    """Join the job that started this process, or be a world of one.
 
+    comm: a communicator of mpi4py that becomes the world; without one it is
+    MPI_COMM_WORLD under mpirun, and what the agent says under `regroup run`.
     elastic: the world forms in run, and workers may come and go; else it forms
     here, and the first failure ends the job. Once in a process.
     """
-    found = c_void_p()
-    call_waiting(lib.rg_init, _abi.Params(elastic=int(elastic)),
-                 ctypes.byref(found))
+    found, params = c_void_p(), _abi.Params(elastic=int(elastic))
+    if comm is None:
+        _mpi.join_launcher()
+        call_waiting(lib.rg_init, params, ctypes.byref(found))
+    else:
+        call_waiting(_mpi.library_of(comm).rg_init_mpi, _mpi.handle_of(comm),
+                     params, ctypes.byref(found))
     return Context(typing.cast(int, found.value))

@@ -13,11 +13,11 @@ import functools
 import typing
 from ctypes import c_int, c_uint64, c_void_p
 
-from . import _abi
+from . import _abi, _mpi
 from ._abi import Op, lib
 from ._buffers import Array, Buffer, look, look_writable, need_rows
 from ._errors import Invalid, check
-from ._wait import Request
+from ._wait import Request, call_waiting
 
 if typing.TYPE_CHECKING:
     from ._context import Context
@@ -159,6 +159,15 @@ class Set:
         check(lib.rg_set_translate(self._handle, mine, len(given), to._handle,
                                    theirs))
         return list(theirs)
+
+    def comm(self, mpi: typing.Any) -> _mpi.Comm:
+        """Make a communicator of the set's members, in its order, for calls of
+        mpi4py; mpi is mpi4py.MPI. Collective over the set. The caller gives it
+        back with Free."""
+        made, view = _mpi.new_comm(mpi)
+        call_waiting(_mpi.library_of(made).rg_set_mpi_comm, self._handle,
+                     ctypes.byref(view))
+        return made
 
     def destroy(self) -> None:
         """Give the set back; local. No operation may be in flight on it."""

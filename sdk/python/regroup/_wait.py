@@ -29,7 +29,7 @@ def _is_main_thread() -> bool:
 
 
 @contextlib.contextmanager
-def ctrl_c(now: object, then: object) -> typing.Iterator[None]:
+def ctrl_c(now: typing.Any, then: typing.Any) -> typing.Iterator[None]:
     """Where SIGINT's handler is `now`, make it `then` for a while."""
     if not _is_main_thread() or signal.getsignal(signal.SIGINT) is not now:
         yield

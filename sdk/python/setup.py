@@ -1,0 +1,64 @@
+"""The wheel of regroup: the package, and the libraries that REGROUP_LIBRARY
+names if it is set, libregroup.so and those of libregroup_mpi beside it.
+
+With libraries the wheel is for this platform, and for any Python; without, for
+any platform.
+"""
+
+import os
+import pathlib
+import re
+import shutil
+
+from setuptools import Distribution, setup
+from setuptools.command.build_py import build_py
+from wheel.bdist_wheel import bdist_wheel
+
+HERE = pathlib.Path(__file__).parent
+LIBRARY = os.environ.get("REGROUP_LIBRARY")
+
+
+def version():
+    """As the package says, which is compared with the library's on import."""
+    text = (HERE / "regroup" / "_abi.py").read_text(encoding="utf-8")
+    return re.search(r'^VERSION = "(.*)"$', text, re.M).group(1)
+
+
+def libraries():
+    """Each library, and its name behind the soname."""
+    library = pathlib.Path(LIBRARY)
+    major = "so." + version().split(".", maxsplit=1)[0]
+    yield library, f"libregroup.{major}"
+    for path in library.parent.glob(f"libregroup_mpi-*.{major}"):
+        yield path, path.name
+
+
+class BuildPy(build_py):
+    """Adds the libraries."""
+
+    def run(self):
+        super().run()
+        if LIBRARY:
+            folder = pathlib.Path(self.build_lib, "regroup", "lib")
+            folder.mkdir(parents=True, exist_ok=True)
+            for path, name in libraries():
+                shutil.copyfile(path, folder / name)
+
+
+class Wheel(bdist_wheel):
+    """One for any Python."""
+
+    def get_tag(self):
+        *_, platform = super().get_tag()
+        return "py3", "none", platform
+
+
+class WithLibraries(Distribution):
+    """For this platform where there are libraries."""
+
+    def has_ext_modules(self):
+        return bool(LIBRARY)
+
+
+setup(version=version(), distclass=WithLibraries,
+      cmdclass={"build_py": BuildPy, "bdist_wheel": Wheel})

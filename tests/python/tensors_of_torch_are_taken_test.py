@@ -1,0 +1,37 @@
+"""Tensors of torch in host memory are sent and filled, bfloat16 and half
+included; results are tensors. One that needs a gradient is refused, as torch
+has it."""
+import pyjob
+
+
+def work():
+    import regroup
+    import torch
+    with regroup.init() as ctx:
+        world, n, me = ctx.world, ctx.size, ctx.rank
+        for dtype in (torch.float32, torch.float64, torch.int32, torch.int64,
+                      torch.uint8, torch.int8, torch.float16, torch.bfloat16):
+            sent = torch.full((2, 3), me + 1, dtype=dtype)
+            found = world.allreduce(sent)
+            expected = torch.full((2, 3), n * (n + 1) // 2, dtype=dtype)
+            assert found.dtype == dtype and torch.equal(found, expected)
+            assert torch.equal(world.allgather(sent)[2 * me:2 * me + 2], sent)
+            world.allreduce(sent, out=sent)
+            assert torch.equal(sent, expected)
+            world.broadcast(sent, root=n - 1)
+        model = torch.nn.Linear(4, 2)
+        for weights in model.parameters():
+            world.broadcast(weights.data)
+        try:
+            world.allreduce(next(model.parameters()))
+            raise AssertionError("a tensor that needs a gradient was taken")
+        except Exception as error:  # torch's own
+            assert "grad" in str(error), error
+        try:
+            world.allreduce(torch.ones(4, 4).t())
+            raise AssertionError("a transposed tensor was taken")
+        except regroup.Invalid as error:
+            assert "contiguous" in error.sentence
+
+
+pyjob.main(work, modules=("torch",))
