@@ -8,7 +8,8 @@ import signal
 from checkpoints import directory, names, steps, stopped_writer
 from house import Etcd, Job, claim, fault_free, main, trainer, until
 
-FLAGS = ("--steps", "300", "--save-every", "20")
+# A writer takes a later commit where there is one: there is none for 20 steps.
+FLAGS = ("--steps", "300", "--commit-every", "20", "--save-every", "20")
 
 
 def test():

@@ -11,7 +11,8 @@ from checkpoints import names, steps, stopped
 from hosts import Hosts, HostsJob
 from house import claim, fault_free, main, trainer, until
 
-TRAINING = ("--bytes", 2000000, "--save-every", 20)
+# A writer takes a later commit where there is one: there is none for 20 steps.
+TRAINING = ("--bytes", 2000000, "--commit-every", 20, "--save-every", 20)
 STOP = {"REGROUP_FAILPOINT": "checkpoint.written:step20:stop"}
 
 
