@@ -24,7 +24,7 @@ static char *claim_key(const saver *v)
 
 static rg__claim claim_of(const saver *v)
 {
-    rg__claim claim = {.serial = v->word.serial};
+    rg__claim claim = {.serial = v->word.serial, .commit = v->word.commit};
     memcpy(claim.op, v->word.op, sizeof claim.op);
     return claim;
 }
@@ -126,12 +126,15 @@ static bool is_in_world(const agent *a)
 static const char *why_not(const saver *v)
 {
     const agent *a = v->a;
+    const rg__claim *newest = rg__snapshot_claim(&a->view, v->where);
     if (!is_in_world(a))
         return "the job went on without this host";
     if (!rg__resume_is_on_lineage(&a->view, v->word.commit))
         return "the job went back to an earlier commit";
     if (rg__claim_revision(v) != v->claim_revision)
         return "another host has claimed a newer one";
+    if (newest != NULL && rg__resume_is_later(newest->commit, v->word.commit))
+        return "a later step is there already"; /* it waited for long */
     return NULL;
 }
 

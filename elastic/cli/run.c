@@ -9,6 +9,7 @@
 
 #include "elastic/agent/keeper.h"
 #include "elastic/cli/cli.h"
+#include "elastic/cli/farewell.h"
 #include "elastic/cli/invite.h"
 #include "elastic/cli/launch.h"
 #include "elastic/cli/rundir.h"
@@ -87,7 +88,12 @@ static int run_job(job_run *run, const rg__cli *cli)
     rg_status st = rg__rundir_record(&run->dir, &record);
     if (st == RG_OK && cli->settings.etcd_listen != NULL)
         st = rg__invite(&run->etcd, &run->launch, cli);
-    return st == RG_OK ? rg__keeper_run(&params, &hooks) : rg__cli_fail(st);
+    if (st != RG_OK)
+        return rg__cli_fail(st);
+    const int code = rg__keeper_run(&params, &hooks);
+    if (cli->settings.etcd_listen != NULL)
+        rg__farewell(&run->etcd, run->launch.job, run->launch.host);
+    return code;
 }
 
 int rg__cmd_run(rg__cli *cli)

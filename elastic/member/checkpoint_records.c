@@ -5,14 +5,17 @@
 
 char *rg__claim_text(const rg__claim *claim)
 {
-    return rg__json_text(json_pack(
-        "{s:o,s:s}", "serial", rg__hex_json(claim->serial), "op", claim->op));
+    return rg__json_text(json_pack("{s:o,s:s,s:o}", "serial",
+                                   rg__hex_json(claim->serial), "op", claim->op,
+                                   "commit", rg__commit_json(claim->commit)));
 }
 
 bool rg__claim_read(const json_t *j, rg__claim *claim)
 {
     return rg__hex_read(json_object_get(j, "serial"), &claim->serial) &&
-           rg__text_read(claim->op, sizeof claim->op, json_object_get(j, "op"));
+           rg__text_read(claim->op, sizeof claim->op,
+                         json_object_get(j, "op")) &&
+           rg__commit_read(json_object_get(j, "commit"), &claim->commit);
 }
 
 char *rg__saved_text(const rg__saved *saved)

@@ -200,6 +200,7 @@ typedef struct rg__claim {
     uint64_t where; /* hash of the directory's name, of "" for the job's own */
     uint64_t serial;
     char op[RG__CHECKPOINT_OP]; /* whose writing */
+    rg__commit_id commit;       /* an earlier one is written there no more */
     int64_t mod_revision;       /* 0: absent */
 } rg__claim;
 

@@ -1,7 +1,8 @@
 """`regroup run --etcd-listen`: the private etcd is at that address only and lets
 in who has the password, which lies in a file of mode 0600 and is printed
 nowhere; the printed line makes an agent of another host join. It also does so
-after etcd was killed and has come back."""
+after etcd was killed and has come back. It ends when all hosts have heard of the
+job's end."""
 
 import base64
 import json
@@ -14,7 +15,8 @@ import stat
 import urllib.error
 import urllib.request
 
-from command import BUILD, Claims, RunDir, processes_with, wait_for
+from command import (BUILD, Claims, RunDir, find_child, processes_with,
+                     wait_for)
 
 DIGITS = [BUILD + "/bin/elastic_digits", "--epochs", "100000", "--step-ms",
           "5"]
@@ -122,7 +124,16 @@ with RunDir() as d, RunDir() as other:
     late = join("h3")
     wait_for(lambda: hosts(d, "J") == ["h1", "h2", "h3"], "a third host")
     claims.equal(answer(url), 400, "nobody is let in after the restart either")
-    claims.equal(d.run("stop", "J").returncode, 0, "stop")
+    # An agent that hears of the end late: the etcd stays until it has.
+    slow = find_child(guest.pid, "regroup")
+    os.kill(slow, signal.SIGSTOP)
+    stop = d.start("stop", "J")
+    wait_for(lambda: find_child(job.pid, "regroup") == 0, "the agent's end")
+    claims.hold(job.poll() is None and etcds_of(d) != [],
+                "the etcd ended before the other hosts")
+    os.kill(slow, signal.SIGCONT)
+    stop.communicate(timeout=60)
+    claims.equal(stop.returncode, 0, "stop")
     job.wait(60)
     for agent in (guest, late):
         agent.communicate(timeout=60)

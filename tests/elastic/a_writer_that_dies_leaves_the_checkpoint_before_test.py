@@ -3,7 +3,10 @@ whole, and when it was allowed to rename it. Training goes on, the checkpoint
 before stays the newest, the next one is written as if nothing had been and
 removes what was left; `status` says so meanwhile."""
 
-from checkpoints import directory, names, shown, steps
+import os
+import signal
+
+from checkpoints import directory, names, shown, steps, stopped_writer
 from house import Job, claim, fault_free, main, trainer, until
 
 # A writer takes a later commit where there is one: there is none for 20 steps.
@@ -15,14 +18,18 @@ PLACES = ("checkpoint.write", "checkpoint.written", "checkpoint.seal")
 def kill_at(place, path):
     with Job(["-n", "2", "--checkpoint-dir", path],
              trainer(*FLAGS, "--step-ms", "25"),
-             env={"REGROUP_FAILPOINT": f"{place}:step40:kill"}) as job:
+             env={"REGROUP_FAILPOINT":
+                  f"{place}:step40:kill,checkpoint.written:step60:stop"}
+             ) as job:
+        writer = stopped_writer(job)  # the next: nothing moves while we look
         error = until(lambda: shown(job, "error"), 30,
                       "status shows the failure")
         claim("ended (signal 9)" in error, error)
         claim(steps(path) == [20], f"{steps(path)} are published")
-        claim(steps(path, ".part") == [40],
+        claim(steps(path, ".part") == [40, 60],
               f"{place}: {names(path, '.part')} is there")
         claim(shown(job, "step") == 20, "status shows another step than 20")
+        os.kill(writer, signal.SIGCONT)
         until(lambda: steps(path) == [20, 60], 30, "the next checkpoint")
         job.finish()
         claim(not names(path, ".part"), "a .part file was left")

@@ -4,6 +4,7 @@ others go on, another host writes, and when the first one is back its file is no
 published and not left. All workers hear what is durable."""
 
 import os
+import re
 import signal
 import tempfile
 
@@ -47,10 +48,11 @@ def cut_off(hosts, directory, until_file):
             pass
         job.finish()
         claim(not names(directory, ".part"), "a .part file was left")
-        final = steps(directory)[-1]
+        claim(steps(directory) == sorted(steps(directory)),
+              f"an earlier step follows a later one: {steps(directory)}")
         for host in hosts.names:
-            claim(f"saved step {newest}" in job.text(host) or
-                  f"saved step {final}" in job.text(host),
+            known = map(int, re.findall(r"saved step (\d+)", job.text(host)))
+            claim(max(known, default=0) >= newest,
                   f"workers of {host} don't know what is durable")
         end = job.final_state()[0]
         job.check(state=fault_free("--steps", end, *TRAINING))

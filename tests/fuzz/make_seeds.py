@@ -278,7 +278,7 @@ def write_records(name, found, numbers="0 3 0 0"):
 def checkpoint_records():
     number, op = "000000000000000c", "89abcdef"
     write_records("checkpoints", [(key, json.dumps(value)) for key, value in (
-        (f"all/claim/{number}", {"serial": number, "op": op}),
+        (f"all/claim/{number}", {"serial": number, "op": op, "commit": [3, 40]}),
         ("all/checkpoint", {
             "serial": number, "commit": [3, 40], "file": "/d/c", "host": "h1",
             "hash": number, "at_ms": 1700000000000, "error": ""}),

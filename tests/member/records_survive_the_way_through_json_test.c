@@ -101,7 +101,8 @@ static void a_job_is_read_back(void)
 
 static void checkpoints_are_read_back(void)
 {
-    const rg__claim claim = {.serial = UINT64_MAX, .op = "01234567"};
+    const rg__claim claim = {
+        .serial = UINT64_MAX, .op = "01234567", .commit = {4, 5}};
     const rg__saved saved = {.serial = 12,
                              .commit = {3, 1234567890123},
                              .file = "/shared/\"checkpoints\"/x",
@@ -118,6 +119,8 @@ static void checkpoints_are_read_back(void)
     CHECK(c != NULL && rg__snapshot_claim(&s, 0) == NULL);
     CHECK(c->serial == UINT64_MAX);
     CHECK_STR(c->op, "01234567");
+    CHECK_EQ(c->commit.generation, 4);
+    CHECK_EQ(c->commit.step, 5);
     CHECK_EQ(c->mod_revision, 9);
     CHECK_EQ(s.saved.serial, 12);
     CHECK_EQ(s.saved.commit.generation, 3);

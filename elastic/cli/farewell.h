@@ -1,0 +1,17 @@
+/* The end of a job whose private etcd other hosts use. They hear of it from
+ * that etcd, which therefore stays until their agents have gone.
+ *
+ * Threads:   call in a process without other threads.
+ * Waiting:   ten seconds at most; SIGINT, SIGTERM and SIGHUP end it early (the
+ *            caller has them blocked). */
+#ifndef RG_ELASTIC_FAREWELL_H
+#define RG_ELASTIC_FAREWELL_H
+
+#include "elastic/cli/store.h"
+
+/* host: ours, which has ended. Who is still there after that time is named in a
+ * warning. */
+void rg__farewell(const rg__private_etcd *etcd, const char *job,
+                  const char *host);
+
+#endif
