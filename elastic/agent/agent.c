@@ -606,6 +606,7 @@ static void tear_down(agent *a)
     rg__snapshot_free(&a->view);
     rg__snapshot_free(&a->known);
     free(a->change);
+    free(a->accused);
     free(a->reason);
     free(a->prefix);
     free(a->prefix_end);

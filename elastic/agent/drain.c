@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "sdk/base/clock.h"
+#include "sdk/base/failpoint.h"
 #include "sdk/base/log.h"
 
 /* The world that goes on without us may begin with a commit from our vault. */
@@ -26,10 +27,12 @@ static bool is_needed(const agent *a)
         fetched += line->copy[i].from == a->id;
     if (fetched == 0)
         return false;
-    if (a->served_generation != line->generation || a->served < fetched)
+    if (a->served.generation != line->generation || a->served.sent < fetched)
         return true;
+    if (a->served.stored >= fetched)
+        return false;
     /* a copy that went wrong is asked for again within the budget */
-    return rg__now_ns() - a->served_ns < a->params->detect_ms * RG__MS;
+    return rg__now_ns() - a->served.at_ns < a->params->detect_ms * RG__MS;
 }
 
 static bool has_left(const agent *a)
@@ -131,6 +134,7 @@ void rg__agent_leave(agent *a, int code, const char *format, ...)
     va_end(args);
     if (a->is_ending)
         return;
+    rg__failpoint("agent.leave", -1, 0, a->delivered);
     a->is_leaving = true;
     if (code == 0)
         rg__log(RG__WARN, "agent", "%s", why);

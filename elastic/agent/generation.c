@@ -33,17 +33,27 @@ change *rg__change_find(const agent *a, uint64_t generation)
     return NULL;
 }
 
+static void drop_oldest(agent *a)
+{
+    rg__metrics_add(&a->past, &a->change[0]);
+    memmove(a->change, a->change + 1,
+            sizeof *a->change * (RG__CHANGES_MAX - 1));
+    a->changes--;
+}
+
 change *rg__change_of(agent *a, uint64_t generation)
 {
     change *found = rg__change_find(a, generation);
     if (found != NULL)
         return found;
-    change *more = realloc(a->change, sizeof *more * (size_t)(a->changes + 1));
-    if (more == NULL)
+    if (a->change == NULL)
+        a->change = calloc(RG__CHANGES_MAX, sizeof *a->change);
+    if (a->change == NULL)
         return NULL;
-    a->change = more;
-    more[a->changes] = (change){.generation = generation};
-    return &more[a->changes++];
+    if (a->changes == RG__CHANGES_MAX)
+        drop_oldest(a);
+    a->change[a->changes] = (change){.generation = generation};
+    return &a->change[a->changes++];
 }
 
 /* The last local member's times, from the pages; zero while one is missing. */

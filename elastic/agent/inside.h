@@ -55,6 +55,9 @@
 #include "sdk/base/loop.h"
 #include "sdk/base/wire.h"
 
+#define RG__CHANGES_MAX      256 /* whose times are kept */
+#define RG__RECOVERY_BUCKETS 11
+
 typedef struct watcher watcher;
 typedef struct output output;
 typedef struct beats beats;
@@ -137,6 +140,19 @@ typedef struct change { /* times of one generation on this host, ns */
     uint64_t detected, proposed, built, decided, synced, stepped;
 } change;
 
+/* How long changes have taken, for metrics. */
+typedef struct recoveries {
+    uint64_t count[RG__RECOVERY_BUCKETS], all;
+    double seconds;
+} recoveries;
+
+/* Copies of the resume commit that other hosts have fetched from here. */
+typedef struct served {
+    uint64_t generation;
+    int sent, stored; /* of which the sink has said so */
+    uint64_t at_ns;
+} served;
+
 typedef struct buffer { /* a registered buffer's room in the vault */
     char name[RG__BUFFER_NAME_MAX];
     uint64_t bytes;
@@ -204,8 +220,9 @@ struct agent {
     bool had_commit;    /* a commit has been here, whatever became of it */
     uint64_t most_step; /* the most steps that a worker here has ended */
     bool is_done;
-    change *change;
+    change *change; /* the newest, in the order in which they began */
     int changes;
+    recoveries past;      /* of changes that are not kept any more */
     uint64_t detected_ns; /* of the change that is under way */
 
     /* this host's record */
@@ -236,6 +253,10 @@ struct agent {
     uint64_t told_generation, told_ns; /* a host has told the leader of its
                                           abort; 0: no */
     rg__etcd_req *toppling;
+    rg__suspicion
+        *accused; /* as read last, while we accuse the leader; owned */
+    int accusations;
+    uint64_t judge_ns; /* when to read them again */
 
     output *outputs; /* of processes, until all is written */
     question *questions;
@@ -244,10 +265,8 @@ struct agent {
     drain_ask *drain_asks;
 
     /* the end */
-    bool is_draining;           /* workers are to leave at the next commit */
-    uint64_t served_generation; /* whose copies were fetched from here: */
-    int served;
-    uint64_t served_ns;
+    bool is_draining; /* workers are to leave at the next commit */
+    served served;
     bool is_leaving; /* this host goes, the job does not */
     uint64_t drain_end_ns;
     rg__timer *drain_timer;
@@ -545,5 +564,6 @@ void rg__drain_asks_drop(agent *a);
 
 /* metrics.c: Prometheus' text, malloc'd; NULL: no memory. */
 char *rg__metrics(agent *a);
+void rg__metrics_add(recoveries *r, const change *c);
 
 #endif

@@ -30,7 +30,8 @@ typedef enum rg__peer_type {
     RG__PEER_PIECE,
     RG__PEER_BYTES,
     RG__PEER_COPY,  /* first: keep copies of our shards (copies.c) */
-    RG__PEER_STORED /* so many shards have been stored */
+    RG__PEER_STORED /* so many shards have been stored; without a number, all
+                       that was asked for */
 } rg__peer_type;
 
 /* What the owner of a connection is told; arg is what it gave. */

@@ -29,6 +29,7 @@ typedef struct kept_agent {
     bool is_done, is_ending, is_leaving, has_published, has_shape, is_draining,
         is_paused;
     uint64_t drain_end_ns;
+    served served;
     int exit_code;
     char why[RG__TEXT_MAX];
 } kept_agent;
@@ -50,6 +51,7 @@ void rg__resume_note(agent *a)
                        .is_draining = a->is_draining,
                        .is_paused = a->is_paused,
                        .drain_end_ns = a->drain_end_ns,
+                       .served = a->served,
                        .exit_code = a->exit_code};
     if (a->lease_id == 0)
         return; /* nothing to take over yet */
@@ -87,6 +89,7 @@ bool rg__resume_names(agent *a)
     a->is_draining = was.is_draining;
     a->is_paused = was.is_paused;
     a->drain_end_ns = was.drain_end_ns;
+    a->served = was.served;
     a->exit_code = was.is_ending ? 0 : was.exit_code;
     a->resume = RESUME_ADOPT;
     return true;
@@ -213,22 +216,42 @@ static void judge_proposal(agent *a, const rg__proposal *p)
     rg__publish_reason(a, p->generation, &a->slot[0], false, text);
 }
 
+static bool was_told(agent *a, uint64_t generation)
+{
+    for (int i = 0; i < a->params->slots; i++)
+        if (rg__slot_is_alive(&a->slot[i]) &&
+            a->slot[i].w.decided >= generation)
+            return true;
+    return false;
+}
+
+/* Who took it up may all be dead, but has committed in it since. */
+static bool has_begun(const rg__ack *now, uint64_t generation)
+{
+    for (int i = 0; i < now->count; i++)
+        if (now->held[i].id.generation >= generation)
+            return true;
+    return false;
+}
+
 /* Its commit may have made place for newer ones since: nobody fetches it. */
 static void take_up_decision(agent *a)
 {
     const rg__line *line =
         a->view.lines > 0 ? &a->view.line[a->view.lines - 1] : NULL;
-    for (int i = 0; line != NULL && i < a->params->slots; i++)
-        if (rg__slot_is_alive(&a->slot[i]) &&
-            a->slot[i].w.decided >= line->generation)
-            a->delivered = line->generation;
+    if (line == NULL)
+        return;
     rg__ack now = {0};
+    a->delivered = line->generation; /* what was decided, of the vault */
     now.count = rg__vault_held(a, now.held);
-    a->had_commit =
-        now.count > 0 || (line != NULL && line->resume.generation != 0);
+    a->had_commit = now.count > 0 || line->resume.generation != 0;
+    const bool is_taken_up =
+        was_told(a, line->generation) || has_begun(&now, line->generation);
     rg__ack_free(&now);
-    const rg__proposal *p = rg__snapshot_gen(&a->view, a->delivered);
-    if (p == NULL)
+    const rg__proposal *p = rg__snapshot_gen(&a->view, line->generation);
+    if (!is_taken_up)
+        a->delivered = 0;
+    if (!is_taken_up || p == NULL)
         return;
     rg__copies_begin(a, p);
     rg__generation_pass_on(a);

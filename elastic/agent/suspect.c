@@ -243,38 +243,14 @@ static bool is_mute(const peer *one, uint64_t now)
 
 void rg__suspect_note(agent *a, const rg__suspicion *before, int n)
 {
-    const uint64_t now = rg__now_ns();
-    for (int i = 0; i < a->known.suspicions; i++) {
-        rg__suspicion *one = &a->known.suspicion[i];
-        one->since_ns = now;
-        for (int k = 0; k < n; k++)
-            if (before[k].host == one->host && before[k].by == one->by)
-                one->since_ns = before[k].since_ns;
-    }
+    rg__links_keep_times(&a->known, before, n, rg__now_ns());
 }
 
-/* Accusations count that have stood for the time of a round: others have joined
- * them by then, and who was cut off itself has withdrawn its own. */
 int rg__suspect_lost(const agent *a, uint64_t *lost, int room,
                      uint64_t *again_ns_p)
 {
-    const uint64_t now = rg__now_ns(), round = round_length_ns(a);
-    rg__snapshot stood = a->known;
-    *again_ns_p = 0;
-    stood.suspicions = 0;
-    stood.suspicion =
-        calloc((size_t)a->known.suspicions + 1, sizeof *stood.suspicion);
-    for (int i = 0; stood.suspicion != NULL && i < a->known.suspicions; i++) {
-        const rg__suspicion *one = &a->known.suspicion[i];
-        const uint64_t age = now - one->since_ns;
-        if (age >= round)
-            stood.suspicion[stood.suspicions++] = *one;
-        else if (*again_ns_p == 0 || round - age < *again_ns_p)
-            *again_ns_p = round - age;
-    }
-    const int n = rg__links_lost(&stood, lost, room);
-    free(stood.suspicion);
-    return n;
+    return rg__links_lost_by_now(&a->known, rg__now_ns(), round_length_ns(a),
+                                 lost, room, again_ns_p);
 }
 
 int rg__suspect_mute(const agent *a, uint64_t *mute, int room)
@@ -317,6 +293,26 @@ static bool is_among(uint64_t id, const uint64_t *ids, int n)
     return false;
 }
 
+static void forget_accusations(agent *a)
+{
+    free(a->accused);
+    a->accused = NULL;
+    a->accusations = 0;
+}
+
+/* Remember since when they stand, as the leader does. */
+static void take_accusations(agent *a, rg__snapshot *snap)
+{
+    rg__links_keep_times(snap, a->accused, a->accusations, rg__now_ns());
+    forget_accusations(a);
+    a->accused = calloc((size_t)snap->suspicions + 1, sizeof *a->accused);
+    if (a->accused == NULL)
+        return;
+    for (int i = 0; i < snap->suspicions; i++)
+        a->accused[i] = snap->suspicion[i];
+    a->accusations = snap->suspicions;
+}
+
 /* All accusations at one revision: is the leader who has to go? */
 static void on_accusations(void *arg, rg_status st, const rg__txn_reply *reply)
 {
@@ -325,9 +321,13 @@ static void on_accusations(void *arg, rg_status st, const rg__txn_reply *reply)
     if (st != RG_OK || a->view.leader == 0)
         return;
     rg__snapshot snap;
-    uint64_t lost[LOST_MAX];
+    uint64_t lost[LOST_MAX], again_ns = 0;
     rg__snapshot_read(&snap, a->prefix, reply->kv, reply->kv_count);
-    const int n = rg__links_lost(&snap, lost, LOST_MAX);
+    take_accusations(a, &snap);
+    const uint64_t now = rg__now_ns(), round = round_length_ns(a);
+    const int n =
+        rg__links_lost_by_now(&snap, now, round, lost, LOST_MAX, &again_ns);
+    a->judge_ns = now + (again_ns != 0 ? again_ns : round);
     if (is_among(snap.leader, lost, n) && !is_among(a->id, lost, n)) {
         rg__log(RG__WARN, "agent", "the leader, host %s, is lost; electing",
                 snap.leader_host.name);
@@ -361,9 +361,10 @@ static void judge_leader(agent *a)
                     "the leader's agent on host %s is gone; electing",
                     one->name);
             topple(a, a->view.leader_token);
-        } else if (one->is_written && one->writing == NULL &&
-                   is_round_over(a, now)) {
-            read_accusations(a);
+        } else if (!one->is_written || one->writing != NULL) {
+            forget_accusations(a);
+        } else if (a->accused == NULL || now >= a->judge_ns) {
+            read_accusations(a); /* twice: how long have they stood? */
         }
         return;
     }

@@ -136,15 +136,6 @@ static void send_next(void *arg)
                       : "its vault does not hold the commit any more");
 }
 
-static bool source_frame(void *arg, uint32_t type, const void *body, size_t n)
-{
-    (void)arg;
-    (void)type;
-    (void)body;
-    (void)n;
-    return false; /* the sink has nothing more to say */
-}
-
 static void free_source(source *s)
 {
     rg__parcel_clear(&s->out);
@@ -152,19 +143,39 @@ static void free_source(source *s)
     free(s);
 }
 
+static void note_served(const source *s, bool is_stored)
+{
+    agent *a = s->out.a;
+    if (a->served.generation != s->generation)
+        a->served = (served){.generation = s->generation};
+    a->served.sent++;
+    a->served.stored += is_stored;
+    a->served.at_ns = rg__now_ns();
+    rg__resume_note(a);
+}
+
+/* All that the sink ever says: that it has stored what was sent. */
+static bool source_frame(void *arg, uint32_t type, const void *body, size_t n)
+{
+    source *s = arg;
+    (void)body;
+    if (type != RG__PEER_STORED || n != 0 || !s->is_whole)
+        return false;
+    note_served(s, true);
+    rg__connection_close(s->out.wire);
+    free_source(s);
+    return true;
+}
+
 static void source_gone(void *arg, const char *why)
 {
     source *s = arg;
-    agent *a = s->out.a;
     if (!s->has_ended)
         rg__log(RG__WARN, "agent",
                 "a commit was sent in part, %" PRIu64 " bytes: %s",
                 s->out.bytes, why);
-    if (s->is_whole) { /* the sink closes when it has all */
-        a->served = a->served_generation == s->generation ? a->served + 1 : 1;
-        a->served_generation = s->generation;
-        a->served_ns = rg__now_ns();
-    }
+    if (s->is_whole)
+        note_served(s, false);
     free_source(s);
 }
 
@@ -306,10 +317,39 @@ static void complete(transfer *t)
 
 static bool call_next(transfer *t);
 
+static bool no_frame(void *arg, uint32_t type, const void *body, size_t n)
+{
+    (void)arg, (void)type, (void)body, (void)n;
+    return false;
+}
+
+static void no_room(void *arg)
+{
+    (void)arg;
+}
+
+static void no_end(void *arg, const char *why)
+{
+    (void)arg, (void)why;
+}
+
+/* The source, which may wait to leave, hears that all is stored, and closes. */
+static void thank(const transfer *t)
+{
+    static const connection_fns fns = {no_frame, no_room, no_end};
+    connection *c = t->in.wire;
+    if (rg__connection_space(c) == NULL) {
+        rg__connection_close(c);
+        return;
+    }
+    rg__connection_take(c, &fns, NULL);
+    rg__connection_send(c, RG__PEER_STORED, 0);
+}
+
 static void end_errand(transfer *t)
 {
     t->bytes += t->in.bytes;
-    rg__connection_close(t->in.wire);
+    thank(t);
     rg__parcel_clear(&t->in);
     if (++t->now == t->errands)
         complete(t);

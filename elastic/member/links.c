@@ -124,6 +124,27 @@ static node *worst(graph *g, bool only_world)
     return found;
 }
 
+/* Nobody of the world has a record any more who could say how it stands: then
+ * a host of it whose lease has ended as well is lost on anybody's word. */
+static int drop_vanished(const rg__snapshot *snap, graph *g, uint64_t *lost,
+                         int room)
+{
+    int n = 0;
+    for (int i = 0; i < g->n; i++)
+        if (g->node[i].workers > 0 && !g->node[i].is_lost &&
+            rg__snapshot_host(snap, g->node[i].id) != NULL)
+            return 0;
+    for (int i = 0; i < snap->suspicions && n < room; i++) {
+        const int host = find(g, snap->suspicion[i].host);
+        if (host < 0 || g->node[host].workers == 0 || g->node[host].is_lost ||
+            rg__snapshot_host(snap, snap->suspicion[i].by) == NULL)
+            continue;
+        g->node[host].is_lost = true;
+        lost[n++] = g->node[host].id;
+    }
+    return n;
+}
+
 int rg__links_lost(const rg__snapshot *snap, uint64_t *lost, int room)
 {
     graph g = {0};
@@ -139,8 +160,44 @@ int rg__links_lost(const rg__snapshot *snap, uint64_t *lost, int room)
             one->is_lost = true;
             lost[n++] = one->id;
         }
+        if (only_world)
+            n += drop_vanished(snap, &g, lost + n, room - n);
     }
     free(g.node);
+    return n;
+}
+
+void rg__links_keep_times(rg__snapshot *snap, const rg__suspicion *before,
+                          int n, uint64_t now_ns)
+{
+    for (int i = 0; i < snap->suspicions; i++) {
+        rg__suspicion *one = &snap->suspicion[i];
+        one->since_ns = now_ns;
+        for (int k = 0; k < n; k++)
+            if (before[k].host == one->host && before[k].by == one->by)
+                one->since_ns = before[k].since_ns;
+    }
+}
+
+int rg__links_lost_by_now(const rg__snapshot *snap, uint64_t now_ns,
+                          uint64_t round_ns, uint64_t *lost, int room,
+                          uint64_t *again_ns_p)
+{
+    rg__snapshot stood = *snap;
+    *again_ns_p = 0;
+    stood.suspicions = 0;
+    stood.suspicion =
+        calloc((size_t)snap->suspicions + 1, sizeof *stood.suspicion);
+    for (int i = 0; stood.suspicion != NULL && i < snap->suspicions; i++) {
+        const rg__suspicion *one = &snap->suspicion[i];
+        const uint64_t age = now_ns - one->since_ns;
+        if (age >= round_ns)
+            stood.suspicion[stood.suspicions++] = *one;
+        else if (*again_ns_p == 0 || round_ns - age < *again_ns_p)
+            *again_ns_p = round_ns - age;
+    }
+    const int n = rg__links_lost(&stood, lost, room);
+    free(stood.suspicion);
     return n;
 }
 

@@ -14,6 +14,17 @@
  * for `room` ids; returns how many there are. */
 int rg__links_lost(const rg__snapshot *snap, uint64_t *lost, int room);
 
+/* The same of accusations that have stood for the time of a round: others have
+ * joined them by then, and who was cut off itself has withdrawn its own. Else
+ * *again_ns_p says in how long the next one has; 0: all have. */
+int rg__links_lost_by_now(const rg__snapshot *snap, uint64_t now_ns,
+                          uint64_t round_ns, uint64_t *lost, int room,
+                          uint64_t *again_ns_p);
+
+/* Accusations that stood before, too, keep the time since when. */
+void rg__links_keep_times(rg__snapshot *snap, const rg__suspicion *before,
+                          int n, uint64_t now_ns);
+
 /* Take note of connections that broke with nobody dead. The first report of a
  * pair of hosts is bad luck, and the same members go on. When the same pair is
  * reported in a second generation within a minute, the one of the two that more

@@ -9,8 +9,9 @@
  *                      announced; all hosts finished: done
  *   g+1 proposed       a member of it died, or it broke, or it is announced
  *                      and a host of g is lost: propose g+2; all
- *                      hosts acked: decide; announced, but the members of g
- *                      have finished: done
+ *                      hosts acked: decide, unless a host that is away may
+ *                      come back with a newer commit; announced, but the
+ *                      members of g have finished: done
  *
  * Seniority: members keep the order of the generation decided last; who
  * replaced a member in its slot, of the same host or of one that was started
@@ -614,6 +615,58 @@ static void look_at_its_end(const look *l)
     }
 }
 
+void rg__plan_free(rg__plan *plan)
+{
+    rg__proposal_free(&plan->proposal);
+    rg__line_free(&plan->line);
+}
+
+/* It has not acked, and neither has it left nor begun anew: it may be cut off,
+ * or mute, or shut out, and hold what it held. */
+static bool may_hold_more(const look *l, const rg__proposal *p,
+                          const rg__proposal_host *host)
+{
+    const rg__host_record *record = rg__snapshot_host(l->s, host->id);
+    return !has_acked(l->s, p->generation, host->name) &&
+           !name_has_other_id(l->s, host->name, host->id) &&
+           !(record != NULL && record->is_gone);
+}
+
+static bool is_anybody_away(const look *l, const rg__proposal *p)
+{
+    for (int i = 0; i < l->decided->host_count; i++)
+        if (may_hold_more(l, p, &l->decided->host[i]))
+            return true;
+    for (int i = 0; i < l->s->hosts; i++) {
+        rg__proposal_host host = {.id = l->s->host[i].id};
+        memcpy(host.name, l->s->host[i].name, sizeof host.name);
+        if (may_hold_more(l, p, &host))
+            return true;
+    }
+    return false;
+}
+
+/* Everybody who is waited for has acked. When what they hold is older than what
+ * may have been committed, the hosts that are away have some time to come back
+ * with it: only then are those steps lost. */
+static rg_status decide_or_wait(const look *l, const rg__proposal *p)
+{
+    const rg_status st = decide(l->s, p, l->plan);
+    if (st != RG_OK)
+        return st;
+    const bool goes_back = l->plan->kind == RG__PLAN_STATE_LOST ||
+                           rg__resume_goes_back(l->s, p, &l->plan->line);
+    if (goes_back && l->decided != NULL && is_anybody_away(l, p) &&
+        !has_waited(l, &l->clock->back_ns, l->c->comeback_ns)) {
+        rg__plan_free(l->plan);
+        l->plan->line = (rg__line){0};
+        l->plan->kind = RG__PLAN_WAIT;
+        return RG_OK;
+    }
+    l->clock->back_ns = 0;
+    return RG_OK;
+}
+
 static rg_status plan_proposed(const look *l, members *list)
 {
     const rg__proposal *p = rg__snapshot_gen(l->s, l->s->cur.generation);
@@ -627,17 +680,11 @@ static rg_status plan_proposed(const look *l, members *list)
     if (is_broken(l, p) || waits_for_mute(l, p))
         return plan_broken(l, list);
     if (have_all_acked(l, p))
-        return decide(l->s, p, l->plan);
+        return decide_or_wait(l, p);
     if (is_held_up(l, p))
         return plan_broken(l, list);
     mind_the_late(l, p);
     return RG_OK;
-}
-
-void rg__plan_free(rg__plan *plan)
-{
-    rg__proposal_free(&plan->proposal);
-    rg__line_free(&plan->line);
 }
 
 static rg_status plan_phase(const look *l, members *list)

@@ -12,6 +12,7 @@ typedef struct rg__plan_config {
     uint64_t elastic_timeout_ns; /* below --min: give up */
     uint64_t last_call_ns;       /* newcomers within it share one change */
     uint64_t ack_timeout_ns; /* then a host that has not acked is left out */
+    uint64_t comeback_ns;    /* for a host that alone may hold a commit */
     const uint64_t *lost;    /* hosts to go on without, by incarnation */
     const uint64_t *mute;    /* hosts that etcd does not answer */
     int losts, mutes;
@@ -29,6 +30,7 @@ typedef struct rg__link_report {
 /* Since when the leader waits; 0: it doesn't. Kept between calls. */
 typedef struct rg__plan_clock {
     uint64_t forming_ns, newcomer_ns, below_min_ns;
+    uint64_t back_ns;               /* for such a host */
     uint64_t proposed, proposed_ns; /* generation whose acks are waited for */
     rg__link_report report[RG__REPORTS_MAX]; /* of the last minute */
     int reports;

@@ -223,3 +223,27 @@ rg_status rg__resume_choose(const rg__snapshot *snap, const rg__proposal *p,
     line->resume = l.id;
     return l.id.generation == 0 ? RG_OK : find_copies(&l, p, line);
 }
+
+static bool has_acked(const rg__snapshot *s, uint64_t generation,
+                      const char *host)
+{
+    for (int i = 0; i < s->acks; i++)
+        if (s->ack[i].generation == generation &&
+            strcmp(s->ack[i].host, host) == 0)
+            return true;
+    return false;
+}
+
+bool rg__resume_goes_back(const rg__snapshot *snap, const rg__proposal *p,
+                          const rg__line *line)
+{
+    const rg__proposal *before = rg__snapshot_gen(snap, p->from);
+    for (int i = 0; i < snap->lines; i++)
+        if (snap->line[i].generation == p->from &&
+            rg__resume_is_later(snap->line[i].resume, line->resume))
+            return true;
+    for (int i = 0; before != NULL && i < before->host_count; i++)
+        if (has_acked(snap, p->generation, before->host[i].name))
+            return false;
+    return before != NULL;
+}

@@ -15,4 +15,11 @@ rg_status rg__resume_choose(const rg__snapshot *snap, const rg__proposal *p,
 bool rg__resume_is_on_lineage(const rg__snapshot *snap, rg__commit_id id);
 bool rg__resume_is_later(rg__commit_id a, rg__commit_id b);
 
+/* Would that decision go back behind what was committed, as far as those who
+ * acked can know: behind the resume commit of the generation before, or with
+ * nobody there who was in that generation and so has what was committed in it?
+ */
+bool rg__resume_goes_back(const rg__snapshot *snap, const rg__proposal *p,
+                          const rg__line *line);
+
 #endif

@@ -11,7 +11,8 @@ TRAINING = ("--steps", 200, "--bytes", 30000, "--step-ms", 5,
 
 
 def job_of(hosts, name, *flags):
-    return HostsJob(hosts, ["--min", "2", "--max", "6"], ["--slots", "2"],
+    return HostsJob(hosts, ["--min", "2", "--max", "6", "--agent-grace", "2s"],
+                    ["--slots", "2"],
                     trainer(*TRAINING, *flags), job=name)
 
 

@@ -117,8 +117,56 @@ static void who_is_outside_costs_nobody_a_place(void)
     check_lost(&j, (uint64_t[]){3, 4}, 2);
 }
 
+/* One accuser names the leader before anybody else has looked; by the end of
+ * the round that host accuses it as well, and has more workers. */
+static void a_fresh_accusation_costs_nobody_a_place(void)
+{
+    const uint64_t round = SECOND / 10;
+    uint64_t lost[8], again = 0;
+    rg__suspicion before;
+    job j;
+    begin_four(&j);
+    job_suspects(&j, 4, 1);
+    rg__links_keep_times(&j.snap, NULL, 0, SECOND);
+    CHECK_EQ(rg__links_lost_by_now(&j.snap, SECOND, round, lost, 8, &again), 0);
+    CHECK_EQ(again, round);
+    before = j.snap.suspicion[0];
+    job_suspects(&j, 1, 4);
+    rg__links_keep_times(&j.snap, &before, 1, SECOND + round / 2);
+    CHECK_EQ(rg__links_lost_by_now(&j.snap, SECOND + round / 2, round, lost, 8,
+                                   &again),
+             0);
+    CHECK_EQ(again, round / 2);
+    CHECK_EQ(rg__links_lost_by_now(&j.snap, SECOND + 2 * round, round, lost, 8,
+                                   &again),
+             1);
+    CHECK_EQ(lost[0], 4);
+    CHECK_EQ(again, 0);
+    job_end(&j);
+}
+
+/* Its lease has ended, and with it all that could speak for it. */
+static void a_world_that_has_vanished_is_lost_on_anybodys_word(void)
+{
+    const rg__member_id one[] = {{1, 0, 1}};
+    job j;
+    job_begin(&j, 1, 2);
+    job_host(&j, "a", 1, 1);
+    job_host(&j, "b", 2, 1);
+    job_decided(&j, 1, one, 1, (rg__commit_id){0, 0});
+    job_suspects(&j, 2, 1);
+    uint64_t lost[2];
+    CHECK_EQ(rg__links_lost(&j.snap, lost, 2), 1);
+    CHECK_EQ(lost[0], 2);
+    free(j.snap.host[0].slot);
+    j.snap.host[0] = j.snap.host[--j.snap.hosts];
+    check_lost(&j, (uint64_t[]){1}, 1);
+}
+
 int main(void)
 {
+    a_fresh_accusation_costs_nobody_a_place();
+    a_world_that_has_vanished_is_lost_on_anybodys_word();
     nobody_is_accused();
     all_others_accuse_one();
     who_accuses_everybody_is_the_one_cut_off();

@@ -1,0 +1,32 @@
+/* Who sends a commit hears from the other host's agent that all of it is
+ * stored there: a host that leaves need not guess how long to stay. */
+#include "tests/agent/agents.h"
+
+static const rg__commit_id older = {1, 4}, resume = {2, 7};
+
+static bool has_heard(void *agent_arg)
+{
+    const agent *from = agent_arg;
+    return from->served.stored > 0;
+}
+
+int main(void)
+{
+    rg__loop *loop = NULL;
+    CHECK_OK(rg__loop_create(&loop));
+    agent *from = agent_make(loop, 1), *to = agent_make(loop, 2);
+    vault_add(from, "weights", 1 << 20);
+    vault_add(to, "weights", 1 << 20);
+    vault_commit(from, 1, resume, 2);
+    decide_before(to, 2, older);
+    decide(to, from, 3, resume);
+    loop_until(loop, is_copied, to);
+    loop_until(loop, has_heard, from);
+    CHECK_EQ(from->served.generation, 3);
+    CHECK_EQ(from->served.sent, 1);
+    CHECK_EQ(from->served.stored, 1);
+    agent_free(to);
+    agent_free(from);
+    rg__loop_destroy(loop);
+    return 0;
+}

@@ -1,0 +1,156 @@
+/* A commit that only a host which is away may hold is waited for, for some
+ * time; one that others hold as well, or that is gone for good, is not. */
+#include "tests/member/job.h"
+
+#define COMEBACK (10 * SECOND)
+
+static const rg__commit_id older = {1, 4}, newer = {2, 9};
+static const rg__member_id both[] = {{1, 0, 1}, {2, 0, 1}};
+
+/* a alone was the world of generation 2, which began with a commit of 1; b has
+ * that still, and is proposed alone. */
+static void begin(job *j)
+{
+    job_begin(j, 1, 2);
+    j->config.comeback_ns = COMEBACK;
+    job_host(j, "a", 1, 1);
+    job_host(j, "b", 2, 1);
+    job_decided(j, 1, both, 2, (rg__commit_id){0, 0});
+    job_decided(j, 2, both, 1, older);
+    job_reason(j, 2, false, "x");
+    job_proposed(j, 3, both + 1, 1, false);
+    job_ack(j, 3, "b", &older, 1);
+}
+
+static const uint64_t away[] = {1};
+
+static void wait_for_a(job *j)
+{
+    CHECK_EQ(job_look(j), RG__PLAN_WAIT);
+    CHECK_EQ(j->plan.look_again_ns, COMEBACK);
+}
+
+static void check_resume(job *j, rg__commit_id id)
+{
+    CHECK_EQ(job_look(j), RG__PLAN_DECIDE);
+    CHECK_EQ(j->plan.line.resume.generation, id.generation);
+    CHECK_EQ(j->plan.line.resume.step, id.step);
+    job_end(j);
+}
+
+static void a_host_that_is_cut_off_comes_back_with_it(void)
+{
+    job j;
+    begin(&j);
+    j.config.lost = away;
+    j.config.losts = 1;
+    wait_for_a(&j);
+    j.config.losts = 0;
+    j.now_ns += SECOND;
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT); /* for its ack, like anybody's */
+    job_ack(&j, 3, "a", &newer, 1);
+    check_resume(&j, newer);
+}
+
+static void a_mute_host_comes_back_with_it(void)
+{
+    job j;
+    begin(&j);
+    j.config.mute = away;
+    j.config.mutes = 1;
+    wait_for_a(&j);
+    job_ack(&j, 3, "a", &newer, 1);
+    check_resume(&j, newer);
+}
+
+static void who_stays_away_is_not_waited_for_longer(void)
+{
+    job j;
+    begin(&j);
+    j.config.lost = away;
+    j.config.losts = 1;
+    wait_for_a(&j);
+    j.now_ns += COMEBACK;
+    check_resume(&j, older);
+}
+
+/* Its lease has ended as well: it may be cut off all the same. */
+static void a_host_without_a_record_may_come_back(void)
+{
+    job j;
+    begin(&j);
+    free(j.snap.host[0].slot);
+    j.snap.host[0] = j.snap.host[--j.snap.hosts];
+    j.config.lost = away;
+    j.config.losts = 1;
+    wait_for_a(&j);
+    job_end(&j);
+}
+
+static void who_has_left_does_not_come_back(void)
+{
+    job j;
+    begin(&j);
+    j.snap.host[0].is_gone = true;
+    check_resume(&j, older);
+}
+
+static void who_has_begun_anew_holds_nothing(void)
+{
+    job j;
+    begin(&j);
+    j.snap.host[0].id = 7;
+    job_ack(&j, 3, "a", NULL, 0);
+    check_resume(&j, older);
+}
+
+static void what_another_member_holds_is_not_waited_for(void)
+{
+    const uint64_t lost[] = {2};
+    job j;
+    job_begin(&j, 1, 2);
+    j.config.comeback_ns = COMEBACK;
+    job_host(&j, "a", 1, 1);
+    job_host(&j, "b", 2, 1);
+    job_decided(&j, 1, both, 2, (rg__commit_id){0, 0});
+    job_proposed(&j, 2, both, 1, false);
+    job_ack(&j, 2, "a", &older, 1);
+    j.config.lost = lost;
+    j.config.losts = 1;
+    check_resume(&j, older);
+}
+
+/* b was in the world and has acked; a's shards lie nowhere else. */
+static void a_shard_that_only_who_is_away_holds_is_waited_for(void)
+{
+    const uint32_t second[] = {1};
+    job j;
+    job_begin(&j, 1, 2);
+    j.config.comeback_ns = COMEBACK;
+    job_host(&j, "a", 1, 1);
+    job_host(&j, "b", 2, 1);
+    job_decided(&j, 1, both, 2, (rg__commit_id){0, 0});
+    job_proposed(&j, 2, both + 1, 1, false);
+    job_ack(&j, 2, "b", &older, 1);
+    job_shards(&j, 2, second, 1);
+    j.snap.ack[0].had_commit = true;
+    j.config.lost = away;
+    j.config.losts = 1;
+    wait_for_a(&j);
+    j.now_ns += COMEBACK;
+    CHECK_EQ(job_look(&j), RG__PLAN_STATE_LOST);
+    job_end(&j);
+}
+
+int main(void)
+{
+    a_host_that_is_cut_off_comes_back_with_it();
+    a_mute_host_comes_back_with_it();
+    who_stays_away_is_not_waited_for_longer();
+    a_host_without_a_record_may_come_back();
+    who_has_left_does_not_come_back();
+    who_has_begun_anew_holds_nothing();
+    what_another_member_holds_is_not_waited_for();
+    a_shard_that_only_who_is_away_holds_is_waited_for();
+    return 0;
+}
