@@ -88,10 +88,15 @@ peer *rg__beat_peer(const agent *a, int i)
 
 static peer *find_peer(const beats *b, uint64_t id)
 {
-    for (int i = 0; i < b->peers; i++)
-        if (b->peer[i]->id == id)
-            return b->peer[i];
-    return NULL;
+    int low = 0, high = b->peers;
+    while (low < high) {
+        const int mid = low + (high - low) / 2;
+        if (b->peer[mid]->id < id)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < b->peers && b->peer[low]->id == id ? b->peer[low] : NULL;
 }
 
 static void stop_probing(peer *one)

@@ -68,6 +68,7 @@ typedef struct look {
     const rg__snapshot *s;
     const rg__plan_config *c;
     const rg__proposal *decided; /* NULL: none */
+    bool is_changing; /* the next generation is proposed, or has to be */
     uint64_t now_ns;
     rg__plan_clock *clock;
     rg__plan *plan;
@@ -218,10 +219,8 @@ static void add(members *list, rg__member_id id)
 
 static bool may_host_members(const look *l, uint64_t host)
 {
-    const bool is_changing =
-        is_broken(l, l->decided) || l->s->cur.phase == RG__GEN_PROPOSED;
     return !is_lost(l, host) && !is_draining(l, host) &&
-           !(is_mute(l, host) && is_changing);
+           !(is_mute(l, host) && l->is_changing);
 }
 
 /* Where the slots of a host are now: another incarnation may bear its name. */
@@ -707,18 +706,20 @@ rg_status rg__plan_make(const rg__snapshot *snap, const rg__plan_config *config,
                         rg__plan *plan_p)
 {
     *plan_p = (rg__plan){.kind = RG__PLAN_WAIT};
-    const look l = {.s = snap,
-                    .c = config,
-                    .decided = rg__snapshot_decided(snap),
-                    .now_ns = now_ns,
-                    .clock = clock,
-                    .plan = plan_p};
+    look l = {.s = snap,
+              .c = config,
+              .decided = rg__snapshot_decided(snap),
+              .now_ns = now_ns,
+              .clock = clock,
+              .plan = plan_p};
     if (snap->cur.phase == RG__GEN_DONE || snap->end.is_set ||
         (l.decided != NULL && is_static(snap)))
         return RG_OK;
     rg__links_note_broken(clock, snap, now_ns);
     if (is_hopeless(&l))
         return RG_OK;
+    l.is_changing =
+        is_broken(&l, l.decided) || snap->cur.phase == RG__GEN_PROPOSED;
     members list;
     rg_status st = find_candidates(&l, &list);
     if (st != RG_OK)

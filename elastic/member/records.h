@@ -171,6 +171,7 @@ typedef struct rg__copy {
 /* The whole decision: an agent that sees a later proposal first passes this
  * one on, or its workers would drop a generation that others compute in. */
 typedef struct rg__line {
+    int64_t mod_revision; /* of its key */
     uint64_t generation, prev;
     rg__commit_id resume; /* {0, 0}: none */
     int source;           /* resume none: whose memory counts; else -1 */
@@ -269,8 +270,8 @@ typedef struct rg__snapshot {
 /* Read the keys of a job, in key order; prefix is left out of none of them. */
 rg_status rg__snapshot_read(rg__snapshot *snap, const char *prefix,
                             const rg__kv *kv, size_t n);
-/* The same over a snapshot that was read before: proposals, which are the large
- * ones, are taken over from it. */
+/* The same over a snapshot that was read before: proposals, decisions and hosts
+ * whose keys are as they were are taken over from it. */
 rg_status rg__snapshot_update(rg__snapshot *snap, const char *prefix,
                               const rg__kv *kv, size_t n);
 void rg__snapshot_free(rg__snapshot *snap);

@@ -95,7 +95,8 @@ static bool add_fin(rg__snapshot *s, uint64_t g, const char *name)
     return true;
 }
 
-static bool add_line(rg__snapshot *s, uint64_t g, const json_t *j)
+static bool add_line(rg__snapshot *s, uint64_t g, const json_t *j,
+                     const rg__kv *kv)
 {
     rg__line *l = grow((void **)&s->line, s->lines, sizeof *l);
     if (l == NULL)
@@ -105,6 +106,7 @@ static bool add_line(rg__snapshot *s, uint64_t g, const json_t *j)
         return false;
     }
     l->generation = g;
+    l->mod_revision = kv->mod_revision;
     s->lines++;
     return true;
 }
@@ -235,7 +237,7 @@ static bool add_of_generation(rg__snapshot *s, const char *key, const json_t *j,
     if (begins(key, "lead/fin/", &rest))
         return split_key(rest, &g, &name) && add_fin(s, g, name);
     if (begins(key, "all/line/", &rest))
-        return split_key(rest, &g, &name) && add_line(s, g, j);
+        return split_key(rest, &g, &name) && add_line(s, g, j, kv);
     return false;
 }
 
@@ -288,17 +290,17 @@ static void read_one(rg__snapshot *snap, const char *key, const rg__kv *kv)
     json_decref(j);
 }
 
-/* A proposal that `before` has read from the same revision of its key. */
-static bool take_over(rg__snapshot *snap, rg__snapshot *before, const char *key,
-                      int64_t mod_revision)
+/* Where to look for the next one of a list that mostly stays as it is. */
+static int near(int i, int next, int n)
 {
-    const char *rest, *name;
-    uint64_t g;
-    if (before->gens == 0 || !begins(key, "all/gen/", &rest) ||
-        !split_key(rest, &g, &name))
-        return false;
+    return (i + next) % n;
+}
+
+static bool take_proposal(rg__snapshot *snap, rg__snapshot *before, uint64_t g,
+                          int64_t mod_revision)
+{
     for (int i = 0; i < before->gens; i++) {
-        rg__proposal *old = &before->gen[i];
+        rg__proposal *old = &before->gen[near(i, snap->gens, before->gens)];
         if (old->generation != g || old->mod_revision != mod_revision ||
             old->member == NULL)
             continue;
@@ -306,13 +308,64 @@ static bool take_over(rg__snapshot *snap, rg__snapshot *before, const char *key,
         if (p == NULL)
             return false;
         *p = *old;
-        old->member = NULL;
-        old->port = NULL;
-        old->host = NULL;
+        *old = (rg__proposal){0};
         snap->gens++;
         return true;
     }
     return false;
+}
+
+static bool take_line(rg__snapshot *snap, rg__snapshot *before, uint64_t g,
+                      int64_t mod_revision)
+{
+    for (int i = 0; i < before->lines; i++) {
+        rg__line *old = &before->line[near(i, snap->lines, before->lines)];
+        if (old->generation != g || old->mod_revision != mod_revision)
+            continue;
+        rg__line *l = grow((void **)&snap->line, snap->lines, sizeof *l);
+        if (l == NULL)
+            return false;
+        *l = *old;
+        *old = (rg__line){0};
+        snap->lines++;
+        return true;
+    }
+    return false;
+}
+
+static bool take_host(rg__snapshot *snap, rg__snapshot *before,
+                      const char *name, int64_t mod_revision)
+{
+    for (int i = 0; i < before->hosts; i++) {
+        rg__host_record *old =
+            &before->host[near(i, snap->hosts, before->hosts)];
+        if (old->mod_revision != mod_revision || strcmp(old->name, name) != 0)
+            continue;
+        rg__host_record *h = grow((void **)&snap->host, snap->hosts, sizeof *h);
+        if (h == NULL)
+            return false;
+        *h = *old;
+        *old = (rg__host_record){0};
+        snap->hosts++;
+        return true;
+    }
+    return false;
+}
+
+/* What `before` has read from the same revision of its key. */
+static bool take_over(rg__snapshot *snap, rg__snapshot *before, const char *key,
+                      int64_t mod_revision)
+{
+    const char *rest, *name;
+    uint64_t g;
+    if (begins(key, "all/gen/", &rest))
+        return split_key(rest, &g, &name) &&
+               take_proposal(snap, before, g, mod_revision);
+    if (begins(key, "all/line/", &rest))
+        return split_key(rest, &g, &name) &&
+               take_line(snap, before, g, mod_revision);
+    return begins(key, "lead/host/", &name) &&
+           take_host(snap, before, name, mod_revision);
 }
 
 static void read_all(rg__snapshot *snap, rg__snapshot *before,
