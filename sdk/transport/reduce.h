@@ -26,7 +26,7 @@ RG_INNER void rg__combine(const rg__coll *coll, void *out,
 RG_INNER void rg__finish(const rg__coll *coll, void *data, size_t count, int n);
 
 /* Does rg__finish do anything? */
-bool rg__is_finished_by(const rg__coll *coll);
+RG_INNER bool rg__is_finished_by(const rg__coll *coll);
 
 /* Fill data with elements that change nothing when they take part. */
 RG_INNER void rg__neutral(rg_type type, rg_op op, void *data, size_t count);

@@ -1,6 +1,6 @@
 /* The mpi transport: opening comms, comparing what members start, and going
  * from stage to stage (comm.h). */
-#include "sdk/transport/mpi/comm.h"
+#include "sdk/transport/mpi/check.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,13 +14,18 @@ static void close_comm(comm *c)
 {
     if (c == NULL)
         return;
-    /* what is in flight can't be taken back: MPI goes on using it */
-    const bool is_idle = c->request == MPI_REQUEST_NULL;
-    if (is_idle && c->mpi != MPI_COMM_NULL && !c->is_world)
+    rg__check_part(c);
+    if (c->is_world)
+        rg__check_close();
+    if (c->requests > 0)
+        return; /* it can't be taken back: MPI goes on using all of this */
+    if (c->mpi != MPI_COMM_NULL && !c->is_world)
         MPI_Comm_free(&c->mpi);
-    if (!is_idle)
-        return;
+    free(c->scratch);
+    free(c->request);
+    free(c->status);
     free(c->all);
+    free(c->failed);
     free(c);
 }
 
@@ -44,11 +49,13 @@ static rg_status create_comm(uint32_t id, int n, comm **c_p)
         return rg__fail(RG_ERR_MEMORY, "no memory for a comm");
     c->base.transport = &rg__transport_mpi;
     c->mpi = MPI_COMM_NULL;
-    c->request = MPI_REQUEST_NULL;
     c->id = id;
     c->n = n;
+    c->room = 2 * n;
+    c->request = calloc((size_t)c->room, sizeof *c->request);
+    c->status = calloc((size_t)c->room, sizeof *c->status);
     c->all = calloc((size_t)n, sizeof *c->all);
-    if (c->all == NULL) {
+    if (c->all == NULL || c->request == NULL || c->status == NULL) {
         close_comm(c);
         return rg__fail(RG_ERR_MEMORY, "no memory for a comm");
     }
@@ -59,12 +66,19 @@ static rg_status create_comm(uint32_t id, int n, comm **c_p)
 static rg_status mpi_open(const rg__boot *boot, rg__comm **comm_p)
 {
     comm *c = NULL;
-    const rg_status st = create_comm(0, boot->size, &c);
+    rg_status st = create_comm(0, boot->size, &c);
     if (st != RG_OK)
         return st;
     c->mpi = rg__mpi_world();
     c->is_world = true;
     c->rank = boot->rank;
+    st = rg__check_open();
+    if (st == RG_OK)
+        st = rg__check_join(c, NULL);
+    if (st != RG_OK) {
+        close_comm(c);
+        return st;
+    }
     *comm_p = &c->base;
     return RG_OK;
 }
@@ -80,6 +94,8 @@ static rg_status mpi_split(rg__comm *world, const int *ranks, int n,
     st = rg__mpi_create(ranks, n, id, &c->mpi);
     if (st == RG_OK)
         st = rg__mpi_status("MPI_Comm_rank", MPI_Comm_rank(c->mpi, &c->rank));
+    if (st == RG_OK)
+        st = rg__check_join(c, ranks);
     if (st != RG_OK) {
         close_comm(c);
         return st;
@@ -104,6 +120,51 @@ static bool mpi_admits(rg__comm *world)
 {
     (void)world;
     return rg__mpi_may_call();
+}
+
+/* ------------------------------------------------------------ for the stages
+ */
+
+rg_status rg__mpi_posted(const char *call, int code)
+{
+    const rg_status st = rg__mpi_status(call, code);
+    return st == RG_OK ? RG_IN_PROGRESS : st;
+}
+
+static bool make_room(comm *c)
+{
+    const size_t room = 2 * (size_t)c->room;
+    MPI_Request *request = realloc(c->request, sizeof *request * room);
+    if (request != NULL)
+        c->request = request;
+    MPI_Status *status = realloc(c->status, sizeof *status * room);
+    if (status != NULL)
+        c->status = status;
+    if (request == NULL || status == NULL)
+        return false;
+    c->room *= 2;
+    return true;
+}
+
+MPI_Request *rg__mpi_request(comm *c)
+{
+    if (c->requests == c->room && !make_room(c)) {
+        rg__fail(RG_ERR_MEMORY, "no memory for %d requests", 2 * c->room);
+        return NULL;
+    }
+    c->request[c->requests] = MPI_REQUEST_NULL;
+    return &c->request[c->requests++];
+}
+
+rg_status rg__mpi_scratch(comm *c, uint64_t bytes)
+{
+    c->scratch = malloc(bytes + 1);
+    return c->scratch != NULL
+               ? RG_OK
+               : rg__fail(RG_ERR_MEMORY,
+                          "no memory for the %llu bytes that an operation on "
+                          "set %u needs by the way",
+                          (unsigned long long)bytes, c->id);
 }
 
 /* ---------------------------------------------------------- what all bring */
@@ -133,70 +194,158 @@ static rg_status agree(comm *c)
 static rg_status bring(comm *c)
 {
     c->stage = after_compare;
-    const rg_status st = rg__mpi_status(
-        "MPI_Iallgather",
-        MPI_Iallgather(&c->mine, (int)sizeof c->mine, MPI_BYTE, c->all,
-                       (int)sizeof c->mine, MPI_BYTE, c->mpi, &c->request));
-    return st == RG_OK ? RG_IN_PROGRESS : st;
+    return rg__mpi_posted("MPI_Iallgather",
+                          MPI_Iallgather(&c->mine, (int)sizeof c->mine,
+                                         MPI_BYTE, c->all, (int)sizeof c->mine,
+                                         MPI_BYTE, c->mpi, rg__mpi_request(c)));
+}
+
+static bool has_own_count(rg__kind kind)
+{
+    return kind == RG__GATHERV || kind == RG__SCATTERV ||
+           kind == RG__ALLGATHERV || kind == RG__ALLTOALLV;
+}
+
+static bool has_equal_counts(rg__kind kind)
+{
+    return kind == RG__ALLGATHERV || kind == RG__REDUCE_SCATTERV;
+}
+
+static uint64_t tag_of(const comm *c)
+{
+    const rg__coll *coll = &c->coll;
+    uint64_t tag = coll->tag;
+    if (has_equal_counts(coll->kind))
+        for (int m = 0; m < c->n; m++)
+            tag = (tag ^ coll->recv_counts[m]) * UINT64_C(0x100000001b3);
+    return tag;
+}
+
+static double scale_of(double scale)
+{
+    return scale == 1 ? 0 : scale;
 }
 
 static void note_mine(comm *c)
 {
     const rg__coll *coll = &c->coll;
-    c->mine.line = (said_line){.kind = (uint8_t)coll->kind,
-                               .type = (uint8_t)coll->type,
-                               .op = (uint8_t)coll->op,
-                               .root = coll->root,
-                               .count = coll->count,
-                               .prescale = coll->prescale,
-                               .postscale = coll->postscale,
-                               .tag = coll->tag};
+    c->mine.line =
+        (said_line){.kind = (uint8_t)coll->kind,
+                    .type = (uint8_t)coll->type,
+                    .op = (uint8_t)coll->op,
+                    .root = coll->root,
+                    .count = has_own_count(coll->kind) ? 0 : coll->count,
+                    .tag = tag_of(c),
+                    .prescale = scale_of(coll->prescale),
+                    .postscale = scale_of(coll->postscale)};
     if (coll->kind == RG__AGREE)
         memcpy(c->mine.value, coll->send, sizeof c->mine.value);
 }
 
 /* --------------------------------------------------------------- operations */
 
+static rg_status join(comm *c)
+{
+    (void)c;
+    return RG_OK; /* what was found is in joined */
+}
+
+static stage_fn first_stage(const comm *c)
+{
+    switch (c->coll.kind) {
+    case RG__AGREE:
+        return agree;
+    case RG__ALLREDUCE:
+    case RG__REDUCE:
+    case RG__REDUCE_SCATTER:
+    case RG__REDUCE_SCATTERV:
+        return rg__mpi_reduces(c);
+    case RG__JOIN:
+        return join;
+    default:
+        return rg__mpi_moves(c);
+    }
+}
+
+static rg_status refuse_join(const comm *c)
+{
+    return rg__fail(RG_ERR_UNSUPPORTED,
+                    "set %u can't join over transport mpi unless operations "
+                    "are compared before they start: set REGROUP_CHECK=each on "
+                    "all ranks",
+                    c->id);
+}
+
 static rg_status mpi_start(rg__comm *base, const rg__coll *coll)
 {
     comm *c = (comm *)base;
+    rg_status st = rg__check_verdict(c);
+    if (st != RG_OK)
+        return st;
     if (c->is_broken)
         return rg__fail(RG_ERR_SYSTEM,
                         "MPI has failed on set %u before; it can't be used any "
                         "more",
                         c->id);
-    if (coll->kind > RG__AGREE || coll->type > RG_F64 || coll->op == RG_AVG ||
-        coll->op > RG_MAX || coll->prescale != 0 || coll->postscale != 0)
-        return rg__fail(RG_ERR_UNSUPPORTED,
-                        "this transport has not got this operation, type or op "
-                        "yet");
+    const bool is_each = rg__mpi_check() == CHECK_EACH;
     c->coll = *coll;
+    if (coll->kind == RG__JOIN && !is_each)
+        return refuse_join(c);
     c->at = c->part = 0;
-    c->next = coll->kind == RG__AGREE ? agree : rg__mpi_first_stage(c);
-    if (coll->kind != RG__AGREE && rg__mpi_check() != CHECK_EACH) {
-        c->stage = c->next;
-        return RG_OK;
-    }
     note_mine(c);
-    c->stage = bring;
+    rg__check_started(c);
+    c->next = first_stage(c);
+    c->stage = is_each || coll->kind == RG__AGREE ? bring : c->next;
     return RG_OK;
+}
+
+/* Is what was posted complete? */
+static rg_status await(comm *c)
+{
+    int is_done = 1;
+    const rg_status st =
+        c->requests == 1
+            ? rg__mpi_status("MPI_Test",
+                             MPI_Test(c->request, &is_done, MPI_STATUS_IGNORE))
+            : rg__mpi_status("MPI_Testall", MPI_Testall(c->requests, c->request,
+                                                        &is_done, c->status));
+    if (st == RG_OK && is_done)
+        c->requests = 0;
+    return st == RG_OK && !is_done ? RG_IN_PROGRESS : st;
+}
+
+static rg_status go_on(comm *c)
+{
+    rg_status st = c->requests == 0 ? RG_OK : await(c);
+    if (st == RG_IN_PROGRESS) {
+        st = rg__check_waits(c);
+        return st == RG_OK ? RG_IN_PROGRESS : st;
+    }
+    if (st != RG_OK)
+        return st;
+    c->base.moves++;
+    return c->stage(c);
+}
+
+static void end(comm *c, rg_status st)
+{
+    if (st == RG_OK)
+        rg__check_ended(c);
+    c->is_broken = st == RG_ERR_SYSTEM || st == RG_ERR_MEMORY;
+    if (c->requests > 0)
+        return;
+    free(c->scratch);
+    c->scratch = NULL;
 }
 
 static rg_status mpi_test(rg__comm *base)
 {
     comm *c = (comm *)base;
-    int is_done = 1;
-    rg_status st = RG_OK;
-    if (c->request != MPI_REQUEST_NULL)
-        st = rg__mpi_status("MPI_Test",
-                            MPI_Test(&c->request, &is_done, MPI_STATUS_IGNORE));
-    if (st == RG_OK && !is_done)
-        return RG_IN_PROGRESS;
-    if (st == RG_OK) {
-        base->moves++;
-        st = c->stage(c);
-    }
-    c->is_broken |= st == RG_ERR_SYSTEM;
+    rg_status st = c->failed == NULL ? go_on(c) : RG_ERR_SYSTEM;
+    if (st == RG_ERR_SYSTEM)
+        st = rg__check_failed(c, st, rg_last_error());
+    if (st != RG_IN_PROGRESS)
+        end(c, st);
     return st;
 }
 

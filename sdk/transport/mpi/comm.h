@@ -1,15 +1,16 @@
 /* A comm of the mpi transport, and how an operation goes on.
  *
- * An operation is a row of stages. A stage is called when everything that the
- * one before has posted is complete; it does a bounded piece of work, posts
- * what comes next, and says IN_PROGRESS, or how the operation ended. */
+ * An operation is a row of stages. A stage is called when everything that was
+ * posted before is complete; it does a bounded piece of work, posts what comes
+ * next, and says IN_PROGRESS, or how the operation has ended. */
 #ifndef RG_MPI_COMM_H
 #define RG_MPI_COMM_H
 
 #include "sdk/transport/mpi/inside.h"
-#include "sdk/transport/native/frame.h"
+#include "sdk/transport/native/layout.h"
 
 typedef struct comm comm;
+typedef struct checked checked; /* check.c */
 typedef rg_status (*stage_fn)(comm *c);
 
 /* What each member brings where all are compared first. */
@@ -29,12 +30,34 @@ struct comm {
     rg__coll coll;
     stage_fn stage, next; /* next: behind a comparison */
     uint64_t at, part;    /* elements done, and in flight */
+    uint64_t done;        /* elements of the part that are computed */
 
-    MPI_Request request;
-    brought mine, *all; /* all: n, owned */
+    MPI_Request *request; /* owned, as what follows */
+    MPI_Status *status;   /* of each */
+    int requests, room;   /* in flight, and how many there is room for */
+    brought mine, *all;   /* all: n of them */
+    char *scratch;        /* of this operation; NULL: none */
+
+    checked *checked; /* NULL: not compared late */
+    char *failed;     /* what MPI has said when it failed; NULL: it has not */
+    rg_status failed_st;
 };
 
-/* data.c: the stages of a kind's own; they begin with at = 0. */
-stage_fn rg__mpi_first_stage(const comm *c);
+/* comm.c */
+/* What a posting call has returned, as a stage returns it. */
+rg_status rg__mpi_posted(const char *call, int code);
+/* Room for one more request, which then counts as in flight; NULL without
+ * memory. */
+MPI_Request *rg__mpi_request(comm *c);
+/* Give the operation so much memory; it is freed when it has ended. */
+rg_status rg__mpi_scratch(comm *c, uint64_t bytes);
+
+/* move.c, reduce.c: the first stage of a kind; it begins with at = part = 0. */
+stage_fn rg__mpi_moves(const comm *c);
+stage_fn rg__mpi_reduces(const comm *c);
+MPI_Datatype rg__mpi_type(rg_type type);
+/* Post messages of count elements to or from a rank, 0 included: none. */
+rg_status rg__mpi_send(comm *c, int to, const void *data, uint64_t count);
+rg_status rg__mpi_recv(comm *c, int from, void *data, uint64_t count);
 
 #endif

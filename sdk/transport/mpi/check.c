@@ -1,0 +1,389 @@
+/* What members tell each other, and what follows from it (check.h). */
+#include "sdk/transport/mpi/check.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sdk/base/clock.h"
+#include "sdk/base/fail.h"
+
+#define HISTORY  64 /* operations that a late word may be about */
+#define EACH     16 /* the first so many are told, then every so many-th */
+#define LOOKS    64 /* in vain, before the clock is looked at */
+#define STALL_NS (50 * RG__MS)
+#define GIVE_UP  (2000 * RG__MS)
+#define PATIENCE (100 * RG__MS)
+#define SLOTS    64 /* words that may be on their way */
+#define WORD     1  /* tag */
+
+typedef struct word {
+    uint32_t set, is_alarm;
+    int32_t from; /* set rank */
+    int32_t is_routine;
+    uint64_t op;     /* counts the set's operations from 1 */
+    uint64_t digest; /* of the lines up to that one */
+    said_line line;
+} word;
+
+struct checked {
+    comm *c;
+    checked *next;
+    int *ranks;  /* of the members in the world; owned */
+    uint64_t op; /* the newest */
+    uint64_t digest;
+    word history[HISTORY]; /* at op % HISTORY */
+    word *early;           /* by set rank: about what has not started here */
+    said_line *line;       /* by set rank: of the operation alarm */
+    bool *is_told;         /* line is here */
+    uint64_t alarm;        /* 0: none */
+    char *verdict;         /* owned */
+    uint64_t owed; /* routine words that the left neighbour has sent or will, */
+    uint64_t heard; /* and how many have come */
+    uint32_t looks;
+    uint64_t since_ns; /* when the operation began to wait; 0: it does not */
+    bool has_stalled;  /* and all were told */
+};
+
+static struct words {
+    MPI_Comm comm;
+    bool is_open;
+    word in;
+    MPI_Request receive;
+    word out[SLOTS];
+    MPI_Request send[SLOTS];
+    int next;
+    checked *first;
+} words;
+
+/* ------------------------------------------------------------ open and close
+ */
+
+static rg_status post_receive(void)
+{
+    return rg__mpi_status("MPI_Irecv",
+                          MPI_Irecv(&words.in, (int)sizeof words.in, MPI_BYTE,
+                                    MPI_ANY_SOURCE, WORD, words.comm,
+                                    &words.receive));
+}
+
+rg_status rg__check_open(void)
+{
+    if (rg__mpi_check() != CHECK_LATE)
+        return RG_OK;
+    rg_status st = rg__mpi_status("MPI_Comm_dup",
+                                  MPI_Comm_dup(rg__mpi_world(), &words.comm));
+    if (st != RG_OK)
+        return st;
+    words.is_open = true;
+    for (int i = 0; i < SLOTS; i++)
+        words.send[i] = MPI_REQUEST_NULL;
+    return post_receive();
+}
+
+void rg__check_close(void)
+{
+    if (!words.is_open)
+        return;
+    words.is_open = false;
+    MPI_Cancel(&words.receive);
+    MPI_Request_free(&words.receive);
+    for (int i = 0; i < SLOTS; i++)
+        if (words.send[i] != MPI_REQUEST_NULL)
+            MPI_Request_free(&words.send[i]);
+    MPI_Comm_free(&words.comm);
+}
+
+static void free_checked(checked *k)
+{
+    free(k->ranks);
+    free(k->early);
+    free(k->line);
+    free(k->is_told);
+    free(k->verdict);
+    free(k);
+}
+
+rg_status rg__check_join(comm *c, const int *ranks)
+{
+    if (!words.is_open || c->n == 1)
+        return RG_OK;
+    const size_t n = (size_t)c->n;
+    checked *k = calloc(1, sizeof *k);
+    if (k == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a comm");
+    k->c = c;
+    k->ranks = malloc(n * sizeof *k->ranks);
+    k->early = calloc(n, sizeof *k->early);
+    k->line = calloc(n, sizeof *k->line);
+    k->is_told = calloc(n, sizeof *k->is_told);
+    if (k->ranks == NULL || k->early == NULL || k->line == NULL ||
+        k->is_told == NULL) {
+        free_checked(k);
+        return rg__fail(RG_ERR_MEMORY, "no memory for a comm");
+    }
+    for (int m = 0; m < c->n; m++)
+        k->ranks[m] = ranks == NULL ? m : ranks[m];
+    k->next = words.first;
+    words.first = k;
+    c->checked = k;
+    return RG_OK;
+}
+
+/* ----------------------------------------------------------------- telling */
+
+/* A slot whose word has gone, or NULL. */
+static word *free_slot(int *slot_p)
+{
+    for (int i = 0; i < SLOTS; i++) {
+        const int s = (words.next + i) % SLOTS;
+        int is_gone = words.send[s] == MPI_REQUEST_NULL;
+        if (!is_gone)
+            MPI_Test(&words.send[s], &is_gone, MPI_STATUS_IGNORE);
+        if (is_gone) {
+            words.next = (s + 1) % SLOTS;
+            *slot_p = s;
+            return &words.out[s];
+        }
+        if (i == 0)
+            i = SLOTS / 2; /* an old one after the newest: enough looking */
+    }
+    return NULL;
+}
+
+static void tell(const checked *k, int to, const word *what, bool is_alarm)
+{
+    int slot = 0;
+    word *out = free_slot(&slot);
+    if (out == NULL)
+        return;
+    *out = *what;
+    out->is_alarm = is_alarm;
+    MPI_Isend(out, (int)sizeof *out, MPI_BYTE, k->ranks[to], WORD, words.comm,
+              &words.send[slot]);
+}
+
+static void tell_all(const checked *k, const word *what, bool is_alarm)
+{
+    for (int i = 1; i < k->c->n; i++)
+        tell(k, (k->c->rank + i) % k->c->n, what, is_alarm);
+}
+
+/* My word about that operation, or NULL: not started, or long ago. */
+static const word *word_of(const checked *k, uint64_t op)
+{
+    const word *w = &k->history[op % HISTORY];
+    return w->op == op && op != 0 ? w : NULL;
+}
+
+/* ------------------------------------------------------------------ verdict */
+
+static void give_verdict(checked *k)
+{
+    rg__coll joined;
+    const rg_status st = rg__native_compare(k->c->id, k->line, sizeof *k->line,
+                                            k->c->n, &joined);
+    if (st == RG_OK)
+        rg__fail(RG_ERR_MISMATCH,
+                 "members of set %u have started different operations before "
+                 "their %llu.; start the same on every member",
+                 k->c->id, (unsigned long long)k->alarm);
+    k->verdict = strdup(rg_last_error());
+}
+
+static void note_line(checked *k, int from, const said_line *line)
+{
+    k->line[from] = *line;
+    k->is_told[from] = true;
+    for (int m = 0; m < k->c->n; m++)
+        if (!k->is_told[m])
+            return;
+    if (k->verdict == NULL)
+        give_verdict(k);
+}
+
+/* An alarm about an earlier operation takes the place of another. */
+static void raise_alarm(checked *k, uint64_t op)
+{
+    if (k->verdict != NULL || (k->alarm != 0 && k->alarm <= op))
+        return;
+    memset(k->is_told, 0, sizeof *k->is_told * (size_t)k->c->n);
+    k->alarm = op;
+    const word *mine = word_of(k, op);
+    if (mine == NULL)
+        return; /* told when it starts */
+    tell_all(k, mine, true);
+    note_line(k, k->c->rank, &mine->line);
+}
+
+static void compare(checked *k, const word *w)
+{
+    const word *mine = word_of(k, w->op);
+    if (mine != NULL && mine->digest != w->digest)
+        raise_alarm(k, w->op);
+    if (mine == NULL && w->op > k->op)
+        k->early[w->from] = *w;
+}
+
+static int left_of(const checked *k)
+{
+    return (k->c->rank + k->c->n - 1) % k->c->n;
+}
+
+static void hear(const word *w)
+{
+    checked *k = words.first;
+    while (k != NULL && k->c->id != w->set)
+        k = k->next;
+    if (k == NULL || w->from < 0 || w->from >= k->c->n || w->op == 0)
+        return;
+    if (!w->is_alarm) {
+        k->heard += w->is_routine && w->from == left_of(k);
+        compare(k, w);
+        return;
+    }
+    raise_alarm(k, w->op);
+    if (k->alarm == w->op)
+        note_line(k, w->from, &w->line);
+}
+
+static void listen(void)
+{
+    for (;;) {
+        int is_here = 0;
+        if (MPI_Test(&words.receive, &is_here, MPI_STATUS_IGNORE) !=
+                MPI_SUCCESS ||
+            !is_here)
+            return;
+        hear(&words.in);
+        if (post_receive() != RG_OK)
+            return;
+    }
+}
+
+/* --------------------------------------------------------- the comm's hooks */
+
+static uint64_t mix(uint64_t hash, const void *bytes, size_t n)
+{
+    uint64_t part;
+    for (size_t i = 0; i + sizeof part <= n; i += sizeof part) {
+        memcpy(&part, (const char *)bytes + i, sizeof part);
+        hash = (hash ^ part) * UINT64_C(0x9e3779b97f4a7c15);
+        hash ^= hash >> 29;
+    }
+    return hash;
+}
+
+_Static_assert(sizeof(said_line) % sizeof(uint64_t) == 0, "all of it is mixed");
+
+static bool is_told(uint64_t op)
+{
+    return op <= EACH || op % EACH == 0;
+}
+
+void rg__check_started(comm *c)
+{
+    checked *k = c->checked;
+    if (k == NULL)
+        return;
+    said_line line = c->mine.line;
+    if (line.kind == RG__AGREE)
+        line.tag = 0; /* these may differ, and are compared there */
+    k->op++;
+    k->digest = mix(k->digest, &line, sizeof line);
+    k->history[k->op % HISTORY] = (word){.set = c->id,
+                                         .from = c->rank,
+                                         .op = k->op,
+                                         .digest = k->digest,
+                                         .line = line};
+    k->since_ns = 0;
+    k->looks = 0;
+    k->has_stalled = false;
+    for (int m = 0; m < c->n; m++)
+        if (k->early[m].op == k->op)
+            compare(k, &k->early[m]);
+    if (k->alarm == k->op && !k->is_told[c->rank]) {
+        tell_all(k, word_of(k, k->op), true);
+        note_line(k, c->rank, &line);
+    }
+}
+
+void rg__check_ended(comm *c)
+{
+    checked *k = c->checked;
+    if (k == NULL || !is_told(k->op))
+        return;
+    word routine = *word_of(k, k->op);
+    routine.is_routine = true;
+    k->owed++;
+    tell(k, (c->rank + 1) % c->n, &routine, false);
+    listen();
+}
+
+/* What is still on its way would be left over in MPI: it is waited for, a
+ * moment. */
+static void hear_the_rest(const checked *k)
+{
+    const uint64_t until = rg__now_ns() + PATIENCE;
+    while (k->heard < k->owed && k->verdict == NULL && k->c->requests == 0 &&
+           rg__now_ns() < until) {
+        listen();
+        sched_yield();
+    }
+}
+
+void rg__check_part(comm *c)
+{
+    if (c->checked == NULL)
+        return;
+    hear_the_rest(c->checked);
+    checked **at = &words.first;
+    while (*at != c->checked)
+        at = &(*at)->next;
+    *at = c->checked->next;
+    free_checked(c->checked);
+    c->checked = NULL;
+}
+
+rg_status rg__check_verdict(const comm *c)
+{
+    if (c->checked == NULL || c->checked->verdict == NULL)
+        return RG_OK;
+    return rg__fail(RG_ERR_MISMATCH, "%s", c->checked->verdict);
+}
+
+rg_status rg__check_waits(comm *c)
+{
+    checked *k = c->checked;
+    if (k == NULL || ++k->looks % LOOKS != 0)
+        return RG_OK;
+    const uint64_t now = rg__now_ns();
+    if (k->since_ns == 0)
+        k->since_ns = now;
+    if (!k->has_stalled && now - k->since_ns >= STALL_NS) {
+        k->has_stalled = true;
+        tell_all(k, word_of(k, k->op), false);
+    }
+    listen();
+    return rg__check_verdict(c);
+}
+
+rg_status rg__check_failed(comm *c, rg_status st, const char *why)
+{
+    checked *k = c->checked;
+    if (k == NULL)
+        return st;
+    const uint64_t now = rg__now_ns();
+    if (c->failed == NULL) {
+        c->failed = strdup(why);
+        c->failed_st = st;
+        k->since_ns = now;
+        raise_alarm(k, k->op);
+    }
+    listen();
+    if (rg__check_verdict(c) != RG_OK)
+        return RG_ERR_MISMATCH;
+    if (now - k->since_ns < GIVE_UP && c->failed != NULL)
+        return RG_IN_PROGRESS;
+    return rg__fail(c->failed_st, "%s", c->failed == NULL ? why : c->failed);
+}

@@ -1,0 +1,41 @@
+/* REGROUP_CHECK=late: members tell each other, beside the operations, what they
+ * have started, so that a difference is named though it was not prevented.
+ *
+ *   routine     now and then a member tells its right neighbour the number and
+ *               the line of its newest operation, and a digest of all before it
+ *   stall       who waits for long tells all members
+ *   alarm       who hears of a difference tells all members its line of that
+ *               operation, and so does everybody who hears an alarm; who has
+ *               heard all of them gives the verdict, the same on all members
+ *
+ * One receive per process is posted, on a communicator of its own; what is told
+ * about a set that is gone here is dropped, and so is a routine word where no
+ * slot is free to send it: the next one says the same. */
+#ifndef RG_MPI_CHECK_H
+#define RG_MPI_CHECK_H
+
+#include "sdk/transport/mpi/comm.h"
+
+/* With the world, and before it goes. Collective. */
+rg_status rg__check_open(void);
+void rg__check_close(void);
+
+/* A comm takes part from join to part; ranks are the world's, copied. */
+rg_status rg__check_join(comm *c, const int *ranks);
+void rg__check_part(comm *c);
+
+/* This operation starts, and has ended. */
+void rg__check_started(comm *c);
+void rg__check_ended(comm *c);
+
+/* Nothing has moved. RG_OK, or the verdict. */
+rg_status rg__check_waits(comm *c);
+
+/* MPI has failed: wait for a verdict, and give up with the sentence of the
+ * failure. IN_PROGRESS meanwhile. */
+rg_status rg__check_failed(comm *c, rg_status st, const char *why);
+
+/* The verdict so far: RG_OK, or ERR_MISMATCH with its sentence. */
+rg_status rg__check_verdict(const comm *c);
+
+#endif

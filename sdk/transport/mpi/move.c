@@ -1,0 +1,328 @@
+/* What only moves. MPI counts in int: what has more elements than that, and
+ * what has a count for each rank, goes as messages between each two ranks. */
+#include <string.h>
+
+#include "sdk/base/fail.h"
+#include "sdk/transport/mpi/comm.h"
+
+#define CHUNK   ((uint64_t)1 << 27) /* elements of one call or message */
+#define MESSAGE 1                   /* tag; operations run one at a time */
+
+MPI_Datatype rg__mpi_type(rg_type type)
+{
+    switch (type) {
+    case RG_U8:
+    case RG_BOOL:
+        return MPI_UINT8_T;
+    case RG_I8:
+        return MPI_INT8_T;
+    case RG_I32:
+        return MPI_INT32_T;
+    case RG_U32:
+        return MPI_UINT32_T;
+    case RG_I64:
+        return MPI_INT64_T;
+    case RG_U64:
+        return MPI_UINT64_T;
+    case RG_F32:
+        return MPI_FLOAT;
+    case RG_F64:
+        return MPI_DOUBLE;
+    case RG_F16:
+    case RG_BF16:
+        return MPI_UINT16_T;
+    }
+    return MPI_DATATYPE_NULL;
+}
+
+static MPI_Datatype type_of(const comm *c)
+{
+    return rg__mpi_type(c->coll.type);
+}
+
+static uint64_t at_most(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t bytes_of(const comm *c, uint64_t elements)
+{
+    return elements * rg_type_size(c->coll.type);
+}
+
+rg_status rg__mpi_send(comm *c, int to, const void *data, uint64_t count)
+{
+    rg_status st = RG_OK;
+    for (uint64_t at = 0; at < count && st == RG_OK; at += CHUNK) {
+        MPI_Request *request = rg__mpi_request(c);
+        if (request == NULL)
+            return RG_ERR_MEMORY;
+        st = rg__mpi_status(
+            "MPI_Isend", MPI_Isend((const char *)data + bytes_of(c, at),
+                                   (int)at_most(count - at, CHUNK), type_of(c),
+                                   to, MESSAGE, c->mpi, request));
+    }
+    return st;
+}
+
+rg_status rg__mpi_recv(comm *c, int from, void *data, uint64_t count)
+{
+    rg_status st = RG_OK;
+    for (uint64_t at = 0; at < count && st == RG_OK; at += CHUNK) {
+        MPI_Request *request = rg__mpi_request(c);
+        if (request == NULL)
+            return RG_ERR_MEMORY;
+        st = rg__mpi_status(
+            "MPI_Irecv", MPI_Irecv((char *)data + bytes_of(c, at),
+                                   (int)at_most(count - at, CHUNK), type_of(c),
+                                   from, MESSAGE, c->mpi, request));
+    }
+    return st;
+}
+
+static rg_status end(comm *c)
+{
+    (void)c;
+    return RG_OK;
+}
+
+/* ------------------------------------------------------------- messages */
+
+/* A part of a buffer, in elements. */
+typedef struct part {
+    uint64_t at, count;
+} part;
+
+static part part_of(const uint64_t *counts, const uint64_t *places,
+                    uint64_t count, int r)
+{
+    if (counts == NULL)
+        return (part){(uint64_t)r * count, count};
+    return (part){places[r], counts[r]};
+}
+
+static part all_of(uint64_t count)
+{
+    return (part){0, count};
+}
+
+/* What this rank sends to rank r. */
+static part to_rank(const comm *c, int r)
+{
+    const rg__coll *o = &c->coll;
+    const bool is_root = c->rank == o->root;
+    switch (o->kind) {
+    case RG__ALLGATHER:
+    case RG__ALLGATHERV:
+        return all_of(o->count);
+    case RG__GATHER:
+    case RG__GATHERV:
+        return all_of(r == o->root ? o->count : 0);
+    case RG__SCATTER:
+    case RG__SCATTERV:
+        return is_root ? part_of(o->send_counts, o->send_places, o->count, r)
+                       : all_of(0);
+    default:
+        return part_of(o->send_counts, o->send_places, o->count, r);
+    }
+}
+
+/* What it receives from rank r. */
+static part from_rank(const comm *c, int r)
+{
+    const rg__coll *o = &c->coll;
+    const bool is_root = c->rank == o->root;
+    switch (o->kind) {
+    case RG__GATHER:
+    case RG__GATHERV:
+        return is_root ? part_of(o->recv_counts, o->recv_places, o->count, r)
+                       : all_of(0);
+    case RG__SCATTER:
+    case RG__SCATTERV:
+        return all_of(r == o->root ? o->count : 0);
+    default:
+        return part_of(o->recv_counts, o->recv_places, o->count, r);
+    }
+}
+
+static const char *send_at(const comm *c, part p)
+{
+    return (const char *)c->coll.send + bytes_of(c, p.at);
+}
+
+static char *recv_at(const comm *c, part p)
+{
+    return (char *)c->coll.recv + bytes_of(c, p.at);
+}
+
+static rg_status post_messages(comm *c)
+{
+    c->stage = end;
+    rg_status st = RG_OK;
+    for (int i = 1; i < c->n && st == RG_OK; i++) {
+        const int from = (c->rank + c->n - i) % c->n;
+        const part p = from_rank(c, from);
+        st = rg__mpi_recv(c, from, recv_at(c, p), p.count);
+    }
+    for (int i = 1; i < c->n && st == RG_OK; i++) {
+        const int to = (c->rank + i) % c->n;
+        const part p = to_rank(c, to);
+        st = rg__mpi_send(c, to, send_at(c, p), p.count);
+    }
+    return st == RG_OK ? RG_IN_PROGRESS : st;
+}
+
+/* at: elements of the own part that are copied. They may lie anywhere in recv
+ * (an allgather), so that pieces go from the end that is not overwritten. */
+static rg_status copy_own(comm *c)
+{
+    const part from = to_rank(c, c->rank), to = from_rank(c, c->rank);
+    const uint64_t count = at_most(from.count, to.count);
+    const char *source = send_at(c, from);
+    char *target = recv_at(c, to);
+    const uint64_t now =
+        at_most(count - c->at, RG__WORK_BYTES / rg_type_size(c->coll.type));
+    const uint64_t at = target > source ? count - c->at - now : c->at;
+    if (now > 0 && target != source)
+        memmove(target + bytes_of(c, at), source + bytes_of(c, at),
+                bytes_of(c, now));
+    c->at += now;
+    if (c->at < count && target != source)
+        return RG_IN_PROGRESS;
+    if (c->coll.kind == RG__ALLGATHER || c->coll.kind == RG__ALLGATHERV)
+        c->coll.send = target; /* the others' parts may cover where it was */
+    c->stage = c->next;
+    return c->stage(c);
+}
+
+/* An alltoall in place: parts are sent from a copy. at: elements copied. */
+static rg_status set_aside(comm *c)
+{
+    uint64_t count = 0;
+    for (int r = 0; r < c->n; r++) {
+        const part p = to_rank(c, r);
+        count = p.at + p.count > count ? p.at + p.count : count;
+    }
+    rg_status st = RG_OK;
+    if (c->scratch == NULL)
+        st = rg__mpi_scratch(c, bytes_of(c, count));
+    if (st != RG_OK)
+        return st;
+    const uint64_t now =
+        at_most(count - c->at, RG__WORK_BYTES / rg_type_size(c->coll.type));
+    memcpy(c->scratch + bytes_of(c, c->at),
+           (const char *)c->coll.send + bytes_of(c, c->at), bytes_of(c, now));
+    c->at += now;
+    if (c->at < count)
+        return RG_IN_PROGRESS;
+    c->coll.send = c->scratch;
+    c->stage = c->next;
+    return c->stage(c);
+}
+
+/* -------------------------------------------------------- MPI's collectives */
+
+static rg_status broadcast(comm *c)
+{
+    c->at += c->part;
+    if (c->at == c->coll.count)
+        return RG_OK;
+    c->part = at_most(c->coll.count - c->at, CHUNK);
+    return rg__mpi_posted("MPI_Ibcast",
+                          MPI_Ibcast((char *)c->coll.recv + bytes_of(c, c->at),
+                                     (int)c->part, type_of(c), c->coll.root,
+                                     c->mpi, rg__mpi_request(c)));
+}
+
+static rg_status barrier(comm *c)
+{
+    c->stage = end;
+    return rg__mpi_posted("MPI_Ibarrier",
+                          MPI_Ibarrier(c->mpi, rg__mpi_request(c)));
+}
+
+static rg_status allgather(comm *c)
+{
+    const int count = (int)c->coll.count;
+    c->stage = end;
+    return rg__mpi_posted("MPI_Iallgather",
+                          MPI_Iallgather(MPI_IN_PLACE, count, type_of(c),
+                                         c->coll.recv, count, type_of(c),
+                                         c->mpi, rg__mpi_request(c)));
+}
+
+static rg_status gather(comm *c)
+{
+    const int count = (int)c->coll.count;
+    const bool is_root = c->rank == c->coll.root;
+    c->stage = end;
+    return rg__mpi_posted(
+        "MPI_Igather", MPI_Igather(is_root ? MPI_IN_PLACE : c->coll.send, count,
+                                   type_of(c), c->coll.recv, count, type_of(c),
+                                   c->coll.root, c->mpi, rg__mpi_request(c)));
+}
+
+static rg_status scatter(comm *c)
+{
+    const int count = (int)c->coll.count;
+    const bool is_root = c->rank == c->coll.root;
+    c->stage = end;
+    return rg__mpi_posted("MPI_Iscatter",
+                          MPI_Iscatter(c->coll.send, count, type_of(c),
+                                       is_root ? MPI_IN_PLACE : c->coll.recv,
+                                       count, type_of(c), c->coll.root, c->mpi,
+                                       rg__mpi_request(c)));
+}
+
+static rg_status alltoall(comm *c)
+{
+    const int count = (int)c->coll.count;
+    c->stage = end;
+    return rg__mpi_posted("MPI_Ialltoall",
+                          MPI_Ialltoall(c->coll.send, count, type_of(c),
+                                        c->coll.recv, count, type_of(c), c->mpi,
+                                        rg__mpi_request(c)));
+}
+
+static stage_fn mpi_has(const comm *c)
+{
+    if (c->coll.count > CHUNK / (uint64_t)c->n)
+        return post_messages;
+    switch (c->coll.kind) {
+    case RG__ALLGATHER:
+        return allgather;
+    case RG__GATHER:
+        return gather;
+    case RG__SCATTER:
+        return scatter;
+    case RG__ALLTOALL:
+        return alltoall;
+    default:
+        return post_messages;
+    }
+}
+
+static rg_status begin(comm *c)
+{
+    const rg__kind kind = c->coll.kind;
+    const bool is_alltoall = kind == RG__ALLTOALL || kind == RG__ALLTOALLV;
+    c->next = mpi_has(c);
+    c->stage = copy_own;
+    if (is_alltoall && c->coll.send == c->coll.recv)
+        c->stage = set_aside;
+    else if (c->next == alltoall)
+        c->stage = alltoall; /* copies its own part itself */
+    return c->stage(c);
+}
+
+stage_fn rg__mpi_moves(const comm *c)
+{
+    switch (c->coll.kind) {
+    case RG__BROADCAST:
+        return broadcast;
+    case RG__BARRIER:
+        return barrier;
+    default:
+        return begin;
+    }
+}

@@ -1,0 +1,308 @@
+/* Reductions: small ones by MPI, where it has the type; the others by messages.
+ *
+ *   a round   every rank has a slice of the round's elements; it receives that
+ *             slice of all others, computes the whole of it in rank order, and
+ *             sends the result to whom it belongs
+ *
+ * So a slice is computed once, and all ranks get equal bits; F16 and BF16,
+ * which MPI has not, are added in float32; and from some KiB on it is quicker
+ * than MPI's own collectives, since every byte travels twice and is added once.
+ *
+ *   REDUCE           the slices go to the root only
+ *   REDUCE_SCATTER   a rank's slice is its part of the result: they stay */
+#include "sdk/transport/reduce.h"
+
+#include <string.h>
+
+#include "sdk/base/fail.h"
+#include "sdk/transport/mpi/comm.h"
+
+#define SMALL_BYTES_ ((uint64_t)32 << 10)
+#define FEW          16 /* ranks to which each sends messages for speed's sake */
+#define ROUND_BYTES  ((uint64_t)2 << 20)
+#define BLOCK_BYTES  ((size_t)16 << 10)
+#define CHUNK        ((uint64_t)1 << 27) /* elements of one call */
+
+static uint64_t at_most(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static size_t bytes_of(const comm *c, uint64_t elements)
+{
+    return (size_t)elements * rg_type_size(c->coll.type);
+}
+
+static bool is_scatter(const comm *c)
+{
+    return c->coll.kind == RG__REDUCE_SCATTER ||
+           c->coll.kind == RG__REDUCE_SCATTERV;
+}
+
+static bool has_result(const comm *c)
+{
+    return c->coll.kind != RG__REDUCE || c->rank == c->coll.root;
+}
+
+/* ------------------------------------------------------------------ by MPI */
+
+static MPI_Op op_of(const rg__coll *o)
+{
+    switch (o->op) {
+    case RG_SUM:
+    case RG_AVG:
+        return MPI_SUM;
+    case RG_PROD:
+        return MPI_PROD;
+    case RG_MIN:
+        return MPI_MIN;
+    case RG_MAX:
+        return MPI_MAX;
+    case RG_LAND:
+        return MPI_LAND;
+    case RG_LOR:
+        return MPI_LOR;
+    case RG_LXOR:
+        return MPI_LXOR;
+    case RG_BAND:
+        return MPI_BAND;
+    case RG_BOR:
+        return MPI_BOR;
+    case RG_BXOR:
+        return MPI_BXOR;
+    }
+    return MPI_OP_NULL;
+}
+
+/* at: elements that are finished. */
+static rg_status finish(comm *c)
+{
+    const rg__coll *o = &c->coll;
+    const uint64_t now =
+        at_most(o->count - c->at, RG__WORK_BYTES / rg_type_size(o->type));
+    rg__finish(o, (char *)o->recv + bytes_of(c, c->at), (size_t)now, c->n);
+    c->at += now;
+    return c->at == o->count ? RG_OK : RG_IN_PROGRESS;
+}
+
+static rg_status post_whole(comm *c)
+{
+    const rg__coll *o = &c->coll;
+    const size_t at = bytes_of(c, c->at);
+    const void *send = (const char *)o->send + at;
+    const MPI_Datatype type = rg__mpi_type(o->type);
+    if (o->send == o->recv && has_result(c))
+        send = MPI_IN_PLACE;
+    if (o->kind == RG__ALLREDUCE)
+        return rg__mpi_posted("MPI_Iallreduce",
+                              MPI_Iallreduce(send, (char *)o->recv + at,
+                                             (int)c->part, type, op_of(o),
+                                             c->mpi, rg__mpi_request(c)));
+    return rg__mpi_posted(
+        "MPI_Ireduce",
+        MPI_Ireduce(send, has_result(c) ? (char *)o->recv + at : NULL,
+                    (int)c->part, type, op_of(o), o->root, c->mpi,
+                    rg__mpi_request(c)));
+}
+
+static rg_status whole(comm *c)
+{
+    c->at += c->part;
+    if (c->at < c->coll.count) {
+        c->part = at_most(c->coll.count - c->at, CHUNK);
+        return post_whole(c);
+    }
+    if (!has_result(c) || !rg__is_finished_by(&c->coll) || c->coll.count == 0)
+        return RG_OK;
+    c->at = 0;
+    c->stage = finish;
+    return finish(c);
+}
+
+/* ------------------------------------------------------------- by messages */
+
+/* Of this round, in elements: where the slice of rank r begins in the whole,
+ * and how long it is. */
+typedef struct slice {
+    uint64_t at, count;
+} slice;
+
+/* at and part count elements of each rank's part. */
+static slice scattered(const comm *c, int r)
+{
+    const rg__coll *o = &c->coll;
+    uint64_t first = (uint64_t)r * o->count, count = o->count;
+    if (o->recv_counts != NULL) {
+        first = 0;
+        for (int q = 0; q < r; q++)
+            first += o->recv_counts[q];
+        count = o->recv_counts[r];
+    }
+    if (c->at >= count)
+        return (slice){first, 0};
+    return (slice){first + c->at, at_most(count - c->at, c->part)};
+}
+
+static slice slice_of(const comm *c, int r)
+{
+    if (is_scatter(c))
+        return scattered(c, r);
+    const uint64_t n = (uint64_t)c->n;
+    const uint64_t each = (c->part + n - 1) / n;
+    const uint64_t begin = at_most((uint64_t)r * each, c->part);
+    return (slice){c->at + begin, at_most(begin + each, c->part) - begin};
+}
+
+/* Scratch: what others send for my slice, one behind the other; behind them,
+ * where nobody else has room for it, my result. */
+static char *heard_from(const comm *c, int r)
+{
+    const uint64_t index = (uint64_t)((r - c->rank + c->n) % c->n) - 1;
+    return c->scratch + bytes_of(c, index * slice_of(c, c->rank).count);
+}
+
+static char *my_result(const comm *c)
+{
+    const slice mine = slice_of(c, c->rank);
+    if (is_scatter(c))
+        return (char *)c->coll.recv + bytes_of(c, c->at);
+    if (has_result(c))
+        return (char *)c->coll.recv + bytes_of(c, mine.at);
+    return c->scratch + bytes_of(c, (uint64_t)(c->n - 1) * mine.count);
+}
+
+static rg_status next_round(comm *c);
+
+static rg_status exchange_results(comm *c)
+{
+    const rg__coll *o = &c->coll;
+    c->stage = next_round;
+    rg_status st = RG_OK;
+    for (int i = 1; i < c->n && st == RG_OK && has_result(c); i++) {
+        const int from = (c->rank + c->n - i) % c->n;
+        const slice s = slice_of(c, from);
+        st =
+            rg__mpi_recv(c, from, (char *)o->recv + bytes_of(c, s.at), s.count);
+    }
+    for (int i = 1; i < c->n && st == RG_OK; i++) {
+        const int to = (c->rank + i) % c->n;
+        if (o->kind == RG__ALLREDUCE || to == o->root)
+            st = rg__mpi_send(c, to, my_result(c), slice_of(c, c->rank).count);
+    }
+    return st == RG_OK ? RG_IN_PROGRESS : st;
+}
+
+/* Elements [at, at + count) of my slice, of all members in rank order. More
+ * than rg__combine takes at a time are taken in turns. */
+static void combine(const comm *c, uint64_t at, size_t count, void *out)
+{
+    const void *src[RG__SOURCES_MAX];
+    const rg__coll *o = &c->coll;
+    const slice mine = slice_of(c, c->rank);
+    int n = 0;
+    for (int r = 0; r < c->n && r < RG__SOURCES_MAX; r++)
+        src[n++] = r == c->rank
+                       ? (const char *)o->send + bytes_of(c, mine.at + at)
+                       : heard_from(c, r) + bytes_of(c, at);
+    rg__combine(o, out, src, n, count, c->n);
+}
+
+/* done: elements of my slice that are computed. In place, my own send lies
+ * where the result goes: so by way of a block. */
+static rg_status compute(comm *c)
+{
+    _Alignas(64) char block[BLOCK_BYTES];
+    const uint64_t count = slice_of(c, c->rank).count;
+    const uint64_t stop =
+        at_most(count, c->done + RG__WORK_BYTES / rg_type_size(c->coll.type));
+    const uint64_t most = BLOCK_BYTES / rg_type_size(c->coll.type);
+    while (c->done < stop) {
+        const size_t now = (size_t)at_most(stop - c->done, most);
+        combine(c, c->done, now, block);
+        memcpy(my_result(c) + bytes_of(c, c->done), block, bytes_of(c, now));
+        c->done += now;
+    }
+    if (c->done < count)
+        return RG_IN_PROGRESS;
+    c->stage = is_scatter(c) ? next_round : exchange_results;
+    return c->stage(c);
+}
+
+static rg_status post_round(comm *c)
+{
+    c->done = 0;
+    c->stage = compute;
+    rg_status st = RG_OK;
+    for (int i = 1; i < c->n && st == RG_OK; i++) {
+        const int from = (c->rank + c->n - i) % c->n;
+        st = rg__mpi_recv(c, from, heard_from(c, from),
+                          slice_of(c, c->rank).count);
+    }
+    for (int i = 1; i < c->n && st == RG_OK; i++) {
+        const int to = (c->rank + i) % c->n;
+        const slice s = slice_of(c, to);
+        st = rg__mpi_send(c, to, (const char *)c->coll.send + bytes_of(c, s.at),
+                          s.count);
+    }
+    return st == RG_OK ? RG_IN_PROGRESS : st;
+}
+
+/* How many elements the rounds go over. */
+static uint64_t length(const comm *c)
+{
+    const rg__coll *o = &c->coll;
+    if (o->recv_counts == NULL)
+        return o->count;
+    uint64_t most = 0;
+    for (int r = 0; r < c->n; r++)
+        most = o->recv_counts[r] > most ? o->recv_counts[r] : most;
+    return most;
+}
+
+static rg_status next_round(comm *c)
+{
+    c->at += c->part;
+    if (c->at >= length(c))
+        return RG_OK;
+    const uint64_t n = (uint64_t)c->n;
+    uint64_t most = ROUND_BYTES / rg_type_size(c->coll.type);
+    if (is_scatter(c))
+        most = most / n + 1;
+    c->part = at_most(length(c) - c->at, most);
+    if (c->scratch == NULL) {
+        const uint64_t each = is_scatter(c) ? c->part : (c->part + n - 1) / n;
+        const rg_status st = rg__mpi_scratch(c, bytes_of(c, each * n));
+        if (st != RG_OK)
+            return st;
+    }
+    return post_round(c);
+}
+
+/* ------------------------------------------------------------------ choice */
+
+static bool mpi_has(const rg__coll *o)
+{
+    return o->type != RG_F16 && o->type != RG_BF16 && o->type != RG_BOOL &&
+           (o->prescale == 0 || o->prescale == 1);
+}
+
+static rg_status begin(comm *c)
+{
+    const rg__coll *o = &c->coll;
+    const bool is_small = bytes_of(c, o->count) < SMALL_BYTES_;
+    const bool by_mpi =
+        !is_scatter(c) && mpi_has(o) && c->n > 1 && (is_small || c->n > FEW);
+    if (!by_mpi && c->n > RG__SOURCES_MAX)
+        return rg__fail(RG_ERR_UNSUPPORTED,
+                        "transport mpi has this operation, type or scale for "
+                        "sets of up to %d members, and set %u has %d",
+                        RG__SOURCES_MAX, c->id, c->n);
+    c->stage = by_mpi ? whole : next_round;
+    return c->stage(c);
+}
+
+stage_fn rg__mpi_reduces(const comm *c)
+{
+    (void)c;
+    return begin;
+}
