@@ -1,26 +1,87 @@
-/* Groups of operations. */
+/* The group that a thread has open: its operations are noted, and started
+ * together by rg_group_end (sdk/core/group.c). */
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "process_sets/inside.h"
 #include "sdk/base/fail.h"
 
-rg_status rg__group_add(rg_set *set, const rg__start *start, rg_req **req_p)
+typedef struct group {
+    rg_ctx *ctx; /* NULL: none is open */
+    rg_req **req;
+    int n, room;
+    rg_status st; /* of the first call that failed */
+    char why[512];
+} group;
+
+static _Thread_local group mine;
+
+rg_status rg_group_start(rg_ctx *ctx)
 {
-    return rg__channel_begin(set->channel, start, req_p);
+    if (ctx == NULL)
+        return rg__fail(RG_ERR_INVALID, "rg_group_start needs a context");
+    if (mine.ctx != NULL)
+        return rg__fail(RG_ERR_INVALID,
+                        "this thread has a group open already; end it with "
+                        "rg_group_end first");
+    mine = (group){.ctx = ctx};
+    return RG_OK;
 }
 
 void rg__group_spoil(rg_status st)
 {
-    (void)st;
+    if (mine.ctx == NULL || mine.st != RG_OK)
+        return;
+    mine.st = st;
+    snprintf(mine.why, sizeof mine.why, "the group was not started: %s",
+             rg_last_error());
 }
 
-rg_status rg_group_start(rg_ctx *ctx)
+static rg_status make_room(void)
 {
-    (void)ctx;
-    return rg__fail(RG_ERR_UNSUPPORTED,
-                    "groups can't be started yet; start operations one by one");
+    if (mine.n < mine.room)
+        return RG_OK;
+    const int room = mine.room == 0 ? 16 : 2 * mine.room;
+    rg_req **req = realloc(mine.req, (size_t)room * sizeof(rg_req *));
+    if (req == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a group");
+    mine.req = req;
+    mine.room = room;
+    return RG_OK;
+}
+
+static rg_status note(rg_set *set, const rg__start *start, rg_req **req_p)
+{
+    rg_status st = make_room();
+    if (st == RG_OK)
+        st = rg__channel_note(set->channel, start, req_p);
+    else
+        free(start->arrays);
+    if (st == RG_OK)
+        mine.req[mine.n++] = *req_p;
+    else
+        rg__group_spoil(st);
+    return st;
+}
+
+rg_status rg__group_add(rg_set *set, const rg__start *start, rg_req **req_p)
+{
+    return mine.ctx != NULL && mine.ctx == set->ctx
+               ? note(set, start, req_p)
+               : rg__channel_begin(set->channel, start, req_p);
 }
 
 rg_status rg_group_end(rg_ctx *ctx)
 {
-    (void)ctx;
-    return rg__fail(RG_ERR_INVALID, "rg_group_end without rg_group_start");
+    if (ctx == NULL || mine.ctx != ctx)
+        return rg__fail(RG_ERR_INVALID,
+                        "this thread has no group open; begin one with "
+                        "rg_group_start");
+    rg_status st = rg__engine_start_group(ctx->engine, mine.req, mine.n,
+                                          mine.st, mine.why);
+    if (mine.st != RG_OK)
+        st = rg__fail(mine.st, "%s", mine.why);
+    free(mine.req);
+    mine = (group){0};
+    return st;
 }

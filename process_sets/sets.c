@@ -25,6 +25,14 @@
 /* ------------------------------------------------------------ life of a table
  */
 
+static bool tell_late(void *arg, uint64_t generation, const char *why)
+{
+    rg_ctx *ctx = arg;
+    (void)generation;
+    return ctx->hooks != NULL && ctx->hooks->late != NULL &&
+           ctx->hooks->late(ctx, why);
+}
+
 rg_status rg__sets_create(rg_ctx *ctx, rg__sets **sets_p)
 {
     rg__sets *sets = calloc(1, sizeof *sets);
@@ -39,6 +47,8 @@ rg_status rg__sets_create(rg_ctx *ctx, rg__sets **sets_p)
     sets->world.ctx = ctx;
     sets->world.has_handle = true;
     snprintf(sets->world.name, sizeof sets->world.name, "world");
+    rg__channel_name(sets->world.channel, "world");
+    rg__engine_on_late(ctx->engine, tell_late, ctx);
     sets->next_id = 1;
     *sets_p = sets;
     return RG_OK;
@@ -305,6 +315,7 @@ static rg_status open_new(rg_ctx *ctx, const wish *w, rg_set *set, uint32_t id)
     const rg_status st = rg__set_open(set, &w->now);
     if (st != RG_OK)
         return st;
+    rg__channel_name(set->channel, set->name);
     pthread_mutex_lock(&sets->lock);
     sets->next_id = id + 1;
     rg__set_insert(sets, set);

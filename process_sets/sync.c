@@ -142,6 +142,7 @@ static rg_status add_unknown(rg_ctx *ctx, const record *r,
     set->id = r->id;
     set->is_named = r->is_named != 0;
     memcpy(set->name, r->name, sizeof set->name);
+    rg__channel_name(set->channel, set->name);
     rg__set_insert(ctx->sets, set);
     return RG_OK;
 }

@@ -75,6 +75,15 @@ static void tell_broken(rg_ctx *ctx, uint64_t generation, const char *why)
         rg__worker_broken(w, generation, -1, why);
 }
 
+static bool tell_late(rg_ctx *ctx, const char *why)
+{
+    rg__worker *w = ctx->worker;
+    if (w->sock < 0)
+        return false;
+    rg__worker_link_broken(w, -1, why);
+    return true;
+}
+
 static rg_status ask_save(rg_ctx *ctx, const rg__save *request)
 {
     return rg__worker_send(ctx->worker, request, sizeof *request);
@@ -91,6 +100,7 @@ static const rg__hooks hooks = {.reserve = rg__worker_reserve,
                                 .committed = tell_committed,
                                 .leave = agree_to_leave,
                                 .broken = tell_broken,
+                                .late = tell_late,
                                 .save = ask_save};
 
 /* ------------------------------------------------------------- life of ctx */

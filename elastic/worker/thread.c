@@ -161,7 +161,7 @@ static void drop_pending(rg__worker *w)
 }
 
 /* The transport's word, from within the engine: published by this thread. */
-static void on_link_broken(void *arg, int rank, const char *why)
+void rg__worker_link_broken(void *arg, int rank, const char *why)
 {
     rg__worker *w = arg;
     w->link.peer = rank;
@@ -219,7 +219,7 @@ static rg_status build(rg__worker *w, rg__prepare *p)
                            .address = rg__prepare_addresses(p),
                            .listener = w->listener,
                            .key = ctx->key,
-                           .broken = on_link_broken,
+                           .broken = rg__worker_link_broken,
                            .stuck = on_link_stuck,
                            .broken_arg = w};
     rg_status st = rg__sets_enter(ctx, &rg__transport_native, &boot);

@@ -99,6 +99,9 @@ rg_status rg__worker_mark(rg__worker *w, rg__wire_type type,
  * connection, -1: none. */
 void rg__worker_broken(rg__worker *w, uint64_t generation, int peer,
                        const char *why);
+/* The same from under the engine's lock, of the generation entered: published
+ * soon by the Regroup thread. arg is the worker; rank -1: of nobody. */
+void rg__worker_link_broken(void *arg, int rank, const char *why);
 
 /* segments.c: rg_alloc memory; the Regroup thread hands its messages over. */
 void rg__segment_arrived(rg__worker *w, const rg__segment *m, int fd);

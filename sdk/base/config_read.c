@@ -145,6 +145,11 @@ const rg__cfg_field rg__library_table[] = {
      "set by the agent: its socket, where its workers meet it"},
     {"SLOT", NULL, RG__CFG_COUNT_AT(rg__library_settings, slot),
      "set by the agent: the slot that a worker was started in"},
+    {"STALL", "60s", RG__CFG_TIME_AT(rg__library_settings, stall_ms),
+     "an operation on a set that has waited this long is warned of, with the "
+     "ranks that are missing; 0s: never"},
+    {"OP_TIMEOUT", "0s", RG__CFG_TIME_AT(rg__library_settings, op_timeout_ms),
+     "deadline of operations that have none of their own; 0s: none"},
     {"CHECKPOINT_DIR", NULL,
      RG__CFG_TEXT_AT(rg__library_settings, checkpoint_dir),
      "directory of checkpoints, the same for all hosts, and of this job alone; "

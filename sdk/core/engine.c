@@ -14,6 +14,7 @@
  * and rg__engine_leave ends the rest. */
 #include "sdk/core/inside.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,6 +39,7 @@ rg_status rg__engine_create(rg__page *page, rg__engine **engine_p)
     e->page = page;
     atomic_init(&e->references, 1);
     atomic_init(&e->nap_ns, SLEEP_NS);
+    rg__late_configure(e);
     *engine_p = e;
     return RG_OK;
 }
@@ -84,6 +86,14 @@ void rg__engine_unlock(rg__engine *e)
     pthread_mutex_unlock(&e->lock);
 }
 
+void rg__engine_on_late(rg__engine *e, rg__late_fn fn, void *arg)
+{
+    rg__engine_lock(e);
+    e->late_fn = fn;
+    e->late_arg = arg;
+    rg__engine_unlock(e);
+}
+
 rg__mappings *rg__engine_mappings(rg__engine *e)
 {
     return &e->mappings;
@@ -112,8 +122,9 @@ bool rg__req_is_done(const rg_req *req)
            RG__REQ_DONE;
 }
 
-/* Lock held; the request is out of its queue. why is copied. */
-static void finish(rg__engine *e, rg_req *req, rg_status st, const char *why)
+/* why is copied. */
+static void finish_one(rg__engine *e, rg_req *req, rg_status st,
+                       const char *why)
 {
     req->st = st;
     req->why = st == RG_OK || why == NULL ? NULL : strdup(why);
@@ -121,6 +132,20 @@ static void finish(rg__engine *e, rg_req *req, rg_status st, const char *why)
     atomic_fetch_sub(&e->in_flight, 1);
     if (atomic_exchange(&req->state, RG__REQ_DONE) == RG__REQ_SLEPT_ON)
         rg__futex_wake(&req->state);
+}
+
+/* Those that ran with it end as it does, itself last. */
+void rg__req_finish(rg__engine *e, rg_req *req, rg_status st, const char *why)
+{
+    for (int i = rg__run_count(req) - 1; i >= 0; i--)
+        finish_one(e, rg__run_at(req, i), st, why);
+}
+
+void rg__req_fail_noted(rg__engine *e, rg_req *req, rg_status st,
+                        const char *why)
+{
+    atomic_fetch_add(&e->in_flight, 1); /* it never was, and now is not again */
+    finish_one(e, req, st, why);
 }
 
 static rg_req *pop(rg__channel *ch)
@@ -136,7 +161,17 @@ static rg_req *pop(rg__channel *ch)
 static void finish_all(rg__channel *ch, rg_status st, const char *why)
 {
     while (ch->head != NULL)
-        finish(ch->engine, pop(ch), st, why);
+        rg__req_finish(ch->engine, pop(ch), st, why);
+}
+
+/* All or none: what comes behind in the group fails as its first has. */
+static void finish_group(rg__channel *ch, uint64_t group, rg_status st,
+                         const char *why)
+{
+    if (group == 0 || st == RG_OK)
+        return;
+    while (ch->head != NULL && ch->head->group == group)
+        rg__req_finish(ch->engine, pop(ch), st, why);
 }
 
 static void unlink_request(rg__channel *ch, rg_req *req)
@@ -166,9 +201,10 @@ void rg__engine_give_up(rg__engine *e, rg_req *req)
 {
     rg__engine_lock(e);
     if (!rg__req_is_done(req) && rg__engine_is_aborted(e)) {
+        rg_req *queued = req->leader != NULL ? req->leader : req;
         fail_aborted(e);
-        unlink_request(req->channel, req);
-        finish(e, req, RG_ERR_PEER_LOST, rg_last_error());
+        unlink_request(queued->channel, queued);
+        rg__req_finish(e, queued, RG_ERR_PEER_LOST, rg_last_error());
     }
     rg__engine_unlock(e);
 }
@@ -210,8 +246,10 @@ static rg_status advance(rg__channel *ch)
         rg__failpoint("coll.start", ch->engine->rank,
                       atomic_load(&ch->engine->page->step),
                       atomic_load(&ch->engine->generation));
-        const rg_status st =
-            ch->comm->transport->start(ch->comm, &ch->head->coll);
+        const rg__coll *coll = rg__run_begin(ch->head);
+        if (coll == NULL)
+            return rg__fail(RG_ERR_MEMORY, "no memory for an operation");
+        const rg_status st = ch->comm->transport->start(ch->comm, coll);
         if (st != RG_OK && st != RG_IN_PROGRESS)
             return st;
         ch->has_begun = true;
@@ -233,11 +271,19 @@ static bool progress_channel(rg__channel *ch)
         return false;
     const uint64_t before = ch->comm->moves;
     for (int i = 0; i < DONE_PER_ROUND && ch->head != NULL; i++) {
-        const rg_status st = advance(ch);
+        rg_status st = advance(ch);
         if (st == RG_IN_PROGRESS)
             return ch->comm->moves != before;
+        st = rg__run_end(ch->head, st, &ch->comm->joined);
+        if (st == RG_IN_PROGRESS) {
+            ch->has_begun = false;
+            ch->comm->moves++;
+            continue;
+        }
         const char *why = st == RG_OK ? NULL : rg_last_error();
-        finish(ch->engine, pop(ch), st, why);
+        const uint64_t group = ch->head->group;
+        rg__req_finish(ch->engine, pop(ch), st, why);
+        finish_group(ch, group, st, why);
         if (!leaves_comm_usable(st)) {
             set_reason(ch, st, why);
             finish_all(ch, st, ch->close_why);
@@ -293,8 +339,14 @@ rg_status rg__channel_create(rg__engine *e, rg__channel **channel_p)
     return RG_OK;
 }
 
-/* Lock held. */
-static void shut(rg__channel *ch, rg_status st, const char *why)
+void rg__channel_name(rg__channel *ch, const char *name)
+{
+    rg__engine_lock(ch->engine);
+    snprintf(ch->name, sizeof ch->name, "%s", name);
+    rg__engine_unlock(ch->engine);
+}
+
+void rg__channel_shut(rg__channel *ch, rg_status st, const char *why)
 {
     set_reason(ch, st, why);
     finish_all(ch, st, why);
@@ -304,7 +356,7 @@ static void shut(rg__channel *ch, rg_status st, const char *why)
 void rg__channel_close(rg__channel *ch, rg_status st, const char *why)
 {
     rg__engine_lock(ch->engine);
-    shut(ch, st, why);
+    rg__channel_shut(ch, st, why);
     close_comm(ch);
     rg__engine_unlock(ch->engine);
 }
@@ -395,7 +447,7 @@ void rg__engine_leave(rg__engine *e, rg_status st, const char *why)
 {
     rg__engine_lock(e);
     for (rg__channel *ch = e->channels; ch != NULL; ch = ch->next)
-        shut(ch, st, why);
+        rg__channel_shut(ch, st, why);
     e->is_admitted = false;
     e->bell = NULL;
     rg__engine_unlock(e);
@@ -408,7 +460,7 @@ void rg__engine_leave(rg__engine *e, rg_status st, const char *why)
 
 /* ------------------------------------------------------------------- start */
 
-static rg_status check_start(const rg__channel *ch)
+rg_status rg__channel_check_start(const rg__channel *ch)
 {
     if (rg__engine_is_aborted(ch->engine) && ch->engine->is_admitted)
         return fail_aborted(ch->engine);
@@ -426,12 +478,12 @@ static rg_status check_start(const rg__channel *ch)
 rg_status rg__channel_check(rg__channel *ch)
 {
     rg__engine_lock(ch->engine);
-    const rg_status st = check_start(ch);
+    const rg_status st = rg__channel_check_start(ch);
     rg__engine_unlock(ch->engine);
     return st;
 }
 
-static rg_req *create_request(rg__channel *ch, const rg__start *start)
+rg_req *rg__req_create(rg__channel *ch, const rg__start *start)
 {
     rg_req *req = malloc(sizeof *req);
     if (req == NULL) {
@@ -442,7 +494,9 @@ static rg_req *create_request(rg__channel *ch, const rg__start *start)
                     .channel = ch,
                     .coll = start->coll,
                     .arrays = start->arrays,
-                    .last_p = start->last_p};
+                    .last_p = start->last_p,
+                    .deadline_ns =
+                        rg__late_deadline(ch->engine, start->timeout_ms)};
     atomic_fetch_add(&ch->engine->references, 1);
     return req;
 }
@@ -451,20 +505,22 @@ static rg_req *create_request(rg__channel *ch, const rg__start *start)
 void rg__req_free(rg_req *req)
 {
     rg__engine_unref(req->engine);
+    rg__run_free(req->run);
     free(req->arrays);
     free(req->why);
     free(req);
 }
 
-static void append(rg__channel *ch, rg_req *req)
+void rg__channel_append(rg__channel *ch, rg_req *req)
 {
+    const uint32_t n = (uint32_t)rg__run_count(req);
     if (ch->tail == NULL)
         ch->head = req;
     else
         ch->tail->next = req;
     ch->tail = req;
-    atomic_fetch_add(&ch->engine->in_flight, 1);
-    atomic_fetch_add(&ch->engine->starts, 1);
+    atomic_fetch_add(&ch->engine->in_flight, n);
+    atomic_fetch_add(&ch->engine->starts, n);
 }
 
 /* Somebody must advance what is in flight: a waiting user thread does, or the
@@ -483,13 +539,13 @@ rg_status rg__channel_begin(rg__channel *ch, const rg__start *start,
                             rg_req **req_p)
 {
     rg__engine *e = ch->engine;
-    rg_req *req = create_request(ch, start);
+    rg_req *req = rg__req_create(ch, start);
     if (req == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a request");
     rg__engine_lock(e);
-    const rg_status st = check_start(ch);
+    const rg_status st = rg__channel_check_start(ch);
     if (st == RG_OK) {
-        append(ch, req);
+        rg__channel_append(ch, req);
         progress_channel(ch);
     }
     rg__engine_unlock(e);
@@ -500,6 +556,11 @@ rg_status rg__channel_begin(rg__channel *ch, const rg__start *start,
     wake_regroup_thread(e, start->coll.count * rg_type_size(start->coll.type));
     *req_p = req;
     return RG_OK;
+}
+
+void rg__channel_wake(rg__channel *ch, uint64_t bytes)
+{
+    wake_regroup_thread(ch->engine, bytes);
 }
 
 rg_status rg__channel_start(rg__channel *ch, const rg__coll *coll,
@@ -583,8 +644,11 @@ void rg__engine_sleep_for(rg__engine *e, rg_req *req, uint64_t timeout_ns)
     int n = 2;
     rg__bell *bell = take_bell(e, words, &n);
     /* look again, now that posters know of a sleeper */
-    if (!rg__engine_is_aborted(e) && !rg__engine_help(e))
-        rg__futex_wait_any(words, n, at_most(timeout_ns, nap(e)));
+    if (!rg__engine_is_aborted(e) && !rg__engine_help(e)) {
+        rg__late_look(e);
+        if (!rg__req_is_done(req))
+            rg__futex_wait_any(words, n, at_most(timeout_ns, nap(e)));
+    }
     give_bell(e, bell);
 }
 
@@ -614,6 +678,7 @@ static void sleep_on_bell(rg__engine *e, rg__word wake, uint64_t timeout_ns)
     int n = 1;
     rg__bell *bell = take_bell(e, words, &n);
     atomic_store(&e->sleep, RG__SLEEPS);
+    rg__late_look(e);
     if (rg__engine_help(e))
         e->fruitless = 0;
     else

@@ -21,6 +21,11 @@ typedef struct rg__channel rg__channel;
 rg_status rg__engine_create(rg__page *page, rg__engine **engine_p);
 void rg__engine_destroy(rg__engine *engine);
 
+/* An operation has passed its deadline: ask the agent to end the generation.
+ * false: there is no agent. Called with the engine's lock held. */
+typedef bool (*rg__late_fn)(void *arg, uint64_t generation, const char *why);
+void rg__engine_on_late(rg__engine *engine, rg__late_fn fn, void *arg);
+
 /* rg_alloc mappings, guarded by the engine's lock. */
 void rg__engine_lock(rg__engine *engine);
 void rg__engine_unlock(rg__engine *engine);
@@ -29,6 +34,8 @@ rg__mappings *rg__engine_mappings(rg__engine *engine);
 /* A channel outlives generations; it has a comm while its set has members in
  * the current one. close_reason is what starts return without a comm. */
 rg_status rg__channel_create(rg__engine *engine, rg__channel **channel_p);
+/* The set's name, for what is said of it; copied. */
+void rg__channel_name(rg__channel *channel, const char *name);
 void rg__channel_destroy(rg__channel *channel); /* closes its comm; NULL ok */
 
 /* Enter a generation: open the world's comm on `world`. Called by the Regroup
@@ -73,6 +80,15 @@ rg_status rg__channel_begin(rg__channel *channel, const rg__start *start,
 /* The same with no more than an operation. */
 rg_status rg__channel_start(rg__channel *channel, const rg__coll *coll,
                             rg_req **req_p);
+
+/* Note an operation for a group; nothing is started. */
+rg_status rg__channel_note(rg__channel *channel, const rg__start *start,
+                           rg_req **req_p);
+
+/* Start what was noted, in that order: all of it or nothing. OK, or the status
+ * that all of them end with. With st other than OK they end with that. */
+rg_status rg__engine_start_group(rg__engine *engine, rg_req *const *reqs, int n,
+                                 rg_status st, const char *why);
 
 /* What a start returns now: OK, or why the channel is closed. */
 rg_status rg__channel_check(rg__channel *channel);

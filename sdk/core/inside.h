@@ -8,9 +8,12 @@
 
 /* A request is owned by its caller until rg_wait has taken it, and by the
  * channel's queue until it is done; who finishes it touches it no more after
- * the store to `state`. It keeps the engine's memory alive, so that a request
+ * the store to `state`. NOTED: it belongs to a group that is open, and to no
+ * queue. It keeps the engine's memory alive, so that a request
  * may be waited for after rg_finalize. */
-enum { RG__REQ_RUNS, RG__REQ_SLEPT_ON, RG__REQ_DONE };
+enum { RG__REQ_RUNS, RG__REQ_SLEPT_ON, RG__REQ_DONE, RG__REQ_NOTED };
+
+typedef struct rg__run rg__run; /* run.c */
 
 struct rg_req {
     _Atomic uint32_t state;
@@ -24,6 +27,11 @@ struct rg_req {
     rg__coll coll;
     uint64_t *arrays; /* that coll points into; owned */
     int *last_p;      /* of a join; the caller's, or NULL */
+    rg__run *run;     /* owned; NULL: it runs as coll says */
+    rg_req *leader;   /* it runs as a part of that one, which may be itself */
+    uint64_t group;   /* 0: none; those of one group fail together */
+    uint64_t deadline_ns, since_ns; /* 0: none, not seen waiting yet */
+    bool is_told;                   /* that it takes long */
 };
 
 struct rg__channel {
@@ -32,6 +40,7 @@ struct rg__channel {
     rg__comm *comm;    /* NULL: closed */
     rg_req *head, *tail;
     bool has_begun; /* head was started on the comm */
+    char name[RG__SET_NAME_MAX];
     rg_status close_st;
     char *close_why; /* owned; may be NULL */
 };
@@ -65,6 +74,14 @@ struct rg__engine {
     _Atomic uint64_t nap_ns; /* of who sleeps while operations are in flight */
     _Atomic uint32_t sleep;  /* of the Regroup thread: RG__AWAKE ... */
 
+    uint64_t groups;            /* ever */
+    uint64_t stall_ns;          /* 0: never said */
+    uint64_t timeout_ms;        /* of operations without their own; 0: none */
+    _Atomic uint64_t looked_ns; /* for what is late */
+    rg__late_fn late_fn;
+    void *late_arg;
+    uint64_t late_generation; /* it was asked to end this one */
+
     /* the Regroup thread's own */
     uint32_t fruitless; /* looks since something last advanced */
     uint32_t starts_seen;
@@ -97,5 +114,36 @@ bool rg__req_is_done(const rg_req *req);
 
 /* Free a request that is in no queue. */
 void rg__req_free(rg_req *req);
+
+/* engine.c: a request for a start, which owns its arrays also when it fails;
+ * NULL without memory. With the lock held: queue it; end everything on a
+ * channel; end a request that is in no queue. */
+rg_req *rg__req_create(rg__channel *channel, const rg__start *start);
+void rg__channel_append(rg__channel *channel, rg_req *req);
+rg_status rg__channel_check_start(const rg__channel *channel);
+void rg__channel_shut(rg__channel *channel, rg_status st, const char *why);
+void rg__channel_wake(rg__channel *channel, uint64_t bytes);
+void rg__req_finish(rg__engine *engine, rg_req *req, rg_status st,
+                    const char *why);
+
+/* End a request that was noted only. */
+void rg__req_fail_noted(rg__engine *engine, rg_req *req, rg_status st,
+                        const char *why);
+
+/* run.c: what is to be begun on the comm, NULL without memory; what becomes of
+ * it, IN_PROGRESS: it is to be begun again. */
+const rg__coll *rg__run_begin(rg_req *req);
+rg_status rg__run_end(rg_req *req, rg_status st, const rg__coll *joined);
+void rg__run_free(rg__run *run); /* NULL allowed */
+/* Run n requests as one, their first; and which these are: 1 if not fused. */
+rg_status rg__run_fuse(rg_req *leader, rg_req *const *fused, int n);
+void rg__run_set_tag(rg_req *req, uint64_t tag);
+int rg__run_count(const rg_req *req);
+rg_req *rg__run_at(rg_req *req, int i);
+
+/* late.c */
+void rg__late_configure(rg__engine *engine);
+uint64_t rg__late_deadline(const rg__engine *engine, int timeout_ms);
+void rg__late_look(rg__engine *engine);
 
 #endif

@@ -49,6 +49,8 @@ static bool await(rg_req *req, uint64_t deadline)
 {
     if (rg__req_is_done(req))
         return true;
+    if (atomic_load(&req->state) == RG__REQ_NOTED)
+        return false; /* its group is open: it is not in flight */
     rg__engine_enter_help(req->engine);
     help_until_done(req, deadline);
     rg__engine_leave_help(req->engine);

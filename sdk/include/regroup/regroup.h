@@ -423,11 +423,11 @@ RG_API rg_status rg_join_start(rg_set *set, int *last_p,
 /* Between these two the thread's *_start calls on sets of ctx only take note of
  * their operations; rg_group_end starts all of them, or none: when one of the
  * calls failed, or ranks group different operations on a set, every request of
- * the group ends with the error. Allreduces of equal type, op and scale on one
- * set that are small are done as one, also when others lie between them; the
- * results are those of the single operations. Requests are waited for after
- * rg_group_end as ever; before it rg_wait returns IN_PROGRESS at once. Groups
- * don't nest (ERR_INVALID). An empty group is fine. */
+ * the group (on that set) ends with the error. Allreduces of equal type, op and
+ * scale on one set that are small are done as one, also when others lie between
+ * them; the results are those of the single operations. Requests are waited for
+ * after rg_group_end as ever; before it rg_wait returns IN_PROGRESS at once.
+ * Groups don't nest (ERR_INVALID). An empty group is fine. */
 RG_API rg_status rg_group_start(rg_ctx *ctx);
 RG_API rg_status rg_group_end(rg_ctx *ctx);
 

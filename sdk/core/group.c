@@ -1,0 +1,217 @@
+/* Groups: operations that are noted first, and then started all or not at all.
+ *
+ * Each operation of a group carries the digest of the whole group on its set in
+ * its tag; so a difference anywhere is found with the first one, and the others
+ * are not begun. Which allreduces are done as one follows from the group alone,
+ * and so is the same on all ranks: in turn the first one that is left, with all
+ * later ones that have its type, op and scales and are small (look-ahead past
+ * what lies between). */
+#include <stdlib.h>
+
+#include "sdk/base/fail.h"
+#include "sdk/core/inside.h"
+
+#define FUSE_ONE ((uint64_t)64 << 10) /* bytes of an operation, */
+#define FUSE_ALL ((uint64_t)1 << 20)  /* and of those that are done as one */
+
+rg_status rg__channel_note(rg__channel *ch, const rg__start *start,
+                           rg_req **req_p)
+{
+    rg_req *req = rg__req_create(ch, start);
+    if (req == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a request");
+    atomic_store(&req->state, RG__REQ_NOTED);
+    *req_p = req;
+    return RG_OK;
+}
+
+/* ---------------------------------------------------------------- the digest
+ */
+
+static uint64_t mix(uint64_t hash, const void *bytes, size_t n)
+{
+    const unsigned char *at = bytes;
+    for (size_t i = 0; i < n; i++)
+        hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+static bool has_own_count(rg__kind kind)
+{
+    return kind == RG__GATHERV || kind == RG__SCATTERV ||
+           kind == RG__ALLGATHERV || kind == RG__ALLTOALLV || kind == RG__JOIN;
+}
+
+static uint64_t mix_operation(uint64_t hash, const rg__coll *o)
+{
+    const uint64_t count = has_own_count(o->kind) ? 0 : o->count;
+    hash = mix(hash, &o->kind, sizeof o->kind);
+    hash = mix(hash, &o->type, sizeof o->type);
+    hash = mix(hash, &o->op, sizeof o->op);
+    hash = mix(hash, &o->root, sizeof o->root);
+    hash = mix(hash, &count, sizeof count);
+    hash = mix(hash, &o->tag, sizeof o->tag);
+    hash = mix(hash, &o->prescale, sizeof o->prescale);
+    return mix(hash, &o->postscale, sizeof o->postscale);
+}
+
+/* -------------------------------------------------------------------- fusing
+ */
+
+static uint64_t bytes_of(const rg_req *req)
+{
+    return req->coll.count * rg_type_size(req->coll.type);
+}
+
+static bool is_small(const rg_req *req)
+{
+    return req->coll.kind == RG__ALLREDUCE && bytes_of(req) <= FUSE_ONE;
+}
+
+static bool is_alike(const rg__coll *a, const rg__coll *b)
+{
+    return a->type == b->type && a->op == b->op && a->prescale == b->prescale &&
+           a->postscale == b->postscale;
+}
+
+/* The group's operations of one channel. */
+typedef struct part {
+    rg__channel *channel;
+    rg_req **req; /* owned, as room */
+    rg_req **room;
+    int n;
+} part;
+
+/* Fuse what goes with the i-th, which is then its leader. */
+static rg_status fuse_with(const part *p, int i)
+{
+    rg_req *leader = p->req[i];
+    uint64_t bytes = 0;
+    int n = 0;
+    if (!is_small(leader))
+        return RG_OK;
+    for (int k = i; k < p->n; k++) {
+        rg_req *req = p->req[k];
+        if (req->leader != NULL || !is_small(req) ||
+            !is_alike(&req->coll, &leader->coll) ||
+            bytes + bytes_of(req) > FUSE_ALL)
+            continue;
+        bytes += bytes_of(req);
+        p->room[n++] = req;
+    }
+    return n > 1 ? rg__run_fuse(leader, p->room, n) : RG_OK;
+}
+
+static rg_status fuse(const part *p)
+{
+    rg_status st = RG_OK;
+    for (int i = 0; i < p->n && st == RG_OK; i++)
+        if (p->req[i]->leader == NULL)
+            st = fuse_with(p, i);
+    return st;
+}
+
+/* ---------------------------------------------------------------- in whole */
+
+/* The operations of the channel of the first that has not been taken yet. */
+static bool take_part(rg_req **left, int n, part *p)
+{
+    p->channel = NULL;
+    p->n = 0;
+    for (int i = 0; i < n; i++) {
+        if (left[i] == NULL ||
+            (p->channel != NULL && left[i]->channel != p->channel))
+            continue;
+        p->channel = left[i]->channel;
+        p->req[p->n++] = left[i];
+        left[i] = NULL;
+    }
+    return p->n > 0;
+}
+
+/* Lock held. */
+static void queue_part(rg__engine *e, const part *p)
+{
+    uint64_t tag = mix(UINT64_C(0xcbf29ce484222325), &p->n, sizeof p->n);
+    for (int i = 0; i < p->n; i++)
+        tag = mix_operation(tag, &p->req[i]->coll);
+    e->groups++;
+    for (int i = 0; i < p->n; i++) {
+        rg_req *req = p->req[i];
+        req->group = e->groups;
+        atomic_store(&req->state, RG__REQ_RUNS);
+        if (req->leader == NULL || req->leader == req) {
+            rg__run_set_tag(req, tag + (uint64_t)i);
+            rg__channel_append(p->channel, req);
+        }
+    }
+}
+
+static void fail_all(rg__engine *e, rg_req *const *reqs, int n, rg_status st,
+                     const char *why)
+{
+    for (int i = 0; i < n; i++)
+        rg__req_fail_noted(e, reqs[i], st, why);
+}
+
+static rg_status check_channels(rg_req *const *reqs, int n)
+{
+    rg_status st = RG_OK;
+    for (int i = 0; i < n && st == RG_OK; i++)
+        st = rg__channel_check_start(reqs[i]->channel);
+    return st;
+}
+
+static rg_status each_part(rg__engine *e, rg_req *const *reqs, int n, part *p,
+                           rg_req **left, bool is_to_queue)
+{
+    rg_status st = RG_OK;
+    for (int i = 0; i < n; i++)
+        left[i] = reqs[i];
+    while (st == RG_OK && take_part(left, n, p)) {
+        if (is_to_queue)
+            queue_part(e, p);
+        else
+            st = fuse(p);
+    }
+    return st;
+}
+
+/* Lock held. */
+static rg_status start_all(rg__engine *e, rg_req *const *reqs, int n)
+{
+    rg_req **rooms = calloc((size_t)(unsigned)n, 3 * sizeof(rg_req *));
+    if (rooms == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a group");
+    part p = {.req = rooms, .room = rooms + n};
+    rg_req **left = rooms + 2 * n;
+    rg_status st = check_channels(reqs, n);
+    if (st == RG_OK)
+        st = each_part(e, reqs, n, &p, left, false);
+    if (st == RG_OK)
+        st = each_part(e, reqs, n, &p, left, true);
+    free(rooms);
+    return st;
+}
+
+rg_status rg__engine_start_group(rg__engine *e, rg_req *const *reqs, int n,
+                                 rg_status st, const char *why)
+{
+    if (n == 0)
+        return st;
+    uint64_t bytes = 0;
+    for (int i = 0; i < n; i++)
+        bytes += bytes_of(reqs[i]);
+    rg__channel *first = reqs[0]->channel;
+    rg__engine_lock(e);
+    if (st == RG_OK) {
+        st = start_all(e, reqs, n);
+        why = rg_last_error();
+    }
+    if (st != RG_OK)
+        fail_all(e, reqs, n, st, why);
+    rg__engine_unlock(e);
+    if (st == RG_OK)
+        rg__channel_wake(first, bytes);
+    return st;
+}

@@ -1,0 +1,132 @@
+/* Operations that take too long: what is said of them, and their deadlines.
+ *
+ * Looked at by who waits, before it sleeps: a few times a second, and a look
+ * costs nothing to who does not wait. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "sdk/base/clock.h"
+#include "sdk/base/config.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/log.h"
+#include "sdk/core/inside.h"
+
+#define LOOK_NS     (5 * RG__MS)
+#define RANKS_SHOWN 24
+
+static const char *const kinds[RG__COLL_KINDS] = {
+    "?",         "allreduce", "broadcast",      "allgather",       "barrier",
+    "agreement", "reduce",    "reduce_scatter", "reduce_scatterv", "allgatherv",
+    "gather",    "gatherv",   "scatter",        "scatterv",        "alltoall",
+    "alltoallv", "join"};
+
+void rg__late_configure(rg__engine *e)
+{
+    const rg__library_settings *settings = NULL;
+    if (rg__library_settings_get(&settings) != RG_OK)
+        return;
+    e->stall_ns = settings->stall_ms * RG__MS;
+    e->timeout_ms = settings->op_timeout_ms;
+}
+
+uint64_t rg__late_deadline(const rg__engine *e, int timeout_ms)
+{
+    const uint64_t ms = timeout_ms > 0 ? (uint64_t)timeout_ms : e->timeout_ms;
+    return ms == 0 ? 0 : rg__now_ns() + ms * RG__MS;
+}
+
+/* ", waiting for ranks 1,3": whom the comm names, if it can. */
+static void list_awaited(const rg__channel *ch, char *text, size_t room)
+{
+    int rank[RANKS_SHOWN];
+    text[0] = '\0';
+    if (!ch->has_begun || ch->comm == NULL ||
+        ch->comm->transport->awaited == NULL)
+        return;
+    const int n = ch->comm->transport->awaited(ch->comm, rank, RANKS_SHOWN);
+    size_t used = 0;
+    for (int i = 0; i < n && used + 12 < room; i++)
+        used += (size_t)snprintf(text + used, room - used, "%s%d",
+                                 i > 0    ? ","
+                                 : n == 1 ? ", waiting for rank "
+                                          : ", waiting for ranks ",
+                                 rank[i]);
+}
+
+static void describe(const rg__channel *ch, const rg_req *req, uint64_t ms,
+                     char *text, size_t room)
+{
+    char ranks[160] = "";
+    if (req == ch->head)
+        list_awaited(ch, ranks, sizeof ranks);
+    else
+        snprintf(ranks, sizeof ranks, ", behind the set's %s",
+                 kinds[ch->head->coll.kind]);
+    snprintf(text, room,
+             "%s of %" PRIu64 " elements on set %s for %" PRIu64 " ms%s",
+             kinds[req->coll.kind], req->coll.count, ch->name, ms, ranks);
+}
+
+/* Once for each operation that is the first of its set. */
+static void look_for_stall(const rg__channel *ch, rg_req *req, uint64_t now)
+{
+    char text[300];
+    if (req->since_ns == 0)
+        req->since_ns = now;
+    if (ch->engine->stall_ns == 0 || req->is_told ||
+        now - req->since_ns < ch->engine->stall_ns)
+        return;
+    req->is_told = true;
+    describe(ch, req, (now - req->since_ns) / RG__MS, text, sizeof text);
+    rg__log(RG__WARN, "set", "stalled: %s", text);
+}
+
+/* The first request whose deadline is past. */
+static rg_req *find_overdue(const rg__channel *ch, uint64_t now)
+{
+    for (rg_req *req = ch->head; req != NULL; req = req->next)
+        if (req->deadline_ns != 0 && req->deadline_ns <= now)
+            return req;
+    return NULL;
+}
+
+/* Once for each generation: the agent is asked to end it. */
+static bool give_up(rg__channel *ch, const rg_req *req, uint64_t now)
+{
+    rg__engine *e = ch->engine;
+    char text[300];
+    describe(ch, req, req->since_ns == 0 ? 0 : (now - req->since_ns) / RG__MS,
+             text, sizeof text);
+    rg__fail(RG_ERR_TIMEOUT, "a deadline has passed: %s", text);
+    const uint64_t generation = atomic_load(&e->generation);
+    if (e->late_fn != NULL && e->late_generation != generation &&
+        e->late_fn(e->late_arg, generation, rg_last_error()))
+        e->late_generation = generation;
+    return e->late_generation == generation;
+}
+
+static void look_at(rg__channel *ch, uint64_t now)
+{
+    rg_req *req = ch->head;
+    if (req == NULL || ch->comm == NULL || ch->close_st != RG_OK)
+        return;
+    look_for_stall(ch, req, now);
+    req = find_overdue(ch, now);
+    if (req != NULL && !give_up(ch, req, now))
+        rg__channel_shut(ch, RG_ERR_TIMEOUT, rg_last_error());
+}
+
+void rg__late_look(rg__engine *e)
+{
+    const uint64_t now = rg__now_ns();
+    if (now - atomic_load_explicit(&e->looked_ns, memory_order_relaxed) <
+            LOOK_NS ||
+        pthread_mutex_trylock(&e->lock) != 0)
+        return;
+    atomic_store_explicit(&e->looked_ns, now, memory_order_relaxed);
+    if (atomic_load(&e->generation) != 0 && !rg__engine_is_aborted(e))
+        for (rg__channel *ch = e->channels; ch != NULL; ch = ch->next)
+            look_at(ch, now);
+    pthread_mutex_unlock(&e->lock);
+}

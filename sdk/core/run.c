@@ -1,0 +1,207 @@
+/* How a request runs on its comm when that is not simply as it was started:
+ *
+ *   fused     a group's small allreduces as one, on packed memory
+ *   joined    an allreduce that is begun again because some have joined, and
+ *             the part in it of who has joined, on neutral elements
+ *
+ * The engine's lock is held in all of it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sdk/base/fail.h"
+#include "sdk/core/inside.h"
+#include "sdk/transport/reduce.h"
+
+struct rg__run {
+    rg__coll coll; /* instead of the request's */
+    char *memory;  /* packed, or neutral; owned, as what follows */
+    rg_req **fused;
+    int n;          /* of fused */
+    bool stands_in; /* for a join, in the others' allreduce */
+};
+
+static rg__run *make_run(rg_req *req)
+{
+    if (req->run == NULL)
+        req->run = calloc(1, sizeof *req->run);
+    if (req->run != NULL && !req->run->stands_in && req->run->fused == NULL)
+        req->run->coll = req->coll;
+    return req->run;
+}
+
+void rg__run_free(rg__run *run)
+{
+    if (run == NULL)
+        return;
+    free(run->memory);
+    free(run->fused);
+    free(run);
+}
+
+static rg_status fail_memory(void)
+{
+    return rg__fail(RG_ERR_MEMORY, "no memory for an operation");
+}
+
+static uint64_t bytes_of(const rg__coll *o)
+{
+    return o->count * rg_type_size(o->type);
+}
+
+/* -------------------------------------------------------------------- fused */
+
+rg_status rg__run_fuse(rg_req *leader, rg_req *const *fused, int n)
+{
+    rg__run *run = make_run(leader);
+    if (run == NULL)
+        return fail_memory();
+    run->fused = malloc((size_t)n * sizeof(rg_req *));
+    if (run->fused == NULL)
+        return fail_memory();
+    memcpy(run->fused, fused, (size_t)n * sizeof(rg_req *));
+    run->n = n;
+    run->coll = leader->coll;
+    run->coll.count = 0;
+    for (int i = 0; i < n; i++) {
+        run->coll.count += fused[i]->coll.count;
+        fused[i]->leader = leader;
+    }
+    return RG_OK;
+}
+
+void rg__run_set_tag(rg_req *req, uint64_t tag)
+{
+    req->coll.tag = tag;
+    if (req->run != NULL)
+        req->run->coll.tag = tag;
+}
+
+int rg__run_count(const rg_req *req)
+{
+    return req->run == NULL || req->run->fused == NULL ? 1 : req->run->n;
+}
+
+rg_req *rg__run_at(rg_req *req, int i)
+{
+    return req->run == NULL || req->run->fused == NULL ? req
+                                                       : req->run->fused[i];
+}
+
+static void pack(const rg__run *run)
+{
+    char *at = run->memory;
+    for (int i = 0; i < run->n; i++) {
+        const rg__coll *o = &run->fused[i]->coll;
+        if (o->count > 0)
+            memcpy(at, o->send, (size_t)bytes_of(o));
+        at += bytes_of(o);
+    }
+}
+
+static void unpack(const rg__run *run)
+{
+    const char *at = run->memory;
+    for (int i = 0; i < run->n; i++) {
+        const rg__coll *o = &run->fused[i]->coll;
+        if (o->count > 0)
+            memcpy(o->recv, at, (size_t)bytes_of(o));
+        at += bytes_of(o);
+    }
+}
+
+/* ------------------------------------------------------------------- joined */
+
+/* Elements that are scaled first are not neutral any more, unless they are
+ * 0. */
+static bool can_stand_in(const rg__coll *joined)
+{
+    return joined->prescale == 0 || joined->op == RG_SUM ||
+           joined->op == RG_AVG;
+}
+
+static rg_status refuse_scale(void)
+{
+    return rg__fail(RG_ERR_UNSUPPORTED,
+                    "while ranks of the set have joined, a prescale goes with "
+                    "SUM and AVG only; scale the data before the allreduce");
+}
+
+/* Who has joined takes part in the others' allreduce without adding to it. */
+static rg_status stand_in(rg_req *req, const rg__coll *joined)
+{
+    rg__run *run = make_run(req);
+    if (run == NULL)
+        return fail_memory();
+    run->memory = malloc((size_t)bytes_of(joined) + 1);
+    if (run->memory == NULL)
+        return fail_memory();
+    rg__neutral(joined->type, joined->op, run->memory, (size_t)joined->count);
+    run->coll = *joined;
+    run->coll.tag = RG__JOINED_TAG;
+    run->coll.send = run->coll.recv = run->memory;
+    run->stands_in = true;
+    return RG_IN_PROGRESS;
+}
+
+/* It has joined before: so it is not the last one. */
+static rg_status join_again(rg_req *req)
+{
+    rg__run_free(req->run);
+    req->run = NULL;
+    req->coll.count = 0;
+    return RG_IN_PROGRESS;
+}
+
+static rg_status after_join(rg_req *req, rg_status st, const rg__coll *joined)
+{
+    const bool has_stood_in = req->run != NULL && req->run->stands_in;
+    if (st == RG__COLL_AGAIN && can_stand_in(joined))
+        return stand_in(req, joined);
+    if (st == RG__COLL_AGAIN || st == RG_ERR_MISMATCH ||
+        (st == RG_OK && has_stood_in))
+        return join_again(req);
+    if (st == RG_OK && req->last_p != NULL)
+        *req->last_p = joined->root;
+    return st;
+}
+
+static rg_status begin_among_joined(rg_req *req)
+{
+    rg__run *run = make_run(req);
+    if (!can_stand_in(&req->coll))
+        return refuse_scale();
+    if (run == NULL)
+        return fail_memory();
+    run->coll.tag = RG__JOINED_TAG;
+    return RG_IN_PROGRESS;
+}
+
+/* -------------------------------------------------------------- in the whole
+ */
+
+const rg__coll *rg__run_begin(rg_req *req)
+{
+    rg__run *run = req->run;
+    if (run == NULL)
+        return &req->coll;
+    if (run->fused != NULL) {
+        free(run->memory);
+        run->memory = malloc((size_t)bytes_of(&run->coll) + 1);
+        if (run->memory == NULL)
+            return NULL;
+        pack(run);
+        run->coll.send = run->coll.recv = run->memory;
+    }
+    return &run->coll;
+}
+
+rg_status rg__run_end(rg_req *req, rg_status st, const rg__coll *joined)
+{
+    if (req->coll.kind == RG__JOIN)
+        return after_join(req, st, joined);
+    if (st == RG__COLL_AGAIN)
+        return begin_among_joined(req);
+    if (st == RG_OK && req->run != NULL && req->run->fused != NULL)
+        unpack(req->run);
+    return st;
+}

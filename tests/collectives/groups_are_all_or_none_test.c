@@ -1,0 +1,98 @@
+/* B8, B6: a group equals its single operations, small ones of one type are done
+ * as one, also past others; nothing of a group runs when ranks group different
+ * things or when a call of it fails, and the set stays usable. */
+#include "tests/lib/world.h"
+
+#define OPS 40
+
+static void mixed_types(world *w, void *arg)
+{
+    (void)arg;
+    rg_set *set = rg_world(w->ctx);
+    int32_t a[OPS][5], b[OPS][5];
+    float f[OPS], g[OPS];
+    double large[20000];
+    rg_req *req[2 * OPS + 1] = {0};
+    for (int i = 0; i < 20000; i++)
+        large[i] = w->index + i;
+    CHECK_OK(rg_group_start(w->ctx));
+    for (int i = 0; i < OPS; i++) {
+        for (int k = 0; k < 5; k++)
+            a[i][k] = w->index * 100 + i + k;
+        f[i] = (float)(w->index + i);
+        CHECK_OK(rg_allreduce_start(
+            set, a[i], i % 2 ? a[i] : b[i], (uint64_t)(i % 6), RG_I32,
+            i % 3 ? RG_SUM : RG_MAX, NULL, &req[2 * i]));
+        CHECK_OK(rg_allreduce_start(set, &f[i], &g[i], 1, RG_F32, RG_SUM, NULL,
+                                    &req[2 * i + 1]));
+        CHECK_STATUS(rg_wait(&req[2 * i], -1), RG_IN_PROGRESS);
+    }
+    CHECK_OK(rg_allreduce_start(set, large, large, 20000, RG_F64, RG_SUM, NULL,
+                                &req[2 * OPS]));
+    CHECK_OK(rg_group_end(w->ctx));
+    CHECK_OK(rg_wait_all(req, 2 * OPS + 1, -1));
+    const int n = w->n;
+    for (int i = 0; i < OPS; i++) {
+        const int32_t *got = i % 2 ? a[i] : b[i];
+        for (int k = 0; k < i % 6 && k < 5; k++)
+            CHECK_EQ(got[k], i % 3 ? n * (n - 1) / 2 * 100 + n * (i + k)
+                                   : (n - 1) * 100 + i + k);
+        CHECK(g[i] == (float)(n * (n - 1) / 2 + n * i));
+    }
+    for (int i = 0; i < 20000; i++)
+        CHECK(large[i] == n * (n - 1) / 2.0 + (double)n * i);
+}
+
+static void other_groups(world *w, void *arg)
+{
+    (void)arg;
+    rg_set *set = rg_world(w->ctx);
+    int32_t v[3] = {7, 7, 7};
+    rg_req *req[3] = {0};
+    CHECK_OK(rg_group_start(w->ctx));
+    for (int i = 0; i < 3; i++) /* the last one is larger on one rank */
+        CHECK_OK(rg_allreduce_start(set, &v[i], &v[i],
+                                    i == 2 && w->index == 1 ? 0 : 1, RG_I32,
+                                    i == 1 ? RG_MAX : RG_SUM, NULL, &req[i]));
+    CHECK_OK(rg_group_end(w->ctx));
+    for (int i = 0; i < 3; i++) {
+        CHECK_STATUS(rg_wait(&req[i], -1), RG_ERR_MISMATCH);
+        CHECK_EQ(v[i], 7);
+    }
+    int32_t one = 1, sum = 0;
+    CHECK_OK(rg_allreduce(set, &one, &sum, 1, RG_I32, RG_SUM));
+    CHECK_EQ(sum, w->n);
+}
+
+static void failed_call(world *w, void *arg)
+{
+    (void)arg;
+    rg_set *set = rg_world(w->ctx);
+    int32_t one = 1, sum = 7;
+    rg_req *req = NULL, *bad = NULL;
+    CHECK_STATUS(rg_group_end(w->ctx), RG_ERR_INVALID);
+    CHECK_OK(rg_group_start(w->ctx));
+    CHECK_STATUS(rg_group_start(w->ctx), RG_ERR_INVALID);
+    CHECK_OK(
+        rg_allreduce_start(set, &one, &sum, 1, RG_I32, RG_SUM, NULL, &req));
+    CHECK_STATUS(
+        rg_allreduce_start(set, NULL, &sum, 1, RG_I32, RG_SUM, NULL, &bad),
+        RG_ERR_INVALID);
+    CHECK_STATUS(rg_group_end(w->ctx), RG_ERR_INVALID);
+    CHECK(strstr(rg_last_error(), "NULL buffer"));
+    CHECK_STATUS(rg_wait(&req, -1), RG_ERR_INVALID);
+    CHECK_EQ(sum, 7);
+    CHECK_OK(rg_group_start(w->ctx)); /* an empty one */
+    CHECK_OK(rg_group_end(w->ctx));
+    CHECK_OK(rg_allreduce(set, &one, &sum, 1, RG_I32, RG_SUM));
+    CHECK_EQ(sum, w->n);
+}
+
+int main(void)
+{
+    for (int n = 1; n <= 4; n++)
+        world_of(n, mixed_types, NULL);
+    world_of(3, other_groups, NULL);
+    world_of(2, failed_call, NULL);
+    return 0;
+}
