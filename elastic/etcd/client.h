@@ -101,6 +101,9 @@ void rg__etcd_idle(rg__etcd *etcd);
 /* An answer came; the endpoint in use has failed, and this is why. */
 void rg__etcd_answered(rg__etcd *etcd);
 void rg__etcd_failed(rg__etcd *etcd, int endpoint, const char *why);
+/* The same where a time limit has passed, which says less: a cause that has a
+ * remedy stays. */
+void rg__etcd_late(rg__etcd *etcd, int endpoint, const char *why);
 
 /* ------------------------------------------------ parts, for destroy's use */
 

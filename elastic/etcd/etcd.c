@@ -67,15 +67,28 @@ void rg__etcd_answered(rg__etcd *etcd)
     rg__etcd_hurry_mirrors(etcd);
 }
 
+static void try_next(rg__etcd *etcd, int endpoint)
+{
+    if (etcd->endpoint == endpoint)
+        etcd->endpoint = (endpoint + 1) % etcd->endpoint_count;
+    if (etcd->endpoint != endpoint)
+        rg__etcd_move_mirrors(etcd, endpoint);
+}
+
 void rg__etcd_failed(rg__etcd *etcd, int endpoint, const char *why)
 {
     snprintf(etcd->why, sizeof etcd->why, "%s: %s", etcd->endpoints[endpoint],
              why);
     rg__log(RG__DEBUG, "etcd", "no answer from %s", etcd->why);
-    if (etcd->endpoint == endpoint)
-        etcd->endpoint = (endpoint + 1) % etcd->endpoint_count;
-    if (etcd->endpoint != endpoint)
-        rg__etcd_move_mirrors(etcd, endpoint);
+    try_next(etcd, endpoint);
+}
+
+void rg__etcd_late(rg__etcd *etcd, int endpoint, const char *why)
+{
+    if (strchr(etcd->why, ';') != NULL) /* http.c: it has a remedy */
+        try_next(etcd, endpoint);
+    else
+        rg__etcd_failed(etcd, endpoint, why);
 }
 
 bool rg__etcd_is_up(const rg__etcd *etcd)

@@ -34,6 +34,7 @@ struct rg__transfer {
     bool has_tls, is_ended;
     int code, sendings;
     char why[WHY_MAX];
+    bool is_late;
 };
 
 struct rg__http {
@@ -281,6 +282,7 @@ static void end_transfer(rg__http *http, CURL *easy, CURLcode rc)
     curl_multi_remove_handle(http->multi, easy);
     t->is_ended = true;
     t->code = rc == CURLE_OK ? (int)code : 0;
+    t->is_late = rc == CURLE_OPERATION_TIMEDOUT;
     if (rc != CURLE_OK)
         say_why(t, rc);
 }
@@ -321,6 +323,7 @@ static void hand_over_end(rg__transfer *t)
 {
     const rg__http_result result = {.code = t->code,
                                     .why = t->why,
+                                    .is_late = t->is_late,
                                     .body = t->in != NULL ? t->in : "",
                                     .body_bytes = t->in_bytes,
                                     .sendings = t->sendings};

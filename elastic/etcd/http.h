@@ -22,6 +22,7 @@ typedef struct rg__transfer rg__transfer;
 typedef struct rg__http_result {
     int code;         /* of HTTP; 0: no whole answer */
     const char *why;  /* code 0: the cause */
+    bool is_late;     /* code 0: it is a time limit */
     const char *body; /* what data didn't take; a NUL behind */
     size_t body_bytes;
     int sendings; /* curl sends again by itself when a connection that

@@ -131,13 +131,18 @@ static void finish(rg__etcd_req *req, rg_status st, const rg__answer *answer)
     free_req(req);
 }
 
-static void pause_req(rg__etcd_req *req, const char *why)
+static void send_later(rg__etcd_req *req)
 {
-    rg__etcd_failed(req->etcd, req->endpoint, why);
     req->stage = PAUSED;
     rg__timer_set(req->timer, rg__etcd_backoff_ns(req->failures));
     req->failures++;
     req->has_renewed = false;
+}
+
+static void pause_req(rg__etcd_req *req, const char *why)
+{
+    rg__etcd_failed(req->etcd, req->endpoint, why);
+    send_later(req);
 }
 
 static void refuse(rg__etcd_req *req, int code, const char *message)
@@ -255,8 +260,12 @@ static void on_done(void *arg, const rg__http_result *result)
     rg__etcd_req *req = arg;
     req->transfer = NULL;
     req->sendings += result->sendings;
+    if (result->code == 0 && result->is_late)
+        rg__etcd_late(req->etcd, req->endpoint, result->why);
+    else if (result->code == 0)
+        rg__etcd_failed(req->etcd, req->endpoint, result->why);
     if (result->code == 0) {
-        pause_req(req, result->why);
+        send_later(req);
         return;
     }
     json_t *reply = rg__json_parse(result->body, result->body_bytes);
