@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BASE_LEAST 64 /* members; fewer are written out */
+#define BASE_LEAST 32 /* members; fewer are written out */
 #define BASE_MOST  64 /* generations back, which are kept as long */
 
 static json_t *member_json(const rg__proposal *p, int i)
