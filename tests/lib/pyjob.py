@@ -17,6 +17,8 @@ import subprocess
 import sys
 import tempfile
 
+# The last argument of workers that train until Job.finish.
+UNTIL_FINISH = "file-that-finish-makes"
 INTERPRETERS = (os.environ.get("PYTHON"), sys.executable,
                 "/usr/bin/python3")
 
@@ -116,6 +118,16 @@ def mpirun(flavour, size, workers, expected=0, **more):
     if flavour == "openmpi":
         here += ["--allow-run-as-root", "--oversubscribe"]
     return run([*here, *workers], expected, **more)
+
+
+def goes_on(ctx):
+    """In a worker of command(UNTIL_FINISH): has the test not called
+    Job.finish yet? Equal on all ranks."""
+    import array
+
+    import regroup
+    is_over = array.array("b", [os.path.exists(sys.argv[-1])])
+    return not ctx.world.allreduce(is_over, op=regroup.MAX)[0]
 
 
 def main(work, sizes=(1, 3), modules=("numpy",), test=None):

@@ -21,7 +21,7 @@ def test():
     example = [pyjob.python_with("numpy"), EXAMPLE, "--epochs", "6"]
     expected = final(pyjob.run(example))
     claim(float(expected[0]) > 0.9, f"it has learned nothing: {expected}")
-    with Job(["--min", "1", "--max", "3"], [*example, "--step-ms", "10"],
+    with Job(["--min", "1", "--max", "3"], [*example, "--step-ms", "40"],
              env=pyjob.environment()) as job:
         job.wait_step(10)
         before = job.workers()

@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import ctypes
 import math
+import os
 import threading
 import typing
 import weakref
@@ -50,13 +51,15 @@ class Context:
         self.is_open = True
         self.dropped: list[tuple[c_void_p, object]] = []  # requests
         self._groups = threading.local()
+        self._why = "this call came after finalize; make it before"
         self._world = Set(self, lib.rg_world(handle))
         atexit.register(self._end)
+        os.register_at_fork(after_in_child=self._forked)
 
     def need_open(self) -> None:
-        """Raise Invalid after finalize."""
+        """Raise Invalid after finalize, and in a forked child."""
         if not self.is_open:
-            raise Invalid("this call came after finalize; make it before")
+            raise Invalid(self._why)
 
     @property
     def handle(self) -> int:
@@ -91,6 +94,13 @@ class Context:
         check(lib.rg_finalize(handle))
         self.reap()
 
+    def _forked(self) -> None:
+        """A child has neither the Regroup thread nor shared memory."""
+        self.is_open, self._stored = False, None
+        self._why = ("this process was forked from a worker and is none; make "
+                     "the call in the worker, or start a program instead")
+        atexit.unregister(self._end)
+
     def _end(self) -> None:
         """At the end of the process no array is looked at any more."""
         self._blocks = 0
@@ -101,9 +111,13 @@ class Context:
 
     def reap(self) -> None:
         """Give requests back that were dropped and have completed."""
-        for entry in self.dropped[:]:
-            if lib.rg_wait(ctypes.byref(entry[0]), 0) != Status.IN_PROGRESS:
-                self.dropped.remove(entry)
+        for _ in range(len(self.dropped)):
+            try:
+                entry = self.dropped.pop(0)
+            except IndexError:  # another thread has it
+                return
+            if lib.rg_wait(ctypes.byref(entry[0]), 0) == Status.IN_PROGRESS:
+                self.dropped.append(entry)
 
     # ---------------------------------------------------------- queries
 

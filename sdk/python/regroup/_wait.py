@@ -7,6 +7,7 @@ came meanwhile; KeyboardInterrupt leaves the request in flight.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ctypes
 import signal
@@ -119,8 +120,13 @@ class Request(typing.Generic[Result]):
             if left_ms == 0:
                 return False
 
+    def __await__(self) -> typing.Generator[typing.Any, None, Result]:
+        """In a coroutine: wait on a thread of the loop's, and let it run."""
+        loop = asyncio.get_running_loop()
+        return loop.run_in_executor(None, self.wait).__await__()
+
     def __del__(self) -> None:
-        if self._handle and not self._look(0):
+        if self._handle:
             self._context.dropped.append((self._handle, self._hold))
 
 
