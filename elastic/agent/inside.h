@@ -308,6 +308,8 @@ void rg__slots_kind_is_known(agent *a);
 /* This slot's worker computes no more, or must not: publish, kill, fence. */
 void rg__slot_lost(slot *s, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* With everybody in its process group. */
+void rg__slot_kill(const slot *s);
 /* The process of a lost worker is gone for good (pidfd). */
 void rg__slot_gone(slot *s);
 /* What the next agent would have to know of it. */

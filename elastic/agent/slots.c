@@ -252,7 +252,7 @@ void rg__slots_pause(agent *a, bool pauses)
 
 /* -------------------------------------------------------------------- fence */
 
-static void kill_group(const slot *s)
+void rg__slot_kill(const slot *s)
 {
     if (s->child > 0) /* 0 would be everybody */
         kill(-s->child, SIGKILL);
@@ -266,7 +266,7 @@ static void end_crash(const slot *s)
     const uint64_t budget = s->a->params->detect_ms * RG__MS;
     if (s->w.is_crashed && rg__now_ns() - s->w.lost_ns > budget &&
         !rg__fence_is_dumping(&s->w))
-        kill_group(s);
+        rg__slot_kill(s);
 }
 
 static void go_on_after_death(slot *s);
@@ -348,7 +348,7 @@ static void fence(slot *s)
     } else if (s->w.is_crashed) {
         rg__timer_set(s->reap, DUMP_NS);
     } else {
-        kill_group(s);
+        rg__slot_kill(s);
     }
     rg__timer_set(s->fence, 0);
 }
@@ -357,7 +357,7 @@ static void reap(void *arg)
 {
     const slot *s = arg;
     if (s->child != 0)
-        kill_group(s);
+        rg__slot_kill(s);
 }
 
 void rg__slot_lost(slot *s, const char *format, ...)

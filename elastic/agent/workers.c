@@ -693,6 +693,8 @@ static void ping(slot *s)
     } else if (++w->silent_ticks >= SILENT_TICKS) {
         rg__slot_lost(s, "is silent for %llu ms: stopped or stuck",
                       (unsigned long long)s->a->params->detect_ms);
+        if (!w->is_finalized) /* also when its end is no loss any more */
+            rg__slot_kill(s);
         return;
     }
     ring(s);

@@ -141,6 +141,7 @@ AGENT = ("detect", "propose", "prepare", "ack", "decide", "deliver", "join",
 HOST = ("door", "idle", "allreduce", "before agree", "after agree", "copy",
         "set create", "detect", "propose", "build", "decide", "source", "sink",
         "begin", "drain", "finish", "done")
+CHANGE = ("detect", "propose", "decide", "source", "sink", "drain", "done")
 
 ROWS = (
     ("kill", WORKER, ("allreduce", "copy", "before agree", "after agree",
@@ -148,8 +149,11 @@ ROWS = (
     ("kill", WORKER + AGENT, ("idle", "build", "source", "fin", "propose",
                               "decide"), "leader"),
     ("crash", WORKER, ("idle", "finish"), "follower"),
+    ("crash", CHANGE, (), "leader"),
     ("stop", WORKER, ("allreduce", "build"), "follower"),
+    ("stop", CHANGE, ("propose",), "leader"),
     ("pause", WORKER, ("before agree", "decided"), "follower"),
+    ("pause", CHANGE, (), "leader"),
     ("agent kill", ("idle", *AGENT), ("idle", "ack"), "follower"),
     ("agent kill", ("idle", *AGENT), ("propose", "done"), "leader"),
     ("keeper kill", ("idle", "build", "done"), ("idle",), "follower"),
@@ -162,8 +166,10 @@ ROWS = (
     ("cut", ("idle", "allreduce", "after agree", "propose", "decide", "source",
              "drain", "done"), ("idle", "decide"), "leader"),
     ("unplug", ("idle", "build"), ("idle",), "follower"),
-    ("one-way cut", ("idle", "allreduce", "propose", "build", "sink"),
-     ("idle",), "follower"),
+    ("one-way cut", ("door", "idle", "allreduce", "copy", "before agree",
+                     "after agree", "set create", "detect", "propose", "build",
+                     "source", "sink", "drain", "done"), ("idle", "drain"),
+     "follower"),
     ("one-way cut", ("idle", "decide"), (), "leader"),
     ("host", HOST, ("allreduce", "after agree", "drain"), "follower"),
     ("host", ("idle", "before agree", "propose", "decide", "source", "done"),
@@ -172,18 +178,34 @@ ROWS = (
      "follower"),
     ("power", ("idle", "propose", "decide"), ("idle",), "leader"),
     ("reset", ("idle", "allreduce", "copy", "before agree", "after agree",
-               "set create", "build", "source", "sink", "finish"),
-     ("allreduce", "build"), "follower"),
-    ("etcd leader", ("door", "idle", "detect", "propose", "ack", "decide",
-                     "join", "drain", "done"), ("idle", "propose", "done"),
+               "set create", "detect", "propose", "build", "decide", "source",
+               "sink", "drain", "finish", "done"), ("allreduce", "build"),
+     "follower"),
+    ("etcd leader", ("door", "idle", "allreduce", "copy", "before agree",
+                     "after agree", "set create", "detect", "propose", "build",
+                     "ack", "decide", "join", "source", "sink", "drain",
+                     "done"), ("idle", "propose", "source", "done"),
      "follower"),
     ("etcd cut", ("idle", "propose", "decide"), (), "leader"),
     ("etcd cut", ("idle",), ("idle",), "follower"),
     ("etcd away", ("idle", "detect", "propose", "decide", "done"), ("detect",),
      "follower"),
 )
-SECONDS = ("kill", "cut", "host")
-DELAYS_MS = (0, 1, 5, 20, 100)
+# Two faults: who is marked is killed, and so long after that another host, or
+# rank 0, is hit. Delays; those that belong to the smoke set.
+SECONDS = (
+    ("kill", ("idle",), (0, 1, 5, 20, 100), (1,)),
+    ("cut", ("idle",), (0, 1, 5, 20, 100), (5,)),
+    ("host", ("idle",), (0, 1, 5, 20, 100), (20,)),
+    ("kill", ("allreduce", "copy", "before agree", "after agree", "set create",
+              "build", "propose", "decide", "source", "sink", "drain", "done"),
+     (0, 20), ()),
+    ("cut", ("after agree", "build", "propose", "decide", "sink", "drain"),
+     (5,), ()),
+    ("host", ("after agree", "build", "propose", "decide", "source", "drain"),
+     (5,), ()),
+    ("kill", ("deliver", "restore"), (1, 100), (1,)),
+)
 
 
 def cells():
@@ -192,8 +214,7 @@ def cells():
     for fault, phases, smoke, target in ROWS:
         found += [Cell(fault, phase, target, is_smoke=phase in smoke)
                   for phase in phases]
-    for fault in SECONDS:
-        found += [Cell(fault, "idle", "follower", ms,
-                       ms == DELAYS_MS[SECONDS.index(fault) + 1])
-                  for ms in DELAYS_MS]
+    for fault, phases, delays_ms, smoke_ms in SECONDS:
+        found += [Cell(fault, phase, "follower", ms, ms in smoke_ms)
+                  for phase in phases for ms in delays_ms]
     return found

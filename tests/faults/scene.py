@@ -4,6 +4,7 @@ must hold afterwards."""
 import contextlib
 import os
 import random
+import re
 import signal
 import time
 
@@ -13,6 +14,10 @@ from hosts import Hosts, HostsJob, Tails
 
 BUDGET_S = 1.0 * PATIENCE
 COMMIT_EVERY = 3
+LEASE_S = 10
+# What a job leaves in etcd for those who ask what became of it.
+KEPT = re.compile(r"meta$|shape$|all/(cur|end|checkpoint|probe)$|"
+                  r"all/(gen|line|ev|claim)/")
 MOST_PAUSE_S = 6 * BUDGET_S  # not to be quick, but to see what waits for ever
 MOST_CHANGE_S = 8 * PATIENCE  # likewise: from the fault to the world it leads
 #                               to, and from the end of the training to the
@@ -117,7 +122,7 @@ class Scene:
                             if self.cell.phase == "set create" else []))
         return HostsJob(
             self.hosts, ["--min", "1", "--max", str(self.count * self.slots),
-                         "--start-timeout", "1500ms" if is_join else
+                         "--start-timeout", "2500ms" if is_join else
                          "5s" if is_short else "20s",
                          "--max-restarts", "10"],
             ["--slots", str(self.slots)], command,
@@ -308,6 +313,7 @@ class Scene:
             time.sleep(2 * BUDGET_S)  # they wait for the first generation
         else:
             self.job.wait_world(self.size - self.slots, above=self.generation)
+            self.generation = self.job.generation()
 
     def wait_others(self):
         """The job ends where nothing is cut."""
@@ -422,10 +428,10 @@ class Scene:
             left = until(lambda: not self.hosts.pids(host) or None, 5,
                          f"no process is left on {host}")
             claim(left, f"processes are left on {host}")
+            bound = self.hosts.bound_ports(host)
+            claim(not bound, f"ports stay bound on {host}: {bound}")
         dead = self.gone | self.job.lost | self.job.killed
-        keys = self.hosts.leased_keys(f"/regroup/v1/{self.job.name}/")
-        odd = [] if dead else keys  # else they go with the dead host's lease
-        claim(not odd, f"keys of agents are left in etcd: {odd}")
+        self.check_keys(dead)
         for host in set(self.hosts.names) - dead:
             folder = os.path.join(self.hosts.folder, host + ".r")
             left = [name for name in os.listdir(folder) if name != ".lock"] \
@@ -433,6 +439,18 @@ class Scene:
             claim(not left, f"files are left on {host}: {left}")
         shared = [n for n in os.listdir("/dev/shm") if "regroup" in n]
         claim(not shared, f"shared memory is left: {shared}")
+
+    def check_keys(self, dead):
+        """Those of hosts are gone; where one died they are under its lease,
+        which nobody keeps alive any more."""
+        prefix = f"/regroup/v1/{self.job.name}/"
+        leased = self.hosts.leased_keys(prefix)
+        claim(dead or not leased, f"keys of agents are left in etcd: {leased}")
+        odd = [key for key in self.hosts.keys(prefix)
+               if key not in leased and not KEPT.match(key, len(prefix))]
+        claim(not odd, f"keys of hosts are left without a lease: {odd}")
+        until(lambda: self.hosts.most_ttl_s() < LEASE_S, 5,
+              "nobody keeps a lease alive")
 
     def pause_ms(self):
         """The longest time between two steps of a worker that lived through

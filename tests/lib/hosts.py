@@ -437,6 +437,22 @@ class Hosts:
                     found.append(pid)
         return sorted(found)
 
+    def bound_ports(self, name):
+        """(kind, port) of what listens on a host, or is bound to be heard;
+        nothing is known of one without a namespace."""
+        found = []
+        if not self.has_nets:
+            return found
+        with inside(self.net(name)):
+            for kind in ("tcp", "tcp6", "udp", "udp6"):
+                with contextlib.suppress(OSError), \
+                        open(f"/proc/thread-self/net/{kind}") as table:
+                    found += [(kind, int(fields[1].rpartition(":")[2], 16))
+                              for fields in map(str.split, table)
+                              if fields[3] == "0A" or
+                              (kind[0] == "u" and fields[0] != "sl")]
+        return found
+
     def kill_host(self, name, chance=None):
         """All processes of a host at once, so that none sees another's death;
         with chance, in any order. Its kernel says goodbye for them (FIN, RST),
@@ -504,6 +520,12 @@ class Hosts:
         end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
         return self.ask("kv/range", key=text64(prefix),
                         range_end=text64(end)).get("kvs", [])
+
+    def most_ttl_s(self):
+        """Of the leases that there are, what the longest has left."""
+        leases = self.ask("lease/leases").get("leases", [])
+        return max((int(self.ask("lease/timetolive", ID=one["ID"]).get(
+            "TTL", -1)) for one in leases), default=-1)
 
     def etcd_leader(self):
         return until(lambda: next((m for m in self.etcd if m.is_leader()),
