@@ -8,12 +8,22 @@
 
 /* A set is a list of workers in the caller's order; ranks in the world follow
  * from it in each generation. An ended set stays for its handle's sake, closed
- * for ever. Owned by the table; `member` is owned. */
+ * for ever. Owned by the table; `member` is owned.
+ *
+ * What a split or a rule makes is one entry of the table on all ranks, with one
+ * id, of which each rank has the members of its own colour. */
+typedef enum set_kind { LISTED, SPLIT, RULE } set_kind;
+
 struct rg_set {
     rg_ctx *ctx; /* borrowed */
     rg__channel *channel;
     uint32_t id;
     char name[RG__SET_NAME_MAX];
+    set_kind kind;
+    bool keeps;        /* it shrinks instead of ending */
+    rg_color_fn color; /* of a rule; NULL: this rank has not called it yet */
+    void *color_arg;
+    uint64_t opened; /* generation that a rule was last applied in */
     bool is_named;   /* by its maker, so that it is found again */
     bool is_ended;   /* a member is lost, or rank 0 does not know it */
     bool has_handle; /* the user has seen it; else only the table has it */
@@ -53,6 +63,18 @@ void rg__set_free(rg_set *set); /* NULL allowed */
 rg_status rg__group_add(rg_set *set, const rg__start *start, rg_req **req_p);
 /* A call failed: so does the group that is open, if any. */
 void rg__group_spoil(rg_status st);
+
+/* colors.c: whoever has a colour like mine (has_color: else nobody) in
+ * *member_p (owned by the caller) and *n_p, by key and rank. Collective over
+ * the world.
+ */
+rg_status rg__color_members(rg_ctx *ctx, const rg__membership *now, int color,
+                            int key, rg__member_id **member_p, int *n_p);
+/* Apply all rules in a new generation, those that every rank has. */
+rg_status rg__color_apply_rules(rg_ctx *ctx, const rg__membership *now);
+
+/* Give a set other members, which are copied. Table's lock held. */
+rg_status rg__set_replace(rg_set *set, const rg__member_id *member, int n);
 
 /* Open a set in the present generation, if this worker is a member. */
 rg_status rg__set_open(rg_set *set, const rg__membership *now);

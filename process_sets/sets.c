@@ -137,6 +137,10 @@ rg_status rg__world_broadcast(rg_ctx *ctx, void *data, uint64_t bytes, int root)
 
 /* What rg_set_create was asked for; member is owned once resolved. */
 typedef struct wish {
+    set_kind kind;
+    bool keeps;
+    rg_color_fn fn; /* of a rule */
+    void *arg;
     const int *ranks;
     int n;
     const char *name; /* NULL: none */
@@ -158,7 +162,10 @@ static uint64_t digest(const wish *w, bool has_place)
 {
     uint64_t hash = mix(UINT64_C(0xcbf29ce484222325), "rg_set_create", 13);
     hash = mix(hash, &has_place, sizeof has_place);
-    hash = mix(hash, &w->n, sizeof w->n);
+    hash = mix(hash, &w->kind, sizeof w->kind);
+    hash = mix(hash, &w->keeps, sizeof w->keeps);
+    if (w->kind == LISTED)
+        hash = mix(hash, &w->n, sizeof w->n);
     if (w->ranks != NULL && w->n > 0 && w->n <= w->now.size)
         hash = mix(hash, w->ranks, sizeof *w->ranks * (size_t)w->n);
     if (w->name != NULL)
@@ -197,11 +204,15 @@ static rg_status check_wish(const wish *w, bool has_place)
         return rg__fail(RG_ERR_INVALID,
                         "a set's name has 1 to %d bytes: \"%.40s\"",
                         RG__SET_NAME_MAX - 1, w->name);
-    return check_ranks(w);
+    if (w->kind == RULE && w->fn == NULL)
+        return rg__fail(RG_ERR_INVALID, "rg_set_create_by needs a function");
+    return w->kind == LISTED ? check_ranks(w) : RG_OK;
 }
 
 static rg_status resolve(wish *w)
 {
+    if (w->kind != LISTED)
+        return RG_OK;
     w->member = malloc(sizeof *w->member * (size_t)w->n);
     if (w->member == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a set");
@@ -281,31 +292,78 @@ static rg_status settle_name(rg_ctx *ctx, const wish *w, const round *r)
     return st;
 }
 
+static rg_status fail_other_members(const wish *w)
+{
+    return rg__fail(RG_ERR_INVALID,
+                    "set %s lives with other members; destroy it before it is "
+                    "made with these, or choose another name",
+                    w->name);
+}
+
+/* Each rank compares its own colour's members: is it the same for all? */
+static rg_status agree_same(rg_ctx *ctx, const wish *w, bool *is_same)
+{
+    const int64_t in[4] = {!*is_same};
+    int64_t out[4] = {0};
+    const rg_status st = rg__world_agree(ctx, w->tag + 2, in, out);
+    *is_same = out[0] == 0;
+    return st;
+}
+
+/* A rule that no rank could apply when the generation began, since one had not
+ * got it. Table's lock held. */
+static rg_status apply_now(rg_set *set, const wish *w)
+{
+    set->color = w->fn;
+    set->color_arg = w->arg;
+    if (set->opened == w->now.generation)
+        return RG_OK;
+    rg_status st = rg__set_replace(set, w->member, w->n);
+    if (st == RG_OK)
+        st = rg__set_open(set, &w->now);
+    set->opened = w->now.generation;
+    return st;
+}
+
 static rg_status take_old(rg_ctx *ctx, const wish *w, uint32_t id,
                           rg_set **set_p)
 {
     rg__sets *sets = ctx->sets;
+    rg_status st = RG_OK;
     pthread_mutex_lock(&sets->lock);
     rg_set *old = rg__set_find(sets, id);
-    const bool is_same =
-        old->n == w->n &&
-        memcmp(old->member, w->member, sizeof *w->member * (size_t)w->n) == 0;
-    if (is_same)
-        old->has_handle = true;
+    const bool is_open = old->kind != RULE || old->opened == w->now.generation;
+    bool is_same =
+        old->kind == w->kind &&
+        (!is_open ||
+         (old->n == w->n && memcmp(old->member, w->member,
+                                   sizeof *w->member * (size_t)w->n) == 0));
     pthread_mutex_unlock(&sets->lock);
+    if (w->kind != LISTED)
+        st = agree_same(ctx, w, &is_same);
+    if (st != RG_OK)
+        return st;
     if (!is_same)
-        return rg__fail(RG_ERR_INVALID,
-                        "set %s lives with other members; destroy it before "
-                        "it is made with these, or choose another name",
-                        w->name);
-    *set_p = old;
-    return RG_OK;
+        return fail_other_members(w);
+    pthread_mutex_lock(&sets->lock);
+    old->has_handle = true;
+    if (w->kind == RULE)
+        st = apply_now(old, w);
+    pthread_mutex_unlock(&sets->lock);
+    if (st == RG_OK)
+        *set_p = old;
+    return st;
 }
 
 static rg_status open_new(rg_ctx *ctx, const wish *w, rg_set *set, uint32_t id)
 {
     rg__sets *sets = ctx->sets;
     set->id = id;
+    set->kind = w->kind;
+    set->keeps = w->keeps;
+    set->color = w->fn;
+    set->color_arg = w->arg;
+    set->opened = w->now.generation;
     set->is_named = w->name != NULL;
     set->has_handle = true;
     if (w->name != NULL)
@@ -386,6 +444,46 @@ static rg_status check_params(const rg_set_params *params)
     return RG_OK;
 }
 
+static bool keeps(const rg_set_params *params)
+{
+    return params != NULL &&
+           params->size >= offsetof(rg_set_params, keep) + sizeof(int) &&
+           params->keep != 0;
+}
+
+static rg_status make_wish_come_true(rg_ctx *ctx, wish *w,
+                                     const rg_set_params *params,
+                                     rg_set **set_p)
+{
+    w->name = params == NULL ? NULL : params->name;
+    w->keeps = keeps(params);
+    rg_status st = RG_OK;
+    if (w->now.member == NULL)
+        st = rg__context_copy_membership(ctx, &w->now);
+    if (st == RG_OK)
+        st = create_set(ctx, w, set_p);
+    free(w->member);
+    free(w->now.member);
+    return st;
+}
+
+/* Everybody tells its colour first, also who has bad arguments otherwise. */
+static rg_status create_colored(rg_ctx *ctx, wish *w, int color, int key,
+                                const rg_set_params *params, rg_set **set_p)
+{
+    rg_status st = check_params(params);
+    if (st != RG_OK)
+        return st;
+    st = rg__context_copy_membership(ctx, &w->now);
+    if (st == RG_OK)
+        st = rg__color_members(ctx, &w->now, color, key, &w->member, &w->n);
+    if (st != RG_OK) {
+        free(w->now.member);
+        return st;
+    }
+    return make_wish_come_true(ctx, w, params, set_p);
+}
+
 rg_status rg_set_create(rg_ctx *ctx, const int *ranks, int n,
                         const rg_set_params *params, rg_set **set_p)
 {
@@ -394,14 +492,8 @@ rg_status rg_set_create(rg_ctx *ctx, const int *ranks, int n,
     rg_status st = check_params(params);
     if (st != RG_OK)
         return st;
-    wish w = {
-        .ranks = ranks, .n = n, .name = params == NULL ? NULL : params->name};
-    st = rg__context_copy_membership(ctx, &w.now);
-    if (st == RG_OK)
-        st = create_set(ctx, &w, set_p);
-    free(w.member);
-    free(w.now.member);
-    return st;
+    wish w = {.ranks = ranks, .n = n};
+    return make_wish_come_true(ctx, &w, params, set_p);
 }
 
 rg_status rg_set_destroy(rg_set *set)
@@ -420,45 +512,104 @@ rg_status rg_set_destroy(rg_set *set)
 rg_status rg_set_create_by(rg_ctx *ctx, rg_color_fn color, void *arg,
                            const rg_set_params *params, rg_set **set_p)
 {
-    (void)ctx;
-    (void)color;
-    (void)arg;
-    (void)params;
-    (void)set_p;
-    return rg__fail(RG_ERR_UNSUPPORTED,
-                    "sets can't be made by a rule yet; use rg_set_create");
+    if (ctx == NULL)
+        return rg__fail(RG_ERR_INVALID, "rg_set_create_by needs a context");
+    wish w = {.kind = RULE, .fn = color, .arg = arg};
+    return create_colored(ctx, &w,
+                          color == NULL ? RG_NO_COLOR : color(ctx, arg), 0,
+                          params, set_p);
 }
 
 rg_status rg_set_split(rg_ctx *ctx, int color, int key,
                        const rg_set_params *params, rg_set **set_p)
 {
-    (void)ctx;
-    (void)color;
-    (void)key;
-    (void)params;
-    (void)set_p;
-    return rg__fail(RG_ERR_UNSUPPORTED,
-                    "sets can't be split yet; use rg_set_create");
+    if (ctx == NULL)
+        return rg__fail(RG_ERR_INVALID, "rg_set_split needs a context");
+    wish w = {.kind = SPLIT};
+    return create_colored(ctx, &w, color, key, params, set_p);
+}
+
+/* ------------------------------------------------------------ ranks and lists
+ */
+
+/* The members of a set, the world's being those of the generation. */
+typedef struct members {
+    const rg__member_id *at;
+    int n;
+} members;
+
+/* Table's lock held. */
+static members members_of(const rg_set *set, const rg__membership *now)
+{
+    return is_world(set) ? (members){now->member, now->size}
+                         : (members){set->member, set->n};
+}
+
+static rg_status translate(members from, const int *ranks, int n, members to,
+                           int *out)
+{
+    for (int i = 0; i < n; i++)
+        if (ranks[i] < 0 || ranks[i] >= from.n)
+            return rg__fail(RG_ERR_INVALID,
+                            "rg_set_translate got rank %d, and the set has %d",
+                            ranks[i], from.n);
+    for (int i = 0; i < n; i++)
+        out[i] = rg__set_index(to.at, to.n, from.at[ranks[i]]);
+    return RG_OK;
 }
 
 rg_status rg_set_translate(const rg_set *from, const int *ranks, int n,
                            const rg_set *to, int *out)
 {
-    (void)from;
-    (void)ranks;
-    (void)n;
-    (void)to;
-    (void)out;
-    return rg__fail(RG_ERR_UNSUPPORTED, "ranks can't be translated yet");
+    if (from == NULL || to == NULL || n < 0 ||
+        (n > 0 && (ranks == NULL || out == NULL)))
+        return rg__fail(RG_ERR_INVALID,
+                        "rg_set_translate needs two sets and room for %d ranks",
+                        n);
+    rg__membership now;
+    rg_status st = rg__context_copy_membership(from->ctx, &now);
+    if (st != RG_OK)
+        return st;
+    if (now.size < 1) {
+        free(now.member);
+        return rg__channel_check(from->ctx->sets->world.channel);
+    }
+    pthread_mutex_lock(&from->ctx->sets->lock);
+    st = translate(members_of(from, &now), ranks, n, members_of(to, &now), out);
+    pthread_mutex_unlock(&from->ctx->sets->lock);
+    free(now.member);
+    return st;
+}
+
+static rg_set_info info_of(const rg_set *set, int size, int rank)
+{
+    rg_set_info info = {.id = set->id, .size = size, .rank = rank};
+    memcpy(info.name, set->name, sizeof info.name);
+    return info;
 }
 
 rg_status rg_set_list(rg_ctx *ctx, rg_set_info *info, int room, int *n_p)
 {
-    (void)ctx;
-    (void)info;
-    (void)room;
-    (void)n_p;
-    return rg__fail(RG_ERR_UNSUPPORTED, "sets can't be listed yet");
+    if (ctx == NULL || n_p == NULL || room < 0 || (room > 0 && info == NULL))
+        return rg__fail(RG_ERR_INVALID,
+                        "rg_set_list needs a context, room and a place for the "
+                        "number");
+    rg__sets *sets = ctx->sets;
+    int n = 0;
+    if (n < room)
+        info[n] = info_of(&sets->world, rg_size(ctx), rg_rank(ctx));
+    n++;
+    pthread_mutex_lock(&sets->lock);
+    for (const rg_set *s = sets->first; s != NULL; s = s->next) {
+        if (s->is_ended)
+            continue;
+        if (n < room)
+            info[n] = info_of(s, s->n, rg__set_index(s->member, s->n, ctx->me));
+        n++;
+    }
+    pthread_mutex_unlock(&sets->lock);
+    *n_p = n;
+    return RG_OK;
 }
 
 /* ------------------------------------------------------------- generations */

@@ -16,7 +16,8 @@ typedef struct table_head {
 } table_head;
 
 typedef struct record {
-    uint32_t id, n, is_named, spare;
+    uint32_t id, n;
+    uint8_t is_named, kind, keeps, spare[5];
     char name[RG__SET_NAME_MAX];
     /* n rg__member_id follow */
 } record;
@@ -36,11 +37,29 @@ static bool is_whole(const rg_set *set, const rg__membership *now)
     return true;
 }
 
+/* A set that keeps goes on with those that are left; false: nobody is. */
+static bool shrink(rg_set *set, const rg__membership *now)
+{
+    int n = 0;
+    for (int i = 0; i < set->n; i++)
+        if (rg__set_index(now->member, now->size, set->member[i]) >= 0)
+            set->member[n++] = set->member[i];
+    set->n = n;
+    return n > 0;
+}
+
+/* Nobody is lost to a rule, nor to who has no colour. */
+static bool goes_on(rg_set *set, const rg__membership *now)
+{
+    return set->kind == RULE || set->n == 0 || is_whole(set, now) ||
+           (set->keeps && shrink(set, now));
+}
+
 static void end_lost(rg__sets *sets, const rg__membership *now)
 {
     for (rg_set *s = sets->first, *next; s != NULL; s = next) {
         next = s->next;
-        if (!s->is_ended && !is_whole(s, now))
+        if (!s->is_ended && !goes_on(s, now))
             rg__set_end(sets, s,
                         "the set has ended with a lost member; destroy it and "
                         "make another");
@@ -50,13 +69,29 @@ static void end_lost(rg__sets *sets, const rg__membership *now)
 /* ------------------------------------------------------------ writing it down
  */
 
+/* Members of listed sets only: the others' differ from rank to rank. */
+static uint32_t members_in_record(const rg_set *set)
+{
+    return set->kind == LISTED ? (uint32_t)set->n : 0;
+}
+
+/* A split ends for one colour and goes on for another: rank 0 knows it as long
+ * as it has it. */
+static bool is_recorded(const rg_set *set)
+{
+    return !set->is_ended || set->kind == SPLIT;
+}
+
 static void write_set(const rg_set *set, char **at)
 {
-    record r = {
-        .id = set->id, .n = (uint32_t)set->n, .is_named = set->is_named};
+    record r = {.id = set->id,
+                .n = members_in_record(set),
+                .is_named = set->is_named,
+                .kind = (uint8_t)set->kind,
+                .keeps = set->keeps};
     memcpy(r.name, set->name, sizeof r.name);
     memcpy(*at, &r, sizeof r);
-    memcpy(*at + sizeof r, set->member, sizeof *set->member * (size_t)set->n);
+    memcpy(*at + sizeof r, set->member, sizeof *set->member * r.n);
     *at += record_bytes(r.n);
 }
 
@@ -65,15 +100,15 @@ static table_head write_table(const rg__sets *sets, char **bytes_p)
 {
     table_head head = {.next_id = sets->next_id};
     for (const rg_set *s = sets->first; s != NULL; s = s->next) {
-        if (s->is_ended)
+        if (!is_recorded(s))
             continue;
         head.count++;
-        head.bytes += record_bytes((uint32_t)s->n);
+        head.bytes += record_bytes(members_in_record(s));
     }
     char *at = malloc(head.bytes + 1);
     *bytes_p = at;
     for (const rg_set *s = sets->first; s != NULL && at != NULL; s = s->next)
-        if (!s->is_ended)
+        if (is_recorded(s))
             write_set(s, &at);
     return head;
 }
@@ -91,7 +126,8 @@ static bool read_record(reader *in, record *r, const rg__member_id **member_p)
     if (in->left < sizeof *r)
         return false;
     memcpy(r, in->at, sizeof *r);
-    if (r->n < 1 || r->n > RG__HOST_SLOTS_MAX * 1024u || r->id == 0 ||
+    if ((r->n < 1 && r->kind == LISTED) || r->kind > RULE ||
+        r->n > RG__HOST_SLOTS_MAX * 1024u || r->id == 0 ||
         in->left < record_bytes(r->n) ||
         memchr(r->name, '\0', sizeof r->name) == NULL)
         return false;
@@ -104,7 +140,8 @@ static bool read_record(reader *in, record *r, const rg__member_id **member_p)
 static bool is_same_set(const rg_set *set, const record *r,
                         const rg__member_id *member)
 {
-    return (uint32_t)set->n == r->n && strcmp(set->name, r->name) == 0 &&
+    return (uint8_t)set->kind == r->kind && members_in_record(set) == r->n &&
+           strcmp(set->name, r->name) == 0 &&
            memcmp(set->member, member, sizeof *member * r->n) == 0;
 }
 
@@ -133,14 +170,17 @@ static void end_unknown(rg__sets *sets, reader in)
 static rg_status add_unknown(rg_ctx *ctx, const record *r,
                              const rg__member_id *member)
 {
-    if (rg__set_find(ctx->sets, r->id) != NULL)
-        return RG_OK;
+    for (const rg_set *s = ctx->sets->first; s != NULL; s = s->next)
+        if (s->id == r->id)
+            return RG_OK;
     rg_set *set = NULL;
     const rg_status st = rg__set_make(ctx, member, (int)r->n, &set);
     if (st != RG_OK)
         return st;
     set->id = r->id;
     set->is_named = r->is_named != 0;
+    set->kind = (set_kind)r->kind;
+    set->keeps = r->keeps != 0;
     memcpy(set->name, r->name, sizeof set->name);
     rg__channel_name(set->channel, set->name);
     rg__set_insert(ctx->sets, set);
@@ -175,6 +215,12 @@ static rg_status open_all(rg_ctx *ctx, const rg__membership *now)
             rg__channel_close(s->channel, RG_ERR_SET_ENDED,
                               "the set has ended with a lost member; destroy "
                               "it and make another");
+            continue;
+        }
+        if (s->kind == RULE) {
+            rg__channel_close(s->channel, RG_ERR_INVALID,
+                              "a rank has not got the rule of this set yet; "
+                              "call rg_set_create_by on all ranks");
             continue;
         }
         const rg_status st = rg__set_open(s, now);
@@ -224,7 +270,7 @@ static rg_status sync_tables(rg_ctx *ctx, const rg__membership *now)
         pthread_mutex_unlock(&ctx->sets->lock);
     }
     free(bytes);
-    return st;
+    return st == RG_OK ? rg__color_apply_rules(ctx, now) : st;
 }
 
 rg_status rg__sets_sync(rg_ctx *ctx)

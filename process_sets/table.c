@@ -79,6 +79,20 @@ int rg__set_index(const rg__member_id *member, int n, rg__member_id id)
     return -1;
 }
 
+rg_status rg__set_replace(rg_set *set, const rg__member_id *member, int n)
+{
+    const size_t bytes = sizeof *member * (size_t)n;
+    rg__member_id *copy = malloc(bytes + 1);
+    if (copy == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a set");
+    if (n > 0)
+        memcpy(copy, member, bytes);
+    free(set->member);
+    set->member = copy;
+    set->n = n;
+    return RG_OK;
+}
+
 rg_status rg__set_make(rg_ctx *ctx, const rg__member_id *member, int n,
                        rg_set **set_p)
 {
@@ -86,17 +100,13 @@ rg_status rg__set_make(rg_ctx *ctx, const rg__member_id *member, int n,
     if (set == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a set");
     set->ctx = ctx;
-    set->n = n;
-    const size_t bytes = sizeof *member * (size_t)n;
-    set->member = malloc(bytes);
-    const rg_status st = set->member == NULL
-                             ? rg__fail(RG_ERR_MEMORY, "no memory for a set")
-                             : rg__channel_create(ctx->engine, &set->channel);
+    rg_status st = rg__set_replace(set, member, n);
+    if (st == RG_OK)
+        st = rg__channel_create(ctx->engine, &set->channel);
     if (st != RG_OK) {
         rg__set_free(set);
         return st;
     }
-    memcpy(set->member, member, bytes);
     *set_p = set;
     return RG_OK;
 }

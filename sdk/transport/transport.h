@@ -163,8 +163,9 @@ typedef struct rg__transport {
     rg_status (*open)(const rg__boot *boot, rg__comm **comm_p);
 
     /* Open a comm for n world ranks in that order, of which this rank is one.
-     * Collective over the members in that id, unique in the generation, is
-     * equal; not a meeting. The parent outlives it. */
+     * Collective over the members in that id is equal. It is unique in the
+     * generation, but for sets without a common member, which may share one.
+     * Not a meeting. The parent outlives it. */
     rg_status (*split)(rg__comm *world, const int *ranks, int n, uint32_t id,
                        rg__comm **comm_p);
 

@@ -92,7 +92,8 @@ rg_status rg__across_open(comm *c, spread *s, const int *ranks)
     *s = (spread){0};
     x->verdict =
         (verdict *)(void *)(c->shared->at + c->shared->layout.verdicts) +
-        c->id % RG__SETS_MAX;
+        (uint64_t)(c->id % RG__SETS_MAX) * (uint64_t)c->shared->local_size +
+        (uint64_t)c->shared->local_rank[c->member[0].rank];
     rg_status st = reserve(x, c->rank < x->spread.lanes);
     if (st == RG_OK)
         st = link_exchange(c, ranks);

@@ -12,7 +12,7 @@ layout rg__native_layout(int local_size)
     const uint64_t n = (uint64_t)local_size, members = n * RG__SETS_MAX;
     layout l;
     l.verdicts = round_up(n * sizeof(bell_line), RG__PAGE_BYTES);
-    l.lines = l.verdicts + RG__SETS_MAX * sizeof(verdict);
+    l.lines = l.verdicts + members * sizeof(verdict);
     l.small =
         round_up(l.lines + members * sizeof(member_lines), RG__PAGE_BYTES);
     l.medium = l.small + members * 2 * SMALL_BYTES;

@@ -3,10 +3,10 @@
  *   | bells | verdicts | lines | small | medium | staging |
  *
  * One bell per process. Then RG__SETS_MAX areas, each with room for every local
- * rank, at index id % RG__SETS_MAX; within an area, the set's local members lie
- * in set order:
+ * rank, at index id % RG__SETS_MAX; within an area, a local member lies at its
+ * rank on the host, so that sets without a common member may have one id:
  *
- *   verdict  what lane 0 has heard of the other hosts; one per area
+ *   verdict  what lane 0 has heard of the other hosts; at lane 0's rank
  *   lines    two entry lines (parity slots) and the member's flags
  *   small    two parity slots for data too large for a line
  *   medium   the same, larger, for sets over several hosts

@@ -146,7 +146,7 @@ static void place_member(const comm *c, int m, int rank)
     const shared *sh = c->shared;
     const uint64_t index =
         (uint64_t)(c->id % RG__SETS_MAX) * (uint64_t)sh->local_size +
-        (uint64_t)m;
+        (uint64_t)sh->local_rank[rank];
     c->member[m] = (member){
         .rank = rank,
         .lines = (member_lines *)(void *)(sh->at + sh->layout.lines) + index,
