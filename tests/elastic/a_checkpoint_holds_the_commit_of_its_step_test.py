@@ -37,8 +37,9 @@ def test():
                   "--checkpoint-every", "1", "--checkpoint-keep", "99"],
                  trainer(*TRAIN)) as job:
             job.wait_step(20)
+            before = job.generation()
             job.kill(rank=2)
-            job.wait_world(3, above=2)
+            job.wait_world(3, above=before)
             job.wait_step(job.step() + 100)
             job.finish()
             job.check(trained=TRAIN)

@@ -75,7 +75,8 @@ def full(directory):
 def read_only(directory):
     with job_in(directory) as job:
         until_later(job)
-        claim(mount("-o", "remount,ro", "none", directory), "can't remount")
+        until(lambda: mount("-o", "remount,ro", "none", directory), 10,
+              "it is remounted: not while a file is written")
         fails(job, directory, "Read-only")
         claim(mount("-o", "remount,rw", "none", directory), "can't remount")
         until_later(job)

@@ -13,6 +13,7 @@ that are left are ended by their recorded pids.
 
 import base64
 import contextlib
+import ctypes
 import glob
 import json
 import os
@@ -51,7 +52,14 @@ def skip(reason):
 
 
 # As the trainer's flags: it trains until Job.finish, however long tests take.
+LIBC = ctypes.CDLL(None)
+PR_SET_PDEATHSIG = 1
 UNTIL_FINISH = ("--until", "file-that-finish-makes")
+
+
+def end_with_us():
+    """In a child: a test that is killed leaves no job that trains for ever."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def trainer(*flags):
@@ -125,7 +133,7 @@ class Job:
                 self.command, env=self.env, cwd=self.folder,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE if self.pipe else log, stderr=log,
-                start_new_session=True)
+                start_new_session=True, preexec_fn=end_with_us)
         return self
 
     def __exit__(self, kind, error, trace):
@@ -332,7 +340,8 @@ class Etcd:
                  f"--initial-advertise-peer-urls={peer}",
                  f"--initial-cluster=n1={peer}", "--heartbeat-interval=10",
                  "--election-timeout=100", "--logger=zap",
-                 "--log-level=error"], stdout=log, stderr=log)
+                 "--log-level=error"], stdout=log, stderr=log,
+                preexec_fn=end_with_us)
         until(lambda: self.put("ready", "1"), 20, "etcd answers a put")
 
     def post(self, call, **fields):
