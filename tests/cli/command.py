@@ -1,8 +1,10 @@
 """Run the `regroup` of the build folder, away from the user's own settings."""
 
+import ctypes
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -12,6 +14,8 @@ BUILD = os.environ["REGROUP_BUILD"]
 SOURCE = os.environ["REGROUP_SOURCE"]
 REGROUP = os.path.join(BUILD, "bin", "regroup")
 TIMEOUT_S = 60
+LIBC = ctypes.CDLL(None)
+PR_SET_PDEATHSIG = 1
 
 
 def clean_environment(**more):
@@ -20,6 +24,11 @@ def clean_environment(**more):
             if not k.startswith(("REGROUP_", "ETCD_"))}
     kept.update(more)
     return kept
+
+
+def end_with_us():
+    """In a child: a test that is killed leaves no job that trains for ever."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 class RunDir:
@@ -58,7 +67,8 @@ class RunDir:
         self.started.append(
             subprocess.Popen([REGROUP, *args], text=True,
                              stdin=subprocess.DEVNULL,
-                             env=self.environment(**(env or {})), **popen))
+                             env=self.environment(**(env or {})),
+                             preexec_fn=end_with_us, **popen))
         return self.started[-1]
 
 
