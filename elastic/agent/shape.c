@@ -94,6 +94,23 @@ static bool refuse_if_differs(agent *a, const json_t *job, const json_t *mine,
     return true;
 }
 
+static const char *kind(const json_t *shape)
+{
+    return json_is_true(json_object_get(shape, "static")) ? "static"
+                                                          : "elastic";
+}
+
+static bool refuse_other_kind(agent *a, const json_t *job, const json_t *mine)
+{
+    if (strcmp(kind(job), kind(mine)) == 0)
+        return false;
+    rg__agent_leave(a, RG__EXIT_DIFFERS,
+                    "host %s does not fit job %s: its program is %s, the job's "
+                    "%s; set rg_params.elastic alike on every host",
+                    a->params->host, a->params->job, kind(mine), kind(job));
+    return true;
+}
+
 /* Both are texts of shape_text. */
 static bool is_equal(agent *a, const char *job, size_t bytes, const char *mine)
 {
@@ -101,6 +118,7 @@ static bool is_equal(agent *a, const char *job, size_t bytes, const char *mine)
     json_t *y = json_loads(mine, 0, NULL);
     const bool differs = refuse_if_differs(a, x, y, "version") ||
                          refuse_if_differs(a, x, y, "program") ||
+                         refuse_other_kind(a, x, y) ||
                          refuse_if_differs(a, x, y, "buffers");
     json_decref(x);
     json_decref(y);

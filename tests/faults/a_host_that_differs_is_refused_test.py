@@ -1,7 +1,11 @@
-"""A host whose program, arguments or registered buffers are not the job's is
-turned away with both in one sentence; nobody else notices."""
+"""A host whose program, arguments, kind, version or registered buffers are not
+the job's is turned away with both in one sentence; nobody else notices."""
+import json
+import os
+import shutil
+
 from house import UNTIL_FINISH, claim, main, trainer, until
-from hosts import Hosts, HostsJob
+from hosts import Hosts, HostsJob, text64
 
 FLAGS = (*UNTIL_FINISH, "--step-ms", "5", "--bytes", "4096")
 
@@ -9,17 +13,27 @@ FLAGS = (*UNTIL_FINISH, "--step-ms", "5", "--bytes", "4096")
 def shell(words):
     """The same words on every host; what they mean is in the environment."""
     return ["sh", "-c", "exec " + " ".join(words).replace(
-        "4096", "${BYTES:-4096}")]
+        "4096", "${BYTES:-4096}") + " $KIND"]
 
 
-def refused(job, agent, what, shown):
+def change_version(hosts, text):
+    """As if a host with another version had begun the job."""
+    key = "/regroup/v1/test/shape"
+    shape = json.loads(hosts.keys(key)[key])
+    before, shape["version"] = shape["version"], text
+    hosts.ask("kv/put", key=text64(key), value=text64(json.dumps(shape)))
+    return before
+
+
+def refused(job, agent, what, *shown):
     job.lost.add("h2")
     until(lambda: agent.poll() is not None, 20, "the agent of h2 ends")
     claim(agent.returncode == 78, f"it ended with {agent.returncode}, not 78")
-    said = job.text("h2")
+    said = job.text("h2").splitlines()[-1]
     claim(f"its {what} is" in said and "the job's" in said,
           f"no sentence shows both: {said}")
-    claim(shown in said, f"the sentence leaves out what differs: {said}")
+    for word in shown:
+        claim(word in said, f"the sentence leaves out {word}: {said}")
 
 
 def test():
