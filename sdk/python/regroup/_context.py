@@ -242,13 +242,15 @@ class Context:
     @contextlib.contextmanager
     def group(self) -> typing.Iterator[None]:
         """Collectives started in the with block start together at its end, or
-        none does; small allreduces become one. Wait for them behind it."""
+        none does, as when an exception leaves it; small allreduces become one.
+        Wait for them behind it."""
         check(lib.rg_group_start(self.handle))
         self._groups.is_open = True
         try:
             yield
         except BaseException:
-            lib.rg_group_end(self.handle)
+            lib.rg_barrier_start(lib.rg_world(self.handle), None, None)
+            lib.rg_group_end(self.handle)  # which none of them outlives
             raise
         else:
             check(lib.rg_group_end(self.handle))
