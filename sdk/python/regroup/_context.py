@@ -51,6 +51,8 @@ class Context:
         self.is_open = True
         self.dropped: list[tuple[c_void_p, object]] = []  # requests
         self._groups = threading.local()
+        self._sets: dict[int, Set] = {}  # by handle, until destroyed
+        self._rules: list[Rule] = []  # called in every generation
         self._why = "this call came after finalize; make it before"
         self._world = Set(self, lib.rg_world(handle))
         atexit.register(self._end)
@@ -194,6 +196,7 @@ class Context:
         for rank, host and slot, and is called again in every generation; the
         set never ends."""
         rule = Rule(color)
+        self._rules.append(rule)
         made = self._make(lib.rg_set_create_by, rule.callback, None, name=name,
                           rule=rule)
         rule.check()
@@ -215,7 +218,7 @@ class Context:
         params = _abi.SetParams(name=None if name is None else name.encode())
         call_waiting(_mpi.library_of(comm).rg_set_create_mpi, self.handle,
                      _mpi.handle_of(comm), params, ctypes.byref(found))
-        return None if found.value is None else Set(self, found.value)
+        return None if found.value is None else self._set_at(found.value)
 
     def _make(self, function: typing.Callable[..., int], *arguments: object,
               name: str | None, keep: bool = False,
@@ -225,7 +228,18 @@ class Context:
                                 keep=int(keep))
         call_waiting(function, self.handle, *arguments, params,
                      ctypes.byref(found))
-        return Set(self, typing.cast(int, found.value), rule)
+        return self._set_at(typing.cast(int, found.value), rule)
+
+    def _set_at(self, handle: int, rule: Rule | None = None) -> Set:
+        """The set of a handle; one that is found again by its name is the one
+        that was made."""
+        if handle not in self._sets:
+            self._sets[handle] = Set(self, handle, rule)
+        return self._sets[handle]
+
+    def forget(self, handle: int) -> None:
+        """A set was given back, and its handle may be another's now."""
+        self._sets.pop(handle, None)
 
     def sets(self) -> list[SetInfo]:
         """The sets that live here, the world first."""

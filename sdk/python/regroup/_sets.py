@@ -171,8 +171,10 @@ class Set:
 
     def destroy(self) -> None:
         """Give the set back; local. No operation may be in flight on it."""
-        check(lib.rg_set_destroy(self._handle))
+        handle = self._handle
+        check(lib.rg_set_destroy(handle))
         self._stored = None
+        self._context.forget(handle)
 
     def _start(self, function: typing.Callable[..., int],
                arguments: typing.Iterable[object], hold: object,
