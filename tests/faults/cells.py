@@ -124,9 +124,12 @@ class Cell(typing.NamedTuple):
     target: str  # leader: rank 0 and h1, which leads; follower: of h3
     second_ms: int = -1  # so long after the first, another worker is killed
     is_smoke: bool = False
+    has_tls: bool = False  # etcd's connections are encrypted
 
     @property
     def name(self):
+        if self.has_tls:
+            return "tls/" + self._replace(has_tls=False).name
         then = f" +{self.second_ms}ms" if self.second_ms >= 0 else ""
         words = f"{self.fault}{then} @ {self.phase} @ {self.target}"
         return words.replace(" ", "-").replace("-@-", "/")
@@ -208,6 +211,15 @@ SECONDS = (
 )
 
 
+# With an etcd that wants certificates: faults at one phase each, in which etcd
+# is needed right then.
+TLS = (("kill", "build", "follower"), ("agent kill", "propose", "leader"),
+       ("host", "decide", "follower"), ("cut", "idle", "leader"),
+       ("drain", "idle", "follower"), ("etcd leader", "propose", "follower"),
+       ("etcd cut", "idle", "follower"), ("etcd away", "decide", "follower"))
+TLS_SMOKE = ("etcd leader",)
+
+
 def cells():
     """Every cell, in the order of the table."""
     found = []
@@ -217,4 +229,6 @@ def cells():
     for fault, phases, delays_ms, smoke_ms in SECONDS:
         found += [Cell(fault, phase, "follower", ms, ms in smoke_ms)
                   for phase in phases for ms in delays_ms]
+    found += [Cell(*row, is_smoke=row[0] in TLS_SMOKE, has_tls=True)
+              for row in TLS]
     return found

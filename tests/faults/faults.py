@@ -127,7 +127,8 @@ def show(cell, seed, result):
     verdict = "ok" if code == 0 else found
     if code not in (0, 77) and not verdict.startswith("FAILED"):
         verdict = "FAILED: " + verdict
-    print(LINE.format(cell.fault + then, cell.phase, cell.target, ms,
+    tls = "tls " if cell.has_tls else ""
+    print(LINE.format(tls + cell.fault + then, cell.phase, cell.target, ms,
                       f"{seconds:.1f}", verdict), flush=True)
     if code not in (0, 77):
         print(f"--- {cell.name}, seed {seed}; log and history are in {keep}\n"

@@ -93,7 +93,8 @@ class Scene:
         """Milliseconds of the longest pause of a survivor."""
         self.check_what_is_needed()
         members = 3 if self.cell.fault.startswith("etcd") else 1
-        with Hosts(self.count, members, self.nets) as self.hosts:
+        with Hosts(self.count, members, self.nets,
+                   self.cell.has_tls) as self.hosts:
             self.until_file = os.path.join(self.hosts.folder, "until")
             with self.make_job() as self.job:
                 try:

@@ -29,12 +29,14 @@ import os
 import re
 import shutil
 import signal
+import ssl
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
 
+from certificates import Authority, need_openssl
 from house import (BUILD, DETECT, PATIENCE, REGROUP, Failed, Job, claim,
                    free_port, need_etcd, skip, until)
 
@@ -201,7 +203,7 @@ class Member:
         self.port, self.peer_port = 2379, 2380
         if not hosts.has_nets:
             self.port, self.peer_port = free_port(), free_port()
-        self.url = f"http://{address}:{self.port}"
+        self.url = f"http{'s' if hosts.tls else ''}://{address}:{self.port}"
         self.peer = f"http://{address}:{self.peer_port}"
         self.data = os.path.join(hosts.folder, name)
         self.process = None
@@ -221,7 +223,8 @@ class Member:
                             f"--initial-cluster={cluster}",
                             f"--heartbeat-interval={pace[0]}",
                             f"--election-timeout={pace[1]}", "--pre-vote=true",
-                            "--logger=zap", "--log-level=error"],
+                            "--logger=zap", "--log-level=error",
+                            *self.hosts.server_flags()],
                 stdout=log, stderr=log)
 
     def signal(self, signum):
@@ -241,7 +244,8 @@ class Member:
                                          json.dumps(fields).encode(),
                                          method="POST")
         with inside(self.hosts.net(self.name)), \
-                urllib.request.urlopen(request, timeout=timeout) as answer:
+                urllib.request.urlopen(request, timeout=timeout,
+                                       context=self.hosts.context) as answer:
             return json.load(answer)
 
     def is_leader(self):
@@ -264,8 +268,12 @@ class Hosts:
     """n hosts h1 .. hn and an etcd of `members` members e1 .. on a switch; one
     such thing at a time in a process."""
 
-    def __init__(self, n, members=1, nets=None):
+    def __init__(self, n, members=1, nets=None, tls=False):
+        """tls: etcd wants certificates, and agents have one."""
         need_etcd()
+        if tls:
+            need_openssl()
+        self.tls, self.context = tls, None
         sweep()
         self.has_nets = can_make_namespaces() if nets is None else nets
         self.names = [f"h{i + 1}" for i in range(n)]
@@ -295,10 +303,29 @@ class Hosts:
         etcds = [f"e{i + 1}" for i in range(self.members)]
         if self.has_nets:
             self.make_switch([*self.names, *etcds])
+        if self.tls:
+            self.make_certificates(etcds)
         self.etcd = [Member(self, name, self.address(name)) for name in etcds]
         for member in self.etcd:
             member.start()
         self.wait_etcd()
+
+    def make_certificates(self, etcds):
+        self.ca = Authority(self.folder)
+        self.server = self.ca.sign("server", names=sorted(
+            {f"IP:{self.address(name)}" for name in etcds}))
+        self.client = self.ca.sign("client")
+        self.context = ssl.create_default_context(cafile=self.ca.cert)
+        self.context.load_cert_chain(self.client.cert, self.client.key)
+
+    def server_flags(self):
+        return [f"--cert-file={self.server.cert}",
+                f"--key-file={self.server.key}", "--client-cert-auth",
+                f"--trusted-ca-file={self.ca.cert}"] if self.tls else []
+
+    def client_flags(self):
+        return ["--etcd-cacert", self.ca.cert, "--etcd-cert", self.client.cert,
+                "--etcd-key", self.client.key] if self.tls else []
 
     def tear_down(self):
         """What could not be removed."""
@@ -637,7 +664,8 @@ class HostsJob(Job):
             self.agents[host] = self.hosts.popen(
                 host, [REGROUP, "agent", "--etcd", self.hosts.urls, "--job",
                        self.name, "--host", host, "--history", history,
-                       *self.flags, *flags, *more, "--",
+                       *self.hosts.client_flags(), *self.flags, *flags, *more,
+                       "--",
                        *(self.endless(command) if command else self.command)],
                 env=self.hosts.environment(host, **env), stdout=log, stderr=log)
         self.lost.discard(host)
