@@ -65,6 +65,8 @@ void rg__change_note_steps(agent *a, uint64_t generation)
         return;
     uint64_t synced = 0, stepped = 0;
     for (int i = 0; i < p->size; i++) {
+        if (p->member[i].host != a->id)
+            continue;
         const slot *s = rg__slot_of(a, p->member[i]);
         if (s == NULL || s->w.page == NULL ||
             atomic_load(&s->w.page->first_generation) != generation)

@@ -18,7 +18,12 @@ again before the next:
 The time of a fault ends with the last survivor's first step in a later
 generation, by the worker's own clock. `pause` is the longest time that a
 survivor was between two steps (of drain and join, where nothing breaks, the
-only one). `lost` are committed steps that were lost.
+only one). `floor` is one restore and one commit of the same state, copied by as
+many processes as survive, in the same run. The parts are medians of the times
+that the agent of a host noted which the fault did not strike. `lost` are
+committed steps that were lost. `goal` is what is to be reached (README.md).
+A fault that goes wrong is counted as `bad`, and a new job goes on; a row that
+goes wrong throughout says so, and the next one begins.
 """
 
 import argparse
@@ -27,8 +32,10 @@ import glob
 import json
 import os
 import random
+import re
 import signal
 import statistics
+import subprocess
 import sys
 import time
 
@@ -37,13 +44,21 @@ os.environ.setdefault("REGROUP_BUILD", os.path.dirname(HERE))
 os.environ.setdefault("REGROUP_SOURCE", "@CMAKE_SOURCE_DIR@")
 sys.path.insert(0, os.path.join(os.environ["REGROUP_SOURCE"], "tests", "lib"))
 # pylint: disable=wrong-import-position
-from hosts import Hosts, HostsJob  # noqa: E402
+from hosts import Hosts, HostsJob, start_of  # noqa: E402
 from house import Failed  # noqa: E402
 
 ALL = ("kill", "stop", "cut", "cut-leader", "drain", "join")
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 WAIT_S = 60
 DEATHS_PER_JOB = 24  # a slot that fails often starts ever later
+BAD_IN_A_ROW = 3     # then a row is given up
+DETECT_MS = {"lan": 500, "cloud": 3000}
+PARTS = (("detect", "struck_ns", "detected_ns"),
+         ("agree", "detected_ns", "proposed_ns"),
+         ("rebuild", "proposed_ns", "built_ns"),
+         ("decide", "built_ns", "decided_ns"),
+         ("sync", "decided_ns", "synced_ns"),
+         ("step", "synced_ns", "stepped_ns"))
 
 
 def bytes_of(text):
@@ -71,6 +86,8 @@ def parse_flags():
                        help="print JSON with every single time")
     given = flags.parse_args()
     given.fault_list = given.faults.split(",")
+    if not re.fullmatch(r"lan|cloud|\d+ms", given.detect):
+        flags.error(f"--detect: {given.detect} is not lan, cloud or e.g. 800ms")
     for fault in given.fault_list:
         if fault not in ALL:
             flags.error(f"--faults: there is no {fault}; choose from "
@@ -125,6 +142,9 @@ class Bench(HostsJob):
         self.read()
         found = []
         for pid in pids:
+            if start_of(pid) is None:
+                raise Failed(f"worker {pid} ended, which the fault did not "
+                             "strike")
             later = [g for g in self.firsts[pid] if g > generation]
             if not later:
                 return None
@@ -175,8 +195,27 @@ def strike(job, fault, rng, pids):
     return rest, struck, lambda: (agent.wait(WAIT_S), job.agent(host))
 
 
+def times(stepped, struck):
+    pauses = [pause for _, pause in stepped if pause is not None]
+    return {"ms": (max(t for t, _ in stepped) - struck) / 1e6,
+            "pause_ms": max(pauses, default=0) / 1e6, "parts": {}}
+
+
+def parts(job, pids, struck):
+    """{part: ms} of the change, as the host of a survivor noted it by the
+    time of the next one."""
+    status = job.status(job.host_of(pids[0])) or {"changes": []}
+    for change in status["changes"]:
+        stamps = dict(change, struck_ns=struck)
+        if (change["detected_ns"] or 0) > struck and change["stepped_ns"]:
+            return {name: (stamps[end] - stamps[begin]) / 1e6
+                    for name, begin, end in PARTS
+                    if stamps[begin] and stamps[end]}
+    return {}
+
+
 def once(job, fault, rng):
-    """One fault: {ms, pause_ms}, and of the join that follows a drain."""
+    """One fault, and the join that follows a drain; None: not struck."""
     generation, pids = job.wait_for("full world", job.full)
     time.sleep(rng.uniform(0.05, 0.25))
     if job.full() != (generation, pids):
@@ -185,11 +224,11 @@ def once(job, fault, rng):
     stepped = job.wait_for("step of every survivor",
                            lambda: job.stepped(rest, generation))
     found = times(stepped, struck)
-    after = job.firsts[rest[0]]
-    generation = max(after)
+    generation = max(job.firsts[rest[0]])
     mend()
     began = time.monotonic_ns()
     job.wait_for("full world", job.full)
+    found["parts"] = parts(job, rest, struck)
     joined = None
     if fault == "drain":
         joined = times(job.wait_for("step of all", lambda: job.stepped(
@@ -197,31 +236,46 @@ def once(job, fault, rng):
     return found, joined
 
 
-def times(stepped, struck):
-    pauses = [pause for _, pause in stepped if pause is not None]
-    return {"ms": (max(t for t, _ in stepped) - struck) / 1e6,
-            "pause_ms": max(pauses, default=0) / 1e6}
+class Row:
+    """The faults of one kind, in as many jobs as it takes."""
 
+    def __init__(self, flags, fault):
+        self.flags, self.fault = flags, fault
+        self.rng = random.Random(f"{flags.seed} {fault}")
+        self.found, self.joins = [], []
+        self.lost = self.bad = 0
 
-def measure(flags, fault):
-    rng = random.Random(f"{flags.seed} {fault}")
-    found, joins, lost = [], [], 0
-    with Hosts(flags.hosts) as hosts:
-        hosts.need_nets()
-        for number in range(1, 1000):
-            if len(found) >= flags.times:
-                break
-            with Bench(flags, hosts, f"bench{number}") as job:
-                for _ in range(DEATHS_PER_JOB):
-                    if len(found) >= flags.times:
-                        break
-                    one, joined = once(job, fault, rng)
-                    if one:
-                        found.append(one)
-                    if joined:
-                        joins.append(joined)
-                lost += job.steps_lost()
-    return found, joins, lost
+    def is_complete(self):
+        return len(self.found) >= self.flags.times
+
+    def measure(self):
+        bad_in_a_row = number = 0
+        with Hosts(self.flags.hosts) as hosts:
+            hosts.need_nets()
+            while not self.is_complete() and bad_in_a_row < BAD_IN_A_ROW:
+                number += 1
+                before = len(self.found)
+                try:
+                    self.one_job(hosts, f"bench{number}")
+                except (Failed, OSError, StopIteration, KeyError,
+                        subprocess.SubprocessError) as why:
+                    print(f"bench_hosts: {self.fault}: {why}",
+                          file=sys.stderr)
+                    self.bad += 1
+                    hosts.heal()
+                    bad_in_a_row += 1
+                if len(self.found) > before:
+                    bad_in_a_row = 0
+
+    def one_job(self, hosts, name):
+        with Bench(self.flags, hosts, name) as job:
+            for _ in range(DEATHS_PER_JOB):
+                if self.is_complete():
+                    break
+                one, joined = once(job, self.fault, self.rng)
+                self.found += [one] if one else []
+                self.joins += [joined] if joined else []
+            self.lost += job.steps_lost()
 
 
 def percentile(values, p):
@@ -229,56 +283,116 @@ def percentile(values, p):
     return ordered[max(0, -(-len(ordered) * p // 100) - 1)]
 
 
-def row_of(flags, fault, found, lost):
+def survivors(flags, fault):
+    gone = {"kill": 1, "stop": 1, "join": 0}.get(fault, flags.slots)
+    return flags.hosts * flags.slots - gone
+
+
+def floor_ms(flags, fault):
+    shown = subprocess.run(
+        [os.path.join(HERE, "bench_recovery_worker"), "--bytes",
+         str(flags.bytes), "--floor", str(survivors(flags, fault))],
+        capture_output=True, text=True, timeout=WAIT_S, check=True)
+    return statistics.median(int(line) / 1e6 for line in shown.stdout.split())
+
+
+def goal_of(flags, fault, floor):
+    """(p50, p99) in ms; of drain and join they are the pause's."""
+    if fault in ("drain", "join"):
+        return flags.step_ms + 50, flags.step_ms + 50
+    if fault == "kill":
+        return (40, 100) if flags.bytes <= 1 << 20 else (floor + 20,
+                                                         floor + 60)
+    budget = DETECT_MS.get(flags.detect) or float(
+        flags.detect.removesuffix("ms"))
+    return budget + 200, budget + 500
+
+
+def row_of(flags, fault, found, lost, bad):
     ms = [one["ms"] for one in found]
     pause = [one["pause_ms"] for one in found]
+    floor = floor_ms(flags, fault)
+    noted = {name: [one["parts"][name] for one in found
+                    if name in one["parts"]] for name, _, _ in PARTS}
     return {"fault": fault, "hosts": flags.hosts,
             "workers": flags.hosts * flags.slots, "bytes": flags.bytes,
-            "detect": flags.detect, "times": len(found),
+            "detect": flags.detect, "times": len(found), "bad": bad,
             "p50_ms": percentile(ms, 50), "p99_ms": percentile(ms, 99),
             "max_ms": max(ms), "pause_p50_ms": statistics.median(pause),
-            "pause_p99_ms": percentile(pause, 99), "steps_lost": lost,
-            "ms": ms}
+            "pause_p99_ms": percentile(pause, 99), "floor_ms": floor,
+            "goal_ms": goal_of(flags, fault, floor),
+            "parts_ms": {name: statistics.median(all_of)
+                         for name, all_of in noted.items() if all_of},
+            "steps_lost": lost, "ms": ms}
+
+
+def print_head(flags):
+    print(f"# fault to every survivor's next step, ms; {os.cpu_count()} "
+          f"CPUs; --detect {flags.detect}; the parts are medians")
+    print("#    fault hosts workers     bytes times bad |      p50      p99"
+          "      max | pause p50      p99 |    floor   goal p50   p99 |"
+          + "".join(f"{name:>8}" for name, _, _ in PARTS) + " | lost",
+          flush=True)
 
 
 def print_row(row):
+    shown = "".join(f"{row['parts_ms'].get(name, float('nan')):8.1f}"
+                    for name, _, _ in PARTS)
     print(f"{row['fault']:>10}{row['hosts']:6d}{row['workers']:8d}"
-          f"{row['bytes']:10d}{row['times']:6d} |{row['p50_ms']:9.1f}"
-          f"{row['p99_ms']:9.1f}{row['max_ms']:9.1f} |"
-          f"{row['pause_p50_ms']:9.1f}{row['pause_p99_ms']:9.1f} |"
-          f"{row['steps_lost']:5d}", flush=True)
+          f"{row['bytes']:10d}{row['times']:6d}{row['bad']:4d} |"
+          f"{row['p50_ms']:9.1f}{row['p99_ms']:9.1f}{row['max_ms']:9.1f} |"
+          f"{row['pause_p50_ms']:10.1f}{row['pause_p99_ms']:9.1f} |"
+          f"{row['floor_ms']:9.1f}{row['goal_ms'][0]:11.0f}"
+          f"{row['goal_ms'][1]:6.0f} |{shown} |{row['steps_lost']:5d}",
+          flush=True)
+
+
+def rows_of(flags, fault):
+    """The rows of a fault: none when it went wrong throughout."""
+    row = Row(flags, fault)
+    try:
+        row.measure()
+    except (Failed, OSError) as why:
+        print(f"bench_hosts: {fault}: {why}", file=sys.stderr)
+    rows = []
+    if row.found and fault in flags.fault_list:
+        rows.append(row_of(flags, fault, row.found, row.lost, row.bad))
+    if row.joins and "join" in flags.fault_list:
+        rows.append(row_of(flags, "join", row.joins, 0, row.bad))
+    if not row.is_complete():
+        print(f"bench_hosts: {fault}: {len(row.found)} of {flags.times}",
+              file=sys.stderr)
+    return rows, row.is_complete()
+
+
+def faults_to_strike(flags):
+    """A join is measured behind each drain."""
+    struck = [fault for fault in flags.fault_list if fault != "join"]
+    if "join" in flags.fault_list and "drain" not in struck:
+        struck.append("drain")
+    return struck
 
 
 def main():
     flags = parse_flags()
-    rows = []
+    rows, are_complete = [], True
     if not flags.json:
-        print(f"# fault to every survivor's next step, ms; {os.cpu_count()} "
-              f"CPUs; --detect {flags.detect}")
-        print("#    fault hosts workers     bytes times |      p50      p99"
-              "      max | pause p50      p99 | lost", flush=True)
-    for fault in flags.fault_list:
-        if fault == "join":
-            continue  # measured with drain
-        found, joins, lost = measure(flags, fault)
-        rows.append(row_of(flags, fault, found, lost))
-        if joins and "join" in flags.fault_list:
-            rows.append(row_of(flags, "join", joins, 0))
+        print_head(flags)
+    for fault in faults_to_strike(flags):
+        found, is_complete = rows_of(flags, fault)
+        are_complete = are_complete and is_complete
+        rows += found
         if not flags.json:
-            for row in rows[-2:] if joins else rows[-1:]:
+            for row in found:
                 print_row(row)
     if flags.json:
         json.dump({"benchmark": "bench_hosts", "cpus": os.cpu_count(),
                    "seed": flags.seed, "rows": rows}, sys.stdout, indent=1)
         print()
-    return 0
+    return 0 if are_complete else 1
 
 
 if __name__ == "__main__":
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with contextlib.suppress(KeyboardInterrupt):
-        try:
-            sys.exit(main())
-        except Failed as failed:
-            print(f"bench_hosts: {failed}", file=sys.stderr)
-            sys.exit(1)
+        sys.exit(main())

@@ -55,9 +55,9 @@ def arguments():
                         help="no cells, but one job after the other that is "
                         "hurt every 5 s, for so long (90s, 30m)")
     parser.add_argument("--load", metavar="TIME", type=seconds,
-                        help="no cells, but a job beside as many busy "
-                        "processes as there are processors; nobody may be "
-                        "taken for lost")
+                        help="no cells, but a job at --detect lan beside "
+                        "stress-ng on each processor; nobody may be taken "
+                        "for lost")
     parser.add_argument("--cell", metavar="NAME", help=argparse.SUPPRESS)
     return parser.parse_args()
 

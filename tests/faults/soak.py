@@ -5,6 +5,7 @@ a few minutes follow each other, so that each can be checked whole."""
 import contextlib
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -199,7 +200,7 @@ class Soak:
         return world
 
 
-def play_round(seconds, seed, keep, hurt):
+def play_round(seconds, seed, keep, hurt, detect):
     """One job that is hurt; what hurt() counted."""
     with Hosts(HOSTS, MEMBERS) as hosts:
         file = os.path.join(hosts.folder, "until")
@@ -208,7 +209,7 @@ def play_round(seconds, seed, keep, hurt):
         with HostsJob(hosts, ["--min", "1", "--max", str(HOSTS * SLOTS),
                               "--max-restarts", "1000"],
                       ["--slots", str(SLOTS)], command,
-                      detect=f"{int(BUDGET_S * 1000)}ms",
+                      detect=detect,
                       env={"REGROUP_LOG": "debug"}) as job:
             try:
                 counted = hurt(Soak(hosts, job, random.Random(seed)), seconds)
@@ -235,34 +236,46 @@ def hurt_for(soak, seconds):
     return faults
 
 
+def newest_cause(job):
+    changes = (job.status() or {"changes": []})["changes"]
+    return changes[-1]["cause"] if changes else "its cause is not known"
+
+
 def load_for(soak, seconds):
     """Work for every processor and no fault: nobody is taken for lost. How many
     steps were made."""
     soak.whole()
     generation = soak.job.generation()
-    load = [subprocess.Popen([sys.executable, "-c", "while True: pass"])
-            for _ in range(os.cpu_count())]
+    load = subprocess.Popen(["stress-ng", "--quiet", "--cpu",
+                             str(os.cpu_count()), "--timeout",
+                             f"{int(seconds) + 60}s"],
+                            stdin=subprocess.DEVNULL)
     try:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             soak.job.alive()
+            claim(load.poll() is None, "stress-ng has ended by itself")
             claim(soak.job.generation() == generation,
-                  f"generation {soak.job.generation()} was made under load")
+                  f"generation {soak.job.generation()} was made under load: "
+                  f"{newest_cause(soak.job)}")
             time.sleep(0.5)
     finally:
-        for process in load:
-            process.kill()
-            process.wait()
+        load.terminate()
+        load.wait()
     return soak.job.step()
 
 
 def run_loaded(seconds, seed, keep):
-    """0, or 1 when somebody was evicted for being slow."""
+    """0, or 1 when somebody was evicted for being slow; 77 without
+    stress-ng."""
+    if shutil.which("stress-ng") is None:
+        print("skipped: no stress-ng in PATH; ci/install load")
+        return 77
     end, steps = time.monotonic() + seconds, 0
     try:
         while time.monotonic() < end:
             steps += play_round(min(ROUND_S, end - time.monotonic()), seed,
-                                os.path.join(keep, "load"), load_for)
+                                os.path.join(keep, "load"), load_for, "lan")
     except Failed as error:
         print(f"FAILED: {error}; log and history are in {keep}/load")
         return 1
@@ -279,7 +292,8 @@ def run(seconds, seed, keep):
         folder = os.path.join(keep, f"soak-{number}")
         try:
             faults += play_round(min(ROUND_S, end - time.monotonic()), number,
-                                 folder, hurt_for)
+                                 folder, hurt_for,
+                                 f"{int(BUDGET_S * 1000)}ms")
         except Failed as error:
             print(f"\nFAILED: {error}\nseed {number}; log and history are in "
                   f"{folder}")
