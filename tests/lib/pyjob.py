@@ -61,7 +61,7 @@ def command(*arguments, modules=("numpy",)):
             *map(str, arguments)]
 
 
-def end(started, seconds=60):
+def end(started, seconds=100):
     """The output and code of a process, which is ended when it is late."""
     try:
         output, _ = started.communicate(timeout=seconds)
