@@ -76,6 +76,13 @@ static rg_status end(call *c, rg_status st, rg_req **req_p)
     return st;
 }
 
+/* Enough to look at a root. */
+static rg_status know_size(call *c)
+{
+    c->n = rg_set_size(c->set);
+    return c->n >= 1 ? RG_OK : know_set(c);
+}
+
 static rg_status set_type(call *c, rg_type type)
 {
     c->element = rg_type_size(type);
@@ -381,7 +388,7 @@ rg_status rg_broadcast_start(rg_set *set, void *data, uint64_t count,
     if (st == RG_OK)
         st = set_type(&c, type);
     if (st == RG_OK)
-        st = know_set(&c);
+        st = know_size(&c);
     if (st == RG_OK)
         st = set_root(&c);
     if (st == RG_OK)

@@ -432,12 +432,12 @@ static uint64_t bytes_of(const comm *c)
 
 static double scale_of(double scale)
 {
-    return scale == 1 ? 0 : scale;
+    return scale == 1 || scale == 0 ? 0 : scale;
 }
 
 static void post_line(comm *c, uint64_t index)
 {
-    const rg__coll *o = &c->user;
+    const rg__coll *o = rg__compose_is_running(c) ? &c->user : &c->coll;
     entry *mine = &c->member[c->rank].lines->line[c->ops & 1];
     mine->said.line =
         (said_line){.kind = (uint8_t)o->kind,
@@ -482,10 +482,11 @@ static rg_status native_start(rg__comm *base, const rg__coll *coll)
     if (coll->root < 0 || coll->root >= c->set_n)
         return rg__fail(RG_ERR_INVALID, "root %d is not a rank of set %u",
                         coll->root, c->id);
-    c->user = *coll;
     c->has_begun = false;
-    if (c->across != NULL && rg__compose_has(coll->kind))
+    if (c->across != NULL && rg__compose_has(coll->kind)) {
+        c->user = *coll;
         return rg__compose_begin(c);
+    }
     const rg_status st = rg__pairs_has(coll->kind) ? rg__pairs_make(c) : RG_OK;
     if (st == RG_OK)
         rg__native_begin(c, coll, 1);

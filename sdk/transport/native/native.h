@@ -68,9 +68,9 @@ struct comm {
     uint32_t ops;   /* operations begun, over the comm's life */
     uint32_t steps; /* steps of the operations before this one */
 
-    rg__coll user;      /* what was started, */
-    rg__coll coll;      /* and the part of it that is in flight: mostly all */
-    bool has_begun;     /* there is one */
+    rg__coll coll;      /* what is in flight: what was started, or a part */
+    rg__coll user;      /* of this, which is composed */
+    bool has_begun;     /* something is */
     int root;           /* among the local members, -1: elsewhere */
     uint64_t bytes;     /* of one member's data */
     int heard;          /* members whose line was read */
