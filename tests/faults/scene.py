@@ -135,6 +135,7 @@ class Scene:
         self.logs = Tails(os.path.join(self.job.folder, "*.log"))
         self.size = self.slots * len(self.job.first)
         if self.phase.marks != "worker":
+            self.check_first_world()
             self.job.wait_world(self.size)
             self.job.wait_step(6)
             self.before = self.job.workers()
@@ -149,6 +150,14 @@ class Scene:
         with in_time("the job did not end"):
             self.finish()
         self.check()
+
+    def check_first_world(self):
+        """Phases count generations from a first one in which all hosts are."""
+        self.job.wait_step(1)
+        size = self.job.events("step")[0]["size"]
+        if size != self.size:
+            skip(f"the first world had {size} of {self.size} workers: too "
+                 "much else runs on this machine")
 
     # ------------------------------------------------------ to the phase
 
