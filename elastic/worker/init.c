@@ -132,6 +132,7 @@ static void destroy_worker(rg_ctx *ctx)
         return;
     if (w->launcher != NULL)
         w->launcher->part();
+    rg__board_free(w->board);
     if (w->sock >= 0)
         close(w->sock);
     if (w->listener >= 0)

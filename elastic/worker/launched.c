@@ -230,6 +230,29 @@ static rg_status try_self(rg__worker *w, bool *ok)
                                 : RG_OK;
 }
 
+/* Segments of rg_alloc are shown from now on; without a board they would be
+ * waited for. */
+static rg_status hang_board(rg__worker *w, bool *ok)
+{
+    const uint64_t bytes = rg__board_bytes(w->entered.size);
+    int fd = -1;
+    rg_status st = share_segment(w, bytes, &fd);
+    if (st != RG_OK)
+        return st;
+    void *at = NULL;
+    *ok = fd >= 0 && rg__shm_map(fd, bytes, &at) == RG_OK;
+    if (fd >= 0)
+        close(fd);
+    if (*ok) {
+        w->board = at;
+        rg__board_take(w->board, &w->entered);
+        rg__mappings *all = rg__engine_mappings(w->ctx->engine);
+        all->fetch = rg__board_fetch;
+        all->fetch_arg = w;
+    }
+    return agree(w, ok);
+}
+
 static rg_status try_native(rg__worker *w, bool *ok)
 {
     const rg__membership *m = &w->entered;
@@ -237,7 +260,11 @@ static rg_status try_native(rg__worker *w, bool *ok)
         return RG_OK;
     const uint64_t bytes = rg__native_control_bytes(m->size);
     int fd = -1;
-    rg_status st = share_segment(w, bytes, &fd);
+    rg_status st = hang_board(w, ok);
+    if (st != RG_OK || !*ok)
+        return st;
+    *ok = false;
+    st = share_segment(w, bytes, &fd);
     if (st == RG_OK && fd >= 0)
         st = enter_all(w, &rg__transport_native, fd, bytes, ok);
     if (fd >= 0)

@@ -16,11 +16,10 @@
 
 /* ------------------------------------------------------------ the mappings */
 
+/* Engine's lock held. */
 static rg_status add_mapping(rg_ctx *ctx, const rg__mapping *m)
 {
     rg__mappings *all = rg__engine_mappings(ctx->engine);
-    rg_status st = RG_OK;
-    rg__engine_lock(ctx->engine);
     if (all->count == all->room) {
         const int room = all->room * 2 + 8;
         rg__mapping *item = realloc(all->item, sizeof *item * (size_t)room);
@@ -29,12 +28,11 @@ static rg_status add_mapping(rg_ctx *ctx, const rg__mapping *m)
             all->room = room;
         }
     }
-    if (all->count < all->room)
-        all->item[all->count++] = *m;
-    else
-        st = RG_ERR_MEMORY;
-    rg__engine_unlock(ctx->engine);
-    return st;
+    if (all->count == all->room)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a list of %d segments",
+                        all->count + 1);
+    all->item[all->count++] = *m;
+    return RG_OK;
 }
 
 static bool is_named(const rg__mapping *m, rg__member_id owner, uint32_t id)
@@ -71,8 +69,8 @@ static bool take_mapping(rg_ctx *ctx, rg__member_id owner, uint32_t id,
     return found;
 }
 
-static rg_status map_segment(rg_ctx *ctx, const rg__segment *s, int fd,
-                             void **at_p)
+static rg_status map_locked(rg_ctx *ctx, const rg__segment *s, int fd,
+                            void **at_p)
 {
     rg_status st = rg__shm_map(fd, s->bytes, at_p);
     if (st != RG_OK)
@@ -82,6 +80,21 @@ static rg_status map_segment(rg_ctx *ctx, const rg__segment *s, int fd,
     st = add_mapping(ctx, &m);
     if (st != RG_OK)
         rg__shm_unmap(*at_p, s->bytes);
+    return st;
+}
+
+rg_status rg__segment_map(rg_ctx *ctx, const rg__segment *s, int fd)
+{
+    void *at = NULL;
+    return map_locked(ctx, s, fd, &at);
+}
+
+static rg_status map_segment(rg_ctx *ctx, const rg__segment *s, int fd,
+                             void **at_p)
+{
+    rg__engine_lock(ctx->engine);
+    const rg_status st = map_locked(ctx, s, fd, at_p);
+    rg__engine_unlock(ctx->engine);
     return st;
 }
 
@@ -193,8 +206,16 @@ static rg_status alloc_alone(rg_ctx *ctx, rg__segment *m, void **p_p)
     rg_status st = rg__shm_create("rg_alloc", m->bytes, true, &fd);
     if (st != RG_OK)
         return st;
-    st = map_segment(ctx, m, fd, p_p);
-    close(fd);
+    rg__worker *w = ctx->worker;
+    const bool is_shown = w->board != NULL;
+    if (is_shown)
+        st = rg__board_write(w, m, fd);
+    if (st == RG_OK)
+        st = map_segment(ctx, m, fd, p_p);
+    if (st != RG_OK && is_shown)
+        rg__board_wipe(w, m->id);
+    if (!is_shown)
+        close(fd);
     return st;
 }
 
@@ -250,6 +271,10 @@ rg_status rg_free(rg_ctx *ctx, void *p)
         return rg__fail(RG_ERR_INVALID,
                         "%p was not returned by rg_alloc, or freed already", p);
     rg__shm_unmap(gone.at, gone.bytes);
+    if (ctx->worker->board != NULL) {
+        rg__board_wipe(ctx->worker, id);
+        return RG_OK;
+    }
     const rg__segment m = {
         .head = {RG__FREE, RG__WIRE_VERSION}, .owner = ctx->me, .id = id};
     return ctx->worker->sock < 0 ? RG_OK

@@ -7,6 +7,8 @@
 #include "sdk/transport/launcher.h"
 #include "sdk/base/wire.h"
 
+typedef struct rg__board rg__board; /* board.c */
+
 /* Where the worker stands; only the Regroup thread moves it. */
 typedef enum rg__phase {
     RG__PHASE_OUT,     /* met, not at the door */
@@ -32,6 +34,7 @@ struct rg__worker {
     bool has_thread;
     pthread_t thread;
     const rg__launcher *launcher; /* that started this process; NULL: none */
+    rg__board *board; /* of a launched world on one host; NULL: none */
     uint32_t grace_ms;
     int listener; /* for workers of other hosts; -1: alone */
     uint32_t port;
@@ -86,6 +89,16 @@ rg_status rg__worker_enter_launched(rg__worker *w,
 /* Close it, on the thread that ends it. */
 void rg__worker_leave_launched(rg__worker *w, const char *why);
 
+/* board.c: rg_alloc memory of a launched world on one host. */
+uint64_t rg__board_bytes(int local_size);
+void rg__board_take(rg__board *board, const rg__membership *m);
+void rg__board_free(rg__board *board); /* NULL allowed */
+/* The descriptor is the board's until the segment is wiped. */
+rg_status rg__board_write(rg__worker *w, const rg__segment *s, int fd);
+void rg__board_wipe(rg__worker *w, uint32_t id);
+/* The fetch of rg__mappings; arg is the worker. Engine's lock held. */
+bool rg__board_fetch(void *arg, rg__member_id owner, uint32_t id);
+
 /* listen.c: the listener, at this host's address and any port. */
 rg_status rg__worker_listen(rg__worker *w, const rg__address *address);
 
@@ -106,6 +119,9 @@ void rg__worker_link_broken(void *arg, int rank, const char *why);
 /* segments.c: rg_alloc memory; the Regroup thread hands its messages over. */
 void rg__segment_arrived(rg__worker *w, const rg__segment *m, int fd);
 void rg__segment_gone(rg__worker *w, const rg__segment *m);
+
+/* Map a segment; the engine's lock is held. */
+rg_status rg__segment_map(rg_ctx *ctx, const rg__segment *s, int fd);
 
 /* Register a buffer with the agent: hook for the state room. */
 rg_status rg__worker_reserve(rg_ctx *ctx, const rg__register *what, int *fd_p);

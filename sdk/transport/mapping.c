@@ -23,11 +23,23 @@ const rg__mapping *rg__mapping_of(const rg__mappings *all, rg__member_id owner,
     return NULL;
 }
 
-const rg__mapping *rg__mapping_find(const rg__mappings *all,
-                                    rg__member_id owner, uint32_t id)
+static const rg__mapping *look_for(const rg__mappings *all, rg__member_id owner,
+                                   uint32_t id)
 {
-    for (int i = 0; all != NULL && i < all->count; i++)
+    for (int i = 0; i < all->count; i++)
         if (all->item[i].id == id && is_same(all->item[i].owner, owner))
             return &all->item[i];
     return NULL;
+}
+
+const rg__mapping *rg__mapping_find(const rg__mappings *all,
+                                    rg__member_id owner, uint32_t id)
+{
+    if (all == NULL)
+        return NULL;
+    const rg__mapping *found = look_for(all, owner, id);
+    if (found == NULL && all->fetch != NULL &&
+        all->fetch(all->fetch_arg, owner, id))
+        found = look_for(all, owner, id);
+    return found;
 }

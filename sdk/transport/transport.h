@@ -114,6 +114,10 @@ typedef struct rg__mapping {
 typedef struct rg__mappings {
     rg__mapping *item;
     int count, room;
+    /* Look for one that is missing, and add it; NULL: they come by themselves.
+     */
+    bool (*fetch)(void *arg, rg__member_id owner, uint32_t id);
+    void *fetch_arg;
 } rg__mappings;
 
 /* The mapping that holds [p, p + bytes) and belongs to owner, or NULL. */

@@ -23,7 +23,6 @@ static void close_comm(comm *c)
         MPI_Comm_free(&c->mpi);
     free(c->scratch);
     free(c->request);
-    free(c->status);
     free(c->all);
     free(c->failed);
     free(c);
@@ -53,9 +52,8 @@ static rg_status create_comm(uint32_t id, int n, comm **c_p)
     c->n = n;
     c->room = 2 * n;
     c->request = calloc((size_t)c->room, sizeof *c->request);
-    c->status = calloc((size_t)c->room, sizeof *c->status);
     c->all = calloc((size_t)n, sizeof *c->all);
-    if (c->all == NULL || c->request == NULL || c->status == NULL) {
+    if (c->all == NULL || c->request == NULL) {
         close_comm(c);
         return rg__fail(RG_ERR_MEMORY, "no memory for a comm");
     }
@@ -133,15 +131,10 @@ rg_status rg__mpi_posted(const char *call, int code)
 
 static bool make_room(comm *c)
 {
-    const size_t room = 2 * (size_t)c->room;
-    MPI_Request *request = realloc(c->request, sizeof *request * room);
-    if (request != NULL)
-        c->request = request;
-    MPI_Status *status = realloc(c->status, sizeof *status * room);
-    if (status != NULL)
-        c->status = status;
-    if (request == NULL || status == NULL)
+    MPI_Request *more = realloc(c->request, sizeof *more * 2 * (size_t)c->room);
+    if (more == NULL)
         return false;
+    c->request = more;
     c->room *= 2;
     return true;
 }
@@ -226,6 +219,15 @@ static double scale_of(double scale)
     return scale == 1 ? 0 : scale;
 }
 
+static int message_tag(const said_line *line)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < sizeof *line; i++)
+        hash =
+            (hash ^ ((const unsigned char *)line)[i]) * UINT64_C(0x100000001b3);
+    return (int)((hash ^ hash >> 32) % RG__MPI_TAGS);
+}
+
 static void note_mine(comm *c)
 {
     const rg__coll *coll = &c->coll;
@@ -238,6 +240,7 @@ static void note_mine(comm *c)
                     .tag = tag_of(c),
                     .prescale = scale_of(coll->prescale),
                     .postscale = scale_of(coll->postscale)};
+    c->tag = message_tag(&c->mine.line);
     if (coll->kind == RG__AGREE)
         memcpy(c->mine.value, coll->send, sizeof c->mine.value);
 }
@@ -299,19 +302,23 @@ static rg_status mpi_start(rg__comm *base, const rg__coll *coll)
     return RG_OK;
 }
 
-/* Is what was posted complete? */
+/* Is what was posted complete? One by one: a failure of several at once is told
+ * to the handler of MPI_COMM_WORLD by MPICH. */
 static rg_status await(comm *c)
 {
-    int is_done = 1;
-    const rg_status st =
-        c->requests == 1
-            ? rg__mpi_status("MPI_Test",
-                             MPI_Test(c->request, &is_done, MPI_STATUS_IGNORE))
-            : rg__mpi_status("MPI_Testall", MPI_Testall(c->requests, c->request,
-                                                        &is_done, c->status));
-    if (st == RG_OK && is_done)
-        c->requests = 0;
-    return st == RG_OK && !is_done ? RG_IN_PROGRESS : st;
+    while (c->completed < c->requests) {
+        int is_done = 0;
+        const rg_status st =
+            rg__mpi_status("MPI_Test", MPI_Test(&c->request[c->completed],
+                                                &is_done, MPI_STATUS_IGNORE));
+        if (st != RG_OK)
+            return st;
+        if (!is_done)
+            return RG_IN_PROGRESS;
+        c->completed++;
+    }
+    c->requests = c->completed = 0;
+    return RG_OK;
 }
 
 static rg_status go_on(comm *c)

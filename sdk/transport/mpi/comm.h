@@ -9,6 +9,12 @@
 #include "sdk/transport/mpi/inside.h"
 #include "sdk/transport/native/layout.h"
 
+/* Sets of so many members send messages to each other. MPI's own nonblocking
+ * collectives are for larger ones: they are no quicker, and Open MPI 4.1 tells
+ * their failures to the error handler of MPI_COMM_WORLD, the program's. */
+#define RG__MPI_FEW   16
+#define RG__MPI_SMALL ((uint64_t)32 << 10) /* bytes of a broadcast */
+
 typedef struct comm comm;
 typedef struct checked checked; /* check.c */
 typedef rg_status (*stage_fn)(comm *c);
@@ -28,13 +34,16 @@ struct comm {
     uint32_t id;
 
     rg__coll coll;
+    int tag; /* of its messages: members that have started different things do
+                not take each other's */
     stage_fn stage, next; /* next: behind a comparison */
     uint64_t at, part;    /* elements done, and in flight */
     uint64_t done;        /* elements of the part that are computed */
+    bool is_together;     /* a reduction that everybody computes whole */
 
     MPI_Request *request; /* owned, as what follows */
-    MPI_Status *status;   /* of each */
-    int requests, room;   /* in flight, and how many there is room for */
+    int requests, room;   /* posted, and how many there is room for */
+    int completed;        /* of those that are posted */
     brought mine, *all;   /* all: n of them */
     char *scratch;        /* of this operation; NULL: none */
 

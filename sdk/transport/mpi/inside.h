@@ -10,6 +10,8 @@
 #include "regroup/regroup_mpi.h"
 #include "sdk/transport/launcher.h"
 
+#define RG__MPI_TAGS 32767 /* every MPI has so many */
+
 typedef enum check { CHECK_OFF, CHECK_LATE, CHECK_EACH } check;
 
 /* ------------------------------------------------------------------ world.c */

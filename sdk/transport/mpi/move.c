@@ -1,12 +1,11 @@
-/* What only moves. MPI counts in int: what has more elements than that, and
- * what has a count for each rank, goes as messages between each two ranks. */
+/* What only moves. It goes as messages between each two ranks, but for sets of
+ * many members, where MPI has the operation; MPI counts in int. */
 #include <string.h>
 
 #include "sdk/base/fail.h"
 #include "sdk/transport/mpi/comm.h"
 
-#define CHUNK   ((uint64_t)1 << 27) /* elements of one call or message */
-#define MESSAGE 1                   /* tag; operations run one at a time */
+#define CHUNK ((uint64_t)1 << 27) /* elements of one call or message */
 
 MPI_Datatype rg__mpi_type(rg_type type)
 {
@@ -57,10 +56,10 @@ rg_status rg__mpi_send(comm *c, int to, const void *data, uint64_t count)
         MPI_Request *request = rg__mpi_request(c);
         if (request == NULL)
             return RG_ERR_MEMORY;
-        st = rg__mpi_status(
-            "MPI_Isend", MPI_Isend((const char *)data + bytes_of(c, at),
-                                   (int)at_most(count - at, CHUNK), type_of(c),
-                                   to, MESSAGE, c->mpi, request));
+        st = rg__mpi_status("MPI_Isend",
+                            MPI_Isend((const char *)data + bytes_of(c, at),
+                                      (int)at_most(count - at, CHUNK),
+                                      type_of(c), to, c->tag, c->mpi, request));
     }
     return st;
 }
@@ -75,7 +74,7 @@ rg_status rg__mpi_recv(comm *c, int from, void *data, uint64_t count)
         st = rg__mpi_status(
             "MPI_Irecv", MPI_Irecv((char *)data + bytes_of(c, at),
                                    (int)at_most(count - at, CHUNK), type_of(c),
-                                   from, MESSAGE, c->mpi, request));
+                                   from, c->tag, c->mpi, request));
     }
     return st;
 }
@@ -115,6 +114,8 @@ static part to_rank(const comm *c, int r)
     case RG__ALLGATHER:
     case RG__ALLGATHERV:
         return all_of(o->count);
+    case RG__BROADCAST:
+        return all_of(is_root && r != o->root ? o->count : 0);
     case RG__GATHER:
     case RG__GATHERV:
         return all_of(r == o->root ? o->count : 0);
@@ -137,6 +138,8 @@ static part from_rank(const comm *c, int r)
     case RG__GATHERV:
         return is_root ? part_of(o->recv_counts, o->recv_places, o->count, r)
                        : all_of(0);
+    case RG__BROADCAST:
+        return all_of(r == o->root && !is_root ? o->count : 0);
     case RG__SCATTER:
     case RG__SCATTERV:
         return all_of(r == o->root ? o->count : 0);
@@ -234,6 +237,28 @@ static rg_status broadcast(comm *c)
                                      c->mpi, rg__mpi_request(c)));
 }
 
+static rg_status broadcast_few(comm *c)
+{
+    c->coll.send = c->coll.recv;
+    return post_messages(c);
+}
+
+/* A byte from everybody to everybody. */
+static rg_status barrier_few(comm *c)
+{
+    static const char token;
+    c->stage = end;
+    c->coll.type = RG_U8;
+    rg_status st = rg__mpi_scratch(c, (uint64_t)c->n);
+    for (int r = 0; r < c->n && st == RG_OK; r++)
+        if (r != c->rank)
+            st = rg__mpi_recv(c, r, &c->scratch[r], 1);
+    for (int r = 0; r < c->n && st == RG_OK; r++)
+        if (r != c->rank)
+            st = rg__mpi_send(c, r, &token, 1);
+    return st == RG_OK ? RG_IN_PROGRESS : st;
+}
+
 static rg_status barrier(comm *c)
 {
     c->stage = end;
@@ -286,7 +311,7 @@ static rg_status alltoall(comm *c)
 
 static stage_fn mpi_has(const comm *c)
 {
-    if (c->coll.count > CHUNK / (uint64_t)c->n)
+    if (c->n <= RG__MPI_FEW || c->coll.count > CHUNK / (uint64_t)c->n)
         return post_messages;
     switch (c->coll.kind) {
     case RG__ALLGATHER:
@@ -319,9 +344,11 @@ stage_fn rg__mpi_moves(const comm *c)
 {
     switch (c->coll.kind) {
     case RG__BROADCAST:
-        return broadcast;
+        return c->n <= RG__MPI_FEW && bytes_of(c, c->coll.count) < RG__MPI_SMALL
+                   ? broadcast_few
+                   : broadcast;
     case RG__BARRIER:
-        return barrier;
+        return c->n <= RG__MPI_FEW ? barrier_few : barrier;
     default:
         return begin;
     }

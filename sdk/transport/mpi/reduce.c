@@ -1,5 +1,8 @@
-/* Reductions: small ones by MPI, where it has the type; the others by messages.
+/* Reductions, by messages; in sets of many members by MPI, where it has the
+ * type.
  *
+ *   together  small ones: everybody sends all to all who want the result, and
+ *             they compute it, in rank order
  *   a round   every rank has a slice of the round's elements; it receives that
  *             slice of all others, computes the whole of it in rank order, and
  *             sends the result to whom it belongs
@@ -17,11 +20,10 @@
 #include "sdk/base/fail.h"
 #include "sdk/transport/mpi/comm.h"
 
-#define SMALL_BYTES_ ((uint64_t)32 << 10)
-#define FEW          16 /* ranks to which each sends messages for speed's sake */
-#define ROUND_BYTES  ((uint64_t)2 << 20)
-#define BLOCK_BYTES  ((size_t)16 << 10)
-#define CHUNK        ((uint64_t)1 << 27) /* elements of one call */
+#define TOGETHER    ((uint64_t)8 << 10) /* bytes */
+#define ROUND_BYTES ((uint64_t)2 << 20)
+#define BLOCK_BYTES ((size_t)16 << 10)
+#define CHUNK       ((uint64_t)1 << 27) /* elements of one call */
 
 static uint64_t at_most(uint64_t a, uint64_t b)
 {
@@ -145,6 +147,8 @@ static slice scattered(const comm *c, int r)
 
 static slice slice_of(const comm *c, int r)
 {
+    if (c->is_together)
+        return (slice){0, c->coll.count};
     if (is_scatter(c))
         return scattered(c, r);
     const uint64_t n = (uint64_t)c->n;
@@ -224,16 +228,22 @@ static rg_status compute(comm *c)
     }
     if (c->done < count)
         return RG_IN_PROGRESS;
-    c->stage = is_scatter(c) ? next_round : exchange_results;
+    c->stage = is_scatter(c) || c->is_together ? next_round : exchange_results;
     return c->stage(c);
+}
+
+/* Does rank r compute anything of this round? */
+static bool computes(const comm *c, int r)
+{
+    return !c->is_together || c->coll.kind != RG__REDUCE || r == c->coll.root;
 }
 
 static rg_status post_round(comm *c)
 {
     c->done = 0;
-    c->stage = compute;
+    c->stage = computes(c, c->rank) ? compute : next_round;
     rg_status st = RG_OK;
-    for (int i = 1; i < c->n && st == RG_OK; i++) {
+    for (int i = 1; i < c->n && st == RG_OK && computes(c, c->rank); i++) {
         const int from = (c->rank + c->n - i) % c->n;
         st = rg__mpi_recv(c, from, heard_from(c, from),
                           slice_of(c, c->rank).count);
@@ -241,8 +251,9 @@ static rg_status post_round(comm *c)
     for (int i = 1; i < c->n && st == RG_OK; i++) {
         const int to = (c->rank + i) % c->n;
         const slice s = slice_of(c, to);
-        st = rg__mpi_send(c, to, (const char *)c->coll.send + bytes_of(c, s.at),
-                          s.count);
+        if (computes(c, to))
+            st = rg__mpi_send(
+                c, to, (const char *)c->coll.send + bytes_of(c, s.at), s.count);
     }
     return st == RG_OK ? RG_IN_PROGRESS : st;
 }
@@ -270,7 +281,8 @@ static rg_status next_round(comm *c)
         most = most / n + 1;
     c->part = at_most(length(c) - c->at, most);
     if (c->scratch == NULL) {
-        const uint64_t each = is_scatter(c) ? c->part : (c->part + n - 1) / n;
+        const uint64_t each =
+            is_scatter(c) || c->is_together ? c->part : (c->part + n - 1) / n;
         const rg_status st = rg__mpi_scratch(c, bytes_of(c, each * n));
         if (st != RG_OK)
             return st;
@@ -289,14 +301,15 @@ static bool mpi_has(const rg__coll *o)
 static rg_status begin(comm *c)
 {
     const rg__coll *o = &c->coll;
-    const bool is_small = bytes_of(c, o->count) < SMALL_BYTES_;
-    const bool by_mpi =
-        !is_scatter(c) && mpi_has(o) && c->n > 1 && (is_small || c->n > FEW);
+    const bool is_few = c->n <= RG__MPI_FEW;
+    const bool by_mpi = !is_few && !is_scatter(c) && mpi_has(o);
     if (!by_mpi && c->n > RG__SOURCES_MAX)
         return rg__fail(RG_ERR_UNSUPPORTED,
                         "transport mpi has this operation, type or scale for "
                         "sets of up to %d members, and set %u has %d",
                         RG__SOURCES_MAX, c->id, c->n);
+    c->is_together =
+        is_few && !is_scatter(c) && bytes_of(c, o->count) < TOGETHER;
     c->stage = by_mpi ? whole : next_round;
     return c->stage(c);
 }

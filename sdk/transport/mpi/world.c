@@ -12,8 +12,6 @@
 #include "sdk/base/log.h"
 #include "sdk/transport/mpi/inside.h"
 
-#define TAGS 32768 /* every MPI has so many */
-
 /* One per process, as MPI itself. */
 static struct world {
     MPI_Comm handed;        /* by rg_init_mpi; not ours */
@@ -286,9 +284,10 @@ rg_status rg__mpi_create(const int *ranks, int n, uint32_t id, MPI_Comm *comm_p)
     MPI_Group_free(&all);
     if (st != RG_OK)
         return st;
-    st = rg__mpi_status(
-        "MPI_Comm_create_group",
-        MPI_Comm_create_group(world.comm, group, (int)(id % TAGS), comm_p));
+    st =
+        rg__mpi_status("MPI_Comm_create_group",
+                       MPI_Comm_create_group(world.comm, group,
+                                             (int)(id % RG__MPI_TAGS), comm_p));
     MPI_Group_free(&group);
     return st;
 }

@@ -1,0 +1,35 @@
+"""examples/04_halo.c, as an MPI program and with its reductions on a set, gives
+the same results; whatever carries the set."""
+
+import os
+import sys
+
+import run
+
+BUILD = os.environ["REGROUP_BUILD"]
+flavour = sys.argv[1]
+bare = f"{BUILD}/bin/halo-mpi-{flavour}"
+ours = f"{BUILD}/bin/halo-{flavour}"
+faults = []
+
+
+def results(program, np, **environment):
+    code, out, err = run.run(flavour, np, [program], **environment)
+    if code != 0:
+        faults.append(f"{program} on {np} ended with {code}:\n{out}{err}")
+    return sorted(line for line in out.splitlines()
+                  if line.startswith(("step", "sum")))
+
+
+for np in (1, 2, 4):
+    expected = results(bare, np)
+    if len(expected) != 7:
+        faults.append(f"{bare} said {expected}")
+    for transports in ("native,mpi", "mpi"):
+        got = results(ours, np, REGROUP_TRANSPORTS=transports)
+        if got != expected:
+            faults.append(f"{np} ranks over {transports}: {got}, and alone "
+                          f"{expected}")
+for fault in faults:
+    print(fault)
+sys.exit(1 if faults else 0)

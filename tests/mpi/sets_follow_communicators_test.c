@@ -1,0 +1,146 @@
+/* rg_set_create_mpi: a set for each communicator, in its order; and what is no
+ * communicator of the world is refused on all ranks. The world is all processes
+ * but the last, so that there is one outside. */
+#include "tests/mpi/mpi_check.h"
+
+static rg_ctx *ctx;
+static MPI_Comm most; /* the world's processes, the other way round */
+static int rank, size;
+
+static int sum_on(rg_set *set, int mine)
+{
+    int sum = 0;
+    CHECK_OK(rg_allreduce(set, &mine, &sum, 1, RG_I32, RG_SUM));
+    return sum;
+}
+
+static void claim_follows(rg_set *set, MPI_Comm comm)
+{
+    int comm_rank, comm_size, sum = 0;
+    MPI_Comm_rank(comm, &comm_rank);
+    MPI_Comm_size(comm, &comm_size);
+    CHECK_EQ(rg_set_rank(set), comm_rank);
+    CHECK_EQ(rg_set_size(set), comm_size);
+    MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, comm);
+    CHECK_EQ(sum_on(set, rank), sum);
+}
+
+static void colours_make_sets(void)
+{
+    MPI_Comm part;
+    MPI_Comm_split(most, rank % 2, rank, &part);
+    rg_set *set = NULL;
+    const rg_set_params params = {.size = sizeof params,
+                                  .name = rank % 2 == 0 ? "even" : "odd"};
+    CHECK_OK(rg_set_create_mpi(ctx, part, &params, &set));
+    CHECK_STR(rg_set_name(set), params.name);
+    claim_follows(set, part);
+    CHECK_OK(rg_set_destroy(set));
+    MPI_Comm_free(&part);
+}
+
+static void who_brings_none_gets_none(void)
+{
+    MPI_Comm part;
+    MPI_Comm_split(most, rank == 0 ? MPI_UNDEFINED : 1, -rank, &part);
+    rg_set *set = (rg_set *)&part;
+    CHECK_OK(rg_set_create_mpi(ctx, part, NULL, &set));
+    CHECK((set == NULL) == (rank == 0));
+    if (set != NULL) {
+        claim_follows(set, part);
+        MPI_Comm_free(&part);
+    }
+    CHECK_OK(rg_set_destroy(set));
+}
+
+static void a_duplicate_is_a_set_of_its_own(void)
+{
+    MPI_Comm again;
+    MPI_Comm_dup(most, &again);
+    rg_set *one = NULL, *two = NULL;
+    CHECK_OK(rg_set_create_mpi(ctx, most, NULL, &one));
+    CHECK_OK(rg_set_create_mpi(ctx, again, NULL, &two));
+    CHECK(one != two && rg_set_id(one) != rg_set_id(two));
+    rg_req *req = NULL;
+    const int mine = 1;
+    int first = 0;
+    CHECK_OK(
+        rg_allreduce_start(one, &mine, &first, 1, RG_I32, RG_SUM, NULL, &req));
+    claim_follows(two, again);
+    CHECK_OK(rg_wait(&req, -1));
+    CHECK_EQ(first, size);
+    CHECK_OK(rg_set_destroy(one));
+    CHECK_OK(rg_set_destroy(two));
+    MPI_Comm_free(&again);
+}
+
+/* Rank 0 brings all of them, the others nothing. */
+static void all_have_to_bring_it(void)
+{
+    rg_set *set = NULL;
+    CHECK_STATUS(
+        rg_set_create_mpi(ctx, rank == 0 ? most : MPI_COMM_NULL, NULL, &set),
+        RG_ERR_MISMATCH);
+    CHECK(set == NULL);
+    CHECK(strstr(rg_last_error(), "rank 0 brought") != NULL);
+}
+
+static void strangers_are_refused(void)
+{
+    rg_set *set = NULL;
+    CHECK_STATUS(rg_set_create_mpi(ctx, MPI_COMM_WORLD, NULL, &set),
+                 RG_ERR_INVALID);
+    CHECK(strstr(rg_last_error(), "not in the world") != NULL);
+    /* and when only one rank does so */
+    CHECK_STATUS(
+        rg_set_create_mpi(ctx, rank == 1 ? MPI_COMM_WORLD : most, NULL, &set),
+        RG_ERR_INVALID);
+    CHECK(set == NULL);
+}
+
+static void two_groups_are_no_set(void)
+{
+    MPI_Comm part, both;
+    MPI_Comm_split(most, rank == 0, rank, &part);
+    MPI_Intercomm_create(part, 0, most, rank == 0 ? 1 : 0, 7, &both);
+    rg_set *set = NULL;
+    CHECK_STATUS(rg_set_create_mpi(ctx, both, NULL, &set), RG_ERR_INVALID);
+    CHECK(strstr(rg_last_error(), "intra-communicator") != NULL);
+    MPI_Comm_free(&both);
+    MPI_Comm_free(&part);
+}
+
+static void in_the_world(void)
+{
+    CHECK_OK(rg_init_mpi(most, NULL, &ctx));
+    rank = rg_rank(ctx);
+    size = rg_size(ctx);
+    int most_rank;
+    MPI_Comm_rank(most, &most_rank);
+    CHECK_EQ(rank, most_rank);
+    CHECK_EQ(sum_on(rg_world(ctx), 1), size);
+    colours_make_sets();
+    who_brings_none_gets_none();
+    a_duplicate_is_a_set_of_its_own();
+    all_have_to_bring_it();
+    strangers_are_refused();
+    two_groups_are_no_set();
+    CHECK_EQ(sum_on(rg_world(ctx), 1), size);
+    CHECK_OK(rg_finalize(ctx));
+}
+
+int main(void)
+{
+    int level = 0, of_all = 0, all = 0;
+    MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &level);
+    MPI_Comm_rank(MPI_COMM_WORLD, &of_all);
+    MPI_Comm_size(MPI_COMM_WORLD, &all);
+    const int is_out = of_all == all - 1;
+    MPI_Comm_split(MPI_COMM_WORLD, is_out ? MPI_UNDEFINED : 0, -of_all, &most);
+    if (!is_out) {
+        in_the_world();
+        MPI_Comm_free(&most);
+    }
+    MPI_Finalize();
+    return 0;
+}

@@ -1,0 +1,46 @@
+"""REGROUP_TRANSPORTS says what carries a world under mpirun; a program without
+libregroup_mpi is refused there, and told what to do."""
+
+import os
+import sys
+
+import run
+
+BUILD = os.environ["REGROUP_BUILD"]
+flavour, program = sys.argv[1:]
+faults = []
+
+
+def claim(what, np, code, *said, words=(program,), **environment):
+    got, out, err = run.run(flavour, np, list(words), **environment)
+    text = out + err
+    for sentence in said:
+        if sentence not in text:
+            faults.append(f"{what}: nobody said \"{sentence}\":\n{text}")
+    if (got == 0) != (code == 0):
+        faults.append(f"{what}: ended with {got}:\n{text}")
+
+
+def carried(transport):
+    return f"transport {transport} carries the world"
+
+
+LOUD = {"REGROUP_LOG": "debug"}
+claim("one host", 2, 0, carried("native"), **LOUD)
+claim("alone", 1, 0, carried("self"), **LOUD)
+claim("mpi", 2, 0, carried("mpi"), REGROUP_TRANSPORTS="mpi,native", **LOUD)
+claim("self is for one", 2, 0, carried("mpi"), REGROUP_TRANSPORTS="self,mpi",
+      **LOUD)
+claim("none", 2, 1, "none of the transports self carries a world of 2 tasks",
+      REGROUP_TRANSPORTS="self")
+claim("unknown", 2, 1, 'REGROUP_TRANSPORTS names "tcp"',
+      REGROUP_TRANSPORTS="tcp")
+claim("check", 2, 1, 'REGROUP_CHECK is "never"', REGROUP_CHECK="never")
+claim("differs", 2, 1, "REGROUP_TRANSPORTS is",
+      words=["sh", "-c", "REGROUP_TRANSPORTS=mpi,$$ exec " + program])
+claim("without the library", 2, 1, "link it with libregroup_mpi",
+      words=[BUILD + "/bin/hello" if os.path.exists(BUILD + "/bin/hello")
+             else BUILD + "/examples/hello"])
+for fault in faults:
+    print(fault)
+sys.exit(1 if faults else 0)
