@@ -45,6 +45,7 @@ static void on_ordered(void *arg, rg_status st, const rg__txn_reply *reply)
     rg__timer_set(v->patience, FULL_NS);
 }
 
+/* Under no lease: others are to let go also when this agent has ended. */
 static void order(saver *v, const char *op)
 {
     agent *a = v->a;
@@ -56,7 +57,7 @@ static void order(saver *v, const char *op)
     rg__txn *txn = rg__txn_create();
     if (key != NULL && text != NULL && txn != NULL) {
         rg__txn_if_mod(txn, key, a->view.order.mod_revision);
-        rg__txn_put(txn, RG__THEN, key, text, a->lease_id);
+        rg__txn_put(txn, RG__THEN, key, text, 0);
         rg__etcd_txn(a->etcd, txn, on_ordered, a);
     }
     free(key);
@@ -236,31 +237,45 @@ static bool is_copying(const saver *v, rg__commit_id id)
 
 static bool is_for_us(const saver *v, const rg__order *o)
 {
-    return o->mod_revision != 0 && o->host != v->a->id &&
+    return o->mod_revision != 0 && o->op[0] != '\0' && o->host != v->a->id &&
            strcmp(o->op, v->answered) != 0 &&
            has_host(world_of(v, o->commit), v->a->id);
+}
+
+static bool is_holding(const saver *v, const rg__order *o)
+{
+    return v->phase == SAVER_HOLDING &&
+           rg__same_commit(v->now.commit, o->commit);
+}
+
+/* There will be no file; that may be known here before the copy is. */
+static bool is_cancelled(const saver *v, const rg__order *o)
+{
+    return o->mod_revision != 0 && o->op[0] == '\0' && is_holding(v, o);
+}
+
+/* We are to have a copy soon, or a worker may still ask for it. */
+static bool may_come(saver *v, const rg__order *o, bool is_late)
+{
+    if (is_copying(v, o->commit))
+        return true;
+    if (v->phase != SAVER_IDLE || is_late || v->error[0] != '\0')
+        return false;
+    rg__timer_set(v->patience, LATE_NS);
+    return true;
 }
 
 static void follow_order(saver *v, bool is_late)
 {
     const rg__order *o = &v->a->view.order;
-    const bool is_held =
-        v->phase == SAVER_HOLDING && rg__same_commit(v->now.commit, o->commit);
-    if (!is_for_us(v, o))
-        return;
-    if (o->op[0] != '\0' && !is_held && is_copying(v, o->commit))
-        return; /* soon */
-    if (o->op[0] != '\0' && !is_held && v->phase == SAVER_IDLE && !is_late &&
-        v->error[0] == '\0') {
-        rg__timer_set(v->patience, LATE_NS);
-        return;
-    }
-    memcpy(v->answered, o->op, sizeof v->answered);
-    if (o->op[0] == '\0' && is_held)
+    if (is_cancelled(v, o))
         rg__saver_hang_up(v);
-    else if (is_held)
+    if (!is_for_us(v, o) || (!is_holding(v, o) && may_come(v, o, is_late)))
+        return;
+    memcpy(v->answered, o->op, sizeof v->answered);
+    if (is_holding(v, o))
         put_shards(v, o);
-    else if (o->op[0] != '\0')
+    else
         have_none(v);
 }
 

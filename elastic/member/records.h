@@ -9,7 +9,7 @@
  *                           in that directory
  *   all/checkpoint          the newest that is durable        rg__saved
  *   all/order               a file is made: write your shards
- *                           into it (lease)                   rg__order
+ *                           into it                           rg__order
  *   all/share/<host>        what it has written               rg__share
  *   all/probe               hosts are suspected: look at each other (lease)
  *   all/drain/<host>        this host is to leave             rg__drain
