@@ -36,9 +36,10 @@ struct acks {
 static void on_put(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     agent *a = arg;
-    (void)reply; /* refused: cur has moved on, and the mirror will say so */
     if (st != RG_OK)
         rg__agent_end(a, RG__EXIT_STORE, "%s", rg_last_error());
+    else if (!reply->succeeded) /* cur has moved on */
+        rg__mirror_expect(a->mirror);
 }
 
 static bool is_awaited(const agent *a)
@@ -133,9 +134,11 @@ static const char *name_of(const agent *a, uint64_t host)
 static void add(agent *a, heard *one)
 {
     const rg__cur *cur = &a->known.cur;
-    const char *name = name_of(a, one->host);
     if (cur->phase != RG__GEN_PROPOSED ||
-        cur->generation != one->ack.generation || name == NULL)
+        cur->generation != one->ack.generation)
+        return;
+    const char *name = name_of(a, one->host);
+    if (name == NULL)
         return;
     snprintf(one->ack.host, sizeof one->ack.host, "%s", name);
     rg__snapshot_add_ack(&a->known, &one->ack);
@@ -143,8 +146,17 @@ static void add(agent *a, heard *one)
 
 void rg__ack_add_heard(agent *a)
 {
-    for (int i = 0; i < a->acks->count; i++)
-        add(a, &a->acks->heard[i]);
+    acks *k = a->acks;
+    int kept = 0;
+    for (int i = 0; i < k->count; i++) {
+        if (k->heard[i].ack.generation < a->known.cur.generation)
+            rg__ack_free(&k->heard[i].ack);
+        else
+            k->heard[kept++] = k->heard[i];
+    }
+    k->count = kept;
+    for (int i = 0; i < kept; i++)
+        add(a, &k->heard[i]);
 }
 
 /* A look costs more than an ack: it waits for as many as there are hosts in

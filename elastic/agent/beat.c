@@ -399,6 +399,23 @@ static void on_aborted(agent *a, const peer *from, uint64_t generation)
     }
 }
 
+static bool is_news(const agent *a, const rg__beat *beat)
+{
+    const rg__cur *cur = &a->view.cur;
+    return beat->generation > cur->generation ||
+           (beat->generation == cur->generation && beat->is_decided &&
+            cur->phase == RG__GEN_PROPOSED);
+}
+
+/* from: gone, maybe, once somebody looks at what it said. */
+static void on_ack(agent *a, const peer *from, const rg__beat *beat)
+{
+    const peer to = *from;
+    if (beat->is_etcd_up &&
+        rg__ack_hear(a, from, beat->generation, beat->text, beat->text_bytes))
+        send_to(a, a->beats->sock, &to, RG__BEAT_ACKED, beat->generation);
+}
+
 static void on_beat(agent *a, peer *from, const rg__beat *beat)
 {
     const uint64_t now = rg__now_ns();
@@ -411,7 +428,9 @@ static void on_beat(agent *a, peer *from, const rg__beat *beat)
         from->etcd_lost_ns = now;
     switch (beat->type) {
     case RG__BEAT:
-        if (beat->generation > a->view.cur.generation && a->mirror != NULL)
+        if (beat->is_decided && beat->generation > from->begun)
+            from->begun = beat->generation;
+        if (is_news(a, beat) && a->mirror != NULL)
             rg__mirror_expect(a->mirror);
         break;
     case RG__BEAT_PROBE: /* answered already */
@@ -428,9 +447,7 @@ static void on_beat(agent *a, peer *from, const rg__beat *beat)
         on_aborted(a, from, beat->generation);
         break;
     case RG__BEAT_ACK:
-        if (beat->is_etcd_up && rg__ack_hear(a, from, beat->generation,
-                                             beat->text, beat->text_bytes))
-            send_to(a, a->beats->sock, from, RG__BEAT_ACKED, beat->generation);
+        on_ack(a, from, beat);
         break;
     case RG__BEAT_ACKED:
         rg__ack_is_heard(a, from->id, beat->generation);
@@ -503,10 +520,13 @@ rg__beat_counts rg__beat_count(const agent *a)
 static void beat_now(agent *a, uint64_t now)
 {
     const uint64_t budget = budget_ns(a);
+    rg__beat beat = {.type = RG__BEAT,
+                     .generation = a->view.cur.generation,
+                     .is_decided = a->view.cur.phase != RG__GEN_PROPOSED};
     for (int i = 0; i < a->beats->peers; i++) {
         peer *one = a->beats->peer[i];
         if (one->is_target)
-            send_to(a, a->beats->sock, one, RG__BEAT, a->view.cur.generation);
+            send_beat(a, a->beats->sock, one, &beat);
         const bool is_in_round =
             one->is_known && one->answered_ns < one->asked_ns;
         const bool is_silent =

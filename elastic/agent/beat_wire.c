@@ -5,6 +5,8 @@
 
 #define MAGIC   UINT32_C(0x74616562) /* "beat" */
 #define VERSION 1
+#define ETCD_UP 1
+#define DECIDED 2
 #define LABEL   "regroup beat 1"
 
 typedef struct layout {
@@ -25,7 +27,8 @@ size_t rg__beat_write(uint8_t *bytes, const uint8_t *key, const rg__beat *beat)
                       .to = htole64(beat->to),
                       .counter = htole64(beat->counter),
                       .generation = htole64(beat->generation),
-                      .flags = htole64(beat->is_etcd_up)};
+                      .flags = htole64((beat->is_etcd_up ? ETCD_UP : 0) |
+                                       (beat->is_decided ? DECIDED : 0))};
     memcpy(bytes, &l, sizeof l);
     rg__mac_make(bytes + sizeof l, key, LABEL, &l, sizeof l, beat->text,
                  beat->text_bytes);
@@ -60,7 +63,8 @@ bool rg__beat_read(const void *bytes, size_t n, const uint8_t *key,
                          .to = le64toh(l.to),
                          .counter = le64toh(l.counter),
                          .generation = le64toh(l.generation),
-                         .is_etcd_up = le64toh(l.flags) & 1,
+                         .is_etcd_up = le64toh(l.flags) & ETCD_UP,
+                         .is_decided = le64toh(l.flags) & DECIDED,
                          .text = text,
                          .text_bytes = text_bytes};
     return true;

@@ -26,6 +26,7 @@ typedef struct rg__beat {
     uint64_t generation; /* ABORTED, ACK, ACKED: that one; BEAT: the newest
                             that the sender knows, proposed or decided */
     bool is_etcd_up;     /* as the sender sees it */
+    bool is_decided;     /* BEAT: the generation is, as the sender sees it */
     const char *text;    /* ACK: JSON, not terminated; borrowed */
     size_t text_bytes;   /* others: 0 */
 } rg__beat;

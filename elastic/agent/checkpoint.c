@@ -81,11 +81,11 @@ void rg__saver_hang_up(saver *v)
     v->sock = -1;
 }
 
-/* Both are needed: the writer has ended, and its last word was dealt with. */
+/* Both are needed: the writer has ended, and etcd has answered what was asked
+ * for it; the next writer would else get the answer. */
 void rg__saver_rest(saver *v)
 {
-    if (v->phase == SAVER_PUBLISHING || v->phase == SAVER_CLAIMING ||
-        v->pid != 0)
+    if (v->req != NULL || v->pid != 0)
         return;
     v->phase = SAVER_IDLE;
     v->is_ordered = false;
@@ -252,7 +252,8 @@ static void on_writer_end(void *arg, int fd, uint32_t events)
     v->pidfd = -1;
     waitpid(v->pid, &status, 0);
     v->pid = 0;
-    if (WIFSIGNALED(status) || v->phase == SAVER_WRITING ||
+    const bool is_sealed = v->phase == SAVER_PUBLISHING;
+    if ((WIFSIGNALED(status) && !is_sealed) || v->phase == SAVER_WRITING ||
         v->phase == SAVER_SHARING) {
         char why[RG__ERROR_MAX];
         snprintf(why, sizeof why,

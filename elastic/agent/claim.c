@@ -153,6 +153,10 @@ static void on_claimed(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     saver *v = arg;
     v->req = NULL;
+    if (v->phase != SAVER_CLAIMING) { /* its writer was killed meanwhile */
+        rg__saver_rest(v);
+        return;
+    }
     v->phase = SAVER_WRITTEN;
     if (st != RG_OK) {
         rg__saver_fail(v, rg_last_error());

@@ -247,9 +247,10 @@ struct agent {
     beats *beats;
     acks *acks;
     rg__timer *suspect_timer;
-    uint64_t mute_mark; /* of the mute hosts that the last look stood on */
-    uint64_t round_ns;  /* all were asked to look at each other then */
-    int64_t round;      /* revision of that asking */
+    uint64_t mute_mark;  /* of the mute hosts that the last look stood on */
+    uint64_t round_ns;   /* all were asked to look at each other then */
+    int64_t round;       /* revision of that asking */
+    uint64_t spoken_for; /* the newest generation ended for a deaf host */
     uint64_t told_generation, told_ns; /* a host has told the leader of its
                                           abort; 0: no */
     rg__etcd_req *toppling;
@@ -364,6 +365,7 @@ typedef struct peer {
                                since then; 0: no such */
     uint64_t link_broke_ns; /* a worker there let go of a connection; 0: no */
     uint64_t etcd_lost_ns;  /* it says that etcd does not answer it; 0: no */
+    uint64_t begun;         /* the newest generation whose decision it knows */
     uint64_t counter;       /* the highest seen */
     int probe_sock;         /* -1: it is not being probed */
     bool is_accused;        /* we say that we don't hear it */

@@ -239,6 +239,12 @@ static bool is_mute(const peer *one, uint64_t now)
            waited < budget_ns(a);
 }
 
+static bool is_deaf(const peer *one, uint64_t now)
+{
+    return one->etcd_lost_ns != 0 &&
+           now - one->etcd_lost_ns > budget_ns(one->a);
+}
+
 /* -------------------------------------------------------------- the leader */
 
 void rg__suspect_note(agent *a, const rg__suspicion *before, int n)
@@ -259,7 +265,7 @@ int rg__suspect_mute(const agent *a, uint64_t *mute, int room)
     int n = 0;
     for (int i = 0; i < rg__beat_peers(a) && n < room; i++) {
         const peer *one = rg__beat_peer(a, i);
-        if (one->etcd_lost_ns != 0 && now - one->etcd_lost_ns > budget_ns(a))
+        if (is_deaf(one, now))
             mute[n++] = one->id;
     }
     return n;
@@ -403,6 +409,30 @@ static void speak_for_others(agent *a, uint64_t now)
                            "a host has left it, and etcd does not hear why");
 }
 
+/* A member's host acked, and has not heard the decision since: it would keep
+ * everybody waiting for its workers, until etcd answers it again. */
+static void speak_for_the_deaf(agent *a, uint64_t now)
+{
+    const rg__cur *cur = &a->view.cur;
+    const rg__proposal *p = rg__snapshot_decided(&a->view);
+    if (!rg__leader_is_me(a) || p == NULL || cur->phase != RG__GEN_DECIDED ||
+        a->spoken_for == cur->generation)
+        return;
+    for (int i = 0; i < rg__beat_peers(a); i++) {
+        const peer *one = rg__beat_peer(a, i);
+        if (!rg__generation_has_host(a, one->id) || !is_deaf(one, now) ||
+            one->begun >= cur->generation)
+            continue;
+        char why[RG__ERROR_MAX];
+        snprintf(why, sizeof why,
+                 "host %s has not begun it, and etcd does not answer that",
+                 one->name);
+        a->spoken_for = cur->generation;
+        rg__publish_reason(a, cur->generation, NULL, false, why);
+        return;
+    }
+}
+
 void rg__suspect_look(agent *a)
 {
     const uint64_t now = rg__now_ns();
@@ -421,6 +451,7 @@ void rg__suspect_look(agent *a)
     }
     judge_leader(a);
     speak_for_others(a, now);
+    speak_for_the_deaf(a, now);
     if (rg__leader_is_me(a))
         look_at_mute(a);
 }

@@ -54,15 +54,6 @@ static const char *host_name(const rg__proposal *p, uint64_t id)
     return host != NULL ? host->name : "?";
 }
 
-static bool name_has_other_id(const rg__snapshot *s, const char *name,
-                              uint64_t id)
-{
-    for (int i = 0; i < s->hosts; i++)
-        if (strcmp(s->host[i].name, name) == 0 && s->host[i].id != id)
-            return true;
-    return false;
-}
-
 /* What a look stands on. */
 typedef struct look {
     const rg__snapshot *s;
@@ -110,7 +101,7 @@ static bool is_alive(const look *l, const rg__proposal *p, rg__member_id m)
         return false;
     const rg__host_record *host = rg__snapshot_host(l->s, m.host);
     if (host == NULL)
-        return !name_has_other_id(l->s, host_name(p, m.host), m.host);
+        return !rg__snapshot_is_other(l->s, host_name(p, m.host), m.host);
     const rg__slot_record *slot = find_slot(host, m.slot);
     return slot != NULL && slot->is_alive && slot->start == m.start;
 }
@@ -627,7 +618,7 @@ static bool may_hold_more(const look *l, const rg__proposal *p,
 {
     const rg__host_record *record = rg__snapshot_host(l->s, host->id);
     return !has_acked(l->s, p->generation, host->name) &&
-           !name_has_other_id(l->s, host->name, host->id) &&
+           !rg__snapshot_is_other(l->s, host->name, host->id) &&
            !(record != NULL && record->is_gone);
 }
 

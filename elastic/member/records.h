@@ -281,6 +281,9 @@ void rg__snapshot_free(rg__snapshot *snap);
 bool rg__snapshot_add_ack(rg__snapshot *snap, const rg__ack *ack);
 
 const rg__host_record *rg__snapshot_host(const rg__snapshot *snap, uint64_t id);
+/* Another incarnation than this one bears the name now. */
+bool rg__snapshot_is_other(const rg__snapshot *snap, const char *name,
+                           uint64_t id);
 const rg__proposal *rg__snapshot_gen(const rg__snapshot *snap,
                                      uint64_t generation);
 /* NULL: there is none. */

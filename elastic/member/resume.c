@@ -224,12 +224,15 @@ rg_status rg__resume_choose(const rg__snapshot *snap, const rg__proposal *p,
     return l.id.generation == 0 ? RG_OK : find_copies(&l, p, line);
 }
 
+/* Not where it was started again: its vault is another one. */
 static bool has_acked(const rg__snapshot *s, uint64_t generation,
-                      const char *host)
+                      const rg__proposal_host *host)
 {
+    if (rg__snapshot_is_other(s, host->name, host->id))
+        return false;
     for (int i = 0; i < s->acks; i++)
         if (s->ack[i].generation == generation &&
-            strcmp(s->ack[i].host, host) == 0)
+            strcmp(s->ack[i].host, host->name) == 0)
             return true;
     return false;
 }
@@ -243,7 +246,7 @@ bool rg__resume_goes_back(const rg__snapshot *snap, const rg__proposal *p,
             rg__resume_is_later(snap->line[i].resume, line->resume))
             return true;
     for (int i = 0; before != NULL && i < before->host_count; i++)
-        if (has_acked(snap, p->generation, before->host[i].name))
+        if (has_acked(snap, p->generation, &before->host[i]))
             return false;
     return before != NULL;
 }

@@ -450,6 +450,15 @@ void rg__snapshot_free(rg__snapshot *snap)
     *snap = (rg__snapshot){0};
 }
 
+bool rg__snapshot_is_other(const rg__snapshot *snap, const char *name,
+                           uint64_t id)
+{
+    for (int i = 0; i < snap->hosts; i++)
+        if (strcmp(snap->host[i].name, name) == 0 && snap->host[i].id != id)
+            return true;
+    return false;
+}
+
 const rg__host_record *rg__snapshot_host(const rg__snapshot *snap, uint64_t id)
 {
     for (int i = 0; i < snap->hosts; i++)

@@ -190,7 +190,7 @@ ROWS = (
                      "done"), ("idle", "propose", "source", "done"),
      "follower"),
     ("etcd cut", ("idle", "propose", "decide"), (), "leader"),
-    ("etcd cut", ("idle",), ("idle",), "follower"),
+    ("etcd cut", ("idle", "build", "ack", "join"), ("idle",), "follower"),
     ("etcd away", ("idle", "detect", "propose", "decide", "done"), ("detect",),
      "follower"),
 )

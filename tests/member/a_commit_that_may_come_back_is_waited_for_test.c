@@ -104,6 +104,27 @@ static void who_has_begun_anew_holds_nothing(void)
     check_resume(&j, older);
 }
 
+/* a was cut off; b was started again, and knows nothing of their world. */
+static void the_word_of_one_begun_anew_is_not_enough(void)
+{
+    const rg__member_id anew[] = {{7, 0, 1}};
+    job j;
+    job_begin(&j, 1, 2);
+    j.config.comeback_ns = COMEBACK;
+    job_host(&j, "a", 1, 1);
+    job_host(&j, "b", 2, 1);
+    job_decided(&j, 1, both, 2, (rg__commit_id){0, 0});
+    j.snap.host[1].id = 7;
+    job_proposed(&j, 2, anew, 1, false);
+    job_ack(&j, 2, "b", NULL, 0);
+    j.config.lost = away;
+    j.config.losts = 1;
+    wait_for_a(&j);
+    job_ack(&j, 2, "a", &older, 1);
+    j.config.losts = 0;
+    check_resume(&j, older);
+}
+
 static void what_another_member_holds_is_not_waited_for(void)
 {
     const uint64_t lost[] = {2};
@@ -150,6 +171,7 @@ int main(void)
     a_host_without_a_record_may_come_back();
     who_has_left_does_not_come_back();
     who_has_begun_anew_holds_nothing();
+    the_word_of_one_begun_anew_is_not_enough();
     what_another_member_holds_is_not_waited_for();
     a_shard_that_only_who_is_away_holds_is_waited_for();
     return 0;

@@ -35,7 +35,7 @@ int main(void)
                            .to = 3,
                            .counter = UINT64_C(1) << 40,
                            .generation = 12,
-                           .is_etcd_up = true};
+                           .is_decided = true};
     rg__beat got;
     rg__beat_write(bytes, key, &sent);
     CHECK(rg__beat_read(bytes, RG__BEAT_BYTES, key, &got));
@@ -44,7 +44,7 @@ int main(void)
     CHECK_EQ(got.to, sent.to);
     CHECK_EQ(got.counter, sent.counter);
     CHECK_EQ(got.generation, sent.generation);
-    CHECK_EQ(got.is_etcd_up, sent.is_etcd_up);
+    CHECK(got.is_decided && !got.is_etcd_up);
     CHECK(!rg__beat_read(bytes, RG__BEAT_BYTES, other, &got));
     CHECK(!rg__beat_read(bytes, RG__BEAT_BYTES - 1, key, &got));
     CHECK(!rg__beat_read(bytes, RG__BEAT_BYTES + 1, key, &got));
