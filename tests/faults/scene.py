@@ -138,8 +138,7 @@ class Scene:
             self.check_first_world()
             self.job.wait_world(self.size)
             self.job.wait_step(6)
-            self.before = self.job.workers()
-            claim(len(self.before) == self.size, "the world is whole")
+            self.before = until(self.whole_world, 10, "the world is whole")
             self.set_off()
         else:
             self.before = {}
@@ -150,6 +149,13 @@ class Scene:
         with in_time("the job did not end"):
             self.finish()
         self.check()
+
+    def whole_world(self):
+        """{rank: worker} once all are there and have their pids, which an agent
+        does not know of other hosts while etcd is slow; else None."""
+        found = self.job.workers()
+        return found if len(found) == self.size and \
+            all(w["pid"] for w in found.values()) else None
 
     def check_first_world(self):
         """Phases count generations from a first one in which all hosts are."""
