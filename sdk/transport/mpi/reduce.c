@@ -211,6 +211,11 @@ static void combine(const comm *c, uint64_t at, size_t count, void *out)
     rg__combine(o, out, src, n, count, c->n);
 }
 
+static const char *own_send(const comm *c)
+{
+    return (const char *)c->coll.send + bytes_of(c, slice_of(c, c->rank).at);
+}
+
 /* done: elements of my slice that are computed. In place, my own send lies
  * where the result goes: so by way of a block. */
 static rg_status compute(comm *c)
@@ -220,10 +225,13 @@ static rg_status compute(comm *c)
     const uint64_t stop =
         at_most(count, c->done + RG__WORK_BYTES / rg_type_size(c->coll.type));
     const uint64_t most = BLOCK_BYTES / rg_type_size(c->coll.type);
+    const bool is_in_place = my_result(c) == own_send(c);
     while (c->done < stop) {
         const size_t now = (size_t)at_most(stop - c->done, most);
-        combine(c, c->done, now, block);
-        memcpy(my_result(c) + bytes_of(c, c->done), block, bytes_of(c, now));
+        char *to = my_result(c) + bytes_of(c, c->done);
+        combine(c, c->done, now, is_in_place ? block : to);
+        if (is_in_place)
+            memcpy(to, block, bytes_of(c, now));
         c->done += now;
     }
     if (c->done < count)
