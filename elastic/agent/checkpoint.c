@@ -446,7 +446,7 @@ bool rg__checkpoint_is_busy(const agent *a)
     const saver *v = a->saver;
     if (a->is_ending && a->exit_code == RG__EXIT_STORE)
         return false;
-    return v->phase != SAVER_IDLE || v->has_next;
+    return v->phase != SAVER_IDLE || v->has_next || v->answering != NULL;
 }
 
 void rg__checkpoint_stop(agent *a)
