@@ -703,18 +703,26 @@ def check_set(history, generation, process, name, ranks):
 
 
 def check_sets(history):
+    """A set has the same members for all of its members, and others know that
+    one or, by a rule, one that has none of them."""
     for g, generation in sorted(history.generations.items()):
-        first, line = generation.members[0]
-        expected = line.get("sets", {})
-        for process, other in generation.members:
-            sets = other.get("sets", {})
-            for name, ranks in sets.items():
+        found = collections.defaultdict(dict)  # name: {rank: (list, process)}
+        for process, line in generation.members:
+            for name, ranks in line.get("sets", {}).items():
                 check_set(history, generation, process, name, ranks)
-            for name in sorted(set(sets) | set(expected)):
-                if sets.get(name) != expected.get(name):
-                    history.broken(6, f"generation {g}: set {name!r} is "
-                                   f"{expected.get(name)} at {first}, "
-                                   f"{sets.get(name)} at {process}")
+                found[name][line["rank"]] = ranks, process
+        for name, views in sorted(found.items()):
+            for process, line in generation.members:
+                if line["rank"] not in views:
+                    history.broken(6, f"generation {g}: {process} lacks set "
+                                   f"{name!r}")
+            for _, (ranks, process) in sorted(views.items()):
+                for other in ranks:
+                    theirs, who = views.get(other, (ranks, None))
+                    if theirs != ranks:
+                        history.broken(6, f"generation {g}: set {name!r} is "
+                                       f"{ranks} at {process}, {theirs} at "
+                                       f"{who}")
 
 
 # ------------------------------------------------------ 7: steps are committed

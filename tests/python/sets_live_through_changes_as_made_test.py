@@ -52,6 +52,7 @@ def test():
         job.wait_world(2, above=1)
         job.wait_world(3, above=2)
         job.finish()
+        job.check()
         text = job.text()
     for words, least in ((r"plain ended: FIX", 2), (r"kept 2 \[1, 0\]", 2),
                          (r"rule in 1 has 3", 3), (r"rule in 2 has 2", 2),
