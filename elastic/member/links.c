@@ -315,15 +315,26 @@ static bool is_reported_before(const rg__plan_clock *clock,
     return false;
 }
 
-/* Other hosts that name this one at the far end of what broke. */
+/* The other end of a report that names this host; NULL: it does not. */
+static const char *far_end(const rg__link_report *r, const char *host)
+{
+    if (strcmp(r->link, host) == 0)
+        return r->by;
+    return strcmp(r->by, host) == 0 ? r->link : NULL;
+}
+
+/* Other hosts whose connections with this one broke. It is a matter of chance
+ * which end tells it first. */
 static int accusers_of(const rg__plan_clock *clock, const char *host)
 {
     int n = 0;
     for (int i = 0; i < clock->reports; i++) {
-        bool is_first = strcmp(clock->report[i].link, host) == 0;
-        for (int k = 0; k < i && is_first; k++)
-            is_first = strcmp(clock->report[k].link, host) != 0 ||
-                       strcmp(clock->report[k].by, clock->report[i].by) != 0;
+        const char *other = far_end(&clock->report[i], host);
+        bool is_first = other != NULL;
+        for (int k = 0; k < i && is_first; k++) {
+            const char *before = far_end(&clock->report[k], host);
+            is_first = before == NULL || strcmp(before, other) != 0;
+        }
         n += is_first;
     }
     return n;

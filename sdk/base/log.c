@@ -72,7 +72,7 @@ bool rg__log_levels(const char *text)
     common = general;
     memcpy(rooms, found, sizeof(room_level) * (size_t)n);
     room_count = n;
-    int top = general;
+    int top = (int)general;
     for (int i = 0; i < n; i++)
         top = (int)rooms[i].level > top ? (int)rooms[i].level : top;
     atomic_store(&most, top);

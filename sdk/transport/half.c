@@ -4,6 +4,7 @@
 #include <string.h>
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 #define RG_X86
 #endif
@@ -130,7 +131,9 @@ static void f16_narrow_plain(void *out, const float *in, size_t n)
 #ifdef RG_X86
 static bool has_f16c(void)
 {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+    unsigned a, b, c, d; /* not every compiler knows it by name */
+    return __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) &&
+           (c & bit_F16C) != 0;
 }
 
 __attribute__((target("avx2,f16c"))) static void

@@ -5,7 +5,8 @@ import os
 import struct
 
 from checkpoints import directory, names, steps
-from house import UNTIL_FINISH, Job, claim, fault_free, main, trainer
+from house import (UNTIL_FINISH, Job, claim, fault_free, main, trainer,
+                   until)
 
 BYTES = 400000
 FLAGS = ("--bytes", str(BYTES))
@@ -40,7 +41,7 @@ def test():
             before = job.generation()
             job.kill(rank=2)
             job.wait_world(3, above=before)
-            job.wait_step(job.step() + 100)
+            until(lambda: len(steps(path)) > 5, 30, "six checkpoints")
             job.finish()
             job.check(trained=TRAIN)
             last = int(job.final_state()[0])

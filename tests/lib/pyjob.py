@@ -94,9 +94,9 @@ def job(size, workers, expected=0, flags=(), **more):
         return run(workers, expected, **more)
     regroup = os.path.join(os.environ["REGROUP_BUILD"], "bin/regroup")
     with tempfile.TemporaryDirectory(prefix="rg-py-") as folder:
-        return run([regroup, "run", "-n", str(size), *flags, "--", *workers],
-                   expected, REGROUP_RUN_DIR=os.path.join(folder, "run"),
-                   **more)
+        return run([regroup, "run", "-n", str(size), "--detect", "1500ms",
+                    *flags, "--", *workers], expected,
+                   REGROUP_RUN_DIR=os.path.join(folder, "run"), **more)
 
 
 def need_mpi(flavour):

@@ -21,7 +21,8 @@ def results(program, np, **environment):
                   if line.startswith(("step", "sum")))
 
 
-for np in (1, 2, 4):
+# MPICH's processes spin while they wait, and want a processor each.
+for np in (1, 2, 4) if flavour == "openmpi" else (1, 2):
     expected = results(bare, np)
     if len(expected) != 7:
         faults.append(f"{bare} said {expected}")
