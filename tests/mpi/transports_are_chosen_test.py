@@ -3,6 +3,7 @@ libregroup_mpi is refused there, and told what to do."""
 
 import os
 import sys
+import tempfile
 
 import run
 
@@ -12,8 +13,12 @@ faults = []
 
 
 def claim(what, np, code, *said, words=(program,), **environment):
-    got, out, err = run.run(flavour, np, list(words), **environment)
-    text = out + err
+    # By a file: MPICH's mpirun may drop what was said before a failure.
+    with tempfile.NamedTemporaryFile("r") as errors:
+        got, out, err = run.run(
+            flavour, np, ["sh", "-c", 'exec "$0" "$@" 2>>' + errors.name,
+                          *words], **environment)
+        text = out + err + errors.read()
     for sentence in said:
         if sentence not in text:
             faults.append(f"{what}: nobody said \"{sentence}\":\n{text}")
