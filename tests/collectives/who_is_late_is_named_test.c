@@ -42,7 +42,7 @@ static void before_it(world *w, rg_set *set, FILE *log)
 {
     int32_t one = 1;
     rg_req *req = NULL;
-    const rg_op_params params = {.size = sizeof params, .timeout_ms = 300};
+    const rg_op_params params = {.size = sizeof params, .timeout_ms = 1500};
     CHECK_OK(
         rg_allreduce_start(set, &one, &one, 1, RG_I32, RG_SUM, &params, &req));
     CHECK_STATUS(rg_wait(&req, -1), RG_ERR_TIMEOUT);
@@ -59,7 +59,7 @@ static void inside_of_it(world *w, rg_set *set, FILE *log)
 {
     char *data = calloc(1, LARGE);
     rg_req *req = NULL;
-    const rg_op_params params = {.size = sizeof params, .timeout_ms = 400};
+    const rg_op_params params = {.size = sizeof params, .timeout_ms = 1500};
     CHECK_OK(rg_allreduce_start(set, data, data, LARGE, RG_U8, RG_SUM, &params,
                                 &req));
     CHECK_STATUS(rg_wait(&req, -1), RG_ERR_TIMEOUT);
@@ -73,7 +73,7 @@ static void stopped(world *w, rg_set *set)
     char *data = calloc(1, LARGE);
     rg_req *req = NULL;
     atomic_store(world_word(w, 0), (uint64_t)getpid());
-    const rg_op_params params = {.size = sizeof params, .timeout_ms = 2000};
+    const rg_op_params params = {.size = sizeof params, .timeout_ms = 3000};
     CHECK_OK(rg_allreduce_start(set, data, data, LARGE, RG_U8, RG_SUM, &params,
                                 &req));
     CHECK_STATUS(rg_wait(&req, -1), RG_ERR_TIMEOUT); /* its peer has left it */
