@@ -22,6 +22,8 @@ static uint64_t left_until(uint64_t deadline)
     return now < deadline ? deadline - now : 0;
 }
 
+#define LOOK_ROUNDS 32
+
 /* Help until the request is done or the deadline has passed. Everybody looks
  * once, also with a deadline that is past. */
 static void help_until_done(rg_req *req, uint64_t deadline)
@@ -41,6 +43,8 @@ static void help_until_done(rg_req *req, uint64_t deadline)
             round = 0;
         else if (!rg__spin(round++))
             rg__engine_sleep_for(e, req, left);
+        else if (round % LOOK_ROUNDS == 0) /* rounds are long on a busy host */
+            rg__late_look(e);
     }
 }
 
