@@ -72,7 +72,7 @@ with RunDir() as d:
     # and are waited for.
     job, found = start_training(d, "--agent-grace", "500ms")
     pids = [w["pid"] for w in found]
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120
     while job.poll() is None and time.monotonic() < until:
         agent = find_child(job.pid, "regroup")
         if agent:

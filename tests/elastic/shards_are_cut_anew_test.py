@@ -2,9 +2,9 @@
 and the state is that of the fault-free run; an announced join moves shards and
 rolls nothing back."""
 
-from house import Job, claim, fault_free, main, trainer
+from house import UNTIL_FINISH, Job, claim, main, trainer
 
-TRAINING = ("--steps", 150, "--bytes", 3000, "--step-ms", 5,
+TRAINING = (*UNTIL_FINISH, "--bytes", 3000, "--step-ms", 5,
             "--shard-bytes", 1000003)  # no multiple of anything
 
 
@@ -12,12 +12,13 @@ def deaths():
     with Job(["--min", "3", "--max", "4"], trainer(*TRAINING)) as job:
         job.wait_step(20)
         job.kill(1)
-        job.wait_world(3)
-        job.wait_world(4)
+        job.wait_world(3, above=1)
+        job.wait_world(4, above=2)
         job.wait_step(job.step() + 10)
         job.kill_many([0, 2])
+        job.wait_step(job.step() + 10)
         job.finish()
-        job.check(state=fault_free(*TRAINING))
+        job.check(trained=TRAINING)
 
 
 def a_join():
@@ -27,7 +28,7 @@ def a_join():
         job.wait_world(2)
         job.wait_world(3)
         job.finish()
-        job.check(state=fault_free(*TRAINING))
+        job.check(trained=TRAINING)
         claim(not [e for e in job.events("restore") if e["rank"] != 2],
               "somebody but the newcomer restored")
 
