@@ -51,9 +51,9 @@ def skip(reason):
     sys.exit(77)
 
 
-# As the trainer's flags: it trains until Job.finish, however long tests take.
 LIBC = ctypes.CDLL(None)
 PR_SET_PDEATHSIG = 1
+# As the trainer's flags: it trains until Job.finish, however long tests take.
 UNTIL_FINISH = ("--until", "file-that-finish-makes")
 
 

