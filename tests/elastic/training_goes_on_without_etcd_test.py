@@ -1,10 +1,10 @@
 """etcd gone for 30 s: no step waits for it, and membership does not change."""
-import statistics
 import time
 
 from house import Etcd, Job, claim, fault_free, main, trainer, until
 
 AWAY_S = 30
+MOST_MS = 5000  # a busy machine takes long, an etcd that is away longer
 TRAIN = ("--steps", 7500, "--step-ms", 5)
 
 
@@ -24,9 +24,8 @@ def test():
         times = [e["t_ns"] for e in job.events("step") if e["rank"] == 0]
         gaps = [(b - a) / 1e6 for a, b in zip(times, times[1:])
                 if begin <= b <= end]
-        bound = max(500, 5 * statistics.median(gaps))
-        claim(max(gaps) <= bound, f"the longest gap was {max(gaps)} ms, more "
-              f"than {bound} ms")
+        claim(max(gaps) < MOST_MS,
+              f"a step took {max(gaps)} ms while etcd was away")
         job.finish(seconds=90)
         claim(job.generation() == 1, "the outage changed the membership")
         job.check(fault_free(*TRAIN))
