@@ -22,9 +22,9 @@ def test():
     with tempfile.TemporaryDirectory(prefix="rg-other-") as folder:
         other, empty = (os.path.join(folder, name)
                         for name in ("libother.so", "libempty.so"))
-        stubs = "".join(f"void {name}(void) {{}}\n" for name in sorted(names)
-                        if name != "rg_version")
-        for path, source in ((other, OTHER + stubs), (empty, "int none;")):
+        symbols = "".join(f"void {name}(void) {{}}\n" for name in sorted(names)
+                          if name != "rg_version")
+        for path, source in ((other, OTHER + symbols), (empty, "int none;")):
             subprocess.run(["cc", "-shared", "-fPIC", "-x", "c", "-", "-o",
                             path], input=source, text=True, check=True)
         for path, words in (
