@@ -123,6 +123,24 @@ static rg_status set_root(call *c)
     return RG_OK;
 }
 
+static rg_status begin_typed(call *c, const char *what, rg_set *set,
+                             rg__kind kind, rg_type type,
+                             const rg_op_params *params, rg_req **req_p)
+{
+    rg_status st = begin(c, what, set, kind, params, req_p);
+    if (st == RG_OK)
+        st = set_type(c, type);
+    return st == RG_OK ? know_set(c) : st;
+}
+
+static rg_status begin_rooted(call *c, const char *what, rg_set *set,
+                              rg__kind kind, rg_type type,
+                              const rg_op_params *params, rg_req **req_p)
+{
+    const rg_status st = begin_typed(c, what, set, kind, type, params, req_p);
+    return st == RG_OK ? set_root(c) : st;
+}
+
 /* ----------------------------------------------------------------- buffers */
 
 /* Elements at p, `copies` times `count` of them. */
@@ -259,6 +277,23 @@ static rg_status check_own_count(const call *c, const parts *all,
     return RG_OK;
 }
 
+/* The root's, of a gather or scatter: parts in `whole`, and its own besides. */
+static rg_status take_parts(call *c, const uint64_t *counts,
+                            const uint64_t *places, const void *whole,
+                            const void *own, uint64_t count, parts *all)
+{
+    rg_status st = make_arrays(c, 2);
+    if (st == RG_OK)
+        st = copy_parts(c, 0, counts, places, all);
+    if (st == RG_OK)
+        st = check_own_count(c, all, count);
+    if (st == RG_OK)
+        st = check_buffer(c, whole, all->end, 1);
+    if (st == RG_OK)
+        st = check_apart(c, own, count, whole, all);
+    return st;
+}
+
 /* -------------------------------------------------------------- reductions */
 
 static void set_data(call *c, const void *send, void *recv, uint64_t count)
@@ -293,11 +328,8 @@ rg_status rg_reduce_start(rg_set *set, const void *send, void *recv,
                           const rg_op_params *params, rg_req **req_p)
 {
     call c;
-    rg_status st = begin(&c, "reduce", set, RG__REDUCE, params, req_p);
-    if (st == RG_OK)
-        st = set_type(&c, type);
-    if (st == RG_OK)
-        st = know_set(&c);
+    rg_status st =
+        begin_typed(&c, "reduce", set, RG__REDUCE, type, params, req_p);
     if (st == RG_OK)
         st = set_op(&c, op);
     if (st == RG_OK)
@@ -317,12 +349,8 @@ rg_status rg_reduce_scatter_start(rg_set *set, const void *send, void *recv,
                                   const rg_op_params *params, rg_req **req_p)
 {
     call c;
-    rg_status st =
-        begin(&c, "reduce_scatter", set, RG__REDUCE_SCATTER, params, req_p);
-    if (st == RG_OK)
-        st = set_type(&c, type);
-    if (st == RG_OK)
-        st = know_set(&c);
+    rg_status st = begin_typed(&c, "reduce_scatter", set, RG__REDUCE_SCATTER,
+                               type, params, req_p);
     if (st == RG_OK)
         st = set_op(&c, op);
     if (st == RG_OK)
@@ -352,12 +380,8 @@ rg_status rg_reduce_scatterv_start(rg_set *set, const void *send, void *recv,
 {
     call c;
     parts all = {0};
-    rg_status st =
-        begin(&c, "reduce_scatter", set, RG__REDUCE_SCATTERV, params, req_p);
-    if (st == RG_OK)
-        st = set_type(&c, type);
-    if (st == RG_OK)
-        st = know_set(&c);
+    rg_status st = begin_typed(&c, "reduce_scatter", set, RG__REDUCE_SCATTERV,
+                               type, params, req_p);
     if (st == RG_OK)
         st = set_op(&c, op);
     if (st == RG_OK)
@@ -402,13 +426,8 @@ rg_status rg_gather_start(rg_set *set, const void *send, void *recv,
                           const rg_op_params *params, rg_req **req_p)
 {
     call c;
-    rg_status st = begin(&c, "gather", set, RG__GATHER, params, req_p);
-    if (st == RG_OK)
-        st = set_type(&c, type);
-    if (st == RG_OK)
-        st = know_set(&c);
-    if (st == RG_OK)
-        st = set_root(&c);
+    rg_status st =
+        begin_rooted(&c, "gather", set, RG__GATHER, type, params, req_p);
     if (st == RG_OK)
         st = check_buffer(&c, send, count, 1);
     if (st == RG_OK && c.rank == c.start.coll.root) {
@@ -428,26 +447,12 @@ rg_status rg_gatherv_start(rg_set *set, const void *send, uint64_t count,
 {
     call c;
     parts all = {0};
-    rg_status st = begin(&c, "gather", set, RG__GATHERV, params, req_p);
-    if (st == RG_OK)
-        st = set_type(&c, type);
-    if (st == RG_OK)
-        st = know_set(&c);
-    if (st == RG_OK)
-        st = set_root(&c);
+    rg_status st =
+        begin_rooted(&c, "gather", set, RG__GATHERV, type, params, req_p);
     if (st == RG_OK)
         st = check_buffer(&c, send, count, 1);
-    if (st == RG_OK && c.rank == c.start.coll.root) {
-        st = make_arrays(&c, 2);
-        if (st == RG_OK)
-            st = copy_parts(&c, 0, counts, places, &all);
-        if (st == RG_OK)
-            st = check_own_count(&c, &all, count);
-        if (st == RG_OK)
-            st = check_buffer(&c, recv, all.end, 1);
-        if (st == RG_OK)
-            st = check_apart(&c, send, count, recv, &all);
-    }
+    if (st == RG_OK && c.rank == c.start.coll.root)
+        st = take_parts(&c, counts, places, recv, send, count, &all);
     c.start.coll.recv_counts = all.counts;
     c.start.coll.recv_places = all.places;
     set_data(&c, send, recv, count);
@@ -459,13 +464,8 @@ rg_status rg_scatter_start(rg_set *set, const void *send, void *recv,
                            const rg_op_params *params, rg_req **req_p)
 {
     call c;
-    rg_status st = begin(&c, "scatter", set, RG__SCATTER, params, req_p);
-    if (st == RG_OK)
-        st = set_type(&c, type);
-    if (st == RG_OK)
-        st = know_set(&c);
-    if (st == RG_OK)
-        st = set_root(&c);
+    rg_status st =
+        begin_rooted(&c, "scatter", set, RG__SCATTER, type, params, req_p);
     if (st == RG_OK)
         st = check_buffer(&c, recv, count, 1);
     if (st == RG_OK && c.rank == c.start.coll.root) {
@@ -485,26 +485,12 @@ rg_status rg_scatterv_start(rg_set *set, const void *send,
 {
     call c;
     parts all = {0};
-    rg_status st = begin(&c, "scatter", set, RG__SCATTERV, params, req_p);
-    if (st == RG_OK)
-        st = set_type(&c, type);
-    if (st == RG_OK)
-        st = know_set(&c);
-    if (st == RG_OK)
-        st = set_root(&c);
+    rg_status st =
+        begin_rooted(&c, "scatter", set, RG__SCATTERV, type, params, req_p);
     if (st == RG_OK)
         st = check_buffer(&c, recv, count, 1);
-    if (st == RG_OK && c.rank == c.start.coll.root) {
-        st = make_arrays(&c, 2);
-        if (st == RG_OK)
-            st = copy_parts(&c, 0, counts, places, &all);
-        if (st == RG_OK)
-            st = check_own_count(&c, &all, count);
-        if (st == RG_OK)
-            st = check_buffer(&c, send, all.end, 1);
-        if (st == RG_OK)
-            st = check_apart(&c, recv, count, send, &all);
-    }
+    if (st == RG_OK && c.rank == c.start.coll.root)
+        st = take_parts(&c, counts, places, send, recv, count, &all);
     c.start.coll.send_counts = all.counts;
     c.start.coll.send_places = all.places;
     set_data(&c, send, recv, count);
@@ -518,11 +504,8 @@ rg_status rg_allgather_start(rg_set *set, const void *send, void *recv,
                              const rg_op_params *params, rg_req **req_p)
 {
     call c;
-    rg_status st = begin(&c, "allgather", set, RG__ALLGATHER, params, req_p);
-    if (st == RG_OK)
-        st = set_type(&c, type);
-    if (st == RG_OK)
-        st = know_set(&c);
+    rg_status st =
+        begin_typed(&c, "allgather", set, RG__ALLGATHER, type, params, req_p);
     if (st == RG_OK)
         st = check_buffer(&c, send, count, 1);
     if (st == RG_OK)
@@ -541,11 +524,8 @@ rg_status rg_allgatherv_start(rg_set *set, const void *send, uint64_t count,
 {
     call c;
     parts all = {0};
-    rg_status st = begin(&c, "allgather", set, RG__ALLGATHERV, params, req_p);
-    if (st == RG_OK)
-        st = set_type(&c, type);
-    if (st == RG_OK)
-        st = know_set(&c);
+    rg_status st =
+        begin_typed(&c, "allgather", set, RG__ALLGATHERV, type, params, req_p);
     if (st == RG_OK)
         st = check_buffer(&c, send, count, 1);
     if (st == RG_OK)
@@ -569,11 +549,8 @@ rg_status rg_alltoall_start(rg_set *set, const void *send, void *recv,
                             const rg_op_params *params, rg_req **req_p)
 {
     call c;
-    rg_status st = begin(&c, "alltoall", set, RG__ALLTOALL, params, req_p);
-    if (st == RG_OK)
-        st = set_type(&c, type);
-    if (st == RG_OK)
-        st = know_set(&c);
+    rg_status st =
+        begin_typed(&c, "alltoall", set, RG__ALLTOALL, type, params, req_p);
     if (st == RG_OK)
         st = check_buffer(&c, send, count, c.n);
     if (st == RG_OK)
@@ -611,11 +588,8 @@ rg_status rg_alltoallv_start(rg_set *set, const void *send,
 {
     call c;
     parts out = {0}, in = {0};
-    rg_status st = begin(&c, "alltoall", set, RG__ALLTOALLV, params, req_p);
-    if (st == RG_OK)
-        st = set_type(&c, type);
-    if (st == RG_OK)
-        st = know_set(&c);
+    rg_status st =
+        begin_typed(&c, "alltoall", set, RG__ALLTOALLV, type, params, req_p);
     if (st == RG_OK)
         st = make_arrays(&c, 4);
     if (st == RG_OK)
