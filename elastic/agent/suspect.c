@@ -396,6 +396,18 @@ static void look_at_mute(agent *a)
         rg__leader_look(a);
 }
 
+/* The generation that members are in; nobody goes on to another yet, but maybe
+ * at a step end. */
+static uint64_t standing(const agent *a)
+{
+    const rg__cur *cur = &a->view.cur;
+    const rg__proposal *decided = rg__snapshot_decided(&a->view);
+    const bool stands = cur->phase == RG__GEN_DECIDED ||
+                        (cur->phase == RG__GEN_PROPOSED &&
+                         rg__generation_is_only_announced(a, cur->generation));
+    return stands && decided != NULL ? decided->generation : 0;
+}
+
 /* A host has aborted the generation for a certain reason, and can't publish it:
  * etcd does not answer it. */
 static void speak_for_others(agent *a, uint64_t now)
@@ -404,7 +416,7 @@ static void speak_for_others(agent *a, uint64_t now)
     if (g == 0 || !rg__leader_is_me(a) || now - a->told_ns < budget_ns(a))
         return;
     a->told_generation = 0;
-    if (a->view.cur.generation == g && a->view.cur.phase == RG__GEN_DECIDED)
+    if (g == standing(a))
         rg__publish_reason(a, g, NULL, false,
                            "a host has left it, and etcd does not hear why");
 }
@@ -413,22 +425,20 @@ static void speak_for_others(agent *a, uint64_t now)
  * everybody waiting for its workers, until etcd answers it again. */
 static void speak_for_the_deaf(agent *a, uint64_t now)
 {
-    const rg__cur *cur = &a->view.cur;
-    const rg__proposal *p = rg__snapshot_decided(&a->view);
-    if (!rg__leader_is_me(a) || p == NULL || cur->phase != RG__GEN_DECIDED ||
-        a->spoken_for == cur->generation)
+    const uint64_t g = standing(a);
+    if (g == 0 || !rg__leader_is_me(a) || a->spoken_for == g)
         return;
     for (int i = 0; i < rg__beat_peers(a); i++) {
         const peer *one = rg__beat_peer(a, i);
         if (!rg__generation_has_host(a, one->id) || !is_deaf(one, now) ||
-            one->begun >= cur->generation)
+            one->begun >= g)
             continue;
         char why[RG__ERROR_MAX];
         snprintf(why, sizeof why,
                  "host %s has not begun it, and etcd does not answer that",
                  one->name);
-        a->spoken_for = cur->generation;
-        rg__publish_reason(a, cur->generation, NULL, false, why);
+        a->spoken_for = g;
+        rg__publish_reason(a, g, NULL, false, why);
         return;
     }
 }

@@ -549,10 +549,12 @@ static void *run_thread(void *arg)
     hold_life(page);
     rg__worker_mark(w, RG__READY, 0);
     uint32_t round = 0;
+    /* read before all that a ring may be about */
+    uint32_t seen = atomic_load(&page->wake);
     while (room != NULL && !must_stop(w)) {
-        const uint32_t seen = atomic_load(&page->wake);
         round = turn(w, room) ? round + 1 : 0;
         rg__engine_sleep(w->ctx->engine, seen, round, idle_ns(w));
+        seen = atomic_load(&page->wake);
     }
     end(w, RG_ERR_INVALID, "rg_finalize was called");
     drop_pending(w);

@@ -19,7 +19,7 @@ The time of a fault ends with the last survivor's first step in a later
 generation, by the worker's own clock. `pause` is the longest time that a
 survivor was between two steps (of drain and join, where nothing breaks, the
 only one). `floor` is one restore and one commit of the same state, copied by as
-many processes as survive, in the same run. The parts are medians of the times
+many processes, on as many hosts (vaults), as survive, in the same run. The parts are medians of the times
 that the agent of a host noted which the fault did not strike. `lost` are
 committed steps that were lost. `goal` is what is to be reached (README.md).
 A fault that goes wrong is counted as `bad`, and a new job goes on; a row that
@@ -28,7 +28,6 @@ goes wrong throughout says so, and the next one begins.
 
 import argparse
 import contextlib
-import glob
 import json
 import os
 import random
@@ -39,7 +38,9 @@ import subprocess
 import sys
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+from bench_stamps import (HERE, PARTS, WAIT_S, WORKER, Stamps, bytes_of,
+                          floor_ms, percentile)
+
 os.environ.setdefault("REGROUP_BUILD", os.path.dirname(HERE))
 os.environ.setdefault("REGROUP_SOURCE", "@CMAKE_SOURCE_DIR@")
 sys.path.insert(0, os.path.join(os.environ["REGROUP_SOURCE"], "tests", "lib"))
@@ -48,22 +49,9 @@ from hosts import Hosts, HostsJob, start_of  # noqa: E402
 from house import Failed  # noqa: E402
 
 ALL = ("kill", "stop", "cut", "cut-leader", "drain", "join")
-UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-WAIT_S = 60
 DEATHS_PER_JOB = 24  # a slot that fails often starts ever later
 BAD_IN_A_ROW = 3     # then a row is given up
 DETECT_MS = {"lan": 500, "cloud": 3000}
-PARTS = (("detect", "struck_ns", "detected_ns"),
-         ("agree", "detected_ns", "proposed_ns"),
-         ("rebuild", "proposed_ns", "built_ns"),
-         ("decide", "built_ns", "decided_ns"),
-         ("sync", "decided_ns", "synced_ns"),
-         ("step", "synced_ns", "stepped_ns"))
-
-
-def bytes_of(text):
-    unit = UNITS.get(text[-1:].upper(), 0)
-    return int(text[:-1]) * unit if unit else int(text)
 
 
 def parse_flags():
@@ -99,59 +87,30 @@ class Bench(HostsJob):
     """A job of bench_recovery_worker and the stamps of its workers."""
 
     def __init__(self, flags, hosts, name):
-        stamps = os.path.join(hosts.folder, name, "stamps")
-        os.makedirs(stamps)
-        worker = os.path.join(HERE, "bench_recovery_worker")
+        world = flags.hosts * flags.slots
+        self.stamps = Stamps(os.path.join(hosts.folder, name, "stamps"), world)
         super().__init__(
-            hosts, ["--min", "1", "--max", str(flags.hosts * flags.slots),
+            hosts, ["--min", "1", "--max", str(world),
                     "--max-restarts", "1000000"],
             ["--slots", str(flags.slots)],
-            [worker, "--bytes", str(flags.bytes), "--step-ms",
-             str(flags.step_ms), "--stamps", stamps], job=name,
+            [WORKER, "--bytes", str(flags.bytes), "--step-ms",
+             str(flags.step_ms), "--stamps", self.stamps.folder], job=name,
             detect=flags.detect, env={"REGROUP_LOG": "warn"})
-        self.world = flags.hosts * flags.slots
-        self.stamps = stamps
-        self.offset = {}
-        self.firsts, self.lasts = {}, {}  # {pid: {generation: (t_ns, size)}}
-
-    def read(self):
-        for path in glob.glob(os.path.join(self.stamps, "*")):
-            pid = int(os.path.basename(path))
-            with open(path, "rb") as file:
-                file.seek(self.offset.get(pid, 0))
-                text = file.read()
-            end = text.rfind(b"\n") + 1
-            self.offset[pid] = self.offset.get(pid, 0) + end
-            for line in text[:end].splitlines():
-                t_ns, generation, _rank, size, what = line.split()
-                into = self.firsts if what == b"first" else self.lasts
-                into.setdefault(pid, {})[int(generation)] = (int(t_ns),
-                                                             int(size))
-
-    def full(self):
-        """(generation, its PIDs) once the world is whole and has stepped."""
-        self.read()
-        newest = max((max(seen) for seen in self.firsts.values()), default=0)
-        pids = [pid for pid, seen in self.firsts.items() if newest in seen and
-                seen[newest][1] == self.world]
-        return (newest, pids) if len(pids) == self.world else None
 
     def stepped(self, pids, generation):
         """[(t_ns, pause in ns)] of everybody's first step after a generation,
         None while somebody has none."""
-        self.read()
-        found = []
         for pid in pids:
             if start_of(pid) is None:
                 raise Failed(f"worker {pid} ended, which the fault did not "
                              "strike")
-            later = [g for g in self.firsts[pid] if g > generation]
-            if not later:
-                return None
-            t_ns = self.firsts[pid][min(later)][0]
-            before = self.lasts.get(pid, {}).get(generation)
-            found.append((t_ns, t_ns - before[0] if before else None))
-        return found
+        found = self.stamps.stepped_after(pids, generation)
+        return found and [(t_ns, self.pause(pid, generation, t_ns))
+                          for pid, (_, t_ns) in found.items()]
+
+    def pause(self, pid, generation, t_ns):
+        before = self.stamps.lasts.get(pid, {}).get(generation)
+        return t_ns - before[0] if before else None
 
     def wait_for(self, what, condition):
         end = time.monotonic() + WAIT_S
@@ -216,18 +175,18 @@ def parts(job, pids, struck):
 
 def once(job, fault, rng):
     """One fault, and the join that follows a drain; None: not struck."""
-    generation, pids = job.wait_for("full world", job.full)
+    generation, pids = job.wait_for("full world", job.stamps.full)
     time.sleep(rng.uniform(0.05, 0.25))
-    if job.full() != (generation, pids):
+    if job.stamps.full() != (generation, pids):
         return None, None
     rest, struck, mend = strike(job, fault, rng, pids)
     stepped = job.wait_for("step of every survivor",
                            lambda: job.stepped(rest, generation))
     found = times(stepped, struck)
-    generation = max(job.firsts[rest[0]])
+    generation = max(job.stamps.firsts[rest[0]])
     mend()
     began = time.monotonic_ns()
-    job.wait_for("full world", job.full)
+    job.wait_for("full world", job.stamps.full)
     found["parts"] = parts(job, rest, struck)
     joined = None
     if fault == "drain":
@@ -278,22 +237,11 @@ class Row:
             self.lost += job.steps_lost()
 
 
-def percentile(values, p):
-    ordered = sorted(values)
-    return ordered[max(0, -(-len(ordered) * p // 100) - 1)]
-
-
 def survivors(flags, fault):
+    """(workers, hosts)"""
     gone = {"kill": 1, "stop": 1, "join": 0}.get(fault, flags.slots)
-    return flags.hosts * flags.slots - gone
-
-
-def floor_ms(flags, fault):
-    shown = subprocess.run(
-        [os.path.join(HERE, "bench_recovery_worker"), "--bytes",
-         str(flags.bytes), "--floor", str(survivors(flags, fault))],
-        capture_output=True, text=True, timeout=WAIT_S, check=True)
-    return statistics.median(int(line) / 1e6 for line in shown.stdout.split())
+    return (flags.hosts * flags.slots - gone,
+            flags.hosts - gone // flags.slots)
 
 
 def goal_of(flags, fault, floor):
@@ -311,7 +259,7 @@ def goal_of(flags, fault, floor):
 def row_of(flags, fault, found, lost, bad):
     ms = [one["ms"] for one in found]
     pause = [one["pause_ms"] for one in found]
-    floor = floor_ms(flags, fault)
+    floor = floor_ms(*survivors(flags, fault), flags.bytes)
     noted = {name: [one["parts"][name] for one in found
                     if name in one["parts"]] for name, _, _ in PARTS}
     return {"fault": fault, "hosts": flags.hosts,

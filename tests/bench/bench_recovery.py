@@ -24,21 +24,10 @@ import sys
 import tempfile
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
-WAIT_S = 60  # for anything that should take well below a second
+from bench_stamps import (HERE, PARTS, WAIT_S, WORKER, Stamps, bytes_of,
+                          floor_ms, percentile)
+
 KILLS_PER_WORKER = 3  # in one job: a slot that fails often starts ever later
-PARTS = (("detect", "killed_ns", "detected_ns"),
-         ("agree", "detected_ns", "proposed_ns"),
-         ("rebuild", "proposed_ns", "built_ns"),
-         ("decide", "built_ns", "decided_ns"),
-         ("sync", "decided_ns", "synced_ns"),
-         ("step", "synced_ns", "stepped_ns"))
-
-
-def bytes_of(text):
-    unit = UNITS.get(text[-1:].upper(), 0)
-    return int(text[:-1]) * unit if unit else int(text)
 
 
 def parse_flags():
@@ -71,12 +60,9 @@ class Job:
     def __init__(self, flags, workers, state_bytes, folder):
         self.flags, self.workers, self.bytes = flags, workers, state_bytes
         self.folder = folder
-        self.stamps = os.path.join(folder, "stamps")
-        os.makedirs(self.stamps)
+        self.stamps = Stamps(os.path.join(folder, "stamps"), workers)
         self.env = dict(os.environ,
                         REGROUP_RUN_DIR=os.path.join(folder, "run"))
-        self.read_to = {}  # pid: offset in its file
-        self.first = {}    # pid: {generation: (t_ns, size)}
         self.process = None
 
     def start(self):
@@ -85,9 +71,8 @@ class Job:
                    "1000000"]
         if self.flags.etcd_bin:
             command += ["--etcd-bin", self.flags.etcd_bin]
-        command += [os.path.join(HERE, "bench_recovery_worker"), "--bytes",
-                    str(self.bytes), "--step-ms", str(self.flags.step_ms),
-                    "--stamps", self.stamps]
+        command += [WORKER, "--bytes", str(self.bytes), "--step-ms",
+                    str(self.flags.step_ms), "--stamps", self.stamps.folder]
         with open(os.path.join(self.folder, "output"), "wb") as output:
             self.process = subprocess.Popen(
                 command, env=self.env, stdin=subprocess.DEVNULL, stdout=output,
@@ -107,43 +92,6 @@ class Job:
         with open(os.path.join(self.folder, "output"), encoding="utf-8",
                   errors="replace") as file:
             return file.read()[-4000:]
-
-    def read_stamps(self):
-        for name in os.listdir(self.stamps):
-            pid = int(name)
-            with open(os.path.join(self.stamps, name), "rb") as file:
-                file.seek(self.read_to.get(pid, 0))
-                text = file.read()
-            end = text.rfind(b"\n") + 1
-            self.read_to[pid] = self.read_to.get(pid, 0) + end
-            for line in text[:end].splitlines():
-                t_ns, generation, _rank, size = map(int, line.split()[:4])
-                if line.endswith(b"last"):
-                    continue
-                self.first.setdefault(pid, {})[generation] = (t_ns, size)
-
-    def newest(self):
-        """(generation, its workers' PIDs) once all of them have stepped and
-        the world is full; else None."""
-        self.read_stamps()
-        newest = max((max(seen) for seen in self.first.values()), default=0)
-        pids = [pid for pid, seen in self.first.items() if newest in seen]
-        is_full = (len(pids) == self.workers and
-                   all(self.first[pid][newest][1] == self.workers
-                       for pid in pids))
-        return (newest, pids) if is_full else None
-
-    def stepped_after(self, pids, generation):
-        """[(t_ns, generation)] of everybody's first step after a generation,
-        or None while somebody has none."""
-        self.read_stamps()
-        found = []
-        for pid in pids:
-            later = [at for at in self.first[pid] if at > generation]
-            if not later:
-                return None
-            found.append((self.first[pid][min(later)][0], min(later)))
-        return found
 
     def wait_for(self, what, condition):
         end = time.monotonic() + WAIT_S
@@ -167,28 +115,22 @@ class Job:
 
 def kill_one(job, rng):
     """Kill a worker of the full world; what it took, in ns."""
-    generation, pids = job.wait_for("full world", job.newest)
+    generation, pids = job.wait_for("full world", job.stamps.full)
     time.sleep(rng.uniform(0.05, 0.25))
-    if job.newest() != (generation, pids):
+    if job.stamps.full() != (generation, pids):
         return None  # the world has changed by itself; look again
     victim = rng.choice(pids)
     survivors = [pid for pid in pids if pid != victim]
     killed_ns = time.monotonic_ns()
     os.kill(victim, signal.SIGKILL)
     stepped = job.wait_for("step of every survivor", lambda:
-                           job.stepped_after(survivors, generation))
-    job.wait_for("full world", job.newest)
-    change = job.changes().get(max(at for _, at in stepped), {})
-    return {"killed_ns": killed_ns,
-            "stepped_ns": max(t_ns for t_ns, _ in stepped),
+                           job.stamps.stepped_after(survivors, generation))
+    job.wait_for("full world", job.stamps.full)
+    change = job.changes().get(max(at for at, _ in stepped.values()), {})
+    return {"struck_ns": killed_ns,
+            "stepped_ns": max(t_ns for _, t_ns in stepped.values()),
             "steps_lost": change.get("steps_lost"),
             **{key: change.get(key) for _, _, key in PARTS[:-1]}}
-
-
-def percentile(values, p):
-    """The nearest rank."""
-    ordered = sorted(values)
-    return ordered[max(0, -(-len(ordered) * p // 100) - 1)]
 
 
 def parts_of(kills):
@@ -198,15 +140,6 @@ def parts_of(kills):
     return {name: statistics.median((kill[end] - kill[begin]) / 1e6
                                     for kill in whole)
             for name, begin, end in PARTS} if whole else {}
-
-
-def floor_ms(workers, state_bytes):
-    shown = subprocess.run(
-        [os.path.join(HERE, "bench_recovery_worker"), "--bytes",
-         str(state_bytes), "--floor", str(workers - 1)],
-        capture_output=True, text=True, timeout=WAIT_S, check=True)
-    return statistics.median(int(line) / 1e6
-                             for line in shown.stdout.split())
 
 
 def kill_some(flags, workers, state_bytes, rng, most):
@@ -232,11 +165,11 @@ def measure(flags, workers, state_bytes):
         kills += kill_some(flags, workers, state_bytes, rng,
                            min(flags.kills - len(kills),
                                KILLS_PER_WORKER * workers))
-    ms = [(kill["stepped_ns"] - kill["killed_ns"]) / 1e6 for kill in kills]
+    ms = [(kill["stepped_ns"] - kill["struck_ns"]) / 1e6 for kill in kills]
     return {"workers": workers, "bytes": state_bytes, "kills": len(kills),
             "p50_ms": percentile(ms, 50), "p99_ms": percentile(ms, 99),
             "max_ms": max(ms), "parts_ms": parts_of(kills),
-            "floor_ms": floor_ms(workers, state_bytes),
+            "floor_ms": floor_ms(workers - 1, 1, state_bytes),
             "steps_lost": sum(kill["steps_lost"] or 0 for kill in kills),
             "ms": ms}
 

@@ -4,10 +4,10 @@
  *
  *   t_ns generation rank size first|last
  *
- * With --floor N it is no worker: N processes at once copy the whole state (a
- * restore) and their part of it (a commit), and it prints the nanoseconds
- * until the last has finished, once per round: what no recovery of the same
- * state can beat. */
+ * With --floor N it is no worker: N processes at once copy the whole state out
+ * of their host's vault (a restore) and their part of it into that (a commit),
+ * and it prints the nanoseconds until the last has finished, once per round:
+ * what no recovery of the same state can beat. --vaults H: they are H hosts. */
 #include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -30,7 +30,7 @@
 
 typedef struct bench {
     size_t bytes;
-    int step_ms, floor;
+    int step_ms, floor, vaults;
     const char *stamps;
     rg_ctx *ctx;
     char *data;      /* registered */
@@ -136,23 +136,27 @@ typedef struct meeting {
     _Atomic uint64_t last_ns;
 } meeting;
 
-/* As one survivor: all of the vault's copy, then a part of it back. */
-static void copy_once(const bench *b, char *vault, int i)
+/* As one survivor: all of its vault's copy, then a part of it back. A vault has
+ * room for two copies. */
+static void copy_once(const bench *b, char *vaults, int i)
 {
-    const size_t part = b->bytes / (size_t)b->floor;
+    const int host = i % b->vaults;
+    const int on_host = (b->floor - host + b->vaults - 1) / b->vaults;
+    const size_t part = b->bytes / (size_t)on_host;
+    const size_t begin = part * (size_t)(i / b->vaults);
+    char *vault = vaults + 2 * b->bytes * (size_t)host;
     memcpy(b->data, vault, b->bytes);
-    memcpy(vault + b->bytes + part * (size_t)i, b->data + part * (size_t)i,
-           part);
+    memcpy(vault + b->bytes + begin, b->data + begin, part);
 }
 
-static void floor_child(const bench *b, meeting *m, char *vault, int i)
+static void floor_child(const bench *b, meeting *m, char *vaults, int i)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    copy_once(b, vault, i); /* so that no page is new when it counts */
+    copy_once(b, vaults, i); /* so that no page is new when it counts */
     atomic_fetch_add(&m->arrived, 1);
     while (atomic_load(&m->arrived) <= b->floor)
         sched_yield();
-    copy_once(b, vault, i);
+    copy_once(b, vaults, i);
     uint64_t last = atomic_load(&m->last_ns);
     const uint64_t mine = now_ns();
     while (last < mine &&
@@ -161,13 +165,13 @@ static void floor_child(const bench *b, meeting *m, char *vault, int i)
     _exit(0);
 }
 
-static uint64_t floor_round(const bench *b, meeting *m, char *vault)
+static uint64_t floor_round(const bench *b, meeting *m, char *vaults)
 {
     *m = (meeting){0};
     for (int i = 0; i < b->floor; i++) {
         const pid_t pid = fork();
         if (pid == 0)
-            floor_child(b, m, vault, i);
+            floor_child(b, m, vaults, i);
         if (pid < 0) {
             perror("bench_recovery_worker: floor");
             exit(1); /* its children follow: PR_SET_PDEATHSIG */
@@ -184,17 +188,17 @@ static uint64_t floor_round(const bench *b, meeting *m, char *vault)
 
 static int print_floor(const bench *b)
 {
-    char *vault =
-        mmap(NULL, 2 * b->bytes + sizeof(meeting), PROT_READ | PROT_WRITE,
-             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (vault == MAP_FAILED) {
+    const size_t all = 2 * b->bytes * (size_t)b->vaults;
+    char *vaults = mmap(NULL, all + sizeof(meeting), PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (vaults == MAP_FAILED) {
         perror("bench_recovery_worker: floor");
         return 1;
     }
-    memset(vault, 1, 2 * b->bytes);
-    meeting *m = (meeting *)(void *)(vault + 2 * b->bytes);
+    memset(vaults, 1, all);
+    meeting *m = (meeting *)(void *)(vaults + all);
     for (int round = 0; round < ROUNDS; round++)
-        printf("%" PRIu64 "\n", floor_round(b, m, vault));
+        printf("%" PRIu64 "\n", floor_round(b, m, vaults));
     return 0;
 }
 
@@ -207,6 +211,7 @@ static int read_flags(int argc, char **argv, bench *b)
         {"step-ms", required_argument, NULL, 's'},
         {"stamps", required_argument, NULL, 'd'},
         {"floor", required_argument, NULL, 'f'},
+        {"vaults", required_argument, NULL, 'v'},
         {0}};
     for (int c; (c = getopt_long(argc, argv, "", flags, NULL)) != -1;) {
         if (c == 'b')
@@ -217,21 +222,23 @@ static int read_flags(int argc, char **argv, bench *b)
             b->stamps = optarg;
         else if (c == 'f')
             b->floor = atoi(optarg);
+        else if (c == 'v')
+            b->vaults = atoi(optarg);
         else
             return -1;
     }
-    return b->bytes > 0 && b->bytes % 64 == 0 &&
-                   (b->floor > 0 || b->stamps != NULL)
+    return b->bytes > 0 && b->bytes % 64 == 0 && b->vaults > 0 &&
+                   (b->floor >= b->vaults || b->stamps != NULL)
                ? 0
                : -1;
 }
 
 int main(int argc, char **argv)
 {
-    bench b = {.fd = -1};
+    bench b = {.vaults = 1, .fd = -1};
     if (read_flags(argc, argv, &b) != 0) {
         fprintf(stderr, "usage: bench_recovery_worker --bytes N (--stamps DIR "
-                        "[--step-ms N] | --floor PROCESSES)\n");
+                        "[--step-ms N] | --floor PROCESSES [--vaults N])\n");
         return 64;
     }
     b.data = aligned_alloc(64, b.bytes);

@@ -107,14 +107,16 @@ static void *stand_in(void *arg)
 {
     world *w = arg;
     uint32_t round = 0;
+    /* read before all that a ring may be about */
+    uint32_t seen = atomic_load(&w->ctx->page->wake);
     while (!atomic_load(&w->wants_stop)) {
-        const uint32_t seen = atomic_load(&w->ctx->page->wake);
         if (must_leave(w)) {
             rg__sets_leave(w->ctx, w->leave_st, "the test left");
             rg__context_set_computing(w->ctx, false);
         }
         round = rg__engine_progress(w->ctx->engine) ? round + 1 : 0;
         rg__engine_sleep(w->ctx->engine, seen, round, SLEEP_NS);
+        seen = atomic_load(&w->ctx->page->wake);
     }
     return NULL;
 }

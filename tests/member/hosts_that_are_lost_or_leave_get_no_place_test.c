@@ -222,6 +222,25 @@ static void the_second_removes_whom_more_accuse(void)
     job_end(&j);
 }
 
+/* Both of a's connections broke, and a was the first to say so. */
+static void the_second_removes_whose_links_broke_whoever_told_it(void)
+{
+    job j;
+    begin_three(&j);
+    job_link(&j, 1, "a", "b");
+    CHECK_EQ(job_look(&j), RG__PLAN_PROPOSE);
+    job_decided(&j, 2, three, 3, none);
+    job_link(&j, 2, "a", "c");
+    CHECK_EQ(job_look(&j), RG__PLAN_PROPOSE);
+    job_decided(&j, 3, three, 3, none);
+    job_link(&j, 3, "b", "a");
+    CHECK_EQ(job_look(&j), RG__PLAN_PROPOSE);
+    CHECK_EQ(j.plan.proposal.size, 2);
+    CHECK_EQ(j.plan.proposal.member[0].host, 2);
+    CHECK_EQ(j.plan.proposal.member[1].host, 3);
+    job_end(&j);
+}
+
 /* b was lost in between: that is why the connection broke. */
 static void a_link_to_a_lost_host_does_not_count(void)
 {
@@ -310,6 +329,7 @@ int main(void)
     a_shut_out_ends_by_itself();
     a_first_broken_link_removes_nobody();
     the_second_removes_whom_more_accuse();
+    the_second_removes_whose_links_broke_whoever_told_it();
     a_link_to_a_lost_host_does_not_count();
     a_link_to_another_incarnation_does_not_count();
     after_a_minute_it_is_a_first_one();
