@@ -89,7 +89,7 @@ typedef struct worker {
     bool is_at_door;
     uint32_t port; /* of its listener for workers of other hosts */
     bool is_finalized;
-    bool has_stood;  /* said where it stands, to the agent that took over */
+    bool has_stood;  /* has said where it stands, or met this agent first */
     bool is_dead;    /* computes no more, as far as anybody can see */
     bool is_crashed; /* by its own word; it may be dumping core */
     uint64_t lost_ns;

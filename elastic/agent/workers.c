@@ -496,7 +496,11 @@ static rg_status receive_worker(slot *s)
 
 static void meet(agent *a, slot *s, const rg__hello *m, int sock, pid_t pid)
 {
-    s->w = (worker){.pid = pid, .sock = sock, .page_fd = -1, .pidfd = -1};
+    s->w = (worker){.pid = pid,
+                    .sock = sock,
+                    .page_fd = -1,
+                    .pidfd = -1,
+                    .has_stood = true}; /* it knows of no earlier agent */
     s->has_met = true;
     rg__slot_keep(s);
     a->elastic = m->elastic != 0;

@@ -271,8 +271,9 @@ def floor_ms(etcd, n):
 
 def change(house, members, victim, generation, at_rest):
     """One worker leaves: what that took and cost."""
-    agents = [pid for agent in house.agents for pid in descendants(agent.pid)]
     pid = house.pid_of(victim)
+    agents = [one for agent in house.agents for one in descendants(agent.pid)
+              if one != pid]
     _, revision = house.keys()
     counts, sent = etcd_counts(house.etcd), datagrams()
     cpu, etcd_cpu = cpu_ms(agents), cpu_ms([house.etcd.process.pid])

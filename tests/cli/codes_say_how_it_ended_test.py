@@ -42,6 +42,15 @@ def kill_child(parent, name, signum):
         os.kill(pid, signum)
 
 
+def kill_agent(job):
+    """If there is one: a child with a process group of its own, unlike what a
+    sanitizer forks when the job's process ends."""
+    agent = find_child(job.pid, "regroup")
+    with contextlib.suppress(OSError):
+        if agent and os.getpgid(agent) == agent:
+            os.kill(agent, signal.SIGKILL)
+
+
 def nothing_is_left(d, what):
     claims.equal(processes_with(d.path), [], f"processes left after {what}")
     claims.equal(os.listdir(d.path), [".lock"], f"files left after {what}")
@@ -74,10 +83,7 @@ with RunDir() as d:
     pids = [w["pid"] for w in found]
     until = time.monotonic() + 120
     while job.poll() is None and time.monotonic() < until:
-        agent = find_child(job.pid, "regroup")
-        if agent:
-            with contextlib.suppress(OSError):
-                os.kill(agent, signal.SIGKILL)
+        kill_agent(job)
         time.sleep(0.01)
     _, said = job.communicate(timeout=60)
     claims.equal(job.returncode, 137, "a killed agent")
