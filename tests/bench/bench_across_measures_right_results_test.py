@@ -9,13 +9,14 @@ from house import claim, main
 
 def test():
     shown = output_of("bench_across", "--hosts", "2", "--slots", "2", "--sizes",
-                      "8,64K,1M", "--seconds", "0.05", "--json")
+                      "8,64K,1M", "--seconds", "0.05", "--place", "in",
+                      "--memory", "user", "--json")
     rows = [json.loads(line[line.index("{"):])
             for line in shown.splitlines() if "{" in line]
-    claim([row["bytes"] for row in rows] == [8, 65536, 1048576],
+    claim([row["size"] for row in rows] == [8, 65536, 1048576],
           f"other rows: {rows}")
     for row in rows:
-        claim(row["wrong"] == 0 and 0 < row["user_p10_us"] <= row["user_us"],
+        claim(row["wrong"] == 0 and 0 < row["p10_us"] <= row["time_us"],
               f"wrong: {row}")
 
 

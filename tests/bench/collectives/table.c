@@ -1,0 +1,154 @@
+#include "tests/bench/collectives/table.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "tests/lib/elements.h"
+
+static const char *transports(void)
+{
+    const char *named = getenv("REGROUP_TRANSPORTS");
+    return named == NULL || *named == '\0' ? "by default" : named;
+}
+
+static void print_machine(const bench *b)
+{
+    double load = 0;
+    if (getloadavg(&load, 1) != 1)
+        load = -1;
+    printf("# %d ranks on %d hosts, %ld processors, load %.1f\n"
+           "# transports: %s; beside: %s\n",
+           rg_size(b->ctx), rg_host_count(b->ctx),
+           sysconf(_SC_NPROCESSORS_ONLN), load, transports(),
+           b->mpi == NULL ? "nobody, this is not under mpirun" : b->mpi);
+}
+
+void table_begin(const bench *b)
+{
+    if (b->plan->is_json || rg_rank(b->ctx) != 0)
+        return;
+    print_machine(b);
+    printf("# %10s %10s %4s %5s %4s %-14s %-13s %-5s %-5s %10s %10s %7s %7s "
+           "%6s",
+           "size", "count", "type", "redop", "root", "op", "sets", "place",
+           "mem", "p10", "time", "algbw", "busbw", "#wrong");
+    if (b->plan->layout != ONE)
+        printf(" %7s", "against");
+    if (b->mpi != NULL)
+        printf(" | %10s %10s %6s %6s %8s", "mpi p10", "mpi time", "x p10",
+               "x time", "+time");
+    printf(
+        "\n# %10s %10s %4s %5s %4s %-14s %-13s %-5s %-5s %10s %10s %7s %7s\n",
+        "(B)", "(elements)", "", "", "", "", "", "", "", "(us)", "(us)",
+        "(GB/s)", "(GB/s)");
+}
+
+typedef struct row {
+    const work *w;
+    const char *memory, *place, *redop;
+    const trial *t, *mpi; /* mpi: NULL where there is none */
+    double algbw, busbw;  /* GB/s */
+    double against;       /* 0: nothing to hold it against */
+    int root;
+} row;
+
+static double bases_of(const trial *trials, const trial *t)
+{
+    double sum = 0;
+    for (int i = 0; i < BASES_MAX && t->bases[i] >= 0; i++)
+        sum += trials[t->bases[i]].got.p50;
+    return sum;
+}
+
+static row row_of(const work *w, const char *memory, const trial *trials,
+                  const trial *t)
+{
+    const double sum = bases_of(trials, t);
+    row r = {.w = w, .memory = memory, .t = t};
+    r.place = w->in_place ? "in" : "out";
+    r.redop = kind_reduces(w->kind) ? op_names[w->redop] : "none";
+    r.root = kind_has_root(w->kind) ? w->root : -1;
+    r.mpi = t->beside < 0 ? NULL : &trials[t->beside];
+    r.algbw = (double)work_bytes(w) * t->moves / t->got.p50 / 1e3;
+    r.busbw = r.algbw * kind_factor(w->kind, w->n);
+    r.against = sum > 0 ? t->got.p50 / sum : 0;
+    return r;
+}
+
+static void print_text(const bench *b, const row *r)
+{
+    const figures *got = &r->t->got;
+    printf("%12llu %10llu %4s %5s %4d %-14s %-13s %-5s %-5s %10.2f %10.2f "
+           "%7.2f %7.2f %6lld",
+           (unsigned long long)work_bytes(r->w),
+           (unsigned long long)r->w->count, type_names[r->w->type], r->redop,
+           r->root, kind_names[r->w->kind], r->t->name, r->place, r->memory,
+           got->p10, got->p50, r->algbw, r->busbw, (long long)got->wrong);
+    if (b->plan->layout != ONE && r->against > 0)
+        printf(" %7.2f", r->against);
+    else if (b->plan->layout != ONE)
+        printf(" %7s", "-");
+    if (r->mpi != NULL)
+        printf(" | %10.2f %10.2f %6.2f %6.2f %+8.2f", r->mpi->got.p10,
+               r->mpi->got.p50, got->p10 / r->mpi->got.p10,
+               got->p50 / r->mpi->got.p50, got->p50 - r->mpi->got.p50);
+    else if (b->mpi != NULL)
+        printf(" | %10s %10s %6s %6s %8s", "-", "-", "-", "-", "-");
+    printf("\n");
+}
+
+static void print_beside(const row *r)
+{
+    const figures *got = &r->t->got;
+    if (r->mpi == NULL) {
+        printf("\"mpi\": null");
+        return;
+    }
+    printf("\"mpi\": {\"p10_us\": %.3f, \"time_us\": %.3f, \"wrong\": %lld, "
+           "\"ratio_p10\": %.4f, \"ratio\": %.4f, \"more_us\": %.3f}",
+           r->mpi->got.p10, r->mpi->got.p50, (long long)r->mpi->got.wrong,
+           got->p10 / r->mpi->got.p10, got->p50 / r->mpi->got.p50,
+           got->p50 - r->mpi->got.p50);
+}
+
+static void print_json(const bench *b, const row *r)
+{
+    const figures *got = &r->t->got;
+    printf("{\"op\": \"%s\", \"sets\": \"%s\", \"ranks\": %d, \"hosts\": %d, "
+           "\"transports\": \"%s\", \"beside\": \"%s\", ",
+           kind_names[r->w->kind], r->t->name, rg_size(b->ctx),
+           rg_host_count(b->ctx), transports(), b->mpi == NULL ? "" : b->mpi);
+    printf("\"size\": %llu, \"count\": %llu, \"type\": \"%s\", "
+           "\"redop\": \"%s\", \"root\": %d, \"place\": \"%s\", "
+           "\"memory\": \"%s\", ",
+           (unsigned long long)work_bytes(r->w),
+           (unsigned long long)r->w->count, type_names[r->w->type], r->redop,
+           r->root, r->place, r->memory);
+    printf("\"rounds\": %d, \"p10_us\": %.3f, \"time_us\": %.3f, "
+           "\"algbw\": %.4f, \"busbw\": %.4f, \"wrong\": %lld, ",
+           got->times, got->p10, got->p50, r->algbw, r->busbw,
+           (long long)got->wrong);
+    if (r->against > 0)
+        printf("\"against\": %.4f, ", r->against);
+    print_beside(r);
+    printf("}\n");
+}
+
+void table_rows(const bench *b, const work *w, const char *memory,
+                const trial *trials, int n)
+{
+    if (rg_rank(b->ctx) != 0)
+        return;
+    for (int i = 0; i < n; i++) {
+        const trial *t = &trials[i];
+        const row r = row_of(t->n > 0 ? t->works[0] : w, memory, trials, t);
+        if (trials[i].by_mpi)
+            continue;
+        if (b->plan->is_json)
+            print_json(b, &r);
+        else
+            print_text(b, &r);
+    }
+    fflush(stdout);
+}

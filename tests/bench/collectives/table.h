@@ -1,0 +1,15 @@
+/* The table, by rank 0: nccl-tests' columns, and what is beside them.
+ * Threads: one. */
+#ifndef TESTS_BENCH_COLLECTIVES_TABLE_H
+#define TESTS_BENCH_COLLECTIVES_TABLE_H
+
+#include "tests/bench/collectives/measure.h"
+
+void table_begin(const bench *b);
+
+/* A row for each trial of Regroup; w stands for trials that rank 0 has no work
+ * in. memory: "user" or "alloc". */
+void table_rows(const bench *b, const work *w, const char *memory,
+                const trial *trials, int n);
+
+#endif
