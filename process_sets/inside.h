@@ -11,7 +11,9 @@
  * for ever. Owned by the table; `member` is owned.
  *
  * What a split or a rule makes is one entry of the table on all ranks, with one
- * id, of which each rank has the members of its own colour. */
+ * id, of which each rank has the members of its own colour. A split may have
+ * ended for one colour and live for another: then its entry stays on all ranks
+ * as long as it lives for anybody, also where the handle was given back. */
 typedef enum set_kind { LISTED, SPLIT, RULE } set_kind;
 
 struct rg_set {
@@ -25,7 +27,8 @@ struct rg_set {
     void *color_arg;
     uint64_t opened; /* generation that a rule was last applied in */
     bool is_named;   /* by its maker, so that it is found again */
-    bool is_ended;   /* a member is lost, or rank 0 does not know it */
+    bool is_ended;   /* a member is lost, or others don't know it */
+    bool is_over;    /* of a split: it has ended for all colours */
     bool has_handle; /* the user has seen it; else only the table has it */
     int n;
     rg__member_id *member;
@@ -38,6 +41,7 @@ struct rg__sets {
                              ctx->lock, before the engine's. */
     rg_set *first;
     uint32_t next_id;
+    uint64_t synced; /* generation that the table is of, 0: none yet */
 };
 
 /* table.c; the table's lock is held in all of them */
@@ -72,6 +76,17 @@ rg_status rg__color_members(rg_ctx *ctx, const rg__membership *now, int color,
                             int key, rg__member_id **member_p, int *n_p);
 /* Apply all rules in a new generation, those that every rank has. */
 rg_status rg__color_apply_rules(rg_ctx *ctx, const rg__membership *now);
+
+/* splits.c: after a change, end what members of a split have differently, and
+ * forget splits that live for no colour any more. Collective over the world;
+ * ids: of the splits in everybody's table. */
+rg_status rg__splits_compare(rg_ctx *ctx, const rg__membership *now,
+                             const uint32_t *ids, int n);
+/* What is left of a split on this rank, for which it has ended or never came
+ * to be: NULL when there is nothing, or it lives. Table's lock held. */
+rg_set *rg__split_rest(rg__sets *sets, uint32_t id);
+/* Remove what is left of it, unless the user has a handle. */
+void rg__split_drop_rest(rg__sets *sets, uint32_t id);
 
 /* Give a set other members, which are copied. Table's lock held. */
 rg_status rg__set_replace(rg_set *set, const rg__member_id *member, int n);

@@ -272,7 +272,7 @@ static rg_status check_round(const round *r)
 }
 
 /* Some have a set of that name and others do not. Who only took it over from
- * rank 0's table lets it go; who was given it has not destroyed it. */
+ * another's table lets it go; who was given it has not destroyed it. */
 static rg_status settle_name(rg_ctx *ctx, const wish *w, const round *r)
 {
     rg__sets *sets = ctx->sets;
@@ -375,12 +375,61 @@ static rg_status open_new(rg_ctx *ctx, const wish *w, rg_set *set, uint32_t id)
         return st;
     rg__channel_name(set->channel, set->name);
     pthread_mutex_lock(&sets->lock);
-    sets->next_id = id + 1;
+    if (sets->next_id <= id)
+        sets->next_id = id + 1;
     rg__set_insert(sets, set);
     pthread_mutex_unlock(&sets->lock);
     rg__log(RG__DEBUG, "set", "made set %s with %d of %d ranks", set->name,
             set->n, w->now.size);
     return RG_OK;
+}
+
+static bool has_members(const rg_set *set, const wish *w)
+{
+    return set->kind == w->kind && set->n == w->n &&
+           memcmp(set->member, w->member, sizeof *w->member * (size_t)w->n) ==
+               0;
+}
+
+/* A split lives for some colours and has ended for others, which make theirs
+ * again under the same id. *is_done_p stays false where it was given back by
+ * some while it lived. */
+static rg_status mend_split(rg_ctx *ctx, const wish *w, const round *r,
+                            rg_set *fresh, rg_set **set_p, bool *is_done_p)
+{
+    rg__sets *sets = ctx->sets;
+    const uint32_t id = (uint32_t)r->name[0];
+    pthread_mutex_lock(&sets->lock);
+    rg_set *old = rg__set_find(sets, r->found);
+    const int64_t in[4] = {old == NULL && rg__split_rest(sets, id) == NULL,
+                           old != NULL &&
+                               (old->id != id || !has_members(old, w))};
+    pthread_mutex_unlock(&sets->lock);
+    int64_t out[4];
+    const rg_status st = rg__world_agree(ctx, w->tag + 3, in, out);
+    if (st != RG_OK || out[0] != 0)
+        return st;
+    *is_done_p = true;
+    if (out[1] != 0)
+        return fail_other_members(w);
+    if (old != NULL) {
+        *set_p = old;
+        return RG_OK;
+    }
+    pthread_mutex_lock(&sets->lock);
+    rg__split_drop_rest(sets, id);
+    pthread_mutex_unlock(&sets->lock);
+    *set_p = fresh;
+    return open_new(ctx, w, fresh, id);
+}
+
+static rg_status settle(rg_ctx *ctx, const wish *w, const round *r,
+                        rg_set *fresh, rg_set **set_p, bool *is_done_p)
+{
+    rg_status st = RG_OK;
+    if (w->kind == SPLIT)
+        st = mend_split(ctx, w, r, fresh, set_p, is_done_p);
+    return st == RG_OK && !*is_done_p ? settle_name(ctx, w, r) : st;
 }
 
 /* fresh is the caller's until it has become *set_p. */
@@ -394,8 +443,9 @@ static rg_status make_together(rg_ctx *ctx, const wish *w, rg_set *fresh,
         if (st != RG_OK)
             return st;
         if (r.name[0] != r.name[1]) {
-            st = settle_name(ctx, w, &r);
-            if (st != RG_OK)
+            bool is_done = false;
+            st = settle(ctx, w, &r, fresh, set_p, &is_done);
+            if (st != RG_OK || is_done)
                 return st;
         } else if (r.name[0] != 0) {
             return take_old(ctx, w, r.found, set_p);
@@ -504,7 +554,11 @@ rg_status rg_set_destroy(rg_set *set)
         return rg__fail(RG_ERR_INVALID, "the world can't be destroyed");
     rg__sets *sets = set->ctx->sets;
     pthread_mutex_lock(&sets->lock);
-    rg__set_remove(sets, set);
+    if (set->kind == SPLIT && set->is_ended && !set->is_over &&
+        rg__set_find(sets, set->id) == NULL)
+        set->has_handle = false; /* it lives for others */
+    else
+        rg__set_remove(sets, set);
     pthread_mutex_unlock(&sets->lock);
     return RG_OK;
 }
@@ -628,38 +682,61 @@ void rg__sets_leave(rg_ctx *ctx, rg_status st, const char *why)
 
 /* -------------------------------------------------------------------- each */
 
-typedef struct shown {
-    char name[RG__SET_NAME_MAX];
-    int n, *ranks; /* owned */
-} shown;
-
-static bool show_set(const rg_set *set, const rg__membership *now, shown *out)
+/* On this rank, where a split may have ended that lives on others: it is shown
+ * without members then. Table's lock held. */
+static bool is_shown(rg__sets *sets, const rg_set *set)
 {
-    out->ranks = malloc(sizeof *out->ranks * (size_t)set->n);
-    if (out->ranks == NULL)
+    return !set->is_ended || (set->kind == SPLIT && !set->is_over &&
+                              rg__set_find(sets, set->id) == NULL);
+}
+
+static bool is_closed(const rg_set *set, const rg__membership *now)
+{
+    return set->is_ended ||
+           (set->kind == RULE && set->opened != now->generation);
+}
+
+/* False without memory, and of a set that has not come to this generation. */
+static bool show_set(const rg_set *set, const rg__membership *now,
+                     rg__set_shown *out)
+{
+    static const char *const kinds[] = {"list", "split", "rule"};
+    const int n = is_closed(set, now) ? 0 : set->n;
+    int *ranks = malloc(sizeof *ranks * (size_t)(n + 1));
+    bool is_here = ranks != NULL;
+    for (int i = 0; i < n && is_here; i++) {
+        ranks[i] = rg__set_index(now->member, now->size, set->member[i]);
+        is_here = ranks[i] >= 0;
+    }
+    if (!is_here) {
+        free(ranks);
         return false;
+    }
+    *out = (rg__set_shown){.id = set->id,
+                           .kind = kinds[set->kind],
+                           .keeps = set->keeps,
+                           .n = n,
+                           .ranks = ranks};
     memcpy(out->name, set->name, sizeof out->name);
-    out->n = set->n;
-    for (int i = 0; i < set->n; i++)
-        out->ranks[i] = rg__set_index(now->member, now->size, set->member[i]);
     return true;
 }
 
 /* Returns how many; *list_p is owned by the caller. */
-static int show_all(rg_ctx *ctx, const rg__membership *now, shown **list_p)
+static int show_all(rg_ctx *ctx, const rg__membership *now,
+                    rg__set_shown **list_p)
 {
     rg__sets *sets = ctx->sets;
-    int n = 0, shown_count = 0;
+    int n = 0, count = 0;
     pthread_mutex_lock(&sets->lock);
     for (const rg_set *s = sets->first; s != NULL; s = s->next)
         n++;
-    shown *list = calloc((size_t)n + 1, sizeof *list);
+    rg__set_shown *list = calloc((size_t)n + 1, sizeof *list);
     for (const rg_set *s = sets->first; s != NULL && list != NULL; s = s->next)
-        if (!s->is_ended && show_set(s, now, &list[shown_count]))
-            shown_count++;
+        if (is_shown(sets, s) && show_set(s, now, &list[count]))
+            count++;
     pthread_mutex_unlock(&sets->lock);
     *list_p = list;
-    return shown_count;
+    return count;
 }
 
 void rg__sets_each(rg_ctx *ctx, rg__set_fn fn, void *arg)
@@ -667,10 +744,10 @@ void rg__sets_each(rg_ctx *ctx, rg__set_fn fn, void *arg)
     rg__membership now;
     if (rg__context_copy_membership(ctx, &now) != RG_OK)
         return;
-    shown *list = NULL;
+    rg__set_shown *list = NULL;
     const int n = show_all(ctx, &now, &list);
     for (int i = 0; i < n; i++) {
-        fn(arg, list[i].name, list[i].ranks, list[i].n);
+        fn(arg, &list[i]);
         free(list[i].ranks);
     }
     free(list);

@@ -1,6 +1,6 @@
 /* The table of sets of one worker, and what the worker room calls when a
  * generation begins and ends. The table is equal on all ranks: sets are made
- * collectively, and rank 0's table counts after a change of membership. */
+ * collectively, and one rank's table counts after a change of membership. */
 #ifndef RG_PROCESS_SETS_H
 #define RG_PROCESS_SETS_H
 
@@ -16,8 +16,8 @@ void rg__sets_destroy(rg__sets *sets);
 rg_status rg__sets_enter(rg_ctx *ctx, const rg__transport *transport,
                          const rg__boot *boot);
 
-/* Bring the table to rank 0's and open the sets whose members are all here;
- * those with a lost member end, and so do those that rank 0 does not know.
+/* Bring the tables to the newest one and open the sets whose members are all
+ * here; those with a lost member end, and so do those that it does not have.
  * Collective over the world, on a user thread, before anything else in a
  * decided generation. */
 rg_status rg__sets_sync(rg_ctx *ctx);
@@ -34,10 +34,21 @@ rg_status rg__world_agree(rg_ctx *ctx, uint64_t tag, const int64_t in[4],
 rg_status rg__world_broadcast(rg_ctx *ctx, void *data, uint64_t bytes,
                               int root);
 
-/* Call fn for every live set in id order, the world left out; ranks are world
- * ranks. With no lock held on ranks' memory after fn returned. */
-typedef void (*rg__set_fn)(void *arg, const char *name, const int *ranks,
-                           int n);
+/* A set as this worker has it. */
+typedef struct rg__set_shown {
+    uint32_t id;
+    const char *kind; /* "list", "split" or "rule" */
+    char name[RG__SET_NAME_MAX];
+    bool keeps;
+    int n; /* 0: a split that lives on other ranks only, or a rule that a rank
+              has not got yet */
+    int *
+        ranks; /* in the world, in the set's order; borrowed until fn returns */
+} rg__set_shown;
+
+/* Call fn for every live set in id order, the world left out, with no lock
+ * held. */
+typedef void (*rg__set_fn)(void *arg, const rg__set_shown *set);
 void rg__sets_each(rg_ctx *ctx, rg__set_fn fn, void *arg);
 
 #endif

@@ -1,14 +1,22 @@
-/* After a change of membership: rank 0's table becomes everybody's.
+/* After a change of membership: one rank's table becomes everybody's.
  *
- * Rank 0 ends the sets that have lost a member and broadcasts the rest: a head,
- * then records, each followed by its members. A rank ends what rank 0 does not
- * know and takes over what itself does not know (a newcomer: all), so that the
- * tables are equal again; then the sets are opened. */
+ * That is the source: of the ranks whose table is of the newest generation the
+ * first. It need not be rank 0, which a replacement without any table may have.
+ * The source ends the sets that have lost a member and broadcasts the rest: a
+ * head, then records, each followed by its members. A rank ends what the source
+ * does not know and takes over what itself does not know (a newcomer: all), so
+ * that the tables are equal again; splits are compared (splits.c); then the
+ * sets are opened. Who was left out of generations and is back has lost its
+ * place in the sets that others kept meanwhile. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "process_sets/inside.h"
 #include "sdk/base/fail.h"
+
+#define RANK_BITS 14
+
+_Static_assert(RG__WORLD_MAX == 1 << RANK_BITS, "a rank fits");
 
 typedef struct table_head {
     uint64_t bytes; /* of what follows */
@@ -75,11 +83,10 @@ static uint32_t members_in_record(const rg_set *set)
     return set->kind == LISTED ? (uint32_t)set->n : 0;
 }
 
-/* A split ends for one colour and goes on for another: rank 0 knows it as long
- * as it has it. */
+/* A split ends for one colour and goes on for another. */
 static bool is_recorded(const rg_set *set)
 {
-    return !set->is_ended || set->kind == SPLIT;
+    return !set->is_ended || (set->kind == SPLIT && !set->is_over);
 }
 
 static void write_set(const rg_set *set, char **at)
@@ -137,12 +144,19 @@ static bool read_record(reader *in, record *r, const rg__member_id **member_p)
     return true;
 }
 
+static bool has_members(const rg_set *set, const record *r,
+                        const rg__member_id *member)
+{
+    return members_in_record(set) == r->n &&
+           memcmp(set->member, member, sizeof *member * r->n) == 0;
+}
+
+/* One to keep may have shrunk meanwhile. */
 static bool is_same_set(const rg_set *set, const record *r,
                         const rg__member_id *member)
 {
-    return (uint8_t)set->kind == r->kind && members_in_record(set) == r->n &&
-           strcmp(set->name, r->name) == 0 &&
-           memcmp(set->member, member, sizeof *member * r->n) == 0;
+    return (uint8_t)set->kind == r->kind && strcmp(set->name, r->name) == 0 &&
+           ((set->keeps && r->keeps) || has_members(set, r, member));
 }
 
 static bool is_in_table(const rg_set *set, reader in)
@@ -159,21 +173,34 @@ static void end_unknown(rg__sets *sets, reader in)
 {
     for (rg_set *s = sets->first, *next; s != NULL; s = next) {
         next = s->next;
-        if (!s->is_ended && !is_in_table(s, in))
+        if (is_in_table(s, in))
+            continue;
+        s->is_over = true;
+        if (!s->is_ended || !s->has_handle)
             rg__set_end(sets, s,
-                        "the set has ended: rank 0 does not know it, because "
-                        "the generation broke while it was made or rank 0 has "
+                        "the set has ended: others do not know it, because "
+                        "the generation broke while it was made or they have "
                         "destroyed it; make it again");
     }
 }
 
-static rg_status add_unknown(rg_ctx *ctx, const record *r,
+/* A split that has ended here is known. */
+static rg_set *find_known(rg__sets *sets, const record *r)
+{
+    for (rg_set *s = sets->first; s != NULL; s = s->next)
+        if (s->id == r->id && (!s->is_ended || r->kind == SPLIT))
+            return s;
+    return NULL;
+}
+
+static rg_status take_record(rg_ctx *ctx, const record *r,
                              const rg__member_id *member)
 {
-    for (const rg_set *s = ctx->sets->first; s != NULL; s = s->next)
-        if (s->id == r->id)
-            return RG_OK;
-    rg_set *set = NULL;
+    rg_set *set = find_known(ctx->sets, r);
+    if (set != NULL)
+        return has_members(set, r, member)
+                   ? RG_OK
+                   : rg__set_replace(set, member, (int)r->n);
     const rg_status st = rg__set_make(ctx, member, (int)r->n, &set);
     if (st != RG_OK)
         return st;
@@ -198,12 +225,13 @@ static rg_status adopt(rg_ctx *ctx, const table_head *head, const char *bytes)
         const rg__member_id *member = NULL;
         if (!read_record(&in, &r, &member))
             return rg__fail(RG_ERR_MISMATCH,
-                            "rank 0's table of sets can't be read");
-        const rg_status st = add_unknown(ctx, &r, member);
+                            "the table of sets that was sent can't be read");
+        const rg_status st = take_record(ctx, &r, member);
         if (st != RG_OK)
             return st;
     }
-    sets->next_id = head->next_id;
+    if (sets->next_id < head->next_id)
+        sets->next_id = head->next_id;
     return RG_OK;
 }
 
@@ -232,25 +260,80 @@ static rg_status open_all(rg_ctx *ctx, const rg__membership *now)
 
 /* ----------------------------------------------------------------- together */
 
-/* Rank 0's table into *bytes_p, owned by the caller also after a failure. */
-static rg_status exchange(rg_ctx *ctx, const rg__membership *now,
+/* Who has the newest table, and of those the first. */
+static rg_status find_source(rg_ctx *ctx, const rg__membership *now,
+                             int *source_p)
+{
+    static const uint64_t tag = UINT64_C(0x7461626c65000000); /* "table" */
+    const int64_t last = RG__WORLD_MAX - 1;
+    const int64_t in[4] = {(int64_t)(ctx->sets->synced << RANK_BITS) |
+                           (last - now->rank)};
+    int64_t out[4];
+    const rg_status st = rg__world_agree(ctx, tag, in, out);
+    if (st == RG_OK)
+        *source_p = (int)(last - (out[0] & last));
+    return st;
+}
+
+/* The source's table into *bytes_p, owned by the caller also after a failure.
+ */
+static rg_status exchange(rg_ctx *ctx, bool is_source, int source,
                           table_head *head, char **bytes_p)
 {
-    if (now->rank == 0) {
+    if (is_source) {
         pthread_mutex_lock(&ctx->sets->lock);
         *head = write_table(ctx->sets, bytes_p);
         pthread_mutex_unlock(&ctx->sets->lock);
     }
-    rg_status st = rg__world_broadcast(ctx, head, sizeof *head, 0);
+    rg_status st = rg__world_broadcast(ctx, head, sizeof *head, source);
     if (st != RG_OK)
         return st;
-    if (now->rank != 0)
+    if (!is_source)
         *bytes_p = malloc(head->bytes + 1);
     if (*bytes_p == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for the table of sets");
     return head->bytes == 0
                ? RG_OK
-               : rg__world_broadcast(ctx, *bytes_p, head->bytes, 0);
+               : rg__world_broadcast(ctx, *bytes_p, head->bytes, source);
+}
+
+static rg_status compare_splits(rg_ctx *ctx, const rg__membership *now,
+                                const table_head *head, const char *bytes)
+{
+    uint32_t *ids = malloc(sizeof *ids * (head->count + 1));
+    if (ids == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for the table of sets");
+    reader in = {bytes, head->bytes};
+    record r;
+    const rg__member_id *member = NULL;
+    int n = 0;
+    while (in.left > 0 && read_record(&in, &r, &member))
+        if (r.kind == SPLIT)
+            ids[n++] = r.id;
+    const rg_status st = n == 0 ? RG_OK : rg__splits_compare(ctx, now, ids, n);
+    free(ids);
+    return st;
+}
+
+static rg_status adopt_all(rg_ctx *ctx, const rg__membership *now,
+                           bool is_source, const table_head *head,
+                           const char *bytes)
+{
+    rg_status st = RG_OK;
+    if (!is_source) {
+        pthread_mutex_lock(&ctx->sets->lock);
+        st = adopt(ctx, head, bytes);
+        pthread_mutex_unlock(&ctx->sets->lock);
+    }
+    if (st == RG_OK)
+        st = compare_splits(ctx, now, head, bytes);
+    if (st != RG_OK)
+        return st;
+    pthread_mutex_lock(&ctx->sets->lock);
+    ctx->sets->synced = now->generation;
+    st = open_all(ctx, now);
+    pthread_mutex_unlock(&ctx->sets->lock);
+    return st;
 }
 
 static rg_status sync_tables(rg_ctx *ctx, const rg__membership *now)
@@ -260,15 +343,13 @@ static rg_status sync_tables(rg_ctx *ctx, const rg__membership *now)
     pthread_mutex_lock(&ctx->sets->lock);
     end_lost(ctx->sets, now);
     pthread_mutex_unlock(&ctx->sets->lock);
-    rg_status st = exchange(ctx, now, &head, &bytes);
-    if (st == RG_OK) {
-        pthread_mutex_lock(&ctx->sets->lock);
-        if (now->rank != 0)
-            st = adopt(ctx, &head, bytes);
-        if (st == RG_OK)
-            st = open_all(ctx, now);
-        pthread_mutex_unlock(&ctx->sets->lock);
-    }
+    int source = 0;
+    rg_status st = find_source(ctx, now, &source);
+    const bool is_source = source == now->rank;
+    if (st == RG_OK)
+        st = exchange(ctx, is_source, source, &head, &bytes);
+    if (st == RG_OK)
+        st = adopt_all(ctx, now, is_source, &head, bytes);
     free(bytes);
     return st == RG_OK ? rg__color_apply_rules(ctx, now) : st;
 }

@@ -14,10 +14,17 @@ rg_set *rg__set_find(rg__sets *sets, uint32_t id)
     return NULL;
 }
 
+/* A split that this rank never had lives on others only. */
+static bool lives_here(const rg_set *set)
+{
+    return !set->is_ended &&
+           (set->kind != SPLIT || set->has_handle || set->n > 0);
+}
+
 rg_set *rg__set_find_name(rg__sets *sets, const char *name)
 {
     for (rg_set *s = sets->first; s != NULL; s = s->next)
-        if (s->is_named && !s->is_ended && strcmp(s->name, name) == 0)
+        if (s->is_named && lives_here(s) && strcmp(s->name, name) == 0)
             return s;
     return NULL;
 }

@@ -76,7 +76,7 @@ typedef struct set_list {
     int count;
 } set_list;
 
-static void add_set(void *arg, const char *name, const int *ranks, int n)
+static void add_set(void *arg, const rg__set_shown *set)
 {
     set_list *list = arg;
     rg__history_set *more =
@@ -84,15 +84,16 @@ static void add_set(void *arg, const char *name, const int *ranks, int n)
     if (more == NULL)
         return;
     list->item = more;
-    char *name_copy = strdup(name);
-    int *rank_copy = malloc(sizeof *rank_copy * (size_t)n);
+    const size_t bytes = sizeof *set->ranks * (size_t)set->n;
+    char *name_copy = strdup(set->name);
+    int *rank_copy = malloc(bytes + 1);
     if (name_copy == NULL || rank_copy == NULL) {
         free(name_copy);
         free(rank_copy);
         return;
     }
-    memcpy(rank_copy, ranks, sizeof *rank_copy * (size_t)n);
-    more[list->count++] = (rg__history_set){name_copy, rank_copy, n};
+    memcpy(rank_copy, set->ranks, bytes);
+    more[list->count++] = (rg__history_set){name_copy, rank_copy, set->n};
 }
 
 static void free_sets(set_list *list)

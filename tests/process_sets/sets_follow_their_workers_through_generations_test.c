@@ -24,16 +24,16 @@ typedef struct seen {
     char text[200];
 } seen;
 
-static void see(void *arg, const char *name, const int *ranks, int n)
+static void see(void *arg, const rg__set_shown *set)
 {
     seen *s = arg;
     s->n++;
     const size_t used = strlen(s->text);
-    snprintf(s->text + used, sizeof s->text - used, "%s:", name);
-    for (int i = 0; i < n; i++) {
+    snprintf(s->text + used, sizeof s->text - used, "%s:", set->name);
+    for (int i = 0; i < set->n; i++) {
         const size_t at = strlen(s->text);
-        snprintf(s->text + at, sizeof s->text - at, "%d%s", ranks[i],
-                 i + 1 < n ? "," : " ");
+        snprintf(s->text + at, sizeof s->text - at, "%d%s", set->ranks[i],
+                 i + 1 < set->n ? "," : " ");
     }
 }
 
