@@ -81,7 +81,7 @@ def every_type(np):
 def every_layout(np, **environment):
     names = {"halves": ["lower alone", "upper alone", "both"],
              "hundred": ["100 in turn", "100 together"],
-             "late": ["alone", "A common late", "alone", "A apart late"]}
+             "late": ["common alone", "common late", "apart alone", "apart late"]}
     for layout, want in names.items():
         rows = rows_of(np, "--sets", layout, "--op", "allreduce,alltoall",
                        "-b", "64", "-e", "1K", "-f", "16", "--place", "in",

@@ -131,6 +131,7 @@ static trial trial_of(const stage *s, const char *name, int moves)
                    .run = run_in_turn,
                    .works = s->list,
                    .n = s->n,
+                   .quiet_ns = QUIET_NS,
                    .moves = moves,
                    .beside = -1,
                    .bases = {-1, -1}};
@@ -161,15 +162,18 @@ static int try_halves(const stage *s, trial *trials)
     int n = 0;
     trials[n] = trial_of(s, "lower alone", 1);
     trials[n].n = is_lower;
+    trials[n].line = s->list[0]->set;
     const int lower = n++;
     n = beside(s, trials, n);
     trials[n] = trial_of(s, "upper alone", 1);
     trials[n].n = !is_lower;
+    trials[n].line = s->list[0]->set;
     const int upper = n++;
     n = beside(s, trials, n);
     trials[n] = trial_of(s, "both", 2);
     trials[n].bases[0] = lower;
     trials[n].bases[1] = upper;
+    trials[n].line = rg_world(s->b->ctx);
     return beside(s, trials, n + 1);
 }
 
@@ -187,7 +191,7 @@ static int try_hundred(const stage *s, trial *trials)
 static int try_late(stage *s, trial *trials)
 {
     static const char *const names[2][LATE_TRIALS] = {
-        {"alone", "A common late"}, {"alone", "A apart late"}};
+        {"common alone", "common late"}, {"apart alone", "apart late"}};
     late_trials(&s->lates[0], names[0], 0, trials);
     if (rg_size(s->b->ctx) <= 3)
         return LATE_TRIALS;

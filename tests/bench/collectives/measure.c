@@ -47,14 +47,26 @@ static double now_us(void)
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
-/* Sets leave ranks without work, which are to sleep meanwhile: MPI's barrier is
- * for the one set only, where nobody waits for long. */
+/* Ranks without work are to sleep meanwhile, so that MPI's barrier is only for
+ * the one set, where nobody waits for long. */
 static void meet(const bench *b)
 {
     if (b->world != NULL && b->plan->layout == ONE)
         peer_barrier(b->world);
     else
         need(rg_barrier(rg_world(b->ctx)), "rg_barrier");
+}
+
+/* Several barriers, for who comes from sleep to be spread over processors. */
+static void line_up(const trial *t)
+{
+    const struct timespec quiet = {t->quiet_ns / 1000000000,
+                                   t->quiet_ns % 1000000000};
+    if (t->line == NULL || t->n == 0)
+        return;
+    nanosleep(&quiet, NULL);
+    for (int i = 0; i < 10; i++)
+        need(rg_barrier(t->line), "rg_barrier");
 }
 
 static double once(bench *b, trial *t)
@@ -65,11 +77,13 @@ static double once(bench *b, trial *t)
     meet(b);
     if (t->before != NULL)
         t->before(t);
+    line_up(t);
     const double begin = now_us();
     t->run(t);
     const double took = now_us() - begin;
     if (t->after != NULL)
         t->after(t);
+    meet(b);
     for (int i = 0; i < t->n; i++)
         t->got.wrong += (int64_t)work_wrong(t->works[i], round, t->by_mpi);
     return t->n > 0 ? took : 0;

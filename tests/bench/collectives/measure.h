@@ -1,8 +1,8 @@
 /* Trials by turns: in each round every trial of a row runs once, the first of
  * them another one than in the round before, so that what disturbs the machine
  * meets all alike. Before a trial every rank rewrites its buffers and a barrier
- * takes the skew away; behind it every element of the result is compared. The
- * time of a trial is the maximum over the ranks.
+ * takes the skew away; when all are through every element of the result is
+ * compared. The time of a trial is the maximum over the ranks.
  *
  * Threads: one. Ownership: what a trial points to is borrowed. */
 #ifndef TESTS_BENCH_COLLECTIVES_MEASURE_H
@@ -36,13 +36,19 @@ typedef struct trial {
     void (*after)(const struct trial *t);  /* or NULL */
     work *const *works; /* of this rank; none: it waits meanwhile */
     int n;
-    void *arg;            /* of before and after */
-    int moves;            /* operations in all that are in its time */
-    int beside;           /* the trial of MPI, or -1 */
+    rg_set *line;  /* who are to start together once the rest has fallen asleep;
+                      NULL: no rank is left out */
+    long quiet_ns; /* how long that takes */
+    void *arg;     /* of before and after */
+    int moves;     /* operations in all that are in its time */
+    int beside;    /* the trial of MPI, or -1 */
     int bases[BASES_MAX]; /* trials whose times, added up, this is held against;
                              -1 behind the last */
     figures got;
 } trial;
+
+/* Ranks in a barrier are asleep by then. */
+#define QUIET_NS 200000
 
 /* One operation after another, and all at once; of Regroup and of MPI. */
 void run_in_turn(const trial *t);

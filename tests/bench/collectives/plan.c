@@ -1,11 +1,11 @@
 #include "tests/bench/collectives/plan.h"
 
 #include <getopt.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/bench/collectives/values.h"
 #include "tests/lib/elements.h"
 
 static const char help[] =
@@ -73,75 +73,15 @@ static const struct option options[] = {
 static const char *const layout_names[LAYOUTS] = {"one", "halves", "hundred",
                                                   "late"};
 
-/* ---------------------------------------------------------------- values */
-
-static bool wrong(const char *format, ...)
-{
-    va_list args;
-    fprintf(stderr, "bench_collectives: ");
-    va_start(args, format);
-    vfprintf(stderr, format, args);
-    va_end(args);
-    fprintf(stderr, "; see bench_collectives --help\n");
-    return false;
-}
-
-/* The place of a name, n bytes long, or -1. */
-static int find(const char *const *names, int count, const char *name, size_t n)
-{
-    for (int i = 0; i < count; i++)
-        if (strlen(names[i]) == n && strncmp(names[i], name, n) == 0)
-            return i;
-    return -1;
-}
-
-static bool read_name(const char *const *names, int count, const char *option,
-                      const char *text, int *at_p)
-{
-    const int at = find(names, count, text, strlen(text));
-    if (at < 0)
-        return wrong("--%s knows no \"%s\"", option, text);
-    *at_p = at;
-    return true;
-}
-
-/* One size of a list: up to a comma or the end. */
-static bool read_size(const char *text, const char **end_p, uint64_t *size_p)
-{
-    static const char units[] = "KMG";
-    char *end = NULL;
-    uint64_t size = strtoull(text, &end, 10);
-    const char *unit = *end != '\0' ? strchr(units, *end) : NULL;
-    if (end == text || *text == '-')
-        return wrong("\"%s\" is no size, such as 8, 64K or 16M", text);
-    for (long i = 0; unit != NULL && i <= unit - units; i++)
-        size <<= 10;
-    end += unit != NULL;
-    if ((*end != '\0' && *end != ',') || size == 0)
-        return wrong("\"%s\" is no size, such as 8, 64K or 16M", text);
-    *end_p = end;
-    *size_p = size;
-    return true;
-}
-
-static bool read_one_size(const char *option, const char *text,
-                          uint64_t *size_p)
-{
-    const char *end = "";
-    if (!read_size(text, &end, size_p))
-        return false;
-    return *end == '\0' || wrong("--%s takes one size", option);
-}
-
 static bool read_sizes(plan *p, const char *text)
 {
     for (p->n_sizes = 0; p->n_sizes < SIZES_MAX; text++) {
-        if (!read_size(text, &text, &p->sizes[p->n_sizes++]))
+        if (!value_size(text, &text, &p->sizes[p->n_sizes++]))
             return false;
         if (*text == '\0')
             return true;
     }
-    return wrong("--sizes takes at most %d sizes", SIZES_MAX);
+    return value_wrong("--sizes takes at most %d sizes", SIZES_MAX);
 }
 
 static bool read_kinds(plan *p, const char *text)
@@ -151,9 +91,9 @@ static bool read_kinds(plan *p, const char *text)
         memset(p->kinds, 1, sizeof p->kinds);
     while (strcmp(text, "all") != 0) {
         const size_t n = strcspn(text, ",");
-        const int at = find(kind_names, KINDS, text, n);
+        const int at = value_find(kind_names, KINDS, text, n);
         if (at < 0)
-            return wrong("--op knows no \"%.*s\"", (int)n, text);
+            return value_wrong("--op knows no \"%.*s\"", (int)n, text);
         p->kinds[at] = true;
         if (text[n] == '\0')
             break;
@@ -161,42 +101,6 @@ static bool read_kinds(plan *p, const char *text)
     }
     return true;
 }
-
-static bool read_pair(const char *option, const char *first, const char *second,
-                      const char *text, bool *pair)
-{
-    const char *const names[] = {first, second, "both"};
-    int at = 0;
-    if (!read_name(names, 3, option, text, &at))
-        return false;
-    pair[0] = at != 1;
-    pair[1] = at != 0;
-    return true;
-}
-
-static bool read_number(const char *option, const char *text, double least,
-                        double most, double *number_p)
-{
-    char *end = NULL;
-    const double number = strtod(text, &end);
-    if (end == text || *end != '\0' || !(number >= least) || number > most)
-        return wrong("--%s takes a number from %g to %g, not \"%s\"", option,
-                     least, most, text);
-    *number_p = number;
-    return true;
-}
-
-static bool read_count(const char *option, const char *text, int least,
-                       int *count_p)
-{
-    double number = 0;
-    if (!read_number(option, text, least, 1e6, &number))
-        return false;
-    *count_p = (int)number;
-    return true;
-}
-
-/* --------------------------------------------------------------- options */
 
 typedef struct range {
     uint64_t least, most;
@@ -210,26 +114,26 @@ static bool read_what(plan *p, int option, const char *text)
     case OP:
         return read_kinds(p, text);
     case SETS:
-        if (!read_name(layout_names, LAYOUTS, "sets", text, &at))
+        if (!value_name(layout_names, LAYOUTS, "sets", text, &at))
             return false;
         p->layout = (layout)at;
         return true;
     case 'd':
-        if (!read_name(type_names, 11, "type", text, &at))
+        if (!value_name(type_names, 11, "type", text, &at))
             return false;
         p->type = (rg_type)at;
         return true;
     case 'o':
-        if (!read_name(op_names, 11, "redop", text, &at))
+        if (!value_name(op_names, 11, "redop", text, &at))
             return false;
         p->redop = (rg_op)at;
         return true;
     case 'r':
-        return read_count("root", text, 0, &p->root);
+        return value_count("root", text, 0, &p->root);
     case PLACE:
-        return read_pair("place", "out", "in", text, p->places);
+        return value_pair("place", "out", "in", text, p->places);
     default:
-        return read_pair("memory", "user", "alloc", text, p->memories);
+        return value_pair("memory", "user", "alloc", text, p->memories);
     }
 }
 
@@ -237,19 +141,19 @@ static bool read_how(plan *p, int option, const char *text, range *sizes)
 {
     switch (option) {
     case 'b':
-        return read_one_size("minbytes", text, &sizes->least);
+        return value_one_size("minbytes", text, &sizes->least);
     case 'e':
-        return read_one_size("maxbytes", text, &sizes->most);
+        return value_one_size("maxbytes", text, &sizes->most);
     case 'f':
-        return read_number("stepfactor", text, 1.01, 1e6, &sizes->factor);
+        return value_number("stepfactor", text, 1.01, 1e6, &sizes->factor);
     case SIZES:
         return read_sizes(p, text);
     case 'n':
-        return read_count("iters", text, 1, &p->times);
+        return value_count("iters", text, 1, &p->times);
     case 'w':
-        return read_count("warmup_iters", text, 1, &p->warmups);
+        return value_count("warmup_iters", text, 1, &p->warmups);
     case SECONDS:
-        return read_number("seconds", text, 0.001, 3600, &p->seconds);
+        return value_number("seconds", text, 0.001, 3600, &p->seconds);
     case LEVEL:
         p->level = text;
         return true;
@@ -268,8 +172,9 @@ static bool fill_sizes(plan *p, range *r)
     if (p->n_sizes > 0)
         return true;
     if (r->least > r->most)
-        return wrong("--minbytes %llu is more than --maxbytes %llu",
-                     (unsigned long long)r->least, (unsigned long long)r->most);
+        return value_wrong("--minbytes %llu is more than --maxbytes %llu",
+                           (unsigned long long)r->least,
+                           (unsigned long long)r->most);
     for (double size = (double)r->least;
          size <= (double)r->most && p->n_sizes < SIZES_MAX; size *= r->factor)
         p->sizes[p->n_sizes++] = (uint64_t)size;
@@ -298,10 +203,10 @@ int plan_read(plan *p, int argc, char **argv)
             return 65;
     }
     if (optind < argc)
-        wrong("\"%s\" is no option", argv[optind]);
+        value_wrong("\"%s\" is no option", argv[optind]);
     else if (reduces(p) && !rg_op_has(p->redop, p->type))
-        wrong("%s does not go with %s", op_names[p->redop],
-              type_names[p->type]);
+        value_wrong("%s does not go with %s", op_names[p->redop],
+                    type_names[p->type]);
     else if (fill_sizes(p, &sizes))
         return 0;
     return 65;
@@ -315,10 +220,11 @@ bool plan_fits(const plan *p, int n)
                       : n == 1            ? 1
                                           : 2;
     if (n < least)
-        return wrong("--sets %s needs %d ranks, and here are %d",
-                     layout_names[p->layout], least, n);
+        return value_wrong("--sets %s needs %d ranks, and here are %d",
+                           layout_names[p->layout], least, n);
     if (p->root >= roots)
-        return wrong("--root %d is no rank of a set of %d", p->root, roots);
+        return value_wrong("--root %d is no rank of a set of %d", p->root,
+                           roots);
     return true;
 }
 

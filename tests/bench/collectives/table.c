@@ -24,47 +24,35 @@ static void print_machine(const bench *b)
            b->mpi == NULL ? "nobody, this is not under mpirun" : b->mpi);
 }
 
-void table_begin(const bench *b)
-{
-    if (b->plan->is_json || rg_rank(b->ctx) != 0)
-        return;
-    print_machine(b);
-    printf("# %10s %10s %4s %5s %4s %-14s %-13s %-5s %-5s %10s %10s %7s %7s "
-           "%6s",
-           "size", "count", "type", "redop", "root", "op", "sets", "place",
-           "mem", "p10", "time", "algbw", "busbw", "#wrong");
-    if (b->plan->layout != ONE)
-        printf(" %7s", "against");
-    if (b->mpi != NULL)
-        printf(" | %10s %10s %6s %6s %8s", "mpi p10", "mpi time", "x p10",
-               "x time", "+time");
-    printf(
-        "\n# %10s %10s %4s %5s %4s %-14s %-13s %-5s %-5s %10s %10s %7s %7s\n",
-        "(B)", "(elements)", "", "", "", "", "", "", "", "(us)", "(us)",
-        "(GB/s)", "(GB/s)");
-}
-
 typedef struct row {
     const work *w;
     const char *memory, *place, *redop;
-    const trial *t, *mpi; /* mpi: NULL where there is none */
-    double algbw, busbw;  /* GB/s */
-    double against;       /* 0: nothing to hold it against */
+    const trial *t, *mpi;        /* mpi: NULL where there is none */
+    double algbw, busbw;         /* GB/s */
+    double against, mpi_against; /* 0: nothing to hold it against */
     int root;
 } row;
 
-static double bases_of(const trial *trials, const trial *t)
+static double against(const trial *trials, const trial *t)
 {
     double sum = 0;
     for (int i = 0; i < BASES_MAX && t->bases[i] >= 0; i++)
         sum += trials[t->bases[i]].got.p50;
-    return sum;
+    return sum > 0 ? t->got.p50 / sum : 0;
+}
+
+/* The same trials of MPI, held against each other. */
+static double mpi_against(const trial *trials, const trial *t)
+{
+    double sum = 0;
+    for (int i = 0; i < BASES_MAX && t->bases[i] >= 0; i++)
+        sum += trials[trials[t->bases[i]].beside].got.p50;
+    return sum > 0 ? trials[t->beside].got.p50 / sum : 0;
 }
 
 static row row_of(const work *w, const char *memory, const trial *trials,
                   const trial *t)
 {
-    const double sum = bases_of(trials, t);
     row r = {.w = w, .memory = memory, .t = t};
     r.place = w->in_place ? "in" : "out";
     r.redop = kind_reduces(w->kind) ? op_names[w->redop] : "none";
@@ -72,29 +60,48 @@ static row row_of(const work *w, const char *memory, const trial *trials,
     r.mpi = t->beside < 0 ? NULL : &trials[t->beside];
     r.algbw = (double)work_bytes(w) * t->moves / t->got.p50 / 1e3;
     r.busbw = r.algbw * kind_factor(w->kind, w->n);
-    r.against = sum > 0 ? t->got.p50 / sum : 0;
+    r.against = against(trials, t);
+    r.mpi_against = r.mpi != NULL ? mpi_against(trials, t) : 0;
     return r;
+}
+
+static bool has_mpi(const bench *b)
+{
+    return b->mpi != NULL && b->plan->layout != LATE;
+}
+
+static void print_against(const bench *b, double ratio)
+{
+    if (b->plan->layout != ONE && ratio > 0)
+        printf(" %7.2f", ratio);
+    else if (b->plan->layout != ONE)
+        printf(" %7s", "-");
+}
+
+static void print_text_beside(const bench *b, const row *r)
+{
+    const figures *got = &r->t->got;
+    if (r->mpi != NULL)
+        printf(" | %10.2f %10.2f %6.2f %6.2f %+9.2f", r->mpi->got.p10,
+               r->mpi->got.p50, got->p10 / r->mpi->got.p10,
+               got->p50 / r->mpi->got.p50, got->p50 - r->mpi->got.p50);
+    else
+        printf(" | %10s %10s %6s %6s %9s", "-", "-", "-", "-", "-");
+    print_against(b, r->mpi_against);
 }
 
 static void print_text(const bench *b, const row *r)
 {
     const figures *got = &r->t->got;
-    printf("%12llu %10llu %4s %5s %4d %-14s %-13s %-5s %-5s %10.2f %10.2f "
+    printf("%12llu %10llu %4s %5s %4d %-14s %-12s %-5s %-5s %10.2f %10.2f "
            "%7.2f %7.2f %6lld",
            (unsigned long long)work_bytes(r->w),
            (unsigned long long)r->w->count, type_names[r->w->type], r->redop,
            r->root, kind_names[r->w->kind], r->t->name, r->place, r->memory,
            got->p10, got->p50, r->algbw, r->busbw, (long long)got->wrong);
-    if (b->plan->layout != ONE && r->against > 0)
-        printf(" %7.2f", r->against);
-    else if (b->plan->layout != ONE)
-        printf(" %7s", "-");
-    if (r->mpi != NULL)
-        printf(" | %10.2f %10.2f %6.2f %6.2f %+8.2f", r->mpi->got.p10,
-               r->mpi->got.p50, got->p10 / r->mpi->got.p10,
-               got->p50 / r->mpi->got.p50, got->p50 - r->mpi->got.p50);
-    else if (b->mpi != NULL)
-        printf(" | %10s %10s %6s %6s %8s", "-", "-", "-", "-", "-");
+    print_against(b, r->against);
+    if (has_mpi(b))
+        print_text_beside(b, r);
     printf("\n");
 }
 
@@ -106,10 +113,13 @@ static void print_beside(const row *r)
         return;
     }
     printf("\"mpi\": {\"p10_us\": %.3f, \"time_us\": %.3f, \"wrong\": %lld, "
-           "\"ratio_p10\": %.4f, \"ratio\": %.4f, \"more_us\": %.3f}",
+           "\"ratio_p10\": %.4f, \"ratio\": %.4f, \"more_us\": %.3f",
            r->mpi->got.p10, r->mpi->got.p50, (long long)r->mpi->got.wrong,
            got->p10 / r->mpi->got.p10, got->p50 / r->mpi->got.p50,
            got->p50 - r->mpi->got.p50);
+    if (r->mpi_against > 0)
+        printf(", \"against\": %.4f", r->mpi_against);
+    printf("}");
 }
 
 static void print_json(const bench *b, const row *r)
@@ -133,6 +143,25 @@ static void print_json(const bench *b, const row *r)
         printf("\"against\": %.4f, ", r->against);
     print_beside(r);
     printf("}\n");
+}
+
+void table_begin(const bench *b)
+{
+    const char *names = b->plan->layout != ONE ? " against" : "";
+    if (b->plan->is_json || rg_rank(b->ctx) != 0)
+        return;
+    print_machine(b);
+    printf("# %10s %10s %4s %5s %4s %-14s %-12s %-5s %-5s %10s %10s %7s %7s "
+           "%6s%s",
+           "size", "count", "type", "redop", "root", "op", "sets", "place",
+           "mem", "p10", "time", "algbw", "busbw", "#wrong", names);
+    if (has_mpi(b))
+        printf(" | %10s %10s %6s %6s %9s%s", "mpi p10", "mpi time", "x p10",
+               "x time", "+time", names);
+    printf(
+        "\n# %10s %10s %4s %5s %4s %-14s %-12s %-5s %-5s %10s %10s %7s %7s\n",
+        "(B)", "(elements)", "", "", "", "", "", "", "", "(us)", "(us)",
+        "(GB/s)", "(GB/s)");
 }
 
 void table_rows(const bench *b, const work *w, const char *memory,
