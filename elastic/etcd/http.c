@@ -244,7 +244,9 @@ static const char *advice(CURLcode rc, bool has_tls)
 {
     switch (rc) {
     case CURLE_GOT_NOTHING:
-        return has_tls ? "" : "; does it speak TLS there? (https://)";
+        if (!has_tls)
+            return "; does it speak TLS there? (https://)";
+        /* fall through */
     case CURLE_SEND_ERROR:
     case CURLE_RECV_ERROR:
         return has_tls ? "; does it want another certificate? (--etcd-cert)"
