@@ -25,8 +25,9 @@
 #define SLEEP_NS       (5 * RG__MS) /* a safety net below every sleep */
 #define LINGER_NS      (1 * RG__MS)
 #define LINGER_ROUNDS  5
-#define RING_BYTES     ((uint64_t)64 << 10) /* worth waking who lingers */
-#define DONE_PER_ROUND 16                   /* operations of one channel */
+#define RING_BYTES     ((uint64_t)64 << 10) /* worth waking who lingers, but */
+#define STREAK         8  /* not behind so many that were waited for */
+#define DONE_PER_ROUND 16 /* operations of one channel */
 
 /* ------------------------------------------------------------ life and lock */
 
@@ -525,13 +526,16 @@ void rg__channel_append(rg__channel *ch, rg_req *req)
 
 /* Somebody must advance what is in flight: a waiting user thread does, or the
  * Regroup thread does. Who lingers looks by itself soon, and is only woken for
- * what takes long. */
+ * what takes long; not even then in a program that waits for each operation
+ * anyway. */
 static void wake_regroup_thread(rg__engine *e, uint64_t bytes)
 {
     if (atomic_load(&e->in_flight) == 0 || atomic_load(&e->helpers) != 0)
         return;
     const uint32_t sleep = atomic_load(&e->sleep);
-    if (sleep == RG__SLEEPS || (sleep == RG__LINGERS && bytes >= RING_BYTES))
+    const bool is_long =
+        bytes >= RING_BYTES && atomic_load(&e->streak) < STREAK;
+    if (sleep == RG__SLEEPS || (sleep == RG__LINGERS && is_long))
         rg__page_ring(e->page);
 }
 
@@ -614,9 +618,12 @@ static uint64_t nap(const rg__engine *e)
     return atomic_load_explicit(&e->nap_ns, memory_order_relaxed);
 }
 
-void rg__engine_enter_help(rg__engine *e)
+void rg__engine_enter_help(rg__engine *e, bool is_blocking)
 {
     atomic_fetch_add(&e->helpers, 1);
+    const uint32_t streak = atomic_load(&e->streak);
+    if (is_blocking && streak < STREAK)
+        atomic_store(&e->streak, streak + 1);
 }
 
 /* Who leaves hands over: to a user thread that sleeps, or to the Regroup
@@ -663,10 +670,12 @@ static bool is_responsible(const rg__engine *e)
 bool rg__engine_progress(rg__engine *e)
 {
     if (is_responsible(e)) {
-        if (rg__engine_help(e))
+        if (rg__engine_help(e)) {
             e->fruitless = 0;
-        else
+            atomic_store(&e->streak, 0);
+        } else {
             e->fruitless++;
+        }
     }
     return atomic_load(&e->in_flight) != 0;
 }

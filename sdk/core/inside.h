@@ -63,6 +63,8 @@ struct rg__engine {
     _Atomic uint32_t in_flight;  /* requests in queues */
     _Atomic uint32_t helpers;    /* user threads that wait, and so help */
     _Atomic uint32_t starts;     /* operations started, ever */
+    _Atomic uint32_t streak;     /* waits since the Regroup thread has advanced
+                                    anything; up to STREAK */
 
     /* The bell lives in the transport's memory: who sleeps on it counts
      * itself here, and leave waits for them before it unmaps. */
@@ -106,8 +108,9 @@ void rg__engine_give_up(rg__engine *engine, rg_req *req);
  * a start rings, or timeout_ns. */
 void rg__engine_sleep_for(rg__engine *engine, rg_req *req, uint64_t timeout_ns);
 
-/* User threads that wait count themselves in and out. */
-void rg__engine_enter_help(rg__engine *engine);
+/* User threads that wait count themselves in and out. is_blocking: until the
+ * operation has ended. */
+void rg__engine_enter_help(rg__engine *engine, bool is_blocking);
 void rg__engine_leave_help(rg__engine *engine);
 
 bool rg__req_is_done(const rg_req *req);

@@ -55,7 +55,7 @@ static bool await(rg_req *req, uint64_t deadline)
         return true;
     if (atomic_load(&req->state) == RG__REQ_NOTED)
         return false; /* its group is open: it is not in flight */
-    rg__engine_enter_help(req->engine);
+    rg__engine_enter_help(req->engine, deadline == FOREVER);
     help_until_done(req, deadline);
     rg__engine_leave_help(req->engine);
     return rg__req_is_done(req);
