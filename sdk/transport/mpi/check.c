@@ -7,6 +7,7 @@
 
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
+#include "sdk/transport/mpi/lost.h"
 
 #define HISTORY  64 /* operations that a late word may be about */
 #define EACH     16 /* the first so many are told, then every so many-th */
@@ -252,8 +253,11 @@ static void listen(void)
     for (;;) {
         int is_here = 0;
         if (MPI_Test(&words.receive, &is_here, MPI_STATUS_IGNORE) !=
-                MPI_SUCCESS ||
-            !is_here)
+            MPI_SUCCESS) {
+            rg__lost_note(words.comm);
+            return;
+        }
+        if (!is_here)
             return;
         hear(&words.in);
         if (post_receive() != RG_OK)
@@ -263,18 +267,18 @@ static void listen(void)
 
 /* --------------------------------------------------------- the comm's hooks */
 
-static uint64_t mix(uint64_t hash, const void *bytes, size_t n)
+_Static_assert(sizeof(said_line) % sizeof(uint64_t) == 0, "all of it is mixed");
+
+uint64_t rg__check_mix(uint64_t hash, const said_line *line)
 {
     uint64_t part;
-    for (size_t i = 0; i + sizeof part <= n; i += sizeof part) {
-        memcpy(&part, (const char *)bytes + i, sizeof part);
+    for (size_t i = 0; i < sizeof *line; i += sizeof part) {
+        memcpy(&part, (const char *)line + i, sizeof part);
         hash = (hash ^ part) * UINT64_C(0x9e3779b97f4a7c15);
         hash ^= hash >> 29;
     }
     return hash;
 }
-
-_Static_assert(sizeof(said_line) % sizeof(uint64_t) == 0, "all of it is mixed");
 
 static bool is_told(uint64_t op)
 {
@@ -290,7 +294,7 @@ void rg__check_started(comm *c)
     if (line.kind == RG__AGREE)
         line.tag = 0; /* these may differ, and are compared there */
     k->op++;
-    k->digest = mix(k->digest, &line, sizeof line);
+    k->digest = rg__check_mix(k->digest, &line);
     k->history[k->op % HISTORY] = (word){.set = c->id,
                                          .from = c->rank,
                                          .op = k->op,

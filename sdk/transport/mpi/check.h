@@ -24,6 +24,9 @@ void rg__check_close(void);
 rg_status rg__check_join(comm *c, const int *ranks);
 void rg__check_part(comm *c);
 
+/* A digest of what hash is one of, and of line. */
+uint64_t rg__check_mix(uint64_t hash, const said_line *line);
+
 /* This operation starts, and has ended. */
 void rg__check_started(comm *c);
 void rg__check_ended(comm *c);

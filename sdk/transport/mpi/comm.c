@@ -7,6 +7,7 @@
 
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
+#include "sdk/transport/mpi/lost.h"
 
 /* ---------------------------------------------------------- open and close */
 
@@ -17,7 +18,7 @@ static void close_comm(comm *c)
     rg__check_part(c);
     if (c->is_world)
         rg__check_close();
-    if (c->requests > 0)
+    if (c->requests > 0 || c->lost_ns != 0)
         return; /* it can't be taken back: MPI goes on using all of this */
     if (c->mpi != MPI_COMM_NULL && !c->is_world)
         MPI_Comm_free(&c->mpi);
@@ -221,10 +222,7 @@ static double scale_of(double scale)
 
 static int message_tag(const said_line *line)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < sizeof *line; i++)
-        hash =
-            (hash ^ ((const unsigned char *)line)[i]) * UINT64_C(0x100000001b3);
+    const uint64_t hash = rg__check_mix(0, line);
     return (int)((hash ^ hash >> 32) % RG__MPI_TAGS);
 }
 
@@ -302,11 +300,12 @@ static rg_status mpi_start(rg__comm *base, const rg__coll *coll)
     return RG_OK;
 }
 
-/* Is what was posted complete? One by one: a failure of several at once is told
- * to the handler of MPI_COMM_WORLD by MPICH. */
+/* Is what is needed of what was posted complete? One by one: a failure of
+ * several at once is told to the handler of MPI_COMM_WORLD by MPICH. */
 static rg_status await(comm *c)
 {
-    while (c->completed < c->requests) {
+    const int needed = c->needed == 0 ? c->requests : c->needed;
+    while (c->completed < needed) {
         int is_done = 0;
         const rg_status st =
             rg__mpi_status("MPI_Test", MPI_Test(&c->request[c->completed],
@@ -317,8 +316,22 @@ static rg_status await(comm *c)
             return RG_IN_PROGRESS;
         c->completed++;
     }
-    c->requests = c->completed = 0;
+    if (c->completed == c->requests)
+        c->requests = c->completed = c->needed = 0;
     return RG_OK;
+}
+
+void rg__mpi_need_so_far(comm *c)
+{
+    c->needed = c->requests;
+}
+
+rg_status rg__mpi_then(comm *c, stage_fn stage)
+{
+    c->needed = 0;
+    c->stage = stage;
+    const rg_status st = await(c);
+    return st == RG_OK ? stage(c) : st;
 }
 
 static rg_status go_on(comm *c)
@@ -338,7 +351,8 @@ static void end(comm *c, rg_status st)
 {
     if (st == RG_OK)
         rg__check_ended(c);
-    c->is_broken = st == RG_ERR_SYSTEM || st == RG_ERR_MEMORY;
+    c->is_broken =
+        st == RG_ERR_SYSTEM || st == RG_ERR_MEMORY || st == RG_ERR_PEER_LOST;
     if (c->requests > 0)
         return;
     free(c->scratch);
@@ -348,7 +362,11 @@ static void end(comm *c, rg_status st)
 static rg_status mpi_test(rg__comm *base)
 {
     comm *c = (comm *)base;
-    rg_status st = c->failed == NULL ? go_on(c) : RG_ERR_SYSTEM;
+    rg_status st = c->lost_ns != 0     ? RG_ERR_PEER_LOST
+                   : c->failed != NULL ? RG_ERR_SYSTEM
+                                       : go_on(c);
+    if (st == RG_ERR_PEER_LOST)
+        st = rg__lost_name(c, rg_last_error());
     if (st == RG_ERR_SYSTEM)
         st = rg__check_failed(c, st, rg_last_error());
     if (st != RG_IN_PROGRESS)

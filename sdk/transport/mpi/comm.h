@@ -1,8 +1,9 @@
 /* A comm of the mpi transport, and how an operation goes on.
  *
- * An operation is a row of stages. A stage is called when everything that was
- * posted before is complete; it does a bounded piece of work, posts what comes
- * next, and says IN_PROGRESS, or how the operation has ended. */
+ * An operation is a row of stages. A stage is called when everything that it
+ * needs of what was posted before is complete; it does a bounded piece of work,
+ * posts what comes next, and says IN_PROGRESS, or how the operation has ended,
+ * which it has not before all that was posted is complete. */
 #ifndef RG_MPI_COMM_H
 #define RG_MPI_COMM_H
 
@@ -44,12 +45,15 @@ struct comm {
     MPI_Request *request; /* owned, as what follows */
     int requests, room;   /* posted, and how many there is room for */
     int completed;        /* of those that are posted */
+    int needed;           /* so many before the next stage; 0: all */
     brought mine, *all;   /* all: n of them */
     char *scratch;        /* of this operation; NULL: none */
 
     checked *checked; /* NULL: not compared late */
     char *failed;     /* what MPI has said when it failed; NULL: it has not */
     rg_status failed_st;
+    uint64_t lost_ns; /* when MPI has said that a member is lost; 0: it has
+                         not */
 };
 
 /* comm.c */
@@ -58,6 +62,11 @@ rg_status rg__mpi_posted(const char *call, int code);
 /* Room for one more request, which then counts as in flight; NULL without
  * memory. */
 MPI_Request *rg__mpi_request(comm *c);
+/* What is posted from here on may go on during the next stage. */
+void rg__mpi_need_so_far(comm *c);
+/* Go on with that stage when all that was posted is complete, at once if it is
+ * by now. */
+rg_status rg__mpi_then(comm *c, stage_fn stage);
 /* Give the operation so much memory; it is freed when it has ended. */
 rg_status rg__mpi_scratch(comm *c, uint64_t bytes);
 

@@ -181,6 +181,7 @@ static rg_status exchange_results(comm *c)
 {
     const rg__coll *o = &c->coll;
     c->stage = next_round;
+    c->needed = 0;
     rg_status st = RG_OK;
     for (int i = 1; i < c->n && st == RG_OK && has_result(c); i++) {
         const int from = (c->rank + c->n - i) % c->n;
@@ -236,8 +237,8 @@ static rg_status compute(comm *c)
     }
     if (c->done < count)
         return RG_IN_PROGRESS;
-    c->stage = is_scatter(c) || c->is_together ? next_round : exchange_results;
-    return c->stage(c);
+    return is_scatter(c) || c->is_together ? rg__mpi_then(c, next_round)
+                                           : exchange_results(c);
 }
 
 /* Does rank r compute anything of this round? */
@@ -246,6 +247,8 @@ static bool computes(const comm *c, int r)
     return !c->is_together || c->coll.kind != RG__REDUCE || r == c->coll.root;
 }
 
+/* What is sent may be on its way for longer, but for in place: then results go
+ * where it lies. */
 static rg_status post_round(comm *c)
 {
     c->done = 0;
@@ -256,6 +259,8 @@ static rg_status post_round(comm *c)
         st = rg__mpi_recv(c, from, heard_from(c, from),
                           slice_of(c, c->rank).count);
     }
+    if (c->coll.send != c->coll.recv)
+        rg__mpi_need_so_far(c);
     for (int i = 1; i < c->n && st == RG_OK; i++) {
         const int to = (c->rank + i) % c->n;
         const slice s = slice_of(c, to);

@@ -11,6 +11,7 @@
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
 #include "sdk/transport/mpi/inside.h"
+#include "sdk/transport/mpi/lost.h"
 
 /* One per process, as MPI itself. */
 static struct world {
@@ -77,7 +78,8 @@ rg_status rg__mpi_status(const char *call, int code)
     char text[MPI_MAX_ERROR_STRING] = "";
     int bytes = 0;
     MPI_Error_string(code, text, &bytes);
-    return rg__fail(RG_ERR_SYSTEM, "%s failed: %s", call, text);
+    return rg__fail(rg__lost_is_meant(code) ? RG_ERR_PEER_LOST : RG_ERR_SYSTEM,
+                    "%s failed: %s", call, text);
 }
 
 /* ------------------------------------------------------------------ meeting */
@@ -227,6 +229,8 @@ static rg_status meet(rg__launched *mine_p,
     if (st == RG_OK)
         st = begin_mpi();
     if (st == RG_OK)
+        rg__lost_look_up();
+    if (st == RG_OK)
         st = note_thread();
     if (st == RG_OK)
         st = own_communicator(world.is_handed ? world.handed : MPI_COMM_WORLD);
@@ -258,6 +262,12 @@ static void part(void)
         rg__log(RG__WARN, "mpi",
                 "rg_finalize was called by a thread that may not call MPI; "
                 "the world's communicator stays");
+        return;
+    }
+    if (rg__lost_any()) {
+        rg__log(RG__WARN, "mpi",
+                "peers are lost: MPI stays as it is, since MPI_Finalize may "
+                "wait for them for ever; end with _exit");
         return;
     }
     world.is_parting = true;

@@ -1,0 +1,134 @@
+/* ULFM, as far as this MPI has it (lost.h). */
+#include "sdk/transport/mpi/lost.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sdk/base/clock.h"
+#include "sdk/base/fail.h"
+#include "sdk/transport/mpi/comm.h"
+
+#define PATIENCE    (1000 * RG__MS) /* until MPI knows who it is */
+#define RANKS_SHOWN 24
+
+/* Error classes. Open MPI 5 has these numbers, and the ABI of 4.1, whose header
+ * lacks them. */
+#if defined(MPIX_ERR_PROC_FAILED)
+enum {
+    FAILED = MPIX_ERR_PROC_FAILED,
+    PENDING = MPIX_ERR_PROC_FAILED_PENDING,
+    REVOKED = MPIX_ERR_REVOKED
+};
+#elif defined(OPEN_MPI)
+enum { FAILED = 75, PENDING, REVOKED };
+#else
+enum { FAILED = -1, PENDING = -1, REVOKED = -1 }; /* no class is below 0 */
+#endif
+
+static struct ulfm {
+    int (*revoke)(MPI_Comm);
+    int (*ack)(MPI_Comm);
+    int (*get_acked)(MPI_Comm, MPI_Group *);
+    bool is_there, has_lost;
+} ulfm;
+
+static bool look_up(const char *name, void *function_p)
+{
+    void *at = dlsym(RTLD_DEFAULT, name);
+    memcpy(function_p, &at, sizeof at);
+    return at != NULL;
+}
+
+void rg__lost_look_up(void)
+{
+    ulfm.is_there = look_up("MPIX_Comm_revoke", &ulfm.revoke) &&
+                    look_up("MPIX_Comm_failure_ack", &ulfm.ack) &&
+                    look_up("MPIX_Comm_failure_get_acked", &ulfm.get_acked);
+}
+
+bool rg__lost_is_meant(int code)
+{
+    int class = MPI_SUCCESS;
+    if (ulfm.is_there)
+        MPI_Error_class(code, &class);
+    return class == FAILED || class == PENDING || class == REVOKED;
+}
+
+void rg__lost_note(MPI_Comm on)
+{
+    if (ulfm.is_there)
+        ulfm.ack(on);
+}
+
+bool rg__lost_any(void)
+{
+    return ulfm.has_lost;
+}
+
+/* ----------------------------------------------------------------- who it is
+ */
+
+/* Set ranks of a group, at most RANKS_SHOWN; returns how many. */
+static int ranks_of(MPI_Group lost, MPI_Comm of, int *ranks)
+{
+    int own[RANKS_SHOWN], n = 0;
+    MPI_Group all;
+    MPI_Group_size(lost, &n);
+    n = n < RANKS_SHOWN ? n : RANKS_SHOWN;
+    for (int i = 0; i < n; i++)
+        own[i] = i;
+    if (n == 0 || MPI_Comm_group(of, &all) != MPI_SUCCESS)
+        return 0;
+    if (MPI_Group_translate_ranks(lost, n, own, all, ranks) != MPI_SUCCESS)
+        n = 0;
+    MPI_Group_free(&all);
+    return n;
+}
+
+static int find_lost(MPI_Comm of, int *ranks)
+{
+    MPI_Group lost;
+    int is_here = 0; /* nothing ever is, but MPI gets to hear of failures */
+    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &is_here,
+               MPI_STATUS_IGNORE);
+    if (ulfm.ack(of) != MPI_SUCCESS || ulfm.get_acked(of, &lost) != MPI_SUCCESS)
+        return 0;
+    const int n = ranks_of(lost, of, ranks);
+    MPI_Group_free(&lost);
+    return n;
+}
+
+static rg_status say(const comm *c, const int *ranks, int n, const char *why)
+{
+    char text[16 * RANKS_SHOWN] = "a member";
+    size_t used = 0;
+    for (int i = 0; i < n; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%d",
+                                 i > 0    ? ","
+                                 : n == 1 ? "rank "
+                                          : "ranks ",
+                                 ranks[i]);
+    return rg__fail(RG_ERR_PEER_LOST,
+                    "%s of set %u %s lost (%s); the set is over, go on with "
+                    "sets without %s or end the job",
+                    text, c->id, n > 1 ? "are" : "is", why,
+                    n > 1 ? "them" : "it");
+}
+
+rg_status rg__lost_name(comm *c, const char *why)
+{
+    int ranks[RANKS_SHOWN];
+    const uint64_t now = rg__now_ns();
+    ulfm.has_lost = true;
+    if (c->lost_ns == 0) {
+        c->lost_ns = now;
+        c->failed = strdup(why);
+        ulfm.revoke(c->mpi);
+    }
+    const int n = find_lost(c->mpi, ranks);
+    if (n == 0 && now - c->lost_ns < PATIENCE)
+        return RG_IN_PROGRESS;
+    return say(c, ranks, n, c->failed == NULL ? why : c->failed);
+}

@@ -1,0 +1,34 @@
+/* Members that are lost, where MPI itself says so: with the calls of ULFM,
+ * which are looked up when MPI is there. Open MPI 5 has them (and acts on them
+ * under `mpirun --with-ft ulfm`), Open MPI 4.1 has not: one library serves
+ * both, and without them nothing here ever happens.
+ *
+ * Whoever hears of a loss revokes the set's communicator, so that members that
+ * wait for somebody else on it hear of it too.
+ *
+ * Called with the engine's lock held, like the comms. */
+#ifndef RG_MPI_LOST_H
+#define RG_MPI_LOST_H
+
+#include "sdk/transport/mpi/inside.h"
+
+struct comm;
+
+/* Look the calls up; again and again is fine. */
+void rg__lost_look_up(void);
+
+/* Does this code of an MPI call mean that a member is lost? */
+bool rg__lost_is_meant(int code);
+
+/* An operation has failed that way, why: the sentence so far. ERR_PEER_LOST
+ * with a sentence that names the lost ranks, IN_PROGRESS while MPI does not
+ * know them yet. */
+rg_status rg__lost_name(struct comm *c, const char *why);
+
+/* Receives from anybody go on for those who are left. */
+void rg__lost_note(MPI_Comm on);
+
+/* Has anybody been lost? Then MPI_Finalize may wait for ever. */
+bool rg__lost_any(void);
+
+#endif
