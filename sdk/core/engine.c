@@ -367,7 +367,10 @@ void rg__channel_destroy(rg__channel *ch)
     if (ch == NULL)
         return;
     rg__engine *e = ch->engine;
-    if (e->world == ch)
+    rg__engine_lock(e);
+    const bool is_world = e->world == ch;
+    rg__engine_unlock(e);
+    if (is_world)
         rg__engine_leave(e, RG_ERR_INVALID, "rg_finalize was called");
     rg__channel_close(ch, RG_ERR_INVALID, "the set was destroyed");
     rg__engine_lock(e);
