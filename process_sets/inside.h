@@ -14,7 +14,11 @@
  * id, of which each rank has the members of its own colour. A split may have
  * ended for one colour and live for another: then its entry stays on all ranks
  * as long as it lives for anybody, also where the handle was given back. */
-typedef enum set_kind { LISTED, SPLIT, RULE } set_kind;
+typedef enum set_kind {
+    LISTED = RG__SET_LIST,
+    SPLIT = RG__SET_SPLIT,
+    RULE = RG__SET_RULE
+} set_kind;
 
 struct rg_set {
     rg_ctx *ctx; /* borrowed */

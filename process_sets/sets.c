@@ -700,7 +700,6 @@ static bool is_closed(const rg_set *set, const rg__membership *now)
 static bool show_set(const rg_set *set, const rg__membership *now,
                      rg__set_shown *out)
 {
-    static const char *const kinds[] = {"list", "split", "rule"};
     const int n = is_closed(set, now) ? 0 : set->n;
     int *ranks = malloc(sizeof *ranks * (size_t)(n + 1));
     bool is_here = ranks != NULL;
@@ -713,7 +712,7 @@ static bool show_set(const rg_set *set, const rg__membership *now,
         return false;
     }
     *out = (rg__set_shown){.id = set->id,
-                           .kind = kinds[set->kind],
+                           .kind = (int)set->kind,
                            .keeps = set->keeps,
                            .n = n,
                            .ranks = ranks};
@@ -739,17 +738,23 @@ static int show_all(rg_ctx *ctx, const rg__membership *now,
     return count;
 }
 
-void rg__sets_each(rg_ctx *ctx, rg__set_fn fn, void *arg)
+void rg__sets_each_of(rg_ctx *ctx, const rg__membership *now, rg__set_fn fn,
+                      void *arg)
 {
-    rg__membership now;
-    if (rg__context_copy_membership(ctx, &now) != RG_OK)
-        return;
     rg__set_shown *list = NULL;
-    const int n = show_all(ctx, &now, &list);
+    const int n = show_all(ctx, now, &list);
     for (int i = 0; i < n; i++) {
         fn(arg, &list[i]);
         free(list[i].ranks);
     }
     free(list);
+}
+
+void rg__sets_each(rg_ctx *ctx, rg__set_fn fn, void *arg)
+{
+    rg__membership now;
+    if (rg__context_copy_membership(ctx, &now) != RG_OK)
+        return;
+    rg__sets_each_of(ctx, &now, fn, arg);
     free(now.member);
 }

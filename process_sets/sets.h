@@ -37,7 +37,7 @@ rg_status rg__world_broadcast(rg_ctx *ctx, void *data, uint64_t bytes,
 /* A set as this worker has it. */
 typedef struct rg__set_shown {
     uint32_t id;
-    const char *kind; /* "list", "split" or "rule" */
+    int kind; /* RG__SET_LIST, RG__SET_SPLIT, RG__SET_RULE */
     char name[RG__SET_NAME_MAX];
     bool keeps;
     int n; /* 0: a split that lives on other ranks only, or a rule that a rank
@@ -50,5 +50,8 @@ typedef struct rg__set_shown {
  * held. */
 typedef void (*rg__set_fn)(void *arg, const rg__set_shown *set);
 void rg__sets_each(rg_ctx *ctx, rg__set_fn fn, void *arg);
+/* The same of a membership that the caller has copied. */
+void rg__sets_each_of(rg_ctx *ctx, const rg__membership *now, rg__set_fn fn,
+                      void *arg);
 
 #endif

@@ -22,6 +22,7 @@
  *   publish.c     this host's record and reasons
  *   output.c      what workers print
  *   question.c    what CLI processes ask
+ *   shown.c       which sets workers have
  *   report.c      the status document
  *   story.c       what has befallen the job
  *   drain_ask.c   a host is asked to leave
@@ -77,6 +78,15 @@ typedef struct message {
     char bytes[];
 } message;
 
+/* The sets of a worker, as it has told. */
+typedef struct shown {
+    uint32_t asked, told; /* the newest ask, and the newest answer */
+    uint32_t coming;      /* ask that the lines below are the answer to */
+    uint64_t generation;  /* whose ranks they have */
+    char *bytes;          /* rg__set_line after rg__set_line, checked; owned */
+    size_t n;
+} shown;
+
 /* The process in a slot that called rg_init. Gone (pid 0) before it did. */
 typedef struct worker {
     pid_t pid;
@@ -100,6 +110,7 @@ typedef struct worker {
     int build_failures;        /* in a row */
     uint64_t built, fin;
     int silent_ticks;
+    shown sets;
 } worker;
 
 typedef struct slot {
@@ -261,6 +272,7 @@ struct agent {
 
     output *outputs; /* of processes, until all is written */
     question *questions;
+    uint32_t sets_asked; /* how often workers were asked for their sets */
     scrape *scrape;
     char metrics_at[64]; /* where metrics are shown; "": nowhere */
     drain_ask *drain_asks;
@@ -550,8 +562,19 @@ void rg__resume_view(agent *a); /* the job's keys are here */
 bool rg__question(agent *a, int sock, const void *bytes, size_t n);
 /* Send a JSON text to who asked, and close. NULL: nothing to say. */
 void rg__question_answer(int sock, const char *text);
+/* A worker has shown its sets, for which questions wait. */
+void rg__questions_look(agent *a);
 /* Followers learn the exit code and the story to its end. */
 void rg__questions_end(agent *a);
+
+/* shown.c: ask all workers here for their sets; the answers to that ask are
+ * here, or will not come. */
+uint32_t rg__shown_ask(agent *a);
+bool rg__shown_is_here(const agent *a, uint32_t ask);
+bool rg__shown_take(slot *from, const rg__sets_shown *m, size_t n);
+void rg__shown_drop(worker *w);
+/* The world of that size and the sets as told last, of this generation. */
+struct json_t *rg__shown_json(const agent *a, uint64_t generation, int size);
 
 /* report.c: the status document as JSON, malloc'd. is_whole: the snapshot is of
  * all keys of the job, now; else it is what this agent has seen of all/. */

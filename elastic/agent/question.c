@@ -1,7 +1,9 @@
 /* What CLI processes ask, each thing on a connection of its own. The answer
  * comes from one linearizable read of all keys of the job, at the moment of the
  * question. While etcd is away, or when it gives no answer within a second, it
- * comes from what this agent has seen, and says so.
+ * comes from what this agent has seen, and says so. Before that the workers
+ * here are asked for their sets, and a worker that gives no answer at once is
+ * not waited for.
  *
  * A follower asks for nothing but the end: its connection stays until the agent
  * ends, which then tells its exit code. */
@@ -18,14 +20,16 @@
 #include "sdk/base/sock.h"
 
 #define PATIENCE_NS   (1000 * RG__MS)
-#define QUESTIONS_MAX 256 /* at once; one more is not answered */
+#define SETS_NS       (300 * RG__MS) /* workers have so long for theirs */
+#define QUESTIONS_MAX 256            /* at once; one more is not answered */
 
 struct question {
     question *next;
     agent *a;
     int sock;
     rg__wire_type type;
-    uint64_t from; /* a generation, of EVENTS */
+    uint64_t from;     /* a generation, of EVENTS */
+    uint32_t sets_ask; /* that workers have not answered yet, 0: none */
     rg__etcd_req *reading;
     rg__timer *patience;
 };
@@ -83,10 +87,15 @@ static void answer(question *q, const rg__snapshot *snap, bool is_whole)
 
 /* -------------------------------------------------------------------- read */
 
+static void read_keys(question *q);
+
 static void on_impatient(void *arg)
 {
     question *q = arg;
-    answer(q, &q->a->view, false);
+    if (q->sets_ask != 0)
+        read_keys(q);
+    else
+        answer(q, &q->a->view, false);
 }
 
 static void on_read(void *arg, rg_status st, const rg__txn_reply *reply)
@@ -106,12 +115,30 @@ static void on_read(void *arg, rg_status st, const rg__txn_reply *reply)
 static void read_keys(question *q)
 {
     agent *a = q->a;
+    q->sets_ask = 0;
     rg__txn *txn = rg__etcd_is_up(a->etcd) ? rg__txn_create() : NULL;
     if (txn != NULL) {
         rg__txn_get(txn, RG__THEN, a->prefix, a->prefix_end);
         q->reading = rg__etcd_txn(a->etcd, txn, on_read, q);
     }
     rg__timer_set(q->patience, q->reading != NULL ? PATIENCE_NS : 0);
+}
+
+static void ask_for_sets(question *q)
+{
+    q->sets_ask = rg__shown_ask(q->a);
+    if (rg__shown_is_here(q->a, q->sets_ask))
+        read_keys(q);
+    else
+        rg__timer_set(q->patience, SETS_NS);
+}
+
+/* Answers are sent by timers and etcd only, so no question goes here. */
+void rg__questions_look(agent *a)
+{
+    for (question *q = a->questions; q != NULL; q = q->next)
+        if (q->sets_ask != 0 && rg__shown_is_here(a, q->sets_ask))
+            read_keys(q);
 }
 
 /* ------------------------------------------------------------------- follow */
@@ -188,10 +215,12 @@ static void take(agent *a, int sock, const rg__mark *m)
     a->questions = q;
     if (q->type == RG__FOLLOW)
         follow(q);
-    else if (q->patience != NULL)
-        read_keys(q);
-    else
+    else if (q->patience == NULL)
         on_impatient(q);
+    else if (q->type == RG__STATUS)
+        ask_for_sets(q);
+    else
+        read_keys(q);
 }
 
 static void take_drain(agent *a, int sock, const rg__drain_host *m)

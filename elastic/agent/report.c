@@ -308,6 +308,13 @@ static json_t *etcd_json(const sight *s)
                                                    : "no answer within 1 s");
 }
 
+static json_t *sets_json(const sight *s)
+{
+    return s->decided == NULL
+               ? json_array()
+               : rg__shown_json(s->a, s->decided->generation, s->decided->size);
+}
+
 char *rg__report(agent *a, const rg__snapshot *snap, bool is_whole)
 {
     const sight s = {.a = a,
@@ -315,13 +322,13 @@ char *rg__report(agent *a, const rg__snapshot *snap, bool is_whole)
                      .decided = rg__snapshot_decided(snap),
                      .is_whole = is_whole};
     json_t *j = json_pack(
-        "{s:s,s:s,s:I,s:s,s:o,s:i,s:i,s:i,s:o,s:o,s:o,s:o,s:o,s:I,s:o}", "job",
-        a->params->job, "scope", is_whole ? "job" : "host", "generation",
+        "{s:s,s:s,s:I,s:s,s:o,s:i,s:i,s:i,s:o,s:o,s:o,s:o,s:o,s:o,s:I,s:o}",
+        "job", a->params->job, "scope", is_whole ? "job" : "host", "generation",
         (json_int_t)(s.decided != NULL ? s.decided->generation : 0), "phase",
         phase_of(&s), "leader", leader_json(&s), "min", a->params->min, "max",
         a->params->max, "size", s.decided != NULL ? s.decided->size : 0,
-        "hosts", hosts_json(&s), "changes", changes_json(&s), "end",
-        end_json(&snap->end), "metrics",
+        "hosts", hosts_json(&s), "sets", sets_json(&s), "changes",
+        changes_json(&s), "end", end_json(&snap->end), "metrics",
         a->metrics_at[0] != '\0' ? json_string(a->metrics_at) : json_null(),
         "etcd", etcd_json(&s), "vault_bytes", (json_int_t)rg__vault_bytes(a),
         "checkpoint", checkpoint_json(&s));

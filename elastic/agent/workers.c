@@ -296,6 +296,8 @@ static bool handle(slot *s, const void *bytes, size_t n)
         if (n == sizeof(rg__segment))
             rg__vault_free(s, ((const rg__segment *)bytes)->id);
         return n == sizeof(rg__segment);
+    case RG__SETS_SHOWN:
+        return rg__shown_take(s, bytes, n);
     case RG__STUCK:
         if (n == sizeof(rg__broken))
             on_stuck(s, bytes);
@@ -669,6 +671,7 @@ void rg__worker_forget(slot *s)
 {
     worker *w = &s->w;
     rg__watch_destroy(w->watcher);
+    rg__shown_drop(w);
     while (w->waiting != NULL)
         drop_first(w);
     if (w->sock >= 0) {

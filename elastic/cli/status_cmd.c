@@ -12,7 +12,8 @@
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
 
-#define FORGET "\033[H\033[J" /* to the top of the screen, which is cleared */
+#define SETS_MAX 20             /* rows; `--json` has all */
+#define FORGET   "\033[H\033[J" /* to the top of the screen, which is cleared */
 
 typedef struct watch {
     const rg__job_record *job;
@@ -101,6 +102,31 @@ static void print_hosts(const json_t *status)
             print_worker(host, worker);
 }
 
+static void print_set(const json_t *set)
+{
+    char kind[RG__CELL];
+    snprintf(kind, sizeof kind, "%s%s", rg__document_text(set, "kind"),
+             rg__document_is(set, "keep") ? ", keep" : "");
+    printf("%-32s %5lld %6lld  %-12s %s\n", rg__document_text(set, "name"),
+           rg__document_number(set, "id"), rg__document_number(set, "size"),
+           kind, rg__document_text(set, "ranks"));
+}
+
+/* The world has its place in the first line. */
+static void print_sets(const json_t *status)
+{
+    const json_t *sets = json_object_get(status, "sets");
+    const size_t n = json_array_size(sets);
+    if (n < 2)
+        return;
+    printf("\n%-32s %5s %6s  %-12s %s\n", "set", "id", "size", "kind", "ranks");
+    for (size_t i = 1; i < n && i <= SETS_MAX; i++)
+        print_set(json_array_get(sets, i));
+    if (n > SETS_MAX + 1)
+        printf("and %zu more: regroup status --json shows all\n",
+               n - SETS_MAX - 1);
+}
+
 static void print_changes(const json_t *status)
 {
     size_t i;
@@ -131,6 +157,7 @@ static void print_tables(const json_t *status)
     print_job(status);
     print_checkpoint(status);
     print_hosts(status);
+    print_sets(status);
     print_changes(status);
 }
 

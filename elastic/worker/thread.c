@@ -397,6 +397,7 @@ static size_t bytes_of(uint32_t type)
     case RG__DONE:
     case RG__GONE:
     case RG__AGAIN:
+    case RG__SETS:
         return sizeof(rg__mark);
     default:
         return 0;
@@ -440,6 +441,9 @@ static void handle(rg__worker *w, const void *bytes, size_t n, int *fd)
         break;
     case RG__ENDED:
         on_ended(w, bytes);
+        break;
+    case RG__SETS:
+        rg__worker_show_sets(w, ((const rg__mark *)bytes)->generation);
         break;
     case RG__GONE:
         on_agent_gone(w);

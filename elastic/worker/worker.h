@@ -131,6 +131,9 @@ rg_status rg__worker_reserve(rg_ctx *ctx, const rg__register *what, int *fd_p);
 rg_status rg__worker_ask(rg__worker *w, rg__wire_type reply, uint32_t ask,
                          const void *message, size_t bytes);
 
+/* shown.c: answer the agent that wants to see this worker's sets. */
+void rg__worker_show_sets(rg__worker *w, uint64_t ask);
+
 /* door.c. Go to the door: say that this worker wants a place. */
 rg_status rg__worker_door(rg__worker *w);
 /* Wait there: OK with the decision of a generation newer than the one taken

@@ -27,6 +27,8 @@
  *   FIN (fn returned OK everywhere)  ->
  *                                    <-      DONE
  *                                    <-      ENDED (why), at any time
+ *                                    <-      SETS, when somebody wants to see
+ *   SETS_SHOWN, as many as it takes  ->
  *   FINALIZE                         ->
  *
  * When the agent is killed, its keeper holds its end of the socket:
@@ -42,7 +44,7 @@
 
 #include "sdk/base/page.h"
 
-#define RG__WIRE_VERSION 5u
+#define RG__WIRE_VERSION 6u
 #define RG__WIRE_MAX     65536
 #define RG__TEXT_MAX     256
 #define RG__KEY_BYTES    32
@@ -78,6 +80,8 @@ typedef enum rg__wire_type {
     RG__STAND,
     RG__SAVE,
     RG__COMMITTED,
+    RG__SETS,
+    RG__SETS_SHOWN,
     /* a CLI process asks, one thing per connection */
     RG__STATUS,      /* for the status document */
     RG__STATUS_TEXT, /* the answer: JSON as a memfd */
@@ -227,9 +231,33 @@ typedef struct rg__drain_host {
     char host[64];
 } rg__drain_host;
 
+/* World ranks one after another, up or down. */
+typedef struct rg__range {
+    int32_t first, last;
+} rg__range;
+
+/* A set as one worker has it: of a split or a rule that of its own colour. */
+typedef struct rg__set_line {
+    uint32_t id;
+    uint32_t n;      /* members */
+    uint32_t ranges; /* that follow; of a set of very many, not all of them */
+    uint8_t kind;    /* RG__SET_... */
+    uint8_t keeps, spare[2];
+    char name[RG__SET_NAME_MAX];
+} rg__set_line;
+
+enum { RG__SET_LIST, RG__SET_SPLIT, RG__SET_RULE, RG__SET_KINDS };
+
+typedef struct rg__sets_shown { /* + lines, each followed by its ranges */
+    rg__wire_head head;
+    uint32_t ask; /* of SETS */
+    uint32_t is_last;
+    uint64_t generation; /* whose ranks they are */
+} rg__sets_shown;
+
 typedef struct rg__mark { /* READY, LEFT, COMMITTED, BUILT, FIN, DONE, FINALIZE,
-                             GONE, AGAIN; STATUS, STATUS_TEXT, STOP, EVENTS,
-                             FOLLOW */
+                             GONE, AGAIN; SETS (an ask instead); STATUS,
+                             STATUS_TEXT, STOP, EVENTS, FOLLOW */
     rg__wire_head head;
     uint64_t generation;
 } rg__mark;

@@ -32,6 +32,8 @@ typedef struct trainer {
     uint64_t steps, bytes, commit_every, coll_bytes, step_ms;
     uint64_t scribble_at, compute_at, compute_ms, ballast_mib, sets_every;
     uint64_t damage_at, damage_all;
+    uint64_t
+        live_sets; /* lists of one rank that live all the time; 0: no sets */
     const char *until;   /* a file that ends the training; NULL: steps do */
     uint64_t is_over;    /* of the state: the file was seen by some rank */
     uint64_t save_every; /* 0: never by itself */
@@ -140,6 +142,41 @@ static rg_status use_set(trainer *t)
     return rs;
 }
 
+static int pair_color(rg_ctx *ctx, void *arg)
+{
+    (void)arg;
+    return rg_slot(ctx) / 2;
+}
+
+static rg_status make_list(trainer *t, const char *name, int keep,
+                           const int *ranks, int n)
+{
+    const rg_set_params params = {
+        .size = sizeof params, .name = name, .keep = keep};
+    rg_set *set = NULL; /* rg_finalize gives it back */
+    return rg_set_create(t->ctx, ranks, n, &params, &set);
+}
+
+/* Sets that live beside the training: a rule in every generation, and lists
+ * from the first one on. */
+static rg_status make_sets(trainer *t)
+{
+    static const int all[] = {3, 2, 1, 0}, some[] = {0, 2};
+    const rg_set_params params = {.size = sizeof params, .name = "pairs"};
+    rg_set *set = NULL;
+    if (t->live_sets == 0)
+        return RG_OK;
+    rg_status rs = rg_set_create_by(t->ctx, pair_color, NULL, &params, &set);
+    if (rs != RG_OK || rg_generation(t->ctx) != 1)
+        return rs;
+    rs = make_list(t, "kept", 1, all, 4);
+    if (rs == RG_OK)
+        rs = make_list(t, "stage", 0, some, 2);
+    for (uint64_t i = 0; i < t->live_sets && rs == RG_OK; i++)
+        rs = make_list(t, NULL, 0, some, 1);
+    return rs;
+}
+
 /* This rank's part of the sharded buffer, in words. */
 static rg_status find_part(const trainer *t, const rg_state *st,
                            uint64_t *begin, uint64_t *end)
@@ -221,6 +258,9 @@ static void print_saved(trainer *t, rg_state *st)
 static rg_status train(rg_state *st, void *arg)
 {
     trainer *t = arg;
+    const rg_status made = make_sets(t);
+    if (made != RG_OK)
+        return made;
     while (t->until != NULL ? t->is_over == 0 : t->state[0] < t->steps) {
         const rg_status rs = one_step(t, st);
         print_saved(t, st);
@@ -317,6 +357,8 @@ static void usage(void)
 {
     puts("trainer [--steps N] [--bytes N] [--coll-bytes N] [--step-ms N]\n"
          "        [--commit-every N] [--sets-every N]\n"
+         "        [--live-sets N: so many lists, and some others, of 4 workers]"
+         "\n"
          "        [--save-every N: a checkpoint]\n"
          "        [--load: go on from the newest checkpoint]\n"
          "        [--until FILE: train until some rank sees it, not --steps]\n"
@@ -345,6 +387,7 @@ static const flag flags[] = {{"steps", offsetof(trainer, steps)},
                              {"compute-ms", offsetof(trainer, compute_ms)},
                              {"scribble-at", offsetof(trainer, scribble_at)},
                              {"sets-every", offsetof(trainer, sets_every)},
+                             {"live-sets", offsetof(trainer, live_sets)},
                              {"shard-bytes", offsetof(trainer, shard_bytes)},
                              {"replicas", offsetof(trainer, replicas)},
                              {"damage-at", offsetof(trainer, damage_at)},

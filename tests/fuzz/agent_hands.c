@@ -222,6 +222,33 @@ static void say_save(const hand *h, fuzz_input *in)
     say(h, &m, sizeof m);
 }
 
+/* Its lines are decimals in turn: id, members, ranges, kind; their bounds. */
+static void say_sets(const hand *h, fuzz_input *in)
+{
+    static _Alignas(16) char room[2048];
+    rg__sets_shown *m = (rg__sets_shown *)(void *)room;
+    size_t n = sizeof *m;
+    *m = (rg__sets_shown){.head = {RG__SETS_SHOWN, RG__WIRE_VERSION}};
+    m->ask = (uint32_t)fuzz_decimal(in);
+    m->is_last = fuzz_decimal(in) != 0;
+    m->generation = fuzz_decimal(in);
+    while (in->left > 0 && *in->at == ' ' && n + 1024 < sizeof room) {
+        rg__set_line line = {.id = (uint32_t)fuzz_decimal(in)};
+        line.n = (uint32_t)fuzz_decimal(in);
+        line.ranges = (uint32_t)fuzz_decimal(in);
+        line.kind = (uint8_t)fuzz_decimal(in);
+        memset(line.name, 'n', sizeof line.name - (line.kind < 9));
+        memcpy(room + n, &line, sizeof line);
+        n += sizeof line;
+        for (uint32_t i = 0; i < line.ranges && i < 8; i++, n += 8) {
+            const rg__range r = {(int32_t)fuzz_decimal(in),
+                                 (int32_t)fuzz_decimal(in)};
+            memcpy(room + n, &r, sizeof r);
+        }
+    }
+    say(h, room, n);
+}
+
 static void say_something(const hand *h, fuzz_input *in)
 {
     const rg__door door = {{RG__DOOR, RG__WIRE_VERSION}, 4000};
@@ -264,6 +291,9 @@ static void say_something(const hand *h, fuzz_input *in)
         break;
     case 't':
         say_stand(h, in);
+        break;
+    case 'v':
+        say_sets(h, in);
         break;
     default:
         break;

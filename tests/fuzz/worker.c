@@ -251,6 +251,9 @@ static void take_message(char letter, fuzz_input *in)
     case 'a':
         tell_mark(in, RG__AGAIN);
         break;
+    case 'v':
+        tell_mark(in, RG__SETS);
+        break;
     case 'e':
         tell_end(in);
         break;

@@ -1,0 +1,89 @@
+/* The sets of this worker, for who wants to see them: written down when the
+ * agent asks, so that making sets costs nothing for it. On the Regroup thread.
+ */
+#include "elastic/worker/worker.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct answer {
+    rg__worker *w;
+    rg__sets_shown *m; /* RG__WIRE_MAX bytes; owned */
+    size_t n;          /* of them in use */
+} answer;
+
+static void send_part(answer *a, bool is_last)
+{
+    a->m->is_last = is_last;
+    rg__worker_send(a->w, a->m, a->n);
+    a->n = sizeof *a->m;
+}
+
+static bool is_next(const rg__range *r, int rank)
+{
+    const int step = r->last > r->first ? 1 : -1;
+    return rank == r->last + step ||
+           (r->first == r->last && rank == r->last + 1);
+}
+
+/* Returns how many of at most `room`. */
+static uint32_t put_ranges(const rg__set_shown *set, rg__range *range,
+                           uint32_t room)
+{
+    uint32_t n = 0;
+    for (int i = 0; i < set->n; i++) {
+        if (n > 0 && is_next(&range[n - 1], set->ranks[i]))
+            range[n - 1].last = set->ranks[i];
+        else if (n < room)
+            range[n++] = (rg__range){set->ranks[i], set->ranks[i]};
+        else
+            break;
+    }
+    return n;
+}
+
+/* The most that a line may take; it is less where ranks follow one another. */
+static size_t most_bytes(const rg__set_shown *set)
+{
+    const size_t bytes =
+        sizeof(rg__set_line) + sizeof(rg__range) * (size_t)set->n;
+    const size_t room = RG__WIRE_MAX - sizeof(rg__sets_shown);
+    return bytes < room ? bytes : room;
+}
+
+static void add_line(void *arg, const rg__set_shown *set)
+{
+    answer *a = arg;
+    const size_t most = most_bytes(set);
+    if (set->n == 0)
+        return;
+    if (RG__WIRE_MAX - a->n < most)
+        send_part(a, false);
+    rg__set_line *line = (rg__set_line *)(void *)((char *)a->m + a->n);
+    *line = (rg__set_line){.id = set->id,
+                           .n = (uint32_t)set->n,
+                           .kind = (uint8_t)set->kind,
+                           .keeps = set->keeps};
+    memcpy(line->name, set->name, sizeof line->name);
+    line->ranges =
+        put_ranges(set, (rg__range *)(void *)(line + 1),
+                   (uint32_t)((most - sizeof *line) / sizeof(rg__range)));
+    a->n += sizeof *line + sizeof(rg__range) * line->ranges;
+}
+
+void rg__worker_show_sets(rg__worker *w, uint64_t ask)
+{
+    rg__membership now;
+    answer a = {.w = w, .m = malloc(RG__WIRE_MAX), .n = sizeof *a.m};
+    if (a.m == NULL || rg__context_copy_membership(w->ctx, &now) != RG_OK) {
+        free(a.m);
+        return;
+    }
+    *a.m = (rg__sets_shown){.head = {RG__SETS_SHOWN, RG__WIRE_VERSION},
+                            .ask = (uint32_t)ask,
+                            .generation = now.generation};
+    rg__sets_each_of(w->ctx, &now, add_line, &a);
+    send_part(&a, true);
+    free(now.member);
+    free(a.m);
+}
