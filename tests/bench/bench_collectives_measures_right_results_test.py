@@ -14,7 +14,8 @@ sys.path.insert(0, os.path.join(os.environ["REGROUP_SOURCE"], "tests", "mpi"))
 import run as mpi  # pylint: disable=wrong-import-position
 
 FLAVOUR = sys.argv[1] if len(sys.argv) > 1 else None
-PROGRAM = BUILD + "/bin/bench_collectives" + ("-" + FLAVOUR if FLAVOUR else "")
+PROGRAM = BUILD + "/bin/bench_collectives" + ("-" + FLAVOUR.rstrip("5") if FLAVOUR
+                                           else "")
 KINDS = ["allreduce", "reduce", "reduce_scatter", "allgather", "broadcast",
          "gather", "scatter", "alltoall", "barrier"]
 QUICK = ["--iters", "2", "--warmup_iters", "1"]
@@ -70,6 +71,15 @@ def every_collective(np, **environment):
         fail("the call of MPI stands beside where it is not, or not")
 
 
+def uneven_parts(np, **environment):
+    rows = rows_of(np, "--op", "all", "--uneven", "--sizes", "8,3000",
+                   "--memory", "user", **environment)
+    names = [kind + "v" for kind in KINDS if "sca" in kind or "gath" in kind
+             or kind == "alltoall"]
+    if [row["op"] for row in rows] != [name for name in names for _ in range(4)]:
+        fail(f"--uneven: other rows: {rows}")
+
+
 def every_type(np):
     for words in (["--type", "bf16", "--redop", "avg"], ["-d", "i64", "-o", "prod"],
                   ["-d", "bool", "-o", "lxor"], ["-d", "f16"], ["-d", "u8"],
@@ -94,8 +104,11 @@ def every_layout(np, **environment):
 
 
 def the_table(np):
-    lines = run(np, ["--sizes", "8,64K", "--place", "out", "--memory",
-                     "alloc"]).splitlines()
+    shown = run(np, ["--sizes", "8,64K", "--place", "out", "--memory",
+                     "alloc"])
+    lines = shown.splitlines()
+    if "# wrong elements: 0, OK" not in shown:
+        fail(f"no end: {shown}")
     heads = [line.split("#", 1)[1].split() for line in lines if "busbw" in line]
     want = ["size", "count", "type", "redop", "root", "op", "sets", "place",
             "mem", "p10", "time", "algbw", "busbw", "#wrong"]
@@ -120,6 +133,7 @@ def bad_usage():
                         (["--root", "1"], "--root 1 is no rank"),
                         (["--sets", "halves"], "needs 2 ranks"),
                         (["--thread-level", "some"], "--thread-level some"),
+                        (["--uneven"], "--uneven goes with"),
                         (["now"], '"now" is no option'), (["--ops"], "--ops")):
         done = subprocess.run([PROGRAM, *words], capture_output=True, timeout=60,
                               check=False, text=True)
@@ -140,6 +154,9 @@ def a_wrong_result(library):
 def main():
     if FLAVOUR:
         every_collective(2, REGROUP_TRANSPORTS="mpi")
+        uneven_parts(3, REGROUP_TRANSPORTS="mpi")
+        if FLAVOUR == "openmpi5":
+            return
         every_collective(2)
         every_layout(4, REGROUP_TRANSPORTS="mpi")
         rows_of(2, "--sizes", "8,64K", "--thread-level", "serialized",
@@ -155,6 +172,7 @@ def main():
         print("skipped: etcd is not installed (ci/install installs it)")
         sys.exit(77)
     every_collective(3)
+    uneven_parts(3)
     every_type(3)
     every_layout(4)
     the_table(2)

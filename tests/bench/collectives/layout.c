@@ -40,9 +40,12 @@ static work *add_work(stage *s, rg_set *set)
     *w = (work){.type = p->type,
                 .redop = p->redop,
                 .root = p->root,
+                .uneven = p->uneven,
                 .set = set,
                 .rank = rg_set_rank(set),
                 .n = rg_set_size(set)};
+    if (!work_open(w))
+        must(NULL);
     if (s->b->mpi != NULL)
         w->peer = peer_open(set);
     return w;
@@ -102,8 +105,10 @@ static void make_sets(stage *s)
 
 static void give_back(stage *s)
 {
-    for (int i = 0; i < s->n; i++)
+    for (int i = 0; i < s->n; i++) {
         peer_close(s->works[i].peer);
+        work_close(&s->works[i]);
+    }
     need(rg_barrier(rg_world(s->b->ctx)), "rg_barrier");
     for (int i = 0; i < s->n_sets; i++)
         need(rg_set_destroy(s->sets[i]), "rg_set_destroy");

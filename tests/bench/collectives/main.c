@@ -17,6 +17,7 @@ static int run(const plan *p, rg_ctx *ctx)
         b.world = peer_open(rg_world(ctx));
     table_begin(&b);
     layout_run(&b);
+    table_end(&b);
     peer_close(b.world);
     if (b.wrong > 0 && rg_rank(ctx) == 0)
         fprintf(stderr, "bench_collectives: %llu elements were wrong\n",

@@ -18,6 +18,8 @@ typedef struct bench {
     const char *mpi; /* its name */
     uint64_t round;  /* rises with each trial of a round */
     uint64_t wrong;  /* in all rows */
+    double busbw;    /* of all rows, added up */
+    int rows;
 } bench;
 
 typedef struct figures {

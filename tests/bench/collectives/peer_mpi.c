@@ -141,7 +141,7 @@ static MPI_Op op_of(const work *w)
 
 bool peer_has(const work *w)
 {
-    return w->peer != NULL && w->count <= INT_MAX &&
+    return w->peer != NULL && work_elements(w) <= INT_MAX &&
            type_of(w) != MPI_DATATYPE_NULL &&
            (!kind_reduces(w->kind) || op_of(w) != MPI_OP_NULL);
 }
@@ -183,12 +183,40 @@ static int at_root(const work *w, MPI_Request *req)
     return EITHER(MPI_Bcast, MPI_Ibcast, w->recv, count, type, w->root, comm);
 }
 
+static int uneven(const work *w, MPI_Request *req)
+{
+    const MPI_Datatype type = type_of(w);
+    const MPI_Comm comm = w->peer->comm;
+    const int *counts = w->int_counts, *places = w->int_places;
+    const int own = counts[w->rank];
+    const bool is_root = w->rank == w->root;
+    const void *send = w->in_place ? MPI_IN_PLACE : w->send;
+    if (w->kind == REDUCE_SCATTER)
+        return EITHER(MPI_Reduce_scatter, MPI_Ireduce_scatter, send,
+                      w->in_place ? w->send : w->recv, counts, type, op_of(w),
+                      comm);
+    if (w->kind == ALLGATHER)
+        return EITHER(MPI_Allgatherv, MPI_Iallgatherv, send, own, type, w->recv,
+                      counts, places, type, comm);
+    if (w->kind == GATHER)
+        return EITHER(MPI_Gatherv, MPI_Igatherv, is_root ? send : w->send, own,
+                      type, w->recv, counts, places, type, w->root, comm);
+    if (w->kind == SCATTER)
+        return EITHER(MPI_Scatterv, MPI_Iscatterv, w->send, counts, places,
+                      type, w->in_place && is_root ? MPI_IN_PLACE : w->recv,
+                      own, type, w->root, comm);
+    return EITHER(MPI_Alltoallv, MPI_Ialltoallv, send, counts, places, type,
+                  w->recv, counts, places, type, comm);
+}
+
 static int call(const work *w, MPI_Request *req)
 {
     const MPI_Datatype type = type_of(w);
     const MPI_Comm comm = w->peer->comm;
     const int count = (int)w->count;
     const void *send = w->in_place ? MPI_IN_PLACE : w->send;
+    if (w->uneven)
+        return uneven(w, req);
     if (w->kind == BARRIER)
         return EITHER(MPI_Barrier, MPI_Ibarrier, comm);
     if (kind_reduces(w->kind))

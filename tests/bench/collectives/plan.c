@@ -18,6 +18,9 @@ static const char help[] =
     "                         allgather, broadcast, gather, scatter, "
     "alltoall,\n"
     "                         barrier, or all\n"
+    "      --uneven           parts of a half, one and one and a half times "
+    "the\n"
+    "                         size, where there are parts\n"
     "      --sets LAYOUT      one (default): the world\n"
     "                         halves: two disjoint sets, each alone, then "
     "both\n"
@@ -47,10 +50,11 @@ static const char help[] =
     "result\n"
     "is wrong.\n";
 
-enum { OP = 256, SETS, SIZES, PLACE, MEMORY, SECONDS, LEVEL, JSON };
+enum { OP = 256, UNEVEN, SETS, SIZES, PLACE, MEMORY, SECONDS, LEVEL, JSON };
 
 static const struct option options[] = {
     {"op", required_argument, NULL, OP},
+    {"uneven", no_argument, NULL, UNEVEN},
     {"sets", required_argument, NULL, SETS},
     {"minbytes", required_argument, NULL, 'b'},
     {"maxbytes", required_argument, NULL, 'e'},
@@ -157,6 +161,9 @@ static bool read_how(plan *p, int option, const char *text, range *sizes)
     case LEVEL:
         p->level = text;
         return true;
+    case UNEVEN:
+        p->uneven = true;
+        return true;
     case JSON:
         p->is_json = true;
         return true;
@@ -179,6 +186,19 @@ static bool fill_sizes(plan *p, range *r)
          size <= (double)r->most && p->n_sizes < SIZES_MAX; size *= r->factor)
         p->sizes[p->n_sizes++] = (uint64_t)size;
     return true;
+}
+
+/* Leave the collectives that have no uneven form out. */
+static bool leave_even(plan *p)
+{
+    int left = 0;
+    for (int k = 0; k < KINDS; k++) {
+        if (p->uneven && !kind_has_parts((kind)k))
+            p->kinds[k] = false;
+        left += p->kinds[k];
+    }
+    return left > 0 || value_wrong("--uneven goes with reduce_scatter, "
+                                   "allgather, gather, scatter and alltoall");
 }
 
 static bool reduces(const plan *p)
@@ -207,7 +227,7 @@ int plan_read(plan *p, int argc, char **argv)
     else if (reduces(p) && !rg_op_has(p->redop, p->type))
         value_wrong("%s does not go with %s", op_names[p->redop],
                     type_names[p->type]);
-    else if (fill_sizes(p, &sizes))
+    else if (leave_even(p) && fill_sizes(p, &sizes))
         return 0;
     return 65;
 }

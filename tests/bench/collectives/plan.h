@@ -16,6 +16,7 @@ typedef struct plan {
     rg_type type;
     rg_op redop;
     int root;
+    bool uneven;
     bool places[2];   /* out of place, in place */
     bool memories[2]; /* ordinary, rg_alloc */
     uint64_t sizes[SIZES_MAX];

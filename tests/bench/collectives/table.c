@@ -27,6 +27,7 @@ static void print_machine(const bench *b)
 typedef struct row {
     const work *w;
     const char *memory, *place, *redop;
+    char op[24];
     const trial *t, *mpi;        /* mpi: NULL where there is none */
     double algbw, busbw;         /* GB/s */
     double against, mpi_against; /* 0: nothing to hold it against */
@@ -54,6 +55,8 @@ static row row_of(const work *w, const char *memory, const trial *trials,
                   const trial *t)
 {
     row r = {.w = w, .memory = memory, .t = t};
+    snprintf(r.op, sizeof r.op, "%s%s", kind_names[w->kind],
+             w->uneven ? "v" : "");
     r.place = w->in_place ? "in" : "out";
     r.redop = kind_reduces(w->kind) ? op_names[w->redop] : "none";
     r.root = kind_has_root(w->kind) ? w->root : -1;
@@ -93,12 +96,12 @@ static void print_text_beside(const bench *b, const row *r)
 static void print_text(const bench *b, const row *r)
 {
     const figures *got = &r->t->got;
-    printf("%12llu %10llu %4s %5s %4d %-14s %-12s %-5s %-5s %10.2f %10.2f "
+    printf("%12llu %10llu %4s %5s %4d %-15s %-12s %-5s %-5s %10.2f %10.2f "
            "%7.2f %7.2f %6lld",
            (unsigned long long)work_bytes(r->w),
            (unsigned long long)r->w->count, type_names[r->w->type], r->redop,
-           r->root, kind_names[r->w->kind], r->t->name, r->place, r->memory,
-           got->p10, got->p50, r->algbw, r->busbw, (long long)got->wrong);
+           r->root, r->op, r->t->name, r->place, r->memory, got->p10, got->p50,
+           r->algbw, r->busbw, (long long)got->wrong);
     print_against(b, r->against);
     if (has_mpi(b))
         print_text_beside(b, r);
@@ -127,8 +130,8 @@ static void print_json(const bench *b, const row *r)
     const figures *got = &r->t->got;
     printf("{\"op\": \"%s\", \"sets\": \"%s\", \"ranks\": %d, \"hosts\": %d, "
            "\"transports\": \"%s\", \"beside\": \"%s\", ",
-           kind_names[r->w->kind], r->t->name, rg_size(b->ctx),
-           rg_host_count(b->ctx), transports(), b->mpi == NULL ? "" : b->mpi);
+           r->op, r->t->name, rg_size(b->ctx), rg_host_count(b->ctx),
+           transports(), b->mpi == NULL ? "" : b->mpi);
     printf("\"size\": %llu, \"count\": %llu, \"type\": \"%s\", "
            "\"redop\": \"%s\", \"root\": %d, \"place\": \"%s\", "
            "\"memory\": \"%s\", ",
@@ -151,7 +154,7 @@ void table_begin(const bench *b)
     if (b->plan->is_json || rg_rank(b->ctx) != 0)
         return;
     print_machine(b);
-    printf("# %10s %10s %4s %5s %4s %-14s %-12s %-5s %-5s %10s %10s %7s %7s "
+    printf("# %10s %10s %4s %5s %4s %-15s %-12s %-5s %-5s %10s %10s %7s %7s "
            "%6s%s",
            "size", "count", "type", "redop", "root", "op", "sets", "place",
            "mem", "p10", "time", "algbw", "busbw", "#wrong", names);
@@ -159,12 +162,12 @@ void table_begin(const bench *b)
         printf(" | %10s %10s %6s %6s %9s%s", "mpi p10", "mpi time", "x p10",
                "x time", "+time", names);
     printf(
-        "\n# %10s %10s %4s %5s %4s %-14s %-12s %-5s %-5s %10s %10s %7s %7s\n",
+        "\n# %10s %10s %4s %5s %4s %-15s %-12s %-5s %-5s %10s %10s %7s %7s\n",
         "(B)", "(elements)", "", "", "", "", "", "", "", "(us)", "(us)",
         "(GB/s)", "(GB/s)");
 }
 
-void table_rows(const bench *b, const work *w, const char *memory,
+void table_rows(bench *b, const work *w, const char *memory,
                 const trial *trials, int n)
 {
     if (rg_rank(b->ctx) != 0)
@@ -174,10 +177,21 @@ void table_rows(const bench *b, const work *w, const char *memory,
         const row r = row_of(t->n > 0 ? t->works[0] : w, memory, trials, t);
         if (trials[i].by_mpi)
             continue;
+        b->busbw += r.busbw;
+        b->rows++;
         if (b->plan->is_json)
             print_json(b, &r);
         else
             print_text(b, &r);
     }
     fflush(stdout);
+}
+
+void table_end(const bench *b)
+{
+    if (b->plan->is_json || rg_rank(b->ctx) != 0)
+        return;
+    printf("# wrong elements: %llu%s\n# average bus bandwidth: %.3f GB/s\n",
+           (unsigned long long)b->wrong, b->wrong == 0 ? ", OK" : "",
+           b->rows > 0 ? b->busbw / b->rows : 0);
 }

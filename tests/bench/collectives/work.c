@@ -1,5 +1,6 @@
 #include "tests/bench/collectives/work.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define ALIGN 64
@@ -31,8 +32,7 @@ double kind_factor(kind k, int n)
     }
 }
 
-/* Each rank has a part of its own in the longer buffer. */
-static bool has_parts(kind k)
+bool kind_has_parts(kind k)
 {
     return k == REDUCE_SCATTER || k == ALLGATHER || k == GATHER ||
            k == SCATTER || k == ALLTOALL;
@@ -43,33 +43,82 @@ static size_t aligned(uint64_t bytes)
     return (size_t)(bytes + ALIGN - 1) / ALIGN * ALIGN;
 }
 
+/* Uneven parts have a half, the whole and one and a half of the mean. */
 size_t work_room(uint64_t size, rg_type type, int n)
 {
     const uint64_t least = (uint64_t)n * rg_type_size(type);
-    return 2 * aligned(size > least ? size : least);
+    return 2 * aligned((size > least ? size : least) * 3 / 2 + least);
+}
+
+bool work_open(work *w)
+{
+    w->counts = calloc((size_t)w->n, sizeof *w->counts);
+    w->int_counts = calloc((size_t)w->n * 2, sizeof *w->int_counts);
+    w->int_places = w->int_counts + w->n;
+    return w->counts != NULL && w->int_counts != NULL;
+}
+
+void work_close(work *w)
+{
+    free(w->counts);
+    free(w->int_counts);
+}
+
+/* What two ranks have in common in an alltoall is the same for both. */
+static void set_counts(work *w)
+{
+    uint64_t place = 0;
+    for (int r = 0; r < w->n; r++) {
+        const int third = w->kind == ALLTOALL ? (r + w->rank) % 3 : r % 3;
+        w->counts[r] =
+            w->uneven ? (w->count * (uint64_t)(1 + third) + 1) / 2 : w->count;
+        w->int_counts[r] = (int)w->counts[r];
+        w->int_places[r] = (int)place;
+        place += w->counts[r];
+    }
 }
 
 void work_size(work *w, uint64_t size)
 {
-    const uint64_t parts = has_parts(w->kind) ? (uint64_t)w->n : 1;
+    const uint64_t parts = kind_has_parts(w->kind) ? (uint64_t)w->n : 1;
     w->count = size / rg_type_size(w->type) / parts;
     if (w->count == 0)
         w->count = 1;
     if (w->kind == BARRIER)
         w->count = 0;
+    set_counts(w);
     tile_of_given(&w->given, w->type);
     tile_of_result(&w->result, w->type, w->redop, w->n);
 }
 
+/* Elements before the part of a rank. */
+static uint64_t place(const work *w, int rank)
+{
+    uint64_t elements = 0;
+    for (int r = 0; r < rank; r++)
+        elements += w->counts[r];
+    return elements;
+}
+
+uint64_t work_elements(const work *w)
+{
+    return kind_has_parts(w->kind) ? place(w, w->n) : w->count;
+}
+
 uint64_t work_bytes(const work *w)
 {
-    const uint64_t parts = has_parts(w->kind) ? (uint64_t)w->n : 1;
-    return w->count * parts * rg_type_size(w->type);
+    return work_elements(w) * rg_type_size(w->type);
 }
 
 static char *part(const work *w, char *parts, int rank)
 {
-    return parts + (uint64_t)rank * w->count * rg_type_size(w->type);
+    return parts + place(w, rank) * rg_type_size(w->type);
+}
+
+/* Elements that this rank gives to all, or receives as its own. */
+static uint64_t own_count(const work *w)
+{
+    return kind_has_parts(w->kind) ? w->counts[w->rank] : w->count;
 }
 
 void work_place(work *w, void *room)
@@ -90,13 +139,13 @@ void work_place(work *w, void *room)
 static uint64_t received(const work *w)
 {
     const bool is_part = w->kind == REDUCE_SCATTER || w->kind == SCATTER;
-    return is_part ? w->count * rg_type_size(w->type) : work_bytes(w);
+    return is_part ? own_count(w) * rg_type_size(w->type) : work_bytes(w);
 }
 
 static void write_parts(const work *w, uint64_t round)
 {
     for (int to = 0; to < w->n; to++)
-        tile_write(&w->given, part(w, w->send, to), w->count,
+        tile_write(&w->given, part(w, w->send, to), w->counts[to],
                    tile_phase(w->rank, to, round));
 }
 
@@ -115,54 +164,15 @@ void work_write(const work *w, uint64_t round)
     if (w->kind == REDUCE_SCATTER || w->kind == ALLTOALL || w->kind == SCATTER)
         write_parts(w, round);
     else
-        tile_write(&w->given, w->send, w->count, tile_phase(w->rank, 0, round));
-}
-
-rg_status work_start(const work *w, rg_req **req_p)
-{
-    const rg_op_params at = {sizeof at, w->root};
-    switch (w->kind) {
-    case ALLREDUCE:
-        return rg_allreduce_start(w->set, w->send, w->recv, w->count, w->type,
-                                  w->redop, NULL, req_p);
-    case REDUCE:
-        return rg_reduce_start(w->set, w->send, w->recv, w->count, w->type,
-                               w->redop, &at, req_p);
-    case REDUCE_SCATTER:
-        return rg_reduce_scatter_start(w->set, w->send, w->recv, w->count,
-                                       w->type, w->redop, NULL, req_p);
-    case ALLGATHER:
-        return rg_allgather_start(w->set, w->send, w->recv, w->count, w->type,
-                                  NULL, req_p);
-    case BROADCAST:
-        return rg_broadcast_start(w->set, w->recv, w->count, w->type, &at,
-                                  req_p);
-    case GATHER:
-        return rg_gather_start(w->set, w->send, w->recv, w->count, w->type, &at,
-                               req_p);
-    case SCATTER:
-        return rg_scatter_start(w->set, w->send, w->recv, w->count, w->type,
-                                &at, req_p);
-    case ALLTOALL:
-        return rg_alltoall_start(w->set, w->send, w->recv, w->count, w->type,
-                                 NULL, req_p);
-    default:
-        return rg_barrier_start(w->set, NULL, req_p);
-    }
-}
-
-rg_status work_run(const work *w)
-{
-    rg_req *req = NULL;
-    const rg_status st = work_start(w, &req);
-    return st == RG_OK ? rg_wait(&req, -1) : st;
+        tile_write(&w->given, w->send, own_count(w),
+                   tile_phase(w->rank, 0, round));
 }
 
 static uint64_t wrong_parts(const work *w, uint64_t round, int to)
 {
     uint64_t wrong = 0;
     for (int from = 0; from < w->n; from++)
-        wrong += tile_wrong(&w->given, part(w, w->recv, from), w->count,
+        wrong += tile_wrong(&w->given, part(w, w->recv, from), w->counts[from],
                             tile_phase(from, to, round));
     return wrong;
 }
@@ -181,7 +191,7 @@ uint64_t work_wrong(const work *w, uint64_t round, bool by_mpi)
                                     tile_phase(0, 0, round))
                        : 0;
     case REDUCE_SCATTER:
-        return tile_wrong(&w->result, own, w->count,
+        return tile_wrong(&w->result, own, own_count(w),
                           tile_phase(0, w->rank, round));
     case ALLGATHER:
         return wrong_parts(w, round, 0);
@@ -191,7 +201,7 @@ uint64_t work_wrong(const work *w, uint64_t round, bool by_mpi)
         return tile_wrong(&w->given, w->recv, w->count,
                           tile_phase(w->root, 0, round));
     case SCATTER:
-        return tile_wrong(&w->given, w->recv, w->count,
+        return tile_wrong(&w->given, w->recv, own_count(w),
                           tile_phase(w->root, w->rank, round));
     case ALLTOALL:
         return wrong_parts(w, round, w->rank);

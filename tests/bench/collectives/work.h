@@ -1,7 +1,8 @@
 /* One collective on one set, with the buffers of this rank: placed, written,
  * started, checked.
  *
- * Threads: one. Ownership: sets, peers, tiles and room are borrowed.
+ * Threads: one. Ownership: set, peer and room are borrowed, the rest is given
+ * back by work_close.
  * Units: sizes as in nccl-tests, the bytes of the longer of a rank's buffers.
  */
 #ifndef TESTS_BENCH_COLLECTIVES_WORK_H
@@ -30,6 +31,10 @@ extern const char *const kind_names[KINDS];
 bool kind_reduces(kind k);
 bool kind_has_root(kind k);
 
+/* Each rank has a part of its own in the longer buffer; such a collective has
+ * an uneven form. */
+bool kind_has_parts(kind k);
+
 /* What the algorithm's bandwidth is multiplied with to be compared with that of
  * the hardware, n ranks; as nccl-tests has it. */
 double kind_factor(kind k, int n);
@@ -41,11 +46,13 @@ typedef struct work {
     rg_type type;
     rg_op redop;
     int root;
-    bool in_place;
+    bool in_place, uneven;
     rg_set *set;
     struct peer *peer; /* NULL: no MPI beside */
     int rank, n;       /* in the set */
-    uint64_t count;    /* elements of one part */
+    uint64_t count;   /* elements of one part, where uneven the mean of three */
+    uint64_t *counts; /* of the parts of each rank, one behind the other */
+    int *int_counts, *int_places; /* the same for MPI, and where they begin */
     char *send, *recv;
     tile given, result;
 } work;
@@ -53,10 +60,15 @@ typedef struct work {
 /* Bytes of memory that a work of that size needs in a set of n. */
 size_t work_room(uint64_t size, rg_type type, int n);
 
-/* Set count and tiles by kind, type, redop, root and set. */
+/* Make the arrays of counts, for n ranks. False: out of memory. */
+bool work_open(work *w);
+void work_close(work *w);
+
+/* Set counts and tiles by kind, type, redop, uneven, rank and n. */
 void work_size(work *w, uint64_t size);
 
-/* Bytes of the longer buffer, for n ranks. */
+/* Elements and bytes of the longer buffer. */
+uint64_t work_elements(const work *w);
 uint64_t work_bytes(const work *w);
 
 /* Set the buffers by in_place, in room of work_room bytes. */
