@@ -89,13 +89,19 @@ void rg__bell_ring(rg__bell *bell)
 
 /* Whoever waits here may keep the processor from the very peers that it waits
  * for. A yield that takes long says that others are here: then yield without
- * pausing first, and go on with that for longer, since each brings them on. */
-static void yield(void)
+ * pausing first, and go on with that for longer, since each brings them on. A
+ * look that took long has let them in already (MPI may yield by itself): then
+ * look again. */
+void rg__yield(void)
 {
+    static _Thread_local uint64_t last;
     const uint64_t before = rg__now_ns();
-    sched_yield();
+    const bool was_away = before - last > SWITCH_NS;
+    if (!was_away)
+        sched_yield();
+    last = was_away ? before : rg__now_ns();
     const uint32_t left = atomic_load_explicit(&crowd, memory_order_relaxed);
-    if (rg__now_ns() - before > SWITCH_NS)
+    if (was_away || last - before > SWITCH_NS)
         atomic_store_explicit(&crowd, CROWD_YIELDS, memory_order_relaxed);
     else if (left > 0)
         atomic_store_explicit(&crowd, left - 1, memory_order_relaxed);
@@ -115,7 +121,7 @@ int rg__spin(uint32_t round)
     if (round < PAUSE_ROUNDS && !is_crowded)
         pause_once();
     else if (round < PAUSE_ROUNDS + (is_crowded ? CROWD_ROUNDS : YIELD_ROUNDS))
-        yield();
+        rg__yield();
     else
         return 0;
     return 1;

@@ -33,4 +33,7 @@ void rg__futex_wake(_Atomic uint32_t *word);
  * to sleep. Where others want the processor it only yields. */
 int rg__spin(uint32_t round);
 
+/* Let others have the processor, unless they had it since the last time. */
+void rg__yield(void);
+
 #endif

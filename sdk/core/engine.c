@@ -417,6 +417,7 @@ rg_status rg__engine_enter(rg__engine *e, rg__channel *world,
         e->is_admitted = false;
         atomic_store(&e->is_left_alone, transport->is_for_all != NULL &&
                                             !transport->is_for_all(comm));
+        atomic_store(&e->patience_ns, transport->patience_ns);
         atomic_store(&e->nap_ns,
                      transport->nap_ns != 0 ? transport->nap_ns : SLEEP_NS);
         atomic_store(&e->generation, boot->generation);

@@ -73,6 +73,7 @@ struct rg__engine {
 
     atomic_bool is_left_alone; /* by the Regroup thread, which may not call this
                                   transport */
+    _Atomic uint64_t patience_ns; /* of who waits, before it sleeps */
     _Atomic uint64_t nap_ns; /* of who sleeps while operations are in flight */
     _Atomic uint32_t sleep;  /* of the Regroup thread: RG__AWAKE ... */
 

@@ -24,12 +24,37 @@ static uint64_t left_until(uint64_t deadline)
 
 #define LOOK_ROUNDS 32
 
+/* Go on looking instead of sleeping? *since_p: since when; 0: since now. */
+static bool is_patient(const rg__engine *e, uint64_t *since_p)
+{
+    const uint64_t patience =
+        atomic_load_explicit(&e->patience_ns, memory_order_relaxed);
+    if (patience == 0)
+        return false;
+    const uint64_t now = rg__now_ns();
+    if (*since_p == 0)
+        *since_p = now;
+    return now - *since_p < patience;
+}
+
+/* Nothing has moved for some rounds. */
+static void rest(rg_req *req, uint64_t left, uint64_t *since_p)
+{
+    if (!is_patient(req->engine, since_p)) {
+        rg__engine_sleep_for(req->engine, req, left);
+        return;
+    }
+    rg__yield();
+    rg__late_look(req->engine);
+}
+
 /* Help until the request is done or the deadline has passed. Everybody looks
  * once, also with a deadline that is past. */
 static void help_until_done(rg_req *req, uint64_t deadline)
 {
     rg__engine *e = req->engine;
     uint32_t round = 0;
+    uint64_t since = 0;
     while (!rg__req_is_done(req)) {
         if (rg__engine_is_aborted(e)) {
             rg__engine_give_up(e, req);
@@ -39,12 +64,15 @@ static void help_until_done(rg_req *req, uint64_t deadline)
         const uint64_t left = left_until(deadline);
         if (left == 0)
             return;
-        if (moved)
+        if (moved) {
             round = 0;
-        else if (!rg__spin(round++))
-            rg__engine_sleep_for(e, req, left);
-        else if (round % LOOK_ROUNDS == 0) /* rounds are long on a busy host */
+            since = 0;
+        } else if (!rg__spin(round++)) {
+            rest(req, left, &since);
+        } else if (round % LOOK_ROUNDS ==
+                   0) { /* rounds are long on a busy host */
             rg__late_look(e);
+        }
     }
 }
 

@@ -202,9 +202,9 @@ typedef struct rg__transport {
     /* May the calling thread, which is a program's? NULL: each may. */
     bool (*admits)(rg__comm *world);
 
-    /* Where nothing rings: who has looked in vain for long sleeps this long
-     * before it looks again. 0: the engine's own time. */
-    uint64_t nap_ns;
+    /* Where nothing rings: who has looked in vain for patience_ns sleeps for
+     * nap_ns before it looks again. 0: the engine's own times. */
+    uint64_t patience_ns, nap_ns;
 
     /* Give everything back; takes half-built comms, comms with an operation in
      * flight, and dead peers; never waits. The world's comm goes last. */

@@ -5,9 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
 #include "sdk/transport/mpi/lost.h"
+
+/* A nap takes half as much longer than it should: a small part of what was
+ * waited for already. */
+#define NAP_NS      (RG__MS / 10)
+#define PATIENCE_NS (3 * RG__MS)
 
 /* ---------------------------------------------------------- open and close */
 
@@ -383,5 +389,6 @@ const rg__transport rg__transport_mpi = {.size = sizeof(rg__transport),
                                          .bell = mpi_bell,
                                          .is_for_all = mpi_is_for_all,
                                          .admits = mpi_admits,
-                                         .nap_ns = 100000,
+                                         .patience_ns = PATIENCE_NS,
+                                         .nap_ns = NAP_NS,
                                          .close = mpi_close};
