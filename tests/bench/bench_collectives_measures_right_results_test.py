@@ -14,8 +14,8 @@ sys.path.insert(0, os.path.join(os.environ["REGROUP_SOURCE"], "tests", "mpi"))
 import run as mpi  # pylint: disable=wrong-import-position
 
 FLAVOUR = sys.argv[1] if len(sys.argv) > 1 else None
-PROGRAM = BUILD + "/bin/bench_collectives" + ("-" + FLAVOUR.rstrip("5") if FLAVOUR
-                                           else "")
+BUILT_FOR = "-" + FLAVOUR.rstrip("5") if FLAVOUR else ""
+PROGRAM = BUILD + "/bin/bench_collectives" + BUILT_FOR
 KINDS = ["allreduce", "reduce", "reduce_scatter", "allgather", "broadcast",
          "gather", "scatter", "alltoall", "barrier"]
 QUICK = ["--iters", "2", "--warmup_iters", "1"]

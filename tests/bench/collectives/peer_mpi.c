@@ -139,10 +139,16 @@ static MPI_Op op_of(const work *w)
     return MPI_OP_NULL;
 }
 
+/* The same on all ranks, whose uneven parts may differ. */
+static bool is_int(const work *w)
+{
+    const uint64_t most = (uint64_t)INT_MAX / 2 / (uint64_t)w->n;
+    return w->count <= (kind_has_parts(w->kind) ? most : INT_MAX);
+}
+
 bool peer_has(const work *w)
 {
-    return w->peer != NULL && work_elements(w) <= INT_MAX &&
-           type_of(w) != MPI_DATATYPE_NULL &&
+    return w->peer != NULL && is_int(w) && type_of(w) != MPI_DATATYPE_NULL &&
            (!kind_reduces(w->kind) || op_of(w) != MPI_OP_NULL);
 }
 

@@ -1,5 +1,6 @@
 #include "tests/bench/collectives/table.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -12,15 +13,38 @@ static const char *transports(void)
     return named == NULL || *named == '\0' ? "by default" : named;
 }
 
+/* How many of ten seconds somebody waited for a processor, in percent; -1 where
+ * the kernel does not say. */
+static double pressure(void)
+{
+    double percent = -1;
+    FILE *file = fopen("/proc/pressure/cpu", "r");
+    if (file == NULL)
+        return percent;
+    if (fscanf(file, "some avg10=%lf", &percent) != 1)
+        percent = -1;
+    fclose(file);
+    return percent;
+}
+
+/* Processors that this rank may run on: mpirun may have bound it. */
+static int allowed(void)
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : -1;
+}
+
 static void print_machine(const bench *b)
 {
     double load = 0;
     if (getloadavg(&load, 1) != 1)
         load = -1;
-    printf("# %d ranks on %d hosts, %ld processors, load %.1f\n"
+    printf("# %d ranks, hosts: %d, processors: %ld, allowed: %d, load: %.1f, "
+           "pressure: %.0f %%\n"
            "# transports: %s; beside: %s\n",
            rg_size(b->ctx), rg_host_count(b->ctx),
-           sysconf(_SC_NPROCESSORS_ONLN), load, transports(),
+           sysconf(_SC_NPROCESSORS_ONLN), allowed(), load, pressure(),
+           transports(),
            b->mpi == NULL ? "nobody, this is not under mpirun" : b->mpi);
 }
 
