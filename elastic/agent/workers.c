@@ -187,7 +187,7 @@ static void on_broken(slot *s, const rg__broken *m)
         rg__slot_lost(s, "can't build its data plane: %.80s", m->why);
         return;
     }
-    snprintf(text, sizeof text, "%.40s.%u: %.70s", a->params->host, s->index,
+    snprintf(text, sizeof text, "%.40s.%u: %.200s", a->params->host, s->index,
              m->why);
     rg__log(RG__WARN, "agent", "generation %llu is broken: %s",
             (unsigned long long)m->generation, text);

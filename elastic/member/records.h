@@ -38,7 +38,7 @@
 #include "sdk/base/wire.h"
 
 #define RG__NAME_MAX    64 /* of a host or a job */
-#define RG__CAUSE_MAX   128
+#define RG__CAUSE_MAX   256
 #define RG__ERROR_MAX   512
 #define RG__PATH_MAX    384
 #define RG__META_FORMAT 2

@@ -117,6 +117,20 @@ static void leave(rg__worker *w, rg_status st, const char *why)
     rg__worker_mark(w, RG__LEFT, generation);
 }
 
+/* Who has reported why knows it; others find it in the job's status. */
+static void leave_broken(rg__worker *w, uint64_t generation)
+{
+    char why[2 * RG__TEXT_MAX] = "a peer is lost and the generation has ended; "
+                                 "return this status from fn";
+    pthread_mutex_lock(&w->lock);
+    if (w->broken.generation == generation)
+        snprintf(why, sizeof why,
+                 "the generation has ended: %s; return this status from fn",
+                 w->broken.why);
+    pthread_mutex_unlock(&w->lock);
+    leave(w, RG_ERR_PEER_LOST, why);
+}
+
 static void leave_if_due(rg__worker *w)
 {
     const uint64_t generation = w->entered.generation;
@@ -129,9 +143,7 @@ static void leave_if_due(rg__worker *w)
         leave(w, RG_ERR_HOSTS_CHANGED,
               "hosts changed; return this status from fn");
     else if (atomic_load(&w->ctx->page->abort) >= generation)
-        leave(w, RG_ERR_PEER_LOST,
-              "a peer is lost and the generation has ended; return this status "
-              "from fn");
+        leave_broken(w, generation);
 }
 
 /* Nothing comes any more: what is entered is closed, and who waits is told. */

@@ -190,8 +190,14 @@ static void unlink_request(rg__channel *ch, rg_req *req)
         ch->tail = before;
 }
 
+/* Lock held. */
 static rg_status fail_aborted(const rg__engine *e)
 {
+    if (e->late_generation == atomic_load(&e->generation))
+        return rg__fail(RG_ERR_PEER_LOST,
+                        "the generation has ended: %s; return this status "
+                        "from fn",
+                        e->late_why);
     return rg__fail(RG_ERR_PEER_LOST,
                     "generation %llu has ended because a peer is lost; return "
                     "this status from fn",

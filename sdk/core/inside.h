@@ -83,7 +83,8 @@ struct rg__engine {
     _Atomic uint64_t looked_ns; /* for what is late */
     rg__late_fn late_fn;
     void *late_arg;
-    uint64_t late_generation; /* it was asked to end this one */
+    uint64_t late_generation;    /* it was asked to end this one, */
+    char late_why[RG__TEXT_MAX]; /* because of that */
 
     /* the Regroup thread's own */
     uint32_t fruitless; /* looks since something last advanced */

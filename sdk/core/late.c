@@ -36,7 +36,7 @@ uint64_t rg__late_deadline(const rg__engine *e, int timeout_ms)
     return ms == 0 ? 0 : rg__now_ns() + ms * RG__MS;
 }
 
-/* ", waiting for ranks 1,3": whom the comm names, if it can. */
+/* ", waiting for its ranks 1,3": whom the comm names, if it can. */
 static void list_awaited(const rg__channel *ch, char *text, size_t room)
 {
     int rank[RANKS_SHOWN];
@@ -49,8 +49,8 @@ static void list_awaited(const rg__channel *ch, char *text, size_t room)
     for (int i = 0; i < n && used + 12 < room; i++)
         used += (size_t)snprintf(text + used, room - used, "%s%d",
                                  i > 0    ? ","
-                                 : n == 1 ? ", waiting for rank "
-                                          : ", waiting for ranks ",
+                                 : n == 1 ? ", waiting for its rank "
+                                          : ", waiting for its ranks ",
                                  rank[i]);
 }
 
@@ -101,8 +101,10 @@ static bool give_up(rg__channel *ch, const rg_req *req, uint64_t now)
     rg__fail(RG_ERR_TIMEOUT, "a deadline has passed: %s", text);
     const uint64_t generation = atomic_load(&e->generation);
     if (e->late_fn != NULL && e->late_generation != generation &&
-        e->late_fn(e->late_arg, generation, rg_last_error()))
+        e->late_fn(e->late_arg, generation, rg_last_error())) {
         e->late_generation = generation;
+        snprintf(e->late_why, sizeof e->late_why, "%s", rg_last_error());
+    }
     return e->late_generation == generation;
 }
 

@@ -47,9 +47,9 @@ static void before_it(world *w, rg_set *set, FILE *log)
         rg_allreduce_start(set, &one, &one, 1, RG_I32, RG_SUM, &params, &req));
     CHECK_STATUS(rg_wait(&req, -1), RG_ERR_TIMEOUT);
     CHECK(strstr(rg_last_error(), "allreduce of 1 elements on set late"));
-    CHECK(strstr(rg_last_error(), "waiting for rank 1"));
+    CHECK(strstr(rg_last_error(), "waiting for its rank 1"));
     CHECK_EQ(lines_with(log, "stalled: allreduce of 1 elements on set late",
-                        "waiting for rank 1"),
+                        "waiting for its rank 1"),
              1);
     CHECK_STATUS(rg_barrier(set), RG_ERR_TIMEOUT);
     CHECK_EQ(rg_set_rank(rg_world(w->ctx)), 0);
@@ -63,7 +63,7 @@ static void inside_of_it(world *w, rg_set *set, FILE *log)
     CHECK_OK(rg_allreduce_start(set, data, data, LARGE, RG_U8, RG_SUM, &params,
                                 &req));
     CHECK_STATUS(rg_wait(&req, -1), RG_ERR_TIMEOUT);
-    CHECK_EQ(lines_with(log, "on set inside", "waiting for rank 1"), 1);
+    CHECK_EQ(lines_with(log, "on set inside", "waiting for its rank 1"), 1);
     CHECK_EQ(kill((pid_t)atomic_load(world_word(w, 0)), SIGCONT), 0);
     free(data);
 }

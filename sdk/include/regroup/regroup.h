@@ -302,7 +302,8 @@ typedef struct rg_op_params {
  *
  * Sizes nobody knows: rg_allgather of one U64 count before an allgatherv, and
  * rg_alltoall of the counts before an alltoallv, tell every rank what it will
- * receive, and so what to allocate.
+ * receive, and so what to allocate; rg_gather before a gatherv and rg_scatter
+ * before a scatterv likewise, and rg_broadcast of a count before a broadcast.
  *
  * ERR_INVALID: before the door, a NULL buffer with count > 0, an unknown type,
  * an op that the type has not; at once, on the rank that called.

@@ -1,0 +1,66 @@
+"""A deadline that passes under an agent ends the generation for all: every
+member gets RG_ERR_PEER_LOST, also who waits on another set; the cause that the
+job tells names operation, set and the missing ranks; and the same workers go on
+in the next generation, where the sets are right again. So it is by the default
+deadline of REGROUP_OP_TIMEOUT, and inside of an operation, whose stopped member
+is replaced. A static job ends."""
+import os
+
+from house import BUILD, Job, claim, main
+
+LATE = os.path.join(BUILD, "tests", "late")
+
+
+def check_told(job, slots, words):
+    """Each of these slots was told PEER_LOST, and the reason is published."""
+    text = job.text()
+    for slot in slots:
+        claim(f"first slot {slot}: RG_ERR_PEER_LOST:" in text,
+              f"slot {slot} was not told of a lost peer")
+    claim("another handle" not in text and "a wrong sum" not in text,
+          "the sets are not what they were")
+    broken = [e for e in text.splitlines() if "is broken" in e]
+    claim(any(all(word in line for word in words) for line in broken),
+          f"no reason with {words} is published: {broken}")
+
+
+def check_same_go_on(mode, env):
+    with Job(["-n", "3"], [LATE, mode], env=env) as job:
+        job.finish()
+        check_told(job, range(3), (
+            "a deadline has passed", "allreduce of 3 elements on set pair",
+            "waiting for its rank 0"))
+        claim("slot 0: RG_ERR_PEER_LOST: the generation has ended: a deadline "
+              "has passed: allreduce of 3 elements on set pair" in job.text(),
+              "who had the deadline is not told of it")
+        for slot in range(3):
+            claim(f"right slot {slot} generation 2 size 3" in job.text(),
+                  f"slot {slot} is not right in generation 2")
+        claim("died" not in job.text(), "a worker died")
+
+
+def check_inside():
+    env = {"REGROUP_FAILPOINT": "coll.middle:rank1:gen1:stop"}
+    with Job(["--min", "1", "--max", "3"], [LATE, "inside"], env=env,
+             detect="3s") as job:
+        job.finish(seconds=60)
+        check_told(job, (0, 2), (
+            "a deadline has passed", "allreduce of 1048576 elements on set "
+            "world", "waiting for its rank"))
+        claim("right slot 0" in job.text(), "nobody is right afterwards")
+
+
+def check_static():
+    with Job(["-n", "3"], [LATE, "static"]) as job:
+        job.finish(3, seconds=30)
+        check_told(job, (0,), ("a deadline has passed", "on set pair"))
+
+
+def test():
+    check_same_go_on("elastic", {})
+    check_same_go_on("default", {"REGROUP_OP_TIMEOUT": "300ms"})
+    check_inside()
+    check_static()
+
+
+main(test)
