@@ -120,12 +120,21 @@ static void give_back(stage *s)
 static void make_rooms(stage *s)
 {
     const plan *p = s->b->plan;
-    const size_t room =
-        (size_t)s->n * work_room(plan_most(p), p->type, rg_size(s->b->ctx));
+    size_t room = 0;
+    for (int i = 0; i < s->n; i++)
+        room += work_room(&s->works[i], plan_most(p));
     if (p->memories[0])
         s->rooms[0] = must(malloc(room));
     if (p->memories[1])
         need(rg_alloc(s->b->ctx, room, NULL, &s->rooms[1]), "rg_alloc");
+}
+
+static void place(stage *s, char *room)
+{
+    for (int i = 0; i < s->n; i++) {
+        work_place(&s->works[i], room);
+        room += work_room(&s->works[i], plan_most(s->b->plan));
+    }
 }
 
 /* ------------------------------------------------------------------ rows */
@@ -211,11 +220,7 @@ static void measure_row(stage *s, bool in_alloc)
     const plan *p = s->b->plan;
     trial trials[TRIALS_MAX];
     int n = 0;
-    for (int i = 0; i < s->n; i++)
-        work_place(&s->works[i],
-                   (char *)s->rooms[in_alloc] +
-                       (size_t)i * work_room(plan_most(p), p->type,
-                                             rg_size(s->b->ctx)));
+    place(s, s->rooms[in_alloc]);
     if (p->layout == HALVES)
         n = try_halves(s, trials);
     else if (p->layout == HUNDRED)

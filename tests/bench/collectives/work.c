@@ -44,10 +44,11 @@ static size_t aligned(uint64_t bytes)
 }
 
 /* Uneven parts have a half, the whole and one and a half of the mean. */
-size_t work_room(uint64_t size, rg_type type, int n)
+size_t work_room(const work *w, uint64_t size)
 {
-    const uint64_t least = (uint64_t)n * rg_type_size(type);
-    return 2 * aligned((size > least ? size : least) * 3 / 2 + least);
+    const uint64_t parts = (uint64_t)w->n * rg_type_size(w->type);
+    const uint64_t even = size > parts ? size : parts;
+    return 2 * aligned(w->uneven ? even * 3 / 2 + parts : even);
 }
 
 bool work_open(work *w)

@@ -57,8 +57,8 @@ typedef struct work {
     tile given, result;
 } work;
 
-/* Bytes of memory that a work of that size needs in a set of n. */
-size_t work_room(uint64_t size, rg_type type, int n);
+/* Bytes of memory that a work of that size needs, by type, uneven and n. */
+size_t work_room(const work *w, uint64_t size);
 
 /* Make the arrays of counts, for n ranks. False: out of memory. */
 bool work_open(work *w);
