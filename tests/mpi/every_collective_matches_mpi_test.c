@@ -199,6 +199,19 @@ static void scaled(scene *s)
     }
 }
 
+/* Sums that depend on their order. */
+static void same_bits(scene *s)
+{
+    float *data = (float *)s->send;
+    s->type = RG_F32;
+    for (uint64_t i = 0; i < s->count; i++)
+        data[i] = 1.0f / (float)(3 + 7 * (uint64_t)s->rank + i);
+    CHECK_OK(rg_allreduce(s->set, data, s->recv, s->count, s->type, RG_SUM));
+    memcpy(s->again, s->recv, bytes_of(s, s->count));
+    MPI_Bcast(s->again, (int)s->count, MPI_FLOAT, 0, s->comm);
+    CHECK(memcmp(s->again, s->recv, bytes_of(s, s->count)) == 0);
+}
+
 /* ------------------------------------------------------------------ moving */
 
 static void broadcast(scene *s)
@@ -386,6 +399,7 @@ static void reductions(scene *s)
         s->type = types[i];
         scaled(s);
     }
+    same_bits(s);
 }
 
 static void moves(scene *s)

@@ -17,6 +17,13 @@
 
 /* ---------------------------------------------------------- open and close */
 
+static void free_scratch(comm *c)
+{
+    if (c->scratch != c->small)
+        free(c->scratch);
+    c->scratch = NULL;
+}
+
 static void close_comm(comm *c)
 {
     if (c == NULL)
@@ -28,7 +35,7 @@ static void close_comm(comm *c)
         return; /* it can't be taken back: MPI goes on using all of this */
     if (c->mpi != MPI_COMM_NULL && !c->is_world)
         MPI_Comm_free(&c->mpi);
-    free(c->scratch);
+    free_scratch(c);
     free(c->request);
     free(c->all);
     free(c->failed);
@@ -158,7 +165,7 @@ MPI_Request *rg__mpi_request(comm *c)
 
 rg_status rg__mpi_scratch(comm *c, uint64_t bytes)
 {
-    c->scratch = malloc(bytes + 1);
+    c->scratch = bytes <= sizeof c->small ? c->small : malloc(bytes);
     return c->scratch != NULL
                ? RG_OK
                : rg__fail(RG_ERR_MEMORY,
@@ -361,8 +368,7 @@ static void end(comm *c, rg_status st)
         st == RG_ERR_SYSTEM || st == RG_ERR_MEMORY || st == RG_ERR_PEER_LOST;
     if (c->requests > 0)
         return;
-    free(c->scratch);
-    c->scratch = NULL;
+    free_scratch(c);
 }
 
 static rg_status mpi_test(rg__comm *base)

@@ -16,6 +16,8 @@
 #define RG__MPI_FEW   16
 #define RG__MPI_SMALL ((uint64_t)32 << 10) /* bytes of a broadcast */
 
+#define SMALL_SCRATCH 256
+
 typedef struct comm comm;
 typedef struct checked checked; /* check.c */
 typedef rg_status (*stage_fn)(comm *c);
@@ -48,6 +50,7 @@ struct comm {
     int needed;           /* so many before the next stage; 0: all */
     brought mine, *all;   /* all: n of them */
     char *scratch;        /* of this operation; NULL: none */
+    _Alignas(16) char small[SMALL_SCRATCH]; /* where it lies if that does */
 
     checked *checked; /* NULL: not compared late */
     char *failed;     /* what MPI has said when it failed; NULL: it has not */

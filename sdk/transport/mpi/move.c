@@ -243,20 +243,41 @@ static rg_status broadcast_few(comm *c)
     return post_messages(c);
 }
 
-/* A byte from everybody to everybody. */
+/* An empty message from one rank and to one. */
+static rg_status sign(comm *c, int from, int to)
+{
+    MPI_Request *request = rg__mpi_request(c);
+    if (request == NULL)
+        return RG_ERR_MEMORY;
+    rg_status st =
+        rg__mpi_status("MPI_Irecv", MPI_Irecv(NULL, 0, MPI_BYTE, from, c->tag,
+                                              c->mpi, request));
+    if (st == RG_OK && (request = rg__mpi_request(c)) == NULL)
+        st = RG_ERR_MEMORY;
+    if (st == RG_OK)
+        st = rg__mpi_status("MPI_Isend", MPI_Isend(NULL, 0, MPI_BYTE, to,
+                                                   c->tag, c->mpi, request));
+    return st;
+}
+
+/* part: how far away this step's ranks are. Who has heard from the left knows
+ * of twice as many in each step. */
+static rg_status pass_on(comm *c)
+{
+    const int far = (int)c->part;
+    const bool has_partners = (c->n & (c->n - 1)) == 0;
+    const int to = has_partners ? c->rank ^ far : (c->rank + far) % c->n;
+    const int from = has_partners ? to : (c->rank + c->n - far) % c->n;
+    c->part *= 2;
+    c->stage = c->part < (uint64_t)c->n ? pass_on : end;
+    const rg_status st = sign(c, from, to);
+    return st == RG_OK ? RG_IN_PROGRESS : st;
+}
+
 static rg_status barrier_few(comm *c)
 {
-    static const char token;
-    c->stage = end;
-    c->coll.type = RG_U8;
-    rg_status st = rg__mpi_scratch(c, (uint64_t)c->n);
-    for (int r = 0; r < c->n && st == RG_OK; r++)
-        if (r != c->rank)
-            st = rg__mpi_recv(c, r, &c->scratch[r], 1);
-    for (int r = 0; r < c->n && st == RG_OK; r++)
-        if (r != c->rank)
-            st = rg__mpi_send(c, r, &token, 1);
-    return st == RG_OK ? RG_IN_PROGRESS : st;
+    c->part = 1;
+    return c->n == 1 ? end(c) : pass_on(c);
 }
 
 static rg_status barrier(comm *c)

@@ -1,6 +1,8 @@
 /* Reductions, by messages; in sets of many members by MPI, where it has the
  * type.
  *
+ *   in pairs  the smallest, among 4, 8 or 16: in each step a rank and its
+ *             partner exchange what they and those that they have met have
  *   together  small ones: everybody sends all to all who want the result, and
  *             they compute it, in rank order
  *   a round   every rank has a slice of the round's elements; it receives that
@@ -20,6 +22,7 @@
 #include "sdk/base/fail.h"
 #include "sdk/transport/mpi/comm.h"
 
+#define IN_PAIRS    256                 /* bytes */
 #define TOGETHER    ((uint64_t)8 << 10) /* bytes */
 #define ROUND_BYTES ((uint64_t)2 << 20)
 #define BLOCK_BYTES ((size_t)16 << 10)
@@ -303,13 +306,65 @@ static rg_status next_round(comm *c)
     return post_round(c);
 }
 
-/* ------------------------------------------------------------------ choice */
+/* ----------------------------------------------------------------- in pairs */
+
+/* done: how far away this step's partner is. What this rank and those that it
+ * has met have brought lies in recv, at first in send. */
+static const void *brought_so_far(const comm *c)
+{
+    return c->done == 1 ? c->coll.send : c->coll.recv;
+}
+
+static rg_status join_partner(comm *c);
+
+static rg_status meet_partner(comm *c)
+{
+    const int partner = c->rank ^ (int)c->done;
+    c->stage = join_partner;
+    rg_status st = rg__mpi_recv(c, partner, c->scratch, c->coll.count);
+    if (st == RG_OK)
+        st = rg__mpi_send(c, partner, brought_so_far(c), c->coll.count);
+    return st == RG_OK ? RG_IN_PROGRESS : st;
+}
+
+/* The lower ranks' first, so that both partners get equal bits. */
+static rg_status join_partner(comm *c)
+{
+    const rg__coll *o = &c->coll;
+    const bool is_lower = (c->rank & (int)c->done) == 0;
+    const void *src[2] = {c->scratch, c->scratch};
+    src[!is_lower] = brought_so_far(c);
+    rg__combine(o, o->recv, src, 2, (size_t)o->count, 0);
+    c->done *= 2;
+    if (c->done < (uint64_t)c->n)
+        return meet_partner(c);
+    rg__finish(o, o->recv, (size_t)o->count, c->n);
+    return RG_OK;
+}
+
+static rg_status begin_in_pairs(comm *c)
+{
+    c->done = 1;
+    const rg_status st = rg__mpi_scratch(c, bytes_of(c, c->coll.count));
+    return st == RG_OK ? meet_partner(c) : st;
+}
 
 static bool mpi_has(const rg__coll *o)
 {
     return o->type != RG_F16 && o->type != RG_BF16 && o->type != RG_BOOL &&
            (o->prescale == 0 || o->prescale == 1);
 }
+
+/* F16 and BF16 would be rounded at each step, and scaled more than once. */
+static bool goes_in_pairs(const comm *c)
+{
+    const rg__coll *o = &c->coll;
+    return o->kind == RG__ALLREDUCE && o->count > 0 &&
+           bytes_of(c, o->count) <= IN_PAIRS && c->n > 2 &&
+           (c->n & (c->n - 1)) == 0 && mpi_has(o);
+}
+
+/* ------------------------------------------------------------------ choice */
 
 static rg_status begin(comm *c)
 {
@@ -321,6 +376,8 @@ static rg_status begin(comm *c)
                         "transport mpi has this operation, type or scale for "
                         "sets of up to %d members, and set %u has %d",
                         RG__SOURCES_MAX, c->id, c->n);
+    if (is_few && goes_in_pairs(c))
+        return begin_in_pairs(c);
     c->is_together =
         is_few && !is_scatter(c) && bytes_of(c, o->count) < TOGETHER;
     c->stage = by_mpi ? whole : next_round;
