@@ -242,6 +242,10 @@ bool plan_fits(const plan *p, int n)
     if (n < least)
         return value_wrong("--sets %s needs %d ranks, and here are %d",
                            layout_names[p->layout], least, n);
+    if (p->layout == HUNDRED && n > 100)
+        return value_wrong("--sets hundred goes up to 100 ranks, and here are "
+                           "%d",
+                           n);
     if (p->root >= roots)
         return value_wrong("--root %d is no rank of a set of %d", p->root,
                            roots);
