@@ -42,7 +42,10 @@ static rg_status copy_params(call *c, const rg_op_params *params)
 static rg_status begin(call *c, const char *what, rg_set *set, rg__kind kind,
                        const rg_op_params *params, rg_req **req_p)
 {
-    *c = (call){.what = what, .set = set};
+    static const call nothing;
+    *c = nothing;
+    c->what = what;
+    c->set = set;
     if (set == NULL || req_p == NULL)
         return rg__fail(RG_ERR_INVALID,
                         "%s needs a set and a place for the request", what);

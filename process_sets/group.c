@@ -1,5 +1,6 @@
 /* The group that a thread has open: its operations are noted, and started
  * together by rg_group_end (sdk/core/group.c). */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -15,6 +16,8 @@ typedef struct group {
 } group;
 
 static _Thread_local group mine;
+static _Atomic int open_groups; /* of all threads: who has none open does not
+                                   look for its own, which costs */
 
 rg_status rg_group_start(rg_ctx *ctx)
 {
@@ -25,6 +28,7 @@ rg_status rg_group_start(rg_ctx *ctx)
                         "this thread has a group open already; end it with "
                         "rg_group_end first");
     mine = (group){.ctx = ctx};
+    atomic_fetch_add(&open_groups, 1);
     return RG_OK;
 }
 
@@ -66,7 +70,9 @@ static rg_status note(rg_set *set, const rg__start *start, rg_req **req_p)
 
 rg_status rg__group_add(rg_set *set, const rg__start *start, rg_req **req_p)
 {
-    return mine.ctx != NULL && mine.ctx == set->ctx
+    const bool is_any_open =
+        atomic_load_explicit(&open_groups, memory_order_relaxed) != 0;
+    return is_any_open && mine.ctx == set->ctx
                ? note(set, start, req_p)
                : rg__channel_begin(set->channel, start, req_p);
 }
@@ -83,5 +89,6 @@ rg_status rg_group_end(rg_ctx *ctx)
         st = rg__fail(mine.st, "%s", mine.why);
     free(mine.req);
     mine = (group){0};
+    atomic_fetch_sub(&open_groups, 1);
     return st;
 }

@@ -81,6 +81,11 @@ void rg__futex_wake(_Atomic uint32_t *word)
 void rg__bell_ring(rg__bell *bell)
 {
     atomic_thread_fence(memory_order_seq_cst);
+    rg__bell_ring_too(bell);
+}
+
+void rg__bell_ring_too(rg__bell *bell)
+{
     if (atomic_load_explicit(&bell->waiters, memory_order_relaxed) == 0)
         return;
     atomic_fetch_add(&bell->seq, 1);

@@ -11,11 +11,15 @@
 
 typedef struct rg__bell {
     _Atomic uint32_t seq;     /* counts rings that found a sleeper */
-    _Atomic uint32_t waiters; /* sleepers count themselves in and out */
+    _Atomic uint32_t waiters; /* sleepers that are to be woken; posters only
+                                 read it */
 } rg__bell;
 
 /* Wake who sleeps on the bell; a load and nothing else when nobody does. */
 void rg__bell_ring(rg__bell *bell);
+
+/* The same without the fence, which the caller has made behind its posts. */
+void rg__bell_ring_too(rg__bell *bell);
 
 /* Sleep until one of the words differs from its expected value, or until
  * timeout_ns. n is at most 4; spurious wake-ups happen. Words are shared

@@ -202,7 +202,6 @@ rg_status rg__engine_start_group(rg__engine *e, rg_req *const *reqs, int n,
     uint64_t bytes = 0;
     for (int i = 0; i < n; i++)
         bytes += bytes_of(reqs[i]);
-    rg__channel *first = reqs[0]->channel;
     rg__engine_lock(e);
     if (st == RG_OK) {
         st = start_all(e, reqs, n);
@@ -210,8 +209,10 @@ rg_status rg__engine_start_group(rg__engine *e, rg_req *const *reqs, int n,
     }
     if (st != RG_OK)
         fail_all(e, reqs, n, st, why);
+    else
+        rg__engine_hand_over(e);
     rg__engine_unlock(e);
     if (st == RG_OK)
-        rg__channel_wake(first, bytes);
+        rg__engine_wake(e, bytes);
     return st;
 }

@@ -1,4 +1,4 @@
-/* Inside the engine: what engine.c and request.c share. */
+/* Inside the engine: what the files of this room share. */
 #ifndef RG_CORE_INSIDE_H
 #define RG_CORE_INSIDE_H
 
@@ -39,6 +39,8 @@ struct rg__channel {
     rg__channel *next; /* of the engine's list */
     rg__comm *comm;    /* NULL: closed */
     rg_req *head, *tail;
+    rg__channel *next_busy;
+    bool is_busy; /* it is in the engine's list of those that may have heads */
     bool has_begun; /* head was started on the comm */
     char name[RG__SET_NAME_MAX];
     rg_status close_st;
@@ -54,6 +56,8 @@ struct rg__engine {
     rg__page *page; /* borrowed; not touched once destroy has begun */
     rg__mappings mappings;
     rg__channel *channels;
+    rg__channel *busy; /* those of them that have operations, and some that had
+                        */
     const rg__transport *transport;
     rg__channel *world; /* NULL: in no generation */
     bool is_admitted;
@@ -61,13 +65,15 @@ struct rg__engine {
 
     _Atomic uint64_t generation; /* 0: none */
     _Atomic uint32_t in_flight;  /* requests in queues */
-    _Atomic uint32_t helpers;    /* user threads that wait, and so help */
+    _Atomic uint32_t helpers;    /* user threads that wait, and so help: each
+                                    counts RG__HELPER, and 1 while awake */
     _Atomic uint32_t starts;     /* operations started, ever */
     _Atomic uint32_t streak;     /* waits since the Regroup thread has advanced
                                     anything; up to STREAK */
 
     /* The bell lives in the transport's memory: who sleeps on it counts
-     * itself here, and leave waits for them before it unmaps. */
+     * itself here, and leave waits for them before it unmaps. Peers ring it
+     * only while no user thread is awake: who is, looks for all. */
     rg__bell *bell;
     _Atomic uint32_t bell_users;
 
@@ -92,13 +98,20 @@ struct rg__engine {
     uint32_t linger; /* short sleeps left before a long one */
 };
 
-/* LINGERS: it looks again within a millisecond by itself. */
-enum { RG__AWAKE, RG__LINGERS, RG__SLEEPS };
+/* LINGERS: it looks again within a millisecond by itself. ON_BELL: peers ring
+ * it. */
+enum { RG__AWAKE, RG__LINGERS, RG__SLEEPS, RG__ON_BELL };
+
+#define RG__HELPER     (UINT32_C(1) << 16)
+#define RG__RING_BYTES ((uint64_t)64 << 10) /* worth waking who lingers */
 
 void rg__engine_unref(rg__engine *engine);
 
 /* Is the current generation aborted? Looked at in every wait. */
 bool rg__engine_is_aborted(const rg__engine *engine);
+
+/* Lock held: advance everything by a piece; true if anything moved. */
+bool rg__engine_advance(rg__engine *engine);
 
 /* Help once: false when another thread holds the lock or nothing moved. */
 bool rg__engine_help(rg__engine *engine);
@@ -115,19 +128,30 @@ void rg__engine_sleep_for(rg__engine *engine, rg_req *req, uint64_t timeout_ns);
 void rg__engine_enter_help(rg__engine *engine, bool is_blocking);
 void rg__engine_leave_help(rg__engine *engine);
 
-bool rg__req_is_done(const rg_req *req);
+/* Lock held, after something was queued. */
+void rg__engine_hand_over(rg__engine *engine);
+
+static inline bool rg__req_is_done(const rg_req *req)
+{
+    return atomic_load_explicit(&req->state, memory_order_acquire) ==
+           RG__REQ_DONE;
+}
 
 /* Free a request that is in no queue. */
 void rg__req_free(rg_req *req);
 
-/* engine.c: a request for a start, which owns its arrays also when it fails;
+/* sleep.c: somebody must advance what was started, which has so many bytes. */
+void rg__engine_wake(rg__engine *engine, uint64_t bytes);
+
+/* progress.c: a request for a start, which owns its arrays also when it fails;
  * NULL without memory. With the lock held: queue it; end everything on a
  * channel; end a request that is in no queue. */
 rg_req *rg__req_create(rg__channel *channel, const rg__start *start);
 void rg__channel_append(rg__channel *channel, rg_req *req);
 rg_status rg__channel_check_start(const rg__channel *channel);
 void rg__channel_shut(rg__channel *channel, rg_status st, const char *why);
-void rg__channel_wake(rg__channel *channel, uint64_t bytes);
+void rg__channel_set_reason(rg__channel *channel, rg_status st,
+                            const char *why);
 void rg__req_finish(rg__engine *engine, rg_req *req, rg_status st,
                     const char *why);
 
@@ -136,19 +160,44 @@ void rg__req_fail_noted(rg__engine *engine, rg_req *req, rg_status st,
                         const char *why);
 
 /* run.c: what is to be begun on the comm, NULL without memory; what becomes of
- * it, IN_PROGRESS: it is to be begun again. */
-const rg__coll *rg__run_begin(rg_req *req);
-rg_status rg__run_end(rg_req *req, rg_status st, const rg__coll *joined);
+ * it, IN_PROGRESS: it is to be begun again. Most requests run as they are. */
+const rg__coll *rg__run_begin_other(rg_req *req);
+rg_status rg__run_end_other(rg_req *req, rg_status st, const rg__coll *joined);
 void rg__run_free(rg__run *run); /* NULL allowed */
 /* Run n requests as one, their first; and which these are: 1 if not fused. */
 rg_status rg__run_fuse(rg_req *leader, rg_req *const *fused, int n);
 void rg__run_set_tag(rg_req *req, uint64_t tag);
-int rg__run_count(const rg_req *req);
+int rg__run_count_other(const rg_req *req);
 rg_req *rg__run_at(rg_req *req, int i);
+
+static inline const rg__coll *rg__run_begin(rg_req *req)
+{
+    return req->run == NULL ? &req->coll : rg__run_begin_other(req);
+}
+
+static inline rg_status rg__run_end(rg_req *req, rg_status st,
+                                    const rg__coll *joined)
+{
+    const bool is_plain =
+        req->run == NULL && st == RG_OK && req->coll.kind != RG__JOIN;
+    return is_plain ? st : rg__run_end_other(req, st, joined);
+}
+
+static inline int rg__run_count(const rg_req *req)
+{
+    return req->run == NULL ? 1 : rg__run_count_other(req);
+}
 
 /* late.c */
 void rg__late_configure(rg__engine *engine);
-uint64_t rg__late_deadline(const rg__engine *engine, int timeout_ms);
+uint64_t rg__late_deadline_in(const rg__engine *engine, int timeout_ms);
+static inline uint64_t rg__late_deadline(const rg__engine *engine,
+                                         int timeout_ms)
+{
+    return timeout_ms == 0 && engine->timeout_ms == 0
+               ? 0
+               : rg__late_deadline_in(engine, timeout_ms);
+}
 void rg__late_look(rg__engine *engine);
 
 #endif

@@ -30,10 +30,10 @@ void rg__late_configure(rg__engine *e)
     e->timeout_ms = settings->op_timeout_ms;
 }
 
-uint64_t rg__late_deadline(const rg__engine *e, int timeout_ms)
+uint64_t rg__late_deadline_in(const rg__engine *e, int timeout_ms)
 {
     const uint64_t ms = timeout_ms > 0 ? (uint64_t)timeout_ms : e->timeout_ms;
-    return ms == 0 ? 0 : rg__now_ns() + ms * RG__MS;
+    return rg__now_ns() + ms * RG__MS;
 }
 
 /* ", waiting for its ranks 1,3": whom the comm names, if it can. */

@@ -76,9 +76,9 @@ void rg__run_set_tag(rg_req *req, uint64_t tag)
         req->run->coll.tag = tag;
 }
 
-int rg__run_count(const rg_req *req)
+int rg__run_count_other(const rg_req *req)
 {
-    return req->run == NULL || req->run->fused == NULL ? 1 : req->run->n;
+    return req->run->fused == NULL ? 1 : req->run->n;
 }
 
 rg_req *rg__run_at(rg_req *req, int i)
@@ -179,11 +179,9 @@ static rg_status begin_among_joined(rg_req *req)
 /* -------------------------------------------------------------- in the whole
  */
 
-const rg__coll *rg__run_begin(rg_req *req)
+const rg__coll *rg__run_begin_other(rg_req *req)
 {
     rg__run *run = req->run;
-    if (run == NULL)
-        return &req->coll;
     if (run->fused != NULL) {
         free(run->memory);
         run->memory = malloc((size_t)bytes_of(&run->coll) + 1);
@@ -195,7 +193,7 @@ const rg__coll *rg__run_begin(rg_req *req)
     return &run->coll;
 }
 
-rg_status rg__run_end(rg_req *req, rg_status st, const rg__coll *joined)
+rg_status rg__run_end_other(rg_req *req, rg_status st, const rg__coll *joined)
 {
     if (req->coll.kind == RG__JOIN)
         return after_join(req, st, joined);

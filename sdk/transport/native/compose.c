@@ -437,9 +437,9 @@ rg_status rg__compose_begin(comm *c)
     return st == RG_IN_PROGRESS ? RG_OK : st;
 }
 
-bool rg__compose_is_running(const comm *c)
+bool rg__compose_is_under_way(const comm *c)
 {
-    return c->compose != NULL && c->compose->is_running;
+    return c->compose->is_running;
 }
 
 static rg_status end_at_once(comm *c)

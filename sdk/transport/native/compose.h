@@ -6,7 +6,13 @@
 
 bool rg__compose_has(rg__kind kind);
 
-bool rg__compose_is_running(const comm *c);
+/* Of a comm that has composed before: is it about one now? */
+bool rg__compose_is_under_way(const comm *c);
+static inline bool rg__compose_is_running(const comm *c)
+{
+    return c->compose != NULL && rg__compose_is_under_way(c);
+}
+
 /* Begin c->user. */
 rg_status rg__compose_begin(comm *c);
 /* A part has ended well: begin the next one (IN_PROGRESS), or end (OK). */

@@ -298,9 +298,10 @@ static rg__bell *native_bell(rg__comm *world)
 
 void rg__native_ring(comm *c)
 {
+    atomic_thread_fence(memory_order_seq_cst); /* of what was posted */
     for (int m = 0; m < c->n; m++)
         if (m != c->rank)
-            rg__bell_ring(c->member[m].bell);
+            rg__bell_ring_too(c->member[m].bell);
 }
 
 static _Atomic uint64_t *flag_of(flags *f, flag which)
@@ -548,7 +549,8 @@ static rg_status test_part(comm *c)
     c->has_begun = false;
     if (c->across != NULL)
         rg__across_end(c);
-    rg__pairs_end(c);
+    if (c->pairs != NULL)
+        rg__pairs_end(c);
     return st;
 }
 

@@ -24,18 +24,6 @@
 /* --------------------------------------------------------- counts and places
  */
 
-bool rg__pairs_is_uneven(rg__kind kind)
-{
-    return kind == RG__ALLGATHERV || kind == RG__GATHERV ||
-           kind == RG__SCATTERV || kind == RG__ALLTOALLV;
-}
-
-bool rg__pairs_has(rg__kind kind)
-{
-    return rg__pairs_is_uneven(kind) || kind == RG__GATHER ||
-           kind == RG__SCATTER || kind == RG__ALLTOALL;
-}
-
 uint64_t rg__pairs_count(const rg__coll *o, int me, int from, int to)
 {
     switch (o->kind) {
@@ -549,12 +537,9 @@ rg_status rg__pairs_choose(comm *c)
     return RG_OK;
 }
 
-/* The operation has ended, or the comm is closed. */
 void rg__pairs_end(comm *c)
 {
     struct pairs *p = c->pairs;
-    if (p == NULL)
-        return;
     free(p->copy);
     p->copy = NULL;
     p->copied = p->to_copy = 0;
@@ -562,9 +547,10 @@ void rg__pairs_end(comm *c)
 
 void rg__pairs_free(comm *c)
 {
+    if (c->pairs == NULL)
+        return;
     rg__pairs_end(c);
-    if (c->pairs != NULL)
-        free(c->pairs->said);
+    free(c->pairs->said);
     free(c->pairs);
     c->pairs = NULL;
 }

@@ -6,8 +6,17 @@
 #include "sdk/transport/native/native.h"
 
 /* Is it one of those kinds; has it a count for each rank? */
-bool rg__pairs_has(rg__kind kind);
-bool rg__pairs_is_uneven(rg__kind kind);
+static inline bool rg__pairs_is_uneven(rg__kind kind)
+{
+    return kind == RG__ALLGATHERV || kind == RG__GATHERV ||
+           kind == RG__SCATTERV || kind == RG__ALLTOALLV;
+}
+
+static inline bool rg__pairs_has(rg__kind kind)
+{
+    return rg__pairs_is_uneven(kind) || kind == RG__GATHER ||
+           kind == RG__SCATTER || kind == RG__ALLTOALL;
+}
 
 /* Of an operation with equal counts, or of me: elements from one set rank to
  * another, and where they begin in what `from` sends and `to` receives. With
@@ -31,6 +40,7 @@ rg_status rg__pairs_make(comm *c);
 void rg__pairs_begin(comm *c);
 void rg__pairs_publish(comm *c);
 rg_status rg__pairs_choose(comm *c);
+/* Of a comm that has pairs: its operation has ended. */
 void rg__pairs_end(comm *c);
 void rg__pairs_free(comm *c);
 

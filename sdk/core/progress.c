@@ -1,0 +1,359 @@
+/* Requests on their way: queued, begun on the comm, advanced, ended. The
+ * engine's lock is held in most of it. */
+#include "sdk/core/inside.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sdk/base/fail.h"
+#include "sdk/base/failpoint.h"
+
+#define DONE_PER_ROUND 16 /* operations of one channel */
+#define PIECES         4  /* of a small one that has just been started */
+
+/* ------------------------------------------------------- ending requests */
+
+/* To a count that is changed with the lock held only: no costly instruction is
+ * needed. */
+static void add(_Atomic uint32_t *count, int n)
+{
+    const uint32_t now = atomic_load_explicit(count, memory_order_relaxed);
+    atomic_store_explicit(count, now + (uint32_t)n, memory_order_release);
+}
+
+/* why is copied. */
+static void finish_one(rg__engine *e, rg_req *req, rg_status st,
+                       const char *why)
+{
+    req->st = st;
+    req->why = st == RG_OK || why == NULL ? NULL : strdup(why);
+    req->channel = NULL;
+    add(&e->in_flight, -1);
+    /* who says that it sleeps takes the lock before it does */
+    const uint32_t state =
+        atomic_load_explicit(&req->state, memory_order_relaxed);
+    atomic_store_explicit(&req->state, RG__REQ_DONE, memory_order_release);
+    if (state == RG__REQ_SLEPT_ON)
+        rg__futex_wake(&req->state);
+}
+
+/* Those that ran with it end as it does, itself last. */
+void rg__req_finish(rg__engine *e, rg_req *req, rg_status st, const char *why)
+{
+    for (int i = rg__run_count(req) - 1; i >= 0; i--)
+        finish_one(e, rg__run_at(req, i), st, why);
+}
+
+void rg__req_fail_noted(rg__engine *e, rg_req *req, rg_status st,
+                        const char *why)
+{
+    add(&e->in_flight, 1); /* it never was, and now is not again */
+    finish_one(e, req, st, why);
+}
+
+static rg_req *pop(rg__channel *ch)
+{
+    rg_req *req = ch->head;
+    ch->head = req->next;
+    if (ch->head == NULL)
+        ch->tail = NULL;
+    ch->has_begun = false;
+    return req;
+}
+
+static void finish_all(rg__channel *ch, rg_status st, const char *why)
+{
+    while (ch->head != NULL)
+        rg__req_finish(ch->engine, pop(ch), st, why);
+}
+
+/* All or none: what comes behind in the group fails as its first has. */
+static void finish_group(rg__channel *ch, uint64_t group, rg_status st,
+                         const char *why)
+{
+    if (group == 0 || st == RG_OK)
+        return;
+    while (ch->head != NULL && ch->head->group == group)
+        rg__req_finish(ch->engine, pop(ch), st, why);
+}
+
+static void unlink_request(rg__channel *ch, rg_req *req)
+{
+    rg_req *before = NULL, *at = ch->head;
+    while (at != req) {
+        before = at;
+        at = at->next;
+    }
+    if (before == NULL)
+        ch->head = req->next;
+    else
+        before->next = req->next;
+    if (ch->tail == req)
+        ch->tail = before;
+}
+
+/* Lock held. */
+static rg_status fail_aborted(const rg__engine *e)
+{
+    if (e->late_generation == atomic_load(&e->generation))
+        return rg__fail(RG_ERR_PEER_LOST,
+                        "the generation has ended: %s; return this status "
+                        "from fn",
+                        e->late_why);
+    return rg__fail(RG_ERR_PEER_LOST,
+                    "generation %llu has ended because a peer is lost; return "
+                    "this status from fn",
+                    (unsigned long long)atomic_load(&e->generation));
+}
+
+void rg__engine_give_up(rg__engine *e, rg_req *req)
+{
+    rg__engine_lock(e);
+    if (!rg__req_is_done(req) && rg__engine_is_aborted(e)) {
+        rg_req *queued = req->leader != NULL ? req->leader : req;
+        fail_aborted(e);
+        unlink_request(queued->channel, queued);
+        rg__req_finish(e, queued, RG_ERR_PEER_LOST, rg_last_error());
+    }
+    rg__engine_unlock(e);
+}
+
+/* --------------------------------------------------------------- progress */
+
+/* The comm goes on after these; after others it is only good for close. */
+static bool leaves_comm_usable(rg_status st)
+{
+    return st == RG_OK || st == RG_ERR_MISMATCH || st == RG_ERR_INVALID ||
+           st == RG_ERR_UNSUPPORTED;
+}
+
+/* Lock held. */
+static bool is_let_in(const rg__engine *e)
+{
+    return e->world == NULL || e->transport->admits == NULL ||
+           e->transport->admits(e->world->comm);
+}
+
+void rg__channel_set_reason(rg__channel *ch, rg_status st, const char *why)
+{
+    char *copy = strdup(why); /* first: why may be the old reason */
+    free(ch->close_why);
+    ch->close_why = copy;
+    ch->close_st = st;
+}
+
+void rg__channel_shut(rg__channel *ch, rg_status st, const char *why)
+{
+    rg__channel_set_reason(ch, st, why);
+    finish_all(ch, st, why);
+    ch->has_begun = false; /* also when the first one was given up */
+}
+
+static rg_status advance(rg__channel *ch)
+{
+    if (!ch->has_begun) {
+        rg__failpoint("coll.start", ch->engine->rank,
+                      atomic_load(&ch->engine->page->step),
+                      atomic_load(&ch->engine->generation));
+        const rg__coll *coll = rg__run_begin(ch->head);
+        if (coll == NULL)
+            return rg__fail(RG_ERR_MEMORY, "no memory for an operation");
+        const rg_status st = ch->comm->transport->start(ch->comm, coll);
+        if (st != RG_OK && st != RG_IN_PROGRESS)
+            return st;
+        ch->has_begun = true;
+    }
+    const uint64_t before = ch->comm->moves;
+    const rg_status st = ch->comm->transport->test(ch->comm);
+    if (st == RG_IN_PROGRESS && ch->comm->moves != before)
+        rg__failpoint("coll.middle", ch->engine->rank,
+                      atomic_load(&ch->engine->page->step),
+                      atomic_load(&ch->engine->generation));
+    return st;
+}
+
+/* Lock held. One piece of work on the first operation, and on the next ones
+ * when it was the last piece; true if anything moved. */
+static bool progress_channel(rg__channel *ch)
+{
+    if (ch->head == NULL || ch->comm == NULL)
+        return false;
+    const uint64_t before = ch->comm->moves;
+    for (int i = 0; i < DONE_PER_ROUND && ch->head != NULL; i++) {
+        rg_status st = advance(ch);
+        if (st == RG_IN_PROGRESS)
+            return ch->comm->moves != before;
+        st = rg__run_end(ch->head, st, &ch->comm->joined);
+        if (st == RG_IN_PROGRESS) {
+            ch->has_begun = false;
+            ch->comm->moves++;
+            continue;
+        }
+        const char *why = st == RG_OK ? NULL : rg_last_error();
+        const uint64_t group = ch->head->group;
+        rg__req_finish(ch->engine, pop(ch), st, why);
+        finish_group(ch, group, st, why);
+        if (!leaves_comm_usable(st)) {
+            rg__channel_set_reason(ch, st, why);
+            finish_all(ch, st, ch->close_why);
+            break;
+        }
+    }
+    return true;
+}
+
+static bool is_open(const rg__channel *ch)
+{
+    return ch->comm != NULL && ch->close_st == RG_OK;
+}
+
+/* Who has nothing to do any more goes from the list. */
+bool rg__engine_advance(rg__engine *e)
+{
+    bool moved = false;
+    if (rg__engine_is_aborted(e) || !is_let_in(e))
+        return false;
+    for (rg__channel **at = &e->busy; *at != NULL;) {
+        rg__channel *ch = *at;
+        if (is_open(ch))
+            moved |= progress_channel(ch);
+        if (ch->head != NULL) {
+            at = &ch->next_busy;
+            continue;
+        }
+        *at = ch->next_busy;
+        ch->is_busy = false;
+    }
+    return moved;
+}
+
+bool rg__engine_help(rg__engine *e)
+{
+    if (atomic_load_explicit(&e->wanting, memory_order_relaxed) != 0 ||
+        pthread_mutex_trylock(&e->lock) != 0)
+        return false;
+    const bool moved = rg__engine_advance(e);
+    pthread_mutex_unlock(&e->lock);
+    return moved;
+}
+
+/* ------------------------------------------------------------------- start */
+
+rg_status rg__channel_check_start(const rg__channel *ch)
+{
+    if (rg__engine_is_aborted(ch->engine) && ch->engine->is_admitted)
+        return fail_aborted(ch->engine);
+    if (ch->close_st != RG_OK)
+        return rg__fail(ch->close_st, "%s",
+                        ch->close_why != NULL ? ch->close_why : "");
+    if (!is_let_in(ch->engine))
+        return rg__fail(RG_ERR_INVALID,
+                        "transport %s came up without support for threads: "
+                        "only the thread that began it may start operations",
+                        ch->engine->transport->name);
+    return RG_OK;
+}
+
+rg_status rg__channel_check(rg__channel *ch)
+{
+    rg__engine_lock(ch->engine);
+    const rg_status st = rg__channel_check_start(ch);
+    rg__engine_unlock(ch->engine);
+    return st;
+}
+
+rg_req *rg__req_create(rg__channel *ch, const rg__start *start)
+{
+    rg_req *req = malloc(sizeof *req);
+    if (req == NULL) {
+        free(start->arrays);
+        return NULL;
+    }
+    *req = (rg_req){.engine = ch->engine,
+                    .channel = ch,
+                    .coll = start->coll,
+                    .arrays = start->arrays,
+                    .last_p = start->last_p,
+                    .deadline_ns =
+                        rg__late_deadline(ch->engine, start->timeout_ms)};
+    atomic_fetch_add(&ch->engine->references, 1);
+    return req;
+}
+
+/* Not in a queue any more. */
+void rg__req_free(rg_req *req)
+{
+    rg__engine_unref(req->engine);
+    rg__run_free(req->run);
+    free(req->arrays);
+    free(req->why);
+    free(req);
+}
+
+static void note_busy(rg__channel *ch)
+{
+    if (ch->is_busy)
+        return;
+    ch->is_busy = true;
+    ch->next_busy = ch->engine->busy;
+    ch->engine->busy = ch;
+}
+
+void rg__channel_append(rg__channel *ch, rg_req *req)
+{
+    if (ch->tail == NULL)
+        ch->head = req;
+    else
+        ch->tail->next = req;
+    ch->tail = req;
+    note_busy(ch);
+    add(&ch->engine->in_flight, rg__run_count(req));
+    add(&ch->engine->starts, 1);
+}
+
+/* What is small goes as far as it can without its peers. */
+static void begin_now(rg__channel *ch, uint64_t bytes)
+{
+    int pieces = bytes < RG__RING_BYTES ? PIECES : 1;
+    while (progress_channel(ch) && --pieces > 0)
+        ;
+}
+
+rg_status rg__channel_begin(rg__channel *ch, const rg__start *start,
+                            rg_req **req_p)
+{
+    rg__engine *e = ch->engine;
+    const uint64_t bytes = start->coll.count * rg_type_size(start->coll.type);
+    rg_req *req = rg__req_create(ch, start);
+    if (req == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a request");
+    rg__engine_lock(e);
+    const rg_status st = rg__channel_check_start(ch);
+    if (st == RG_OK) {
+        rg__channel_append(ch, req);
+        begin_now(ch, bytes);
+        rg__engine_hand_over(e);
+    }
+    rg__engine_unlock(e);
+    if (st != RG_OK) {
+        rg__req_free(req);
+        return st;
+    }
+    rg__engine_wake(e, bytes);
+    *req_p = req;
+    return RG_OK;
+}
+
+rg_status rg__channel_start(rg__channel *ch, const rg__coll *coll,
+                            rg_req **req_p)
+{
+    const rg__start start = {.coll = *coll};
+    return rg__channel_begin(ch, &start, req_p);
+}
+
+rg_status rg__channel_run(rg__channel *ch, const rg__coll *coll)
+{
+    rg_req *req = NULL;
+    const rg_status st = rg__channel_start(ch, coll, &req);
+    return st == RG_OK ? rg_wait(&req, -1) : st;
+}

@@ -1,0 +1,242 @@
+/* How user threads that wait, and the Regroup thread, sleep and are woken. */
+#include "sdk/core/inside.h"
+
+#include "sdk/base/clock.h"
+
+#define LINGER_NS     (1 * RG__MS)
+#define LINGER_ROUNDS 5
+#define STREAK        8 /* not woken for long ones behind so many waits */
+
+/* Somebody must advance what is in flight: a waiting user thread does, or the
+ * Regroup thread does. Who lingers looks by itself soon, and is only woken for
+ * what takes long; not even then in a program that waits for each operation
+ * anyway. Who sleeps on the bell was handed what there is. */
+void rg__engine_wake(rg__engine *e, uint64_t bytes)
+{
+    if (atomic_load(&e->in_flight) == 0)
+        return;
+    atomic_thread_fence(memory_order_seq_cst); /* against sleep_on_wake */
+    if (atomic_load(&e->helpers) != 0)
+        return;
+    const uint32_t sleep = atomic_load(&e->sleep);
+    const bool is_long =
+        bytes >= RG__RING_BYTES && atomic_load(&e->streak) < STREAK;
+    if (sleep == RG__SLEEPS || (sleep == RG__LINGERS && is_long))
+        rg__page_ring(e->page);
+}
+
+/* --------------------------------------------------------------- the bell */
+
+static bool is_anybody_awake(const rg__engine *e)
+{
+    return atomic_load(&e->helpers) % RG__HELPER != 0;
+}
+
+/* Lock held. Peers ring while somebody sleeps on the bell and no user thread is
+ * awake, which looks for all. */
+static void set_ringing(rg__engine *e)
+{
+    if (e->bell == NULL)
+        return;
+    const uint32_t rings =
+        atomic_load(&e->bell_users) != 0 && !is_anybody_awake(e);
+    if (atomic_load_explicit(&e->bell->waiters, memory_order_relaxed) != rings)
+        atomic_store(&e->bell->waiters, rings);
+}
+
+/* Lock held, and the bell rings from now on: what came before is seen here, or
+ * else rings. */
+static bool look(rg__engine *e)
+{
+    if (e->bell != NULL && e->transport->arm != NULL)
+        e->transport->arm(e->world->comm);
+    atomic_thread_fence(memory_order_seq_cst);
+    return rg__engine_advance(e);
+}
+
+/* Nobody of this process is awake any more who looks: from now on peers ring,
+ * and who sleeps on the bell goes on with what is left here. */
+void rg__engine_hand_over(rg__engine *e)
+{
+    if (atomic_load(&e->bell_users) == 0)
+        return;
+    set_ringing(e);
+    if (!is_anybody_awake(e) && look(e) && e->bell != NULL)
+        rg__bell_ring(e->bell);
+}
+
+static uint64_t at_most(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t nap(const rg__engine *e)
+{
+    return atomic_load_explicit(&e->nap_ns, memory_order_relaxed);
+}
+
+/* Lock held: count myself in as a sleeper on the bell, and add it to the words
+ * that I am going to sleep on. True: something has moved, so look again. */
+static bool take_bell(rg__engine *e, rg__word *words, int *n)
+{
+    if (e->bell != NULL) {
+        atomic_fetch_add(&e->bell_users, 1);
+        words[(*n)++] = (rg__word){&e->bell->seq, atomic_load(&e->bell->seq)};
+    }
+    set_ringing(e);
+    return look(e);
+}
+
+static void give_bell(rg__engine *e)
+{
+    rg__engine_lock(e);
+    atomic_fetch_sub(&e->bell_users, 1);
+    set_ringing(e);
+    rg__engine_unlock(e);
+}
+
+/* --------------------------------------------------------------- user threads
+ */
+
+void rg__engine_enter_help(rg__engine *e, bool is_blocking)
+{
+    atomic_fetch_add(&e->helpers, RG__HELPER + 1);
+    const uint32_t streak =
+        atomic_load_explicit(&e->streak, memory_order_relaxed);
+    if (is_blocking && streak < STREAK)
+        atomic_store_explicit(&e->streak, streak + 1, memory_order_relaxed);
+    if (atomic_load(&e->bell_users) == 0 ||
+        pthread_mutex_trylock(&e->lock) != 0)
+        return;
+    set_ringing(e);
+    pthread_mutex_unlock(&e->lock);
+}
+
+/* Who leaves hands over: to a user thread that sleeps, or to the Regroup
+ * thread. */
+void rg__engine_leave_help(rg__engine *e)
+{
+    atomic_fetch_sub(&e->helpers, RG__HELPER + 1);
+    if (atomic_load(&e->in_flight) == 0)
+        return;
+    if (atomic_load(&e->bell_users) != 0) {
+        rg__engine_lock(e);
+        rg__engine_hand_over(e);
+        rg__engine_unlock(e);
+    }
+    rg__engine_wake(e, 0);
+}
+
+static bool take_bell_for(rg__engine *e, rg__word *words, int *n)
+{
+    rg__engine_lock(e);
+    atomic_fetch_sub(&e->helpers, 1);
+    const bool has_moved = take_bell(e, words, n);
+    rg__engine_unlock(e);
+    return has_moved;
+}
+
+void rg__engine_sleep_for(rg__engine *e, rg_req *req, uint64_t timeout_ns)
+{
+    uint32_t runs = RG__REQ_RUNS;
+    if (!atomic_compare_exchange_strong(&req->state, &runs, RG__REQ_SLEPT_ON) &&
+        runs == RG__REQ_DONE)
+        return;
+    rg__word words[3] = {{&req->state, RG__REQ_SLEPT_ON},
+                         {&e->page->wake, atomic_load(&e->page->wake)}};
+    int n = 2;
+    if (!take_bell_for(e, words, &n) && !rg__engine_is_aborted(e)) {
+        rg__late_look(e);
+        if (!rg__req_is_done(req))
+            rg__futex_wait_any(words, n, at_most(timeout_ns, nap(e)));
+    }
+    atomic_fetch_add(&e->helpers, 1);
+    if (n > 2)
+        give_bell(e);
+}
+
+/* ------------------------------------------------------ the Regroup thread */
+
+static bool is_responsible(const rg__engine *e)
+{
+    return atomic_load(&e->in_flight) != 0 && atomic_load(&e->helpers) == 0 &&
+           !atomic_load(&e->is_left_alone) && !rg__engine_is_aborted(e);
+}
+
+bool rg__engine_progress(rg__engine *e)
+{
+    if (is_responsible(e)) {
+        if (rg__engine_help(e)) {
+            e->fruitless = 0;
+            atomic_store(&e->streak, 0);
+        } else {
+            e->fruitless++;
+        }
+    }
+    return atomic_load(&e->in_flight) != 0;
+}
+
+/* How it sleeps while operations are its own to advance. */
+static uint32_t sleep_of(const rg__engine *e)
+{
+    if (e->bell != NULL)
+        return RG__ON_BELL;
+    return nap(e) <= LINGER_NS ? RG__LINGERS : RG__SLEEPS;
+}
+
+static void sleep_on_bell(rg__engine *e, rg__word wake, uint64_t timeout_ns)
+{
+    rg__word words[2] = {wake};
+    int n = 1;
+    rg__engine_lock(e);
+    atomic_store(&e->sleep, sleep_of(e));
+    const bool has_moved = take_bell(e, words, &n);
+    rg__engine_unlock(e);
+    rg__late_look(e);
+    if (has_moved)
+        e->fruitless = 0;
+    else
+        rg__futex_wait_any(words, n, at_most(timeout_ns, nap(e)));
+    atomic_store(&e->sleep, RG__AWAKE);
+    if (n > 1)
+        give_bell(e);
+}
+
+/* After a burst of operations, look again by itself for a few milliseconds, so
+ * that the next start need not wake this thread. */
+static bool lingers(rg__engine *e)
+{
+    const uint32_t starts = atomic_load(&e->starts);
+    if (starts != e->starts_seen) {
+        e->starts_seen = starts;
+        e->linger = LINGER_ROUNDS;
+    }
+    if (e->linger == 0)
+        return false;
+    e->linger--;
+    return true;
+}
+
+static void sleep_on_wake(rg__engine *e, rg__word wake, uint64_t timeout_ns)
+{
+    const bool is_short = lingers(e);
+    atomic_store(&e->sleep, is_short ? RG__LINGERS : RG__SLEEPS);
+    /* who starts something after this store rings; who did before is seen */
+    if (!is_responsible(e))
+        rg__futex_wait_any(
+            &wake, 1, is_short ? at_most(timeout_ns, LINGER_NS) : timeout_ns);
+    atomic_store(&e->sleep, RG__AWAKE);
+}
+
+void rg__engine_sleep(rg__engine *e, uint32_t wake_seen, uint32_t round,
+                      uint64_t timeout_ns)
+{
+    const rg__word wake = {&e->page->wake, wake_seen};
+    if (!is_responsible(e)) {
+        e->fruitless = 0;
+        sleep_on_wake(e, wake, timeout_ns);
+        return;
+    }
+    if (!rg__spin(round < e->fruitless ? round : e->fruitless))
+        sleep_on_bell(e, wake, timeout_ns);
+}
