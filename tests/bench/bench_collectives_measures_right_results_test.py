@@ -5,124 +5,126 @@ MPI stands beside. It claims nothing about how fast they are."""
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 
-BUILD = os.environ["REGROUP_BUILD"]
-sys.path.insert(0, os.path.join(os.environ["REGROUP_SOURCE"], "tests", "mpi"))
+from house import BUILD, PATIENCE, REGROUP, SOURCE, claim, main
+
+sys.path.insert(0, os.path.join(SOURCE, "tests", "mpi"))
 import run as mpi  # pylint: disable=wrong-import-position
 
 FLAVOUR = sys.argv[1] if len(sys.argv) > 1 else None
 BUILT_FOR = "-" + FLAVOUR.rstrip("5") if FLAVOUR else ""
 PROGRAM = BUILD + "/bin/bench_collectives" + BUILT_FOR
+LOSES_AN_ELEMENT = BUILD + "/tests/libloses_an_element.so"
+OVER_MPI = {"REGROUP_TRANSPORTS": "mpi"}
 KINDS = ["allreduce", "reduce", "reduce_scatter", "allgather", "broadcast",
          "gather", "scatter", "alltoall", "barrier"]
+UNEVEN = ["reduce_scatterv", "allgatherv", "gatherv", "scatterv", "alltoallv"]
 QUICK = ["--iters", "2", "--warmup_iters", "1"]
 
 
-def fail(why):
-    print(why, file=sys.stderr)
-    sys.exit(1)
+def alone(*words, **environment):
+    return subprocess.run([PROGRAM, *words], capture_output=True, text=True,
+                          timeout=60 * PATIENCE, check=False,
+                          env={**os.environ, **environment})
 
 
-def run(np, words, **environment):
-    """What bench_collectives wrote to standard output."""
-    words = [PROGRAM, *words, *QUICK]
+def output_of(np, words, **environment):
+    """What bench_collectives writes to standard output, np ranks."""
     if FLAVOUR:
-        code, out, err = mpi.run(FLAVOUR, np, words, **environment)
+        code, out, err = mpi.run(FLAVOUR, np, [PROGRAM, *words, *QUICK],
+                                 **environment)
     else:
-        if np > 1:
-            words = [BUILD + "/bin/regroup", "run", "-n", str(np), *words]
-        done = subprocess.run(words, capture_output=True, timeout=100,
-                              check=False, text=True,
-                              env={**os.environ, **environment})
+        launch = [REGROUP, "run", "-n", str(np)] if np > 1 else []
+        done = subprocess.run([*launch, PROGRAM, *words, *QUICK], text=True,
+                              capture_output=True, timeout=100 * PATIENCE,
+                              check=False)
         code, out, err = done.returncode, done.stdout, done.stderr
-    if code != 0:
-        fail(f"{words} ended with {code}:\n{out}{err}")
+    claim(code == 0, f"{words} ended with {code}:\n{out}{err}")
     return out
 
 
 def rows_of(np, *words, **environment):
-    text = run(np, [*words, "--json"], **environment)
+    text = output_of(np, [*words, "--json"], **environment)
     rows = [json.loads(line[line.index("{"):])
             for line in text.splitlines() if "{" in line]
     for row in rows:
-        if row["wrong"] != 0 or not 0 < row["p10_us"] <= row["time_us"]:
-            fail(f"wrong: {row}")
-        if row["mpi"] and row["mpi"]["wrong"] != 0:
-            fail(f"MPI's is wrong: {row}")
+        claim(row["wrong"] == 0 and 0 < row["p10_us"] <= row["time_us"],
+              f"wrong: {row}")
+        claim(not row["mpi"] or row["mpi"]["wrong"] == 0,
+              f"MPI's is wrong: {row}")
     return rows
 
 
 def every_collective(np, **environment):
+    sizes = (4, 1000, 40960)
     rows = rows_of(np, "--op", "all", "--sizes", "4,1000,40K", **environment)
     want = {(kind, size, place, memory)
-            for kind in KINDS for size in (4, 1000, 40960)
+            for kind in KINDS for size in sizes
             for place in ("out", "in") for memory in ("user", "alloc")
             if kind not in ("broadcast", "barrier") or place == "in"
             if kind != "barrier" or size == 4}
-    # A size that ranks can't share evenly is rounded.
-    near = {(r["op"], min((4, 1000, 40960), key=lambda s: abs(s - r["size"])),
-             r["place"], r["memory"]) for r in rows}
-    if near != want:
-        fail(f"not all of {want - near}, or more: {near - want}")
-    if any((row["mpi"] is None) != (FLAVOUR is None) for row in rows):
-        fail("the call of MPI stands beside where it is not, or not")
+    # A size that the ranks can't share evenly is rounded.
+    got = {(row["op"], min(sizes, key=lambda s: abs(s - row["size"])),
+            row["place"], row["memory"]) for row in rows}
+    claim(got == want, f"without {want - got}, beyond {got - want}")
+    claim(all((row["mpi"] is None) == (FLAVOUR is None) for row in rows),
+          "the call of MPI stands beside where there is none, or does not")
 
 
 def uneven_parts(np, **environment):
     rows = rows_of(np, "--op", "all", "--uneven", "--sizes", "8,3000",
                    "--memory", "user", **environment)
-    names = [kind + "v" for kind in KINDS if "sca" in kind or "gath" in kind
-             or kind == "alltoall"]
-    if [row["op"] for row in rows] != [name for name in names for _ in range(4)]:
-        fail(f"--uneven: other rows: {rows}")
+    claim([row["op"] for row in rows] ==
+          [name for name in UNEVEN for _ in range(4)],
+          f"--uneven: other rows: {rows}")
 
 
 def every_type(np):
-    for words in (["--type", "bf16", "--redop", "avg"], ["-d", "i64", "-o", "prod"],
-                  ["-d", "bool", "-o", "lxor"], ["-d", "f16"], ["-d", "u8"],
-                  ["-d", "f64", "-o", "max", "-r", str(np - 1)]):
-        if len(rows_of(np, "--op", "all", "--sizes", "520", *words)) != 32:
-            fail(f"other rows with {words}")
+    for words in (["--type", "bf16", "--redop", "avg"], ["-d", "f16"],
+                  ["-d", "i64", "-o", "prod"], ["-d", "bool", "-o", "lxor"],
+                  ["-d", "u8"], ["-d", "f64", "-o", "max", "-r", str(np - 1)]):
+        rows = rows_of(np, "--op", "all", "--sizes", "520", *words)
+        claim(len(rows) == 32, f"{words}: other rows: {rows}")
+
+
+def layout(np, name, trials, held, **environment):
+    rows = rows_of(np, "--sets", name, "--op", "allreduce,alltoall", "-b", "64",
+                   "-e", "1K", "-f", "16", "--place", "in", "--memory", "user",
+                   **environment)
+    claim([row["sets"] for row in rows] == trials * 4,
+          f"{name}: other rows: {rows}")
+    claim(all(("against" in row) == (row["sets"] in held) for row in rows),
+          f"{name}: others are held against something: {rows}")
 
 
 def every_layout(np, **environment):
-    names = {"halves": ["lower alone", "upper alone", "both"],
-             "hundred": ["100 in turn", "100 together"],
-             "late": ["common alone", "common late", "apart alone", "apart late"]}
-    for layout, want in names.items():
-        rows = rows_of(np, "--sets", layout, "--op", "allreduce,alltoall",
-                       "-b", "64", "-e", "1K", "-f", "16", "--place", "in",
-                       "--memory", "user", **environment)
-        if [row["sets"] for row in rows] != want * 4:
-            fail(f"{layout}: other rows: {rows}")
-        if any("against" not in row for row in rows
-               if row["sets"] in (want[-1], want[1]) and layout == "late"):
-            fail(f"{layout}: held against nothing: {rows}")
+    layout(np, "halves", ["lower alone", "upper alone", "both"], ["both"],
+           **environment)
+    layout(np, "hundred", ["100 in turn", "100 together"], ["100 together"],
+           **environment)
+    layout(np, "late",
+           ["common alone", "common late", "apart alone", "apart late"],
+           ["common late", "apart late"], **environment)
 
 
 def the_table(np):
-    shown = run(np, ["--sizes", "8,64K", "--place", "out", "--memory",
-                     "alloc"])
-    lines = shown.splitlines()
-    if "# wrong elements: 0, OK" not in shown:
-        fail(f"no end: {shown}")
-    heads = [line.split("#", 1)[1].split() for line in lines if "busbw" in line]
+    shown = output_of(np, ["--sizes", "8,64K", "--place", "out", "--memory",
+                           "alloc"])
+    heads = [line.split("#", 1)[1].split()
+             for line in shown.splitlines() if "busbw" in line]
     want = ["size", "count", "type", "redop", "root", "op", "sets", "place",
             "mem", "p10", "time", "algbw", "busbw", "#wrong"]
-    if len(heads) != 1 or heads[0][:len(want)] != want:
-        fail(f"other columns: {heads}")
-    rows = [line.split() for line in lines if "#" not in line and "f32" in line]
-    at = [row.index("f32") - 2 for row in rows]
-    if [row[i:i + 9] for row, i in zip(rows, at)] != [
-            ["8", "2", "f32", "sum", "-1", "allreduce", "world", "out", "alloc"],
-            ["65536", "16384", "f32", "sum", "-1", "allreduce", "world", "out",
-             "alloc"]]:
-        fail(f"other rows: {rows}")
-    if any(row[i + 13] != "0" for row, i in zip(rows, at)):
-        fail(f"wrong: {rows}")
+    claim(len(heads) == 1 and heads[0][:len(want)] == want,
+          f"other columns: {heads}")
+    rows = [line.split("| ")[1 if "r0 |" in line else 0].split()
+            for line in shown.splitlines() if " f32 " in line]
+    same = ["f32", "sum", "-1", "allreduce", "world", "out", "alloc"]
+    claim([row[:9] for row in rows] ==
+          [["8", "2", *same], ["65536", "16384", *same]], f"others: {rows}")
+    claim(all(row[13] == "0" for row in rows), f"wrong: {rows}")
+    claim("# wrong elements: 0, OK" in shown, f"it has no end: {shown}")
 
 
 def bad_usage():
@@ -135,42 +137,36 @@ def bad_usage():
                         (["--thread-level", "some"], "--thread-level some"),
                         (["--uneven"], "--uneven goes with"),
                         (["now"], '"now" is no option'), (["--ops"], "--ops")):
-        done = subprocess.run([PROGRAM, *words], capture_output=True, timeout=60,
-                              check=False, text=True)
-        if done.returncode != 64 or said not in done.stderr:
-            fail(f"{words}: {done.returncode}: {done.stderr}")
+        done = alone(*words)
+        claim(done.returncode == 64 and said in done.stderr,
+              f"{words}: {done.returncode}: {done.stderr}")
 
 
-def a_wrong_result(library):
+def a_wrong_result_ends_it_with_1():
+    if not os.path.exists(LOSES_AN_ELEMENT):
+        return  # a sanitizer's build
     for words, code in ((["-d", "i32"], 0), ([], 1)):
-        done = subprocess.run(
-            [PROGRAM, "--sizes", "64", *QUICK, *words], capture_output=True,
-            timeout=60, check=False, text=True,
-            env={**os.environ, "LD_PRELOAD": library})
-        if done.returncode != code or (code and "wrong" not in done.stderr):
-            fail(f"a lost element: {done.returncode}: {done.stderr}")
+        done = alone("--sizes", "64", *QUICK, *words,
+                     LD_PRELOAD=LOSES_AN_ELEMENT)
+        claim(done.returncode == code and ("wrong" in done.stderr) == code,
+              f"a lost element, {words}: {done.returncode}: {done.stderr}")
 
 
-def main():
-    if FLAVOUR:
-        every_collective(2, REGROUP_TRANSPORTS="mpi")
-        uneven_parts(3, REGROUP_TRANSPORTS="mpi")
-        if FLAVOUR == "openmpi5":
-            return
-        every_collective(2)
-        every_layout(4, REGROUP_TRANSPORTS="mpi")
-        rows_of(2, "--sizes", "8,64K", "--thread-level", "serialized",
-                REGROUP_TRANSPORTS="mpi")
-        the_table(2)
+def test_beside_mpi():
+    every_collective(2, **OVER_MPI)
+    uneven_parts(3, **OVER_MPI)
+    if FLAVOUR == "openmpi5":
         return
+    every_collective(2)
+    every_layout(4, **OVER_MPI)
+    rows_of(2, "--sizes", "8,64K", "--thread-level", "serialized", **OVER_MPI)
+    the_table(2)
+
+
+def test():
     bad_usage()
-    library = BUILD + "/tests/libloses_an_element.so"
-    if os.path.exists(library):
-        a_wrong_result(library)
+    a_wrong_result_ends_it_with_1()
     every_collective(1)
-    if shutil.which("etcd") is None:
-        print("skipped: etcd is not installed (ci/install installs it)")
-        sys.exit(77)
     every_collective(3)
     uneven_parts(3)
     every_type(3)
@@ -178,4 +174,4 @@ def main():
     the_table(2)
 
 
-main()
+main(test_beside_mpi if FLAVOUR else test)
