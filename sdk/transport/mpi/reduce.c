@@ -220,8 +220,14 @@ static const char *own_send(const comm *c)
     return (const char *)c->coll.send + bytes_of(c, slice_of(c, c->rank).at);
 }
 
-/* done: elements of my slice that are computed. In place, my own send lies
- * where the result goes: so by way of a block. */
+/* In place, my own send lies where the result goes. What is added first is read
+ * before it is written to; else it goes by way of a block. */
+static bool is_written_early(const comm *c)
+{
+    return c->rank > 1 && my_result(c) == own_send(c);
+}
+
+/* done: elements of my slice that are computed. */
 static rg_status compute(comm *c)
 {
     _Alignas(64) char block[BLOCK_BYTES];
@@ -229,19 +235,22 @@ static rg_status compute(comm *c)
     const uint64_t stop =
         at_most(count, c->done + RG__WORK_BYTES / rg_type_size(c->coll.type));
     const uint64_t most = BLOCK_BYTES / rg_type_size(c->coll.type);
-    const bool is_in_place = my_result(c) == own_send(c);
+    const bool is_early = is_written_early(c);
     while (c->done < stop) {
         const size_t now = (size_t)at_most(stop - c->done, most);
         char *to = my_result(c) + bytes_of(c, c->done);
-        combine(c, c->done, now, is_in_place ? block : to);
-        if (is_in_place)
+        combine(c, c->done, now, is_early ? block : to);
+        if (is_early)
             memcpy(to, block, bytes_of(c, now));
         c->done += now;
     }
     if (c->done < count)
         return RG_IN_PROGRESS;
-    return is_scatter(c) || c->is_together ? rg__mpi_then(c, next_round)
-                                           : exchange_results(c);
+    if (is_scatter(c) || c->is_together)
+        return rg__mpi_then(c, next_round);
+    /* in place, results go where slices lie that are sent */
+    return c->coll.send == c->coll.recv ? rg__mpi_then(c, exchange_results)
+                                        : exchange_results(c);
 }
 
 /* Does rank r compute anything of this round? */
@@ -250,8 +259,8 @@ static bool computes(const comm *c, int r)
     return !c->is_together || c->coll.kind != RG__REDUCE || r == c->coll.root;
 }
 
-/* What is sent may be on its way for longer, but for in place: then results go
- * where it lies. */
+/* What is sent may be on its way for longer than what comes, but where the
+ * result is going to be written over it at once. */
 static rg_status post_round(comm *c)
 {
     c->done = 0;
@@ -262,7 +271,7 @@ static rg_status post_round(comm *c)
         st = rg__mpi_recv(c, from, heard_from(c, from),
                           slice_of(c, c->rank).count);
     }
-    if (c->coll.send != c->coll.recv)
+    if (!c->is_together || c->coll.send != c->coll.recv)
         rg__mpi_need_so_far(c);
     for (int i = 1; i < c->n && st == RG_OK; i++) {
         const int to = (c->rank + i) % c->n;
