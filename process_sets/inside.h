@@ -37,6 +37,12 @@ struct rg_set {
     int n;
     rg__member_id *member;
     rg_set *next; /* by id */
+
+    /* of one that was declared before the door */
+    uint32_t order;  /* which one, from 1; 0: it was not */
+    uint64_t digest; /* of what was asked for */
+    int *wanted;     /* ranks of a list, until they are members; owned */
+    int wanted_n;
 };
 
 struct rg__sets {
@@ -45,8 +51,16 @@ struct rg__sets {
                              ctx->lock, before the engine's. */
     rg_set *first;
     uint32_t next_id;
-    uint64_t synced; /* generation that the table is of, 0: none yet */
+    uint64_t synced;  /* generation that the table is of, 0: none yet */
+    rg_set *declared; /* and not in the table yet, in that order */
+    uint32_t declarations;
+    bool has_begun; /* a generation has been here: no more declarations */
 };
+
+static inline bool rg__set_is_world(const rg_set *set)
+{
+    return set == &set->ctx->sets->world;
+}
 
 /* table.c; the table's lock is held in all of them */
 rg_set *rg__set_find(rg__sets *sets, uint32_t id);           /* live, or NULL */
@@ -91,6 +105,21 @@ rg_status rg__splits_compare(rg_ctx *ctx, const rg__membership *now,
 rg_set *rg__split_rest(rg__sets *sets, uint32_t id);
 /* Remove what is left of it, unless the user has a handle. */
 void rg__split_drop_rest(rg__sets *sets, uint32_t id);
+
+/* declared.c; the table's lock is held in all but the first */
+/* Is this an elastic program before the door? */
+bool rg__declares(rg_ctx *ctx);
+rg_set *rg__declared_find(rg__sets *sets, const char *name); /* or NULL */
+void rg__declared_add(rg__sets *sets, rg_set *set);
+bool rg__declared_remove(rg__sets *sets, rg_set *set); /* false: it is none */
+/* Equal where workers have declared the same; of 62 bits, never 0. */
+int64_t rg__declared_digest(const rg__sets *sets);
+/* The first generation: all have declared the same, and it is made here. */
+rg_status rg__declared_make(rg__sets *sets, const rg__membership *now);
+/* The declaration that a set of that description is, taken out; or NULL. */
+rg_set *rg__declared_take(rg__sets *sets, const rg_set *like);
+/* A later generation: those that the others have not are ended. */
+void rg__declared_end(rg__sets *sets);
 
 /* Give a set other members, which are copied. Table's lock held. */
 rg_status rg__set_replace(rg_set *set, const rg__member_id *member, int n);

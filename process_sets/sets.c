@@ -60,6 +60,10 @@ void rg__sets_destroy(rg__sets *sets)
         return;
     while (sets->first != NULL)
         rg__set_remove(sets, sets->first);
+    for (rg_set *s = sets->declared; s != NULL; s = sets->declared) {
+        rg__declared_remove(sets, s);
+        rg__set_free(s);
+    }
     rg__channel_destroy(sets->world.channel);
     pthread_mutex_destroy(&sets->lock);
     free(sets);
@@ -68,44 +72,6 @@ void rg__sets_destroy(rg__sets *sets)
 rg_set *rg_world(rg_ctx *ctx)
 {
     return ctx == NULL ? NULL : &ctx->sets->world;
-}
-
-static bool is_world(const rg_set *set)
-{
-    return set == &set->ctx->sets->world;
-}
-
-/* ----------------------------------------------------------------- queries */
-
-int rg_set_rank(const rg_set *set)
-{
-    if (set == NULL)
-        return -1;
-    if (is_world(set))
-        return rg_rank(set->ctx);
-    rg__sets *sets = set->ctx->sets;
-    pthread_mutex_lock(&sets->lock);
-    const int rank =
-        set->is_ended ? -1 : rg__set_index(set->member, set->n, set->ctx->me);
-    pthread_mutex_unlock(&sets->lock);
-    return rank;
-}
-
-int rg_set_size(const rg_set *set)
-{
-    if (set == NULL)
-        return -1;
-    return is_world(set) ? rg_size(set->ctx) : set->n;
-}
-
-uint32_t rg_set_id(const rg_set *set)
-{
-    return set == NULL ? 0 : set->id;
-}
-
-const char *rg_set_name(const rg_set *set)
-{
-    return set == NULL ? "" : set->name;
 }
 
 /* ------------------------------------------------- for Regroup's own use */
@@ -419,8 +385,10 @@ static rg_status mend_split(rg_ctx *ctx, const wish *w, const round *r,
     pthread_mutex_lock(&sets->lock);
     rg__split_drop_rest(sets, id);
     pthread_mutex_unlock(&sets->lock);
-    *set_p = fresh;
-    return open_new(ctx, w, fresh, id);
+    const rg_status opened = open_new(ctx, w, fresh, id);
+    if (opened == RG_OK)
+        *set_p = fresh;
+    return opened;
 }
 
 static rg_status settle(rg_ctx *ctx, const wish *w, const round *r,
@@ -517,6 +485,84 @@ static rg_status make_wish_come_true(rg_ctx *ctx, wish *w,
     return st;
 }
 
+/* --------------------------------------------------------------- declaring */
+
+static rg_status fill_declared(rg_set *set, const wish *w)
+{
+    set->kind = w->kind;
+    set->keeps = w->keeps;
+    set->color = w->fn;
+    set->color_arg = w->arg;
+    set->is_named = w->name != NULL;
+    set->has_handle = true;
+    set->digest = w->tag;
+    if (w->name != NULL)
+        snprintf(set->name, sizeof set->name, "%s", w->name);
+    if (w->kind != LISTED)
+        return RG_OK;
+    set->wanted = malloc(sizeof *set->wanted * (size_t)w->n);
+    if (set->wanted == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a set");
+    memcpy(set->wanted, w->ranks, sizeof *set->wanted * (size_t)w->n);
+    set->wanted_n = w->n;
+    return RG_OK;
+}
+
+/* Table's lock held. */
+static rg_status declare_again(rg_set *old, const wish *w, rg_set **set_p)
+{
+    if (old->digest != w->tag)
+        return fail_other_members(w);
+    old->color = w->fn;
+    old->color_arg = w->arg;
+    *set_p = old;
+    return RG_OK;
+}
+
+static rg_status declare_new(rg_ctx *ctx, const wish *w, rg_set **set_p)
+{
+    rg_set *set = NULL;
+    rg_status st = rg__set_make(ctx, NULL, 0, &set);
+    if (st != RG_OK)
+        return st;
+    st = fill_declared(set, w);
+    if (st != RG_OK) {
+        rg__set_free(set);
+        return st;
+    }
+    rg__declared_add(ctx->sets, set);
+    *set_p = set;
+    return RG_OK;
+}
+
+/* Local: the world is not known yet. */
+static rg_status declare(rg_ctx *ctx, wish *w, const rg_set_params *params,
+                         rg_set **set_p)
+{
+    rg__sets *sets = ctx->sets;
+    w->name = params == NULL ? NULL : params->name;
+    w->keeps = keeps(params);
+    w->now.size = RG__WORLD_MAX;
+    rg_status st = check_wish(w, set_p != NULL);
+    if (st != RG_OK)
+        return st;
+    w->tag = digest(w, true);
+    pthread_mutex_lock(&sets->lock);
+    rg_set *old = w->name == NULL ? NULL : rg__declared_find(sets, w->name);
+    if (old != NULL)
+        st = declare_again(old, w, set_p);
+    else if (sets->declarations == RG__SETS_MAX - 1)
+        st = rg__fail(RG_ERR_INVALID, "%d sets are declared already",
+                      RG__SETS_MAX - 1);
+    else
+        st = declare_new(ctx, w, set_p);
+    pthread_mutex_unlock(&sets->lock);
+    return st;
+}
+
+/* ------------------------------------------------------------ public makers
+ */
+
 /* Everybody tells its colour first, also who has bad arguments otherwise. */
 static rg_status create_colored(rg_ctx *ctx, wish *w, int color, int key,
                                 const rg_set_params *params, rg_set **set_p)
@@ -543,19 +589,22 @@ rg_status rg_set_create(rg_ctx *ctx, const int *ranks, int n,
     if (st != RG_OK)
         return st;
     wish w = {.ranks = ranks, .n = n};
-    return make_wish_come_true(ctx, &w, params, set_p);
+    return rg__declares(ctx) ? declare(ctx, &w, params, set_p)
+                             : make_wish_come_true(ctx, &w, params, set_p);
 }
 
 rg_status rg_set_destroy(rg_set *set)
 {
     if (set == NULL)
         return RG_OK;
-    if (is_world(set))
+    if (rg__set_is_world(set))
         return rg__fail(RG_ERR_INVALID, "the world can't be destroyed");
     rg__sets *sets = set->ctx->sets;
     pthread_mutex_lock(&sets->lock);
-    if (set->kind == SPLIT && set->is_ended && !set->is_over &&
-        rg__set_find(sets, set->id) == NULL)
+    if (rg__declared_remove(sets, set))
+        rg__set_free(set);
+    else if (set->kind == SPLIT && set->is_ended && !set->is_over &&
+             rg__set_find(sets, set->id) == NULL)
         set->has_handle = false; /* it lives for others */
     else
         rg__set_remove(sets, set);
@@ -569,6 +618,10 @@ rg_status rg_set_create_by(rg_ctx *ctx, rg_color_fn color, void *arg,
     if (ctx == NULL)
         return rg__fail(RG_ERR_INVALID, "rg_set_create_by needs a context");
     wish w = {.kind = RULE, .fn = color, .arg = arg};
+    if (rg__declares(ctx)) {
+        const rg_status st = check_params(params);
+        return st == RG_OK ? declare(ctx, &w, params, set_p) : st;
+    }
     return create_colored(ctx, &w,
                           color == NULL ? RG_NO_COLOR : color(ctx, arg), 0,
                           params, set_p);
@@ -579,91 +632,13 @@ rg_status rg_set_split(rg_ctx *ctx, int color, int key,
 {
     if (ctx == NULL)
         return rg__fail(RG_ERR_INVALID, "rg_set_split needs a context");
+    if (rg__declares(ctx))
+        return rg__fail(RG_ERR_INVALID,
+                        "rg_set_split has no ranks to split before the door; "
+                        "call it inside rg_run's fn, or declare a rule with "
+                        "rg_set_create_by");
     wish w = {.kind = SPLIT};
     return create_colored(ctx, &w, color, key, params, set_p);
-}
-
-/* ------------------------------------------------------------ ranks and lists
- */
-
-/* The members of a set, the world's being those of the generation. */
-typedef struct members {
-    const rg__member_id *at;
-    int n;
-} members;
-
-/* Table's lock held. */
-static members members_of(const rg_set *set, const rg__membership *now)
-{
-    return is_world(set) ? (members){now->member, now->size}
-                         : (members){set->member, set->n};
-}
-
-static rg_status translate(members from, const int *ranks, int n, members to,
-                           int *out)
-{
-    for (int i = 0; i < n; i++)
-        if (ranks[i] < 0 || ranks[i] >= from.n)
-            return rg__fail(RG_ERR_INVALID,
-                            "rg_set_translate got rank %d, and the set has %d",
-                            ranks[i], from.n);
-    for (int i = 0; i < n; i++)
-        out[i] = rg__set_index(to.at, to.n, from.at[ranks[i]]);
-    return RG_OK;
-}
-
-rg_status rg_set_translate(const rg_set *from, const int *ranks, int n,
-                           const rg_set *to, int *out)
-{
-    if (from == NULL || to == NULL || n < 0 ||
-        (n > 0 && (ranks == NULL || out == NULL)))
-        return rg__fail(RG_ERR_INVALID,
-                        "rg_set_translate needs two sets and room for %d ranks",
-                        n);
-    rg__membership now;
-    rg_status st = rg__context_copy_membership(from->ctx, &now);
-    if (st != RG_OK)
-        return st;
-    if (now.size < 1) {
-        free(now.member);
-        return rg__channel_check(from->ctx->sets->world.channel);
-    }
-    pthread_mutex_lock(&from->ctx->sets->lock);
-    st = translate(members_of(from, &now), ranks, n, members_of(to, &now), out);
-    pthread_mutex_unlock(&from->ctx->sets->lock);
-    free(now.member);
-    return st;
-}
-
-static rg_set_info info_of(const rg_set *set, int size, int rank)
-{
-    rg_set_info info = {.id = set->id, .size = size, .rank = rank};
-    memcpy(info.name, set->name, sizeof info.name);
-    return info;
-}
-
-rg_status rg_set_list(rg_ctx *ctx, rg_set_info *info, int room, int *n_p)
-{
-    if (ctx == NULL || n_p == NULL || room < 0 || (room > 0 && info == NULL))
-        return rg__fail(RG_ERR_INVALID,
-                        "rg_set_list needs a context, room and a place for the "
-                        "number");
-    rg__sets *sets = ctx->sets;
-    int n = 0;
-    if (n < room)
-        info[n] = info_of(&sets->world, rg_size(ctx), rg_rank(ctx));
-    n++;
-    pthread_mutex_lock(&sets->lock);
-    for (const rg_set *s = sets->first; s != NULL; s = s->next) {
-        if (s->is_ended)
-            continue;
-        if (n < room)
-            info[n] = info_of(s, s->n, rg__set_index(s->member, s->n, ctx->me));
-        n++;
-    }
-    pthread_mutex_unlock(&sets->lock);
-    *n_p = n;
-    return RG_OK;
 }
 
 /* ------------------------------------------------------------- generations */
@@ -678,83 +653,4 @@ rg_status rg__sets_enter(rg_ctx *ctx, const rg__transport *transport,
 void rg__sets_leave(rg_ctx *ctx, rg_status st, const char *why)
 {
     rg__engine_leave(ctx->engine, st, why);
-}
-
-/* -------------------------------------------------------------------- each */
-
-/* On this rank, where a split may have ended that lives on others: it is shown
- * without members then. Table's lock held. */
-static bool is_shown(rg__sets *sets, const rg_set *set)
-{
-    return !set->is_ended || (set->kind == SPLIT && !set->is_over &&
-                              rg__set_find(sets, set->id) == NULL);
-}
-
-static bool is_closed(const rg_set *set, const rg__membership *now)
-{
-    return set->is_ended ||
-           (set->kind == RULE && set->opened != now->generation);
-}
-
-/* False without memory, and of a set that has not come to this generation. */
-static bool show_set(const rg_set *set, const rg__membership *now,
-                     rg__set_shown *out)
-{
-    const int n = is_closed(set, now) ? 0 : set->n;
-    int *ranks = malloc(sizeof *ranks * (size_t)(n + 1));
-    bool is_here = ranks != NULL;
-    for (int i = 0; i < n && is_here; i++) {
-        ranks[i] = rg__set_index(now->member, now->size, set->member[i]);
-        is_here = ranks[i] >= 0;
-    }
-    if (!is_here) {
-        free(ranks);
-        return false;
-    }
-    *out = (rg__set_shown){.id = set->id,
-                           .kind = (int)set->kind,
-                           .keeps = set->keeps,
-                           .n = n,
-                           .ranks = ranks};
-    memcpy(out->name, set->name, sizeof out->name);
-    return true;
-}
-
-/* Returns how many; *list_p is owned by the caller. */
-static int show_all(rg_ctx *ctx, const rg__membership *now,
-                    rg__set_shown **list_p)
-{
-    rg__sets *sets = ctx->sets;
-    int n = 0, count = 0;
-    pthread_mutex_lock(&sets->lock);
-    for (const rg_set *s = sets->first; s != NULL; s = s->next)
-        n++;
-    rg__set_shown *list = calloc((size_t)n + 1, sizeof *list);
-    for (const rg_set *s = sets->first; s != NULL && list != NULL; s = s->next)
-        if (is_shown(sets, s) && show_set(s, now, &list[count]))
-            count++;
-    pthread_mutex_unlock(&sets->lock);
-    *list_p = list;
-    return count;
-}
-
-void rg__sets_each_of(rg_ctx *ctx, const rg__membership *now, rg__set_fn fn,
-                      void *arg)
-{
-    rg__set_shown *list = NULL;
-    const int n = show_all(ctx, now, &list);
-    for (int i = 0; i < n; i++) {
-        fn(arg, &list[i]);
-        free(list[i].ranks);
-    }
-    free(list);
-}
-
-void rg__sets_each(rg_ctx *ctx, rg__set_fn fn, void *arg)
-{
-    rg__membership now;
-    if (rg__context_copy_membership(ctx, &now) != RG_OK)
-        return;
-    rg__sets_each_of(ctx, &now, fn, arg);
-    free(now.member);
 }

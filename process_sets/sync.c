@@ -25,7 +25,8 @@ typedef struct table_head {
 
 typedef struct record {
     uint32_t id, n;
-    uint8_t is_named, kind, keeps, spare[5];
+    uint8_t is_named, kind, keeps, spare;
+    uint32_t order; /* of a declaration, 0: it was none */
     char name[RG__SET_NAME_MAX];
     /* n rg__member_id follow */
 } record;
@@ -95,7 +96,8 @@ static void write_set(const rg_set *set, char **at)
                 .n = members_in_record(set),
                 .is_named = set->is_named,
                 .kind = (uint8_t)set->kind,
-                .keeps = set->keeps};
+                .keeps = set->keeps,
+                .order = set->order};
     memcpy(r.name, set->name, sizeof r.name);
     memcpy(*at, &r, sizeof r);
     memcpy(*at + sizeof r, set->member, sizeof *set->member * r.n);
@@ -193,25 +195,43 @@ static rg_set *find_known(rg__sets *sets, const record *r)
     return NULL;
 }
 
-static rg_status take_record(rg_ctx *ctx, const record *r,
-                             const rg__member_id *member)
+static void describe(rg_set *set, const record *r)
 {
-    rg_set *set = find_known(ctx->sets, r);
-    if (set != NULL)
-        return has_members(set, r, member)
-                   ? RG_OK
-                   : rg__set_replace(set, member, (int)r->n);
-    const rg_status st = rg__set_make(ctx, member, (int)r->n, &set);
-    if (st != RG_OK)
-        return st;
     set->id = r->id;
     set->is_named = r->is_named != 0;
     set->kind = (set_kind)r->kind;
     set->keeps = r->keeps != 0;
+    set->order = r->order;
     memcpy(set->name, r->name, sizeof set->name);
+}
+
+/* The set of a record that this rank does not have: declared, or nothing. */
+static rg_status add_record(rg_ctx *ctx, const record *r,
+                            const rg__member_id *member)
+{
+    rg_set like = {0};
+    describe(&like, r);
+    rg_set *set = rg__declared_take(ctx->sets, &like);
+    const rg_status st = set != NULL
+                             ? rg__set_replace(set, member, (int)r->n)
+                             : rg__set_make(ctx, member, (int)r->n, &set);
+    if (set == NULL)
+        return st;
+    describe(set, r);
     rg__channel_name(set->channel, set->name);
     rg__set_insert(ctx->sets, set);
-    return RG_OK;
+    return st;
+}
+
+static rg_status take_record(rg_ctx *ctx, const record *r,
+                             const rg__member_id *member)
+{
+    rg_set *set = find_known(ctx->sets, r);
+    if (set == NULL)
+        return add_record(ctx, r, member);
+    return has_members(set, r, member)
+               ? RG_OK
+               : rg__set_replace(set, member, (int)r->n);
 }
 
 /* Table's lock held. */
@@ -260,19 +280,53 @@ static rg_status open_all(rg_ctx *ctx, const rg__membership *now)
 
 /* ----------------------------------------------------------------- together */
 
-/* Who has the newest table, and of those the first. */
-static rg_status find_source(rg_ctx *ctx, const rg__membership *now,
-                             int *source_p)
+/* What the ranks have found out of each other. */
+typedef struct origin {
+    int source;       /* who has the newest table, and of those the first */
+    bool is_first;    /* nobody has any */
+    bool is_declared; /* all have declared the same */
+} origin;
+
+static const uint64_t origin_tag = UINT64_C(0x7461626c65000000); /* "table" */
+
+static int64_t begin(rg__sets *sets)
 {
-    static const uint64_t tag = UINT64_C(0x7461626c65000000); /* "table" */
-    const int64_t last = RG__WORLD_MAX - 1;
+    pthread_mutex_lock(&sets->lock);
+    sets->has_begun = true;
+    const int64_t declared = rg__declared_digest(sets);
+    pthread_mutex_unlock(&sets->lock);
+    return declared;
+}
+
+static rg_status find_origin(rg_ctx *ctx, const rg__membership *now, origin *o)
+{
+    const int64_t last = RG__WORLD_MAX - 1, declared = begin(ctx->sets);
     const int64_t in[4] = {(int64_t)(ctx->sets->synced << RANK_BITS) |
-                           (last - now->rank)};
+                               (last - now->rank),
+                           declared, -declared};
     int64_t out[4];
-    const rg_status st = rg__world_agree(ctx, tag, in, out);
-    if (st == RG_OK)
-        *source_p = (int)(last - (out[0] & last));
-    return st;
+    const rg_status st = rg__world_agree(ctx, origin_tag, in, out);
+    if (st != RG_OK)
+        return st;
+    *o = (origin){.source = (int)(last - (out[0] & last)),
+                  .is_first = out[0] <= last,
+                  .is_declared = out[1] == -out[2]};
+    return RG_OK;
+}
+
+/* They differ, so this names the ranks. */
+static rg_status fail_declared(rg_ctx *ctx)
+{
+    const int64_t in[4] = {0};
+    int64_t out[4];
+    const rg_status st =
+        rg__world_agree(ctx, (uint64_t)rg__declared_digest(ctx->sets), in, out);
+    if (st != RG_ERR_MISMATCH)
+        return st;
+    return rg__fail(st,
+                    "sets were not declared alike before rg_run on every "
+                    "worker: %s",
+                    rg_last_error());
 }
 
 /* The source's table into *bytes_p, owned by the caller also after a failure.
@@ -315,22 +369,35 @@ static rg_status compare_splits(rg_ctx *ctx, const rg__membership *now,
     return st;
 }
 
-static rg_status adopt_all(rg_ctx *ctx, const rg__membership *now,
-                           bool is_source, const table_head *head,
-                           const char *bytes)
+/* Table's lock held. */
+static rg_status fill_table(rg_ctx *ctx, const rg__membership *now,
+                            const origin *o, const table_head *head,
+                            const char *bytes)
 {
     rg_status st = RG_OK;
-    if (!is_source) {
-        pthread_mutex_lock(&ctx->sets->lock);
+    if (o->source != now->rank)
         st = adopt(ctx, head, bytes);
-        pthread_mutex_unlock(&ctx->sets->lock);
-    }
+    if (st == RG_OK && o->is_first)
+        st = rg__declared_make(ctx->sets, now);
+    else if (st == RG_OK)
+        rg__declared_end(ctx->sets);
+    if (st == RG_OK)
+        ctx->sets->synced = now->generation;
+    return st;
+}
+
+static rg_status adopt_all(rg_ctx *ctx, const rg__membership *now,
+                           const origin *o, const table_head *head,
+                           const char *bytes)
+{
+    pthread_mutex_lock(&ctx->sets->lock);
+    rg_status st = fill_table(ctx, now, o, head, bytes);
+    pthread_mutex_unlock(&ctx->sets->lock);
     if (st == RG_OK)
         st = compare_splits(ctx, now, head, bytes);
     if (st != RG_OK)
         return st;
     pthread_mutex_lock(&ctx->sets->lock);
-    ctx->sets->synced = now->generation;
     st = open_all(ctx, now);
     pthread_mutex_unlock(&ctx->sets->lock);
     return st;
@@ -340,16 +407,17 @@ static rg_status sync_tables(rg_ctx *ctx, const rg__membership *now)
 {
     table_head head = {0};
     char *bytes = NULL;
+    origin o = {0};
     pthread_mutex_lock(&ctx->sets->lock);
     end_lost(ctx->sets, now);
     pthread_mutex_unlock(&ctx->sets->lock);
-    int source = 0;
-    rg_status st = find_source(ctx, now, &source);
-    const bool is_source = source == now->rank;
+    rg_status st = find_origin(ctx, now, &o);
+    if (st == RG_OK && o.is_first && !o.is_declared)
+        st = fail_declared(ctx);
     if (st == RG_OK)
-        st = exchange(ctx, is_source, source, &head, &bytes);
+        st = exchange(ctx, o.source == now->rank, o.source, &head, &bytes);
     if (st == RG_OK)
-        st = adopt_all(ctx, now, is_source, &head, bytes);
+        st = adopt_all(ctx, now, &o, &head, bytes);
     free(bytes);
     return st == RG_OK ? rg__color_apply_rules(ctx, now) : st;
 }

@@ -124,6 +124,7 @@ void rg__set_free(rg_set *set)
         return;
     rg__channel_destroy(set->channel);
     free(set->member);
+    free(set->wanted);
     free(set);
 }
 

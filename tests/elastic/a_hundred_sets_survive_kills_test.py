@@ -2,7 +2,8 @@
 killed, and after its replacement has come rank 0. What has lost a member has
 ended on all ranks, what is to keep has shrunk, rules are made again, the
 replacements' too; handles, ids, members and results are right each time, as
-tests/elastic/hundred_sets.c computes them."""
+tests/elastic/hundred_sets.c computes them; also where rules and lists were
+declared before rg_run."""
 import os
 import re
 
@@ -22,8 +23,9 @@ def told(job):
     return found, sizes
 
 
-def play(size_after_a_kill, *flags):
-    with Job(flags, [os.path.join(BUILD, "tests", "hundred_sets")]) as job:
+def play(size_after_a_kill, *flags, how="made"):
+    with Job(flags, [os.path.join(BUILD, "tests", "hundred_sets"),
+                     how]) as job:
         job.finish(seconds=90)
         job.check()
         found, sizes = told(job)
@@ -43,6 +45,8 @@ def play(size_after_a_kill, *flags):
 def test():
     play(7, "--min", "1", "--max", "8")
     play(8, "-n", "8")
+    play(7, "--min", "1", "--max", "8", how="declared")
+    play(8, "-n", "8", how="declared")
 
 
 main(test)

@@ -163,7 +163,12 @@ typedef struct rg_set_params {
  * once, to workers: a replacement is no member, and the set ends with a lost
  * member (ERR_SET_ENDED in every call from then on) unless it is one to keep.
  * In an elastic program call it inside fn; a set that was made with a name is
- * found again by that name as long as it lives, so fn may run from its top.
+ * found again by that name as long as it lives, so fn may run from its top. Or
+ * call it before rg_run, on all workers alike, which is local and declares the
+ * set: it is made when the first generation begins, of that generation's ranks,
+ * before anything else happens in it; rg_run is ERR_MISMATCH where workers have
+ * declared other sets, and ERR_INVALID where the world has not got such ranks.
+ * A newcomer's handle is of the set that the others have, by name or by order.
  * Two sets may have equal members: each has operations of its own.
  * The set is owned by the caller, who gives it back to rg_set_destroy.
  * ERR_INVALID: a rank out of range or twice, n < 1. ERR_MISMATCH: ranks call
@@ -185,15 +190,17 @@ typedef int (*rg_color_fn)(rg_ctx *ctx, void *arg);
  * it, so the set never ends; handle, id and name stay, members may change. The
  * id and the name are the same for all colours of the rule. arg is borrowed
  * until rg_set_destroy. With a name fn may run from its top, as above, and a
- * newcomer joins the rule when it calls this. params->keep has no meaning
- * here. */
+ * newcomer joins the rule when it calls this; one that is declared before
+ * rg_run, as above, every newcomer has from the start. params->keep has no
+ * meaning here. */
 RG_API rg_status rg_set_create_by(rg_ctx *ctx, rg_color_fn color, void *arg,
                                   const rg_set_params *params, rg_set **set_p);
 
 /* The same once: workers of equal colour are one set, in the order of their
  * keys, and of their world ranks where keys are equal. Collective over the
  * world. What has been made is a set as of rg_set_create: it ends with a lost
- * member, or shrinks. */
+ * member, or shrinks, and goes on where the members of its colour are all
+ * there. ERR_INVALID before rg_run. */
 RG_API rg_status rg_set_split(rg_ctx *ctx, int color, int key,
                               const rg_set_params *params, rg_set **set_p);
 
@@ -201,7 +208,8 @@ RG_API rg_status rg_set_split(rg_ctx *ctx, int color, int key,
  * allowed, the world is not (ERR_INVALID). */
 RG_API rg_status rg_set_destroy(rg_set *set);
 
-/* My rank in the set (-1: not a member or ended), its size, id and name. */
+/* My rank in the set (-1: not a member or ended), its size, id and name; of a
+ * declared set that is not made yet -1, 0, 0 and "" or its own name. */
 RG_API int rg_set_rank(const rg_set *set);
 RG_API int rg_set_size(const rg_set *set);
 RG_API uint32_t rg_set_id(const rg_set *set);

@@ -182,7 +182,8 @@ class Context:
         Collective over the world, members or not, with equal arguments. It
         ends with a lost member, or, one to keep, shrinks. In an elastic
         program call it inside of the training function, with a name: by that
-        the set is found again.
+        the set is found again; or before run, on all workers alike, where it
+        is declared, and made when the first generation begins.
         """
         wanted = list(ranks)
         array = (c_int * len(wanted))(*wanted)
@@ -194,7 +195,7 @@ class Context:
         """Make sets by a rule: workers of equal colour are one set, and each
         gets its own; None: none. Collective over the world. color() may ask
         for rank, host and slot, and is called again in every generation; the
-        set never ends."""
+        set never ends. Before run it is declared, as with set."""
         rule = Rule(color)
         self._rules.append(rule)
         made = self._make(lib.rg_set_create_by, rule.callback, None, name=name,

@@ -1,0 +1,131 @@
+/* Sets that an elastic program declares before the door, where no worker has a
+ * rank yet. In the first generation all have declared the same and make it, by
+ * counting ids up, without another word. Later on a newcomer finds what it has
+ * declared in the table that it takes over: by name, else by order. What is not
+ * there any more has ended. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "process_sets/inside.h"
+#include "sdk/base/fail.h"
+
+bool rg__declares(rg_ctx *ctx)
+{
+    pthread_mutex_lock(&ctx->sets->lock);
+    const bool has_begun = ctx->sets->has_begun;
+    pthread_mutex_unlock(&ctx->sets->lock);
+    return ctx->is_elastic && !has_begun;
+}
+
+rg_set *rg__declared_find(rg__sets *sets, const char *name)
+{
+    for (rg_set *s = sets->declared; s != NULL; s = s->next)
+        if (s->is_named && strcmp(s->name, name) == 0)
+            return s;
+    return NULL;
+}
+
+void rg__declared_add(rg__sets *sets, rg_set *set)
+{
+    rg_set **at = &sets->declared;
+    while (*at != NULL)
+        at = &(*at)->next;
+    *at = set;
+    set->order = ++sets->declarations;
+}
+
+bool rg__declared_remove(rg__sets *sets, rg_set *set)
+{
+    rg_set **at = &sets->declared;
+    while (*at != NULL && *at != set)
+        at = &(*at)->next;
+    if (*at == NULL)
+        return false;
+    *at = set->next;
+    set->next = NULL;
+    return true;
+}
+
+int64_t rg__declared_digest(const rg__sets *sets)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (const rg_set *s = sets->declared; s != NULL; s = s->next)
+        hash = (hash ^ s->digest ^ s->order) * UINT64_C(0x100000001b3);
+    return (int64_t)(hash >> 2) | 1;
+}
+
+/* ---------------------------------------------------------------- the first */
+
+static rg_status resolve(rg_set *set, const rg__membership *now)
+{
+    const size_t n = (size_t)set->wanted_n;
+    rg__member_id *member = malloc(sizeof *member * (n + 1));
+    rg_status st =
+        member == NULL ? rg__fail(RG_ERR_MEMORY, "no memory for a set") : RG_OK;
+    for (size_t i = 0; i < n && st == RG_OK; i++) {
+        if (set->wanted[i] >= now->size)
+            st = rg__fail(RG_ERR_INVALID,
+                          "set %s was declared before rg_run with rank %d, and "
+                          "generation %llu has %d workers; declare ranks below "
+                          "--min, or a rule",
+                          set->name, set->wanted[i],
+                          (unsigned long long)now->generation, now->size);
+        else
+            member[i] = now->member[set->wanted[i]];
+    }
+    if (st == RG_OK)
+        st = rg__set_replace(set, member, (int)n);
+    free(member);
+    return st;
+}
+
+static void enter_table(rg__sets *sets, rg_set *set)
+{
+    rg__declared_remove(sets, set);
+    rg__channel_name(set->channel, set->name);
+    rg__set_insert(sets, set);
+}
+
+rg_status rg__declared_make(rg__sets *sets, const rg__membership *now)
+{
+    for (rg_set *s = sets->declared; s != NULL; s = sets->declared) {
+        const rg_status st = resolve(s, now);
+        if (st != RG_OK)
+            return st;
+        s->id = sets->next_id++;
+        if (!s->is_named)
+            snprintf(s->name, sizeof s->name, "set%u", s->id);
+        enter_table(sets, s);
+    }
+    return RG_OK;
+}
+
+/* ---------------------------------------------------------------- later on */
+
+static bool is_like(const rg_set *set, const rg_set *like)
+{
+    if (set->kind != like->kind || set->is_named != like->is_named)
+        return false;
+    return like->is_named ? strcmp(set->name, like->name) == 0
+                          : set->order == like->order;
+}
+
+rg_set *rg__declared_take(rg__sets *sets, const rg_set *like)
+{
+    for (rg_set *s = sets->declared; s != NULL; s = s->next)
+        if (is_like(s, like)) {
+            rg__declared_remove(sets, s);
+            return s;
+        }
+    return NULL;
+}
+
+/* open_all closes it. */
+void rg__declared_end(rg__sets *sets)
+{
+    for (rg_set *s = sets->declared; s != NULL; s = sets->declared) {
+        s->is_ended = s->is_over = true;
+        enter_table(sets, s);
+    }
+}
