@@ -50,6 +50,14 @@ static uint64_t bytes_of(const rg__coll *o)
 
 /* -------------------------------------------------------------------- fused */
 
+/* Only the leader is in a queue: the first deadline of all is its own. */
+static void take_deadline(rg_req *leader, const rg_req *req)
+{
+    if (req->deadline_ns != 0 &&
+        (leader->deadline_ns == 0 || req->deadline_ns < leader->deadline_ns))
+        leader->deadline_ns = req->deadline_ns;
+}
+
 rg_status rg__run_fuse(rg_req *leader, rg_req *const *fused, int n)
 {
     rg__run *run = make_run(leader);
@@ -65,6 +73,7 @@ rg_status rg__run_fuse(rg_req *leader, rg_req *const *fused, int n)
     for (int i = 0; i < n; i++) {
         run->coll.count += fused[i]->coll.count;
         fused[i]->leader = leader;
+        take_deadline(leader, fused[i]);
     }
     return RG_OK;
 }

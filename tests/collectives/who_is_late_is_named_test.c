@@ -1,7 +1,8 @@
 /* B46, B47: an operation that waits too long is warned of once, with set,
  * operation and the missing ranks, before it and inside of it; past its
- * deadline it ends here, and the set with it, while others go on. There is no
- * agent here that could end the generation. */
+ * deadline it ends here, and the set with it, while others go on. Of a group's
+ * operations that are done as one, the first deadline counts. There is no agent
+ * here that could end the generation. */
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -55,6 +56,23 @@ static void before_it(world *w, rg_set *set, FILE *log)
     CHECK_EQ(rg_set_rank(rg_world(w->ctx)), 0);
 }
 
+/* Only the second one has a deadline. */
+static void done_as_one(world *w, rg_set *set)
+{
+    int32_t v[3] = {7, 7, 7};
+    rg_req *req[3] = {NULL, NULL, NULL};
+    const rg_op_params params = {.size = sizeof params, .timeout_ms = 300};
+    CHECK_OK(rg_group_start(w->ctx));
+    for (int i = 0; i < 3; i++)
+        CHECK_OK(rg_allreduce_start(set, &v[i], &v[i], 1, RG_I32, RG_SUM,
+                                    i == 1 ? &params : NULL, &req[i]));
+    CHECK_OK(rg_group_end(w->ctx));
+    for (int i = 0; i < 3; i++) {
+        CHECK_STATUS(rg_wait(&req[i], 20000), RG_ERR_TIMEOUT);
+        CHECK(strstr(rg_last_error(), "waiting for its rank 1"));
+    }
+}
+
 static void inside_of_it(world *w, rg_set *set, FILE *log)
 {
     char *data = calloc(1, LARGE);
@@ -84,9 +102,12 @@ static void all(world *w, void *arg)
 {
     (void)arg;
     rg_set *late = make(w, "late"), *inside = make(w, "inside");
+    rg_set *group = make(w, "group");
     FILE *log = catch_log();
     if (w->index == 0)
         before_it(w, late, log);
+    if (w->index == 0)
+        done_as_one(w, group);
     CHECK_OK(rg_barrier(rg_world(w->ctx)));
     if (w->index == 0)
         inside_of_it(w, inside, log);
