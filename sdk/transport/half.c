@@ -1,5 +1,6 @@
 #include "sdk/transport/half.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -7,13 +8,6 @@
 #include <cpuid.h>
 #include <immintrin.h>
 #define RG_X86
-#endif
-
-#if defined(RG_X86) && !defined(__SANITIZE_THREAD__) &&                        \
-    !defined(__SANITIZE_ADDRESS__)
-#define CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define CLONES /* resolvers run before a sanitizer's runtime is there */
 #endif
 
 typedef uint16_t __attribute__((aligned(1), may_alias)) u16;
@@ -57,17 +51,32 @@ static void bf16_narrow_plain(void *restrict out, const float *restrict in,
     BF16_NARROW;
 }
 
-CLONES static void bf16_widen(float *restrict out, const void *restrict in,
-                              size_t n)
+#ifdef RG_X86
+__attribute__((target("avx2"))) static void
+bf16_widen_avx2(float *restrict out, const void *restrict in, size_t n)
 {
     BF16_WIDEN;
 }
 
-CLONES static void bf16_narrow(void *restrict out, const float *restrict in,
-                               size_t n)
+__attribute__((target("avx2"))) static void
+bf16_narrow_avx2(void *restrict out, const float *restrict in, size_t n)
 {
     BF16_NARROW;
 }
+
+__attribute__((target("avx512f,avx512bw,avx512vl"))) static void
+bf16_widen_avx512(float *restrict out, const void *restrict in, size_t n)
+{
+    BF16_WIDEN;
+}
+
+/* AVX512-BF16 has an instruction for this, which takes subnormals for 0. */
+__attribute__((target("avx512f,avx512bw,avx512vl"))) static void
+bf16_narrow_avx512(void *restrict out, const float *restrict in, size_t n)
+{
+    BF16_NARROW;
+}
+#endif
 
 /* ---------------------------------------------------------- half precision */
 
@@ -114,14 +123,16 @@ static uint16_t f16_of(float f)
                       ((a - 0x38000000u + 0xfffu + (a >> 13 & 1u)) >> 13));
 }
 
-static void f16_widen_plain(float *out, const void *in, size_t n)
+static void f16_widen_plain(float *restrict out, const void *restrict in,
+                            size_t n)
 {
     const u16 *x = in;
     for (size_t i = 0; i < n; i++)
         out[i] = f16_to_float(x[i]);
 }
 
-static void f16_narrow_plain(void *out, const float *in, size_t n)
+static void f16_narrow_plain(void *restrict out, const float *restrict in,
+                             size_t n)
 {
     u16 *to = out;
     for (size_t i = 0; i < n; i++)
@@ -129,15 +140,8 @@ static void f16_narrow_plain(void *out, const float *in, size_t n)
 }
 
 #ifdef RG_X86
-static bool has_f16c(void)
-{
-    unsigned a, b, c, d; /* not every compiler knows it by name */
-    return __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) &&
-           (c & bit_F16C) != 0;
-}
-
 __attribute__((target("avx2,f16c"))) static void
-f16_widen_f16c(float *out, const void *in, size_t n)
+f16_widen_f16c(float *restrict out, const void *restrict in, size_t n)
 {
     const u16 *x = in;
     size_t i = 0;
@@ -149,7 +153,7 @@ f16_widen_f16c(float *out, const void *in, size_t n)
 }
 
 __attribute__((target("avx2,f16c"))) static void
-f16_narrow_f16c(void *out, const float *in, size_t n)
+f16_narrow_f16c(void *restrict out, const float *restrict in, size_t n)
 {
     u16 *to = out;
     size_t i = 0;
@@ -161,50 +165,82 @@ f16_narrow_f16c(void *out, const float *in, size_t n)
 }
 #endif
 
-/* ------------------------------------------------------------------- both */
+/* --------------------------------------------------------------- the ways */
+
+typedef void (*widen_fn)(float *restrict, const void *restrict, size_t);
+typedef void (*narrow_fn)(void *restrict, const float *restrict, size_t);
+
+typedef struct way {
+    const char *name;
+    widen_fn f16_widen, bf16_widen;
+    narrow_fn f16_narrow, bf16_narrow;
+} way;
+
+static const way ways[] = {
+    {"plain C", f16_widen_plain, bf16_widen_plain, f16_narrow_plain,
+     bf16_narrow_plain},
+#ifdef RG_X86
+    {"F16C and AVX2", f16_widen_f16c, bf16_widen_avx2, f16_narrow_f16c,
+     bf16_narrow_avx2},
+    {"F16C and AVX-512", f16_widen_f16c, bf16_widen_avx512, f16_narrow_f16c,
+     bf16_narrow_avx512}
+#endif
+};
+
+#define WAYS ((int)(sizeof ways / sizeof *ways))
+
+static int find_ways(void)
+{
+#ifdef RG_X86
+    unsigned a, b, c, d; /* not every compiler knows F16C by name */
+    if (!__builtin_cpu_supports("avx2") || !__get_cpuid(1, &a, &b, &c, &d) ||
+        (c & bit_F16C) == 0)
+        return 1;
+    return __builtin_cpu_supports("avx512f") &&
+                   __builtin_cpu_supports("avx512bw") &&
+                   __builtin_cpu_supports("avx512vl")
+               ? WAYS
+               : WAYS - 1;
+#else
+    return 1;
+#endif
+}
+
+/* Asking the processor is costly, above all in a virtual machine. */
+int rg__half_ways(void)
+{
+    static _Atomic int found;
+    int n = atomic_load_explicit(&found, memory_order_relaxed);
+    if (n == 0) {
+        n = find_ways();
+        atomic_store_explicit(&found, n, memory_order_relaxed);
+    }
+    return n;
+}
+
+const char *rg__half_way_name(int i)
+{
+    return ways[i].name;
+}
+
+void rg__half_widen_by(int i, rg_type type, float *out, const void *in,
+                       size_t n)
+{
+    (type == RG_BF16 ? ways[i].bf16_widen : ways[i].f16_widen)(out, in, n);
+}
+
+void rg__half_narrow_by(int i, rg_type type, void *out, const float *in,
+                        size_t n)
+{
+    (type == RG_BF16 ? ways[i].bf16_narrow : ways[i].f16_narrow)(out, in, n);
+}
 
 void rg__half_widen(rg_type type, float *out, const void *in, size_t n)
 {
-    if (type == RG_BF16) {
-        bf16_widen(out, in, n);
-        return;
-    }
-#ifdef RG_X86
-    if (has_f16c()) {
-        f16_widen_f16c(out, in, n);
-        return;
-    }
-#endif
-    f16_widen_plain(out, in, n);
+    rg__half_widen_by(rg__half_ways() - 1, type, out, in, n);
 }
 
 void rg__half_narrow(rg_type type, void *out, const float *in, size_t n)
 {
-    if (type == RG_BF16) {
-        bf16_narrow(out, in, n);
-        return;
-    }
-#ifdef RG_X86
-    if (has_f16c()) {
-        f16_narrow_f16c(out, in, n);
-        return;
-    }
-#endif
-    f16_narrow_plain(out, in, n);
-}
-
-void rg__half_widen_plain(rg_type type, float *out, const void *in, size_t n)
-{
-    if (type == RG_BF16)
-        bf16_widen_plain(out, in, n);
-    else
-        f16_widen_plain(out, in, n);
-}
-
-void rg__half_narrow_plain(rg_type type, void *out, const float *in, size_t n)
-{
-    if (type == RG_BF16)
-        bf16_narrow_plain(out, in, n);
-    else
-        f16_narrow_plain(out, in, n);
+    rg__half_narrow_by(rg__half_ways() - 1, type, out, in, n);
 }

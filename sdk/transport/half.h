@@ -1,7 +1,7 @@
 /* Half precision and bfloat16 to float and back, rounding to nearest even.
  *
- * Threads: functions without state. What the processor has (F16C, AVX2) is
- * found out at run time; every way gives the same bits. */
+ * Threads: functions without state. What the processor has (F16C with AVX2 or
+ * AVX-512) is found out once, at run time; every way gives the same bits. */
 #ifndef RG_TRANSPORT_HALF_H
 #define RG_TRANSPORT_HALF_H
 
@@ -11,8 +11,12 @@
 void rg__half_widen(rg_type type, float *out, const void *in, size_t n);
 void rg__half_narrow(rg_type type, void *out, const float *in, size_t n);
 
-/* The same in plain C, whatever the processor has. */
-void rg__half_widen_plain(rg_type type, float *out, const void *in, size_t n);
-void rg__half_narrow_plain(rg_type type, void *out, const float *in, size_t n);
+/* The ways that this processor has: 0 is plain C, the last one is taken. */
+int rg__half_ways(void);
+const char *rg__half_way_name(int way);
+void rg__half_widen_by(int way, rg_type type, float *out, const void *in,
+                       size_t n);
+void rg__half_narrow_by(int way, rg_type type, void *out, const float *in,
+                        size_t n);
 
 #endif

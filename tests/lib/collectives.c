@@ -68,7 +68,7 @@ static void put(rg_type type, void *at, uint64_t i, double v)
         break;
     case RG_F16:
     case RG_BF16:
-        rg__half_narrow_plain(type, (uint16_t *)at + i, &f, 1);
+        rg__half_narrow_by(0, type, (uint16_t *)at + i, &f, 1);
         break;
     case RG_BOOL:
         ((uint8_t *)at)[i] = v != 0;
