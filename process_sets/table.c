@@ -141,7 +141,8 @@ rg_status rg__set_open(rg_set *set, const rg__membership *now)
         return rg__fail(RG_ERR_MEMORY, "no memory for a set");
     for (int i = 0; i < set->n; i++)
         ranks[i] = rg__set_index(now->member, now->size, set->member[i]);
-    const rg_status st = rg__channel_open(set->channel, ranks, set->n, set->id);
+    const rg_status st =
+        rg__channel_open(set->channel, now->generation, ranks, set->n, set->id);
     free(ranks);
     return st;
 }

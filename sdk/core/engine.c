@@ -185,13 +185,13 @@ void rg__channel_destroy(rg__channel *ch)
     free(ch);
 }
 
-rg_status rg__channel_open(rg__channel *ch, const int *ranks, int n,
-                           uint32_t id)
+rg_status rg__channel_open(rg__channel *ch, uint64_t generation,
+                           const int *ranks, int n, uint32_t id)
 {
     rg__engine *e = ch->engine;
     rg__engine_lock(e);
     rg_status st;
-    if (e->world == NULL)
+    if (e->world == NULL || atomic_load(&e->generation) != generation)
         st = rg__fail(RG_ERR_PEER_LOST,
                       "the generation was left; return this status from fn");
     else

@@ -51,9 +51,10 @@ rg_status rg__engine_enter(rg__engine *engine, rg__channel *world,
  * the new generation. */
 void rg__engine_admit(rg__engine *engine);
 
-/* Open a channel's comm for n world ranks, of which this rank is one. */
-rg_status rg__channel_open(rg__channel *channel, const int *ranks, int n,
-                           uint32_t id);
+/* Open a channel's comm for n ranks of that generation's world, of which this
+ * rank is one. ERR_PEER_LOST: it was left, and maybe another one entered. */
+rg_status rg__channel_open(rg__channel *channel, uint64_t generation,
+                           const int *ranks, int n, uint32_t id);
 
 /* Close a channel's comm; requests on it, and starts from now on, end with st
  * and the sentence why (copied). */

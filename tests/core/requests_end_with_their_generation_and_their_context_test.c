@@ -76,11 +76,11 @@ static rg__page page;
 static rg__engine *engine;
 static rg__channel *world, *set;
 static const rg__coll barrier = {.kind = RG__BARRIER};
+static const int rank = 0;
 
 static void begin(void)
 {
     const rg__boot boot = {.size = 1, .generation = 3};
-    const int rank = 0;
     answer = RG_IN_PROGRESS;
     atomic_store(&page.abort, 0);
     CHECK_OK(rg__engine_create(&page, &engine));
@@ -88,7 +88,7 @@ static void begin(void)
     CHECK_OK(rg__channel_create(engine, &set));
     CHECK_OK(rg__engine_enter(engine, world, &stuck, &boot));
     rg__engine_admit(engine);
-    CHECK_OK(rg__channel_open(set, &rank, 1, 1));
+    CHECK_OK(rg__channel_open(set, 3, &rank, 1, 1));
 }
 
 static void end(void)
@@ -97,6 +97,22 @@ static void end(void)
     rg__channel_destroy(world);
     rg__engine_destroy(engine);
     CHECK_EQ(open_comms, 0);
+}
+
+/* A thread computed through the change between the agreement on a set and its
+ * opening: its ranks are those of a world that is no more. */
+static void left_before_the_set_was_opened(void)
+{
+    const rg__boot next = {.size = 1, .generation = 4};
+    begin();
+    rg__engine_leave(engine, RG_ERR_HOSTS_CHANGED, "a host came");
+    CHECK_STATUS(rg__channel_open(set, 3, &rank, 1, 1), RG_ERR_PEER_LOST);
+    CHECK_OK(rg__engine_enter(engine, world, &stuck, &next));
+    CHECK_STATUS(rg__channel_open(set, 3, &rank, 1, 1), RG_ERR_PEER_LOST);
+    rg__engine_admit(engine);
+    CHECK_STATUS(rg__channel_open(set, 3, &rank, 1, 1), RG_ERR_PEER_LOST);
+    CHECK_OK(rg__channel_open(set, 4, &rank, 1, 1));
+    end();
 }
 
 static void *wait_for_it(void *arg)
@@ -228,6 +244,7 @@ int main(void)
     broken_transport();
     refused_operations();
     before_and_between_generations();
+    left_before_the_set_was_opened();
     rg__engine_destroy(NULL);
     rg__channel_destroy(NULL);
     return 0;
