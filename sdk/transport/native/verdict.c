@@ -205,7 +205,8 @@ static void copy_small(const comm *c)
         memcpy(c->coll.recv, room_for(c, bytes), bytes);
 }
 
-/* My slice of my slot is read by nobody else until it is posted. */
+/* My slice of my slot is read by nobody else until it is posted: once the
+ * verdict is good, for the steps of an operation that differs don't count. */
 static void finish_slice(comm *c)
 {
     size_t begin, end;
@@ -213,7 +214,6 @@ static void finish_slice(comm *c)
     char *to = c->n == 1 ? c->coll.recv : medium_of(c, c->rank);
     add_hosts_up(c, to + begin, end - begin);
     c->base.moves++;
-    rg__native_post(c, FLAG_OUT, 1);
 }
 
 static rg_status gather_slices(comm *c)
@@ -258,10 +258,13 @@ static rg_status go_on(comm *c)
 {
     if (c->across->reach == SMALL)
         return RG_OK;
-    if (c->across->reach == MEDIUM)
+    if (c->across->reach == MEDIUM) {
+        if (c->rank < c->across->spread.lanes)
+            rg__native_post(c, FLAG_OUT, 1);
         c->advance = gather_slices;
-    else
+    } else {
         rg__crossing_begin(c);
+    }
     return RG_IN_PROGRESS;
 }
 
