@@ -250,9 +250,18 @@ static void close_comms(rg__engine *e)
     e->transport = NULL;
 }
 
+/* Lock held. ERR_INVALID: whatever is called now, and always. */
+static void say_farewell(rg__engine *e, rg_status st)
+{
+    if (st == RG_ERR_INVALID && e->world != NULL && e->world->comm != NULL &&
+        e->transport->farewell != NULL)
+        e->transport->farewell(e->world->comm);
+}
+
 void rg__engine_leave(rg__engine *e, rg_status st, const char *why)
 {
     rg__engine_lock(e);
+    say_farewell(e, st);
     for (rg__channel *ch = e->channels; ch != NULL; ch = ch->next)
         rg__channel_shut(ch, st, why);
     e->is_admitted = false;

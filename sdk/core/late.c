@@ -14,6 +14,7 @@
 
 #define LOOK_NS     (5 * RG__MS)
 #define RANKS_SHOWN 24
+#define LEFT_NS     (500 * RG__MS) /* a change of membership is over by then */
 
 static const char *const kinds[RG__COLL_KINDS] = {
     "?",         "allreduce", "broadcast",      "allgather",       "barrier",
@@ -92,20 +93,57 @@ static rg_req *find_overdue(const rg__channel *ch, uint64_t now)
 }
 
 /* Once for each generation: the agent is asked to end it. */
-static bool give_up(rg__channel *ch, const rg_req *req, uint64_t now)
+static bool tell_late(rg__engine *e, const char *why)
 {
-    rg__engine *e = ch->engine;
+    const uint64_t generation = atomic_load(&e->generation);
+    if (e->late_fn != NULL && e->late_generation != generation &&
+        e->late_fn(e->late_arg, generation, why)) {
+        e->late_generation = generation;
+        snprintf(e->late_why, sizeof e->late_why, "%s", why);
+    }
+    return e->late_generation == generation;
+}
+
+static void give_up(rg__channel *ch, const rg_req *req, uint64_t now)
+{
     char text[300];
     describe(ch, req, req->since_ns == 0 ? 0 : (now - req->since_ns) / RG__MS,
              text, sizeof text);
     rg__fail(RG_ERR_TIMEOUT, "a deadline has passed: %s", text);
-    const uint64_t generation = atomic_load(&e->generation);
-    if (e->late_fn != NULL && e->late_generation != generation &&
-        e->late_fn(e->late_arg, generation, rg_last_error())) {
-        e->late_generation = generation;
-        snprintf(e->late_why, sizeof e->late_why, "%s", rg_last_error());
-    }
-    return e->late_generation == generation;
+    if (!tell_late(ch->engine, rg_last_error()))
+        rg__channel_shut(ch, RG_ERR_TIMEOUT, rg_last_error());
+}
+
+/* The first of those that are awaited which has left for good, -1: none. */
+static int find_left(const rg__channel *ch)
+{
+    const rg__transport *t = ch->comm->transport;
+    int rank[RANKS_SHOWN];
+    if (!ch->has_begun || t->awaited == NULL || t->has_left == NULL)
+        return -1;
+    const int n = t->awaited(ch->comm, rank, RANKS_SHOWN);
+    for (int i = 0; i < n; i++)
+        if (t->has_left(ch->comm, rank[i]))
+            return rank[i];
+    return -1;
+}
+
+/* It waits for a process that will never come; false: not that one knows. */
+static bool give_up_left(rg__channel *ch, const rg_req *req, uint64_t now)
+{
+    if (now - req->since_ns < LEFT_NS)
+        return false;
+    const int left = find_left(ch);
+    if (left < 0)
+        return false;
+    rg__fail(RG_ERR_PEER_LOST,
+             "%s of %" PRIu64
+             " elements on set %s waits for its rank %d, which "
+             "has called rg_finalize",
+             kinds[req->coll.kind], req->coll.count, ch->name, left);
+    if (!tell_late(ch->engine, rg_last_error()))
+        rg__channel_shut(ch, RG_ERR_PEER_LOST, rg_last_error());
+    return true;
 }
 
 static void look_at(rg__channel *ch, uint64_t now)
@@ -114,9 +152,11 @@ static void look_at(rg__channel *ch, uint64_t now)
     if (req == NULL || ch->comm == NULL || ch->close_st != RG_OK)
         return;
     look_for_stall(ch, req, now);
+    if (give_up_left(ch, req, now))
+        return;
     req = find_overdue(ch, now);
-    if (req != NULL && !give_up(ch, req, now))
-        rg__channel_shut(ch, RG_ERR_TIMEOUT, rg_last_error());
+    if (req != NULL)
+        give_up(ch, req, now);
 }
 
 void rg__late_look(rg__engine *e)

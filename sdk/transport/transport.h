@@ -195,6 +195,14 @@ typedef struct rg__transport {
      * NULL: it can't be said. */
     int (*awaited)(rg__comm *comm, int *ranks, int room);
 
+    /* This process ends, and starts nothing any more: said before close, so
+     * that nobody waits for it. NULL: nobody hears it. */
+    void (*farewell)(rg__comm *world);
+
+    /* Has that member, a set rank, said so? Under the rules of awaited; false
+     * also where it is not known. NULL: it never is. */
+    bool (*has_left)(rg__comm *comm, int rank);
+
     /* May the Regroup thread call the slots of this world's comms? NULL: it
      * may; else only threads that are inside of a call do. */
     bool (*is_for_all)(rg__comm *world);

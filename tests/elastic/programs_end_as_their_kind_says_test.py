@@ -1,7 +1,7 @@
 """The table "what events mean": who exits how, and what the job makes of it."""
 import os
 
-from house import Job, claim, fault_free, main, trainer
+from house import BUILD, Job, claim, fault_free, main, trainer
 
 TRAIN = ("--steps", 60, "--step-ms", 3)
 
@@ -37,6 +37,15 @@ def test_a_static_program_ends_with_its_first_failure():
                            f"0.5; exit 7; fi; exec {trainer()[0]} --static"]
              ) as job:
         job.finish(7)
+
+
+def test_a_static_worker_that_ends_early_keeps_nobody_waiting():
+    sums = os.path.join(BUILD, "tests", "sums")
+    with Job(["-n", "3"], ["sh", "-c", "[ $REGROUP_SLOT = 1 ] && exec "
+                           f"{sums} 20 0; exec {sums} 100000 0"]) as job:
+        job.finish(3)
+        claim("waits for its rank 1, which has called rg_finalize"
+              in job.text(), "no word on who has left")
 
 
 def test_rg_run_in_a_static_program_is_invalid():

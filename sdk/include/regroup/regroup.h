@@ -123,7 +123,8 @@ typedef struct rg_params {
 RG_API rg_status rg_init(const rg_params *params, rg_ctx **ctx_p);
 
 /* Leave Regroup and free the context, its sets and its rg_alloc memory; local.
- * Requests in flight are aborted. ctx may be NULL. */
+ * Requests in flight are aborted. Who waits on the same host for a rank that
+ * has left gets ERR_PEER_LOST. ctx may be NULL. */
 RG_API rg_status rg_finalize(rg_ctx *ctx);
 
 /* Rank and size of the world; ranks are kept by seniority. -1 before the

@@ -81,6 +81,7 @@ typedef struct verdict {
 
 typedef struct bell_line {
     _Alignas(128) rg__bell bell;
+    _Atomic uint32_t has_left; /* its process has called rg_finalize */
 } bell_line;
 
 _Static_assert(sizeof(entry) == 128, "an entry is two cache lines");

@@ -112,9 +112,14 @@ static rg_status note_members(shared *sh, const rg__boot *boot)
     return RG_OK;
 }
 
+static bell_line *bell_line_of(const shared *sh, int rank)
+{
+    return &((bell_line *)(void *)sh->at)[sh->local_rank[rank]];
+}
+
 static rg__bell *bell_of(const shared *sh, int rank)
 {
-    return &((bell_line *)(void *)sh->at)[sh->local_rank[rank]].bell;
+    return &bell_line_of(sh, rank)->bell;
 }
 
 static rg_status open_shared(const rg__boot *boot, shared **shared_p)
@@ -570,6 +575,13 @@ static rg_status native_test(rg__comm *base)
     return rg__compose_is_running(c) ? test_composed(c) : test_part(c);
 }
 
+static int set_rank_of(const comm *c, int m)
+{
+    return c->across == NULL ? m
+                             : rg__spread_member(&c->across->spread,
+                                                 c->across->spread.host, m);
+}
+
 /* Who has not said yet what it has started; else who has not come as far as I
  * have. */
 static int native_awaited(rg__comm *base, int *ranks, int room)
@@ -585,12 +597,27 @@ static int native_awaited(rg__comm *base, int *ranks, int room)
         const bool is_late = c->advance != NULL && c->last > 0 &&
                              !rg__native_posted(c, m, FLAG_DONE, step);
         if (m != c->rank && (!has_said || is_late))
-            ranks[n++] = c->across == NULL
-                             ? m
-                             : rg__spread_member(&c->across->spread,
-                                                 c->across->spread.host, m);
+            ranks[n++] = set_rank_of(c, m);
     }
     return n > 0 || c->across == NULL ? n : rg__across_awaited(c, ranks, room);
+}
+
+static void native_farewell(rg__comm *base)
+{
+    const shared *sh = ((comm *)base)->shared;
+    atomic_store(&bell_line_of(sh, sh->rank)->has_left, 1);
+}
+
+/* Of another host it is not known. */
+static bool native_has_left(rg__comm *base, int rank)
+{
+    const comm *c = (comm *)base;
+    for (int m = 0; m < c->n; m++)
+        if (set_rank_of(c, m) == rank)
+            return atomic_load(
+                       &bell_line_of(c->shared, c->member[m].rank)->has_left) !=
+                   0;
+    return false;
 }
 
 const rg__transport rg__transport_native = {.size = sizeof(rg__transport),
@@ -602,4 +629,6 @@ const rg__transport rg__transport_native = {.size = sizeof(rg__transport),
                                             .bell = native_bell,
                                             .arm = native_arm,
                                             .awaited = native_awaited,
+                                            .farewell = native_farewell,
+                                            .has_left = native_has_left,
                                             .close = native_close};
