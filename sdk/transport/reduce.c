@@ -235,6 +235,16 @@ bool rg__is_finished_by(const rg__coll *o)
     return o->op == RG_AVG || scales(o->postscale, o->type);
 }
 
+bool rg__is_finished_in_parts(const rg__coll *o, int n)
+{
+    double by = o->op == RG_AVG ? 1.0 / n : 1;
+    if (!is_half(o->type) || (o->op != RG_SUM && o->op != RG_AVG))
+        return false;
+    if (scales(o->postscale, o->type))
+        by *= o->postscale;
+    return by > -1 && by < 1;
+}
+
 /* Of a type that is computed in itself. */
 static void finish_wide(const rg__coll *o, rg_type type, void *data,
                         size_t count, int n)

@@ -28,6 +28,11 @@ RG_INNER void rg__finish(const rg__coll *coll, void *data, size_t count, int n);
 /* Does rg__finish do anything? */
 RG_INNER bool rg__is_finished_by(const rg__coll *coll);
 
+/* A sum of n members is made on several hosts: does each of them finish its own
+ * part? A half's sum may be beyond its range where what is made of it is not;
+ * where that is larger than the sum, the whole is finished. */
+RG_INNER bool rg__is_finished_in_parts(const rg__coll *coll, int n);
+
 /* Fill data with elements that change nothing when they take part. */
 RG_INNER void rg__neutral(rg_type type, rg_op op, void *data, size_t count);
 
