@@ -96,6 +96,12 @@ static rg_status set_type(call *c, rg_type type)
     return RG_OK;
 }
 
+/* A scale of 1 is none, in a group's digest as well. */
+static double scale_of(double scale)
+{
+    return scale == 1 ? 0 : scale;
+}
+
 static rg_status set_op(call *c, rg_op op)
 {
     static const char *const names[] = {"SUM",  "AVG",  "MIN", "MAX",
@@ -110,8 +116,8 @@ static rg_status set_op(call *c, rg_op op)
                         c->what, names[op],
                         c->start.coll.type == RG_BOOL ? "BOOL" : "floats");
     c->start.coll.op = op;
-    c->start.coll.prescale = c->params.prescale;
-    c->start.coll.postscale = c->params.postscale;
+    c->start.coll.prescale = scale_of(c->params.prescale);
+    c->start.coll.postscale = scale_of(c->params.postscale);
     return RG_OK;
 }
 

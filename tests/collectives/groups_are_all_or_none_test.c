@@ -1,6 +1,7 @@
 /* B8, B6: a group equals its single operations, small ones of one type are done
  * as one, also past others; nothing of a group runs when ranks group different
- * things or when a call of it fails, and the set stays usable. */
+ * things or when a call of it fails, and the set stays usable. A scale of 1 is
+ * the same thing as none. */
 #include "tests/lib/world.h"
 
 #define OPS 40
@@ -88,11 +89,27 @@ static void failed_call(world *w, void *arg)
     CHECK_EQ(sum, w->n);
 }
 
+static void scale_of_one(world *w, void *arg)
+{
+    (void)arg;
+    const rg_op_params params = {
+        .size = sizeof params, .prescale = 1, .postscale = 1};
+    float one = 1, sum = 0;
+    rg_req *req = NULL;
+    CHECK_OK(rg_group_start(w->ctx));
+    CHECK_OK(rg_allreduce_start(rg_world(w->ctx), &one, &sum, 1, RG_F32, RG_SUM,
+                                w->index == 0 ? &params : NULL, &req));
+    CHECK_OK(rg_group_end(w->ctx));
+    CHECK_OK(rg_wait(&req, -1));
+    CHECK(sum == (float)w->n);
+}
+
 int main(void)
 {
     for (int n = 1; n <= 4; n++)
         world_of(n, mixed_types, NULL);
     world_of(3, other_groups, NULL);
     world_of(2, failed_call, NULL);
+    world_of(2, scale_of_one, NULL);
     return 0;
 }

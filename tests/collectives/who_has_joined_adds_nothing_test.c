@@ -1,7 +1,8 @@
 /* B48 to B50: ranks with less data than others join; allreduces of the others
  * go on, grouped ones too, AVG divides by the size of the set; all learn who
- * joined last; another collective beside a join fails for those that started
- * it, and the join completes. On the world and on other sets. */
+ * joined last; a prescale of 1 is none; another collective beside a join fails
+ * for those that started it, and the join completes. On the world and on other
+ * sets. */
 #include "tests/lib/world.h"
 
 /* A rank has batches for as many rounds as its place says. */
@@ -22,7 +23,11 @@ static void reduce(rg_set *set, int rank, int n, int round, uint64_t count)
     for (uint64_t i = 0; i < count; i++)
         data[i] = rank + 1;
     const rg_op op = round % 3 == 0 ? RG_AVG : round % 3 == 1 ? RG_SUM : RG_MIN;
-    CHECK_OK(rg_allreduce(set, data, data, count, RG_F64, op));
+    const rg_op_params params = {.size = sizeof params, .prescale = 1};
+    rg_req *req = NULL;
+    CHECK_OK(
+        rg_allreduce_start(set, data, data, count, RG_F64, op, &params, &req));
+    CHECK_OK(rg_wait(&req, -1));
     for (uint64_t i = 0; i < count; i++) {
         const double want = op == RG_AVG   ? (double)sum / n
                             : op == RG_SUM ? sum
