@@ -109,11 +109,18 @@ typedef struct wish {
     void *arg;
     const int *ranks;
     int n;
-    const char *name; /* NULL: none */
+    const rg_set_params *params; /* NULL: none */
+    const char *name;            /* NULL: none */
     rg__membership now;
     rg__member_id *member;
     uint64_t tag;
 } wish;
+
+static bool has_good_size(const rg_set_params *params)
+{
+    return params == NULL || (params->size >= offsetof(rg_set_params, keep) &&
+                              params->size <= sizeof *params);
+}
 
 static uint64_t mix(uint64_t hash, const void *bytes, size_t n)
 {
@@ -123,13 +130,16 @@ static uint64_t mix(uint64_t hash, const void *bytes, size_t n)
     return hash;
 }
 
-/* Of n, of the ranks where n can be one of ranks at all, and of the name. */
+/* Of the parameters' size, if it is bad, of n, of the ranks where n can be one
+ * of ranks at all, and of the name. */
 static uint64_t digest(const wish *w, bool has_place)
 {
     uint64_t hash = mix(UINT64_C(0xcbf29ce484222325), "rg_set_create", 13);
     hash = mix(hash, &has_place, sizeof has_place);
     hash = mix(hash, &w->kind, sizeof w->kind);
     hash = mix(hash, &w->keeps, sizeof w->keeps);
+    if (!has_good_size(w->params))
+        hash = mix(hash, "size", 4);
     if (w->kind == LISTED)
         hash = mix(hash, &w->n, sizeof w->n);
     if (w->ranks != NULL && w->n > 0 && w->n <= w->now.size)
@@ -164,6 +174,11 @@ static rg_status check_wish(const wish *w, bool has_place)
     if (!has_place)
         return rg__fail(RG_ERR_INVALID,
                         "rg_set_create needs a place for the set");
+    if (!has_good_size(w->params))
+        return rg__fail(RG_ERR_INVALID,
+                        "rg_set_params.size is %zu; set it to "
+                        "sizeof(rg_set_params)",
+                        w->params->size);
     if (w->name != NULL &&
         (w->name[0] == '\0' ||
          strnlen(w->name, RG__SET_NAME_MAX) == RG__SET_NAME_MAX))
@@ -451,30 +466,20 @@ static rg_status create_set(rg_ctx *ctx, wish *w, rg_set **set_p)
     return st;
 }
 
-static rg_status check_params(const rg_set_params *params)
+/* Nothing is read of parameters whose size is bad. */
+static void take_params(wish *w)
 {
-    if (params != NULL && (params->size < offsetof(rg_set_params, keep) ||
-                           params->size > sizeof *params))
-        return rg__fail(RG_ERR_INVALID,
-                        "rg_set_params.size is %zu; set it to "
-                        "sizeof(rg_set_params)",
-                        params->size);
-    return RG_OK;
+    const rg_set_params *params = w->params;
+    if (params == NULL || !has_good_size(params))
+        return;
+    w->name = params->name;
+    w->keeps = params->size >= offsetof(rg_set_params, keep) + sizeof(int) &&
+               params->keep != 0;
 }
 
-static bool keeps(const rg_set_params *params)
+static rg_status make_wish_come_true(rg_ctx *ctx, wish *w, rg_set **set_p)
 {
-    return params != NULL &&
-           params->size >= offsetof(rg_set_params, keep) + sizeof(int) &&
-           params->keep != 0;
-}
-
-static rg_status make_wish_come_true(rg_ctx *ctx, wish *w,
-                                     const rg_set_params *params,
-                                     rg_set **set_p)
-{
-    w->name = params == NULL ? NULL : params->name;
-    w->keeps = keeps(params);
+    take_params(w);
     rg_status st = RG_OK;
     if (w->now.member == NULL)
         st = rg__context_copy_membership(ctx, &w->now);
@@ -536,12 +541,10 @@ static rg_status declare_new(rg_ctx *ctx, const wish *w, rg_set **set_p)
 }
 
 /* Local: the world is not known yet. */
-static rg_status declare(rg_ctx *ctx, wish *w, const rg_set_params *params,
-                         rg_set **set_p)
+static rg_status declare(rg_ctx *ctx, wish *w, rg_set **set_p)
 {
     rg__sets *sets = ctx->sets;
-    w->name = params == NULL ? NULL : params->name;
-    w->keeps = keeps(params);
+    take_params(w);
     w->now.size = RG__WORLD_MAX;
     rg_status st = check_wish(w, set_p != NULL);
     if (st != RG_OK)
@@ -565,19 +568,16 @@ static rg_status declare(rg_ctx *ctx, wish *w, const rg_set_params *params,
 
 /* Everybody tells its colour first, also who has bad arguments otherwise. */
 static rg_status create_colored(rg_ctx *ctx, wish *w, int color, int key,
-                                const rg_set_params *params, rg_set **set_p)
+                                rg_set **set_p)
 {
-    rg_status st = check_params(params);
-    if (st != RG_OK)
-        return st;
-    st = rg__context_copy_membership(ctx, &w->now);
+    rg_status st = rg__context_copy_membership(ctx, &w->now);
     if (st == RG_OK)
         st = rg__color_members(ctx, &w->now, color, key, &w->member, &w->n);
     if (st != RG_OK) {
         free(w->now.member);
         return st;
     }
-    return make_wish_come_true(ctx, w, params, set_p);
+    return make_wish_come_true(ctx, w, set_p);
 }
 
 rg_status rg_set_create(rg_ctx *ctx, const int *ranks, int n,
@@ -585,12 +585,9 @@ rg_status rg_set_create(rg_ctx *ctx, const int *ranks, int n,
 {
     if (ctx == NULL)
         return rg__fail(RG_ERR_INVALID, "rg_set_create needs a context");
-    rg_status st = check_params(params);
-    if (st != RG_OK)
-        return st;
-    wish w = {.ranks = ranks, .n = n};
-    return rg__declares(ctx) ? declare(ctx, &w, params, set_p)
-                             : make_wish_come_true(ctx, &w, params, set_p);
+    wish w = {.ranks = ranks, .n = n, .params = params};
+    return rg__declares(ctx) ? declare(ctx, &w, set_p)
+                             : make_wish_come_true(ctx, &w, set_p);
 }
 
 rg_status rg_set_destroy(rg_set *set)
@@ -617,14 +614,11 @@ rg_status rg_set_create_by(rg_ctx *ctx, rg_color_fn color, void *arg,
 {
     if (ctx == NULL)
         return rg__fail(RG_ERR_INVALID, "rg_set_create_by needs a context");
-    wish w = {.kind = RULE, .fn = color, .arg = arg};
-    if (rg__declares(ctx)) {
-        const rg_status st = check_params(params);
-        return st == RG_OK ? declare(ctx, &w, params, set_p) : st;
-    }
-    return create_colored(ctx, &w,
-                          color == NULL ? RG_NO_COLOR : color(ctx, arg), 0,
-                          params, set_p);
+    wish w = {.kind = RULE, .fn = color, .arg = arg, .params = params};
+    if (rg__declares(ctx))
+        return declare(ctx, &w, set_p);
+    return create_colored(
+        ctx, &w, color == NULL ? RG_NO_COLOR : color(ctx, arg), 0, set_p);
 }
 
 rg_status rg_set_split(rg_ctx *ctx, int color, int key,
@@ -637,8 +631,8 @@ rg_status rg_set_split(rg_ctx *ctx, int color, int key,
                         "rg_set_split has no ranks to split before the door; "
                         "call it inside rg_run's fn, or declare a rule with "
                         "rg_set_create_by");
-    wish w = {.kind = SPLIT};
-    return create_colored(ctx, &w, color, key, params, set_p);
+    wish w = {.kind = SPLIT, .params = params};
+    return create_colored(ctx, &w, color, key, set_p);
 }
 
 /* ------------------------------------------------------------- generations */

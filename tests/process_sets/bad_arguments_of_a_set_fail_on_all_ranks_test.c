@@ -60,15 +60,41 @@ static void different(world *w)
     check_fails(w, odd ? NULL : a, 2, NULL, RG_ERR_MISMATCH, words);
 }
 
-static void local(world *w)
+static int one_color(rg_ctx *ctx, void *arg)
+{
+    (void)ctx;
+    (void)arg;
+    return 1;
+}
+
+/* Parameters of a size that is none, here or everywhere. */
+static void check_size(world *w, bool is_bad, rg_status want, const char *words)
+{
+    const int ranks[1] = {0};
+    const rg_set_params params = {is_bad ? 4 : sizeof params, "x"};
+    rg_set *set = NULL;
+    CHECK_STATUS(rg_set_create(w->ctx, ranks, 1, &params, &set), want);
+    CHECK(strstr(rg_last_error(), words));
+    CHECK_STATUS(rg_set_split(w->ctx, 1, 0, &params, &set), want);
+    CHECK(strstr(rg_last_error(), words));
+    CHECK_STATUS(rg_set_create_by(w->ctx, one_color, NULL, &params, &set),
+                 want);
+    CHECK(strstr(rg_last_error(), words));
+    CHECK(set == NULL);
+    check_works(w);
+}
+
+static void sizes(world *w)
+{
+    check_size(w, true, RG_ERR_INVALID, "rg_set_params.size is 4");
+    check_size(w, w->index == 1, RG_ERR_MISMATCH, "not called with the same");
+}
+
+static void local(void)
 {
     const int ranks[1] = {0};
     rg_set *set = NULL;
-    const rg_set_params no_size = {0, "x"};
     CHECK_STATUS(rg_set_create(NULL, ranks, 1, NULL, &set), RG_ERR_INVALID);
-    CHECK_STATUS(rg_set_create(w->ctx, ranks, 1, &no_size, &set),
-                 RG_ERR_INVALID);
-    CHECK(strstr(rg_last_error(), "rg_set_params.size"));
 }
 
 static void all(world *w, void *arg)
@@ -76,7 +102,8 @@ static void all(world *w, void *arg)
     (void)arg;
     equal_and_bad(w);
     different(w);
-    local(w);
+    sizes(w);
+    local();
 }
 
 int main(void)
