@@ -31,7 +31,8 @@ struct rg_req {
     rg_req *leader;   /* it runs as a part of that one, which may be itself */
     uint64_t group;   /* 0: none; those of one group fail together */
     uint64_t deadline_ns, since_ns; /* 0: none, not seen waiting yet */
-    bool is_told;                   /* that it takes long */
+    uint64_t timeout_ms; /* from its start to its deadline, if it has one */
+    bool is_told;        /* that it takes long */
 };
 
 struct rg__channel {
@@ -190,13 +191,12 @@ static inline int rg__run_count(const rg_req *req)
 
 /* late.c */
 void rg__late_configure(rg__engine *engine);
-uint64_t rg__late_deadline_in(const rg__engine *engine, int timeout_ms);
-static inline uint64_t rg__late_deadline(const rg__engine *engine,
-                                         int timeout_ms)
+/* timeout_ms 0: the deadline that all have, if any. */
+void rg__late_set_deadline_in(rg_req *req, int timeout_ms);
+static inline void rg__late_set_deadline(rg_req *req, int timeout_ms)
 {
-    return timeout_ms == 0 && engine->timeout_ms == 0
-               ? 0
-               : rg__late_deadline_in(engine, timeout_ms);
+    if (timeout_ms != 0 || req->engine->timeout_ms != 0)
+        rg__late_set_deadline_in(req, timeout_ms);
 }
 void rg__late_look(rg__engine *engine);
 

@@ -31,13 +31,15 @@ void rg__late_configure(rg__engine *e)
     e->timeout_ms = settings->op_timeout_ms;
 }
 
-uint64_t rg__late_deadline_in(const rg__engine *e, int timeout_ms)
+void rg__late_set_deadline_in(rg_req *req, int timeout_ms)
 {
-    const uint64_t ms = timeout_ms > 0 ? (uint64_t)timeout_ms : e->timeout_ms;
-    return rg__now_ns() + ms * RG__MS;
+    req->timeout_ms =
+        timeout_ms > 0 ? (uint64_t)timeout_ms : req->engine->timeout_ms;
+    req->deadline_ns = rg__now_ns() + req->timeout_ms * RG__MS;
 }
 
-/* ", waiting for its ranks 1,3": whom the comm names, if it can. */
+/* ", waiting for its ranks 1,3": whom the comm names for the first operation,
+ * if it can; ".." for those that have no room. */
 static void list_awaited(const rg__channel *ch, char *text, size_t room)
 {
     int rank[RANKS_SHOWN];
@@ -47,26 +49,30 @@ static void list_awaited(const rg__channel *ch, char *text, size_t room)
         return;
     const int n = ch->comm->transport->awaited(ch->comm, rank, RANKS_SHOWN);
     size_t used = 0;
-    for (int i = 0; i < n && used + 12 < room; i++)
+    int i = 0;
+    for (; i < n && used + 15 < room; i++)
         used += (size_t)snprintf(text + used, room - used, "%s%d",
                                  i > 0    ? ","
                                  : n == 1 ? ", waiting for its rank "
                                           : ", waiting for its ranks ",
                                  rank[i]);
+    if (i < n || n == RANKS_SHOWN)
+        snprintf(text + used, room - used, "..");
 }
 
+/* The sentence passes through an agent's reason (RG__CAUSE_MAX), whole. */
 static void describe(const rg__channel *ch, const rg_req *req, uint64_t ms,
                      char *text, size_t room)
 {
-    char ranks[160] = "";
-    if (req == ch->head)
-        list_awaited(ch, ranks, sizeof ranks);
-    else
-        snprintf(ranks, sizeof ranks, ", behind the set's %s",
+    char ranks[72], before[40] = "";
+    list_awaited(ch, ranks, sizeof ranks);
+    if (req != ch->head)
+        snprintf(before, sizeof before, ", behind the set's %s",
                  kinds[ch->head->coll.kind]);
     snprintf(text, room,
-             "%s of %" PRIu64 " elements on set %s for %" PRIu64 " ms%s",
-             kinds[req->coll.kind], req->coll.count, ch->name, ms, ranks);
+             "%s of %" PRIu64 " elements on set %s for %" PRIu64 " ms%s%s",
+             kinds[req->coll.kind], req->coll.count, ch->name, ms, before,
+             ranks);
 }
 
 /* Once for each operation that is the first of its set. */
@@ -107,8 +113,8 @@ static bool tell_late(rg__engine *e, const char *why)
 static void give_up(rg__channel *ch, const rg_req *req, uint64_t now)
 {
     char text[300];
-    describe(ch, req, req->since_ns == 0 ? 0 : (now - req->since_ns) / RG__MS,
-             text, sizeof text);
+    describe(ch, req, req->timeout_ms + (now - req->deadline_ns) / RG__MS, text,
+             sizeof text);
     rg__fail(RG_ERR_TIMEOUT, "a deadline has passed: %s", text);
     if (!tell_late(ch->engine, rg_last_error()))
         rg__channel_shut(ch, RG_ERR_TIMEOUT, rg_last_error());

@@ -273,9 +273,8 @@ rg_req *rg__req_create(rg__channel *ch, const rg__start *start)
                     .channel = ch,
                     .coll = start->coll,
                     .arrays = start->arrays,
-                    .last_p = start->last_p,
-                    .deadline_ns =
-                        rg__late_deadline(ch->engine, start->timeout_ms)};
+                    .last_p = start->last_p};
+    rg__late_set_deadline(req, start->timeout_ms);
     atomic_fetch_add(&ch->engine->references, 1);
     return req;
 }

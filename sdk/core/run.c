@@ -53,9 +53,11 @@ static uint64_t bytes_of(const rg__coll *o)
 /* Only the leader is in a queue: the first deadline of all is its own. */
 static void take_deadline(rg_req *leader, const rg_req *req)
 {
-    if (req->deadline_ns != 0 &&
-        (leader->deadline_ns == 0 || req->deadline_ns < leader->deadline_ns))
-        leader->deadline_ns = req->deadline_ns;
+    if (req->deadline_ns == 0 ||
+        (leader->deadline_ns != 0 && leader->deadline_ns <= req->deadline_ns))
+        return;
+    leader->deadline_ns = req->deadline_ns;
+    leader->timeout_ms = req->timeout_ms;
 }
 
 rg_status rg__run_fuse(rg_req *leader, rg_req *const *fused, int n)

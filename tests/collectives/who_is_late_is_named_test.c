@@ -73,6 +73,27 @@ static void done_as_one(world *w, rg_set *set)
     }
 }
 
+/* Another's turn has not come: it is said what it is behind, since when, and
+ * who is missing there. */
+static void behind_another(rg_set *set)
+{
+    int32_t one = 1;
+    rg_req *first = NULL, *second = NULL;
+    const rg_op_params params = {.size = sizeof params, .timeout_ms = 300};
+    CHECK_OK(rg_barrier_start(set, NULL, &first));
+    CHECK_OK(rg_allreduce_start(set, &one, &one, 1, RG_I32, RG_SUM, &params,
+                                &second));
+    CHECK_STATUS(rg_wait(&second, 20000), RG_ERR_TIMEOUT);
+    const char *time = strstr(rg_last_error(), "allreduce of 1 elements on set "
+                                               "queue for ");
+    CHECK(time != NULL);
+    CHECK(atoi(time + strlen("allreduce of 1 elements on set queue for ")) >=
+          300);
+    CHECK(strstr(rg_last_error(), "behind the set's barrier, waiting for its "
+                                  "rank 1"));
+    CHECK_STATUS(rg_wait(&first, 20000), RG_ERR_TIMEOUT);
+}
+
 static void inside_of_it(world *w, rg_set *set, FILE *log)
 {
     char *data = calloc(1, LARGE);
@@ -102,12 +123,14 @@ static void all(world *w, void *arg)
 {
     (void)arg;
     rg_set *late = make(w, "late"), *inside = make(w, "inside");
-    rg_set *group = make(w, "group");
+    rg_set *group = make(w, "group"), *queue = make(w, "queue");
     FILE *log = catch_log();
     if (w->index == 0)
         before_it(w, late, log);
     if (w->index == 0)
         done_as_one(w, group);
+    if (w->index == 0)
+        behind_another(queue);
     CHECK_OK(rg_barrier(rg_world(w->ctx)));
     if (w->index == 0)
         inside_of_it(w, inside, log);

@@ -2,8 +2,8 @@
 member gets RG_ERR_PEER_LOST, also who waits on another set; the cause that the
 job tells names operation, set and the missing ranks; and the same workers go on
 in the next generation, where the sets are right again. So it is by the default
-deadline of REGROUP_OP_TIMEOUT, and inside of an operation, whose stopped member
-is replaced. A static job ends."""
+deadline of REGROUP_OP_TIMEOUT, behind another operation, and inside of one,
+whose stopped member is replaced. A static job ends."""
 import os
 
 from house import BUILD, Job, claim, main
@@ -24,14 +24,14 @@ def check_told(job, slots, words):
           f"no reason with {words} is published: {broken}")
 
 
-def check_same_go_on(mode, env):
+def check_same_go_on(mode, env, name="pair", before=""):
     with Job(["-n", "3"], [LATE, mode], env=env) as job:
         job.finish()
         check_told(job, range(3), (
-            "a deadline has passed", "allreduce of 3 elements on set pair",
-            "waiting for its rank 0"))
-        claim("slot 0: RG_ERR_PEER_LOST: the generation has ended: a deadline "
-              "has passed: allreduce of 3 elements on set pair" in job.text(),
+            "a deadline has passed", f"allreduce of 3 elements on set {name}",
+            f"{before}, waiting for its rank 0"))
+        claim("slot 0: RG_ERR_PEER_LOST: the generation has ended: a deadline has "
+              f"passed: allreduce of 3 elements on set {name}" in job.text(),
               "who had the deadline is not told of it")
         for slot in range(3):
             claim(f"right slot {slot} generation 2 size 3" in job.text(),
@@ -53,12 +53,15 @@ def check_inside():
 def check_static():
     with Job(["-n", "3"], [LATE, "static"]) as job:
         job.finish(3, seconds=30)
-        check_told(job, (0,), ("a deadline has passed", "on set pair"))
+        check_told(job, (0,), ("a deadline has passed", "on set pair",
+                                 "waiting for its rank 0"))
 
 
 def test():
     check_same_go_on("elastic", {})
     check_same_go_on("default", {"REGROUP_OP_TIMEOUT": "300ms"})
+    check_same_go_on("behind", {}, "a_pair_whose_name_has_31_bytes_",
+                     ", behind the set's barrier")
     check_inside()
     check_static()
 

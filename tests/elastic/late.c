@@ -5,10 +5,11 @@
  *   late MODE
  *
  * elastic  a small allreduce on a set that is not the world
- * default  the same without a deadline of its own (REGROUP_OP_TIMEOUT)
- * inside   a large one on the world, in the middle of which slot 1 is stopped
- *          by the test's failpoint
- * static   as `elastic`, in a static program */
+ * behind   the same behind a barrier, on a set with the longest of names
+ * default  the same as `elastic` without a deadline of its own
+ * (REGROUP_OP_TIMEOUT) inside   a large one on the world, in the middle of
+ * which slot 1 is stopped by the test's failpoint static   as `elastic`, in a
+ * static program */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +36,9 @@ static bool is(const job *j, const char *mode)
 static rg_status make_pair(job *j)
 {
     static const int ranks[] = {1, 0};
-    const rg_set_params params = {.size = sizeof params, .name = "pair"};
+    const rg_set_params params = {
+        .size = sizeof params,
+        .name = is(j, "behind") ? "a_pair_whose_name_has_31_bytes_" : "pair"};
     rg_set *set = NULL;
     const rg_status st = rg_set_create(j->ctx, ranks, 2, &params, &set);
     if (st != RG_OK)
@@ -80,9 +83,22 @@ static rg_status wait_elsewhere(job *j)
     return st == RG_OK ? rg_wait(&req, -1) : st;
 }
 
+static rg_status come_behind(job *j)
+{
+    rg_req *before = NULL;
+    rg_status st = rg_barrier_start(j->pair, NULL, &before);
+    if (st != RG_OK)
+        return st;
+    st = tell(j, "first", count(j, j->pair, SMALL, 300));
+    rg_wait(&before, -1);
+    return st;
+}
+
 static rg_status come_late(job *j)
 {
     rg_status st;
+    if (is(j, "behind") && rg_slot(j->ctx) == 0)
+        return come_behind(j);
     if (is(j, "inside"))
         return tell(j, "first", count(j, rg_world(j->ctx), LARGE, 500));
     if (rg_slot(j->ctx) == 0)
