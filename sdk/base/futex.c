@@ -78,18 +78,18 @@ void rg__futex_wake(_Atomic uint32_t *word)
     syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-void rg__bell_ring(rg__bell *bell)
+void rg__bell_ring_for(rg__bell *bell, uint32_t bits)
 {
-    atomic_thread_fence(memory_order_seq_cst);
-    rg__bell_ring_too(bell);
-}
-
-void rg__bell_ring_too(rg__bell *bell)
-{
-    if (atomic_load_explicit(&bell->waiters, memory_order_relaxed) == 0)
+    if ((atomic_load_explicit(&bell->wants, memory_order_relaxed) & bits) == 0)
         return;
     atomic_fetch_add(&bell->seq, 1);
     rg__futex_wake(&bell->seq);
+}
+
+void rg__bell_ring(rg__bell *bell)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    rg__bell_ring_for(bell, UINT32_MAX);
 }
 
 /* Whoever waits here may keep the processor from the very peers that it waits

@@ -10,16 +10,18 @@
 #include <stdint.h>
 
 typedef struct rg__bell {
-    _Atomic uint32_t seq;     /* counts rings that found a sleeper */
-    _Atomic uint32_t waiters; /* sleepers that are to be woken; posters only
-                                 read it */
+    _Atomic uint32_t seq;   /* counts rings that found a sleeper */
+    _Atomic uint32_t wants; /* bits: what sleepers are to be woken for; posters
+                               only read it */
 } rg__bell;
 
-/* Wake who sleeps on the bell; a load and nothing else when nobody does. */
+/* Wake who sleeps on the bell, whatever for; a load and nothing else when
+ * nobody does. */
 void rg__bell_ring(rg__bell *bell);
 
-/* The same without the fence, which the caller has made behind its posts. */
-void rg__bell_ring_too(rg__bell *bell);
+/* The same for these bits only, and without the fence, which the caller has
+ * made behind its posts. */
+void rg__bell_ring_for(rg__bell *bell, uint32_t bits);
 
 /* Sleep until one of the words differs from its expected value, or until
  * timeout_ns. n is at most 4; spurious wake-ups happen. Words are shared

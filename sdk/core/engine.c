@@ -196,8 +196,10 @@ rg_status rg__channel_open(rg__channel *ch, uint64_t generation,
                       "the generation was left; return this status from fn");
     else
         st = e->transport->split(e->world->comm, ranks, n, id, &ch->comm);
-    if (st == RG_OK)
+    if (st == RG_OK) {
         ch->close_st = RG_OK;
+        ch->id = id;
+    }
     rg__engine_unlock(e);
     return st;
 }
@@ -212,6 +214,7 @@ rg_status rg__engine_enter(rg__engine *e, rg__channel *world,
     const rg_status st = transport->open(boot, &comm);
     if (st == RG_OK) {
         world->comm = comm;
+        world->id = 0;
         e->world = world;
         e->transport = transport;
         e->bell = transport->bell(comm);

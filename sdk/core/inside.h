@@ -39,6 +39,7 @@ struct rg__channel {
     rg__engine *engine;
     rg__channel *next; /* of the engine's list */
     rg__comm *comm;    /* NULL: closed */
+    uint32_t id;       /* of the set that it was opened for */
     rg_req *head, *tail;
     rg__channel *next_busy;
     bool is_busy; /* it is in the engine's list of those that may have heads */
@@ -74,7 +75,8 @@ struct rg__engine {
 
     /* The bell lives in the transport's memory: who sleeps on it counts
      * itself here, and leave waits for them before it unmaps. Peers ring it
-     * only while no user thread is awake: who is, looks for all. */
+     * only for sets that have operations, and while no user thread is awake:
+     * who is, looks for all. */
     rg__bell *bell;
     _Atomic uint32_t bell_users;
 

@@ -32,16 +32,26 @@ static bool is_anybody_awake(const rg__engine *e)
     return atomic_load(&e->helpers) % RG__HELPER != 0;
 }
 
+/* Lock held: the sets that have operations. */
+static uint32_t busy_bits(const rg__engine *e)
+{
+    uint32_t bits = 0;
+    for (const rg__channel *ch = e->busy; ch != NULL; ch = ch->next_busy)
+        if (ch->head != NULL)
+            bits |= rg__set_bit(ch->id);
+    return bits;
+}
+
 /* Lock held. Peers ring while somebody sleeps on the bell and no user thread is
- * awake, which looks for all. */
+ * awake, which looks for all; and only for what has been started here. */
 static void set_ringing(rg__engine *e)
 {
     if (e->bell == NULL)
         return;
-    const uint32_t rings =
-        atomic_load(&e->bell_users) != 0 && !is_anybody_awake(e);
-    if (atomic_load_explicit(&e->bell->waiters, memory_order_relaxed) != rings)
-        atomic_store(&e->bell->waiters, rings);
+    const bool rings = atomic_load(&e->bell_users) != 0 && !is_anybody_awake(e);
+    const uint32_t bits = rings ? busy_bits(e) : 0;
+    if (atomic_load_explicit(&e->bell->wants, memory_order_relaxed) != bits)
+        atomic_store(&e->bell->wants, bits);
 }
 
 /* Lock held, and the bell rings from now on: what came before is seen here, or

@@ -182,7 +182,8 @@ typedef struct rg__transport {
     rg_status (*test)(rg__comm *comm);
 
     /* The bell that rings when a peer has posted something for this process
-     * (one per process, of the world's comm); NULL when nothing ever comes. */
+     * (one per process, of the world's comm), on a set whose rg__set_bit is
+     * among the bell's `wants`; NULL when nothing ever comes. */
     rg__bell *(*bell)(rg__comm *world);
 
     /* The calling thread, which has counted itself in as a sleeper, is about to
@@ -233,6 +234,12 @@ extern const rg__transport rg__transport_native;
 /* Bytes of the control segment that native needs for this many local ranks;
  * sparse, so most of them cost nothing. */
 uint64_t rg__native_control_bytes(int local_size);
+
+/* The bit of a set in a bell's `wants`; the world's id is 0. */
+static inline uint32_t rg__set_bit(uint32_t id)
+{
+    return UINT32_C(1) << id % 32;
+}
 
 /* Sets per generation that a control segment has room for (world included). */
 #define RG__SETS_MAX 256

@@ -306,7 +306,7 @@ void rg__native_ring(comm *c)
     atomic_thread_fence(memory_order_seq_cst); /* of what was posted */
     for (int m = 0; m < c->n; m++)
         if (m != c->rank)
-            rg__bell_ring_too(c->member[m].bell);
+            rg__bell_ring_for(c->member[m].bell, rg__set_bit(c->id));
 }
 
 static _Atomic uint64_t *flag_of(flags *f, flag which)
