@@ -389,7 +389,7 @@ static bool is_at_once(const comm *c)
     if (is_reduction(c))
         return c->user.kind != RG__REDUCE &&
                all_count(c) * element(c) <= ALL_BYTES;
-    return c->compose->longest * n <= ALL_BYTES;
+    return c->compose->longest <= ALL_BYTES / n;
 }
 
 /* Every member makes one operation at least, so that all are compared. */
@@ -403,10 +403,25 @@ static void choose(comm *c)
                                        : APART);
 }
 
+/* What others have of my counts is what I go by. */
+static bool is_my_row_whole(const comm *c)
+{
+    const uint64_t *all = c->compose->said;
+    const size_t row = (size_t)parts_of(c);
+    return memcmp(all + (size_t)c->set_rank * row, all + (size_t)c->set_n * row,
+                  row * sizeof *all) == 0;
+}
+
 static rg_status after_counts(comm *c)
 {
-    const rg_status st =
+    rg_status st =
         rg__pairs_compare(c->id, c->user.kind, c->compose->said, c->set_n);
+    if (st == RG_OK && !is_my_row_whole(c))
+        st = rg__fail(RG_ERR_MISMATCH,
+                      "%s on set %u: the counts of rank %d have changed on "
+                      "their way to the others; some worker writes over shared "
+                      "memory",
+                      rg__native_kind_name(c->user.kind), c->id, c->set_rank);
     if (st == RG_OK)
         choose(c);
     return st;

@@ -183,6 +183,23 @@ static rg_status refuse_beside_join(uint32_t id, const lines *all)
     return RG_OK;
 }
 
+/* Who has joined makes neutral elements of what the others' line says. */
+static bool can_be(const said_line *s)
+{
+    const size_t bytes = rg_type_size((rg_type)s->type);
+    return bytes > 0 && rg_op_has((rg_op)s->op, (rg_type)s->type) &&
+           s->count <= PTRDIFF_MAX / bytes;
+}
+
+static rg_status refuse_what_can_not_be(uint32_t id, const said_line *s)
+{
+    return rg__fail(RG_ERR_MISMATCH,
+                    "allreduce on set %u: beside a join its line says type %u, "
+                    "op %u and count %" PRIu64 ", which no allreduce has; some "
+                    "worker writes over shared memory",
+                    id, s->type, s->op, s->count);
+}
+
 static rg_status compare_joins(uint32_t id, const lines *all, int joins,
                                rg__coll *joined)
 {
@@ -195,6 +212,8 @@ static rg_status compare_joins(uint32_t id, const lines *all, int joins,
     const said_line *s = common_allreduce(all);
     if (s == NULL)
         return refuse_beside_join(id, all);
+    if (!can_be(s))
+        return refuse_what_can_not_be(id, s);
     *joined = (rg__coll){.kind = RG__ALLREDUCE,
                          .type = (rg_type)s->type,
                          .op = (rg_op)s->op,

@@ -90,7 +90,19 @@ void rg__pairs_say(const rg__coll *o, int me, int n, uint64_t *counts)
     }
 }
 
-#define COUNT_MAX (UINT64_C(1) << 52) /* no memory has as many elements */
+/* No memory has as many elements; the bytes of all members' fit 64 bits. */
+#define COUNT_MAX (UINT64_C(1) << 48)
+
+static rg_status refuse_two_counts(uint32_t id, int from, int to, uint64_t one,
+                                   uint64_t other)
+{
+    return rg__fail(RG_ERR_MISMATCH,
+                    "allgatherv on set %u: rank %d sends %llu elements to rank "
+                    "%d and %llu to itself, where all get the same; some "
+                    "worker writes over shared memory",
+                    id, from, (unsigned long long)one, to,
+                    (unsigned long long)other);
+}
 
 rg_status rg__pairs_compare(uint32_t id, rg__kind kind, const uint64_t *counts,
                             int n)
@@ -101,6 +113,7 @@ rg_status rg__pairs_compare(uint32_t id, rg__kind kind, const uint64_t *counts,
             const uint64_t out = counts[(size_t)from * each + (size_t)to];
             const uint64_t in =
                 counts[(size_t)to * each + (size_t)(2 * n + from)];
+            const uint64_t own = counts[(size_t)from * each + (size_t)from];
             if (out != in || out > COUNT_MAX)
                 return rg__fail(
                     RG_ERR_MISMATCH,
@@ -108,6 +121,8 @@ rg_status rg__pairs_compare(uint32_t id, rg__kind kind, const uint64_t *counts,
                     "which expects %llu; give the same count on both",
                     rg__native_kind_name(kind), id, from,
                     (unsigned long long)out, to, (unsigned long long)in);
+            if (kind == RG__ALLGATHERV && out != own)
+                return refuse_two_counts(id, from, to, out, own);
         }
     return RG_OK;
 }
