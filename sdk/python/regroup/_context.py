@@ -13,12 +13,12 @@ import weakref
 from ctypes import c_int, c_void_p
 
 from . import _abi, _mpi
-from ._abi import Status, lib
+from ._abi import lib
 from ._buffers import Array
 from ._errors import Invalid, check
 from ._sets import Rule, Set
 from ._state import State
-from ._wait import call_waiting
+from ._wait import Operation, call_waiting
 
 
 class SetInfo(typing.NamedTuple):
@@ -49,7 +49,9 @@ class Context:
         self._blocks = 0  # of rg_alloc memory that some array still shows
         self._state: State | None = None
         self.is_open = True
-        self.dropped: list[tuple[c_void_p, object]] = []  # requests
+        self.held: set[Operation] = set()  # with their buffers
+        self.dropped: set[Operation] = set()  # those without a request
+        self._reaping = threading.RLock()  # guards what reap does
         self._groups = threading.local()
         self._sets: dict[int, Set] = {}  # by handle, until destroyed
         self._rules: list[Rule] = []  # called in every generation
@@ -93,8 +95,12 @@ class Context:
     def _leave(self) -> None:
         handle, self._stored = self._stored, None
         atexit.unregister(self._end)
+        self.reap()
+        if _mpi.is_loaded():
+            _mpi.keep([operation.hold for operation in self.held])
         check(lib.rg_finalize(handle))
         self.reap()
+        self.held.clear()
 
     def _forked(self) -> None:
         """A child has neither the Regroup thread nor shared memory."""
@@ -113,13 +119,12 @@ class Context:
 
     def reap(self) -> None:
         """Give requests back that were dropped and have completed."""
-        for _ in range(len(self.dropped)):
-            try:
-                entry = self.dropped.pop(0)
-            except IndexError:  # another thread has it
-                return
-            if lib.rg_wait(ctypes.byref(entry[0]), 0) == Status.IN_PROGRESS:
-                self.dropped.append(entry)
+        if not self.dropped:
+            return
+        with self._reaping:
+            for operation in list(self.dropped):
+                if operation.wait(0):
+                    self.dropped.discard(operation)
 
     # ---------------------------------------------------------- queries
 

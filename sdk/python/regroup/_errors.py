@@ -133,12 +133,12 @@ BY_STATUS: dict[int, type[RegroupError]] = {
     int(kind.status): kind for kind in RegroupError.__subclasses__()}
 
 
-def error_of(status: int) -> RegroupError:
-    """The exception for the status that this thread's last call returned."""
-    return BY_STATUS[status](lib.rg_last_error().decode(errors="replace"))
+def error_of(status: int, sentence: bytes) -> RegroupError:
+    """The exception for a status and the sentence that came with it."""
+    return BY_STATUS[status](sentence.decode(errors="replace"))
 
 
 def check(status: int) -> None:
-    """Raise a status that is not OK."""
+    """Raise the status of this thread's last call when it is not OK."""
     if status != Status.OK:
-        raise error_of(status)
+        raise error_of(status, lib.rg_last_error())

@@ -110,6 +110,18 @@ def join_launcher() -> None:
             pass
 
 
+def is_loaded() -> bool:
+    """Whether the transport mpi may carry operations here."""
+    return bool(_loaded)
+
+
+def keep(holds: list[object]) -> None:
+    """Never let these go, also when the interpreter ends: MPI has their
+    buffers until MPI_Finalize, since it can't take operations back."""
+    if holds:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(holds))
+
+
 def mpi_threads_supported() -> bool:
     """Whether MPI is there, and any thread may call it at any time
     (MPI_THREAD_MULTIPLE); else operations on the transport mpi progress inside

@@ -17,7 +17,7 @@ from . import _abi, _mpi
 from ._abi import Op, lib
 from ._buffers import Array, Buffer, look, look_writable, need_rows
 from ._errors import Invalid, check
-from ._wait import Request, call_waiting
+from ._wait import Operation, Request, call_waiting
 
 if typing.TYPE_CHECKING:
     from ._context import Context
@@ -179,10 +179,13 @@ class Set:
     def _start(self, function: typing.Callable[..., int],
                arguments: typing.Iterable[object], hold: object,
                finish: typing.Callable[[], typing.Any]) -> Request:
-        handle = c_void_p()
         self._context.reap()
-        check(function(self._handle, *arguments, ctypes.byref(handle)))
-        return Request(self._context, handle, (self, hold), finish)
+        operation = Operation(self._context.held, (self, hold))
+        request = Request(self._context, operation, finish)
+        self._context.held.add(operation)  # before C has its buffers
+        check(function(self._handle, *arguments,
+                       ctypes.byref(operation.handle)))
+        return request
 
     @property
     def _n(self) -> int:

@@ -3,6 +3,10 @@ that have none end the process as they would end a C program.
 
 A slice ends in the interpreter, which then runs the handlers of signals that
 came meanwhile; KeyboardInterrupt leaves the request in flight.
+
+A handler may raise behind any call, so nothing that must survive is only in a
+local variable there: buffers are held before an operation starts, and its
+status is stored by the C code that asks for it.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ import signal
 import threading
 import time
 import typing
+from ctypes import c_void_p
 
 from ._abi import Status, lib
 from ._errors import InProgress, Invalid, check, error_of
@@ -52,6 +57,45 @@ def ctrl_c_raises() -> contextlib.AbstractContextManager[None]:
     return ctrl_c(signal.SIG_DFL, signal.default_int_handler)
 
 
+class Operation:
+    """What was started: the context holds it, and it holds its buffers, until
+    it has completed. One that passed its deadline is held until finalize."""
+
+    __slots__ = ("handle", "hold", "_held", "_told")
+
+    def __init__(self, held: set[Operation], hold: object) -> None:
+        self.handle = c_void_p()
+        self.hold = hold
+        self._held = held
+        self._told: list[tuple[int, bytes]] = [(Status.OK, b"")]
+
+    def wait(self, timeout_ms: int) -> bool:
+        """Wait no longer than that; has it completed, well or not?
+
+        From rg_wait to the list the interpreter runs C code only, no handler
+        of a signal: with the handle gone the status is there.
+        """
+        if self.handle:
+            self._told[:] = zip(
+                map(lib.rg_wait, (ctypes.byref(self.handle),), (timeout_ms,)),
+                iter(lib.rg_last_error, None))
+        if self.handle:
+            return False
+        self.let_go()
+        return True
+
+    def let_go(self) -> None:
+        """Its buffers are the program's again, unless Regroup keeps them."""
+        if self._told[0][0] != Status.ERR_TIMEOUT:
+            self._held.discard(self)
+            self.hold = None
+
+    def error(self) -> BaseException | None:
+        """What it ended with."""
+        status, sentence = self._told[0]
+        return None if status == Status.OK else error_of(status, sentence)
+
+
 class Request(typing.Generic[Result]):
     """An operation that was started.
 
@@ -60,33 +104,24 @@ class Request(typing.Generic[Result]):
     buffers live as long as it does. Any thread may wait for it.
     """
 
-    __slots__ = ("_handle", "_hold", "_finish", "_result", "_error", "_lock",
-                 "_context", "__weakref__")
+    __slots__ = ("_operation", "_context", "_finish", "_answer", "_lock",
+                 "__weakref__")
 
-    def __init__(self, context: Context, handle: ctypes.c_void_p,
-                 hold: object, finish: typing.Callable[[], Result]) -> None:
+    def __init__(self, context: Context, operation: Operation,
+                 finish: typing.Callable[[], Result]) -> None:
+        self._operation = operation
         self._context = context
-        self._handle = handle
-        self._hold = hold
         self._finish = finish
-        self._result: Result | None = None
-        self._error: BaseException | None = None
+        self._answer: tuple[Result | None, BaseException | None] | None = None
         self._lock = threading.Lock()
 
     def _look(self, timeout_ms: int) -> bool:
         """Wait no longer than that; has it completed, well or not?"""
         with self._lock:
-            if not self._handle:
-                return True
-            status = lib.rg_wait(ctypes.byref(self._handle), timeout_ms)
-            if status == Status.IN_PROGRESS:
-                return False
-            self._hold = None
-            if status == Status.OK:
-                self._result = self._finish()
-            else:
-                self._error = error_of(status)
-            return True
+            if self._answer is None and self._operation.wait(timeout_ms):
+                error = self._operation.error()
+                self._answer = (None if error else self._finish(), error)
+            return self._answer is not None
 
     def test(self) -> bool:
         """Whether it has completed, well or not; `wait` then says how."""
@@ -99,7 +134,7 @@ class Request(typing.Generic[Result]):
         TimeoutError) when it has passed, the request still in flight, and else
         what the operation ended with. Waiting again gives the same again.
         """
-        if self._context.is_grouping() and self._handle:
+        if self._context.is_grouping() and self._operation.handle:
             raise Invalid("an operation of a group starts when the group ends;"
                           " wait for it behind the with block")
         if timeout is None:
@@ -108,9 +143,10 @@ class Request(typing.Generic[Result]):
         elif not self._wait_until(time.monotonic() + timeout):
             raise InProgress(f"not finished after {timeout} s; wait again, "
                              "its buffers are still in flight")
-        if self._error is not None:
-            raise self._error
-        return typing.cast(Result, self._result)
+        result, error = typing.cast(tuple, self._answer)
+        if error is not None:
+            raise error
+        return typing.cast(Result, result)
 
     def _wait_until(self, deadline: float) -> bool:
         while True:
@@ -126,8 +162,12 @@ class Request(typing.Generic[Result]):
         return loop.run_in_executor(None, self.wait).__await__()
 
     def __del__(self) -> None:
-        if self._handle:
-            self._context.dropped.append((self._handle, self._hold))
+        if not hasattr(self, "_lock"):  # a handler raised in __init__
+            return
+        if self._operation.handle:
+            self._context.dropped.add(self._operation)
+        elif self._answer is None:  # it did not start, or nobody has looked
+            self._operation.let_go()
 
 
 def wait_all(requests: typing.Iterable[Request],
