@@ -1,5 +1,8 @@
 /* MPI is initialised by whoever comes first and finalised by that one; a
- * program that finalises it too early gets errors, and no crash. */
+ * program that finalises it too early gets errors, and no crash, and one whose
+ * world was left by a thread that may not call MPI none either. */
+#include <pthread.h>
+
 #include "tests/mpi/mpi_check.h"
 
 static rg_ctx *ctx;
@@ -59,6 +62,25 @@ static void program_too_early(void)
     CHECK_OK(rg_finalize(ctx));
 }
 
+static void *leave(void *none)
+{
+    CHECK_OK(rg_finalize(ctx));
+    return none;
+}
+
+/* MPI_Finalize has nobody to tell. */
+static void another_thread(void)
+{
+    int level = 0;
+    MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level);
+    CHECK_OK(rg_init(NULL, &ctx));
+    sum();
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, leave, NULL) == 0);
+    pthread_join(thread, NULL);
+    MPI_Finalize();
+}
+
 static void never_again(void)
 {
     MPI_Init(NULL, NULL);
@@ -77,6 +99,8 @@ int main(int argc, char **argv)
         program_first();
     else if (strcmp(how, "program_too_early") == 0)
         program_too_early();
+    else if (strcmp(how, "another_thread") == 0)
+        another_thread();
     else
         never_again();
     return 0;

@@ -7,12 +7,14 @@
 
 static rg_ctx *ctx;
 static int made, freed, copied, failures, rank, size;
+static MPI_Comm newest;
 
 RG_API int MPI_Comm_create_group(MPI_Comm comm, MPI_Group group, int tag,
                                  MPI_Comm *new)
 {
     const int code = PMPI_Comm_create_group(comm, group, tag, new);
     made += code == MPI_SUCCESS && *new != MPI_COMM_NULL;
+    newest = *new;
     return code;
 }
 
@@ -62,6 +64,14 @@ static void on_error(MPI_Comm *comm, int *code, ...)
     failures++;
 }
 
+/* A failure on a set's communicator comes back to Regroup. */
+static void claim_errors_return(void)
+{
+    MPI_Errhandler handler;
+    MPI_Comm_get_errhandler(newest, &handler);
+    CHECK(handler == MPI_ERRORS_RETURN);
+}
+
 static void cycle(void)
 {
     const int one = 1;
@@ -72,6 +82,7 @@ static void cycle(void)
     CHECK_OK(rg_set_create(ctx, ranks, size, NULL, &set));
     CHECK_OK(rg_allreduce(set, &one, &sum, 1, RG_I32, RG_SUM));
     CHECK_EQ(sum, size);
+    claim_errors_return();
     CHECK_OK(rg_set_destroy(set));
 }
 

@@ -98,6 +98,28 @@ static void strangers_are_refused(void)
     CHECK(set == NULL);
 }
 
+/* What is wrong on one rank is an error on all, and nobody waits. */
+static void one_is_wrong_for_all(void)
+{
+    const rg_set_params named = {.size = sizeof named, .name = "short"};
+    const rg_set_params wrong[] = {
+        {.size = sizeof wrong[0], .name = "0123456789012345678901234567890123"},
+        {.size = 1, .name = "short"}};
+    rg_set *set = NULL;
+    for (int i = 0; i < 2; i++) {
+        CHECK_STATUS(
+            rg_set_create_mpi(ctx, most, rank == 1 ? &wrong[i] : &named, &set),
+            RG_ERR_INVALID);
+        CHECK(strstr(rg_last_error(), "rank 1's rg_set_params") != NULL);
+        CHECK(set == NULL);
+    }
+    MPI_Comm comm = MPI_COMM_NULL;
+    CHECK_STATUS(rg_set_mpi_comm(rg_world(ctx), rank == 1 ? NULL : &comm),
+                 RG_ERR_INVALID);
+    CHECK(strstr(rg_last_error(), "rank 1 of the set") != NULL);
+    CHECK(comm == MPI_COMM_NULL);
+}
+
 static void two_groups_are_no_set(void)
 {
     MPI_Comm part, both;
@@ -124,6 +146,7 @@ static void in_the_world(void)
     a_duplicate_is_a_set_of_its_own();
     all_have_to_bring_it();
     strangers_are_refused();
+    one_is_wrong_for_all();
     two_groups_are_no_set();
     CHECK_EQ(sum_on(rg_world(ctx), 1), size);
     CHECK_OK(rg_finalize(ctx));

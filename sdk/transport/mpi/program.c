@@ -61,7 +61,13 @@ rg_status rg_init_mpi(MPI_Comm comm, const rg_params *params, rg_ctx **ctx_p)
 /* --------------------------------------------------------- rg_set_create_mpi
  */
 
-enum { BRINGS_NONE, BRINGS_COMM, BRINGS_FOREIGN, BRINGS_BAD };
+enum {
+    BRINGS_NONE,
+    BRINGS_COMM,
+    BRINGS_FOREIGN,
+    BRINGS_BAD,
+    BRINGS_BAD_PARAMS
+};
 
 /* What a rank shows of the communicator that it brings. */
 typedef struct shown {
@@ -125,10 +131,21 @@ static rg_status look_at(MPI_Comm comm, shown *s)
     return st;
 }
 
+static bool are_bad(const rg_set_params *params)
+{
+    return params != NULL && (params->size != sizeof *params ||
+                              (params->name != NULL &&
+                               strnlen(params->name, NAME_MAX_) == NAME_MAX_));
+}
+
 /* Whatever is wrong here is shown to all, so that they fail together. */
 static shown show(MPI_Comm comm, const rg_set_params *params, rg_set **set_p)
 {
     shown s = {.brings = BRINGS_NONE};
+    if (are_bad(params)) {
+        s.brings = BRINGS_BAD_PARAMS;
+        return s;
+    }
     if (params != NULL && params->name != NULL)
         snprintf(s.name, sizeof s.name, "%s", params->name);
     if (set_p == NULL)
@@ -154,6 +171,12 @@ static rg_status check_brought(const shown *all, int size)
                             "rg_set_create_mpi: rank %d brought no "
                             "intra-communicator, or no place for the set",
                             r);
+        if (all[r].brings == BRINGS_BAD_PARAMS)
+            return rg__fail(RG_ERR_INVALID,
+                            "rg_set_create_mpi: rank %d's rg_set_params are "
+                            "wrong; set size to sizeof(rg_set_params), and "
+                            "give a name of 1 to %d bytes or none",
+                            r, NAME_MAX_ - 1);
     }
     return RG_OK;
 }
@@ -228,30 +251,22 @@ static rg_status create_each(rg_ctx *ctx, const shown *all, int size,
     return RG_OK;
 }
 
-static rg_status check_call(rg_ctx *ctx, const rg_set_params *params)
+static rg_status check_world(const char *what)
 {
-    if (ctx == NULL)
-        return rg__fail(RG_ERR_INVALID, "rg_set_create_mpi needs a context");
     if (rg__mpi_world() == MPI_COMM_NULL || !rg__mpi_is_up())
         return rg__fail(RG_ERR_INVALID,
-                        "rg_set_create_mpi needs a world that was started over "
-                        "MPI, by mpirun or rg_init_mpi");
-    if (params != NULL && params->size != sizeof *params)
-        return rg__fail(RG_ERR_INVALID,
-                        "rg_set_params.size is %zu; set it to "
-                        "sizeof(rg_set_params)",
-                        params->size);
-    if (params != NULL && params->name != NULL &&
-        strnlen(params->name, NAME_MAX_) == NAME_MAX_)
-        return rg__fail(RG_ERR_INVALID, "a set's name has 1 to %d bytes",
-                        NAME_MAX_ - 1);
+                        "%s needs a world that was started over MPI, by mpirun "
+                        "or rg_init_mpi",
+                        what);
     return RG_OK;
 }
 
 rg_status rg_set_create_mpi(rg_ctx *ctx, MPI_Comm comm,
                             const rg_set_params *params, rg_set **set_p)
 {
-    rg_status st = check_call(ctx, params);
+    if (ctx == NULL)
+        return rg__fail(RG_ERR_INVALID, "rg_set_create_mpi needs a context");
+    rg_status st = check_world("rg_set_create_mpi");
     if (st != RG_OK)
         return st;
     const int size = rg_size(ctx);
@@ -273,22 +288,36 @@ rg_status rg_set_create_mpi(rg_ctx *ctx, MPI_Comm comm,
 /* ----------------------------------------------------------- rg_set_mpi_comm
  */
 
+#define NO_PLACE -1
+
+static rg_status check_places(const int *ranks, int n)
+{
+    for (int r = 0; r < n; r++)
+        if (ranks[r] == NO_PLACE)
+            return rg__fail(RG_ERR_INVALID,
+                            "rg_set_mpi_comm: rank %d of the set has given no "
+                            "place for the communicator",
+                            r);
+    return RG_OK;
+}
+
 rg_status rg_set_mpi_comm(rg_set *set, MPI_Comm *comm_p)
 {
     const int n = rg_set_size(set);
-    if (set == NULL || comm_p == NULL || rg_set_rank(set) < 0)
+    if (set == NULL || rg_set_rank(set) < 0)
         return rg__fail(RG_ERR_INVALID,
                         "rg_set_mpi_comm needs a set that this rank is a "
-                        "member of, and a place for the communicator");
-    if (rg__mpi_world() == MPI_COMM_NULL || !rg__mpi_is_up())
-        return rg__fail(RG_ERR_INVALID,
-                        "rg_set_mpi_comm needs a world that was started over "
-                        "MPI, by mpirun or rg_init_mpi");
+                        "member of");
+    rg_status st = check_world("rg_set_mpi_comm");
+    if (st != RG_OK)
+        return st;
     int *ranks = malloc(sizeof *ranks * (size_t)n);
     if (ranks == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for %d ranks", n);
-    const int32_t mine = rg__mpi_world_rank();
-    rg_status st = rg_allgather(set, &mine, ranks, 1, RG_I32);
+    const int32_t mine = comm_p == NULL ? NO_PLACE : rg__mpi_world_rank();
+    st = rg_allgather(set, &mine, ranks, 1, RG_I32);
+    if (st == RG_OK)
+        st = check_places(ranks, n);
     if (st == RG_OK)
         st = rg__mpi_create(ranks, n, rg_set_id(set), comm_p);
     if (st == RG_OK)

@@ -90,6 +90,30 @@ static rg_status finish(comm *c)
     return c->at == o->count ? RG_OK : RG_IN_PROGRESS;
 }
 
+/* Of numbers of which some are NaN, MPI may give each rank another one; a
+ * result that one rank has computed is for all. */
+static bool depends_on_order(const rg__coll *o)
+{
+    return (o->op == RG_MIN || o->op == RG_MAX) &&
+           (o->type == RG_F32 || o->type == RG_F64);
+}
+
+static rg_status post_broadcast(comm *c);
+
+static rg_status post_by_root(comm *c)
+{
+    const rg__coll *o = &c->coll;
+    char *recv = (char *)o->recv + bytes_of(c, c->at);
+    const void *send = (const char *)o->send + bytes_of(c, c->at);
+    if (c->rank == 0 && o->send == o->recv)
+        send = MPI_IN_PLACE;
+    c->stage = post_broadcast;
+    return rg__mpi_posted("MPI_Ireduce",
+                          MPI_Ireduce(send, recv, (int)c->part,
+                                      rg__mpi_type(o->type), op_of(o), 0,
+                                      c->mpi, rg__mpi_request(c)));
+}
+
 static rg_status post_whole(comm *c)
 {
     const rg__coll *o = &c->coll;
@@ -110,12 +134,25 @@ static rg_status post_whole(comm *c)
                     rg__mpi_request(c)));
 }
 
+static rg_status whole(comm *c);
+
+static rg_status post_broadcast(comm *c)
+{
+    c->stage = whole;
+    return rg__mpi_posted("MPI_Ibcast",
+                          MPI_Ibcast((char *)c->coll.recv + bytes_of(c, c->at),
+                                     (int)c->part, rg__mpi_type(c->coll.type),
+                                     0, c->mpi, rg__mpi_request(c)));
+}
+
 static rg_status whole(comm *c)
 {
     c->at += c->part;
     if (c->at < c->coll.count) {
         c->part = at_most(c->coll.count - c->at, CHUNK);
-        return post_whole(c);
+        return c->coll.kind == RG__ALLREDUCE && depends_on_order(&c->coll)
+                   ? post_by_root(c)
+                   : post_whole(c);
     }
     if (!has_result(c) || !rg__is_finished_by(&c->coll) || c->coll.count == 0)
         return RG_OK;
@@ -379,7 +416,8 @@ static rg_status begin(comm *c)
 {
     const rg__coll *o = &c->coll;
     const bool is_few = c->n <= RG__MPI_FEW;
-    const bool by_mpi = !is_few && !is_scatter(c) && mpi_has(o);
+    const bool is_ours = c->n <= RG__SOURCES_MAX && depends_on_order(o);
+    const bool by_mpi = !is_few && !is_scatter(c) && mpi_has(o) && !is_ours;
     if (!by_mpi && c->n > RG__SOURCES_MAX)
         return rg__fail(RG_ERR_UNSUPPORTED,
                         "transport mpi has this operation, type or scale for "

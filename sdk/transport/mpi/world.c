@@ -21,10 +21,10 @@ static struct world {
     int keyval;             /* of the attribute of MPI_COMM_SELF */
     int level;
     int rank;
-    bool is_ours;   /* rg_init has initialised MPI */
-    bool is_handed; /* handed is one */
-    bool is_met;    /* comm is there */
-    bool is_parting;
+    bool is_ours;    /* rg_init has initialised MPI */
+    bool is_handed;  /* handed is one */
+    bool is_met;     /* comm is there */
+    bool is_parting; /* there is nobody to tell when MPI ends */
     check check;
     pthread_t thread; /* that may call MPI where level is low */
     void (*ended)(void *arg, const char *why);
@@ -224,6 +224,7 @@ static rg_status meet(rg__launched *mine_p,
 {
     world.ended = ended;
     world.arg = arg;
+    world.is_parting = false;
     world.keyval = MPI_KEYVAL_INVALID;
     rg_status st = read_check();
     if (st == RG_OK)
@@ -258,6 +259,7 @@ static void part(void)
 {
     if (!rg__mpi_is_up())
         return;
+    world.is_parting = true;
     if (!rg__mpi_may_call()) {
         rg__log(RG__WARN, "mpi",
                 "rg_finalize was called by a thread that may not call MPI; "
@@ -270,7 +272,6 @@ static void part(void)
                 "wait for them for ever; end with _exit");
         return;
     }
-    world.is_parting = true;
     if (world.keyval != MPI_KEYVAL_INVALID) {
         MPI_Comm_delete_attr(MPI_COMM_SELF, world.keyval);
         MPI_Comm_free_keyval(&world.keyval);
@@ -299,6 +300,10 @@ rg_status rg__mpi_create(const int *ranks, int n, uint32_t id, MPI_Comm *comm_p)
                        MPI_Comm_create_group(world.comm, group,
                                              (int)(id % RG__MPI_TAGS), comm_p));
     MPI_Group_free(&group);
+    if (st == RG_OK) /* MPICH gives it none of its parent's */
+        st =
+            rg__mpi_status("MPI_Comm_set_errhandler",
+                           MPI_Comm_set_errhandler(*comm_p, MPI_ERRORS_RETURN));
     return st;
 }
 
