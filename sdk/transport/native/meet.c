@@ -4,8 +4,9 @@
  * there are few places and little time for such; its HELLO carries a proof of
  * the job's key, and it has been asked for a second one, over a number of ours;
  * then it is who it says, and waits until the link that it has come for is
- * made. A guest that is pushed out or refused tries again if it is one of us.
- */
+ * made; but not for long once it has hung up, because that set may have been
+ * given back here already. A guest that is pushed out or refused tries again if
+ * it is one of us. */
 #include "sdk/transport/native/net.h"
 
 #include <arpa/inet.h>
@@ -26,6 +27,7 @@
 #define AGAIN_SHIFT 5
 #define UNKNOWN_NS  (5000 * RG__MS)  /* for the HELLO of a guest */
 #define ASKED_NS    (60000 * RG__MS) /* for its PROOF; it may be stopped */
+#define LEFT_NS     (1000 * RG__MS)  /* for the link that it has come for */
 #define DEAF_NS     (100 * RG__MS)
 #define ACCEPTS     16
 #define UNKNOWN_MAX 64
@@ -33,8 +35,9 @@
 
 typedef enum guest_state {
     GUEST_UNKNOWN,
-    GUEST_ASKED, /* its HELLO was right, and ANSWER was sent */
-    GUEST_PROVED /* and so was its PROOF */
+    GUEST_ASKED,  /* its HELLO was right, and ANSWER was sent */
+    GUEST_PROVED, /* and so was its PROOF */
+    GUEST_LEFT    /* it has hung up since */
 } guest_state;
 
 struct guest {
@@ -435,7 +438,7 @@ static void on_proof(guest *g)
         return;
     }
     enter_state(g, GUEST_PROVED);
-    rg__net_unwatch(net, &g->watched); /* its data are for its link to read */
+    rg__net_watch(net, &g->watched, EPOLLRDHUP); /* data are for its link */
     rg__link *l = find_link(net, g);
     if (l != NULL && l->state != LINK_DOWN)
         drop_guest(g, "its link has a connection");
@@ -443,8 +446,19 @@ static void on_proof(guest *g)
         seat(g, l);
 }
 
+static void on_hang_up(guest *g)
+{
+    enter_state(g, GUEST_LEFT);
+    g->since_ns = rg__now_ns();
+    rg__net_unwatch(g->net, &g->watched);
+}
+
 void rg__meet_guest(guest *g)
 {
+    if (g->state == GUEST_PROVED) {
+        on_hang_up(g);
+        return;
+    }
     const bool is_new = g->state == GUEST_UNKNOWN;
     const rg_status st = read_message(g->watched.fd, g->in, &g->in_at,
                                       is_new ? FRAME_HELLO : FRAME_PROOF,
@@ -467,13 +481,15 @@ void rg__meet_turn_out(rg__net *net, uint64_t now)
         if ((g->state == GUEST_UNKNOWN && been > UNKNOWN_NS) ||
             (g->state == GUEST_ASKED && been > ASKED_NS))
             drop_guest(g, "it says nothing");
+        else if (g->state == GUEST_LEFT && been > LEFT_NS)
+            drop_guest(g, "it has come for a set that is none here");
     }
 }
 
 void rg__meet_find(rg__link *l)
 {
     for (guest *g = l->net->guests; g != NULL; g = g->next)
-        if (g->state == GUEST_PROVED && is_for(g, l->set, l->rank)) {
+        if (g->state >= GUEST_PROVED && is_for(g, l->set, l->rank)) {
             seat(g, l);
             return;
         }

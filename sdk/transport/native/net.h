@@ -88,7 +88,7 @@ struct rg__net {
     uint64_t deaf_until_ns; /* no descriptors left: not listening until then */
     rg__link *links;
     guest *guests;
-    int guest_count[3]; /* by state */
+    int guest_count[4]; /* by state */
     int operations;     /* in flight on comms across hosts */
 
     int epoll;      /* all sockets */
