@@ -82,6 +82,18 @@ struct comm {
     int peer;               /* likewise */
 };
 
+/* open.c */
+rg_status rg__native_open(const rg__boot *boot, rg__comm **comm_p);
+rg_status rg__native_split(rg__comm *world, const int *ranks, int n,
+                           uint32_t id, rg__comm **comm_p);
+void rg__native_close(rg__comm *base);
+
+/* Of a world rank on this host. */
+static inline bell_line *rg__native_bell_line(const shared *sh, int rank)
+{
+    return &((bell_line *)(void *)sh->at)[sh->local_rank[rank]];
+}
+
 /* native.c: post the line of an operation; index: of the part of c->user,
  * from 1. */
 void rg__native_begin(comm *c, const rg__coll *coll, uint64_t index);

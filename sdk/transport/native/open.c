@@ -1,0 +1,274 @@
+/* Building comms: the mapped segment, who is in it, and where each member's
+ * lines lie. */
+#include "sdk/transport/native/across.h"
+#include "sdk/transport/native/compose.h"
+#include "sdk/transport/native/pairs.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "sdk/base/fail.h"
+#include "sdk/base/shm.h"
+
+static void close_shared(shared *sh)
+{
+    if (sh == NULL)
+        return;
+    rg__net_close(sh->net); /* its thread rings a bell in the segment */
+    rg__shm_unmap(sh->at, sh->layout.bytes);
+    free(sh->member);
+    free(sh->host);
+    free(sh->local_rank);
+    free(sh);
+}
+
+static bool is_across(const rg__boot *boot)
+{
+    return boot->host_count > 1;
+}
+
+static rg_status check_places(const rg__boot *boot)
+{
+    int local = 0;
+    for (int r = 0; r < boot->size; r++) {
+        if (boot->place[r].host >= (uint32_t)boot->host_count)
+            return rg__fail(RG_ERR_INVALID, "rank %d is on host %u of %d", r,
+                            boot->place[r].host, boot->host_count);
+        if (boot->place[r].host == boot->place[boot->rank].host) {
+            if (r == boot->rank && local != boot->local_rank)
+                break;
+            local++;
+        }
+    }
+    if (local != boot->local_size)
+        return rg__fail(RG_ERR_INVALID,
+                        "rank %d can't be the %d. of %d workers of its host",
+                        boot->rank, boot->local_rank + 1, boot->local_size);
+    return RG_OK;
+}
+
+static rg_status check_boot(const rg__boot *boot)
+{
+    if (!is_across(boot) && boot->local_size != boot->size)
+        return rg__fail(RG_ERR_UNSUPPORTED,
+                        "transport native reaches the %d workers of this host, "
+                        "but the world has %d, and no other host is named",
+                        boot->local_size, boot->size);
+    if (boot->size < 1 || boot->local_size < 1 ||
+        boot->local_size > RG__HOST_SLOTS_MAX || boot->rank < 0 ||
+        boot->rank >= boot->size || boot->local_rank < 0 ||
+        boot->local_rank >= boot->local_size)
+        return rg__fail(RG_ERR_INVALID,
+                        "transport native can't be rank %d of %d", boot->rank,
+                        boot->size);
+    const rg_status st = is_across(boot) ? check_places(boot) : RG_OK;
+    if (st != RG_OK)
+        return st;
+    const uint64_t needed = rg__native_control_bytes(boot->local_size);
+    if (boot->control_bytes < needed)
+        return rg__fail(RG_ERR_INVALID,
+                        "the control segment has %llu bytes, and %llu are "
+                        "needed for %d workers",
+                        (unsigned long long)boot->control_bytes,
+                        (unsigned long long)needed, boot->local_size);
+    return RG_OK;
+}
+
+static rg_status map_shared(shared *sh, int fd)
+{
+    void *at = NULL;
+    const rg_status st = rg__shm_map(fd, sh->layout.bytes, &at);
+    if (st != RG_OK)
+        return st;
+    sh->at = at;
+    /* lines are touched here and there: a huge page for each would be waste */
+    madvise(at, sh->layout.staging, MADV_NOHUGEPAGE);
+    return RG_OK;
+}
+
+static rg_status note_members(shared *sh, const rg__boot *boot)
+{
+    const size_t n = (size_t)sh->size;
+    sh->member = malloc(n * sizeof *sh->member);
+    sh->host = calloc(n, sizeof *sh->host);
+    sh->local_rank = calloc(n, sizeof *sh->local_rank);
+    if (sh->member == NULL || sh->host == NULL || sh->local_rank == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a comm");
+    memcpy(sh->member, boot->member, n * sizeof *sh->member);
+    int local = 0;
+    for (int r = 0; r < sh->size; r++) {
+        sh->host[r] = is_across(boot) ? boot->place[r].host : 0;
+        if (!is_across(boot) || sh->host[r] == boot->place[sh->rank].host)
+            sh->local_rank[r] = local++;
+    }
+    return RG_OK;
+}
+
+static rg__bell *bell_of(const shared *sh, int rank)
+{
+    return &rg__native_bell_line(sh, rank)->bell;
+}
+
+static rg_status open_shared(const rg__boot *boot, shared **shared_p)
+{
+    shared *sh = calloc(1, sizeof *sh);
+    if (sh == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a comm");
+    sh->layout = rg__native_layout(boot->local_size);
+    sh->rank = boot->rank;
+    sh->size = boot->size;
+    sh->local_size = boot->local_size;
+    sh->mappings = boot->mappings;
+    rg_status st = note_members(sh, boot);
+    if (st == RG_OK)
+        st = map_shared(sh, boot->control_fd);
+    if (st == RG_OK && is_across(boot))
+        st = rg__net_open(boot, bell_of(sh, sh->rank), &sh->net);
+    if (st != RG_OK) {
+        close_shared(sh);
+        return st;
+    }
+    *shared_p = sh;
+    return RG_OK;
+}
+
+/* m: among the members on this host. */
+static void place_member(const comm *c, int m, int rank)
+{
+    const shared *sh = c->shared;
+    const uint64_t index =
+        (uint64_t)(c->id % RG__SETS_MAX) * (uint64_t)sh->local_size +
+        (uint64_t)sh->local_rank[rank];
+    c->member[m] = (member){
+        .rank = rank,
+        .lines = (member_lines *)(void *)(sh->at + sh->layout.lines) + index,
+        .small = sh->at + sh->layout.small + index * 2 * SMALL_BYTES,
+        .medium = sh->at + sh->layout.medium + index * 2 * MEDIUM_BYTES,
+        .staging = sh->at + sh->layout.staging + index * STAGES * STAGE_BYTES,
+        .bell = bell_of(sh, rank)};
+}
+
+static void close_comm(comm *c)
+{
+    if (c == NULL)
+        return;
+    rg__pairs_free(c);
+    rg__compose_free(c);
+    rg__across_close(c);
+    free(c->member);
+    free(c->said);
+    free(c);
+}
+
+static rg_status check_ranks(const shared *sh, const int *ranks, int n,
+                             uint32_t id)
+{
+    bool is_member = false;
+    for (int m = 0; m < n; m++) {
+        if (ranks[m] < 0 || ranks[m] >= sh->size)
+            return rg__fail(RG_ERR_INVALID, "a set has rank %d of %d", ranks[m],
+                            sh->size);
+        is_member |= ranks[m] == sh->rank;
+    }
+    if (!is_member)
+        return rg__fail(RG_ERR_INVALID, "set %u is without this rank", id);
+    return RG_OK;
+}
+
+static rg_status place_members(comm *c, const spread *s, const int *ranks)
+{
+    c->n = rg__spread_size(s, s->host);
+    c->member = calloc((size_t)c->n, sizeof *c->member);
+    c->said = calloc((size_t)c->n, sizeof *c->said);
+    if (c->member == NULL || c->said == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a comm");
+    for (int k = 0; k < c->n; k++) {
+        const int m = rg__spread_member(s, s->host, k);
+        place_member(c, k, ranks[m]);
+        if (ranks[m] == c->shared->rank) {
+            c->set_rank = m;
+            c->rank = k;
+        }
+    }
+    return RG_OK;
+}
+
+static rg_status open_comm(shared *sh, const int *ranks, int n, uint32_t id,
+                           comm **c_p)
+{
+    rg_status st = check_ranks(sh, ranks, n, id);
+    if (st != RG_OK)
+        return st;
+    comm *c = calloc(1, sizeof *c);
+    if (c == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a comm");
+    c->base.transport = &rg__transport_native;
+    c->shared = sh;
+    c->id = id;
+    c->set_n = n;
+    spread s = {0};
+    st = rg__spread_make(&s, ranks, n, sh->host, sh->rank);
+    if (st == RG_OK)
+        st = place_members(c, &s, ranks);
+    if (st == RG_OK && s.hosts > 1)
+        st = rg__across_open(c, &s, ranks);
+    rg__spread_clear(&s);
+    if (st != RG_OK) {
+        close_comm(c);
+        return st;
+    }
+    *c_p = c;
+    return RG_OK;
+}
+
+static rg_status open_world(shared *sh, comm **c_p)
+{
+    int *ranks = malloc((size_t)sh->size * sizeof *ranks);
+    if (ranks == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a comm");
+    for (int r = 0; r < sh->size; r++)
+        ranks[r] = r;
+    const rg_status st = open_comm(sh, ranks, sh->size, 0, c_p);
+    free(ranks);
+    return st;
+}
+
+rg_status rg__native_open(const rg__boot *boot, rg__comm **comm_p)
+{
+    rg_status st = check_boot(boot);
+    if (st != RG_OK)
+        return st;
+    shared *sh = NULL;
+    comm *c = NULL;
+    st = open_shared(boot, &sh);
+    if (st == RG_OK)
+        st = open_world(sh, &c);
+    if (st != RG_OK) {
+        close_shared(sh);
+        return st;
+    }
+    *comm_p = &c->base;
+    return RG_OK;
+}
+
+rg_status rg__native_split(rg__comm *world, const int *ranks, int n,
+                           uint32_t id, rg__comm **comm_p)
+{
+    comm *w = (comm *)world, *c = NULL;
+    if (n < 1 || n > w->set_n || id % RG__SETS_MAX == 0)
+        return rg__fail(RG_ERR_INVALID, "no set %u of %d ranks can be opened",
+                        id, n);
+    const rg_status st = open_comm(w->shared, ranks, n, id, &c);
+    if (st == RG_OK)
+        *comm_p = &c->base;
+    return st;
+}
+
+void rg__native_close(rg__comm *base)
+{
+    comm *c = (comm *)base;
+    shared *sh = c->id == 0 ? c->shared : NULL;
+    close_comm(c);
+    close_shared(sh);
+}
