@@ -129,9 +129,10 @@ static bool take_part(rg_req **left, int n, part *p)
     return p->n > 0;
 }
 
-/* Lock held. */
+/* Lock held. Nobody else may be awake to begin it. */
 static void queue_part(rg__engine *e, const part *p)
 {
+    uint64_t bytes = 0;
     uint64_t tag = mix(UINT64_C(0xcbf29ce484222325), &p->n, sizeof p->n);
     for (int i = 0; i < p->n; i++)
         tag = mix_operation(tag, &p->req[i]->coll);
@@ -139,12 +140,14 @@ static void queue_part(rg__engine *e, const part *p)
     for (int i = 0; i < p->n; i++) {
         rg_req *req = p->req[i];
         req->group = e->groups;
+        bytes += bytes_of(req);
         atomic_store(&req->state, RG__REQ_RUNS);
         if (req->leader == NULL || req->leader == req) {
             rg__run_set_tag(req, tag + (uint64_t)i);
             rg__channel_append(p->channel, req);
         }
     }
+    rg__channel_begin_now(p->channel, bytes);
 }
 
 static void fail_all(rg__engine *e, rg_req *const *reqs, int n, rg_status st,

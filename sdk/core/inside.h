@@ -63,7 +63,8 @@ struct rg__engine {
     const rg__transport *transport;
     rg__channel *world; /* NULL: in no generation */
     bool is_admitted;
-    int rank; /* in the world */
+    bool is_shut; /* until it is admitted again, also past a leave */
+    int rank;     /* in the world */
 
     _Atomic uint64_t generation; /* 0: none */
     _Atomic uint32_t in_flight;  /* requests in queues */
@@ -151,6 +152,9 @@ void rg__engine_wake(rg__engine *engine, uint64_t bytes);
  * channel; end a request that is in no queue. */
 rg_req *rg__req_create(rg__channel *channel, const rg__start *start);
 void rg__channel_append(rg__channel *channel, rg_req *req);
+/* What was queued, of so many bytes: if it is small it goes as far as it can
+ * without its peers. */
+void rg__channel_begin_now(rg__channel *channel, uint64_t bytes);
 rg_status rg__channel_check_start(const rg__channel *channel);
 void rg__channel_shut(rg__channel *channel, rg_status st, const char *why);
 void rg__channel_set_reason(rg__channel *channel, rg_status st,

@@ -310,8 +310,7 @@ void rg__channel_append(rg__channel *ch, rg_req *req)
     add(&ch->engine->starts, 1);
 }
 
-/* What is small goes as far as it can without its peers. */
-static void begin_now(rg__channel *ch, uint64_t bytes)
+void rg__channel_begin_now(rg__channel *ch, uint64_t bytes)
 {
     int pieces = bytes < RG__RING_BYTES ? PIECES : 1;
     while (progress_channel(ch) && --pieces > 0)
@@ -330,7 +329,7 @@ rg_status rg__channel_begin(rg__channel *ch, const rg__start *start,
     const rg_status st = rg__channel_check_start(ch);
     if (st == RG_OK) {
         rg__channel_append(ch, req);
-        begin_now(ch, bytes);
+        rg__channel_begin_now(ch, bytes);
         rg__engine_hand_over(e);
     }
     rg__engine_unlock(e);

@@ -1,7 +1,7 @@
 /* B8, B6: a group equals its single operations, small ones of one type are done
  * as one, also past others; nothing of a group runs when ranks group different
- * things or when a call of it fails, and the set stays usable. A scale of 1 is
- * the same thing as none. */
+ * things or when a call of it fails, and the set stays usable. Its end begins
+ * it; a scale of 1 is the same thing as none. */
 #include "tests/lib/world.h"
 
 #define OPS 40
@@ -89,6 +89,26 @@ static void failed_call(world *w, void *arg)
     CHECK_EQ(sum, w->n);
 }
 
+/* By who ends it, at once: the other's part is here, and nobody else looks. */
+static void begun_at_its_end(world *w, void *arg)
+{
+    (void)arg;
+    int32_t one = 1, sum = 0;
+    rg_req *req = NULL;
+    if (w->index == 1)
+        world_meet(w);
+    CHECK_OK(rg_group_start(w->ctx));
+    CHECK_OK(rg_allreduce_start(rg_world(w->ctx), &one, &sum, 1, RG_I32, RG_SUM,
+                                NULL, &req));
+    CHECK_OK(rg_group_end(w->ctx));
+    if (w->index == 1)
+        CHECK_EQ(sum, 2);
+    if (w->index == 0)
+        world_meet(w);
+    CHECK_OK(rg_wait(&req, -1));
+    CHECK_EQ(sum, 2);
+}
+
 static void scale_of_one(world *w, void *arg)
 {
     (void)arg;
@@ -111,5 +131,6 @@ int main(void)
     world_of(3, other_groups, NULL);
     world_of(2, failed_call, NULL);
     world_of(2, scale_of_one, NULL);
+    world_on("00", begun_at_its_end, NULL);
     return 0;
 }
