@@ -77,6 +77,13 @@ rg_status rg__group_add(rg_set *set, const rg__start *start, rg_req **req_p)
                : rg__channel_begin(set->channel, start, req_p);
 }
 
+static void close_group(void)
+{
+    free(mine.req);
+    mine = (group){0};
+    atomic_fetch_sub(&open_groups, 1);
+}
+
 rg_status rg_group_end(rg_ctx *ctx)
 {
     if (ctx == NULL || mine.ctx != ctx)
@@ -87,8 +94,20 @@ rg_status rg_group_end(rg_ctx *ctx)
                                           mine.st, mine.why);
     if (mine.st != RG_OK)
         st = rg__fail(mine.st, "%s", mine.why);
-    free(mine.req);
-    mine = (group){0};
-    atomic_fetch_sub(&open_groups, 1);
+    close_group();
+    return st;
+}
+
+rg_status rg__group_leave(rg_ctx *ctx, rg_status st)
+{
+    if (mine.ctx != ctx)
+        return st;
+    if (st == RG_OK)
+        st = rg__fail(RG_ERR_INVALID,
+                      "the training function returned with a group open; end "
+                      "it with rg_group_end");
+    rg__group_spoil(st);
+    rg__engine_start_group(ctx->engine, mine.req, mine.n, mine.st, mine.why);
+    close_group();
     return st;
 }

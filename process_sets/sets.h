@@ -25,6 +25,11 @@ rg_status rg__sets_sync(rg_ctx *ctx);
 /* Leave the generation: every set is closed with st and why. Regroup thread. */
 void rg__sets_leave(rg_ctx *ctx, rg_status st, const char *why);
 
+/* The training function has returned st to this thread: a group that it left
+ * open ends with that, and RG_OK is ERR_INVALID then. Returns what is to be
+ * made of st, whose sentence is kept. */
+rg_status rg__group_leave(rg_ctx *ctx, rg_status st);
+
 /* Agree on four numbers (maximum each) over the world; tag says what on, and
  * differing tags are ERR_MISMATCH. */
 rg_status rg__world_agree(rg_ctx *ctx, uint64_t tag, const int64_t in[4],

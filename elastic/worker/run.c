@@ -12,7 +12,7 @@ static rg_status run_fn(rg_state *st, rg_train_fn fn, void *arg)
     st->is_in_fn = true;
     const rg_status rs = fn(st, arg);
     st->is_in_fn = false;
-    return rs;
+    return rg__group_leave(st->ctx, rs);
 }
 
 static rg_status run_generation(rg_state *st, const rg__decided *decided,
@@ -133,5 +133,8 @@ rg_status rg_run(rg_state *st, rg_train_fn fn, void *arg)
     st->has_failed = rs != RG_OK;
     st->is_running = false;
     rg__context_set_computing(st->ctx, false);
+    rg__engine_shut(st->ctx->engine, RG_ERR_INVALID,
+                    "outside of rg_run there is no world; call it inside "
+                    "rg_run's fn");
     return rs;
 }

@@ -236,8 +236,25 @@ void rg__engine_admit(rg__engine *e)
     rg__engine_lock(e);
     if (e->world != NULL) {
         e->is_admitted = true;
+        e->is_shut = false;
         e->world->close_st = RG_OK;
     }
+    rg__engine_unlock(e);
+}
+
+/* Lock held. */
+static void shut_all(rg__engine *e, rg_status st, const char *why)
+{
+    for (rg__channel *ch = e->channels; ch != NULL; ch = ch->next)
+        rg__channel_shut(ch, st, why);
+    e->is_admitted = false;
+}
+
+void rg__engine_shut(rg__engine *e, rg_status st, const char *why)
+{
+    rg__engine_lock(e);
+    shut_all(e, st, why);
+    e->is_shut = true;
     rg__engine_unlock(e);
 }
 
@@ -265,9 +282,8 @@ void rg__engine_leave(rg__engine *e, rg_status st, const char *why)
 {
     rg__engine_lock(e);
     say_farewell(e, st);
-    for (rg__channel *ch = e->channels; ch != NULL; ch = ch->next)
-        rg__channel_shut(ch, st, why);
-    e->is_admitted = false;
+    if (!e->is_shut) /* else it has its reason */
+        shut_all(e, st, why);
     e->bell = NULL;
     rg__engine_unlock(e);
     await_zero(&e->bell_users); /* their requests have ended: they wake up */

@@ -60,6 +60,11 @@ rg_status rg__channel_open(rg__channel *channel, uint64_t generation,
  * and the sentence why (copied). */
 void rg__channel_close(rg__channel *channel, rg_status st, const char *why);
 
+/* Let no user thread in any more: requests end with st and why, and so do
+ * starts until the next rg__engine_admit, also when the generation is left
+ * meanwhile. Its comms stay as they are. */
+void rg__engine_shut(rg__engine *engine, rg_status st, const char *why);
+
 /* Leave the generation: close every channel with st and why; wakes everybody
  * who waits. Once it has returned, no thread of this process stores for the
  * generation from within Regroup's collectives. */

@@ -234,6 +234,33 @@ static void before_and_between_generations(void)
     end();
 }
 
+/* rg_run has returned: that is the reason until it is admitted again, also when
+ * the others have left meanwhile. */
+static void shut_until_admitted_again(void)
+{
+    const rg__boot next = {.size = 1, .generation = 4};
+    begin();
+    rg_req *waited = NULL, *req = NULL;
+    CHECK_OK(rg__channel_start(world, &barrier, &waited));
+    const pthread_t thread = wait_in_thread(waited);
+    rg__engine_shut(engine, RG_ERR_INVALID, "outside");
+    CHECK_EQ(join(thread), RG_ERR_INVALID);
+    CHECK_STATUS(rg__channel_start(set, &barrier, &req), RG_ERR_INVALID);
+    atomic_store(&page.abort, 3);
+    CHECK_STATUS(rg__channel_start(world, &barrier, &req), RG_ERR_INVALID);
+    rg__engine_leave(engine, RG_ERR_PEER_LOST, "a peer is lost");
+    CHECK_STATUS(rg__channel_start(world, &barrier, &req), RG_ERR_INVALID);
+    CHECK_STR(rg_last_error(), "outside");
+    CHECK_OK(rg__engine_enter(engine, world, &stuck, &next));
+    CHECK_STATUS(rg__channel_start(world, &barrier, &req), RG_ERR_INVALID);
+    rg__engine_admit(engine);
+    answer = RG_OK;
+    CHECK_OK(rg__channel_run(world, &barrier));
+    rg__engine_leave(engine, RG_ERR_PEER_LOST, "a peer is lost");
+    CHECK_STATUS(rg__channel_start(world, &barrier, &req), RG_ERR_PEER_LOST);
+    end();
+}
+
 int main(void)
 {
     for (int i = 0; i < 20; i++) {
@@ -245,6 +272,7 @@ int main(void)
     refused_operations();
     before_and_between_generations();
     left_before_the_set_was_opened();
+    shut_until_admitted_again();
     rg__engine_destroy(NULL);
     rg__channel_destroy(NULL);
     return 0;

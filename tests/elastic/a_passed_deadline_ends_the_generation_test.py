@@ -30,8 +30,9 @@ def check_same_go_on(mode, env, name="pair", before=""):
         check_told(job, range(3), (
             "a deadline has passed", f"allreduce of 3 elements on set {name}",
             f"{before}, waiting for its rank 0"))
-        claim("slot 0: RG_ERR_PEER_LOST: the generation has ended: a deadline has "
-              f"passed: allreduce of 3 elements on set {name}" in job.text(),
+        claim("slot 0: RG_ERR_PEER_LOST: the generation has ended: a deadline "
+              f"has passed: allreduce of 3 elements on set {name}"
+              in job.text(),
               "who had the deadline is not told of it")
         for slot in range(3):
             claim(f"right slot {slot} generation 2 size 3" in job.text(),

@@ -48,6 +48,21 @@ static void memory_is_given_and_taken_back(void)
     CHECK_STATUS(rg_alloc(ctx, SIZE_MAX / 2, NULL, (void **)&p), RG_ERR_MEMORY);
 }
 
+/* Outside of rg_run, as before it. */
+static void the_world_is_closed(void)
+{
+    int32_t one = 1, all[1];
+    rg_req *req = NULL;
+    CHECK_STATUS(rg_allreduce_start(rg_world(ctx), &one, &one, 1, RG_I32,
+                                    RG_SUM, NULL, &req),
+                 RG_ERR_INVALID);
+    CHECK(req == NULL);
+    CHECK_STATUS(rg_allgather(rg_world(ctx), &one, all, 1, RG_I32),
+                 RG_ERR_INVALID);
+    CHECK(strstr(rg_last_error(), "rg_run"));
+    CHECK_EQ(rg_rank(ctx), -1);
+}
+
 static void the_loop_runs_once(void)
 {
     rg_state *state = NULL;
@@ -56,8 +71,10 @@ static void the_loop_runs_once(void)
     CHECK_OK(rg_state_on_reset(state, on_reset, &resets));
     CHECK_STATUS(rg_step_end(state), RG_ERR_INVALID); /* not in fn */
     CHECK_STATUS(rg_state_commit(state), RG_ERR_INVALID);
+    the_world_is_closed();
     CHECK_OK(rg_run(state, train, NULL));
     CHECK_EQ(runs, 1);
+    the_world_is_closed();
     CHECK_STATUS(rg_run(state, train, NULL), RG_ERR_INVALID);
     rg_state_destroy(state);
 }

@@ -26,6 +26,7 @@ def test_alone():
     for mode, words in {
             "registered_twice": ["RG_ERR_INVALID", "registered already"],
             "before_the_door": ["rank -1 size -1", "RG_ERR_INVALID", "rg_run"],
+            "group_never_ended": ["rg_run RG_ERR_INVALID", "rg_group_end"],
             "init_twice": ["RG_ERR_INVALID", "once per process"]}.items():
         text, code = alone(mode)
         claim(code == 3, f"{mode} ended with {code}")
@@ -46,6 +47,22 @@ def test_in_a_job():
     job(["-n", "1", "--vault-max", "1M"], "too_large", 3,
         ["RG_ERR_MEMORY", "--vault-max"])
     job(["-n", "2"], "before_the_door", 3, ["RG_ERR_INVALID", "rg_run"])
+
+
+def test_outside_of_rg_run_there_is_no_world():
+    with Job(["-n", "2"], [MISUSE, "after_the_run"]) as one:
+        one.finish()
+        for word in ("rg_run RG_OK", "start RG_ERR_INVALID: outside of rg_run",
+                     "gather RG_ERR_INVALID: outside of rg_run"):
+            claim(one.text().count(word) == 2, f"not twice {word!r}")
+
+
+def test_a_group_left_open_ends_with_its_generation():
+    with Job(["-n", "2"], [MISUSE, "group_left_open"]) as one:
+        one.finish()
+        claim("left RG_ERR_PEER_LOST: the group was not started" in one.text(),
+              "who waits for what was noted is not told")
+        claim(one.text().count("sum 2") == 2, "no group in generation 2")
 
 
 def test_ranks_that_differ_are_named_and_the_set_stays_usable():

@@ -2,6 +2,7 @@
  * prints the status and the sentence that it got, as `NAME: sentence`.
  *
  *   misuse MODE */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,6 +133,73 @@ static int ranks_differ(void)
     return say("rg_run", rg_run(state, differ, NULL));
 }
 
+static rg_status count(rg_state *st, void *arg)
+{
+    (void)arg;
+    counter++;
+    return rg_state_commit(st);
+}
+
+static int after_the_run(void)
+{
+    int32_t one = 1, all[2];
+    rg_req *req = NULL;
+    init(1);
+    rg_state_add(state, "counter", &counter, sizeof counter, NULL);
+    say("rg_run", rg_run(state, count, NULL));
+    say("start", rg_allreduce_start(rg_world(ctx), &one, &one, 1, RG_I32,
+                                    RG_SUM, NULL, &req));
+    say("gather", rg_allgather(rg_world(ctx), &one, all, 1, RG_I32));
+    return 0;
+}
+
+/* In the first generation rank 1 dies, and rank 0 leaves with a group open. */
+static rg_status leave_a_group_open(rg_state *st, void *arg)
+{
+    static int32_t one = 1, sum;
+    static rg_req *req;
+    rg_req *left = req;
+    (void)arg;
+    req = NULL;
+    if (left != NULL)
+        say("left", rg_wait(&left, 0));
+    if (rg_generation(ctx) == 1 && rg_rank(ctx) == 1)
+        raise(SIGKILL);
+    rg_status rs = rg_group_start(ctx);
+    if (rs == RG_OK)
+        rs = rg_allreduce_start(rg_world(ctx), &one, &sum, 1, RG_I32, RG_SUM,
+                                NULL, &req);
+    while (rs == RG_OK && rg_generation(ctx) == 1)
+        rs = rg_state_commit(st);
+    if (rs == RG_OK)
+        rs = rg_group_end(ctx);
+    if (rs == RG_OK)
+        rs = rg_wait(&req, -1);
+    if (rs == RG_OK)
+        printf("sum %d\n", sum);
+    return rs;
+}
+
+static int group_left_open(void)
+{
+    init(1);
+    rg_state_add(state, "counter", &counter, sizeof counter, NULL);
+    return say("rg_run", rg_run(state, leave_a_group_open, NULL));
+}
+
+static rg_status end_with_a_group_open(rg_state *st, void *arg)
+{
+    (void)st;
+    (void)arg;
+    return rg_group_start(ctx);
+}
+
+static int group_never_ended(void)
+{
+    init(1);
+    return say("rg_run", rg_run(state, end_with_a_group_open, NULL));
+}
+
 static int init_twice(void)
 {
     init(1);
@@ -150,6 +218,9 @@ int main(int argc, char **argv)
                  {"before_the_door", before_the_door},
                  {"set_ended", set_ended},
                  {"ranks_differ", ranks_differ},
+                 {"after_the_run", after_the_run},
+                 {"group_left_open", group_left_open},
+                 {"group_never_ended", group_never_ended},
                  {"init_twice", init_twice}};
     for (size_t i = 0; argc == 2 && i < sizeof modes / sizeof *modes; i++)
         if (strcmp(argv[1], modes[i].name) == 0)

@@ -439,7 +439,9 @@ RG_API rg_status rg_join_start(rg_set *set, int *last_p,
  * scale on one set that are small are done as one, also when others lie between
  * them; the results are those of the single operations. Requests are waited for
  * after rg_group_end as ever; before it rg_wait returns IN_PROGRESS at once.
- * Groups don't nest (ERR_INVALID). An empty group is fine. */
+ * Groups don't nest (ERR_INVALID). An empty group is fine. One that is open
+ * when fn returns ends with the status that fn returned, RG_OK being
+ * ERR_INVALID. */
 RG_API rg_status rg_group_start(rg_ctx *ctx);
 RG_API rg_status rg_group_end(rg_ctx *ctx);
 
