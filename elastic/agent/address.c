@@ -4,25 +4,14 @@
 #include "elastic/agent/inside.h"
 
 #include <arpa/inet.h>
-#include <ifaddrs.h>
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "sdk/base/address.h"
 #include "sdk/base/fail.h"
-
-static bool show(const struct sockaddr *from, rg__address *to)
-{
-    const void *bytes =
-        from->sa_family == AF_INET
-            ? (const void *)&((const struct sockaddr_in *)(const void *)from)
-                  ->sin_addr
-            : (const void *)&((const struct sockaddr_in6 *)(const void *)from)
-                  ->sin6_addr;
-    return inet_ntop(from->sa_family, bytes, to->text, sizeof to->text) != NULL;
-}
 
 static rg_status take_given(const char *text, rg__address *to)
 {
@@ -36,74 +25,6 @@ static rg_status take_given(const char *text, rg__address *to)
                         text);
     strcpy(to->text, text);
     return RG_OK;
-}
-
-/* ------------------------------------------------------------- an interface */
-
-/* Do the first `bits` bits agree? */
-static bool is_in_net(const uint8_t *a, const uint8_t *net, int bits)
-{
-    const int whole = bits / 8, rest = bits % 8;
-    if (memcmp(a, net, (size_t)whole) != 0)
-        return false;
-    const uint8_t mask = (uint8_t)(0xff << (8 - rest));
-    return rest == 0 || ((a[whole] ^ net[whole]) & mask) == 0;
-}
-
-/* "10.1.0.0/16" against an address. */
-static bool matches_cidr(const char *cidr, const struct sockaddr *at)
-{
-    char net[RG__ADDRESS_MAX];
-    const char *slash = strchr(cidr, '/');
-    uint8_t bytes[16];
-    if (slash == NULL || (size_t)(slash - cidr) >= sizeof net)
-        return false;
-    snprintf(net, sizeof net, "%.*s", (int)(slash - cidr), cidr);
-    char *end = NULL;
-    const long bits = strtol(slash + 1, &end, 10);
-    const int most = at->sa_family == AF_INET ? 32 : 128;
-    if (end == slash + 1 || *end != '\0' || bits < 0 || bits > most ||
-        inet_pton(at->sa_family, net, bytes) != 1)
-        return false;
-    const uint8_t *mine =
-        at->sa_family == AF_INET
-            ? (const uint8_t *)&((const struct sockaddr_in *)(const void *)at)
-                  ->sin_addr
-            : (const uint8_t *)&((const struct sockaddr_in6 *)(const void *)at)
-                  ->sin6_addr;
-    return is_in_net(mine, bytes, (int)bits);
-}
-
-static bool is_usable(const struct sockaddr *at)
-{
-    if (at == NULL)
-        return false;
-    if (at->sa_family == AF_INET)
-        return true;
-    return at->sa_family == AF_INET6 &&
-           !IN6_IS_ADDR_LINKLOCAL(
-               &((const struct sockaddr_in6 *)(const void *)at)->sin6_addr);
-}
-
-static rg_status take_interface(const char *name, rg__address *to)
-{
-    struct ifaddrs *all = NULL;
-    bool is_found = false;
-    if (getifaddrs(&all) != 0)
-        return rg__fail(RG_ERR_SYSTEM, "the interfaces can't be listed");
-    for (const struct ifaddrs *i = all; i != NULL && !is_found; i = i->ifa_next)
-        is_found = is_usable(i->ifa_addr) &&
-                   (strcmp(i->ifa_name, name) == 0 ||
-                    matches_cidr(name, i->ifa_addr)) &&
-                   show(i->ifa_addr, to);
-    freeifaddrs(all);
-    if (is_found)
-        return RG_OK;
-    return rg__fail(RG_ERR_INVALID,
-                    "--interface %s: no interface of this host has that name "
-                    "and an address, or an address in that network; `ip "
-                    "address` lists them",
-                    name);
 }
 
 /* -------------------------------------------------------- the route to etcd */
@@ -140,7 +61,7 @@ static bool find_source(const struct addrinfo *to, rg__address *mine)
     const bool is_found =
         sock >= 0 && connect(sock, to->ai_addr, to->ai_addrlen) == 0 &&
         getsockname(sock, (struct sockaddr *)&self, &n) == 0 &&
-        show((const struct sockaddr *)&self, mine);
+        rg__address_show((const struct sockaddr *)&self, mine);
     if (sock >= 0)
         close(sock);
     return is_found;
@@ -180,7 +101,7 @@ rg_status rg__address_choose(agent *a)
     if (a->params->advertise != NULL)
         return take_given(a->params->advertise, &a->address);
     if (a->params->interface != NULL)
-        return take_interface(a->params->interface, &a->address);
+        return rg__address_of(a->params->interface, &a->address);
     return take_route(a->params->endpoints, &a->address);
 }
 

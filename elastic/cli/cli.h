@@ -14,7 +14,7 @@ typedef struct rg__settings {
     const char *etcd, *etcd_bin, *etcd_listen, *etcd_user, *etcd_password_file;
     const char *etcd_cacert, *etcd_cert, *etcd_key;
     const char *job, *host, *history, *output, *run_dir;
-    const char *advertise, *interface, *metrics, *peer;
+    const char *advertise, *metrics, *peer;
     uint64_t start_timeout_ms, elastic_timeout_ms, grace_ms, detect_ms;
     uint64_t timeout_ms, interval_ms, deadline_ms, older_than_ms,
         vault_max_bytes;

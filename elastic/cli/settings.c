@@ -53,9 +53,6 @@ static const rg__cfg_field cli_table[] = {
     {"ADVERTISE", NULL, RG__CFG_TEXT_AT(rg__settings, advertise),
      "this host's address for the other hosts, in numbers; none: the source "
      "address of the route to etcd"},
-    {"INTERFACE", NULL, RG__CFG_TEXT_AT(rg__settings, interface),
-     "name of the interface, or network such as 10.0.0.0/8, whose address "
-     "other hosts use"},
     {"HISTORY", NULL, RG__CFG_TEXT_AT(rg__settings, history),
      "directory where workers write what happened, as JSON lines"},
     {"OUTPUT", NULL, RG__CFG_TEXT_AT(rg__settings, output),

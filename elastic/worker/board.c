@@ -1,7 +1,7 @@
-/* rg_alloc memory of a launched world on one host, where no agent hands
- * segments over: an owner writes on a board, in shared memory, under which
- * number its process has a segment open, and who meets the segment's name in a
- * line opens it there. An owner writes before any line of its names the
+/* rg_alloc memory of this host's tasks in a launched world, where no agent
+ * hands segments over: an owner writes on a board, in shared memory, under
+ * which number its process has a segment open, and who meets the segment's name
+ * in a line opens it there. An owner writes before any line of its names the
  * segment, and wipes when it frees it; who has it mapped lets go of it when it
  * looks for another. */
 #include <fcntl.h>
@@ -39,7 +39,7 @@ uint64_t rg__board_bytes(int local_size)
 
 void rg__board_take(rg__board *board, const rg__membership *m)
 {
-    board->size = m->size;
+    board->size = m->local_size;
     atomic_store(&board->of[m->local_rank].pid, getpid());
 }
 
@@ -124,7 +124,8 @@ static bool open_note(rg__worker *w, rg__member_id owner, const note *at)
 bool rg__board_fetch(void *arg, rg__member_id owner, uint32_t id)
 {
     rg__worker *w = arg;
-    if (owner.slot >= (uint32_t)w->board->size || id == 0)
+    if (owner.host != w->ctx->me.host ||
+        owner.slot >= (uint32_t)w->board->size || id == 0)
         return false;
     const note *at = find(w->board, (int)owner.slot, id);
     if (at == NULL)

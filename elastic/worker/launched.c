@@ -2,9 +2,9 @@
  * no agent, one generation, which is there from rg_init to rg_finalize.
  *
  * The tasks meet by the launcher's gather and show each other a card; all that
- * follows is a function of the cards, so that all of them choose alike. A world
- * on one host has a control segment: rank 0 makes it, and the others open it by
- * its number in rank 0's process. */
+ * follows is a function of the cards, so that all of them choose alike. Each
+ * host has a control segment for native: its lowest rank makes it, and the
+ * others open it by its number in that one's process. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,7 +142,7 @@ rg_status rg__worker_launched(rg__worker *w,
 /* ---------------------------------------------------- the control segment */
 
 typedef struct handle {
-    int32_t pid, fd; /* of rank 0 */
+    int32_t pid, fd; /* of the host's lowest rank */
     uint64_t bytes;
 } handle;
 
@@ -151,6 +151,15 @@ static int open_of(const handle *h)
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/fd/%d", h->pid, h->fd);
     return open(path, O_RDWR | O_CLOEXEC);
+}
+
+/* The lowest rank on this host. */
+static int leader_of(const rg__membership *m)
+{
+    int r = 0;
+    while (m->member[r].host != m->member[m->rank].host)
+        r++;
+    return r;
 }
 
 /* Have all succeeded? Collective. */
@@ -171,19 +180,19 @@ static rg_status agree(const rg__worker *w, bool *ok)
 /* *fd_p is -1 on all ranks when one of them can't have it. */
 static rg_status share_segment(const rg__worker *w, uint64_t bytes, int *fd_p)
 {
-    const int size = w->entered.size;
-    handle *all = for_tasks(size, sizeof *all);
+    const int leader = leader_of(&w->entered);
+    const bool leads = w->entered.rank == leader;
+    handle *all = for_tasks(w->entered.size, sizeof *all);
     if (all == NULL)
         return RG_ERR_MEMORY;
     handle mine = {.pid = getpid(), .fd = -1, .bytes = bytes};
     int made = -1;
-    if (w->entered.rank == 0 &&
-        rg__shm_create("control", bytes, false, &made) == RG_OK)
+    if (leads && rg__shm_create("control", bytes, false, &made) == RG_OK)
         mine.fd = made;
     rg_status st = w->launcher->gather(&mine, sizeof mine, all);
     int fd = -1;
-    if (st == RG_OK && all[0].fd >= 0)
-        fd = w->entered.rank == 0 ? made : open_of(&all[0]);
+    if (st == RG_OK && all[leader].fd >= 0)
+        fd = leads ? made : open_of(&all[leader]);
     bool ok = fd >= 0;
     if (st == RG_OK)
         st = agree(w, &ok);
@@ -197,26 +206,36 @@ static rg_status share_segment(const rg__worker *w, uint64_t bytes, int *fd_p)
 /* ------------------------------------------------------------- transports */
 
 static rg_status enter(rg__worker *w, const rg__transport *transport, int fd,
-                       uint64_t bytes)
+                       uint64_t bytes, const rg__reached *reached)
 {
     const rg__membership *m = &w->entered;
-    const rg__boot boot = {.rank = m->rank,
-                           .size = m->size,
-                           .local_rank = m->local_rank,
-                           .local_size = m->local_size,
-                           .generation = 1,
-                           .member = m->member,
-                           .control_fd = fd,
-                           .control_bytes = bytes,
-                           .mappings = rg__engine_mappings(w->ctx->engine)};
+    rg__boot boot = {.rank = m->rank,
+                     .size = m->size,
+                     .local_rank = m->local_rank,
+                     .local_size = m->local_size,
+                     .generation = 1,
+                     .member = m->member,
+                     .control_fd = fd,
+                     .control_bytes = bytes,
+                     .mappings = rg__engine_mappings(w->ctx->engine)};
+    if (reached != NULL) {
+        boot.host_count = m->host_count;
+        boot.place = reached->place;
+        boot.address = reached->address;
+        boot.listener = w->listener;
+        boot.key = w->ctx->key;
+        boot.broken = rg__worker_link_broken;
+        boot.broken_arg = w;
+    }
     return rg__sets_enter(w->ctx, transport, &boot);
 }
 
-/* All ranks enter, or none does. */
+/* All ranks enter, or none does. reached: NULL on one host. */
 static rg_status enter_all(rg__worker *w, const rg__transport *transport,
-                           int fd, uint64_t bytes, bool *ok)
+                           int fd, uint64_t bytes, const rg__reached *reached,
+                           bool *ok)
 {
-    const rg_status st = enter(w, transport, fd, bytes);
+    const rg_status st = enter(w, transport, fd, bytes, reached);
     *ok = st == RG_OK;
     const rg_status agreed = agree(w, ok);
     if (st == RG_OK && (agreed != RG_OK || !*ok))
@@ -226,15 +245,16 @@ static rg_status enter_all(rg__worker *w, const rg__transport *transport,
 
 static rg_status try_self(rg__worker *w, bool *ok)
 {
-    return w->entered.size == 1 ? enter_all(w, &rg__transport_self, -1, 0, ok)
-                                : RG_OK;
+    return w->entered.size == 1
+               ? enter_all(w, &rg__transport_self, -1, 0, NULL, ok)
+               : RG_OK;
 }
 
 /* Segments of rg_alloc are shown from now on; without a board they would be
  * waited for. */
 static rg_status hang_board(rg__worker *w, bool *ok)
 {
-    const uint64_t bytes = rg__board_bytes(w->entered.size);
+    const uint64_t bytes = rg__board_bytes(w->entered.local_size);
     int fd = -1;
     rg_status st = share_segment(w, bytes, &fd);
     if (st != RG_OK)
@@ -253,12 +273,35 @@ static rg_status hang_board(rg__worker *w, bool *ok)
     return agree(w, ok);
 }
 
-static rg_status try_native(rg__worker *w, bool *ok)
+/* Is name one of a list that is separated by commas? */
+static bool lists(const char *list, const char *name)
 {
-    const rg__membership *m = &w->entered;
-    if (m->host_count != 1 || m->size > RG__HOST_SLOTS_MAX)
-        return RG_OK;
-    const uint64_t bytes = rg__native_control_bytes(m->size);
+    const size_t n = strlen(name);
+    for (const char *at = list; *at != '\0'; at += *at == ',') {
+        const size_t bytes = strcspn(at, ",");
+        if (bytes == n && strncmp(at, name, n) == 0)
+            return true;
+        at += bytes;
+    }
+    return false;
+}
+
+static bool fits_native(const rg__membership *m)
+{
+    int most = 0;
+    for (int host = 1; host <= m->host_count; host++) {
+        int members = 0;
+        for (int r = 0; r < m->size; r++)
+            members += m->member[r].host == (uint64_t)host;
+        most = members > most ? members : most;
+    }
+    return most <= RG__HOST_SLOTS_MAX;
+}
+
+static rg_status share_native(rg__worker *w, const rg__reached *reached,
+                              bool *ok)
+{
+    const uint64_t bytes = rg__native_control_bytes(w->entered.local_size);
     int fd = -1;
     rg_status st = hang_board(w, ok);
     if (st != RG_OK || !*ok)
@@ -266,22 +309,43 @@ static rg_status try_native(rg__worker *w, bool *ok)
     *ok = false;
     st = share_segment(w, bytes, &fd);
     if (st == RG_OK && fd >= 0)
-        st = enter_all(w, &rg__transport_native, fd, bytes, ok);
+        st = enter_all(w, &rg__transport_native, fd, bytes, reached, ok);
     if (fd >= 0)
         close(fd);
     return st;
 }
 
-static rg_status try_one(rg__worker *w, const char *name, bool *ok)
+/* Between hosts native speaks TCP; the launcher's own transport, where it may
+ * be taken, knows quicker networks. */
+static rg_status try_native(rg__worker *w, const rg__library_settings *settings,
+                            bool *ok)
+{
+    const rg__membership *m = &w->entered;
+    rg__reached reached = {NULL, NULL};
+    if (!fits_native(m))
+        return RG_OK;
+    if (m->host_count == 1)
+        return share_native(w, NULL, ok);
+    if (lists(settings->transports, w->launcher->transport->name))
+        return RG_OK;
+    rg_status st = rg__worker_reach_hosts(w, settings->interface, &reached, ok);
+    if (st == RG_OK && *ok)
+        st = share_native(w, &reached, ok);
+    rg__reached_free(&reached);
+    return st;
+}
+
+static rg_status try_one(rg__worker *w, const char *name,
+                         const rg__library_settings *settings, bool *ok)
 {
     const rg__transport *own = w->launcher->transport;
     *ok = false;
     if (strcmp(name, "self") == 0)
         return try_self(w, ok);
     if (strcmp(name, "native") == 0)
-        return try_native(w, ok);
+        return try_native(w, settings, ok);
     if (strcmp(name, own->name) == 0)
-        return enter_all(w, own, -1, 0, ok);
+        return enter_all(w, own, -1, 0, NULL, ok);
     return rg__fail(RG_ERR_INVALID,
                     "REGROUP_TRANSPORTS names \"%s\"; there are self, native "
                     "and %s",
@@ -295,7 +359,7 @@ rg_status rg__worker_enter_launched(rg__worker *w,
     snprintf(names, sizeof names, "%s", settings->transports);
     for (const char *name; (name = strsep(&rest, ",")) != NULL;) {
         bool ok = false;
-        const rg_status st = try_one(w, name, &ok);
+        const rg_status st = try_one(w, name, settings, &ok);
         if (st != RG_OK)
             return st;
         if (ok) {

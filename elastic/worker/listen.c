@@ -38,7 +38,7 @@ rg_status rg__worker_listen(rg__worker *w, const rg__address *address)
     socklen_t bytes = 0;
     if (!read_address(address, &at, &bytes))
         return rg__fail(RG_ERR_INVALID,
-                        "the agent's address \"%.47s\" is no IP address",
+                        "this host's address \"%.47s\" is no IP address",
                         address->text);
     w->listener =
         socket(at.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

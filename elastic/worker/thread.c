@@ -201,6 +201,16 @@ static void hint_stuck_link(rg__worker *w)
         rg__worker_send(w, &m, sizeof m);
 }
 
+/* A launched world: nobody else ends the generation. */
+static void end_without_agent(rg__worker *w, const rg__broken *m)
+{
+    char why[2 * RG__TEXT_MAX];
+    snprintf(why, sizeof why,
+             "the connection with rank %d broke, and the world has ended: %s",
+             m->peer, m->why);
+    leave(w, RG_ERR_PEER_LOST, why);
+}
+
 static void publish_broken_link(rg__worker *w)
 {
     rg__engine_lock(w->ctx->engine);
@@ -208,8 +218,13 @@ static void publish_broken_link(rg__worker *w)
     rg__broken m = w->link;
     w->is_link_broken = false;
     rg__engine_unlock(w->ctx->engine);
-    if (is_broken && w->entered.generation != 0)
-        rg__worker_broken(w, w->entered.generation, m.peer, m.why);
+    const uint64_t generation = w->entered.generation;
+    if (!is_broken || generation == 0)
+        return;
+    if (w->sock >= 0)
+        rg__worker_broken(w, generation, m.peer, m.why);
+    else
+        end_without_agent(w, &m);
 }
 
 static rg_status build(rg__worker *w, rg__prepare *p)

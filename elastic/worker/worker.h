@@ -34,7 +34,7 @@ struct rg__worker {
     bool has_thread;
     pthread_t thread;
     const rg__launcher *launcher; /* that started this process; NULL: none */
-    rg__board *board; /* of a launched world on one host; NULL: none */
+    rg__board *board; /* of this host in a launched world; NULL: none */
     uint32_t grace_ms;
     int listener; /* for workers of other hosts; -1: alone */
     uint32_t port;
@@ -89,7 +89,19 @@ rg_status rg__worker_enter_launched(rg__worker *w,
 /* Close it, on the thread that ends it. */
 void rg__worker_leave_launched(rg__worker *w, const char *why);
 
-/* board.c: rg_alloc memory of a launched world on one host. */
+/* hosts.c: where the tasks of a launched world are reached, by rank and by
+ * host; owned. */
+typedef struct rg__reached {
+    rg__place *place;
+    rg__address *address;
+} rg__reached;
+/* Listen, and learn where all others do; interface may be NULL. *ok: all can
+ * be reached, the same on all ranks. Collective. */
+rg_status rg__worker_reach_hosts(rg__worker *w, const char *interface,
+                                 rg__reached *to, bool *ok);
+void rg__reached_free(rg__reached *reached);
+
+/* board.c: rg_alloc memory of a launched world, of one host's members. */
 uint64_t rg__board_bytes(int local_size);
 void rg__board_take(rg__board *board, const rg__membership *m);
 void rg__board_free(rg__board *board); /* NULL allowed */

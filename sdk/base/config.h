@@ -129,6 +129,7 @@ typedef struct rg__library_settings {
     int checkpoint_keep;
     const char *transports; /* names, comma separated, tried in order */
     const char *check;      /* off, late or each */
+    const char *interface;  /* name or network; NULL: none is named */
 } rg__library_settings;
 
 extern const rg__cfg_field rg__library_table[];

@@ -167,6 +167,9 @@ const rg__cfg_field rg__library_table[] = {
     {"CHECK", "late", RG__CFG_TEXT_AT(rg__library_settings, check),
      "when the mpi transport compares what members start: each (before each "
      "operation), late (behind them) or off"},
+    {"INTERFACE", NULL, RG__CFG_TEXT_AT(rg__library_settings, interface),
+     "name of the interface, or network such as 10.0.0.0/8, whose address "
+     "other hosts use"},
     {NULL}};
 
 static rg__cfg_item item_of(const rg__cfg *cfg, const char *name)

@@ -1,0 +1,20 @@
+/* IP addresses of this host's interfaces.
+ *
+ * Threads:   any. Ownership: nothing is kept. */
+#ifndef RG_BASE_ADDRESS_H
+#define RG_BASE_ADDRESS_H
+
+#include <stdbool.h>
+#include <sys/socket.h>
+
+#include "regroup/regroup.h"
+#include "sdk/base/wire.h"
+
+/* The address of the interface with that name, or in that network
+ * ("10.0.0.0/8"). NULL: of the first that is up and no loopback. */
+rg_status rg__address_of(const char *interface, rg__address *to);
+
+/* In numbers; false: it is of another family, or too long. */
+bool rg__address_show(const struct sockaddr *from, rg__address *to);
+
+#endif
