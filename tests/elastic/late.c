@@ -7,9 +7,12 @@
  * elastic  a small allreduce on a set that is not the world
  * behind   the same behind a barrier, on a set with the longest of names
  * default  the same as `elastic` without a deadline of its own
- * (REGROUP_OP_TIMEOUT) inside   a large one on the world, in the middle of
- * which slot 1 is stopped by the test's failpoint static   as `elastic`, in a
- * static program */
+ *          (REGROUP_OP_TIMEOUT)
+ * inside   a large one on the world, in the middle of which slot 1 is stopped
+ *          by the test's failpoint
+ * create   slot 1 does not make a set that the others make, under the default
+ *          deadline
+ * static   as `elastic`, in a static program */
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,6 +77,19 @@ static rg_status count(job *j, rg_set *set, uint64_t n, int timeout_ms)
     return st;
 }
 
+/* The set of all but slot 1, which has other things to do. */
+static rg_status make_without(job *j)
+{
+    static const int ranks[] = {0, 2};
+    rg_set *set = NULL;
+    rg_req *req = NULL;
+    const rg_op_params params = {.size = sizeof params, .timeout_ms = 60000};
+    if (rg_slot(j->ctx) != 1)
+        return rg_set_create(j->ctx, ranks, 2, NULL, &set);
+    const rg_status st = rg_barrier_start(j->pair, &params, &req);
+    return st == RG_OK ? rg_wait(&req, -1) : st;
+}
+
 /* Where slot 0 does not wait for who comes here. */
 static rg_status wait_elsewhere(job *j)
 {
@@ -101,6 +117,8 @@ static rg_status come_late(job *j)
         return come_behind(j);
     if (is(j, "inside"))
         return tell(j, "first", count(j, rg_world(j->ctx), LARGE, 500));
+    if (is(j, "create"))
+        return tell(j, "first", make_without(j));
     if (rg_slot(j->ctx) == 0)
         st = count(j, j->pair, SMALL, is(j, "default") ? 0 : 300);
     else

@@ -203,6 +203,38 @@ static void check_guard(const char *what, const char *end)
             CHECK_FAIL("%s wrote byte %d behind the end", what, i);
 }
 
+/* What is sent, to be compared afterwards. */
+typedef struct sent {
+    const char *at;
+    uint64_t bytes, print;
+} sent;
+
+static uint64_t print_of(const char *at, uint64_t bytes)
+{
+    uint64_t print = bytes, word = 0;
+    for (uint64_t i = 0; i + 8 <= bytes; i += 8) {
+        memcpy(&word, at + i, 8);
+        print = (print ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+        print ^= print >> 29;
+    }
+    for (uint64_t i = bytes / 8 * 8; i < bytes; i++)
+        print = print * 31 + (unsigned char)at[i];
+    return print;
+}
+
+static sent note_sent(const char *at, uint64_t bytes)
+{
+    return (sent){at, bytes, print_of(at, bytes)};
+}
+
+static void check_sent(const test *t, const char *what, sent s)
+{
+    if (!t->in_place && print_of(s.at, s.bytes) != s.print)
+        CHECK_FAIL("%s of %llu elements, type %d, has changed what rank %d of "
+                   "%d sends",
+                   what, (unsigned long long)t->count, t->type, t->rank, t->n);
+}
+
 static void finish(rg_status st, rg_req *req)
 {
     CHECK_OK(st);
@@ -216,9 +248,11 @@ static void allreduce(test *t)
     char *end = t->m.recv + t->count * element(t);
     guard(end);
     fill(t, send, t->count, 0);
+    const sent sends = note_sent(send, t->count * element(t));
     const rg_status st = rg_allreduce_start(t->set, send, t->m.recv, t->count,
                                             t->type, t->op, &t->params, &req);
     finish(st, req);
+    check_sent(t, "allreduce", sends);
     check_result(t, "allreduce", t->m.recv, t->count, 0);
     check_guard("allreduce", end);
 }
@@ -231,11 +265,13 @@ static void reduce(test *t, int root)
     char *end = is_root ? t->m.recv + t->count * element(t) : t->m.recv;
     guard(end);
     fill(t, send, t->count, 0);
+    const sent sends = note_sent(send, t->count * element(t));
     t->params.root = root;
     const rg_status st =
         rg_reduce_start(t->set, send, is_root ? t->m.recv : NULL, t->count,
                         t->type, t->op, &t->params, &req);
     finish(st, req);
+    check_sent(t, "reduce", sends);
     if (is_root)
         check_result(t, "reduce", t->m.recv, t->count, 0);
     check_guard("reduce", end);
@@ -251,9 +287,11 @@ static void reduce_scatter(test *t)
     char *end = t->m.recv + t->count * element(t);
     guard(end);
     fill(t, t->m.send, t->count * n, 0);
+    const sent sends = note_sent(t->m.send, t->count * n * element(t));
     const rg_status st = rg_reduce_scatter_start(
         t->set, t->m.send, recv, t->count, t->type, t->op, &t->params, &req);
     finish(st, req);
+    check_sent(t, "reduce_scatter", sends);
     check_result(t, "reduce_scatter", recv, t->count, first);
     check_guard("reduce_scatter", end);
 }
@@ -273,9 +311,11 @@ static void reduce_scatterv(test *t)
     char *end = t->m.recv + counts[t->rank] * element(t);
     guard(end);
     fill(t, t->m.send, all, 0);
+    const sent sends = note_sent(t->m.send, all * element(t));
     const rg_status st = rg_reduce_scatterv_start(
         t->set, t->m.send, recv, counts, t->type, t->op, &t->params, &req);
     finish(st, req);
+    check_sent(t, "reduce_scatterv", sends);
     check_result(t, "reduce_scatterv", recv, counts[t->rank], first);
     check_guard("reduce_scatterv", end);
 }
@@ -367,7 +407,9 @@ static void allgather(test *t)
     memset(t->m.recv, 99, all);
     write_part(send, t->rank, 0, bytes);
     guard(t->m.recv + all);
+    const sent sends = note_sent(send, bytes);
     CHECK_OK(rg_allgather(t->set, send, t->m.recv, t->count, t->type));
+    check_sent(t, "allgather", sends);
     for (int r = 0; r < t->n; r++)
         check_part("allgather", t, t->m.recv + bytes * (uint64_t)r, r, 0,
                    bytes);
@@ -383,8 +425,10 @@ static void gather(test *t, int root)
     memset(t->m.recv, 99, all);
     write_part(send, t->rank, root, bytes);
     guard(t->m.recv + all);
+    const sent sends = note_sent(send, bytes);
     CHECK_OK(rg_gather(t->set, send, is_root ? t->m.recv : NULL, t->count,
                        t->type, root));
+    check_sent(t, "gather", sends);
     for (int r = 0; r < t->n && is_root; r++)
         check_part("gather", t, t->m.recv + bytes * (uint64_t)r, r, root,
                    bytes);
@@ -400,8 +444,11 @@ static void scatter(test *t, int root)
     for (int r = 0; r < t->n && is_root; r++)
         write_part(t->m.send + bytes * (uint64_t)r, root, r, bytes);
     guard(t->m.recv + bytes);
+    const sent sends =
+        note_sent(t->m.send, is_root ? bytes * (uint64_t)t->n : 0);
     CHECK_OK(rg_scatter(t->set, is_root ? t->m.send : NULL, recv, t->count,
                         t->type, root));
+    check_sent(t, "scatter", sends);
     check_part("scatter", t, recv, root, t->rank, bytes);
     check_guard("scatter", t->m.recv + bytes);
 }
@@ -413,7 +460,9 @@ static void alltoall(test *t)
     for (int r = 0; r < t->n; r++)
         write_part(send + bytes * (uint64_t)r, t->rank, r, bytes);
     guard(t->m.recv + all);
+    const sent sends = note_sent(send, all);
     CHECK_OK(rg_alltoall(t->set, send, t->m.recv, t->count, t->type));
+    check_sent(t, "alltoall", sends);
     for (int r = 0; r < t->n; r++)
         check_part("alltoall", t, t->m.recv + bytes * (uint64_t)r, r, t->rank,
                    bytes);
@@ -450,9 +499,11 @@ static void allgatherv(test *t)
     char *own = t->m.recv + places[t->rank] * element(t);
     char *send = t->in_place ? own : t->m.send;
     write_part(send, t->rank, 0, mine * element(t));
+    const sent sends = note_sent(send, mine * element(t));
     const rg_status st = rg_allgatherv_start(
         t->set, send, mine, t->m.recv, counts, places, t->type, NULL, &req);
     finish(st, req);
+    check_sent(t, "allgatherv", sends);
     for (int r = 0; r < t->n; r++)
         check_part("allgatherv", t, t->m.recv + places[r] * element(t), r, 0,
                    counts[r] * element(t));
@@ -470,10 +521,12 @@ static void gatherv(test *t, int root)
     char *own = t->m.recv + places[t->rank] * element(t);
     char *send = t->in_place && is_root ? own : t->m.send;
     write_part(send, t->rank, root, counts[t->rank] * element(t));
+    const sent sends = note_sent(send, counts[t->rank] * element(t));
     const rg_status st = rg_gatherv_start(t->set, send, counts[t->rank],
                                           t->m.recv, is_root ? counts : NULL,
                                           places, t->type, &params, &req);
     finish(st, req);
+    check_sent(t, "gatherv", sends);
     for (int r = 0; r < t->n && is_root; r++)
         check_part("gatherv", t, t->m.recv + places[r] * element(t), r, root,
                    counts[r] * element(t));
