@@ -17,16 +17,6 @@ static int compare_shades(const void *a, const void *b)
     return x->rank < y->rank ? -1 : x->rank > y->rank;
 }
 
-static rg_status gather(rg_ctx *ctx, const shade *mine, shade *all)
-{
-    const rg__coll coll = {.kind = RG__ALLGATHER,
-                           .type = RG_I32,
-                           .count = sizeof *mine / sizeof(int32_t),
-                           .send = mine,
-                           .recv = all};
-    return rg__channel_run(ctx->sets->world.channel, &coll);
-}
-
 /* Sorts shades; those of my colour go into member. */
 static int pick(shade *all, const rg__membership *now, int color,
                 rg__member_id *member)
@@ -47,9 +37,10 @@ rg_status rg__color_members(rg_ctx *ctx, const rg__membership *now, int color,
     const size_t size = now->size < 1 ? 1 : (size_t)now->size;
     shade *all = calloc(size, sizeof *all);
     rg__member_id *member = calloc(size, sizeof *member);
-    rg_status st = all == NULL || member == NULL
-                       ? rg__fail(RG_ERR_MEMORY, "no memory for a set")
-                       : gather(ctx, &mine, all);
+    rg_status st =
+        all == NULL || member == NULL
+            ? rg__fail(RG_ERR_MEMORY, "no memory for a set")
+            : rg__world_gather(ctx, &mine, all, sizeof mine, (int)size);
     if (st == RG_OK) {
         *n_p = pick(all, now, color, member);
         *member_p = member;

@@ -86,7 +86,8 @@ rg_status rg__world_agree(rg_ctx *ctx, uint64_t tag, const int64_t in[4],
                            .send = in,
                            .recv = out,
                            .tag = tag};
-    return rg__channel_run(ctx->sets->world.channel, &coll);
+    return rg__channel_run(ctx->sets->world.channel, &coll, 4 * sizeof *in,
+                           4 * sizeof *out);
 }
 
 rg_status rg__world_broadcast(rg_ctx *ctx, void *data, uint64_t bytes, int root)
@@ -96,7 +97,19 @@ rg_status rg__world_broadcast(rg_ctx *ctx, void *data, uint64_t bytes, int root)
                            .root = root,
                            .count = bytes,
                            .recv = data};
-    return rg__channel_run(ctx->sets->world.channel, &coll);
+    return rg__channel_run(ctx->sets->world.channel, &coll, 0, bytes);
+}
+
+rg_status rg__world_gather(rg_ctx *ctx, const void *mine, void *all,
+                           uint64_t bytes, int size)
+{
+    const rg__coll coll = {.kind = RG__ALLGATHER,
+                           .type = RG_U8,
+                           .count = bytes,
+                           .send = mine,
+                           .recv = all};
+    return rg__channel_run(ctx->sets->world.channel, &coll, bytes,
+                           bytes * (uint64_t)size);
 }
 
 /* ------------------------------------------------------------------ making */

@@ -39,6 +39,10 @@ rg_status rg__world_agree(rg_ctx *ctx, uint64_t tag, const int64_t in[4],
 rg_status rg__world_broadcast(rg_ctx *ctx, void *data, uint64_t bytes,
                               int root);
 
+/* Gather so many bytes of each of `size` world ranks, for the same. */
+rg_status rg__world_gather(rg_ctx *ctx, const void *mine, void *all,
+                           uint64_t bytes, int size);
+
 /* A set as this worker has it. */
 typedef struct rg__set_shown {
     uint32_t id;

@@ -69,16 +69,6 @@ static void mark_all(rg_ctx *ctx, const uint32_t *ids, int n, uint64_t *mine)
     pthread_mutex_unlock(&ctx->sets->lock);
 }
 
-static rg_status gather(rg_ctx *ctx, const uint64_t *mine, uint64_t *all, int n)
-{
-    const rg__coll coll = {.kind = RG__ALLGATHER,
-                           .type = RG_U64,
-                           .count = (uint64_t)n,
-                           .send = mine,
-                           .recv = all};
-    return rg__channel_run(ctx->sets->world.channel, &coll);
-}
-
 /* All marks of one split, one for each rank. */
 typedef struct marks {
     const uint64_t *all;
@@ -143,7 +133,8 @@ rg_status rg__splits_compare(rg_ctx *ctx, const rg__membership *now,
                        : RG_OK;
     if (st == RG_OK) {
         mark_all(ctx, ids, n, mine);
-        st = gather(ctx, mine, all, n);
+        st = rg__world_gather(ctx, mine, all, sizeof *mine * (size_t)n,
+                              now->size);
     }
     if (st == RG_OK) {
         pthread_mutex_lock(&ctx->sets->lock);

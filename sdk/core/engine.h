@@ -99,8 +99,11 @@ rg_status rg__engine_start_group(rg__engine *engine, rg_req *const *reqs, int n,
 /* What a start returns now: OK, or why the channel is closed. */
 rg_status rg__channel_check(rg__channel *channel);
 
-/* Start and wait; used for agreements and syncs. */
-rg_status rg__channel_run(rg__channel *channel, const rg__coll *coll);
+/* Start and wait; used for agreements and syncs. So many bytes of send and of
+ * recv are copied before and behind, so that the caller's memory is its own
+ * again also where the operation was given up. */
+rg_status rg__channel_run(rg__channel *channel, const rg__coll *coll,
+                          size_t send_bytes, size_t recv_bytes);
 
 /* The Regroup thread's turn: advance what no waiting user thread advances.
  * Returns true while operations are in flight. */

@@ -33,6 +33,7 @@ struct rg_req {
     uint64_t deadline_ns, since_ns; /* 0: none, not seen waiting yet */
     uint64_t timeout_ms; /* from its start to its deadline, if it has one */
     bool is_told;        /* that it takes long */
+    bool is_held;        /* its own memory is used by others from now on */
 };
 
 struct rg__channel {

@@ -61,8 +61,18 @@ static rg_req *pop(rg__channel *ch)
     return req;
 }
 
+/* The first operation is given up, or has failed. */
+static void hold_memory(rg__channel *ch)
+{
+    if (ch->head == NULL || !ch->has_begun || ch->comm == NULL)
+        return;
+    const rg__transport *transport = ch->comm->transport;
+    ch->head->is_held = transport->holds != NULL && transport->holds(ch->comm);
+}
+
 static void finish_all(rg__channel *ch, rg_status st, const char *why)
 {
+    hold_memory(ch);
     while (ch->head != NULL)
         rg__req_finish(ch->engine, pop(ch), st, why);
 }
@@ -112,6 +122,8 @@ void rg__engine_give_up(rg__engine *e, rg_req *req)
     if (!rg__req_is_done(req) && rg__engine_is_aborted(e)) {
         rg_req *queued = req->leader != NULL ? req->leader : req;
         fail_aborted(e);
+        if (queued == queued->channel->head)
+            hold_memory(queued->channel);
         unlink_request(queued->channel, queued);
         rg__req_finish(e, queued, RG_ERR_PEER_LOST, rg_last_error());
     }
@@ -190,6 +202,8 @@ static bool progress_channel(rg__channel *ch)
             continue;
         }
         const char *why = st == RG_OK ? NULL : rg_last_error();
+        if (st != RG_OK)
+            hold_memory(ch);
         const uint64_t group = ch->head->group;
         rg__req_finish(ch->engine, pop(ch), st, why);
         finish_group(ch, group, st, why);
@@ -283,8 +297,10 @@ rg_req *rg__req_create(rg__channel *ch, const rg__start *start)
 void rg__req_free(rg_req *req)
 {
     rg__engine_unref(req->engine);
-    rg__run_free(req->run);
-    free(req->arrays);
+    if (!req->is_held) {
+        rg__run_free(req->run);
+        free(req->arrays);
+    }
     free(req->why);
     free(req);
 }
@@ -347,11 +363,4 @@ rg_status rg__channel_start(rg__channel *ch, const rg__coll *coll,
 {
     const rg__start start = {.coll = *coll};
     return rg__channel_begin(ch, &start, req_p);
-}
-
-rg_status rg__channel_run(rg__channel *ch, const rg__coll *coll)
-{
-    rg_req *req = NULL;
-    const rg_status st = rg__channel_start(ch, coll, &req);
-    return st == RG_OK ? rg_wait(&req, -1) : st;
 }

@@ -2,6 +2,7 @@
 #include "sdk/core/inside.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
@@ -62,8 +63,10 @@ static void help_until_done(rg_req *req, uint64_t deadline)
         }
         const bool moved = rg__engine_help(e);
         const uint64_t left = left_until(deadline);
-        if (left == 0)
+        if (left == 0) { /* who only polls is all who looks, maybe */
+            rg__late_look(e);
             return;
+        }
         if (moved) {
             round = 0;
             since = 0;
@@ -97,6 +100,31 @@ static rg_status take(rg_req *req)
         rg__fail(st, "%s", req->why != NULL ? req->why : rg_status_text(st));
     rg__req_free(req);
     return st;
+}
+
+rg_status rg__channel_run(rg__channel *ch, const rg__coll *coll,
+                          size_t send_bytes, size_t recv_bytes)
+{
+    const size_t send_words = (send_bytes + 7) / 8;
+    rg__start start = {.coll = *coll};
+    start.arrays = malloc(8 * send_words + recv_bytes + 1);
+    if (start.arrays == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for an operation");
+    void *recv = start.arrays + send_words;
+    if (send_bytes > 0)
+        memcpy(start.arrays, coll->send, send_bytes);
+    if (coll->send == NULL && recv_bytes > 0)
+        memcpy(recv, coll->recv, recv_bytes);
+    start.coll.send = coll->send == NULL ? NULL : start.arrays;
+    start.coll.recv = coll->recv == NULL ? NULL : recv;
+    rg_req *req = NULL;
+    const rg_status st = rg__channel_begin(ch, &start, &req);
+    if (st != RG_OK)
+        return st;
+    await(req, FOREVER);
+    if (req->st == RG_OK && recv_bytes > 0)
+        memcpy(coll->recv, recv, recv_bytes);
+    return take(req);
 }
 
 rg_status rg_wait(rg_req **req_p, int timeout_ms)

@@ -215,6 +215,10 @@ typedef struct rg__transport {
      * nap_ns before it looks again. 0: the engine's own times. */
     uint64_t patience_ns, nap_ns;
 
+    /* Is memory of the operation in flight also used by somebody who does not
+     * stop when it is given up? Then that memory is never freed. NULL: no. */
+    bool (*holds)(rg__comm *comm);
+
     /* Give everything back; takes half-built comms, comms with an operation in
      * flight, and dead peers; never waits. The world's comm goes last. */
     void (*close)(rg__comm *comm);

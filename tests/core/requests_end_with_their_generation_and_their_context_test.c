@@ -206,9 +206,9 @@ static void refused_operations(void)
     begin();
     const rg__coll bad = {.kind = RG__BARRIER, .root = 7};
     answer = RG_OK;
-    CHECK_STATUS(rg__channel_run(world, &bad), RG_ERR_INVALID);
+    CHECK_STATUS(rg__channel_run(world, &bad, 0, 0), RG_ERR_INVALID);
     CHECK_STR(rg_last_error(), "root 7 is refused");
-    CHECK_OK(rg__channel_run(world, &barrier));
+    CHECK_OK(rg__channel_run(world, &barrier, 0, 0));
     end();
 }
 
@@ -230,7 +230,7 @@ static void before_and_between_generations(void)
     CHECK_STR(rg_last_error(), "never decided");
     rg__engine_admit(engine);
     answer = RG_OK;
-    CHECK_OK(rg__channel_run(world, &barrier));
+    CHECK_OK(rg__channel_run(world, &barrier, 0, 0));
     end();
 }
 
@@ -255,7 +255,7 @@ static void shut_until_admitted_again(void)
     CHECK_STATUS(rg__channel_start(world, &barrier, &req), RG_ERR_INVALID);
     rg__engine_admit(engine);
     answer = RG_OK;
-    CHECK_OK(rg__channel_run(world, &barrier));
+    CHECK_OK(rg__channel_run(world, &barrier, 0, 0));
     rg__engine_leave(engine, RG_ERR_PEER_LOST, "a peer is lost");
     CHECK_STATUS(rg__channel_start(world, &barrier, &req), RG_ERR_PEER_LOST);
     end();

@@ -123,6 +123,28 @@ static void progresses_alone(void)
     CHECK_OK(rg_wait(&req, 0));
 }
 
+/* Who only polls is all who looks at deadlines, where no other thread may call
+ * MPI. */
+static void a_deadline_passes_for_who_polls(void)
+{
+    const rg_op_params soon = {.size = sizeof soon, .timeout_ms = 100};
+    static int one = 1, sum; /* MPI's for ever, maybe */
+    int ranks[] = {0, 1};
+    rg_set *set = NULL;
+    rg_req *req = NULL;
+    CHECK_OK(rg_set_create(ctx, ranks, 2, NULL, &set));
+    if (rg_rank(ctx) == 0) {
+        rg_status st =
+            rg_allreduce_start(set, &one, &sum, 1, RG_I32, RG_SUM, &soon, &req);
+        CHECK_OK(st);
+        do
+            st = rg_test(&req);
+        while (st == RG_IN_PROGRESS);
+        CHECK_EQ(st, RG_ERR_TIMEOUT);
+    }
+    CHECK_OK(rg_barrier(rg_world(ctx)));
+}
+
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "multiple";
@@ -146,6 +168,7 @@ int main(int argc, char **argv)
         CHECK_EQ(others_called(), 0);
     if (level == MPI_THREAD_SERIALIZED)
         CHECK_EQ(others_called(), 1); /* the one above */
+    a_deadline_passes_for_who_polls();
     CHECK_OK(rg_finalize(ctx));
     MPI_Finalize();
     return 0;

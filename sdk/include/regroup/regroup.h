@@ -331,7 +331,10 @@ typedef struct rg_op_params {
  * workers when nobody is dead), and a static one ends. Without an agent the
  * operation and all others on the set end with ERR_TIMEOUT here, the set can't
  * be used any more by this rank, and its peers wait until their own deadlines.
- * After ERR_TIMEOUT the buffers belong to the library until rg_finalize. */
+ * After ERR_TIMEOUT the buffers belong to the library until rg_finalize; over
+ * MPI, where a nonblocking operation can't be taken back, until MPI_Finalize,
+ * and so do those of operations that are in flight when their set or the
+ * context is given back. */
 RG_API rg_status rg_allreduce_start(rg_set *set, const void *send, void *recv,
                                     uint64_t count, rg_type type, rg_op op,
                                     const rg_op_params *params, rg_req **req_p);

@@ -24,6 +24,13 @@ static void free_scratch(comm *c)
     c->scratch = NULL;
 }
 
+/* MPI goes on using its memory: a nonblocking operation can't be taken back. */
+static bool mpi_holds(rg__comm *base)
+{
+    const comm *c = (const comm *)base;
+    return c->requests > 0 || c->lost_ns != 0;
+}
+
 static void close_comm(comm *c)
 {
     if (c == NULL)
@@ -31,8 +38,8 @@ static void close_comm(comm *c)
     rg__check_part(c);
     if (c->is_world)
         rg__check_close();
-    if (c->requests > 0 || c->lost_ns != 0)
-        return; /* it can't be taken back: MPI goes on using all of this */
+    if (mpi_holds(&c->base))
+        return;
     if (c->mpi != MPI_COMM_NULL && !c->is_world)
         MPI_Comm_free(&c->mpi);
     free_scratch(c);
@@ -397,4 +404,5 @@ const rg__transport rg__transport_mpi = {.size = sizeof(rg__transport),
                                          .admits = mpi_admits,
                                          .patience_ns = PATIENCE_NS,
                                          .nap_ns = NAP_NS,
+                                         .holds = mpi_holds,
                                          .close = mpi_close};
