@@ -200,12 +200,18 @@ class Context:
         """Make sets by a rule: workers of equal colour are one set, and each
         gets its own; None: none. Collective over the world. color() may ask
         for rank, host and slot, and is called again in every generation; the
-        set never ends. Before run it is declared, as with set."""
+        set never ends. What color() raises here leaves no set behind. Before
+        run it is declared, as with set."""
         rule = Rule(color)
         self._rules.append(rule)
         made = self._make(lib.rg_set_create_by, rule.callback, None, name=name,
                           rule=rule)
-        rule.check()
+        try:
+            rule.check()
+        except BaseException:
+            if made.has_rule(rule):  # not one that was found by its name
+                made.destroy()
+            raise
         return made
 
     def split(self, color: int | None, key: int = 0, name: str | None = None,

@@ -108,14 +108,18 @@ class Set:
         self._stored: int | None = handle
         self._rule = rule
 
-    @property
-    def _handle(self) -> int:
+    def _need_made(self) -> int:
         self._context.need_open()
         if self._stored is None:
             raise Invalid("this set was destroyed; make another one")
+        return self._stored
+
+    @property
+    def _handle(self) -> int:
+        handle = self._need_made()
         if self._rule is not None:
             self._rule.check()
-        return self._stored
+        return handle
 
     def __enter__(self) -> Set:
         return self
@@ -169,9 +173,13 @@ class Set:
                      ctypes.byref(view))
         return made
 
+    def has_rule(self, rule: Rule) -> bool:
+        """Whether it was made by this rule."""
+        return self._rule is rule
+
     def destroy(self) -> None:
         """Give the set back; local. No operation may be in flight on it."""
-        handle = self._handle
+        handle = self._need_made()
         check(lib.rg_set_destroy(handle))
         self._stored = None
         self._context.forget(handle)
@@ -467,7 +475,7 @@ class Set:
 
 class Rule:
     """The colour function of a set as the C side calls it. What it raises is
-    raised by the set's next call."""
+    raised once, by the set's next call."""
 
     def __init__(self, color: typing.Callable[[], int | None]) -> None:
         self._color = color
@@ -476,6 +484,7 @@ class Rule:
 
     def _call(self, *_: object) -> int:
         try:
+            self._error = None
             found = self._color()
             return _abi.NO_COLOR if found is None else int(found)
         except BaseException as error:  # pylint: disable=broad-except
@@ -483,6 +492,7 @@ class Rule:
             return _abi.NO_COLOR
 
     def check(self) -> None:
-        """Raise what the function raised."""
-        if self._error is not None:
-            raise self._error
+        """Raise what the function raised when it was called last."""
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
