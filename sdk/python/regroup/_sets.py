@@ -17,7 +17,7 @@ from . import _abi, _mpi
 from ._abi import Op, lib
 from ._buffers import Array, Buffer, look, look_writable, need_rows
 from ._errors import Invalid, check
-from ._wait import Operation, Request, call_waiting
+from ._wait import Operation, Request, call_waiting, callback
 
 if typing.TYPE_CHECKING:
     from ._context import Context
@@ -480,16 +480,20 @@ class Rule:
     def __init__(self, color: typing.Callable[[], int | None]) -> None:
         self._color = color
         self._error: BaseException | None = None
-        self.callback = _abi.ColorFn(self._call)
+        self.callback = callback(self._colors())
 
-    def _call(self, *_: object) -> int:
-        try:
-            self._error = None
-            found = self._color()
-            return _abi.NO_COLOR if found is None else int(found)
-        except BaseException as error:  # pylint: disable=broad-except
-            self._error = error
-            return _abi.NO_COLOR
+    def _colors(self) -> typing.Generator[int, object, None]:
+        found: int | None = None
+        while True:
+            try:
+                while True:
+                    yield _abi.NO_COLOR if found is None else int(found)
+                    self._error = None
+                    found = self._color()
+            except GeneratorExit:
+                return
+            except BaseException as error:  # pylint: disable=broad-except
+                self._error, found = error, None
 
     def check(self) -> None:
         """Raise what the function raised when it was called last."""

@@ -17,7 +17,7 @@ from . import _abi
 from ._abi import Advice, Kind, Status, lib
 from ._buffers import Array, Buffer, look_writable
 from ._errors import Invalid, NotFound, RegroupError, check
-from ._wait import call_waiting, ctrl_c_ends, ctrl_c_raises
+from ._wait import call_waiting, callback, ctrl_c_ends, ctrl_c_raises
 
 if typing.TYPE_CHECKING:
     from ._context import Context
@@ -27,26 +27,37 @@ Result = typing.TypeVar("Result")
 
 class _Body:
     """The program's function as the C side calls it: statuses go out, anything
-    else that is raised is kept for who called run."""
+    else that is raised is kept for who called run, also by the handler of a
+    signal that came while the library waited."""
 
     def __init__(self, call: typing.Callable[[], object]) -> None:
         self._call = call
         self.result: object = None
         self.error: BaseException | None = None
+        self.callback = callback(self._calls())
 
-    def __call__(self, *_: object) -> int:
-        self.error = None
-        with ctrl_c_raises():
+    def _calls(self) -> typing.Generator[int, object, None]:
+        status: int = Status.OK
+        while True:
             try:
-                self.result = self._call()
-                return Status.OK
-            except RegroupError as error:
-                if error.advice in (Advice.RESYNC, Advice.RESTORE):
-                    return error.status
-                self.error = error
+                while True:
+                    yield status
+                    status = self._status()
+            except GeneratorExit:
+                return
             except BaseException as error:  # pylint: disable=broad-except
-                self.error = error
-        return Status.ERR_INVALID
+                self.error, status = error, Status.ERR_INVALID
+
+    def _status(self) -> int:
+        self.error = None
+        try:
+            with ctrl_c_raises():
+                self.result = self._call()
+        except RegroupError as error:
+            if error.advice not in (Advice.RESYNC, Advice.RESTORE):
+                raise
+            return error.status
+        return Status.OK
 
     def judge(self, status: int) -> object:
         """What run returns or raises when the loop has ended with a status."""
@@ -66,7 +77,6 @@ class State:
         self._buffers: dict[str, Buffer] = {}
         self._resets: list[typing.Callable[[], object]] = []
         self._on_reset: _Body | None = None
-        self._callback: object = None
         self._is_running = False
         self._stored: int | None = None
         found = c_void_p()
@@ -129,10 +139,10 @@ class State:
         """Call a function in every generation, once registered memory is right
         and before the training function."""
         self._resets.append(function)
-        if self._callback is None:
+        if self._on_reset is None:
             self._on_reset = _Body(self._reset)
-            self._callback = _abi.ResetFn(self._on_reset)
-            check(lib.rg_state_on_reset(self.handle, self._callback, None))
+            check(lib.rg_state_on_reset(self.handle, self._on_reset.callback,
+                                        None))
 
     def _reset(self) -> None:
         for function in self._resets:
@@ -198,9 +208,11 @@ class State:
         if self._on_reset is not None:
             self._on_reset.error = None
         handle, self._is_running = self.handle, True
-        with ctrl_c_ends():
-            status = lib.rg_run(handle, _abi.TrainFn(body), None)
-        self._is_running = False
+        try:
+            with ctrl_c_ends():
+                status = lib.rg_run(handle, body.callback, None)
+        finally:
+            self._is_running = False
         if self._on_reset is not None and self._on_reset.error is not None:
             body.error = self._on_reset.error
         return typing.cast(Result, body.judge(status))

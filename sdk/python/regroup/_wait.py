@@ -18,9 +18,9 @@ import signal
 import threading
 import time
 import typing
-from ctypes import c_void_p
+from ctypes import c_int, c_void_p
 
-from ._abi import Status, lib
+from ._abi import Status, TrainFn, lib
 from ._errors import InProgress, Invalid, check, error_of
 
 if typing.TYPE_CHECKING:
@@ -55,6 +55,20 @@ def ctrl_c_ends() -> contextlib.AbstractContextManager[None]:
 def ctrl_c_raises() -> contextlib.AbstractContextManager[None]:
     """Around the program's own functions below such a call."""
     return ctrl_c(signal.SIG_DFL, signal.default_int_handler)
+
+
+def callback(answers: typing.Generator[int, object, None]) -> typing.Any:
+    """A function for C, of two pointers, that returns a generator's next
+    answer; the first that is yielded is not used.
+
+    The interpreter runs the handlers of signals that came meanwhile where a
+    function begins, outside of what it tries, and with what they raise C would
+    get no answer. A generator goes on inside of its try. Its send takes one
+    argument: the second lies in a register that nobody reads.
+    """
+    next(answers)
+    return ctypes.cast(ctypes.CFUNCTYPE(c_int, c_void_p)(answers.send),
+                       TrainFn)
 
 
 class Operation:
