@@ -19,12 +19,13 @@
 #define WORD     1  /* tag */
 
 typedef struct word {
-    uint32_t set, is_alarm;
-    int32_t from; /* set rank */
-    int32_t is_routine;
+    uint32_t set;
+    bool is_alarm, is_routine, is_pair;
+    int32_t from;    /* set rank */
     uint64_t op;     /* counts the set's operations from 1 */
     uint64_t digest; /* of the lines up to that one */
     said_line line;
+    pair pair;
 } word;
 
 struct checked {
@@ -55,6 +56,7 @@ static struct words {
     MPI_Request send[SLOTS];
     int next;
     checked *first;
+    uint64_t missing; /* routine words about sets that are gone here */
 } words;
 
 /* ------------------------------------------------------------ open and close
@@ -80,19 +82,6 @@ rg_status rg__check_open(void)
     for (int i = 0; i < SLOTS; i++)
         words.send[i] = MPI_REQUEST_NULL;
     return post_receive();
-}
-
-void rg__check_close(void)
-{
-    if (!words.is_open)
-        return;
-    words.is_open = false;
-    MPI_Cancel(&words.receive);
-    MPI_Request_free(&words.receive);
-    for (int i = 0; i < SLOTS; i++)
-        if (words.send[i] != MPI_REQUEST_NULL)
-            MPI_Request_free(&words.send[i]);
-    MPI_Comm_free(&words.comm);
 }
 
 static void free_checked(checked *k)
@@ -133,10 +122,11 @@ rg_status rg__check_join(comm *c, const int *ranks)
 
 /* ----------------------------------------------------------------- telling */
 
-/* A slot whose word has gone, or NULL. */
-static word *free_slot(int *slot_p)
+/* A slot whose word has gone, or NULL. The next one is the oldest: where its
+ * word has not gone, a routine word is not worth looking further. */
+static word *free_slot(int looks, int *slot_p)
 {
-    for (int i = 0; i < SLOTS; i++) {
+    for (int i = 0; i < looks; i++) {
         const int s = (words.next + i) % SLOTS;
         int is_gone = words.send[s] == MPI_REQUEST_NULL;
         if (!is_gone)
@@ -146,8 +136,6 @@ static word *free_slot(int *slot_p)
             *slot_p = s;
             return &words.out[s];
         }
-        if (i == 0)
-            i = SLOTS / 2; /* an old one after the newest: enough looking */
     }
     return NULL;
 }
@@ -155,7 +143,7 @@ static word *free_slot(int *slot_p)
 static void tell(const checked *k, int to, const word *what, bool is_alarm)
 {
     int slot = 0;
-    word *out = free_slot(&slot);
+    word *out = free_slot(what->is_routine ? 2 : SLOTS, &slot);
     if (out == NULL)
         return;
     *out = *what;
@@ -226,6 +214,14 @@ static void compare(checked *k, const word *w)
         k->early[w->from] = *w;
 }
 
+static void take_pair(checked *k, const word *w)
+{
+    if (k->verdict != NULL)
+        return;
+    rg__uneven_differs(k->c, (rg__kind)w->line.kind, &w->pair);
+    k->verdict = strdup(rg_last_error());
+}
+
 static int left_of(const checked *k)
 {
     return (k->c->rank + k->c->n - 1) % k->c->n;
@@ -236,8 +232,14 @@ static void hear(const word *w)
     checked *k = words.first;
     while (k != NULL && k->c->id != w->set)
         k = k->next;
+    if (k == NULL && w->is_routine && words.missing > 0)
+        words.missing--;
     if (k == NULL || w->from < 0 || w->from >= k->c->n || w->op == 0)
         return;
+    if (w->is_pair) {
+        take_pair(k, w);
+        return;
+    }
     if (!w->is_alarm) {
         k->heard += w->is_routine && w->from == left_of(k);
         compare(k, w);
@@ -263,6 +265,31 @@ static void listen(void)
         if (post_receive() != RG_OK)
             return;
     }
+}
+
+/* What is still on its way would be left over in MPI: it is waited for, a
+ * moment. */
+static void hear_the_rest(void)
+{
+    const uint64_t until = rg__now_ns() + PATIENCE;
+    while (words.missing > 0 && rg__now_ns() < until) {
+        listen();
+        sched_yield();
+    }
+}
+
+void rg__check_close(void)
+{
+    if (!words.is_open)
+        return;
+    hear_the_rest();
+    words.is_open = false;
+    MPI_Cancel(&words.receive);
+    MPI_Request_free(&words.receive);
+    for (int i = 0; i < SLOTS; i++)
+        if (words.send[i] != MPI_REQUEST_NULL)
+            MPI_Request_free(&words.send[i]);
+    MPI_Comm_free(&words.comm);
 }
 
 /* --------------------------------------------------------- the comm's hooks */
@@ -324,29 +351,32 @@ void rg__check_ended(comm *c)
     listen();
 }
 
-/* What is still on its way would be left over in MPI: it is waited for, a
- * moment. */
-static void hear_the_rest(const checked *k)
-{
-    const uint64_t until = rg__now_ns() + PATIENCE;
-    while (k->heard < k->owed && k->verdict == NULL && k->c->requests == 0 &&
-           rg__now_ns() < until) {
-        listen();
-        sched_yield();
-    }
-}
-
 void rg__check_part(comm *c)
 {
-    if (c->checked == NULL)
+    const checked *k = c->checked;
+    if (k == NULL)
         return;
-    hear_the_rest(c->checked);
+    if (k->heard < k->owed && k->verdict == NULL && c->requests == 0)
+        words.missing += k->owed - k->heard;
     checked **at = &words.first;
     while (*at != c->checked)
         at = &(*at)->next;
     *at = c->checked->next;
     free_checked(c->checked);
     c->checked = NULL;
+}
+
+rg_status rg__check_differs(comm *c, const pair *p)
+{
+    checked *k = c->checked;
+    if (k == NULL)
+        return rg__uneven_differs(c, c->coll.kind, p);
+    word found = *word_of(k, k->op);
+    found.is_pair = true;
+    found.pair = *p;
+    tell_all(k, &found, false);
+    take_pair(k, &found);
+    return rg__check_verdict(c);
 }
 
 rg_status rg__check_verdict(const comm *c)

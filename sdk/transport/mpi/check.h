@@ -7,10 +7,13 @@
  *   alarm       who hears of a difference tells all members its line of that
  *               operation, and so does everybody who hears an alarm; who has
  *               heard all of them gives the verdict, the same on all members
+ *   pair        who finds that another member's count is not what it expects
+ *               tells all, who give that verdict
  *
  * One receive per process is posted, on a communicator of its own; what is told
  * about a set that is gone here is dropped, and so is a routine word where no
- * slot is free to send it: the next one says the same. */
+ * slot is free to send it: the next one says the same. Words that are on their
+ * way when a set goes are counted, and waited for when the world does. */
 #ifndef RG_MPI_CHECK_H
 #define RG_MPI_CHECK_H
 
@@ -30,6 +33,9 @@ uint64_t rg__check_mix(uint64_t hash, const said_line *line);
 /* This operation starts, and has ended. */
 void rg__check_started(comm *c);
 void rg__check_ended(comm *c);
+
+/* Two members' counts differ: ERR_MISMATCH, here and on all that hear of it. */
+rg_status rg__check_differs(comm *c, const pair *p);
 
 /* Nothing has moved. RG_OK, or the verdict. */
 rg_status rg__check_waits(comm *c);

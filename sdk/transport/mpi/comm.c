@@ -45,6 +45,9 @@ static void close_comm(comm *c)
     free_scratch(c);
     free(c->request);
     free(c->all);
+    free(c->told);
+    free(c->heard);
+    free(c->found);
     free(c->failed);
     free(c);
 }
@@ -74,7 +77,11 @@ static rg_status create_comm(uint32_t id, int n, comm **c_p)
     c->room = 2 * n;
     c->request = calloc((size_t)c->room, sizeof *c->request);
     c->all = calloc((size_t)n, sizeof *c->all);
-    if (c->all == NULL || c->request == NULL) {
+    c->told = calloc((size_t)n, sizeof *c->told);
+    c->heard = calloc((size_t)n, sizeof *c->heard);
+    c->found = calloc((size_t)n, sizeof *c->found);
+    if (c->all == NULL || c->request == NULL || c->told == NULL ||
+        c->heard == NULL || c->found == NULL) {
         close_comm(c);
         return rg__fail(RG_ERR_MEMORY, "no memory for a comm");
     }
@@ -189,7 +196,7 @@ static rg_status after_compare(comm *c)
         c->id, &c->all[0].line, sizeof *c->all, c->n, &c->base.joined);
     if (st != RG_OK)
         return st;
-    c->stage = c->next;
+    c->stage = rg__uneven_is(c) ? rg__uneven_compare : c->next;
     return c->stage(c);
 }
 
@@ -212,12 +219,6 @@ static rg_status bring(comm *c)
                           MPI_Iallgather(&c->mine, (int)sizeof c->mine,
                                          MPI_BYTE, c->all, (int)sizeof c->mine,
                                          MPI_BYTE, c->mpi, rg__mpi_request(c)));
-}
-
-static bool has_own_count(rg__kind kind)
-{
-    return kind == RG__GATHERV || kind == RG__SCATTERV ||
-           kind == RG__ALLGATHERV || kind == RG__ALLTOALLV;
 }
 
 static bool has_equal_counts(rg__kind kind)
@@ -249,15 +250,14 @@ static int message_tag(const said_line *line)
 static void note_mine(comm *c)
 {
     const rg__coll *coll = &c->coll;
-    c->mine.line =
-        (said_line){.kind = (uint8_t)coll->kind,
-                    .type = (uint8_t)coll->type,
-                    .op = (uint8_t)coll->op,
-                    .root = coll->root,
-                    .count = has_own_count(coll->kind) ? 0 : coll->count,
-                    .tag = tag_of(c),
-                    .prescale = scale_of(coll->prescale),
-                    .postscale = scale_of(coll->postscale)};
+    c->mine.line = (said_line){.kind = (uint8_t)coll->kind,
+                               .type = (uint8_t)coll->type,
+                               .op = (uint8_t)coll->op,
+                               .root = coll->root,
+                               .count = rg__uneven_is(c) ? 0 : coll->count,
+                               .tag = tag_of(c),
+                               .prescale = scale_of(coll->prescale),
+                               .postscale = scale_of(coll->postscale)};
     c->tag = message_tag(&c->mine.line);
     if (coll->kind == RG__AGREE)
         memcpy(c->mine.value, coll->send, sizeof c->mine.value);

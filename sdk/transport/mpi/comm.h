@@ -28,6 +28,12 @@ typedef struct brought {
     int64_t value[4]; /* AGREE */
 } brought;
 
+/* Of an uneven form: what a member sends another, and what that expects. */
+typedef struct pair {
+    int32_t from, to;
+    uint64_t sends, expects;
+} pair;
+
 struct comm {
     rg__comm base;
     MPI_Comm mpi;
@@ -44,12 +50,15 @@ struct comm {
     uint64_t done;        /* elements of the part that are computed */
     bool is_together;     /* a reduction that everybody computes whole */
 
-    MPI_Request *request; /* owned, as what follows */
-    int requests, room;   /* posted, and how many there is room for */
-    int completed;        /* of those that are posted */
-    int needed;           /* so many before the next stage; 0: all */
-    brought mine, *all;   /* all: n of them */
-    char *scratch;        /* of this operation; NULL: none */
+    MPI_Request *request;    /* owned, as what follows */
+    int requests, room;      /* posted, and how many there is room for */
+    int completed;           /* of those that are posted */
+    int needed;              /* so many before the next stage; 0: all */
+    brought mine, *all;      /* all: n of them */
+    uint64_t *told;          /* uneven: elements that I send to each member, */
+    uint64_t *heard;         /* and that each says it sends me */
+    pair mine_found, *found; /* what differs; found: of n members */
+    char *scratch;           /* of this operation; NULL: none */
     _Alignas(16) char small[SMALL_SCRATCH]; /* where it lies if that does */
 
     checked *checked; /* NULL: not compared late */
@@ -72,6 +81,21 @@ void rg__mpi_need_so_far(comm *c);
 rg_status rg__mpi_then(comm *c, stage_fn stage);
 /* Give the operation so much memory; it is freed when it has ended. */
 rg_status rg__mpi_scratch(comm *c, uint64_t bytes);
+
+/* uneven.c */
+bool rg__uneven_is(const comm *c);
+/* REGROUP_CHECK=each: a stage, on the way to c->next. */
+rg_status rg__uneven_compare(comm *c);
+/* late: post the counts, of which the others' are needed; when they have come
+ * RG_OK, or ERR_MISMATCH. */
+rg_status rg__uneven_tell(comm *c);
+rg_status rg__uneven_heard(comm *c);
+/* ERR_MISMATCH with its sentence. */
+rg_status rg__uneven_differs(const comm *c, rg__kind kind, const pair *p);
+
+/* move.c: elements to and from rank r. */
+uint64_t rg__mpi_sends(const comm *c, int r);
+uint64_t rg__mpi_expects(const comm *c, int r);
 
 /* move.c, reduce.c: the first stage of a kind; it begins with at = part = 0. */
 stage_fn rg__mpi_moves(const comm *c);

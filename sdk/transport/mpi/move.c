@@ -158,20 +158,67 @@ static char *recv_at(const comm *c, part p)
     return (char *)c->coll.recv + bytes_of(c, p.at);
 }
 
-static rg_status post_messages(comm *c)
+uint64_t rg__mpi_sends(const comm *c, int r)
 {
-    c->stage = end;
+    return to_rank(c, r).count;
+}
+
+uint64_t rg__mpi_expects(const comm *c, int r)
+{
+    return from_rank(c, r).count;
+}
+
+static rg_status post_receives(comm *c)
+{
     rg_status st = RG_OK;
     for (int i = 1; i < c->n && st == RG_OK; i++) {
         const int from = (c->rank + c->n - i) % c->n;
         const part p = from_rank(c, from);
         st = rg__mpi_recv(c, from, recv_at(c, p), p.count);
     }
+    return st;
+}
+
+static rg_status post_sends(comm *c)
+{
+    rg_status st = RG_OK;
     for (int i = 1; i < c->n && st == RG_OK; i++) {
         const int to = (c->rank + i) % c->n;
         const part p = to_rank(c, to);
         st = rg__mpi_send(c, to, send_at(c, p), p.count);
     }
+    return st;
+}
+
+static rg_status post_messages(comm *c)
+{
+    c->stage = end;
+    rg_status st = post_receives(c);
+    if (st == RG_OK)
+        st = post_sends(c);
+    return st == RG_OK ? RG_IN_PROGRESS : st;
+}
+
+static rg_status receive_as_told(comm *c)
+{
+    c->stage = end;
+    c->needed = 0;
+    rg_status st = rg__uneven_heard(c);
+    if (st == RG_OK)
+        st = post_receives(c);
+    return st == RG_OK ? RG_IN_PROGRESS : st;
+}
+
+/* What is sent follows its count at once. */
+static rg_status post_told(comm *c)
+{
+    c->stage = receive_as_told;
+    rg_status st = rg__uneven_tell(c);
+    const bool is_at_once = c->requests == 0;
+    if (st == RG_OK)
+        st = post_sends(c);
+    if (st == RG_OK && is_at_once)
+        return receive_as_told(c);
     return st == RG_OK ? RG_IN_PROGRESS : st;
 }
 
@@ -332,6 +379,8 @@ static rg_status alltoall(comm *c)
 
 static stage_fn mpi_has(const comm *c)
 {
+    if (rg__uneven_is(c) && rg__mpi_check() == CHECK_LATE)
+        return post_told;
     if (c->n <= RG__MPI_FEW || c->coll.count > CHUNK / (uint64_t)c->n)
         return post_messages;
     switch (c->coll.kind) {

@@ -1,0 +1,136 @@
+/* The uneven forms: what two members send and expect of each other is compared.
+ *
+ *   each    before a byte moves: everybody tells each other member what it
+ *           sends, and all tell all what they have found; the set goes on
+ *   late    a member's count goes before its data, and the data are received
+ *           once it was the expected one; who finds a difference tells all, and
+ *           the set is over
+ *   off     not at all */
+#include "sdk/base/fail.h"
+#include "sdk/transport/mpi/check.h"
+
+bool rg__uneven_is(const comm *c)
+{
+    const rg__kind kind = c->coll.kind;
+    return kind == RG__GATHERV || kind == RG__SCATTERV ||
+           kind == RG__ALLGATHERV || kind == RG__ALLTOALLV;
+}
+
+rg_status rg__uneven_differs(const comm *c, rg__kind kind, const pair *p)
+{
+    return rg__fail(RG_ERR_MISMATCH,
+                    "%s on set %u: rank %d sends %llu elements to rank %d, "
+                    "which expects %llu; give the same count on both",
+                    rg__native_kind_name(kind), c->id, p->from,
+                    (unsigned long long)p->sends, p->to,
+                    (unsigned long long)p->expects);
+}
+
+static pair pair_from(const comm *c, int r)
+{
+    return (pair){.from = r,
+                  .to = c->rank,
+                  .sends = c->heard[r],
+                  .expects = rg__mpi_expects(c, r)};
+}
+
+/* Of this member and all others, the first that differs; none: from is -1. */
+static pair find(const comm *c)
+{
+    for (int r = 0; r < c->n; r++) {
+        const pair p = pair_from(c, r);
+        if (p.sends != p.expects)
+            return p;
+    }
+    return (pair){.from = -1};
+}
+
+/* -------------------------------------------------------------------- each */
+
+static rg_status after_found(comm *c)
+{
+    for (int m = 0; m < c->n; m++)
+        if (c->found[m].from >= 0)
+            return rg__uneven_differs(c, c->coll.kind, &c->found[m]);
+    c->stage = c->next;
+    return c->stage(c);
+}
+
+static rg_status tell_found(comm *c)
+{
+    c->mine_found = find(c);
+    c->stage = after_found;
+    return rg__mpi_posted("MPI_Iallgather",
+                          MPI_Iallgather(&c->mine_found, (int)sizeof(pair),
+                                         MPI_BYTE, c->found, (int)sizeof(pair),
+                                         MPI_BYTE, c->mpi, rg__mpi_request(c)));
+}
+
+rg_status rg__uneven_compare(comm *c)
+{
+    for (int r = 0; r < c->n; r++)
+        c->told[r] = rg__mpi_sends(c, r);
+    c->stage = tell_found;
+    return rg__mpi_posted("MPI_Ialltoall",
+                          MPI_Ialltoall(c->told, 1, MPI_UINT64_T, c->heard, 1,
+                                        MPI_UINT64_T, c->mpi,
+                                        rg__mpi_request(c)));
+}
+
+/* -------------------------------------------------------------------- late */
+
+/* Counts that are equal on all members are part of what they have started. */
+static bool has_counts_of_its_own(const comm *c, int r)
+{
+    const rg__kind kind = c->coll.kind;
+    return r != c->rank && (kind == RG__ALLTOALLV ||
+                            (kind != RG__ALLGATHERV &&
+                             (c->rank == c->coll.root || r == c->coll.root)));
+}
+
+static rg_status hear_count(comm *c, int r)
+{
+    MPI_Request *request = rg__mpi_request(c);
+    return request == NULL
+               ? RG_ERR_MEMORY
+               : rg__mpi_status("MPI_Irecv",
+                                MPI_Irecv(&c->heard[r], 1, MPI_UINT64_T, r,
+                                          c->tag, c->mpi, request));
+}
+
+static rg_status tell_count(comm *c, int r)
+{
+    MPI_Request *request = rg__mpi_request(c);
+    return request == NULL
+               ? RG_ERR_MEMORY
+               : rg__mpi_status("MPI_Isend",
+                                MPI_Isend(&c->told[r], 1, MPI_UINT64_T, r,
+                                          c->tag, c->mpi, request));
+}
+
+rg_status rg__uneven_tell(comm *c)
+{
+    rg_status st = RG_OK;
+    for (int r = 0; r < c->n; r++) {
+        c->told[r] = rg__mpi_sends(c, r);
+        c->heard[r] = r == c->rank ? c->told[r] : rg__mpi_expects(c, r);
+    }
+    for (int i = 1; i < c->n && st == RG_OK; i++) {
+        const int r = (c->rank + c->n - i) % c->n;
+        if (has_counts_of_its_own(c, r))
+            st = hear_count(c, r);
+    }
+    rg__mpi_need_so_far(c);
+    for (int i = 1; i < c->n && st == RG_OK; i++) {
+        const int r = (c->rank + i) % c->n;
+        if (has_counts_of_its_own(c, r))
+            st = tell_count(c, r);
+    }
+    return st;
+}
+
+rg_status rg__uneven_heard(comm *c)
+{
+    const pair p = find(c);
+    return p.from < 0 ? RG_OK : rg__check_differs(c, &p);
+}
