@@ -376,7 +376,8 @@ rg_status rg__check_differs(comm *c, const pair *p)
     found.pair = *p;
     tell_all(k, &found, false);
     take_pair(k, &found);
-    return rg__check_verdict(c);
+    const rg_status st = rg__check_verdict(c);
+    return st != RG_OK ? st : rg__uneven_differs(c, c->coll.kind, p);
 }
 
 rg_status rg__check_verdict(const comm *c)
