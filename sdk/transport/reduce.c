@@ -220,6 +220,8 @@ static void divide(rg_type type, void *data, size_t count, int n)
     }
 }
 
+#define HOLD_LEAST 0x1p-32f /* no sum of halves is so large */
+
 static bool is_half(rg_type type)
 {
     return type == RG_F16 || type == RG_BF16;
@@ -235,14 +237,20 @@ bool rg__is_finished_by(const rg__coll *o)
     return o->op == RG_AVG || scales(o->postscale, o->type);
 }
 
-bool rg__is_finished_in_parts(const rg__coll *o, int n)
+/* By how much the parts of a sum of n members are smaller than they will be:
+ * so much that they are no larger than the result. A power of two costs no bits
+ * but those below the smallest numbers. */
+static float held_down(const rg__coll *o, int n)
 {
     double by = o->op == RG_AVG ? 1.0 / n : 1;
-    if (!is_half(o->type) || (o->op != RG_SUM && o->op != RG_AVG))
-        return false;
+    float hold = 1;
+    if (o->type != RG_F16 || (o->op != RG_SUM && o->op != RG_AVG))
+        return hold;
     if (scales(o->postscale, o->type))
-        by *= o->postscale;
-    return by > -1 && by < 1;
+        by *= fabs(o->postscale);
+    while ((double)hold > by && hold > HOLD_LEAST)
+        hold /= 2;
+    return hold;
 }
 
 /* Of a type that is computed in itself. */
@@ -301,6 +309,8 @@ static void combine_block(const rg__coll *o, char *out, const void *const *src,
     }
     if (of > 0)
         finish_wide(o, wide, &sum, count, of);
+    else if (of < 0 && held_down(o, -of) < 1)
+        scale(wide, &sum, &sum, count, (double)held_down(o, -of));
     narrow(o->type, out + at, &sum, count);
 }
 
@@ -321,7 +331,7 @@ void rg__combine(const rg__coll *o, void *out, const void *const *src, int n,
     const size_t element = rg_type_size(o->type);
     const bool is_apart =
         scales(o->prescale, o->type) ||
-        (is_half(o->type) && (n > 1 || (of > 0 && rg__is_finished_by(o))));
+        (is_half(o->type) && (n > 1 || (of != 0 && rg__is_finished_by(o))));
     if (is_apart) {
         for (size_t i = 0; i < count; i += BLOCK)
             combine_block(o, out, src, n, i * element,
@@ -363,6 +373,7 @@ void rg__finish(const rg__coll *o, void *data, size_t count, int n)
         char *at = (char *)data + i * rg_type_size(o->type);
         block wide;
         rg__half_widen(o->type, wide.f, at, now);
+        scale(RG_F32, &wide, &wide, now, 1 / (double)held_down(o, n));
         finish_wide(o, RG_F32, &wide, now, n);
         narrow(o->type, at, &wide, now);
     }

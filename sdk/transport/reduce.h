@@ -17,21 +17,19 @@ RG_INNER void rg__reduce(rg_type type, rg_op op, void *out, const void *a,
 
 /* out[i] = op over src[0][i] .. src[n - 1][i] in that order, each prescaled;
  * out is none of them, unless n is 1. of > 0: out is the whole result of that
- * many members, and is finished as rg__finish does, before it is rounded. n is
- * RG__SOURCES_MAX at most. */
+ * many members, and is finished as rg__finish does, before it is rounded. of <
+ * 0: out is a part of the sum of that many, which rg__finish finishes; an F16
+ * one is held down by a power of two, because a sum may be beyond the range
+ * where what is made of it is not. n is RG__SOURCES_MAX at most. */
 RG_INNER void rg__combine(const rg__coll *coll, void *out,
                           const void *const *src, int n, size_t count, int of);
 
-/* What comes behind the last op: AVG's division by n, the postscale. */
+/* What comes behind the last op: AVG's division by n, the postscale. The parts
+ * were made by rg__combine with of = -n. */
 RG_INNER void rg__finish(const rg__coll *coll, void *data, size_t count, int n);
 
 /* Does rg__finish do anything? */
 RG_INNER bool rg__is_finished_by(const rg__coll *coll);
-
-/* A sum of n members is made on several hosts: does each of them finish its own
- * part? A half's sum may be beyond its range where what is made of it is not;
- * where that is larger than the sum, the whole is finished. */
-RG_INNER bool rg__is_finished_in_parts(const rg__coll *coll, int n);
 
 /* Fill data with elements that change nothing when they take part. */
 RG_INNER void rg__neutral(rg_type type, rg_op op, void *data, size_t count);

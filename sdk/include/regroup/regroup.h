@@ -263,9 +263,9 @@ typedef enum rg_type {
  * AVG is the sum divided by the size of the set; integers truncate. Integer
  * sums and products wrap. MIN and MAX of floats give NaN on no rank or on all;
  * all ranks have equal bits. F16 and BF16 are computed in float32 and rounded
- * once on each host, and once more for each further host; each host divides its
- * part for AVG, and applies a postscale that makes the sum smaller, before it
- * rounds. A larger postscale comes last and rounds once more. */
+ * once on each host, once more for each further host, and there once more for
+ * AVG or a postscale. An average of F16 is finite also where the sum is beyond
+ * its range. */
 typedef enum rg_op {
     RG_SUM,
     RG_AVG,

@@ -6,7 +6,6 @@
 
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
-#include "sdk/transport/reduce.h"
 
 #define LOOK_NS 500
 
@@ -144,11 +143,6 @@ advance_fn rg__across_choose(const comm *c)
     return c->across->reach == MEDIUM && c->rank < c->across->spread.lanes
                ? rg__verdict_find_beside
                : rg__verdict_await;
-}
-
-int rg__across_of(const comm *c)
-{
-    return rg__is_finished_in_parts(&c->coll, c->set_n) ? c->set_n : 0;
 }
 
 /* A look at a socket costs as much as several looks at shared memory. Who waits

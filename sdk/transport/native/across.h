@@ -88,10 +88,6 @@ void rg__across_poll(comm *c);
 /* What advances an operation when all local lines are read. */
 advance_fn rg__across_choose(const comm *c);
 
-/* Of how many members a host's sum is finished as the result, as for
- * rg__combine; 0: the sum of all hosts is. */
-int rg__across_of(const comm *c);
-
 /* Set ranks of other hosts that the operation waits for. */
 int rg__across_awaited(const comm *c, int *ranks, int room);
 

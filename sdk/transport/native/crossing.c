@@ -166,7 +166,7 @@ static void add_up(const comm *c, uint32_t step, size_t at, size_t bytes,
     for (int m = 0; m < c->n; m++)
         src[m] = contribution(c, m, step, at);
     rg__combine(&c->coll, sum, src, c->n, bytes / rg_type_size(c->coll.type),
-                rg__across_of(c));
+                -c->set_n);
 }
 
 /* In place, my own send must not change before its turn. */

@@ -118,9 +118,8 @@ void rg__native_part(const comm *c, int m, uint64_t *begin_p, uint64_t *end_p);
 
 /* small.c */
 void rg__native_publish(comm *c);
-/* The sum of the local members' small data, in order; of: as for rg__combine.
- */
-void rg__native_small_sum(const comm *c, void *sum, int of);
+/* The sum of the local members' small data, in order: a part of the set's. */
+void rg__native_small_sum(const comm *c, void *sum);
 const char *rg__native_small_of(const comm *c, int m);
 rg_status rg__native_inline(comm *c);
 rg_status rg__native_small_read(comm *c);

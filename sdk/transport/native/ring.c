@@ -217,12 +217,12 @@ static bool has_crossed(const crossing *x, uint32_t step)
            (!x->receives || p->received == x->parts);
 }
 
-/* The sum is there; now it becomes the result, unless its parts did. */
+/* The sum is there; now it becomes the result. */
 static void finish(const comm *c, uint32_t step)
 {
     const rg__coll *o = &c->coll;
     const piece whole = my_slice(c, step);
-    if (o->kind == RG__ALLREDUCE && rg__across_of(c) == 0)
+    if (o->kind == RG__ALLREDUCE)
         rg__finish(o, whole.at, whole.bytes / rg_type_size(o->type), c->set_n);
 }
 

@@ -96,9 +96,9 @@ const char *rg__native_small_of(const comm *c, int m)
     return c->bytes <= INLINE_BYTES ? from_line(c, m) : from_slot(c, m);
 }
 
-void rg__native_small_sum(const comm *c, void *sum, int of)
+void rg__native_small_sum(const comm *c, void *sum)
 {
-    add_up(c, c->bytes <= INLINE_BYTES ? from_line : from_slot, sum, of);
+    add_up(c, c->bytes <= INLINE_BYTES ? from_line : from_slot, sum, -c->set_n);
 }
 
 rg_status rg__native_inline(comm *c)

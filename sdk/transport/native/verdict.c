@@ -88,7 +88,7 @@ static void sum_slices(const comm *c, char *sum)
     for (int m = 0; m < c->n; m++)
         src[m] = contribution(c, m) + begin;
     rg__combine(&c->coll, sum, src, c->n,
-                (end - begin) / rg_type_size(c->coll.type), rg__across_of(c));
+                (end - begin) / rg_type_size(c->coll.type), -c->set_n);
 }
 
 void rg__verdict_fill(const comm *c, char *data)
@@ -99,7 +99,7 @@ void rg__verdict_fill(const comm *c, char *data)
         if (c->across->reach == MEDIUM)
             sum_slices(c, data);
         else
-            rg__native_small_sum(c, data, rg__across_of(c));
+            rg__native_small_sum(c, data);
         break;
     case RG__BROADCAST:
         memcpy(data, rg__native_small_of(c, c->root), c->bytes);
@@ -132,8 +132,7 @@ static void add_hosts_up(const comm *c, void *sum, size_t bytes)
                rg__exchange_data(c, 1), count);
     for (int h = 2; h < c->across->spread.hosts; h++)
         rg__reduce(o->type, o->op, sum, sum, rg__exchange_data(c, h), count);
-    if (rg__across_of(c) == 0)
-        rg__finish(o, sum, count, c->set_n);
+    rg__finish(o, sum, count, c->set_n);
 }
 
 static void place_all(const comm *c)
