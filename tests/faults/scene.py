@@ -139,6 +139,7 @@ class Scene:
             self.job.wait_world(self.size)
             self.job.wait_step(6)
             self.before = until(self.whole_world, 10, "the world is whole")
+            self.begun_in = self.job.generation()
             self.set_off()
         else:
             self.before = {}
@@ -401,11 +402,11 @@ class Scene:
 
     def floor(self):
         """The recovered world's generation is newer than this."""
-        is_new = self.fault.then != "same" or self.phase.after or \
-            self.cell.second_ms >= 0
-        if self.phase.marks == "worker" or not is_new:
+        if self.phase.marks == "worker":
             return 0
-        return self.generation
+        if self.fault.then != "same" or self.cell.second_ms >= 0:
+            return self.generation
+        return self.begun_in if self.phase.after else 0
 
     def finish(self):
         self.end()

@@ -29,9 +29,9 @@ static void of_floats(int count, rg_op op)
     static float in[MOST], out[MOST];
     for (int i = 0; i < count; i++)
         in[i] = (float)given(i);
-    CHECK_OK(rg_allreduce(rg_world(ctx), in, out, count, RG_F32, op));
+    CHECK_OK(rg_allreduce(rg_world(ctx), in, out, (uint64_t)count, RG_F32, op));
     claim_equal(out, (size_t)count * sizeof *out);
-    CHECK_OK(rg_allreduce(rg_world(ctx), in, in, count, RG_F32, op));
+    CHECK_OK(rg_allreduce(rg_world(ctx), in, in, (uint64_t)count, RG_F32, op));
     claim_equal(in, (size_t)count * sizeof *in);
 }
 
@@ -40,7 +40,7 @@ static void of_doubles(int count, rg_op op)
     static double in[MOST], out[MOST];
     for (int i = 0; i < count; i++)
         in[i] = given(i);
-    CHECK_OK(rg_allreduce(rg_world(ctx), in, out, count, RG_F64, op));
+    CHECK_OK(rg_allreduce(rg_world(ctx), in, out, (uint64_t)count, RG_F64, op));
     claim_equal(out, (size_t)count * sizeof *out);
 }
 
