@@ -13,7 +13,7 @@ static int rank, size;
 /* Element i is a NaN on one rank, and differs between the others. */
 static double given(int i)
 {
-    return rank == (i * 3 + 2) % size ? NAN : rank - i % 7;
+    return rank == (i * 3 + 2) % size ? (double)NAN : rank - i % 7;
 }
 
 static void claim_equal(const void *result, size_t bytes)
