@@ -93,13 +93,19 @@ void rg__slot_keep(const slot *s)
 static void on_child_exit(void *arg, int fd, uint32_t events);
 
 /* The child runs nothing before its record is with the keeper: an agent that is
- * killed in between leaves no process that nobody knows. */
+ * killed in between leaves no process that nobody knows. The next one is not to
+ * take that for the program's end: no program ends by this signal. */
+#define NEVER_BEGAN SIGRTMAX
+
 static void wait_for_go(const int gate[2])
 {
     char go;
     close(gate[1]);
-    if (read(gate[0], &go, 1) != 1)
-        _exit(1);
+    if (read(gate[0], &go, 1) == 1)
+        return;
+    signal(NEVER_BEGAN, SIG_DFL);
+    raise(NEVER_BEGAN);
+    _exit(1);
 }
 
 static void run_child(const slot *s, const int out[2], const int err[2],
@@ -160,6 +166,7 @@ static rg_status fork_child(slot *s, const int out[2], const int err[2],
     if (st != RG_OK)
         return st;
     rg__slot_keep(s);
+    rg__failpoint("agent.start", (int)s->index, 0, 0);
     return write(gate[1], "g", 1) == 1
                ? RG_OK
                : rg__fail(RG_ERR_SYSTEM, "a worker died before it began");
@@ -578,10 +585,25 @@ static void child_ended(slot *s, int code, const char *how)
         waitpid(child, NULL, 0);
 }
 
+/* Its agent was killed before it let it run. */
+static void start_at_last(slot *s)
+{
+    unwatch_child(s);
+    s->child = 0;
+    rg__timer_stop(s->orphan);
+    rg__output_close(s);
+    rg__slot_keep(s);
+    rg__timer_set(s->respawn, 0);
+}
+
 static void child_ended_so(slot *s, int status)
 {
     const int code = decode(status);
     char how[64];
+    if (s->is_adopted && code == 128 + NEVER_BEGAN) {
+        start_at_last(s);
+        return;
+    }
     snprintf(how, sizeof how,
              code > 128 ? "was ended by signal %d" : "exited with code %d",
              code > 128 ? code - 128 : code);

@@ -8,6 +8,7 @@ from house import Job, claim, fault_free, main, trainer
 TRAIN = ("--steps", 60, "--step-ms", 2, "--bytes", 300000)
 WORKER = "step_end:rank3:step9:start1:kill"  # generation 2 follows
 FORMING = [
+    "agent.start:rank0:start1:kill",  # slot 0 has a process that waits for it
     "agent.propose:gen1:start1:kill",
     "agent.prepare:gen1:start1:kill",
     "agent.told:rank0:gen1:start1:kill",  # some members have their PREPARE
