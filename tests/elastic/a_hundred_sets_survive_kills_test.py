@@ -33,8 +33,9 @@ def play(size_after_a_kill, *flags, how="made"):
     claim(len(first) == 8 and all(right + others == 100 and ended == 0
                                   for right, ended, others in first.values()),
           f"the sets of generation 1 are {first}")
-    claim(sizes[2] == size_after_a_kill and sizes[max(sizes)] == 8,
-          f"the sizes were {sizes}")
+    # on a slow machine the replacement may come before generation 2 has told
+    claim(sizes.get(2, size_after_a_kill) == size_after_a_kill and
+          max(sizes) > 2 and sizes[max(sizes)] == 8, f"the sizes were {sizes}")
     claim(all(right >= 50 and ended >= 25
               for slot, (right, ended, _) in last.items()
               if slot not in (0, 5)), f"the survivors end with {last}")

@@ -15,8 +15,12 @@
 #include "sdk/base/shm.h"
 
 #define ALLOC_BYTES ((size_t)4 << 20)
-#define TIMEOUT_S   50
-#define SLEEP_NS    (100 * 1000 * RG__MS) /* who is not rung hangs the test */
+#ifdef __SANITIZE_THREAD__
+#define TIMEOUT_S 150
+#else
+#define TIMEOUT_S 50
+#endif
+#define SLEEP_NS (100 * 1000 * RG__MS) /* who is not rung hangs the test */
 
 typedef struct meeting {
     _Atomic uint32_t here, round;
