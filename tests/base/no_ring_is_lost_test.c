@@ -1,6 +1,7 @@
 /* The bell: two threads hand a number to and fro, sleeping without a net worth
  * the name; a lost ring would show as a wait of its full length. */
 #include <pthread.h>
+#include <sched.h>
 
 #include "sdk/base/clock.h"
 #include "sdk/base/futex.h"
@@ -15,8 +16,9 @@ static _Atomic uint32_t ball;
 static void await_ball(rg__bell *bell, uint32_t want)
 {
     for (uint32_t round = 0; atomic_load(&ball) != want;) {
-        if (rg__spin(round++ % 230))
+        if (rg__spin(round++))
             continue;
+        round = 0;
         atomic_store(&bell->wants, 1);
         const rg__word words[2] = {{&bell->seq, atomic_load(&bell->seq)},
                                    {&bell->seq, atomic_load(&bell->seq)}};
@@ -33,10 +35,8 @@ static void *play(void *arg)
     const uint32_t side = *(const uint32_t *)arg;
     for (uint32_t i = side; i < ROUNDS; i += 2) {
         await_ball(&bells[side], i);
-        if (i % 50 < 2) { /* let the other side fall asleep */
-            const struct timespec pause = {.tv_nsec = 300000};
-            nanosleep(&pause, NULL);
-        }
+        while (i % 50 < 2 && atomic_load(&bells[1 - side].wants) == 0)
+            sched_yield(); /* let the other side fall asleep */
         atomic_store(&ball, i + 1);
         rg__bell_ring(&bells[1 - side]);
     }
