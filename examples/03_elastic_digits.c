@@ -5,7 +5,7 @@
  *
  * Rank 0 prints the way there and the result, behind its worker's name:
  *
- *   step 120 loss 0.2131 accuracy 0.9331 (generation 1, 4 workers)
+ *   step 120 loss 0.0310 accuracy 0.9443 (generation 1, 4 workers)
  *   final accuracy 0.9721 state 17a38c66e8ca2749
  *
  * Kill a worker on the way: the others step on with one worker less, a

@@ -5,11 +5,16 @@
  * as ever), and every few steps all agree on the residual. That reduction is
  * the only thing that changes: build it without WITH_REGROUP and it is MPI
  * alone; with it, the lines between #ifdef and #endif start the reduction on a
- * set, and the next steps go on while it travels.
+ * set, and the next steps go on while it travels. Here that set is the world;
+ * rg_set_create_mpi makes one of any communicator of the program.
  *
- * Run: mpirun -n 4 ./halo      (and ./halo-mpi, which is the same without)
- * Prints: step 500: residual 1.2207e-02 and the like, equal from both, and a
- * last line with the sum of all cells. */
+ *   mpirun -n 4 build/dev/bin/halo-openmpi      (or halo-mpich)
+ *
+ * prints, and so does halo-mpi-openmpi, which is the same without Regroup:
+ *
+ *   step 500: residual 4.8396e-02
+ *   step 3000: residual 8.0655e-03
+ *   sum 3040.579871041 */
 #include <math.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -19,7 +24,7 @@
 #include <regroup/regroup_mpi.h>
 #endif
 
-#define CELLS 240 /* of the whole rod; a multiple of 1, 2, 3, 4 ranks */
+#define CELLS 240 /* of the whole rod, and the most ranks */
 #define STEPS 3000
 #define EVERY 500
 
@@ -57,7 +62,7 @@ static void begin(rod *r)
 {
     MPI_Comm_rank(MPI_COMM_WORLD, &r->rank);
     MPI_Comm_size(MPI_COMM_WORLD, &r->size);
-    r->n = CELLS / r->size;
+    r->n = CELLS / r->size + (r->rank < CELLS % r->size);
     for (int i = 0; i <= r->n + 1; i++)
         r->cell[i] = 0;
     if (r->rank == 0)

@@ -30,8 +30,9 @@ static int pick(shade *all, const rg__membership *now, int color,
     return n;
 }
 
-rg_status rg__color_members(rg_ctx *ctx, const rg__membership *now, int color,
-                            int key, rg__member_id **member_p, int *n_p)
+rg_status rg__color_members(rg_ctx *ctx, const char *what,
+                            const rg__membership *now, int color, int key,
+                            rg__member_id **member_p, int *n_p)
 {
     const shade mine = {color, key, now->rank};
     const size_t size = now->size < 1 ? 1 : (size_t)now->size;
@@ -40,7 +41,7 @@ rg_status rg__color_members(rg_ctx *ctx, const rg__membership *now, int color,
     rg_status st =
         all == NULL || member == NULL
             ? rg__fail(RG_ERR_MEMORY, "no memory for a set")
-            : rg__world_gather(ctx, &mine, all, sizeof mine, (int)size);
+            : rg__world_gather(ctx, what, &mine, all, sizeof mine, (int)size);
     if (st == RG_OK) {
         *n_p = pick(all, now, color, member);
         *member_p = member;
@@ -52,6 +53,8 @@ rg_status rg__color_members(rg_ctx *ctx, const rg__membership *now, int color,
 }
 
 /* -------------------------------------------------------------------- rules */
+
+static const char applying[] = "applying the rules of sets";
 
 typedef struct rule {
     uint32_t id;
@@ -98,12 +101,13 @@ static rg_status apply(rg_ctx *ctx, const rg__membership *now, const rule *r)
     static const uint64_t tag = UINT64_C(0x72756c6500000000); /* "rule" */
     const int64_t in[4] = {r->fn == NULL};
     int64_t out[4];
-    rg_status st = rg__world_agree(ctx, tag + r->id, in, out);
+    rg_status st = rg__world_agree(ctx, applying, tag + r->id, in, out);
     if (st != RG_OK || out[0] != 0)
         return st;
     rg__member_id *member = NULL;
     int n = 0;
-    st = rg__color_members(ctx, now, r->fn(ctx, r->arg), 0, &member, &n);
+    st = rg__color_members(ctx, applying, now, r->fn(ctx, r->arg), 0, &member,
+                           &n);
     if (st == RG_OK)
         st = open_rule(ctx, now, r, member, n);
     free(member);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "process_sets/inside.h"
+#include "process_sets/wish.h"
 #include "sdk/base/fail.h"
 
 bool rg__declares(rg_ctx *ctx)
@@ -55,6 +55,82 @@ int64_t rg__declared_digest(const rg__sets *sets)
     return (int64_t)(hash >> 2) | 1;
 }
 
+/* --------------------------------------------------------------- declaring */
+
+static rg_status fill_declared(rg_set *set, const rg__wish *w)
+{
+    set->kind = w->kind;
+    set->keeps = w->keeps;
+    set->color = w->fn;
+    set->color_arg = w->arg;
+    set->is_named = w->name != NULL;
+    set->has_handle = true;
+    set->digest = w->tag;
+    if (w->name != NULL)
+        snprintf(set->name, sizeof set->name, "%s", w->name);
+    if (w->kind != LISTED)
+        return RG_OK;
+    set->wanted = malloc(sizeof *set->wanted * (size_t)w->n);
+    if (set->wanted == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a set");
+    memcpy(set->wanted, w->ranks, sizeof *set->wanted * (size_t)w->n);
+    set->wanted_n = w->n;
+    return RG_OK;
+}
+
+/* Table's lock held. */
+static rg_status declare_again(rg_set *old, const rg__wish *w, rg_set **set_p)
+{
+    if (old->digest != w->tag)
+        return rg__wish_fail_other(w);
+    old->color = w->fn;
+    old->color_arg = w->arg;
+    *set_p = old;
+    return RG_OK;
+}
+
+static rg_status declare_new(rg_ctx *ctx, const rg__wish *w, rg_set **set_p)
+{
+    rg_set *set = NULL;
+    rg_status st = rg__set_make(ctx, NULL, 0, &set);
+    if (st != RG_OK)
+        return st;
+    st = fill_declared(set, w);
+    if (st != RG_OK) {
+        rg__set_free(set);
+        return st;
+    }
+    rg__declared_add(ctx->sets, set);
+    *set_p = set;
+    return RG_OK;
+}
+
+rg_status rg__wish_declare(rg_ctx *ctx, rg__wish *w, rg_set **set_p)
+{
+    rg__sets *sets = ctx->sets;
+    rg__wish_take_params(w);
+    w->now.size = RG__WORLD_MAX;
+    rg_status st = rg__wish_check(w, set_p != NULL);
+    if (st == RG_OK && w->kind == LISTED)
+        st = rg__wish_check_ranks(w);
+    if (st != RG_OK)
+        return st;
+    if (w->kind == LISTED)
+        w->asked = rg__set_asked(w->ranks, w->n);
+    w->tag = rg__wish_digest(w, true);
+    pthread_mutex_lock(&sets->lock);
+    rg_set *old = w->name == NULL ? NULL : rg__declared_find(sets, w->name);
+    if (old != NULL)
+        st = declare_again(old, w, set_p);
+    else if (sets->declarations == RG__SETS_MAX - 1)
+        st = rg__fail(RG_ERR_INVALID, "%d sets are declared already",
+                      RG__SETS_MAX - 1);
+    else
+        st = declare_new(ctx, w, set_p);
+    pthread_mutex_unlock(&sets->lock);
+    return st;
+}
+
 /* ---------------------------------------------------------------- the first */
 
 static rg_status resolve(rg_set *set, const rg__membership *now)
@@ -94,6 +170,7 @@ rg_status rg__declared_make(rg__sets *sets, const rg__membership *now)
         if (st != RG_OK)
             return st;
         s->id = sets->next_id++;
+        s->asked = rg__set_asked(s->wanted, s->wanted_n);
         if (!s->is_named)
             snprintf(s->name, sizeof s->name, "set%u", s->id);
         enter_table(sets, s);

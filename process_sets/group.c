@@ -98,16 +98,44 @@ rg_status rg_group_end(rg_ctx *ctx)
     return st;
 }
 
+/* It is not started, and ends with st. */
+static void abandon(rg_status st)
+{
+    rg__group_spoil(st);
+    rg__engine_start_group(mine.ctx->engine, mine.req, mine.n, mine.st,
+                           mine.why);
+    close_group();
+}
+
 rg_status rg__group_leave(rg_ctx *ctx, rg_status st)
 {
     if (mine.ctx != ctx)
         return st;
     if (st == RG_OK)
         st = rg__fail(RG_ERR_INVALID,
-                      "the training function returned with a group open; end "
-                      "it with rg_group_end");
-    rg__group_spoil(st);
-    rg__engine_start_group(ctx->engine, mine.req, mine.n, mine.st, mine.why);
-    close_group();
+                      "a function that rg_run called returned with a group "
+                      "open; end it with rg_group_end");
+    abandon(st);
     return st;
+}
+
+void rg__group_forget(rg_ctx *ctx)
+{
+    if (mine.ctx == ctx)
+        abandon(rg__fail(RG_ERR_INVALID, "rg_finalize was called"));
+}
+
+rg_status rg__group_refuse(rg_req **req_p)
+{
+    if (mine.n == 0 || mine.req[mine.n - 1] != *req_p)
+        return RG_IN_PROGRESS;
+    const rg_status st =
+        rg__fail(RG_ERR_INVALID,
+                 "a form that waits, such as rg_allreduce, can't be in a "
+                 "group; use rg_allreduce_start there, and wait behind "
+                 "rg_group_end");
+    rg__group_spoil(st);
+    mine.n--;
+    rg__engine_start_group(mine.ctx->engine, req_p, 1, st, rg_last_error());
+    return rg_wait(req_p, 0);
 }

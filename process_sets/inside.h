@@ -20,6 +20,18 @@ typedef enum set_kind {
     RULE = RG__SET_RULE
 } set_kind;
 
+/* The ranks that a list was asked for with: the same ones find it again. */
+typedef struct rg__asked {
+    uint64_t digest;
+    uint32_t n; /* 0: it is no list */
+} rg__asked;
+
+rg__asked rg__set_asked(const int *ranks, int n);
+static inline bool rg__set_asks_same(rg__asked a, rg__asked b)
+{
+    return a.n != 0 && a.n == b.n && a.digest == b.digest;
+}
+
 struct rg_set {
     rg_ctx *ctx; /* borrowed */
     rg__channel *channel;
@@ -36,7 +48,8 @@ struct rg_set {
     bool has_handle; /* the user has seen it; else only the table has it */
     int n;
     rg__member_id *member;
-    rg_set *next; /* by id */
+    rg_set *next;    /* by id */
+    rg__asked asked; /* of a list */
 
     /* of one that was declared before the door */
     uint32_t order;  /* which one, from 1; 0: it was not */
@@ -90,8 +103,9 @@ void rg__group_spoil(rg_status st);
  * *member_p (owned by the caller) and *n_p, by key and rank. Collective over
  * the world.
  */
-rg_status rg__color_members(rg_ctx *ctx, const rg__membership *now, int color,
-                            int key, rg__member_id **member_p, int *n_p);
+rg_status rg__color_members(rg_ctx *ctx, const char *what,
+                            const rg__membership *now, int color, int key,
+                            rg__member_id **member_p, int *n_p);
 /* Apply all rules in a new generation, those that every rank has. */
 rg_status rg__color_apply_rules(rg_ctx *ctx, const rg__membership *now);
 

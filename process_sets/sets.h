@@ -25,23 +25,27 @@ rg_status rg__sets_sync(rg_ctx *ctx);
 /* Leave the generation: every set is closed with st and why. Regroup thread. */
 void rg__sets_leave(rg_ctx *ctx, rg_status st, const char *why);
 
-/* The training function has returned st to this thread: a group that it left
- * open ends with that, and RG_OK is ERR_INVALID then. Returns what is to be
- * made of st, whose sentence is kept. */
+/* A function that rg_run called has returned st to this thread: a group that it
+ * left open ends with that, and RG_OK is ERR_INVALID then. Returns what is to
+ * be made of st, whose sentence is kept. */
 rg_status rg__group_leave(rg_ctx *ctx, rg_status st);
 
+/* rg_finalize: what this thread has noted ends, and its group. */
+void rg__group_forget(rg_ctx *ctx);
+
 /* Agree on four numbers (maximum each) over the world; tag says what on, and
- * differing tags are ERR_MISMATCH. */
-rg_status rg__world_agree(rg_ctx *ctx, uint64_t tag, const int64_t in[4],
-                          int64_t out[4]);
+ * differing tags are ERR_MISMATCH. what: the call that it is for (a literal),
+ * which is named where it takes too long. */
+rg_status rg__world_agree(rg_ctx *ctx, const char *what, uint64_t tag,
+                          const int64_t in[4], int64_t out[4]);
 
 /* Broadcast bytes from a world rank, for Regroup's own use. */
 rg_status rg__world_broadcast(rg_ctx *ctx, void *data, uint64_t bytes,
                               int root);
 
 /* Gather so many bytes of each of `size` world ranks, for the same. */
-rg_status rg__world_gather(rg_ctx *ctx, const void *mine, void *all,
-                           uint64_t bytes, int size);
+rg_status rg__world_gather(rg_ctx *ctx, const char *what, const void *mine,
+                           void *all, uint64_t bytes, int size);
 
 /* A set as this worker has it. */
 typedef struct rg__set_shown {

@@ -133,8 +133,8 @@ rg_status rg__splits_compare(rg_ctx *ctx, const rg__membership *now,
                        : RG_OK;
     if (st == RG_OK) {
         mark_all(ctx, ids, n, mine);
-        st = rg__world_gather(ctx, mine, all, sizeof *mine * (size_t)n,
-                              now->size);
+        st = rg__world_gather(ctx, "comparing splits", mine, all,
+                              sizeof *mine * (size_t)n, now->size);
     }
     if (st == RG_OK) {
         pthread_mutex_lock(&ctx->sets->lock);

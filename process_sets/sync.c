@@ -28,6 +28,7 @@ typedef struct record {
     uint8_t is_named, kind, keeps, spare;
     uint32_t order; /* of a declaration, 0: it was none */
     char name[RG__SET_NAME_MAX];
+    rg__asked asked;
     /* n rg__member_id follow */
 } record;
 
@@ -97,7 +98,8 @@ static void write_set(const rg_set *set, char **at)
                 .is_named = set->is_named,
                 .kind = (uint8_t)set->kind,
                 .keeps = set->keeps,
-                .order = set->order};
+                .order = set->order,
+                .asked = set->asked};
     memcpy(r.name, set->name, sizeof r.name);
     memcpy(*at, &r, sizeof r);
     memcpy(*at + sizeof r, set->member, sizeof *set->member * r.n);
@@ -202,6 +204,7 @@ static void describe(rg_set *set, const record *r)
     set->kind = (set_kind)r->kind;
     set->keeps = r->keeps != 0;
     set->order = r->order;
+    set->asked = r->asked;
     memcpy(set->name, r->name, sizeof set->name);
 }
 
@@ -287,6 +290,7 @@ typedef struct origin {
     bool is_declared; /* all have declared the same */
 } origin;
 
+static const char comparing[] = "comparing the tables of sets";
 static const uint64_t origin_tag = UINT64_C(0x7461626c65000000); /* "table" */
 
 static int64_t begin(rg__sets *sets)
@@ -305,7 +309,7 @@ static rg_status find_origin(rg_ctx *ctx, const rg__membership *now, origin *o)
                                (last - now->rank),
                            declared, -declared};
     int64_t out[4];
-    const rg_status st = rg__world_agree(ctx, origin_tag, in, out);
+    const rg_status st = rg__world_agree(ctx, comparing, origin_tag, in, out);
     if (st != RG_OK)
         return st;
     *o = (origin){.source = (int)(last - (out[0] & last)),
@@ -319,8 +323,8 @@ static rg_status fail_declared(rg_ctx *ctx)
 {
     const int64_t in[4] = {0};
     int64_t out[4];
-    const rg_status st =
-        rg__world_agree(ctx, (uint64_t)rg__declared_digest(ctx->sets), in, out);
+    const rg_status st = rg__world_agree(
+        ctx, comparing, (uint64_t)rg__declared_digest(ctx->sets), in, out);
     if (st != RG_ERR_MISMATCH)
         return st;
     return rg__fail(st,

@@ -86,6 +86,14 @@ int rg__set_index(const rg__member_id *member, int n, rg__member_id id)
     return -1;
 }
 
+rg__asked rg__set_asked(const int *ranks, int n)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    for (int i = 0; i < n; i++)
+        hash = (hash ^ (uint32_t)ranks[i]) * UINT64_C(0x100000001b3);
+    return (rg__asked){.digest = hash, .n = (uint32_t)n};
+}
+
 rg_status rg__set_replace(rg_set *set, const rg__member_id *member, int n)
 {
     const size_t bytes = sizeof *member * (size_t)n;

@@ -359,6 +359,7 @@ static int next_commit(const copies *c, const partner *one, uint64_t *step_p)
 {
     const uint64_t end = committed(c);
     int found = -1;
+    *step_p = 0;
     for (int i = 0; i < RG__VAULT_SLOTS; i++) {
         const rg__commit_id id = rg__vault_id(c->a->vault, i);
         if (id.generation != c->generation || id.step >= end ||

@@ -47,11 +47,13 @@ static bool has_left(const agent *a)
     return !is_needed(a);
 }
 
-/* There is nobody for whom to leave in order. */
+/* There is nobody for whom to leave in order. Who had come before our record
+ * said that we drain is known once that is. */
 static bool is_alone(const agent *a)
 {
     return rg__leader_is_me(a) && a->whole != NULL &&
-           rg__mirror_is_listed(a->whole) && a->known.hosts <= 1;
+           rg__mirror_is_listed(a->whole) && a->known.hosts == 1 &&
+           a->known.host[0].is_draining;
 }
 
 void rg__drain_look(void *agent_arg)

@@ -100,7 +100,7 @@ static void send_waiting(rg__keep *keep)
 static void wait_for_room(rg__keep *keep, const rg__kept_message *m, size_t n,
                           const int *fds, int fd_count)
 {
-    unsent *u = malloc(offsetof(unsent, m) + n);
+    unsent *u = malloc(sizeof *u);
     if (u == NULL)
         return; /* as if it came too late */
     u->next = NULL;

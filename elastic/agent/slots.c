@@ -468,10 +468,10 @@ static void end_of_static(slot *s, bool is_finalized)
     s->is_closed = true;
     if (s->exit_code != 0)
         rg__agent_end(a, s->exit_code,
-                      "%s.%u %s, and the program is static or has not called "
-                      "rg_init, so the job ends",
+                      "%s.%u %s (it %s), and the program is static or has not "
+                      "called rg_init, so the job ends",
                       a->params->host, s->index,
-                      s->exit_code > 128 ? "was killed" : "failed");
+                      s->exit_code > 128 ? "was killed" : "failed", s->death);
     else if (s->has_met && !is_finalized)
         rg__agent_end(a, 1,
                       "%s.%u exited with code 0 without rg_finalize; others "

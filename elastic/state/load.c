@@ -293,7 +293,7 @@ static rg_status check_load(const rg_state *st, const char *path,
     if (st == NULL || step_p == NULL)
         return rg__fail(RG_ERR_INVALID,
                         "rg_state_load needs a state and a place for the step");
-    if (st->is_running || st->last.generation != 0)
+    if (st->ctx->is_running || st->last.generation != 0)
         return rg__fail(RG_ERR_INVALID,
                         "rg_state_load belongs before rg_run: afterwards "
                         "registered memory is what its last commit says");

@@ -89,7 +89,7 @@ static rg_status check_add(const rg_state *st, const char *name,
         return rg__fail(RG_ERR_INVALID,
                         "rg_state_add needs a state, a name, memory and a size "
                         "above 0 and up to 256 TiB");
-    if (st->is_running)
+    if (st->ctx->is_running)
         return rg__fail(RG_ERR_INVALID,
                         "buffer %s can't be registered inside rg_run; register "
                         "it before",

@@ -41,6 +41,15 @@ enum {
     AGREE_SHARDS
 };
 
+/* The call that waits for it. */
+static const char *const agree_names[] = {
+    [AGREE_STEP_END] = "rg_step_end",
+    [AGREE_COMMIT] = "rg_state_commit",
+    [AGREE_FINISH] = "the end of rg_run",
+    [AGREE_SYNC] = "the sync of rg_run",
+    [AGREE_COPIES] = "rg_state_commit",
+    [AGREE_SHARDS] = "the sync of rg_run"};
+
 /* ------------------------------------------------------- the end of a step */
 
 static void show_progress(rg_state *st)
@@ -107,7 +116,7 @@ static rg_status agree(rg_state *st, uint64_t on, uint64_t step,
     const int64_t in[4] = {(int64_t)step, -(int64_t)step, tidings(st, on, step),
                            -copied_here(st)};
     int64_t out[4];
-    const rg_status rs = rg__world_agree(ctx, on, in, out);
+    const rg_status rs = rg__world_agree(ctx, agree_names[on], on, in, out);
     if (rs != RG_OK)
         return rs;
     if (out[0] != -out[1])
@@ -359,7 +368,8 @@ static rg_status load_shards(rg_state *st, int source, bool *is_damaged_p)
         rs = RG_OK;
     }
     if (rs == RG_OK)
-        rs = rg__world_agree(st->ctx, AGREE_SHARDS, in, out);
+        rs = rg__world_agree(st->ctx, agree_names[AGREE_SHARDS], AGREE_SHARDS,
+                             in, out);
     *is_damaged_p = out[0] != 0;
     return rs;
 }

@@ -289,6 +289,7 @@ rg_status rg_finalize(rg_ctx *ctx)
 {
     if (ctx == NULL)
         return RG_OK;
+    rg__group_forget(ctx);
     destroy_ctx(ctx);
     return RG_OK;
 }

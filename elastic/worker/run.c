@@ -24,7 +24,7 @@ static rg_status run_generation(rg_state *st, const rg__decided *decided,
     rg__state_note_join(st, decided);
     rs = rg__state_sync(st, decided);
     if (rs == RG_OK && st->on_reset != NULL)
-        rs = st->on_reset(st, st->reset_arg);
+        rs = rg__group_leave(st->ctx, st->on_reset(st, st->reset_arg));
     if (rs == RG_OK)
         rs = run_fn(st, fn, arg);
     if (rs == RG_OK)
@@ -119,19 +119,19 @@ rg_status rg_run(rg_state *st, rg_train_fn fn, void *arg)
     if (!st->ctx->is_elastic)
         return rg__fail(RG_ERR_INVALID, "rg_run needs an elastic program: set "
                                         "rg_params.elastic = 1 in rg_init");
-    if (st->is_running)
+    if (st->ctx->is_running)
         return rg__fail(RG_ERR_INVALID, "rg_run is running already");
     if (rg__worker_is_done(st->ctx->worker))
         return rg__fail(RG_ERR_INVALID,
                         "the job is done; rg_run runs once in a process");
-    if (st->has_failed)
+    if (st->ctx->has_failed)
         return rg__fail(RG_ERR_INVALID,
                         "rg_run has failed in this process; end it, and its "
                         "slot starts again");
-    st->is_running = true;
+    st->ctx->is_running = true;
     const rg_status rs = run(st, fn, arg);
-    st->has_failed = rs != RG_OK;
-    st->is_running = false;
+    st->ctx->has_failed = rs != RG_OK;
+    st->ctx->is_running = false;
     rg__context_set_computing(st->ctx, false);
     rg__engine_shut(st->ctx->engine, RG_ERR_INVALID,
                     "outside of rg_run there is no world; call it inside "

@@ -17,10 +17,13 @@ void rg__hash_begin(rg__hash *hash)
     XXH3_64bits_reset((XXH3_state_t *)(void *)hash->room);
 }
 
+/* A reset keeps the secret of a state that has that seed already: by chance, in
+ * memory where another one was, so that it is told to have none. */
 void rg__hash_begin_named(rg__hash *hash, const char *name)
 {
-    XXH3_64bits_reset_withSeed((XXH3_state_t *)(void *)hash->room,
-                               XXH3_64bits(name, strlen(name)));
+    XXH3_state_t *state = (XXH3_state_t *)(void *)hash->room;
+    XXH3_INITSTATE(state);
+    XXH3_64bits_reset_withSeed(state, XXH3_64bits(name, strlen(name)));
 }
 
 void rg__hash_update(rg__hash *hash, const void *data, size_t bytes)

@@ -39,6 +39,8 @@ struct rg_ctx {
     rg__vault *vault; /* of this host, shared likewise */
     const rg__hooks *hooks;
     bool is_elastic;
+    bool is_running;               /* inside rg_run, with whatever state */
+    bool has_failed;               /* rg_run has returned an error */
     bool is_alone;                 /* there is no agent */
     char history[RG__TEXT_MAX];    /* directory, or "" */
     char checkpoint[RG__TEXT_MAX]; /* likewise */

@@ -284,6 +284,8 @@ void rg__engine_leave(rg__engine *e, rg_status st, const char *why)
     say_farewell(e, st);
     if (!e->is_shut) /* else it has its reason */
         shut_all(e, st, why);
+    e->left_st = st;
+    snprintf(e->left_why, sizeof e->left_why, "%s", why);
     e->bell = NULL;
     rg__engine_unlock(e);
     await_zero(&e->bell_users); /* their requests have ended: they wake up */

@@ -21,6 +21,7 @@ rg_status rg__channel_note(rg__channel *ch, const rg__start *start,
     if (req == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a request");
     atomic_store(&req->state, RG__REQ_NOTED);
+    req->generation = atomic_load(&ch->engine->generation);
     *req_p = req;
     return RG_OK;
 }
@@ -157,12 +158,34 @@ static void fail_all(rg__engine *e, rg_req *const *reqs, int n, rg_status st,
         rg__req_fail_noted(e, reqs[i], st, why);
 }
 
-static rg_status check_channels(rg_req *const *reqs, int n)
+/* What was noted in a generation is never started in another. */
+static rg_status check_generation(const rg__engine *e, const rg_req *req)
+{
+    if (req->generation == atomic_load(&e->generation))
+        return RG_OK;
+    if (e->left_st == RG_OK)
+        return rg__fail(RG_ERR_INVALID,
+                        "the group was begun before the door; begin it inside "
+                        "rg_run's fn");
+    return rg__fail(e->left_st, "%s", e->left_why);
+}
+
+static rg_status check_all(const rg__engine *e, rg_req *const *reqs, int n)
 {
     rg_status st = RG_OK;
-    for (int i = 0; i < n && st == RG_OK; i++)
+    for (int i = 0; i < n && st == RG_OK; i++) {
         st = rg__channel_check_start(reqs[i]->channel);
+        if (st == RG_OK)
+            st = check_generation(e, reqs[i]);
+    }
     return st;
+}
+
+/* They start now, and not when they were noted. */
+static void set_deadlines(rg_req *const *reqs, int n)
+{
+    for (int i = 0; i < n; i++)
+        rg__late_restart(reqs[i]);
 }
 
 static rg_status each_part(rg__engine *e, rg_req *const *reqs, int n, part *p,
@@ -188,7 +211,8 @@ static rg_status start_all(rg__engine *e, rg_req *const *reqs, int n)
         return rg__fail(RG_ERR_MEMORY, "no memory for a group");
     part p = {.req = rooms, .room = rooms + n};
     rg_req **left = rooms + 2 * n;
-    rg_status st = check_channels(reqs, n);
+    rg_status st = check_all(e, reqs, n);
+    set_deadlines(reqs, n);
     if (st == RG_OK)
         st = each_part(e, reqs, n, &p, left, false);
     if (st == RG_OK)

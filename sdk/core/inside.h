@@ -30,6 +30,7 @@ struct rg_req {
     rg__run *run;     /* owned; NULL: it runs as coll says */
     rg_req *leader;   /* it runs as a part of that one, which may be itself */
     uint64_t group;   /* 0: none; those of one group fail together */
+    uint64_t generation; /* that it was noted in; of a group's only */
     uint64_t deadline_ns, since_ns; /* 0: none, not seen waiting yet */
     uint64_t timeout_ms; /* from its start to its deadline, if it has one */
     bool is_told;        /* that it takes long */
@@ -64,8 +65,11 @@ struct rg__engine {
     const rg__transport *transport;
     rg__channel *world; /* NULL: in no generation */
     bool is_admitted;
-    bool is_shut; /* until it is admitted again, also past a leave */
-    int rank;     /* in the world */
+    bool is_shut;      /* until it is admitted again, also past a leave */
+    rg_status left_st; /* the last generation was left with; OK: there was none
+                        */
+    char left_why[2 * RG__TEXT_MAX];
+    int rank; /* in the world */
 
     _Atomic uint64_t generation; /* 0: none */
     _Atomic uint32_t in_flight;  /* requests in queues */
@@ -205,6 +209,8 @@ static inline void rg__late_set_deadline(rg_req *req, int timeout_ms)
     if (timeout_ms != 0 || req->engine->timeout_ms != 0)
         rg__late_set_deadline_in(req, timeout_ms);
 }
+/* The time until its deadline, if it has one, begins now. */
+void rg__late_restart(rg_req *req);
 void rg__late_look(rg__engine *engine);
 
 #endif

@@ -38,6 +38,12 @@ void rg__late_set_deadline_in(rg_req *req, int timeout_ms)
     req->deadline_ns = rg__now_ns() + req->timeout_ms * RG__MS;
 }
 
+void rg__late_restart(rg_req *req)
+{
+    if (req->deadline_ns != 0)
+        req->deadline_ns = rg__now_ns() + req->timeout_ms * RG__MS;
+}
+
 /* ", waiting for its ranks 1,3": whom the comm names for the first operation,
  * if it can; ".." for those that have no room. */
 static void list_awaited(const rg__channel *ch, char *text, size_t room)
@@ -60,19 +66,29 @@ static void list_awaited(const rg__channel *ch, char *text, size_t room)
         snprintf(text + used, room - used, "..");
 }
 
+/* "allreduce of 5 elements", or the call that it is a part of. */
+static void name_of(const rg_req *req, char *text, size_t room)
+{
+    const rg__coll *o = &req->coll;
+    if (o->what != NULL)
+        snprintf(text, room, "%s", o->what);
+    else
+        snprintf(text, room, "%s of %" PRIu64 " elements", kinds[o->kind],
+                 o->count);
+}
+
 /* The sentence passes through an agent's reason (RG__CAUSE_MAX), whole. */
 static void describe(const rg__channel *ch, const rg_req *req, uint64_t ms,
                      char *text, size_t room)
 {
-    char ranks[72], before[40] = "";
+    char name[64], ranks[72], before[40] = "";
+    name_of(req, name, sizeof name);
     list_awaited(ch, ranks, sizeof ranks);
     if (req != ch->head)
         snprintf(before, sizeof before, ", behind the set's %s",
                  kinds[ch->head->coll.kind]);
-    snprintf(text, room,
-             "%s of %" PRIu64 " elements on set %s for %" PRIu64 " ms%s%s",
-             kinds[req->coll.kind], req->coll.count, ch->name, ms, before,
-             ranks);
+    snprintf(text, room, "%s on set %s for %" PRIu64 " ms%s%s", name, ch->name,
+             ms, before, ranks);
 }
 
 /* Once for each operation that is the first of its set. */
@@ -137,16 +153,16 @@ static int find_left(const rg__channel *ch)
 /* It waits for a process that will never come; false: not that one knows. */
 static bool give_up_left(rg__channel *ch, const rg_req *req, uint64_t now)
 {
+    char name[64];
     if (now - req->since_ns < LEFT_NS)
         return false;
     const int left = find_left(ch);
     if (left < 0)
         return false;
+    name_of(req, name, sizeof name);
     rg__fail(RG_ERR_PEER_LOST,
-             "%s of %" PRIu64
-             " elements on set %s waits for its rank %d, which "
-             "has called rg_finalize",
-             kinds[req->coll.kind], req->coll.count, ch->name, left);
+             "%s on set %s waits for its rank %d, which has called rg_finalize",
+             name, ch->name, left);
     if (!tell_late(ch->engine, rg_last_error()))
         rg__channel_shut(ch, RG_ERR_PEER_LOST, rg_last_error());
     return true;
@@ -167,11 +183,12 @@ static void look_at(rg__channel *ch, uint64_t now)
 
 void rg__late_look(rg__engine *e)
 {
-    const uint64_t now = rg__now_ns();
-    if (now - atomic_load_explicit(&e->looked_ns, memory_order_relaxed) <
-            LOOK_NS ||
+    if (rg__now_ns() < LOOK_NS + atomic_load_explicit(&e->looked_ns,
+                                                      memory_order_relaxed) ||
         pthread_mutex_trylock(&e->lock) != 0)
         return;
+    /* not before what another thread has noted meanwhile */
+    const uint64_t now = rg__now_ns();
     atomic_store_explicit(&e->looked_ns, now, memory_order_relaxed);
     if (atomic_load(&e->generation) != 0 && !rg__engine_is_aborted(e))
         for (rg__channel *ch = e->channels; ch != NULL; ch = ch->next)

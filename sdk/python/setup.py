@@ -9,6 +9,7 @@ import os
 import pathlib
 import re
 import shutil
+import sys
 
 from setuptools import Distribution, setup
 from setuptools.command.build_py import build_py
@@ -27,6 +28,10 @@ def version():
 def libraries():
     """Each library, and its name behind the soname."""
     library = pathlib.Path(LIBRARY)
+    if not library.is_file():
+        sys.exit(f"REGROUP_LIBRARY names {LIBRARY}, and there is no such file "
+                 f"(seen from {os.getcwd()}); name it from the root, as in "
+                 '"$PWD/build/release/lib/libregroup.so"')
     major = "so." + version().split(".", maxsplit=1)[0]
     yield library, f"libregroup.{major}"
     for path in library.parent.glob(f"libregroup_mpi-*.{major}"):

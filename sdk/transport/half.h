@@ -1,15 +1,31 @@
-/* Half precision and bfloat16 to float and back, rounding to nearest even.
+/* Half precision and bfloat16 to float and back, rounding to nearest even, and
+ * sums of them.
  *
  * Threads: functions without state. What the processor has (F16C with AVX2 or
  * AVX-512) is found out once, at run time; every way gives the same bits. */
 #ifndef RG_TRANSPORT_HALF_H
 #define RG_TRANSPORT_HALF_H
 
+#include <stdbool.h>
+
 #include "regroup/regroup.h"
 
 /* type is RG_F16 or RG_BF16; in and out need no alignment but float's own. */
 void rg__half_widen(rg_type type, float *out, const void *in, size_t n);
 void rg__half_narrow(rg_type type, void *out, const float *in, size_t n);
+
+/* The sum of each element over the sources in their order, made in float32,
+ * then times and over something, and rounded once. */
+typedef struct rg__half_sum {
+    rg_type type;
+    float times, over; /* 1: nothing */
+} rg__half_sum;
+
+/* out may be a source. */
+void rg__half_add_up(const rg__half_sum *s, void *out, const void *const *src,
+                     int n, size_t count);
+/* In one pass; in plain C, blocks that are widened first are quicker. */
+bool rg__half_sums_at_once(void);
 
 /* The ways that this processor has: 0 is plain C, the last one is taken. */
 int rg__half_ways(void);
@@ -18,5 +34,7 @@ void rg__half_widen_by(int way, rg_type type, float *out, const void *in,
                        size_t n);
 void rg__half_narrow_by(int way, rg_type type, void *out, const float *in,
                         size_t n);
+void rg__half_sum_by(int way, const rg__half_sum *s, void *out,
+                     const void *const *src, int n, size_t count);
 
 #endif

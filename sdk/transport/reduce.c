@@ -314,6 +314,24 @@ static void combine_block(const rg__coll *o, char *out, const void *const *src,
     narrow(o->type, out + at, &sum, count);
 }
 
+/* A sum of halves whose end, if this is one, is no more than a division. */
+static bool is_plain_sum(const rg__coll *o, int of)
+{
+    return is_half(o->type) && (o->op == RG_SUM || o->op == RG_AVG) &&
+           !scales(o->prescale, o->type) &&
+           (of <= 0 || !scales(o->postscale, o->type)) &&
+           rg__half_sums_at_once();
+}
+
+static void sum_halves(const rg__coll *o, void *out, const void *const *src,
+                       int n, size_t count, int of)
+{
+    const rg__half_sum s = {.type = o->type,
+                            .times = of < 0 ? held_down(o, -of) : 1,
+                            .over = of > 0 && o->op == RG_AVG ? (float)of : 1};
+    rg__half_add_up(&s, out, src, n, count);
+}
+
 /* One element alone is the result, but for what is not 0 or 1. */
 static void take_one(const rg__coll *o, void *out, const void *in, size_t count)
 {
@@ -332,6 +350,10 @@ void rg__combine(const rg__coll *o, void *out, const void *const *src, int n,
     const bool is_apart =
         scales(o->prescale, o->type) ||
         (is_half(o->type) && (n > 1 || (of != 0 && rg__is_finished_by(o))));
+    if (is_apart && is_plain_sum(o, of)) {
+        sum_halves(o, out, src, n, count, of);
+        return;
+    }
     if (is_apart) {
         for (size_t i = 0; i < count; i += BLOCK)
             combine_block(o, out, src, n, i * element,

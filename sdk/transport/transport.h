@@ -95,6 +95,8 @@ typedef struct rg__coll {
     double prescale, postscale; /* of reductions; 0: none */
     const uint64_t *send_counts, *send_places;
     const uint64_t *recv_counts, *recv_places;
+    const char *what; /* call of the program's that it is a part of, for what is
+                         said of it; NULL: kind says it. Compared by nobody */
 } rg__coll;
 
 /* What test returns besides the public statuses; never seen by users. */

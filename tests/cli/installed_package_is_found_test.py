@@ -1,5 +1,6 @@
 """What `cmake --install` puts down is found by CMake and by pkg-config, also
-after the tree has moved, and a program built against it runs."""
+after the tree has moved, and a program built against it runs; the example of
+MPI is built with each MPI's library."""
 
 import os
 import re
@@ -89,4 +90,15 @@ with tempfile.TemporaryDirectory(prefix="rg") as top:
     lib = find(prefix, "libregroup.so")
     claims.equal(run(top + "/user", LD_LIBRARY_PATH=lib), expected,
                  "by pkg-config")
+    for mpi in "openmpi", "mpich":
+        if not find(prefix, f"regroup_mpi-{mpi}.pc") or \
+                not shutil.which(f"mpicc.{mpi}"):
+            continue
+        flags = run("pkg-config", "--cflags", "--libs", f"regroup_mpi-{mpi}",
+                    PKG_CONFIG_PATH=pc).split()
+        run(f"mpicc.{mpi}", "-DWITH_REGROUP", SOURCE + "/examples/04_halo.c",
+            "-o", top + "/halo", *flags, "-lm")
+        needed = run("ldd", top + "/halo", LD_LIBRARY_PATH=lib)
+        claims.hold(f"{lib}/libregroup_mpi-{mpi}.so.0" in
+                    needed.replace("/../..", ""), f"halo needs {needed}")
 claims.end()

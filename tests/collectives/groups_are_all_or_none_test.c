@@ -1,7 +1,10 @@
 /* B8, B6: a group equals its single operations, small ones of one type are done
  * as one, also past others; nothing of a group runs when ranks group different
  * things or when a call of it fails, and the set stays usable. Its end begins
- * it; a scale of 1 is the same thing as none. */
+ * it, and its deadlines; a form that waits is refused, and nothing of it is
+ * left behind; a scale of 1 is the same thing as none. */
+#include <time.h>
+
 #include "tests/lib/world.h"
 
 #define OPS 40
@@ -124,6 +127,51 @@ static void scale_of_one(world *w, void *arg)
     CHECK(sum == (float)w->n);
 }
 
+/* The time between the calls and the group's end is nobody's. */
+static void deadlines(world *w, void *arg)
+{
+    (void)arg;
+    const rg_op_params params = {.size = sizeof params, .timeout_ms = 2000};
+    const struct timespec longer = {.tv_sec = 2, .tv_nsec = 100000000};
+    int32_t v[2] = {1, 1};
+    double large[20000] = {1};
+    rg_req *req[3] = {NULL};
+    CHECK_OK(rg_group_start(w->ctx));
+    for (int i = 0; i < 2; i++)
+        CHECK_OK(rg_allreduce_start(rg_world(w->ctx), &v[i], &v[i], 1, RG_I32,
+                                    RG_SUM, &params, &req[i]));
+    CHECK_OK(rg_allreduce_start(rg_world(w->ctx), large, large, 20000, RG_F64,
+                                RG_SUM, &params, &req[2]));
+    nanosleep(&longer, NULL);
+    world_meet(w);
+    if (w->index == 1) /* rank 0 begins to wait before */
+        nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+    CHECK_OK(rg_group_end(w->ctx));
+    CHECK_OK(rg_wait_all(req, 3, -1));
+    CHECK_EQ(v[0] + v[1], 2 * w->n);
+    CHECK(large[0] == w->n);
+}
+
+static void forms_that_wait(world *w, void *arg)
+{
+    (void)arg;
+    rg_set *set = rg_world(w->ctx);
+    int32_t one = 1, sum = 7, other = 7;
+    rg_req *req = NULL;
+    CHECK_OK(rg_group_start(w->ctx));
+    CHECK_OK(
+        rg_allreduce_start(set, &one, &other, 1, RG_I32, RG_SUM, NULL, &req));
+    CHECK_STATUS(rg_allreduce(set, &one, &sum, 1, RG_I32, RG_SUM),
+                 RG_ERR_INVALID);
+    CHECK(strstr(rg_last_error(), "rg_allreduce_start"));
+    CHECK_STATUS(rg_barrier(set), RG_ERR_INVALID);
+    CHECK_STATUS(rg_group_end(w->ctx), RG_ERR_INVALID);
+    CHECK_STATUS(rg_wait(&req, -1), RG_ERR_INVALID);
+    CHECK_OK(rg_barrier(set));
+    CHECK_EQ(sum, 7);
+    CHECK_EQ(other, 7);
+}
+
 int main(void)
 {
     for (int n = 1; n <= 4; n++)
@@ -131,6 +179,8 @@ int main(void)
     world_of(3, other_groups, NULL);
     world_of(2, failed_call, NULL);
     world_of(2, scale_of_one, NULL);
+    world_of(2, deadlines, NULL);
+    world_of(2, forms_that_wait, NULL);
     world_on("00", begun_at_its_end, NULL);
     return 0;
 }

@@ -1,7 +1,9 @@
 /* B15: conversions of half precision and bfloat16 give the same bits in each
  * way that the processor has (F16C, AVX2, AVX-512) and in plain C, for all
  * 65,536 values and for floats around every rounding; a value that came from
- * one goes back to it. What is taken is the last way, and found out once:
+ * one goes back to it. So do sums in one pass, for any number of sources and
+ * any length: what widening, adding, scaling and narrowing one after the other
+ * give. What is taken is the last way, and found out once:
  * asking the processor for each block would take as long as hundreds of
  * additions. */
 #include <stdbool.h>
@@ -79,6 +81,50 @@ static void short_ones(int way, rg_type type)
     }
 }
 
+#define SOURCES 5
+
+static uint16_t source[SOURCES][N];
+
+/* Each source has other neighbours, so that large and small ones meet. */
+static void make_sources(void)
+{
+    for (int m = 0; m < SOURCES; m++)
+        for (int i = 0; i < N; i++)
+            source[m][i] = (uint16_t)((i * (2 * m + 1) + m * 20011) ^ m);
+}
+
+static void sum_apart(const rg__half_sum *s, int n)
+{
+    rg__half_widen_by(0, s->type, wide[0], source[0], N);
+    for (int m = 1; m < n; m++) {
+        rg__half_widen_by(0, s->type, wide[1], source[m], N);
+        for (int i = 0; i < N; i++)
+            wide[0][i] += wide[1][i];
+    }
+    for (int i = 0; i < N; i++)
+        wide[0][i] = wide[0][i] * s->times / s->over;
+    rg__half_narrow_by(0, s->type, back[0], wide[0], N);
+}
+
+static void sums(int way, rg_type type)
+{
+    const float ends[][2] = {{1, 1}, {0x1p-3f, 1}, {1, 5}};
+    const void *src[SOURCES];
+    for (int m = 0; m < SOURCES; m++)
+        src[m] = source[m];
+    for (int n = 1; n <= SOURCES; n++)
+        for (int e = 0; e < 3; e++) {
+            const rg__half_sum s = {type, ends[e][0], ends[e][1]};
+            const size_t count = e == 0 ? N : (size_t)(N - 71 + 7 * n + e);
+            memset(back[1], 0, sizeof back[1]);
+            sum_apart(&s, n);
+            rg__half_sum_by(way, &s, back[1], src, n, count);
+            for (size_t i = 0; i < N; i++)
+                CHECK(back[1][i] == (i < count ? back[0][i] : 0) ||
+                      (is_nan(type, back[0][i]) && is_nan(type, back[1][i])));
+        }
+}
+
 /* What is taken does what the last way does. */
 static void taken(rg_type type)
 {
@@ -92,6 +138,7 @@ static void taken(rg_type type)
 
 int main(void)
 {
+    make_sources();
     for (int way = 0; way < rg__half_ways(); way++) {
         printf("%s\n", rg__half_way_name(way));
         known_values(way);
@@ -101,6 +148,7 @@ int main(void)
             narrow_all(way, type);
             short_ones(way, type);
             taken(type);
+            sums(way, type);
         }
     }
     return 0;

@@ -111,7 +111,7 @@ static const struct {
     {other_counts, "rank 1 sends"},
     {other_gather, "rank 1 sends"},
     {other_allgather, "rank 2"},
-    {other_parts, "on rank 1"},
+    {other_parts, "its counts, or what is grouped with it, of ranks 0,2 are"},
     {other_root, "root 0 on ranks 0,2 but 1 on rank 1"},
     {other_kind, "operation alltoall on ranks 0,2 but gather on rank 1"},
     {other_op, "op bxor on ranks 0,2 but prod on rank 1"},

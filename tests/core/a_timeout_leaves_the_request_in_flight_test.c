@@ -17,7 +17,6 @@ static void one_request(world *w)
         CHECK_STATUS(rg_wait(&req, 30), RG_IN_PROGRESS);
         CHECK(rg__now_ns() - before >= 30 * RG__MS);
         CHECK(req != NULL);
-        CHECK_EQ(sum, 0);
     }
     world_meet(w);
     if (w->index != 0)

@@ -261,6 +261,55 @@ static void shut_until_admitted_again(void)
     end();
 }
 
+static rg_req *note(void)
+{
+    const rg__start start = {.coll = barrier};
+    rg_req *req = NULL;
+    CHECK_OK(rg__channel_note(set, &start, &req));
+    return req;
+}
+
+static void open_next(uint64_t generation)
+{
+    const rg__boot next = {.size = 1, .generation = generation};
+    CHECK_OK(rg__engine_enter(engine, world, &stuck, &next));
+    rg__engine_admit(engine);
+    CHECK_OK(rg__channel_open(set, generation, &rank, 1, 1));
+}
+
+/* A group that a thread has kept through a change is not started behind it. */
+static void noted_before_a_change(void)
+{
+    begin();
+    rg_req *req = note();
+    rg__engine_leave(engine, RG_ERR_HOSTS_CHANGED, "a host came");
+    open_next(4);
+    answer = RG_OK;
+    CHECK_STATUS(rg__engine_start_group(engine, &req, 1, RG_OK, ""),
+                 RG_ERR_HOSTS_CHANGED);
+    CHECK_STATUS(rg_wait(&req, -1), RG_ERR_HOSTS_CHANGED);
+    CHECK_STR(rg_last_error(), "a host came");
+    req = note();
+    CHECK_OK(rg__engine_start_group(engine, &req, 1, RG_OK, ""));
+    CHECK_OK(rg_wait(&req, -1));
+    end();
+}
+
+static void noted_before_the_door(void)
+{
+    CHECK_OK(rg__engine_create(&page, &engine));
+    CHECK_OK(rg__channel_create(engine, &world));
+    CHECK_OK(rg__channel_create(engine, &set));
+    atomic_store(&page.abort, 0);
+    rg_req *req = note();
+    open_next(3);
+    CHECK_STATUS(rg__engine_start_group(engine, &req, 1, RG_OK, ""),
+                 RG_ERR_INVALID);
+    CHECK_STATUS(rg_wait(&req, -1), RG_ERR_INVALID);
+    CHECK(strstr(rg_last_error(), "before the door"));
+    end();
+}
+
 int main(void)
 {
     for (int i = 0; i < 20; i++) {
@@ -273,6 +322,8 @@ int main(void)
     before_and_between_generations();
     left_before_the_set_was_opened();
     shut_until_admitted_again();
+    noted_before_a_change();
+    noted_before_the_door();
     rg__engine_destroy(NULL);
     rg__channel_destroy(NULL);
     return 0;

@@ -1,7 +1,8 @@
 /* B45: a process calls rg_finalize while others begin what needs it: they are
- * told which rank has left, small and large operations alike; what had
- * completed before stays so, and a set without that rank goes on. There is no
- * agent here that could end the generation. */
+ * told which rank has left, small and large operations alike, also where it had
+ * begun as well and its memory has gone with it; what had completed before
+ * stays so, and a set without that rank goes on. There is no agent here that
+ * could end the generation. */
 #include <stdlib.h>
 
 #include "tests/lib/world.h"
@@ -36,11 +37,30 @@ static void all(world *w, void *arg)
     free(data);
 }
 
+/* Rank 1 has begun as well, but its memory goes with it. */
+static void its_memory_has_gone(world *w, void *arg)
+{
+    (void)arg;
+    for (int owner = 0; owner < w->n; owner++)
+        if (owner != 1 || w->index == 1)
+            world_map(w, owner);
+    static rg_req *req; /* rank 1 never takes it */
+    CHECK_OK(rg_allreduce_start(rg_world(w->ctx), w->alloc, w->alloc, 100000,
+                                RG_U8, RG_SUM, NULL, &req));
+    world_meet(w);
+    if (w->index == 1)
+        return;
+    CHECK_STATUS(rg_wait(&req, -1), RG_ERR_PEER_LOST);
+    CHECK(strstr(rg_last_error(), "its rank 1, which has called"));
+}
+
 int main(void)
 {
     static uint64_t counts[] = {1, LARGE};
     const world_params params = {.n = 3, .hosts = "000"};
     for (int i = 0; i < 2; i++)
         world_run(&params, all, &counts[i]);
+    const world_params bare = {.n = 3, .hosts = "000", .is_bare = 1};
+    world_run(&bare, its_memory_has_gone, NULL);
     return 0;
 }

@@ -66,7 +66,7 @@ def test():
                      "a_pair_whose_name_has_31_bytes_",
                      ", behind the set's barrier")
     check_same_go_on("create", {"REGROUP_OP_TIMEOUT": "300ms"},
-                     "agreement of 4 elements on set world", missing=1)
+                     "rg_set_create on set world", missing=1)
     check_inside()
     check_static()
 

@@ -1,10 +1,13 @@
 /* Without an agent the world is one process, and everything in the header works
  * or says why not: rg_alloc and rg_free, on_reset, the step's end, rg_run. */
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "tests/check.h"
 
 static rg_ctx *ctx;
 static int resets, runs;
-static uint64_t position;
+static uint64_t position, other;
 
 static rg_status on_reset(rg_state *state, void *arg)
 {
@@ -16,11 +19,36 @@ static rg_status on_reset(rg_state *state, void *arg)
     return RG_OK;
 }
 
+static rg_status never(rg_state *state, void *arg)
+{
+    (void)state;
+    (void)arg;
+    CHECK_FAIL("a second rg_run runs");
+    return RG_OK;
+}
+
+/* Another state is no way to run twice. */
+static void check_runs_no_other(const char *words)
+{
+    rg_state *state = NULL;
+    CHECK_OK(rg_state_create(ctx, NULL, &state));
+    CHECK_STATUS(rg_run(state, never, NULL), RG_ERR_INVALID);
+    if (strstr(rg_last_error(), words) == NULL)
+        CHECK_FAIL("\"%s\" is not in \"%s\"", words, rg_last_error());
+    rg_state_destroy(state);
+}
+
 static rg_status train(rg_state *state, void *arg)
 {
     CHECK(arg == NULL);
     CHECK_EQ(resets, 1); /* before fn, in the first generation too */
     runs++;
+    check_runs_no_other("running already");
+    rg_state *second = NULL;
+    CHECK_OK(rg_state_create(ctx, NULL, &second));
+    CHECK_STATUS(rg_state_add(second, "other", &other, sizeof other, NULL),
+                 RG_ERR_INVALID);
+    rg_state_destroy(second);
     while (position < 5) {
         position++;
         const rg_status st =
@@ -77,11 +105,46 @@ static void the_loop_runs_once(void)
     the_world_is_closed();
     CHECK_STATUS(rg_run(state, train, NULL), RG_ERR_INVALID);
     rg_state_destroy(state);
+    check_runs_no_other("the job is done");
+}
+
+static rg_status fail(rg_state *state, void *arg)
+{
+    (void)state;
+    (void)arg;
+    return RG_ERR_INVALID;
+}
+
+/* In a process of its own: it may not run any more. */
+static void the_loop_fails_once(void)
+{
+    const rg_params params = {.size = sizeof params, .elastic = 1};
+    rg_state *state = NULL;
+    CHECK_OK(rg_init(&params, &ctx));
+    CHECK_OK(rg_state_create(ctx, NULL, &state));
+    CHECK_STATUS(rg_run(state, fail, NULL), RG_ERR_INVALID);
+    rg_state_destroy(state);
+    check_runs_no_other("has failed");
+    CHECK_OK(rg_finalize(ctx));
+}
+
+static void in_a_child(void (*fn)(void))
+{
+    int how = 1;
+    const pid_t pid = fork();
+    if (pid == 0) {
+        alarm(30); /* what must fail at once would wait for ever */
+        fn();
+        exit(0);
+    }
+    CHECK(pid > 0 && waitpid(pid, &how, 0) == pid);
+    CHECK_EQ(how, 0);
 }
 
 int main(void)
 {
     const rg_params params = {.size = sizeof params, .elastic = 1};
+    in_a_child(the_loop_fails_once);
     CHECK_OK(rg_init(&params, &ctx));
     CHECK_STATUS(rg_init(&params, &ctx), RG_ERR_INVALID);
     CHECK_EQ(rg_rank(ctx), -1);

@@ -1,11 +1,21 @@
-"""elastic_digits without an agent reaches its accuracy; how often it commits
-changes nothing; it says what is wrong with its flags and its data."""
+"""elastic_digits without an agent reaches its accuracy, on the way that its
+header shows; how often it commits changes nothing; it says what is wrong with
+its flags and its data."""
 
-from example import alone, fail, final, program
+import os
+import re
+
+from example import SOURCE, alone, fail, final, program
 
 DIGITS = program("elastic_digits")
 
-accuracy, state = final(alone(DIGITS))
+output = alone(DIGITS)
+accuracy, state = final(output)
+with open(os.path.join(SOURCE, "examples/03_elastic_digits.c"),
+          encoding="utf-8") as source:
+    promised = re.search(r"step 120 .*accuracy \S+", source.read()).group()
+if promised not in output:
+    fail(f"not printed: {promised}", output)
 if accuracy < 0.95:
     fail(f"accuracy {accuracy}")
 if final(alone(DIGITS, "--commit-every", "7")) != (accuracy, state):

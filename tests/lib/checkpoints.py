@@ -77,9 +77,11 @@ def kill_all(job):
         if not more:
             break
         for pid in more:
-            os.kill(pid, signal.SIGSTOP)
+            with contextlib.suppress(ProcessLookupError):  # a writer's end
+                os.kill(pid, signal.SIGSTOP)
         pids += more
     for pid in reversed(pids):
-        os.kill(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     job.process.wait()
     house.until(lambda: not any(job.is_ours(p) for p in pids), 20, "all are gone")

@@ -143,6 +143,11 @@ static void reduce(scene *s)
         claim_end(s, s->count);
         if (s->rank != root && s->count > 0)
             CHECK_EQ(s->recv[0], GUARD);
+        fill(s, s->recv, s->rank, s->count);
+        CHECK_OK(rg_reduce(s->set, s->recv, s->recv, s->count, s->type, s->op,
+                           root));
+        for (uint64_t i = 0; i < s->count && s->rank == root; i++)
+            claim(s, "reduce in place", i, whole(s, i));
     }
 }
 

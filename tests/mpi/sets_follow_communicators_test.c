@@ -104,9 +104,10 @@ static void one_is_wrong_for_all(void)
     const rg_set_params named = {.size = sizeof named, .name = "short"};
     const rg_set_params wrong[] = {
         {.size = sizeof wrong[0], .name = "0123456789012345678901234567890123"},
+        {.size = sizeof wrong[0], .name = ""},
         {.size = 1, .name = "short"}};
     rg_set *set = NULL;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         CHECK_STATUS(
             rg_set_create_mpi(ctx, most, rank == 1 ? &wrong[i] : &named, &set),
             RG_ERR_INVALID);
@@ -118,6 +119,19 @@ static void one_is_wrong_for_all(void)
                  RG_ERR_INVALID);
     CHECK(strstr(rg_last_error(), "rank 1 of the set") != NULL);
     CHECK(comm == MPI_COMM_NULL);
+}
+
+/* Only _start forms go into a group: these communicate, and wait. */
+static void not_in_a_group(void)
+{
+    rg_set *set = NULL;
+    MPI_Comm comm = MPI_COMM_NULL;
+    CHECK_OK(rg_group_start(ctx));
+    CHECK_STATUS(rg_set_create_mpi(ctx, most, NULL, &set), RG_ERR_INVALID);
+    CHECK_STATUS(rg_set_mpi_comm(rg_world(ctx), &comm), RG_ERR_INVALID);
+    CHECK_STATUS(rg_group_end(ctx), RG_ERR_INVALID);
+    CHECK(set == NULL && comm == MPI_COMM_NULL);
+    CHECK_EQ(sum_on(rg_world(ctx), 1), size);
 }
 
 static void two_groups_are_no_set(void)
@@ -147,6 +161,7 @@ static void in_the_world(void)
     all_have_to_bring_it();
     strangers_are_refused();
     one_is_wrong_for_all();
+    not_in_a_group();
     two_groups_are_no_set();
     CHECK_EQ(sum_on(rg_world(ctx), 1), size);
     CHECK_OK(rg_finalize(ctx));

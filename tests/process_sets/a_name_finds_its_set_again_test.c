@@ -1,6 +1,7 @@
 /* fn runs from its top after a change: a set made by name is the one that
- * lives, one made without a name is another. The name is free again once the
- * set was given back everywhere; on some ranks only, it is a mismatch. */
+ * lives, whichever workers those ranks are by then, or whether there are so
+ * many; one made without a name is another. The name is free again once the set
+ * was given back everywhere; on some ranks only, it is a mismatch. */
 #include "tests/lib/world.h"
 
 static const int pair[] = {0, 1}, other[] = {1, 2};
@@ -78,8 +79,65 @@ static void all(world *w, void *arg)
     given_back_before_a_change(w);
 }
 
+static const rg_set_params last = {sizeof last, "last", 0},
+                           kept = {sizeof kept, "kept", 1};
+static const int last_two[] = {2, 3}, but_one[] = {0, 1, 3};
+
+static void check_same(world *w, const int *ranks, int n,
+                       const rg_set_params *params, rg_set **set_p)
+{
+    rg_set *again = NULL;
+    CHECK_OK(rg_set_create(w->ctx, ranks, n, params, &again));
+    CHECK(*set_p == NULL || *set_p == again);
+    CHECK_EQ(rg_set_size(again), 2);
+    *set_p = again;
+}
+
+static void check_again(world *w, rg_set *set[2])
+{
+    static const int others[] = {0, 1};
+    rg_set *none = NULL;
+    check_same(w, last_two, 2, &last, &set[0]);
+    check_same(w, but_one, 3, &kept, &set[1]);
+    CHECK_STATUS(rg_set_create(w->ctx, others, 2, &last, &none),
+                 RG_ERR_INVALID);
+    CHECK(strstr(rg_last_error(), "lives with other members"));
+    CHECK(none == NULL);
+    CHECK_OK(rg_barrier(rg_world(w->ctx)));
+}
+
+/* Worker 1 goes, and later 4 comes: who stays calls as before, and a newcomer
+ * knows no more than what it was sent. */
+static void in_other_worlds(world *w, void *arg)
+{
+    static const int first[] = {0, 1, 2, 3}, second[] = {0, 2, 3},
+                     third[] = {0, 2, 3, 4};
+    rg_set *set[2] = {NULL, NULL};
+    (void)arg;
+    if (w->index != 4) {
+        world_enter(w, 1, first, 4);
+        CHECK_OK(rg_set_create(w->ctx, last_two, 2, &last, &set[0]));
+        CHECK_OK(rg_set_create(w->ctx, but_one, 3, &kept, &set[1]));
+        CHECK_OK(rg_barrier(rg_world(w->ctx)));
+        world_leave(w, RG_ERR_PEER_LOST);
+    }
+    if (w->index == 1)
+        return;
+    if (w->index != 4) {
+        world_enter(w, 2, second, 3);
+        CHECK_OK(rg__sets_sync(w->ctx));
+        check_again(w, set);
+        world_leave(w, RG_ERR_HOSTS_CHANGED);
+    }
+    world_enter(w, 3, third, 4);
+    CHECK_OK(rg__sets_sync(w->ctx));
+    check_again(w, set);
+}
+
 int main(void)
 {
     world_of(3, all, NULL);
+    const world_params outside = {.n = 5, .is_outside = 1};
+    world_run(&outside, in_other_worlds, NULL);
     return 0;
 }

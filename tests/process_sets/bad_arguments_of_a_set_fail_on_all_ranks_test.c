@@ -90,6 +90,19 @@ static void sizes(world *w)
     check_size(w, w->index == 1, RG_ERR_MISMATCH, "not called with the same");
 }
 
+static void functions(world *w)
+{
+    rg_set *set = NULL;
+    CHECK_STATUS(rg_set_create_by(w->ctx, w->index == 1 ? NULL : one_color,
+                                  NULL, NULL, &set),
+                 RG_ERR_MISMATCH);
+    CHECK(set == NULL);
+    CHECK_STATUS(rg_set_create_by(w->ctx, NULL, NULL, NULL, &set),
+                 RG_ERR_INVALID);
+    CHECK(strstr(rg_last_error(), "needs a function"));
+    check_works(w);
+}
+
 static void local(void)
 {
     const int ranks[1] = {0};
@@ -103,6 +116,7 @@ static void all(world *w, void *arg)
     equal_and_bad(w);
     different(w);
     sizes(w);
+    functions(w);
     local();
 }
 

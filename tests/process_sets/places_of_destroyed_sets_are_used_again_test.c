@@ -42,12 +42,16 @@ static void one_after_another(world *w)
 static void too_many(world *w)
 {
     const int both[2] = {0, 1};
+    const rg_set_params named = {sizeof named, "named"};
     static rg_set *set[RG__SETS_MAX];
     for (int i = 0; i < RG__SETS_MAX - 1; i++)
-        CHECK_OK(rg_set_create(w->ctx, both, 2, NULL, &set[i]));
+        CHECK_OK(
+            rg_set_create(w->ctx, both, 2, i == 7 ? &named : NULL, &set[i]));
     CHECK_STATUS(rg_set_create(w->ctx, both, 2, NULL, &set[RG__SETS_MAX - 1]),
                  RG_ERR_INVALID);
     CHECK(strstr(rg_last_error(), "255 sets live already"));
+    CHECK_OK(rg_set_create(w->ctx, both, 2, &named, &set[RG__SETS_MAX - 1]));
+    CHECK(set[7] == set[RG__SETS_MAX - 1]); /* no other is needed for that */
     CHECK_OK(rg_set_destroy(set[100]));
     CHECK_OK(rg_set_create(w->ctx, both, 2, NULL, &set[100]));
     use(set[100], 2);

@@ -1,16 +1,21 @@
-"""A child that was forked from a worker says so at every call, and ends with
-no trace: its parent's requests, arrays and sets go on."""
+"""A child that was forked from a worker says so at every call, also when it
+looks at its parent's requests, for which another thread may have waited, and
+ends with no trace: its parent's requests, arrays and sets go on."""
 import gc
 import os
 import sys
+import threading
 
 import pyjob
 
 
 def be_a_child(ctx, request, left):
     import regroup
-    for call in (ctx.world.barrier, lambda: ctx.rank, lambda: ctx.set([0]),
-                 ctx.state):
+    calls = [ctx.world.barrier, lambda: ctx.rank, lambda: ctx.set([0]),
+             ctx.state]
+    if request is not None:
+        calls += [request.test, lambda: request.wait(60)]
+    for call in calls:
         try:
             call()
             os._exit(1)
@@ -28,16 +33,22 @@ def work():
     import regroup
     with regroup.init() as ctx:
         left = [ctx.alloc(8, "f4"), ctx.state()]
-        request = None
-        if ctx.rank == 0:
+        request = waiter = None
+        gate = ctx.set(range(ctx.size), name="gate")
+        if ctx.rank == 0 and ctx.size > 1:
             request = ctx.world.start_allreduce(numpy.ones(1000))
+            waiter = threading.Thread(target=request.wait)
+            waiter.start()
         child = os.fork()
         if child == 0:
             be_a_child(ctx, request, left)
         _, status = os.waitpid(child, 0)
         assert status == 0, status
+        gate.barrier()
         request = request or ctx.world.start_allreduce(numpy.ones(1000))
         assert (request.wait() == ctx.size).all()
+        if waiter is not None:
+            waiter.join()
         left[0] += 1
         ctx.world.barrier()
 

@@ -7,22 +7,19 @@ import ctypes
 import pyjob
 
 
-class Tensor:
-    """Has DLPack and nothing else: float32, 2 x 3, on a device."""
+class Bare:
+    """Has DLPack and nothing else: float32, 2 x 3 or 0 x 3, on a device."""
 
     def __init__(self, values, device=(1, 0), code=2, strides=None):
         self.values = (ctypes.c_float * len(values))(*values)
         self.device, self.code, self.strides = device, code, strides
-
-    def new_empty(self, shape):
-        return Tensor([0] * (shape[0] * shape[1]))
 
     def __dlpack_device__(self):
         return self.device
 
     def __dlpack__(self):
         from regroup import _buffers
-        shape = (ctypes.c_int64 * 2)(2, 3)
+        shape = (ctypes.c_int64 * 2)(len(self.values) // 3, 3)
         strides = self.strides and (ctypes.c_int64 * 2)(*self.strides)
         self.managed = _buffers._DLTensor(
             ctypes.addressof(self.values) - 8, *self.device, 2, self.code, 32,
@@ -31,6 +28,27 @@ class Tensor:
         new.restype, new.argtypes = ctypes.py_object, [
             ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
         return new(ctypes.addressof(self.managed), b"dltensor", None)
+
+
+class Tensor(Bare):
+    """And makes others, as torch's do."""
+
+    def new_empty(self, shape):
+        return Tensor([0] * (shape[0] * shape[1]))
+
+
+def check_bare(world):
+    """What can't be made anew is told to need out; no row has no layout."""
+    import regroup
+    n, sent = world.size, Bare([1] * 6)
+    try:
+        world.allreduce(sent)
+        raise AssertionError("a result of which kind?")
+    except regroup.Unsupported as error:
+        assert "pass out" in error.sentence, error
+    assert list(world.allreduce(sent, out=sent).values) == [n] * 6
+    none = Bare([], strides=(1, 7))
+    assert world.allreduce(none, out=none) is none
 
 
 def check_dlpack(world):
@@ -77,6 +95,7 @@ def work():
     with regroup.init() as ctx:
         check_buffers(ctx.world)
         check_dlpack(ctx.world)
+        check_bare(ctx.world)
 
 
 pyjob.main(work, modules=())

@@ -10,6 +10,7 @@ CASES = [  # (array as an expression, words of the sentence)
     ("numpy.ones(4, 'c8')", "complex64"), ("numpy.array(['a'])", "<U1"),
     ("numpy.ones(4, '>f4')", "astype"),
     ("numpy.ones(4, object)", "object"),
+    ("numpy.ma.array([1, 2], mask=[0, 1])", "filled"),
     ("memoryview(bytes(8))[::2]", "ascontiguousarray"),
     ("memoryview(bytes(8)).cast('P')", "format")]
 

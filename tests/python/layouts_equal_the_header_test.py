@@ -117,7 +117,7 @@ def prototypes(abi, text):
     """{name: (result, [arguments])} of every RG_API function."""
     found = {}
     for result, name, arguments in re.findall(
-            r"RG_API ([\w ]+[ *]+)(rg_\w+)\(([^)]*)\);", text):
+            r"RG_API ([\w ]+[ *]+)(rg_(?!_)\w+)\(([^)]*)\);", text):
         types = [] if arguments == "void" else [
             re.sub(r"(?<=[ *])\w+(\[\d*\])?$", "", one.strip())
             for one in arguments.split(",")]

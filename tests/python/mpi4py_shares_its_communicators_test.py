@@ -1,6 +1,8 @@
 """Beside mpi4py: the world of init is its communicator, in that one's order,
 or MPI_COMM_WORLD; sets come from communicators and communicators from sets;
-traffic of the program's own goes on; what is no communicator is refused."""
+traffic of the program's own goes on; what is no communicator is refused, and
+so is another MPI's mpirun, under which each process would be a world of one.
+"""
 import sys
 
 import pyjob
@@ -49,6 +51,9 @@ def work():
     import regroup
     how = sys.argv[2]
     comm = MPI.COMM_WORLD
+    if how == "alone":
+        assert "Open MPI" in refused(regroup.Refused, regroup.init).sentence
+        return
     if how == "reversed":
         comm = comm.Split(0, -comm.rank)
     refused(regroup.Invalid, regroup.init, "a communicator")
@@ -70,6 +75,7 @@ def test():
             ("reversed", 4, "mpi"), ("reversed", 2, "native,mpi")):
         pyjob.mpirun("openmpi", size, [*workers, how],
                      REGROUP_TRANSPORTS=transports)
+    pyjob.mpirun("mpich", 2, [*workers, "alone"])
 
 
 pyjob.main(work, test=test)

@@ -1,6 +1,7 @@
 """A wait with a timeout raises InProgress and leaves the request in flight; a
 coroutine awaits requests while the loop runs; waiting again gives the same
-again, also the same error; several threads may wait for one request."""
+again, also the same error; several threads may wait for one request, each as
+long as it says; a generator may start what wait_all waits for."""
 import asyncio
 import threading
 import time
@@ -11,11 +12,11 @@ import pyjob
 def check_timeout(ctx):
     import numpy
     import regroup
+    gate = ctx.set(range(ctx.size), name="gate")
     if ctx.rank != 0:
-        time.sleep(0.3)
+        gate.barrier()
     request = ctx.world.start_allreduce(numpy.ones(3))
     if ctx.rank == 0 and ctx.size > 1:
-        begin = time.monotonic()
         for timeout in 0, 0.05:
             try:
                 request.wait(timeout)
@@ -23,7 +24,10 @@ def check_timeout(ctx):
             except TimeoutError as error:
                 assert isinstance(error, regroup.InProgress)
                 assert error.advice == regroup.Advice.RETRY
-        assert not request.test() and time.monotonic() - begin < 0.3
+        assert not request.test()
+        check_looking_on(request)
+    if ctx.rank == 0:
+        gate.barrier()
     found = []
     threads = [threading.Thread(target=lambda: found.append(request.wait()))
                for _ in range(3)]
@@ -33,6 +37,36 @@ def check_timeout(ctx):
         thread.join()
     assert request.test() and (request.wait(0) == ctx.size).all()
     assert len(found) == 3 and all(one is found[0] for one in found)
+
+
+def check_looking_on(request):
+    """While another thread waits: ten times, since it may come first once."""
+    import regroup
+    thread = threading.Thread(target=request.wait)
+    thread.start()
+    begin = time.monotonic()
+    for _ in range(10):
+        try:
+            request.wait(0.01)
+            raise AssertionError("the others have not even started")
+        except regroup.InProgress:
+            assert not request.test()
+    took = time.monotonic() - begin
+    assert took < 0.9, f"ten times 10 ms behind another thread took {took} s"
+
+
+def check_generators(ctx):
+    """Which start in another order on each rank."""
+    import numpy
+    import regroup
+    sets = [ctx.set(range(ctx.size)) for _ in range(2)]
+    if ctx.rank % 2:
+        sets.reverse()
+    found = regroup.wait_all(
+        (one.start_allreduce(numpy.ones(1)) for one in sets), timeout=60)
+    assert [list(one) for one in found] == [[ctx.size]] * 2
+    assert list(regroup.wait_all(iter([ctx.world.start_allreduce(
+        numpy.ones(1))]), timeout=float("inf"))[0]) == [ctx.size]
 
 
 def check_errors_again(ctx):
@@ -74,6 +108,7 @@ def work():
         check_timeout(ctx)
         if ctx.size > 1:
             check_errors_again(ctx)
+        check_generators(ctx)
         asyncio.run(check_await(ctx))
         ctx.world.barrier()
 

@@ -58,6 +58,8 @@ def check_list(ctx):
         assert pair.rank == {0: 1, 1: 0}.get(ctx.rank, -1)
         assert "pair" in repr(pair) and ctx.set([1, 0], name="pair") is pair
     assert "gone" in repr(pair)
+    with ctx.set([1, 0], name="pair") as pair:
+        pair.destroy()  # before its with block ends
 
 
 def work():

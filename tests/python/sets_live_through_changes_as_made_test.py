@@ -21,10 +21,12 @@ def work():
             state.sets = plain, kept
         elif hasattr(state, "sets"):
             plain, kept = state.sets
-            try:
-                plain.barrier()
-            except regroup.SetEnded as error:
-                print(f"plain ended: {error.advice.name}", flush=True)
+            for call in (plain.barrier, lambda: plain.reduce_scatter(
+                    numpy.ones(4), numpy.ones(1), counts=[1, 1, 2])):
+                try:
+                    call()
+                except regroup.SetEnded as error:
+                    print(f"plain ended: {error.advice.name}", flush=True)
             ranks = kept.allgather(numpy.array([ctx.rank]))
             print(f"kept {kept.size} {ranks.tolist()}", flush=True)
         while pyjob.goes_on(ctx):
@@ -54,7 +56,7 @@ def test():
         job.finish()
         job.check()
         text = job.text()
-    for words, least in ((r"plain ended: FIX", 2), (r"kept 2 \[1, 0\]", 2),
+    for words, least in ((r"plain ended: FIX", 4), (r"kept 2 \[1, 0\]", 2),
                          (r"rule in 1 has 3", 3), (r"rule in 2 has 2", 2),
                          (r"rule in 3 has 3", 3)):
         claim(len(re.findall(words, text)) >= least,

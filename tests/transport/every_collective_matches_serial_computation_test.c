@@ -48,7 +48,7 @@ static void store(rg_type type, void *at, uint64_t i, int64_t v)
 
 #define EXPECT(T, W)                                                           \
     do {                                                                       \
-        T one[8];                                                              \
+        T one[8] = {0};                                                        \
         for (int r = 0; r < n; r++)                                            \
             store(type, one, (uint64_t)r, value(r, i));                        \
         T all = one[0];                                                        \

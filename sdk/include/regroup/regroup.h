@@ -123,8 +123,9 @@ typedef struct rg_params {
 RG_API rg_status rg_init(const rg_params *params, rg_ctx **ctx_p);
 
 /* Leave Regroup and free the context, its sets and its rg_alloc memory; local.
- * Requests in flight are aborted. Who waits on the same host for a rank that
- * has left gets ERR_PEER_LOST. ctx may be NULL. */
+ * Requests in flight are aborted, and threads that wait for one return; no
+ * other call may be under way. Who waits on the same host for a rank that has
+ * left gets ERR_PEER_LOST. ctx may be NULL. */
 RG_API rg_status rg_finalize(rg_ctx *ctx);
 
 /* Rank and size of the world; ranks are kept by seniority. -1 before the
@@ -164,16 +165,18 @@ typedef struct rg_set_params {
  * once, to workers: a replacement is no member, and the set ends with a lost
  * member (ERR_SET_ENDED in every call from then on) unless it is one to keep.
  * In an elastic program call it inside fn; a set that was made with a name is
- * found again by that name as long as it lives, so fn may run from its top. Or
- * call it before rg_run, on all workers alike, which is local and declares the
+ * found again by that name and the same ranks as long as it lives, whichever
+ * workers have those ranks by then, so fn may run from its top. Or call it
+ * before rg_run, on all workers alike, which is local and declares the
  * set: it is made when the first generation begins, of that generation's ranks,
  * before anything else happens in it; rg_run is ERR_MISMATCH where workers have
  * declared other sets, and ERR_INVALID where the world has not got such ranks.
  * A newcomer's handle is of the set that the others have, by name or by order.
  * Two sets may have equal members: each has operations of its own.
  * The set is owned by the caller, who gives it back to rg_set_destroy.
- * ERR_INVALID: a rank out of range or twice, n < 1. ERR_MISMATCH: ranks call
- * with different arguments. */
+ * ERR_INVALID: a rank out of range or twice, n < 1, a set of the name lives
+ * with other members, or 255 sets live. ERR_MISMATCH: ranks call with different
+ * arguments. */
 RG_API rg_status rg_set_create(rg_ctx *ctx, const int *ranks, int n,
                                const rg_set_params *params, rg_set **set_p);
 
@@ -201,7 +204,9 @@ RG_API rg_status rg_set_create_by(rg_ctx *ctx, rg_color_fn color, void *arg,
  * keys, and of their world ranks where keys are equal. Collective over the
  * world. What has been made is a set as of rg_set_create: it ends with a lost
  * member, or shrinks, and goes on where the members of its colour are all
- * there. ERR_INVALID before rg_run. */
+ * there. By its name it is found again where colours and keys make the same
+ * members of it. ERR_INVALID: before rg_run, or a set of the name lives with
+ * other members on some rank; give it back before it is split anew. */
 RG_API rg_status rg_set_split(rg_ctx *ctx, int color, int key,
                               const rg_set_params *params, rg_set **set_p);
 
@@ -306,7 +311,9 @@ typedef struct rg_op_params {
  * In place: send == recv where both have equal length (allreduce, reduce,
  * alltoall with equal counts and places); else send is this rank's own part of
  * recv (allgather, gather at the root), or recv this rank's own part of send
- * (reduce_scatter, scatter at the root). Other overlaps are ERR_INVALID.
+ * (reduce_scatter, scatter at the root). rg_allgather takes send == recv too:
+ * what lies at its begin is sent, and moves to its part. Other overlaps are
+ * ERR_INVALID.
  *
  * Arrays of places (where a rank's part begins) may be NULL: parts then lie one
  * behind the other in rank order. Parts of one recv must not overlap.
@@ -431,7 +438,8 @@ RG_API rg_status rg_barrier_start(rg_set *set, const rg_op_params *params,
  * *last_p (may be NULL) is then the rank that joined last, the highest of them
  * when several did at once, the same everywhere. While somebody has joined,
  * any other collective on the set is ERR_MISMATCH for those that started it,
- * and the join goes on. */
+ * with what stands behind it in a group, and the join goes on; a prescale goes
+ * with SUM and AVG only (ERR_UNSUPPORTED). */
 RG_API rg_status rg_join_start(rg_set *set, int *last_p,
                                const rg_op_params *params, rg_req **req_p);
 
@@ -441,10 +449,13 @@ RG_API rg_status rg_join_start(rg_set *set, int *last_p,
  * the group (on that set) ends with the error. Allreduces of equal type, op and
  * scale on one set that are small are done as one, also when others lie between
  * them; the results are those of the single operations. Requests are waited for
- * after rg_group_end as ever; before it rg_wait returns IN_PROGRESS at once.
- * Groups don't nest (ERR_INVALID). An empty group is fine. One that is open
- * when fn returns ends with the status that fn returned, RG_OK being
- * ERR_INVALID. */
+ * after rg_group_end as ever; before it rg_wait returns IN_PROGRESS at once,
+ * and the forms below that wait are ERR_INVALID, as one of the calls. Deadlines
+ * count from rg_group_end. Groups don't nest (ERR_INVALID). An empty group is
+ * fine. What was noted belongs to that generation: after a change rg_group_end
+ * returns what it was left with. A group that is open when fn returns ends with
+ * the status that fn returned, RG_OK being ERR_INVALID; one that is open when
+ * its thread calls rg_finalize with ERR_INVALID. */
 RG_API rg_status rg_group_start(rg_ctx *ctx);
 RG_API rg_status rg_group_end(rg_ctx *ctx);
 
@@ -460,11 +471,20 @@ RG_API rg_status rg_test(rg_req **req_p);
  * error in array order once none is in flight, or IN_PROGRESS. */
 RG_API rg_status rg_wait_all(rg_req **reqs, int n, int timeout_ms);
 
-/* Start and wait. */
+/* Start and wait; not for groups. */
 static inline rg_op_params rg__at_root(int root)
 {
     rg_op_params params = {sizeof(rg_op_params), root, 0, 0, 0};
     return params;
+}
+
+/* For the functions below only: what was noted last is no part of the group. */
+RG_API rg_status rg__group_refuse(rg_req **req_p);
+
+static inline rg_status rg__complete(rg_req **req_p)
+{
+    rg_status st = rg_wait(req_p, -1);
+    return st == RG_IN_PROGRESS ? rg__group_refuse(req_p) : st;
 }
 
 static inline rg_status rg_allreduce(rg_set *set, const void *send, void *recv,
@@ -473,7 +493,7 @@ static inline rg_status rg_allreduce(rg_set *set, const void *send, void *recv,
     rg_req *req = NULL;
     rg_status st =
         rg_allreduce_start(set, send, recv, count, type, op, NULL, &req);
-    return st == RG_OK ? rg_wait(&req, -1) : st;
+    return st == RG_OK ? rg__complete(&req) : st;
 }
 
 static inline rg_status rg_reduce(rg_set *set, const void *send, void *recv,
@@ -484,7 +504,7 @@ static inline rg_status rg_reduce(rg_set *set, const void *send, void *recv,
     rg_req *req = NULL;
     rg_status st =
         rg_reduce_start(set, send, recv, count, type, op, &params, &req);
-    return st == RG_OK ? rg_wait(&req, -1) : st;
+    return st == RG_OK ? rg__complete(&req) : st;
 }
 
 static inline rg_status rg_reduce_scatter(rg_set *set, const void *send,
@@ -494,7 +514,7 @@ static inline rg_status rg_reduce_scatter(rg_set *set, const void *send,
     rg_req *req = NULL;
     rg_status st =
         rg_reduce_scatter_start(set, send, recv, count, type, op, NULL, &req);
-    return st == RG_OK ? rg_wait(&req, -1) : st;
+    return st == RG_OK ? rg__complete(&req) : st;
 }
 
 static inline rg_status rg_broadcast(rg_set *set, void *data, uint64_t count,
@@ -503,7 +523,7 @@ static inline rg_status rg_broadcast(rg_set *set, void *data, uint64_t count,
     rg_op_params params = rg__at_root(root);
     rg_req *req = NULL;
     rg_status st = rg_broadcast_start(set, data, count, type, &params, &req);
-    return st == RG_OK ? rg_wait(&req, -1) : st;
+    return st == RG_OK ? rg__complete(&req) : st;
 }
 
 static inline rg_status rg_allgather(rg_set *set, const void *send, void *recv,
@@ -511,7 +531,7 @@ static inline rg_status rg_allgather(rg_set *set, const void *send, void *recv,
 {
     rg_req *req = NULL;
     rg_status st = rg_allgather_start(set, send, recv, count, type, NULL, &req);
-    return st == RG_OK ? rg_wait(&req, -1) : st;
+    return st == RG_OK ? rg__complete(&req) : st;
 }
 
 static inline rg_status rg_gather(rg_set *set, const void *send, void *recv,
@@ -520,7 +540,7 @@ static inline rg_status rg_gather(rg_set *set, const void *send, void *recv,
     rg_op_params params = rg__at_root(root);
     rg_req *req = NULL;
     rg_status st = rg_gather_start(set, send, recv, count, type, &params, &req);
-    return st == RG_OK ? rg_wait(&req, -1) : st;
+    return st == RG_OK ? rg__complete(&req) : st;
 }
 
 static inline rg_status rg_scatter(rg_set *set, const void *send, void *recv,
@@ -530,7 +550,7 @@ static inline rg_status rg_scatter(rg_set *set, const void *send, void *recv,
     rg_req *req = NULL;
     rg_status st =
         rg_scatter_start(set, send, recv, count, type, &params, &req);
-    return st == RG_OK ? rg_wait(&req, -1) : st;
+    return st == RG_OK ? rg__complete(&req) : st;
 }
 
 static inline rg_status rg_alltoall(rg_set *set, const void *send, void *recv,
@@ -538,21 +558,21 @@ static inline rg_status rg_alltoall(rg_set *set, const void *send, void *recv,
 {
     rg_req *req = NULL;
     rg_status st = rg_alltoall_start(set, send, recv, count, type, NULL, &req);
-    return st == RG_OK ? rg_wait(&req, -1) : st;
+    return st == RG_OK ? rg__complete(&req) : st;
 }
 
 static inline rg_status rg_barrier(rg_set *set)
 {
     rg_req *req = NULL;
     rg_status st = rg_barrier_start(set, NULL, &req);
-    return st == RG_OK ? rg_wait(&req, -1) : st;
+    return st == RG_OK ? rg__complete(&req) : st;
 }
 
 static inline rg_status rg_join(rg_set *set, int *last_p)
 {
     rg_req *req = NULL;
     rg_status st = rg_join_start(set, last_p, NULL, &req);
-    return st == RG_OK ? rg_wait(&req, -1) : st;
+    return st == RG_OK ? rg__complete(&req) : st;
 }
 
 /* ---------------------------------------------------------------- memory */

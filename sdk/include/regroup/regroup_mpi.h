@@ -15,6 +15,12 @@
  *   lower       likewise, and only the thread that initialised MPI makes them.
  * A world that transport native carries is bound by none of this: it calls MPI
  * in the functions of this header, in rg_init and in rg_finalize only.
+ *
+ * Mismatches over transport mpi, by REGROUP_CHECK:
+ *   late   (default) ERR_MISMATCH by the operation or one behind it; bytes may
+ *          have been written by then, and the set is over
+ *   each   as regroup.h says; rg_join needs it, and is ERR_UNSUPPORTED else
+ *   off    nothing is compared
  */
 #ifndef REGROUP_MPI_H
 #define REGROUP_MPI_H
@@ -41,16 +47,19 @@ RG_API rg_status rg_init_mpi(MPI_Comm comm, const rg_params *params,
  * members are no reason to share operations.
  *
  * On all ranks, when it holds for one: ERR_INVALID, a communicator has a
- * process outside of the world, or is an inter-communicator; ERR_MISMATCH, not
- * all processes of a communicator have brought it. ERR_INVALID also where the
- * world was not started over MPI. */
+ * process outside of the world, or is an inter-communicator, params are wrong,
+ * or there is no place for the set; ERR_MISMATCH, not all processes of a
+ * communicator have brought it; ERR_MEMORY. ERR_INVALID also where the world
+ * was not started over MPI, and with a group open; ctx NULL is on that rank
+ * alone. */
 RG_API rg_status rg_set_create_mpi(rg_ctx *ctx, MPI_Comm comm,
                                    const rg_set_params *params, rg_set **set_p);
 
 /* Make a communicator of a set's members, in the set's order, for MPI calls of
  * the program. Collective over the set. The caller owns it and gives it back
  * with MPI_Comm_free; it has the error handler that MPI_COMM_WORLD, or the
- * communicator of rg_init_mpi, had at rg_init. */
+ * communicator of rg_init_mpi, had at rg_init. On all members, when it holds
+ * for one: ERR_INVALID, there is no place for the communicator; ERR_MEMORY. */
 RG_API rg_status rg_set_mpi_comm(rg_set *set, MPI_Comm *comm_p);
 
 #ifdef __cplusplus

@@ -36,6 +36,7 @@ _NATIVE = "@=<" if sys.byteorder == "little" else "@=>"
 class Buffer:
     """What a collective needs to know about an array."""
 
+    what: str  # the call that got it
     array: Array
     address: int
     shape: Shape
@@ -62,9 +63,14 @@ class Buffer:
         if numpy is not None and isinstance(self.array, numpy.ndarray):
             return numpy.empty(shape, self.array.dtype)
         whole = memoryview(bytearray(math.prod(shape) * self.item))
-        plain: typing.Any = memoryview(self.array).format.lstrip("@=<>")
-        return whole.cast(plain) if len(shape) == 1 or 0 in shape \
-            else whole.cast(plain, shape)
+        try:
+            plain: typing.Any = memoryview(self.array).format.lstrip("@=<>")
+            return whole.cast(plain) if len(shape) == 1 or 0 in shape \
+                else whole.cast(plain, shape)
+        except (TypeError, ValueError):  # DLPack alone, or such as halves
+            raise Unsupported(
+                f"{self.what} can't make another {type(self.array).__name__} "
+                f"of {self.type.name} for its result; pass out") from None
 
 
 def _type_of(what: str, kind: str, item: int, name: object) -> Type:
@@ -85,6 +91,9 @@ def _refuse_layout(what: str) -> typing.NoReturn:
 
 def _of_numpy(what: str, array: Array) -> Buffer:
     dtype = array.dtype
+    if hasattr(array, "mask"):
+        raise Invalid(f"{what} got a masked array, and would take what is "
+                      "masked as well; pass it.filled(value)")
     if not array.flags.c_contiguous:
         _refuse_layout(what)
     if not dtype.isnative:
@@ -93,8 +102,8 @@ def _of_numpy(what: str, array: Array) -> Buffer:
     kind = dtype.kind
     if kind == "V" and dtype.name == "bfloat16":  # of ml_dtypes
         kind = "bf"
-    return Buffer(array, array.__array_interface__["data"][0], array.shape,
-                  dtype.itemsize,
+    return Buffer(what, array, array.__array_interface__["data"][0],
+                  array.shape, dtype.itemsize,
                   _type_of(what, kind, dtype.itemsize, dtype),
                   array.flags.writeable, array)
 
@@ -120,7 +129,7 @@ _capsule_pointer = ctypes.PYFUNCTYPE(c_void_p, py_object, c_char_p)(
 def _is_dense(shape: Shape, tensor: _DLTensor) -> bool:
     expected = 1
     for axis in reversed(range(len(shape))):
-        if tensor.strides and shape[axis] > 1 and \
+        if tensor.strides and shape[axis] > 1 and 0 not in shape and \
                 tensor.strides[axis] != expected:
             return False
         expected *= shape[axis]
@@ -139,7 +148,8 @@ def _of_dlpack(what: str, array: Array) -> Buffer:
     if not _is_dense(shape, tensor):
         _refuse_layout(what)
     kind, item = _DL_KINDS.get(tensor.code, "?"), tensor.bits // 8
-    return Buffer(array, (tensor.data or 0) + tensor.byte_offset, shape, item,
+    return Buffer(what, array, (tensor.data or 0) + tensor.byte_offset, shape,
+                  item,
                   _type_of(what, kind, item, getattr(array, "dtype", kind)),
                   True, (array, capsule))
 
@@ -172,7 +182,7 @@ def _of_view(what: str, array: Array, view: memoryview) -> Buffer:
     if order not in ("", *_NATIVE) or plain not in _FORMATS:
         raise Unsupported(f"{what} got a buffer of format {view.format!r}, "
                           "which Regroup does not have")
-    return Buffer(array, _address(view), view.shape or (), view.itemsize,
+    return Buffer(what, array, _address(view), view.shape or (), view.itemsize,
                   _type_of(what, _FORMATS[plain], view.itemsize,
                            f"format {view.format!r}"),
                   not view.readonly, view)

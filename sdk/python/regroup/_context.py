@@ -10,13 +10,14 @@ import os
 import threading
 import typing
 import weakref
-from ctypes import c_int, c_void_p
+from ctypes import c_int, c_size_t, c_void_p
 
 from . import _abi, _mpi
 from ._abi import lib
 from ._buffers import Array
 from ._errors import Invalid, check
-from ._sets import Rule, Set
+from ._numbers import integer, integers
+from ._sets import Rule, Set, color_of
 from ._state import State
 from ._wait import Operation, call_waiting
 
@@ -49,6 +50,7 @@ class Context:
         self._blocks = 0  # of rg_alloc memory that some array still shows
         self._state: State | None = None
         self.is_open = True
+        self._is_forked = False
         self.held: set[Operation] = set()  # with their buffers
         self.dropped: set[Operation] = set()  # those without a request
         self._reaping = threading.RLock()  # guards what reap does
@@ -102,9 +104,14 @@ class Context:
         self.reap()
         self.held.clear()
 
+    def need_own(self) -> None:
+        """Raise Invalid in a forked child."""
+        if self._is_forked:
+            raise Invalid(self._why)
+
     def _forked(self) -> None:
         """A child has neither the Regroup thread nor shared memory."""
-        self.is_open, self._stored = False, None
+        self.is_open, self._stored, self._is_forked = False, None, True
         self._why = ("this process was forked from a worker and is none; make "
                      "the call in the worker, or start a program instead")
         atexit.unregister(self._end)
@@ -187,12 +194,12 @@ class Context:
         Collective over the world, members or not, with equal arguments. It
         ends with a lost member, or, one to keep, shrinks. In an elastic
         program call it inside of the training function, with a name: by that
-        the set is found again; or before run, on all workers alike, where it
+        and these ranks the set is found again, whichever workers have them
+        by then; or before run, on all workers alike, where it
         is declared, and made when the first generation begins.
         """
-        wanted = list(ranks)
-        array = (c_int * len(wanted))(*wanted)
-        return self._make(lib.rg_set_create, array, len(wanted), name=name,
+        wanted = integers("a rank of the set", c_int, ranks)
+        return self._make(lib.rg_set_create, wanted, len(wanted), name=name,
                           keep=keep)
 
     def set_by(self, color: typing.Callable[[], int | None],
@@ -218,9 +225,8 @@ class Context:
               *, keep: bool = False) -> Set:
         """The same once: workers of equal colour are one set, in the order of
         their keys, and of their ranks where keys are equal."""
-        return self._make(lib.rg_set_split,
-                          _abi.NO_COLOR if color is None else color, key,
-                          name=name, keep=keep)
+        return self._make(lib.rg_set_split, color_of(color),
+                          integer("the key", c_int, key), name=name, keep=keep)
 
     def set_of(self, comm: _mpi.Comm, name: str | None = None) -> Set | None:
         """Make a set of the processes of a communicator of mpi4py, in its
@@ -289,18 +295,20 @@ class Context:
 
     # ----------------------------------------------------------- memory
 
-    def alloc(self, shape: int | tuple[int, ...], dtype: typing.Any) -> Array:
+    def alloc(self, shape: int | typing.Sequence[int],
+              dtype: typing.Any) -> Array:
         """A numpy array of zeros in which a collective copies nothing between
         the workers of one host. Each makes a shared segment: allocate few and
         large ones."""
         import numpy  # pylint: disable=import-outside-toplevel
         kind = numpy.dtype(dtype)
-        count = math.prod(shape) if isinstance(shape, tuple) else shape
+        axes = shape if isinstance(shape, typing.Sequence) else (shape,)
+        bytes_ = kind.itemsize * math.prod(
+            integer("a size of the shape", c_size_t, axis) for axis in axes)
         found = c_void_p()
-        check(lib.rg_alloc(self.handle, count * kind.itemsize, None,
-                           ctypes.byref(found)))
+        check(lib.rg_alloc(self.handle, bytes_, None, ctypes.byref(found)))
         address = typing.cast(int, found.value)
-        block = _Block(address, count * kind.itemsize)
+        block = _Block(address, bytes_)
         self._blocks += 1
         weakref.finalize(block, self._free, address).atexit = False
         return numpy.asarray(block).view(kind).reshape(shape)

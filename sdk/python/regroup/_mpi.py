@@ -7,6 +7,7 @@ for. mpi4py is never imported here: who has a communicator has imported it.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import pathlib
@@ -16,7 +17,7 @@ from ctypes import POINTER, c_int, c_void_p
 
 from . import _abi
 from ._abi import LIBRARY, STRUCTS
-from ._errors import Invalid, Unsupported
+from ._errors import Invalid, Refused, Unsupported
 
 Comm = typing.Any  # mpi4py.MPI.Comm
 _THREAD_MULTIPLE = 3  # in Open MPI and MPICH alike
@@ -99,15 +100,28 @@ def join_launcher() -> None:
     if os.environ.get("REGROUP_SOCKET"):
         return
     mpi = sys.modules.get("mpi4py.MPI")
-    found = [flavour for name, flavour in _LAUNCHERS.items()
-             if int(os.environ.get(name) or 1) > 1]
-    if mpi is not None and found:
-        found = [_flavour_of(mpi)]
-    for flavour in found[:1]:
-        try:
+    for name, flavour in _LAUNCHERS.items():
+        tasks = int(os.environ.get(name) or 1)
+        if tasks == 1:
+            continue
+        if mpi is not None:
+            _need_tasks(mpi, tasks)
+            flavour = _flavour_of(mpi)
+        with contextlib.suppress(OSError):
             _load(flavour)
-        except OSError:
-            pass
+        return
+
+
+def _need_tasks(mpi: typing.Any, tasks: int) -> None:
+    """Under another MPI's mpirun each process is an MPI_COMM_WORLD of one."""
+    if not mpi.Is_initialized() or mpi.Is_finalized():
+        return
+    size = mpi.COMM_WORLD.Get_size()
+    if size < tasks:
+        raise Refused(
+            f"the launcher says {tasks} tasks, and MPI_COMM_WORLD of mpi4py "
+            f"has {size}: it was built with another MPI; start the program "
+            f"with the mpirun of {mpi.get_vendor()[0]}")
 
 
 def is_loaded() -> bool:

@@ -17,6 +17,7 @@ from . import _abi, _mpi
 from ._abi import Op, lib
 from ._buffers import Array, Buffer, look, look_writable, need_rows
 from ._errors import Invalid, check
+from ._numbers import integer, integers, milliseconds
 from ._wait import Operation, Request, call_waiting, callback
 
 if typing.TYPE_CHECKING:
@@ -44,9 +45,11 @@ def _params(what: str, root: int = 0, deadline: float | None = None,
     if prescale == 0 or postscale == 0:
         raise Invalid(f"{what} got a scale of 0; scale by another number")
     return _abi.OpParams(  # where 0 is none
-        root=root, prescale=0 if prescale == 1 else prescale,
+        root=integer(f"the root of {what}", c_int, root),
+        prescale=0 if prescale == 1 else prescale,
         postscale=0 if postscale == 1 else postscale,
-        timeout_ms=0 if deadline is None else max(1, round(deadline * 1000)))
+        timeout_ms=0 if deadline is None
+        else milliseconds(f"the deadline of {what}", deadline))
 
 
 def _check_out(what: str, like: Buffer, out: Buffer, count: int) -> None:
@@ -125,7 +128,7 @@ class Set:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._context.is_open:
+        if self._context.is_open and self._stored is not None:
             self.destroy()
 
     def __repr__(self) -> str:
@@ -158,9 +161,9 @@ class Set:
     def translate(self, ranks: typing.Iterable[int], to: Set) -> list[int]:
         """The ranks in another set of members of this one; -1: none there.
         Context.world translates from and to world ranks."""
-        given = list(ranks)
-        mine, theirs = (c_int * len(given))(*given), (c_int * len(given))()
-        check(lib.rg_set_translate(self._handle, mine, len(given), to._handle,
+        mine = integers("a rank to translate", c_int, ranks)
+        theirs = (c_int * len(mine))()
+        check(lib.rg_set_translate(self._handle, mine, len(mine), to._handle,
                                    theirs))
         return list(theirs)
 
@@ -187,11 +190,12 @@ class Set:
     def _start(self, function: typing.Callable[..., int],
                arguments: typing.Iterable[object], hold: object,
                finish: typing.Callable[[], typing.Any]) -> Request:
+        handle = self._handle
         self._context.reap()
         operation = Operation(self._context.held, (self, hold))
         request = Request(self._context, operation, finish)
         self._context.held.add(operation)  # before C has its buffers
-        check(function(self._handle, *arguments,
+        check(function(handle, *arguments,
                        ctypes.byref(operation.handle)))
         return request
 
@@ -248,8 +252,10 @@ class Set:
         rows = _even(sent.shape[0], n) if counts is None else counts
         elements = _rows(what, rows, n, sent.row)
         _check_sum(what, sent, rows)
-        got = _result(what, sent, out, (rows[self.rank],) + sent.shape[1:])
-        return self._start(
+        rank = self.rank
+        got = _result(what, sent, None if rank < 0 else out,
+                      (rows[rank],) + sent.shape[1:])
+        return self._start(  # which says why there is no rank
             lib.rg_reduce_scatterv_start,
             (sent.address, got.address, elements, sent.type, op,
              _params(what, 0, deadline, prescale, postscale)),
@@ -473,6 +479,16 @@ class Set:
     join = _blocking(start_join)
 
 
+def color_of(given: int | None) -> int:
+    """A colour as the C side has it."""
+    if given is None:
+        return _abi.NO_COLOR
+    color = integer("a colour", c_int, given)
+    if color < 0:
+        raise Invalid(f"a colour is {color}; give 0 or more, or None")
+    return color
+
+
 class Rule:
     """The colour function of a set as the C side calls it. What it raises is
     raised once, by the set's next call."""
@@ -483,17 +499,17 @@ class Rule:
         self.callback = callback(self._colors())
 
     def _colors(self) -> typing.Generator[int, object, None]:
-        found: int | None = None
+        found = _abi.NO_COLOR
         while True:
             try:
                 while True:
-                    yield _abi.NO_COLOR if found is None else int(found)
+                    yield found
                     self._error = None
-                    found = self._color()
+                    found = color_of(self._color())
             except GeneratorExit:
                 return
             except BaseException as error:  # pylint: disable=broad-except
-                self._error, found = error, None
+                self._error, found = error, _abi.NO_COLOR
 
     def check(self) -> None:
         """Raise what the function raised when it was called last."""

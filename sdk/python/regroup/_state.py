@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import inspect
 import os
 import typing
-from ctypes import c_size_t, c_uint64, c_void_p
+from ctypes import c_int, c_size_t, c_uint64, c_void_p
 
 from . import _abi
 from ._abi import Advice, Kind, Status, lib
 from ._buffers import Array, Buffer, look_writable
 from ._errors import Invalid, NotFound, RegroupError, check
+from ._numbers import integer
 from ._wait import call_waiting, callback, ctrl_c_ends, ctrl_c_raises
 
 if typing.TYPE_CHECKING:
@@ -53,6 +55,12 @@ class _Body:
         try:
             with ctrl_c_raises():
                 self.result = self._call()
+            if inspect.iscoroutine(self.result) or \
+                    inspect.isgenerator(self.result):
+                self.result.close()
+                raise Invalid("the function is a coroutine or a generator, "
+                              "whose body the call did not run; pass one that "
+                              "does its work when it is called")
         except RegroupError as error:
             if error.advice not in (Advice.RESYNC, Advice.RESTORE):
                 raise
@@ -116,7 +124,10 @@ class State:
         names; replicas of each part lie on other hosts.
         """
         buffer = look_writable(f"add of {name!r}", array)
-        params = _abi.BufferParams(kind=kind, replicas=replicas, align=align)
+        params = _abi.BufferParams(
+            kind=kind, replicas=integer(f"replicas of {name!r}", c_int,
+                                        replicas),
+            align=integer(f"align of {name!r}", c_size_t, align))
         check(lib.rg_state_add(self.handle, name.encode(), buffer.address,
                                buffer.count * buffer.item, params))
         self._buffers[name] = buffer
@@ -171,7 +182,7 @@ class State:
         """commit, and the commit becomes a checkpoint in a directory, by
         default in that of --checkpoint-dir; keep: how many stay there."""
         call_waiting(lib.rg_state_save, self.handle, _path(directory),
-                     _abi.SaveParams(keep=keep))
+                     _abi.SaveParams(keep=integer("keep", c_int, keep)))
 
     def load(self, path: str | os.PathLike | None = None) -> int | None:
         """Fill registered memory from the newest checkpoint, before run, on
@@ -218,6 +229,10 @@ class State:
         return typing.cast(Result, body.judge(status))
 
 
+def _step(step: int) -> int:
+    return integer("the step", c_uint64, step)
+
+
 def _path(path: str | os.PathLike | None) -> bytes | None:
     return None if path is None else os.fsencode(path)
 
@@ -244,8 +259,11 @@ class Sampler:
                  in_order: bool = False, state: State | None = None) -> None:
         self._stored: int | None = None
         self._state = state  # the C side notes there what is taken
-        params = _abi.SamplerParams(count=count, batch=batch, seed=seed,
-                                    in_order=int(in_order))
+        params = _abi.SamplerParams(
+            count=integer("a sampler's count", c_uint64, count),
+            batch=integer("a sampler's batch", c_uint64, batch),
+            seed=integer("a sampler's seed", c_uint64, seed),
+            in_order=int(in_order))
         found = c_void_p()
         check(lib.rg_sampler_create(None if state is None else state.handle,
                                     params, ctypes.byref(found)))
@@ -261,13 +279,15 @@ class Sampler:
 
     def batch_size(self, step: int) -> int:
         """Samples of this step, over all ranks; the last one's are fewer."""
-        return lib.rg_sampler_batch_size(self._stored, step)
+        return lib.rg_sampler_batch_size(self._stored, _step(step))
 
     def take(self, epoch: int, step: int, rank: int, size: int) -> list[int]:
         """The samples that a rank of a world of that size takes."""
         indices, n = ctypes.POINTER(c_uint64)(), c_uint64()
         if self._state is not None:
             self._state.need_open()
-        check(lib.rg_sampler_take(self._stored, epoch, step, rank, size,
-                                  ctypes.byref(indices), ctypes.byref(n)))
+        check(lib.rg_sampler_take(
+            self._stored, integer("the epoch", c_uint64, epoch), _step(step),
+            integer("the rank", c_int, rank), integer("the size", c_int, size),
+            ctypes.byref(indices), ctypes.byref(n)))
         return indices[:n.value]

@@ -118,8 +118,8 @@ class Request(typing.Generic[Result]):
     buffers live as long as it does. Any thread may wait for it.
     """
 
-    __slots__ = ("_operation", "_context", "_finish", "_answer", "_lock",
-                 "__weakref__")
+    __slots__ = ("_operation", "_context", "_finish", "_answer", "_over",
+                 "_lock", "__weakref__")
 
     def __init__(self, context: Context, operation: Operation,
                  finish: typing.Callable[[], Result]) -> None:
@@ -127,15 +127,32 @@ class Request(typing.Generic[Result]):
         self._context = context
         self._finish = finish
         self._answer: tuple[Result | None, BaseException | None] | None = None
-        self._lock = threading.Lock()
+        self._over: threading.Event | None = None  # for who looks on
+        self._lock = threading.Lock()  # of who waits in the library
 
     def _look(self, timeout_ms: int) -> bool:
         """Wait no longer than that; has it completed, well or not?"""
-        with self._lock:
-            if self._answer is None and self._operation.wait(timeout_ms):
-                error = self._operation.error()
-                self._answer = (None if error else self._finish(), error)
-            return self._answer is not None
+        if self._answer is None:
+            self._context.need_own()
+            if self._lock.locked():
+                self._look_on(timeout_ms)
+            else:
+                with self._lock:
+                    self._look_for(timeout_ms)
+        return self._answer is not None
+
+    def _look_for(self, timeout_ms: int) -> None:
+        if self._answer is None and self._operation.wait(timeout_ms):
+            error = self._operation.error()
+            self._answer = (None if error else self._finish(), error)
+            if self._over is not None:
+                self._over.set()
+
+    def _look_on(self, timeout_ms: int) -> None:
+        """While another thread waits: the lock would be let go to anybody."""
+        over = self._over = self._over or threading.Event()
+        if self._answer is None:
+            over.wait(timeout_ms / 1000)
 
     def test(self) -> bool:
         """Whether it has completed, well or not; `wait` then says how."""
@@ -164,16 +181,32 @@ class Request(typing.Generic[Result]):
 
     def _wait_until(self, deadline: float) -> bool:
         while True:
-            left_ms = max(0, int((deadline - time.monotonic()) * 1000))
-            if self._look(min(left_ms, SLICE_MS)):
+            left_s = max(0, deadline - time.monotonic())
+            left_ms = int(min(left_s * 1000, SLICE_MS))
+            if self._look(left_ms):
                 return True
             if left_ms == 0:
                 return False
 
     def __await__(self) -> typing.Generator[typing.Any, None, Result]:
-        """In a coroutine: wait on a thread of the loop's, and let it run."""
-        loop = asyncio.get_running_loop()
-        return loop.run_in_executor(None, self.wait).__await__()
+        """In a coroutine: wait on a thread of its own, and let the loop run.
+        A coroutine that is cancelled leaves the request in flight."""
+        if not self.test():
+            loop = asyncio.get_running_loop()
+            over = loop.create_future()
+            threading.Thread(target=self._tell, args=(loop, over),
+                             daemon=True).start()
+            yield from over
+        return self.wait()
+
+    def _tell(self, loop: asyncio.AbstractEventLoop,
+              over: asyncio.Future[None]) -> None:
+        """Wait until the operation has completed, or nobody awaits it."""
+        while not over.cancelled() and not self._look(SLICE_MS):
+            pass
+        with contextlib.suppress(RuntimeError):  # the loop may be closed
+            loop.call_soon_threadsafe(
+                lambda: over.done() or over.set_result(None))
 
     def __del__(self) -> None:
         if not hasattr(self, "_lock"):  # a handler raised in __init__
@@ -187,9 +220,10 @@ class Request(typing.Generic[Result]):
 def wait_all(requests: typing.Iterable[Request],
              timeout: float | None = None) -> list:
     """Wait for all of them: their results in order, or the first error."""
+    started = list(requests)  # what a generator yields, it may start
     deadline = None if timeout is None else time.monotonic() + timeout
     first, results = None, []
-    for request in requests:
+    for request in started:
         try:
             results.append(request.wait(
                 None if deadline is None

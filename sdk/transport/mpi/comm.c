@@ -14,14 +14,41 @@
  * waited for already. */
 #define NAP_NS      (RG__MS / 10)
 #define PATIENCE_NS (3 * RG__MS)
+#define REST_PART   16
+#define MOST_PART   4
+#define SPARE_MOST  ((uint64_t)4 << 20)
+
+/* Guarded by the engine's lock. */
+static int waiting;         /* comms that were looked at in vain */
+static uint64_t started_ns; /* the newest operation beside those */
 
 /* ---------------------------------------------------------- open and close */
 
+/* The scratch of an operation that has ended, for the next one: fresh pages
+ * cost as much as moving them. Guarded by the engine's lock. */
+static struct spare {
+    char *scratch;
+    uint64_t bytes;
+} spare;
+
 static void free_scratch(comm *c)
 {
-    if (c->scratch != c->small)
-        free(c->scratch);
+    char *scratch = c->scratch;
     c->scratch = NULL;
+    if (scratch == c->small)
+        return;
+    if (c->scratch_bytes > SPARE_MOST || c->scratch_bytes <= spare.bytes) {
+        free(scratch);
+        return;
+    }
+    free(spare.scratch);
+    spare = (struct spare){scratch, c->scratch_bytes};
+}
+
+static void free_spare(void)
+{
+    free(spare.scratch);
+    spare = (struct spare){0};
 }
 
 /* MPI goes on using its memory: a nonblocking operation can't be taken back. */
@@ -31,18 +58,38 @@ static bool mpi_holds(rg__comm *base)
     return c->requests > 0 || c->lost_ns != 0;
 }
 
+static uint64_t at_most(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void close_world(void)
+{
+    rg__check_close();
+    free_spare();
+}
+
+static void note_no_wait(comm *c)
+{
+    if (c->since_ns != 0)
+        waiting--;
+    c->since_ns = 0;
+}
+
 static void close_comm(comm *c)
 {
     if (c == NULL)
         return;
+    note_no_wait(c);
     rg__check_part(c);
     if (c->is_world)
-        rg__check_close();
+        close_world();
     if (mpi_holds(&c->base))
         return;
     if (c->mpi != MPI_COMM_NULL && !c->is_world)
         MPI_Comm_free(&c->mpi);
-    free_scratch(c);
+    if (c->scratch != NULL)
+        free_scratch(c);
     free(c->request);
     free(c->all);
     free(c->told);
@@ -179,7 +226,16 @@ MPI_Request *rg__mpi_request(comm *c)
 
 rg_status rg__mpi_scratch(comm *c, uint64_t bytes)
 {
-    c->scratch = bytes <= sizeof c->small ? c->small : malloc(bytes);
+    if (bytes <= sizeof c->small) {
+        c->scratch = c->small;
+    } else if (bytes <= spare.bytes) {
+        c->scratch = spare.scratch;
+        c->scratch_bytes = spare.bytes;
+        spare = (struct spare){0};
+    } else {
+        c->scratch = malloc(bytes);
+        c->scratch_bytes = bytes;
+    }
     return c->scratch != NULL
                ? RG_OK
                : rg__fail(RG_ERR_MEMORY,
@@ -313,11 +369,44 @@ static rg_status mpi_start(rg__comm *base, const rg__coll *coll)
     if (coll->kind == RG__JOIN && !is_each)
         return refuse_join(c);
     c->at = c->part = 0;
+    if (waiting > 0)
+        started_ns = rg__now_ns();
     note_mine(c);
     rg__check_started(c);
     c->next = first_stage(c);
     c->stage = is_each || coll->kind == RG__AGREE ? bring : c->next;
     return RG_OK;
+}
+
+/* Every look at a set in vain lets MPI look for all sets, and yield. So among
+ * several that are in flight one that has waited for long is looked at after a
+ * part of that time again, and gives way for a part to what has just started.
+ */
+static uint64_t part_of_wait(const comm *c, uint64_t part)
+{
+    return at_most((c->looked_ns - c->since_ns) / part, NAP_NS);
+}
+
+static bool rests(const comm *c)
+{
+    if (c->since_ns == 0)
+        return false;
+    const uint64_t now = rg__now_ns();
+    if (waiting < 2 && now > started_ns + NAP_NS)
+        return false;
+    const uint64_t begun =
+        started_ns > c->looked_ns ? started_ns : c->looked_ns;
+    return now < begun + part_of_wait(c, REST_PART) &&
+           now < c->looked_ns + part_of_wait(c, MOST_PART);
+}
+
+static void note_vain_look(comm *c)
+{
+    c->looked_ns = rg__now_ns();
+    if (c->since_ns != 0)
+        return;
+    c->since_ns = c->looked_ns;
+    waiting++;
 }
 
 /* Is what is needed of what was posted complete? One by one: a failure of
@@ -332,10 +421,13 @@ static rg_status await(comm *c)
                                                 &is_done, MPI_STATUS_IGNORE));
         if (st != RG_OK)
             return st;
-        if (!is_done)
+        if (!is_done) {
+            note_vain_look(c);
             return RG_IN_PROGRESS;
+        }
         c->completed++;
     }
+    note_no_wait(c);
     if (c->completed == c->requests)
         c->requests = c->completed = c->needed = 0;
     return RG_OK;
@@ -371,16 +463,18 @@ static void end(comm *c, rg_status st)
 {
     if (st == RG_OK)
         rg__check_ended(c);
+    note_no_wait(c);
     c->is_broken =
         st == RG_ERR_SYSTEM || st == RG_ERR_MEMORY || st == RG_ERR_PEER_LOST;
-    if (c->requests > 0)
-        return;
-    free_scratch(c);
+    if (c->requests == 0 && c->scratch != NULL)
+        free_scratch(c);
 }
 
 static rg_status mpi_test(rg__comm *base)
 {
     comm *c = (comm *)base;
+    if (rests(c))
+        return RG_IN_PROGRESS;
     rg_status st = c->lost_ns != 0     ? RG_ERR_PEER_LOST
                    : c->failed != NULL ? RG_ERR_SYSTEM
                                        : go_on(c);

@@ -14,7 +14,7 @@
  * collectives are for larger ones: they are no quicker, and Open MPI 4.1 tells
  * their failures to the error handler of MPI_COMM_WORLD, the program's. */
 #define RG__MPI_FEW   16
-#define RG__MPI_SMALL ((uint64_t)32 << 10) /* bytes of a broadcast */
+#define RG__MPI_SMALL ((uint64_t)1 << 20) /* bytes a root sends in all */
 
 #define SMALL_SCRATCH 256
 
@@ -54,11 +54,14 @@ struct comm {
     int requests, room;      /* posted, and how many there is room for */
     int completed;           /* of those that are posted */
     int needed;              /* so many before the next stage; 0: all */
+    uint64_t since_ns;       /* it was looked at in vain; 0: it was not */
+    uint64_t looked_ns;      /* the last time */
     brought mine, *all;      /* all: n of them */
     uint64_t *told;          /* uneven: elements that I send to each member, */
     uint64_t *heard;         /* and that each says it sends me */
     pair mine_found, *found; /* what differs; found: of n members */
     char *scratch;           /* of this operation; NULL: none */
+    uint64_t scratch_bytes;  /* of it, if it is no part of the comm */
     _Alignas(16) char small[SMALL_SCRATCH]; /* where it lies if that does */
 
     checked *checked; /* NULL: not compared late */

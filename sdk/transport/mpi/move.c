@@ -5,7 +5,9 @@
 #include "sdk/base/fail.h"
 #include "sdk/transport/mpi/comm.h"
 
-#define CHUNK ((uint64_t)1 << 27) /* elements of one call or message */
+#define CHUNK      ((uint64_t)1 << 27) /* elements of one call or message */
+#define SWAPPED    ((uint64_t)32 << 10)
+#define SWAP_BYTES ((uint64_t)1 << 20)
 
 MPI_Datatype rg__mpi_type(rg_type type)
 {
@@ -168,13 +170,30 @@ uint64_t rg__mpi_expects(const comm *c, int r)
     return from_rank(c, r).count;
 }
 
+/* A large alltoall goes by swaps where it is in place. */
+static bool may_swap(const comm *c)
+{
+    return c->coll.kind == RG__ALLTOALL && c->n <= RG__MPI_FEW &&
+           bytes_of(c, c->coll.count) >= SWAPPED;
+}
+
+/* Elements of a message that is a part, or a piece of it: who swaps and who
+ * does not understand each other. */
+static uint64_t piece_of(const comm *c, part p)
+{
+    return may_swap(c) ? SWAP_BYTES / rg_type_size(c->coll.type) : p.count;
+}
+
 static rg_status post_receives(comm *c)
 {
     rg_status st = RG_OK;
     for (int i = 1; i < c->n && st == RG_OK; i++) {
         const int from = (c->rank + c->n - i) % c->n;
         const part p = from_rank(c, from);
-        st = rg__mpi_recv(c, from, recv_at(c, p), p.count);
+        const uint64_t piece = piece_of(c, p);
+        for (uint64_t at = 0; at < p.count && st == RG_OK; at += piece)
+            st = rg__mpi_recv(c, from, recv_at(c, p) + bytes_of(c, at),
+                              at_most(p.count - at, piece));
     }
     return st;
 }
@@ -185,7 +204,10 @@ static rg_status post_sends(comm *c)
     for (int i = 1; i < c->n && st == RG_OK; i++) {
         const int to = (c->rank + i) % c->n;
         const part p = to_rank(c, to);
-        st = rg__mpi_send(c, to, send_at(c, p), p.count);
+        const uint64_t piece = piece_of(c, p);
+        for (uint64_t at = 0; at < p.count && st == RG_OK; at += piece)
+            st = rg__mpi_send(c, to, send_at(c, p) + bytes_of(c, at),
+                              at_most(p.count - at, piece));
     }
     return st;
 }
@@ -268,6 +290,48 @@ static rg_status set_aside(comm *c)
     c->coll.send = c->scratch;
     c->stage = c->next;
     return c->stage(c);
+}
+
+/* A large alltoall in place: each two swap their parts, piece by piece, so that
+ * what is set aside is a piece. part: the step; at: elements of its parts that
+ * are on their way. In each step a rank has one partner, maybe itself. */
+static int partner_of(const comm *c)
+{
+    const int n = c->n, step = (int)c->part;
+    return (n & (n - 1)) == 0 ? c->rank ^ step : (step + n - c->rank) % n;
+}
+
+static rg_status swap(comm *c)
+{
+    const uint64_t count = c->coll.count;
+    if (c->at == count || partner_of(c) == c->rank) {
+        c->at = 0;
+        c->part++;
+        return c->part < (uint64_t)c->n ? swap(c) : RG_OK;
+    }
+    const int partner = partner_of(c);
+    const uint64_t now =
+        at_most(count - c->at, SWAP_BYTES / rg_type_size(c->coll.type));
+    char *data = recv_at(c, from_rank(c, partner)) + bytes_of(c, c->at);
+    c->stage = swap;
+    c->at += now;
+    memcpy(c->scratch, data, bytes_of(c, now));
+    rg_status st = rg__mpi_recv(c, partner, data, now);
+    if (st == RG_OK)
+        st = rg__mpi_send(c, partner, c->scratch, now);
+    return st == RG_OK ? RG_IN_PROGRESS : st;
+}
+
+static rg_status begin_swaps(comm *c)
+{
+    const uint64_t bytes = bytes_of(c, c->coll.count);
+    const rg_status st = rg__mpi_scratch(c, at_most(bytes, SWAP_BYTES));
+    return st == RG_OK ? swap(c) : st;
+}
+
+static bool goes_in_swaps(const comm *c)
+{
+    return c->coll.send == c->coll.recv && may_swap(c);
 }
 
 /* -------------------------------------------------------- MPI's collectives */
@@ -401,6 +465,8 @@ static rg_status begin(comm *c)
 {
     const rg__kind kind = c->coll.kind;
     const bool is_alltoall = kind == RG__ALLTOALL || kind == RG__ALLTOALLV;
+    if (goes_in_swaps(c))
+        return begin_swaps(c);
     c->next = mpi_has(c);
     c->stage = copy_own;
     if (is_alltoall && c->coll.send == c->coll.recv)
@@ -410,13 +476,18 @@ static rg_status begin(comm *c)
     return c->stage(c);
 }
 
+static bool is_small_broadcast(const comm *c)
+{
+    const uint64_t others = (uint64_t)c->n - 1;
+    return c->n <= RG__MPI_FEW &&
+           bytes_of(c, c->coll.count) * others <= RG__MPI_SMALL;
+}
+
 stage_fn rg__mpi_moves(const comm *c)
 {
     switch (c->coll.kind) {
     case RG__BROADCAST:
-        return c->n <= RG__MPI_FEW && bytes_of(c, c->coll.count) < RG__MPI_SMALL
-                   ? broadcast_few
-                   : broadcast;
+        return is_small_broadcast(c) ? broadcast_few : broadcast;
     case RG__BARRIER:
         return c->n <= RG__MPI_FEW ? barrier_few : barrier;
     default:

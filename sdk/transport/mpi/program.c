@@ -133,9 +133,12 @@ static rg_status look_at(MPI_Comm comm, shown *s)
 
 static bool are_bad(const rg_set_params *params)
 {
-    return params != NULL && (params->size != sizeof *params ||
-                              (params->name != NULL &&
-                               strnlen(params->name, NAME_MAX_) == NAME_MAX_));
+    return params != NULL &&
+           (params->size < offsetof(rg_set_params, keep) ||
+            params->size > sizeof *params ||
+            (params->name != NULL &&
+             (params->name[0] == '\0' ||
+              strnlen(params->name, NAME_MAX_) == NAME_MAX_)));
 }
 
 /* Whatever is wrong here is shown to all, so that they fail together. */
@@ -209,27 +212,21 @@ static rg_status check_complete(const shown *all, int size)
 
 /* The set of the communicator that is led by that rank; collective over the
  * world. */
-static rg_status create_led(rg_ctx *ctx, const shown *all, int size, int leader,
-                            rg_set **set_p)
+static rg_status create_led(rg_ctx *ctx, const shown *all, int *ranks, int size,
+                            int leader, rg_set **set_p)
 {
-    int *ranks = malloc(sizeof *ranks * (size_t)size);
-    if (ranks == NULL)
-        return rg__fail(RG_ERR_MEMORY, "no memory for %d ranks", size);
     for (int r = 0; r < size; r++)
         if (all[r].brings == BRINGS_COMM && all[r].leader == leader)
             ranks[all[r].at] = r;
     const char *name = all[leader].name;
     const rg_set_params params = {.size = sizeof params,
                                   .name = name[0] == '\0' ? NULL : name};
-    const rg_status st =
-        rg_set_create(ctx, ranks, all[leader].n, &params, set_p);
-    free(ranks);
-    return st;
+    return rg_set_create(ctx, ranks, all[leader].n, &params, set_p);
 }
 
 /* One after another, by all ranks; a rank keeps its own. */
-static rg_status create_each(rg_ctx *ctx, const shown *all, int size,
-                             rg_set **set_p)
+static rg_status create_each(rg_ctx *ctx, const shown *all, int *ranks,
+                             int size, rg_set **set_p)
 {
     const shown *mine = &all[rg_rank(ctx)];
     rg_set *own = NULL;
@@ -237,7 +234,7 @@ static rg_status create_each(rg_ctx *ctx, const shown *all, int size,
         if (all[r].brings != BRINGS_COMM || all[r].leader != r)
             continue;
         rg_set *set = NULL;
-        const rg_status st = create_led(ctx, all, size, r, &set);
+        const rg_status st = create_led(ctx, all, ranks, size, r, &set);
         if (st != RG_OK) {
             rg_set_destroy(own);
             return st;
@@ -261,6 +258,23 @@ static rg_status check_world(const char *what)
     return RG_OK;
 }
 
+/* Room for something of each of a set's n members, zeroed, owned by the caller:
+ * all of them have it, or none has. Collective over the set. */
+static rg_status make_room(rg_set *set, int n, size_t bytes, void **room_p)
+{
+    void *room = calloc((size_t)n, bytes);
+    const int32_t mine = room != NULL;
+    int32_t all = 0;
+    rg_status st = rg_allreduce(set, &mine, &all, 1, RG_I32, RG_MIN);
+    if (st == RG_OK && all == 0)
+        st = rg__fail(RG_ERR_MEMORY, "a rank has no memory for %d ranks", n);
+    if (st == RG_OK)
+        *room_p = room;
+    else
+        free(room);
+    return st;
+}
+
 rg_status rg_set_create_mpi(rg_ctx *ctx, MPI_Comm comm,
                             const rg_set_params *params, rg_set **set_p)
 {
@@ -271,17 +285,20 @@ rg_status rg_set_create_mpi(rg_ctx *ctx, MPI_Comm comm,
         return st;
     const int size = rg_size(ctx);
     const shown mine = show(comm, params, set_p);
-    shown *all = calloc((size_t)size, sizeof *all);
-    if (all == NULL)
-        return rg__fail(RG_ERR_MEMORY, "no memory for %d ranks", size);
+    void *room = NULL;
+    st = make_room(rg_world(ctx), size, sizeof(shown) + sizeof(int), &room);
+    if (st != RG_OK)
+        return st;
+    shown *all = room;
+    int *ranks = (int *)(void *)(all + size);
     st = rg_allgather(rg_world(ctx), &mine, all, sizeof mine, RG_U8);
     if (st == RG_OK)
         st = check_brought(all, size);
     if (st == RG_OK)
         st = check_complete(all, size);
     if (st == RG_OK)
-        st = create_each(ctx, all, size, set_p);
-    free(all);
+        st = create_each(ctx, all, ranks, size, set_p);
+    free(room);
     return st;
 }
 
@@ -311,9 +328,11 @@ rg_status rg_set_mpi_comm(rg_set *set, MPI_Comm *comm_p)
     rg_status st = check_world("rg_set_mpi_comm");
     if (st != RG_OK)
         return st;
-    int *ranks = malloc(sizeof *ranks * (size_t)n);
-    if (ranks == NULL)
-        return rg__fail(RG_ERR_MEMORY, "no memory for %d ranks", n);
+    void *room = NULL;
+    st = make_room(set, n, sizeof(int), &room);
+    if (st != RG_OK)
+        return st;
+    int *ranks = room;
     const int32_t mine = comm_p == NULL ? NO_PLACE : rg__mpi_world_rank();
     st = rg_allgather(set, &mine, ranks, 1, RG_I32);
     if (st == RG_OK)
@@ -322,6 +341,6 @@ rg_status rg_set_mpi_comm(rg_set *set, MPI_Comm *comm_p)
         st = rg__mpi_create(ranks, n, rg_set_id(set), comm_p);
     if (st == RG_OK)
         rg__mpi_lend(*comm_p);
-    free(ranks);
+    free(room);
     return st;
 }

@@ -3,8 +3,10 @@
  *
  *   in pairs  the smallest, among 4, 8 or 16: in each step a rank and its
  *             partner exchange what they and those that they have met have
- *   together  small ones: everybody sends all to all who want the result, and
- *             they compute it, in rank order
+ *   together  small ones: everybody sends all to all, and all compute it, in
+ *             rank order
+ *   to root   a REDUCE that is not large: everybody sends all to the root, in
+ *             pieces, and the root computes one while the next comes
  *   a round   every rank has a slice of the round's elements; it receives that
  *             slice of all others, computes the whole of it in rank order, and
  *             sends the result to whom it belongs
@@ -23,7 +25,11 @@
 #include "sdk/transport/mpi/comm.h"
 
 #define IN_PAIRS    256                 /* bytes */
-#define TOGETHER    ((uint64_t)8 << 10) /* bytes */
+#define TOGETHER    ((uint64_t)8 << 10) /* bytes: always */
+#define TOGETHER_OF ((uint64_t)24 << 10)
+#define HEARD       ((uint64_t)48 << 10) /* up to so many from all others */
+#define TO_ROOT     ((uint64_t)1 << 20)  /* bytes, of all who send */
+#define PIECE_BYTES RG__WORK_BYTES
 #define ROUND_BYTES ((uint64_t)2 << 20)
 #define BLOCK_BYTES ((size_t)16 << 10)
 #define CHUNK       ((uint64_t)1 << 27) /* elements of one call */
@@ -114,27 +120,63 @@ static rg_status post_by_root(comm *c)
                                       c->mpi, rg__mpi_request(c)));
 }
 
-static rg_status post_whole(comm *c)
+static rg_status whole(comm *c);
+
+static rg_status post_allreduce(comm *c, const void *send)
+{
+    const rg__coll *o = &c->coll;
+    c->stage = whole;
+    return rg__mpi_posted("MPI_Iallreduce",
+                          MPI_Iallreduce(send,
+                                         (char *)o->recv + bytes_of(c, c->at),
+                                         (int)c->part, rg__mpi_type(o->type),
+                                         op_of(o), c->mpi, rg__mpi_request(c)));
+}
+
+static rg_status post_reduce(comm *c)
 {
     const rg__coll *o = &c->coll;
     const size_t at = bytes_of(c, c->at);
-    const void *send = (const char *)o->send + at;
-    const MPI_Datatype type = rg__mpi_type(o->type);
-    if (o->send == o->recv && has_result(c))
-        send = MPI_IN_PLACE;
-    if (o->kind == RG__ALLREDUCE)
-        return rg__mpi_posted("MPI_Iallreduce",
-                              MPI_Iallreduce(send, (char *)o->recv + at,
-                                             (int)c->part, type, op_of(o),
-                                             c->mpi, rg__mpi_request(c)));
+    const bool is_in_place = has_result(c) && o->send == o->recv;
     return rg__mpi_posted(
         "MPI_Ireduce",
-        MPI_Ireduce(send, has_result(c) ? (char *)o->recv + at : NULL,
-                    (int)c->part, type, op_of(o), o->root, c->mpi,
+        MPI_Ireduce(is_in_place ? MPI_IN_PLACE : (const char *)o->send + at,
+                    has_result(c) ? (char *)o->recv + at : NULL, (int)c->part,
+                    rg__mpi_type(o->type), op_of(o), o->root, c->mpi,
                     rg__mpi_request(c)));
 }
 
-static rg_status whole(comm *c);
+/* MPI_IN_PLACE is for all ranks or for none, else sums are wrong; here each has
+ * chosen for itself, or stands in for a join. done: elements of the part. */
+static rg_status set_aside(comm *c)
+{
+    const char *send = (const char *)c->coll.send;
+    if (c->scratch == NULL) {
+        const rg_status st = rg__mpi_scratch(c, bytes_of(c, c->part));
+        if (st != RG_OK)
+            return st;
+    }
+    const uint64_t now =
+        at_most(c->part - c->done, RG__WORK_BYTES / rg_type_size(c->coll.type));
+    memcpy(c->scratch + bytes_of(c, c->done),
+           send + bytes_of(c, c->at + c->done), bytes_of(c, now));
+    c->done += now;
+    c->stage = set_aside;
+    return c->done < c->part ? RG_IN_PROGRESS : post_allreduce(c, c->scratch);
+}
+
+static rg_status post_whole(comm *c)
+{
+    const rg__coll *o = &c->coll;
+    if (o->kind == RG__REDUCE)
+        return post_reduce(c);
+    if (depends_on_order(o))
+        return post_by_root(c);
+    c->done = 0;
+    return o->send == o->recv
+               ? set_aside(c)
+               : post_allreduce(c, (const char *)o->send + bytes_of(c, c->at));
+}
 
 static rg_status post_broadcast(comm *c)
 {
@@ -150,9 +192,7 @@ static rg_status whole(comm *c)
     c->at += c->part;
     if (c->at < c->coll.count) {
         c->part = at_most(c->coll.count - c->at, CHUNK);
-        return c->coll.kind == RG__ALLREDUCE && depends_on_order(&c->coll)
-                   ? post_by_root(c)
-                   : post_whole(c);
+        return post_whole(c);
     }
     if (!has_result(c) || !rg__is_finished_by(&c->coll) || c->coll.count == 0)
         return RG_OK;
@@ -290,20 +330,14 @@ static rg_status compute(comm *c)
                                         : exchange_results(c);
 }
 
-/* Does rank r compute anything of this round? */
-static bool computes(const comm *c, int r)
-{
-    return !c->is_together || c->coll.kind != RG__REDUCE || r == c->coll.root;
-}
-
 /* What is sent may be on its way for longer than what comes, but where the
  * result is going to be written over it at once. */
 static rg_status post_round(comm *c)
 {
     c->done = 0;
-    c->stage = computes(c, c->rank) ? compute : next_round;
+    c->stage = compute;
     rg_status st = RG_OK;
-    for (int i = 1; i < c->n && st == RG_OK && computes(c, c->rank); i++) {
+    for (int i = 1; i < c->n && st == RG_OK; i++) {
         const int from = (c->rank + c->n - i) % c->n;
         st = rg__mpi_recv(c, from, heard_from(c, from),
                           slice_of(c, c->rank).count);
@@ -313,9 +347,8 @@ static rg_status post_round(comm *c)
     for (int i = 1; i < c->n && st == RG_OK; i++) {
         const int to = (c->rank + i) % c->n;
         const slice s = slice_of(c, to);
-        if (computes(c, to))
-            st = rg__mpi_send(
-                c, to, (const char *)c->coll.send + bytes_of(c, s.at), s.count);
+        st = rg__mpi_send(c, to, (const char *)c->coll.send + bytes_of(c, s.at),
+                          s.count);
     }
     return st == RG_OK ? RG_IN_PROGRESS : st;
 }
@@ -350,6 +383,114 @@ static rg_status next_round(comm *c)
             return st;
     }
     return post_round(c);
+}
+
+/* ------------------------------------------------------------------ to root */
+
+/* part: elements of a piece; done: of those that are posted; at: of those that
+ * are computed. Of what the others send, every other piece lies in the same
+ * half of the scratch. */
+static uint64_t piece_at(const comm *c, uint64_t at)
+{
+    return at_most(c->coll.count - at, c->part);
+}
+
+/* What is added first is read before it is written to: one of the first two
+ * others' pieces may come where the result goes. */
+static int comes_there(const comm *c)
+{
+    const bool is_in_place = c->coll.send == c->coll.recv;
+    return is_in_place ? -1 : c->rank == 0 ? 1 : 0;
+}
+
+static char *piece_from(const comm *c, int r, uint64_t at)
+{
+    if (r == comes_there(c))
+        return (char *)c->coll.recv + bytes_of(c, at);
+    const uint64_t half = at / c->part % 2 * (uint64_t)(c->n - 1);
+    const uint64_t index = (uint64_t)(r < c->rank ? r : r - 1);
+    return c->scratch + bytes_of(c, (half + index) * c->part);
+}
+
+static rg_status expect_piece(comm *c)
+{
+    const uint64_t count = piece_at(c, c->done);
+    rg_status st = RG_OK;
+    for (int r = 0; r < c->n && st == RG_OK && count > 0; r++)
+        if (r != c->rank)
+            st = rg__mpi_recv(c, r, piece_from(c, r, c->done), count);
+    c->done += count;
+    return st;
+}
+
+static void combine_piece(const comm *c)
+{
+    _Alignas(64) char block[BLOCK_BYTES];
+    const void *src[RG__SOURCES_MAX];
+    const rg__coll *o = &c->coll;
+    const uint64_t end = c->at + piece_at(c, c->at);
+    const uint64_t most = BLOCK_BYTES / rg_type_size(o->type);
+    const bool is_early = c->rank > 1 && o->send == o->recv;
+    for (uint64_t at = c->at; at < end; at += most) {
+        const size_t now = (size_t)at_most(end - at, most);
+        char *to = (char *)o->recv + bytes_of(c, at);
+        for (int r = 0; r < c->n; r++)
+            src[r] = r == c->rank
+                         ? (const char *)o->send + bytes_of(c, at)
+                         : piece_from(c, r, c->at) + bytes_of(c, at - c->at);
+        rg__combine(o, is_early ? block : to, src, c->n, now, c->n);
+        if (is_early)
+            memcpy(to, block, bytes_of(c, now));
+    }
+}
+
+/* A piece has come: the next one may, too. */
+static rg_status add_piece(comm *c)
+{
+    const rg_status st = expect_piece(c);
+    if (st != RG_OK)
+        return st;
+    combine_piece(c);
+    c->at += piece_at(c, c->at);
+    return c->at == c->coll.count ? RG_OK : RG_IN_PROGRESS;
+}
+
+static rg_status is_sent(comm *c)
+{
+    (void)c;
+    return RG_OK;
+}
+
+static rg_status send_pieces(comm *c)
+{
+    const rg__coll *o = &c->coll;
+    rg_status st = RG_OK;
+    c->stage = is_sent;
+    for (uint64_t at = 0; at < o->count && st == RG_OK; at += c->part)
+        st = rg__mpi_send(c, o->root, (const char *)o->send + bytes_of(c, at),
+                          piece_at(c, at));
+    return st == RG_OK ? RG_IN_PROGRESS : st;
+}
+
+static rg_status begin_to_root(comm *c)
+{
+    const uint64_t halves = 2 * (uint64_t)(c->n - 1);
+    c->part = PIECE_BYTES / rg_type_size(c->coll.type);
+    if (c->rank != c->coll.root)
+        return send_pieces(c);
+    c->done = 0;
+    c->stage = add_piece;
+    rg_status st = rg__mpi_scratch(c, bytes_of(c, halves * c->part));
+    if (st == RG_OK)
+        st = expect_piece(c);
+    return st == RG_OK ? RG_IN_PROGRESS : st;
+}
+
+static bool goes_to_root(const comm *c)
+{
+    const rg__coll *o = &c->coll;
+    return o->kind == RG__REDUCE && o->count > 0 && c->n > 1 &&
+           bytes_of(c, o->count) <= TO_ROOT / (uint64_t)(c->n - 1);
 }
 
 /* ----------------------------------------------------------------- in pairs */
@@ -412,6 +553,15 @@ static bool goes_in_pairs(const comm *c)
 
 /* ------------------------------------------------------------------ choice */
 
+static bool goes_together(const comm *c)
+{
+    const uint64_t bytes = bytes_of(c, c->coll.count);
+    const uint64_t others = (uint64_t)c->n - 1;
+    return c->coll.kind == RG__ALLREDUCE &&
+           (bytes < TOGETHER ||
+            (bytes <= TOGETHER_OF && bytes * others <= HEARD));
+}
+
 static rg_status begin(comm *c)
 {
     const rg__coll *o = &c->coll;
@@ -425,8 +575,9 @@ static rg_status begin(comm *c)
                         RG__SOURCES_MAX, c->id, c->n);
     if (is_few && goes_in_pairs(c))
         return begin_in_pairs(c);
-    c->is_together =
-        is_few && !is_scatter(c) && bytes_of(c, o->count) < TOGETHER;
+    if (is_few && goes_to_root(c))
+        return begin_to_root(c);
+    c->is_together = is_few && goes_together(c);
     c->stage = by_mpi ? whole : next_round;
     return c->stage(c);
 }

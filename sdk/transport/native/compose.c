@@ -5,7 +5,9 @@
  *   reduce_scatter    likewise, part by part; small ones at once
  *   uneven counts     first an allgather of the counts, which are compared
  *   pairs, small      an allgather of all streams, of which each takes its part
- *   pairs, large      a broadcast from each to each; an allgather's, to all
+ *   pairs, large      a broadcast from each to each; an allgather's, to all; in
+ *                     an alltoall, chunk by chunk there and back, so that in
+ *                     place a chunk of memory is enough
  *
  * The lines of each part say what the user has started, and which part it is;
  * so a difference is found with the first one, before a byte was written. */
@@ -22,7 +24,6 @@
 
 typedef enum phase {
     COUNTS, /* of all members are gathered */
-    APART,  /* what would be overwritten before it was sent is copied */
     AT_ONCE,
     PARTS,
     OWN, /* what a member sends to itself is copied */
@@ -34,11 +35,11 @@ struct compose {
     phase phase;
     uint64_t part;    /* parts begun */
     int from, to;     /* of the present one */
+    bool is_back;     /* of an alltoall: from `to` to `from` */
     uint64_t at;      /* elements of it that are done */
     uint64_t now;     /* that are under way */
     uint64_t longest; /* stream, in bytes */
     uint64_t *said;   /* of all members, then mine; owned, as what follows */
-    char *copy;
     char *scratch;
     uint64_t room;
 };
@@ -228,9 +229,8 @@ static rg_status reduce_part(comm *c)
 
 static const char *my_part(const comm *c, int to)
 {
-    const char *send = c->compose->copy != NULL ? c->compose->copy
-                                                : (const char *)c->user.send;
-    return send + rg__pairs_send_at(&c->user, c->set_rank, to) * element(c);
+    return (const char *)c->user.send +
+           rg__pairs_send_at(&c->user, c->set_rank, to) * element(c);
 }
 
 static char *place_of(const comm *c, int from)
@@ -318,6 +318,88 @@ static rg_status send_part(comm *c)
     return RG_OK;
 }
 
+static bool is_alltoall(const comm *c)
+{
+    return c->user.kind == RG__ALLTOALL || c->user.kind == RG__ALLTOALLV;
+}
+
+static bool is_in_place(const comm *c)
+{
+    return is_alltoall(c) && c->user.send == c->user.recv;
+}
+
+/* Elements of the present chunk from one member to another. */
+static uint64_t chunk_of(const comm *c, int from, int to)
+{
+    const uint64_t count = count_of(c, from, to), at = c->compose->at;
+    return at < count ? at_most(count - at, CHUNK_BYTES / element(c)) : 0;
+}
+
+/* What I send back comes from scratch, since in place what I get is written
+ * over it. */
+static rg_status set_aside(comm *c)
+{
+    struct compose *x = c->compose;
+    const uint64_t back = chunk_of(c, x->to, x->from) * element(c);
+    const rg_status st = make_room(c, back);
+    if (st == RG_OK && back > 0)
+        memcpy(x->scratch, my_part(c, x->from) + x->at * element(c),
+               (size_t)back);
+    return st;
+}
+
+static char *data_of_chunk(const comm *c, int from, int to)
+{
+    const struct compose *x = c->compose;
+    const uint64_t at = x->at * element(c);
+    if (from == c->set_rank && x->is_back && is_in_place(c))
+        return x->scratch;
+    if (from == c->set_rank)
+        return (char *)(uintptr_t)my_part(c, to) + at;
+    return to == c->set_rank ? place_of(c, from) + at : x->scratch;
+}
+
+/* OK: the chunk is empty. */
+static rg_status send_chunk(comm *c, int from, int to)
+{
+    struct compose *x = c->compose;
+    rg_status st = RG_OK;
+    x->now = chunk_of(c, from, to);
+    if (!x->is_back && to == c->set_rank && is_in_place(c))
+        st = set_aside(c);
+    else
+        st = make_room(c, x->now * element(c));
+    if (st != RG_OK || x->now == 0)
+        return st;
+    const rg__coll part = {.kind = RG__BROADCAST,
+                           .type = c->user.type,
+                           .root = from,
+                           .count = x->now,
+                           .recv = data_of_chunk(c, from, to)};
+    return begin_part(c, &part);
+}
+
+/* The next chunk between two members, one way. */
+static rg_status exchange_part(comm *c)
+{
+    struct compose *x = c->compose;
+    const uint64_t most = CHUNK_BYTES / element(c);
+    for (; x->from < c->set_n; x->from++, x->to = 0)
+        for (; x->to < x->from; x->to++, x->at = 0) {
+            rg_status st = RG_OK;
+            while (st == RG_OK && (x->at < count_of(c, x->from, x->to) ||
+                                   x->at < count_of(c, x->to, x->from))) {
+                st = x->is_back ? send_chunk(c, x->to, x->from)
+                                : send_chunk(c, x->from, x->to);
+                x->at += x->is_back ? most : 0;
+                x->is_back = !x->is_back;
+            }
+            if (st != RG_OK)
+                return st;
+        }
+    return RG_OK;
+}
+
 /* A piece of what I send to myself; OK: it is all there. */
 static rg_status copy_own(comm *c)
 {
@@ -334,44 +416,6 @@ static rg_status copy_own(comm *c)
     return RG_IN_PROGRESS;
 }
 
-static uint64_t send_end(const comm *c)
-{
-    uint64_t end = 0;
-    for (int to = 0; to < c->set_n; to++) {
-        const uint64_t at = rg__pairs_send_at(&c->user, c->set_rank, to) +
-                            count_of(c, c->set_rank, to);
-        end = at > end ? at : end;
-    }
-    return end * element(c);
-}
-
-static bool is_in_place(const comm *c)
-{
-    return c->user.send == c->user.recv &&
-           (c->user.kind == RG__ALLTOALL || c->user.kind == RG__ALLTOALLV);
-}
-
-/* A piece of the copy of what I send; OK: it is made, or none is needed. */
-static rg_status copy_apart(comm *c)
-{
-    struct compose *x = c->compose;
-    const uint64_t bytes = is_in_place(c) ? send_end(c) : 0;
-    if (bytes > 0 && x->copy == NULL)
-        x->copy = malloc((size_t)bytes);
-    if (bytes > 0 && x->copy == NULL)
-        return rg__fail(RG_ERR_MEMORY,
-                        "no memory for an alltoall in place: it needs %llu "
-                        "bytes more; use two buffers",
-                        (unsigned long long)bytes);
-    const uint64_t now = at_most(bytes - x->at, RG__WORK_BYTES);
-    if (now == 0)
-        return RG_OK;
-    memcpy(x->copy + x->at, (const char *)c->user.send + x->at, (size_t)now);
-    x->at += now;
-    c->base.moves++;
-    return RG_IN_PROGRESS;
-}
-
 /* ---------------------------------------------------------------- in whole
  */
 
@@ -381,6 +425,7 @@ static void go_to(comm *c, phase next)
     x->phase = next;
     x->at = 0;
     x->from = x->to = 0;
+    x->is_back = false;
 }
 
 static bool is_at_once(const comm *c)
@@ -398,9 +443,7 @@ static void choose(comm *c)
     if (rg__pairs_has(c->user.kind))
         find_longest(c);
     const bool has_none = c->user.kind == RG__REDUCE && c->user.count == 0;
-    go_to(c, has_none || is_at_once(c) ? AT_ONCE
-             : is_reduction(c)         ? PARTS
-                                       : APART);
+    go_to(c, has_none || is_at_once(c) ? AT_ONCE : PARTS);
 }
 
 /* What others have of my counts is what I go by. */
@@ -470,6 +513,13 @@ static rg_status end_at_once(comm *c)
     return RG_OK;
 }
 
+static rg_status next_part(comm *c)
+{
+    if (is_reduction(c))
+        return reduce_part(c);
+    return is_alltoall(c) ? exchange_part(c) : send_part(c);
+}
+
 rg_status rg__compose_next(comm *c)
 {
     rg_status st = RG_OK;
@@ -477,15 +527,10 @@ rg_status rg__compose_next(comm *c)
     case COUNTS:
         st = after_counts(c);
         return st == RG_OK ? begin_phase(c) : st;
-    case APART:
-        st = copy_apart(c);
-        if (st == RG_OK)
-            go_to(c, PARTS);
-        return st == RG_OK ? RG_IN_PROGRESS : st;
     case AT_ONCE:
         return end_at_once(c);
     case PARTS:
-        st = is_reduction(c) ? reduce_part(c) : send_part(c);
+        st = next_part(c);
         if (st != RG_OK)
             return st;
         go_to(c, is_reduction(c) ? OVER : OWN);
@@ -503,8 +548,6 @@ void rg__compose_end(comm *c)
     if (c->compose == NULL)
         return;
     c->compose->is_running = false;
-    free(c->compose->copy);
-    c->compose->copy = NULL;
 }
 
 void rg__compose_free(comm *c)

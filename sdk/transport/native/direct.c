@@ -81,6 +81,7 @@ static rg_status locate(const comm *c, int m, uint32_t segment, uint64_t at,
 {
     const rg__mapping *map = rg__mapping_find(
         c->shared->mappings, c->shared->member[c->member[m].rank], segment);
+    c->member[m].lacks_map = map == NULL ? c->ops : 0;
     if (map == NULL)
         return RG_IN_PROGRESS;
     if (at > map->bytes || bytes > map->bytes - at)

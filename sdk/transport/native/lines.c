@@ -120,6 +120,21 @@ static void list_ranks(char *text, size_t room, const lines *all, field f,
     }
 }
 
+/* A tag stands for what it was made of. */
+static rg_status differ_in_tag(uint32_t id, const lines *all, const char *ranks,
+                               const char *others)
+{
+    const uint64_t kind = value_of(all, 0, KIND);
+    return rg__fail(RG_ERR_MISMATCH,
+                    "%s on set %u: %s of %s are not those of %s; start the "
+                    "same operation on every member",
+                    name_in(kinds, COUNT(kinds), kind), id,
+                    kind == RG__AGREE
+                        ? "the arguments"
+                        : "its counts, or what is grouped with it,",
+                    ranks, others);
+}
+
 static rg_status differ(uint32_t id, const lines *all, field f, int m)
 {
     const uint64_t first = value_of(all, 0, f);
@@ -129,6 +144,8 @@ static rg_status differ(uint32_t id, const lines *all, field f, int m)
     show(value[1], sizeof value[1], f, other);
     list_ranks(ranks[0], sizeof ranks[0], all, f, first);
     list_ranks(ranks[1], sizeof ranks[1], all, f, other);
+    if (f == TAG)
+        return differ_in_tag(id, all, ranks[0], ranks[1]);
     const char *kind =
         f == KIND ? "different operations"
                   : name_in(kinds, COUNT(kinds), value_of(all, 0, KIND));

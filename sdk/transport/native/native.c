@@ -282,8 +282,6 @@ static rg_status test_part(comm *c)
     c->has_begun = false;
     if (c->across != NULL)
         rg__across_end(c);
-    if (c->pairs != NULL)
-        rg__pairs_end(c);
     return st;
 }
 
@@ -310,8 +308,8 @@ static int set_rank_of(const comm *c, int m)
                                                  c->across->spread.host, m);
 }
 
-/* Who has not said yet what it has started; else who has not come as far as I
- * have. */
+/* Who has not said yet what it has started, or whose memory has not arrived
+ * here; else who has not come as far as I have. */
 static int native_awaited(rg__comm *base, int *ranks, int room)
 {
     const comm *c = (comm *)base;
@@ -324,7 +322,9 @@ static int native_awaited(rg__comm *base, int *ranks, int room)
         const uint32_t step = c->done + (c->done < c->last);
         const bool is_late = c->advance != NULL && c->last > 0 &&
                              !rg__native_posted(c, m, FLAG_DONE, step);
-        if (m != c->rank && (!has_said || is_late))
+        const bool is_unmapped =
+            c->ops != 0 && c->member[m].lacks_map == c->ops;
+        if (m != c->rank && (!has_said || is_late || is_unmapped))
             ranks[n++] = set_rank_of(c, m);
     }
     return n > 0 || c->across == NULL ? n : rg__across_awaited(c, ranks, room);

@@ -43,7 +43,8 @@ typedef struct member {
     char *medium;  /* likewise */
     char *staging; /* STAGES slots */
     rg__bell *bell;
-    char *from, *to; /* rg_alloc memory in this process (direct.c) */
+    char *from, *to;    /* rg_alloc memory in this process (direct.c) */
+    uint32_t lacks_map; /* operation whose memory has not arrived here; 0 */
 } member;
 
 typedef struct across across;

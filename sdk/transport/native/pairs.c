@@ -13,7 +13,13 @@
  *     else                                  in steps through its owner's
  *                                           staging slots (staged.c)
  *
- * Everybody makes as many steps as the longest staged stream needs. */
+ * Everybody makes as many steps as the longest staged stream needs.
+ *
+ * An alltoall in place overwrites what it sends. Where some member's is,
+ * streams have another order: in each turn two and two exchange their parts,
+ * padded to the turn's longest, so that what comes takes the place of what was
+ * copied into the same step. No member needs memory beside its own, which for
+ * gigabytes is slow to get and, with the engine's lock held, to give back. */
 #include "sdk/transport/native/pairs.h"
 
 #include <stdlib.h>
@@ -21,121 +27,17 @@
 
 #include "sdk/base/fail.h"
 
-/* --------------------------------------------------------- counts and places
- */
-
-uint64_t rg__pairs_count(const rg__coll *o, int me, int from, int to)
-{
-    switch (o->kind) {
-    case RG__GATHER:
-        return to == o->root ? o->count : 0;
-    case RG__SCATTER:
-        return from == o->root ? o->count : 0;
-    case RG__ALLTOALL:
-        return o->count;
-    case RG__ALLGATHERV:
-        return o->recv_counts[from];
-    case RG__GATHERV:
-        if (to != o->root)
-            return 0;
-        return me == to ? o->recv_counts[from] : o->count;
-    case RG__SCATTERV:
-        if (from != o->root)
-            return 0;
-        return me == from ? o->send_counts[to] : o->count;
-    case RG__ALLTOALLV:
-        return me == from ? o->send_counts[to] : o->recv_counts[from];
-    default:
-        return 0;
-    }
-}
-
-uint64_t rg__pairs_send_at(const rg__coll *o, int me, int to)
-{
-    switch (o->kind) {
-    case RG__SCATTER:
-    case RG__ALLTOALL:
-        return (uint64_t)to * o->count;
-    case RG__SCATTERV:
-        return me == o->root ? o->send_places[to] : 0;
-    case RG__ALLTOALLV:
-        return o->send_places[to];
-    default:
-        return 0;
-    }
-}
-
-uint64_t rg__pairs_recv_at(const rg__coll *o, int me, int from)
-{
-    switch (o->kind) {
-    case RG__GATHER:
-    case RG__ALLTOALL:
-        return (uint64_t)from * o->count;
-    case RG__GATHERV:
-        return me == o->root ? o->recv_places[from] : 0;
-    case RG__ALLGATHERV:
-    case RG__ALLTOALLV:
-        return o->recv_places[from];
-    default:
-        return 0;
-    }
-}
-
-void rg__pairs_say(const rg__coll *o, int me, int n, uint64_t *counts)
-{
-    for (int r = 0; r < n; r++) {
-        counts[r] = rg__pairs_count(o, me, me, r);
-        counts[n + r] = rg__pairs_send_at(o, me, r);
-        counts[2 * n + r] = rg__pairs_count(o, me, r, me);
-    }
-}
-
-/* No memory has as many elements; the bytes of all members' fit 64 bits. */
-#define COUNT_MAX (UINT64_C(1) << 48)
-
-static rg_status refuse_two_counts(uint32_t id, int from, int to, uint64_t one,
-                                   uint64_t other)
-{
-    return rg__fail(RG_ERR_MISMATCH,
-                    "allgatherv on set %u: rank %d sends %llu elements to rank "
-                    "%d and %llu to itself, where all get the same; some "
-                    "worker writes over shared memory",
-                    id, from, (unsigned long long)one, to,
-                    (unsigned long long)other);
-}
-
-rg_status rg__pairs_compare(uint32_t id, rg__kind kind, const uint64_t *counts,
-                            int n)
-{
-    const size_t each = (size_t)(RG__PAIRS_SAID * n);
-    for (int from = 0; from < n; from++)
-        for (int to = 0; to < n; to++) {
-            const uint64_t out = counts[(size_t)from * each + (size_t)to];
-            const uint64_t in =
-                counts[(size_t)to * each + (size_t)(2 * n + from)];
-            const uint64_t own = counts[(size_t)from * each + (size_t)from];
-            if (out != in || out > COUNT_MAX)
-                return rg__fail(
-                    RG_ERR_MISMATCH,
-                    "%s on set %u: rank %d sends %llu elements to rank %d, "
-                    "which expects %llu; give the same count on both",
-                    rg__native_kind_name(kind), id, from,
-                    (unsigned long long)out, to, (unsigned long long)in);
-            if (kind == RG__ALLGATHERV && out != own)
-                return refuse_two_counts(id, from, to, out, own);
-        }
-    return RG_OK;
-}
-
 /* ----------------------------------------------------------------- a stream */
 
 /* What all members know of all streams, in bytes; owned by the comm. */
 struct pairs {
-    uint64_t *said; /* uneven: of all members */
-    char *copy;     /* of what I send, where recv takes its place; owned */
-    uint64_t copied, to_copy;
-    uint32_t steps; /* of the longest stream that is staged */
+    uint64_t *said;    /* uneven: of all members */
+    bool is_exchange;  /* two and two, in turns */
+    uint64_t *turn_at; /* where each turn begins, and the last one ends */
+    uint32_t steps;    /* of the longest stream that is staged */
 };
+
+#define IN_PLACE 1 /* of an alltoall: where.recv_segment */
 
 static size_t element(const comm *c)
 {
@@ -165,9 +67,36 @@ static uint64_t part_at(const comm *c, int from, int to)
            element(c);
 }
 
+/* Of an even number of members all meet in each turn: the last one and one of
+ * the others, which go round. Of an odd one m meets itself in turn 2m. */
+static int turns_of(int n)
+{
+    return n % 2 == 0 ? n - 1 : n;
+}
+
+static int partner_of(int n, int m, int turn)
+{
+    const int round = turns_of(n);
+    if (m == round) /* who meets itself among the others */
+        return turn % 2 == 0 ? turn / 2 : (turn + round) / 2;
+    const int other = (turn - m + round) % round;
+    return other == m && n % 2 == 0 ? round : other;
+}
+
+static int turn_of(int n, int one, int other)
+{
+    int turn = 0;
+    while (partner_of(n, one, turn) != other)
+        turn++;
+    return turn;
+}
+
 /* Where the part for `to` begins in the stream; to == from: its length. */
 static uint64_t stream_at(const comm *c, int from, int to)
 {
+    if (c->pairs->is_exchange)
+        return c->pairs
+            ->turn_at[to == from ? turns_of(c->n) : turn_of(c->n, from, to)];
     if (is_one_for_all(c))
         return to == from ? part_bytes(c, from, from) : 0;
     uint64_t at = 0;
@@ -199,9 +128,8 @@ static uint64_t my_stream_bytes(const comm *c)
 
 static const char *my_part(const comm *c, int to)
 {
-    const char *send =
-        c->pairs->copy != NULL ? c->pairs->copy : (const char *)c->coll.send;
-    return send + rg__pairs_send_at(&c->coll, c->rank, to) * element(c);
+    return (const char *)c->coll.send +
+           rg__pairs_send_at(&c->coll, c->rank, to) * element(c);
 }
 
 static char *place_of(const comm *c, int from)
@@ -210,23 +138,45 @@ static char *place_of(const comm *c, int from)
            rg__pairs_recv_at(&c->coll, c->rank, from) * element(c);
 }
 
+/* Bytes [begin, end) of my stream go to out: as many of them as are in the part
+ * for `to`, which begins at `at`. */
+static void copy_part(const comm *c, char *out, uint64_t begin, uint64_t end,
+                      int to, uint64_t at)
+{
+    const uint64_t part = my_part_bytes(c, to);
+    const uint64_t low = at > begin ? at : begin;
+    const uint64_t high = at + part < end ? at + part : end;
+    if (low < high)
+        memcpy(out + (low - begin), my_part(c, to) + (low - at),
+               (size_t)(high - low));
+}
+
+static void copy_turns(const comm *c, char *out, uint64_t begin, uint64_t end)
+{
+    const uint64_t *at = c->pairs->turn_at;
+    for (int turn = 0; turn < turns_of(c->n) && at[turn] < end; turn++) {
+        const int to = partner_of(c->n, c->rank, turn);
+        if (to != c->rank && at[turn + 1] > begin)
+            copy_part(c, out, begin, end, to, at[turn]);
+    }
+}
+
 /* Copy bytes [begin, begin + bytes) of my stream. */
 static void copy_stream(const comm *c, char *out, uint64_t begin,
                         uint64_t bytes)
 {
     const uint64_t end = begin + bytes;
     uint64_t at = 0;
+    if (c->pairs->is_exchange) {
+        copy_turns(c, out, begin, end);
+        return;
+    }
     for (int i = 1; i < c->n && at < end; i++) {
         const int to = (c->rank + i) % c->n;
-        const uint64_t part = my_part_bytes(c, to);
-        const uint64_t low = at > begin ? at : begin;
-        const uint64_t high = at + part < end ? at + part : end;
-        if (low < high)
-            memcpy(out + (low - begin), my_part(c, to) + (low - at),
-                   (size_t)(high - low));
+        copy_part(c, out, begin, end, to, at);
         if (is_one_for_all(c))
             return;
-        at += part;
+        at += my_part_bytes(c, to);
     }
 }
 
@@ -242,10 +192,16 @@ static char *slot_of(const comm *c, int m)
     return c->member[m].medium + (c->ops & 1) * MEDIUM_BYTES;
 }
 
+static bool is_alltoall(const comm *c)
+{
+    return c->coll.kind == RG__ALLTOALL || c->coll.kind == RG__ALLTOALLV;
+}
+
+/* Then what I send to a member lies where I receive from it and is as long, or
+ * apart from all that I receive. */
 static bool is_in_place(const comm *c)
 {
-    return c->coll.send == c->coll.recv &&
-           (c->coll.kind == RG__ALLTOALL || c->coll.kind == RG__ALLTOALLV);
+    return is_alltoall(c) && c->coll.send == c->coll.recv;
 }
 
 static void say_where(const comm *c, where *w)
@@ -259,7 +215,9 @@ static void say_where(const comm *c, where *w)
         if (bytes > 0 && at + bytes > end)
             end = at + bytes;
     }
-    if (end > 0 && !is_in_place(c))
+    if (end > 0 && is_in_place(c))
+        w->recv_segment = IN_PLACE;
+    else if (end > 0)
         rg__native_say_send(c, end, w);
 }
 
@@ -271,7 +229,10 @@ rg_status rg__pairs_make(comm *c)
         return rg__fail(RG_ERR_MEMORY, "no memory for an operation");
     if (c->pairs->said == NULL)
         c->pairs->said = malloc((size_t)c->n * COUNTS_BYTES(c->n));
-    if (c->pairs->said == NULL)
+    if (c->pairs->turn_at == NULL)
+        c->pairs->turn_at =
+            malloc(((size_t)c->n + 1) * sizeof *c->pairs->turn_at);
+    if (c->pairs->said == NULL || c->pairs->turn_at == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for an operation");
     return RG_OK;
 }
@@ -283,6 +244,7 @@ void rg__pairs_begin(comm *c)
     /* even counts: as long as the longest stream, so the same for all */
     const uint64_t others = (uint64_t)c->n - 1;
     const uint64_t part = c->coll.count * element(c);
+    c->pairs->is_exchange = false;
     c->bytes = rg__pairs_is_uneven(kind) ? bytes
                : kind == RG__GATHER      ? part
                                          : others * part;
@@ -400,7 +362,7 @@ static void copy_in(comm *c)
 {
     const uint32_t step = c->in + 1;
     const uint64_t begin = (uint64_t)(step - 1) * STAGE_BYTES;
-    const uint64_t bytes = my_stream_bytes(c);
+    const uint64_t bytes = stream_bytes(c, c->rank);
     if (c->said[c->rank].at.send_segment == 0 && begin < bytes)
         copy_stream(c, stage_of(c, c->rank, step), begin,
                     bytes - begin < STAGE_BYTES ? bytes - begin : STAGE_BYTES);
@@ -435,20 +397,6 @@ static void take_step(comm *c)
         rg__native_post(c, FLAG_DONE, c->done);
 }
 
-/* Make room in front of what would be overwritten before it was sent. */
-static bool copy_apart(comm *c)
-{
-    struct pairs *p = c->pairs;
-    const uint64_t left = p->to_copy - p->copied;
-    const size_t now = left < RG__WORK_BYTES ? (size_t)left : RG__WORK_BYTES;
-    if (now == 0)
-        return false;
-    memcpy(p->copy + p->copied, (const char *)c->coll.send + p->copied, now);
-    p->copied += now;
-    c->base.moves++;
-    return true;
-}
-
 /* Others may still read my memory. */
 static rg_status await_readers(const comm *c)
 {
@@ -460,8 +408,6 @@ static rg_status await_readers(const comm *c)
 
 static rg_status advance_large(comm *c)
 {
-    if (copy_apart(c))
-        return RG_IN_PROGRESS;
     if (may_copy_in(c)) {
         copy_in(c);
         return RG_IN_PROGRESS;
@@ -506,36 +452,40 @@ static uint64_t longest_stream(const comm *c, bool only_staged)
     return longest;
 }
 
-static uint64_t send_end(const comm *c)
+static bool is_any_in_place(const comm *c)
 {
-    uint64_t end = 0;
-    for (int to = 0; to < c->n; to++) {
-        const uint64_t at =
-            rg__pairs_send_at(&c->coll, c->rank, to) * element(c);
-        const uint64_t bytes = my_part_bytes(c, to);
-        if (bytes > 0 && at + bytes > end)
-            end = at + bytes;
+    bool is_any = false;
+    for (int m = 0; m < c->n; m++)
+        is_any |= c->said[m].at.recv_segment == IN_PLACE;
+    return is_any && is_alltoall(c);
+}
+
+static void take_turns(comm *c)
+{
+    uint64_t *at = c->pairs->turn_at;
+    at[0] = 0;
+    for (int turn = 0; turn < turns_of(c->n); turn++) {
+        uint64_t longest = 0;
+        for (int m = 0; m < c->n; m++) {
+            const int to = partner_of(c->n, m, turn);
+            const uint64_t bytes = to == m ? 0 : part_bytes(c, m, to);
+            longest = bytes > longest ? bytes : longest;
+        }
+        at[turn + 1] = at[turn] + longest;
     }
-    return end;
+    c->pairs->is_exchange = true;
 }
 
 static rg_status begin_large(comm *c)
 {
     struct pairs *p = c->pairs;
+    if (is_any_in_place(c))
+        take_turns(c);
     const uint64_t longest = longest_stream(c, true);
     p->steps = (uint32_t)((longest + STAGE_BYTES - 1) / STAGE_BYTES);
     c->last = p->steps > 0 ? p->steps : 1;
     c->advance = advance_large;
-    if (!is_in_place(c) || c->n == 1)
-        return RG_OK;
-    p->to_copy = send_end(c);
-    p->copy = malloc((size_t)p->to_copy + 1);
-    return p->copy != NULL
-               ? RG_OK
-               : rg__fail(RG_ERR_MEMORY,
-                          "no memory for an alltoall in place: it needs %llu "
-                          "bytes more; use two buffers",
-                          (unsigned long long)p->to_copy);
+    return RG_OK;
 }
 
 rg_status rg__pairs_choose(comm *c)
@@ -552,19 +502,11 @@ rg_status rg__pairs_choose(comm *c)
     return RG_OK;
 }
 
-void rg__pairs_end(comm *c)
-{
-    struct pairs *p = c->pairs;
-    free(p->copy);
-    p->copy = NULL;
-    p->copied = p->to_copy = 0;
-}
-
 void rg__pairs_free(comm *c)
 {
     if (c->pairs == NULL)
         return;
-    rg__pairs_end(c);
+    free(c->pairs->turn_at);
     free(c->pairs->said);
     free(c->pairs);
     c->pairs = NULL;

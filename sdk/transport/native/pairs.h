@@ -1,5 +1,6 @@
 /* What each member sends to each other in gathers, scatters, alltoalls and
- * uneven allgathers (pairs.c: on one host; compose.c: over several). */
+ * uneven allgathers (pairs.c: on one host; compose.c: over several;
+ * counts.c: for both). */
 #ifndef RG_NATIVE_PAIRS_H
 #define RG_NATIVE_PAIRS_H
 
@@ -40,8 +41,6 @@ rg_status rg__pairs_make(comm *c);
 void rg__pairs_begin(comm *c);
 void rg__pairs_publish(comm *c);
 rg_status rg__pairs_choose(comm *c);
-/* Of a comm that has pairs: its operation has ended. */
-void rg__pairs_end(comm *c);
 void rg__pairs_free(comm *c);
 
 #endif

@@ -1,0 +1,308 @@
+/* Making a set, by agreement over the world: everybody brings a digest of its
+ * arguments (differing ones are ERR_MISMATCH, also when some are bad), the
+ * lowest id that is free to it, and the id of the live set that has the name.
+ * Ids rise for ever; the id is taken once all bring the same. rg_set_destroy is
+ * local, so a rank may still hold what others gave back: then its ids differ
+ * and another round follows from the highest. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "process_sets/wish.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/failpoint.h"
+#include "sdk/base/log.h"
+
+#define NO_ID     (INT64_C(1) << 40) /* instead of an id: none is free */
+#define NO_MEMORY (INT64_C(1) << 41)
+
+static rg_status resolve(rg__wish *w)
+{
+    w->member = malloc(sizeof *w->member * (size_t)w->n);
+    if (w->member == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a set");
+    for (int i = 0; i < w->n; i++)
+        w->member[i] = w->now.member[w->ranks[i]];
+    return RG_OK;
+}
+
+/* What one rank brings to a round, and what the ranks make of it. */
+typedef struct round {
+    uint32_t from;  /* ids below are out of the question */
+    uint32_t found; /* live set with the name here, 0: none */
+    int64_t id[2];  /* highest and lowest that the ranks brought */
+    int64_t name[2];
+} round;
+
+static rg_status agree_round(rg_ctx *ctx, const rg__wish *w, bool has_memory,
+                             round *r)
+{
+    rg__sets *sets = ctx->sets;
+    pthread_mutex_lock(&sets->lock);
+    if (r->from < sets->next_id)
+        r->from = sets->next_id;
+    const uint32_t id = rg__set_free_id(sets, r->from);
+    const rg_set *old =
+        w->name == NULL ? NULL : rg__set_find_name(sets, w->name);
+    r->found = old == NULL ? 0 : old->id;
+    pthread_mutex_unlock(&sets->lock);
+    const int64_t mine = !has_memory ? NO_MEMORY : id == 0 ? NO_ID : id;
+    const int64_t in[4] = {mine, -mine, r->found, -(int64_t)r->found};
+    int64_t out[4];
+    const rg_status st = rg__world_agree(ctx, w->what, w->tag, in, out);
+    if (st == RG_ERR_MISMATCH)
+        return rg__fail(RG_ERR_MISMATCH,
+                        "%s was not called with the same ranks and name on "
+                        "every rank of the world: %s",
+                        w->what, rg_last_error());
+    if (st != RG_OK)
+        return st;
+    r->id[0] = out[0];
+    r->id[1] = -out[1];
+    r->name[0] = out[2];
+    r->name[1] = -out[3];
+    return r->id[0] == NO_MEMORY
+               ? rg__fail(RG_ERR_MEMORY, "a rank has no memory for a set")
+               : RG_OK;
+}
+
+static rg_status check_round(const round *r)
+{
+    if (r->id[0] == NO_ID)
+        return rg__fail(RG_ERR_INVALID,
+                        "%d sets live already; give some back with "
+                        "rg_set_destroy",
+                        RG__SETS_MAX - 1);
+    return RG_OK;
+}
+
+/* Some have a set of that name and others do not. Who only took it over from
+ * another's table lets it go; who was given it has not destroyed it. */
+static rg_status settle_name(rg_ctx *ctx, const rg__wish *w, const round *r)
+{
+    rg__sets *sets = ctx->sets;
+    pthread_mutex_lock(&sets->lock);
+    rg_set *old = rg__set_find(sets, r->found);
+    const int64_t in[4] = {old != NULL && old->has_handle};
+    if (old != NULL && !old->has_handle)
+        rg__set_remove(sets, old);
+    pthread_mutex_unlock(&sets->lock);
+    int64_t out[4];
+    const rg_status st = rg__world_agree(ctx, w->what, w->tag + 1, in, out);
+    if (st == RG_OK && out[0] != 0)
+        return rg__fail(RG_ERR_MISMATCH,
+                        "set %s lives on some ranks and was destroyed on "
+                        "others; destroy it on all of them or on none",
+                        w->name);
+    return st;
+}
+
+/* Each rank compares its own colour's members: is it the same for all? */
+static rg_status agree_same(rg_ctx *ctx, const rg__wish *w, bool *is_same)
+{
+    const int64_t in[4] = {!*is_same};
+    int64_t out[4] = {0};
+    const rg_status st = rg__world_agree(ctx, w->what, w->tag + 2, in, out);
+    *is_same = out[0] == 0;
+    return st;
+}
+
+/* A rule that no rank could apply when the generation began, since one had not
+ * got it. Table's lock held. */
+static rg_status apply_now(rg_set *set, const rg__wish *w)
+{
+    set->color = w->fn;
+    set->color_arg = w->arg;
+    if (set->opened == w->now.generation)
+        return RG_OK;
+    rg_status st = rg__set_replace(set, w->member, w->n);
+    if (st == RG_OK)
+        st = rg__set_open(set, &w->now);
+    set->opened = w->now.generation;
+    return st;
+}
+
+static rg_status take_old(rg_ctx *ctx, const rg__wish *w, uint32_t id,
+                          rg_set **set_p)
+{
+    rg__sets *sets = ctx->sets;
+    rg_status st = RG_OK;
+    pthread_mutex_lock(&sets->lock);
+    rg_set *old = rg__set_find(sets, id);
+    const bool is_open = old->kind != RULE || old->opened == w->now.generation;
+    bool is_same = old->kind == w->kind &&
+                   (!is_open || rg__set_asks_same(old->asked, w->asked) ||
+                    (w->member != NULL && old->n == w->n &&
+                     memcmp(old->member, w->member,
+                            sizeof *w->member * (size_t)w->n) == 0));
+    pthread_mutex_unlock(&sets->lock);
+    if (w->kind != LISTED)
+        st = agree_same(ctx, w, &is_same);
+    if (st != RG_OK)
+        return st;
+    if (!is_same)
+        return w->member == NULL ? rg__wish_check_ranks(w)
+                                 : rg__wish_fail_other(w);
+    pthread_mutex_lock(&sets->lock);
+    old->has_handle = true;
+    if (w->kind == RULE)
+        st = apply_now(old, w);
+    pthread_mutex_unlock(&sets->lock);
+    if (st == RG_OK)
+        *set_p = old;
+    return st;
+}
+
+static rg_status open_new(rg_ctx *ctx, const rg__wish *w, rg_set *set,
+                          uint32_t id)
+{
+    rg__sets *sets = ctx->sets;
+    set->id = id;
+    set->kind = w->kind;
+    set->keeps = w->keeps;
+    set->color = w->fn;
+    set->color_arg = w->arg;
+    set->opened = w->now.generation;
+    set->asked = w->asked;
+    set->is_named = w->name != NULL;
+    set->has_handle = true;
+    if (w->name != NULL)
+        snprintf(set->name, sizeof set->name, "%s", w->name);
+    else
+        snprintf(set->name, sizeof set->name, "set%" PRIu32, id);
+    const rg_status st = rg__set_open(set, &w->now);
+    if (st != RG_OK)
+        return st;
+    rg__channel_name(set->channel, set->name);
+    pthread_mutex_lock(&sets->lock);
+    if (sets->next_id <= id)
+        sets->next_id = id + 1;
+    rg__set_insert(sets, set);
+    pthread_mutex_unlock(&sets->lock);
+    rg__log(RG__DEBUG, "set", "made set %s with %d of %d ranks", set->name,
+            set->n, w->now.size);
+    return RG_OK;
+}
+
+static bool has_members(const rg_set *set, const rg__wish *w)
+{
+    return set->kind == w->kind && set->n == w->n &&
+           memcmp(set->member, w->member, sizeof *w->member * (size_t)w->n) ==
+               0;
+}
+
+/* A split lives for some colours and has ended for others, which make theirs
+ * again under the same id. *is_done_p stays false where it was given back by
+ * some while it lived. */
+static rg_status mend_split(rg_ctx *ctx, const rg__wish *w, const round *r,
+                            rg_set *fresh, rg_set **set_p, bool *is_done_p)
+{
+    rg__sets *sets = ctx->sets;
+    const uint32_t id = (uint32_t)r->name[0];
+    pthread_mutex_lock(&sets->lock);
+    rg_set *old = rg__set_find(sets, r->found);
+    const int64_t in[4] = {old == NULL && rg__split_rest(sets, id) == NULL,
+                           old != NULL &&
+                               (old->id != id || !has_members(old, w))};
+    pthread_mutex_unlock(&sets->lock);
+    int64_t out[4];
+    const rg_status st = rg__world_agree(ctx, w->what, w->tag + 3, in, out);
+    if (st != RG_OK || out[0] != 0)
+        return st;
+    *is_done_p = true;
+    if (out[1] != 0)
+        return rg__wish_fail_other(w);
+    if (old != NULL) {
+        *set_p = old;
+        return RG_OK;
+    }
+    pthread_mutex_lock(&sets->lock);
+    rg__split_drop_rest(sets, id);
+    pthread_mutex_unlock(&sets->lock);
+    const rg_status opened = open_new(ctx, w, fresh, id);
+    if (opened == RG_OK)
+        *set_p = fresh;
+    return opened;
+}
+
+static rg_status settle(rg_ctx *ctx, const rg__wish *w, const round *r,
+                        rg_set *fresh, rg_set **set_p, bool *is_done_p)
+{
+    rg_status st = RG_OK;
+    if (w->kind == SPLIT)
+        st = mend_split(ctx, w, r, fresh, set_p, is_done_p);
+    return st == RG_OK && !*is_done_p ? settle_name(ctx, w, r) : st;
+}
+
+/* There is none of that name. *is_done_p stays false where ranks have brought
+ * different ids. */
+static rg_status make_new(rg_ctx *ctx, const rg__wish *w, const round *r,
+                          rg_set *fresh, rg_set **set_p, bool *is_done_p)
+{
+    rg_status st = w->member == NULL ? rg__wish_check_ranks(w) : check_round(r);
+    *is_done_p = st != RG_OK || r->id[0] == r->id[1];
+    if (st == RG_OK && *is_done_p)
+        st = open_new(ctx, w, fresh, (uint32_t)r->id[0]);
+    if (st == RG_OK && *is_done_p)
+        *set_p = fresh;
+    return st;
+}
+
+/* fresh is the caller's until it has become *set_p. Bad arguments take part as
+ * well, so that nobody waits for who had them. */
+static rg_status make_together(rg_ctx *ctx, const rg__wish *w, bool has_place,
+                               rg_set *fresh, rg_set **set_p)
+{
+    const bool has_memory =
+        fresh != NULL || w->is_bad || !rg__wish_is_possible(w);
+    for (round r = {0};; r.from = (uint32_t)r.id[0]) {
+        bool is_done = false;
+        rg_status st = agree_round(ctx, w, has_memory, &r);
+        if (st != RG_OK)
+            return st;
+        if (w->is_bad)
+            return rg__wish_check(w, has_place);
+        if (r.name[0] != r.name[1])
+            st = settle(ctx, w, &r, fresh, set_p, &is_done);
+        else if (r.name[0] != 0)
+            return take_old(ctx, w, r.found, set_p);
+        else
+            st = make_new(ctx, w, &r, fresh, set_p, &is_done);
+        if (st != RG_OK || is_done)
+            return st;
+    }
+}
+
+static rg_status create_set(rg_ctx *ctx, rg__wish *w, rg_set **set_p)
+{
+    const bool has_place = set_p != NULL;
+    rg_set *fresh = NULL, *set = NULL;
+    if (w->kind == LISTED)
+        rg__wish_read_ranks(ctx->sets, w);
+    w->tag = rg__wish_digest(w, has_place);
+    w->is_bad = rg__wish_check(w, has_place) != RG_OK;
+    if (!w->is_bad && rg__wish_is_possible(w) &&
+        (w->kind != LISTED || resolve(w) == RG_OK))
+        rg__set_make(ctx, w->member, w->n, &fresh);
+    rg__failpoint("set.create", w->now.rank, 0, w->now.generation);
+    const rg_status st = make_together(ctx, w, has_place, fresh, &set);
+    if (set != fresh)
+        rg__set_free(fresh);
+    if (st == RG_OK)
+        *set_p = set;
+    return st;
+}
+
+rg_status rg__wish_make(rg_ctx *ctx, rg__wish *w, rg_set **set_p)
+{
+    rg__wish_take_params(w);
+    rg_status st = RG_OK;
+    if (w->now.member == NULL)
+        st = rg__context_copy_membership(ctx, &w->now);
+    if (st == RG_OK)
+        st = create_set(ctx, w, set_p);
+    free(w->member);
+    free(w->now.member);
+    return st;
+}

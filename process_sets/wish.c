@@ -1,0 +1,115 @@
+/* The arguments of a call that makes a set. */
+#include "process_sets/wish.h"
+
+#include <string.h>
+
+#include "sdk/base/fail.h"
+
+static bool has_good_size(const rg_set_params *params)
+{
+    return params == NULL || (params->size >= offsetof(rg_set_params, keep) &&
+                              params->size <= sizeof *params);
+}
+
+static uint64_t mix(uint64_t hash, const void *bytes, size_t n)
+{
+    const unsigned char *at = bytes;
+    for (size_t i = 0; i < n; i++)
+        hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+uint64_t rg__wish_digest(const rg__wish *w, bool has_place)
+{
+    uint64_t hash = mix(UINT64_C(0xcbf29ce484222325), "rg_set_create", 13);
+    hash = mix(hash, &has_place, sizeof has_place);
+    hash = mix(hash, &w->kind, sizeof w->kind);
+    hash = mix(hash, &w->keeps, sizeof w->keeps);
+    if (!has_good_size(w->params))
+        hash = mix(hash, "size", 4);
+    if (w->kind == RULE && w->fn == NULL)
+        hash = mix(hash, "no function", 11);
+    if (w->kind == LISTED)
+        hash = mix(hash, &w->n, sizeof w->n);
+    hash = mix(hash, &w->asked.digest, sizeof w->asked.digest);
+    if (w->name != NULL)
+        hash = mix(hash, w->name, strnlen(w->name, 2 * RG__SET_NAME_MAX) + 1);
+    return hash;
+}
+
+rg_status rg__wish_check_ranks(const rg__wish *w)
+{
+    if (w->ranks == NULL || w->n < 1 || w->n > w->now.size)
+        return rg__fail(RG_ERR_INVALID,
+                        "rg_set_create needs 1 to %d ranks, and got %d",
+                        w->now.size, w->ranks == NULL ? 0 : w->n);
+    for (int i = 0; i < w->n; i++) {
+        if (w->ranks[i] < 0 || w->ranks[i] >= w->now.size)
+            return rg__fail(RG_ERR_INVALID,
+                            "rg_set_create got rank %d, and the world has 0 to "
+                            "%d",
+                            w->ranks[i], w->now.size - 1);
+        for (int k = 0; k < i; k++)
+            if (w->ranks[k] == w->ranks[i])
+                return rg__fail(RG_ERR_INVALID,
+                                "rg_set_create got rank %d twice", w->ranks[i]);
+    }
+    return RG_OK;
+}
+
+rg_status rg__wish_check(const rg__wish *w, bool has_place)
+{
+    if (!has_place)
+        return rg__fail(RG_ERR_INVALID,
+                        "rg_set_create needs a place for the set");
+    if (!has_good_size(w->params))
+        return rg__fail(RG_ERR_INVALID,
+                        "rg_set_params.size is %zu; set it to "
+                        "sizeof(rg_set_params)",
+                        w->params->size);
+    if (w->name != NULL &&
+        (w->name[0] == '\0' ||
+         strnlen(w->name, RG__SET_NAME_MAX) == RG__SET_NAME_MAX))
+        return rg__fail(RG_ERR_INVALID,
+                        "a set's name has 1 to %d bytes: \"%.40s\"",
+                        RG__SET_NAME_MAX - 1, w->name);
+    if (w->kind == RULE && w->fn == NULL)
+        return rg__fail(RG_ERR_INVALID, "rg_set_create_by needs a function");
+    return RG_OK;
+}
+
+void rg__wish_read_ranks(rg__sets *sets, rg__wish *w)
+{
+    int most = w->now.size;
+    pthread_mutex_lock(&sets->lock);
+    const rg_set *old =
+        w->name == NULL ? NULL : rg__set_find_name(sets, w->name);
+    if (old != NULL && old->asked.n > (uint32_t)most)
+        most = (int)old->asked.n;
+    pthread_mutex_unlock(&sets->lock);
+    if (w->ranks != NULL && w->n > 0 && w->n <= most)
+        w->asked = rg__set_asked(w->ranks, w->n);
+}
+
+bool rg__wish_is_possible(const rg__wish *w)
+{
+    return w->kind != LISTED || rg__wish_check_ranks(w) == RG_OK;
+}
+
+void rg__wish_take_params(rg__wish *w)
+{
+    const rg_set_params *params = w->params;
+    if (params == NULL || !has_good_size(params))
+        return;
+    w->name = params->name;
+    w->keeps = params->size >= offsetof(rg_set_params, keep) + sizeof(int) &&
+               params->keep != 0;
+}
+
+rg_status rg__wish_fail_other(const rg__wish *w)
+{
+    return rg__fail(RG_ERR_INVALID,
+                    "set %s lives with other members; destroy it before it is "
+                    "made with these, or choose another name",
+                    w->name);
+}
