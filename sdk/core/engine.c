@@ -31,6 +31,7 @@ rg_status rg__engine_create(rg__page *page, rg__engine **engine_p)
     if (e == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for an engine");
     pthread_mutex_init(&e->lock, NULL);
+    pthread_mutex_init(&e->turn, NULL);
     e->page = page;
     atomic_init(&e->references, 1);
     atomic_init(&e->nap_ns, SLEEP_NS);
@@ -43,6 +44,7 @@ void rg__engine_unref(rg__engine *e)
 {
     if (atomic_fetch_sub(&e->references, 1) != 1)
         return;
+    pthread_mutex_destroy(&e->turn);
     pthread_mutex_destroy(&e->lock);
     free(e);
 }
@@ -69,12 +71,17 @@ void rg__engine_destroy(rg__engine *e)
     rg__engine_unref(e);
 }
 
+/* A mutex is got by who runs, again and again while another one is woken: so
+ * who waits for it has a turn, and whoever comes then is behind. */
 void rg__engine_lock(rg__engine *e)
 {
-    if (pthread_mutex_trylock(&e->lock) == 0)
+    if (atomic_load_explicit(&e->wanting, memory_order_relaxed) == 0 &&
+        pthread_mutex_trylock(&e->lock) == 0)
         return;
     atomic_fetch_add(&e->wanting, 1);
+    pthread_mutex_lock(&e->turn);
     pthread_mutex_lock(&e->lock);
+    pthread_mutex_unlock(&e->turn);
     atomic_fetch_sub(&e->wanting, 1);
 }
 

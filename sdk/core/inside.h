@@ -55,6 +55,7 @@ struct rg__engine {
     pthread_mutex_t lock;        /* guards all that is not atomic */
     _Atomic uint32_t wanting;    /* threads that want the lock for a change; who
                                     only helps lets them go first */
+    pthread_mutex_t turn;        /* held by the next one that gets the lock */
     _Atomic uint32_t references; /* the creator and every request */
 
     rg__page *page; /* borrowed; not touched once destroy has begun */
@@ -171,8 +172,11 @@ void rg__req_finish(rg__engine *engine, rg_req *req, rg_status st,
 void rg__req_fail_noted(rg__engine *engine, rg_req *req, rg_status st,
                         const char *why);
 
-/* run.c: what is to be begun on the comm, NULL without memory; what becomes of
- * it, IN_PROGRESS: it is to be begun again. Most requests run as they are. */
+/* run.c: a piece of what is to be done before it can begin, IN_PROGRESS: there
+ * is more; what is to be begun on the comm, NULL without memory; what becomes
+ * of it, IN_PROGRESS: it is to be begun again. Most requests run as they are.
+ */
+rg_status rg__run_prepare_other(rg_req *req);
 const rg__coll *rg__run_begin_other(rg_req *req);
 rg_status rg__run_end_other(rg_req *req, rg_status st, const rg__coll *joined);
 void rg__run_free(rg__run *run); /* NULL allowed */
@@ -181,6 +185,11 @@ rg_status rg__run_fuse(rg_req *leader, rg_req *const *fused, int n);
 void rg__run_set_tag(rg_req *req, uint64_t tag);
 int rg__run_count_other(const rg_req *req);
 rg_req *rg__run_at(rg_req *req, int i);
+
+static inline rg_status rg__run_prepare(rg_req *req)
+{
+    return req->run == NULL ? RG_OK : rg__run_prepare_other(req);
+}
 
 static inline const rg__coll *rg__run_begin(rg_req *req)
 {

@@ -164,6 +164,10 @@ void rg__channel_shut(rg__channel *ch, rg_status st, const char *why)
 static rg_status advance(rg__channel *ch)
 {
     if (!ch->has_begun) {
+        if (rg__run_prepare(ch->head) == RG_IN_PROGRESS) {
+            ch->comm->moves++;
+            return RG_IN_PROGRESS;
+        }
         rg__failpoint("coll.start", ch->engine->rank,
                       atomic_load(&ch->engine->page->step),
                       atomic_load(&ch->engine->generation));

@@ -2,22 +2,31 @@
  *
  *   fused     a group's small allreduces as one, on packed memory
  *   joined    an allreduce that is begun again because some have joined, and
- *             the part in it of who has joined, on neutral elements
+ *             the part in it of who has joined, on neutral elements: as many
+ *             as the others add up, so made and given back piece by piece,
+ *             since who is busy with gigabytes at once seems to be stuck
  *
  * The engine's lock is held in all of it. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "sdk/base/fail.h"
 #include "sdk/core/inside.h"
 #include "sdk/transport/reduce.h"
 
+#define PIECE ((uint64_t)2 << 20) /* of neutral bytes, made at once */
+
 struct rg__run {
     rg__coll coll; /* instead of the request's */
-    char *memory;  /* packed, or neutral; owned, as what follows */
+    char *packed;  /* owned, as what follows */
     rg_req **fused;
-    int n;          /* of fused */
-    bool stands_in; /* for a join, in the others' allreduce */
+    int n;           /* of fused */
+    bool stands_in;  /* for a join, in the others' allreduce */
+    char *neutral;   /* pages; NULL: none */
+    uint64_t mapped; /* bytes of these, */
+    uint64_t made;   /* and of those that have their elements */
+    bool is_over;    /* they are given back */
 };
 
 static rg__run *make_run(rg_req *req)
@@ -33,7 +42,9 @@ void rg__run_free(rg__run *run)
 {
     if (run == NULL)
         return;
-    free(run->memory);
+    if (run->mapped > 0)
+        munmap(run->neutral, (size_t)run->mapped);
+    free(run->packed);
     free(run->fused);
     free(run);
 }
@@ -100,7 +111,7 @@ rg_req *rg__run_at(rg_req *req, int i)
 
 static void pack(const rg__run *run)
 {
-    char *at = run->memory;
+    char *at = run->packed;
     for (int i = 0; i < run->n; i++) {
         const rg__coll *o = &run->fused[i]->coll;
         if (o->count > 0)
@@ -111,7 +122,7 @@ static void pack(const rg__run *run)
 
 static void unpack(const rg__run *run)
 {
-    const char *at = run->memory;
+    const char *at = run->packed;
     for (int i = 0; i < run->n; i++) {
         const rg__coll *o = &run->fused[i]->coll;
         if (o->count > 0)
@@ -143,13 +154,17 @@ static rg_status stand_in(rg_req *req, const rg__coll *joined)
     rg__run *run = make_run(req);
     if (run == NULL)
         return fail_memory();
-    run->memory = malloc((size_t)bytes_of(joined) + 1);
-    if (run->memory == NULL)
+    const uint64_t bytes = bytes_of(joined) + 1;
+    void *pages = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED)
         return fail_memory();
-    rg__neutral(joined->type, joined->op, run->memory, (size_t)joined->count);
+    madvise(pages, (size_t)bytes, MADV_HUGEPAGE); /* where there are such */
+    run->neutral = pages;
+    run->mapped = bytes;
     run->coll = *joined;
     run->coll.tag = RG__JOINED_TAG;
-    run->coll.send = run->coll.recv = run->memory;
+    run->coll.send = run->coll.recv = pages;
     run->stands_in = true;
     return RG_IN_PROGRESS;
 }
@@ -157,10 +172,44 @@ static rg_status stand_in(rg_req *req, const rg__coll *joined)
 /* It has joined before: so it is not the last one. */
 static rg_status join_again(rg_req *req)
 {
-    rg__run_free(req->run);
-    req->run = NULL;
+    if (req->run != NULL)
+        req->run->is_over = true;
     req->coll.count = 0;
     return RG_IN_PROGRESS;
+}
+
+static rg_status make_piece(rg__run *run)
+{
+    const uint64_t end = bytes_of(&run->coll);
+    const uint64_t now = end - run->made < PIECE ? end - run->made : PIECE;
+    rg__neutral(run->coll.type, run->coll.op, run->neutral + run->made,
+                (size_t)now / rg_type_size(run->coll.type));
+    run->made += now;
+    return run->made < end ? RG_IN_PROGRESS : RG_OK;
+}
+
+static void give_piece_back(rg__run *run)
+{
+    const uint64_t left = run->mapped > PIECE ? run->mapped - PIECE : 0;
+    const uint64_t rest = left / PIECE * PIECE; /* whole pages */
+    munmap(run->neutral + rest, (size_t)(run->mapped - rest));
+    run->mapped = rest;
+}
+
+rg_status rg__run_prepare_other(rg_req *req)
+{
+    rg__run *run = req->run;
+    if (run->stands_in && !run->is_over)
+        return make_piece(run);
+    if (!run->is_over)
+        return RG_OK;
+    if (run->mapped > 0)
+        give_piece_back(run);
+    if (run->mapped > 0)
+        return RG_IN_PROGRESS;
+    rg__run_free(run);
+    req->run = NULL;
+    return RG_OK;
 }
 
 static rg_status after_join(rg_req *req, rg_status st, const rg__coll *joined)
@@ -194,12 +243,12 @@ const rg__coll *rg__run_begin_other(rg_req *req)
 {
     rg__run *run = req->run;
     if (run->fused != NULL) {
-        free(run->memory);
-        run->memory = malloc((size_t)bytes_of(&run->coll) + 1);
-        if (run->memory == NULL)
+        free(run->packed);
+        run->packed = malloc((size_t)bytes_of(&run->coll) + 1);
+        if (run->packed == NULL)
             return NULL;
         pack(run);
-        run->coll.send = run->coll.recv = run->memory;
+        run->coll.send = run->coll.recv = run->packed;
     }
     return &run->coll;
 }

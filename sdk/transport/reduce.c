@@ -446,8 +446,12 @@ static void neutral_element(rg_type type, rg_op op, void *to)
 void rg__neutral(rg_type type, rg_op op, void *data, size_t count)
 {
     const size_t bytes = rg_type_size(type);
-    char element[8];
+    const size_t first = count < BLOCK ? count : BLOCK;
+    char *to = data, element[8];
     neutral_element(type, op, element);
-    for (size_t i = 0; i < count; i++)
-        memcpy((char *)data + i * bytes, element, bytes);
+    for (size_t i = 0; i < first; i++)
+        memcpy(to + i * bytes, element, bytes);
+    for (size_t i = first; i < count; i += BLOCK)
+        memcpy(to + i * bytes, to,
+               (count - i < BLOCK ? count - i : BLOCK) * bytes);
 }

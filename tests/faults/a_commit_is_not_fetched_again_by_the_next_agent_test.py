@@ -22,10 +22,11 @@ def test():
         job.wait_world(2, above=1)
         job.wait_step(job.step() + 30)
         worker, agent = job.workers()[1]["pid"], job.agent_pid("h2")
+        before = job.generation()
         for signum in (signal.SIGSTOP, signal.SIGKILL):
             for pid in (agent, worker):
                 os.kill(pid, signum)
-        job.wait_world(2, above=job.generation())
+        job.wait_world(2, above=before)
         claim("took over" in job.text("h2"), "no agent took over")
         claim("got no copy" not in job.text("h2"),
               "the next agent has fetched an old commit")

@@ -23,8 +23,9 @@ def a_worker_dies(hosts):
     with HostsJob(hosts, ["--min", "2", "--max", "4"], ["--slots", "2"],
                   trainer(*MORE), job="worker") as job:
         job.wait_step(40)
+        before = job.generation()
         job.kill(rank=2)
-        job.wait_world(4, above=job.generation())
+        job.wait_world(4, above=before)
         job.finish()
         job.check(state=fault_free(*TRAINING))
 

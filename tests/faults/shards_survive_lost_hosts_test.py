@@ -20,8 +20,9 @@ def test():
     with Hosts(3) as hosts:
         with job_of(hosts, "copied", "--replicas", 1) as job:
             job.wait_step(30)
+            before = job.generation()
             job.fail_power("h2")
-            job.wait_world(4, above=job.generation())
+            job.wait_world(4, above=before)
             job.wait_step(job.step() + 20)
             job.fail_power("h3")
             job.finish()

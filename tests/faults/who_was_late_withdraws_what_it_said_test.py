@@ -43,8 +43,9 @@ def test():
               "h2 takes back what it said")
         claim(accusation(hosts, "h1", "h2") is None,
               "h2 has accused h1 because it was late itself")
+        before = job.generation()
         os.kill(silent, signal.SIGCONT)
-        job.wait_world(3, above=job.generation())
+        job.wait_world(3, above=before)
         with open(os.path.join(hosts.folder, "until"), "w", encoding="utf-8"):
             pass
         job.finish()

@@ -15,7 +15,6 @@ import base64
 import contextlib
 import json
 import os
-import random
 import re
 import selectors
 import shutil
@@ -29,7 +28,7 @@ import time
 import urllib.error
 import urllib.request
 
-from house import Failed, claim, need_etcd, until
+from house import Failed, claim, free_port, need_etcd, until
 
 HEAD_MAX = 8192
 FROM = re.compile(rb"\r\nX-Server-From: ([0-9a-f]+)\r\n", re.IGNORECASE)
@@ -191,23 +190,13 @@ class Gates(threading.Thread):
 
 # -------------------------------------------------------------------- members
 
-def quiet_port():
-    """A free port from which the kernel makes no connection, so that a member
-    which is away finds it free again."""
-    while True:
-        port = random.randrange(10240, 30000)
-        with socket.socket() as sock, contextlib.suppress(OSError):
-            sock.bind(("127.0.0.1", port))
-            return port
-
-
 class Member:
     def __init__(self, cluster, number):
         self.cluster = cluster
         self.name = f"m{number}-{os.getpid()}"
         self.folder = os.path.join(cluster.folder, self.name)
         os.mkdir(self.folder)
-        self.client, self.peer = quiet_port(), quiet_port()
+        self.client, self.peer = free_port(), free_port()
         self.peer_url = "http://127.0.0.1:%d" % cluster.gates.open(
             self, "peer", self.peer)
         scheme = "https" if cluster.tls else "http"

@@ -304,7 +304,19 @@ static void skip_without_etcd(int status)
         SKIP("etcd is not installed (or not where ETCD_BIN says)");
 }
 
-/* Has it ended? Then why is clear, or its ports were taken. */
+/* Its last words; they go with the directory. */
+static void show_log(const etcd_server *server)
+{
+    char path[192], line[1024];
+    snprintf(path, sizeof path, "%s/log", server->dir);
+    FILE *log = fopen(path, "r");
+    while (log != NULL && fgets(line, sizeof line, log) != NULL)
+        fprintf(stderr, "etcd: %s", line);
+    if (log != NULL)
+        fclose(log);
+}
+
+/* Has it ended? Then its log says why: its ports were taken, maybe. */
 static bool has_ended(etcd_server *server)
 {
     int status = 0;
@@ -312,6 +324,7 @@ static bool has_ended(etcd_server *server)
         return false;
     server->pid = 0;
     skip_without_etcd(status);
+    show_log(server);
     return true;
 }
 
@@ -334,6 +347,7 @@ static bool wait_until_ready(etcd_server *server)
             return false;
         nanosleep(&pause, NULL);
     }
+    show_log(server);
     CHECK_FAIL("etcd isn't ready after %d s", READY_S);
 }
 

@@ -17,6 +17,7 @@ import ctypes
 import glob
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -307,9 +308,13 @@ class Job:
 
 
 def free_port():
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
+    """A free port from which the kernel makes no connection, so that a server
+    which is away finds it free again."""
+    while True:
+        port = random.randrange(10240, 30000)
+        with socket.socket() as sock, contextlib.suppress(OSError):
+            sock.bind(("127.0.0.1", port))
+            return port
 
 
 class Etcd:
