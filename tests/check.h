@@ -50,6 +50,13 @@
 
 #define CHECK_OK(call) CHECK_STATUS(call, RG_OK)
 
+/* n bytes have that value: in two calls, which sanitizers look at as a whole.
+ */
+#define CHECK_BYTES(at, value, n)                                              \
+    CHECK((n) == 0 ||                                                          \
+          (((const char *)(at))[0] == (char)(value) &&                         \
+           memcmp((at), (const char *)(at) + 1, (n) - (size_t)1) == 0))
+
 #define SKIP(reason)                                                           \
     do {                                                                       \
         printf("skipped: %s\n", reason);                                       \

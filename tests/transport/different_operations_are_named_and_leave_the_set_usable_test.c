@@ -98,8 +98,7 @@ static void check_difference(world *w, const difference *d, char *send,
     CHECK_STATUS(run_variant(set, v, send, recv), RG_ERR_MISMATCH);
     if (strstr(rg_last_error(), d->words) == NULL)
         CHECK_FAIL("\"%s\" is not in \"%s\"", d->words, rg_last_error());
-    for (int i = 0; i < ROOM; i++)
-        CHECK_EQ(recv[i], 77);
+    CHECK_BYTES(recv, 77, ROOM);
     check_right(set, send, recv);
 }
 

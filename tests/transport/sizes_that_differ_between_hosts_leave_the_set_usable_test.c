@@ -22,8 +22,7 @@ static void differ(world *w, buffers b, uint64_t mine)
         rg_allreduce(rg_world(w->ctx), b.send, b.recv, mine, RG_U8, RG_SUM),
         RG_ERR_MISMATCH);
     CHECK(strstr(rg_last_error(), "allreduce on set 0: count "));
-    for (int i = 0; i < MOST; i += 997)
-        CHECK_EQ(b.recv[i], 77);
+    CHECK_BYTES(b.recv, 77, MOST);
 }
 
 static void agree(world *w, buffers b, uint64_t bytes, int turn)
@@ -32,8 +31,7 @@ static void agree(world *w, buffers b, uint64_t bytes, int turn)
     CHECK_OK(
         rg_allreduce(rg_world(w->ctx), b.send, b.recv, bytes, RG_U8, RG_SUM));
     const int want = (w->n * (w->n - 1) / 2 + w->n * turn) & 0xff;
-    for (uint64_t i = 0; i < bytes; i++)
-        CHECK_EQ(b.recv[i], want);
+    CHECK_BYTES(b.recv, want, bytes);
 }
 
 static void all(world *w, void *arg)

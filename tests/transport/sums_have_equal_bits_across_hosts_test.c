@@ -13,11 +13,14 @@ static float value(int rank, uint64_t i)
     return (i + (uint64_t)rank) % 3 == 0 ? -size : size;
 }
 
-static uint64_t digest(const void *data, size_t bytes)
+static uint64_t digest(const float *data, uint64_t count)
 {
     uint64_t d = 14695981039346656037u;
-    for (size_t i = 0; i < bytes; i++)
-        d = (d ^ ((const uint8_t *)data)[i]) * 1099511628211u;
+    uint32_t bits;
+    for (uint64_t i = 0; i < count; i++) {
+        memcpy(&bits, &data[i], sizeof bits);
+        d = (d ^ bits) * 1099511628211u;
+    }
     return d;
 }
 
@@ -40,7 +43,7 @@ static void reduce(world *w, float *data, uint64_t count)
         data[i] = value(w->index, i);
     CHECK_OK(rg_allreduce(rg_world(w->ctx), data, data, count, RG_F32, RG_SUM));
     check_near(w, data, count);
-    mine = digest(data, count * sizeof *data);
+    mine = digest(data, count);
     CHECK_OK(rg_allgather(rg_world(w->ctx), &mine, all, 1, RG_I64));
     for (int r = 0; r < w->n; r++)
         CHECK(all[r] == mine);
