@@ -453,19 +453,28 @@ void etcd_server_kill(etcd_server *server)
     reap(server);
 }
 
+/* Somebody may be looking just then whether its port is free. */
+static void begin_again(etcd_server *server)
+{
+    for (int i = 0; i < ATTEMPTS; i++) {
+        etcd_server_begin(server);
+        if (wait_until_ready(server))
+            return;
+    }
+    CHECK_FAIL("etcd ends when it is started again");
+}
+
 void etcd_server_restart(etcd_server *server)
 {
     reap(server);
-    etcd_server_begin(server);
-    CHECK(wait_until_ready(server));
+    begin_again(server);
 }
 
 void etcd_server_wipe(etcd_server *server)
 {
     reap(server);
     remove_tree(server->data);
-    etcd_server_begin(server);
-    CHECK(wait_until_ready(server));
+    begin_again(server);
 }
 
 void etcd_server_pause(etcd_server *server)
