@@ -69,12 +69,26 @@ static void close_fds(int fds[RG__SOCK_FDS])
     }
 }
 
-static ssize_t receive(int sock, struct msghdr *msg)
+static ssize_t receive(int sock, struct msghdr *msg, control *room)
 {
     ssize_t got;
-    do
+    do {
+        msg->msg_control = room->bytes;
+        msg->msg_controllen = sizeof room->bytes;
         got = recvmsg(sock, msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    while (got < 0 && errno == EINTR);
+    } while (got < 0 && errno == EINTR);
+    return got;
+}
+
+/* A reset is told before what is queued, once; and the kernel tells an end too
+ * early where the last message and the close come while it looks: behind an
+ * end nothing more can come, so whoever looks again knows. */
+static ssize_t receive_to_the_end(int sock, struct msghdr *msg, control *room)
+{
+    ssize_t got = receive(sock, msg, room);
+    for (int i = 0; i < 2 && (got == 0 || (got < 0 && errno == ECONNRESET));
+         i++)
+        got = receive(sock, msg, room);
     return got;
 }
 
@@ -85,13 +99,8 @@ rg_status rg__sock_recv(int sock, void *bytes, size_t max, size_t *n_p,
         fds[i] = -1;
     control room;
     struct iovec part = {.iov_base = bytes, .iov_len = max};
-    struct msghdr msg = {.msg_iov = &part,
-                         .msg_iovlen = 1,
-                         .msg_control = room.bytes,
-                         .msg_controllen = sizeof room.bytes};
-    ssize_t got = receive(sock, &msg);
-    if (got < 0 && errno == ECONNRESET)
-        got = receive(sock, &msg); /* told once, before what is still queued */
+    struct msghdr msg = {.msg_iov = &part, .msg_iovlen = 1};
+    const ssize_t got = receive_to_the_end(sock, &msg, &room);
     if (got < 0 && errno == EAGAIN)
         return RG_IN_PROGRESS;
     if (got <= 0)
