@@ -1,9 +1,9 @@
 /* Starting, hurting and stopping an etcd.
  *
  * Ports lie below the range from which the kernel takes the ports of outgoing
- * connections, so that a server which is away for a while finds its own free
- * again. The name in the member list tells our etcd from another one that got
- * the same port a moment earlier. */
+ * connections and no other test takes them, so that a server which is away for
+ * a while finds its own free again. The name in the member list tells our etcd
+ * from another one that got the same port a moment earlier. */
 #include "tests/lib/etcd_server.h"
 
 #include <arpa/inet.h>
@@ -11,6 +11,7 @@
 #include <ftw.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -71,11 +73,28 @@ static bool is_free(int port)
     return rc == 0;
 }
 
+/* By the name of a socket that lives as long as the test; house.py does it the
+ * same way. False: another test has that port. */
+static bool reserve(int port)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    const int n = snprintf(name.sun_path + 1, sizeof name.sun_path - 1,
+                           "regroup-test-port-%d", port);
+    const socklen_t bytes =
+        (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+    const int sock = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    CHECK(sock >= 0);
+    if (bind(sock, (const struct sockaddr *)&name, bytes) == 0)
+        return true;
+    close(sock);
+    return false;
+}
+
 static int find_port(void)
 {
     for (int i = 0; i < 1000; i++) {
         const int port = (int)(PORT_FIRST + random_number() % PORT_COUNT);
-        if (is_free(port))
+        if (is_free(port) && reserve(port))
             return port;
     }
     CHECK_FAIL("no port is free");

@@ -307,14 +307,30 @@ class Job:
                       f"worker {worker} did not live to the end")
 
 
+_reserved = []  # until this process ends
+
+
+def reserve(port):
+    """False: another test has it. It has the name in the same namespace."""
+    name = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    try:
+        name.bind(f"\0regroup-test-port-{port}")
+    except OSError:
+        name.close()
+        return False
+    _reserved.append(name)
+    return True
+
+
 def free_port():
-    """A free port from which the kernel makes no connection, so that a server
-    which is away finds it free again."""
+    """A free port that no other test takes, and from which the kernel makes no
+    connection, so that a server which is away finds it free again."""
     while True:
         port = random.randrange(10240, 30000)
         with socket.socket() as sock, contextlib.suppress(OSError):
             sock.bind(("127.0.0.1", port))
-            return port
+            if reserve(port):
+                return port
 
 
 class Etcd:
