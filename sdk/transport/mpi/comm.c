@@ -17,6 +17,9 @@
 #define REST_PART   16
 #define MOST_PART   4
 #define SPARE_MOST  ((uint64_t)4 << 20)
+/* A processor copies slowly to where lies, within a page, just behind what is
+ * copied: scratch begins with one, as large buffers and rg_alloc memory do. */
+#define PAGE ((uint64_t)4096)
 
 /* Guarded by the engine's lock. */
 static int waiting;         /* comms that were looked at in vain */
@@ -233,8 +236,8 @@ rg_status rg__mpi_scratch(comm *c, uint64_t bytes)
         c->scratch_bytes = spare.bytes;
         spare = (struct spare){0};
     } else {
-        c->scratch = malloc(bytes);
-        c->scratch_bytes = bytes;
+        c->scratch_bytes = (bytes + PAGE - 1) / PAGE * PAGE;
+        c->scratch = aligned_alloc(PAGE, c->scratch_bytes);
     }
     return c->scratch != NULL
                ? RG_OK
