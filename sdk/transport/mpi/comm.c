@@ -17,8 +17,8 @@
 #define REST_PART   16
 #define MOST_PART   4
 #define SPARE_MOST  ((uint64_t)4 << 20)
-/* A processor copies slowly to where lies, within a page, just behind what is
- * copied: scratch begins with one, as large buffers and rg_alloc memory do. */
+/* Copies are slow to a place that lies, seen modulo a page, a few bytes behind
+ * where they come from: rg_alloc memory begins with a page, so scratch does. */
 #define PAGE ((uint64_t)4096)
 
 /* Guarded by the engine's lock. */
