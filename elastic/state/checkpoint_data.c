@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sdk/base/copy.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/hash.h"
 
@@ -53,7 +54,7 @@ static void keep_chunk(const target *t, uint64_t at, size_t n)
     const uint64_t begin = at > t->begin ? at : t->begin;
     const uint64_t end = at + n < t->end ? at + n : t->end;
     if (begin < end)
-        memcpy(t->to + begin, t->room + (begin - at), end - begin);
+        rg__copy(t->to + begin, t->room + (begin - at), end - begin);
 }
 
 static rg_status read_piece(const rg__checkpoint *c,
@@ -130,7 +131,7 @@ rg_status rg__checkpoint_take(const rg__checkpoint *c,
 
 static rg_status read_memory(void *arg, uint64_t at, void *to, size_t n)
 {
-    memcpy(to, (const unsigned char *)arg + at, n);
+    rg__copy(to, (const unsigned char *)arg + at, n);
     return RG_OK;
 }
 

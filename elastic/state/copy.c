@@ -13,8 +13,8 @@
 #include "elastic/state/state.h"
 
 #include <stdio.h>
-#include <string.h>
 
+#include "sdk/base/copy.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/failpoint.h"
 #include "sdk/base/hash.h"
@@ -182,7 +182,7 @@ static void take_chunk(const rg__state_buffer *b, const char *vault, size_t at,
     if (t->copies && t->is_shard)
         rg__state_slice(b, t->rank, t->size, &begin, &end);
     intersect(at, at + n, &begin, &end);
-    memcpy(b->data + begin, vault + begin, end - begin);
+    rg__copy(b->data + begin, vault + begin, end - begin);
     if (!t->verifies)
         return;
     const bool is_all = end - begin == n; /* it is in the cache */

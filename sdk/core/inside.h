@@ -77,8 +77,10 @@ struct rg__engine {
     _Atomic uint32_t helpers;    /* user threads that wait, and so help: each
                                     counts RG__HELPER, and 1 while awake */
     _Atomic uint32_t starts;     /* operations started, ever */
-    _Atomic uint32_t streak;     /* waits since the Regroup thread has advanced
-                                    anything; up to STREAK */
+    _Atomic uint32_t streak;     /* long ones whose caller came to wait at once;
+                                    halved by one that did not */
+    _Atomic uint64_t long_ns;    /* when the last long one was started, until
+                                    somebody waits; 0: somebody has */
 
     /* The bell lives in the transport's memory: who sleeps on it counts
      * itself here, and leave waits for them before it unmaps. Peers ring it

@@ -24,6 +24,7 @@ static uint64_t left_until(uint64_t deadline)
 }
 
 #define LOOK_ROUNDS 32
+#define PATIENT     4 /* who is, looks so much longer before it rests */
 
 /* Go on looking instead of sleeping? *since_p: since when; 0: since now. */
 static bool is_patient(const rg__engine *e, uint64_t *since_p)
@@ -54,6 +55,7 @@ static void rest(rg_req *req, uint64_t left, uint64_t *since_p)
 static void help_until_done(rg_req *req, uint64_t deadline)
 {
     rg__engine *e = req->engine;
+    const uint32_t looks = atomic_load(&e->patience_ns) != 0 ? PATIENT : 1;
     uint32_t round = 0;
     uint64_t since = 0;
     while (!rg__req_is_done(req)) {
@@ -70,7 +72,7 @@ static void help_until_done(rg_req *req, uint64_t deadline)
         if (moved) {
             round = 0;
             since = 0;
-        } else if (!rg__spin(round++)) {
+        } else if (!rg__spin(round++ / looks)) {
             rest(req, left, &since);
         } else if (round % LOOK_ROUNDS ==
                    0) { /* rounds are long on a busy host */

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "sdk/base/copy.h"
 #include "sdk/base/fail.h"
 #include "sdk/core/inside.h"
 #include "sdk/transport/reduce.h"
@@ -115,7 +116,7 @@ static void pack(const rg__run *run)
     for (int i = 0; i < run->n; i++) {
         const rg__coll *o = &run->fused[i]->coll;
         if (o->count > 0)
-            memcpy(at, o->send, (size_t)bytes_of(o));
+            rg__copy(at, o->send, (size_t)bytes_of(o));
         at += bytes_of(o);
     }
 }
@@ -126,7 +127,7 @@ static void unpack(const rg__run *run)
     for (int i = 0; i < run->n; i++) {
         const rg__coll *o = &run->fused[i]->coll;
         if (o->count > 0)
-            memcpy(o->recv, at, (size_t)bytes_of(o));
+            rg__copy(o->recv, at, (size_t)bytes_of(o));
         at += bytes_of(o);
     }
 }

@@ -5,12 +5,40 @@
 
 #define LINGER_NS     (1 * RG__MS)
 #define LINGER_ROUNDS 5
-#define STREAK        8 /* not woken for long ones behind so many waits */
+#define STREAK        8 /* so many at once: not woken for the next long ones */
+#define STREAK_MOST   (2 * STREAK) /* a single late wait does not end it */
+#define AT_ONCE_NS    (20 * RG__MS / 1000) /* about what waking a thread takes */
+
+static uint32_t streak(const rg__engine *e)
+{
+    return atomic_load_explicit(&e->streak, memory_order_relaxed);
+}
+
+/* Of a long one: has its caller come to wait at once? */
+static void note_wait(rg__engine *e, bool is_at_once)
+{
+    const uint32_t now = streak(e);
+    const uint32_t more = now < STREAK_MOST ? now + 1 : now;
+    atomic_store_explicit(&e->streak, is_at_once ? more : now / 2,
+                          memory_order_relaxed);
+}
+
+/* Nobody has waited for the one before: it has ended by itself, or goes on. */
+static void note_long(rg__engine *e)
+{
+    const uint64_t now = rg__now_ns();
+    const uint64_t before =
+        atomic_load_explicit(&e->long_ns, memory_order_relaxed);
+    if (before != 0 && now - before > AT_ONCE_NS)
+        note_wait(e, false);
+    atomic_store_explicit(&e->long_ns, now, memory_order_relaxed);
+}
 
 /* Somebody must advance what is in flight: a waiting user thread does, or the
  * Regroup thread does. Who lingers looks by itself soon, and is only woken for
- * what takes long; not even then in a program that waits for each operation
- * anyway. Who sleeps on the bell was handed what there is. */
+ * what takes long; not even then in a program that comes to wait at once
+ * anyway: the two would only take turns at the lock, and at a processor. Who
+ * sleeps on the bell was handed what there is. */
 void rg__engine_wake(rg__engine *e, uint64_t bytes)
 {
     if (atomic_load(&e->in_flight) == 0)
@@ -19,10 +47,12 @@ void rg__engine_wake(rg__engine *e, uint64_t bytes)
     if (atomic_load(&e->helpers) != 0)
         return;
     const uint32_t sleep = atomic_load(&e->sleep);
-    const bool is_long =
-        bytes >= RG__RING_BYTES && atomic_load(&e->streak) < STREAK;
-    if (sleep == RG__SLEEPS || (sleep == RG__LINGERS && is_long))
+    const bool is_long = bytes >= RG__RING_BYTES;
+    if (sleep == RG__SLEEPS ||
+        (sleep == RG__LINGERS && is_long && streak(e) < STREAK))
         rg__page_ring(e->page);
+    if (is_long)
+        note_long(e);
 }
 
 /* --------------------------------------------------------------- the bell */
@@ -111,10 +141,12 @@ static void give_bell(rg__engine *e)
 void rg__engine_enter_help(rg__engine *e, bool is_blocking)
 {
     atomic_fetch_add(&e->helpers, RG__HELPER + 1);
-    const uint32_t streak =
-        atomic_load_explicit(&e->streak, memory_order_relaxed);
-    if (is_blocking && streak < STREAK)
-        atomic_store_explicit(&e->streak, streak + 1, memory_order_relaxed);
+    const uint64_t started =
+        atomic_load_explicit(&e->long_ns, memory_order_relaxed);
+    if (started != 0) {
+        note_wait(e, is_blocking && rg__now_ns() - started < AT_ONCE_NS);
+        atomic_store_explicit(&e->long_ns, 0, memory_order_relaxed);
+    }
     if (atomic_load(&e->bell_users) == 0 ||
         pthread_mutex_trylock(&e->lock) != 0)
         return;
@@ -176,12 +208,10 @@ static bool is_responsible(const rg__engine *e)
 bool rg__engine_progress(rg__engine *e)
 {
     if (is_responsible(e)) {
-        if (rg__engine_help(e)) {
+        if (rg__engine_help(e))
             e->fruitless = 0;
-            atomic_store(&e->streak, 0);
-        } else {
+        else
             e->fruitless++;
-        }
     }
     return atomic_load(&e->in_flight) != 0;
 }

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "sdk/base/copy.h"
 #include "sdk/transport/half.h"
 
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) &&                    \
@@ -340,7 +341,7 @@ static void take_one(const rg__coll *o, void *out, const void *in, size_t count)
     if (is_logical)
         loops[o->type][RG_LAND](out, in, in, count);
     else if (out != in)
-        memcpy(out, in, count * rg_type_size(o->type));
+        rg__copy(out, in, count * rg_type_size(o->type));
 }
 
 void rg__combine(const rg__coll *o, void *out, const void *const *src, int n,

@@ -6,8 +6,9 @@
 
 static rg_ctx *ctx;
 
-/* 0, 1, odd; by messages whatever the type */
-static const uint64_t counts[] = {0, 1, 7, 33000};
+/* 0, 1, odd; some KiB, where one way follows another; by messages whatever the
+ * type */
+static const uint64_t counts[] = {0, 1, 7, 1500, 4100, 33000};
 #define COUNTS (sizeof counts / sizeof *counts)
 #define LARGE  2000
 #define MOST   ((uint64_t)800001) /* two rounds of messages */

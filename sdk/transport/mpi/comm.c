@@ -16,9 +16,10 @@
 #define PATIENCE_NS (3 * RG__MS)
 #define REST_PART   16
 #define MOST_PART   4
-#define SPARE_MOST  ((uint64_t)4 << 20)
+#define SPARE_MOST  ((uint64_t)16 << 20)
 /* Copies are slow to a place that lies, seen modulo a page, a few bytes behind
- * where they come from: rg_alloc memory begins with a page, so scratch does. */
+ * where they come from. So scratch lies as the program's memory does: rg_alloc
+ * memory begins with a page, malloc's 16 bytes behind it. */
 #define PAGE ((uint64_t)4096)
 
 /* Guarded by the engine's lock. */
@@ -27,31 +28,59 @@ static uint64_t started_ns; /* the newest operation beside those */
 
 /* ---------------------------------------------------------- open and close */
 
-/* The scratch of an operation that has ended, for the next one: fresh pages
- * cost as much as moving them. Guarded by the engine's lock. */
-static struct spare {
-    char *scratch;
+/* The scratch of operations that have ended, for the next ones: fresh pages
+ * cost as much as moving them. A block begins with its place in the list, the
+ * newest first. Guarded by the engine's lock. */
+typedef struct spare {
+    struct spare *next;
     uint64_t bytes;
 } spare;
 
-static void free_scratch(comm *c)
+static spare *spares;
+
+/* The newest stay, up to so many bytes. */
+static void keep_spares(uint64_t most)
 {
-    char *scratch = c->scratch;
-    c->scratch = NULL;
-    if (scratch == c->small)
-        return;
-    if (c->scratch_bytes > SPARE_MOST || c->scratch_bytes <= spare.bytes) {
-        free(scratch);
-        return;
+    spare **at = &spares;
+    while (*at != NULL && (*at)->bytes <= most) {
+        most -= (*at)->bytes;
+        at = &(*at)->next;
     }
-    free(spare.scratch);
-    spare = (struct spare){scratch, c->scratch_bytes};
+    for (spare *old = *at, *next; old != NULL; old = next) {
+        next = old->next;
+        free(old);
+    }
+    *at = NULL;
 }
 
-static void free_spare(void)
+/* The smallest that has room for so many bytes; NULL: none has. */
+static spare *take_spare(uint64_t bytes)
 {
-    free(spare.scratch);
-    spare = (struct spare){0};
+    spare **best = NULL;
+    for (spare **at = &spares; *at != NULL; at = &(*at)->next)
+        if ((*at)->bytes >= bytes &&
+            (best == NULL || (*at)->bytes < (*best)->bytes))
+            best = at;
+    if (best == NULL)
+        return NULL;
+    spare *taken = *best;
+    *best = taken->next;
+    return taken;
+}
+
+static void free_scratch(comm *c)
+{
+    spare *block = c->block;
+    c->scratch = c->block = NULL;
+    if (block == NULL)
+        return;
+    if (c->block_bytes > SPARE_MOST) {
+        free(block);
+        return;
+    }
+    *block = (spare){spares, c->block_bytes};
+    spares = block;
+    keep_spares(SPARE_MOST);
 }
 
 /* MPI goes on using its memory: a nonblocking operation can't be taken back. */
@@ -69,7 +98,7 @@ static uint64_t at_most(uint64_t a, uint64_t b)
 static void close_world(void)
 {
     rg__check_close();
-    free_spare();
+    keep_spares(0);
 }
 
 static void note_no_wait(comm *c)
@@ -227,24 +256,37 @@ MPI_Request *rg__mpi_request(comm *c)
     return &c->request[c->requests++];
 }
 
-rg_status rg__mpi_scratch(comm *c, uint64_t bytes)
+static void take_block(comm *c, uint64_t bytes)
+{
+    spare *taken = take_spare(bytes);
+    if (taken != NULL) {
+        c->block_bytes = taken->bytes;
+        c->block = taken;
+    } else {
+        c->block_bytes = (bytes + PAGE - 1) / PAGE * PAGE;
+        c->block = aligned_alloc(PAGE, c->block_bytes);
+    }
+}
+
+uint64_t rg__mpi_stride(uint64_t bytes)
+{
+    return bytes < PAGE ? bytes : (bytes + PAGE - 1) / PAGE * PAGE;
+}
+
+rg_status rg__mpi_scratch(comm *c, uint64_t bytes, const void *like)
 {
     if (bytes <= sizeof c->small) {
         c->scratch = c->small;
-    } else if (bytes <= spare.bytes) {
-        c->scratch = spare.scratch;
-        c->scratch_bytes = spare.bytes;
-        spare = (struct spare){0};
-    } else {
-        c->scratch_bytes = (bytes + PAGE - 1) / PAGE * PAGE;
-        c->scratch = aligned_alloc(PAGE, c->scratch_bytes);
+        return RG_OK;
     }
-    return c->scratch != NULL
-               ? RG_OK
-               : rg__fail(RG_ERR_MEMORY,
-                          "no memory for the %llu bytes that an operation on "
-                          "set %u needs by the way",
-                          (unsigned long long)bytes, c->id);
+    take_block(c, bytes + PAGE);
+    if (c->block == NULL)
+        return rg__fail(RG_ERR_MEMORY,
+                        "no memory for the %llu bytes that an operation on "
+                        "set %u needs by the way",
+                        (unsigned long long)bytes, c->id);
+    c->scratch = (char *)c->block + (uintptr_t)like % PAGE;
+    return RG_OK;
 }
 
 /* ---------------------------------------------------------- what all bring */
@@ -372,6 +414,7 @@ static rg_status mpi_start(rg__comm *base, const rg__coll *coll)
     if (coll->kind == RG__JOIN && !is_each)
         return refuse_join(c);
     c->at = c->part = 0;
+    c->is_packed = false;
     if (waiting > 0)
         started_ns = rg__now_ns();
     note_mine(c);

@@ -49,6 +49,7 @@ struct comm {
     uint64_t at, part;    /* elements done, and in flight */
     uint64_t done;        /* elements of the part that are computed */
     bool is_together;     /* a reduction that everybody computes whole */
+    bool is_packed;       /* an alltoall that sends from scratch */
 
     MPI_Request *request;    /* owned, as what follows */
     int requests, room;      /* posted, and how many there is room for */
@@ -61,7 +62,8 @@ struct comm {
     uint64_t *heard;         /* and that each says it sends me */
     pair mine_found, *found; /* what differs; found: of n members */
     char *scratch;           /* of this operation; NULL: none */
-    uint64_t scratch_bytes;  /* of it, if it is no part of the comm */
+    void *block;             /* in which it lies; NULL: in small */
+    uint64_t block_bytes;
     _Alignas(16) char small[SMALL_SCRATCH]; /* where it lies if that does */
 
     checked *checked; /* NULL: not compared late */
@@ -82,8 +84,12 @@ void rg__mpi_need_so_far(comm *c);
 /* Go on with that stage when all that was posted is complete, at once if it is
  * by now. */
 rg_status rg__mpi_then(comm *c, stage_fn stage);
-/* Give the operation so much memory; it is freed when it has ended. */
-rg_status rg__mpi_scratch(comm *c, uint64_t bytes);
+/* Give the operation so much memory; it is freed when it has ended. like: where
+ * what is copied to its beginning comes from, or what is copied from there
+ * goes; parts of it are best aligned as rg__mpi_stride does. */
+rg_status rg__mpi_scratch(comm *c, uint64_t bytes, const void *like);
+/* From one part of so many bytes to the next, all alike. */
+uint64_t rg__mpi_stride(uint64_t bytes);
 
 /* uneven.c */
 bool rg__uneven_is(const comm *c);

@@ -2,6 +2,7 @@
  * many members, where MPI has the operation; MPI counts in int. */
 #include <string.h>
 
+#include "sdk/base/copy.h"
 #include "sdk/base/fail.h"
 #include "sdk/transport/mpi/comm.h"
 
@@ -107,11 +108,25 @@ static part all_of(uint64_t count)
     return (part){0, count};
 }
 
+/* Of an alltoall that sends from a copy: parts lie there one behind the other.
+ */
+static part packed(const comm *c, int r)
+{
+    const rg__coll *o = &c->coll;
+    uint64_t at = 0;
+    for (int q = 0; q < r; q++)
+        at += part_of(o->send_counts, o->send_places, o->count, q).count;
+    return (part){at,
+                  part_of(o->send_counts, o->send_places, o->count, r).count};
+}
+
 /* What this rank sends to rank r. */
 static part to_rank(const comm *c, int r)
 {
     const rg__coll *o = &c->coll;
     const bool is_root = c->rank == o->root;
+    if (c->is_packed)
+        return packed(c, r);
     switch (o->kind) {
     case RG__ALLGATHER:
     case RG__ALLGATHERV:
@@ -244,6 +259,14 @@ static rg_status post_told(comm *c)
     return st == RG_OK ? RG_IN_PROGRESS : st;
 }
 
+static void copy(char *to, const char *from, size_t bytes)
+{
+    if (to < from + bytes && from < to + bytes)
+        memmove(to, from, bytes);
+    else
+        rg__copy(to, from, bytes);
+}
+
 /* at: elements of the own part that are copied. They may lie anywhere in recv
  * (an allgather), so that pieces go from the end that is not overwritten. */
 static rg_status copy_own(comm *c)
@@ -256,8 +279,8 @@ static rg_status copy_own(comm *c)
         at_most(count - c->at, RG__WORK_BYTES / rg_type_size(c->coll.type));
     const uint64_t at = target > source ? count - c->at - now : c->at;
     if (now > 0 && target != source)
-        memmove(target + bytes_of(c, at), source + bytes_of(c, at),
-                bytes_of(c, now));
+        copy(target + bytes_of(c, at), source + bytes_of(c, at),
+             bytes_of(c, now));
     c->at += now;
     if (c->at < count && target != source)
         return RG_IN_PROGRESS;
@@ -267,27 +290,44 @@ static rg_status copy_own(comm *c)
     return c->stage(c);
 }
 
-/* An alltoall in place: parts are sent from a copy. at: elements copied. */
+/* An alltoall in place: parts are sent from a copy. Where one without elements
+ * lies is not looked at. part: ranks whose parts are copied, done: elements of
+ * these, at: of the next part. */
+static void copy_aside(comm *c)
+{
+    uint64_t left = RG__WORK_BYTES / rg_type_size(c->coll.type);
+    while (c->part < (uint64_t)c->n && left > 0) {
+        const part p = to_rank(c, (int)c->part);
+        const uint64_t now = at_most(p.count - c->at, left);
+        if (now > 0)
+            rg__copy(c->scratch + bytes_of(c, c->done + c->at),
+                     send_at(c, p) + bytes_of(c, c->at), bytes_of(c, now));
+        c->at += now;
+        left -= now;
+        if (c->at == p.count) {
+            c->done += p.count;
+            c->at = 0;
+            c->part++;
+        }
+    }
+}
+
 static rg_status set_aside(comm *c)
 {
-    uint64_t count = 0;
-    for (int r = 0; r < c->n; r++) {
-        const part p = to_rank(c, r);
-        count = p.at + p.count > count ? p.at + p.count : count;
+    if (c->scratch == NULL) {
+        const part last = packed(c, c->n - 1);
+        const rg_status st =
+            rg__mpi_scratch(c, bytes_of(c, last.at + last.count), c->coll.recv);
+        if (st != RG_OK)
+            return st;
+        c->done = 0;
     }
-    rg_status st = RG_OK;
-    if (c->scratch == NULL)
-        st = rg__mpi_scratch(c, bytes_of(c, count));
-    if (st != RG_OK)
-        return st;
-    const uint64_t now =
-        at_most(count - c->at, RG__WORK_BYTES / rg_type_size(c->coll.type));
-    memcpy(c->scratch + bytes_of(c, c->at),
-           (const char *)c->coll.send + bytes_of(c, c->at), bytes_of(c, now));
-    c->at += now;
-    if (c->at < count)
+    copy_aside(c);
+    if (c->part < (uint64_t)c->n)
         return RG_IN_PROGRESS;
+    c->is_packed = true;
     c->coll.send = c->scratch;
+    c->at = c->part = 0;
     c->stage = c->next;
     return c->stage(c);
 }
@@ -315,17 +355,25 @@ static rg_status swap(comm *c)
     char *data = recv_at(c, from_rank(c, partner)) + bytes_of(c, c->at);
     c->stage = swap;
     c->at += now;
-    memcpy(c->scratch, data, bytes_of(c, now));
+    rg__copy(c->scratch, data, bytes_of(c, now));
     rg_status st = rg__mpi_recv(c, partner, data, now);
     if (st == RG_OK)
         st = rg__mpi_send(c, partner, c->scratch, now);
     return st == RG_OK ? RG_IN_PROGRESS : st;
 }
 
+/* Where partners, whose memory most likely lies as this rank's does, receive
+ * what goes by way of the scratch. */
+static const char *own_part(const comm *c)
+{
+    return recv_at(c, from_rank(c, c->rank));
+}
+
 static rg_status begin_swaps(comm *c)
 {
     const uint64_t bytes = bytes_of(c, c->coll.count);
-    const rg_status st = rg__mpi_scratch(c, at_most(bytes, SWAP_BYTES));
+    const rg_status st =
+        rg__mpi_scratch(c, at_most(bytes, SWAP_BYTES), own_part(c));
     return st == RG_OK ? swap(c) : st;
 }
 

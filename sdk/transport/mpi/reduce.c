@@ -5,8 +5,7 @@
  *             partner exchange what they and those that they have met have
  *   together  small ones: everybody sends all to all, and all compute it, in
  *             rank order
- *   to root   a REDUCE that is not large: everybody sends all to the root, in
- *             pieces, and the root computes one while the next comes
+ *   to root   a REDUCE that is not large: everybody sends all to the root
  *   a round   every rank has a slice of the round's elements; it receives that
  *             slice of all others, computes the whole of it in rank order, and
  *             sends the result to whom it belongs
@@ -19,17 +18,15 @@
  *   REDUCE_SCATTER   a rank's slice is its part of the result: they stay */
 #include "sdk/transport/reduce.h"
 
-#include <string.h>
-
+#include "sdk/base/copy.h"
 #include "sdk/base/fail.h"
 #include "sdk/transport/mpi/comm.h"
 
 #define IN_PAIRS    256                 /* bytes */
-#define TOGETHER    ((uint64_t)8 << 10) /* bytes: always */
-#define TOGETHER_OF ((uint64_t)24 << 10)
+#define AT_ONCE     ((uint64_t)4 << 10) /* shorter messages: Open MPI's sm */
+#define TOGETHER    ((uint64_t)24 << 10)
 #define HEARD       ((uint64_t)48 << 10) /* up to so many from all others */
-#define TO_ROOT     ((uint64_t)1 << 20)  /* bytes, of all who send */
-#define PIECE_BYTES RG__WORK_BYTES
+#define TO_ROOT     ((uint64_t)2 << 20)  /* bytes, of all who send */
 #define ROUND_BYTES ((uint64_t)2 << 20)
 #define BLOCK_BYTES ((size_t)16 << 10)
 #define CHUNK       ((uint64_t)1 << 27) /* elements of one call */
@@ -152,14 +149,15 @@ static rg_status set_aside(comm *c)
 {
     const char *send = (const char *)c->coll.send;
     if (c->scratch == NULL) {
-        const rg_status st = rg__mpi_scratch(c, bytes_of(c, c->part));
+        const rg_status st =
+            rg__mpi_scratch(c, bytes_of(c, c->part), send + bytes_of(c, c->at));
         if (st != RG_OK)
             return st;
     }
     const uint64_t now =
         at_most(c->part - c->done, RG__WORK_BYTES / rg_type_size(c->coll.type));
-    memcpy(c->scratch + bytes_of(c, c->done),
-           send + bytes_of(c, c->at + c->done), bytes_of(c, now));
+    rg__copy(c->scratch + bytes_of(c, c->done),
+             send + bytes_of(c, c->at + c->done), bytes_of(c, now));
     c->done += now;
     c->stage = set_aside;
     return c->done < c->part ? RG_IN_PROGRESS : post_allreduce(c, c->scratch);
@@ -237,12 +235,17 @@ static slice slice_of(const comm *c, int r)
     return (slice){c->at + begin, at_most(begin + each, c->part) - begin};
 }
 
+static uint64_t stride(const comm *c)
+{
+    return rg__mpi_stride(bytes_of(c, slice_of(c, c->rank).count));
+}
+
 /* Scratch: what others send for my slice, one behind the other; behind them,
  * where nobody else has room for it, my result. */
 static char *heard_from(const comm *c, int r)
 {
     const uint64_t index = (uint64_t)((r - c->rank + c->n) % c->n) - 1;
-    return c->scratch + bytes_of(c, index * slice_of(c, c->rank).count);
+    return c->scratch + index * stride(c);
 }
 
 static char *my_result(const comm *c)
@@ -252,7 +255,7 @@ static char *my_result(const comm *c)
         return (char *)c->coll.recv + bytes_of(c, c->at);
     if (has_result(c))
         return (char *)c->coll.recv + bytes_of(c, mine.at);
-    return c->scratch + bytes_of(c, (uint64_t)(c->n - 1) * mine.count);
+    return c->scratch + (uint64_t)(c->n - 1) * stride(c);
 }
 
 static rg_status next_round(comm *c);
@@ -318,7 +321,7 @@ static rg_status compute(comm *c)
         char *to = my_result(c) + bytes_of(c, c->done);
         combine(c, c->done, now, is_early ? block : to);
         if (is_early)
-            memcpy(to, block, bytes_of(c, now));
+            rg__copy(to, block, bytes_of(c, now));
         c->done += now;
     }
     if (c->done < count)
@@ -378,7 +381,8 @@ static rg_status next_round(comm *c)
     if (c->scratch == NULL) {
         const uint64_t each =
             is_scatter(c) || c->is_together ? c->part : (c->part + n - 1) / n;
-        const rg_status st = rg__mpi_scratch(c, bytes_of(c, each * n));
+        const rg_status st = rg__mpi_scratch(
+            c, n * rg__mpi_stride(bytes_of(c, each)), own_send(c));
         if (st != RG_OK)
             return st;
     }
@@ -387,72 +391,47 @@ static rg_status next_round(comm *c)
 
 /* ------------------------------------------------------------------ to root */
 
-/* part: elements of a piece; done: of those that are posted; at: of those that
- * are computed. Of what the others send, every other piece lies in the same
- * half of the scratch. */
-static uint64_t piece_at(const comm *c, uint64_t at)
-{
-    return at_most(c->coll.count - at, c->part);
-}
-
-/* What is added first is read before it is written to: one of the first two
- * others' pieces may come where the result goes. */
+/* What is added first is read before it is written to: what one of the first
+ * two others has sent may come where the result goes; -1: it may not. */
 static int comes_there(const comm *c)
 {
     const bool is_in_place = c->coll.send == c->coll.recv;
     return is_in_place ? -1 : c->rank == 0 ? 1 : 0;
 }
 
-static char *piece_from(const comm *c, int r, uint64_t at)
+static char *all_from(const comm *c, int r)
 {
-    if (r == comes_there(c))
-        return (char *)c->coll.recv + bytes_of(c, at);
-    const uint64_t half = at / c->part % 2 * (uint64_t)(c->n - 1);
-    const uint64_t index = (uint64_t)(r < c->rank ? r : r - 1);
-    return c->scratch + bytes_of(c, (half + index) * c->part);
+    const int there = comes_there(c);
+    if (r == there)
+        return c->coll.recv;
+    const int index = (r < c->rank ? r : r - 1) - (there >= 0);
+    return c->scratch +
+           (uint64_t)index * rg__mpi_stride(bytes_of(c, c->coll.count));
 }
 
-static rg_status expect_piece(comm *c)
-{
-    const uint64_t count = piece_at(c, c->done);
-    rg_status st = RG_OK;
-    for (int r = 0; r < c->n && st == RG_OK && count > 0; r++)
-        if (r != c->rank)
-            st = rg__mpi_recv(c, r, piece_from(c, r, c->done), count);
-    c->done += count;
-    return st;
-}
-
-static void combine_piece(const comm *c)
+/* at: elements that are computed. */
+static rg_status add_up(comm *c)
 {
     _Alignas(64) char block[BLOCK_BYTES];
     const void *src[RG__SOURCES_MAX];
     const rg__coll *o = &c->coll;
-    const uint64_t end = c->at + piece_at(c, c->at);
+    const uint64_t stop =
+        at_most(o->count, c->at + RG__WORK_BYTES / rg_type_size(o->type));
     const uint64_t most = BLOCK_BYTES / rg_type_size(o->type);
     const bool is_early = c->rank > 1 && o->send == o->recv;
-    for (uint64_t at = c->at; at < end; at += most) {
-        const size_t now = (size_t)at_most(end - at, most);
-        char *to = (char *)o->recv + bytes_of(c, at);
+    while (c->at < stop) {
+        const size_t now = (size_t)at_most(stop - c->at, most);
+        const size_t at = bytes_of(c, c->at);
+        char *to = (char *)o->recv + at;
         for (int r = 0; r < c->n; r++)
-            src[r] = r == c->rank
-                         ? (const char *)o->send + bytes_of(c, at)
-                         : piece_from(c, r, c->at) + bytes_of(c, at - c->at);
+            src[r] =
+                r == c->rank ? (const char *)o->send + at : all_from(c, r) + at;
         rg__combine(o, is_early ? block : to, src, c->n, now, c->n);
         if (is_early)
-            memcpy(to, block, bytes_of(c, now));
+            rg__copy(to, block, bytes_of(c, now));
+        c->at += now;
     }
-}
-
-/* A piece has come: the next one may, too. */
-static rg_status add_piece(comm *c)
-{
-    const rg_status st = expect_piece(c);
-    if (st != RG_OK)
-        return st;
-    combine_piece(c);
-    c->at += piece_at(c, c->at);
-    return c->at == c->coll.count ? RG_OK : RG_IN_PROGRESS;
+    return c->at == o->count ? RG_OK : RG_IN_PROGRESS;
 }
 
 static rg_status is_sent(comm *c)
@@ -461,28 +440,22 @@ static rg_status is_sent(comm *c)
     return RG_OK;
 }
 
-static rg_status send_pieces(comm *c)
-{
-    const rg__coll *o = &c->coll;
-    rg_status st = RG_OK;
-    c->stage = is_sent;
-    for (uint64_t at = 0; at < o->count && st == RG_OK; at += c->part)
-        st = rg__mpi_send(c, o->root, (const char *)o->send + bytes_of(c, at),
-                          piece_at(c, at));
-    return st == RG_OK ? RG_IN_PROGRESS : st;
-}
-
 static rg_status begin_to_root(comm *c)
 {
-    const uint64_t halves = 2 * (uint64_t)(c->n - 1);
-    c->part = PIECE_BYTES / rg_type_size(c->coll.type);
-    if (c->rank != c->coll.root)
-        return send_pieces(c);
-    c->done = 0;
-    c->stage = add_piece;
-    rg_status st = rg__mpi_scratch(c, bytes_of(c, halves * c->part));
-    if (st == RG_OK)
-        st = expect_piece(c);
+    const rg__coll *o = &c->coll;
+    const int parts = c->n - 1 - (comes_there(c) >= 0);
+    rg_status st;
+    if (c->rank != o->root) {
+        c->stage = is_sent;
+        st = rg__mpi_send(c, o->root, o->send, o->count);
+        return st == RG_OK ? RG_IN_PROGRESS : st;
+    }
+    c->stage = add_up;
+    st = rg__mpi_scratch(
+        c, (uint64_t)parts * rg__mpi_stride(bytes_of(c, o->count)), o->send);
+    for (int r = 0; r < c->n && st == RG_OK; r++)
+        if (r != c->rank)
+            st = rg__mpi_recv(c, r, all_from(c, r), o->count);
     return st == RG_OK ? RG_IN_PROGRESS : st;
 }
 
@@ -532,7 +505,8 @@ static rg_status join_partner(comm *c)
 static rg_status begin_in_pairs(comm *c)
 {
     c->done = 1;
-    const rg_status st = rg__mpi_scratch(c, bytes_of(c, c->coll.count));
+    const rg_status st =
+        rg__mpi_scratch(c, bytes_of(c, c->coll.count), c->coll.send);
     return st == RG_OK ? meet_partner(c) : st;
 }
 
@@ -553,13 +527,15 @@ static bool goes_in_pairs(const comm *c)
 
 /* ------------------------------------------------------------------ choice */
 
+/* Messages that MPI sends at once are worth a step more. */
 static bool goes_together(const comm *c)
 {
     const uint64_t bytes = bytes_of(c, c->coll.count);
     const uint64_t others = (uint64_t)c->n - 1;
-    return c->coll.kind == RG__ALLREDUCE &&
-           (bytes < TOGETHER ||
-            (bytes <= TOGETHER_OF && bytes * others <= HEARD));
+    if (c->coll.kind != RG__ALLREDUCE)
+        return false;
+    return bytes < AT_ONCE || (bytes >= AT_ONCE * (uint64_t)c->n &&
+                               bytes <= TOGETHER && bytes * others <= HEARD);
 }
 
 static rg_status begin(comm *c)

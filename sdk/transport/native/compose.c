@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sdk/base/copy.h"
 #include "sdk/base/fail.h"
 #include "sdk/transport/native/pairs.h"
 
@@ -195,9 +196,9 @@ static void keep_my_part(const comm *c)
 {
     const uint64_t bytes = part_count(c, c->set_rank) * element(c);
     if (bytes > 0)
-        memcpy(c->user.recv,
-               c->compose->scratch + part_begin(c, c->set_rank) * element(c),
-               (size_t)bytes);
+        rg__copy(c->user.recv,
+                 c->compose->scratch + part_begin(c, c->set_rank) * element(c),
+                 (size_t)bytes);
 }
 
 /* The next chunk of member x->to's part, the root's being all. */
@@ -253,8 +254,8 @@ static rg_status exchange_at_once(comm *c)
         const int to = (c->set_rank + i) % n;
         const uint64_t bytes = count_of(c, c->set_rank, to) * element(c);
         if (bytes > 0)
-            memcpy(mine + stream_at(c, c->set_rank, to) * element(c),
-                   my_part(c, to), (size_t)bytes);
+            rg__copy(mine + stream_at(c, c->set_rank, to) * element(c),
+                     my_part(c, to), (size_t)bytes);
     }
     const rg__coll part = {.kind = RG__ALLGATHER,
                            .type = RG_U8,
@@ -270,10 +271,10 @@ static void take_parts(const comm *c)
     for (int m = 0; m < c->set_n; m++) {
         const uint64_t bytes = count_of(c, m, c->set_rank) * element(c);
         if (m != c->set_rank && bytes > 0)
-            memcpy(place_of(c, m),
-                   x->scratch + (uint64_t)m * x->longest +
-                       stream_at(c, m, c->set_rank) * element(c),
-                   (size_t)bytes);
+            rg__copy(place_of(c, m),
+                     x->scratch + (uint64_t)m * x->longest +
+                         stream_at(c, m, c->set_rank) * element(c),
+                     (size_t)bytes);
     }
 }
 
@@ -343,8 +344,8 @@ static rg_status set_aside(comm *c)
     const uint64_t back = chunk_of(c, x->to, x->from) * element(c);
     const rg_status st = make_room(c, back);
     if (st == RG_OK && back > 0)
-        memcpy(x->scratch, my_part(c, x->from) + x->at * element(c),
-               (size_t)back);
+        rg__copy(x->scratch, my_part(c, x->from) + x->at * element(c),
+                 (size_t)back);
     return st;
 }
 
@@ -410,7 +411,7 @@ static rg_status copy_own(comm *c)
     const uint64_t now = at_most(bytes - x->at, RG__WORK_BYTES);
     if (from == to || now == 0)
         return RG_OK;
-    memcpy(to + x->at, from + x->at, (size_t)now);
+    rg__copy(to + x->at, from + x->at, (size_t)now);
     x->at += now;
     c->base.moves++;
     return RG_IN_PROGRESS;

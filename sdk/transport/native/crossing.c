@@ -13,8 +13,7 @@
  * Then nothing is copied in, and nobody leaves before all here are done. */
 #include "sdk/transport/native/across.h"
 
-#include <string.h>
-
+#include "sdk/base/copy.h"
 #include "sdk/transport/reduce.h"
 
 #define BLOCK_BYTES ((size_t)16 << 10)
@@ -141,8 +140,8 @@ static void copy_slices_out(comm *c)
         size_t begin, end;
         rg__crossing_slice(c, step, k, &begin, &end);
         if (!has_mine || k != c->rank)
-            memcpy(data + begin, rg__crossing_data(c, k, step) + begin,
-                   end - begin);
+            rg__copy(data + begin, rg__crossing_data(c, k, step) + begin,
+                     end - begin);
     }
 }
 
@@ -177,7 +176,7 @@ static void reduce_block(const comm *c, uint32_t step, size_t at, size_t bytes)
     const bool is_apart = c->across->crossing.is_direct && c->n > 2;
     add_up(c, step, at, bytes, is_apart ? apart : sum);
     if (is_apart)
-        memcpy(sum, apart, bytes);
+        rg__copy(sum, apart, bytes);
 }
 
 static void reduce_slice(comm *c)
@@ -200,8 +199,8 @@ static void copy_others_in(comm *c)
     size_t begin = 0, end = 0;
     if (is_lane(c))
         rg__crossing_slice(c, step, c->rank, &begin, &end);
-    memcpy(slot, data, begin);
-    memcpy(slot + end, data + end, bytes - end);
+    rg__copy(slot, data, begin);
+    rg__copy(slot + end, data + end, bytes - end);
     finish_in(c);
 }
 
@@ -248,8 +247,8 @@ static rg_status crossing_allreduce(comm *c)
 static void copy_all_in(comm *c, const void *data)
 {
     const uint32_t step = c->in + 1;
-    memcpy(slot_of(c, c->rank, step), (const char *)data + begin_of(c, step),
-           bytes_of(c, step));
+    rg__copy(slot_of(c, c->rank, step), (const char *)data + begin_of(c, step),
+             bytes_of(c, step));
     finish_in(c);
 }
 
@@ -277,8 +276,8 @@ static rg_status copy_from_root(comm *c)
         (is_lane(c) && c->across->crossing.crossed < step))
         return RG_IN_PROGRESS;
     if (c->root != c->rank)
-        memcpy((char *)c->coll.recv + begin_of(c, step),
-               rg__crossing_data(c, c->rank, step), bytes_of(c, step));
+        rg__copy((char *)c->coll.recv + begin_of(c, step),
+                 rg__crossing_data(c, c->rank, step), bytes_of(c, step));
     return finish_done(c);
 }
 
@@ -325,7 +324,7 @@ static void pack(comm *c)
     size_t begin, end;
     rg__crossing_slice(c, step, c->rank, &begin, &end);
     for (int m = 0; m < c->n; m++, to += end - begin)
-        memcpy(to, slot_of(c, m, step) + begin, end - begin);
+        rg__copy(to, slot_of(c, m, step) + begin, end - begin);
     finish_ready(c);
 }
 
@@ -335,10 +334,10 @@ static void copy_slices_of(const comm *c, uint32_t step, int host, int i,
     for (int k = 0; k < c->across->spread.lanes; k++) {
         size_t begin, end;
         rg__crossing_slice(c, step, k, &begin, &end);
-        memcpy(to + begin,
-               rg__crossing_slices(c, k, step, host) +
-                   (size_t)i * (end - begin),
-               end - begin);
+        rg__copy(to + begin,
+                 rg__crossing_slices(c, k, step, host) +
+                     (size_t)i * (end - begin),
+                 end - begin);
     }
 }
 
@@ -355,8 +354,8 @@ static bool gather_host(comm *c)
         if (host != s->host)
             copy_slices_of(c, step, host, i, to + begin_of(c, step));
         else if (!is_there)
-            memcpy(to + begin_of(c, step), slot_of(c, i, step),
-                   bytes_of(c, step));
+            rg__copy(to + begin_of(c, step), slot_of(c, i, step),
+                     bytes_of(c, step));
     }
     c->base.moves++;
     return ++c->peer == s->hosts;

@@ -7,6 +7,7 @@
  * since a mapping can go when its owner leaves. */
 #include <string.h>
 
+#include "sdk/base/copy.h"
 #include "sdk/base/fail.h"
 #include "sdk/transport/native/native.h"
 #include "sdk/transport/reduce.h"
@@ -159,7 +160,7 @@ static void reduce_block(const comm *c, uint64_t at, size_t bytes)
                 c->n);
     for (int m = 0; m < c->n; m++)
         if (receives(c, m))
-            memcpy(c->member[m].to + at, sum, bytes);
+            rg__copy(c->member[m].to + at, sum, bytes);
 }
 
 /* The same of my part of what is scattered: it goes to my memory alone, and
@@ -175,7 +176,7 @@ static void reduce_part(const comm *c, uint64_t at, size_t bytes)
         src[m] = c->member[m].from + at;
     rg__combine(&c->coll, sum, src, c->n, bytes / rg_type_size(c->coll.type),
                 c->n);
-    memcpy(to, sum, bytes);
+    rg__copy(to, sum, bytes);
 }
 
 static void my_slice(const comm *c, uint64_t *begin_p, uint64_t *end_p)
@@ -230,7 +231,7 @@ rg_status rg__native_direct_allreduce(comm *c)
 static bool copy_piece(comm *c, char *to, const char *from)
 {
     const size_t now = smaller(c->bytes - c->at, RG__WORK_BYTES);
-    memcpy(to + c->at, from + c->at, now);
+    rg__copy(to + c->at, from + c->at, now);
     c->at += now;
     c->base.moves++;
     return c->at == c->bytes;

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "sdk/base/clock.h"
+#include "sdk/base/copy.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
 
@@ -212,7 +213,7 @@ static size_t take_in(rg__link *l, void *to, size_t n)
 {
     const size_t here = l->in_end - l->in_begin;
     const size_t now = here < n ? here : n;
-    memcpy(to, l->in + l->in_begin, now);
+    rg__copy(to, l->in + l->in_begin, now);
     l->in_begin += now;
     return now;
 }

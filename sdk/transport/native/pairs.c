@@ -25,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "sdk/base/copy.h"
 #include "sdk/base/fail.h"
 
 /* ----------------------------------------------------------------- a stream */
@@ -147,8 +148,8 @@ static void copy_part(const comm *c, char *out, uint64_t begin, uint64_t end,
     const uint64_t low = at > begin ? at : begin;
     const uint64_t high = at + part < end ? at + part : end;
     if (low < high)
-        memcpy(out + (low - begin), my_part(c, to) + (low - at),
-               (size_t)(high - low));
+        rg__copy(out + (low - begin), my_part(c, to) + (low - at),
+                 (size_t)(high - low));
 }
 
 static void copy_turns(const comm *c, char *out, uint64_t begin, uint64_t end)
@@ -277,7 +278,7 @@ static void copy_own(const comm *c)
     const uint64_t bytes = my_part_bytes(c, c->rank);
     const char *from = my_part(c, c->rank);
     if (bytes > 0 && place_of(c, c->rank) != from)
-        memcpy(place_of(c, c->rank), from, (size_t)bytes);
+        rg__copy(place_of(c, c->rank), from, (size_t)bytes);
 }
 
 static const char *small_of(const comm *c, int m)
@@ -293,8 +294,8 @@ static rg_status read_small(comm *c)
     for (int m = 0; m < c->n; m++) {
         const uint64_t bytes = part_bytes(c, m, c->rank);
         if (m != c->rank && bytes > 0)
-            memcpy(place_of(c, m), small_of(c, m) + stream_at(c, m, c->rank),
-                   (size_t)bytes);
+            rg__copy(place_of(c, m), small_of(c, m) + stream_at(c, m, c->rank),
+                     (size_t)bytes);
     }
     c->base.moves++;
     return RG_OK;
@@ -335,7 +336,7 @@ static rg_status copy_direct(comm *c)
         const uint64_t left = bytes - c->at;
         const size_t now =
             left < RG__WORK_BYTES ? (size_t)left : RG__WORK_BYTES;
-        memcpy(place_of(c, m) + c->at, from + c->at, now);
+        rg__copy(place_of(c, m) + c->at, from + c->at, now);
         c->at += now;
         c->base.moves++;
         if (c->at < bytes)
@@ -381,8 +382,8 @@ static void take_from(const comm *c, int m, uint32_t step)
     const uint64_t low = at > begin ? at : begin;
     const uint64_t high = at + bytes < end ? at + bytes : end;
     if (low < high)
-        memcpy(place_of(c, m) + (low - at),
-               stage_of(c, m, step) + (low - begin), (size_t)(high - low));
+        rg__copy(place_of(c, m) + (low - at),
+                 stage_of(c, m, step) + (low - begin), (size_t)(high - low));
 }
 
 static void take_step(comm *c)
@@ -434,8 +435,8 @@ static rg_status read_counts(comm *c)
 {
     const size_t bytes = COUNTS_BYTES(c->n);
     for (int m = 0; m < c->n; m++)
-        memcpy((char *)c->pairs->said + (size_t)m * bytes, slot_of(c, m),
-               bytes);
+        rg__copy((char *)c->pairs->said + (size_t)m * bytes, slot_of(c, m),
+                 bytes);
     rg__pairs_say(&c->coll, c->rank, c->n,
                   c->pairs->said + (size_t)(RG__PAIRS_SAID * c->n * c->rank));
     return rg__pairs_compare(c->id, c->coll.kind, c->pairs->said, c->n);

@@ -1,8 +1,7 @@
 /* Data that fits a line or a small slot: published before the line, read once
  * all lines are there. No second barrier (parity slots). Ranks are added in
  * order 0 .. n-1, so that all members have equal bits. */
-#include <string.h>
-
+#include "sdk/base/copy.h"
 #include "sdk/transport/native/native.h"
 #include "sdk/transport/reduce.h"
 
@@ -35,9 +34,9 @@ void rg__native_publish(comm *c)
     if (data == NULL || c->bytes == 0)
         return;
     if (c->bytes <= INLINE_BYTES)
-        memcpy(mine->data, data, c->bytes);
+        rg__copy(mine->data, data, c->bytes);
     else if (c->bytes <= SMALL_BYTES)
-        memcpy(rg__native_small(c, c->rank), data, c->bytes);
+        rg__copy(rg__native_small(c, c->rank), data, c->bytes);
 }
 
 /* of: as for rg__combine. */
@@ -78,11 +77,11 @@ static rg_status read_all(comm *c, source_fn source)
         break;
     case RG__BROADCAST:
         if (c->root != c->rank)
-            memcpy(recv, source(c, c->root), c->bytes);
+            rg__copy(recv, source(c, c->root), c->bytes);
         break;
     case RG__ALLGATHER:
         for (int m = 0; m < c->n; m++)
-            memcpy(recv + (uint64_t)m * c->bytes, source(c, m), c->bytes);
+            rg__copy(recv + (uint64_t)m * c->bytes, source(c, m), c->bytes);
         break;
     default:
         break;

@@ -10,8 +10,7 @@
  *
  * Steps are numbered from 1 here. All members make every step, so nobody waits
  * for a flag that is never posted. */
-#include <string.h>
-
+#include "sdk/base/copy.h"
 #include "sdk/transport/native/native.h"
 #include "sdk/transport/reduce.h"
 
@@ -56,8 +55,8 @@ static void finish_in(comm *c)
 static void copy_in(comm *c, const void *data)
 {
     const uint32_t step = c->in + 1;
-    memcpy(slot_of(c, c->rank, step), (const char *)data + begin_of(step),
-           bytes_of(c, step));
+    rg__copy(slot_of(c, c->rank, step), (const char *)data + begin_of(step),
+             bytes_of(c, step));
     finish_in(c);
 }
 
@@ -123,8 +122,8 @@ static void copy_others_in(comm *c)
     char *slot = slot_of(c, c->rank, step);
     size_t begin, end;
     my_slice(c, step, &begin, &end);
-    memcpy(slot, data, begin);
-    memcpy(slot + end, data + end, bytes - end);
+    rg__copy(slot, data, begin);
+    rg__copy(slot + end, data + end, bytes - end);
     finish_in(c);
 }
 
@@ -136,7 +135,7 @@ static void copy_slices_out(comm *c)
         size_t begin, end;
         rg__vault_slice(bytes_of(c, step), (uint32_t)m, (uint32_t)c->n, &begin,
                         &end);
-        memcpy(data + begin, slot_of(c, m, step) + begin, end - begin);
+        rg__copy(data + begin, slot_of(c, m, step) + begin, end - begin);
     }
 }
 
@@ -201,8 +200,8 @@ static void copy_pieces_in(comm *c)
         uint64_t begin, end;
         piece_of(c, m, step, &begin, &end);
         if (m != c->rank && begin < end)
-            memcpy(slot_of(c, c->rank, step) + (uint64_t)m * piece_bytes(c),
-                   (const char *)c->coll.send + begin, (size_t)(end - begin));
+            rg__copy(slot_of(c, c->rank, step) + (uint64_t)m * piece_bytes(c),
+                     (const char *)c->coll.send + begin, (size_t)(end - begin));
     }
     finish_in(c);
 }
@@ -226,7 +225,7 @@ static void reduce_piece(const comm *c, uint64_t at, size_t bytes)
     rg__combine(&c->coll, apart ? sum : to, src, c->n,
                 bytes / rg_type_size(c->coll.type), c->n);
     if (apart)
-        memcpy(to, sum, bytes);
+        rg__copy(to, sum, bytes);
 }
 
 static void reduce_pieces(const comm *c)
@@ -272,8 +271,8 @@ rg_status rg__native_staged_broadcast(comm *c)
     const uint32_t step = c->done + 1;
     if (!rg__native_posted(c, root, FLAG_IN, step))
         return RG_IN_PROGRESS;
-    memcpy((char *)c->coll.recv + begin_of(step), slot_of(c, root, step),
-           bytes_of(c, step));
+    rg__copy((char *)c->coll.recv + begin_of(step), slot_of(c, root, step),
+             bytes_of(c, step));
     return finish_done(c);
 }
 
@@ -285,8 +284,8 @@ static bool gather_piece(comm *c)
     const uint32_t step = c->done + 1;
     char *to = (char *)c->coll.recv + (uint64_t)c->peer * c->bytes;
     if (!(c->peer == c->rank && c->coll.send == to))
-        memcpy(to + begin_of(step), slot_of(c, c->peer, step),
-               bytes_of(c, step));
+        rg__copy(to + begin_of(step), slot_of(c, c->peer, step),
+                 bytes_of(c, step));
     c->base.moves++;
     return ++c->peer == c->n;
 }

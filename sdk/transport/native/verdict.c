@@ -4,6 +4,7 @@
  * ranks get the same bits. */
 #include <string.h>
 
+#include "sdk/base/copy.h"
 #include "sdk/base/fail.h"
 #include "sdk/transport/native/across.h"
 #include "sdk/transport/reduce.h"
@@ -71,8 +72,8 @@ void rg__verdict_publish(comm *c)
     size_t begin = 0, end = 0;
     if (c->rank < c->across->spread.lanes)
         slice_of(c, c->rank, &begin, &end);
-    memcpy(slot, data, begin);
-    memcpy(slot + end, data + end, c->bytes - end);
+    rg__copy(slot, data, begin);
+    rg__copy(slot + end, data + end, c->bytes - end);
 }
 
 static const char *contribution(const comm *c, int m)
@@ -102,12 +103,12 @@ void rg__verdict_fill(const comm *c, char *data)
             rg__native_small_sum(c, data);
         break;
     case RG__BROADCAST:
-        memcpy(data, rg__native_small_of(c, c->root), c->bytes);
+        rg__copy(data, rg__native_small_of(c, c->root), c->bytes);
         break;
     case RG__ALLGATHER:
         for (int m = 0; m < c->n; m++)
-            memcpy(data + (size_t)m * c->bytes, rg__native_small_of(c, m),
-                   c->bytes);
+            rg__copy(data + (size_t)m * c->bytes, rg__native_small_of(c, m),
+                     c->bytes);
         break;
     default:
         break;
@@ -141,9 +142,9 @@ static void place_all(const comm *c)
     for (int h = 0; h < s->hosts; h++) {
         const char *data = rg__exchange_data(c, h);
         for (int k = 0; k < rg__spread_size(s, h); k++)
-            memcpy((char *)c->coll.recv +
-                       (size_t)rg__spread_member(s, h, k) * c->bytes,
-                   data + (size_t)k * c->bytes, c->bytes);
+            rg__copy((char *)c->coll.recv +
+                         (size_t)rg__spread_member(s, h, k) * c->bytes,
+                     data + (size_t)k * c->bytes, c->bytes);
     }
 }
 
@@ -151,7 +152,7 @@ static void place_roots(const comm *c)
 {
     const int root = c->across->spread.host_of[c->coll.root];
     if (c->coll.root != c->set_rank)
-        memcpy(c->coll.recv, rg__exchange_data(c, root), c->bytes);
+        rg__copy(c->coll.recv, rg__exchange_data(c, root), c->bytes);
 }
 
 static void finish_small(const comm *c)
@@ -193,7 +194,7 @@ static void share_small(const comm *c)
         return;
     finish_small(c);
     if (c->n > 1)
-        memcpy(room_for(c, bytes), c->coll.recv, bytes);
+        rg__copy(room_for(c, bytes), c->coll.recv, bytes);
 }
 
 static void copy_small(const comm *c)
@@ -202,7 +203,7 @@ static void copy_small(const comm *c)
     const bool is_there =
         c->coll.kind == RG__BROADCAST && c->coll.root == c->set_rank;
     if (bytes > 0 && !is_there)
-        memcpy(c->coll.recv, room_for(c, bytes), bytes);
+        rg__copy(c->coll.recv, room_for(c, bytes), bytes);
 }
 
 /* My slice of my slot is read by nobody else until it is posted: once the
@@ -225,8 +226,8 @@ static rg_status gather_slices(comm *c)
     for (int k = 0; k < lanes && c->n > 1; k++) {
         size_t begin, end;
         slice_of(c, k, &begin, &end);
-        memcpy((char *)c->coll.recv + begin, medium_of(c, k) + begin,
-               end - begin);
+        rg__copy((char *)c->coll.recv + begin, medium_of(c, k) + begin,
+                 end - begin);
     }
     c->last = 1;
     c->base.moves++;

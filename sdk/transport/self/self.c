@@ -3,8 +3,8 @@
 #include "sdk/transport/transport.h"
 
 #include <stdlib.h>
-#include <string.h>
 
+#include "sdk/base/copy.h"
 #include "sdk/base/fail.h"
 #include "sdk/transport/reduce.h"
 
@@ -106,7 +106,7 @@ static rg_status self_test(rg__comm *base)
     if (now > 0 && adds(c->coll.kind))
         rg__combine(&c->coll, recv, &send, 1, now, 1);
     else if (now > 0 && send != recv)
-        memcpy(recv, send, now * element);
+        rg__copy(recv, send, now * element);
     c->at += now;
     base->moves++;
     return c->at == c->count ? RG_OK : RG_IN_PROGRESS;
