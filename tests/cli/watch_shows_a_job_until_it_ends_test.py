@@ -9,7 +9,7 @@ import pty
 import signal
 import subprocess
 
-from house import REGROUP, Job, claim, main, trainer, until
+from house import REGROUP, Job, claim, main, trainer, until, words_of
 
 
 def watch(job, *words, **more):
@@ -110,14 +110,10 @@ def a_job_whose_processes_are_killed():
 def processes_of(job):
     """Whoever runs `regroup run` of this job."""
     found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/cmdline", "rb") as line:
-                words = line.read().split(b"\0")
-        except OSError:
-            continue
-        if words[1:2] == [b"run"] and job.history.encode() in words:
-            found.append(int(pid))
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        words = words_of(pid)
+        if words[1:2] == ["run"] and job.history in words:
+            found.append(pid)
     return sorted(found)
 
 

@@ -9,7 +9,7 @@ import shutil
 import signal
 
 from hosts import Hosts, HostsJob
-from house import REGROUP, UNTIL_FINISH, claim, main, trainer, until
+from house import REGROUP, UNTIL_FINISH, claim, main, trainer, until, words_of
 
 TRAIN = (*UNTIL_FINISH, "--step-ms", 5)
 
@@ -43,12 +43,9 @@ class PastedJob(HostsJob):
                 self.history_of(host), *words[2:]]
 
     def etcd(self):
-        mark = f"--data-dir={self.hosts.folder}/h1.r/".encode()
-        for pid in self.hosts.pids("h1"):
-            with open(f"/proc/{pid}/cmdline", "rb") as words:
-                if mark in words.read():
-                    return pid
-        return None
+        mark = f"--data-dir={self.hosts.folder}/h1.r/"
+        return next((pid for pid in self.hosts.pids("h1")
+                     if any(mark in word for word in words_of(pid))), None)
 
 
 def test():

@@ -5,22 +5,17 @@ import os
 import signal
 import time
 
-from house import UNTIL_FINISH, Job, claim, main, trainer, until
+from house import UNTIL_FINISH, Job, claim, main, trainer, until, words_of
 
 TRAIN = (*UNTIL_FINISH, "--step-ms", 5)
 
 
 def etcd_of(job):
     """Its process, found by its data directory; None: there is none now."""
-    mark = f"--data-dir={job.folder}/".encode()
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/cmdline", "rb") as words:
-                if mark in words.read():
-                    return int(pid)
-        except OSError:
-            continue
-    return None
+    mark = f"--data-dir={job.folder}/"
+    return next((pid for pid in map(int, filter(str.isdigit,
+                                                os.listdir("/proc")))
+                 if any(mark in word for word in words_of(pid))), None)
 
 
 def kill_etcd(job):

@@ -104,6 +104,14 @@ def program_of(pid):
     return None
 
 
+def words_of(pid):
+    """Its command line; none of a process that is gone or dead."""
+    with contextlib.suppress(OSError):
+        with open(f"/proc/{pid}/cmdline", "rb") as words:
+            return os.fsdecode(words.read()).split("\0")[:-1]
+    return []
+
+
 class Job:
     def __init__(self, flags, command, env=None, job="test", detect=DETECT,
                  pipe=False):
