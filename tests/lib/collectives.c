@@ -1,14 +1,15 @@
 #include "tests/lib/collectives.h"
 
-#include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "sdk/transport/half.h"
 #include "tests/check.h"
+#include "tests/lib/dice.h"
+#include "tests/lib/elements.h"
 
-#define GUARD 0x5a
+#define GUARD   0x5a
+#define MEMBERS 16 /* at most */
 
 static const rg_type types[] = {RG_U8,  RG_I8,   RG_I32, RG_U32, RG_I64, RG_U64,
                                 RG_F16, RG_BF16, RG_F32, RG_F64, RG_BOOL};
@@ -23,131 +24,41 @@ static const size_t sizes[] = {0,     1,      7,      80,     88,    2047,
 
 /* ---------------------------------------------------------------- elements */
 
-static bool is_half(rg_type type)
+/* Element i of what a rank contributes, so small that every sum and product is
+ * exact in every type. */
+static double value(rg_type type, rg_op op, int rank, uint64_t i)
 {
-    return type == RG_F16 || type == RG_BF16;
-}
-
-static bool is_float(rg_type type)
-{
-    return is_half(type) || type == RG_F32 || type == RG_F64;
-}
-
-static bool is_signed(rg_type type)
-{
-    return is_float(type) || type == RG_I8 || type == RG_I32 || type == RG_I64;
-}
-
-static void put(rg_type type, void *at, uint64_t i, double v)
-{
-    const float f = (float)v;
-    switch (type) {
-    case RG_U8:
-        ((uint8_t *)at)[i] = (uint8_t)v;
-        break;
-    case RG_I8:
-        ((int8_t *)at)[i] = (int8_t)v;
-        break;
-    case RG_I32:
-        ((int32_t *)at)[i] = (int32_t)v;
-        break;
-    case RG_U32:
-        ((uint32_t *)at)[i] = (uint32_t)v;
-        break;
-    case RG_I64:
-        ((int64_t *)at)[i] = (int64_t)v;
-        break;
-    case RG_U64:
-        ((uint64_t *)at)[i] = (uint64_t)v;
-        break;
-    case RG_F32:
-        ((float *)at)[i] = f;
-        break;
-    case RG_F64:
-        ((double *)at)[i] = v;
-        break;
-    case RG_F16:
-    case RG_BF16:
-        rg__half_narrow_by(0, type, (uint16_t *)at + i, &f, 1);
-        break;
-    case RG_BOOL:
-        ((uint8_t *)at)[i] = v != 0;
-        break;
-    }
-}
-
-/* What a rank contributes: so small that every sum and product is exact in
- * every type. */
-static double value(rg_type type, rg_op op, int r, uint64_t i)
-{
-    const uint64_t rank = (uint64_t)r;
-    const double low = is_signed(type) ? -3 : 0;
+    const uint64_t h = dice_seed((uint64_t)rank, i);
+    const double sign = is_signed(type) && h / 256 % 4 == 0 ? -1 : 1;
     if (op == RG_PROD)
-        return ((i + rank) % 3 == 0 ? 2 : 1) *
-               (is_signed(type) && (i + rank) % 5 == 0 ? -1 : 1);
+        return sign * (h % 3 == 0 ? 2 : 1);
     if (type == RG_BOOL || (op >= RG_LAND && op <= RG_LXOR))
-        return (double)((i * 5 + rank * 3 + i / 7) % 4);
-    if (op >= RG_BAND)
-        return (double)((i * 37 + rank * 101) & 0x7f);
-    return (double)((i * 7 + rank * 13) % 8) + low;
+        return (double)(h % 4);
+    return op >= RG_BAND ? (double)(h % 128) : sign * (double)(1 + h % 7);
 }
 
-static double combine(rg_type type, rg_op op, double a, double b)
+static pattern pattern_of_rank(rg_type type, rg_op op, int rank)
 {
-    const uint64_t x = (uint64_t)a, y = (uint64_t)b;
-    const bool p = a != 0, q = b != 0;
-    if (type == RG_BOOL)
-        return op == RG_MIN || op == RG_LAND || op == RG_BAND ? p && q
-               : op == RG_MAX || op == RG_LOR || op == RG_BOR ? p || q
-                                                              : p != q;
-    switch (op) {
-    case RG_SUM:
-    case RG_AVG:
-        return a + b;
-    case RG_PROD:
-        return a * b;
-    case RG_MIN:
-        return a < b ? a : b;
-    case RG_MAX:
-        return a > b ? a : b;
-    case RG_LAND:
-        return p && q;
-    case RG_LOR:
-        return p || q;
-    case RG_LXOR:
-        return p != q;
-    case RG_BAND:
-        return (double)(x & y);
-    case RG_BOR:
-        return (double)(x | y);
-    case RG_BXOR:
-        return (double)(x ^ y);
+    double values[PATTERN_PERIOD];
+    for (uint64_t i = 0; i < PATTERN_PERIOD; i++)
+        values[i] = value(type, op, rank, i);
+    return pattern_of(type, values);
+}
+
+/* Of n ranks. */
+static pattern pattern_of_result(rg_type type, rg_op op, int n,
+                                 const rg_op_params *p)
+{
+    double values[PATTERN_PERIOD], x[MEMBERS];
+    char one[8];
+    for (uint64_t i = 0; i < PATTERN_PERIOD; i++) {
+        for (int r = 0; r < n; r++) {
+            put(type, one, 0, value(type, op, r, i));
+            x[r] = scaled(type, get(type, one, 0), p->prescale);
+        }
+        values[i] = scaled(type, computed(type, op, x, n), p->postscale);
     }
-    return 0;
-}
-
-static double scaled(rg_type type, double v, double by)
-{
-    if (by == 0 || type == RG_BOOL)
-        return v;
-    return is_float(type) ? v * by : trunc(v * by);
-}
-
-/* The result at i for n ranks. */
-static double expected(rg_type type, rg_op op, int n, uint64_t i,
-                       const rg_op_params *p)
-{
-    double all = scaled(type, value(type, op, 0, i), p->prescale);
-    if (n == 1 && ((op >= RG_LAND && op <= RG_LXOR) || type == RG_BOOL))
-        all = all != 0;
-    for (int r = 1; r < n; r++)
-        all = combine(type, op, all,
-                      scaled(type, value(type, op, r, i), p->prescale));
-    if (op == RG_AVG)
-        all = type == RG_F64   ? all / n
-              : is_float(type) ? (double)((float)all / (float)n)
-                               : trunc(all / n);
-    return scaled(type, all, p->postscale);
+    return pattern_of(type, values);
 }
 
 /* --------------------------------------------------------------- reductions */
@@ -161,6 +72,7 @@ typedef struct test {
     rg_op_params params;
     uint64_t count; /* of one rank's part */
     bool in_place;
+    pattern given, result; /* of this rank, and of all with these params */
 } test;
 
 static size_t element(const test *t)
@@ -168,27 +80,23 @@ static size_t element(const test *t)
     return rg_type_size(t->type);
 }
 
-static void fill(const test *t, char *at, uint64_t count, uint64_t first)
+static void fill(const test *t, char *at, uint64_t count)
 {
-    for (uint64_t i = 0; i < count; i++)
-        put(t->type, at, i, value(t->type, t->op, t->rank, first + i));
+    pattern_write(&t->given, at, 0, count);
 }
 
 static void check_result(const test *t, const char *what, const char *at,
                          uint64_t count, uint64_t first)
 {
-    const uint64_t stride = count > 3000 ? 61 : 1;
-    char want[8];
-    for (uint64_t i = 0; i < count; i += stride) {
-        put(t->type, want, 0,
-            expected(t->type, t->op, t->n, first + i, &t->params));
-        if (memcmp(want, at + i * element(t), element(t)) != 0)
-            CHECK_FAIL("%s, type %d op %d, rank %d of %d, scales %g %g, in "
-                       "place %d: element %llu of %llu",
-                       what, t->type, t->op, t->rank, t->n, t->params.prescale,
-                       t->params.postscale, t->in_place, (unsigned long long)i,
-                       (unsigned long long)count);
-    }
+    const uint64_t i = pattern_wrong(&t->result, at, first, count);
+    if (i < count)
+        CHECK_FAIL("%s of %s, %s, rank %d of %d, scales %g %g, in place %d: "
+                   "element %llu of %llu is %g and not %g",
+                   what, type_names[t->type], op_names[t->op], t->rank, t->n,
+                   t->params.prescale, t->params.postscale, t->in_place,
+                   (unsigned long long)i, (unsigned long long)count,
+                   get(t->type, at, i),
+                   get(t->type, t->result.at, (first + i) % PATTERN_PERIOD));
 }
 
 static void guard(char *end)
@@ -247,7 +155,7 @@ static void allreduce(test *t)
     char *send = t->in_place ? t->m.recv : t->m.send;
     char *end = t->m.recv + t->count * element(t);
     guard(end);
-    fill(t, send, t->count, 0);
+    fill(t, send, t->count);
     const sent sends = note_sent(send, t->count * element(t));
     const rg_status st = rg_allreduce_start(t->set, send, t->m.recv, t->count,
                                             t->type, t->op, &t->params, &req);
@@ -264,7 +172,7 @@ static void reduce(test *t, int root)
     char *send = t->in_place && is_root ? t->m.recv : t->m.send;
     char *end = is_root ? t->m.recv + t->count * element(t) : t->m.recv;
     guard(end);
-    fill(t, send, t->count, 0);
+    fill(t, send, t->count);
     const sent sends = note_sent(send, t->count * element(t));
     t->params.root = root;
     const rg_status st =
@@ -286,7 +194,7 @@ static void reduce_scatter(test *t)
     char *recv = t->in_place ? own : t->m.recv;
     char *end = t->m.recv + t->count * element(t);
     guard(end);
-    fill(t, t->m.send, t->count * n, 0);
+    fill(t, t->m.send, t->count * n);
     const sent sends = note_sent(t->m.send, t->count * n * element(t));
     const rg_status st = rg_reduce_scatter_start(
         t->set, t->m.send, recv, t->count, t->type, t->op, &t->params, &req);
@@ -300,7 +208,7 @@ static void reduce_scatter(test *t)
 static void reduce_scatterv(test *t)
 {
     rg_req *req = NULL;
-    uint64_t counts[16], first = 0, all = 0;
+    uint64_t counts[MEMBERS], first = 0, all = 0;
     for (int r = 0; r < t->n; r++) {
         counts[r] = t->n > 2 && r == 1 ? 0 : t->count - (t->count > 0 && r > 0);
         first += r < t->rank ? counts[r] : 0;
@@ -310,7 +218,7 @@ static void reduce_scatterv(test *t)
     char *recv = t->in_place ? own : t->m.recv;
     char *end = t->m.recv + counts[t->rank] * element(t);
     guard(end);
-    fill(t, t->m.send, all, 0);
+    fill(t, t->m.send, all);
     const sent sends = note_sent(t->m.send, all * element(t));
     const rg_status st = rg_reduce_scatterv_start(
         t->set, t->m.send, recv, counts, t->type, t->op, &t->params, &req);
@@ -338,53 +246,70 @@ static test begin(rg_set *set, collectives_memory m)
                   .params = {.size = sizeof(rg_op_params)}};
 }
 
+/* Every size that is due for the type and op; large ones for some. */
+static void reduce_all_sizes(test *t, int k, size_t most, int *turn)
+{
+    const double pre = t->type == RG_BOOL || t->op > RG_PROD ? 0 : 0.5;
+    const double post = t->op > RG_PROD ? 0 : 2;
+    rg_op_params scales = {.prescale = pre, .postscale = post};
+    const pattern plain = pattern_of_result(t->type, t->op, t->n, &t->params);
+    const pattern other = pattern_of_result(t->type, t->op, t->n, &scales);
+    t->given = pattern_of_rank(t->type, t->op, t->rank);
+    for (int s = 0; s < SIZES; s++) {
+        const bool is_large = sizes[s] > 10000;
+        if (sizes[s] > most || (is_large && (k + s) % 11 != (int)t->op))
+            continue;
+        t->count = sizes[s] / element(t);
+        t->result = plain;
+        reduce_all_kinds(t, (*turn)++);
+        if (*turn % 3 != 0 || t->op == RG_PROD)
+            continue;
+        t->params.prescale = pre;
+        t->params.postscale = post;
+        t->result = other;
+        reduce_all_kinds(t, *turn);
+        t->params.prescale = t->params.postscale = 0;
+    }
+}
+
 void collectives_reduce(rg_set *set, collectives_memory m, size_t most)
 {
     test t = begin(set, m);
     int turn = 0;
     for (int k = 0; k < TYPES; k++)
-        for (int op = RG_SUM; op <= RG_BXOR; op++)
-            for (int s = 0; s < SIZES; s++) {
-                t.type = types[k];
-                t.op = (rg_op)op;
-                t.count = sizes[s] / element(&t);
-                const bool is_large = sizes[s] > 10000;
-                if (!rg_op_has(t.op, t.type) || sizes[s] > most ||
-                    (is_large && (k + s) % 11 != op))
-                    continue;
-                t.params.prescale = t.params.postscale = 0;
-                reduce_all_kinds(&t, turn++);
-                t.params.prescale = t.type == RG_BOOL || op > RG_PROD ? 0 : 0.5;
-                t.params.postscale = op > RG_PROD ? 0 : 2;
-                if (turn % 3 == 0 && op != RG_PROD)
-                    reduce_all_kinds(&t, turn);
-            }
+        for (int op = RG_SUM; op <= RG_BXOR; op++) {
+            t.type = types[k];
+            t.op = (rg_op)op;
+            if (rg_op_has(t.op, t.type))
+                reduce_all_sizes(&t, k, most, &turn);
+        }
 }
 
 /* -------------------------------------------------------------- moving data */
 
-/* Byte i of what `from` has for `to`. */
-static char byte_of(int from, int to, uint64_t i)
+/* What `from` has for `to`. */
+static pattern pattern_between(int from, int to)
 {
-    return (char)(from * 31 + to * 7 + 1 + (int)(i % 101));
+    return pattern_of_bytes((uint64_t)(from * MEMBERS + to));
 }
 
 static void write_part(char *at, int from, int to, uint64_t bytes)
 {
-    for (uint64_t i = 0; i < bytes; i++)
-        at[i] = byte_of(from, to, i);
+    const pattern r = pattern_between(from, to);
+    pattern_write(&r, at, 0, bytes);
 }
 
 static void check_part(const char *what, const test *t, const char *at,
                        int from, int to, uint64_t bytes)
 {
-    for (uint64_t i = 0; i < bytes; i++)
-        if (at[i] != byte_of(from, to, i))
-            CHECK_FAIL("%s of %llu elements, type %d, in place %d: byte %llu "
-                       "of %llu from rank %d is wrong on rank %d of %d",
-                       what, (unsigned long long)t->count, t->type, t->in_place,
-                       (unsigned long long)i, (unsigned long long)bytes, from,
-                       to, t->n);
+    const pattern r = pattern_between(from, to);
+    const uint64_t i = pattern_wrong(&r, at, 0, bytes);
+    if (i < bytes)
+        CHECK_FAIL("%s of %llu elements, type %s, in place %d: byte %llu of "
+                   "%llu from rank %d is wrong on rank %d of %d",
+                   what, (unsigned long long)t->count, type_names[t->type],
+                   t->in_place, (unsigned long long)i,
+                   (unsigned long long)bytes, from, to, t->n);
 }
 
 static void broadcast(test *t, int root)
@@ -490,7 +415,7 @@ static void place(const test *t, const uint64_t *counts, uint64_t *places)
 
 static void allgatherv(test *t)
 {
-    uint64_t counts[16], places[16];
+    uint64_t counts[MEMBERS], places[MEMBERS];
     rg_req *req = NULL;
     for (int r = 0; r < t->n; r++)
         counts[r] = uneven(t, r, 0);
@@ -511,7 +436,7 @@ static void allgatherv(test *t)
 
 static void gatherv(test *t, int root)
 {
-    uint64_t counts[16], places[16];
+    uint64_t counts[MEMBERS], places[MEMBERS];
     rg_op_params params = {.size = sizeof params, .root = root};
     rg_req *req = NULL;
     for (int r = 0; r < t->n; r++)
@@ -534,7 +459,7 @@ static void gatherv(test *t, int root)
 
 static void scatterv(test *t, int root)
 {
-    uint64_t counts[16], places[16];
+    uint64_t counts[MEMBERS], places[MEMBERS];
     rg_op_params params = {.size = sizeof params, .root = root};
     rg_req *req = NULL;
     for (int r = 0; r < t->n; r++)
@@ -556,7 +481,7 @@ static void scatterv(test *t, int root)
 
 static void alltoallv(test *t)
 {
-    uint64_t out[16], in[16], out_at[16], in_at[16];
+    uint64_t out[MEMBERS], in[MEMBERS], out_at[MEMBERS], in_at[MEMBERS];
     rg_req *req = NULL;
     for (int r = 0; r < t->n; r++) {
         out[r] = uneven(t, t->rank, r);
@@ -578,7 +503,7 @@ static void alltoallv(test *t)
 
 static void alltoallv_in_place(test *t)
 {
-    uint64_t counts[16];
+    uint64_t counts[MEMBERS];
     rg_req *req = NULL;
     uint64_t at = 0;
     for (int r = 0; r < t->n; r++)

@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "tests/lib/dice.h"
+
 const char *const type_names[11] = {"u8",  "i32", "i64", "f32",  "f64", "i8",
                                     "u32", "u64", "f16", "bf16", "bool"};
 const char *const op_names[11] = {"sum", "avg",  "min",  "max", "prod", "land",
@@ -119,11 +121,6 @@ double get(rg_type type, const void *data, uint64_t i)
     return 0;
 }
 
-double element_of(int rank, uint64_t i)
-{
-    return (double)((i * 3 + (uint64_t)rank * 7) % 6);
-}
-
 static double two(rg_op op, double a, double b)
 {
     const uint64_t x = (uint64_t)a, y = (uint64_t)b;
@@ -155,13 +152,80 @@ static double two(rg_op op, double a, double b)
 
 double computed(rg_type type, rg_op op, const double *x, int n)
 {
-    const int is_logical = op == RG_LAND || op == RG_LOR || op == RG_LXOR;
-    const int is_float =
-        type == RG_F32 || type == RG_F64 || type == RG_F16 || type == RG_BF16;
+    const bool is_logical = op == RG_LAND || op == RG_LOR || op == RG_LXOR;
     double result = is_logical ? x[0] != 0 : x[0];
     for (int m = 1; m < n; m++)
         result = two(op, result, x[m]);
     if (op == RG_AVG)
-        result = is_float ? result / n : trunc(result / n);
+        result = is_float(type) ? result / n : trunc(result / n);
     return result;
+}
+
+bool is_float(rg_type type)
+{
+    return type == RG_F16 || type == RG_BF16 || type == RG_F32 ||
+           type == RG_F64;
+}
+
+bool is_signed(rg_type type)
+{
+    return is_float(type) || type == RG_I8 || type == RG_I32 || type == RG_I64;
+}
+
+double scaled(rg_type type, double value, double by)
+{
+    if (by == 0)
+        return value;
+    return is_float(type) ? value * by : trunc(value * by);
+}
+
+/* ---------------------------------------------------------------- patterns */
+
+pattern pattern_of(rg_type type, const double *values)
+{
+    pattern p = {.element = rg_type_size(type)};
+    for (uint64_t i = 0; i < PATTERN_PERIOD; i++)
+        put(type, p.at, i, values[i]);
+    return p;
+}
+
+pattern pattern_of_bytes(uint64_t seed)
+{
+    pattern p = {.element = 1};
+    for (uint64_t i = 0; i < PATTERN_PERIOD; i++)
+        p.at[i] = (char)(dice_seed(seed, i) >> 8);
+    return p;
+}
+
+/* Elements from `first` on until the pattern, or what is left of it, ends. */
+static uint64_t run_of(uint64_t first, uint64_t left)
+{
+    const uint64_t run = PATTERN_PERIOD - first % PATTERN_PERIOD;
+    return run < left ? run : left;
+}
+
+void pattern_write(const pattern *p, void *at, uint64_t first, uint64_t count)
+{
+    for (uint64_t i = 0, run = 0; i < count; i += run) {
+        run = run_of(first + i, count - i);
+        memcpy((char *)at + i * p->element,
+               p->at + (first + i) % PATTERN_PERIOD * p->element,
+               run * p->element);
+    }
+}
+
+uint64_t pattern_wrong(const pattern *p, const void *at, uint64_t first,
+                       uint64_t count)
+{
+    for (uint64_t i = 0, run = 0; i < count; i += run) {
+        run = run_of(first + i, count - i);
+        const char *got = (const char *)at + i * p->element;
+        const char *want = p->at + (first + i) % PATTERN_PERIOD * p->element;
+        if (memcmp(got, want, run * p->element) == 0)
+            continue;
+        while (memcmp(got, want, p->element) == 0)
+            i++, got += p->element, want += p->element;
+        return i;
+    }
+    return count;
 }

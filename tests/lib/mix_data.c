@@ -1,24 +1,10 @@
 /* The data follow from the operation's seed, so each member can tell what the
- * others bring: a table of PERIOD elements for each pair of members, or of
- * bytes where data are only moved, again and again. */
+ * others bring: a pattern of elements for each member, or of bytes for each
+ * pair of members where data are only moved. */
 #include <math.h>
-#include <string.h>
 
 #include "tests/lib/elements.h"
 #include "tests/lib/mix_op.h"
-
-#define PERIOD 251 /* elements; a prime: no place in memory repeats it */
-
-static bool is_float(rg_type type)
-{
-    return type == RG_F16 || type == RG_BF16 || type == RG_F32 ||
-           type == RG_F64;
-}
-
-static bool is_signed(rg_type type)
-{
-    return is_float(type) || type == RG_I8 || type == RG_I32 || type == RG_I64;
-}
 
 /* -------------------------------------------------------------------- parts */
 
@@ -200,13 +186,6 @@ static double value_of(const mix_op *op, int from, int i)
     return sign * (double)(1 + h / 512 % most[bytes]);
 }
 
-static double scaled(rg_type type, double v, double by)
-{
-    if (by == 0)
-        return v;
-    return is_float(type) ? v * by : trunc(v * by);
-}
-
 static double result_of(const mix_op *op, int i)
 {
     double x[MIX_MEMBERS];
@@ -224,31 +203,25 @@ static double result_of(const mix_op *op, int i)
     return scaled(op->type, all, op->postscale);
 }
 
-static void make_table(const mix_op *op, const mix_part *p, char *table)
+static pattern pattern_of_part(const mix_op *op, const mix_part *p)
 {
-    if (!mix_adds(op)) {
-        const uint64_t seed =
-            dice_seed(op->seed, (uint64_t)(p->from * MIX_MEMBERS + p->to));
-        for (size_t i = 0; i < PERIOD * rg_type_size(op->type); i++)
-            table[i] = (char)(dice_seed(seed, i) >> 8);
-        return;
-    }
-    for (int i = 0; i < PERIOD; i++)
-        put(op->type, table, (uint64_t)i,
-            p->from < 0 ? result_of(op, i) : value_of(op, p->from, i));
+    double values[PATTERN_PERIOD];
+    if (!mix_adds(op))
+        return pattern_of_bytes(
+            dice_seed(op->seed, (uint64_t)(p->from * MIX_MEMBERS + p->to)));
+    for (int i = 0; i < PATTERN_PERIOD; i++)
+        values[i] = p->from < 0 ? result_of(op, i) : value_of(op, p->from, i);
+    return pattern_of(op->type, values);
 }
 
 static void paint_part(const mix_op *op, const mix_part *p, char *at)
 {
-    char table[PERIOD * 8];
     const size_t element = rg_type_size(op->type);
-    make_table(op, p, table);
-    for (uint64_t i = 0, k = 0; i < p->count; i += k) {
-        const uint64_t begin = (p->first + i) % PERIOD;
-        k = PERIOD - begin < p->count - i ? PERIOD - begin : p->count - i;
-        memcpy(at + (p->place + i) * element, table + begin * element,
-               k * element);
-    }
+    const pattern r = pattern_of_part(op, p);
+    const uint64_t each =
+        element / r.element; /* of the pattern in an element */
+    pattern_write(&r, at + p->place * element, p->first * each,
+                  p->count * each);
 }
 
 void mix_paint(const mix_op *op, const mix_side *side, char *at)

@@ -1,7 +1,6 @@
 /* Every kind, type and op, on sets of every shape, against MPI itself where it
  * has the type, and against serial computation everywhere. */
-#include <math.h>
-
+#include "tests/lib/dice.h"
 #include "tests/mpi/mpi_check.h"
 
 static rg_ctx *ctx;
@@ -24,6 +23,8 @@ typedef struct scene {
     rg_op op;
     uint64_t count;
     char *send, *recv, *again;
+    pattern given[MEMBERS_MAX]; /* by member */
+    pattern result;             /* of the op over all of them */
 } scene;
 
 static size_t bytes_of(const scene *s, uint64_t count)
@@ -31,23 +32,64 @@ static size_t bytes_of(const scene *s, uint64_t count)
     return (size_t)count * rg_type_size(s->type);
 }
 
-static void claim(const scene *s, const char *what, uint64_t i, double expected)
+/* Element i of a member: so small that sums and products are exact. */
+static double element_of(rg_op op, int member, uint64_t i)
 {
-    char one[8];
-    put(s->type, one, 0, expected);
-    const double got = get(s->type, s->recv, i), right = get(s->type, one, 0);
-    if (got != right)
+    const uint64_t h = dice_seed((uint64_t)member, i);
+    return op == RG_PROD ? (double)(1 + (member < 8 && h % 2 == 0))
+                         : (double)(h % 6);
+}
+
+/* An allreduce's result is scaled; 0: it is not. */
+static pattern pattern_of_result(const scene *s, double scale)
+{
+    double values[PATTERN_PERIOD], x[MEMBERS_MAX];
+    for (uint64_t i = 0; i < PATTERN_PERIOD; i++) {
+        for (int m = 0; m < s->n; m++)
+            x[m] = get(s->type, s->given[m].at, i);
+        values[i] = scaled(s->type, computed(s->type, s->op, x, s->n), scale);
+    }
+    return pattern_of(s->type, values);
+}
+
+static void begin(scene *s, rg_type type, rg_op op)
+{
+    double values[PATTERN_PERIOD];
+    s->type = type;
+    s->op = op;
+    for (int m = 0; m < s->n; m++) {
+        for (uint64_t i = 0; i < PATTERN_PERIOD; i++)
+            values[i] = element_of(op, m, i);
+        s->given[m] = pattern_of(type, values);
+    }
+    s->result = pattern_of_result(s, 0);
+}
+
+/* `count` elements from element `at` on are the pattern's from `first` on. */
+static void claim(const scene *s, const char *what, uint64_t at,
+                  const pattern *p, uint64_t first, uint64_t count)
+{
+    const char *got = s->recv + bytes_of(s, at);
+    const uint64_t i = pattern_wrong(p, got, first, count);
+    if (i < count)
         CHECK_FAIL("%s of %llu %s, %s, on %s: element %llu on rank %d of %d is "
                    "%g and not %g",
                    what, (unsigned long long)s->count, type_names[s->type],
-                   op_names[s->op], s->shape->name, (unsigned long long)i,
-                   s->rank, s->n, got, right);
+                   op_names[s->op], s->shape->name,
+                   (unsigned long long)(at + i), s->rank, s->n,
+                   get(s->type, got, i),
+                   get(s->type, p->at, (first + i) % PATTERN_PERIOD));
+}
+
+static void claim_result(const scene *s, const char *what, uint64_t first,
+                         uint64_t count)
+{
+    claim(s, what, 0, &s->result, first, count);
 }
 
 static void fill(const scene *s, char *data, int rank, uint64_t count)
 {
-    for (uint64_t i = 0; i < count; i++)
-        put(s->type, data, i, element_of(rank, i));
+    pattern_write(&s->given[rank], data, 0, count);
 }
 
 static void forget(const scene *s, uint64_t count)
@@ -58,17 +100,6 @@ static void forget(const scene *s, uint64_t count)
 static void claim_end(const scene *s, uint64_t count)
 {
     CHECK_EQ(s->recv[bytes_of(s, count)], GUARD);
-}
-
-/* Element i of the whole, over the members. */
-static double whole(const scene *s, uint64_t i)
-{
-    double x[MEMBERS_MAX], one[1];
-    for (int m = 0; m < s->n; m++) {
-        put(s->type, one, 0, element_of(m, i));
-        x[m] = get(s->type, one, 0);
-    }
-    return computed(s->type, s->op, x, s->n);
 }
 
 /* ------------------------------------------------------------- reductions */
@@ -122,34 +153,30 @@ static void allreduce(scene *s)
     fill(s, s->send, s->rank, s->count);
     forget(s, s->count);
     CHECK_OK(rg_allreduce(s->set, s->send, s->recv, s->count, s->type, s->op));
-    for (uint64_t i = 0; i < s->count; i++)
-        claim(s, "allreduce", i, whole(s, i));
+    claim_result(s, "allreduce", 0, s->count);
     claim_end(s, s->count);
     claim_as_mpi(s);
     fill(s, s->recv, s->rank, s->count);
     CHECK_OK(rg_allreduce(s->set, s->recv, s->recv, s->count, s->type, s->op));
-    for (uint64_t i = 0; i < s->count; i++)
-        claim(s, "allreduce in place", i, whole(s, i));
+    claim_result(s, "allreduce in place", 0, s->count);
 }
 
-static void reduce(scene *s)
+static void reduce(scene *s, int root)
 {
-    for (int root = 0; root < s->n; root++) {
-        fill(s, s->send, s->rank, s->count);
-        forget(s, s->count);
-        CHECK_OK(rg_reduce(s->set, s->send, s->recv, s->count, s->type, s->op,
-                           root));
-        for (uint64_t i = 0; i < s->count && s->rank == root; i++)
-            claim(s, "reduce", i, whole(s, i));
-        claim_end(s, s->count);
-        if (s->rank != root && s->count > 0)
-            CHECK_EQ(s->recv[0], GUARD);
-        fill(s, s->recv, s->rank, s->count);
-        CHECK_OK(rg_reduce(s->set, s->recv, s->recv, s->count, s->type, s->op,
-                           root));
-        for (uint64_t i = 0; i < s->count && s->rank == root; i++)
-            claim(s, "reduce in place", i, whole(s, i));
-    }
+    fill(s, s->send, s->rank, s->count);
+    forget(s, s->count);
+    CHECK_OK(
+        rg_reduce(s->set, s->send, s->recv, s->count, s->type, s->op, root));
+    if (s->rank == root)
+        claim_result(s, "reduce", 0, s->count);
+    claim_end(s, s->count);
+    if (s->rank != root && s->count > 0)
+        CHECK_EQ(s->recv[0], GUARD);
+    fill(s, s->recv, s->rank, s->count);
+    CHECK_OK(
+        rg_reduce(s->set, s->recv, s->recv, s->count, s->type, s->op, root));
+    if (s->rank == root)
+        claim_result(s, "reduce in place", 0, s->count);
 }
 
 static void reduce_scatter(scene *s)
@@ -160,14 +187,12 @@ static void reduce_scatter(scene *s)
     forget(s, s->count);
     CHECK_OK(
         rg_reduce_scatter(s->set, s->send, s->recv, s->count, s->type, s->op));
-    for (uint64_t i = 0; i < s->count; i++)
-        claim(s, "reduce_scatter", i, whole(s, mine + i));
+    claim_result(s, "reduce_scatter", mine, s->count);
     claim_end(s, s->count);
     char *own = s->send + bytes_of(s, mine);
     CHECK_OK(rg_reduce_scatter(s->set, s->send, own, s->count, s->type, s->op));
     memcpy(s->recv, own, bytes_of(s, s->count));
-    for (uint64_t i = 0; i < s->count; i++)
-        claim(s, "reduce_scatter in place", i, whole(s, mine + i));
+    claim_result(s, "reduce_scatter in place", mine, s->count);
 }
 
 static void reduce_scatterv(scene *s)
@@ -184,12 +209,11 @@ static void reduce_scatterv(scene *s)
     CHECK_OK(rg_reduce_scatterv_start(s->set, s->send, s->recv, part, s->type,
                                       s->op, NULL, &req));
     CHECK_OK(rg_wait(&req, -1));
-    for (uint64_t i = 0; i < part[s->rank]; i++)
-        claim(s, "reduce_scatterv", i, whole(s, mine + i));
+    claim_result(s, "reduce_scatterv", mine, part[s->rank]);
     claim_end(s, part[s->rank]);
 }
 
-static void scaled(scene *s)
+static void scaled_allreduce(scene *s)
 {
     const rg_op_params params = {
         .size = sizeof params, .prescale = 2, .postscale = 0.25};
@@ -198,11 +222,8 @@ static void scaled(scene *s)
     CHECK_OK(rg_allreduce_start(s->set, s->send, s->recv, s->count, s->type,
                                 RG_SUM, &params, &req));
     CHECK_OK(rg_wait(&req, -1));
-    const int is_integer = s->type == RG_I32 || s->type == RG_U8;
-    for (uint64_t i = 0; i < s->count; i++) {
-        const double x = whole(s, i) * 0.5;
-        claim(s, "scaled allreduce", i, is_integer ? trunc(x) : x);
-    }
+    const pattern half = pattern_of_result(s, 0.5);
+    claim(s, "scaled allreduce", 0, &half, 0, s->count);
 }
 
 /* Sums that depend on their order. */
@@ -220,24 +241,20 @@ static void same_bits(scene *s)
 
 /* ------------------------------------------------------------------ moving */
 
-static void broadcast(scene *s)
+static void broadcast(scene *s, int root)
 {
-    for (int root = 0; root < s->n; root++) {
-        forget(s, s->count);
-        if (s->rank == root)
-            fill(s, s->recv, root, s->count);
-        CHECK_OK(rg_broadcast(s->set, s->recv, s->count, s->type, root));
-        for (uint64_t i = 0; i < s->count; i++)
-            claim(s, "broadcast", i, element_of(root, i));
-        claim_end(s, s->count);
-    }
+    forget(s, s->count);
+    if (s->rank == root)
+        fill(s, s->recv, root, s->count);
+    CHECK_OK(rg_broadcast(s->set, s->recv, s->count, s->type, root));
+    claim(s, "broadcast", 0, &s->given[root], 0, s->count);
+    claim_end(s, s->count);
 }
 
 static void claim_gathered(scene *s, const char *what)
 {
     for (int m = 0; m < s->n; m++)
-        for (uint64_t i = 0; i < s->count; i++)
-            claim(s, what, (uint64_t)m * s->count + i, element_of(m, i));
+        claim(s, what, (uint64_t)m * s->count, &s->given[m], 0, s->count);
     claim_end(s, (uint64_t)s->n * s->count);
 }
 
@@ -281,8 +298,7 @@ static void allgatherv(scene *s)
                                  count, place, s->type, NULL, &req));
     CHECK_OK(rg_wait(&req, -1));
     for (int m = 0; m < s->n; m++)
-        for (uint64_t i = 0; i < count[m]; i++)
-            claim(s, "allgatherv", place[m] + i, element_of(m, i));
+        claim(s, "allgatherv", place[m], &s->given[m], 0, count[m]);
 }
 
 static void gather_scatter(scene *s, int root)
@@ -297,8 +313,7 @@ static void gather_scatter(scene *s, int root)
     forget(s, s->count);
     CHECK_OK(rg_scatter(s->set, s->send, s->recv, s->count, s->type, root));
     const uint64_t mine = (uint64_t)s->rank * s->count;
-    for (uint64_t i = 0; i < s->count; i++)
-        claim(s, "scatter", i, element_of(root, mine + i));
+    claim(s, "scatter", 0, &s->given[root], mine, s->count);
     claim_end(s, s->count);
 }
 
@@ -315,8 +330,7 @@ static void gatherv_scatterv(scene *s, int root)
         &(rg_op_params){.size = sizeof(rg_op_params), .root = root}, &req));
     CHECK_OK(rg_wait(&req, -1));
     for (int m = 0; m < s->n && is_root; m++)
-        for (uint64_t i = 0; i < count[m]; i++)
-            claim(s, "gatherv", place[m] + i, element_of(m, i));
+        claim(s, "gatherv", place[m], &s->given[m], 0, count[m]);
     fill(s, s->send, root, place[0] + count[0]);
     forget(s, count[s->rank]);
     CHECK_OK(rg_scatterv_start(
@@ -324,17 +338,15 @@ static void gatherv_scatterv(scene *s, int root)
         s->recv, count[s->rank], s->type,
         &(rg_op_params){.size = sizeof(rg_op_params), .root = root}, &req));
     CHECK_OK(rg_wait(&req, -1));
-    for (uint64_t i = 0; i < count[s->rank]; i++)
-        claim(s, "scatterv", i, element_of(root, place[s->rank] + i));
+    claim(s, "scatterv", 0, &s->given[root], place[s->rank], count[s->rank]);
     claim_end(s, count[s->rank]);
 }
 
 static void claim_alltoall(scene *s, const char *what)
 {
     for (int m = 0; m < s->n; m++)
-        for (uint64_t i = 0; i < s->count; i++)
-            claim(s, what, (uint64_t)m * s->count + i,
-                  element_of(m, (uint64_t)s->rank * s->count + i));
+        claim(s, what, (uint64_t)m * s->count, &s->given[m],
+              (uint64_t)s->rank * s->count, s->count);
 }
 
 static void alltoall(scene *s)
@@ -368,10 +380,9 @@ static void alltoallv(scene *s)
     CHECK_OK(rg_alltoallv_start(s->set, s->send, to, to_at, s->recv, from,
                                 from_at, s->type, NULL, &req));
     CHECK_OK(rg_wait(&req, -1));
-    const uint64_t begin = (uint64_t)s->rank * (s->count + 1);
+    const uint64_t to_me = (uint64_t)s->rank * (s->count + 1);
     for (int m = 0; m < s->n; m++)
-        for (uint64_t i = 0; i < from[m]; i++)
-            claim(s, "alltoallv", from_at[m] + i, element_of(m, begin + i));
+        claim(s, "alltoallv", from_at[m], &s->given[m], to_me, from[m]);
     claim_end(s, at);
 }
 
@@ -379,31 +390,37 @@ static void alltoallv(scene *s)
 
 /* A large one takes long, and has no other way for each op; nor has one of many
  * members. */
-static int is_worth_it(const scene *s)
+static int is_worth_it(const scene *s, rg_type type, rg_op op)
 {
-    const int is_one_of_two = s->op == RG_AVG || s->op == RG_BOR;
-    return rg_op_has(s->op, s->type) && (s->count < LARGE || is_one_of_two) &&
-           (s->n <= FEW || is_one_of_two || s->op == RG_SUM);
+    const int is_one_of_two = op == RG_AVG || op == RG_BOR;
+    return rg_op_has(op, type) && (s->count < LARGE || is_one_of_two) &&
+           (s->n <= FEW || is_one_of_two || op == RG_SUM);
+}
+
+/* Every member; of many, one after the other from turn to turn. */
+static bool is_root(const scene *s, int root, int turn)
+{
+    return s->n <= FEW || root == (turn * 5 + (int)s->count) % s->n;
 }
 
 static void reductions(scene *s)
 {
     for (int type = 0; type <= RG_BOOL; type++)
         for (int op = 0; op <= RG_BXOR; op++) {
-            s->type = (rg_type)type;
-            s->op = (rg_op)op;
-            if (!is_worth_it(s))
+            if (!is_worth_it(s, (rg_type)type, (rg_op)op))
                 continue;
+            begin(s, (rg_type)type, (rg_op)op);
             allreduce(s);
-            reduce(s);
+            for (int root = 0; root < s->n; root++)
+                if (is_root(s, root, type + op))
+                    reduce(s, root);
             reduce_scatter(s);
             reduce_scatterv(s);
         }
     static const rg_type types[] = {RG_F32, RG_F64, RG_I32, RG_F16, RG_BF16};
-    s->op = RG_SUM;
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-        s->type = types[i];
-        scaled(s);
+        begin(s, types[i], RG_SUM);
+        scaled_allreduce(s);
     }
     same_bits(s);
 }
@@ -411,13 +428,14 @@ static void reductions(scene *s)
 static void moves(scene *s)
 {
     static const rg_type types[] = {RG_U8, RG_F16, RG_F32, RG_I64};
-    s->op = RG_SUM;
     for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
-        s->type = types[t];
-        broadcast(s);
+        begin(s, types[t], RG_SUM);
         allgather(s);
         allgatherv(s);
         for (int root = 0; root < s->n; root++) {
+            if (!is_root(s, root, (int)t))
+                continue;
+            broadcast(s, root);
             gather_scatter(s, root);
             gatherv_scatterv(s, root);
         }
@@ -439,15 +457,13 @@ static void play(scene *s)
     if (rg_size(ctx) > FEW)
         return;
     s->count = MOST / 8;
-    s->type = RG_F32;
-    s->op = RG_SUM;
+    begin(s, RG_F32, RG_SUM);
     alltoall(s);
     allgather(s);
     reduce_scatter(s);
     s->count = MOST;
     allreduce(s);
-    s->type = RG_BF16;
-    s->op = RG_AVG;
+    begin(s, RG_BF16, RG_AVG);
     allreduce(s);
 }
 
