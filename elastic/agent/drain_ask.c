@@ -164,7 +164,8 @@ static void judge(drain_ask *d, const rg__snapshot *snap,
     name_hosts(snap, names, sizeof names);
     if (host == NULL || record == NULL || record->is_gone)
         refuse(d, RG_ERR_INVALID, "job %s has no host %s; its hosts are %s",
-               job, d->drain.host, names);
+               job, d->drain.host,
+               names[0] != '\0' ? names : "still to come; ask again");
     else if (count_others(snap, d->drain.host) == 0)
         refuse(d, RG_ERR_INVALID,
                "host %s is the only one of job %s, which would be left without "

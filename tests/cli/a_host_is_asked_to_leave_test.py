@@ -44,7 +44,8 @@ def test():
     with Hosts(2, nets=False) as hosts, \
             HostsJob(hosts, ["--min", "4", "--max", "4"], ["--slots", "1"],
                      trainer("--steps", "10"), only=["h1"]) as job:
-        until(lambda: host(job, "h1"), 20, "the first host")
+        until(lambda: host(job, "h1") and
+              hosts.keys(PREFIX + "lead/host/h1"), 20, "the first host")
         refused(job, ["h1"], 64, "the only one of job test", "regroup stop")
         refused(job, [], 64, "no host was named")
         refused(job, ["h1", "other"], 64, "no job other")
