@@ -7,10 +7,10 @@ import subprocess
 import urllib.request
 
 from hosts import Hosts, HostsJob, inside
-from house import REGROUP, claim, fault_free, main, trainer, until
+from house import REGROUP, UNTIL_FINISH, claim, main, trainer, until
 
 
-TRAINING = ("--steps", "800", "--step-ms", "10")
+TRAINING = (*UNTIL_FINISH, "--step-ms", "10")
 
 
 def metrics(job, host):
@@ -95,7 +95,7 @@ def test():
         claim(numbers["regroup_steps_lost_total"] == 0, str(numbers))
 
         job.finish()
-        job.check(state=fault_free(*TRAINING))
+        job.check(trained=TRAINING)
 
 
 main(test)

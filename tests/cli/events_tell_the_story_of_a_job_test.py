@@ -5,7 +5,7 @@ to the end, and ends with the job's code."""
 import json
 import subprocess
 
-from house import REGROUP, Job, claim, main, trainer
+from house import REGROUP, UNTIL_FINISH, Job, claim, main, trainer
 
 FIELDS = ["at", "generation", "event", "kind", "worker", "from_size",
           "to_size", "resume", "steps_lost", "recovery_ms", "code", "why"]
@@ -48,7 +48,7 @@ def check_story(events, name):
 
 def test():
     with Job(["--min", "1", "--max", "3"],
-             trainer("--steps", "200", "--step-ms", "10")) as job:
+             trainer(*UNTIL_FINISH, "--step-ms", "10")) as job:
         job.wait_step(5)
         lines = start(job, "--follow", "--json", "--interval", "50ms")
         table = start(job, "--follow", "--interval", "50ms")

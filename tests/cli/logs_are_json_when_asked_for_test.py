@@ -6,7 +6,7 @@ import json
 import os
 import re
 
-from house import Job, claim, main, trainer
+from house import UNTIL_FINISH, Job, claim, main, trainer
 
 NAMES = ["time", "level", "room", "host", "rank", "size", "generation",
          "message"]
@@ -32,7 +32,7 @@ def split(text):
 
 def run(flags, env, code=0, kill=True):
     with Job(["--min", "1", "--max", "2", *flags],
-             trainer("--steps", "60", "--step-ms", "10"),
+             trainer(*UNTIL_FINISH, "--step-ms", "10"),
              env={"REGROUP_LOG": "debug", **env}) as job:
         if kill:
             job.wait_step(5)

@@ -3,13 +3,15 @@ it draws over the last one. It finds the agent that takes over from one that was
 killed; ends with the job and with its code, and with 69 when the agent went
 without a word."""
 
+import contextlib
 import json
 import os
 import pty
 import signal
 import subprocess
 
-from house import REGROUP, Job, claim, main, trainer, until, words_of
+from house import (REGROUP, UNTIL_FINISH, Job, claim, main, trainer, until,
+                   words_of)
 
 
 def watch(job, *words, **more):
@@ -19,28 +21,41 @@ def watch(job, *words, **more):
                             stderr=subprocess.PIPE, text=True, **more)
 
 
-def read_terminal(fd):
+def read_terminal(fd, enough=None):
+    """To its end, or until it has shown something so many times."""
     text = b""
-    try:
-        while more := os.read(fd, 4096):
-            text += more
-    except OSError: # its other end is closed
-        pass
+    with contextlib.suppress(OSError): # its other end is closed
+        while enough is None or text.count(enough[0]) < enough[1]:
+            text += os.read(fd, 4096)
     return text.decode()
+
+
+def read_lines(stream, part, times):
+    """Until so many lines had that in them."""
+    lines = []
+    while sum(part in line for line in lines) < times:
+        lines.append(stream.readline())
+        claim(lines[-1], f"it ended: {lines}")
+    return "".join(lines)
 
 
 def a_job_that_ends():
     with Job(["--min", "1", "--max", "2"],
-             trainer("--steps", "120", "--step-ms", "10")) as job:
+             trainer(*UNTIL_FINISH, "--step-ms", "10")) as job:
         job.wait_step(5)
         mine, theirs = pty.openpty()
         drawn = watch(job, stdout=theirs)
         os.close(theirs)
         blocks, lines = watch(job), watch(job, "--json", "test")
-        screen = read_terminal(mine)
+        screen = read_terminal(mine, (b"\033[H\033[J", 3))
+        begin = read_lines(blocks.stdout, "generation 1 running", 2)
+        first = read_lines(lines.stdout, '"job"', 2)
+        job.let_finish()
+        screen += read_terminal(mine)
         job.finish()
 
         out, said = blocks.communicate(timeout=20)
+        out = begin + out
         claim(blocks.returncode == 0, said)
         claim(out.count("job test: generation 1 running") > 1, out)
         claim(out.endswith("job test has ended with code 0\n"), out)
@@ -52,6 +67,7 @@ def a_job_that_ends():
         claim(all(p.startswith("job test: ") for p in parts[1:]), screen)
 
         out, said = lines.communicate(timeout=20)
+        out = first + out
         claim(lines.returncode == 0, said)
         shown = [json.loads(line) for line in out.splitlines()]
         claim(len(shown) > 1, out)
@@ -60,13 +76,15 @@ def a_job_that_ends():
 
 def a_job_whose_agent_is_killed():
     with Job(["--min", "1", "--max", "2"],
-             trainer("--steps", "300", "--step-ms", "10")) as job:
+             trainer(*UNTIL_FINISH, "--step-ms", "10")) as job:
         job.wait_step(5)
         lines = watch(job, "--json")
         before = json.loads(lines.stdout.readline())
         for pid in processes_of(job):
             if pid != job.process.pid:
                 os.kill(pid, signal.SIGKILL)
+        until(lambda: max_step(job.status() or before) > max_step(before) + 50,
+              30, "steps under another agent")
         job.finish()
         out, said = lines.communicate(timeout=20)
         claim(lines.returncode == 0, said)

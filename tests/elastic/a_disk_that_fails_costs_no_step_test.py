@@ -9,10 +9,10 @@ import subprocess
 import tempfile
 
 from checkpoints import names, shown
-from house import Job, claim, fault_free, main, skip, trainer, until
+from house import UNTIL_FINISH, Job, claim, main, skip, trainer, until
 
 CLONE_NEWNS = 0x20000
-FLAGS = ("--steps", "200", "--bytes", "3000000", "--commit-every", "5")
+FLAGS = ("--bytes", "3000000", "--commit-every", "5")
 
 
 def mount(*words):
@@ -38,8 +38,7 @@ def fails(job, directory, why):
     """Now it can't be written: that is said once, and steps go on."""
     until(lambda: shown(job, "error"), 30, f"status shows {why}")
     claim(why in shown(job, "error"), shown(job, "error"))
-    before = job.step()
-    job.wait_step(min(before + 20, 190))
+    job.wait_step(job.step() + 20)
     claim(not names(directory, ".part"),
           f"{names(directory, '.part')} is left")
     said = [line.split("] ", 1)[1] for line in job.text().splitlines()
@@ -52,7 +51,7 @@ def fails(job, directory, why):
 def job_in(directory):
     return Job(["-n", "2", "--checkpoint-dir", directory,
                 "--checkpoint-every", "10"],
-               trainer(*FLAGS, "--step-ms", "20"))
+               trainer(*UNTIL_FINISH, *FLAGS, "--step-ms", "20"))
 
 
 def full(directory):
@@ -72,7 +71,7 @@ def full(directory):
         until_later(job)
         until(lambda: shown(job, "error") is None, 10, "the error is over")
         job.finish()
-        job.check(state=fault_free(*FLAGS))
+        job.check(trained=FLAGS)
 
 
 def read_only(directory):
@@ -84,7 +83,7 @@ def read_only(directory):
         claim(mount("-o", "remount,rw", "none", directory), "can't remount")
         until_later(job)
         job.finish()
-        job.check(state=fault_free(*FLAGS))
+        job.check(trained=FLAGS)
 
 
 def gone(directory):
@@ -95,7 +94,7 @@ def gone(directory):
         os.mkdir(directory)
         until_later(job)
         job.finish()
-        job.check(state=fault_free(*FLAGS))
+        job.check(trained=FLAGS)
 
 
 def test():

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import tempfile
 
-from house import REGROUP, Job, claim, main, trainer, until
+from house import REGROUP, UNTIL_FINISH, Job, claim, main, trainer, until
 
 
 def test_training_goes_on():
@@ -32,7 +32,7 @@ def test_no_line_is_lost():
 
 def test_nohup_is_respected():
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    with Job(["-n", "1"], trainer("--steps", 400, "--step-ms", 5)) as job:
+    with Job(["-n", "1"], trainer(*UNTIL_FINISH, "--step-ms", 5)) as job:
         job.wait_step(10)
         job.process.send_signal(signal.SIGHUP)
         step = job.step()

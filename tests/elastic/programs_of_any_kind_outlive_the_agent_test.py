@@ -3,7 +3,7 @@ as well, and end with the code that they would have ended with."""
 import os
 import signal
 
-from house import BUILD, Job, claim, main, trainer, until
+from house import BUILD, UNTIL_FINISH, Job, claim, main, trainer, until
 
 
 def kill_agent(job):
@@ -13,9 +13,13 @@ def kill_agent(job):
 
 
 def foreign(script, code):
-    with Job(["-n", "2"], ["bash", "-c", "echo begins; " + script]) as job:
+    """It does that when the next agent is there."""
+    wait = "echo begins; until [ -e go ]; do sleep 0.05; done; "
+    with Job(["-n", "2"], ["bash", "-c", wait + script]) as job:
         until(lambda: job.text().count("begins") == 2, 10, "two programs")
         kill_agent(job)
+        with open(os.path.join(job.folder, "go"), "w", encoding="ascii"):
+            pass
         job.finish(code)
         claim(job.text().count("begins") == 2, "a program was started again")
 
@@ -23,7 +27,7 @@ def foreign(script, code):
 def wrapped():
     """The worker is a grandchild; its parent is the keeper's child."""
     with Job(["-n", "2"], ["bash", "-c", '"$@"; exit $?', "bash",
-                           *trainer("--steps", 200, "--step-ms", 5)]) as job:
+                           *trainer(*UNTIL_FINISH, "--step-ms", 5)]) as job:
         job.wait_step(20)
         before = job.workers()
         kill_agent(job)
@@ -32,9 +36,9 @@ def wrapped():
 
 
 def test():
-    foreign("sleep 1", 0)
-    foreign("sleep 1; exit 7", 7)
-    foreign("sleep 1; kill -9 $$", 137)
+    foreign("exit 0", 0)
+    foreign("exit 7", 7)
+    foreign("kill -9 $$", 137)
     wrapped()
     static(0)
     static(5)

@@ -5,9 +5,9 @@ the first can't give it."""
 import re
 
 from hosts import Hosts, HostsJob
-from house import claim, fault_free, main, trainer, until
+from house import UNTIL_FINISH, claim, main, trainer, until
 
-TRAINING = ("--steps", 120, "--bytes", 6000000, "--step-ms", 10)
+TRAINING = ("--bytes", 6000000, "--step-ms", 10)
 CAME = re.compile(r"commit (\d+)\.(\d+) came from (\w+): (\d+) bytes")
 
 
@@ -15,13 +15,13 @@ def join(hosts, name, env=None):
     """h1 and h2 train, h3 joins. What its agent says about copies."""
     with HostsJob(hosts, ["--min", "2", "--max", "3",
                           "--start-timeout", "500ms"], ["--slots", "1"],
-                  trainer(*TRAINING), env=env, only=["h1", "h2"], job=name) as job:
+                  trainer(*UNTIL_FINISH, *TRAINING), env=env, only=["h1", "h2"], job=name) as job:
         job.wait_step(20)
         job.agent("h3")
         until(lambda: job.alive() and CAME.search(job.text("h3")), 40,
               "the commit has come to h3")
         job.finish()
-        job.check(state=fault_free(*TRAINING))
+        job.check(trained=TRAINING)
         rolled = [e for e in job.events("restore") if e["host"] != "h3"]
         return CAME.findall(job.text("h3")), job.text(), rolled
 

@@ -3,17 +3,17 @@ them, one that keeps them, a worker; and a host that has no room for its part
 leaves with one sentence, and the others go on."""
 
 from hosts import Hosts, HostsJob
-from house import claim, fault_free, main, trainer, until
+from house import UNTIL_FINISH, claim, fault_free, main, trainer, until
 
-TRAINING = ("--steps", 120, "--bytes", 30000, "--step-ms", 5,
-            "--shard-bytes", 2000000)
-MORE = (*TRAINING, "--replicas", 1)
+SHARDS = ("--bytes", 30000, "--step-ms", 5, "--shard-bytes", 2000000)
+TRAINING = ("--steps", 120, *SHARDS)
+COPIED = ("--replicas", 1)
 
 
 def an_agent_dies(hosts, place):
     kill = {"REGROUP_FAILPOINT": f"{place}:step40:start1:kill"}
     with HostsJob(hosts, ["--min", "2", "--max", "4"], ["--slots", "2"],
-                  trainer(*MORE), env={"h2": kill}, job=place) as job:
+                  trainer(*TRAINING, *COPIED), env={"h2": kill}, job=place) as job:
         job.finish()
         job.check(state=fault_free(*TRAINING))
         claim("was killed by signal 9" in job.text("h2"), "nobody died")
@@ -21,13 +21,13 @@ def an_agent_dies(hosts, place):
 
 def a_worker_dies(hosts):
     with HostsJob(hosts, ["--min", "2", "--max", "4"], ["--slots", "2"],
-                  trainer(*MORE), job="worker") as job:
+                  trainer(*UNTIL_FINISH, *SHARDS, *COPIED), job="worker") as job:
         job.wait_step(40)
         before = job.generation()
         job.kill(rank=2)
         job.wait_world(4, above=before)
         job.finish()
-        job.check(state=fault_free(*TRAINING))
+        job.check(trained=SHARDS)
 
 
 def a_host_is_full(hosts):
@@ -37,14 +37,15 @@ def a_host_is_full(hosts):
                           "500ms"],
                   {"h1": ["--slots", "2"],
                    "h2": ["--slots", "2", "--vault-max", "2200000"]},
-                  trainer(*MORE), job="full", only=["h1"]) as job:
+                  trainer(*UNTIL_FINISH, *SHARDS, *COPIED), job="full",
+                  only=["h1"]) as job:
         job.wait_step(10)
         job.agent("h2")
         job.lost.add("h2")
         until(lambda: "h2 can't hold its part: its shards need" in
               job.text("h2"), 20, "h2 says why it leaves")
         job.finish()
-        job.check(state=fault_free(*TRAINING))
+        job.check(trained=SHARDS)
 
 
 def test():

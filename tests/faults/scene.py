@@ -9,8 +9,8 @@ import signal
 import time
 
 import cells
-from house import PATIENCE, claim, fault_free, skip, trainer, until
-from hosts import Hosts, HostsJob, Tails
+from house import PATIENCE, Tails, claim, fault_free, skip, trainer, until
+from hosts import Hosts, HostsJob
 
 BUDGET_S = 1.0 * PATIENCE
 COMMIT_EVERY = 3

@@ -4,16 +4,15 @@ fault-free run. Without copies a lost host is the end, in one sentence; a
 drained one is not."""
 
 from hosts import Hosts, HostsJob
-from house import claim, fault_free, main, trainer
+from house import UNTIL_FINISH, claim, main, trainer
 
-TRAINING = ("--steps", 200, "--bytes", 30000, "--step-ms", 5,
-            "--shard-bytes", 2000000)
+TRAINING = ("--bytes", 30000, "--step-ms", 5, "--shard-bytes", 2000000)
 
 
 def job_of(hosts, name, *flags):
     return HostsJob(hosts, ["--min", "2", "--max", "6", "--agent-grace", "2s"],
                     ["--slots", "2"],
-                    trainer(*TRAINING, *flags), job=name)
+                    trainer(*UNTIL_FINISH, *TRAINING, *flags), job=name)
 
 
 def test():
@@ -26,7 +25,7 @@ def test():
             job.wait_step(job.step() + 20)
             job.fail_power("h3")
             job.finish()
-            job.check(state=fault_free(*TRAINING))
+            job.check(trained=TRAINING)
         for host in ("h2", "h3"):
             hosts.heal(host)
 
@@ -34,7 +33,7 @@ def test():
             job.wait_step(30)
             job.drain("h2")
             job.finish()
-            job.check(state=fault_free(*TRAINING))
+            job.check(trained=TRAINING)
 
         with job_of(hosts, "bare") as job:
             job.wait_step(30)

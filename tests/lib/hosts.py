@@ -37,7 +37,7 @@ import time
 import urllib.request
 
 from certificates import Authority, need_openssl
-from house import (BUILD, DETECT, PATIENCE, REGROUP, Failed, Job, claim,
+from house import (BUILD, DETECT, PATIENCE, REGROUP, Failed, Job, Tails, claim,
                    free_port, need_etcd, skip, until)
 
 os.environ["PATH"] += ":/usr/sbin:/sbin"
@@ -561,29 +561,6 @@ class Hosts:
 
 # ------------------------------------------------------------------------ jobs
 
-class Tails:
-    """What has been added to files since the last look, in whole lines."""
-
-    def __init__(self, pattern):
-        self.pattern, self.read = pattern, {}
-
-    def lines(self):
-        """[(path, line)] that are new."""
-        found = []
-        for path in sorted(glob.glob(self.pattern)):
-            at = self.read.get(path, 0)
-            if os.path.getsize(path) == at:
-                continue
-            with open(path, "rb") as file:
-                file.seek(at)
-                text = file.read()
-            whole = text.rfind(b"\n") + 1
-            self.read[path] = at + whole
-            found += [(path, line) for line in
-                      text[:whole].decode(errors="replace").splitlines()]
-        return found
-
-
 class HostsJob(Job):
     """A job with `regroup agent` on each host. Its waits and claims are those
     of house.Job."""
@@ -721,16 +698,6 @@ class HostsJob(Job):
         status = until(self.status, 20, "an agent answers")
         return next(h["id"] for h in status["hosts"] for w in h["workers"]
                     if w["rank"] == rank)
-
-    def events(self, kind=None):
-        new = []
-        for _, line in self.tails.lines():
-            with contextlib.suppress(ValueError):
-                new.append(json.loads(line))
-        if new:
-            self.seen += new
-            self.seen.sort(key=lambda e: e["t_ns"])
-        return [e for e in self.seen if kind is None or e["event"] == kind]
 
     # ------------------------------------------------------------- waiting
 

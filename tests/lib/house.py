@@ -112,6 +112,29 @@ def words_of(pid):
     return []
 
 
+class Tails:
+    """What has been added to files since the last look, in whole lines."""
+
+    def __init__(self, pattern):
+        self.pattern, self.read = pattern, {}
+
+    def lines(self):
+        """[(path, line)] that are new."""
+        found = []
+        for path in sorted(glob.glob(self.pattern)):
+            at = self.read.get(path, 0)
+            if os.path.getsize(path) == at:
+                continue
+            with open(path, "rb") as file:
+                file.seek(at)
+                text = file.read()
+            whole = text.rfind(b"\n") + 1
+            self.read[path] = at + whole
+            found += [(path, line) for line in
+                      text[:whole].decode(errors="replace").splitlines()]
+        return found
+
+
 class Job:
     def __init__(self, flags, command, env=None, job="test", detect=DETECT,
                  pipe=False):
@@ -120,6 +143,8 @@ class Job:
         self.folder = tempfile.mkdtemp(prefix="rg-")
         self.history = os.path.join(self.folder, "history")
         os.mkdir(self.history)
+        self.tails = Tails(os.path.join(self.history, "*.jsonl"))
+        self.seen = []  # of the history
         self.name = job
         self.env = dict(os.environ, REGROUP_LOG="info",
                         REGROUP_RUN_DIR=os.path.join(self.folder, "run"))
@@ -212,14 +237,14 @@ class Job:
                 for w in host["workers"] if w["rank"] is not None}
 
     def events(self, kind=None):
-        found = []
-        for path in glob.glob(os.path.join(self.history, "*.jsonl")):
-            with open(path, encoding="utf-8", errors="replace") as lines:
-                for line in lines:
-                    with contextlib.suppress(ValueError):
-                        found.append(json.loads(line))
-        found.sort(key=lambda e: e["t_ns"])
-        return [e for e in found if kind is None or e["event"] == kind]
+        new = []
+        for _, line in self.tails.lines():
+            with contextlib.suppress(ValueError):
+                new.append(json.loads(line))
+        if new:
+            self.seen += new
+            self.seen.sort(key=lambda e: e["t_ns"])
+        return [e for e in self.seen if kind is None or e["event"] == kind]
 
     def step(self):
         return max((e["step"] for e in self.events("step")), default=0)
