@@ -4,8 +4,9 @@ import os
 import signal
 import time
 
-from house import UNTIL_FINISH, Job, claim, main, trainer, until
+from house import PATIENCE, UNTIL_FINISH, Job, claim, main, trainer, until
 
+DETECT_S = 0.7 * PATIENCE
 TRAIN = (*UNTIL_FINISH, "--step-ms", 5)
 
 
@@ -25,13 +26,13 @@ def pause(job, pids):
 
 def test():
     with Job(["--min", "1", "--max", "2"], trainer(*TRAIN),
-             detect="300ms") as job:
+             detect=f"{DETECT_S * 1000:.0f}ms") as job:
         job.wait_step(30)
         pids = [w["pid"] for w in job.workers().values()]
         pause(job, pids)
         step = job.step()
         claim(job.status()["phase"] == "paused", "status does not say so")
-        time.sleep(1)  # several detection budgets are the fault
+        time.sleep(3 * DETECT_S)  # several budgets are the fault
         claim(job.step() == step, "a step was made meanwhile")
         job.process.send_signal(signal.SIGCONT)
         job.wait_step(step + 20)

@@ -263,9 +263,9 @@ static rg_status train(rg_state *st, void *arg)
         return made;
     while (t->until != NULL ? t->is_over == 0 : t->state[0] < t->steps) {
         const rg_status rs = one_step(t, st);
-        print_saved(t, st);
         if (rs != RG_OK)
             return rs;
+        print_saved(t, st);
     }
     return hash_parts(t, st);
 }
