@@ -408,18 +408,30 @@ void rg__slot_gone(slot *s)
 
 /* ------------------------------------------------------ reaped, and onwards */
 
-static void tell_death(const slot *s, const char *then)
+/* How it ended, and why if that is known. */
+typedef struct ending {
+    char text[RG__CAUSE_MAX + 64];
+} ending;
+
+static ending ending_of(const slot *s)
 {
     const bool is_plain = s->death[0] == '\0' || strcmp(s->death, "died") == 0;
+    const char *it = is_plain ? "" : ": it ", *why = is_plain ? "" : s->death;
     const int code = s->exit_code;
-    char how[64];
+    ending e;
     if (code > 128)
-        snprintf(how, sizeof how, "was ended by signal %d (%s)", code - 128,
-                 strsignal(code - 128));
+        snprintf(e.text, sizeof e.text, "was ended by signal %d (%s)%s%s",
+                 code - 128, strsignal(code - 128), it, why);
     else
-        snprintf(how, sizeof how, "exited with code %d", code);
-    rg__log(RG__WARN, "agent", "%s.%u %s%s%s; %s", s->a->params->host, s->index,
-            how, is_plain ? "" : ": it ", is_plain ? "" : s->death, then);
+        snprintf(e.text, sizeof e.text, "exited with code %d%s%s", code, it,
+                 why);
+    return e;
+}
+
+static void tell_death(const slot *s, const char *then)
+{
+    rg__log(RG__WARN, "agent", "%s.%u %s; %s", s->a->params->host, s->index,
+            ending_of(s).text, then);
 }
 
 static uint64_t backoff_ms(const slot *s)
@@ -468,10 +480,9 @@ static void end_of_static(slot *s, bool is_finalized)
     s->is_closed = true;
     if (s->exit_code != 0)
         rg__agent_end(a, s->exit_code,
-                      "%s.%u %s (it %s), and the program is static or has not "
-                      "called rg_init, so the job ends",
-                      a->params->host, s->index,
-                      s->exit_code > 128 ? "was killed" : "failed", s->death);
+                      "%s.%u %s; the program is static or has not called "
+                      "rg_init, so the job ends",
+                      a->params->host, s->index, ending_of(s).text);
     else if (s->has_met && !is_finalized)
         rg__agent_end(a, 1,
                       "%s.%u exited with code 0 without rg_finalize; others "

@@ -1,5 +1,6 @@
 """The table "what events mean": who exits how, and what the job makes of it."""
 import os
+import re
 
 from house import (BUILD, UNTIL_FINISH, Job, claim, fault_free, main,
                    trainer)
@@ -60,6 +61,12 @@ def test_a_program_without_regroup_just_runs():
         job.finish(0)
     with Job(["-n", "2"], ["sh", "-c", "exit 5"]) as job:
         job.finish(5)
+        claim(re.search(r"\.[01] exited with code 5; the program", job.text()),
+              "the end is not explained")
+    with Job(["-n", "1"], ["sh", "-c", "kill -9 $$"]) as job:
+        job.finish(137)
+        claim(".0 was ended by signal 9 (Killed); the program" in job.text(),
+              "the end is not explained")
 
 
 def test_signals_end_the_job_and_its_wrappers_with_128_plus_n():
