@@ -73,10 +73,12 @@ static void alltoallv(uint64_t count)
 int main(void)
 {
     CHECK_OK(rg_init(NULL, &ctx));
-    const uint64_t counts[] = {1, 700, 40000, rg_size(ctx) < 8 ? MOST : 0};
+    const uint64_t counts[] = {1, 700, 40000, MOST};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         allreduce(counts[i], rg_rank(ctx) % 2 == 0);
         allreduce(counts[i], rg_rank(ctx) % 3 == 1);
+        if (counts[i] == MOST && rg_size(ctx) > 8)
+            continue; /* a gigabyte */
         alltoall(counts[i], rg_rank(ctx) % 2 == 1);
         alltoallv(counts[i]);
     }
