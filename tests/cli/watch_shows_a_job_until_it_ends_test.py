@@ -54,9 +54,8 @@ def a_job_that_ends():
         screen += read_terminal(mine)
         job.finish()
 
-        out, said = blocks.communicate(timeout=20)
-        out = begin + out
-        claim(blocks.returncode == 0, said)
+        out = begin + blocks.stdout.read()
+        claim(blocks.wait(20) == 0, blocks.stderr.read())
         claim(out.count("job test: generation 1 running") > 1, out)
         claim(out.endswith("job test has ended with code 0\n"), out)
         claim("\033" not in out, "it draws where there is no terminal")
@@ -66,9 +65,8 @@ def a_job_that_ends():
         claim(len(parts) > 2 and parts[0] == "", f"{len(parts)} drawings")
         claim(all(p.startswith("job test: ") for p in parts[1:]), screen)
 
-        out, said = lines.communicate(timeout=20)
-        out = first + out
-        claim(lines.returncode == 0, said)
+        out = first + lines.stdout.read()
+        claim(lines.wait(20) == 0, lines.stderr.read())
         shown = [json.loads(line) for line in out.splitlines()]
         claim(len(shown) > 1, out)
         claim(all(s["job"] == "test" for s in shown), out)

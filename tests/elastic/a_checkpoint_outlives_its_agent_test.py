@@ -20,7 +20,7 @@ def test():
         os.kill(pid, signal.SIGKILL)
         os.kill(writer, signal.SIGCONT)
         job.finish()
-        claim("took over 0 workers" in job.text(), "no other agent came")
+        claim("from an agent that died" in job.text(), "no other agent came")
         claim(steps(path) == [60] and not names(path, ".part"),
               f"{os.listdir(path)} are there at the end")
         job.check(state=fault_free(*FLAGS))

@@ -8,9 +8,9 @@ import tempfile
 
 from checkpoints import names, shown, steps, stopped
 from hosts import Hosts, HostsJob
-from house import claim, fault_free, main, trainer, until
+from house import UNTIL_FINISH, claim, main, trainer, until
 
-TRAINING = ("--steps", 200, "--bytes", 3000, "--shard-bytes", 3000001,
+TRAINING = ("--bytes", 3000, "--shard-bytes", 3000001,
             "--commit-every", 10, "--replicas", 1)
 STOP = {"REGROUP_FAILPOINT": "checkpoint.share:step80:stop"}
 
@@ -18,7 +18,7 @@ STOP = {"REGROUP_FAILPOINT": "checkpoint.share:step80:stop"}
 def job_of(hosts, name, per_host, **more):
     return HostsJob(hosts, ["--min", "2", "--max", "3", "--checkpoint-every",
                             "40"], per_host,
-                    trainer(*TRAINING, "--step-ms", 20), job=name, **more)
+                    trainer(*UNTIL_FINISH, *TRAINING, "--step-ms", 20), job=name, **more)
 
 
 def flags(path):
@@ -39,7 +39,7 @@ def lost_in_its_share(hosts, path):
         claim(not names(path, ".part"), "a .part file was left")
         whole = job.run("checkpoint", "verify", path)
         claim(whole.returncode == 0, whole.stderr)
-        job.check(state=fault_free(*TRAINING))
+        job.check(trained=TRAINING)
     hosts.heal("h2")
 
 
@@ -55,7 +55,7 @@ def elsewhere(hosts, path, other):
               f"{os.listdir(path)} is there")
         said = job.text("h1").count("let all hosts see one directory")
         claim(said == 1, f"it was said {said} times")
-        job.check(state=fault_free(*TRAINING))
+        job.check(trained=TRAINING)
 
 
 def test():

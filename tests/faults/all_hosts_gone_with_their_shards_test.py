@@ -8,24 +8,24 @@ import tempfile
 
 from checkpoints import names, shown, steps
 from hosts import Hosts, HostsJob
-from house import claim, fault_free, main, trainer, until
+from house import UNTIL_FINISH, claim, main, trainer, until
 
-TRAINING = ("--steps", 240, "--bytes", 3000, "--shard-bytes", 3000001,
-            "--commit-every", 10)
+TRAINING = ("--bytes", 3000, "--shard-bytes", 3000001, "--commit-every", 10)
 KILL = {"REGROUP_FAILPOINT": "checkpoint.share:step80:kill"}
 
 
-def job_of(hosts, path, name, size, **more):
+def job_of(hosts, path, name, size, length, **more):
     return HostsJob(hosts, ["--min", str(size), "--max", str(size),
                             "--checkpoint-dir", path, "--checkpoint-every",
                             "40"], ["--slots", "2"],
-                    trainer(*TRAINING, "--step-ms", 30, "--load"), job=name,
-                    **more)
+                    trainer(*length, *TRAINING, "--step-ms", 30, "--load"),
+                    job=name, **more)
 
 
 def lose_all(hosts, path):
     """The newest step that was durable."""
-    with job_of(hosts, path, "first", 6, env={"h2": KILL}) as job:
+    with job_of(hosts, path, "first", 6, UNTIL_FINISH,
+                env={"h2": KILL}) as job:
         until(lambda: steps(path), 30, "the first checkpoint")
         error = until(lambda: job.alive() and shown(job, "error"), 30,
                       "the next fails")
@@ -49,13 +49,15 @@ def test():
         path = tempfile.mkdtemp(prefix="ckpt-", dir=hosts.folder)
         newest = lose_all(hosts, path)
         claim(newest >= 120, f"step {newest} is the newest")
-        with job_of(hosts, path, "second", 4, only=["h1", "h3"]) as job:
+        length = ("--steps", newest + 80)
+        with job_of(hosts, path, "second", 4, length,
+                    only=["h1", "h3"]) as job:
             job.finish()
             claim(f"loaded step {newest}\n" in job.text(), "it began afresh")
             shape = job.run("checkpoint", "verify", path)
             claim(shape.returncode == 0, shape.stderr)
-            job.check(state=fault_free(*TRAINING))
-        claim(steps(path)[-1] == 240, f"{os.listdir(path)} is there")
+            job.check(trained=TRAINING)
+        claim(steps(path)[-1] == newest + 80, f"{os.listdir(path)} is there")
 
 
 main(test)

@@ -31,7 +31,9 @@ def test():
 
         with job_of(hosts, "drained") as job:
             job.wait_step(30)
+            before = job.generation()
             job.drain("h2")
+            job.wait_world(4, above=before)
             job.finish()
             job.check(trained=TRAINING)
 

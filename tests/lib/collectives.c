@@ -1,7 +1,6 @@
 #include "tests/lib/collectives.h"
 
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tests/check.h"

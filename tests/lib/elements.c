@@ -123,7 +123,6 @@ double get(rg_type type, const void *data, uint64_t i)
 
 static double two(rg_op op, double a, double b)
 {
-    const uint64_t x = (uint64_t)a, y = (uint64_t)b;
     switch (op) {
     case RG_SUM:
     case RG_AVG:
@@ -135,17 +134,17 @@ static double two(rg_op op, double a, double b)
     case RG_MAX:
         return a < b ? b : a;
     case RG_LAND:
-        return x && y;
+        return a != 0 && b != 0;
     case RG_LOR:
-        return x || y;
+        return a != 0 || b != 0;
     case RG_LXOR:
-        return !x != !y;
+        return (a != 0) != (b != 0);
     case RG_BAND:
-        return (double)(x & y);
+        return (double)((uint64_t)a & (uint64_t)b);
     case RG_BOR:
-        return (double)(x | y);
+        return (double)((uint64_t)a | (uint64_t)b);
     case RG_BXOR:
-        return (double)(x ^ y);
+        return (double)((uint64_t)a ^ (uint64_t)b);
     }
     return 0;
 }

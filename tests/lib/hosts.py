@@ -37,7 +37,7 @@ import time
 import urllib.request
 
 from certificates import Authority, need_openssl
-from house import (BUILD, DETECT, PATIENCE, REGROUP, Failed, Job, Tails, claim,
+from house import (DETECT, PATIENCE, REGROUP, Failed, Job, Tails, claim,
                    free_port, need_etcd, skip, until)
 
 os.environ["PATH"] += ":/usr/sbin:/sbin"

@@ -15,10 +15,11 @@
 #include "sdk/base/shm.h"
 
 #define ALLOC_BYTES ((size_t)4 << 20)
-#ifdef __SANITIZE_THREAD__
-#define TIMEOUT_S 150
+#define TIMEOUT_S   50
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define PATIENCE 4
 #else
-#define TIMEOUT_S 50
+#define PATIENCE 1
 #endif
 #define SLEEP_NS (100 * 1000 * RG__MS) /* who is not rung hangs the test */
 
@@ -414,6 +415,7 @@ void world_run(const world_params *params, world_fn fn, void *arg)
     pid_t pid[WORLD_MAX];
     world_shared *shared = make_shared(params);
     const uint64_t timeout =
+        PATIENCE *
         (uint64_t)(params->timeout_s == 0 ? TIMEOUT_S : params->timeout_s);
     const uint64_t deadline = rg__now_ns() + timeout * 1000 * RG__MS;
     fflush(NULL);

@@ -36,7 +36,7 @@ static size_t bytes_of(const scene *s, uint64_t count)
 static double element_of(rg_op op, int member, uint64_t i)
 {
     const uint64_t h = dice_seed((uint64_t)member, i);
-    return op == RG_PROD ? (double)(1 + (member < 8 && h % 2 == 0))
+    return op == RG_PROD ? (double)(1 + (member < 6 && h % 2 == 0))
                          : (double)(h % 6);
 }
 
@@ -397,10 +397,11 @@ static int is_worth_it(const scene *s, rg_type type, rg_op op)
            (s->n <= FEW || is_one_of_two || op == RG_SUM);
 }
 
-/* Every member; of many, one after the other from turn to turn. */
+/* Every member; of many the first, the last and one that changes. */
 static bool is_root(const scene *s, int root, int turn)
 {
-    return s->n <= FEW || root == (turn * 5 + (int)s->count) % s->n;
+    return s->n <= FEW || root == 0 || root == s->n - 1 ||
+           root == (turn * 5 + (int)s->count) % s->n;
 }
 
 static void reductions(scene *s)
