@@ -101,7 +101,7 @@ static void make_set(mix *m, dice *d, int i)
     slot *s = &m->slot[i];
     mix_team *t = &m->team[1 + i * MIX_COLORS];
     int key[MIX_MEMBERS] = {0};
-    char name[16];
+    char name[32];
     const how made = (how)dice_roll(d, 3);
     const bool has_name = dice_once_in(d, 2), is_twice = dice_once_in(d, 3);
     const rg_set_params params = {.size = sizeof params,

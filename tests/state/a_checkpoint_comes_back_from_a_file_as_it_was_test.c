@@ -24,7 +24,7 @@ static unsigned char *memory_of(uint64_t bytes, unsigned seed)
 static void describe(rg__checkpoint *c, const void **data)
 {
     for (int i = 0; i < COUNT; i++) {
-        char name[16];
+        char name[32];
         snprintf(name, sizeof name, "buffer%d", i);
         CHECK_OK(rg__checkpoint_add(c, name, sizes[i]));
         data[i] = memory_of(sizes[i], (unsigned)i);
