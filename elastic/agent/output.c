@@ -10,34 +10,23 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "elastic/agent/spool.h"
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
 #include "sdk/base/shm.h"
 
-#define LINE_MAX_BYTES 8192
-#define HEAD_MAX_BYTES 128
-#define WRITE_BYTES                                                            \
-    4096 /* a pipe that polls writable takes as many at once                   \
-          */
-#define STALL_NS (10 * RG__MS)
+#define HEAD_MAX_BYTES 120
+#define STALL_NS       (10 * RG__MS)
 
 /* In memory that the next agent is handed. */
-typedef struct spool {
-    char line[LINE_MAX_BYTES]; /* read, not printed yet */
-    size_t n;
-    char text[LINE_MAX_BYTES + HEAD_MAX_BYTES]; /* printed, not written yet */
-    size_t at, end;
-} spool;
-
 typedef struct spools {
-    spool out, err;
+    rg__spool out, err;
     int rank; /* of its worker when a line was printed last, -1: none */
 } spools;
 
@@ -47,7 +36,7 @@ typedef struct stream {
     int to; /* where it goes */
     bool is_file;
     rg__timer *stalled;
-    spool *spool;
+    rg__spool *spool;
 } stream;
 
 struct output {
@@ -62,32 +51,6 @@ struct output {
 };
 
 /* --------------------------------------------------------------- one stream */
-
-static bool is_writable(int fd)
-{
-    struct pollfd p = {.fd = fd, .events = POLLOUT};
-    return poll(&p, 1, 0) != 0; /* broken counts: the write says so */
-}
-
-/* false: it does not take more now. */
-static bool flush(stream *st)
-{
-    spool *sp = st->spool;
-    while (sp->at < sp->end) {
-        if (!st->is_file && !is_writable(st->to))
-            return false;
-        const size_t left = sp->end - sp->at;
-        const ssize_t put = write(st->to, sp->text + sp->at,
-                                  left < WRITE_BYTES ? left : WRITE_BYTES);
-        if (put < 0 && (errno == EINTR || errno == EAGAIN))
-            return errno == EINTR ? flush(st) : false;
-        if (put <= 0)
-            break; /* our own output is closed or full: nowhere to say it */
-        sp->at += (size_t)put;
-    }
-    sp->at = sp->end = 0;
-    return true;
-}
 
 static int rank_of(const output *o)
 {
@@ -107,39 +70,42 @@ static bool is_log_line(const char *text, size_t n)
            memcmp(text, start, sizeof start - 1) == 0;
 }
 
-/* Move the first n bytes, and `skip` behind them, from line to text. */
-static void print(stream *st, size_t n, size_t skip)
+/* "host.slot rRANK | " */
+static size_t write_head(const output *o, char head[HEAD_MAX_BYTES])
 {
-    spool *sp = st->spool;
     char rank[16] = "-";
-    if (st->of->a->resume == RESUME_NOT)
-        st->of->spools->rank = rank_of(st->of);
-    if (st->of->spools->rank >= 0)
-        snprintf(rank, sizeof rank, "%d", st->of->spools->rank);
-    if (!st->is_file && !is_log_line(sp->line, n))
-        sp->end = (size_t)snprintf(sp->text, HEAD_MAX_BYTES, "%s r%s | ",
-                                   st->of->name, rank);
-    memcpy(sp->text + sp->end, sp->line, n);
-    sp->end += n;
-    if (!st->is_file)
-        sp->text[sp->end++] = '\n';
-    sp->n -= n + skip;
-    memmove(sp->line, sp->line + n + skip, sp->n);
+    if (o->a->resume == RESUME_NOT)
+        o->spools->rank = rank_of(o);
+    if (o->spools->rank >= 0)
+        snprintf(rank, sizeof rank, "%d", o->spools->rank);
+    return (size_t)snprintf(head, HEAD_MAX_BYTES, "%s r%s | ", o->name, rank);
+}
+
+/* The first n bytes, and `skip` behind them: a line. */
+static void print_line(stream *st, const char *line, size_t n, size_t skip)
+{
+    char text[RG__SPOOL_TEXT_MAX];
+    size_t end = is_log_line(line, n) ? 0 : write_head(st->of, text);
+    memcpy(text + end, line, n);
+    end += n;
+    text[end++] = '\n';
+    rg__spool_print(st->spool, n + skip, text, end, st->to, false);
 }
 
 /* false: nothing to print before more is read. */
 static bool print_next(stream *st)
 {
-    const spool *sp = st->spool;
-    const char *newline = memchr(sp->line, '\n', sp->n);
-    if (sp->n == 0)
+    char bytes[RG__SPOOL_BYTES];
+    const size_t n = rg__spool_held(st->spool, bytes);
+    const char *newline = memchr(bytes, '\n', n);
+    if (n == 0)
         return false;
     if (st->is_file)
-        print(st, sp->n, 0);
+        rg__spool_print(st->spool, n, bytes, n, st->to, true);
     else if (newline != NULL)
-        print(st, (size_t)(newline - sp->line), 1);
-    else if (sp->n == sizeof sp->line || st->fd < 0)
-        print(st, sp->n, 0);
+        print_line(st, bytes, (size_t)(newline - bytes), 1);
+    else if (n == sizeof bytes || st->fd < 0)
+        print_line(st, bytes, n, 0);
     else
         return false;
     return true;
@@ -149,7 +115,7 @@ static bool print_next(stream *st)
 static bool write_out(stream *st)
 {
     do
-        if (!flush(st))
+        if (!rg__spool_write(st->spool, st->to, st->is_file))
             return false;
     while (print_next(st));
     return true;
@@ -165,12 +131,9 @@ static void end_of_pipe(stream *st)
 /* false: nothing more can be read now. */
 static bool take(stream *st)
 {
-    spool *sp = st->spool;
-    const ssize_t got = read(st->fd, sp->line + sp->n, sizeof sp->line - sp->n);
-    if (got > 0) {
-        sp->n += (size_t)got;
+    const ssize_t got = rg__spool_read(st->spool, st->fd);
+    if (got > 0)
         return true;
-    }
     const bool is_empty = got < 0 && (errno == EAGAIN || errno == EINTR);
     if (!is_empty || st->of->is_closing)
         end_of_pipe(st);
@@ -225,7 +188,7 @@ static void close_stream(stream *st)
 
 static bool is_written(const stream *st)
 {
-    return st->fd < 0 && st->spool->n == 0 && st->spool->at == st->spool->end;
+    return st->fd < 0 && rg__spool_is_empty(st->spool);
 }
 
 static void drop(output *o)
@@ -372,15 +335,6 @@ void rg__output_close(slot *s)
 /* ------------------------------------------------------- of an earlier agent
  */
 
-/* It was killed at any instruction. */
-static void check_spool(spool *sp)
-{
-    if (sp->n > sizeof sp->line)
-        sp->n = 0;
-    if (sp->end > sizeof sp->text || sp->at > sp->end)
-        sp->at = sp->end = 0;
-}
-
 static void resume_output(agent *a, rg__kept *kept)
 {
     rg__member_id who;
@@ -395,8 +349,8 @@ static void resume_output(agent *a, rg__kept *kept)
         drop(o);
         return;
     }
-    check_spool(o->out.spool);
-    check_spool(o->err.spool);
+    rg__spool_resume(o->out.spool, o->out.to);
+    rg__spool_resume(o->err.spool, o->err.to);
     o->out.fd = rg__kept_take(kept, 0);
     o->err.fd = rg__kept_take(kept, 1);
     slot *s = rg__slot_of(a, who);
