@@ -231,10 +231,12 @@ class Job:
                 self.status()
 
     def workers(self):
-        """{rank: worker} of the current world; {} before the first."""
+        """{rank: worker} of the current world who live; {} before the first.
+        A pid is None where this agent does not know it yet."""
         status = self.status() or {"hosts": []}
         return {w["rank"]: w for host in status["hosts"]
-                for w in host["workers"] if w["rank"] is not None}
+                for w in host["workers"]
+                if w["rank"] is not None and w["pid"] != 0}
 
     def events(self, kind=None):
         new = []
@@ -291,8 +293,8 @@ class Job:
         return agent_of(self.process.pid)
 
     def pid(self, rank):
-        return until(lambda: self.workers().get(rank), 20,
-                     f"a worker of rank {rank}")["pid"]
+        return until(lambda: self.workers().get(rank, {}).get("pid"), 20,
+                     f"a worker of rank {rank}")
 
     def kill(self, rank, signum=signal.SIGKILL):
         pid = self.pid(rank)
@@ -302,7 +304,8 @@ class Job:
     def kill_many(self, ranks):
         def found():
             workers = self.workers()
-            return set(ranks) <= workers.keys() and workers
+            return all(workers.get(rank, {}).get("pid")
+                       for rank in ranks) and workers
         workers = until(found, 20, f"workers of ranks {ranks}")
         pids = [workers[rank]["pid"] for rank in ranks]
         for pid in pids:
