@@ -3,7 +3,8 @@
  *
  * Our own output may be a pipe that nobody reads for a while (a pager): then
  * the worker's pipe is left alone until it takes bytes again, and the agent
- * goes on with everything else. An output outlives its process until it is
+ * goes on with everything else; so it does after each read of a program that
+ * prints without end. An output outlives its process until it is
  * written, and what was read of it outlives the agent: it lies in a spool, and
  * the pipe's end with the keeper. */
 #include "elastic/agent/inside.h"
@@ -13,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "elastic/agent/spool.h"
@@ -32,10 +34,11 @@ typedef struct spools {
 
 typedef struct stream {
     output *of;
-    int fd; /* the pipe's end here, -1: at its end */
-    int to; /* where it goes */
+    int fd;       /* the pipe's end here, -1: at its end */
+    ssize_t left; /* in it when its process had ended: descendants may go on */
+    int to;       /* where it goes */
     bool is_file;
-    rg__timer *stalled;
+    rg__timer *again;
     rg__spool *spool;
 } stream;
 
@@ -44,7 +47,7 @@ struct output {
     agent *a;
     char name[RG__NAME_MAX + 16];
     rg__member_id who;
-    bool is_closing; /* the process has ended: what is there is all */
+    bool is_closing; /* the process has ended */
     stream out, err;
     spools *spools;
     int spools_fd;
@@ -128,35 +131,37 @@ static void end_of_pipe(stream *st)
     st->fd = -1;
 }
 
-/* false: nothing more can be read now. */
-static bool take(stream *st)
+/* One read: a program that prints without end would hold up all else. */
+static void take(stream *st)
 {
+    const bool is_closing = st->of->is_closing;
     const ssize_t got = rg__spool_read(st->spool, st->fd);
     if (got > 0)
-        return true;
+        st->left -= got < st->left ? got : st->left;
     const bool is_empty = got < 0 && (errno == EAGAIN || errno == EINTR);
-    if (!is_empty || st->of->is_closing)
+    if ((got <= 0 && !is_empty) || (is_closing && (is_empty || st->left == 0)))
         end_of_pipe(st);
-    return false;
 }
 
 static void on_readable(void *arg, int fd, uint32_t events);
 static void drop_if_written(output *o);
 
-/* Read and write until the pipe is empty or our output stalls. */
+/* What was read is written before more is read. */
 static void pump(stream *st)
 {
-    while (write_out(st)) {
-        if (st->fd < 0)
-            return;
-        if (!take(st) && st->fd >= 0) {
-            rg__loop_watch(st->of->a->loop, st->fd, EPOLLIN, on_readable, st);
-            return;
-        }
+    bool is_stalled = !write_out(st);
+    if (!is_stalled && st->fd >= 0) {
+        take(st);
+        is_stalled = !write_out(st);
     }
-    if (st->fd >= 0)
+    if (is_stalled && st->fd >= 0)
         rg__loop_unwatch(st->of->a->loop, st->fd);
-    rg__timer_set(st->stalled, STALL_NS);
+    else if (st->fd >= 0)
+        rg__loop_watch(st->of->a->loop, st->fd, EPOLLIN, on_readable, st);
+    if (is_stalled)
+        rg__timer_set(st->again, STALL_NS);
+    else if (st->of->is_closing && st->fd >= 0)
+        rg__timer_set(st->again, 0);
 }
 
 static void on_readable(void *arg, int fd, uint32_t events)
@@ -168,7 +173,7 @@ static void on_readable(void *arg, int fd, uint32_t events)
     drop_if_written(st->of);
 }
 
-static void on_stalled(void *arg)
+static void on_again(void *arg)
 {
     stream *st = arg;
     pump(st);
@@ -183,7 +188,7 @@ static void close_stream(stream *st)
         end_of_pipe(st);
     if (st->is_file && st->to >= 0)
         close(st->to);
-    rg__timer_destroy(st->stalled);
+    rg__timer_destroy(st->again);
 }
 
 static bool is_written(const stream *st)
@@ -249,8 +254,8 @@ static rg_status open_stream(output *o, stream *st, int own, const char *what)
                    .to = own,
                    .spool = own == STDOUT_FILENO ? &o->spools->out
                                                  : &o->spools->err};
-    st->stalled = rg__timer_create(o->a->loop, on_stalled, st);
-    if (st->stalled == NULL)
+    st->again = rg__timer_create(o->a->loop, on_again, st);
+    if (st->again == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a worker's output");
     if (o->a->params->output_dir == NULL)
         return RG_OK;
@@ -320,13 +325,26 @@ rg_status rg__output_open(slot *s, int out[2], int err[2])
     return RG_OK;
 }
 
+static ssize_t bytes_in(int fd)
+{
+    int n = 0;
+    return ioctl(fd, FIONREAD, &n) == 0 ? n : 0;
+}
+
+static void begin_closing(output *o)
+{
+    o->is_closing = true;
+    o->out.left = bytes_in(o->out.fd);
+    o->err.left = bytes_in(o->err.fd);
+}
+
 void rg__output_close(slot *s)
 {
     output *o = s->output;
     if (o == NULL)
         return;
     s->output = NULL;
-    o->is_closing = true;
+    begin_closing(o);
     pump(&o->out);
     pump(&o->err);
     drop_if_written(o);
@@ -354,11 +372,12 @@ static void resume_output(agent *a, rg__kept *kept)
     o->out.fd = rg__kept_take(kept, 0);
     o->err.fd = rg__kept_take(kept, 1);
     slot *s = rg__slot_of(a, who);
-    o->is_closing = s == NULL || s->child == 0;
-    if (!o->is_closing)
+    if (s == NULL || s->child == 0)
+        begin_closing(o);
+    else
         s->output = o;
-    rg__timer_set(o->out.stalled, 0);
-    rg__timer_set(o->err.stalled, 0);
+    rg__timer_set(o->out.again, 0);
+    rg__timer_set(o->err.again, 0);
 }
 
 void rg__outputs_resume(agent *a)

@@ -10,7 +10,8 @@ from house import REGROUP, UNTIL_FINISH, Job, claim, main, trainer, until
 
 def test_training_goes_on():
     script = "seq 1 40000 & exec " + " ".join(trainer("--steps", 100000))
-    with Job(["-n", "2"], ["sh", "-c", script], pipe=True) as job:
+    with Job(["-n", "2"], ["sh", "-c", script],
+             stdout=subprocess.PIPE) as job:
         job.wait_step(50)
         job.process.terminate()
         job.finish(128 + 15, seconds=30)

@@ -137,9 +137,9 @@ class Tails:
 
 class Job:
     def __init__(self, flags, command, env=None, job="test", detect=DETECT,
-                 pipe=False):
-        """pipe: its output goes to a pipe that nobody reads."""
-        self.pipe = pipe
+                 stdout=None):
+        """stdout: where its output goes, as Popen has it; None: to the log."""
+        self.stdout = stdout
         self.folder = tempfile.mkdtemp(prefix="rg-")
         self.history = os.path.join(self.folder, "history")
         os.mkdir(self.history)
@@ -166,7 +166,7 @@ class Job:
             self.process = subprocess.Popen(
                 self.command, env=self.env, cwd=self.folder,
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE if self.pipe else log, stderr=log,
+                stdout=log if self.stdout is None else self.stdout, stderr=log,
                 start_new_session=True, preexec_fn=end_with_us)
         return self
 
