@@ -3,7 +3,6 @@ left and ends with 0; with 1 when that takes too long; hosts that are not there
 and the only one are refused with one sentence."""
 
 import json
-import signal
 import subprocess
 
 from hosts import REGROUP, Hosts, HostsJob, text64
@@ -86,9 +85,9 @@ def test():
                   range_end=text64(PREFIX + "lead/host0"))
         refused(job, ["deaf"], 64, "no host deaf", "still to come; ask again")
 
-        hosts.etcd[0].signal(signal.SIGSTOP)
+        hosts.etcd[0].stop()
         refused(job, ["deaf"], 69, "etcd does not answer", "try again")
-        hosts.etcd[0].signal(signal.SIGCONT)
+        hosts.etcd[0].go_on()
 
 
 main(test)

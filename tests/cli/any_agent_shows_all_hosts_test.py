@@ -3,7 +3,6 @@ read of etcd; while etcd gives no answer it says so within two seconds and shows
 its own part, with the others as they were last seen."""
 
 import json
-import signal
 import time
 import urllib.request
 
@@ -56,7 +55,7 @@ def test():
         claim(text.startswith("job test: generation 0 forming, "), text)
         claim("leads" in text, text)
 
-        hosts.etcd[0].signal(signal.SIGSTOP)
+        hosts.etcd[0].stop()
         began = time.monotonic()
         got = job.run_on("h2", "status", "--json")
         took = time.monotonic() - began
@@ -73,7 +72,7 @@ def test():
         until(lambda: get(status, "healthz") == "ok\netcd away\n", 20,
               "health while etcd is away")
         claim("\nregroup_etcd_up 0\n" in get(status, "metrics"), "etcd_up")
-        hosts.etcd[0].signal(signal.SIGCONT)
+        hosts.etcd[0].go_on()
         until(lambda: states(job.status("h2")) == everybody, 20,
               "etcd answers again")
 

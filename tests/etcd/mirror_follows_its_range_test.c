@@ -33,7 +33,7 @@ static void tells_puts_and_deletes(scene *s, const rg__mirror *mirror)
     CHECK_STR(rg__mirror_at(mirror, 1)->key, "m/b");
     scene_put(s, "m/b", "two", 0);
     WAIT_FOR(s, strcmp(value_of(mirror, "m/b"), "two") == 0);
-    CHECK_EQ(mirrored(mirror, "m/b")->version, 2);
+    CHECK(mirrored(mirror, "m/b")->version >= 2); /* 2, unless sent again */
     rg__txn *txn = rg__txn_create();
     rg__txn_delete(txn, RG__THEN, "m/a", NULL);
     scene_txn(s, txn);
@@ -54,7 +54,8 @@ static void says_nothing_of_other_keys(scene *s, const rg__mirror *mirror,
     CHECK_EQ(e->calls, before);
 }
 
-/* One transaction is one change, whatever it touches. */
+/* One transaction is one change, whatever it touches; sent again, it may be one
+ * more. */
 static void change_of_many_keys_is_one(scene *s, const rg__mirror *mirror,
                                        echoes *e)
 {
@@ -66,8 +67,9 @@ static void change_of_many_keys_is_one(scene *s, const rg__mirror *mirror,
         rg__txn_put(txn, RG__THEN, key, "x", 0);
     }
     const outcome o = scene_txn(s, txn);
-    WAIT_FOR(s, rg__mirror_count(mirror) == 102);
-    CHECK_EQ(e->calls, before + 1);
+    WAIT_FOR(s, e->revision >= o.revision);
+    CHECK_EQ(rg__mirror_count(mirror), 102);
+    CHECK(e->calls > before && e->calls <= before + o.sendings);
     CHECK_EQ(e->revision, o.revision);
 }
 

@@ -1,7 +1,6 @@
 """A host that drains is told once more to stop, while etcd is slow. The others
 hear that it is gone, and do not wait as for an agent that has died."""
 import os
-import signal
 
 from house import claim, fault_free, main, trainer, until
 from hosts import Hosts, HostsJob
@@ -12,13 +11,13 @@ def stop_twice(hosts, job):
     worker = job.workers()[1]["pid"]
     etcd = hosts.etcd[0]
     job.lost.add("h2")
-    etcd.signal(signal.SIGSTOP)
+    etcd.stop()
     job.agents["h2"].terminate()
     until(lambda: "host h2 drains" in job.text("h2"), 20, "h2 drains")
     job.agents["h2"].terminate()
     until(lambda: worker not in hosts.pids("h2"), 20, "h2's worker ends")
     claim(job.agents["h2"].poll() is None, "h2 did not wait for etcd")
-    etcd.signal(signal.SIGCONT)
+    etcd.go_on()
 
 
 def test():

@@ -227,8 +227,13 @@ class Member:
                             *self.hosts.server_flags()],
                 stdout=log, stderr=log)
 
-    def signal(self, signum):
-        self.process.send_signal(signum)
+    def stop(self):
+        """SIGSTOP; returns when it stands: until then its threads answer."""
+        self.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WNOWAIT)
+
+    def go_on(self):
+        self.process.send_signal(signal.SIGCONT)
 
     def kill(self):
         if self.process is not None:
