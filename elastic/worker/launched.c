@@ -17,10 +17,12 @@
 #include "sdk/base/shm.h"
 
 #define NAMES_MAX 64 /* bytes of REGROUP_TRANSPORTS */
+#define CHECK_MAX 16 /* bytes of REGROUP_CHECK: off, late or each */
 
 typedef struct card {
     int32_t host_leader, is_elastic;
     char transports[NAMES_MAX];
+    char check[CHECK_MAX];
 } card;
 
 /* One for each task, zeroed, owned by the caller; NULL without memory. */
@@ -34,6 +36,15 @@ static void *for_tasks(int size, size_t bytes)
 
 /* ----------------------------------------------------------------- meeting */
 
+static rg_status fail_differs(const char *setting, const char *first,
+                              const char *other, int r)
+{
+    return rg__fail(RG_ERR_MISMATCH,
+                    "%s is %s on rank 0 and %s on rank %d; give all ranks the "
+                    "same",
+                    setting, first, other, r);
+}
+
 static rg_status check_cards(const card *all, int size)
 {
     for (int r = 0; r < size; r++) {
@@ -44,10 +55,10 @@ static rg_status check_cards(const card *all, int size)
                             "start it with `regroup run`",
                             r);
         if (strcmp(all[r].transports, all[0].transports) != 0)
-            return rg__fail(RG_ERR_MISMATCH,
-                            "REGROUP_TRANSPORTS is %s on rank 0 and %s on rank "
-                            "%d; give all ranks the same",
-                            all[0].transports, all[r].transports, r);
+            return fail_differs("REGROUP_TRANSPORTS", all[0].transports,
+                                all[r].transports, r);
+        if (strcmp(all[r].check, all[0].check) != 0)
+            return fail_differs("REGROUP_CHECK", all[0].check, all[r].check, r);
     }
     return RG_OK;
 }
@@ -107,7 +118,7 @@ static void on_ended(void *arg, const char *why)
     rg__worker_leave_launched(arg, why);
 }
 
-static rg_status meet_tasks(rg__worker *w, const char *transports)
+static rg_status meet_tasks(rg__worker *w, const rg__library_settings *settings)
 {
     rg__launched task = {0};
     rg_status st = w->launcher->meet(&task, on_ended, w);
@@ -115,7 +126,9 @@ static rg_status meet_tasks(rg__worker *w, const char *transports)
         return st;
     card mine = {.host_leader = task.host_leader,
                  .is_elastic = w->ctx->is_elastic};
-    snprintf(mine.transports, sizeof mine.transports, "%s", transports);
+    snprintf(mine.transports, sizeof mine.transports, "%s",
+             settings->transports);
+    snprintf(mine.check, sizeof mine.check, "%s", settings->check);
     card *all = for_tasks(task.size, sizeof *all);
     if (all == NULL)
         return RG_ERR_MEMORY;
@@ -136,7 +149,7 @@ rg_status rg__worker_launched(rg__worker *w,
     if (strlen(settings->transports) >= NAMES_MAX)
         return rg__fail(RG_ERR_INVALID, "REGROUP_TRANSPORTS names too many: %s",
                         settings->transports);
-    return meet_tasks(w, settings->transports);
+    return meet_tasks(w, settings);
 }
 
 /* ---------------------------------------------------- the control segment */

@@ -43,6 +43,12 @@ claim("unknown", 2, 1, 'REGROUP_TRANSPORTS names "tcp"',
 claim("check", 2, 1, 'REGROUP_CHECK is "never"', REGROUP_CHECK="never")
 claim("differs", 2, 1, "REGROUP_TRANSPORTS is",
       words=["sh", "-c", "REGROUP_TRANSPORTS=mpi,$$ exec " + program])
+ONE_IS_LATE = "test ${OMPI_COMM_WORLD_RANK:-$PMI_RANK} = 0 && check=late; "
+claim("check differs", 2, 1,
+      "REGROUP_CHECK is late on rank 0 and each on rank 1", "give all ranks",
+      words=["sh", "-c", "check=each; " + ONE_IS_LATE
+             + "REGROUP_CHECK=$check exec " + program],
+      REGROUP_TRANSPORTS="mpi")
 claim("without the library", 2, 1, "link it with libregroup_mpi",
       words=[BUILD + "/bin/hello" if os.path.exists(BUILD + "/bin/hello")
              else BUILD + "/examples/hello"])
