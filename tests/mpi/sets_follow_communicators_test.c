@@ -39,6 +39,57 @@ static void colours_make_sets(void)
     MPI_Comm_free(&part);
 }
 
+/* Who is no member has given it back by then. */
+static void a_name_finds_its_set_again(void)
+{
+    MPI_Comm part;
+    MPI_Comm_split(most, rank % 2, rank, &part);
+    rg_set *set = NULL, *again = NULL;
+    const rg_set_params params = {.size = sizeof params,
+                                  .name = rank % 2 == 0 ? "even" : "odd"};
+    CHECK_OK(rg_set_create_mpi(ctx, part, &params, &set));
+    CHECK_OK(rg_set_create_mpi(ctx, part, &params, &again));
+    CHECK(again == set);
+    claim_follows(again, part);
+    CHECK_OK(rg_set_destroy(set));
+    CHECK_OK(rg_set_create_mpi(ctx, part, &params, &set));
+    claim_follows(set, part);
+    const rg_set_params taken = {.size = sizeof taken, .name = "even"};
+    CHECK_STATUS(rg_set_create_mpi(ctx, most, &taken, &again), RG_ERR_INVALID);
+    CHECK(strstr(rg_last_error(), "lives with other members") != NULL);
+    if (rank == 0)
+        CHECK_OK(rg_set_destroy(set));
+    again = NULL;
+    CHECK_STATUS(rg_set_create_mpi(ctx, part, &params, &again),
+                 RG_ERR_MISMATCH);
+    CHECK(strstr(rg_last_error(), "destroyed on others") != NULL);
+    CHECK(again == NULL);
+    if (rank != 0)
+        CHECK_OK(rg_set_destroy(set));
+    MPI_Comm_free(&part);
+}
+
+/* What rg_set_create has made on all ranks stays theirs. */
+static void a_set_of_ranks_is_found_too(void)
+{
+    MPI_Comm part;
+    MPI_Comm_split(most, rank == 0 ? MPI_UNDEFINED : 1, rank, &part);
+    const rg_set_params params = {.size = sizeof params, .name = "tail"};
+    int ranks[MEMBERS_MAX];
+    for (int i = 1; i < size; i++)
+        ranks[i - 1] = i;
+    rg_set *set = NULL, *again = NULL;
+    CHECK_OK(rg_set_create(ctx, ranks, size - 1, &params, &set));
+    CHECK_OK(rg_set_create_mpi(ctx, part, &params, &again));
+    CHECK(again == (rank == 0 ? NULL : set));
+    CHECK_EQ(rg_set_size(set), size - 1);
+    if (rank != 0) {
+        claim_follows(set, part);
+        MPI_Comm_free(&part);
+    }
+    CHECK_OK(rg_set_destroy(set));
+}
+
 static void who_brings_none_gets_none(void)
 {
     MPI_Comm part;
@@ -156,6 +207,8 @@ static void in_the_world(void)
     CHECK_EQ(rank, most_rank);
     CHECK_EQ(sum_on(rg_world(ctx), 1), size);
     colours_make_sets();
+    a_name_finds_its_set_again();
+    a_set_of_ranks_is_found_too();
     who_brings_none_gets_none();
     a_duplicate_is_a_set_of_its_own();
     all_have_to_bring_it();

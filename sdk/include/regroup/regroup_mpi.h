@@ -44,14 +44,16 @@ RG_API rg_status rg_init_mpi(MPI_Comm comm, const rg_params *params,
  * MPI_Comm_split, and gets that one's set, or MPI_COMM_NULL, and gets NULL. A
  * name in params is the communicator's: the same on its ranks, another one
  * elsewhere. comm is not kept. As in MPI a duplicate makes another set: equal
- * members are no reason to share operations.
+ * members are no reason to share operations. But a name that lives with the
+ * same members, in that order, is that set again, as with rg_set_create.
  *
  * On all ranks, when it holds for one: ERR_INVALID, a communicator has a
  * process outside of the world, or is an inter-communicator, params are wrong,
- * or there is no place for the set; ERR_MISMATCH, not all processes of a
- * communicator have brought it; ERR_MEMORY. ERR_INVALID also where the world
- * was not started over MPI, and with a group open; ctx NULL is on that rank
- * alone. */
+ * there is no place for the set, or a set of the name lives with other members;
+ * ERR_MISMATCH, not all processes of a communicator have brought it, or some of
+ * them have destroyed the set of the name and others not; ERR_MEMORY.
+ * ERR_INVALID also where the world was not started over MPI, and with a group
+ * open; ctx NULL is on that rank alone. */
 RG_API rg_status rg_set_create_mpi(rg_ctx *ctx, MPI_Comm comm,
                                    const rg_set_params *params, rg_set **set_p);
 

@@ -210,41 +210,101 @@ static rg_status check_complete(const shown *all, int size)
     return RG_OK;
 }
 
+/* What a rank has of a communicator's set. */
+typedef struct led {
+    rg_set *set;
+    rg_set *made; /* the same where it is new; NULL: it lived already */
+} led;
+
+static bool has_members(rg_ctx *ctx, const rg_set *set, const int *ranks, int n)
+{
+    bool is_same = rg_set_size(set) == n;
+    for (int i = 0, at = 0; i < n && is_same; i++)
+        is_same =
+            rg_set_translate(rg_world(ctx), &ranks[i], 1, set, &at) == RG_OK &&
+            at == i;
+    return is_same;
+}
+
+/* Does a set of that name and these ranks live, and have all of them its
+ * handle? Who is none of them gave it back when it was made, so that
+ * rg_set_create would miss it there. Collective over the world. */
+static rg_status find_held(rg_ctx *ctx, const char *name, const int *ranks,
+                           int n, bool is_member, rg_set **held_p,
+                           bool *lives_p)
+{
+    rg_set *held = rg__set_held(ctx, name);
+    const bool is_same = held != NULL && has_members(ctx, held, ranks, n);
+    const bool is_other = held != NULL && !is_same;
+    const int64_t id = is_same ? rg_set_id(held) : 0;
+    const int64_t mine[] = {is_other ? rg_rank(ctx) + 1 : 0, is_member ? id : 0,
+                            is_member ? -id : INT64_MIN};
+    int64_t most[] = {0, 0, 0};
+    const rg_status st =
+        rg_allreduce(rg_world(ctx), mine, most, 3, RG_I64, RG_MAX);
+    if (st != RG_OK)
+        return st;
+    if (most[0] != 0)
+        return rg__fail(RG_ERR_INVALID,
+                        "rg_set_create_mpi: set %s lives with other members on "
+                        "rank %d; destroy it first, or choose another name",
+                        name, (int)most[0] - 1);
+    *lives_p = most[1] != 0 && most[1] == -most[2];
+    *held_p = is_member ? held : NULL;
+    return RG_OK;
+}
+
+static bool brings(const shown *one, int leader)
+{
+    return one->brings == BRINGS_COMM && one->leader == leader;
+}
+
 /* The set of the communicator that is led by that rank; collective over the
  * world. */
 static rg_status create_led(rg_ctx *ctx, const shown *all, int *ranks, int size,
-                            int leader, rg_set **set_p)
+                            int leader, led *led_p)
 {
     for (int r = 0; r < size; r++)
-        if (all[r].brings == BRINGS_COMM && all[r].leader == leader)
+        if (brings(&all[r], leader))
             ranks[all[r].at] = r;
-    const char *name = all[leader].name;
-    const rg_set_params params = {.size = sizeof params,
-                                  .name = name[0] == '\0' ? NULL : name};
-    return rg_set_create(ctx, ranks, all[leader].n, &params, set_p);
+    const char *name = all[leader].name[0] == '\0' ? NULL : all[leader].name;
+    const rg_set_params params = {.size = sizeof params, .name = name};
+    const int n = all[leader].n;
+    led found = {0};
+    bool lives = false;
+    rg_status st = RG_OK;
+    if (name != NULL)
+        st = find_held(ctx, name, ranks, n, brings(&all[rg_rank(ctx)], leader),
+                       &found.set, &lives);
+    if (st == RG_OK && !lives) {
+        st = rg_set_create(ctx, ranks, n, &params, &found.made);
+        found.set = found.made;
+    }
+    if (st == RG_OK)
+        *led_p = found;
+    return st;
 }
 
 /* One after another, by all ranks; a rank keeps its own. */
 static rg_status create_each(rg_ctx *ctx, const shown *all, int *ranks,
                              int size, rg_set **set_p)
 {
-    const shown *mine = &all[rg_rank(ctx)];
-    rg_set *own = NULL;
+    led own = {0};
     for (int r = 0; r < size; r++) {
-        if (all[r].brings != BRINGS_COMM || all[r].leader != r)
+        if (!brings(&all[r], r))
             continue;
-        rg_set *set = NULL;
-        const rg_status st = create_led(ctx, all, ranks, size, r, &set);
+        led one = {0};
+        const rg_status st = create_led(ctx, all, ranks, size, r, &one);
         if (st != RG_OK) {
-            rg_set_destroy(own);
+            rg_set_destroy(own.made);
             return st;
         }
-        if (mine->brings == BRINGS_COMM && mine->leader == r)
-            own = set;
+        if (brings(&all[rg_rank(ctx)], r))
+            own = one;
         else
-            rg_set_destroy(set);
+            rg_set_destroy(one.made);
     }
-    *set_p = own;
+    *set_p = own.set;
     return RG_OK;
 }
 
