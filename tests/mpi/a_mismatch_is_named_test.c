@@ -71,6 +71,35 @@ static void named_late(const char *what)
     CHECK_STATUS(rg_barrier(set), RG_ERR_MISMATCH); /* it stays so */
 }
 
+/* Far more operations than whose lines are kept, and not a multiple of those
+ * that are told. */
+#define AHEAD 301
+
+/* Who only sends runs ahead of who only receives, and comes late. */
+static rg_status run_ahead(const char *what, int is_ahead, uint64_t count)
+{
+    rg_status st = RG_OK;
+    if (!is_ahead)
+        usleep(300000);
+    for (int i = 0; i < AHEAD && st == RG_OK; i++)
+        st = strcmp(what, "ahead") == 0
+                 ? rg_broadcast(set, data, count, RG_I32, 0)
+                 : rg_reduce(set, data, result, count, RG_I32, RG_SUM, 0);
+    return st == RG_OK ? rg_barrier(set) : st;
+}
+
+static void named_far_behind(const char *what)
+{
+    const int is_ahead = (strcmp(what, "ahead") == 0) == (rank == 0);
+    CHECK_OK(run_ahead(what, is_ahead, 4)); /* being late is no mismatch */
+    CHECK_STATUS(run_ahead(what, is_ahead, is_ahead ? 4 : 5), RG_ERR_MISMATCH);
+    const char *said = rg_last_error();
+    if (strstr(said, "different operations") == NULL &&
+        strstr(said, "count") == NULL)
+        CHECK_FAIL("\"%s\" names no difference", said);
+    CHECK_STATUS(rg_barrier(set), RG_ERR_MISMATCH);
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "count";
@@ -87,6 +116,8 @@ int main(int argc, char **argv)
                                           "kind"};
         for (size_t i = 0; i < sizeof all / sizeof *all; i++)
             named_first(all[i]);
+    } else if (strcmp(what, "ahead") == 0 || strcmp(what, "behind") == 0) {
+        named_far_behind(what);
     } else {
         named_late(what);
     }

@@ -9,7 +9,7 @@
 #include "sdk/base/fail.h"
 #include "sdk/transport/mpi/lost.h"
 
-#define HISTORY  64 /* operations that a late word may be about */
+#define HISTORY  64 /* lines that are kept; digests: until all have passed */
 #define EACH     16 /* the first so many are told, then every so many-th */
 #define LOOKS    64 /* in vain, before the clock is looked at */
 #define STALL_NS (50 * RG__MS)
@@ -21,9 +21,11 @@
 typedef struct word {
     uint32_t set;
     bool is_alarm, is_routine, is_pair;
-    int32_t from;    /* set rank */
-    uint64_t op;     /* counts the set's operations from 1 */
-    uint64_t digest; /* of the lines up to that one */
+    bool has_line;          /* else it is too old to be known */
+    int32_t from;           /* set rank */
+    uint64_t op;            /* counts the set's operations from 1 */
+    uint64_t digest;        /* of the lines up to that one */
+    uint64_t least, passed; /* routine: see checked */
     said_line line;
     pair pair;
 } word;
@@ -35,11 +37,16 @@ struct checked {
     uint64_t op; /* the newest */
     uint64_t digest;
     word history[HISTORY]; /* at op % HISTORY */
-    word *early;           /* by set rank: about what has not started here */
-    said_line *line;       /* by set rank: of the operation alarm */
-    bool *is_told;         /* line is here */
-    uint64_t alarm;        /* 0: none */
-    char *verdict;         /* owned */
+    uint64_t *digests;     /* at op % room; owned */
+    uint64_t room;
+    uint64_t least; /* what the left neighbour and those from 0 on have ended */
+    uint64_t passed; /* what all have ended, by the last that was heard */
+    word *early;     /* by set rank: about what has not started here */
+    said_line *line; /* by set rank: of the operation alarm */
+    bool *is_told;   /* line is here, or is known to nobody */
+    int ahead;       /* the lowest who does not know its own; n: none */
+    uint64_t alarm;  /* 0: none */
+    char *verdict;   /* owned */
     uint64_t owed; /* routine words that the left neighbour has sent or will, */
     uint64_t heard; /* and how many have come */
     uint32_t looks;
@@ -87,6 +94,7 @@ rg_status rg__check_open(void)
 static void free_checked(checked *k)
 {
     free(k->ranks);
+    free(k->digests);
     free(k->early);
     free(k->line);
     free(k->is_told);
@@ -104,11 +112,13 @@ rg_status rg__check_join(comm *c, const int *ranks)
         return rg__fail(RG_ERR_MEMORY, "no memory for a comm");
     k->c = c;
     k->ranks = malloc(n * sizeof *k->ranks);
+    k->room = HISTORY;
+    k->digests = calloc(k->room, sizeof *k->digests);
     k->early = calloc(n, sizeof *k->early);
     k->line = calloc(n, sizeof *k->line);
     k->is_told = calloc(n, sizeof *k->is_told);
-    if (k->ranks == NULL || k->early == NULL || k->line == NULL ||
-        k->is_told == NULL) {
+    if (k->ranks == NULL || k->digests == NULL || k->early == NULL ||
+        k->line == NULL || k->is_told == NULL) {
         free_checked(k);
         return rg__fail(RG_ERR_MEMORY, "no memory for a comm");
     }
@@ -165,30 +175,112 @@ static const word *word_of(const checked *k, uint64_t op)
     return w->op == op && op != 0 ? w : NULL;
 }
 
+/* ----------------------------------------------------------------- digests
+ * A member that waits for long asks all about the operation that it is in, and
+ * others may be far ahead of it. So each keeps its digests back to what all
+ * have ended: routine words say what the left neighbour has, and by way of it
+ * the least that those from member 0 on have; when that has come around, it is
+ * what all have, and goes around in its turn. */
+
+/* Without memory the oldest are lost, and a difference there goes unnamed. */
+static void make_room(checked *k)
+{
+    const uint64_t room = 2 * k->room;
+    uint64_t *more = calloc(room, sizeof *more);
+    if (more == NULL)
+        return;
+    for (uint64_t i = 1; i <= k->room && i < k->op; i++)
+        more[(k->op - i) % room] = k->digests[(k->op - i) % k->room];
+    free(k->digests);
+    k->digests = more;
+    k->room = room;
+}
+
+static void note_digest(checked *k)
+{
+    if (k->op - k->passed > k->room)
+        make_room(k);
+    k->digests[k->op % k->room] = k->digest;
+}
+
+/* It was started, and its digest is still here. */
+static bool has_digest(const checked *k, uint64_t op)
+{
+    return op <= k->op && k->op - op < k->room;
+}
+
+static uint64_t digest_of(const checked *k, uint64_t op)
+{
+    return k->digests[op % k->room];
+}
+
+static uint64_t least_of(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void say_passed(const checked *k, word *routine)
+{
+    routine->least = k->c->rank == 0 ? k->op : least_of(k->op, k->least);
+    routine->passed = k->passed;
+}
+
+static void hear_passed(checked *k, const word *routine)
+{
+    k->least = routine->least;
+    k->passed = k->c->rank == 0 ? routine->least : routine->passed;
+}
+
 /* ------------------------------------------------------------------ verdict */
+
+static rg_status name_difference(const checked *k)
+{
+    rg__coll joined;
+    if (k->ahead < k->c->n)
+        return rg__fail(RG_ERR_MISMATCH,
+                        "members of set %u have started different operations "
+                        "by their %llu., and rank %d is more than %d ahead by "
+                        "now, too far to say which; start the same on every "
+                        "member",
+                        k->c->id, (unsigned long long)k->alarm, k->ahead,
+                        HISTORY);
+    const rg_status st = rg__native_compare(k->c->id, k->line, sizeof *k->line,
+                                            k->c->n, &joined);
+    if (st != RG_OK)
+        return st;
+    return rg__fail(
+        RG_ERR_MISMATCH,
+        "members of set %u have started different operations before "
+        "their %llu.; start the same on every member",
+        k->c->id, (unsigned long long)k->alarm);
+}
 
 static void give_verdict(checked *k)
 {
-    rg__coll joined;
-    const rg_status st = rg__native_compare(k->c->id, k->line, sizeof *k->line,
-                                            k->c->n, &joined);
-    if (st == RG_OK)
-        rg__fail(RG_ERR_MISMATCH,
-                 "members of set %u have started different operations before "
-                 "their %llu.; start the same on every member",
-                 k->c->id, (unsigned long long)k->alarm);
+    name_difference(k);
     k->verdict = strdup(rg_last_error());
 }
 
-static void note_line(checked *k, int from, const said_line *line)
+static void note_line(checked *k, int from, const word *told)
 {
-    k->line[from] = *line;
+    k->line[from] = told->line;
     k->is_told[from] = true;
+    if (!told->has_line && from < k->ahead)
+        k->ahead = from;
     for (int m = 0; m < k->c->n; m++)
         if (!k->is_told[m])
             return;
     if (k->verdict == NULL)
         give_verdict(k);
+}
+
+static void tell_mine(checked *k, uint64_t op)
+{
+    const word too_old = {.set = k->c->id, .from = k->c->rank, .op = op};
+    const word *known = word_of(k, op);
+    const word *mine = known == NULL ? &too_old : known;
+    tell_all(k, mine, true);
+    note_line(k, k->c->rank, mine);
 }
 
 /* An alarm about an earlier operation takes the place of another. */
@@ -198,20 +290,17 @@ static void raise_alarm(checked *k, uint64_t op)
         return;
     memset(k->is_told, 0, sizeof *k->is_told * (size_t)k->c->n);
     k->alarm = op;
-    const word *mine = word_of(k, op);
-    if (mine == NULL)
-        return; /* told when it starts */
-    tell_all(k, mine, true);
-    note_line(k, k->c->rank, &mine->line);
+    k->ahead = k->c->n;
+    if (op <= k->op)
+        tell_mine(k, op); /* else when it starts */
 }
 
 static void compare(checked *k, const word *w)
 {
-    const word *mine = word_of(k, w->op);
-    if (mine != NULL && mine->digest != w->digest)
-        raise_alarm(k, w->op);
-    if (mine == NULL && w->op > k->op)
+    if (w->op > k->op)
         k->early[w->from] = *w;
+    else if (has_digest(k, w->op) && digest_of(k, w->op) != w->digest)
+        raise_alarm(k, w->op);
 }
 
 static void take_pair(checked *k, const word *w)
@@ -241,13 +330,16 @@ static void hear(const word *w)
         return;
     }
     if (!w->is_alarm) {
-        k->heard += w->is_routine && w->from == left_of(k);
+        if (w->is_routine && w->from == left_of(k)) {
+            k->heard++;
+            hear_passed(k, w);
+        }
         compare(k, w);
         return;
     }
     raise_alarm(k, w->op);
     if (k->alarm == w->op)
-        note_line(k, w->from, &w->line);
+        note_line(k, w->from, w);
 }
 
 static void listen(void)
@@ -324,19 +416,19 @@ void rg__check_started(comm *c)
     k->digest = rg__check_mix(k->digest, &line);
     k->history[k->op % HISTORY] = (word){.set = c->id,
                                          .from = c->rank,
+                                         .has_line = true,
                                          .op = k->op,
                                          .digest = k->digest,
                                          .line = line};
+    note_digest(k);
     k->since_ns = 0;
     k->looks = 0;
     k->has_stalled = false;
     for (int m = 0; m < c->n; m++)
         if (k->early[m].op == k->op)
             compare(k, &k->early[m]);
-    if (k->alarm == k->op && !k->is_told[c->rank]) {
-        tell_all(k, word_of(k, k->op), true);
-        note_line(k, c->rank, &line);
-    }
+    if (k->alarm == k->op && !k->is_told[c->rank])
+        tell_mine(k, k->op);
 }
 
 void rg__check_ended(comm *c)
@@ -346,6 +438,7 @@ void rg__check_ended(comm *c)
         return;
     word routine = *word_of(k, k->op);
     routine.is_routine = true;
+    say_passed(k, &routine);
     k->owed++;
     tell(k, (c->rank + 1) % c->n, &routine, false);
     listen();

@@ -2,13 +2,18 @@
  * have started, so that a difference is named though it was not prevented.
  *
  *   routine     now and then a member tells its right neighbour the number and
- *               the line of its newest operation, and a digest of all before it
+ *               the line of its newest operation, a digest of all before it,
+ *               and what it knows of how far all members are
  *   stall       who waits for long tells all members
  *   alarm       who hears of a difference tells all members its line of that
  *               operation, and so does everybody who hears an alarm; who has
  *               heard all of them gives the verdict, the same on all members
  *   pair        who finds that another member's count is not what it expects
  *               tells all, who give that verdict
+ *
+ * However far members are apart, a difference is found: digests are kept back
+ * to what all have ended. Lines are not: then the operation is named by its
+ * number.
  *
  * One receive per process is posted, on a communicator of its own; what is told
  * about a set that is gone here is dropped, and so is a routine word where no
