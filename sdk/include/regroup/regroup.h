@@ -341,7 +341,8 @@ typedef struct rg_op_params {
  * After ERR_TIMEOUT the buffers belong to the library until rg_finalize; over
  * MPI, where a nonblocking operation can't be taken back, until MPI_Finalize,
  * and so do those of operations that are in flight when their set or the
- * context is given back. */
+ * context is given back, or that end with ERR_MISMATCH by REGROUP_CHECK=late
+ * (regroup_mpi.h). */
 RG_API rg_status rg_allreduce_start(rg_set *set, const void *send, void *recv,
                                     uint64_t count, rg_type type, rg_op op,
                                     const rg_op_params *params, rg_req **req_p);
@@ -448,14 +449,16 @@ RG_API rg_status rg_join_start(rg_set *set, int *last_p,
  * calls failed, or ranks group different operations on a set, every request of
  * the group (on that set) ends with the error. Allreduces of equal type, op and
  * scale on one set that are small are done as one, also when others lie between
- * them; the results are those of the single operations. Requests are waited for
- * after rg_group_end as ever; before it rg_wait returns IN_PROGRESS at once,
- * and the forms below that wait are ERR_INVALID, as one of the calls. Deadlines
- * count from rg_group_end. Groups don't nest (ERR_INVALID). An empty group is
- * fine. What was noted belongs to that generation: after a change rg_group_end
- * returns what it was left with. A group that is open when fn returns ends with
- * the status that fn returned, RG_OK being ERR_INVALID; one that is open when
- * its thread calls rg_finalize with ERR_INVALID. */
+ * them; the results are those of the single operations, but that over MPI
+ * floats may be added or multiplied in another order (all ranks still have
+ * equal bits). Requests are waited for after rg_group_end as ever; before it
+ * rg_wait returns IN_PROGRESS at once, and the forms below that wait are
+ * ERR_INVALID, as one of the calls. Deadlines count from rg_group_end. Groups
+ * don't nest (ERR_INVALID). An empty group is fine. What was noted belongs to
+ * that generation: after a change rg_group_end returns what it was left with. A
+ * group that is open when fn returns ends with the status that fn returned,
+ * RG_OK being ERR_INVALID; one that is open when its thread calls rg_finalize
+ * with ERR_INVALID. */
 RG_API rg_status rg_group_start(rg_ctx *ctx);
 RG_API rg_status rg_group_end(rg_ctx *ctx);
 
