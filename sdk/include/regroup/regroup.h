@@ -125,7 +125,8 @@ RG_API rg_status rg_init(const rg_params *params, rg_ctx **ctx_p);
 /* Leave Regroup and free the context, its sets and its rg_alloc memory; local.
  * Requests in flight are aborted, and threads that wait for one return; no
  * other call may be under way. Who waits on the same host for a rank that has
- * left gets ERR_PEER_LOST. ctx may be NULL. */
+ * left gets ERR_PEER_LOST; over MPI, with REGROUP_CHECK=late (regroup_mpi.h),
+ * on any. ctx may be NULL. */
 RG_API rg_status rg_finalize(rg_ctx *ctx);
 
 /* Rank and size of the world; ranks are kept by seniority. -1 before the

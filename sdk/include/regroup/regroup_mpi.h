@@ -18,11 +18,14 @@
  *
  * Mismatches over transport mpi, by REGROUP_CHECK:
  *   late   (default) ERR_MISMATCH by the operation or one behind it; bytes may
- *          have been written by then, and the set is over. MPI may go on
- * reading and writing the buffers of operations that end so: they belong to the
- * library until MPI_Finalize, as after ERR_TIMEOUT each   as regroup.h says;
- * rg_join needs it, and is ERR_UNSUPPORTED else off    nothing is compared
- * REGROUP_CHECK is the same on all ranks; else rg_init is ERR_MISMATCH.
+ *          have been written by then, and the set is over
+ *   each   as regroup.h says; rg_join needs it, and is ERR_UNSUPPORTED else
+ *   off    nothing is compared
+ * REGROUP_CHECK is the same on all ranks, else rg_init is ERR_MISMATCH. With
+ * late MPI may go on reading and writing the buffers of operations that have
+ * ended with ERR_MISMATCH: they belong to the library until MPI_Finalize, as
+ * after ERR_TIMEOUT. With each and off nobody is told that a rank has called
+ * rg_finalize, and who waits for it waits for ever.
  *
  * When MPI has no communicator left, whatever makes a set or a communicator
  * ends with ERR_SYSTEM on the ranks that MPI tells so; others may have the set

@@ -15,12 +15,13 @@
 #define STALL_NS (50 * RG__MS)
 #define GIVE_UP  (2000 * RG__MS)
 #define PATIENCE (100 * RG__MS)
-#define SLOTS    64 /* words that may be on their way */
-#define WORD     1  /* tag */
+#define CROSSING (10 * RG__MS) /* words of those who leave at the same time */
+#define SLOTS    64            /* words that may be on their way */
+#define WORD     1             /* tag */
 
 typedef struct word {
     uint32_t set;
-    bool is_alarm, is_routine, is_pair;
+    bool is_alarm, is_routine, is_pair, is_farewell;
     bool has_line;          /* else it is too old to be known */
     int32_t from;           /* set rank */
     uint64_t op;            /* counts the set's operations from 1 */
@@ -41,7 +42,7 @@ struct checked {
     uint64_t room;
     uint64_t least; /* what the left neighbour and those from 0 on have ended */
     uint64_t passed; /* what all have ended, by the last that was heard */
-    word *early;     /* by set rank: about what has not started here */
+    word *early; /* by set rank: about what has not started here, or its last */
     said_line *line; /* by set rank: of the operation alarm */
     bool *is_told;   /* line is here, or is known to nobody */
     int ahead;       /* the lowest who does not know its own; n: none */
@@ -64,6 +65,8 @@ static struct words {
     int next;
     checked *first;
     uint64_t missing; /* routine words about sets that are gone here */
+    int staying;      /* members of the world that have not left */
+    bool has_left;    /* and all were told */
 } words;
 
 /* ------------------------------------------------------------ open and close
@@ -86,6 +89,9 @@ rg_status rg__check_open(void)
     if (st != RG_OK)
         return st;
     words.is_open = true;
+    words.has_left = false;
+    MPI_Comm_size(words.comm, &words.staying);
+    words.staying--;
     for (int i = 0; i < SLOTS; i++)
         words.send[i] = MPI_REQUEST_NULL;
     return post_receive();
@@ -297,9 +303,10 @@ static void raise_alarm(checked *k, uint64_t op)
 
 static void compare(checked *k, const word *w)
 {
-    if (w->op > k->op)
+    if (w->op > k->op || w->is_farewell)
         k->early[w->from] = *w;
-    else if (has_digest(k, w->op) && digest_of(k, w->op) != w->digest)
+    if (w->op <= k->op && has_digest(k, w->op) &&
+        digest_of(k, w->op) != w->digest)
         raise_alarm(k, w->op);
 }
 
@@ -323,7 +330,10 @@ static void hear(const word *w)
         k = k->next;
     if (k == NULL && w->is_routine && words.missing > 0)
         words.missing--;
-    if (k == NULL || w->from < 0 || w->from >= k->c->n || w->op == 0)
+    if (w->is_farewell && w->set == 0)
+        words.staying--;
+    if (k == NULL || w->from < 0 || w->from >= k->c->n ||
+        (w->op == 0 && !w->is_farewell))
         return;
     if (w->is_pair) {
         take_pair(k, w);
@@ -359,12 +369,19 @@ static void listen(void)
     }
 }
 
+static bool is_crossing(uint64_t since_ns)
+{
+    return words.has_left && words.staying > 0 &&
+           rg__now_ns() < since_ns + CROSSING;
+}
+
 /* What is still on its way would be left over in MPI: it is waited for, a
  * moment. */
 static void hear_the_rest(void)
 {
-    const uint64_t until = rg__now_ns() + PATIENCE;
-    while (words.missing > 0 && rg__now_ns() < until) {
+    const uint64_t begun = rg__now_ns();
+    while ((words.missing > 0 && rg__now_ns() < begun + PATIENCE) ||
+           is_crossing(begun)) {
         listen();
         sched_yield();
     }
@@ -457,6 +474,43 @@ void rg__check_part(comm *c)
     *at = c->checked->next;
     free_checked(c->checked);
     c->checked = NULL;
+}
+
+/* Those that have left hear nothing any more. */
+static void tell_left(checked *k)
+{
+    word last = {.set = k->c->id,
+                 .from = k->c->rank,
+                 .is_farewell = true,
+                 .op = k->op,
+                 .digest = k->digest};
+    for (int i = 1; i < k->c->n; i++) {
+        const int m = (k->c->rank + i) % k->c->n;
+        if (!k->early[m].is_farewell)
+            tell(k, m, &last, false);
+    }
+}
+
+/* The world joined first, and so comes last: whose word about it has come has
+ * told all. */
+void rg__check_farewell(void)
+{
+    if (!words.is_open)
+        return;
+    listen();
+    for (checked *k = words.first; k != NULL; k = k->next)
+        tell_left(k);
+    words.has_left = true;
+}
+
+int rg__check_left(const comm *c, int *ranks, int room)
+{
+    const checked *k = c->checked;
+    int n = 0;
+    for (int m = 0; k != NULL && m < c->n && n < room; m++)
+        if (k->early[m].is_farewell && k->early[m].op < k->op)
+            ranks[n++] = m;
+    return n;
 }
 
 rg_status rg__check_differs(comm *c, const pair *p)

@@ -8,8 +8,10 @@
  *   alarm       who hears of a difference tells all members its line of that
  *               operation, and so does everybody who hears an alarm; who has
  *               heard all of them gives the verdict, the same on all members
- *   pair        who finds that another member's count is not what it expects
- *               tells all, who give that verdict
+ *   farewell    who ends Regroup tells all what it has started last: who waits
+ * in a later operation waits in vain, and the engine says so pair        who
+ * finds that another member's count is not what it expects tells all, who give
+ * that verdict
  *
  * However far members are apart, a difference is found: digests are kept back
  * to what all have ended. Lines are not: then the operation is named by its
@@ -31,6 +33,13 @@ void rg__check_close(void);
 /* A comm takes part from join to part; ranks are the world's, copied. */
 rg_status rg__check_join(comm *c, const int *ranks);
 void rg__check_part(comm *c);
+
+/* This process ends: all members of all comms are told. */
+void rg__check_farewell(void);
+
+/* Members that have said so, and never start the operation in flight: at most
+ * room of them into ranks; returns how many. */
+int rg__check_left(const comm *c, int *ranks, int room);
 
 /* A digest of what hash is one of, and of line. */
 uint64_t rg__check_mix(uint64_t hash, const said_line *line);

@@ -215,6 +215,26 @@ static rg__bell *mpi_bell(rg__comm *world)
     return NULL;
 }
 
+static int mpi_awaited(rg__comm *base, int *ranks, int room)
+{
+    return rg__check_left((const comm *)base, ranks, room);
+}
+
+static void mpi_farewell(rg__comm *world)
+{
+    (void)world;
+    if (rg__mpi_may_call() && !rg__lost_any())
+        rg__check_farewell();
+}
+
+/* Asked of those that are awaited only. */
+static bool mpi_has_left(rg__comm *base, int rank)
+{
+    (void)base;
+    (void)rank;
+    return true;
+}
+
 static bool mpi_is_for_all(rg__comm *world)
 {
     (void)world;
@@ -540,6 +560,9 @@ const rg__transport rg__transport_mpi = {.size = sizeof(rg__transport),
                                          .start = mpi_start,
                                          .test = mpi_test,
                                          .bell = mpi_bell,
+                                         .awaited = mpi_awaited,
+                                         .farewell = mpi_farewell,
+                                         .has_left = mpi_has_left,
                                          .is_for_all = mpi_is_for_all,
                                          .admits = mpi_admits,
                                          .patience_ns = PATIENCE_NS,
