@@ -42,10 +42,11 @@ struct checked {
     uint64_t room;
     uint64_t least; /* what the left neighbour and those from 0 on have ended */
     uint64_t passed; /* what all have ended, by the last that was heard */
-    word *early; /* by set rank: about what has not started here, or its last */
+    word *early;     /* by set rank: the oldest about what is to start here */
+    uint64_t *left;  /* by set rank: what it had started, and 1; 0: it stays */
     said_line *line; /* by set rank: of the operation alarm */
     bool *is_told;   /* line is here, or is known to nobody */
-    int ahead;       /* the lowest who does not know its own; n: none */
+    int ahead;       /* the lowest who can't tell its own; n: none */
     uint64_t alarm;  /* 0: none */
     char *verdict;   /* owned */
     uint64_t owed; /* routine words that the left neighbour has sent or will, */
@@ -102,6 +103,7 @@ static void free_checked(checked *k)
     free(k->ranks);
     free(k->digests);
     free(k->early);
+    free(k->left);
     free(k->line);
     free(k->is_told);
     free(k->verdict);
@@ -121,10 +123,11 @@ rg_status rg__check_join(comm *c, const int *ranks)
     k->room = HISTORY;
     k->digests = calloc(k->room, sizeof *k->digests);
     k->early = calloc(n, sizeof *k->early);
+    k->left = calloc(n, sizeof *k->left);
     k->line = calloc(n, sizeof *k->line);
     k->is_told = calloc(n, sizeof *k->is_told);
     if (k->ranks == NULL || k->digests == NULL || k->early == NULL ||
-        k->line == NULL || k->is_told == NULL) {
+        k->left == NULL || k->line == NULL || k->is_told == NULL) {
         free_checked(k);
         return rg__fail(RG_ERR_MEMORY, "no memory for a comm");
     }
@@ -245,9 +248,9 @@ static rg_status name_difference(const checked *k)
     if (k->ahead < k->c->n)
         return rg__fail(RG_ERR_MISMATCH,
                         "members of set %u have started different operations "
-                        "by their %llu., and rank %d is more than %d ahead by "
-                        "now, too far to say which; start the same on every "
-                        "member",
+                        "by their %llu., and rank %d can't say any more which: "
+                        "it is more than %d ahead by now, or has left; start "
+                        "the same on every member",
                         k->c->id, (unsigned long long)k->alarm, k->ahead,
                         HISTORY);
     const rg_status st = rg__native_compare(k->c->id, k->line, sizeof *k->line,
@@ -267,17 +270,28 @@ static void give_verdict(checked *k)
     k->verdict = strdup(rg_last_error());
 }
 
+/* Who has left tells nothing any more. */
+static void conclude(checked *k)
+{
+    for (int m = k->c->n - 1; m >= 0; m--) {
+        if (k->is_told[m])
+            continue;
+        if (k->left[m] == 0)
+            return;
+        if (m < k->ahead)
+            k->ahead = m;
+    }
+    if (k->verdict == NULL)
+        give_verdict(k);
+}
+
 static void note_line(checked *k, int from, const word *told)
 {
     k->line[from] = told->line;
     k->is_told[from] = true;
     if (!told->has_line && from < k->ahead)
         k->ahead = from;
-    for (int m = 0; m < k->c->n; m++)
-        if (!k->is_told[m])
-            return;
-    if (k->verdict == NULL)
-        give_verdict(k);
+    conclude(k);
 }
 
 static void tell_mine(checked *k, uint64_t op)
@@ -303,10 +317,11 @@ static void raise_alarm(checked *k, uint64_t op)
 
 static void compare(checked *k, const word *w)
 {
-    if (w->op > k->op || w->is_farewell)
-        k->early[w->from] = *w;
-    if (w->op <= k->op && has_digest(k, w->op) &&
-        digest_of(k, w->op) != w->digest)
+    word *early = &k->early[w->from];
+    if (w->op > k->op && early->op <= k->op)
+        *early = *w;
+    else if (w->op <= k->op && has_digest(k, w->op) &&
+             digest_of(k, w->op) != w->digest)
         raise_alarm(k, w->op);
 }
 
@@ -323,6 +338,14 @@ static int left_of(const checked *k)
     return (k->c->rank + k->c->n - 1) % k->c->n;
 }
 
+static void take_farewell(checked *k, const word *w)
+{
+    k->left[w->from] = w->op + 1;
+    compare(k, w);
+    if (k->alarm != 0)
+        conclude(k);
+}
+
 static void hear(const word *w)
 {
     checked *k = words.first;
@@ -337,6 +360,10 @@ static void hear(const word *w)
         return;
     if (w->is_pair) {
         take_pair(k, w);
+        return;
+    }
+    if (w->is_farewell) {
+        take_farewell(k, w);
         return;
     }
     if (!w->is_alarm) {
@@ -486,7 +513,7 @@ static void tell_left(checked *k)
                  .digest = k->digest};
     for (int i = 1; i < k->c->n; i++) {
         const int m = (k->c->rank + i) % k->c->n;
-        if (!k->early[m].is_farewell)
+        if (k->left[m] == 0)
             tell(k, m, &last, false);
     }
 }
@@ -508,7 +535,7 @@ int rg__check_left(const comm *c, int *ranks, int room)
     const checked *k = c->checked;
     int n = 0;
     for (int m = 0; k != NULL && m < c->n && n < room; m++)
-        if (k->early[m].is_farewell && k->early[m].op < k->op)
+        if (k->left[m] != 0 && k->left[m] <= k->op)
             ranks[n++] = m;
     return n;
 }

@@ -13,9 +13,10 @@
  * finds that another member's count is not what it expects tells all, who give
  * that verdict
  *
- * However far members are apart, a difference is found: digests are kept back
- * to what all have ended. Lines are not: then the operation is named by its
- * number.
+ * However far members are apart, a difference is found while all of them stay:
+ * digests are kept back to what all have ended. Lines are not: then the
+ * operation is named by its number. Who ran ahead with other operations and has
+ * left by then answers nothing, and others may wait for it for ever.
  *
  * One receive per process is posted, on a communicator of its own; what is told
  * about a set that is gone here is dropped, and so is a routine word where no
