@@ -71,6 +71,12 @@ void rg__keeper_signals(sigset_t *set)
             sigaddset(set, forwarded[i]);
 }
 
+void rg__keeper_calm(void)
+{
+    signal(SIGPIPE, SIG_IGN);
+    rg__log_never_waits();
+}
+
 int rg__keeper_pending(void)
 {
     sigset_t pending;

@@ -29,6 +29,10 @@ void rg__keeper_signals(sigset_t *set);
 /* One of the first four that is pending; 0: none. */
 int rg__keeper_pending(void);
 
+/* The first act of a process that runs it: who reads its output may go away,
+ * or not read; neither ends or stops it. */
+void rg__keeper_calm(void);
+
 /* Run the agent until it has ended for good; returns the exit code of the job
  * here. hooks may be NULL. */
 int rg__keeper_run(const rg__agent_params *params,

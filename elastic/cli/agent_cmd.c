@@ -42,6 +42,7 @@ int rg__cmd_agent(rg__cli *cli)
     rg__launch launch = {0};
     rg__rundir dir = {.job_lock = -1, .host_lock = -1};
     int code;
+    rg__keeper_calm();
     rg_status st = prepare(&launch, &dir, cli);
     const rg__agent_params params = rg__launch_params(&launch, cli, &dir);
     if (st == RG_OK) {

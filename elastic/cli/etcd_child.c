@@ -141,6 +141,7 @@ static void become_etcd(const launch *l, const char *data, int log,
     close_range(STDERR_FILENO + 1, ~0U, 0);
     clear_etcd_variables();
     sigprocmask(SIG_SETMASK, &none, NULL);
+    signal(SIGPIPE, SIG_DFL);
     if (chdir(data) == 0)
         execv(l->argv[0], l->argv);
     fprintf(stderr, "%s can't be executed: %s\n", l->argv[0], strerror(errno));

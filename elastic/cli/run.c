@@ -100,6 +100,7 @@ int rg__cmd_run(rg__cli *cli)
 {
     job_run run = {.dir = {.job_lock = -1, .host_lock = -1}};
     int code;
+    rg__keeper_calm();
     block_signals(&run);
     const rg_status st = prepare(&run, cli);
     const int signal = rg__keeper_pending(); /* before an agent could take it */

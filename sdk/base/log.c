@@ -1,6 +1,8 @@
 /* Log lines to standard error, one write each. */
 #include "sdk/base/log.h"
 
+#include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -30,6 +32,8 @@ static int room_count;
 static _Atomic int most = RG__WARN; /* the most that any room wants */
 static rg__level common = RG__WARN;
 static _Atomic bool is_json;
+static _Atomic bool never_waits;
+static _Atomic unsigned dropped; /* lines, since the last that was written */
 
 static const char *const level_names[] = {"error", "warn", "info", "debug",
                                           "trace"};
@@ -117,6 +121,36 @@ bool rg__log_on(rg__level level, const char *room)
     return level <= limit;
 }
 
+/* ----------------------------------------------------------------- waiting */
+
+void rg__log_never_waits(void)
+{
+    atomic_store(&never_waits, true);
+}
+
+/* A pipe that polls writable takes LINE_BYTES without a wait. */
+static bool would_wait(void)
+{
+    struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
+    return atomic_load_explicit(&never_waits, memory_order_relaxed) &&
+           poll(&p, 1, 0) == 0;
+}
+
+static void put_text(const char *text, size_t n)
+{
+    for (size_t at = 0; at < n;) {
+        const size_t part = n - at < LINE_BYTES ? n - at : LINE_BYTES;
+        if (would_wait())
+            return;
+        const ssize_t put = write(STDERR_FILENO, text + at, part);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put <= 0)
+            return; /* nowhere to say it */
+        at += (size_t)put;
+    }
+}
+
 /* ------------------------------------------------------------------- lines */
 
 typedef struct line {
@@ -145,8 +179,7 @@ static void end_line(line *l)
     if (l->n > sizeof l->text - 2)
         l->n = sizeof l->text - 2;
     l->text[l->n++] = '\n';
-    if (write(STDERR_FILENO, l->text, l->n) < 0)
-        return; /* nowhere to say it */
+    put_text(l->text, l->n);
 }
 
 static void write_text(const char *room, const char *sentence)
@@ -244,25 +277,62 @@ static void write_json(rg__level level, const char *room, const char *sentence)
     end_line(&l);
 }
 
-void rg__log(rg__level level, const char *room, const char *format, ...)
+static void write_sentence(rg__level level, const char *room,
+                           const char *sentence)
 {
-    char sentence[SENTENCE_BYTES];
-    if (!rg__log_on(level, room))
-        return;
-    va_list args;
-    va_start(args, format);
-    vsnprintf(sentence, sizeof sentence, format, args);
-    va_end(args);
     if (rg__log_is_json())
         write_json(level, room, sentence);
     else
         write_text(room, sentence);
 }
 
+/* false: the line that was to come is dropped. Else those that were dropped
+ * before it have been told of. */
+static bool can_write(void)
+{
+    char sentence[80];
+    if (would_wait()) {
+        atomic_fetch_add(&dropped, 1);
+        return false;
+    }
+    const unsigned n = atomic_exchange(&dropped, 0);
+    if (n == 0)
+        return true;
+    snprintf(sentence, sizeof sentence,
+             "%u line%s of the log %s dropped: "
+             "nobody read them",
+             n, n > 1 ? "s" : "", n > 1 ? "were" : "was");
+    write_sentence(RG__WARN, "log", sentence);
+    return can_write();
+}
+
+void rg__log(rg__level level, const char *room, const char *format, ...)
+{
+    char sentence[SENTENCE_BYTES];
+    if (!rg__log_on(level, room) || !can_write())
+        return;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(sentence, sizeof sentence, format, args);
+    va_end(args);
+    write_sentence(level, room, sentence);
+}
+
+static void write_said(const char *sentence)
+{
+    char *text = NULL;
+    const int n = asprintf(&text, "regroup: %s\n", sentence);
+    if (n >= 0)
+        put_text(text, (size_t)n);
+    free(n >= 0 ? text : NULL);
+}
+
 void rg__say(const char *format, ...)
 {
     char *sentence = NULL;
     va_list args;
+    if (!can_write())
+        return;
     va_start(args, format);
     const int n = vasprintf(&sentence, format, args);
     va_end(args);
@@ -271,6 +341,6 @@ void rg__say(const char *format, ...)
     if (rg__log_is_json())
         write_json(RG__ERROR, "regroup", sentence);
     else
-        fprintf(stderr, "regroup: %s\n", sentence);
+        write_said(sentence);
     free(sentence);
 }

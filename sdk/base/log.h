@@ -36,6 +36,10 @@ bool rg__log_is_json(void);
 /* Who speaks: host name (copied), rank and size (-1 for none), generation. */
 void rg__log_who(const char *host, int rank, int size, uint64_t generation);
 
+/* From now on, and in children: a line that standard error would wait with is
+ * dropped; when it takes lines again, a line says how many were. */
+void rg__log_never_waits(void);
+
 bool rg__log_on(rg__level level, const char *room);
 
 RG_INNER void rg__log(rg__level level, const char *room, const char *format,

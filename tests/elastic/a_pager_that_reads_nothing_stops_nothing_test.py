@@ -1,11 +1,14 @@
-"""Nobody reads `regroup run`'s output: training goes on, a signal ends the job,
-and with a reader no line is lost."""
+"""Nobody reads `regroup run`'s output: training goes on, deaths are survived, a
+signal ends the job, and with a reader no line is lost."""
+import contextlib
+import fcntl
 import os
 import signal
 import subprocess
 import tempfile
 
-from house import REGROUP, UNTIL_FINISH, Job, claim, main, trainer, until
+from house import (REGROUP, UNTIL_FINISH, Job, child_of, claim, main, trainer,
+                   until)
 
 
 def test_training_goes_on():
@@ -15,6 +18,63 @@ def test_training_goes_on():
         job.wait_step(50)
         job.process.terminate()
         job.finish(128 + 15, seconds=30)
+
+
+def full_pipe():
+    """Its ends; a write into it waits."""
+    read, write = os.pipe()
+    fcntl.fcntl(write, fcntl.F_SETFL, os.O_NONBLOCK)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(write, bytes(4096))
+    fcntl.fcntl(write, fcntl.F_SETFL, 0)
+    os.set_blocking(read, False)
+    return read, write
+
+
+def text_in(read):
+    with contextlib.suppress(BlockingIOError):
+        return os.read(read, 1 << 20)
+    return b""
+
+
+def test_own_lines_wait_for_nobody():
+    read, write = full_pipe()
+    with Job(["--min", "1", "--max", "2"],
+             trainer(*UNTIL_FINISH, "--step-ms", 2), stdout=write,
+             stderr=write, env={"REGROUP_LOG": "debug"}) as job:
+        job.wait_world(2)
+        for kill in (lambda: job.kill(rank=1),
+                     lambda: os.kill(job.agent(), signal.SIGKILL),
+                     lambda: job.kill(rank=0)):
+            generation = job.generation()
+            kill()
+            job.wait_world(2, above=generation - 1)
+            step = job.step()
+            until(lambda above=step: job.step() > above + 20, 20, "steps")
+        text = bytearray()
+        def is_told():
+            text.extend(text_in(read))
+            return b"of the log were dropped: nobody read them" in text
+        until(is_told, 20, "a word about lines that were dropped")
+        job.process.terminate()
+        job.finish(128 + 15, seconds=30)
+
+
+def test_a_reader_that_is_gone_ends_nothing():
+    for victim in ("regroup", "etcd"):
+        read, write = os.pipe()
+        with Job(["-n", "1"], trainer(*UNTIL_FINISH, "--step-ms", 2),
+                 stdout=write, stderr=write) as job:
+            os.close(write)
+            job.wait_step(10)
+            os.close(read)
+            os.kill(child_of(job.process.pid, victim), signal.SIGKILL)
+            step = job.step()
+            until(lambda above=step: job.step() > above + 500, 20, "steps")
+            until(lambda name=victim: child_of(job.process.pid, name), 20,
+                  f"another {victim}")
+            job.finish()
 
 
 def test_no_line_is_lost():

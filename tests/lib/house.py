@@ -83,16 +83,21 @@ def until(condition, seconds, what):
     raise Failed(f"{what}: not within {seconds * PATIENCE} s")
 
 
+def child_of(parent, name):
+    """Its first living child that is this program; None while there is none."""
+    with contextlib.suppress(OSError):
+        with open(f"/proc/{parent}/task/{parent}/children",
+                  encoding="ascii") as children:
+            for pid in map(int, children.read().split()):
+                if program_of(pid) == name:
+                    return pid
+    return None
+
+
 def agent_of(keeper):
     """The agent that this `regroup run` or `regroup agent` has started last;
     None while there is none."""
-    with contextlib.suppress(OSError):
-        with open(f"/proc/{keeper}/task/{keeper}/children",
-                  encoding="ascii") as children:
-            for pid in map(int, children.read().split()):
-                if program_of(pid) == "regroup":
-                    return pid
-    return None
+    return child_of(keeper, "regroup")
 
 
 def program_of(pid):
@@ -137,9 +142,9 @@ class Tails:
 
 class Job:
     def __init__(self, flags, command, env=None, job="test", detect=DETECT,
-                 stdout=None):
-        """stdout: where its output goes, as Popen has it; None: to the log."""
-        self.stdout = stdout
+                 stdout=None, stderr=None):
+        """stdout, stderr: where they go, as Popen has it; None: to the log."""
+        self.stdout, self.stderr = stdout, stderr
         self.folder = tempfile.mkdtemp(prefix="rg-")
         self.history = os.path.join(self.folder, "history")
         os.mkdir(self.history)
@@ -166,7 +171,8 @@ class Job:
             self.process = subprocess.Popen(
                 self.command, env=self.env, cwd=self.folder,
                 stdin=subprocess.DEVNULL,
-                stdout=log if self.stdout is None else self.stdout, stderr=log,
+                stdout=log if self.stdout is None else self.stdout,
+                stderr=log if self.stderr is None else self.stderr,
                 start_new_session=True, preexec_fn=end_with_us)
         return self
 
