@@ -1,10 +1,14 @@
 /* The `regroup` command: finds the command that is meant and runs it. */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "elastic/cli/cli.h"
 #include "regroup/regroup.h"
 #include "sdk/base/fail.h"
+#include "sdk/base/log.h"
 
 static const rg__command commands[] = {
     {"run", "[FLAGS] PROGRAM [ARGS]", "run a program with its workers here",
@@ -181,12 +185,8 @@ static int help(const char *word)
     return 0;
 }
 
-int main(int argc, char **argv)
+static int run_words(int argc, char **argv)
 {
-    if (argc < 2) {
-        print_usage(stderr);
-        return RG__EXIT_USAGE;
-    }
     const char *word = argv[1];
     if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0)
         return help(NULL);
@@ -199,4 +199,39 @@ int main(int argc, char **argv)
     const rg__command *command = find_command(word);
     return command != NULL ? run_command(command, argc - 1, argv + 1)
                            : fail_unknown(word);
+}
+
+/* Who starts us may have closed 0, 1 or 2: the next file would get the number,
+ * and what is printed would end in it. */
+static void open_what_is_closed(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
+/* The code, but for one of success when not all could be printed. */
+static int end_output(int code)
+{
+    const bool was_lost = ferror(stdout) != 0;
+    const char *cause = fflush(stdout) != 0 ? strerror(errno)
+                        : was_lost          ? "some of it was refused"
+                                            : NULL;
+    if (cause == NULL)
+        return code;
+    rg__say("standard output can't be written: %s", cause);
+    return code != 0 ? code : RG__EXIT_SYSTEM;
+}
+
+int main(int argc, char **argv)
+{
+    open_what_is_closed();
+    if (argc < 2) {
+        print_usage(stderr);
+        return RG__EXIT_USAGE;
+    }
+    return end_output(run_words(argc, argv));
 }

@@ -1,0 +1,28 @@
+"""A full disk: commands whose output is lost say so and end with 71; of workers
+it is said once for each stream, and their job goes on."""
+
+import os
+import subprocess
+
+from command import REGROUP, TIMEOUT_S, Claims, RunDir
+
+SPEAKS = "for i in 1 2 3; do echo $i; sleep 0.05; done; exit 7"
+
+
+def run_full(d, *words):
+    with open("/dev/full", "wb") as full:
+        return subprocess.run([REGROUP, *words], text=True, stdout=full,
+                              stderr=subprocess.PIPE, check=False,
+                              timeout=TIMEOUT_S, env=d.environment())
+
+
+claims = Claims()
+with RunDir() as d:
+    for words in (["config"], ["config", "--json"], ["jobs", "--json"],
+                  ["--help"], ["--version"], ["run", "--help"]):
+        got = run_full(d, *words)
+        claims.equal(got.returncode, 71, f"{words} with a full disk")
+        claims.equal(got.stderr.count("\n"), 1, got.stderr)
+        claims.hold("standard output can't be written" in got.stderr,
+                    got.stderr)
+claims.end()
