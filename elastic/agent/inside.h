@@ -270,7 +270,8 @@ struct agent {
     int accusations;
     uint64_t judge_ns; /* when to read them again */
 
-    output *outputs; /* of processes, until all is written */
+    output *outputs;          /* of processes, until all is written */
+    struct stream *within[2]; /* a line on our standard output, error */
     question *questions;
     uint32_t sets_asked; /* how often workers were asked for their sets */
     scrape *scrape;

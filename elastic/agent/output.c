@@ -4,17 +4,20 @@
  * Our own output may be a pipe that nobody reads for a while (a pager): then
  * the worker's pipe is left alone until it takes bytes again, and the agent
  * goes on with everything else; so it does after each read of a program that
- * prints without end. An output outlives its process until it is
+ * prints without end. A pipe takes a long line in parts: until all of it is
+ * written no other line goes there. An output outlives its process until it is
  * written, and what was read of it outlives the agent: it lies in a spool, and
  * the pipe's end with the keeper. */
 #include "elastic/agent/inside.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "elastic/agent/spool.h"
@@ -40,6 +43,8 @@ typedef struct stream {
     bool is_file;
     rg__timer *again;
     rg__spool *spool;
+    struct stream **turn; /* who is within a line there; NULL: a file */
+    bool has_lost;        /* and it was said */
 } stream;
 
 struct output {
@@ -52,6 +57,54 @@ struct output {
     spools *spools;
     int spools_fd;
 };
+
+/* ------------------------------------------------------------ a full disk */
+
+static void name_file(const output *o, const char *what, char path[PATH_MAX])
+{
+    snprintf(path, PATH_MAX, "%s/%s.%u.%s", o->a->params->output_dir, o->name,
+             o->who.start, what);
+}
+
+/* Once for each stream; of a reader that has gone away, none. */
+static void tell_loss(stream *st)
+{
+    const bool is_out = st == &st->of->out;
+    char path[PATH_MAX] = "";
+    if (st->spool->error == 0 || st->has_lost)
+        return;
+    st->has_lost = true;
+    if (st->spool->error == EPIPE)
+        return;
+    if (st->is_file)
+        name_file(st->of, is_out ? "out" : "err", path);
+    rg__log(RG__WARN, "agent",
+            "%s can't be written: %s; what %s prints there is lost until it "
+            "can, training goes on",
+            st->is_file ? path
+            : is_out    ? "standard output"
+                        : "standard error",
+            strerror(st->spool->error), st->of->name);
+}
+
+/* --------------------------------------------------------------- long lines */
+
+static void note_turn(stream *st)
+{
+    if (st->turn != NULL)
+        *st->turn = rg__spool_is_within(st->spool) ? st : NULL;
+}
+
+/* false: stalled, or another one is within its line. */
+static bool write_text(stream *st)
+{
+    if (st->turn != NULL && *st->turn != NULL && *st->turn != st)
+        return false;
+    const bool is_written = rg__spool_write(st->spool, st->to, st->is_file);
+    note_turn(st);
+    tell_loss(st);
+    return is_written;
+}
 
 /* --------------------------------------------------------------- one stream */
 
@@ -107,21 +160,24 @@ static bool print_next(stream *st)
         rg__spool_print(st->spool, n, bytes, n, st->to, true);
     else if (newline != NULL)
         print_line(st, bytes, (size_t)(newline - bytes), 1);
-    else if (n == sizeof bytes || st->fd < 0)
+    else if (n == sizeof bytes)
+        print_line(st, bytes, n - 1, 0); /* a newline never comes alone */
+    else if (st->fd < 0)
         print_line(st, bytes, n, 0);
     else
         return false;
     return true;
 }
 
-/* false: stalled. */
+/* false: stalled. Who has been within a line lets others go first then. */
 static bool write_out(stream *st)
 {
+    const bool was_within = rg__spool_is_within(st->spool);
     do
-        if (!rg__spool_write(st->spool, st->to, st->is_file))
+        if (!write_text(st))
             return false;
-    while (print_next(st));
-    return true;
+    while (!was_within && print_next(st));
+    return !was_within;
 }
 
 static void end_of_pipe(stream *st)
@@ -189,6 +245,8 @@ static void close_stream(stream *st)
     if (st->is_file && st->to >= 0)
         close(st->to);
     rg__timer_destroy(st->again);
+    if (st->turn != NULL && *st->turn == st)
+        *st->turn = NULL;
 }
 
 static bool is_written(const stream *st)
@@ -236,15 +294,28 @@ void rg__outputs_drop(agent *a)
 
 static rg_status open_file(const output *o, const char *what, int *fd_p)
 {
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%s.%u.%s", o->a->params->output_dir,
-             o->name, o->who.start, what);
+    char path[PATH_MAX];
+    name_file(o, what, path);
     *fd_p = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
     if (*fd_p < 0)
         return rg__fail(RG_ERR_SYSTEM,
                         "%s can't be opened for a worker's output: %s", path,
                         strerror(errno));
     return RG_OK;
+}
+
+static bool are_same(int a, int b)
+{
+    struct stat x, y;
+    return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_dev == y.st_dev &&
+           x.st_ino == y.st_ino;
+}
+
+/* Standard error may well be the pipe that standard output is. */
+static stream **turn_at(agent *a, int own)
+{
+    return &a->within[own == STDERR_FILENO &&
+                      !are_same(STDOUT_FILENO, STDERR_FILENO)];
 }
 
 static rg_status open_stream(output *o, stream *st, int own, const char *what)
@@ -257,8 +328,10 @@ static rg_status open_stream(output *o, stream *st, int own, const char *what)
     st->again = rg__timer_create(o->a->loop, on_again, st);
     if (st->again == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a worker's output");
-    if (o->a->params->output_dir == NULL)
+    if (o->a->params->output_dir == NULL) {
+        st->turn = turn_at(o->a, own);
         return RG_OK;
+    }
     const rg_status rs = open_file(o, what, &st->to);
     st->is_file = rs == RG_OK;
     return rs;
@@ -353,6 +426,15 @@ void rg__output_close(slot *s)
 /* ------------------------------------------------------- of an earlier agent
  */
 
+/* A line that was written in part goes first. */
+static void resume_stream(stream *st)
+{
+    rg__spool_resume(st->spool, st->to);
+    st->has_lost = st->spool->error != 0;
+    if (rg__spool_is_within(st->spool))
+        note_turn(st);
+}
+
 static void resume_output(agent *a, rg__kept *kept)
 {
     rg__member_id who;
@@ -367,8 +449,8 @@ static void resume_output(agent *a, rg__kept *kept)
         drop(o);
         return;
     }
-    rg__spool_resume(o->out.spool, o->out.to);
-    rg__spool_resume(o->err.spool, o->err.to);
+    resume_stream(&o->out);
+    resume_stream(&o->err);
     o->out.fd = rg__kept_take(kept, 0);
     o->err.fd = rg__kept_take(kept, 1);
     slot *s = rg__slot_of(a, who);

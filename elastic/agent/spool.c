@@ -101,8 +101,10 @@ static bool write_text(rg__spool *sp, int to, bool is_file)
             return false;
         if (put < 0 && errno == EINTR)
             continue;
-        if (put <= 0)
-            break; /* our own output is closed or full: nowhere to say it */
+        if (put <= 0) {
+            sp->error = put < 0 ? errno : EIO;
+            break;
+        }
         sp->at += (size_t)put;
     }
     return true;
@@ -121,6 +123,11 @@ bool rg__spool_write(rg__spool *sp, int to, bool is_file)
 bool rg__spool_is_empty(const rg__spool *sp)
 {
     return sp->written == sp->read;
+}
+
+bool rg__spool_is_within(const rg__spool *sp)
+{
+    return sp->written != sp->printed && sp->at > 0 && sp->at < sp->end;
 }
 
 static void find_what_was_written(rg__spool *sp, int to)

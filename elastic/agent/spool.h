@@ -28,6 +28,7 @@ typedef struct rg__spool {
     uint64_t printed; /* bytes before it are in the text, or were */
     uint64_t written; /* == printed: nothing of the text is to be written */
     size_t at, end;   /* of the text: written, there */
+    int error;        /* of the last write that failed, 0: none has */
     off_t file_bytes; /* of the file before the text came, -1: no file */
     unsigned char ring[RG__SPOOL_BYTES];
     char text[RG__SPOOL_TEXT_MAX];
@@ -44,12 +45,15 @@ size_t rg__spool_held(const rg__spool *sp, char bytes[RG__SPOOL_BYTES]);
 void rg__spool_print(rg__spool *sp, size_t n, const char *text, size_t bytes,
                      int to, bool is_file);
 
-/* Write what is printed; what can't be written ever is dropped. false: it does
- * not take more now. */
+/* Write what is printed; what can't be written ever is dropped, and `error`
+ * says why. false: it does not take more now. */
 bool rg__spool_write(rg__spool *sp, int to, bool is_file);
 
 /* Is nothing left, held or printed? */
 bool rg__spool_is_empty(const rg__spool *sp);
+
+/* Is a text written in part? */
+bool rg__spool_is_within(const rg__spool *sp);
 
 /* The first act of the next agent. */
 void rg__spool_resume(rg__spool *sp, int to);
