@@ -626,7 +626,8 @@ int rg__agent_run(const rg__agent_params *params, rg__keep *keep)
     a->agents = 1;
     a->listener = a->signal_fd = a->vault_fd = a->peer_listener = -1;
     rg__log_who(params->host, -1, 0, 0);
-    if (set_up(a) == RG_OK) {
+    const rg_status st = set_up(a);
+    if (st == RG_OK) {
         if (a->resume == RESUME_NOT)
             open_job(a);
         else
@@ -634,7 +635,7 @@ int rg__agent_run(const rg__agent_params *params, rg__keep *keep)
         rg__loop_run(a->loop);
     } else {
         rg__say("%s", rg_last_error());
-        a->exit_code = RG__EXIT_SYSTEM;
+        a->exit_code = st == RG_ERR_INVALID ? RG__EXIT_USAGE : RG__EXIT_SYSTEM;
     }
     const int code = a->exit_code;
     tear_down(a);

@@ -124,10 +124,10 @@ typedef struct slot {
     bool has_met;      /* this start called rg_init */
     bool has_finished; /* its fn returned OK, and the job is done */
     int failures, early_exits;
-    bool is_given_up; /* closed, since it failed too often: */
-    const char *given_up;
-    int quick_deaths; /* in a row, each soon after its start */
-    int exit_code;    /* of the last child; 128 + n for a signal */
+    bool is_given_up;     /* closed, since it failed too often: */
+    const char *given_up; /* why, as "failed too often" */
+    int quick_deaths;     /* in a row, each soon after its start */
+    int exit_code;        /* of the last child; 128 + n for a signal */
     uint64_t started_ns;
     char death[RG__CAUSE_MAX]; /* why the worker of this start is lost, or "" */
     bool is_loss;              /* its death is a reason to end generations */

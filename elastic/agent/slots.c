@@ -453,9 +453,11 @@ static uint64_t backoff_ms(const slot *s)
 /* The leader ends the job when too few slots are left on all hosts. */
 static void give_up(slot *s, const char *why)
 {
+    char then[64];
     s->is_closed = s->is_given_up = true;
     s->given_up = why;
-    tell_death(s, why);
+    snprintf(then, sizeof then, "it %s", why);
+    tell_death(s, then);
     rg__publish(s->a);
 }
 
@@ -468,9 +470,8 @@ static void start_again(slot *s)
     s->quick_deaths = lived_ns > QUICK_NS ? 1 : s->quick_deaths + 1;
     int *count = s->exit_code == 0 ? &s->early_exits : &s->failures;
     if (*count >= a->params->max_restarts) {
-        give_up(s, s->exit_code == 0
-                       ? "it ended too often before the job was done"
-                       : "it used up its --max-restarts");
+        give_up(s, s->exit_code == 0 ? "ended too often before the job was done"
+                                     : "used up its --max-restarts");
         return;
     }
     ++*count;
@@ -675,7 +676,7 @@ void rg__slot_resume(slot *s)
     s->is_adopted = was.child != 0;
     s->is_closed = was.is_closed;
     s->is_given_up = was.is_given_up;
-    s->given_up = "it failed too often";
+    s->given_up = "failed too often";
     s->has_met = was.has_met;
     s->has_finished = was.has_finished;
     s->failures = was.failures;
