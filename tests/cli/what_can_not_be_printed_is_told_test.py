@@ -7,8 +7,8 @@ import subprocess
 from command import REGROUP, TIMEOUT_S, Claims, RunDir
 
 SPEAKS = "for i in 1 2 3; do echo $i; sleep 0.1; done; exit 7"
-LOSS = (" can't be written: No space left on device; what h1.0 prints there is "
-        "lost until it can, training goes on\n")
+LOSS = (" can't be written: No space left on device; what h1.0 prints there "
+        "is lost until it can, training goes on\n")
 
 
 def run_full(d, *words):

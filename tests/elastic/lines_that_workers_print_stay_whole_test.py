@@ -34,8 +34,8 @@ def read_slowly(read, job, at_half):
 
 def lines_of(script, workers, at_half=None):
     read, write = os.pipe()
-    with Job(["-n", str(workers)], ["python3", "-c", script], stdout=write, stderr=write,
-             env={"REGROUP_LOG": "error"}) as job:
+    with Job(["-n", str(workers)], ["python3", "-c", script], stdout=write,
+             stderr=write, env={"REGROUP_LOG": "error"}) as job:
         os.close(write)
         text = read_slowly(read, job, at_half)
         job.finish()
