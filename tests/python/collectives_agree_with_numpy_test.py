@@ -1,6 +1,6 @@
 """Every collective, with every type and op that go together, gives what numpy
 computes from all ranks' arrays: in new arrays, into out, in place, of no row,
-of uneven parts, started and waited for."""
+of uneven parts, started and waited for; counts may be integers of a byte."""
 import itertools
 import sys
 
@@ -163,6 +163,42 @@ def check_uneven(members):
     assert received == [sends[rank][me] for rank in range(n)]
 
 
+class Small(int):
+    """As numpy 2 has uint8: its sums and products are no larger."""
+
+    def __add__(self, other):
+        return Small((int(self) + int(other)) % 256)
+
+    def __mul__(self, other):
+        return Small(int(self) * int(other) % 256)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+
+def check_small_counts(members):
+    """128 rows of 4: neither their elements nor two of them fit a byte."""
+    import numpy
+    n, me = members.size, members.rank
+    mine = of_rank(me, (128 * n, 4), "i4")
+    every = [of_rank(rank, (128 * n, 4), "i4") for rank in range(n)]
+    my_rows = slice(128 * me, 128 * me + 128)
+    exchanged = numpy.concatenate([one[my_rows] for one in every])
+    parts = numpy.concatenate([one[:128] for one in every])
+    for kind in Small, numpy.uint8:
+        counts = [kind(128) for _ in range(n)]
+        equal(members.reduce_scatter(mine, counts=counts),
+              sum(every)[my_rows])
+        equal(members.alltoallv(mine, counts)[0], exchanged)
+        equal(members.start_alltoallv(mine, counts, counts).wait(), exchanged)
+        equal(members.start_allgatherv(mine[:128], counts).wait(), parts)
+        found = members.start_gatherv(mine[:128], counts).wait()
+        if me == 0:
+            equal(found, parts)
+        out = numpy.empty_like(mine[:128])
+        members.scatterv(mine, counts, out)
+        equal(out, every[0][my_rows])
+
+
 def check_started(members):
     import numpy
     import regroup
@@ -189,6 +225,7 @@ def work():
             check_scales(members)
             check_moves(members)
             check_uneven(members)
+            check_small_counts(members)
             check_started(members)
 
 

@@ -70,21 +70,27 @@ def _result(what: str, like: Buffer, out: Array | None,
     return found
 
 
-def _rows(what: str, counts: Counts, n: int, row: int) -> ctypes.Array:
-    """Counts in rows as counts in elements."""
-    if len(counts) != n:
-        raise Invalid(f"{what} got {len(counts)} counts on a set of {n}; pass "
+def _counts(what: str, counts: Counts, n: int) -> list[int]:
+    """Counts in rows, as integers of Python: those of numpy may be too small
+    for their sums and products."""
+    found = [integer(f"a count of {what}", c_uint64, count)
+             for count in counts]
+    if len(found) != n:
+        raise Invalid(f"{what} got {len(found)} counts on a set of {n}; pass "
                       "one for each member")
-    if min(counts, default=0) < 0:
-        raise Invalid(f"{what} got the counts {list(counts)}; none may be "
-                      "negative")
-    return (c_uint64 * n)(*[count * row for count in counts])
+    return found
 
 
-def _check_sum(what: str, array: Buffer, counts: Counts) -> None:
-    if sum(counts) != array.shape[0]:
+def _elements(what: str, rows: list[int], row: int) -> ctypes.Array:
+    """Counts in rows as counts in elements."""
+    return integers(f"a count of {what} in elements", c_uint64,
+                    [count * row for count in rows])
+
+
+def _check_sum(what: str, array: Buffer, rows: list[int]) -> None:
+    if sum(rows) != array.shape[0]:
         raise Invalid(f"{what} got an array of {array.shape[0]} rows and "
-                      f"counts that add up to {sum(counts)}")
+                      f"counts that add up to {sum(rows)}")
 
 
 def _even(rows: int, n: int) -> list[int]:
@@ -249,9 +255,10 @@ class Set:
         not divide, the first ranks get one more."""
         what, n = "reduce_scatter", self._n
         sent = need_rows(what, look(what, data))
-        rows = _even(sent.shape[0], n) if counts is None else counts
-        elements = _rows(what, rows, n, sent.row)
+        rows = _even(sent.shape[0], n) if counts is None \
+            else _counts(what, counts, n)
         _check_sum(what, sent, rows)
+        elements = _elements(what, rows, sent.row)
         rank = self.rank
         got = _result(what, sent, None if rank < 0 else out,
                       (rows[rank],) + sent.shape[1:])
@@ -299,8 +306,9 @@ class Set:
         """The same with counts[r] rows of rank r, equal on all ranks."""
         what, n = "allgatherv", self._n
         sent = need_rows(what, look(what, data))
-        elements = _rows(what, counts, n, sent.row)
-        got = _result(what, sent, out, (sum(counts),) + sent.shape[1:])
+        rows = _counts(what, counts, n)
+        elements = _elements(what, rows, sent.row)
+        got = _result(what, sent, out, (sum(rows),) + sent.shape[1:])
         return self._start(
             lib.rg_allgatherv_start,
             (sent.address, sent.count, got.address, elements, None, sent.type,
@@ -347,8 +355,9 @@ class Set:
             if counts is None:
                 raise Invalid("start_gatherv needs counts at the root; "
                               "gatherv asks for them")
-            elements = _rows(what, counts, n, sent.row)
-            got = _result(what, sent, out, (sum(counts),) + sent.shape[1:])
+            rows = _counts(what, counts, n)
+            elements = _elements(what, rows, sent.row)
+            got = _result(what, sent, out, (sum(rows),) + sent.shape[1:])
         return self._start(
             lib.rg_gatherv_start,
             (sent.address, sent.count, got and got.address, elements, None,
@@ -396,8 +405,9 @@ class Set:
             if counts is None:
                 raise Invalid("scatterv needs counts at the root")
             sent = need_rows(what, look(what, data))
-            elements = _rows(what, counts, n, sent.row)
-            _check_sum(what, sent, counts)
+            rows = _counts(what, counts, n)
+            _check_sum(what, sent, rows)
+            elements = _elements(what, rows, sent.row)
             _check_out(what, sent, got, elements[root])
         return self._start(
             lib.rg_scatterv_start,
@@ -433,11 +443,12 @@ class Set:
         there."""
         what, n = "alltoallv", self._n
         sent = need_rows(what, look(what, data))
-        elements = _rows(what, send_counts, n, sent.row)
-        _check_sum(what, sent, send_counts)
-        expected = _rows(what, recv_counts, n, sent.row)
-        got = _result(what, sent, out,
-                      (sum(recv_counts),) + sent.shape[1:])
+        rows = _counts(what, send_counts, n)
+        _check_sum(what, sent, rows)
+        elements = _elements(what, rows, sent.row)
+        coming = _counts(what, recv_counts, n)
+        expected = _elements(what, coming, sent.row)
+        got = _result(what, sent, out, (sum(coming),) + sent.shape[1:])
         return self._start(
             lib.rg_alltoallv_start,
             (sent.address, elements, None, got.address, expected, None,
@@ -450,10 +461,11 @@ class Set:
         """The same, and how many rows came from each rank; that is asked
         first."""
         what, n = "alltoallv", self._n
-        _check_sum(what, need_rows(what, look(what, data)), counts)
-        received = list(self.alltoall(_rows(what, counts, n, 1),
+        rows = _counts(what, counts, n)
+        _check_sum(what, need_rows(what, look(what, data)), rows)
+        received = list(self.alltoall(_elements(what, rows, 1),
                                       deadline=deadline))
-        return self.start_alltoallv(data, counts, received, out,
+        return self.start_alltoallv(data, rows, received, out,
                                     deadline=deadline).wait(), received
 
     # ------------------------------------------------------ without data
