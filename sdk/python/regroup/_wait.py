@@ -158,6 +158,11 @@ class Request(typing.Generic[Result]):
         """Whether it has completed, well or not; `wait` then says how."""
         return self._look(0)
 
+    def _need_started(self) -> None:
+        if self._context.is_grouping() and self._operation.handle:
+            raise Invalid("an operation of a group starts when the group ends;"
+                          " wait for it behind the with block")
+
     def wait(self, timeout: float | None = None) -> Result:
         """Wait, and return the operation's result.
 
@@ -165,9 +170,7 @@ class Request(typing.Generic[Result]):
         TimeoutError) when it has passed, the request still in flight, and else
         what the operation ended with. Waiting again gives the same again.
         """
-        if self._context.is_grouping() and self._operation.handle:
-            raise Invalid("an operation of a group starts when the group ends;"
-                          " wait for it behind the with block")
+        self._need_started()
         if timeout is None:
             while not self._look(SLICE_MS):
                 pass
@@ -191,6 +194,7 @@ class Request(typing.Generic[Result]):
     def __await__(self) -> typing.Generator[typing.Any, None, Result]:
         """In a coroutine: wait on a thread of its own, and let the loop run.
         A coroutine that is cancelled leaves the request in flight."""
+        self._need_started()  # here: the other thread has no group
         if not self.test():
             loop = asyncio.get_running_loop()
             over = loop.create_future()
