@@ -27,6 +27,17 @@ if typing.TYPE_CHECKING:
 Result = typing.TypeVar("Result")
 
 
+def _need_run(what: str, result: object) -> None:
+    """Refuse what a call returns when it has not run the function's body."""
+    if inspect.iscoroutine(result) or inspect.isgenerator(result):
+        result.close()
+    elif not inspect.isasyncgen(result):
+        return
+    raise Invalid(f"the {what} is a coroutine or a generator, whose body the "
+                  "call did not run; pass one that does its work when it is "
+                  "called")
+
+
 class _Body:
     """The program's function as the C side calls it: statuses go out, anything
     else that is raised is kept for who called run, also by the handler of a
@@ -55,12 +66,7 @@ class _Body:
         try:
             with ctrl_c_raises():
                 self.result = self._call()
-            if inspect.iscoroutine(self.result) or \
-                    inspect.isgenerator(self.result):
-                self.result.close()
-                raise Invalid("the function is a coroutine or a generator, "
-                              "whose body the call did not run; pass one that "
-                              "does its work when it is called")
+            _need_run("function", self.result)
         except RegroupError as error:
             if error.advice not in (Advice.RESYNC, Advice.RESTORE):
                 raise
@@ -157,7 +163,7 @@ class State:
 
     def _reset(self) -> None:
         for function in self._resets:
-            function()
+            _need_run("function of on_reset", function())
 
     # ------------------------------------------------------------- steps
 
