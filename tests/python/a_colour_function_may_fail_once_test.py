@@ -1,6 +1,11 @@
 """What a colour function raises is raised once. In set_by it leaves no set
-behind: the name is free. In a later generation the set's next call raises it,
-and the one behind that works again; destroy always does."""
+behind, the name is free, and one that lives as it was. In a later generation
+the set's next call raises it, and the one behind that works again; destroy
+always does. Of two functions for one name the later one counts. A static
+program's functions go with their sets."""
+import gc
+import weakref
+
 import pyjob
 
 
@@ -14,6 +19,16 @@ def claim_raises(call):
     except Transient:
         return
     raise AssertionError("the function's exception is lost")
+
+
+def claim_goes(ctx):
+    def color():
+        return 0
+    found = weakref.ref(color)
+    ctx.set_by(color).destroy()
+    del color
+    gc.collect()
+    assert found() is None, "a colour function that nobody calls is kept"
 
 
 def work():
@@ -32,7 +47,15 @@ def work():
         made.barrier()
 
         fails.append(True)
+        claim_raises(lambda: ctx.set_by(color, name="fails once"))
+        fails.clear()
+        first = made._rule
+        assert ctx.set_by(lambda: color(), name="fails once") is made
+        assert made.size == ctx.size
+
+        fails.append(True)
         rule = made._rule  # called as in a new generation
+        assert rule is not first
         rule.callback(None, None)
         claim_raises(lambda: made.size)
         assert made.size == ctx.size, "an exception is raised for ever"
@@ -43,6 +66,7 @@ def work():
         fails.append(True)
         rule.callback(None, None)
         made.destroy()
+        claim_goes(ctx)
 
 
 pyjob.main(work, sizes=(1, 3), modules=())

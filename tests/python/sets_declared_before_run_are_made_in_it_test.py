@@ -1,6 +1,32 @@
 """Sets that an elastic program makes before run are declared, and are there in
-it, by ranks and by rule; a split has no ranks to split before."""
+it, by ranks and by rule; a split has no ranks to split before. What a rule's
+function raises there is raised once, whichever of two that were declared under
+a name it is, and also by the call that finds the set again."""
 import pyjob
+
+
+def fails_once(ctx):
+    """A colour function that fails on slot 0 when run applies it."""
+    asked = []
+
+    def color():
+        if ctx.generation and ctx.slot == 0 and not asked:
+            asked.append(True)
+            raise KeyError
+        return 0
+    return color
+
+
+def claim_raised_once(ctx, made, call):
+    import regroup
+    try:
+        call()
+        assert ctx.slot != 0, "the function's exception is lost"
+    except KeyError:
+        assert ctx.slot == 0
+    except regroup.Invalid as error:
+        assert ctx.slot != 0 and "other members" in error.sentence, error
+    assert (made.rank < 0) == (ctx.slot == 0)
 
 
 def work():
@@ -10,6 +36,10 @@ def work():
         pair = ctx.set([1, 0], name="pair")
         rule = ctx.set_by(lambda: ctx.rank % 2)
         assert pair.rank == rule.rank == -1
+        ctx.set_by(lambda: 0, name="twice")
+        twice = ctx.set_by(fails_once(ctx), name="twice")
+        fails = fails_once(ctx)
+        found = ctx.set_by(fails, name="found")
         for early in (pair.barrier, lambda: ctx.split(0)):
             try:
                 early()
@@ -25,6 +55,9 @@ def work():
             total = rule.allreduce(numpy.array([ctx.rank]))
             assert total[0] == sum(range(ctx.rank % 2, ctx.size, 2)), total
             assert ctx.set([1, 0], name="pair") is pair
+            claim_raised_once(ctx, twice, lambda: twice.size)
+            claim_raised_once(ctx, found,
+                              lambda: ctx.set_by(fails, name="found"))
         ctx.state().run(train)
 
 

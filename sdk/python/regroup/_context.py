@@ -15,7 +15,7 @@ from ctypes import c_int, c_size_t, c_void_p
 from . import _abi, _mpi
 from ._abi import lib
 from ._buffers import Array
-from ._errors import Invalid, check
+from ._errors import Invalid, RegroupError, check
 from ._numbers import integer, integers
 from ._sets import Rule, Set, color_of
 from ._state import State
@@ -45,8 +45,9 @@ class Context:
     """What regroup.init returns. As a context manager it is finalized at the
     end of the with block; else at the end of the process."""
 
-    def __init__(self, handle: int) -> None:
+    def __init__(self, handle: int, is_elastic: bool) -> None:
         self._stored: int | None = handle
+        self._is_elastic = is_elastic
         self._blocks = 0  # of rg_alloc memory that some array still shows
         self._state: State | None = None
         self.is_open = True
@@ -209,17 +210,33 @@ class Context:
         for rank, host and slot, and is called again in every generation; the
         set never ends. What color() raises here leaves no set behind. Before
         run it is declared, as with set."""
-        rule = Rule(color)
-        self._rules.append(rule)
-        made = self._make(lib.rg_set_create_by, rule.callback, None, name=name,
-                          rule=rule)
+        rule = Rule(color, name)
+        if self._is_elastic:  # else no other generation comes
+            self._rules.append(rule)
+        made = self._make_by(rule)
+        former = made.follow(rule)
+        if former is not None:  # the set was found by its name
+            former.check()
         try:
             rule.check()
         except BaseException:
-            if made.has_rule(rule):  # not one that was found by its name
+            if former is None:
                 made.destroy()
             raise
         return made
+
+    def _make_by(self, rule: Rule) -> Set:
+        """Where it fails, what a colour function raised is the cause: this
+        one, or the one by which the set was made in this generation."""
+        try:
+            return self._make(lib.rg_set_create_by, rule.callback, None,
+                              name=rule.name)
+        except RegroupError:
+            rule.check()
+            for one in list(self._sets.values()):
+                if one.has_rule(rule.name):
+                    one.check_rule()
+            raise
 
     def split(self, color: int | None, key: int = 0, name: str | None = None,
               *, keep: bool = False) -> Set:
@@ -239,20 +256,19 @@ class Context:
         return None if found.value is None else self._set_at(found.value)
 
     def _make(self, function: typing.Callable[..., int], *arguments: object,
-              name: str | None, keep: bool = False,
-              rule: Rule | None = None) -> Set:
+              name: str | None, keep: bool = False) -> Set:
         found = c_void_p()
         params = _abi.SetParams(name=None if name is None else name.encode(),
                                 keep=int(keep))
         call_waiting(function, self.handle, *arguments, params,
                      ctypes.byref(found))
-        return self._set_at(typing.cast(int, found.value), rule)
+        return self._set_at(typing.cast(int, found.value))
 
-    def _set_at(self, handle: int, rule: Rule | None = None) -> Set:
+    def _set_at(self, handle: int) -> Set:
         """The set of a handle; one that is found again by its name is the one
         that was made."""
         if handle not in self._sets:
-            self._sets[handle] = Set(self, handle, rule)
+            self._sets[handle] = Set(self, handle)
         return self._sets[handle]
 
     def forget(self, handle: int) -> None:
@@ -346,4 +362,4 @@ def init(comm: _mpi.Comm | None = None, *, elastic: bool = False) -> Context:
     else:
         call_waiting(_mpi.library_of(comm).rg_init_mpi, _mpi.handle_of(comm),
                      params, ctypes.byref(found))
-    return Context(typing.cast(int, found.value))
+    return Context(typing.cast(int, found.value), elastic)

@@ -111,11 +111,10 @@ class Set:
     `destroy`, by the end of a with block, or by finalize.
     """
 
-    def __init__(self, context: Context, handle: int,
-                 rule: Rule | None = None) -> None:
+    def __init__(self, context: Context, handle: int) -> None:
         self._context = context
         self._stored: int | None = handle
-        self._rule = rule
+        self._rule: Rule | None = None
 
     def _need_made(self) -> int:
         self._context.need_open()
@@ -126,8 +125,7 @@ class Set:
     @property
     def _handle(self) -> int:
         handle = self._need_made()
-        if self._rule is not None:
-            self._rule.check()
+        self.check_rule()
         return handle
 
     def __enter__(self) -> Set:
@@ -182,9 +180,21 @@ class Set:
                      ctypes.byref(view))
         return made
 
-    def has_rule(self, rule: Rule) -> bool:
-        """Whether it was made by this rule."""
-        return self._rule is rule
+    def follow(self, rule: Rule) -> Rule | None:
+        """The C side makes it by this rule from now on; the result is the one
+        by which it did before."""
+        former, self._rule = self._rule, rule
+        return former
+
+    def has_rule(self, name: str | None) -> bool:
+        """Whether it is made by a rule of that name; None names nothing."""
+        return name is not None and self._rule is not None and \
+            self._rule.name == name
+
+    def check_rule(self) -> None:
+        """Raise what its colour function raised when it was called last."""
+        if self._rule is not None:
+            self._rule.check()
 
     def destroy(self) -> None:
         """Give the set back; local. No operation may be in flight on it."""
@@ -505,7 +515,9 @@ class Rule:
     """The colour function of a set as the C side calls it. What it raises is
     raised once, by the set's next call."""
 
-    def __init__(self, color: typing.Callable[[], int | None]) -> None:
+    def __init__(self, color: typing.Callable[[], int | None],
+                 name: str | None) -> None:
+        self.name = name
         self._color = color
         self._error: BaseException | None = None
         self.callback = callback(self._colors())
