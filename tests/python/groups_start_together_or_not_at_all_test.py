@@ -1,6 +1,7 @@
 """Collectives of a group start at its end: mixed types, two sets, equal to the
 single ones. None starts when the program raises in between or ranks group
-different things, and waiting in a group is a mistake, not a deadlock."""
+different things; waiting in a group is a mistake, not a deadlock, and a call
+that waits starts nothing there."""
 import asyncio
 
 import pyjob
@@ -20,7 +21,7 @@ def check_results(ctx, beside):
                 numpy.full(k, k, ("f4", "i8", "f2")[k % 3]))
             for k in range(1, 30)]
         requests.append(ctx.world.start_allgather(numpy.array([ctx.rank])))
-        for call in (requests[0].wait, ctx.world.barrier,
+        for call in (requests[0].wait,
                      lambda: asyncio.run(awaits(requests[0]))):
             try:
                 call()
@@ -34,6 +35,37 @@ def check_results(ctx, beside):
     assert list(ranks) == list(range(n))
     with ctx.group():
         pass
+
+
+def check_waiting_calls(ctx):
+    """In C such a call ends the whole group, also when it is made light of."""
+    import numpy
+    import regroup
+    world, ones, out = ctx.world, numpy.ones(ctx.size), numpy.zeros(ctx.size)
+    calls = {"allreduce": lambda: world.allreduce(ones, out),
+             "barrier": world.barrier,
+             "allgatherv": lambda: world.allgatherv(ones, out),
+             "gatherv": lambda: world.gatherv(ones),
+             "alltoallv": lambda: world.alltoallv(ones, [1] * ctx.size, out)}
+    for name, call in calls.items():
+        sentences = []
+        try:
+            with ctx.group():
+                request = world.start_allreduce(ones, out)
+                try:
+                    call()
+                except regroup.Invalid as error:
+                    sentences.append(error.sentence)
+        except regroup.Invalid as error:
+            sentences.append(error.sentence)
+        assert len(sentences) == 2, (name, sentences)
+        assert all(f"start_{name} there" in one for one in sentences), sentences
+        try:
+            request.wait()
+            raise AssertionError("a group with a call that waits has started")
+        except regroup.Invalid:
+            pass
+        assert (world.allreduce(ones) == ctx.size).all() and not out.any()
 
 
 def check_none_starts(ctx):
@@ -71,6 +103,7 @@ def work():
     with regroup.init() as ctx:
         beside = ctx.set(range(ctx.size - 1, -1, -1))
         check_results(ctx, beside)
+        check_waiting_calls(ctx)
         check_none_starts(ctx)
 
 

@@ -290,12 +290,15 @@ class Context:
     @contextlib.contextmanager
     def group(self) -> typing.Iterator[None]:
         """Collectives started in the with block start together at its end, or
-        none does, as when an exception leaves it; small allreduces become one.
-        Wait for them behind it."""
+        none does, as when an exception leaves it or a call in it was wrong;
+        small allreduces become one. Wait for them behind it."""
         check(lib.rg_group_start(self.handle))
-        self._groups.is_open = True
+        self._groups.is_open, self._groups.refused = True, None
         try:
             yield
+            if self._groups.refused is not None:
+                raise Invalid("the group was not started: "
+                              f"{self._groups.refused}")
         except BaseException:
             lib.rg_barrier_start(lib.rg_world(self.handle), None, None)
             lib.rg_group_end(self.handle)  # which none of them outlives
@@ -304,6 +307,16 @@ class Context:
             check(lib.rg_group_end(self.handle))
         finally:
             self._groups.is_open = False
+
+    def refuse_in_group(self, what: str) -> None:
+        """Raise Invalid in a group, which is then not started: for a form that
+        waits, before it starts anything."""
+        if not self.is_grouping():
+            return
+        self._groups.refused = (f"{what} waits, and can't be in a group; use "
+                                f"start_{what} there, and wait behind the "
+                                "with block")
+        raise Invalid(self._groups.refused)
 
     def is_grouping(self) -> bool:
         """Whether this thread is in a group."""

@@ -34,6 +34,7 @@ def _blocking(
     """The same collective without start_ in its name, which waits."""
     @functools.wraps(start)
     def call(self: Set, *arguments: _P.args, **named: _P.kwargs) -> _Result:
+        self._context.refuse_in_group(call.__name__)
         return start(self, *arguments, **named).wait()
     call.__name__ = start.__name__.removeprefix("start_")
     call.__qualname__ = f"Set.{call.__name__}"
@@ -327,6 +328,7 @@ class Set:
     def allgatherv(self, data: Array, out: Array | None = None, *,
                    deadline: float | None = None) -> Array:
         """The same; how many rows each member has is asked first."""
+        self._context.refuse_in_group("allgatherv")
         rows = need_rows("allgatherv", look("allgatherv", data)).shape[0]
         counts = self.allgather((c_uint64 * 1)(rows), deadline=deadline)
         return self.start_allgatherv(data, counts, out,
@@ -377,6 +379,7 @@ class Set:
     def gatherv(self, data: Array, out: Array | None = None, root: int = 0, *,
                 deadline: float | None = None) -> Array | None:
         """The same; how many rows each member has is asked first."""
+        self._context.refuse_in_group("gatherv")
         rows = need_rows("gatherv", look("gatherv", data)).shape[0]
         counts = self.gather((c_uint64 * 1)(rows), None, root,
                              deadline=deadline)
@@ -471,6 +474,7 @@ class Set:
         """The same, and how many rows came from each rank; that is asked
         first."""
         what, n = "alltoallv", self._n
+        self._context.refuse_in_group(what)
         rows = _counts(what, counts, n)
         _check_sum(what, need_rows(what, look(what, data)), rows)
         received = list(self.alltoall(_elements(what, rows, 1),
