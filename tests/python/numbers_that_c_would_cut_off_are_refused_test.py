@@ -1,6 +1,7 @@
 """Integers that the C side has no room for are refused, where ctypes would cut
-them off without a word and take another rank or colour; numpy's integers,
-lists for shapes and times that never end are taken."""
+them off without a word and take another rank or colour, and so are names with
+a NUL; numpy's integers, lists for shapes and times that never end are taken.
+"""
 import zlib
 
 import pyjob
@@ -38,6 +39,8 @@ def check_memory(ctx):
     import numpy
     import regroup
     refused(ctx.alloc, -1, "f4")
+    refused(ctx.alloc, 2**62, "f8")  # 2^65 bytes, which are 0 in 64 bits
+    refused(ctx.alloc, (2**40, 2**40), "u1")
     assert ctx.alloc([numpy.int64(2), 3], "f4").shape == (2, 3)
     state, large = ctx.state(), 2**32
     refused(state.add, "x", numpy.ones(9), kind=regroup.SHARDED,
@@ -50,6 +53,18 @@ def check_memory(ctx):
                                     (0, 0, large, 1), (0, 0, 0, large + 1)):
         refused(sampler.take, epoch, step, rank, size)
     assert sampler.take(0, numpy.int64(1), 0, 1) == [3, 4, 5]
+
+
+def check_names(ctx):
+    import numpy
+    refused(ctx.set, [0], name="a\0b")
+    refused(ctx.set_by, lambda: 0, name="a\0b")
+    refused(ctx.split, 0, name="\0")
+    state = ctx.state()
+    refused(state.add, "a\0b", numpy.ones(1))
+    refused(state.slice, "a\0b")
+    for call in state.load, state.save:
+        refused(call, "/tmp\0/elsewhere")
 
 
 def check_times(ctx):
@@ -67,6 +82,7 @@ def work():
     with regroup.init() as ctx:
         check_ranks(ctx)
         check_memory(ctx)
+        check_names(ctx)
         check_times(ctx)
 
 

@@ -16,7 +16,7 @@ from . import _abi, _mpi
 from ._abi import lib
 from ._buffers import Array
 from ._errors import Invalid, RegroupError, check
-from ._numbers import integer, integers
+from ._numbers import integer, integers, text
 from ._sets import Rule, Set, color_of
 from ._state import State
 from ._wait import Operation, call_waiting
@@ -29,6 +29,10 @@ class SetInfo(typing.NamedTuple):
     name: str
     size: int
     rank: int  # -1: not a member
+
+
+def _name(given: str | None) -> bytes | None:
+    return None if given is None else text("a set's name", given)
 
 
 class _Block:
@@ -250,7 +254,7 @@ class Context:
         order. Collective over the world: each rank brings its communicator,
         and gets that one's set; COMM_NULL gets None."""
         found = c_void_p()
-        params = _abi.SetParams(name=None if name is None else name.encode())
+        params = _abi.SetParams(name=_name(name))
         call_waiting(_mpi.library_of(comm).rg_set_create_mpi, self.handle,
                      _mpi.handle_of(comm), params, ctypes.byref(found))
         return None if found.value is None else self._set_at(found.value)
@@ -258,8 +262,7 @@ class Context:
     def _make(self, function: typing.Callable[..., int], *arguments: object,
               name: str | None, keep: bool = False) -> Set:
         found = c_void_p()
-        params = _abi.SetParams(name=None if name is None else name.encode(),
-                                keep=int(keep))
+        params = _abi.SetParams(name=_name(name), keep=int(keep))
         call_waiting(function, self.handle, *arguments, params,
                      ctypes.byref(found))
         return self._set_at(typing.cast(int, found.value))
@@ -332,8 +335,10 @@ class Context:
         import numpy  # pylint: disable=import-outside-toplevel
         kind = numpy.dtype(dtype)
         axes = shape if isinstance(shape, typing.Sequence) else (shape,)
-        bytes_ = kind.itemsize * math.prod(
-            integer("a size of the shape", c_size_t, axis) for axis in axes)
+        sizes = [integer("a size of the shape", c_size_t, axis)
+                 for axis in axes]
+        bytes_ = integer("the bytes of the array", c_size_t,
+                         kind.itemsize * math.prod(sizes))
         found = c_void_p()
         check(lib.rg_alloc(self.handle, bytes_, None, ctypes.byref(found)))
         address = typing.cast(int, found.value)

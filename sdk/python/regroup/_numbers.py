@@ -1,10 +1,12 @@
-"""Numbers as the C side has them: integers, which ctypes would cut off without
-a word where they are too large, and times in milliseconds."""
+"""Numbers and names as the C side has them: integers, which ctypes would cut
+off without a word where they are too large, times in milliseconds, and text,
+which C would cut off at its first NUL."""
 
 from __future__ import annotations
 
 import ctypes
 import operator
+import os
 import typing
 
 from ._errors import Invalid
@@ -37,3 +39,20 @@ def milliseconds(what: str, seconds: float) -> int:
     if not seconds > 0:
         raise Invalid(f"{what} is {seconds} s; give a time above 0, or None")
     return max(1, round(min(seconds * 1000, _MOST_MS)))
+
+
+def _whole(what: str, found: bytes) -> bytes:
+    if b"\0" in found:
+        raise Invalid(f"{what} is {found!r}, and C ends it at its NUL; give "
+                      "one without")
+    return found
+
+
+def text(what: str, given: str) -> bytes:
+    """A name."""
+    return _whole(what, given.encode())
+
+
+def path(what: str, given: str | os.PathLike) -> bytes:
+    """A file or a directory."""
+    return _whole(what, os.fsencode(given))

@@ -18,7 +18,7 @@ from . import _abi
 from ._abi import Advice, Kind, Status, lib
 from ._buffers import Array, Buffer, look_writable
 from ._errors import Invalid, NotFound, RegroupError, check
-from ._numbers import integer
+from ._numbers import integer, path, text
 from ._wait import call_waiting, callback, ctrl_c_ends, ctrl_c_raises
 
 if typing.TYPE_CHECKING:
@@ -134,7 +134,7 @@ class State:
             kind=kind, replicas=integer(f"replicas of {name!r}", c_int,
                                         replicas),
             align=integer(f"align of {name!r}", c_size_t, align))
-        check(lib.rg_state_add(self.handle, name.encode(), buffer.address,
+        check(lib.rg_state_add(self.handle, _name(name), buffer.address,
                                buffer.count * buffer.item, params))
         self._buffers[name] = buffer
         return array
@@ -143,7 +143,7 @@ class State:
         """Which elements of a registered array, flattened, this rank holds:
         all of a REPLICATED one. Inside of run."""
         begin, end = c_size_t(), c_size_t()
-        check(lib.rg_state_slice(self.handle, name.encode(),
+        check(lib.rg_state_slice(self.handle, _name(name),
                                  ctypes.byref(begin), ctypes.byref(end)))
         item = self._buffers[name].item
         if begin.value % item or end.value % item:
@@ -239,8 +239,12 @@ def _step(step: int) -> int:
     return integer("the step", c_uint64, step)
 
 
-def _path(path: str | os.PathLike | None) -> bytes | None:
-    return None if path is None else os.fsencode(path)
+def _name(given: str) -> bytes:
+    return text("a buffer's name", given)
+
+
+def _path(given: str | os.PathLike | None) -> bytes | None:
+    return None if given is None else path("the path", given)
 
 
 def run(function: typing.Callable[..., Result]) -> typing.Callable[...,
