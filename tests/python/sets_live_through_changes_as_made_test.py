@@ -1,5 +1,6 @@
-"""After a kill a set of ranks raises SetEnded, one to keep has shrunk, and one
-by rule has been made again, also for the replacement that joins."""
+"""After a kill a set of ranks raises SetEnded, also where it never had members
+or has none left, one to keep has shrunk, and one by rule has been made again,
+also for the replacement that joins."""
 import re
 
 import pyjob
@@ -11,6 +12,20 @@ def work():
     import numpy
     import regroup
 
+    def claim_ended(name, members):
+        """Arguments for three members are not what is wrong."""
+        ones, three = numpy.ones(3), [1, 1, 1]
+        for call in (lambda: members.start_alltoallv(ones, three, three),
+                     lambda: members.start_allgatherv(ones[:1], three, ones),
+                     lambda: members.start_reduce_scatter(ones, counts=three),
+                     lambda: members.allgather(ones[:1], ones),
+                     lambda: members.alltoallv(ones, three)):
+            try:
+                call()
+                raise AssertionError("a set that has ended was used")
+            except regroup.SetEnded:
+                print(f"{name} ended", flush=True)
+
     def train(state):
         ctx = state.context
         rule = ctx.set_by(lambda: 0, name="all")  # the one that was made
@@ -18,9 +33,11 @@ def work():
         if told == 1:
             plain = ctx.set([0, 1, 2], name="plain")
             kept = ctx.set([2, 1, 0], name="kept", keep=True)
-            state.sets = plain, kept
+            lost = ctx.set([1], name="lost", keep=True)
+            state.sets = plain, kept, lost
         elif hasattr(state, "sets"):
-            plain, kept = state.sets
+            plain, kept, lost = state.sets
+            claim_ended("lost", lost)
             for call in (plain.barrier, lambda: plain.reduce_scatter(
                     numpy.ones(4), numpy.ones(1), counts=[1, 1, 2])):
                 try:
@@ -29,6 +46,8 @@ def work():
                     print(f"plain ended: {error.advice.name}", flush=True)
             ranks = kept.allgather(numpy.array([ctx.rank]))
             print(f"kept {kept.size} {ranks.tolist()}", flush=True)
+        else:
+            claim_ended("declared", declared)
         while pyjob.goes_on(ctx):
             found = rule.allreduce(numpy.ones(1))
             assert found[0] == rule.size == ctx.size
@@ -41,6 +60,7 @@ def work():
     with regroup.init(elastic=True) as ctx:
         state = ctx.state()
         state.add("x", numpy.zeros(1))
+        declared = ctx.set([0, 1, 2], name="declared")
         state.run(lambda: train(state))
 
 
@@ -56,7 +76,8 @@ def test():
         job.finish()
         job.check()
         text = job.text()
-    for words, least in ((r"plain ended: FIX", 4), (r"kept 2 \[1, 0\]", 2),
+    for words, least in ((r"plain ended: FIX", 4), (r"lost ended", 10),
+                         (r"declared ended", 5), (r"kept 2 \[1, 0\]", 2),
                          (r"rule in 1 has 3", 3), (r"rule in 2 has 2", 2),
                          (r"rule in 3 has 3", 3)):
         claim(len(re.findall(words, text)) >= least,

@@ -14,7 +14,7 @@ import typing
 from ctypes import c_int, c_uint64, c_void_p
 
 from . import _abi, _mpi
-from ._abi import Op, lib
+from ._abi import Op, Type, lib
 from ._buffers import Array, Buffer, look, look_writable, need_rows
 from ._errors import Invalid, check
 from ._numbers import integer, integers, milliseconds
@@ -218,7 +218,14 @@ class Set:
 
     @property
     def _n(self) -> int:
-        return max(self.size, 1)  # -1 before the door, which the C side says
+        """How many members my arguments are for. Where there are none, the C
+        side says why, such as SetEnded; a root of -1 is never started."""
+        size = self.size
+        if size < 1:
+            check(lib.rg_broadcast_start(
+                self._handle, None, 0, Type.U8, _abi.OpParams(root=-1),
+                ctypes.byref(c_void_p())))
+        return size
 
     # ------------------------------------------------------- reductions
 
