@@ -480,9 +480,9 @@ class Set:
                   ) -> tuple[Array, list[int]]:
         """The same, and how many rows came from each rank; that is asked
         first."""
-        what, n = "alltoallv", self._n
+        what = "alltoallv"
         self._context.refuse_in_group(what)
-        rows = _counts(what, counts, n)
+        rows = _counts(what, counts, self._n)
         _check_sum(what, need_rows(what, look(what, data)), rows)
         received = list(self.alltoall(_elements(what, rows, 1),
                                       deadline=deadline))
