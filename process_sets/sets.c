@@ -135,6 +135,11 @@ rg_status rg_set_destroy(rg_set *set)
         return RG_OK;
     if (rg__set_is_world(set))
         return rg__fail(RG_ERR_INVALID, "the world can't be destroyed");
+    if (set->channel != NULL && rg__channel_has_noted(set->channel))
+        return rg__fail(RG_ERR_INVALID,
+                        "set %s has operations in an open group; end it with "
+                        "rg_group_end before the set is destroyed",
+                        set->name);
     rg__sets *sets = set->ctx->sets;
     pthread_mutex_lock(&sets->lock);
     if (rg__declared_remove(sets, set))

@@ -232,7 +232,10 @@ static void on_mark(slot *s, rg__wire_type type, uint64_t generation)
         w->is_finalized = true;
         w->entered = 0;
         if (!rg__agent_is_static(s->a))
-            rg__slot_lost(s, "called rg_finalize before the job was done");
+            rg__slot_lost(s, generation == RG__RUN_FAILED
+                                 ? "has failed in rg_run"
+                                 : "called rg_finalize before the job was "
+                                   "done");
     }
 }
 
@@ -529,8 +532,9 @@ static void greet_again(slot *s)
     on_ready(s);
     rg__worker_tell_mark(s, RG__AGAIN, 0);
     rg__vault_show_segments(s);
-    if (atomic_load(&w->page->finalized))
-        on_mark(s, RG__FINALIZE, 0);
+    const uint32_t why = atomic_load(&w->page->finalized);
+    if (why != 0)
+        on_mark(s, RG__FINALIZE, why);
 }
 
 void rg__worker_resume(slot *s)

@@ -7,6 +7,8 @@
 #include "sdk/base/fail.h"
 #include "sdk/base/failpoint.h"
 
+#define IN_VAIN_MAX 10
+
 static rg_status run_fn(rg_state *st, rg_train_fn fn, void *arg)
 {
     st->is_in_fn = true;
@@ -25,6 +27,7 @@ static rg_status run_generation(rg_state *st, const rg__decided *decided,
     rs = rg__state_sync(st, decided);
     if (rs == RG_OK && st->on_reset != NULL)
         rs = rg__group_leave(st->ctx, st->on_reset(st, st->reset_arg));
+    st->ctx->worker->begun_step = st->step;
     if (rs == RG_OK)
         rs = run_fn(st, fn, arg);
     if (rs == RG_OK)
@@ -33,8 +36,9 @@ static rg_status run_generation(rg_state *st, const rg__decided *decided,
 }
 
 /* fn may leave for a reason of its own, such as a status that it kept: then
- * nobody else knows, and the generation must end for all. */
-static void make_known(rg__worker *w, rg_status rs)
+ * nobody else knows, and the generation must end for all. false: it is known.
+ */
+static bool make_known(rg__worker *w, rg_status rs)
 {
     pthread_mutex_lock(&w->lock);
     const bool is_known = w->phase != RG__PHASE_DECIDED ||
@@ -43,12 +47,31 @@ static void make_known(rg__worker *w, rg_status rs)
                           atomic_load(&w->ctx->page->abort) >= w->taken;
     const uint64_t generation = w->taken;
     pthread_mutex_unlock(&w->lock);
-    if (is_known || w->sock < 0)
-        return;
+    if (is_known)
+        return false;
     char why[RG__TEXT_MAX];
     snprintf(why, sizeof why, "the training function returned %s",
              rg_status_name(rs));
     rg__worker_broken(w, generation, -1, why);
+    return true;
+}
+
+/* A reason of its own again and again is no change of membership, but a
+ * mistake, and all others would be reset by it for ever. */
+static rg_status leave_to_come_back(rg_state *st, rg_status rs)
+{
+    rg__worker *w = st->ctx->worker;
+    w->in_vain += make_known(w, rs);
+    if (st->step != w->begun_step)
+        w->in_vain = 0;
+    return w->in_vain < IN_VAIN_MAX
+               ? RG_OK
+               : rg__fail(RG_ERR_INVALID,
+                          "the training function returned %s %d times "
+                          "without a step, in generations that nothing else "
+                          "had ended; don't keep a status or a request of an "
+                          "earlier generation",
+                          rg_status_name(rs), IN_VAIN_MAX);
 }
 
 static rg_status finished(rg__worker *w)
@@ -84,8 +107,7 @@ static rg_status judge(rg_state *st, rg_status rs)
                             "the training function returned %s, but this "
                             "worker is alone and lost nobody",
                             rg_status_name(rs));
-        make_known(w, rs);
-        return RG_OK;
+        return leave_to_come_back(st, rs);
     case RG_ADVICE_RETRY:
         return rg__fail(RG_ERR_INVALID,
                         "the training function returned RG_IN_PROGRESS; wait "
@@ -131,6 +153,8 @@ rg_status rg_run(rg_state *st, rg_train_fn fn, void *arg)
     st->ctx->is_running = true;
     const rg_status rs = run(st, fn, arg);
     st->ctx->has_failed = rs != RG_OK;
+    if (rs != RG_OK)
+        rg__worker_fail(st->ctx->worker);
     st->ctx->is_running = false;
     rg__context_set_computing(st->ctx, false);
     rg__engine_shut(st->ctx->engine, RG_ERR_INVALID,

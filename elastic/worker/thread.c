@@ -587,10 +587,13 @@ static void *run_thread(void *arg)
         rg__engine_sleep(w->ctx->engine, seen, round, idle_ns(w));
         seen = atomic_load(&page->wake);
     }
-    end(w, RG_ERR_INVALID, "rg_finalize was called");
+    end(w, RG_ERR_INVALID,
+        w->has_failed ? "rg_run has failed in this process; end it"
+                      : "rg_finalize was called");
     drop_pending(w);
-    atomic_store(&page->finalized, 1);
-    rg__worker_mark(w, RG__FINALIZE, 0); /* nothing here stores any more */
+    const uint32_t why = w->has_failed ? RG__RUN_FAILED : RG__FINALIZED;
+    atomic_store(&page->finalized, why);
+    rg__worker_mark(w, RG__FINALIZE, why); /* nothing here stores any more */
     free(room);
     return NULL;
 }
@@ -619,4 +622,14 @@ void rg__worker_stop_thread(rg__worker *w)
     rg__page_ring(w->ctx->page);
     pthread_join(w->thread, NULL);
     w->has_thread = false;
+}
+
+void rg__worker_fail(rg__worker *w)
+{
+    pthread_mutex_lock(&w->lock);
+    w->has_failed = w->sock >= 0 && w->phase != RG__PHASE_ENDED &&
+                    w->phase != RG__PHASE_DONE;
+    pthread_mutex_unlock(&w->lock);
+    if (w->has_failed)
+        rg__worker_stop_thread(w);
 }

@@ -48,6 +48,12 @@
 #define RG__BUFFERS_MAX     4096
 #define RG__LINE            64
 
+/* Why a worker has left before its process ends. */
+typedef enum rg__finalized {
+    RG__FINALIZED = 1, /* rg_finalize */
+    RG__RUN_FAILED     /* rg_run returned an error */
+} rg__finalized;
+
 typedef struct rg__page {
     /* written by the worker, once, before ready */
     pthread_mutex_t life; /* robust, shared; its futex word is at offset 0 */
@@ -56,7 +62,7 @@ typedef struct rg__page {
     _Atomic uint32_t ready;     /* life is locked */
     _Atomic uint32_t dying;     /* signal number, stored by a crash handler */
     _Atomic int32_t dying_tid;  /* the thread that it struck; before dying */
-    _Atomic uint32_t finalized; /* rg_finalize: it stores nowhere any more */
+    _Atomic uint32_t finalized; /* rg__finalized: it stores nowhere any more */
 
     /* written by the agent */
     _Alignas(RG__LINE) _Atomic uint64_t abort; /* highest aborted generation */

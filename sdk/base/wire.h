@@ -259,7 +259,7 @@ typedef struct rg__mark { /* READY, LEFT, COMMITTED, BUILT, FIN, DONE, FINALIZE,
                              GONE, AGAIN; SETS (an ask instead); STATUS,
                              STATUS_TEXT, STOP, EVENTS, FOLLOW */
     rg__wire_head head;
-    uint64_t generation;
+    uint64_t generation; /* FINALIZE: an rg__finalized */
 } rg__mark;
 
 /* Where a worker stands, said behind everything that it said before and after

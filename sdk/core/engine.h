@@ -91,6 +91,9 @@ rg_status rg__channel_start(rg__channel *channel, const rg__coll *coll,
 rg_status rg__channel_note(rg__channel *channel, const rg__start *start,
                            rg_req **req_p);
 
+/* Has an open group, of any thread, operations on it? */
+bool rg__channel_has_noted(const rg__channel *channel);
+
 /* Start what was noted, in that order: all of it or nothing. OK, or the status
  * that all of them end with. With st other than OK they end with that. */
 rg_status rg__engine_start_group(rg__engine *engine, rg_req *const *reqs, int n,

@@ -22,8 +22,14 @@ rg_status rg__channel_note(rg__channel *ch, const rg__start *start,
         return rg__fail(RG_ERR_MEMORY, "no memory for a request");
     atomic_store(&req->state, RG__REQ_NOTED);
     req->generation = atomic_load(&ch->engine->generation);
+    atomic_fetch_add(&ch->noted, 1);
     *req_p = req;
     return RG_OK;
+}
+
+bool rg__channel_has_noted(const rg__channel *ch)
+{
+    return atomic_load(&ch->noted) != 0;
 }
 
 /* ---------------------------------------------------------------- the digest
@@ -227,8 +233,10 @@ rg_status rg__engine_start_group(rg__engine *e, rg_req *const *reqs, int n,
     if (n == 0)
         return st;
     uint64_t bytes = 0;
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         bytes += bytes_of(reqs[i]);
+        atomic_fetch_sub(&reqs[i]->channel->noted, 1);
+    }
     rg__engine_lock(e);
     if (st == RG_OK) {
         st = start_all(e, reqs, n);

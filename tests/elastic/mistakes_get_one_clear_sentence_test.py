@@ -71,6 +71,12 @@ def test_ranks_that_differ_are_named_and_the_set_stays_usable():
          "rg_run RG_ERR_MISMATCH"])
 
 
+def test_a_status_that_is_kept_resets_nobody_for_ever():
+    job(["-n", "2", "--max-restarts", "0"], "status_kept", 3,
+        ["run RG_ERR_INVALID: the training function returned RG_ERR_PEER_LOST "
+         "10 times", "don't keep a status"])
+
+
 def test_a_set_ends_with_a_lost_member():
     with Job(["--min", "2", "--max", "3", "--max-restarts", "0"],
              [MISUSE, "set_ended"], env={"REGROUP_FAILPOINT":

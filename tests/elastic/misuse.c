@@ -209,6 +209,48 @@ static int init_twice(void)
     return say("again", rg_init(NULL, &other));
 }
 
+static rg_status return_what_it_kept(rg_state *st, void *arg)
+{
+    (void)st;
+    (void)arg;
+    return RG_ERR_PEER_LOST; /* of a generation long ago */
+}
+
+static int status_kept(void)
+{
+    init(1);
+    return say("run", rg_run(state, return_what_it_kept, NULL));
+}
+
+/* Slot 1 fails, and its process does other things then. */
+static rg_status fail_in_slot_1(rg_state *st, void *arg)
+{
+    (void)arg;
+    while (counter < 6) {
+        double one = 1, sum = 0;
+        if (rg_slot(ctx) == 1 && counter == 3)
+            return RG_ERR_INVALID;
+        rg_status rs =
+            rg_allreduce(rg_world(ctx), &one, &sum, 1, RG_F64, RG_SUM);
+        counter++;
+        if (rs == RG_OK)
+            rs = rg_state_commit(st);
+        if (rs != RG_OK)
+            return rs;
+    }
+    return RG_OK;
+}
+
+static int fails_and_stays(void)
+{
+    init(1);
+    rg_state_add(state, "w", &counter, sizeof counter, NULL);
+    const int code = say("run", rg_run(state, fail_in_slot_1, NULL));
+    if (code != 0)
+        pause();
+    return code;
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -223,7 +265,9 @@ int main(int argc, char **argv)
                  {"after_the_run", after_the_run},
                  {"group_left_open", group_left_open},
                  {"group_never_ended", group_never_ended},
-                 {"init_twice", init_twice}};
+                 {"init_twice", init_twice},
+                 {"status_kept", status_kept},
+                 {"fails_and_stays", fails_and_stays}};
     for (size_t i = 0; argc == 2 && i < sizeof modes / sizeof *modes; i++)
         if (strcmp(argv[1], modes[i].name) == 0)
             return modes[i].run();

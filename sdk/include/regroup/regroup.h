@@ -212,7 +212,8 @@ RG_API rg_status rg_set_split(rg_ctx *ctx, int color, int key,
                               const rg_set_params *params, rg_set **set_p);
 
 /* Give a set back; local. No operation may be in flight on it. NULL is
- * allowed, the world is not (ERR_INVALID). */
+ * allowed, the world is not, nor is a set with operations in an open group
+ * (ERR_INVALID). */
 RG_API rg_status rg_set_destroy(rg_set *set);
 
 /* My rank in the set (-1: not a member or ended), its size, id and name; of a
@@ -687,8 +688,11 @@ typedef rg_status (*rg_train_fn)(rg_state *state, void *arg);
  * registered memory to the resume commit, call fn, and again after every
  * change of membership, until fn has returned RG_OK on all ranks. Collective
  * over the job. Returns the first status of fn or of Regroup whose advice is
- * FIX or ABORT. ERR_INVALID: a static program, already running, or the job is
- * done: once in a process. */
+ * FIX or ABORT: then this worker has left the job, the others go on without it,
+ * and its process has --agent-grace to end before it is killed; its slot starts
+ * again. ERR_INVALID: a static program, already running, the job is done (once
+ * in a process), or fn left ten times without a step for a reason that nobody
+ * else knows, such as a status that it kept of an earlier generation. */
 RG_API rg_status rg_run(rg_state *state, rg_train_fn fn, void *arg);
 
 /* ------------------------------------------------------------ checkpoints
