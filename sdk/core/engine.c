@@ -192,18 +192,47 @@ void rg__channel_destroy(rg__channel *ch)
     free(ch);
 }
 
+/* Lock held. */
+static rg_status check_generation(const rg__engine *e, uint64_t generation)
+{
+    return e->world != NULL && atomic_load(&e->generation) == generation
+               ? RG_OK
+               : rg__fail(RG_ERR_PEER_LOST, "the generation was left; return "
+                                            "this status from fn");
+}
+
+/* Lock held, but not while it waits if others may do without it. */
+static rg_status meet(rg__engine *e, uint64_t generation, const int *ranks,
+                      int n, uint32_t id, rg__comm **comm_p)
+{
+    const rg__transport *t = e->transport;
+    rg__comm *world = e->world->comm;
+    if (!t->is_for_all(world))
+        return t->meet(world, ranks, n, id, comm_p);
+    rg__engine_unlock(e);
+    rg_status st = t->meet(world, ranks, n, id, comm_p);
+    rg__engine_lock(e);
+    if (st != RG_OK)
+        return st;
+    st = check_generation(e, generation);
+    if (st != RG_OK)
+        t->close(*comm_p);
+    return st;
+}
+
 rg_status rg__channel_open(rg__channel *ch, uint64_t generation,
                            const int *ranks, int n, uint32_t id)
 {
     rg__engine *e = ch->engine;
+    rg__comm *comm = NULL;
     rg__engine_lock(e);
-    rg_status st;
-    if (e->world == NULL || atomic_load(&e->generation) != generation)
-        st = rg__fail(RG_ERR_PEER_LOST,
-                      "the generation was left; return this status from fn");
-    else
-        st = e->transport->split(e->world->comm, ranks, n, id, &ch->comm);
+    rg_status st = check_generation(e, generation);
+    if (st == RG_OK && e->transport->meet != NULL)
+        st = meet(e, generation, ranks, n, id, &comm);
+    if (st == RG_OK)
+        st = e->transport->split(e->world->comm, ranks, n, id, &comm);
     if (st == RG_OK) {
+        ch->comm = comm;
         ch->close_st = RG_OK;
         ch->id = id;
     }

@@ -188,8 +188,9 @@ static rg_status mpi_open(const rg__boot *boot, rg__comm **comm_p)
     return RG_OK;
 }
 
-static rg_status mpi_split(rg__comm *world, const int *ranks, int n,
-                           uint32_t id, rg__comm **comm_p)
+/* Touches nothing that the engine's lock guards. */
+static rg_status mpi_meet(rg__comm *world, const int *ranks, int n, uint32_t id,
+                          rg__comm **comm_p)
 {
     (void)world;
     comm *c = NULL;
@@ -199,14 +200,25 @@ static rg_status mpi_split(rg__comm *world, const int *ranks, int n,
     st = rg__mpi_create(ranks, n, id, &c->mpi);
     if (st == RG_OK)
         st = rg__mpi_status("MPI_Comm_rank", MPI_Comm_rank(c->mpi, &c->rank));
-    if (st == RG_OK)
-        st = rg__check_join(c, ranks);
     if (st != RG_OK) {
         close_comm(c);
         return st;
     }
     *comm_p = &c->base;
     return RG_OK;
+}
+
+static rg_status mpi_split(rg__comm *world, const int *ranks, int n,
+                           uint32_t id, rg__comm **comm_p)
+{
+    (void)world;
+    (void)n;
+    (void)id;
+    comm *c = (comm *)*comm_p;
+    const rg_status st = rg__check_join(c, ranks);
+    if (st != RG_OK)
+        close_comm(c);
+    return st;
 }
 
 static rg__bell *mpi_bell(rg__comm *world)
@@ -557,6 +569,7 @@ const rg__transport rg__transport_mpi = {.size = sizeof(rg__transport),
                                          .name = "mpi",
                                          .open = mpi_open,
                                          .split = mpi_split,
+                                         .meet = mpi_meet,
                                          .start = mpi_start,
                                          .test = mpi_test,
                                          .bell = mpi_bell,
