@@ -227,6 +227,11 @@ rg_status rg_alloc(rg_ctx *ctx, size_t bytes, const rg_alloc_params *params,
         return rg__fail(RG_ERR_INVALID,
                         "rg_alloc needs a context, a size above 0 and a place "
                         "for the pointer");
+    if (bytes > PTRDIFF_MAX)
+        return rg__fail(RG_ERR_MEMORY,
+                        "rg_alloc can't make %zu bytes: no memory is that "
+                        "large; check the size",
+                        bytes);
     rg__worker *w = ctx->worker;
     pthread_mutex_lock(&w->lock);
     rg__segment m = {.head = {RG__ALLOC, RG__WIRE_VERSION},

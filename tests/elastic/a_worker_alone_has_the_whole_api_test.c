@@ -74,6 +74,8 @@ static void memory_is_given_and_taken_back(void)
     CHECK_OK(rg_free(ctx, NULL));
     CHECK_STATUS(rg_alloc(ctx, 0, NULL, (void **)&p), RG_ERR_INVALID);
     CHECK_STATUS(rg_alloc(ctx, SIZE_MAX / 2, NULL, (void **)&p), RG_ERR_MEMORY);
+    CHECK_STATUS(rg_alloc(ctx, SIZE_MAX, NULL, (void **)&p), RG_ERR_MEMORY);
+    CHECK(strstr(rg_last_error(), "18446744073709551615 bytes"));
 }
 
 /* Outside of rg_run, as before it. */

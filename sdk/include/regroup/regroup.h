@@ -441,8 +441,9 @@ RG_API rg_status rg_barrier_start(rg_set *set, const rg_op_params *params,
  * *last_p (may be NULL) is then the rank that joined last, the highest of them
  * when several did at once, the same everywhere. While somebody has joined,
  * any other collective on the set is ERR_MISMATCH for those that started it,
- * with what stands behind it in a group, and the join goes on; a prescale goes
- * with SUM and AVG only (ERR_UNSUPPORTED). */
+ * with what stands behind it in a group (but not what is done as one with an
+ * allreduce before it), and the join goes on; a prescale goes with SUM and AVG
+ * only (ERR_UNSUPPORTED). */
 RG_API rg_status rg_join_start(rg_set *set, int *last_p,
                                const rg_op_params *params, rg_req **req_p);
 
