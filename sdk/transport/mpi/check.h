@@ -8,10 +8,10 @@
  *   alarm       who hears of a difference tells all members its line of that
  *               operation, and so does everybody who hears an alarm; who has
  *               heard all of them gives the verdict, the same on all members
+ *   pair        who finds that another member's count is not what it expects
+ *               tells all, who give that verdict
  *   farewell    who ends Regroup tells all what it has started last: who waits
- * in a later operation waits in vain, and the engine says so pair        who
- * finds that another member's count is not what it expects tells all, who give
- * that verdict
+ *               in a later operation waits in vain, and the engine says so
  *
  * However far members are apart, a difference is found while all of them stay:
  * digests are kept back to what all have ended. Lines are not: then the
