@@ -1,5 +1,5 @@
-"""Nobody reads `regroup run`'s output: training goes on, deaths are survived, a
-signal ends the job, and with a reader no line is lost."""
+"""Nobody reads `regroup run`'s output: training goes on, deaths are survived,
+a signal ends the job, and with a reader no line is lost."""
 import contextlib
 import fcntl
 import os
