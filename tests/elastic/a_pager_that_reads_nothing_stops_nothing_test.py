@@ -7,8 +7,8 @@ import signal
 import subprocess
 import tempfile
 
-from house import (REGROUP, UNTIL_FINISH, Job, child_of, claim, main, trainer,
-                   until)
+from house import (REGROUP, UNTIL_FINISH, Job, child_of, claim, main_all,
+                   trainer, until)
 
 
 def test_training_goes_on():
@@ -106,11 +106,4 @@ def test_nohup_is_respected():
         job.finish()
 
 
-def test():
-    for name, function in sorted(globals().items()):
-        if name.startswith("test_"):
-            print(name, flush=True)
-            function()
-
-
-main(test)
+main_all(globals())

@@ -3,7 +3,7 @@ an exit code that is documented."""
 import os
 import subprocess
 
-from house import BUILD, Etcd, Job, claim, main, trainer
+from house import BUILD, Etcd, Job, claim, main_all, trainer
 
 MISUSE = os.path.join(BUILD, "tests", "misuse")
 
@@ -108,11 +108,4 @@ def test_a_second_job_of_the_same_name_is_refused():
             claim("runs already" in two.text(), "not refused by name")
 
 
-def test():
-    for name, function in sorted(globals().items()):
-        if name.startswith("test_"):
-            print(name, flush=True)
-            function()
-
-
-main(test)
+main_all(globals())

@@ -2,7 +2,7 @@
 import os
 import re
 
-from house import (BUILD, UNTIL_FINISH, Job, claim, fault_free, main,
+from house import (BUILD, UNTIL_FINISH, Job, claim, fault_free, main_all,
                    trainer)
 
 TRAIN = ("--steps", 60, "--step-ms", 3)
@@ -124,11 +124,4 @@ def test_output_goes_to_files_that_a_respawn_does_not_overwrite():
                 claim(out.readline() == "begin\n", f"{name} was overwritten")
 
 
-def test():
-    for name, function in sorted(globals().items()):
-        if name.startswith("test_"):
-            print(name, flush=True)
-            function()
-
-
-main(test)
+main_all(globals())

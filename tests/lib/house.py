@@ -464,3 +464,13 @@ def main(test):
     except Failed as error:
         print(f"FAILED: {error}", file=sys.stderr)
         sys.exit(1)
+
+
+def main_all(names):
+    """The same with all functions test_... of a file, its globals()."""
+    def test():
+        for name, function in sorted(names.items()):
+            if name.startswith("test_"):
+                print(name, flush=True)
+                function()
+    main(test)
