@@ -592,6 +592,7 @@ static void tear_down(agent *a)
     rg__mirror_destroy(a->whole);
     rg__etcd_destroy(a->etcd);
     rg__vault_destroy(a);
+    rg__waits_drop(a);
     rg__timer_destroy(a->ping);
     rg__timer_destroy(a->look_timer);
     rg__timer_destroy(a->kill_timer);

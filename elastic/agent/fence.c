@@ -37,6 +37,15 @@ bool rg__fence_is_dumping(const worker *w)
            strstr(text, "CoreDumping:\t1") != NULL;
 }
 
+char rg__fence_state(pid_t pid)
+{
+    char path[64], text[512];
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    const bool is_read = read_proc(text, sizeof text, path);
+    const char *name_end = is_read ? strrchr(text, ')') : NULL;
+    return name_end != NULL && name_end[1] == ' ' ? name_end[2] : '?';
+}
+
 /* While a process dumps core, the thread that was struck writes the dump in
  * the kernel, and the others wait for it there, in state D, never to return. */
 static bool thread_waits_for_dump(pid_t pid, const char *tid, int32_t struck)

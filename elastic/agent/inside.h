@@ -20,6 +20,7 @@
  *   generation.c  this host's part in generations
  *   leader.c      the leader's part: snapshot, plan, CAS
  *   publish.c     this host's record and reasons
+ *   waits.c       what this agent waits for, and since when (waits.h)
  *   output.c      what workers print
  *   question.c    what CLI processes ask
  *   shown.c       which sets workers have
@@ -49,6 +50,7 @@
 #include "elastic/agent/keep.h"
 #include "elastic/agent/peers.h"
 #include "elastic/agent/scrape.h"
+#include "elastic/agent/waits.h"
 #include "elastic/etcd/etcd.h"
 #include "elastic/member/plan.h"
 #include "elastic/member/records.h"
@@ -69,6 +71,7 @@ typedef struct question question;
 typedef struct scrape scrape;
 typedef struct drain_ask drain_ask;
 typedef struct saver saver;
+typedef struct waits waits;
 
 /* A message that the socket has had no room for yet. */
 typedef struct message {
@@ -270,6 +273,7 @@ struct agent {
     int accusations;
     uint64_t judge_ns; /* when to read them again */
 
+    waits *waits;             /* NULL before the first */
     output *outputs;          /* of processes, until all is written */
     struct stream *within[2]; /* a line on our standard output, error */
     question *questions;
@@ -341,6 +345,7 @@ bool rg__slot_is_alive(const slot *s); /* has met us and is not dead */
 /* fence.c: of a worker that is lost. */
 bool rg__fence_can_store(const worker *w);
 bool rg__fence_is_dumping(const worker *w);
+char rg__fence_state(pid_t pid); /* as in `ps`: S, D, Z ..; '?' when gone */
 
 /* workers.c */
 rg_status rg__workers_listen(agent *a);

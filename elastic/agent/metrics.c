@@ -174,6 +174,11 @@ static double beats_refused(const agent *a)
     return (double)rg__beat_count(a).refused;
 }
 
+static double waits_said(const agent *a)
+{
+    return rg__waits_said(a);
+}
+
 typedef struct number {
     const char *name, *type, *help;
     double (*of)(const agent *a);
@@ -211,6 +216,8 @@ static const number numbers[] = {
     {"etcd_up", "gauge", "1 while etcd answers this agent.", etcd_up},
     {"leader", "gauge", "1 while this agent proposes generations.", leader},
     {"draining", "gauge", "1 while this host is leaving the job.", draining},
+    {"waits", "gauge", "What this agent waits for longer than --detect.",
+     waits_said},
     {"worker_restarts_total", "counter",
      "Processes that this host started in place of others.", restarts},
     {"agent_restarts_total", "counter",

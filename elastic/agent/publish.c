@@ -137,6 +137,7 @@ static void on_published(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     agent *a = arg;
     a->publishing = NULL;
+    rg__wait_end(a, RG__WAIT_ETCD, 0);
     if (st != RG_OK) {
         rg__agent_end(a, RG__EXIT_STORE, "%s", rg_last_error());
         return;
@@ -179,6 +180,8 @@ void rg__publish(agent *a)
         put_reasons(a, txn);
         rg__txn_get(txn, RG__ELSE, key, NULL);
         a->publishing = rg__etcd_txn(a->etcd, txn, on_published, a);
+        rg__wait_begin(a, RG__WAIT_ETCD, 0,
+                       "etcd to take the record of this host");
     }
     free(key);
     free(text);

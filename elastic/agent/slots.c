@@ -27,13 +27,15 @@
 #include "sdk/base/futex.h"
 #include "sdk/base/log.h"
 
-#define FENCE_LOOK_NS    (RG__MS / 5)
-#define DUMP_NS          (UINT64_C(60) * 1000 * RG__MS) /* for a core dump */
-#define BACKOFF_FIRST_MS 50
-#define BACKOFF_MOST_MS  10000
-#define ORPHAN_NS        (1000 * RG__MS) /* for the keeper's word */
-#define QUICK_NS         (UINT64_C(5) * 1000 * RG__MS) /* back off from these */
-#define WELL_NS          (UINT64_C(600) * 1000 * RG__MS) /* forgives failures */
+#define FENCE_LOOK_NS      (RG__MS / 5)
+#define FENCE_LOOK_SHARE   32 /* of the time that it has taken so far */
+#define FENCE_LOOK_MOST_NS (100 * RG__MS)
+#define DUMP_NS            (UINT64_C(60) * 1000 * RG__MS) /* for a core dump */
+#define BACKOFF_FIRST_MS   50
+#define BACKOFF_MOST_MS    10000
+#define ORPHAN_NS          (1000 * RG__MS) /* for the keeper's word */
+#define QUICK_NS           (UINT64_C(5) * 1000 * RG__MS) /* back off from these */
+#define WELL_NS            (UINT64_C(600) * 1000 * RG__MS) /* forgives failures */
 
 bool rg__slot_is_alive(const slot *s)
 {
@@ -278,16 +280,29 @@ static void end_crash(const slot *s)
 
 static void go_on_after_death(slot *s);
 
+/* Often at first, and rarely at what SIGKILL does not end. */
+static void look_again(slot *s)
+{
+    const uint64_t share = (rg__now_ns() - s->w.lost_ns) / FENCE_LOOK_SHARE;
+    rg__wait_begin(s->a, RG__WAIT_FENCE, s->index,
+                   "process %d of slot %u to end: state %c", s->w.pid, s->index,
+                   rg__fence_state(s->w.pid));
+    rg__timer_set(s->fence, share < FENCE_LOOK_NS        ? FENCE_LOOK_NS
+                            : share > FENCE_LOOK_MOST_NS ? FENCE_LOOK_MOST_NS
+                                                         : share);
+}
+
 static void look_at_fence(void *arg)
 {
     slot *s = arg;
-    if (s->w.pid == 0)
-        return; /* reaped meanwhile */
-    if (!s->w.is_fenced && rg__fence_can_store(&s->w)) {
+    if (s->w.pid != 0 && !s->w.is_fenced && rg__fence_can_store(&s->w)) {
         end_crash(s);
-        rg__timer_set(s->fence, FENCE_LOOK_NS);
+        look_again(s);
         return;
     }
+    rg__wait_end(s->a, RG__WAIT_FENCE, s->index);
+    if (s->w.pid == 0)
+        return; /* reaped meanwhile */
     s->w.is_fenced = true;
     s->w.entered = 0;
     rg__generation_try_ack(s->a);

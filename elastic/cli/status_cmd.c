@@ -74,6 +74,18 @@ static void print_checkpoint(const json_t *status)
         printf("the newest checkpoint failed: %s\n", error);
 }
 
+static void print_waits(const json_t *status)
+{
+    size_t i;
+    json_t *wait;
+    const json_t *waits = json_object_get(status, "waiting");
+    json_array_foreach((json_t *)waits, i, wait)
+        printf("%s waits for %s, for %.1f s now; it goes on when %s\n",
+               rg__document_text(wait, "host"), rg__document_text(wait, "what"),
+               json_number_value(json_object_get(wait, "seconds")),
+               rg__document_text(wait, "until"));
+}
+
 /* A worker outside of the world has no rank. */
 static void print_worker(const json_t *host, const json_t *worker)
 {
@@ -156,6 +168,7 @@ static void print_tables(const json_t *status)
 {
     print_job(status);
     print_checkpoint(status);
+    print_waits(status);
     print_hosts(status);
     print_sets(status);
     print_changes(status);

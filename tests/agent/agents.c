@@ -39,6 +39,7 @@ void agent_free(agent *a)
     rg__copies_destroy(a);
     rg__peers_close(a);
     rg__vault_destroy(a);
+    rg__waits_drop(a);
     for (int i = 0; i < a->view.lines; i++)
         rg__line_free(&a->view.line[i]);
     free(a->view.line);

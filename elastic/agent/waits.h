@@ -1,0 +1,39 @@
+/* What this agent waits for. A wait that is longer than the budget (--detect)
+ * is said once, in a warning that names what, whom, since when and the rule
+ * that ends it; until it ends `regroup status` shows it as waiting[], and the
+ * metric `waits` counts it. A wait that was said and ends is said as well.
+ *
+ * (kind, key) names a wait. The sentence goes on behind "host h1 waits for ":
+ * what is awaited, from whom, and no "since". */
+#ifndef RG_AGENT_WAITS_H
+#define RG_AGENT_WAITS_H
+
+#include <stdint.h>
+
+typedef struct agent agent;
+struct json_t;
+
+/* X(name, in the status document, what ends it), and what the key is */
+#define RG__WAIT_KINDS(X)                                                      \
+    X(ETCD, "etcd", "etcd answers")       /* 0: this host's record */          \
+    X(FENCE, "fence", "the process ends") /* slot */
+
+typedef enum rg__wait_kind {
+#define X(name, text, until) RG__WAIT_##name,
+    RG__WAIT_KINDS(X)
+#undef X
+        RG__WAIT_KIND_COUNT
+} rg__wait_kind;
+
+/* Beginning it again keeps its start and renews its sentence. */
+void rg__wait_begin(agent *a, rg__wait_kind kind, uint64_t key,
+                    const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* Nothing happens when there is no such wait. */
+void rg__wait_end(agent *a, rg__wait_kind kind, uint64_t key);
+
+int rg__waits_said(const agent *a); /* that have been said and last */
+struct json_t *rg__waits_json(const agent *a);
+void rg__waits_drop(agent *a);
+
+#endif

@@ -1,0 +1,65 @@
+"""A worker that SIGKILL does not end, as one in uninterruptible sleep (a frozen
+control group stands in for NFS and drivers): nothing goes on before it has
+ended, and the log and the status say what is waited for. Then the job goes on.
+"""
+import contextlib
+import os
+
+from house import UNTIL_FINISH, Job, claim, main, skip, trainer, until
+
+FREEZER = "/sys/fs/cgroup/freezer"
+TRAIN = (*UNTIL_FINISH, "--step-ms", 2)
+
+
+def write(path, text):
+    with open(path, "w", encoding="ascii") as file:
+        file.write(text)
+
+
+@contextlib.contextmanager
+def frozen(pid):
+    """A version 1 control group: SIGKILL waits until it is thawed."""
+    group = os.path.join(FREEZER, f"regroup-test-{pid}")
+    os.mkdir(group)
+    try:
+        write(os.path.join(group, "cgroup.procs"), str(pid))
+        write(os.path.join(group, "freezer.state"), "FROZEN")
+        yield
+    finally:
+        write(os.path.join(group, "freezer.state"), "THAWED")
+        until(lambda: not os.path.exists(f"/proc/{pid}"), 10,
+              "the end of the process")
+        os.rmdir(group)
+
+
+def waiting(job):
+    return [wait for wait in (job.status() or {}).get("waiting", [])
+            if wait["kind"] == "fence"]
+
+
+def test():
+    if not os.access(os.path.join(FREEZER, "cgroup.procs"), os.W_OK):
+        skip("needs root and a version 1 freezer at " + FREEZER)
+    with Job(["--min", "1", "--max", "3"], trainer(*TRAIN),
+             detect="500ms") as job:
+        job.wait_world(3)
+        job.wait_step(10)
+        pid = job.pid(2)
+        with frozen(pid):
+            wait = until(lambda: waiting(job), 20, "a wait in the status")[0]
+            claim(f"process {pid}" in wait["what"] and
+                  "state D" in wait["what"], f"the wait is {wait}")
+            claim(wait["seconds"] >= 0.5, f"too early: {wait}")
+            claim(f"waits for {wait['what']}" in
+                  job.run("status", job.name).stdout, "the tables lack it")
+            before = job.generation()
+            claim(before == 1, f"generation {before} began meanwhile")
+        claim(job.text().count(f"waits for process {pid}") == 1,
+              "the warning is not there once")
+        job.wait_world(3, above=before)
+        claim(not waiting(job), "the wait is shown although it is over")
+        job.finish()
+        job.check(trained=TRAIN[:4])
+
+
+main(test)
