@@ -384,9 +384,10 @@ static void on_end_timer(void *arg)
         return;
     }
     rg__agent_end(a, RG__EXIT_STORE,
-                  "etcd at %s did not answer for %d s: %s; is it running?",
-                  a->params->endpoints, (int)(OPEN_NS / (1000 * RG__MS)),
-                  rg__etcd_why(a->etcd));
+                  "job %s can't be opened: etcd at %s %s for %d s: %s%s",
+                  a->params->job, a->params->endpoints, rg__etcd_lack(a->etcd),
+                  (int)(OPEN_NS / (1000 * RG__MS)), rg__etcd_why(a->etcd),
+                  rg__etcd_is_refusing(a->etcd) ? "" : "; is it running?");
 }
 
 static void open_job(agent *a)
@@ -411,9 +412,8 @@ static void on_etcd_state(void *arg, bool up, const char *why)
         rg__leader_look(a);
     } else {
         rg__log(RG__WARN, "agent",
-                "etcd does not answer: %s; training goes on, membership "
-                "changes wait",
-                why);
+                "etcd %s: %s; training goes on, membership changes wait",
+                rg__etcd_lack(a->etcd), why);
         if (a->is_dirty)
             rg__publish(a);
     }

@@ -66,9 +66,9 @@ static void on_impatient(void *arg)
 {
     drain_ask *d = arg;
     refuse(d, RG_ERR_STORE,
-           "etcd does not answer (%s), so host %s can't be asked to leave; "
-           "try again when it does",
-           rg__etcd_why(d->a->etcd), d->drain.host);
+           "etcd %s (%s), so host %s can't be asked to leave; try again when "
+           "it does",
+           rg__etcd_lack(d->a->etcd), rg__etcd_why(d->a->etcd), d->drain.host);
 }
 
 /* -------------------------------------------------------------- look, write */

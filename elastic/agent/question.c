@@ -115,8 +115,9 @@ static void on_read(void *arg, rg_status st, const rg__txn_reply *reply)
 static void read_keys(question *q)
 {
     agent *a = q->a;
+    const bool reads = rg__etcd_is_up(a->etcd) || rg__etcd_is_refusing(a->etcd);
     q->sets_ask = 0;
-    rg__txn *txn = rg__etcd_is_up(a->etcd) ? rg__txn_create() : NULL;
+    rg__txn *txn = reads ? rg__txn_create() : NULL;
     if (txn != NULL) {
         rg__txn_get(txn, RG__THEN, a->prefix, a->prefix_end);
         q->reading = rg__etcd_txn(a->etcd, txn, on_read, q);

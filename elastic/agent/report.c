@@ -301,7 +301,7 @@ static json_t *checkpoint_json(const sight *s)
 static json_t *etcd_json(const sight *s)
 {
     const char *why = rg__etcd_why(s->a->etcd);
-    if (s->is_whole)
+    if (s->is_whole && !rg__etcd_is_refusing(s->a->etcd))
         return json_pack("{s:s,s:s}", "state", "up", "why", "");
     return json_pack("{s:s,s:s}", "state", "away", "why",
                      why != NULL && why[0] != '\0' ? why

@@ -46,6 +46,9 @@ static void print_job(const json_t *status)
         printf("etcd gives no answer (%s): other hosts are as they were last "
                "seen\n",
                rg__document_text(etcd, "why"));
+    else if (rg__document_text(etcd, "why")[0] != '\0')
+        printf("etcd takes no writes (%s): membership changes wait\n",
+               rg__document_text(etcd, "why"));
 }
 
 static void print_host(const json_t *host)

@@ -29,10 +29,12 @@ struct rg__etcd {
     rg__lease *leases;
     rg__mirror *mirrors;
 
-    rg__timer *silence; /* set while something is asked */
-    rg__timer *tell;    /* on_state, outside of whatever found out */
-    bool is_up, told_up;
-    char why[RG__ETCD_WHY_MAX];
+    rg__timer *silence;  /* set while something is asked */
+    rg__timer *refusing; /* set since something was refused */
+    rg__timer *tell;     /* on_state, outside of whatever found out */
+    bool is_silent, is_refusing, told_up;
+    char why[RG__ETCD_WHY_MAX];     /* of silence */
+    char refusal[RG__ETCD_WHY_MAX]; /* likewise */
     void (*on_state)(void *arg, bool up, const char *why);
     void *arg;
 };
@@ -70,6 +72,8 @@ void rg__etcd_hurry_requests(rg__etcd *etcd);
 void rg__etcd_hurry_mirrors(rg__etcd *etcd);
 /* Watches at that endpoint go to the one in use. */
 void rg__etcd_move_mirrors(rg__etcd *etcd, int endpoint);
+/* Is one waiting for its next try because etcd takes no writes? */
+bool rg__etcd_has_refused(const rg__etcd *etcd);
 /* Cancel all but the goodbyes; true: one is under way. */
 bool rg__etcd_keep_goodbyes(rg__etcd *etcd);
 
@@ -101,8 +105,11 @@ void rg__etcd_idle(rg__etcd *etcd);
 /* An answer came; the endpoint in use has failed, and this is why. */
 void rg__etcd_answered(rg__etcd *etcd);
 void rg__etcd_failed(rg__etcd *etcd, int endpoint, const char *why);
-/* The same where a time limit has passed, which says less: a cause that has a
- * remedy stays. */
+/* It answers, but takes no writes now; and it has taken one again. */
+void rg__etcd_refused(rg__etcd *etcd, int endpoint, const char *message);
+void rg__etcd_taken(rg__etcd *etcd);
+/* The same as failed where a time limit has passed, which says
+ * less: a cause that has a remedy stays. */
 void rg__etcd_late(rg__etcd *etcd, int endpoint, const char *why);
 
 /* ------------------------------------------------ parts, for destroy's use */

@@ -1,7 +1,8 @@
 /* The client: its endpoints, whether etcd answers, and the end of everything.
  *
  * It counts as up until something has been asked for SILENCE_MS and nothing
- * was answered. What fails moves all who follow to the next endpoint. */
+ * was answered, or until something was refused for so long because etcd takes
+ * no writes. What fails moves all who follow to the next endpoint. */
 #include "elastic/etcd/etcd.h"
 
 #include <stdio.h>
@@ -22,17 +23,18 @@
 static void tell_state(void *arg)
 {
     rg__etcd *etcd = arg;
-    if (etcd->told_up == etcd->is_up)
+    const bool is_up = rg__etcd_is_up(etcd);
+    if (etcd->told_up == is_up)
         return;
-    etcd->told_up = etcd->is_up;
+    etcd->told_up = is_up;
     if (etcd->on_state != NULL)
-        etcd->on_state(etcd->arg, etcd->is_up, etcd->why);
+        etcd->on_state(etcd->arg, is_up, rg__etcd_why(etcd));
 }
 
 static void on_silence(void *arg)
 {
     rg__etcd *etcd = arg;
-    etcd->is_up = false;
+    etcd->is_silent = true;
     if (etcd->why[0] == '\0')
         snprintf(etcd->why, sizeof etcd->why, "%s gives no answer",
                  etcd->endpoints[etcd->endpoint]);
@@ -42,7 +44,7 @@ static void on_silence(void *arg)
 
 void rg__etcd_asked(rg__etcd *etcd)
 {
-    if (etcd->is_up && !rg__timer_is_set(etcd->silence))
+    if (!etcd->is_silent && !rg__timer_is_set(etcd->silence))
         rg__timer_set(etcd->silence, SILENCE_MS * RG__MS);
 }
 
@@ -57,9 +59,9 @@ void rg__etcd_answered(rg__etcd *etcd)
     rg__timer_stop(etcd->silence);
     if (etcd->reqs != NULL)
         rg__timer_set(etcd->silence, SILENCE_MS * RG__MS);
-    if (etcd->is_up)
+    if (!etcd->is_silent)
         return;
-    etcd->is_up = true;
+    etcd->is_silent = false;
     rg__timer_set(etcd->tell, 0);
     rg__log(RG__DEBUG, "etcd", "%s answers again",
             etcd->endpoints[etcd->endpoint]);
@@ -91,14 +93,53 @@ void rg__etcd_late(rg__etcd *etcd, int endpoint, const char *why)
         rg__etcd_failed(etcd, endpoint, why);
 }
 
+/* Refused requests are sent again at least once a second: one that is still
+ * waiting has been refused ever since. */
+static void on_refusing(void *arg)
+{
+    rg__etcd *etcd = arg;
+    etcd->is_refusing = rg__etcd_has_refused(etcd);
+    if (etcd->is_refusing)
+        rg__timer_set(etcd->refusing, SILENCE_MS * RG__MS);
+    tell_state(etcd);
+}
+
+void rg__etcd_refused(rg__etcd *etcd, int endpoint, const char *message)
+{
+    const bool is_full = strstr(message, "space exceeded") != NULL;
+    rg__etcd_answered(etcd);
+    snprintf(etcd->refusal, sizeof etcd->refusal,
+             is_full ? "%s: its database is full (%s); compact and defragment "
+                       "it or raise its quota, then disarm its alarm"
+                     : "%s: %s",
+             etcd->endpoints[endpoint], message);
+    if (!rg__timer_is_set(etcd->refusing))
+        rg__timer_set(etcd->refusing, SILENCE_MS * RG__MS);
+}
+
+void rg__etcd_taken(rg__etcd *etcd)
+{
+    rg__timer_set(etcd->refusing, 0);
+}
+
 bool rg__etcd_is_up(const rg__etcd *etcd)
 {
-    return etcd->is_up;
+    return !etcd->is_silent && !etcd->is_refusing;
+}
+
+bool rg__etcd_is_refusing(const rg__etcd *etcd)
+{
+    return etcd->is_refusing && !etcd->is_silent;
+}
+
+const char *rg__etcd_lack(const rg__etcd *etcd)
+{
+    return rg__etcd_is_refusing(etcd) ? "takes no writes" : "does not answer";
 }
 
 const char *rg__etcd_why(const rg__etcd *etcd)
 {
-    return etcd->why;
+    return rg__etcd_is_refusing(etcd) ? etcd->refusal : etcd->why;
 }
 
 /* --------------------------------------------------------------- endpoints */
@@ -190,12 +231,13 @@ static rg_status open_client(rg__etcd *etcd, rg__loop *loop,
                              const rg__etcd_params *params)
 {
     etcd->loop = loop;
-    etcd->is_up = etcd->told_up = true;
+    etcd->told_up = true;
     etcd->on_state = params->on_state;
     etcd->arg = params->arg;
     etcd->silence = rg__timer_create(loop, on_silence, etcd);
+    etcd->refusing = rg__timer_create(loop, on_refusing, etcd);
     etcd->tell = rg__timer_create(loop, tell_state, etcd);
-    if (etcd->silence == NULL || etcd->tell == NULL ||
+    if (etcd->silence == NULL || etcd->refusing == NULL || etcd->tell == NULL ||
         !copy_credentials(etcd, params))
         return rg__fail(RG_ERR_MEMORY, "no memory for an etcd client");
     const rg__http_tls tls = {
@@ -239,12 +281,13 @@ void rg__etcd_destroy(rg__etcd *etcd)
         rg__mirror_destroy(etcd->mirrors);
     while (etcd->leases != NULL)
         rg__lease_forget(etcd->leases);
-    if (rg__etcd_keep_goodbyes(etcd) && etcd->is_up)
+    if (rg__etcd_keep_goodbyes(etcd) && !etcd->is_silent)
         rg__http_drain(etcd->http, GOODBYE_MS);
     while (etcd->reqs != NULL)
         rg__etcd_cancel(etcd->reqs);
     rg__http_destroy(etcd->http);
     rg__timer_destroy(etcd->silence);
+    rg__timer_destroy(etcd->refusing);
     rg__timer_destroy(etcd->tell);
     free_texts(etcd);
     free(etcd);

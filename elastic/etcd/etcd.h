@@ -31,8 +31,9 @@ typedef struct rg__etcd_params {
      * etcd's certificate (NULL: whom this machine trusts), our own certificate
      * (NULL: none), and its key (NULL: in the certificate's file). */
     const char *cacert, *cert, *key;
-    /* Told when etcd stops answering (up = false: no request has succeeded for
-     * about a second, why = cause) and when it answers again. NULL allowed. */
+    /* Told when etcd is away (up = false, why = cause: for about a second no
+     * request has succeeded, or one has been refused again and again by an
+     * etcd that takes no writes) and when it is back. NULL allowed. */
     void (*on_state)(void *arg, bool up, const char *why);
     void *arg;
 } rg__etcd_params;
@@ -45,8 +46,13 @@ rg_status rg__etcd_create(rg__loop *loop, const rg__etcd_params *params,
  * not revoked by that) and mirrors. From any callback; NULL allowed. */
 void rg__etcd_destroy(rg__etcd *etcd);
 
-/* false after about a second without an answer; why is the last cause. */
+/* false after about a second without an answer, or in which etcd has taken no
+ * writes; why is the last cause. */
 bool rg__etcd_is_up(const rg__etcd *etcd);
+/* It answers, but takes no writes: its database is full, for example. */
+bool rg__etcd_is_refusing(const rg__etcd *etcd);
+/* What it does while it is away: "does not answer" or "takes no writes". */
+const char *rg__etcd_lack(const rg__etcd *etcd);
 const char *rg__etcd_why(const rg__etcd *etcd);
 
 /* ------------------------------------------------------------ transactions */

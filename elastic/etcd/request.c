@@ -42,6 +42,7 @@ struct rg__etcd_req {
     int failures;        /* in a row */
     int sendings;
     bool has_renewed; /* the token, since it was last taken */
+    bool is_refused;  /* by an etcd that takes no writes, the last time */
     bool is_over;     /* done is running */
     char *token;      /* that it was sent with */
     char *refusal;    /* why it is REFUSED */
@@ -110,6 +111,14 @@ void rg__etcd_cancel(rg__etcd_req *req)
     free_req(req);
 }
 
+bool rg__etcd_has_refused(const rg__etcd *etcd)
+{
+    const rg__etcd_req *req = etcd->reqs;
+    while (req != NULL && !req->is_refused)
+        req = req->next;
+    return req != NULL;
+}
+
 bool rg__etcd_keep_goodbyes(rg__etcd *etcd)
 {
     rg__etcd_req *next = NULL;
@@ -126,6 +135,8 @@ bool rg__etcd_keep_goodbyes(rg__etcd *etcd)
 static void finish(rg__etcd_req *req, rg_status st, const rg__answer *answer)
 {
     take_out(req);
+    if (req->is_refused)
+        rg__etcd_taken(req->etcd);
     req->is_over = true;
     req->call->done(req->arg, st, answer);
     free_req(req);
@@ -175,6 +186,13 @@ static bool is_unknown(int code)
     return code == 408 || code == 429 || code >= 500;
 }
 
+/* etcd lives and reads, but takes no writes: it is full (alarm NOSPACE), does
+ * not trust its own data (alarm CORRUPT), or has more to apply than it can. */
+static bool is_about_writes(int code, const char *message)
+{
+    return code == 429 || strstr(message, "corrupt cluster") != NULL;
+}
+
 /* A lease that has expired is granted again under the same id as soon as its
  * keeper notices, so what was to be put under it waits. */
 static bool is_about_lost_lease(const rg__etcd_req *req, const char *message)
@@ -194,6 +212,12 @@ static void take_fault(rg__etcd_req *req, int code, const char *message)
 {
     if (is_about_lost_lease(req, message)) {
         wait_for_lease(req);
+        return;
+    }
+    req->is_refused = is_about_writes(code, message);
+    if (req->is_refused) {
+        rg__etcd_refused(req->etcd, req->endpoint, message);
+        send_later(req);
         return;
     }
     if (is_unknown(code)) {

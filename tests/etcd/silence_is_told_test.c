@@ -1,6 +1,7 @@
 /* Whether etcd answers: down after about a second of asking in vain, whatever
  * the way of being away; up with the next answer, and what waited is answered
- * then. Asking nothing is no silence. */
+ * then. Asking nothing is no silence. An etcd that answers, but takes no
+ * writes, is away as well. */
 #include "tests/etcd/fake.h"
 #include "tests/etcd/scene.h"
 #include "tests/lib/etcd_server.h"
@@ -95,6 +96,48 @@ static void unreadable_answers_are_silence(void)
     scene_close(&s);
 }
 
+static void answer_as_full(void *arg, fake_conn *conn, const char *path,
+                           const char *body)
+{
+    const bool *is_full = arg;
+    (void)path;
+    if (*is_full && strstr(body, "request_put") != NULL)
+        fake_answer(conn, 429, "application/json",
+                    "{\"error\":\"database space exceeded\",\"code\":8}");
+    else
+        fake_answer(conn, 200, "application/json",
+                    "{\"header\":{\"revision\":\"7\"},\"succeeded\":true}");
+}
+
+/* Reads go on, and are no sign that writes are taken again. */
+static void refused_writes_are_told(void)
+{
+    scene s;
+    outcome o = {0};
+    bool is_full = true;
+    scene_open_loop(&s);
+    fake *f = fake_open(s.loop, answer_as_full, &is_full);
+    scene_connect(&s, fake_url(f), NULL, NULL);
+    rg__txn *put = rg__txn_create();
+    rg__txn_put(put, RG__THEN, "s/x", "1", 0);
+    CHECK(rg__etcd_txn(s.etcd, put, outcome_take, &o) != NULL);
+    WAIT_FOR(&s, s.downs == 1);
+    CHECK(rg__etcd_is_refusing(s.etcd) && !rg__etcd_is_up(s.etcd));
+    CHECK(strstr(s.why, "its database is full") != NULL);
+    scene_get(&s, "s/x");
+    CHECK(rg__etcd_is_refusing(s.etcd) && !o.is_done);
+    is_full = false;
+    WAIT_FOR(&s, o.is_done);
+    CHECK_OK(o.st);
+    WAIT_FOR(&s, s.ups == 1);
+    CHECK(rg__etcd_is_up(s.etcd));
+    CHECK_EQ(s.downs, 1);
+    rg__etcd_destroy(s.etcd);
+    s.etcd = NULL;
+    fake_close(f);
+    scene_close(&s);
+}
+
 int main(void)
 {
     scene s;
@@ -107,6 +150,7 @@ int main(void)
     asking_nothing_is_no_silence(&s, server);
     mirror_alone_notices(&s, server);
     unreadable_answers_are_silence();
+    refused_writes_are_told();
     scene_close(&s);
     etcd_server_stop(server);
     return 0;
