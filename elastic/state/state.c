@@ -398,9 +398,9 @@ static bool has_same_shard(const rg_state *st)
            st->last_size == st->ctx->now.size;
 }
 
-static rg_status restore(rg_state *st, int slot, rg__commit_id resume)
+static rg_status restore(rg_state *st, int slot, rg__commit_id resume,
+                         bool is_here)
 {
-    const bool is_here = st->is_clean && rg__same_commit(st->last, resume);
     rg_status rs = rg__state_restore(st, slot, resume, !is_here);
     if (rs == RG_OK)
         rs = rg__state_restore_shard(st, slot, resume,
@@ -413,7 +413,8 @@ static rg_status restore(rg_state *st, int slot, rg__commit_id resume)
     return rs;
 }
 
-static rg_status take_from_vault(rg_state *st, rg__commit_id resume)
+static rg_status take_from_vault(rg_state *st, rg__commit_id resume,
+                                 bool is_here)
 {
     const int slot = rg__vault_find(st->ctx->vault, resume);
     if (slot < 0)
@@ -426,7 +427,7 @@ static rg_status take_from_vault(rg_state *st, rg__commit_id resume)
     st->lives = 1;
     st->vault_slot = slot;
     st->step = resume.step;
-    return restore(st, slot, resume);
+    return restore(st, slot, resume, is_here);
 }
 
 /* The first commit of the job: before anybody has entered fn. */
@@ -459,17 +460,19 @@ rg_status rg__state_sync(rg_state *st, const rg__decided *decided)
 {
     rg_ctx *ctx = st->ctx;
     const bool has_resume = decided->resume.generation != 0;
+    const bool is_here =
+        st->is_clean && rg__same_commit(st->last, decided->resume);
     rg__failpoint("sync", ctx->now.rank, st->step, ctx->now.generation);
     st->has_samples = false;
+    st->is_clean = false; /* from the first byte on, also when this fails */
     forget_commits(st);
     rg_status rs = rg__state_reserve_shard(st);
     if (rs == RG_OK)
-        rs = has_resume ? take_from_vault(st, decided->resume)
+        rs = has_resume ? take_from_vault(st, decided->resume, is_here)
                         : broadcast(st, decided->source);
     if (rs != RG_OK)
         return rs;
     st->last = decided->resume;
-    st->is_clean = false;
     count_from_here(st);
     atomic_store(&ctx->page->synced_ns, rg__now_ns());
     rg__state_note(st, "sync", st->step, true);
