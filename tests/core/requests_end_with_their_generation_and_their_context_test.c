@@ -10,6 +10,7 @@
 
 static int open_comms;
 static rg_status answer; /* of test; RG_IN_PROGRESS: stuck */
+static bool holds;       /* what is given up is used by others still */
 static rg__bell bell;
 
 static rg_status stuck_split(rg__comm *world, const int *ranks, int n,
@@ -37,6 +38,12 @@ static rg__bell *stuck_bell(rg__comm *world)
     return &bell;
 }
 
+static bool stuck_holds(rg__comm *comm)
+{
+    (void)comm;
+    return holds;
+}
+
 static void stuck_close(rg__comm *comm)
 {
     open_comms--;
@@ -50,6 +57,7 @@ static const rg__transport stuck = {.size = sizeof stuck,
                                     .start = stuck_start,
                                     .test = stuck_test,
                                     .bell = stuck_bell,
+                                    .holds = stuck_holds,
                                     .close = stuck_close};
 
 static rg_status stuck_open(const rg__boot *boot, rg__comm **comm_p)
@@ -201,6 +209,32 @@ static void broken_transport(void)
     end();
 }
 
+/* Is memory of an operation that ends with st left alone? */
+static bool keeps_memory(rg_status st)
+{
+    rg_req *req = NULL;
+    begin();
+    CHECK_OK(rg__channel_start(set, &barrier, &req));
+    answer = st;
+    rg__engine_progress(engine);
+    CHECK(rg__req_is_done(req));
+    const bool is_kept = req->is_held;
+    CHECK_STATUS(rg_wait(&req, -1), st);
+    end();
+    return is_kept;
+}
+
+/* MPI may use memory of an operation that has failed, until it ends. */
+static void memory_in_use_is_kept(void)
+{
+    holds = true;
+    CHECK(keeps_memory(RG_ERR_PEER_LOST));
+    CHECK(keeps_memory(RG_ERR_MISMATCH));
+    CHECK(!keeps_memory(RG_OK));
+    holds = false;
+    CHECK(!keeps_memory(RG_ERR_PEER_LOST));
+}
+
 static void refused_operations(void)
 {
     begin();
@@ -318,6 +352,7 @@ int main(void)
     }
     aborted_without_anybody_who_leaves();
     broken_transport();
+    memory_in_use_is_kept();
     refused_operations();
     before_and_between_generations();
     left_before_the_set_was_opened();
