@@ -138,6 +138,51 @@ static void outage_is_no_loss(etcd_server *server)
     scene_close(&s);
 }
 
+/* Grants a lease, and is silent to what keeps it for longer than the third of a
+ * TTL in which the next question would be due. */
+typedef struct slow {
+    uint64_t asked_ns; /* first */
+    int answered;
+} slow;
+
+static void answer_slowly(void *arg, fake_conn *conn, const char *path,
+                          const char *body)
+{
+    slow *server = arg;
+    char id[32] = "", reply[128];
+    CHECK_EQ(sscanf(body, "{\"ID\":\"%31[0-9]", id), 1);
+    const bool is_grant = strcmp(path, "/v3/lease/grant") == 0;
+    if (!is_grant && server->asked_ns == 0)
+        server->asked_ns = rg__now_ns();
+    if (!is_grant && rg__now_ns() - server->asked_ns < 400 * RG__MS)
+        return;
+    server->answered += !is_grant;
+    snprintf(reply, sizeof reply,
+             is_grant ? "{\"ID\":\"%s\",\"TTL\":\"1\"}"
+                      : "{\"result\":{\"ID\":\"%s\",\"TTL\":\"1\"}}",
+             id);
+    fake_answer(conn, 200, "application/json", reply);
+}
+
+static void slow_answer_is_followed_by_the_next(void)
+{
+    scene s;
+    told t = {0};
+    slow server = {0};
+    rg__lease *lease = NULL;
+    scene_open_loop(&s);
+    fake *f = fake_open(s.loop, answer_slowly, &server);
+    scene_connect(&s, fake_url(f), NULL, NULL);
+    CHECK_OK(rg__lease_create(s.etcd, 1, on_lease, &t, &lease));
+    WAIT_FOR(&s, server.answered == 3);
+    CHECK_EQ(t.held, 1);
+    CHECK_EQ(t.lost, 0);
+    rg__etcd_destroy(s.etcd); /* takes the keeper with it */
+    s.etcd = NULL;
+    fake_close(f);
+    scene_close(&s);
+}
+
 static void nonsense_is_refused(scene *s)
 {
     rg__lease *lease = NULL;
@@ -159,6 +204,7 @@ int main(void)
     unknown_grant_is_held(server);
     last_word_is_still_said(server);
     outage_is_no_loss(server);
+    slow_answer_is_followed_by_the_next();
     etcd_server_stop(server);
     return 0;
 }

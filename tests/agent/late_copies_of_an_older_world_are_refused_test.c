@@ -1,0 +1,135 @@
+/* A host that has not heard of the newest decision sends copies of its shards
+ * still. They are refused: their place belongs to the new world. */
+#include <string.h>
+
+#include "elastic/agent/parcel.h"
+#include "tests/agent/agents.h"
+
+enum { SLOT = 1, BYTES = 5000 };
+static const rg__commit_id commit = {2, 7};
+
+static void add_shards(agent *a)
+{
+    int index = -1;
+    const rg__register what = {.name = "shards",
+                               .bytes = BYTES,
+                               .slots = RG__VAULT_SLOTS,
+                               .is_sharded = 1,
+                               .replicas = 1,
+                               .align = 64};
+    CHECK_OK(rg__vault_room(a, &what, &index));
+}
+
+/* The only shard of that commit, of a world of one rank. */
+static void commit_shard(agent *a)
+{
+    rg__piece *piece = &a->vault->shard[SLOT][0];
+    char *bytes = vault_bytes(a, "shards", SLOT);
+    rg__hash hash;
+    memset(bytes, 5, BYTES);
+    rg__piece_begin(piece, &(rg__part){.id = commit, .count = 1});
+    rg__hash_begin_named(&hash, "shards");
+    rg__hash_update(&hash, bytes, BYTES);
+    rg__piece_end(piece, rg__hash_value(&hash));
+}
+
+/* A partner as in copies.c, for one shard. */
+typedef struct sender {
+    parcel out;
+    bool has_greeted, has_sent, is_over;
+    uint64_t stored;
+    char refused[RG__CAUSE_MAX];
+} sender;
+
+static void on_room(void *arg)
+{
+    sender *s = arg;
+    const uint64_t greeting[2] = {commit.generation, s->out.a->id};
+    const parcel_part what = {
+        .slot = SLOT, .is_shard = true, .part = {.id = commit}};
+    void *to = rg__connection_space(s->out.wire);
+    if (to == NULL || s->is_over)
+        return;
+    if (!s->has_greeted) {
+        s->has_greeted = true;
+        memcpy(to, greeting, sizeof greeting);
+        rg__connection_send(s->out.wire, RG__PEER_COPY, sizeof greeting);
+    } else if (rg__parcel_tell_room(&s->out)) {
+        return;
+    } else if (!s->has_sent) {
+        s->has_sent = true;
+        CHECK_EQ(rg__parcel_send(&s->out, &what), PARCEL_MORE);
+    } else if (s->out.is_under_way) {
+        rg__parcel_send_more(&s->out);
+    }
+}
+
+static bool on_frame(void *arg, uint32_t type, const void *body, size_t n)
+{
+    sender *s = arg;
+    s->is_over = true;
+    if (type == RG__PEER_STORED && n == sizeof s->stored)
+        memcpy(&s->stored, body, n);
+    else if (type == RG__PEER_REFUSED && n <= sizeof s->refused)
+        memcpy(s->refused, body, n);
+    else
+        CHECK(false);
+    return true;
+}
+
+/* That host hangs up on who goes on behind a refusal. */
+static void on_gone(void *arg, const char *why)
+{
+    sender *s = arg;
+    (void)why;
+    CHECK(s->refused[0] != '\0');
+    s->out.wire = NULL;
+}
+
+static bool is_over(void *sender_arg)
+{
+    const sender *s = sender_arg;
+    return s->is_over;
+}
+
+/* What comes back from a host whose newest decision is of that generation. */
+static sender send_to(uint64_t delivered)
+{
+    static const connection_fns fns = {on_frame, on_room, on_gone};
+    static sender s;
+    rg__loop *loop = NULL;
+    CHECK_OK(rg__loop_create(&loop));
+    agent *from = agent_make(loop, 1), *to = agent_make(loop, 2);
+    vault_commit(to, SLOT, commit, 1); /* that host has been in it, too */
+    add_shards(from);
+    add_shards(to);
+    commit_shard(from);
+    to->delivered = delivered;
+    s = (sender){.has_greeted = false};
+    rg__parcel_open(&s.out, from, NULL, true);
+    CHECK_OK(rg__connection_call(from, &to->address, to->port, to->id, &fns, &s,
+                                 &s.out.wire));
+    loop_until(loop, is_over, &s);
+    if (s.out.wire != NULL)
+        rg__connection_close(s.out.wire);
+    rg__parcel_clear(&s.out);
+    if (s.stored > 0)
+        CHECK(rg__vault_shard(to->vault, SLOT, commit, 0) != NULL);
+    else
+        CHECK(rg__vault_shard(to->vault, SLOT, commit, 0) == NULL);
+    agent_free(to);
+    agent_free(from);
+    rg__loop_destroy(loop);
+    return s;
+}
+
+int main(void)
+{
+    sender s = send_to(commit.generation);
+    CHECK_STR(s.refused, "");
+    CHECK_EQ(s.stored, 1);
+    s = send_to(commit.generation + 1);
+    CHECK_STR(s.refused, "its vault does not hold the commit");
+    CHECK_EQ(s.stored, 0);
+    return 0;
+}
