@@ -71,7 +71,7 @@ typedef struct question question;
 typedef struct scrape scrape;
 typedef struct drain_ask drain_ask;
 typedef struct saver saver;
-typedef struct waits waits;
+typedef struct wait_list wait_list;
 
 /* A message that the socket has had no room for yet. */
 typedef struct message {
@@ -133,6 +133,7 @@ typedef struct slot {
     int exit_code;        /* of the last child; 128 + n for a signal */
     uint64_t started_ns;
     char death[RG__CAUSE_MAX]; /* why the worker of this start is lost, or "" */
+    uint64_t died_in;          /* the generation that it computed in, 0: none */
     bool is_loss;              /* its death is a reason to end generations */
     rg__timer *respawn, *fence, *reap, *hold;
     rg__timer *orphan; /* an adopted child has ended, and its code is on its
@@ -273,7 +274,7 @@ struct agent {
     int accusations;
     uint64_t judge_ns; /* when to read them again */
 
-    waits *waits;             /* NULL before the first */
+    wait_list *waits;         /* NULL before the first */
     output *outputs;          /* of processes, until all is written */
     struct stream *within[2]; /* a line on our standard output, error */
     question *questions;
@@ -338,6 +339,8 @@ void rg__slot_resume(slot *s);
 void rg__slot_resume_child(slot *s);
 /* Its loss was found before the job's keys were there: publish it now. */
 void rg__slot_publish_loss(slot *s);
+/* All that live have said where they stand: end what the dead were in. */
+void rg__slots_abort_losses(agent *a);
 void rg__slots_on_ended(void *agent_arg, int32_t pid, int32_t status);
 slot *rg__slot_of(agent *a, rg__member_id id);
 bool rg__slot_is_alive(const slot *s); /* has met us and is not dead */

@@ -142,6 +142,7 @@ void rg__resume_look(agent *a)
         if (!stands(&a->slot[i]))
             return;
     a->resume = RESUME_VIEW;
+    rg__slots_abort_losses(a);
     read_meta(a);
 }
 

@@ -203,6 +203,7 @@ static void start(void *arg)
     s->has_met = false;
     s->is_stopping = s->is_loss = false;
     s->death[0] = '\0';
+    s->died_in = 0;
     s->started_ns = rg__now_ns();
     rg__slot_keep(s); /* before its output: one of an older start is nobody's */
     if (start_child(s) != RG_OK)
@@ -342,6 +343,25 @@ static bool is_free_to_go(const slot *s)
            (rg__agent_is_static(a) && s->w.is_finalized);
 }
 
+/* Before the job's keys are here (an agent that takes over while etcd is away)
+ * the page says in which generation it died. A page may be scribbled: only one
+ * that a living worker of this host has taken up counts. */
+static void abort_as_its_page_says(const slot *s)
+{
+    agent *a = s->a;
+    for (int i = 0; s->died_in != 0 && i < a->params->slots; i++)
+        if (rg__slot_is_alive(&a->slot[i]) &&
+            a->slot[i].w.decided == s->died_in)
+            rg__generation_abort(a, s->died_in);
+}
+
+void rg__slots_abort_losses(agent *a)
+{
+    for (int i = 0; i < a->params->slots; i++)
+        if (a->slot[i].is_loss)
+            abort_as_its_page_says(&a->slot[i]);
+}
+
 static void end_generation(slot *s)
 {
     agent *a = s->a;
@@ -357,6 +377,8 @@ static void end_generation(slot *s)
         rg__publish_reason(a, decided->generation, s, true, text);
     } else if (is_proposed(s)) {
         rg__publish_reason(a, a->view.cur.generation, s, true, text);
+    } else if (decided == NULL) {
+        abort_as_its_page_says(s);
     }
 }
 
@@ -397,6 +419,7 @@ void rg__slot_lost(slot *s, const char *format, ...)
     s->is_loss = !is_free_to_go(s);
     rg__slot_keep(s);
     if (s->w.page != NULL) {
+        s->died_in = atomic_load(&s->w.page->generation);
         const uint64_t step = atomic_load(&s->w.page->step);
         if (step > s->a->most_step && !is_free_to_go(s))
             s->a->most_step = step;

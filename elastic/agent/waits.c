@@ -16,7 +16,7 @@ typedef struct wait {
     char text[RG__CAUSE_MAX];
 } wait;
 
-struct waits {
+struct wait_list {
     rg__timer *timer; /* for the oldest that is not said */
     wait *wait;
     int count;
@@ -68,9 +68,9 @@ static void look(void *arg)
 }
 
 /* Waits are told of as far as there is memory for them. */
-static waits *waits_of(agent *a)
+static wait_list *waits_of(agent *a)
 {
-    waits *all = a->waits != NULL ? a->waits : calloc(1, sizeof *all);
+    wait_list *all = a->waits != NULL ? a->waits : calloc(1, sizeof *all);
     if (all != NULL && all->timer == NULL)
         all->timer = rg__timer_create(a->loop, look, a);
     a->waits = all;
@@ -79,7 +79,7 @@ static waits *waits_of(agent *a)
 
 static wait *add(agent *a, rg__wait_kind kind, uint64_t key)
 {
-    waits *all = waits_of(a);
+    wait_list *all = waits_of(a);
     wait *more = all != NULL ? realloc(all->wait,
                                        sizeof *more * (size_t)(all->count + 1))
                              : NULL;
