@@ -50,7 +50,7 @@ typedef struct partner {
 typedef struct keeping {
     struct keeping *next;
     parcel in;
-    uint64_t generation;
+    uint64_t generation, host;
     uint64_t stored, told; /* shards */
 } keeping;
 
@@ -540,14 +540,29 @@ static void free_keeping(keeping *k)
     free(k);
 }
 
+static void drop_keeping(keeping *k)
+{
+    rg__connection_close(k->in.wire);
+    free_keeping(k);
+}
+
 static void end_keeping(copies *c, uint64_t older_than)
 {
     for (keeping *k = c->keeping, *next; k != NULL; k = next) {
         next = k->next;
-        if (k->generation >= older_than)
-            continue;
-        rg__connection_close(k->in.wire);
-        free_keeping(k);
+        if (k->generation < older_than)
+            drop_keeping(k);
+    }
+}
+
+/* It has called again: what the connection before has on its way would come
+ * behind newer copies. */
+static void end_keeping_of(copies *c, uint64_t host)
+{
+    for (keeping *k = c->keeping, *next; k != NULL; k = next) {
+        next = k->next;
+        if (k->host == host)
+            drop_keeping(k);
     }
 }
 
@@ -640,7 +655,9 @@ bool rg__copies_serve(agent *a, connection *c, const void *body, size_t n)
     if (k == NULL)
         return false;
     memcpy(&m, body, sizeof m);
-    *k = (keeping){.generation = m.generation, .next = a->copies->keeping};
+    end_keeping_of(a->copies, m.host);
+    *k = (keeping){
+        .generation = m.generation, .host = m.host, .next = a->copies->keeping};
     rg__parcel_open(&k->in, a, c, false);
     a->copies->keeping = k;
     rg__connection_take(c, &keeping_fns, k);
