@@ -359,12 +359,13 @@ static void receive(connection *c)
                        n == 0 ? "it closed the connection" : strerror(errno));
         return;
     }
-    rg__timer_set(c->silence, patience_ns(c));
     c->in.end += (size_t)n;
     while (handle_next(c))
         continue;
-    if (!c->is_closed)
-        compact(&c->in);
+    if (c->is_closed)
+        return;
+    rg__timer_set(c->silence, patience_ns(c)); /* the key may be proved now */
+    compact(&c->in);
 }
 
 /* -------------------------------------------------------------------- send */
