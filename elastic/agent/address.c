@@ -29,30 +29,6 @@ static rg_status take_given(const char *text, rg__address *to)
 
 /* -------------------------------------------------------- the route to etcd */
 
-/* "http://host:port" or "[::1]:2379" into host and port. */
-static bool split_endpoint(const char *endpoints, char *host, size_t room,
-                           char *port, size_t port_room)
-{
-    const char *at = strstr(endpoints, "://");
-    at = at != NULL ? at + 3 : endpoints;
-    const char *begin = at, *end = at + strcspn(at, ":/,");
-    if (*at == '[') {
-        begin = at + 1;
-        end = begin + strcspn(begin, "]");
-        at = *end == ']' ? end + 1 : end;
-    } else {
-        at = end;
-    }
-    const size_t n = (size_t)(end - begin);
-    if (n == 0 || n >= room)
-        return false;
-    snprintf(host, room, "%.*s", (int)n, begin);
-    snprintf(port, port_room, "%.*s",
-             *at == ':' ? (int)strcspn(at + 1, "/,") : 4,
-             *at == ':' ? at + 1 : "2379");
-    return true;
-}
-
 static bool find_source(const struct addrinfo *to, rg__address *mine)
 {
     struct sockaddr_storage self;
@@ -72,7 +48,7 @@ static bool route_to(const char *endpoint, rg__address *to)
     char host[256], port[16];
     const struct addrinfo want = {.ai_socktype = SOCK_DGRAM};
     struct addrinfo *found = NULL;
-    if (!split_endpoint(endpoint, host, sizeof host, port, sizeof port) ||
+    if (!rg__etcd_split(endpoint, host, sizeof host, port, sizeof port) ||
         getaddrinfo(host, port, &want, &found) != 0)
         return false;
     bool is_found = false;

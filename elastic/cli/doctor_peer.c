@@ -144,20 +144,6 @@ static bool look_at_route(peer *p)
     return true;
 }
 
-/* "http://host:port,..." up to the first host; false: none. */
-static bool host_of(const char *endpoints, char *host, size_t room)
-{
-    const char *at = strstr(endpoints, "://");
-    at = at != NULL ? at + 3 : endpoints;
-    const bool has_brackets = *at == '[';
-    at += has_brackets;
-    const size_t n = strcspn(at, has_brackets ? "]" : ":/,");
-    if (n == 0 || n >= room)
-        return false;
-    snprintf(host, room, "%.*s", (int)n, at);
-    return true;
-}
-
 /* What an agent here would tell others: --advertise aside, the source address
  * of the route to etcd. */
 static const char *endpoints_of(const peer *p)
@@ -169,7 +155,7 @@ static bool find_own(const peer *p, rg__address *own)
 {
     const struct addrinfo want = {.ai_socktype = SOCK_STREAM};
     const char *endpoints = endpoints_of(p);
-    char host[256];
+    char host[256], port[16];
     struct addrinfo *found = NULL;
     rg__place_at etcd = {.bytes = 0};
     rg__route route;
@@ -177,7 +163,7 @@ static bool find_own(const peer *p, rg__address *own)
         *own = p->route.source;
         return true;
     }
-    if (!host_of(endpoints, host, sizeof host) ||
+    if (!rg__etcd_split(endpoints, host, sizeof host, port, sizeof port) ||
         getaddrinfo(host, NULL, &want, &found) != 0)
         return false;
     memcpy(&etcd.at, found->ai_addr, found->ai_addrlen);

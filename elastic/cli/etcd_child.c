@@ -82,8 +82,11 @@ static void free_words(launch *l)
 static rg_status make_words(launch *l, const char *program, const char *data,
                             const char *url)
 {
-    static const char *const peer = "unix://peer:1"; /* in the data directory:
-                                  it has no peers, and nobody else may be one */
+    /* etcd takes sockets of such names in its working directory only, which is
+     * that of its data. It has no peers, and nobody else may be one. */
+    static const char *const clients = "unix://c:1";
+    static const char *const peer = "unix://peer:1";
+    url = url != NULL ? url : clients;
     l->count = 0;
     add_word(l, "%s", program);
     add_word(l, "--name=n1");
@@ -148,6 +151,14 @@ static void become_etcd(const launch *l, const char *data, int log,
     _exit(127);
 }
 
+/* etcd finds the place taken by the socket of one that was killed. */
+static void clear_place(const char *dir)
+{
+    char path[PATH_MAX + 16];
+    snprintf(path, sizeof path, "%s/" RG__ETCD_SOCKET, dir);
+    unlink(path);
+}
+
 static rg_status spawn(const launch *l, const char *data, const char *log_path,
                        pid_t *pid_p)
 {
@@ -179,6 +190,7 @@ rg_status rg__etcd_child_start(const char *program, const char *dir,
     rg_status st = make_words(&l, program, data, url);
     if (st != RG_OK)
         return st;
+    clear_place(dir);
     st = spawn(&l, data, log_path, pid_p);
     free_words(&l);
     return st;

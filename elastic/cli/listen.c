@@ -77,8 +77,6 @@ rg_status rg__listen_read(const char *text, rg__listen *listen_p)
     rg__listen listen = {0};
     char copy[ADDRESS_MAX];
     const char *host = NULL, *port = NULL;
-    if (text == NULL)
-        text = "127.0.0.1";
     snprintf(copy, sizeof copy, "%s", text);
     if (strlen(text) >= sizeof copy || !split(copy, &host, &port) ||
         !resolve(host, port, &listen))

@@ -16,8 +16,8 @@ typedef struct rg__listen {
     socklen_t bytes;
 } rg__listen;
 
-/* Read "10.0.0.1", "10.0.0.1:2379", "fd00::1" or "[fd00::1]:2379"; NULL is
- * loopback. ERR_INVALID: something else, or no address of one host. */
+/* Read "10.0.0.1", "10.0.0.1:2379", "fd00::1" or "[fd00::1]:2379".
+ * ERR_INVALID: something else, or no address of one host. */
 rg_status rg__listen_read(const char *text, rg__listen *listen_p);
 
 /* Choose a port where none is given, and see that it is free: it is let go of

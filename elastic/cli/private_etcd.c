@@ -1,10 +1,11 @@
 /* A private etcd: one member for one job, on this host.
  *
- * Its port is a free one: who found it closes it before etcd opens it, so a
- * clash is possible and tried again with another. It listens at loopback until
- * the password is on; only then is it opened to other hosts.
+ * Its clients come by a socket in the job's directory, which is ours alone.
+ * Only for --etcd-listen it is then started anew, at a port for other hosts,
+ * when the password is on. A port that is free is closed before etcd opens it,
+ * so a clash is possible and tried again with another.
  *
- * It is started again whenever it ends, at the same port and on the same data,
+ * It is started again whenever it ends, at the same place and on the same data,
  * where the job's keys and the password lie: who speaks to it notices a pause.
  * Without those data it would be an empty store that lets everybody in, so then
  * it stays away. */
@@ -81,16 +82,31 @@ static rg_status wait_ready(rg__private_etcd *etcd, bool has_auth,
 static rg_status start_child(rg__private_etcd *etcd)
 {
     etcd->started_ns = rg__now_ns();
-    return rg__etcd_child_start(etcd->program, etcd->dir, etcd->endpoint,
+    return rg__etcd_child_start(etcd->program, etcd->dir,
+                                etcd->is_open ? etcd->endpoint : NULL,
                                 &etcd->pid);
 }
 
-/* One attempt; where no port was given, with another one each time. */
+static rg_status choose_endpoint(rg__private_etcd *etcd, const rg__listen *at)
+{
+    etcd->is_open = at != NULL;
+    if (etcd->is_open)
+        return rg__listen_url(at, etcd->endpoint);
+    if ((size_t)snprintf(etcd->endpoint, sizeof etcd->endpoint,
+                         "unix://%s/" RG__ETCD_SOCKET,
+                         etcd->dir) < sizeof etcd->endpoint)
+        return RG_OK;
+    return rg__fail(RG_ERR_INVALID,
+                    "%s is too long a name for a socket's place", etcd->dir);
+}
+
+/* One attempt; at: NULL for the socket, and where it names no port, with
+ * another one each time. */
 static rg_status attempt(rg__private_etcd *etcd, const rg__listen *at,
                          bool has_auth, bool *has_clashed_p)
 {
     bool is_dead = false;
-    rg_status st = rg__listen_url(at, etcd->endpoint);
+    rg_status st = choose_endpoint(etcd, at);
     if (st == RG_OK)
         st = start_child(etcd);
     if (st == RG_OK)
@@ -143,11 +159,11 @@ static rg_status make_data(const rg__private_etcd *etcd)
 rg_status rg__private_etcd_start(rg__private_etcd *etcd, const char *program,
                                  const char *dir, const char *listen)
 {
-    rg__listen here, there;
+    rg__listen there;
+    rg_status st = RG_OK;
     memset(etcd, 0, sizeof *etcd);
     snprintf(etcd->dir, sizeof etcd->dir, "%s", dir);
-    rg_status st = rg__listen_read(NULL, &here);
-    if (st == RG_OK)
+    if (listen != NULL)
         st = rg__listen_read(listen, &there);
     if (st == RG_OK && listen != NULL) /* before anything is started */
         st = rg__listen_url(&there, etcd->endpoint);
@@ -158,7 +174,7 @@ rg_status rg__private_etcd_start(rg__private_etcd *etcd, const char *program,
     if (st == RG_OK)
         st = make_data(etcd);
     if (st == RG_OK)
-        st = start_at(etcd, &here, false);
+        st = start_at(etcd, NULL, false);
     if (st != RG_OK || listen == NULL)
         return st;
     rg__private_etcd_stop(etcd);

@@ -26,7 +26,9 @@ static const rg__cfg_field cli_table[] = {
      "workers that this host starts; as many as the world may have, or as "
      "there are processors"},
     {"ETCD", NULL, RG__CFG_TEXT_AT(rg__settings, etcd),
-     "endpoints of etcd, comma separated, tried in order; `regroup run` "
+     "endpoints of etcd, comma separated, tried in order, as "
+     "http://10.0.0.9:2379, https://... or unix:///a/socket/here; `regroup "
+     "run` "
      "without it starts a private one"},
     {"ETCD_BIN", NULL, RG__CFG_TEXT_AT(rg__settings, etcd_bin),
      "the etcd program for a private etcd; none: from PATH"},

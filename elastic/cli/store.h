@@ -9,6 +9,7 @@
 #define RG_ELASTIC_STORE_H
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -23,8 +24,9 @@ rg_status rg__store_check(const rg__etcd_params *params, const char *job,
                           uint64_t timeout_ms);
 
 typedef struct rg__private_etcd {
-    pid_t pid; /* 0: none */
-    char endpoint[RG__LISTEN_URL_MAX];
+    pid_t pid;          /* 0: none */
+    char endpoint[160]; /* a URL (listen.h), or unix:// and a socket's path */
+    bool is_open;       /* to other hosts, so at a URL */
     char user[8], password[33];
     char program[PATH_MAX], dir[PATH_MAX];
     uint64_t started_ns, again_ns; /* 0: no start is planned */
@@ -33,8 +35,9 @@ typedef struct rg__private_etcd {
 
 /* Start an etcd whose data lie in dir/etcd and whose messages go to
  * dir/etcd.log, wait until it takes a write, and turn on authentication.
- * program NULL: etcd from PATH. listen: an address (listen.h), NULL for
- * loopback. ERR_INVALID: no such address; ERR_STORE. Stop it in any case. */
+ * program NULL: etcd from PATH. listen: an address (listen.h); NULL: a socket
+ * in dir, and no port. ERR_INVALID: no such address; ERR_STORE. Stop it in any
+ * case. */
 rg_status rg__private_etcd_start(rg__private_etcd *etcd, const char *program,
                                  const char *dir, const char *listen);
 void rg__private_etcd_stop(rg__private_etcd *etcd);

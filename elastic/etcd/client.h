@@ -39,6 +39,12 @@ struct rg__etcd {
     void *arg;
 };
 
+/* The socket of an endpoint unix://PATH; NULL: it is none. */
+const char *rg__etcd_socket(const char *endpoint);
+/* Where a path of the gateway is at an endpoint, for rg__http_post. */
+void rg__etcd_url(const char *endpoint, const char *path,
+                  char url[RG__ETCD_URL_MAX]);
+
 /* ---------------------------------------------------------------- requests */
 
 typedef struct rg__answer {

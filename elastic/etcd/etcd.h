@@ -25,7 +25,8 @@ typedef struct rg__etcd rg__etcd;
 typedef struct rg__etcd_req rg__etcd_req;
 
 typedef struct rg__etcd_params {
-    const char *endpoints;       /* "http://a:2379,http://b:2379", https:// */
+    /* "http://a:2379,http://b:2379", https://, or unix:///a/socket/here */
+    const char *endpoints;
     const char *user, *password; /* NULL: no authentication */
     /* PEM files of https endpoints, read for each connection: who may sign
      * etcd's certificate (NULL: whom this machine trusts), our own certificate
@@ -54,6 +55,11 @@ bool rg__etcd_is_refusing(const rg__etcd *etcd);
 /* What it does while it is away: "does not answer" or "takes no writes". */
 const char *rg__etcd_lack(const rg__etcd *etcd);
 const char *rg__etcd_why(const rg__etcd *etcd);
+
+/* Host and port (2379 where it names none) of the first endpoint of a list;
+ * loopback for a socket's. false: it has no host, or a long one. */
+bool rg__etcd_split(const char *endpoints, char *host, size_t host_bytes,
+                    char *port, size_t port_bytes);
 
 /* ------------------------------------------------------------ transactions */
 

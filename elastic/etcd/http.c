@@ -31,7 +31,7 @@ struct rg__transfer {
     void *arg;
     char *in; /* bytes not yet handed over */
     size_t in_bytes, in_capacity;
-    bool has_tls, is_ended;
+    bool has_tls, has_socket, is_ended;
     int code, sendings;
     char why[WHY_MAX];
     bool is_late;
@@ -155,11 +155,13 @@ static void set_tls(CURL *easy, const rg__http *http)
     curl_easy_setopt(easy, CURLOPT_KEYPASSWD, "");
 }
 
-static void set_options(rg__transfer *t, const char *url, int timeout_ms)
+static void set_options(rg__transfer *t, const char *url, const char *socket,
+                        int timeout_ms)
 {
     CURL *easy = t->easy;
     curl_easy_setopt(easy, CURLOPT_PRIVATE, t);
     curl_easy_setopt(easy, CURLOPT_URL, url);
+    curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, socket);
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     /* Over TLS etcd would offer HTTP/2, and a watch share its connection. */
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
@@ -187,30 +189,31 @@ static void set_options(rg__transfer *t, const char *url, int timeout_ms)
 }
 
 static rg__transfer *make_transfer(rg__http *http, const char *url,
-                                   const char *body, const char *token,
-                                   int timeout_ms)
+                                   const char *socket, const char *body,
+                                   const char *token, int timeout_ms)
 {
     rg__transfer *t = calloc(1, sizeof *t);
     if (t == NULL)
         return NULL;
     t->http = http;
     t->has_tls = strncmp(url, "https:", 6) == 0;
+    t->has_socket = socket != NULL;
     t->easy = curl_easy_init();
     t->body = strdup(body);
     if (t->easy == NULL || t->body == NULL || !add_headers(t, token)) {
         free_transfer(t);
         return NULL;
     }
-    set_options(t, url, timeout_ms);
+    set_options(t, url, socket, timeout_ms);
     return t;
 }
 
-rg_status rg__http_post(rg__http *http, const char *url, const char *body,
-                        const char *token, int timeout_ms,
+rg_status rg__http_post(rg__http *http, const char *url, const char *socket,
+                        const char *body, const char *token, int timeout_ms,
                         const rg__http_fns *fns, void *arg,
                         rg__transfer **transfer_p)
 {
-    rg__transfer *t = make_transfer(http, url, body, token, timeout_ms);
+    rg__transfer *t = make_transfer(http, url, socket, body, token, timeout_ms);
     if (t == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a request to %s", url);
     t->fns = fns;
@@ -269,6 +272,8 @@ static const char *advice(CURLcode rc, bool has_tls)
 
 static void say_why(rg__transfer *t, CURLcode rc)
 {
+    if (t->has_socket && rc == CURLE_COULDNT_CONNECT)
+        snprintf(t->why, sizeof t->why, "nobody listens at that socket");
     if (t->why[0] == '\0')
         snprintf(t->why, sizeof t->why, "%s", curl_easy_strerror(rc));
     const size_t n = strlen(t->why);

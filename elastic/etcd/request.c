@@ -340,12 +340,13 @@ static void send_now(rg__etcd_req *req)
     char url[RG__ETCD_URL_MAX];
     req->endpoint = choose_endpoint(req);
     req->stage = SENT;
-    snprintf(url, sizeof url, "%s%s", etcd->endpoints[req->endpoint],
-             req->call->path);
+    const char *endpoint = etcd->endpoints[req->endpoint];
+    rg__etcd_url(endpoint, req->call->path, url);
     rg_status st = remember_token(req);
     if (st == RG_OK)
-        st = rg__http_post(etcd->http, url, req->body, req->token,
-                           sending_ms(req), &fns, req, &req->transfer);
+        st = rg__http_post(etcd->http, url, rg__etcd_socket(endpoint),
+                           req->body, req->token, sending_ms(req), &fns, req,
+                           &req->transfer);
     if (st != RG_OK)
         pause_req(req, rg_last_error());
 }

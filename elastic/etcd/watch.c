@@ -212,11 +212,11 @@ static rg_status start_watch(rg__watch *watch, const char *text)
     if (text == NULL || watch->patience == NULL ||
         (watch->etcd->token != NULL && watch->token == NULL))
         return rg__fail(RG_ERR_MEMORY, "no memory for a watch");
-    snprintf(url, sizeof url, "%s/v3/watch",
-             watch->etcd->endpoints[watch->endpoint]);
+    const char *endpoint = watch->etcd->endpoints[watch->endpoint];
+    rg__etcd_url(endpoint, "/v3/watch", url);
     rg__timer_set(watch->patience, CREATED_MS * RG__MS);
-    return rg__http_post(watch->etcd->http, url, text, watch->token, 0, &fns,
-                         watch, &watch->transfer);
+    return rg__http_post(watch->etcd->http, url, rg__etcd_socket(endpoint),
+                         text, watch->token, 0, &fns, watch, &watch->transfer);
 }
 
 rg_status rg__watch_open(rg__etcd *etcd, int endpoint, const char *key,

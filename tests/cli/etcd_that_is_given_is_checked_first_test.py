@@ -47,8 +47,8 @@ with RunDir() as d:
     wait_for(lambda: is_running(d), "a job with a private etcd")
     with open(d.path + "/host-of-etcd/job.json") as file:
         record = json.load(file)
-    claims.hold(record["endpoints"].startswith("http://127.0.0.1:"),
-                "it listens on loopback")
+    claims.equal(record["endpoints"],
+                 f"unix://{d.path}/host-of-etcd/etcd/c:1", "its socket")
     claims.hold(re.fullmatch("[0-9a-f]{32}", record["password"]),
                 "its password is random")
 

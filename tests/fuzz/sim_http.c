@@ -68,12 +68,12 @@ void rg__http_destroy(rg__http *http)
     free(http);
 }
 
-rg_status rg__http_post(rg__http *http, const char *url, const char *body,
-                        const char *token, int timeout_ms,
+rg_status rg__http_post(rg__http *http, const char *url, const char *socket,
+                        const char *body, const char *token, int timeout_ms,
                         const rg__http_fns *fns, void *arg,
                         rg__transfer **transfer_p)
 {
-    (void)token;
+    (void)token, (void)socket;
     FUZZ_CLAIM(timeout_ms >= 0 && strncmp(url, "http", 4) == 0);
     rg__transfer *t = calloc(1, sizeof *t);
     FUZZ_CLAIM(t != NULL);
