@@ -37,7 +37,7 @@ static void on_put(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     agent *a = arg;
     if (st != RG_OK)
-        rg__agent_end(a, RG__EXIT_STORE, "%s", rg_last_error());
+        rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
     else if (!reply->succeeded) /* cur has moved on */
         rg__mirror_expect(a->mirror);
 }

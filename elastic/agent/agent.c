@@ -75,42 +75,43 @@ static void on_end_written(void *arg, rg_status st, const rg__txn_reply *reply)
         rg__agent_check_end(a);
 }
 
-static void tell_others(agent *a, int code)
+void rg__agent_send_end(agent *a, rg__txn *txn, int code)
 {
-    if (a->mirror == NULL || a->is_leaving || code == RG__EXIT_STORE)
-        return;
     rg__end end = {.is_set = true, .code = code};
     snprintf(end.why, sizeof end.why, "%s", a->why);
     char *key = rg__record_key(a->prefix, "all/end", 0, NULL);
     char *text = rg__end_text(&end);
-    rg__txn *txn = rg__txn_create();
-    if (key != NULL && text != NULL && txn != NULL) {
-        rg__txn_if_create(txn, key, 0);
-        rg__txn_put(txn, RG__THEN, key, text, 0);
-        rg__etcd_txn(a->etcd, txn, on_end_written, a);
-        a->is_saying_end = true;
-    }
+    rg__txn_put(txn, RG__THEN, key, text, 0); /* NULL: all or nothing */
+    a->is_saying_end = rg__etcd_txn(a->etcd, txn, on_end_written, a) != NULL;
     free(key);
     free(text);
 }
 
-void rg__agent_end(agent *a, int code, const char *format, ...)
+static void write_end(agent *a, int code)
 {
-    if (a->is_ending)
-        return;
-    a->is_ending = true;
-    a->exit_code = code;
-    va_list args;
-    va_start(args, format);
+    char *key = rg__record_key(a->prefix, "all/end", 0, NULL);
+    rg__txn *txn = rg__txn_create();
+    rg__txn_if_create(txn, key, 0);
+    rg__agent_send_end(a, txn, code);
+    free(key);
+}
+
+static void set_why(agent *a, const char *format, va_list args)
+{
     vsnprintf(a->why, sizeof a->why, format, args);
-    va_end(args);
     for (char *c = a->why; *c != '\0'; c++)
         if ((unsigned char)*c < ' ' || (unsigned char)*c > '~')
             *c = '?';
+}
+
+/* What the others are to know of it is said. */
+static void stop(agent *a, int code)
+{
+    a->is_ending = true;
+    a->exit_code = code;
     rg__resume_note(a);
     if (code != 0)
         rg__say("%s", a->why);
-    tell_others(a, code);
     rg__text m = {.head = {RG__ENDED, RG__WIRE_VERSION}};
     snprintf(m.text, sizeof m.text, "%s", a->why);
     for (int i = 0; i < a->params->slots; i++) {
@@ -121,6 +122,43 @@ void rg__agent_end(agent *a, int code, const char *format, ...)
     rg__slots_signal(a, SIGTERM);
     rg__timer_set(a->kill_timer, TERM_NS);
     rg__agent_check_end(a);
+}
+
+void rg__agent_stop(agent *a, int code, const char *format, ...)
+{
+    if (a->is_ending)
+        return;
+    va_list args;
+    va_start(args, format);
+    set_why(a, format, args);
+    va_end(args);
+    stop(a, code);
+}
+
+void rg__agent_end_job(agent *a, int code, const char *format, ...)
+{
+    if (a->is_ending)
+        return;
+    va_list args;
+    va_start(args, format);
+    set_why(a, format, args);
+    va_end(args);
+    if (a->mirror != NULL)
+        write_end(a, code);
+    stop(a, code);
+}
+
+void rg__agent_leave(agent *a, int code, const char *format, ...)
+{
+    if (a->is_ending)
+        return;
+    va_list args;
+    va_start(args, format);
+    set_why(a, format, args);
+    va_end(args);
+    if (a->mirror != NULL)
+        rg__leave_say(a, code);
+    stop(a, code);
 }
 
 void rg__agent_ignore(void *arg, rg_status st, const rg__txn_reply *reply)
@@ -148,8 +186,9 @@ static void on_signal(void *arg, int fd, uint32_t events)
                         "stopped by signal %u (%s)", info.ssi_signo,
                         strsignal((int)info.ssi_signo));
     else
-        rg__agent_end(a, 128 + (int)info.ssi_signo, "stopped by signal %u (%s)",
-                      info.ssi_signo, strsignal((int)info.ssi_signo));
+        rg__agent_end_job(a, 128 + (int)info.ssi_signo,
+                          "stopped by signal %u (%s)", info.ssi_signo,
+                          strsignal((int)info.ssi_signo));
 }
 
 /* ---------------------------------------------------------------- the view */
@@ -170,10 +209,10 @@ rg_status rg__agent_read(const agent *a, const rg__mirror *mirror,
 
 void rg__agent_end_wiped(agent *a)
 {
-    rg__agent_end(a, RG__EXIT_STORE,
-                  "etcd has lost the keys of job %s: it was wiped, or another "
-                  "job of that name took its place; start the job again",
-                  a->params->job);
+    rg__agent_stop(a, RG__EXIT_STORE,
+                   "etcd has lost the keys of job %s: it was wiped, or another "
+                   "job of that name took its place; start the job again",
+                   a->params->job);
 }
 
 static void start_working(agent *a)
@@ -195,7 +234,7 @@ static void on_mirror(void *arg, int64_t revision, bool wiped)
     if (a->is_ending || rg__agent_read(a, a->mirror, &a->view) != RG_OK)
         return;
     if (a->view.end.is_set) {
-        rg__agent_end(a, a->view.end.code, "%s", a->view.end.why);
+        rg__agent_stop(a, a->view.end.code, "%s", a->view.end.why);
         return;
     }
     rg__log(RG__TRACE, "agent", "the view stands at revision %" PRId64,
@@ -236,7 +275,7 @@ static void on_lease(void *arg, rg__lease_event event)
                                            on_mirror, a, &a->mirror);
     free(meta);
     if (st != RG_OK)
-        rg__agent_end(a, RG__EXIT_SYSTEM, "%s", rg_last_error());
+        rg__agent_leave(a, RG__EXIT_SYSTEM, "%s", rg_last_error());
 }
 
 /* ------------------------------------------------------------- open the job */
@@ -254,7 +293,7 @@ void rg__agent_take_lease(agent *a, const rg__meta *meta)
             : rg__lease_resume(a->etcd, a->lease_id, LEASE_S, on_lease, a,
                                &a->lease);
     if (st != RG_OK) {
-        rg__agent_end(a, RG__EXIT_SYSTEM, "%s", rg_last_error());
+        rg__agent_leave(a, RG__EXIT_SYSTEM, "%s", rg_last_error());
         return;
     }
     a->lease_id = rg__lease_id(a->lease);
@@ -263,18 +302,18 @@ void rg__agent_take_lease(agent *a, const rg__meta *meta)
 
 static void refuse_running(agent *a, const char *host)
 {
-    rg__agent_end(a, RG__EXIT_STORE,
-                  "a job named %s runs already%s%s; choose another --job, or "
-                  "end that one with `regroup stop %s`",
-                  a->params->job, host[0] != '\0' ? ", on host " : "", host,
-                  a->params->job);
+    rg__agent_leave(a, RG__EXIT_STORE,
+                    "a job named %s runs already%s%s; choose another --job, or "
+                    "end that one with `regroup stop %s`",
+                    a->params->job, host[0] != '\0' ? ", on host " : "", host,
+                    a->params->job);
 }
 
 static void on_meta(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     agent *a = arg;
     if (st != RG_OK) {
-        rg__agent_end(a, RG__EXIT_STORE, "%s", rg_last_error());
+        rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
         return;
     }
     rg__snapshot found;
@@ -284,10 +323,11 @@ static void on_meta(void *arg, rg_status st, const rg__txn_reply *reply)
     if (reply->succeeded || is_ours)
         rg__agent_take_lease(a, &a->meta);
     else if (found.meta.create_revision == 0)
-        rg__agent_end(a, RG__EXIT_STORE,
-                      "etcd holds a record of job %s that is not Regroup's or "
-                      "another version's; choose another --job",
-                      a->params->job);
+        rg__agent_leave(
+            a, RG__EXIT_STORE,
+            "etcd holds a record of job %s that is not Regroup's or "
+            "another version's; choose another --job",
+            a->params->job);
     else if (a->params->creates_job)
         refuse_running(a, "");
     else
@@ -314,7 +354,7 @@ static void on_cleared(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     (void)reply;
     if (st != RG_OK)
-        rg__agent_end(arg, RG__EXIT_STORE, "%s", rg_last_error());
+        rg__agent_leave(arg, RG__EXIT_STORE, "%s", rg_last_error());
     else
         write_meta(arg);
 }
@@ -353,7 +393,7 @@ static void on_looked(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     agent *a = arg;
     if (st != RG_OK) {
-        rg__agent_end(a, RG__EXIT_STORE, "%s", rg_last_error());
+        rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
         return;
     }
     rg__snapshot old;
@@ -366,10 +406,10 @@ static void on_looked(void *arg, rg_status st, const rg__txn_reply *reply)
     else if (a->params->creates_job || (is_over && host == NULL))
         clear_old(a, &old);
     else if (is_over)
-        rg__agent_end(a, RG__EXIT_STORE,
-                      "job %s has ended; wait until its agents are gone, or "
-                      "choose another --job",
-                      a->params->job);
+        rg__agent_leave(a, RG__EXIT_STORE,
+                        "job %s has ended; wait until its agents are gone, or "
+                        "choose another --job",
+                        a->params->job);
     else if (does_fit(a, reply))
         write_meta(a);
     rg__snapshot_free(&old);
@@ -383,11 +423,12 @@ static void on_end_timer(void *arg)
         rg__loop_stop(a->loop);
         return;
     }
-    rg__agent_end(a, RG__EXIT_STORE,
-                  "job %s can't be opened: etcd at %s %s for %d s: %s%s",
-                  a->params->job, a->params->endpoints, rg__etcd_lack(a->etcd),
-                  (int)(OPEN_NS / (1000 * RG__MS)), rg__etcd_why(a->etcd),
-                  rg__etcd_is_refusing(a->etcd) ? "" : "; is it running?");
+    rg__agent_leave(a, RG__EXIT_STORE,
+                    "job %s can't be opened: etcd at %s %s for %d s: %s%s",
+                    a->params->job, a->params->endpoints,
+                    rg__etcd_lack(a->etcd), (int)(OPEN_NS / (1000 * RG__MS)),
+                    rg__etcd_why(a->etcd),
+                    rg__etcd_is_refusing(a->etcd) ? "" : "; is it running?");
 }
 
 static void open_job(agent *a)
@@ -479,9 +520,10 @@ static rg_status make_timers(agent *a)
     a->drain_timer = rg__timer_create(a->loop, rg__drain_look, a);
     a->end_timer = rg__timer_create(a->loop, on_end_timer, a);
     a->resend = rg__timer_create(a->loop, rg__workers_resend, a);
+    a->prepare_timer = rg__timer_create(a->loop, rg__generation_hand_out, a);
     if (a->drain_timer == NULL || a->suspect_timer == NULL ||
-        a->resend == NULL || a->ping == NULL || a->look_timer == NULL ||
-        a->kill_timer == NULL || a->end_timer == NULL)
+        a->resend == NULL || a->prepare_timer == NULL || a->ping == NULL ||
+        a->look_timer == NULL || a->kill_timer == NULL || a->end_timer == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for timers");
     return RG_OK;
 }
@@ -598,6 +640,7 @@ static void tear_down(agent *a)
     rg__timer_destroy(a->kill_timer);
     rg__timer_destroy(a->end_timer);
     rg__timer_destroy(a->resend);
+    rg__timer_destroy(a->prepare_timer);
     rg__timer_destroy(a->suspect_timer);
     rg__timer_destroy(a->drain_timer);
     if (a->signal_fd >= 0)

@@ -5,11 +5,13 @@
  *           world is decided and nobody fetches a commit from us
  *   leave   at once: workers are ended, the others go back to their last commit
  *
- * Either way the last record of this host says that it is gone, so that nobody
- * waits for its lease, and it outlives us by that lease. */
+ *   fail    the same with a code, for what the agent can't survive; the last
+ *           host's is the job's end
+ *
+ * Whichever way, the last record of this host says that it is gone, so that
+ * nobody waits for its lease, and it outlives us by that lease. */
 #include "elastic/agent/inside.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,13 +49,17 @@ static bool has_left(const agent *a)
     return !is_needed(a);
 }
 
-/* There is nobody for whom to leave in order. Who had come before our record
- * said that we drain is known once that is. */
+/* There is no other host for whom to leave in order, or who could go on. */
 static bool is_alone(const agent *a)
 {
-    return rg__leader_is_me(a) && a->whole != NULL &&
-           rg__mirror_is_listed(a->whole) && a->known.hosts == 1 &&
-           a->known.host[0].is_draining;
+    const rg__proposal *world = rg__snapshot_decided(&a->known);
+    if (!rg__leader_is_me(a) || a->whole == NULL ||
+        !rg__mirror_is_listed(a->whole) || a->known.hosts != 1)
+        return false;
+    for (int i = 0; world != NULL && i < world->host_count; i++)
+        if (world->host[i].id != a->id)
+            return false;
+    return a->known.host[0].id == a->id;
 }
 
 void rg__drain_look(void *agent_arg)
@@ -61,7 +67,8 @@ void rg__drain_look(void *agent_arg)
     agent *a = agent_arg;
     if (a->is_ending || a->is_done)
         return;
-    if (has_left(a) || is_alone(a))
+    /* who came before our record said that we drain is known once that is */
+    if (has_left(a) || (is_alone(a) && a->known.host[0].is_draining))
         rg__agent_leave(a, 0, "host %s has left the job", a->params->host);
     else if (rg__now_ns() >= a->drain_end_ns)
         rg__agent_leave(a, 0,
@@ -115,33 +122,33 @@ void rg__drain_follow(agent *a, bool is_first)
 
 /* -------------------------------------------------------------------- leave */
 
-static void resign(agent *a)
+/* The last host to fail ends the job: nobody could go on with it. */
+static void resign(agent *a, int code)
 {
-    char *key = rg__record_key(a->prefix, "all/leader", 0, NULL);
-    rg__txn *txn = rg__leader_is_me(a) ? rg__txn_create() : NULL;
-    if (key != NULL && txn != NULL) {
-        rg__txn_if_create(txn, key, a->view.leader_token);
-        rg__txn_delete(txn, RG__THEN, key, NULL);
+    if (!rg__leader_is_me(a))
+        return;
+    char *leader = rg__record_key(a->prefix, "all/leader", 0, NULL);
+    char *cur = rg__record_key(a->prefix, "all/cur", 0, NULL);
+    rg__txn *txn = rg__txn_create();
+    rg__txn_if_create(txn, leader, a->view.leader_token);
+    rg__txn_delete(txn, RG__THEN, leader, NULL);
+    if (code != 0 && is_alone(a)) {
+        rg__txn_if_mod(txn, cur, a->known.cur.mod_revision);
+        rg__agent_send_end(a, txn, code);
+    } else {
         rg__etcd_txn(a->etcd, txn, rg__agent_ignore, a);
     }
-    free(key);
+    free(leader);
+    free(cur);
 }
 
-void rg__agent_leave(agent *a, int code, const char *format, ...)
+void rg__leave_say(agent *a, int code)
 {
-    char why[RG__TEXT_MAX];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(why, sizeof why, format, args);
-    va_end(args);
-    if (a->is_ending)
-        return;
     rg__failpoint("agent.leave", -1, 0, a->delivered);
     a->is_leaving = true;
     if (code == 0)
-        rg__log(RG__WARN, "agent", "%s", why);
+        rg__log(RG__WARN, "agent", "%s", a->why);
     forget_old(a);
-    resign(a);
+    resign(a, code);
     rg__publish(a); /* that this host is gone */
-    rg__agent_end(a, code, "%s", why);
 }

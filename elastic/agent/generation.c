@@ -23,6 +23,9 @@
 #include "sdk/base/shm.h"
 #include "sdk/transport/transport.h"
 
+#define HAND_OUT_NS (2000 * RG__MS) /* then this host leaves */
+#define ROOM_KEY    UINT64_MAX      /* those of slots are below */
+
 /* ----------------------------------------------------------------- changes */
 
 change *rg__change_find(const agent *a, uint64_t generation)
@@ -182,21 +185,20 @@ static void fill_places(const rg__proposal *p, rg__prepare *m)
         address[i] = p->host[i].address;
 }
 
-static void prepare_members(agent *a, const rg__proposal *p)
+static rg_status prepare_members(agent *a, const rg__proposal *p)
 {
     const size_t bytes =
         rg__prepare_bytes((uint32_t)p->size, (uint32_t)p->host_count);
     const int local_size = count_local(a, p);
-    rg__prepare *m = bytes <= RG__WIRE_MAX ? calloc(1, bytes) : NULL;
     const uint64_t control = rg__native_control_bytes(local_size);
     int fd = -1;
-    if (m == NULL ||
-        rg__shm_create("regroup-control", control, false, &fd) != RG_OK) {
-        rg__agent_end(a, RG__EXIT_SYSTEM,
-                      "generation %llu can't be prepared: %s",
-                      (unsigned long long)p->generation, rg_last_error());
+    rg__prepare *m = bytes <= RG__WIRE_MAX ? calloc(1, bytes) : NULL;
+    if (m == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for %zu bytes", bytes);
+    const rg_status st = rg__shm_create("regroup-control", control, false, &fd);
+    if (st != RG_OK) {
         free(m);
-        return;
+        return st;
     }
     *m = (rg__prepare){.head = {RG__PREPARE, RG__WIRE_VERSION},
                        .generation = p->generation,
@@ -211,6 +213,34 @@ static void prepare_members(agent *a, const rg__proposal *p)
     send_prepare(a, p, m, bytes, fd);
     close(fd);
     free(m);
+    return RG_OK;
+}
+
+/* Descriptors and memory may be short for a moment; the others wait for our ack
+ * meanwhile, as for slow workers. */
+void rg__generation_hand_out(void *agent_arg)
+{
+    agent *a = agent_arg;
+    const uint64_t late_ns = rg__now_ns() - a->prepared_ns;
+    const rg__proposal *p = rg__snapshot_gen(&a->view, a->prepared);
+    const bool is_wanted = !a->is_ending && p != NULL &&
+                           a->view.cur.phase == RG__GEN_PROPOSED &&
+                           a->view.cur.generation == a->prepared;
+    if (!is_wanted || prepare_members(a, p) == RG_OK) {
+        rg__wait_end(a, RG__WAIT_ROOM, ROOM_KEY);
+        return;
+    }
+    if (late_ns < HAND_OUT_NS) {
+        rg__wait_begin(a, RG__WAIT_ROOM, ROOM_KEY,
+                       "what generation %llu takes: %s",
+                       (unsigned long long)p->generation, rg_last_error());
+        rg__timer_set(a->prepare_timer, late_ns / 2 + RG__MS);
+        return;
+    }
+    rg__agent_leave(a, RG__EXIT_SYSTEM,
+                    "host %s leaves: generation %llu can't be prepared: %s",
+                    a->params->host, (unsigned long long)p->generation,
+                    rg_last_error());
 }
 
 /* Also to those who have no place in it: they leave like the others. */
@@ -258,6 +288,8 @@ static void prepare(agent *a, const rg__proposal *p)
     }
     rg__transfer_cancel(a);
     a->prepared = p->generation;
+    a->prepared_ns = rg__now_ns();
+    rg__timer_stop(a->prepare_timer); /* of an older one */
     rg__failpoint("agent.prepare", -1, 0, p->generation);
     rg__log(RG__DEBUG, "agent", "generation %llu is proposed: %s, %d workers%s",
             (unsigned long long)p->generation, p->cause, p->size,
@@ -276,7 +308,7 @@ static void prepare(agent *a, const rg__proposal *p)
         rg__generation_abort(a, p->generation - 1);
     }
     if (count_local(a, p) > 0)
-        prepare_members(a, p);
+        rg__generation_hand_out(a);
     rg__generation_try_ack(a);
 }
 
@@ -369,7 +401,7 @@ static void on_finned(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     (void)reply;
     if (st != RG_OK)
-        rg__agent_end(arg, RG__EXIT_STORE, "%s", rg_last_error());
+        rg__agent_leave(arg, RG__EXIT_STORE, "%s", rg_last_error());
 }
 
 void rg__generation_try_fin(agent *a)

@@ -132,6 +132,7 @@ typedef struct slot {
     int quick_deaths;     /* in a row, each soon after its start */
     int exit_code;        /* of the last child; 128 + n for a signal */
     uint64_t started_ns;
+    uint64_t unable_ns; /* no process could be started since; 0: one could */
     char death[RG__CAUSE_MAX]; /* why the worker of this start is lost, or "" */
     uint64_t died_in;          /* the generation that it computed in, 0: none */
     bool is_loss;              /* its death is a reason to end generations */
@@ -227,8 +228,10 @@ struct agent {
     saver *saver; /* of checkpoints */
 
     /* generations */
-    rg__snapshot view;        /* of all/, parsed after each change */
-    uint64_t prepared;        /* newest proposal whose PREPAREs went out */
+    rg__snapshot view; /* of all/, parsed after each change */
+    uint64_t prepared; /* newest proposal that was taken up */
+    uint64_t prepared_ns;
+    rg__timer *prepare_timer; /* its PREPAREs could not go out yet */
     uint64_t delivered;       /* newest decision that was passed on */
     uint64_t acking, finning; /* generation whose ack or fin is said */
     uint64_t aborted;         /* highest aborted generation */
@@ -302,7 +305,22 @@ struct agent {
 };
 
 /* agent.c */
-void rg__agent_end(agent *a, int code, const char *format, ...)
+/* The two exits of an agent.
+ *
+ * This host leaves and the job goes on: for whatever goes wrong on this host
+ * and its agent can't survive. The others are told that it is gone; before the
+ * job is opened there is nobody to tell. */
+void rg__agent_leave(agent *a, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The job ends on all hosts: only what an operator asks for, and the program's
+ * own word. (The leader ends it for what is wrong with the whole, leader.c.) */
+void rg__agent_end_job(agent *a, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Put the job's end, of a->why, into a txn and send it. */
+void rg__agent_send_end(agent *a, rg__txn *txn, int code);
+/* What follows from either, and from an end that others have written: workers
+ * are ended, and then this agent. Nobody is told. */
+void rg__agent_stop(agent *a, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Parse a mirror's keys into a snapshot, which is freed first. */
 rg_status rg__agent_read(const agent *a, const rg__mirror *mirror,
@@ -443,9 +461,7 @@ void rg__ack_add_heard(agent *a);
 void rg__drain_start(agent *a, uint64_t deadline_ms, const char *why);
 void rg__drain_follow(agent *a, bool is_first);
 void rg__drain_look(void *agent_arg);
-/* Like rg__agent_end, of this host alone: the job goes on elsewhere. */
-void rg__agent_leave(agent *a, int code, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+void rg__leave_say(agent *a, int code); /* that this host goes */
 
 /* shape.c: ask once, as soon as a worker has registered all it has. */
 void rg__shape_agree(agent *a);
@@ -523,6 +539,7 @@ void rg__checkpoint_stop(agent *a); /* give up what is under way */
 /* generation.c */
 void rg__generation_pass_on(agent *a); /* the decision, to local workers */
 void rg__generation_follow(agent *a);  /* the mirror has changed */
+void rg__generation_hand_out(void *agent_arg); /* PREPAREs, as soon as it can */
 void rg__generation_abort(agent *a, uint64_t generation);
 /* Has that host members in the world, or in the proposal for the next one? */
 bool rg__generation_has_host(const agent *a, uint64_t host);

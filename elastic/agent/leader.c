@@ -27,7 +27,7 @@ static void on_competed(void *arg, rg_status st, const rg__txn_reply *reply)
     (void)reply; /* who won is in the mirror */
     a->is_competing = false;
     if (st != RG_OK)
-        rg__agent_end(a, RG__EXIT_STORE, "%s", rg_last_error());
+        rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
 }
 
 static void compete(agent *a)
@@ -57,7 +57,7 @@ static void on_acted(void *arg, rg_status st, const rg__txn_reply *reply)
     agent *a = arg;
     a->acting = NULL;
     if (st != RG_OK)
-        rg__agent_end(a, RG__EXIT_STORE, "%s", rg_last_error());
+        rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
     else if (a->whole == NULL)
         return;
     else if (rg__mirror_revision(a->whole) != a->acted_on)
@@ -166,24 +166,26 @@ static void act(agent *a, const rg__plan *plan)
         return;
     }
     if (plan->kind == RG__PLAN_GIVE_UP && plan->failed != NULL) {
-        rg__agent_end(a, plan->failed->failed_code,
-                      "%s, and fewer slots are left than --min %d; look at its "
-                      "output, or raise --max-restarts",
-                      plan->failed->failed, a->params->min);
+        rg__agent_end_job(
+            a, plan->failed->failed_code,
+            "%s, and fewer slots are left than --min %d; look at its "
+            "output, or raise --max-restarts",
+            plan->failed->failed, a->params->min);
         return;
     }
     if (plan->kind == RG__PLAN_STATE_LOST) {
-        rg__agent_end(a, RG__EXIT_STATE,
-                      "no commit is whole any more: it was damaged, or the "
-                      "hosts that held it are gone; start the job again, from "
-                      "its newest checkpoint if it saves some");
+        rg__agent_end_job(
+            a, RG__EXIT_STATE,
+            "no commit is whole any more: it was damaged, or the "
+            "hosts that held it are gone; start the job again, from "
+            "its newest checkpoint if it saves some");
         return;
     }
     if (plan->kind == RG__PLAN_GIVE_UP) {
-        rg__agent_end(a, RG__EXIT_BELOW_MIN,
-                      "%d workers are fewer than --min %d for longer than "
-                      "--elastic-timeout; add hosts or lower --min",
-                      plan->alive, a->params->min);
+        rg__agent_end_job(a, RG__EXIT_BELOW_MIN,
+                          "%d workers are fewer than --min %d for longer than "
+                          "--elastic-timeout; add hosts or lower --min",
+                          plan->alive, a->params->min);
         return;
     }
     rg__txn *txn = guarded(a);
@@ -293,7 +295,7 @@ static void see_the_whole(agent *a)
     a->clock = (rg__plan_clock){0};
     if (rg__mirror_create(a->etcd, a->prefix, a->prefix_end, NULL, on_whole, a,
                           &a->whole) != RG_OK)
-        rg__agent_end(a, RG__EXIT_SYSTEM, "%s", rg_last_error());
+        rg__agent_leave(a, RG__EXIT_SYSTEM, "%s", rg_last_error());
 }
 
 void rg__leader_follow(agent *a)

@@ -373,12 +373,8 @@ static rg_status open_streams(output *o)
     return st == RG_OK ? open_stream(o, &o->err, STDERR_FILENO, "err") : st;
 }
 
-rg_status rg__output_open(slot *s, int out[2], int err[2])
+static rg_status open_output(output *o, int out[2], int err[2])
 {
-    output *o = add_output(s->a, (rg__member_id){s->a->id, s->index, s->start});
-    if (o == NULL)
-        return rg__fail(RG_ERR_MEMORY, "no memory for a worker's output");
-    s->output = o;
     rg_status st =
         rg__shm_create("output", sizeof *o->spools, true, &o->spools_fd);
     if (st == RG_OK)
@@ -387,10 +383,25 @@ rg_status rg__output_open(slot *s, int out[2], int err[2])
         return st;
     o->spools->rank = -1;
     st = open_pipe(&o->out, out);
-    if (st == RG_OK)
-        st = open_pipe(&o->err, err);
-    if (st != RG_OK)
+    return st == RG_OK ? open_pipe(&o->err, err) : st;
+}
+
+rg_status rg__output_open(slot *s, int out[2], int err[2])
+{
+    output *o = add_output(s->a, (rg__member_id){s->a->id, s->index, s->start});
+    if (o == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a worker's output");
+    out[1] = err[1] = -1;
+    const rg_status st = open_output(o, out, err);
+    if (st != RG_OK) {
+        drop(o);
+        if (out[1] >= 0)
+            close(out[1]);
+        if (err[1] >= 0)
+            close(err[1]);
         return st;
+    }
+    s->output = o;
     char name[RG__KEPT_NAME_MAX];
     const int fds[] = {o->out.fd, o->err.fd, o->spools_fd};
     name_record(o, name);

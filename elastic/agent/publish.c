@@ -139,7 +139,7 @@ static void on_published(void *arg, rg_status st, const rg__txn_reply *reply)
     a->publishing = NULL;
     rg__wait_end(a, RG__WAIT_ETCD, 0);
     if (st != RG_OK) {
-        rg__agent_end(a, RG__EXIT_STORE, "%s", rg_last_error());
+        rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
         return;
     }
     if (reply->succeeded) {

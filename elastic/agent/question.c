@@ -244,7 +244,7 @@ bool rg__question(agent *a, int sock, const void *bytes, size_t n)
     }
     if (is_mark && head->type == RG__STOP) {
         close(sock);
-        rg__agent_end(a, 128 + 15, "stopped by `regroup stop`");
+        rg__agent_end_job(a, 128 + 15, "stopped by `regroup stop`");
         return true;
     }
     if (n == sizeof(rg__drain_host) && head->type == RG__DRAIN) {

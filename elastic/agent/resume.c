@@ -101,7 +101,7 @@ static void on_meta(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     agent *a = arg;
     if (st != RG_OK) {
-        rg__agent_end(a, RG__EXIT_STORE, "%s", rg_last_error());
+        rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
         return;
     }
     rg__snapshot found;
@@ -177,7 +177,7 @@ void rg__resume_begin(agent *a)
     rg__workers_ping(a);
     if (was.is_ending) {
         rg__checkpoint_stop(a);
-        rg__agent_end(a, was.exit_code, "%s", was.why);
+        rg__agent_stop(a, was.exit_code, "%s", was.why);
     }
     a->resume = RESUME_STAND;
     rg__resume_look(a);

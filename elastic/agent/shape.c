@@ -129,7 +129,7 @@ static void on_agreed(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     agent *a = arg;
     if (st != RG_OK) {
-        rg__agent_end(a, RG__EXIT_STORE, "%s", rg_last_error());
+        rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
         return;
     }
     char *mine = shape_text(a);

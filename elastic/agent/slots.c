@@ -137,6 +137,15 @@ static void run_child(const slot *s, const int out[2], const int err[2],
     _exit(errno == ENOENT ? 127 : 126);
 }
 
+static void unwatch_child(slot *s)
+{
+    if (s->child_pidfd < 0)
+        return;
+    rg__loop_unwatch(s->a->loop, s->child_pidfd);
+    close(s->child_pidfd);
+    s->child_pidfd = -1;
+}
+
 static rg_status watch_child(slot *s)
 {
     s->child_pidfd = (int)syscall(SYS_pidfd_open, s->child, 0);
@@ -145,6 +154,7 @@ static rg_status watch_child(slot *s)
             RG_OK)
         return RG_OK;
     const int cause = errno;
+    unwatch_child(s);
     kill(-s->child, SIGKILL);
     waitpid(s->child, NULL, 0);
     s->child = 0;
@@ -169,9 +179,9 @@ static rg_status fork_child(slot *s, const int out[2], const int err[2],
         return st;
     rg__slot_keep(s);
     rg__failpoint("agent.start", (int)s->index, 0, 0);
-    return write(gate[1], "g", 1) == 1
-               ? RG_OK
-               : rg__fail(RG_ERR_SYSTEM, "a worker died before it began");
+    const ssize_t told = write(gate[1], "g", 1);
+    (void)told; /* one that is dead by now is reaped as any other */
+    return RG_OK;
 }
 
 static rg_status start_child(slot *s)
@@ -190,7 +200,47 @@ static rg_status start_child(slot *s)
     }
     close(out[1]);
     close(err[1]);
+    if (st != RG_OK)
+        rg__output_close(s); /* of nobody */
     return st;
+}
+
+static uint64_t backoff_ms(const slot *s)
+{
+    uint64_t ms = BACKOFF_FIRST_MS;
+    for (int i = 1; i < s->quick_deaths && ms < BACKOFF_MOST_MS; i++)
+        ms *= 2;
+    return ms < BACKOFF_MOST_MS ? ms : BACKOFF_MOST_MS;
+}
+
+/* This machine is short of processes, descriptors or memory, perhaps for a
+ * while: the program is not at fault. */
+static void start_later(slot *s)
+{
+    agent *a = s->a;
+    const uint64_t now = rg__now_ns(),
+                   most_ns = a->params->start_timeout_ms * RG__MS;
+    if (s->unable_ns == 0)
+        s->unable_ns = now;
+    const uint64_t late_ns = now - s->unable_ns;
+    if (late_ns >= most_ns) {
+        rg__agent_leave(a, RG__EXIT_SYSTEM,
+                        "host %s leaves: for %.1f s %s; raise the limits of "
+                        "this machine, or give fewer --slots",
+                        a->params->host, (double)late_ns / 1e9,
+                        rg_last_error());
+        return;
+    }
+    s->quick_deaths++;
+    const uint64_t pause_ns = backoff_ms(s) * RG__MS;
+    if (late_ns == 0)
+        rg__log(RG__WARN, "agent", "%s.%u is not started: %s; tried again",
+                a->params->host, s->index, rg_last_error());
+    rg__wait_begin(a, RG__WAIT_ROOM, s->index,
+                   "what a process in slot %u takes: %s", s->index,
+                   rg_last_error());
+    rg__timer_set(s->respawn,
+                  pause_ns < most_ns - late_ns ? pause_ns : most_ns - late_ns);
 }
 
 static void start(void *arg)
@@ -206,8 +256,12 @@ static void start(void *arg)
     s->died_in = 0;
     s->started_ns = rg__now_ns();
     rg__slot_keep(s); /* before its output: one of an older start is nobody's */
-    if (start_child(s) != RG_OK)
-        rg__agent_end(a, RG__EXIT_SYSTEM, "%s", rg_last_error());
+    if (start_child(s) != RG_OK) {
+        start_later(s);
+        return;
+    }
+    s->unable_ns = 0;
+    rg__wait_end(a, RG__WAIT_ROOM, s->index);
     rg__log(RG__DEBUG, "agent", "%s.%u is process %d", a->params->host,
             s->index, s->child);
 }
@@ -480,14 +534,6 @@ static void tell_death(const slot *s, const char *then)
             ending_of(s).text, then);
 }
 
-static uint64_t backoff_ms(const slot *s)
-{
-    uint64_t ms = BACKOFF_FIRST_MS;
-    for (int i = 1; i < s->quick_deaths && ms < BACKOFF_MOST_MS; i++)
-        ms *= 2;
-    return ms < BACKOFF_MOST_MS ? ms : BACKOFF_MOST_MS;
-}
-
 /* The leader ends the job when too few slots are left on all hosts. */
 static void give_up(slot *s, const char *why)
 {
@@ -524,17 +570,26 @@ static void start_again(slot *s)
 static void end_of_static(slot *s, bool is_finalized)
 {
     agent *a = s->a;
+    const bool is_elsewhere =
+        a->elastic < 0 && rg__snapshot_decided(&a->view) != NULL;
     s->is_closed = true;
-    if (s->exit_code != 0)
-        rg__agent_end(a, s->exit_code,
-                      "%s.%u %s; the program is static or has not called "
-                      "rg_init, so the job ends",
-                      a->params->host, s->index, ending_of(s).text);
+    if (s->exit_code != 0 && is_elsewhere)
+        rg__agent_leave(a, s->exit_code,
+                        "%s.%u %s and has not called rg_init as on other "
+                        "hosts; host %s leaves",
+                        a->params->host, s->index, ending_of(s).text,
+                        a->params->host);
+    else if (s->exit_code != 0)
+        rg__agent_end_job(a, s->exit_code,
+                          "%s.%u %s; the program is static or has not called "
+                          "rg_init, so the job ends",
+                          a->params->host, s->index, ending_of(s).text);
     else if (s->has_met && !is_finalized)
-        rg__agent_end(a, 1,
-                      "%s.%u exited with code 0 without rg_finalize; others "
-                      "may wait for it, so the job ends",
-                      a->params->host, s->index);
+        rg__agent_end_job(
+            a, 1,
+            "%s.%u exited with code 0 without rg_finalize; others "
+            "may wait for it, so the job ends",
+            a->params->host, s->index);
 }
 
 static bool is_any_running(const agent *a)
@@ -611,15 +666,6 @@ void rg__slots_kind_is_known(agent *a)
 static int decode(int status)
 {
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
-static void unwatch_child(slot *s)
-{
-    if (s->child_pidfd < 0)
-        return;
-    rg__loop_unwatch(s->a->loop, s->child_pidfd);
-    close(s->child_pidfd);
-    s->child_pidfd = -1;
 }
 
 /* What follows is with the keeper before the child is reaped: until then the

@@ -60,7 +60,7 @@ static void on_written(void *arg, rg_status st, const rg__txn_reply *reply)
     peer *one = arg;
     one->writing = NULL;
     if (st != RG_OK) {
-        rg__agent_end(one->a, RG__EXIT_STORE, "%s", rg_last_error());
+        rg__agent_leave(one->a, RG__EXIT_STORE, "%s", rg_last_error());
         return;
     }
     if (reply->succeeded)

@@ -16,7 +16,8 @@ struct json_t;
 /* X(name, in the status document, what ends it), and what the key is */
 #define RG__WAIT_KINDS(X)                                                      \
     X(ETCD, "etcd", "etcd answers")       /* 0: this host's record */          \
-    X(FENCE, "fence", "the process ends") /* slot */
+    X(FENCE, "fence", "the process ends") /* slot */                           \
+    X(ROOM, "room", "this machine has it; else the host leaves") /* slot */
 
 typedef enum rg__wait_kind {
 #define X(name, text, until) RG__WAIT_##name,
