@@ -53,8 +53,9 @@ void rg__agent_check_end(agent *a)
     if (rg__checkpoint_is_busy(a) && !a->is_hurried)
         return; /* likewise */
     a->is_over = true;
-    const bool waits = a->is_saying_end || (a->is_leaving && a->publishing);
-    rg__timer_set(a->end_timer, waits ? GOODBYE_NS : 0);
+    const bool is_speaking =
+        a->is_saying_end || (a->is_leaving && a->publishing);
+    rg__timer_set(a->end_timer, is_speaking ? GOODBYE_NS : 0);
 }
 
 static void kill_rest(void *arg)
