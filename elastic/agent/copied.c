@@ -205,26 +205,26 @@ static uint64_t hash_of(const copied *c, const copied_piece *p, size_t begin,
     return rg__hash_value(&hash);
 }
 
-static uint64_t sum_of_piece(const copied *c, uint32_t i, uint32_t count)
+static uint64_t sum_of_piece(const copied *c, const rg__part *part)
 {
-    uint64_t sum = 0;
+    uint64_t sum = rg__part_hash(part);
     for (uint32_t k = 0; k < c->pieces; k++) {
         const copied_piece *p = &c->piece[k];
         size_t begin, end;
         if (p->shard >= 0)
             continue;
-        rg__vault_slice(p->end, i, count, &begin, &end);
+        rg__vault_slice(p->end, part->index, part->count, &begin, &end);
         sum += hash_of(c, p, begin, end);
     }
     return sum;
 }
 
-static uint64_t sum_of_shard(const copied *c, uint32_t shard)
+static uint64_t sum_of_shard(const copied *c, const rg__part *part)
 {
-    uint64_t sum = 0;
+    uint64_t sum = rg__part_hash(part);
     for (uint32_t k = 0; k < c->pieces; k++) {
         const copied_piece *p = &c->piece[k];
-        if (p->shard == (int64_t)shard)
+        if (p->shard == (int64_t)part->index)
             sum += hash_of(c, p, p->begin, p->end);
     }
     return sum;
@@ -240,32 +240,47 @@ static rg_status damaged(const copied *c, const char *what, uint32_t i)
                     c->task->a->params->host, what, i);
 }
 
+/* A part of our commit, as the vault's table describes it. */
+static rg__part part_of(const copied *c, const rg__piece *piece, uint32_t i)
+{
+    return (rg__part){.id = c->checkpoint.id,
+                      .index = i,
+                      .count = atomic_load(&piece->count),
+                      .shards = atomic_load(&piece->shards)};
+}
+
 static rg_status check_pieces(const copied *c)
 {
     const rg__piece *piece = c->vault->slot[c->vault_slot];
     const uint32_t count = atomic_load(&piece->count);
     for (uint32_t i = 0; i < count && i < RG__HOST_SLOTS_MAX; i++) {
+        const rg__part part = part_of(c, &piece[i], i);
         const uint64_t sum = atomic_load(&piece[i].sum);
-        if (rg__piece_is(&piece[i], c->checkpoint.id) &&
-            sum_of_piece(c, i, count) != sum)
+        if (rg__piece_is(&piece[i], part.id) && sum_of_piece(c, &part) != sum)
             return damaged(c, "piece", i);
     }
     return RG_OK;
 }
 
+static rg_status check_shard(const copied *c, uint32_t i)
+{
+    const rg__piece *shard =
+        rg__vault_shard(c->vault, c->vault_slot, c->checkpoint.id, i);
+    if (shard == NULL)
+        return RG_OK;
+    const rg__part part = part_of(c, shard, i);
+    const uint64_t sum = atomic_load(&shard->sum);
+    return sum_of_shard(c, &part) != sum && rg__piece_is(shard, part.id)
+               ? damaged(c, "shard", i)
+               : RG_OK;
+}
+
 rg_status rg__copied_check(const copied *c)
 {
-    const rg__commit_id id = c->checkpoint.id;
     rg_status st = c->task->is_first ? check_pieces(c) : RG_OK;
-    for (uint32_t i = 0; i < c->task->shards && st == RG_OK; i++) {
-        if (!is_ours(c->task, i))
-            continue;
-        const rg__piece *shard =
-            rg__vault_shard(c->vault, c->vault_slot, id, i);
-        if (shard != NULL && sum_of_shard(c, i) != atomic_load(&shard->sum) &&
-            rg__piece_is(shard, id))
-            st = damaged(c, "shard", i);
-    }
+    for (uint32_t i = 0; i < c->task->shards && st == RG_OK; i++)
+        if (is_ours(c->task, i))
+            st = check_shard(c, i);
     return st;
 }
 

@@ -58,7 +58,7 @@ static void walk_begin(parcel *p, const parcel_part *what)
     p->what = *what;
     p->buffer = -1;
     p->at = p->end = 0;
-    p->sum = 0;
+    p->sum = rg__part_hash(&what->part);
     p->is_under_way = true;
 }
 

@@ -44,7 +44,7 @@ typedef struct parcel {
     int buffer;     /* in that order */
     size_t at, end; /* left of its slice */
     rg__hash hash;  /* of the slice */
-    uint64_t sum;   /* of the slices before */
+    uint64_t sum;   /* of its numbers and the slices before */
     uint64_t expected;
     bool is_under_way;
     uint64_t bytes; /* that have gone or come over this connection */

@@ -159,9 +159,20 @@ static bool add_shards(const agent *a, int vault_slot, rg__held *held)
     return true;
 }
 
-/* The table is memory of workers too: an id of a generation that was never
- * decided is nobody's. */
-int rg__vault_held(const agent *a, rg__held held[RG__VAULT_SLOTS])
+/* The step that workers here are in, by what their pages say and said. */
+static uint64_t step_under_way(const agent *a)
+{
+    uint64_t most = a->most_step;
+    for (int i = 0; i < a->params->slots; i++) {
+        const rg__page *page = a->slot[i].w.page;
+        const uint64_t step = page != NULL ? atomic_load(&page->step) : 0;
+        most = step > most ? step : most;
+    }
+    return most < UINT64_MAX ? most + 1 : most;
+}
+
+static int find_held(const agent *a, uint64_t most_step,
+                     rg__held held[RG__VAULT_SLOTS])
 {
     int n = 0;
     for (int i = 0; i < RG__VAULT_SLOTS; i++) {
@@ -169,7 +180,8 @@ int rg__vault_held(const agent *a, rg__held held[RG__VAULT_SLOTS])
         rg__held one = {.id = id,
                         .shards = atomic_load(&a->vault->slot[i][0].shards)};
         one.is_whole = rg__same_commit(rg__vault_id(a->vault, i), id);
-        if (id.generation == 0 || id.generation > a->delivered)
+        if (id.generation == 0 || id.generation > a->delivered ||
+            id.step > most_step)
             continue;
         if (add_shards(a, i, &one) && (one.is_whole || one.here.count > 0))
             held[n++] = one;
@@ -177,6 +189,16 @@ int rg__vault_held(const agent *a, rg__held held[RG__VAULT_SLOTS])
             rg__shards_free(&one.here);
     }
     return n;
+}
+
+/* The table is memory of workers too: an id of a generation that was never
+ * decided is nobody's, and neither is a step that nobody here has come to. But
+ * pages are memory of workers as well: where they would leave nothing, what
+ * lies here counts, and its checksum is the judge. */
+int rg__vault_held(const agent *a, rg__held held[RG__VAULT_SLOTS])
+{
+    const int n = find_held(a, step_under_way(a), held);
+    return n > 0 ? n : find_held(a, UINT64_MAX, held);
 }
 
 /* ---------------------------------------------------------------- registry */

@@ -123,7 +123,7 @@ static rg_status save_part(rg_state *st, int slot, rg__piece *piece,
                            bool is_shard, const rg__part *part)
 {
     rg_ctx *ctx = st->ctx;
-    uint64_t sum = 0;
+    uint64_t sum = rg__part_hash(part);
     rg_status rs = begin_piece(ctx, piece, part);
     for (int k = 0; k < st->buffers && rs == RG_OK; k++) {
         size_t begin, end;
@@ -235,7 +235,7 @@ static rg_status damaged(rg_ctx *ctx, const task *t)
 static rg_status take_part(rg_state *st, const task *t)
 {
     const rg_ctx *ctx = st->ctx;
-    uint64_t sum = 0;
+    uint64_t sum = rg__part_hash(&t->part);
     for (int k = 0; k < st->buffers; k++) {
         const rg_status rs = take_slice(ctx, &st->buffer[k], t, &sum);
         if (rs != RG_OK)
@@ -257,7 +257,10 @@ rg_status rg__state_restore(rg_state *st, int slot, rg__commit_id id,
          i++) {
         const task t = {.slot = slot,
                         .piece = &piece[i],
-                        .part = {.id = id, .index = i, .count = count},
+                        .part = {.id = id,
+                                 .index = i,
+                                 .count = count,
+                                 .shards = atomic_load(&piece[i].shards)},
                         .copies = is_needed,
                         .verifies =
                             (int)i % now->local_size == now->local_rank};

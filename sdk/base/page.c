@@ -1,5 +1,7 @@
 #include "sdk/base/page.h"
 
+#include "sdk/base/hash.h"
+
 static rg__commit_id id_of(const rg__piece *p)
 {
     return (rg__commit_id){atomic_load(&p->generation), atomic_load(&p->step)};
@@ -10,6 +12,13 @@ bool rg__piece_is(const rg__piece *p, rg__commit_id id)
     return atomic_load_explicit(&p->state, memory_order_acquire) ==
                RG__PIECE_COMPLETE &&
            rg__same_commit(id_of(p), id);
+}
+
+uint64_t rg__part_hash(const rg__part *part)
+{
+    const uint64_t numbers[] = {part->id.generation, part->id.step, part->index,
+                                part->count, part->shards};
+    return rg__hash_of(numbers, sizeof numbers);
 }
 
 void rg__piece_begin(rg__piece *piece, const rg__part *part)

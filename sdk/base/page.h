@@ -24,9 +24,10 @@
  * after the last. A vault slot holds commit id whole when its pieces 0 ..
  * count-1 all are complete with that id and that count, and besides the shards
  * that are complete with that id. A commit that came from another host has that
- * host's pieces. `sum` is the sum of the hashes of the slices, each named by
- * its buffer (hash.h). Local ranks write their own places of the table of
- * shards, the agent those from RG__HOST_SLOTS_MAX on. */
+ * host's pieces. `sum` is the hash of the part's own numbers, id included, plus
+ * the hashes of the slices, each named by its buffer (hash.h): so bytes under
+ * the id of another commit are damaged bytes. Local ranks write their own
+ * places of the table of shards, the agent those from RG__HOST_SLOTS_MAX on. */
 #ifndef RG_BASE_PAGE_H
 #define RG_BASE_PAGE_H
 
@@ -127,6 +128,9 @@ typedef struct rg__part {
     rg__commit_id id;
     uint32_t index, count, shards;
 } rg__part;
+
+/* What a part's sum begins with. */
+uint64_t rg__part_hash(const rg__part *part);
 
 /* Before the first byte of a piece changes, and after the last. */
 void rg__piece_begin(rg__piece *piece, const rg__part *part);

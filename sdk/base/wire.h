@@ -44,7 +44,7 @@
 
 #include "sdk/base/page.h"
 
-#define RG__WIRE_VERSION 6u
+#define RG__WIRE_VERSION 7u
 #define RG__WIRE_MAX     65536
 #define RG__TEXT_MAX     256
 #define RG__KEY_BYTES    32

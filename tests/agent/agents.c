@@ -131,9 +131,9 @@ void vault_commit(agent *a, int vault_slot, rg__commit_id id, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         rg__piece *piece = &a->vault->slot[vault_slot][i];
-        uint64_t sum = 0;
-        rg__piece_begin(piece,
-                        &(rg__part){.id = id, .index = i, .count = count});
+        const rg__part part = {.id = id, .index = i, .count = count};
+        uint64_t sum = rg__part_hash(&part);
+        rg__piece_begin(piece, &part);
         for (int k = a->buffers - 1; k >= 0; k--) /* any order */
             sum += commit_slice(a, &a->buffer[k], vault_slot, id, i, count);
         rg__piece_end(piece, sum);

@@ -1,5 +1,6 @@
 """A bit flips in the vault: the commit that it is in is not used; the older one
-is, and when that is damaged too the job ends with one sentence."""
+is, and when that is damaged too the job ends with one sentence. The same of a
+bit of the commit's id."""
 
 from house import Job, claim, fault_free, main, trainer
 
@@ -28,9 +29,23 @@ def nothing_is_left():
               "the end is not explained")
 
 
+def an_id_that_is_damaged_is_not_believed():
+    """By the agent, which has seen no such step; else its checksum says it."""
+    with Job(["--min", "1", "--max", "1"],
+             trainer(*TRAINING, "--damage-at", 20, "--damage-id", 1)) as job:
+        job.finish()
+        claim(job.final_state() == fault_free(*TRAINING),
+              "the final state is not the fault-free run's")
+        resumed = {e["resume"][1] for e in job.events("decide") if e["resume"]}
+        claim(resumed == {18},
+              f"resumed from {sorted(resumed)}: not from step 18, the commit "
+              "before the one whose id is damaged")
+
+
 def test():
     the_older_commit_counts()
     nothing_is_left()
+    an_id_that_is_damaged_is_not_believed()
 
 
 main(test)

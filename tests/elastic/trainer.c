@@ -31,7 +31,7 @@ typedef struct trainer {
     rg_sampler *sampler;
     uint64_t steps, bytes, commit_every, coll_bytes, step_ms;
     uint64_t scribble_at, compute_at, compute_ms, ballast_mib, sets_every;
-    uint64_t damage_at, damage_all;
+    uint64_t damage_at, damage_all, damage_id;
     uint64_t
         live_sets; /* lists of one rank that live all the time; 0: no sets */
     const char *until;   /* a file that ends the training; NULL: steps do */
@@ -91,9 +91,8 @@ static rg_status add_samples(trainer *t, uint64_t step)
 }
 
 /* One bit of the newest commit in this host's vault, or of every commit there,
- * in this rank's shard if there are any; and this worker's end, so that others
- * must read it. */
-static void damage_vault(const rg_state *st, bool all)
+ * in this rank's shard if there are any. */
+static void damage_bytes(const rg_state *st, bool all)
 {
     const rg__state_buffer *b = &st->buffer[st->has_shards ? 2 : 0];
     size_t begin = 0, end = 0;
@@ -101,6 +100,22 @@ static void damage_vault(const rg_state *st, bool all)
     for (int i = 0; i < st->slots; i++)
         if (all || i == st->vault_slot)
             b->vault[b->stride * (size_t)i + (begin + end) / 2] ^= 4;
+}
+
+/* One bit of the step that it says it is of. */
+static void damage_id(const rg_state *st)
+{
+    rg__piece *piece = &st->ctx->vault->slot[st->vault_slot][0];
+    atomic_fetch_xor(&piece->step, UINT64_C(1) << 16);
+}
+
+/* And this worker's end, so that others must read it. */
+static void damage_vault(const trainer *t, const rg_state *st)
+{
+    if (t->damage_id != 0)
+        damage_id(st);
+    else
+        damage_bytes(st, t->damage_all != 0);
     kill(getpid(), SIGKILL);
 }
 
@@ -108,7 +123,7 @@ static void harm(trainer *t, const rg_state *st, uint64_t step)
 {
     if (step == t->damage_at && rg_slot(t->ctx) == 0 && t->ctx->me.start == 1 &&
         rg_host_index(t->ctx) == 0)
-        damage_vault(st, t->damage_all != 0);
+        damage_vault(t, st);
     if (step == t->compute_at && rg_rank(t->ctx) == rg_size(t->ctx) - 1) {
         t->compute_at = UINT64_MAX;
         compute_for(t->compute_ms);
@@ -365,9 +380,11 @@ static void usage(void)
          "        [--compute-at STEP --compute-ms N: the last rank, once]\n"
          "        [--scribble-at STEP: slot 2's first process, over its page]\n"
          "        [--shard-bytes N [--replicas N]: a sharded buffer besides]\n"
-         "        [--damage-at STEP [--damage-all 1]: slot 0 of the first host,"
-         " in\n"
-         "         the newest commit of its vault, or in all; and dies]\n"
+         "        [--damage-at STEP [--damage-all 1] [--damage-id 1]: slot 0 of"
+         " the\n"
+         "         first host, in the newest commit of its vault, in all, or in"
+         " the\n"
+         "         newest one's id; and dies]\n"
          "        [--alloc: collectives in rg_alloc memory]\n"
          "        [--ballast MIB] [--static]");
 }
@@ -392,6 +409,7 @@ static const flag flags[] = {{"steps", offsetof(trainer, steps)},
                              {"replicas", offsetof(trainer, replicas)},
                              {"damage-at", offsetof(trainer, damage_at)},
                              {"damage-all", offsetof(trainer, damage_all)},
+                             {"damage-id", offsetof(trainer, damage_id)},
                              {"ballast", offsetof(trainer, ballast_mib)}};
 #define FLAGS (sizeof flags / sizeof *flags)
 

@@ -102,6 +102,7 @@ static size_t put_piece(fuzz_input *in, uint8_t *room)
     m.is_shard = (uint32_t)fuzz_decimal(in);
     if (m.part.id.generation == 0)
         m.part.id = (rg__commit_id){1, 5};
+    m.sum += rg__part_hash(&m.part);
     memcpy(room, &m, sizeof m);
     return sizeof m;
 }
