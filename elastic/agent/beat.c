@@ -39,6 +39,7 @@ struct beats {
     uint64_t sent, received, refused; /* datagrams */
     peer **peer;                      /* by id */
     int peers;
+    peer self; /* of what this host says about itself; never sent to */
 };
 
 /* --------------------------------------------------------------- addresses */
@@ -84,6 +85,11 @@ int rg__beat_peers(const agent *a)
 peer *rg__beat_peer(const agent *a, int i)
 {
     return a->beats->peer[i];
+}
+
+peer *rg__beat_self(const agent *a)
+{
+    return a->beats == NULL ? NULL : &a->beats->self;
 }
 
 static peer *find_peer(const beats *b, uint64_t id)
@@ -611,6 +617,7 @@ rg_status rg__beat_open(agent *a)
 
 void rg__beat_start(agent *a)
 {
+    a->beats->self = (peer){.a = a, .id = a->id, .probe_sock = -1};
     rg__timer_set(a->beats->timer, 0);
 }
 
@@ -621,6 +628,7 @@ void rg__beat_close(agent *a)
         return;
     while (b->peers > 0)
         drop_peer(b, b->peers - 1);
+    rg__suspect_forget(&b->self);
     rg__timer_destroy(b->timer);
     rg__loop_unwatch(a->loop, b->sock);
     close(b->sock);

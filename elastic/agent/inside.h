@@ -433,6 +433,7 @@ bool rg__beat_ack(agent *a, uint64_t leader, uint64_t generation,
                   const char *text);
 int rg__beat_peers(const agent *a);
 peer *rg__beat_peer(const agent *a, int i);
+peer *rg__beat_self(const agent *a); /* to accuse ourselves; NULL: not yet */
 
 /* Datagrams since this agent began. */
 typedef struct rg__beat_counts {

@@ -2,11 +2,16 @@
  *
  *   half the budget silent        it is probed
  *   seven tenths, still silent    it is accused: lead/susp/<host>/<me>, and
- * all/probe asks everybody to look all/probe                     every agent
- * probes every other once and accuses who does not answer a quarter of the
- * budget later the leader drops hosts until all who stay hear each other
- * (member/links.c); is the leader itself among them, whoever accuses it deletes
- * its key; so does whoever finds the leader's agent gone
+ *                                 all/probe asks everybody to look
+ *   all/probe                     every agent probes every other once and
+ *                                 accuses who does not answer within a fifth of
+ *                                 the budget; who has heard nobody accuses
+ *                                 itself as well
+ *   three tenths later            the leader drops hosts until all who stay
+ *                                 hear each other (member/links.c: when whole
+ *                                 rounds count); is the leader itself among
+ *                                 them, whoever accuses it deletes its key; so
+ *                                 does whoever finds the leader's agent gone
  *
  * A host whose kernel says that the agent's port is shut has only lost its
  * agent: it is accused when --agent-grace has passed, or, like any that is
@@ -134,6 +139,7 @@ void rg__suspect_heard(peer *one)
 
 void rg__suspect_forgive(agent *a)
 {
+    withdraw(rg__beat_self(a));
     for (int i = 0; i < rg__beat_peers(a); i++)
         if (rg__beat_peer(a, i)->is_accused)
             withdraw(rg__beat_peer(a, i));
@@ -237,6 +243,34 @@ static bool is_mute(const peer *one, uint64_t now)
     return one->is_known && one->asked_ns != 0 &&
            one->answered_ns < one->asked_ns && waited >= round_length_ns(a) &&
            waited < budget_ns(a);
+}
+
+/* All have been asked, and not a datagram of anybody has come since then. */
+static bool hears_nobody(const agent *a, uint64_t now)
+{
+    int known = 0;
+    if (a->round_ns == 0 || now - a->round_ns < round_length_ns(a))
+        return false;
+    for (int i = 0; i < rg__beat_peers(a); i++) {
+        const peer *one = rg__beat_peer(a, i);
+        if (one->is_known && one->heard_ns >= a->round_ns)
+            return false;
+        known += one->is_known;
+    }
+    return known > 0;
+}
+
+/* Said against ourselves, it tells a deaf host from one that is not heard. */
+static void judge_ourselves(agent *a, uint64_t now)
+{
+    peer *self = rg__beat_self(a);
+    const bool is_deaf = hears_nobody(a, now);
+    if (is_deaf && !self->is_accused)
+        rg__log(RG__WARN, "agent",
+                "this host hears no other host of the job; does a firewall "
+                "drop what comes in?");
+    self->is_accused = is_deaf;
+    write_down(self);
 }
 
 static bool is_deaf(const peer *one, uint64_t now)
@@ -459,6 +493,7 @@ void rg__suspect_look(agent *a)
             withdraw(one);
         write_down(one);
     }
+    judge_ourselves(a, now);
     judge_leader(a);
     speak_for_others(a, now);
     speak_for_the_deaf(a, now);

@@ -6,11 +6,22 @@
 
 #define MINUTE_NS UINT64_C(60000000000)
 
+/* When an accusation counts, in lengths of a round of looks: a host that lives
+ * has been asked to look, and its own accusations are here by then. */
+#define STAND(round) ((round) + (round) / 2)
+#define PATIENCE(round)                                                        \
+    (5 * (round))                      /* with hosts that say nothing: budget  \
+                                        */
+#define LIMIT(round)    (10 * (round)) /* whatever comes after it */
+#define ACCUSERS_ENOUGH 3              /* of a host that says nothing */
+
 typedef struct node {
     uint64_t id;
     int workers, lowest_rank;
     int missing, accusers; /* among those who stay */
     bool is_lost;
+    bool has_spoken; /* it accuses somebody */
+    bool is_deaf;    /* it accuses itself: it hears nobody */
 } node;
 
 typedef struct graph {
@@ -85,7 +96,7 @@ static void count(const rg__snapshot *s, graph *g, bool only_world)
     for (int i = 0; i < s->suspicions; i++) {
         const rg__suspicion *one = &s->suspicion[i];
         const int host = find(g, one->host), by = find(g, one->by);
-        if (host < 0 || by < 0 || host == by ||
+        if (host < 0 || by < 0 || host == by || /* it has no link to itself */
             !counts(&g->node[host], only_world) ||
             !counts(&g->node[by], only_world))
             continue;
@@ -98,12 +109,23 @@ static void count(const rg__snapshot *s, graph *g, bool only_world)
     }
 }
 
+/* Asked to look at everybody, a host that lives and is accused accuses as well:
+ * a link that is broken in one direction is so for both who look. */
+static bool is_silent(const node *one)
+{
+    return one->accusers > 0 && !one->has_spoken;
+}
+
 static bool goes_before(const node *a, const node *b)
 {
+    if (is_silent(a) != is_silent(b))
+        return is_silent(a);
     if (a->missing != b->missing)
         return a->missing > b->missing;
     if (a->accusers != b->accusers)
         return a->accusers > b->accusers;
+    if (a->is_deaf != b->is_deaf)
+        return a->is_deaf;
     if (a->workers != b->workers)
         return a->workers < b->workers;
     return a->lowest_rank > b->lowest_rank;
@@ -145,12 +167,26 @@ static int drop_vanished(const rg__snapshot *snap, graph *g, uint64_t *lost,
     return n;
 }
 
-int rg__links_lost(const rg__snapshot *snap, uint64_t *lost, int room)
+static void hear_all(const rg__snapshot *all, graph *g)
+{
+    for (int i = 0; i < all->suspicions; i++) {
+        const int by = find(g, all->suspicion[i].by);
+        if (by < 0)
+            continue;
+        g->node[by].has_spoken = true;
+        g->node[by].is_deaf |= all->suspicion[i].host == g->node[by].id;
+    }
+}
+
+/* Of the accusations in snap; all has those that don't count yet, too. */
+static int find_lost(const rg__snapshot *snap, const rg__snapshot *all,
+                     uint64_t *lost, int room)
 {
     graph g = {0};
     int n = 0;
     if (snap->suspicions == 0 || !collect(snap, rg__snapshot_decided(snap), &g))
         return 0;
+    hear_all(all, &g);
     for (int round = 0; round < 2; round++) {
         const bool only_world = round == 0;
         node *one;
@@ -167,6 +203,11 @@ int rg__links_lost(const rg__snapshot *snap, uint64_t *lost, int room)
     return n;
 }
 
+int rg__links_lost(const rg__snapshot *snap, uint64_t *lost, int room)
+{
+    return find_lost(snap, snap, lost, room);
+}
+
 void rg__links_keep_times(rg__snapshot *snap, const rg__suspicion *before,
                           int n, uint64_t now_ns)
 {
@@ -179,25 +220,127 @@ void rg__links_keep_times(rg__snapshot *snap, const rg__suspicion *before,
     }
 }
 
+/* ------------------------------------------------------- when they count */
+
+/* Hosts of the world that accusations link, and so are judged together. */
+typedef struct party {
+    int of;        /* node of the world: the first host of its party */
+    bool is_whole; /* all of the party have spoken */
+    uint64_t newest_ns;
+    int accusers_stood; /* of this host */
+} party;
+
+/* An accusation between two hosts of the world; others cost an outsider its
+ * place only, and are judged one by one. */
+static bool is_inner(const graph *g, const rg__suspicion *s, int *host, int *by)
+{
+    *host = find(g, s->host);
+    *by = find(g, s->by);
+    return *host >= 0 && *by >= 0 && g->node[*host].workers > 0 &&
+           g->node[*by].workers > 0;
+}
+
+static void join(party *all, int n, int a, int b)
+{
+    const int stays = all[a].of < all[b].of ? all[a].of : all[b].of;
+    const int goes = all[a].of < all[b].of ? all[b].of : all[a].of;
+    for (int i = 0; i < n; i++)
+        if (all[i].of == goes)
+            all[i].of = stays;
+}
+
+static void find_parties(const rg__snapshot *s, const graph *g, uint64_t now_ns,
+                         uint64_t round_ns, party *all)
+{
+    int host, by;
+    for (int i = 0; i < g->n; i++)
+        all[i] = (party){.of = i, .is_whole = true};
+    for (int i = 0; i < s->suspicions; i++)
+        if (is_inner(g, &s->suspicion[i], &host, &by))
+            join(all, g->n, host, by);
+    for (int i = 0; i < g->n; i++)
+        all[all[i].of].is_whole &= g->node[i].has_spoken;
+    for (int i = 0; i < s->suspicions; i++) {
+        const uint64_t since = s->suspicion[i].since_ns;
+        if (!is_inner(g, &s->suspicion[i], &host, &by))
+            continue;
+        party *its = &all[all[host].of];
+        its->newest_ns = since > its->newest_ns ? since : its->newest_ns;
+        all[host].accusers_stood += now_ns - since >= STAND(round_ns);
+    }
+}
+
+static int count_world(const graph *g)
+{
+    int n = 0;
+    for (int i = 0; i < g->n; i++)
+        n += g->node[i].workers > 0;
+    return n;
+}
+
+/* Many miss it, and it has not said a word: there is nothing to wait for. */
+static bool is_clearly_gone(const graph *g, const party *all, int host)
+{
+    const int accusers = all[host].accusers_stood;
+    return !g->node[host].has_spoken &&
+           (accusers >= ACCUSERS_ENOUGH || accusers * 2 > count_world(g) - 1);
+}
+
+/* Since when and for how long it must stand before it counts. */
+static uint64_t counts_from(const graph *g, const party *all,
+                            const rg__suspicion *s, uint64_t round_ns)
+{
+    int host, by;
+    if (!is_inner(g, s, &host, &by) || is_clearly_gone(g, all, host))
+        return s->since_ns + STAND(round_ns);
+    const party *its = &all[all[host].of];
+    const uint64_t at =
+        its->newest_ns + (its->is_whole ? STAND(round_ns) : PATIENCE(round_ns));
+    const uint64_t limit = s->since_ns + LIMIT(round_ns);
+    return at < limit ? at : limit;
+}
+
+static void choose_stood(const rg__snapshot *snap, uint64_t now_ns,
+                         uint64_t round_ns, const graph *g, const party *all,
+                         rg__snapshot *stood, uint64_t *again_ns_p)
+{
+    for (int i = 0; i < snap->suspicions; i++) {
+        const rg__suspicion *one = &snap->suspicion[i];
+        const uint64_t at = counts_from(g, all, one, round_ns);
+        const uint64_t own = one->since_ns + STAND(round_ns);
+        if (at <= now_ns) {
+            stood->suspicion[stood->suspicions++] = *one;
+            continue;
+        }
+        /* with its own time over it may be clear who is gone */
+        const uint64_t next = own > now_ns && own < at ? own : at;
+        if (*again_ns_p == 0 || next - now_ns < *again_ns_p)
+            *again_ns_p = next - now_ns;
+    }
+}
+
 int rg__links_lost_by_now(const rg__snapshot *snap, uint64_t now_ns,
                           uint64_t round_ns, uint64_t *lost, int room,
                           uint64_t *again_ns_p)
 {
+    graph g = {0};
     rg__snapshot stood = *snap;
+    int n = 0;
     *again_ns_p = 0;
+    if (snap->suspicions == 0 || !collect(snap, rg__snapshot_decided(snap), &g))
+        return 0;
+    hear_all(snap, &g);
     stood.suspicions = 0;
-    stood.suspicion =
-        calloc((size_t)snap->suspicions + 1, sizeof *stood.suspicion);
-    for (int i = 0; stood.suspicion != NULL && i < snap->suspicions; i++) {
-        const rg__suspicion *one = &snap->suspicion[i];
-        const uint64_t age = now_ns - one->since_ns;
-        if (age >= round_ns)
-            stood.suspicion[stood.suspicions++] = *one;
-        else if (*again_ns_p == 0 || round_ns - age < *again_ns_p)
-            *again_ns_p = round_ns - age;
+    stood.suspicion = calloc((size_t)snap->suspicions, sizeof *stood.suspicion);
+    party *all = calloc((size_t)g.n + 1, sizeof *all);
+    if (stood.suspicion != NULL && all != NULL) {
+        find_parties(snap, &g, now_ns, round_ns, all);
+        choose_stood(snap, now_ns, round_ns, &g, all, &stood, again_ns_p);
+        n = find_lost(&stood, snap, lost, room);
     }
-    const int n = rg__links_lost(&stood, lost, room);
     free(stood.suspicion);
+    free(all);
+    free(g.node);
     return n;
 }
 

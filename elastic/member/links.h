@@ -6,17 +6,23 @@
 #include "elastic/member/plan.h"
 
 /* Hosts to go on without, by incarnation, so that those who stay all hear each
- * other both ways: again and again the host with most missing links goes; among
- * equals the one more others accuse, then the one with fewer workers, then the
- * one whose lowest rank is higher. Accusations from or against who has gone
- * count no more, and
- * a host outside of the world never costs one inside its place. lost has room
- * for `room` ids; returns how many there are. */
+ * other both ways. Again and again one goes: first who is accused and accuses
+ * nobody, since a host that lives looks when it is asked to and sees the same
+ * broken link; then the host with most missing links; among equals the one more
+ * others accuse, then one that accuses itself, as it hears nobody, then the one
+ * with fewer workers, then the one whose lowest rank is higher. Accusations
+ * from or against who has gone count no more, and a host outside of the world
+ * never costs one inside its place. lost has room for `room` ids; returns how
+ * many there are. */
 int rg__links_lost(const rg__snapshot *snap, uint64_t *lost, int room);
 
-/* The same of accusations that have stood for the time of a round: others have
- * joined them by then, and who was cut off itself has withdrawn its own. Else
- * *again_ns_p says in how long the next one has; 0: all have. */
+/* The same, of whole rounds. Hosts of the world that accusations link are
+ * judged together, one and a half rounds after the newest accusation among
+ * them: who was cut off itself has withdrawn its own by then. While one of them
+ * has said nothing the wait is a budget (five rounds), and no accusation waits
+ * longer than two; but a host that says nothing and that three others, or most,
+ * have accused for one and a half rounds is not waited for. *again_ns_p: in how
+ * long to look again; 0: all count. */
 int rg__links_lost_by_now(const rg__snapshot *snap, uint64_t now_ns,
                           uint64_t round_ns, uint64_t *lost, int room,
                           uint64_t *again_ns_p);
