@@ -25,12 +25,13 @@ static void commit_shard(agent *a)
 {
     rg__piece *piece = &a->vault->shard[SLOT][0];
     char *bytes = vault_bytes(a, "shards", SLOT);
+    const rg__part part = {.id = commit, .count = 1};
     rg__hash hash;
     memset(bytes, 5, BYTES);
-    rg__piece_begin(piece, &(rg__part){.id = commit, .count = 1});
+    rg__piece_begin(piece, &part);
     rg__hash_begin_named(&hash, "shards");
     rg__hash_update(&hash, bytes, BYTES);
-    rg__piece_end(piece, rg__hash_value(&hash));
+    rg__piece_end(piece, rg__part_hash(&part) + rg__hash_value(&hash));
 }
 
 /* A partner as in copies.c, for one shard. */
