@@ -171,6 +171,7 @@ static void on_first_word(saver *v, const writer_word *word)
 {
     if (word->kind == WRITER_BEGUN && v->phase == SAVER_WRITING) {
         v->word = *word;
+        rg__claim_begin(v);
         rg__shares_begun(v);
     } else if (word->kind == WRITER_WRITTEN && v->phase == SAVER_WRITING) {
         v->word = *word;
@@ -436,6 +437,7 @@ void rg__checkpoint_follow(agent *a)
         rg__checkpoint_show(&a->slot[i]);
     bound_the_end(v);
     start_next(v); /* of the agent before */
+    rg__claim_follow(v);
     if (v->phase == SAVER_WRITTEN)
         rg__claim_if_decided(v);
     rg__shares_follow(v);

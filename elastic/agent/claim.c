@@ -122,6 +122,26 @@ static bool is_in_world(const agent *a)
     return a->is_draining; /* it left at a commit, and in peace */
 }
 
+static uint64_t newest_decision(const saver *v)
+{
+    const rg__snapshot *view = &v->a->view;
+    return view->lines > 0 ? view->line[view->lines - 1].generation : 0;
+}
+
+/* From decision to decision: when it is written their records may be gone. */
+void rg__claim_follow(saver *v)
+{
+    v->is_off = v->is_off || !rg__resume_stays_on_lineage(
+                                 &v->a->view, v->word.commit, v->followed);
+    v->followed = newest_decision(v);
+}
+
+void rg__claim_begin(saver *v)
+{
+    v->is_off = !rg__resume_is_on_lineage(&v->a->view, v->word.commit);
+    v->followed = newest_decision(v);
+}
+
 /* NULL: it may be sealed, as far as the view goes. */
 static const char *why_not(const saver *v)
 {
@@ -129,7 +149,7 @@ static const char *why_not(const saver *v)
     const rg__claim *newest = rg__snapshot_claim(&a->view, v->where);
     if (!is_in_world(a))
         return "the job went on without this host";
-    if (!rg__resume_is_on_lineage(&a->view, v->word.commit))
+    if (v->is_off)
         return "the job went back to an earlier commit";
     if (rg__claim_revision(v) != v->claim_revision)
         return "another host has claimed a newer one";

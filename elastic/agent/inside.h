@@ -58,7 +58,7 @@
 #include "sdk/base/loop.h"
 #include "sdk/base/wire.h"
 
-#define RG__CHANGES_MAX      256 /* whose times are kept */
+#define RG__CHANGES_MAX      RG__LINES_KEPT /* whose times are kept */
 #define RG__RECOVERY_BUCKETS 11
 
 typedef struct watcher watcher;

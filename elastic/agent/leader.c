@@ -124,6 +124,21 @@ static uint64_t first_base(const agent *a, uint64_t first)
     return least;
 }
 
+/* As a rule one for each decision. */
+static void drop_lines(rg__txn *txn, const agent *a)
+{
+    for (int i = 0; i < a->known.lines; i++) {
+        const rg__line *line = &a->known.line[i];
+        if (rg__resume_needs_line(&a->known, line))
+            continue;
+        char *key =
+            rg__record_key(a->prefix, "all/line", line->generation, NULL);
+        if (key != NULL)
+            rg__txn_delete(txn, RG__THEN, key, NULL);
+        free(key);
+    }
+}
+
 /* Acks and fins are of no use once their generation has a successor. */
 static void collect_garbage(rg__txn *txn, const agent *a, const rg__line *line)
 {
@@ -136,6 +151,7 @@ static void collect_garbage(rg__txn *txn, const agent *a, const rg__line *line)
     drop_before(txn, a, "all/ev", first);
     drop_before(txn, a, "lead/ack", line->generation);
     drop_before(txn, a, "lead/fin", line->generation);
+    drop_lines(txn, a);
 }
 
 static void add_decision(rg__txn *txn, const agent *a, const rg__plan *plan)

@@ -1,8 +1,8 @@
 /* The state of this host's agent in Prometheus' text format, version 0.0.4.
  * Everything is what the agent knows now: a scrape never waits for etcd.
  *
- * Counters of generations are sums over the job's decisions, which are kept as
- * long as it lives, so every agent shows the same and none begins at zero;
+ * Counters of generations are sums over the job's decisions, which the newest
+ * of them bears, so every agent shows the same and none begins at zero;
  * recovery times, restarts and heartbeats are this host's. */
 #include "elastic/agent/inside.h"
 
@@ -123,10 +123,7 @@ static double draining(const agent *a)
 
 static double steps_lost(const agent *a)
 {
-    double sum = 0;
-    for (int i = 0; i < a->view.lines; i++)
-        sum += (double)a->view.line[i].steps_lost;
-    return sum;
+    return (double)rg__snapshot_total(&a->view).steps_lost;
 }
 
 /* Processes started in slots after the first of each. */
@@ -275,14 +272,13 @@ static void put_step_age(FILE *out, const agent *a)
 
 static void put_changes(FILE *out, const agent *a)
 {
-    int count[RG__KINDS] = {0};
-    for (int i = 0; i < a->view.lines; i++)
-        count[a->view.line[i].kind]++;
+    const rg__total total = rg__snapshot_total(&a->view);
     put_head(out, "generation_changes_total", "counter",
              "Generations of the job that were decided, by cause.");
     for (int i = 0; i < RG__KINDS; i++)
-        fprintf(out, "regroup_generation_changes_total{cause=\"%s\"} %d\n",
-                rg__cause_kind_name((rg__cause_kind)i), count[i]);
+        fprintf(out,
+                "regroup_generation_changes_total{cause=\"%s\"} %" PRIu64 "\n",
+                rg__cause_kind_name((rg__cause_kind)i), total.changes[i]);
 }
 
 static const double bucket_s[RG__RECOVERY_BUCKETS] = {

@@ -317,18 +317,21 @@ static json_t *sets_json(const sight *s)
 
 char *rg__report(agent *a, const rg__snapshot *snap, bool is_whole)
 {
+    const rg__total total = rg__snapshot_total(snap);
     const sight s = {.a = a,
                      .snap = snap,
                      .decided = rg__snapshot_decided(snap),
                      .is_whole = is_whole};
     json_t *j = json_pack(
-        "{s:s,s:s,s:I,s:s,s:o,s:i,s:i,s:i,s:o,s:o,s:o,s:o,s:o,s:o,s:I,s:o,s:o}",
+        "{s:s,s:s,s:I,s:s,s:o,s:i,s:i,s:i,s:o,s:o,s:o,s:I,s:o,s:o,s:o,s:I,s:o,s:o}",
         "job", a->params->job, "scope", is_whole ? "job" : "host", "generation",
         (json_int_t)(s.decided != NULL ? s.decided->generation : 0), "phase",
         phase_of(&s), "leader", leader_json(&s), "min", a->params->min, "max",
         a->params->max, "size", s.decided != NULL ? s.decided->size : 0,
         "hosts", hosts_json(&s), "sets", sets_json(&s), "changes",
-        changes_json(&s), "end", end_json(&snap->end), "metrics",
+        changes_json(&s), "changes_total",
+        (json_int_t)rg__total_changes(&total), "end", end_json(&snap->end),
+        "metrics",
         a->metrics_at[0] != '\0' ? json_string(a->metrics_at) : json_null(),
         "etcd", etcd_json(&s), "vault_bytes", (json_int_t)rg__vault_bytes(a),
         "checkpoint", checkpoint_json(&s), "waiting", rg__waits_json(a));

@@ -36,8 +36,10 @@ struct saver {
     int64_t claim_revision; /* of its claim when it began */
     int64_t cur_revision;   /* of all/cur when it claimed */
     writer_word word;       /* what was begun or written */
-    rg__etcd_req *req;      /* on its way: a claim or a publishing */
-    rg__timer *last;        /* the job is done */
+    uint64_t followed; /* the newest decision that is known to be of its line */
+    bool is_off;       /* the job went back behind its commit */
+    rg__etcd_req *req; /* on its way: a claim or a publishing */
+    rg__timer *last;   /* the job is done */
     char error[RG__ERROR_MAX], said[RG__ERROR_MAX];
 
     /* shards */
@@ -63,6 +65,8 @@ void rg__saver_rest(saver *v); /* if all is over */
 bool rg__saver_order(saver *v, const writer_order *order, const uint64_t *hash);
 
 /* claim.c */
+void rg__claim_begin(saver *v);  /* its commit is known */
+void rg__claim_follow(saver *v); /* the view has changed since */
 int64_t rg__claim_revision(const saver *v);
 void rg__claim_if_decided(saver *v);
 void rg__claim_sealed(saver *v);

@@ -66,6 +66,9 @@ static void order(saver *v, const char *op)
 
 void rg__shares_begun(saver *v)
 {
+    const rg__proposal *p = world_of(v, v->word.commit);
+    if (v->now.shards == 0 || (p != NULL && p->host_count < 2))
+        return;
     v->is_ordered = true;
     v->ordered_ns = rg__now_ns();
     rg__timer_set(v->patience, WRITE_NS);

@@ -3,10 +3,12 @@
  * proposals that have not been decided; the end. Of each generation this host
  * adds how long its members took until they stepped again.
  *
- * Records of reasons and proposals are kept for the newest generations only,
- * decisions for ever: an old generation has one line, its decision. */
+ * Records of reasons and proposals are kept for the newest generations only, of
+ * decisions some more: an old generation has one line, its decision, and an
+ * older one is only counted. */
 #include "elastic/agent/inside.h"
 
+#include <inttypes.h>
 #include <jansson.h>
 
 #include "sdk/base/clock.h"
@@ -52,6 +54,19 @@ static void tell_proposal(story *s, const rg__proposal *p)
     json_t *j = add(s, "proposed", p->generation, 0, p->cause);
     set_kind(j, p->kind);
     set_number(j, "to_size", p->size);
+}
+
+/* Decisions right before this one whose records are gone. */
+static void tell_gap(story *s, const rg__line *line)
+{
+    const rg__line *before = line > s->snap->line ? line - 1 : NULL;
+    uint64_t n = rg__total_changes(&line->total) - 1;
+    if (before != NULL)
+        n -= rg__total_changes(&before->total);
+    char why[64];
+    snprintf(why, sizeof why, "%" PRIu64 " earlier decisions are not kept", n);
+    if (n > 0)
+        add(s, "earlier", line->prev, 0, why);
 }
 
 static void tell_decision(story *s, const rg__line *line)
@@ -108,10 +123,12 @@ static void tell_generation(story *s, uint64_t generation)
 {
     const rg__line *line = line_of(s->snap, generation);
     const rg__proposal *p = rg__snapshot_gen(s->snap, generation);
-    if (line != NULL)
+    if (line != NULL) {
+        tell_gap(s, line);
         tell_decision(s, line);
-    else if (p != NULL)
+    } else if (p != NULL) {
         tell_proposal(s, p);
+    }
     tell_recovery(s, generation);
     tell_reasons(s, generation);
 }

@@ -260,10 +260,8 @@ static rg_status gather(writer *w)
 
 static rg_status fill_file(writer *w, const rg__checkpoint_writing *writing)
 {
-    rg_status st = RG_OK;
-    if (rg__writer_has_others(w->task))
-        tell(w, WRITER_BEGUN);
-    st = rg__checkpoint_put(writing);
+    tell(w, WRITER_BEGUN);
+    rg_status st = rg__checkpoint_put(writing);
     if (st == RG_OK)
         st = gather(w);
     return st == RG_OK ? rg__checkpoint_end(writing) : st;

@@ -4,7 +4,7 @@
  * at once.
  *
  *   child of rank 0's host                      agent
- *   copy the commit, make the file -- BEGUN   -->  (where others have shards)
+ *   copy the commit, make the file -- BEGUN   -->
  *   write                          <-- HASHES ---  of each other host's share
  *   write the head, sync           -- WRITTEN -->
  *                                  <-- SEAL -----  the claim is ours

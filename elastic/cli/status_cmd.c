@@ -165,6 +165,10 @@ static void print_changes(const json_t *status)
                rg__document_number(change, "steps_lost"), ms,
                rg__document_text(change, "cause"));
     }
+    const long long before = rg__document_number(status, "changes_total") -
+                             (long long)json_array_size(changes);
+    if (before > 0)
+        printf("%10lld earlier ones are not kept\n", before);
 }
 
 static void print_tables(const json_t *status)

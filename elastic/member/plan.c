@@ -456,6 +456,7 @@ static rg_status decide(const rg__snapshot *s, const rg__proposal *p,
     snprintf(line->cause, sizeof line->cause, "%s", p->cause);
     line->kind = p->kind;
     line->source = line->resume.generation == 0 ? 0 : -1;
+    rg__line_count(line, s);
     plan->kind = line->resume.generation == 0 && had_commit(s, p->generation)
                      ? RG__PLAN_STATE_LOST
                      : RG__PLAN_DECIDE;

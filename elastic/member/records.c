@@ -397,15 +397,59 @@ static bool read_copies(const json_t *j, rg__line *line)
     return true;
 }
 
+/* Kinds that never were are left out. */
+static json_t *total_json(const rg__total *total)
+{
+    json_t *j = json_pack("{s:I}", "steps_lost", (json_int_t)total->steps_lost);
+    for (int i = 0; i < RG__KINDS; i++)
+        if (total->changes[i] > 0)
+            json_object_set_new(j, kind_names[i],
+                                json_integer((json_int_t)total->changes[i]));
+    return j;
+}
+
+static uint64_t count_read(const json_t *j, const char *name)
+{
+    return (uint64_t)json_integer_value(json_object_get(j, name));
+}
+
+static bool read_total(const json_t *j, rg__total *total)
+{
+    total->steps_lost = count_read(j, "steps_lost");
+    for (int i = 0; i < RG__KINDS; i++)
+        total->changes[i] = count_read(j, kind_names[i]);
+    return json_is_object(j);
+}
+
+void rg__line_count(rg__line *line, const rg__snapshot *snap)
+{
+    line->total = rg__snapshot_total(snap);
+    line->total.steps_lost += line->steps_lost;
+    line->total.changes[line->kind]++;
+}
+
+rg__total rg__snapshot_total(const rg__snapshot *snap)
+{
+    return snap->lines > 0 ? snap->line[snap->lines - 1].total : (rg__total){0};
+}
+
+uint64_t rg__total_changes(const rg__total *total)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < RG__KINDS; i++)
+        sum += total->changes[i];
+    return sum;
+}
+
 char *rg__line_text(const rg__line *line)
 {
     return rg__json_text(json_pack(
-        "{s:I,s:o,s:i,s:o,s:I,s:i,s:i,s:I,s:s,s:s}", "prev",
+        "{s:I,s:o,s:i,s:o,s:I,s:i,s:i,s:I,s:s,s:s,s:o}", "prev",
         (json_int_t)line->prev, "resume", rg__commit_json(line->resume),
         "source", line->source, "copies", copies_json(line), "steps_lost",
         (json_int_t)line->steps_lost, "from_size", line->from_size, "to_size",
         line->to_size, "at_ms", (json_int_t)line->at_ms, "cause", line->cause,
-        "kind", kind_names[line->kind]));
+        "kind", kind_names[line->kind], "total", total_json(&line->total)));
 }
 
 bool rg__line_read(const json_t *j, rg__line *line)
@@ -421,6 +465,7 @@ bool rg__line_read(const json_t *j, rg__line *line)
     return rg__commit_read(json_object_get(j, "resume"), &line->resume) &&
            rg__text_read(line->cause, sizeof line->cause,
                          json_object_get(j, "cause")) &&
+           read_total(json_object_get(j, "total"), &line->total) &&
            read_copies(json_object_get(j, "copies"), line);
 }
 

@@ -168,6 +168,11 @@ typedef struct rg__copy {
     rg__shards shards;
 } rg__copy;
 
+/* Of all decisions of the job up to one: their records do not stay. */
+typedef struct rg__total {
+    uint64_t changes[RG__KINDS], steps_lost;
+} rg__total;
+
 /* The whole decision: an agent that sees a later proposal first passes this
  * one on, or its workers would drop a generation that others compute in. */
 typedef struct rg__line {
@@ -182,6 +187,7 @@ typedef struct rg__line {
     int64_t at_ms; /* CLOCK_REALTIME, for people */
     char cause[RG__CAUSE_MAX];
     rg__cause_kind kind;
+    rg__total total; /* this one included */
 } rg__line;
 
 typedef struct rg__end {
@@ -257,7 +263,7 @@ typedef struct rg__snapshot {
     rg__proposal *gen; /* by generation */
     rg__reason *reason;
     rg__ack *ack;
-    rg__line *line; /* by generation */
+    rg__line *line; /* by generation: the newest, and ancestors of theirs */
     rg__fin *fin;
     rg__suspicion *suspicion;
     rg__drain *drain;
@@ -307,6 +313,11 @@ char *rg__ack_text(const rg__ack *ack);
 /* And back; host and generation are the caller's. false: it is not ours. */
 bool rg__ack_parse(const char *text, size_t bytes, rg__ack *ack);
 char *rg__line_text(const rg__line *line);
+/* Its totals, behind the newest decision in the snapshot. */
+void rg__line_count(rg__line *line, const rg__snapshot *snap);
+/* Of the newest decision; zero before the first. */
+rg__total rg__snapshot_total(const rg__snapshot *snap);
+uint64_t rg__total_changes(const rg__total *total); /* of all kinds */
 char *rg__end_text(const rg__end *end);
 char *rg__claim_text(const rg__claim *claim);
 char *rg__saved_text(const rg__saved *saved);

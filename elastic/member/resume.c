@@ -22,17 +22,65 @@ bool rg__resume_is_later(rg__commit_id a, rg__commit_id b)
                                         : a.step > b.step;
 }
 
+/* ------------------------------------------------------------------- lineage
+ *
+ * A chain: from the newest decision to the generation that made its resume
+ * commit, to the one that made the resume commit of that, and so on; of each,
+ * the commits up to the one that was resumed from. */
+
+/* Of the generation that made the commit it resumed from; NULL: not kept. */
+static const rg__line *parent_of(const rg__snapshot *s, const rg__line *line)
+{
+    for (const rg__line *old = line; old > s->line;)
+        if ((--old)->generation == line->resume.generation)
+            return old;
+    return NULL;
+}
+
 bool rg__resume_is_on_lineage(const rg__snapshot *s, rg__commit_id id)
 {
-    bool is_decided = false;
-    for (int i = 0; i < s->lines; i++) {
+    const rg__line *line = s->lines > 0 ? &s->line[s->lines - 1] : NULL;
+    while (line != NULL && line->generation != id.generation) {
+        if (rg__resume_is_later(id, line->resume))
+            return false;
+        if (line->resume.generation == id.generation)
+            return id.generation != 0;
+        line = parent_of(s, line);
+    }
+    return line != NULL;
+}
+
+bool rg__resume_stays_on_lineage(const rg__snapshot *s, rg__commit_id id,
+                                 uint64_t since)
+{
+    for (int i = s->lines - 1; i >= 0 && s->line[i].generation > since; i--) {
         const rg__line *line = &s->line[i];
-        is_decided = is_decided || line->generation == id.generation;
-        if (line->generation > id.generation &&
-            rg__resume_is_later(id, line->resume))
+        const bool has_prev = i > 0 && line[-1].generation == line->prev;
+        if (rg__resume_is_later(id, line->resume) ||
+            (line->prev > since && !has_prev))
             return false;
     }
-    return is_decided;
+    return true;
+}
+
+/* The ancestors that say how much of what a vault may hold is on the lineage
+ * where the newest generations have made no commit. */
+static bool is_ancestor(const rg__snapshot *s, const rg__line *of,
+                        const rg__line *line)
+{
+    for (int i = 0; i < RG__VAULT_SLOTS && of != NULL; i++) {
+        of = parent_of(s, of);
+        if (of == line)
+            return of != NULL;
+    }
+    return false;
+}
+
+bool rg__resume_needs_line(const rg__snapshot *s, const rg__line *line)
+{
+    const int first = s->lines - (RG__LINES_KEPT - 1);
+    return first <= 0 || line >= &s->line[first] ||
+           is_ancestor(s, &s->line[first], line);
 }
 
 /* -------------------------------------------------------------- who has what

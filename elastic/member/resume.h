@@ -11,9 +11,18 @@ rg_status rg__resume_choose(const rg__snapshot *snap, const rg__proposal *p,
                             rg__line *line);
 
 /* Made in a decided generation, and not later than what any generation decided
- * after that one resumed from. */
+ * after that one resumed from. Exact for whatever the last RG__LINES_KEPT
+ * generations may resume from; what is older than that is off. */
 bool rg__resume_is_on_lineage(const rg__snapshot *snap, rg__commit_id id);
+/* The same of a commit that was on it when `since` was the newest decision,
+ * however old it is; false also where a later decision is gone already. */
+bool rg__resume_stays_on_lineage(const rg__snapshot *snap, rg__commit_id id,
+                                 uint64_t since);
 bool rg__resume_is_later(rg__commit_id a, rg__commit_id b);
+
+#define RG__LINES_KEPT 64
+/* When the next generation is decided: else that record is dropped. */
+bool rg__resume_needs_line(const rg__snapshot *snap, const rg__line *line);
 
 /* Would that decision go back behind what was committed, as far as those who
  * acked can know: behind the resume commit of the generation before, or with

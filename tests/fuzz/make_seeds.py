@@ -509,7 +509,7 @@ def agent_and_others(running):
     line = ('eall/line/0000000000000001={"prev":0,"resume":[1,5],"source":-1,'
             '"copies":[["$I","00000000000000b2","$A",$P,true,[]]],'
             '"steps_lost":0,"from_size":0,"to_size":1,"at_ms":1,'
-            '"cause":"first","kind":"start"}')
+            '"cause":"first","kind":"start","total":{}}')
     fetch = ["h11", "r0", "n0r 100 weights", "n0d", *led, line,
              'eall/cur={"g":1,"phase":"decided"}']
     agent("fetches-a-commit", *fetch, "j3 100 1 weights", "j4 0 1 s100",
@@ -537,7 +537,7 @@ def agent_and_others(running):
           "j5 512", "T100", "C", "j6 1 9", "j3 1000 1 #w", "j4 1 2 7 1 4 1")
     agent("sends-copies", *fetch[:-2], 'eall/line/0000000000000001={"prev":0,'
           '"resume":null,"source":0,"copies":[],"steps_lost":0,"from_size":0,'
-          '"to_size":1,"at_ms":1,"cause":"first","kind":"start"}', fetch[-1],
+          '"to_size":1,"at_ms":1,"cause":"first","kind":"start","total":{}}', fetch[-1],
           "T100", "n0r 1000 #w", "w0 1 5 0 0 1", "n0y", "T100", "j7 1", "T300")
     agent("gives-a-damaged-commit", *WORLD, "n0r 100 weights", "w0 1 5 0 7",
           "C", "j1 1 1 5", "T100")

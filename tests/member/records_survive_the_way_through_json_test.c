@@ -35,13 +35,16 @@ static void a_job_is_read_back(void)
     strcpy(p.host[0].name, "h");
     p.host[0].id = UINT64_MAX;
     p.host_count = 1;
-    const rg__line line = {.prev = 1,
-                           .resume = {1, 1234567890123},
-                           .source = -1,
-                           .copy = &copy,
-                           .copies = 1,
-                           .cause = "host k leaves",
-                           .kind = RG__KIND_DRAIN};
+    const rg__line line = {
+        .prev = 1,
+        .resume = {1, 1234567890123},
+        .source = -1,
+        .copy = &copy,
+        .copies = 1,
+        .cause = "host k leaves",
+        .kind = RG__KIND_DRAIN,
+        .total = {.changes = {[RG__KIND_FIRST] = 1, [RG__KIND_DRAIN] = 300},
+                  .steps_lost = 17}};
     const rg__ack ack = {
         .held = {{{1, 5}, true, 8, {shards, 2}}, {{1, 4}, false, 0, {0}}},
         .count = 2,
@@ -92,6 +95,10 @@ static void a_job_is_read_back(void)
     CHECK_EQ(s.line[0].copy[0].shards.index[1], 7);
     CHECK_STR(s.line[0].copy[0].address.text, "::1");
     CHECK_EQ(s.line[0].resume.step, 1234567890123);
+    const rg__total total = rg__snapshot_total(&s);
+    CHECK_EQ(total.steps_lost, 17);
+    CHECK_EQ(total.changes[RG__KIND_DRAIN], 300);
+    CHECK_EQ(rg__total_changes(&total), 301);
     CHECK(rg__snapshot_decided(&s) == &s.gen[0]);
     rg__snapshot_free(&s);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
