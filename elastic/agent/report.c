@@ -323,7 +323,8 @@ char *rg__report(agent *a, const rg__snapshot *snap, bool is_whole)
                      .decided = rg__snapshot_decided(snap),
                      .is_whole = is_whole};
     json_t *j = json_pack(
-        "{s:s,s:s,s:I,s:s,s:o,s:i,s:i,s:i,s:o,s:o,s:o,s:I,s:o,s:o,s:o,s:I,s:o,s:o}",
+        "{s:s,s:s,s:I,s:s,s:o,s:i,s:i,s:i,s:o,s:o,s:o,s:I,s:o,s:o,s:o,s:I,s:o,"
+        "s:o}",
         "job", a->params->job, "scope", is_whole ? "job" : "host", "generation",
         (json_int_t)(s.decided != NULL ? s.decided->generation : 0), "phase",
         phase_of(&s), "leader", leader_json(&s), "min", a->params->min, "max",
