@@ -8,8 +8,10 @@
  * when they are on all hosts is agreed by the workers (state.c).
  *
  * A copy goes into the vault slot where its keeper has the commit itself. A
- * connection that breaks is called again while the generation lives: nothing is
- * lost by that but time, and whether a host is lost others find out. */
+ * connection that breaks is called again: nothing is lost by that but time. But
+ * workers wait for copies in their next commits, so a partner to which not a
+ * byte gets through for as long as a connection may be silent ends the
+ * generation, by the rule of broken connections (member/links.c). */
 #include "elastic/agent/parcel.h"
 
 #include <fcntl.h>
@@ -44,6 +46,8 @@ typedef struct partner {
     uint64_t step;         /* of the commit under way, if next > 0 */
     int next;              /* of our shards, 0: none is under way */
     uint64_t sent, stored; /* shards, over this connection */
+    uint64_t moved_ns;     /* when bytes went out last, or had to begin to */
+    uint64_t stored_ns;    /* and shards were stored last; 0: it has all */
 } partner;
 
 /* A host whose copies are kept here. */
@@ -189,10 +193,31 @@ static bool add_rank(copies *c, int rank)
 
 static void end_keeping(copies *c, uint64_t older_than);
 
+static void note_moved(partner *one)
+{
+    one->moved_ns = rg__now_ns();
+    if (one->stored_ns == 0)
+        one->stored_ns = one->moved_ns;
+    rg__wait_end(one->c->a, RG__WAIT_COPY, one->host);
+    rg__wait_begin(one->c->a, RG__WAIT_COPY, one->host,
+                   "host %s to store copies of its shards", one->name);
+}
+
+static void note_stored(partner *one, bool has_all)
+{
+    one->stored_ns = 0;
+    if (has_all)
+        rg__wait_end(one->c->a, RG__WAIT_COPY, one->host);
+    else
+        note_moved(one);
+}
+
 static void stop(copies *c)
 {
-    for (int i = 0; i < c->partners; i++)
+    for (int i = 0; i < c->partners; i++) {
         hang_up(&c->partner[i]);
+        note_stored(&c->partner[i], true);
+    }
     free(c->partner);
     free(c->rank);
     c->partner = NULL;
@@ -371,6 +396,33 @@ static int next_commit(const copies *c, const partner *one, uint64_t *step_p)
     return found;
 }
 
+static void break_link(const partner *one, const char *why)
+{
+    agent *a = one->c->a;
+    const uint64_t generation = one->c->generation;
+    char text[RG__CAUSE_MAX];
+    snprintf(text, sizeof text, "%.24s has no copies stored by %.24s: %.48s",
+             a->params->host, one->name, why);
+    rg__log(RG__WARN, "agent", "generation %" PRIu64 " is broken: %s",
+            generation, text);
+    a->detected_ns = rg__now_ns();
+    rg__generation_abort(a, generation);
+    rg__publish_broken_link(a, generation, NULL, one->name, text);
+}
+
+/* The connection is of no use any more; nothing has come of it since then. */
+static void call_later(partner *one, uint64_t since_ns, const char *why)
+{
+    const agent *a = one->c->a;
+    const uint64_t silent_ns =
+        a->params->detect_ms * RG__MS * RG__SILENT_BUDGETS;
+    hang_up(one);
+    rg__timer_set(one->c->again, AGAIN_NS);
+    if (one->stored_ns != 0 && rg__now_ns() - since_ns >= silent_ns &&
+        a->aborted < one->c->generation)
+        break_link(one, why);
+}
+
 /* The commit under way has gone, or none was: begin with the next shard. */
 static void send_next_shard(partner *one)
 {
@@ -388,10 +440,9 @@ static void send_next_shard(partner *one)
         .slot = vault_slot,
         .is_shard = true,
         .part = {.id = {c->generation, step}, .index = c->rank[one->next++]}};
-    if (rg__parcel_send(&one->out, &what) == PARCEL_GONE) {
-        hang_up(one);
-        rg__timer_set(c->again, AGAIN_NS);
-    }
+    note_moved(one);
+    if (rg__parcel_send(&one->out, &what) == PARCEL_GONE)
+        call_later(one, one->moved_ns, "the commit is gone here");
 }
 
 /* This host's own copy of a commit that counts is wrong. */
@@ -415,6 +466,7 @@ static void greet(partner *one)
 static void send_more(partner *one)
 {
     rg__failpoint("copy.source", -1, one->step, one->c->generation);
+    note_moved(one);
     switch (rg__parcel_send_more(&one->out)) {
     case PARCEL_MORE:
         return;
@@ -428,8 +480,7 @@ static void send_more(partner *one)
     default:
         break;
     }
-    hang_up(one);
-    rg__timer_set(one->c->again, AGAIN_NS);
+    call_later(one, one->moved_ns, "the commit is gone here");
 }
 
 static void send_on(void *arg)
@@ -456,11 +507,13 @@ static bool on_stored(partner *one, const void *body, size_t n)
     one->stored = stored;
     if (stored > one->sent)
         return false;
+    note_stored(one, false);
     if (one->next < one->c->ranks || one->out.is_under_way ||
         stored < one->sent)
         return true;
     one->done = one->step + 1;
     one->next = 0;
+    note_stored(one, true);
     show_copied(one->c);
     send_on(one);
     return true;
@@ -475,8 +528,7 @@ static bool partner_frame(void *arg, uint32_t type, const void *body, size_t n)
         return false;
     rg__log(RG__WARN, "agent", "%s does not keep our copies: %.*s", one->name,
             (int)(n < RG__CAUSE_MAX ? n : RG__CAUSE_MAX), (const char *)body);
-    hang_up(one);
-    rg__timer_set(one->c->again, AGAIN_NS);
+    call_later(one, one->stored_ns, "it does not keep them");
     return true;
 }
 
@@ -486,8 +538,7 @@ static void partner_gone(void *arg, const char *why)
     rg__log(RG__DEBUG, "agent", "the connection for copies to %s: %s",
             one->name, why);
     one->out.wire = NULL;
-    hang_up(one);
-    rg__timer_set(one->c->again, AGAIN_NS);
+    call_later(one, one->moved_ns, why);
 }
 
 static const connection_fns partner_fns = {partner_frame, send_on,
@@ -497,11 +548,13 @@ static void call(partner *one)
 {
     copies *c = one->c;
     rg__parcel_open(&one->out, c->a, NULL, true);
+    if (one->stored_ns == 0)
+        note_moved(one);
     if (rg__connection_call(c->a, &one->address, one->port, one->host,
                             &partner_fns, one, &one->out.wire) == RG_OK)
         return;
     one->out.wire = NULL;
-    rg__timer_set(c->again, AGAIN_NS);
+    call_later(one, one->moved_ns, rg_last_error());
 }
 
 static void look(void *arg)

@@ -36,7 +36,6 @@
 #define STRANGERS_MAX   16
 #define CONNECTIONS_MAX 1024
 #define PROVE_NS        (2000 * RG__MS) /* for a caller that we don't know */
-#define SILENT_BUDGETS  4 /* detection budgets without a byte end it */
 #define WHY_MAX         128
 
 typedef struct hello {
@@ -125,7 +124,7 @@ static uint64_t patience_ns(const connection *c)
 {
     if (c->phase != OPEN && !c->is_caller)
         return PROVE_NS;
-    return c->a->params->detect_ms * RG__MS * SILENT_BUDGETS;
+    return c->a->params->detect_ms * RG__MS * RG__SILENT_BUDGETS;
 }
 
 static void on_silence(void *arg)

@@ -18,6 +18,8 @@
 #include "sdk/base/wire.h"
 
 #define RG__PEER_BODY_MAX ((size_t)256 << 10) /* of one frame */
+/* Detection budgets without a byte end a connection. */
+#define RG__SILENT_BUDGETS 4
 
 typedef struct agent agent;
 typedef struct connection connection;

@@ -17,7 +17,9 @@ struct json_t;
 #define RG__WAIT_KINDS(X)                                                      \
     X(ETCD, "etcd", "etcd answers")       /* 0: this host's record */          \
     X(FENCE, "fence", "the process ends") /* slot */                           \
-    X(ROOM, "room", "this machine has it; else the host leaves") /* slot */
+    X(ROOM, "room", "this machine has it; else the host leaves") /* slot */    \
+    X(COPY, "copy", "it has; four budgets without a byte end the generation")  \
+    /* host */
 
 typedef enum rg__wait_kind {
 #define X(name, text, until) RG__WAIT_##name,

@@ -287,6 +287,7 @@ class Hosts:
         self.etcd = []
         self.members = members
         self.dead_ways = set()  # (from, to) without a way
+        self.blocked = set()  # hosts that some TCP does not come to
         self.guardian = None
 
     def __enter__(self):
@@ -401,6 +402,24 @@ class Hosts:
             for other in others:
                 self.cut_one_way(one, other)
                 self.cut_one_way(other, one)
+
+    def block_tcp(self, receiver, port, sender=None):
+        """TCP to a port of the receiver is lost without a word, of one sender
+        or of all, unless it is connected already."""
+        self.need_nets()
+        source = self.address(sender) if sender else "all"
+        lines = [f"rule add pref 10 from {source} iif eth0 ipproto tcp dport "
+                 f"{port} blackhole"]
+        if receiver not in self.blocked:  # what is local is looked up first
+            lines += ["rule add pref 100 lookup local", "rule del pref 0"]
+        self.blocked.add(receiver)
+        ip_all(self.net(receiver), lines)
+
+    def unblock_tcp(self, receiver):
+        self.blocked.discard(receiver)
+        ip_all(self.net(receiver), ["rule add pref 0 lookup local",
+                                    "rule flush", "rule add pref 0 lookup local",
+                                    "rule add pref 32766 lookup main"])
 
     def aim(self, sender, receiver, mac):
         ip("-n", self.net(sender), "neigh", "replace", self.address(receiver),
@@ -730,6 +749,13 @@ class HostsJob(Job):
                   f"{self.code}, not {code}")
 
     # -------------------------------------------------------------- faults
+
+    def agent_port(self, host):
+        """Of UDP and TCP, for other agents."""
+        key = f"/regroup/v1/{self.name}/lead/host/{host}"
+        text = until(lambda: self.hosts.keys(key).get(key), 20,
+                     f"{host} has a record")
+        return json.loads(text)["port"]
 
     def agent_pid(self, host):
         """The agent's own process; agents[host] is its keeper."""

@@ -1,0 +1,28 @@
+"""Connections to h2's agent are lost, its heartbeats and workers' connections
+are not: a commit that waits for copies says so, and ends the generation. The
+second time one of the two goes, and the other trains on."""
+import os
+
+from house import claim, main, trainer, until
+from hosts import Hosts, HostsJob
+
+
+def test():
+    with Hosts(2) as hosts, \
+            HostsJob(hosts, ["--min", "1", "--max", "4"], ["--slots", "2"],
+                     trainer("--until", os.path.join(hosts.folder, "until"),
+                             "--step-ms", 5, "--shard-bytes", 65536,
+                             "--replicas", 1), detect="500ms") as job:
+        hosts.block_tcp("h2", job.agent_port("h2"))
+        job.wait_world(2, seconds=40)
+        step = job.step()
+        job.wait_step(step + 20)
+        said = job.text()
+        for text in ("waits for host h2 to store copies",
+                     "has no copies stored by h2"):
+            claim(text in said, f"nobody has said: {text}")
+        until(lambda: (job.status() or {}).get("generation", 0) > 1, 10,
+              "status shows it")
+
+
+main(test)
