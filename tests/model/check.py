@@ -26,7 +26,8 @@ DEPTH = 2000   # of the longest run; none is longer than 200
 
 TWO_HOSTS = "NH=2 NW=3 HM0=1 HM1=6 INIT=3 NEWC=2"
 ONE_HOST = "NH=1 NW=3 HM0=7 HM1=0 INIT=3 NEWC=2"
-TWO_WORKERS = "NH=2 NW=2 HM0=1 HM1=2 INIT=3 NEWC=2 LC=0"
+TWO_WORKERS = "NH=2 NW=2 HM0=1 HM1=2 INIT=3 NEWC=2"
+SPARE = "NH=2 NW=2 HM0=1 HM1=2 INIT=2 NEWC=0 SPARE=1"
 
 # name, what it is about, its constants. Each number of faults is a setting of
 # its own: with more faults at hand a deadlock hides behind the next fault.
@@ -38,9 +39,24 @@ PROTOCOL = [
     ("broken", "a death, a report of broken", f"{TWO_HOSTS} F=1 B=1 LC=0"),
     ("one host", "one death", f"{ONE_HOST} F=1 LC=0"),
     ("one host, two", "two deaths", f"{ONE_HOST} F=2 LC=0"),
-    ("absence", "a host goes and comes back", f"{TWO_WORKERS} F=1 B=0 AWAY=1"),
+    ("absence", "a host is cut off while its workers live",
+     f"{TWO_WORKERS} F=1 LC=0 AWAY=1"),
     ("absence, broken", "and a report of broken",
-     f"{TWO_WORKERS} F=1 B=1 AWAY=1"),
+     f"{TWO_WORKERS} F=0 B=1 LC=0 AWAY=1 GOES=3"),
+    ("absence, three", "two of three workers are cut off",
+     f"{TWO_HOSTS} F=0 LC=0 AWAY=1"),
+    ("two absences", "either host, twice",
+     f"{TWO_WORKERS} F=0 LC=0 AWAY=2 GOES=3"),
+    ("power", "a host that is cut off may lose vault and workers",
+     f"{TWO_WORKERS} F=1 LC=0 AWAY=1 GOES=3 POWER=1"),
+    ("power, leaders", "and the leader changes",
+     f"{TWO_WORKERS} F=0 LC=1 AWAY=1 GOES=3 POWER=1"),
+    ("spare", "a spare host leads while the world is cut off",
+     f"{SPARE} F=0 LC=1 AWAY=1"),
+    ("spare, power", "and may be without its vault when it is back",
+     f"{SPARE} F=0 LC=0 AWAY=2 GOES=3 POWER=1"),
+    ("below min", "one worker is not enough, and the job is given up",
+     f"{TWO_WORKERS} MIN=2 F=1 LC=1 AWAY=1 GOES=3 POWER=1"),
 ]
 # Of copies.pml.
 COPIES = [
@@ -61,7 +77,7 @@ MUTANTS = [
      f"{TWO_HOSTS} F=0 LC=1"),
     ("DONE_ONLY_IF_DECIDED", "f", "an announced g+1 hides that g has finished",
      f"{TWO_HOSTS} F=0 LC=1"),
-    ("ONLY_HOSTS_WITH_MEMBERS", "b", "hosts without members do not ack",
+    ("ONLY_HOSTS_WITH_MEMBERS", "f", "hosts without members do not ack",
      f"{TWO_HOSTS} F=2 LC=0"),
     ("NO_FENCE", "d", "acks while a worker may still store for g",
      f"{TWO_HOSTS} F=1 LC=1"),
@@ -72,12 +88,28 @@ MUTANTS = [
     ("CHANGE_AFTER_DONE", "e", "proposes g+1 though g is done",
      f"{ONE_HOST} F=1 LC=0"),
     ("MOST_STEPS", "b", "resumes from the most steps, not the lineage",
-     f"{TWO_WORKERS} F=1 B=1 AWAY=1"),
-    ("RECEIVER_OVERWRITES", "b", "who receives saves over what it has",
-     f"{TWO_WORKERS} F=1 B=0 AWAY=1"),
+     f"{TWO_WORKERS} F=0 LC=0 AWAY=2 GOES=3"),
+    ("RECEIVER_OVERWRITES", "l", "a receiver saves over what it has",
+     f"{TWO_WORKERS} F=1 LC=0 AWAY=1 GOES=3 POWER=1"),
+    ("NO_WITNESS", "l", "decides without a host of the world before",
+     f"{SPARE} F=0 LC=0 AWAY=1"),
+    ("ANY_WITNESS", "l", "takes any host for one of the world before",
+     f"{SPARE} F=0 LC=0 AWAY=2 GOES=3"),
+    ("ANY_INCARNATION", "l", "takes another incarnation for the host",
+     f"{SPARE} F=0 LC=0 AWAY=1 POWER=1"),
+    ("NO_RECORD", "b", "reports commit 0 without the record",
+     f"{SPARE} F=0 LC=0 AWAY=1"),
+    ("ANY_RECORD", "b", "takes the record of a later world for its own",
+     f"{SPARE} F=0 LC=0 AWAY=1"),
+    ("RESUME_WITHOUT_RECORD", "b", "resumes from a commit, and records nothing",
+     f"{SPARE} F=0 LC=0 AWAY=2 GOES=3"),
+    ("UNGUARDED_RECORD", "b", "records without comparing `cur`",
+     f"{SPARE} F=0 LC=0 AWAY=1"),
+    ("UNGUARDED_END", "m", "ends the job without comparing",
+     f"{TWO_WORKERS} MIN=2 F=0 LC=1 AWAY=1 GOES=3"),
     ("EARLY_RESTORE", "c", "restores on leaving, not on the decision",
      f"{ONE_HOST} F=1 LC=0"),
-    ("EARLY_REUSE", "b", "frees the slot under way on leaving",
+    ("EARLY_REUSE", "l", "frees the slot under way on leaving",
      f"{ONE_HOST} F=1 LC=0"),
 ]
 COPIES_MUTANTS = [
@@ -90,7 +122,9 @@ COPIES_MUTANTS = [
 ]
 # How the verifier words the claims of each invariant.
 CLAIMS = [
+    ("m", r"plan_cur\[h\]==cur\)&&\(plan_phase"),
     ("a", r"plan_cur\[h\]==cur|cur<=|decided>>cur"),
+    ("l", r"plan_arg\[h\]!=0|had&|^assertion violated \(\(reported==0\)\|\|\( ?!"),
     ("b", r"==\(reported/4\)|==\(x/4\)"),
     ("c", r"memory\[w\]==id"),
     ("d", r"ack\[h\]<=gen\[w\]|decided>>gen|state\[j\]"),
@@ -98,8 +132,8 @@ CLAIMS = [
     ("g", r"i>=reported\b"),
     ("k", r"own\[.*\]==c"),
     ("i", r"newest\[i\]==|m==\d"),
-    ("f", r"phase==2\)\|\|\(\(\(|invalid end state"),
-    ("e", r"phase[!=]=2"),
+    ("f", r"phase>=2\)\|\||invalid end state"),
+    ("e", r"phase!=2|phase<2"),
 ]
 
 

@@ -9,7 +9,10 @@
  * workers per host, INIT the members of the first proposal, NEWC a worker that
  * comes to the door at any moment (NW: nobody), S steps, PLAIN the steps that
  * end without a commit, F deaths, B reports of "broken", LC leader changes,
- * AWAY absences of host 1. Every MUT_ flag breaks one rule. */
+ * AWAY absences of a host, of those in GOES, whose workers live on; POWER is 1
+ * when an absent host may lose its power for good, and its vault with it.
+ * SPARE keeps newcomers out until a member is missing, MIN is --min (1 or 2).
+ * Every MUT_ flag breaks one rule. */
 
 #ifndef NH
 #define NH 2
@@ -47,8 +50,20 @@
 #ifndef AWAY
 #define AWAY 0
 #endif
+#ifndef GOES
+#define GOES 2
+#endif
+#ifndef POWER
+#define POWER 0
+#endif
+#ifndef MIN
+#define MIN 1
+#endif
+#ifndef SPARE
+#define SPARE 0
+#endif
 #define NP   3 /* pieces of a vault slot */
-#define MAXG (1 + F + B + AWAY + (NEWC < NW -> 1 : 0))
+#define MAXG (1 + F + B + NW * AWAY + POWER + (NEWC < NW -> 1 : 0))
 #define ROWS 7
 
 /* ------------------------------------------------------------- small words */
@@ -61,8 +76,8 @@
 /* A commit's id is its generation and its step in one number, so that "newer"
  * is "greater"; 0 is none. */
 #define newest(mask)                                                          \
-    (has(mask, 5) -> 5 : (has(mask, 4) -> 4 : (has(mask, 3) -> 3 :            \
-    (has(mask, 2) -> 2 : (has(mask, 1) -> 1 : 0)))))
+    (has(mask, 6) -> 6 : (has(mask, 5) -> 5 : (has(mask, 4) -> 4 : (has(mask, 3) -> 3 :            \
+    (has(mask, 2) -> 2 : (has(mask, 1) -> 1 : 0))))))
 #define id_of(g, s) ((g) * 4 + (s))
 #define gen_of(id)  ((id) / 4)
 #define step_of(id) ((id) % 4)
@@ -71,6 +86,7 @@
 #define PROPOSE 0
 #define DECIDED 1
 #define DONE    2
+#define ENDED   3 /* the job ends: its commits are lost for good */
 byte cur = 1;       /* `cur`: generation ... */
 byte phase;         /* ... and phase; both only rise, so they are mod(cur) */
 byte members[ROWS]; /* gen/<g>; row 0 stands for "who is at the door first" */
@@ -84,8 +100,16 @@ byte ack[NH];       /* ack/<g>/<h>: newest g, with the vault's commits: */
 byte ack_id[NH * 2];
 byte fin[NH];       /* fin/<g>/<h>: newest g */
 byte leader;        /* `leader`: who holds the key */
-byte away;          /* hosts without a lease; agent and vault live on */
+byte begun;         /* all/begun: the generation whose commit 0 was agreed on
+                     * first; 0: none, so nobody has reported any */
+byte away;          /* hosts that etcd does not hear; they live on, unless ... */
+byte dark;          /* ... they have lost their power and their vault */
+byte heir;          /* another incarnation bears the name of a dark host */
+bit  waits;         /* the leader waits for hosts that may bring more */
+byte lost;          /* absent hosts that the leader goes on without */
 #define is_here(h) (!has(away, h))
+#define of_lost    ((has(lost, 0) -> HM0 : 0) | (has(lost, 1) -> HM1 : 0))
+#define counted    (alive & ~of_lost)
 
 /* ------------------------------------------------------- in the agents */
 byte seen[NH];  /* newest proposal that the agent has looked at */
@@ -95,6 +119,8 @@ byte plan[NH];  /* what the leader is about to write: */
 #define P_PROPOSE 1
 #define P_DECIDE  2
 #define P_DONE    3
+#define P_END     4
+#define P_GIVE_UP 5
 byte plan_cur[NH], plan_phase[NH], plan_arg[NH];
 bit plan_announced[NH];
 byte fetch[NH];   /* generation whose resume commit comes into the vault */
@@ -142,7 +168,8 @@ byte flags[ROWS];   /* "hosts changed" in an agreement, a bit per step */
 
 /* ---------------------------------------------------------------- ghosts */
 byte reported;      /* newest commit that any rank reported */
-byte deaths = F, breaks = B, changes = LC, absences = AWAY;
+byte had;           /* hosts that have held a whole commit, a bit per host */
+byte deaths = F, breaks = B, changes = LC, absences = AWAY, powers = POWER;
 hidden byte i, j, k, x, id, best;
 
 /* ------------------------------------------------------------ agreements */
@@ -250,13 +277,17 @@ inline ended_by(w, h)
 /* What befalls a proposal that is only announced is no reason to leave the whole
  * generation in which its members go on. */
 #define only_announced (announced & ~decided)
-#define abort_now(h)   top(abort[h], top(newest(ev & ~only_announced), over))
+/* A host that was left out hears it by the decision. */
+#define left_out       (top(newest(decided), 1) - 1)
+#define abort_now(h)                                                          \
+    top(top(abort[h], left_out), top(newest(ev & ~only_announced), over))
 
 #ifdef MUT_NO_FENCE
 #define fenced(p, w) (has(members[p], w) || 1)
 #else
 #define fenced(p, w)                                                          \
-    (ended(w) || state[w] == DOOR || (state[w] == BUILT && gen[w] == (p)))
+    (ended(w) || state[w] == DOOR || state[w] == LEFT ||                      \
+     (state[w] == BUILT && gen[w] == (p)))
 #endif
 #ifdef MUT_ACK_EARLY
 #define built(p, w) (!has(marked, w))
@@ -283,9 +314,10 @@ inline ended_by(w, h)
 
 /* Whose acks a decision needs. */
 #ifdef MUT_ONLY_HOSTS_WITH_MEMBERS
-#define asked(p, h) (is_here(h) && (members[p] & local(h)) != 0)
+#define asked(p, h) ((members[p] & local(h)) != 0)
 #else
-#define asked(p, h) (is_here(h) && local(h) != 0)
+#define asked(p, h)                                                           \
+    ((members[p] & local(h)) != 0 || (is_here(h) && local(h) != 0))
 #endif
 #define answered(p, h) (!asked(p, h) || ack[h] == (p))
 #define finned(g, h)   ((members[g] & local(h)) == 0 || fin[h] == (g))
@@ -303,20 +335,82 @@ inline ended_by(w, h)
 #else
 #define can_end(d) ((d) > 0 && !broken(d) && all_finned(d))
 #endif
-#define broken(g) (has(ev, g) || (members[g] & ~alive) != 0)
+#define broken(g) (has(ev, g) || (members[g] & ~counted) != 0)
+
+/* A host of the world that was decided last has acked: that world ends no more
+ * steps, for a step needs all of its ranks. What this host has not completed,
+ * no rank has reported. */
+#ifdef MUT_ANY_WITNESS
+#define of_world(h) ((h) < NH)
+#else
+#define of_world(h) ((members[newest(decided)] & local(h)) != 0)
+#endif
+#ifdef MUT_ANY_INCARNATION
+#define witness(p, h) (of_world(h) && ack[h] == (p))
+#else
+#define witness(p, h) (of_world(h) && ack[h] == (p) && !has(heir, h))
+#endif
+#if NH == 1
+#define has_witness(p) witness(p, 0)
+#define is_all(p)      (ack[0] == (p))
+#else
+#define has_witness(p) (witness(p, 0) || witness(p, 1))
+#define is_all(p)      (ack[0] == (p) && ack[1] == (p))
+#endif
+/* What a decision resumes from is as new as any commit that the world before
+ * has had, or nobody is left who could bring a newer one. */
+#ifdef MUT_NO_WITNESS
+#define may_decide(p, best) 1
+#else
+#define may_decide(p, best)                                                   \
+    (!begun || (has_witness(p) && (best) >= line[newest(decided)]) ||         \
+     (is_all(p) && (best) != 0))
+#endif
+#define may_end(p, best) (!may_decide(p, best) && is_all(p))
+
+/* Fewer workers than --min, for longer than --elastic-timeout, which is at any
+ * moment here. A leader that has no word of the world before waits for it. */
+#if MIN == 1
+#define is_few(m) ((m) == 0)
+#else
+#define is_few(m) (((m) & ((m) - 1)) == 0)
+#endif
+#define is_known(h) (of_world(h) && is_here(h))
+#if NH == 1
+#define is_world_known is_known(0)
+#else
+#define is_world_known (is_known(0) || is_known(1))
+#endif
+#define may_give_up(h)                                                        \
+    (MIN > 1 && phase < DONE && plan[h] == P_NONE && leader == (h) &&         \
+     broken(cur) && is_few((members[newest(decided)] | door) & counted) &&    \
+     (newest(decided) == 0 || is_world_known))
+
+inline give_up(h)
+{
+    plan[h] = P_GIVE_UP;
+    plan_cur[h] = cur;
+    plan_phase[h] = phase
+}
 
 /* plan() from one snapshot. */
 inline make_plan(h)
 {
     k = newest(decided);
-    best = (members[k] | door) & alive;
+    best = (members[k] | door) & counted;
+#if SPARE
+    if
+    :: k == 0 || broken(k) -> skip
+    :: else -> best = members[k]
+    fi;
+#endif
     plan_cur[h] = cur;
     plan_phase[h] = phase;
     if
     :: can_end(k) -> plan[h] = P_DONE
     :: else ->
         if
-        :: best != 0 &&
+        :: !is_few(best) &&
            (broken(cur) ||
             (phase == DECIDED && (best & ~members[cur]) != 0)) ->
             plan[h] = P_PROPOSE;
@@ -325,13 +419,12 @@ inline make_plan(h)
         :: else ->
             if
             :: phase == PROPOSE && !broken(cur) && all_answered(cur) ->
-                plan[h] = P_DECIDE;
                 best = 0;
                 i = 0;
                 do
                 :: i < NH ->
                     if
-                    :: asked(cur, i) ->
+                    :: ack[i] == cur ->
                         offer(ack_id[i * 2]);
                         offer(ack_id[i * 2 + 1])
                     :: else
@@ -339,38 +432,62 @@ inline make_plan(h)
                     i++
                 :: else -> break
                 od;
-                plan_arg[h] = best
+                if
+                :: may_decide(cur, best) ->
+                    plan[h] = P_DECIDE;
+                    plan_arg[h] = best
+                :: may_end(cur, best) -> plan[h] = P_END
+                :: else -> waits = 1
+                fi
             :: else
             fi
         fi
     fi;
     if
-    :: plan[h] == P_NONE -> plan_cur[h] = 0; plan_phase[h] = 0
+    :: plan[h] == P_NONE ->
+        plan_cur[h] = 0;
+        plan_phase[h] = 0
     :: else
     fi
 }
 
 #ifdef MUT_CHANGE_AFTER_DONE
-#define is_over    (phase == DONE && !broken(newest(decided)))
+#define is_over    (phase >= DONE && !broken(newest(decided)))
 #define is_settled (phase != PROPOSE)
 #else
-#define is_over    (phase == DONE)
+#define is_over    (phase >= DONE)
 #define is_settled (phase == DECIDED)
 #endif
 #define work_for_leader(h)                                                    \
     (!is_over && plan[h] == P_NONE && leader == (h) &&                        \
      (can_end(newest(decided)) ||                                             \
       (is_settled &&                                                          \
-       (broken(cur) || (door & alive & ~members[cur]))) ||                    \
-      (phase == PROPOSE && (broken(cur) || all_answered(cur)))) &&            \
-     !(broken(cur) && ((INIT | door) & alive) == 0))
+       (broken(cur) || (!SPARE && (door & counted & ~members[cur])))) ||      \
+      (phase == PROPOSE &&                                                    \
+       (broken(cur) ||                                                        \
+        (all_answered(cur) && !waits)))) &&                                   \
+     !(broken(cur) && is_few((members[newest(decided)] | door) & counted)))
+
+/* The newest commit that was reported lies in no vault any more. */
+#if NH == 1
+#define nobody_holds(id) ((id) == 0 || !in_vault(0, id))
+#else
+#define nobody_holds(id)                                                      \
+    ((id) == 0 || (!in_vault(0, id) && !in_vault(1, id)))
+#endif
 
 /* The txn's comparisons: who leads, and what `cur` was. */
 #ifdef MUT_NO_CAS
-#define may_write(h) 1
+#define is_planned(h) 1
 #else
-#define may_write(h)                                                          \
+#define is_planned(h)                                                         \
     (leader == (h) && plan_cur[h] == cur && plan_phase[h] == phase)
+#endif
+#ifdef MUT_UNGUARDED_END
+#define may_write(h)                                                          \
+    (plan[h] == P_END || plan[h] == P_GIVE_UP || is_planned(h))
+#else
+#define may_write(h) is_planned(h)
 #endif
 
 inline forget_plan(h)
@@ -418,13 +535,14 @@ inline write_plan(h)
 {
     if
     :: may_write(h) ->
-        assert(phase != DONE);
+        assert(phase < DONE);
         if
         :: plan[h] == P_PROPOSE ->
             assert(plan_cur[h] == cur);
             cur++;
             assert(cur <= MAXG && members[cur] == 0);
             phase = PROPOSE;
+            waits = 0;
             members[cur] = plan_arg[h];
             printf("host %d proposes g%d members %d announced %d\n", h, cur,
                    members[cur], plan_announced[h]);
@@ -437,10 +555,24 @@ inline write_plan(h)
             printf("host %d decides g%d: resume %d.%d, reported %d.%d\n", h,
                    cur, gen_of(plan_arg[h]), step_of(plan_arg[h]),
                    gen_of(reported), step_of(reported));
-            claim_ancestor(plan_arg[h], reported);
+            assert(reported == 0 || plan_arg[h] != 0);
+            if
+            :: nobody_holds(reported)
+            :: else -> claim_ancestor(plan_arg[h], reported)
+            fi;
             phase = DECIDED;
             decided = decided | bit_of(cur);
             line[cur] = plan_arg[h];
+            if
+            :: plan_arg[h] == 0 -> had = 0 /* none of it is on the lineage */
+            :: else
+            fi;
+#ifndef MUT_RESUME_WITHOUT_RECORD
+            if
+            :: begun == 0 -> begun = gen_of(plan_arg[h])
+            :: else
+            fi;
+#endif
             i = 0;
             do
             :: i < NH * 2 -> ack_id[i] = 0; i++
@@ -450,10 +582,29 @@ inline write_plan(h)
         :: plan[h] == P_DONE ->
             phase = DONE;
             printf("host %d records g%d done\n", h, cur)
+        :: plan[h] == P_GIVE_UP ->
+            assert(plan_cur[h] == cur && plan_phase[h] == phase);
+            phase = ENDED;
+            printf("host %d gives up in g%d\n", h, cur)
+        :: plan[h] == P_END ->
+            assert((had & ~heir) == 0);
+            assert(nobody_holds(reported));
+            phase = ENDED;
+            printf("host %d records the end in g%d\n", h, cur)
         fi
     :: else
     fi;
     forget_plan(h)
+}
+
+inline note_had(h, s)
+{
+    if
+    :: holds(h, s) != 0 && (line[newest(decided)] != 0 ||
+                            gen_of(holds(h, s)) == newest(decided)) ->
+        had = had | bit_of(h)
+    :: else
+    fi
 }
 
 /* The resume commit comes from another host's vault, before the decision is
@@ -465,7 +616,7 @@ inline write_plan(h)
 #define receivers_slot(h) (holds(h, 0) > holds(h, 1))
 #endif
 #define can_fetch(h, g)                                                       \
-    (phase != DONE && (g) == newest(decided) && (g) > 0 && abort[h] < (g) &&  \
+    (phase < DONE && (g) == newest(decided) && (g) > 0 && abort[h] < (g) &&  \
      line[g] != 0 && (members[g] & local(h)) != 0 &&                          \
      !in_vault(h, line[g]) && is_here(NH - 1 - (h)) &&                        \
      in_vault(NH - 1 - (h), line[g]))
@@ -496,9 +647,20 @@ inline end_fetch(h)
     assert(ack[h] <= fetch[h] && piece[at(h, k, 0)] == 0);
     piece[at(h, k, 0)] = line[fetch[h]] * 4 + 1;
     content[at(h, k, 0)] = line[fetch[h]];
+    note_had(h, k);
     fetch[h] = 0;
     printf("host %d has it\n", h)
 }
+
+#define rank0(g)                                                              \
+    (has(members[g], 0) -> 0 : (has(members[g], 1) -> 1 :                     \
+    (has(members[g], 2) -> 2 : 3)))
+
+#ifdef MUT_UNGUARDED_RECORD
+#define is_unchanged(g) 1
+#else
+#define is_unchanged(g) (phase == DECIDED || has(announced, g))
+#endif
 
 proctype agent(byte h)
 {
@@ -506,7 +668,7 @@ end:
     do
     /* look again */
     :: d_step {
-        is_here(h) && phase != DONE &&
+        is_here(h) && phase < DONE &&
         (seen[h] != cur || abort[h] != abort_now(h)) ->
         abort[h] = abort_now(h);
         seen[h] = cur;
@@ -514,7 +676,7 @@ end:
     }
     /* publish a death: reason and host record in one txn */
     :: d_step {
-        is_here(h) && phase != DONE && (marked & alive & local(h)) != 0 ->
+        is_here(h) && phase < DONE && (marked & alive & local(h)) != 0 ->
         i = 0;
         do
         :: i < NW ->
@@ -541,6 +703,7 @@ end:
         phase == PROPOSE && seen[h] == cur && ack[h] != cur &&
         asked(cur, h) && all_ack(h, cur) ->
         ack[h] = cur;
+        waits = 0;
         ack_id[h * 2] = holds(h, 0);
         ack_id[h * 2 + 1] = holds(h, 1);
         printf("host %d acks g%d with commits %d.%d and %d.%d\n", h, cur,
@@ -549,12 +712,22 @@ end:
     }
     /* fin */
     :: d_step {
-        is_here(h) && phase != DONE && decided &&
+        is_here(h) && phase < DONE && decided &&
         fin[h] != newest(decided) &&
         (members[newest(decided)] & local(h)) != 0 &&
         all_fin(h, newest(decided)) ->
         fin[h] = newest(decided);
         printf("host %d: fin g%d\n", h, fin[h])
+    }
+    /* all have agreed on commit 0: compared with `cur`, it is recorded */
+    :: d_step {
+        !begun && is_here(h) && !has(heir, h) && phase < DONE &&
+        newest(decided) > 0 && is_unchanged(cur) &&
+        line[newest(decided)] == 0 &&
+        has(local(h), rank0(newest(decided))) &&
+        all_in(newest(decided), of_commit(0)) ->
+        begun = newest(decided);
+        printf("host %d records that g%d begins\n", h, newest(decided))
     }
     /* the resume commit of another host; what ends the generation ends that */
     :: d_step {
@@ -567,8 +740,21 @@ end:
         (abort[h] >= fetch[h] || fetch[h] != newest(decided)) ->
         fetch[h] = 0
     }
+#if POWER > 0
+    /* the host that was to send it has come back without it: a reason */
+    :: d_step {
+        is_here(h) && phase < DONE && !has(ev, newest(decided)) &&
+        line[newest(decided)] != 0 &&
+        (members[newest(decided)] & local(h)) != 0 &&
+        !in_vault(h, line[newest(decided)]) && has(heir, NH - 1 - (h)) ->
+        ev = ev | bit_of(newest(decided))
+    }
+#endif
     /* as leader: take a snapshot and plan; later: write */
     :: d_step { work_for_leader(h) -> make_plan(h) }
+#if MIN > 1
+    :: d_step { may_give_up(h) -> give_up(h) }
+#endif
     :: d_step { plan[h] != P_NONE -> write_plan(h) }
     od
 }
@@ -602,7 +788,7 @@ inline claim_may_store(w, h)
 {
     assert(has(decided, gen[w]));
     assert(ack[h] <= gen[w]);
-    assert(phase != DONE || has(marked, w));
+    assert(phase != DONE || has(marked, w) || gen[w] < newest(decided));
     j = 0;
     do
     :: j < NW ->
@@ -631,6 +817,7 @@ inline mark_complete(w, h)
     assert(piece[at(h, slot[w], i)] == 0);
     piece[at(h, slot[w], i)] = id_of(gen[w], step[w]) * 4 + k;
     content[at(h, slot[w], i)] = memory[w];
+    note_had(h, slot[w]);
     carry_flag(w, h);
     enter(w, of_commit(step[w]));
     state[w] = AGREE;
@@ -679,9 +866,6 @@ inline go_on(w)
     fi
 }
 
-#define rank0(g)                                                              \
-    (has(members[g], 0) -> 0 : (has(members[g], 1) -> 1 :                     \
-    (has(members[g], 2) -> 2 : 3)))
 #define can_sync(w, h, g)                                                     \
     (line[g] == 0                                                             \
          -> (rank0(g) == (w) || (inside(rank0(g)) && gen[rank0(g)] == (g)))   \
@@ -739,7 +923,17 @@ inline sync(w, h)
 #define owes_entry(w, h) 0
 #else
 #define owes_entry(w, h)                                                      \
-    (state[w] == BUILT && has(decided, gen[w]) && abort[h] < gen[w])
+    (state[w] == BUILT && gen[w] == newest(decided) && abort[h] < gen[w])
+#endif
+
+/* Commit 0 counts once it is on record that commits may exist, from its own
+ * generation or an earlier one. */
+#ifdef MUT_NO_RECORD
+#define may_report(w) 1
+#elif defined(MUT_ANY_RECORD)
+#define may_report(w) (begun || step[w] != 0)
+#else
+#define may_report(w) (step[w] != 0 || (begun != 0 && begun <= gen[w]))
 #endif
 
 proctype worker(byte w; byte h)
@@ -758,8 +952,8 @@ end:
     }
     /* its decision arrives: restore, or receive */
     :: d_step {
-        state[w] == BUILT && has(decided, gen[w]) && abort[h] < gen[w] &&
-        !has(marked, w) && can_sync(w, h, gen[w]) ->
+        state[w] == BUILT && is_here(h) && gen[w] == newest(decided) &&
+        abort[h] < gen[w] && !has(marked, w) && can_sync(w, h, gen[w]) ->
         sync(w, h)
     }
     /* a step */
@@ -787,7 +981,8 @@ end:
     :: d_step { state[w] == COMMIT -> mark_writing(w, h) }
     :: d_step { state[w] == COPY -> mark_complete(w, h) }
     :: d_step {
-        state[w] == AGREE && all_in(gen[w], of_commit(step[w])) ->
+        state[w] == AGREE && all_in(gen[w], of_commit(step[w])) &&
+        may_report(w) ->
         report(w);
         slot[w] = 1 - slot[w];
         if
@@ -801,14 +996,27 @@ end:
         state[w] = FIN;
         printf("worker %d fin g%d\n", w, gen[w])
     }
+    /* what it has built was given up, and it has no place in the next one */
+    :: d_step {
+        state[w] == BUILT && !owes_entry(w, h) && seen[h] > gen[w] &&
+        phase < DONE && !has(members[seen[h]], w) -> leave(w)
+    }
     /* a broken generation is left at once */
     :: d_step {
-        inside(w) && abort[h] >= gen[w] && phase != DONE -> leave(w)
+        inside(w) && abort[h] >= gen[w] && phase < DONE -> leave(w)
     }
     :: d_step {
-        phase == DONE && !inside(w) && !ended(w) -> state[w] = END
+        phase >= DONE && !inside(w) && !ended(w) -> state[w] = END
     }
-    :: d_step { phase == DONE && state[w] == FIN -> state[w] = END }
+    :: d_step { phase >= DONE && state[w] == FIN -> state[w] = END }
+    /* a worker whose host was left out comes to the door again */
+    :: d_step {
+        (state[w] == LEFT || state[w] == DOOR) && is_here(h) &&
+        phase < DONE && !has(door, w) &&
+        !has(marked, w) && newest(decided) > gen[w] &&
+        !has(members[newest(decided)], w) ->
+        door = door | bit_of(w)
+    }
     /* the agent confirms a death */
     :: d_step {
         has(marked, w) && !ended(w) ->
@@ -834,26 +1042,75 @@ inline kill(w)
 }
 
 #define can_die(w)                                                            \
-    (deaths > 0 && phase != DONE && !ended(w) && !has(marked, w))
+    (deaths > 0 && phase < DONE && !ended(w) && !has(marked, w))
 #define can_break(w)                                                          \
-    (breaks > 0 && phase != DONE && state[w] >= BUILT && state[w] <= FIN &&   \
+    (breaks > 0 && phase < DONE && state[w] >= BUILT && state[w] <= FIN &&   \
      !has(marked, w) && !has(ev, gen[w]))
 
-/* Host 1 without living workers loses its lease, and comes back with what its
- * vault held. */
-#define has_worker(h) ((alive & local(h)) != 0)
-#define can_go_away                                                           \
-    (absences > 0 && phase != DONE && !has_worker(1) &&                       \
-     (marked & local(1)) == local(1))
+/* A host is cut off from etcd, and from the other one; its workers train on,
+ * if they can. It comes back as it went, or, having lost its power, as another
+ * incarnation without workers and with an empty vault, or never. */
+#define can_go_away(h)                                                        \
+    (absences > 0 && phase < DONE && away == 0 && has(GOES, h))
+#define can_be_lost(h) (phase < DONE && has(away, h) && !has(lost, h))
+#define can_return(h)  (has(away, h) && !has(dark & ~heir, h))
+#define can_go_dark(h) (powers > 0 && has(away, h) && phase < DONE)
 
-inline go_away()
+inline go_away(h)
 {
-    printf("host 1 goes away\n");
+    printf("host %d goes away\n", h);
     absences--;
-    away = bit_of(1);
-    ev = ev | bit_of(cur);
-    leader = 0;
-    forget_plan(1)
+    away = bit_of(h);
+    leader = 1 - h;
+    forget_plan(h)
+}
+
+inline come_back(h)
+{
+    away = 0;
+    lost = 0;
+    printf("host %d is back\n", h)
+}
+
+inline go_dark(h)
+{
+    printf("host %d loses its power\n", h);
+    powers--;
+    dark = bit_of(h);
+    i = 0;
+    do
+    :: i < NW ->
+        if
+        :: has(local(h), i) ->
+            state[i] = DEAD;
+            marked = marked | bit_of(i);
+            gen[i] = 0;
+            step[i] = 0;
+            slot[i] = 0;
+            memory[i] = 0
+        :: else
+        fi;
+        i++
+    :: else -> break
+    od;
+    i = 0;
+    do
+    :: i < 2 * NP ->
+        piece[at(h, 0, i)] = 0;
+        content[at(h, 0, i)] = 0;
+        i++
+    :: else -> break
+    od;
+    i = 0;
+    fetch[h] = 0
+}
+
+inline start_again(h)
+{
+    heir = dark;
+    alive = alive & ~local(h);
+    door = door & ~local(h);
+    come_back(h)
 }
 
 proctype faults()
@@ -871,18 +1128,28 @@ end:
     :: d_step { can_break(0) -> breaks--; ev = ev | bit_of(gen[0]) }
     :: d_step { can_break(1) -> breaks--; ev = ev | bit_of(gen[1]) }
     :: d_step {
-        changes > 0 && phase != DONE && is_here(1 - leader) ->
+        changes > 0 && phase < DONE && is_here(1 - leader) ->
         changes--;
         leader = 1 - leader;
         printf("leader: host %d\n", leader)
     }
 #if AWAY > 0
-    :: d_step { can_go_away -> go_away() }
-    :: d_step { away != 0 -> away = 0; printf("host 1 is back\n") }
+    :: d_step { can_go_away(0) -> go_away(0) }
+    :: d_step { can_go_away(1) -> go_away(1) }
+    :: d_step { can_be_lost(0) -> lost = 1 }
+    :: d_step { can_be_lost(1) -> lost = 2 }
+    :: d_step { can_return(0) -> come_back(0) }
+    :: d_step { can_return(1) -> come_back(1) }
+#if POWER > 0
+    :: d_step { can_go_dark(0) -> go_dark(0) }
+    :: d_step { can_go_dark(1) -> go_dark(1) }
+    :: d_step { has(dark, 0) && !has(heir, 0) -> start_again(0) }
+    :: d_step { has(dark, 1) && !has(heir, 1) -> start_again(1) }
+#endif
 #endif
 #if NEWC < NW
     :: d_step {
-        state[NEWC] == NONE && phase != DONE && is_here(hostof(NEWC)) ->
+        state[NEWC] == NONE && phase < DONE && is_here(hostof(NEWC)) ->
         state[NEWC] = DOOR;
         printf("worker %d comes to the door\n", NEWC);
         memory[NEWC] = FRESH + NEWC;
@@ -893,11 +1160,14 @@ end:
     od
 }
 
+#define everybody (INIT | (NEWC < NW -> bit_of(NEWC) : 0))
+
 /* Nothing can move any more: the job is done, or nobody is left to do it. */
 proctype the_end()
 {
     timeout ->
-    assert(phase == DONE || ((INIT | bit_of(NEWC)) & ~marked) == 0)
+    assert(phase >= DONE || (everybody & ~marked) == 0 ||
+           (dark & ~heir) != 0)
 }
 
 init
