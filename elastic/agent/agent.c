@@ -459,6 +459,7 @@ static void on_etcd_state(void *arg, bool up, const char *why)
         if (a->is_dirty)
             rg__publish(a);
     }
+    rg__outage_look(a);
 }
 
 static rg_status make_names(agent *a)
@@ -521,10 +522,12 @@ static rg_status make_timers(agent *a)
     a->drain_timer = rg__timer_create(a->loop, rg__drain_look, a);
     a->end_timer = rg__timer_create(a->loop, on_end_timer, a);
     a->resend = rg__timer_create(a->loop, rg__workers_resend, a);
+    a->outage_timer = rg__timer_create(a->loop, rg__outage_look, a);
     a->prepare_timer = rg__timer_create(a->loop, rg__generation_hand_out, a);
-    if (a->drain_timer == NULL || a->suspect_timer == NULL ||
-        a->resend == NULL || a->prepare_timer == NULL || a->ping == NULL ||
-        a->look_timer == NULL || a->kill_timer == NULL || a->end_timer == NULL)
+    if (a->outage_timer == NULL || a->drain_timer == NULL ||
+        a->suspect_timer == NULL || a->resend == NULL ||
+        a->prepare_timer == NULL || a->ping == NULL || a->look_timer == NULL ||
+        a->kill_timer == NULL || a->end_timer == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for timers");
     return RG_OK;
 }
@@ -640,6 +643,7 @@ static void tear_down(agent *a)
     rg__timer_destroy(a->look_timer);
     rg__timer_destroy(a->kill_timer);
     rg__timer_destroy(a->end_timer);
+    rg__timer_destroy(a->outage_timer);
     rg__timer_destroy(a->resend);
     rg__timer_destroy(a->prepare_timer);
     rg__timer_destroy(a->suspect_timer);

@@ -33,6 +33,7 @@ typedef struct rg__agent_params {
     bool has_etcd; /* the job's private one, which ends with what started us */
     int max_restarts;
     uint64_t start_timeout_ms, elastic_timeout_ms, grace_ms, detect_ms;
+    uint64_t etcd_timeout_ms;
     uint64_t vault_max_bytes;   /* 0: what the machine has */
     const char *metrics;        /* where they are shown (scrape.h); NULL: not */
     const char *history_dir;    /* NULL: none; exists */

@@ -21,6 +21,7 @@
  *   leader.c      the leader's part: snapshot, plan, CAS
  *   publish.c     this host's record and reasons
  *   waits.c       what this agent waits for, and since when (waits.h)
+ *   outage.c      what only etcd could end
  *   output.c      what workers print
  *   question.c    what CLI processes ask
  *   shown.c       which sets workers have
@@ -301,7 +302,9 @@ struct agent {
     bool is_hurried; /* what workers printed need not be written any more */
     int exit_code;
     char why[RG__TEXT_MAX];
-    rg__timer *kill_timer, *end_timer;
+    rg__timer *kill_timer, *end_timer, *outage_timer;
+    uint64_t
+        outage_ns; /* nothing goes on here without etcd since; 0: it does */
 };
 
 /* agent.c */
@@ -569,6 +572,10 @@ void rg__publish_reason(agent *a, uint64_t generation, const slot *s,
 /* The same of a connection between this host and another that broke. */
 void rg__publish_broken_link(agent *a, uint64_t generation, const slot *s,
                              const char *host, const char *text);
+
+/* outage.c: does this host wait for etcd alone, and for how long now? Called
+ * when etcd is away or back, and by a timer in between. */
+void rg__outage_look(void *agent_arg);
 
 /* output.c */
 rg_status rg__output_open(slot *s, int out[2], int err[2]);

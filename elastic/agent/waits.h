@@ -19,7 +19,9 @@ struct json_t;
     X(FENCE, "fence", "the process ends") /* slot */                           \
     X(ROOM, "room", "this machine has it; else the host leaves") /* slot */    \
     X(COPY, "copy", "it has; four budgets without a byte end the generation")  \
-    /* host */
+    /* host */                                                                 \
+    X(OUTAGE, "outage",                                                        \
+      "etcd answers; else it leaves after --etcd-timeout") /* 0 */
 
 typedef enum rg__wait_kind {
 #define X(name, text, until) RG__WAIT_##name,

@@ -16,6 +16,7 @@ typedef struct rg__settings {
     const char *job, *host, *history, *output, *run_dir;
     const char *advertise, *metrics, *peer;
     uint64_t start_timeout_ms, elastic_timeout_ms, grace_ms, detect_ms;
+    uint64_t etcd_timeout_ms;
     uint64_t timeout_ms, interval_ms, deadline_ms, older_than_ms,
         vault_max_bytes;
     rg__library_settings library;

@@ -69,6 +69,10 @@ static const rg__cfg_field cli_table[] = {
     {"ELASTIC_TIMEOUT", "600s",
      RG__CFG_TIME_AT(rg__settings, elastic_timeout_ms),
      "how long the job waits below --min before it ends with 75"},
+    {"ETCD_TIMEOUT", "1h", RG__CFG_TIME_AT(rg__settings, etcd_timeout_ms),
+     "how long a host that can do nothing without etcd, because its workers "
+     "have finished or the world is broken, waits for an etcd that is away "
+     "before it leaves with 69 or 75"},
     {"AGENT_GRACE", "10s", RG__CFG_TIME_AT(rg__settings, grace_ms),
      "how long workers live without their agent"},
     {"DETECT", "lan", RG__CFG_DETECT_AT(rg__settings, detect_ms),
@@ -155,6 +159,7 @@ static const flag flags[] = {
     {"MAX_RESTARTS", "N", "run agent config", {"max-restarts"}},
     {"START_TIMEOUT", "TIME", "run agent config", {"start-timeout"}},
     {"ELASTIC_TIMEOUT", "TIME", "run agent config", {"elastic-timeout"}},
+    {"ETCD_TIMEOUT", "TIME", "run agent config", {"etcd-timeout"}},
     {"AGENT_GRACE", "TIME", "run agent config", {"agent-grace"}},
     {"DETECT", "lan|cloud|TIME", "run agent config", {"detect"}},
     {"VAULT_MAX", "SIZE", "run agent config", {"vault-max"}},

@@ -253,6 +253,7 @@ static void run_agent(void)
                                      .max_restarts = 2,
                                      .start_timeout_ms = 1000,
                                      .elastic_timeout_ms = 5000,
+                                     .etcd_timeout_ms = 5000,
                                      .grace_ms = 1000,
                                      .detect_ms = 500,
                                      .vault_max_bytes = 1 << 20,

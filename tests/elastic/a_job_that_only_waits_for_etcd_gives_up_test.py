@@ -1,0 +1,85 @@
+"""While etcd is away a world trains on for ever. One that is finished or broken
+waits for etcd alone: log and status say so, and after --etcd-timeout the host
+leaves, with 69 or 75 and a sentence. The clock begins anew when etcd is back.
+A private etcd whose data are gone never comes back."""
+import os
+import shutil
+import signal
+import time
+
+from house import UNTIL_FINISH, Etcd, Job, claim, main, trainer, until
+from house import child_of
+
+TIMEOUT_S = 1
+TRAIN = trainer(*UNTIL_FINISH, "--step-ms", 5)
+
+
+def job_on(etcd, *flags, timeout=f"{TIMEOUT_S}s"):
+    return Job(["-n", "2", "--etcd", etcd.url, "--etcd-timeout", timeout,
+                *flags], TRAIN, detect="500ms")
+
+
+def waits(job):
+    return [w for w in (job.status() or {}).get("waiting", [])
+            if w["kind"] == "outage"]
+
+
+def finished():
+    with Etcd() as etcd, job_on(etcd) as job:
+        job.wait_step(20)
+        etcd.kill()
+        time.sleep(1.5 * TIMEOUT_S)  # the outage is the fault
+        job.wait_step(job.step() + 50)
+        job.let_finish()
+        until(lambda: "etcd, to record that all workers here have finished"
+              in job.text(), 20, "the wait is said")
+        claim(waits(job), "status shows no such wait")
+        job.finish(69)
+        claim("have finished job test, but etcd has been away for longer than "
+              "--etcd-timeout (1 s)" in job.text(), "no sentence")
+
+
+def broken():
+    with Etcd() as etcd, job_on(etcd) as job:
+        job.wait_step(20)
+        etcd.kill()
+        until(lambda: "etcd does not answer" in job.text(), 20, "the outage")
+        job.kill(1)
+        job.finish(75)
+        claim("has no world that trains, and etcd, which a new one needs, has "
+              "been away" in job.text(), "no sentence")
+
+
+def back_in_time():
+    with Etcd() as etcd, job_on(etcd, timeout="30s") as job:
+        job.wait_step(20)
+        etcd.kill()
+        job.let_finish()
+        until(lambda: waits(job), 20, "the wait is shown")
+        etcd.start()
+        job.finish()
+        job.check()
+
+
+def private():
+    with Job(["-n", "2", "--etcd-timeout", f"{TIMEOUT_S}s"], TRAIN) as job:
+        job.wait_step(20)
+        etcd, agent = child_of(job.process.pid, "etcd"), job.agent()
+        shutil.rmtree(os.path.join(job.folder, "run", "test", "etcd"))
+        os.kill(etcd, signal.SIGKILL)
+        os.kill(agent, signal.SIGKILL)
+        until(lambda: job.agent() not in (None, agent), 10, "another agent")
+        job.wait_step(job.step() + 20)
+        job.let_finish()
+        job.finish(69)
+        claim("have finished job test, but etcd" in job.text(), "no sentence")
+
+
+def test():
+    finished()
+    broken()
+    back_in_time()
+    private()
+
+
+main(test)
