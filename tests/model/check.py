@@ -27,6 +27,9 @@ DEPTH = 2000   # of the longest run; none is longer than 200
 TWO_HOSTS = "NH=2 NW=3 HM0=1 HM1=6 INIT=3 NEWC=2"
 ONE_HOST = "NH=1 NW=3 HM0=7 HM1=0 INIT=3 NEWC=2"
 TWO_WORKERS = "NH=2 NW=2 HM0=1 HM1=2 INIT=3 NEWC=2"
+TWO_ON_ONE = "NH=1 NW=2 HM0=3 HM1=0 INIT=3 NEWC=2"
+THREE_WORKERS = "NH=2 NW=3 HM0=1 HM1=6 INIT=7 NEWC=3"
+GROWS = "NH=2 NW=2 HM0=1 HM1=2 INIT=1 NEWC=1"
 SPARE = "NH=2 NW=2 HM0=1 HM1=2 INIT=2 NEWC=0 SPARE=1"
 
 # name, what it is about, its constants. Each number of faults is a setting of
@@ -55,6 +58,13 @@ PROTOCOL = [
      f"{SPARE} F=0 LC=1 AWAY=1"),
     ("spare, power", "and may be without its vault when it is back",
      f"{SPARE} F=0 LC=0 AWAY=2 GOES=3 POWER=1"),
+    ("agent", "an agent is killed, one host, a death",
+     f"{TWO_ON_ONE} F=1 LC=0 AK=1"),
+    ("agents", "two are, one behind the other", f"{TWO_ON_ONE} F=1 LC=0 AK=2"),
+    ("agent, leaders", "on either of two hosts; the leader changes",
+     f"{THREE_WORKERS} F=0 LC=1 AK=1"),
+    ("agent, newcomer", "and a newcomer is at the door",
+     f"{TWO_HOSTS} F=0 LC=0 AK=1"),
     ("below min", "one worker is not enough, and the job is given up",
      f"{TWO_WORKERS} MIN=2 F=1 LC=1 AWAY=1 GOES=3 POWER=1"),
 ]
@@ -107,6 +117,10 @@ MUTANTS = [
      f"{SPARE} F=0 LC=0 AWAY=1"),
     ("UNGUARDED_END", "m", "ends the job without comparing",
      f"{TWO_WORKERS} MIN=2 F=0 LC=1 AWAY=1 GOES=3"),
+    ("TAKES_UP_HALF", "f", "goes on with what only some members were told",
+     f"{TWO_ON_ONE} F=0 LC=0 AK=1"),
+    ("FETCHES_AGAIN", "k", "fetches again what the agent before has fetched",
+     f"{GROWS} F=0 LC=0 AK=1"),
     ("EARLY_RESTORE", "c", "restores on leaving, not on the decision",
      f"{ONE_HOST} F=1 LC=0"),
     ("EARLY_REUSE", "l", "frees the slot under way on leaving",
@@ -130,7 +144,7 @@ CLAIMS = [
     ("d", r"ack\[h\]<=gen\[w\]|decided>>gen|state\[j\]"),
     ("h", r"i>=reported_safe"),
     ("g", r"i>=reported\b"),
-    ("k", r"own\[.*\]==c"),
+    ("k", r"^assertion violated \(piece\[.*\]==0\)|own\[.*\]==c"),
     ("i", r"newest\[i\]==|m==\d"),
     ("f", r"phase>=2\)\|\||invalid end state"),
     ("e", r"phase!=2|phase<2"),

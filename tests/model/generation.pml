@@ -11,6 +11,7 @@
  * end without a commit, F deaths, B reports of "broken", LC leader changes,
  * AWAY absences of a host, of those in GOES, whose workers live on; POWER is 1
  * when an absent host may lose its power for good, and its vault with it.
+ * AK is how many agents are killed; the next one of the host takes over.
  * SPARE keeps newcomers out until a member is missing, MIN is --min (1 or 2).
  * Every MUT_ flag breaks one rule. */
 
@@ -56,6 +57,9 @@
 #ifndef POWER
 #define POWER 0
 #endif
+#ifndef AK
+#define AK 0
+#endif
 #ifndef MIN
 #define MIN 1
 #endif
@@ -63,7 +67,7 @@
 #define SPARE 0
 #endif
 #define NP   3 /* pieces of a vault slot */
-#define MAXG (1 + F + B + NW * AWAY + POWER + (NEWC < NW -> 1 : 0))
+#define MAXG (1 + F + B + NW * AWAY + POWER + AK + (NEWC < NW -> 1 : 0))
 #define ROWS 7
 
 /* ------------------------------------------------------------- small words */
@@ -123,6 +127,23 @@ byte plan[NH];  /* what the leader is about to write: */
 #define P_GIVE_UP 5
 byte plan_cur[NH], plan_phase[NH], plan_arg[NH];
 bit plan_announced[NH];
+#if AK > 0
+byte agents[NH];  /* that have been killed: each makes segments of its own */
+bit  adopts[NH];  /* has not looked at etcd since it took over */
+byte told[NW];    /* newest proposal that an agent handed to this worker ... */
+byte made_by[NW]; /* ... and which one: members meet in that one's segment */
+#define may_build(w, h) (told[w] == seen[h])
+#define is_with(w, v)   (!has(members[gen[w]], v) || gen[v] != gen[w] ||       \
+                         hostof(v) != hostof(w) || made_by[v] == made_by[w])
+#if NW == 2
+#define have_met(w) (is_with(w, 0) && is_with(w, 1))
+#else
+#define have_met(w) (is_with(w, 0) && is_with(w, 1) && is_with(w, 2))
+#endif
+#else
+#define may_build(w, h) 1
+#define have_met(w)     1
+#endif
 byte fetch[NH];   /* generation whose resume commit comes into the vault */
 byte fetched[NH]; /* newest one that was passed on, or was to be then */
 
@@ -170,6 +191,7 @@ byte flags[ROWS];   /* "hosts changed" in an agreement, a bit per step */
 byte reported;      /* newest commit that any rank reported */
 byte had;           /* hosts that have held a whole commit, a bit per host */
 byte deaths = F, breaks = B, changes = LC, absences = AWAY, powers = POWER;
+byte kills = AK;
 hidden byte i, j, k, x, id, best;
 
 /* ------------------------------------------------------------ agreements */
@@ -292,7 +314,8 @@ inline ended_by(w, h)
 #ifdef MUT_ACK_EARLY
 #define built(p, w) (!has(marked, w))
 #else
-#define built(p, w) (state[w] == BUILT && gen[w] == (p) && !has(marked, w))
+#define built(p, w)                                                           \
+    (state[w] == BUILT && gen[w] == (p) && !has(marked, w) && have_met(w))
 #endif
 #define acks(h, p, w)                                                         \
     (!has(local(h), w) || (has(members[p], w) -> built(p, w) : fenced(p, w)))
@@ -662,6 +685,60 @@ inline end_fetch(h)
 #define is_unchanged(g) (phase == DECIDED || has(announced, g))
 #endif
 
+#if AK > 0
+/* Workers have told the next agent what was handed to them. What only some of
+ * the members have is given up: they would wait in a segment of the dead one. */
+inline take_up(h)
+{
+    x = 0;
+    k = 0;
+    i = 0;
+    do
+    :: i < NW ->
+        if
+        :: has(members[cur] & local(h) & ~marked, i) && told[i] == cur -> x++
+        :: has(members[cur] & local(h) & ~marked, i) && told[i] != cur -> k++
+        :: else
+        fi;
+        i++
+    :: else -> break
+    od;
+    if
+#ifndef MUT_TAKES_UP_HALF
+    :: adopts[h] && phase == PROPOSE && x > 0 && k > 0 ->
+        ev = ev | bit_of(cur);
+        printf("host %d gives up g%d, which only some have\n", h, cur)
+#endif
+    :: else
+    fi;
+    adopts[h] = 0;
+    i = 0
+}
+
+/* The next agent has the vault, the pages and the workers from the keeper. A
+ * commit on its way comes again, one that is here does not. */
+inline kill_agent(h)
+{
+    kills--;
+    agents[h]++;
+    adopts[h] = 1;
+    seen[h] = 0;
+    if
+    :: fetch[h] != 0 -> fetch[h] = 0; fetched[h] = 0
+#ifdef MUT_FETCHES_AGAIN
+    :: fetch[h] == 0 -> fetched[h] = 0
+#endif
+    :: else
+    fi;
+    printf("agent %d is killed\n", h)
+}
+#else
+#define take_up(h) skip
+#endif
+
+#define not_told(w) (has(members[cur] & local(h), w) && told[w] < cur)
+#define tell(w, h)  told[w] = cur; made_by[w] = agents[h]
+
 proctype agent(byte h)
 {
 end:
@@ -672,8 +749,23 @@ end:
         (seen[h] != cur || abort[h] != abort_now(h)) ->
         abort[h] = abort_now(h);
         seen[h] = cur;
+        take_up(h);
         printf("host %d looks: g%d, aborted up to g%d\n", h, seen[h], abort[h])
     }
+#if AK > 0
+    /* hand a proposal to its members, one by one */
+    :: d_step {
+        seen[h] == cur && phase == PROPOSE && not_told(0) -> tell(0, h)
+    }
+    :: d_step {
+        seen[h] == cur && phase == PROPOSE && not_told(1) -> tell(1, h)
+    }
+#if NW > 2
+    :: d_step {
+        seen[h] == cur && phase == PROPOSE && not_told(2) -> tell(2, h)
+    }
+#endif
+#endif
     /* publish a death: reason and host record in one txn */
     :: d_step {
         is_here(h) && phase < DONE && (marked & alive & local(h)) != 0 ->
@@ -944,6 +1036,7 @@ end:
     :: d_step {
         (state[w] == DOOR || state[w] == LEFT || state[w] == BUILT) &&
         seen[h] > gen[w] && has(members[seen[h]], w) && !has(marked, w) &&
+        may_build(w, h) &&
         !owes_entry(w, h) ->
         state[w] = BUILT;
         gen[w] = seen[h];
@@ -1113,6 +1206,8 @@ inline start_again(h)
     come_back(h)
 }
 
+#define can_kill_agent (kills > 0 && phase < DONE)
+
 proctype faults()
 {
 end:
@@ -1133,6 +1228,15 @@ end:
         leader = 1 - leader;
         printf("leader: host %d\n", leader)
     }
+#if AK > 0
+    /* what it was about to write is lost, or still on its way */
+    :: d_step { can_kill_agent -> forget_plan(0); kill_agent(0) }
+    :: d_step { can_kill_agent && plan[0] != P_NONE -> kill_agent(0) }
+#if NH > 1
+    :: d_step { can_kill_agent -> forget_plan(1); kill_agent(1) }
+    :: d_step { can_kill_agent && plan[1] != P_NONE -> kill_agent(1) }
+#endif
+#endif
 #if AWAY > 0
     :: d_step { can_go_away(0) -> go_away(0) }
     :: d_step { can_go_away(1) -> go_away(1) }
