@@ -178,6 +178,9 @@ typedef struct buffer { /* a registered buffer's room in the vault */
     bool is_sharded;
     uint32_t replicas;
     uint64_t align;
+    uint64_t by;   /* a bit for each slot whose process has registered it with
+                      this agent */
+    bool is_first; /* the first worker at the door had registered it */
 } buffer;
 
 typedef struct segment { /* rg_alloc memory */
@@ -294,6 +297,9 @@ struct agent {
     uint64_t drain_end_ns;
     rg__timer *drain_timer;
     bool has_shape, is_asking_shape; /* what runs here is what the job runs */
+    bool has_registered;             /* a worker has come to the door: */
+    uint32_t registered_by;
+    uint64_t registered; /* what all others register as well */
     bool has_published;
     uint64_t rival;
     int64_t rival_revision;
@@ -467,8 +473,9 @@ void rg__drain_follow(agent *a, bool is_first);
 void rg__drain_look(void *agent_arg);
 void rg__leave_say(agent *a, int code); /* that this host goes */
 
-/* shape.c: ask once, as soon as a worker has registered all it has. */
-void rg__shape_agree(agent *a);
+/* shape.c: a worker has registered all it has. false: not what others have,
+ * and we leave. */
+bool rg__shape_take(slot *s, uint64_t registered);
 /* Does what runs here, as far as known before, fit the job's? else we leave. */
 bool rg__shape_fits(agent *a, const rg__kv *shape);
 
@@ -500,6 +507,7 @@ bool rg__address_is_reached(const agent *a, const rg__proposal *p);
 rg_status rg__vault_create(agent *a);
 void rg__vault_destroy(agent *a);
 void rg__vault_register(slot *s, const rg__register *m);
+void rg__vault_unregister(const slot *s); /* a process that has none yet */
 /* The buffer of that description, made if it is not there. */
 rg_status rg__vault_room(agent *a, const rg__register *m, int *index_p);
 void rg__vault_describe(const buffer *b, rg__register *m);

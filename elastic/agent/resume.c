@@ -29,6 +29,9 @@ typedef struct kept_agent {
     bool is_done, is_ending, is_leaving, has_published, has_shape, is_draining,
         is_paused;
     uint64_t drain_end_ns;
+    bool has_registered;
+    uint32_t registered_by;
+    uint64_t registered;
     served served;
     int exit_code;
     char why[RG__TEXT_MAX];
@@ -51,6 +54,9 @@ void rg__resume_note(agent *a)
                        .is_draining = a->is_draining,
                        .is_paused = a->is_paused,
                        .drain_end_ns = a->drain_end_ns,
+                       .has_registered = a->has_registered,
+                       .registered_by = a->registered_by,
+                       .registered = a->registered,
                        .served = a->served,
                        .exit_code = a->exit_code};
     if (a->lease_id == 0)
@@ -89,6 +95,9 @@ bool rg__resume_names(agent *a)
     a->is_draining = was.is_draining;
     a->is_paused = was.is_paused;
     a->drain_end_ns = was.drain_end_ns;
+    a->has_registered = was.has_registered;
+    a->registered_by = was.registered_by;
+    a->registered = was.registered;
     a->served = was.served;
     a->exit_code = was.is_ending ? 0 : was.exit_code;
     a->resume = RESUME_ADOPT;

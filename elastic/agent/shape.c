@@ -1,9 +1,12 @@
 /* All hosts of a job run the same: program and arguments, version of Regroup,
  * registered buffers. The first host with a worker at the door writes that down
- * (`shape`, once); who differs leaves with both in one sentence, before any of
- * its workers is offered a place. */
+ * (`shape`, once); a host that differs leaves with both in one sentence, before
+ * any of its workers is offered a place. Of the workers of a host the first at
+ * the door says what is registered; one that differs, then or in any later
+ * generation, makes the host leave as well. */
 #include "elastic/agent/inside.h"
 
+#include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,20 +33,40 @@ static json_t *buffer_json(const buffer *b)
                : json_integer((json_int_t)b->bytes);
 }
 
+/* An agent that took over does not know who had registered what before. */
+static bool has(const agent *a, const buffer *b, uint32_t index)
+{
+    return a->agents > 1 || (b->by >> index & 1) != 0;
+}
+
+static bool is_first(const agent *a, const buffer *b)
+{
+    return a->agents > 1 || b->is_first;
+}
+
 static json_t *buffers_json(const agent *a)
 {
     json_t *buffers = json_object();
     for (int i = 0; i < a->buffers; i++)
-        json_object_set_new_nocheck(buffers, a->buffer[i].name,
-                                    buffer_json(&a->buffer[i]));
+        if (is_first(a, &a->buffer[i]))
+            json_object_set_new_nocheck(buffers, a->buffer[i].name,
+                                        buffer_json(&a->buffer[i]));
     return buffers;
+}
+
+static json_t *registered_json(const agent *a)
+{
+    char hex[17];
+    snprintf(hex, sizeof hex, "%016" PRIx64, a->registered);
+    return json_string(hex);
 }
 
 static char *shape_text(const agent *a)
 {
-    json_t *j = json_pack("{s:s,s:b,s:o,s:o}", "version", RG_VERSION, "static",
-                          rg__agent_is_static(a), "program", program_json(a),
-                          "buffers", buffers_json(a));
+    json_t *j =
+        json_pack("{s:s,s:b,s:o,s:o,s:o}", "version", RG_VERSION, "static",
+                  rg__agent_is_static(a), "program", program_json(a), "buffers",
+                  buffers_json(a), "registered", registered_json(a));
     char *text = json_dumps(j, JSON_COMPACT | JSON_SORT_KEYS);
     json_decref(j);
     return text;
@@ -111,15 +134,29 @@ static bool refuse_other_kind(agent *a, const json_t *job, const json_t *mine)
     return true;
 }
 
+/* The same buffers, but not alike. */
+static bool refuse_other_order(agent *a, const json_t *job, const json_t *mine)
+{
+    if (json_equal(json_object_get(job, "registered"),
+                   json_object_get(mine, "registered")))
+        return false;
+    rg__agent_leave(a, RG__EXIT_DIFFERS,
+                    "host %s does not fit job %s: its workers register the "
+                    "same buffers in another order or with other flags; "
+                    "register them alike on every host",
+                    a->params->host, a->params->job);
+    return true;
+}
+
 /* Both are texts of shape_text. */
 static bool is_equal(agent *a, const char *job, size_t bytes, const char *mine)
 {
     json_t *x = json_loadb(job, bytes, 0, NULL);
     json_t *y = json_loads(mine, 0, NULL);
-    const bool differs = refuse_if_differs(a, x, y, "version") ||
-                         refuse_if_differs(a, x, y, "program") ||
-                         refuse_other_kind(a, x, y) ||
-                         refuse_if_differs(a, x, y, "buffers");
+    const bool differs =
+        refuse_if_differs(a, x, y, "version") ||
+        refuse_if_differs(a, x, y, "program") || refuse_other_kind(a, x, y) ||
+        refuse_if_differs(a, x, y, "buffers") || refuse_other_order(a, x, y);
     json_decref(x);
     json_decref(y);
     return !differs;
@@ -143,7 +180,8 @@ static void on_agreed(void *arg, rg_status st, const rg__txn_reply *reply)
         rg__publish(a);
 }
 
-void rg__shape_agree(agent *a)
+/* Ask once, as soon as a worker has registered all it has. */
+static void agree(agent *a)
 {
     if (a->has_shape || a->is_asking_shape)
         return;
@@ -159,6 +197,61 @@ void rg__shape_agree(agent *a)
     }
     free(key);
     free(text);
+}
+
+/* A buffer that the slot's worker or the first one has, and not both; NULL:
+ * none is known. */
+static const buffer *find_uneven(const agent *a, uint32_t index)
+{
+    for (int i = 0; i < a->buffers; i++)
+        if (has(a, &a->buffer[i], index) != is_first(a, &a->buffer[i]))
+            return &a->buffer[i];
+    return NULL;
+}
+
+static void refuse_slot(agent *a, uint32_t index)
+{
+    const buffer *b = find_uneven(a, index);
+    char now[24], first[24];
+    snprintf(now, sizeof now, "slot %u", index);
+    snprintf(first, sizeof first, "slot %u%s", a->registered_by,
+             a->registered_by == index ? " before" : "");
+    if (b == NULL)
+        rg__agent_leave(a, RG__EXIT_DIFFERS,
+                        "host %s does not fit job %s: %s registers other "
+                        "buffers than %s, or in another order or with other "
+                        "flags; register the same in every worker",
+                        a->params->host, a->params->job, now, first);
+    else
+        rg__agent_leave(a, RG__EXIT_DIFFERS,
+                        "host %s does not fit job %s: buffer %s is registered "
+                        "by %s and not by %s; register the same in every "
+                        "worker",
+                        a->params->host, a->params->job, b->name,
+                        is_first(a, b) ? first : now,
+                        is_first(a, b) ? now : first);
+}
+
+static void take_first(agent *a, const slot *s, uint64_t registered)
+{
+    a->has_registered = true;
+    a->registered_by = s->index;
+    a->registered = registered;
+    for (int i = 0; i < a->buffers; i++)
+        a->buffer[i].is_first = has(a, &a->buffer[i], s->index);
+    rg__resume_note(a);
+}
+
+bool rg__shape_take(slot *s, uint64_t registered)
+{
+    agent *a = s->a;
+    if (!a->has_registered)
+        take_first(a, s, registered);
+    if (a->registered == registered)
+        agree(a);
+    else
+        refuse_slot(a, s->index);
+    return a->registered == registered;
 }
 
 bool rg__shape_fits(agent *a, const rg__kv *kv)

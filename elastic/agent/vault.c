@@ -338,10 +338,18 @@ void rg__vault_describe(const buffer *b, rg__register *m)
     snprintf(m->name, sizeof m->name, "%s", b->name);
 }
 
+void rg__vault_unregister(const slot *s)
+{
+    for (int i = 0; i < s->a->buffers; i++)
+        s->a->buffer[i].by &= ~(UINT64_C(1) << s->index);
+}
+
 void rg__vault_register(slot *s, const rg__register *m)
 {
     buffer *b = NULL;
     const rg_status st = register_buffer(s->a, m, &b);
+    if (st == RG_OK)
+        b->by |= UINT64_C(1) << s->index;
     rg__buffer reply = {
         .head = {RG__BUFFER, RG__WIRE_VERSION}, .ask = m->ask, .status = st};
     if (st != RG_OK)

@@ -141,8 +141,8 @@ static void on_door(slot *s, const rg__door *m)
             s->index);
     if (s->a->is_done)
         rg__worker_tell_mark(s, RG__DONE, 0);
-    rg__shape_agree(s->a);
-    rg__publish(s->a);
+    if (rg__shape_take(s, m->registered))
+        rg__publish(s->a);
 }
 
 /* It could not build the generation that it was asked for. Once is bad luck;
@@ -253,8 +253,8 @@ static void on_stand(slot *s, const rg__stand *m)
     w->entered = m->built != 0 ? m->built : m->pending;
     w->fin = m->fin;
     w->has_stood = true;
-    if (w->is_at_door)
-        rg__shape_agree(s->a);
+    if (w->is_at_door && !rg__shape_take(s, m->registered))
+        return;
     rg__resume_look(s->a);
 }
 
@@ -507,6 +507,7 @@ static void meet(agent *a, slot *s, const rg__hello *m, int sock, pid_t pid)
                     .pidfd = -1,
                     .has_stood = true}; /* it knows of no earlier agent */
     s->has_met = true;
+    rg__vault_unregister(s);
     rg__slot_keep(s);
     a->elastic = m->elastic != 0;
     rg__resume_note(a);

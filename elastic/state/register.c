@@ -189,6 +189,20 @@ rg_status rg_state_add(rg_state *st, const char *name, void *data, size_t bytes,
     return RG_OK;
 }
 
+uint64_t rg__state_registered(const rg_state *st)
+{
+    rg__hash hash;
+    rg__hash_begin(&hash);
+    for (int i = 0; i < st->buffers; i++) {
+        const rg__state_buffer *b = &st->buffer[i];
+        const uint64_t numbers[] = {b->bytes, b->is_sharded, b->replicas,
+                                    b->align};
+        rg__hash_update(&hash, b->name, sizeof b->name);
+        rg__hash_update(&hash, numbers, sizeof numbers);
+    }
+    return rg__hash_value(&hash);
+}
+
 rg_status rg_state_slice(const rg_state *st, const char *name, size_t *begin_p,
                          size_t *end_p)
 {

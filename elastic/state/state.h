@@ -94,6 +94,10 @@ rg_status rg__state_restore_shard(rg_state *st, int slot, rg__commit_id id,
 /* This rank's part of a sharded buffer, all of a replicated one. */
 void rg__state_slice(const rg__state_buffer *b, uint32_t rank, uint32_t size,
                      size_t *begin_p, size_t *end_p);
+/* register.c. A hash of the buffers and their order: workers of a job have
+ * equal ones. */
+uint64_t rg__state_registered(const rg_state *st);
+
 /* Reserve this rank's part of the sharded buffers in every vault slot. */
 rg_status rg__state_reserve_shard(rg_state *st);
 

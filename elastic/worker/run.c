@@ -121,6 +121,7 @@ static rg_status judge(rg_state *st, rg_status rs)
 
 static rg_status run(rg_state *st, rg_train_fn fn, void *arg)
 {
+    st->ctx->worker->registered = rg__state_registered(st);
     rg_status rs = rg__worker_door(st->ctx->worker);
     while (rs == RG_OK) {
         rg__decided decided;

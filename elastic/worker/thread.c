@@ -387,6 +387,7 @@ static void on_again(rg__worker *w)
 {
     rg__stand m = {.head = {RG__STAND, RG__WIRE_VERSION},
                    .port = w->port,
+                   .registered = w->registered,
                    .asked = w->asked,
                    .pending = w->pending != NULL ? w->pending->generation : 0,
                    .built = w->entered.generation};

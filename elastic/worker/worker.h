@@ -38,6 +38,7 @@ struct rg__worker {
     uint32_t grace_ms;
     int listener; /* for workers of other hosts; -1: alone */
     uint32_t port;
+    uint64_t registered; /* a hash of the buffers; set before the door */
 
     /* Guards all below. Taken before ctx->lock and the engine's. */
     pthread_mutex_t lock;

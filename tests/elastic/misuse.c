@@ -133,6 +133,61 @@ static int ranks_differ(void)
     return say("rg_run", rg_run(state, differ, NULL));
 }
 
+static rg_status step_slowly(rg_state *st, void *arg)
+{
+    (void)arg;
+    while (counter < 200) {
+        int64_t one = 1;
+        rg_status rs =
+            rg_allreduce(rg_world(ctx), &one, &one, 1, RG_I64, RG_SUM);
+        counter++;
+        usleep(5000);
+        if (rs == RG_OK)
+            rs = rg_state_commit(st);
+        if (rs != RG_OK)
+            return rs;
+    }
+    return RG_OK;
+}
+
+static int train_with(const char *first, const char *second, const char *third)
+{
+    static uint64_t other[2];
+    const char *names[] = {first, second, third};
+    uint64_t *data[] = {&counter, &other[0], &other[1]};
+    for (int i = 0; i < 3 && names[i] != NULL; i++)
+        rg_state_add(state, names[i], data[i], sizeof counter, NULL);
+    return say("rg_run", rg_run(state, step_slowly, NULL));
+}
+
+/* Slot 1 registers one buffer more than the others. */
+static int uneven(void)
+{
+    init(1);
+    return train_with("w", "v", rg_slot(ctx) == 1 ? "extra" : NULL);
+}
+
+/* The same, once the job has commits: its first process dies. */
+static int uneven_later(void)
+{
+    const int is_again = access("slot-1-has-run", F_OK) == 0;
+    init(1);
+    if (rg_slot(ctx) == 1 && !is_again) {
+        FILE *flag = fopen("slot-1-has-run", "w");
+        if (flag != NULL)
+            fclose(flag);
+    }
+    return train_with("w", "v", rg_slot(ctx) == 1 && is_again ? "extra" : NULL);
+}
+
+/* Equal names and sizes, in another order. */
+static int other_order(void)
+{
+    init(1);
+    return rg_slot(ctx) == 1 ? train_with("v", "w", NULL)
+                             : train_with("w", "v", NULL);
+}
+
 static rg_status count(rg_state *st, void *arg)
 {
     (void)arg;
@@ -267,6 +322,9 @@ int main(int argc, char **argv)
                  {"group_never_ended", group_never_ended},
                  {"init_twice", init_twice},
                  {"status_kept", status_kept},
+                 {"uneven", uneven},
+                 {"uneven_later", uneven_later},
+                 {"other_order", other_order},
                  {"fails_and_stays", fails_and_stays}};
     for (size_t i = 0; argc == 2 && i < sizeof modes / sizeof *modes; i++)
         if (strcmp(argv[1], modes[i].name) == 0)

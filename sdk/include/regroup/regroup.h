@@ -625,8 +625,10 @@ typedef struct rg_buffer_params {
 } rg_buffer_params;
 
 /* Register host memory and reserve its room in the vault: twice bytes, once
- * per host. data is borrowed until
- * rg_state_destroy; name is copied, at most 63 bytes.
+ * per host. data is borrowed until rg_state_destroy; name is copied, at most 63
+ * bytes. Local; but every worker of the job registers the same, in the same
+ * order: the host of one that does not leaves the job with 78 when it comes to
+ * the door.
  *
  * A SHARDED buffer has bytes in all, and data is room for all of them on every
  * rank; but only the rank's shard counts, pages beyond it are never touched by
