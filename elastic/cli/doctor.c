@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "elastic/cli/cli.h"
+#include "elastic/cli/doctor_etcd.h"
 #include "elastic/cli/doctor_peer.h"
 #include "elastic/cli/etcd_child.h"
 #include "elastic/cli/finding.h"
@@ -52,6 +53,15 @@ static bool read_version(const char *program, char version[VERSION_BYTES])
     if (pid > 0)
         waitpid(pid, NULL, 0);
     return found;
+}
+
+/* Only where one is given. */
+static bool look_at_given_etcd(const rg__settings *s)
+{
+    if (s->etcd == NULL)
+        return false;
+    const rg__finding f = rg__doctor_etcd(s);
+    return rg__finding_print("etcd of --etcd", &f);
 }
 
 static rg__finding check_etcd(const rg__settings *s)
@@ -266,5 +276,7 @@ int rg__cmd_doctor(rg__cli *cli)
         if (rg__finding_print(checks[i].name, &f))
             code = 1;
     }
+    if (look_at_given_etcd(&cli->settings))
+        code = 1;
     return code;
 }

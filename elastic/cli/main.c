@@ -90,8 +90,10 @@ static const rg__command commands[] = {
      "a\n"
      "living agent is never touched.\n",
      rg__cmd_gc},
-    {"doctor", "[--etcd-bin PATH] [--peer HOST[:PORT]]",
+    {"doctor", "[--etcd-bin PATH] [--etcd URL] [--peer HOST[:PORT]]",
      "check what this machine offers, or the way to a host",
+     "With --etcd: does that answer, and whom does it let in? Nothing is\n"
+     "changed there.\n"
      "With --peer: name, route, the address that others would be told, ports,\n"
      "round trip and packet size, seen from here; look from there, too. With\n"
      "--job the ports are those of the agent and the workers there.\n"

@@ -1,5 +1,6 @@
 /* Turning authentication on, step by step; each step may have been done by an
- * earlier try. Whether all is done is known at once: the password works. */
+ * earlier try. Whether all is done is known at once: the password works. And
+ * finding out what authentication is worth. */
 #include "elastic/etcd/client.h"
 
 #include <stdlib.h>
@@ -131,4 +132,40 @@ void rg__etcd_enable_auth(rg__etcd *etcd, const char *password, rg__etcd_fn fn,
     on->fn = fn;
     on->arg = arg;
     take_step(on, 0);
+}
+
+/* ------------------------------------------------------------------- probe */
+
+typedef struct probing {
+    rg__etcd_fn fn;
+    void *arg;
+} probing;
+
+static void on_probed(void *arg, rg_status st, const rg__answer *answer)
+{
+    probing *p = arg;
+    (void)answer;
+    p->fn(p->arg, st);
+    free(p);
+}
+
+/* Not an action or a kind by number: 3.4.23 crashes of one that it has not. */
+void rg__etcd_probe_alarm(rg__etcd *etcd, rg__etcd_fn fn, void *arg)
+{
+    static const rg__call call = {.path = "/v3/maintenance/alarm",
+                                  .timeout_ms = RG__ETCD_UNARY_MS,
+                                  .read = read_any,
+                                  .done = on_probed,
+                                  .drop = free};
+    probing *p = malloc(sizeof *p);
+    char *body = strdup("{\"action\":\"DEACTIVATE\",\"alarm\":\"NONE\"}");
+    if (p != NULL)
+        *p = (probing){.fn = fn, .arg = arg};
+    if (p != NULL && rg__etcd_post(etcd, &call, body, -1, p) != NULL)
+        return;
+    if (p == NULL)
+        free(body);
+    free(p);
+    rg__fail(RG_ERR_MEMORY, "no memory to ask etcd");
+    fn(arg, RG_ERR_MEMORY);
 }

@@ -177,4 +177,9 @@ typedef void (*rg__etcd_fn)(void *arg, rg_status st);
 void rg__etcd_enable_auth(rg__etcd *etcd, const char *password, rg__etcd_fn fn,
                           void *arg);
 
+/* May this client, which is to have no user, change alarms? Asks for an alarm
+ * of no kind, which nobody can have raised, to be taken back: fn(OK) says that
+ * it may, and nothing has changed. */
+void rg__etcd_probe_alarm(rg__etcd *etcd, rg__etcd_fn fn, void *arg);
+
 #endif

@@ -475,10 +475,15 @@ char *rg__end_text(const rg__end *end)
         json_pack("{s:i,s:s}", "code", end->code, "why", end->why));
 }
 
+/* A job that went well is done, and has no end: whoever writes that it ended
+ * with 0 is none of its agents. */
 bool rg__end_read(const json_t *j, rg__end *end)
 {
+    const json_int_t code = json_integer_value(json_object_get(j, "code"));
+    if (code < 1 || code > 255)
+        return false;
     end->is_set = true;
-    end->code = (int)json_integer_value(json_object_get(j, "code"));
+    end->code = (int)code;
     return rg__text_read(end->why, sizeof end->why, json_object_get(j, "why"));
 }
 

@@ -179,7 +179,7 @@ static void take_step(rg__loop *loop, fuzz_input *in)
 static void end_it(rg__loop *loop)
 {
     etcd_is_away = false;
-    sim_etcd_put(PREFIX "all/end", "{\"code\":0,\"why\":\"the end\"}");
+    sim_etcd_put(PREFIX "all/end", "{\"code\":3,\"why\":\"the end\"}");
     for (int i = 0; i < FINALE && !sim_is_stopped(loop); i++) {
         while (sim_proc_child(0) != 0)
             sim_proc_exit(sim_proc_child(0), 0);

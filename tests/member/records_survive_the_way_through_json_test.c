@@ -218,6 +218,8 @@ static void what_is_not_ours_is_left_out(void)
            "{\"resume\":[0,1],\"cause\":\"x\"}"),
         kv("/j/meta", "{\"format\":99}"),
         kv("/j/all/end", "{\"code\":1}"),
+        kv("/j/all/end", "{\"code\":0,\"why\":\"as if it were done\"}"),
+        kv("/j/all/end", "{\"code\":256,\"why\":\"the same\"}"),
         kv("/j/all/leader", "{\"id\":\"0000000000000001\"}"),
         kv("/j/all/claim/1", "{\"serial\":\"0000000000000001\",\"op\":\"x\"}"),
         kv("/j/all/claim/0000000000000001", "{\"serial\":1}"),
