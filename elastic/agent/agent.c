@@ -53,6 +53,10 @@ void rg__agent_check_end(agent *a)
     if (rg__checkpoint_is_busy(a) && !a->is_hurried)
         return; /* likewise */
     a->is_over = true;
+    if (rg__agent_is_static(a) && !a->is_leaving) {
+        a->is_leaving = true; /* for good, and for nobody else to notice */
+        rg__publish(a);
+    }
     const bool is_speaking =
         a->is_saying_end || (a->is_leaving && a->publishing);
     rg__timer_set(a->end_timer, is_speaking ? GOODBYE_NS : 0);
@@ -304,10 +308,11 @@ void rg__agent_take_lease(agent *a, const rg__meta *meta)
 static void refuse_running(agent *a, const char *host)
 {
     rg__agent_leave(a, RG__EXIT_STORE,
-                    "a job named %s runs already%s%s; choose another --job, or "
-                    "end that one with `regroup stop %s`",
+                    "a job named %s runs already%s%s, or ran less than %d s "
+                    "ago; choose another --job, or end that one with `regroup "
+                    "stop %s`",
                     a->params->job, host[0] != '\0' ? ", on host " : "", host,
-                    a->params->job);
+                    LEASE_S, a->params->job);
 }
 
 static void on_meta(void *arg, rg_status st, const rg__txn_reply *reply)
@@ -351,34 +356,41 @@ static void write_meta(agent *a)
     free(text);
 }
 
+static void open_job(agent *a);
+
 static void on_cleared(void *arg, rg_status st, const rg__txn_reply *reply)
 {
-    (void)reply;
+    agent *a = arg;
     if (st != RG_OK)
-        rg__agent_leave(arg, RG__EXIT_STORE, "%s", rg_last_error());
+        rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
+    else if (reply->succeeded)
+        write_meta(a);
     else
-        write_meta(arg);
+        open_job(a); /* it has changed: look at it again */
 }
 
-/* What a job of that name left behind, which has no agent any more. */
-static void clear_old(agent *a, const rg__snapshot *old)
+/* What a job of that name left behind, as long as nobody adds to it. */
+static void clear_old(agent *a, int64_t revision)
 {
-    char *key = rg__record_key(a->prefix, "meta", 0, NULL);
     rg__txn *txn = rg__txn_create();
-    if (key != NULL && txn != NULL) {
-        rg__txn_if_create(txn, key, old->meta.create_revision);
-        rg__txn_delete(txn, RG__THEN, a->prefix, a->prefix_end);
-        rg__etcd_txn(a->etcd, txn, on_cleared, a);
-    }
-    free(key);
+    rg__txn_if_unchanged(txn, a->prefix, a->prefix_end, revision);
+    rg__txn_delete(txn, RG__THEN, a->prefix, a->prefix_end);
+    rg__etcd_txn(a->etcd, txn, on_cleared, a);
+}
+
+static const rg__kv *find_key(const agent *a, const rg__txn_reply *job,
+                              const char *what)
+{
+    for (size_t i = 0; i < job->kv_count; i++)
+        if (strcmp(job->kv[i].key + strlen(a->prefix), what) == 0)
+            return &job->kv[i];
+    return NULL;
 }
 
 static bool does_fit(agent *a, const rg__txn_reply *job)
 {
-    for (size_t i = 0; i < job->kv_count; i++)
-        if (strcmp(job->kv[i].key + strlen(a->prefix), "shape") == 0)
-            return rg__shape_fits(a, &job->kv[i]);
-    return true;
+    const rg__kv *shape = find_key(a, job, "shape");
+    return shape == NULL || rg__shape_fits(a, shape);
 }
 
 /* Hosts that have an agent. */
@@ -390,6 +402,45 @@ static const rg__host_record *present(const rg__snapshot *s)
     return NULL;
 }
 
+static void refuse_unended(agent *a)
+{
+    rg__agent_leave(a, RG__EXIT_STORE,
+                    "job %s has not ended, though none of its hosts is in "
+                    "etcd: they may train on, cut off from it; if you know "
+                    "that it is dead, start with --replace-job, or wait for "
+                    "`regroup gc`; else choose another --job",
+                    a->params->job);
+}
+
+/* A lease that has lapsed is no death: a job that has not ended goes by the
+ * operator's word alone. That is for a job that has had a world: two agents
+ * that are started together begin one job. */
+static bool is_dead(const agent *a, const rg__snapshot *old)
+{
+    return a->params->replaces_job &&
+           (a->params->creates_job || old->cur.generation != 0);
+}
+
+static void judge_old(agent *a, const rg__snapshot *old,
+                      const rg__txn_reply *job)
+{
+    const rg__host_record *host = present(old);
+    const bool is_over = rg__snapshot_is_over(old);
+    if (host != NULL && a->params->creates_job)
+        refuse_running(a, host->name);
+    else if (host != NULL && is_over)
+        rg__agent_leave(a, RG__EXIT_STORE,
+                        "job %s has ended; wait until its agents are gone, or "
+                        "choose another --job",
+                        a->params->job);
+    else if (host == NULL && (is_over || is_dead(a, old)))
+        clear_old(a, job->revision);
+    else if (host == NULL && (a->params->creates_job || old->is_static))
+        refuse_unended(a);
+    else if (does_fit(a, job))
+        write_meta(a);
+}
+
 static void on_looked(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     agent *a = arg;
@@ -399,20 +450,14 @@ static void on_looked(void *arg, rg_status st, const rg__txn_reply *reply)
     }
     rg__snapshot old;
     rg__snapshot_read(&old, a->prefix, reply->kv, reply->kv_count);
-    const rg__host_record *host = present(&old);
-    const bool is_over = old.end.is_set || old.cur.phase == RG__GEN_DONE ||
-                         (old.is_static && host == NULL);
-    if (host != NULL && a->params->creates_job)
-        refuse_running(a, host->name);
-    else if (a->params->creates_job || (is_over && host == NULL))
-        clear_old(a, &old);
-    else if (is_over)
-        rg__agent_leave(a, RG__EXIT_STORE,
-                        "job %s has ended; wait until its agents are gone, or "
-                        "choose another --job",
-                        a->params->job);
-    else if (does_fit(a, reply))
+    if (reply->kv_count == 0)
         write_meta(a);
+    else if (find_key(a, reply, "meta") == NULL)
+        clear_old(a, reply->revision); /* a word said too late to a dead job */
+    else if (old.meta.create_revision == 0)
+        write_meta(a); /* of somebody else: it says so */
+    else
+        judge_old(a, &old, reply);
     rg__snapshot_free(&old);
 }
 

@@ -28,8 +28,9 @@ typedef struct rg__agent_params {
     const char *advertise, *interface;       /* NULL: the route to etcd says */
     const char *endpoints, *user, *password; /* of etcd; user NULL: no auth */
     const char *cacert, *cert, *key;         /* files for https; NULL: none */
-    bool creates_job; /* refuse a running job of that name, and begin afresh;
-                         false: join the job, or create it if it is not there */
+    bool creates_job;  /* refuse a running job of that name, and begin afresh;
+                          false: join the job, or create it if it is not there */
+    bool replaces_job; /* one that has not ended is dead, says the operator */
     bool has_etcd; /* the job's private one, which ends with what started us */
     int max_restarts;
     uint64_t start_timeout_ms, elastic_timeout_ms, grace_ms, detect_ms;

@@ -159,6 +159,13 @@ static void on_published(void *arg, rg_status st, const rg__txn_reply *reply)
         rg__agent_check_end(a);
 }
 
+/* A static job has no *done*: it is over when all its hosts have gone, and who
+ * looks at it later must see that. */
+static int64_t lease_of_record(const agent *a)
+{
+    return a->is_leaving && rg__agent_is_static(a) ? 0 : rg__lease_id(a->lease);
+}
+
 void rg__publish(agent *a)
 {
     a->is_dirty = true;
@@ -176,7 +183,7 @@ void rg__publish(agent *a)
     rg__txn *txn = rg__txn_create();
     if (key != NULL && text != NULL && txn != NULL) {
         rg__txn_if_mod(txn, key, a->host_revision);
-        rg__txn_put(txn, RG__THEN, key, text, rg__lease_id(a->lease));
+        rg__txn_put(txn, RG__THEN, key, text, lease_of_record(a));
         put_reasons(a, txn);
         rg__txn_get(txn, RG__ELSE, key, NULL);
         a->publishing = rg__etcd_txn(a->etcd, txn, on_published, a);

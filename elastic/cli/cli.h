@@ -26,7 +26,7 @@ typedef struct rg__settings {
 typedef struct rg__cli {
     rg__settings settings;
     rg__cfg *cfg;
-    bool json, watch, follow, dry_run;
+    bool json, watch, follow, dry_run, replace_job;
     bool wants_help; /* nothing else was read */
     int argc;        /* what stands behind the flags */
     char **argv;

@@ -23,9 +23,9 @@
 /* A job as it was read. */
 typedef struct job {
     char name[RG__NAME_MAX], prefix[KEY_BYTES], note[KEY_BYTES];
-    bool has_keys, is_alive, has_ended, is_static;
+    bool has_keys, is_alive, has_ended;
     int code;
-    int64_t meta, cur, newest; /* revisions; newest: of any of its keys */
+    int64_t newest; /* revision of any of its keys */
     bool has_note;
     int64_t note_newest, since_ms; /* what the note says */
 } job;
@@ -69,23 +69,17 @@ static void read_note(job *j, const rg__kv *kv)
 
 static void read_key(job *j, const rg__kv *kv)
 {
-    const char *rest = kv->key + strlen(j->prefix);
     j->has_keys = true;
-    j->is_alive |= kv->lease != 0 || strncmp(rest, "lead/host/", 10) == 0;
+    j->is_alive |= kv->lease != 0;
     if (kv->mod_revision > j->newest)
         j->newest = kv->mod_revision;
-    if (strcmp(rest, "meta") == 0)
-        j->meta = kv->create_revision;
-    if (strcmp(rest, "all/cur") == 0)
-        j->cur = kv->mod_revision;
 }
 
 static void read_end(job *j, const rg__txn_reply *reply)
 {
     rg__snapshot snap;
     rg__snapshot_read(&snap, j->prefix, reply->kv, reply->kv_count);
-    j->has_ended = snap.end.is_set || snap.cur.phase == RG__GEN_DONE;
-    j->is_static = snap.is_static;
+    j->has_ended = rg__snapshot_is_over(&snap);
     j->code = snap.end.code;
     rg__snapshot_free(&snap);
 }
@@ -118,24 +112,16 @@ static rg_status read_job(gc *g)
 /* ------------------------------------------------------------------ removing
  */
 
-/* It holds while no agent has come, and nothing was decided. */
+/* It holds while the job is as it was read. */
 static rg_status remove_job(gc *g)
 {
     const job *j = &g->job;
-    char key[KEY_BYTES + 16];
     char *end = rg__prefix_end(j->prefix);
-    snprintf(key, sizeof key, "%slead/host/", j->prefix);
-    char *hosts_end = rg__prefix_end(key);
-    rg__txn *txn = end != NULL && hosts_end != NULL ? rg__txn_create() : NULL;
-    rg__txn_if_none(txn, key, hosts_end != NULL ? hosts_end : "");
-    snprintf(key, sizeof key, "%smeta", j->prefix);
-    rg__txn_if_create(txn, key, j->meta);
-    snprintf(key, sizeof key, "%sall/cur", j->prefix);
-    rg__txn_if_mod(txn, key, j->cur);
-    rg__txn_delete(txn, RG__THEN, j->prefix, end != NULL ? end : "");
+    rg__txn *txn = end != NULL ? rg__txn_create() : NULL;
+    rg__txn_if_unchanged(txn, j->prefix, end, j->newest);
+    rg__txn_delete(txn, RG__THEN, j->prefix, end);
     rg__txn_delete(txn, RG__THEN, j->note, NULL);
     free(end);
-    free(hosts_end);
     return ask(g, txn, on_written);
 }
 
@@ -217,9 +203,6 @@ static rg_status judge(gc *g)
     char why[64];
     if (j->is_alive)
         return j->has_note && !g->is_dry ? forget_note(g) : RG_OK;
-    if (!j->has_ended && j->is_static)
-        return remove_and_say(g, "its program is static, so nobody can go on "
-                                 "with it");
     if (!j->has_ended)
         return judge_silent(g);
     snprintf(why, sizeof why, "it has ended with code %d", j->code);

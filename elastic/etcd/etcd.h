@@ -79,8 +79,9 @@ void rg__txn_destroy(rg__txn *txn);
 void rg__txn_if_create(rg__txn *txn, const char *key, int64_t revision);
 void rg__txn_if_mod(rg__txn *txn, const char *key, int64_t revision);
 void rg__txn_if_value(rg__txn *txn, const char *key, const char *value);
-/* No key is in the range. */
-void rg__txn_if_none(rg__txn *txn, const char *key, const char *range_end);
+/* No key in the range was put after that revision; keys may have gone. */
+void rg__txn_if_unchanged(rg__txn *txn, const char *key, const char *range_end,
+                          int64_t revision);
 
 /* Operations; branch says when. range_end NULL: the key alone;
  * rg__prefix_end(key) for a prefix. lease 0: none. At most 128 of each. A put

@@ -79,16 +79,19 @@ void rg__txn_if_value(rg__txn *txn, const char *key, const char *value)
     rg__body_add(&txn->guards, "}");
 }
 
-/* Over a range a guard must hold for every key, and an empty one compares as a
- * key that does not exist. */
-void rg__txn_if_none(rg__txn *txn, const char *key, const char *range_end)
+/* Over a range a guard must hold for every key; an empty one compares as a key
+ * that does not exist, of revision 0. */
+void rg__txn_if_unchanged(rg__txn *txn, const char *key, const char *range_end,
+                          int64_t revision)
 {
     if (txn == NULL)
         return;
     begin_item(&txn->guards);
     rg__body_range(&txn->guards, key, range_end);
-    rg__body_add(&txn->guards,
-                 ",\"target\":\"CREATE\",\"create_revision\":\"0\"}");
+    rg__body_addf(&txn->guards,
+                  ",\"target\":\"MOD\",\"result\":\"LESS\","
+                  "\"mod_revision\":\"%" PRId64 "\"}",
+                  revision + 1);
 }
 
 void rg__txn_put(rg__txn *txn, rg__branch branch, const char *key,

@@ -294,6 +294,9 @@ const rg__proposal *rg__snapshot_gen(const rg__snapshot *snap,
                                      uint64_t generation);
 /* NULL: there is none. */
 const rg__claim *rg__snapshot_claim(const rg__snapshot *snap, uint64_t where);
+/* Nobody is in it any more, by their own word: it has an end, is done, or all
+ * hosts of its last world have said that they go. */
+bool rg__snapshot_is_over(const rg__snapshot *snap);
 /* The newest decided generation's proposal, NULL before the first. */
 const rg__proposal *rg__snapshot_decided(const rg__snapshot *snap);
 

@@ -490,3 +490,25 @@ const rg__proposal *rg__snapshot_decided(const rg__snapshot *snap)
         return NULL;
     return rg__snapshot_gen(snap, snap->line[snap->lines - 1].generation);
 }
+
+static bool has_gone(const rg__snapshot *snap, uint64_t host)
+{
+    for (int i = 0; i < snap->hosts; i++)
+        if (snap->host[i].id == host)
+            return snap->host[i].is_gone;
+    return false;
+}
+
+bool rg__snapshot_is_over(const rg__snapshot *snap)
+{
+    const rg__proposal *world = rg__snapshot_decided(snap);
+    if (snap->end.is_set || snap->cur.phase == RG__GEN_DONE)
+        return true;
+    for (int i = 0; i < snap->hosts; i++)
+        if (!snap->host[i].is_gone)
+            return false;
+    for (int i = 0; world != NULL && i < world->host_count; i++)
+        if (!has_gone(snap, world->host[i].id))
+            return false;
+    return snap->hosts > 0;
+}

@@ -108,8 +108,8 @@ def test(claims, d, etcd):
     for said in (f"would remove {d.path}/vanished",
                  "would remove job done from etcd: it has ended with code 0",
                  "would remove job stopped from etcd: it has ended with code "
-                 "143", "would remove job static from etcd: its program is "
-                 "static", "kept job vanished in etcd: no host is in it"):
+                 "143", "would remove job static from etcd: it has ended with "
+                 "code 0", "kept job vanished in etcd: no host is in it"):
         claims.hold(said in got.stdout, f"{said}: {got.stdout}")
     claims.hold("alive" not in got.stdout, got.stdout)
     after = keys(etcd)

@@ -84,28 +84,33 @@ static void value_guards_compare_bytes(scene *s)
     }
 }
 
-static void a_range_is_empty_or_begins_with_its_first_key(scene *s)
+static bool is_unchanged(scene *s, const char *key, const char *end,
+                         int64_t revision)
 {
-    static const struct {
-        const char *key, *end;
-        bool is_empty;
-    } ranges[] = {{"r/a", "r/b", true},  {"r/", "r0", false},
-                  {"r/b", NULL, false},  {"r/b", "r/c", false},
-                  {"r/bb", "r/c", true}, {"r/c", "r/d", false}};
+    rg__txn *txn = rg__txn_create();
+    rg__txn_if_unchanged(txn, key, end, revision);
+    return scene_txn(s, txn).succeeded;
+}
+
+static void a_range_is_unchanged_or_begins_with_its_first_key(scene *s)
+{
     scene_put(s, "r/c", "third", 0);
     scene_put(s, "r/b", "second", 0);
-    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
-        rg__txn *txn = rg__txn_create();
-        rg__txn_if_none(txn, ranges[i].key, ranges[i].end);
-        CHECK_EQ(scene_txn(s, txn).succeeded, ranges[i].is_empty);
-    }
     rg__txn *txn = rg__txn_create();
     rg__txn_get_first(txn, RG__THEN, "r/", "r0");
     const outcome o = scene_txn(s, txn);
     CHECK_EQ(o.kv_count, 1);
     CHECK_STR(o.value, "second");
+    CHECK(is_unchanged(s, "r/", "r0", o.revision));
+    CHECK(is_unchanged(s, "r/a", "r/b", 0));
+    CHECK(is_unchanged(s, "r/c", "r/d", o.revision - 1));
+    CHECK(!is_unchanged(s, "r/", "r0", o.revision - 1));
+    CHECK(!is_unchanged(s, "r/b", NULL, o.revision - 1));
+    scene_put(s, "r/d", "new", 0);
+    CHECK(!is_unchanged(s, "r/", "r0", o.revision));
+    CHECK(is_unchanged(s, "r/", "r/d", o.revision));
     txn = rg__txn_create();
-    rg__txn_get_first(txn, RG__THEN, "r/d", "r0");
+    rg__txn_get_first(txn, RG__THEN, "r/e", "r0");
     CHECK_EQ(scene_txn(s, txn).kv_count, 0);
 }
 
@@ -194,7 +199,7 @@ int main(void)
     empty_value_is_a_value(&s);
     put_says_which_lease(&s, server);
     guards_hold_when_true_and_only_then(&s);
-    a_range_is_empty_or_begins_with_its_first_key(&s);
+    a_range_is_unchanged_or_begins_with_its_first_key(&s);
     value_guards_compare_bytes(&s);
     prefix_covers_its_keys_and_no_other(&s);
     delete_takes_a_range(&s);

@@ -157,8 +157,23 @@ static bool is_inside(const char *key, const char *from, const char *end)
 /* -------------------------------------------------------------- transactions
  */
 
+/* Of a range: no key was put since. */
+static bool is_unchanged(const json_t *compare)
+{
+    char *from = text_of(compare, "key"), *end = text_of(compare, "range_end");
+    bool ok = true;
+    for (int i = 0; i < keys; i++)
+        ok = ok && (!is_inside(store[i].key, from, end) ||
+                    store[i].mod < number_of(compare, "mod_revision"));
+    free(from);
+    free(end);
+    return ok;
+}
+
 static bool holds(const json_t *compare)
 {
+    if (json_object_get(compare, "result") != NULL)
+        return is_unchanged(compare);
     char *key = text_of(compare, "key");
     const record *r = find(key);
     const char *target = json_string_value(json_object_get(compare, "target"));
