@@ -153,6 +153,14 @@ rg_status rg__state_fill(rg_state *st, int slot, rg__commit_id id)
                      &shard);
 }
 
+rg_status rg__state_spoil(rg_state *st, int slot)
+{
+    rg_ctx *ctx = st->ctx;
+    const rg__part nothing = {.index = (uint32_t)ctx->now.local_rank};
+    return begin_piece(ctx, &ctx->vault->slot[slot][ctx->now.local_rank],
+                       &nothing);
+}
+
 /* ----------------------------------------------------------------- restore */
 
 /* What a rank does with a part of a commit in the vault. */

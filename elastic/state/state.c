@@ -24,12 +24,14 @@
 
 #include "process_sets/sets.h"
 #include "sdk/base/clock.h"
+#include "sdk/base/copy.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/failpoint.h"
 #include "sdk/base/futex.h"
 #include "sdk/base/log.h"
 
 #define LOOK_NS (10 * RG__MS)
+#define ASIDE   1 /* vault slot; the first commit goes to 0 */
 
 /* What an agreement is on; ranks that differ are told so. */
 enum {
@@ -346,7 +348,37 @@ rg_status rg__state_finish(rg_state *st)
 
 /* -------------------------------------------------------------------- sync */
 
-static rg_status broadcast_replicated(rg_state *st, int source)
+/* What comes waits in a vault slot that commit 0 does not take, and becomes
+ * this rank's memory when all of it is here: a source that dies on the way
+ * leaves each rank with memory of one process, which may be commit 0 of the
+ * next generation. The ranks of a host receive the same bytes in the same
+ * place; nobody does before all have come here (rg__sets_sync), so that nobody
+ * still takes what came in an earlier generation. */
+static rg_status receive(rg_state *st, int source)
+{
+    rg_ctx *ctx = st->ctx;
+    uint64_t step = 0;
+    rg_status rs = rg__state_spoil(st, ASIDE);
+    if (rs == RG_OK)
+        rs = rg__world_broadcast(ctx, &step, sizeof step, source);
+    for (int k = 0; k < st->buffers && rs == RG_OK; k++) {
+        const rg__state_buffer *b = &st->buffer[k];
+        if (!b->is_sharded)
+            rs = rg__world_broadcast(ctx, b->vault + b->stride * ASIDE,
+                                     b->bytes, source);
+    }
+    if (rs != RG_OK)
+        return rs;
+    for (int k = 0; k < st->buffers; k++) {
+        const rg__state_buffer *b = &st->buffer[k];
+        if (!b->is_sharded)
+            rg__copy(b->data, b->vault + b->stride * ASIDE, b->bytes);
+    }
+    st->step = step;
+    return RG_OK;
+}
+
+static rg_status send(rg_state *st, int source)
 {
     rg_ctx *ctx = st->ctx;
     rg_status rs = rg__world_broadcast(ctx, &st->step, sizeof st->step, source);
@@ -355,6 +387,11 @@ static rg_status broadcast_replicated(rg_state *st, int source)
             rs = rg__world_broadcast(ctx, st->buffer[k].data,
                                      st->buffer[k].bytes, source);
     return rs;
+}
+
+static rg_status broadcast_replicated(rg_state *st, int source)
+{
+    return st->ctx->now.rank == source ? send(st, source) : receive(st, source);
 }
 
 /* true on all ranks when the shards of one of them are damaged. */

@@ -84,6 +84,8 @@ rg_status rg__state_sync(rg_state *st, const rg__decided *decided);
 /* copy.c. Fill this rank's piece and shard of a vault slot. PEER_LOST: the
  * generation has ended. */
 rg_status rg__state_fill(rg_state *st, int slot, rg__commit_id id);
+/* This rank's piece of a vault slot holds nothing that counts from now on. */
+rg_status rg__state_spoil(rg_state *st, int slot);
 /* Restore the replicated buffers, or only verify this rank's share of what
  * lies there. PEER_LOST: also when a piece is damaged, which is published. */
 rg_status rg__state_restore(rg_state *st, int slot, rg__commit_id id,

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "regroup/regroup.h"
@@ -188,6 +189,43 @@ static int other_order(void)
                              : train_with("w", "v", NULL);
 }
 
+#define TORN ((size_t)1 << 20)
+
+static char *torn[2];
+
+/* Each process begins with its own pid in both buffers. */
+static rg_status compare_torn(rg_state *st, void *arg)
+{
+    (void)arg;
+    printf("%s: of process %s and %s\n",
+           strcmp(torn[0] + TORN / 2, torn[1] + TORN / 2) == 0 ? "whole"
+                                                               : "torn",
+           torn[0] + TORN / 2, torn[1] + TORN / 2);
+    fflush(stdout);
+    return rg_state_commit(st);
+}
+
+/* The first process of slot 0, which is rank 0, can't read its second buffer:
+ * it dies while it broadcasts that, when the first has gone out. */
+static int torn_broadcast(void)
+{
+    const int is_again = access("slot-0-has-run", F_OK) == 0;
+    init(1);
+    for (int i = 0; i < 2; i++) {
+        torn[i] = mmap(NULL, TORN, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        snprintf(torn[i] + TORN / 2, 32, "%d", (int)getpid());
+        rg_state_add(state, i == 0 ? "a" : "b", torn[i], TORN, NULL);
+    }
+    if (rg_slot(ctx) == 0 && !is_again) {
+        FILE *flag = fopen("slot-0-has-run", "w");
+        if (flag != NULL)
+            fclose(flag);
+        mprotect(torn[1], TORN, PROT_NONE);
+    }
+    return say("rg_run", rg_run(state, compare_torn, NULL));
+}
+
 static rg_status count(rg_state *st, void *arg)
 {
     (void)arg;
@@ -325,6 +363,7 @@ int main(int argc, char **argv)
                  {"uneven", uneven},
                  {"uneven_later", uneven_later},
                  {"other_order", other_order},
+                 {"torn_broadcast", torn_broadcast},
                  {"fails_and_stays", fails_and_stays}};
     for (size_t i = 0; argc == 2 && i < sizeof modes / sizeof *modes; i++)
         if (strcmp(argv[1], modes[i].name) == 0)

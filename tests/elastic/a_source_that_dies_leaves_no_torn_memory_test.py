@@ -1,0 +1,22 @@
+"""Rank 0 dies while it broadcasts the memory that would be commit 0, and another
+rank's memory becomes that: it is the memory of one process, though some of the
+dead one's had arrived."""
+import os
+
+from house import BUILD, Job, claim, main
+
+MISUSE = os.path.join(BUILD, "tests", "misuse")
+
+
+def test():
+    with Job(["--min", "1", "--max", "2", "--start-timeout", "20s"],
+             [MISUSE, "torn_broadcast"]) as job:
+        job.finish()
+        claim("generation 2" in job.text(), "rank 0 did not die")
+        claim("torn: of process" not in job.text(),
+              "commit 0 is a mixture of two processes' memory")
+        claim("whole: of process" in job.text(), "nobody entered fn")
+        job.check()
+
+
+main(test)
