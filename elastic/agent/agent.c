@@ -250,6 +250,7 @@ static void on_mirror(void *arg, int64_t revision, bool wiped)
     rg__leader_follow(a);
     rg__beat_follow(a);
     rg__suspect_follow(a);
+    rg__paths_follow(a);
     rg__drain_follow(a, !a->is_working && a->agents == 1);
     if (!a->is_working && a->agents > 1)
         rg__suspect_take_over(a);
@@ -651,6 +652,8 @@ static rg_status set_up(agent *a)
     if (st == RG_OK)
         st = rg__copies_create(a);
     if (st == RG_OK)
+        st = rg__paths_create(a);
+    if (st == RG_OK)
         st = rg__checkpoint_create(a);
     if (st == RG_OK)
         st = rg__slots_create(a);
@@ -677,6 +680,7 @@ static void tear_down(agent *a)
     rg__acks_destroy(a);
     rg__transfer_cancel(a);
     rg__copies_destroy(a);
+    rg__paths_destroy(a);
     rg__peers_close(a);
     rg__lease_destroy(a->lease);
     rg__mirror_destroy(a->mirror);

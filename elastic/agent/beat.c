@@ -42,28 +42,6 @@ struct beats {
     peer self; /* of what this host says about itself; never sent to */
 };
 
-/* --------------------------------------------------------------- addresses */
-
-static bool read_address(const rg__address *address, uint32_t port,
-                         struct sockaddr_storage *at, socklen_t *bytes_p)
-{
-    *at = (struct sockaddr_storage){0};
-    struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)at;
-    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)(void *)at;
-    if (inet_pton(AF_INET, address->text, &v4->sin_addr) == 1) {
-        v4->sin_family = AF_INET;
-        v4->sin_port = htons((uint16_t)port);
-        *bytes_p = sizeof *v4;
-        return true;
-    }
-    if (inet_pton(AF_INET6, address->text, &v6->sin6_addr) != 1)
-        return false;
-    v6->sin6_family = AF_INET6;
-    v6->sin6_port = htons((uint16_t)port);
-    *bytes_p = sizeof *v6;
-    return true;
-}
-
 static uint64_t budget_ns(const agent *a)
 {
     return a->params->detect_ms * RG__MS;
@@ -154,7 +132,7 @@ static peer *want_peer(agent *a, const rg__proposal_host *host)
     struct sockaddr_storage at;
     socklen_t bytes;
     if (host->id == a->id || host->port == 0 ||
-        !read_address(&host->address, host->port, &at, &bytes))
+        !rg__peers_sockaddr(&host->address, host->port, &at, &bytes))
         return NULL;
     peer *one = find_peer(a->beats, host->id);
     if (one == NULL)
@@ -350,6 +328,19 @@ void rg__beat_ask(agent *a, uint64_t host)
         return;
     one->asked_ns = rg__now_ns();
     probe(one);
+}
+
+void rg__beat_probe(agent *a, uint64_t host)
+{
+    peer *one = find_peer(a->beats, host);
+    if (one != NULL)
+        probe(one);
+}
+
+bool rg__beat_has_answered(const agent *a, uint64_t host, uint64_t since_ns)
+{
+    const peer *one = find_peer(a->beats, host);
+    return one != NULL && one->answered_ns >= since_ns;
 }
 
 void rg__beat_link_broke(agent *a, uint64_t host)
@@ -571,7 +562,7 @@ static rg_status bind_socket(agent *a, int *sock_p)
 {
     struct sockaddr_storage at;
     socklen_t bytes;
-    if (!read_address(&a->address, a->port, &at, &bytes))
+    if (!rg__peers_sockaddr(&a->address, a->port, &at, &bytes))
         return rg__fail(RG_ERR_INVALID, "%s is no IP address", a->address.text);
     const int sock =
         socket(at.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

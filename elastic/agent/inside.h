@@ -14,6 +14,7 @@
  *   parcel.c      parts of commits on their way (parcel.h)
  *   copies.c      shards of this host on others, and theirs here
  *   transfer.c    the commit to resume from, out of other hosts' vaults
+ *   paths.c       a newcomer proves that it and the world reach each other
  *   shape.c       all hosts run the same program
  *   drain.c       leaving a job that goes on elsewhere
  *   checkpoint.c  commits that become files (saver.h, writer.h)
@@ -68,6 +69,7 @@ typedef struct beats beats;
 typedef struct acks acks;
 typedef struct transfer transfer;
 typedef struct copies copies;
+typedef struct paths paths;
 typedef struct question question;
 typedef struct scrape scrape;
 typedef struct drain_ask drain_ask;
@@ -229,6 +231,7 @@ struct agent {
     connection *connections;
     transfer *transfer; /* of the resume commit into our vault; NULL: none */
     copies *copies;
+    paths *paths; /* between this host and the world, while it is outside */
     saver *saver; /* of checkpoints */
 
     /* generations */
@@ -437,6 +440,9 @@ void rg__beat_ask(agent *a, uint64_t host);
 /* And a worker there has let go of a connection: if the agent there is gone as
  * well, it has no grace. */
 void rg__beat_link_broke(agent *a, uint64_t host);
+/* Send one a probe, once; and has one answered since then? */
+void rg__beat_probe(agent *a, uint64_t host);
+bool rg__beat_has_answered(const agent *a, uint64_t host, uint64_t since_ns);
 /* This host's ack to the leader; false: not to be said in a datagram. */
 bool rg__beat_ack(agent *a, uint64_t leader, uint64_t generation,
                   const char *text);
@@ -528,6 +534,15 @@ void rg__copies_begin(agent *a, const rg__proposal *p);
 void rg__copies_committed(agent *a); /* a worker says that a commit counts */
 /* peers.c: another agent's shards come. */
 bool rg__copies_serve(agent *a, connection *c, const void *body, size_t n);
+
+/* paths.c */
+rg_status rg__paths_create(agent *a);
+void rg__paths_destroy(agent *a);
+void rg__paths_follow(agent *a); /* the view has changed, or a worker came */
+/* May workers of this host come to the door? */
+bool rg__paths_are_proved(const agent *a);
+/* peers.c: another agent proves its paths. */
+bool rg__paths_serve(agent *a, connection *c, const void *body, size_t n);
 
 /* transfer.c. A decision was made: true when its resume commit must come from
  * another host first; rg__generation_pass_on is called then, or a reason is

@@ -198,7 +198,8 @@ static const struct {
     uint32_t type;
     bool (*serve)(agent *a, connection *c, const void *body, size_t n);
 } services[] = {{RG__PEER_FETCH, rg__transfer_serve},
-                {RG__PEER_COPY, rg__copies_serve}};
+                {RG__PEER_COPY, rg__copies_serve},
+                {RG__PEER_PROVE, rg__paths_serve}};
 
 /* A caller's first frame. */
 static bool begin_service(connection *c, uint32_t type, const void *body,
@@ -419,8 +420,8 @@ static void on_event(void *arg, int fd, uint32_t events)
 
 /* -------------------------------------------------------------------- call */
 
-static bool make_sockaddr(const rg__address *address, uint32_t port,
-                          struct sockaddr_storage *at, socklen_t *n_p)
+bool rg__peers_sockaddr(const rg__address *address, uint32_t port,
+                        struct sockaddr_storage *at, socklen_t *bytes_p)
 {
     struct sockaddr_in *four = (struct sockaddr_in *)(void *)at;
     struct sockaddr_in6 *six = (struct sockaddr_in6 *)(void *)at;
@@ -428,12 +429,12 @@ static bool make_sockaddr(const rg__address *address, uint32_t port,
     if (inet_pton(AF_INET, address->text, &four->sin_addr) == 1) {
         four->sin_family = AF_INET;
         four->sin_port = htons((uint16_t)port);
-        *n_p = sizeof *four;
+        *bytes_p = sizeof *four;
         return true;
     }
     six->sin6_family = AF_INET6;
     six->sin6_port = htons((uint16_t)port);
-    *n_p = sizeof *six;
+    *bytes_p = sizeof *six;
     return inet_pton(AF_INET6, address->text, &six->sin6_addr) == 1;
 }
 
@@ -445,7 +446,7 @@ rg_status rg__connection_call(agent *a, const rg__address *address,
     struct sockaddr_storage at;
     socklen_t n = 0;
     int sock = -1;
-    if (make_sockaddr(address, port, &at, &n))
+    if (rg__peers_sockaddr(address, port, &at, &n))
         sock =
             socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (sock < 0 || (connect(sock, (struct sockaddr *)&at, n) != 0 &&
@@ -524,7 +525,7 @@ rg_status rg__peers_listen(agent *a)
     socklen_t n = 0;
     const int yes = 1; /* this agent's connections may outlive it: both they
                           and who takes over need this */
-    if (!make_sockaddr(&a->address, a->port, &at, &n))
+    if (!rg__peers_sockaddr(&a->address, a->port, &at, &n))
         return rg__fail(RG_ERR_INVALID, "%s is no address", a->address.text);
     a->peer_listener =
         socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #include "regroup/regroup.h"
 #include "sdk/base/wire.h"
@@ -31,9 +32,12 @@ typedef enum rg__peer_type {
     RG__PEER_ROOM,      /* parcel.c */
     RG__PEER_PIECE,
     RG__PEER_BYTES,
-    RG__PEER_COPY,  /* first: keep copies of our shards (copies.c) */
-    RG__PEER_STORED /* so many shards have been stored; without a number, all
+    RG__PEER_COPY,   /* first: keep copies of our shards (copies.c) */
+    RG__PEER_STORED, /* so many shards have been stored; without a number, all
                        that was asked for */
+    RG__PEER_PROVE,  /* first: do large packets pass, and do you reach these
+                        ports? (paths.c) */
+    RG__PEER_PROVED
 } rg__peer_type;
 
 /* What the owner of a connection is told; arg is what it gave. */
@@ -58,6 +62,10 @@ rg_status rg__connection_call(agent *a, const rg__address *address,
                               uint32_t port, uint64_t host,
                               const connection_fns *fns, void *arg,
                               connection **c_p);
+
+/* false: no address of a family that there is. */
+bool rg__peers_sockaddr(const rg__address *address, uint32_t port,
+                        struct sockaddr_storage *at, socklen_t *bytes_p);
 
 /* From within a service: the caller's frames are ours from now on. */
 void rg__connection_take(connection *c, const connection_fns *fns, void *arg);

@@ -33,14 +33,14 @@ void rg__publish_fill(const agent *a, rg__host_record *host)
             snprintf(host->failed, sizeof host->failed, "%.60s.%u %.50s",
                      a->params->host, s->index, s->given_up);
         }
-        host->slot[host->slot_count++] =
-            (rg__slot_record){.slot = s->index,
-                              .start = s->start,
-                              .pid = s->w.pid,
-                              .port = s->w.port,
-                              .is_alive = rg__slot_is_alive(s),
-                              .is_at_door = rg__slot_is_alive(s) &&
-                                            s->w.is_at_door && a->has_shape};
+        host->slot[host->slot_count++] = (rg__slot_record){
+            .slot = s->index,
+            .start = s->start,
+            .pid = s->w.pid,
+            .port = s->w.port,
+            .is_alive = rg__slot_is_alive(s),
+            .is_at_door = rg__slot_is_alive(s) && s->w.is_at_door &&
+                          a->has_shape && rg__paths_are_proved(a)};
     }
 }
 

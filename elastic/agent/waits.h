@@ -21,7 +21,8 @@ struct json_t;
     X(COPY, "copy", "it has; four budgets without a byte end the generation")  \
     /* host */                                                                 \
     X(OUTAGE, "outage",                                                        \
-      "etcd answers; else it leaves after --etcd-timeout") /* 0 */
+      "etcd answers; else it leaves after --etcd-timeout") /* 0 */             \
+    X(PATHS, "paths", "both hosts reach each other; training goes on meanwhile")
 
 typedef enum rg__wait_kind {
 #define X(name, text, until) RG__WAIT_##name,

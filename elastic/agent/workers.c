@@ -141,8 +141,10 @@ static void on_door(slot *s, const rg__door *m)
             s->index);
     if (s->a->is_done)
         rg__worker_tell_mark(s, RG__DONE, 0);
-    if (rg__shape_take(s, m->registered))
+    if (rg__shape_take(s, m->registered)) {
+        rg__paths_follow(s->a);
         rg__publish(s->a);
+    }
 }
 
 /* It could not build the generation that it was asked for. Once is bad luck;
@@ -255,6 +257,7 @@ static void on_stand(slot *s, const rg__stand *m)
     w->has_stood = true;
     if (w->is_at_door && !rg__shape_take(s, m->registered))
         return;
+    rg__paths_follow(s->a);
     rg__resume_look(s->a);
 }
 

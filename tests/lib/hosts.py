@@ -418,7 +418,7 @@ class Hosts:
     def unblock_tcp(self, receiver):
         self.blocked.discard(receiver)
         ip_all(self.net(receiver), ["rule add pref 0 lookup local",
-                                    "rule flush", "rule add pref 0 lookup local",
+                                    "rule flush",
                                     "rule add pref 32766 lookup main"])
 
     def aim(self, sender, receiver, mac):
