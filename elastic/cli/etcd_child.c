@@ -19,7 +19,7 @@
 #include "sdk/base/fail.h"
 
 #define STOP_MS 5000
-#define FLAGS   14
+#define FLAGS   17
 
 rg_status rg__find_etcd(const char *program, char path[PATH_MAX])
 {
@@ -78,7 +78,9 @@ static void free_words(launch *l)
 /* heartbeat 10 / election 100: ready in 0.1 s, where the defaults need up to
  * 0.5 s, and a single member waits for nobody. bcrypt-cost 4: the password is
  * 128 random bits, and each login would cost 50 ms of CPU. Without compaction
- * every change would stay for as long as the job runs. */
+ * every change would stay for as long as the job runs, and so would the last
+ * 100,000 writes in memory and their log on disk without snapshots. Nobody asks
+ * for what was a minute ago: who comes back later reads all keys. */
 static rg_status make_words(launch *l, const char *program, const char *data,
                             const char *url)
 {
@@ -102,7 +104,10 @@ static rg_status make_words(launch *l, const char *program, const char *data,
     add_word(l, "--log-level=warn");
     add_word(l, "--bcrypt-cost=4");
     add_word(l, "--auto-compaction-mode=periodic");
-    add_word(l, "--auto-compaction-retention=1h");
+    add_word(l, "--auto-compaction-retention=1m");
+    add_word(l, "--snapshot-count=5000");
+    add_word(l, "--max-snapshots=2");
+    add_word(l, "--max-wals=2");
     l->argv[l->count] = NULL;
     if (l->count == FLAGS + 1)
         return RG_OK;

@@ -63,6 +63,12 @@ class Stamps:
                 into.setdefault(pid, {})[int(generation)] = (int(t_ns),
                                                              int(size))
 
+    def forget(self, pid):
+        """It was killed, and nobody asks for its steps any more."""
+        os.unlink(os.path.join(self.folder, str(pid)))
+        for of in (self.read_to, self.firsts, self.lasts):
+            of.pop(pid, None)
+
     def full(self):
         """(generation, its PIDs) once the world is full and all of it has
         stepped; else None."""
