@@ -1,24 +1,28 @@
-"""A training on four hosts that is hurt every few seconds, at no particular
-moment, for a long time. It looks for the phases that nobody has listed. Jobs of
-a few minutes follow each other, so that each can be checked whole."""
+"""A training on four hosts, and a spare one, that is hurt every few seconds, at
+no particular moment, for a long time. It looks for the phases that nobody has
+listed. Jobs of a few minutes follow each other, so that each can be checked
+whole. nemesis.py says how they are hurt."""
 
 import contextlib
 import os
 import random
 import shutil
-import signal
 import subprocess
 import sys
 import time
 
-from house import Failed, claim, fault_free, trainer, until
+import nemesis
+from house import BUILD, Failed, claim, fault_free, trainer, until
 from hosts import Hosts, HostsJob
 
 EVERY_S = 5.0
 ROUND_S = 180.0  # of one job
 BACK_S = 30  # within this the world is whole again
-BUDGET_S = 1.0
-HOSTS, SLOTS, MEMBERS = 4, 2, 3
+BUDGET_S = nemesis.BUDGET_S
+HOSTS, SLOTS, MEMBERS = 5, 2, 3
+WORLD = 8  # so that one host is a spare
+# Agents' wall clocks can be set; those of workers go right.
+CLOCK = os.path.join(BUILD, "tests", "libclock_shim.so")
 FLAGS = ("--bytes", 65536, "--coll-bytes", 8192)
 
 
@@ -26,6 +30,7 @@ class Soak:
     def __init__(self, hosts, job, chance):
         self.hosts, self.job, self.chance = hosts, job, chance
         self.before, self.lost = {}, set()
+        self.acts = nemesis.ACTS
         self.reset_at = {}  # {two hosts: when their connections were reset}
 
     # ------------------------------------------------------------- choices
@@ -44,128 +49,41 @@ class Soak:
         self.lost |= {w["pid"] for h in status["hosts"] if h["id"] == host
                       for w in h["workers"]}
 
-    def wait_without(self, host):
-        def is_out():
-            status = self.job.status() or {"hosts": []}
-            return all(w["rank"] is None for h in status["hosts"]
-                       if h["id"] == host for w in h["workers"])
-        until(is_out, BACK_S, f"{host} is out")
+    def pids_of(self, host):
+        status = self.job.status() or {"hosts": []}
+        return [w["pid"] for h in status["hosts"] if h["id"] == host
+                for w in h["workers"] if w["pid"]]
 
-    # -------------------------------------------------------------- faults
+    # ------------------------------------------------------- means of acts
 
-    def kill(self):
-        pid = self.any_pid()
-        self.lost.add(pid)
-        os.kill(pid, signal.SIGKILL)
-        return f"process {pid}"
+    def through(self, what, *rules, within=None):
+        """The wire does this for a while, and something else befalls the job
+        meanwhile."""
+        if self.hosts.wire is None:
+            return "nothing: no wire"
+        for sender, receiver, how in rules:
+            self.hosts.wire.rule(sender, receiver, **how)
+        if within is not None:
+            what = f"{what}, {within(self)}"
+        time.sleep(nemesis.FOR_S)
+        self.hosts.wire.clear()
+        return what
 
-    def kill_two(self):
-        first = self.kill()
-        time.sleep(self.chance.choice((0, 0.001, 0.005, 0.02, 0.1)))
-        with contextlib.suppress(OSError):
-            return f"{first}, {self.kill()}"
-        return first
+    def tell_agent_ports(self):
+        ports = [self.job.agent_port(host) for host in self.hosts.names]
+        self.hosts.wire.tell("ports " + " ".join(map(str, ports)))
 
-    def stop(self):
-        pid = self.any_pid()
-        self.lost.add(pid)
-        os.kill(pid, signal.SIGSTOP)
-        return f"process {pid}"
+    def clock(self, host):
+        return os.path.join(self.hosts.folder, f"{host}.r.clock")
 
-    def pause(self):
-        pid = self.any_pid()
-        os.kill(pid, signal.SIGSTOP)
-        time.sleep(BUDGET_S / 3)
-        os.kill(pid, signal.SIGCONT)
-        return f"process {pid}"
-
-    def kill_host(self):
-        host = self.any_host()
-        self.lose(host)
-        self.job.kill_host(host, self.chance.choice((None, self.chance)))
-        time.sleep(self.chance.choice((0, 0.5, 2.0)))
-        self.job.agent(host)
-        return host
-
-    def cut(self):
-        host = self.any_host()
-        self.lose(host)
-        self.job.lost.add(host)
-        self.hosts.cut(host)
-        time.sleep(2.5 * BUDGET_S)
-        self.hosts.heal()
-        self.job.lost.discard(host)
-        return host
-
-    def one_way_cut(self):
-        sender, receiver = self.two_hosts()
-        self.lose(sender)
-        self.lose(receiver)
-        self.hosts.cut_one_way(sender, receiver)
-        time.sleep(2.5 * BUDGET_S)
-        self.hosts.heal()
-        return f"{sender} to {receiver}"
-
-    def halve(self):
-        """Two hosts with etcd here, two without there."""
-        away = self.two_hosts()
-        rest = [h for h in self.hosts.names if h not in away]
-        for host in away:
-            self.lose(host)
-        self.hosts.cut_between(away, rest + [m.name for m in self.hosts.etcd])
-        time.sleep(2.5 * BUDGET_S)
-        self.hosts.heal()
-        return " and ".join(away)
-
-    def reset(self):
-        """Not of the same two hosts again within a minute: that would cost one
-        of them its place, as it should."""
-        while True:
-            host, other = self.two_hosts()
-            pair = frozenset((host, other))
-            if time.monotonic() - self.reset_at.get(pair, -60) >= 60:
-                break
-        self.reset_at[pair] = time.monotonic()
-        return f"{self.hosts.reset(host, other)} of {host} with {other}"
-
-    def agent_kill(self):
-        host = self.any_host()
-        self.job.kill_agent(host)
-        return host
-
-    def drain(self):
-        host = self.any_host()
-        self.lose(host)
+    def start_again(self, host):
+        """If its agent has left by itself."""
         process = self.job.agents[host]
-        self.job.drain(host)
-        claim(process.wait(BACK_S) == 0, f"{host} was drained with code "
-              f"{process.returncode}")
-        self.job.agent(host)
-        return host
-
-    def etcd_leader(self):
-        member = self.hosts.etcd_leader()
-        member.kill()
-        time.sleep(BUDGET_S)
-        member.start()
-        return member.name
-
-    def etcd_away(self):
-        for member in self.hosts.etcd:
-            member.kill()
-        if self.chance.random() < 0.5:
-            self.kill()
-        time.sleep(2 * BUDGET_S)
-        for member in self.hosts.etcd:
-            member.start()
-        return "all members"
-
-    ACTS = (("kill", 4, kill), ("kill two", 3, kill_two), ("stop", 1, stop),
-            ("pause", 1, pause), ("host", 3, kill_host), ("cut", 2, cut),
-            ("one-way cut", 1, one_way_cut), ("halve", 1, halve),
-            ("reset", 1, reset), ("agent kill", 2, agent_kill),
-            ("drain", 2, drain), ("etcd leader", 1, etcd_leader),
-            ("etcd away", 1, etcd_away))
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(1)
+        if process.poll() is not None:
+            self.job.agent(host)
+        self.job.lost.discard(host)
 
     # ---------------------------------------------------------------- round
 
@@ -174,7 +92,7 @@ class Soak:
         self.before = self.whole()
         self.lost = set()
         name, _, act = self.chance.choices(
-            self.ACTS, [weight for _, weight, _ in self.ACTS])[0]
+            self.acts, [weight for _, weight, _ in self.acts])[0]
         print(f"{time.strftime('%T')} {name:<12} ", end="", flush=True)
         begin = time.monotonic()
         what = act(self)
@@ -191,7 +109,7 @@ class Soak:
         def reached():
             self.job.alive()
             world = self.job.workers()
-            is_whole = len(world) == HOSTS * SLOTS and \
+            is_whole = len(world) == WORLD and \
                 all(w["pid"] for w in world.values())
             return world if is_whole else None
         world = until(reached, BACK_S, "the world is whole")
@@ -202,15 +120,17 @@ class Soak:
 
 def play_round(seconds, seed, keep, hurt, detect):
     """One job that is hurt; what hurt() counted."""
-    with Hosts(HOSTS, MEMBERS) as hosts:
+    with Hosts(HOSTS, MEMBERS, wire=True) as hosts:
         file = os.path.join(hosts.folder, "until")
-        command = trainer("--until", file, "--step-ms", 20, "--commit-every", 3,
-                          *FLAGS)
-        with HostsJob(hosts, ["--min", "1", "--max", str(HOSTS * SLOTS),
+        command = ["env", "-u", "LD_PRELOAD",
+                   *trainer("--until", file, "--step-ms", 20, "--commit-every",
+                            3, *FLAGS)]
+        with HostsJob(hosts, ["--min", "1", "--max", str(WORLD),
                               "--max-restarts", "1000"],
                       ["--slots", str(SLOTS)], command,
                       detect=detect,
-                      env={"REGROUP_LOG": "debug"}) as job:
+                      env={"REGROUP_LOG": "debug",
+                           "LD_PRELOAD": CLOCK}) as job:
             try:
                 counted = hurt(Soak(hosts, job, random.Random(seed)), seconds)
                 with open(file, "w", encoding="utf-8"):

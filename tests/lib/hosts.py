@@ -20,16 +20,20 @@ names on this machine, each with a run directory of its own; whatever needs a
 cut skips the test with that reason.
 """
 
+import array
 import base64
 import contextlib
 import ctypes
+import fcntl
 import glob
 import json
 import os
 import re
 import shutil
 import signal
+import socket
 import ssl
+import struct
 import subprocess
 import sys
 import tempfile
@@ -37,13 +41,14 @@ import time
 import urllib.request
 
 from certificates import Authority, need_openssl
-from house import (DETECT, PATIENCE, REGROUP, Failed, Job, Tails, claim,
+from house import (BUILD, DETECT, PATIENCE, REGROUP, Failed, Job, Tails, claim,
                    free_port, need_etcd, skip, until)
 
 os.environ["PATH"] += ":/usr/sbin:/sbin"
 NETNS = "/run/netns"
 SUBNET = "10.77.0"
 FIRST_ETCD = 101  # 10.77.0.101 and on
+SIOCETHTOOL, ETHTOOL_STXCSUM = 0x8946, 0x17
 NOWHERE = "02:de:ad:00:00:00"  # no interface has it
 NAME = re.compile(r"(rg(\d+)x(\d+))-(\w+)$")
 libc = ctypes.CDLL(None, use_errno=True)
@@ -193,6 +198,53 @@ class Guardian:
         os.waitpid(self.pid, 0)
 
 
+# ------------------------------------------------------------------------ wire
+
+class Wire:
+    """The switch between hosts as a process, which does to frames what it is
+    told; see wire.c."""
+
+    def __init__(self, namespace, names):
+        program = os.path.join(BUILD, "tests", "wire")
+        self.process = subprocess.Popen(
+            ["nsenter", f"--net={NETNS}/{namespace}", "--", program, *names],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            start_new_session=True)
+        self.hear("wire")
+
+    def hear(self, command):
+        answer = self.process.stdout.readline().strip()
+        claim(answer == "ok", f"wire says {answer!r} to {command!r}")
+
+    def tell(self, command):
+        self.process.stdin.write(command + "\n")
+        self.process.stdin.flush()
+        self.hear(command)
+
+    # pylint: disable=too-many-arguments
+    def rule(self, sender, receiver, what="all", loss=0, delay=0, jitter=0,
+             repeat=0, damage=0, most=0):
+        """For frames that no earlier rule is for; * stands for any name."""
+        self.tell(f"rule {sender} {receiver} {what} {loss} {delay} {jitter} "
+                  f"{repeat} {damage} {most}")
+
+    def clear(self):
+        self.tell("clear")
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def send_whole_frames(interface):
+    """This namespace's interface leaves neither checksums nor the cutting of
+    segments to the other end, which is a program."""
+    value = array.array("I", [ETHTOOL_STXCSUM, 0])
+    request = struct.pack("16sP", interface.encode(), value.buffer_info()[0])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, SIOCETHTOOL, request)
+
+
 # ------------------------------------------------------------------------ etcd
 
 class Member:
@@ -273,14 +325,16 @@ class Hosts:
     """n hosts h1 .. hn and an etcd of `members` members e1 .. on a switch; one
     such thing at a time in a process."""
 
-    def __init__(self, n, members=1, nets=None, tls=False):
-        """tls: etcd wants certificates, and agents have one."""
+    def __init__(self, n, members=1, nets=None, tls=False, wire=False):
+        """tls: etcd wants certificates, and agents have one. wire: frames go
+        through a program that can lose, delay and damage them."""
         need_etcd()
         if tls:
             need_openssl()
         self.tls, self.context = tls, None
         sweep()
         self.has_nets = can_make_namespaces() if nets is None else nets
+        self.wants_wire, self.wire = wire, None
         self.names = [f"h{i + 1}" for i in range(n)]
         self.prefix = f"rg{os.getpid()}x{start_of(os.getpid())}"
         self.folder = os.path.join(tempfile.gettempdir(), self.prefix + "-d")
@@ -337,6 +391,8 @@ class Hosts:
         """What could not be removed."""
         for member in self.etcd:
             member.kill()
+        if self.wire is not None:
+            self.wire.end()
         mine = makers().get(self.prefix, [])
         remove(self.prefix, mine)
         self.guardian.dismiss()
@@ -369,10 +425,19 @@ class Hosts:
             ip_all(switch, [
                 f"link add {name} type veth peer name eth0 address "
                 f"{self.mac(name)} netns {self.net(name)}",
-                f"link set {name} master br0 up"])
+                self.plug(name)])
             ip_all(self.net(name), [
                 "link set lo up", "link set eth0 up",
                 f"addr add {self.address(name)}/24 dev eth0"])
+        if self.wants_wire:
+            for name in names:
+                with inside(self.net(name)):
+                    send_whole_frames("eth0")
+            self.wire = Wire(switch, names)
+
+    def plug(self, name):
+        return f"link set {name} up" if self.wants_wire else \
+            f"link set {name} master br0 up"
 
     def need_nets(self):
         if not self.has_nets:
@@ -381,7 +446,11 @@ class Hosts:
     def cut(self, name):
         """The switch drops every frame from and to it, and says nothing."""
         self.need_nets()
-        ip("-n", self.net("sw"), "link", "set", name, "nomaster")
+        if self.wire is not None:
+            self.wire.rule(name, "*", loss=100)
+            self.wire.rule("*", name, loss=100)
+        else:
+            ip("-n", self.net("sw"), "link", "set", name, "nomaster")
         self.dead_ways |= {(name, name)}
 
     def unplug(self, name):
@@ -427,7 +496,9 @@ class Hosts:
 
     def heal(self, *names):
         """Everything that was cut works again; with names, all ways of
-        those."""
+        those. A wire forgets all that it was told."""
+        if self.wire is not None:
+            self.wire.clear()
         for sender, receiver in sorted(self.dead_ways):
             if names and sender not in names and receiver not in names:
                 continue
@@ -435,8 +506,7 @@ class Hosts:
             if sender != receiver:
                 self.aim(sender, receiver, self.mac(receiver))
                 continue
-            ip("-n", self.net("sw"), "link", "set", sender, "master", "br0",
-               "up")
+            ip_all(self.net("sw"), [self.plug(sender)])
 
     def is_cut(self, name):
         return (name, name) in self.dead_ways
