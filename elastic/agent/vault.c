@@ -148,13 +148,28 @@ uint64_t rg__vault_shard_bytes(const agent *a)
 
 /* --------------------------------------------------------------------- held */
 
+static int by_number(const void *a, const void *b)
+{
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The table once, however large the world is: no ack waits for that. */
 static bool add_shards(const agent *a, int vault_slot, rg__held *held)
 {
+    uint32_t index[RG__SHARDS_MAX];
+    int n = 0;
     if (held->shards > RG__WORLD_MAX)
         return false;
-    for (uint32_t i = 0; i < held->shards; i++)
-        if (rg__vault_shard(a->vault, vault_slot, held->id, i) != NULL &&
-            !rg__shards_add(&held->here, i))
+    for (int i = 0; i < RG__SHARDS_MAX; i++) {
+        const rg__piece *shard = &a->vault->shard[vault_slot][i];
+        index[n] = atomic_load(&shard->index);
+        n += rg__piece_is(shard, held->id) && index[n] < held->shards;
+    }
+    qsort(index, (size_t)n, sizeof *index, by_number);
+    for (int i = 0; i < n; i++)
+        if ((i == 0 || index[i] != index[i - 1]) &&
+            !rg__shards_add(&held->here, index[i]))
             return false;
     return true;
 }

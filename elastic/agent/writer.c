@@ -19,7 +19,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -272,7 +271,7 @@ static rg_status write_file(writer *w)
     const writer_task *t = w->task;
     const rg__checkpoint_writing writing = writing_of(w);
     if (t->makes_dir)
-        mkdir(t->dir, 0777); /* what follows says why not */
+        rg__checkpoint_make_dir(t->dir); /* what follows says why not */
     rg_status st =
         rg__checkpoint_next(t->dir, t->newest, &w->copy.checkpoint.serial);
     if (st == RG_OK)

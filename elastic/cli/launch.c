@@ -14,6 +14,7 @@
 #include "elastic/agent/scrape.h"
 #include "elastic/cli/program.h"
 #include "elastic/cli/store.h"
+#include "elastic/state/checkpoint_dir.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/page.h"
 #include "sdk/base/wire.h"
@@ -156,11 +157,11 @@ static bool make_dirs(const char *path)
         if (*c != '/')
             continue;
         *c = '\0';
-        if (mkdir(part, 0777) != 0 && errno != EEXIST)
+        if (!rg__checkpoint_make_dir(part))
             return false;
         *c = '/';
     }
-    return mkdir(part, 0777) == 0 || errno == EEXIST;
+    return rg__checkpoint_make_dir(part);
 }
 
 /* Absolute, since a worker may change its directory before it writes. */

@@ -123,6 +123,26 @@ static rg_status fail_write(const char *dir, int cause)
                     dir, strerror(cause));
 }
 
+static rg_status sync_dir(const char *dir)
+{
+    const int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return fail_write(dir, errno);
+    const bool is_synced = fsync(fd) == 0 || errno == EINVAL;
+    const rg_status st = is_synced ? RG_OK : fail_write(dir, errno);
+    close(fd);
+    return st;
+}
+
+bool rg__checkpoint_make_dir(const char *dir)
+{
+    char above[PATH_MAX];
+    if (mkdir(dir, 0777) != 0)
+        return errno == EEXIST;
+    return (size_t)snprintf(above, sizeof above, "%s/..", dir) < sizeof above &&
+           sync_dir(above) == RG_OK;
+}
+
 rg_status rg__checkpoint_next(const char *dir, uint64_t newest,
                               uint64_t *serial_p)
 {
@@ -341,17 +361,6 @@ rg_status rg__checkpoint_write(const rg__checkpoint_writing *w)
 }
 
 /* ----------------------------------------------------------------- sealing */
-
-static rg_status sync_dir(const char *dir)
-{
-    const int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return fail_write(dir, errno);
-    const bool is_synced = fsync(fd) == 0 || errno == EINVAL;
-    const rg_status st = is_synced ? RG_OK : fail_write(dir, errno);
-    close(fd);
-    return st;
-}
 
 static void remove_file(const char *dir, const char *name)
 {

@@ -32,6 +32,10 @@ void rg__checkpoint_name_of(const rg__checkpoint *c, bool is_part,
 /* false: it is no such name. */
 bool rg__checkpoint_name_read(const char *text, rg__checkpoint_name *name);
 
+/* Make a directory whose name is on the disk too; true also of one that is
+ * there already. false: errno says why. */
+bool rg__checkpoint_make_dir(const char *dir);
+
 /* All names in a directory, the newest first. ERR_NOT_FOUND: there is no such
  * directory. ERR_SYSTEM: it can't be read. */
 rg_status rg__checkpoint_list(const char *dir, rg__checkpoint_name **names_p,
