@@ -703,6 +703,7 @@ static void tear_down(agent *a)
     rg__loop_destroy(a->loop);
     rg__snapshot_free(&a->view);
     rg__snapshot_free(&a->known);
+    rg__plan_clock_reset(&a->clock);
     free(a->change);
     free(a->accused);
     free(a->reason);

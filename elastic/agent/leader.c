@@ -267,6 +267,8 @@ void rg__leader_look(void *agent_arg)
         .elastic_timeout_ns = a->params->elastic_timeout_ms * RG__MS,
         .last_call_ns = LAST_CALL_NS,
         .ack_timeout_ns = ACK_TIMEOUT_NS,
+        .newcomer_timeout_ns =
+            a->params->detect_ms * RG__MS * RG__SILENT_BUDGETS,
         .comeback_ns = a->params->grace_ms * RG__MS,
         .lost = lost,
         .losts = rg__suspect_lost(a, lost, LOST_MAX, &again_ns),
@@ -308,7 +310,7 @@ static void see_the_whole(agent *a)
         rg__snapshot_free(&a->known);
         return;
     }
-    a->clock = (rg__plan_clock){0};
+    rg__plan_clock_reset(&a->clock);
     if (rg__mirror_create(a->etcd, a->prefix, a->prefix_end, NULL, on_whole, a,
                           &a->whole) != RG_OK)
         rg__agent_leave(a, RG__EXIT_SYSTEM, "%s", rg_last_error());

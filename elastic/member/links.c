@@ -6,6 +6,12 @@
 
 #define MINUTE_NS UINT64_C(60000000000)
 
+/* How long a host is shut out: for the first time, and twice as long each time,
+ * up to FIRST << TIMES; who has stayed out of trouble begins anew. */
+#define FIRST_NS    UINT64_C(5000000000)
+#define TIMES_MAX   7
+#define FORGIVEN_NS (10 * MINUTE_NS)
+
 /* When an accusation counts, in lengths of a round of looks: a host that lives
  * has been asked to look, and its own accusations are here by then. */
 #define STAND(round) ((round) + (round) / 2)
@@ -346,29 +352,58 @@ int rg__links_lost_by_now(const rg__snapshot *snap, uint64_t now_ns,
 
 /* ----------------------------------------------------- broken connections */
 
+/* Of who has stayed out of trouble for long enough nothing is remembered. */
+static void forgive(rg__plan_clock *clock, uint64_t now_ns)
+{
+    int n = 0;
+    for (int i = 0; i < clock->shut_outs; i++)
+        if (now_ns < clock->shut_out[i].until_ns + FORGIVEN_NS)
+            clock->shut_out[n++] = clock->shut_out[i];
+    clock->shut_outs = n;
+}
+
+static rg__shut_out *find_shut_out(const rg__plan_clock *clock, uint64_t host)
+{
+    for (int i = 0; i < clock->shut_outs; i++)
+        if (clock->shut_out[i].host == host)
+            return &clock->shut_out[i];
+    return NULL;
+}
+
+static rg__shut_out *make_shut_out(rg__plan_clock *clock, uint64_t host)
+{
+    rg__shut_out *more =
+        realloc(clock->shut_out, sizeof *more * (size_t)(clock->shut_outs + 1));
+    if (more == NULL)
+        return NULL; /* it may try again at once */
+    clock->shut_out = more;
+    more[clock->shut_outs] = (rg__shut_out){.host = host};
+    return &more[clock->shut_outs++];
+}
+
 void rg__shut_out_add(rg__plan_clock *clock, uint64_t host, uint64_t now_ns)
 {
-    int oldest = 0;
-    for (int i = 0; i < RG__SHUT_OUT_MAX; i++) {
-        if (clock->shut_out[i].host == host) {
-            oldest = i;
-            break;
-        }
-        if (clock->shut_out[i].until_ns < clock->shut_out[oldest].until_ns)
-            oldest = i;
-    }
-    clock->shut_out[oldest].host = host;
-    clock->shut_out[oldest].until_ns = now_ns + MINUTE_NS;
+    forgive(clock, now_ns);
+    rg__shut_out *one = find_shut_out(clock, host);
+    if (one == NULL)
+        one = make_shut_out(clock, host);
+    if (one == NULL || one->until_ns > now_ns)
+        return;
+    one->until_ns = now_ns + (FIRST_NS << one->times);
+    one->times += one->times < TIMES_MAX;
 }
 
 bool rg__shut_out_is(const rg__plan_clock *clock, uint64_t host,
                      uint64_t now_ns)
 {
-    for (int i = 0; i < RG__SHUT_OUT_MAX; i++)
-        if (clock->shut_out[i].host == host &&
-            clock->shut_out[i].until_ns > now_ns)
-            return true;
-    return false;
+    const rg__shut_out *one = find_shut_out(clock, host);
+    return one != NULL && one->until_ns > now_ns;
+}
+
+void rg__plan_clock_reset(rg__plan_clock *clock)
+{
+    free(clock->shut_out);
+    *clock = (rg__plan_clock){0};
 }
 
 static bool is_noted(const rg__plan_clock *clock, const rg__reason *r)

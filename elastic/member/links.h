@@ -34,12 +34,13 @@ void rg__links_keep_times(rg__snapshot *snap, const rg__suspicion *before,
 /* Take note of connections that broke with nobody dead. The first report of a
  * pair of hosts is bad luck, and the same members go on. When the same pair is
  * reported in a second generation within a minute, the one of the two that more
- * hosts accuse is shut out for a minute; among equals the one with fewer
- * workers, then the one with higher ranks. */
+ * hosts accuse is shut out; among equals the one with fewer workers, then the
+ * one with higher ranks. */
 void rg__links_note_broken(rg__plan_clock *clock, const rg__snapshot *snap,
                            uint64_t now_ns);
 
-/* Give a host no place for the next minute. */
+/* Give a host no place for 5 s, and each further time for twice as long, up to
+ * eleven minutes; ten minutes without trouble are forgiven. */
 void rg__shut_out_add(rg__plan_clock *clock, uint64_t host, uint64_t now_ns);
 bool rg__shut_out_is(const rg__plan_clock *clock, uint64_t host,
                      uint64_t now_ns);

@@ -576,27 +576,53 @@ static void shut_out_late(const look *l, const rg__proposal *p)
             rg__shut_out_add(l->clock, p->host[i].id, l->now_ns);
 }
 
+/* All of the world have acked: they have left it, and stand. */
+static bool does_world_stand(const look *l, const rg__proposal *p)
+{
+    for (int i = 0; l->decided != NULL && i < l->decided->host_count; i++) {
+        const rg__proposal_host *host = &l->decided->host[i];
+        if (!is_lost(l, host->id) &&
+            !rg__snapshot_is_other(l->s, host->name, host->id) &&
+            !has_acked(l->s, p->generation, host->name))
+            return false;
+    }
+    return l->decided != NULL;
+}
+
 /* Something unknown holds hosts that have not acked for so long: the next look
- * does without them, if there are others. */
+ * does without them, if there are others. Members may compute for long before
+ * they leave for what is announced; newcomers have nothing else to do. */
 static void mind_the_late(const look *l, const rg__proposal *p)
 {
     if (l->clock->proposed != p->generation) {
         l->clock->proposed = p->generation;
-        l->clock->proposed_ns = 0;
+        l->clock->proposed_ns = l->clock->stand_ns = 0;
     }
-    if (p->is_announced && !is_broken(l, l->decided))
-        return; /* its members may compute for long */
-    if (!has_waited(l, &l->clock->proposed_ns, l->c->ack_timeout_ns) ||
-        !has_any_ack(l->s, p->generation))
+    const bool is_late =
+        does_world_stand(l, p)
+            ? has_waited(l, &l->clock->stand_ns, l->c->newcomer_timeout_ns)
+            : (!p->is_announced || is_broken(l, l->decided)) &&
+                  has_waited(l, &l->clock->proposed_ns, l->c->ack_timeout_ns);
+    if (!is_late || !has_any_ack(l->s, p->generation))
         return;
     shut_out_late(l, p);
     l->plan->look_again_ns = 1;
 }
 
+/* etcd may answer a newcomer now, and now not: everybody would stand each time.
+ */
+static void shut_out_mute(const look *l, const rg__proposal *p)
+{
+    for (int i = 0; i < p->host_count; i++)
+        if (is_mute(l, p->host[i].id) &&
+            find_host(l->decided, p->host[i].id) == NULL)
+            rg__shut_out_add(l->clock, p->host[i].id, l->now_ns);
+}
+
 /* The end of a shut-out is nobody's event. */
 static void look_at_its_end(const look *l)
 {
-    for (int i = 0; i < RG__SHUT_OUT_MAX; i++) {
+    for (int i = 0; i < l->clock->shut_outs; i++) {
         const uint64_t until = l->clock->shut_out[i].until_ns;
         if (until <= l->now_ns)
             continue;
@@ -668,6 +694,8 @@ static rg_status plan_proposed(const look *l, members *list)
         l->plan->kind = RG__PLAN_DONE;
         return RG_OK;
     }
+    if (waits_for_mute(l, p))
+        shut_out_mute(l, p);
     if (is_broken(l, p) || waits_for_mute(l, p))
         return plan_broken(l, list);
     if (have_all_acked(l, p))

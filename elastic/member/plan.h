@@ -12,14 +12,15 @@ typedef struct rg__plan_config {
     uint64_t elastic_timeout_ns; /* below --min: give up */
     uint64_t last_call_ns;       /* newcomers within it share one change */
     uint64_t ack_timeout_ns; /* then a host that has not acked is left out */
-    uint64_t comeback_ns;    /* for a host that alone may hold a commit */
-    const uint64_t *lost;    /* hosts to go on without, by incarnation */
-    const uint64_t *mute;    /* hosts that etcd does not answer */
+    uint64_t newcomer_timeout_ns; /* so is one outside of the world, once all of
+                                     that have acked and stand */
+    uint64_t comeback_ns;         /* for a host that alone may hold a commit */
+    const uint64_t *lost;         /* hosts to go on without, by incarnation */
+    const uint64_t *mute;         /* hosts that etcd does not answer */
     int losts, mutes;
 } rg__plan_config;
 
-#define RG__REPORTS_MAX  64
-#define RG__SHUT_OUT_MAX 16
+#define RG__REPORTS_MAX 64
 
 /* A connection that broke, and when the leader learned of it. */
 typedef struct rg__link_report {
@@ -27,17 +28,26 @@ typedef struct rg__link_report {
     char by[RG__NAME_MAX], link[RG__NAME_MAX];
 } rg__link_report;
 
+/* A host that gets no place until then, for the how manieth time. */
+typedef struct rg__shut_out {
+    uint64_t host, until_ns;
+    uint32_t times;
+} rg__shut_out;
+
 /* Since when the leader waits; 0: it doesn't. Kept between calls. */
 typedef struct rg__plan_clock {
     uint64_t forming_ns, newcomer_ns, below_min_ns;
     uint64_t back_ns;               /* for such a host */
     uint64_t proposed, proposed_ns; /* generation whose acks are waited for */
+    uint64_t stand_ns;              /* its newcomers alone are */
     rg__link_report report[RG__REPORTS_MAX]; /* of the last minute */
     int reports;
-    struct {
-        uint64_t host, until_ns;
-    } shut_out[RG__SHUT_OUT_MAX]; /* hosts that get no place until then */
+    rg__shut_out *shut_out; /* owned */
+    int shut_outs;
 } rg__plan_clock;
+
+/* Forget all: a new leader begins. */
+void rg__plan_clock_reset(rg__plan_clock *clock);
 
 typedef enum rg__plan_kind {
     RG__PLAN_WAIT,

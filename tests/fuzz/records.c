@@ -254,6 +254,7 @@ static void configure(job *j, const char *line)
                           .elastic_timeout_ns = 2 * SECOND,
                           .last_call_ns = SECOND / 2,
                           .ack_timeout_ns = SECOND,
+                          .newcomer_timeout_ns = SECOND / 2,
                           .lost = j->lost,
                           .losts = choose_hosts(&j->snap, number[2], j->lost),
                           .mute = j->mute,
@@ -289,6 +290,7 @@ void fuzz_one(const uint8_t *bytes, size_t n)
     look(&j);
     there_and_back(&j.snap);
     rg__snapshot_free(&j.snap);
+    rg__plan_clock_reset(&j.clock);
     free_keys(all);
     free(all);
     free(numbers);

@@ -15,7 +15,8 @@ void job_begin(job *j, int min, int max)
                           .start_timeout_ns = 30 * SECOND,
                           .elastic_timeout_ns = 600 * SECOND,
                           .last_call_ns = SECOND / 50,
-                          .ack_timeout_ns = 20 * SECOND},
+                          .ack_timeout_ns = 20 * SECOND,
+                          .newcomer_timeout_ns = 2 * SECOND},
                .now_ns = 1000 * SECOND};
     j->snap.meta.create_revision = 1;
 }
@@ -23,6 +24,7 @@ void job_begin(job *j, int min, int max)
 void job_end(job *j)
 {
     rg__plan_free(&j->plan);
+    rg__plan_clock_reset(&j->clock);
     rg__snapshot_free(&j->snap);
 }
 
