@@ -4,6 +4,7 @@
 #include "elastic/agent/inside.h"
 #include "elastic/agent/keeper.h"
 
+#include <dlfcn.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -622,6 +623,40 @@ static rg_status watch_keeper(agent *a)
     return rg__keep_watch(a->keep, a->loop, &events);
 }
 
+#ifdef RG_FAILPOINTS
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TURN_NS (500 * RG__MS)
+#else
+#define TURN_NS (50 * RG__MS)
+#endif
+
+/* Nothing may hold the loop up: others would miss our beats. A test fails that
+ * finds this line in a log. */
+static void on_slow_turn(void *arg, const rg__turn *turn)
+{
+    Dl_info at = {0};
+    (void)arg;
+    if (rg__failpoint_has_struck())
+        return;
+    dladdr((void *)turn->slowest, &at); /* NOLINT: an address to print */
+    rg__log(RG__ERROR, "agent",
+            "a turn of the loop took %.1f ms, of which %.1f ms were spent in "
+            "the callback at %#zx of %s",
+            (double)turn->ns / 1e6, (double)turn->slowest_ns / 1e6,
+            (size_t)(turn->slowest - (uintptr_t)at.dli_fbase),
+            at.dli_fname != NULL ? at.dli_fname : "?");
+}
+#endif
+
+static void mind_turns(agent *a)
+{
+#ifdef RG_FAILPOINTS
+    rg__loop_mind_turns(a->loop, TURN_NS, on_slow_turn, a);
+#else
+    (void)a;
+#endif
+}
+
 static rg_status set_up(agent *a)
 {
     const rg__etcd_params etcd = {.endpoints = a->params->endpoints,
@@ -731,6 +766,7 @@ int rg__agent_run(const rg__agent_params *params, rg__keep *keep)
             open_job(a);
         else
             rg__resume_begin(a);
+        mind_turns(a);
         rg__loop_run(a->loop);
     } else {
         rg__say("%s", rg_last_error());

@@ -18,6 +18,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
@@ -26,7 +27,8 @@
 #include "sdk/base/log.h"
 #include "sdk/base/shm.h"
 
-#define AGAIN_NS (50 * RG__MS) /* then a partner is called again */
+#define AGAIN_NS    (50 * RG__MS) /* then a partner is called again */
+#define SWEEP_BYTES ((size_t)16 << 20)
 
 typedef struct copy_frame {
     uint64_t generation;
@@ -58,6 +60,13 @@ typedef struct keeping {
     uint64_t stored, told; /* shards */
 } keeping;
 
+/* Where giving back old pages of a vault slot has come to. */
+typedef struct sweeping {
+    bool is_on;
+    int buffer;
+    size_t at; /* of its copy in that slot */
+} sweeping;
+
 struct copies {
     agent *a;
     uint64_t generation; /* whose commits are copied, 0: nothing is */
@@ -66,11 +75,14 @@ struct copies {
     partner *partner; /* owned */
     int partners;
     uint64_t cleaned[RG__VAULT_SLOTS]; /* generation, of vault slots */
+    sweeping sweeping[RG__VAULT_SLOTS];
+    rg__timer *sweep;
     keeping *keeping;
     rg__timer *again;
 };
 
 static void look(void *arg);
+static void sweep(void *arg);
 
 /* ------------------------------------------------------------------- circle */
 
@@ -225,6 +237,8 @@ static void stop(copies *c)
     c->partners = c->ranks = 0;
     c->generation = 0;
     rg__timer_stop(c->again);
+    rg__timer_stop(c->sweep);
+    memset(c->sweeping, 0, sizeof c->sweeping);
 }
 
 static bool list_world(copies *c, const rg__proposal *p)
@@ -267,9 +281,11 @@ rg_status rg__copies_create(agent *a)
         return rg__fail(RG_ERR_MEMORY, "no memory for an agent");
     c->a = a;
     c->again = rg__timer_create(a->loop, look, c);
+    c->sweep = rg__timer_create(a->loop, sweep, c);
     a->copies = c;
-    return c->again != NULL ? RG_OK
-                            : rg__fail(RG_ERR_MEMORY, "no memory for an agent");
+    return c->again != NULL && c->sweep != NULL
+               ? RG_OK
+               : rg__fail(RG_ERR_MEMORY, "no memory for an agent");
 }
 
 void rg__copies_destroy(agent *a)
@@ -278,9 +294,10 @@ void rg__copies_destroy(agent *a)
     if (c == NULL)
         return;
     end_keeping(c, UINT64_MAX);
-    if (c->again != NULL)
+    if (c->again != NULL && c->sweep != NULL)
         stop(c);
     rg__timer_destroy(c->again);
+    rg__timer_destroy(c->sweep);
     free(c);
     a->copies = NULL;
 }
@@ -304,42 +321,76 @@ void rg__copies_begin(agent *a, const rg__proposal *p)
 
 /* -------------------------------------------------------------------- clean */
 
-/* Whole or on its way. */
-static bool is_there(const agent *a, int vault_slot, rg__commit_id id,
-                     uint32_t index)
+/* The next rank whose shard belongs here, of this host or of one that it keeps;
+ * the world's size: none. Ranks of one host stand together as a rule. */
+static uint32_t next_here(const agent *a, const rg__proposal *p, uint32_t rank)
 {
-    for (int i = 0; i < RG__SHARDS_MAX; i++) {
-        const rg__piece *one = &a->vault->shard[vault_slot][i];
-        const rg__commit_id its = {atomic_load(&one->generation),
-                                   atomic_load(&one->step)};
-        if (rg__same_commit(its, id) && atomic_load(&one->index) == index &&
-            atomic_load(&one->state) != RG__PIECE_EMPTY)
-            return true;
+    uint64_t elsewhere = 0;
+    for (; rank < (uint32_t)p->size; rank++) {
+        const uint64_t host = p->member[rank].host;
+        if (host == elsewhere)
+            continue;
+        if (host == a->id || is_kept_by(a, p, host, a->id))
+            break;
+        elsewhere = host;
     }
-    return false;
+    return rank;
 }
 
-/* Give back the pages between shards of the commit, which hold what belonged
- * to ranks of older worlds. */
-static void clean_buffer(const agent *a, const buffer *b, int vault_slot,
-                         rg__commit_id id, uint32_t count)
+/* Give back pages of [from, to): at most SWEEP_BYTES. How far that went. */
+static size_t punch(const buffer *b, size_t base, size_t from, size_t to)
+{
+    const off_t data = lseek(b->fd, (off_t)(base + from), SEEK_DATA);
+    if (data < 0 || (size_t)data >= base + to)
+        return to;
+    from = (size_t)data - base;
+    const size_t n = to - from < SWEEP_BYTES ? to - from : SWEEP_BYTES;
+    fallocate(b->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+              (off_t)(base + from), (off_t)n);
+    return from + n;
+}
+
+/* The next pages from `at` on that lie between shards of this world; they hold
+ * what belonged to ranks of older ones, and nobody writes there. */
+static size_t sweep_buffer(const agent *a, const rg__proposal *p,
+                           const buffer *b, int vault_slot, size_t at)
 {
     const size_t stride = rg__vault_stride(b->bytes);
+    const uint32_t count = (uint32_t)p->size;
     size_t kept = 0; /* end of what stays, so far */
-    for (uint32_t i = 0; i <= count; i++) {
+    for (uint32_t i = next_here(a, p, 0);; i = next_here(a, p, i + 1)) {
         size_t begin = stride, end = stride;
-        if (i < count && !is_there(a, vault_slot, id, i))
-            continue;
         if (i < count)
             rg__slice(b->bytes, b->align, i, count, &begin, &end);
-        const size_t from = rg__vault_stride(kept);
+        const size_t first = rg__vault_stride(kept);
+        const size_t from = first > at ? first : at;
         const size_t to = begin / RG__PAGE_BYTES * RG__PAGE_BYTES;
         if (from < to)
-            fallocate(b->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                      (off_t)(stride * (size_t)vault_slot + from),
-                      (off_t)(to - from));
+            return punch(b, stride * (size_t)vault_slot, from, to);
+        if (i >= count)
+            return stride;
         kept = end;
     }
+}
+
+/* One slice a turn: the kernel takes long over gigabytes. */
+static void sweep(void *arg)
+{
+    copies *c = arg;
+    sweeping *w = c->sweeping;
+    const rg__proposal *p = rg__snapshot_gen(&c->a->view, c->generation);
+    while (w < c->sweeping + RG__VAULT_SLOTS && !w->is_on)
+        w++;
+    if (p == NULL || w == c->sweeping + RG__VAULT_SLOTS)
+        return;
+    const buffer *b = &c->a->buffer[w->buffer];
+    if (w->buffer >= c->a->buffers)
+        w->is_on = false;
+    else if (!b->is_sharded || w->at >= rg__vault_stride(b->bytes))
+        *w = (sweeping){.is_on = true, .buffer = w->buffer + 1};
+    else
+        w->at = sweep_buffer(c->a, p, b, (int)(w - c->sweeping), w->at);
+    rg__timer_set(c->sweep, 0);
 }
 
 static void clean_slot(copies *c, int vault_slot, rg__commit_id id)
@@ -356,9 +407,8 @@ static void clean_slot(copies *c, int vault_slot, rg__commit_id id)
             atomic_load(&one->step) != id.step)
             rg__piece_empty(one);
     }
-    for (int i = 0; i < a->buffers; i++)
-        if (a->buffer[i].is_sharded)
-            clean_buffer(a, &a->buffer[i], vault_slot, id, count);
+    c->sweeping[vault_slot] = (sweeping){.is_on = true};
+    rg__timer_set(c->sweep, 0);
 }
 
 /* --------------------------------------------------------------------- send */

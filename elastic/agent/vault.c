@@ -1,6 +1,10 @@
 /* The vault of this host, and the rg_alloc segments of its workers. Both are
  * owned here, so that the vault survives its workers and so that a worker's
- * peers can map what it allocates. */
+ * peers can map what it allocates.
+ *
+ * The kernel takes seconds over gigabytes, and this is the loop: a segment is
+ * made without a page, and the worker that asked for it reserves the pages
+ * (segments.c there). It is given back by the keeper, which closes it last. */
 #include "elastic/agent/inside.h"
 
 #include <inttypes.h>
@@ -251,7 +255,10 @@ static rg_status make_buffer(agent *a, const buffer *what, buffer **buffer_p)
     a->buffer = more;
     buffer *b = &more[a->buffers];
     *b = *what;
-    st = rg__shm_create(b->name, room_of(b), !b->is_sharded, &b->fd);
+    if (!b->is_sharded)
+        st = rg__shm_check(b->name, room_of(b));
+    if (st == RG_OK)
+        st = rg__shm_create(b->name, room_of(b), false, &b->fd);
     if (st != RG_OK)
         return st;
     a->buffers++;
@@ -281,10 +288,10 @@ static rg_status grow_buffer(agent *a, buffer *b, uint32_t slots)
                         b->name, slots, b->slots);
     const int old = b->fd;
     const rg_status st =
-        rg__shm_create(b->name, room_of(&larger), !b->is_sharded, &larger.fd);
+        rg__shm_create(b->name, room_of(&larger), false, &larger.fd);
     if (st != RG_OK)
         return st;
-    close(old);
+    close(old); /* before the keeper does */
     *b = larger;
     keep_buffer(a, b);
     return RG_OK;
@@ -406,7 +413,9 @@ static rg_status make_segment(agent *a, const rg__segment *m,
     a->segment = more;
     segment *seg = &more[a->segments];
     *seg = (segment){.owner = m->owner, .id = m->id, .bytes = m->bytes};
-    const rg_status st = rg__shm_create("rg_alloc", m->bytes, true, &seg->fd);
+    rg_status st = rg__shm_check("rg_alloc", m->bytes);
+    if (st == RG_OK)
+        st = rg__shm_create("rg_alloc", m->bytes, false, &seg->fd);
     if (st != RG_OK)
         return st;
     a->segments++;
@@ -455,8 +464,8 @@ static void drop_segment(agent *a, int i)
             rg__worker_tell(&a->slot[k], &m, sizeof m, -1);
     char name[RG__KEPT_NAME_MAX];
     name_segment(&gone, name);
+    close(gone.fd); /* before the keeper does */
     rg__keep_drop(a->keep, name);
-    close(gone.fd);
 }
 
 void rg__vault_free(slot *s, uint32_t id)

@@ -112,7 +112,7 @@ static rg_status create_worker(rg_ctx *ctx)
         return rg__fail(RG_ERR_MEMORY, "no memory for a worker");
     ctx->worker = w;
     w->ctx = ctx;
-    w->sock = w->listener = -1;
+    w->sock = w->listener = w->vault_fd = -1;
     w->pending_fd = -1;
     w->reply.fd = w->stuck_rank = -1;
     w->entered.rank = -1;
@@ -137,6 +137,8 @@ static void destroy_worker(rg_ctx *ctx)
         close(w->sock);
     if (w->listener >= 0)
         close(w->listener);
+    if (w->vault_fd >= 0)
+        close(w->vault_fd);
     free(w->entered.member);
     pthread_cond_destroy(&w->changed);
     pthread_mutex_destroy(&w->lock);

@@ -3,6 +3,7 @@
 #include "elastic/worker/worker.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,6 +99,9 @@ static rg_status take_welcome(rg__worker *w, const rg__welcome *m,
     if (st != RG_OK)
         return st;
     ctx->vault = at;
+    if (w->vault_fd >= 0) /* of an agent that has gone before it was met */
+        close(w->vault_fd);
+    w->vault_fd = fcntl(fds[1], F_DUPFD_CLOEXEC, 0);
     ctx->me = m->me;
     ctx->slot = (int)m->me.slot;
     w->grace_ms = m->grace_ms;

@@ -1,12 +1,20 @@
 /* rg_alloc memory. The agent makes each segment and hands it to its owner and
  * to every other worker of the host, so that peers can read and write it
  * without knowing the owner's process; it lives until its owner frees it or
- * dies. Without an agent it is made here. */
+ * dies. Without an agent it is made here.
+ *
+ * Its pages, and those of a buffer's room in the vault, are reserved by the
+ * thread that asks for them: that takes 0.5 s for a gigabyte, and the agent has
+ * other things to do. One worker of a host at a time, since each compares what
+ * it needs with what is free. */
 #include "elastic/worker/worker.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -106,7 +114,7 @@ static bool is_me(const rg_ctx *ctx, rg__member_id id)
            id.start == ctx->me.start;
 }
 
-static void answer(rg__worker *w, uint32_t id, rg_status st, void *at,
+static void answer(rg__worker *w, uint32_t id, rg_status st, void *at, int *fd,
                    const char *text)
 {
     pthread_mutex_lock(&w->lock);
@@ -114,6 +122,8 @@ static void answer(rg__worker *w, uint32_t id, rg_status st, void *at,
         w->reply.is_here = true;
         w->reply.st = st;
         w->reply.at = at;
+        w->reply.fd = *fd;
+        *fd = -1;
         snprintf(w->reply.text, sizeof w->reply.text, "%.*s", RG__TEXT_MAX - 1,
                  text);
         pthread_cond_broadcast(&w->changed);
@@ -121,17 +131,17 @@ static void answer(rg__worker *w, uint32_t id, rg_status st, void *at,
     pthread_mutex_unlock(&w->lock);
 }
 
-void rg__segment_arrived(rg__worker *w, const rg__segment *m, int fd)
+void rg__segment_arrived(rg__worker *w, const rg__segment *m, int *fd)
 {
     void *at = find_mapping(w->ctx, m->owner, m->id);
     rg_status st = (rg_status)m->status;
     const char *text = m->text;
     if (st == RG_OK && at == NULL) { /* else an agent that took over repeats */
-        st = map_segment(w->ctx, m, fd, &at);
+        st = map_segment(w->ctx, m, *fd, &at);
         text = rg_last_error();
     }
     if (is_me(w->ctx, m->owner))
-        answer(w, m->id, st, at, text);
+        answer(w, m->id, st, at, fd, text);
 }
 
 void rg__segment_gone(rg__worker *w, const rg__segment *m)
@@ -176,6 +186,37 @@ rg_status rg__worker_ask(rg__worker *w, rg__wire_type reply, uint32_t ask,
     return st;
 }
 
+/* ------------------------------------------------------------- the pages */
+
+/* Opened anew: the lock is of this opening, also between threads. -1: without
+ * one. */
+static int wait_for_turn(const rg__worker *w)
+{
+    char path[32];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", w->vault_fd);
+    const int turn = open(path, O_RDONLY | O_CLOEXEC);
+    while (turn >= 0 && flock(turn, LOCK_EX) != 0 && errno == EINTR)
+        continue;
+    return turn;
+}
+
+static void end_turn(int turn)
+{
+    if (turn < 0)
+        return;
+    flock(turn, LOCK_UN); /* a child that was forked meanwhile has it as well */
+    close(turn);
+}
+
+static rg_status reserve_pages(const rg__worker *w, int fd, const char *name,
+                               size_t bytes)
+{
+    const int turn = wait_for_turn(w);
+    const rg_status st = rg__shm_reserve(fd, name, 0, bytes);
+    end_turn(turn);
+    return st;
+}
+
 static rg_status reserve_alone(const rg__register *what, int *fd_p)
 {
     return rg__shm_create(what->name,
@@ -192,11 +233,16 @@ rg_status rg__worker_reserve(rg_ctx *ctx, const rg__register *what, int *fd_p)
     m.head = (rg__wire_head){RG__REGISTER, RG__WIRE_VERSION};
     pthread_mutex_lock(&w->lock);
     m.ask = ++w->last_ask;
-    const rg_status st = rg__worker_ask(w, RG__BUFFER, m.ask, &m, sizeof m);
+    rg_status st = rg__worker_ask(w, RG__BUFFER, m.ask, &m, sizeof m);
     const int fd = w->reply.fd;
     pthread_mutex_unlock(&w->lock);
+    if (st == RG_OK && !what->is_sharded)
+        st = reserve_pages(w, fd, what->name,
+                           rg__vault_stride(what->bytes) * what->slots);
     if (st == RG_OK)
         *fd_p = fd;
+    else if (fd >= 0)
+        close(fd);
     return st;
 }
 
@@ -219,6 +265,34 @@ static rg_status alloc_alone(rg_ctx *ctx, rg__segment *m, void **p_p)
     return st;
 }
 
+static void drop_segment(rg_ctx *ctx, uint32_t id)
+{
+    rg__mapping gone;
+    const rg__segment m = {
+        .head = {RG__FREE, RG__WIRE_VERSION}, .owner = ctx->me, .id = id};
+    if (take_mapping(ctx, ctx->me, id, &gone))
+        rg__shm_unmap(gone.at, gone.bytes);
+    rg__worker_send(ctx->worker, &m, sizeof m);
+}
+
+static rg_status ask_for_segment(rg__worker *w, const rg__segment *m, int *fd_p,
+                                 void **p_p)
+{
+    const rg_status st = rg__worker_ask(w, RG__SEGMENT, m->id, m, sizeof *m);
+    *fd_p = st == RG_OK ? w->reply.fd : -1;
+    *p_p = w->reply.at;
+    return st;
+}
+
+static rg_status reserve_segment(rg_ctx *ctx, const rg__segment *m, int fd)
+{
+    const rg_status st = reserve_pages(ctx->worker, fd, "rg_alloc", m->bytes);
+    close(fd);
+    if (st != RG_OK)
+        drop_segment(ctx, m->id);
+    return st;
+}
+
 rg_status rg_alloc(rg_ctx *ctx, size_t bytes, const rg_alloc_params *params,
                    void **p_p)
 {
@@ -233,20 +307,18 @@ rg_status rg_alloc(rg_ctx *ctx, size_t bytes, const rg_alloc_params *params,
                         "large; check the size",
                         bytes);
     rg__worker *w = ctx->worker;
+    void *at = NULL;
+    int fd = -1;
     pthread_mutex_lock(&w->lock);
     rg__segment m = {.head = {RG__ALLOC, RG__WIRE_VERSION},
                      .owner = ctx->me,
                      .id = ++w->last_segment,
                      .bytes = rg__vault_stride(bytes)};
-    void *at = NULL;
-    rg_status st;
-    if (w->sock < 0) {
-        st = alloc_alone(ctx, &m, &at);
-    } else {
-        st = rg__worker_ask(w, RG__SEGMENT, m.id, &m, sizeof m);
-        at = w->reply.at;
-    }
+    rg_status st = w->sock < 0 ? alloc_alone(ctx, &m, &at)
+                               : ask_for_segment(w, &m, &fd, &at);
     pthread_mutex_unlock(&w->lock);
+    if (st == RG_OK && fd >= 0)
+        st = reserve_segment(ctx, &m, fd);
     if (st == RG_OK)
         *p_p = at;
     return st;

@@ -459,7 +459,7 @@ static void handle(rg__worker *w, const void *bytes, size_t n, int *fd)
         on_buffer(w, bytes, fd);
         break;
     case RG__SEGMENT:
-        rg__segment_arrived(w, bytes, *fd);
+        rg__segment_arrived(w, bytes, fd);
         break;
     case RG__UNSEGMENT:
         rg__segment_gone(w, bytes);

@@ -23,14 +23,15 @@ typedef struct rg__reply {
     uint32_t ask;          /* the number that the answer must bear */
     bool is_here;
     rg_status st;
-    int fd;   /* REGISTER */
+    int fd;   /* taken by whoever asked */
     void *at; /* ALLOC */
     char text[RG__TEXT_MAX];
 } rg__reply;
 
 struct rg__worker {
     rg_ctx *ctx;
-    int sock; /* -1: alone */
+    int sock;     /* -1: alone */
+    int vault_fd; /* for the turn to reserve memory; -1: alone */
     bool has_thread;
     pthread_t thread;
     const rg__launcher *launcher; /* that started this process; NULL: none */
@@ -138,7 +139,7 @@ void rg__worker_broken(rg__worker *w, uint64_t generation, int peer,
 void rg__worker_link_broken(void *arg, int rank, const char *why);
 
 /* segments.c: rg_alloc memory; the Regroup thread hands its messages over. */
-void rg__segment_arrived(rg__worker *w, const rg__segment *m, int fd);
+void rg__segment_arrived(rg__worker *w, const rg__segment *m, int *fd);
 void rg__segment_gone(rg__worker *w, const rg__segment *m);
 
 /* Map a segment; the engine's lock is held. */

@@ -181,6 +181,14 @@ static bool is_met(const entry *e, const char *name, int rank, uint64_t step,
            (e->generation == ANY || e->generation == generation);
 }
 
+bool rg__failpoint_has_struck(void)
+{
+    for (int i = 0; i < entry_count; i++)
+        if (atomic_load(&entries[i].is_spent))
+            return true;
+    return false;
+}
+
 void rg__failpoint_start(uint32_t start)
 {
     atomic_store(&my_start, start);

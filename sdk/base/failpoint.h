@@ -16,6 +16,7 @@
 #ifndef RG_BASE_FAILPOINT_H
 #define RG_BASE_FAILPOINT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #ifdef RG_FAILPOINTS
@@ -29,6 +30,9 @@
 /* Which process in its slot this is; said once, before the first failpoint
  * that has a start condition. */
 void rg__failpoint_start(uint32_t start);
+
+/* This process has done something that it does not do by itself. */
+bool rg__failpoint_has_struck(void);
 
 void rg__failpoint_pass(const char *name, int rank, uint64_t step,
                         uint64_t generation);

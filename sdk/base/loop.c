@@ -4,6 +4,8 @@
 #include "sdk/base/loop.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -30,11 +32,23 @@ struct rg__timer {
     void *arg;
 };
 
+/* What the turn under way has cost so far. */
+typedef struct turn {
+    uint64_t limit_ns; /* 0: nobody minds */
+    rg__turn_fn fn;
+    void *arg;
+    int delays; /* schedstat of the loop's thread, -1: none */
+    uint64_t began_ns, delay_ns;
+    uint64_t since_ns; /* the callback under way began */
+    rg__turn slow;     /* the slowest callback of this turn */
+} turn;
+
 struct rg__loop {
     int epoll;
     bool stopped;
     source *sources, *removed;
     rg__timer *timers;
+    turn turn;
 };
 
 rg_status rg__loop_create(rg__loop **loop_p)
@@ -48,6 +62,7 @@ rg_status rg__loop_create(rg__loop **loop_p)
         return rg__fail(RG_ERR_SYSTEM, "epoll can't be made: %s",
                         strerror(errno));
     }
+    loop->turn.delays = -1;
     *loop_p = loop;
     return RG_OK;
 }
@@ -67,6 +82,8 @@ void rg__loop_destroy(rg__loop *loop)
         return;
     free_sources(loop->sources);
     free_sources(loop->removed);
+    if (loop->turn.delays >= 0)
+        close(loop->turn.delays);
     close(loop->epoll);
     free(loop);
 }
@@ -166,6 +183,64 @@ void rg__timer_destroy(rg__timer *timer)
     free(timer);
 }
 
+/* ------------------------------------------------------------------- turns */
+
+void rg__loop_mind_turns(rg__loop *loop, uint64_t limit_ns, rg__turn_fn fn,
+                         void *arg)
+{
+    loop->turn.limit_ns = limit_ns;
+    loop->turn.fn = fn;
+    loop->turn.arg = arg;
+}
+
+/* How long this thread has waited for a processor since it began. */
+static uint64_t read_delay(turn *t)
+{
+    char text[96] = "";
+    unsigned long long delay = 0;
+    if (t->delays < 0)
+        t->delays = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+    if (t->delays >= 0 && pread(t->delays, text, sizeof text - 1, 0) > 0)
+        sscanf(text, "%*u %llu", &delay);
+    return delay;
+}
+
+static void begin_turn(turn *t)
+{
+    if (t->limit_ns == 0)
+        return;
+    t->began_ns = t->since_ns = rg__now_ns();
+    t->delay_ns = read_delay(t);
+    t->slow = (rg__turn){0};
+}
+
+static void end_callback(turn *t, uintptr_t fn)
+{
+    if (t->limit_ns == 0)
+        return;
+    const uint64_t now = rg__now_ns();
+    if (now - t->since_ns > t->slow.slowest_ns) {
+        t->slow.slowest = fn;
+        t->slow.slowest_ns = now - t->since_ns;
+    }
+    t->since_ns = now;
+}
+
+static void end_turn(turn *t)
+{
+    if (t->limit_ns == 0)
+        return;
+    const uint64_t wall = rg__now_ns() - t->began_ns;
+    if (wall <= t->limit_ns)
+        return;
+    const uint64_t delay = read_delay(t) - t->delay_ns;
+    t->slow.ns = wall > delay ? wall - delay : 0;
+    if (t->slow.ns > t->limit_ns)
+        t->fn(t->arg, &t->slow);
+}
+
+/* --------------------------------------------------------------------- run */
+
 static int next_timeout_ms(const rg__loop *loop)
 {
     if (loop->timers == NULL)
@@ -184,7 +259,9 @@ static void fire_timers(rg__loop *loop)
            loop->timers->at_ns <= now) {
         rg__timer *timer = loop->timers;
         rg__timer_stop(timer);
-        timer->fn(timer->arg);
+        const rg__timer_fn fn = timer->fn;
+        fn(timer->arg);
+        end_callback(&loop->turn, (uintptr_t)fn);
     }
 }
 
@@ -195,12 +272,16 @@ void rg__loop_run(rg__loop *loop)
     while (!loop->stopped) {
         const int n =
             epoll_wait(loop->epoll, events, BATCH, next_timeout_ms(loop));
+        begin_turn(&loop->turn);
         for (int i = 0; i < n && !loop->stopped; i++) {
             source *s = events[i].data.ptr;
+            const rg__fd_fn fn = s->fn;
             if (s->fd >= 0)
-                s->fn(s->arg, s->fd, events[i].events);
+                fn(s->arg, s->fd, events[i].events);
+            end_callback(&loop->turn, (uintptr_t)fn);
         }
         fire_timers(loop);
+        end_turn(&loop->turn);
         free_sources(loop->removed);
         loop->removed = NULL;
     }

@@ -31,6 +31,18 @@ void rg__timer_stop(rg__timer *timer);
 bool rg__timer_is_set(const rg__timer *timer);
 void rg__timer_destroy(rg__timer *timer); /* NULL allowed */
 
+/* A turn is all that is done between two waits for events. Be told of one that
+ * has taken longer than the limit; the time that the thread waited for a
+ * processor does not count. It costs a read of a file for each turn. */
+typedef struct rg__turn {
+    uint64_t ns;
+    uintptr_t slowest;   /* address of the function that took longest of it, */
+    uint64_t slowest_ns; /* so long */
+} rg__turn;
+typedef void (*rg__turn_fn)(void *arg, const rg__turn *turn);
+void rg__loop_mind_turns(rg__loop *loop, uint64_t limit_ns, rg__turn_fn fn,
+                         void *arg);
+
 /* Run until rg__loop_stop. */
 void rg__loop_run(rg__loop *loop);
 void rg__loop_stop(rg__loop *loop);

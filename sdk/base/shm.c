@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +17,8 @@
 
 #include "sdk/base/fail.h"
 
-#define HUGE_BYTES ((size_t)2 << 20)
+#define HUGE_BYTES  ((size_t)2 << 20)
+#define SLICE_BYTES ((size_t)64 << 20)
 
 /* The number at the start of a file, UINT64_MAX when there is none ("max"). */
 static uint64_t read_number(const char *path)
@@ -78,14 +81,34 @@ rg_status rg__shm_check(const char *name, size_t bytes)
                     name, bytes, there, bytes - there);
 }
 
+/* A signal would undo what the call has got so far, and a profiler's come
+ * faster than gigabytes are had: none arrives within a slice. */
+static int allocate_slice(int fd, size_t at, size_t bytes)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int err;
+    do
+        err = fallocate(fd, 0, (off_t)at, (off_t)bytes) == 0 ? 0 : errno;
+    while (err == EINTR); /* stopped, and let go on */
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return err;
+}
+
 static rg_status allocate(int fd, const char *name, size_t at, size_t bytes)
 {
-    if (fallocate(fd, 0, (off_t)at, (off_t)bytes) == 0)
+    int err = 0;
+    for (size_t done = 0; done < bytes && err == 0; done += SLICE_BYTES)
+        err = allocate_slice(fd, at + done,
+                             bytes - done < SLICE_BYTES ? bytes - done
+                                                        : SLICE_BYTES);
+    if (err == 0)
         return RG_OK;
     return rg__fail(RG_ERR_MEMORY,
                     "shared memory %s can't reserve %zu bytes: %s; free memory "
                     "on this host or register less",
-                    name, bytes, strerror(errno));
+                    name, bytes, strerror(err));
 }
 
 /* Bytes of [at, at + bytes) that have no pages yet. */

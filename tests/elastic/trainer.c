@@ -32,6 +32,7 @@ typedef struct trainer {
     uint64_t steps, bytes, commit_every, coll_bytes, step_ms;
     uint64_t scribble_at, compute_at, compute_ms, ballast_mib, sets_every;
     uint64_t damage_at, damage_all, damage_id;
+    uint64_t reserve_mib, reserve_at;
     uint64_t
         live_sets; /* lists of one rank that live all the time; 0: no sets */
     const char *until;   /* a file that ends the training; NULL: steps do */
@@ -119,6 +120,15 @@ static void damage_vault(const trainer *t, const rg_state *st)
     kill(getpid(), SIGKILL);
 }
 
+/* Memory that is only had. */
+static rg_status reserve(const trainer *t)
+{
+    void *at = NULL;
+    return t->reserve_mib == 0
+               ? RG_OK
+               : rg_alloc(t->ctx, t->reserve_mib << 20, NULL, &at);
+}
+
 static void harm(trainer *t, const rg_state *st, uint64_t step)
 {
     if (step == t->damage_at && rg_slot(t->ctx) == 0 && t->ctx->me.start == 1 &&
@@ -127,6 +137,11 @@ static void harm(trainer *t, const rg_state *st, uint64_t step)
     if (step == t->compute_at && rg_rank(t->ctx) == rg_size(t->ctx) - 1) {
         t->compute_at = UINT64_MAX;
         compute_for(t->compute_ms);
+    }
+    if (step == t->reserve_at && rg_rank(t->ctx) == rg_size(t->ctx) - 1) {
+        t->reserve_at = UINT64_MAX;
+        printf("reserved: %s\n", rg_status_name(reserve(t)));
+        fflush(stdout);
     }
     if (step == t->scribble_at && rg_slot(t->ctx) == 2 &&
         t->ctx->me.start == 1) {
@@ -370,23 +385,27 @@ static void hold_ballast(const trainer *t)
 
 static void usage(void)
 {
-    puts("trainer [--steps N] [--bytes N] [--coll-bytes N] [--step-ms N]\n"
-         "        [--commit-every N] [--sets-every N]\n"
-         "        [--live-sets N: so many lists, and some others, of 4 workers]"
-         "\n"
-         "        [--save-every N: a checkpoint]\n"
-         "        [--load: go on from the newest checkpoint]\n"
-         "        [--until FILE: train until some rank sees it, not --steps]\n"
-         "        [--compute-at STEP --compute-ms N: the last rank, once]\n"
-         "        [--scribble-at STEP: slot 2's first process, over its page]\n"
-         "        [--shard-bytes N [--replicas N]: a sharded buffer besides]\n"
-         "        [--damage-at STEP [--damage-all 1] [--damage-id 1]: slot 0 of"
-         " the\n"
-         "         first host, in the newest commit of its vault, in all, or in"
-         " the\n"
-         "         newest one's id; and dies]\n"
-         "        [--alloc: collectives in rg_alloc memory]\n"
-         "        [--ballast MIB] [--static]");
+    puts(
+        "trainer [--steps N] [--bytes N] [--coll-bytes N] [--step-ms N]\n"
+        "        [--commit-every N] [--sets-every N]\n"
+        "        [--live-sets N: so many lists, and some others, of 4 workers]"
+        "\n"
+        "        [--save-every N: a checkpoint]\n"
+        "        [--load: go on from the newest checkpoint]\n"
+        "        [--until FILE: train until some rank sees it, not --steps]\n"
+        "        [--compute-at STEP --compute-ms N: the last rank, once]\n"
+        "        [--scribble-at STEP: slot 2's first process, over its page]\n"
+        "        [--shard-bytes N [--replicas N]: a sharded buffer besides]\n"
+        "        [--damage-at STEP [--damage-all 1] [--damage-id 1]: slot 0 of"
+        " the\n"
+        "         first host, in the newest commit of its vault, in all, or in"
+        " the\n"
+        "         newest one's id; and dies]\n"
+        "        [--reserve MIB [--reserve-at STEP]: by rg_alloc before rg_run,"
+        " and by\n"
+        "         the last rank in that step]\n"
+        "        [--alloc: collectives in rg_alloc memory]\n"
+        "        [--ballast MIB] [--static]");
 }
 
 typedef struct flag {
@@ -410,6 +429,8 @@ static const flag flags[] = {{"steps", offsetof(trainer, steps)},
                              {"damage-at", offsetof(trainer, damage_at)},
                              {"damage-all", offsetof(trainer, damage_all)},
                              {"damage-id", offsetof(trainer, damage_id)},
+                             {"reserve", offsetof(trainer, reserve_mib)},
+                             {"reserve-at", offsetof(trainer, reserve_at)},
                              {"ballast", offsetof(trainer, ballast_mib)}};
 #define FLAGS (sizeof flags / sizeof *flags)
 
@@ -457,14 +478,16 @@ int main(int argc, char **argv)
                  .commit_every = 1,
                  .compute_at = UINT64_MAX,
                  .scribble_at = UINT64_MAX,
-                 .damage_at = UINT64_MAX};
+                 .damage_at = UINT64_MAX,
+                 .reserve_at = UINT64_MAX};
     (void)argc;
     if (!read_flags(&t, argv)) {
         usage();
         return 64;
     }
     const rg_params params = {.size = sizeof params, .elastic = !t.is_static};
-    if (rg_init(&params, &t.ctx) != RG_OK || allocate(&t) != RG_OK)
+    if (rg_init(&params, &t.ctx) != RG_OK || allocate(&t) != RG_OK ||
+        reserve(&t) != RG_OK)
         return complain("rg_init");
     hold_ballast(&t);
     const int code = train_in(&t);

@@ -147,6 +147,13 @@ void rg__loop_run(rg__loop *loop)
         sim_script(loop);
 }
 
+/* No turn takes any time. */
+void rg__loop_mind_turns(rg__loop *loop, uint64_t limit_ns, rg__turn_fn fn,
+                         void *arg)
+{
+    (void)loop, (void)limit_ns, (void)fn, (void)arg;
+}
+
 void rg__loop_stop(rg__loop *loop)
 {
     loop->is_stopped = true;

@@ -704,6 +704,8 @@ class HostsJob(Job):
             self.hosts.kill_host(host)
         if kind is not None:
             sys.stderr.write(self.text()[-20000:])
+        slow = self.slow_turns()
+        claim(kind is not None or not slow, f"an agent was held up: {slow}")
 
     def keep(self, folder):
         """Copy logs and histories, and write down what etcd holds and what

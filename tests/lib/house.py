@@ -192,7 +192,15 @@ class Job:
         if kind is not None:
             sys.stderr.write(f"--- {' '.join(self.command)}\n")
             sys.stderr.write(self.text()[-6000:])
+        slow = self.slow_turns()
         shutil.rmtree(self.folder, ignore_errors=True)
+        claim(kind is not None or not slow, f"an agent was held up: {slow}")
+
+    def slow_turns(self):
+        """What agents of test builds say when a turn of their loop takes
+        longer than 50 ms."""
+        return [line for line in self.text().splitlines()
+                if "a turn of the loop took" in line]
 
     def is_ours(self, pid):
         """A process that carries this job's run directory."""
