@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,8 +20,10 @@
 #include "elastic/cli/program.h"
 #include "sdk/base/fail.h"
 
-#define STOP_MS 5000
-#define FLAGS   17
+#define STOP_MS    5000
+#define FLAGS      17
+#define FILES      150 /* etcd refuses to start with fewer */
+#define TAIL_BYTES 65536
 
 rg_status rg__find_etcd(const char *program, char path[PATH_MAX])
 {
@@ -132,6 +136,27 @@ static void clear_etcd_variables(void)
     }
 }
 
+static rg_status check_files(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max >= FILES)
+        return RG_OK;
+    return rg__fail(RG_ERR_SYSTEM,
+                    "a process may open %llu files here, and etcd needs %d; "
+                    "raise the limit (ulimit -n)",
+                    (unsigned long long)limit.rlim_max, FILES);
+}
+
+/* As many files as it may have. */
+static void raise_files(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 /* In the child: become etcd, or say in its log why not. */
 static void become_etcd(const launch *l, const char *data, int log,
                         pid_t parent)
@@ -148,6 +173,7 @@ static void become_etcd(const launch *l, const char *data, int log,
     dup2(log, STDERR_FILENO);
     close_range(STDERR_FILENO + 1, ~0U, 0);
     clear_etcd_variables();
+    raise_files();
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGPIPE, SIG_DFL);
     if (chdir(data) == 0)
@@ -192,7 +218,9 @@ rg_status rg__etcd_child_start(const char *program, const char *dir,
     char data[PATH_MAX + 16], log_path[PATH_MAX + 16];
     snprintf(data, sizeof data, "%s/etcd", dir);
     snprintf(log_path, sizeof log_path, "%s/etcd.log", dir);
-    rg_status st = make_words(&l, program, data, url);
+    rg_status st = check_files();
+    if (st == RG_OK)
+        st = make_words(&l, program, data, url);
     if (st != RG_OK)
         return st;
     clear_place(dir);
@@ -217,21 +245,80 @@ void rg__etcd_child_stop(pid_t pid)
         close(pidfd);
 }
 
-const char *rg__etcd_child_log(const char *dir, char tail[RG__ETCD_LOG_TAIL])
+/* ----------------------------------------------------------- what it said */
+
+/* The end of its log, from a line's beginning; malloc'd, NULL: none. */
+static char *read_tail(const char *dir)
 {
     char path[PATH_MAX + 16];
-    size_t n = 0;
     snprintf(path, sizeof path, "%s/etcd.log", dir);
     FILE *file = fopen(path, "re");
-    if (file != NULL) {
-        if (fseek(file, -(RG__ETCD_LOG_TAIL - 1), SEEK_END) != 0)
+    char *tail = calloc(1, TAIL_BYTES + 2);
+    if (file != NULL && tail != NULL) {
+        tail[0] = '\n';
+        if (fseek(file, -TAIL_BYTES, SEEK_END) != 0)
             rewind(file);
-        n = fread(tail, 1, RG__ETCD_LOG_TAIL - 1, file);
-        fclose(file);
+        tail[fread(tail + 1, 1, TAIL_BYTES, file) + 1] = '\0';
     }
-    tail[n] = '\0';
-    while (n > 0 && tail[n - 1] == '\n')
-        tail[--n] = '\0';
-    const char *last = strrchr(tail, '\n');
-    return last != NULL ? last + 1 : tail;
+    if (file != NULL)
+        fclose(file);
+    return tail;
+}
+
+/* The last line that begins so; NULL: there is none. */
+static const char *last_line(const char *tail, const char *begin)
+{
+    const char *found = NULL;
+    char mark[64];
+    snprintf(mark, sizeof mark, "\n%s", begin);
+    for (const char *at = tail; (at = strstr(at, mark)) != NULL; at++)
+        found = at + 1;
+    return found;
+}
+
+static const char *text_of(const json_t *line, const char *field)
+{
+    const char *text = json_string_value(json_object_get(line, field));
+    return text != NULL ? text : "";
+}
+
+/* A line of its log, without time, place and the calls that led to it. */
+static bool take_message(const char *line, char said[RG__ETCD_SAID])
+{
+    json_t *j = json_loads(line, JSON_DISABLE_EOF_CHECK, NULL);
+    const char *error = text_of(j, "error");
+    snprintf(said, RG__ETCD_SAID, "%s%s%s", text_of(j, "msg"),
+             error[0] != '\0' ? ": " : "", error);
+    json_decref(j);
+    return said[0] != '\0';
+}
+
+/* Go's runtime, whose words before a dump of all it knows are no JSON. */
+static const char *crash_of(const char *tail)
+{
+    static const char *const begins[] = {
+        "panic: ", "fatal error: ", "runtime: failed to create new OS thread",
+        "runtime/cgo: pthread_create failed"};
+    const char *found = NULL;
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++) {
+        const char *line = last_line(tail, begins[i]);
+        found = line != NULL ? line : found;
+    }
+    return found;
+}
+
+bool rg__etcd_child_said(const char *dir, char said[RG__ETCD_SAID])
+{
+    char *tail = read_tail(dir);
+    const char *line = tail != NULL ? last_line(tail, "{") : NULL;
+    const char *crash = tail != NULL ? crash_of(tail) : NULL;
+    said[0] = '\0';
+    const bool has_crashed = crash != NULL && crash > line;
+    if (has_crashed)
+        snprintf(said, RG__ETCD_SAID, "%.*s", (int)strcspn(crash, "\n"), crash);
+    else if (line == NULL || !take_message(line, said))
+        snprintf(said, RG__ETCD_SAID, "it said nothing that can be read");
+    free(tail);
+    return has_crashed && (strstr(said, "new OS thread") != NULL ||
+                           strstr(said, "pthread_create") != NULL);
 }

@@ -9,11 +9,12 @@
 #define RG_ELASTIC_ETCD_CHILD_H
 
 #include <limits.h>
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "regroup/regroup.h"
 
-#define RG__ETCD_LOG_TAIL 4096
+#define RG__ETCD_SAID 256
 
 /* The etcd program: the given one, else from PATH or its usual places.
  * ERR_STORE: not installed. */
@@ -29,7 +30,8 @@ rg_status rg__etcd_child_start(const char *program, const char *dir,
 /* Ask it to end, and see that it has. pid 0: none. */
 void rg__etcd_child_stop(pid_t pid);
 
-/* The end of dir/etcd.log; returns its last line, "" when there is none. */
-const char *rg__etcd_child_log(const char *dir, char tail[RG__ETCD_LOG_TAIL]);
+/* What it said last in dir/etcd.log, as a sentence's part. true: this machine
+ * gave it no more threads. */
+bool rg__etcd_child_said(const char *dir, char said[RG__ETCD_SAID]);
 
 #endif

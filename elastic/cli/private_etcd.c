@@ -113,12 +113,18 @@ static rg_status attempt(rg__private_etcd *etcd, const rg__listen *at,
         st = wait_ready(etcd, has_auth, &is_dead);
     if (st == RG_OK || !is_dead)
         return st;
-    char tail[RG__ETCD_LOG_TAIL];
-    const char *last = rg__etcd_child_log(etcd->dir, tail);
-    *has_clashed_p = strstr(tail, "address already in use") != NULL;
+    char said[RG__ETCD_SAID];
+    const bool has_no_threads = rg__etcd_child_said(etcd->dir, said);
+    *has_clashed_p = strstr(said, "address already in use") != NULL;
     rg__private_etcd_stop(etcd);
-    return rg__fail(RG_ERR_STORE, "%s ended before it was ready: %.200s",
-                    etcd->program, last[0] != '\0' ? last : "it said nothing");
+    if (has_no_threads)
+        return rg__fail(RG_ERR_SYSTEM,
+                        "this machine gives %s no more threads; raise the "
+                        "limit of processes (ulimit -u, or pids.max of the "
+                        "control group)",
+                        etcd->program);
+    return rg__fail(RG_ERR_STORE, "%s ended before it was ready: %s",
+                    etcd->program, said);
 }
 
 static rg_status start_at(rg__private_etcd *etcd, const rg__listen *at,
@@ -218,15 +224,14 @@ void rg__private_etcd_ended(rg__private_etcd *etcd, int status)
 {
     const bool by_signal = WIFSIGNALED(status);
     const int number = by_signal ? WTERMSIG(status) : WEXITSTATUS(status);
-    char tail[RG__ETCD_LOG_TAIL];
-    const char *last = rg__etcd_child_log(etcd->dir, tail);
+    char said[RG__ETCD_SAID];
+    rg__etcd_child_said(etcd->dir, said);
     const bool goes_on = has_data(etcd);
     if (goes_on)
         plan_again(etcd);
-    rg__log(RG__WARN, "cli", "the private etcd ended (%s %d)%s%.200s; %s",
-            by_signal ? "signal" : "code", number,
-            !by_signal && last[0] != '\0' ? ", saying " : "",
-            by_signal ? "" : last,
+    rg__log(RG__WARN, "cli", "the private etcd ended (%s %d)%s%s; %s",
+            by_signal ? "signal" : "code", number, by_signal ? "" : ": ",
+            by_signal ? "" : said,
             goes_on ? "it is started again on the same data, and training "
                       "goes on meanwhile"
                     : "its data are gone, so it stays away: training goes on, "

@@ -1,0 +1,47 @@
+"""A private etcd that this machine gives too few files or threads: code 71 and
+one sentence with the limit, not a dump of Go's."""
+
+import os
+import resource
+import shutil
+import subprocess
+import tempfile
+
+from command import REGROUP, Claims, clean_environment
+
+LONELY = 54321  # a user of whom no other process is
+
+
+def run(limit, most, user=None):
+    folder = tempfile.mkdtemp(prefix="rg-")
+    os.chmod(folder, 0o777)
+
+    def shrink():
+        resource.setrlimit(limit, (most, most))
+        if user is not None:
+            os.setgid(user)
+            os.setuid(user)
+    got = subprocess.run([REGROUP, "run", "-n", "1", "true"], cwd="/",
+                         env=clean_environment(REGROUP_RUN_DIR=folder + "/r"),
+                         preexec_fn=shrink, capture_output=True, text=True,
+                         timeout=60, check=False)
+    shutil.rmtree(folder, ignore_errors=True)
+    return got
+
+
+def claim_said(claims, got, *words):
+    claims.equal(got.returncode, 71, got.stderr)
+    claims.equal(got.stderr.count("\n"), 1, got.stderr)
+    for word in words:
+        claims.hold(word in got.stderr, f"{word} in {got.stderr}")
+
+
+claims = Claims()
+claim_said(claims, run(resource.RLIMIT_NOFILE, 128), "128 files",
+           "etcd needs 150", "ulimit -n")
+if os.getuid() == 0:
+    claim_said(claims, run(resource.RLIMIT_NPROC, 4, LONELY),
+               "no more threads", "ulimit -u", "pids.max")
+else:
+    print("not root: another user's threads are not tried")
+claims.end()
