@@ -1,4 +1,6 @@
-/* Heartbeats between agents: UDP datagrams with a MAC and a counter.
+/* Heartbeats between agents: UDP datagrams with a MAC and a counter, which only
+ * rises for as long as an incarnation lives: a datagram that is not above the
+ * highest seen is refused, be it late or played back.
  *
  * The hosts of the world, of the proposal and the leader's form a ring by
  * incarnation. An agent beats to the NEIGHBOURS next ones and to the leader,
@@ -16,7 +18,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "elastic/agent/beat_wire.h"
@@ -24,13 +25,19 @@
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
 
-#define NEIGHBOURS 2
-#define BEATS      10 /* within the budget */
-#define LEAST_NS   (10 * RG__MS)
-#define LATE_SHARE 3 /* a third of the budget: then we are late */
-#define PEERS_MAX  4096
-#define PER_WAKE   256       /* datagrams read in a row */
-#define ROOM       (1 << 20) /* for what all hosts say at once, if allowed */
+#define NEIGHBOURS  2
+#define BEATS       10 /* within the budget */
+#define LEAST_NS    (10 * RG__MS)
+#define LATE_SHARE  3 /* a third of the budget: then we are late */
+#define PEERS_MAX   4096
+#define DROPPED_MAX 4096      /* peers that went, whose counter is kept */
+#define PER_WAKE    256       /* datagrams read in a row */
+#define ROOM        (1 << 20) /* for what all hosts say at once, if allowed */
+
+/* Of a peer that is not minded any more; it may be again. */
+typedef struct last_seen {
+    uint64_t id, counter;
+} last_seen;
 
 struct beats {
     int sock;
@@ -39,6 +46,8 @@ struct beats {
     uint64_t sent, received, refused; /* datagrams */
     peer **peer;                      /* by id */
     int peers;
+    last_seen dropped[DROPPED_MAX]; /* a ring: the newest `drops` of them */
+    unsigned drops;
     peer self; /* of what this host says about itself; never sent to */
 };
 
@@ -92,9 +101,27 @@ static void stop_probing(peer *one)
     one->probe_sock = -1;
 }
 
+static last_seen *find_dropped(beats *b, uint64_t id)
+{
+    for (unsigned i = 0; i < b->drops && i < DROPPED_MAX; i++)
+        if (b->dropped[i].id == id)
+            return &b->dropped[i];
+    return NULL;
+}
+
+static void note_counter(beats *b, const peer *one)
+{
+    last_seen *seen = find_dropped(b, one->id);
+    if (seen == NULL)
+        seen = &b->dropped[b->drops++ % DROPPED_MAX];
+    *seen = (last_seen){one->id, one->counter};
+}
+
 static void drop_peer(beats *b, int i)
 {
     peer *one = b->peer[i];
+    if (one->counter != 0)
+        note_counter(b, one);
     stop_probing(one);
     rg__suspect_forget(one);
     free(one);
@@ -116,8 +143,10 @@ static peer *add_peer(agent *a, const rg__proposal_host *host)
     peer *one = calloc(1, sizeof *one);
     if (one == NULL)
         return NULL;
+    const last_seen *seen = find_dropped(b, host->id);
     one->a = a;
     one->id = host->id;
+    one->counter = seen != NULL ? seen->counter : 0;
     one->probe_sock = -1;
     one->heard_ns = rg__now_ns();
     int at = b->peers++;
@@ -585,6 +614,13 @@ static rg_status bind_socket(agent *a, int *sock_p)
     return RG_OK;
 }
 
+/* Above whatever the agents before us of this incarnation have sent, without a
+ * clock: 2^48 datagrams are 89 years of one each 10 us. */
+static uint64_t first_counter(const agent *a)
+{
+    return (uint64_t)a->agents << 48;
+}
+
 rg_status rg__beat_open(agent *a)
 {
     int sock = -1;
@@ -596,9 +632,7 @@ rg_status rg__beat_open(agent *a)
         close(sock);
         return rg__fail(RG_ERR_MEMORY, "no memory for heartbeats");
     }
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t); /* goes on upward after a restart */
-    a->beats->counter = (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+    a->beats->counter = first_counter(a);
     a->beats->sock = sock;
     a->beats->timer = rg__timer_create(a->loop, on_period, a);
     if (a->beats->timer == NULL)
