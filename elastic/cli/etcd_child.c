@@ -109,7 +109,7 @@ static rg_status make_words(launch *l, const char *program, const char *data,
     add_word(l, "--bcrypt-cost=4");
     add_word(l, "--auto-compaction-mode=periodic");
     add_word(l, "--auto-compaction-retention=1m");
-    add_word(l, "--snapshot-count=5000");
+    add_word(l, "--snapshot-count=1000");
     add_word(l, "--max-snapshots=2");
     add_word(l, "--max-wals=2");
     l->argv[l->count] = NULL;

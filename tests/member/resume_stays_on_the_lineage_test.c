@@ -2,6 +2,8 @@
  * decided generation and not later than what later generations resumed from. */
 #include "tests/member/job.h"
 
+#include "elastic/member/resume.h"
+
 static const rg__member_id two[] = {{1, 0, 1}, {2, 0, 1}};
 static const rg__commit_id none = {0, 0};
 
@@ -90,11 +92,50 @@ static void a_host_without_members_acks_too(void)
     job_end(&j);
 }
 
+/* As many generations as are kept, and more. */
+static void go_on_for_long(job *j)
+{
+    job_decided(j, 1, two, 2, none);
+    for (uint64_t g = 2; g <= 200; g++) {
+        rg__snapshot *s = &j->snap;
+        int n = 0;
+        for (int i = 0; i < s->lines; i++)
+            if (rg__resume_needs_line(s, &s->line[i]))
+                s->line[n++] = s->line[i];
+        s->lines = n;
+        job_decided(j, g, two, 2, (rg__commit_id){g - 1, 10 * g});
+    }
+    CHECK(j->snap.lines <= RG__LINES_KEPT + RG__VAULT_SLOTS);
+}
+
+static void a_vault_that_was_away_for_long_counts_as_none(void)
+{
+    const rg__commit_id new[] = {{200, 2005}}, old[] = {{3, 40}};
+    job j;
+    begin_two(&j);
+    go_on_for_long(&j);
+    job_proposed(&j, 201, two, 2, false);
+    job_ack(&j, 201, "a", new, 1);
+    job_ack(&j, 201, "b", old, 1);
+    check_decision(&j, new[0], 1); /* b gets it from a */
+    CHECK_EQ(j.plan.line.copy[0].to, 2);
+    job_end(&j);
+    begin_two(&j);
+    go_on_for_long(&j);
+    job_proposed(&j, 201, two, 2, false);
+    job_ack(&j, 201, "a", NULL, 0);
+    job_ack(&j, 201, "b", old, 1);
+    job_look(&j);
+    CHECK_EQ(j.plan.line.resume.generation, 0);
+    job_end(&j);
+}
+
 int main(void)
 {
     the_first_has_none();
     the_newest_on_any_host_counts();
     what_was_left_behind_does_not_count();
     a_host_without_members_acks_too();
+    a_vault_that_was_away_for_long_counts_as_none();
     return 0;
 }
