@@ -105,7 +105,7 @@ static void slice_of(const rg__state_buffer *b, bool is_shard,
 }
 
 /* A slice into the vault; its hash is added to the part's sum. */
-static rg_status save_slice(rg_ctx *ctx, const rg__state_buffer *b, int slot,
+static rg_status save_slice(rg_ctx *ctx, rg__state_buffer *b, int slot,
                             size_t begin, size_t end, uint64_t *sum)
 {
     rg__hash hash;
@@ -115,7 +115,9 @@ static rg_status save_slice(rg_ctx *ctx, const rg__state_buffer *b, int slot,
     const rg_status rs =
         copy_in(ctx, b->vault + b->stride * (size_t)slot + begin,
                 b->data + begin, end - begin, &hash);
-    *sum += rg__hash_value(&hash);
+    const uint64_t value = rg__hash_value(&hash);
+    rg__state_note_slice(b, value);
+    *sum += value;
     return rs;
 }
 

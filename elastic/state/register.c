@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "sdk/base/config.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/shm.h"
 
@@ -29,8 +30,13 @@ rg_status rg_state_create(rg_ctx *ctx, const rg_state_params *params,
     st->ctx = ctx;
     st->vault_slot = -1;
     st->slots = 2;
-    const rg_status rs = rg__history_open(ctx->history, ctx->host, ctx->slot,
-                                          ctx->me.start, &st->history);
+    const rg__library_settings *settings = NULL;
+    rg_status rs = rg__library_settings_get(&settings);
+    if (rs == RG_OK)
+        rs = rg__state_check_read(settings->check_state, &st->check);
+    if (rs == RG_OK)
+        rs = rg__history_open(ctx->history, ctx->host, ctx->slot, ctx->me.start,
+                              &st->history);
     if (rs != RG_OK) {
         free(st);
         return rs;
@@ -77,6 +83,11 @@ static rg_status check_params(const char *name, const rg_buffer_params *p)
                         "RG_SHARDED with 0 to %d replicas; only the latter has "
                         "replicas and align",
                         name, REPLICAS_MAX);
+    if (p->may_differ && p->kind == RG_SHARDED)
+        return rg__fail(RG_ERR_INVALID,
+                        "buffer %s: each rank has its own part of a sharded "
+                        "buffer; only a replicated one can have may_differ",
+                        name);
     return RG_OK;
 }
 
@@ -154,6 +165,10 @@ static rg__state_buffer describe(const char *name, void *data, size_t bytes,
                           .stride = rg__vault_stride(bytes),
                           .fd = -1};
     snprintf(b.name, sizeof b.name, "%s", name);
+    if (params != NULL) {
+        b.may_differ = params->may_differ != 0;
+        b.is_constant = params->constant != 0;
+    }
     if (params != NULL && params->kind == RG_SHARDED) {
         b.is_sharded = true;
         b.replicas = (uint32_t)params->replicas;
@@ -196,7 +211,7 @@ uint64_t rg__state_registered(const rg_state *st)
     for (int i = 0; i < st->buffers; i++) {
         const rg__state_buffer *b = &st->buffer[i];
         const uint64_t numbers[] = {b->bytes, b->is_sharded, b->replicas,
-                                    b->align};
+                                    b->align, b->may_differ, b->is_constant};
         rg__hash_update(&hash, b->name, sizeof b->name);
         rg__hash_update(&hash, numbers, sizeof numbers);
     }

@@ -33,24 +33,14 @@
 #define LOOK_NS (10 * RG__MS)
 #define ASIDE   1 /* vault slot; the first commit goes to 0 */
 
-/* What an agreement is on; ranks that differ are told so. */
-enum {
-    AGREE_STEP_END = 1,
-    AGREE_COMMIT,
-    AGREE_FINISH,
-    AGREE_SYNC,
-    AGREE_COPIES,
-    AGREE_SHARDS
-};
-
 /* The call that waits for it. */
 static const char *const agree_names[] = {
-    [AGREE_STEP_END] = "rg_step_end",
-    [AGREE_COMMIT] = "rg_state_commit",
-    [AGREE_FINISH] = "the end of rg_run",
-    [AGREE_SYNC] = "the sync of rg_run",
-    [AGREE_COPIES] = "rg_state_commit",
-    [AGREE_SHARDS] = "the sync of rg_run"};
+    [RG__STATE_AGREE_STEP_END] = "rg_step_end",
+    [RG__STATE_AGREE_COMMIT] = "rg_state_commit",
+    [RG__STATE_AGREE_FINISH] = "the end of rg_run",
+    [RG__STATE_AGREE_SYNC] = "the sync of rg_run",
+    [RG__STATE_AGREE_COPIES] = "rg_state_commit",
+    [RG__STATE_AGREE_SHARDS] = "the sync of rg_run"};
 
 /* ------------------------------------------------------- the end of a step */
 
@@ -103,7 +93,7 @@ static int64_t tidings(const rg_state *st, uint64_t on, uint64_t step)
 {
     if (atomic_load(&st->ctx->page->announce) > st->ctx->now.generation)
         return ANNOUNCED;
-    return on == AGREE_COMMIT && st->ctx->now.rank == 0 &&
+    return on == RG__STATE_AGREE_COMMIT && st->ctx->now.rank == 0 &&
                    rg__state_is_due(st, step)
                ? DUE
                : NOTHING;
@@ -179,7 +169,7 @@ static rg_status take_slot(rg_state *st, int *slot_p)
     while ((*slot_p = free_slot(st)) < 0 && rs == RG_OK) {
         rs = await_copies(st);
         if (rs == RG_OK)
-            rs = agree(st, AGREE_COPIES, st->step, &is_announced);
+            rs = agree(st, RG__STATE_AGREE_COPIES, st->step, &is_announced);
     }
     return rs;
 }
@@ -202,6 +192,7 @@ static void show_commit(rg_state *st, rg__commit_id id)
 static void now_counts(rg_state *st, int slot, rg__commit_id id)
 {
     st->live[st->lives++] = (rg__live){.id = id, .slot = slot};
+    st->commits++;
     st->vault_slot = slot;
     st->last = id;
     st->last_rank = st->ctx->now.rank;
@@ -217,14 +208,16 @@ static rg_status commit(rg_state *st, uint64_t step, bool *is_announced_p)
     rg_ctx *ctx = st->ctx;
     const rg__commit_id id = {ctx->now.generation, step};
     int slot = -1;
-    rg_status rs = take_slot(st, &slot);
+    rg_status rs = rg__state_look(st, step);
+    if (rs == RG_OK)
+        rs = take_slot(st, &slot);
     if (rs == RG_OK)
         rs = rg__state_fill(st, slot, id);
     if (rs != RG_OK)
         return rs;
     rg__failpoint("commit.before_agree", ctx->now.rank, step,
                   ctx->now.generation);
-    rs = agree(st, AGREE_COMMIT, step, is_announced_p);
+    rs = agree(st, RG__STATE_AGREE_COMMIT, step, is_announced_p);
     if (rs != RG_OK)
         return rs;
     rg__failpoint("commit.after_agree", ctx->now.rank, step,
@@ -299,7 +292,7 @@ rg_status rg_step_end(rg_state *st)
     rg__failpoint("step_end", st->ctx->now.rank, st->step + 1,
                   st->ctx->now.generation);
     bool is_announced = false;
-    rs = agree(st, AGREE_STEP_END, st->step + 1, &is_announced);
+    rs = agree(st, RG__STATE_AGREE_STEP_END, st->step + 1, &is_announced);
     if (rs != RG_OK)
         return rs;
     if (!is_announced) {
@@ -343,7 +336,7 @@ rg_status rg__state_finish(rg_state *st)
     bool is_announced = false;
     rg__failpoint("finish", st->ctx->now.rank, st->step,
                   st->ctx->now.generation);
-    return agree(st, AGREE_FINISH, st->step, &is_announced);
+    return agree(st, RG__STATE_AGREE_FINISH, st->step, &is_announced);
 }
 
 /* -------------------------------------------------------------------- sync */
@@ -405,8 +398,8 @@ static rg_status load_shards(rg_state *st, int source, bool *is_damaged_p)
         rs = RG_OK;
     }
     if (rs == RG_OK)
-        rs = rg__world_agree(st->ctx, agree_names[AGREE_SHARDS], AGREE_SHARDS,
-                             in, out);
+        rs = rg__world_agree(st->ctx, agree_names[RG__STATE_AGREE_SHARDS],
+                             RG__STATE_AGREE_SHARDS, in, out);
     *is_damaged_p = out[0] != 0;
     return rs;
 }
@@ -444,7 +437,7 @@ static rg_status restore(rg_state *st, int slot, rg__commit_id resume,
                                      !is_here || !has_same_shard(st));
     bool is_announced = false;
     if (rs == RG_OK) /* nobody commits over an older one before all are right */
-        rs = agree(st, AGREE_SYNC, st->step, &is_announced);
+        rs = agree(st, RG__STATE_AGREE_SYNC, st->step, &is_announced);
     if (rs == RG_OK && !is_here)
         rg__state_note(st, "restore", resume.step, true);
     return rs;
@@ -507,6 +500,8 @@ rg_status rg__state_sync(rg_state *st, const rg__decided *decided)
     if (rs == RG_OK)
         rs = has_resume ? take_from_vault(st, decided->resume, is_here)
                         : broadcast(st, decided->source);
+    if (rs == RG_OK)
+        rs = rg__state_check_agree(st, !has_resume);
     if (rs != RG_OK)
         return rs;
     st->last = decided->resume;

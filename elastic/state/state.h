@@ -17,7 +17,18 @@ typedef struct rg__state_buffer {
     int fd;              /* of its segment */
     char *vault;         /* the segment, mapped: a copy for each vault slot */
     size_t stride, room; /* between the copies; bytes mapped */
+    /* compare.c */
+    bool may_differ, is_constant; /* as registered */
+    bool has_differed, is_still;  /* that was found, and said */
+    uint64_t slice_hash;          /* of what the last commit took of it here */
+    bool has_slice_hash;          /* there was one in this generation */
+    bool has_changed;             /* since the first */
 } rg__state_buffer;
+
+/* REGROUP_CHECK_STATE; zeros: auto. */
+typedef struct rg__state_check {
+    uint32_t is_off, is_strict, every;
+} rg__state_check;
 
 /* A commit that may be resumed from: nothing is saved over it. */
 typedef struct rg__live {
@@ -56,6 +67,9 @@ struct rg_state {
     int vault_slot;     /* that was filled or resumed from last, -1: none */
     rg__commit_id last; /* the newest agreed commit */
     int last_rank, last_size; /* of this worker when it was made */
+    uint64_t commits;         /* made in this generation, commit 0 included */
+    bool is_first;            /* the generation began without a commit */
+    rg__state_check check, world_check; /* this worker's; rank 0's */
     bool is_clean; /* left by agreement: registered memory is `last` */
     rg_reset_fn on_reset;
     void *reset_arg;
@@ -80,6 +94,28 @@ void rg__state_note_samples(rg_state *st, uint64_t epoch, uint64_t first,
  * vault; where the decision has none, to rank `source`'s memory, which becomes
  * commit 0. Collective over the world, on the thread of rg_run. */
 rg_status rg__state_sync(rg_state *st, const rg__decided *decided);
+
+/* The world's agreements here; ranks that differ are told so. */
+enum {
+    RG__STATE_AGREE_STEP_END = 1,
+    RG__STATE_AGREE_COMMIT,
+    RG__STATE_AGREE_FINISH,
+    RG__STATE_AGREE_SYNC,
+    RG__STATE_AGREE_COPIES,
+    RG__STATE_AGREE_SHARDS,
+    RG__STATE_AGREE_COMPARE
+};
+
+/* compare.c. ERR_INVALID: no value of REGROUP_CHECK_STATE. */
+rg_status rg__state_check_read(const char *text, rg__state_check *check_p);
+/* A generation begins, the first or not: rank 0's setting is everybody's.
+ * Collective. */
+rg_status rg__state_check_agree(rg_state *st, bool is_first);
+/* Before a commit is saved: compare what is due. Collective; ERR_MISMATCH, on
+ * all ranks: replicated memory differs, and the setting is strict. */
+rg_status rg__state_look(rg_state *st, uint64_t step);
+/* A commit takes so much of a buffer here, with that hash. */
+void rg__state_note_slice(rg__state_buffer *b, uint64_t hash);
 
 /* copy.c. Fill this rank's piece and shard of a vault slot. PEER_LOST: the
  * generation has ended. */

@@ -127,9 +127,10 @@ typedef struct rg__library_settings {
     const char *checkpoint_dir;       /* NULL: none */
     rg__every checkpoint_every;
     int checkpoint_keep;
-    const char *transports; /* names, comma separated, tried in order */
-    const char *check;      /* off, late or each */
-    const char *interface;  /* name or network; NULL: none is named */
+    const char *transports;  /* names, comma separated, tried in order */
+    const char *check;       /* off, late or each */
+    const char *check_state; /* auto, off, strict or a number of commits */
+    const char *interface;   /* name or network; NULL: none is named */
 } rg__library_settings;
 
 extern const rg__cfg_field rg__library_table[];

@@ -167,6 +167,11 @@ const rg__cfg_field rg__library_table[] = {
     {"CHECK", "late", RG__CFG_TEXT_AT(rg__library_settings, check),
      "when the mpi transport compares what members start: each (before each "
      "operation), late (behind them) or off"},
+    {"CHECK_STATE", "auto", RG__CFG_TEXT_AT(rg__library_settings, check_state),
+     "which commits compare the replicated buffers of all ranks: auto (the "
+     "first three of a job, and the first after each change), every so many "
+     "commits (a number), strict (as auto, and a difference is an error), off; "
+     "rank 0's counts"},
     {"INTERFACE", NULL, RG__CFG_TEXT_AT(rg__library_settings, interface),
      "name of the interface, or network such as 10.0.0.0/8, whose address "
      "other hosts use"},

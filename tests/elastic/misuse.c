@@ -189,6 +189,50 @@ static int other_order(void)
                              : train_with("w", "v", NULL);
 }
 
+/* From a step on each rank has other statistics than the others. */
+static uint64_t stats[100], running[100], still[100], table[100];
+
+static rg_status gather_statistics(rg_state *st, void *arg)
+{
+    const uint64_t from = *(const uint64_t *)arg;
+    while (counter < 30) {
+        counter++;
+        stats[99] = counter < from ? counter : counter + (uint64_t)rg_slot(ctx);
+        running[99] = counter + (uint64_t)rg_slot(ctx);
+        const rg_status rs = rg_state_commit(st);
+        if (rs == RG_ERR_MISMATCH) {
+            say("commit", rs);
+            usleep(300000); /* the first to leave ends it for the others */
+        }
+        if (rs != RG_OK)
+            return rs;
+    }
+    return RG_OK;
+}
+
+static int train_with_statistics(uint64_t from)
+{
+    const rg_buffer_params may = {.size = sizeof may, .may_differ = 1};
+    const rg_buffer_params constant = {.size = sizeof constant, .constant = 1};
+    init(1);
+    rg_state_add(state, "counter", &counter, sizeof counter, NULL);
+    rg_state_add(state, "stats", stats, sizeof stats, NULL);
+    rg_state_add(state, "running", running, sizeof running, &may);
+    rg_state_add(state, "still", still, sizeof still, NULL);
+    rg_state_add(state, "table", table, sizeof table, &constant);
+    return say("rg_run", rg_run(state, gather_statistics, &from));
+}
+
+static int state_differs(void)
+{
+    return train_with_statistics(1);
+}
+
+static int state_differs_late(void)
+{
+    return train_with_statistics(18);
+}
+
 #define TORN ((size_t)1 << 20)
 
 static char *torn[2];
@@ -364,6 +408,8 @@ int main(int argc, char **argv)
                  {"uneven_later", uneven_later},
                  {"other_order", other_order},
                  {"torn_broadcast", torn_broadcast},
+                 {"state_differs", state_differs},
+                 {"state_differs_late", state_differs_late},
                  {"fails_and_stays", fails_and_stays}};
     for (size_t i = 0; argc == 2 && i < sizeof modes / sizeof *modes; i++)
         if (strcmp(argv[1], modes[i].name) == 0)

@@ -326,10 +326,11 @@ static rg_status add_shards(trainer *t, rg_state *st)
 
 static int train_in(trainer *t)
 {
+    const rg_buffer_params constant = {.size = sizeof constant, .constant = 1};
     rg_state *st = NULL;
     if (rg_state_create(t->ctx, NULL, &st) != RG_OK ||
         rg_state_add(st, "state", t->state, t->words * 8, NULL) != RG_OK ||
-        rg_state_add(st, "over", &t->is_over, 8, NULL) != RG_OK ||
+        rg_state_add(st, "over", &t->is_over, 8, &constant) != RG_OK ||
         add_shards(t, st) != RG_OK)
         return complain("state");
     uint64_t loaded = 0;

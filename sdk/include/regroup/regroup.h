@@ -622,6 +622,11 @@ typedef struct rg_buffer_params {
     rg_buffer_kind kind;
     int replicas; /* SHARDED: copies of each shard on other hosts, 0 or more */
     size_t align; /* SHARDED: shards begin at multiples of it; 0: 64 */
+    int may_differ; /* REPLICATED, 1: ranks may hold other bytes, such as
+                       running statistics, and a commit any mixture of them; 0:
+                       that is looked for and said (REGROUP_CHECK_STATE) */
+    int constant;   /* 1: no step need change it; 0: a warning names it when no
+                       byte has changed over ten commits */
 } rg_buffer_params;
 
 /* Register host memory and reserve its room in the vault: twice bytes, once
@@ -670,7 +675,14 @@ RG_API rg_status rg_state_on_reset(rg_state *state, rg_reset_fn fn, void *arg);
  * none: collective over the world, inside fn. With RG_OK the commit counts
  * and is never lost by a later failure; with sharded buffers rg_state_add says
  * what the loss of hosts may cost. ERR_HOSTS_CHANGED: it counts as well, and
- * the membership changes now. */
+ * the membership changes now.
+ *
+ * A commit takes a slice of a REPLICATED buffer from each rank of a host, so
+ * the buffer must be equal on all ranks. The first three commits of a job and
+ * the first after each change of membership compare hashes of it first; a
+ * difference is a warning, once for a buffer, that names buffer, ranks and
+ * step. REGROUP_CHECK_STATE (of rank 0): off; a number N, every N commits;
+ * strict: a difference is ERR_MISMATCH on all ranks, and nothing is saved. */
 RG_API rg_status rg_state_commit(rg_state *state);
 
 /* End the step without saving it: collective over the world, inside fn. Where

@@ -149,7 +149,8 @@ class StateParams(Sized):
 
 class BufferParams(Sized):
     _fields_ = [("size", c_size_t), ("kind", c_int), ("replicas", c_int),
-                ("align", c_size_t)]
+                ("align", c_size_t), ("may_differ", c_int),
+                ("constant", c_int)]
 
 
 class SaveParams(Sized):

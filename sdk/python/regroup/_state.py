@@ -122,18 +122,22 @@ class State:
     # ------------------------------------------------------- registering
 
     def add(self, name: str, array: Array, *, kind: Kind = Kind.REPLICATED,
-            replicas: int = 0, align: int = 0) -> Array:
+            replicas: int = 0, align: int = 0, may_differ: bool = False,
+            constant: bool = False) -> Array:
         """Register an array before run, and return it. It is held until
         finalize: change it in place, never bind the name to another array.
 
         A SHARDED array is one of which each rank holds the part that `slice`
-        names; replicas of each part lie on other hosts.
+        names; replicas of each part lie on other hosts. may_differ: ranks may
+        hold other bytes, such as running statistics. constant: no step need
+        change it. Both only say that no warning is wanted.
         """
         buffer = look_writable(f"add of {name!r}", array)
         params = _abi.BufferParams(
             kind=kind, replicas=integer(f"replicas of {name!r}", c_int,
                                         replicas),
-            align=integer(f"align of {name!r}", c_size_t, align))
+            align=integer(f"align of {name!r}", c_size_t, align),
+            may_differ=int(bool(may_differ)), constant=int(bool(constant)))
         check(lib.rg_state_add(self.handle, _name(name), buffer.address,
                                buffer.count * buffer.item, params))
         self._buffers[name] = buffer

@@ -1,0 +1,241 @@
+/* What a program may have got wrong, seen from its memory:
+ *
+ *   replicated memory that is not equal on all ranks: a commit is made of a
+ *   slice of each rank of a host, so it would be a mixture of theirs. Hashes of
+ *   whole buffers are compared before a commit is saved: at the first commits
+ *   of a job and the first after each change of membership, or as
+ *   REGROUP_CHECK_STATE of rank 0 says;
+ *
+ *   a buffer in which no byte has changed over ten commits of a generation: a
+ *   copy was registered perhaps, and what is trained is not. The hashes of the
+ *   slices that commits take anyway say so.
+ *
+ * Each is said once for a buffer, by rank 0. Whatever is compared follows from
+ * what all ranks know, so that all do it at the same commit. */
+#include "elastic/state/state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "process_sets/sets.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/log.h"
+
+#define FIRST_COMMITS 3  /* of a job are compared */
+#define STILL_COMMITS 10 /* without a change */
+#define NAMED_RANKS   8  /* the most in one sentence */
+
+static const char comparing[] = "rg_state_commit";
+
+rg_status rg__state_check_read(const char *text, rg__state_check *check_p)
+{
+    char *end = NULL;
+    *check_p = (rg__state_check){0};
+    if (strcmp(text, "auto") == 0)
+        return RG_OK;
+    check_p->is_off = strcmp(text, "off") == 0;
+    check_p->is_strict = strcmp(text, "strict") == 0;
+    if (check_p->is_off || check_p->is_strict)
+        return RG_OK;
+    const unsigned long every = strtoul(text, &end, 10);
+    check_p->every = (uint32_t)every;
+    if (text[0] >= '1' && text[0] <= '9' && *end == '\0' && every <= UINT32_MAX)
+        return RG_OK;
+    return rg__fail(
+        RG_ERR_INVALID,
+        "REGROUP_CHECK_STATE is \"%s\"; it can be auto, off, strict "
+        "or a number of commits such as 100",
+        text);
+}
+
+rg_status rg__state_check_agree(rg_state *st, bool is_first)
+{
+    st->commits = 0;
+    st->is_first = is_first;
+    for (int k = 0; k < st->buffers; k++)
+        st->buffer[k].has_slice_hash = st->buffer[k].has_changed = false;
+    st->world_check = st->check;
+    return rg__world_broadcast(st->ctx, &st->world_check,
+                               sizeof st->world_check, 0);
+}
+
+/* ------------------------------------------------------------ equal on ranks
+ */
+
+/* Is the commit compared that comes next? Commit 0 never is. */
+static bool is_compared(const rg_state *st)
+{
+    const uint64_t before = st->commits - st->is_first;
+    if (st->world_check.is_off)
+        return false;
+    if (st->world_check.every > 0)
+        return before % st->world_check.every == 0;
+    return before < (st->is_first ? FIRST_COMMITS : 1);
+}
+
+static uint64_t hash_of(const rg__state_buffer *b)
+{
+    rg__hash hash;
+    if (b->is_sharded || b->may_differ)
+        return 0;
+    rg__hash_begin(&hash);
+    rg__hash_update(&hash, b->data, b->bytes);
+    return rg__hash_value(&hash);
+}
+
+static rg_status agree_on(rg_state *st, const uint64_t *hash, bool *is_equal_p)
+{
+    const int64_t all =
+        (int64_t)rg__hash_of(hash, sizeof *hash * (size_t)st->buffers);
+    const int64_t in[4] = {all, ~all};
+    int64_t out[4];
+    const rg_status rs =
+        rg__world_agree(st->ctx, comparing, RG__STATE_AGREE_COMPARE, in, out);
+    *is_equal_p = rs != RG_OK || out[0] == ~out[1];
+    return rs;
+}
+
+/* "rank 2 has", "ranks 1, 3 and 2 more have" */
+static void name_ranks(const uint8_t *differs, int size, size_t stride,
+                       char *text, size_t room)
+{
+    int all = 0, named = 0;
+    for (int r = 0; r < size; r++)
+        all += differs[(size_t)r * stride];
+    size_t n = (size_t)snprintf(text, room, all == 1 ? "rank" : "ranks");
+    for (int r = 0; r < size && named < NAMED_RANKS; r++)
+        if (differs[(size_t)r * stride])
+            n += (size_t)snprintf(text + n, room - n, "%s %d",
+                                  named++ > 0 ? "," : "", r);
+    if (all > named)
+        n += (size_t)snprintf(text + n, room - n, " and %d more", all - named);
+    snprintf(text + n, room - n, all == 1 ? " has" : " have");
+}
+
+/* differs: a byte per rank, so far apart. */
+static rg_status tell(rg_state *st, rg__state_buffer *b, const uint8_t *differs,
+                      uint64_t step)
+{
+    const rg__membership *now = &st->ctx->now;
+    char ranks[160], text[512];
+    name_ranks(differs, now->size, (size_t)st->buffers, ranks, sizeof ranks);
+    snprintf(text, sizeof text,
+             "buffer %s is not equal on all ranks in step %llu: %s other bytes "
+             "than rank 0; is something that a step changes not registered? A "
+             "buffer that may differ is registered with "
+             "rg_buffer_params.may_differ",
+             b->name, (unsigned long long)step, ranks);
+    if (now->rank == 0 && !b->has_differed)
+        rg__log(RG__WARN, "state", "%s", text);
+    b->has_differed = true;
+    return rg__fail(RG_ERR_MISMATCH, "%s", text);
+}
+
+/* All ranks have learnt that something differs: what, and on which of them. */
+static rg_status find_differences(rg_state *st, const uint64_t *hash,
+                                  uint64_t step)
+{
+    const rg__membership *now = &st->ctx->now;
+    const size_t n = (size_t)st->buffers;
+    uint64_t *first = malloc(n * sizeof *first);
+    uint8_t *mine = malloc(n), *all = malloc(n * (size_t)now->size);
+    rg_status rs = first != NULL && mine != NULL && all != NULL
+                       ? RG_OK
+                       : rg__fail(RG_ERR_MEMORY, "no memory to compare state");
+    if (rs == RG_OK) {
+        memcpy(first, hash, n * sizeof *first);
+        rs = rg__world_broadcast(st->ctx, first, n * sizeof *first, 0);
+    }
+    for (size_t k = 0; k < n && rs == RG_OK; k++)
+        mine[k] = hash[k] != first[k];
+    if (rs == RG_OK)
+        rs = rg__world_gather(st->ctx, comparing, mine, all, n, now->size);
+    rg_status found = RG_OK;
+    for (size_t k = n; k-- > 0 && rs == RG_OK;) /* the first is said last */
+        for (int r = 0; r < now->size; r++)
+            if (all[(size_t)r * n + k]) {
+                found = tell(st, &st->buffer[k], all + k, step);
+                break;
+            }
+    free(first);
+    free(mine);
+    free(all);
+    return rs == RG_OK && st->world_check.is_strict ? found : rs;
+}
+
+static rg_status compare(rg_state *st, uint64_t step)
+{
+    uint64_t *hash = calloc((size_t)st->buffers + 1, sizeof *hash);
+    if (hash == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory to compare state");
+    for (int k = 0; k < st->buffers; k++)
+        hash[k] = hash_of(&st->buffer[k]);
+    bool is_equal = true;
+    rg_status rs = agree_on(st, hash, &is_equal);
+    if (rs == RG_OK && !is_equal)
+        rs = find_differences(st, hash, step);
+    free(hash);
+    return rs;
+}
+
+/* ------------------------------------------------------------------- changes
+ */
+
+void rg__state_note_slice(rg__state_buffer *b, uint64_t hash)
+{
+    if (b->has_slice_hash && b->slice_hash != hash)
+        b->has_changed = true;
+    b->slice_hash = hash;
+    b->has_slice_hash = true;
+}
+
+static void tell_still(rg__state_buffer *b)
+{
+    if (b->is_constant || b->is_still)
+        return;
+    b->is_still = true;
+    rg__log(
+        RG__WARN, "state",
+        "no byte of buffer %s has changed over %d commits; is it the memory "
+        "that the program trains, and not a copy? One that is meant to "
+        "stay as it is is registered with rg_buffer_params.constant",
+        b->name, STILL_COMMITS);
+}
+
+static rg_status find_still(rg_state *st)
+{
+    const rg__membership *now = &st->ctx->now;
+    const size_t n = (size_t)st->buffers;
+    uint8_t *mine = calloc(n + 1, 1), *all = malloc(n * (size_t)now->size + 1);
+    rg_status rs = mine != NULL && all != NULL
+                       ? RG_OK
+                       : rg__fail(RG_ERR_MEMORY, "no memory to compare state");
+    for (size_t k = 0; k < n && rs == RG_OK; k++)
+        mine[k] = st->buffer[k].has_changed;
+    if (rs == RG_OK)
+        rs = rg__world_gather(st->ctx, comparing, mine, all, n, now->size);
+    for (size_t k = 0; k < n && rs == RG_OK && now->rank == 0; k++) {
+        bool has_changed = false;
+        for (int r = 0; r < now->size; r++)
+            has_changed = has_changed || all[(size_t)r * n + k];
+        if (!has_changed)
+            tell_still(&st->buffer[k]);
+    }
+    free(mine);
+    free(all);
+    return rs;
+}
+
+rg_status rg__state_look(rg_state *st, uint64_t step)
+{
+    rg_status rs = RG_OK;
+    if (st->buffers == 0 || !st->is_in_fn)
+        return RG_OK;
+    if (is_compared(st))
+        rs = compare(st, step);
+    if (rs == RG_OK && st->commits == STILL_COMMITS + 1 &&
+        !st->world_check.is_off)
+        rs = find_still(st);
+    return rs;
+}
