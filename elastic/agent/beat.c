@@ -123,6 +123,7 @@ static void drop_peer(beats *b, int i)
     if (one->counter != 0)
         note_counter(b, one);
     stop_probing(one);
+    rg__wait_end(one->a, RG__WAIT_BYTES, one->id);
     rg__suspect_forget(one);
     free(one);
     memmove(&b->peer[i], &b->peer[i + 1],
@@ -318,24 +319,54 @@ bool rg__beat_ack(agent *a, uint64_t leader, uint64_t generation,
 static void on_datagram(void *arg, int fd, uint32_t events);
 
 /* A connected socket: the kernel of a host whose agent is gone says so. */
-static void probe(peer *one)
+static bool open_probe(peer *one)
 {
     agent *a = one->a;
     if (one->probe_sock < 0) {
         one->probe_sock = socket(one->at.ss_family,
                                  SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (one->probe_sock < 0)
-            return;
+            return false;
         if (connect(one->probe_sock, (const struct sockaddr *)&one->at,
                     one->at_bytes) != 0 ||
             rg__loop_watch(a->loop, one->probe_sock, EPOLLIN, on_datagram, a) !=
                 RG_OK) {
             close(one->probe_sock);
             one->probe_sock = -1;
-            return;
+            return false;
         }
     }
-    send_to(a, one->probe_sock, one, RG__BEAT_PROBE, 0);
+    return true;
+}
+
+static void probe(peer *one)
+{
+    if (open_probe(one))
+        send_to(one->a, one->probe_sock, one, RG__BEAT_PROBE, 0);
+}
+
+/* As large as a packet of the path may be. */
+static void probe_large(peer *one)
+{
+    static const char nothing[RG__BEAT_MAX];
+    const bool is_v4 = one->at.ss_family == AF_INET;
+    int mtu = 0;
+    socklen_t n = sizeof mtu;
+    if (!open_probe(one) ||
+        getsockopt(one->probe_sock, is_v4 ? IPPROTO_IP : IPPROTO_IPV6,
+                   is_v4 ? IP_MTU : IPV6_MTU, &mtu, &n) != 0)
+        return;
+    const int heads = is_v4 ? 28 : 48;
+    const int most = mtu - heads < RG__BEAT_MAX ? mtu - heads : RG__BEAT_MAX;
+    if (most <= (int)RG__BEAT_BYTES)
+        return;
+    rg__beat beat = {.type = RG__BEAT_PROBE,
+                     .text = nothing,
+                     .text_bytes = (size_t)most - RG__BEAT_BYTES};
+    one->probe_bytes = (size_t)(most + heads);
+    if (one->hole_ns == 0)
+        one->hole_ns = rg__now_ns();
+    send_beat(one->a, one->probe_sock, one, &beat);
 }
 
 void rg__beat_probe_all(agent *a)
@@ -370,6 +401,28 @@ bool rg__beat_has_answered(const agent *a, uint64_t host, uint64_t since_ns)
 {
     const peer *one = find_peer(a->beats, host);
     return one != NULL && one->answered_ns >= since_ns;
+}
+
+void rg__beat_note_stuck(agent *a, uint64_t host, uint64_t bytes)
+{
+    peer *one = find_peer(a->beats, host);
+    if (one == NULL)
+        return;
+    const uint64_t now = rg__now_ns();
+    const bool has_hole =
+        one->hole_ns != 0 && now - one->hole_ns > budget_ns(a) / 5;
+    one->stuck_ns = now;
+    probe_large(one);
+    if (has_hole)
+        rg__wait_begin(a, RG__WAIT_BYTES, host,
+                       "host %s to acknowledge %llu bytes; small packets pass, "
+                       "packets of %zu bytes do not: look at the MTU of the "
+                       "path",
+                       one->name, (unsigned long long)bytes, one->probe_bytes);
+    else
+        rg__wait_begin(a, RG__WAIT_BYTES, host,
+                       "host %s to acknowledge %llu bytes", one->name,
+                       (unsigned long long)bytes);
 }
 
 void rg__beat_link_broke(agent *a, uint64_t host)
@@ -463,6 +516,8 @@ static void on_beat(agent *a, peer *from, const rg__beat *beat)
         break;
     case RG__BEAT_HERE:
         from->answered_ns = now;
+        if (beat->text_bytes > 0)
+            from->hole_ns = 0;
         if (a->rival_ns != 0 && from->id == a->rival)
             rg__publish_rival(a, true);
         rg__suspect_heard(from);
@@ -500,7 +555,10 @@ static void answer(agent *a, const rg__beat *probe, struct sockaddr_storage *at,
                    socklen_t bytes)
 {
     peer asker = {.id = probe->from, .at = *at, .at_bytes = bytes};
-    send_to(a, a->beats->sock, &asker, RG__BEAT_HERE, 0);
+    rg__beat here = {.type = RG__BEAT_HERE,
+                     .text = probe->text,
+                     .text_bytes = probe->text_bytes};
+    send_beat(a, a->beats->sock, &asker, &here);
 }
 
 static void on_datagram(void *arg, int fd, uint32_t events)
@@ -558,7 +616,12 @@ static void beat_now(agent *a, uint64_t now)
         const bool is_silent =
             one->is_expected && now - one->heard_ns > budget / 2;
         const bool is_rival = a->rival_ns != 0 && one->id == a->rival;
-        if (one->is_accused || is_silent || is_in_round || is_rival)
+        if (one->stuck_ns != 0 && now - one->stuck_ns > budget) {
+            one->stuck_ns = one->hole_ns = 0;
+            rg__wait_end(a, RG__WAIT_BYTES, one->id);
+        }
+        if (one->stuck_ns != 0 || one->is_accused || is_silent || is_in_round ||
+            is_rival)
             probe(one);
         else
             stop_probing(one);

@@ -39,8 +39,12 @@ size_t rg__beat_write(uint8_t *bytes, const uint8_t *key, const rg__beat *beat)
 
 static bool is_length(uint16_t type, size_t n)
 {
-    return n == RG__BEAT_BYTES ||
-           (type == RG__BEAT_ACK && n > RG__BEAT_BYTES && n <= RG__BEAT_MAX);
+    const bool is_probe = type == RG__BEAT_PROBE || type == RG__BEAT_HERE;
+    const size_t most = is_probe ? RG__BEAT_MAX
+                        : type == RG__BEAT_ACK
+                            ? RG__BEAT_BYTES + RG__BEAT_TEXT_MAX
+                            : RG__BEAT_BYTES;
+    return n >= RG__BEAT_BYTES && n <= most;
 }
 
 bool rg__beat_read(const void *bytes, size_t n, const uint8_t *key,

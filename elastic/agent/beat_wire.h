@@ -27,13 +27,14 @@ typedef struct rg__beat {
                             that the sender knows, proposed or decided */
     bool is_etcd_up;     /* as the sender sees it */
     bool is_decided;     /* BEAT: the generation is, as the sender sees it */
-    const char *text;    /* ACK: JSON, not terminated; borrowed */
-    size_t text_bytes;   /* others: 0 */
+    const char *text;    /* ACK: JSON, not terminated; PROBE and HERE: nothing,
+                            as long as it must be for a packet of a size */
+    size_t text_bytes;   /* borrowed; others: 0 */
 } rg__beat;
 
 #define RG__BEAT_BYTES    (48 + RG__MAC_BYTES)
-#define RG__BEAT_TEXT_MAX 1024
-#define RG__BEAT_MAX      (RG__BEAT_BYTES + RG__BEAT_TEXT_MAX)
+#define RG__BEAT_TEXT_MAX 1024 /* of an ACK */
+#define RG__BEAT_MAX      9000 /* of a probe: packets of any network */
 
 /* Needs room for RG__BEAT_BYTES and the text; says how much of it is used. */
 size_t rg__beat_write(uint8_t *bytes, const uint8_t *key, const rg__beat *beat);

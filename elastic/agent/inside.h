@@ -411,9 +411,12 @@ typedef struct peer {
     bool is_expected, was_expected; /* we expect its */
     bool is_known; /* of the world, of the proposal, or the leader */
     uint64_t heard_ns, answered_ns; /* any datagram; an answer to a probe */
-    uint64_t asked_ns;      /* to look: when the newest round it is in began */
-    uint64_t refused_ns;    /* its host lives, its agent's port is shut:
-                               since then; 0: no such */
+    uint64_t stuck_ns;   /* bytes to it got no ack when a worker looked last */
+    uint64_t hole_ns;    /* a large probe was sent then that is not answered */
+    size_t probe_bytes;  /* such a one, as the path is said to take it */
+    uint64_t asked_ns;   /* to look: when the newest round it is in began */
+    uint64_t refused_ns; /* its host lives, its agent's port is shut:
+                            since then; 0: no such */
     uint64_t link_broke_ns; /* a worker there let go of a connection; 0: no */
     uint64_t etcd_lost_ns;  /* it says that etcd does not answer it; 0: no */
     uint64_t begun;         /* the newest generation whose decision it knows */
@@ -437,6 +440,8 @@ void rg__beat_abort(agent *a, uint64_t generation);
 void rg__beat_probe_all(agent *a);
 /* The same for one, which a worker here does not get through to. */
 void rg__beat_ask(agent *a, uint64_t host);
+/* The same; so many bytes of a worker here are not acknowledged by it. */
+void rg__beat_note_stuck(agent *a, uint64_t host, uint64_t bytes);
 /* And a worker there has let go of a connection: if the agent there is gone as
  * well, it has no grace. */
 void rg__beat_link_broke(agent *a, uint64_t host);

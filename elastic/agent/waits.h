@@ -22,7 +22,9 @@ struct json_t;
     /* host */                                                                 \
     X(OUTAGE, "outage",                                                        \
       "etcd answers; else it leaves after --etcd-timeout") /* 0 */             \
-    X(PATHS, "paths", "both hosts reach each other; training goes on meanwhile")
+    X(PATHS, "paths",                                                          \
+      "both hosts reach each other; training goes on meanwhile")               \
+    X(BYTES, "bytes", "they get through, or after four budgets without them")
 
 typedef enum rg__wait_kind {
 #define X(name, text, until) RG__WAIT_##name,

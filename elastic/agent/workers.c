@@ -171,11 +171,44 @@ static const rg__proposal_host *host_of_rank(const agent *a,
     return NULL;
 }
 
+static void break_link(slot *s, const rg__broken *m,
+                       const rg__proposal_host *host, const char *text)
+{
+    agent *a = s->a;
+    rg__log(RG__WARN, "agent", "generation %llu is broken: %s",
+            (unsigned long long)m->generation, text);
+    a->detected_ns = rg__now_ns();
+    if (!rg__generation_is_only_announced(a, m->generation))
+        rg__generation_abort(a, m->generation);
+    if (host == NULL) {
+        rg__publish_reason(a, m->generation, s, false, text);
+        return;
+    }
+    rg__beat_link_broke(a, host->id);
+    rg__publish_broken_link(a, m->generation, s, host->name, text);
+}
+
+/* Whatever datagrams say, a connection that gets nothing through for as long as
+ * one between agents may be silent is broken. */
 static void on_stuck(slot *s, const rg__broken *m)
 {
-    const rg__proposal_host *host = host_of_rank(s->a, m->generation, m->peer);
-    if (host != NULL)
-        rg__beat_ask(s->a, host->id);
+    agent *a = s->a;
+    char text[RG__CAUSE_MAX];
+    const rg__proposal_host *host = host_of_rank(a, m->generation, m->peer);
+    if (host == NULL || m->generation != s->w.entered ||
+        a->aborted >= m->generation)
+        return;
+    rg__beat_ask(a, host->id);
+    if (m->bytes == 0)
+        return;
+    rg__beat_note_stuck(a, host->id, m->bytes);
+    if (m->waited_ms < a->params->detect_ms * RG__SILENT_BUDGETS)
+        return;
+    snprintf(text, sizeof text,
+             "%.24s has acknowledged none of %llu bytes of %.24s.%u for %u ms",
+             host->name, (unsigned long long)m->bytes, a->params->host,
+             s->index, m->waited_ms);
+    break_link(s, m, host, text);
 }
 
 static void on_broken(slot *s, const rg__broken *m)
@@ -191,18 +224,7 @@ static void on_broken(slot *s, const rg__broken *m)
     }
     snprintf(text, sizeof text, "%.40s.%u: %.200s", a->params->host, s->index,
              m->why);
-    rg__log(RG__WARN, "agent", "generation %llu is broken: %s",
-            (unsigned long long)m->generation, text);
-    a->detected_ns = rg__now_ns();
-    if (!rg__generation_is_only_announced(a, m->generation))
-        rg__generation_abort(a, m->generation);
-    const rg__proposal_host *host = host_of_rank(a, m->generation, m->peer);
-    if (host == NULL) {
-        rg__publish_reason(a, m->generation, s, false, text);
-        return;
-    }
-    rg__beat_link_broke(a, host->id);
-    rg__publish_broken_link(a, m->generation, s, host->name, text);
+    break_link(s, m, host_of_rank(a, m->generation, m->peer), text);
 }
 
 static void on_mark(slot *s, rg__wire_type type, uint64_t generation)

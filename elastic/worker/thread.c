@@ -182,10 +182,16 @@ void rg__worker_link_broken(void *arg, int rank, const char *why)
     rg__page_ring(w->ctx->page);
 }
 
-static void on_link_stuck(void *arg, int rank)
+/* Of several the one that has waited longest. */
+static void on_link_stuck(void *arg, int rank, uint64_t bytes,
+                          uint64_t waited_ms)
 {
     rg__worker *w = arg;
+    if (w->stuck_rank >= 0 && waited_ms < w->stuck_ms)
+        return;
     w->stuck_rank = rank;
+    w->stuck_bytes = bytes;
+    w->stuck_ms = waited_ms;
     rg__page_ring(w->ctx->page);
 }
 
@@ -194,7 +200,9 @@ static void hint_stuck_link(rg__worker *w)
     rg__engine_lock(w->ctx->engine);
     const rg__broken m = {.head = {RG__STUCK, RG__WIRE_VERSION},
                           .generation = w->entered.generation,
-                          .peer = w->stuck_rank};
+                          .peer = w->stuck_rank,
+                          .bytes = w->stuck_bytes,
+                          .waited_ms = (uint32_t)w->stuck_ms};
     w->stuck_rank = -1;
     rg__engine_unlock(w->ctx->engine);
     if (m.peer >= 0 && m.generation != 0)

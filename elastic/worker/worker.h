@@ -75,7 +75,8 @@ struct rg__worker {
      * lock. */
     rg__broken link;
     bool is_link_broken;
-    int stuck_rank; /* -1: none */
+    int stuck_rank;                 /* -1: none */
+    uint64_t stuck_bytes, stuck_ms; /* not acknowledged for so long */
 };
 
 /* meet.c: connect, say who we are, map page and vault. ctx gets page, vault,

@@ -279,7 +279,9 @@ typedef struct rg__stand {
 typedef struct rg__broken {
     rg__wire_head head;
     uint64_t generation;
-    int32_t peer; /* rank behind a broken connection, -1: no such */
+    int32_t peer;       /* rank behind a broken connection, -1: no such */
+    uint32_t waited_ms; /* STUCK: that `bytes` have waited for an ack; 0: it */
+    uint64_t bytes;     /* does not connect, or answer */
     char why[RG__TEXT_MAX];
 } rg__broken;
 

@@ -153,10 +153,11 @@ typedef struct rg__boot {
        once per comm of the world, with the engine's lock held; must not call
        back. */
     void (*broken)(void *arg, int rank, const char *why);
-    /* What was sent to that rank is not acknowledged for a while: a hint to ask
-       whether its host can be reached; may come again and again, under the same
-       rules. NULL: nobody asks. */
-    void (*stuck)(void *arg, int rank);
+    /* That rank does not answer (bytes 0), or none of so many bytes sent to it
+       has been acknowledged for so long, though they are sent again: its host
+       may not be reached, or not by large packets. May come again and again,
+       under the same rules. NULL: nobody asks. */
+    void (*stuck)(void *arg, int rank, uint64_t bytes, uint64_t waited_ms);
     void *broken_arg; /* of both */
 } rg__boot;
 

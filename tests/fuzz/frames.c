@@ -395,9 +395,9 @@ static void on_broken(void *arg, int which, const char *why)
     FUZZ_CLAIM(++broken == 1); /* once for a comm */
 }
 
-static void on_stuck(void *arg, int which)
+static void on_stuck(void *arg, int which, uint64_t bytes, uint64_t waited_ms)
 {
-    (void)arg;
+    (void)arg, (void)bytes, (void)waited_ms;
     FUZZ_CLAIM(which >= 0 && which < size && which != rank);
 }
 

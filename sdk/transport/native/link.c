@@ -2,6 +2,7 @@
 #include "sdk/transport/native/net.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdarg.h>
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -94,16 +96,37 @@ void rg__link_up(rg__link *l, int fd)
             l->set, l->rank, congestion);
 }
 
-bool rg__link_is_stuck(const rg__link *l, uint64_t now)
+/* Bytes that wait for an acknowledgement while the kernel sends them again, 0:
+ * none. A closed window is no such wait: its owner's kernel answers. */
+static uint64_t unacked(const rg__link *l)
 {
     struct tcp_info info;
     socklen_t n = sizeof info;
+    int waiting = 0;
+    if (l->state != LINK_UP ||
+        getsockopt(l->watched.fd, IPPROTO_TCP, TCP_INFO, &info, &n) != 0 ||
+        info.tcpi_unacked == 0 || info.tcpi_retransmits == 0 ||
+        ioctl(l->watched.fd, SIOCOUTQ, &waiting) != 0 || waiting <= 0)
+        return 0;
+    return (uint64_t)waiting;
+}
+
+/* An acknowledgement of older data comes with whatever the peer sends: only
+ * bytes that leave the queue show that something gets through. */
+rg__link_wait rg__link_look(rg__link *l, uint64_t now)
+{
     if (!rg__link_is_settled(l))
-        return now - l->trying_ns > STUCK_MS * RG__MS;
-    return l->state == LINK_UP &&
-           getsockopt(l->watched.fd, IPPROTO_TCP, TCP_INFO, &info, &n) == 0 &&
-           info.tcpi_unacked > 0 && info.tcpi_retransmits > 0 &&
-           info.tcpi_last_ack_recv > STUCK_MS;
+        return (rg__link_wait){.is_stuck =
+                                   now - l->trying_ns > STUCK_MS * RG__MS};
+    const uint64_t bytes = unacked(l), acked = l->written - bytes;
+    if (bytes == 0 || acked != l->acked || l->waits_ns == 0)
+        l->waits_ns = bytes == 0 ? 0 : now;
+    l->acked = acked;
+    const uint64_t waited_ms =
+        l->waits_ns == 0 ? 0 : (now - l->waits_ns) / RG__MS;
+    return (rg__link_wait){.is_stuck = waited_ms > STUCK_MS / 2,
+                           .bytes = bytes,
+                           .waited_ms = waited_ms};
 }
 
 void rg__link_break(rg__link *l, const char *format, ...)
@@ -174,6 +197,7 @@ size_t rg__link_flush(rg__link *l, const void *body)
         return 0;
     }
     l->out_at += (size_t)sent;
+    l->written += (size_t)sent;
     l->is_sending = l->out_at < whole;
     return (size_t)sent;
 }

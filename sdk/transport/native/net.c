@@ -193,9 +193,11 @@ static void look_for_stuck(rg__net *net, uint64_t now)
     if (net->stuck == NULL || now - net->looked_ns < STUCK_LOOK_NS)
         return;
     net->looked_ns = now;
-    for (const rg__link *l = net->links; l != NULL; l = l->next)
-        if (rg__link_is_stuck(l, now))
-            net->stuck(net->broken_arg, l->rank);
+    for (rg__link *l = net->links; l != NULL; l = l->next) {
+        const rg__link_wait wait = rg__link_look(l, now);
+        if (wait.is_stuck)
+            net->stuck(net->broken_arg, l->rank, wait.bytes, wait.waited_ms);
+    }
 }
 
 /* A link that is up is not watched again before its operation has looked. */

@@ -69,6 +69,10 @@ struct rg__link {
     bool has_head;
     uint32_t body_left;
 
+    uint64_t written, acked; /* bytes; acked as seen last */
+    uint64_t waits_ns; /* since when the kernel sends again and gets no ack of
+                          data, 0: it doesn't */
+
     frame out; /* the frame that is being sent */
     bool is_sending;
     size_t out_at;
@@ -101,7 +105,7 @@ struct rg__net {
     uint32_t polls;
 
     void (*broken)(void *arg, int rank, const char *why);
-    void (*stuck)(void *arg, int rank);
+    void (*stuck)(void *arg, int rank, uint64_t bytes, uint64_t waited_ms);
     uint64_t looked_ns; /* for links that are stuck */
     void *broken_arg;
     uint64_t broken_ns; /* when the first link broke, 0: none has */
@@ -135,7 +139,11 @@ void rg__link_up(rg__link *link, int fd);
 
 /* Has the peer's kernel been silent for a while about what was sent to it? A
  * slow reader is not: its kernel answers. */
-bool rg__link_is_stuck(const rg__link *link, uint64_t now);
+typedef struct rg__link_wait {
+    bool is_stuck;
+    uint64_t bytes, waited_ms; /* none of them acknowledged; 0: it is not up */
+} rg__link_wait;
+rg__link_wait rg__link_look(rg__link *link, uint64_t now);
 
 /* The connection is of no use any more; that is reported after a while, if the
  * generation still lives by then. */
