@@ -13,6 +13,7 @@ typedef struct rg__settings {
     int np, min, max, slots, max_restarts;
     const char *etcd, *etcd_bin, *etcd_listen, *etcd_user, *etcd_password_file;
     const char *etcd_cacert, *etcd_cert, *etcd_key;
+    const char *etcd_invitation, *etcd_ca_hash;
     const char *job, *host, *history, *output, *run_dir;
     const char *advertise, *metrics, *peer;
     uint64_t start_timeout_ms, elastic_timeout_ms, grace_ms, detect_ms;

@@ -17,11 +17,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "elastic/cli/certs.h"
 #include "elastic/cli/program.h"
 #include "sdk/base/fail.h"
 
 #define STOP_MS    5000
-#define FLAGS      17
+#define WORDS      24  /* room for them */
 #define FILES      150 /* etcd refuses to start with fewer */
 #define TAIL_BYTES 65536
 
@@ -54,8 +55,9 @@ rg_status rg__find_etcd(const char *program, char path[PATH_MAX])
 
 /* What etcd is started with: its argv, each word owned. */
 typedef struct launch {
-    char *argv[FLAGS + 2];
+    char *argv[WORDS];
     int count;
+    bool has_failed;
 } launch;
 
 static void add_word(launch *l, const char *format, ...)
@@ -65,10 +67,11 @@ static void add_word(launch *l, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    if (vasprintf(&l->argv[l->count], format, args) >= 0)
+    if (!l->has_failed && vasprintf(&l->argv[l->count], format, args) >= 0)
         l->count++;
     else
-        l->argv[l->count] = NULL;
+        l->has_failed = true;
+    l->argv[l->count] = NULL;
     va_end(args);
 }
 
@@ -79,24 +82,34 @@ static void free_words(launch *l)
     l->count = 0;
 }
 
+/* At a URL it speaks to who shows a certificate of the job's CA only. */
+static void add_tls(launch *l, const char *dir)
+{
+    add_word(l, "--cert-file=%s/" RG__CERTS_SERVER, dir);
+    add_word(l, "--key-file=%s/" RG__CERTS_SERVER, dir);
+    add_word(l, "--trusted-ca-file=%s/" RG__CERTS_CA, dir);
+    add_word(l, "--client-cert-auth");
+}
+
 /* heartbeat 10 / election 100: ready in 0.1 s, where the defaults need up to
  * 0.5 s, and a single member waits for nobody. bcrypt-cost 4: the password is
  * 128 random bits, and each login would cost 50 ms of CPU. Without compaction
  * every change would stay for as long as the job runs, and so would the last
  * 100,000 writes in memory and their log on disk without snapshots. Nobody asks
  * for what was a minute ago: who comes back later reads all keys. */
-static rg_status make_words(launch *l, const char *program, const char *data,
+static rg_status make_words(launch *l, const char *program, const char *dir,
                             const char *url)
 {
     /* etcd takes sockets of such names in its working directory only, which is
      * that of its data. It has no peers, and nobody else may be one. */
     static const char *const clients = "unix://c:1";
     static const char *const peer = "unix://peer:1";
-    url = url != NULL ? url : clients;
-    l->count = 0;
+    const bool has_tls = url != NULL;
+    url = has_tls ? url : clients;
+    *l = (launch){.count = 0};
     add_word(l, "%s", program);
     add_word(l, "--name=n1");
-    add_word(l, "--data-dir=%s", data);
+    add_word(l, "--data-dir=%s/etcd", dir);
     add_word(l, "--listen-client-urls=%s", url);
     add_word(l, "--advertise-client-urls=%s", url);
     add_word(l, "--listen-peer-urls=%s", peer);
@@ -112,8 +125,9 @@ static rg_status make_words(launch *l, const char *program, const char *data,
     add_word(l, "--snapshot-count=1000");
     add_word(l, "--max-snapshots=2");
     add_word(l, "--max-wals=2");
-    l->argv[l->count] = NULL;
-    if (l->count == FLAGS + 1)
+    if (has_tls)
+        add_tls(l, dir);
+    if (!l->has_failed)
         return RG_OK;
     free_words(l);
     return rg__fail(RG_ERR_MEMORY, "no memory to start etcd");
@@ -220,7 +234,7 @@ rg_status rg__etcd_child_start(const char *program, const char *dir,
     snprintf(log_path, sizeof log_path, "%s/etcd.log", dir);
     rg_status st = check_files();
     if (st == RG_OK)
-        st = make_words(&l, program, data, url);
+        st = make_words(&l, program, dir, url);
     if (st != RG_OK)
         return st;
     clear_place(dir);

@@ -24,7 +24,8 @@ rg_status rg__find_etcd(const char *program, char path[PATH_MAX]);
 #define RG__ETCD_SOCKET "etcd/c:1"
 
 /* Start it with its data in dir/etcd, which exists, its messages at the end of
- * dir/etcd.log, and its clients at url; NULL: at dir/RG__ETCD_SOCKET. */
+ * dir/etcd.log, and its clients at url, an https one of the certificates in dir
+ * (certs.h); NULL: at dir/RG__ETCD_SOCKET. */
 rg_status rg__etcd_child_start(const char *program, const char *dir,
                                const char *url, pid_t *pid_p);
 /* Ask it to end, and see that it has. pid 0: none. */

@@ -71,9 +71,7 @@ void rg__farewell(const rg__private_etcd *etcd, const char *job,
                   const char *host)
 {
     char prefix[128];
-    const rg__etcd_params params = {.endpoints = etcd->endpoint,
-                                    .user = etcd->user,
-                                    .password = etcd->password};
+    const rg__etcd_params params = rg__private_etcd_params(etcd);
     farewell f = {.prefix = prefix, .host = host};
     if (etcd->pid == 0)
         return;

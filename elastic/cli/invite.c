@@ -1,36 +1,13 @@
-/* The line to paste on another host, with the password beside it in a file. */
+/* The line to paste on another host, with the secrets beside it in a file. */
 #include "elastic/cli/invite.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
-
-#define PASSWORD_FILE "etcd.password"
-
-/* --------------------------------------------------------------- the secret */
-
-static rg_status write_password(const rg__private_etcd *etcd, char *path,
-                                size_t bytes)
-{
-    snprintf(path, bytes, "%s/%s", etcd->dir, PASSWORD_FILE);
-    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    const bool ok = fd >= 0 && dprintf(fd, "%s\n", etcd->password) > 0;
-    const int cause = errno;
-    if (fd >= 0)
-        close(fd);
-    return ok ? RG_OK
-              : rg__fail(RG_ERR_SYSTEM, "%s can't be written: %s", path,
-                         strerror(cause));
-}
-
-/* ----------------------------------------------------------------- the line */
 
 static void print_quoted(FILE *out, const char *word)
 {
@@ -70,9 +47,9 @@ static void print_line(FILE *out, const rg__private_etcd *etcd,
                        const rg__launch *launch, const rg__cli *cli)
 {
     fprintf(out,
-            "  regroup agent --etcd %s --etcd-user %s --etcd-password-file "
-            "%s --job %s --slots %d",
-            etcd->endpoint, etcd->user, PASSWORD_FILE, launch->job,
+            "  regroup agent --etcd %s --etcd-invitation %s --etcd-ca-hash %s "
+            "--job %s --slots %d",
+            etcd->endpoint, RG__CERTS_INVITATION, etcd->ca_hash, launch->job,
             launch->slots);
     print_settings(out, cli->cfg);
     if (launch->checkpoint[0] != '\0') {
@@ -87,11 +64,8 @@ static void print_line(FILE *out, const rg__private_etcd *etcd,
 rg_status rg__invite(const rg__private_etcd *etcd, const rg__launch *launch,
                      const rg__cli *cli)
 {
-    char path[PATH_MAX + 16], *text = NULL;
+    char *text = NULL;
     size_t n = 0;
-    const rg_status st = write_password(etcd, path, sizeof path);
-    if (st != RG_OK)
-        return st;
     FILE *out = open_memstream(&text, &n);
     if (out == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory to say how hosts join");
@@ -101,7 +75,7 @@ rg_status rg__invite(const rg__private_etcd *etcd, const rg__launch *launch,
         out,
         "\n  where %s is a copy of %s of this host (mode 0600; who can read "
         "it can write the job's keys)",
-        PASSWORD_FILE, path);
+        RG__CERTS_INVITATION, etcd->invitation);
     fclose(out);
     rg__say("%s", text != NULL ? text : "");
     free(text);

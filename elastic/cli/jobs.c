@@ -25,10 +25,11 @@ rg_status rg__rundir_record(const rg__rundir *dir, const rg__job_record *r)
     snprintf(temporary, sizeof temporary, "%s/job-%d.new", dir->path,
              (int)getpid());
     json_t *json =
-        json_pack("{s:s, s:s, s:i, s:s, s:s, s:s, s:s, s:s}", "job", dir->job,
-                  "host", dir->host, "pid", (int)r->pid, "program", r->program,
-                  "started", r->started, "endpoints", r->endpoints, "user",
-                  r->user, "password", r->password);
+        json_pack("{s:s, s:s, s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}",
+                  "job", dir->job, "host", dir->host, "pid", (int)r->pid,
+                  "program", r->program, "started", r->started, "endpoints",
+                  r->endpoints, "user", r->user, "password", r->password,
+                  "cacert", r->cacert, "cert", r->cert, "key", r->key);
     char *text = json != NULL ? json_dumps(json, JSON_INDENT(2)) : NULL;
     json_decref(json);
     if (text == NULL)
@@ -68,6 +69,9 @@ static void read_record(rg__job_record *r)
     copy_text(json, "endpoints", r->endpoints, sizeof r->endpoints);
     copy_text(json, "user", r->user, sizeof r->user);
     copy_text(json, "password", r->password, sizeof r->password);
+    copy_text(json, "cacert", r->cacert, sizeof r->cacert);
+    copy_text(json, "cert", r->cert, sizeof r->cert);
+    copy_text(json, "key", r->key, sizeof r->key);
     r->pid = (pid_t)json_integer_value(json_object_get(json, "pid"));
     json_decref(json);
 }

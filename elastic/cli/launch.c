@@ -339,6 +339,12 @@ void rg__launch_record(const rg__agent_params *params, rg__job_record *r)
         snprintf(r->user, sizeof r->user, "%s", params->user);
     if (params->password != NULL)
         snprintf(r->password, sizeof r->password, "%s", params->password);
+    if (params->cacert != NULL)
+        snprintf(r->cacert, sizeof r->cacert, "%s", params->cacert);
+    if (params->cert != NULL)
+        snprintf(r->cert, sizeof r->cert, "%s", params->cert);
+    if (params->key != NULL)
+        snprintf(r->key, sizeof r->key, "%s", params->key);
     strftime(r->started, sizeof r->started, "%Y-%m-%dT%H:%M:%SZ",
              gmtime_r(&now, &utc));
     r->pid = getpid();

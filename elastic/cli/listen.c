@@ -101,9 +101,9 @@ static in_port_t *port_of(struct sockaddr_storage *at)
                                      : &((struct sockaddr_in *)at)->sin_port;
 }
 
-static void write_host(const struct sockaddr_storage *at,
-                       char host[INET6_ADDRSTRLEN])
+void rg__listen_host(const rg__listen *listen, char host[INET6_ADDRSTRLEN])
 {
+    const struct sockaddr_storage *at = &listen->at;
     const void *bytes =
         at->ss_family == AF_INET6
             ? (const void *)&((const struct sockaddr_in6 *)at)->sin6_addr
@@ -133,10 +133,10 @@ rg_status rg__listen_url(const rg__listen *listen, char url[RG__LISTEN_URL_MAX])
     char host[INET6_ADDRSTRLEN];
     const bool ok = take_port(&at, listen->bytes);
     const int cause = errno, port = ntohs(*port_of(&at));
-    write_host(&at, host);
+    rg__listen_host(listen, host);
     snprintf(url, RG__LISTEN_URL_MAX,
-             at.ss_family == AF_INET6 ? "http://[%s]:%d" : "http://%s:%d", host,
-             port);
+             at.ss_family == AF_INET6 ? "https://[%s]:%d" : "https://%s:%d",
+             host, port);
     if (ok)
         return RG_OK;
     if (cause == EADDRNOTAVAIL)

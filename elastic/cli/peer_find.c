@@ -113,6 +113,11 @@ static rg_status find_by_flags(const rg__cli *cli, const char *host,
     return find(&params, cli->settings.job, host, place);
 }
 
+static const char *or_null(const char *text)
+{
+    return text[0] != '\0' ? text : NULL;
+}
+
 static rg_status find_by_job(const rg__cli *cli, const char *host,
                              rg__peer_place *place)
 {
@@ -124,11 +129,12 @@ static rg_status find_by_job(const rg__cli *cli, const char *host,
     if (st != RG_OK)
         return st;
     snprintf(place->endpoints, sizeof place->endpoints, "%s", job.endpoints);
-    const bool has_login = job.user[0] != '\0';
     const rg__etcd_params params = {.endpoints = place->endpoints,
-                                    .user = has_login ? job.user : NULL,
-                                    .password =
-                                        has_login ? job.password : NULL};
+                                    .user = or_null(job.user),
+                                    .password = or_null(job.password),
+                                    .cacert = or_null(job.cacert),
+                                    .cert = or_null(job.cert),
+                                    .key = or_null(job.key)};
     return find(&params, cli->settings.job, host, place);
 }
 

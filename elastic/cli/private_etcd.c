@@ -2,8 +2,9 @@
  *
  * Its clients come by a socket in the job's directory, which is ours alone.
  * Only for --etcd-listen it is then started anew, at a port for other hosts,
- * when the password is on. A port that is free is closed before etcd opens it,
- * so a clash is possible and tried again with another.
+ * when the password is on and there are certificates of the job's own. A port
+ * that is free is closed before etcd opens it, so a clash is possible and tried
+ * again with another.
  *
  * It is started again whenever it ends, at the same place and on the same data,
  * where the job's keys and the password lie: who speaks to it notices a pause.
@@ -33,6 +34,16 @@
 #define AGAIN_MAX_MS   5000
 #define STEADY_MS      10000 /* who has run for so long did not fail to start */
 
+rg__etcd_params rg__private_etcd_params(const rg__private_etcd *etcd)
+{
+    const char *tls = etcd->is_open ? etcd->invitation : NULL;
+    return (rg__etcd_params){.endpoints = etcd->endpoint,
+                             .user = etcd->user,
+                             .password = etcd->password,
+                             .cacert = tls,
+                             .cert = tls};
+}
+
 /* ---------------------------------------------------------------- readiness */
 
 static rg_status await_write(rg__talk *talk)
@@ -61,11 +72,9 @@ static rg_status wait_ready(rg__private_etcd *etcd, bool has_auth,
     if (pidfd < 0)
         return rg__fail(RG_ERR_SYSTEM, "etcd can't be watched: %s",
                         strerror(errno));
-    const rg__etcd_params params = {
-        .endpoints = etcd->endpoint,
-        .user = has_auth ? etcd->user : NULL,
-        .password = has_auth ? etcd->password : NULL,
-    };
+    rg__etcd_params params = rg__private_etcd_params(etcd);
+    if (!has_auth)
+        params.user = params.password = NULL;
     rg_status st = rg__talk_open(&talk, &params, pidfd);
     if (st == RG_OK)
         st = await_write(&talk);
@@ -162,6 +171,20 @@ static rg_status make_data(const rg__private_etcd *etcd)
                     strerror(errno));
 }
 
+/* From the socket to a port, where two locks are: certificates, and the
+ * password. */
+static rg_status open_to_others(rg__private_etcd *etcd, const rg__listen *at)
+{
+    char host[INET6_ADDRSTRLEN];
+    rg__private_etcd_stop(etcd);
+    rg__listen_host(at, host);
+    snprintf(etcd->invitation, sizeof etcd->invitation,
+             "%s/" RG__CERTS_INVITATION, etcd->dir);
+    const rg_status st =
+        rg__certs_make(etcd->dir, host, etcd->password, etcd->ca_hash);
+    return st == RG_OK ? start_at(etcd, at, true) : st;
+}
+
 rg_status rg__private_etcd_start(rg__private_etcd *etcd, const char *program,
                                  const char *dir, const char *listen)
 {
@@ -181,10 +204,7 @@ rg_status rg__private_etcd_start(rg__private_etcd *etcd, const char *program,
         st = make_data(etcd);
     if (st == RG_OK)
         st = start_at(etcd, NULL, false);
-    if (st != RG_OK || listen == NULL)
-        return st;
-    rg__private_etcd_stop(etcd);
-    return start_at(etcd, &there, true);
+    return st == RG_OK && listen != NULL ? open_to_others(etcd, &there) : st;
 }
 
 void rg__private_etcd_stop(rg__private_etcd *etcd)

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "elastic/cli/certs.h"
 #include "elastic/cli/launch.h"
 #include "sdk/base/fail.h"
 
@@ -42,18 +43,50 @@ static rg_status find_file(const char *flag, const char *setting,
 
 static rg_status find_tls(rg__launch *l, const rg__settings *s)
 {
-    if (s->etcd == NULL &&
-        (s->etcd_cacert != NULL || s->etcd_cert != NULL || s->etcd_key != NULL))
+    if (s->etcd == NULL && (s->etcd_cacert != NULL || s->etcd_cert != NULL ||
+                            s->etcd_key != NULL || s->etcd_ca_hash != NULL))
         return rg__fail(RG_ERR_INVALID,
-                        "--etcd-cacert, --etcd-cert and --etcd-key are for the "
-                        "etcd of --etcd, which was not given; a private etcd "
-                        "speaks plain HTTP");
+                        "--etcd-cacert, --etcd-cert, --etcd-key and "
+                        "--etcd-ca-hash are for the etcd of --etcd, which was "
+                        "not given; a private etcd has its own");
     rg_status st = find_file("--etcd-cacert", s->etcd_cacert, l->cacert);
     if (st == RG_OK)
         st = find_file("--etcd-cert", s->etcd_cert, l->cert);
     if (st == RG_OK)
         st = find_file("--etcd-key", s->etcd_key, l->key);
     return st;
+}
+
+/* The file that a private etcd of another host has made (certs.h). */
+static rg_status take_invitation(rg__launch *l, const rg__settings *s)
+{
+    if (s->etcd == NULL || s->etcd_user != NULL || s->etcd_cacert != NULL ||
+        s->etcd_cert != NULL || s->etcd_password_file != NULL ||
+        s->etcd_key != NULL)
+        return rg__fail(RG_ERR_INVALID,
+                        "--etcd-invitation %s belongs to --etcd, and takes the "
+                        "place of --etcd-user, --etcd-password-file, "
+                        "--etcd-cacert, --etcd-cert and --etcd-key",
+                        s->etcd_invitation);
+    rg_status st =
+        find_file("--etcd-invitation", s->etcd_invitation, l->cacert);
+    if (st != RG_OK)
+        return st;
+    strcpy(l->cert, l->cacert);
+    strcpy(l->user, "root");
+    return read_password(l->cacert, l->password, sizeof l->password);
+}
+
+static rg_status check_hash(const rg__launch *l, const rg__settings *s)
+{
+    if (s->etcd_ca_hash == NULL)
+        return RG_OK;
+    if (l->cacert[0] == '\0')
+        return rg__fail(RG_ERR_INVALID,
+                        "--etcd-ca-hash %s is the hash of no file; give that "
+                        "with --etcd-invitation or --etcd-cacert",
+                        s->etcd_ca_hash);
+    return rg__certs_check(l->cacert, s->etcd_ca_hash);
 }
 
 static rg_status check_listen(const rg__settings *s)
@@ -86,7 +119,11 @@ static rg_status read_login(rg__launch *l, const rg__settings *s)
 rg_status rg__launch_reach(rg__launch *l, const rg__settings *s)
 {
     rg_status st = check_listen(s);
-    if (st == RG_OK)
+    if (st == RG_OK && s->etcd_invitation != NULL)
+        st = take_invitation(l, s);
+    else if (st == RG_OK)
         st = read_login(l, s);
-    return st == RG_OK ? find_tls(l, s) : st;
+    if (st == RG_OK)
+        st = find_tls(l, s);
+    return st == RG_OK ? check_hash(l, s) : st;
 }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "sdk/base/clock.h"
+#include "elastic/cli/certs.h"
 #include "sdk/base/fail.h"
 
 #define JOB_LOCK  "job.lock"
@@ -168,8 +169,9 @@ static bool is_agent_lock(const char *name)
 /* Whether a name in a job's directory is one of ours. */
 static bool is_ours(const char *name)
 {
-    static const char *const names[] = {JOB_LOCK, "job.json", "etcd.log",
-                                        "etcd.password"};
+    static const char *const names[] = {JOB_LOCK,         "job.json",
+                                        "etcd.log",       RG__CERTS_CA,
+                                        RG__CERTS_SERVER, RG__CERTS_INVITATION};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i], name) == 0)
             return true;

@@ -7,9 +7,10 @@
  *       job.lock            held by `regroup run` and its agent
  *       agent-<host>.lock   held by that host's agent
  *       agent-<host>.sock   the agent's socket
- *       job.json            0600: endpoints, user, password, host, pid, program
- *       etcd/, etcd.log     of a private etcd
- *       etcd.password       0600: of one that other hosts may use
+ *       job.json            0600: endpoints and what belongs to them, host,
+ * pid, program etcd/, etcd.log     of a private etcd etcd.invitation     0600:
+ * all that other hosts need to use it etcd.ca, .server    0600: its
+ * certificates
  *
  * A job runs here while one of its locks is held; the kernel lets go of them
  * with the processes, so a directory without a held lock is a dead job's and is
@@ -40,6 +41,7 @@ typedef struct rg__job_record {
     char job[RG__NAME_MAX], host[RG__NAME_MAX];
     char path[PATH_MAX]; /* of the run directory; not in the file */
     char program[256], endpoints[1024], user[128], password[256], started[32];
+    char cacert[PATH_MAX], cert[PATH_MAX], key[PATH_MAX]; /* "": none */
     pid_t pid;
 } rg__job_record;
 

@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "elastic/cli/certs.h"
 #include "elastic/cli/listen.h"
 #include "elastic/etcd/etcd.h"
 #include "regroup/regroup.h"
@@ -28,6 +29,9 @@ typedef struct rg__private_etcd {
     char endpoint[160]; /* a URL (listen.h), or unix:// and a socket's path */
     bool is_open;       /* to other hosts, so at a URL */
     char user[8], password[33];
+    char invitation[PATH_MAX +
+                    32]; /* file with all that a client at a URL needs */
+    char ca_hash[RG__CERTS_HASH];
     char program[PATH_MAX], dir[PATH_MAX];
     uint64_t started_ns, again_ns; /* 0: no start is planned */
     int falls;                     /* in a row */
@@ -41,6 +45,8 @@ typedef struct rg__private_etcd {
 rg_status rg__private_etcd_start(rg__private_etcd *etcd, const char *program,
                                  const char *dir, const char *listen);
 void rg__private_etcd_stop(rg__private_etcd *etcd);
+/* What a client of it is given; borrows from it. */
+rg__etcd_params rg__private_etcd_params(const rg__private_etcd *etcd);
 
 /* Its process has ended by itself, with this wait status, and was reaped: warn,
  * and plan to start it again. */

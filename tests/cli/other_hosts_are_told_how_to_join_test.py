@@ -1,8 +1,9 @@
-"""`regroup run --etcd-listen`: the private etcd is at that address only and lets
-in who has the password, which lies in a file of mode 0600 and is printed
-nowhere; the printed line makes an agent of another host join. It also does so
-after etcd was killed and has come back. It ends when all hosts have heard of the
-job's end."""
+"""`regroup run --etcd-listen`: the private etcd is at that address only. It
+speaks to who has a certificate of the job's own CA and lets in who has the
+password, too; both lie in a file of mode 0600, and no secret is printed. The
+printed line makes an agent of another host join, unless the file is another
+job's. It also does so after etcd was killed and has come back. It ends when all
+hosts have heard of the job's end."""
 
 import base64
 import json
@@ -10,7 +11,9 @@ import os
 import re
 import shlex
 import signal
+import shutil
 import socket
+import ssl
 import stat
 import urllib.error
 import urllib.request
@@ -30,14 +33,28 @@ def hosts(d, job):
     return sorted(h["id"] for h in json.loads(got.stdout)["hosts"])
 
 
-def answer(url):
-    """The HTTP code of a read without a password."""
-    body = json.dumps({"key": base64.b64encode(b"x").decode()}).encode()
+def ask(url, call, body, certificate):
+    """The HTTP code without a password; None: the connection is refused."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    if certificate is not None:
+        context.load_cert_chain(certificate)
+    request = urllib.request.Request(f"{url}/v3/{call}",
+                                     json.dumps(body).encode(),
+                                     {"Accept": "*/*"})
     try:
-        with urllib.request.urlopen(url + "/v3/kv/range", body, 5) as got:
+        with urllib.request.urlopen(request, None, 5, context=context) as got:
             return got.status
     except urllib.error.HTTPError as error:
         return error.code
+    except OSError:
+        return None
+
+
+def answer(url, certificate):
+    """To a read."""
+    key = base64.b64encode(b"x").decode()
+    return ask(url, "kv/range", {"key": key}, certificate)
 
 
 def listens(address, port):
@@ -90,29 +107,46 @@ with RunDir() as d, RunDir() as other:
     claims.equal(words[words.index("--detect") + 1], "3s", "a setting")
     claims.equal(stat.S_IMODE(os.stat(secret).st_mode), 0o600, secret)
     with open(secret) as file:
-        password = file.read().strip()
+        password, *rest = file.read().split("\n")
     claims.hold(re.fullmatch("[0-9a-f]{32}", password), "a random password")
     with open(log) as file:
-        claims.hold(password not in file.read(), "the password is printed")
+        said = file.read()
+    claims.hold(password not in said, "the password is printed")
+    claims.hold(not any(line in said for line in rest if len(line) > 40),
+                "the key is printed")
     claims.equal(processes_with(password), [],
                  "the password is in a command line")
 
     url = words[words.index("--etcd") + 1]
     port = int(url.rpartition(":")[2])
-    claims.hold(url.startswith(f"http://{ADDRESS}:"), url)
+    claims.hold(url.startswith(f"https://{ADDRESS}:"), url)
     claims.equal(listens("127.0.0.1", port), False, "it is at loopback, too")
-    claims.equal(answer(url), 400, "who has no password is let in")
+    claims.equal(answer(url, secret), 400, "who has no password is let in")
+    claims.equal(answer(url, None), None, "who has no certificate")
+    claims.equal(ask(url, "maintenance/alarm", {"action": "ACTIVATE",
+                                                "alarm": "NOSPACE"}, None),
+                 None, "a stranger's alarm")
 
     def join(host):
-        """Paste the line, in the directory of the password's copy."""
-        with open(other.path + "/.etcd.password", "w") as file:
-            file.write(password + "\n")
-        line = [w.replace("etcd.password", ".etcd.password") for w in words]
+        """Paste the line, in the directory of the file's copy."""
+        shutil.copy(secret, other.path + "/.etcd.invitation")
+        line = [w.replace("etcd.invitation", ".etcd.invitation")
+                for w in words]
         return other.start(*line[1:2], "--host", host, *line[2:],
                            cwd=other.path)
 
+    with RunDir() as late:
+        stale = [d.path + "/J/etcd.ca" if w == "etcd.invitation" else
+                 "0" * 64 if w == words[words.index("--etcd-ca-hash") + 1]
+                 else w for w in words]
+        got = late.run(*stale[1:])
+        claims.equal(got.returncode, 64, got.stderr)
+        claims.hold("from another job" in got.stderr, got.stderr)
     guest = join("h2")
     wait_for(lambda: hosts(d, "J") == ["h1", "h2"], "the other host")
+    got = d.run("doctor", "--peer", "h2", "--job", "J")
+    claims.hold(got.returncode in (0, 1) and "h2" in got.stdout,
+                f"doctor: {got.stderr}")
     for asked in (d, other):
         got = asked.run("drain", "h1", "J")
         claims.equal(got.returncode, 64, "to drain the host of the etcd")
@@ -123,7 +157,9 @@ with RunDir() as d, RunDir() as other:
     wait_for(lambda: etcds_of(d) not in ([], old), "etcd starts again")
     late = join("h3")
     wait_for(lambda: hosts(d, "J") == ["h1", "h2", "h3"], "a third host")
-    claims.equal(answer(url), 400, "nobody is let in after the restart either")
+    claims.equal(answer(url, secret), 400,
+                 "nobody is let in after the restart either")
+    claims.equal(answer(url, None), None, "nor is who has no certificate")
     # An agent that hears of the end late: the etcd stays until it has.
     slow = find_child(guest.pid, "regroup")
     os.kill(slow, signal.SIGSTOP)

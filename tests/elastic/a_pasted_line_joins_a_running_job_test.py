@@ -1,5 +1,5 @@
 """`regroup run --etcd-listen` on one host: the line that it prints, pasted on
-another with a copy of the password's file, makes that host part of the world.
+another with a copy of the invitation, makes that host part of the world.
 The private etcd is killed, and comes back; then a worker of the other host is
 killed. Nothing is lost, and the state is that of a training without faults."""
 import os
@@ -37,7 +37,7 @@ class PastedJob(HostsJob):
         """What the first host printed, with this host's name."""
         said = re.search(r"^  (regroup agent .*)$", self.text(), re.MULTILINE)
         kept = re.search(r"a copy of (\S+) ", self.text())
-        shutil.copy(kept[1], os.path.join(self.hosts.folder, "etcd.password"))
+        shutil.copy(kept[1], self.hosts.folder)
         words = shlex.split(said[1])
         return [REGROUP, words[1], "--host", host, "--history",
                 self.history_of(host), *words[2:]]
