@@ -287,6 +287,7 @@ struct agent {
     wait_list *waits;         /* NULL before the first */
     output *outputs;          /* of processes, until all is written */
     struct stream *within[2]; /* a line on our standard output, error */
+    bool has_no_output_dir;   /* said once */
     question *questions;
     uint32_t sets_asked; /* how often workers were asked for their sets */
     scrape *scrape;

@@ -292,15 +292,31 @@ void rg__outputs_drop(agent *a)
         drop(a->outputs);
 }
 
+/* A file in a directory that may have gone; without one the output is lost,
+ * and the program runs. A lack of descriptors passes, and is no loss. */
 static rg_status open_file(const output *o, const char *what, int *fd_p)
 {
+    static const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC;
+    agent *a = o->a;
     char path[PATH_MAX];
     name_file(o, what, path);
-    *fd_p = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    *fd_p = open(path, flags, 0644);
+    if (*fd_p < 0 && errno == ENOENT && mkdir(a->params->output_dir, 0777) == 0)
+        *fd_p = open(path, flags, 0644);
+    const bool is_there = *fd_p >= 0;
+    const int cause = errno;
+    if (!is_there && cause != EMFILE && cause != ENFILE)
+        *fd_p = open("/dev/null", flags);
     if (*fd_p < 0)
         return rg__fail(RG_ERR_SYSTEM,
                         "%s can't be opened for a worker's output: %s", path,
-                        strerror(errno));
+                        strerror(cause));
+    if (!is_there && !a->has_no_output_dir)
+        rg__log(RG__WARN, "agent",
+                "%s can't be opened: %s; what workers print is lost until "
+                "files can be opened there again, training goes on",
+                path, strerror(cause));
+    a->has_no_output_dir = !is_there;
     return RG_OK;
 }
 

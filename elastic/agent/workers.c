@@ -464,6 +464,7 @@ static rg_status welcome(slot *s)
                      .grace_ms = (uint32_t)a->params->grace_ms};
     snprintf(m.job, sizeof m.job, "%s", a->params->job);
     snprintf(m.host, sizeof m.host, "%s", a->params->host);
+    snprintf(m.job_id, sizeof m.job_id, "%s", a->meta.uuid);
     if (a->params->history_dir != NULL)
         snprintf(m.history, sizeof m.history, "%s", a->params->history_dir);
     if (a->params->checkpoint_dir != NULL)

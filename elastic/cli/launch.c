@@ -2,7 +2,6 @@
 #include "elastic/cli/launch.h"
 
 #include <errno.h>
-#include <glob.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -195,25 +194,6 @@ static rg_status check_program(rg__launch *l, const rg__cli *cli)
     return rg__find_program(cli->argv[0], l->program, sizeof l->program);
 }
 
-/* Histories of two jobs in one file would be nobody's. */
-static rg_status check_history(const rg__launch *l)
-{
-    char pattern[PATH_MAX + 80];
-    glob_t found;
-    if (l->history[0] == '\0')
-        return RG_OK;
-    snprintf(pattern, sizeof pattern, "%s/%s.*.jsonl", l->history, l->host);
-    if (glob(pattern, 0, NULL, &found) != 0)
-        return RG_OK;
-    const rg_status st =
-        rg__fail(RG_ERR_INVALID,
-                 "--history %s holds the history of an earlier job already, "
-                 "%s; name an empty directory",
-                 l->history, strrchr(found.gl_pathv[0], '/') + 1);
-    globfree(&found);
-    return st;
-}
-
 static rg_status check_metrics(const rg__settings *s)
 {
     struct sockaddr_storage at;
@@ -264,7 +244,7 @@ rg_status rg__launch_prepare(rg__launch *l, const rg__cli *cli)
     name_job(s->job, cli->argv[0], l->job);
     name_host(s->host, l->host);
     hand_on(cli->cfg, "LOG_FORMAT");
-    return check_history(l);
+    return RG_OK;
 }
 
 static const char *or_null(const char *text)

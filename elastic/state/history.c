@@ -126,8 +126,31 @@ static char *path_of(const char *dir, const char *host, int slot,
     return path;
 }
 
+/* A directory may hold earlier jobs, and this one before its host was started
+ * again: a new file is one that was not there. */
+static rg_status open_file(rg__history *h, const char *dir, const char *host,
+                           uint32_t *start_p, bool is_new)
+{
+    const int flags =
+        O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | (is_new ? O_EXCL : 0);
+    for (;; ++*start_p) {
+        free(h->path);
+        h->path = path_of(dir, host, h->slot, *start_p);
+        if (h->path == NULL)
+            return rg__fail(RG_ERR_MEMORY, "no memory for the history's name");
+        h->fd = open(h->path, flags, 0666);
+        if (h->fd >= 0)
+            return RG_OK;
+        if (errno != EEXIST)
+            return rg__fail(RG_ERR_SYSTEM,
+                            "can't write the history %s: %s; does the "
+                            "directory exist, and may this user write there?",
+                            h->path, strerror(errno));
+    }
+}
+
 rg_status rg__history_open(const char *dir, const char *host, int slot,
-                           uint32_t start, rg__history **h_p)
+                           uint32_t *start_p, bool is_new, rg__history **h_p)
 {
     *h_p = NULL;
     if (dir == NULL || dir[0] == '\0')
@@ -138,16 +161,10 @@ rg_status rg__history_open(const char *dir, const char *host, int slot,
     h->fd = -1;
     h->slot = slot;
     h->host = escaped(host);
-    h->path = path_of(dir, host, slot, start);
-    rg_status st = RG_OK;
-    if (h->host == NULL || h->path == NULL)
-        st = rg__fail(RG_ERR_MEMORY, "no memory for the history's names");
-    else if ((h->fd = open(h->path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC,
-                           0666)) < 0)
-        st = rg__fail(RG_ERR_SYSTEM,
-                      "can't write the history %s: %s; does the directory "
-                      "exist, and may this user write there?",
-                      h->path, strerror(errno));
+    const rg_status st =
+        h->host != NULL
+            ? open_file(h, dir, host, start_p, is_new)
+            : rg__fail(RG_ERR_MEMORY, "no memory for the host's name");
     if (st != RG_OK) {
         rg__history_close(h);
         return st;
@@ -191,14 +208,15 @@ void rg__history_step(rg__history *h, uint64_t generation, int rank, int size,
     line_end(&l, h);
 }
 
-void rg__history_decide(rg__history *h, uint64_t generation, int rank, int size,
-                        rg__commit_id resume, const rg__history_set *sets,
-                        int set_count)
+void rg__history_decide(rg__history *h, const char *job, uint64_t generation,
+                        int rank, int size, rg__commit_id resume,
+                        const rg__history_set *sets, int set_count)
 {
     line l;
     if (h == NULL || !line_begin(&l, h))
         return;
     put_head(l.out, h, "decide", generation, rank, size, resume.step, NULL);
+    fprintf(l.out, ",\"job\":\"%s\"", job);
     if (resume.generation == 0)
         fputs(",\"resume\":null,\"sets\":{", l.out);
     else

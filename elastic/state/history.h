@@ -14,7 +14,8 @@
  *
  * and besides, `step` lines "samples":[epoch,first,count], the positions of the
  * epoch that this rank took (count may be 0), where a sampler noted them;
- * `decide` lines "resume":[generation,step] or null, and "sets":{name:[ranks]}.
+ * `decide` lines "job":"its id in etcd, another for each job", "resume":
+ * [generation,step] or null, and "sets":{name:[ranks]}.
  *
  * Threads:   any, one line is one write to a file opened with O_APPEND.
  * Ownership: texts are borrowed for the call.
@@ -22,6 +23,7 @@
 #ifndef RG_ELASTIC_HISTORY_H
 #define RG_ELASTIC_HISTORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -42,9 +44,11 @@ typedef struct rg__history_set {
 } rg__history_set;
 
 /* Start the history of a process; dir "" or NULL keeps none, *h_p is NULL.
- * ERR_SYSTEM: the file can't be made. */
+ * *start_p: of the file's name; a new file takes the next that is free from
+ * there on, else what is there is gone on with. ERR_SYSTEM: the file can't be
+ * made. */
 rg_status rg__history_open(const char *dir, const char *host, int slot,
-                           uint32_t start, rg__history **h_p);
+                           uint32_t *start_p, bool is_new, rg__history **h_p);
 void rg__history_close(rg__history *h);
 
 /* hash NULL: none was taken. */
@@ -57,8 +61,8 @@ void rg__history_step(rg__history *h, uint64_t generation, int rank, int size,
                       const rg__history_samples *samples);
 
 /* resume {0, 0}: the generation has no commit to go back to. */
-void rg__history_decide(rg__history *h, uint64_t generation, int rank, int size,
-                        rg__commit_id resume, const rg__history_set *sets,
-                        int set_count);
+void rg__history_decide(rg__history *h, const char *job, uint64_t generation,
+                        int rank, int size, rg__commit_id resume,
+                        const rg__history_set *sets, int set_count);
 
 #endif

@@ -113,8 +113,8 @@ void rg__state_note_join(rg_state *st, const rg__decided *decided)
     set_list sets = {0};
     rg__sets_each(st->ctx, add_set, &sets);
     rg__state_note(st, "join", st->step, false);
-    rg__history_decide(st->history, now->generation, now->rank, now->size,
-                       decided->resume, sets.item, sets.count);
+    rg__history_decide(st->history, st->ctx->job_id, now->generation, now->rank,
+                       now->size, decided->resume, sets.item, sets.count);
     free_sets(&sets);
 }
 

@@ -31,12 +31,15 @@ rg_status rg_state_create(rg_ctx *ctx, const rg_state_params *params,
     st->vault_slot = -1;
     st->slots = 2;
     const rg__library_settings *settings = NULL;
+    const bool is_first = ctx->history_start == 0;
+    if (is_first)
+        ctx->history_start = ctx->me.start;
     rg_status rs = rg__library_settings_get(&settings);
     if (rs == RG_OK)
         rs = rg__state_check_read(settings->check_state, &st->check);
     if (rs == RG_OK)
-        rs = rg__history_open(ctx->history, ctx->host, ctx->slot, ctx->me.start,
-                              &st->history);
+        rs = rg__history_open(ctx->history, ctx->host, ctx->slot,
+                              &ctx->history_start, is_first, &st->history);
     if (rs != RG_OK) {
         free(st);
         return rs;

@@ -107,6 +107,7 @@ static rg_status take_welcome(rg__worker *w, const rg__welcome *m,
     w->grace_ms = m->grace_ms;
     snprintf(ctx->host, sizeof ctx->host, "%.63s", m->host);
     snprintf(ctx->job, sizeof ctx->job, "%.63s", m->job);
+    snprintf(ctx->job_id, sizeof ctx->job_id, "%.32s", m->job_id);
     snprintf(ctx->history, sizeof ctx->history, "%.255s", m->history);
     snprintf(ctx->checkpoint, sizeof ctx->checkpoint, "%.255s", m->checkpoint);
     ctx->checkpoint_every = (rg__every){m->every_steps, m->every_ms};

@@ -39,10 +39,12 @@ struct rg_ctx {
     rg__vault *vault; /* of this host, shared likewise */
     const rg__hooks *hooks;
     bool is_elastic;
-    bool is_running;               /* inside rg_run, with whatever state */
-    bool has_failed;               /* rg_run has returned an error */
-    bool is_alone;                 /* there is no agent */
-    char history[RG__TEXT_MAX];    /* directory, or "" */
+    bool is_running;            /* inside rg_run, with whatever state */
+    bool has_failed;            /* rg_run has returned an error */
+    bool is_alone;              /* there is no agent */
+    char history[RG__TEXT_MAX]; /* directory, or "" */
+    uint32_t history_start;     /* of this process's file; 0: none yet */
+    char job_id[33];
     char checkpoint[RG__TEXT_MAX]; /* likewise */
     rg__every checkpoint_every;
     int checkpoint_keep; /* without an agent */

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Check the histories of one job: the seven invariants of README.md.
+"""Check the histories of jobs, each by itself: the invariants of README.md.
 
     check_history.py DIR [--samples COUNT --batch B [--epochs E]]
                          [--bound SECONDS] [--min N] [--lost N] [--final-hash]
 
 DIR holds one file of JSON lines per worker process, as `--history DIR` writes
-them; a job of several hosts has a folder below it for each agent. Ends with 0 and one line of summary when all invariants hold, with 1 and
-a sentence per violation when one does not, with 64 on wrong usage.
+them; a job of several hosts has a folder below it for each agent. Ends with 0
+and a line of summary for each job when all invariants hold, with 1 and a
+sentence per violation when one does not, with 64 on wrong usage.
 As a module: check(DIR, ...) returns the list of violations.
 """
 
@@ -44,12 +45,14 @@ class Process:
         self.commits = {}  # (generation, step): commit line
         self.stored = {}  # the same of stored lines
         self.loaded = 0  # step of the checkpoint that it loaded
+        self.job = None  # its id
 
     def note(self, event):
         self.events.append(event)
         generation, kind = event["generation"], event["event"]
         if kind == "decide":
             self.decides.setdefault(generation, event)
+            self.job = event.get("job")
         elif kind == "step":
             self.last_step[generation] = max(
                 event["step"], self.last_step.get(generation, 0))
@@ -116,6 +119,10 @@ class History:
             self.safe[commit].append((process, line))
         for commit, line in process.stored.items():
             self.safe[commit].append((process, line))
+
+    def began_ns(self):
+        return min((process.events[0]["t_ns"] for process in self.processes
+                    if process.events), default=0)
 
     def lineage(self):
         """{generation: (base, last)}: the steps base+1 .. last of the lineage
@@ -251,16 +258,30 @@ def check_author(history, process, number):
                            f"{last[field]}, an earlier one of {first[field]}")
 
 
+def job_of(process, histories):
+    """Its own word, or, of one that never had a place, the newest job when it
+    began."""
+    began = process.events[0]["t_ns"] if process.events else 0
+    return process.job or max(
+        (job for job in histories if histories[job].began_ns() <= began),
+        key=lambda job: histories[job].began_ns(), default=None)
+
+
 def read(directory):
-    """The History of all files in a directory and below it."""
-    history = History()
+    """The History of each job with files in a directory or below it, the
+    newest last: a command that is started again writes beside what is there."""
+    histories, unread = {}, History()
     paths = sorted(glob.glob(os.path.join(glob.escape(directory), "**",
                                           "*.jsonl"), recursive=True))
     if not paths:
-        history.broken(0, f"{directory} has no *.jsonl files")
-    for path in paths:
-        history.add(read_process(path, directory, history))
-    return history
+        unread.broken(0, f"{directory} has no *.jsonl files")
+    processes = [read_process(path, directory, unread) for path in paths]
+    for process in sorted(processes, key=lambda process: process.job is None):
+        histories.setdefault(job_of(process, histories), History()).add(process)
+    found = sorted(histories.values(), key=History.began_ns) or [History()]
+    found[-1].violations += unread.violations
+    found[-1].torn += unread.torn
+    return found
 
 
 # ------------------------------------- 1: committed steps rise on the lineage
@@ -786,7 +807,8 @@ def check(directory, **options):
     until_ns: CLOCK_MONOTONIC until which a process that said no farewell is
     taken to have lived; without it, until its last line. most_lost: so many
     steps of a generation may have been rolled back; None: any number."""
-    return check_all(read(directory), **options)
+    return [violation for history in read(directory)
+            for violation in check_all(history, **options)]
 
 
 def summary(history):
@@ -827,16 +849,18 @@ def arguments():
 
 def main():
     flags = arguments()
-    history = read(flags.directory)
-    violations = check_all(history, flags.samples, flags.batch, flags.epochs,
-                           flags.bound, flags.min, most_lost=flags.lost)
+    histories = read(flags.directory)
+    violations = [violation for history in histories for violation in check_all(
+        history, flags.samples, flags.batch, flags.epochs, flags.bound,
+        flags.min, most_lost=flags.lost)]
     for violation in violations:
         print(violation)
     if violations:
         sys.exit(1)
-    last = history.last_commit()
+    last = histories[-1].last_commit()
     if not flags.final_hash:
-        print(summary(history))
+        for history in histories:
+            print(summary(history))
     elif last is not None:
         print(last[1])
 

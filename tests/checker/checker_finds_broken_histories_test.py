@@ -210,6 +210,40 @@ def stored_behind():
     return s
 
 
+def nobody_has_heard():
+    """Step 4 was agreed on and copied whole, and all were killed or cut off
+    before they heard of it: the next generation goes on from it."""
+    s = Story()
+    s.begin(1, [A1, B1, A2], None)
+    s.steps([A1, B1, A2], 1, 3, committed=[3])
+    s.begin(2, [A1, B1], (1, 4))
+    s.steps([A1, B1], 5, 10, committed=[10])
+    return s
+
+
+def two_jobs(second_lives=True):
+    """The same command again: another job, whose files lie beside."""
+    s, again = good(), Story()
+    again.t_ns = s.t_ns
+    names = ["h1.0.3", "h1.1.3"]
+    for name in names:
+        again.ranks[name] = (0, -1, 0)
+        again.log(name, "load", 0, "1" * 16)
+    again.begin(1, names, None)
+    again.steps(names, 1, 10, committed=[5, 10])
+    if not second_lives:
+        drop(again, names[0], event="step", step=7)
+    for story, job in ((s, "a"), (again, "b")):
+        for name in story.files:
+            change(story, [name], {"job": job}, event="decide")
+    s.files.update(again.files)
+    return s
+
+
+def i1_the_second_job_is_broken():
+    return two_jobs(second_lives=False)
+
+
 def i1_stored_commit_is_lost():
     s = Story()
     s.begin(1, [A1, B1, A2], None)
@@ -642,7 +676,7 @@ def three_newcomers_of_a_host():
 CORRECT = [good, hosts, three_newcomers_of_a_host, loaded,
            late_line_of_a_stopped_worker, killed_before_its_last_line,
            all_are_killed_after_a_commit_without_a_line, death_before_commit_0,
-           stored_behind]
+           stored_behind, nobody_has_heard, two_jobs]
 
 
 # ------------------------------------------------------------------------ test

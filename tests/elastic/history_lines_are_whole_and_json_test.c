@@ -25,8 +25,8 @@ static void write_all(rg__history *h)
     static const int ranks[] = {2, 0};
     const rg__history_set sets[] = {{"world", ranks, 2},
                                     {"a \"b\"\n", ranks, 1}};
-    rg__history_decide(h, 2, 1, 3, (rg__commit_id){1, 7}, sets, 2);
-    rg__history_decide(h, 3, 1, 3, (rg__commit_id){0, 0}, NULL, 0);
+    rg__history_decide(h, "0123", 2, 1, 3, (rg__commit_id){1, 7}, sets, 2);
+    rg__history_decide(h, "0123", 3, 1, 3, (rg__commit_id){0, 0}, NULL, 0);
     rg__history_event(h, "commit", 2, 1, 3, 8, "0123456789abcdef");
     pthread_t threads[2];
     for (int i = 0; i < 2; i++)
@@ -52,6 +52,7 @@ static void check_decides(const json_t *resumed, const json_t *fresh)
     CHECK_STR(json_string_value(json_object_get(resumed, "event")), "decide");
     CHECK_EQ(json_integer_value(json_array_get(resume, 0)), 1);
     CHECK_EQ(json_integer_value(json_array_get(resume, 1)), 7);
+    CHECK_STR(json_string_value(json_object_get(resumed, "job")), "0123");
     const json_t *sets = json_object_get(resumed, "sets");
     CHECK_EQ(json_object_size(sets), 2);
     const json_t *odd = json_object_get(sets, "a \"b\"\n");
@@ -108,27 +109,50 @@ static void check_hash(void)
     CHECK(strcmp(whole, other) != 0);
 }
 
+/* What is there is another process's, unless it is gone on with. */
+static void check_files(void)
+{
+    rg__history *first = NULL, *second = NULL, *again = NULL;
+    uint32_t one = 1, two = 1;
+    CHECK_OK(rg__history_open(dir, "h1", 0, &one, true, &first));
+    CHECK_OK(rg__history_open(dir, "h1", 0, &two, true, &second));
+    CHECK_OK(rg__history_open(dir, "h1", 0, &two, false, &again));
+    CHECK_EQ(one, 1);
+    CHECK_EQ(two, 2);
+    rg__history_close(first);
+    rg__history_close(second);
+    rg__history_close(again);
+    for (int i = 1; i <= 2; i++) {
+        char path[128];
+        snprintf(path, sizeof path, "%s/h1.0.%d.jsonl", dir, i);
+        CHECK_EQ(unlink(path), 0);
+    }
+}
+
 int main(void)
 {
     rg__history *h = NULL;
-    CHECK_OK(rg__history_open("", "h1", 0, 1, &h));
+    uint32_t start = 1;
+    CHECK_OK(rg__history_open("", "h1", 0, &start, true, &h));
     CHECK(h == NULL);
     write_all(h);
     rg__history_close(h);
 
-    CHECK_STATUS(rg__history_open("/nowhere/at/all", "h1", 0, 1, &h),
+    CHECK_STATUS(rg__history_open("/nowhere/at/all", "h1", 0, &start, true, &h),
                  RG_ERR_SYSTEM);
     CHECK(h == NULL);
 
     char path[128];
     CHECK(mkdtemp(dir) != NULL);
     snprintf(path, sizeof path, "%s/h\"1.2.3.jsonl", dir);
-    CHECK_OK(rg__history_open(dir, "h\"1", 2, 3, &h));
+    start = 3;
+    CHECK_OK(rg__history_open(dir, "h\"1", 2, &start, true, &h));
     write_all(h);
     rg__history_close(h);
     check_file(path);
     unlink(path);
-    rmdir(dir);
+    check_files();
+    CHECK_EQ(rmdir(dir), 0);
     check_hash();
     return 0;
 }
