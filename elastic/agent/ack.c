@@ -17,6 +17,7 @@
 #include "sdk/base/fail.h"
 
 #define PATIENCE_SHARE 10 /* of the budget, until it is confirmed */
+#define MISSING_SAID   4  /* by name */
 
 typedef struct heard {
     uint64_t host; /* its incarnation */
@@ -27,7 +28,8 @@ struct acks {
     char *text; /* ours, until it is in etcd; NULL: nothing to say */
     uint64_t generation, leader; /* whom we told */
     rg__timer *timer;
-    heard *heard; /* the newest of each host */
+    heard *heard;    /* the newest of each host */
+    uint64_t minded; /* generation whose acks we wait for as the leader */
     int count;
 };
 
@@ -189,6 +191,57 @@ bool rg__ack_hear(agent *a, const peer *from, uint64_t generation,
     if (may_be_all(a))
         rg__leader_look(a);
     return true;
+}
+
+/* ------------------------------------------------------- those that are
+ * missing
+ */
+
+static bool is_here(const rg__snapshot *s, uint64_t generation,
+                    const char *host)
+{
+    for (int i = 0; i < s->acks; i++)
+        if (s->ack[i].generation == generation &&
+            strcmp(s->ack[i].host, host) == 0)
+            return true;
+    return false;
+}
+
+/* "h2, h3 and 4 more"; how many are missing. */
+static int list_missing(const rg__snapshot *s, const rg__proposal *p,
+                        char *text, size_t room)
+{
+    int n = 0;
+    size_t used = 0;
+    for (int i = 0; i < p->host_count; i++) {
+        if (is_here(s, p->generation, p->host[i].name))
+            continue;
+        if (n++ < MISSING_SAID)
+            used += (size_t)snprintf(text + used, room - used, "%s%.31s",
+                                     n > 1 ? ", " : "", p->host[i].name);
+    }
+    if (n > MISSING_SAID)
+        snprintf(text + used, room - used, " and %d more", n - MISSING_SAID);
+    return n;
+}
+
+void rg__acks_mind(agent *a)
+{
+    char hosts[MISSING_SAID * 34 + 32] = "";
+    const rg__cur *cur = &a->known.cur;
+    const rg__proposal *p =
+        rg__leader_is_me(a) && cur->phase == RG__GEN_PROPOSED && !a->is_ending
+            ? rg__snapshot_gen(&a->known, cur->generation)
+            : NULL;
+    if (a->acks->minded != (p != NULL ? p->generation : 0))
+        rg__wait_end(a, RG__WAIT_ACK, 0);
+    a->acks->minded = p != NULL ? p->generation : 0;
+    if (p != NULL && !p->is_announced && /* its members may compute for long */
+        list_missing(&a->known, p, hosts, sizeof hosts) > 0)
+        rg__wait_begin(a, RG__WAIT_ACK, 0, "%s to be ready for generation %llu",
+                       hosts, (unsigned long long)p->generation);
+    else
+        rg__wait_end(a, RG__WAIT_ACK, 0);
 }
 
 /* --------------------------------------------------------- create and destroy

@@ -29,6 +29,7 @@
 #define BEATS       10 /* within the budget */
 #define LEAST_NS    (10 * RG__MS)
 #define LATE_SHARE  3 /* a third of the budget: then we are late */
+#define SAY_LATE_NS (60000 * RG__MS)
 #define PEERS_MAX   4096
 #define DROPPED_MAX 4096      /* peers that went, whose counter is kept */
 #define PER_WAKE    256       /* datagrams read in a row */
@@ -42,7 +43,7 @@ typedef struct last_seen {
 struct beats {
     int sock;
     rg__timer *timer;
-    uint64_t counter, last_ns;
+    uint64_t counter, last_ns, said_late_ns;
     uint64_t sent, received, refused; /* datagrams */
     peer **peer;                      /* by id */
     int peers;
@@ -628,18 +629,41 @@ static void beat_now(agent *a, uint64_t now)
     }
 }
 
+/* Seldom, since a machine that is busy stays so. */
+static void say_late(agent *a, uint64_t late_ns, uint64_t now)
+{
+    beats *b = a->beats;
+    if (b->said_late_ns != 0 && now - b->said_late_ns < SAY_LATE_NS)
+        return;
+    b->said_late_ns = now;
+    rg__log(RG__WARN, "agent",
+            "this agent came %.0f ms late to its turn: host %s is busy, or "
+            "was stopped; it accuses nobody of what it could not hear. Where "
+            "that happens again --detect cloud gives more time than %llu ms",
+            (double)late_ns / 1e6, a->params->host,
+            (unsigned long long)a->params->detect_ms);
+}
+
+/* What came meanwhile lies in the socket, or was lost in it: no silence. */
+static void mind_being_late(agent *a, uint64_t now)
+{
+    const beats *b = a->beats;
+    const uint64_t due = b->last_ns + period_ns(a);
+    if (b->last_ns == 0 || now < due + budget_ns(a) / LATE_SHARE)
+        return;
+    say_late(a, now - due, now);
+    for (int i = 0; i < b->peers; i++)
+        b->peer[i]->heard_ns = now;
+    rg__suspect_forgive(a);
+}
+
 static void on_period(void *arg)
 {
     agent *a = arg;
     beats *b = a->beats;
     const uint64_t now = rg__now_ns();
     rg__timer_set(b->timer, period_ns(a));
-    if (b->last_ns != 0 &&
-        now - b->last_ns > period_ns(a) + budget_ns(a) / LATE_SHARE) {
-        for (int i = 0; i < b->peers; i++)
-            b->peer[i]->heard_ns = now;
-        rg__suspect_forgive(a);
-    }
+    mind_being_late(a, now);
     b->last_ns = now;
     if (a->rival_ns != 0 && now - a->rival_ns > budget_ns(a) / 2)
         rg__publish_rival(a, false);

@@ -3,6 +3,7 @@
  *   agent.c       life of the agent and of the job
  *   slots.c       processes in slots: start, death, fence, start again
  *   fence.c       can a dying process still store?
+ *   guests.c      connections that have not said yet what they want
  *   workers.c     sockets: who meets us, what workers say
  *   watch.c       robust words: who died, within 0.1 ms (a thread per worker)
  *   beat.c        heartbeats between agents, and what they say
@@ -75,6 +76,7 @@ typedef struct scrape scrape;
 typedef struct drain_ask drain_ask;
 typedef struct saver saver;
 typedef struct wait_list wait_list;
+typedef struct guest guest;
 
 /* A message that the socket has had no room for yet. */
 typedef struct message {
@@ -285,6 +287,9 @@ struct agent {
     uint64_t judge_ns; /* when to read them again */
 
     wait_list *waits;         /* NULL before the first */
+    guest *guests;            /* the newest first */
+    uint64_t refusals_ns;     /* since then, */
+    unsigned refusals;        /* so many were refused */
     output *outputs;          /* of processes, until all is written */
     struct stream *within[2]; /* a line on our standard output, error */
     bool has_no_output_dir;   /* said once */
@@ -381,7 +386,15 @@ bool rg__fence_can_store(const worker *w);
 bool rg__fence_is_dumping(const worker *w);
 char rg__fence_state(pid_t pid); /* as in `ps`: S, D, Z ..; '?' when gone */
 
+/* guests.c */
+void rg__guest_accept(void *agent_arg, int listener, uint32_t events);
+void rg__guests_drop(agent *a);
+
 /* workers.c */
+/* A connection's first message, of a process of our uid; owns the socket. */
+void rg__worker_hello(agent *a, int sock, const void *bytes, size_t n,
+                      pid_t pid);
+void rg__worker_refuse(agent *a, int sock, const char *why);
 rg_status rg__workers_listen(agent *a);
 void rg__workers_close(agent *a);
 void rg__worker_forget(slot *s); /* after its death is known and fenced */
@@ -476,6 +489,8 @@ void rg__ack_is_heard(agent *a, uint64_t leader, uint64_t generation);
 /* Another host's; false: it is not for us. */
 bool rg__ack_hear(agent *a, const peer *from, uint64_t generation,
                   const char *text, size_t bytes);
+/* As the leader: say whose acks of the proposal are missing. */
+void rg__acks_mind(agent *a);
 /* To what the leader has read in etcd, those that it has heard. */
 void rg__ack_add_heard(agent *a);
 

@@ -282,6 +282,7 @@ void rg__leader_look(void *agent_arg)
         RG_OK)
         return;
     act(a, &plan);
+    rg__acks_mind(a);
     rg__plan_free(&plan);
 }
 
@@ -308,6 +309,7 @@ static void see_the_whole(agent *a)
         rg__mirror_destroy(a->whole);
         a->whole = NULL;
         rg__snapshot_free(&a->known);
+        rg__acks_mind(a);
         return;
     }
     rg__plan_clock_reset(&a->clock);

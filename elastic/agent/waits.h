@@ -15,8 +15,10 @@ struct json_t;
 
 /* X(name, in the status document, what ends it), and what the key is */
 #define RG__WAIT_KINDS(X)                                                      \
-    X(ETCD, "etcd", "etcd answers")       /* 0: this host's record */          \
-    X(FENCE, "fence", "the process ends") /* slot */                           \
+    X(ETCD, "etcd", "etcd answers") /* 0: this host's record */                \
+    X(ACK, "ack", "they are; after 20 s the others go on without them")        \
+    /* 0: of the leader */                                                     \
+    X(FENCE, "fence", "the process ends")                        /* slot */    \
     X(ROOM, "room", "this machine has it; else the host leaves") /* slot */    \
     X(COPY, "copy", "it has; four budgets without a byte end the generation")  \
     /* host */                                                                 \

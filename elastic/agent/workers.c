@@ -22,9 +22,11 @@
 #include "sdk/base/shm.h"
 #include "sdk/base/sock.h"
 
-#define BUILD_TRIES  3
-#define RESEND_NS    RG__MS
-#define SILENT_TICKS 4 /* pings unanswered within the detection budget */
+#define BUILD_TRIES   3
+#define RESEND_NS     RG__MS
+#define REFUSALS_NS   (60000 * RG__MS)
+#define REFUSALS_SAID 8 /* in that time */
+#define SILENT_TICKS  4 /* pings unanswered within the detection budget */
 
 /* ------------------------------------------------------------------- speak */
 
@@ -389,11 +391,26 @@ static void on_pidfd(void *arg, int fd, uint32_t events)
 
 /* -------------------------------------------------------------------- meet */
 
-static void refuse(int sock, const char *why)
+/* Whoever connects again and again fills no log. */
+static bool may_say_refusal(agent *a)
+{
+    const uint64_t now = rg__now_ns();
+    if (a->refusals_ns == 0 || now - a->refusals_ns > REFUSALS_NS) {
+        if (a->refusals > REFUSALS_SAID)
+            rg__log(RG__WARN, "agent", "%u more were refused, not said here",
+                    a->refusals - REFUSALS_SAID);
+        a->refusals_ns = now;
+        a->refusals = 0;
+    }
+    return ++a->refusals <= REFUSALS_SAID;
+}
+
+void rg__worker_refuse(agent *a, int sock, const char *why)
 {
     rg__text m = {.head = {RG__REFUSED, RG__WIRE_VERSION}};
     snprintf(m.text, sizeof m.text, "%s", why);
-    rg__log(RG__WARN, "agent", "a worker is refused: %s", why);
+    if (may_say_refusal(a))
+        rg__log(RG__WARN, "agent", "a worker is refused: %s", why);
     rg__sock_send(sock, &m, sizeof m, NULL, 0);
     close(sock);
 }
@@ -413,6 +430,12 @@ static slot *find_slot(agent *a, const rg__hello *m, char why[RG__TEXT_MAX])
         snprintf(why, RG__TEXT_MAX,
                  "host %s has no free slot for process %d; it has %d slots",
                  a->params->host, m->pid, a->params->slots);
+    else if (a->slot[m->slot].w.pid == 0)
+        snprintf(why, RG__TEXT_MAX,
+                 "slot %d of host %s expects no worker: its process has ended, "
+                 "or is being ended; a process joins a job only where "
+                 "`regroup` starts it",
+                 m->slot, a->params->host);
     else
         snprintf(why, RG__TEXT_MAX,
                  "slot %d of host %s has a worker already, process %d; let one "
@@ -591,70 +614,30 @@ void rg__worker_resume(slot *s)
 
 /* ------------------------------------------------------------ the listener */
 
-static bool has_our_uid(int sock, pid_t *pid_p)
-{
-    struct ucred who;
-    socklen_t n = sizeof who;
-    if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &who, &n) != 0)
-        return false;
-    *pid_p = who.pid;
-    return who.uid == geteuid();
-}
-
-static void on_hello(agent *a, int sock, const void *bytes, size_t n, pid_t pid)
+void rg__worker_hello(agent *a, int sock, const void *bytes, size_t n,
+                      pid_t pid)
 {
     const rg__hello *m = bytes;
     char why[RG__TEXT_MAX] = "";
     if (pid <= 0) {
-        refuse(sock, "this worker is in a process namespace that the agent "
-                     "can't see; start the agent in the same one");
+        rg__worker_refuse(
+            a, sock,
+            "this worker is in a process namespace that the agent "
+            "can't see; start the agent in the same one");
         return;
     }
     if (n != sizeof *m || m->head.version != RG__WIRE_VERSION) {
-        refuse(sock, "this worker speaks another version of Regroup than the "
-                     "agent, " RG_VERSION "; install one version");
+        rg__worker_refuse(
+            a, sock,
+            "this worker speaks another version of Regroup than the "
+            "agent, " RG_VERSION "; install one version");
         return;
     }
     slot *s = judge_hello(a, m, why);
     if (s == NULL)
-        refuse(sock, why);
+        rg__worker_refuse(a, sock, why);
     else
         meet(a, s, m, sock, pid);
-}
-
-/* A connection's first message says what it wants. */
-static void on_first_message(void *arg, int sock, uint32_t events)
-{
-    (void)events;
-    agent *a = arg;
-    _Alignas(16) char room[1024];
-    size_t n = 0;
-    int fds[RG__SOCK_FDS];
-    pid_t pid = 0;
-    const rg_status st = rg__sock_recv(sock, room, sizeof room, &n, fds);
-    close_all(fds);
-    if (st == RG_IN_PROGRESS)
-        return;
-    rg__loop_unwatch(a->loop, sock);
-    const rg__wire_head *head = (const void *)room;
-    if (st != RG_OK || n < sizeof *head || !has_our_uid(sock, &pid))
-        close(sock);
-    else if (head->type == RG__HELLO)
-        on_hello(a, sock, room, n, pid);
-    else if (!rg__question(a, sock, room, n))
-        refuse(sock, "a connection began with something that is not Regroup's");
-}
-
-static void on_listener(void *arg, int fd, uint32_t events)
-{
-    (void)events;
-    agent *a = arg;
-    const int sock = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    pid_t pid;
-    if (sock >= 0 &&
-        (!has_our_uid(sock, &pid) ||
-         rg__loop_watch(a->loop, sock, EPOLLIN, on_first_message, a) != RG_OK))
-        close(sock);
 }
 
 rg_status rg__workers_listen(agent *a)
@@ -673,7 +656,8 @@ rg_status rg__workers_listen(agent *a)
     rg__kept *kept = rg__kept_find(rg__keep_born_with(a->keep), "listener");
     if (kept != NULL) {
         a->listener = rg__kept_take(kept, 0);
-        return rg__loop_watch(a->loop, a->listener, EPOLLIN, on_listener, a);
+        return rg__loop_watch(a->loop, a->listener, EPOLLIN, rg__guest_accept,
+                              a);
     }
     unlink(a->socket_path);
     a->listener =
@@ -684,11 +668,12 @@ rg_status rg__workers_listen(agent *a)
         return rg__fail(RG_ERR_SYSTEM, "the agent can't listen at %s: %s",
                         a->socket_path, strerror(errno));
     rg__keep_put(a->keep, "listener", NULL, 0, &a->listener, 1);
-    return rg__loop_watch(a->loop, a->listener, EPOLLIN, on_listener, a);
+    return rg__loop_watch(a->loop, a->listener, EPOLLIN, rg__guest_accept, a);
 }
 
 void rg__workers_close(agent *a)
 {
+    rg__guests_drop(a);
     if (a->listener < 0)
         return;
     rg__loop_unwatch(a->loop, a->listener);

@@ -32,9 +32,9 @@ def frozen(pid):
         os.rmdir(group)
 
 
-def waiting(job):
+def waiting(job, kind="fence"):
     return [wait for wait in (job.status() or {}).get("waiting", [])
-            if wait["kind"] == "fence"]
+            if wait["kind"] == kind]
 
 
 def test():
@@ -52,6 +52,10 @@ def test():
             claim(wait["seconds"] >= 0.5, f"too early: {wait}")
             claim(f"waits for {wait['what']}" in
                   job.run("status", job.name).stdout, "the tables lack it")
+            missing = until(lambda: waiting(job, "ack"), 20,
+                            "the leader's wait")[0]
+            claim("ready for generation 2" in missing["what"],
+                  f"the leader waits for {missing}")
             before = job.generation()
             claim(before == 1, f"generation {before} began meanwhile")
         claim(job.text().count(f"waits for process {pid}") == 1,
