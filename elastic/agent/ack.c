@@ -185,6 +185,7 @@ bool rg__ack_hear(agent *a, const peer *from, uint64_t generation,
         return false;
     }
     ack.generation = generation;
+    ack.id = from->id;
     rg__ack_free(&one->ack);
     one->ack = ack;
     add(a, one);

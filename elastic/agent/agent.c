@@ -496,10 +496,12 @@ static void on_etcd_state(void *arg, bool up, const char *why)
     agent *a = arg;
     if (up) {
         rg__log(RG__WARN, "agent", "etcd answers again");
-        a->clock.below_min_ns = 0; /* the timeout does not run meanwhile */
-        rg__suspect_forgive(a);    /* we may have been the one cut off */
+        rg__plan_leave_out(&a->clock, a->away_ns, rg__now_ns());
+        a->away_ns = 0;
+        rg__suspect_forgive(a); /* we may have been the one cut off */
         rg__leader_look(a);
     } else {
+        a->away_ns = rg__now_ns();
         rg__log(RG__WARN, "agent",
                 "etcd %s: %s; training goes on, membership changes wait",
                 rg__etcd_lack(a->etcd), why);

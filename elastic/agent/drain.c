@@ -112,6 +112,8 @@ void rg__drain_follow(agent *a, bool is_first)
             continue;
         if (is_first)
             forget_old(a);
+        else if (d->code != 0)
+            rg__agent_leave(a, d->code, "%s", d->why);
         else if (rg__agent_is_static(a))
             rg__log(RG__WARN, "agent",
                     "a static program can't be drained; stop the job instead");

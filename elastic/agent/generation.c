@@ -6,6 +6,7 @@
  *   all local members have built g, and nobody here can store for an older
  *   generation       ack g, with the complete commits of the vault
  *   cur decides g    pass the decision on
+ *   commit 0 is agreed, and rank 0 is here    write that a commit is begun
  *   all local members finished    fin g
  *   cur is done      tell them; newcomers are asked to end */
 #include "elastic/agent/inside.h"
@@ -387,12 +388,84 @@ void rg__generation_try_ack(agent *a)
     if (c != NULL)
         c->built = rg__now_ns();
     note_most_step(a);
-    rg__ack ack = {.step = a->most_step};
+    rg__ack ack = {.id = a->id, .step = a->most_step};
     ack.count = rg__vault_held(a, ack.held);
-    a->had_commit = a->had_commit || ack.count > 0;
-    ack.had_commit = a->had_commit;
     rg__ack_say(a, p->generation, &ack);
     rg__ack_free(&ack);
+}
+
+/* ------------------------------------------------------------------- begin */
+
+void rg__generation_show_begun(const slot *s)
+{
+    if (s->a->view.begun == 0 || !rg__slot_is_alive(s) || s->w.page == NULL ||
+        atomic_load(&s->w.page->begun) != 0)
+        return;
+    atomic_store(&s->w.page->begun, s->a->view.begun);
+    atomic_fetch_add(&s->w.page->wake, 1);
+    rg__futex_wake(&s->w.page->wake);
+}
+
+static void on_begun(void *arg, rg_status st, const rg__txn_reply *reply)
+{
+    agent *a = arg;
+    a->beginning = NULL;
+    if (st != RG_OK)
+        rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
+    else if (reply->succeeded)
+        rg__wait_end(a, RG__WAIT_BEGUN, 0);
+    else if (a->view.cur.mod_revision != a->begins_at)
+        rg__generation_try_begin(a);
+    else
+        rg__mirror_expect(a->mirror); /* cur has moved on */
+}
+
+/* Rank 0 is here, and all have agreed on commit 0 of the generation. */
+static bool is_zero_agreed(agent *a, const rg__proposal *p)
+{
+    const slot *s = p != NULL && p->member[0].host == a->id
+                        ? rg__slot_of(a, p->member[0])
+                        : NULL;
+    return s != NULL && rg__slot_is_alive(s) && s->w.page != NULL &&
+           atomic_load(&s->w.page->zero) == p->generation;
+}
+
+static void put_begun(agent *a, uint64_t generation)
+{
+    char *key = rg__record_key(a->prefix, "all/begun", 0, NULL);
+    char *cur = rg__record_key(a->prefix, "all/cur", 0, NULL);
+    char *text = rg__begun_text(generation);
+    rg__txn *txn = rg__txn_create();
+    rg__failpoint("agent.begin", -1, 0, generation);
+    a->begins_at = a->view.cur.mod_revision;
+    rg__txn_if_mod(txn, cur, a->begins_at);
+    rg__txn_put(txn, RG__THEN, key, text, 0);
+    a->beginning = rg__etcd_txn(a->etcd, txn, on_begun, a);
+    free(key);
+    free(cur);
+    free(text);
+}
+
+/* Not once a proposal has ended the generation: who made that may have seen
+ * that nothing is begun, and decides so. */
+void rg__generation_try_begin(agent *a)
+{
+    const rg__proposal *p = rg__snapshot_decided(&a->view);
+    const uint64_t newest = a->view.cur.generation;
+    if (a->view.begun != 0 || a->beginning != NULL || !is_zero_agreed(a, p) ||
+        (newest != p->generation &&
+         !rg__generation_is_only_announced(a, newest)))
+        return;
+    rg__wait_begin(a, RG__WAIT_BEGUN, 0,
+                   "etcd to take down that the first commit is made");
+    put_begun(a, p->generation);
+}
+
+static void follow_begun(agent *a)
+{
+    for (int i = 0; i < a->params->slots; i++)
+        rg__generation_show_begun(&a->slot[i]);
+    rg__generation_try_begin(a);
 }
 
 /* --------------------------------------------------------------------- fin */
@@ -475,7 +548,11 @@ static void deliver(agent *a)
     rg__log_who(a->params->host, -1, p->size, p->generation);
     rg__log(RG__INFO, "agent", "generation %llu: %d workers, %s",
             (unsigned long long)p->generation, p->size, p->cause);
-    a->had_commit = a->had_commit || line->resume.generation != 0;
+    if (line->steps_lost < 0)
+        rg__log(RG__WARN, "agent",
+                "how many steps generation %llu has rolled back is unknown: "
+                "nobody of the world before it takes part",
+                (unsigned long long)p->generation);
     rg__copies_begin(a, p);
     if (!rg__transfer_begin(a, line))
         rg__generation_pass_on(a);
@@ -515,6 +592,7 @@ void rg__generation_follow(agent *a)
 {
     rg__ack_follow(a);
     deliver(a);
+    follow_begun(a);
     abort_what_is_published(a);
     if (a->view.cur.phase == RG__GEN_PROPOSED) {
         prepare(a, rg__snapshot_gen(&a->view, a->view.cur.generation));

@@ -244,8 +244,9 @@ struct agent {
     uint64_t delivered;       /* newest decision that was passed on */
     uint64_t acking, finning; /* generation whose ack or fin is said */
     uint64_t aborted;         /* highest aborted generation */
-    bool had_commit;    /* a commit has been here, whatever became of it */
-    uint64_t most_step; /* the most steps that a worker here has ended */
+    rg__etcd_req *beginning;  /* all/begun is on its way, guarded by */
+    int64_t begins_at;        /* this mod_revision of cur */
+    uint64_t most_step;       /* the most steps that a worker here has ended */
     bool is_done;
     change *change; /* the newest, in the order in which they began */
     int changes;
@@ -267,6 +268,8 @@ struct agent {
     uint64_t read_next_ns; /* not before */
     rg__etcd_req *acting;
     int64_t acted_on; /* revision of `known` then */
+    uint64_t away_ns; /* since when etcd is away, as we were told; 0: it is not
+                       */
     rg__timer *look_timer;
     rg__plan_clock clock;
     bool is_competing;
@@ -597,6 +600,10 @@ void rg__generation_try_ack(agent *a);
 void rg__generation_put(agent *a, const char *what, uint64_t generation,
                         char *text, bool guards_cur, rg__txn_fn fn);
 void rg__generation_try_fin(agent *a);
+/* Have etcd take down that a commit is begun, once commit 0 is agreed on. */
+void rg__generation_try_begin(agent *a);
+/* This worker may go on from commit 0, if etcd has it. */
+void rg__generation_show_begun(const slot *s);
 change *rg__change_find(const agent *a, uint64_t generation); /* or NULL */
 change *rg__change_of(agent *a, uint64_t generation);         /* makes it */
 void rg__change_note_steps(agent *a, uint64_t generation);

@@ -5,6 +5,7 @@
  * only fails the CAS, and the next look sees it. */
 #include "elastic/agent/inside.h"
 
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,10 +83,8 @@ static rg__txn *guarded(const agent *a)
     rg__txn *txn = rg__txn_create();
     char *leader = rg__record_key(a->prefix, "all/leader", 0, NULL);
     char *cur = rg__record_key(a->prefix, "all/cur", 0, NULL);
-    if (txn != NULL && leader != NULL && cur != NULL) {
-        rg__txn_if_create(txn, leader, snap->leader_token);
-        rg__txn_if_mod(txn, cur, snap->cur.mod_revision);
-    }
+    rg__txn_if_create(txn, leader, snap->leader_token);
+    rg__txn_if_mod(txn, cur, snap->cur.mod_revision);
     free(leader);
     free(cur);
     return txn;
@@ -154,6 +153,18 @@ static void collect_garbage(rg__txn *txn, const agent *a, const rg__line *line)
     drop_lines(txn, a);
 }
 
+/* Nobody enters fn before this key is there: what is decided without a commit
+ * compares that there is none yet, and what is decided with one writes it. */
+static void add_begun(rg__txn *txn, const agent *a, const rg__line *line)
+{
+    char *key = rg__record_key(a->prefix, "all/begun", 0, NULL);
+    if (line->resume.generation == 0)
+        rg__txn_if_create(txn, key, 0);
+    else if (a->known.begun == 0)
+        put(txn, a, "all/begun", 0, rg__begun_text(line->resume.generation));
+    free(key);
+}
+
 static void add_decision(rg__txn *txn, const agent *a, const rg__plan *plan)
 {
     const rg__cur cur = {.generation = plan->line.generation,
@@ -163,6 +174,7 @@ static void add_decision(rg__txn *txn, const agent *a, const rg__plan *plan)
     line.at_ms = rg__wall_ms();
     put(txn, a, "all/cur", 0, rg__cur_text(&cur));
     put(txn, a, "all/line", line.generation, rg__line_text(&line));
+    add_begun(txn, a, &line);
     collect_garbage(txn, a, &line);
 }
 
@@ -174,45 +186,104 @@ static void add_done(rg__txn *txn, const agent *a)
     put(txn, a, "all/cur", 0, rg__cur_text(&cur));
 }
 
+/* The job ends for everybody who sees the key, this host included. */
+__attribute__((format(printf, 4, 5))) static void
+add_end(rg__txn *txn, const agent *a, int code, const char *format, ...)
+{
+    rg__end end = {.is_set = true, .code = code};
+    va_list args;
+    va_start(args, format);
+    vsnprintf(end.why, sizeof end.why, format, args);
+    va_end(args);
+    char *key = rg__record_key(a->prefix, "all/end", 0, NULL);
+    rg__txn_if_create(txn, key, 0);
+    put(txn, a, "all/end", 0, rg__end_text(&end));
+    free(key);
+}
+
+static void add_give_up(rg__txn *txn, const agent *a, const rg__plan *plan)
+{
+    if (plan->failed != NULL)
+        add_end(txn, a, plan->failed->failed_code,
+                "%s, and fewer slots are left than --min %d; look at its "
+                "output, or raise --max-restarts",
+                plan->failed->failed, a->params->min);
+    else
+        add_end(txn, a, RG__EXIT_BELOW_MIN,
+                "%d workers are fewer than --min %d for longer than "
+                "--elastic-timeout; add hosts or lower --min",
+                plan->alive, a->params->min);
+}
+
+/* Each host that is here is told to leave; to the world that may still be
+ * training somewhere nothing is said. */
+static void add_leave(rg__txn *txn, const agent *a, const rg__plan *plan)
+{
+    for (int i = 0; i < a->known.hosts; i++) {
+        const rg__host_record *host = &a->known.host[i];
+        if (host->is_gone || !rg__plan_is_here(&a->known, host->id))
+            continue;
+        rg__drain leave = {.code = RG__EXIT_BELOW_MIN};
+        snprintf(leave.why, sizeof leave.why,
+                 "the newest commits are on %.100s, not heard of for "
+                 "--elastic-timeout and maybe training still; start this host "
+                 "again once they are reached",
+                 plan->awaited);
+        char *key = rg__record_key(a->prefix, "all/drain", 0, host->name);
+        char *text = rg__drain_text(&leave);
+        rg__txn_put(txn, RG__THEN, key, text, 0);
+        free(key);
+        free(text);
+    }
+}
+
+static void add_act(rg__txn *txn, const agent *a, const rg__plan *plan)
+{
+    switch (plan->kind) {
+    case RG__PLAN_WAIT:
+        break;
+    case RG__PLAN_PROPOSE:
+        add_proposal(txn, a, &plan->proposal);
+        break;
+    case RG__PLAN_DECIDE:
+        add_decision(txn, a, plan);
+        break;
+    case RG__PLAN_DONE:
+        add_done(txn, a);
+        break;
+    case RG__PLAN_STATE_LOST:
+        add_end(txn, a, RG__EXIT_STATE,
+                "no commit is whole any more: it was damaged, or the hosts "
+                "that held it are gone; start the job again, from its newest "
+                "checkpoint if it saves some");
+        break;
+    case RG__PLAN_GIVE_UP:
+        add_give_up(txn, a, plan);
+        break;
+    case RG__PLAN_LEAVE:
+        add_leave(txn, a, plan);
+        break;
+    }
+}
+
 static void act(agent *a, const rg__plan *plan)
 {
+    if (plan->awaited[0] != '\0')
+        rg__wait_begin(a, RG__WAIT_WORLD, 0,
+                       "hosts that hold the newest commits and may still be "
+                       "training: %.160s",
+                       plan->awaited);
+    else
+        rg__wait_end(a, RG__WAIT_WORLD, 0);
     if (plan->kind == RG__PLAN_WAIT) {
         if (plan->look_again_ns != 0)
             rg__timer_set(a->look_timer, plan->look_again_ns);
         return;
     }
-    if (plan->kind == RG__PLAN_GIVE_UP && plan->failed != NULL) {
-        rg__agent_end_job(
-            a, plan->failed->failed_code,
-            "%s, and fewer slots are left than --min %d; look at its "
-            "output, or raise --max-restarts",
-            plan->failed->failed, a->params->min);
-        return;
-    }
-    if (plan->kind == RG__PLAN_STATE_LOST) {
-        rg__agent_end_job(
-            a, RG__EXIT_STATE,
-            "no commit is whole any more: it was damaged, or the "
-            "hosts that held it are gone; start the job again, from "
-            "its newest checkpoint if it saves some");
-        return;
-    }
-    if (plan->kind == RG__PLAN_GIVE_UP) {
-        rg__agent_end_job(a, RG__EXIT_BELOW_MIN,
-                          "%d workers are fewer than --min %d for longer than "
-                          "--elastic-timeout; add hosts or lower --min",
-                          plan->alive, a->params->min);
-        return;
-    }
     rg__txn *txn = guarded(a);
     if (txn == NULL)
         return;
-    if (plan->kind == RG__PLAN_PROPOSE)
-        add_proposal(txn, a, &plan->proposal);
-    else if (plan->kind == RG__PLAN_DECIDE)
-        add_decision(txn, a, plan);
-    else
-        add_done(txn, a);
+    add_act(txn, a, plan);
     a->acted_on = rg__mirror_revision(a->whole);
     a->acting = rg__etcd_txn(a->etcd, txn, on_acted, a);
     if (a->acting == NULL) /* no memory */
@@ -248,12 +319,13 @@ static void read_known(agent *a)
 }
 
 /* Every act is guarded by the token and by `cur`: what the mirror does not show
- * yet can only make an act fail, or be the same as what happens right after. */
+ * yet can only make an act fail, or be the same as what happens right after.
+ * While etcd is away nothing is planned, and no wait for others runs. */
 void rg__leader_look(void *agent_arg)
 {
     agent *a = agent_arg;
     if (a->whole == NULL || !rg__mirror_is_listed(a->whole) || a->is_ending ||
-        a->acting != NULL)
+        a->acting != NULL || a->away_ns != 0 || !rg__etcd_is_up(a->etcd))
         return;
     if (a->is_known_old)
         read_known(a);
@@ -305,6 +377,7 @@ static void see_the_whole(agent *a)
 {
     if (rg__leader_is_me(a) == (a->whole != NULL))
         return;
+    rg__wait_end(a, RG__WAIT_WORLD, 0);
     if (a->whole != NULL) {
         rg__mirror_destroy(a->whole);
         a->whole = NULL;

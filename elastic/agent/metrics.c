@@ -126,6 +126,11 @@ static double steps_lost(const agent *a)
     return (double)rg__snapshot_total(&a->view).steps_lost;
 }
 
+static double unknown_losses(const agent *a)
+{
+    return (double)rg__snapshot_total(&a->view).lost_unknown;
+}
+
 /* Processes started in slots after the first of each. */
 static double restarts(const agent *a)
 {
@@ -199,6 +204,9 @@ static const number numbers[] = {
      steps},
     {"steps_lost_total", "counter",
      "Steps that were ended and rolled back, of the job.", steps_lost},
+    {"steps_lost_unknown_total", "counter",
+     "Changes of which nobody knows how many steps were rolled back.",
+     unknown_losses},
     {"vault_bytes", "gauge", "Memory of this host reserved for commits.",
      vault_bytes},
     {"checkpoint_step", "gauge",

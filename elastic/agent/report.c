@@ -229,16 +229,21 @@ static void add_time(json_t *j, const char *name, uint64_t ns)
     json_object_set_new(j, name, number_or_null(ns != 0, ns));
 }
 
+static json_t *lost_json(const rg__line *line)
+{
+    return line->steps_lost < 0 ? json_null() : json_integer(line->steps_lost);
+}
+
 static json_t *change_json(const sight *s, const rg__line *line)
 {
     const change *c = rg__change_find(s->a, line->generation);
     const change none = {0};
-    json_t *j = json_pack("{s:I,s:f,s:s,s:s,s:i,s:i,s:I}", "generation",
-                          (json_int_t)line->generation, "at",
-                          (double)line->at_ms / 1000.0, "cause", line->cause,
-                          "kind", rg__cause_kind_name(line->kind), "from_size",
-                          line->from_size, "to_size", line->to_size,
-                          "steps_lost", (json_int_t)line->steps_lost);
+    json_t *j =
+        json_pack("{s:I,s:f,s:s,s:s,s:i,s:i,s:o}", "generation",
+                  (json_int_t)line->generation, "at",
+                  (double)line->at_ms / 1000.0, "cause", line->cause, "kind",
+                  rg__cause_kind_name(line->kind), "from_size", line->from_size,
+                  "to_size", line->to_size, "steps_lost", lost_json(line));
     if (j == NULL)
         return j;
     c = c != NULL ? c : &none;

@@ -254,7 +254,6 @@ static void take_up_decision(agent *a)
     rg__ack now = {0};
     a->delivered = line->generation; /* what was decided, of the vault */
     now.count = rg__vault_held(a, now.held);
-    a->had_commit = now.count > 0 || line->resume.generation != 0;
     const bool is_taken_up =
         was_told(a, line->generation) || has_begun(&now, line->generation);
     rg__ack_free(&now);
@@ -284,5 +283,6 @@ void rg__resume_view(agent *a)
     take_up_decision(a);
     if (p != NULL)
         judge_proposal(a, p);
+    rg__generation_try_begin(a);
     rg__generation_try_fin(a);
 }

@@ -75,7 +75,8 @@ static void tell_decision(story *s, const rg__line *line)
     set_kind(j, line->kind);
     set_number(j, "from_size", line->from_size);
     set_number(j, "to_size", line->to_size);
-    set_number(j, "steps_lost", (int64_t)line->steps_lost);
+    if (line->steps_lost >= 0)
+        set_number(j, "steps_lost", line->steps_lost);
     if (j != NULL && line->resume.generation != 0)
         json_object_set_new(j, "resume",
                             json_pack("[I,I]",

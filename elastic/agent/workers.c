@@ -253,6 +253,7 @@ static void on_mark(slot *s, rg__wire_type type, uint64_t generation)
         break;
     case RG__COMMITTED:
         rg__copies_committed(s->a);
+        rg__generation_try_begin(s->a);
         break;
     default: /* RG__FINALIZE */
         w->is_finalized = true;
@@ -565,6 +566,7 @@ static void meet(agent *a, slot *s, const rg__hello *m, int sock, pid_t pid)
         return;
     }
     rg__checkpoint_show(s);
+    rg__generation_show_begun(s);
     rg__vault_show_segments(s); /* before it has any of its own */
     rg__slots_kind_is_known(a);
     rg__publish(a);

@@ -67,6 +67,13 @@ void rg__document_put_number(const json_t *json, const char *key,
         strcpy(cell, "-");
 }
 
+void rg__document_put_lost(const json_t *change, char cell[RG__CELL])
+{
+    rg__document_put_number(change, "steps_lost", cell);
+    if (cell[0] == '-' && json_is_number(json_object_get(change, "to_size")))
+        strcpy(cell, "unknown");
+}
+
 /* In the largest unit that leaves a whole number before the point. */
 void rg__document_put_bytes(const json_t *json, const char *key,
                             char cell[RG__CELL])

@@ -29,6 +29,8 @@ bool rg__document_is(const json_t *json, const char *key);
 /* As text: what may be null is "-" then. */
 void rg__document_put_number(const json_t *json, const char *key,
                              char cell[RG__CELL]);
+/* Steps that a change has rolled back, if it is one. */
+void rg__document_put_lost(const json_t *change, char cell[RG__CELL]);
 void rg__document_put_bytes(const json_t *json, const char *key,
                             char cell[RG__CELL]);
 /* Seconds since 1970 as local date and time. */

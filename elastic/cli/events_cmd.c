@@ -55,7 +55,7 @@ static void put_recovery(const json_t *event, char cell[RG__CELL])
 
 static void print_heads(void)
 {
-    printf("%-23s %5s  %-8s %9s %5s %10s %10s  %s\n", "time", "gen", "event",
+    printf("%-23s %5s  %-8s %9s %7s %10s %10s  %s\n", "time", "gen", "event",
            "world", "lost", "resume", "recovery", "why");
 }
 
@@ -65,10 +65,10 @@ static void print_event(const json_t *event)
         recovery[RG__CELL];
     rg__document_put_time(event, "at", at);
     put_world(event, world);
-    rg__document_put_number(event, "steps_lost", lost);
+    rg__document_put_lost(event, lost);
     put_resume(event, resume);
     put_recovery(event, recovery);
-    printf("%-23s %5lld  %-8s %9s %5s %10s %10s  %s\n", at,
+    printf("%-23s %5lld  %-8s %9s %7s %10s %10s  %s\n", at,
            rg__document_number(event, "generation"),
            rg__document_text(event, "event"), world, lost, resume, recovery,
            rg__document_text(event, "why"));

@@ -149,20 +149,20 @@ static void print_changes(const json_t *status)
     const json_t *changes = json_object_get(status, "changes");
     if (json_array_size(changes) == 0)
         return;
-    printf("\n%10s %9s %6s %9s  %s\n", "generation", "world", "lost", "to step",
+    printf("\n%10s %9s %7s %9s  %s\n", "generation", "world", "lost", "to step",
            "cause");
     json_array_foreach((json_t *)changes, i, change)
     {
-        char world[RG__CELL], ms[RG__CELL] = "-";
+        char world[RG__CELL], lost[RG__CELL], ms[RG__CELL] = "-";
+        rg__document_put_lost(change, lost);
         const json_t *time = json_object_get(change, "fault_to_step_ms");
         snprintf(world, sizeof world, "%lld > %lld",
                  rg__document_number(change, "from_size"),
                  rg__document_number(change, "to_size"));
         if (json_is_number(time))
             snprintf(ms, sizeof ms, "%.1f ms", json_number_value(time));
-        printf("%10lld %9s %6lld %9s  %s\n",
-               rg__document_number(change, "generation"), world,
-               rg__document_number(change, "steps_lost"), ms,
+        printf("%10lld %9s %7s %9s  %s\n",
+               rg__document_number(change, "generation"), world, lost, ms,
                rg__document_text(change, "cause"));
     }
     const long long before = rg__document_number(status, "changes_total") -

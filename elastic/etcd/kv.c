@@ -47,7 +47,8 @@ static void begin_item(rg__body *list)
 static void begin_guard(rg__txn *txn, const char *key, const char *target)
 {
     begin_item(&txn->guards);
-    rg__body_bytes(&txn->guards, "key", key, strlen(key));
+    txn->guards.has_failed |= key == NULL; /* unguarded it must not go out */
+    rg__body_bytes(&txn->guards, "key", key, key != NULL ? strlen(key) : 0);
     rg__body_addf(&txn->guards, ",\"target\":\"%s\",", target);
 }
 

@@ -23,6 +23,7 @@ bool rg__order_read(const json_t *j, rg__order *order);
 bool rg__share_read(const json_t *j, rg__share *share);
 bool rg__saved_read(const json_t *j, rg__saved *saved);
 bool rg__end_read(const json_t *j, rg__end *end);
+bool rg__begun_read(const json_t *j, uint64_t *generation_p);
 
 /* records.c: parts of several records. */
 bool rg__id_read(const json_t *j, uint64_t *id_p); /* of an incarnation */

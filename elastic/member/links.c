@@ -49,13 +49,25 @@ static void add(graph *g, uint64_t id)
         g->node[g->n++] = (node){.id = id, .lowest_rank = INT_MAX};
 }
 
-/* Hosts with a record, and those of the world and of the proposal whose record
- * is gone. */
 static int host_count(const rg__proposal *p)
 {
     return p != NULL ? p->host_count : 0;
 }
 
+/* Whoever has left or begun anew is nobody's peer any more. */
+static void add_hosts(const rg__snapshot *s, const rg__proposal *p, graph *g)
+{
+    for (int i = 0; p != NULL && i < p->host_count; i++) {
+        const rg__proposal_host *host = &p->host[i];
+        const rg__host_record *record = rg__snapshot_host(s, host->id);
+        if (!rg__snapshot_is_other(s, host->name, host->id) &&
+            !(record != NULL && record->is_gone))
+            add(g, host->id);
+    }
+}
+
+/* Hosts with a record, and those of the world and of the proposal whose lease
+ * has ended. */
 static bool collect(const rg__snapshot *s, const rg__proposal *world, graph *g)
 {
     const rg__proposal *next = rg__snapshot_gen(s, s->cur.generation);
@@ -66,10 +78,8 @@ static bool collect(const rg__snapshot *s, const rg__proposal *world, graph *g)
     for (int i = 0; i < s->hosts; i++)
         if (!s->host[i].is_gone)
             add(g, s->host[i].id);
-    for (int i = 0; world != NULL && i < world->host_count; i++)
-        add(g, world->host[i].id);
-    for (int i = 0; next != NULL && i < next->host_count; i++)
-        add(g, next->host[i].id);
+    add_hosts(s, world, g);
+    add_hosts(s, next, g);
     for (int r = 0; world != NULL && r < world->size; r++)
         for (int i = 0; i < g->n; i++) {
             node *one = &g->node[i];
@@ -152,27 +162,6 @@ static node *worst(graph *g, bool only_world)
     return found;
 }
 
-/* Nobody of the world has a record any more who could say how it stands: then
- * a host of it whose lease has ended as well is lost on anybody's word. */
-static int drop_vanished(const rg__snapshot *snap, graph *g, uint64_t *lost,
-                         int room)
-{
-    int n = 0;
-    for (int i = 0; i < g->n; i++)
-        if (g->node[i].workers > 0 && !g->node[i].is_lost &&
-            rg__snapshot_host(snap, g->node[i].id) != NULL)
-            return 0;
-    for (int i = 0; i < snap->suspicions && n < room; i++) {
-        const int host = find(g, snap->suspicion[i].host);
-        if (host < 0 || g->node[host].workers == 0 || g->node[host].is_lost ||
-            rg__snapshot_host(snap, snap->suspicion[i].by) == NULL)
-            continue;
-        g->node[host].is_lost = true;
-        lost[n++] = g->node[host].id;
-    }
-    return n;
-}
-
 static void hear_all(const rg__snapshot *all, graph *g)
 {
     for (int i = 0; i < all->suspicions; i++) {
@@ -202,8 +191,6 @@ static int find_lost(const rg__snapshot *snap, const rg__snapshot *all,
             one->is_lost = true;
             lost[n++] = one->id;
         }
-        if (only_world)
-            n += drop_vanished(snap, &g, lost + n, room - n);
     }
     free(g.node);
     return n;

@@ -9,9 +9,15 @@
  *                      announced; all hosts finished: done
  *   g+1 proposed       a member of it died, or it broke, or it is announced
  *                      and a host of g is lost: propose g+2; all
- *                      hosts acked: decide, unless a host that is away may
- *                      come back with a newer commit; announced, but the
- *                      members of g have finished: done
+ *                      hosts acked: decide, where they may; announced, but
+ *                      the members of g have finished: done
+ *
+ * Who may decide: a host of g that acks with a commit in its vault no older
+ * than what g resumed from, since with its ack g ends no more steps; or anybody
+ * while no commit has been begun. A lease that has ended is no death: while
+ * nobody of g says how it stands, and until each of its hosts has left or begun
+ * anew, the leader waits, and at the end leaves with all who wait. It does not
+ * end the job.
  *
  * Seniority: members keep the order of the generation decided last; who
  * replaced a member in its slot, of the same host or of one that was started
@@ -28,6 +34,8 @@
 #include <sys/random.h>
 
 #include "sdk/base/fail.h"
+
+#define NAMES_MAX 3 /* hosts in a sentence; the rest is counted */
 
 /* ------------------------------------------------------------------- facts */
 
@@ -136,14 +144,9 @@ static bool have_all_finished(const rg__snapshot *s, const rg__proposal *p)
     return n == p->host_count;
 }
 
-static bool has_acked(const rg__snapshot *s, uint64_t generation,
-                      const char *host)
+static bool has_acked(const rg__snapshot *s, uint64_t generation, uint64_t host)
 {
-    for (int i = 0; i < s->acks; i++)
-        if (s->ack[i].generation == generation &&
-            strcmp(s->ack[i].host, host) == 0)
-            return true;
-    return false;
+    return rg__snapshot_ack(s, generation, host) != NULL;
 }
 
 /* Every host with an agent acks, members or not: one without members has
@@ -152,11 +155,11 @@ static bool have_all_acked(const look *l, const rg__proposal *p)
 {
     const rg__snapshot *s = l->s;
     for (int i = 0; i < p->host_count; i++)
-        if (!has_acked(s, p->generation, p->host[i].name))
+        if (!has_acked(s, p->generation, p->host[i].id))
             return false;
     for (int i = 0; i < s->hosts; i++)
         if (!is_lost(l, s->host[i].id) && !is_mute(l, s->host[i].id) &&
-            !has_acked(s, p->generation, s->host[i].name))
+            !has_acked(s, p->generation, s->host[i].id))
             return false;
     return true;
 }
@@ -166,7 +169,7 @@ static bool waits_for_mute(const look *l, const rg__proposal *p)
 {
     for (int i = 0; i < p->host_count; i++)
         if (is_mute(l, p->host[i].id) &&
-            !has_acked(l->s, p->generation, p->host[i].name))
+            !has_acked(l->s, p->generation, p->host[i].id))
             return true;
     return false;
 }
@@ -428,36 +431,38 @@ static uint64_t most_steps(const rg__snapshot *s, uint64_t generation)
     return most;
 }
 
-/* Where there has never been a commit, rank 0's memory is as good as any; who
- * comes anew, all others being gone, has begun or loaded a checkpoint. But the
- * memory of who was in the middle of steps is no state. */
-static bool had_commit(const rg__snapshot *s, uint64_t generation)
+/* Whoever was in the world knows what has ended there, and before the first
+ * commit nothing has. */
+static int64_t count_lost(const look *l, const rg__line *line)
 {
-    for (int i = 0; i < s->acks; i++)
-        if (s->ack[i].generation == generation && s->ack[i].had_commit)
-            return true;
-    return false;
+    bool is_known = l->s->begun == 0 || l->decided == NULL;
+    for (int i = 0; !is_known && i < l->decided->host_count; i++)
+        is_known = has_acked(l->s, line->generation, l->decided->host[i].id);
+    if (!is_known)
+        return -1;
+    const uint64_t most = most_steps(l->s, line->generation);
+    return most > line->resume.step ? (int64_t)(most - line->resume.step) : 0;
 }
 
-static rg_status decide(const rg__snapshot *s, const rg__proposal *p,
-                        rg__plan *plan)
+/* Before the first commit rank 0's memory is as good as any; after it the
+ * memory of workers, which were in the middle of steps, is no state. */
+static rg_status decide(const look *l, const rg__proposal *p)
 {
-    const rg__proposal *before = rg__snapshot_gen(s, p->from);
+    rg__plan *plan = l->plan;
     rg__line *line = &plan->line;
     line->generation = p->generation;
     line->prev = p->from;
-    const rg_status st = rg__resume_choose(s, p, line);
+    const rg_status st = rg__resume_choose(l->s, p, line);
     if (st != RG_OK)
         return st;
-    line->from_size = before != NULL ? before->size : 0;
+    line->from_size = l->decided != NULL ? l->decided->size : 0;
     line->to_size = p->size;
-    const uint64_t most = most_steps(s, p->generation);
-    line->steps_lost = most > line->resume.step ? most - line->resume.step : 0;
+    line->steps_lost = count_lost(l, line);
     snprintf(line->cause, sizeof line->cause, "%s", p->cause);
     line->kind = p->kind;
     line->source = line->resume.generation == 0 ? 0 : -1;
-    rg__line_count(line, s);
-    plan->kind = line->resume.generation == 0 && had_commit(s, p->generation)
+    rg__line_count(line, l->s);
+    plan->kind = line->resume.generation == 0 && l->s->begun != 0
                      ? RG__PLAN_STATE_LOST
                      : RG__PLAN_DECIDE;
     return RG_OK;
@@ -478,7 +483,73 @@ static bool has_waited(const look *l, uint64_t *since_ns, uint64_t long_ns)
     return false;
 }
 
-/* Slots that were given up for good leave too few for --min. */
+/* ---------------------------------------------- without the decided world */
+
+/* It has neither left nor begun anew under its name. */
+static bool may_come_back(const look *l, uint64_t id, const char *name)
+{
+    const rg__host_record *record = rg__snapshot_host(l->s, id);
+    return !rg__snapshot_is_other(l->s, name, id) &&
+           !(record != NULL && record->is_gone);
+}
+
+/* It has not acked either: it may be cut off, or mute, or shut out, and hold
+ * what it held. */
+static bool may_hold_more(const look *l, uint64_t id, const char *name)
+{
+    const bool is_proposed = l->s->cur.phase == RG__GEN_PROPOSED;
+    return may_come_back(l, id, name) &&
+           !(is_proposed && has_acked(l->s, l->s->cur.generation, id));
+}
+
+/* Hosts of the decided world that may still be training, for all that is known
+ * here; the names of the first few. */
+static int count_away(const look *l, char names[RG__CAUSE_MAX])
+{
+    int n = 0;
+    names[0] = '\0';
+    for (int i = 0; l->decided != NULL && i < l->decided->host_count; i++) {
+        const rg__proposal_host *host = &l->decided->host[i];
+        if (!may_hold_more(l, host->id, host->name))
+            continue;
+        const size_t at = strlen(names);
+        if (n++ < NAMES_MAX)
+            snprintf(names + at, RG__CAUSE_MAX - at, "%s%s", at > 0 ? ", " : "",
+                     host->name);
+    }
+    add_count(names, n - NAMES_MAX);
+    return n;
+}
+
+/* Nobody of it says how it stands; it may be training, cut off from etcd. */
+static bool is_world_out_of_sight(const look *l)
+{
+    int unseen = 0;
+    for (int i = 0; l->decided != NULL && i < l->decided->host_count; i++) {
+        const rg__proposal_host *host = &l->decided->host[i];
+        if (rg__snapshot_host(l->s, host->id) != NULL && !is_lost(l, host->id))
+            return false;
+        unseen += may_come_back(l, host->id, host->name);
+    }
+    return unseen > 0;
+}
+
+static rg_status wait_for_world(const look *l)
+{
+    rg__plan_free(l->plan);
+    l->plan->line = (rg__line){0};
+    count_away(l, l->plan->awaited);
+    l->plan->kind = has_waited(l, &l->clock->world_ns, l->c->elastic_timeout_ns)
+                        ? RG__PLAN_LEAVE
+                        : RG__PLAN_WAIT;
+    return RG_OK;
+}
+
+/* --------------------------------------------------------------- below --min
+ */
+
+/* Slots that were given up for good leave too few for --min. A host of the
+ * world whose lease has ended has those that it had. */
 static bool is_hopeless(const look *l)
 {
     int open = 0;
@@ -488,6 +559,11 @@ static bool is_hopeless(const look *l)
         if (l->s->host[i].failed[0] != '\0')
             failed = &l->s->host[i];
     }
+    for (int r = 0; l->decided != NULL && r < l->decided->size; r++) {
+        const uint64_t id = l->decided->member[r].host;
+        open += rg__snapshot_host(l->s, id) == NULL &&
+                may_come_back(l, id, host_name(l->decided, id));
+    }
     if (failed == NULL || open >= l->c->min)
         return false;
     l->plan->kind = RG__PLAN_GIVE_UP;
@@ -495,20 +571,25 @@ static bool is_hopeless(const look *l)
     return true;
 }
 
-static void wait_below_min(const look *l)
+static rg_status wait_below_min(const look *l)
 {
+    if (is_hopeless(l))
+        return RG_OK;
+    if (is_world_out_of_sight(l))
+        return wait_for_world(l);
     if (has_waited(l, &l->clock->below_min_ns, l->c->elastic_timeout_ns))
         l->plan->kind = RG__PLAN_GIVE_UP;
+    return RG_OK;
 }
 
 static rg_status plan_first(const look *l, members *list)
 {
+    if (is_hopeless(l))
+        return RG_OK;
     if (list->n < l->c->max &&
         (!has_waited(l, &l->clock->forming_ns, l->c->start_timeout_ns) ||
          list->n < l->c->min)) {
-        if (l->plan->look_again_ns == 0)
-            wait_below_min(l);
-        return RG_OK;
+        return l->plan->look_again_ns == 0 ? wait_below_min(l) : RG_OK;
     }
     l->clock->below_min_ns = 0;
     return propose(l, list);
@@ -516,10 +597,8 @@ static rg_status plan_first(const look *l, members *list)
 
 static rg_status plan_broken(const look *l, members *list)
 {
-    if (list->n < l->c->min) {
-        wait_below_min(l);
-        return RG_OK;
-    }
+    if (list->n < l->c->min)
+        return wait_below_min(l);
     l->clock->below_min_ns = 0;
     return propose(l, list);
 }
@@ -534,6 +613,8 @@ static rg_status plan_decided(const look *l, members *list)
         l->plan->kind = RG__PLAN_DONE;
         return RG_OK;
     }
+    if (is_world_out_of_sight(l))
+        return wait_for_world(l);
     const int leaving = count_leaving(l, l->decided);
     if (count_new(list, l->decided) + leaving == 0 ||
         has_mute_member(l, l->decided) || list->n < l->c->min || list->n == 0) {
@@ -569,10 +650,10 @@ static bool has_any_ack(const rg__snapshot *s, uint64_t generation)
 static void shut_out_late(const look *l, const rg__proposal *p)
 {
     for (int i = 0; i < l->s->hosts; i++)
-        if (!has_acked(l->s, p->generation, l->s->host[i].name))
+        if (!has_acked(l->s, p->generation, l->s->host[i].id))
             rg__shut_out_add(l->clock, l->s->host[i].id, l->now_ns);
     for (int i = 0; i < p->host_count; i++)
-        if (!has_acked(l->s, p->generation, p->host[i].name))
+        if (!has_acked(l->s, p->generation, p->host[i].id))
             rg__shut_out_add(l->clock, p->host[i].id, l->now_ns);
 }
 
@@ -583,7 +664,7 @@ static bool does_world_stand(const look *l, const rg__proposal *p)
         const rg__proposal_host *host = &l->decided->host[i];
         if (!is_lost(l, host->id) &&
             !rg__snapshot_is_other(l->s, host->name, host->id) &&
-            !has_acked(l->s, p->generation, host->name))
+            !has_acked(l->s, p->generation, host->id))
             return false;
     }
     return l->decided != NULL;
@@ -638,29 +719,31 @@ void rg__plan_free(rg__plan *plan)
     rg__line_free(&plan->line);
 }
 
-/* It has not acked, and neither has it left nor begun anew: it may be cut off,
- * or mute, or shut out, and hold what it held. */
-static bool may_hold_more(const look *l, const rg__proposal *p,
-                          const rg__proposal_host *host)
+bool rg__plan_is_here(const rg__snapshot *snap, uint64_t host)
 {
-    const rg__host_record *record = rg__snapshot_host(l->s, host->id);
-    return !has_acked(l->s, p->generation, host->name) &&
-           !rg__snapshot_is_other(l->s, host->name, host->id) &&
-           !(record != NULL && record->is_gone);
+    return find_host(rg__snapshot_decided(snap), host) == NULL ||
+           (snap->cur.phase == RG__GEN_PROPOSED &&
+            has_acked(snap, snap->cur.generation, host));
 }
 
-static bool is_anybody_away(const look *l, const rg__proposal *p)
+void rg__plan_leave_out(rg__plan_clock *clock, uint64_t from_ns, uint64_t to_ns)
 {
-    for (int i = 0; i < l->decided->host_count; i++)
-        if (may_hold_more(l, p, &l->decided->host[i]))
+    uint64_t *since[] = {&clock->forming_ns,   &clock->newcomer_ns,
+                         &clock->below_min_ns, &clock->back_ns,
+                         &clock->world_ns,     &clock->proposed_ns,
+                         &clock->stand_ns};
+    for (size_t i = 0; i < sizeof since / sizeof *since; i++)
+        if (*since[i] != 0)
+            *since[i] += to_ns - (*since[i] > from_ns ? *since[i] : from_ns);
+}
+
+static bool is_anybody_away(const look *l)
+{
+    char names[RG__CAUSE_MAX];
+    for (int i = 0; i < l->s->hosts; i++)
+        if (may_hold_more(l, l->s->host[i].id, l->s->host[i].name))
             return true;
-    for (int i = 0; i < l->s->hosts; i++) {
-        rg__proposal_host host = {.id = l->s->host[i].id};
-        memcpy(host.name, l->s->host[i].name, sizeof host.name);
-        if (may_hold_more(l, p, &host))
-            return true;
-    }
-    return false;
+    return count_away(l, names) > 0;
 }
 
 /* Everybody who is waited for has acked. When what they hold is older than what
@@ -668,12 +751,16 @@ static bool is_anybody_away(const look *l, const rg__proposal *p)
  * with it: only then are those steps lost. */
 static rg_status decide_or_wait(const look *l, const rg__proposal *p)
 {
-    const rg_status st = decide(l->s, p, l->plan);
+    char names[RG__CAUSE_MAX];
+    const rg_status st = decide(l, p);
     if (st != RG_OK)
         return st;
+    if (l->s->begun != 0 && l->decided != NULL && count_away(l, names) > 0 &&
+        !rg__resume_has_holder(l->s, p->generation))
+        return wait_for_world(l);
     const bool goes_back = l->plan->kind == RG__PLAN_STATE_LOST ||
-                           rg__resume_goes_back(l->s, p, &l->plan->line);
-    if (goes_back && l->decided != NULL && is_anybody_away(l, p) &&
+                           rg__resume_goes_back(l->s, &l->plan->line);
+    if (goes_back && l->decided != NULL && is_anybody_away(l) &&
         !has_waited(l, &l->clock->back_ns, l->c->comeback_ns)) {
         rg__plan_free(l->plan);
         l->plan->line = (rg__line){0};
@@ -702,6 +789,8 @@ static rg_status plan_proposed(const look *l, members *list)
         return decide_or_wait(l, p);
     if (is_held_up(l, p))
         return plan_broken(l, list);
+    if (!is_broken(l, l->decided) && is_world_out_of_sight(l))
+        return wait_for_world(l);
     mind_the_late(l, p);
     return RG_OK;
 }
@@ -736,8 +825,6 @@ rg_status rg__plan_make(const rg__snapshot *snap, const rg__plan_config *config,
         (l.decided != NULL && is_static(snap)))
         return RG_OK;
     rg__links_note_broken(clock, snap, now_ns);
-    if (is_hopeless(&l))
-        return RG_OK;
     l.is_changing =
         is_broken(&l, l.decided) || snap->cur.phase == RG__GEN_PROPOSED;
     members list;
@@ -746,6 +833,8 @@ rg_status rg__plan_make(const rg__snapshot *snap, const rg__plan_config *config,
         return st;
     plan_p->alive = list.n;
     st = plan_phase(&l, &list);
+    if (plan_p->awaited[0] == '\0')
+        clock->world_ns = 0;
     look_at_its_end(&l);
     free(list.id);
     if (st != RG_OK)

@@ -9,12 +9,13 @@
 typedef struct rg__plan_config {
     int min, max;
     uint64_t start_timeout_ns;   /* then --min is enough for the first world */
-    uint64_t elastic_timeout_ns; /* below --min: give up */
+    uint64_t elastic_timeout_ns; /* below --min: give up; without the world:
+                                    leave */
     uint64_t last_call_ns;       /* newcomers within it share one change */
     uint64_t ack_timeout_ns; /* then a host that has not acked is left out */
     uint64_t newcomer_timeout_ns; /* so is one outside of the world, once all of
                                      that have acked and stand */
-    uint64_t comeback_ns;         /* for a host that alone may hold a commit */
+    uint64_t comeback_ns;         /* for a host that may hold a newer commit */
     const uint64_t *lost;         /* hosts to go on without, by incarnation */
     const uint64_t *mute;         /* hosts that etcd does not answer */
     int losts, mutes;
@@ -38,6 +39,7 @@ typedef struct rg__shut_out {
 typedef struct rg__plan_clock {
     uint64_t forming_ns, newcomer_ns, below_min_ns;
     uint64_t back_ns;               /* for such a host */
+    uint64_t world_ns;              /* for any host of the decided world */
     uint64_t proposed, proposed_ns; /* generation whose acks are waited for */
     uint64_t stand_ns;              /* its newcomers alone are */
     rg__link_report report[RG__REPORTS_MAX]; /* of the last minute */
@@ -55,8 +57,10 @@ typedef enum rg__plan_kind {
     RG__PLAN_DECIDE,
     RG__PLAN_DONE,
     RG__PLAN_STATE_LOST, /* no vault holds a whole commit any more */
-    RG__PLAN_GIVE_UP /* below --min for longer than --elastic-timeout, or for
-                        good because of `failed` */
+    RG__PLAN_GIVE_UP, /* below --min for longer than --elastic-timeout, or for
+                         good because of `failed` */
+    RG__PLAN_LEAVE    /* whoever is here leaves: without `awaited` nothing may
+                         be decided, and they may still be training */
 } rg__plan_kind;
 
 typedef struct rg__plan {
@@ -66,11 +70,21 @@ typedef struct rg__plan {
     rg__line line;          /* DECIDE: all but the time */
     int alive;              /* workers that could be in the next world */
     const rg__host_record *failed; /* GIVE_UP: of the snapshot; or NULL */
+    char awaited[RG__CAUSE_MAX]; /* WAIT, LEAVE: "h1, h2", hosts of the decided
+                                    world without which nothing is decided */
 } rg__plan;
 
 rg_status rg__plan_make(const rg__snapshot *snap, const rg__plan_config *config,
                         uint64_t now_ns, rg__plan_clock *clock,
                         rg__plan *plan_p);
 void rg__plan_free(rg__plan *plan); /* what it owns */
+
+/* It takes part: it is not of the decided world, or it has acked what is
+ * proposed. */
+bool rg__plan_is_here(const rg__snapshot *snap, uint64_t host);
+
+/* Nobody waits in a time in which etcd was away: it began then and is over. */
+void rg__plan_leave_out(rg__plan_clock *clock, uint64_t from_ns,
+                        uint64_t to_ns);
 
 #endif

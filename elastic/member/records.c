@@ -313,8 +313,8 @@ char *rg__ack_text(const rg__ack *ack)
     json_t *held = json_array();
     for (int i = 0; i < ack->count; i++)
         json_array_append_new(held, held_json(&ack->held[i]));
-    return rg__json_text(json_pack("{s:o,s:b,s:I}", "held", held, "had",
-                                   ack->had_commit, "step",
+    return rg__json_text(json_pack("{s:o,s:o,s:I}", "id", rg__hex_json(ack->id),
+                                   "held", held, "step",
                                    (json_int_t)ack->step));
 }
 
@@ -323,8 +323,7 @@ bool rg__ack_read(const json_t *j, rg__ack *ack)
     const json_t *held = json_object_get(j, "held");
     const size_t n = json_array_size(held);
     ack->step = (uint64_t)json_integer_value(json_object_get(j, "step"));
-    ack->had_commit = json_is_true(json_object_get(j, "had"));
-    if (n > RG__VAULT_SLOTS)
+    if (n > RG__VAULT_SLOTS || !rg__id_read(json_object_get(j, "id"), &ack->id))
         return false;
     bool is_good = true;
     for (size_t i = 0; i < n && is_good; i++, ack->count++)
@@ -400,7 +399,9 @@ static bool read_copies(const json_t *j, rg__line *line)
 /* Kinds that never were are left out. */
 static json_t *total_json(const rg__total *total)
 {
-    json_t *j = json_pack("{s:I}", "steps_lost", (json_int_t)total->steps_lost);
+    json_t *j =
+        json_pack("{s:I,s:I}", "steps_lost", (json_int_t)total->steps_lost,
+                  "lost_unknown", (json_int_t)total->lost_unknown);
     for (int i = 0; i < RG__KINDS; i++)
         if (total->changes[i] > 0)
             json_object_set_new(j, kind_names[i],
@@ -416,6 +417,7 @@ static uint64_t count_read(const json_t *j, const char *name)
 static bool read_total(const json_t *j, rg__total *total)
 {
     total->steps_lost = count_read(j, "steps_lost");
+    total->lost_unknown = count_read(j, "lost_unknown");
     for (int i = 0; i < RG__KINDS; i++)
         total->changes[i] = count_read(j, kind_names[i]);
     return json_is_object(j);
@@ -424,7 +426,10 @@ static bool read_total(const json_t *j, rg__total *total)
 void rg__line_count(rg__line *line, const rg__snapshot *snap)
 {
     line->total = rg__snapshot_total(snap);
-    line->total.steps_lost += line->steps_lost;
+    if (line->steps_lost < 0)
+        line->total.lost_unknown++;
+    else
+        line->total.steps_lost += (uint64_t)line->steps_lost;
     line->total.changes[line->kind]++;
 }
 
@@ -441,23 +446,32 @@ uint64_t rg__total_changes(const rg__total *total)
     return sum;
 }
 
+static json_t *lost_json(const rg__line *line)
+{
+    return line->steps_lost < 0 ? json_null() : json_integer(line->steps_lost);
+}
+
+static int64_t read_lost(const json_t *j)
+{
+    return json_is_integer(j) ? json_integer_value(j) : -1;
+}
+
 char *rg__line_text(const rg__line *line)
 {
     return rg__json_text(json_pack(
-        "{s:I,s:o,s:i,s:o,s:I,s:i,s:i,s:I,s:s,s:s,s:o}", "prev",
+        "{s:I,s:o,s:i,s:o,s:o,s:i,s:i,s:I,s:s,s:s,s:o}", "prev",
         (json_int_t)line->prev, "resume", rg__commit_json(line->resume),
         "source", line->source, "copies", copies_json(line), "steps_lost",
-        (json_int_t)line->steps_lost, "from_size", line->from_size, "to_size",
-        line->to_size, "at_ms", (json_int_t)line->at_ms, "cause", line->cause,
-        "kind", kind_names[line->kind], "total", total_json(&line->total)));
+        lost_json(line), "from_size", line->from_size, "to_size", line->to_size,
+        "at_ms", (json_int_t)line->at_ms, "cause", line->cause, "kind",
+        kind_names[line->kind], "total", total_json(&line->total)));
 }
 
 bool rg__line_read(const json_t *j, rg__line *line)
 {
     line->prev = (uint64_t)json_integer_value(json_object_get(j, "prev"));
     line->source = (int)json_integer_value(json_object_get(j, "source"));
-    line->steps_lost =
-        (uint64_t)json_integer_value(json_object_get(j, "steps_lost"));
+    line->steps_lost = read_lost(json_object_get(j, "steps_lost"));
     line->from_size = (int)json_integer_value(json_object_get(j, "from_size"));
     line->to_size = (int)json_integer_value(json_object_get(j, "to_size"));
     line->at_ms = json_integer_value(json_object_get(j, "at_ms"));
@@ -485,6 +499,18 @@ bool rg__end_read(const json_t *j, rg__end *end)
     end->is_set = true;
     end->code = (int)code;
     return rg__text_read(end->why, sizeof end->why, json_object_get(j, "why"));
+}
+
+char *rg__begun_text(uint64_t generation)
+{
+    return rg__json_text(
+        json_pack("{s:o}", "generation", rg__hex_json(generation)));
+}
+
+bool rg__begun_read(const json_t *j, uint64_t *generation_p)
+{
+    return rg__hex_read(json_object_get(j, "generation"), generation_p) &&
+           *generation_p != 0;
 }
 
 char *rg__leader_text(const rg__proposal_host *leader)
@@ -519,13 +545,17 @@ const char *rg__suspicion_text(bool is_withdrawn)
 
 char *rg__drain_text(const rg__drain *drain)
 {
-    return rg__json_text(
-        json_pack("{s:I}", "deadline_ms", (json_int_t)drain->deadline_ms));
+    return rg__json_text(json_pack("{s:I,s:i,s:s}", "deadline_ms",
+                                   (json_int_t)drain->deadline_ms, "code",
+                                   drain->code, "why", drain->why));
 }
 
 bool rg__drain_read(const json_t *j, rg__drain *drain)
 {
     const json_int_t ms = json_integer_value(json_object_get(j, "deadline_ms"));
+    const json_t *why = json_object_get(j, "why");
     drain->deadline_ms = (uint64_t)ms;
-    return ms >= 0;
+    drain->code = (int)json_integer_value(json_object_get(j, "code"));
+    return ms >= 0 &&
+           (why == NULL || rg__text_read(drain->why, sizeof drain->why, why));
 }

@@ -4,6 +4,8 @@
  *   meta                    the job: uuid, key, bounds        rg__meta
  *   all/cur                 the generation and its phase      rg__cur
  *   all/leader              who proposes (lease)              create_revision
+ *   all/begun               a commit has been begun: from now on the memory of
+ *                           workers is no state               rg__snapshot
  *   all/end                 the job ends: code and why        rg__end
  *   all/claim/<where>       who may seal the next checkpoint  rg__claim
  *                           in that directory
@@ -153,10 +155,10 @@ typedef struct rg__held {
 typedef struct rg__ack {
     uint64_t generation;
     char host[RG__NAME_MAX];
+    uint64_t id; /* of that host's incarnation */
     rg__held held[RG__VAULT_SLOTS];
     int count;
-    bool had_commit; /* there has been one, here or not any more */
-    uint64_t step;   /* the most steps that a worker here had ended */
+    uint64_t step; /* the most steps that a worker here had ended */
 } rg__ack;
 
 /* A vault that gets the resume commit, or parts of it, from another host's. */
@@ -171,6 +173,7 @@ typedef struct rg__copy {
 /* Of all decisions of the job up to one: their records do not stay. */
 typedef struct rg__total {
     uint64_t changes[RG__KINDS], steps_lost;
+    uint64_t lost_unknown; /* changes of which nobody knows what was lost */
 } rg__total;
 
 /* The whole decision: an agent that sees a later proposal first passes this
@@ -182,7 +185,7 @@ typedef struct rg__line {
     int source;           /* resume none: whose memory counts; else -1 */
     rg__copy *copy;       /* hosts whose vault lacks the commit; owned */
     int copies;
-    uint64_t steps_lost;
+    int64_t steps_lost; /* -1: nobody who knows has acked */
     int from_size, to_size;
     int64_t at_ms; /* CLOCK_REALTIME, for people */
     char cause[RG__CAUSE_MAX];
@@ -245,7 +248,9 @@ typedef struct rg__suspicion {
 
 typedef struct rg__drain {
     char host[RG__NAME_MAX];
-    uint64_t deadline_ms; /* from when its agent reads it */
+    uint64_t deadline_ms;   /* from when its agent reads it */
+    int code;               /* 0: drain; else it leaves at once, with this */
+    char why[RG__TEXT_MAX]; /* and says this */
 } rg__drain;
 
 typedef struct rg__snapshot {
@@ -256,6 +261,8 @@ typedef struct rg__snapshot {
     rg__saved saved;
     rg__order order;
     rg__share *share;
+    uint64_t begun;  /* generation of the commit that was begun first, 0: no
+                        worker has come as far, nor into fn */
     uint64_t leader; /* its incarnation, 0: none */
     rg__proposal_host leader_host;
     int64_t leader_token; /* create_revision of cur/leader */
@@ -292,6 +299,9 @@ bool rg__snapshot_is_other(const rg__snapshot *snap, const char *name,
                            uint64_t id);
 const rg__proposal *rg__snapshot_gen(const rg__snapshot *snap,
                                      uint64_t generation);
+/* Of that incarnation; NULL: it has not acked. */
+const rg__ack *rg__snapshot_ack(const rg__snapshot *snap, uint64_t generation,
+                                uint64_t host);
 /* NULL: there is none. */
 const rg__claim *rg__snapshot_claim(const rg__snapshot *snap, uint64_t where);
 /* Nobody is in it any more, by their own word: it has an end, is done, or all
@@ -321,6 +331,7 @@ void rg__line_count(rg__line *line, const rg__snapshot *snap);
 /* Of the newest decision; zero before the first. */
 rg__total rg__snapshot_total(const rg__snapshot *snap);
 uint64_t rg__total_changes(const rg__total *total); /* of all kinds */
+char *rg__begun_text(uint64_t generation);
 char *rg__end_text(const rg__end *end);
 char *rg__claim_text(const rg__claim *claim);
 char *rg__saved_text(const rg__saved *saved);

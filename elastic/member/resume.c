@@ -12,7 +12,6 @@
 #include "elastic/member/resume.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "sdk/base/fail.h"
 
@@ -103,14 +102,10 @@ static const rg__held *held_in(const rg__ack *ack, rg__commit_id id)
 }
 
 /* NULL: that host has not acked, or has nothing of the commit. */
-static const rg__held *held_by(const look *l, const char *host)
+static const rg__held *held_by(const look *l, uint64_t host)
 {
-    for (int i = 0; i < l->s->acks; i++) {
-        const rg__ack *ack = &l->s->ack[i];
-        if (ack->generation == l->generation && strcmp(ack->host, host) == 0)
-            return held_in(ack, l->id);
-    }
-    return NULL;
+    const rg__ack *ack = rg__snapshot_ack(l->s, l->generation, host);
+    return ack != NULL ? held_in(ack, l->id) : NULL;
 }
 
 #define WHOLE UINT32_MAX /* the replicated buffers, as if they were a shard */
@@ -203,7 +198,7 @@ static int choose_holder(const look *l, rg__line *line, uint64_t to,
     for (int i = 1; i <= l->s->hosts; i++) {
         const int k = (after + i) % l->s->hosts;
         const rg__host_record *host = &l->s->host[k];
-        if (!has_part(held_by(l, host->name), part))
+        if (!has_part(held_by(l, host->id), part))
             continue;
         if (find_copy(line, to, host->id) != NULL)
             return k;
@@ -216,7 +211,7 @@ static rg_status copy_part(const look *l, rg__line *line,
                            const rg__proposal_host *to, uint32_t part,
                            int *turn)
 {
-    if (has_part(held_by(l, to->name), part))
+    if (has_part(held_by(l, to->id), part))
         return RG_OK;
     const int from = choose_holder(l, line, to->id, part, *turn);
     if (from < 0)
@@ -272,29 +267,30 @@ rg_status rg__resume_choose(const rg__snapshot *snap, const rg__proposal *p,
     return l.id.generation == 0 ? RG_OK : find_copies(&l, p, line);
 }
 
-/* Not where it was started again: its vault is another one. */
-static bool has_acked(const rg__snapshot *s, uint64_t generation,
-                      const rg__proposal_host *host)
+bool rg__resume_goes_back(const rg__snapshot *snap, const rg__line *line)
 {
-    if (rg__snapshot_is_other(s, host->name, host->id))
-        return false;
-    for (int i = 0; i < s->acks; i++)
-        if (s->ack[i].generation == generation &&
-            strcmp(s->ack[i].host, host->name) == 0)
+    for (int i = 0; i < snap->lines; i++)
+        if (snap->line[i].generation == line->prev)
+            return rg__resume_is_later(snap->line[i].resume, line->resume);
+    return false;
+}
+
+static bool holds_enough(const rg__snapshot *snap, const rg__ack *ack)
+{
+    const rg__commit_id least = snap->line[snap->lines - 1].resume;
+    for (int k = 0; ack != NULL && k < ack->count; k++)
+        if (rg__resume_is_on_lineage(snap, ack->held[k].id) &&
+            !rg__resume_is_later(least, ack->held[k].id))
             return true;
     return false;
 }
 
-bool rg__resume_goes_back(const rg__snapshot *snap, const rg__proposal *p,
-                          const rg__line *line)
+bool rg__resume_has_holder(const rg__snapshot *snap, uint64_t generation)
 {
-    const rg__proposal *before = rg__snapshot_gen(snap, p->from);
-    for (int i = 0; i < snap->lines; i++)
-        if (snap->line[i].generation == p->from &&
-            rg__resume_is_later(snap->line[i].resume, line->resume))
+    const rg__proposal *world = rg__snapshot_decided(snap);
+    for (int i = 0; world != NULL && i < world->host_count; i++)
+        if (holds_enough(snap,
+                         rg__snapshot_ack(snap, generation, world->host[i].id)))
             return true;
-    for (int i = 0; before != NULL && i < before->host_count; i++)
-        if (has_acked(snap, p->generation, &before->host[i]))
-            return false;
-    return before != NULL;
+    return false;
 }

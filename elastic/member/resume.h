@@ -24,11 +24,12 @@ bool rg__resume_is_later(rg__commit_id a, rg__commit_id b);
 /* When the next generation is decided: else that record is dropped. */
 bool rg__resume_needs_line(const rg__snapshot *snap, const rg__line *line);
 
-/* Would that decision go back behind what was committed, as far as those who
- * acked can know: behind the resume commit of the generation before, or with
- * nobody there who was in that generation and so has what was committed in it?
- */
-bool rg__resume_goes_back(const rg__snapshot *snap, const rg__proposal *p,
-                          const rg__line *line);
+/* Would that decision go back behind the resume commit of the one before? */
+bool rg__resume_goes_back(const rg__snapshot *snap, const rg__line *line);
+
+/* Has a host of the world that was decided last acked, in the incarnation that
+ * was in it, whose vault holds a commit on the lineage, or parts of one, that
+ * is no older than what that world resumed from? */
+bool rg__resume_has_holder(const rg__snapshot *snap, uint64_t generation);
 
 #endif

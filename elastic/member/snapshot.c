@@ -203,6 +203,16 @@ static bool add_end(rg__snapshot *s, const json_t *j)
     return true;
 }
 
+static bool add_begun(rg__snapshot *s, const json_t *j)
+{
+    uint64_t generation;
+    s->begun = 1; /* whatever it holds: it is there */
+    if (!rg__begun_read(j, &generation))
+        return false;
+    s->begun = generation;
+    return true;
+}
+
 static bool add_leader(rg__snapshot *s, const json_t *j, const rg__kv *kv)
 {
     rg__proposal_host leader = {0};
@@ -249,6 +259,8 @@ static bool add(rg__snapshot *s, const char *key, const json_t *j,
         return add_meta(s, j, kv);
     if (strcmp(key, "all/cur") == 0)
         return add_cur(s, j, kv);
+    if (strcmp(key, "all/begun") == 0)
+        return add_begun(s, j);
     if (strcmp(key, "all/leader") == 0)
         return add_leader(s, j, kv);
     if (strcmp(key, "all/end") == 0)
@@ -410,10 +422,8 @@ static bool copy_ack(const rg__ack *from, rg__ack *to)
 
 bool rg__snapshot_add_ack(rg__snapshot *snap, const rg__ack *ack)
 {
-    for (int i = 0; i < snap->acks; i++)
-        if (snap->ack[i].generation == ack->generation &&
-            strcmp(snap->ack[i].host, ack->host) == 0)
-            return false;
+    if (rg__snapshot_ack(snap, ack->generation, ack->id) != NULL)
+        return false;
     rg__ack *a = grow((void **)&snap->ack, snap->acks, sizeof *a);
     if (a == NULL)
         return false;
@@ -473,6 +483,15 @@ const rg__proposal *rg__snapshot_gen(const rg__snapshot *snap,
     for (int i = 0; i < snap->gens; i++)
         if (snap->gen[i].generation == generation)
             return &snap->gen[i];
+    return NULL;
+}
+
+const rg__ack *rg__snapshot_ack(const rg__snapshot *snap, uint64_t generation,
+                                uint64_t host)
+{
+    for (int i = 0; i < snap->acks; i++)
+        if (snap->ack[i].generation == generation && snap->ack[i].id == host)
+            return &snap->ack[i];
     return NULL;
 }
 

@@ -460,13 +460,52 @@ static rg_status take_from_vault(rg_state *st, rg__commit_id resume,
     return restore(st, slot, resume, is_here);
 }
 
+static bool is_gate_shut(rg_ctx *ctx)
+{
+    pthread_mutex_lock(&ctx->gate);
+    const bool is_shut = ctx->gate_generation != ctx->now.generation;
+    pthread_mutex_unlock(&ctx->gate);
+    return is_shut;
+}
+
+/* The record of a later generation is that of a world which has taken the place
+ * of this one. */
+static bool is_on_record(const rg_ctx *ctx)
+{
+    const uint64_t begun = atomic_load(&ctx->page->begun);
+    return begun != 0 && begun <= ctx->now.generation;
+}
+
+/* Sleep until etcd has it on record that there is a commit: without that record
+ * others may still begin with the memory of a worker. Rank 0 has it written. */
+static rg_status await_record(const rg_state *st)
+{
+    rg_ctx *ctx = st->ctx;
+    if (ctx->now.rank == 0) {
+        atomic_store(&ctx->page->zero, ctx->now.generation);
+        ctx->hooks->committed(ctx, ctx->now.generation);
+    }
+    for (;;) {
+        const rg__word wake = {&ctx->page->wake, atomic_load(&ctx->page->wake)};
+        if (is_on_record(ctx))
+            return RG_OK;
+        if (is_gate_shut(ctx))
+            return rg__fail(RG_ERR_PEER_LOST,
+                            "the generation has ended before its first commit "
+                            "was on record; return this status from fn");
+        rg__futex_wait_any(&wake, 1, LOOK_NS);
+    }
+}
+
 /* The first commit of the job: before anybody has entered fn. */
 static rg_status commit_zero(rg_state *st)
 {
     bool is_announced = false;
-    const rg_status rs = commit(st, st->step, &is_announced);
+    rg_status rs = commit(st, st->step, &is_announced);
     if (rs == RG_OK)
         note_commit(st);
+    if (rs == RG_OK)
+        rs = await_record(st);
     return rs;
 }
 

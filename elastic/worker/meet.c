@@ -206,6 +206,7 @@ rg_status rg__worker_stay_alone(rg__worker *w,
     ctx->vault = private_memory(sizeof(rg__vault));
     if (ctx->page == NULL || ctx->vault == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a page and a vault");
+    atomic_store(&ctx->page->begun, 1); /* nobody else could begin */
     ctx->me = (rg__member_id){.host = 1, .slot = 0, .start = 1};
     if (gethostname(ctx->host, sizeof ctx->host) != 0)
         snprintf(ctx->host, sizeof ctx->host, "localhost");

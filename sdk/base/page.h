@@ -72,6 +72,8 @@ typedef struct rg__page {
     _Atomic uint64_t copied;   /* of this generation: 1 + the newest step whose
                                   shards all lie on other hosts too; 0: none */
     _Atomic uint64_t copied_generation; /* stored after copied = 0 */
+    _Atomic uint64_t begun; /* generation whose commit 0 etcd has on record; fn
+                               may be entered from then on; 0: none */
     _Atomic uint64_t saved; /* 1 + the step of the newest checkpoint; 0: none */
     _Atomic uint32_t ping;
 
@@ -85,8 +87,9 @@ typedef struct rg__page {
     _Atomic uint64_t committed;  /* of this generation: 1 + the newest step
                                     whose commit counts; 0: none */
     _Atomic uint64_t committed_generation; /* stored after committed = 0 */
-    _Atomic uint64_t step_ns;   /* CLOCK_MONOTONIC of the last step end */
-    _Atomic uint64_t left_ns;   /* the last generation was left */
+    _Atomic uint64_t zero;    /* generation whose commit 0 all have agreed on */
+    _Atomic uint64_t step_ns; /* CLOCK_MONOTONIC of the last step end */
+    _Atomic uint64_t left_ns; /* the last generation was left */
     _Atomic uint64_t built_ns;  /* the data plane of the next was built */
     _Atomic uint64_t synced_ns; /* registered memory was right again */
     _Atomic uint64_t first_generation; /* the newest generation in which a */

@@ -19,8 +19,8 @@
  *                                    <-      DECIDED
  *   BROKEN (why)                     ->
  *   COMMITTED (the page says what;
- *              where there are
- *              shards)               ->
+ *              commit 0, and where
+ *              there are shards)     ->
  *   SAVE (rank 0, and one on each
  *         host with shards: make that
  *         commit durable)            ->

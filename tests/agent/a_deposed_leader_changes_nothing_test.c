@@ -5,6 +5,7 @@
 
 #define LEADER KEYS "all/leader"
 #define CUR    KEYS "all/cur"
+#define END    KEYS "all/end"
 
 /* Host 1 leads and wants generation 1. It acts once on what it knows, and
  * `meanwhile` befalls etcd before. What is in `cur` then? */
@@ -27,6 +28,30 @@ static outcome act(etcd_server *server, void (*meanwhile)(etcd_server *))
     keys_close_agent(a);
     scene_close(&s);
     return cur;
+}
+
+/* The same with an end: nobody is at the door, and it has waited long enough.
+ */
+static outcome give_up(etcd_server *server, void (*meanwhile)(etcd_server *))
+{
+    scene s;
+    etcd_server_delete(server, CUR);
+    etcd_server_delete(server, END);
+    keys_put_meta(server, 2);
+    keys_put_host(server, 1);
+    keys_put_leader(server, 1);
+    scene_open(&s, etcd_server_url(server));
+    agent *a = keys_open_agent(&s, 1);
+    a->own.min = a->own.max = 2;
+    meanwhile(server);
+    rg__leader_look(a);
+    CHECK(a->acting != NULL);
+    a->is_ending = true;
+    WAIT_FOR(&s, a->acting == NULL);
+    const outcome end = scene_get(&s, END);
+    keys_close_agent(a);
+    scene_close(&s);
+    return end;
 }
 
 static void nothing(etcd_server *server)
@@ -57,6 +82,10 @@ int main(void)
     CHECK_EQ(act(server, lose_its_place).kv_count, 0);
     CHECK_EQ(act(server, see_another_lead).kv_count, 0);
     CHECK_STR(act(server, see_another_decide).value, "another's");
+    CHECK(strstr(give_up(server, nothing).value, "--elastic-timeout") != NULL);
+    CHECK_EQ(give_up(server, lose_its_place).kv_count, 0);
+    CHECK_EQ(give_up(server, see_another_lead).kv_count, 0);
+    CHECK_EQ(give_up(server, see_another_decide).kv_count, 0);
     etcd_server_stop(server);
     return 0;
 }

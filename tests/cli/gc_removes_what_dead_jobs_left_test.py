@@ -138,7 +138,11 @@ def test(claims, d, etcd):
     d.run(*gc)
     claims.equal(keys(etcd, NOTES), note, "the note stays as it is")
 
-    # It comes back: nothing of it may go, and the time begins anew.
+    # Its steps are gone with its hosts, which ends it; what begins then under
+    # its name is another job: nothing of that may go.
+    got = d.run("agent", "--etcd", etcd.url, "--job", "vanished", "--host",
+                "h1", "-n", "1", *TRAIN)
+    claims.equal(got.returncode, 74, got.stderr)
     vanished = start_job(d, etcd, "vanished")
     got = d.run(*gc, "--older-than", "0s")
     claims.hold("vanished" not in got.stdout, got.stdout)

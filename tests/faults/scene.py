@@ -16,7 +16,7 @@ BUDGET_S = 1.0 * PATIENCE
 COMMIT_EVERY = 3
 LEASE_S = 10
 # What a job leaves in etcd for those who ask what became of it.
-KEPT = re.compile(r"meta$|shape$|all/(cur|end|checkpoint|probe)$|"
+KEPT = re.compile(r"meta$|shape$|all/(cur|end|begun|checkpoint|probe)$|"
                   r"all/(gen|line|ev|claim)/")
 MOST_PAUSE_S = 6 * BUDGET_S  # not to be quick, but to see what waits for ever
 MOST_CHANGE_S = 8 * PATIENCE  # likewise: from the fault to the world it leads

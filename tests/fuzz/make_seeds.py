@@ -331,7 +331,9 @@ def write_variants(found):
         (f"all/ev/{g - 1:016x}/h2.0.1", json.dumps(dict(
             reason, by="h2", link=name)))])
     write_records("drained", both + [
-        (f"all/drain/{name}", '{"deadline_ms":30000}')])
+        (f"all/drain/{name}", '{"deadline_ms":30000}'),
+        ("all/drain/h2",
+         '{"deadline_ms":0,"code":75,"why":"h1 is not heard of"}')])
     write_records("draining", [
         (k, v.replace('"draining":false', '"draining":true'))
         for k, v in both])
@@ -348,12 +350,15 @@ def write_variants(found):
     write_records("proposed", proposed)
     write_records("acked", proposed + [
         (f"lead/ack/{g + 1:016x}/{name}",
-         json.dumps({"held": [[g, 5, True, 0, []], None], "step": 7}))])
+         json.dumps({"id": first, "held": [[g, 5, True, 0, []], None],
+                     "step": 7}))])
     write_records("acked-by-two", with_second_host(proposed) + [
+        ("all/begun", '{"generation":"0000000000000001"}'),
         (f"lead/ack/{g + 1:016x}/{name}",
-         json.dumps({"held": [[g, 9, True, 2, [0, 1]]], "step": 12})),
+         json.dumps({"id": first, "held": [[g, 9, True, 2, [0, 1]]],
+                     "step": 12})),
         (f"lead/ack/{g + 1:016x}/h2",
-         json.dumps({"held": [], "step": 0}))])
+         json.dumps({"id": "00000000000000b2", "held": [], "step": 0}))])
 
 
 def record_seeds():

@@ -110,6 +110,19 @@ void job_reason(job *j, uint64_t g, bool is_death, const char *text)
     snprintf(r->text, sizeof r->text, "%s", text);
 }
 
+/* Of the incarnation that has a record, else of that in a world. */
+static uint64_t id_of(const rg__snapshot *s, const char *host)
+{
+    for (int i = 0; i < s->hosts; i++)
+        if (strcmp(s->host[i].name, host) == 0)
+            return s->host[i].id;
+    for (int g = 0; g < s->gens; g++)
+        for (int i = 0; i < s->gen[g].host_count; i++)
+            if (strcmp(s->gen[g].host[i].name, host) == 0)
+                return s->gen[g].host[i].id;
+    CHECK_FAIL("no host %s", host);
+}
+
 void job_ack(job *j, uint64_t g, const char *host, const rg__commit_id *held,
              int n)
 {
@@ -118,6 +131,7 @@ void job_ack(job *j, uint64_t g, const char *host, const rg__commit_id *held,
     rg__ack *a = &s->ack[s->acks++];
     a->generation = g;
     snprintf(a->host, sizeof a->host, "%s", host);
+    a->id = id_of(s, host);
     a->count = n;
     for (int i = 0; i < n; i++)
         a->held[i] = (rg__held){.id = held[i], .is_whole = true};
@@ -129,6 +143,18 @@ void job_shards(job *j, uint32_t of, const uint32_t *here, int n)
     held->shards = of;
     for (int i = 0; i < n; i++)
         CHECK(rg__shards_add(&held->here, here[i]));
+}
+
+void job_lose_record(job *j, uint64_t host)
+{
+    rg__snapshot *s = &j->snap;
+    for (int i = 0; i < s->hosts; i++)
+        if (s->host[i].id == host) {
+            free(s->host[i].slot);
+            s->host[i] = s->host[--s->hosts];
+            return;
+        }
+    CHECK_FAIL("no host %llu", (unsigned long long)host);
 }
 
 void job_fin(job *j, uint64_t g, const char *host)

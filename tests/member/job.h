@@ -34,6 +34,8 @@ void job_ack(job *j, uint64_t g, const char *host, const rg__commit_id *held,
              int n);
 /* The newest ack's first commit has shards, of which these lie there. */
 void job_shards(job *j, uint32_t of, const uint32_t *here, int n);
+/* Its lease has ended. */
+void job_lose_record(job *j, uint64_t host);
 void job_fin(job *j, uint64_t g, const char *host);
 
 /* `by` does not hear `host`. */

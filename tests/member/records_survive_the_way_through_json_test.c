@@ -41,29 +41,41 @@ static void a_job_is_read_back(void)
         .source = -1,
         .copy = &copy,
         .copies = 1,
+        .steps_lost = -1,
         .cause = "host k leaves",
         .kind = RG__KIND_DRAIN,
         .total = {.changes = {[RG__KIND_FIRST] = 1, [RG__KIND_DRAIN] = 300},
-                  .steps_lost = 17}};
+                  .steps_lost = 17,
+                  .lost_unknown = 3}};
     const rg__ack ack = {
         .held = {{{1, 5}, true, 8, {shards, 2}}, {{1, 4}, false, 0, {0}}},
         .count = 2,
-        .had_commit = true};
+        .id = UINT64_C(0xfedcba9876543210)};
+    const rg__drain leave = {.code = 75, .why = "h1 is awaited"};
     const rg__reason reason = {.is_death = true,
                                .text = "died",
                                .at_ms = INT64_C(1700000000123),
                                .by = "h",
                                .link = "k"};
-    char *texts[] = {rg__host_text(&host), rg__proposal_text(&p),
-                     rg__line_text(&line), rg__reason_text(&reason),
-                     rg__ack_text(&ack)};
-    const rg__kv all[] = {kv("/j/all/gen/0000000000000002", texts[1]),
+    char *texts[] = {
+        rg__host_text(&host),  rg__proposal_text(&p),
+        rg__line_text(&line),  rg__reason_text(&reason),
+        rg__ack_text(&ack),    rg__begun_text(UINT64_C(0xa000000000000001)),
+        rg__drain_text(&leave)};
+    const rg__kv all[] = {kv("/j/all/begun", texts[5]),
+                          kv("/j/all/drain/h", texts[6]),
+                          kv("/j/all/gen/0000000000000002", texts[1]),
                           kv("/j/lead/host/h", texts[0]),
                           kv("/j/all/line/0000000000000002", texts[2]),
                           kv("/j/all/ev/0000000000000001/h.3", texts[3]),
                           kv("/j/lead/ack/0000000000000002/h", texts[4])};
     rg__snapshot s;
-    CHECK_OK(rg__snapshot_read(&s, "/j/", all, 5));
+    CHECK_OK(rg__snapshot_read(&s, "/j/", all, 7));
+    CHECK_EQ(s.begun, UINT64_C(0xa000000000000001));
+    CHECK_EQ(s.drains, 1);
+    CHECK_EQ(s.drain[0].code, 75);
+    CHECK_STR(s.drain[0].why, "h1 is awaited");
+    CHECK_EQ(s.line[0].steps_lost, -1);
     CHECK_EQ(s.gens, 1);
     CHECK_EQ(s.hosts, 1);
     CHECK_EQ(s.lines, 1);
@@ -82,7 +94,7 @@ static void a_job_is_read_back(void)
     CHECK(s.reason[0].is_death);
     CHECK_EQ(s.gen[0].port[0], 40001);
     CHECK_EQ(s.acks, 1);
-    CHECK(s.ack[0].had_commit);
+    CHECK_EQ(s.ack[0].id, UINT64_C(0xfedcba9876543210));
     CHECK_EQ(s.ack[0].count, 2);
     CHECK(s.ack[0].held[0].is_whole && !s.ack[0].held[1].is_whole);
     CHECK_EQ(s.ack[0].held[0].shards, 8);
@@ -97,6 +109,7 @@ static void a_job_is_read_back(void)
     CHECK_EQ(s.line[0].resume.step, 1234567890123);
     const rg__total total = rg__snapshot_total(&s);
     CHECK_EQ(total.steps_lost, 17);
+    CHECK_EQ(total.lost_unknown, 3);
     CHECK_EQ(total.changes[RG__KIND_DRAIN], 300);
     CHECK_EQ(rg__total_changes(&total), 301);
     CHECK(rg__snapshot_decided(&s) == &s.gen[0]);

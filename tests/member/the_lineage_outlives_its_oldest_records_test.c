@@ -78,9 +78,9 @@ static void decide(life *l, uint64_t generation, bool is_idle)
     rg__line line = {.generation = generation,
                      .prev = before,
                      .resume = draw_resume(l),
-                     .steps_lost = draw(l, 3),
+                     .steps_lost = (int64_t)draw(l, 3),
                      .kind = (rg__cause_kind)draw(l, RG__KINDS)};
-    l->steps_lost += line.steps_lost;
+    l->steps_lost += (uint64_t)line.steps_lost;
     rg__line_count(&line, &l->kept);
     drop_lines(&l->kept);
     add_line(&l->kept, &line);

@@ -157,8 +157,9 @@ static void a_fresh_accusation_costs_nobody_a_place(void)
     job_end(&j);
 }
 
-/* Its lease has ended, and with it all that could speak for it. */
-static void a_world_that_has_vanished_is_lost_on_anybodys_word(void)
+/* Its lease has ended, and with it all that could speak for it; once it has
+ * begun anew, what was said of it before counts no more. */
+static void a_world_that_has_vanished_is_not_lost_on_anybodys_word(void)
 {
     const rg__member_id one[] = {{1, 0, 1}};
     job j;
@@ -170,15 +171,17 @@ static void a_world_that_has_vanished_is_lost_on_anybodys_word(void)
     uint64_t lost[2];
     CHECK_EQ(rg__links_lost(&j.snap, lost, 2), 1);
     CHECK_EQ(lost[0], 2);
-    free(j.snap.host[0].slot);
-    j.snap.host[0] = j.snap.host[--j.snap.hosts];
-    check_lost(&j, (uint64_t[]){1}, 1);
+    job_lose_record(&j, 1);
+    CHECK_EQ(rg__links_lost(&j.snap, lost, 2), 1);
+    CHECK_EQ(lost[0], 2);
+    job_host(&j, "a", 7, 1);
+    check_lost(&j, NULL, 0);
 }
 
 int main(void)
 {
     a_fresh_accusation_costs_nobody_a_place();
-    a_world_that_has_vanished_is_lost_on_anybodys_word();
+    a_world_that_has_vanished_is_not_lost_on_anybodys_word();
     nobody_is_accused();
     all_others_accuse_one();
     who_accuses_everybody_is_the_one_cut_off();

@@ -1,0 +1,277 @@
+/* Who may decide: a host of the world that was decided last, with a commit of
+ * the lineage in its vault, or anybody while no commit has been begun. Without
+ * them a leader waits, and then those who wait leave; the job goes on. */
+#include "elastic/member/links.h"
+#include "tests/member/job.h"
+
+#define ELASTIC (600 * SECOND)
+
+static const rg__commit_id none = {0, 0}, older = {1, 4};
+static const rg__member_id world[] = {{1, 0, 1}, {2, 0, 1}};
+static const rg__member_id spare[] = {{3, 0, 1}};
+
+/* a and b are the world, c is at the door of a full job. */
+static void begin(job *j)
+{
+    job_begin(j, 1, 2);
+    j->snap.begun = 1;
+    job_host(j, "a", 1, 1);
+    job_host(j, "b", 2, 1);
+    job_host(j, "c", 3, 1);
+    job_decided(j, 1, world, 2, none);
+}
+
+static void check_wait(job *j, const char *awaited)
+{
+    CHECK_EQ(job_look(j), RG__PLAN_WAIT);
+    CHECK_EQ(strcmp(j->plan.awaited, awaited), 0);
+}
+
+static void leases_that_end_make_no_generation(void)
+{
+    job j;
+    begin(&j);
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
+    CHECK_EQ(j.plan.awaited[0], '\0');
+    job_lose_record(&j, 1);
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
+    CHECK_EQ(j.plan.awaited[0], '\0'); /* b speaks for the world */
+    job_lose_record(&j, 2);
+    job_suspects(&j, 3, 1);
+    job_suspects(&j, 3, 2);
+    check_wait(&j, "a, b");
+    CHECK_EQ(j.plan.look_again_ns, ELASTIC);
+    j.now_ns += ELASTIC - 1;
+    check_wait(&j, "a, b");
+    j.now_ns += 1;
+    CHECK_EQ(job_look(&j), RG__PLAN_LEAVE);
+    job_end(&j);
+}
+
+static void a_world_that_is_back_goes_on_as_it_was(void)
+{
+    job j;
+    begin(&j);
+    job_lose_record(&j, 1);
+    job_lose_record(&j, 2);
+    check_wait(&j, "a, b");
+    j.now_ns += ELASTIC / 2;
+    job_host(&j, "b", 2, 1);
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
+    CHECK_EQ(j.plan.awaited[0], '\0');
+    job_lose_record(&j, 2);
+    j.now_ns += ELASTIC / 2;
+    check_wait(&j, "a, b"); /* from the beginning */
+    job_end(&j);
+}
+
+/* A worker of a died, then a and b were cut off. */
+static void a_broken_world_out_of_sight_is_no_end(void)
+{
+    job j;
+    begin(&j);
+    j.config.min = 2;
+    job_reason(&j, 1, true, "a.0 died");
+    job_lose_record(&j, 2);
+    job_slot(&j, 1, 0)->is_alive = false;
+    job_lose_record(&j, 1);
+    rg__shut_out_add(&j.clock, 1, j.now_ns + ELASTIC);
+    rg__shut_out_add(&j.clock, 2, j.now_ns + ELASTIC);
+    check_wait(&j, "a, b");
+    j.now_ns += ELASTIC;
+    CHECK_EQ(job_look(&j), RG__PLAN_LEAVE);
+    job_end(&j);
+}
+
+/* Both were started again under their names. */
+static void begin_anew(job *j)
+{
+    begin(j);
+    j->snap.host[0].id = 11;
+    j->snap.host[1].id = 12;
+    job_proposed(j, 2, spare, 1, false);
+    job_ack(j, 2, "a", NULL, 0);
+    job_ack(j, 2, "b", NULL, 0);
+}
+
+static void who_begins_anew_is_awaited_no_more(void)
+{
+    job j;
+    begin_anew(&j);
+    job_ack(&j, 2, "c", NULL, 0);
+    CHECK_EQ(job_look(&j), RG__PLAN_STATE_LOST);
+    job_end(&j);
+}
+
+static void what_a_spare_still_holds_is_gone_on_with(void)
+{
+    job j;
+    begin_anew(&j);
+    job_ack(&j, 2, "c", &older, 1);
+    CHECK_EQ(job_look(&j), RG__PLAN_DECIDE);
+    CHECK_EQ(j.plan.line.resume.step, older.step);
+    CHECK_EQ(j.plan.line.steps_lost, -1); /* nobody who knows is here */
+    job_end(&j);
+}
+
+/* Of a there is a new incarnation, b may still be there. */
+static void one_that_begins_anew_does_not_speak_for_the_other(void)
+{
+    job j;
+    begin(&j);
+    j.snap.host[0].id = 11;
+    job_lose_record(&j, 2);
+    job_proposed(&j, 2, spare, 1, false);
+    job_ack(&j, 2, "a", NULL, 0);
+    job_ack(&j, 2, "c", &older, 1);
+    check_wait(&j, "b");
+    job_end(&j);
+}
+
+/* Not even one of the world, when its vault is empty. */
+static void an_empty_vault_is_not_enough(void)
+{
+    job j;
+    begin(&j);
+    job_lose_record(&j, 2);
+    job_proposed(&j, 2, spare, 1, false);
+    job_ack(&j, 2, "a", NULL, 0);
+    job_ack(&j, 2, "c", NULL, 0);
+    check_wait(&j, "b");
+    CHECK(rg__plan_is_here(&j.snap, 1));
+    CHECK(rg__plan_is_here(&j.snap, 3));
+    CHECK(!rg__plan_is_here(&j.snap, 2));
+    job_end(&j);
+}
+
+/* a was to resume from {1, 4} and has not got it yet; b has it. */
+static void a_commit_older_than_the_worlds_is_not_enough(void)
+{
+    const rg__commit_id first = {1, 2};
+    job j;
+    begin(&j);
+    job_decided(&j, 2, world, 2, older);
+    job_lose_record(&j, 2);
+    job_proposed(&j, 3, spare, 1, false);
+    job_ack(&j, 3, "a", &first, 1);
+    job_ack(&j, 3, "c", &older, 1);
+    check_wait(&j, "b");
+    j.snap.ack[0].held[0].id = older;
+    CHECK_EQ(job_look(&j), RG__PLAN_DECIDE);
+    job_end(&j);
+}
+
+static void before_the_first_commit_anybody_decides(void)
+{
+    job j;
+    begin(&j);
+    j.snap.begun = 0;
+    job_lose_record(&j, 1);
+    job_lose_record(&j, 2);
+    job_proposed(&j, 2, spare, 1, false);
+    job_ack(&j, 2, "c", NULL, 0);
+    CHECK_EQ(job_look(&j), RG__PLAN_DECIDE);
+    CHECK_EQ(j.plan.line.resume.generation, 0);
+    CHECK_EQ(j.plan.line.steps_lost, 0);
+    job_end(&j);
+}
+
+/* Rank 0's piece and one shard of commit 0 are there, the other is not. */
+static void part_of_commit_0_is_no_commit(void)
+{
+    const rg__commit_id zero = {1, 0};
+    const uint32_t first[] = {0};
+    job j;
+    begin(&j);
+    j.snap.begun = 0;
+    job_slot(&j, 2, 0)->is_alive = false;
+    job_proposed(&j, 2, world, 1, false);
+    job_ack(&j, 2, "a", &zero, 1);
+    job_shards(&j, 2, first, 1);
+    job_ack(&j, 2, "b", NULL, 0);
+    job_ack(&j, 2, "c", NULL, 0);
+    CHECK_EQ(job_look(&j), RG__PLAN_DECIDE);
+    CHECK_EQ(j.plan.line.resume.generation, 0);
+    j.snap.begun = 1; /* the same once it counts */
+    CHECK_EQ(job_look(&j), RG__PLAN_STATE_LOST);
+    job_end(&j);
+}
+
+static void steps_lost_are_known_to_the_world(void)
+{
+    job j;
+    begin(&j);
+    job_proposed(&j, 2, world, 1, false);
+    job_ack(&j, 2, "a", &older, 1);
+    job_ack(&j, 2, "b", &older, 1);
+    job_ack(&j, 2, "c", NULL, 0);
+    j.snap.ack[1].step = older.step + 3;
+    CHECK_EQ(job_look(&j), RG__PLAN_DECIDE);
+    CHECK_EQ(j.plan.line.steps_lost, 3);
+    job_end(&j);
+}
+
+static void no_wait_runs_while_etcd_is_away(void)
+{
+    job j;
+    begin(&j);
+    job_lose_record(&j, 1);
+    job_lose_record(&j, 2);
+    check_wait(&j, "a, b");
+    const uint64_t away = j.now_ns + ELASTIC / 2;
+    j.now_ns = away + 2 * ELASTIC;
+    rg__plan_leave_out(&j.clock, away, j.now_ns);
+    check_wait(&j, "a, b");
+    CHECK_EQ(j.plan.look_again_ns, ELASTIC / 2);
+    CHECK_EQ(j.clock.below_min_ns, 0);
+    job_end(&j);
+}
+
+/* a has given one of two slots up; b is cut off from etcd, and they train. */
+static void slots_are_judged_when_the_world_is_broken(void)
+{
+    const rg__member_id three[] = {{1, 0, 1}, {2, 0, 1}, {2, 1, 1}};
+    job j;
+    job_begin(&j, 3, 4);
+    j.snap.begun = 1;
+    rg__host_record *a = job_host(&j, "a", 1, 2);
+    a->open = 1;
+    a->failed_code = 3;
+    strcpy(a->failed, "slot 1 failed too often");
+    a->slot[1].is_alive = false;
+    job_host(&j, "b", 2, 2);
+    job_decided(&j, 1, three, 3, none);
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
+    job_lose_record(&j, 2);
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
+    const uint64_t lost[] = {2};
+    j.config.lost = lost; /* by now it is */
+    j.config.losts = 1;
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
+    CHECK_EQ(j.plan.look_again_ns, ELASTIC);
+    j.now_ns += ELASTIC;
+    CHECK_EQ(job_look(&j), RG__PLAN_GIVE_UP);
+    CHECK(j.plan.failed == NULL);
+    job_host(&j, "b", 22, 1); /* anew, with too few slots */
+    CHECK_EQ(job_look(&j), RG__PLAN_GIVE_UP);
+    CHECK(j.plan.failed != NULL);
+    job_end(&j);
+}
+
+int main(void)
+{
+    leases_that_end_make_no_generation();
+    a_world_that_is_back_goes_on_as_it_was();
+    a_broken_world_out_of_sight_is_no_end();
+    who_begins_anew_is_awaited_no_more();
+    what_a_spare_still_holds_is_gone_on_with();
+    one_that_begins_anew_does_not_speak_for_the_other();
+    an_empty_vault_is_not_enough();
+    a_commit_older_than_the_worlds_is_not_enough();
+    before_the_first_commit_anybody_decides();
+    part_of_commit_0_is_no_commit();
+    steps_lost_are_known_to_the_world();
+    no_wait_runs_while_etcd_is_away();
+    slots_are_judged_when_the_world_is_broken();
+    return 0;
+}
