@@ -26,7 +26,7 @@ struct json_t;
       "etcd answers; else it leaves after --etcd-timeout") /* 0 */             \
     X(PATHS, "paths",                                                          \
       "both hosts reach each other; training goes on meanwhile")               \
-    X(BYTES, "bytes", "they get through, or after four budgets without them") \
+    X(BYTES, "bytes", "they get through, or after four budgets without them")  \
     X(WORLD, "world",                                                          \
       "one of them is back; after --elastic-timeout this host leaves") /* 0 */ \
     X(BEGUN, "begun", "etcd holds it")                                 /* 0 */
