@@ -46,7 +46,8 @@ static void fire_c(void *arg)
 static void fire_end(void *arg)
 {
     (void)arg;
-    if (again < 3) { /* a busy machine: later */
+    CHECK(again > 0); /* b was due before it */
+    if (again < 3) {  /* a busy machine: later */
         rg__timer_set(timers[3], 5 * RG__MS);
         return;
     }
@@ -95,6 +96,7 @@ static int ends[2], other[2], reads, others;
 static void on_other(void *arg, int fd, uint32_t events)
 {
     (void)arg, (void)fd, (void)events;
+    CHECK_EQ(reads, 0); /* else it has been unwatched */
     others++;
 }
 

@@ -68,6 +68,26 @@ static void other_groups(world *w, void *arg)
     CHECK_EQ(sum, w->n);
 }
 
+/* As many elements in all, of which each would be added to another's. */
+static void other_order(world *w, void *arg)
+{
+    (void)arg;
+    rg_set *set = rg_world(w->ctx);
+    int32_t v[2][2] = {{7, 7}, {7, 7}};
+    rg_req *req[2] = {0};
+    CHECK_OK(rg_group_start(w->ctx));
+    for (int i = 0; i < 2; i++)
+        CHECK_OK(rg_allreduce_start(set, v[i], v[i],
+                                    i == (w->index == 1) ? 1 : 2, RG_I32,
+                                    RG_SUM, NULL, &req[i]));
+    CHECK_OK(rg_group_end(w->ctx));
+    for (int i = 0; i < 2; i++) {
+        CHECK_STATUS(rg_wait(&req[i], -1), RG_ERR_MISMATCH);
+        CHECK_EQ(v[i][0], 7);
+    }
+    CHECK_OK(rg_barrier(set));
+}
+
 static void failed_call(world *w, void *arg)
 {
     (void)arg;
@@ -177,6 +197,7 @@ int main(void)
     for (int n = 1; n <= 4; n++)
         world_of(n, mixed_types, NULL);
     world_of(3, other_groups, NULL);
+    world_of(3, other_order, NULL);
     world_of(2, failed_call, NULL);
     world_of(2, scale_of_one, NULL);
     world_of(2, deadlines, NULL);

@@ -1,8 +1,8 @@
 /* B48 to B50: ranks with less data than others join; allreduces of the others
  * go on, grouped ones too, AVG divides by the size of the set; all learn who
- * joined last; a prescale of 1 is none; another collective beside a join fails
- * for those that started it, and the join completes. On the world and on other
- * sets. */
+ * joined last; a prescale of 1 is none, and another one goes with sums only;
+ * another collective beside a join fails for those that started it, and the
+ * join completes. On the world and on other sets. */
 #include "tests/lib/world.h"
 
 /* A rank has batches for as many rounds as its place says. */
@@ -53,6 +53,16 @@ static void grouped(rg_ctx *ctx, rg_set *set, int n, int round)
     CHECK_EQ(b, 2 * active);
 }
 
+/* While others have joined. */
+static void scaled_maximum(rg_set *set)
+{
+    const rg_op_params params = {.size = sizeof params, .prescale = 2};
+    rg_req *req = NULL;
+    double x = 1;
+    CHECK_OK(rg_allreduce_start(set, &x, &x, 1, RG_F64, RG_MAX, &params, &req));
+    CHECK_STATUS(rg_wait(&req, -1), RG_ERR_UNSUPPORTED);
+}
+
 static void on(rg_ctx *ctx, rg_set *set)
 {
     static const uint64_t counts[] = {1, 0, 300, 5000, 70000};
@@ -65,6 +75,7 @@ static void on(rg_ctx *ctx, rg_set *set)
         int32_t x = 0;
         CHECK_STATUS(rg_broadcast(set, &x, 1, RG_I32, 0), RG_ERR_MISMATCH);
         CHECK(strstr(rg_last_error(), "joined"));
+        scaled_maximum(set);
     }
     int last = -1;
     CHECK_OK(rg_join(set, &last));

@@ -4,12 +4,14 @@
  * transport of this test never finishes anything by itself. */
 #include <sched.h>
 
+#include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/core/inside.h"
 #include "tests/check.h"
 
 static int open_comms;
 static rg_status answer; /* of test; RG_IN_PROGRESS: stuck */
+static bool fails_once;  /* answer is that of one operation */
 static bool holds;       /* what is given up is used by others still */
 static rg__bell bell;
 
@@ -27,9 +29,12 @@ static rg_status stuck_start(rg__comm *comm, const rg__coll *coll)
 static rg_status stuck_test(rg__comm *comm)
 {
     (void)comm;
-    return answer == RG_OK || answer == RG_IN_PROGRESS
-               ? answer
-               : rg__fail(answer, "the wire is broken");
+    const rg_status st = answer;
+    if (fails_once)
+        answer = RG_OK;
+    return st == RG_OK || st == RG_IN_PROGRESS
+               ? st
+               : rg__fail(st, "the wire is broken");
 }
 
 static rg__bell *stuck_bell(rg__comm *world)
@@ -176,7 +181,8 @@ static void finalized_while_somebody_waits(void)
     CHECK_STATUS(rg_wait(&later, -1), RG_ERR_INVALID);
 }
 
-static void aborted_without_anybody_who_leaves(void)
+/* The word is the highest generation that was aborted. */
+static void aborted_without_anybody_who_leaves(uint64_t word)
 {
     begin();
     rg_req *req = NULL, *second = NULL;
@@ -185,7 +191,7 @@ static void aborted_without_anybody_who_leaves(void)
     atomic_store(&page.abort, 2); /* another generation's */
     CHECK_STATUS(rg_wait(&req, 20), RG_IN_PROGRESS);
     const pthread_t thread = wait_in_thread(req);
-    atomic_store(&page.abort, 3);
+    atomic_store(&page.abort, word);
     CHECK_EQ(join(thread), RG_ERR_PEER_LOST);
     answer = RG_OK; /* what is aborted is not advanced any more */
     CHECK(rg__engine_progress(engine));
@@ -233,6 +239,21 @@ static void memory_in_use_is_kept(void)
     CHECK(!keeps_memory(RG_OK));
     holds = false;
     CHECK(!keeps_memory(RG_ERR_PEER_LOST));
+}
+
+/* Nobody looks but a caller that only polls. */
+static void polled_past_its_deadline(void)
+{
+    const rg__start start = {.coll = barrier, .timeout_ms = 1};
+    const uint64_t end_ns = rg__now_ns() + 5000 * RG__MS;
+    rg_req *req = NULL;
+    rg_status st = RG_IN_PROGRESS;
+    begin();
+    CHECK_OK(rg__channel_begin(set, &start, &req));
+    while (st == RG_IN_PROGRESS && rg__now_ns() < end_ns)
+        st = rg_test(&req);
+    CHECK_STATUS(st, RG_ERR_TIMEOUT);
+    end();
 }
 
 static void refused_operations(void)
@@ -329,6 +350,22 @@ static void noted_before_a_change(void)
     end();
 }
 
+/* All or none: what follows the first that fails does not run. */
+static void failed_first_of_a_group(void)
+{
+    begin();
+    rg_req *group[2] = {note(), note()}, *behind = NULL;
+    CHECK_OK(rg__engine_start_group(engine, group, 2, RG_OK, ""));
+    CHECK_OK(rg__channel_start(set, &barrier, &behind));
+    fails_once = true;
+    answer = RG_ERR_MISMATCH;
+    CHECK_STATUS(rg_wait(&group[0], -1), RG_ERR_MISMATCH);
+    CHECK_STATUS(rg_wait(&group[1], -1), RG_ERR_MISMATCH);
+    CHECK_OK(rg_wait(&behind, -1));
+    fails_once = false;
+    end();
+}
+
 static void noted_before_the_door(void)
 {
     CHECK_OK(rg__engine_create(&page, &engine));
@@ -350,14 +387,17 @@ int main(void)
         left_while_somebody_waits();
         finalized_while_somebody_waits();
     }
-    aborted_without_anybody_who_leaves();
+    aborted_without_anybody_who_leaves(3);
+    aborted_without_anybody_who_leaves(4);
     broken_transport();
     memory_in_use_is_kept();
+    polled_past_its_deadline();
     refused_operations();
     before_and_between_generations();
     left_before_the_set_was_opened();
     shut_until_admitted_again();
     noted_before_a_change();
+    failed_first_of_a_group();
     noted_before_the_door();
     rg__engine_destroy(NULL);
     rg__channel_destroy(NULL);

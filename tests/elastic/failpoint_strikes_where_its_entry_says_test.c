@@ -45,6 +45,7 @@ static int run(const char *text, uint32_t start, int options)
         rg__failpoint_start(start);
         rg__failpoint_pass("there", 3, 10, 2);
         rg__failpoint_pass("here", 3, 10, 2);
+        rg__failpoint_pass("here", 3, 10, 2);
         _exit(GONE_BY);
     }
     close(ends[1]);
@@ -88,6 +89,8 @@ static void actions(void)
     const uint64_t before = rg__now_ns();
     check_exit("here:sleep50", 1, GONE_BY);
     CHECK(rg__now_ns() - before >= 50 * RG__MS);
+    const char *first = strstr(said, "strikes");
+    CHECK(first != NULL && strstr(first + 1, "strikes") == NULL);
     CHECK(WIFEXITED(run("here:stop", 1, WUNTRACED)));
 }
 

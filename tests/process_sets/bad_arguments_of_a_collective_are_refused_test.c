@@ -16,6 +16,7 @@ static void refused(world *w, void *arg)
     static int32_t a[8], b[8];
     rg_set *set = rg_world(w->ctx);
     rg_req *req = NULL;
+    const uint64_t counts[2] = {1, 1}, beyond[2] = {0, UINT64_MAX};
     const rg_op_params no_size = {0};
     const rg_op_params far = {.size = sizeof far, .root = 2};
     const rg_op_params below = {.size = sizeof below, .root = -1};
@@ -47,6 +48,9 @@ static void refused(world *w, void *arg)
     REFUSED(rg_allgather_start(set, a, b, INT64_MAX / 4, RG_I32, NULL, &req),
             "more than memory holds");
     REFUSED(rg_barrier_start(set, &no_size, &req), "rg_op_params.size");
+    REFUSED(
+        rg_allgatherv_start(set, a, 1, b, counts, beyond, RG_I32, NULL, &req),
+        "part of rank 1 is more than memory holds");
     CHECK_OK(rg_allreduce(set, NULL, NULL, 0, RG_I32, RG_SUM));
     CHECK_OK(rg_barrier(set));
 }

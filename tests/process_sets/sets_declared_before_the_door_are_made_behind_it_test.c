@@ -140,6 +140,22 @@ static void are_not_alike(world *w, void *arg)
     CHECK_OK(rg_barrier(rg_world(w->ctx)));
 }
 
+/* The same two sets, in another order on one rank. */
+static void are_in_another_order(world *w, void *arg)
+{
+    static const int all[] = {0, 1, 2}, ranks[] = {0, 1};
+    const char *names[] = {"first", "second"};
+    (void)arg;
+    w->ctx->is_elastic = true;
+    for (int i = 0; i < 2; i++) {
+        rg_set *set = NULL;
+        CHECK_OK(list(w, names[i ^ (w->index == 2)], 0, ranks, 2, &set));
+    }
+    world_enter(w, 1, all, 3);
+    CHECK_STATUS(rg__sets_sync(w->ctx), RG_ERR_MISMATCH);
+    CHECK(strstr(rg_last_error(), "before rg_run"));
+}
+
 static void are_too_many(world *w, void *arg)
 {
     static const int all[] = {0, 1, 2}, ranks[] = {0, 3};
@@ -158,6 +174,7 @@ int main(void)
     world_run(&params, follow_their_workers, NULL);
     params.n = 3;
     world_run(&params, are_not_alike, NULL);
+    world_run(&params, are_in_another_order, NULL);
     world_run(&params, are_too_many, NULL);
     return 0;
 }

@@ -131,9 +131,31 @@ static void play(world *w, void *arg)
         survivor(w);
 }
 
+/* The worker of slot 1 dies, and its replacement has the same slot and rank,
+ * but is no member. */
+static void replaced(world *w, void *arg)
+{
+    static const int both[] = {0, 1};
+    (void)arg;
+    world_enter(w, 1, both, 2);
+    CHECK_OK(rg__sets_sync(w->ctx));
+    rg_set *pair = make(w, "pair", both, 2);
+    world_meet(w);
+    world_abort(w, w->index, 1);
+    world_await_left(w);
+    w->member[1].start++;
+    w->ctx->me = w->member[w->index];
+    world_enter(w, 2, both, 2);
+    CHECK_OK(rg__sets_sync(w->ctx));
+    check_left(pair, RG_ERR_SET_ENDED);
+    check_sum(rg_world(w->ctx), 2);
+}
+
 int main(void)
 {
-    const world_params params = {.n = 4, .is_outside = 1};
+    world_params params = {.n = 4, .is_outside = 1};
     world_run(&params, play, NULL);
+    params.n = 2;
+    world_run(&params, replaced, NULL);
     return 0;
 }

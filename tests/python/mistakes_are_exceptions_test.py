@@ -33,6 +33,17 @@ def check_disagreements(ctx):
         assert (world.allreduce(numpy.ones(2, "i8")) == ctx.size).all()
 
 
+def check_first_of_two(ctx):
+    """Of several that failed wait_all raises the first."""
+    import numpy
+    import regroup
+    odd = ctx.rank == 1
+    both = [ctx.world.start_allreduce(numpy.ones(3 + odd, "f4")),
+            ctx.world.start_broadcast(numpy.ones(4), root=int(odd))]
+    error = raises(regroup.Mismatch, regroup.wait_all, both)
+    assert "allreduce" in error.sentence, error.sentence
+
+
 def check_local_ones(ctx):
     import numpy
     import regroup
@@ -57,6 +68,7 @@ def work():
         check_local_ones(ctx)
         if ctx.size > 1:
             check_disagreements(ctx)
+            check_first_of_two(ctx)
         world, left = ctx.world, ctx.world.start_allreduce(numpy.ones(1))
     for call in (world.barrier, lambda: ctx.rank, lambda: world.size,
                  lambda: ctx.set([0]), lambda: ctx.alloc(1, "f4"),

@@ -1,9 +1,12 @@
 /* Who is in the next generation already connects to who is still in the former:
  * it is told to come again, nobody reports anything, and it goes on as soon as
- * the other has followed. Who is behind is not let in. */
+ * the other has followed, also when that takes longer than it tries to reach
+ * somebody who does not answer. Who is behind is not let in. */
 #include <time.h>
 
 #include "tests/lib/world.h"
+
+#define LONG_MS 3300
 
 static const int both[2] = {0, 1};
 
@@ -35,7 +38,7 @@ static void one_ahead(world *w, void *arg)
         world_enter(w, 2, both, 2);
     } else {
         CHECK_OK(rg_barrier_start(rg_world(w->ctx), NULL, &req));
-        CHECK_STATUS(rg_wait(&req, 300), RG_IN_PROGRESS);
+        CHECK_STATUS(rg_wait(&req, ahead == 0 ? LONG_MS : 300), RG_IN_PROGRESS);
         world_abort(w, w->index, 1);
         CHECK_STATUS(rg_wait(&req, -1), RG_ERR_PEER_LOST);
         world_await_left(w);
