@@ -1,5 +1,7 @@
 /* A host that has not heard of the newest decision sends copies of its shards
- * still. They are refused: their place belongs to the new world. */
+ * still. They are refused: their place belongs to the new world. Who sends a
+ * shard of another generation than it has said, or more bytes than it has, is
+ * hung up on. */
 #include <string.h>
 
 #include "elastic/agent/parcel.h"
@@ -37,7 +39,8 @@ static void commit_shard(agent *a)
 /* A partner as in copies.c, for one shard. */
 typedef struct sender {
     parcel out;
-    bool has_greeted, has_sent, is_over;
+    uint64_t says; /* that its shards are of this generation */
+    bool sends_more, has_greeted, has_sent, is_over;
     uint64_t stored;
     char refused[RG__CAUSE_MAX];
 } sender;
@@ -45,7 +48,7 @@ typedef struct sender {
 static void on_room(void *arg)
 {
     sender *s = arg;
-    const uint64_t greeting[2] = {commit.generation, s->out.a->id};
+    const uint64_t greeting[2] = {s->says, s->out.a->id};
     const parcel_part what = {
         .slot = SLOT, .is_shard = true, .part = {.id = commit}};
     void *to = rg__connection_space(s->out.wire);
@@ -60,6 +63,8 @@ static void on_room(void *arg)
     } else if (!s->has_sent) {
         s->has_sent = true;
         CHECK_EQ(rg__parcel_send(&s->out, &what), PARCEL_MORE);
+    } else if (s->sends_more) {
+        rg__connection_send(s->out.wire, RG__PEER_BYTES, BYTES + 1);
     } else if (s->out.is_under_way) {
         rg__parcel_send_more(&s->out);
     }
@@ -83,7 +88,7 @@ static void on_gone(void *arg, const char *why)
 {
     sender *s = arg;
     (void)why;
-    CHECK(s->refused[0] != '\0');
+    s->is_over = true;
     s->out.wire = NULL;
 }
 
@@ -94,7 +99,7 @@ static bool is_over(void *sender_arg)
 }
 
 /* What comes back from a host whose newest decision is of that generation. */
-static sender send_to(uint64_t delivered)
+static sender send_to(uint64_t delivered, uint64_t says, bool sends_more)
 {
     static const connection_fns fns = {on_frame, on_room, on_gone};
     static sender s;
@@ -106,7 +111,7 @@ static sender send_to(uint64_t delivered)
     add_shards(to);
     commit_shard(from);
     to->delivered = delivered;
-    s = (sender){.has_greeted = false};
+    s = (sender){.says = says, .sends_more = sends_more};
     rg__parcel_open(&s.out, from, NULL, true);
     CHECK_OK(rg__connection_call(from, &to->address, to->port, to->id, &fns, &s,
                                  &s.out.wire));
@@ -126,11 +131,18 @@ static sender send_to(uint64_t delivered)
 
 int main(void)
 {
-    sender s = send_to(commit.generation);
+    const uint64_t its = commit.generation, next = its + 1;
+    sender s = send_to(its, its, false);
     CHECK_STR(s.refused, "");
     CHECK_EQ(s.stored, 1);
-    s = send_to(commit.generation + 1);
+    s = send_to(next, its, false);
     CHECK_STR(s.refused, "its vault does not hold the commit");
+    CHECK_EQ(s.stored, 0);
+    s = send_to(next, next, false);
+    CHECK_STR(s.refused, "");
+    CHECK_EQ(s.stored, 0);
+    s = send_to(its, its, true);
+    CHECK_STR(s.refused, "");
     CHECK_EQ(s.stored, 0);
     return 0;
 }

@@ -71,6 +71,7 @@ static void what_does_not_fit_is_refused(void)
         "{" HEADER "} x",
         "{" HEADER "," HEADER "}",
         "{\"header\":{\"revision\":\"5x\"}}",
+        "{\"header\":{\"revision\":\"5\\u0000\"}}",
         "{\"header\":{\"revision\":\"\"}}",
         "{\"header\":{\"revision\":\" 5\"}}",
         "{\"header\":{\"revision\":\"+5\"}}",
