@@ -16,7 +16,9 @@
 
 #define FAR_MS       50.0 /* beyond it the budget of a LAN is short */
 #define SMALL_MTU    1280
-#define WORKERS_MOST 4 /* one as good as the other */
+#define LARGEST      9000 /* probe */
+#define HEARTBEAT    108  /* with the heads of IP and UDP */
+#define WORKERS_MOST 4    /* one as good as the other */
 
 typedef struct peer {
     const rg__cli *cli;
@@ -29,6 +31,7 @@ typedef struct peer {
     rg__route route;
     double ms; /* of the quickest connection, < 0: none */
     int segment;
+    bool is_heard; /* its agent answers small datagrams */
     bool has_failed;
 } peer;
 
@@ -271,7 +274,8 @@ static void look_at_beat(peer *p)
     if (!p->has_record)
         return;
     rg__probe_set_port(&at, p->place.port);
-    const int cause = rg__probe_beat(&at, p->place.key, p->place.id, &ms);
+    const int cause = rg__probe_beat(&at, p->place.key, p->place.id, 0, &ms);
+    p->is_heard = cause == 0;
     if (cause == 0)
         note(p, "agent, UDP",
              rg__find(RG__OK, "port %u answers heartbeats, in %.2f ms",
@@ -321,6 +325,37 @@ static void look_at_time(peer *p)
              : rg__find(RG__OK, "%.2f ms", p->ms));
 }
 
+/* Does a packet of that size come through, and its answer? */
+static bool does_pass(const peer *p, int packet)
+{
+    double ms = 0;
+    rg__place_at at = p->at;
+    rg__probe_set_port(&at, p->place.port);
+    return rg__probe_beat(&at, p->place.key, p->place.id, packet, &ms) == 0;
+}
+
+/* The network may carry less than both ends believe. */
+static bool look_for_hole(peer *p)
+{
+    static const int sizes[] = {1400, 1280, 1000, 576, 0};
+    const int mtu = p->route.mtu < LARGEST ? p->route.mtu : LARGEST;
+    int i = 0;
+    if (!p->is_heard || does_pass(p, mtu))
+        return false;
+    while (sizes[i] > 0 && (sizes[i] >= mtu || !does_pass(p, sizes[i])))
+        i++;
+    note(p, "packet size",
+         rg__find(RG__FAIL,
+                  "packets of %d bytes do not come through to %s and back, %s "
+                  "%d bytes do: the path carries less than its ends believe; "
+                  "set the MTU of both to what it carries, or let ICMP "
+                  "(\"fragmentation needed\") pass",
+                  mtu, p->address.text,
+                  sizes[i] > 0 ? "of" : "but heartbeats of about",
+                  sizes[i] > 0 ? sizes[i] : HEARTBEAT));
+    return true;
+}
+
 static void look_at_packets(peer *p)
 {
     const int mtu = p->route.mtu;
@@ -340,6 +375,8 @@ static void look_at_packets(peer *p)
                       "%d bytes here, but the other side takes %d: set the "
                       "same MTU on both, or large messages may be lost",
                       mtu, segment_mtu));
+    else if (look_for_hole(p))
+        return;
     else if (mtu <= 1500)
         note(p, "packet size",
              rg__find(RG__OK,

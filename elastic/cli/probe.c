@@ -175,7 +175,7 @@ int rg__probe_connect(const rg__place_at *to, double *ms_p, int *segment_p)
 
 static int hear_beat(int sock, const uint8_t *key, uint64_t host)
 {
-    uint8_t bytes[RG__BEAT_BYTES + 1];
+    uint8_t bytes[RG__BEAT_MAX + 1];
     rg__beat beat;
     const int cause = wait_for(sock, POLLIN, BEAT_MS);
     if (cause != 0)
@@ -189,11 +189,24 @@ static int hear_beat(int sock, const uint8_t *key, uint64_t host)
                : EBADMSG;
 }
 
-int rg__probe_beat(const rg__place_at *to, const uint8_t key[RG__KEY_BYTES],
-                   uint64_t host, double *ms_p)
+static int heads_of(const rg__place_at *to)
 {
-    rg__beat beat = {.type = RG__BEAT_PROBE, .to = host, .is_etcd_up = true};
-    uint8_t bytes[RG__BEAT_BYTES];
+    return to->at.ss_family == AF_INET ? 28 : 48; /* of IP and UDP */
+}
+
+int rg__probe_beat(const rg__place_at *to, const uint8_t key[RG__KEY_BYTES],
+                   uint64_t host, int packet, double *ms_p)
+{
+    static const char nothing[RG__BEAT_MAX];
+    uint8_t bytes[RG__BEAT_MAX];
+    const int text = packet - heads_of(to) - (int)RG__BEAT_BYTES;
+    rg__beat beat = {.type = RG__BEAT_PROBE,
+                     .to = host,
+                     .is_etcd_up = true,
+                     .text = nothing,
+                     .text_bytes = text > 0 ? (size_t)text : 0};
+    if (beat.text_bytes > RG__BEAT_MAX - RG__BEAT_BYTES)
+        beat.text_bytes = RG__BEAT_MAX - RG__BEAT_BYTES;
     const int sock = open_socket(to, SOCK_DGRAM);
     int cause = ETIMEDOUT;
     if (sock < 0)
@@ -204,8 +217,8 @@ int rg__probe_beat(const rg__place_at *to, const uint8_t key[RG__KEY_BYTES],
     for (int i = 0; i < BEATS && cause == ETIMEDOUT; i++) {
         const uint64_t began = rg__now_ns();
         beat.counter++;
-        rg__beat_write(bytes, key, &beat);
-        if (send(sock, bytes, sizeof bytes, 0) < 0)
+        const size_t n = rg__beat_write(bytes, key, &beat);
+        if (send(sock, bytes, n, 0) < 0)
             cause = errno;
         else
             cause = hear_beat(sock, key, host);

@@ -2,8 +2,9 @@
 A member costs that its place, and all say why; it waits outside, holds nobody
 up, and comes back when the path is whole again."""
 import os
+import subprocess
 
-from house import claim, fault_free, main, trainer, until
+from house import REGROUP, claim, fault_free, main, trainer, until
 from hosts import Hosts, HostsJob
 
 
@@ -36,11 +37,19 @@ def test():
         claim("has acknowledged none of" in text, "no break is told")
         claim("look at the MTU" in text, "nobody thinks of the MTU")
         until(lambda: waits(job, "h2", "paths"), 20, "h2 says why it is outside")
+        doctor = hosts.popen(
+            "h1", [REGROUP, "doctor", "--peer", "h2", "--job", job.name,
+                   "--etcd", hosts.urls], env=hosts.environment("h1"),
+            stdout=subprocess.PIPE, text=True)
         begin = job.events("step")[-1]["t_ns"]
         generation = job.generation()
         job.wait_step(job.step() + 300)
         claim(job.generation() == generation and
               pauses(job, "h1.0", begin)[0] < 1, "h2 holds the others up")
+        found = doctor.communicate(timeout=60)[0]
+        claim(doctor.returncode == 1 and
+              "packets of 1500 bytes do not come through" in found and
+              "of 576 bytes do" in found, f"doctor sees no hole: {found}")
         hosts.heal()
         job.wait_world(3, above=generation)
         with open(os.path.join(hosts.folder, "until"), "w", encoding="utf-8"):
