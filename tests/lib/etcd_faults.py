@@ -4,7 +4,7 @@ runs under it, and it ends.
     with FAULTS["leader_stopped"](etcds): ...
 
 etcds.first is the member that clients have been given first. Under a fault of
-NOBODY_ANSWERS no client gets an answer.
+NOBODY_ANSWERS no client gets an answer to a write.
 """
 
 from contextlib import contextmanager
@@ -107,11 +107,21 @@ def tokens_forgotten(etcds):
     yield
 
 
+@contextmanager
+def database_full(etcds):
+    """All answer, and none takes a write."""
+    alarm = {"alarm": "NOSPACE"}
+    etcds.first.post("maintenance/alarm", action="ACTIVATE", **alarm)
+    yield
+    etcds.first.post("maintenance/alarm", action="DEACTIVATE", **alarm)
+
+
 FAULTS = {fault.__name__: fault for fault in (
     leader_killed, leader_stopped, leader_cut, watched_member_cut,
     watched_member_silent, quorum_lost, all_killed, compacted_while_away,
-    member_wiped, tokens_forgotten)}
-NOBODY_ANSWERS = ("quorum_lost", "all_killed", "compacted_while_away")
+    member_wiped, tokens_forgotten, database_full)}
+NOBODY_ANSWERS = ("quorum_lost", "all_killed", "compacted_while_away",
+                  "database_full")
 
 
 def order(etcds, fault):
