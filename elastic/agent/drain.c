@@ -19,8 +19,10 @@
 #include "sdk/base/failpoint.h"
 #include "sdk/base/log.h"
 
-/* The world that goes on without us may begin with a commit from our vault. */
-static bool is_needed(const agent *a)
+/* The world that goes on without us may begin with a commit from our vault. If
+ * that world is broken before it has stored the commit, the next decision may
+ * name us again, however long it takes. */
+bool rg__drain_is_needed(const agent *a)
 {
     const rg__line *line =
         a->view.lines > 0 ? &a->view.line[a->view.lines - 1] : NULL;
@@ -33,6 +35,8 @@ static bool is_needed(const agent *a)
         return true;
     if (a->served.stored >= fetched)
         return false;
+    if (a->aborted >= line->generation)
+        return true;
     /* a copy that went wrong is asked for again within the budget */
     return rg__now_ns() - a->served.at_ns < a->params->detect_ms * RG__MS;
 }
@@ -46,7 +50,7 @@ static bool has_left(const agent *a)
     for (int i = 0; i < a->params->slots; i++)
         if (a->slot[i].w.entered != 0)
             return false;
-    return !is_needed(a);
+    return !rg__drain_is_needed(a);
 }
 
 /* There is no other host for whom to leave in order, or who could go on. */

@@ -501,7 +501,8 @@ void rg__ack_add_heard(agent *a);
 void rg__drain_start(agent *a, uint64_t deadline_ms, const char *why);
 void rg__drain_follow(agent *a, bool is_first);
 void rg__drain_look(void *agent_arg);
-void rg__leave_say(agent *a, int code); /* that this host goes */
+bool rg__drain_is_needed(const agent *a); /* others fetch, or may fetch again */
+void rg__leave_say(agent *a, int code);   /* that this host goes */
 
 /* shape.c: a worker has registered all it has. false: not what others have,
  * and we leave. */

@@ -11,7 +11,8 @@
  * end without a commit, F deaths, B reports of "broken", LC leader changes,
  * AWAY absences of a host, of those in GOES, whose workers live on; POWER is 1
  * when an absent host may lose its power for good, and its vault with it.
- * AK is how many agents are killed; the next one of the host takes over.
+ * DRAIN is 1 when host 0 is asked to leave. CLEAN is 1 when restoring takes two steps and is left out for a worker whose
+ * memory is the commit already. AK is how many agents are killed; the next one of the host takes over.
  * SPARE keeps newcomers out until a member is missing, MIN is --min (1 or 2).
  * Every MUT_ flag breaks one rule. */
 
@@ -57,6 +58,12 @@
 #ifndef POWER
 #define POWER 0
 #endif
+#ifndef DRAIN
+#define DRAIN 0
+#endif
+#ifndef CLEAN
+#define CLEAN 0
+#endif
 #ifndef AK
 #define AK 0
 #endif
@@ -67,7 +74,7 @@
 #define SPARE 0
 #endif
 #define NP   3 /* pieces of a vault slot */
-#define MAXG (1 + F + B + NW * AWAY + POWER + AK + (NEWC < NW -> 1 : 0))
+#define MAXG (1 + F + B + NW * AWAY + POWER + AK + DRAIN + (NEWC < NW -> 1 : 0))
 #define ROWS 7
 
 /* ------------------------------------------------------------- small words */
@@ -114,6 +121,17 @@ byte lost;          /* absent hosts that the leader goes on without */
 #define is_here(h) (!has(away, h))
 #define of_lost    ((has(lost, 0) -> HM0 : 0) | (has(lost, 1) -> HM1 : 0))
 #define counted    (alive & ~of_lost)
+#if DRAIN
+bit  drain_left = 1;
+bit  drains;        /* host 0 is to leave; its workers get no place */
+#define of_drained (drains -> HM0 : 0)
+#define placeable  (counted & ~of_drained)
+#define leaving(g) (drains && (members[g] & HM0) != 0)
+#else
+#define of_drained 0
+#define placeable  counted
+#define leaving(g) 0
+#endif
 
 /* ------------------------------------------------------- in the agents */
 byte seen[NH];  /* newest proposal that the agent has looked at */
@@ -165,26 +183,31 @@ byte content[NH * 2 * NP]; /* what was copied into it */
 #define DOOR   1  /* in rg_run, in no generation yet */
 #define LEFT   2  /* left its generation */
 #define BUILT  3  /* built `gen`, waits for its decision */
-#define READY  4  /* at the top of a step */
-#define COMMIT 5  /* will commit `step` */
-#define COPY   6  /* a piece is marked `writing` */
-#define AGREE  7  /* in the agreement of a commit */
-#define SAGREE 8  /* in the agreement of a step's end that does not save */
-#define FAGREE 9  /* in the last agreement */
-#define FIN    10 /* fn returned OK everywhere */
-#define END    11
-#define DEAD   12
+#define SYNC   4  /* its memory is being restored */
+#define READY  5  /* at the top of a step */
+#define COMMIT 6  /* will commit `step` */
+#define COPY   7  /* a piece is marked `writing` */
+#define AGREE  8  /* in the agreement of a commit */
+#define SAGREE 9  /* in the agreement of a step's end that does not save */
+#define FAGREE 10 /* in the last agreement */
+#define FIN    11 /* fn returned OK everywhere */
+#define END    12
+#define DEAD   13
 byte state[NW];
 byte gen[NW];
 byte step[NW];
 bit  slot[NW];      /* the vault slot to fill next */
 byte memory[NW];    /* content of the registered memory: an id, or FRESH + w */
 #define FRESH 128
+#define TORN  127
+#if CLEAN
+byte clean[NW];     /* the commit that it left by agreement with */
+#endif
 byte marked;        /* the life word says so; not yet confirmed dead */
 byte entered[ROWS * NW]; /* newest agreement entered, by generation */
 byte flags[ROWS];   /* "hosts changed" in an agreement, a bit per step */
 
-#define inside(w)  (state[w] >= READY && state[w] <= FIN)
+#define inside(w)  (state[w] >= SYNC && state[w] <= FIN)
 #define ended(w)   (state[w] == NONE || state[w] == END || state[w] == DEAD)
 
 /* ---------------------------------------------------------------- ghosts */
@@ -406,7 +429,7 @@ inline ended_by(w, h)
 #endif
 #define may_give_up(h)                                                        \
     (MIN > 1 && phase < DONE && plan[h] == P_NONE && leader == (h) &&         \
-     broken(cur) && is_few((members[newest(decided)] | door) & counted) &&    \
+     broken(cur) && is_few((members[newest(decided)] | door) & placeable) &&    \
      (newest(decided) == 0 || is_world_known))
 
 inline give_up(h)
@@ -420,7 +443,7 @@ inline give_up(h)
 inline make_plan(h)
 {
     k = newest(decided);
-    best = (members[k] | door) & counted;
+    best = (members[k] | door) & placeable;
 #if SPARE
     if
     :: k == 0 || broken(k) -> skip
@@ -435,7 +458,7 @@ inline make_plan(h)
         if
         :: !is_few(best) &&
            (broken(cur) ||
-            (phase == DECIDED && (best & ~members[cur]) != 0)) ->
+            (phase == DECIDED && ((best & ~members[cur]) != 0 || leaving(cur)))) ->
             plan[h] = P_PROPOSE;
             plan_arg[h] = best;
             plan_announced[h] = (k > 0 && !broken(k))
@@ -481,15 +504,18 @@ inline make_plan(h)
 #define is_over    (phase >= DONE)
 #define is_settled (phase == DECIDED)
 #endif
+#define is_due(g)                                                             \
+    ((!SPARE && (door & placeable & ~members[g]) != 0) ||                     \
+     (leaving(g) && !is_few((members[g] | door) & placeable)))
 #define work_for_leader(h)                                                    \
     (!is_over && plan[h] == P_NONE && leader == (h) &&                        \
      (can_end(newest(decided)) ||                                             \
       (is_settled &&                                                          \
-       (broken(cur) || (!SPARE && (door & counted & ~members[cur])))) ||      \
+       (broken(cur) || is_due(cur))) ||                                       \
       (phase == PROPOSE &&                                                    \
        (broken(cur) ||                                                        \
         (all_answered(cur) && !waits)))) &&                                   \
-     !(broken(cur) && is_few((members[newest(decided)] | door) & counted)))
+     !(broken(cur) && is_few((members[newest(decided)] | door) & placeable)))
 
 /* The newest commit that was reported lies in no vault any more. */
 #if NH == 1
@@ -631,13 +657,29 @@ inline note_had(h, s)
 }
 
 /* The resume commit comes from another host's vault, before the decision is
- * passed on, into the slot that does not hold the newest commit that is whole
- * here: the host that sends may be lost before all of it has come. */
+ * passed on, into the slot that does not hold the newest commit on the lineage
+ * that is whole here: the host that sends may be lost before all of it has come.
+ * k = that slot. */
+inline choose_slot(h)
+{
 #ifdef MUT_RECEIVER_OVERWRITES
-#define receivers_slot(h) 0
+    k = 0
+#elif defined(MUT_RECEIVER_KEEPS_NEWEST)
+    k = (holds(h, 0) > holds(h, 1))
 #else
-#define receivers_slot(h) (holds(h, 0) > holds(h, 1))
+    j = holds(h, 0);
+    best = 0;
+    offer(j);
+    k = best;
+    j = holds(h, 1);
+    best = 0;
+    offer(j);
+    k = (k > best);
+    j = 0
 #endif
+}
+#define is_emptied(h, s) (piece[at(h, s, 0)] == 0)
+
 #define can_fetch(h, g)                                                       \
     (phase < DONE && (g) == newest(decided) && (g) > 0 && abort[h] < (g) &&  \
      line[g] != 0 && (members[g] & local(h)) != 0 &&                          \
@@ -649,7 +691,7 @@ inline begin_fetch(h)
     fetch[h] = newest(decided);
     fetched[h] = fetch[h];
     assert(ack[h] <= fetch[h]);
-    k = receivers_slot(h);
+    choose_slot(h);
     i = 0;
     do
     :: i < NP ->
@@ -666,8 +708,8 @@ inline begin_fetch(h)
 /* As one piece. */
 inline end_fetch(h)
 {
-    k = receivers_slot(h);
-    assert(ack[h] <= fetch[h] && piece[at(h, k, 0)] == 0);
+    k = (is_emptied(h, 0) -> 0 : 1);
+    assert(ack[h] <= fetch[h] && is_emptied(h, k));
     piece[at(h, k, 0)] = line[fetch[h]] * 4 + 1;
     content[at(h, k, 0)] = line[fetch[h]];
     note_had(h, k);
@@ -950,6 +992,20 @@ inline leave(w)
     slot[w] = 0
 }
 
+#if CLEAN && !defined(MUT_STAYS_CLEAN)
+#define not_clean(w) clean[w] = 0
+#else
+#define not_clean(w) skip
+#endif
+
+inline leave_clean(w)
+{
+#if CLEAN
+    clean[w] = id_of(gen[w], step[w]);
+#endif
+    leave(w)
+}
+
 inline go_on(w)
 {
     if
@@ -986,6 +1042,29 @@ inline restore_early(w, h)
 #endif
 }
 
+inline end_sync(w)
+{
+    assert(memory[w] == line[gen[w]] || step[w] == 0);
+    go_on(w)
+}
+
+#if CLEAN
+inline begin_restore(w)
+{
+    clean[w] = 0;
+    memory[w] = TORN;
+    state[w] = SYNC
+}
+
+inline end_restore(w, h)
+{
+    printf("worker %d has restored\n", w);
+    restore(w, h, line[gen[w]]);
+    clean[w] = 0;
+    end_sync(w)
+}
+#endif
+
 /* The content of a commit: its own id, since computing a step again in another
  * generation gives other bits; commit 0 is the memory of some rank 0. */
 inline sync(w, h)
@@ -1003,9 +1082,15 @@ inline sync(w, h)
     :: else ->
         step[w] = step_of(id);
         slot[w] = (holds(h, 0) == id);
+#if CLEAN
+        if
+        :: clean[w] == id -> end_sync(w)
+        :: clean[w] != id -> begin_restore(w)
+        fi
+#else
         restore(w, h, id);
-        assert(memory[w] == id || step[w] == 0);
-        go_on(w)
+        end_sync(w)
+#endif
     fi
 }
 
@@ -1049,10 +1134,16 @@ end:
         abort[h] < gen[w] && !has(marked, w) && can_sync(w, h, gen[w]) ->
         sync(w, h)
     }
+#if CLEAN
+    :: d_step {
+        state[w] == SYNC && in_vault(h, line[gen[w]]) -> end_restore(w, h)
+    }
+#endif
     /* a step */
     :: d_step {
         state[w] == READY ->
         claim_may_store(w, h);
+        not_clean(w);
         step[w] = step[w] + 1;
         memory[w] = id_of(gen[w], step[w]);
         if
@@ -1079,7 +1170,7 @@ end:
         report(w);
         slot[w] = 1 - slot[w];
         if
-        :: has(flags[gen[w]], step[w]) -> leave(w)
+        :: has(flags[gen[w]], step[w]) -> leave_clean(w)
         :: else -> go_on(w)
         fi
     }
@@ -1165,11 +1256,10 @@ inline come_back(h)
     printf("host %d is back\n", h)
 }
 
-inline go_dark(h)
+inline go_dark_now(h)
 {
-    printf("host %d loses its power\n", h);
-    powers--;
-    dark = bit_of(h);
+    dark = dark | bit_of(h);
+    away = away | bit_of(h);
     i = 0;
     do
     :: i < NW ->
@@ -1198,6 +1288,13 @@ inline go_dark(h)
     fetch[h] = 0
 }
 
+inline go_dark(h)
+{
+    printf("host %d loses its power\n", h);
+    powers--;
+    go_dark_now(h)
+}
+
 inline start_again(h)
 {
     heir = dark;
@@ -1205,6 +1302,34 @@ inline start_again(h)
     door = door & ~local(h);
     come_back(h)
 }
+
+#if DRAIN
+/* The world goes on without this host, and who lacks the commit has it. */
+#ifdef MUT_LEAVES_EARLY
+#define is_served 1
+#else
+#define is_served                                                             \
+    (line[newest(decided)] == 0 || holds(1, 0) >= line[newest(decided)] ||    \
+     holds(1, 1) >= line[newest(decided)])
+#endif
+#define may_leave                                                             \
+    (drains && is_here(0) && phase == DECIDED &&                              \
+     (members[cur] & HM0) == 0 && seen[0] == cur && fetch[1] == 0 && is_served)
+
+/* Its record says that it is gone: nobody waits for it. */
+inline leave_host()
+{
+    printf("host 0 has left\n");
+    drains = 0;
+    go_dark_now(0);
+    heir = 1;
+    alive = alive & ~HM0;
+    door = door & ~HM0;
+    leader = 1;
+    forget_plan(0);
+    assert(top(holds(1, 0), holds(1, 1)) >= reported)
+}
+#endif
 
 #define can_kill_agent (kills > 0 && phase < DONE)
 
@@ -1228,6 +1353,10 @@ end:
         leader = 1 - leader;
         printf("leader: host %d\n", leader)
     }
+#if DRAIN
+    :: d_step { !drains && drain_left && phase < DONE -> drains = 1; drain_left = 0 }
+    :: d_step { may_leave -> leave_host() }
+#endif
 #if AK > 0
     /* what it was about to write is lost, or still on its way */
     :: d_step { can_kill_agent -> forget_plan(0); kill_agent(0) }
@@ -1270,7 +1399,7 @@ end:
 proctype the_end()
 {
     timeout ->
-    assert(phase >= DONE || (everybody & ~marked) == 0 ||
+    assert(phase >= DONE || (everybody & ~marked & ~of_drained) == 0 ||
            (dark & ~heir) != 0)
 }
 
