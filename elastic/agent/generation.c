@@ -157,7 +157,7 @@ static int host_index(const rg__proposal *p, uint64_t host)
 }
 
 static void send_prepare(agent *a, const rg__proposal *p, rg__prepare *m,
-                         size_t bytes, int control_fd)
+                         int control_fd)
 {
     int local = 0;
     for (int r = 0; r < p->size; r++) {
@@ -170,7 +170,7 @@ static void send_prepare(agent *a, const rg__proposal *p, rg__prepare *m,
             continue; /* its death is published; this proposal is void */
         s->w.asked = p->generation;
         s->w.entered = s->w.entered != 0 ? s->w.entered : p->generation;
-        rg__worker_tell(s, m, bytes, control_fd);
+        rg__worker_tell(s, m, sizeof *m, control_fd);
         rg__failpoint("agent.told", r, 0, p->generation);
     }
 }
@@ -186,21 +186,34 @@ static void fill_places(const rg__proposal *p, rg__prepare *m)
         address[i] = p->host[i].address;
 }
 
-static rg_status prepare_members(agent *a, const rg__proposal *p)
+/* The segment where local members meet, and behind it who is in the world. */
+static rg_status make_control(const rg__prepare *m, int *fd_p)
 {
     const size_t bytes =
-        rg__prepare_bytes((uint32_t)p->size, (uint32_t)p->host_count);
-    const int local_size = count_local(a, p);
-    const uint64_t control = rg__native_control_bytes(local_size);
-    int fd = -1;
-    rg__prepare *m = bytes <= RG__WIRE_MAX ? calloc(1, bytes) : NULL;
-    if (m == NULL)
-        return rg__fail(RG_ERR_MEMORY, "no memory for %zu bytes", bytes);
-    const rg_status st = rg__shm_create("regroup-control", control, false, &fd);
-    if (st != RG_OK) {
-        free(m);
+        rg__prepare_bytes((uint32_t)m->size, (uint32_t)m->host_count) -
+        sizeof *m;
+    const rg_status st = rg__shm_create("regroup-control",
+                                        m->control_bytes + bytes, false, fd_p);
+    if (st != RG_OK)
         return st;
-    }
+    const ssize_t put =
+        pwrite(*fd_p, m->member, bytes, (off_t)m->control_bytes);
+    if (put == (ssize_t)bytes)
+        return RG_OK;
+    close(*fd_p);
+    return rg__fail(RG_ERR_MEMORY, "no memory for a list of %d workers",
+                    m->size);
+}
+
+static rg_status prepare_members(agent *a, const rg__proposal *p)
+{
+    const int local_size = count_local(a, p);
+    int fd = -1;
+    rg__prepare *m = calloc(
+        1, rg__prepare_bytes((uint32_t)p->size, (uint32_t)p->host_count));
+    if (m == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a list of %d workers",
+                        p->size);
     *m = (rg__prepare){.head = {RG__PREPARE, RG__WIRE_VERSION},
                        .generation = p->generation,
                        .announced = p->is_announced,
@@ -208,13 +221,16 @@ static rg_status prepare_members(agent *a, const rg__proposal *p)
                        .local_size = local_size,
                        .host_index = host_index(p, a->id),
                        .host_count = p->host_count,
-                       .control_bytes = control};
+                       .control_bytes = rg__native_control_bytes(local_size)};
     memcpy(m->member, p->member, sizeof(rg__member_id) * (size_t)p->size);
     fill_places(p, m);
-    send_prepare(a, p, m, bytes, fd);
-    close(fd);
+    const rg_status st = make_control(m, &fd);
+    if (st == RG_OK) {
+        send_prepare(a, p, m, fd);
+        close(fd);
+    }
     free(m);
-    return RG_OK;
+    return st;
 }
 
 /* Descriptors and memory may be short for a moment; the others wait for our ack

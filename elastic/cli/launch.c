@@ -73,6 +73,11 @@ static rg_status check_sizes(const rg__launch *l, bool is_only_host)
                         "--min %d is above --max %d; the world can't have both "
                         "sizes",
                         l->min, l->max);
+    if (l->max > RG__WORLD_MAX)
+        return rg__fail(RG_ERR_INVALID,
+                        "--max %d is above the %d workers that a world can "
+                        "have; give fewer",
+                        l->max, RG__WORLD_MAX);
     if (l->slots > RG__HOST_SLOTS_MAX)
         return rg__fail(RG_ERR_INVALID,
                         "%d slots are more than the %d that a host can have; "

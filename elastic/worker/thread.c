@@ -303,16 +303,34 @@ static void enter_if_due(rg__worker *w)
 
 /* ---------------------------------------------------------------- messages */
 
+/* The message, and the lists that lie behind the control segment; NULL: they
+ * do not. */
+static rg__prepare *read_prepare(const rg__prepare *m, int fd)
+{
+    if (m->size < 1 || m->size > RG__WORLD_MAX || m->host_count < 1 ||
+        m->host_count > RG__WORLD_MAX || m->control_bytes > INT64_MAX / 2)
+        return NULL;
+    const size_t bytes =
+        rg__prepare_bytes((uint32_t)m->size, (uint32_t)m->host_count);
+    rg__prepare *whole = malloc(bytes);
+    if (whole == NULL)
+        return NULL;
+    memcpy(whole, m, sizeof *m);
+    const size_t lists = bytes - sizeof *m;
+    if (pread(fd, whole->member, lists, (off_t)m->control_bytes) ==
+        (ssize_t)lists)
+        return whole;
+    free(whole);
+    return NULL;
+}
+
 static void on_prepare(rg__worker *w, const rg__prepare *m, size_t n, int *fd)
 {
-    if (n < sizeof *m || m->size < 1 || m->host_count < 1 ||
-        n != rg__prepare_bytes((uint32_t)m->size, (uint32_t)m->host_count))
+    rg__prepare *whole = n == sizeof *m ? read_prepare(m, *fd) : NULL;
+    if (whole == NULL)
         return;
     drop_pending(w);
-    w->pending = malloc(n);
-    if (w->pending == NULL)
-        return;
-    memcpy(w->pending, m, n);
+    w->pending = whole;
     w->asked = m->generation;
     w->pending_fd = *fd;
     *fd = -1;

@@ -15,23 +15,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "sdk/base/cgroup.h"
 #include "sdk/base/fail.h"
 
 #define HUGE_BYTES  ((size_t)2 << 20)
 #define SLICE_BYTES ((size_t)64 << 20)
-
-/* The number at the start of a file, UINT64_MAX when there is none ("max"). */
-static uint64_t read_number(const char *path)
-{
-    uint64_t value = UINT64_MAX;
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return UINT64_MAX;
-    if (fscanf(file, "%" SCNu64, &value) != 1)
-        value = UINT64_MAX;
-    fclose(file);
-    return value;
-}
 
 static uint64_t machine_has(void)
 {
@@ -47,30 +35,11 @@ static uint64_t machine_has(void)
     return kib * 1024;
 }
 
-/* What this process's control group may still take. */
-static uint64_t group_has(void)
-{
-    char line[512], group[256], path[512];
-    FILE *file = fopen("/proc/self/cgroup", "re");
-    if (file == NULL)
-        return UINT64_MAX;
-    group[0] = '\0';
-    while (fgets(line, sizeof line, file) != NULL)
-        if (sscanf(line, "0::%255[^\n]", group) == 1)
-            break;
-    fclose(file);
-    snprintf(path, sizeof path, "/sys/fs/cgroup%s/memory.max", group);
-    const uint64_t max = read_number(path);
-    snprintf(path, sizeof path, "/sys/fs/cgroup%s/memory.current", group);
-    const uint64_t current = read_number(path);
-    if (max == UINT64_MAX || current == UINT64_MAX)
-        return UINT64_MAX;
-    return current < max ? max - current : 0;
-}
-
 rg_status rg__shm_check(const char *name, size_t bytes)
 {
-    const uint64_t machine = machine_has(), group = group_has();
+    const uint64_t machine = machine_has();
+    const uint64_t group =
+        rg__cgroup_free("/proc/self/cgroup", "/sys/fs/cgroup");
     const uint64_t there = machine < group ? machine : group;
     if (bytes <= there)
         return RG_OK;

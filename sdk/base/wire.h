@@ -44,7 +44,7 @@
 
 #include "sdk/base/page.h"
 
-#define RG__WIRE_VERSION 8u
+#define RG__WIRE_VERSION 9u
 #define RG__WIRE_MAX     65536
 #define RG__TEXT_MAX     256
 #define RG__KEY_BYTES    32
@@ -178,15 +178,17 @@ typedef struct rg__segment { /* ALLOC, FREE, SEGMENT (+ fd), UNSEGMENT */
     char text[RG__TEXT_MAX];
 } rg__segment;
 
-typedef struct rg__prepare { /* + control fd */
+typedef struct rg__prepare { /* + control fd, where the lists lie, too */
     rg__wire_head head;
     uint64_t generation;
     uint32_t
         announced; /* 1: go on in the current one until its next step end */
     int32_t rank, size, local_rank, local_size, host_index, host_count;
-    uint64_t control_bytes;
+    uint64_t control_bytes; /* of the segment; behind them the lists: */
     rg__member_id member[]; /* size of them, by rank; behind them size
-                               rg__place, by rank, and host_count rg__address */
+                               rg__place, by rank, and host_count rg__address.
+                               A message is without them, so that it is small
+                               for any world. */
 } rg__prepare;
 
 static inline size_t rg__prepare_bytes(uint32_t size, uint32_t host_count)

@@ -106,8 +106,11 @@ static void tell_prepare(fuzz_input *in)
     for (uint32_t h = 0; h < hosts; h++)
         snprintf(rg__prepare_addresses(m)[h].text, RG__ADDRESS_MAX, "%s",
                  sim_address());
-    const int fd = memory(m->control_bytes);
-    tell(m, bytes, &fd, 1);
+    const size_t lists = bytes - sizeof *m;
+    const int fd = memory(m->control_bytes + lists);
+    FUZZ_CLAIM(pwrite(fd, m->member, lists, (off_t)m->control_bytes) ==
+               (ssize_t)lists);
+    tell(m, sizeof *m, &fd, 1);
     close(fd);
     free(m);
 }

@@ -1,0 +1,53 @@
+"""Sixty hosts with 64 workers each come to the door of a job of two (their
+records are written into etcd; nobody is behind them). A world of so many is
+handed out as any other; the job trains on when they have gone. A world beyond
+what there can be is refused at the start, with numbers."""
+import json
+import re
+import subprocess
+
+from hosts import text64
+from house import (REGROUP, UNTIL_FINISH, Etcd, Job, claim, main,
+                   trainer, until)
+
+HOSTS, SLOTS = 60, 64
+PREFIX = "/regroup/v1/test/lead/host/x"
+FLAGS = (*UNTIL_FINISH, "--step-ms", "5")
+
+
+def come(etcd, n):
+    record = {"id": f"{0x1000 + n:016x}", "seq": 1, "slots": SLOTS,
+              "elastic": 1, "address": "127.0.0.1", "port": 9,
+              "draining": False, "gone": False, "etcd": False, "open": SLOTS,
+              "failed_code": 0, "failed": "", "vault": 0,
+              "workers": [[i, 1, 1, True, True, 9] for i in range(SLOTS)]}
+    etcd.put(PREFIX + str(n), json.dumps(record))
+
+
+def test():
+    refused = subprocess.run([REGROUP, "run", "--min", "1", "--max", "16385",
+                              "--slots", "1", "--etcd", "http://127.0.0.1:1",
+                              "true"], capture_output=True, text=True,
+                             check=False)
+    claim(refused.returncode == 64 and "16384" in refused.stderr,
+          f"{refused.returncode}: {refused.stderr}")
+    with Etcd() as etcd, \
+            Job(["--etcd", etcd.url, "--min", "1", "--max", "16384", "--slots",
+                 "2", "--start-timeout", "300ms"], trainer(*FLAGS),
+                env={"REGROUP_LOG": "info,agent=debug"}) as job:
+        job.wait_world(2)
+        for n in range(HOSTS):
+            come(etcd, n)
+        until(lambda: job.alive() and any(
+            int(size) > 3000 for size in re.findall(
+                r"is proposed: .*, (\d+) workers", job.text())), 30,
+              "a world of thousands is proposed")
+        etcd.post("kv/deleterange", key=text64(PREFIX),
+                  range_end=text64(PREFIX[:-1] + "y"))
+        job.wait_step(job.step() + 50)
+        job.finish()
+        claim("can't be prepared" not in job.text(), "it was not handed out")
+        job.check(trained=FLAGS)
+
+
+main(test)
