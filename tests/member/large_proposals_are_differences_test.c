@@ -22,7 +22,8 @@ static void fill(rg__proposal *p, uint64_t generation, int from, int n)
     }
 }
 
-/* Without rank 7 and the last two; rank 40 replaced in its slot; one more. */
+/* Without rank 7 and the last two; rank 40 replaced in its slot; rank 50
+ * with another port; one more. */
 static void change(rg__proposal *p)
 {
     const size_t behind = (size_t)(p->size - 8);
@@ -32,6 +33,7 @@ static void change(rg__proposal *p)
     p->size = p->host_count = p->size - 2;
     p->member[40].start = 2;
     p->port[40] = 7;
+    p->port[50] = 8;
     const int last = p->size - 1;
     p->member[last].host = p->host[last].id = 4711;
     strcpy(p->host[last].name, "new");

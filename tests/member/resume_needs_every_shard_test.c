@@ -47,12 +47,15 @@ static void copies_on_other_hosts_count(void)
     job_end(&j);
 }
 
-static void a_missing_shard_means_an_older_commit(void)
+/* c had all of them once, which counts no more. */
+static void a_missing_shard_means_an_older_commit(const uint32_t *on_c, int n)
 {
-    const uint32_t on_a[] = {0}, on_c[] = {3}, all[] = {0, 1, 2, 3};
+    const uint32_t on_a[] = {0}, all[] = {0, 1, 2, 3};
     const rg__commit_id both[] = {newest, older};
     job j;
     begin(&j);
+    job_ack(&j, 1, "c", &newest, 1);
+    job_shards(&j, 4, all, 4);
     job_ack(&j, 2, "a", both, 2);
     job_shards(&j, 4, on_a, 1); /* of the newest */
     j.snap.ack[j.snap.acks - 1].held[1].shards = 4;
@@ -60,7 +63,7 @@ static void a_missing_shard_means_an_older_commit(void)
         CHECK(
             rg__shards_add(&j.snap.ack[j.snap.acks - 1].held[1].here, all[i]));
     job_ack(&j, 2, "c", &newest, 1);
-    job_shards(&j, 4, on_c, 1);
+    job_shards(&j, 4, on_c, n);
     CHECK_EQ(job_look(&j), RG__PLAN_DECIDE);
     CHECK_EQ(j.plan.line.resume.step, 8);
     const rg__copy *copy = copy_of(&j, 3, 1); /* the whole, and its half */
@@ -87,7 +90,8 @@ static void no_older_one_is_the_end(void)
 int main(void)
 {
     copies_on_other_hosts_count();
-    a_missing_shard_means_an_older_commit();
+    a_missing_shard_means_an_older_commit((const uint32_t[]){3}, 1);
+    a_missing_shard_means_an_older_commit((const uint32_t[]){1, 2}, 2);
     no_older_one_is_the_end();
     return 0;
 }

@@ -1,10 +1,13 @@
 """A child that was forked from a worker says so at every call, also when it
 looks at its parent's requests, for which another thread may have waited, and
-ends with no trace: its parent's requests, arrays and sets go on."""
+ends with no trace: its parent's requests, arrays and sets go on. Nor does one
+that crashes cost its parent the place in the world."""
 import gc
 import os
+import signal
 import sys
 import threading
+import time
 
 import pyjob
 
@@ -28,6 +31,15 @@ def be_a_child(ctx, request, left):
     sys.exit(0)  # with what atexit has
 
 
+def check_crash():
+    child = os.fork()
+    if child == 0:
+        signal.raise_signal(signal.SIGSEGV)
+    _, status = os.waitpid(child, 0)
+    assert os.WTERMSIG(status) == signal.SIGSEGV, status
+    time.sleep(0.3)  # in which the agent would look at the page
+
+
 def work():
     import numpy
     import regroup
@@ -44,6 +56,7 @@ def work():
             be_a_child(ctx, request, left)
         _, status = os.waitpid(child, 0)
         assert status == 0, status
+        check_crash()
         gate.barrier()
         request = request or ctx.world.start_allreduce(numpy.ones(1000))
         assert (request.wait() == ctx.size).all()
