@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -19,6 +20,10 @@
 #include "sdk/base/wire.h"
 
 #define CHECK_MS 5000 /* for an etcd that was given to answer */
+
+/* Of an agent: sockets, pipes, pidfds, pages and spools. */
+#define AGENT_DESCRIPTORS 40
+#define SLOT_DESCRIPTORS  8
 
 /* ------------------------------------------------------------------- sizes */
 
@@ -90,6 +95,24 @@ static rg_status check_sizes(const rg__launch *l, bool is_only_host)
                         "so that other hosts can join",
                         l->max, l->slots, l->max);
     return RG_OK;
+}
+
+/* Of an agent that has slots, before its workers register anything; it raises
+ * its own limit as far as it may. */
+static rg_status check_descriptors(const rg__launch *l)
+{
+    struct rlimit limit;
+    const unsigned long long needed =
+        AGENT_DESCRIPTORS + SLOT_DESCRIPTORS * (unsigned long long)l->slots;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_max >= needed)
+        return RG_OK;
+    return rg__fail(RG_ERR_SYSTEM,
+                    "%llu descriptors are too few for the agent of %d slots: "
+                    "it needs %d and %d for each slot, %llu in all, and one "
+                    "for each piece of memory that a worker registers; raise "
+                    "the hard limit (`ulimit -Hn`), or give fewer --slots",
+                    (unsigned long long)limit.rlim_max, l->slots,
+                    AGENT_DESCRIPTORS, SLOT_DESCRIPTORS, needed);
 }
 
 /* ------------------------------------------------------------------- names */
@@ -227,6 +250,8 @@ rg_status rg__launch_prepare(rg__launch *l, const rg__cli *cli)
         fill_sizes(l, s);
     if (st == RG_OK)
         st = check_sizes(l, s->etcd == NULL && s->etcd_listen == NULL);
+    if (st == RG_OK)
+        st = check_descriptors(l);
     if (st == RG_OK)
         st = check_program(l, cli);
     if (st == RG_OK)
