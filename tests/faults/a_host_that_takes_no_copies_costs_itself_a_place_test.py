@@ -1,6 +1,7 @@
 """Connections to h2's agent are lost, its heartbeats and workers' connections
-are not: a commit that waits for copies says so, and ends the generation. The
-second time one of the two goes, and the other trains on."""
+are not. After a reset of all connections a commit waits for copies: that is
+told, and ends the generation. It is the second break, so one of the two goes,
+and the other trains on."""
 import os
 
 from house import claim, main, trainer, until
@@ -13,8 +14,12 @@ def test():
                      trainer("--until", os.path.join(hosts.folder, "until"),
                              "--step-ms", 5, "--shard-bytes", 65536,
                              "--replicas", 1), detect="500ms") as job:
+        job.wait_world(4)
+        job.wait_step(10)
+        generation = job.generation()
         hosts.block_tcp("h2", job.agent_port("h2"))
-        job.wait_world(2, seconds=40)
+        claim(hosts.reset("h1", "h2") > 0, "h1 and h2 are not connected")
+        job.wait_world(2, seconds=40, above=generation)
         step = job.step()
         job.wait_step(step + 20)
         said = job.text()
