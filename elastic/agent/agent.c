@@ -63,11 +63,30 @@ void rg__agent_check_end(agent *a)
     rg__timer_set(a->end_timer, is_speaking ? GOODBYE_NS : 0);
 }
 
-static void kill_rest(void *arg)
+static void kill_rest(agent *a)
 {
-    agent *a = arg;
     a->is_hurried = true;
     rg__slots_signal(a, SIGKILL);
+    rg__slots_await_end(a);
+    rg__timer_set(a->kill_timer, a->params->grace_ms * RG__MS);
+    rg__agent_check_end(a);
+}
+
+static void hurry(agent *a)
+{
+    if (!a->is_hurried)
+        kill_rest(a);
+}
+
+/* SIGTERM has not been enough; and then, SIGKILL. */
+static void on_kill_timer(void *arg)
+{
+    agent *a = arg;
+    if (!a->is_hurried) {
+        kill_rest(a);
+        return; /* and back here */
+    }
+    rg__slots_leave_behind(a);
     rg__agent_check_end(a);
 }
 
@@ -184,7 +203,7 @@ static void on_signal(void *arg, int fd, uint32_t events)
     if (info.ssi_signo == SIGTSTP || info.ssi_signo == SIGCONT)
         rg__slots_pause(a, info.ssi_signo == SIGTSTP);
     else if (a->is_ending)
-        kill_rest(a);
+        hurry(a);
     else if (!a->params->creates_job && !a->is_draining && a->elastic == 1)
         rg__drain_start(a, DRAIN_MS, strsignal((int)info.ssi_signo));
     else if (!a->params->creates_job)
@@ -566,7 +585,7 @@ static rg_status make_timers(agent *a)
 {
     a->ping = rg__timer_create(a->loop, rg__workers_ping, a);
     a->look_timer = rg__timer_create(a->loop, rg__leader_look, a);
-    a->kill_timer = rg__timer_create(a->loop, kill_rest, a);
+    a->kill_timer = rg__timer_create(a->loop, on_kill_timer, a);
     a->suspect_timer = rg__timer_create(a->loop, on_suspect_timer, a);
     a->drain_timer = rg__timer_create(a->loop, rg__drain_look, a);
     a->end_timer = rg__timer_create(a->loop, on_end_timer, a);

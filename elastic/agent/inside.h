@@ -359,6 +359,9 @@ rg_status rg__slots_create(agent *a);
 void rg__slots_destroy(agent *a);
 void rg__slots_start(agent *a);
 void rg__slots_signal(agent *a, int signum);
+/* At the agent's end, once they were killed: wait for them, and no longer. */
+void rg__slots_await_end(agent *a);
+void rg__slots_leave_behind(agent *a);
 /* Stop the processes of all slots, or let them go on. */
 void rg__slots_pause(agent *a, bool pauses);
 /* The first worker has said whether the program is elastic. */

@@ -335,16 +335,61 @@ static void end_crash(const slot *s)
 
 static void go_on_after_death(slot *s);
 
+static void await_end(const slot *s, pid_t pid)
+{
+    rg__wait_begin(s->a, RG__WAIT_FENCE, s->index,
+                   "process %d of slot %u to end: state %c", pid, s->index,
+                   rg__fence_state(pid));
+}
+
+/* Others may go on without this host; nobody here can. */
+static void give_in(const slot *s)
+{
+    rg__agent_leave(
+        s->a, RG__EXIT_SYSTEM,
+        "process %d of slot %u on host %s was killed and does not "
+        "end: state %c, for %llu s; look at what it waits for (a "
+        "file system, a driver), and start again without it",
+        s->w.pid, s->index, s->a->params->host, rg__fence_state(s->w.pid),
+        (unsigned long long)(s->a->params->elastic_timeout_ms / 1000));
+}
+
 /* Often at first, and rarely at what SIGKILL does not end. */
 static void look_again(slot *s)
 {
-    const uint64_t share = (rg__now_ns() - s->w.lost_ns) / FENCE_LOOK_SHARE;
-    rg__wait_begin(s->a, RG__WAIT_FENCE, s->index,
-                   "process %d of slot %u to end: state %c", s->w.pid, s->index,
-                   rg__fence_state(s->w.pid));
+    const uint64_t waited = rg__now_ns() - s->w.lost_ns;
+    const uint64_t share = waited / FENCE_LOOK_SHARE;
+    await_end(s, s->w.pid);
+    if (waited > s->a->params->elastic_timeout_ms * RG__MS)
+        give_in(s);
     rg__timer_set(s->fence, share < FENCE_LOOK_NS        ? FENCE_LOOK_NS
                             : share > FENCE_LOOK_MOST_NS ? FENCE_LOOK_MOST_NS
                                                          : share);
+}
+
+void rg__slots_await_end(agent *a)
+{
+    for (int i = 0; i < a->params->slots; i++)
+        if (a->slot[i].child != 0)
+            await_end(&a->slot[i], a->slot[i].child);
+}
+
+/* It ends when the kernel lets it, and runs no instruction of its own before:
+ * nobody of ours has to see that. */
+void rg__slots_leave_behind(agent *a)
+{
+    for (int i = 0; i < a->params->slots; i++) {
+        slot *s = &a->slot[i];
+        if (s->child == 0 && (s->w.pid == 0 || s->w.is_fenced))
+            continue;
+        rg__log(RG__WARN, "agent",
+                "process %d of slot %u does not end: it is left behind",
+                s->child != 0 ? s->child : s->w.pid, s->index);
+        s->child = 0;
+        s->is_closed = s->w.is_fenced = true;
+        rg__slot_keep(s);
+        rg__worker_drop(s);
+    }
 }
 
 static void look_at_fence(void *arg)
@@ -674,6 +719,7 @@ static void child_ended(slot *s, int code, const char *how)
 {
     const pid_t child = s->child;
     s->exit_code = code;
+    rg__wait_end(s->a, RG__WAIT_FENCE, s->index);
     rg__worker_drain(s);
     rg__slot_lost(s, "%s", how);
     unwatch_child(s);

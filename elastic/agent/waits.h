@@ -18,7 +18,8 @@ struct json_t;
     X(ETCD, "etcd", "etcd answers") /* 0: this host's record */                \
     X(ACK, "ack", "they are; after 20 s the others go on without them")        \
     /* 0: of the leader */                                                     \
-    X(FENCE, "fence", "the process ends")                        /* slot */    \
+    X(FENCE, "fence",                                                          \
+      "it ends; after --elastic-timeout this host leaves")       /* slot */    \
     X(ROOM, "room", "this machine has it; else the host leaves") /* slot */    \
     X(COPY, "copy", "it has; four budgets without a byte end the generation")  \
     /* host */                                                                 \

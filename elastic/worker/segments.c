@@ -20,7 +20,10 @@
 
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
+#include "sdk/base/log.h"
 #include "sdk/base/shm.h"
+
+#define SAY_MS 1500 /* as long as an agent's default patience with others */
 
 /* ------------------------------------------------------------ the mappings */
 
@@ -154,14 +157,35 @@ void rg__segment_gone(rg__worker *w, const rg__segment *m)
 
 /* --------------------------------------------------------- on user threads */
 
+/* Wait for a change; once the answer has taken long, that is said, once. */
+static void wait_and_say(rg__worker *w, uint64_t *say_at_ns)
+{
+    const struct timespec until = {(time_t)(*say_at_ns / (1000 * RG__MS)),
+                                   (long)(*say_at_ns % (1000 * RG__MS))};
+    if (*say_at_ns == 0) {
+        pthread_cond_wait(&w->changed, &w->lock);
+    } else if (pthread_cond_timedwait(&w->changed, &w->lock, &until) ==
+               ETIMEDOUT) {
+        *say_at_ns = 0;
+        rg__log(RG__WARN, "worker",
+                "process %d waits for the agent's answer to %s, for %d ms now; "
+                "it goes on when the agent answers, or one that takes over, or "
+                "ends with the agent's --agent-grace; is the agent stopped?",
+                (int)getpid(),
+                w->reply.awaited == RG__SEGMENT ? "rg_alloc" : "rg_state_add",
+                SAY_MS);
+    }
+}
+
 /* Until the answer is here; asked again whenever another agent took over. */
 static rg_status wait_for_reply(rg__worker *w, const void *message,
                                 size_t bytes)
 {
     uint32_t asked = w->agents;
+    uint64_t say_at_ns = rg__now_ns() + SAY_MS * RG__MS;
     rg_status st = rg__worker_send(w, message, bytes);
     while (st == RG_OK && !w->reply.is_here && w->phase != RG__PHASE_ENDED) {
-        pthread_cond_wait(&w->changed, &w->lock);
+        wait_and_say(w, &say_at_ns);
         if (asked == w->agents || w->reply.is_here)
             continue;
         asked = w->agents;

@@ -1,9 +1,10 @@
 """A worker that SIGKILL does not end, as one in uninterruptible sleep (a frozen
 control group stands in for NFS and drivers): nothing goes on before it has
-ended, and the log and the status say what is waited for. Then the job goes on.
-"""
+ended, and the log and the status say what is waited for. Then the job goes on;
+where it takes too long, the host leaves, and leaves the process behind."""
 import contextlib
 import os
+import signal
 
 from house import UNTIL_FINISH, Job, claim, main, skip, trainer, until
 
@@ -37,6 +38,19 @@ def waiting(job, kind="fence"):
             if wait["kind"] == kind]
 
 
+def end_without_it():
+    """The host gives in, and its end waits no longer either."""
+    with Job(["--min", "1", "--max", "2", "--elastic-timeout", "1s",
+              "--agent-grace", "1s"], trainer(*TRAIN), detect="500ms") as job:
+        job.wait_world(2)
+        pid = job.pid(1)
+        with frozen(pid):
+            os.kill(pid, signal.SIGKILL)
+            job.finish(code=71)
+            claim(f"process {pid} of slot 1 does not end: it is left behind"
+                  in job.text(), "nobody was left behind")
+
+
 def test():
     if not os.access(os.path.join(FREEZER, "cgroup.procs"), os.W_OK):
         skip("needs root and a version 1 freezer at " + FREEZER)
@@ -64,6 +78,7 @@ def test():
         claim(not waiting(job), "the wait is shown although it is over")
         job.finish()
         job.check(trained=TRAIN[:4])
+    end_without_it()
 
 
 main(test)
