@@ -31,7 +31,7 @@ typedef struct trainer {
     rg_sampler *sampler;
     uint64_t steps, bytes, commit_every, coll_bytes, step_ms;
     uint64_t scribble_at, compute_at, compute_ms, ballast_mib, sets_every;
-    uint64_t damage_at, damage_all, damage_id;
+    uint64_t damage_at, damage_all, damage_id, over_first;
     uint64_t reserve_mib, reserve_at;
     uint64_t
         live_sets; /* lists of one rank that live all the time; 0: no sets */
@@ -324,14 +324,23 @@ static rg_status add_shards(trainer *t, rg_state *st)
     return rg_state_add(st, "shards", t->shards, t->shard_bytes, &params);
 }
 
-static int train_in(trainer *t)
+/* In the order that is asked for. */
+static rg_status add_buffers(trainer *t, rg_state *st)
 {
     const rg_buffer_params constant = {.size = sizeof constant, .constant = 1};
+    rg_status rs = RG_OK;
+    for (uint64_t i = 0; i < 2 && rs == RG_OK; i++)
+        rs = i == t->over_first
+                 ? rg_state_add(st, "state", t->state, t->words * 8, NULL)
+                 : rg_state_add(st, "over", &t->is_over, 8, &constant);
+    return rs == RG_OK ? add_shards(t, st) : rs;
+}
+
+static int train_in(trainer *t)
+{
     rg_state *st = NULL;
     if (rg_state_create(t->ctx, NULL, &st) != RG_OK ||
-        rg_state_add(st, "state", t->state, t->words * 8, NULL) != RG_OK ||
-        rg_state_add(st, "over", &t->is_over, 8, &constant) != RG_OK ||
-        add_shards(t, st) != RG_OK)
+        add_buffers(t, st) != RG_OK)
         return complain("state");
     uint64_t loaded = 0;
     const rg_status found =
@@ -405,6 +414,7 @@ static void usage(void)
         "        [--reserve MIB [--reserve-at STEP]: by rg_alloc before rg_run,"
         " and by\n"
         "         the last rank in that step]\n"
+        "        [--over-first 1: buffers are registered in another order]\n"
         "        [--alloc: collectives in rg_alloc memory]\n"
         "        [--ballast MIB] [--static]");
 }
@@ -430,6 +440,7 @@ static const flag flags[] = {{"steps", offsetof(trainer, steps)},
                              {"damage-at", offsetof(trainer, damage_at)},
                              {"damage-all", offsetof(trainer, damage_all)},
                              {"damage-id", offsetof(trainer, damage_id)},
+                             {"over-first", offsetof(trainer, over_first)},
                              {"reserve", offsetof(trainer, reserve_mib)},
                              {"reserve-at", offsetof(trainer, reserve_at)},
                              {"ballast", offsetof(trainer, ballast_mib)}};

@@ -36,7 +36,25 @@ def refused(job, agent, what, *shown):
         claim(word in said, f"the sentence leaves out {word}: {said}")
 
 
+def another_order():
+    """Equal names and sizes, but the first buffer of one is the second of the
+    other, and memory goes by places."""
+    with Hosts(2, nets=False) as hosts, \
+            HostsJob(hosts, ["--min", "1", "--max", "2", "--start-timeout",
+                             "1s"], ["--slots", "1"], shell(trainer(*FLAGS)),
+                     only=["h1"], env={"h2": {"KIND": "--over-first 1"}}) as job:
+        job.wait_step(5)
+        agent = job.agent("h2")
+        job.lost.add("h2")
+        until(lambda: agent.poll() is not None, 20, "the agent of h2 ends")
+        claim(agent.returncode == 78 and "in another order" in job.text("h2"),
+              f"it ended with {agent.returncode}: {job.text('h2')[-300:]}")
+        job.finish()
+        job.check(trained=FLAGS)
+
+
 def test():
+    another_order()
     program = shell(trainer(*FLAGS))
     other = shell(trainer(*FLAGS, "--save-every", "9999999"))
     with Hosts(2, nets=False) as hosts, \
