@@ -164,13 +164,18 @@ static void decide(uint32_t port)
     m->member[0] = me;
     rg__prepare_places(m)[0] = (rg__place){.host = 0, .port = port};
     rg__prepare_addresses(m)[0] = (rg__address){"127.0.0.1"};
-    CHECK_OK(rg__shm_create("control", control, false, &fd));
-    tell(m, rg__prepare_bytes(1, 1), fd);
+    const size_t lists = rg__prepare_bytes(1, 1) - sizeof *m;
+    CHECK_OK(rg__shm_create("control", control + lists, false, &fd));
+    CHECK_EQ(pwrite(fd, m->member, lists, (off_t)control), lists);
+    tell(m, sizeof *m, fd);
     close(fd);
     hear(RG__BUILT);
     const rg__decided decided = {.head = {RG__DECIDED, RG__WIRE_VERSION},
                                  .generation = GENERATION};
     tell(&decided, sizeof decided, -1);
+    hear(RG__COMMITTED); /* commit 0, which is to be put on record */
+    atomic_store(&page->begun, GENERATION);
+    ring();
 }
 
 /* ------------------------------------------------------------- the claims */
