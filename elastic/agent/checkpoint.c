@@ -1,6 +1,6 @@
 /* Checkpoints of this host: the agent of rank 0's host writes them, behind the
- * steps, by a process for each (writer.h); where there are shards the agents of
- * all hosts write into one file (shares.c). What is written counts only after a
+ * steps, by a process for each (writer.h); where there are shards each other
+ * host writes a file of its own (shares.c). What is written counts only after a
  * claim (claim.c).
  *
  * A request that comes meanwhile waits; a newer one replaces it. Nothing here

@@ -89,6 +89,31 @@ static rg_status describe_buffer(copied *c, int k)
     return st == RG_OK ? add_piece(c, k, -1, 0, b->bytes) : st;
 }
 
+/* Each other host has a file of its own, numbered as its first piece comes. */
+static rg_status give_files(copied *c)
+{
+    rg__checkpoint *all = &c->checkpoint;
+    const uint64_t first = host_of(c->task, 0);
+    uint64_t *host = calloc((size_t)c->pieces + 1, sizeof *host);
+    if (host == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a checkpoint");
+    for (uint32_t i = 0; i < c->pieces; i++) {
+        const int64_t shard = c->piece[i].shard;
+        uint32_t k = 0;
+        if (shard < 0 || host_of(c->task, shard) == first)
+            continue;
+        while (k < all->files && host[k] != host_of(c->task, shard))
+            k++;
+        host[k] = host_of(c->task, shard);
+        all->files += k == all->files;
+        all->piece[i].file = k + 1;
+        if (c->piece[i].is_ours)
+            c->file = k + 1;
+    }
+    free(host);
+    return RG_OK;
+}
+
 static rg_status describe(copied *c)
 {
     const writer_task *t = c->task;
@@ -100,6 +125,8 @@ static rg_status describe(copied *c)
     for (int i = 0; i < t->a->buffers && st == RG_OK; i++)
         st = describe_buffer(c, order[i]);
     free(order);
+    if (st == RG_OK && t->shards > 0)
+        st = give_files(c);
     c->checkpoint.world_size = t->world_size;
     rg__checkpoint_lay_out(&c->checkpoint);
     return st;

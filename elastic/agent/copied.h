@@ -22,6 +22,7 @@ typedef struct copied {
     rg__checkpoint checkpoint; /* all pieces, laid out */
     copied_piece *piece;       /* the same ones */
     uint32_t pieces;
+    uint32_t file;     /* that this host writes; 0: the one with the head */
     const void **data; /* of each; NULL: another host's */
     char *memory;
     size_t bytes;

@@ -1,8 +1,8 @@
 /* The shards of other hosts in a checkpoint. All hosts copy the commit when it
  * is asked for, each its own shards. Once the host of rank 0 has made the file
- * it says so (all/order); the others write into it, each at the places that
- * follow from buffers and world, and answer with the hashes of their pieces
- * (all/share/<host>), which go into the file's head. A host that fails, or is
+ * it says so (all/order); the others write files of their own beside it, as
+ * follows from buffers and world, and answer with the hashes of their pieces
+ * (all/share/<host>), which go into its head. A host that fails, or is
  * gone, costs the checkpoint; a copy that nobody orders is let go. */
 #include "elastic/agent/saver.h"
 
@@ -321,7 +321,7 @@ void rg__shares_late(void *saver_arg)
         rg__saver_hang_up(v);
     } else if (v->phase == SAVER_WRITING && v->is_ordered) {
         if (rg__now_ns() - v->ordered_ns >= WRITE_NS)
-            rg__saver_lose(v, "not all hosts have written their shards into a "
+            rg__saver_lose(v, "not all hosts have written their shards of a "
                               "checkpoint within 10 minutes; the one before "
                               "still counts");
         else

@@ -10,7 +10,7 @@
  * one, and any for which a piece of a later step of its generation is there,
  * whole or not: a rank begins a commit only when the one before has been agreed
  * on by all. With shards only those of the same world, which cuts them alike;
- * where several hosts write one file, only the one asked for. */
+ * where several hosts write, only the one asked for. */
 #include "elastic/agent/writer.h"
 
 #include <errno.h>
@@ -317,7 +317,9 @@ static rg_status share(writer *w)
     c->serial = m.order.serial;
     memcpy(c->op, m.order.op, sizeof c->op);
     rg__failpoint("checkpoint.share", -1, c->id.step, c->id.generation);
-    const rg_status st = rg__checkpoint_put(&writing);
+    const rg_status st = w->copy.file == 0
+                             ? RG_OK /* it has no bytes of any buffer */
+                             : rg__checkpoint_put_file(&writing, w->copy.file);
     return st == RG_OK ? tell_share(w) : st;
 }
 

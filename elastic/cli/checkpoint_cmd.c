@@ -131,8 +131,9 @@ static void add_head(json_t *j, const rg__checkpoint *c)
         j, json_pack("{s:I,s:I,s:I,s:i,s:I,s:f,s:s,s:s,s:s,s:s,s:o}", "serial",
                      (json_int_t)c->serial, "step", (json_int_t)c->id.step,
                      "generation", (json_int_t)c->id.generation, "workers",
-                     (int)c->world_size, "bytes", (json_int_t)c->file_bytes,
-                     "at", (double)c->saved_ms / 1000.0, "job", c->job, "host",
+                     (int)c->world_size, "bytes",
+                     (json_int_t)rg__checkpoint_bytes(c), "at",
+                     (double)c->saved_ms / 1000.0, "job", c->job, "host",
                      c->host, "version", c->version, "hash", hash, "buffers",
                      buffers_json(c)));
 }
@@ -188,8 +189,8 @@ static void print_row(const found *f)
     }
     put_time(f->c.saved_ms, at);
     printf("%8" PRIu64 " %10" PRIu64 " %7" PRIu32 " %14" PRIu64 "  %-20s  %s\n",
-           f->c.serial, f->c.id.step, f->c.world_size, f->c.file_bytes, at,
-           name);
+           f->c.serial, f->c.id.step, f->c.world_size,
+           rg__checkpoint_bytes(&f->c), at, name);
 }
 
 static void print_rows(const list *l)
@@ -253,7 +254,8 @@ static int verify(const rg__cli *cli, const list *l, bool is_dir)
         if (!cli->json && f->is_readable && f->why[0] == '\0')
             printf("%s is whole: step %" PRIu64 ", %" PRIu32 " buffers, "
                    "%" PRIu64 " bytes\n",
-                   f->path, f->c.id.step, f->c.buffers, f->c.file_bytes);
+                   f->path, f->c.id.step, f->c.buffers,
+                   rg__checkpoint_bytes(&f->c));
     }
     return is_whole ? 0 : 1;
 }

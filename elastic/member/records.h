@@ -10,8 +10,8 @@
  *   all/claim/<where>       who may seal the next checkpoint  rg__claim
  *                           in that directory
  *   all/checkpoint          the newest that is durable        rg__saved
- *   all/order               a file is made: write your shards
- *                           into it                           rg__order
+ *   all/order               a checkpoint's file is made: write
+ *                           your shards beside it             rg__order
  *   all/share/<host>        what it has written               rg__share
  *   all/probe               hosts are suspected: look at each other (lease)
  *   all/drain/<host>        this host is to leave             rg__drain
@@ -214,7 +214,7 @@ typedef struct rg__claim {
     int64_t mod_revision;       /* 0: absent */
 } rg__claim;
 
-/* Shards lie on all hosts, which write them into one file. */
+/* Shards lie on all hosts, each of which writes a file of its own. */
 typedef struct rg__order {
     uint64_t serial;
     char op[RG__CHECKPOINT_OP]; /* names the file; "": it is given up */

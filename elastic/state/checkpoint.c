@@ -24,7 +24,7 @@ typedef struct head {
     uint32_t order, format;
     uint64_t head_bytes, file_bytes;
     uint64_t generation, step, serial, saved_ms;
-    uint32_t world_size, buffers, pieces, zero;
+    uint32_t world_size, buffers, pieces, files;
     char version[16], job[64], host[64], op[16];
     uint64_t zeros[2];
 } head;
@@ -36,7 +36,7 @@ typedef struct buffer_row {
 } buffer_row;
 
 typedef struct piece_row {
-    uint32_t buffer, zero;
+    uint32_t buffer, file;
     uint64_t begin, bytes, offset, hash;
 } piece_row;
 
@@ -60,6 +60,8 @@ static uint64_t head_bytes_of(uint32_t buffers, uint32_t pieces)
 
 static uint32_t format_of(const rg__checkpoint *c)
 {
+    if (c->files > 0)
+        return RG__CHECKPOINT_FORMAT_FILES;
     for (uint32_t i = 0; i < c->buffers; i++)
         if (c->buffer[i].kind == RG_SHARDED)
             return RG__CHECKPOINT_FORMAT_SHARDS;
@@ -139,15 +141,34 @@ rg_status rg__checkpoint_sign(rg__checkpoint *c, const char *job,
     return RG_OK;
 }
 
+/* Behind the last piece of a file before the i-th. */
+static uint64_t end_before(const rg__checkpoint *c, uint32_t file, uint32_t i)
+{
+    while (i-- > 0)
+        if (c->piece[i].file == file)
+            return c->piece[i].offset + rg__checkpoint_pages(c->piece[i].bytes);
+    return file == 0 ? c->head_bytes : 0;
+}
+
 void rg__checkpoint_lay_out(rg__checkpoint *c)
 {
     c->head_bytes = head_bytes_of(c->buffers, c->pieces);
-    uint64_t at = c->head_bytes;
-    for (uint32_t i = 0; i < c->pieces; i++) {
-        c->piece[i].offset = at;
-        at += rg__checkpoint_pages(c->piece[i].bytes);
-    }
-    c->file_bytes = at + sizeof(trailer);
+    for (uint32_t i = 0; i < c->pieces; i++)
+        c->piece[i].offset = end_before(c, c->piece[i].file, i);
+    c->file_bytes = end_before(c, 0, c->pieces) + sizeof(trailer);
+}
+
+uint64_t rg__checkpoint_bytes_of(const rg__checkpoint *c, uint32_t file)
+{
+    return end_before(c, file, c->pieces);
+}
+
+uint64_t rg__checkpoint_bytes(const rg__checkpoint *c)
+{
+    uint64_t sum = c->head_bytes + sizeof(trailer);
+    for (uint32_t i = 0; i < c->pieces; i++)
+        sum += rg__checkpoint_pages(c->piece[i].bytes);
+    return sum;
 }
 
 static void encode_head(const rg__checkpoint *c, head *h)
@@ -162,7 +183,8 @@ static void encode_head(const rg__checkpoint *c, head *h)
                 .saved_ms = c->saved_ms,
                 .world_size = c->world_size,
                 .buffers = c->buffers,
-                .pieces = c->pieces};
+                .pieces = c->pieces,
+                .files = c->files};
     memcpy(h->magic, MAGIC, sizeof h->magic);
     snprintf(h->version, sizeof h->version, "%s", c->version);
     snprintf(h->job, sizeof h->job, "%s", c->job);
@@ -181,6 +203,7 @@ static void encode_tables(const rg__checkpoint *c, unsigned char *at)
     for (uint32_t i = 0; i < c->pieces; i++, at += sizeof(piece_row)) {
         const rg__checkpoint_piece *p = &c->piece[i];
         const piece_row row = {.buffer = p->buffer,
+                               .file = p->file,
                                .begin = p->begin,
                                .bytes = p->bytes,
                                .offset = p->offset,
@@ -248,12 +271,12 @@ static rg_status check_kind(const rg__checkpoint_source *s, const head *h)
     if (h->order != ORDER)
         return damaged(s, "its byte order is none");
     if (h->format < RG__CHECKPOINT_FORMAT ||
-        h->format > RG__CHECKPOINT_FORMAT_SHARDS)
+        h->format > RG__CHECKPOINT_FORMAT_FILES)
         return rg__fail(RG_ERR_INVALID,
                         "checkpoint %s has format %" PRIu32 ", but Regroup %s "
                         "reads formats up to %u; use the version that wrote it",
                         s->name, h->format, RG_VERSION,
-                        RG__CHECKPOINT_FORMAT_SHARDS);
+                        RG__CHECKPOINT_FORMAT_FILES);
     return RG_OK;
 }
 
@@ -281,7 +304,7 @@ static rg_status check_head(const rg__checkpoint_source *s, const head *h)
     if (st != RG_OK)
         return st;
     if (h->buffers > RG__CHECKPOINT_BUFFERS ||
-        h->pieces > RG__CHECKPOINT_PIECES ||
+        h->pieces > RG__CHECKPOINT_PIECES || h->files > h->pieces ||
         h->head_bytes != head_bytes_of(h->buffers, h->pieces) ||
         h->head_bytes + sizeof(trailer) > s->bytes)
         return damaged(s, "its head says what can't be");
@@ -296,6 +319,7 @@ static void decode_head(rg__checkpoint *c, const head *h)
     c->world_size = h->world_size;
     c->buffers = h->buffers;
     c->pieces = h->pieces;
+    c->files = h->files;
     c->head_bytes = h->head_bytes;
     c->file_bytes = h->file_bytes;
     memcpy(c->version, h->version, sizeof c->version);
@@ -306,8 +330,8 @@ static void decode_head(rg__checkpoint *c, const head *h)
 
 static bool is_head_right(const rg__checkpoint *c, const head *h)
 {
-    return h->zero == 0 && h->zeros[0] == 0 && h->zeros[1] == 0 &&
-           c->id.generation != 0 && c->serial != 0 && c->world_size != 0 &&
+    return h->zeros[0] == 0 && h->zeros[1] == 0 && c->id.generation != 0 &&
+           c->serial != 0 && c->world_size != 0 &&
            is_text(h->version, sizeof h->version) && is_plain(h->version) &&
            is_text(h->job, sizeof h->job) && is_plain(h->job) &&
            is_text(h->host, sizeof h->host) && is_plain(h->host) &&
@@ -337,43 +361,67 @@ static bool read_buffers(rg__checkpoint *c, const unsigned char *at)
     return true;
 }
 
-static bool read_pieces(rg__checkpoint *c, const unsigned char *at)
+static void read_pieces(rg__checkpoint *c, const unsigned char *at)
 {
     for (uint32_t i = 0; i < c->pieces; i++, at += sizeof(piece_row)) {
         piece_row row;
         memcpy(&row, at, sizeof row);
-        if (row.zero != 0)
-            return false;
         c->piece[i] = (rg__checkpoint_piece){.buffer = row.buffer,
+                                             .file = row.file,
                                              .begin = row.begin,
                                              .bytes = row.bytes,
                                              .offset = row.offset,
                                              .hash = row.hash};
     }
-    return true;
 }
 
-/* Pieces lie in the buffers' order and leave nothing of any out. */
-static bool do_pieces_fit(const rg__checkpoint *c)
+/* Files are numbered as they come, so none is without a piece. */
+static bool do_files_fit(const rg__checkpoint *c)
+{
+    uint32_t files = 0;
+    for (uint32_t i = 0; i < c->pieces; i++) {
+        if (c->piece[i].file > files + 1)
+            return false;
+        files += c->piece[i].file == files + 1;
+    }
+    return files == c->files;
+}
+
+/* Pieces lie in the buffers' order and leave nothing of any out; in each file
+ * they lie one behind the other. end: where each file ends before them. */
+static bool do_pieces_fit(const rg__checkpoint *c, uint64_t *end)
 {
     uint32_t buffer = 0;
-    uint64_t begin = 0, at = c->head_bytes;
+    uint64_t begin = 0;
     for (uint32_t i = 0; i < c->pieces; i++) {
         const rg__checkpoint_piece *p = &c->piece[i];
         if (buffer == c->buffers || p->buffer != buffer || p->begin != begin ||
-            p->offset != at || p->bytes == 0 ||
+            p->offset != end[p->file] || p->bytes == 0 ||
             p->bytes > c->buffer[buffer].bytes - begin)
             return false;
         begin += p->bytes;
-        at += rg__checkpoint_pages(p->bytes);
-        if (at > c->file_bytes)
+        end[p->file] += rg__checkpoint_pages(p->bytes);
+        if (end[p->file] > (p->file == 0 ? c->file_bytes : 2 * BYTES_MAX))
             return false;
         if (begin == c->buffer[buffer].bytes) {
             buffer++;
             begin = 0;
         }
     }
-    return buffer == c->buffers && at + sizeof(trailer) == c->file_bytes;
+    return buffer == c->buffers && end[0] + sizeof(trailer) == c->file_bytes;
+}
+
+static rg_status check_pieces(const rg__checkpoint *c,
+                              const rg__checkpoint_source *s)
+{
+    uint64_t *end = calloc((size_t)c->files + 1, sizeof *end);
+    if (end == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for the tables of %s",
+                        s->name);
+    end[0] = c->head_bytes;
+    const bool fits = do_files_fit(c) && do_pieces_fit(c, end);
+    free(end);
+    return fits ? RG_OK : damaged(s, "its table of pieces is none");
 }
 
 static bool is_zero(const unsigned char *bytes, uint64_t n)
@@ -397,10 +445,10 @@ static rg_status read_tables(rg__checkpoint *c, const rg__checkpoint_source *s,
                         s->name);
     if (!read_buffers(c, bytes + sizeof(head)))
         return damaged(s, "its table of buffers is none");
-    if (!read_pieces(c, bytes + pieces_at) || !do_pieces_fit(c) ||
-        !is_zero(bytes + end, c->head_bytes - end))
+    read_pieces(c, bytes + pieces_at);
+    if (!is_zero(bytes + end, c->head_bytes - end))
         return damaged(s, "its table of pieces is none");
-    return RG_OK;
+    return check_pieces(c, s);
 }
 
 /* ----------------------------------------------------------------- opening */
@@ -410,7 +458,7 @@ static rg_status check_trailer(rg__checkpoint *c,
                                const unsigned char *bytes)
 {
     trailer t;
-    const rg_status st = s->read(s->arg, s->bytes - sizeof t, &t, sizeof t);
+    const rg_status st = s->read(s->arg, 0, s->bytes - sizeof t, &t, sizeof t);
     if (st != RG_OK)
         return st;
     c->head_hash = rg__hash_of(bytes, c->head_bytes);
@@ -431,7 +479,7 @@ static rg_status read_all(rg__checkpoint *c, const rg__checkpoint_source *s,
     if (bytes == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for the head of %s", s->name);
     decode_head(c, h);
-    rg_status st = s->read(s->arg, 0, bytes, h->head_bytes);
+    rg_status st = s->read(s->arg, 0, 0, bytes, h->head_bytes);
     if (st == RG_OK && memcmp(bytes, h, sizeof *h) != 0)
         st = damaged(s, "it changes while it is read");
     if (st == RG_OK)
@@ -455,7 +503,7 @@ rg_status rg__checkpoint_open(rg__checkpoint *c, const rg__checkpoint_source *s)
                         "%s is no checkpoint: its %" PRIu64 " bytes are too "
                         "few",
                         s->name, s->bytes);
-    rg_status st = s->read(s->arg, 0, &h, sizeof h);
+    rg_status st = s->read(s->arg, 0, 0, &h, sizeof h);
     if (st == RG_OK)
         st = check_head(s, &h);
     if (st == RG_OK)

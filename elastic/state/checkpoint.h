@@ -7,6 +7,10 @@
  *                           zeros behind it
  *   the end     trailer     XXH3 of everything before the data, and the length
  *
+ * Data that other hosts have written lie in files of their own, of which there
+ * is nothing but pieces, in the same way: the head says which piece is in which
+ * file, so it is a manifest too.
+ *
  * README.md has every field. A buffer is one or more pieces, in order and
  * without gaps: a replicated one is one piece, a sharded one a piece for each
  * shard of the world that made the commit. Numbers and data are in the writer's
@@ -28,6 +32,7 @@
 
 #define RG__CHECKPOINT_FORMAT        1u /* of replicated buffers alone */
 #define RG__CHECKPOINT_FORMAT_SHARDS 2u
+#define RG__CHECKPOINT_FORMAT_FILES  3u
 #define RG__CHECKPOINT_PAGE          4096
 #define RG__CHECKPOINT_TRAILER       32 /* bytes */
 #define RG__CHECKPOINT_BUFFERS       4096
@@ -43,8 +48,9 @@ typedef struct rg__checkpoint_buffer {
 /* Bytes [begin, begin + bytes) of a buffer. */
 typedef struct rg__checkpoint_piece {
     uint32_t buffer;
+    uint32_t file; /* 0: the one with the head */
     uint64_t begin, bytes;
-    uint64_t offset; /* in the file */
+    uint64_t offset; /* in its file */
     uint64_t hash;   /* XXH3 of these bytes */
 } rg__checkpoint_piece;
 
@@ -58,6 +64,7 @@ typedef struct rg__checkpoint {
     rg__checkpoint_buffer *buffer;
     rg__checkpoint_piece *piece;
     uint32_t buffers, pieces;
+    uint32_t files; /* beside the one with the head */
     uint64_t head_bytes, file_bytes;
     uint64_t head_hash; /* over all before the data: names the contents */
 } rg__checkpoint;
@@ -65,9 +72,13 @@ typedef struct rg__checkpoint {
 /* Where bytes of a file come from. */
 typedef struct rg__checkpoint_source {
     const char *name; /* for sentences */
-    uint64_t bytes;   /* of the whole file */
-    /* Fill n bytes at to, all or none; at + n <= bytes. */
-    rg_status (*read)(void *arg, uint64_t at, void *to, size_t n);
+    uint64_t bytes;   /* of the file with the head */
+    /* Before that file is read, not 0. ERR_DAMAGED: it is not there, or does
+     * not have so many bytes. */
+    rg_status (*open)(void *arg, uint32_t file, uint64_t bytes);
+    /* Fill n bytes at to, all or none; at + n is not behind the file's end. */
+    rg_status (*read)(void *arg, uint32_t file, uint64_t at, void *to,
+                      size_t n);
     void *arg;
 } rg__checkpoint_source;
 
@@ -89,7 +100,8 @@ void rg__checkpoint_close(rg__checkpoint *c);
 rg_status rg__checkpoint_verify(const rg__checkpoint *c,
                                 const rg__checkpoint_source *source);
 
-/* The same of the pieces of replicated buffers alone. */
+/* The same of the pieces of replicated buffers alone; that the files with the
+ * others are there. */
 rg_status rg__checkpoint_verify_replicated(const rg__checkpoint *c,
                                            const rg__checkpoint_source *source);
 
@@ -114,6 +126,9 @@ rg_status rg__checkpoint_sign(rg__checkpoint *c, const char *job,
                               const char *host);
 /* Offsets and lengths follow from buffers and pieces. */
 void rg__checkpoint_lay_out(rg__checkpoint *c);
+/* Of one of the other files, and of all. */
+uint64_t rg__checkpoint_bytes_of(const rg__checkpoint *c, uint32_t file);
+uint64_t rg__checkpoint_bytes(const rg__checkpoint *c);
 /* All before the data, head_bytes of it, and the trailer; the pieces' hashes
  * are given, head_hash follows. */
 void rg__checkpoint_encode(rg__checkpoint *c, void *head,

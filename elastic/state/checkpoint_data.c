@@ -32,7 +32,8 @@ static rg_status check_padding(const rg__checkpoint_source *s,
     static const unsigned char none[RG__CHECKPOINT_PAGE];
     unsigned char zeros[RG__CHECKPOINT_PAGE];
     const uint64_t n = rg__checkpoint_pages(p->bytes) - p->bytes;
-    const rg_status st = s->read(s->arg, p->offset + p->bytes, zeros, n);
+    const rg_status st =
+        s->read(s->arg, p->file, p->offset + p->bytes, zeros, n);
     if (st != RG_OK || memcmp(zeros, none, n) == 0)
         return st;
     return rg__fail(RG_ERR_DAMAGED,
@@ -57,15 +58,28 @@ static void keep_chunk(const target *t, uint64_t at, size_t n)
         rg__copy(t->to + begin, t->room + (begin - at), end - begin);
 }
 
+static rg_status open_file_of(const rg__checkpoint *c,
+                              const rg__checkpoint_source *s,
+                              const rg__checkpoint_piece *p)
+{
+    return p->file == 0
+               ? RG_OK
+               : s->open(s->arg, p->file, rg__checkpoint_bytes_of(c, p->file));
+}
+
 static rg_status read_piece(const rg__checkpoint *c,
                             const rg__checkpoint_source *s,
                             const rg__checkpoint_piece *p, const target *t)
 {
     rg__hash hash;
+    const rg_status opened = open_file_of(c, s, p);
+    if (opened != RG_OK)
+        return opened;
     rg__hash_begin(&hash);
     for (uint64_t at = 0; at < p->bytes; at += CHUNK) {
         const size_t n = p->bytes - at < CHUNK ? p->bytes - at : CHUNK;
-        const rg_status st = s->read(s->arg, p->offset + at, t->room, n);
+        const rg_status st =
+            s->read(s->arg, p->file, p->offset + at, t->room, n);
         if (st != RG_OK)
             return st;
         rg__hash_update(&hash, t->room, n);
@@ -88,8 +102,10 @@ static rg_status verify(const rg__checkpoint *c, const rg__checkpoint_source *s,
         return no_room(s);
     for (uint32_t i = 0; i < c->pieces && st == RG_OK; i++) {
         const rg__checkpoint_piece *p = &c->piece[i];
-        if (!with_shards && c->buffer[p->buffer].kind == RG_SHARDED)
+        if (!with_shards && c->buffer[p->buffer].kind == RG_SHARDED) {
+            st = open_file_of(c, s, p);
             continue;
+        }
         st = read_piece(c, s, p, &nowhere);
         if (st == RG_OK)
             st = check_padding(s, p);
@@ -129,8 +145,20 @@ rg_status rg__checkpoint_take(const rg__checkpoint *c,
 
 /* --------------------------------------------------------------- in memory */
 
-static rg_status read_memory(void *arg, uint64_t at, void *to, size_t n)
+static rg_status open_memory(void *arg, uint32_t file, uint64_t bytes)
 {
+    (void)arg;
+    (void)bytes;
+    return rg__fail(RG_ERR_DAMAGED,
+                    "a checkpoint in memory is damaged: its file %" PRIu32
+                    " is not there; read it from its directory",
+                    file);
+}
+
+static rg_status read_memory(void *arg, uint32_t file, uint64_t at, void *to,
+                             size_t n)
+{
+    (void)file;
     rg__copy(to, (const unsigned char *)arg + at, n);
     return RG_OK;
 }
@@ -139,6 +167,7 @@ rg_status rg__checkpoint_read(const void *bytes, size_t n, rg__checkpoint *c)
 {
     const rg__checkpoint_source source = {.name = "in memory",
                                           .bytes = n,
+                                          .open = open_memory,
                                           .read = read_memory,
                                           .arg = (void *)(uintptr_t)bytes};
     rg_status st = rg__checkpoint_open(c, &source);

@@ -175,12 +175,14 @@ static rg_status path_of(const char *dir, const char *name, char path[PATH_MAX])
 
 /* ----------------------------------------------------------------- reading */
 
-static rg_status read_file(void *arg, uint64_t at, void *to, size_t n)
+static rg_status read_file(void *arg, uint32_t file, uint64_t at, void *to,
+                           size_t n)
 {
     const rg__checkpoint_file *f = arg;
+    const int fd = file == 0 ? f->fd : f->other_fd;
     for (size_t done = 0; done < n;) {
         const ssize_t got =
-            pread(f->fd, (char *)to + done, n - done, (off_t)(at + done));
+            pread(fd, (char *)to + done, n - done, (off_t)(at + done));
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
@@ -195,9 +197,42 @@ static rg_status read_file(void *arg, uint64_t at, void *to, size_t n)
     return RG_OK;
 }
 
+static void close_other(rg__checkpoint_file *f)
+{
+    if (f->other_fd >= 0)
+        close(f->other_fd);
+    f->other_fd = -1;
+}
+
+static rg_status open_other(void *arg, uint32_t file, uint64_t bytes)
+{
+    rg__checkpoint_file *f = arg;
+    struct stat info = {0};
+    char path[PATH_MAX];
+    if (f->other_fd >= 0 && f->other == file)
+        return RG_OK;
+    close_other(f);
+    snprintf(path, sizeof path, "%s.%" PRIu32, f->source.name, file);
+    f->other = file;
+    f->other_fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (f->other_fd < 0 && errno != ENOENT)
+        return rg__fail(RG_ERR_SYSTEM, "checkpoint %s can't be opened: %s",
+                        path, strerror(errno));
+    if (f->other_fd >= 0 && fstat(f->other_fd, &info) == 0 &&
+        S_ISREG(info.st_mode) && (uint64_t)info.st_size == bytes)
+        return RG_OK;
+    close_other(f);
+    return rg__fail(RG_ERR_DAMAGED,
+                    "checkpoint %s is damaged: %s.%" PRIu32 " is not there, or "
+                    "does not have its %" PRIu64 " bytes; copy all its files, "
+                    "or use another one",
+                    f->source.name, f->source.name, file, bytes);
+}
+
 rg_status rg__checkpoint_file_open(rg__checkpoint_file *f, const char *path)
 {
     struct stat info;
+    f->other_fd = -1;
     f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (f->fd < 0) {
         const int cause = errno;
@@ -213,6 +248,7 @@ rg_status rg__checkpoint_file_open(rg__checkpoint_file *f, const char *path)
     }
     f->source = (rg__checkpoint_source){.name = path,
                                         .bytes = (uint64_t)info.st_size,
+                                        .open = open_other,
                                         .read = read_file,
                                         .arg = f};
     return RG_OK;
@@ -220,6 +256,7 @@ rg_status rg__checkpoint_file_open(rg__checkpoint_file *f, const char *path)
 
 void rg__checkpoint_file_close(rg__checkpoint_file *f)
 {
+    close_other(f);
     if (f->fd >= 0)
         close(f->fd);
     f->fd = -1;
@@ -263,25 +300,33 @@ static rg_status write_piece(const rg__checkpoint_writing *w, int fd,
     return RG_OK;
 }
 
-static rg_status open_part(const rg__checkpoint_writing *w, int how, int *fd_p)
+/* file 0: the one that gets the head. */
+static rg_status path_of_file(const char *dir, const rg__checkpoint *c,
+                              uint32_t file, char path[PATH_MAX])
 {
-    char name[RG__CHECKPOINT_NAME_MAX], path[PATH_MAX];
-    rg__checkpoint_name_of(w->checkpoint, true, name);
-    const rg_status st = path_of(w->dir, name, path);
+    char name[RG__CHECKPOINT_NAME_MAX], number[16] = "";
+    rg__checkpoint_name_of(c, file == 0, name);
+    if (file > 0)
+        snprintf(number, sizeof number, ".%" PRIu32, file);
+    const rg_status st = path_of(dir, name, path);
+    if (st == RG_OK && strlen(path) + strlen(number) < PATH_MAX)
+        strcat(path, number);
+    return st;
+}
+
+static rg_status open_file(const rg__checkpoint_writing *w, uint32_t file,
+                           int how, int *fd_p)
+{
+    char path[PATH_MAX];
+    const rg_status st = path_of_file(w->dir, w->checkpoint, file, path);
     if (st != RG_OK)
         return st;
     *fd_p = open(path, O_WRONLY | O_CLOEXEC | how, 0666);
-    if (*fd_p < 0 && errno == ENOENT && (how & O_CREAT) == 0)
-        return rg__fail(RG_ERR_SYSTEM,
-                        "the file of a checkpoint is not in %s: No such file; "
-                        "let all hosts see one directory (NFS), which is one "
-                        "job's alone; the one before still counts",
-                        w->dir);
     return *fd_p >= 0 ? RG_OK : fail_write(w->dir, errno);
 }
 
 /* On the disk, also where that is another machine, which tells late. */
-static rg_status close_part(const rg__checkpoint_writing *w, int fd,
+static rg_status close_file(const rg__checkpoint_writing *w, int fd,
                             rg_status st)
 {
     if (st == RG_OK && fsync(fd) != 0)
@@ -303,27 +348,87 @@ static bool reserve(int fd, uint64_t bytes)
 rg_status rg__checkpoint_begin(const rg__checkpoint_writing *w)
 {
     int fd;
-    rg_status st = open_part(w, O_CREAT | O_EXCL, &fd);
+    rg_status st = open_file(w, 0, O_CREAT | O_EXCL, &fd);
     if (st != RG_OK)
         return st;
     if (!reserve(fd, w->checkpoint->file_bytes))
         st = fail_write(w->dir, errno);
-    st = close_part(w, fd, st);
+    st = close_file(w, fd, st);
     if (st != RG_OK)
         rg__checkpoint_drop(w->dir, w->checkpoint);
     return st;
 }
 
+static rg_status write_pieces(const rg__checkpoint_writing *w, uint32_t file,
+                              int fd)
+{
+    rg_status st = RG_OK;
+    for (uint32_t i = 0; i < w->checkpoint->pieces && st == RG_OK; i++)
+        if (w->checkpoint->piece[i].file == file)
+            st = write_piece(w, fd, i);
+    return close_file(w, fd, st);
+}
+
 rg_status rg__checkpoint_put(const rg__checkpoint_writing *w)
 {
     int fd;
-    rg_status st = open_part(w, 0, &fd);
+    const rg_status st = open_file(w, 0, 0, &fd);
+    return st == RG_OK ? write_pieces(w, 0, fd) : st;
+}
+
+static rg_status check_part(const rg__checkpoint_writing *w)
+{
+    char path[PATH_MAX];
+    const rg_status st = path_of_file(w->dir, w->checkpoint, 0, path);
+    if (st != RG_OK || access(path, F_OK) == 0)
+        return st;
+    return rg__fail(RG_ERR_SYSTEM,
+                    "the file of a checkpoint is not in %s: %s; let all hosts "
+                    "see one directory (NFS), which is one job's alone; the "
+                    "one before still counts",
+                    w->dir, strerror(errno));
+}
+
+rg_status rg__checkpoint_put_file(const rg__checkpoint_writing *w,
+                                  uint32_t file)
+{
+    int fd;
+    char path[PATH_MAX];
+    const uint64_t bytes = rg__checkpoint_bytes_of(w->checkpoint, file);
+    rg_status st = check_part(w);
+    if (st == RG_OK)
+        st = open_file(w, file, O_CREAT | O_EXCL, &fd);
     if (st != RG_OK)
         return st;
-    for (uint32_t i = 0; i < w->checkpoint->pieces && st == RG_OK; i++)
-        if (w->data[i] != NULL)
-            st = write_piece(w, fd, i);
-    return close_part(w, fd, st);
+    if (reserve(fd, bytes))
+        st = write_pieces(w, file, fd);
+    else
+        st = close_file(w, fd, fail_write(w->dir, errno));
+    if (st == RG_OK)
+        st = sync_dir(w->dir);
+    if (st != RG_OK && path_of_file(w->dir, w->checkpoint, file, path) == RG_OK)
+        unlink(path);
+    return st;
+}
+
+/* They were durable before their hosts said so. */
+static rg_status check_files(const rg__checkpoint_writing *w)
+{
+    struct stat info;
+    char path[PATH_MAX];
+    rg_status st = RG_OK;
+    for (uint32_t i = 1; i <= w->checkpoint->files && st == RG_OK; i++) {
+        st = path_of_file(w->dir, w->checkpoint, i, path);
+        if (st == RG_OK && (stat(path, &info) != 0 ||
+                            (uint64_t)info.st_size !=
+                                rg__checkpoint_bytes_of(w->checkpoint, i)))
+            st = rg__fail(RG_ERR_SYSTEM,
+                          "%s, which another host has written, is not in the "
+                          "directory of rank 0's host; let all hosts see one "
+                          "directory (NFS); the one before still counts",
+                          path);
+    }
+    return st;
 }
 
 rg_status rg__checkpoint_end(const rg__checkpoint_writing *w)
@@ -331,17 +436,20 @@ rg_status rg__checkpoint_end(const rg__checkpoint_writing *w)
     int fd;
     rg__checkpoint *c = w->checkpoint;
     unsigned char trailer[RG__CHECKPOINT_TRAILER];
-    unsigned char *head = malloc(c->head_bytes);
+    rg_status st = check_files(w);
+    unsigned char *head = st == RG_OK ? malloc(c->head_bytes) : NULL;
     if (head == NULL)
-        return rg__fail(RG_ERR_MEMORY, "no memory for a checkpoint's head");
+        return st != RG_OK ? st
+                           : rg__fail(RG_ERR_MEMORY,
+                                      "no memory for a checkpoint's head");
     rg__checkpoint_encode(c, head, trailer);
-    rg_status st = open_part(w, 0, &fd);
+    st = open_file(w, 0, 0, &fd);
     if (st == RG_OK) {
         if (!put_at(fd, trailer, sizeof trailer,
                     c->file_bytes - sizeof trailer) ||
             !put_at(fd, head, c->head_bytes, 0))
             st = fail_write(w->dir, errno);
-        st = close_part(w, fd, st);
+        st = close_file(w, fd, st);
     }
     free(head);
     return st;
@@ -369,19 +477,61 @@ static void remove_file(const char *dir, const char *name)
         unlink(path);
 }
 
+/* Of data of other hosts: the checkpoint that they belong to. */
+static bool read_data_name(const char *text, rg__checkpoint_name *of)
+{
+    char name[RG__CHECKPOINT_NAME_MAX];
+    const char *dot = strrchr(text, '.');
+    const size_t n = dot != NULL ? (size_t)(dot - text) : 0;
+    if (n == 0 || n >= sizeof name || dot[1] == '\0' ||
+        strspn(dot + 1, "0123456789") != strlen(dot + 1))
+        return false;
+    memcpy(name, text, n);
+    name[n] = '\0';
+    return rg__checkpoint_name_read(name, of) && !of->is_part;
+}
+
+static bool has_name(const rg__checkpoint_name *names, size_t count,
+                     const char *text)
+{
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(names[i].text, text) == 0)
+            return true;
+    return false;
+}
+
+/* Data that belong to none of these and are not of a later one. */
+static void remove_data(const char *dir, uint64_t serial,
+                        const rg__checkpoint_name *names, size_t count)
+{
+    DIR *open = opendir(dir);
+    if (open == NULL)
+        return;
+    for (const struct dirent *e; (e = readdir(open)) != NULL;) {
+        rg__checkpoint_name of;
+        if (read_data_name(e->d_name, &of) && of.serial <= serial &&
+            !has_name(names, count, of.text))
+            remove_file(dir, e->d_name);
+    }
+    closedir(open);
+}
+
 static void remove_old(const char *dir, uint64_t serial, int keep)
 {
     rg__checkpoint_name *names;
-    size_t count;
+    size_t count, left = 0;
     int kept = 0;
     if (rg__checkpoint_list(dir, &names, &count) != RG_OK)
         return;
     for (size_t i = 0; i < count; i++) {
         const rg__checkpoint_name *n = &names[i];
-        if (n->is_part ? n->serial <= serial : kept >= keep)
-            remove_file(dir, n->text);
         kept += !n->is_part;
+        if (n->is_part ? n->serial <= serial : kept > keep)
+            remove_file(dir, n->text);
+        else
+            names[left++] = *n;
     }
+    remove_data(dir, serial, names, left);
     free(names);
 }
 
@@ -412,7 +562,8 @@ rg_status rg__checkpoint_seal(const char *dir, const rg__checkpoint *c,
 
 void rg__checkpoint_drop(const char *dir, const rg__checkpoint *c)
 {
-    char part[RG__CHECKPOINT_NAME_MAX];
-    rg__checkpoint_name_of(c, true, part);
-    remove_file(dir, part);
+    char path[PATH_MAX];
+    for (uint32_t i = 0; i <= c->files; i++)
+        if (path_of_file(dir, c, i, path) == RG_OK)
+            unlink(path);
 }

@@ -1,11 +1,13 @@
 /* A directory of checkpoints, which may be one that several hosts share (NFS):
  *
  *   checkpoint-00000012-step3400-1f2e3d4c.rgck        serial, step, op
+ *   checkpoint-00000012-step3400-1f2e3d4c.rgck.1      data of another host
  *   checkpoint-00000013-step3500-9a8b7c6d.rgck.part   on its way
  *
  * A file is written whole under its .part name and then sealed: renamed. What
  * has its final name is whole and counts, in the order of the serials; what is
- * called .part counts for nothing, and who seals a later one removes it. A
+ * called .part counts for nothing, and who seals a later one removes it, as it
+ * does with data of no checkpoint that is left. No two hosts write one file. A
  * directory belongs to one job at a time, and to who goes on from it.
  *
  * Threads:   any; nothing is shared.
@@ -51,6 +53,8 @@ rg_status rg__checkpoint_next(const char *dir, uint64_t newest,
 
 typedef struct rg__checkpoint_file {
     int fd;
+    int other_fd; /* -1: none */
+    uint32_t other;
     rg__checkpoint_source source;
 } rg__checkpoint_file;
 
@@ -63,18 +67,22 @@ void rg__checkpoint_file_close(rg__checkpoint_file *f);
 typedef struct rg__checkpoint_writing {
     const char *dir;
     rg__checkpoint *checkpoint; /* laid out; hashes come by writing */
-    const void *const *data;    /* of each piece; NULL: others write it */
+    const void *const *data;    /* of each piece of the file that is written */
     bool (*goes_on)(void *arg); /* asked between chunks; NULL: it does */
     void *arg;
 } rg__checkpoint_writing;
 
-/* The .part file in three steps, of which several hosts may do the second:
- * make it, write the pieces whose data is there and learn their hashes, write
- * the head, without which it is no checkpoint. Each has it on the disk.
- * ERR_SYSTEM: why not; ERR_JOB_ENDED: goes_on said no. */
+/* The .part file in three steps: make it, write its pieces and learn their
+ * hashes, write the head, without which it is no checkpoint, once the files of
+ * other hosts are there. Each has it on the disk. ERR_SYSTEM: why not;
+ * ERR_JOB_ENDED: goes_on said no. */
 rg_status rg__checkpoint_begin(const rg__checkpoint_writing *w);
 rg_status rg__checkpoint_put(const rg__checkpoint_writing *w);
 rg_status rg__checkpoint_end(const rg__checkpoint_writing *w);
+
+/* Another host's file, beside a .part file that must be there. */
+rg_status rg__checkpoint_put_file(const rg__checkpoint_writing *w,
+                                  uint32_t file);
 
 /* All three; when one fails nothing is left of it. */
 rg_status rg__checkpoint_write(const rg__checkpoint_writing *w);
@@ -85,7 +93,7 @@ rg_status rg__checkpoint_write(const rg__checkpoint_writing *w);
 rg_status rg__checkpoint_seal(const char *dir, const rg__checkpoint *c,
                               int keep);
 
-/* Remove the .part file. */
+/* Remove the .part file and those of other hosts. */
 void rg__checkpoint_drop(const char *dir, const rg__checkpoint *c);
 
 #endif

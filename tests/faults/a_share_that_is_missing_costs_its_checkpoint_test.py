@@ -1,4 +1,4 @@
-"""Shards of three hosts in one file, and one host does not write its own: it is
+"""Shards of three hosts, each in a file of its own, and one host does not write its own: it is
 lost while it writes, or it sees another directory. That checkpoint has one
 sentence and no file, the one before stays, training goes on, and the next one
 that all can write is whole."""
@@ -39,8 +39,23 @@ def lost_in_its_share(hosts, path):
         claim(not names(path, ".part"), "a .part file was left")
         whole = job.run("checkpoint", "verify", path)
         claim(whole.returncode == 0, whole.stderr)
+        one_file_each(job, path)
         job.check(trained=TRAINING)
     hosts.heal("h2")
+
+
+def one_file_each(job, path):
+    """Beside that of rank 0's host, none of a checkpoint that is not there; and
+    without it the checkpoint is damaged."""
+    found, newest = names(path, ".rgck"), names(path, ".rgck")[-1]
+    other = [f for f in os.listdir(path) if f not in found]
+    claim(all(f"{name}.1" in other for name in found) and
+          all(name.rsplit(".", 1)[0] in found for name in other),
+          f"beside {found} there is {other}")
+    os.rename(os.path.join(path, newest + ".1"), os.path.join(path, "away"))
+    whole = job.run("checkpoint", "verify", os.path.join(path, newest))
+    claim(whole.returncode == 1 and "is not there" in whole.stderr,
+          f"verify does not miss a file: {whole.stderr}")
 
 
 def elsewhere(hosts, path, other):

@@ -577,22 +577,27 @@ def real_checkpoint():
             return name, file.read()
 
 
-def built_checkpoint(*buffers, form=1):
-    """buffers: (name, kind, bytes of each piece); hashes are the target's."""
+def built_checkpoint(*buffers, form=1, files=0):
+    """buffers: (name, kind, bytes of each piece); hashes are the target's.
+    files: the last pieces lie in files of their own."""
     pieces = [(i, sum(sizes[:k]), size)
               for i, (_, _, sizes) in enumerate(buffers)
               for k, size in enumerate(sizes)]
     head = 256 + 80 * len(buffers) + 40 * len(pieces)
     at = head_bytes = -(-head // 4096) * 4096
     table, data = b"", b""
-    for i, begin, size in pieces:
+    for k, (i, begin, size) in enumerate(pieces):
+        file = max(0, k + 1 + files - len(pieces))
+        if file:
+            table += struct.pack("=IIQQQQ", i, file, begin, size, 0, 0)
+            continue
         table += struct.pack("=IIQQQQ", i, 0, begin, size, at, 0)
         data += b"x" * size + bytes(-size % 4096)
         at += size + -size % 4096
     file = struct.pack("=8sIIQQQQQQIIII16s64s64s16sQQ",
                        b"\x89RGCK\r\n\x1a", 0x01020304, form, head_bytes,
                        at + 32,
-                       3, 41, 7, 1700000000000, 4, len(buffers), len(pieces), 0,
+                       3, 41, 7, 1700000000000, 4, len(buffers), len(pieces), files,
                        b"0.1.0", b"job", b"h1", b"0123abcd", 0, 0)
     for name, kind, sizes in buffers:
         file += struct.pack("=64sQII", name.encode(), sum(sizes), kind, 0)
@@ -615,6 +620,8 @@ def checkpoint_seeds():
     write("checkpoint", "same-name",
           b"s" + built_checkpoint(("w", 0, [1]), ("w", 0, [1])))
     write("checkpoint", "shards", b"s" + built_checkpoint(("w", 1, [64, 20]), form=2))
+    write("checkpoint", "files", b"s" + built_checkpoint(
+        ("w", 0, [10]), ("s", 1, [64, 20, 5000]), form=3, files=2))
     write("checkpoint", "shards-of-format-1",
           b"s" + built_checkpoint(("w", 1, [64, 20])))
     write("checkpoint", "other-kind", b"s" + built_checkpoint(("w", 7, [8])))

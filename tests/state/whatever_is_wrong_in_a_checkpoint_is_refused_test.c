@@ -17,6 +17,7 @@
 #define AT_WORLD   64
 #define AT_BUFFERS 68
 #define AT_PIECES  72
+#define AT_FILES   76
 #define AT_JOB     96
 #define AT_OP      224
 #define AT_NAME    256
@@ -71,13 +72,20 @@ static void refused(const unsigned char *bytes, size_t n, const char *says)
     refused_as(bytes, n, RG_ERR_DAMAGED, says);
 }
 
+static bool has_other_format(image m)
+{
+    uint32_t format;
+    memcpy(&format, m.bytes + AT_FORMAT, sizeof format);
+    return format < 1 || format > RG__CHECKPOINT_FORMAT_FILES;
+}
+
 static void bits(image m)
 {
     for (size_t i = 0; i < m.n; i++)
         for (int bit = 0; bit < 8; bit++) {
             m.bytes[i] ^= (unsigned char)(1 << bit);
             refused_as(m.bytes, m.n,
-                       i / 4 == AT_FORMAT / 4 ? RG_ERR_INVALID : RG_ERR_DAMAGED,
+                       has_other_format(m) ? RG_ERR_INVALID : RG_ERR_DAMAGED,
                        "checkpoint");
             m.bytes[i] ^= (unsigned char)(1 << bit);
         }
@@ -130,7 +138,7 @@ static void is_for_others(size_t at, uint32_t value, const char *says)
 static void others(void)
 {
     is_for_others(AT_ORDER, 0x04030201, "other byte order");
-    is_for_others(AT_FORMAT, 3, "has format 3");
+    is_for_others(AT_FORMAT, 4, "has format 4");
 }
 
 static void lies(void)
@@ -138,6 +146,9 @@ static void lies(void)
     lie(0, 0, 1, "does not begin as one does");
     lie(AT_ORDER, 5, 4, "byte order is none");
     lie(AT_FORMAT, 2, 4, "format is not that of its buffers");
+    lie(AT_FORMAT, 3, 4, "format is not that of its buffers");
+    lie(AT_FILES, 1, 4, "table of pieces");
+    lie(AT_FILES, UINT32_MAX, 4, "can't be");
     lie(AT_FILE, UINT64_MAX, 8, "is cut");
     lie(AT_FILE, 4096, 8, "more than were written");
     lie(AT_HEAD, 0, 8, "can't be");
@@ -164,6 +175,7 @@ static void lies(void)
     lie(AT_KIND, 77, 4, "table of buffers");
     lie(AT_PIECE, 1, 4, "table of pieces");
     lie(AT_PIECE + 4, 1, 4, "table of pieces");
+    lie(AT_PIECE + 4, UINT32_MAX, 4, "table of pieces");
     lie(AT_PIECE + 8, 1, 8, "table of pieces");
     lie(AT_PIECE + 16, 0, 8, "table of pieces");
     lie(AT_PIECE + 16, UINT64_MAX, 8, "table of pieces");
