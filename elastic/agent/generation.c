@@ -373,6 +373,20 @@ static void note_most_step(agent *a)
     }
 }
 
+/* A member here that has loaded the newest checkpoint, and done nothing since.
+ */
+static void note_fresh(agent *a, const rg__proposal *p, rg__ack *ack)
+{
+    for (int r = 0; r < p->size && ack->loaded == 0; r++) {
+        const slot *s = rg__slot_of(a, p->member[r]);
+        if (s == NULL || a->view.saved.serial == 0 ||
+            s->w.loaded != a->view.saved.hash)
+            continue;
+        ack->loaded = s->w.loaded;
+        ack->source = r;
+    }
+}
+
 void rg__generation_put(agent *a, const char *what, uint64_t generation,
                         char *text, bool guards_cur, rg__txn_fn fn)
 {
@@ -405,6 +419,7 @@ void rg__generation_try_ack(agent *a)
         c->built = rg__now_ns();
     note_most_step(a);
     rg__ack ack = {.id = a->id, .step = a->most_step};
+    note_fresh(a, p, &ack);
     ack.count = rg__vault_held(a, ack.held);
     rg__ack_say(a, p->generation, &ack);
     rg__ack_free(&ack);
@@ -523,6 +538,7 @@ static void tell_decision(agent *a, const rg__proposal *p, const rg__line *line)
         slot *s = rg__slot_of(a, p->member[i]);
         if (!is_member_built(s, p->generation))
             continue;
+        s->w.loaded = 0; /* its memory becomes that of the generation */
         rg__worker_tell(s, &m, sizeof m, -1);
         rg__failpoint("agent.passed", i, line->resume.step, p->generation);
     }

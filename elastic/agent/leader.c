@@ -153,12 +153,13 @@ static void collect_garbage(rg__txn *txn, const agent *a, const rg__line *line)
     drop_lines(txn, a);
 }
 
-/* Nobody enters fn before this key is there: what is decided without a commit
- * compares that there is none yet, and what is decided with one writes it. */
+/* Nobody enters fn before this key is there: what begins with rank 0's memory
+ * compares that there is none yet, and what is decided with a commit writes it.
+ */
 static void add_begun(rg__txn *txn, const agent *a, const rg__line *line)
 {
     char *key = rg__record_key(a->prefix, "all/begun", 0, NULL);
-    if (line->resume.generation == 0)
+    if (a->known.begun == 0 && line->resume.generation == 0)
         rg__txn_if_create(txn, key, 0);
     else if (a->known.begun == 0)
         put(txn, a, "all/begun", 0, rg__begun_text(line->resume.generation));

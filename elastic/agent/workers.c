@@ -139,6 +139,7 @@ static void on_door(slot *s, const rg__door *m)
 {
     s->w.is_at_door = true;
     s->w.port = m->port & 0xffff;
+    s->w.loaded = m->loaded;
     rg__log(RG__DEBUG, "agent", "%s.%u is at the door", s->a->params->host,
             s->index);
     if (s->a->is_done)
@@ -273,6 +274,7 @@ static void on_stand(slot *s, const rg__stand *m)
     worker *w = &s->w;
     w->is_at_door = m->is_at_door != 0;
     w->port = m->port & 0xffff;
+    w->loaded = m->loaded;
     w->asked = m->asked;
     w->pending = m->pending;
     w->decided = m->decided;

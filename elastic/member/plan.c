@@ -431,6 +431,27 @@ static uint64_t most_steps(const rg__snapshot *s, uint64_t generation)
     return most;
 }
 
+/* A rank whose memory is the newest checkpoint, and nothing else; -1: none. */
+static int find_fresh(const look *l, const rg__proposal *p)
+{
+    for (int i = 0; i < l->s->acks; i++) {
+        const rg__ack *ack = &l->s->ack[i];
+        if (ack->generation == p->generation && l->s->saved.serial != 0 &&
+            ack->loaded == l->s->saved.hash && ack->source >= 0 &&
+            ack->source < p->size && p->member[ack->source].host == ack->id)
+            return ack->source;
+    }
+    return -1;
+}
+
+/* What is left of the steps when the generation begins. */
+static uint64_t first_step(const look *l, const rg__line *line)
+{
+    return line->resume.generation == 0 && l->s->begun != 0
+               ? l->s->saved.commit.step
+               : line->resume.step;
+}
+
 /* Whoever was in the world knows what has ended there, and before the first
  * commit nothing has. */
 static int64_t count_lost(const look *l, const rg__line *line)
@@ -441,11 +462,20 @@ static int64_t count_lost(const look *l, const rg__line *line)
     if (!is_known)
         return -1;
     const uint64_t most = most_steps(l->s, line->generation);
-    return most > line->resume.step ? (int64_t)(most - line->resume.step) : 0;
+    const uint64_t first = first_step(l, line);
+    return most > first ? (int64_t)(most - first) : 0;
 }
 
-/* Before the first commit rank 0's memory is as good as any; after it the
- * memory of workers, which were in the middle of steps, is no state. */
+/* Whose memory counts where there is no commit: before the first rank 0's is as
+ * good as any. After it the memory of workers, which were in the middle of
+ * steps, is no state; but who comes anew may have loaded the checkpoint. */
+static int find_source(const look *l, const rg__proposal *p)
+{
+    if (l->plan->line.resume.generation != 0)
+        return -1;
+    return l->s->begun == 0 ? 0 : find_fresh(l, p);
+}
+
 static rg_status decide(const look *l, const rg__proposal *p)
 {
     rg__plan *plan = l->plan;
@@ -460,9 +490,9 @@ static rg_status decide(const look *l, const rg__proposal *p)
     line->steps_lost = count_lost(l, line);
     snprintf(line->cause, sizeof line->cause, "%s", p->cause);
     line->kind = p->kind;
-    line->source = line->resume.generation == 0 ? 0 : -1;
+    line->source = find_source(l, p);
     rg__line_count(line, l->s);
-    plan->kind = line->resume.generation == 0 && l->s->begun != 0
+    plan->kind = line->resume.generation == 0 && line->source < 0
                      ? RG__PLAN_STATE_LOST
                      : RG__PLAN_DECIDE;
     return RG_OK;

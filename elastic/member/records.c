@@ -313,9 +313,10 @@ char *rg__ack_text(const rg__ack *ack)
     json_t *held = json_array();
     for (int i = 0; i < ack->count; i++)
         json_array_append_new(held, held_json(&ack->held[i]));
-    return rg__json_text(json_pack("{s:o,s:o,s:I}", "id", rg__hex_json(ack->id),
-                                   "held", held, "step",
-                                   (json_int_t)ack->step));
+    return rg__json_text(
+        json_pack("{s:o,s:o,s:I,s:o,s:i}", "id", rg__hex_json(ack->id), "held",
+                  held, "step", (json_int_t)ack->step, "loaded",
+                  rg__hex_json(ack->loaded), "source", ack->source));
 }
 
 bool rg__ack_read(const json_t *j, rg__ack *ack)
@@ -323,7 +324,10 @@ bool rg__ack_read(const json_t *j, rg__ack *ack)
     const json_t *held = json_object_get(j, "held");
     const size_t n = json_array_size(held);
     ack->step = (uint64_t)json_integer_value(json_object_get(j, "step"));
-    if (n > RG__VAULT_SLOTS || !rg__id_read(json_object_get(j, "id"), &ack->id))
+    ack->source = (int)json_integer_value(json_object_get(j, "source"));
+    if (n > RG__VAULT_SLOTS ||
+        !rg__id_read(json_object_get(j, "id"), &ack->id) ||
+        !rg__hex_read(json_object_get(j, "loaded"), &ack->loaded))
         return false;
     bool is_good = true;
     for (size_t i = 0; i < n && is_good; i++, ack->count++)

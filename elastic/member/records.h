@@ -158,7 +158,10 @@ typedef struct rg__ack {
     uint64_t id; /* of that host's incarnation */
     rg__held held[RG__VAULT_SLOTS];
     int count;
-    uint64_t step; /* the most steps that a worker here had ended */
+    uint64_t step;   /* the most steps that a worker here had ended */
+    uint64_t loaded; /* hash of a checkpoint that the memory of rank `source`,
+                        here, is from; 0: of none that is known */
+    int source;
 } rg__ack;
 
 /* A vault that gets the resume commit, or parts of it, from another host's. */
@@ -182,8 +185,9 @@ typedef struct rg__line {
     int64_t mod_revision; /* of its key */
     uint64_t generation, prev;
     rg__commit_id resume; /* {0, 0}: none */
-    int source;           /* resume none: whose memory counts; else -1 */
-    rg__copy *copy;       /* hosts whose vault lacks the commit; owned */
+    int source; /* resume none: rank whose memory counts, of a checkpoint if a
+                   commit was begun before; else -1 */
+    rg__copy *copy; /* hosts whose vault lacks the commit; owned */
     int copies;
     int64_t steps_lost; /* -1: nobody who knows has acked */
     int from_size, to_size;

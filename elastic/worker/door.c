@@ -31,7 +31,8 @@ rg_status rg__worker_door(rg__worker *w)
     pthread_mutex_unlock(&w->lock);
     if (w->sock < 0)
         return RG_OK;
-    const rg__door m = {{RG__DOOR, RG__WIRE_VERSION}, w->port, w->registered};
+    const rg__door m = {
+        {RG__DOOR, RG__WIRE_VERSION}, w->port, w->registered, w->loaded};
     return rg__worker_send(w, &m, sizeof m);
 }
 

@@ -122,6 +122,7 @@ static rg_status judge(rg_state *st, rg_status rs)
 static rg_status run(rg_state *st, rg_train_fn fn, void *arg)
 {
     st->ctx->worker->registered = rg__state_registered(st);
+    st->ctx->worker->loaded = st->loaded.name[0] != '\0' ? st->loaded.hash : 0;
     rg_status rs = rg__worker_door(st->ctx->worker);
     while (rs == RG_OK) {
         rg__decided decided;

@@ -420,6 +420,7 @@ static void on_again(rg__worker *w)
     pthread_mutex_lock(&w->lock);
     m.is_at_door = w->phase != RG__PHASE_OUT && w->phase != RG__PHASE_ENDED;
     m.decided = w->decided.generation;
+    m.loaded = m.decided == 0 ? w->loaded : 0;
     m.fin = w->fin;
     const rg__broken broken = w->broken;
     if (w->phase != RG__PHASE_ENDED)

@@ -62,6 +62,7 @@ struct rg__worker {
 
     /* the user thread's own */
     uint64_t begun_step; /* of fn in this generation */
+    uint64_t loaded;     /* as in DOOR */
     int in_vain; /* times that fn left for a reason of its own since a step */
 
     /* the Regroup thread's own */

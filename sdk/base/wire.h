@@ -221,6 +221,8 @@ typedef struct rg__door {
     rg__wire_head head;
     uint32_t port;       /* of the listener for workers of other hosts, TCP */
     uint64_t registered; /* a hash of what it has registered, in its order */
+    uint64_t loaded; /* a hash of the head of the checkpoint that its memory is
+                        from, 0: of none */
 } rg__door;
 
 typedef struct rg__over {
@@ -272,6 +274,7 @@ typedef struct rg__stand {
     rg__wire_head head;
     uint32_t is_at_door, port; /* as in DOOR */
     uint64_t registered;       /* likewise */
+    uint64_t loaded;           /* likewise; 0 once it was in a generation */
     uint64_t asked;            /* of the newest PREPARE that came */
     uint64_t pending;          /* that waits to be built */
     uint64_t built;            /* that was built and not left */

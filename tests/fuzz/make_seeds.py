@@ -350,15 +350,16 @@ def write_variants(found):
     write_records("proposed", proposed)
     write_records("acked", proposed + [
         (f"lead/ack/{g + 1:016x}/{name}",
-         json.dumps({"id": first, "held": [[g, 5, True, 0, []], None],
-                     "step": 7}))])
+         json.dumps({"id": first, "loaded": "0" * 16, "source": 0,
+                     "held": [[g, 5, True, 0, []], None], "step": 7}))])
     write_records("acked-by-two", with_second_host(proposed) + [
         ("all/begun", '{"generation":"0000000000000001"}'),
         (f"lead/ack/{g + 1:016x}/{name}",
-         json.dumps({"id": first, "held": [[g, 9, True, 2, [0, 1]]],
-                     "step": 12})),
+         json.dumps({"id": first, "loaded": "0" * 16, "source": 0,
+                     "held": [[g, 9, True, 2, [0, 1]]], "step": 12})),
         (f"lead/ack/{g + 1:016x}/h2",
-         json.dumps({"id": "00000000000000b2", "held": [], "step": 0}))])
+         json.dumps({"id": "00000000000000b2", "loaded": "0" * 16,
+                     "source": 0, "held": [], "step": 0}))])
 
 
 def record_seeds():

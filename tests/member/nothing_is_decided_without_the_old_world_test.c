@@ -103,6 +103,29 @@ static void who_begins_anew_is_awaited_no_more(void)
     job_end(&j);
 }
 
+/* c has loaded the newest checkpoint and done nothing since; or an older one.
+ */
+static void who_has_loaded_the_checkpoint_goes_on_from_it(void)
+{
+    job j;
+    begin_anew(&j);
+    job_ack(&j, 2, "c", NULL, 0);
+    rg__ack *ack = &j.snap.ack[j.snap.acks - 1];
+    ack->loaded = 77;
+    CHECK_EQ(job_look(&j), RG__PLAN_STATE_LOST); /* etcd knows of none */
+    j.snap.saved = (rg__saved){.serial = 3, .hash = 77, .commit = {1, 4}};
+    CHECK_EQ(job_look(&j), RG__PLAN_DECIDE);
+    CHECK_EQ(j.plan.line.resume.generation, 0);
+    CHECK_EQ(j.plan.line.source, 0);
+    CHECK_EQ(j.plan.line.steps_lost, -1);
+    ack->source = 1; /* no such rank */
+    CHECK_EQ(job_look(&j), RG__PLAN_STATE_LOST);
+    ack->source = 0;
+    ack->loaded = 76;
+    CHECK_EQ(job_look(&j), RG__PLAN_STATE_LOST);
+    job_end(&j);
+}
+
 static void what_a_spare_still_holds_is_gone_on_with(void)
 {
     job j;
@@ -264,6 +287,7 @@ int main(void)
     a_world_that_is_back_goes_on_as_it_was();
     a_broken_world_out_of_sight_is_no_end();
     who_begins_anew_is_awaited_no_more();
+    who_has_loaded_the_checkpoint_goes_on_from_it();
     what_a_spare_still_holds_is_gone_on_with();
     one_that_begins_anew_does_not_speak_for_the_other();
     an_empty_vault_is_not_enough();

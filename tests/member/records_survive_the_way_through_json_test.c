@@ -50,7 +50,9 @@ static void a_job_is_read_back(void)
     const rg__ack ack = {
         .held = {{{1, 5}, true, 8, {shards, 2}}, {{1, 4}, false, 0, {0}}},
         .count = 2,
-        .id = UINT64_C(0xfedcba9876543210)};
+        .id = UINT64_C(0xfedcba9876543210),
+        .loaded = UINT64_C(0xabcdef9876543210),
+        .source = 7};
     const rg__drain leave = {.code = 75, .why = "h1 is awaited"};
     const rg__reason reason = {.is_death = true,
                                .text = "died",
@@ -95,6 +97,8 @@ static void a_job_is_read_back(void)
     CHECK_EQ(s.gen[0].port[0], 40001);
     CHECK_EQ(s.acks, 1);
     CHECK_EQ(s.ack[0].id, UINT64_C(0xfedcba9876543210));
+    CHECK_EQ(s.ack[0].loaded, UINT64_C(0xabcdef9876543210));
+    CHECK_EQ(s.ack[0].source, 7);
     CHECK_EQ(s.ack[0].count, 2);
     CHECK(s.ack[0].held[0].is_whole && !s.ack[0].held[1].is_whole);
     CHECK_EQ(s.ack[0].held[0].shards, 8);

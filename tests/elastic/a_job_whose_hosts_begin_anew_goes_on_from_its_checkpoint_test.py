@@ -1,0 +1,40 @@
+"""All of a job but etcd is killed at once, and its only host begins anew under
+its name. Processes that have loaded the newest checkpoint go on from it; those
+that have not don't begin again at step 0, and the job ends with 74."""
+from checkpoints import directory, shown
+from hosts import Hosts, HostsJob
+from house import UNTIL_FINISH, claim, main, trainer, until
+
+
+def begin_anew(hosts, name, path, *flags):
+    """Of a job that has saved a step; the job, and that step."""
+    job = HostsJob(hosts, ["-n", "2", "--checkpoint-dir", path,
+                           "--checkpoint-every", "100"], [],
+                   trainer(*UNTIL_FINISH, "--step-ms", 5, *flags), job=name)
+    with job:
+        step = until(lambda: job.alive() and shown(job, "step"), 30,
+                     "a checkpoint")
+        job.kill_host("h1")
+        job.agent("h1")
+        yield job, step
+
+
+def test():
+    with Hosts(1) as hosts:
+        with directory() as path:
+            for job, _ in begin_anew(hosts, "forgetful", path):
+                job.finish(74)
+                claim("no commit is whole any more" in job.text(),
+                      "the end is not explained")
+        with directory() as path:
+            for job, step in begin_anew(hosts, "loaded", path, "--load"):
+                job.finish()
+                claim("rolled back is unknown" in job.text(),
+                      "nobody says that steps may be lost")
+                first = min(e["step"] for e in job.events("step")
+                            if e["generation"] == job.generation())
+                claim(first == step + 1, f"step {first} came after {step}")
+                job.final_state()
+
+
+main(test)
