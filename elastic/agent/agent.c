@@ -367,6 +367,7 @@ static void write_meta(agent *a)
     char *key = rg__record_key(a->prefix, "meta", 0, NULL);
     char *text = rg__meta_text(&a->meta);
     rg__txn *txn = rg__txn_create();
+    rg__resume_note_job(a);
     if (key != NULL && text != NULL && txn != NULL) {
         rg__txn_if_create(txn, key, 0);
         rg__txn_put(txn, RG__THEN, key, text, 0);
@@ -477,6 +478,8 @@ static void on_looked(void *arg, rg_status st, const rg__txn_reply *reply)
         clear_old(a, reply->revision); /* a word said too late to a dead job */
     else if (old.meta.create_revision == 0)
         write_meta(a); /* of somebody else: it says so */
+    else if (strcmp(old.meta.uuid, a->meta.uuid) == 0)
+        rg__agent_take_lease(a, &a->meta); /* the agent before us wrote it */
     else
         judge_old(a, &old, reply);
     rg__snapshot_free(&old);
@@ -544,6 +547,7 @@ static rg_status make_names(agent *a)
         snprintf(a->meta.uuid + 2 * i, 3, "%02x", uuid[i]);
     a->meta.min = a->params->min;
     a->meta.max = a->params->max;
+    rg__resume_job(a);
     if (asprintf(&a->prefix, "/regroup/v1/%s/", a->params->job) < 0)
         a->prefix = NULL;
     a->all =

@@ -640,7 +640,11 @@ void rg__output_close(slot *s);
 void rg__outputs_drop(agent *a);   /* written or not */
 void rg__outputs_resume(agent *a); /* those of an earlier agent */
 
-/* resume.c: all but the first are nothing unless an agent was there before. */
+/* resume.c: all but what notes are nothing unless an agent was there before. */
+/* The job that we are about to write into etcd, and that of an agent before us
+ * that did not live to hear that it is written. */
+void rg__resume_note_job(agent *a);
+void rg__resume_job(agent *a);
 void rg__resume_note(agent *a);  /* what the next agent would have to know */
 bool rg__resume_names(agent *a); /* true: there was one */
 void rg__resume_begin(agent *a);

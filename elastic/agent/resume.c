@@ -65,6 +65,18 @@ void rg__resume_note(agent *a)
     rg__keep_put(a->keep, "agent", &kept, sizeof kept, NULL, 0);
 }
 
+void rg__resume_note_job(agent *a)
+{
+    rg__keep_put(a->keep, "job", &a->meta, sizeof a->meta, NULL, 0);
+}
+
+void rg__resume_job(agent *a)
+{
+    const rg__kept *kept = rg__kept_find(rg__keep_born_with(a->keep), "job");
+    if (kept != NULL && kept->n == sizeof a->meta)
+        memcpy(&a->meta, kept->bytes, sizeof a->meta);
+}
+
 static bool read_note(const agent *a, kept_agent *was)
 {
     const rg__kept *kept = rg__kept_find(rg__keep_born_with(a->keep), "agent");

@@ -549,9 +549,13 @@ const char *rg__suspicion_text(bool is_withdrawn)
 
 char *rg__drain_text(const rg__drain *drain)
 {
-    return rg__json_text(json_pack("{s:I,s:i,s:s}", "deadline_ms",
-                                   (json_int_t)drain->deadline_ms, "code",
-                                   drain->code, "why", drain->why));
+    json_t *j =
+        json_pack("{s:I}", "deadline_ms", (json_int_t)drain->deadline_ms);
+    if (drain->code != 0) {
+        json_object_set_new(j, "code", json_integer(drain->code));
+        json_object_set_new(j, "why", json_string(drain->why));
+    }
+    return rg__json_text(j);
 }
 
 bool rg__drain_read(const json_t *j, rg__drain *drain)
