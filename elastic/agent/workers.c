@@ -230,6 +230,21 @@ static void on_broken(slot *s, const rg__broken *m)
     break_link(s, m, host_of_rank(a, m->generation, m->peer), text);
 }
 
+static void on_finalize(slot *s, uint64_t why)
+{
+    s->w.is_finalized = true;
+    s->w.entered = 0;
+    if (rg__agent_is_static(s->a))
+        return;
+    if (why == RG__RUN_FAILED)
+        rg__slot_lost(s, "has failed in rg_run");
+    else if (why == RG__THREAD_ENDED)
+        rg__slot_lost(s, "ended the thread that called rg_run inside fn; "
+                         "return from fn instead");
+    else
+        rg__slot_lost(s, "called rg_finalize before the job was done");
+}
+
 static void on_mark(slot *s, rg__wire_type type, uint64_t generation)
 {
     worker *w = &s->w;
@@ -257,13 +272,7 @@ static void on_mark(slot *s, rg__wire_type type, uint64_t generation)
         rg__generation_try_begin(s->a);
         break;
     default: /* RG__FINALIZE */
-        w->is_finalized = true;
-        w->entered = 0;
-        if (!rg__agent_is_static(s->a))
-            rg__slot_lost(s, generation == RG__RUN_FAILED
-                                 ? "has failed in rg_run"
-                                 : "called rg_finalize before the job was "
-                                   "done");
+        on_finalize(s, generation);
     }
 }
 

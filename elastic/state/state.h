@@ -56,9 +56,10 @@ struct rg_state {
     rg_ctx *ctx;
     rg__state_buffer *buffer;
     int buffers;
-    bool is_in_fn; /* fn runs: steps may end */
-    uint64_t step; /* ended on this lineage */
-    int slots;     /* of the vault: 2, or 3 where shards are copied */
+    bool is_in_fn;    /* fn runs: steps may end */
+    int cancel_state; /* of rg_run's thread in the program's code */
+    uint64_t step;    /* ended on this lineage */
+    int slots;        /* of the vault: 2, or 3 where shards are copied */
     bool has_shards;
     bool has_copies;                /* of shards, on other hosts */
     rg__live live[RG__VAULT_SLOTS]; /* the oldest first, the newest agreed

@@ -133,6 +133,8 @@ static void destroy_worker(rg_ctx *ctx)
     if (w->launcher != NULL)
         w->launcher->part();
     rg__board_free(w->board);
+    if (w->has_thread_end) /* an exception has passed rg_run */
+        pthread_key_delete(w->thread_end);
     if (w->sock >= 0)
         close(w->sock);
     if (w->listener >= 0)

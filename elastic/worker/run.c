@@ -9,12 +9,43 @@
 
 #define IN_VAIN_MAX 10
 
+static void leave_run(rg_ctx *ctx)
+{
+    ctx->is_running = false;
+    rg__context_set_computing(ctx, false);
+    rg__engine_shut(ctx->engine, RG_ERR_INVALID,
+                    "outside of rg_run there is no world; call it inside "
+                    "rg_run's fn");
+}
+
+/* The Regroup thread alone would look like a program that computes for long. It
+ * ends without an agent too, since it keeps the process alive. */
+static void thread_ended(void *arg)
+{
+    rg__worker *w = arg;
+    w->ctx->has_failed = true;
+    rg__worker_fail(w, RG__THREAD_ENDED);
+    rg__worker_stop_thread(w);
+    leave_run(w->ctx);
+}
+
+/* The program's own code, which may end its thread. Only here can the thread be
+ * cancelled: it holds no lock of rg_run then. */
+static rg_status call(rg_state *st, rg_train_fn fn, void *arg)
+{
+    int off = 0;
+    pthread_setcancelstate(st->cancel_state, &off);
+    const rg_status rs = fn(st, arg);
+    pthread_setcancelstate(off, &st->cancel_state);
+    return rg__group_leave(st->ctx, rs);
+}
+
 static rg_status run_fn(rg_state *st, rg_train_fn fn, void *arg)
 {
     st->is_in_fn = true;
-    const rg_status rs = fn(st, arg);
+    const rg_status rs = call(st, fn, arg);
     st->is_in_fn = false;
-    return rg__group_leave(st->ctx, rs);
+    return rs;
 }
 
 static rg_status run_generation(rg_state *st, const rg__decided *decided,
@@ -26,7 +57,7 @@ static rg_status run_generation(rg_state *st, const rg__decided *decided,
     rg__state_note_join(st, decided);
     rs = rg__state_sync(st, decided);
     if (rs == RG_OK && st->on_reset != NULL)
-        rs = rg__group_leave(st->ctx, st->on_reset(st, st->reset_arg));
+        rs = call(st, st->on_reset, st->reset_arg);
     st->ctx->worker->begun_step = st->step;
     if (rs == RG_OK)
         rs = run_fn(st, fn, arg);
@@ -136,6 +167,37 @@ static rg_status run(rg_state *st, rg_train_fn fn, void *arg)
     return rs;
 }
 
+static rg_status run_in_thread(rg_state *st, rg_train_fn fn, void *arg)
+{
+    int off = 0;
+    st->ctx->is_running = true;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &st->cancel_state);
+    const rg_status rs = run(st, fn, arg);
+    st->ctx->has_failed = rs != RG_OK;
+    if (rs != RG_OK)
+        rg__worker_fail(st->ctx->worker, RG__RUN_FAILED);
+    leave_run(st->ctx);
+    pthread_setcancelstate(st->cancel_state, &off);
+    return rs;
+}
+
+/* A value of the thread's own is dropped when the thread ends, in whatever
+ * language, and needs no unwinding. */
+static rg_status run_watched(rg_state *st, rg_train_fn fn, void *arg)
+{
+    rg__worker *w = st->ctx->worker;
+    if (pthread_key_create(&w->thread_end, thread_ended) != 0 ||
+        pthread_setspecific(w->thread_end, w) != 0)
+        return rg__fail(RG_ERR_SYSTEM,
+                        "rg_run can't watch its thread: this process has no "
+                        "key for thread-specific data left");
+    w->has_thread_end = true;
+    const rg_status rs = run_in_thread(st, fn, arg);
+    w->has_thread_end = false;
+    pthread_key_delete(w->thread_end);
+    return rs;
+}
+
 rg_status rg_run(rg_state *st, rg_train_fn fn, void *arg)
 {
     if (st == NULL || fn == NULL)
@@ -152,15 +214,5 @@ rg_status rg_run(rg_state *st, rg_train_fn fn, void *arg)
         return rg__fail(RG_ERR_INVALID,
                         "rg_run has failed in this process; end it, and its "
                         "slot starts again");
-    st->ctx->is_running = true;
-    const rg_status rs = run(st, fn, arg);
-    st->ctx->has_failed = rs != RG_OK;
-    if (rs != RG_OK)
-        rg__worker_fail(st->ctx->worker);
-    st->ctx->is_running = false;
-    rg__context_set_computing(st->ctx, false);
-    rg__engine_shut(st->ctx->engine, RG_ERR_INVALID,
-                    "outside of rg_run there is no world; call it inside "
-                    "rg_run's fn");
-    return rs;
+    return run_watched(st, fn, arg);
 }

@@ -600,6 +600,11 @@ static bool turn(rg__worker *w, void *room)
     return rg__engine_progress(w->ctx->engine);
 }
 
+static const char *const gone_why[] = {
+    [RG__FINALIZED] = "rg_finalize was called",
+    [RG__RUN_FAILED] = "rg_run has failed in this process; end it",
+    [RG__THREAD_ENDED] = "the thread that called rg_run has ended inside fn"};
+
 static void *run_thread(void *arg)
 {
     rg__worker *w = arg;
@@ -615,11 +620,9 @@ static void *run_thread(void *arg)
         rg__engine_sleep(w->ctx->engine, seen, round, idle_ns(w));
         seen = atomic_load(&page->wake);
     }
-    end(w, RG_ERR_INVALID,
-        w->has_failed ? "rg_run has failed in this process; end it"
-                      : "rg_finalize was called");
+    const rg__finalized why = w->gone != 0 ? w->gone : RG__FINALIZED;
+    end(w, RG_ERR_INVALID, gone_why[why]);
     drop_pending(w);
-    const uint32_t why = w->has_failed ? RG__RUN_FAILED : RG__FINALIZED;
     atomic_store(&page->finalized, why);
     rg__worker_mark(w, RG__FINALIZE, why); /* nothing here stores any more */
     free(room);
@@ -652,12 +655,13 @@ void rg__worker_stop_thread(rg__worker *w)
     w->has_thread = false;
 }
 
-void rg__worker_fail(rg__worker *w)
+void rg__worker_fail(rg__worker *w, rg__finalized why)
 {
     pthread_mutex_lock(&w->lock);
-    w->has_failed = w->sock >= 0 && w->phase != RG__PHASE_ENDED &&
-                    w->phase != RG__PHASE_DONE;
+    if (w->sock >= 0 && w->phase != RG__PHASE_ENDED &&
+        w->phase != RG__PHASE_DONE)
+        w->gone = why;
     pthread_mutex_unlock(&w->lock);
-    if (w->has_failed)
+    if (w->gone != 0)
         rg__worker_stop_thread(w);
 }

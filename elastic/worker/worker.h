@@ -53,7 +53,7 @@ struct rg__worker {
     rg__membership entered; /* the generation that was built */
     uint64_t leave_agreed;  /* generation that its members agreed to leave */
     bool wants_stop;        /* rg_finalize */
-    bool has_failed;        /* rg_run */
+    rg__finalized gone;     /* why this worker leaves; 0: rg_finalize */
     uint64_t fin;           /* generation in which fn returned OK */
     rg__broken broken;      /* what was said so last */
     rg__reply reply;
@@ -61,6 +61,8 @@ struct rg__worker {
     uint32_t agents; /* that took over from another */
 
     /* the user thread's own */
+    pthread_key_t thread_end; /* of rg_run's thread; has_: it is one */
+    bool has_thread_end;
     uint64_t begun_step; /* of fn in this generation */
     uint64_t loaded;     /* as in DOOR */
     int in_vain; /* times that fn left for a reason of its own since a step */
@@ -126,9 +128,9 @@ rg_status rg__worker_listen(rg__worker *w, const rg__address *address);
 /* thread.c */
 rg_status rg__worker_start_thread(rg__worker *w);
 void rg__worker_stop_thread(rg__worker *w);
-/* rg_run has failed: leave the job, so that nobody waits for what the program
- * does until it ends. */
-void rg__worker_fail(rg__worker *w);
+/* rg_run has failed, or its thread has ended: leave the job, so that nobody
+ * waits for what the program does until it ends. */
+void rg__worker_fail(rg__worker *w, rg__finalized why);
 rg_status rg__worker_send(rg__worker *w, const void *message, size_t bytes);
 rg_status rg__worker_mark(rg__worker *w, rg__wire_type type,
                           uint64_t generation);

@@ -52,7 +52,8 @@
 /* Why a worker has left before its process ends. */
 typedef enum rg__finalized {
     RG__FINALIZED = 1, /* rg_finalize */
-    RG__RUN_FAILED     /* rg_run returned an error */
+    RG__RUN_FAILED,    /* rg_run returned an error */
+    RG__THREAD_ENDED   /* the thread that called rg_run, inside fn */
 } rg__finalized;
 
 typedef struct rg__page {

@@ -2,6 +2,7 @@
  * prints the status and the sentence that it got, as `NAME: sentence`.
  *
  *   misuse MODE */
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -388,6 +389,84 @@ static int fails_and_stays(void)
     return code;
 }
 
+/* In the first generation the thread of rg_run ends in slot 1. */
+static pthread_t trains;
+
+static rg_status step_until_it_ends(rg_state *st, void (*end)(void))
+{
+    while (counter < 6) {
+        double one = 1, sum = 0;
+        rg_status rs =
+            rg_allreduce(rg_world(ctx), &one, &sum, 1, RG_F64, RG_SUM);
+        counter++;
+        if (rs == RG_OK)
+            rs = rg_state_commit(st);
+        if (rs != RG_OK)
+            return rs;
+        if (rg_generation(ctx) == 1 && rg_slot(ctx) == 1 && counter == 3)
+            end();
+    }
+    return RG_OK;
+}
+
+static void exit_thread(void)
+{
+    pthread_exit(NULL);
+}
+
+static void *cancel(void *arg)
+{
+    pthread_cancel(trains);
+    return arg;
+}
+
+static void be_cancelled(void)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, cancel, NULL) == 0)
+        pthread_join(thread, NULL);
+}
+
+static rg_status exit_in_slot_1(rg_state *st, void *arg)
+{
+    (void)arg;
+    return step_until_it_ends(st, exit_thread);
+}
+
+static rg_status cancelled_in_slot_1(rg_state *st, void *arg)
+{
+    (void)arg;
+    return step_until_it_ends(st, be_cancelled);
+}
+
+static int thread_exits(void)
+{
+    init(1);
+    rg_state_add(state, "w", &counter, sizeof counter, NULL);
+    return say("run", rg_run(state, exit_in_slot_1, NULL));
+}
+
+static int thread_is_cancelled(void)
+{
+    init(1);
+    trains = pthread_self();
+    rg_state_add(state, "w", &counter, sizeof counter, NULL);
+    return say("run", rg_run(state, cancelled_in_slot_1, NULL));
+}
+
+static rg_status exit_alone(rg_state *st, void *arg)
+{
+    (void)st;
+    (void)arg;
+    pthread_exit(NULL);
+}
+
+static int thread_exits_alone(void)
+{
+    init(1);
+    return say("run", rg_run(state, exit_alone, NULL));
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -410,7 +489,10 @@ int main(int argc, char **argv)
                  {"torn_broadcast", torn_broadcast},
                  {"state_differs", state_differs},
                  {"state_differs_late", state_differs_late},
-                 {"fails_and_stays", fails_and_stays}};
+                 {"fails_and_stays", fails_and_stays},
+                 {"thread_exits", thread_exits},
+                 {"thread_is_cancelled", thread_is_cancelled},
+                 {"thread_exits_alone", thread_exits_alone}};
     for (size_t i = 0; argc == 2 && i < sizeof modes / sizeof *modes; i++)
         if (strcmp(argv[1], modes[i].name) == 0)
             return modes[i].run();

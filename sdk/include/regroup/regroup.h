@@ -705,9 +705,12 @@ typedef rg_status (*rg_train_fn)(rg_state *state, void *arg);
  * over the job. Returns the first status of fn or of Regroup whose advice is
  * FIX or ABORT: then this worker has left the job, the others go on without it,
  * and its process has --agent-grace to end before it is killed; its slot starts
- * again. ERR_INVALID: a static program, already running, the job is done (once
- * in a process), or fn left ten times without a step for a reason that nobody
- * else knows, such as a status that it kept of an earlier generation. */
+ * again. The same where the thread ends inside fn (pthread_exit;
+ * pthread_cancel, which takes effect inside fn only). ERR_INVALID: a static
+ * program, already running, the job is done (once in a process), or fn left ten
+ * times without a step for a reason that nobody else knows, such as a status
+ * that it kept of an earlier generation. ERR_SYSTEM: this process has no key
+ * for thread-specific data left. */
 RG_API rg_status rg_run(rg_state *state, rg_train_fn fn, void *arg);
 
 /* ------------------------------------------------------------ checkpoints
