@@ -321,6 +321,12 @@ static rg_status register_buffer(agent *a, const rg__register *m,
     rg_status st = read_buffer(m, &what);
     if (st != RG_OK)
         return st;
+    if (what.is_sharded && a->params->max > RG__FOREIGN_SHARDS_MAX)
+        return rg__fail(RG_ERR_INVALID,
+                        "buffer %s is sharded, and a host has room for shards "
+                        "of %d workers of other hosts, but --max is %d; lower "
+                        "--max, or register the buffer as replicated",
+                        what.name, RG__FOREIGN_SHARDS_MAX, a->params->max);
     buffer *b = find_buffer(a, what.name);
     if (b == NULL)
         return make_buffer(a, &what, buffer_p);

@@ -37,17 +37,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RG__PAGE_BYTES      4096
-#define RG__PAGE_MAGIC      0x70616765u
-#define RG__VAULT_MAGIC     0x7661756cu
-#define RG__VAULT_SLOTS     3 /* the most */
-#define RG__HOST_SLOTS_MAX  64
-#define RG__WORLD_MAX       16384 /* workers; a higher number is scribbled */
-#define RG__BUFFER_MAX      (UINT64_C(1) << 48)         /* bytes */
-#define RG__SHARDS_MAX      (RG__HOST_SLOTS_MAX + 1024) /* in a vault slot */
-#define RG__BUFFER_NAME_MAX 64
-#define RG__BUFFERS_MAX     4096
-#define RG__LINE            64
+#define RG__PAGE_BYTES     4096
+#define RG__PAGE_MAGIC     0x70616765u
+#define RG__VAULT_MAGIC    0x7661756cu
+#define RG__VAULT_SLOTS    3 /* the most */
+#define RG__HOST_SLOTS_MAX 64
+#define RG__WORLD_MAX      16384 /* workers; a higher number is scribbled */
+#define RG__BUFFER_MAX     (UINT64_C(1) << 48) /* bytes */
+/* Shards in a vault slot: those of this host, and those of others. */
+#define RG__FOREIGN_SHARDS_MAX 1024
+#define RG__SHARDS_MAX         (RG__HOST_SLOTS_MAX + RG__FOREIGN_SHARDS_MAX)
+#define RG__BUFFER_NAME_MAX    64
+#define RG__BUFFERS_MAX        4096
+#define RG__LINE               64
 
 /* Why a worker has left before its process ends. */
 typedef enum rg__finalized {

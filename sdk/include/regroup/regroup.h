@@ -641,7 +641,8 @@ typedef struct rg_buffer_params {
  * commit keeps the shards of a host's own ranks. When ranks change, shards are
  * cut anew, and what a rank did not hold before comes from the hosts that have
  * it. Before commit 0 each rank's own memory counts: let it be the same
- * function of the index on every rank, such as zeros.
+ * function of the index on every rank, such as zeros. A job with sharded
+ * buffers has at most 1024 workers (--max): more are ERR_INVALID here.
  *
  * replicas: each shard also goes to the vaults of that many other hosts, behind
  * the steps, and the vault has three slots instead of two. When hosts are lost,
