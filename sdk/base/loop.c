@@ -32,13 +32,18 @@ struct rg__timer {
     void *arg;
 };
 
+typedef struct spent {
+    uint64_t running_ns, ready_ns; /* ready: waiting for a processor */
+} spent;
+
 /* What the turn under way has cost so far. */
 typedef struct turn {
     uint64_t limit_ns; /* 0: nobody minds */
     rg__turn_fn fn;
     void *arg;
-    int delays; /* schedstat of the loop's thread, -1: none */
-    uint64_t began_ns, delay_ns;
+    int times; /* schedstat of the loop's thread, -1: none */
+    uint64_t began_ns;
+    spent before;      /* when it began */
     uint64_t since_ns; /* the callback under way began */
     rg__turn slow;     /* the slowest callback of this turn */
 } turn;
@@ -62,7 +67,7 @@ rg_status rg__loop_create(rg__loop **loop_p)
         return rg__fail(RG_ERR_SYSTEM, "epoll can't be made: %s",
                         strerror(errno));
     }
-    loop->turn.delays = -1;
+    loop->turn.times = -1;
     *loop_p = loop;
     return RG_OK;
 }
@@ -82,8 +87,8 @@ void rg__loop_destroy(rg__loop *loop)
         return;
     free_sources(loop->sources);
     free_sources(loop->removed);
-    if (loop->turn.delays >= 0)
-        close(loop->turn.delays);
+    if (loop->turn.times >= 0)
+        close(loop->turn.times);
     close(loop->epoll);
     free(loop);
 }
@@ -193,16 +198,16 @@ void rg__loop_mind_turns(rg__loop *loop, uint64_t limit_ns, rg__turn_fn fn,
     loop->turn.arg = arg;
 }
 
-/* How long this thread has waited for a processor since it began. */
-static uint64_t read_delay(turn *t)
+/* What this thread has spent since it began. */
+static spent read_spent(turn *t)
 {
     char text[96] = "";
-    unsigned long long delay = 0;
-    if (t->delays < 0)
-        t->delays = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
-    if (t->delays >= 0 && pread(t->delays, text, sizeof text - 1, 0) > 0)
-        sscanf(text, "%*u %llu", &delay);
-    return delay;
+    unsigned long long running = 0, ready = 0;
+    if (t->times < 0)
+        t->times = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+    if (t->times >= 0 && pread(t->times, text, sizeof text - 1, 0) > 0)
+        sscanf(text, "%llu %llu", &running, &ready);
+    return (spent){running, ready};
 }
 
 static void begin_turn(turn *t)
@@ -210,7 +215,7 @@ static void begin_turn(turn *t)
     if (t->limit_ns == 0)
         return;
     t->began_ns = t->since_ns = rg__now_ns();
-    t->delay_ns = read_delay(t);
+    t->before = read_spent(t);
     t->slow = (rg__turn){0};
 }
 
@@ -233,9 +238,12 @@ static void end_turn(turn *t)
     const uint64_t wall = rg__now_ns() - t->began_ns;
     if (wall <= t->limit_ns)
         return;
-    const uint64_t delay = read_delay(t) - t->delay_ns;
-    t->slow.ns = wall > delay ? wall - delay : 0;
-    if (t->slow.ns > t->limit_ns)
+    const spent now = read_spent(t);
+    const uint64_t running = now.running_ns - t->before.running_ns;
+    const uint64_t counted = running + now.ready_ns - t->before.ready_ns;
+    const uint64_t asleep = wall > counted ? wall - counted : 0;
+    t->slow.ns = running + asleep;
+    if (running > t->limit_ns || asleep > RG__TURN_ASLEEP * t->limit_ns)
         t->fn(t->arg, &t->slow);
 }
 

@@ -32,8 +32,11 @@ bool rg__timer_is_set(const rg__timer *timer);
 void rg__timer_destroy(rg__timer *timer); /* NULL allowed */
 
 /* A turn is all that is done between two waits for events. Be told of one that
- * has taken longer than the limit; the time that the thread waited for a
- * processor does not count. It costs a read of a file for each turn. */
+ * computes for longer than the limit, in the kernel too, or that sleeps for
+ * RG__TURN_ASLEEP limits: what it sleeps for, a disk or another process, may
+ * itself wait for a processor. The time that the thread waited for one does not
+ * count. It costs a read of a file for each turn. */
+#define RG__TURN_ASLEEP 10
 typedef struct rg__turn {
     uint64_t ns;
     uintptr_t slowest;   /* address of the function that took longest of it, */
