@@ -220,6 +220,7 @@ def deaf(soak):
 
 def cut_from_etcd(soak):
     host = soak.any_host()
+    soak.may_move = True
     return soak.through(host, (host, "e*", {"loss": 100}),
                         ("e*", host, {"loss": 100}))
 
@@ -277,6 +278,7 @@ def reset(soak):
 # ------------------------------------------------------------------------ etcd
 
 def etcd_leader(soak):
+    soak.may_move = True
     member = soak.hosts.etcd_leader()
     member.kill()
     time.sleep(BUDGET_S)
@@ -293,6 +295,7 @@ def etcd_quorum(soak):
 
 
 def without(soak, members):
+    soak.may_move = True
     for member in members:
         member.kill()
     if soak.chance.random() < 0.5:
@@ -305,6 +308,7 @@ def without(soak, members):
 
 def etcd_full(soak):
     """It answers, and takes no more writes."""
+    soak.may_move = True
     alarm = {"memberID": "0", "alarm": "NOSPACE"}
     soak.hosts.ask("maintenance/alarm", action="ACTIVATE", **alarm)
     if soak.chance.random() < 0.5:

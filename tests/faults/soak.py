@@ -30,6 +30,7 @@ class Soak:
     def __init__(self, hosts, job, chance):
         self.hosts, self.job, self.chance = hosts, job, chance
         self.before, self.lost = {}, set()
+        self.may_move = False  # members may become spares
         self.acts = nemesis.ACTS
         self.reset_at = {}  # {two hosts: when their connections were reset}
 
@@ -53,6 +54,12 @@ class Soak:
         status = self.job.status() or {"hosts": []}
         return [w["pid"] for h in status["hosts"] if h["id"] == host
                 for w in h["workers"] if w["pid"]]
+
+    def living_spares(self):
+        """A change goes on without a host that etcd does not answer: a spare
+        takes its place, and its workers live on."""
+        return {w["pid"] for w in self.before.values() if self.may_move and
+                os.path.exists(f"/proc/{w['pid']}")}
 
     # ------------------------------------------------------- means of acts
 
@@ -90,7 +97,7 @@ class Soak:
     def hurt(self):
         """One fault, and the world whole again."""
         self.before = self.whole()
-        self.lost = set()
+        self.lost, self.may_move = set(), False
         name, _, act = self.chance.choices(
             self.acts, [weight for _, weight, _ in self.acts])[0]
         print(f"{time.strftime('%T')} {name:<12} ", end="", flush=True)
@@ -99,7 +106,8 @@ class Soak:
         print(f"{what:<30} ", end="", flush=True)
         after = {w["pid"]: rank for rank, w in self.whole().items()}
         for worker in self.before.values():
-            claim(worker["pid"] in after.keys() | self.lost,
+            claim(worker["pid"] in after.keys() | self.lost |
+                  self.living_spares(),
                   f"{name} of {what} cost worker {worker}, which was no target;"
                   f" targets: {self.lost}, ranks now: {after}")
         print(f"whole again after {time.monotonic() - begin:.1f} s, generation "
