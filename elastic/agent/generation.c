@@ -571,6 +571,7 @@ static void deliver(agent *a)
     a->delivered = p->generation;
     rg__failpoint("agent.deliver", -1, line->resume.step, p->generation);
     a->most_step = line->resume.step;
+    rg__resume_note(a);
     change *c = rg__change_of(a, p->generation);
     if (c != NULL)
         c->decided = rg__now_ns();

@@ -33,6 +33,7 @@ typedef struct kept_agent {
     uint32_t registered_by;
     uint64_t registered;
     served served;
+    uint64_t most_step;
     int exit_code;
     char why[RG__TEXT_MAX];
 } kept_agent;
@@ -58,6 +59,7 @@ void rg__resume_note(agent *a)
                        .registered_by = a->registered_by,
                        .registered = a->registered,
                        .served = a->served,
+                       .most_step = a->most_step,
                        .exit_code = a->exit_code};
     if (a->lease_id == 0)
         return; /* nothing to take over yet */
@@ -111,6 +113,7 @@ bool rg__resume_names(agent *a)
     a->registered_by = was.registered_by;
     a->registered = was.registered;
     a->served = was.served;
+    a->most_step = was.most_step; /* pages of the dead are gone */
     a->exit_code = was.is_ending ? 0 : was.exit_code;
     a->resume = RESUME_ADOPT;
     return true;

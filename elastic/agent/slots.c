@@ -520,8 +520,10 @@ void rg__slot_lost(slot *s, const char *format, ...)
     if (s->w.page != NULL) {
         s->died_in = atomic_load(&s->w.page->generation);
         const uint64_t step = atomic_load(&s->w.page->step);
-        if (step > s->a->most_step && !is_free_to_go(s))
+        if (step > s->a->most_step && !is_free_to_go(s)) {
             s->a->most_step = step;
+            rg__resume_note(s->a);
+        }
     }
     if (s->is_loss) {
         end_generation(s);

@@ -776,9 +776,18 @@ static bool is_anybody_away(const look *l)
     return count_away(l, names) > 0;
 }
 
-/* Everybody who is waited for has acked. When what they hold is older than what
- * may have been committed, the hosts that are away have some time to come back
- * with it: only then are those steps lost. */
+/* Older than what may have been committed: no commit, so an end or a checkpoint,
+ * or one before that which the world began with. */
+static bool does_go_back(const look *l)
+{
+    const rg__line *line = &l->plan->line;
+    return (line->resume.generation == 0 && l->s->begun != 0) ||
+           rg__resume_goes_back(l->s, line);
+}
+
+/* Everybody who is waited for has acked. When that goes back, the hosts that are
+ * away have some time to come back with what they hold: only then are those
+ * steps lost. */
 static rg_status decide_or_wait(const look *l, const rg__proposal *p)
 {
     char names[RG__CAUSE_MAX];
@@ -788,9 +797,7 @@ static rg_status decide_or_wait(const look *l, const rg__proposal *p)
     if (l->s->begun != 0 && l->decided != NULL && count_away(l, names) > 0 &&
         !rg__resume_has_holder(l->s, p->generation))
         return wait_for_world(l);
-    const bool goes_back = l->plan->kind == RG__PLAN_STATE_LOST ||
-                           rg__resume_goes_back(l->s, &l->plan->line);
-    if (goes_back && l->decided != NULL && is_anybody_away(l) &&
+    if (does_go_back(l) && l->decided != NULL && is_anybody_away(l) &&
         !has_waited(l, &l->clock->back_ns, l->c->comeback_ns)) {
         rg__plan_free(l->plan);
         l->plan->line = (rg__line){0};

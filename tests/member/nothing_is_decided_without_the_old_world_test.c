@@ -126,6 +126,28 @@ static void who_has_loaded_the_checkpoint_goes_on_from_it(void)
     job_end(&j);
 }
 
+/* a and b each hold a shard of {1, 4}; b is away, and may come back with its
+ * own. c has loaded the newest checkpoint. */
+static void a_checkpoint_does_not_outrun_who_may_come_back(void)
+{
+    const uint32_t first = 0;
+    job j;
+    begin(&j);
+    j.config.comeback_ns = 10 * SECOND;
+    job_lose_record(&j, 2);
+    job_proposed(&j, 2, spare, 1, false);
+    job_ack(&j, 2, "a", &older, 1);
+    job_shards(&j, 2, &first, 1);
+    job_ack(&j, 2, "c", NULL, 0);
+    j.snap.ack[j.snap.acks - 1].loaded = 77;
+    j.snap.saved = (rg__saved){.serial = 3, .hash = 77, .commit = {1, 2}};
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
+    j.now_ns += j.config.comeback_ns;
+    CHECK_EQ(job_look(&j), RG__PLAN_DECIDE);
+    CHECK_EQ(j.plan.line.source, 0);
+    job_end(&j);
+}
+
 static void what_a_spare_still_holds_is_gone_on_with(void)
 {
     job j;
@@ -288,6 +310,7 @@ int main(void)
     a_broken_world_out_of_sight_is_no_end();
     who_begins_anew_is_awaited_no_more();
     who_has_loaded_the_checkpoint_goes_on_from_it();
+    a_checkpoint_does_not_outrun_who_may_come_back();
     what_a_spare_still_holds_is_gone_on_with();
     one_that_begins_anew_does_not_speak_for_the_other();
     an_empty_vault_is_not_enough();
