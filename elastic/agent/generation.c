@@ -373,14 +373,15 @@ static void note_most_step(agent *a)
     }
 }
 
-/* A member here that has loaded the newest checkpoint, and done nothing since.
- */
+/* A member here that has loaded the newest checkpoint, and agreed on no commit
+ * since. */
 static void note_fresh(agent *a, const rg__proposal *p, rg__ack *ack)
 {
     for (int r = 0; r < p->size && ack->loaded == 0; r++) {
         const slot *s = rg__slot_of(a, p->member[r]);
         if (s == NULL || a->view.saved.serial == 0 ||
-            s->w.loaded != a->view.saved.hash)
+            s->w.loaded != a->view.saved.hash || s->w.page == NULL ||
+            atomic_load(&s->w.page->zero) != 0)
             continue;
         ack->loaded = s->w.loaded;
         ack->source = r;
@@ -527,6 +528,14 @@ void rg__generation_try_fin(agent *a)
 
 /* ---------------------------------------------------------------- decision */
 
+/* Rank `source` has loaded the newest checkpoint, as a commit was begun before.
+ */
+static bool begins_with_checkpoint(const agent *a, const rg__line *line)
+{
+    return line->resume.generation == 0 && a->view.begun != 0 &&
+           a->view.begun < line->generation;
+}
+
 static void tell_decision(agent *a, const rg__proposal *p, const rg__line *line)
 {
     rg__decided m = {.head = {RG__DECIDED, RG__WIRE_VERSION},
@@ -538,7 +547,8 @@ static void tell_decision(agent *a, const rg__proposal *p, const rg__line *line)
         slot *s = rg__slot_of(a, p->member[i]);
         if (!is_member_built(s, p->generation))
             continue;
-        s->w.loaded = 0; /* its memory becomes that of the generation */
+        if (!begins_with_checkpoint(a, line))
+            s->w.loaded = 0; /* its memory becomes that of the generation */
         rg__worker_tell(s, &m, sizeof m, -1);
         rg__failpoint("agent.passed", i, line->resume.step, p->generation);
     }

@@ -107,7 +107,7 @@ typedef struct worker {
     bool is_at_door;
     uint32_t port; /* of its listener for workers of other hosts */
     bool is_finalized;
-    uint64_t loaded; /* as in DOOR; 0 once it was told of a decision */
+    uint64_t loaded; /* as in DOOR; 0 once its memory is to be another's */
     bool has_stood;  /* has said where it stands, or met this agent first */
     bool is_dead;    /* computes no more, as far as anybody can see */
     bool is_crashed; /* by its own word; it may be dumping core */

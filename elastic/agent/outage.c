@@ -16,6 +16,14 @@
 
 typedef enum standstill { GOES_ON, FINISHED, BROKEN, NOT_MADE } standstill;
 
+/* Nobody enters fn before etcd has it on record that the first commit is made.
+ */
+static bool is_before_fn(const agent *a, const worker *w)
+{
+    return !rg__agent_is_static(a) && w->page != NULL &&
+           atomic_load(&w->page->begun) == 0;
+}
+
 /* In a generation that was decided, as far as is known here, and not ended. */
 static bool is_in_world(const agent *a, const worker *w)
 {
@@ -30,8 +38,9 @@ static bool is_busy(const agent *a, const slot *s)
 {
     if (!rg__slot_is_alive(s))
         return s->child != 0 && s->w.pid == 0;
-    return is_in_world(a, &s->w) ? s->w.fin != s->w.entered
-                                 : s->w.entered == 0 && !s->w.is_at_door;
+    return is_in_world(a, &s->w)
+               ? s->w.fin != s->w.entered && !is_before_fn(a, &s->w)
+               : s->w.entered == 0 && !s->w.is_at_door;
 }
 
 /* Another host's world may train on while this one has no place in it. */
@@ -49,7 +58,8 @@ static standstill judge(const agent *a)
         const slot *s = &a->slot[i];
         if (is_busy(a, s))
             return GOES_ON;
-        has_finished |= rg__slot_is_alive(s) && is_in_world(a, &s->w);
+        has_finished |= rg__slot_is_alive(s) && is_in_world(a, &s->w) &&
+                        !is_before_fn(a, &s->w);
     }
     if (is_elsewhere(a))
         return GOES_ON;

@@ -481,10 +481,9 @@ static bool is_on_record(const rg_ctx *ctx)
 static rg_status await_record(const rg_state *st)
 {
     rg_ctx *ctx = st->ctx;
-    if (ctx->now.rank == 0) {
-        atomic_store(&ctx->page->zero, ctx->now.generation);
+    atomic_store(&ctx->page->zero, ctx->now.generation);
+    if (ctx->now.rank == 0)
         ctx->hooks->committed(ctx, ctx->now.generation);
-    }
     for (;;) {
         const rg__word wake = {&ctx->page->wake, atomic_load(&ctx->page->wake)};
         if (is_on_record(ctx))

@@ -1,5 +1,6 @@
 """While etcd is away a world trains on for ever. One that is finished or broken
-waits for etcd alone: log and status say so, and after --etcd-timeout the host
+waits for etcd alone, and so does one whose first commit is not on record: log
+and status say so, and after --etcd-timeout the host
 leaves, with 69 or 75 and a sentence. The clock begins anew when etcd is back.
 A private etcd whose data are gone never comes back."""
 import os
@@ -14,9 +15,9 @@ TIMEOUT_S = 1
 TRAIN = trainer(*UNTIL_FINISH, "--step-ms", 5)
 
 
-def job_on(etcd, *flags, timeout=f"{TIMEOUT_S}s"):
+def job_on(etcd, *flags, timeout=f"{TIMEOUT_S}s", env=None):
     return Job(["-n", "2", "--etcd", etcd.url, "--etcd-timeout", timeout,
-                *flags], TRAIN, detect="500ms")
+                *flags], TRAIN, detect="500ms", env=env)
 
 
 def waits(job):
@@ -50,6 +51,15 @@ def broken():
               "been away" in job.text(), "no sentence")
 
 
+def before_the_first_step():
+    point = {"REGROUP_FAILPOINT": "commit.before_agree:rank0:step0:sleep1000"}
+    with Etcd() as etcd, job_on(etcd, env=point) as job:
+        until(lambda: "strikes rank 0" in job.text(), 20, "the first commit")
+        etcd.kill()
+        job.finish(75)
+        claim("has no world that trains" in job.text(), "no sentence")
+
+
 def back_in_time():
     with Etcd() as etcd, job_on(etcd, timeout="30s") as job:
         job.wait_step(20)
@@ -78,6 +88,7 @@ def private():
 def test():
     finished()
     broken()
+    before_the_first_step()
     back_in_time()
     private()
 

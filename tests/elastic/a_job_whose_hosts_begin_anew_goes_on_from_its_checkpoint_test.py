@@ -1,12 +1,13 @@
 """All of a job but etcd is killed at once, and its only host begins anew under
 its name. Processes that have loaded the newest checkpoint go on from it; those
-that have not don't begin again at step 0, and the job ends with 74."""
+that have not don't begin again at step 0, and the job ends with 74. One that
+dies before the first commit costs nothing."""
 from checkpoints import directory, shown
 from hosts import Hosts, HostsJob
 from house import UNTIL_FINISH, claim, main, trainer, until
 
 
-def begin_anew(hosts, name, path, *flags):
+def begin_anew(hosts, name, path, *flags, point=None):
     """Of a job that has saved a step; the job, and that step."""
     job = HostsJob(hosts, ["-n", "2", "--checkpoint-dir", path,
                            "--checkpoint-every", "100"], [],
@@ -15,6 +16,8 @@ def begin_anew(hosts, name, path, *flags):
         step = until(lambda: job.alive() and shown(job, "step"), 30,
                      "a checkpoint")
         job.kill_host("h1")
+        if point is not None:
+            job.env["REGROUP_FAILPOINT"] = point
         job.agent("h1")
         yield job, step
 
@@ -35,6 +38,14 @@ def test():
                             if e["generation"] == job.generation())
                 claim(first == step + 1, f"step {first} came after {step}")
                 job.final_state()
+        with directory() as path:
+            for job, step in begin_anew(
+                    hosts, "struck", path, "--load",
+                    point="commit.before_agree:rank1:gen2:start1:kill"):
+                job.finish()
+                first = min(e["step"] for e in job.events("step")
+                            if e["generation"] > 1)
+                claim(first == step + 1, f"step {first} came after {step}")
 
 
 main(test)
