@@ -9,7 +9,8 @@
  *           host's is the job's end
  *
  * Whichever way, the last record of this host says that it is gone, so that
- * nobody waits for its lease, and it outlives us by that lease. */
+ * nobody waits for its lease. It outlives us by that lease, and where the world
+ * would miss us for good. */
 #include "elastic/agent/inside.h"
 
 #include <stdlib.h>
@@ -53,17 +54,33 @@ static bool has_left(const agent *a)
     return !rg__drain_is_needed(a);
 }
 
+static bool has_gone(const agent *a, uint64_t host)
+{
+    const rg__host_record *record = rg__snapshot_host(&a->known, host);
+    return record != NULL && record->is_gone;
+}
+
+static bool is_seen_to_drain(const agent *a)
+{
+    const rg__host_record *record = rg__snapshot_host(&a->known, a->id);
+    return record != NULL && record->is_draining;
+}
+
 /* There is no other host for whom to leave in order, or who could go on. */
 static bool is_alone(const agent *a)
 {
     const rg__proposal *world = rg__snapshot_decided(&a->known);
+    const rg__host_record *me = rg__snapshot_host(&a->known, a->id);
     if (!rg__leader_is_me(a) || a->whole == NULL ||
-        !rg__mirror_is_listed(a->whole) || a->known.hosts != 1)
+        !rg__mirror_is_listed(a->whole) || me == NULL)
         return false;
-    for (int i = 0; world != NULL && i < world->host_count; i++)
-        if (world->host[i].id != a->id)
+    for (int i = 0; i < a->known.hosts; i++)
+        if (!a->known.host[i].is_gone && &a->known.host[i] != me)
             return false;
-    return a->known.host[0].id == a->id;
+    for (int i = 0; world != NULL && i < world->host_count; i++)
+        if (world->host[i].id != a->id && !has_gone(a, world->host[i].id))
+            return false;
+    return true;
 }
 
 void rg__drain_look(void *agent_arg)
@@ -72,7 +89,7 @@ void rg__drain_look(void *agent_arg)
     if (a->is_ending || a->is_done)
         return;
     /* who came before our record said that we drain is known once that is */
-    if (has_left(a) || (is_alone(a) && a->known.host[0].is_draining))
+    if (has_left(a) || (is_alone(a) && is_seen_to_drain(a)))
         rg__agent_leave(a, 0, "host %s has left the job", a->params->host);
     else if (rg__now_ns() >= a->drain_end_ns)
         rg__agent_leave(a, 0,

@@ -159,11 +159,14 @@ static void on_published(void *arg, rg_status st, const rg__txn_reply *reply)
         rg__agent_check_end(a);
 }
 
-/* A static job has no *done*: it is over when all its hosts have gone, and who
- * looks at it later must see that. */
+/* That a host of the world has gone is true for good: others would wait for it,
+ * and a job is over when all of them have. A static job has no world. */
 static int64_t lease_of_record(const agent *a)
 {
-    return a->is_leaving && rg__agent_is_static(a) ? 0 : rg__lease_id(a->lease);
+    const bool is_last_word =
+        a->is_leaving &&
+        (rg__agent_is_static(a) || rg__generation_has_host(a, a->id));
+    return is_last_word ? 0 : rg__lease_id(a->lease);
 }
 
 void rg__publish(agent *a)

@@ -585,9 +585,10 @@ static bool is_hopeless(const look *l)
     int open = 0;
     const rg__host_record *failed = NULL;
     for (int i = 0; i < l->s->hosts; i++) {
-        open += l->s->host[i].open;
-        if (l->s->host[i].failed[0] != '\0')
-            failed = &l->s->host[i];
+        const rg__host_record *host = &l->s->host[i];
+        open += host->is_gone ? 0 : host->open;
+        if (host->failed[0] != '\0')
+            failed = host;
     }
     for (int r = 0; l->decided != NULL && r < l->decided->size; r++) {
         const uint64_t id = l->decided->member[r].host;
