@@ -777,8 +777,8 @@ static bool is_anybody_away(const look *l)
     return count_away(l, names) > 0;
 }
 
-/* Older than what may have been committed: no commit, so an end or a checkpoint,
- * or one before that which the world began with. */
+/* Older than what may have been committed: no commit, so an end or a
+ * checkpoint, or one before that which the world began with. */
 static bool does_go_back(const look *l)
 {
     const rg__line *line = &l->plan->line;
@@ -786,8 +786,8 @@ static bool does_go_back(const look *l)
            rg__resume_goes_back(l->s, line);
 }
 
-/* Everybody who is waited for has acked. When that goes back, the hosts that are
- * away have some time to come back with what they hold: only then are those
+/* Everybody who is waited for has acked. When that goes back, the hosts that
+ * are away have some time to come back with what they hold: only then are those
  * steps lost. */
 static rg_status decide_or_wait(const look *l, const rg__proposal *p)
 {
@@ -871,8 +871,8 @@ rg_status rg__plan_make(const rg__snapshot *snap, const rg__plan_config *config,
         return st;
     plan_p->alive = list.n;
     st = plan_phase(&l, &list);
-    if (plan_p->awaited[0] == '\0')
-        clock->world_ns = 0;
+    if (plan_p->awaited[0] == '\0' && !is_world_out_of_sight(&l))
+        clock->world_ns = 0; /* who comes meanwhile does not lengthen it */
     look_at_its_end(&l);
     free(list.id);
     if (st != RG_OK)

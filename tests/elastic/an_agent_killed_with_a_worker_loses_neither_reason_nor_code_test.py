@@ -1,6 +1,7 @@
 """A worker that dies while no agent lives: the next agent learns it from the
 kernel and the keeper, names the signal, and the world shrinks and grows as if
-an agent had been there."""
+an agent had been there. And the other way round: the only worker dies, then the
+agent, and the commit that it had made counts."""
 import os
 import signal
 
@@ -14,7 +15,23 @@ def kept(job):
     return len(os.listdir(f"/proc/{job.process.pid}/fd"))
 
 
+def commits_count():
+    with Job(["-n", "1"], trainer(*TRAIN, "--commit-every", 50),
+             env={"REGROUP_FAILPOINT": "door:start2:sleep1000"}) as job:
+        job.wait_step(60)
+        agent = job.agent()
+        job.kill(0)
+        until(lambda: "restart 1 of 3" in job.text(), 10, "the death is seen")
+        os.kill(agent, signal.SIGKILL)
+        job.wait_step(job.step() + 5)
+        first = min(e["step"] for e in job.events("step")
+                    if e["generation"] == 2)
+        claim(first > 50, f"step {first} is done again")
+        job.finish()
+
+
 def test():
+    commits_count()
     with Job(["--min", "1", "--max", "3"], trainer(*TRAIN)) as job:
         job.wait_step(30)
         before = job.workers()

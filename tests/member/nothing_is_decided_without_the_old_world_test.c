@@ -65,6 +65,27 @@ static void a_world_that_is_back_goes_on_as_it_was(void)
     job_end(&j);
 }
 
+/* All wait for its ack, too, and then for the world again. */
+static void who_comes_lengthens_no_wait(void)
+{
+    job j;
+    begin(&j);
+    job_reason(&j, 1, true, "a.0 died");
+    job_lose_record(&j, 1);
+    job_lose_record(&j, 2);
+    job_proposed(&j, 2, spare, 1, false);
+    job_ack(&j, 2, "c", NULL, 0);
+    check_wait(&j, "a, b");
+    j.now_ns += ELASTIC - SECOND;
+    job_host(&j, "d", 4, 1);
+    job_look(&j);
+    job_ack(&j, 2, "d", NULL, 0);
+    check_wait(&j, "a, b");
+    j.now_ns += SECOND;
+    CHECK_EQ(job_look(&j), RG__PLAN_LEAVE);
+    job_end(&j);
+}
+
 /* A worker of a died, then a and b were cut off. */
 static void a_broken_world_out_of_sight_is_no_end(void)
 {
@@ -307,6 +328,7 @@ int main(void)
 {
     leases_that_end_make_no_generation();
     a_world_that_is_back_goes_on_as_it_was();
+    who_comes_lengthens_no_wait();
     a_broken_world_out_of_sight_is_no_end();
     who_begins_anew_is_awaited_no_more();
     who_has_loaded_the_checkpoint_goes_on_from_it();
