@@ -476,6 +476,19 @@ static int find_source(const look *l, const rg__proposal *p)
     return l->s->begun == 0 ? 0 : find_fresh(l, p);
 }
 
+/* Of a commit and the newest checkpoint the later counts, where a member has
+ * that in its memory. */
+static void prefer_checkpoint(const look *l, const rg__proposal *p)
+{
+    rg__line *line = &l->plan->line;
+    const rg__commit_id saved = l->s->saved.commit;
+    if (l->s->begun == 0 || !rg__resume_is_later(saved, line->resume) ||
+        !rg__resume_is_on_lineage(l->s, saved) || find_fresh(l, p) < 0)
+        return;
+    rg__line_free(line);
+    line->resume = (rg__commit_id){0, 0};
+}
+
 static rg_status decide(const look *l, const rg__proposal *p)
 {
     rg__plan *plan = l->plan;
@@ -485,6 +498,7 @@ static rg_status decide(const look *l, const rg__proposal *p)
     const rg_status st = rg__resume_choose(l->s, p, line);
     if (st != RG_OK)
         return st;
+    prefer_checkpoint(l, p);
     line->from_size = l->decided != NULL ? l->decided->size : 0;
     line->to_size = p->size;
     line->steps_lost = count_lost(l, line);

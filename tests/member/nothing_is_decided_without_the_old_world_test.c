@@ -169,6 +169,29 @@ static void a_checkpoint_does_not_outrun_who_may_come_back(void)
     job_end(&j);
 }
 
+/* a begins anew and has loaded {1, 4}; c was left out of the world long ago. */
+static void a_checkpoint_comes_before_an_older_commit(void)
+{
+    const rg__member_id anew[] = {{11, 0, 1}, {3, 0, 1}};
+    const rg__commit_id first = {1, 2};
+    job j;
+    begin_anew(&j);
+    job_proposed(&j, 3, anew, 2, false);
+    job_ack(&j, 3, "a", NULL, 0);
+    j.snap.ack[j.snap.acks - 1].loaded = 77;
+    job_ack(&j, 3, "b", NULL, 0);
+    job_ack(&j, 3, "c", &first, 1);
+    j.snap.saved = (rg__saved){.serial = 3, .hash = 77, .commit = older};
+    CHECK_EQ(job_look(&j), RG__PLAN_DECIDE);
+    CHECK_EQ(j.plan.line.resume.generation, 0);
+    CHECK_EQ(j.plan.line.source, 0);
+    CHECK_EQ(j.plan.line.copies, 0);
+    j.snap.saved.commit = (rg__commit_id){1, 1};
+    CHECK_EQ(job_look(&j), RG__PLAN_DECIDE);
+    CHECK_EQ(j.plan.line.resume.step, first.step);
+    job_end(&j);
+}
+
 static void what_a_spare_still_holds_is_gone_on_with(void)
 {
     job j;
@@ -333,6 +356,7 @@ int main(void)
     who_begins_anew_is_awaited_no_more();
     who_has_loaded_the_checkpoint_goes_on_from_it();
     a_checkpoint_does_not_outrun_who_may_come_back();
+    a_checkpoint_comes_before_an_older_commit();
     what_a_spare_still_holds_is_gone_on_with();
     one_that_begins_anew_does_not_speak_for_the_other();
     an_empty_vault_is_not_enough();
