@@ -442,10 +442,11 @@ static void on_begun(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     agent *a = arg;
     a->beginning = NULL;
+    rg__wait_end(a, RG__WAIT_BEGUN, 0); /* refused: the generation has ended */
     if (st != RG_OK)
         rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
     else if (reply->succeeded)
-        rg__wait_end(a, RG__WAIT_BEGUN, 0);
+        return;
     else if (a->view.cur.mod_revision != a->begins_at)
         rg__generation_try_begin(a);
     else
