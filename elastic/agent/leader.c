@@ -18,6 +18,7 @@
 #define AGAIN_NS         (20 * RG__MS)
 #define ACK_TIMEOUT_NS   (20000 * RG__MS)
 #define LOST_MAX         1024 /* hosts lost at once */
+#define LEAVES_MAX       100  /* hosts told so in one txn; etcd takes 128 */
 #define KEEP_GENERATIONS 8    /* proposals and reasons before the newest */
 
 /* -------------------------------------------------------------- competition */
@@ -216,26 +217,48 @@ static void add_give_up(rg__txn *txn, const agent *a, const rg__plan *plan)
                 plan->alive, a->params->min);
 }
 
-/* Each host that is here is told to leave; to the world that may still be
- * training somewhere nothing is said. */
+static void add_leave_of(rg__txn *txn, const agent *a, const char *host,
+                         const rg__plan *plan)
+{
+    rg__drain leave = {.code = RG__EXIT_BELOW_MIN};
+    snprintf(leave.why, sizeof leave.why,
+             "the newest commits are on %.100s, not heard of for "
+             "--elastic-timeout and maybe training still; start this host "
+             "again once they are reached",
+             plan->awaited);
+    char *key = rg__record_key(a->prefix, "all/drain", 0, host);
+    char *text = rg__drain_text(&leave);
+    rg__txn_put(txn, RG__THEN, key, text, 0);
+    free(key);
+    free(text);
+}
+
+static bool is_told_to_leave(const rg__snapshot *known, const char *host)
+{
+    for (int i = 0; i < known->drains; i++)
+        if (strcmp(known->drain[i].host, host) == 0 &&
+            known->drain[i].code != 0)
+            return true;
+    return false;
+}
+
+/* Each host that is here is told to leave, so many at a time as etcd takes, and
+ * this one last; to the world that may still be training somewhere nothing is
+ * said. */
 static void add_leave(rg__txn *txn, const agent *a, const rg__plan *plan)
 {
-    for (int i = 0; i < a->known.hosts; i++) {
+    int told = 0;
+    for (int i = 0; i < a->known.hosts && told < LEAVES_MAX; i++) {
         const rg__host_record *host = &a->known.host[i];
-        if (host->is_gone || !rg__plan_is_here(&a->known, host->id))
+        if (host->is_gone || host->id == a->id ||
+            !rg__plan_is_here(&a->known, host->id) ||
+            is_told_to_leave(&a->known, host->name))
             continue;
-        rg__drain leave = {.code = RG__EXIT_BELOW_MIN};
-        snprintf(leave.why, sizeof leave.why,
-                 "the newest commits are on %.100s, not heard of for "
-                 "--elastic-timeout and maybe training still; start this host "
-                 "again once they are reached",
-                 plan->awaited);
-        char *key = rg__record_key(a->prefix, "all/drain", 0, host->name);
-        char *text = rg__drain_text(&leave);
-        rg__txn_put(txn, RG__THEN, key, text, 0);
-        free(key);
-        free(text);
+        add_leave_of(txn, a, host->name, plan);
+        told++;
     }
+    if (told < LEAVES_MAX)
+        add_leave_of(txn, a, a->params->host, plan);
 }
 
 static void add_act(rg__txn *txn, const agent *a, const rg__plan *plan)
