@@ -74,7 +74,7 @@ with tempfile.TemporaryDirectory(prefix="rg") as top:
         with open(f"{project}/{name}", "w") as file:
             file.write(text)
 
-    run("cmake", "-S", project, "-B", project + "/build",
+    run("cmake", "-G", "Ninja", "-S", project, "-B", project + "/build",
         "-DCMAKE_PREFIX_PATH=" + prefix)
     run("cmake", "--build", project + "/build")
     version = run(prefix + "/bin/regroup", "--version").split()[1]
