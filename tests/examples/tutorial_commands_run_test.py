@@ -1,6 +1,7 @@
-"""Every tutorial does what it says: its blocks are run in order, in one shell,
-in a folder that looks like the repository after ci/build dev. See
-tutorials/README.md for what each kind of block means."""
+"""Every tutorial, and the program on the top README, does what it says: the
+blocks are run in order, in one shell. A tutorial's folder looks like the
+repository after ci/build dev; beside the README's program Regroup is installed.
+See tutorials/README.md for what each kind of block means."""
 
 import glob
 import os
@@ -19,7 +20,7 @@ def script_of(page, folder):
     """(the shell script, [(number of the block, line)] that it must print)."""
     script, expected, block = ["set -eu"], [], 0
     for kind, name, body in BLOCK.findall(page):
-        if kind == "c":
+        if kind == "c" and name:
             with open(os.path.join(folder, name), "w",
                       encoding="utf-8") as file:
                 file.write(body)
@@ -28,15 +29,27 @@ def script_of(page, folder):
             script.append(f"echo '=== block {block}'\n{body}")
         elif kind == "text":
             expected += [(block, line) for line in body.splitlines()]
-        else:
+        elif kind not in ("c", "python"):
             fail(f"a block of {kind}: nobody runs that")
     return "\n".join(script), expected
 
 
-def run(script, folder):
+def installed(folder):
+    """What a shell needs beside an installed Regroup."""
+    prefix = os.path.join(folder, "installed")
+    subprocess.run(["cmake", "--install", BUILD, "--prefix", prefix],
+                   check=True, capture_output=True)
+    pc = glob.glob(f"{prefix}/**/regroup.pc", recursive=True)
+    libraries = os.path.dirname(os.path.dirname(pc[0]))
+    return {"PATH": f"{prefix}/bin:{os.environ['PATH']}",
+            "PKG_CONFIG_PATH": os.path.dirname(pc[0]),
+            "LD_LIBRARY_PATH": libraries}
+
+
+def run(script, folder, environment):
     """The output; everything that the shell started ends with it."""
     with subprocess.Popen(["bash", "-c", script], cwd=folder,
-                          env=own_environment(folder),
+                          env=environment,
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True,
                           start_new_session=True) as shell:
@@ -51,15 +64,20 @@ def run(script, folder):
     return output
 
 
-def check(path):
+def check(path, is_installed=False):
     with open(path, encoding="utf-8") as file:
         page = file.read()
     with tempfile.TemporaryDirectory(prefix="rg-tutorial-") as folder:
-        os.symlink(os.path.join(SOURCE, "sdk"), os.path.join(folder, "sdk"))
-        os.mkdir(os.path.join(folder, "build"))
-        os.symlink(BUILD, os.path.join(folder, "build/dev"))
+        environment = own_environment(folder)
+        if is_installed:
+            environment.update(installed(folder))
+        else:
+            os.symlink(os.path.join(SOURCE, "sdk"),
+                       os.path.join(folder, "sdk"))
+            os.mkdir(os.path.join(folder, "build"))
+            os.symlink(BUILD, os.path.join(folder, "build/dev"))
         script, expected = script_of(page, folder)
-        output = run(script, folder)
+        output = run(script, folder, environment)
     printed = re.split(r"^=== block \d+\n", output, flags=re.M)
     for block, line in expected:
         if line not in printed[block]:
@@ -78,3 +96,4 @@ if not pages:
     fail("no tutorial")
 for tutorial in pages:
     check(tutorial)
+check(os.path.join(SOURCE, "README.md"), is_installed=True)
