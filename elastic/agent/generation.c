@@ -442,7 +442,6 @@ static void on_begun(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     agent *a = arg;
     a->beginning = NULL;
-    rg__wait_end(a, RG__WAIT_BEGUN, 0); /* refused: the generation has ended */
     if (st != RG_OK)
         rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
     else if (reply->succeeded)
@@ -489,9 +488,57 @@ void rg__generation_try_begin(agent *a)
         (newest != p->generation &&
          !rg__generation_is_only_announced(a, newest)))
         return;
-    rg__wait_begin(a, RG__WAIT_BEGUN, 0,
-                   "etcd to take down that the first commit is made");
     put_begun(a, p->generation);
+}
+
+/* A worker here has made the first commit, and may not go on before it is on
+ * record. */
+static bool is_record_awaited(const agent *a, const rg__proposal *p)
+{
+    for (int i = 0;
+         p != NULL && p->generation > a->aborted && i < a->params->slots; i++) {
+        const slot *s = &a->slot[i];
+        if (rg__slot_is_alive(s) && s->w.page != NULL &&
+            atomic_load(&s->w.page->zero) == p->generation &&
+            atomic_load(&s->w.page->begun) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void say_unrecorded(agent *a, uint64_t generation, const char *host)
+{
+    char why[RG__CAUSE_MAX];
+    snprintf(why, sizeof why,
+             "host %s has not had etcd record the first commit", host);
+    a->spoken_for = generation;
+    rg__publish_reason(a, generation, NULL, false, why);
+}
+
+/* Where etcd answers here and the record does not come, it is rank 0's host
+ * that etcd does not answer: the others go on without it. What it may write yet
+ * is compared with `cur`. */
+void rg__generation_mind_record(agent *a)
+{
+    const rg__proposal *p = rg__snapshot_decided(&a->view);
+    const uint64_t now = rg__now_ns();
+    if (a->is_ending || !is_record_awaited(a, p)) {
+        a->unrecorded_ns = 0;
+        rg__wait_end(a, RG__WAIT_BEGUN, 0);
+        return;
+    }
+    const char *host = p->host[host_index(p, p->member[0].host)].name;
+    const bool is_ours = p->member[0].host == a->id;
+    if (a->unrecorded_ns == 0 || !rg__etcd_is_up(a->etcd))
+        a->unrecorded_ns = now;
+    rg__wait_begin(a, RG__WAIT_BEGUN, 0,
+                   "%s%.63s%s to record that the first commit is made",
+                   is_ours ? "" : "host ", is_ours ? "etcd" : host,
+                   is_ours ? "" : ", rank 0's, and etcd");
+    if (!is_ours && a->spoken_for != p->generation &&
+        now - a->unrecorded_ns >=
+            a->params->detect_ms * RG__MS * RG__SILENT_BUDGETS)
+        say_unrecorded(a, p->generation, host);
 }
 
 static void follow_begun(agent *a)

@@ -247,6 +247,8 @@ struct agent {
     uint64_t aborted;         /* highest aborted generation */
     rg__etcd_req *beginning;  /* all/begun is on its way, guarded by */
     int64_t begins_at;        /* this mod_revision of cur */
+    uint64_t unrecorded_ns;   /* workers here wait for that record, and etcd
+                                 answers, since; 0: no such */
     uint64_t most_step;       /* the most steps that a worker here has ended */
     bool is_done;
     change *change; /* the newest, in the order in which they began */
@@ -281,7 +283,8 @@ struct agent {
     uint64_t mute_mark;  /* of the mute hosts that the last look stood on */
     uint64_t round_ns;   /* all were asked to look at each other then */
     int64_t round;       /* revision of that asking */
-    uint64_t spoken_for; /* the newest generation ended for a deaf host */
+    uint64_t spoken_for; /* the newest generation ended for a host that etcd
+                            does not answer */
     uint64_t told_generation, told_ns; /* a host has told the leader of its
                                           abort; 0: no */
     rg__etcd_req *toppling;
@@ -609,6 +612,8 @@ void rg__generation_try_fin(agent *a);
 void rg__generation_try_begin(agent *a);
 /* This worker may go on from commit 0, if etcd has it. */
 void rg__generation_show_begun(const slot *s);
+/* Called with every ping: workers here wait for that record. */
+void rg__generation_mind_record(agent *a);
 change *rg__change_find(const agent *a, uint64_t generation); /* or NULL */
 change *rg__change_of(agent *a, uint64_t generation);         /* makes it */
 void rg__change_note_steps(agent *a, uint64_t generation);

@@ -30,7 +30,10 @@ struct json_t;
     X(BYTES, "bytes", "they get through, or after four budgets without them")  \
     X(WORLD, "world",                                                          \
       "one of them is back; after --elastic-timeout this host leaves") /* 0 */ \
-    X(BEGUN, "begun", "etcd holds it")                                 /* 0 */
+    X(BEGUN, "begun",                                                          \
+      "etcd holds it; after four budgets others go on without a host that "    \
+      "etcd "                                                                  \
+      "does not answer") /* 0 */
 
 typedef enum rg__wait_kind {
 #define X(name, text, until) RG__WAIT_##name,

@@ -743,5 +743,6 @@ void rg__workers_ping(void *agent_arg)
         if (!a->is_paused && rg__slot_is_alive(&a->slot[i]) &&
             a->slot[i].w.is_ready)
             ping(&a->slot[i]);
+    rg__generation_mind_record(a);
     rg__timer_set(a->ping, a->params->detect_ms * RG__MS / SILENT_TICKS);
 }

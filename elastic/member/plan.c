@@ -241,11 +241,12 @@ static void add_senior(const look *l, rg__member_id m, members *list)
         add(list, (rg__member_id){host->id, m.slot, heir->start});
 }
 
+/* Whom etcd does not answer would not ack. */
 static void add_newcomers(const look *l, members *list)
 {
     for (int i = 0; i < l->s->hosts; i++) {
         const rg__host_record *host = &l->s->host[i];
-        if (!may_host_members(l, host->id))
+        if (!may_host_members(l, host->id) || is_mute(l, host->id))
             continue;
         for (int k = 0; k < host->slot_count; k++) {
             const rg__slot_record *slot = &host->slot[k];

@@ -120,6 +120,30 @@ static void a_mute_host_holds_up_no_change(void)
     job_end(&j);
 }
 
+/* It would not ack; it is in once etcd answers it. */
+static void a_mute_newcomer_is_not_let_in(void)
+{
+    const rg__member_id two[] = {{1, 0, 1}, {2, 0, 1}};
+    const uint64_t mute[] = {3};
+    job j;
+    job_begin(&j, 1, 3);
+    job_host(&j, "a", 1, 1);
+    job_host(&j, "b", 2, 1);
+    job_host(&j, "c", 3, 1);
+    job_decided(&j, 1, two, 2, none);
+    j.config.mute = mute;
+    j.config.mutes = 1;
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
+    CHECK_EQ(j.plan.look_again_ns, 0);
+    j.config.mutes = 0;
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
+    CHECK_EQ(j.plan.look_again_ns, j.config.last_call_ns);
+    j.now_ns += j.config.last_call_ns;
+    CHECK_EQ(job_look(&j), RG__PLAN_PROPOSE);
+    CHECK_EQ(j.plan.proposal.size, 3);
+    job_end(&j);
+}
+
 static void an_ack_that_never_comes_is_not_waited_for_for_ever(void)
 {
     job j;
@@ -321,6 +345,7 @@ int main(void)
     nobody_drains_below_min();
     a_host_that_has_gone_needs_no_lease_to_end();
     a_mute_host_holds_up_no_change();
+    a_mute_newcomer_is_not_let_in();
     an_ack_that_never_comes_is_not_waited_for_for_ever();
     nobody_is_shut_out_by_nobody();
     a_mute_host_holds_up_no_announced_change();

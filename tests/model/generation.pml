@@ -10,7 +10,8 @@
  * comes to the door at any moment (NW: nobody), S steps, PLAIN the steps that
  * end without a commit, F deaths, B reports of "broken", LC leader changes,
  * AWAY absences of a host, of those in GOES, whose workers live on; POWER is 1
- * when an absent host may lose its power for good, and its vault with it.
+ * when an absent host may lose its power for good, and its vault with it. MUTE
+ * is 1 when it is etcd alone that an absent host does not hear, for good.
  * DRAIN is 1 when host 0 is asked to leave. CLEAN is 1 when restoring takes two steps and is left out for a worker whose
  * memory is the commit already. AK is how many agents are killed; the next one of the host takes over.
  * SPARE keeps newcomers out until a member is missing, MIN is --min (1 or 2).
@@ -57,6 +58,9 @@
 #endif
 #ifndef POWER
 #define POWER 0
+#endif
+#ifndef MUTE
+#define MUTE 0
 #endif
 #ifndef DRAIN
 #define DRAIN 0
@@ -1236,8 +1240,31 @@ inline kill(w)
  * incarnation without workers and with an empty vault, or never. */
 #define can_go_away(h)                                                        \
     (absences > 0 && phase < DONE && away == 0 && has(GOES, h))
+#if MUTE
+/* Its heartbeats pass: the others go on without it only where they wait for
+ * what it owes them: its ack, the entry of its workers, the record that commit 0
+ * was agreed on. */
+#define owes_ack(h)                                                           \
+    (phase == PROPOSE && ack[h] != cur && (members[cur] & local(h)) != 0)
+#define is_outside(w, h)                                                      \
+    (has(members[cur] & local(h), w) && state[w] == BUILT && gen[w] == cur)
+#define owes_start(h)                                                         \
+    (phase == DECIDED && (is_outside(0, h) || is_outside(1, h)))
+#ifdef MUT_RECORD_IS_AWAITED
+#define owes_record(h) 0
+#else
+#define owes_record(h)                                                        \
+    (phase == DECIDED && !begun && line[cur] == 0 &&                          \
+     has(local(h), rank0(cur)) && all_in(cur, of_commit(0)))
+#endif
+#define can_be_lost(h)                                                        \
+    (phase < DONE && has(away, h) && !has(lost, h) &&                         \
+     (owes_ack(h) || owes_start(h) || owes_record(h)))
+#define can_return(h) 0
+#else
 #define can_be_lost(h) (phase < DONE && has(away, h) && !has(lost, h))
 #define can_return(h)  (has(away, h) && !has(dark & ~heir, h))
+#endif
 #define can_go_dark(h) (powers > 0 && has(away, h) && phase < DONE)
 
 inline go_away(h)
@@ -1400,7 +1427,7 @@ proctype the_end()
 {
     timeout ->
     assert(phase >= DONE || (everybody & ~marked & ~of_drained) == 0 ||
-           (dark & ~heir) != 0)
+           (dark & ~heir) != 0 || (MUTE && away != 0 && begun))
 }
 
 init

@@ -1,0 +1,40 @@
+"""etcd falls silent to rank 0's host while the first commit is made: no worker
+may enter fn before that host has it recorded. Every host says that it waits,
+and the others go on without the mute one, which joins when etcd answers it."""
+from house import PATIENCE, UNTIL_FINISH, claim, main, trainer, until
+from hosts import Hosts, HostsJob
+
+FIRST = "commit.before_agree:rank0:step0:sleep2000"
+
+
+def waits(job, host):
+    return [w["what"] for w in (job.status(host) or {}).get("waiting", [])
+            if w["kind"] == "begun"]
+
+
+def test():
+    with Hosts(3) as hosts, \
+            HostsJob(hosts, ["--min", "1", "--max", "3"], ["--slots", "1"],
+                     trainer(*UNTIL_FINISH, "--step-ms", 2),
+                     detect=f"{PATIENCE}s", only=["h2", "h1", "h3"],
+                     env={"REGROUP_FAILPOINT": FIRST}) as job:
+        hosts.need_nets()
+        until(lambda: "strikes rank 0" in job.text("h1"), 20,
+              "h1's worker makes the first commit")
+        hosts.cut_between(["h1"], ["e1"])
+        for host in ("h2", "h3"):
+            said = until(lambda: waits(job, host), 20, f"{host} waits")
+            claim("host h1" in said[0], f"{host} waits for {said[0]}")
+        until(lambda: job.events("step"), 20, "the others train")
+        claim(job.leader() == "h2", "h2 leads no more")
+        claim({e["host"] for e in job.events("step")} == {"h2", "h3"},
+              "h1 trains, and no world has it")
+        claim("host h1 has not had etcd record the first commit"
+              in job.text("h2"), "nobody says why")
+        hosts.heal()
+        job.wait_world(3, above=job.generation())
+        job.finish()
+        job.check(trained=UNTIL_FINISH)
+
+
+main(test)
