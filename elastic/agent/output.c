@@ -1,5 +1,7 @@
 /* What workers print: line by line to our own output with the worker's name
- * and rank before it, or unchanged into files, one per process started.
+ * and rank before it, or unchanged into files, one per process started. They
+ * print into pipes; where our standard output is a terminal, theirs is one, so
+ * that a program does as it does in a shell (colours, and lines at once).
  *
  * Our own output may be a pipe that nobody reads for a while (a pager): then
  * the worker's pipe is left alone until it takes bytes again, and the agent
@@ -18,6 +20,7 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "elastic/agent/spool.h"
@@ -28,6 +31,7 @@
 
 #define HEAD_MAX_BYTES 120
 #define STALL_NS       (10 * RG__MS)
+#define TERMINAL_BYTES (128 * 1024) /* more than the kernel holds of one */
 
 /* In memory that the next agent is handed. */
 typedef struct spools {
@@ -37,7 +41,7 @@ typedef struct spools {
 
 typedef struct stream {
     output *of;
-    int fd;       /* the pipe's end here, -1: at its end */
+    int fd;       /* the end here of a pipe or terminal, -1: at its end */
     ssize_t left; /* in it when its process had ended: descendants may go on */
     int to;       /* where it goes */
     bool is_file;
@@ -353,9 +357,40 @@ static rg_status open_stream(output *o, stream *st, int own, const char *what)
     return rs;
 }
 
+/* A terminal of the worker's own, as wide as ours and nobody's controlling one.
+ * Bytes come as they were written. */
+static bool make_terminal(int own, int ends[2])
+{
+    struct winsize size;
+    struct termios mode;
+    ends[0] = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+    if (ends[0] < 0)
+        return false;
+    ends[1] = unlockpt(ends[0]) == 0
+                  ? ioctl(ends[0], TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC)
+                  : -1;
+    if (ends[1] < 0 || tcgetattr(ends[1], &mode) != 0) {
+        close(ends[0]);
+        if (ends[1] >= 0)
+            close(ends[1]);
+        return false;
+    }
+    mode.c_oflag &= (tcflag_t)~OPOST;
+    tcsetattr(ends[1], TCSANOW, &mode);
+    if (ioctl(own, TIOCGWINSZ, &size) == 0)
+        ioctl(ends[1], TIOCSWINSZ, &size);
+    return true;
+}
+
+static bool is_terminal(const stream *st)
+{
+    return st == &st->of->out && !st->is_file && isatty(st->to);
+}
+
 static rg_status open_pipe(stream *st, int ends[2])
 {
-    if (pipe2(ends, O_CLOEXEC) != 0)
+    if (!(is_terminal(st) && make_terminal(st->to, ends)) &&
+        pipe2(ends, O_CLOEXEC) != 0)
         return rg__fail(RG_ERR_SYSTEM, "a pipe can't be made: %s",
                         strerror(errno));
     st->fd = ends[0];
@@ -425,9 +460,13 @@ rg_status rg__output_open(slot *s, int out[2], int err[2])
     return RG_OK;
 }
 
+/* Of a terminal the kernel does not say all; what has no end is cut off there.
+ */
 static ssize_t bytes_in(int fd)
 {
     int n = 0;
+    if (isatty(fd))
+        return TERMINAL_BYTES;
     return ioctl(fd, FIONREAD, &n) == 0 ? n : 0;
 }
 

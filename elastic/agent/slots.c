@@ -119,6 +119,7 @@ static void run_child(const slot *s, const int out[2], const int err[2],
     snprintf(number, sizeof number, "%u", s->index);
     setenv(RG__ENV_SOCKET, s->a->socket_path, 1);
     setenv(RG__ENV_SLOT, number, 1);
+    setenv("PYTHONUNBUFFERED", "1", 0); /* C has its lines by the library */
     dup2(out[1], STDOUT_FILENO);
     dup2(err[1], STDERR_FILENO);
     const int none = open("/dev/null", O_RDONLY | O_CLOEXEC);
