@@ -13,7 +13,11 @@ import sys
 
 from setuptools import Distribution, setup
 from setuptools.command.build_py import build_py
-from wheel.bdist_wheel import bdist_wheel
+
+try:
+    from setuptools.command.bdist_wheel import bdist_wheel
+except ImportError:  # setuptools before 70.1
+    from wheel.bdist_wheel import bdist_wheel
 
 HERE = pathlib.Path(__file__).parent
 LIBRARY = os.environ.get("REGROUP_LIBRARY")

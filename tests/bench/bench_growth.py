@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Does anything grow with the number of membership changes?
 
-  build/release/bin/bench_growth [--changes 2000] [--rows 10] [--etcd own]
+  build/bench/bin/bench_growth [--changes 2000] [--rows 10] [--etcd own]
 
 One host and one job with a tiny state. The oldest worker is killed, it is
 started again, and so on: two changes a kill. A row is what agent, keeper and

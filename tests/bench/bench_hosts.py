@@ -2,7 +2,7 @@
 """Faults of hosts and workers in a job of several hosts; how long until every
 survivor has finished its next step?
 
-  build/release/bin/bench_hosts [--faults kill,stop,cut,cut-leader,drain,join]
+  build/bench/bin/bench_hosts [--faults kill,stop,cut,cut-leader,drain,join]
 
 Hosts are network namespaces with an agent each, etcd has one of its own (root
 is needed). One job of bench_recovery_worker runs on 4 hosts with 2 workers

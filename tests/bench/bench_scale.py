@@ -2,7 +2,7 @@
 """Many agents on one machine: how long does a change of membership take, and
 what does it cost in keys, writes, messages and processor time?
 
-  build/release/bin/bench_scale [--agents 16,64,256] [--times 10]
+  build/bench/bin/bench_scale [--agents 16,64,256] [--times 10]
 
 Each agent is a host with one light worker, which computes nothing and moves no
 data: only membership is measured. A random worker is killed and not replaced;

@@ -1,6 +1,6 @@
 """What `cmake --install` puts down is found by CMake and by pkg-config, also
-after the tree has moved, and a program built against it runs; the example of
-MPI is built with each MPI's library."""
+after the tree has moved, and a program built against it runs at once; so do the
+installed examples, that of MPI with each MPI's library."""
 
 import os
 import re
@@ -55,7 +55,7 @@ with tempfile.TemporaryDirectory(prefix="rg") as top:
 
     installed = sorted(os.path.relpath(os.path.join(folder, f), prefix)
                        for folder, _, files in os.walk(prefix) for f in files)
-    headers = [f for f in installed if f.endswith(".h")]
+    headers = [f for f in installed if re.match(r"include/.*\.h$", f)]
     with_mpi = any("libregroup_mpi" in f for f in installed)
     claims.equal(headers, ["include/regroup/regroup.h"] +
                  ["include/regroup/regroup_mpi.h"] * with_mpi, "headers")
@@ -87,18 +87,24 @@ with tempfile.TemporaryDirectory(prefix="rg") as top:
     claims.equal(run("pkg-config", "--modversion", "regroup",
                      PKG_CONFIG_PATH=pc).strip(), version, "its version")
     run("gcc", project + "/user.c", "-o", top + "/user", *flags)
+    claims.equal(run(top + "/user"), expected, "by pkg-config")
+    examples = prefix + "/share/doc/regroup/examples"
+    for name in "01_hello", "02_process_set", "03_elastic_digits":
+        run("gcc", f"{examples}/{name}.c", "-o", f"{top}/{name}", *flags,
+            "-lm")
+    claims.hold("rank 0 of 1" in run(top + "/01_hello"), "the first example")
     lib = find(prefix, "libregroup.so")
-    claims.equal(run(top + "/user", LD_LIBRARY_PATH=lib), expected,
-                 "by pkg-config")
     for mpi in "openmpi", "mpich":
         if not find(prefix, f"regroup_mpi-{mpi}.pc") or \
                 not shutil.which(f"mpicc.{mpi}"):
             continue
         flags = run("pkg-config", "--cflags", "--libs", f"regroup_mpi-{mpi}",
                     PKG_CONFIG_PATH=pc).split()
-        run(f"mpicc.{mpi}", "-DWITH_REGROUP", SOURCE + "/examples/04_halo.c",
+        run(f"mpicc.{mpi}", "-DWITH_REGROUP", examples + "/04_halo.c",
             "-o", top + "/halo", *flags, "-lm")
-        needed = run("ldd", top + "/halo", LD_LIBRARY_PATH=lib)
-        claims.hold(f"{lib}/libregroup_mpi-{mpi}.so.0" in
-                    needed.replace("/../..", ""), f"halo needs {needed}")
+        needed = dict(re.findall(r"(\S+) => (\S+)", run("ldd",
+                                                         top + "/halo")))
+        for name in "libregroup.so.0", f"libregroup_mpi-{mpi}.so.0":
+            claims.hold(os.path.samefile(needed[name], f"{lib}/{name}"),
+                        f"halo takes {name} from {needed[name]}")
 claims.end()

@@ -1,7 +1,8 @@
 """A wheel that is built without network carries the library, and a program of
 a job finds it there: with no source tree, no REGROUP_LIBRARY, and nothing in
-the loader's path. One without a library says how to name one. README's own
-commands make and install it, and a library that is not there is named."""
+the loader's path. One without a library says how to name one. The commands of
+the README work in a fresh virtual environment, and a library that is not there
+is named."""
 import glob
 import os
 import re
@@ -9,7 +10,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import zipfile
 
 import pyjob
 from house import BUILD, SOURCE, claim
@@ -35,76 +35,78 @@ def pip(python, *arguments, **more):
         sys.exit(f"pip {arguments} failed:\n{done.stdout}")
 
 
-def install(python, folder, library):
-    """Where a wheel of a copy of the sources was installed."""
-    package, wheels, target = (os.path.join(folder, name) for name in
-                               ("package", "wheels", "target"))
-    shutil.copytree(os.path.join(os.environ["REGROUP_SOURCE"], "sdk/python"),
-                    package)
-    pip(python, "wheel", "--no-deps", "--no-build-isolation", "-w", wheels,
-        package, REGROUP_LIBRARY=library)
-    wheel, = glob.glob(os.path.join(wheels, "*.whl"))
-    pip(python, "install", "--no-deps", "--target", target, wheel)
-    return wheel, target
+def venv(folder):
+    """A fresh one of Debian's Python, whose pip has no index but the wheels
+    that Debian ships."""
+    if not all(glob.glob(f"/usr/share/python-wheels/{name}-*.whl")
+               for name in ("setuptools", "wheel")):
+        print("skipped: no wheels in /usr/share/python-wheels; ci/install "
+              "installs them")
+        sys.exit(77)
+    subprocess.run(["/usr/bin/python3", "-m", "venv", folder], check=True)
+    return os.path.join(folder, "bin")
 
 
-def follow_readme(python, folder):
-    """As in a tree after ci/build release, with this python as python3."""
+def follow_readme(folder):
+    """As a user does in a tree after ci/build release; the tree."""
     shutil.copytree(os.path.join(SOURCE, "sdk/python"),
                     os.path.join(folder, "sdk/python"))
     os.makedirs(os.path.join(folder, "build/release"))
     os.symlink(os.path.join(BUILD, "lib"),
                os.path.join(folder, "build/release/lib"))
-    shim, target = (os.path.join(folder, name) for name in ("python3", "to"))
-    with open(shim, "w", encoding="utf-8") as script:
-        script.write(f'#!/bin/sh\nexec {python} "$@"\n')
-    os.chmod(shim, 0o755)
     with open(os.path.join(SOURCE, "sdk/python/README.md"),
               encoding="utf-8") as readme:
         commands = re.search(r"## Installing.*?```\n(.*?)```", readme.read(),
                              re.S).group(1)
+    path = venv(os.path.join(folder, "venv"))
     done = subprocess.run(
         ["sh", "-ec", commands], check=False, text=True, cwd=folder,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        env=dict(os.environ, PATH=f"{folder}:{os.environ['PATH']}",
-                 PIP_NO_INDEX="1", PIP_TARGET=target))
+        env=dict(os.environ, PATH=f"{path}:/usr/bin:/bin", PIP_NO_INDEX="1",
+                 PIP_FIND_LINKS="/usr/share/python-wheels"))
     claim(done.returncode == 0, f"{commands} failed:\n{done.stdout}")
-    output = pyjob.job(2, [python, "-c", PROGRAM, target], PYTHONPATH=target,
-                       REGROUP_LIBRARY="")
+    tags, = glob.glob(os.path.join(folder, "venv/lib/python3*/site-packages/"
+                                   "regroup-*.dist-info/WHEEL"))
+    with open(tags, encoding="ascii") as file:
+        claim("Tag: py3-none-linux" in file.read(), "it names no platform")
+    package = os.path.join(os.path.dirname(os.path.dirname(tags)), "regroup")
+    for name in ("lib/libregroup.so.0", "py.typed"):
+        claim(os.path.exists(os.path.join(package, name)), f"{name} is missing")
+    output = pyjob.job(2, [f"{path}/python3", "-c", PROGRAM, package],
+                       PYTHONPATH="", REGROUP_LIBRARY="")
     claim(output.count("0.1.0 among 2") == 2, output)
-    lost = commands.replace("$PWD/build", "build")
-    done = subprocess.run(["sh", "-ec", lost], check=False, cwd=folder,
-                          text=True, capture_output=True, env=dict(
-                              os.environ, PATH=f"{folder}:/usr/bin:/bin",
-                              PIP_NO_INDEX="1"))
-    claim(done.returncode != 0 and "name it from the root" in
-          done.stdout + done.stderr, f"{lost} says:\n{done}")
+
+
+def without_library(python, folder):
+    """A wheel of a copy of the sources that carries none."""
+    package, wheels, target = (os.path.join(folder, name) for name in
+                               ("sdk/python", "wheels", "target"))
+    pip(python, "wheel", "--no-deps", "--no-build-isolation", "-w", wheels,
+        package, REGROUP_LIBRARY="")
+    wheel, = glob.glob(os.path.join(wheels, "*.whl"))
+    claim("py3-none-any" in wheel, f"{wheel} is for one platform")
+    pip(python, "install", "--no-deps", "--target", target, wheel)
+    output = pyjob.run([python, "-c", "import regroup"], 1,
+                       PYTHONPATH=target, REGROUP_LIBRARY="")
+    claim("ImportError" in output and "REGROUP_LIBRARY" in output, output)
+
+
+def library_that_is_not_there(python, folder):
+    done = subprocess.run(
+        [python, "setup.py", "bdist_wheel"], check=False, text=True,
+        cwd=os.path.join(folder, "sdk/python"), capture_output=True,
+        env=dict(os.environ, REGROUP_LIBRARY="build/release/lib/none.so"))
+    claim(done.returncode != 0 and "name it from the root" in done.stderr,
+          f"a library that is not there: {done}")
 
 
 def test():
     python = pyjob.python_with("setuptools", "wheel", "pip")
     with tempfile.TemporaryDirectory(prefix="rg-wheel-") as folder:
-        os.mkdir(os.path.join(folder, "with"))
-        wheel, target = install(
-            python, os.path.join(folder, "with"),
-            os.path.join(BUILD, "lib/libregroup.so"))
-        claim("py3-none-linux" in wheel, f"{wheel} names no platform")
-        names = zipfile.ZipFile(wheel).namelist()
-        claim("regroup/lib/libregroup.so.0" in names and
-              "regroup/py.typed" in names, f"something is missing: {names}")
-        output = pyjob.job(2, [python, "-c", PROGRAM, target],
-                           PYTHONPATH=target, REGROUP_LIBRARY="")
-        claim(output.count("0.1.0 among 2") == 2, output)
-
-        os.mkdir(os.path.join(folder, "without"))
-        wheel, target = install(python, os.path.join(folder, "without"), "")
-        claim("py3-none-any" in wheel, f"{wheel} is for one platform")
-        output = pyjob.run([python, "-c", "import regroup"], 1,
-                           PYTHONPATH=target, REGROUP_LIBRARY="")
-        claim("ImportError" in output and "REGROUP_LIBRARY" in output, output)
-
-        os.mkdir(os.path.join(folder, "tree"))
-        follow_readme(python, os.path.join(folder, "tree"))
+        follow_readme(folder)
+        shutil.rmtree(os.path.join(folder, "sdk/python/build"))
+        without_library(python, folder)
+        library_that_is_not_there(python, folder)
 
 
 pyjob.main(None, test=test)
