@@ -4,7 +4,7 @@
  * one port, would make it fail again and again.
  *
  *   newcomer                                  leader, then two more hosts
- *   probe (UDP, at the leader only)  ->
+ *   probe (UDP, at the first only)   ->
  *                                    <-       HERE
  *   PROVE, padded: its ports         ->
  *                                    <-       connects to these ports
@@ -14,8 +14,10 @@
  *   connects to these ports          ->
  *
  * The leader names the hosts: it knows which of the world live and are not
- * accused. What failed is tried again after a moment, for as long as it takes;
- * a host that stays outside proves its paths again now and then. */
+ * accused. A leader outside of the world need not be reached: the newcomer
+ * takes hosts of the world then, others at each try. What failed is tried again
+ * after a moment, for as long as it takes; a host that stays outside proves its
+ * paths again now and then. */
 #include "elastic/agent/inside.h"
 
 #include <errno.h>
@@ -218,6 +220,12 @@ static bool is_accused(const agent *a, uint64_t host)
     return false;
 }
 
+static const rg__proposal_host *host_in_circle(const rg__proposal *world,
+                                               uint64_t place)
+{
+    return &world->host[place % (uint64_t)world->host_count];
+}
+
 static bool may_be_named(const agent *a, uint64_t host, uint64_t asker)
 {
     const rg__host_record *record = rg__snapshot_host(&a->known, host);
@@ -233,8 +241,7 @@ static int name_hosts(const agent *a, uint64_t asker, rg__proposal_host *host)
     int n = 0;
     for (int i = 0; i < hosts && n < NAMED_MAX; i++) {
         const rg__proposal_host *one =
-            &world->host[((uint64_t)i + asker % (uint64_t)hosts) %
-                         (uint64_t)hosts];
+            host_in_circle(world, asker % (uint64_t)hosts + (uint64_t)i);
         if (may_be_named(a, one->id, asker))
             host[n++] = *one;
     }
@@ -316,17 +323,23 @@ struct paths {
     dial dial;
     rg__proposal_host host[NAMED_MAX + 1];
     int hosts, now;
+    unsigned tries;
     uint64_t begin_ns;
     bool is_under_way, has_asked, is_proved, was_inside;
 };
 
-static bool is_inside(const agent *a)
+static bool is_of_world(const agent *a, uint64_t host)
 {
     const rg__proposal *world = rg__snapshot_decided(&a->view);
     for (int i = 0; world != NULL && i < world->host_count; i++)
-        if (world->host[i].id == a->id)
+        if (world->host[i].id == host)
             return true;
     return false;
+}
+
+static bool is_inside(const agent *a)
+{
+    return is_of_world(a, a->id);
 }
 
 bool rg__paths_are_proved(const agent *a)
@@ -373,7 +386,7 @@ static void complete(paths *p)
 {
     agent *a = p->a;
     if (!rg__leader_is_me(a) &&
-        !rg__beat_has_answered(a, a->view.leader, p->begin_ns)) {
+        !rg__beat_has_answered(a, p->host[0].id, p->begin_ns)) {
         p->now = 0;
         fail(p, "no answer to a heartbeat (UDP) comes");
         return;
@@ -440,7 +453,8 @@ static void ask(void *arg)
     p->has_asked = true;
     memset(m, 0, PADDED);
     *m = (prove_frame){.host = a->id,
-                       .asks_names = p->now == 0 && !rg__leader_is_me(a),
+                       .asks_names =
+                           p->now == 0 && p->host[0].id == a->view.leader,
                        .address = a->address};
     list_ports(a, &m->at);
     rg__connection_send(p->c, RG__PEER_PROVE, PADDED);
@@ -490,6 +504,23 @@ static bool is_reached(const agent *a)
     return rg__address_is_reached(a, &two);
 }
 
+/* With whom it begins. Before there is a world, the leader will be of it. */
+static void choose_hosts(paths *p)
+{
+    const agent *a = p->a;
+    const rg__proposal *world = rg__snapshot_decided(&a->view);
+    const int most = world != NULL && world->host_count < NAMED_MAX
+                         ? world->host_count
+                         : NAMED_MAX;
+    p->hosts = 1;
+    p->host[0] = a->view.leader_host;
+    if (rg__leader_is_me(a))
+        p->hosts = name_hosts(a, a->id, p->host);
+    else if (world != NULL && !is_of_world(a, a->view.leader))
+        for (p->hosts = 0; p->hosts < most; p->hosts++)
+            p->host[p->hosts] = *host_in_circle(world, p->tries++);
+}
+
 static void begin(void *arg)
 {
     paths *p = arg;
@@ -508,12 +539,9 @@ static void begin(void *arg)
     p->is_under_way = true;
     p->begin_ns = rg__now_ns();
     p->now = 0;
-    p->hosts = 1;
-    p->host[0] = a->view.leader_host;
-    if (rg__leader_is_me(a))
-        p->hosts = name_hosts(a, a->id, p->host);
-    else
-        rg__beat_probe(a, a->view.leader);
+    choose_hosts(p);
+    if (!rg__leader_is_me(a))
+        rg__beat_probe(a, p->host[0].id);
     go_on(p);
 }
 
