@@ -72,13 +72,19 @@ static rg_status take_route(const char *endpoints, rg__address *to)
                     endpoints);
 }
 
+/* On one host what was given is looked at, and nobody needs it. */
 rg_status rg__address_choose(agent *a)
 {
+    rg_status st = RG_OK;
     if (a->params->advertise != NULL)
-        return take_given(a->params->advertise, &a->address);
-    if (a->params->interface != NULL)
-        return rg__address_of(a->params->interface, &a->address);
-    return take_route(a->params->endpoints, &a->address);
+        st = take_given(a->params->advertise, &a->address);
+    else if (a->params->interface != NULL)
+        st = rg__address_of(a->params->interface, &a->address);
+    else if (!a->params->is_one_host)
+        st = take_route(a->params->endpoints, &a->address);
+    if (a->params->is_one_host)
+        a->address = (rg__address){0};
+    return st;
 }
 
 static bool is_loopback(const rg__address *address)

@@ -357,6 +357,12 @@ static void on_meta(void *arg, rg_status st, const rg__txn_reply *reply)
             a->params->job);
     else if (a->params->creates_job)
         refuse_running(a, "");
+    else if (found.meta.is_one_host)
+        rg__agent_leave(
+            a, RG__EXIT_USAGE,
+            "job %s is on one host, where nobody listens for others; start it "
+            "with `regroup run --etcd-listen ADDRESS` to let others join",
+            a->params->job);
     else
         rg__agent_take_lease(a, &found.meta);
     rg__snapshot_free(&found);
@@ -547,6 +553,7 @@ static rg_status make_names(agent *a)
         snprintf(a->meta.uuid + 2 * i, 3, "%02x", uuid[i]);
     a->meta.min = a->params->min;
     a->meta.max = a->params->max;
+    a->meta.is_one_host = a->params->is_one_host;
     rg__resume_job(a);
     if (asprintf(&a->prefix, "/regroup/v1/%s/", a->params->job) < 0)
         a->prefix = NULL;
@@ -620,6 +627,8 @@ static rg_status open_port(agent *a)
 {
     const struct timespec pause = {.tv_nsec = 5 * 1000 * 1000};
     rg_status st = RG_ERR_SYSTEM;
+    if (a->params->is_one_host)
+        return rg__beat_open(a); /* and hears nobody */
     for (int i = 0; a->port != 0 && st != RG_OK && i < OLD_TRIES; i++) {
         if (i > 0)
             nanosleep(&pause, NULL); /* a child of the dead one has it still */

@@ -31,6 +31,7 @@ typedef struct rg__agent_params {
     bool creates_job;  /* refuse a running job of that name, and begin afresh;
                           false: join the job, or create it if it is not there */
     bool replaces_job; /* one that has not ended is dead, says the operator */
+    bool is_one_host;  /* no other host can join: it listens at no port */
     bool has_etcd; /* the job's private one, which ends with what started us */
     int max_restarts;
     uint64_t start_timeout_ms, elastic_timeout_ms, grace_ms, detect_ms;

@@ -711,12 +711,13 @@ static uint64_t first_counter(const agent *a)
 rg_status rg__beat_open(agent *a)
 {
     int sock = -1;
-    rg_status st = bind_socket(a, &sock);
+    const rg_status st = a->params->is_one_host ? RG_OK : bind_socket(a, &sock);
     if (st != RG_OK)
         return st;
     a->beats = calloc(1, sizeof *a->beats);
     if (a->beats == NULL) {
-        close(sock);
+        if (sock >= 0)
+            close(sock);
         return rg__fail(RG_ERR_MEMORY, "no memory for heartbeats");
     }
     a->beats->counter = first_counter(a);
@@ -724,7 +725,8 @@ rg_status rg__beat_open(agent *a)
     a->beats->timer = rg__timer_create(a->loop, on_period, a);
     if (a->beats->timer == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for heartbeats");
-    return rg__loop_watch(a->loop, sock, EPOLLIN, on_datagram, a);
+    return sock < 0 ? RG_OK
+                    : rg__loop_watch(a->loop, sock, EPOLLIN, on_datagram, a);
 }
 
 void rg__beat_start(agent *a)
@@ -742,8 +744,10 @@ void rg__beat_close(agent *a)
         drop_peer(b, b->peers - 1);
     rg__suspect_forget(&b->self);
     rg__timer_destroy(b->timer);
-    rg__loop_unwatch(a->loop, b->sock);
-    close(b->sock);
+    if (b->sock >= 0) {
+        rg__loop_unwatch(a->loop, b->sock);
+        close(b->sock);
+    }
     free(b->peer);
     free(b);
     a->beats = NULL;

@@ -80,6 +80,7 @@ static int run_job(job_run *run, const rg__cli *cli)
     if (cli->settings.etcd == NULL) {
         const rg__etcd_params etcd = rg__private_etcd_params(&run->etcd);
         params.has_etcd = true;
+        params.is_one_host = cli->settings.etcd_listen == NULL;
         params.endpoints = etcd.endpoints;
         params.user = etcd.user;
         params.password = etcd.password;

@@ -55,11 +55,12 @@ static void print_host(const json_t *host)
 {
     char vault[RG__CELL], heard[RG__CELL] = "-";
     const json_t *s = json_object_get(host, "heard_s");
+    const char *address = rg__document_text(host, "address");
     rg__document_put_bytes(host, "vault_bytes", vault);
     if (json_is_number(s))
         snprintf(heard, sizeof heard, "%.1f s", json_number_value(s));
     printf("%-20s %-20s %-9s %-6s %-5s %8s %10s\n",
-           rg__document_text(host, "id"), rg__document_text(host, "address"),
+           rg__document_text(host, "id"), address[0] != '\0' ? address : "-",
            rg__document_text(host, "state"),
            rg__document_is(host, "leader") ? "leads" : "-",
            rg__document_text(host, "etcd"), heard, vault);

@@ -51,9 +51,10 @@ char *rg__meta_text(const rg__meta *meta)
     char key[2 * RG__KEY_BYTES + 1];
     for (size_t i = 0; i < RG__KEY_BYTES; i++)
         snprintf(key + 2 * i, 3, "%02x", meta->key[i]);
-    return rg__json_text(json_pack("{s:i,s:s,s:s,s:i,s:i}", "format",
+    return rg__json_text(json_pack("{s:i,s:s,s:s,s:i,s:i,s:b}", "format",
                                    RG__META_FORMAT, "uuid", meta->uuid, "key",
-                                   key, "min", meta->min, "max", meta->max));
+                                   key, "min", meta->min, "max", meta->max,
+                                   "one_host", meta->is_one_host));
 }
 
 static bool read_key(uint8_t key[RG__KEY_BYTES], const char *text)
@@ -74,6 +75,7 @@ bool rg__meta_read(const json_t *j, rg__meta *meta)
     int format = 0;
     const char *key = NULL;
     json_error_t error;
+    meta->is_one_host = json_is_true(json_object_get(j, "one_host"));
     return json_unpack_ex((json_t *)(uintptr_t)j, &error, 0,
                           "{s:i,s:s,s:i,s:i}", "format", &format, "key", &key,
                           "min", &meta->min, "max", &meta->max) == 0 &&

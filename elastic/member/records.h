@@ -43,12 +43,13 @@
 #define RG__CAUSE_MAX   256
 #define RG__ERROR_MAX   512
 #define RG__PATH_MAX    384
-#define RG__META_FORMAT 2
+#define RG__META_FORMAT 3
 
 typedef struct rg__meta {
     char uuid[33];
     uint8_t key[RG__KEY_BYTES];
     int min, max;
+    bool is_one_host;        /* nobody can join */
     int64_t create_revision; /* 0: absent */
 } rg__meta;
 

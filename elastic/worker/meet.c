@@ -112,7 +112,8 @@ static rg_status take_welcome(rg__worker *w, const rg__welcome *m,
     snprintf(ctx->checkpoint, sizeof ctx->checkpoint, "%.255s", m->checkpoint);
     ctx->checkpoint_every = (rg__every){m->every_steps, m->every_ms};
     memcpy(ctx->key, m->key, sizeof ctx->key);
-    return rg__worker_listen(w, &m->address);
+    return m->address.text[0] != '\0' ? rg__worker_listen(w, &m->address)
+                                      : RG_OK;
 }
 
 static rg_status receive_welcome(rg__worker *w, void *room)

@@ -44,7 +44,7 @@
 
 #include "sdk/base/page.h"
 
-#define RG__WIRE_VERSION 9u
+#define RG__WIRE_VERSION 10u
 #define RG__WIRE_MAX     65536
 #define RG__TEXT_MAX     256
 #define RG__KEY_BYTES    32
@@ -127,11 +127,11 @@ typedef struct rg__welcome { /* + page fd, vault fd */
     uint32_t slots;    /* of this host */
     uint32_t grace_ms; /* --agent-grace */
     char job[64], host[64];
-    char job_id[40];               /* another for each job, whatever its name */
-    rg__address address;           /* of this host: where its workers listen */
-    uint8_t key[RG__KEY_BYTES];    /* the job's key */
-    char history[RG__TEXT_MAX];    /* directory, or "" */
-    char checkpoint[RG__TEXT_MAX]; /* directory, or "" */
+    char job_id[40];     /* another for each job, whatever its name */
+    rg__address address; /* of this host: where its workers listen; "": not */
+    uint8_t key[RG__KEY_BYTES];     /* the job's key */
+    char history[RG__TEXT_MAX];     /* directory, or "" */
+    char checkpoint[RG__TEXT_MAX];  /* directory, or "" */
     uint64_t every_steps, every_ms; /* a commit becomes a checkpoint; 0: not
                                        by itself */
 } rg__welcome;
