@@ -222,9 +222,10 @@ static void add_leave_of(rg__txn *txn, const agent *a, const char *host,
 {
     rg__drain leave = {.code = RG__EXIT_BELOW_MIN};
     snprintf(leave.why, sizeof leave.why,
-             "the newest commits are on %.100s, not heard of for "
-             "--elastic-timeout and maybe training still; start this host "
-             "again once they are reached",
+             "the newest commits are on %.60s, not heard of for "
+             "--elastic-timeout and maybe training; start this host again when "
+             "they are reached, or with --replace-job, from a checkpoint, if "
+             "they are gone for good",
              plan->awaited);
     char *key = rg__record_key(a->prefix, "all/drain", 0, host);
     char *text = rg__drain_text(&leave);

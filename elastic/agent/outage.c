@@ -89,10 +89,10 @@ static void give_up(agent *a, standstill why)
                         rg__etcd_why(a->etcd));
     else
         rg__agent_leave(a, why == BROKEN ? RG__EXIT_BELOW_MIN : RG__EXIT_STORE,
-                        "job %s has no world that trains, and etcd, which a "
-                        "new one needs, has been away for longer than "
-                        "--etcd-timeout (%llu s): %s; start the job again when "
-                        "it answers",
+                        "job %s has no world that trains, and etcd has been "
+                        "away for longer than --etcd-timeout (%llu s); start "
+                        "it again when etcd answers, with --replace-job if all "
+                        "its hosts have left (%s)",
                         a->params->job, s, rg__etcd_why(a->etcd));
 }
 

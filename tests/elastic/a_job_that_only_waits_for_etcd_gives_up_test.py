@@ -47,8 +47,10 @@ def broken():
         until(lambda: "etcd does not answer" in job.text(), 20, "the outage")
         job.kill(1)
         job.finish(75)
-        claim("has no world that trains, and etcd, which a new one needs, has "
-              "been away" in job.text(), "no sentence")
+        claim("has no world that trains, and etcd has been away" in
+              job.text(), "no sentence")
+        claim("with --replace-job if all its hosts have left" in job.text(),
+              "no remedy")
 
 
 def before_the_first_step():

@@ -32,6 +32,8 @@ def test():
         claim(code == 75, f"the spare left with {code}")
         claim("the newest commits are on h1, h2" in job.text("h3"),
               "it does not say where the commits are")
+        claim("with --replace-job, from a checkpoint, if they are gone for "
+              "good" in job.text("h3"), "it does not name the remedy")
         claim(not any("all/end" in key for key in hosts.keys("/regroup/")),
               "it has ended the job")
         job.wait_step(job.step() + 20)
