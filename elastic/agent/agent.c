@@ -26,7 +26,6 @@
 #define TERM_NS    (5000 * RG__MS)  /* SIGTERM, then SIGKILL */
 #define PORT_TRIES 8
 #define OLD_TRIES  50 /* of the port that an agent before has had, 5 ms each */
-#define DRAIN_MS   30000           /* by a signal */
 #define GOODBYE_NS (1000 * RG__MS) /* for the last words to etcd */
 
 bool rg__agent_is_static(const agent *a)
@@ -58,8 +57,9 @@ void rg__agent_check_end(agent *a)
         a->is_leaving = true; /* for good, and for nobody else to notice */
         rg__publish(a);
     }
+    const bool is_telling = rg__notice_tells(a);
     const bool is_speaking =
-        a->is_saying_end || (a->is_leaving && a->publishing);
+        is_telling || a->is_saying_end || (a->is_leaving && a->publishing);
     rg__timer_set(a->end_timer, is_speaking ? GOODBYE_NS : 0);
 }
 
@@ -193,6 +193,12 @@ void rg__agent_ignore(void *arg, rg_status st, const rg__txn_reply *reply)
     (void)reply;
 }
 
+static void drain_by_signal(agent *a, int signum)
+{
+    rg__notice_signal(a);
+    rg__drain_start(a, a->params->deadline_ms, strsignal(signum));
+}
+
 static void on_signal(void *arg, int fd, uint32_t events)
 {
     (void)events;
@@ -205,7 +211,7 @@ static void on_signal(void *arg, int fd, uint32_t events)
     else if (a->is_ending)
         hurry(a);
     else if (!a->params->creates_job && !a->is_draining && a->elastic == 1)
-        rg__drain_start(a, DRAIN_MS, strsignal((int)info.ssi_signo));
+        drain_by_signal(a, (int)info.ssi_signo);
     else if (!a->params->creates_job)
         rg__agent_leave(a, 128 + (int)info.ssi_signo,
                         "stopped by signal %u (%s)", info.ssi_signo,
@@ -599,14 +605,15 @@ static rg_status make_timers(agent *a)
     a->kill_timer = rg__timer_create(a->loop, on_kill_timer, a);
     a->suspect_timer = rg__timer_create(a->loop, on_suspect_timer, a);
     a->drain_timer = rg__timer_create(a->loop, rg__drain_look, a);
+    a->notice_timer = rg__timer_create(a->loop, rg__notice_look, a);
     a->end_timer = rg__timer_create(a->loop, on_end_timer, a);
     a->resend = rg__timer_create(a->loop, rg__workers_resend, a);
     a->outage_timer = rg__timer_create(a->loop, rg__outage_look, a);
     a->prepare_timer = rg__timer_create(a->loop, rg__generation_hand_out, a);
-    if (a->outage_timer == NULL || a->drain_timer == NULL ||
-        a->suspect_timer == NULL || a->resend == NULL ||
-        a->prepare_timer == NULL || a->ping == NULL || a->look_timer == NULL ||
-        a->kill_timer == NULL || a->end_timer == NULL)
+    if (a->outage_timer == NULL || a->notice_timer == NULL ||
+        a->drain_timer == NULL || a->suspect_timer == NULL ||
+        a->resend == NULL || a->prepare_timer == NULL || a->ping == NULL ||
+        a->look_timer == NULL || a->kill_timer == NULL || a->end_timer == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for timers");
     return RG_OK;
 }
@@ -732,11 +739,14 @@ static rg_status set_up(agent *a)
         st = watch_signals(a);
     if (st == RG_OK)
         st = rg__scrape_open(a);
+    if (st == RG_OK)
+        st = rg__notice_open(a);
     return st == RG_OK ? rg__etcd_create(a->loop, &etcd, &a->etcd) : st;
 }
 
 static void tear_down(agent *a)
 {
+    rg__notice_close(a);
     rg__scrape_close(a);
     rg__questions_end(a); /* while there are slots to tell of */
     rg__drain_asks_drop(a);
@@ -766,6 +776,7 @@ static void tear_down(agent *a)
     rg__timer_destroy(a->prepare_timer);
     rg__timer_destroy(a->suspect_timer);
     rg__timer_destroy(a->drain_timer);
+    rg__timer_destroy(a->notice_timer);
     if (a->signal_fd >= 0)
         close(a->signal_fd);
     rg__keep_unwatch(a->keep);

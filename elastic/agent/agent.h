@@ -36,7 +36,12 @@ typedef struct rg__agent_params {
     int max_restarts;
     uint64_t start_timeout_ms, elastic_timeout_ms, grace_ms, detect_ms;
     uint64_t etcd_timeout_ms;
-    uint64_t vault_max_bytes;   /* 0: what the machine has */
+    uint64_t vault_max_bytes; /* 0: what the machine has */
+    uint64_t deadline_ms;     /* for a host that is asked to leave */
+    const char *notice, *notice_base, *notice_dmi; /* as elastic/notice has
+                                                      them; NULL: none */
+    uint64_t notice_every_ms, notice_lead_ms;
+    bool heeds_advice;          /* as it does notices */
     const char *metrics;        /* where they are shown (scrape.h); NULL: not */
     const char *history_dir;    /* NULL: none; exists */
     const char *output_dir;     /* NULL: prefixed to our own output; exists */

@@ -89,7 +89,8 @@ void rg__drain_look(void *agent_arg)
     if (a->is_ending || a->is_done)
         return;
     /* who came before our record said that we drain is known once that is */
-    if (has_left(a) || (is_alone(a) && is_seen_to_drain(a)))
+    const bool is_last = is_alone(a) && is_seen_to_drain(a);
+    if (has_left(a) || (is_last && a->notice_ms == 0)) /* else the job ends */
         rg__agent_leave(a, 0, "host %s has left the job", a->params->host);
     else if (rg__now_ns() >= a->drain_end_ns)
         rg__agent_leave(a, 0,

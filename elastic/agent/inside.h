@@ -18,6 +18,7 @@
  *   paths.c       a newcomer proves that it and the world reach each other
  *   shape.c       all hosts run the same program
  *   drain.c       leaving a job that goes on elsewhere
+ *   noticed.c     leaving because somebody will take this host away
  *   checkpoint.c  commits that become files (saver.h, writer.h)
  *   generation.c  this host's part in generations
  *   leader.c      the leader's part: snapshot, plan, CAS
@@ -77,6 +78,7 @@ typedef struct drain_ask drain_ask;
 typedef struct saver saver;
 typedef struct wait_list wait_list;
 typedef struct guest guest;
+typedef struct rg__notices rg__notices;
 
 /* A message that the socket has had no room for yet. */
 typedef struct message {
@@ -312,6 +314,11 @@ struct agent {
     bool is_leaving; /* this host goes, the job does not */
     uint64_t drain_end_ns;
     rg__timer *drain_timer;
+    rg__notices *notices; /* NULL: nobody is asked */
+    rg__timer *notice_timer;
+    uint64_t notice_ms;   /* this host goes by a notice, and waits so long for
+                             others that do; 0: no */
+    bool has_passed_over; /* a notice, since the program is static */
     bool has_shape, is_asking_shape; /* what runs here is what the job runs */
     bool has_registered;             /* a worker has come to the door: */
     uint32_t registered_by;
@@ -510,6 +517,15 @@ void rg__drain_follow(agent *a, bool is_first);
 void rg__drain_look(void *agent_arg);
 bool rg__drain_is_needed(const agent *a); /* others fetch, or may fetch again */
 void rg__leave_say(agent *a, int code);   /* that this host goes */
+
+/* noticed.c */
+rg_status rg__notice_open(agent *a);
+void rg__notice_close(agent *a);
+void rg__notice_look(void *agent_arg);
+void rg__notice_signal(agent *a); /* SIGTERM: is it a notice here? */
+/* This host has left: true while a source that wants to know is being told. */
+bool rg__notice_tells(agent *a);
+struct json_t *rg__notice_json(const agent *a);
 
 /* shape.c: a worker has registered all it has. false: not what others have,
  * and we leave. */

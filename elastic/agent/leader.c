@@ -282,6 +282,10 @@ static void add_act(rg__txn *txn, const agent *a, const rg__plan *plan)
                 "that held it are gone; start the job again, from its newest "
                 "checkpoint if it saves some");
         break;
+    case RG__PLAN_STOP:
+        add_end(txn, a, 128 + 15,
+                "stopped: all hosts are to leave, so nobody could go on");
+        break;
     case RG__PLAN_GIVE_UP:
         add_give_up(txn, a, plan);
         break;

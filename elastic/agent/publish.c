@@ -22,6 +22,7 @@ void rg__publish_fill(const agent *a, rg__host_record *host)
     host->address = a->address;
     host->port = a->port;
     host->is_draining = a->is_draining;
+    host->notice_ms = a->is_draining ? (int)a->notice_ms : 0;
     host->is_gone = a->is_leaving;
     host->has_etcd = a->params->has_etcd;
     host->vault_bytes = rg__vault_bytes(a);

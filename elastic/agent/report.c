@@ -329,7 +329,7 @@ char *rg__report(agent *a, const rg__snapshot *snap, bool is_whole)
                      .is_whole = is_whole};
     json_t *j = json_pack(
         "{s:s,s:s,s:I,s:s,s:o,s:i,s:i,s:i,s:o,s:o,s:o,s:I,s:o,s:o,s:o,s:I,s:o,"
-        "s:o}",
+        "s:o,s:o}",
         "job", a->params->job, "scope", is_whole ? "job" : "host", "generation",
         (json_int_t)(s.decided != NULL ? s.decided->generation : 0), "phase",
         phase_of(&s), "leader", leader_json(&s), "min", a->params->min, "max",
@@ -340,7 +340,8 @@ char *rg__report(agent *a, const rg__snapshot *snap, bool is_whole)
         "metrics",
         a->metrics_at[0] != '\0' ? json_string(a->metrics_at) : json_null(),
         "etcd", etcd_json(&s), "vault_bytes", (json_int_t)rg__vault_bytes(a),
-        "checkpoint", checkpoint_json(&s), "waiting", rg__waits_json(a));
+        "checkpoint", checkpoint_json(&s), "waiting", rg__waits_json(a),
+        "notice", rg__notice_json(a));
     char *text = j == NULL
                      ? NULL
                      : json_dumps(j, JSON_INDENT(1) | JSON_REAL_PRECISION(13));

@@ -28,7 +28,7 @@ typedef struct kept_agent {
     int elastic;
     bool is_done, is_ending, is_leaving, has_published, has_shape, is_draining,
         is_paused;
-    uint64_t drain_end_ns;
+    uint64_t drain_end_ns, notice_ms;
     bool has_registered;
     uint32_t registered_by;
     uint64_t registered;
@@ -55,6 +55,7 @@ void rg__resume_note(agent *a)
                        .is_draining = a->is_draining,
                        .is_paused = a->is_paused,
                        .drain_end_ns = a->drain_end_ns,
+                       .notice_ms = a->notice_ms,
                        .has_registered = a->has_registered,
                        .registered_by = a->registered_by,
                        .registered = a->registered,
@@ -109,6 +110,7 @@ bool rg__resume_names(agent *a)
     a->is_draining = was.is_draining;
     a->is_paused = was.is_paused;
     a->drain_end_ns = was.drain_end_ns;
+    a->notice_ms = was.notice_ms;
     a->has_registered = was.has_registered;
     a->registered_by = was.registered_by;
     a->registered = was.registered;

@@ -16,6 +16,8 @@ typedef struct rg__settings {
     const char *etcd_invitation, *etcd_ca_hash;
     const char *job, *host, *history, *output, *run_dir;
     const char *advertise, *metrics, *peer;
+    const char *notice, *notice_base, *notice_dmi, *notice_advice;
+    uint64_t notice_every_ms, notice_lead_ms;
     uint64_t start_timeout_ms, elastic_timeout_ms, grace_ms, detect_ms;
     uint64_t etcd_timeout_ms;
     uint64_t timeout_ms, interval_ms, deadline_ms, older_than_ms,

@@ -14,6 +14,7 @@
 #include "elastic/agent/scrape.h"
 #include "elastic/cli/program.h"
 #include "elastic/cli/store.h"
+#include "elastic/notice/notice.h"
 #include "elastic/state/checkpoint_dir.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/page.h"
@@ -230,6 +231,23 @@ static rg_status check_metrics(const rg__settings *s)
                               : RG_OK;
 }
 
+static bool heeds_advice(const rg__settings *s)
+{
+    return strcmp(s->notice_advice, "leave") == 0;
+}
+
+static rg_status check_notice(const rg__settings *s)
+{
+    if (!heeds_advice(s) && strcmp(s->notice_advice, "show") != 0)
+        return rg__fail(RG_ERR_INVALID,
+                        "--notice-advice is \"%s\"; it is show or leave",
+                        s->notice_advice);
+    if (s->notice_every_ms == 0)
+        return rg__fail(RG_ERR_INVALID,
+                        "--notice-every is 0; give a time, as 2s");
+    return rg__notices_check(s->notice);
+}
+
 /* A flag that workers obey, too; variables and the file reach them anyway. */
 static void hand_on(const rg__cfg *cfg, const char *name)
 {
@@ -262,6 +280,8 @@ rg_status rg__launch_prepare(rg__launch *l, const rg__cli *cli)
         st = rg__launch_reach(l, s);
     if (st == RG_OK)
         st = check_metrics(s);
+    if (st == RG_OK)
+        st = check_notice(s);
     if (st == RG_OK)
         st = make_dir("--history", s->history, RG__TEXT_MAX, l->history);
     if (st == RG_OK)
@@ -326,6 +346,13 @@ rg__agent_params rg__launch_params(const rg__launch *l, const rg__cli *cli,
         .grace_ms = s->grace_ms,
         .detect_ms = s->detect_ms,
         .vault_max_bytes = s->vault_max_bytes,
+        .deadline_ms = s->deadline_ms,
+        .notice = s->notice,
+        .notice_base = s->notice_base,
+        .notice_dmi = s->notice_dmi,
+        .notice_every_ms = s->notice_every_ms,
+        .notice_lead_ms = s->notice_lead_ms,
+        .heeds_advice = heeds_advice(s),
         .metrics = s->metrics,
         .history_dir = or_null(l->history),
         .checkpoint_dir = or_null(l->checkpoint),

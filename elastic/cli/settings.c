@@ -84,6 +84,23 @@ static const rg__cfg_field cli_table[] = {
     {"DETECT", "lan", RG__CFG_DETECT_AT(rg__settings, detect_ms),
      "a silent worker or host counts as lost after this long: lan (500ms), "
      "cloud (3s) or a time"},
+    {"NOTICE", "auto", RG__CFG_TEXT_AT(rg__settings, notice),
+     "who says that this host will be taken away, and it leaves in time: aws, "
+     "gcp, azure, kubernetes[:PATH], file:PATH, url:URL, command:CMD, several "
+     "with commas; auto: the cloud that this machine's firmware names; none"},
+    {"NOTICE_LEAD", "2m", RG__CFG_TIME_AT(rg__settings, notice_lead_ms),
+     "how long before the time that a notice names the host begins to leave"},
+    {"NOTICE_ADVICE", "show", RG__CFG_TEXT_AT(rg__settings, notice_advice),
+     "what follows from advice, such as a rebalance recommendation: show it, "
+     "or leave, as from a notice"},
+    {"NOTICE_EVERY", "2s", RG__CFG_TIME_AT(rg__settings, notice_every_ms),
+     "how often sources of notices are asked"},
+    {"NOTICE_BASE", NULL, RG__CFG_TEXT_AT(rg__settings, notice_base),
+     "where clouds are asked, as http://[fd00:ec2::254]; none: at "
+     "http://169.254.169.254"},
+    {"NOTICE_DMI", NULL, RG__CFG_TEXT_AT(rg__settings, notice_dmi),
+     "directory in which --notice auto looks for the cloud's name; none: "
+     "/sys/class/dmi/id"},
     {"VAULT_MAX", "0", RG__CFG_BYTES_AT(rg__settings, vault_max_bytes),
      "most memory of this host for commits; 0: what the machine has"},
     {"METRICS", NULL, RG__CFG_TEXT_AT(rg__settings, metrics),
@@ -98,8 +115,8 @@ static const rg__cfg_field cli_table[] = {
     {"INTERVAL", "1s", RG__CFG_TIME_AT(rg__settings, interval_ms),
      "how often `--watch` and `--follow` look again"},
     {"DEADLINE", "30s", RG__CFG_TIME_AT(rg__settings, deadline_ms),
-     "how long a host that is asked to leave may take until its next commit; "
-     "then it leaves without one"},
+     "how long a host that is asked to leave (drain, SIGTERM, a notice without "
+     "a time) may take until its next commit; then it leaves without one"},
     {"PEER", NULL, RG__CFG_TEXT_AT(rg__settings, peer),
      "host that `regroup doctor` looks at from here: a name or address, with "
      "the port of an agent if that is known; with --job, which runs here or in "
@@ -175,6 +192,11 @@ static const flag flags[] = {
     {"ETCD_TIMEOUT", "TIME", "run agent config", {"etcd-timeout"}},
     {"AGENT_GRACE", "TIME", "run agent config", {"agent-grace"}},
     {"DETECT", "lan|cloud|TIME", "run agent config", {"detect"}},
+    {"NOTICE", "SOURCE,...", "run agent doctor config", {"notice"}},
+    {"NOTICE_LEAD", "TIME", "run agent config", {"notice-lead"}},
+    {"NOTICE_ADVICE", "show|leave", "run agent config", {"notice-advice"}},
+    {"NOTICE_EVERY", "TIME", "run agent config", {"notice-every"}},
+    {"NOTICE_BASE", "URL", "run agent doctor config", {"notice-base"}},
     {"VAULT_MAX", "SIZE", "run agent config", {"vault-max"}},
     {"CHECKPOINT_DIR", "DIR", "run agent config", {"checkpoint-dir"}},
     {"CHECKPOINT_EVERY", "N|TIME", "run agent config", {"checkpoint-every"}},
@@ -183,7 +205,7 @@ static const flag flags[] = {
     {"LOG_FORMAT", "text|json", "run agent config", {"log-format"}},
     {"TIMEOUT", "TIME", "stop config", {"timeout"}},
     {"INTERVAL", "TIME", "status events config", {"interval"}},
-    {"DEADLINE", "TIME", "drain config", {"deadline"}},
+    {"DEADLINE", "TIME", "run agent drain config", {"deadline"}},
     {"OLDER_THAN", "TIME", "gc config", {"older-than"}},
     {PLAIN, NULL, "gc", {"dry-run"}},
     {PLAIN, NULL, "run agent", {"replace-job"}},

@@ -78,6 +78,28 @@ static void print_checkpoint(const json_t *status)
         printf("the newest checkpoint failed: %s\n", error);
 }
 
+/* Sources that have something to say, or can't be heard. */
+static void print_notices(const json_t *status)
+{
+    size_t i;
+    json_t *n;
+    const json_t *notices = json_object_get(status, "notice");
+    json_array_foreach((json_t *)notices, i, n)
+    {
+        const json_t *in = json_object_get(n, "goes_in_s");
+        const char *source = rg__document_text(n, "source");
+        const char *kind = rg__document_text(n, "notice");
+        if (json_is_number(in))
+            printf("this host is to go in %.0f s (%s: %s)\n",
+                   json_number_value(in), source, rg__document_text(n, "what"));
+        else if (strcmp(kind, "none") != 0)
+            printf("advice of %s: %s\n", source, rg__document_text(n, "what"));
+        if (strcmp(rg__document_text(n, "state"), "fails") == 0)
+            printf("%s (%s) can't be heard: %s (--notice)\n", source,
+                   rg__document_text(n, "asks"), rg__document_text(n, "why"));
+    }
+}
+
 static void print_waits(const json_t *status)
 {
     size_t i;
@@ -176,6 +198,7 @@ static void print_tables(const json_t *status)
 {
     print_job(status);
     print_checkpoint(status);
+    print_notices(status);
     print_waits(status);
     print_hosts(status);
     print_sets(status);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
@@ -20,6 +21,7 @@
 #define BODY_MAX         (64u << 20) /* of one answer, or of one serving */
 #define IDLE_CONNECTIONS 32L
 #define WHY_MAX          (CURL_ERROR_SIZE + 160)
+#define ETAG_MAX         128
 
 struct rg__transfer {
     rg__http *http;
@@ -30,7 +32,8 @@ struct rg__transfer {
     const rg__http_fns *fns;
     void *arg;
     char *in; /* bytes not yet handed over */
-    size_t in_bytes, in_capacity;
+    size_t in_bytes, in_capacity, in_max;
+    char etag[ETAG_MAX];
     bool has_tls, has_socket, is_ended;
     int code, sendings;
     char why[WHY_MAX];
@@ -43,6 +46,7 @@ struct rg__http {
     rg__timer *timer;
     rg__transfer *transfers;
     char *cacert, *cert, *key; /* files; NULL: none */
+    bool is_etcds;             /* whose flags an error may name */
     bool is_serving;           /* destroy leaves the end to serve, then */
     bool is_over;
 };
@@ -81,7 +85,7 @@ static size_t on_bytes(char *bytes, size_t size, size_t n, void *arg)
 {
     rg__transfer *t = arg;
     n *= size;
-    if (t->in_bytes + n > BODY_MAX)
+    if (t->in_bytes + n > t->in_max)
         return 0;
     if (t->in_bytes + n + 1 > t->in_capacity) {
         const size_t capacity = 2 * (t->in_bytes + n + 1);
@@ -94,6 +98,27 @@ static size_t on_bytes(char *bytes, size_t size, size_t n, void *arg)
     memcpy(t->in + t->in_bytes, bytes, n);
     t->in_bytes += n;
     t->in[t->in_bytes] = '\0';
+    return n;
+}
+
+/* One line of the answer's head. */
+static size_t on_header(char *bytes, size_t size, size_t n, void *arg)
+{
+    static const char name[] = "etag:";
+    rg__transfer *t = arg;
+    n *= size;
+    if (n < sizeof name || strncasecmp(bytes, name, sizeof name - 1) != 0)
+        return n;
+    const char *text = bytes + sizeof name - 1, *end = bytes + n;
+    while (text < end && *text == ' ')
+        text++;
+    size_t length = 0;
+    while (text + length < end && strchr("\r\n", text[length]) == NULL)
+        length++;
+    if (length < sizeof t->etag) {
+        memcpy(t->etag, text, length);
+        t->etag[length] = '\0';
+    }
     return n;
 }
 
@@ -171,9 +196,10 @@ static void set_options(rg__transfer *t, const char *url, const char *socket,
         set_tls(easy, t->http);
     /* Not through the environment's proxy: it would hold watches back. */
     curl_easy_setopt(easy, CURLOPT_PROXY, "");
-    curl_easy_setopt(easy, CURLOPT_POSTFIELDS, t->body);
-    curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE, (long)strlen(t->body));
-    curl_easy_setopt(easy, CURLOPT_HTTPHEADER, t->headers);
+    if (t->body != NULL) {
+        curl_easy_setopt(easy, CURLOPT_POSTFIELDS, t->body);
+        curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE, (long)strlen(t->body));
+    }
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_bytes);
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, t);
     curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_sending);
@@ -192,17 +218,18 @@ static void set_options(rg__transfer *t, const char *url, const char *socket,
 
 static rg__transfer *make_transfer(rg__http *http, const char *url,
                                    const char *socket, const char *body,
-                                   const char *token, int timeout_ms)
+                                   int timeout_ms)
 {
     rg__transfer *t = calloc(1, sizeof *t);
     if (t == NULL)
         return NULL;
     t->http = http;
+    t->in_max = BODY_MAX;
     t->has_tls = strncmp(url, "https:", 6) == 0;
     t->has_socket = socket != NULL;
     t->easy = curl_easy_init();
-    t->body = strdup(body);
-    if (t->easy == NULL || t->body == NULL || !add_headers(t, token)) {
+    t->body = body != NULL ? strdup(body) : NULL;
+    if (t->easy == NULL || (body != NULL && t->body == NULL)) {
         free_transfer(t);
         return NULL;
     }
@@ -210,17 +237,19 @@ static rg__transfer *make_transfer(rg__http *http, const char *url,
     return t;
 }
 
-rg_status rg__http_post(rg__http *http, const char *url, const char *socket,
-                        const char *body, const char *token, int timeout_ms,
-                        const rg__http_fns *fns, void *arg,
-                        rg__transfer **transfer_p)
+/* is_whole: there was memory for all of it. */
+static rg_status start(rg__transfer *t, bool is_whole, const char *url,
+                       const rg__http_fns *fns, void *arg,
+                       rg__transfer **transfer_p)
 {
-    rg__transfer *t = make_transfer(http, url, socket, body, token, timeout_ms);
-    if (t == NULL)
+    if (!is_whole) {
+        free_transfer(t);
         return rg__fail(RG_ERR_MEMORY, "no memory for a request to %s", url);
+    }
     t->fns = fns;
     t->arg = arg;
-    const CURLMcode rc = curl_multi_add_handle(http->multi, t->easy);
+    curl_easy_setopt(t->easy, CURLOPT_HTTPHEADER, t->headers);
+    const CURLMcode rc = curl_multi_add_handle(t->http->multi, t->easy);
     if (rc != CURLM_OK) {
         free_transfer(t);
         return rg__fail(RG_ERR_SYSTEM, "a request to %s can't be started: %s",
@@ -229,6 +258,41 @@ rg_status rg__http_post(rg__http *http, const char *url, const char *socket,
     append(t);
     *transfer_p = t;
     return RG_OK;
+}
+
+rg_status rg__http_post(rg__http *http, const char *url, const char *socket,
+                        const char *body, const char *token, int timeout_ms,
+                        const rg__http_fns *fns, void *arg,
+                        rg__transfer **transfer_p)
+{
+    rg__transfer *t = make_transfer(http, url, socket, body, timeout_ms);
+    const bool is_whole = t != NULL && add_headers(t, token);
+    return start(t, is_whole, url, fns, arg, transfer_p);
+}
+
+static bool add_lines(rg__transfer *t, const char *const *lines)
+{
+    for (; *lines != NULL; lines++)
+        if (!add_header(t, "", *lines))
+            return false;
+    return true;
+}
+
+rg_status rg__http_send(rg__http *http, const rg__http_request *r,
+                        const rg__http_fns *fns, void *arg,
+                        rg__transfer **transfer_p)
+{
+    rg__transfer *t = make_transfer(http, r->url, NULL, r->body, r->timeout_ms);
+    const bool is_whole = t != NULL && add_lines(t, r->headers);
+    if (is_whole) {
+        t->in_max = r->body_max;
+        curl_easy_setopt(t->easy, CURLOPT_CONNECTTIMEOUT_MS,
+                         (long)HANDSHAKE_MS);
+        curl_easy_setopt(t->easy, CURLOPT_CUSTOMREQUEST, r->method);
+        curl_easy_setopt(t->easy, CURLOPT_HEADERFUNCTION, on_header);
+        curl_easy_setopt(t->easy, CURLOPT_HEADERDATA, t);
+    }
+    return start(t, is_whole, r->url, fns, arg, transfer_p);
 }
 
 void rg__http_cancel(rg__transfer *transfer)
@@ -279,7 +343,8 @@ static void say_why(rg__transfer *t, CURLcode rc)
     if (t->why[0] == '\0')
         snprintf(t->why, sizeof t->why, "%s", curl_easy_strerror(rc));
     const size_t n = strlen(t->why);
-    snprintf(t->why + n, sizeof t->why - n, "%s", advice(rc, t->has_tls));
+    if (t->http->is_etcds)
+        snprintf(t->why + n, sizeof t->why - n, "%s", advice(rc, t->has_tls));
 }
 
 static void end_transfer(rg__http *http, CURL *easy, CURLcode rc)
@@ -335,6 +400,7 @@ static void hand_over_end(rg__transfer *t)
                                     .is_late = t->is_late,
                                     .body = t->in != NULL ? t->in : "",
                                     .body_bytes = t->in_bytes,
+                                    .etag = t->etag,
                                     .sendings = t->sendings};
     take_out(t);
     t->fns->done(t->arg, &result);
@@ -432,6 +498,12 @@ static bool copy_file(const char *path, char **copy_p)
     return path == NULL || *copy_p != NULL;
 }
 
+static bool copy_tls(rg__http *http, const rg__http_tls *tls)
+{
+    return copy_file(tls->cacert, &http->cacert) &&
+           copy_file(tls->cert, &http->cert) && copy_file(tls->key, &http->key);
+}
+
 rg_status rg__http_create(rg__loop *loop, const rg__http_tls *tls,
                           rg__http **http_p)
 {
@@ -439,14 +511,13 @@ rg_status rg__http_create(rg__loop *loop, const rg__http_tls *tls,
     if (http == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for an HTTP client");
     http->loop = loop;
+    http->is_etcds = tls != NULL;
     http->timer = rg__timer_create(loop, on_timer, http);
     http->multi = curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK
                       ? curl_multi_init()
                       : NULL;
     if (http->timer == NULL || http->multi == NULL ||
-        !copy_file(tls->cacert, &http->cacert) ||
-        !copy_file(tls->cert, &http->cert) ||
-        !copy_file(tls->key, &http->key)) {
+        (tls != NULL && !copy_tls(http, tls))) {
         rg__http_destroy(http);
         return rg__fail(RG_ERR_MEMORY, "no memory for an HTTP client");
     }

@@ -1,4 +1,4 @@
-/* POST requests on the loop, as many at once as are asked for, each on a
+/* HTTP requests on the loop, as many at once as are asked for, each on a
  * connection of its own while it is under way: none waits for another.
  * Connections stay open and are used again.
  *
@@ -25,8 +25,9 @@ typedef struct rg__http_result {
     bool is_late;     /* code 0: it is a time limit */
     const char *body; /* what data didn't take; a NUL behind */
     size_t body_bytes;
-    int sendings; /* curl sends again by itself when a connection that
-                   * it kept turns out dead */
+    const char *etag; /* of the answer's header; "": none */
+    int sendings;     /* curl sends again by itself when a connection that
+                       * it kept turns out dead */
 } rg__http_result;
 
 typedef struct rg__http_fns {
@@ -41,6 +42,7 @@ typedef struct rg__http_tls {
     const char *cacert, *cert, *key;
 } rg__http_tls;
 
+/* tls: of etcd; NULL: of servers that have nothing to do with it. */
 rg_status rg__http_create(rg__loop *loop, const rg__http_tls *tls,
                           rg__http **http_p);
 /* Cancels every transfer; also from inside data and done. NULL allowed. */
@@ -53,6 +55,21 @@ rg_status rg__http_post(rg__http *http, const char *url, const char *socket,
                         const char *body, const char *token, int timeout_ms,
                         const rg__http_fns *fns, void *arg,
                         rg__transfer **transfer_p);
+/* Any request, to any server. */
+typedef struct rg__http_request {
+    const char *method; /* GET, PUT, POST */
+    const char *url;
+    const char *const *headers; /* lines, NULL behind the last */
+    const char *body;           /* NULL: none */
+    size_t body_max;            /* of the answer: more is an error */
+    int timeout_ms;
+} rg__http_request;
+
+/* Start; all of the request is copied. done only. */
+rg_status rg__http_send(rg__http *http, const rg__http_request *request,
+                        const rg__http_fns *fns, void *arg,
+                        rg__transfer **transfer_p);
+
 /* Close it; neither data nor done comes any more. NULL allowed. */
 void rg__http_cancel(rg__transfer *transfer);
 

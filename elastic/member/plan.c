@@ -35,6 +35,7 @@
 
 #include "sdk/base/fail.h"
 
+#define MS_NS     UINT64_C(1000000)
 #define NAMES_MAX 3 /* hosts in a sentence; the rest is counted */
 
 /* ------------------------------------------------------------------- facts */
@@ -641,8 +642,61 @@ static rg_status plan_first(const look *l, members *list)
     return propose(l, list);
 }
 
+/* ------------------------------------------------------------------ leaving
+ */
+
+/* Nobody is here who could go on, nor may come back. One that is alone leaves
+ * by itself, unless a notice takes it: then the job is not done, but stopped.
+ */
+static bool do_all_leave(const look *l)
+{
+    int here = 0, noticed = 0;
+    for (int i = 0; i < l->s->hosts; i++) {
+        const rg__host_record *host = &l->s->host[i];
+        if (host->is_gone)
+            continue;
+        if (!host->is_draining)
+            return false;
+        here++;
+        noticed += host->notice_ms != 0;
+    }
+    for (int i = 0; i < l->decided->host_count; i++) {
+        const rg__proposal_host *host = &l->decided->host[i];
+        if (rg__snapshot_host(l->s, host->id) == NULL &&
+            may_come_back(l, host->id, host->name))
+            return false;
+    }
+    return here > 1 || noticed > 0;
+}
+
+/* Hosts that have a notice at the same time leave in one change, so the first
+ * waits for others as long as its own time allows. */
+static uint64_t last_call_ns(const look *l)
+{
+    uint64_t ns = UINT64_MAX;
+    for (int i = 0; i < l->s->hosts; i++) {
+        const rg__host_record *host = &l->s->host[i];
+        const uint64_t its_ns = (uint64_t)host->notice_ms * MS_NS;
+        if (host->is_draining && !host->is_gone && its_ns < ns)
+            ns = its_ns;
+    }
+    return ns != UINT64_MAX && ns > l->c->last_call_ns ? ns
+                                                       : l->c->last_call_ns;
+}
+
+static bool stops(const look *l)
+{
+    if (!do_all_leave(l))
+        return false;
+    if (has_waited(l, &l->clock->newcomer_ns, last_call_ns(l)))
+        l->plan->kind = RG__PLAN_STOP;
+    return true;
+}
+
 static rg_status plan_broken(const look *l, members *list)
 {
+    if (l->decided != NULL && stops(l))
+        return RG_OK;
     if (list->n < l->c->min)
         return wait_below_min(l);
     l->clock->below_min_ns = 0;
@@ -661,13 +715,15 @@ static rg_status plan_decided(const look *l, members *list)
     }
     if (is_world_out_of_sight(l))
         return wait_for_world(l);
+    if (stops(l))
+        return RG_OK;
     const int leaving = count_leaving(l, l->decided);
     if (count_new(list, l->decided) + leaving == 0 ||
         has_mute_member(l, l->decided) || list->n < l->c->min || list->n == 0) {
         l->clock->newcomer_ns = 0;
         return RG_OK;
     }
-    if (!has_waited(l, &l->clock->newcomer_ns, l->c->last_call_ns))
+    if (!has_waited(l, &l->clock->newcomer_ns, last_call_ns(l)))
         return RG_OK;
     l->clock->newcomer_ns = 0;
     return propose(l, list);

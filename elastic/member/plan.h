@@ -11,7 +11,8 @@ typedef struct rg__plan_config {
     uint64_t start_timeout_ns;   /* then --min is enough for the first world */
     uint64_t elastic_timeout_ns; /* below --min: give up; without the world:
                                     leave */
-    uint64_t last_call_ns;       /* newcomers within it share one change */
+    uint64_t last_call_ns;       /* newcomers within it share one change; hosts
+                                    that have a notice say how long */
     uint64_t ack_timeout_ns; /* then a host that has not acked is left out */
     uint64_t newcomer_timeout_ns; /* so is one outside of the world, once all of
                                      that have acked and stand */
@@ -57,6 +58,7 @@ typedef enum rg__plan_kind {
     RG__PLAN_DECIDE,
     RG__PLAN_DONE,
     RG__PLAN_STATE_LOST, /* no vault holds a whole commit any more */
+    RG__PLAN_STOP,       /* all hosts are to leave: the job ends */
     RG__PLAN_GIVE_UP, /* below --min for longer than --elastic-timeout, or for
                          good because of `failed` */
     RG__PLAN_LEAVE    /* whoever is here leaves: without `awaited` nothing may

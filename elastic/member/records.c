@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define NOTICE_MS_MAX 60000
+
 bool rg__id_read(const json_t *j, uint64_t *id_p)
 {
     return rg__hex_read(j, id_p) && *id_p != 0;
@@ -99,13 +101,13 @@ char *rg__host_text(const rg__host_record *host)
     for (int i = 0; i < host->slot_count; i++)
         json_array_append_new(slots, slot_json(&host->slot[i]));
     return rg__json_text(json_pack(
-        "{s:o,s:I,s:i,s:i,s:s,s:i,s:b,s:b,s:b,s:i,s:i,s:s,s:I,s:o}", "id",
+        "{s:o,s:I,s:i,s:i,s:s,s:i,s:b,s:i,s:b,s:b,s:i,s:i,s:s,s:I,s:o}", "id",
         rg__hex_json(host->id), "seq", (json_int_t)host->seq, "slots",
         host->slots, "elastic", host->elastic, "address", host->address.text,
-        "port", (int)host->port, "draining", host->is_draining, "gone",
-        host->is_gone, "etcd", host->has_etcd, "open", host->open,
-        "failed_code", host->failed_code, "failed", host->failed, "vault",
-        (json_int_t)host->vault_bytes, "workers", slots));
+        "port", (int)host->port, "draining", host->is_draining, "notice_ms",
+        host->notice_ms, "gone", host->is_gone, "etcd", host->has_etcd, "open",
+        host->open, "failed_code", host->failed_code, "failed", host->failed,
+        "vault", (json_int_t)host->vault_bytes, "workers", slots));
 }
 
 bool rg__is_port(json_int_t port)
@@ -152,6 +154,7 @@ bool rg__host_read(const json_t *j, rg__host_record *host)
     host->vault_bytes =
         (uint64_t)json_integer_value(json_object_get(j, "vault"));
     if (!rg__id_read(json_object_get(j, "id"), &host->id) ||
+        !read_int(j, "notice_ms", 0, NOTICE_MS_MAX, &host->notice_ms) ||
         !read_int(j, "slots", 0, RG__HOST_SLOTS_MAX, &host->slots) ||
         !read_int(j, "elastic", -1, 1, &host->elastic) ||
         !read_int(j, "open", 0, RG__HOST_SLOTS_MAX, &host->open) ||

@@ -69,6 +69,8 @@ typedef struct rg__host_record {
     rg__address address; /* of the host */
     uint32_t port;       /* of the agent, for other agents: UDP and TCP */
     bool is_draining;    /* its workers are to leave */
+    int notice_ms;       /* it drains by a notice, and so long others are waited
+                            for that have one; 0: not by a notice */
     bool is_gone;        /* it has left: nobody waits for its lease */
     bool has_etcd;       /* the job's private etcd, which ends with it */
     int open;            /* slots that are not given up */

@@ -68,19 +68,15 @@ void rg__http_destroy(rg__http *http)
     free(http);
 }
 
-rg_status rg__http_post(rg__http *http, const char *url, const char *socket,
-                        const char *body, const char *token, int timeout_ms,
-                        const rg__http_fns *fns, void *arg,
-                        rg__transfer **transfer_p)
+static rg_status start(rg__http *http, const char *path, const char *body,
+                       const rg__http_fns *fns, void *arg,
+                       rg__transfer **transfer_p)
 {
-    (void)token, (void)socket;
-    FUZZ_CLAIM(timeout_ms >= 0 && strncmp(url, "http", 4) == 0);
     rg__transfer *t = calloc(1, sizeof *t);
     FUZZ_CLAIM(t != NULL);
-    const char *path = strstr(url, "/v3/");
     *t = (rg__transfer){.http = http,
                         .number = ++started,
-                        .path = strdup(path != NULL ? path : ""),
+                        .path = strdup(path),
                         .body = strdup(body),
                         .fns = fns,
                         .arg = arg};
@@ -90,6 +86,26 @@ rg_status rg__http_post(rg__http *http, const char *url, const char *socket,
     *at = t;
     *transfer_p = t;
     return RG_OK;
+}
+
+rg_status rg__http_post(rg__http *http, const char *url, const char *socket,
+                        const char *body, const char *token, int timeout_ms,
+                        const rg__http_fns *fns, void *arg,
+                        rg__transfer **transfer_p)
+{
+    (void)token, (void)socket;
+    FUZZ_CLAIM(timeout_ms >= 0 && strncmp(url, "http", 4) == 0);
+    const char *path = strstr(url, "/v3/");
+    return start(http, path != NULL ? path : "", body, fns, arg, transfer_p);
+}
+
+rg_status rg__http_send(rg__http *http, const rg__http_request *r,
+                        const rg__http_fns *fns, void *arg,
+                        rg__transfer **transfer_p)
+{
+    FUZZ_CLAIM(r->timeout_ms > 0 && r->body_max > 0);
+    return start(http, r->url, r->body != NULL ? r->body : "", fns, arg,
+                 transfer_p);
 }
 
 void rg__http_drain(rg__http *http, int timeout_ms)
@@ -170,6 +186,7 @@ void sim_answer(sim_request *r, int code, const char *body, size_t n)
                                     .why = "cut",
                                     .body = copy,
                                     .body_bytes = n,
+                                    .etag = "",
                                     .sendings = 1};
     finish(r, &result);
     free(copy);
@@ -187,6 +204,6 @@ void sim_data(sim_request *r, const char *bytes, size_t n)
 void sim_break(sim_request *r, const char *why)
 {
     const rg__http_result result = {
-        .code = 0, .why = why, .body = "", .sendings = 1};
+        .code = 0, .why = why, .body = "", .etag = "", .sendings = 1};
     finish(r, &result);
 }

@@ -1,0 +1,445 @@
+/* The table of sources, and the rounds in which each is asked:
+ *
+ *   wait ─> ask ─> says     next round after --notice-every
+ *    ▲       └──> fails     next round after a pause that doubles
+ *    └──────────────┘
+ *
+ * A source that waits for news at the other end (gcp) is asked again as soon as
+ * it has answered, but rounds begin no closer to each other than that time. */
+#include "elastic/notice/inside.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sdk/base/clock.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/log.h"
+
+#define FILE_EVERY_MS 500
+#define PATIENCE_MS   10000 /* for a file or a command */
+#define PAUSE_MOST_MS 10000 /* of a source that fails: it may have news */
+#define FILE_HERE     "/run/regroup/notice"
+
+#define WEB .ask = rg__web_ask, .stop = rg__web_stop
+
+static const source_kind kinds[] = {
+    {.name = "aws",
+     .asks = "spot/instance-action",
+     .web = &rg__aws_interruption,
+     WEB},
+    {.name = "aws",
+     .asks = "events/recommendations/rebalance",
+     .web = &rg__aws_rebalance,
+     WEB},
+    {.name = "gcp",
+     .asks = "instance/preempted",
+     .web = &rg__gcp_preempted,
+     WEB},
+    {.name = "gcp",
+     .asks = "instance/maintenance-event",
+     .web = &rg__gcp_maintenance,
+     WEB},
+    {.name = "azure", .asks = "scheduledevents", .web = &rg__azure_events, WEB},
+    {.name = "kubernetes",
+     .form = "PATH",
+     .value = FILE_HERE,
+     .most_ms = FILE_EVERY_MS,
+     .patience_ms = PATIENCE_MS,
+     .ask = rg__file_ask,
+     .close = rg__file_close},
+    {.name = "file",
+     .form = "PATH",
+     .most_ms = FILE_EVERY_MS,
+     .patience_ms = PATIENCE_MS,
+     .ask = rg__file_ask,
+     .close = rg__file_close},
+    {.name = "url", .form = "URL", .web = &rg__site_url, WEB},
+    {.name = "command",
+     .form = "CMD",
+     .patience_ms = PATIENCE_MS,
+     .ask = rg__command_ask,
+     .stop = rg__command_stop},
+};
+
+#define KINDS (sizeof kinds / sizeof *kinds)
+
+/* ---------------------------------------------------------------- the list */
+
+/* How long the name at the start of a text is, if it is one of the table, or
+ * "auto" or "none". */
+static size_t name_at(const char *text)
+{
+    const size_t n = strcspn(text, ":,");
+    if ((n == 4 && strncmp(text, "auto", n) == 0) ||
+        (n == 4 && strncmp(text, "none", n) == 0))
+        return n;
+    for (size_t i = 0; i < KINDS; i++)
+        if (strlen(kinds[i].name) == n && strncmp(text, kinds[i].name, n) == 0)
+            return n;
+    return 0;
+}
+
+/* A comma parts two sources where the name of one is behind it; another one
+ * belongs to a path or a command. */
+static const char *end_of_entry(const char *text)
+{
+    for (const char *c = text; *c != '\0'; c++)
+        if (*c == ',' && name_at(c + 1) > 0)
+            return c;
+    return text + strlen(text);
+}
+
+static rg_status fail_entry(const char *entry, const char *why)
+{
+    return rg__fail(RG_ERR_INVALID,
+                    "\"%.100s\" of --notice %s; sources are aws, gcp, azure, "
+                    "kubernetes[:PATH], file:PATH, url:URL, command:CMD, auto "
+                    "and none",
+                    entry, why);
+}
+
+static rg_status check_value(const source_kind *kind, const char *entry,
+                             const char *value)
+{
+    if (value == NULL && kind->form != NULL && kind->value == NULL)
+        return fail_entry(entry, "lacks what stands behind its colon");
+    if (value != NULL && kind->form == NULL)
+        return fail_entry(entry, "takes no value");
+    if (value != NULL && value[0] == '\0')
+        return fail_entry(entry, "has nothing behind its colon");
+    if (value != NULL && kind->web == &rg__site_url && !rg__web_is_url(value))
+        return fail_entry(entry, "names no URL that begins with http:// or "
+                                 "https://");
+    if (value != NULL && strcmp(kind->form, "PATH") == 0 && value[0] != '/')
+        return fail_entry(entry, "names a path that does not begin with /");
+    return RG_OK;
+}
+
+typedef rg_status (*entry_fn)(void *arg, const source_kind *kind,
+                              const char *value);
+
+static rg_status each_kind(const char *entry, size_t n, const char *value,
+                           entry_fn fn, void *arg)
+{
+    for (size_t i = 0; i < KINDS; i++) {
+        if (strlen(kinds[i].name) != n || strncmp(kinds[i].name, entry, n) != 0)
+            continue;
+        rg_status st = check_value(&kinds[i], entry, value);
+        if (st == RG_OK)
+            st = fn(arg, &kinds[i], value);
+        if (st != RG_OK)
+            return st;
+    }
+    return RG_OK;
+}
+
+/* auto and none are no sources: fn hears of auto with a NULL. */
+static rg_status each_entry(const char *list, entry_fn fn, void *arg)
+{
+    rg_status st = RG_OK;
+    while (st == RG_OK) {
+        const char *end = end_of_entry(list);
+        char *entry = strndup(list, (size_t)(end - list));
+        if (entry == NULL)
+            return rg__fail(RG_ERR_MEMORY, "no memory for --notice");
+        const size_t n = name_at(entry);
+        const char *value = entry[n] == ':' ? entry + n + 1 : NULL;
+        if (n == 0 || (value == NULL && entry[n] != '\0'))
+            st = fail_entry(entry, "names no source");
+        else if (strcmp(entry, "auto") == 0)
+            st = fn(arg, NULL, NULL);
+        else if (strcmp(entry, "none") != 0)
+            st = each_kind(entry, n, value, fn, arg);
+        free(entry);
+        if (*end == '\0')
+            return st;
+        list = end + 1;
+    }
+    return st;
+}
+
+static rg_status accept_any(void *arg, const source_kind *kind,
+                            const char *value)
+{
+    (void)arg, (void)kind, (void)value;
+    return RG_OK;
+}
+
+rg_status rg__notices_check(const char *list)
+{
+    return each_entry(list, accept_any, NULL);
+}
+
+/* ------------------------------------------------------------------ rounds */
+
+static const char *asks_of(const source *s)
+{
+    return s->kind->asks != NULL ? s->kind->asks : s->value;
+}
+
+static uint64_t every_ms(const source *s)
+{
+    const uint64_t most = s->kind->most_ms;
+    return most != 0 && most < s->all->every_ms ? most : s->all->every_ms;
+}
+
+static void ask(source *s)
+{
+    s->is_asking = true;
+    s->round_ns = rg__now_ns();
+    if (s->kind->patience_ms > 0)
+        rg__timer_set(s->timer, (uint64_t)s->kind->patience_ms * RG__MS);
+    s->kind->ask(s);
+}
+
+static void on_timer(void *arg)
+{
+    source *s = arg;
+    if (!s->is_asking) {
+        ask(s);
+        return;
+    }
+    if (s->kind->stop != NULL)
+        s->kind->stop(s);
+    rg__source_fails(s, "it gives no answer within %d s",
+                     s->kind->patience_ms / 1000);
+}
+
+static void wait_for_next(source *s, uint64_t pause_ns)
+{
+    const uint64_t since = rg__now_ns() - s->round_ns;
+    s->is_asking = false;
+    rg__timer_set(s->timer, pause_ns > since ? pause_ns - since : 0);
+}
+
+static bool is_same(const rg__notice *a, const rg__notice *b)
+{
+    return a->kind == b->kind && a->at_ms == b->at_ms && a->in_ms == b->in_ms &&
+           strcmp(a->what, b->what) == 0 && strcmp(a->id, b->id) == 0;
+}
+
+static void log_change(const source *s, const rg__notice *now)
+{
+    if (now->kind == RG__NOTICE_NONE)
+        rg__log(RG__WARN, "notice", "%s (%s) has withdrawn: %s", s->kind->name,
+                asks_of(s), s->notice.what);
+    else
+        rg__log(RG__WARN, "notice", "%s (%s) %s: %s", s->kind->name, asks_of(s),
+                now->kind == RG__NOTICE_LEAVE ? "announces" : "advises",
+                now->what);
+}
+
+void rg__source_says(source *s, const rg__notice *now)
+{
+    const bool is_news = !is_same(&s->notice, now);
+    const bool has_recovered = s->state != RG__SOURCE_ANSWERS;
+    if (s->state == RG__SOURCE_FAILS)
+        rg__log(RG__INFO, "notice", "%s (%s) answers again", s->kind->name,
+                asks_of(s));
+    if (is_news)
+        log_change(s, now);
+    if (is_news && now->kind != s->notice.kind)
+        s->seen_ns = rg__now_ns();
+    s->notice = *now;
+    s->state = RG__SOURCE_ANSWERS;
+    s->why[0] = '\0';
+    s->failures = 0;
+    wait_for_next(s, every_ms(s) * RG__MS);
+    if (is_news || has_recovered)
+        s->all->changed(s->all->arg);
+}
+
+static uint64_t pause_ms(const source *s)
+{
+    uint64_t ms = every_ms(s);
+    for (int i = 1; i < s->failures && ms < PAUSE_MOST_MS; i++)
+        ms *= 2;
+    return ms < PAUSE_MOST_MS || ms == every_ms(s) ? ms : PAUSE_MOST_MS;
+}
+
+/* What it has announced still stands. */
+void rg__source_fails(source *s, const char *format, ...)
+{
+    const bool is_new = s->state != RG__SOURCE_FAILS;
+    va_list args;
+    va_start(args, format);
+    vsnprintf(s->why, sizeof s->why, format, args);
+    va_end(args);
+    s->state = RG__SOURCE_FAILS;
+    s->failures++;
+    if (is_new)
+        rg__log(RG__WARN, "notice",
+                "%s (%s) can't be heard: %s; it is asked again (--notice)",
+                s->kind->name, asks_of(s), s->why);
+    wait_for_next(s, pause_ms(s) * RG__MS);
+    if (is_new)
+        s->all->changed(s->all->arg);
+}
+
+/* -------------------------------------------------------------------- life */
+
+static bool is_there(const rg__notices *all, const source_kind *kind,
+                     const char *value)
+{
+    for (int i = 0; i < all->count; i++)
+        if (all->source[i]->kind == kind &&
+            (value == NULL || strcmp(all->source[i]->value, value) == 0))
+            return true;
+    return false;
+}
+
+static void free_source(source *s)
+{
+    if (s == NULL)
+        return;
+    if (s->kind->stop != NULL)
+        s->kind->stop(s);
+    if (s->kind->close != NULL)
+        s->kind->close(s);
+    rg__timer_destroy(s->timer);
+    free(s->value);
+    free(s);
+}
+
+static source *make_source(rg__notices *all, const source_kind *kind,
+                           const char *value)
+{
+    source *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return NULL;
+    *s = (source){.all = all, .kind = kind};
+    s->timer = rg__timer_create(all->loop, on_timer, s);
+    s->value = value != NULL ? strdup(value) : NULL;
+    if (s->timer == NULL || (value != NULL && s->value == NULL)) {
+        free_source(s);
+        return NULL;
+    }
+    return s;
+}
+
+static rg_status open_web(rg__notices *all, const source_kind *kind)
+{
+    return kind->web == NULL || all->http != NULL
+               ? RG_OK
+               : rg__http_create(all->loop, NULL, &all->http);
+}
+
+static rg_status add_source(void *arg, const source_kind *kind,
+                            const char *value);
+
+static rg_status add_named(rg__notices *all, const char *name)
+{
+    return each_kind(name, strlen(name), NULL, add_source, all);
+}
+
+/* The cloud of this machine, and Kubernetes beside it. */
+static rg_status add_auto(rg__notices *all)
+{
+    const char *cloud = rg__dmi_cloud(all->dmi);
+    rg_status st = RG_OK;
+    if (cloud != NULL)
+        st = add_named(all, cloud);
+    if (st == RG_OK && getenv("KUBERNETES_SERVICE_HOST") != NULL)
+        st = add_named(all, "kubernetes");
+    return st;
+}
+
+static rg_status add_source(void *arg, const source_kind *kind,
+                            const char *value)
+{
+    rg__notices *all = arg;
+    if (kind == NULL)
+        return add_auto(all);
+    if (value == NULL)
+        value = kind->value;
+    if (is_there(all, kind, value))
+        return RG_OK;
+    if (all->count == RG__NOTICE_SOURCES)
+        return rg__fail(RG_ERR_INVALID, "--notice names more than %d sources",
+                        RG__NOTICE_SOURCES);
+    const rg_status st = open_web(all, kind);
+    if (st != RG_OK)
+        return st;
+    source *s = make_source(all, kind, value);
+    if (s == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for notices");
+    all->source[all->count++] = s;
+    rg__timer_set(s->timer, 0);
+    return RG_OK;
+}
+
+rg_status rg__notices_create(rg__loop *loop, const rg__notices_params *params,
+                             rg__notices **notices_p)
+{
+    rg__notices *all = calloc(1, sizeof *all);
+    if (all == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for notices");
+    all->loop = loop;
+    all->base = params->base != NULL ? strdup(params->base) : NULL;
+    all->dmi = params->dmi;
+    all->every_ms = params->every_ms;
+    all->changed = params->changed;
+    all->arg = params->arg;
+    const rg_status st = each_entry(params->list, add_source, all);
+    if (st != RG_OK) {
+        rg__notices_destroy(all);
+        return st;
+    }
+    *notices_p = all;
+    return RG_OK;
+}
+
+void rg__notices_destroy(rg__notices *all)
+{
+    if (all == NULL)
+        return;
+    for (int i = 0; i < all->count; i++)
+        free_source(all->source[i]);
+    rg__http_destroy(all->http);
+    free(all->base);
+    free(all);
+}
+
+/* ----------------------------------------------------------- what they say */
+
+int rg__notices_count(const rg__notices *all)
+{
+    return all != NULL ? all->count : 0;
+}
+
+rg__source_view rg__notices_at(const rg__notices *all, int i)
+{
+    const source *s = all->source[i];
+    return (rg__source_view){.name = s->kind->name,
+                             .asks = asks_of(s),
+                             .state = s->state,
+                             .why = s->why,
+                             .notice = &s->notice,
+                             .seen_ns = s->seen_ns};
+}
+
+bool rg__notices_have(const rg__notices *all, const char *name)
+{
+    for (int i = 0; i < rg__notices_count(all); i++)
+        if (strcmp(all->source[i]->kind->name, name) == 0)
+            return true;
+    return false;
+}
+
+bool rg__notices_acknowledge(rg__notices *all)
+{
+    for (int i = 0; i < rg__notices_count(all); i++)
+        if (!all->source[i]->has_told)
+            rg__web_tell(all->source[i]);
+    return !rg__notices_are_acknowledged(all);
+}
+
+bool rg__notices_are_acknowledged(const rg__notices *all)
+{
+    for (int i = 0; i < rg__notices_count(all); i++)
+        if (all->source[i]->has_told && !all->source[i]->is_told)
+            return false;
+    return true;
+}
