@@ -310,7 +310,7 @@ static rg_status open_file(const output *o, const char *what, int *fd_p)
     const bool is_there = *fd_p >= 0;
     const int cause = errno;
     if (!is_there && cause != EMFILE && cause != ENFILE)
-        *fd_p = open("/dev/null", flags);
+        *fd_p = open("/dev/null", O_WRONLY | O_CLOEXEC);
     if (*fd_p < 0)
         return rg__fail(RG_ERR_SYSTEM,
                         "%s can't be opened for a worker's output: %s", path,
