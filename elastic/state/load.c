@@ -1,4 +1,8 @@
-/* rg_state_load: registered memory from a checkpoint, whole or not at all. */
+/* rg_state_load: registered memory from a checkpoint, whole or not at all.
+ *
+ * In a job that has a commit a newcomer reads the head of the checkpoint only:
+ * rg_run brings its memory to the commit. Its data is due when no host that
+ * holds a commit is left and this rank's memory is to be the job's. */
 #include "elastic/state/state.h"
 
 #include <errno.h>
@@ -91,6 +95,18 @@ static rg_status take(rg_state *st, const rg__checkpoint *c,
     return rs;
 }
 
+static bool only_looks(const rg_state *st)
+{
+    return st->due[0] != '\0';
+}
+
+static void note_step(rg_state *st, uint64_t step, const char *path)
+{
+    st->step = step;
+    st->loaded_step = step + 1;
+    rg__log(RG__INFO, "state", "loaded step %" PRIu64 " from %s", step, path);
+}
+
 /* The path is absolute. */
 static rg_status note_loaded(rg_state *st, const rg__checkpoint *c,
                              const char *path)
@@ -100,10 +116,8 @@ static rg_status note_loaded(rg_state *st, const rg__checkpoint *c,
     const int n = snprintf(l->name, sizeof l->name, "%s", slash + 1);
     snprintf(l->dir, sizeof l->dir, "%.*s", (int)(slash - path), path);
     l->hash = c->head_hash;
-    st->step = c->id.step;
-    st->loaded_step = c->id.step + 1;
-    rg__log(RG__INFO, "state", "loaded step %" PRIu64 " from %s", st->step,
-            path);
+    if (!only_looks(st))
+        note_step(st, c->id.step, path);
     return n < (int)sizeof l->name
                ? RG_OK
                : rg__fail(RG_ERR_INVALID,
@@ -116,9 +130,9 @@ static rg_status take_checkpoint(rg_state *st, const rg__checkpoint *c,
                                  const rg__checkpoint_source *source)
 {
     rg_status rs = check_buffers(st, c, source->name);
-    if (rs == RG_OK)
+    if (rs == RG_OK && !only_looks(st))
         rs = rg__checkpoint_verify_replicated(c, source);
-    if (rs == RG_OK)
+    if (rs == RG_OK && !only_looks(st))
         rs = take(st, c, source);
     return rs == RG_OK ? note_loaded(st, c, source->name) : rs;
 }
@@ -319,13 +333,10 @@ static rg_status load_named(rg_state *st, const char *path)
     return rs;
 }
 
-static rg_status load(rg_state *st, const char *given)
+/* The path is absolute. */
+static rg_status load(rg_state *st, const char *path)
 {
     struct stat info;
-    char path[RG__TEXT_MAX];
-    const rg_status rs = rg__state_absolute(given, path);
-    if (rs != RG_OK)
-        return rs;
     if (stat(path, &info) == 0)
         return S_ISDIR(info.st_mode) ? load_dir(st, path)
                                      : load_named(st, path);
@@ -334,12 +345,55 @@ static rg_status load(rg_state *st, const char *given)
                     "checkpoint %s can't be read: %s", path, strerror(cause));
 }
 
-rg_status rg_state_load(rg_state *st, const char *path, uint64_t *step_p)
+/* Etcd has it on record, and the agent has told us. */
+static bool job_has_commit(const rg_ctx *ctx)
 {
-    rg_status rs = check_load(st, path, step_p);
+    return !ctx->is_alone && atomic_load(&ctx->page->begun) != 0;
+}
+
+static rg_status load_when_due(rg_state *st, const char *path)
+{
+    snprintf(st->due, sizeof st->due, "%s", path);
+    const rg_status rs = load(st, path);
+    if (rs != RG_OK) {
+        st->due[0] = '\0';
+        return rs;
+    }
+    rg__log(RG__INFO, "state",
+            "nothing is read from %s: the job has a commit, and rg_run brings "
+            "registered memory to it",
+            path);
+    return rg__fail(RG_ERR_NOT_FOUND,
+                    "nothing is read from %.200s: job %s has a commit, and "
+                    "rg_run brings registered memory to it",
+                    path, st->ctx->job);
+}
+
+rg_status rg__state_load_due(rg_state *st)
+{
+    char path[RG__TEXT_MAX];
+    if (!only_looks(st))
+        return RG_OK;
+    snprintf(path, sizeof path, "%s", st->due);
+    st->due[0] = '\0';
+    const rg_status rs = load(st, path);
+    if (rs == RG_OK)
+        rg__state_note_load(st);
+    return rs;
+}
+
+rg_status rg_state_load(rg_state *st, const char *given, uint64_t *step_p)
+{
+    char path[RG__TEXT_MAX];
+    rg_status rs = check_load(st, given, step_p);
+    if (rs == RG_OK)
+        rs = rg__state_absolute(given != NULL ? given : st->ctx->checkpoint,
+                                path);
     if (rs != RG_OK)
         return rs;
-    rs = load(st, path != NULL ? path : st->ctx->checkpoint);
+    if (job_has_commit(st->ctx))
+        return load_when_due(st, path);
+    rs = load(st, path);
     if (rs == RG_OK) {
         *step_p = st->step;
         rg__state_note_load(st);

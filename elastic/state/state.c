@@ -409,7 +409,9 @@ static rg_status load_shards(rg_state *st, int source, bool *is_damaged_p)
  * damaged gives way to the one before it. */
 static rg_status broadcast(rg_state *st, int source)
 {
-    rg_status rs = broadcast_replicated(st, source);
+    rg_status rs = st->ctx->now.rank == source ? rg__state_load_due(st) : RG_OK;
+    if (rs == RG_OK)
+        rs = broadcast_replicated(st, source);
     for (bool is_damaged = st->has_shards; rs == RG_OK && is_damaged;) {
         rs = load_shards(st, source, &is_damaged);
         if (rs != RG_OK || !is_damaged)
@@ -543,6 +545,7 @@ rg_status rg__state_sync(rg_state *st, const rg__decided *decided)
     if (rs != RG_OK)
         return rs;
     st->last = decided->resume;
+    st->due[0] = '\0';
     count_from_here(st);
     atomic_store(&ctx->page->synced_ns, rg__now_ns());
     rg__state_note(st, "sync", st->step, true);

@@ -79,8 +79,10 @@ struct rg_state {
     bool has_samples;
     rg__state_dir *dir; /* directories of checkpoints that we know; owned */
     int dirs;
-    rg__state_loaded loaded;
-    uint64_t loaded_step;          /* 1 + its step, 0: none */
+    rg__state_loaded loaded; /* or looked at: */
+    char due[RG__TEXT_MAX];  /* what this rank loads where its memory is to be
+                                the job's, "": nothing */
+    uint64_t loaded_step;    /* 1 + its step, 0: none */
     uint64_t asked_step, asked_ns; /* of the last checkpoint by itself */
     bool is_due;     /* the ranks have agreed that this commit becomes one */
     bool has_warned; /* that there is no directory; or alone, why not */
@@ -150,6 +152,8 @@ void rg__state_know(rg_state *st, const char *path, uint64_t newest);
  * if it has. Collective over the world. ERR_DAMAGED is for one rank to say: the
  * others must hear of it. */
 rg_status rg__state_load_shards(rg_state *st, int source);
+/* Load what a newcomer has only looked at, if it has. */
+rg_status rg__state_load_due(rg_state *st);
 /* Load the one before it, where a directory was loaded; on rank `source`.
  * ERR_DAMAGED: there is none. */
 rg_status rg__state_load_before(rg_state *st);

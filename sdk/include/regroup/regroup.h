@@ -737,9 +737,14 @@ RG_API rg_status rg_run(rg_state *state, rg_train_fn fn, void *arg);
  * its shard in rg_run, when it has a rank; if one is damaged, all ranks begin
  * with the checkpoint before: inside fn rg_state_step says which step it is.
  *
- * ERR_NOT_FOUND: there is none, or no directory was named: begin afresh.
- * ERR_INVALID: other buffers or sizes are registered, a newer Regroup or a
- * machine of the other byte order wrote it, or rg_run has begun.
+ * In a job that has a commit a newcomer reads no data, since rg_run brings its
+ * memory to that commit: this returns ERR_NOT_FOUND at once, and rg_last_error
+ * says why. Only where no host with a commit is left does rg_run read the
+ * checkpoint after all, on one rank.
+ *
+ * ERR_NOT_FOUND: there is none, or no directory was named: begin afresh; or the
+ * job has a commit. ERR_INVALID: other buffers or sizes are registered, a newer
+ * Regroup or a machine of the other byte order wrote it, or rg_run has begun.
  * ERR_DAMAGED: there is no whole one. ERR_SYSTEM: it can't be read. Registered
  * memory changes with RG_OK only, unless the file changes meanwhile. */
 RG_API rg_status rg_state_load(rg_state *state, const char *path,

@@ -196,7 +196,8 @@ class State:
 
     def load(self, path: str | os.PathLike | None = None) -> int | None:
         """Fill registered memory from the newest checkpoint, before run, on
-        every rank. Returns its step, or None where there is none."""
+        every rank. Returns its step, or None where there is none, and in a
+        job that runs: then run brings registered memory to its commit."""
         step = c_uint64()
         try:
             check(lib.rg_state_load(self.handle, _path(path),
