@@ -199,6 +199,15 @@ static void drain_by_signal(agent *a, int signum)
     rg__drain_start(a, a->params->deadline_ms, strsignal(signum));
 }
 
+/* A signal to what began the job means the job. One that the kernel sends since
+ * that was killed means this host, where others can go on without it. */
+static bool ends_job(const agent *a)
+{
+    const bool was_killed = a->keeper != 0 && getppid() != a->keeper;
+    return a->params->creates_job &&
+           !(was_killed && a->params->has_remotes && !a->params->has_etcd);
+}
+
 static void on_signal(void *arg, int fd, uint32_t events)
 {
     (void)events;
@@ -210,9 +219,9 @@ static void on_signal(void *arg, int fd, uint32_t events)
         rg__slots_pause(a, info.ssi_signo == SIGTSTP);
     else if (a->is_ending)
         hurry(a);
-    else if (!a->params->creates_job && !a->is_draining && a->elastic == 1)
+    else if (!ends_job(a) && !a->is_draining && a->elastic == 1)
         drain_by_signal(a, (int)info.ssi_signo);
-    else if (!a->params->creates_job)
+    else if (!ends_job(a))
         rg__agent_leave(a, 128 + (int)info.ssi_signo,
                         "stopped by signal %u (%s)", info.ssi_signo,
                         strsignal((int)info.ssi_signo));
@@ -312,6 +321,12 @@ static void on_lease(void *arg, rg__lease_event event)
 
 /* ------------------------------------------------------------- open the job */
 
+void rg__agent_tell_sizes(agent *a)
+{
+    const rg__kept_sizes sizes = {a->own.min, a->own.max};
+    rg__keep_put(a->keep, RG__KEPT_SIZES, &sizes, sizeof sizes, NULL, 0);
+}
+
 void rg__agent_take_lease(agent *a, const rg__meta *meta)
 {
     a->meta = *meta;
@@ -319,6 +334,7 @@ void rg__agent_take_lease(agent *a, const rg__meta *meta)
     a->own.min = meta->min;
     a->own.max = meta->max;
     rg__timer_stop(a->end_timer);
+    rg__agent_tell_sizes(a);
     const rg_status st =
         a->lease_id == 0
             ? rg__lease_create(a->etcd, LEASE_S, on_lease, a, &a->lease)
@@ -657,10 +673,22 @@ static void on_keeper_gone(void *arg)
             a->params->host);
 }
 
+static void on_finish(void *arg, int code, const char *why)
+{
+    agent *a = arg;
+    if (code == 0)
+        rg__agent_leave(a, 0, "%s", ""); /* all went well: no word */
+    else
+        rg__agent_end_job(a, code, "%s", why);
+}
+
 static rg_status watch_keeper(agent *a)
 {
-    const rg__keep_events events = {
-        .ended = rg__slots_on_ended, .gone = on_keeper_gone, .arg = a};
+    const rg__keep_events events = {.ended = rg__slots_on_ended,
+                                    .gone = on_keeper_gone,
+                                    .finish = on_finish,
+                                    .arg = a};
+    a->keeper = a->keep != NULL ? getppid() : 0;
     return rg__keep_watch(a->keep, a->loop, &events);
 }
 

@@ -20,7 +20,8 @@ struct rg__keep;
 
 typedef struct rg__agent_params {
     const char *job, *host;
-    int slots;           /* workers that this host starts */
+    int slots;           /* workers that this host starts; 0: it starts none and
+                            only takes part */
     int min, max;        /* size of the world; equal for -n */
     char *const *argv;   /* the program and its arguments, NULL at the end */
     const char *run_dir; /* the job's run directory, 0700, exists: the agent's
@@ -33,6 +34,8 @@ typedef struct rg__agent_params {
     bool replaces_job; /* one that has not ended is dead, says the operator */
     bool is_one_host;  /* no other host can join: it listens at no port */
     bool has_etcd; /* the job's private one, which ends with what started us */
+    bool has_remotes; /* what started us has started agents on other hosts; they
+                         go on without it, unless it has the job's etcd */
     int max_restarts;
     uint64_t start_timeout_ms, elastic_timeout_ms, grace_ms, detect_ms;
     uint64_t etcd_timeout_ms;

@@ -170,7 +170,7 @@ void rg__leave_say(agent *a, int code)
 {
     rg__failpoint("agent.leave", -1, 0, a->delivered);
     a->is_leaving = true;
-    if (code == 0)
+    if (code == 0 && a->why[0] != '\0')
         rg__log(RG__WARN, "agent", "%s", a->why);
     forget_old(a);
     resign(a, code);

@@ -135,12 +135,13 @@ static void name_hosts(const rg__snapshot *snap, char *text, size_t room)
                                   snap->host[i].name);
 }
 
-/* With a record, and not on its way out. */
+/* With a record and slots, and not on its way out. */
 static int count_others(const rg__snapshot *snap, const char *host)
 {
     int n = 0;
     for (int i = 0; i < snap->hosts; i++)
-        n += !snap->host[i].is_gone && strcmp(snap->host[i].name, host) != 0;
+        n += !snap->host[i].is_gone && snap->host[i].slots > 0 &&
+             strcmp(snap->host[i].name, host) != 0;
     return n;
 }
 

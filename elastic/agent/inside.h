@@ -202,6 +202,7 @@ struct agent {
     const rg__agent_params *params; /* = &own */
     rg__meta meta;                  /* of the job that we would make */
     rg__keep *keep;                 /* what outlives this agent; borrowed */
+    pid_t keeper;                   /* 0: none */
     rg__loop *loop;
     rg__etcd *etcd;
     rg__lease *lease;
@@ -360,7 +361,8 @@ rg_status rg__agent_read(const agent *a, const rg__mirror *mirror,
 void rg__agent_check_end(agent *a); /* stop the loop once nothing is left */
 bool rg__agent_is_static(const agent *a);
 void rg__agent_take_lease(agent *a, const rg__meta *meta);
-void rg__agent_end_wiped(agent *a); /* etcd has another job's keys, or none */
+void rg__agent_tell_sizes(agent *a); /* the keeper, and that the job is open */
+void rg__agent_end_wiped(agent *a);  /* etcd has another job's keys, or none */
 
 /* What became of a request does not matter. */
 void rg__agent_ignore(void *arg, rg_status st, const rg__txn_reply *reply);

@@ -181,6 +181,11 @@ static void on_socket(void *arg, int fd, uint32_t events)
         }
         if (m.what == RG__KEPT_ENDED)
             keep->events.ended(keep->events.arg, m.pid, m.status);
+        if (m.what != RG__KEPT_FINISH)
+            continue;
+        m.bytes[n < sizeof m ? n - offsetof(rg__kept_message, bytes)
+                             : sizeof m.bytes - 1] = '\0';
+        keep->events.finish(keep->events.arg, m.status, m.bytes);
     }
 }
 

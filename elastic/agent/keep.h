@@ -24,10 +24,11 @@ rg_status rg__keep_create(int sock, const rg__kept_list *kept,
 void rg__keep_destroy(rg__keep *keep);
 
 /* ended: a process of a record, of which this agent is not the parent, has
- * ended. gone: the keeper was killed. */
+ * ended. gone: the keeper was killed. finish: it knows that all is over. */
 typedef struct rg__keep_events {
     void (*ended)(void *arg, int32_t pid, int32_t status);
     void (*gone)(void *arg);
+    void (*finish)(void *arg, int code, const char *why);
     void *arg;
 } rg__keep_events;
 rg_status rg__keep_watch(rg__keep *keep, rg__loop *loop,

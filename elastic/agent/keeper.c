@@ -48,6 +48,7 @@ typedef struct keeper {
     int quick_deaths; /* in a row */
     int signal;       /* that came while no agent lived, 0: none */
     bool is_over, has_given_up;
+    bool has_finished; /* the agent was told to end */
 } keeper;
 
 /* The last two pause the job here and go on with it. */
@@ -89,6 +90,16 @@ int rg__keeper_pending(void)
 
 /* ----------------------------------------------------------------- records */
 
+static void tell_sizes(const keeper *k)
+{
+    const rg__kept *r = rg__kept_find(&k->kept, RG__KEPT_SIZES);
+    rg__kept_sizes sizes;
+    if (r == NULL || r->n != sizeof sizes || k->hooks->sizes == NULL)
+        return;
+    memcpy(&sizes, r->bytes, sizeof sizes);
+    k->hooks->sizes(k->hooks->arg, sizes.min, sizes.max);
+}
+
 static void take_record(keeper *k, const rg__kept_message *m, size_t n,
                         int fds[RG__SOCK_FDS])
 {
@@ -103,6 +114,8 @@ static void take_record(keeper *k, const rg__kept_message *m, size_t n,
     }
     if (rg__kept_set(&k->kept, name, m->pid, m->bytes, n - head, fds) != RG_OK)
         rg__log(RG__WARN, "keeper", "%s", rg_last_error());
+    if (strcmp(name, RG__KEPT_SIZES) == 0)
+        tell_sizes(k);
 }
 
 static void hang_up(keeper *k)
@@ -195,6 +208,7 @@ static rg_status start_agent(keeper *k)
     setpgid(pid, pid); /* in both: whoever comes first */
     k->agent = pid;
     k->sock = ends[0];
+    k->has_finished = false;
     k->started_ns = rg__now_ns();
     if (k->signal != 0)
         kill(pid, k->signal);
@@ -328,15 +342,37 @@ static int most_ms(const keeper *k)
     return ms;
 }
 
+/* Once: what the agent makes of it takes its time. */
+static void finish_if_over(keeper *k)
+{
+    rg__kept_message m = {.what = RG__KEPT_FINISH};
+    int code = 0;
+    const char *why = NULL;
+    if (k->hooks->is_over == NULL || k->has_finished || k->sock < 0 ||
+        !k->hooks->is_over(k->hooks->arg, &code, &why))
+        return;
+    m.status = code;
+    snprintf(m.bytes, sizeof m.bytes, "%s", why);
+    k->has_finished =
+        rg__sock_send(k->sock, &m,
+                      offsetof(rg__kept_message, bytes) + strlen(m.bytes) + 1,
+                      NULL, 0) == RG_OK;
+}
+
 static void turn(keeper *k)
 {
-    struct pollfd on[] = {{.fd = k->signal_fd, .events = POLLIN},
-                          {.fd = k->sock, .events = POLLIN}};
-    poll(on, 2, most_ms(k));
+    struct pollfd on[] = {
+        {.fd = k->signal_fd, .events = POLLIN},
+        {.fd = k->sock, .events = POLLIN},
+        {.fd = k->hooks->fd > 0 ? k->hooks->fd : -1, .events = POLLIN}};
+    poll(on, 3, most_ms(k));
+    if (on[2].revents != 0)
+        k->hooks->readable(k->hooks->arg);
     take_signals(k);
     take_records(k);
     reap(k);
     start_if_due(k);
+    finish_if_over(k);
 }
 
 /* Without an agent the workers end by themselves. */

@@ -9,6 +9,7 @@
 #define RG_AGENT_KEEPER_H
 
 #include <signal.h>
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "elastic/agent/agent.h"
@@ -19,6 +20,14 @@ typedef struct rg__keeper_hooks { /* any may be NULL */
     /* Called between waits; returns the most ms that the next may last, -1:
      * any. */
     int (*turn)(void *arg);
+    /* The job is open, with these sizes, or they have changed. */
+    void (*sizes)(void *arg, int min, int max);
+    /* Asked between waits: true, and the agent ends: with 0 it leaves, else it
+     * ends the job with that code. */
+    bool (*is_over)(void *arg, int *code_p, const char **why_p);
+    /* Something can be read there. */
+    int fd; /* 0: none */
+    void (*readable)(void *arg);
     void *arg;
 } rg__keeper_hooks;
 

@@ -56,8 +56,15 @@ void rg__kept_close(rg__kept_list *list);
 typedef enum rg__kept_what {
     RG__KEPT_PUT = 1, /* agent: name, pid, bytes, descriptors */
     RG__KEPT_DROP,    /* agent: name */
-    RG__KEPT_ENDED    /* keeper: pid, status */
+    RG__KEPT_ENDED,   /* keeper: pid, status */
+    RG__KEPT_FINISH   /* keeper: the exit code as status, and why as bytes */
 } rg__kept_what;
+
+/* The record from which the keeper learns that the job is open. */
+#define RG__KEPT_SIZES "sizes"
+typedef struct rg__kept_sizes {
+    int32_t min, max;
+} rg__kept_sizes;
 
 typedef struct rg__kept_message {
     uint32_t what;

@@ -18,6 +18,10 @@ typedef struct rg__settings {
     const char *advertise, *metrics, *peer;
     const char *notice, *notice_base, *notice_dmi, *notice_advice;
     uint64_t notice_every_ms, notice_lead_ms;
+    const char *hosts, *hostfile, *discovery;
+    const char *rsh, *prefix, *remote_path;
+    int spares;
+    uint64_t discovery_ms;
     uint64_t start_timeout_ms, elastic_timeout_ms, grace_ms, detect_ms;
     uint64_t etcd_timeout_ms;
     uint64_t timeout_ms, interval_ms, deadline_ms, older_than_ms,
@@ -31,7 +35,9 @@ typedef struct rg__cli {
     rg__cfg *cfg;
     bool json, watch, follow, dry_run, replace_job;
     bool wants_help; /* nothing else was read */
-    int argc;        /* what stands behind the flags */
+    char **exported; /* of -x, in order; owned, its words are borrowed */
+    int exports;
+    int argc; /* what stands behind the flags */
     char **argv;
 } rg__cli;
 
@@ -60,6 +66,7 @@ int rg__cli_fail(rg_status st);
 
 int rg__cmd_run(rg__cli *cli);
 int rg__cmd_agent(rg__cli *cli);
+int rg__cmd_remote(rg__cli *cli);
 int rg__cmd_status(rg__cli *cli);
 int rg__cmd_jobs(rg__cli *cli);
 int rg__cmd_stop(rg__cli *cli);

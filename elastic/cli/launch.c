@@ -57,19 +57,36 @@ static rg_status check_np(const rg__settings *s)
 }
 
 /* Sizes that were not given follow from those that were; without any there is
- * a worker for each processor. */
-static void fill_sizes(rg__launch *l, const rg__settings *s)
+ * a worker for each processor, or slot of other hosts. */
+static void fill_sizes(rg__launch *l, const rg__settings *s, int remote_slots)
 {
     l->min = s->np != 0 ? s->np : s->min;
     l->max = s->np != 0 ? s->np : s->max;
     const bool has_none = l->min == 0 && l->max == 0;
-    l->slots = s->slots != 0 ? s->slots
-               : l->max != 0 ? l->max
-                             : larger(processors(), l->min);
     if (l->max == 0)
-        l->max = l->slots;
+        l->max = remote_slots > 0 ? larger(remote_slots - s->spares, 1)
+                 : s->slots != 0  ? larger(s->slots - s->spares, 1)
+                                  : larger(processors(), l->min);
+    l->slots = remote_slots != RG__REMOTE_NONE ? 0
+               : s->slots != 0                 ? s->slots
+                                               : l->max + s->spares;
     if (l->min == 0)
         l->min = has_none ? l->max : 1;
+}
+
+static rg_status check_remote_sizes(const rg__launch *l, const rg__settings *s,
+                                    int remote_slots)
+{
+    if (remote_slots == 0 && s->np == 0 && s->max == 0)
+        return rg__fail(RG_ERR_INVALID,
+                        "--host-discovery-script needs the largest size of the "
+                        "world; give it with --max, or with -n");
+    if (remote_slots == 0 || l->min <= remote_slots)
+        return RG_OK;
+    return rg__fail(RG_ERR_INVALID,
+                    "the world needs %d workers, but the hosts that are listed "
+                    "have %d slots; list more, or give a smaller %s",
+                    l->min, remote_slots, s->np != 0 ? "-n" : "--min");
 }
 
 static rg_status check_sizes(const rg__launch *l, bool is_only_host)
@@ -165,6 +182,11 @@ static rg_status check_name(const char *flag, const char *setting)
 {
     if (setting == NULL || rg__is_name(setting))
         return RG_OK;
+    if (strpbrk(setting, ":,") != NULL && strcmp(flag, "--host") == 0)
+        return rg__fail(RG_ERR_INVALID,
+                        "--host names this host, and \"%s\" is no name; hosts "
+                        "on which workers are started are listed with -H",
+                        setting);
     return rg__fail(RG_ERR_INVALID,
                     "%s \"%s\" is no name: it may have up to %d letters, "
                     "digits, dots, dashes and underscores, and begins with a "
@@ -214,13 +236,15 @@ static rg_status make_dir(const char *flag, const char *setting, size_t most,
 
 /* ------------------------------------------------------------------ launch */
 
-static rg_status check_program(rg__launch *l, const rg__cli *cli)
+static rg_status check_program(rg__launch *l, const rg__cli *cli, bool is_here)
 {
     if (cli->argc == 0)
         return rg__fail(RG_ERR_INVALID,
                         "no program was named; write it behind the flags, as "
                         "in `regroup run -n 4 ./train`");
-    return rg__find_program(cli->argv[0], l->program, sizeof l->program);
+    return is_here
+               ? rg__find_program(cli->argv[0], l->program, sizeof l->program)
+               : RG_OK;
 }
 
 static rg_status check_metrics(const rg__settings *s)
@@ -259,19 +283,36 @@ static void hand_on(const rg__cfg *cfg, const char *name)
     setenv(variable, item.text, 1);
 }
 
-rg_status rg__launch_prepare(rg__launch *l, const rg__cli *cli)
+/* They lie where workers are. */
+static rg_status make_dirs_of(rg__launch *l, const rg__settings *s)
+{
+    rg_status st = make_dir("--history", s->history, RG__TEXT_MAX, l->history);
+    if (st == RG_OK)
+        st = make_dir("--checkpoint-dir", s->library.checkpoint_dir,
+                      RG__TEXT_MAX, l->checkpoint);
+    if (st == RG_OK)
+        st = make_dir("--output", s->output, PATH_MAX, l->output);
+    return st;
+}
+
+rg_status rg__launch_prepare(rg__launch *l, const rg__cli *cli,
+                             int remote_slots)
 {
     const rg__settings *s = &cli->settings;
+    const bool is_here = remote_slots == RG__REMOTE_NONE;
     memset(l, 0, sizeof *l);
     rg_status st = check_np(s);
     if (st == RG_OK)
-        fill_sizes(l, s);
+        fill_sizes(l, s, remote_slots);
+    if (st == RG_OK && !is_here)
+        st = check_remote_sizes(l, s, remote_slots);
     if (st == RG_OK)
-        st = check_sizes(l, s->etcd == NULL && s->etcd_listen == NULL);
+        st = check_sizes(l,
+                         is_here && s->etcd == NULL && s->etcd_listen == NULL);
     if (st == RG_OK)
         st = check_descriptors(l);
     if (st == RG_OK)
-        st = check_program(l, cli);
+        st = check_program(l, cli, is_here);
     if (st == RG_OK)
         st = check_name("--job", s->job);
     if (st == RG_OK)
@@ -282,17 +323,12 @@ rg_status rg__launch_prepare(rg__launch *l, const rg__cli *cli)
         st = check_metrics(s);
     if (st == RG_OK)
         st = check_notice(s);
-    if (st == RG_OK)
-        st = make_dir("--history", s->history, RG__TEXT_MAX, l->history);
-    if (st == RG_OK)
-        st = make_dir("--checkpoint-dir", s->library.checkpoint_dir,
-                      RG__TEXT_MAX, l->checkpoint);
-    if (st == RG_OK)
-        st = make_dir("--output", s->output, PATH_MAX, l->output);
+    if (st == RG_OK && is_here)
+        st = make_dirs_of(l, s);
     if (st != RG_OK)
         return st;
     name_job(s->job, cli->argv[0], l->job);
-    name_host(s->host, l->host);
+    name_host(s->host != NULL || is_here ? s->host : "launcher", l->host);
     hand_on(cli->cfg, "LOG_FORMAT");
     return RG_OK;
 }

@@ -19,8 +19,12 @@ typedef struct rg__launch {
 } rg__launch;
 
 /* Check the settings and the program behind them, and make the directories.
+ * remote_slots: workers are started on other hosts, which have so many (0: that
+ * is not known), and look for program and directories themselves; NONE: here.
  * ERR_INVALID with a sentence for whatever can't work. */
-rg_status rg__launch_prepare(rg__launch *launch, const rg__cli *cli);
+#define RG__REMOTE_NONE (-1)
+rg_status rg__launch_prepare(rg__launch *launch, const rg__cli *cli,
+                             int remote_slots);
 
 /* The part of that about etcd. */
 rg_status rg__launch_reach(rg__launch *launch, const rg__settings *settings);

@@ -27,6 +27,9 @@ static const rg__command commands[] = {
      "Give the same sizes and the same program on every host. Exit codes are\n"
      "those of `regroup run`.\n",
      rg__cmd_agent},
+    {"remote", "", "what `regroup run -H` starts on other hosts",
+     "It is told on standard input what to do, and is of no use to a person.\n",
+     rg__cmd_remote},
     {"status", "[--json] [--watch] [JOB]",
      "say how a job that runs here is doing, on all its hosts",
      "JOB may be left out when only one runs here. While etcd gives no answer\n"

@@ -12,6 +12,7 @@
 #include "elastic/cli/farewell.h"
 #include "elastic/cli/invite.h"
 #include "elastic/cli/launch.h"
+#include "elastic/cli/remotes.h"
 #include "elastic/cli/rundir.h"
 #include "elastic/cli/store.h"
 #include "sdk/base/clock.h"
@@ -22,6 +23,7 @@ typedef struct job_run {
     rg__launch launch;
     rg__rundir dir;
     rg__private_etcd etcd;
+    rg__remotes remotes;
     sigset_t before; /* the mask of signals */
 } job_run;
 
@@ -38,16 +40,33 @@ static void block_signals(job_run *run)
 static void on_ended(void *arg, pid_t pid, int status)
 {
     job_run *run = arg;
-    if (pid != run->etcd.pid)
+    if (pid != run->etcd.pid) {
+        rg__remotes_ended(&run->remotes, pid, status);
         return;
+    }
     run->etcd.pid = 0;
     rg__private_etcd_ended(&run->etcd, status);
 }
 
-static int keep_etcd(void *arg)
+static int on_turn(void *arg)
 {
     job_run *run = arg;
-    return rg__private_etcd_keep(&run->etcd);
+    const int etcd_ms = rg__private_etcd_keep(&run->etcd);
+    const int hosts_ms = rg__remotes_turn(&run->remotes);
+    return etcd_ms < 0 || (hosts_ms >= 0 && hosts_ms < etcd_ms) ? hosts_ms
+                                                                : etcd_ms;
+}
+
+static void on_sizes(void *arg, int min, int max)
+{
+    job_run *run = arg;
+    rg__remotes_sizes(&run->remotes, min, max);
+}
+
+static bool on_look(void *arg, int *code_p, const char **why_p)
+{
+    const job_run *run = arg;
+    return rg__remotes_is_over(&run->remotes, code_p, why_p);
 }
 
 /* ------------------------------------------------------------------ command */
@@ -56,7 +75,10 @@ static rg_status prepare(job_run *run, const rg__cli *cli)
 {
     char base[PATH_MAX];
     const rg__settings *s = &cli->settings;
-    rg_status st = rg__launch_prepare(&run->launch, cli);
+    rg_status st = rg__remotes_read(&run->remotes, cli);
+    if (st == RG_OK)
+        st = rg__launch_prepare(&run->launch, cli,
+                                rg__remotes_slots(&run->remotes));
     if (st == RG_OK)
         st = rg__rundir_base(s->run_dir, base);
     if (st == RG_OK)
@@ -66,21 +88,26 @@ static rg_status prepare(job_run *run, const rg__cli *cli)
         return st;
     if (s->etcd == NULL)
         return rg__private_etcd_start(&run->etcd, s->etcd_bin, run->dir.path,
-                                      s->etcd_listen);
+                                      s->etcd_listen != NULL
+                                          ? s->etcd_listen
+                                          : rg__remotes_listen(&run->remotes));
     return rg__launch_check_store(&run->launch, s);
 }
 
 /* The job's code, once it is over. */
 static int run_job(job_run *run, const rg__cli *cli)
 {
-    const rg__keeper_hooks hooks = {
-        .ended = on_ended, .turn = keep_etcd, .arg = run};
+    const rg__keeper_hooks hooks = {.ended = on_ended,
+                                    .turn = on_turn,
+                                    .sizes = on_sizes,
+                                    .is_over = on_look,
+                                    .arg = run};
     rg__agent_params params = rg__launch_params(&run->launch, cli, &run->dir);
     params.creates_job = true;
     if (cli->settings.etcd == NULL) {
         const rg__etcd_params etcd = rg__private_etcd_params(&run->etcd);
         params.has_etcd = true;
-        params.is_one_host = cli->settings.etcd_listen == NULL;
+        params.is_one_host = !run->etcd.is_open;
         params.endpoints = etcd.endpoints;
         params.user = etcd.user;
         params.password = etcd.password;
@@ -92,10 +119,13 @@ static int run_job(job_run *run, const rg__cli *cli)
     rg_status st = rg__rundir_record(&run->dir, &record);
     if (st == RG_OK && cli->settings.etcd_listen != NULL)
         st = rg__invite(&run->etcd, &run->launch, cli);
+    if (st == RG_OK)
+        st = rg__remotes_prepare(&run->remotes, cli, &params);
     if (st != RG_OK)
         return rg__cli_fail(st);
     const int code = rg__keeper_run(&params, &hooks);
-    if (cli->settings.etcd_listen != NULL)
+    rg__remotes_finish(&run->remotes);
+    if (run->etcd.is_open)
         rg__farewell(&run->etcd, run->launch.job, run->launch.host);
     return code;
 }
@@ -112,6 +142,7 @@ int rg__cmd_run(rg__cli *cli)
         code = 128 + signal;
     else
         code = st == RG_OK ? run_job(&run, cli) : rg__cli_fail(st);
+    rg__remotes_free(&run.remotes);
     rg__private_etcd_stop(&run.etcd);
     rg__rundir_leave(&run.dir);
     sigprocmask(SIG_SETMASK, &run.before, NULL);

@@ -169,9 +169,10 @@ static bool is_agent_lock(const char *name)
 /* Whether a name in a job's directory is one of ours. */
 static bool is_ours(const char *name)
 {
-    static const char *const names[] = {JOB_LOCK,         "job.json",
-                                        "etcd.log",       RG__CERTS_CA,
-                                        RG__CERTS_SERVER, RG__CERTS_INVITATION};
+    static const char *const names[] = {
+        JOB_LOCK,          "job.json",       "etcd.log",
+        RG__CERTS_CA,      RG__CERTS_SERVER, RG__CERTS_INVITATION,
+        RG__REMOTE_CACERT, RG__REMOTE_CERT,  RG__REMOTE_KEY};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i], name) == 0)
             return true;

@@ -8,9 +8,11 @@
  *       agent-<host>.lock   held by that host's agent
  *       agent-<host>.sock   the agent's socket
  *       job.json            0600: endpoints and what belongs to them, host,
- * pid, program etcd/, etcd.log     of a private etcd etcd.invitation     0600:
- * all that other hosts need to use it etcd.ca, .server    0600: its
- * certificates
+ *                           pid, program
+ *       etcd/, etcd.log     of a private etcd
+ *       etcd.invitation     0600: all that other hosts need to use it
+ *       etcd.ca, .server    0600: its certificates
+ *       login.*             0600: files for etcd that a launcher has sent
  *
  * A job runs here while one of its locks is held; the kernel lets go of them
  * with the processes, so a directory without a held lock is a dead job's and is
@@ -29,6 +31,10 @@
 #include "regroup/regroup.h"
 
 #define RG__NAME_MAX 64 /* bytes of a job's or host's name, with the NUL */
+
+#define RG__REMOTE_CACERT "login.cacert"
+#define RG__REMOTE_CERT   "login.cert"
+#define RG__REMOTE_KEY    "login.key"
 
 typedef struct rg__rundir {
     char base[PATH_MAX], path[PATH_MAX];

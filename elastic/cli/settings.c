@@ -25,6 +25,29 @@ static const rg__cfg_field cli_table[] = {
     {"SLOTS", NULL, RG__CFG_SIZE_AT(rg__settings, slots),
      "workers that this host starts; as many as the world may have, or as "
      "there are processors"},
+    {"SPARES", "0", RG__CFG_COUNT_AT(rg__settings, spares),
+     "slots beyond --max whose workers are started, too, and wait in rg_run; "
+     "one of them takes the place of a worker that is lost"},
+    {"HOSTS", NULL, RG__CFG_TEXT_AT(rg__settings, hosts),
+     "hosts on which agents are started, with their slots, as h1:4,h2:4; a "
+     "host without a number has --slots, or 1"},
+    {"HOSTFILE", NULL, RG__CFG_TEXT_AT(rg__settings, hostfile),
+     "file with such a host on each line, as h1 slots=4 or h1:4"},
+    {"HOST_DISCOVERY_SCRIPT", NULL, RG__CFG_TEXT_AT(rg__settings, discovery),
+     "command that prints such lines for the hosts that are there now, run "
+     "again and again; hosts that it names no more leave at a commit"},
+    {"DISCOVERY_INTERVAL", "1s", RG__CFG_TIME_AT(rg__settings, discovery_ms),
+     "how long after the start of that command it is run again"},
+    {"RSH",
+     "ssh -T -x -o BatchMode=yes -o ConnectTimeout=10 "
+     "-o ServerAliveInterval=15",
+     RG__CFG_TEXT_AT(rg__settings, rsh),
+     "command that is given a host and a command line, and runs it there"},
+    {"PREFIX", NULL, RG__CFG_TEXT_AT(rg__settings, prefix),
+     "directory where Regroup is installed on other hosts, so that its command "
+     "is bin/regroup there; none: at the same place as here"},
+    {"REMOTE_PATH", NULL, RG__CFG_TEXT_AT(rg__settings, remote_path),
+     "the command `regroup` on other hosts; none: at the same place as here"},
     {"ETCD", NULL, RG__CFG_TEXT_AT(rg__settings, etcd),
      "endpoints of etcd, comma separated, tried in order, as "
      "http://10.0.0.9:2379, https://... or unix:///a/socket/here; `regroup "
@@ -127,7 +150,11 @@ static const rg__cfg_field cli_table[] = {
     {NULL}};
 
 /* A flag that sets no setting, but something of this command line. */
-#define PLAIN NULL
+#define PLAIN  NULL
+#define EXPORT "-x" /* likewise, and may be given again */
+#define EXPORT_DOC                                                             \
+    "a variable that the workers on all hosts get, with this value or with "   \
+    "the one that it has here; may be given again"
 
 typedef struct plain {
     const char *name;
@@ -163,6 +190,18 @@ static const flag flags[] = {
      "N",
      "run agent config",
      {"slots", "nproc-per-node", "slots-per-host"}},
+    {"SPARES", "N", "run config", {"spares"}},
+    {"HOSTS", "HOST:SLOTS,...", "run config", {"H", "hosts"}},
+    {"HOSTFILE", "PATH", "run config", {"hostfile", "machinefile"}},
+    {"HOST_DISCOVERY_SCRIPT",
+     "COMMAND",
+     "run config",
+     {"host-discovery-script"}},
+    {"DISCOVERY_INTERVAL", "TIME", "run config", {"discovery-interval"}},
+    {"RSH", "COMMAND", "run config", {"rsh"}},
+    {"PREFIX", "DIR", "run config", {"prefix"}},
+    {"REMOTE_PATH", "PATH", "run config", {"remote-path"}},
+    {EXPORT, "NAME[=VALUE]", "run", {"x", "export"}},
     {"ETCD", "URL,...", "run agent gc doctor config", {"etcd"}},
     {"ETCD_BIN", "PATH", "run doctor config", {"etcd-bin"}},
     {"ETCD_LISTEN", "IP[:PORT]", "run config", {"etcd-listen"}},
@@ -245,6 +284,11 @@ static const rg__cfg_field *field_of(const char *setting)
     return NULL;
 }
 
+static bool is_export(const flag *f)
+{
+    return f->setting != PLAIN && strcmp(f->setting, EXPORT) == 0;
+}
+
 static const plain *plain_of(const flag *f)
 {
     size_t i = 0;
@@ -291,6 +335,10 @@ void rg__cli_print_flags(const char *command)
         print_spelling(&flags[i]);
         if (flags[i].setting == PLAIN) {
             print_wrapped(plain_of(&flags[i])->doc, 8);
+            continue;
+        }
+        if (is_export(&flags[i])) {
+            print_wrapped(EXPORT_DOC, 8);
             continue;
         }
         const rg__cfg_field *field = field_of(flags[i].setting);
@@ -375,8 +423,32 @@ static rg_status fail_flag(const spellings *s, const char *command,
                     command, name, nearest);
 }
 
-static rg_status take_flag(rg__cli *cli, const flag *f, const char *value)
+static rg_status take_export(rg__cli *cli, char *word)
 {
+    const size_t n = strcspn(word, "=");
+    char **more =
+        realloc(cli->exported, (size_t)(cli->exports + 1) * sizeof *more);
+    if (more == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for -x %s", word);
+    cli->exported = more;
+    if (n == 0)
+        return rg__fail(RG_ERR_INVALID,
+                        "-x %s names no variable; write -x NAME or -x "
+                        "NAME=VALUE",
+                        word);
+    if (word[n] == '\0' && getenv(word) == NULL)
+        return rg__fail(RG_ERR_INVALID,
+                        "-x %s: there is no such variable here; set it, or "
+                        "write -x %s=VALUE",
+                        word, word);
+    cli->exported[cli->exports++] = word;
+    return RG_OK;
+}
+
+static rg_status take_flag(rg__cli *cli, const flag *f, char *value)
+{
+    if (is_export(f))
+        return take_export(cli, value);
     if (f->setting == PLAIN) {
         *(bool *)((char *)cli + plain_of(f)->offset) = true;
         return RG_OK;
@@ -462,6 +534,7 @@ rg_status rg__cli_open(rg__cli *cli, const char *command, int argc, char **argv)
 void rg__cli_close(rg__cli *cli)
 {
     rg__cfg_destroy(cli->cfg);
+    free(cli->exported);
     memset(cli, 0, sizeof *cli);
 }
 

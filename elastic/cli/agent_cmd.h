@@ -1,0 +1,22 @@
+/* This process becomes the keeper of an agent: for `regroup agent`, and for
+ * `regroup remote`, which has more to say about how. */
+#ifndef RG_ELASTIC_AGENT_CMD_H
+#define RG_ELASTIC_AGENT_CMD_H
+
+#include "elastic/agent/keeper.h"
+#include "elastic/cli/cli.h"
+#include "elastic/cli/launch.h"
+#include "elastic/cli/rundir.h"
+
+typedef struct rg__agent_start { /* any may be NULL */
+    /* Called in the run directory, before etcd is asked: fill in how etcd lets
+     * us in. */
+    rg_status (*log_in)(void *arg, rg__launch *launch, const rg__rundir *dir);
+    const rg__keeper_hooks *hooks;
+    void *arg;
+} rg__agent_start;
+
+/* Returns the exit code. */
+int rg__agent_here(rg__cli *cli, const rg__agent_start *start);
+
+#endif

@@ -1,0 +1,305 @@
+/* What other hosts are told: this command line, as they need it. */
+#include "elastic/cli/remotes.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "elastic/cli/rundir.h"
+#include "elastic/launch/route.h"
+#include "sdk/base/fail.h"
+
+/* ------------------------------------------------------------------- reading
+ */
+
+static rg_status read_lists(rg__remotes *r, const rg__settings *s)
+{
+    const int slots = s->slots != 0 ? s->slots : 1;
+    rg_status st = RG_OK;
+    if (s->discovery != NULL && (s->hosts != NULL || s->hostfile != NULL))
+        return rg__fail(RG_ERR_INVALID,
+                        "--host-discovery-script lists the hosts, and so do -H "
+                        "and --hostfile; leave one of them out");
+    if (s->hosts != NULL)
+        st = rg__hosts_add_words(&r->hosts, s->hosts, slots);
+    if (st == RG_OK && s->hostfile != NULL)
+        st = rg__hosts_add_file(&r->hosts, s->hostfile, slots);
+    return st;
+}
+
+static rg_status check_own_name(const rg__remotes *r, const rg__settings *s)
+{
+    const char *own = s->host != NULL ? s->host : "launcher";
+    if (rg__hosts_find(&r->hosts, own) == NULL)
+        return RG_OK;
+    return rg__fail(RG_ERR_INVALID,
+                    "a host of the list is called %s, as this process is in "
+                    "the job; give it another name with --host",
+                    own);
+}
+
+static rg_status check_alone(const rg__settings *s, const rg__cfg *cfg)
+{
+    static const char *const names[] = {"RSH", "PREFIX", "REMOTE_PATH"};
+    (void)s;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const rg__cfg_item item =
+            rg__cfg_at(cfg, (size_t)rg__cfg_find(cfg, names[i]));
+        if (item.origin == RG__CFG_FLAG)
+            return rg__fail(RG_ERR_INVALID,
+                            "%s is for agents on other hosts, which are listed "
+                            "with -H, --hostfile or --host-discovery-script",
+                            item.where);
+    }
+    return RG_OK;
+}
+
+/* For workers here; on other hosts the letter does it. */
+static void export_here(const rg__cli *cli)
+{
+    for (int i = 0; i < cli->exports; i++) {
+        char *equals = strchr(cli->exported[i], '=');
+        if (equals == NULL)
+            continue;
+        *equals = '\0';
+        setenv(cli->exported[i], equals + 1, 1);
+        *equals = '=';
+    }
+}
+
+rg_status rg__remotes_read(rg__remotes *r, const rg__cli *cli)
+{
+    const rg__settings *s = &cli->settings;
+    memset(r, 0, sizeof *r);
+    r->has_any =
+        s->hosts != NULL || s->hostfile != NULL || s->discovery != NULL;
+    export_here(cli);
+    if (!r->has_any)
+        return check_alone(s, cli->cfg);
+    rg_status st = read_lists(r, s);
+    if (st == RG_OK)
+        st = check_own_name(r, s);
+    if (st == RG_OK)
+        st = rg__route_mine(&r->hosts, &r->mine);
+    return st;
+}
+
+int rg__remotes_slots(const rg__remotes *r)
+{
+    return r->has_any ? rg__hosts_slots(&r->hosts) : -1;
+}
+
+const char *rg__remotes_listen(const rg__remotes *r)
+{
+    return r->has_any ? r->mine.text : NULL;
+}
+
+/* ---------------------------------------------------------------- the letter
+ */
+
+/* What holds for this host or this command alone; everything else that was set
+ * here is set there. */
+static bool stays_here(const char *name)
+{
+    static const char *const names[] = {"NP",
+                                        "MIN",
+                                        "MAX",
+                                        "SLOTS",
+                                        "SPARES",
+                                        "HOSTS",
+                                        "HOSTFILE",
+                                        "HOST_DISCOVERY_SCRIPT",
+                                        "RSH",
+                                        "PREFIX",
+                                        "REMOTE_PATH",
+                                        "DISCOVERY_INTERVAL",
+                                        "JOB",
+                                        "HOST",
+                                        "ADVERTISE",
+                                        "RUN_DIR",
+                                        "PEER",
+                                        "TIMEOUT",
+                                        "INTERVAL",
+                                        "DEADLINE",
+                                        "OLDER_THAN",
+                                        "SOCKET",
+                                        "SLOT",
+                                        "LIBRARY",
+                                        "ETCD",
+                                        "ETCD_BIN",
+                                        "ETCD_LISTEN",
+                                        "ETCD_USER",
+                                        "ETCD_CACERT",
+                                        "ETCD_CERT",
+                                        "ETCD_CA_HASH",
+                                        "ETCD_PASSWORD_FILE",
+                                        "ETCD_KEY",
+                                        "CONFIG",
+                                        "ETCD_INVITATION"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    return false;
+}
+
+static void write_settings(rg__letter *letter, const rg__cfg *cfg)
+{
+    char line[4096];
+    for (size_t i = 0; i < rg__cfg_count(cfg); i++) {
+        const rg__cfg_item item = rg__cfg_at(cfg, i);
+        if (item.origin == RG__CFG_DEFAULT || item.text == NULL ||
+            stays_here(item.field->name))
+            continue;
+        snprintf(line, sizeof line, "REGROUP_%s=%s", item.field->name,
+                 item.text);
+        rg__letter_add(letter, "variable", line);
+    }
+}
+
+static void write_exports(rg__letter *letter, const rg__cli *cli)
+{
+    for (int i = 0; i < cli->exports; i++) {
+        const char *word = cli->exported[i];
+        char *line = NULL;
+        if (strchr(word, '=') != NULL)
+            rg__letter_add(letter, "variable", word);
+        else if (asprintf(&line, "%s=%s", word, getenv(word)) >= 0)
+            rg__letter_add(letter, "variable", line);
+        free(line);
+    }
+}
+
+static rg_status write_login(rg__letter *letter, const rg__agent_params *p)
+{
+    const struct {
+        const char *name, *path;
+    } files[] = {{"cacert", p->cacert}, {"cert", p->cert}, {"key", p->key}};
+    rg__letter_add(letter, "etcd", p->endpoints);
+    rg__letter_add(letter, "is-private", p->has_etcd ? "1" : "0");
+    if (p->user != NULL)
+        rg__letter_add(letter, "user", p->user);
+    if (p->password != NULL)
+        rg__letter_add(letter, "password", p->password);
+    rg_status st = RG_OK;
+    for (size_t i = 0; st == RG_OK && i < sizeof files / sizeof *files; i++)
+        if (files[i].path != NULL)
+            st = rg__letter_add_file(letter, files[i].name, files[i].path);
+    return st;
+}
+
+static rg_status write_letter(rg__letter *letter, const rg__cli *cli,
+                              const rg__agent_params *p)
+{
+    char directory[PATH_MAX], number[16];
+    if (getcwd(directory, sizeof directory) == NULL)
+        return rg__fail(RG_ERR_SYSTEM, "the working directory is gone: %s",
+                        strerror(errno));
+    rg__letter_add(letter, "directory", directory);
+    rg__letter_add(letter, "job", p->job);
+    snprintf(number, sizeof number, "%d", p->min);
+    rg__letter_add(letter, "min", number);
+    snprintf(number, sizeof number, "%d", p->max);
+    rg__letter_add(letter, "max", number);
+    write_settings(letter, cli->cfg);
+    write_exports(letter, cli);
+    for (int i = 0; i < cli->argc; i++)
+        rg__letter_add(letter, "word", cli->argv[i]);
+    const rg_status st = write_login(letter, p);
+    if (st == RG_OK && letter->has_failed)
+        return rg__fail(RG_ERR_MEMORY,
+                        "arguments and environment (-x) for other hosts are "
+                        "over 8 MiB, or there is no memory for them");
+    return st;
+}
+
+/* ------------------------------------------------------------- the launcher */
+
+static rg_status find_programs(rg__remotes *r, const rg__settings *s)
+{
+    const ssize_t n =
+        readlink("/proc/self/exe", r->own_program, sizeof r->own_program - 1);
+    if (n <= 0)
+        return rg__fail(RG_ERR_SYSTEM,
+                        "the place of this program is not known: %s",
+                        strerror(errno));
+    r->own_program[n] = '\0';
+    const int room = (int)sizeof r->program;
+    const int length =
+        s->remote_path != NULL
+            ? snprintf(r->program, sizeof r->program, "%s", s->remote_path)
+        : s->prefix != NULL
+            ? snprintf(r->program, sizeof r->program, "%s/bin/regroup",
+                       s->prefix)
+            : snprintf(r->program, sizeof r->program, "%s", r->own_program);
+    return length < room ? RG_OK
+                         : rg__fail(RG_ERR_INVALID,
+                                    "--remote-path or --prefix is too long");
+}
+
+rg_status rg__remotes_prepare(rg__remotes *r, const rg__cli *cli,
+                              rg__agent_params *p)
+{
+    const rg__settings *s = &cli->settings;
+    if (!r->has_any)
+        return RG_OK;
+    p->has_remotes = true;
+    p->metrics = NULL; /* the agents of the hosts show them */
+    if (!p->has_etcd)
+        p->notice = "none"; /* the job goes on without this machine */
+    rg_status st = find_programs(r, s);
+    if (st == RG_OK)
+        st = write_letter(&r->letter, cli, p);
+    if (st != RG_OK)
+        return st;
+    r->params = (rg__launcher_params){.host = p->host,
+                                      .rsh = s->rsh,
+                                      .program = r->program,
+                                      .own_program = r->own_program,
+                                      .letter = &r->letter,
+                                      .hosts = &r->hosts,
+                                      .discovery = s->discovery,
+                                      .interval_ms = s->discovery_ms,
+                                      .slots = s->slots != 0 ? s->slots : 1,
+                                      .spares = s->spares};
+    return rg__launcher_create(&r->params, &r->launcher);
+}
+
+void rg__remotes_free(rg__remotes *r)
+{
+    rg__launcher_destroy(r->launcher);
+    rg__letter_free(&r->letter);
+    rg__hosts_free(&r->hosts);
+}
+
+/* --------------------------------------------------------------- the keeper */
+
+int rg__remotes_turn(rg__remotes *r)
+{
+    return r->launcher != NULL ? rg__launcher_turn(r->launcher) : -1;
+}
+
+void rg__remotes_ended(rg__remotes *r, pid_t pid, int status)
+{
+    if (r->launcher != NULL)
+        rg__launcher_ended(r->launcher, pid, status);
+}
+
+void rg__remotes_sizes(rg__remotes *r, int min, int max)
+{
+    if (r->launcher != NULL)
+        rg__launcher_sizes(r->launcher, min, max);
+}
+
+bool rg__remotes_is_over(const rg__remotes *r, int *code_p, const char **why_p)
+{
+    return r->launcher != NULL &&
+           rg__launcher_is_over(r->launcher, code_p, why_p);
+}
+
+void rg__remotes_finish(rg__remotes *r)
+{
+    if (r->launcher != NULL)
+        rg__launcher_finish(r->launcher);
+}

@@ -1,0 +1,471 @@
+/* Which hosts have an agent, and when the next attempt is due. */
+#include "elastic/launch/launcher.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "elastic/agent/agent.h"
+#include "elastic/launch/channel.h"
+#include "elastic/launch/route.h"
+#include "sdk/base/clock.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/log.h"
+
+#define UNREACHED      255 /* as ssh says it */
+#define NOT_EXECUTABLE 126 /* as shells say it */
+#define NOT_FOUND      127
+#define QUICK_NS       (10000 * RG__MS) /* who lasts longer was well */
+#define QUICK_MAX      5                /* in a row; then no more */
+#define REST_NS        (1000 * RG__MS)  /* doubles */
+#define REST_MAX_NS    (60000 * RG__MS)
+#define FINISH_NS      (10000 * RG__MS)
+#define LEAVE_NS       (5000 * RG__MS)
+
+typedef enum host_state { IDLE, RUNNING, RESTING, LEAVING, OVER } host_state;
+
+typedef struct host {
+    struct host *next;
+    rg__listed_host listed;
+    bool is_listed, is_here;
+    host_state state;
+    int slots; /* that were asked of it */
+    pid_t pid; /* of its channel; 0: none */
+    rg__channel_note *note;
+    bool has_run;     /* it was reached once, and lasted */
+    int rests;        /* in a row */
+    int quick_deaths; /* of them, those of an agent */
+    uint64_t started_ns, due_ns;
+    int code; /* OVER: how it ended */
+} host;
+
+struct rg__launcher {
+    const rg__launcher_params *params;
+    rg__discovery discovery;
+    host *first; /* in the order of the list */
+    int min, max;
+    bool is_open; /* the job is in etcd: others may join */
+    char why[256];
+};
+
+/* --------------------------------------------------------------------- list */
+
+static host *find_host(const rg__launcher *l, const char *name)
+{
+    for (host *h = l->first; h != NULL; h = h->next)
+        if (strcmp(h->listed.name, name) == 0)
+            return h;
+    return NULL;
+}
+
+static host *add_host(rg__launcher *l, const rg__listed_host *listed)
+{
+    host **end = &l->first;
+    host *h = calloc(1, sizeof *h);
+    if (h != NULL)
+        h->note = rg__channel_note_create();
+    if (h == NULL || h->note == NULL) {
+        free(h);
+        return NULL;
+    }
+    h->listed = *listed;
+    h->is_here = rg__route_is_here(listed->target);
+    while (*end != NULL)
+        end = &(*end)->next;
+    *end = h;
+    return h;
+}
+
+static void leave(rg__launcher *l, host *h, const char *why)
+{
+    (void)l;
+    rg__log(RG__INFO, "launch", "host %s is to leave: %s", h->listed.name, why);
+    h->state = LEAVING;
+    kill(h->pid, SIGTERM);
+}
+
+/* A host that comes back to the list begins anew, whatever it was. */
+static rg_status take_list(rg__launcher *l, const rg__host_list *list)
+{
+    for (int i = 0; i < list->n; i++) {
+        host *h = find_host(l, list->host[i].name);
+        if (h == NULL && (h = add_host(l, &list->host[i])) == NULL)
+            return rg__fail(RG_ERR_MEMORY, "no memory for a list of hosts");
+        if (!h->is_listed && h->state == OVER)
+            h->state = IDLE;
+        h->is_listed = true;
+        h->listed = list->host[i];
+    }
+    for (host *h = l->first; h != NULL; h = h->next) {
+        if (!h->is_listed || rg__hosts_find(list, h->listed.name) != NULL)
+            continue;
+        h->is_listed = false;
+        h->rests = h->quick_deaths = 0;
+        h->has_run = false;
+        if (h->state == RUNNING)
+            leave(l, h, "the discovery script names it no more");
+        else if (h->state == RESTING)
+            h->state = IDLE;
+    }
+    return RG_OK;
+}
+
+/* ----------------------------------------------------------------- starting */
+
+static rg_status write_letter(const rg__launcher *l, const host *h,
+                              rg__letter *letter)
+{
+    char slots[16];
+    snprintf(slots, sizeof slots, "%d", h->slots);
+    rg__letter_add(letter, "host", h->listed.name);
+    rg__letter_add(letter, "slots", slots);
+    rg__letter_add_all(letter, l->params->letter);
+    return letter->has_failed
+               ? rg__fail(RG_ERR_MEMORY, "no memory for a letter")
+               : RG_OK;
+}
+
+static void rest(host *h)
+{
+    const int doublings = h->rests < 6 ? h->rests : 6;
+    const uint64_t ns = REST_NS << doublings;
+    h->state = RESTING;
+    h->due_ns = rg__now_ns() + (ns < REST_MAX_NS ? ns : REST_MAX_NS);
+    h->rests++;
+}
+
+static void start_host(rg__launcher *l, host *h, int slots)
+{
+    rg__letter letter = {0};
+    h->slots = slots;
+    h->started_ns = rg__now_ns();
+    rg_status st = write_letter(l, h, &letter);
+    const rg__channel_params params = {
+        .host = h->listed.name,
+        .target = h->is_here ? NULL : h->listed.target,
+        .rsh = l->params->rsh,
+        .program = h->is_here ? l->params->own_program : l->params->program,
+        .letter = &letter,
+        .note = h->note};
+    if (st == RG_OK)
+        st = rg__channel_start(&params, &h->pid);
+    rg__letter_free(&letter);
+    if (st == RG_OK) {
+        h->state = RUNNING;
+        return;
+    }
+    rg__log(RG__WARN, "launch", "host %s is not started yet: %s",
+            h->listed.name, rg_last_error());
+    rest(h);
+}
+
+static bool can_start(const host *h)
+{
+    return h->is_listed && (h->state == IDLE ||
+                            (h->state == RESTING && rg__now_ns() >= h->due_ns));
+}
+
+/* Those of a host that has left in order are not filled by another: its workers
+ * may have finished. */
+static int running_slots(const rg__launcher *l)
+{
+    int slots = 0;
+    for (const host *h = l->first; h != NULL; h = h->next)
+        if (h->state == RUNNING ||
+            (h->state == OVER && h->code == 0 && h->is_listed))
+            slots += h->slots;
+    return slots;
+}
+
+/* Whole hosts beyond what is wanted, the last of the list first. */
+static void let_go(rg__launcher *l, int wanted)
+{
+    int running = running_slots(l);
+    while (running > wanted) {
+        host *last = NULL;
+        for (host *h = l->first; h != NULL; h = h->next)
+            if (h->state == RUNNING && running - h->slots >= wanted)
+                last = h;
+        if (last == NULL)
+            return;
+        running -= last->slots;
+        leave(l, last, "the job wants fewer slots");
+    }
+}
+
+static void fill_up(rg__launcher *l, int wanted)
+{
+    int running = running_slots(l);
+    for (host *h = l->first; h != NULL && running < wanted; h = h->next) {
+        if (!can_start(h))
+            continue;
+        const int lacking = wanted - running;
+        start_host(l, h, h->listed.slots < lacking ? h->listed.slots : lacking);
+        running += h->state == RUNNING ? h->slots : 0;
+    }
+}
+
+static int until_due(const rg__launcher *l)
+{
+    const uint64_t now = rg__now_ns();
+    int ms = -1;
+    for (const host *h = l->first; h != NULL; h = h->next) {
+        if (h->state != RESTING || h->due_ns <= now)
+            continue; /* who is due and idle is not wanted */
+        const int left = (int)((h->due_ns - now) / RG__MS) + 1;
+        ms = ms < 0 || left < ms ? left : ms;
+    }
+    return ms;
+}
+
+int rg__launcher_turn(rg__launcher *l)
+{
+    const int look_ms = rg__discovery_turn(&l->discovery);
+    if (l->discovery.is_new && take_list(l, &l->discovery.list) != RG_OK)
+        rg__log(RG__WARN, "launch", "%s", rg_last_error());
+    l->discovery.is_new = false;
+    if (l->is_open) {
+        const int wanted = l->max + l->params->spares;
+        let_go(l, wanted);
+        fill_up(l, wanted);
+    }
+    const int due_ms = until_due(l);
+    return look_ms < 0 || (due_ms >= 0 && due_ms < look_ms) ? due_ms : look_ms;
+}
+
+/* ------------------------------------------------------------------- ending */
+
+static void give_up(host *h, int code, const char *why)
+{
+    h->state = OVER;
+    h->code = code;
+    rg__say("host %s is given up: %s", h->listed.name, why);
+}
+
+static const char *said(const host *h)
+{
+    return h->note->said[0] != '\0' ? h->note->said : "it said nothing";
+}
+
+static void say_rest(const host *h, int code)
+{
+    const unsigned long long s =
+        (h->due_ns - rg__now_ns() + 999 * RG__MS) / (1000 * RG__MS);
+    if (h->rests > 1) {
+        rg__log(RG__INFO, "launch", "host %s is tried again in %llu s",
+                h->listed.name, s);
+    } else if (!h->note->is_reached) {
+        rg__say("host %s can't be reached: %s; the others go on without it, "
+                "and it is tried again in %llu s, then with longer pauses",
+                h->listed.name, said(h), s);
+    } else {
+        rg__say("the agent of host %s ended with code %d; it is started again "
+                "in %llu s",
+                h->listed.name, code, s);
+    }
+}
+
+/* What another attempt can't help: a wrong command line, another program. */
+static bool is_for_good(const host *h, int code)
+{
+    if (h->has_run)
+        return false;
+    return code == RG__EXIT_USAGE || code == RG__EXIT_DIFFERS ||
+           (!h->note->is_reached &&
+            (code == NOT_FOUND || code == NOT_EXECUTABLE));
+}
+
+static void give_up_for(const rg__launcher *l, host *h, int code)
+{
+    char why[RG__CHANNEL_SAID + 256];
+    if (!h->note->is_reached && code != RG__EXIT_USAGE)
+        snprintf(why, sizeof why,
+                 "%s can't be run there (%s); install Regroup at the same "
+                 "place on all hosts, or say where it is with --prefix or "
+                 "--remote-path",
+                 l->params->program, said(h));
+    else
+        snprintf(why, sizeof why,
+                 "its agent ended with code %d, and would do "
+                 "so again",
+                 code);
+    give_up(h, code, why);
+}
+
+static void host_ended(rg__launcher *l, host *h, int code)
+{
+    const bool was_well =
+        h->note->is_reached && rg__now_ns() - h->started_ns > QUICK_NS;
+    const bool was_leaving = h->state == LEAVING;
+    h->pid = 0;
+    h->has_run = h->has_run || was_well;
+    if (was_well)
+        h->rests = h->quick_deaths = 0;
+    h->quick_deaths += h->note->is_reached && !was_well;
+    if (was_leaving) {
+        h->state = IDLE;
+    } else if (code == 0) {
+        h->state = OVER; /* it is done, was drained, or has left in order */
+        h->code = 0;
+    } else if (is_for_good(h, code)) {
+        give_up_for(l, h, code);
+    } else if (h->quick_deaths > QUICK_MAX) {
+        give_up(h, code, "its agent has ended too often within 10 s");
+    } else {
+        rest(h);
+        say_rest(h, code);
+    }
+}
+
+static host *find_channel(const rg__launcher *l, pid_t pid)
+{
+    for (host *h = l->first; h != NULL; h = h->next)
+        if (h->pid != 0 && h->pid == pid)
+            return h;
+    return NULL;
+}
+
+void rg__launcher_ended(rg__launcher *l, pid_t pid, int status)
+{
+    if (rg__discovery_ended(&l->discovery, pid, status))
+        return;
+    host *h = find_channel(l, pid);
+    if (h != NULL)
+        host_ended(l, h,
+                   WIFSIGNALED(status) ? 128 + WTERMSIG(status)
+                                       : WEXITSTATUS(status));
+}
+
+/* Hosts that are given up leave too few slots for --min, or all have ended. */
+bool rg__launcher_is_over(const rg__launcher *l, int *code_p,
+                          const char **why_p)
+{
+    int slots = 0, living = 0, over = 0, code = 0;
+    if (!l->is_open || l->discovery.command != NULL)
+        return false;
+    for (const host *h = l->first; h != NULL; h = h->next) {
+        const bool is_over = h->state == OVER;
+        slots += is_over && h->code != 0 ? 0 : h->listed.slots;
+        living += !is_over && h->state != IDLE;
+        over += is_over;
+        code = is_over && h->code != 0 ? h->code : code;
+    }
+    *code_p = code;
+    *why_p = code == 0 ? "the agents of all hosts have ended"
+                       : "the hosts that are left have fewer slots than --min";
+    return (over > 0 && living == 0 && code == 0) ||
+           (code != 0 && slots < l->min);
+}
+
+/* ------------------------------------------------------------ begin, finish */
+
+rg_status rg__launcher_create(const rg__launcher_params *params,
+                              rg__launcher **launcher_p)
+{
+    rg__launcher *l = calloc(1, sizeof *l);
+    if (l == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a launcher");
+    l->params = params;
+    l->discovery = (rg__discovery){.command = params->discovery,
+                                   .interval_ms = params->interval_ms,
+                                   .slots = params->slots,
+                                   .out = -1};
+    *launcher_p = l;
+    return take_list(l, params->hosts);
+}
+
+void rg__launcher_sizes(rg__launcher *l, int min, int max)
+{
+    l->min = min;
+    l->max = max;
+    l->is_open = true;
+}
+
+static bool is_any_there(const rg__launcher *l)
+{
+    for (const host *h = l->first; h != NULL; h = h->next)
+        if (h->pid != 0)
+            return true;
+    return false;
+}
+
+static void reap(rg__launcher *l)
+{
+    for (host *h = l->first; h != NULL; h = h->next)
+        if (h->pid != 0 && waitpid(h->pid, NULL, WNOHANG) == h->pid)
+            h->pid = 0;
+}
+
+static void signal_all(const rg__launcher *l, int signum)
+{
+    for (const host *h = l->first; h != NULL; h = h->next)
+        if (h->pid != 0)
+            kill(h->pid, signum);
+}
+
+/* false: a signal has come, or the time is over. */
+static bool wait_all(rg__launcher *l, uint64_t most_ns)
+{
+    sigset_t set;
+    const uint64_t deadline = rg__now_ns() + most_ns;
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    while (reap(l), is_any_there(l)) {
+        const uint64_t now = rg__now_ns();
+        const uint64_t left = now < deadline ? deadline - now : 0;
+        const struct timespec most = {
+            .tv_sec = (time_t)(left / (1000 * RG__MS)),
+            .tv_nsec = (long)(left % (1000 * RG__MS))};
+        const int got = left > 0 ? sigtimedwait(&set, NULL, &most) : -1;
+        if ((got < 0 && errno != EINTR) || got == SIGINT || got == SIGTERM)
+            return false;
+    }
+    return true;
+}
+
+static void say_who_is_left(const rg__launcher *l)
+{
+    for (const host *h = l->first; h != NULL; h = h->next)
+        if (h->pid != 0)
+            rg__log(RG__WARN, "launch",
+                    "the agent of host %s has not ended; it is asked to leave",
+                    h->listed.name);
+}
+
+void rg__launcher_finish(rg__launcher *l)
+{
+    rg__discovery_end(&l->discovery);
+    for (host *h = l->first; h != NULL; h = h->next)
+        if (h->pid != 0 && !h->note->is_reached)
+            kill(h->pid, SIGTERM); /* it is told to leave when it comes up */
+    if (wait_all(l, FINISH_NS))
+        return;
+    say_who_is_left(l);
+    for (int i = 0; i < 2 && is_any_there(l); i++) {
+        signal_all(l, SIGTERM);
+        if (wait_all(l, LEAVE_NS))
+            return;
+    }
+    signal_all(l, SIGKILL);
+    wait_all(l, LEAVE_NS);
+}
+
+void rg__launcher_destroy(rg__launcher *l)
+{
+    if (l == NULL)
+        return;
+    while (l->first != NULL) {
+        host *h = l->first;
+        l->first = h->next;
+        rg__channel_note_destroy(h->note);
+        free(h);
+    }
+    rg__discovery_end(&l->discovery);
+    free(l);
+}

@@ -1,0 +1,57 @@
+/* The launcher: keeps as many slots running on a list of hosts as the job
+ * wants, and starts agents again that end without leave.
+ *
+ *   idle ─> running ─> resting (back-off) ─> running ...
+ *              │  └──> over: it left in order (code 0), or can't be helped
+ *              └─────> leaving: the list has it no more, or too many run
+ *
+ * Wanted are --max and --spares slots, taken from the list in its order, but
+ * from hosts that run already first.
+ *
+ * Threads:   call in a process without other threads: this forks. Its owner
+ *            reaps all children, and hands over those that it does not know.
+ * Ownership: params are borrowed while the launcher lives. */
+#ifndef RG_LAUNCH_LAUNCHER_H
+#define RG_LAUNCH_LAUNCHER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "elastic/launch/discover.h"
+#include "elastic/launch/letter.h"
+
+typedef struct rg__launcher_params {
+    const char *host;           /* our own name in the job */
+    const char *rsh;            /* a command of the shell */
+    const char *program;        /* `regroup` on other hosts */
+    const char *own_program;    /* on this one */
+    const rg__letter *letter;   /* what every host is told */
+    const rg__host_list *hosts; /* to begin with; copied */
+    const char *discovery;      /* a script; NULL: none */
+    uint64_t interval_ms;       /* between its runs */
+    int slots;                  /* of a host that it prints without a number */
+    int spares;                 /* slots beyond --max */
+} rg__launcher_params;
+
+typedef struct rg__launcher rg__launcher;
+
+rg_status rg__launcher_create(const rg__launcher_params *params,
+                              rg__launcher **launcher_p);
+/* The job is open, or its sizes have changed. */
+void rg__launcher_sizes(rg__launcher *l, int min, int max);
+/* Do what is due. Returns after how many ms to call this again, -1: never. */
+int rg__launcher_turn(rg__launcher *l);
+/* A child has ended. */
+void rg__launcher_ended(rg__launcher *l, pid_t pid, int status);
+/* No host is left that could do anything: true, the code to end with (0: all
+ * have ended in order) and the reason. */
+bool rg__launcher_is_over(const rg__launcher *l, int *code_p,
+                          const char **why_p);
+
+/* The job is over: wait until the others have ended, for a while; then ask
+ * them, then kill. A signal that is pending hurries. */
+void rg__launcher_finish(rg__launcher *l);
+void rg__launcher_destroy(rg__launcher *l); /* NULL allowed */
+
+#endif

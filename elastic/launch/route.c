@@ -1,0 +1,105 @@
+/* Names of hosts, and which address of ours they are reached from. */
+#include "elastic/launch/route.h"
+
+#include <netdb.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "sdk/base/address.h"
+
+#define ANY_PORT "9" /* nothing is sent */
+
+static struct addrinfo *look_up(const char *target)
+{
+    char address[RG__LISTED_TARGET];
+    const struct addrinfo want = {.ai_socktype = SOCK_DGRAM};
+    struct addrinfo *found = NULL;
+    rg__hosts_address(target, address);
+    return getaddrinfo(address, ANY_PORT, &want, &found) == 0 ? found : NULL;
+}
+
+static bool is_own_name(const char *target)
+{
+    char address[RG__LISTED_TARGET], own[256] = "";
+    rg__hosts_address(target, address);
+    gethostname(own, sizeof own - 1);
+    const size_t n = strcspn(own, ".");
+    return strcmp(address, "localhost") == 0 || strcmp(address, own) == 0 ||
+           (strlen(address) == n && strncmp(address, own, n) == 0);
+}
+
+/* Only an address of this host can be bound. */
+static bool is_own_address(const struct addrinfo *at)
+{
+    struct sockaddr_storage to;
+    memcpy(&to, at->ai_addr, at->ai_addrlen);
+    if (to.ss_family == AF_INET6)
+        ((struct sockaddr_in6 *)&to)->sin6_port = 0;
+    else
+        ((struct sockaddr_in *)&to)->sin_port = 0;
+    const int sock = socket(at->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    const bool is_own =
+        sock >= 0 && bind(sock, (struct sockaddr *)&to, at->ai_addrlen) == 0;
+    if (sock >= 0)
+        close(sock);
+    return is_own;
+}
+
+bool rg__route_is_here(const char *target)
+{
+    if (is_own_name(target))
+        return true;
+    struct addrinfo *found = look_up(target);
+    bool is_here = false;
+    for (const struct addrinfo *i = found; i != NULL && !is_here;
+         i = i->ai_next)
+        is_here = is_own_address(i);
+    if (found != NULL)
+        freeaddrinfo(found);
+    return is_here;
+}
+
+static bool find_source(const struct addrinfo *to, rg__address *mine)
+{
+    struct sockaddr_storage self;
+    socklen_t n = sizeof self;
+    const int sock = socket(to->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    const bool is_found =
+        sock >= 0 && connect(sock, to->ai_addr, to->ai_addrlen) == 0 &&
+        getsockname(sock, (struct sockaddr *)&self, &n) == 0 &&
+        rg__address_show((const struct sockaddr *)&self, mine);
+    if (sock >= 0)
+        close(sock);
+    return is_found;
+}
+
+static bool route_to(const char *target, rg__address *mine)
+{
+    struct addrinfo *found = look_up(target);
+    bool is_found = false;
+    for (const struct addrinfo *i = found; i != NULL && !is_found;
+         i = i->ai_next)
+        is_found = find_source(i, mine);
+    if (found != NULL)
+        freeaddrinfo(found);
+    return is_found;
+}
+
+rg_status rg__route_mine(const rg__host_list *list, rg__address *mine_p)
+{
+    int here = 0;
+    for (int i = 0; i < list->n; i++) {
+        if (rg__route_is_here(list->host[i].target))
+            here++;
+        else if (route_to(list->host[i].target, mine_p))
+            return RG_OK;
+    }
+    if (list->n == 0 || here < list->n) {
+        const rg_status st = rg__address_of(NULL, mine_p);
+        if (st == RG_OK)
+            return st;
+    }
+    strcpy(mine_p->text, "127.0.0.1");
+    return RG_OK;
+}
