@@ -122,7 +122,6 @@ static bool stays_here(const char *name)
                                         "PEER",
                                         "TIMEOUT",
                                         "INTERVAL",
-                                        "DEADLINE",
                                         "OLDER_THAN",
                                         "SOCKET",
                                         "SLOT",
