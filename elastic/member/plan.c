@@ -375,6 +375,22 @@ static bool name_host(const look *l, bool (*is)(const look *, uint64_t),
     return false;
 }
 
+static bool name_leaving(const look *l, char cause[RG__CAUSE_MAX])
+{
+    const rg__proposal *p = l->decided;
+    const char *first = NULL;
+    int n = 0;
+    for (int i = 0; i < p->host_count; i++)
+        if (is_draining(l, p->host[i].id) && n++ == 0)
+            first = p->host[i].name;
+    if (n == 1)
+        snprintf(cause, RG__CAUSE_MAX, "host %.63s leaves", first);
+    else if (n > 1)
+        snprintf(cause, RG__CAUSE_MAX, "host %.63s and %d more leave", first,
+                 n - 1);
+    return n > 0;
+}
+
 /* The sentence, and of which kind it is. */
 static rg__cause_kind find_cause(const look *l, const members *list,
                                  char cause[RG__CAUSE_MAX])
@@ -392,7 +408,7 @@ static rg__cause_kind find_cause(const look *l, const members *list,
     }
     if (name_host(l, is_lost, "is lost", cause))
         return RG__KIND_HOST;
-    if (name_host(l, is_draining, "leaves", cause))
+    if (name_leaving(l, cause))
         return RG__KIND_DRAIN;
     if (name_newcomer(l, list, cause))
         return RG__KIND_JOIN;

@@ -21,6 +21,7 @@ static void a_job_is_read_back(void)
                                   .port = 40002,
                                   .failed = "exit 3",
                                   .vault_bytes = UINT64_C(1) << 40,
+                                  .notice_ms = 1500,
                                   .elastic = 1,
                                   .slot = slots,
                                   .slot_count = 1};
@@ -90,6 +91,7 @@ static void a_job_is_read_back(void)
     CHECK_EQ(s.host[0].port, 40002);
     CHECK_STR(s.host[0].failed, "exit 3");
     CHECK_EQ(s.host[0].vault_bytes, UINT64_C(1) << 40);
+    CHECK_EQ(s.host[0].notice_ms, 1500);
     CHECK_EQ(s.reasons, 1);
     CHECK_STR(s.reason[0].member, "h.3");
     CHECK_EQ(s.reason[0].at_ms, INT64_C(1700000000123));
