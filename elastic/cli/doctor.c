@@ -16,6 +16,7 @@
 
 #include "elastic/cli/cli.h"
 #include "elastic/cli/doctor_etcd.h"
+#include "elastic/cli/doctor_notice.h"
 #include "elastic/cli/doctor_peer.h"
 #include "elastic/cli/etcd_child.h"
 #include "elastic/cli/finding.h"
@@ -277,6 +278,8 @@ int rg__cmd_doctor(rg__cli *cli)
             code = 1;
     }
     if (look_at_given_etcd(&cli->settings))
+        code = 1;
+    if (rg__doctor_notice(&cli->settings))
         code = 1;
     return code;
 }

@@ -96,7 +96,7 @@ static const rg__command commands[] = {
     {"doctor", "[--etcd-bin PATH] [--etcd URL] [--peer HOST[:PORT]]",
      "check what this machine offers, or the way to a host",
      "With --etcd: does that answer, and whom does it let in? Nothing is\n"
-     "changed there.\n"
+     "changed there. Each source of --notice is asked once.\n"
      "With --peer: name, route, the address that others would be told, ports,\n"
      "round trip and packet size, seen from here; look from there, too. With\n"
      "--job the ports are those of the agent and the workers there.\n"

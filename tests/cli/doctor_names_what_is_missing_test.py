@@ -6,7 +6,8 @@ import resource
 from command import Claims, RunDir
 
 NAMES = ["etcd", "run directory", "open files", "locked memory", "memfd",
-         "huge pages", "core pattern", "futex_waitv", "network namespaces"]
+         "huge pages", "core pattern", "futex_waitv", "network namespaces",
+         "notice"]
 
 
 def verdicts(text):
