@@ -465,7 +465,7 @@ static void on_aborted(agent *a, const peer *from, uint64_t generation)
 {
     const rg__proposal *decided = rg__snapshot_decided(&a->view);
     if (decided == NULL || decided->generation != generation ||
-        a->aborted >= generation || a->is_done)
+        a->aborted >= generation)
         return;
     rg__log(RG__DEBUG, "agent", "host %s says that generation %llu is aborted",
             from->name, (unsigned long long)generation);

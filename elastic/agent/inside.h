@@ -245,6 +245,7 @@ struct agent {
     uint64_t prepared; /* newest proposal that was taken up */
     uint64_t prepared_ns;
     rg__timer *prepare_timer; /* its PREPAREs could not go out yet */
+    rg__timer *missed_timer;  /* the world of a job that is done ends */
     uint64_t delivered;       /* newest decision that was passed on */
     uint64_t acking, finning; /* generation whose ack or fin is said */
     uint64_t aborted;         /* highest aborted generation */
@@ -375,6 +376,8 @@ void rg__slots_signal(agent *a, int signum);
 /* At the agent's end, once they were killed: wait for them, and no longer. */
 void rg__slots_await_end(agent *a);
 void rg__slots_leave_behind(agent *a);
+/* A timer's. */
+void rg__slots_end_world(void *agent_arg);
 /* Stop the processes of all slots, or let them go on. */
 void rg__slots_pause(agent *a, bool pauses);
 /* The first worker has said whether the program is elastic. */

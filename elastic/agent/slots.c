@@ -34,6 +34,7 @@
 #define BACKOFF_FIRST_MS   50
 #define BACKOFF_MOST_MS    10000
 #define ORPHAN_NS          (1000 * RG__MS) /* for the keeper's word */
+#define MISSED_NS          (500 * RG__MS)  /* for what needs the dead no more */
 #define QUICK_NS           (UINT64_C(5) * 1000 * RG__MS) /* back off from these */
 #define WELL_NS            (UINT64_C(600) * 1000 * RG__MS) /* forgives failures */
 
@@ -529,9 +530,23 @@ void rg__slot_lost(slot *s, const char *format, ...)
     if (s->is_loss) {
         end_generation(s);
         fence(s);
+    } else if (s->a->is_done && !s->w.is_finalized && is_member(s)) {
+        rg__timer_set(s->a->missed_timer, MISSED_NS);
     }
     rg__publish(s->a);
     rg__resume_look(s->a);
+}
+
+/* The job is done, and a member is gone that has not called rg_finalize: who
+ * still waits for it in a collective waits no longer. */
+void rg__slots_end_world(void *agent_arg)
+{
+    agent *a = agent_arg;
+    const rg__proposal *p = rg__snapshot_decided(&a->view);
+    if (p == NULL || a->aborted >= p->generation)
+        return;
+    rg__generation_abort(a, p->generation);
+    rg__beat_abort(a, p->generation);
 }
 
 void rg__slot_publish_loss(slot *s)

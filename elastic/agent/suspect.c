@@ -477,9 +477,24 @@ static void speak_for_the_deaf(agent *a, uint64_t now)
     }
 }
 
+/* The job is done, and nobody changes the world any more; but a worker may
+ * still wait for one of a host that is gone and can't say so. */
+static void look_when_done(agent *a, uint64_t now)
+{
+    for (int i = 0; i < rg__beat_peers(a); i++) {
+        const peer *one = rg__beat_peer(a, i);
+        if (one->is_expected && one->refused_ns == 0 &&
+            now - one->heard_ns > budget_ns(a) &&
+            rg__generation_has_host(a, one->id))
+            rg__slots_end_world(a);
+    }
+}
+
 void rg__suspect_look(agent *a)
 {
     const uint64_t now = rg__now_ns();
+    if (a->is_done)
+        look_when_done(a, now);
     if (!rg__etcd_is_up(a->etcd) || a->is_ending || a->is_done)
         return;
     if (a->view.leader == 0)

@@ -9,13 +9,16 @@
 
 #define IN_VAIN_MAX 10
 
+/* The last generation of a job that is done stays the program's world. */
 static void leave_run(rg_ctx *ctx)
 {
     ctx->is_running = false;
+    if (rg__worker_is_done(ctx->worker))
+        return;
     rg__context_set_computing(ctx, false);
     rg__engine_shut(ctx->engine, RG_ERR_INVALID,
-                    "outside of rg_run there is no world; call it inside "
-                    "rg_run's fn");
+                    "rg_run has failed, and there is no world outside of it; "
+                    "end this process");
 }
 
 /* The Regroup thread alone would look like a program that computes for long. It

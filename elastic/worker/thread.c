@@ -123,7 +123,11 @@ static void leave_broken(rg__worker *w, uint64_t generation)
     char why[2 * RG__TEXT_MAX] = "a peer is lost and the generation has ended; "
                                  "return this status from fn";
     pthread_mutex_lock(&w->lock);
-    if (w->broken.generation == generation)
+    if (w->phase == RG__PHASE_DONE)
+        snprintf(why, sizeof why,
+                 "the job is done, and a member of its last generation has "
+                 "left; let all call rg_finalize after the last collective");
+    else if (w->broken.generation == generation)
         snprintf(why, sizeof why,
                  "the generation has ended: %s; return this status from fn",
                  w->broken.why);

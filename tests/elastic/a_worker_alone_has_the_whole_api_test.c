@@ -78,7 +78,7 @@ static void memory_is_given_and_taken_back(void)
     CHECK(strstr(rg_last_error(), "18446744073709551615 bytes"));
 }
 
-/* Outside of rg_run, as before it. */
+/* After an rg_run that failed, as before it. */
 static void the_world_is_closed(void)
 {
     int32_t one = 1, all[1];
@@ -93,6 +93,14 @@ static void the_world_is_closed(void)
     CHECK_EQ(rg_rank(ctx), -1);
 }
 
+static void the_world_lives_on(void)
+{
+    int32_t one = 1, all[1] = {0};
+    CHECK_OK(rg_allgather(rg_world(ctx), &one, all, 1, RG_I32));
+    CHECK_EQ(all[0], 1);
+    CHECK_EQ(rg_rank(ctx), 0);
+}
+
 static void the_loop_runs_once(void)
 {
     rg_state *state = NULL;
@@ -104,7 +112,7 @@ static void the_loop_runs_once(void)
     the_world_is_closed();
     CHECK_OK(rg_run(state, train, NULL));
     CHECK_EQ(runs, 1);
-    the_world_is_closed();
+    the_world_lives_on();
     CHECK_STATUS(rg_run(state, train, NULL), RG_ERR_INVALID);
     rg_state_destroy(state);
     check_runs_no_other("the job is done");
@@ -125,6 +133,7 @@ static void the_loop_fails_once(void)
     CHECK_OK(rg_init(&params, &ctx));
     CHECK_OK(rg_state_create(ctx, NULL, &state));
     CHECK_STATUS(rg_run(state, fail, NULL), RG_ERR_INVALID);
+    the_world_is_closed();
     rg_state_destroy(state);
     check_runs_no_other("has failed");
     CHECK_OK(rg_finalize(ctx));

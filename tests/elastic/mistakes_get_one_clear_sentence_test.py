@@ -49,12 +49,12 @@ def test_in_a_job():
     job(["-n", "2"], "before_the_door", 3, ["RG_ERR_INVALID", "rg_run"])
 
 
-def test_outside_of_rg_run_there_is_no_world():
-    with Job(["-n", "2"], [MISUSE, "after_the_run"]) as one:
-        one.finish()
-        for word in ("rg_run RG_OK", "start RG_ERR_INVALID: outside of rg_run",
-                     "gather RG_ERR_INVALID: outside of rg_run"):
-            claim(one.text().count(word) == 2, f"not twice {word!r}")
+def test_after_an_rg_run_that_failed_there_is_no_world():
+    text, _ = alone("after_a_failed_run")
+    for word in ("rg_run RG_ERR_NOT_MEMBER", "rank -1",
+                 "start RG_ERR_INVALID: rg_run has failed",
+                 "gather RG_ERR_INVALID: rg_run has failed"):
+        claim(word in text, f"no word {word!r}: {text!r}")
 
 
 def test_a_group_left_open_ends_with_its_generation():

@@ -124,13 +124,14 @@ RG_API rg_status rg_init(const rg_params *params, rg_ctx **ctx_p);
 
 /* Leave Regroup and free the context, its sets and its rg_alloc memory; local.
  * Requests in flight are aborted, and threads that wait for one return; no
- * other call may be under way. Who waits on the same host for a rank that has
- * left gets ERR_PEER_LOST; over MPI, with REGROUP_CHECK=late (regroup_mpi.h),
- * on any. ctx may be NULL. */
+ * other call may be under way. A rank that waits for one that has left gets
+ * ERR_PEER_LOST; over MPI only with REGROUP_CHECK=late (regroup_mpi.h). ctx may
+ * be NULL. */
 RG_API rg_status rg_finalize(rg_ctx *ctx);
 
-/* Rank and size of the world; ranks are kept by seniority. -1 before the
- * door (an elastic worker outside of rg_run). */
+/* Rank and size of the world; ranks are kept by seniority. -1 in an elastic
+ * program before rg_run and after an rg_run that failed. After an rg_run that
+ * returned RG_OK they stay those of the last generation. */
 RG_API int rg_rank(const rg_ctx *ctx);
 RG_API int rg_size(const rg_ctx *ctx);
 RG_API int rg_local_rank(const rg_ctx *ctx);
@@ -703,7 +704,15 @@ typedef rg_status (*rg_train_fn)(rg_state *state, void *arg);
 /* Run fn elastically: wait at the door for a place in a generation, bring
  * registered memory to the resume commit, call fn, and again after every
  * change of membership, until fn has returned RG_OK on all ranks. Collective
- * over the job. Returns the first status of fn or of Regroup whose advice is
+ * over the job.
+ *
+ * RG_OK: the job is done. Ranks, sets and rg_world stay those of the last
+ * generation, and collectives work until members call rg_finalize or end: then
+ * a rank that waits for one of them gets ERR_PEER_LOST. So
+ * `if (rg_rank(ctx) == 0) write_model();` may follow; a worker that is lost
+ * here is not started again.
+ *
+ * Otherwise returns the first status of fn or of Regroup whose advice is
  * FIX or ABORT: then this worker has left the job, the others go on without it,
  * and its process has --agent-grace to end before it is killed; its slot starts
  * again. The same where the thread ends inside fn (pthread_exit;

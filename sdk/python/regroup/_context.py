@@ -142,12 +142,13 @@ class Context:
 
     @property
     def rank(self) -> int:
-        """Rank in the world; -1 in an elastic program outside of run."""
+        """Rank in the world; -1 in an elastic program before run. After it
+        the last one stays."""
         return lib.rg_rank(self.handle)
 
     @property
     def size(self) -> int:
-        """Size of the world; -1 in an elastic program outside of run."""
+        """Size of the world; -1 in an elastic program before run."""
         return lib.rg_size(self.handle)
 
     @property

@@ -9,24 +9,25 @@
 
 #define LOOK_NS 500
 
-static int rank_of(const comm *c, const int *ranks, int host, int lane)
-{
-    return ranks[rg__spread_member(&c->across->spread, host, lane)];
-}
-
-/* The link to a member, made when it is first asked for. */
-static rg_status take_link(comm *c, int rank, rg__link **link_p)
+/* The link to the member of a host in my lane, made when it is first asked for.
+ */
+static rg_status take_link(comm *c, const int *ranks, int host,
+                           rg__link **link_p)
 {
     across *x = c->across;
+    const int member = rg__spread_member(&x->spread, host, c->rank);
+    const int rank = ranks[member];
     for (int i = 0; i < x->links; i++)
         if (x->link[i]->rank == rank) {
             *link_p = x->link[i];
             return RG_OK;
         }
     const rg_status st = rg__link_create(c->shared->net, c->id, rank, link_p);
-    if (st == RG_OK)
-        x->link[x->links++] = *link_p;
-    return st;
+    if (st != RG_OK)
+        return st;
+    (*link_p)->member = member;
+    x->link[x->links++] = *link_p;
+    return RG_OK;
 }
 
 static rg_status link_exchange(comm *c, const int *ranks)
@@ -39,10 +40,9 @@ static rg_status link_exchange(comm *c, const int *ranks)
     for (int d = 1; d < s->hosts && st == RG_OK; d *= 2) {
         const int to = rg__spread_after(s, s->host, -d);
         const int from = rg__spread_after(s, s->host, d);
-        st = take_link(c, rank_of(c, ranks, to, c->rank), &e->to[e->rounds]);
+        st = take_link(c, ranks, to, &e->to[e->rounds]);
         if (st == RG_OK)
-            st = take_link(c, rank_of(c, ranks, from, c->rank),
-                           &e->from[e->rounds]);
+            st = take_link(c, ranks, from, &e->from[e->rounds]);
         e->rounds++;
     }
     return st;
@@ -56,9 +56,9 @@ static rg_status link_crossing(comm *c, const int *ranks)
         return RG_OK;
     const int next = rg__spread_after(s, s->host, 1);
     const int prev = rg__spread_after(s, s->host, -1);
-    rg_status st = take_link(c, rank_of(c, ranks, next, c->rank), &x->next);
+    rg_status st = take_link(c, ranks, next, &x->next);
     if (st == RG_OK)
-        st = take_link(c, rank_of(c, ranks, prev, c->rank), &x->prev);
+        st = take_link(c, ranks, prev, &x->prev);
     return st;
 }
 
@@ -191,6 +191,15 @@ const frame *rg__across_head(comm *c, rg__link *l)
         head = l->has_head ? NULL : rg__link_head(l);
     }
     return head;
+}
+
+bool rg__across_has_left(const comm *c, int member)
+{
+    const across *x = c->across;
+    for (int i = 0; x != NULL && i < x->links; i++)
+        if (x->link[i]->member == member)
+            return x->link[i]->has_ended;
+    return false;
 }
 
 /* The exchange waits for one host at a time, and the ring for the one before:

@@ -90,6 +90,8 @@ advance_fn rg__across_choose(const comm *c);
 
 /* Set ranks of other hosts that the operation waits for. */
 int rg__across_awaited(const comm *c, int *ranks, int room);
+/* One of them has called rg_finalize, as far as it is known here. */
+bool rg__across_has_left(const comm *c, int member);
 
 /* My lane's next frame from there that is not of an operation that differed. */
 const frame *rg__across_head(comm *c, rg__link *link);

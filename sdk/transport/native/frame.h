@@ -11,7 +11,8 @@
  *   BLOCKS   what hosts say about an operation, and its small data
  *   POISON   the same, with a difference in it: passed on like any other
  *   DATA     a part of a step of a large operation
- *   BYE      the sender has left the set or the generation
+ *   BYE      the sender has left the set or the generation; index 1: its
+ *            process ends
  *
  * Threads: functions without state. Everything here takes bytes that anybody
  * may have sent; what passes is in range and has its right length. */

@@ -53,6 +53,7 @@ static void say_bye(rg__link *l)
 {
     const frame bye = {.magic = FRAME_MAGIC,
                        .kind = FRAME_BYE,
+                       .index = l->net->is_ending,
                        .generation = l->net->generation,
                        .set = l->set};
     if (l->state == LINK_UP && !l->is_sending)
@@ -269,6 +270,7 @@ static const frame *take_head(rg__link *l)
     if (l->head.kind == FRAME_BYE) {
         drop_socket(l);
         l->state = LINK_LEFT;
+        l->has_ended = l->head.index != 0;
         return NULL;
     }
     l->has_head = true;

@@ -334,9 +334,12 @@ static void native_farewell(rg__comm *base)
 {
     const shared *sh = ((comm *)base)->shared;
     atomic_store(&rg__native_bell_line(sh, sh->rank)->has_left, 1);
+    if (sh->net != NULL)
+        sh->net->is_ending = true; /* closing the links says so */
 }
 
-/* Of another host it is not known. */
+/* Of another host: where it is connected with this rank, and has come to read
+ * it. */
 static bool native_has_left(rg__comm *base, int rank)
 {
     const comm *c = (comm *)base;
@@ -345,7 +348,7 @@ static bool native_has_left(rg__comm *base, int rank)
             return atomic_load(
                        &rg__native_bell_line(c->shared, c->member[m].rank)
                             ->has_left) != 0;
-    return false;
+    return rg__across_has_left(c, rank);
 }
 
 const rg__transport rg__transport_native = {.size = sizeof(rg__transport),

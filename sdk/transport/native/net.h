@@ -49,8 +49,10 @@ struct rg__link {
     rg__net *net;
     rg__link *next; /* of the net's list */
     uint32_t set;
-    int rank; /* the peer's, in the world */
+    int rank;   /* the peer's, in the world */
+    int member; /* and in the set */
     link_state state;
+    bool has_ended; /* LINK_LEFT: the peer's process has called rg_finalize */
     uint32_t wants; /* events that the operation in flight waits for: there was
                        nothing when it last looked */
 
@@ -94,6 +96,7 @@ struct rg__net {
     guest *guests;
     int guest_count[4]; /* by state */
     int operations;     /* in flight on comms across hosts */
+    bool is_ending;     /* this process has called rg_finalize */
 
     int epoll;      /* all sockets */
     int outer;      /* epoll, once, and stop */
