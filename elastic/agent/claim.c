@@ -5,7 +5,9 @@
  * host in its world. A host that was left out meanwhile can't claim, and who
  * can't claim removes what it wrote. So for whoever finds the directory later,
  * when job and etcd are gone, the names alone say what counts. What is durable
- * is then published for the workers and for people. */
+ * is then published for the workers and for people. A claim bears the hash of
+ * the file's head: where all hosts begin anew before that is published, a
+ * worker that has loaded the file proves that it is there. */
 #include "elastic/agent/saver.h"
 
 #include <inttypes.h>
@@ -24,7 +26,9 @@ static char *claim_key(const saver *v)
 
 static rg__claim claim_of(const saver *v)
 {
-    rg__claim claim = {.serial = v->word.serial, .commit = v->word.commit};
+    rg__claim claim = {.serial = v->word.serial,
+                       .commit = v->word.commit,
+                       .hash = v->word.hash};
     memcpy(claim.op, v->word.op, sizeof claim.op);
     return claim;
 }

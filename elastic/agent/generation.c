@@ -373,15 +373,16 @@ static void note_most_step(agent *a)
     }
 }
 
-/* A member here that has loaded the newest checkpoint, and agreed on no commit
- * since. */
+/* A member here that has loaded a checkpoint of the job, and agreed on no
+ * commit since. */
 static void note_fresh(agent *a, const rg__proposal *p, rg__ack *ack)
 {
     for (int r = 0; r < p->size && ack->loaded == 0; r++) {
         const slot *s = rg__slot_of(a, p->member[r]);
-        if (s == NULL || a->view.saved.serial == 0 ||
-            s->w.loaded != a->view.saved.hash || s->w.page == NULL ||
-            atomic_load(&s->w.page->zero) != 0)
+        rg__commit_id commit;
+        if (s == NULL || s->w.page == NULL ||
+            atomic_load(&s->w.page->zero) != 0 ||
+            !rg__snapshot_checkpoint(&a->view, s->w.loaded, &commit))
             continue;
         ack->loaded = s->w.loaded;
         ack->source = r;

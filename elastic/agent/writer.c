@@ -301,6 +301,7 @@ static rg_status be_first(writer *w)
         return RG_OK;
     }
     st = rg__checkpoint_seal(t->dir, c, t->keep);
+    rg__failpoint("checkpoint.sealed", -1, c->id.step, c->id.generation);
     if (st == RG_OK)
         tell(w, WRITER_SEALED);
     return st;

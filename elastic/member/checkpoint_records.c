@@ -5,9 +5,10 @@
 
 char *rg__claim_text(const rg__claim *claim)
 {
-    return rg__json_text(json_pack("{s:o,s:s,s:o}", "serial",
+    return rg__json_text(json_pack("{s:o,s:s,s:o,s:o}", "serial",
                                    rg__hex_json(claim->serial), "op", claim->op,
-                                   "commit", rg__commit_json(claim->commit)));
+                                   "commit", rg__commit_json(claim->commit),
+                                   "hash", rg__hex_json(claim->hash)));
 }
 
 bool rg__claim_read(const json_t *j, rg__claim *claim)
@@ -15,7 +16,8 @@ bool rg__claim_read(const json_t *j, rg__claim *claim)
     return rg__hex_read(json_object_get(j, "serial"), &claim->serial) &&
            rg__text_read(claim->op, sizeof claim->op,
                          json_object_get(j, "op")) &&
-           rg__commit_read(json_object_get(j, "commit"), &claim->commit);
+           rg__commit_read(json_object_get(j, "commit"), &claim->commit) &&
+           rg__hex_read(json_object_get(j, "hash"), &claim->hash);
 }
 
 char *rg__saved_text(const rg__saved *saved)

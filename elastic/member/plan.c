@@ -449,30 +449,41 @@ static uint64_t most_steps(const rg__snapshot *s, uint64_t generation)
     return most;
 }
 
-/* A rank whose memory is the newest checkpoint, and nothing else; -1: none. */
-static int find_fresh(const look *l, const rg__proposal *p)
+/* A rank whose memory is a checkpoint, and nothing else. */
+typedef struct fresh {
+    int source; /* -1: none */
+    rg__commit_id commit;
+} fresh;
+
+/* With the latest of them; what was published last is the least. */
+static fresh find_fresh(const look *l, const rg__proposal *p)
 {
+    fresh found = {.source = -1, .commit = l->s->saved.commit};
     for (int i = 0; i < l->s->acks; i++) {
         const rg__ack *ack = &l->s->ack[i];
-        if (ack->generation == p->generation && l->s->saved.serial != 0 &&
-            ack->loaded == l->s->saved.hash && ack->source >= 0 &&
-            ack->source < p->size && p->member[ack->source].host == ack->id)
-            return ack->source;
+        rg__commit_id commit;
+        if (ack->generation == p->generation && ack->source >= 0 &&
+            ack->source < p->size && p->member[ack->source].host == ack->id &&
+            rg__snapshot_checkpoint(l->s, ack->loaded, &commit) &&
+            !rg__resume_is_later(found.commit, commit))
+            found = (fresh){ack->source, commit};
     }
-    return -1;
+    return found;
 }
 
 /* What is left of the steps when the generation begins. */
-static uint64_t first_step(const look *l, const rg__line *line)
+static uint64_t first_step(const look *l, const rg__proposal *p,
+                           const rg__line *line)
 {
     return line->resume.generation == 0 && l->s->begun != 0
-               ? l->s->saved.commit.step
+               ? find_fresh(l, p).commit.step
                : line->resume.step;
 }
 
 /* Whoever was in the world knows what has ended there, and before the first
  * commit nothing has. */
-static int64_t count_lost(const look *l, const rg__line *line)
+static int64_t count_lost(const look *l, const rg__proposal *p,
+                          const rg__line *line)
 {
     bool is_known = l->s->begun == 0 || l->decided == NULL;
     for (int i = 0; !is_known && i < l->decided->host_count; i++)
@@ -480,7 +491,7 @@ static int64_t count_lost(const look *l, const rg__line *line)
     if (!is_known)
         return -1;
     const uint64_t most = most_steps(l->s, line->generation);
-    const uint64_t first = first_step(l, line);
+    const uint64_t first = first_step(l, p, line);
     return most > first ? (int64_t)(most - first) : 0;
 }
 
@@ -491,7 +502,7 @@ static int find_source(const look *l, const rg__proposal *p)
 {
     if (l->plan->line.resume.generation != 0)
         return -1;
-    return l->s->begun == 0 ? 0 : find_fresh(l, p);
+    return l->s->begun == 0 ? 0 : find_fresh(l, p).source;
 }
 
 /* Of a commit and the newest checkpoint the later counts, where a member has
@@ -499,9 +510,10 @@ static int find_source(const look *l, const rg__proposal *p)
 static void prefer_checkpoint(const look *l, const rg__proposal *p)
 {
     rg__line *line = &l->plan->line;
-    const rg__commit_id saved = l->s->saved.commit;
-    if (l->s->begun == 0 || !rg__resume_is_later(saved, line->resume) ||
-        !rg__resume_is_on_lineage(l->s, saved) || find_fresh(l, p) < 0)
+    const fresh saved = find_fresh(l, p);
+    if (l->s->begun == 0 || saved.source < 0 ||
+        !rg__resume_is_later(saved.commit, line->resume) ||
+        !rg__resume_is_on_lineage(l->s, saved.commit))
         return;
     rg__line_free(line);
     line->resume = (rg__commit_id){0, 0};
@@ -519,7 +531,7 @@ static rg_status decide(const look *l, const rg__proposal *p)
     prefer_checkpoint(l, p);
     line->from_size = l->decided != NULL ? l->decided->size : 0;
     line->to_size = p->size;
-    line->steps_lost = count_lost(l, line);
+    line->steps_lost = count_lost(l, p, line);
     snprintf(line->cause, sizeof line->cause, "%s", p->cause);
     line->kind = p->kind;
     line->source = find_source(l, p);

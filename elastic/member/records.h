@@ -39,10 +39,15 @@
 #include "elastic/state/checkpoint.h"
 #include "sdk/base/wire.h"
 
-#define RG__NAME_MAX    64 /* of a host or a job */
-#define RG__CAUSE_MAX   256
-#define RG__ERROR_MAX   512
-#define RG__PATH_MAX    384
+#define RG__NAME_MAX  64 /* of a host or a job */
+#define RG__CAUSE_MAX 256
+#define RG__ERROR_MAX 512
+#define RG__PATH_MAX  384
+
+/* Of all records of a job, once for each release that changes one: 3 is that
+ * behind 0.1.0, with totals in decisions, hashes in claims and jobs on one
+ * host. An agent that knows another format is refused before it reads anything.
+ */
 #define RG__META_FORMAT 3
 
 typedef struct rg__meta {
@@ -218,6 +223,7 @@ typedef struct rg__claim {
     uint64_t serial;
     char op[RG__CHECKPOINT_OP]; /* whose writing */
     rg__commit_id commit;       /* an earlier one is written there no more */
+    uint64_t hash;              /* of the head, as rg__saved has it */
     int64_t mod_revision;       /* 0: absent */
 } rg__claim;
 
@@ -311,6 +317,11 @@ const rg__ack *rg__snapshot_ack(const rg__snapshot *snap, uint64_t generation,
                                 uint64_t host);
 /* NULL: there is none. */
 const rg__claim *rg__snapshot_claim(const rg__snapshot *snap, uint64_t where);
+/* The commit in the checkpoint whose head has that hash. false: the job has
+ * neither published it nor claimed a name for it. A file that was claimed is
+ * there only if somebody has read it. */
+bool rg__snapshot_checkpoint(const rg__snapshot *snap, uint64_t hash,
+                             rg__commit_id *commit_p);
 /* Nobody is in it any more, by their own word: it has an end, is done, or all
  * hosts of its last world have said that they go. */
 bool rg__snapshot_is_over(const rg__snapshot *snap);

@@ -503,6 +503,21 @@ const rg__claim *rg__snapshot_claim(const rg__snapshot *snap, uint64_t where)
     return NULL;
 }
 
+bool rg__snapshot_checkpoint(const rg__snapshot *snap, uint64_t hash,
+                             rg__commit_id *commit_p)
+{
+    const bool is_published =
+        snap->saved.serial != 0 && hash != 0 && snap->saved.hash == hash;
+    if (is_published)
+        *commit_p = snap->saved.commit;
+    for (int i = 0; i < snap->claims && !is_published; i++)
+        if (hash != 0 && snap->claim[i].hash == hash) {
+            *commit_p = snap->claim[i].commit;
+            return true;
+        }
+    return is_published;
+}
+
 const rg__proposal *rg__snapshot_decided(const rg__snapshot *snap)
 {
     if (snap->lines == 0)

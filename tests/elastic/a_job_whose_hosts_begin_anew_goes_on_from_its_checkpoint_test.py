@@ -1,8 +1,9 @@
 """All of a job but etcd is killed at once, and its only host begins anew under
 its name. Processes that have loaded the newest checkpoint go on from it; those
 that have not don't begin again at step 0, and the job ends with 74. One that
-dies before the first commit costs nothing."""
-from checkpoints import directory, shown
+dies before the first commit costs nothing. A checkpoint counts from the moment
+on in which it has its name, though nobody has told etcd."""
+from checkpoints import directory, names, shown, steps, stopped
 from hosts import Hosts, HostsJob
 from house import UNTIL_FINISH, claim, main, trainer, until
 
@@ -20,6 +21,29 @@ def begin_anew(hosts, name, path, *flags, point=None):
             job.env["REGROUP_FAILPOINT"] = point
         job.agent("h1")
         yield job, step
+
+
+def begin_anew_from_what_nobody_published(hosts, path):
+    job = HostsJob(hosts, ["-n", "2", "--checkpoint-dir", path,
+                           "--checkpoint-every", "100"], [],
+                   trainer(*UNTIL_FINISH, "--step-ms", 5, "--load"),
+                   job="sealed", env={"h1": {
+                       "REGROUP_FAILPOINT": "checkpoint.sealed:stop"}})
+    with job:
+        until(lambda: job.alive() and stopped(hosts.pids("h1")), 30,
+              "the writer stops once the checkpoint has its name")
+        claim(len(names(path, ".rgck")) == 1 and shown(job, "step") is None,
+              "it is published")
+        job.kill_host("h1")
+        job.agent("h1")
+        yield job, steps(path)[0]
+
+
+def goes_on(job, step):
+    """From that step, in the generation that follows."""
+    job.finish()
+    first = min(e["step"] for e in job.events("step") if e["generation"] > 1)
+    claim(first == step + 1, f"step {first} came after {step}")
 
 
 def test():
@@ -42,10 +66,10 @@ def test():
             for job, step in begin_anew(
                     hosts, "struck", path, "--load",
                     point="commit.before_agree:rank1:gen2:start1:kill"):
-                job.finish()
-                first = min(e["step"] for e in job.events("step")
-                            if e["generation"] > 1)
-                claim(first == step + 1, f"step {first} came after {step}")
+                goes_on(job, step)
+        with directory() as path:
+            for job, step in begin_anew_from_what_nobody_published(hosts, path):
+                goes_on(job, step)
 
 
 main(test)

@@ -147,6 +147,39 @@ static void who_has_loaded_the_checkpoint_goes_on_from_it(void)
     job_end(&j);
 }
 
+/* c has loaded one whose name was claimed, and which nobody published; or, also
+ * a, the one before. */
+static void who_has_loaded_what_was_only_claimed_goes_on_from_it(void)
+{
+    const rg__member_id two[] = {{3, 0, 1}, {11, 0, 1}};
+    rg__claim claim = {.serial = 4, .hash = 78, .commit = {1, 6}};
+    job j;
+    begin_anew(&j);
+    job_proposed(&j, 3, two, 2, false);
+    job_ack(&j, 3, "b", NULL, 0);
+    job_ack(&j, 3, "c", NULL, 0);
+    j.snap.ack[j.snap.acks - 1].loaded = 78;
+    job_ack(&j, 3, "a", NULL, 0);
+    j.snap.ack[j.snap.acks - 1].loaded = 77;
+    j.snap.ack[j.snap.acks - 1].source = 1;
+    CHECK_EQ(job_look(&j), RG__PLAN_STATE_LOST);
+    j.snap.saved = (rg__saved){.serial = 3, .hash = 77, .commit = {1, 4}};
+    CHECK_EQ(job_look(&j), RG__PLAN_DECIDE);
+    CHECK_EQ(j.plan.line.source, 1);
+    j.snap.claim = &claim;
+    j.snap.claims = 1;
+    CHECK_EQ(job_look(&j), RG__PLAN_DECIDE);
+    CHECK_EQ(j.plan.line.source, 0);
+    j.snap.saved.serial = 0;
+    CHECK_EQ(job_look(&j), RG__PLAN_DECIDE);
+    CHECK_EQ(j.plan.line.source, 0);
+    claim.hash = 79;
+    CHECK_EQ(job_look(&j), RG__PLAN_STATE_LOST);
+    j.snap.claim = NULL;
+    j.snap.claims = 0;
+    job_end(&j);
+}
+
 /* a and b each hold a shard of {1, 4}; b is away, and may come back with its
  * own. c has loaded the newest checkpoint. */
 static void a_checkpoint_does_not_outrun_who_may_come_back(void)
@@ -355,6 +388,7 @@ int main(void)
     a_broken_world_out_of_sight_is_no_end();
     who_begins_anew_is_awaited_no_more();
     who_has_loaded_the_checkpoint_goes_on_from_it();
+    who_has_loaded_what_was_only_claimed_goes_on_from_it();
     a_checkpoint_does_not_outrun_who_may_come_back();
     a_checkpoint_comes_before_an_older_commit();
     what_a_spare_still_holds_is_gone_on_with();

@@ -127,8 +127,10 @@ static void a_job_is_read_back(void)
 
 static void checkpoints_are_read_back(void)
 {
-    const rg__claim claim = {
-        .serial = UINT64_MAX, .op = "01234567", .commit = {4, 5}};
+    const rg__claim claim = {.serial = UINT64_MAX,
+                             .op = "01234567",
+                             .commit = {4, 5},
+                             .hash = UINT64_MAX - 2};
     const rg__saved saved = {.serial = 12,
                              .commit = {3, 1234567890123},
                              .file = "/shared/\"checkpoints\"/x",
@@ -147,6 +149,7 @@ static void checkpoints_are_read_back(void)
     CHECK_STR(c->op, "01234567");
     CHECK_EQ(c->commit.generation, 4);
     CHECK_EQ(c->commit.step, 5);
+    CHECK(c->hash == UINT64_MAX - 2);
     CHECK_EQ(c->mod_revision, 9);
     CHECK_EQ(s.saved.serial, 12);
     CHECK_EQ(s.saved.commit.generation, 3);
