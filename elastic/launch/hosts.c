@@ -198,7 +198,7 @@ rg_status rg__hosts_add_file(rg__host_list *list, const char *path, int slots)
     FILE *file = fopen(path, "re");
     char *text = calloc(1, FILE_BYTES + 1);
     const bool is_read = file != NULL && text != NULL &&
-                         (fread(text, 1, FILE_BYTES, file), !ferror(file));
+                         (fread(text, 1, FILE_BYTES, file) > 0 || feof(file));
     rg_status st = RG_OK;
     if (!is_read)
         st = rg__fail(RG_ERR_INVALID,
