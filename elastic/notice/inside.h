@@ -49,7 +49,6 @@ typedef struct source_kind {
     const char *asks;  /* shown; NULL: the value */
     const web *web;    /* NULL: it is asked by the functions below */
     uint64_t most_ms;  /* most time between two rounds; 0: as is set */
-    int patience_ms;   /* for an answer; 0: the source ends each round */
     void (*ask)(source *s);  /* begin a round */
     void (*stop)(source *s); /* it is over, or there will be none any more */
     void (*close)(source *s);

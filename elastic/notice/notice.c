@@ -17,10 +17,12 @@
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
 
-#define FILE_EVERY_MS 500
-#define PATIENCE_MS   10000 /* for a file or a command */
-#define PAUSE_MOST_MS 10000 /* of a source that fails: it may have news */
-#define FILE_HERE     "/run/regroup/notice"
+#define FILE_EVERY_MS     500
+#define PATIENCE          5 /* times --notice-every, for a file or a command, */
+#define PATIENCE_LEAST_MS 1000  /* but so long at least, */
+#define PATIENCE_MOST_MS  10000 /* and no longer */
+#define PAUSE_MOST_MS     10000 /* of a source that fails: it may have news */
+#define FILE_HERE         "/run/regroup/notice"
 
 #define WEB .ask = rg__web_ask, .stop = rg__web_stop
 
@@ -46,19 +48,16 @@ static const source_kind kinds[] = {
      .form = "PATH",
      .value = FILE_HERE,
      .most_ms = FILE_EVERY_MS,
-     .patience_ms = PATIENCE_MS,
      .ask = rg__file_ask,
      .close = rg__file_close},
     {.name = "file",
      .form = "PATH",
      .most_ms = FILE_EVERY_MS,
-     .patience_ms = PATIENCE_MS,
      .ask = rg__file_ask,
      .close = rg__file_close},
     {.name = "url", .form = "URL", .web = &rg__site_url, WEB},
     {.name = "command",
      .form = "CMD",
-     .patience_ms = PATIENCE_MS,
      .ask = rg__command_ask,
      .stop = rg__command_stop},
 };
@@ -185,12 +184,20 @@ static uint64_t every_ms(const source *s)
     return most != 0 && most < s->all->every_ms ? most : s->all->every_ms;
 }
 
+static uint64_t patience_ms(const source *s)
+{
+    const uint64_t ms = PATIENCE * s->all->every_ms;
+    return ms < PATIENCE_LEAST_MS  ? PATIENCE_LEAST_MS
+           : ms > PATIENCE_MOST_MS ? PATIENCE_MOST_MS
+                                   : ms;
+}
+
 static void ask(source *s)
 {
     s->is_asking = true;
     s->round_ns = rg__now_ns();
-    if (s->kind->patience_ms > 0)
-        rg__timer_set(s->timer, (uint64_t)s->kind->patience_ms * RG__MS);
+    if (s->kind->web == NULL) /* curl has time-outs of its own */
+        rg__timer_set(s->timer, patience_ms(s) * RG__MS);
     s->kind->ask(s);
 }
 
@@ -203,8 +210,8 @@ static void on_timer(void *arg)
     }
     if (s->kind->stop != NULL)
         s->kind->stop(s);
-    rg__source_fails(s, "it gives no answer within %d s",
-                     s->kind->patience_ms / 1000);
+    rg__source_fails(s, "it gives no answer within %.0f s",
+                     (double)patience_ms(s) / 1000);
 }
 
 static void wait_for_next(source *s, uint64_t pause_ns)

@@ -428,6 +428,36 @@ def small_seeds():
         write("settings", f"text-{i}", "t" + text)
 
 
+def notice_seeds():
+    def steps(name, *each):
+        write("notices", name, STEP_END.join(
+            one if isinstance(one, bytes) else one.encode() for one in each))
+
+    at = "2026-05-01T10:04:31Z"
+    begin = ["t"] * 6
+    steps("nothing", *begin, "r200 token==", "r200 token==", "r200 FALSE",
+          "r200 NONE", "r200 vm_0", "r404", "r404", "r404", 'r200 {"Events":[]}')
+    steps("all", *begin, "r200 t1", "r200 t2", "r200 TRUE",
+          "r200 TERMINATE_ON_HOST_MAINTENANCE", "r200 vm",
+          'r200 {"seconds":90,"reason":"rack 7"}',
+          f'r200 {{"action":"stop","time":"{at}"}}',
+          f'r200 {{"noticeTime":"{at}"}}',
+          'r200 {"Events":[{"EventId":"f020-a","EventType":"Preempt",'
+          '"Resources":["vm"],"NotBefore":"Fri, 01 May 2026 10:04:31 GMT",'
+          '"EventSource":"Platform"}]}', "t", "t", "a", "r200", "t")
+    steps("failures", *begin, "f", "r500", "r200 <html>", "r200", "r401",
+          "r204", "t", "t", "t", "r200 x", "r401", "F", "t")
+    for i, text in enumerate((
+            "rack 7\n", '{"at":"2026-05-01T12:04:31+02:00"}',
+            '{"at":1777629871}', '{"advice":true}', "null", "[]", "{",
+            '{"seconds":1e300}')):
+        steps(f"document-{i}", "d" + text)
+    for i, text in enumerate((
+            "aws,gcp", "command:a, b,file:/x", "kubernetes", "url:http://h",
+            "file:", "none,auto", ",", "azure:x")):
+        steps(f"list-{i}", "l" + text)
+
+
 # ------------------------------------------------------------- a whole agent
 
 MEETS = ["h11", "h21", "r0", "r1"]
@@ -705,6 +735,7 @@ def make():
     line_seeds()
     record_seeds()
     small_seeds()
+    notice_seeds()
     checkpoint_seeds()
     agent_alone()
     worker_seeds()
