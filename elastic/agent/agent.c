@@ -26,7 +26,8 @@
 #define TERM_NS    (5000 * RG__MS)  /* SIGTERM, then SIGKILL */
 #define PORT_TRIES 8
 #define OLD_TRIES  50 /* of the port that an agent before has had, 5 ms each */
-#define GOODBYE_NS (1000 * RG__MS) /* for the last words to etcd */
+#define LAST_NS    (30000 * RG__MS) /* for the job's last checkpoint */
+#define GOODBYE_NS (1000 * RG__MS)  /* for the last words to etcd */
 
 bool rg__agent_is_static(const agent *a)
 {
@@ -50,8 +51,10 @@ void rg__agent_check_end(agent *a)
             return;
     if (a->outputs != NULL && !a->is_hurried)
         return; /* called again when it is written */
-    if (rg__checkpoint_is_busy(a) && !a->is_hurried)
+    if (rg__checkpoint_is_busy(a) && !a->is_cut_short)
         return; /* likewise */
+    if (!a->is_over)
+        rg__summary_say(a);
     a->is_over = true;
     if (rg__agent_is_static(a) && !a->is_leaving) {
         a->is_leaving = true; /* for good, and for nobody else to notice */
@@ -74,8 +77,11 @@ static void kill_rest(agent *a)
 
 static void hurry(agent *a)
 {
+    a->is_cut_short = true;
     if (!a->is_hurried)
         kill_rest(a);
+    else
+        rg__agent_check_end(a);
 }
 
 /* SIGTERM has not been enough; and then, SIGKILL. */
@@ -129,11 +135,15 @@ static void set_why(agent *a, const char *format, va_list args)
             *c = '?';
 }
 
-/* What the others are to know of it is said. */
-static void stop(agent *a, int code)
+/* What the others are to know of it is said. With the last host, or at an
+ * operator's word, the job ends. */
+static void stop(agent *a, int code, bool ends_job)
 {
     a->is_ending = true;
     a->exit_code = code;
+    rg__checkpoint_bound(a, ends_job ? LAST_NS : TERM_NS);
+    if (ends_job)
+        rg__last_begin(a);
     rg__resume_note(a);
     if (code != 0)
         rg__say("%s", a->why);
@@ -157,7 +167,7 @@ void rg__agent_stop(agent *a, int code, const char *format, ...)
     va_start(args, format);
     set_why(a, format, args);
     va_end(args);
-    stop(a, code);
+    stop(a, code, a->view.end.is_set);
 }
 
 void rg__agent_end_job(agent *a, int code, const char *format, ...)
@@ -170,7 +180,7 @@ void rg__agent_end_job(agent *a, int code, const char *format, ...)
     va_end(args);
     if (a->mirror != NULL)
         write_end(a, code);
-    stop(a, code);
+    stop(a, code, true);
 }
 
 void rg__agent_leave(agent *a, int code, const char *format, ...)
@@ -181,9 +191,10 @@ void rg__agent_leave(agent *a, int code, const char *format, ...)
     va_start(args, format);
     set_why(a, format, args);
     va_end(args);
+    const bool is_last = a->mirror != NULL && rg__drain_is_alone(a);
     if (a->mirror != NULL)
         rg__leave_say(a, code);
-    stop(a, code);
+    stop(a, code, is_last);
 }
 
 void rg__agent_ignore(void *arg, rg_status st, const rg__txn_reply *reply)
@@ -271,8 +282,12 @@ static void on_mirror(void *arg, int64_t revision, bool wiped)
         rg__agent_end_wiped(a);
         return;
     }
-    if (a->is_ending || rg__agent_read(a, a->mirror, &a->view) != RG_OK)
+    if (rg__agent_read(a, a->mirror, &a->view) != RG_OK)
         return;
+    if (a->is_ending) { /* all but its last checkpoint is over */
+        rg__checkpoint_follow(a);
+        return;
+    }
     if (a->view.end.is_set) {
         rg__agent_stop(a, a->view.end.code, "%s", a->view.end.why);
         return;

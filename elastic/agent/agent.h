@@ -52,6 +52,7 @@ typedef struct rg__agent_params {
     uint64_t checkpoint_steps, checkpoint_ms; /* a commit becomes one by itself
                                                  so often; 0: never */
     int checkpoint_keep;
+    bool checkpoint_on_stop; /* the newest commit, before the job ends */
 } rg__agent_params;
 
 /* Run the agent until the job has ended or a signal asks it to stop; all its

@@ -5,7 +5,8 @@
  *
  * A request that comes meanwhile waits; a newer one replaces it. Nothing here
  * makes the job wait but its end: what was asked for before is finished first,
- * within LAST_NS. Whatever fails is said once. */
+ * within DONE_NS, and so is the newest commit (last.c). Whatever fails is said
+ * once. */
 #include "elastic/agent/saver.h"
 
 #include <errno.h>
@@ -25,11 +26,11 @@
 #include "sdk/base/log.h"
 #include "sdk/base/sock.h"
 
-#define LAST_NS                                                                \
+#define DONE_NS                                                                \
     (60000 * RG__MS) /* for the checkpoints of a job that is done              \
                       */
 
-static void start_next(saver *v);
+static void end_late(void *saver_arg);
 
 /* ---------------------------------------------------------------- the state */
 
@@ -61,7 +62,9 @@ rg_status rg__checkpoint_create(agent *a)
     *v = (saver){.a = a, .pidfd = -1, .sock = -1};
     a->saver = v;
     v->patience = rg__timer_create(a->loop, rg__shares_late, v);
-    if (v->patience == NULL)
+    v->late = rg__timer_create(a->loop, end_late, v);
+    v->calm = rg__timer_create(a->loop, rg__last_look, v);
+    if (v->patience == NULL || v->late == NULL || v->calm == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for an agent");
     take_request(v);
     return RG_OK;
@@ -91,29 +94,55 @@ void rg__saver_rest(saver *v)
     v->is_ordered = false;
     v->tolds = 0;
     rg__timer_stop(v->patience);
-    start_next(v);
+    rg__saver_start_next(v);
     keep_request(v);
     rg__shares_follow(v);
+    rg__last_look(v);
+    rg__agent_check_end(v->a);
+}
+
+static void end_late(void *saver_arg)
+{
+    saver *v = saver_arg;
+    if (v->phase == SAVER_IDLE && !v->has_next && !v->is_last)
+        return;
+    rg__log(RG__WARN, "agent",
+            "the job ends, and its last checkpoint is not durable yet; it is "
+            "given up");
+    rg__checkpoint_stop(v->a);
     rg__agent_check_end(v->a);
 }
 
 /* ---------------------------------------------------------------- failures */
 
+static void on_told(void *arg, rg_status st, const rg__txn_reply *reply)
+{
+    saver *v = arg;
+    (void)st;
+    (void)reply;
+    v->answering = NULL;
+    rg__saver_rest(v);
+}
+
 /* For `regroup status` on every host, and for good until one is durable. */
-static void publish_error(saver *v)
+void rg__saver_publish_error(saver *v, bool is_last)
 {
     agent *a = v->a;
     rg__saved saved = a->view.saved;
-    if (a->mirror == NULL || strcmp(saved.error, v->error) == 0)
+    if (a->mirror == NULL || (!is_last && strcmp(saved.error, v->error) == 0))
         return;
     snprintf(saved.error, sizeof saved.error, "%s", v->error);
+    saved.is_last = is_last;
     char *key = rg__record_key(a->prefix, "all/checkpoint", 0, NULL);
     char *text = rg__saved_text(&saved);
     rg__txn *txn = rg__txn_create();
     if (key != NULL && text != NULL && txn != NULL) {
         rg__txn_if_mod(txn, key, saved.mod_revision);
         rg__txn_put(txn, RG__THEN, key, text, 0);
-        rg__etcd_txn(a->etcd, txn, rg__agent_ignore, NULL);
+        if (!is_last)
+            rg__etcd_txn(a->etcd, txn, rg__agent_ignore, NULL);
+        else /* the agent ends once that is said */
+            v->answering = rg__etcd_txn(a->etcd, txn, on_told, v);
     }
     free(key);
     free(text);
@@ -122,10 +151,12 @@ static void publish_error(saver *v)
 void rg__saver_fail(saver *v, const char *why)
 {
     snprintf(v->error, sizeof v->error, "%s", why);
+    const agent *a = v->a;
     if (strcmp(v->error, v->said) != 0)
-        rg__log(RG__WARN, "agent", "%s; training goes on", v->error);
+        rg__log(RG__WARN, "agent", "%s%s", v->error,
+                a->is_ending || a->is_done ? "" : "; training goes on");
     snprintf(v->said, sizeof v->said, "%s", v->error);
-    publish_error(v);
+    rg__saver_publish_error(v, false);
 }
 
 void rg__saver_give_up(saver *v, const char *why)
@@ -367,7 +398,7 @@ static bool may_start(const saver *v)
            !(a->is_ending && a->exit_code == RG__EXIT_STORE);
 }
 
-static void start_next(saver *v)
+void rg__saver_start_next(saver *v)
 {
     if (!may_start(v))
         return;
@@ -383,6 +414,14 @@ static void start_next(saver *v)
 
 /* --------------------------------------------------------------- the agent */
 
+/* It is the newest checkpoint of the job's directory already. */
+static bool is_durable(const saver *v, const rg__save *m)
+{
+    const rg__saved *saved = &v->a->view.saved;
+    return m->dir[0] == '\0' && saved->serial != 0 &&
+           rg__same_commit(saved->commit, m->commit);
+}
+
 void rg__checkpoint_ask(slot *s, const rg__save *m)
 {
     saver *v = s->a->saver;
@@ -391,13 +430,14 @@ void rg__checkpoint_ask(slot *s, const rg__save *m)
     const bool is_decided = next.commit.generation <= s->a->delivered ||
                             s->a->resume != RESUME_NOT; /* not known yet */
     if (next.commit.generation == 0 || !is_decided || next.keep < 0 ||
-        (next.dir[0] == '\0' && s->a->params->checkpoint_dir == NULL))
+        (next.dir[0] == '\0' && s->a->params->checkpoint_dir == NULL) ||
+        is_durable(v, &next))
         return;
     v->next = next;
     v->has_next = true;
     v->next_waits = v->phase != SAVER_IDLE;
     rg__shares_asked(v);
-    start_next(v);
+    rg__saver_start_next(v);
     keep_request(v);
 }
 
@@ -408,26 +448,10 @@ void rg__checkpoint_show(const slot *s)
         atomic_store(&s->w.page->saved, saved->commit.step + 1);
 }
 
-static void end_late(void *arg)
+void rg__checkpoint_bound(agent *a, uint64_t within_ns)
 {
-    saver *v = arg;
-    if (v->phase == SAVER_IDLE && !v->has_next)
-        return;
-    rg__log(RG__WARN, "agent",
-            "the job is done, and a checkpoint is not durable within %d s; it "
-            "is given up",
-            (int)(LAST_NS / (1000 * RG__MS)));
-    rg__checkpoint_stop(v->a);
-    rg__agent_check_end(v->a);
-}
-
-static void bound_the_end(saver *v)
-{
-    if (!v->a->is_done || v->last != NULL)
-        return;
-    v->last = rg__timer_create(v->a->loop, end_late, v);
-    if (v->last != NULL)
-        rg__timer_set(v->last, LAST_NS);
+    if (!rg__timer_is_set(a->saver->late))
+        rg__timer_set(a->saver->late, within_ns);
 }
 
 void rg__checkpoint_follow(agent *a)
@@ -435,12 +459,14 @@ void rg__checkpoint_follow(agent *a)
     saver *v = a->saver;
     for (int i = 0; i < a->params->slots; i++)
         rg__checkpoint_show(&a->slot[i]);
-    bound_the_end(v);
-    start_next(v); /* of the agent before */
+    if (a->is_done)
+        rg__checkpoint_bound(a, DONE_NS);
+    rg__saver_start_next(v); /* of the agent before */
     rg__claim_follow(v);
     if (v->phase == SAVER_WRITTEN)
         rg__claim_if_decided(v);
     rg__shares_follow(v);
+    rg__last_follow(a);
 }
 
 bool rg__checkpoint_is_busy(const agent *a)
@@ -448,7 +474,8 @@ bool rg__checkpoint_is_busy(const agent *a)
     const saver *v = a->saver;
     if (a->is_ending && a->exit_code == RG__EXIT_STORE)
         return false;
-    return v->phase != SAVER_IDLE || v->has_next || v->answering != NULL;
+    return v->phase != SAVER_IDLE || v->has_next || v->answering != NULL ||
+           v->is_last;
 }
 
 void rg__checkpoint_stop(agent *a)
@@ -467,7 +494,7 @@ void rg__checkpoint_stop(agent *a)
     v->pidfd = -1;
     v->pid = 0; /* it ends by itself, and nobody waits for its disk */
     v->phase = SAVER_IDLE;
-    v->has_next = false;
+    v->has_next = v->is_last = false;
     v->is_ordered = false;
     v->tolds = 0;
     rg__timer_stop(v->patience);
@@ -478,7 +505,8 @@ void rg__checkpoint_destroy(agent *a)
     if (a->saver == NULL)
         return;
     rg__checkpoint_stop(a);
-    rg__timer_destroy(a->saver->last);
+    rg__timer_destroy(a->saver->late);
+    rg__timer_destroy(a->saver->calm);
     rg__timer_destroy(a->saver->patience);
     free(a->saver->told);
     free(a->saver);

@@ -41,21 +41,6 @@ int64_t rg__claim_revision(const saver *v)
 
 /* -------------------------------------------------------------- publishing */
 
-static void on_published(void *arg, rg_status st, const rg__txn_reply *reply)
-{
-    saver *v = arg;
-    v->req = NULL;
-    v->phase = SAVER_SEALING;
-    if (st != RG_OK)
-        rg__saver_fail(v, rg_last_error());
-    else if (!reply->succeeded)
-        rg__log(RG__INFO, "agent",
-                "a newer checkpoint than that of step %" PRIu64
-                " is known already",
-                v->word.commit.step);
-    rg__saver_rest(v);
-}
-
 static int64_t now_ms(void)
 {
     struct timespec t;
@@ -73,6 +58,33 @@ static rg__saved saved_of(const saver *v)
              v->word.name);
     snprintf(saved.host, sizeof saved.host, "%s", v->a->params->host);
     return saved;
+}
+
+/* The view follows soon; the agent may end before. */
+static void show_at_once(saver *v)
+{
+    rg__saved *saved = &v->a->view.saved;
+    const int64_t mod_revision = saved->mod_revision;
+    *saved = saved_of(v);
+    saved->mod_revision = mod_revision;
+}
+
+static void on_published(void *arg, rg_status st, const rg__txn_reply *reply)
+{
+    saver *v = arg;
+    v->req = NULL;
+    v->phase = SAVER_SEALING;
+    rg__last_is_made(v);
+    if (st != RG_OK)
+        rg__saver_fail(v, rg_last_error());
+    else if (!reply->succeeded)
+        rg__log(RG__INFO, "agent",
+                "a newer checkpoint than that of step %" PRIu64
+                " is known already",
+                v->word.commit.step);
+    else
+        show_at_once(v);
+    rg__saver_rest(v);
 }
 
 /* Guarded by the claim: if it is another's by now, that one's is newer. */
@@ -215,12 +227,19 @@ static void claim(saver *v)
     free(text);
 }
 
+/* A job that ends decides no more. */
+static bool is_settled(const agent *a)
+{
+    return a->view.cur.phase == RG__GEN_DECIDED ||
+           a->view.cur.phase == RG__GEN_DONE || a->is_ending;
+}
+
 /* The view decides only what to try; the txn decides. One that was refused is
  * tried again once the view has moved on as well. */
 void rg__claim_if_decided(saver *v)
 {
     const rg__cur *cur = &v->a->view.cur;
-    if (cur->phase != RG__GEN_DECIDED && cur->phase != RG__GEN_DONE)
+    if (!is_settled(v->a))
         return;
     const char *why = why_not(v);
     if (why != NULL)

@@ -66,8 +66,7 @@ static bool is_seen_to_drain(const agent *a)
     return record != NULL && record->is_draining;
 }
 
-/* There is no other host for whom to leave in order, or who could go on. */
-static bool is_alone(const agent *a)
+bool rg__drain_is_alone(const agent *a)
 {
     const rg__proposal *world = rg__snapshot_decided(&a->known);
     const rg__host_record *me = rg__snapshot_host(&a->known, a->id);
@@ -89,7 +88,7 @@ void rg__drain_look(void *agent_arg)
     if (a->is_ending || a->is_done)
         return;
     /* who came before our record said that we drain is known once that is */
-    const bool is_last = is_alone(a) && is_seen_to_drain(a);
+    const bool is_last = rg__drain_is_alone(a) && is_seen_to_drain(a);
     if (has_left(a) || (is_last && a->notice_ms == 0)) /* else the job ends */
         rg__agent_leave(a, 0, "host %s has left the job", a->params->host);
     else if (rg__now_ns() >= a->drain_end_ns)
@@ -156,7 +155,7 @@ static void resign(agent *a, int code)
     rg__txn *txn = rg__txn_create();
     rg__txn_if_create(txn, leader, a->view.leader_token);
     rg__txn_delete(txn, RG__THEN, leader, NULL);
-    if (code != 0 && is_alone(a)) {
+    if (code != 0 && rg__drain_is_alone(a)) {
         rg__txn_if_mod(txn, cur, a->known.cur.mod_revision);
         rg__agent_send_end(a, txn, code);
     } else {

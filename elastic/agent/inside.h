@@ -20,6 +20,7 @@
  *   drain.c       leaving a job that goes on elsewhere
  *   noticed.c     leaving because somebody will take this host away
  *   checkpoint.c  commits that become files (saver.h, writer.h)
+ *   last.c        the newest commit, before the job ends
  *   generation.c  this host's part in generations
  *   leader.c      the leader's part: snapshot, plan, CAS
  *   publish.c     this host's record and reasons
@@ -30,6 +31,7 @@
  *   shown.c       which sets workers have
  *   report.c      the status document
  *   story.c       what has befallen the job
+ *   summary.c     what is said of the job at its end
  *   drain_ask.c   a host is asked to leave
  *   metrics.c     numbers for Prometheus
  *   scrape.c      who asks for them over HTTP
@@ -330,7 +332,8 @@ struct agent {
     int64_t rival_revision;
     uint64_t rival_ns; /* another agent of this name is being asked; 0: no */
     bool is_ending, is_saying_end, is_over;
-    bool is_hurried; /* what workers printed need not be written any more */
+    bool is_hurried;   /* what workers printed need not be written any more */
+    bool is_cut_short; /* nor anything else: asked to end a second time */
     int exit_code;
     char why[RG__TEXT_MAX];
     rg__timer *kill_timer, *end_timer, *outage_timer;
@@ -521,7 +524,9 @@ void rg__drain_start(agent *a, uint64_t deadline_ms, const char *why);
 void rg__drain_follow(agent *a, bool is_first);
 void rg__drain_look(void *agent_arg);
 bool rg__drain_is_needed(const agent *a); /* others fetch, or may fetch again */
-void rg__leave_say(agent *a, int code);   /* that this host goes */
+/* There is no other host for whom to leave in order, or who could go on. */
+bool rg__drain_is_alone(const agent *a);
+void rg__leave_say(agent *a, int code); /* that this host goes */
 
 /* noticed.c */
 rg_status rg__notice_open(agent *a);
@@ -615,6 +620,14 @@ void rg__checkpoint_show(const slot *s); /* what is durable, in its page */
 void rg__checkpoint_follow(agent *a);    /* the view has changed */
 bool rg__checkpoint_is_busy(const agent *a);
 void rg__checkpoint_stop(agent *a); /* give up what is under way */
+/* This agent ends: whatever is not durable by then is given up. */
+void rg__checkpoint_bound(agent *a, uint64_t within_ns);
+
+/* last.c: the job ends; its newest commit becomes a checkpoint first, if it is
+ * to. */
+void rg__last_begin(agent *a);
+void rg__last_follow(agent *a); /* the view has changed */
+void rg__last_note_loaded(const slot *s);
 
 /* generation.c */
 void rg__generation_pass_on(agent *a); /* the decision, to local workers */
@@ -703,6 +716,9 @@ char *rg__report(agent *a, const rg__snapshot *snap, bool is_whole);
 /* story.c: what has befallen the job from a generation on, as JSON, malloc'd.
  */
 char *rg__story(agent *a, const rg__snapshot *snap, uint64_t from);
+
+/* summary.c: five lines, once the job is over. */
+void rg__summary_say(agent *a);
 
 /* drain_ask.c: write that a host is to leave, and answer who asked; owns the
  * socket. */

@@ -3,6 +3,7 @@
  *   checkpoint.c  requests, and the process that writes
  *   shares.c      the shards of other hosts
  *   claim.c       the right to seal a checkpoint, and its publishing
+ *   last.c        the newest commit, before the job ends
  *
  *   rank 0's host   idle -> writing -> written -> claiming -> sealing ->
  *                   publishing -> idle
@@ -39,7 +40,7 @@ struct saver {
     uint64_t followed; /* the newest decision that is known to be of its line */
     bool is_off;       /* the job went back behind its commit */
     rg__etcd_req *req; /* on its way: a claim or a publishing */
-    rg__timer *last;   /* the job is done */
+    rg__timer *late;   /* the job ends, and so does this */
     char error[RG__ERROR_MAX], said[RG__ERROR_MAX];
 
     /* shards */
@@ -51,6 +52,15 @@ struct saver {
     char answered[RG__CHECKPOINT_OP]; /* the op of the last order */
     rg__etcd_req *answering;          /* on its way */
     rg__timer *patience;
+
+    /* the end */
+    bool is_last;         /* the newest commit is to become a checkpoint */
+    rg__commit_id tried;  /* the newest one that is left, {0, 0}: any */
+    rg__commit_id copied; /* by itself, as another host had ordered it */
+    rg__timer *calm;      /* looks whether workers still commit */
+    uint64_t loaded;      /* serial of the newest checkpoint that a worker here
+                             has loaded */
+    uint64_t loaded_step; /* 1 + its step, 0: none */
 };
 
 /* checkpoint.c */
@@ -62,6 +72,9 @@ void rg__saver_lose(saver *v, const char *why);
 /* What was written does not become a checkpoint. */
 void rg__saver_give_up(saver *v, const char *why);
 void rg__saver_rest(saver *v); /* if all is over */
+void rg__saver_start_next(saver *v);
+/* Why there is none; is_last: nor will there be one. */
+void rg__saver_publish_error(saver *v, bool is_last);
 bool rg__saver_order(saver *v, const writer_order *order, const uint64_t *hash);
 
 /* claim.c */
@@ -70,6 +83,10 @@ void rg__claim_follow(saver *v); /* the view has changed since */
 int64_t rg__claim_revision(const saver *v);
 void rg__claim_if_decided(saver *v);
 void rg__claim_sealed(saver *v);
+
+/* last.c */
+void rg__last_look(void *saver_arg); /* at what to write next, if anything */
+void rg__last_is_made(saver *v);     /* what was written is durable */
 
 /* shares.c */
 void rg__shares_begun(saver *v);  /* the file is there: order the others */

@@ -257,10 +257,34 @@ static bool is_cancelled(const saver *v, const rg__order *o)
     return o->mod_revision != 0 && o->op[0] == '\0' && is_holding(v, o);
 }
 
+/* It was durable before it was asked for here. */
+static bool is_durable(const saver *v)
+{
+    const rg__saved *saved = &v->a->view.saved;
+    return v->phase == SAVER_HOLDING && saved->serial != 0 &&
+           v->now.dir[0] == '\0' &&
+           rg__same_commit(saved->commit, v->now.commit);
+}
+
+/* At the job's end no worker asks: once, for each commit that is ordered. */
+static bool copies_by_itself(saver *v, rg__commit_id id)
+{
+    const rg__proposal *p = world_of(v, id);
+    if (!v->is_last || v->phase != SAVER_IDLE || v->has_next ||
+        rg__same_commit(v->copied, id))
+        return false;
+    v->copied = id;
+    v->next = (rg__save){.shards = (uint32_t)p->size, .commit = id};
+    v->has_next = true;
+    v->next_waits = false;
+    rg__saver_start_next(v);
+    return true;
+}
+
 /* We are to have a copy soon, or a worker may still ask for it. */
 static bool may_come(saver *v, const rg__order *o, bool is_late)
 {
-    if (is_copying(v, o->commit))
+    if (is_copying(v, o->commit) || copies_by_itself(v, o->commit))
         return true;
     if (v->phase != SAVER_IDLE || is_late || v->error[0] != '\0')
         return false;
@@ -271,7 +295,7 @@ static bool may_come(saver *v, const rg__order *o, bool is_late)
 static void follow_order(saver *v, bool is_late)
 {
     const rg__order *o = &v->a->view.order;
-    if (is_cancelled(v, o))
+    if (is_cancelled(v, o) || is_durable(v))
         rg__saver_hang_up(v);
     if (!is_for_us(v, o) || (!is_holding(v, o) && may_come(v, o, is_late)))
         return;

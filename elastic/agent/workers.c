@@ -140,6 +140,7 @@ static void on_door(slot *s, const rg__door *m)
     s->w.is_at_door = true;
     s->w.port = m->port & 0xffff;
     s->w.loaded = m->loaded;
+    rg__last_note_loaded(s);
     rg__log(RG__DEBUG, "agent", "%s.%u is at the door", s->a->params->host,
             s->index);
     if (s->a->is_done)
@@ -284,6 +285,7 @@ static void on_stand(slot *s, const rg__stand *m)
     w->is_at_door = m->is_at_door != 0;
     w->port = m->port & 0xffff;
     w->loaded = m->loaded;
+    rg__last_note_loaded(s);
     w->asked = m->asked;
     w->pending = m->pending;
     w->decided = m->decided;
@@ -507,6 +509,7 @@ static rg_status welcome(slot *s)
                  a->params->checkpoint_dir);
     m.every_steps = a->params->checkpoint_steps;
     m.every_ms = a->params->checkpoint_ms;
+    m.saves_last = a->params->checkpoint_on_stop;
     m.address = a->address;
     memcpy(m.key, a->key, sizeof m.key);
     const int fds[2] = {s->w.page_fd, a->vault_fd};

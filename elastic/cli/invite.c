@@ -29,8 +29,9 @@ static void print_quoted(FILE *out, const char *word)
 static void print_settings(FILE *out, const rg__cfg *cfg)
 {
     static const char *const names[] = {
-        "MAX_RESTARTS", "START_TIMEOUT", "ELASTIC_TIMEOUT",  "ETCD_TIMEOUT",
-        "AGENT_GRACE",  "DETECT",        "CHECKPOINT_EVERY", "CHECKPOINT_KEEP"};
+        "MAX_RESTARTS",     "START_TIMEOUT",   "ELASTIC_TIMEOUT",
+        "ETCD_TIMEOUT",     "AGENT_GRACE",     "DETECT",
+        "CHECKPOINT_EVERY", "CHECKPOINT_KEEP", "CHECKPOINT_ON_STOP"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const int at = rg__cfg_find(cfg, names[i]);
         const rg__cfg_item item = rg__cfg_at(cfg, (size_t)at);

@@ -395,6 +395,7 @@ rg__agent_params rg__launch_params(const rg__launch *l, const rg__cli *cli,
         .checkpoint_steps = s->library.checkpoint_every.steps,
         .checkpoint_ms = s->library.checkpoint_every.ms,
         .checkpoint_keep = s->library.checkpoint_keep,
+        .checkpoint_on_stop = s->library.checkpoint_on_stop,
         .output_dir = or_null(l->output),
     };
 }

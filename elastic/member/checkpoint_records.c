@@ -23,15 +23,16 @@ bool rg__claim_read(const json_t *j, rg__claim *claim)
 char *rg__saved_text(const rg__saved *saved)
 {
     return rg__json_text(json_pack(
-        "{s:o,s:o,s:o,s:o,s:o,s:I,s:o}", "serial", rg__hex_json(saved->serial),
-        "commit", rg__commit_json(saved->commit), "file",
-        rg__text_json(saved->file), "host", rg__text_json(saved->host), "hash",
-        rg__hex_json(saved->hash), "at_ms", (json_int_t)saved->at_ms, "error",
-        rg__text_json(saved->error)));
+        "{s:o,s:o,s:o,s:o,s:o,s:I,s:o,s:b}", "serial",
+        rg__hex_json(saved->serial), "commit", rg__commit_json(saved->commit),
+        "file", rg__text_json(saved->file), "host", rg__text_json(saved->host),
+        "hash", rg__hex_json(saved->hash), "at_ms", (json_int_t)saved->at_ms,
+        "error", rg__text_json(saved->error), "last", saved->is_last));
 }
 
 bool rg__saved_read(const json_t *j, rg__saved *saved)
 {
+    saved->is_last = json_is_true(json_object_get(j, "last"));
     saved->at_ms = json_integer_value(json_object_get(j, "at_ms"));
     return rg__hex_read(json_object_get(j, "serial"), &saved->serial) &&
            rg__commit_read(json_object_get(j, "commit"), &saved->commit) &&

@@ -251,6 +251,7 @@ typedef struct rg__saved {
     uint64_t hash;                               /* of the file's head */
     int64_t at_ms;             /* CLOCK_REALTIME, for people */
     char error[RG__ERROR_MAX]; /* why the newest attempt failed, or "" */
+    bool is_last;              /* and no other will be made: the job ends */
     int64_t mod_revision;
 } rg__saved;
 

@@ -170,9 +170,28 @@ void rg__state_ask(rg_state *st, const char *dir, int keep)
         st->asked_step = st->step;
         st->asked_ns = rg__now_ns();
         dir = st->ctx->checkpoint;
+        st->asked = st->last;
     }
     if (is_asking(st))
         ask(st, dir, keep);
+}
+
+void rg__state_ask_last(rg_state *st)
+{
+    if (st->ctx->checkpoint[0] != '\0' && st->ctx->checkpoint_on_stop &&
+        st->last.generation != 0 && st->last.step + 1 != st->loaded_step &&
+        !rg__same_commit(st->asked, st->last))
+        rg__state_ask(st, NULL, 0);
+}
+
+void rg__state_show_loaded(const rg_state *st)
+{
+    rg__page *page = st->ctx->page;
+    const uint64_t serial = rg__state_known(st, st->ctx->checkpoint);
+    if (serial == 0)
+        return;
+    atomic_store(&page->loaded_step, st->loaded_step);
+    atomic_store(&page->loaded_serial, serial);
 }
 
 bool rg__state_is_due(const rg_state *st, uint64_t step)

@@ -336,7 +336,11 @@ rg_status rg__state_finish(rg_state *st)
     bool is_announced = false;
     rg__failpoint("finish", st->ctx->now.rank, st->step,
                   st->ctx->now.generation);
-    return agree(st, RG__STATE_AGREE_FINISH, st->step, &is_announced);
+    const rg_status rs =
+        agree(st, RG__STATE_AGREE_FINISH, st->step, &is_announced);
+    if (rs == RG_OK)
+        rg__state_ask_last(st);
+    return rs;
 }
 
 /* -------------------------------------------------------------------- sync */

@@ -84,6 +84,7 @@ struct rg_state {
                                 the job's, "": nothing */
     uint64_t loaded_step;    /* 1 + its step, 0: none */
     uint64_t asked_step, asked_ns; /* of the last checkpoint by itself */
+    rg__commit_id asked;           /* for the job's directory, last */
     bool is_due;     /* the ranks have agreed that this commit becomes one */
     bool has_warned; /* that there is no directory; or alone, why not */
 };
@@ -165,6 +166,11 @@ bool rg__state_is_due(const rg_state *st, uint64_t step);
  * in that directory (NULL: --checkpoint-dir), keeping so many (0: the
  * setting's). Whatever becomes of that, training goes on. */
 void rg__state_ask(rg_state *st, const char *dir, int keep);
+/* The same once fn has returned on all ranks, of the newest commit, if there is
+ * a directory and it is no checkpoint yet. */
+void rg__state_ask_last(rg_state *st);
+/* Before the door: the agent may have to write a checkpoint by itself. */
+void rg__state_show_loaded(const rg_state *st);
 
 /* Agree that fn has returned OK on all ranks. Collective over the world. */
 rg_status rg__state_finish(rg_state *st);

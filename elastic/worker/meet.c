@@ -111,6 +111,7 @@ static rg_status take_welcome(rg__worker *w, const rg__welcome *m,
     snprintf(ctx->history, sizeof ctx->history, "%.255s", m->history);
     snprintf(ctx->checkpoint, sizeof ctx->checkpoint, "%.255s", m->checkpoint);
     ctx->checkpoint_every = (rg__every){m->every_steps, m->every_ms};
+    ctx->checkpoint_on_stop = m->saves_last != 0;
     memcpy(ctx->key, m->key, sizeof ctx->key);
     return m->address.text[0] != '\0' ? rg__worker_listen(w, &m->address)
                                       : RG_OK;
@@ -194,6 +195,7 @@ static rg_status take_checkpoint_dir(rg_ctx *ctx,
     strcpy(ctx->checkpoint, dir);
     ctx->checkpoint_every = settings->checkpoint_every;
     ctx->checkpoint_keep = settings->checkpoint_keep;
+    ctx->checkpoint_on_stop = settings->checkpoint_on_stop;
     return RG_OK;
 }
 

@@ -157,6 +157,7 @@ static rg_status run(rg_state *st, rg_train_fn fn, void *arg)
 {
     st->ctx->worker->registered = rg__state_registered(st);
     st->ctx->worker->loaded = st->loaded.name[0] != '\0' ? st->loaded.hash : 0;
+    rg__state_show_loaded(st);
     rg_status rs = rg__worker_door(st->ctx->worker);
     while (rs == RG_OK) {
         rg__decided decided;

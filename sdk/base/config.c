@@ -105,6 +105,12 @@ static bool parse_every(const char *text, rg__every *every_p)
     return true;
 }
 
+static bool parse_yes(const char *text, bool *yes_p)
+{
+    *yes_p = strcmp(text, "yes") == 0;
+    return *yes_p || strcmp(text, "no") == 0;
+}
+
 static bool parse_count(const char *text, uint64_t lowest, int *n_p)
 {
     const char *end;
@@ -124,6 +130,7 @@ static bool parse(rg__cfg_type type, const char *text, void *target)
         int count;
         uint64_t number;
         rg__every every;
+        bool yes;
         const char *text;
     } v = {.text = text};
     size_t bytes = sizeof v.number;
@@ -151,6 +158,10 @@ static bool parse(rg__cfg_type type, const char *text, void *target)
         ok = parse_every(text, &v.every);
         bytes = sizeof v.every;
         break;
+    case RG__CFG_YES:
+        ok = parse_yes(text, &v.yes);
+        bytes = sizeof v.yes;
+        break;
     }
     if (ok && target != NULL)
         memcpy(target, &v, bytes);
@@ -176,6 +187,8 @@ static const char *form_of(rg__cfg_type type)
     case RG__CFG_EVERY:
         return "a number of steps such as 100, or a time such as 10m; 0 is "
                "never";
+    case RG__CFG_YES:
+        return "yes or no";
     }
     return "a value";
 }
@@ -186,6 +199,7 @@ static void clear_target(const entry *e)
     const char *const text = NULL;
     const uint64_t number = 0;
     const rg__every never = {0, 0};
+    const bool no = false;
     switch (e->field->type) {
     case RG__CFG_TEXT:
         memcpy(e->target, &text, sizeof text);
@@ -201,6 +215,9 @@ static void clear_target(const entry *e)
         break;
     case RG__CFG_EVERY:
         memcpy(e->target, &never, sizeof never);
+        break;
+    case RG__CFG_YES:
+        memcpy(e->target, &no, sizeof no);
         break;
     }
 }

@@ -29,7 +29,8 @@ typedef enum rg__cfg_type {
     RG__CFG_TIME,   /* uint64_t ms: 500ms, 10s, 5m, 1h */
     RG__CFG_BYTES,  /* uint64_t: 4096, 64M, 2GiB; powers of 1024 */
     RG__CFG_DETECT, /* uint64_t ms: lan, cloud or a time */
-    RG__CFG_EVERY   /* rg__every: 100, 10m; 0 is never */
+    RG__CFG_EVERY,  /* rg__every: 100, 10m; 0 is never */
+    RG__CFG_YES     /* bool: yes, no; false when unset */
 } rg__cfg_type;
 
 /* How often: every so many steps, or every so many milliseconds. */
@@ -55,6 +56,7 @@ typedef struct rg__cfg_field {
 #define RG__CFG_BYTES_AT(s, m)  RG__CFG_AT(RG__CFG_BYTES, uint64_t, s, m)
 #define RG__CFG_DETECT_AT(s, m) RG__CFG_AT(RG__CFG_DETECT, uint64_t, s, m)
 #define RG__CFG_EVERY_AT(s, m)  RG__CFG_AT(RG__CFG_EVERY, rg__every, s, m)
+#define RG__CFG_YES_AT(s, m)    RG__CFG_AT(RG__CFG_YES, bool, s, m)
 
 /* In rising order of precedence. */
 typedef enum rg__cfg_origin {
@@ -127,6 +129,7 @@ typedef struct rg__library_settings {
     const char *checkpoint_dir;       /* NULL: none */
     rg__every checkpoint_every;
     int checkpoint_keep;
+    bool checkpoint_on_stop;
     const char *transports;  /* names, comma separated, tried in order */
     const char *check;       /* off, late or each */
     const char *check_state; /* auto, off, strict or a number of commits */

@@ -161,6 +161,10 @@ const rg__cfg_field rg__library_table[] = {
     {"CHECKPOINT_KEEP", "2",
      RG__CFG_SIZE_AT(rg__library_settings, checkpoint_keep),
      "newest checkpoints that stay in the directory"},
+    {"CHECKPOINT_ON_STOP", "yes",
+     RG__CFG_YES_AT(rg__library_settings, checkpoint_on_stop),
+     "whether the newest commit becomes a checkpoint before the job ends: yes "
+     "or no"},
     {"TRANSPORTS", "self,native,mpi",
      RG__CFG_TEXT_AT(rg__library_settings, transports),
      "what may carry a world that mpirun has started, tried in this order"},

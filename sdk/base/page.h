@@ -92,9 +92,12 @@ typedef struct rg__page {
     _Atomic uint64_t committed_generation; /* stored after committed = 0 */
     _Atomic uint64_t zero;    /* generation whose commit 0 all have agreed on */
     _Atomic uint64_t step_ns; /* CLOCK_MONOTONIC of the last step end */
-    _Atomic uint64_t left_ns; /* the last generation was left */
-    _Atomic uint64_t built_ns;  /* the data plane of the next was built */
-    _Atomic uint64_t synced_ns; /* registered memory was right again */
+    _Atomic uint64_t loaded_serial; /* of the checkpoint that was loaded from
+                                       --checkpoint-dir, 0: none; before the */
+    _Atomic uint64_t loaded_step;   /* door. 1 + its step */
+    _Atomic uint64_t left_ns;       /* the last generation was left */
+    _Atomic uint64_t built_ns;      /* the data plane of the next was built */
+    _Atomic uint64_t synced_ns;     /* registered memory was right again */
     _Atomic uint64_t first_generation; /* the newest generation in which a */
     _Atomic uint64_t first_ns; /* step has ended, and the first's time */
 } rg__page;

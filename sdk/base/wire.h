@@ -134,6 +134,7 @@ typedef struct rg__welcome { /* + page fd, vault fd */
     char checkpoint[RG__TEXT_MAX];  /* directory, or "" */
     uint64_t every_steps, every_ms; /* a commit becomes a checkpoint; 0: not
                                        by itself */
+    uint32_t saves_last; /* the newest commit becomes one at the end */
 } rg__welcome;
 
 typedef struct rg__save {

@@ -47,7 +47,8 @@ struct rg_ctx {
     char job_id[33];
     char checkpoint[RG__TEXT_MAX]; /* likewise */
     rg__every checkpoint_every;
-    int checkpoint_keep; /* without an agent */
+    int checkpoint_keep;     /* without an agent */
+    bool checkpoint_on_stop; /* the newest commit, before the job ends */
 
     /* Closes when a generation is left: memory of the vault is written only
      * under the gate, and only while gate_generation is the writer's. The

@@ -11,6 +11,7 @@ typedef struct target {
     int count, size;
     uint64_t time, bytes, detect;
     rg__every every;
+    bool yes;
 } target;
 
 static const rg__cfg_field table[] = {
@@ -21,6 +22,7 @@ static const rg__cfg_field table[] = {
     {"BYTES", "0", RG__CFG_BYTES_AT(target, bytes), "bytes"},
     {"DETECT", "lan", RG__CFG_DETECT_AT(target, detect), "a budget"},
     {"EVERY", NULL, RG__CFG_EVERY_AT(target, every), "how often"},
+    {"YES", "no", RG__CFG_YES_AT(target, yes), "whether"},
     {NULL}};
 
 static rg__cfg *make(target *t)
@@ -88,6 +90,11 @@ static void values(void)
     CHECK_OK(set(cfg, "EVERY", "0"));
     CHECK_EQ(t.every.steps, 0);
     CHECK_EQ(t.every.ms, 0);
+    CHECK(!t.yes);
+    CHECK_OK(set(cfg, "YES", "yes"));
+    CHECK(t.yes);
+    CHECK_OK(set(cfg, "YES", "no"));
+    CHECK(!t.yes);
     CHECK_OK(set(cfg, "DETECT", "cloud"));
     CHECK_EQ(t.detect, 3000);
     CHECK_OK(set(cfg, "DETECT", "40ms"));
@@ -116,6 +123,7 @@ static void bad_values_change_nothing(void)
         {"BYTES", "99999999999T"}, /* over 2^64 */
         {"EVERY", "often"},
         {"EVERY", "10 steps"},
+        {"YES", "true"},
         {"DETECT", "0ms"},
         {"DETECT", "LAN"},
         {"COUNT", "-1"},

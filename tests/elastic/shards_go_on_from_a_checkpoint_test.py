@@ -35,7 +35,8 @@ def test():
             trainer(*FLAGS, "--step-ms", 0, "--load"), check=True, text=True,
             capture_output=True,
             env=dict(os.environ, REGROUP_CHECKPOINT_DIR=path,
-                     REGROUP_CHECKPOINT_EVERY="0"))
+                     REGROUP_CHECKPOINT_EVERY="0",
+                     REGROUP_CHECKPOINT_ON_STOP="no"))
         claim(f"loaded step {newest}\n" in alone.stdout, alone.stdout)
         claim(FINAL.search(alone.stdout).groups() == fault_free(*FLAGS),
               f"alone it ends with {alone.stdout}")

@@ -68,7 +68,7 @@ def elsewhere(hosts, path, other):
         job.finish()
         claim(not os.listdir(path) and not os.listdir(other),
               f"{os.listdir(path)} is there")
-        said = job.text("h1").count("let all hosts see one directory")
+        said = job.text("h1").count("agent] host h3: the file")
         claim(said == 1, f"it was said {said} times")
         job.check(trained=TRAINING)
 
