@@ -318,10 +318,9 @@ static void on_lease(void *arg, rg__lease_event event)
         return;
     }
     if (a->mirror != NULL) { /* held again: the keys under it are gone */
-        a->acking = a->finning = 0;
+        a->finning = 0;
         a->host_revision = 0;
         rg__publish(a);
-        rg__generation_try_ack(a);
         rg__generation_try_fin(a);
         rg__leader_follow(a);
         return;
@@ -767,8 +766,6 @@ static rg_status set_up(agent *a)
     if (st == RG_OK)
         st = open_port(a);
     if (st == RG_OK)
-        st = rg__acks_create(a);
-    if (st == RG_OK)
         st = rg__vault_create(a);
     if (st == RG_OK)
         st = rg__copies_create(a);
@@ -801,7 +798,6 @@ static void tear_down(agent *a)
     rg__checkpoint_destroy(a);
     rg__workers_close(a);
     rg__beat_close(a);
-    rg__acks_destroy(a);
     rg__transfer_cancel(a);
     rg__copies_destroy(a);
     rg__paths_destroy(a);
@@ -832,6 +828,7 @@ static void tear_down(agent *a)
     rg__plan_clock_reset(&a->clock);
     free(a->change);
     free(a->accused);
+    free(a->ack);
     free(a->reason);
     free(a->prefix);
     free(a->prefix_end);

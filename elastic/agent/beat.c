@@ -303,7 +303,7 @@ static void send_to(agent *a, int sock, const peer *to, rg__beat_type type,
     send_beat(a, sock, to, &beat);
 }
 
-bool rg__beat_ack(agent *a, uint64_t leader, uint64_t generation,
+void rg__beat_ack(agent *a, uint64_t leader, uint64_t generation,
                   const char *text)
 {
     const peer *to = find_peer(a->beats, leader);
@@ -311,10 +311,8 @@ bool rg__beat_ack(agent *a, uint64_t leader, uint64_t generation,
                      .generation = generation,
                      .text = text,
                      .text_bytes = strlen(text)};
-    if (to == NULL || beat.text_bytes > RG__BEAT_TEXT_MAX)
-        return false;
-    send_beat(a, a->beats->sock, to, &beat);
-    return true;
+    if (to != NULL && beat.text_bytes <= RG__BEAT_TEXT_MAX)
+        send_beat(a, a->beats->sock, to, &beat);
 }
 
 static void on_datagram(void *arg, int fd, uint32_t events);
@@ -349,7 +347,7 @@ static void probe(peer *one)
 /* As large as a packet of the path may be. */
 static void probe_large(peer *one)
 {
-    static const char nothing[RG__BEAT_MAX];
+    static const char nothing[RG__BEAT_PROBE_MAX];
     const bool is_v4 = one->at.ss_family == AF_INET;
     int mtu = 0;
     socklen_t n = sizeof mtu;
@@ -358,7 +356,8 @@ static void probe_large(peer *one)
                    is_v4 ? IP_MTU : IPV6_MTU, &mtu, &n) != 0)
         return;
     const int heads = is_v4 ? 28 : 48;
-    const int most = mtu - heads < RG__BEAT_MAX ? mtu - heads : RG__BEAT_MAX;
+    const int most =
+        mtu - heads < RG__BEAT_PROBE_MAX ? mtu - heads : RG__BEAT_PROBE_MAX;
     if (most <= (int)RG__BEAT_BYTES)
         return;
     rg__beat beat = {.type = RG__BEAT_PROBE,
@@ -487,15 +486,6 @@ static bool is_news(const agent *a, const rg__beat *beat)
             cur->phase == RG__GEN_PROPOSED);
 }
 
-/* from: gone, maybe, once somebody looks at what it said. */
-static void on_ack(agent *a, const peer *from, const rg__beat *beat)
-{
-    const peer to = *from;
-    if (beat->is_etcd_up &&
-        rg__ack_hear(a, from, beat->generation, beat->text, beat->text_bytes))
-        send_to(a, a->beats->sock, &to, RG__BEAT_ACKED, beat->generation);
-}
-
 static void on_beat(agent *a, peer *from, const rg__beat *beat)
 {
     const uint64_t now = rg__now_ns();
@@ -529,10 +519,9 @@ static void on_beat(agent *a, peer *from, const rg__beat *beat)
         on_aborted(a, from, beat->generation);
         break;
     case RG__BEAT_ACK:
-        on_ack(a, from, beat);
-        break;
-    case RG__BEAT_ACKED:
-        rg__ack_is_heard(a, from->id, beat->generation);
+        if (beat->is_etcd_up)
+            rg__ack_hear(a, from->id, beat->generation, beat->text,
+                         beat->text_bytes);
         break;
     }
 }
@@ -668,6 +657,7 @@ static void on_period(void *arg)
     if (a->rival_ns != 0 && now - a->rival_ns > budget_ns(a) / 2)
         rg__publish_rival(a, false);
     beat_now(a, now);
+    rg__ack_repeat(a);
     rg__suspect_look(a);
 }
 

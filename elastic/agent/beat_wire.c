@@ -4,10 +4,10 @@
 #include <string.h>
 
 #define MAGIC   UINT32_C(0x74616562) /* "beat" */
-#define VERSION 1
+#define VERSION 2
 #define ETCD_UP 1
 #define DECIDED 2
-#define LABEL   "regroup beat 1"
+#define LABEL   "regroup beat 2"
 
 typedef struct layout {
     uint32_t magic;
@@ -40,10 +40,9 @@ size_t rg__beat_write(uint8_t *bytes, const uint8_t *key, const rg__beat *beat)
 static bool is_length(uint16_t type, size_t n)
 {
     const bool is_probe = type == RG__BEAT_PROBE || type == RG__BEAT_HERE;
-    const size_t most = is_probe ? RG__BEAT_MAX
-                        : type == RG__BEAT_ACK
-                            ? RG__BEAT_BYTES + RG__BEAT_TEXT_MAX
-                            : RG__BEAT_BYTES;
+    const size_t most = is_probe               ? RG__BEAT_PROBE_MAX
+                        : type == RG__BEAT_ACK ? RG__BEAT_MAX
+                                               : RG__BEAT_BYTES;
     return n >= RG__BEAT_BYTES && n <= most;
 }
 
@@ -58,7 +57,7 @@ bool rg__beat_read(const void *bytes, size_t n, const uint8_t *key,
     memcpy(&l, bytes, sizeof l);
     const uint16_t type = le16toh(l.type);
     if (le32toh(l.magic) != MAGIC || le16toh(l.version) != VERSION ||
-        type < RG__BEAT || type > RG__BEAT_ACKED || !is_length(type, n) ||
+        type < RG__BEAT || type > RG__BEAT_ACK || !is_length(type, n) ||
         !rg__mac_is((const uint8_t *)bytes + sizeof l, key, LABEL, &l, sizeof l,
                     text, text_bytes))
         return false;

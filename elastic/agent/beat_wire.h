@@ -15,16 +15,15 @@ typedef enum rg__beat_type {
     RG__BEAT_PROBE,   /* answer with HERE */
     RG__BEAT_HERE,    /* the answer */
     RG__BEAT_ABORTED, /* this generation is aborted: leave it */
-    RG__BEAT_ACK,     /* to the leader: text is my ack of this generation */
-    RG__BEAT_ACKED    /* the leader has heard it */
+    RG__BEAT_ACK      /* to the leader: text is my ack of this generation */
 } rg__beat_type;
 
 typedef struct rg__beat {
     rg__beat_type type;
     uint64_t from, to;   /* incarnations */
     uint64_t counter;    /* of the sender; rises with every datagram */
-    uint64_t generation; /* ABORTED, ACK, ACKED: that one; BEAT: the newest
-                            that the sender knows, proposed or decided */
+    uint64_t generation; /* ABORTED, ACK: that one; BEAT: the newest that
+                             the sender knows, proposed or decided */
     bool is_etcd_up;     /* as the sender sees it */
     bool is_decided;     /* BEAT: the generation is, as the sender sees it */
     const char *text;    /* ACK: JSON, not terminated; PROBE and HERE: nothing,
@@ -32,9 +31,12 @@ typedef struct rg__beat {
     size_t text_bytes;   /* borrowed; others: 0 */
 } rg__beat;
 
-#define RG__BEAT_BYTES    (48 + RG__MAC_BYTES)
-#define RG__BEAT_TEXT_MAX 1024 /* of an ACK */
-#define RG__BEAT_MAX      9000 /* of a probe: packets of any network */
+#define RG__BEAT_BYTES     (48 + RG__MAC_BYTES)
+#define RG__BEAT_PROBE_MAX 9000 /* packets of any network */
+#define RG__BEAT_TEXT_MAX                                                      \
+    32768 /* of an ACK, which is some hundred as a rule                        \
+           */
+#define RG__BEAT_MAX (RG__BEAT_BYTES + RG__BEAT_TEXT_MAX)
 
 /* Needs room for RG__BEAT_BYTES and the text; says how much of it is used. */
 size_t rg__beat_write(uint8_t *bytes, const uint8_t *key, const rg__beat *beat);

@@ -389,23 +389,6 @@ static void note_fresh(agent *a, const rg__proposal *p, rg__ack *ack)
     }
 }
 
-void rg__generation_put(agent *a, const char *what, uint64_t generation,
-                        char *text, bool guards_cur, rg__txn_fn fn)
-{
-    char *key = rg__record_key(a->prefix, what, generation, a->params->host);
-    char *cur = rg__record_key(a->prefix, "all/cur", 0, NULL);
-    rg__txn *txn = rg__txn_create();
-    if (key != NULL && cur != NULL && text != NULL && txn != NULL) {
-        if (guards_cur)
-            rg__txn_if_mod(txn, cur, a->view.cur.mod_revision);
-        rg__txn_put(txn, RG__THEN, key, text, rg__lease_id(a->lease));
-        rg__etcd_txn(a->etcd, txn, fn, a);
-    }
-    free(key);
-    free(cur);
-    free(text);
-}
-
 void rg__generation_try_ack(agent *a)
 {
     const rg__proposal *p =
@@ -423,7 +406,7 @@ void rg__generation_try_ack(agent *a)
     rg__ack ack = {.id = a->id, .step = a->most_step};
     note_fresh(a, p, &ack);
     ack.count = rg__vault_held(a, ack.held);
-    rg__ack_say(a, p->generation, &ack);
+    rg__ack_say(a, &ack);
     rg__ack_free(&ack);
 }
 
@@ -558,6 +541,19 @@ static void on_finned(void *arg, rg_status st, const rg__txn_reply *reply)
         rg__agent_leave(arg, RG__EXIT_STORE, "%s", rg_last_error());
 }
 
+/* Under this host's lease. */
+static void put_fin(agent *a, uint64_t generation)
+{
+    char *key =
+        rg__record_key(a->prefix, "lead/fin", generation, a->params->host);
+    rg__txn *txn = rg__txn_create();
+    if (key != NULL && txn != NULL) {
+        rg__txn_put(txn, RG__THEN, key, "{}", rg__lease_id(a->lease));
+        rg__etcd_txn(a->etcd, txn, on_finned, a);
+    }
+    free(key);
+}
+
 void rg__generation_try_fin(agent *a)
 {
     const rg__proposal *p = rg__snapshot_decided(&a->view);
@@ -571,8 +567,7 @@ void rg__generation_try_fin(agent *a)
     }
     a->finning = p->generation;
     rg__failpoint("agent.fin", -1, 0, p->generation);
-    rg__generation_put(a, "lead/fin", p->generation, strdup("{}"), false,
-                       on_finned);
+    put_fin(a, p->generation);
 }
 
 /* ---------------------------------------------------------------- decision */
@@ -682,7 +677,6 @@ static void finish(agent *a)
 
 void rg__generation_follow(agent *a)
 {
-    rg__ack_follow(a);
     deliver(a);
     follow_begun(a);
     abort_what_is_published(a);

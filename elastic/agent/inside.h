@@ -70,7 +70,6 @@
 typedef struct watcher watcher;
 typedef struct output output;
 typedef struct beats beats;
-typedef struct acks acks;
 typedef struct transfer transfer;
 typedef struct copies copies;
 typedef struct paths paths;
@@ -284,7 +283,8 @@ struct agent {
     bool is_competing;
 
     beats *beats;
-    acks *acks;
+    char *ack;       /* ours, until the generation is decided; or NULL */
+    uint64_t minded; /* generation whose acks we wait for as the leader */
     rg__timer *suspect_timer;
     uint64_t mute_mark;  /* of the mute hosts that the last look stood on */
     uint64_t round_ns;   /* all were asked to look at each other then */
@@ -487,8 +487,8 @@ void rg__beat_link_broke(agent *a, uint64_t host);
 /* Send one a probe, once; and has one answered since then? */
 void rg__beat_probe(agent *a, uint64_t host);
 bool rg__beat_has_answered(const agent *a, uint64_t host, uint64_t since_ns);
-/* This host's ack to the leader; false: not to be said in a datagram. */
-bool rg__beat_ack(agent *a, uint64_t leader, uint64_t generation,
+/* This host's ack to the leader. */
+void rg__beat_ack(agent *a, uint64_t leader, uint64_t generation,
                   const char *text);
 int rg__beat_peers(const agent *a);
 peer *rg__beat_peer(const agent *a, int i);
@@ -505,19 +505,14 @@ rg__beat_counts rg__beat_count(const agent *a);
 void rg__beat_ask_rival(agent *a, const rg__proposal_host *rival);
 
 /* ack.c */
-rg_status rg__acks_create(agent *a);
-void rg__acks_destroy(agent *a);
-/* This host acks a generation. */
-void rg__ack_say(agent *a, uint64_t generation, const rg__ack *ack);
-void rg__ack_follow(agent *a); /* the view has changed */
-void rg__ack_is_heard(agent *a, uint64_t leader, uint64_t generation);
-/* Another host's; false: it is not for us. */
-bool rg__ack_hear(agent *a, const peer *from, uint64_t generation,
+/* This host acks the proposal. */
+void rg__ack_say(agent *a, const rg__ack *ack);
+void rg__ack_repeat(agent *a); /* with every beat */
+/* That of a host, by incarnation. */
+void rg__ack_hear(agent *a, uint64_t host, uint64_t generation,
                   const char *text, size_t bytes);
 /* As the leader: say whose acks of the proposal are missing. */
 void rg__acks_mind(agent *a);
-/* To what the leader has read in etcd, those that it has heard. */
-void rg__ack_add_heard(agent *a);
 
 /* drain.c */
 void rg__drain_start(agent *a, uint64_t deadline_ms, const char *why);
@@ -638,9 +633,6 @@ void rg__generation_abort(agent *a, uint64_t generation);
 bool rg__generation_has_host(const agent *a, uint64_t host);
 bool rg__generation_is_only_announced(const agent *a, uint64_t generation);
 void rg__generation_try_ack(agent *a);
-/* A key of this host's, under its lease; takes the text. */
-void rg__generation_put(agent *a, const char *what, uint64_t generation,
-                        char *text, bool guards_cur, rg__txn_fn fn);
 void rg__generation_try_fin(agent *a);
 /* Have etcd take down that a commit is begun, once commit 0 is agreed on. */
 void rg__generation_try_begin(agent *a);

@@ -149,7 +149,6 @@ static void collect_garbage(rg__txn *txn, const agent *a, const rg__line *line)
         first = line->prev;
     drop_before(txn, a, "all/gen", first_base(a, first));
     drop_before(txn, a, "all/ev", first);
-    drop_before(txn, a, "lead/ack", line->generation);
     drop_before(txn, a, "lead/fin", line->generation);
     drop_lines(txn, a);
 }
@@ -340,7 +339,6 @@ static void read_known(agent *a)
                sizeof *before * (size_t)accusations);
     if (rg__agent_read(a, a->whole, &a->known) == RG_OK)
         rg__suspect_note(a, before, before != NULL ? accusations : 0);
-    rg__ack_add_heard(a);
     free(before);
     a->is_known_old = false;
     a->read_next_ns = rg__now_ns() + 2 * (rg__now_ns() - begin);

@@ -14,7 +14,6 @@ bool rg__cur_read(const json_t *j, rg__cur *cur);
 bool rg__proposal_read(const json_t *j, const rg__snapshot *snap,
                        rg__proposal *p);
 bool rg__reason_read(const json_t *j, rg__reason *r);
-bool rg__ack_read(const json_t *j, rg__ack *ack);
 bool rg__line_read(const json_t *j, rg__line *line);
 bool rg__leader_read(const json_t *j, rg__proposal_host *leader);
 bool rg__drain_read(const json_t *j, rg__drain *drain);

@@ -324,7 +324,7 @@ char *rg__ack_text(const rg__ack *ack)
                   rg__hex_json(ack->loaded), "source", ack->source));
 }
 
-bool rg__ack_read(const json_t *j, rg__ack *ack)
+static bool read_ack(const json_t *j, rg__ack *ack)
 {
     const json_t *held = json_object_get(j, "held");
     const size_t n = json_array_size(held);
@@ -345,7 +345,7 @@ bool rg__ack_parse(const char *text, size_t bytes, rg__ack *ack)
     json_error_t error;
     json_t *j = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
     *ack = (rg__ack){0};
-    const bool is_right = j != NULL && rg__ack_read(j, ack);
+    const bool is_right = j != NULL && read_ack(j, ack);
     if (!is_right)
         rg__ack_free(ack);
     json_decref(j);

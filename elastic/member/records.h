@@ -19,7 +19,6 @@
  *   all/ev/<g>/<who>        a published reason                rg__reason
  *   all/line/<g>            a decided generation              rg__line
  *   lead/host/<host>        an agent and its slots (lease)    rg__host_record
- *   lead/ack/<g>/<host>     this host has built g (lease)     rg__ack
  *   lead/fin/<g>/<host>     fn returned OK on all workers     rg__fin
  *   lead/susp/<id>/<id>     the second incarnation does not hear the first,
  *                           or did not: "withdrawn" (lease)   rg__suspicion
@@ -162,8 +161,7 @@ typedef struct rg__held {
 
 typedef struct rg__ack {
     uint64_t generation;
-    char host[RG__NAME_MAX];
-    uint64_t id; /* of that host's incarnation */
+    uint64_t id; /* of the host, its incarnation */
     rg__held held[RG__VAULT_SLOTS];
     int count;
     uint64_t step;   /* the most steps that a worker here had ended */
@@ -303,9 +301,9 @@ rg_status rg__snapshot_update(rg__snapshot *snap, const char *prefix,
                               const rg__kv *kv, size_t n);
 void rg__snapshot_free(rg__snapshot *snap);
 
-/* An ack that came on another way than through etcd, copied; false: there is
- * one of that host for that generation, or no memory. */
-bool rg__snapshot_add_ack(rg__snapshot *snap, const rg__ack *ack);
+/* One that was heard: it is in no key, and is kept from snapshot to snapshot
+ * until its generation is over. Takes it; false: there is no memory. */
+bool rg__snapshot_add_ack(rg__snapshot *snap, rg__ack *ack);
 
 const rg__host_record *rg__snapshot_host(const rg__snapshot *snap, uint64_t id);
 /* Another incarnation than this one bears the name now. */
@@ -342,7 +340,7 @@ const rg__proposal *rg__proposal_base(const rg__snapshot *snap,
                                       const rg__proposal *p);
 char *rg__reason_text(const rg__reason *r);
 char *rg__ack_text(const rg__ack *ack);
-/* And back; host and generation are the caller's. false: it is not ours. */
+/* And back; the generation is the caller's. false: it is not ours. */
 bool rg__ack_parse(const char *text, size_t bytes, rg__ack *ack);
 char *rg__line_text(const rg__line *line);
 /* Its totals, behind the newest decision in the snapshot. */

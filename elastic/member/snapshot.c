@@ -70,21 +70,6 @@ static bool add_reason(rg__snapshot *s, uint64_t g, const char *name,
     return true;
 }
 
-static bool add_ack(rg__snapshot *s, uint64_t g, const char *name,
-                    const json_t *j)
-{
-    rg__ack *a = grow((void **)&s->ack, s->acks, sizeof *a);
-    if (a == NULL || !rg__name_copy(a->host, sizeof a->host, name))
-        return false;
-    if (!rg__ack_read(j, a)) {
-        rg__ack_free(a);
-        return false;
-    }
-    a->generation = g;
-    s->acks++;
-    return true;
-}
-
 static bool add_fin(rg__snapshot *s, uint64_t g, const char *name)
 {
     rg__fin *f = grow((void **)&s->fin, s->fins, sizeof *f);
@@ -242,8 +227,6 @@ static bool add_of_generation(rg__snapshot *s, const char *key, const json_t *j,
         return split_key(rest, &g, &name) && add_gen(s, g, j, kv);
     if (begins(key, "all/ev/", &rest))
         return split_key(rest, &g, &name) && add_reason(s, g, name, j);
-    if (begins(key, "lead/ack/", &rest))
-        return split_key(rest, &g, &name) && add_ack(s, g, name, j);
     if (begins(key, "lead/fin/", &rest))
         return split_key(rest, &g, &name) && add_fin(s, g, name);
     if (begins(key, "all/line/", &rest))
@@ -399,38 +382,37 @@ rg_status rg__snapshot_read(rg__snapshot *snap, const char *prefix,
     return RG_OK;
 }
 
+/* They are heard, and in no key. */
+static void keep_acks(rg__snapshot *snap, rg__snapshot *before)
+{
+    snap->ack = before->ack;
+    for (int i = 0; i < before->acks; i++)
+        if (snap->ack[i].generation < snap->cur.generation)
+            rg__ack_free(&snap->ack[i]);
+        else
+            snap->ack[snap->acks++] = snap->ack[i];
+    before->ack = NULL;
+    before->acks = 0;
+}
+
 rg_status rg__snapshot_update(rg__snapshot *snap, const char *prefix,
                               const rg__kv *kv, size_t n)
 {
     rg__snapshot before = *snap;
     read_all(snap, &before, prefix, kv, n);
+    keep_acks(snap, &before);
     rg__snapshot_free(&before);
     return RG_OK;
 }
 
-static bool copy_ack(const rg__ack *from, rg__ack *to)
+bool rg__snapshot_add_ack(rg__snapshot *snap, rg__ack *ack)
 {
-    *to = *from;
-    for (int i = 0; i < from->count; i++)
-        to->held[i].here = (rg__shards){0};
-    for (int i = 0; i < from->count; i++)
-        for (int k = 0; k < from->held[i].here.count; k++)
-            if (!rg__shards_add(&to->held[i].here, from->held[i].here.index[k]))
-                return false;
-    return true;
-}
-
-bool rg__snapshot_add_ack(rg__snapshot *snap, const rg__ack *ack)
-{
-    if (rg__snapshot_ack(snap, ack->generation, ack->id) != NULL)
-        return false;
-    rg__ack *a = grow((void **)&snap->ack, snap->acks, sizeof *a);
-    if (a == NULL)
-        return false;
-    if (!copy_ack(ack, a)) {
-        rg__ack_free(a);
+    rg__ack *to = grow((void **)&snap->ack, snap->acks, sizeof *to);
+    if (to == NULL) {
+        rg__ack_free(ack);
         return false;
     }
+    *to = *ack;
     snap->acks++;
     return true;
 }

@@ -28,14 +28,13 @@ agent *agent_make(rg__loop *loop, uint64_t id)
     CHECK_OK(rg__vault_create(a));
     CHECK_OK(rg__peers_listen(a));
     CHECK_OK(rg__copies_create(a));
-    CHECK_OK(rg__acks_create(a));
     return a;
 }
 
 void agent_free(agent *a)
 {
     rg__transfer_cancel(a);
-    rg__acks_destroy(a);
+    free(a->ack);
     rg__copies_destroy(a);
     rg__peers_close(a);
     rg__vault_destroy(a);

@@ -130,7 +130,6 @@ void job_ack(job *j, uint64_t g, const char *host, const rg__commit_id *held,
     s->ack = grow(s->ack, s->acks, sizeof *s->ack);
     rg__ack *a = &s->ack[s->acks++];
     a->generation = g;
-    snprintf(a->host, sizeof a->host, "%s", host);
     a->id = id_of(s, host);
     a->count = n;
     for (int i = 0; i < n; i++)

@@ -111,7 +111,7 @@ byte line[ROWS];    /* line/<g>: the resume commit */
 byte ev;            /* ev/<g>/..: a reason is published, a bit per g */
 byte alive = INIT;  /* host/<h>: living workers, at the door or inside */
 byte door;          /* host/<h>: newcomers at the door */
-byte ack[NH];       /* ack/<g>/<h>: newest g, with the vault's commits: */
+byte ack[NH];       /* said by h: newest g, with its vault's commits:   */
 byte ack_id[NH * 2];
 byte fin[NH];       /* fin/<g>/<h>: newest g */
 byte leader;        /* `leader`: who holds the key */
