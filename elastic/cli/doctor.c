@@ -208,7 +208,8 @@ static rg__finding check_memfd(const rg__settings *s)
             "sealed memory can't be made: %s; pages and vaults need it",
             strerror(errno));
     close(fd);
-    return rg__find(RG__OK, "sealed memory can be made");
+    return rg__find(RG__OK, "sealed memory can be made; /dev/shm may be small, "
+                            "since nothing lies there");
 }
 
 /* In a child, since there is no way back. */

@@ -84,7 +84,7 @@ static bool has_label(const char *line, const char *host)
 static void note_said(channel *c, const char *line)
 {
     char *said = c->params->note->said;
-    snprintf(said, RG__CHANNEL_SAID, "%s", line);
+    snprintf(said, RG__CHANNEL_SAID, "%.*s", RG__CHANNEL_SAID - 1, line);
     for (; *said != '\0'; said++)
         if ((unsigned char)*said < ' ' || (unsigned char)*said > '~')
             *said = '?';

@@ -1,5 +1,5 @@
 """ci/install asks for every package of ci/packages on a machine that has none,
-group by group; that of loads only when it is named."""
+group by group; those of loads and packages only when they are named."""
 
 import os
 import re
@@ -39,7 +39,7 @@ def missing(*groups):
 
 claims = Claims()
 named = groups_of_packages()
-claims.equal(sorted(named), ["build", "load", "mpi", "product", "tests"],
+claims.equal(sorted(named), ["build", "load", "mpi", "package", "product", "tests"],
              "groups")
 claims.hold(named["build"] and named["mpi"], f"no packages: {named}")
 for name, packages in named.items():
@@ -47,6 +47,7 @@ for name, packages in named.items():
 by_default = missing()
 for name, packages in named.items():
     claims.hold(packages <= by_default, f"{name} is not installed")
-claims.hold("stress-ng" in missing("load"), "load installs no stress-ng")
-claims.hold("stress-ng" not in by_default, "stress-ng is installed unasked")
+for name, package in ("load", "stress-ng"), ("package", "dpkg-dev"):
+    claims.hold(package in missing(name), f"{name} installs no {package}")
+    claims.hold(package not in by_default, f"{package} is installed unasked")
 claims.end()

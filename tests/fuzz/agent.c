@@ -201,7 +201,8 @@ static void script(rg__loop *loop)
     is_killed = is_killed && !sim_is_stopped(loop);
     if (is_killed) { /* its socket stays where it is */
         keeps_agent_is_killed();
-        link(socket_path, other_path);
+        if (link(socket_path, other_path) != 0)
+            perror(other_path);
     } else if (!sim_is_stopped(loop)) {
         end_it(loop);
     }
