@@ -294,15 +294,27 @@ static void add_act(rg__txn *txn, const agent *a, const rg__plan *plan)
     }
 }
 
-static void act(agent *a, const rg__plan *plan)
+static void say_awaited(agent *a, const rg__plan *plan)
 {
-    if (plan->awaited[0] != '\0')
+    const bool is_any = plan->awaited[0] != '\0';
+    if (is_any && plan->awaits_parts)
+        rg__wait_begin(a, RG__WAIT_PARTS, 0,
+                       "hosts that hold parts of the newest commits: %.160s",
+                       plan->awaited);
+    else
+        rg__wait_end(a, RG__WAIT_PARTS, 0);
+    if (is_any && !plan->awaits_parts)
         rg__wait_begin(a, RG__WAIT_WORLD, 0,
                        "hosts that hold the newest commits and may still be "
                        "training: %.160s",
                        plan->awaited);
     else
         rg__wait_end(a, RG__WAIT_WORLD, 0);
+}
+
+static void act(agent *a, const rg__plan *plan)
+{
+    say_awaited(a, plan);
     if (plan->kind == RG__PLAN_WAIT) {
         if (plan->look_again_ns != 0)
             rg__timer_set(a->look_timer, plan->look_again_ns);
@@ -405,6 +417,7 @@ static void see_the_whole(agent *a)
     if (rg__leader_is_me(a) == (a->whole != NULL))
         return;
     rg__wait_end(a, RG__WAIT_WORLD, 0);
+    rg__wait_end(a, RG__WAIT_PARTS, 0);
     if (a->whole != NULL) {
         rg__mirror_destroy(a->whole);
         a->whole = NULL;

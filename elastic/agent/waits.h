@@ -28,6 +28,9 @@ struct json_t;
     X(PATHS, "paths",                                                          \
       "both hosts reach each other; training goes on meanwhile")               \
     X(BYTES, "bytes", "they get through, or after four budgets without them")  \
+    X(PARTS, "parts",                                                          \
+      "they are back; after --agent-grace an older commit counts, and where "  \
+      "there is none the job ends after --elastic-timeout") /* 0 */            \
     X(WORLD, "world",                                                          \
       "one of them is back; after --elastic-timeout this host leaves") /* 0 */ \
     X(BEGUN, "begun",                                                          \

@@ -576,6 +576,14 @@ static bool may_hold_more(const look *l, uint64_t id, const char *name)
            !(is_proposed && has_acked(l->s, l->s->cur.generation, id));
 }
 
+static void add_name(char names[RG__CAUSE_MAX], const char *name, int *n)
+{
+    const size_t at = strlen(names);
+    if ((*n)++ < NAMES_MAX)
+        snprintf(names + at, RG__CAUSE_MAX - at, "%s%s", at > 0 ? ", " : "",
+                 name);
+}
+
 /* Hosts of the decided world that may still be training, for all that is known
  * here; the names of the first few. */
 static int count_away(const look *l, char names[RG__CAUSE_MAX])
@@ -584,12 +592,8 @@ static int count_away(const look *l, char names[RG__CAUSE_MAX])
     names[0] = '\0';
     for (int i = 0; l->decided != NULL && i < l->decided->host_count; i++) {
         const rg__proposal_host *host = &l->decided->host[i];
-        if (!may_hold_more(l, host->id, host->name))
-            continue;
-        const size_t at = strlen(names);
-        if (n++ < NAMES_MAX)
-            snprintf(names + at, RG__CAUSE_MAX - at, "%s%s", at > 0 ? ", " : "",
-                     host->name);
+        if (may_hold_more(l, host->id, host->name))
+            add_name(names, host->name, &n);
     }
     add_count(names, n - NAMES_MAX);
     return n;
@@ -867,13 +871,14 @@ void rg__plan_leave_out(rg__plan_clock *clock, uint64_t from_ns, uint64_t to_ns)
             *since[i] += to_ns - (*since[i] > from_ns ? *since[i] : from_ns);
 }
 
-static bool is_anybody_away(const look *l)
+/* Of the world, or else any other host. */
+static bool is_anybody_away(const look *l, char names[RG__CAUSE_MAX])
 {
-    char names[RG__CAUSE_MAX];
-    for (int i = 0; i < l->s->hosts; i++)
+    int n = count_away(l, names);
+    for (int i = 0; n == 0 && i < l->s->hosts; i++)
         if (may_hold_more(l, l->s->host[i].id, l->s->host[i].name))
-            return true;
-    return count_away(l, names) > 0;
+            add_name(names, l->s->host[i].name, &n);
+    return n > 0;
 }
 
 /* Older than what may have been committed: no commit, so an end or a
@@ -885,23 +890,35 @@ static bool does_go_back(const look *l)
            rg__resume_goes_back(l->s, line);
 }
 
+/* What is whole without them costs some steps; without anything whole they are
+ * waited for as the world is. */
+static uint64_t wait_for_parts(const look *l)
+{
+    const bool is_all_lost = l->plan->kind == RG__PLAN_STATE_LOST;
+    return is_all_lost && l->c->elastic_timeout_ns > l->c->comeback_ns
+               ? l->c->elastic_timeout_ns
+               : l->c->comeback_ns;
+}
+
 /* Everybody who is waited for has acked. When that goes back, the hosts that
  * are away have some time to come back with what they hold: only then are those
  * steps lost. */
 static rg_status decide_or_wait(const look *l, const rg__proposal *p)
 {
-    char names[RG__CAUSE_MAX];
+    char names[RG__CAUSE_MAX] = "";
     const rg_status st = decide(l, p);
     if (st != RG_OK)
         return st;
     if (l->s->begun != 0 && l->decided != NULL && count_away(l, names) > 0 &&
         !rg__resume_has_holder(l->s, p->generation))
         return wait_for_world(l);
-    if (does_go_back(l) && l->decided != NULL && is_anybody_away(l) &&
-        !has_waited(l, &l->clock->back_ns, l->c->comeback_ns)) {
+    if (does_go_back(l) && l->decided != NULL && is_anybody_away(l, names) &&
+        !has_waited(l, &l->clock->back_ns, wait_for_parts(l))) {
         rg__plan_free(l->plan);
         l->plan->line = (rg__line){0};
         l->plan->kind = RG__PLAN_WAIT;
+        l->plan->awaits_parts = true;
+        snprintf(l->plan->awaited, sizeof l->plan->awaited, "%s", names);
         return RG_OK;
     }
     l->clock->back_ns = 0;
@@ -970,7 +987,9 @@ rg_status rg__plan_make(const rg__snapshot *snap, const rg__plan_config *config,
         return st;
     plan_p->alive = list.n;
     st = plan_phase(&l, &list);
-    if (plan_p->awaited[0] == '\0' && !is_world_out_of_sight(&l))
+    const bool awaits_world =
+        plan_p->awaited[0] != '\0' && !plan_p->awaits_parts;
+    if (!awaits_world && !is_world_out_of_sight(&l))
         clock->world_ns = 0; /* who comes meanwhile does not lengthen it */
     look_at_its_end(&l);
     free(list.id);

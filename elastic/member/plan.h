@@ -74,6 +74,8 @@ typedef struct rg__plan {
     const rg__host_record *failed; /* GIVE_UP: of the snapshot; or NULL */
     char awaited[RG__CAUSE_MAX]; /* WAIT, LEAVE: "h1, h2", hosts of the decided
                                     world without which nothing is decided */
+    bool awaits_parts; /* WAIT: for what they hold; the world is known to have
+                          ended */
 } rg__plan;
 
 rg_status rg__plan_make(const rg__snapshot *snap, const rg__plan_config *config,

@@ -10,8 +10,8 @@ TRAINING = ("--bytes", 30000, "--step-ms", 5, "--shard-bytes", 2000000)
 
 
 def job_of(hosts, name, *flags):
-    return HostsJob(hosts, ["--min", "2", "--max", "6", "--agent-grace", "2s"],
-                    ["--slots", "2"],
+    return HostsJob(hosts, ["--min", "2", "--max", "6", "--agent-grace", "2s",
+                            "--elastic-timeout", "3s"], ["--slots", "2"],
                     trainer(*UNTIL_FINISH, *TRAINING, *flags), job=name)
 
 

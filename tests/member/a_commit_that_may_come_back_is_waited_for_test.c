@@ -164,9 +164,11 @@ static void a_shard_that_only_who_is_away_holds_is_waited_for(void)
     job_shards(&j, 2, second, 1);
     j.config.lost = away;
     j.config.losts = 1;
-    CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
-    CHECK_EQ(j.plan.look_again_ns, COMEBACK);
+    wait_for_a(&j);
+    CHECK(j.plan.awaits_parts);
     j.now_ns += COMEBACK;
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
+    j.now_ns += ELASTIC - COMEBACK;
     CHECK_EQ(job_look(&j), RG__PLAN_STATE_LOST);
     job_end(&j);
 }
