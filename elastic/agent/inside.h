@@ -66,6 +66,7 @@
 
 #define RG__CHANGES_MAX      RG__LINES_KEPT /* whose times are kept */
 #define RG__RECOVERY_BUCKETS 11
+#define RG__GIVEN_UP_MAX     64
 
 typedef struct watcher watcher;
 typedef struct output output;
@@ -135,16 +136,22 @@ typedef struct slot {
     bool is_stopping;  /* we asked it to end */
     bool has_met;      /* this start called rg_init */
     bool has_finished; /* its fn returned OK, and the job is done */
-    int failures, early_exits;
-    bool is_given_up;     /* closed, since it failed too often: */
-    const char *given_up; /* why, as "failed too often" */
-    int quick_deaths;     /* in a row, each soon after its start */
-    int exit_code;        /* of the last child; 128 + n for a signal */
+    int failures, early_exits; /* since the newest commit was made after one */
+    uint64_t failed_at;        /* the newest commit's step then */
+    bool is_given_up;          /* closed, since it failed too often: */
+    char given_up[RG__GIVEN_UP_MAX]; /* why, as "failed too often" */
+    int quick_deaths;                /* in a row, each soon after its start */
+    int exit_code; /* of the last child; 128 + n for a signal */
     uint64_t started_ns;
     uint64_t unable_ns; /* no process could be started since; 0: one could */
     char death[RG__CAUSE_MAX]; /* why the worker of this start is lost, or "" */
     uint64_t died_in;          /* the generation that it computed in, 0: none */
     bool is_loss;              /* its death is a reason to end generations */
+    bool has_stepped;          /* the worker of this start has ended a step */
+    bool is_wrapped;    /* the child only runs it, and dies for other reasons */
+    char oom_file[192]; /* counts what the kernel kills for want of memory where
+                           it runs, "": nothing does */
+    uint64_t oom_kills; /* that are no news */
     rg__timer *respawn, *fence, *reap, *hold;
     rg__timer *orphan; /* an adopted child has ended, and its code is on its
                           way from the keeper */
@@ -392,6 +399,8 @@ void rg__slot_lost(slot *s, const char *format, ...)
 void rg__slot_kill(const slot *s);
 /* The process of a lost worker is gone for good (pidfd). */
 void rg__slot_gone(slot *s);
+/* Where does its worker, or its child, run? */
+void rg__slot_note_group(slot *s, pid_t pid);
 /* What the next agent would have to know of it. */
 void rg__slot_keep(const slot *s);
 /* Go on with the slot that an earlier agent had; then, once its worker and
@@ -564,6 +573,7 @@ bool rg__address_is_reached(const agent *a, const rg__proposal *p);
 
 /* vault.c */
 rg_status rg__vault_create(agent *a);
+uint64_t rg__vault_newest_step(const agent *a); /* that lies here whole */
 void rg__vault_destroy(agent *a);
 void rg__vault_register(slot *s, const rg__register *m);
 void rg__vault_unregister(const slot *s); /* a process that has none yet */

@@ -31,7 +31,7 @@ void rg__publish_fill(const agent *a, rg__host_record *host)
         host->open += !s->is_given_up;
         if (s->is_given_up) {
             host->failed_code = s->exit_code != 0 ? s->exit_code : 1;
-            snprintf(host->failed, sizeof host->failed, "%.60s.%u %.50s",
+            snprintf(host->failed, sizeof host->failed, "%.60s.%u %.63s",
                      a->params->host, s->index, s->given_up);
         }
         host->slot[host->slot_count++] = (rg__slot_record){

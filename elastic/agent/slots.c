@@ -21,6 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "sdk/base/cgroup.h"
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/failpoint.h"
@@ -36,7 +37,6 @@
 #define ORPHAN_NS          (1000 * RG__MS) /* for the keeper's word */
 #define MISSED_NS          (500 * RG__MS)  /* for what needs the dead no more */
 #define QUICK_NS           (UINT64_C(5) * 1000 * RG__MS) /* back off from these */
-#define WELL_NS            (UINT64_C(600) * 1000 * RG__MS) /* forgives failures */
 
 bool rg__slot_is_alive(const slot *s)
 {
@@ -60,6 +60,8 @@ typedef struct kept_slot {
     pid_t child;
     bool is_closed, is_given_up, is_held, has_met, has_finished, is_loss;
     int failures, early_exits, quick_deaths, exit_code;
+    uint64_t failed_at;
+    bool has_stepped, is_wrapped;
     uint64_t started_ns;
     char death[RG__CAUSE_MAX];
 } kept_slot;
@@ -84,6 +86,9 @@ void rg__slot_keep(const slot *s)
                       .early_exits = s->early_exits,
                       .quick_deaths = s->quick_deaths,
                       .exit_code = s->exit_code,
+                      .failed_at = s->failed_at,
+                      .has_stepped = s->has_stepped,
+                      .is_wrapped = s->is_wrapped,
                       .started_ns = s->started_ns};
     memcpy(kept.death, s->death, sizeof kept.death);
     name_record(s, name);
@@ -253,7 +258,7 @@ static void start(void *arg)
         return;
     s->start++;
     s->has_met = false;
-    s->is_stopping = s->is_loss = false;
+    s->is_stopping = s->is_loss = s->has_stepped = s->is_wrapped = false;
     s->death[0] = '\0';
     s->died_in = 0;
     s->started_ns = rg__now_ns();
@@ -263,6 +268,7 @@ static void start(void *arg)
         return;
     }
     s->unable_ns = 0;
+    rg__slot_note_group(s, s->child);
     rg__wait_end(a, RG__WAIT_ROOM, s->index);
     rg__log(RG__DEBUG, "agent", "%s.%u is process %d", a->params->host,
             s->index, s->child);
@@ -518,6 +524,9 @@ void rg__slot_lost(slot *s, const char *format, ...)
     vsnprintf(s->death, sizeof s->death, format, args);
     va_end(args);
     s->is_loss = !is_free_to_go(s);
+    s->is_wrapped = s->w.pid != s->child;
+    s->has_stepped =
+        s->w.page != NULL && atomic_load(&s->w.page->first_generation) != 0;
     rg__slot_keep(s);
     if (s->w.page != NULL) {
         s->died_in = atomic_load(&s->w.page->generation);
@@ -600,21 +609,82 @@ static void tell_death(const slot *s, const char *then)
 /* The leader ends the job when too few slots are left on all hosts. */
 static void give_up(slot *s, const char *why)
 {
-    char then[64];
+    char then[RG__GIVEN_UP_MAX + 8];
     s->is_closed = s->is_given_up = true;
-    s->given_up = why;
-    snprintf(then, sizeof then, "it %s", why);
+    snprintf(s->given_up, sizeof s->given_up, "%s at step %llu", why,
+             (unsigned long long)s->failed_at);
+    snprintf(then, sizeof then, "it %s", s->given_up);
     tell_death(s, then);
     rg__publish(s->a);
+}
+
+/* ------------------------------------------------------ whose fault it was */
+
+void rg__slot_note_group(slot *s, pid_t pid)
+{
+    char list[64];
+    snprintf(list, sizeof list, "/proc/%d/cgroup", pid);
+    rg__cgroup_oom_file(list, "/sys/fs/cgroup", s->oom_file,
+                        sizeof s->oom_file);
+    s->oom_kills = rg__cgroup_oom_kills(s->oom_file);
+}
+
+/* The kernel has killed it for want of memory. It counts before it kills; each
+ * kill is one worker's. */
+static bool take_oom_kill(slot *s)
+{
+    agent *a = s->a;
+    if (rg__cgroup_oom_kills(s->oom_file) <= s->oom_kills)
+        return false;
+    for (int i = 0; i < a->params->slots; i++)
+        if (strcmp(a->slot[i].oom_file, s->oom_file) == 0)
+            a->slot[i].oom_kills++;
+    snprintf(s->death, sizeof s->death,
+             "was killed by the kernel, since its control group has no memory "
+             "left");
+    return true;
+}
+
+/* Somebody has ended it with SIGKILL or SIGTERM: a preemption, a person. Of
+ * what runs in a wrapper nobody here knows how it ended. */
+static bool is_ended_from_outside(slot *s)
+{
+    const bool is_signal =
+        s->exit_code == 128 + SIGKILL || s->exit_code == 128 + SIGTERM;
+    return is_signal && is_plain(s->death) && !s->is_wrapped &&
+           !take_oom_kill(s);
+}
+
+/* A program that gets further between its failures is worth going on with; one
+ * that dies at the same step again and again is not. */
+static void forgive(slot *s)
+{
+    const uint64_t step = rg__vault_newest_step(s->a);
+    if (s->has_stepped && step > s->failed_at)
+        s->failures = s->early_exits = 0;
+    s->failed_at = step;
+}
+
+static void start_ended(slot *s)
+{
+    char then[64];
+    snprintf(then, sizeof then, "restart in %llu ms, no failure of its own",
+             (unsigned long long)backoff_ms(s));
+    tell_death(s, then);
+    rg__timer_set(s->respawn, backoff_ms(s) * RG__MS);
 }
 
 static void start_again(slot *s)
 {
     agent *a = s->a;
     const uint64_t lived_ns = rg__now_ns() - s->started_ns;
-    if (lived_ns > WELL_NS)
-        s->failures = s->early_exits = 0;
     s->quick_deaths = lived_ns > QUICK_NS ? 1 : s->quick_deaths + 1;
+    const bool is_from_outside = is_ended_from_outside(s);
+    forgive(s);
+    if (is_from_outside && a->params->max_restarts > 0) {
+        start_ended(s);
+        return;
+    }
     int *count = s->exit_code == 0 ? &s->early_exits : &s->failures;
     if (*count >= a->params->max_restarts) {
         give_up(s, s->exit_code == 0 ? "ended too often before the job was done"
@@ -824,13 +894,17 @@ void rg__slot_resume(slot *s)
     s->is_adopted = was.child != 0;
     s->is_closed = was.is_closed;
     s->is_given_up = was.is_given_up;
-    s->given_up = "failed too often";
+    strcpy(s->given_up, "failed too often");
     s->has_met = was.has_met;
     s->has_finished = was.has_finished;
     s->failures = was.failures;
     s->early_exits = was.early_exits;
     s->quick_deaths = was.quick_deaths;
     s->exit_code = was.exit_code;
+    s->failed_at = was.failed_at;
+    s->has_stepped = was.has_stepped;
+    s->is_wrapped = was.is_wrapped;
+    rg__slot_note_group(s, s->child);
     s->started_ns = was.started_ns;
     s->is_loss = was.is_loss;
     memcpy(s->death, was.death, sizeof s->death);

@@ -386,6 +386,17 @@ void rg__vault_register(slot *s, const rg__register *m)
     rg__worker_tell(s, &reply, sizeof reply, st == RG_OK ? b->fd : -1);
 }
 
+uint64_t rg__vault_newest_step(const agent *a)
+{
+    rg__commit_id newest = {0, 0};
+    for (int i = 0; i < RG__VAULT_SLOTS; i++) {
+        const rg__commit_id id = rg__vault_id(a->vault, i);
+        if (rg__resume_is_later(id, newest))
+            newest = id;
+    }
+    return newest.step;
+}
+
 /* ---------------------------------------------------------------- segments */
 
 static segment *find_segment(const agent *a, rg__member_id owner, uint32_t id)

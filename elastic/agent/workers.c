@@ -571,6 +571,7 @@ static void meet(agent *a, slot *s, const rg__hello *m, int sock, pid_t pid)
                     .pidfd = -1,
                     .has_stood = true}; /* it knows of no earlier agent */
     s->has_met = true;
+    rg__slot_note_group(s, pid);
     rg__vault_unregister(s);
     rg__slot_keep(s);
     a->elastic = m->elastic != 0;

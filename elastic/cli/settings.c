@@ -90,8 +90,9 @@ static const rg__cfg_field cli_table[] = {
      "directory for a file per worker process with its output; none: each "
      "line here, behind the worker's name and rank"},
     {"MAX_RESTARTS", "3", RG__CFG_COUNT_AT(rg__settings, max_restarts),
-     "times that a slot is started again after a failure before it is given "
-     "up"},
+     "failures of a slot's program, without a later commit in between, after "
+     "which it is started again; a SIGKILL or SIGTERM from outside is none; 0: "
+     "no slot is started again"},
     {"START_TIMEOUT", "30s", RG__CFG_TIME_AT(rg__settings, start_timeout_ms),
      "how long the first generation waits for --max workers before it starts "
      "with --min of them"},

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define PATH_BYTES  1024
 #define GROUP_BYTES 512
@@ -133,4 +134,45 @@ uint64_t rg__cgroup_free(const char *list, const char *root)
     if (file != NULL)
         fclose(file);
     return least;
+}
+
+/* false: the line names no group that counts. */
+static bool oom_file_of(const char *line, const char *root, char *path,
+                        size_t room)
+{
+    char controllers[GROUP_BYTES], group[GROUP_BYTES];
+    if (sscanf(line, "0::%511[^\n]", group) == 1)
+        snprintf(path, room, "%s%s/memory.events", root, group);
+    else if (sscanf(line, "%*u:%511[^:]:%511[^\n]", controllers, group) == 2 &&
+             has_memory(controllers))
+        snprintf(path, room, "%s/memory%s/memory.oom_control", root, group);
+    else
+        return false;
+    return access(path, R_OK) == 0;
+}
+
+void rg__cgroup_oom_file(const char *list, const char *root, char *path,
+                         size_t room)
+{
+    char line[2 * GROUP_BYTES];
+    bool is_found = false;
+    FILE *file = fopen(list, "re");
+    while (file != NULL && !is_found && fgets(line, sizeof line, file) != NULL)
+        is_found = oom_file_of(line, root, path, room);
+    if (file != NULL)
+        fclose(file);
+    if (!is_found)
+        path[0] = '\0';
+}
+
+uint64_t rg__cgroup_oom_kills(const char *path)
+{
+    char name[64];
+    uint64_t value, kills = 0;
+    FILE *file = path[0] != '\0' ? fopen(path, "re") : NULL;
+    while (file != NULL && fscanf(file, "%63s %" SCNu64, name, &value) == 2)
+        kills = strcmp(name, "oom_kill") == 0 ? value : kills;
+    if (file != NULL)
+        fclose(file);
+    return kills;
 }

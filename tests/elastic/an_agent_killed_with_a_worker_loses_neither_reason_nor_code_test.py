@@ -21,7 +21,7 @@ def commits_count():
         job.wait_step(60)
         agent = job.agent()
         job.kill(0)
-        until(lambda: "restart 1 of 3" in job.text(), 10, "the death is seen")
+        until(lambda: "restart in 50 ms" in job.text(), 10, "the death is seen")
         os.kill(agent, signal.SIGKILL)
         job.wait_step(job.step() + 5)
         first = min(e["step"] for e in job.events("step")

@@ -32,7 +32,7 @@ def test():
         with open(os.path.join(job.folder, "go"), "w", encoding="ascii"):
             pass
         job.finish()
-        claim("restart 1 of 3" in job.text(), "it was not started again")
+        claim("restart in 50 ms" in job.text(), "it was not started again")
         job.check(fault_free(*TRAIN))
 
 
