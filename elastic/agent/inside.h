@@ -540,6 +540,7 @@ void rg__notice_signal(agent *a); /* SIGTERM: is it a notice here? */
 /* This host has left: true while a source that wants to know is being told. */
 bool rg__notice_tells(agent *a);
 struct json_t *rg__notice_json(const agent *a);
+bool rg__notice_stands(const agent *a); /* one, that counts */
 
 /* shape.c: a worker has registered all it has. false: not what others have,
  * and we leave. */

@@ -121,6 +121,11 @@ static double draining(const agent *a)
     return a->is_draining;
 }
 
+static double noticed(const agent *a)
+{
+    return rg__notice_stands(a);
+}
+
 static double steps_lost(const agent *a)
 {
     return (double)rg__snapshot_total(&a->view).steps_lost;
@@ -221,6 +226,8 @@ static const number numbers[] = {
     {"etcd_up", "gauge", "1 while etcd answers this agent.", etcd_up},
     {"leader", "gauge", "1 while this agent proposes generations.", leader},
     {"draining", "gauge", "1 while this host is leaving the job.", draining},
+    {"noticed", "gauge", "1 while a notice says that this host is to go.",
+     noticed},
     {"waits", "gauge", "What this agent waits for longer than --detect.",
      waits_said},
     {"worker_restarts_total", "counter",

@@ -69,6 +69,12 @@ static bool find_due(const agent *a, due *first_p)
     return found;
 }
 
+bool rg__notice_stands(const agent *a)
+{
+    due d;
+    return find_due(a, &d);
+}
+
 /* ------------------------------------------------------------------- leave */
 
 /* How long the leader waits for other hosts that have a notice. */

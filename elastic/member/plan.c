@@ -677,20 +677,21 @@ static rg_status plan_first(const look *l, members *list)
 /* ------------------------------------------------------------------ leaving
  */
 
-/* Nobody is here who could go on, nor may come back. One that is alone leaves
- * by itself, unless a notice takes it: then the job is not done, but stopped.
- */
+/* Nobody is here who could go on, nor may come back; a host without slots never
+ * could. One that is alone leaves by itself, unless a notice takes it: then the
+ * job is not done, but stopped. */
 static bool do_all_leave(const look *l)
 {
-    int here = 0, noticed = 0;
+    int leaving = 0, noticed = 0, idle = 0;
     for (int i = 0; i < l->s->hosts; i++) {
         const rg__host_record *host = &l->s->host[i];
         if (host->is_gone)
             continue;
-        if (!host->is_draining)
+        if (!host->is_draining && host->slots > 0)
             return false;
-        here++;
-        noticed += host->notice_ms != 0;
+        leaving += host->is_draining;
+        idle += host->slots == 0;
+        noticed += host->is_draining && host->notice_ms != 0;
     }
     for (int i = 0; i < l->decided->host_count; i++) {
         const rg__proposal_host *host = &l->decided->host[i];
@@ -698,7 +699,7 @@ static bool do_all_leave(const look *l)
             may_come_back(l, host->id, host->name))
             return false;
     }
-    return here > 1 || noticed > 0;
+    return leaving > 1 || noticed > 0 || (leaving > 0 && idle > 0);
 }
 
 /* Hosts that have a notice at the same time leave in one change, so the first

@@ -69,7 +69,7 @@ static web_step take(source *s, const rg__http_result *r, rg__notice *n,
         return take_token(s, r);
     if (r->code == 401) { /* the token's time is up */
         s->stage = 0;
-        return rg__web_fails(s, "it takes its own token no more");
+        return WEB_AGAIN;
     }
     if (r->code == 404)
         return WEB_SAYS;

@@ -118,6 +118,23 @@ static void a_host_that_stays_goes_on(void)
     job_end(&j);
 }
 
+/* The agent of a launcher: it is asked, and runs nothing. */
+static void a_host_without_slots_can_not_go_on(void)
+{
+    const rg__member_id one[] = {{1, 0, 1}};
+    job j;
+    job_begin(&j, 1, 3);
+    job_host(&j, "a", 1, 1);
+    job_host(&j, "launcher", 9, 0);
+    job_decided(&j, 1, one, 1, none);
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
+    notice(&j, 0, 0);
+    job_look(&j);
+    j.now_ns += SECOND;
+    CHECK_EQ(job_look(&j), RG__PLAN_STOP);
+    job_end(&j);
+}
+
 /* Its lease has ended, so it may be training. */
 static void a_host_that_may_come_back_keeps_the_job(void)
 {
@@ -160,6 +177,7 @@ int main(void)
     so_are_all_that_drain_at_once_without_one();
     in_a_broken_world_too();
     a_host_that_stays_goes_on();
+    a_host_without_slots_can_not_go_on();
     a_host_that_may_come_back_keeps_the_job();
     one_alone_is_stopped_by_a_notice_only();
     return 0;
