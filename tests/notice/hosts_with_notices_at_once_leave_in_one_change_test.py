@@ -1,8 +1,10 @@
 """Two of three hosts with a notice at the same time leave in one change; when
-the last one has one too the job is stopped, with the code of `regroup stop`."""
+the last one has one too the job is stopped, with the code of `regroup stop`, and
+its newest commit is a checkpoint."""
 
 import os
 
+from checkpoints import directory, steps
 from hosts import Hosts, HostsJob
 from house import UNTIL_FINISH, claim, main, trainer, until
 
@@ -10,10 +12,11 @@ TRAINING = (*UNTIL_FINISH, "--step-ms", "5")
 
 
 def test():
-    with Hosts(3, nets=False) as hosts:
+    with Hosts(3, nets=False) as hosts, directory() as saved:
         paths = {h: os.path.join(hosts.folder, "leave-" + h)
                  for h in hosts.names}
-        with HostsJob(hosts, ["--min", "1", "--max", "3", "--slots", "1"],
+        with HostsJob(hosts, ["--min", "1", "--max", "3", "--slots", "1",
+                              "--checkpoint-dir", saved],
                       {h: ["--notice", "file:" + paths[h]] for h in paths},
                       trainer(*TRAINING)) as job:
             job.wait_world(3)
@@ -39,6 +42,9 @@ def test():
             claim(job.agents["h1"].poll() == 143, job.text("h1"))
             claim("stopped: all hosts are to leave" in job.text("h1"),
                   job.text("h1"))
+            newest = max(e["step"] for e in job.events("commit"))
+            claim(steps(saved)[-1:] == [newest],
+                  f"{steps(saved)} are there, {newest} is committed")
             job.check()
 
 
