@@ -6,7 +6,7 @@
 
 #include "process_sets/inside.h"
 #include "sdk/base/fail.h"
-#include "sdk/transport/launcher.h"
+#include "process_sets/held.h"
 
 /* ----------------------------------------------------------------- queries */
 

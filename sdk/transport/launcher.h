@@ -42,10 +42,6 @@ typedef struct rg__launcher {
 /* ERR_REFUSED: it was built for another version of the library. */
 RG_INNER rg_status rg__launcher_offer(const rg__launcher *launcher);
 
-/* For what a launcher's library offers beside rg_init: the set of that name, of
- * a list of ranks, that lives here and was not given back; NULL: none. */
-RG_INNER rg_set *rg__set_held(rg_ctx *ctx, const char *name);
-
 /* The one that was offered, or NULL. */
 const rg__launcher *rg__launcher_get(void);
 

@@ -247,7 +247,7 @@ extern const rg__transport rg__transport_native;
 
 /* Bytes of the control segment that native needs for this many local ranks;
  * sparse, so most of them cost nothing. */
-uint64_t rg__native_control_bytes(int local_size);
+uint64_t rg__shm_control_bytes(int local_size);
 
 /* The bit of a set in a bell's `wants`; the world's id is 0. */
 static inline uint32_t rg__set_bit(uint32_t id)

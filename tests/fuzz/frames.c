@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 #include "sdk/base/shm.h"
-#include "sdk/transport/native/frame.h"
+#include "sdk/transport/tcp/frame.h"
 #include "sdk/transport/transport.h"
 #include "tests/fuzz/sim.h"
 
@@ -40,8 +40,8 @@
 typedef struct other {
     int sock; /* -1: none */
     size_t heard;
-    char greeting[sizeof(frame) + sizeof(hello)];
-    hello hello;
+    char greeting[sizeof(rg__frame) + sizeof(rg__data_hello)];
+    rg__data_hello hello;
     bool has_greeted;
 } other;
 
@@ -107,19 +107,19 @@ static void say(const other *o, const void *bytes, size_t n)
         (void)!send(o->sock, bytes, n, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-static void say_frame(const other *o, frame head, const void *body)
+static void say_frame(const other *o, rg__frame head, const void *body)
 {
     say(o, &head, sizeof head);
     say(o, body, head.bytes);
 }
 
-static frame head_of(frame_kind kind, size_t bytes)
+static rg__frame head_of(rg__frame_kind kind, size_t bytes)
 {
-    return (frame){.magic = FRAME_MAGIC,
-                   .kind = (uint16_t)kind,
-                   .generation = 1,
-                   .op = started,
-                   .bytes = (uint32_t)bytes};
+    return (rg__frame){.magic = FRAME_MAGIC,
+                       .kind = (uint16_t)kind,
+                       .generation = 1,
+                       .op = started,
+                       .bytes = (uint32_t)bytes};
 }
 
 /* ------------------------------------------------------------------ greetings
@@ -140,23 +140,23 @@ static void call(int r)
     if (connect(o->sock, (const struct sockaddr *)&to, sizeof to) != 0 &&
         errno != EINPROGRESS)
         hang_up(o);
-    o->hello = (hello){.said = {.generation = 1,
-                                .from_id = member_of(r),
-                                .to_id = member_of(rank),
-                                .from = r,
-                                .to = rank,
-                                .version = FRAME_VERSION}};
+    o->hello = (rg__data_hello){.said = {.generation = 1,
+                                         .from_id = member_of(r),
+                                         .to_id = member_of(rank),
+                                         .from = r,
+                                         .to = rank,
+                                         .version = FRAME_VERSION}};
     rg__mac_make(o->hello.mac, key, HELLO_LABEL, &o->hello.said,
                  sizeof o->hello.said, NULL, 0);
     say_frame(o, head_of(FRAME_HELLO, sizeof o->hello), &o->hello);
 }
 
 /* It wants a member of a higher rank than its own: whichever it names. */
-static void answer_call(int sock, const hello *h)
+static void answer_call(int sock, const rg__data_hello *h)
 {
     FUZZ_CLAIM(h->said.from == rank && h->said.to > rank && h->said.to < size);
     other *o = &others[h->said.to];
-    answer a = {.nonce = {1}};
+    rg__data_answer a = {.nonce = {1}};
     take_socket(o, sock);
     o->hello = *h;
     rg__mac_make(a.mac, key, ANSWER_LABEL, h, sizeof *h, a.nonce,
@@ -168,8 +168,8 @@ static void answer_call(int sock, const hello *h)
 /* Who has called and not said yet whom it wants. */
 static void hear_guests(void)
 {
-    hello h;
-    char bytes[sizeof(frame) + sizeof h];
+    rg__data_hello h;
+    char bytes[sizeof(rg__frame) + sizeof h];
     for (int i = guests - 1; i >= 0; i--) {
         const int sock = guest[i];
         const ssize_t n =
@@ -182,16 +182,16 @@ static void hear_guests(void)
             continue;
         }
         (void)!recv(sock, bytes, sizeof bytes, MSG_DONTWAIT);
-        memcpy(&h, bytes + sizeof(frame), sizeof h);
+        memcpy(&h, bytes + sizeof(rg__frame), sizeof h);
         answer_call(sock, &h);
     }
 }
 
 static void answer_greeting(other *o)
 {
-    answer a;
-    proof p;
-    memcpy(&a, o->greeting + sizeof(frame), sizeof a);
+    rg__data_answer a;
+    rg__data_proof p;
+    memcpy(&a, o->greeting + sizeof(rg__frame), sizeof a);
     rg__mac_make(p.mac, key, PROOF_LABEL, &o->hello, sizeof o->hello, a.nonce,
                  sizeof a.nonce);
     say_frame(o, head_of(FRAME_PROOF, sizeof p), &p);
@@ -202,7 +202,7 @@ static void answer_greeting(other *o)
 static void hear(other *o)
 {
     static char rest[1 << 16];
-    const size_t whole = sizeof(frame) + sizeof(answer);
+    const size_t whole = sizeof(rg__frame) + sizeof(rg__data_answer);
     ssize_t n = 1;
     while (o->sock >= 0 && n > 0) {
         n = o->has_greeted ? recv(o->sock, rest, sizeof rest, MSG_DONTWAIT)
@@ -283,14 +283,14 @@ static void settle(void)
 /* --------------------------------------------------------------------- frames
  */
 
-static said_line line_of(void)
+static rg__descriptor line_of(void)
 {
-    return (said_line){.kind = (uint8_t)coll.kind,
-                       .type = (uint8_t)coll.type,
-                       .op = (uint8_t)coll.op,
-                       .root = coll.root,
-                       .count = coll.count,
-                       .tag = coll.tag};
+    return (rg__descriptor){.kind = (uint8_t)coll.kind,
+                            .type = (uint8_t)coll.type,
+                            .op = (uint8_t)coll.op,
+                            .root = coll.root,
+                            .count = coll.count,
+                            .tag = coll.tag};
 }
 
 static size_t take_data(fuzz_input *in, uint8_t *to)
@@ -305,18 +305,18 @@ static size_t take_data(fuzz_input *in, uint8_t *to)
 static void say_blocks(int r, fuzz_input *in, bool differs)
 {
     static uint8_t body[FRAME_ROOM];
-    said_line line = line_of();
+    rg__descriptor line = line_of();
     const uint64_t round = fuzz_decimal(in);
     line.count += differs;
-    const size_t at = sizeof(block_head) + sizeof line;
+    const size_t at = sizeof(rg__block_head) + sizeof line;
     const size_t n = take_data(in, body + at);
-    const block_head head = {
+    const rg__block_head head = {
         .host = (uint32_t)r, .lines = 1, .data_bytes = (uint32_t)n};
     memcpy(body, &head, sizeof head);
     memcpy(body + sizeof head, &line, sizeof line);
     const size_t bytes = rg__block_bytes(1, (uint32_t)n);
     memset(body + at + n, 0, bytes - at - n);
-    frame f = head_of(differs ? FRAME_POISON : FRAME_BLOCKS, bytes);
+    rg__frame f = head_of(differs ? FRAME_POISON : FRAME_BLOCKS, bytes);
     f.index = (uint16_t)round;
     say_frame(&others[r], f, body);
 }
@@ -324,7 +324,7 @@ static void say_blocks(int r, fuzz_input *in, bool differs)
 static void say_data(int r, fuzz_input *in)
 {
     static uint8_t body[FRAME_ROOM];
-    frame f = head_of(FRAME_DATA, 0);
+    rg__frame f = head_of(FRAME_DATA, 0);
     f.index = (uint16_t)fuzz_decimal(in);
     f.step = (uint32_t)fuzz_decimal(in);
     f.bytes = (uint32_t)take_data(in, body);
@@ -333,7 +333,7 @@ static void say_data(int r, fuzz_input *in)
 
 static void say_any(int r, fuzz_input *in)
 {
-    frame f = head_of((frame_kind)fuzz_decimal(in), 0);
+    rg__frame f = head_of((rg__frame_kind)fuzz_decimal(in), 0);
     f.index = (uint16_t)fuzz_decimal(in);
     f.op = (uint32_t)fuzz_decimal(in);
     f.bytes = (uint32_t)fuzz_decimal(in);
@@ -412,7 +412,7 @@ static void open_comm(void)
         snprintf(address[r].text, sizeof address[r].text, "%s", sim_address());
         others[r].sock = -1;
     }
-    const uint64_t bytes = rg__native_control_bytes(1);
+    const uint64_t bytes = rg__shm_control_bytes(1);
     static const rg__mappings none;
     FUZZ_CLAIM(rg__shm_create("control", bytes, false, &control_fd) == RG_OK);
     const rg__boot boot = {.rank = rank,

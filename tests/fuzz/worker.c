@@ -94,7 +94,7 @@ static void tell_prepare(fuzz_input *in)
                        .local_size = local_size,
                        .host_index = index,
                        .host_count = (int32_t)hosts,
-                       .control_bytes = rg__native_control_bytes(
+                       .control_bytes = rg__shm_control_bytes(
                            local_size > 0 && local_size <= RG__HOST_SLOTS_MAX
                                ? local_size
                                : 1)};

@@ -4,10 +4,10 @@
 #include <sched.h>
 
 #include "sdk/base/shm.h"
-#include "sdk/transport/native/layout.h"
+#include "sdk/transport/shm/layout.h"
 #include "tests/lib/world.h"
 
-static const said_line bad[] = {
+static const rg__descriptor bad[] = {
     {.kind = RG__ALLREDUCE, .type = RG_F64, .count = (UINT64_C(1) << 61) + 1},
     {.kind = RG__ALLREDUCE, .type = RG_U8, .count = UINT64_MAX},
     {.kind = RG__ALLREDUCE, .type = RG_F64, .op = RG_BXOR, .count = 1},
@@ -24,18 +24,18 @@ static void join(world *w)
 }
 
 /* The number of the operation that a member has begun last. */
-static uint64_t latest(member_lines *m)
+static uint64_t latest(rg__mailbox *m)
 {
-    const uint64_t a = atomic_load(&m->line[0].seq);
-    const uint64_t b = atomic_load(&m->line[1].seq);
+    const uint64_t a = atomic_load(&m->entry[0].seq);
+    const uint64_t b = atomic_load(&m->entry[1].seq);
     return a > b ? a : b;
 }
 
-static void say(member_lines *m, uint64_t seq, const said_line *line)
+static void say(rg__mailbox *m, uint64_t seq, const rg__descriptor *line)
 {
-    entry *e = &m->line[seq & 1];
-    memset(&e->said, 0, sizeof e->said);
-    e->said.line = *line;
+    rg__entry *e = &m->entry[seq & 1];
+    memset(&e->posting, 0, sizeof e->posting);
+    e->posting.descriptor = *line;
     atomic_store(&e->seq, seq);
 }
 
@@ -44,8 +44,8 @@ static void scribble(world *w)
 {
     size_t bytes = 0;
     char *control = world_control(w, 1, &bytes);
-    member_lines *m =
-        (member_lines *)(void *)(control + rg__native_layout(w->n).lines);
+    rg__mailbox *m =
+        (rg__mailbox *)(void *)(control + rg__shm_layout(w->n).lines);
     uint64_t seq = 0;
     for (int i = 0; i <= BAD; i++) {
         while (latest(&m[0]) == seq)

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "sdk/base/clock.h"
-#include "sdk/transport/native/frame.h"
+#include "sdk/transport/tcp/frame.h"
 #include "tests/lib/world.h"
 
 #define MANY      3000
@@ -56,16 +56,16 @@ static void check_closed(int fd)
 static size_t make_hello(world *w, char *out, uint64_t generation,
                          const uint8_t *key)
 {
-    const frame head = {.magic = FRAME_MAGIC,
-                        .kind = FRAME_HELLO,
-                        .generation = generation,
-                        .bytes = sizeof(hello)};
-    hello h = {.said = {.generation = generation,
-                        .from_id = w->member[0],
-                        .to_id = w->member[1],
-                        .from = 0,
-                        .to = 1,
-                        .version = FRAME_VERSION}};
+    const rg__frame head = {.magic = FRAME_MAGIC,
+                            .kind = FRAME_HELLO,
+                            .generation = generation,
+                            .bytes = sizeof(rg__data_hello)};
+    rg__data_hello h = {.said = {.generation = generation,
+                                 .from_id = w->member[0],
+                                 .to_id = w->member[1],
+                                 .from = 0,
+                                 .to = 1,
+                                 .version = FRAME_VERSION}};
     rg__mac_make(h.mac, key, HELLO_LABEL, &h.said, sizeof h.said, NULL, 0);
     memcpy(out, &head, sizeof head);
     memcpy(out + sizeof head, &h, sizeof h);
@@ -84,7 +84,7 @@ static void garbage(world *w)
     char bytes[4096];
     memset(bytes, 0x5a, sizeof bytes);
     say_and_be_refused(w, bytes, sizeof bytes);
-    frame head = {.magic = FRAME_MAGIC, .kind = FRAME_DATA, .bytes = 64};
+    rg__frame head = {.magic = FRAME_MAGIC, .kind = FRAME_DATA, .bytes = 64};
     say_and_be_refused(w, &head, sizeof head);
     head.kind = FRAME_HELLO;
     head.bytes = UINT32_MAX;
@@ -98,7 +98,7 @@ static void wrong_hellos(world *w)
     say_and_be_refused(w, out, make_hello(w, out, 1, wrong));
     say_and_be_refused(w, out, make_hello(w, out, 0, world_key));
     const size_t n = make_hello(w, out, 1, world_key);
-    out[sizeof(frame) + 60] ^= 1; /* not what was proved */
+    out[sizeof(rg__frame) + 60] ^= 1; /* not what was proved */
     say_and_be_refused(w, out, n);
 }
 
@@ -106,17 +106,17 @@ static void wrong_hellos(world *w)
 static void no_proof(world *w)
 {
     char out[256];
-    answer a;
-    frame head;
+    rg__data_answer a;
+    rg__frame head;
     const int fd = knock(w, 1);
     say(fd, out, make_hello(w, out, 1, world_key));
     CHECK_EQ(recv(fd, &head, sizeof head, MSG_WAITALL), sizeof head);
     CHECK_EQ(head.kind, FRAME_ANSWER);
     CHECK_EQ(recv(fd, &a, sizeof a, MSG_WAITALL), sizeof a);
     head.kind = FRAME_PROOF;
-    head.bytes = sizeof(proof);
+    head.bytes = sizeof(rg__data_proof);
     say(fd, &head, sizeof head);
-    say(fd, &(proof){{0}}, sizeof(proof));
+    say(fd, &(rg__data_proof){{0}}, sizeof(rg__data_proof));
     check_closed(fd);
 }
 

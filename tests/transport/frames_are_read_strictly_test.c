@@ -1,34 +1,34 @@
 /* Heads and blocks that are no frames are told from those that are, whatever
  * lengths they say, and nothing beyond the bytes is read. */
-#include "sdk/transport/native/frame.h"
+#include "sdk/transport/tcp/frame.h"
 #include "tests/check.h"
 
-static frame head_of(int kind, uint32_t bytes)
+static rg__frame head_of(int kind, uint32_t bytes)
 {
-    return (frame){
+    return (rg__frame){
         .magic = FRAME_MAGIC, .kind = (uint16_t)kind, .bytes = bytes};
 }
 
-static bool passes(frame head)
+static bool passes(rg__frame head)
 {
     return rg__frame_fault(&head) == NULL;
 }
 
 static void heads(void)
 {
-    CHECK(passes(head_of(FRAME_HELLO, sizeof(hello))));
-    CHECK(!passes(head_of(FRAME_HELLO, sizeof(hello) - 1)));
-    CHECK(!passes(head_of(FRAME_HELLO, sizeof(hello) + 1)));
+    CHECK(passes(head_of(FRAME_HELLO, sizeof(rg__data_hello))));
+    CHECK(!passes(head_of(FRAME_HELLO, sizeof(rg__data_hello) - 1)));
+    CHECK(!passes(head_of(FRAME_HELLO, sizeof(rg__data_hello) + 1)));
     CHECK(!passes(head_of(FRAME_PROOF, 0)));
     CHECK(passes(head_of(FRAME_DATA, 0)));
     CHECK(passes(head_of(FRAME_DATA, BODY_MAX)));
     CHECK(!passes(head_of(FRAME_DATA, BODY_MAX + 1)));
-    CHECK(!passes(head_of(FRAME_BLOCKS, sizeof(block_head) - 1)));
+    CHECK(!passes(head_of(FRAME_BLOCKS, sizeof(rg__block_head) - 1)));
     CHECK(!passes(head_of(FRAME_BYE, 1)));
     CHECK(!passes(head_of(0, 0)));
     CHECK(!passes(head_of(FRAME_KINDS, 0)));
     CHECK(!passes(head_of(UINT16_MAX, 0)));
-    frame other = head_of(FRAME_BYE, 0);
+    rg__frame other = head_of(FRAME_BYE, 0);
     other.magic = __builtin_bswap32(other.magic);
     CHECK(!passes(other));
 }
@@ -36,16 +36,16 @@ static void heads(void)
 /* A block of these lengths in exactly n bytes of memory. */
 static bool reads(size_t n, uint32_t lines, uint32_t data_bytes)
 {
-    const block_head head = {.lines = lines, .data_bytes = data_bytes};
+    const rg__block_head head = {.lines = lines, .data_bytes = data_bytes};
     char *at = calloc(1, n == 0 ? 1 : n);
-    block b;
+    rg__block b;
     CHECK(at != NULL);
     memcpy(at, &head, n < sizeof head ? n : sizeof head);
     const bool is_read = rg__block_read(at, n, &b);
     if (is_read) {
         CHECK(b.bytes <= n);
         CHECK(b.data + data_bytes <= at + n);
-        CHECK(b.lines + lines * sizeof(said_line) == b.data);
+        CHECK(b.lines + lines * sizeof(rg__descriptor) == b.data);
     }
     free(at);
     return is_read;
@@ -59,7 +59,7 @@ static void blocks(void)
     CHECK(reads(some, 3, 5));
     CHECK(reads(some + 100, 3, 5));
     CHECK(!reads(0, 1, 0));
-    CHECK(!reads(sizeof(block_head) - 1, 1, 0));
+    CHECK(!reads(sizeof(rg__block_head) - 1, 1, 0));
     CHECK(!reads(one - 1, 1, 0));
     CHECK(!reads(one, 0, 0));
     CHECK(!reads(some - 1, 3, 5));

@@ -5,7 +5,7 @@
 #include <sched.h>
 
 #include "sdk/base/shm.h"
-#include "sdk/transport/native/layout.h"
+#include "sdk/transport/shm/layout.h"
 #include "tests/lib/world.h"
 
 #define MORE ((uint64_t)1 << 20)
@@ -34,20 +34,20 @@ static void say_by_hand(world *w)
 {
     size_t bytes = 0;
     char *control = world_control(w, 1, &bytes);
-    const layout l = rg__native_layout(w->n);
-    member_lines *m = (member_lines *)(void *)(control + l.lines);
+    const rg__layout l = rg__shm_layout(w->n);
+    rg__mailbox *m = (rg__mailbox *)(void *)(control + l.lines);
     uint64_t seq = 0;
     while (seq == 0) {
         sched_yield();
         for (int i = 0; i < 2; i++)
-            seq |= atomic_load(&m[0].line[i].seq);
+            seq |= atomic_load(&m[0].entry[i].seq);
     }
-    entry *e = &m[1].line[seq & 1];
+    rg__entry *e = &m[1].entry[seq & 1];
     char *slot = control + l.medium + (2 + (seq & 1)) * MEDIUM_BYTES;
     const uint64_t mine[] = {MORE, 0, 0, 0, 4, 0}; /* out, places, in */
     memcpy(slot, mine, sizeof mine);
-    memset(&e->said, 0, sizeof e->said);
-    e->said.line.kind = RG__ALLGATHERV;
+    memset(&e->posting, 0, sizeof e->posting);
+    e->posting.descriptor.kind = RG__ALLGATHERV;
     atomic_store(&e->seq, seq);
     rg__page_ring(world_page(w, 0));
     rg__shm_unmap(control, bytes);
@@ -72,10 +72,9 @@ static void scribble(world *w)
 {
     size_t bytes = 0;
     char *control = world_control(w, 1, &bytes);
-    member_lines *m =
-        (member_lines *)(void *)(control + rg__native_layout(2).lines);
+    rg__mailbox *m = (rg__mailbox *)(void *)(control + rg__shm_layout(2).lines);
     for (int i = 0; i < 2; i++)
-        memcpy(m[1].line[i].said.data, &(uint64_t){MORE}, sizeof(uint64_t));
+        memcpy(m[1].entry[i].posting.data, &(uint64_t){MORE}, sizeof(uint64_t));
     rg__shm_unmap(control, bytes);
 }
 

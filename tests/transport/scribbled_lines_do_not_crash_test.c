@@ -2,16 +2,16 @@
  * is checked: a place outside of a segment is ERR_MISMATCH on all ranks, and
  * random bytes give some status or none, but nobody crashes and an abort ends
  * every wait. */
-#include "sdk/transport/native/layout.h"
+#include "sdk/transport/shm/layout.h"
 #include "sdk/base/shm.h"
 #include "tests/lib/world.h"
 
 #define COUNT 50000
 
-static member_lines *lines_of(world *w, char *control, int rank)
+static rg__mailbox *lines_of(world *w, char *control, int rank)
 {
-    const layout l = rg__native_layout(w->n);
-    return (member_lines *)(void *)(control + l.lines) + rank;
+    const rg__layout l = rg__shm_layout(w->n);
+    return (rg__mailbox *)(void *)(control + l.lines) + rank;
 }
 
 /* Rank 1 starts alone, writes over its own line, and then lets the others come.
@@ -28,7 +28,7 @@ static void bad_place(world *w, uint64_t at)
                                 RG_SUM, NULL, &req));
     if (w->index == 1) {
         for (int i = 0; i < 2; i++)
-            lines_of(w, control, 1)->line[i].said.at.send_at = at;
+            lines_of(w, control, 1)->entry[i].posting.at.send_at = at;
         world_meet(w);
     }
     CHECK_STATUS(rg_wait(&req, -1), RG_ERR_MISMATCH);
@@ -68,8 +68,8 @@ static void scribble(world *w, uint64_t *state)
 {
     size_t bytes = 0;
     char *control = world_control(w, 1, &bytes);
-    const layout l = rg__native_layout(w->n);
-    const uint64_t words = (uint64_t)w->n * sizeof(member_lines) / 8;
+    const rg__layout l = rg__shm_layout(w->n);
+    const uint64_t words = (uint64_t)w->n * sizeof(rg__mailbox) / 8;
     uint64_t *at = (uint64_t *)(void *)(control + l.lines);
     uint64_t *bells = (uint64_t *)(void *)control;
     while (atomic_load(world_word(w, 0)) == 0) {

@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "sdk/transport/native/net.h"
+#include "sdk/transport/tcp/net.h"
 #include "tests/check.h"
 
 #define BODY ((uint32_t)(2 * RG__WORK_BYTES)) /* more than one flush sends */
@@ -26,9 +26,9 @@ static rg__link *open_link(rg__net *net, int *peer_p)
 }
 
 /* Everything that has come, and the last head if it came whole. */
-static size_t take_all(int sock, frame *last_p)
+static size_t take_all(int sock, rg__frame *last_p)
 {
-    static char in[sizeof(frame) + BODY + 1];
+    static char in[sizeof(rg__frame) + BODY + 1];
     size_t n = 0;
     ssize_t got;
     while ((got = read(sock, in + n, sizeof in - n)) > 0)
@@ -43,7 +43,7 @@ static size_t take_all(int sock, frame *last_p)
 static void between_frames(rg__net *net)
 {
     int peer = -1;
-    frame last = {0};
+    rg__frame last = {0};
     rg__link_destroy(open_link(net, &peer));
     CHECK_EQ(take_all(peer, &last), sizeof last);
     CHECK_EQ(last.kind, FRAME_BYE);
@@ -53,11 +53,11 @@ static void between_frames(rg__net *net)
 static void within_a_frame(rg__net *net)
 {
     int peer = -1;
-    frame last = {0};
+    rg__frame last = {0};
     rg__link *l = open_link(net, &peer);
-    rg__link_begin(l, (frame){.kind = FRAME_DATA, .bytes = BODY});
+    rg__link_begin(l, (rg__frame){.kind = FRAME_DATA, .bytes = BODY});
     const size_t sent = rg__link_flush(l, body);
-    CHECK(sent > sizeof(frame) && l->is_sending);
+    CHECK(sent > sizeof(rg__frame) && l->is_sending);
     static char some[RG__WORK_BYTES / 2]; /* there is room for a BYE */
     const ssize_t taken = read(peer, some, sizeof some);
     CHECK(taken > 0);

@@ -4,7 +4,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "sdk/transport/native/frame.h"
+#include "sdk/transport/tcp/frame.h"
 #include "tests/lib/world.h"
 
 #define BOUND_MS 20000
@@ -24,16 +24,16 @@ static int accept_one(int listener)
 static ssize_t read_after_answer(int fd)
 {
     struct {
-        frame head;
-        hello body;
+        rg__frame head;
+        rg__data_hello body;
     } got;
     struct {
-        frame head;
-        answer body;
+        rg__frame head;
+        rg__data_answer body;
     } reply = {.head = {.magic = FRAME_MAGIC,
                         .kind = FRAME_ANSWER,
                         .generation = 1,
-                        .bytes = sizeof(answer)}};
+                        .bytes = sizeof(rg__data_answer)}};
     char more[256];
     CHECK_EQ(recv(fd, &got, sizeof got, MSG_WAITALL), (ssize_t)sizeof got);
     CHECK_EQ(got.head.kind, FRAME_HELLO);

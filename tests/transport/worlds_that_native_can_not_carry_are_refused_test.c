@@ -14,7 +14,7 @@ static rg__boot boot_of(int fd)
                       .generation = 1,
                       .member = member,
                       .control_fd = fd,
-                      .control_bytes = rg__native_control_bytes(2)};
+                      .control_bytes = rg__shm_control_bytes(2)};
 }
 
 static void check_refused(const rg__boot *boot, rg_status st, const char *words)
@@ -29,8 +29,7 @@ static void check_refused(const rg__boot *boot, rg_status st, const char *words)
 int main(void)
 {
     int fd = -1;
-    CHECK_OK(
-        rg__shm_create("control", rg__native_control_bytes(2), false, &fd));
+    CHECK_OK(rg__shm_create("control", rg__shm_control_bytes(2), false, &fd));
 
     rg__boot boot = boot_of(fd);
     boot.local_size = 1;

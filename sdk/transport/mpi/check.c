@@ -27,13 +27,13 @@ typedef struct word {
     uint64_t op;            /* counts the set's operations from 1 */
     uint64_t digest;        /* of the lines up to that one */
     uint64_t least, passed; /* routine: see checked */
-    said_line line;
-    pair pair;
+    rg__descriptor line;
+    rg__pair pair;
 } word;
 
-struct checked {
-    comm *c;
-    checked *next;
+struct rg__checked {
+    rg__mpi *c;
+    rg__checked *next;
     int *ranks;  /* of the members in the world; owned */
     uint64_t op; /* the newest */
     uint64_t digest;
@@ -44,11 +44,11 @@ struct checked {
     uint64_t passed; /* what all have ended, by the last that was heard */
     word *early;     /* by set rank: the oldest about what is to start here */
     uint64_t *left;  /* by set rank: what it had started, and 1; 0: it stays */
-    said_line *line; /* by set rank: of the operation alarm */
-    bool *is_told;   /* line is here, or is known to nobody */
-    int ahead;       /* the lowest who can't tell its own; n: none */
-    uint64_t alarm;  /* 0: none */
-    char *verdict;   /* owned */
+    rg__descriptor *line; /* by set rank: of the operation alarm */
+    bool *is_told;        /* line is here, or is known to nobody */
+    int ahead;            /* the lowest who can't tell its own; n: none */
+    uint64_t alarm;       /* 0: none */
+    char *verdict;        /* owned */
     uint64_t owed; /* routine words that the left neighbour has sent or will, */
     uint64_t heard; /* and how many have come */
     uint32_t looks;
@@ -64,7 +64,7 @@ static struct words {
     word out[SLOTS];
     MPI_Request send[SLOTS];
     int next;
-    checked *first;
+    rg__checked *first;
     uint64_t missing; /* routine words about sets that are gone here */
     int staying;      /* members of the world that have not left */
     bool has_left;    /* and all were told */
@@ -98,7 +98,7 @@ rg_status rg__check_open(void)
     return post_receive();
 }
 
-static void free_checked(checked *k)
+static void free_checked(rg__checked *k)
 {
     free(k->ranks);
     free(k->digests);
@@ -110,12 +110,12 @@ static void free_checked(checked *k)
     free(k);
 }
 
-rg_status rg__check_join(comm *c, const int *ranks)
+rg_status rg__check_join(rg__mpi *c, const int *ranks)
 {
     if (!words.is_open || c->n == 1)
         return RG_OK;
     const size_t n = (size_t)c->n;
-    checked *k = calloc(1, sizeof *k);
+    rg__checked *k = calloc(1, sizeof *k);
     if (k == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a comm");
     k->c = c;
@@ -159,7 +159,7 @@ static word *free_slot(int looks, int *slot_p)
     return NULL;
 }
 
-static void tell(const checked *k, int to, const word *what, bool is_alarm)
+static void tell(const rg__checked *k, int to, const word *what, bool is_alarm)
 {
     int slot = 0;
     word *out = free_slot(what->is_routine ? 2 : SLOTS, &slot);
@@ -171,14 +171,14 @@ static void tell(const checked *k, int to, const word *what, bool is_alarm)
               &words.send[slot]);
 }
 
-static void tell_all(const checked *k, const word *what, bool is_alarm)
+static void tell_all(const rg__checked *k, const word *what, bool is_alarm)
 {
     for (int i = 1; i < k->c->n; i++)
         tell(k, (k->c->rank + i) % k->c->n, what, is_alarm);
 }
 
 /* My word about that operation, or NULL: not started, or long ago. */
-static const word *word_of(const checked *k, uint64_t op)
+static const word *word_of(const rg__checked *k, uint64_t op)
 {
     const word *w = &k->history[op % HISTORY];
     return w->op == op && op != 0 ? w : NULL;
@@ -192,7 +192,7 @@ static const word *word_of(const checked *k, uint64_t op)
  * what all have, and goes around in its turn. */
 
 /* Without memory the oldest are lost, and a difference there goes unnamed. */
-static void make_room(checked *k)
+static void make_room(rg__checked *k)
 {
     const uint64_t room = 2 * k->room;
     uint64_t *more = calloc(room, sizeof *more);
@@ -205,7 +205,7 @@ static void make_room(checked *k)
     k->room = room;
 }
 
-static void note_digest(checked *k)
+static void note_digest(rg__checked *k)
 {
     if (k->op - k->passed > k->room)
         make_room(k);
@@ -213,12 +213,12 @@ static void note_digest(checked *k)
 }
 
 /* It was started, and its digest is still here. */
-static bool has_digest(const checked *k, uint64_t op)
+static bool has_digest(const rg__checked *k, uint64_t op)
 {
     return op <= k->op && k->op - op < k->room;
 }
 
-static uint64_t digest_of(const checked *k, uint64_t op)
+static uint64_t digest_of(const rg__checked *k, uint64_t op)
 {
     return k->digests[op % k->room];
 }
@@ -228,13 +228,13 @@ static uint64_t least_of(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-static void say_passed(const checked *k, word *routine)
+static void say_passed(const rg__checked *k, word *routine)
 {
     routine->least = k->c->rank == 0 ? k->op : least_of(k->op, k->least);
     routine->passed = k->passed;
 }
 
-static void hear_passed(checked *k, const word *routine)
+static void hear_passed(rg__checked *k, const word *routine)
 {
     k->least = routine->least;
     k->passed = k->c->rank == 0 ? routine->least : routine->passed;
@@ -242,7 +242,7 @@ static void hear_passed(checked *k, const word *routine)
 
 /* ------------------------------------------------------------------ verdict */
 
-static rg_status name_difference(const checked *k)
+static rg_status name_difference(const rg__checked *k)
 {
     rg__coll joined;
     if (k->ahead < k->c->n)
@@ -253,8 +253,8 @@ static rg_status name_difference(const checked *k)
                         "the same on every member",
                         k->c->id, (unsigned long long)k->alarm, k->ahead,
                         HISTORY);
-    const rg_status st = rg__native_compare(k->c->id, k->line, sizeof *k->line,
-                                            k->c->n, &joined);
+    const rg_status st = rg__descriptor_compare(
+        k->c->id, k->line, sizeof *k->line, k->c->n, &joined);
     if (st != RG_OK)
         return st;
     return rg__fail(
@@ -264,14 +264,14 @@ static rg_status name_difference(const checked *k)
         k->c->id, (unsigned long long)k->alarm);
 }
 
-static void give_verdict(checked *k)
+static void give_verdict(rg__checked *k)
 {
     name_difference(k);
     k->verdict = strdup(rg_last_error());
 }
 
 /* Who has left tells nothing any more. */
-static void conclude(checked *k)
+static void conclude(rg__checked *k)
 {
     for (int m = k->c->n - 1; m >= 0; m--) {
         if (k->is_told[m])
@@ -285,7 +285,7 @@ static void conclude(checked *k)
         give_verdict(k);
 }
 
-static void note_line(checked *k, int from, const word *told)
+static void note_line(rg__checked *k, int from, const word *told)
 {
     k->line[from] = told->line;
     k->is_told[from] = true;
@@ -294,7 +294,7 @@ static void note_line(checked *k, int from, const word *told)
     conclude(k);
 }
 
-static void tell_mine(checked *k, uint64_t op)
+static void tell_mine(rg__checked *k, uint64_t op)
 {
     const word too_old = {.set = k->c->id, .from = k->c->rank, .op = op};
     const word *known = word_of(k, op);
@@ -304,7 +304,7 @@ static void tell_mine(checked *k, uint64_t op)
 }
 
 /* An alarm about an earlier operation takes the place of another. */
-static void raise_alarm(checked *k, uint64_t op)
+static void raise_alarm(rg__checked *k, uint64_t op)
 {
     if (k->verdict != NULL || (k->alarm != 0 && k->alarm <= op))
         return;
@@ -315,7 +315,7 @@ static void raise_alarm(checked *k, uint64_t op)
         tell_mine(k, op); /* else when it starts */
 }
 
-static void compare(checked *k, const word *w)
+static void compare(rg__checked *k, const word *w)
 {
     word *early = &k->early[w->from];
     if (w->op > k->op && early->op <= k->op)
@@ -325,20 +325,20 @@ static void compare(checked *k, const word *w)
         raise_alarm(k, w->op);
 }
 
-static void take_pair(checked *k, const word *w)
+static void take_pair(rg__checked *k, const word *w)
 {
     if (k->verdict != NULL)
         return;
-    rg__uneven_differs(k->c, (rg__kind)w->line.kind, &w->pair);
+    rg__elements_differ(k->c, (rg__kind)w->line.kind, &w->pair);
     k->verdict = strdup(rg_last_error());
 }
 
-static int left_of(const checked *k)
+static int left_of(const rg__checked *k)
 {
     return (k->c->rank + k->c->n - 1) % k->c->n;
 }
 
-static void take_farewell(checked *k, const word *w)
+static void take_farewell(rg__checked *k, const word *w)
 {
     k->left[w->from] = w->op + 1;
     compare(k, w);
@@ -348,7 +348,7 @@ static void take_farewell(checked *k, const word *w)
 
 static void hear(const word *w)
 {
-    checked *k = words.first;
+    rg__checked *k = words.first;
     while (k != NULL && k->c->id != w->set)
         k = k->next;
     if (k == NULL && w->is_routine && words.missing > 0)
@@ -430,9 +430,10 @@ void rg__check_close(void)
 
 /* --------------------------------------------------------- the comm's hooks */
 
-_Static_assert(sizeof(said_line) % sizeof(uint64_t) == 0, "all of it is mixed");
+_Static_assert(sizeof(rg__descriptor) % sizeof(uint64_t) == 0,
+               "all of it is mixed");
 
-uint64_t rg__check_mix(uint64_t hash, const said_line *line)
+uint64_t rg__check_mix(uint64_t hash, const rg__descriptor *line)
 {
     uint64_t part;
     for (size_t i = 0; i < sizeof *line; i += sizeof part) {
@@ -448,12 +449,12 @@ static bool is_told(uint64_t op)
     return op <= EACH || op % EACH == 0;
 }
 
-void rg__check_started(comm *c)
+void rg__check_started(rg__mpi *c)
 {
-    checked *k = c->checked;
+    rg__checked *k = c->checked;
     if (k == NULL)
         return;
-    said_line line = c->mine.line;
+    rg__descriptor line = c->mine.descriptor;
     if (line.kind == RG__AGREE)
         line.tag = 0; /* these may differ, and are compared there */
     k->op++;
@@ -475,9 +476,9 @@ void rg__check_started(comm *c)
         tell_mine(k, k->op);
 }
 
-void rg__check_ended(comm *c)
+void rg__check_ended(rg__mpi *c)
 {
-    checked *k = c->checked;
+    rg__checked *k = c->checked;
     if (k == NULL || !is_told(k->op))
         return;
     word routine = *word_of(k, k->op);
@@ -488,14 +489,14 @@ void rg__check_ended(comm *c)
     listen();
 }
 
-void rg__check_part(comm *c)
+void rg__check_part(rg__mpi *c)
 {
-    const checked *k = c->checked;
+    const rg__checked *k = c->checked;
     if (k == NULL)
         return;
     if (k->heard < k->owed && k->verdict == NULL && c->requests == 0)
         words.missing += k->owed - k->heard;
-    checked **at = &words.first;
+    rg__checked **at = &words.first;
     while (*at != c->checked)
         at = &(*at)->next;
     *at = c->checked->next;
@@ -504,7 +505,7 @@ void rg__check_part(comm *c)
 }
 
 /* Those that have left hear nothing any more. */
-static void tell_left(checked *k)
+static void tell_left(rg__checked *k)
 {
     word last = {.set = k->c->id,
                  .from = k->c->rank,
@@ -525,14 +526,14 @@ void rg__check_farewell(void)
     if (!words.is_open)
         return;
     listen();
-    for (checked *k = words.first; k != NULL; k = k->next)
+    for (rg__checked *k = words.first; k != NULL; k = k->next)
         tell_left(k);
     words.has_left = true;
 }
 
-int rg__check_left(const comm *c, int *ranks, int room)
+int rg__check_left(const rg__mpi *c, int *ranks, int room)
 {
-    const checked *k = c->checked;
+    const rg__checked *k = c->checked;
     int n = 0;
     for (int m = 0; k != NULL && m < c->n && n < room; m++)
         if (k->left[m] != 0 && k->left[m] <= k->op)
@@ -540,30 +541,30 @@ int rg__check_left(const comm *c, int *ranks, int room)
     return n;
 }
 
-rg_status rg__check_differs(comm *c, const pair *p)
+rg_status rg__check_differs(rg__mpi *c, const rg__pair *p)
 {
-    checked *k = c->checked;
+    rg__checked *k = c->checked;
     if (k == NULL)
-        return rg__uneven_differs(c, c->coll.kind, p);
+        return rg__elements_differ(c, c->coll.kind, p);
     word found = *word_of(k, k->op);
     found.is_pair = true;
     found.pair = *p;
     tell_all(k, &found, false);
     take_pair(k, &found);
     const rg_status st = rg__check_verdict(c);
-    return st != RG_OK ? st : rg__uneven_differs(c, c->coll.kind, p);
+    return st != RG_OK ? st : rg__elements_differ(c, c->coll.kind, p);
 }
 
-rg_status rg__check_verdict(const comm *c)
+rg_status rg__check_verdict(const rg__mpi *c)
 {
     if (c->checked == NULL || c->checked->verdict == NULL)
         return RG_OK;
     return rg__fail(RG_ERR_MISMATCH, "%s", c->checked->verdict);
 }
 
-rg_status rg__check_waits(comm *c)
+rg_status rg__check_waits(rg__mpi *c)
 {
-    checked *k = c->checked;
+    rg__checked *k = c->checked;
     if (k == NULL || ++k->looks % LOOKS != 0)
         return RG_OK;
     const uint64_t now = rg__now_ns();
@@ -577,9 +578,9 @@ rg_status rg__check_waits(comm *c)
     return rg__check_verdict(c);
 }
 
-rg_status rg__check_failed(comm *c, rg_status st, const char *why)
+rg_status rg__check_failed(rg__mpi *c, rg_status st, const char *why)
 {
-    checked *k = c->checked;
+    rg__checked *k = c->checked;
     if (k == NULL)
         return st;
     const uint64_t now = rg__now_ns();

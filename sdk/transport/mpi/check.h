@@ -32,34 +32,34 @@ rg_status rg__check_open(void);
 void rg__check_close(void);
 
 /* A comm takes part from join to part; ranks are the world's, copied. */
-rg_status rg__check_join(comm *c, const int *ranks);
-void rg__check_part(comm *c);
+rg_status rg__check_join(rg__mpi *c, const int *ranks);
+void rg__check_part(rg__mpi *c);
 
 /* This process ends: all members of all comms are told. */
 void rg__check_farewell(void);
 
 /* Members that have said so, and never start the operation in flight: at most
  * room of them into ranks; returns how many. */
-int rg__check_left(const comm *c, int *ranks, int room);
+int rg__check_left(const rg__mpi *c, int *ranks, int room);
 
 /* A digest of what hash is one of, and of line. */
-uint64_t rg__check_mix(uint64_t hash, const said_line *line);
+uint64_t rg__check_mix(uint64_t hash, const rg__descriptor *line);
 
 /* This operation starts, and has ended. */
-void rg__check_started(comm *c);
-void rg__check_ended(comm *c);
+void rg__check_started(rg__mpi *c);
+void rg__check_ended(rg__mpi *c);
 
 /* Two members' counts differ: ERR_MISMATCH, here and on all that hear of it. */
-rg_status rg__check_differs(comm *c, const pair *p);
+rg_status rg__check_differs(rg__mpi *c, const rg__pair *p);
 
 /* Nothing has moved. RG_OK, or the verdict. */
-rg_status rg__check_waits(comm *c);
+rg_status rg__check_waits(rg__mpi *c);
 
 /* MPI has failed: wait for a verdict, and give up with the sentence of the
  * failure. IN_PROGRESS meanwhile. */
-rg_status rg__check_failed(comm *c, rg_status st, const char *why);
+rg_status rg__check_failed(rg__mpi *c, rg_status st, const char *why);
 
 /* The verdict so far: RG_OK, or ERR_MISMATCH with its sentence. */
-rg_status rg__check_verdict(const comm *c);
+rg_status rg__check_verdict(const rg__mpi *c);
 
 #endif

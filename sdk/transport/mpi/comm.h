@@ -8,7 +8,8 @@
 #define RG_MPI_COMM_H
 
 #include "sdk/transport/mpi/inside.h"
-#include "sdk/transport/native/layout.h"
+#include "sdk/base/clock.h"
+#include "sdk/transport/descriptor.h"
 
 /* Sets of so many members send messages to each other. MPI's own nonblocking
  * collectives are for larger ones: they are no quicker, and Open MPI 4.1 tells
@@ -18,23 +19,23 @@
 
 #define SMALL_SCRATCH 256
 
-typedef struct comm comm;
-typedef struct checked checked; /* check.c */
-typedef rg_status (*stage_fn)(comm *c);
+typedef struct rg__mpi rg__mpi;
+typedef struct rg__checked rg__checked; /* check.c */
+typedef rg_status (*rg__stage_fn)(rg__mpi *c);
 
 /* What each member brings where all are compared first. */
-typedef struct brought {
-    said_line line;
+typedef struct rg__brought {
+    rg__descriptor descriptor;
     int64_t value[4]; /* AGREE */
-} brought;
+} rg__brought;
 
 /* Of an uneven form: what a member sends another, and what that expects. */
-typedef struct pair {
+typedef struct rg__pair {
     int32_t from, to;
     uint64_t sends, expects;
-} pair;
+} rg__pair;
 
-struct comm {
+struct rg__mpi {
     rg__comm base;
     MPI_Comm mpi;
     bool is_world;  /* mpi is the world's, and not this comm's to free */
@@ -45,73 +46,96 @@ struct comm {
     rg__coll coll;
     int tag; /* of its messages: members that have started different things do
                 not take each other's */
-    stage_fn stage, next; /* next: behind a comparison */
-    uint64_t at, part;    /* elements done, and in flight */
-    uint64_t done;        /* elements of the part that are computed */
-    bool is_together;     /* a reduction that everybody computes whole */
-    bool is_packed;       /* an alltoall that sends from scratch */
+    rg__stage_fn stage, next; /* next: behind a comparison */
+    uint64_t at, part;        /* elements done, and in flight */
+    uint64_t done;            /* elements of the part that are computed */
+    bool is_together;         /* a reduction that everybody computes whole */
+    bool is_packed;           /* an alltoall that sends from scratch */
 
-    MPI_Request *request;    /* owned, as what follows */
-    int requests, room;      /* posted, and how many there is room for */
-    int completed;           /* of those that are posted */
-    int needed;              /* so many before the next stage; 0: all */
-    uint64_t since_ns;       /* it was looked at in vain; 0: it was not */
-    uint64_t looked_ns;      /* the last time */
-    brought mine, *all;      /* all: n of them */
-    uint64_t *told;          /* uneven: elements that I send to each member, */
-    uint64_t *heard;         /* and that each says it sends me */
-    pair mine_found, *found; /* what differs; found: of n members */
-    char *scratch;           /* of this operation; NULL: none */
-    void *block;             /* in which it lies; NULL: in small */
+    MPI_Request *request;   /* owned, as what follows */
+    int requests, room;     /* posted, and how many there is room for */
+    int completed;          /* of those that are posted */
+    int needed;             /* so many before the next stage; 0: all */
+    uint64_t since_ns;      /* it was looked at in vain; 0: it was not */
+    uint64_t looked_ns;     /* the last time */
+    rg__brought mine, *all; /* all: n of them */
+    uint64_t *told;         /* uneven: elements that I send to each member, */
+    uint64_t *collected;    /* and that each says it sends me */
+    rg__pair mine_found, *found; /* what differs; found: of n members */
+    char *scratch;               /* of this operation; NULL: none */
+    void *block;                 /* in which it lies; NULL: in small */
     uint64_t block_bytes;
     _Alignas(16) char small[SMALL_SCRATCH]; /* where it lies if that does */
 
-    checked *checked; /* NULL: not compared late */
-    char *failed;     /* what MPI has said when it failed; NULL: it has not */
+    rg__checked *checked; /* NULL: not compared late */
+    char *failed; /* what MPI has said when it failed; NULL: it has not */
     rg_status failed_st;
     uint64_t lost_ns; /* when MPI has said that a member is lost; 0: it has
                          not */
 };
 
-/* comm.c */
+/* stage.c */
+/* A nap takes half as much longer than it should: a small part of what was
+ * waited for already. */
+#define RG__MPI_NAP_NS (RG__MS / 10)
+
 /* What a posting call has returned, as a stage returns it. */
 rg_status rg__mpi_posted(const char *call, int code);
 /* Room for one more request, which then counts as in flight; NULL without
  * memory. */
-MPI_Request *rg__mpi_request(comm *c);
+MPI_Request *rg__mpi_request(rg__mpi *c);
 /* What is posted from here on may go on during the next stage. */
-void rg__mpi_need_so_far(comm *c);
+void rg__mpi_need_so_far(rg__mpi *c);
 /* Go on with that stage when all that was posted is complete, at once if it is
  * by now. */
-rg_status rg__mpi_then(comm *c, stage_fn stage);
+rg_status rg__mpi_then(rg__mpi *c, rg__stage_fn stage);
 /* Give the operation so much memory; it is freed when it has ended. like: where
  * what is copied to its beginning comes from, or what is copied from there
  * goes; parts of it are best aligned as rg__mpi_stride does. */
-rg_status rg__mpi_scratch(comm *c, uint64_t bytes, const void *like);
+rg_status rg__mpi_scratch(rg__mpi *c, uint64_t bytes, const void *like);
 /* From one part of so many bytes to the next, all alike. */
 uint64_t rg__mpi_stride(uint64_t bytes);
 
+void rg__mpi_free_scratch(rg__mpi *c);
+/* Scratch of former operations stays for the next ones: at most so many bytes
+ * of it. */
+void rg__mpi_keep_spares(uint64_t most);
+/* Is what is needed of what was posted complete? */
+rg_status rg__mpi_await(rg__mpi *c);
+/* Looks in vain at several sets take turns: is it too early for another one at
+ * this set; it is no longer waited for; an operation starts. */
+bool rg__mpi_rests(const rg__mpi *c);
+void rg__mpi_note_no_wait(rg__mpi *c);
+void rg__mpi_note_start(void);
+
+/* elements.c: what goes to and comes from rank r, in elements. */
+typedef struct rg__elements {
+    uint64_t at, count;
+} rg__elements;
+
+rg__elements rg__elements_to(const rg__mpi *c, int r);
+rg__elements rg__elements_from(const rg__mpi *c, int r);
+/* Of an alltoall that sends from a copy, where parts lie one behind the other.
+ */
+rg__elements rg__elements_packed(const rg__mpi *c, int r);
+/* ERR_MISMATCH with its sentence. */
+rg_status rg__elements_differ(const rg__mpi *c, rg__kind kind,
+                              const rg__pair *p);
+MPI_Datatype rg__mpi_type(rg_type type);
+
 /* uneven.c */
-bool rg__uneven_is(const comm *c);
+bool rg__uneven_is(const rg__mpi *c);
 /* REGROUP_CHECK=each: a stage, on the way to c->next. */
-rg_status rg__uneven_compare(comm *c);
+rg_status rg__uneven_compare(rg__mpi *c);
 /* late: post the counts, of which the others' are needed; when they have come
  * RG_OK, or ERR_MISMATCH. */
-rg_status rg__uneven_tell(comm *c);
-rg_status rg__uneven_heard(comm *c);
-/* ERR_MISMATCH with its sentence. */
-rg_status rg__uneven_differs(const comm *c, rg__kind kind, const pair *p);
-
-/* move.c: elements to and from rank r. */
-uint64_t rg__mpi_sends(const comm *c, int r);
-uint64_t rg__mpi_expects(const comm *c, int r);
-
+rg_status rg__uneven_tell(rg__mpi *c);
+rg_status rg__uneven_heard(rg__mpi *c);
 /* move.c, reduce.c: the first stage of a kind; it begins with at = part = 0. */
-stage_fn rg__mpi_moves(const comm *c);
-stage_fn rg__mpi_reduces(const comm *c);
-MPI_Datatype rg__mpi_type(rg_type type);
+rg__stage_fn rg__mpi_moves(const rg__mpi *c);
+rg__stage_fn rg__mpi_reduces(const rg__mpi *c);
 /* Post messages of count elements to or from a rank, 0 included: none. */
-rg_status rg__mpi_send(comm *c, int to, const void *data, uint64_t count);
-rg_status rg__mpi_recv(comm *c, int from, void *data, uint64_t count);
+rg_status rg__mpi_send(rg__mpi *c, int to, const void *data, uint64_t count);
+rg_status rg__mpi_recv(rg__mpi *c, int from, void *data, uint64_t count);
 
 #endif

@@ -12,9 +12,20 @@
 
 #define RG__MPI_TAGS 32767 /* every MPI has so many */
 
-typedef enum check { CHECK_OFF, CHECK_LATE, CHECK_EACH } check;
+typedef enum rg__check_mode {
+    CHECK_OFF,
+    CHECK_LATE,
+    CHECK_EACH
+} rg__check_mode;
 
 /* ------------------------------------------------------------------ world.c */
+
+/* The slots of rg__launcher. */
+bool rg__mpi_is_here(void);
+rg_status rg__mpi_meet(rg__launched *mine_p,
+                       void (*ended)(void *arg, const char *why), void *arg);
+rg_status rg__mpi_gather(const void *mine, size_t bytes, void *all);
+void rg__mpi_part(void);
 
 /* The world that rg_init has met, or MPI_COMM_NULL; Regroup's own. */
 MPI_Comm rg__mpi_world(void);
@@ -30,7 +41,7 @@ bool rg__mpi_is_multiple(void);
 /* MPI is initialised, and not finalised. */
 bool rg__mpi_is_up(void);
 
-check rg__mpi_check(void);
+rg__check_mode rg__mpi_check(void);
 
 /* A communicator of n ranks of the world in that order. Collective over them.
  */

@@ -100,7 +100,7 @@ static int find_lost(MPI_Comm of, int *ranks)
     return n;
 }
 
-static rg_status say(const comm *c, const int *ranks, int n, const char *why)
+static rg_status say(const rg__mpi *c, const int *ranks, int n, const char *why)
 {
     char text[16 * RANKS_SHOWN] = "a member";
     size_t used = 0;
@@ -117,7 +117,7 @@ static rg_status say(const comm *c, const int *ranks, int n, const char *why)
                     n > 1 ? "them" : "it");
 }
 
-rg_status rg__lost_name(comm *c, const char *why)
+rg_status rg__lost_name(rg__mpi *c, const char *why)
 {
     int ranks[RANKS_SHOWN];
     const uint64_t now = rg__now_ns();

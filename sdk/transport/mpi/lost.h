@@ -12,7 +12,7 @@
 
 #include "sdk/transport/mpi/inside.h"
 
-struct comm;
+struct rg__mpi;
 
 /* Look the calls up; again and again is fine. */
 void rg__lost_look_up(void);
@@ -23,7 +23,7 @@ bool rg__lost_is_meant(int code);
 /* An operation has failed that way, why: the sentence so far. ERR_PEER_LOST
  * with a sentence that names the lost ranks, IN_PROGRESS while MPI does not
  * know them yet. */
-rg_status rg__lost_name(struct comm *c, const char *why);
+rg_status rg__lost_name(struct rg__mpi *c, const char *why);
 
 /* Receives from anybody go on for those who are left. */
 void rg__lost_note(MPI_Comm on);

@@ -10,34 +10,7 @@
 #define SWAPPED    ((uint64_t)32 << 10)
 #define SWAP_BYTES ((uint64_t)1 << 20)
 
-MPI_Datatype rg__mpi_type(rg_type type)
-{
-    switch (type) {
-    case RG_U8:
-    case RG_BOOL:
-        return MPI_UINT8_T;
-    case RG_I8:
-        return MPI_INT8_T;
-    case RG_I32:
-        return MPI_INT32_T;
-    case RG_U32:
-        return MPI_UINT32_T;
-    case RG_I64:
-        return MPI_INT64_T;
-    case RG_U64:
-        return MPI_UINT64_T;
-    case RG_F32:
-        return MPI_FLOAT;
-    case RG_F64:
-        return MPI_DOUBLE;
-    case RG_F16:
-    case RG_BF16:
-        return MPI_UINT16_T;
-    }
-    return MPI_DATATYPE_NULL;
-}
-
-static MPI_Datatype type_of(const comm *c)
+static MPI_Datatype type_of(const rg__mpi *c)
 {
     return rg__mpi_type(c->coll.type);
 }
@@ -47,12 +20,12 @@ static uint64_t at_most(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-static uint64_t bytes_of(const comm *c, uint64_t elements)
+static uint64_t bytes_of(const rg__mpi *c, uint64_t elements)
 {
     return elements * rg_type_size(c->coll.type);
 }
 
-rg_status rg__mpi_send(comm *c, int to, const void *data, uint64_t count)
+rg_status rg__mpi_send(rg__mpi *c, int to, const void *data, uint64_t count)
 {
     rg_status st = RG_OK;
     for (uint64_t at = 0; at < count && st == RG_OK; at += CHUNK) {
@@ -67,7 +40,7 @@ rg_status rg__mpi_send(comm *c, int to, const void *data, uint64_t count)
     return st;
 }
 
-rg_status rg__mpi_recv(comm *c, int from, void *data, uint64_t count)
+rg_status rg__mpi_recv(rg__mpi *c, int from, void *data, uint64_t count)
 {
     rg_status st = RG_OK;
     for (uint64_t at = 0; at < count && st == RG_OK; at += CHUNK) {
@@ -82,7 +55,7 @@ rg_status rg__mpi_recv(comm *c, int from, void *data, uint64_t count)
     return st;
 }
 
-static rg_status end(comm *c)
+static rg_status end(rg__mpi *c)
 {
     (void)c;
     return RG_OK;
@@ -90,103 +63,18 @@ static rg_status end(comm *c)
 
 /* ------------------------------------------------------------- messages */
 
-/* A part of a buffer, in elements. */
-typedef struct part {
-    uint64_t at, count;
-} part;
-
-static part part_of(const uint64_t *counts, const uint64_t *places,
-                    uint64_t count, int r)
-{
-    if (counts == NULL)
-        return (part){(uint64_t)r * count, count};
-    return (part){places[r], counts[r]};
-}
-
-static part all_of(uint64_t count)
-{
-    return (part){0, count};
-}
-
-/* Of an alltoall that sends from a copy: parts lie there one behind the other.
- */
-static part packed(const comm *c, int r)
-{
-    const rg__coll *o = &c->coll;
-    uint64_t at = 0;
-    for (int q = 0; q < r; q++)
-        at += part_of(o->send_counts, o->send_places, o->count, q).count;
-    return (part){at,
-                  part_of(o->send_counts, o->send_places, o->count, r).count};
-}
-
-/* What this rank sends to rank r. */
-static part to_rank(const comm *c, int r)
-{
-    const rg__coll *o = &c->coll;
-    const bool is_root = c->rank == o->root;
-    if (c->is_packed)
-        return packed(c, r);
-    switch (o->kind) {
-    case RG__ALLGATHER:
-    case RG__ALLGATHERV:
-        return all_of(o->count);
-    case RG__BROADCAST:
-        return all_of(is_root && r != o->root ? o->count : 0);
-    case RG__GATHER:
-    case RG__GATHERV:
-        return all_of(r == o->root ? o->count : 0);
-    case RG__SCATTER:
-    case RG__SCATTERV:
-        return is_root ? part_of(o->send_counts, o->send_places, o->count, r)
-                       : all_of(0);
-    default:
-        return part_of(o->send_counts, o->send_places, o->count, r);
-    }
-}
-
-/* What it receives from rank r. */
-static part from_rank(const comm *c, int r)
-{
-    const rg__coll *o = &c->coll;
-    const bool is_root = c->rank == o->root;
-    switch (o->kind) {
-    case RG__GATHER:
-    case RG__GATHERV:
-        return is_root ? part_of(o->recv_counts, o->recv_places, o->count, r)
-                       : all_of(0);
-    case RG__BROADCAST:
-        return all_of(r == o->root && !is_root ? o->count : 0);
-    case RG__SCATTER:
-    case RG__SCATTERV:
-        return all_of(r == o->root ? o->count : 0);
-    default:
-        return part_of(o->recv_counts, o->recv_places, o->count, r);
-    }
-}
-
-static const char *send_at(const comm *c, part p)
+static const char *send_at(const rg__mpi *c, rg__elements p)
 {
     return (const char *)c->coll.send + bytes_of(c, p.at);
 }
 
-static char *recv_at(const comm *c, part p)
+static char *recv_at(const rg__mpi *c, rg__elements p)
 {
     return (char *)c->coll.recv + bytes_of(c, p.at);
 }
 
-uint64_t rg__mpi_sends(const comm *c, int r)
-{
-    return to_rank(c, r).count;
-}
-
-uint64_t rg__mpi_expects(const comm *c, int r)
-{
-    return from_rank(c, r).count;
-}
-
 /* A large alltoall goes by swaps where it is in place. */
-static bool may_swap(const comm *c)
+static bool may_swap(const rg__mpi *c)
 {
     return c->coll.kind == RG__ALLTOALL && c->n <= RG__MPI_FEW &&
            bytes_of(c, c->coll.count) >= SWAPPED;
@@ -194,17 +82,17 @@ static bool may_swap(const comm *c)
 
 /* Elements of a message that is a part, or a piece of it: who swaps and who
  * does not understand each other. */
-static uint64_t piece_of(const comm *c, part p)
+static uint64_t piece_of(const rg__mpi *c, rg__elements p)
 {
     return may_swap(c) ? SWAP_BYTES / rg_type_size(c->coll.type) : p.count;
 }
 
-static rg_status post_receives(comm *c)
+static rg_status post_receives(rg__mpi *c)
 {
     rg_status st = RG_OK;
     for (int i = 1; i < c->n && st == RG_OK; i++) {
         const int from = (c->rank + c->n - i) % c->n;
-        const part p = from_rank(c, from);
+        const rg__elements p = rg__elements_from(c, from);
         const uint64_t piece = piece_of(c, p);
         for (uint64_t at = 0; at < p.count && st == RG_OK; at += piece)
             st = rg__mpi_recv(c, from, recv_at(c, p) + bytes_of(c, at),
@@ -213,12 +101,12 @@ static rg_status post_receives(comm *c)
     return st;
 }
 
-static rg_status post_sends(comm *c)
+static rg_status post_sends(rg__mpi *c)
 {
     rg_status st = RG_OK;
     for (int i = 1; i < c->n && st == RG_OK; i++) {
         const int to = (c->rank + i) % c->n;
-        const part p = to_rank(c, to);
+        const rg__elements p = rg__elements_to(c, to);
         const uint64_t piece = piece_of(c, p);
         for (uint64_t at = 0; at < p.count && st == RG_OK; at += piece)
             st = rg__mpi_send(c, to, send_at(c, p) + bytes_of(c, at),
@@ -227,7 +115,7 @@ static rg_status post_sends(comm *c)
     return st;
 }
 
-static rg_status post_messages(comm *c)
+static rg_status post_messages(rg__mpi *c)
 {
     c->stage = end;
     rg_status st = post_receives(c);
@@ -236,7 +124,7 @@ static rg_status post_messages(comm *c)
     return st == RG_OK ? RG_IN_PROGRESS : st;
 }
 
-static rg_status receive_as_told(comm *c)
+static rg_status receive_as_told(rg__mpi *c)
 {
     c->stage = end;
     c->needed = 0;
@@ -247,7 +135,7 @@ static rg_status receive_as_told(comm *c)
 }
 
 /* What is sent follows its count at once. */
-static rg_status post_told(comm *c)
+static rg_status post_told(rg__mpi *c)
 {
     c->stage = receive_as_told;
     rg_status st = rg__uneven_tell(c);
@@ -269,9 +157,10 @@ static void copy(char *to, const char *from, size_t bytes)
 
 /* at: elements of the own part that are copied. They may lie anywhere in recv
  * (an allgather), so that pieces go from the end that is not overwritten. */
-static rg_status copy_own(comm *c)
+static rg_status copy_own(rg__mpi *c)
 {
-    const part from = to_rank(c, c->rank), to = from_rank(c, c->rank);
+    const rg__elements from = rg__elements_to(c, c->rank),
+                       to = rg__elements_from(c, c->rank);
     const uint64_t count = at_most(from.count, to.count);
     const char *source = send_at(c, from);
     char *target = recv_at(c, to);
@@ -293,11 +182,11 @@ static rg_status copy_own(comm *c)
 /* An alltoall in place: parts are sent from a copy. Where one without elements
  * lies is not looked at. part: ranks whose parts are copied, done: elements of
  * these, at: of the next part. */
-static void copy_aside(comm *c)
+static void copy_aside(rg__mpi *c)
 {
     uint64_t left = RG__WORK_BYTES / rg_type_size(c->coll.type);
     while (c->part < (uint64_t)c->n && left > 0) {
-        const part p = to_rank(c, (int)c->part);
+        const rg__elements p = rg__elements_to(c, (int)c->part);
         const uint64_t now = at_most(p.count - c->at, left);
         if (now > 0)
             rg__copy(c->scratch + bytes_of(c, c->done + c->at),
@@ -312,10 +201,10 @@ static void copy_aside(comm *c)
     }
 }
 
-static rg_status set_aside(comm *c)
+static rg_status set_aside(rg__mpi *c)
 {
     if (c->scratch == NULL) {
-        const part last = packed(c, c->n - 1);
+        const rg__elements last = rg__elements_packed(c, c->n - 1);
         const rg_status st =
             rg__mpi_scratch(c, bytes_of(c, last.at + last.count), c->coll.recv);
         if (st != RG_OK)
@@ -335,13 +224,13 @@ static rg_status set_aside(comm *c)
 /* A large alltoall in place: each two swap their parts, piece by piece, so that
  * what is set aside is a piece. part: the step; at: elements of its parts that
  * are on their way. In each step a rank has one partner, maybe itself. */
-static int partner_of(const comm *c)
+static int partner_of(const rg__mpi *c)
 {
     const int n = c->n, step = (int)c->part;
     return (n & (n - 1)) == 0 ? c->rank ^ step : (step + n - c->rank) % n;
 }
 
-static rg_status swap(comm *c)
+static rg_status swap(rg__mpi *c)
 {
     const uint64_t count = c->coll.count;
     if (c->at == count || partner_of(c) == c->rank) {
@@ -352,7 +241,7 @@ static rg_status swap(comm *c)
     const int partner = partner_of(c);
     const uint64_t now =
         at_most(count - c->at, SWAP_BYTES / rg_type_size(c->coll.type));
-    char *data = recv_at(c, from_rank(c, partner)) + bytes_of(c, c->at);
+    char *data = recv_at(c, rg__elements_from(c, partner)) + bytes_of(c, c->at);
     c->stage = swap;
     c->at += now;
     rg__copy(c->scratch, data, bytes_of(c, now));
@@ -364,12 +253,12 @@ static rg_status swap(comm *c)
 
 /* Where partners, whose memory most likely lies as this rank's does, receive
  * what goes by way of the scratch. */
-static const char *own_part(const comm *c)
+static const char *own_part(const rg__mpi *c)
 {
-    return recv_at(c, from_rank(c, c->rank));
+    return recv_at(c, rg__elements_from(c, c->rank));
 }
 
-static rg_status begin_swaps(comm *c)
+static rg_status begin_swaps(rg__mpi *c)
 {
     const uint64_t bytes = bytes_of(c, c->coll.count);
     const rg_status st =
@@ -377,14 +266,14 @@ static rg_status begin_swaps(comm *c)
     return st == RG_OK ? swap(c) : st;
 }
 
-static bool goes_in_swaps(const comm *c)
+static bool goes_in_swaps(const rg__mpi *c)
 {
     return c->coll.send == c->coll.recv && may_swap(c);
 }
 
 /* -------------------------------------------------------- MPI's collectives */
 
-static rg_status broadcast(comm *c)
+static rg_status broadcast(rg__mpi *c)
 {
     c->at += c->part;
     if (c->at == c->coll.count)
@@ -396,14 +285,14 @@ static rg_status broadcast(comm *c)
                                      c->mpi, rg__mpi_request(c)));
 }
 
-static rg_status broadcast_few(comm *c)
+static rg_status broadcast_few(rg__mpi *c)
 {
     c->coll.send = c->coll.recv;
     return post_messages(c);
 }
 
 /* An empty message from one rank and to one. */
-static rg_status sign(comm *c, int from, int to)
+static rg_status sign(rg__mpi *c, int from, int to)
 {
     MPI_Request *request = rg__mpi_request(c);
     if (request == NULL)
@@ -421,7 +310,7 @@ static rg_status sign(comm *c, int from, int to)
 
 /* part: how far away this step's ranks are. Who has heard from the left knows
  * of twice as many in each step. */
-static rg_status pass_on(comm *c)
+static rg_status pass_on(rg__mpi *c)
 {
     const int far = (int)c->part;
     const bool has_partners = (c->n & (c->n - 1)) == 0;
@@ -433,20 +322,20 @@ static rg_status pass_on(comm *c)
     return st == RG_OK ? RG_IN_PROGRESS : st;
 }
 
-static rg_status barrier_few(comm *c)
+static rg_status barrier_few(rg__mpi *c)
 {
     c->part = 1;
     return c->n == 1 ? end(c) : pass_on(c);
 }
 
-static rg_status barrier(comm *c)
+static rg_status barrier(rg__mpi *c)
 {
     c->stage = end;
     return rg__mpi_posted("MPI_Ibarrier",
                           MPI_Ibarrier(c->mpi, rg__mpi_request(c)));
 }
 
-static rg_status allgather(comm *c)
+static rg_status allgather(rg__mpi *c)
 {
     const int count = (int)c->coll.count;
     c->stage = end;
@@ -456,7 +345,7 @@ static rg_status allgather(comm *c)
                                          c->mpi, rg__mpi_request(c)));
 }
 
-static rg_status gather(comm *c)
+static rg_status gather(rg__mpi *c)
 {
     const int count = (int)c->coll.count;
     const bool is_root = c->rank == c->coll.root;
@@ -467,7 +356,7 @@ static rg_status gather(comm *c)
                                    c->coll.root, c->mpi, rg__mpi_request(c)));
 }
 
-static rg_status scatter(comm *c)
+static rg_status scatter(rg__mpi *c)
 {
     const int count = (int)c->coll.count;
     const bool is_root = c->rank == c->coll.root;
@@ -479,7 +368,7 @@ static rg_status scatter(comm *c)
                                        rg__mpi_request(c)));
 }
 
-static rg_status alltoall(comm *c)
+static rg_status alltoall(rg__mpi *c)
 {
     const int count = (int)c->coll.count;
     c->stage = end;
@@ -489,7 +378,7 @@ static rg_status alltoall(comm *c)
                                         rg__mpi_request(c)));
 }
 
-static stage_fn mpi_has(const comm *c)
+static rg__stage_fn mpi_has(const rg__mpi *c)
 {
     if (rg__uneven_is(c) && rg__mpi_check() == CHECK_LATE)
         return post_told;
@@ -509,7 +398,7 @@ static stage_fn mpi_has(const comm *c)
     }
 }
 
-static rg_status begin(comm *c)
+static rg_status begin(rg__mpi *c)
 {
     const rg__kind kind = c->coll.kind;
     const bool is_alltoall = kind == RG__ALLTOALL || kind == RG__ALLTOALLV;
@@ -524,14 +413,14 @@ static rg_status begin(comm *c)
     return c->stage(c);
 }
 
-static bool is_small_broadcast(const comm *c)
+static bool is_small_broadcast(const rg__mpi *c)
 {
     const uint64_t others = (uint64_t)c->n - 1;
     return c->n <= RG__MPI_FEW &&
            bytes_of(c, c->coll.count) * others <= RG__MPI_SMALL;
 }
 
-stage_fn rg__mpi_moves(const comm *c)
+rg__stage_fn rg__mpi_moves(const rg__mpi *c)
 {
     switch (c->coll.kind) {
     case RG__BROADCAST:

@@ -36,18 +36,18 @@ static uint64_t at_most(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-static size_t bytes_of(const comm *c, uint64_t elements)
+static size_t bytes_of(const rg__mpi *c, uint64_t elements)
 {
     return (size_t)elements * rg_type_size(c->coll.type);
 }
 
-static bool is_scatter(const comm *c)
+static bool is_scatter(const rg__mpi *c)
 {
     return c->coll.kind == RG__REDUCE_SCATTER ||
            c->coll.kind == RG__REDUCE_SCATTERV;
 }
 
-static bool has_result(const comm *c)
+static bool has_result(const rg__mpi *c)
 {
     return c->coll.kind != RG__REDUCE || c->rank == c->coll.root;
 }
@@ -83,7 +83,7 @@ static MPI_Op op_of(const rg__coll *o)
 }
 
 /* at: elements that are finished. */
-static rg_status finish(comm *c)
+static rg_status finish(rg__mpi *c)
 {
     const rg__coll *o = &c->coll;
     const uint64_t now =
@@ -101,9 +101,9 @@ static bool depends_on_order(const rg__coll *o)
            (o->type == RG_F32 || o->type == RG_F64);
 }
 
-static rg_status post_broadcast(comm *c);
+static rg_status post_broadcast(rg__mpi *c);
 
-static rg_status post_by_root(comm *c)
+static rg_status post_by_root(rg__mpi *c)
 {
     const rg__coll *o = &c->coll;
     char *recv = (char *)o->recv + bytes_of(c, c->at);
@@ -117,9 +117,9 @@ static rg_status post_by_root(comm *c)
                                       c->mpi, rg__mpi_request(c)));
 }
 
-static rg_status whole(comm *c);
+static rg_status whole(rg__mpi *c);
 
-static rg_status post_allreduce(comm *c, const void *send)
+static rg_status post_allreduce(rg__mpi *c, const void *send)
 {
     const rg__coll *o = &c->coll;
     c->stage = whole;
@@ -130,7 +130,7 @@ static rg_status post_allreduce(comm *c, const void *send)
                                          op_of(o), c->mpi, rg__mpi_request(c)));
 }
 
-static rg_status post_reduce(comm *c)
+static rg_status post_reduce(rg__mpi *c)
 {
     const rg__coll *o = &c->coll;
     const size_t at = bytes_of(c, c->at);
@@ -145,7 +145,7 @@ static rg_status post_reduce(comm *c)
 
 /* MPI_IN_PLACE is for all ranks or for none, else sums are wrong; here each has
  * chosen for itself, or stands in for a join. done: elements of the part. */
-static rg_status set_aside(comm *c)
+static rg_status set_aside(rg__mpi *c)
 {
     const char *send = (const char *)c->coll.send;
     if (c->scratch == NULL) {
@@ -163,7 +163,7 @@ static rg_status set_aside(comm *c)
     return c->done < c->part ? RG_IN_PROGRESS : post_allreduce(c, c->scratch);
 }
 
-static rg_status post_whole(comm *c)
+static rg_status post_whole(rg__mpi *c)
 {
     const rg__coll *o = &c->coll;
     if (o->kind == RG__REDUCE)
@@ -176,7 +176,7 @@ static rg_status post_whole(comm *c)
                : post_allreduce(c, (const char *)o->send + bytes_of(c, c->at));
 }
 
-static rg_status post_broadcast(comm *c)
+static rg_status post_broadcast(rg__mpi *c)
 {
     c->stage = whole;
     return rg__mpi_posted("MPI_Ibcast",
@@ -185,7 +185,7 @@ static rg_status post_broadcast(comm *c)
                                      0, c->mpi, rg__mpi_request(c)));
 }
 
-static rg_status whole(comm *c)
+static rg_status whole(rg__mpi *c)
 {
     c->at += c->part;
     if (c->at < c->coll.count) {
@@ -208,7 +208,7 @@ typedef struct slice {
 } slice;
 
 /* at and part count elements of each rank's part. */
-static slice scattered(const comm *c, int r)
+static slice scattered(const rg__mpi *c, int r)
 {
     const rg__coll *o = &c->coll;
     uint64_t first = (uint64_t)r * o->count, count = o->count;
@@ -223,7 +223,7 @@ static slice scattered(const comm *c, int r)
     return (slice){first + c->at, at_most(count - c->at, c->part)};
 }
 
-static slice slice_of(const comm *c, int r)
+static slice slice_of(const rg__mpi *c, int r)
 {
     if (c->is_together)
         return (slice){0, c->coll.count};
@@ -235,20 +235,20 @@ static slice slice_of(const comm *c, int r)
     return (slice){c->at + begin, at_most(begin + each, c->part) - begin};
 }
 
-static uint64_t stride(const comm *c)
+static uint64_t stride(const rg__mpi *c)
 {
     return rg__mpi_stride(bytes_of(c, slice_of(c, c->rank).count));
 }
 
 /* Scratch: what others send for my slice, one behind the other; behind them,
  * where nobody else has room for it, my result. */
-static char *heard_from(const comm *c, int r)
+static char *heard_from(const rg__mpi *c, int r)
 {
     const uint64_t index = (uint64_t)((r - c->rank + c->n) % c->n) - 1;
     return c->scratch + index * stride(c);
 }
 
-static char *my_result(const comm *c)
+static char *my_result(const rg__mpi *c)
 {
     const slice mine = slice_of(c, c->rank);
     if (is_scatter(c))
@@ -258,9 +258,9 @@ static char *my_result(const comm *c)
     return c->scratch + (uint64_t)(c->n - 1) * stride(c);
 }
 
-static rg_status next_round(comm *c);
+static rg_status next_round(rg__mpi *c);
 
-static rg_status exchange_results(comm *c)
+static rg_status exchange_results(rg__mpi *c)
 {
     const rg__coll *o = &c->coll;
     c->stage = next_round;
@@ -282,7 +282,7 @@ static rg_status exchange_results(comm *c)
 
 /* Elements [at, at + count) of my slice, of all members in rank order. More
  * than rg__combine takes at a time are taken in turns. */
-static void combine(const comm *c, uint64_t at, size_t count, void *out)
+static void combine(const rg__mpi *c, uint64_t at, size_t count, void *out)
 {
     const void *src[RG__SOURCES_MAX];
     const rg__coll *o = &c->coll;
@@ -295,20 +295,20 @@ static void combine(const comm *c, uint64_t at, size_t count, void *out)
     rg__combine(o, out, src, n, count, c->n);
 }
 
-static const char *own_send(const comm *c)
+static const char *own_send(const rg__mpi *c)
 {
     return (const char *)c->coll.send + bytes_of(c, slice_of(c, c->rank).at);
 }
 
 /* In place, my own send lies where the result goes. What is added first is read
  * before it is written to; else it goes by way of a block. */
-static bool is_written_early(const comm *c)
+static bool is_written_early(const rg__mpi *c)
 {
     return c->rank > 1 && my_result(c) == own_send(c);
 }
 
 /* done: elements of my slice that are computed. */
-static rg_status compute(comm *c)
+static rg_status compute(rg__mpi *c)
 {
     _Alignas(64) char block[BLOCK_BYTES];
     const uint64_t count = slice_of(c, c->rank).count;
@@ -335,7 +335,7 @@ static rg_status compute(comm *c)
 
 /* What is sent may be on its way for longer than what comes, but where the
  * result is going to be written over it at once. */
-static rg_status post_round(comm *c)
+static rg_status post_round(rg__mpi *c)
 {
     c->done = 0;
     c->stage = compute;
@@ -357,7 +357,7 @@ static rg_status post_round(comm *c)
 }
 
 /* How many elements the rounds go over. */
-static uint64_t length(const comm *c)
+static uint64_t length(const rg__mpi *c)
 {
     const rg__coll *o = &c->coll;
     if (o->recv_counts == NULL)
@@ -368,7 +368,7 @@ static uint64_t length(const comm *c)
     return most;
 }
 
-static rg_status next_round(comm *c)
+static rg_status next_round(rg__mpi *c)
 {
     c->at += c->part;
     if (c->at >= length(c))
@@ -393,13 +393,13 @@ static rg_status next_round(comm *c)
 
 /* What is added first is read before it is written to: what one of the first
  * two others has sent may come where the result goes; -1: it may not. */
-static int comes_there(const comm *c)
+static int comes_there(const rg__mpi *c)
 {
     const bool is_in_place = c->coll.send == c->coll.recv;
     return is_in_place ? -1 : c->rank == 0 ? 1 : 0;
 }
 
-static char *all_from(const comm *c, int r)
+static char *all_from(const rg__mpi *c, int r)
 {
     const int there = comes_there(c);
     if (r == there)
@@ -410,7 +410,7 @@ static char *all_from(const comm *c, int r)
 }
 
 /* at: elements that are computed. */
-static rg_status add_up(comm *c)
+static rg_status add_up(rg__mpi *c)
 {
     _Alignas(64) char block[BLOCK_BYTES];
     const void *src[RG__SOURCES_MAX];
@@ -434,13 +434,13 @@ static rg_status add_up(comm *c)
     return c->at == o->count ? RG_OK : RG_IN_PROGRESS;
 }
 
-static rg_status is_sent(comm *c)
+static rg_status is_sent(rg__mpi *c)
 {
     (void)c;
     return RG_OK;
 }
 
-static rg_status begin_to_root(comm *c)
+static rg_status begin_to_root(rg__mpi *c)
 {
     const rg__coll *o = &c->coll;
     const int parts = c->n - 1 - (comes_there(c) >= 0);
@@ -459,7 +459,7 @@ static rg_status begin_to_root(comm *c)
     return st == RG_OK ? RG_IN_PROGRESS : st;
 }
 
-static bool goes_to_root(const comm *c)
+static bool goes_to_root(const rg__mpi *c)
 {
     const rg__coll *o = &c->coll;
     return o->kind == RG__REDUCE && o->count > 0 && c->n > 1 &&
@@ -470,14 +470,14 @@ static bool goes_to_root(const comm *c)
 
 /* done: how far away this step's partner is. What this rank and those that it
  * has met have brought lies in recv, at first in send. */
-static const void *brought_so_far(const comm *c)
+static const void *brought_so_far(const rg__mpi *c)
 {
     return c->done == 1 ? c->coll.send : c->coll.recv;
 }
 
-static rg_status join_partner(comm *c);
+static rg_status join_partner(rg__mpi *c);
 
-static rg_status meet_partner(comm *c)
+static rg_status meet_partner(rg__mpi *c)
 {
     const int partner = c->rank ^ (int)c->done;
     c->stage = join_partner;
@@ -488,7 +488,7 @@ static rg_status meet_partner(comm *c)
 }
 
 /* The lower ranks' first, so that both partners get equal bits. */
-static rg_status join_partner(comm *c)
+static rg_status join_partner(rg__mpi *c)
 {
     const rg__coll *o = &c->coll;
     const bool is_lower = (c->rank & (int)c->done) == 0;
@@ -502,7 +502,7 @@ static rg_status join_partner(comm *c)
     return RG_OK;
 }
 
-static rg_status begin_in_pairs(comm *c)
+static rg_status begin_in_pairs(rg__mpi *c)
 {
     c->done = 1;
     const rg_status st =
@@ -517,7 +517,7 @@ static bool mpi_has(const rg__coll *o)
 }
 
 /* F16 and BF16 would be rounded at each step, and scaled more than once. */
-static bool goes_in_pairs(const comm *c)
+static bool goes_in_pairs(const rg__mpi *c)
 {
     const rg__coll *o = &c->coll;
     return o->kind == RG__ALLREDUCE && o->count > 0 &&
@@ -528,7 +528,7 @@ static bool goes_in_pairs(const comm *c)
 /* ------------------------------------------------------------------ choice */
 
 /* Messages that MPI sends at once are worth a step more. */
-static bool goes_together(const comm *c)
+static bool goes_together(const rg__mpi *c)
 {
     const uint64_t bytes = bytes_of(c, c->coll.count);
     const uint64_t others = (uint64_t)c->n - 1;
@@ -538,7 +538,7 @@ static bool goes_together(const comm *c)
                                bytes <= TOGETHER && bytes * others <= HEARD);
 }
 
-static rg_status begin(comm *c)
+static rg_status begin(rg__mpi *c)
 {
     const rg__coll *o = &c->coll;
     const bool is_few = c->n <= RG__MPI_FEW;
@@ -558,7 +558,7 @@ static rg_status begin(comm *c)
     return c->stage(c);
 }
 
-stage_fn rg__mpi_reduces(const comm *c)
+rg__stage_fn rg__mpi_reduces(const rg__mpi *c)
 {
     (void)c;
     return begin;

@@ -9,78 +9,69 @@
 #include "sdk/base/fail.h"
 #include "sdk/transport/mpi/check.h"
 
-bool rg__uneven_is(const comm *c)
+bool rg__uneven_is(const rg__mpi *c)
 {
     const rg__kind kind = c->coll.kind;
     return kind == RG__GATHERV || kind == RG__SCATTERV ||
            kind == RG__ALLGATHERV || kind == RG__ALLTOALLV;
 }
 
-rg_status rg__uneven_differs(const comm *c, rg__kind kind, const pair *p)
+static rg__pair pair_from(const rg__mpi *c, int r)
 {
-    return rg__fail(RG_ERR_MISMATCH,
-                    "%s on set %u: rank %d sends %llu elements to rank %d, "
-                    "which expects %llu; give the same count on both",
-                    rg__native_kind_name(kind), c->id, p->from,
-                    (unsigned long long)p->sends, p->to,
-                    (unsigned long long)p->expects);
-}
-
-static pair pair_from(const comm *c, int r)
-{
-    return (pair){.from = r,
-                  .to = c->rank,
-                  .sends = c->heard[r],
-                  .expects = rg__mpi_expects(c, r)};
+    return (rg__pair){.from = r,
+                      .to = c->rank,
+                      .sends = c->collected[r],
+                      .expects = rg__elements_from(c, r).count};
 }
 
 /* Of this member and all others, the first that differs; none: from is -1. */
-static pair find(const comm *c)
+static rg__pair find(const rg__mpi *c)
 {
     for (int r = 0; r < c->n; r++) {
-        const pair p = pair_from(c, r);
+        const rg__pair p = pair_from(c, r);
         if (p.sends != p.expects)
             return p;
     }
-    return (pair){.from = -1};
+    return (rg__pair){.from = -1};
 }
 
 /* -------------------------------------------------------------------- each */
 
-static rg_status after_found(comm *c)
+static rg_status after_found(rg__mpi *c)
 {
     for (int m = 0; m < c->n; m++)
         if (c->found[m].from >= 0)
-            return rg__uneven_differs(c, c->coll.kind, &c->found[m]);
+            return rg__elements_differ(c, c->coll.kind, &c->found[m]);
     c->stage = c->next;
     return c->stage(c);
 }
 
-static rg_status tell_found(comm *c)
+static rg_status tell_found(rg__mpi *c)
 {
     c->mine_found = find(c);
     c->stage = after_found;
     return rg__mpi_posted("MPI_Iallgather",
-                          MPI_Iallgather(&c->mine_found, (int)sizeof(pair),
-                                         MPI_BYTE, c->found, (int)sizeof(pair),
-                                         MPI_BYTE, c->mpi, rg__mpi_request(c)));
+                          MPI_Iallgather(&c->mine_found, (int)sizeof(rg__pair),
+                                         MPI_BYTE, c->found,
+                                         (int)sizeof(rg__pair), MPI_BYTE,
+                                         c->mpi, rg__mpi_request(c)));
 }
 
-rg_status rg__uneven_compare(comm *c)
+rg_status rg__uneven_compare(rg__mpi *c)
 {
     for (int r = 0; r < c->n; r++)
-        c->told[r] = rg__mpi_sends(c, r);
+        c->told[r] = rg__elements_to(c, r).count;
     c->stage = tell_found;
     return rg__mpi_posted("MPI_Ialltoall",
-                          MPI_Ialltoall(c->told, 1, MPI_UINT64_T, c->heard, 1,
-                                        MPI_UINT64_T, c->mpi,
+                          MPI_Ialltoall(c->told, 1, MPI_UINT64_T, c->collected,
+                                        1, MPI_UINT64_T, c->mpi,
                                         rg__mpi_request(c)));
 }
 
 /* -------------------------------------------------------------------- late */
 
 /* Counts that are equal on all members are part of what they have started. */
-static bool has_counts_of_its_own(const comm *c, int r)
+static bool has_counts_of_its_own(const rg__mpi *c, int r)
 {
     const rg__kind kind = c->coll.kind;
     return r != c->rank && (kind == RG__ALLTOALLV ||
@@ -88,17 +79,17 @@ static bool has_counts_of_its_own(const comm *c, int r)
                              (c->rank == c->coll.root || r == c->coll.root)));
 }
 
-static rg_status hear_count(comm *c, int r)
+static rg_status hear_count(rg__mpi *c, int r)
 {
     MPI_Request *request = rg__mpi_request(c);
     return request == NULL
                ? RG_ERR_MEMORY
                : rg__mpi_status("MPI_Irecv",
-                                MPI_Irecv(&c->heard[r], 1, MPI_UINT64_T, r,
+                                MPI_Irecv(&c->collected[r], 1, MPI_UINT64_T, r,
                                           c->tag, c->mpi, request));
 }
 
-static rg_status tell_count(comm *c, int r)
+static rg_status tell_count(rg__mpi *c, int r)
 {
     MPI_Request *request = rg__mpi_request(c);
     return request == NULL
@@ -108,12 +99,13 @@ static rg_status tell_count(comm *c, int r)
                                           c->tag, c->mpi, request));
 }
 
-rg_status rg__uneven_tell(comm *c)
+rg_status rg__uneven_tell(rg__mpi *c)
 {
     rg_status st = RG_OK;
     for (int r = 0; r < c->n; r++) {
-        c->told[r] = rg__mpi_sends(c, r);
-        c->heard[r] = r == c->rank ? c->told[r] : rg__mpi_expects(c, r);
+        c->told[r] = rg__elements_to(c, r).count;
+        c->collected[r] =
+            r == c->rank ? c->told[r] : rg__elements_from(c, r).count;
     }
     for (int i = 1; i < c->n && st == RG_OK; i++) {
         const int r = (c->rank + c->n - i) % c->n;
@@ -129,8 +121,8 @@ rg_status rg__uneven_tell(comm *c)
     return st;
 }
 
-rg_status rg__uneven_heard(comm *c)
+rg_status rg__uneven_heard(rg__mpi *c)
 {
-    const pair p = find(c);
+    const rg__pair p = find(c);
     return p.from < 0 ? RG_OK : rg__check_differs(c, &p);
 }

@@ -25,7 +25,7 @@ static struct world {
     bool is_handed;  /* handed is one */
     bool is_met;     /* comm is there */
     bool is_parting; /* there is nobody to tell when MPI ends */
-    check check;
+    rg__check_mode check;
     pthread_t thread; /* that may call MPI where level is low */
     void (*ended)(void *arg, const char *why);
     void *arg;
@@ -41,7 +41,7 @@ int rg__mpi_world_rank(void)
     return world.rank;
 }
 
-check rg__mpi_check(void)
+rg__check_mode rg__mpi_check(void)
 {
     return world.check;
 }
@@ -88,7 +88,7 @@ rg_status rg__mpi_status(const char *call, int code)
 static const char *const launched_by[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
                                           "PMI_RANK", "PMIX_RANK"};
 
-static bool is_here(void)
+bool rg__mpi_is_here(void)
 {
     if (world.is_handed || rg__mpi_is_up())
         return true;
@@ -107,7 +107,7 @@ static rg_status read_check(void)
         return st;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(settings->check, names[i]) == 0) {
-            world.check = (check)i;
+            world.check = (rg__check_mode)i;
             return RG_OK;
         }
     return rg__fail(RG_ERR_INVALID,
@@ -219,8 +219,8 @@ static rg_status watch_finalize(void)
     return st;
 }
 
-static rg_status meet(rg__launched *mine_p,
-                      void (*ended)(void *arg, const char *why), void *arg)
+rg_status rg__mpi_meet(rg__launched *mine_p,
+                       void (*ended)(void *arg, const char *why), void *arg)
 {
     world.ended = ended;
     world.arg = arg;
@@ -248,14 +248,14 @@ static rg_status meet(rg__launched *mine_p,
     return st;
 }
 
-static rg_status gather(const void *mine, size_t bytes, void *all)
+rg_status rg__mpi_gather(const void *mine, size_t bytes, void *all)
 {
     return rg__mpi_status("MPI_Allgather",
                           MPI_Allgather(mine, (int)bytes, MPI_BYTE, all,
                                         (int)bytes, MPI_BYTE, world.comm));
 }
 
-static void part(void)
+void rg__mpi_part(void)
 {
     if (!rg__mpi_is_up())
         return;
@@ -310,18 +310,4 @@ rg_status rg__mpi_create(const int *ranks, int n, uint32_t id, MPI_Comm *comm_p)
 void rg__mpi_lend(MPI_Comm comm)
 {
     MPI_Comm_set_errhandler(comm, world.handler);
-}
-
-static const rg__launcher launcher = {.size = sizeof(rg__launcher),
-                                      .version = RG_VERSION,
-                                      .transport = &rg__transport_mpi,
-                                      .is_here = is_here,
-                                      .meet = meet,
-                                      .gather = gather,
-                                      .part = part};
-
-__attribute__((constructor)) static void offer(void)
-{
-    if (rg__launcher_offer(&launcher) != RG_OK)
-        rg__log(RG__ERROR, "mpi", "%s", rg_last_error());
 }

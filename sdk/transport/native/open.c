@@ -1,8 +1,9 @@
 /* Building comms: the mapped segment, who is in it, and where each member's
  * lines lie. */
-#include "sdk/transport/native/across.h"
-#include "sdk/transport/native/compose.h"
-#include "sdk/transport/native/pairs.h"
+#include "sdk/transport/native/native.h"
+#include "sdk/transport/inter/inter.h"
+#include "sdk/transport/inter/schedule.h"
+#include "sdk/transport/shm/pairwise.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 #include "sdk/base/fail.h"
 #include "sdk/base/shm.h"
 
-static void close_shared(shared *sh)
+static void close_shared(rg__shared *sh)
 {
     if (sh == NULL)
         return;
@@ -65,7 +66,7 @@ static rg_status check_boot(const rg__boot *boot)
     const rg_status st = is_across(boot) ? check_places(boot) : RG_OK;
     if (st != RG_OK)
         return st;
-    const uint64_t needed = rg__native_control_bytes(boot->local_size);
+    const uint64_t needed = rg__shm_control_bytes(boot->local_size);
     if (boot->control_bytes < needed)
         return rg__fail(RG_ERR_INVALID,
                         "the control segment has %llu bytes, and %llu are "
@@ -75,7 +76,7 @@ static rg_status check_boot(const rg__boot *boot)
     return RG_OK;
 }
 
-static rg_status map_shared(shared *sh, int fd)
+static rg_status map_shared(rg__shared *sh, int fd)
 {
     void *at = NULL;
     const rg_status st = rg__shm_map(fd, sh->layout.bytes, &at);
@@ -87,7 +88,7 @@ static rg_status map_shared(shared *sh, int fd)
     return RG_OK;
 }
 
-static rg_status note_members(shared *sh, const rg__boot *boot)
+static rg_status note_members(rg__shared *sh, const rg__boot *boot)
 {
     const size_t n = (size_t)sh->size;
     sh->member = malloc(n * sizeof *sh->member);
@@ -105,17 +106,17 @@ static rg_status note_members(shared *sh, const rg__boot *boot)
     return RG_OK;
 }
 
-static rg__bell *bell_of(const shared *sh, int rank)
+static rg__bell *bell_of(const rg__shared *sh, int rank)
 {
-    return &rg__native_bell_line(sh, rank)->bell;
+    return &rg__shm_bell_line(sh, rank)->bell;
 }
 
-static rg_status open_shared(const rg__boot *boot, shared **shared_p)
+static rg_status open_shared(const rg__boot *boot, rg__shared **shared_p)
 {
-    shared *sh = calloc(1, sizeof *sh);
+    rg__shared *sh = calloc(1, sizeof *sh);
     if (sh == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a comm");
-    sh->layout = rg__native_layout(boot->local_size);
+    sh->layout = rg__shm_layout(boot->local_size);
     sh->rank = boot->rank;
     sh->size = boot->size;
     sh->local_size = boot->local_size;
@@ -134,34 +135,34 @@ static rg_status open_shared(const rg__boot *boot, shared **shared_p)
 }
 
 /* m: among the members on this host. */
-static void place_member(const comm *c, int m, int rank)
+static void place_member(const rg__native *c, int m, int rank)
 {
-    const shared *sh = c->shared;
+    const rg__shared *sh = c->shared;
     const uint64_t index =
         (uint64_t)(c->id % RG__SETS_MAX) * (uint64_t)sh->local_size +
         (uint64_t)sh->local_rank[rank];
-    c->member[m] = (member){
+    c->member[m] = (rg__local){
         .rank = rank,
-        .lines = (member_lines *)(void *)(sh->at + sh->layout.lines) + index,
+        .mailbox = (rg__mailbox *)(void *)(sh->at + sh->layout.lines) + index,
         .small = sh->at + sh->layout.small + index * 2 * SMALL_BYTES,
         .medium = sh->at + sh->layout.medium + index * 2 * MEDIUM_BYTES,
         .staging = sh->at + sh->layout.staging + index * STAGES * STAGE_BYTES,
         .bell = bell_of(sh, rank)};
 }
 
-static void close_comm(comm *c)
+static void close_comm(rg__native *c)
 {
     if (c == NULL)
         return;
-    rg__pairs_free(c);
-    rg__compose_free(c);
-    rg__across_close(c);
+    rg__pairwise_free(c);
+    rg__schedule_free(c);
+    rg__inter_close(c);
     free(c->member);
-    free(c->said);
+    free(c->posting);
     free(c);
 }
 
-static rg_status check_ranks(const shared *sh, const int *ranks, int n,
+static rg_status check_ranks(const rg__shared *sh, const int *ranks, int n,
                              uint32_t id)
 {
     bool is_member = false;
@@ -176,15 +177,16 @@ static rg_status check_ranks(const shared *sh, const int *ranks, int n,
     return RG_OK;
 }
 
-static rg_status place_members(comm *c, const spread *s, const int *ranks)
+static rg_status place_members(rg__native *c, const rg__topology *s,
+                               const int *ranks)
 {
-    c->n = rg__spread_size(s, s->host);
+    c->n = rg__topology_size(s, s->host);
     c->member = calloc((size_t)c->n, sizeof *c->member);
-    c->said = calloc((size_t)c->n, sizeof *c->said);
-    if (c->member == NULL || c->said == NULL)
+    c->posting = calloc((size_t)c->n, sizeof *c->posting);
+    if (c->member == NULL || c->posting == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a comm");
     for (int k = 0; k < c->n; k++) {
-        const int m = rg__spread_member(s, s->host, k);
+        const int m = rg__topology_member(s, s->host, k);
         place_member(c, k, ranks[m]);
         if (ranks[m] == c->shared->rank) {
             c->set_rank = m;
@@ -194,26 +196,27 @@ static rg_status place_members(comm *c, const spread *s, const int *ranks)
     return RG_OK;
 }
 
-static rg_status open_comm(shared *sh, const int *ranks, int n, uint32_t id,
-                           comm **c_p)
+static rg_status open_comm(const rg__transport *transport, rg__shared *sh,
+                           const int *ranks, int n, uint32_t id,
+                           rg__native **c_p)
 {
     rg_status st = check_ranks(sh, ranks, n, id);
     if (st != RG_OK)
         return st;
-    comm *c = calloc(1, sizeof *c);
+    rg__native *c = calloc(1, sizeof *c);
     if (c == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a comm");
-    c->base.transport = &rg__transport_native;
+    c->base.transport = transport;
     c->shared = sh;
     c->id = id;
     c->set_n = n;
-    spread s = {0};
-    st = rg__spread_make(&s, ranks, n, sh->host, sh->rank);
+    rg__topology s = {0};
+    st = rg__topology_make(&s, ranks, n, sh->host, sh->rank);
     if (st == RG_OK)
         st = place_members(c, &s, ranks);
     if (st == RG_OK && s.hosts > 1)
-        st = rg__across_open(c, &s, ranks);
-    rg__spread_clear(&s);
+        st = rg__inter_open(c, &s, ranks);
+    rg__topology_clear(&s);
     if (st != RG_OK) {
         close_comm(c);
         return st;
@@ -222,28 +225,30 @@ static rg_status open_comm(shared *sh, const int *ranks, int n, uint32_t id,
     return RG_OK;
 }
 
-static rg_status open_world(shared *sh, comm **c_p)
+static rg_status open_world(const rg__transport *transport, rg__shared *sh,
+                            rg__native **c_p)
 {
     int *ranks = malloc((size_t)sh->size * sizeof *ranks);
     if (ranks == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a comm");
     for (int r = 0; r < sh->size; r++)
         ranks[r] = r;
-    const rg_status st = open_comm(sh, ranks, sh->size, 0, c_p);
+    const rg_status st = open_comm(transport, sh, ranks, sh->size, 0, c_p);
     free(ranks);
     return st;
 }
 
-rg_status rg__native_open(const rg__boot *boot, rg__comm **comm_p)
+rg_status rg__native_open(const rg__transport *transport, const rg__boot *boot,
+                          rg__comm **comm_p)
 {
     rg_status st = check_boot(boot);
     if (st != RG_OK)
         return st;
-    shared *sh = NULL;
-    comm *c = NULL;
+    rg__shared *sh = NULL;
+    rg__native *c = NULL;
     st = open_shared(boot, &sh);
     if (st == RG_OK)
-        st = open_world(sh, &c);
+        st = open_world(transport, sh, &c);
     if (st != RG_OK) {
         close_shared(sh);
         return st;
@@ -255,11 +260,12 @@ rg_status rg__native_open(const rg__boot *boot, rg__comm **comm_p)
 rg_status rg__native_split(rg__comm *world, const int *ranks, int n,
                            uint32_t id, rg__comm **comm_p)
 {
-    comm *w = (comm *)world, *c = NULL;
+    rg__native *w = (rg__native *)world, *c = NULL;
     if (n < 1 || n > w->set_n || id % RG__SETS_MAX == 0)
         return rg__fail(RG_ERR_INVALID, "no set %u of %d ranks can be opened",
                         id, n);
-    const rg_status st = open_comm(w->shared, ranks, n, id, &c);
+    const rg_status st =
+        open_comm(world->transport, w->shared, ranks, n, id, &c);
     if (st == RG_OK)
         *comm_p = &c->base;
     return st;
@@ -267,8 +273,8 @@ rg_status rg__native_split(rg__comm *world, const int *ranks, int n,
 
 void rg__native_close(rg__comm *base)
 {
-    comm *c = (comm *)base;
-    shared *sh = c->id == 0 ? c->shared : NULL;
+    rg__native *c = (rg__native *)base;
+    rg__shared *sh = c->id == 0 ? c->shared : NULL;
     close_comm(c);
     close_shared(sh);
 }

@@ -1,0 +1,275 @@
+/* Comparing what the members said, and the sentence about a difference. */
+#include "sdk/transport/descriptor.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "sdk/base/fail.h"
+
+#define RANKS_SHOWN 24
+
+static const char *const kinds[RG__COLL_KINDS] = {
+    "?",         "allreduce", "broadcast",      "allgather",       "barrier",
+    "agreement", "reduce",    "reduce_scatter", "reduce_scatterv", "allgatherv",
+    "gather",    "gatherv",   "scatter",        "scatterv",        "alltoall",
+    "alltoallv", "join"};
+static const char *const types[] = {"u8",  "i32", "i64", "f32",  "f64", "i8",
+                                    "u32", "u64", "f16", "bf16", "bool"};
+static const char *const ops[] = {"sum", "avg",  "min",  "max", "prod", "land",
+                                  "lor", "lxor", "band", "bor", "bxor"};
+
+#define COUNT(names) (sizeof(names) / sizeof *(names))
+
+typedef enum field {
+    KIND,
+    TYPE,
+    OP,
+    ROOT,
+    ELEMENTS,
+    PRESCALE,
+    POSTSCALE,
+    TAG,
+    FIELDS
+} field;
+
+static const char *const field_names[FIELDS] = {
+    "operation", "type", "op", "root", "count", "prescale", "postscale", "tag"};
+
+typedef struct lines {
+    const char *first;
+    size_t stride;
+    int n;
+} lines;
+
+static uint64_t bits_of(double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static uint64_t value_of(const lines *all, int m, field f)
+{
+    const rg__descriptor *s =
+        (const rg__descriptor *)(const void *)(all->first +
+                                               (size_t)m * all->stride);
+    switch (f) {
+    case KIND:
+        return s->kind;
+    case TYPE:
+        return s->type;
+    case OP:
+        return s->op;
+    case ROOT:
+        return (uint64_t)(int64_t)s->root;
+    case ELEMENTS:
+        return s->count;
+    case PRESCALE:
+        return bits_of(s->prescale);
+    case POSTSCALE:
+        return bits_of(s->postscale);
+    case TAG:
+        return s->tag;
+    case FIELDS:
+        break;
+    }
+    return 0;
+}
+
+static const char *name_in(const char *const *names, size_t n, uint64_t value)
+{
+    return value < n ? names[value] : "?";
+}
+
+static void show(char *text, size_t room, field f, uint64_t value)
+{
+    if (f == KIND)
+        snprintf(text, room, "%s", name_in(kinds, COUNT(kinds), value));
+    else if (f == TYPE)
+        snprintf(text, room, "%s", name_in(types, COUNT(types), value));
+    else if (f == OP)
+        snprintf(text, room, "%s", name_in(ops, COUNT(ops), value));
+    else if (f == PRESCALE || f == POSTSCALE) {
+        double scale;
+        memcpy(&scale, &value, sizeof scale);
+        snprintf(text, room, "%g", scale == 0 ? 1.0 : scale);
+    } else {
+        snprintf(text, room, "%" PRId64, (int64_t)value);
+    }
+}
+
+/* "ranks 0,1,5" of those whose field has this value. */
+static void list_ranks(char *text, size_t room, const lines *all, field f,
+                       uint64_t value)
+{
+    int n = 0;
+    size_t used = 0;
+    for (int m = 0; m < all->n; m++)
+        n += value_of(all, m, f) == value;
+    used += (size_t)snprintf(text, room, n == 1 ? "rank " : "ranks ");
+    for (int m = 0, shown = 0; m < all->n && used + 16 < room; m++) {
+        if (value_of(all, m, f) != value)
+            continue;
+        if (shown == RANKS_SHOWN) {
+            snprintf(text + used, room - used, ",...");
+            return;
+        }
+        used += (size_t)snprintf(text + used, room - used, "%s%d",
+                                 shown > 0 ? "," : "", m);
+        shown++;
+    }
+}
+
+/* A tag stands for what it was made of. */
+static rg_status differ_in_tag(uint32_t id, const lines *all, const char *ranks,
+                               const char *others)
+{
+    const uint64_t kind = value_of(all, 0, KIND);
+    return rg__fail(RG_ERR_MISMATCH,
+                    "%s on set %u: %s of %s are not those of %s; start the "
+                    "same operation on every member",
+                    name_in(kinds, COUNT(kinds), kind), id,
+                    kind == RG__AGREE
+                        ? "the arguments"
+                        : "its counts, or what is grouped with it,",
+                    ranks, others);
+}
+
+static rg_status differ(uint32_t id, const lines *all, field f, int m)
+{
+    const uint64_t first = value_of(all, 0, f);
+    const uint64_t other = value_of(all, m, f);
+    char value[2][32], ranks[2][160];
+    show(value[0], sizeof value[0], f, first);
+    show(value[1], sizeof value[1], f, other);
+    list_ranks(ranks[0], sizeof ranks[0], all, f, first);
+    list_ranks(ranks[1], sizeof ranks[1], all, f, other);
+    if (f == TAG)
+        return differ_in_tag(id, all, ranks[0], ranks[1]);
+    const char *kind =
+        f == KIND ? "different operations"
+                  : name_in(kinds, COUNT(kinds), value_of(all, 0, KIND));
+    return rg__fail(RG_ERR_MISMATCH,
+                    "%s on set %u: %s %s on %s but %s on %s; start the same "
+                    "operation on every member",
+                    kind, id, field_names[f], value[0], ranks[0], value[1],
+                    ranks[1]);
+}
+
+/* ------------------------------------------------------------------- joins */
+
+static const rg__descriptor *line_of(const lines *all, int m)
+{
+    return (const rg__descriptor *)(const void *)(all->first +
+                                                  (size_t)m * all->stride);
+}
+
+static bool has_joined(const lines *all, int m)
+{
+    return line_of(all, m)->kind == RG__JOIN;
+}
+
+/* The one that all others have started, or NULL: they have not. */
+static const rg__descriptor *common_allreduce(const lines *all)
+{
+    const rg__descriptor *first = NULL;
+    for (int m = 0; m < all->n; m++) {
+        const rg__descriptor *s = line_of(all, m);
+        if (s->kind == RG__JOIN)
+            continue;
+        if (first == NULL)
+            first = s;
+        if (s->kind != RG__ALLREDUCE || memcmp(s, first, sizeof *s) != 0)
+            return NULL;
+    }
+    return first;
+}
+
+static rg_status refuse_beside_join(uint32_t id, const lines *all)
+{
+    char ranks[160];
+    list_ranks(ranks, sizeof ranks, all, KIND, RG__JOIN);
+    for (int m = 0; m < all->n; m++)
+        if (!has_joined(all, m))
+            return rg__fail(
+                RG_ERR_MISMATCH,
+                "%s on set %u: %s joined, and until all have joined the others "
+                "may only start one and the same allreduce",
+                name_in(kinds, COUNT(kinds), value_of(all, m, KIND)), id,
+                ranks);
+    return RG_OK;
+}
+
+/* Who has joined makes neutral elements of what the others' line says. */
+static bool can_be(const rg__descriptor *s)
+{
+    const size_t bytes = rg_type_size((rg_type)s->type);
+    return bytes > 0 && rg_op_has((rg_op)s->op, (rg_type)s->type) &&
+           s->count <= PTRDIFF_MAX / bytes;
+}
+
+static rg_status refuse_what_can_not_be(uint32_t id, const rg__descriptor *s)
+{
+    return rg__fail(RG_ERR_MISMATCH,
+                    "allreduce on set %u: beside a join its line says type %u, "
+                    "op %u and count %" PRIu64 ", which no allreduce has; some "
+                    "worker writes over shared memory",
+                    id, s->type, s->op, s->count);
+}
+
+static rg_status compare_joins(uint32_t id, const lines *all, int joins,
+                               rg__coll *joined)
+{
+    *joined = (rg__coll){.kind = RG__JOIN};
+    for (int m = 0; m < all->n && joins == all->n; m++)
+        if (line_of(all, m)->count != 0)
+            joined->root = m;
+    if (joins == all->n)
+        return RG_OK;
+    const rg__descriptor *s = common_allreduce(all);
+    if (s == NULL)
+        return refuse_beside_join(id, all);
+    if (!can_be(s))
+        return refuse_what_can_not_be(id, s);
+    *joined = (rg__coll){.kind = RG__ALLREDUCE,
+                         .type = (rg_type)s->type,
+                         .op = (rg_op)s->op,
+                         .count = s->count,
+                         .prescale = s->prescale,
+                         .postscale = s->postscale};
+    return RG__COLL_AGAIN;
+}
+
+/* --------------------------------------------------------------- in whole */
+
+const char *rg__kind_name(rg__kind kind)
+{
+    return name_in(kinds, COUNT(kinds), kind);
+}
+
+static bool are_equal(const lines *all)
+{
+    for (int m = 1; m < all->n; m++)
+        if (memcmp(line_of(all, m), all->first, sizeof(rg__descriptor)) != 0)
+            return false;
+    return true;
+}
+
+rg_status rg__descriptor_compare(uint32_t id, const rg__descriptor *line,
+                                 size_t stride, int n, rg__coll *joined)
+{
+    const lines all = {(const char *)line, stride, n};
+    if (line->kind != RG__JOIN && are_equal(&all))
+        return RG_OK;
+    int joins = 0;
+    for (int m = 0; m < n; m++)
+        joins += has_joined(&all, m);
+    if (joins > 0)
+        return compare_joins(id, &all, joins, joined);
+    for (int f = 0; f < FIELDS; f++)
+        for (int m = 1; m < n; m++)
+            if (value_of(&all, m, (field)f) != value_of(&all, 0, (field)f))
+                return differ(id, &all, (field)f, m);
+    return RG_OK;
+}

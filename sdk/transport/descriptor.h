@@ -1,0 +1,29 @@
+/* Descriptors: what each member says that it has started, and their comparison,
+ * by which a difference between members is named before a byte is written. */
+#ifndef RG_DESCRIPTOR_H
+#define RG_DESCRIPTOR_H
+
+#include "sdk/base/inner.h"
+#include "sdk/transport/transport.h"
+
+/* What a member says that it has started: equal on all members, but for the
+ * count of a join. */
+typedef struct rg__descriptor {
+    uint8_t kind, type, op, spare;
+    int32_t root;
+    uint64_t count, tag;
+    double prescale, postscale; /* 0: none */
+} rg__descriptor;
+
+_Static_assert(sizeof(rg__descriptor) == 40, "no gaps");
+
+/* OK when all n members of the set said the same, else ERR_MISMATCH
+ * with the sentence that names the ranks. Lines lie `stride` bytes apart. With
+ * a join among them *joined is written, and RG__COLL_AGAIN is possible. */
+RG_INNER rg_status rg__descriptor_compare(uint32_t id,
+                                          const rg__descriptor *line,
+                                          size_t stride, int n,
+                                          rg__coll *joined);
+RG_INNER const char *rg__kind_name(rg__kind kind);
+
+#endif

@@ -1,0 +1,270 @@
+/* What hosts tell each other about an operation.
+ *
+ * Each host's block goes round by dissemination: in round r, a lane sends the
+ * blocks that it has of its own host and those behind it, 2^r at most, to the
+ * host 2^r before it. So each has all blocks after log2(hosts) rounds, and all
+ * compute the same from them. A block whose lines differ travels like any
+ * other, so that all learn of it. */
+#include "sdk/transport/inter/inter.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sdk/base/fail.h"
+
+/* -------------------------------------------------------- frames of the past
+ */
+
+/* Frames of an operation that differed: nobody waited for them. */
+static void skip(rg__link *l)
+{
+    char away[4096];
+    if (l->body_left == 0)
+        rg__link_take(l);
+    while (l->has_head && rg__link_read(l, away, sizeof away) > 0)
+        ;
+}
+
+const rg__frame *rg__exchange_head(rg__native *c, rg__link *l)
+{
+    const rg__frame *head = rg__link_head(l);
+    while (head != NULL && c->inter->has_differed &&
+           (int32_t)(head->op - c->ops) < 0) {
+        skip(l);
+        head = l->has_head ? NULL : rg__link_head(l);
+    }
+    return head;
+}
+
+/* ---------------------------------------------------------------- my block */
+
+static bool make_room(rg__exchange *e, size_t bytes)
+{
+    if (bytes <= e->room)
+        return true;
+    char *store = realloc(e->store, bytes);
+    if (store == NULL)
+        return false;
+    e->store = store;
+    e->room = bytes;
+    return true;
+}
+
+static bool is_uniform(const rg__native *c)
+{
+    for (int m = 1; m < c->n; m++)
+        if (memcmp(&c->posting[m].descriptor, &c->posting[0].descriptor,
+                   sizeof(rg__descriptor)) != 0)
+            return false;
+    return true;
+}
+
+static rg_status make_block(rg__native *c)
+{
+    rg__exchange *e = &c->inter->exchange;
+    const bool differs = !is_uniform(c);
+    const rg__block_head head = {
+        .host = (uint32_t)c->inter->topology.host,
+        .lines = differs ? (uint32_t)c->n : 1,
+        .data_bytes =
+            differs ? 0 : rg__payload_bytes(c, c->inter->topology.host)};
+    const uint32_t bytes = rg__block_bytes(head.lines, head.data_bytes);
+    if (!make_room(e, bytes))
+        return rg__fail(RG_ERR_MEMORY, "no memory for an operation");
+    memset(e->store + bytes - 8, 0, 8);
+    memcpy(e->store, &head, sizeof head);
+    char *lines = e->store + sizeof head;
+    for (uint32_t m = 0; m < head.lines; m++)
+        memcpy(lines + m * sizeof(rg__descriptor), &c->posting[m].descriptor,
+               sizeof(rg__descriptor));
+    if (head.data_bytes > 0)
+        rg__payload_fill(c, lines + head.lines * sizeof(rg__descriptor));
+    e->begin[0] = 0;
+    e->blocks = 1;
+    e->stored = bytes;
+    e->differs = differs;
+    return RG_OK;
+}
+
+/* ------------------------------------------------------------------ rounds */
+
+/* Blocks that travel in this round. */
+static int blocks_in(const rg__native *c, int round)
+{
+    const int hosts = c->inter->topology.hosts, d = 1 << round;
+    return d < hosts - d ? d : hosts - d;
+}
+
+/* Bytes of the first n blocks. */
+static size_t bytes_before(const rg__exchange *e, int n)
+{
+    return n < e->blocks ? e->begin[n] : e->stored;
+}
+
+static void send_round(rg__native *c)
+{
+    rg__exchange *e = &c->inter->exchange;
+    rg__link *to = e->to[e->round];
+    if (!e->has_begun) {
+        const size_t bytes = bytes_before(e, blocks_in(c, e->round));
+        rg__link_begin(
+            to, (rg__frame){.kind = e->differs ? FRAME_POISON : FRAME_BLOCKS,
+                            .index = (uint16_t)e->round,
+                            .op = c->ops,
+                            .bytes = (uint32_t)bytes});
+        e->has_begun = true;
+    }
+    if (!e->has_sent && rg__link_flush(to, e->store) > 0) {
+        e->has_sent = !to->is_sending;
+        c->base.moves++;
+    }
+}
+
+/* Does a block say as many lines as its host has members, or one for all? */
+static bool is_block_right(const rg__native *c, const rg__block *b, int host)
+{
+    return b->head.host == (uint32_t)host &&
+           (b->head.lines == 1 ||
+            b->head.lines ==
+                (uint32_t)rg__topology_size(&c->inter->topology, host));
+}
+
+/* Note the blocks that this round has brought; false: they are wrong. */
+static bool take_blocks(rg__native *c, size_t bytes)
+{
+    const rg__topology *s = &c->inter->topology;
+    rg__exchange *e = &c->inter->exchange;
+    const size_t end = e->stored + bytes;
+    for (int i = blocks_in(c, e->round); i > 0; i--) {
+        rg__block b;
+        const int host = rg__topology_after(s, s->host, e->blocks);
+        if (!rg__block_read(e->store + e->stored, end - e->stored, &b) ||
+            !is_block_right(c, &b, host))
+            return false;
+        e->differs |= b.head.lines > 1;
+        e->begin[e->blocks++] = e->stored;
+        e->stored += b.bytes;
+    }
+    return e->stored == end;
+}
+
+static bool is_expected(const rg__native *c, const rg__frame *head)
+{
+    return (head->kind == FRAME_BLOCKS || head->kind == FRAME_POISON) &&
+           head->op == c->ops && head->index == c->inter->exchange.round;
+}
+
+/* Lane 0 has told the members there that this operation differs, and soon tells
+ * us; only lanes beside it can be overtaken. */
+static bool is_ahead(const rg__native *c, const rg__frame *head)
+{
+    return c->rank > 0 && (int32_t)(head->op - c->ops) > 0;
+}
+
+/* True once the round's blocks are here. */
+static bool receive_round(rg__native *c)
+{
+    rg__exchange *e = &c->inter->exchange;
+    rg__link *from = e->from[e->round];
+    const rg__frame *head = rg__exchange_head(c, from);
+    if (head == NULL || is_ahead(c, head))
+        return false;
+    const size_t bytes = head->bytes;
+    if (!is_expected(c, head) || !make_room(e, e->stored + bytes)) {
+        rg__link_break(from,
+                       "it sent a frame of operation %u, not the blocks "
+                       "of operation %u",
+                       head->op, c->ops);
+        return false;
+    }
+    const size_t got = rg__link_read(from, e->store + e->stored + e->arrived,
+                                     bytes - e->arrived);
+    e->arrived += got;
+    c->base.moves += got > 0;
+    if (e->arrived < bytes)
+        return false;
+    e->arrived = 0;
+    if (take_blocks(c, bytes))
+        return true;
+    rg__link_break(from, "it sent blocks that are none");
+    return false;
+}
+
+/* ---------------------------------------------------------------- in whole
+ */
+
+void rg__exchange_begin(rg__native *c)
+{
+    rg__exchange *e = &c->inter->exchange;
+    e->blocks = e->round = 0;
+    e->has_begun = e->has_sent = e->is_complete = false;
+    e->arrived = 0;
+}
+
+bool rg__exchange_is_free(const rg__native *c)
+{
+    const rg__exchange *e = &c->inter->exchange;
+    for (int r = 0; r < e->rounds; r++)
+        while (e->to[r]->is_sending)
+            if (rg__link_flush(e->to[r], e->store) == 0)
+                return false;
+    return true;
+}
+
+static void go_rounds(rg__native *c)
+{
+    rg__exchange *e = &c->inter->exchange;
+    while (e->round < e->rounds) {
+        const int wanted = (1 << e->round) + blocks_in(c, e->round);
+        send_round(c);
+        if (e->blocks < wanted)
+            receive_round(c);
+        if (!e->has_sent || e->blocks < wanted)
+            return;
+        e->round++;
+        e->has_begun = e->has_sent = false;
+    }
+    e->is_complete = true;
+}
+
+rg_status rg__exchange_go_on(rg__native *c)
+{
+    rg__exchange *e = &c->inter->exchange;
+    if (e->blocks == 0) {
+        const rg_status st =
+            rg__exchange_is_free(c) ? make_block(c) : RG_IN_PROGRESS;
+        if (st != RG_OK)
+            return st;
+    }
+    go_rounds(c);
+    return e->is_complete ? RG_OK : RG_IN_PROGRESS;
+}
+
+static rg__block block_of(const rg__native *c, int host)
+{
+    const rg__topology *s = &c->inter->topology;
+    const rg__exchange *e = &c->inter->exchange;
+    const int i = rg__topology_after(s, host, -s->host);
+    rg__block b;
+    rg__block_read(e->store + e->begin[i], bytes_before(e, i + 1) - e->begin[i],
+                   &b);
+    return b;
+}
+
+const char *rg__exchange_data(const rg__native *c, int host)
+{
+    const rg__block b = block_of(c, host);
+    return b.head.data_bytes == rg__payload_bytes(c, host) ? b.data : NULL;
+}
+
+void rg__exchange_note_lines(rg__native *c)
+{
+    const rg__topology *s = &c->inter->topology;
+    for (int host = 0; host < s->hosts; host++) {
+        const rg__block b = block_of(c, host);
+        const size_t apart = b.head.lines == 1 ? 0 : sizeof(rg__descriptor);
+        for (int k = 0; k < rg__topology_size(s, host); k++)
+            memcpy(&c->inter->descriptor[rg__topology_member(s, host, k)],
+                   b.lines + (size_t)k * apart, sizeof(rg__descriptor));
+    }
+}

@@ -1,0 +1,197 @@
+/* Comms over several hosts: which connections a member needs, and the turns of
+ * the net. */
+#include "sdk/transport/inter/inter.h"
+
+#include <stdlib.h>
+
+#include "sdk/base/clock.h"
+#include "sdk/base/fail.h"
+
+#define LOOK_NS 500
+
+/* The link to the member of a host in my lane, made when it is first asked for.
+ */
+static rg_status take_link(rg__native *c, const int *ranks, int host,
+                           rg__link **link_p)
+{
+    rg__inter *x = c->inter;
+    const int member = rg__topology_member(&x->topology, host, c->rank);
+    const int rank = ranks[member];
+    for (int i = 0; i < x->links; i++)
+        if (x->link[i]->rank == rank) {
+            *link_p = x->link[i];
+            return RG_OK;
+        }
+    const rg_status st = rg__link_create(c->shared->net, c->id, rank, link_p);
+    if (st != RG_OK)
+        return st;
+    (*link_p)->member = member;
+    x->link[x->links++] = *link_p;
+    return RG_OK;
+}
+
+static rg_status link_exchange(rg__native *c, const int *ranks)
+{
+    const rg__topology *s = &c->inter->topology;
+    rg__exchange *e = &c->inter->exchange;
+    rg_status st = RG_OK;
+    if (c->rank >= s->lanes)
+        return RG_OK;
+    for (int d = 1; d < s->hosts && st == RG_OK; d *= 2) {
+        const int to = rg__topology_after(s, s->host, -d);
+        const int from = rg__topology_after(s, s->host, d);
+        st = take_link(c, ranks, to, &e->to[e->rounds]);
+        if (st == RG_OK)
+            st = take_link(c, ranks, from, &e->from[e->rounds]);
+        e->rounds++;
+    }
+    return st;
+}
+
+static rg_status link_crossing(rg__native *c, const int *ranks)
+{
+    const rg__topology *s = &c->inter->topology;
+    rg__pipeline *x = &c->inter->pipeline;
+    if (c->rank >= s->lanes)
+        return RG_OK;
+    const int next = rg__topology_after(s, s->host, 1);
+    const int prev = rg__topology_after(s, s->host, -1);
+    rg_status st = take_link(c, ranks, next, &x->next);
+    if (st == RG_OK)
+        st = take_link(c, ranks, prev, &x->prev);
+    return st;
+}
+
+static rg_status reserve(rg__inter *x, bool is_lane)
+{
+    const size_t n = (size_t)x->topology.n, hosts = (size_t)x->topology.hosts;
+    x->descriptor = calloc(n, sizeof *x->descriptor);
+    x->link = calloc(2 * ROUNDS_MAX + 2, sizeof(rg__link *));
+    if (is_lane) {
+        x->exchange.begin = calloc(hosts, sizeof *x->exchange.begin);
+        x->pipeline.scratch = malloc(STAGE_BYTES);
+    }
+    if (x->descriptor == NULL || x->link == NULL ||
+        (is_lane && (x->exchange.begin == NULL || x->pipeline.scratch == NULL)))
+        return rg__fail(RG_ERR_MEMORY, "no memory for a comm");
+    return RG_OK;
+}
+
+rg_status rg__inter_open(rg__native *c, rg__topology *s, const int *ranks)
+{
+    if (s->n > MEMBERS_MAX)
+        return rg__fail(RG_ERR_UNSUPPORTED,
+                        "a set of %d members is too large: up to %d can be on "
+                        "several hosts",
+                        s->n, MEMBERS_MAX);
+    rg__inter *x = calloc(1, sizeof *x);
+    if (x == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a comm");
+    c->inter = x;
+    x->topology = *s;
+    *s = (rg__topology){0};
+    x->verdict =
+        (rg__exchange_verdict *)(void *)(c->shared->at +
+                                         c->shared->layout.verdicts) +
+        (uint64_t)(c->id % RG__SETS_MAX) * (uint64_t)c->shared->local_size +
+        (uint64_t)c->shared->local_rank[c->member[0].rank];
+    rg_status st = reserve(x, c->rank < x->topology.lanes);
+    if (st == RG_OK)
+        st = link_exchange(c, ranks);
+    if (st == RG_OK)
+        st = link_crossing(c, ranks);
+    return st;
+}
+
+void rg__inter_close(rg__native *c)
+{
+    rg__inter *x = c->inter;
+    if (x == NULL)
+        return;
+    if (x->is_running)
+        rg__inter_end(c);
+    for (int i = 0; i < x->links; i++)
+        rg__link_destroy(x->link[i]);
+    rg__topology_clear(&x->topology);
+    free(x->link);
+    free(x->descriptor);
+    free(x->exchange.store);
+    free(x->exchange.begin);
+    free(x->pipeline.scratch);
+    free(x);
+    c->inter = NULL;
+}
+
+void rg__inter_begin(rg__native *c)
+{
+    c->inter->is_running = true;
+    c->inter->size_class = rg__payload_class(c);
+    rg__exchange_begin(c);
+    rg__payload_publish(c);
+    c->shared->net->operations++;
+}
+
+void rg__inter_end(rg__native *c)
+{
+    c->inter->is_running = false;
+    c->shared->net->operations--;
+}
+
+rg__advance_fn rg__inter_choose(const rg__native *c)
+{
+    if (c->rank == 0)
+        return rg__verdict_find;
+    return c->inter->size_class == MEDIUM && c->rank < c->inter->topology.lanes
+               ? rg__verdict_find_beside
+               : rg__verdict_await;
+}
+
+/* A look at a socket costs as much as several looks at shared memory. Who waits
+ * looks at shared memory without a pause at first; if it looked at sockets as
+ * often, it would only keep the processor from the peers that it waits for. */
+static bool is_time_to_look(rg__native *c)
+{
+    rg__inter *x = c->inter;
+    const uint64_t now = rg__now_ns();
+    if (c->base.moves == x->moves && now - x->looked_ns < LOOK_NS)
+        return false;
+    x->moves = c->base.moves;
+    x->looked_ns = now;
+    return true;
+}
+
+void rg__inter_poll(rg__native *c)
+{
+    rg__inter *x = c->inter;
+    bool is_urgent = false;
+    if (!is_time_to_look(c))
+        return;
+    for (int i = 0; i < x->links; i++) {
+        x->link[i]->wants = 0;
+        is_urgent |= !rg__link_is_settled(x->link[i]);
+    }
+    rg__net_poll(c->shared->net, is_urgent);
+}
+
+bool rg__inter_has_left(const rg__native *c, int member)
+{
+    const rg__inter *x = c->inter;
+    for (int i = 0; x != NULL && i < x->links; i++)
+        if (x->link[i]->member == member)
+            return x->link[i]->has_ended;
+    return false;
+}
+
+/* The exchange waits for one host at a time, and the ring for the one before:
+ * who is missing there is not known here, so the whole host is named. */
+int rg__inter_awaited(const rg__native *c, int *ranks, int room)
+{
+    const rg__topology *s = &c->inter->topology;
+    const rg__exchange *e = &c->inter->exchange;
+    const int d = e->is_complete || e->round >= e->rounds ? -1 : 1 << e->round;
+    const int host = rg__topology_after(s, s->host, d);
+    int n = 0;
+    for (int k = 0; k < rg__topology_size(s, host) && n < room; k++)
+        ranks[n++] = rg__topology_member(s, host, k);
+    return n;
+}

@@ -1,0 +1,147 @@
+/* A comm whose members are on several hosts.
+ *
+ * An operation begins as on one host: each member posts its line. Lane 0 of
+ * each host makes a block of the local lines, and the lanes 0 exchange blocks
+ * until each has all of them (exchange.c); then lane 0 tells the local members
+ * the verdict (verdict.c). So no operation ends well before what all have said
+ * has come round. Where the data are, by what they have said:
+ *
+ *   small    in lane 0's block; lane 0 computes the result for all
+ *   medium   in the blocks that all lanes exchange at the same time; lane k
+ *            computes slice k                                      (allreduce)
+ *   large    behind the verdict, lane k of all hosts has slice k   (pipeline.c)
+ *
+ * Choices are pure functions of the lines and of where the members are; which
+ * memory is used inside a host is each host's own choice. */
+#ifndef RG_INTER_H
+#define RG_INTER_H
+
+#include "sdk/transport/inter/topology.h"
+#include "sdk/transport/shm/comm.h"
+
+#define ROUNDS_MAX  16
+#define MEMBERS_MAX 2048
+#define SMALL_ALL   ((uint64_t)64 << 10) /* small data of all, at most */
+#define MEDIUM_ALL  ((uint64_t)512 << 10)
+
+typedef enum rg__size_class { SMALL, MEDIUM, LARGE } rg__size_class;
+
+typedef struct rg__exchange {
+    int rounds;
+    rg__link *to[ROUNDS_MAX], *from[ROUNDS_MAX];
+    char *store; /* blocks of my host and those behind it; owned */
+    size_t room, stored;
+    size_t *begin; /* of each block in the store; owned */
+    int blocks;    /* whole ones in the store */
+    int round;
+    bool has_begun, has_sent;
+    bool is_complete; /* all blocks are here, and mine has gone out */
+    bool differs;     /* a block in the store has different lines */
+    size_t arrived;   /* bytes of the incoming body */
+} rg__exchange;
+
+typedef struct rg__step_parts { /* of the frames of one step: how many have gone
+                                 */
+    uint32_t sent, received;
+} rg__step_parts;
+
+typedef struct rg__pipeline {
+    rg__link *next, *prev; /* of my lane; NULL: I have none */
+    char *scratch;         /* what is to be added; owned */
+    size_t step_bytes;
+    bool is_direct; /* the data are in rg_alloc memory on this host */
+    bool may_begin; /* nothing old is on the links any more */
+
+    uint32_t ready;              /* steps that may cross */
+    uint32_t crossed;            /* steps that have */
+    rg__step_parts part[STAGES]; /* of those between */
+    uint32_t parts, lag;  /* frames per step; part i leaves when i + lag have
+                             come */
+    bool sends, receives; /* does this host, in this operation? */
+    uint32_t sending_step;
+    size_t moved;        /* bytes, in this call */
+    uint64_t awaited;    /* parts that are still to come */
+    size_t arrived;      /* bytes of the incoming part */
+    bool is_whole;       /* it is, and waits to be taken, */
+    uint32_t whole_step; /* of this step */
+} rg__pipeline;
+
+struct rg__inter {
+    rg__topology topology;
+    int links;
+    rg__link **link; /* owned, each once */
+    rg__exchange_verdict *verdict;
+    rg__size_class size_class; /* of the operation in flight */
+    bool has_differed; /* some operation has: frames of it may still come */
+    rg__descriptor *descriptor; /* of all members, by set rank; owned */
+    bool is_running;            /* an operation is in flight */
+    uint64_t moves;     /* of the comm, when it last looked at its sockets; */
+    uint64_t looked_ns; /* when that was */
+    rg__exchange exchange;
+    rg__pipeline pipeline;
+};
+
+/* inter.c; ranks: in the world. */
+rg_status rg__inter_open(rg__native *c, rg__topology *s, const int *ranks);
+void rg__inter_close(rg__native *c);
+void rg__inter_begin(rg__native *c);
+void rg__inter_end(rg__native *c);
+void rg__inter_poll(rg__native *c);
+/* What advances an operation when all local lines are read. */
+rg__advance_fn rg__inter_choose(const rg__native *c);
+
+/* Set ranks of other hosts that the operation waits for. */
+int rg__inter_awaited(const rg__native *c, int *ranks, int room);
+/* One of them has called rg_finalize, as far as it is known here. */
+bool rg__inter_has_left(const rg__native *c, int member);
+
+/* exchange.c */
+void rg__exchange_begin(rg__native *c);
+/* Go on; OK: all blocks are here. */
+rg_status rg__exchange_go_on(rg__native *c);
+/* Has all gone out of the store? A frame of an operation that differed may
+ * still be on its way. */
+bool rg__exchange_is_free(const rg__native *c);
+/* My lane's next frame from there that is not of an operation that differed. */
+const rg__frame *rg__exchange_head(rg__native *c, rg__link *link);
+/* What all members have said, into across->line. */
+void rg__exchange_note_lines(rg__native *c);
+/* A host's data; NULL: not as many bytes as its lines say. */
+const char *rg__exchange_data(const rg__native *c, int host);
+
+/* payload.c */
+rg__size_class rg__payload_class(const rg__native *c);
+uint32_t rg__payload_bytes(const rg__native *c, int host); /* in its block */
+void rg__payload_fill(const rg__native *c, char *data);    /* my host's */
+void rg__payload_publish(rg__native *c);
+/* Medium: member m's slot, and the part of it that a lane computes. */
+char *rg__payload_medium(const rg__native *c, int m);
+void rg__payload_slice(const rg__native *c, int lane, size_t *begin_p,
+                       size_t *end_p);
+
+/* verdict.c */
+/* These advance an operation until its verdict is there and set what does
+ * from then on: for lane 0, for who exchanges beside it, for all others. */
+rg_status rg__verdict_find(rg__native *c);
+rg_status rg__verdict_find_beside(rg__native *c);
+rg_status rg__verdict_await(rg__native *c);
+
+/* pipeline.c */
+void rg__pipeline_begin(rg__native *c);
+
+/* steps.c: where a step begins in the data, and its bytes; where its data begin
+ * for a lane of this host, the part of it that the lane carries, and where a
+ * lane has the slices of a host's members (allgather). */
+uint64_t rg__step_begin(const rg__native *c, uint32_t step);
+size_t rg__step_bytes(const rg__native *c, uint32_t step);
+char *rg__step_data(const rg__native *c, int lane, uint32_t step);
+void rg__step_slice(const rg__native *c, uint32_t step, int lane,
+                    size_t *begin_p, size_t *end_p);
+char *rg__step_slices(const rg__native *c, int lane, uint32_t step, int host);
+
+/* ring.c */
+void rg__ring_begin(rg__native *c);
+/* Send and receive what can be, and post what has crossed. */
+void rg__ring_turn(rg__native *c);
+
+#endif

@@ -1,0 +1,111 @@
+/* The data of a small or medium operation over several hosts: how far they
+ * reach, and what a host's block holds of them. */
+#include "sdk/transport/inter/inter.h"
+
+#include "sdk/base/copy.h"
+#include "sdk/transport/reduce.h"
+
+rg__size_class rg__payload_class(const rg__native *c)
+{
+    const rg__topology *s = &c->inter->topology;
+    const bool is_sum =
+        c->coll.kind == RG__ALLREDUCE || c->coll.kind == RG__AGREE;
+    const uint64_t hosts = (uint64_t)s->hosts;
+    const uint64_t shares = c->coll.kind == RG__ALLGATHER ? (uint64_t)s->n
+                            : is_sum                      ? hosts
+                                                          : 1;
+    if (c->bytes <= SMALL_BYTES && c->bytes * shares <= SMALL_ALL)
+        return SMALL;
+    return is_sum && c->bytes <= MEDIUM_BYTES && c->bytes * hosts <= MEDIUM_ALL
+               ? MEDIUM
+               : LARGE;
+}
+
+char *rg__payload_medium(const rg__native *c, int m)
+{
+    return c->member[m].medium + (c->ops & 1) * MEDIUM_BYTES;
+}
+
+void rg__payload_slice(const rg__native *c, int lane, size_t *begin_p,
+                       size_t *end_p)
+{
+    rg__vault_slice((size_t)c->bytes, (uint32_t)lane,
+                    (uint32_t)c->inter->topology.lanes, begin_p, end_p);
+}
+
+uint32_t rg__payload_bytes(const rg__native *c, int host)
+{
+    const rg__topology *s = &c->inter->topology;
+    size_t begin, end;
+    if (c->inter->size_class == LARGE || c->bytes == 0)
+        return 0;
+    if (c->inter->size_class == MEDIUM) {
+        rg__payload_slice(c, c->rank, &begin, &end);
+        return (uint32_t)(end - begin);
+    }
+    switch (c->coll.kind) {
+    case RG__ALLREDUCE:
+    case RG__AGREE:
+        return (uint32_t)c->bytes;
+    case RG__BROADCAST:
+        return s->host_of[c->coll.root] == host ? (uint32_t)c->bytes : 0;
+    case RG__ALLGATHER:
+        return (uint32_t)c->bytes * (uint32_t)rg__topology_size(s, host);
+    default:
+        break;
+    }
+    return 0;
+}
+
+/* What other lanes of this host need; my own slice I read where it is. */
+void rg__payload_publish(rg__native *c)
+{
+    if (c->inter->size_class != MEDIUM)
+        return;
+    const char *data = c->coll.send;
+    char *slot = rg__payload_medium(c, c->rank);
+    size_t begin = 0, end = 0;
+    if (c->rank < c->inter->topology.lanes)
+        rg__payload_slice(c, c->rank, &begin, &end);
+    rg__copy(slot, data, begin);
+    rg__copy(slot + end, data + end, c->bytes - end);
+}
+
+static const char *contribution(const rg__native *c, int m)
+{
+    return m == c->rank ? (const char *)c->coll.send : rg__payload_medium(c, m);
+}
+
+static void sum_slices(const rg__native *c, char *sum)
+{
+    const void *src[RG__SOURCES_MAX];
+    size_t begin, end;
+    rg__payload_slice(c, c->rank, &begin, &end);
+    for (int m = 0; m < c->n; m++)
+        src[m] = contribution(c, m) + begin;
+    rg__combine(&c->coll, sum, src, c->n,
+                (end - begin) / rg_type_size(c->coll.type), -c->set_n);
+}
+
+void rg__payload_fill(const rg__native *c, char *data)
+{
+    switch (c->coll.kind) {
+    case RG__ALLREDUCE:
+    case RG__AGREE:
+        if (c->inter->size_class == MEDIUM)
+            sum_slices(c, data);
+        else
+            rg__inline_sum(c, data);
+        break;
+    case RG__BROADCAST:
+        rg__copy(data, rg__inline_of(c, c->root), c->bytes);
+        break;
+    case RG__ALLGATHER:
+        for (int m = 0; m < c->n; m++)
+            rg__copy(data + (size_t)m * c->bytes, rg__inline_of(c, m),
+                     c->bytes);
+        break;
+    default:
+        break;
+    }
+}

@@ -1,0 +1,366 @@
+/* Large operations over several hosts, in steps, of which several are under way
+ * at a time (ring.c says how they cross):
+ *
+ *   copy in   when nobody needs what the slot holds     (who has data to give)
+ *   ready     when all of the host that give have copied in: lane k makes slice
+ *             k of its host
+ *   cross     lane k of every host, among themselves
+ *   copy out  when all lanes of the host have crossed
+ *
+ * The data of a step lie in the members' staging slots, as on one host
+ * (staged.c); or in the memory of who gives or takes them, where everybody here
+ * reaches that: in rg_alloc memory, and where a member is alone on its host.
+ * Then nothing is copied in, and nobody leaves before all here are done. */
+#include "sdk/transport/inter/inter.h"
+
+#include "sdk/base/copy.h"
+#include "sdk/transport/reduce.h"
+
+#define BLOCK_BYTES ((size_t)16 << 10)
+
+static bool is_lane(const rg__native *c)
+{
+    return c->inter->pipeline.next != NULL;
+}
+
+static bool lanes_posted(const rg__native *c, rg__flag which, uint32_t step)
+{
+    for (int k = 0; k < c->inter->topology.lanes; k++)
+        if (!rg__shm_posted(c, k, which, step))
+            return false;
+    return true;
+}
+
+/* Is there room for the step: in the slot, or among those under way? */
+static bool is_free(const rg__native *c, uint32_t step)
+{
+    const rg__pipeline *x = &c->inter->pipeline;
+    return x->is_direct ? step <= x->crossed + STAGES
+                        : rg__shm_all_posted(c, FLAG_DONE, step - STAGES);
+}
+
+static bool may_copy_in(const rg__native *c)
+{
+    return !c->inter->pipeline.is_direct && c->in < c->last &&
+           is_free(c, c->in + 1);
+}
+
+static void finish_in(rg__native *c)
+{
+    c->in++;
+    c->base.moves++;
+    rg__shm_post(c, FLAG_IN, c->in);
+}
+
+static void finish_ready(rg__native *c)
+{
+    rg__pipeline *x = &c->inter->pipeline;
+    x->ready++;
+    x->part[x->ready % STAGES] = (rg__step_parts){0};
+    c->base.moves++;
+}
+
+/* Others may still read my memory. */
+static rg_status end(const rg__native *c)
+{
+    return c->inter->pipeline.is_direct &&
+                   !rg__shm_all_posted(c, FLAG_DONE, c->last)
+               ? RG_IN_PROGRESS
+               : RG_OK;
+}
+
+static rg_status finish_done(rg__native *c)
+{
+    c->done++;
+    c->peer = 0;
+    c->base.moves++;
+    if (c->done == c->last) {
+        rg__shm_post_end(c);
+        return end(c);
+    }
+    if (!c->inter->pipeline.is_direct)
+        rg__shm_post(c, FLAG_DONE, c->done);
+    return RG_IN_PROGRESS;
+}
+
+/* Copy a step from where the lanes have it. */
+static void copy_slices_out(rg__native *c)
+{
+    const uint32_t step = c->done + 1;
+    const bool has_mine = c->inter->pipeline.is_direct;
+    char *data = (char *)c->coll.recv + rg__step_begin(c, step);
+    for (int k = 0; k < c->inter->topology.lanes; k++) {
+        size_t begin, end;
+        rg__step_slice(c, step, k, &begin, &end);
+        if (!has_mine || k != c->rank)
+            rg__copy(data + begin, rg__step_data(c, k, step) + begin,
+                     end - begin);
+    }
+}
+
+/* --------------------------------------------------------------- allreduce */
+
+/* Staged, my slot holds my data but for my own slice, where the sum goes; my
+ * own contribution to that is read from the user's memory. */
+static const char *contribution(const rg__native *c, int m, uint32_t step,
+                                size_t at)
+{
+    const uint64_t begin = rg__step_begin(c, step) + at;
+    if (c->inter->pipeline.is_direct)
+        return c->member[m].from + begin;
+    return m == c->rank ? (const char *)c->coll.send + begin
+                        : rg__shm_slot(c, m, step) + at;
+}
+
+static void add_up(const rg__native *c, uint32_t step, size_t at, size_t bytes,
+                   char *sum)
+{
+    const void *src[RG__SOURCES_MAX];
+    for (int m = 0; m < c->n; m++)
+        src[m] = contribution(c, m, step, at);
+    rg__combine(&c->coll, sum, src, c->n, bytes / rg_type_size(c->coll.type),
+                -c->set_n);
+}
+
+/* In place, my own send must not change before its turn. */
+static void reduce_block(const rg__native *c, uint32_t step, size_t at,
+                         size_t bytes)
+{
+    _Alignas(64) char apart[BLOCK_BYTES];
+    char *sum = rg__step_data(c, c->rank, step) + at;
+    const bool is_apart = c->inter->pipeline.is_direct && c->n > 2;
+    add_up(c, step, at, bytes, is_apart ? apart : sum);
+    if (is_apart)
+        rg__copy(sum, apart, bytes);
+}
+
+static void reduce_slice(rg__native *c)
+{
+    const uint32_t step = c->inter->pipeline.ready + 1;
+    size_t begin, end;
+    rg__step_slice(c, step, c->rank, &begin, &end);
+    for (size_t at = begin; at < end; at += BLOCK_BYTES)
+        reduce_block(c, step, at,
+                     end - at < BLOCK_BYTES ? end - at : BLOCK_BYTES);
+    finish_ready(c);
+}
+
+static void copy_others_in(rg__native *c)
+{
+    const uint32_t step = c->in + 1;
+    const size_t bytes = rg__step_bytes(c, step);
+    const char *data = (const char *)c->coll.send + rg__step_begin(c, step);
+    char *slot = rg__shm_slot(c, c->rank, step);
+    size_t begin = 0, end = 0;
+    if (is_lane(c))
+        rg__step_slice(c, step, c->rank, &begin, &end);
+    rg__copy(slot, data, begin);
+    rg__copy(slot + end, data + end, bytes - end);
+    finish_in(c);
+}
+
+static bool may_reduce(const rg__native *c)
+{
+    const uint32_t step = c->inter->pipeline.ready + 1;
+    if (!is_lane(c) || step > c->last)
+        return false;
+    return c->inter->pipeline.is_direct ? is_free(c, step)
+                                        : rg__shm_all_posted(c, FLAG_IN, step);
+}
+
+static rg_status locate_mine(rg__native *c)
+{
+    c->member[0].from = (char *)(uintptr_t)c->coll.send;
+    c->member[0].to = c->coll.recv;
+    return RG_OK;
+}
+
+static rg_status crossing_allreduce(rg__native *c)
+{
+    if (c->done == c->last)
+        return end(c);
+    rg_status st = RG_OK;
+    if (c->inter->pipeline.is_direct)
+        st = c->n == 1 ? locate_mine(c) : rg__zero_copy_locate_all(c);
+    if (st != RG_OK)
+        return st;
+    rg__ring_turn(c);
+    if (lanes_posted(c, FLAG_OUT, c->done + 1)) {
+        copy_slices_out(c);
+        return finish_done(c);
+    }
+    if (may_reduce(c))
+        reduce_slice(c);
+    else if (may_copy_in(c))
+        copy_others_in(c);
+    return RG_IN_PROGRESS;
+}
+
+/* --------------------------------------------------------------- broadcast */
+
+static void copy_all_in(rg__native *c, const void *data)
+{
+    const uint32_t step = c->in + 1;
+    rg__copy(rg__shm_slot(c, c->rank, step),
+             (const char *)data + rg__step_begin(c, step),
+             rg__step_bytes(c, step));
+    finish_in(c);
+}
+
+/* On the root's host: is the step where it is read? */
+static bool is_given(const rg__native *c, uint32_t step)
+{
+    return c->inter->pipeline.is_direct ||
+           rg__shm_posted(c, c->root, FLAG_IN, step);
+}
+
+static bool may_send_on(const rg__native *c)
+{
+    const rg__pipeline *x = &c->inter->pipeline;
+    const uint32_t step = x->ready + 1;
+    if (!is_lane(c) || step > c->last || step > x->crossed + STAGES)
+        return false;
+    return c->root >= 0 ? is_given(c, step) : is_free(c, step);
+}
+
+/* A lane needs the root's data until they have crossed. */
+static rg_status copy_from_root(rg__native *c)
+{
+    const uint32_t step = c->done + 1;
+    if (!is_given(c, step) || (is_lane(c) && c->inter->pipeline.crossed < step))
+        return RG_IN_PROGRESS;
+    if (c->root != c->rank)
+        rg__copy((char *)c->coll.recv + rg__step_begin(c, step),
+                 rg__step_data(c, c->rank, step), rg__step_bytes(c, step));
+    return finish_done(c);
+}
+
+static rg_status locate_lanes(rg__native *c)
+{
+    if (c->n == 1)
+        return locate_mine(c);
+    if (c->root >= 0)
+        return rg__zero_copy_locate_to(c, c->root);
+    rg_status st = RG_OK;
+    for (int k = 0; k < c->inter->topology.lanes && st == RG_OK; k++)
+        st = rg__zero_copy_locate_to(c, k);
+    return st;
+}
+
+static rg_status crossing_broadcast(rg__native *c)
+{
+    if (c->done == c->last)
+        return end(c);
+    const rg_status st = c->inter->pipeline.is_direct ? locate_lanes(c) : RG_OK;
+    if (st != RG_OK)
+        return st;
+    rg__ring_turn(c);
+    if (may_send_on(c))
+        finish_ready(c);
+    if (c->root == c->rank && may_copy_in(c))
+        copy_all_in(c, c->coll.recv);
+    if (c->root >= 0)
+        return copy_from_root(c);
+    if (!lanes_posted(c, FLAG_OUT, c->done + 1))
+        return RG_IN_PROGRESS;
+    copy_slices_out(c);
+    return finish_done(c);
+}
+
+/* --------------------------------------------------------------- allgather */
+
+/* My lane's slices of this host's members, as they cross. */
+static void pack(rg__native *c)
+{
+    const uint32_t step = c->inter->pipeline.ready + 1;
+    char *to = rg__step_slices(c, c->rank, step, c->inter->topology.host);
+    size_t begin, end;
+    rg__step_slice(c, step, c->rank, &begin, &end);
+    for (int m = 0; m < c->n; m++, to += end - begin)
+        rg__copy(to, rg__shm_slot(c, m, step) + begin, end - begin);
+    finish_ready(c);
+}
+
+static void copy_slices_of(const rg__native *c, uint32_t step, int host, int i,
+                           char *to)
+{
+    for (int k = 0; k < c->inter->topology.lanes; k++) {
+        size_t begin, end;
+        rg__step_slice(c, step, k, &begin, &end);
+        rg__copy(to + begin,
+                 rg__step_slices(c, k, step, host) + (size_t)i * (end - begin),
+                 end - begin);
+    }
+}
+
+/* One host's members' data of a step; true when the step is complete. */
+static bool gather_host(rg__native *c)
+{
+    const rg__topology *s = &c->inter->topology;
+    const uint32_t step = c->done + 1;
+    const int host = c->peer;
+    for (int i = 0; i < rg__topology_size(s, host); i++) {
+        const int m = rg__topology_member(s, host, i);
+        char *to = (char *)c->coll.recv + (uint64_t)m * c->bytes;
+        const bool is_there = m == c->set_rank && c->coll.send == to;
+        if (host != s->host)
+            copy_slices_of(c, step, host, i, to + rg__step_begin(c, step));
+        else if (!is_there)
+            rg__copy(to + rg__step_begin(c, step), rg__shm_slot(c, i, step),
+                     rg__step_bytes(c, step));
+    }
+    c->base.moves++;
+    return ++c->peer == s->hosts;
+}
+
+static rg_status crossing_allgather(rg__native *c)
+{
+    rg__ring_turn(c);
+    if (lanes_posted(c, FLAG_OUT, c->done + 1))
+        return gather_host(c) ? finish_done(c) : RG_IN_PROGRESS;
+    if (may_reduce(c))
+        pack(c);
+    else if (may_copy_in(c))
+        copy_all_in(c, c->coll.send);
+    return RG_IN_PROGRESS;
+}
+
+/* ------------------------------------------------------------------- begin */
+
+/* So many lines that a slot has room for its own and for a slice of all. */
+static size_t gather_step(const rg__topology *s)
+{
+    const size_t lines = STAGE_BYTES / RG__LINE, n = (size_t)s->n;
+    const size_t lanes = (size_t)s->lanes;
+    const size_t most = (lines - n) * lanes / (lanes + n);
+    return (most > 0 ? most : 1) * RG__LINE;
+}
+
+/* Are the data of this host where everybody here can reach them? */
+static bool is_direct(const rg__native *c)
+{
+    if (c->n == 1)
+        return c->coll.kind != RG__ALLGATHER;
+    if (c->coll.kind == RG__ALLREDUCE ||
+        (c->coll.kind == RG__BROADCAST && c->root >= 0))
+        return rg__zero_copy_is_possible(c);
+    if (c->coll.kind != RG__BROADCAST)
+        return false;
+    for (int k = 0; k < c->inter->topology.lanes; k++)
+        if (c->posting[k].at.recv_segment == 0)
+            return false;
+    return true;
+}
+
+void rg__pipeline_begin(rg__native *c)
+{
+    rg__pipeline *x = &c->inter->pipeline;
+    const bool gathers = c->coll.kind == RG__ALLGATHER;
+    x->is_direct = is_direct(c);
+    x->step_bytes = gathers ? gather_step(&c->inter->topology) : STAGE_BYTES;
+    c->last = (uint32_t)((c->bytes + x->step_bytes - 1) / x->step_bytes);
+    rg__ring_begin(c);
+    c->advance = gathers                         ? crossing_allgather
+                 : c->coll.kind == RG__BROADCAST ? crossing_broadcast
+                                                 : crossing_allreduce;
+}

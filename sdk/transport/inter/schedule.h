@@ -1,0 +1,27 @@
+/* Operations over several hosts that are made of others (schedule.c). */
+#ifndef RG_INTER_SCHEDULE_H
+#define RG_INTER_SCHEDULE_H
+
+#include "sdk/transport/shm/comm.h"
+
+bool rg__schedule_has(rg__kind kind);
+
+/* Of a comm that has composed before: is it about one now? */
+bool rg__schedule_is_under_way(const rg__native *c);
+static inline bool rg__schedule_is_running(const rg__native *c)
+{
+    return c->schedule != NULL && rg__schedule_is_under_way(c);
+}
+
+/* Begin c->user. */
+rg_status rg__schedule_begin(rg__native *c);
+/* A part has ended well: OK at the end, IN_PROGRESS while there is more. */
+rg_status rg__schedule_next(rg__native *c);
+/* The part that is to be begun now, and its number, from 1; 0: there is none.
+ */
+uint64_t rg__schedule_take(rg__native *c, rg__coll *part);
+/* Whatever has become of it. */
+void rg__schedule_end(rg__native *c);
+void rg__schedule_free(rg__native *c);
+
+#endif

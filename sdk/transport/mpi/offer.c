@@ -1,0 +1,17 @@
+/* The library offers MPI as a launcher as soon as it is loaded. */
+#include "sdk/base/log.h"
+#include "sdk/transport/mpi/inside.h"
+
+static const rg__launcher launcher = {.size = sizeof(rg__launcher),
+                                      .version = RG_VERSION,
+                                      .transport = &rg__transport_mpi,
+                                      .is_here = rg__mpi_is_here,
+                                      .meet = rg__mpi_meet,
+                                      .gather = rg__mpi_gather,
+                                      .part = rg__mpi_part};
+
+__attribute__((constructor)) static void offer(void)
+{
+    if (rg__launcher_offer(&launcher) != RG_OK)
+        rg__log(RG__ERROR, "mpi", "%s", rg_last_error());
+}

@@ -1,0 +1,150 @@
+/* Inside the native transport: a comm in the shared memory of one host, or over
+ * several hosts with shared memory inside each (inter/inter.h).
+ *
+ * Every operation begins with the members' lines: each posts its own in start,
+ * and test reads all of them, which is the first barrier. What follows is a
+ * pure function of the lines, so all members choose alike:
+ *
+ *   lines differ                               ERR_MISMATCH, nothing written
+ *   no data                                    done
+ *   a gather, scatter, alltoall (pairwise.c) fits a line read the lines
+ * (inline.c)
+ *   <= SMALL_BYTES                             read the small slots (inline.c)
+ *   all in rg_alloc memory (broadcast: root;   read there (zero_copy.c) reduce:
+ * all and the root) otherwise                                  through staging
+ * (staged.c)
+ *
+ * Two parity slots per line are enough: a member rewrites a slot in operation
+ * q + 2, after it saw every line of q + 1, and a member posts q + 1 only after
+ * it has finished q. Algorithms that move data in steps do not rely on that;
+ * they wait for the flags. */
+#ifndef RG_SHM_COMM_H
+#define RG_SHM_COMM_H
+
+#include "sdk/transport/shm/layout.h"
+#include "sdk/transport/tcp/net.h"
+
+/* The mapped segment and who is in it; the world's comm owns it. */
+typedef struct rg__shared {
+    char *at;
+    rg__layout layout;
+    int rank, size, local_size;
+    rg__member_id *member; /* by rank; owned, as what follows */
+    uint32_t *host;        /* by rank */
+    int *local_rank;       /* by rank: on its host */
+    const rg__mappings *mappings;
+    rg__net *net; /* owned; NULL: all on one host */
+} rg__shared;
+
+typedef struct rg__local {
+    int rank; /* in the world */
+    rg__mailbox *mailbox;
+    char *small;   /* two parity slots */
+    char *medium;  /* likewise */
+    char *staging; /* STAGES slots */
+    rg__bell *bell;
+    char *from, *to;    /* rg_alloc memory in this process (zero_copy.c) */
+    uint32_t lacks_map; /* operation whose memory has not arrived here; 0 */
+} rg__local;
+
+typedef struct rg__inter rg__inter;
+typedef struct rg__pairwise rg__pairwise;
+typedef struct rg__schedule rg__schedule;
+
+typedef struct rg__native rg__native;
+typedef rg_status (*rg__advance_fn)(rg__native *c);
+
+struct rg__native {
+    rg__comm base;
+    rg__shared *shared;
+    uint32_t id;
+    int set_rank, set_n;    /* in the set */
+    int rank, n;            /* among its members on this host */
+    rg__local *member;      /* n of them; owned */
+    rg__posting *posting;   /* copies of the members' lines; owned */
+    rg__inter *inter;       /* owned; NULL: all members are on this host */
+    rg__pairwise *pairwise; /* owned; NULL: no operation needed it yet, */
+    rg__schedule *schedule; /* likewise */
+
+    uint32_t ops;   /* operations begun, over the comm's life */
+    uint32_t steps; /* steps of the operations before this one */
+
+    rg__coll coll;          /* what is in flight: what was started, or a part */
+    rg__coll user;          /* of this, which is composed */
+    bool has_begun;         /* something is */
+    int root;               /* among the local members, -1: elsewhere */
+    uint64_t bytes;         /* of one member's data */
+    int collected;          /* members whose line was read */
+    rg__advance_fn advance; /* NULL until all lines are read */
+
+    uint32_t in, out, done; /* steps of this operation finished by me */
+    uint32_t last;          /* how many it has */
+    uint64_t at;            /* position within the current step */
+    int peer;               /* likewise */
+};
+
+/* Of a world rank on this host. */
+static inline rg__bell_line *rg__shm_bell_line(const rg__shared *sh, int rank)
+{
+    return &((rg__bell_line *)(void *)sh->at)[sh->local_rank[rank]];
+}
+
+/* flags.c */
+typedef enum rg__flag { FLAG_IN, FLAG_OUT, FLAG_DONE } rg__flag;
+void rg__shm_post(rg__native *c, rg__flag which, uint32_t step);
+/* The same step for all three flags, at the end of an operation. */
+void rg__shm_post_end(rg__native *c);
+bool rg__shm_all_posted(const rg__native *c, rg__flag which, uint32_t step);
+bool rg__shm_posted(const rg__native *c, int m, rg__flag which, uint32_t step);
+void rg__shm_ring(rg__native *c);
+static inline char *rg__shm_small(const rg__native *c, int m)
+{
+    return c->member[m].small + (c->ops & 1) * SMALL_BYTES;
+}
+
+/* The slot of member m in which a step's data lie. */
+static inline char *rg__shm_slot(const rg__native *c, int m, uint32_t step)
+{
+    return c->member[m].staging +
+           (size_t)((c->steps + step) % STAGES) * STAGE_BYTES;
+}
+
+/* part.c: kinds that add up; those of them of which each keeps a part. */
+bool rg__kind_adds(rg__kind kind);
+bool rg__kind_scatters(rg__kind kind);
+/* Of the latter: bytes [*begin_p, *end_p) of what is sent are member m's. */
+void rg__shm_part(const rg__native *c, int m, uint64_t *begin_p,
+                  uint64_t *end_p);
+
+/* inline.c */
+void rg__inline_publish(rg__native *c);
+/* The sum of the local members' small data, in order: a part of the set's. */
+void rg__inline_sum(const rg__native *c, void *sum);
+const char *rg__inline_of(const rg__native *c, int m);
+rg_status rg__inline_lines(rg__native *c);
+rg_status rg__inline_slots(rg__native *c);
+
+/* zero_copy.c */
+bool rg__zero_copy_is_possible(const rg__native *c);
+/* Where members' memory is in this process: `from` is what they send, `to` what
+ * they receive into; IN_PROGRESS while it has not arrived. */
+rg_status rg__zero_copy_locate_all(rg__native *c);
+rg_status rg__zero_copy_locate_to(rg__native *c, int m);
+void rg__zero_copy_describe(const rg__native *c, rg__where *w);
+/* The same for what is sent alone, of that many bytes. */
+void rg__zero_copy_describe_send(const rg__native *c, uint64_t bytes,
+                                 rg__where *w);
+/* Where bytes of what m sends are, `at` behind its begin. */
+rg_status rg__zero_copy_locate_part(const rg__native *c, int m, uint64_t at,
+                                    uint64_t bytes, const char **from_p);
+rg_status rg__zero_copy_allreduce(rg__native *c); /* and the other reductions */
+rg_status rg__zero_copy_broadcast(rg__native *c);
+rg_status rg__zero_copy_allgather(rg__native *c);
+
+/* staged.c */
+rg_status rg__staged_allreduce(rg__native *c);
+rg_status rg__staged_reduce_scatter(rg__native *c);
+rg_status rg__staged_broadcast(rg__native *c);
+rg_status rg__staged_allgather(rg__native *c);
+
+#endif

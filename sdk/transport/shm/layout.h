@@ -1,0 +1,93 @@
+/* The control segment: what the local ranks of one generation share.
+ *
+ *   | bells | verdicts | lines | small | medium | staging |
+ *
+ * One bell per process. Then RG__SETS_MAX areas, each with room for every local
+ * rank, at index id % RG__SETS_MAX; within an area, a local member lies at its
+ * rank on the host, so that sets without a common member may have one id:
+ *
+ *   verdict  what lane 0 has heard of the other hosts; at lane 0's rank
+ *   lines    two entry lines (parity slots) and the member's flags
+ *   small    two parity slots for data too large for a line
+ *   medium   the same, larger, for sets over several hosts
+ *   staging  STAGES slots for the pipelines
+ *
+ * Sequence numbers carry the set's id in their high half, so what a former set
+ * left in an area is never taken for the present one's. The segment is sparse
+ * and made fresh for each generation. Everything read from it may have been
+ * scribbled on. */
+#ifndef RG_SHM_LAYOUT_H
+#define RG_SHM_LAYOUT_H
+
+#include "sdk/transport/descriptor.h"
+
+#define INLINE_BYTES 80
+#define SMALL_BYTES  ((size_t)8 << 10)
+#define MEDIUM_BYTES ((size_t)128 << 10)
+#define STAGE_BYTES  ((size_t)256 << 10)
+#define STAGES       4
+
+typedef struct rg__where { /* 0: private memory, else the owner's segment */
+    uint64_t send_at, recv_at;
+    uint32_t send_segment, recv_segment;
+} rg__where;
+
+/* What a member posts: its descriptor, with its data, or where they lie. */
+typedef struct rg__posting {
+    rg__descriptor descriptor;
+    union {
+        char data[INLINE_BYTES];
+        rg__where at;
+    };
+} rg__posting;
+
+/* One member's line of one operation; seq is stored last (release). */
+typedef struct rg__entry {
+    _Alignas(128) _Atomic uint64_t seq;
+    rg__posting posting;
+} rg__entry;
+
+/* Steps that a member has finished, counted for ever over all operations of the
+ * set that move data in steps. */
+typedef struct rg__flags {
+    _Alignas(128) _Atomic uint64_t in; /* my data lie in my slot */
+    _Atomic uint64_t out;              /* my slice of the result does */
+    _Atomic uint64_t done;             /* I need nobody's slot any more */
+} rg__flags;
+
+typedef struct rg__mailbox {
+    rg__entry entry[2];
+    rg__flags flags;
+} rg__mailbox;
+
+/* The outcome of the exchange between hosts; stored by lane 0, seq last
+ * (release). One is enough: lane 0 stores the next one after it has heard all
+ * local lines of the next operation. */
+typedef struct rg__exchange_verdict {
+    _Alignas(128) _Atomic uint64_t seq;
+    uint32_t differs, spare;
+    char data[INLINE_BYTES];
+} rg__exchange_verdict;
+
+typedef struct rg__bell_line {
+    _Alignas(128) rg__bell bell;
+    _Atomic uint32_t has_left; /* its process has called rg_finalize */
+} rg__bell_line;
+
+_Static_assert(sizeof(rg__entry) == 128, "an entry is two cache lines");
+_Static_assert(sizeof(rg__exchange_verdict) == 128, "two cache lines");
+_Static_assert(sizeof(rg__mailbox) == 384, "no gaps");
+
+typedef struct rg__layout {
+    uint64_t verdicts, lines, small, medium, staging; /* offsets */
+    uint64_t bytes;                                   /* of the whole */
+} rg__layout;
+
+rg__layout rg__shm_layout(int local_size);
+
+static inline uint64_t rg__shm_seq(uint32_t id, uint32_t n)
+{
+    return (uint64_t)id << 32 | n;
+}
+
+#endif

@@ -1,0 +1,46 @@
+/* What each member sends to each other in gathers, scatters, alltoalls and
+ * uneven allgathers (pairwise.c: on one host; schedule.c: over several;
+ * counts.c: for both). */
+#ifndef RG_SHM_PAIRWISE_H
+#define RG_SHM_PAIRWISE_H
+
+#include "sdk/transport/shm/comm.h"
+
+/* Is it one of those kinds; has it a count for each rank? */
+static inline bool rg__pairwise_is_uneven(rg__kind kind)
+{
+    return kind == RG__ALLGATHERV || kind == RG__GATHERV ||
+           kind == RG__SCATTERV || kind == RG__ALLTOALLV;
+}
+
+static inline bool rg__pairwise_has(rg__kind kind)
+{
+    return rg__pairwise_is_uneven(kind) || kind == RG__GATHER ||
+           kind == RG__SCATTER || kind == RG__ALLTOALL;
+}
+
+/* Of an operation with equal counts, or of me: elements from one set rank to
+ * another, and where they begin in what `from` sends and `to` receives. With
+ * uneven counts one of the two must be me, and `at` mine. */
+uint64_t rg__pairwise_count(const rg__coll *coll, int me, int from, int to);
+uint64_t rg__pairwise_send_at(const rg__coll *coll, int me, int to);
+uint64_t rg__pairwise_recv_at(const rg__coll *coll, int me, int from);
+
+/* What I say to the others in an uneven operation: 3 numbers for each member,
+ * counts and places that I send and counts that I receive. */
+#define RG__PAIRWISE_SAID 3
+void rg__pairwise_say(const rg__coll *coll, int me, int n, uint64_t *counts);
+
+/* Do what all have said and what all receive agree? counts: of all members,
+ * each RG__PAIRWISE_SAID * n. The sentence of ERR_MISMATCH names two ranks. */
+rg_status rg__pairwise_compare(uint32_t id, rg__kind kind,
+                               const uint64_t *counts, int n);
+
+/* On one host: before the first operation; when one begins. */
+rg_status rg__pairwise_make(rg__native *c);
+void rg__pairwise_begin(rg__native *c);
+void rg__pairwise_publish(rg__native *c);
+rg_status rg__pairwise_choose(rg__native *c);
+void rg__pairwise_free(rg__native *c);
+
+#endif

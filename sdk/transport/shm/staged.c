@@ -1,0 +1,298 @@
+/* Collectives in ordinary memory: data pass through the members' staging slots
+ * in steps of STAGE_BYTES. Step s of an operation uses slot s % STAGES of each
+ * member. Each call of these functions does one piece of the first part whose
+ * condition holds:
+ *
+ *   copy out s   when all (broadcast: the root) have posted what it reads
+ *   reduce s     when all have posted `in` s                    (allreduce)
+ *   copy in s    when all have posted `done` s - STAGES, so that nobody needs
+ *                what the slot holds
+ *
+ * Steps are numbered from 1 here. All members make every step, so nobody waits
+ * for a flag that is never posted. */
+#include "sdk/base/copy.h"
+#include "sdk/transport/shm/comm.h"
+#include "sdk/transport/reduce.h"
+
+#define BLOCK_BYTES ((size_t)16 << 10)
+
+static void count_steps(rg__native *c)
+{
+    if (c->last == 0)
+        c->last = (uint32_t)((c->bytes + STAGE_BYTES - 1) / STAGE_BYTES);
+}
+
+static uint64_t begin_of(uint32_t step)
+{
+    return (uint64_t)(step - 1) * STAGE_BYTES;
+}
+
+static size_t bytes_of(const rg__native *c, uint32_t step)
+{
+    const uint64_t left = c->bytes - begin_of(step);
+    return left < STAGE_BYTES ? (size_t)left : STAGE_BYTES;
+}
+
+static bool may_copy_in(const rg__native *c)
+{
+    return c->in < c->last &&
+           rg__shm_all_posted(c, FLAG_DONE, c->in + 1 - STAGES);
+}
+
+static void finish_in(rg__native *c)
+{
+    c->in++;
+    c->base.moves++;
+    rg__shm_post(c, FLAG_IN, c->in);
+}
+
+static void copy_in(rg__native *c, const void *data)
+{
+    const uint32_t step = c->in + 1;
+    rg__copy(rg__shm_slot(c, c->rank, step),
+             (const char *)data + begin_of(step), bytes_of(c, step));
+    finish_in(c);
+}
+
+/* Nobody needs my flags of this operation below its end any more. */
+static rg_status finish_done(rg__native *c)
+{
+    c->done++;
+    c->at = 0;
+    c->peer = 0;
+    c->base.moves++;
+    if (c->done < c->last) {
+        rg__shm_post(c, FLAG_DONE, c->done);
+        return RG_IN_PROGRESS;
+    }
+    rg__shm_post_end(c);
+    return RG_OK;
+}
+
+/* --------------------------------------------------------------- allreduce */
+
+/* My slot of a step holds my data but for my own slice, where the result goes;
+ * my own contribution to it is read from the user's memory. */
+static const char *contribution(const rg__native *c, int m, uint32_t step,
+                                size_t at)
+{
+    return m == c->rank ? (const char *)c->coll.send + begin_of(step) + at
+                        : rg__shm_slot(c, m, step) + at;
+}
+
+static void reduce_block(const rg__native *c, uint32_t step, size_t at,
+                         size_t bytes)
+{
+    const void *src[RG__SOURCES_MAX];
+    for (int m = 0; m < c->n; m++)
+        src[m] = contribution(c, m, step, at);
+    rg__combine(&c->coll, rg__shm_slot(c, c->rank, step) + at, src, c->n,
+                bytes / rg_type_size(c->coll.type), c->n);
+}
+
+static void my_slice(const rg__native *c, uint32_t step, size_t *begin_p,
+                     size_t *end_p)
+{
+    rg__vault_slice(bytes_of(c, step), (uint32_t)c->rank, (uint32_t)c->n,
+                    begin_p, end_p);
+}
+
+static void reduce_step(rg__native *c)
+{
+    const uint32_t step = c->out + 1;
+    size_t begin, end;
+    my_slice(c, step, &begin, &end);
+    for (size_t at = begin; at < end; at += BLOCK_BYTES)
+        reduce_block(c, step, at,
+                     end - at < BLOCK_BYTES ? end - at : BLOCK_BYTES);
+    c->out++;
+    c->base.moves++;
+    rg__shm_post(c, FLAG_OUT, c->out);
+}
+
+static void copy_others_in(rg__native *c)
+{
+    const uint32_t step = c->in + 1;
+    const size_t bytes = bytes_of(c, step);
+    const char *data = (const char *)c->coll.send + begin_of(step);
+    char *slot = rg__shm_slot(c, c->rank, step);
+    size_t begin, end;
+    my_slice(c, step, &begin, &end);
+    rg__copy(slot, data, begin);
+    rg__copy(slot + end, data + end, bytes - end);
+    finish_in(c);
+}
+
+static void copy_slices_out(rg__native *c)
+{
+    const uint32_t step = c->done + 1;
+    char *data = (char *)c->coll.recv + begin_of(step);
+    for (int m = 0; m < c->n; m++) {
+        size_t begin, end;
+        rg__vault_slice(bytes_of(c, step), (uint32_t)m, (uint32_t)c->n, &begin,
+                        &end);
+        rg__copy(data + begin, rg__shm_slot(c, m, step) + begin, end - begin);
+    }
+}
+
+/* In a reduce only the root copies out; others are done with a step when they
+ * have made their slice of it. */
+static bool keeps_result(const rg__native *c)
+{
+    return c->coll.kind == RG__ALLREDUCE || c->root == c->rank;
+}
+
+rg_status rg__staged_allreduce(rg__native *c)
+{
+    count_steps(c);
+    if (c->done < c->out && !keeps_result(c))
+        return finish_done(c);
+    if (c->done < c->out && rg__shm_all_posted(c, FLAG_OUT, c->done + 1)) {
+        copy_slices_out(c);
+        return finish_done(c);
+    }
+    if (c->out < c->in && rg__shm_all_posted(c, FLAG_IN, c->out + 1))
+        reduce_step(c);
+    else if (may_copy_in(c))
+        copy_others_in(c);
+    return RG_IN_PROGRESS;
+}
+
+/* ---------------------------------------------------------- reduce_scatter */
+
+/* A slot has a piece of each member's part in every step; each member adds the
+ * pieces of its own part up, into its memory. */
+static uint64_t piece_bytes(const rg__native *c)
+{
+    return STAGE_BYTES / (uint64_t)c->n / RG__LINE * RG__LINE;
+}
+
+static uint64_t longest_part(const rg__native *c)
+{
+    uint64_t longest = 0;
+    for (int m = 0; m < c->n; m++) {
+        uint64_t begin, end;
+        rg__shm_part(c, m, &begin, &end);
+        longest = end - begin > longest ? end - begin : longest;
+    }
+    return longest;
+}
+
+/* Where member m's piece of a step lies in what is sent. */
+static void piece_of(const rg__native *c, int m, uint32_t step,
+                     uint64_t *begin_p, uint64_t *end_p)
+{
+    const uint64_t most = piece_bytes(c), skip = (uint64_t)(step - 1) * most;
+    uint64_t begin, end;
+    rg__shm_part(c, m, &begin, &end);
+    *begin_p = skip < end - begin ? begin + skip : end;
+    *end_p = end - *begin_p < most ? end : *begin_p + most;
+}
+
+static void copy_pieces_in(rg__native *c)
+{
+    const uint32_t step = c->in + 1;
+    for (int m = 0; m < c->n; m++) {
+        uint64_t begin, end;
+        piece_of(c, m, step, &begin, &end);
+        if (m != c->rank && begin < end)
+            rg__copy(rg__shm_slot(c, c->rank, step) +
+                         (uint64_t)m * piece_bytes(c),
+                     (const char *)c->coll.send + begin, (size_t)(end - begin));
+    }
+    finish_in(c);
+}
+
+static void reduce_piece(const rg__native *c, uint64_t at, size_t bytes)
+{
+    const void *src[RG__SOURCES_MAX];
+    const uint32_t step = c->done + 1;
+    uint64_t first, begin, end;
+    int apart = 0;
+    rg__shm_part(c, c->rank, &first, &end);
+    piece_of(c, c->rank, step, &begin, &end);
+    char *to = (char *)c->coll.recv + (begin - first) + at;
+    _Alignas(64) char sum[BLOCK_BYTES];
+    for (int m = 0; m < c->n; m++) {
+        src[m] = m == c->rank ? (const char *)c->coll.send + begin + at
+                              : rg__shm_slot(c, m, step) +
+                                    (uint64_t)c->rank * piece_bytes(c) + at;
+        apart |= src[m] == to;
+    }
+    rg__combine(&c->coll, apart ? sum : to, src, c->n,
+                bytes / rg_type_size(c->coll.type), c->n);
+    if (apart)
+        rg__copy(to, sum, bytes);
+}
+
+static void reduce_pieces(const rg__native *c)
+{
+    uint64_t begin, end;
+    piece_of(c, c->rank, c->done + 1, &begin, &end);
+    for (uint64_t at = 0; at < end - begin; at += BLOCK_BYTES)
+        reduce_piece(c, at,
+                     end - begin - at < BLOCK_BYTES ? (size_t)(end - begin - at)
+                                                    : BLOCK_BYTES);
+}
+
+rg_status rg__staged_reduce_scatter(rg__native *c)
+{
+    if (c->last == 0)
+        c->last =
+            (uint32_t)((longest_part(c) + piece_bytes(c) - 1) / piece_bytes(c));
+    if (c->done < c->in && rg__shm_all_posted(c, FLAG_IN, c->done + 1)) {
+        reduce_pieces(c);
+        return finish_done(c);
+    }
+    if (may_copy_in(c))
+        copy_pieces_in(c);
+    return RG_IN_PROGRESS;
+}
+
+/* --------------------------------------------------------------- broadcast */
+
+static rg_status send_step(rg__native *c)
+{
+    if (!may_copy_in(c))
+        return RG_IN_PROGRESS;
+    copy_in(c, c->coll.recv);
+    return finish_done(c);
+}
+
+rg_status rg__staged_broadcast(rg__native *c)
+{
+    count_steps(c);
+    const int root = c->root;
+    if (root == c->rank)
+        return send_step(c);
+    const uint32_t step = c->done + 1;
+    if (!rg__shm_posted(c, root, FLAG_IN, step))
+        return RG_IN_PROGRESS;
+    rg__copy((char *)c->coll.recv + begin_of(step), rg__shm_slot(c, root, step),
+             bytes_of(c, step));
+    return finish_done(c);
+}
+
+/* --------------------------------------------------------------- allgather */
+
+/* One member's piece of a step; true when the step is complete. */
+static bool gather_piece(rg__native *c)
+{
+    const uint32_t step = c->done + 1;
+    char *to = (char *)c->coll.recv + (uint64_t)c->peer * c->bytes;
+    if (!(c->peer == c->rank && c->coll.send == to))
+        rg__copy(to + begin_of(step), rg__shm_slot(c, c->peer, step),
+                 bytes_of(c, step));
+    c->base.moves++;
+    return ++c->peer == c->n;
+}
+
+rg_status rg__staged_allgather(rg__native *c)
+{
+    count_steps(c);
+    if (c->done < c->in && rg__shm_all_posted(c, FLAG_IN, c->done + 1))
+        return gather_piece(c) ? finish_done(c) : RG_IN_PROGRESS;
+    if (may_copy_in(c))
+        copy_in(c, c->coll.send);
+    return RG_IN_PROGRESS;
+}

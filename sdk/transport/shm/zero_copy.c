@@ -1,0 +1,281 @@
+/* Collectives that copy nothing: every member's rg_alloc memory is mapped in
+ * every process, so each reads and writes where the data lie. One step of the
+ * flags ends them: nobody leaves while another still reads or writes its
+ * memory.
+ *
+ * What a line says about memory is looked up and checked again in every call,
+ * since a mapping can go when its owner leaves. */
+#include <string.h>
+
+#include "sdk/base/copy.h"
+#include "sdk/base/fail.h"
+#include "sdk/transport/shm/comm.h"
+#include "sdk/transport/reduce.h"
+
+#define BLOCK_BYTES ((size_t)4 << 10)
+
+/* ------------------------------------------------------ what the lines say */
+
+static uint32_t say(const rg__native *c, const void *p, uint64_t bytes,
+                    uint64_t *at_p)
+{
+    const rg__shared *sh = c->shared;
+    const rg__mapping *map =
+        rg__mapping_of(sh->mappings, sh->member[sh->rank], p, bytes);
+    if (map == NULL)
+        return 0;
+    *at_p = (uint64_t)((const char *)p - map->at);
+    return map->id;
+}
+
+/* An allgather whose send lies in recv, but not at its own place, must be
+ * copied before anybody writes recv: it counts as private. */
+static bool is_in_the_way(const rg__native *c)
+{
+    const char *send = c->coll.send, *recv = c->coll.recv;
+    const char *place = recv + (uint64_t)c->rank * c->bytes;
+    return c->coll.kind == RG__ALLGATHER && send != place &&
+           send < recv + (uint64_t)c->n * c->bytes && recv < send + c->bytes;
+}
+
+void rg__zero_copy_describe(const rg__native *c, rg__where *w)
+{
+    memset(w, 0, sizeof *w);
+    if (c->coll.kind == RG__BROADCAST) {
+        w->recv_segment = say(c, c->coll.recv, c->bytes, &w->recv_at);
+        return;
+    }
+    if (!is_in_the_way(c))
+        w->send_segment = say(c, c->coll.send, c->bytes, &w->send_at);
+    if (c->coll.kind == RG__ALLREDUCE ||
+        (c->coll.kind == RG__REDUCE && c->root == c->rank))
+        w->recv_segment = say(c, c->coll.recv, c->bytes, &w->recv_at);
+}
+
+void rg__zero_copy_describe_send(const rg__native *c, uint64_t bytes,
+                                 rg__where *w)
+{
+    w->send_segment = say(c, c->coll.send, bytes, &w->send_at);
+}
+
+/* Does what is summed up go to member m's memory? */
+static bool receives(const rg__native *c, int m)
+{
+    return c->coll.kind == RG__ALLREDUCE ||
+           (c->coll.kind == RG__REDUCE && m == c->root);
+}
+
+bool rg__zero_copy_is_possible(const rg__native *c)
+{
+    if (c->coll.kind == RG__BROADCAST)
+        return c->posting[c->root].at.recv_segment != 0;
+    for (int m = 0; m < c->n; m++) {
+        const rg__where *w = &c->posting[m].at;
+        if (w->send_segment == 0 || (receives(c, m) && w->recv_segment == 0))
+            return false;
+    }
+    return true;
+}
+
+/* IN_PROGRESS: the segment has not arrived in this process yet. */
+static rg_status locate(const rg__native *c, int m, uint32_t segment,
+                        uint64_t at, uint64_t bytes, char **p_p)
+{
+    const rg__mapping *map = rg__mapping_find(
+        c->shared->mappings, c->shared->member[c->member[m].rank], segment);
+    c->member[m].lacks_map = map == NULL ? c->ops : 0;
+    if (map == NULL)
+        return RG_IN_PROGRESS;
+    if (at > map->bytes || bytes > map->bytes - at)
+        return rg__fail(RG_ERR_MISMATCH,
+                        "rank %d of set %u names memory outside of its "
+                        "rg_alloc segment %u; something wrote over its line",
+                        m, c->id, segment);
+    *p_p = map->at + at;
+    return RG_OK;
+}
+
+rg_status rg__zero_copy_locate_to(rg__native *c, int m)
+{
+    const rg__where *w = &c->posting[m].at;
+    return locate(c, m, w->recv_segment, w->recv_at, c->bytes,
+                  &c->member[m].to);
+}
+
+rg_status rg__zero_copy_locate_part(const rg__native *c, int m, uint64_t at,
+                                    uint64_t bytes, const char **from_p)
+{
+    const rg__where *w = &c->posting[m].at;
+    char *from = NULL;
+    const rg_status st =
+        locate(c, m, w->send_segment, w->send_at + at, bytes, &from);
+    *from_p = from;
+    return st;
+}
+
+rg_status rg__zero_copy_locate_all(rg__native *c)
+{
+    for (int m = 0; m < c->n; m++) {
+        const rg__where *w = &c->posting[m].at;
+        rg_status st = locate(c, m, w->send_segment, w->send_at, c->bytes,
+                              &c->member[m].from);
+        if (st == RG_OK && receives(c, m))
+            st = rg__zero_copy_locate_to(c, m);
+        if (st != RG_OK)
+            return st;
+    }
+    return RG_OK;
+}
+
+/* ----------------------------------------------------------------- the end */
+
+static void post_done(rg__native *c)
+{
+    c->last = 1;
+    c->done = 1;
+    c->base.moves++;
+    rg__shm_post_end(c);
+}
+
+static rg_status end(const rg__native *c)
+{
+    return rg__shm_all_posted(c, FLAG_DONE, 1) ? RG_OK : RG_IN_PROGRESS;
+}
+
+static size_t smaller(uint64_t a, size_t b)
+{
+    return a < b ? (size_t)a : b;
+}
+
+/* --------------------------------------------------------------- allreduce */
+
+/* One block, in rank order, summed apart: in place, my own send must not
+ * change before its turn. */
+static void reduce_block(const rg__native *c, uint64_t at, size_t bytes)
+{
+    _Alignas(64) char sum[BLOCK_BYTES];
+    const void *src[RG__SOURCES_MAX];
+    for (int m = 0; m < c->n; m++)
+        src[m] = c->member[m].from + at;
+    rg__combine(&c->coll, sum, src, c->n, bytes / rg_type_size(c->coll.type),
+                c->n);
+    for (int m = 0; m < c->n; m++)
+        if (receives(c, m))
+            rg__copy(c->member[m].to + at, sum, bytes);
+}
+
+/* The same of my part of what is scattered: it goes to my memory alone, and
+ * nobody else reads what it may take the place of. */
+static void reduce_part(const rg__native *c, uint64_t at, size_t bytes)
+{
+    const void *src[RG__SOURCES_MAX];
+    uint64_t begin, end;
+    rg__shm_part(c, c->rank, &begin, &end);
+    char *to = (char *)c->coll.recv + (at - begin);
+    _Alignas(64) char sum[BLOCK_BYTES];
+    for (int m = 0; m < c->n; m++)
+        src[m] = c->member[m].from + at;
+    rg__combine(&c->coll, sum, src, c->n, bytes / rg_type_size(c->coll.type),
+                c->n);
+    rg__copy(to, sum, bytes);
+}
+
+static void my_slice(const rg__native *c, uint64_t *begin_p, uint64_t *end_p)
+{
+    size_t begin, end;
+    if (rg__kind_scatters(c->coll.kind)) {
+        rg__shm_part(c, c->rank, begin_p, end_p);
+        return;
+    }
+    rg__vault_slice((size_t)c->bytes, (uint32_t)c->rank, (uint32_t)c->n, &begin,
+                    &end);
+    *begin_p = begin;
+    *end_p = end;
+}
+
+/* Advance in my slice by a bounded piece; true at its end. */
+static bool reduce_slice(rg__native *c)
+{
+    uint64_t begin, finish;
+    my_slice(c, &begin, &finish);
+    size_t budget = RG__WORK_BYTES / (size_t)c->n;
+    while (begin + c->at < finish) {
+        const size_t bytes = smaller(finish - begin - c->at, BLOCK_BYTES);
+        if (rg__kind_scatters(c->coll.kind))
+            reduce_part(c, begin + c->at, bytes);
+        else
+            reduce_block(c, begin + c->at, bytes);
+        c->at += bytes;
+        c->base.moves++;
+        if (budget <= bytes)
+            return begin + c->at >= finish;
+        budget -= bytes;
+    }
+    return true;
+}
+
+rg_status rg__zero_copy_allreduce(rg__native *c)
+{
+    if (c->done == 0) {
+        const rg_status st = rg__zero_copy_locate_all(c);
+        if (st != RG_OK)
+            return st;
+        if (!reduce_slice(c))
+            return RG_IN_PROGRESS;
+        post_done(c);
+    }
+    return end(c);
+}
+
+/* --------------------------------------------------------------- broadcast */
+
+static bool copy_piece(rg__native *c, char *to, const char *from)
+{
+    const size_t now = smaller(c->bytes - c->at, RG__WORK_BYTES);
+    rg__copy(to + c->at, from + c->at, now);
+    c->at += now;
+    c->base.moves++;
+    return c->at == c->bytes;
+}
+
+rg_status rg__zero_copy_broadcast(rg__native *c)
+{
+    const int root = c->root;
+    if (c->done == 0) {
+        const rg_status st = rg__zero_copy_locate_to(c, root);
+        if (st != RG_OK)
+            return st;
+        if (root != c->rank && !copy_piece(c, c->coll.recv, c->member[root].to))
+            return RG_IN_PROGRESS;
+        post_done(c);
+    }
+    return root == c->rank ? end(c) : RG_OK;
+}
+
+/* --------------------------------------------------------------- allgather */
+
+/* One piece of one member's data; true when all have been copied. */
+static bool gather_piece(rg__native *c)
+{
+    char *to = (char *)c->coll.recv + (uint64_t)c->peer * c->bytes;
+    const char *from = c->member[c->peer].from;
+    const bool is_there = c->peer == c->rank && c->coll.send == to;
+    if (is_there || copy_piece(c, to, from)) {
+        c->peer++;
+        c->at = 0;
+    }
+    return c->peer == c->n;
+}
+
+rg_status rg__zero_copy_allgather(rg__native *c)
+{
+    if (c->done == 0) {
+        const rg_status st = rg__zero_copy_locate_all(c);
+        if (st != RG_OK)
+            return st;
+        if (!gather_piece(c))
+            return RG_IN_PROGRESS;
+        post_done(c);
+    }
+    return end(c);
+}
