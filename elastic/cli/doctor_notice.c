@@ -87,7 +87,9 @@ static rg_status ask(look *l, const rg__settings *s)
                                        .every_ms = EVERY_MS,
                                        .changed = look_again,
                                        .arg = l};
-    rg_status st = rg__loop_create(&l->loop);
+    rg_status st = rg__notices_check(s->notice, s->notice_base);
+    if (st == RG_OK)
+        st = rg__loop_create(&l->loop);
     if (st == RG_OK)
         st = rg__notices_create(l->loop, &params, &l->notices);
     l->patience =

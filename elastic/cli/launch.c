@@ -269,7 +269,7 @@ static rg_status check_notice(const rg__settings *s)
     if (s->notice_every_ms == 0)
         return rg__fail(RG_ERR_INVALID,
                         "--notice-every is 0; give a time, as 2s");
-    return rg__notices_check(s->notice);
+    return rg__notices_check(s->notice, s->notice_base);
 }
 
 /* A flag that workers obey, too; variables and the file reach them anyway. */

@@ -109,9 +109,10 @@ static const rg__cfg_field cli_table[] = {
      "a silent worker or host counts as lost after this long: lan (500ms), "
      "cloud (3s) or a time"},
     {"NOTICE", "auto", RG__CFG_TEXT_AT(rg__settings, notice),
-     "who says that this host will be taken away, and it leaves in time: aws, "
-     "gcp, azure, kubernetes[:PATH], file:PATH, url:URL, command:CMD, several "
-     "with commas; auto: the cloud that this machine's firmware names; none"},
+     "what announces that this host will be taken away, so that it leaves in "
+     "time: aws, gcp, azure, kubernetes[:PATH], file:PATH, url:URL, "
+     "command:CMD, several with commas; auto: the cloud that this machine's "
+     "firmware names; none"},
     {"NOTICE_LEAD", "2m", RG__CFG_TIME_AT(rg__settings, notice_lead_ms),
      "how long before the time that a notice names the host begins to leave"},
     {"NOTICE_ADVICE", "show", RG__CFG_TEXT_AT(rg__settings, notice_advice),

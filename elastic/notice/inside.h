@@ -14,6 +14,7 @@
 #include "elastic/notice/notice.h"
 
 #define RG__NOTICE_BODY_MAX (64u << 10) /* of an answer */
+#define RG__NOTICE_BASE_MAX 255 /* bytes of a place where clouds are asked */
 #define RG__NOTICE_HEADERS  4
 #define RG__NOTICE_SOURCES  16
 

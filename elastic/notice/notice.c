@@ -166,8 +166,15 @@ static rg_status accept_any(void *arg, const source_kind *kind,
     return RG_OK;
 }
 
-rg_status rg__notices_check(const char *list)
+rg_status rg__notices_check(const char *list, const char *base)
 {
+    const size_t n = base != NULL ? strlen(base) : 0;
+    if (base != NULL && (!rg__web_is_url(base) || n > RG__NOTICE_BASE_MAX ||
+                         base[n - 1] == '/'))
+        return rg__fail(RG_ERR_INVALID,
+                        "--notice-base is \"%.100s\"; it is a URL without a "
+                        "path, as http://169.254.169.254",
+                        base);
     return each_entry(list, accept_any, NULL);
 }
 

@@ -61,8 +61,9 @@ typedef struct rg__notices_params {
     void *arg;
 } rg__notices_params;
 
-/* Is that a list of sources? ERR_INVALID with a sentence. */
-rg_status rg__notices_check(const char *list);
+/* Are these a list of sources and a place to ask? ERR_INVALID with a sentence.
+ */
+rg_status rg__notices_check(const char *list, const char *base);
 
 /* Begin to ask. Nothing is waited for. */
 rg_status rg__notices_create(rg__loop *loop, const rg__notices_params *params,

@@ -16,7 +16,7 @@ static rg_status send(source *s, const web_request *r, const rg__http_fns *fns)
                        : s->all->base != NULL     ? s->all->base
                                                   : s->kind->web->base;
     const char *headers[RG__NOTICE_HEADERS + 1] = {NULL};
-    char url[sizeof r->path + 256];
+    char url[sizeof r->path + RG__NOTICE_BASE_MAX];
     for (int i = 0; i < RG__NOTICE_HEADERS && r->header[i][0] != '\0'; i++)
         headers[i] = r->header[i];
     snprintf(url, sizeof url, "%s%s", base, r->path);

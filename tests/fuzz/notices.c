@@ -72,8 +72,9 @@ static void take_document(fuzz_input *in)
 static void take_list(fuzz_input *in)
 {
     char *text = fuzz_line(in);
-    if (rg__notices_check(text) != RG_OK)
+    if (rg__notices_check(text, text) != RG_OK)
         FUZZ_CLAIM(rg_last_error()[0] != '\0');
+    rg__notices_check(text, NULL);
     free(text);
 }
 

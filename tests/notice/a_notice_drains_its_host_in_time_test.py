@@ -1,6 +1,7 @@
 """A file that appears is a notice: its host leaves at a commit, with no step
 rolled back, and ends with 0; the others go on. One that is withdrawn before its
-host begins to leave is forgotten."""
+host begins to leave is forgotten. A host that is started while one stands leaves
+again, and changes nothing."""
 
 import json
 import os
@@ -52,6 +53,14 @@ def test():
             last = job.status("h1")["changes"][-1]
             claim((last["kind"], last["cause"], last["steps_lost"]) ==
                   ("drain", "host h2 leaves", 0), str(last))
+
+            generation = job.status("h1")["generation"]
+            job.agent("h2")  # while the notice stands
+            job.drained.add("h2")
+            until(lambda: job.agents["h2"].poll() is not None, 20, "it leaves")
+            claim(job.agents["h2"].poll() == 0, job.text("h2"))
+            claim(job.status("h1")["generation"] == generation,
+                  "the world has changed for it")
             job.finish()
             job.check(trained=TRAINING)
 

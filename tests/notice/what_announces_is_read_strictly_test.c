@@ -212,9 +212,12 @@ static void the_list_is_checked(void)
         "",      "amazon",       "aws:x", "file",           "file:", "file:run",
         "url:h", "url:https://", "aws,",  "url:http://a b", "autos"};
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
-        CHECK_OK(rg__notices_check(good[i]));
+        CHECK_OK(rg__notices_check(good[i], NULL));
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        CHECK_EQ(rg__notices_check(bad[i]), RG_ERR_INVALID);
+        CHECK_EQ(rg__notices_check(bad[i], NULL), RG_ERR_INVALID);
+    CHECK_OK(rg__notices_check("aws", "http://[fd00:ec2::254]"));
+    CHECK_EQ(rg__notices_check("aws", "http://h/"), RG_ERR_INVALID);
+    CHECK_EQ(rg__notices_check("aws", "h"), RG_ERR_INVALID);
 }
 
 int main(void)
