@@ -77,10 +77,11 @@ bool rg__notice_stands(const agent *a)
 
 /* ------------------------------------------------------------------- leave */
 
-/* How long the leader waits for other hosts that have a notice. */
+/* How long the leader waits for other hosts that have a notice: all ask at some
+ * moment of their own, and then hear the answer. */
 static uint64_t patience_ms(const agent *a, uint64_t left_ms)
 {
-    uint64_t ms = a->params->notice_every_ms;
+    uint64_t ms = a->params->notice_every_ms * 3 / 2;
     if (ms > left_ms / 10)
         ms = left_ms / 10;
     if (ms > PATIENCE_MOST_MS)
