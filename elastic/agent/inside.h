@@ -308,6 +308,7 @@ struct agent {
 
     wait_list *waits;         /* NULL before the first */
     guest *guests;            /* the newest first */
+    rg__timer *rest_timer;    /* nobody is accepted meanwhile; NULL: none yet */
     uint64_t refusals_ns;     /* since then, */
     unsigned refusals;        /* so many were refused */
     output *outputs;          /* of processes, until all is written */
@@ -422,6 +423,9 @@ char rg__fence_state(pid_t pid); /* as in `ps`: S, D, Z ..; '?' when gone */
 
 /* guests.c */
 void rg__guest_accept(void *agent_arg, int listener, uint32_t events);
+/* Of either of our listeners; -1: none. Where there is no descriptor for it
+ * they rest for a moment. */
+int rg__agent_accept(agent *a, int listener);
 void rg__guests_drop(agent *a);
 
 /* workers.c */

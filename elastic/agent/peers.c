@@ -493,11 +493,11 @@ static int count_connections(const agent *a)
     return n;
 }
 
-static void on_call(void *arg, int fd, uint32_t events)
+void rg__peers_accept(void *agent_arg, int fd, uint32_t events)
 {
-    agent *a = arg;
+    agent *a = agent_arg;
     (void)events;
-    const int sock = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    const int sock = rg__agent_accept(a, fd);
     if (sock < 0)
         return;
     make_place_for_stranger(a);
@@ -538,7 +538,8 @@ rg_status rg__peers_listen(agent *a)
                         "it an address of this host? (--advertise, "
                         "--interface)",
                         a->address.text, strerror(errno));
-    return rg__loop_watch(a->loop, a->peer_listener, EPOLLIN, on_call, a);
+    return rg__loop_watch(a->loop, a->peer_listener, EPOLLIN, rg__peers_accept,
+                          a);
 }
 
 void rg__peers_close(agent *a)

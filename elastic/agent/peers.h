@@ -53,6 +53,7 @@ typedef struct connection_fns {
 
 /* Listen at the agent's address on any port, a->port. */
 rg_status rg__peers_listen(agent *a);
+void rg__peers_accept(void *agent_arg, int listener, uint32_t events);
 /* Ends every connection and the listener. */
 void rg__peers_close(agent *a);
 

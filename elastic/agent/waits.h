@@ -19,8 +19,10 @@ struct json_t;
     X(ACK, "ack", "they are; after 20 s the others go on without them")        \
     /* 0: of the leader */                                                     \
     X(FENCE, "fence",                                                          \
-      "it ends; after --elastic-timeout this host leaves")       /* slot */    \
-    X(ROOM, "room", "this machine has it; else the host leaves") /* slot */    \
+      "it ends; after --elastic-timeout this host leaves") /* slot */          \
+    X(ROOM, "room",                                                            \
+      "this machine has it; a host that can start no worker leaves")           \
+    /* slot, or what no slot is */                                             \
     X(COPY, "copy", "it has; four budgets without a byte end the generation")  \
     /* host */                                                                 \
     X(OUTAGE, "outage",                                                        \

@@ -1,0 +1,98 @@
+/* Another agent calls, and this one has no descriptor left: the call stays in
+ * the queue, and would wake the loop for ever. The agent says what it lacks and
+ * sleeps; with a descriptor it takes the call. */
+#include "tests/agent/agents.h"
+
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "sdk/base/clock.h"
+
+static uint64_t cpu_ns(void)
+{
+    struct timespec t;
+    CHECK(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t) == 0);
+    return (uint64_t)t.tv_sec * 1000 * RG__MS + (uint64_t)t.tv_nsec;
+}
+
+static void limit_descriptors(rlim_t n)
+{
+    struct rlimit limit;
+    CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    limit.rlim_cur = n;
+    CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+}
+
+/* The lowest that is free. */
+static int next_descriptor(void)
+{
+    const int fd = dup(STDERR_FILENO);
+    CHECK(fd >= 0 && close(fd) == 0);
+    return fd;
+}
+
+static int call(const agent *a)
+{
+    struct sockaddr_storage at;
+    socklen_t n = 0;
+    CHECK(rg__peers_sockaddr(&a->address, a->port, &at, &n));
+    const int sock = socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    CHECK(sock >= 0 && connect(sock, (struct sockaddr *)&at, n) == 0);
+    return sock;
+}
+
+static int listen_for_workers(void)
+{
+    const struct sockaddr any = {.sa_family = AF_UNIX};
+    const int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
+    CHECK(sock >= 0 && bind(sock, &any, sizeof any.sa_family) == 0 &&
+          listen(sock, 1) == 0);
+    return sock;
+}
+
+static bool is_said(void *agent_arg)
+{
+    return rg__waits_said(agent_arg) == 1;
+}
+
+static bool is_taken(void *agent_arg)
+{
+    const agent *a = agent_arg;
+    return a->connections != NULL && rg__waits_said(a) == 0;
+}
+
+static uint64_t until_ns;
+
+static bool is_late(void *arg)
+{
+    (void)arg;
+    return rg__now_ns() >= until_ns;
+}
+
+int main(void)
+{
+    rg__loop *loop = NULL;
+    CHECK_OK(rg__loop_create(&loop));
+    agent *a = agent_make(loop, 1);
+    a->listener = listen_for_workers();
+    const int sock = call(a);
+
+    limit_descriptors((rlim_t)next_descriptor());
+    loop_until(loop, is_said, a);
+    const uint64_t begin_ns = rg__now_ns(), spent_ns = cpu_ns();
+    until_ns = begin_ns + 400 * RG__MS;
+    loop_until(loop, is_late, NULL);
+    CHECK((cpu_ns() - spent_ns) * 3 < rg__now_ns() - begin_ns);
+    CHECK(a->connections == NULL);
+
+    limit_descriptors(256);
+    loop_until(loop, is_taken, a);
+    rg__guests_drop(a);
+    close(a->listener);
+    close(sock);
+    agent_free(a);
+    rg__loop_destroy(loop);
+    return 0;
+}
