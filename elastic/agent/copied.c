@@ -184,10 +184,10 @@ static bool copy_piece(copied *c, const copied_piece *p, int vault_slot)
     const buffer *b = &c->task->a->buffer[p->buffer];
     const size_t bytes = p->end - p->begin;
     const size_t from =
-        rg__vault_stride(b->bytes) * (size_t)vault_slot + p->begin;
+        b->place + rg__vault_stride(b->bytes) * (size_t)vault_slot + p->begin;
     for (size_t done = 0; done < bytes;) {
-        const ssize_t n = pread(b->fd, c->memory + p->at + done, bytes - done,
-                                (off_t)(from + done));
+        const ssize_t n = pread(c->task->a->vault_fd, c->memory + p->at + done,
+                                bytes - done, (off_t)(from + done));
         if (n <= 0)
             return false;
         done += (size_t)n;

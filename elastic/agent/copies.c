@@ -338,14 +338,14 @@ static uint32_t next_here(const agent *a, const rg__proposal *p, uint32_t rank)
 }
 
 /* Give back pages of [from, to): at most SWEEP_BYTES. How far that went. */
-static size_t punch(const buffer *b, size_t base, size_t from, size_t to)
+static size_t punch(int fd, size_t base, size_t from, size_t to)
 {
-    const off_t data = lseek(b->fd, (off_t)(base + from), SEEK_DATA);
+    const off_t data = lseek(fd, (off_t)(base + from), SEEK_DATA);
     if (data < 0 || (size_t)data >= base + to)
         return to;
     from = (size_t)data - base;
     const size_t n = to - from < SWEEP_BYTES ? to - from : SWEEP_BYTES;
-    fallocate(b->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+    fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
               (off_t)(base + from), (off_t)n);
     return from + n;
 }
@@ -366,7 +366,8 @@ static size_t sweep_buffer(const agent *a, const rg__proposal *p,
         const size_t from = first > at ? first : at;
         const size_t to = begin / RG__PAGE_BYTES * RG__PAGE_BYTES;
         if (from < to)
-            return punch(b, stride * (size_t)vault_slot, from, to);
+            return punch(a->vault_fd, b->place + stride * (size_t)vault_slot,
+                         from, to);
         if (i >= count)
             return stride;
         kept = end;

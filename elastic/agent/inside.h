@@ -188,7 +188,7 @@ typedef struct served {
 typedef struct buffer { /* a registered buffer's room in the vault */
     char name[RG__BUFFER_NAME_MAX];
     uint64_t bytes;
-    int fd;
+    uint64_t place; /* where its room begins in the vault's memory */
     uint32_t slots; /* of the vault, that it has room for */
     bool is_sharded;
     uint32_t replicas;

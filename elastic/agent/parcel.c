@@ -86,9 +86,9 @@ static void walked(parcel *p, const void *bytes, size_t n)
 
 static off_t place(const parcel *p)
 {
-    return (off_t)(rg__vault_stride(buffer_of(p)->bytes) *
-                       (size_t)p->what.slot +
-                   p->at);
+    const buffer *b = buffer_of(p);
+    return (off_t)(b->place +
+                   rg__vault_stride(b->bytes) * (size_t)p->what.slot + p->at);
 }
 
 uint64_t rg__parcel_size(const agent *a, const parcel_part *what)
@@ -169,7 +169,7 @@ parcel_state rg__parcel_send_more(parcel *p)
     const size_t left = p->end - p->at;
     const size_t n = left < RG__PEER_BODY_MAX ? left : RG__PEER_BODY_MAX;
     void *to = rg__connection_space(p->wire);
-    if (pread(buffer_of(p)->fd, to, n, place(p)) != (ssize_t)n ||
+    if (pread(p->a->vault_fd, to, n, place(p)) != (ssize_t)n ||
         !rg__piece_is(p->piece, p->what.part.id)) {
         p->is_under_way = false;
         return PARCEL_GONE;
@@ -285,7 +285,7 @@ parcel_state rg__parcel_on_bytes(parcel *p, const void *body, size_t n)
 {
     if (!p->is_under_way || n == 0 || n > p->end - p->at)
         return PARCEL_MALFORMED;
-    if (pwrite(buffer_of(p)->fd, body, n, place(p)) != (ssize_t)n) {
+    if (pwrite(p->a->vault_fd, body, n, place(p)) != (ssize_t)n) {
         p->is_under_way = false;
         rg__fail(RG_ERR_MEMORY, "its vault can't be written");
         return PARCEL_FAILED;

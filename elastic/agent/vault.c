@@ -2,8 +2,8 @@
  * owned here, so that the vault survives its workers and so that a worker's
  * peers can map what it allocates.
  *
- * The kernel takes seconds over gigabytes, and this is the loop: a segment is
- * made without a page, and the worker that asked for it reserves the pages
+ * The kernel takes seconds over gigabytes, and this is the loop: memory is made
+ * without a page, and the worker that asked for it reserves the pages
  * (segments.c there). It is given back by the keeper, which closes it last. */
 #include "elastic/agent/inside.h"
 
@@ -16,15 +16,16 @@
 #include "sdk/base/fail.h"
 #include "sdk/base/shm.h"
 
+#define HUGE_BYTES (UINT64_C(2) << 20)
+
 /* ------------------------------------------ from one agent to the next
  */
 
-/* A copy of a struct of ours, whose descriptor goes along. */
+/* A copy of a struct of ours. */
 static void *take_struct(rg__kept *kept, void *list, int count, size_t bytes)
 {
-    char *more = kept->n == bytes && kept->fd[0] >= 0
-                     ? realloc(list, bytes * (size_t)(count + 1))
-                     : NULL;
+    char *more =
+        kept->n == bytes ? realloc(list, bytes * (size_t)(count + 1)) : NULL;
     if (more != NULL)
         memcpy(more + bytes * (size_t)count, kept->bytes, bytes);
     return more;
@@ -39,7 +40,7 @@ static void take_buffers(agent *a)
         if (more == NULL)
             continue;
         a->buffer = more;
-        more[a->buffers++].fd = rg__kept_take(k, 0);
+        a->buffers++;
     }
 }
 
@@ -48,7 +49,9 @@ static void take_segments(agent *a)
     const rg__kept_list *all = rg__keep_born_with(a->keep);
     for (rg__kept *k = rg__kept_next(all, "segment/", NULL); k != NULL;
          k = rg__kept_next(all, "segment/", k)) {
-        segment *more = take_struct(k, a->segment, a->segments, sizeof *more);
+        segment *more = k->fd[0] >= 0 ? take_struct(k, a->segment, a->segments,
+                                                    sizeof *more)
+                                      : NULL;
         if (more == NULL)
             continue;
         a->segment = more;
@@ -60,7 +63,7 @@ static void keep_buffer(const agent *a, const buffer *b)
 {
     char name[RG__KEPT_NAME_MAX];
     snprintf(name, sizeof name, "buffer/%s", b->name);
-    rg__keep_put(a->keep, name, b, sizeof *b, &b->fd, 1);
+    rg__keep_put(a->keep, name, b, sizeof *b, NULL, 0);
 }
 
 static void name_segment(const segment *seg, char name[RG__KEPT_NAME_MAX])
@@ -95,8 +98,8 @@ rg_status rg__vault_create(agent *a)
         take_segments(a);
         return map_vault(a);
     }
-    rg_status st =
-        rg__shm_create("regroup-vault", sizeof(rg__vault), true, &a->vault_fd);
+    rg_status st = rg__shm_create_growing("regroup-vault", sizeof(rg__vault),
+                                          &a->vault_fd);
     if (st == RG_OK)
         st = map_vault(a);
     if (st != RG_OK)
@@ -108,8 +111,6 @@ rg_status rg__vault_create(agent *a)
 
 void rg__vault_destroy(agent *a)
 {
-    for (int i = 0; i < a->buffers; i++)
-        close(a->buffer[i].fd);
     for (int i = 0; i < a->segments; i++)
         close(a->segment[i].fd);
     free(a->buffer);
@@ -124,30 +125,31 @@ static uint64_t room_of(const buffer *b)
     return rg__vault_stride(b->bytes) * b->slots;
 }
 
-/* A sharded buffer's segment has pages only where shards lie. */
-static uint64_t taken_by(const buffer *b)
+static uint64_t replicated_bytes(const agent *a)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < a->buffers; i++)
+        if (!a->buffer[i].is_sharded)
+            sum += room_of(&a->buffer[i]);
+    return sum;
+}
+
+/* Sharded buffers have pages only where shards lie: all that there are beyond
+ * the table's and those of the others, which are reserved in full before. */
+uint64_t rg__vault_shard_bytes(const agent *a)
 {
     struct stat info;
-    if (!b->is_sharded)
-        return room_of(b);
-    return fstat(b->fd, &info) == 0 ? (uint64_t)info.st_blocks * 512 : 0;
+    const uint64_t rest =
+        rg__vault_stride(sizeof(rg__vault)) + replicated_bytes(a);
+    if (fstat(a->vault_fd, &info) != 0)
+        return 0;
+    const uint64_t all = (uint64_t)info.st_blocks * 512;
+    return all > rest ? all - rest : 0;
 }
 
 uint64_t rg__vault_bytes(const agent *a)
 {
-    uint64_t sum = 0;
-    for (int i = 0; i < a->buffers; i++)
-        sum += taken_by(&a->buffer[i]);
-    return sum;
-}
-
-uint64_t rg__vault_shard_bytes(const agent *a)
-{
-    uint64_t sum = 0;
-    for (int i = 0; i < a->buffers; i++)
-        if (a->buffer[i].is_sharded)
-            sum += taken_by(&a->buffer[i]);
-    return sum;
+    return replicated_bytes(a) + rg__vault_shard_bytes(a);
 }
 
 /* --------------------------------------------------------------------- held */
@@ -243,6 +245,36 @@ static buffer *find_buffer(agent *a, const char *name)
     return NULL;
 }
 
+/* All rooms lie behind the table in one memory, so a thousand buffers take one
+ * descriptor. Each has places for as many vault slots as there may be, so none
+ * is ever moved, and a page behind it that nobody reserves: who looks for what
+ * a room lacks stops there. Places cost nothing, pages do. */
+static uint64_t next_place(const agent *a, const buffer *b)
+{
+    const uint64_t unit = room_of(b) < HUGE_BYTES ? RG__PAGE_BYTES : HUGE_BYTES;
+    uint64_t end = rg__vault_stride(sizeof(rg__vault));
+    for (int i = 0; i < a->buffers; i++) {
+        const buffer *other = &a->buffer[i];
+        const uint64_t behind =
+            other->place + rg__vault_stride(other->bytes) * RG__VAULT_SLOTS +
+            RG__PAGE_BYTES;
+        end = behind > end ? behind : end;
+    }
+    return (end + unit - 1) / unit * unit;
+}
+
+static rg_status make_place(const agent *a, buffer *b)
+{
+    const rg_status st =
+        b->is_sharded ? RG_OK : rg__shm_check(b->name, room_of(b));
+    if (st != RG_OK)
+        return st;
+    b->place = next_place(a, b);
+    return rg__shm_grow(a->vault_fd, b->name,
+                        b->place +
+                            rg__vault_stride(b->bytes) * RG__VAULT_SLOTS);
+}
+
 static rg_status make_buffer(agent *a, const buffer *what, buffer **buffer_p)
 {
     rg_status st = check_room(a, what);
@@ -255,10 +287,7 @@ static rg_status make_buffer(agent *a, const buffer *what, buffer **buffer_p)
     a->buffer = more;
     buffer *b = &more[a->buffers];
     *b = *what;
-    if (!b->is_sharded)
-        st = rg__shm_check(b->name, room_of(b));
-    if (st == RG_OK)
-        st = rg__shm_create(b->name, room_of(b), false, &b->fd);
+    st = make_place(a, b);
     if (st != RG_OK)
         return st;
     a->buffers++;
@@ -279,20 +308,12 @@ static bool has_commits(const agent *a)
  * copied. Nothing lies there before all have registered theirs. */
 static rg_status grow_buffer(agent *a, buffer *b, uint32_t slots)
 {
-    buffer larger = *b;
-    larger.slots = slots;
     if (has_commits(a))
         return rg__fail(RG_ERR_INVALID,
                         "buffer %s needs %u vault slots and there are commits "
                         "in %u already; register the same in every worker",
                         b->name, slots, b->slots);
-    const int old = b->fd;
-    const rg_status st =
-        rg__shm_create(b->name, room_of(&larger), false, &larger.fd);
-    if (st != RG_OK)
-        return st;
-    close(old); /* before the keeper does */
-    *b = larger;
+    b->slots = slots;
     keep_buffer(a, b);
     return RG_OK;
 }
@@ -300,7 +321,6 @@ static rg_status grow_buffer(agent *a, buffer *b, uint32_t slots)
 static rg_status read_buffer(const rg__register *m, buffer *b)
 {
     *b = (buffer){.bytes = m->bytes,
-                  .fd = -1,
                   .slots = m->slots,
                   .is_sharded = m->is_sharded != 0,
                   .replicas = m->replicas,
@@ -380,10 +400,12 @@ void rg__vault_register(slot *s, const rg__register *m)
         b->by |= UINT64_C(1) << s->index;
     rg__buffer reply = {
         .head = {RG__BUFFER, RG__WIRE_VERSION}, .ask = m->ask, .status = st};
-    if (st != RG_OK)
+    if (st == RG_OK)
+        reply.place = b->place;
+    else
         snprintf(reply.text, sizeof reply.text, "%.*s", RG__TEXT_MAX - 1,
                  rg_last_error());
-    rg__worker_tell(s, &reply, sizeof reply, st == RG_OK ? b->fd : -1);
+    rg__worker_tell(s, &reply, sizeof reply, -1);
 }
 
 uint64_t rg__vault_newest_step(const agent *a)

@@ -42,31 +42,17 @@ typedef struct writer {
 
 /* ------------------------------------------------------------- the process */
 
-static int by_number(const void *a, const void *b)
-{
-    return *(const int *)a - *(const int *)b;
-}
-
 /* Sockets of the agent that lived on here would hide its death. */
 static void close_rest(const writer_task *task)
 {
-    const agent *a = task->a;
-    int *keep = malloc(sizeof *keep * ((size_t)a->buffers + 2));
-    if (keep == NULL)
-        _exit(1);
-    int n = 0, first = FIRST_FD;
-    for (int i = 0; i < a->buffers; i++)
-        keep[n++] = a->buffer[i].fd;
-    keep[n++] = a->vault_fd;
-    keep[n++] = task->sock;
-    qsort(keep, (size_t)n, sizeof *keep, by_number);
-    for (int i = 0; i < n; i++) {
-        if (keep[i] > first)
-            close_range((unsigned)first, (unsigned)keep[i] - 1, 0);
-        first = keep[i] + 1;
-    }
-    close_range((unsigned)first, ~0u, 0);
-    free(keep);
+    const int vault = task->a->vault_fd, sock = task->sock;
+    const int low = vault < sock ? vault : sock;
+    const int high = vault < sock ? sock : vault;
+    if (low > FIRST_FD)
+        close_range(FIRST_FD, (unsigned)low - 1, 0);
+    if (high > low + 1)
+        close_range((unsigned)low + 1, (unsigned)high - 1, 0);
+    close_range((unsigned)high + 1, ~0u, 0);
 }
 
 static void calm_signals(void)

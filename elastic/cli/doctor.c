@@ -24,7 +24,7 @@
 #include "elastic/cli/rundir.h"
 #include "sdk/base/fail.h"
 
-#define FILES_LEAST   256  /* a full host: 64 workers, sockets, segments */
+#define FILES_LEAST   256  /* a worker's connections with other hosts */
 #define FILES_EASY    1024 /* and what the program opens itself */
 #define MEMLOCK_EASY  (UINT64_C(8) << 20)
 #define VERSION_BYTES 64
@@ -94,7 +94,7 @@ static rg__finding check_files(const rg__settings *s)
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
         return rg__find(RG__WEAK, "the limit can't be read: %s",
                         strerror(errno));
-    const unsigned long long n = limit.rlim_cur;
+    const unsigned long long n = limit.rlim_cur, most = limit.rlim_max;
     if (n < FILES_LEAST)
         return rg__find(
             RG__FAIL,
@@ -107,7 +107,11 @@ static rg__finding check_files(const rg__settings *s)
             "a process may open %llu files; more than about 16 workers "
             "may need %d (ulimit -n)",
             n, FILES_EASY);
-    return rg__find(RG__OK, "a process may open %llu files", n);
+    return rg__find(RG__OK,
+                    "a process may open %llu files, and a worker keeps that "
+                    "limit; the agent takes up to %llu; registered buffers "
+                    "need none",
+                    n, most);
 }
 
 static rg__finding check_memlock(const rg__settings *s)

@@ -127,8 +127,8 @@ static rg_status check_descriptors(const rg__launch *l)
     return rg__fail(RG_ERR_SYSTEM,
                     "%llu descriptors are too few for the agent of %d slots: "
                     "it needs %d and %d for each slot, %llu in all, and one "
-                    "for each piece of memory that a worker registers; raise "
-                    "the hard limit (`ulimit -Hn`), or give fewer --slots",
+                    "for each rg_alloc of a worker; raise the hard limit "
+                    "(`ulimit -Hn`), or give fewer --slots",
                     (unsigned long long)limit.rlim_max, l->slots,
                     AGENT_DESCRIPTORS, SLOT_DESCRIPTORS, needed);
 }

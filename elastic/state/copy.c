@@ -42,7 +42,8 @@ static size_t chunk(size_t left)
 
 /* -------------------------------------------------------------------- save */
 
-/* Copy under the gate, so that leaving waits for a chunk and no more. */
+/* Copy under the gate, so that leaving waits for a chunk and no more. Alone
+ * there is no vault, and the hash is all. */
 static rg_status copy_in(rg_ctx *ctx, char *to, const char *from, size_t bytes,
                          rg__hash *hash)
 {
@@ -52,7 +53,7 @@ static rg_status copy_in(rg_ctx *ctx, char *to, const char *from, size_t bytes,
             return lost();
         pthread_mutex_lock(&ctx->gate);
         const bool open = ctx->gate_generation == ctx->now.generation;
-        if (open)
+        if (open && to != NULL)
             rg__stream(to + at, from + at, n);
         pthread_mutex_unlock(&ctx->gate);
         if (!open)
@@ -112,9 +113,9 @@ static rg_status save_slice(rg_ctx *ctx, rg__state_buffer *b, int slot,
     if (begin == end)
         return RG_OK;
     rg__hash_begin_named(&hash, b->name);
-    const rg_status rs =
-        copy_in(ctx, b->vault + b->stride * (size_t)slot + begin,
-                b->data + begin, end - begin, &hash);
+    char *to =
+        b->vault != NULL ? b->vault + b->stride * (size_t)slot + begin : NULL;
+    const rg_status rs = copy_in(ctx, to, b->data + begin, end - begin, &hash);
     const uint64_t value = rg__hash_value(&hash);
     rg__state_note_slice(b, value);
     *sum += value;
@@ -343,11 +344,13 @@ rg_status rg__state_reserve_shard(rg_state *st)
     for (int k = 0; k < st->buffers && rs == RG_OK; k++) {
         const rg__state_buffer *b = &st->buffer[k];
         size_t begin, end;
+        if (!b->is_sharded || b->fd < 0)
+            continue;
         rg__state_slice(b, (uint32_t)now->rank, (uint32_t)now->size, &begin,
                         &end);
-        for (int i = 0;
-             b->is_sharded && begin < end && i < st->slots && rs == RG_OK; i++)
-            rs = rg__shm_reserve(b->fd, b->name, b->stride * (size_t)i + begin,
+        for (int i = 0; begin < end && i < st->slots && rs == RG_OK; i++)
+            rs = rg__shm_reserve(b->fd, b->name,
+                                 b->place + b->stride * (size_t)i + begin,
                                  end - begin);
     }
     return rs;

@@ -51,8 +51,6 @@ rg_status rg_state_create(rg_ctx *ctx, const rg_state_params *params,
 static void unmap_room(rg__state_buffer *b)
 {
     rg__shm_unmap(b->vault, b->room);
-    if (b->fd >= 0)
-        close(b->fd);
     b->vault = NULL;
     b->fd = -1;
 }
@@ -98,11 +96,14 @@ static rg_status check_add(const rg_state *st, const char *name,
                            const void *data, size_t bytes,
                            const rg_buffer_params *params)
 {
-    if (st == NULL || name == NULL || data == NULL || bytes == 0 ||
-        bytes > RG__BUFFER_MAX)
+    if (st == NULL || name == NULL)
         return rg__fail(RG_ERR_INVALID,
-                        "rg_state_add needs a state, a name, memory and a size "
-                        "above 0 and up to 256 TiB");
+                        "rg_state_add needs a state and a name");
+    if (data == NULL || bytes == 0 || bytes > RG__BUFFER_MAX)
+        return rg__fail(RG_ERR_INVALID,
+                        "buffer %s has %zu bytes at %p; register memory of 1 "
+                        "byte to 256 TiB",
+                        name, bytes, data);
     if (st->ctx->is_running)
         return rg__fail(RG_ERR_INVALID,
                         "buffer %s can't be registered inside rg_run; register "
@@ -139,9 +140,9 @@ static rg_status map_room(rg_state *st, rg__state_buffer *b)
     snprintf(what.name, sizeof what.name, "%s", b->name);
     void *at = NULL;
     b->room = b->stride * (size_t)st->slots;
-    rg_status rs = st->ctx->hooks->reserve(st->ctx, &what, &b->fd);
-    if (rs == RG_OK)
-        rs = rg__shm_map(b->fd, b->room, &at);
+    rg_status rs = st->ctx->hooks->reserve(st->ctx, &what, &b->fd, &b->place);
+    if (rs == RG_OK && b->fd >= 0)
+        rs = rg__shm_map_at(b->fd, b->place, b->room, &at);
     b->vault = at;
     return rs;
 }
@@ -180,6 +181,17 @@ static rg__state_buffer describe(const char *name, void *data, size_t bytes,
     return b;
 }
 
+/* Whoever has failed below knows memory, sockets and descriptors only. */
+static rg_status name_buffer(rg_status rs, const char *name)
+{
+    char text[RG__TEXT_MAX], start[RG__BUFFER_NAME_MAX + 8];
+    snprintf(start, sizeof start, "buffer %s", name);
+    snprintf(text, sizeof text, "%s", rg_last_error());
+    if (rs == RG_OK || strncmp(text, start, strlen(start)) == 0)
+        return rs;
+    return rg__fail(rs, "%s can't be registered: %s", start, text);
+}
+
 rg_status rg_state_add(rg_state *st, const char *name, void *data, size_t bytes,
                        const rg_buffer_params *params)
 {
@@ -199,7 +211,7 @@ rg_status rg_state_add(rg_state *st, const char *name, void *data, size_t bytes,
         rs = map_room(st, b);
     if (rs != RG_OK) {
         unmap_room(b);
-        return rs;
+        return name_buffer(rs, name);
     }
     st->has_shards = st->has_shards || b->is_sharded;
     st->has_copies = st->has_copies || b->replicas > 0;

@@ -14,8 +14,9 @@ typedef struct rg__state_buffer {
     bool is_sharded;
     uint32_t replicas;   /* of a shard, on other hosts */
     size_t align;        /* where shards begin */
-    int fd;              /* of its segment */
-    char *vault;         /* the segment, mapped: a copy for each vault slot */
+    int fd;              /* of the vault, borrowed; -1: alone, there is none */
+    uint64_t place;      /* where its room begins there */
+    char *vault;         /* its room, mapped: a copy for each vault slot */
     size_t stride, room; /* between the copies; bytes mapped */
     /* compare.c */
     bool may_differ, is_constant; /* as registered */

@@ -233,41 +233,36 @@ static void end_turn(int turn)
 }
 
 static rg_status reserve_pages(const rg__worker *w, int fd, const char *name,
-                               size_t bytes)
+                               uint64_t place, size_t bytes)
 {
     const int turn = wait_for_turn(w);
-    const rg_status st = rg__shm_reserve(fd, name, 0, bytes);
+    const rg_status st = rg__shm_reserve(fd, name, place, bytes);
     end_turn(turn);
     return st;
 }
 
-static rg_status reserve_alone(const rg__register *what, int *fd_p)
-{
-    return rg__shm_create(what->name,
-                          rg__vault_stride(what->bytes) * what->slots,
-                          !what->is_sharded, fd_p);
-}
-
-rg_status rg__worker_reserve(rg_ctx *ctx, const rg__register *what, int *fd_p)
+rg_status rg__worker_reserve(rg_ctx *ctx, const rg__register *what, int *fd_p,
+                             uint64_t *place_p)
 {
     rg__worker *w = ctx->worker;
+    *fd_p = -1;
     if (w->sock < 0)
-        return reserve_alone(what, fd_p);
+        return RG_OK;
     rg__register m = *what;
     m.head = (rg__wire_head){RG__REGISTER, RG__WIRE_VERSION};
     pthread_mutex_lock(&w->lock);
     m.ask = ++w->last_ask;
     rg_status st = rg__worker_ask(w, RG__BUFFER, m.ask, &m, sizeof m);
-    const int fd = w->reply.fd;
+    const uint64_t place = w->reply.place;
     pthread_mutex_unlock(&w->lock);
     if (st == RG_OK && !what->is_sharded)
-        st = reserve_pages(w, fd, what->name,
+        st = reserve_pages(w, w->vault_fd, what->name, place,
                            rg__vault_stride(what->bytes) * what->slots);
-    if (st == RG_OK)
-        *fd_p = fd;
-    else if (fd >= 0)
-        close(fd);
-    return st;
+    if (st != RG_OK)
+        return st;
+    *fd_p = w->vault_fd;
+    *place_p = place;
+    return RG_OK;
 }
 
 static rg_status alloc_alone(rg_ctx *ctx, rg__segment *m, void **p_p)
@@ -310,7 +305,8 @@ static rg_status ask_for_segment(rg__worker *w, const rg__segment *m, int *fd_p,
 
 static rg_status reserve_segment(rg_ctx *ctx, const rg__segment *m, int fd)
 {
-    const rg_status st = reserve_pages(ctx->worker, fd, "rg_alloc", m->bytes);
+    const rg_status st =
+        reserve_pages(ctx->worker, fd, "rg_alloc", 0, m->bytes);
     close(fd);
     if (st != RG_OK)
         drop_segment(ctx, m->id);

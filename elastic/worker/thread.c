@@ -371,14 +371,13 @@ static void on_done(rg__worker *w, const rg__mark *m)
     set_phase(w, RG__PHASE_DONE);
 }
 
-static void on_buffer(rg__worker *w, const rg__buffer *m, int *fd)
+static void on_buffer(rg__worker *w, const rg__buffer *m)
 {
     pthread_mutex_lock(&w->lock);
     if (w->reply.awaited == RG__BUFFER && w->reply.ask == m->ask) {
         w->reply.is_here = true;
         w->reply.st = (rg_status)m->status;
-        w->reply.fd = *fd;
-        *fd = -1;
+        w->reply.place = m->place;
         snprintf(w->reply.text, sizeof w->reply.text, "%.*s", RG__TEXT_MAX - 1,
                  m->text);
         pthread_cond_broadcast(&w->changed);
@@ -487,7 +486,7 @@ static void handle(rg__worker *w, const void *bytes, size_t n, int *fd)
         on_decided(w, bytes);
         break;
     case RG__BUFFER:
-        on_buffer(w, bytes, fd);
+        on_buffer(w, bytes);
         break;
     case RG__SEGMENT:
         rg__segment_arrived(w, bytes, fd);

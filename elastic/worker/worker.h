@@ -23,15 +23,17 @@ typedef struct rg__reply {
     uint32_t ask;          /* the number that the answer must bear */
     bool is_here;
     rg_status st;
-    int fd;   /* taken by whoever asked */
-    void *at; /* ALLOC */
+    int fd;         /* SEGMENT: taken by whoever asked */
+    void *at;       /* likewise */
+    uint64_t place; /* BUFFER */
     char text[RG__TEXT_MAX];
 } rg__reply;
 
 struct rg__worker {
     rg_ctx *ctx;
     int sock;     /* -1: alone */
-    int vault_fd; /* for the turn to reserve memory; -1: alone */
+    int vault_fd; /* of the vault: its table, and the rooms of all buffers;
+                     for the turn to reserve memory, too; -1: alone */
     bool has_thread;
     pthread_t thread;
     const rg__launcher *launcher; /* that started this process; NULL: none */
@@ -150,7 +152,8 @@ void rg__segment_gone(rg__worker *w, const rg__segment *m);
 rg_status rg__segment_map(rg_ctx *ctx, const rg__segment *s, int fd);
 
 /* Register a buffer with the agent: hook for the state room. */
-rg_status rg__worker_reserve(rg_ctx *ctx, const rg__register *what, int *fd_p);
+rg_status rg__worker_reserve(rg_ctx *ctx, const rg__register *what, int *fd_p,
+                             uint64_t *place_p);
 
 /* Ask the agent something and wait for w->reply, a message of that type and
  * number; lock held. An agent that takes over is asked again. */

@@ -106,22 +106,31 @@ rg_status rg__shm_reserve(int fd, const char *name, size_t at, size_t bytes)
     return st == RG_OK ? allocate(fd, name, at, bytes) : st;
 }
 
-static rg_status fill(int fd, const char *name, size_t bytes, bool reserved)
+rg_status rg__shm_grow(int fd, const char *name, size_t bytes)
 {
-    if (ftruncate(fd, (off_t)bytes) != 0)
-        return rg__fail(RG_ERR_MEMORY,
-                        "shared memory %s can't grow to %zu bytes: %s", name,
-                        bytes, strerror(errno));
-    if (reserved && allocate(fd, name, 0, bytes) != RG_OK)
-        return RG_ERR_MEMORY;
-    if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+    if (ftruncate(fd, (off_t)bytes) == 0)
+        return RG_OK;
+    return rg__fail(RG_ERR_MEMORY,
+                    "shared memory %s can't grow to %zu bytes: %s", name, bytes,
+                    strerror(errno));
+}
+
+static rg_status fill(int fd, const char *name, size_t bytes, bool reserved,
+                      int seals)
+{
+    rg_status st = rg__shm_grow(fd, name, bytes);
+    if (st == RG_OK && reserved)
+        st = allocate(fd, name, 0, bytes);
+    if (st != RG_OK)
+        return st;
+    if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL | seals) != 0)
         return rg__fail(RG_ERR_SYSTEM, "shared memory %s can't be sealed: %s",
                         name, strerror(errno));
     return RG_OK;
 }
 
-rg_status rg__shm_create(const char *name, size_t bytes, bool reserved,
-                         int *fd_p)
+static rg_status create(const char *name, size_t bytes, bool reserved,
+                        int seals, int *fd_p)
 {
     if (reserved && rg__shm_check(name, bytes) != RG_OK)
         return RG_ERR_MEMORY;
@@ -129,7 +138,7 @@ rg_status rg__shm_create(const char *name, size_t bytes, bool reserved,
     if (fd < 0)
         return rg__fail(RG_ERR_SYSTEM, "shared memory %s can't be made: %s",
                         name, strerror(errno));
-    const rg_status st = fill(fd, name, bytes, reserved);
+    const rg_status st = fill(fd, name, bytes, reserved, seals);
     if (st != RG_OK) {
         close(fd);
         return st;
@@ -138,17 +147,35 @@ rg_status rg__shm_create(const char *name, size_t bytes, bool reserved,
     return RG_OK;
 }
 
-rg_status rg__shm_map(int fd, size_t bytes, void **at_p)
+rg_status rg__shm_create(const char *name, size_t bytes, bool reserved,
+                         int *fd_p)
+{
+    return create(name, bytes, reserved, F_SEAL_GROW, fd_p);
+}
+
+rg_status rg__shm_create_growing(const char *name, size_t bytes, int *fd_p)
+{
+    return create(name, bytes, true, 0, fd_p);
+}
+
+static bool has_bytes(int fd, size_t place, size_t bytes)
 {
     struct stat info;
+    return fstat(fd, &info) == 0 && (uint64_t)info.st_size >= place &&
+           (uint64_t)info.st_size - place >= bytes;
+}
+
+rg_status rg__shm_map_at(int fd, size_t place, size_t bytes, void **at_p)
+{
     const int seals = fcntl(fd, F_GET_SEALS);
-    if (fstat(fd, &info) != 0 || info.st_size < (off_t)bytes || seals < 0 ||
+    if (!has_bytes(fd, place, bytes) || seals < 0 ||
         (seals & F_SEAL_SHRINK) == 0)
         return rg__fail(RG_ERR_SYSTEM,
                         "shared memory of %zu bytes was expected, but the "
                         "descriptor is smaller or not sealed",
                         bytes);
-    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *at =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)place);
     if (at == MAP_FAILED)
         return rg__fail(RG_ERR_MEMORY,
                         "shared memory of %zu bytes can't be mapped: %s", bytes,
@@ -159,6 +186,11 @@ rg_status rg__shm_map(int fd, size_t bytes, void **at_p)
         madvise(at, bytes, MADV_HUGEPAGE);
     *at_p = at;
     return RG_OK;
+}
+
+rg_status rg__shm_map(int fd, size_t bytes, void **at_p)
+{
+    return rg__shm_map_at(fd, 0, bytes, at_p);
 }
 
 void rg__shm_unmap(void *at, size_t bytes)

@@ -12,6 +12,11 @@
 rg_status rg__shm_create(const char *name, size_t bytes, bool reserved,
                          int *fd_p);
 
+/* One whose size may rise, with these bytes reserved from the start. Memory
+ * that is mapped stays what it is. */
+rg_status rg__shm_create_growing(const char *name, size_t bytes, int *fd_p);
+rg_status rg__shm_grow(int fd, const char *name, size_t bytes);
+
 /* Have the pages from `at` on there now, as reserved ones are (ERR_MEMORY). */
 rg_status rg__shm_reserve(int fd, const char *name, size_t at, size_t bytes);
 
@@ -22,6 +27,9 @@ rg_status rg__shm_check(const char *name, size_t bytes);
  * of core dumps. Refuses a
  * descriptor that is smaller than bytes or can still shrink. */
 rg_status rg__shm_map(int fd, size_t bytes, void **at_p);
+
+/* The same of bytes [place, place + bytes); place: whole pages. */
+rg_status rg__shm_map_at(int fd, size_t place, size_t bytes, void **at_p);
 
 /* NULL is allowed. */
 void rg__shm_unmap(void *at, size_t bytes);

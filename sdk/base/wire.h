@@ -8,7 +8,8 @@
  *                                    <-      WELCOME + page, vault   | REFUSED
  *   READY  (life is locked)          ->
  *   REGISTER (a buffer)              ->
- *                                    <-      BUFFER + segment        | status
+ *                                    <-      BUFFER (its place in the vault)
+ *                                            | status
  *   ALLOC / FREE (rg_alloc memory)   ->
  *                                    <-      SEGMENT + segment, to every local
  *                                            worker; UNSEGMENT
@@ -163,10 +164,11 @@ typedef struct rg__register {
     char name[RG__BUFFER_NAME_MAX];
 } rg__register;
 
-typedef struct rg__buffer { /* + segment fd when status is RG_OK */
+typedef struct rg__buffer {
     rg__wire_head head;
     uint32_t ask;
     int32_t status;
+    uint64_t place; /* RG_OK: where its room begins in the vault's memory */
     char text[RG__TEXT_MAX];
 } rg__buffer;
 

@@ -94,7 +94,7 @@ char *vault_bytes(agent *a, const char *name, int vault_slot)
     const buffer *b = find(a, name);
     const size_t stride = rg__vault_stride(b->bytes);
     void *at = NULL;
-    CHECK_OK(rg__shm_map(b->fd, stride * b->slots, &at));
+    CHECK_OK(rg__shm_map_at(a->vault_fd, b->place, stride * b->slots, &at));
     return (char *)at + stride * (size_t)vault_slot;
 }
 

@@ -35,6 +35,29 @@ static void check_sealed(void)
     close(fd);
 }
 
+/* Larger while it is mapped, never smaller; a part of it is mapped. */
+static void check_growing(void)
+{
+    int fd = -1;
+    char *whole, *part;
+    void *at = NULL;
+    CHECK_OK(rg__shm_create_growing("growing", BYTES, &fd));
+    CHECK_OK(rg__shm_map(fd, BYTES, &at));
+    whole = at;
+    CHECK_STATUS(rg__shm_map_at(fd, BYTES, BYTES, &at), RG_ERR_SYSTEM);
+    CHECK_OK(rg__shm_grow(fd, "growing", BYTES * 2));
+    CHECK_OK(rg__shm_map_at(fd, BYTES - 4096, 8192, &at));
+    part = at;
+    part[0] = 5;
+    CHECK_EQ(whole[BYTES - 4096], 5);
+    part[4096] = 6;
+    CHECK_STATUS(rg__shm_grow(fd, "growing", BYTES), RG_ERR_MEMORY);
+    CHECK_STATUS(rg__shm_map_at(fd, BYTES * 3, 4096, &at), RG_ERR_SYSTEM);
+    rg__shm_unmap(part, 8192);
+    rg__shm_unmap(whole, BYTES);
+    close(fd);
+}
+
 static void check_unsealed(void)
 {
     void *at = NULL;
@@ -85,6 +108,7 @@ static void check_more_than_there_is(void)
 int main(void)
 {
     check_sealed();
+    check_growing();
     check_unsealed();
     check_reserved();
     check_more_than_there_is();

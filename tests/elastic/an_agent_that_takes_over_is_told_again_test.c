@@ -19,6 +19,8 @@
 #include "sdk/transport/transport.h"
 #include "tests/check.h"
 
+#define PLACE       rg__vault_stride(sizeof(rg__vault))
+#define ROOM        65536
 #define PATIENCE_MS 20000
 #define GENERATION  1
 
@@ -128,7 +130,7 @@ static void meet(void)
                      .address = {"127.0.0.1"}};
     hear(RG__HELLO);
     CHECK_OK(rg__shm_create("page", RG__PAGE_BYTES, true, &fds[0]));
-    CHECK_OK(rg__shm_create("vault", sizeof(rg__vault), true, &fds[1]));
+    CHECK_OK(rg__shm_create("vault", PLACE + ROOM, true, &fds[1]));
     CHECK_OK(rg__shm_map(fds[0], RG__PAGE_BYTES, &at));
     page = at;
     CHECK_OK(rg__sock_send(sock, &m, sizeof m, fds, 2));
@@ -138,14 +140,11 @@ static void meet(void)
 
 static void answer_registration(void)
 {
-    int fd;
     const rg__buffer m = {.head = {RG__BUFFER, RG__WIRE_VERSION},
-                          .ask = registered.ask};
-    CHECK_OK(rg__shm_create(
-        "counter", rg__vault_stride(registered.bytes) * registered.slots, true,
-        &fd));
-    tell(&m, sizeof m, fd);
-    close(fd);
+                          .ask = registered.ask,
+                          .place = PLACE};
+    CHECK(rg__vault_stride(registered.bytes) * registered.slots <= ROOM);
+    tell(&m, sizeof m, -1);
 }
 
 /* A world of one. */

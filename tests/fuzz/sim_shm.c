@@ -10,22 +10,39 @@
 
 #define RESERVED_MAX ((size_t)1 << 20)
 
-rg_status rg__shm_create(const char *name, size_t bytes, bool reserved,
-                         int *fd_p)
+static rg_status create(const char *name, size_t bytes, bool reserved,
+                        int seals, int *fd_p)
 {
     if (reserved && bytes > RESERVED_MAX)
         return rg__fail(RG_ERR_MEMORY, "no %zu bytes for %s", bytes, name);
     const int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0)
         return rg__fail(RG_ERR_SYSTEM, "no memfd");
-    if (ftruncate(fd, (off_t)bytes) != 0 ||
-        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) !=
-            0) {
+    if (rg__shm_grow(fd, name, bytes) != RG_OK ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL | seals) != 0) {
         close(fd);
         return rg__fail(RG_ERR_MEMORY, "no %zu bytes for %s", bytes, name);
     }
     *fd_p = fd;
     return RG_OK;
+}
+
+rg_status rg__shm_create(const char *name, size_t bytes, bool reserved,
+                         int *fd_p)
+{
+    return create(name, bytes, reserved, F_SEAL_GROW, fd_p);
+}
+
+rg_status rg__shm_create_growing(const char *name, size_t bytes, int *fd_p)
+{
+    return create(name, bytes, true, 0, fd_p);
+}
+
+rg_status rg__shm_grow(int fd, const char *name, size_t bytes)
+{
+    return ftruncate(fd, (off_t)bytes) == 0
+               ? RG_OK
+               : rg__fail(RG_ERR_MEMORY, "no %zu bytes for %s", bytes, name);
 }
 
 rg_status rg__shm_check(const char *name, size_t bytes)
@@ -44,7 +61,13 @@ rg_status rg__shm_reserve(int fd, const char *name, size_t at, size_t bytes)
 
 rg_status rg__shm_map(int fd, size_t bytes, void **at_p)
 {
-    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    return rg__shm_map_at(fd, 0, bytes, at_p);
+}
+
+rg_status rg__shm_map_at(int fd, size_t place, size_t bytes, void **at_p)
+{
+    void *at =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)place);
     if (at == MAP_FAILED)
         return rg__fail(RG_ERR_MEMORY, "%zu bytes can't be mapped", bytes);
     *at_p = at;

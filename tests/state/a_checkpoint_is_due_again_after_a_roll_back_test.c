@@ -3,6 +3,7 @@
  * due again. */
 #include "elastic/state/state.h"
 #include "tests/check.h"
+#include "tests/state/room.h"
 
 #define EVERY 10 /* steps */
 
@@ -28,6 +29,7 @@ int main(void)
     rg_state *st;
     const rg_params params = {.size = sizeof params, .elastic = 1};
     CHECK_OK(rg_init(&params, &ctx));
+    room_give(ctx);
     snprintf(ctx->checkpoint, sizeof ctx->checkpoint, "/nobody-writes-here");
     ctx->checkpoint_every = (rg__every){.steps = EVERY};
     CHECK_OK(rg_state_create(ctx, NULL, &st));

@@ -5,6 +5,7 @@
 
 #include "elastic/state/state.h"
 #include "tests/check.h"
+#include "tests/state/room.h"
 
 #define BYTES ((size_t)1 << 16)
 
@@ -62,6 +63,7 @@ int main(void)
     const rg_params params = {.size = sizeof params, .elastic = 1};
     const rg_buffer_params shards = {.size = sizeof shards, .kind = RG_SHARDED};
     CHECK_OK(rg_init(&params, &ctx));
+    room_give(ctx);
     CHECK_OK(rg_state_create(ctx, NULL, &st));
     CHECK_OK(rg_state_add(st, "replicated", replicated, BYTES, NULL));
     CHECK_OK(rg_state_add(st, "sharded", sharded, BYTES, &shards));

@@ -6,6 +6,7 @@
 
 #include "elastic/state/state.h"
 #include "tests/check.h"
+#include "tests/state/room.h"
 
 #define BYTES ((size_t)1 << 20) /* more than one chunk */
 
@@ -61,6 +62,7 @@ int main(void)
     rg_state *st;
     const rg_params params = {.size = sizeof params, .elastic = 1};
     CHECK_OK(rg_init(&params, &ctx));
+    room_give(ctx);
     CHECK_OK(rg_state_create(ctx, NULL, &st));
     CHECK_OK(rg_state_add(st, "memory", memory, BYTES, NULL));
     CHECK_OK(rg_run(st, train, NULL));

@@ -6,6 +6,7 @@
 #include "elastic/state/state.h"
 #include "elastic/worker/worker.h"
 #include "tests/check.h"
+#include "tests/state/room.h"
 
 #define BYTES ((size_t)1 << 20)
 
@@ -34,6 +35,7 @@ int main(void)
     const rg_params params = {.size = sizeof params, .elastic = 1};
     memset(memory, 'o', BYTES);
     CHECK_OK(rg_init(&params, &ctx));
+    room_give(ctx);
     CHECK_OK(rg_state_create(ctx, NULL, &st));
     CHECK_OK(rg_state_add(st, "memory", memory, BYTES, NULL));
     CHECK_STATUS(rg_run(st, train, NULL), RG_ERR_INVALID); /* it has left */
