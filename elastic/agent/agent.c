@@ -275,6 +275,20 @@ static void start_working(agent *a)
     rg__workers_ping(a);
 }
 
+/* `regroup scale` has changed the bounds of the world. */
+static void follow_size(agent *a)
+{
+    const rg__size *size = &a->view.size;
+    if (size->mod_revision == 0 ||
+        (size->min == a->own.min && size->max == a->own.max))
+        return;
+    a->own.min = size->min;
+    a->own.max = size->max;
+    rg__agent_tell_sizes(a);
+    rg__log(RG__INFO, "agent", "the world has %d to %d workers from now on",
+            size->min, size->max);
+}
+
 static void on_mirror(void *arg, int64_t revision, bool wiped)
 {
     agent *a = arg;
@@ -294,6 +308,7 @@ static void on_mirror(void *arg, int64_t revision, bool wiped)
     }
     rg__log(RG__TRACE, "agent", "the view stands at revision %" PRId64,
             revision);
+    follow_size(a);
     rg__resume_view(a);
     rg__generation_follow(a);
     rg__checkpoint_follow(a);
@@ -792,6 +807,7 @@ static void tear_down(agent *a)
     rg__scrape_close(a);
     rg__questions_end(a); /* while there are slots to tell of */
     rg__drain_asks_drop(a);
+    rg__scale_asks_drop(a);
     if (a->slot != NULL)
         rg__slots_destroy(a);
     rg__outputs_drop(a);

@@ -33,6 +33,7 @@
  *   story.c       what has befallen the job
  *   summary.c     what is said of the job at its end
  *   drain_ask.c   a host is asked to leave
+ *   scale_ask.c   the job is asked for another size
  *   metrics.c     numbers for Prometheus
  *   scrape.c      who asks for them over HTTP
  *   resume.c      taking over from an agent that was killed
@@ -77,6 +78,7 @@ typedef struct paths paths;
 typedef struct question question;
 typedef struct scrape scrape;
 typedef struct drain_ask drain_ask;
+typedef struct scale_ask scale_ask;
 typedef struct saver saver;
 typedef struct wait_list wait_list;
 typedef struct guest guest;
@@ -319,6 +321,7 @@ struct agent {
     scrape *scrape;
     char metrics_at[64]; /* where metrics are shown; "": nowhere */
     drain_ask *drain_asks;
+    scale_ask *scale_asks;
 
     /* the end */
     bool is_draining; /* workers are to leave at the next commit */
@@ -731,6 +734,11 @@ void rg__summary_say(agent *a);
  * socket. */
 void rg__drain_ask(agent *a, const char *host, uint64_t deadline_ms, int sock);
 void rg__drain_asks_drop(agent *a);
+
+/* scale_ask.c: write other bounds of the world, and answer who asked; owns the
+ * socket. 0: as it is. */
+void rg__scale_ask(agent *a, int min, int max, int sock);
+void rg__scale_asks_drop(agent *a);
 
 /* metrics.c: Prometheus' text, malloc'd; NULL: no memory. */
 char *rg__metrics(agent *a);

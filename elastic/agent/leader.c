@@ -371,9 +371,11 @@ void rg__leader_look(void *agent_arg)
     if (a->known.leader != a->id)
         return;
     uint64_t lost[LOST_MAX], mute[LOST_MAX], again_ns = 0;
+    const rg__size *size = &a->known.size; /* of the revision that is planned */
+    const bool is_scaled = size->mod_revision != 0;
     const rg__plan_config config = {
-        .min = a->params->min,
-        .max = a->params->max,
+        .min = is_scaled ? size->min : a->params->min,
+        .max = is_scaled ? size->max : a->params->max,
         .start_timeout_ns = a->params->start_timeout_ms * RG__MS,
         .elastic_timeout_ns = a->params->elastic_timeout_ms * RG__MS,
         .last_call_ns = LAST_CALL_NS,

@@ -247,6 +247,11 @@ bool rg__question(agent *a, int sock, const void *bytes, size_t n)
         rg__agent_end_job(a, 128 + 15, "stopped by `regroup stop`");
         return true;
     }
+    if (n == sizeof(rg__scale) && head->type == RG__SCALE) {
+        const rg__scale *m = bytes;
+        rg__scale_ask(a, m->min, m->max, sock);
+        return true;
+    }
     if (n == sizeof(rg__drain_host) && head->type == RG__DRAIN) {
         take_drain(a, sock, bytes);
         return true;

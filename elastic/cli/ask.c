@@ -198,6 +198,13 @@ rg_status rg__ask_drain(const rg__job_record *job, const char *host,
     return ask(job, &m, sizeof m, ANSWER_MS, text_p);
 }
 
+rg_status rg__ask_scale(const rg__job_record *job, int min, int max,
+                        char **text_p)
+{
+    const rg__scale m = {{RG__SCALE, RG__WIRE_VERSION}, min, max};
+    return ask(job, &m, sizeof m, ANSWER_MS, text_p);
+}
+
 /* ------------------------------------------------------------------ the end */
 
 int rg__ask_follow(const rg__job_record *job)

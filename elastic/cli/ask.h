@@ -18,6 +18,11 @@ rg_status rg__ask_events(const rg__job_record *job, uint64_t from,
 rg_status rg__ask_drain(const rg__job_record *job, const char *host,
                         uint64_t deadline_ms, char **text_p);
 
+/* That the world have other bounds, 0: as it is. {"ok":true, min, max, size},
+ * or as for a drain. */
+rg_status rg__ask_scale(const rg__job_record *job, int min, int max,
+                        char **text_p);
+
 /* A connection on which the agent will tell its end; -1: no agent is there. The
  * caller's to close. */
 int rg__ask_follow(const rg__job_record *job);

@@ -72,6 +72,7 @@ int rg__cmd_jobs(rg__cli *cli);
 int rg__cmd_stop(rg__cli *cli);
 int rg__cmd_events(rg__cli *cli);
 int rg__cmd_drain(rg__cli *cli);
+int rg__cmd_scale(rg__cli *cli);
 int rg__cmd_gc(rg__cli *cli);
 int rg__cmd_checkpoint(rg__cli *cli);
 int rg__cmd_doctor(rg__cli *cli);

@@ -68,6 +68,13 @@ static const rg__command commands[] = {
      "here. Ends with 0 once the host has left, and with 1 when it has not\n"
      "within the deadline and ten seconds.\n",
      rg__cmd_drain},
+    {"scale", "[--min N] [--max N] [JOB]",
+     "change the sizes that the world of a running job may have",
+     "Fewer: the newest workers leave the world at a commit and wait. More:\n"
+     "those that wait come in. A job that `regroup run -H` has started gets\n"
+     "agents on further hosts of its list. JOB may be left out when only one\n"
+     "runs here.\n",
+     rg__cmd_scale},
     {"stop", "[--timeout TIME] [JOB]", "stop a job and wait for its end",
      "JOB may be left out when only one runs here. Ends with 1 when the job\n"
      "has not ended in time.\n",

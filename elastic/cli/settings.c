@@ -185,9 +185,9 @@ typedef struct flag {
 } flag;
 
 static const flag flags[] = {
-    {"NP", "N", "run agent config", {"n", "np"}},
-    {"MIN", "N", "run agent config", {"min", "min-np"}},
-    {"MAX", "N", "run agent config", {"max", "max-np"}},
+    {"NP", "N", "run agent scale config", {"n", "np"}},
+    {"MIN", "N", "run agent scale config", {"min", "min-np"}},
+    {"MAX", "N", "run agent scale config", {"max", "max-np"}},
     {"SLOTS",
      "N",
      "run agent config",

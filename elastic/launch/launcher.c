@@ -40,7 +40,7 @@ typedef struct host {
     int rests;        /* in a row */
     int quick_deaths; /* of them, those of an agent */
     uint64_t started_ns, due_ns;
-    int code; /* OVER: how it ended */
+    int code; /* how its agent ended last */
 } host;
 
 struct rg__launcher {
@@ -48,7 +48,9 @@ struct rg__launcher {
     rg__discovery discovery;
     host *first; /* in the order of the list */
     int min, max;
-    bool is_open; /* the job is in etcd: others may join */
+    bool is_open;     /* the job is in etcd: others may join */
+    uint64_t hold_ns; /* nobody is started before: an end that comes alone is a
+                         host's, and one of many that of the job */
     char why[256];
 };
 
@@ -141,6 +143,10 @@ static void rest(host *h)
 static void start_host(rg__launcher *l, host *h, int slots)
 {
     rg__letter letter = {0};
+    if (h->state == RESTING && h->note->is_reached)
+        rg__say("the agent of host %s has ended with code %d; it is started "
+                "again",
+                h->listed.name, h->code);
     h->slots = slots;
     h->started_ns = rg__now_ns();
     rg_status st = write_letter(l, h, &letter);
@@ -212,7 +218,7 @@ static void fill_up(rg__launcher *l, int wanted)
 static int until_due(const rg__launcher *l)
 {
     const uint64_t now = rg__now_ns();
-    int ms = -1;
+    int ms = l->hold_ns > now ? (int)((l->hold_ns - now) / RG__MS) + 1 : -1;
     for (const host *h = l->first; h != NULL; h = h->next) {
         if (h->state != RESTING || h->due_ns <= now)
             continue; /* who is due and idle is not wanted */
@@ -228,7 +234,7 @@ int rg__launcher_turn(rg__launcher *l)
     if (l->discovery.is_new && take_list(l, &l->discovery.list) != RG_OK)
         rg__log(RG__WARN, "launch", "%s", rg_last_error());
     l->discovery.is_new = false;
-    if (l->is_open) {
+    if (l->is_open && rg__now_ns() >= l->hold_ns) {
         const int wanted = l->max + l->params->spares;
         let_go(l, wanted);
         fill_up(l, wanted);
@@ -251,22 +257,19 @@ static const char *said(const host *h)
     return h->note->said[0] != '\0' ? h->note->said : "it said nothing";
 }
 
-static void say_rest(const host *h, int code)
+/* The end of an agent is said when another is started: by then it is known that
+ * it was not the job's. */
+static void say_rest(const host *h)
 {
     const unsigned long long s =
         (h->due_ns - rg__now_ns() + 999 * RG__MS) / (1000 * RG__MS);
-    if (h->rests > 1) {
+    if (h->rests > 1)
         rg__log(RG__INFO, "launch", "host %s is tried again in %llu s",
                 h->listed.name, s);
-    } else if (!h->note->is_reached) {
+    else if (!h->note->is_reached)
         rg__say("host %s can't be reached: %s; the others go on without it, "
                 "and it is tried again in %llu s, then with longer pauses",
                 h->listed.name, said(h), s);
-    } else {
-        rg__say("the agent of host %s ended with code %d; it is started again "
-                "in %llu s",
-                h->listed.name, code, s);
-    }
 }
 
 /* What another attempt can't help: a wrong command line, another program. */
@@ -302,6 +305,8 @@ static void host_ended(rg__launcher *l, host *h, int code)
         h->note->is_reached && rg__now_ns() - h->started_ns > QUICK_NS;
     const bool was_leaving = h->state == LEAVING;
     h->pid = 0;
+    if (h->note->is_reached && !was_leaving)
+        l->hold_ns = rg__now_ns() + REST_NS;
     h->has_run = h->has_run || was_well;
     if (was_well)
         h->rests = h->quick_deaths = 0;
@@ -316,8 +321,9 @@ static void host_ended(rg__launcher *l, host *h, int code)
     } else if (h->quick_deaths > QUICK_MAX) {
         give_up(h, code, "its agent has ended too often within 10 s");
     } else {
+        h->code = code;
         rest(h);
-        say_rest(h, code);
+        say_rest(h);
     }
 }
 

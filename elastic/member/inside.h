@@ -17,6 +17,7 @@ bool rg__reason_read(const json_t *j, rg__reason *r);
 bool rg__line_read(const json_t *j, rg__line *line);
 bool rg__leader_read(const json_t *j, rg__proposal_host *leader);
 bool rg__drain_read(const json_t *j, rg__drain *drain);
+bool rg__size_read(const json_t *j, rg__size *size);
 bool rg__claim_read(const json_t *j, rg__claim *claim);
 bool rg__order_read(const json_t *j, rg__order *order);
 bool rg__share_read(const json_t *j, rg__share *share);

@@ -282,6 +282,15 @@ static int count_new(const members *list, const rg__proposal *p)
     return n;
 }
 
+/* Members beyond --max, which was lowered: the least senior go back to the
+ * door.
+ */
+static int count_surplus(const look *l)
+{
+    const int n = l->decided->size - l->c->max;
+    return n > 0 ? n : 0;
+}
+
 /* How many of p's members are on hosts that drain. */
 static int count_leaving(const look *l, const rg__proposal *p)
 {
@@ -410,6 +419,10 @@ static rg__cause_kind find_cause(const look *l, const members *list,
         return RG__KIND_HOST;
     if (name_leaving(l, cause))
         return RG__KIND_DRAIN;
+    if (count_surplus(l) > 0) {
+        snprintf(cause, RG__CAUSE_MAX, "scaled to %d workers", list->n);
+        return RG__KIND_DRAIN;
+    }
     if (name_newcomer(l, list, cause))
         return RG__KIND_JOIN;
     snprintf(cause, RG__CAUSE_MAX, "the same members again");
@@ -750,7 +763,7 @@ static rg_status plan_decided(const look *l, members *list)
         return wait_for_world(l);
     if (stops(l))
         return RG_OK;
-    const int leaving = count_leaving(l, l->decided);
+    const int leaving = count_leaving(l, l->decided) + count_surplus(l);
     if (count_new(list, l->decided) + leaving == 0 ||
         has_mute_member(l, l->decided) || list->n < l->c->min || list->n == 0) {
         l->clock->newcomer_ns = 0;

@@ -563,6 +563,18 @@ char *rg__drain_text(const rg__drain *drain)
     return rg__json_text(j);
 }
 
+char *rg__size_text(const rg__size *size)
+{
+    return rg__json_text(
+        json_pack("{s:i,s:i}", "min", size->min, "max", size->max));
+}
+
+bool rg__size_read(const json_t *j, rg__size *size)
+{
+    return read_int(j, "min", 1, RG__WORLD_MAX, &size->min) &&
+           read_int(j, "max", size->min, RG__WORLD_MAX, &size->max);
+}
+
 bool rg__drain_read(const json_t *j, rg__drain *drain)
 {
     const json_int_t ms = json_integer_value(json_object_get(j, "deadline_ms"));

@@ -3,6 +3,7 @@
  *
  *   meta                    the job: uuid, key, bounds        rg__meta
  *   all/cur                 the generation and its phase      rg__cur
+ *   all/size                other bounds, since `regroup scale` rg__size
  *   all/leader              who proposes (lease)              create_revision
  *   all/begun               a commit has been begun: from now on the memory of
  *                           workers is no state               rg__snapshot
@@ -56,6 +57,12 @@ typedef struct rg__meta {
     bool is_one_host;        /* nobody can join */
     int64_t create_revision; /* 0: absent */
 } rg__meta;
+
+/* The bounds of the world, where they are not those of meta any more. */
+typedef struct rg__size {
+    int min, max;
+    int64_t mod_revision; /* 0: absent */
+} rg__size;
 
 typedef struct rg__slot_record {
     uint32_t slot, start;
@@ -267,6 +274,7 @@ typedef struct rg__drain {
 
 typedef struct rg__snapshot {
     rg__meta meta;
+    rg__size size;
     rg__cur cur;
     rg__end end;
     rg__claim *claim;
@@ -356,6 +364,7 @@ char *rg__order_text(const rg__order *order);
 char *rg__share_text(const rg__share *share);
 char *rg__leader_text(const rg__proposal_host *leader);
 char *rg__drain_text(const rg__drain *drain);
+char *rg__size_text(const rg__size *size);
 
 /* "lead/susp/<host>/<by>", malloc'd; by 0: all who accuse that host. */
 char *rg__suspicion_key(const char *prefix, uint64_t host, uint64_t by);

@@ -109,6 +109,15 @@ static bool add_suspicion(rg__snapshot *s, const char *rest, const json_t *j)
     return true;
 }
 
+static bool add_size(rg__snapshot *s, const json_t *j, const rg__kv *kv)
+{
+    rg__size size = {.mod_revision = kv->mod_revision};
+    if (!rg__size_read(j, &size))
+        return false;
+    s->size = size;
+    return true;
+}
+
 static bool add_drain(rg__snapshot *s, const char *name, const json_t *j)
 {
     rg__drain *d = grow((void **)&s->drain, s->drains, sizeof *d);
@@ -252,6 +261,8 @@ static bool add(rg__snapshot *s, const char *key, const json_t *j,
         s->is_static = json_is_true(json_object_get(j, "static"));
         return true;
     }
+    if (strcmp(key, "all/size") == 0)
+        return add_size(s, j, kv);
     if (strcmp(key, "all/checkpoint") == 0)
         return add_saved(s, j, kv);
     if (strcmp(key, "all/order") == 0)

@@ -90,7 +90,8 @@ typedef enum rg__wire_type {
     RG__EVENTS,      /* for what has befallen the job since a generation */
     RG__FOLLOW,      /* to be told of the job's end: OVER */
     RG__OVER,
-    RG__DRAIN /* a host to leave; answered by STATUS_TEXT */
+    RG__DRAIN, /* a host to leave; answered by STATUS_TEXT */
+    RG__SCALE  /* other sizes for the job; likewise */
 } rg__wire_type;
 
 typedef struct rg__wire_head {
@@ -239,6 +240,11 @@ typedef struct rg__drain_host {
     uint64_t deadline_ms;
     char host[64];
 } rg__drain_host;
+
+typedef struct rg__scale {
+    rg__wire_head head;
+    int32_t min, max; /* 0: as it is */
+} rg__scale;
 
 /* World ranks one after another, up or down. */
 typedef struct rg__range {

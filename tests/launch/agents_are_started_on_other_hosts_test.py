@@ -66,7 +66,7 @@ def training():
             if holds_lock(pid, "agent-h2.lock"):
                 os.kill(pid, signal.SIGKILL)
         job.wait_world(3, above=generation)
-        until(lambda: "the agent of host h2 ended" in job.text(), 10,
+        until(lambda: "the agent of host h2 has ended" in job.text(), 10,
               "the launcher says why")
         pids = {w["pid"] for h in job.hosts().values() for w in h["workers"]}
         claim(not pids & {w["pid"] for w in lost["workers"]},

@@ -1,0 +1,61 @@
+"""`regroup scale` changes the bounds of a running world. Fewer: the newest
+workers leave at a commit, wait, and are the first to come back. More: the
+launcher starts agents on further hosts of its list, and stops those that are
+too many. Nothing is rolled back; impossible sizes get one sentence."""
+from house import UNTIL_FINISH, claim, main, need_etcd, trainer, until
+from launching import LaunchedJob
+
+TRAIN = (*UNTIL_FINISH, "--step-ms", 5)
+
+
+def scale(job, *flags, code=0):
+    done = job.run("scale", *flags, job.name)
+    claim(done.returncode == code, (flags, done.returncode, done.stderr))
+    return done.stdout + done.stderr
+
+
+def lost(job):
+    return [c["steps_lost"] for c in job.status()["changes"]]
+
+
+def refusals(job):
+    claim("--min 9 would be above --max 2" in
+          scale(job, "--min", "9", code=64), "min above max")
+    claim("above the 16384 workers" in scale(job, "--max", "99999", code=64),
+          "beyond any world")
+    claim("no size was given" in scale(job, code=64), "no size")
+
+
+def test():
+    need_etcd()
+    flags = ["-H", "h1:2,h2:2,h3:2", "--min", "1", "--max", "2"]
+    with LaunchedJob(flags, trainer(*TRAIN)) as job:
+        job.wait_world(2)
+        claim(list(job.hosts()) == ["h1"], job.hosts())
+        refusals(job)
+        scale(job, "--max", "4")
+        job.wait_world(4)
+        claim("1 to 5 workers" in scale(job, "--max", "5"), "the answer")
+        job.wait_world(5)
+        claim([h["slots"] for h in job.hosts().values()] == [2, 2, 1],
+              job.hosts())
+        before = job.workers()
+        claim("1 to 3" in scale(job, "--max", "3"), "the answer")
+        job.wait_world(3)
+        until(lambda: list(job.hosts()) == ["h1", "h2"], 20, "h3 has left")
+        claim({r: w["pid"] for r, w in job.workers().items()} ==
+              {r: before[r]["pid"] for r in range(3)}, "seniors stay")
+        scale(job, "--max", "4")  # the worker that waits on h2
+        job.wait_world(4)
+        claim(job.workers()[3]["pid"] == before[3]["pid"],
+              "the one that waited is the same process")
+        claim(job.status()["max"] == 4, "status shows it")
+        scale(job, "-n", "2")
+        job.wait_world(2)
+        claim(set(lost(job)) == {0}, lost(job))
+        job.finish()
+        job.check(trained=TRAIN)
+        job.await_nobody()
+
+
+main(test)
