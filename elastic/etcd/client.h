@@ -13,6 +13,14 @@
 #define RG__ETCD_URL_MAX      400
 #define RG__ETCD_WHY_MAX      640 /* an endpoint and a sentence */
 
+/* What follows from its health: it answers again; another endpoint is in use.
+ * And the question whether something is still refused. */
+typedef struct rg__health_hooks {
+    void (*answers)(rg__etcd *etcd);
+    void (*moved)(rg__etcd *etcd, int from_endpoint);
+    bool (*has_refused)(const rg__etcd *etcd);
+} rg__health_hooks;
+
 struct rg__etcd {
     rg__loop *loop;
     rg__http *http;
@@ -29,6 +37,7 @@ struct rg__etcd {
     rg__lease *leases;
     rg__mirror *mirrors;
 
+    const rg__health_hooks *on_health;
     rg__timer *silence;  /* set while something is asked */
     rg__timer *refusing; /* set since something was refused */
     rg__timer *tell;     /* on_state, outside of whatever found out */
@@ -39,6 +48,13 @@ struct rg__etcd {
     void *arg;
 };
 
+/* --------------------------------------------------------------- endpoints */
+
+/* "URL,URL" into etcd->endpoints; ERR_INVALID says what one looks like. */
+rg_status rg__endpoints_read(rg__etcd *etcd, const char *text);
+/* Files for TLS are refused beside an endpoint that is not encrypted. */
+rg_status rg__endpoints_check_tls(const rg__etcd *etcd,
+                                  const rg__etcd_params *params);
 /* The socket of an endpoint unix://PATH; NULL: it is none. */
 const char *rg__etcd_socket(const char *endpoint);
 /* Where a path of the gateway is at an endpoint, for rg__http_post. */
@@ -105,6 +121,8 @@ bool rg__etcd_is_about_token(int code, const char *message);
 
 /* ------------------------------------------------------------------ health */
 
+rg_status rg__health_open(rg__etcd *etcd, const rg__health_hooks *hooks);
+void rg__health_close(rg__etcd *etcd); /* also one that was opened in part */
 /* Something waits for an answer; nothing does any more. */
 void rg__etcd_asked(rg__etcd *etcd);
 void rg__etcd_idle(rg__etcd *etcd);
