@@ -5,16 +5,18 @@
 
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <time.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "sdk/base/clock.h"
 
-static uint64_t cpu_ns(void)
+/* How often the agent tries; it calls this one. */
+static int tries;
+
+int accept4(int fd, struct sockaddr *at, socklen_t *n, int flags)
 {
-    struct timespec t;
-    CHECK(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t) == 0);
-    return (uint64_t)t.tv_sec * 1000 * RG__MS + (uint64_t)t.tv_nsec;
+    tries++;
+    return (int)syscall(SYS_accept4, fd, at, n, flags);
 }
 
 static void limit_descriptors(rlim_t n)
@@ -81,10 +83,11 @@ int main(void)
 
     limit_descriptors((rlim_t)next_descriptor());
     loop_until(loop, is_said, a);
-    const uint64_t begin_ns = rg__now_ns(), spent_ns = cpu_ns();
+    tries = 0;
+    const uint64_t begin_ns = rg__now_ns();
     until_ns = begin_ns + 400 * RG__MS;
     loop_until(loop, is_late, NULL);
-    CHECK((cpu_ns() - spent_ns) * 3 < rg__now_ns() - begin_ns);
+    CHECK((uint64_t)tries <= 2 + (rg__now_ns() - begin_ns) / (50 * RG__MS));
     CHECK(a->connections == NULL);
 
     limit_descriptors(256);
