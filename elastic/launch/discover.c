@@ -42,11 +42,21 @@ static void become_script(const rg__discovery *d, pid_t parent)
     if (getppid() != parent)
         _exit(1);
     dup2(d->out, STDOUT_FILENO);
+    dup2(d->err, STDERR_FILENO);
     close_range(STDERR_FILENO + 1, ~0U, 0);
     signal(SIGPIPE, SIG_DFL);
     sigprocmask(SIG_SETMASK, &none, NULL);
     execl("/bin/sh", "sh", "-c", d->command, (char *)NULL);
     _exit(127);
+}
+
+static void close_files(rg__discovery *d)
+{
+    if (d->out >= 0)
+        close(d->out);
+    if (d->err >= 0)
+        close(d->err);
+    d->out = d->err = -1;
 }
 
 static void start(rg__discovery *d)
@@ -55,8 +65,9 @@ static void start(rg__discovery *d)
     d->started_ns = rg__now_ns();
     d->is_late = false;
     d->out = memfd_create("discovery", MFD_CLOEXEC);
+    d->err = memfd_create("discovery", MFD_CLOEXEC);
     fflush(NULL);
-    const pid_t pid = d->out >= 0 ? fork() : -1;
+    const pid_t pid = d->out >= 0 && d->err >= 0 ? fork() : -1;
     if (pid == 0)
         become_script(d, parent);
     if (pid > 0) {
@@ -66,17 +77,18 @@ static void start(rg__discovery *d)
     }
     char why[128];
     snprintf(why, sizeof why, "can't be started: %s", strerror(errno));
+    close_files(d);
     complain(d, why);
     d->due_ns = d->started_ns + d->interval_ms * RG__MS;
 }
 
 int rg__discovery_turn(rg__discovery *d)
 {
-    const uint64_t now = rg__now_ns();
     if (d->command == NULL)
         return -1;
-    if (d->pid == 0 && now >= d->due_ns)
+    if (d->pid == 0 && rg__now_ns() >= d->due_ns)
         start(d);
+    const uint64_t now = rg__now_ns();
     if (d->pid != 0 && !d->is_late && now - d->started_ns >= LATE_NS) {
         d->is_late = true;
         kill(-d->pid, SIGKILL);
@@ -123,16 +135,35 @@ static void take_list(rg__discovery *d)
     d->said[0] = '\0';
 }
 
+/* The last line of what it said, without what a log can't show. */
+static void read_said(const rg__discovery *d, char said[256])
+{
+    char *text = read_text(d->err);
+    said[0] = '\0';
+    if (text == NULL)
+        return;
+    for (size_t n = strlen(text); n > 0 && text[n - 1] == '\n'; n--)
+        text[n - 1] = '\0';
+    const char *line = strrchr(text, '\n');
+    snprintf(said, 256, "%s", line != NULL ? line + 1 : text);
+    for (char *c = said; *c != '\0'; c++)
+        if ((unsigned char)*c < ' ' || (unsigned char)*c > '~')
+            *c = '?';
+    free(text);
+}
+
 static void complain_of(rg__discovery *d, int status)
 {
-    char why[128];
+    char why[400], said[256];
+    read_said(d, said);
     if (d->is_late)
         snprintf(why, sizeof why, "ran for over %d s and was ended",
                  (int)(LATE_NS / (1000 * RG__MS)));
     else
-        snprintf(why, sizeof why, "ended with %s %d",
+        snprintf(why, sizeof why, "ended with %s %d%s%s%s",
                  WIFSIGNALED(status) ? "signal" : "code",
-                 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+                 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
+                 said[0] != '\0' ? " (" : "", said, said[0] != '\0' ? ")" : "");
     complain(d, why);
 }
 
@@ -144,8 +175,7 @@ bool rg__discovery_ended(rg__discovery *d, pid_t pid, int status)
         take_list(d);
     else
         complain_of(d, status);
-    close(d->out);
-    d->out = -1;
+    close_files(d);
     d->pid = 0;
     d->due_ns = d->started_ns + d->interval_ms * RG__MS;
     return true;
@@ -156,7 +186,7 @@ void rg__discovery_end(rg__discovery *d)
     if (d->pid != 0) {
         kill(-d->pid, SIGKILL);
         waitpid(d->pid, NULL, 0);
-        close(d->out);
+        close_files(d);
     }
     d->pid = 0;
     rg__hosts_free(&d->list);

@@ -17,9 +17,9 @@ typedef struct rg__discovery {
     uint64_t interval_ms;
     int slots; /* of hosts that it prints without a number */
     rg__host_list list;
-    bool is_new; /* the list has come since somebody took note */
-    pid_t pid;   /* of the run that is under way, 0: none */
-    int out;     /* what it has printed: a file in memory, -1: none */
+    bool is_new;  /* the list has come since somebody took note */
+    pid_t pid;    /* of the run that is under way, 0: none */
+    int out, err; /* what it has printed: files in memory, -1: none */
     uint64_t started_ns, due_ns;
     bool is_late; /* it was killed */
     char said[512];

@@ -379,7 +379,8 @@ rg_status rg__launcher_create(const rg__launcher_params *params,
     l->discovery = (rg__discovery){.command = params->discovery,
                                    .interval_ms = params->interval_ms,
                                    .slots = params->slots,
-                                   .out = -1};
+                                   .out = -1,
+                                   .err = -1};
     *launcher_p = l;
     return take_list(l, params->hosts);
 }

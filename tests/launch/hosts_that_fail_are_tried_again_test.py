@@ -1,0 +1,80 @@
+"""A host that can't be reached is said in one sentence, and joins when it can.
+What can't be helped is given up: the job goes on without it, or ends with that
+code when the rest is less than --min. With an etcd of its own a job outlives
+its launcher; a second job of that name is refused."""
+import os
+import re
+import signal
+
+from house import (REGROUP, UNTIL_FINISH, Etcd, claim, main, need_etcd,
+                   trainer, until)
+from launching import LaunchedJob
+
+TRAIN = (*UNTIL_FINISH, "--step-ms", 5)
+SIZES = ["--min", "1", "--start-timeout", "500ms"]
+
+
+def down_at_first():
+    job = LaunchedJob(["-H", "h1:1,h2:1", *SIZES], trainer(*TRAIN))
+    job.write("down-h2")
+    with job:
+        job.wait_world(1)
+        said = re.findall(r"regroup: (host h2 .*)", job.text())
+        claim(len(said) == 1 and "No route to host; the others go on" in said[0]
+              and "it is tried again in 1 s" in said[0], said)
+        os.unlink(job.path("down-h2"))
+        job.wait_world(2)
+        job.finish()
+        job.check(trained=TRAIN)
+
+
+def nothing_to_run():
+    with LaunchedJob(["-H", "h1:1,h2:1", "--min", "1", "--remote-path",
+                      "/nowhere/regroup"], trainer(*TRAIN)) as job:
+        job.finish(127, seconds=20)
+        claim(len(re.findall(r"host h[12] is given up: /nowhere/regroup can't "
+                             r"be run there .*--remote-path", job.text())) == 2,
+              job.text())
+    with LaunchedJob(["-H", "h1:1", "--min", "1"], ["./missing"]) as job:
+        job.finish(64, seconds=20)
+        claim("h1 | regroup: there is no program ./missing" in job.text(),
+              job.text())
+
+
+def without_the_launcher():
+    with Etcd() as etcd:
+        flags = ["-H", "h1:1,h2:1", "--etcd", etcd.url, *SIZES]
+        with LaunchedJob(flags, trainer(*TRAIN)) as job:
+            job.wait_world(2)
+            twice = job.run("run", "--job", job.name, "--etcd", etcd.url, "-n",
+                            "1", "--", REGROUP, "--version")
+            claim(twice.returncode == 64 and "runs here already" in
+                  twice.stderr, twice.stderr)
+            other = job.env["REGROUP_RUN_DIR"]
+            job.env["REGROUP_RUN_DIR"] = job.path("elsewhere")
+            twice = job.run("run", "--job", job.name, "--etcd", etcd.url, "-n",
+                            "1", "--", REGROUP, "--version")
+            claim(twice.returncode == 69 and "runs already" in twice.stderr,
+                  twice.stderr)
+            job.env["REGROUP_RUN_DIR"] = other
+            before, step = job.workers(), job.step()
+            os.kill(job.process.pid, signal.SIGKILL)
+            job.process.wait()
+            until(lambda: job.step() > step + 100, 20, "it trains on")
+            until(lambda: {w["pid"] for w in job.workers().values()} ==
+                  {w["pid"] for w in before.values()}, 20,
+                  "the workers are the same")
+            claim(len(job.status()["changes"]) == 1, "nothing has changed")
+            stopped = job.run("stop", job.name)
+            claim(stopped.returncode == 0, stopped.stderr)
+            job.await_nobody()
+
+
+def test():
+    need_etcd()
+    down_at_first()
+    nothing_to_run()
+    without_the_launcher()
+
+
+main(test)
