@@ -1,6 +1,6 @@
 """`regroup run -H` starts an agent on each host of a list: in the launcher's
-directory, with the variables of -x, with the settings that were given, and with
-nothing of the private etcd's secrets on a command line or in an environment.
+directory, with the variables of -x, with the settings that were given, and
+with no secret of the private etcd on a command line or in an environment.
 Output comes back behind the names of hosts, and so does the exit code. Agents
 that are killed are started again; nobody is left at the end."""
 import os

@@ -1,5 +1,6 @@
-"""What is wrong with a list of hosts, or with the flags that go with one, is said
-in one sentence: for a line with its number, and before anything is started."""
+"""What is wrong with a list of hosts, or with the flags that go with one, is
+said in one sentence: for a line with its number, before anything is started.
+"""
 import os
 import subprocess
 import tempfile
@@ -12,8 +13,8 @@ WRONG = [
     (["-H", "-oProxyCommand=x"], '"-oProxyCommand=x" is no name of a host'),
     (["-H", "h1:40,h1:40"], "host h1 is named with 80 slots in all"),
     (["-H", "launcher"], "a host of the list is called launcher"),
-    (["-H", "h1:2", "-n", "3"], "needs 3 workers, but the hosts that are listed "
-     "have 2 slots; list more, or give a smaller -n"),
+    (["-H", "h1:2", "-n", "3"], "needs 3 workers, but the hosts that are "
+     "listed have 2 slots; list more, or give a smaller -n"),
     (["--hostfile", "nowhere"], "the hostfile nowhere can't be read: No such"),
     (["--hostfile", "{bad}"], 'bad, line 3: "slot=4" is not understood'),
     (["--hostfile", "{worse}"], 'worse, line 1: "four" is no number of slots'),

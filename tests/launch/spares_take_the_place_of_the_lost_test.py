@@ -1,5 +1,5 @@
-"""--spares N: N workers beyond --max are started and wait in rg_run. When one of
-the world is killed, a spare is in the next generation, which has as many as
+"""--spares N: N workers beyond --max are started and wait in rg_run. When one
+of the world is killed, a spare is in the next generation, which has as many as
 before; the slot that is started again waits in its turn. On other hosts the
 launcher starts --max and --spares slots, in the order of its list."""
 from house import UNTIL_FINISH, Job, claim, main, need_etcd, trainer, until
