@@ -16,6 +16,10 @@
 #define RG__EXIT_STATE     74 /* no commit is whole any more */
 #define RG__EXIT_BELOW_MIN 75 /* fewer workers than --min for too long */
 
+/* Beside the run directory: what befell a job that has ended; its name behind
+ * it. */
+#define RG__STORY_FILE ".story-"
+
 struct rg__keep;
 
 typedef struct rg__agent_params {

@@ -91,6 +91,11 @@ void rg__drain_look(void *agent_arg)
     const bool is_last = rg__drain_is_alone(a) && is_seen_to_drain(a);
     if (has_left(a) || (is_last && a->notice_ms == 0)) /* else the job ends */
         rg__agent_leave(a, 0, "host %s has left the job", a->params->host);
+    else if (a->outage_ns != 0)
+        rg__agent_leave(a, 0,
+                        "host %s leaves: nothing goes on here without etcd, so "
+                        "no commit is waited for",
+                        a->params->host);
     else if (rg__now_ns() >= a->drain_end_ns)
         rg__agent_leave(a, 0,
                         "host %s leaves at once: the job did not let it go "

@@ -290,6 +290,8 @@ struct agent {
     rg__timer *look_timer;
     rg__plan_clock clock;
     bool is_competing;
+    int forming_said; /* 1 + the workers that were there when it was said that
+                         the first world waits; 0: it was not */
 
     beats *beats;
     char *ack;       /* ours, until the generation is decided; or NULL */
@@ -726,6 +728,9 @@ char *rg__report(agent *a, const rg__snapshot *snap, bool is_whole);
 /* story.c: what has befallen the job from a generation on, as JSON, malloc'd.
  */
 char *rg__story(agent *a, const rg__snapshot *snap, uint64_t from);
+
+/* Into a file beside the run directory, for when the job is gone. */
+void rg__story_keep(agent *a, const char *story);
 
 /* summary.c: five lines, once the job is over. */
 void rg__summary_say(agent *a);

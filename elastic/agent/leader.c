@@ -17,9 +17,10 @@
 #define LAST_CALL_NS     (20 * RG__MS)
 #define AGAIN_NS         (20 * RG__MS)
 #define ACK_TIMEOUT_NS   (20000 * RG__MS)
-#define LOST_MAX         1024 /* hosts lost at once */
-#define LEAVES_MAX       100  /* hosts told so in one txn; etcd takes 128 */
-#define KEEP_GENERATIONS 8    /* proposals and reasons before the newest */
+#define FORMING_NS       (1000 * RG__MS) /* such a wait is said */
+#define LOST_MAX         1024            /* hosts lost at once */
+#define LEAVES_MAX       100 /* hosts told so in one txn; etcd takes 128 */
+#define KEEP_GENERATIONS 8   /* proposals and reasons before the newest */
 
 /* -------------------------------------------------------------- competition */
 
@@ -312,12 +313,37 @@ static void say_awaited(agent *a, const rg__plan *plan)
         rg__wait_end(a, RG__WAIT_WORLD, 0);
 }
 
+/* The first world waits for more workers: people would think that it hangs. */
+static void say_forming(agent *a, const rg__plan *plan)
+{
+    const uint64_t since = a->clock.forming_ns, now = rg__now_ns();
+    const uint64_t most = a->params->start_timeout_ms * RG__MS;
+    if (a->known.cur.phase != RG__GEN_NONE || plan->kind != RG__PLAN_WAIT ||
+        since == 0 || plan->alive >= a->params->max)
+        return;
+    const uint64_t waited = now - since;
+    if (waited < FORMING_NS || waited >= most) {
+        if (waited < FORMING_NS)
+            rg__timer_set(a->look_timer, FORMING_NS - waited);
+        return;
+    }
+    if (a->forming_said == plan->alive + 1)
+        return;
+    a->forming_said = plan->alive + 1;
+    const int missing = a->params->max - plan->alive;
+    rg__say("waiting for %d more worker%s, starts in %llu s%s", missing,
+            missing == 1 ? "" : "s",
+            (unsigned long long)((most - waited) / (1000 * RG__MS)),
+            plan->alive < a->params->min ? " or when --min are there" : "");
+}
+
 static void act(agent *a, const rg__plan *plan)
 {
     say_awaited(a, plan);
     if (plan->kind == RG__PLAN_WAIT) {
         if (plan->look_again_ns != 0)
             rg__timer_set(a->look_timer, plan->look_again_ns);
+        say_forming(a, plan);
         return;
     }
     rg__txn *txn = guarded(a);

@@ -11,6 +11,7 @@
 
 #include "elastic/agent/waits.h"
 #include "sdk/base/clock.h"
+#include "sdk/base/log.h"
 
 #define LOOK_NS (100 * RG__MS)
 
@@ -77,6 +78,18 @@ static void say_wait(agent *a, standstill why)
     rg__wait_begin(a, RG__WAIT_OUTAGE, 0, "%s", what[why]);
 }
 
+/* Once, and not only what is waited for: people must know that nobody trains.
+ */
+static void say_standstill(const agent *a, standstill why)
+{
+    if (why == BROKEN && a->delivered > 0)
+        rg__log(
+            RG__WARN, "agent",
+            "generation %llu is broken and cannot be followed until etcd is "
+            "back: nobody trains",
+            (unsigned long long)a->delivered);
+}
+
 static void give_up(agent *a, standstill why)
 {
     const unsigned long long s = a->params->etcd_timeout_ms / 1000;
@@ -110,6 +123,8 @@ void rg__outage_look(void *agent_arg)
         rg__wait_end(a, RG__WAIT_OUTAGE, 0);
         return;
     }
+    if (a->outage_ns == 0)
+        say_standstill(a, why);
     if (a->outage_ns == 0)
         a->outage_ns = now;
     say_wait(a, why);

@@ -176,7 +176,9 @@ static void tell_over(const question *q, const char *story)
 
 void rg__questions_end(agent *a)
 {
-    char *story = a->questions != NULL ? rg__story(a, &a->view, 0) : NULL;
+    char *story = a->mirror != NULL ? rg__story(a, &a->view, 0) : NULL;
+    if (story != NULL)
+        rg__story_keep(a, story);
     while (a->questions != NULL) {
         question *q = a->questions;
         if (q->type == RG__FOLLOW)

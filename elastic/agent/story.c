@@ -10,6 +10,9 @@
 
 #include <inttypes.h>
 #include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "sdk/base/clock.h"
 
@@ -178,4 +181,27 @@ char *rg__story(agent *a, const rg__snapshot *snap, uint64_t from)
     char *text = json_dumps(s.events, JSON_INDENT(1) | JSON_REAL_PRECISION(13));
     json_decref(s.events);
     return text;
+}
+
+static bool write_text(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "we");
+    const bool is_written = file != NULL && fputs(text, file) >= 0;
+    return file != NULL && fclose(file) == 0 && is_written;
+}
+
+void rg__story_keep(agent *a, const char *story)
+{
+    const char *run_dir = a->params->run_dir;
+    const char *slash = strrchr(run_dir, '/');
+    char *path = NULL, *part = NULL;
+    if (slash == NULL ||
+        asprintf(&path, "%.*s/" RG__STORY_FILE "%s", (int)(slash - run_dir),
+                 run_dir, a->params->job) < 0)
+        return;
+    if (asprintf(&part, "%s.%d", path, (int)getpid()) >= 0 &&
+        (!write_text(part, story) || rename(part, path) != 0))
+        unlink(part); /* for people, later; not worth a word */
+    free(part);
+    free(path);
 }

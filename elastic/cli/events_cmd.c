@@ -154,13 +154,37 @@ static int follow(story *s, uint64_t interval_ms)
     return st == RG_OK ? over.code : rg__cli_fail(st);
 }
 
+/* One that has ended; false: there is none of that name. */
+static bool tell_ended(const rg__cli *cli, int *code_p)
+{
+    char base[PATH_MAX], *text = NULL;
+    story s = {.is_json = cli->json,
+               .is_following = cli->follow,
+               .shown = json_object()};
+    const bool is_there =
+        cli->argc == 1 && rg__is_name(cli->argv[0]) &&
+        rg__rundir_base(cli->settings.run_dir, base) == RG_OK &&
+        rg__rundir_story(base, cli->argv[0], &text) == RG_OK;
+    if (is_there && !s.is_json)
+        print_heads();
+    const rg_status st = is_there ? tell_text(&s, text) : RG_OK;
+    *code_p = st == RG_OK ? 0 : rg__cli_fail(st);
+    json_decref(s.shown);
+    return is_there;
+}
+
 int rg__cmd_events(rg__cli *cli)
 {
     rg__job_record job;
     int code = 0;
     rg_status st = rg__document_job(cli, 0, &job);
-    if (st != RG_OK)
-        return rg__cli_fail(st);
+    if (st != RG_OK) {
+        char why[512];
+        snprintf(why, sizeof why, "%s", rg_last_error());
+        if (tell_ended(cli, &code))
+            return code;
+        return rg__cli_fail(rg__fail(st, "%s", why));
+    }
     story s = {.job = &job,
                .is_json = cli->json,
                .is_following = cli->follow,

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "elastic/agent/agent.h"
 #include "elastic/cli/cli.h"
 #include "elastic/cli/gc_etcd.h"
 #include "elastic/cli/launch.h"
@@ -25,8 +26,10 @@ static void on_directory(void *arg, const char *path, bool has_gone)
         s->left++;
         return;
     }
-    printf("%s %s: the job's processes are gone\n",
-           s->is_dry ? "would remove" : "removed", path);
+    printf("%s %s: %s\n", s->is_dry ? "would remove" : "removed", path,
+           strstr(path, "/" RG__STORY_FILE) != NULL
+               ? "what befell a job that has ended"
+               : "the job's processes are gone");
     s->removed++;
 }
 

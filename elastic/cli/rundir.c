@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +16,12 @@
 #include <unistd.h>
 
 #include "sdk/base/clock.h"
+#include "elastic/agent/agent.h"
 #include "elastic/cli/certs.h"
 #include "sdk/base/fail.h"
 
 #define JOB_LOCK  "job.lock"
+#define STORY_S   (24 * 60 * 60)  /* that of a job which has ended stays */
 #define LOCK_WAIT (5000 * RG__MS) /* a directory comes or goes in far less */
 
 bool rg__is_name(const char *text)
@@ -246,9 +249,48 @@ static bool is_dead_dir(const char *base, const char *name, char path[PATH_MAX])
            !rg__rundir_is_alive(path);
 }
 
+/* ----------------------------------------------------------------- stories */
+
+/* Of a job that has ended; younger than it is to be, seconds. */
+static bool is_story(const char *base, const char *name, long most_s,
+                     char path[PATH_MAX])
+{
+    struct stat at;
+    return strncmp(name, RG__STORY_FILE, strlen(RG__STORY_FILE)) == 0 &&
+           snprintf(path, PATH_MAX, "%s/%s", base, name) < PATH_MAX &&
+           lstat(path, &at) == 0 && S_ISREG(at.st_mode) &&
+           time(NULL) - at.st_mtime <= most_s;
+}
+
+static bool remove_old_story(const char *base, const char *name)
+{
+    char path[PATH_MAX];
+    if (!is_story(base, name, STORY_S, path) &&
+        is_story(base, name, LONG_MAX, path))
+        unlink(path);
+    return false; /* go on */
+}
+
+rg_status rg__rundir_story(const char *base, const char *job, char **text_p)
+{
+    char path[PATH_MAX], name[RG__NAME_MAX + sizeof RG__STORY_FILE];
+    size_t room = 0;
+    snprintf(name, sizeof name, RG__STORY_FILE "%s", job);
+    *text_p = NULL;
+    FILE *file = is_story(base, name, STORY_S, path) ? fopen(path, "re") : NULL;
+    if (file == NULL || getdelim(text_p, &room, '\0', file) <= 0) {
+        free(*text_p);
+        *text_p = NULL;
+    }
+    if (file != NULL)
+        fclose(file);
+    return *text_p != NULL ? RG_OK : RG_ERR_NOT_FOUND;
+}
+
 static bool remove_if_dead(const char *base, const char *name)
 {
     char path[PATH_MAX];
+    remove_old_story(base, name);
     if (is_dead_dir(base, name, path))
         remove_run_dir(path);
     return false; /* go on */
@@ -264,9 +306,12 @@ rg_status rg__rundir_sweep(const char *base, bool is_dry, rg__sweep_fn fn,
     DIR *dir = opendir(base);
     char path[PATH_MAX];
     for (struct dirent *d; dir != NULL && (d = readdir(dir)) != NULL;) {
-        if (!is_dead_dir(base, d->d_name, path))
+        const bool is_old = is_story(base, d->d_name, LONG_MAX, path);
+        if (!is_old && !is_dead_dir(base, d->d_name, path))
             continue;
-        if (!is_dry)
+        if (!is_dry && is_old)
+            unlink(path);
+        else if (!is_dry)
             remove_run_dir(path);
         fn(arg, path, is_dry || !is_dir(path));
     }

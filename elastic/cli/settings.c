@@ -57,7 +57,8 @@ static const rg__cfg_field cli_table[] = {
      "the etcd program for a private etcd; none: from PATH"},
     {"ETCD_LISTEN", NULL, RG__CFG_TEXT_AT(rg__settings, etcd_listen),
      "address at which a private etcd is open to other hosts, as 10.0.0.1 or "
-     "10.0.0.1:2379; none: this host only"},
+     "10.0.0.1:2379; the job then needs this host until it ends; none: this "
+     "host only"},
     {"ETCD_USER", NULL, RG__CFG_TEXT_AT(rg__settings, etcd_user),
      "user of etcd; none: no authentication"},
     {"ETCD_PASSWORD_FILE", NULL,

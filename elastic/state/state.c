@@ -85,12 +85,15 @@ static void let_go(rg_state *st, int64_t copied)
     }
 }
 
-/* Of a commit that rank 0 wants as a checkpoint, and of a change that was
- * announced to anybody, which goes before: the checkpoint is still due then. */
-enum { NOTHING, DUE, ANNOUNCED };
+/* Of a commit that rank 0 wants as a checkpoint; of a change that was announced
+ * to anybody, which goes before: the checkpoint is still due then; of an end of
+ * the job that any rank wants, behind which nothing is due. */
+enum { NOTHING, DUE, ANNOUNCED, STOPPED };
 
 static int64_t tidings(const rg_state *st, uint64_t on, uint64_t step)
 {
+    if (st->wants_stop)
+        return STOPPED;
     if (atomic_load(&st->ctx->page->announce) > st->ctx->now.generation)
         return ANNOUNCED;
     return on == RG__STATE_AGREE_COMMIT && st->ctx->now.rank == 0 &&
@@ -116,7 +119,9 @@ static rg_status agree(rg_state *st, uint64_t on, uint64_t step,
                         "ranks end different steps: %lld here, %lld to %lld in "
                         "the world; end every step on every rank",
                         (long long)step, (long long)-out[1], (long long)out[0]);
-    *is_announced_p = out[2] == ANNOUNCED;
+    *is_announced_p = out[2] >= ANNOUNCED;
+    st->has_stopped = out[2] == STOPPED;
+    st->wants_stop |= st->has_stopped;
     st->is_due = out[2] == DUE;
     let_go(st, -out[3]);
     return RG_OK;
@@ -261,6 +266,10 @@ static rg_status check_save(const char *dir, const rg_save_params *params)
 
 static rg_status leave_announced(rg_state *st)
 {
+    if (st->has_stopped)
+        return rg__fail(RG_ERR_HOSTS_CHANGED,
+                        "the job ends at this commit, as rg_stop asked; return "
+                        "this status from fn");
     st->is_clean = true;
     st->ctx->hooks->leave(st->ctx, st->ctx->now.generation);
     return rg__fail(RG_ERR_HOSTS_CHANGED,
@@ -329,6 +338,19 @@ rg_status rg_state_save(rg_state *st, const char *dir,
     note_commit(st);
     rg__state_ask(st, dir, params != NULL ? params->keep : 0);
     return is_announced ? leave_announced(st) : RG_OK;
+}
+
+rg_status rg_stop(rg_state *st)
+{
+    const rg_status rs = check_in_fn(st, "rg_stop");
+    if (rs == RG_OK)
+        st->wants_stop = true;
+    return rs;
+}
+
+bool rg__state_has_stopped(const rg_state *st, rg_status rs)
+{
+    return st->has_stopped && rs == RG_ERR_HOSTS_CHANGED;
 }
 
 rg_status rg__state_finish(rg_state *st)
@@ -537,7 +559,7 @@ rg_status rg__state_sync(rg_state *st, const rg__decided *decided)
     const bool is_here =
         st->is_clean && rg__same_commit(st->last, decided->resume);
     rg__failpoint("sync", ctx->now.rank, st->step, ctx->now.generation);
-    st->has_samples = false;
+    st->has_samples = st->has_stopped = false;
     st->is_clean = false; /* from the first byte on, also when this fails */
     forget_commits(st);
     rg_status rs = rg__state_reserve_shard(st);

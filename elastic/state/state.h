@@ -72,7 +72,9 @@ struct rg_state {
     uint64_t commits;         /* made in this generation, commit 0 included */
     bool is_first;            /* the generation began without a commit */
     rg__state_check check, world_check; /* this worker's; rank 0's */
-    bool is_clean; /* left by agreement: registered memory is `last` */
+    bool wants_stop;                    /* rg_stop, here or on another rank */
+    bool has_stopped; /* the ranks have agreed that this step is the last */
+    bool is_clean;    /* left by agreement: registered memory is `last` */
     rg_reset_fn on_reset;
     void *reset_arg;
     rg__history *history;                              /* NULL: none is kept */
@@ -173,6 +175,8 @@ void rg__state_ask_last(rg_state *st);
 /* Before the door: the agent may have to write a checkpoint by itself. */
 void rg__state_show_loaded(const rg_state *st);
 
+/* fn has left with that status, since the job ends at this commit. */
+bool rg__state_has_stopped(const rg_state *st, rg_status rs);
 /* Agree that fn has returned OK on all ranks. Collective over the world. */
 rg_status rg__state_finish(rg_state *st);
 

@@ -64,7 +64,7 @@ static rg_status run_generation(rg_state *st, const rg__decided *decided,
     st->ctx->worker->begun_step = st->step;
     if (rs == RG_OK)
         rs = run_fn(st, fn, arg);
-    if (rs == RG_OK)
+    if (rs == RG_OK || rg__state_has_stopped(st, rs))
         rs = rg__state_finish(st);
     return rs;
 }

@@ -145,7 +145,8 @@ def test(claims, d, etcd):
     claims.equal(got.returncode, 74, got.stderr)
     vanished = start_job(d, etcd, "vanished")
     got = d.run(*gc, "--older-than", "0s")
-    claims.hold("vanished" not in got.stdout, got.stdout)
+    claims.hold("job vanished" not in got.stdout and f"{d.path}/vanished" not
+                in got.stdout, got.stdout)
     claims.equal(keys(etcd, NOTES), {}, "the note of a job that lives")
     wait_for(lambda: steps(d, "vanished") > 0, "steps after a gc")
     kill_all(d, "vanished")
@@ -168,6 +169,9 @@ def test(claims, d, etcd):
     alive.communicate(timeout=60)
     claims.equal(alive.returncode, 143, "its code")
 
+    got = d.run("gc")
+    claims.equal(got.stdout, f"removed {d.path}/.story-alive: what befell a "
+                 "job that has ended\n", "its story")
     got = d.run("gc", "--etcd", "http://127.0.0.1:1")
     claims.equal((got.returncode, got.stdout), (69, ""), "no etcd")
     claims.hold("127.0.0.1:1" in got.stderr, got.stderr)

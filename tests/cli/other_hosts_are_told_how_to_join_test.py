@@ -174,5 +174,6 @@ with RunDir() as d, RunDir() as other:
     for agent in (guest, late):
         agent.communicate(timeout=60)
         claims.equal(agent.returncode, 143, "an agent of another host")
-    claims.equal(sorted(os.listdir(d.path)), [".lock", ".log"], "left")
+    claims.equal(sorted(os.listdir(d.path)), [".lock", ".log", ".story-J"],
+                 "left")
 claims.end()

@@ -776,6 +776,16 @@ typedef struct rg_save_params {
 RG_API rg_status rg_state_save(rg_state *state, const char *dir,
                                const rg_save_params *params);
 
+/* End the job at the step that is under way: for early stopping, or a time
+ * limit that the program knows. Local, inside fn, on any rank, before it ends
+ * the step: the next rg_step_end, rg_state_commit or rg_state_save of all ranks
+ * commits that step and returns ERR_HOSTS_CHANGED. Once fn has returned that on
+ * all ranks, rg_run returns RG_OK: the job is done, and its last commit becomes
+ * a checkpoint where there is a --checkpoint-dir. A rank that is lost before
+ * the step ends takes its wish with it; a loss right after it may cost one more
+ * step. ERR_INVALID: outside of fn. */
+RG_API rg_status rg_stop(rg_state *state);
+
 /* The step of the newest checkpoint that this job has published or this worker
  * has loaded; local. ERR_NOT_FOUND: none yet. */
 RG_API rg_status rg_state_saved(const rg_state *state, uint64_t *step_p);

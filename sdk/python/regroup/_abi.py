@@ -262,6 +262,7 @@ FUNCTIONS = {
     "rg_state_on_reset": (c_int, [c_void_p, ResetFn, c_void_p]),
     "rg_state_commit": (c_int, [c_void_p]),
     "rg_step_end": (c_int, [c_void_p]),
+    "rg_stop": (c_int, [c_void_p]),
     "rg_state_step": (c_uint64, [c_void_p]),
     "rg_run": (c_int, [c_void_p, TrainFn, c_void_p]),
     "rg_state_load": (c_int, [c_void_p, c_char_p, _p(c_uint64)]),

@@ -185,6 +185,11 @@ class State:
         """End the step without saving it; inside of run."""
         call_waiting(lib.rg_step_end, self.handle)
 
+    def stop(self) -> None:
+        """End the job at the step that is under way, from any rank: its end
+        raises HostsChanged on all ranks, and run returns None."""
+        check(lib.rg_stop(self.handle))
+
     # ------------------------------------------------------- checkpoints
 
     def save(self, directory: str | os.PathLike | None = None, *,
