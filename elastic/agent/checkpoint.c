@@ -92,7 +92,6 @@ void rg__saver_rest(saver *v)
         return;
     v->phase = SAVER_IDLE;
     v->is_ordered = false;
-    v->tolds = 0;
     rg__timer_stop(v->patience);
     rg__saver_start_next(v);
     keep_request(v);
@@ -193,11 +192,6 @@ static void leave_out(saver *v)
 
 /* ------------------------------------------------------------- the writer */
 
-typedef struct word_packet {
-    writer_word word;
-    uint64_t hash[WRITER_SHARE_MAX];
-} word_packet;
-
 static void on_first_word(saver *v, const writer_word *word)
 {
     if (word->kind == WRITER_BEGUN && v->phase == SAVER_WRITING) {
@@ -214,9 +208,8 @@ static void on_first_word(saver *v, const writer_word *word)
     }
 }
 
-static void on_word(saver *v, const word_packet *m)
+static void on_word(saver *v, const writer_word *word)
 {
-    const writer_word *word = &m->word;
     if (word->kind == WRITER_GONE && v->has_waited && v->now.is_first) {
         leave_out(v);
     } else if (word->kind == WRITER_FAILED || word->kind == WRITER_GONE) {
@@ -228,19 +221,13 @@ static void on_word(saver *v, const word_packet *m)
     } else if (word->kind == WRITER_HELD && v->phase == SAVER_WRITING) {
         rg__shares_held(v);
     } else if (word->kind == WRITER_SHARED && v->phase == SAVER_SHARING) {
-        rg__shares_done(v, word, m->hash);
+        rg__shares_done(v);
     }
-}
-
-static bool is_whole(const word_packet *m, size_t n)
-{
-    return n >= sizeof m->word && m->word.hashes <= WRITER_SHARE_MAX &&
-           n == sizeof m->word + sizeof *m->hash * m->word.hashes;
 }
 
 static void on_writer_socket(void *arg, int fd, uint32_t events)
 {
-    static word_packet m; /* one thread, not nested */
+    writer_word m;
     (void)fd;
     (void)events;
     saver *v = arg;
@@ -250,25 +237,17 @@ static void on_writer_socket(void *arg, int fd, uint32_t events)
         const rg_status st = rg__sock_recv(v->sock, &m, sizeof m, &n, fds);
         if (st == RG_IN_PROGRESS)
             return;
-        if (st != RG_OK || !is_whole(&m, n))
+        if (st != RG_OK || n != sizeof m)
             rg__saver_hang_up(v);
         else
             on_word(v, &m);
     }
 }
 
-bool rg__saver_order(saver *v, const writer_order *order, const uint64_t *hash)
+bool rg__saver_order(saver *v, const writer_order *order)
 {
-    static struct {
-        writer_order order;
-        uint64_t hash[WRITER_SHARE_MAX];
-    } m;
-    const size_t hashes = sizeof *m.hash * order->hashes;
-    m.order = *order;
-    if (hashes > 0)
-        memcpy(m.hash, hash, hashes);
-    return v->sock >= 0 && rg__sock_send(v->sock, &m, sizeof m.order + hashes,
-                                         NULL, 0) == RG_OK;
+    return v->sock >= 0 &&
+           rg__sock_send(v->sock, order, sizeof *order, NULL, 0) == RG_OK;
 }
 
 /* A writer says how it went before it ends; one that was killed does not. */
@@ -496,7 +475,6 @@ void rg__checkpoint_stop(agent *a)
     v->phase = SAVER_IDLE;
     v->has_next = v->is_last = false;
     v->is_ordered = false;
-    v->tolds = 0;
     rg__timer_stop(v->patience);
 }
 
@@ -508,7 +486,6 @@ void rg__checkpoint_destroy(agent *a)
     rg__timer_destroy(a->saver->late);
     rg__timer_destroy(a->saver->calm);
     rg__timer_destroy(a->saver->patience);
-    free(a->saver->told);
     free(a->saver);
     a->saver = NULL;
 }

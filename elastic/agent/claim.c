@@ -125,7 +125,7 @@ static void order_sealing(saver *v)
 {
     const writer_order order = {.kind = WRITER_SEAL};
     v->phase = SAVER_SEALING;
-    if (!rg__saver_order(v, &order, NULL))
+    if (!rg__saver_order(v, &order))
         rg__saver_hang_up(v);
 }
 

@@ -11,7 +11,6 @@ typedef struct copied_piece {
     int buffer;    /* of the agent's */
     int64_t shard; /* the rank that owns it; -1: of a replicated buffer */
     bool is_ours;
-    bool has_hash;
     size_t begin, end;
     size_t at; /* in the copy */
 } copied_piece;
@@ -39,14 +38,5 @@ bool rg__copied_fill(copied *c, int vault_slot, rg__commit_id id);
 
 /* Hold the copy against the vault's checksums. ERR_DAMAGED. */
 rg_status rg__copied_check(const copied *c);
-
-/* The hashes of our pieces, in order, once they are written. ERR_INVALID: they
- * are more than a message holds. */
-rg_status rg__copied_hashes(const copied *c, uint64_t hash[WRITER_SHARE_MAX],
-                            uint32_t *count_p);
-/* Those of another host. ERR_INVALID: they are not as many as its pieces. */
-rg_status rg__copied_take_hashes(copied *c, uint64_t host, const uint64_t *hash,
-                                 uint32_t count);
-bool rg__copied_has_all_hashes(const copied *c);
 
 #endif

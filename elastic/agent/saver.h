@@ -47,8 +47,6 @@ struct saver {
     bool is_ordered; /* of others, since then */
     bool must_order; /* again: etcd refused it */
     uint64_t ordered_ns;
-    uint64_t *told; /* hosts whose hashes were passed on */
-    int tolds;
     char answered[RG__CHECKPOINT_OP]; /* the op of the last order */
     rg__etcd_req *answering;          /* on its way */
     rg__timer *patience;
@@ -75,7 +73,7 @@ void rg__saver_rest(saver *v); /* if all is over */
 void rg__saver_start_next(saver *v);
 /* Why there is none; is_last: nor will there be one. */
 void rg__saver_publish_error(saver *v, bool is_last);
-bool rg__saver_order(saver *v, const writer_order *order, const uint64_t *hash);
+bool rg__saver_order(saver *v, const writer_order *order);
 
 /* claim.c */
 void rg__claim_begin(saver *v);  /* its commit is known */
@@ -94,7 +92,7 @@ void rg__shares_cancel(saver *v); /* there will be none */
 void rg__shares_asked(saver *v);  /* another request waits */
 void rg__shares_follow(saver *v); /* the view has changed */
 void rg__shares_held(saver *v);   /* our copy is there */
-void rg__shares_done(saver *v, const writer_word *word, const uint64_t *hash);
+void rg__shares_done(saver *v);
 void rg__shares_failed(saver *v, const char *why);
 void rg__shares_late(void *saver_arg);
 

@@ -1,9 +1,10 @@
 /* The shards of other hosts in a checkpoint. All hosts copy the commit when it
  * is asked for, each its own shards. Once the host of rank 0 has made the file
  * it says so (all/order); the others write files of their own beside it, as
- * follows from buffers and world, and answer with the hashes of their pieces
- * (all/share/<host>), which go into its head. A host that fails, or is
- * gone, costs the checkpoint; a copy that nobody orders is let go. */
+ * follows from buffers and world, with the hashes of their pieces, which go
+ * into its head, and answer that they have (all/share/<host>). A host that
+ * fails, or is gone, costs the checkpoint; a copy that nobody orders is let go.
+ */
 #include "elastic/agent/saver.h"
 
 #include <inttypes.h>
@@ -84,24 +85,6 @@ void rg__shares_cancel(saver *v)
     order(v, "");
 }
 
-static bool is_told(const saver *v, uint64_t host)
-{
-    for (int i = 0; i < v->tolds; i++)
-        if (v->told[i] == host)
-            return true;
-    return false;
-}
-
-static bool note_told(saver *v, uint64_t host)
-{
-    uint64_t *more = realloc(v->told, sizeof *more * (size_t)(v->tolds + 1));
-    if (more == NULL)
-        return false;
-    v->told = more;
-    more[v->tolds++] = host;
-    return true;
-}
-
 static const rg__share *answer_of(const saver *v, const char *host)
 {
     const rg__snapshot *view = &v->a->view;
@@ -112,18 +95,6 @@ static const rg__share *answer_of(const saver *v, const char *host)
     return NULL;
 }
 
-static void pass_on(saver *v, uint64_t host, const rg__share *share)
-{
-    const writer_order m = {
-        .kind = WRITER_HASHES, .host = host, .hashes = (uint32_t)share->hashes};
-    if (share->hashes > WRITER_SHARE_MAX || !note_told(v, host))
-        rg__saver_lose(v, "another host's share of a checkpoint is too large");
-    else if (!rg__saver_order(v, &m, share->hash)) {
-        v->tolds--;
-        rg__timer_set(v->patience, FULL_NS);
-    }
-}
-
 static bool is_gone(const saver *v, uint64_t host)
 {
     const rg__proposal *p = rg__snapshot_decided(&v->a->view);
@@ -131,17 +102,15 @@ static bool is_gone(const saver *v, uint64_t host)
            !has_host(p, host);
 }
 
-/* false: nothing more of it is to be gathered. */
-static bool look_at_host(saver *v, const rg__proposal_host *host)
+/* false: it has not written its own, or never will. */
+static bool has_written(saver *v, const rg__proposal_host *host)
 {
     char why[RG__ERROR_MAX + 2 * RG__NAME_MAX];
     const rg__share *share = answer_of(v, host->name);
-    if (share == NULL && !is_gone(v, host->id))
+    if (share != NULL && share->error[0] == '\0')
         return true;
-    if (share != NULL && share->error[0] == '\0') {
-        pass_on(v, host->id, share);
-        return v->is_ordered;
-    }
+    if (share == NULL && !is_gone(v, host->id))
+        return false;
     if (share != NULL)
         snprintf(why, sizeof why, "host %s: %s", host->name, share->error);
     else
@@ -155,11 +124,13 @@ static bool look_at_host(saver *v, const rg__proposal_host *host)
 
 static void gather(saver *v)
 {
+    const writer_order go = {.kind = WRITER_GO};
     const rg__proposal *p = world_of(v, v->word.commit);
     for (int i = 0; p != NULL && i < p->host_count; i++)
-        if (p->host[i].id != v->a->id && !is_told(v, p->host[i].id) &&
-            !look_at_host(v, &p->host[i]))
+        if (p->host[i].id != v->a->id && !has_written(v, &p->host[i]))
             return;
+    if (p != NULL && rg__saver_order(v, &go))
+        v->is_ordered = false;
 }
 
 /* ------------------------------------------------------------- another host */
@@ -176,10 +147,9 @@ static void on_answered(void *arg, rg_status st, const rg__txn_reply *reply)
 }
 
 /* Under no lease: this agent may end as soon as etcd has it. */
-static void answer(saver *v, const char *error, const uint64_t *hash,
-                   uint32_t hashes)
+static void answer(saver *v, const char *error)
 {
-    rg__share m = {.hash = (uint64_t *)(uintptr_t)hash, .hashes = (int)hashes};
+    rg__share m = {0};
     memcpy(m.op, v->answered, sizeof m.op);
     snprintf(m.error, sizeof m.error, "%s", error);
     char *key =
@@ -196,9 +166,9 @@ static void answer(saver *v, const char *error, const uint64_t *hash,
     free(text);
 }
 
-void rg__shares_done(saver *v, const writer_word *word, const uint64_t *hash)
+void rg__shares_done(saver *v)
 {
-    answer(v, "", hash, word->hashes);
+    answer(v, "");
     v->phase = v->answering != NULL ? SAVER_PUBLISHING : SAVER_SEALING;
 }
 
@@ -208,7 +178,7 @@ void rg__shares_failed(saver *v, const char *why)
     rg__log(RG__INFO, "agent", "no share of a checkpoint: %s", why);
     snprintf(v->error, sizeof v->error, "%s", why);
     if (v->phase == SAVER_SHARING)
-        answer(v, why, NULL, 0);
+        answer(v, why);
     v->phase = SAVER_SEALING;
 }
 
@@ -218,17 +188,16 @@ static void put_shards(saver *v, const rg__order *o)
     memcpy(m.op, o->op, sizeof m.op);
     rg__timer_stop(v->patience);
     v->phase = SAVER_SHARING;
-    if (!rg__saver_order(v, &m, NULL))
+    if (!rg__saver_order(v, &m))
         rg__saver_hang_up(v);
 }
 
 static void have_none(saver *v)
 {
-    answer(v,
-           v->error[0] != '\0' ? v->error
-                               : "no worker there has asked for a checkpoint; "
-                                 "the one before still counts",
-           NULL, 0);
+    answer(v, v->error[0] != '\0'
+                  ? v->error
+                  : "no worker there has asked for a checkpoint; "
+                    "the one before still counts");
     v->error[0] = '\0';
 }
 

@@ -162,11 +162,6 @@ static rg_status copy_commit(writer *w)
 
 /* ------------------------------------------------------------------- words */
 
-static void send_word(const writer *w, const void *word, size_t bytes)
-{
-    rg__sock_send(w->task->sock, word, bytes, NULL, 0);
-}
-
 static writer_word word_of(const writer *w, writer_kind kind)
 {
     const rg__checkpoint *c = &w->copy.checkpoint;
@@ -185,36 +180,18 @@ static writer_word word_of(const writer *w, writer_kind kind)
 static void tell(const writer *w, writer_kind kind)
 {
     const writer_word word = word_of(w, kind);
-    send_word(w, &word, sizeof word);
+    rg__sock_send(w->task->sock, &word, sizeof word, NULL, 0);
 }
-
-static rg_status tell_share(writer *w)
-{
-    struct {
-        writer_word word;
-        uint64_t hash[WRITER_SHARE_MAX];
-    } m = {.word = word_of(w, WRITER_SHARED)};
-    const rg_status st = rg__copied_hashes(&w->copy, m.hash, &m.word.hashes);
-    if (st == RG_OK)
-        send_word(w, &m, sizeof m.word + sizeof *m.hash * m.word.hashes);
-    return st;
-}
-
-typedef struct order_packet {
-    writer_order order;
-    uint64_t hash[WRITER_SHARE_MAX];
-} order_packet;
 
 /* false: the agent has hung up. */
-static bool await_order(const writer *w, order_packet *m)
+static bool await_order(const writer *w, writer_order_kind kind,
+                        writer_order *m)
 {
     struct pollfd ready = {.fd = w->task->sock, .events = POLLIN};
     while (poll(&ready, 1, -1) < 0 && errno == EINTR)
         continue;
-    const ssize_t n = read(w->task->sock, m, sizeof *m);
-    return n >= (ssize_t)sizeof m->order &&
-           m->order.hashes <= WRITER_SHARE_MAX &&
-           (size_t)n == sizeof m->order + sizeof *m->hash * m->order.hashes;
+    return read(w->task->sock, m, sizeof *m) == (ssize_t)sizeof *m &&
+           m->kind == (uint32_t)kind;
 }
 
 /* ----------------------------------------------------------------- the file */
@@ -228,28 +205,16 @@ static rg__checkpoint_writing writing_of(writer *w)
                                     .arg = w};
 }
 
-/* Until the pieces of all other hosts have their hashes. */
-static rg_status gather(writer *w)
-{
-    while (!rg__copied_has_all_hashes(&w->copy)) {
-        order_packet m;
-        if (!await_order(w, &m) || m.order.kind != WRITER_HASHES)
-            return rg__fail(RG_ERR_JOB_ENDED, "a checkpoint was given up");
-        const rg_status st = rg__copied_take_hashes(&w->copy, m.order.host,
-                                                    m.hash, m.order.hashes);
-        if (st != RG_OK)
-            return st;
-    }
-    return RG_OK;
-}
-
 static rg_status fill_file(writer *w, const rg__checkpoint_writing *writing)
 {
+    writer_order m;
     tell(w, WRITER_BEGUN);
-    rg_status st = rg__checkpoint_put(writing);
-    if (st == RG_OK)
-        st = gather(w);
-    return st == RG_OK ? rg__checkpoint_end(writing) : st;
+    const rg_status st = rg__checkpoint_put(writing);
+    if (st != RG_OK)
+        return st;
+    if (w->is_exact && !await_order(w, WRITER_GO, &m))
+        return rg__fail(RG_ERR_JOB_ENDED, "a checkpoint was given up");
+    return rg__checkpoint_end(writing);
 }
 
 static rg_status write_file(writer *w)
@@ -276,13 +241,13 @@ static rg_status be_first(writer *w)
 {
     const writer_task *t = w->task;
     rg__checkpoint *c = &w->copy.checkpoint;
-    order_packet m;
+    writer_order m;
     rg_status st = write_file(w);
     if (st != RG_OK)
         return st;
     rg__failpoint("checkpoint.written", -1, c->id.step, c->id.generation);
     tell(w, WRITER_WRITTEN);
-    if (!await_order(w, &m) || m.order.kind != WRITER_SEAL) {
+    if (!await_order(w, WRITER_SEAL, &m)) {
         rg__checkpoint_drop(t->dir, c);
         return RG_OK;
     }
@@ -297,17 +262,19 @@ static rg_status share(writer *w)
 {
     rg__checkpoint *c = &w->copy.checkpoint;
     const rg__checkpoint_writing writing = writing_of(w);
-    order_packet m;
+    writer_order m;
     tell(w, WRITER_HELD);
-    if (!await_order(w, &m) || m.order.kind != WRITER_PUT)
+    if (!await_order(w, WRITER_PUT, &m))
         return RG_OK;
-    c->serial = m.order.serial;
-    memcpy(c->op, m.order.op, sizeof c->op);
+    c->serial = m.serial;
+    memcpy(c->op, m.op, sizeof c->op);
     rg__failpoint("checkpoint.share", -1, c->id.step, c->id.generation);
     const rg_status st = w->copy.file == 0
                              ? RG_OK /* it has no bytes of any buffer */
                              : rg__checkpoint_put_file(&writing, w->copy.file);
-    return st == RG_OK ? tell_share(w) : st;
+    if (st == RG_OK)
+        tell(w, WRITER_SHARED);
+    return st;
 }
 
 void rg__writer_run(const writer_task *task)

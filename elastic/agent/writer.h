@@ -5,7 +5,7 @@
  *
  *   child of rank 0's host                      agent
  *   copy the commit, make the file -- BEGUN   -->
- *   write                          <-- HASHES ---  of each other host's share
+ *   write                          <-- GO -------  all others have written
  *   write the head, sync           -- WRITTEN -->
  *                                  <-- SEAL -----  the claim is ours
  *   rename, sync, remove old ones  -- SEALED  -->
@@ -23,9 +23,6 @@
 
 #include "elastic/agent/inside.h"
 #include "elastic/state/checkpoint_dir.h"
-
-/* Hashes of one host's pieces; what a record in etcd and a packet can hold. */
-#define WRITER_SHARE_MAX 2048
 
 typedef enum writer_kind {
     WRITER_BEGUN = 1,
@@ -45,21 +42,18 @@ typedef struct writer_word { /* to the agent, one packet */
     char op[RG__CHECKPOINT_OP];
     char name[RG__CHECKPOINT_NAME_MAX]; /* that it will have */
     char why[RG__ERROR_MAX];            /* FAILED, GONE */
-    uint32_t hashes;                    /* SHARED: behind the word */
 } writer_word;
 
 typedef enum writer_order_kind {
     WRITER_SEAL = 1,
     WRITER_PUT,
-    WRITER_HASHES
+    WRITER_GO /* all other hosts have written */
 } writer_order_kind;
 
 typedef struct writer_order { /* to the child, one packet */
     uint32_t kind;
     uint64_t serial;            /* PUT */
     char op[RG__CHECKPOINT_OP]; /* PUT */
-    uint64_t host;              /* HASHES: whose, by incarnation */
-    uint32_t hashes;            /* behind the order */
 } writer_order;
 
 typedef struct writer_task {

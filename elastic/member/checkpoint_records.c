@@ -1,8 +1,6 @@
 /* The records about checkpoints: a struct to JSON and back. */
 #include "elastic/member/inside.h"
 
-#include <stdlib.h>
-
 char *rg__claim_text(const rg__claim *claim)
 {
     return rg__json_text(json_pack("{s:o,s:s,s:o,s:o}", "serial",
@@ -64,28 +62,8 @@ bool rg__order_read(const json_t *j, rg__order *order)
 
 char *rg__share_text(const rg__share *share)
 {
-    json_t *hashes = json_array();
-    for (int i = 0; i < share->hashes; i++)
-        json_array_append_new(hashes, rg__hex_json(share->hash[i]));
-    return rg__json_text(json_pack("{s:s,s:o,s:o}", "op", share->op, "error",
-                                   rg__text_json(share->error), "hashes",
-                                   hashes));
-}
-
-static bool read_hashes(const json_t *j, rg__share *share)
-{
-    const size_t n = json_array_size(j);
-    share->hash = calloc(n + 1, sizeof *share->hash);
-    if (share->hash == NULL)
-        return false;
-    for (size_t i = 0; i < n; i++)
-        if (!rg__hex_read(json_array_get(j, i), &share->hash[i])) {
-            free(share->hash);
-            share->hash = NULL;
-            return false;
-        }
-    share->hashes = (int)n;
-    return true;
+    return rg__json_text(json_pack("{s:s,s:o}", "op", share->op, "error",
+                                   rg__text_json(share->error)));
 }
 
 bool rg__share_read(const json_t *j, rg__share *share)
@@ -93,6 +71,5 @@ bool rg__share_read(const json_t *j, rg__share *share)
     return rg__text_read(share->op, sizeof share->op,
                          json_object_get(j, "op")) &&
            rg__text_read(share->error, sizeof share->error,
-                         json_object_get(j, "error")) &&
-           read_hashes(json_object_get(j, "hashes"), share);
+                         json_object_get(j, "error"));
 }

@@ -245,8 +245,6 @@ typedef struct rg__share {
     char host[RG__NAME_MAX];
     char op[RG__CHECKPOINT_OP]; /* of the order that it answers */
     char error[RG__ERROR_MAX];  /* why there is none, or "" */
-    uint64_t *hash;             /* of its pieces, in order; owned */
-    int hashes;
 } rg__share;
 
 typedef struct rg__saved {

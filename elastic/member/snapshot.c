@@ -447,8 +447,6 @@ void rg__snapshot_free(rg__snapshot *snap)
     free(snap->suspicion);
     free(snap->drain);
     free(snap->claim);
-    for (int i = 0; i < snap->shares; i++)
-        free(snap->share[i].hash);
     free(snap->share);
     *snap = (rg__snapshot){0};
 }

@@ -366,14 +366,14 @@ static rg_status write_pieces(const rg__checkpoint_writing *w, uint32_t file,
     for (uint32_t i = 0; i < w->checkpoint->pieces && st == RG_OK; i++)
         if (w->checkpoint->piece[i].file == file)
             st = write_piece(w, fd, i);
-    return close_file(w, fd, st);
+    return st;
 }
 
 rg_status rg__checkpoint_put(const rg__checkpoint_writing *w)
 {
     int fd;
     const rg_status st = open_file(w, 0, 0, &fd);
-    return st == RG_OK ? write_pieces(w, 0, fd) : st;
+    return st == RG_OK ? close_file(w, fd, write_pieces(w, 0, fd)) : st;
 }
 
 static rg_status check_part(const rg__checkpoint_writing *w)
@@ -389,6 +389,40 @@ static rg_status check_part(const rg__checkpoint_writing *w)
                     w->dir, strerror(errno));
 }
 
+/* The hashes of a file's pieces, in order, and the hash of those: what lies
+ * behind the pieces of another host's file until the head has it. */
+typedef struct sums {
+    uint64_t *hash; /* owned */
+    size_t bytes;
+    uint64_t at; /* in the file */
+} sums;
+
+static rg_status make_sums(const rg__checkpoint *c, uint32_t file, sums *s)
+{
+    size_t n = 0;
+    *s = (sums){.hash = calloc((size_t)c->pieces + 1, sizeof *s->hash),
+                .at = rg__checkpoint_bytes_of(c, file)};
+    if (s->hash == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a checkpoint");
+    for (uint32_t i = 0; i < c->pieces; i++)
+        if (c->piece[i].file == file)
+            s->hash[n++] = c->piece[i].hash;
+    s->hash[n] = rg__hash_of(s->hash, n * sizeof *s->hash);
+    s->bytes = (n + 1) * sizeof *s->hash;
+    return RG_OK;
+}
+
+static rg_status put_sums(const rg__checkpoint_writing *w, uint32_t file,
+                          int fd)
+{
+    sums s;
+    rg_status st = make_sums(w->checkpoint, file, &s);
+    if (st == RG_OK && !put_at(fd, s.hash, s.bytes, s.at))
+        st = fail_write(w->dir, errno);
+    free(s.hash);
+    return st;
+}
+
 rg_status rg__checkpoint_put_file(const rg__checkpoint_writing *w,
                                   uint32_t file)
 {
@@ -400,10 +434,11 @@ rg_status rg__checkpoint_put_file(const rg__checkpoint_writing *w,
         st = open_file(w, file, O_CREAT | O_EXCL, &fd);
     if (st != RG_OK)
         return st;
-    if (reserve(fd, bytes))
-        st = write_pieces(w, file, fd);
-    else
-        st = close_file(w, fd, fail_write(w->dir, errno));
+    st = reserve(fd, bytes) ? write_pieces(w, file, fd)
+                            : fail_write(w->dir, errno);
+    if (st == RG_OK)
+        st = put_sums(w, file, fd);
+    st = close_file(w, fd, st);
     if (st == RG_OK)
         st = sync_dir(w->dir);
     if (st != RG_OK && path_of_file(w->dir, w->checkpoint, file, path) == RG_OK)
@@ -411,23 +446,47 @@ rg_status rg__checkpoint_put_file(const rg__checkpoint_writing *w,
     return st;
 }
 
-/* They were durable before their hosts said so. */
-static rg_status check_files(const rg__checkpoint_writing *w)
+static bool read_sums(int fd, sums *s)
 {
     struct stat info;
+    const size_t n = s->bytes / sizeof *s->hash - 1;
+    return fstat(fd, &info) == 0 && S_ISREG(info.st_mode) &&
+           (uint64_t)info.st_size == s->at + s->bytes &&
+           pread(fd, s->hash, s->bytes, (off_t)s->at) == (ssize_t)s->bytes &&
+           s->hash[n] == rg__hash_of(s->hash, n * sizeof *s->hash) &&
+           ftruncate(fd, (off_t)s->at) == 0;
+}
+
+/* Of another host's file, which was durable before that host said so. */
+static rg_status take_sums(const rg__checkpoint_writing *w, uint32_t file)
+{
+    rg__checkpoint *c = w->checkpoint;
     char path[PATH_MAX];
+    sums s = {0};
+    rg_status st = path_of_file(w->dir, c, file, path);
+    if (st == RG_OK)
+        st = make_sums(c, file, &s);
+    if (st != RG_OK)
+        return st;
+    const int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 || !read_sums(fd, &s))
+        st = rg__fail(RG_ERR_SYSTEM,
+                      "%s, which another host has written, is not whole in the "
+                      "directory of rank 0's host; let all hosts see one "
+                      "directory (NFS); the one before still counts",
+                      path);
+    for (uint32_t i = 0, n = 0; i < c->pieces && st == RG_OK; i++)
+        if (c->piece[i].file == file)
+            c->piece[i].hash = s.hash[n++];
+    free(s.hash);
+    return fd < 0 ? st : close_file(w, fd, st);
+}
+
+static rg_status take_all_sums(const rg__checkpoint_writing *w)
+{
     rg_status st = RG_OK;
-    for (uint32_t i = 1; i <= w->checkpoint->files && st == RG_OK; i++) {
-        st = path_of_file(w->dir, w->checkpoint, i, path);
-        if (st == RG_OK && (stat(path, &info) != 0 ||
-                            (uint64_t)info.st_size !=
-                                rg__checkpoint_bytes_of(w->checkpoint, i)))
-            st = rg__fail(RG_ERR_SYSTEM,
-                          "%s, which another host has written, is not in the "
-                          "directory of rank 0's host; let all hosts see one "
-                          "directory (NFS); the one before still counts",
-                          path);
-    }
+    for (uint32_t i = 1; i <= w->checkpoint->files && st == RG_OK; i++)
+        st = take_sums(w, i);
     return st;
 }
 
@@ -436,7 +495,7 @@ rg_status rg__checkpoint_end(const rg__checkpoint_writing *w)
     int fd;
     rg__checkpoint *c = w->checkpoint;
     unsigned char trailer[RG__CHECKPOINT_TRAILER];
-    rg_status st = check_files(w);
+    rg_status st = take_all_sums(w);
     unsigned char *head = st == RG_OK ? malloc(c->head_bytes) : NULL;
     if (head == NULL)
         return st != RG_OK ? st

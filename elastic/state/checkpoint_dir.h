@@ -7,8 +7,10 @@
  * A file is written whole under its .part name and then sealed: renamed. What
  * has its final name is whole and counts, in the order of the serials; what is
  * called .part counts for nothing, and who seals a later one removes it, as it
- * does with data of no checkpoint that is left. No two hosts write one file. A
- * directory belongs to one job at a time, and to who goes on from it.
+ * does with data of no checkpoint that is left. Each
+ * host writes a file of its own, with the hashes of its pieces behind them;
+ * rank 0's host takes these for the head and cuts them off. A directory belongs
+ * to one job at a time, and to who goes on from it.
  *
  * Threads:   any; nothing is shared.
  * Ownership: lists are the caller's, to free(). */
@@ -80,7 +82,8 @@ rg_status rg__checkpoint_begin(const rg__checkpoint_writing *w);
 rg_status rg__checkpoint_put(const rg__checkpoint_writing *w);
 rg_status rg__checkpoint_end(const rg__checkpoint_writing *w);
 
-/* Another host's file, beside a .part file that must be there. */
+/* Another host's file, with its hashes, beside a .part file that must be
+ * there. */
 rg_status rg__checkpoint_put_file(const rg__checkpoint_writing *w,
                                   uint32_t file);
 

@@ -148,6 +148,12 @@ static void what_is_not_there_is_no_checkpoint(void)
     CHECK_STATUS(rg__checkpoint_put_file(&w, 1), RG_ERR_SYSTEM);
     CHECK(strstr(rg_last_error(), "see one directory") != NULL);
     write_it(&c, data);
+    path_of(&c, 1, path);
+    const long hashes = (long)rg__checkpoint_bytes_of(&c, 1);
+    change_byte(path, hashes);
+    CHECK_STATUS(rg__checkpoint_end(&w), RG_ERR_SYSTEM);
+    CHECK(strstr(rg_last_error(), path) != NULL);
+    change_byte(path, hashes);
     path_of(&c, 2, path);
     CHECK_EQ(truncate(path, 17), 0);
     CHECK_STATUS(rg__checkpoint_end(&w), RG_ERR_SYSTEM);
