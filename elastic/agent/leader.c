@@ -331,10 +331,10 @@ static void say_forming(agent *a, const rg__plan *plan)
         return;
     a->forming_said = plan->alive + 1;
     const int missing = a->params->max - plan->alive;
-    rg__say("waiting for %d more worker%s, starts in %llu s%s", missing,
-            missing == 1 ? "" : "s",
-            (unsigned long long)((most - waited) / (1000 * RG__MS)),
-            plan->alive < a->params->min ? " or when --min are there" : "");
+    rg__tell("waiting for %d more worker%s, starts in %llu s%s", missing,
+             missing == 1 ? "" : "s",
+             (unsigned long long)((most - waited) / (1000 * RG__MS)),
+             plan->alive < a->params->min ? " or when --min are there" : "");
 }
 
 static void act(agent *a, const rg__plan *plan)

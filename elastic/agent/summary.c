@@ -34,7 +34,7 @@ static void say_generations(const rg__total *total)
             add(&l, "%s%" PRIu64 " %s", l.text[0] != '\0' ? ", " : "",
                 total->changes[kind],
                 rg__cause_kind_name((rg__cause_kind)kind));
-    rg__say("generations: %" PRIu64 " (%s)", rg__total_changes(total), l.text);
+    rg__tell("generations: %" PRIu64 " (%s)", rg__total_changes(total), l.text);
 }
 
 static void say_lost(const rg__total *total)
@@ -43,7 +43,7 @@ static void say_lost(const rg__total *total)
     if (total->lost_unknown > 0)
         add(&l, ", and of %" PRIu64 " changes nobody knows",
             total->lost_unknown);
-    rg__say("steps lost: %" PRIu64 "%s", total->steps_lost, l.text);
+    rg__tell("steps lost: %" PRIu64 "%s", total->steps_lost, l.text);
 }
 
 /* Of this host, as long as their times are kept. */
@@ -61,11 +61,11 @@ static void say_recoveries(const agent *a)
         n++;
     }
     if (n == 0)
-        rg__say("recoveries on this host: none");
+        rg__tell("recoveries on this host: none");
     else
-        rg__say("recoveries on this host: %d, from %.1f to %.1f ms until the "
-                "next step",
-                n, least, most);
+        rg__tell("recoveries on this host: %d, from %.1f to %.1f ms until the "
+                 "next step",
+                 n, least, most);
 }
 
 static void say_checkpoint(const agent *a)
@@ -74,26 +74,26 @@ static void say_checkpoint(const agent *a)
     const char *slash = strrchr(saved->file, '/');
     const int n = slash != NULL ? (int)(slash - saved->file) : 0;
     if (saved->serial != 0)
-        rg__say("checkpoint of step %" PRIu64 " in %.*s%s%s",
-                saved->commit.step, n, saved->file,
-                saved->error[0] != '\0' ? ", none since: " : "", saved->error);
+        rg__tell("checkpoint of step %" PRIu64 " in %.*s%s%s",
+                 saved->commit.step, n, saved->file,
+                 saved->error[0] != '\0' ? ", none since: " : "", saved->error);
     else if (saved->error[0] != '\0')
-        rg__say("%s", saved->error);
+        rg__tell("%s", saved->error);
     else if (a->saver->loaded_step != 0)
-        rg__say("no checkpoint since that of step %" PRIu64
-                ", which was loaded",
-                a->saver->loaded_step - 1);
+        rg__tell("no checkpoint since that of step %" PRIu64
+                 ", which was loaded",
+                 a->saver->loaded_step - 1);
     else
-        rg__say("no checkpoint%s", a->params->checkpoint_dir == NULL
-                                       ? ": there is no --checkpoint-dir"
-                                       : "");
+        rg__tell("no checkpoint%s", a->params->checkpoint_dir == NULL
+                                        ? ": there is no --checkpoint-dir"
+                                        : "");
 }
 
 static void say_exit(const agent *a)
 {
-    rg__say("job %s %s%s; exit code %d", a->params->job,
-            a->is_done ? "is done" : "has ended: ", a->is_done ? "" : a->why,
-            a->exit_code);
+    rg__tell("job %s %s%s; exit code %d", a->params->job,
+             a->is_done ? "is done" : "has ended: ", a->is_done ? "" : a->why,
+             a->exit_code);
 }
 
 void rg__summary_say(agent *a)

@@ -136,7 +136,7 @@ static const rg__cfg_field cli_table[] = {
     {"RUN_DIR", NULL, RG__CFG_TEXT_AT(rg__settings, run_dir),
      "directory of the jobs' run directories; none: regroup in "
      "XDG_RUNTIME_DIR, or /tmp/regroup-<uid>"},
-    {"TIMEOUT", "30s", RG__CFG_TIME_AT(rg__settings, timeout_ms),
+    {"TIMEOUT", "45s", RG__CFG_TIME_AT(rg__settings, timeout_ms),
      "how long `regroup stop` waits for the job's end"},
     {"INTERVAL", "1s", RG__CFG_TIME_AT(rg__settings, interval_ms),
      "how often `--watch` and `--follow` look again"},

@@ -327,20 +327,30 @@ static void write_said(const char *sentence)
     free(n >= 0 ? text : NULL);
 }
 
-void rg__say(const char *format, ...)
+static void say(rg__level level, const char *format, va_list args)
 {
     char *sentence = NULL;
-    va_list args;
-    if (!can_write())
-        return;
-    va_start(args, format);
-    const int n = vasprintf(&sentence, format, args);
-    va_end(args);
-    if (n < 0)
-        return; /* no memory to say it */
+    if (!can_write() || vasprintf(&sentence, format, args) < 0)
+        return; /* nowhere, or no memory, to say it */
     if (rg__log_is_json())
-        write_json(RG__ERROR, "regroup", sentence);
+        write_json(level, "regroup", sentence);
     else
         write_said(sentence);
     free(sentence);
+}
+
+void rg__say(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say(RG__ERROR, format, args);
+    va_end(args);
+}
+
+void rg__tell(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    say(RG__INFO, format, args);
+    va_end(args);
 }

@@ -48,5 +48,7 @@ RG_INNER void rg__log(rg__level level, const char *room, const char *format,
 /* A sentence that a person waits for, whatever the levels: `regroup: sentence`,
  * or where the log is JSON a line of that, with level error. */
 void rg__say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The same where nothing is wrong: level info. */
+void rg__tell(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif
