@@ -40,10 +40,9 @@ static rg_status check_own_name(const rg__remotes *r, const rg__settings *s)
                     own);
 }
 
-static rg_status check_alone(const rg__settings *s, const rg__cfg *cfg)
+static rg_status check_alone(const rg__cfg *cfg)
 {
     static const char *const names[] = {"RSH", "PREFIX", "REMOTE_PATH"};
-    (void)s;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const rg__cfg_item item =
             rg__cfg_at(cfg, (size_t)rg__cfg_find(cfg, names[i]));
@@ -77,7 +76,7 @@ rg_status rg__remotes_read(rg__remotes *r, const rg__cli *cli)
         s->hosts != NULL || s->hostfile != NULL || s->discovery != NULL;
     export_here(cli);
     if (!r->has_any)
-        return check_alone(s, cli->cfg);
+        return check_alone(cli->cfg);
     rg_status st = read_lists(r, s);
     if (st == RG_OK)
         st = check_own_name(r, s);
@@ -99,48 +98,20 @@ const char *rg__remotes_listen(const rg__remotes *r)
 /* ---------------------------------------------------------------- the letter
  */
 
-/* What holds for this host or this command alone; everything else that was set
- * here is set there. */
+/* What holds for this host or this command alone, or is in the letter by
+ * itself; everything else that was set here is set there. */
 static bool stays_here(const char *name)
 {
-    static const char *const names[] = {"NP",
-                                        "MIN",
-                                        "MAX",
-                                        "SLOTS",
-                                        "SPARES",
-                                        "HOSTS",
-                                        "HOSTFILE",
-                                        "HOST_DISCOVERY_SCRIPT",
-                                        "RSH",
-                                        "PREFIX",
-                                        "REMOTE_PATH",
-                                        "DISCOVERY_INTERVAL",
-                                        "JOB",
-                                        "HOST",
-                                        "ADVERTISE",
-                                        "RUN_DIR",
-                                        "PEER",
-                                        "TIMEOUT",
-                                        "INTERVAL",
-                                        "OLDER_THAN",
-                                        "SOCKET",
-                                        "SLOT",
-                                        "LIBRARY",
-                                        "ETCD",
-                                        "ETCD_BIN",
-                                        "ETCD_LISTEN",
-                                        "ETCD_USER",
-                                        "ETCD_CACERT",
-                                        "ETCD_CERT",
-                                        "ETCD_CA_HASH",
-                                        "ETCD_PASSWORD_FILE",
-                                        "ETCD_KEY",
-                                        "CONFIG",
-                                        "ETCD_INVITATION"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(names[i], name) == 0)
-            return true;
-    return false;
+    static const char names[] =
+        " NP MIN MAX SLOTS SPARES JOB HOST ADVERTISE RUN_DIR CONFIG"
+        " HOSTS HOSTFILE HOST_DISCOVERY_SCRIPT DISCOVERY_INTERVAL"
+        " RSH PREFIX REMOTE_PATH SOCKET SLOT LIBRARY"
+        " PEER TIMEOUT INTERVAL OLDER_THAN"
+        " ETCD ETCD_BIN ETCD_LISTEN ETCD_USER ETCD_PASSWORD_FILE ETCD_CACERT"
+        " ETCD_CERT ETCD_KEY ETCD_CA_HASH ETCD_INVITATION ";
+    char word[64];
+    snprintf(word, sizeof word, " %s ", name);
+    return strstr(names, word) != NULL;
 }
 
 static void write_settings(rg__letter *letter, const rg__cfg *cfg)

@@ -82,9 +82,8 @@ static host *add_host(rg__launcher *l, const rg__listed_host *listed)
     return h;
 }
 
-static void leave(rg__launcher *l, host *h, const char *why)
+static void leave(host *h, const char *why)
 {
-    (void)l;
     rg__log(RG__INFO, "launch", "host %s is to leave: %s", h->listed.name, why);
     h->state = LEAVING;
     kill(h->pid, SIGTERM);
@@ -109,7 +108,7 @@ static rg_status take_list(rg__launcher *l, const rg__host_list *list)
         h->rests = h->quick_deaths = 0;
         h->has_run = false;
         if (h->state == RUNNING)
-            leave(l, h, "the discovery script names it no more");
+            leave(h, "the discovery script names it no more");
         else if (h->state == RESTING)
             h->state = IDLE;
     }
@@ -199,7 +198,7 @@ static void let_go(rg__launcher *l, int wanted)
         if (last == NULL)
             return;
         running -= last->slots;
-        leave(l, last, "the job wants fewer slots");
+        leave(last, "the job wants fewer slots");
     }
 }
 
