@@ -23,9 +23,10 @@ def words_travel():
     env = {"KEPT": "a b'c\"d", "TOLD": "not this", "CODE": "0"}
     flags = ["--hostfile", "hosts", "-x", "KEPT", "-x", "TOLD=x=y,z",
              "-x", "CODE=7", "--max-restarts", "0"]
-    with LaunchedJob(flags, ["sh", "-c", SHOW],
-                     env={**env, "REGROUP_CHECK_STATE": "off"}) as job:
-        hostfile(job)
+    job = LaunchedJob(flags, ["sh", "-c", SHOW],
+                      env={**env, "REGROUP_CHECK_STATE": "off"})
+    hostfile(job)
+    with job:
         job.finish(7)
         job.await_nobody()
         shown = sorted(set(re.findall(r"^(h[12])\.\d r- \| (in .*)$",
