@@ -115,5 +115,5 @@ with RunDir() as d:
     claims.equal(d.run("stop", "J").returncode, 0, "stop")
     job.communicate(timeout=60)
     os.unlink(d.path + "/password")
-    claims.equal(sorted(os.listdir(d.path)), [".lock"], "left")
+    claims.equal(sorted(os.listdir(d.path)), [".lock", ".story-J"], "left")
 claims.end()
