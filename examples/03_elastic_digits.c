@@ -34,7 +34,6 @@ typedef struct job {
     digits data;
     rg_ctx *ctx;
     rg_sampler *sampler;
-    int rank;    /* in the generation of the last call to train */
     sums sums;   /* of this rank's samples, then of the whole batch */
     model model; /* registered: it outlives every worker */
 } job;
@@ -44,7 +43,7 @@ static rg_status compute(job *j, uint64_t epoch, uint64_t step)
 {
     const uint64_t *index = NULL;
     uint64_t n = 0;
-    rg_status st = rg_sampler_take(j->sampler, epoch, step, j->rank,
+    rg_status st = rg_sampler_take(j->sampler, epoch, step, rg_rank(j->ctx),
                                    rg_size(j->ctx), &index, &n);
     if (st != RG_OK)
         return st;
@@ -74,9 +73,12 @@ static rg_status step(rg_state *state, job *j)
                : rg_step_end(state);
 }
 
-static void report(const job *j)
+/* Once for each step that counts; the model is that of the newest. */
+static void report(rg_state *state, uint64_t step, void *arg)
 {
-    if (j->rank != 0 || j->model.step % (uint64_t)j->print_every != 0)
+    const job *j = arg;
+    if (rg_rank(j->ctx) != 0 || step != rg_state_step(state) ||
+        step % (uint64_t)j->print_every != 0)
         return;
     printf("step %" PRIu64 " loss %.4f accuracy %.4f (generation %" PRIu64
            ", %d workers)\n",
@@ -91,14 +93,10 @@ static rg_status train(rg_state *state, void *arg)
 {
     job *j = arg;
     const uint64_t steps = rg_sampler_steps(j->sampler) * (uint64_t)j->epochs;
-    j->rank = rg_rank(j->ctx);
-    while (j->model.step < steps) {
-        rg_status st = step(state, j);
-        if (st != RG_OK)
-            return st;
-        report(j);
-    }
-    return RG_OK;
+    rg_status st = RG_OK;
+    while (st == RG_OK && j->model.step < steps)
+        st = step(state, j);
+    return st;
 }
 
 /* From the newest checkpoint, if there is one. */
@@ -122,6 +120,8 @@ static rg_status run(job *j, rg_state **state_p)
         st = rg_state_create(j->ctx, NULL, state_p);
     if (st == RG_OK)
         st = rg_state_add(*state_p, "model", &j->model, sizeof j->model, NULL);
+    if (st == RG_OK)
+        st = rg_state_on_commit(*state_p, report, j);
     if (st == RG_OK)
         st = load(*state_p);
     if (st == RG_OK)
@@ -187,11 +187,11 @@ int main(int argc, char **argv)
     if (st != RG_OK)
         fprintf(stderr, "elastic_digits: %s: %s\n", rg_status_text(st),
                 rg_last_error());
-    else if (j.rank == 0)
+    else if (rg_rank(j.ctx) == 0)
         printf("final accuracy %.4f state %016" PRIx64 "\n",
                digits_accuracy(&j.model, &j.data), digits_hash(&j.model));
     rg_sampler_destroy(j.sampler);
     rg_state_destroy(state);
     rg_finalize(j.ctx);
-    return st == RG_OK ? 0 : 1;
+    return rg_exit_code(st);
 }

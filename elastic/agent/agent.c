@@ -23,7 +23,8 @@
 
 #define LEASE_S    10
 #define OPEN_NS    (10000 * RG__MS) /* etcd must answer within, at first */
-#define TERM_NS    (5000 * RG__MS)  /* SIGTERM, then SIGKILL */
+#define TERM_NS    (5000 * RG__MS)  /* asked to end, then SIGKILL */
+#define FN_NS      (2000 * RG__MS)  /* to return from rg_run, then SIGTERM */
 #define PORT_TRIES 8
 #define OLD_TRIES  50 /* of the port that an agent before has had, 5 ms each */
 #define LAST_NS    (30000 * RG__MS) /* for the job's last checkpoint */
@@ -108,7 +109,7 @@ static void on_end_written(void *arg, rg_status st, const rg__txn_reply *reply)
 
 void rg__agent_send_end(agent *a, rg__txn *txn, int code)
 {
-    rg__end end = {.is_set = true, .code = code};
+    rg__end end = {.is_set = true, .is_asked = a->is_asked, .code = code};
     snprintf(end.why, sizeof end.why, "%s", a->why);
     char *key = rg__record_key(a->prefix, "all/end", 0, NULL);
     char *text = rg__end_text(&end);
@@ -135,6 +136,16 @@ static void set_why(agent *a, const char *format, va_list args)
             *c = '?';
 }
 
+/* Until SIGKILL: what a program does behind rg_run has no less time than the
+ * drain has. */
+static uint64_t time_to_end(const agent *a)
+{
+    const uint64_t now = rg__now_ns();
+    return a->is_draining && a->drain_end_ns > now + TERM_NS
+               ? a->drain_end_ns - now
+               : TERM_NS;
+}
+
 /* What the others are to know of it is said. With the last host, or at an
  * operator's word, the job ends. */
 static void stop(agent *a, int code, bool ends_job)
@@ -147,15 +158,17 @@ static void stop(agent *a, int code, bool ends_job)
     rg__resume_note(a);
     if (code != 0)
         rg__say("%s", a->why);
-    rg__text m = {.head = {RG__ENDED, RG__WIRE_VERSION}};
+    rg__text m = {
+        .head = {a->is_asked ? RG__LEAVE : RG__ENDED, RG__WIRE_VERSION}};
     snprintf(m.text, sizeof m.text, "%s", a->why);
     for (int i = 0; i < a->params->slots; i++) {
         rg__timer_stop(a->slot[i].respawn);
         rg__timer_stop(a->slot[i].hold);
         rg__worker_tell(&a->slot[i], &m, sizeof m, -1);
     }
-    rg__slots_signal(a, SIGTERM);
-    rg__timer_set(a->kill_timer, TERM_NS);
+    rg__slots_ask(a);
+    rg__timer_set(a->term_timer, FN_NS);
+    rg__timer_set(a->kill_timer, time_to_end(a));
     rg__agent_check_end(a);
 }
 
@@ -192,6 +205,7 @@ void rg__agent_leave(agent *a, int code, const char *format, ...)
     set_why(a, format, args);
     va_end(args);
     const bool is_last = a->mirror != NULL && rg__drain_is_alone(a);
+    a->is_asked |= code == 0;
     if (a->mirror != NULL)
         rg__leave_say(a, code);
     stop(a, code, is_last);
@@ -219,6 +233,17 @@ static bool ends_job(const agent *a)
            !(was_killed && a->params->has_remotes && !a->params->has_etcd);
 }
 
+static void end_by_signal(agent *a, int signum)
+{
+    a->is_asked = true;
+    if (ends_job(a))
+        rg__agent_end_job(a, 128 + signum, "stopped by signal %d (%s)", signum,
+                          strsignal(signum));
+    else
+        rg__agent_leave(a, 128 + signum, "stopped by signal %d (%s)", signum,
+                        strsignal(signum));
+}
+
 static void on_signal(void *arg, int fd, uint32_t events)
 {
     (void)events;
@@ -232,14 +257,8 @@ static void on_signal(void *arg, int fd, uint32_t events)
         hurry(a);
     else if (!ends_job(a) && !a->is_draining && a->elastic == 1)
         drain_by_signal(a, (int)info.ssi_signo);
-    else if (!ends_job(a))
-        rg__agent_leave(a, 128 + (int)info.ssi_signo,
-                        "stopped by signal %u (%s)", info.ssi_signo,
-                        strsignal((int)info.ssi_signo));
     else
-        rg__agent_end_job(a, 128 + (int)info.ssi_signo,
-                          "stopped by signal %u (%s)", info.ssi_signo,
-                          strsignal((int)info.ssi_signo));
+        end_by_signal(a, (int)info.ssi_signo);
 }
 
 /* ---------------------------------------------------------------- the view */
@@ -303,6 +322,7 @@ static void on_mirror(void *arg, int64_t revision, bool wiped)
         return;
     }
     if (a->view.end.is_set) {
+        a->is_asked = a->view.end.is_asked;
         rg__agent_stop(a, a->view.end.code, "%s", a->view.end.why);
         return;
     }
@@ -647,6 +667,7 @@ static rg_status make_timers(agent *a)
 {
     a->ping = rg__timer_create(a->loop, rg__workers_ping, a);
     a->look_timer = rg__timer_create(a->loop, rg__leader_look, a);
+    a->term_timer = rg__timer_create(a->loop, rg__slots_hasten, a);
     a->kill_timer = rg__timer_create(a->loop, on_kill_timer, a);
     a->suspect_timer = rg__timer_create(a->loop, on_suspect_timer, a);
     a->drain_timer = rg__timer_create(a->loop, rg__drain_look, a);
@@ -660,7 +681,7 @@ static rg_status make_timers(agent *a)
         a->drain_timer == NULL || a->suspect_timer == NULL ||
         a->resend == NULL || a->prepare_timer == NULL ||
         a->missed_timer == NULL || a->ping == NULL || a->look_timer == NULL ||
-        a->kill_timer == NULL || a->end_timer == NULL)
+        a->kill_timer == NULL || a->term_timer == NULL || a->end_timer == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for timers");
     return RG_OK;
 }
@@ -826,6 +847,7 @@ static void tear_down(agent *a)
     rg__waits_drop(a);
     rg__timer_destroy(a->ping);
     rg__timer_destroy(a->look_timer);
+    rg__timer_destroy(a->term_timer);
     rg__timer_destroy(a->kill_timer);
     rg__timer_destroy(a->end_timer);
     rg__timer_destroy(a->outage_timer);

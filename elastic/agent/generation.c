@@ -663,7 +663,7 @@ static void finish(agent *a)
         s->has_finished = p != NULL && s->w.fin == p->generation;
         if (rg__slot_is_alive(s) && s->w.is_at_door)
             rg__worker_tell_mark(s, RG__DONE, p != NULL ? p->generation : 0);
-        else if (s->child != 0) {
+        else if (s->child != 0 && !s->w.is_finalized) {
             s->is_stopping = true;
             kill(-s->child, SIGTERM);
         }

@@ -345,11 +345,12 @@ struct agent {
     int64_t rival_revision;
     uint64_t rival_ns; /* another agent of this name is being asked; 0: no */
     bool is_ending, is_saying_end, is_over;
+    bool is_asked;     /* to end, by an operator: nothing has failed */
     bool is_hurried;   /* what workers printed need not be written any more */
     bool is_cut_short; /* nor anything else: asked to end a second time */
     int exit_code;
     char why[RG__TEXT_MAX];
-    rg__timer *kill_timer, *end_timer, *outage_timer;
+    rg__timer *term_timer, *kill_timer, *end_timer, *outage_timer;
     uint64_t
         outage_ns; /* nothing goes on here without etcd since; 0: it does */
 };
@@ -389,6 +390,10 @@ rg_status rg__slots_create(agent *a);
 void rg__slots_destroy(agent *a);
 void rg__slots_start(agent *a);
 void rg__slots_signal(agent *a, int signum);
+/* SIGTERM for those that rg_run can't ask to end; a timer's: for those that
+ * have not returned from it. */
+void rg__slots_ask(agent *a);
+void rg__slots_hasten(void *agent_arg);
 /* At the agent's end, once they were killed: wait for them, and no longer. */
 void rg__slots_await_end(agent *a);
 void rg__slots_leave_behind(agent *a);

@@ -101,6 +101,7 @@ static void leave(agent *a, const due *d)
         left_ms - (fifth_ms < RESERVE_MS ? fifth_ms : RESERVE_MS);
     a->notice_ms = patience_ms(a, left_ms);
     if (a->params->has_etcd) {
+        a->is_asked = true;
         rg__agent_end_job(a, 128 + 15,
                           "stopped: host %s is to go (%s: %s), and the job's "
                           "etcd with it",

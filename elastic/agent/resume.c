@@ -26,8 +26,8 @@ typedef struct kept_agent {
     rg__address address;
     uint32_t port;
     int elastic;
-    bool is_done, is_ending, is_leaving, has_published, has_shape, is_draining,
-        is_paused;
+    bool is_asked, is_done, is_ending, is_leaving, has_published, has_shape,
+        is_draining, is_paused;
     uint64_t drain_end_ns, notice_ms;
     bool has_registered;
     uint32_t registered_by;
@@ -47,6 +47,7 @@ void rg__resume_note(agent *a)
                        .address = a->address,
                        .port = a->port,
                        .elastic = a->elastic,
+                       .is_asked = a->is_asked,
                        .is_done = a->is_done,
                        .is_ending = a->is_ending,
                        .is_leaving = a->is_leaving,
@@ -103,6 +104,7 @@ bool rg__resume_names(agent *a)
     a->address = was.address;
     a->port = was.port; /* known to others */
     a->elastic = was.elastic;
+    a->is_asked = was.is_asked;
     a->is_done = was.is_done;
     a->is_leaving = was.is_leaving;
     a->has_published = was.has_published;

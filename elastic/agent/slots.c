@@ -302,6 +302,44 @@ void rg__slots_signal(agent *a, int signum)
     }
 }
 
+/* It hears from Regroup that it is to end; or it has returned from rg_run, and
+ * cleans up. */
+static bool is_asked_by_regroup(const slot *s)
+{
+    return s->a->elastic == 1 && s->w.pid != 0 &&
+           (s->w.is_finalized || (!s->w.is_dead && s->w.is_at_door));
+}
+
+static bool has_returned(const slot *s)
+{
+    return is_asked_by_regroup(s) && (s->w.is_finalized || s->a->is_done);
+}
+
+static void ask_to_end(slot *s)
+{
+    if (s->child != 0)
+        kill(-s->child, SIGTERM);
+    signal_worker(s, SIGTERM);
+}
+
+void rg__slots_ask(agent *a)
+{
+    for (int i = 0; i < a->params->slots; i++) {
+        slot *s = &a->slot[i];
+        s->is_stopping = true;
+        if (!is_asked_by_regroup(s))
+            ask_to_end(s);
+    }
+}
+
+void rg__slots_hasten(void *agent_arg)
+{
+    agent *a = agent_arg;
+    for (int i = 0; i < a->params->slots; i++)
+        if (!has_returned(&a->slot[i]))
+            ask_to_end(&a->slot[i]);
+}
+
 /* A job that waits is no job that is stuck: nobody is pinged meanwhile, and
  * other hosts wait for our workers as for slow ones. */
 void rg__slots_pause(agent *a, bool pauses)

@@ -184,6 +184,10 @@ static void break_link(slot *s, const rg__broken *m,
     a->detected_ns = rg__now_ns();
     if (!rg__generation_is_only_announced(a, m->generation))
         rg__generation_abort(a, m->generation);
+    if (a->is_done) { /* nobody plans any more, and this agent ends soon */
+        rg__beat_abort(a, m->generation);
+        return;
+    }
     if (host == NULL) {
         rg__publish_reason(a, m->generation, s, false, text);
         return;
@@ -240,8 +244,8 @@ static void on_finalize(slot *s, uint64_t why)
     if (why == RG__RUN_FAILED)
         rg__slot_lost(s, "has failed in rg_run");
     else if (why == RG__THREAD_ENDED)
-        rg__slot_lost(s, "ended the thread that called rg_run inside fn; "
-                         "return from fn instead");
+        rg__slot_lost(s, "left fn without a return: by an exception, or the "
+                         "end of the thread that called rg_run");
     else
         rg__slot_lost(s, "called rg_finalize before the job was done");
 }

@@ -494,8 +494,8 @@ bool rg__line_read(const json_t *j, rg__line *line)
 
 char *rg__end_text(const rg__end *end)
 {
-    return rg__json_text(
-        json_pack("{s:i,s:s}", "code", end->code, "why", end->why));
+    return rg__json_text(json_pack("{s:i,s:s,s:b}", "code", end->code, "why",
+                                   end->why, "asked", end->is_asked));
 }
 
 /* A job that went well is done, and has no end: whoever writes that it ended
@@ -506,6 +506,7 @@ bool rg__end_read(const json_t *j, rg__end *end)
     if (code < 1 || code > 255)
         return false;
     end->is_set = true;
+    end->is_asked = json_is_true(json_object_get(j, "asked"));
     end->code = (int)code;
     return rg__text_read(end->why, sizeof end->why, json_object_get(j, "why"));
 }

@@ -212,6 +212,7 @@ typedef struct rg__line {
 
 typedef struct rg__end {
     bool is_set;
+    bool is_asked; /* an operator has said so: nothing has failed */
     int code;
     char why[RG__TEXT_MAX];
 } rg__end;

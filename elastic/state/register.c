@@ -265,6 +265,16 @@ rg_status rg_state_on_reset(rg_state *st, rg_reset_fn fn, void *arg)
     return RG_OK;
 }
 
+rg_status rg_state_on_commit(rg_state *st, rg_commit_fn fn, void *arg)
+{
+    if (st == NULL || st->ctx->is_running)
+        return rg__fail(RG_ERR_INVALID, "rg_state_on_commit needs a state, and "
+                                        "a place before rg_run");
+    st->on_commit = fn;
+    st->commit_arg = arg;
+    return RG_OK;
+}
+
 uint64_t rg_state_step(const rg_state *st)
 {
     return st == NULL ? 0 : st->step;

@@ -220,6 +220,7 @@ static rg_status commit(rg_state *st, uint64_t step, bool *is_announced_p)
         rs = rg__state_fill(st, slot, id);
     if (rs != RG_OK)
         return rs;
+    st->doubted = id;
     rg__failpoint("commit.before_agree", ctx->now.rank, step,
                   ctx->now.generation);
     rs = agree(st, RG__STATE_AGREE_COMMIT, step, is_announced_p);
@@ -264,16 +265,34 @@ static rg_status check_save(const char *dir, const rg_save_params *params)
     return RG_OK;
 }
 
-static rg_status leave_announced(rg_state *st)
+/* Each step before its call: a function that throws is not called again. */
+void rg__state_tell(rg_state *st)
 {
-    if (st->has_stopped)
-        return rg__fail(RG_ERR_HOSTS_CHANGED,
-                        "the job ends at this commit, as rg_stop asked; return "
-                        "this status from fn");
-    st->is_clean = true;
-    st->ctx->hooks->leave(st->ctx, st->ctx->now.generation);
-    return rg__fail(RG_ERR_HOSTS_CHANGED,
-                    "hosts changed; return this status from fn");
+    const bool is_in_fn = st->is_in_fn;
+    st->is_in_fn = false; /* it ends no steps */
+    while (st->told < st->step) {
+        st->told++;
+        if (st->on_commit != NULL)
+            st->on_commit(st, st->told, st->commit_arg);
+    }
+    st->is_in_fn = is_in_fn;
+}
+
+/* The others go on while on_commit runs here. */
+static rg_status go_on(rg_state *st, bool is_announced)
+{
+    const bool is_left = is_announced && !st->has_stopped;
+    if (is_left) {
+        st->is_clean = true;
+        st->ctx->hooks->leave(st->ctx, st->ctx->now.generation);
+    }
+    rg__state_tell(st);
+    if (!is_announced)
+        return RG_OK;
+    return rg__fail(RG_ERR_HOSTS_CHANGED, "%s",
+                    is_left ? "hosts changed; return this status from fn"
+                            : "the job ends at this commit, as rg_stop asked; "
+                              "return this status from fn");
 }
 
 static void step_ended(rg_state *st)
@@ -290,7 +309,7 @@ static rg_status committed(rg_state *st, bool is_announced)
     note_commit(st);
     if (st->is_due)
         rg__state_ask(st, NULL, 0);
-    return is_announced ? leave_announced(st) : RG_OK;
+    return go_on(st, is_announced);
 }
 
 rg_status rg_step_end(rg_state *st)
@@ -337,7 +356,7 @@ rg_status rg_state_save(rg_state *st, const char *dir,
     step_ended(st);
     note_commit(st);
     rg__state_ask(st, dir, params != NULL ? params->keep : 0);
-    return is_announced ? leave_announced(st) : RG_OK;
+    return go_on(st, is_announced);
 }
 
 rg_status rg_stop(rg_state *st)
@@ -546,6 +565,18 @@ static void count_from_here(rg_state *st)
         st->asked_ns = rg__now_ns();
 }
 
+/* Memory is that of the commit from which all go on. What others have made
+ * without this worker, before it was there or while it was left out, is not its
+ * own to tell. */
+static void tell_what_counts(rg_state *st, rg__commit_id resume)
+{
+    const bool is_ours =
+        resume.generation != 0 && rg__same_commit(st->doubted, resume);
+    if (!is_ours && st->told < st->step)
+        st->told = st->step;
+    rg__state_tell(st);
+}
+
 static void forget_commits(rg_state *st)
 {
     st->lives = 0;
@@ -575,6 +606,7 @@ rg_status rg__state_sync(rg_state *st, const rg__decided *decided)
     count_from_here(st);
     atomic_store(&ctx->page->synced_ns, rg__now_ns());
     rg__state_note(st, "sync", st->step, true);
+    tell_what_counts(st, decided->resume);
     if (!has_resume)
         rs = commit_zero(st); /* what was loaded is no step of this job */
     atomic_store(&ctx->page->step, st->step);

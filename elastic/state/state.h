@@ -77,7 +77,12 @@ struct rg_state {
     bool is_clean;    /* left by agreement: registered memory is `last` */
     rg_reset_fn on_reset;
     void *reset_arg;
-    rg__history *history;                              /* NULL: none is kept */
+    rg_commit_fn on_commit;
+    void *commit_arg;
+    uint64_t told; /* steps up to it count, and on_commit has been told */
+    rg__commit_id doubted; /* a commit that was begun here: whether it counts,
+                              the next decision may have to say */
+    rg__history *history;  /* NULL: none is kept */
     uint64_t sample_epoch, sample_first, sample_count; /* of this step */
     bool has_samples;
     rg__state_dir *dir; /* directories of checkpoints that we know; owned */
@@ -177,6 +182,10 @@ void rg__state_show_loaded(const rg_state *st);
 
 /* fn has left with that status, since the job ends at this commit. */
 bool rg__state_has_stopped(const rg_state *st, rg_status rs);
+
+/* All steps that have ended here count: tell on_commit those that are new. */
+void rg__state_tell(rg_state *st);
+
 /* Agree that fn has returned OK on all ranks. Collective over the world. */
 rg_status rg__state_finish(rg_state *st);
 

@@ -63,6 +63,9 @@ rg_status rg__worker_await(rg__worker *w, rg__decided *decided, bool *is_done_p)
     pthread_mutex_lock(&w->lock);
     while (!is_something_here(w))
         pthread_cond_wait(&w->changed, &w->lock);
+    rg__break_await(w);           /* of the generation before */
+    while (!is_something_here(w)) /* that one was left meanwhile */
+        pthread_cond_wait(&w->changed, &w->lock);
     *is_done_p = w->phase == RG__PHASE_DONE;
     if (*is_done_p && !has_finished(w)) {
         st = rg__fail(RG_ERR_JOB_ENDED,

@@ -133,7 +133,7 @@ static void destroy_worker(rg_ctx *ctx)
     if (w->launcher != NULL)
         w->launcher->part();
     rg__board_free(w->board);
-    if (w->has_thread_end) /* an exception has passed rg_run */
+    if (w->has_thread_end) /* the thread of rg_run has ended */
         pthread_key_delete(w->thread_end);
     if (w->sock >= 0)
         close(w->sock);

@@ -21,6 +21,14 @@ static void leave_run(rg_ctx *ctx)
                     "end this process");
 }
 
+/* What on_break uses is the program's again. */
+static void settle(rg__worker *w)
+{
+    pthread_mutex_lock(&w->lock);
+    rg__break_await(w);
+    pthread_mutex_unlock(&w->lock);
+}
+
 /* The Regroup thread alone would look like a program that computes for long. It
  * ends without an agent too, since it keeps the process alive. */
 static void thread_ended(void *arg)
@@ -29,7 +37,28 @@ static void thread_ended(void *arg)
     w->ctx->has_failed = true;
     rg__worker_fail(w, RG__THREAD_ENDED);
     rg__worker_stop_thread(w);
+    settle(w);
     leave_run(w->ctx);
+}
+
+/* The frame of rg_run that knows when fn was not left by a return: an exception
+ * of C++, or the unwinding of a thread that ends, goes through it. */
+typedef struct passage {
+    rg_state *st;
+    bool has_returned;
+} passage;
+
+static void leave_passage(passage *p)
+{
+    if (p->has_returned)
+        return;
+    int off = 0;
+    rg__worker *w = p->st->ctx->worker;
+    p->st->is_in_fn = false;
+    thread_ended(w);
+    pthread_setcancelstate(p->st->cancel_state, &off);
+    pthread_key_delete(w->thread_end);
+    w->has_thread_end = false;
 }
 
 /* The program's own code, which may end its thread. Only here can the thread be
@@ -163,6 +192,8 @@ static rg_status run(rg_state *st, rg_train_fn fn, void *arg)
         rg__decided decided;
         bool is_done = false;
         rs = rg__worker_await(st->ctx->worker, &decided, &is_done);
+        if (rs == RG_OK && is_done)
+            rg__state_tell(st);
         if (rs != RG_OK || is_done)
             break;
         rs = judge(st, run_generation(st, &decided, fn, arg));
@@ -174,12 +205,15 @@ static rg_status run(rg_state *st, rg_train_fn fn, void *arg)
 static rg_status run_in_thread(rg_state *st, rg_train_fn fn, void *arg)
 {
     int off = 0;
+    passage p __attribute__((cleanup(leave_passage))) = {st, false};
     st->ctx->is_running = true;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &st->cancel_state);
     const rg_status rs = run(st, fn, arg);
+    p.has_returned = true;
     st->ctx->has_failed = rs != RG_OK;
     if (rs != RG_OK)
         rg__worker_fail(st->ctx->worker, RG__RUN_FAILED);
+    settle(st->ctx->worker);
     leave_run(st->ctx);
     pthread_setcancelstate(st->cancel_state, &off);
     return rs;

@@ -87,10 +87,12 @@ static void shut_gate(rg_ctx *ctx)
 /* What was entered is this thread's to change, and copied by the user thread
  * under the lock. The phase goes first: a user thread opens the gate only while
  * it sees PHASE_DECIDED under the lock. */
-static uint64_t take_entered(rg__worker *w, rg__phase phase)
+static uint64_t take_entered(rg__worker *w, rg__phase phase, bool is_broken)
 {
     pthread_mutex_lock(&w->lock);
     const uint64_t generation = w->entered.generation;
+    if (is_broken)
+        rg__break_note(w);
     free(w->entered.member);
     w->entered = (rg__membership){.rank = -1};
     if (w->phase == RG__PHASE_DECIDED)
@@ -110,11 +112,13 @@ static void close_generation(rg__worker *w, rg_status st, const char *why)
 
 static void leave(rg__worker *w, rg_status st, const char *why)
 {
-    const uint64_t generation = take_entered(w, RG__PHASE_DOOR);
+    const uint64_t generation =
+        take_entered(w, RG__PHASE_DOOR, st != RG_ERR_HOSTS_CHANGED);
     rg__log(RG__DEBUG, "worker", "leaving generation %llu: %s",
             (unsigned long long)generation, why);
     close_generation(w, st, why);
     rg__worker_mark(w, RG__LEFT, generation);
+    rg__break_tell(w);
 }
 
 /* Who has reported why knows it; others find it in the job's status. */
@@ -123,7 +127,8 @@ static void leave_broken(rg__worker *w, uint64_t generation)
     char why[2 * RG__TEXT_MAX] = "a peer is lost and the generation has ended; "
                                  "return this status from fn";
     pthread_mutex_lock(&w->lock);
-    if (w->phase == RG__PHASE_DONE)
+    const bool is_done = w->phase == RG__PHASE_DONE;
+    if (is_done)
         snprintf(why, sizeof why,
                  "the job is done, and a member of its last generation has "
                  "left; let all call rg_finalize after the last collective");
@@ -132,6 +137,8 @@ static void leave_broken(rg__worker *w, uint64_t generation)
                  "the generation has ended: %s; return this status from fn",
                  w->broken.why);
     pthread_mutex_unlock(&w->lock);
+    if (is_done)
+        rg__engine_farewell(w->ctx->engine);
     leave(w, RG_ERR_PEER_LOST, why);
 }
 
@@ -155,14 +162,16 @@ static void end(rg__worker *w, rg_status st, const char *why)
 {
     pthread_mutex_lock(&w->lock);
     if (w->phase != RG__PHASE_ENDED && w->phase != RG__PHASE_DONE) {
+        rg__break_note(w);
         w->end = st;
         snprintf(w->end_why, sizeof w->end_why, "%s", why);
         w->phase = RG__PHASE_ENDED;
     }
     pthread_cond_broadcast(&w->changed);
     pthread_mutex_unlock(&w->lock);
-    if (take_entered(w, RG__PHASE_ENDED) != 0)
+    if (take_entered(w, RG__PHASE_ENDED, false) != 0)
         close_generation(w, st, why);
+    rg__break_tell(w);
 }
 
 /* ------------------------------------------------------------------- enter */
@@ -451,6 +460,7 @@ static size_t bytes_of(uint32_t type)
     case RG__UNSEGMENT:
         return sizeof(rg__segment);
     case RG__ENDED:
+    case RG__LEAVE:
         return sizeof(rg__text);
     case RG__DONE:
     case RG__GONE:
@@ -466,7 +476,8 @@ static void on_ended(rg__worker *w, const rg__text *m)
 {
     char why[sizeof m->text + 1];
     snprintf(why, sizeof why, "%.*s", (int)sizeof m->text, m->text);
-    end(w, RG_ERR_JOB_ENDED, why);
+    end(w, m->head.type == RG__LEAVE ? RG_ERR_ASKED_TO_LEAVE : RG_ERR_JOB_ENDED,
+        why);
 }
 
 static void handle(rg__worker *w, const void *bytes, size_t n, int *fd)
@@ -498,6 +509,7 @@ static void handle(rg__worker *w, const void *bytes, size_t n, int *fd)
         on_done(w, bytes);
         break;
     case RG__ENDED:
+    case RG__LEAVE:
         on_ended(w, bytes);
         break;
     case RG__SETS:
@@ -606,7 +618,8 @@ static bool turn(rg__worker *w, void *room)
 static const char *const gone_why[] = {
     [RG__FINALIZED] = "rg_finalize was called",
     [RG__RUN_FAILED] = "rg_run has failed in this process; end it",
-    [RG__THREAD_ENDED] = "the thread that called rg_run has ended inside fn"};
+    [RG__THREAD_ENDED] = "fn was left without a return: its thread has ended, "
+                         "or an exception has passed rg_run"};
 
 static void *run_thread(void *arg)
 {
@@ -658,11 +671,13 @@ void rg__worker_stop_thread(rg__worker *w)
     w->has_thread = false;
 }
 
+/* A process without an agent is ended by its own thread, which so goes on. */
 void rg__worker_fail(rg__worker *w, rg__finalized why)
 {
     pthread_mutex_lock(&w->lock);
-    if (w->sock >= 0 && w->phase != RG__PHASE_ENDED &&
-        w->phase != RG__PHASE_DONE)
+    const bool is_alone =
+        w->phase == RG__PHASE_ENDED && w->end == RG_ERR_AGENT_LOST;
+    if (w->sock >= 0 && !is_alone && w->phase != RG__PHASE_DONE)
         w->gone = why;
     pthread_mutex_unlock(&w->lock);
     if (w->gone != 0)

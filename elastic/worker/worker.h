@@ -61,6 +61,11 @@ struct rg__worker {
     rg__reply reply;
     uint32_t last_segment, last_ask;
     uint32_t agents; /* that took over from another */
+    rg_break_fn on_break;
+    void *break_arg;
+    uint64_t
+        breaking; /* generation of which on_break is told now, 0: of none */
+    bool is_break_new; /* and it has not been called yet */
 
     /* the user thread's own */
     pthread_key_t thread_end; /* of rg_run's thread; has_: it is one */
@@ -162,6 +167,13 @@ rg_status rg__worker_ask(rg__worker *w, rg__wire_type reply, uint32_t ask,
 
 /* shown.c: answer the agent that wants to see this worker's sets. */
 void rg__worker_show_sets(rg__worker *w, uint64_t ask);
+
+/* break.c: tell on_break. Lock held, before anybody can see that the generation
+ * entered is left: it is broken; then, unlocked, on the Regroup thread. */
+void rg__break_note(rg__worker *w);
+void rg__break_tell(rg__worker *w);
+/* Wait until on_break has returned; lock held. */
+void rg__break_await(rg__worker *w);
 
 /* door.c. Go to the door: say that this worker wants a place. */
 rg_status rg__worker_door(rg__worker *w);

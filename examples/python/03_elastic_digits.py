@@ -48,37 +48,39 @@ def step(ctx, flags, model, sampler, train, sums):
 
 
 @regroup.run
-def fit(state, flags, model, sampler, data, sums):
+def fit(state, flags, model, sampler, train, sums):
     """Called again from its top after every change, with the model as the
     last commit has it; HostsChanged and PeerLost pass through it."""
     ctx = state.context
-    train, test = data
     while model.step[0] < sampler.steps * flags.epochs:
         step(ctx, flags, model, sampler, train, sums)
         state.commit()
-        if ctx.rank == 0 and model.step[0] % 10 == 0:
-            print(f"step {model.step[0]} loss {model.loss[0]:.4f} accuracy "
-                  f"{model.accuracy(test):.4f} (generation {ctx.generation}, "
-                  f"{ctx.size} workers)", flush=True)
-    return ctx.rank
 
 
 def main():
     flags = read_flags()
-    data = digits_net.read(flags.data)
+    train, test = digits_net.read(flags.data)
     model = digits_net.Model()
     with regroup.init(elastic=True) as ctx:
         state = ctx.state()
         for name, array in model.arrays().items():
             state.add(name, array)
         state.load()  # from the newest checkpoint, if there is one
-        sampler = regroup.Sampler(len(data[0][0]), flags.batch, seed=7,
+        sampler = regroup.Sampler(len(train[0]), flags.batch, seed=7,
                                   state=state)
         sums = ctx.alloc(digits_net.WEIGHTS + 1, numpy.int64)
-        rank = fit(state, flags, model, sampler, data, sums)
-    if rank == 0:
-        print(f"final accuracy {model.accuracy(data[1]):.4f} "
-              f"state {model.hash()}")
+
+        def report(done):  # once for each step that counts
+            if ctx.rank == 0 and done % 10 == 0:
+                print(f"step {done} loss {model.loss[0]:.4f} accuracy "
+                      f"{model.accuracy(test):.4f} (generation "
+                      f"{ctx.generation}, {ctx.size} workers)", flush=True)
+
+        state.on_commit(report)
+        fit(state, flags, model, sampler, train, sums)
+        if ctx.rank == 0:
+            print(f"final accuracy {model.accuracy(test):.4f} "
+                  f"state {model.hash()}")
 
 
 main()

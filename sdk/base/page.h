@@ -55,7 +55,8 @@
 typedef enum rg__finalized {
     RG__FINALIZED = 1, /* rg_finalize */
     RG__RUN_FAILED,    /* rg_run returned an error */
-    RG__THREAD_ENDED   /* the thread that called rg_run, inside fn */
+    RG__THREAD_ENDED   /* the thread that called rg_run, inside fn; or an
+                          exception has left it */
 } rg__finalized;
 
 typedef struct rg__page {

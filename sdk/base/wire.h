@@ -75,6 +75,7 @@ typedef enum rg__wire_type {
     RG__FIN,
     RG__DONE,
     RG__ENDED,
+    RG__LEAVE,
     RG__FINALIZE,
     RG__GONE,
     RG__AGAIN,
@@ -150,7 +151,7 @@ typedef struct rg__save {
     char dir[RG__TEXT_MAX]; /* "": --checkpoint-dir */
 } rg__save;
 
-typedef struct rg__text { /* REFUSED, ENDED */
+typedef struct rg__text { /* REFUSED, ENDED, LEAVE */
     rg__wire_head head;
     char text[RG__TEXT_MAX];
 } rg__text;

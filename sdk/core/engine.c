@@ -314,6 +314,13 @@ static void say_farewell(rg__engine *e, rg_status st)
         e->transport->farewell(e->world->comm);
 }
 
+void rg__engine_farewell(rg__engine *e)
+{
+    rg__engine_lock(e);
+    say_farewell(e, RG_ERR_INVALID);
+    rg__engine_unlock(e);
+}
+
 void rg__engine_leave(rg__engine *e, rg_status st, const char *why)
 {
     rg__engine_lock(e);

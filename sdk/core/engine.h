@@ -65,6 +65,10 @@ void rg__channel_close(rg__channel *channel, rg_status st, const char *why);
  * meanwhile. Its comms stay as they are. */
 void rg__engine_shut(rg__engine *engine, rg_status st, const char *why);
 
+/* This process starts nothing in the generation any more, nor in a later one:
+ * nobody is to wait for it. */
+void rg__engine_farewell(rg__engine *engine);
+
 /* Leave the generation: close every channel with st and why; wakes everybody
  * who waits. Once it has returned, no thread of this process stores for the
  * generation from within Regroup's collectives. */

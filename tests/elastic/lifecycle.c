@@ -3,6 +3,7 @@
  *
  *   lifecycle MODE [HOW] */
 #include <inttypes.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,12 +83,136 @@ static int after(void)
     return 0;
 }
 
+/* ----------------------------------------------------- asked to go: `leave` */
+
+static rg_status go_on(rg_state *st, void *arg)
+{
+    (void)arg;
+    for (;;) {
+        counter++;
+        const rg_status rs = rg_state_commit(st);
+        if (rs != RG_OK)
+            return rs;
+        if (strcmp(how, "computes") == 0 && rg_slot(ctx) == 1 && counter > 20)
+            pause(); /* in fn, and in no call of Regroup */
+        usleep(5000);
+    }
+}
+
+/* What a program does behind rg_run takes longer than fn may. */
+static int leave(void)
+{
+    if (start() != RG_OK)
+        return 2;
+    const rg_status st = rg_run(state, go_on, NULL);
+    say("run", st);
+    sleep(strcmp(how, "computes") == 0 ? 3 : 1);
+    say("cleaned up", RG_OK);
+    rg_state_destroy(state);
+    rg_finalize(ctx);
+    return rg_exit_code(st);
+}
+
+/* --------------------------------------------------- what counts: `counts` */
+
+static void on_commit(rg_state *st, uint64_t step, void *arg)
+{
+    (void)arg;
+    printf("process %d counts %" PRIu64 " of %" PRIu64 "\n", getpid(), step,
+           rg_state_step(st));
+    fflush(stdout);
+    if (rg_state_commit(st) != RG_ERR_INVALID)
+        abort();
+}
+
+/* Every third step is saved. */
+static rg_status count(rg_state *st, void *arg)
+{
+    (void)arg;
+    while (counter < 100) {
+        counter++;
+        usleep(5000);
+        const rg_status rs =
+            counter % 3 == 0 ? rg_state_commit(st) : rg_step_end(st);
+        if (rs != RG_OK)
+            return rs;
+    }
+    return RG_OK;
+}
+
+static int counts(void)
+{
+    if (start() != RG_OK || rg_state_on_commit(state, on_commit, NULL) != RG_OK)
+        return 2;
+    const rg_status st = rg_run(state, count, NULL);
+    say("run", st);
+    return rg_exit_code(st);
+}
+
+/* -------------------------------------------------- a break heard: `breaks` */
+
+/* What stands for a communicator of the program's own. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static uint64_t broken;
+static int breaks;
+
+static void on_break(rg_ctx *c, uint64_t generation, void *arg)
+{
+    (void)arg;
+    pthread_mutex_lock(&lock);
+    printf("rank %d hears that %" PRIu64 " broke after %" PRIu64 "\n",
+           rg_rank(c), generation, broken);
+    broken = generation;
+    breaks++;
+    pthread_cond_signal(&changed);
+    pthread_mutex_unlock(&lock);
+}
+
+/* The others wait for the one that dies, where Regroup does not see it. */
+static rg_status wait_elsewhere(rg_state *st, void *arg)
+{
+    (void)arg;
+    const uint64_t generation = rg_generation(ctx);
+    while (counter < 10) {
+        counter++;
+        const rg_status rs = rg_state_commit(st);
+        if (rs != RG_OK)
+            return rs;
+        if (counter != 5 || generation != 1)
+            continue;
+        if (rg_slot(ctx) == 1)
+            raise(SIGKILL);
+        pthread_mutex_lock(&lock);
+        while (broken < generation)
+            pthread_cond_wait(&changed, &lock);
+        pthread_mutex_unlock(&lock);
+        return RG_ERR_PEER_LOST;
+    }
+    return RG_OK;
+}
+
+static int break_in_the_middle(void)
+{
+    if (start() != RG_OK || rg_on_break(ctx, on_break, NULL) != RG_OK)
+        return 2;
+    const rg_status st = rg_run(state, wait_elsewhere, NULL);
+    printf("slot %d run %s after %d breaks\n", rg_slot(ctx), rg_status_name(st),
+           breaks);
+    rg_state_destroy(state);
+    rg_finalize(ctx);
+    return rg_exit_code(st);
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         int (*run)(void);
-    } modes[] = {{"after", after}};
+    } modes[] = {{"after", after},
+                 {"leave", leave},
+                 {"counts", counts},
+                 {"breaks", break_in_the_middle}};
     how = argc > 2 ? argv[2] : "";
     for (size_t i = 0; argc > 1 && i < sizeof modes / sizeof *modes; i++)
         if (strcmp(argv[1], modes[i].name) == 0)

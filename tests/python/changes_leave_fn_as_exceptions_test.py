@@ -1,6 +1,7 @@
 """A death leaves the training function as PeerLost, an announced join as
 HostsChanged; both only pass through: fn is called again from its top, with
-registered memory as the last commit has it, and reset functions before it."""
+registered memory as the last commit has it, and reset functions before it.
+Each worker is told of each step that counts, once."""
 import re
 
 import pyjob
@@ -11,7 +12,7 @@ def work():
 
     import numpy
     import regroup
-    resets = []
+    resets, told = [], []
 
     @regroup.run
     def train(state, total):
@@ -31,8 +32,10 @@ def work():
         assert (ctx.rank, ctx.generation) == (-1, 0)
         state = ctx.state()
         state.on_reset(lambda: resets.append(len(resets) + 1))
+        state.on_commit(told.append)
         total = state.add("total", numpy.zeros(1, "i8"))
         assert train(state, total) == "done"
+        assert told == list(range(told[0], state.step + 1)), told
         assert total[0] == state.step > 0, (total, state.step)
 
 

@@ -20,6 +20,7 @@ SCALARS = {"int": ctypes.c_int, "size_t": ctypes.c_size_t,
 HANDLES = {"void", "rg_ctx", "rg_set", "rg_req", "rg_state", "rg_sampler"}
 # Tags of what is only passed on, by the package's own choice of class.
 CALLBACKS = {"rg_train_fn": "TrainFn", "rg_reset_fn": "ResetFn",
+             "rg_commit_fn": "CommitFn", "rg_break_fn": "BreakFn",
              "rg_color_fn": "ColorFn"}
 
 

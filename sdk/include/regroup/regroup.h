@@ -61,7 +61,8 @@ extern "C" {
     X(ERR_AGENT_LOST, -31, ABORT, "the agent is gone")                         \
     X(ERR_JOB_ENDED, -32, ABORT, "the job has ended")                          \
     X(ERR_STORE, -33, ABORT, "etcd can't be used")                             \
-    X(ERR_DAMAGED, -34, ABORT, "what was stored is damaged")
+    X(ERR_DAMAGED, -34, ABORT, "what was stored is damaged")                   \
+    X(ERR_ASKED_TO_LEAVE, -35, ABORT, "this worker is asked to leave")
 
 typedef enum rg_status {
 #define RG_X(name, value, advice, text) RG_##name = (value),
@@ -86,6 +87,13 @@ RG_API const char *rg_status_name(rg_status status);
 
 /* What the caller should do about a status. */
 RG_API rg_advice rg_status_advice(rg_status status);
+
+/* What main returns for the status of rg_run: 0 also for a worker that was
+ * asked to leave, since nothing has gone wrong; 1 for other errors. */
+static inline int rg_exit_code(rg_status status)
+{
+    return status == RG_OK || status == RG_ERR_ASKED_TO_LEAVE ? 0 : 1;
+}
 
 /* The sentence behind the last status of this thread that was an error:
  * object, action, cause, remedy. Never NULL; borrowed until the thread's next
@@ -299,8 +307,10 @@ typedef struct rg_op_params {
     int root;        /* rank in the set: broadcast, reduce, gather, scatter */
     int timeout_ms;  /* 0: none. See "Deadlines" */
     double prescale; /* of reductions: every element is multiplied by it before,
-                        0 meaning 1; integers as double, then truncated to the
-                        nearest value that the type has */
+                        0 meaning 1; the product is computed in double and
+                        rounded once: f32 and f64 to nearest (f16 and bf16 to
+                        f32, and to their own type when the operation ends),
+                        integers truncated to the nearest value of the type */
     double postscale; /* likewise, of the result (after AVG's division) */
 } rg_op_params;
 
@@ -673,6 +683,20 @@ RG_API rg_status rg_state_slice(const rg_state *state, const char *name,
 typedef rg_status (*rg_reset_fn)(rg_state *state, void *arg);
 RG_API rg_status rg_state_on_reset(rg_state *state, rg_reset_fn fn, void *arg);
 
+/* fn is called once for each step that counts, in order, on every rank that has
+ * made it: by the commit that makes it count, before that returns, also where
+ * it returns ERR_HOSTS_CHANGED; where this rank hears only from the next
+ * decision that the commit counts, by rg_run, before fn of rg_state_on_reset.
+ * Steps that rg_step_end has ended come with the next commit, or with the end
+ * of the job. A step that a later loss of hosts rolls back is not told again.
+ * Always on the thread of rg_run, with no lock held. fn may print, write files
+ * and ask for rank and size; it calls nothing collective, and changes no
+ * registered memory, which is that of the newest of these steps. One fn per
+ * state; NULL: none. ERR_INVALID inside of rg_run. */
+typedef void (*rg_commit_fn)(rg_state *state, uint64_t step, void *arg);
+RG_API rg_status rg_state_on_commit(rg_state *state, rg_commit_fn fn,
+                                    void *arg);
+
 /* End the step and save registered memory in the vault, on all ranks or on
  * none: collective over the world, inside fn. With RG_OK the commit counts
  * and is never lost by a later failure; with sharded buffers rg_state_add says
@@ -696,6 +720,19 @@ RG_API rg_status rg_step_end(rg_state *state);
  */
 RG_API uint64_t rg_state_step(const rg_state *state);
 
+/* fn is called on a thread of its own when the generation in which this worker
+ * computes has broken, or this worker is to end; not when its members agree to
+ * leave it (ERR_HOSTS_CHANGED). It is for programs with communicators of their
+ * own, in which the thread of rg_run may be waiting: abort them here. At most
+ * once for a generation; it runs only while rg_run runs, and rg_run neither
+ * begins another generation nor returns before it has returned. It may ask for
+ * rank and size, which are still those of that generation, and calls nothing
+ * else of Regroup. One fn per context; NULL: none. ERR_INVALID inside of
+ * rg_run.
+ */
+typedef void (*rg_break_fn)(rg_ctx *ctx, uint64_t generation, void *arg);
+RG_API rg_status rg_on_break(rg_ctx *ctx, rg_break_fn fn, void *arg);
+
 /* The training function. The one rule: return every status that is not RG_OK;
  * don't retry, don't exit. It is called again from its top, on the thread that
  * called rg_run, with registered memory as the resume commit has it. */
@@ -712,11 +749,21 @@ typedef rg_status (*rg_train_fn)(rg_state *state, void *arg);
  * `if (rg_rank(ctx) == 0) write_model();` may follow; a worker that is lost
  * here is not started again.
  *
+ * ERR_ASKED_TO_LEAVE: an operator stops the job, or this host is drained. Calls
+ * inside fn return it, then rg_run does. A worker that is still in fn after 2 s
+ * gets SIGTERM. One that has returned gets no signal before its time is over,
+ * then SIGKILL: that is after 5 s, when a host is drained not before --deadline
+ * (30 s by default). `return rg_exit_code(st);` ends main with 0 here.
+ *
  * Otherwise returns the first status of fn or of Regroup whose advice is
  * FIX or ABORT: then this worker has left the job, the others go on without it,
  * and its process has --agent-grace to end before it is killed; its slot starts
  * again. The same where the thread ends inside fn (pthread_exit;
- * pthread_cancel, which takes effect inside fn only). ERR_INVALID: a static
+ * pthread_cancel, which takes effect inside fn only), and where an exception
+ * leaves fn: in C++ it passes rg_run, which has left the job by then and can't
+ * be called again, and may be caught behind it; rg_finalize works. The same is
+ * true of functions that rg_run calls; one of rg_on_break must not throw.
+ * ERR_INVALID: a static
  * program, already running, the job is done (once in a process), or fn left ten
  * times without a step for a reason that nobody else knows, such as a status
  * that it kept of an earlier generation. ERR_SYSTEM: this process has no key

@@ -12,10 +12,10 @@ and `regroup run -n 4 python3 program.py`. README.md tells the rest.
 from ._abi import VERSION as __version__
 from ._abi import Advice, Kind, Op, Status, Type
 from ._context import Context, SetInfo, init
-from ._errors import (AgentLost, Damaged, HostsChanged, InProgress, Invalid,
-                      JobEnded, Memory, Mismatch, NotFound, NotMember,
-                      PeerLost, Refused, RegroupError, SetEnded, Store, System,
-                      Timeout, Unsupported)
+from ._errors import (AgentLost, AskedToLeave, Damaged, HostsChanged,
+                      InProgress, Invalid, JobEnded, Memory, Mismatch,
+                      NotFound, NotMember, PeerLost, Refused, RegroupError,
+                      SetEnded, Store, System, Timeout, Unsupported)
 from ._mpi import mpi_threads_supported
 from ._sets import Set
 from ._state import Sampler, State, run
@@ -27,8 +27,8 @@ LAND, LOR, LXOR = Op.LAND, Op.LOR, Op.LXOR
 BAND, BOR, BXOR = Op.BAND, Op.BOR, Op.BXOR
 
 __all__ = [
-    "AVG", "Advice", "AgentLost", "BAND", "BOR", "BXOR", "Context", "Damaged",
-    "HostsChanged", "InProgress", "Invalid", "JobEnded", "Kind", "LAND", "LOR",
+    "AVG", "Advice", "AgentLost", "AskedToLeave", "BAND", "BOR", "BXOR",
+    "Context", "Damaged", "HostsChanged", "InProgress", "Invalid", "JobEnded", "Kind", "LAND", "LOR",
     "LXOR", "MAX", "MIN", "Memory", "Mismatch", "NotFound", "NotMember", "Op",
     "PROD", "PeerLost", "REPLICATED", "Refused", "RegroupError", "Request",
     "SHARDED", "SUM", "Sampler", "Set", "SetEnded", "SetInfo", "State",

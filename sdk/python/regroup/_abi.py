@@ -43,6 +43,7 @@ class Status(enum.IntEnum):
     ERR_JOB_ENDED = -32
     ERR_STORE = -33
     ERR_DAMAGED = -34
+    ERR_ASKED_TO_LEAVE = -35
 
     @property
     def advice(self) -> Advice:
@@ -170,6 +171,8 @@ STRUCTS: dict[str, typing.Any] = {
 
 TrainFn = CFUNCTYPE(c_int, c_void_p, c_void_p)
 ResetFn = TrainFn
+CommitFn = CFUNCTYPE(None, c_void_p, c_uint64, c_void_p)
+BreakFn = CFUNCTYPE(None, c_void_p, c_uint64, c_void_p)
 ColorFn = CFUNCTYPE(c_int, c_void_p, c_void_p)
 
 NO_COLOR = -1
@@ -260,6 +263,8 @@ FUNCTIONS = {
     "rg_state_slice": (c_int, [c_void_p, c_char_p, _p(c_size_t),
                                _p(c_size_t)]),
     "rg_state_on_reset": (c_int, [c_void_p, ResetFn, c_void_p]),
+    "rg_state_on_commit": (c_int, [c_void_p, CommitFn, c_void_p]),
+    "rg_on_break": (c_int, [c_void_p, BreakFn, c_void_p]),
     "rg_state_commit": (c_int, [c_void_p]),
     "rg_step_end": (c_int, [c_void_p]),
     "rg_stop": (c_int, [c_void_p]),

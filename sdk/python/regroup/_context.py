@@ -51,6 +51,7 @@ class Context:
 
     def __init__(self, handle: int, is_elastic: bool) -> None:
         self._stored: int | None = handle
+        self._on_break: typing.Any = None  # what C calls
         self._is_elastic = is_elastic
         self._blocks = 0  # of rg_alloc memory that some array still shows
         self._state: State | None = None
@@ -137,6 +138,14 @@ class Context:
             for operation in list(self.dropped):
                 if operation.wait(0):
                     self.dropped.discard(operation)
+
+    def on_break(self, function: typing.Callable[[int], object]) -> None:
+        """Call a function on a thread of its own, with the generation's
+        number, when the generation that this worker computes in has broken:
+        to abort communicators of the program's own. Before run."""
+        self._on_break = _abi.BreakFn(
+            lambda _context, generation, _argument: function(generation))
+        check(lib.rg_on_break(self.handle, self._on_break, None))
 
     # ---------------------------------------------------------- queries
 

@@ -117,6 +117,17 @@ class JobEnded(RegroupError):
     status = Status.ERR_JOB_ENDED
 
 
+class AskedToLeave(RegroupError, SystemExit):
+    """An operator stops the job or drains this host. Uncaught, it ends the
+    process with 0 and prints nothing."""
+
+    status = Status.ERR_ASKED_TO_LEAVE
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence)
+        self.code = 0
+
+
 class Store(RegroupError):
     """etcd can't be used."""
 

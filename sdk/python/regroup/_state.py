@@ -91,6 +91,9 @@ class State:
         self._buffers: dict[str, Buffer] = {}
         self._resets: list[typing.Callable[[], object]] = []
         self._on_reset: _Body | None = None
+        self._commits: list[typing.Callable[[int], object]] = []
+        self._on_commit: typing.Any = None  # what C calls
+        self._raised: BaseException | None = None  # in a function of on_commit
         self._is_running = False
         self._stored: int | None = None
         found = c_void_p()
@@ -169,6 +172,34 @@ class State:
         for function in self._resets:
             _need_run("function of on_reset", function())
 
+    def on_commit(self, function: typing.Callable[[int], object]) -> None:
+        """Call a function with the number of each step that counts, once and
+        in order, on every rank; before run. It may print and write files, and
+        calls nothing collective. What it raises, commit or run raises."""
+        self._commits.append(function)
+        if self._on_commit is None:
+            self._on_commit = _abi.CommitFn(self._tell)
+            check(lib.rg_state_on_commit(self.handle, self._on_commit, None))
+
+    def _tell(self, _state: int, step: int, _argument: int) -> None:
+        try:
+            for function in self._commits:
+                _need_run("function of on_commit", function(step))
+        except BaseException as error:  # pylint: disable=broad-except
+            self._raised = self._raised or error
+
+    def _end_step(self, call: typing.Any, *arguments: object) -> None:
+        """End a step; what was raised meanwhile comes before its status."""
+        try:
+            call_waiting(call, self.handle, *arguments)
+        finally:
+            self._raise_told()
+
+    def _raise_told(self) -> None:
+        raised, self._raised = self._raised, None
+        if raised is not None:
+            raise raised
+
     # ------------------------------------------------------------- steps
 
     @property
@@ -179,11 +210,11 @@ class State:
     def commit(self) -> None:
         """End the step and save registered memory, on all ranks or on none;
         inside of run. HostsChanged: it counts as well."""
-        call_waiting(lib.rg_state_commit, self.handle)
+        self._end_step(lib.rg_state_commit)
 
     def step_end(self) -> None:
         """End the step without saving it; inside of run."""
-        call_waiting(lib.rg_step_end, self.handle)
+        self._end_step(lib.rg_step_end)
 
     def stop(self) -> None:
         """End the job at the step that is under way, from any rank: its end
@@ -196,8 +227,8 @@ class State:
              keep: int = 0) -> None:
         """commit, and the commit becomes a checkpoint in a directory, by
         default in that of --checkpoint-dir; keep: how many stay there."""
-        call_waiting(lib.rg_state_save, self.handle, _path(directory),
-                     _abi.SaveParams(keep=integer("keep", c_int, keep)))
+        self._end_step(lib.rg_state_save, _path(directory),
+                       _abi.SaveParams(keep=integer("keep", c_int, keep)))
 
     def load(self, path: str | os.PathLike | None = None) -> int | None:
         """Fill registered memory from the newest checkpoint, before run, on
@@ -240,6 +271,7 @@ class State:
                 status = lib.rg_run(handle, body.callback, None)
         finally:
             self._is_running = False
+        self._raise_told()
         if self._on_reset is not None and self._on_reset.error is not None:
             body.error = self._on_reset.error
         return typing.cast(Result, body.judge(status))

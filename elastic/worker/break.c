@@ -1,0 +1,70 @@
+/* rg_on_break: a program hears of a broken generation while its own thread may
+ * be waiting in a communicator of its own. A thread for each break: the Regroup
+ * thread answers the agent meanwhile, and what is slow there holds up this
+ * worker alone. */
+#include "elastic/worker/worker.h"
+
+#include <signal.h>
+
+#include "sdk/base/fail.h"
+#include "sdk/base/log.h"
+
+/* One that the user thread has not taken up has nothing of the program's. */
+void rg__break_note(rg__worker *w)
+{
+    if (w->on_break == NULL || w->wants_stop || w->phase == RG__PHASE_DONE ||
+        w->entered.generation == 0 || w->entered.generation != w->taken)
+        return;
+    w->breaking = w->taken;
+    w->is_break_new = true;
+}
+
+static void *tell(void *arg)
+{
+    rg__worker *w = arg;
+    w->on_break(w->ctx, w->breaking, w->break_arg);
+    pthread_mutex_lock(&w->lock);
+    w->breaking = 0;
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+    return NULL;
+}
+
+void rg__break_tell(rg__worker *w)
+{
+    pthread_attr_t attr;
+    pthread_t thread; /* made by the Regroup thread, which blocks all signals */
+    pthread_mutex_lock(&w->lock);
+    const bool is_due = w->is_break_new;
+    w->is_break_new = false;
+    pthread_mutex_unlock(&w->lock);
+    if (!is_due)
+        return;
+    pthread_attr_init(&attr);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    if (pthread_create(&thread, &attr, tell, w) != 0) {
+        rg__log(RG__WARN, "worker",
+                "no thread can be made for the function of rg_on_break: it is "
+                "called on the Regroup thread");
+        tell(w);
+    }
+    pthread_attr_destroy(&attr);
+}
+
+void rg__break_await(rg__worker *w)
+{
+    while (w->breaking != 0)
+        pthread_cond_wait(&w->changed, &w->lock);
+}
+
+rg_status rg_on_break(rg_ctx *ctx, rg_break_fn fn, void *arg)
+{
+    if (ctx == NULL || ctx->is_running)
+        return rg__fail(RG_ERR_INVALID, "rg_on_break needs a context, and a "
+                                        "place before rg_run");
+    pthread_mutex_lock(&ctx->worker->lock);
+    ctx->worker->on_break = fn;
+    ctx->worker->break_arg = arg;
+    pthread_mutex_unlock(&ctx->worker->lock);
+    return RG_OK;
+}
