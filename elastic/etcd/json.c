@@ -188,12 +188,23 @@ bool rg__kvs_read(const json_t *range, rg__kvs *kvs)
 static bool read_nested_fault(const json_t *error, rg__json_fault *fault)
 {
     const char *message = NULL;
+    const char *code =
+        json_object_get(error, "grpc_code") != NULL ? "grpc_code" : "code";
     if (!rg__json_string(error, "message", &message) ||
         !rg__json_int64(error, "http_code", &fault->http_code) ||
-        !rg__json_int64(error, "grpc_code", &fault->grpc_code))
+        !rg__json_int64(error, code, &fault->grpc_code))
         return false;
     fault->message = message != NULL ? message : "an error without a text";
     return true;
+}
+
+/* A gateway of its second version (etcd 3.5 of Debian 13, etcd 3.6) writes a
+ * code and a message, and no "error". A reply that is none has no code. */
+static bool read_plain_fault(const json_t *reply, rg__json_fault *fault)
+{
+    return json_object_get(reply, "code") == NULL ||
+           (rg__json_int64(reply, "code", &fault->grpc_code) &&
+            rg__json_string(reply, "message", &fault->message));
 }
 
 bool rg__json_fault_read(const json_t *reply, rg__json_fault *fault)
@@ -201,7 +212,7 @@ bool rg__json_fault_read(const json_t *reply, rg__json_fault *fault)
     const json_t *error = json_object_get(reply, "error");
     *fault = (rg__json_fault){0};
     if (error == NULL)
-        return true;
+        return read_plain_fault(reply, fault);
     if (json_is_object(error))
         return read_nested_fault(error, fault);
     fault->message = json_string_value(error);

@@ -110,7 +110,7 @@ static rg__json_fault fault_of(json_t **keep, const char *text)
     return fault;
 }
 
-static void both_shapes_of_an_error_are_read(void)
+static void every_shape_of_an_error_is_read(void)
 {
     json_t *json = NULL;
     rg__json_fault fault =
@@ -125,6 +125,16 @@ static void both_shapes_of_an_error_are_read(void)
                             "\"http_status\":\"Service Unavailable\"}}");
     CHECK_STR(fault.message, "etcdserver: no leader");
     CHECK_EQ(fault.http_code, 503);
+    json_decref(json);
+    fault = fault_of(&json, "{\"code\":9, \"message\":\"etcdserver: not "
+                            "enabled\"}");
+    CHECK_STR(fault.message, "etcdserver: not enabled");
+    CHECK_EQ(fault.grpc_code, 9);
+    json_decref(json);
+    fault = fault_of(&json, "{\"error\":{\"code\":16, \"message\":"
+                            "\"etcdserver: invalid auth token\"}}");
+    CHECK_STR(fault.message, "etcdserver: invalid auth token");
+    CHECK_EQ(fault.grpc_code, 16);
     json_decref(json);
     fault = fault_of(&json, "{\"result\":{}}");
     CHECK(fault.message == NULL);
@@ -240,7 +250,7 @@ int main(void)
 {
     good_reply_is_read_whole();
     what_does_not_fit_is_refused();
-    both_shapes_of_an_error_are_read();
+    every_shape_of_an_error_is_read();
     watch_line_is_read_whole();
     bad_events_are_refused();
     mutations_break_nothing(txn_reply);
