@@ -20,6 +20,7 @@
 
 #include "process_sets/sets.h"
 #include "sdk/base/fail.h"
+#include "sdk/base/failpoint.h"
 #include "sdk/base/log.h"
 
 #define FIRST_COMMITS 3  /* of a job are compared */
@@ -147,6 +148,7 @@ static rg_status find_differences(rg_state *st, const uint64_t *hash,
         memcpy(first, hash, n * sizeof *first);
         rs = rg__world_broadcast(st->ctx, first, n * sizeof *first, 0);
     }
+    rg__failpoint("compare.differs", now->rank, step, now->generation);
     for (size_t k = 0; k < n && rs == RG_OK; k++)
         mine[k] = hash[k] != first[k];
     if (rs == RG_OK)
@@ -164,6 +166,8 @@ static rg_status find_differences(rg_state *st, const uint64_t *hash,
     return rs == RG_OK && st->world_check.is_strict ? found : rs;
 }
 
+/* Whoever knows all differences may return first, and end: those who lose it
+ * know by then that there are some. */
 static rg_status compare(rg_state *st, uint64_t step)
 {
     uint64_t *hash = calloc((size_t)st->buffers + 1, sizeof *hash);
@@ -175,6 +179,11 @@ static rg_status compare(rg_state *st, uint64_t step)
     rg_status rs = agree_on(st, hash, &is_equal);
     if (rs == RG_OK && !is_equal)
         rs = find_differences(st, hash, step);
+    if (rs == RG_ERR_PEER_LOST && !is_equal && st->world_check.is_strict)
+        rs = rg__fail(RG_ERR_MISMATCH,
+                      "replicated memory is not equal on all ranks in step "
+                      "%llu; other ranks name the buffer",
+                      (unsigned long long)step);
     free(hash);
     return rs;
 }

@@ -41,6 +41,18 @@ def test_it_is_an_error_where_that_is_wanted():
     claim(len(ranks) == 2, f"not every rank has the error: {ranks}")
 
 
+def test_it_is_the_error_of_those_who_lose_a_rank_meanwhile():
+    # rank 1 has heard from rank 0 what rank 0 has: both know that they differ
+    with Job(["-n", "2", "--max-restarts", "1"], [MISUSE, "state_differs"],
+             env={"REGROUP_CHECK_STATE": "strict", "REGROUP_FAILPOINT":
+                  "compare.differs:rank1:start1:kill"}) as job:
+        job.finish(3)
+        claim("commit RG_ERR_MISMATCH: replicated memory is not equal on all "
+              "ranks in step 1" in job.text(), "nobody has lost a rank")
+        claim("commit RG_ERR_PEER_LOST" not in job.text(),
+              "a rank is told that it has lost another")
+
+
 def test_a_late_difference_is_found_every_so_many_commits():
     claim("buffer stats" not in said("state_differs_late"),
           "later commits are compared, too")
