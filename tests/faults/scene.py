@@ -451,8 +451,9 @@ class Scene:
         self.check_keys(dead)
         for host in set(self.hosts.names) - dead:
             folder = os.path.join(self.hosts.folder, host + ".r")
-            left = [name for name in os.listdir(folder) if name != ".lock"] \
-                if os.path.isdir(folder) else []
+            stays = {".lock", ".story-" + self.job.name}  # what gc removes
+            left = set(os.listdir(folder)) - stays \
+                if os.path.isdir(folder) else set()
             claim(not left, f"files are left on {host}: {left}")
         shared = [n for n in os.listdir("/dev/shm") if "regroup" in n]
         claim(not shared, f"shared memory is left: {shared}")
