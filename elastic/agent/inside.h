@@ -735,7 +735,7 @@ char *rg__report(agent *a, const rg__snapshot *snap, bool is_whole);
 char *rg__story(agent *a, const rg__snapshot *snap, uint64_t from);
 
 /* Into a file beside the run directory, for when the job is gone. */
-void rg__story_keep(agent *a, const char *story);
+void rg__story_keep(agent *a, const char *text);
 
 /* summary.c: five lines, once the job is over. */
 void rg__summary_say(agent *a);

@@ -190,7 +190,7 @@ static bool write_text(const char *path, const char *text)
     return file != NULL && fclose(file) == 0 && is_written;
 }
 
-void rg__story_keep(agent *a, const char *story)
+void rg__story_keep(agent *a, const char *text)
 {
     const char *run_dir = a->params->run_dir;
     const char *slash = strrchr(run_dir, '/');
@@ -200,7 +200,7 @@ void rg__story_keep(agent *a, const char *story)
                  run_dir, a->params->job) < 0)
         return;
     if (asprintf(&part, "%s.%d", path, (int)getpid()) >= 0 &&
-        (!write_text(part, story) || rename(part, path) != 0))
+        (!write_text(part, text) || rename(part, path) != 0))
         unlink(part); /* for people, later; not worth a word */
     free(part);
     free(path);
