@@ -38,6 +38,8 @@ typedef struct rg__agent_params {
     bool replaces_job; /* one that has not ended is dead, says the operator */
     bool is_one_host;  /* no other host can join: it listens at no port */
     bool has_etcd; /* the job's private one, which ends with what started us */
+    bool
+        is_launched; /* by another host, which says what is said once for all */
     bool has_remotes; /* what started us has started agents on other hosts; they
                          go on without it, unless it has the job's etcd */
     int max_restarts;

@@ -1,7 +1,7 @@
 /* What is said of a job at its end, in five lines: generations and why they
  * began, steps lost, how long recoveries took, the newest checkpoint, how it
  * ended. A host that leaves a job which goes on says nothing of it, and of a
- * static program there is nothing to say. */
+ * static program there is nothing to say. A launcher says it for its hosts. */
 #include "elastic/agent/saver.h"
 
 #include <inttypes.h>
@@ -96,17 +96,25 @@ static void say_exit(const agent *a)
              a->exit_code);
 }
 
+/* A launcher's agent has no worker that says what the program is; only an
+ * elastic one makes commits. */
+static bool is_static(const agent *a)
+{
+    return a->params->slots == 0 ? a->view.begun == 0 : rg__agent_is_static(a);
+}
+
 void rg__summary_say(agent *a)
 {
     const rg__total total = rg__snapshot_total(&a->view);
     const bool is_over = a->is_done || (a->is_ending && !a->is_leaving) ||
                          (a->is_leaving && rg__drain_is_alone(a));
-    if (!is_over || a->delivered == 0 || rg__agent_is_static(a))
+    if (!is_over || a->delivered == 0 || a->params->is_launched || is_static(a))
         return;
     rg__change_note_steps(a, a->delivered);
     say_generations(&total);
     say_lost(&total);
-    say_recoveries(a);
+    if (a->params->slots > 0)
+        say_recoveries(a);
     say_checkpoint(a);
     say_exit(a);
 }

@@ -46,7 +46,8 @@ int rg__agent_here(rg__cli *cli, const rg__agent_start *start)
     int code;
     rg__keeper_calm();
     rg_status st = prepare(&launch, &dir, cli, start);
-    const rg__agent_params params = rg__launch_params(&launch, cli, &dir);
+    rg__agent_params params = rg__launch_params(&launch, cli, &dir);
+    params.is_launched = start->is_launched;
     if (st == RG_OK) {
         rg__job_record record;
         rg__launch_record(&params, &record);

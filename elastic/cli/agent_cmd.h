@@ -13,6 +13,7 @@ typedef struct rg__agent_start { /* any may be NULL */
      * us in. */
     rg_status (*log_in)(void *arg, rg__launch *launch, const rg__rundir *dir);
     const rg__keeper_hooks *hooks;
+    bool is_launched; /* by a launcher on another host */
     void *arg;
 } rg__agent_start;
 

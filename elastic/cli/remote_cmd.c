@@ -226,7 +226,7 @@ static int run(remote *r)
     const char *is_private = rg__letter_find(&r->letter, "is-private");
     char **argv = make_line(&r->letter, &argc);
     const rg__agent_start start = {
-        .log_in = log_in, .hooks = &r->hooks, .arg = r};
+        .log_in = log_in, .hooks = &r->hooks, .is_launched = true, .arg = r};
     if (argv == NULL)
         return rg__cli_fail(
             rg__fail(RG_ERR_MEMORY, "no memory for a command line"));

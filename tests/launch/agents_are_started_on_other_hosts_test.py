@@ -75,6 +75,9 @@ def training():
         job.finish()
         job.check(trained=TRAIN)
         job.await_nobody()
+        claim(re.findall(r"^(.*)job test is done; exit code 0$", job.text(),
+                         re.MULTILINE) == ["regroup: "],
+              "the launcher alone says how the job has ended")
 
 
 def holds_lock(pid, name):
