@@ -42,6 +42,7 @@ rg_status rg__call_begin(rg__call *c, const char *what, rg_set *set,
     c->start.coll.kind = kind;
     const rg_status st = copy_params(c, params);
     c->start.timeout_ms = c->params.timeout_ms;
+    c->start.coll.tag = c->params.tag;
     return st;
 }
 

@@ -62,8 +62,8 @@ rg_set *rg_world(rg_ctx *ctx)
 
 /* ------------------------------------------------- for Regroup's own use */
 
-rg_status rg__world_agree(rg_ctx *ctx, const char *what, uint64_t tag,
-                          const int64_t in[4], int64_t out[4])
+static rg_status agree(rg_ctx *ctx, const char *what, const char *absent,
+                       uint64_t tag, const int64_t in[4], int64_t out[4])
 {
     const rg__coll coll = {.kind = RG__AGREE,
                            .type = RG_I64,
@@ -72,9 +72,25 @@ rg_status rg__world_agree(rg_ctx *ctx, const char *what, uint64_t tag,
                            .send = in,
                            .recv = out,
                            .tag = tag,
-                           .what = what};
+                           .what = what,
+                           .absent = absent};
     return rg__channel_run(ctx->sets->world.channel, &coll, 4 * sizeof *in,
                            4 * sizeof *out);
+}
+
+rg_status rg__world_agree(rg_ctx *ctx, const char *what, uint64_t tag,
+                          const int64_t in[4], int64_t out[4])
+{
+    return agree(ctx, what, NULL, tag, in, out);
+}
+
+rg_status rg__world_meet(rg_ctx *ctx, const char *what, uint64_t tag,
+                         const int64_t in[4], int64_t out[4])
+{
+    return agree(ctx, what,
+                 "have not left fn since the generation before ended: fn must "
+                 "return the status that it got, and not try again",
+                 tag, in, out);
 }
 
 rg_status rg__world_broadcast(rg_ctx *ctx, void *data, uint64_t bytes, int root)

@@ -309,7 +309,7 @@ static rg_status find_origin(rg_ctx *ctx, const rg__membership *now, origin *o)
                                (last - now->rank),
                            declared, -declared};
     int64_t out[4];
-    const rg_status st = rg__world_agree(ctx, comparing, origin_tag, in, out);
+    const rg_status st = rg__world_meet(ctx, comparing, origin_tag, in, out);
     if (st != RG_OK)
         return st;
     *o = (origin){.source = (int)(last - (out[0] & last)),

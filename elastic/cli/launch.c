@@ -65,8 +65,9 @@ static void fill_sizes(rg__launch *l, const rg__settings *s, int remote_slots)
     const bool has_none = l->min == 0 && l->max == 0;
     if (l->max == 0)
         l->max = remote_slots > 0 ? larger(remote_slots - s->spares, 1)
-                 : s->slots != 0  ? larger(s->slots - s->spares, 1)
-                                  : larger(processors(), l->min);
+                 : s->slots != 0
+                     ? larger(s->slots - s->spares, larger(l->min, 1))
+                     : larger(processors(), l->min);
     l->slots = remote_slots != RG__REMOTE_NONE ? 0
                : s->slots != 0                 ? s->slots
                                                : l->max + s->spares;
@@ -89,7 +90,8 @@ static rg_status check_remote_sizes(const rg__launch *l, const rg__settings *s,
                     l->min, remote_slots, s->np != 0 ? "-n" : "--min");
 }
 
-static rg_status check_sizes(const rg__launch *l, bool is_only_host)
+static rg_status check_sizes(const rg__launch *l, const rg__settings *s,
+                             bool is_only_host)
 {
     if (l->min > l->max)
         return rg__fail(RG_ERR_INVALID,
@@ -106,6 +108,12 @@ static rg_status check_sizes(const rg__launch *l, bool is_only_host)
                         "%d slots are more than the %d that a host can have; "
                         "give fewer with --slots",
                         l->slots, RG__HOST_SLOTS_MAX);
+    if (is_only_host && l->max > l->slots && s->max == 0 && s->np == 0)
+        return rg__fail(RG_ERR_INVALID,
+                        "--min %d workers have no place in --slots %d of this "
+                        "only host; give --slots %d, or --etcd or "
+                        "--etcd-listen so that other hosts can join",
+                        l->min, l->slots, l->min);
     if (is_only_host && l->max > l->slots)
         return rg__fail(RG_ERR_INVALID,
                         "the world may have %d workers, but this only host has "
@@ -307,7 +315,7 @@ rg_status rg__launch_prepare(rg__launch *l, const rg__cli *cli,
     if (st == RG_OK && !is_here)
         st = check_remote_sizes(l, s, remote_slots);
     if (st == RG_OK)
-        st = check_sizes(l,
+        st = check_sizes(l, s,
                          is_here && s->etcd == NULL && s->etcd_listen == NULL);
     if (st == RG_OK)
         st = check_descriptors(l);

@@ -2,6 +2,7 @@
  * of settings says what exists; the table of flags only how it is spelled and
  * which commands take it. */
 #include "elastic/cli/cli.h"
+#include "elastic/cli/foreign.h"
 
 #include <ctype.h>
 #include <getopt.h>
@@ -407,17 +408,32 @@ static const flag *flag_of(int got)
     return NULL;
 }
 
+/* Without its dashes and value, and as we write it: "node-rank". */
+static void name_flag(const char *word, char name[64])
+{
+    word += strspn(word, "-");
+    snprintf(name, 64, "%.*s", (int)strcspn(word, "="), word);
+    for (char *c = name; *c != '\0'; c++)
+        if (*c == '_')
+            *c = '-';
+}
+
 /* getopt_long has stumbled; word is where, letter what optopt says. */
 static rg_status fail_flag(const spellings *s, const char *command,
                            const char *word, int letter)
 {
     if (letter >= 256)
         return rg__fail(RG_ERR_INVALID, "%s takes no value", word);
+    char name[64];
+    name_flag(word, name);
+    const char *instead = rg__foreign_flag(name);
+    if (instead != NULL)
+        return rg__fail(RG_ERR_INVALID, "`regroup %s` has no flag %s: %s",
+                        command, word, instead);
     if (letter != 0)
         return rg__fail(RG_ERR_INVALID,
                         "`regroup %s` has no flag -%c; see `regroup %s --help`",
                         command, letter, command);
-    char name[64];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="), word + 2);
     const char *nearest = rg__nearest(name, s->name, s->count);
     if (nearest == NULL)
@@ -475,6 +491,13 @@ static void respell_np(char **word)
         *word = np;
 }
 
+/* Within letters behind one dash getopt has not moved on; past words that are
+ * no flags it has. */
+static const char *stumbled_on(char **argv, int at)
+{
+    return argv[at] != NULL && argv[at][0] == '-' ? argv[at] : argv[optind - 1];
+}
+
 static rg_status read_flags(rg__cli *cli, const char *command, int argc,
                             char **argv)
 {
@@ -483,13 +506,14 @@ static rg_status read_flags(rg__cli *cli, const char *command, int argc,
     opterr = 0;
     optind = 0; /* glibc: begin anew, at 1 */
     for (;;) {
-        respell_np(&argv[optind > 0 ? optind : 1]);
+        const int at = optind > 0 ? optind : 1;
+        respell_np(&argv[at]);
         optopt = 0;
         const int got = getopt_long(argc, argv, s.letters, s.option, NULL);
         if (got == -1)
             return RG_OK;
         if (got == '?')
-            return fail_flag(&s, command, argv[optind - 1], optopt);
+            return fail_flag(&s, command, stumbled_on(argv, at), optopt);
         if (got == ':')
             return rg__fail(RG_ERR_INVALID, "%s needs a value behind it",
                             argv[optind - 1]);

@@ -236,15 +236,23 @@ static rg_status find_still(rg_state *st)
     return rs;
 }
 
+static bool is_still_due(const rg_state *st)
+{
+    return st->commits == STILL_COMMITS + 1 && !st->world_check.is_off;
+}
+
+bool rg__state_looks(const rg_state *st)
+{
+    return st->buffers > 0 && st->is_in_fn &&
+           (is_compared(st) || is_still_due(st));
+}
+
 rg_status rg__state_look(rg_state *st, uint64_t step)
 {
     rg_status rs = RG_OK;
-    if (st->buffers == 0 || !st->is_in_fn)
-        return RG_OK;
     if (is_compared(st))
         rs = compare(st, step);
-    if (rs == RG_OK && st->commits == STILL_COMMITS + 1 &&
-        !st->world_check.is_off)
+    if (rs == RG_OK && is_still_due(st))
         rs = find_still(st);
     return rs;
 }

@@ -18,6 +18,7 @@
  * commit. */
 #include "elastic/state/state.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,8 +31,9 @@
 #include "sdk/base/futex.h"
 #include "sdk/base/log.h"
 
-#define LOOK_NS (10 * RG__MS)
-#define ASIDE   1 /* vault slot; the first commit goes to 0 */
+#define LOOK_NS     (10 * RG__MS)
+#define NAMED_RANKS 16
+#define ASIDE       1 /* vault slot; the first commit goes to 0 */
 
 /* The call that waits for it. */
 static const char *const agree_names[] = {
@@ -102,23 +104,90 @@ static int64_t tidings(const rg_state *st, uint64_t on, uint64_t step)
                : NOTHING;
 }
 
+/* What a rank does where others do something else, in its step. */
+#define ON_BITS 3
+#define ON_MASK ((1 << ON_BITS) - 1)
+
+static int64_t place_of(uint64_t on, uint64_t step)
+{
+    return (int64_t)(step << ON_BITS | on);
+}
+
+/* "ranks 0,2 commit step 1" of those from rank `first` on that do the same. */
+static int name_place(const int64_t *all, int size, int first, char *text,
+                      size_t room)
+{
+    const uint64_t on = (uint64_t)all[first] & ON_MASK;
+    int n = 0;
+    size_t used;
+    for (int r = first; r < size; r++)
+        n += all[r] == all[first];
+    used = (size_t)snprintf(text, room, n == 1 ? "rank" : "ranks");
+    for (int r = first, k = 0; r < size && k <= NAMED_RANKS; r++)
+        if (all[r] == all[first] && k++ < NAMED_RANKS)
+            used += (size_t)snprintf(text + used, room - used, "%s%d",
+                                     k > 1 ? "," : " ", r);
+    snprintf(text + used, room - used, "%s %s step %" PRId64,
+             n > NAMED_RANKS ? ".." : "",
+             on == RG__STATE_AGREE_FINISH ? n == 1 ? "has returned from fn at"
+                                                   : "have returned from fn at"
+             : on == RG__STATE_AGREE_STEP_END ? n == 1 ? "ends" : "end"
+             : n == 1                         ? "commits"
+                                              : "commit",
+             all[first] >> ON_BITS);
+    return n;
+}
+
+/* All have learnt that some do something else: who does what. Of more than two
+ * kinds two are named. */
+static rg_status tell_places(rg_state *st, int64_t mine)
+{
+    const int size = st->ctx->now.size;
+    int64_t *all = malloc(sizeof *all * (size_t)size);
+    char first[120], other[120];
+    int r = 0;
+    if (all == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory to compare steps");
+    const rg_status rs = rg__world_gather(
+        st->ctx, "comparing the steps of ranks", &mine, all, sizeof mine, size);
+    while (rs == RG_OK && r < size - 1 && all[r] == all[0])
+        r++;
+    if (rs == RG_OK) {
+        name_place(all, size, r, first, sizeof first);
+        name_place(all, size, 0, other, sizeof other);
+    }
+    free(all);
+    return rs != RG_OK
+               ? rs
+               : rg__fail(RG_ERR_MISMATCH,
+                          "%s, %s; end the same steps on every rank, and "
+                          "return from fn behind the same one",
+                          first, other);
+}
+
+/* Whichever call ends a step, or fn: all of them meet in one agreement, so that
+ * a rank that has returned is told from those that go on. */
+static uint64_t tag_of(uint64_t on)
+{
+    return on == RG__STATE_AGREE_SYNC ? on : RG__STEP_TAG;
+}
+
 /* Agree on the step that ends, on tidings, and on the copies that are stored
- * everywhere. Numbers: step, -step, tidings, -copied. */
+ * everywhere. Numbers: place, -place, tidings, -copied. */
 static rg_status agree(rg_state *st, uint64_t on, uint64_t step,
                        bool *is_announced_p)
 {
     rg_ctx *ctx = st->ctx;
-    const int64_t in[4] = {(int64_t)step, -(int64_t)step, tidings(st, on, step),
+    const int64_t mine = place_of(on, step);
+    const int64_t in[4] = {mine, -mine, tidings(st, on, step),
                            -copied_here(st)};
     int64_t out[4];
-    const rg_status rs = rg__world_agree(ctx, agree_names[on], on, in, out);
+    const rg_status rs =
+        rg__world_agree(ctx, agree_names[on], tag_of(on), in, out);
     if (rs != RG_OK)
         return rs;
     if (out[0] != -out[1])
-        return rg__fail(RG_ERR_MISMATCH,
-                        "ranks end different steps: %lld here, %lld to %lld in "
-                        "the world; end every step on every rank",
-                        (long long)step, (long long)-out[1], (long long)out[0]);
+        return tell_places(st, mine);
     *is_announced_p = out[2] >= ANNOUNCED;
     st->has_stopped = out[2] == STOPPED;
     st->wants_stop |= st->has_stopped;
@@ -207,13 +276,24 @@ static void now_counts(rg_state *st, int slot, rg__commit_id id)
     show_commit(st, id);
 }
 
+/* Behind an agreement, since a rank that has returned from fn compares nothing.
+ */
+static rg_status look(rg_state *st, uint64_t step)
+{
+    bool is_announced = false;
+    if (!rg__state_looks(st))
+        return RG_OK;
+    const rg_status rs = agree(st, RG__STATE_AGREE_COPIES, step, &is_announced);
+    return rs == RG_OK ? rg__state_look(st, step) : rs;
+}
+
 /* Save and agree; afterwards the commit counts. */
 static rg_status commit(rg_state *st, uint64_t step, bool *is_announced_p)
 {
     rg_ctx *ctx = st->ctx;
     const rg__commit_id id = {ctx->now.generation, step};
     int slot = -1;
-    rg_status rs = rg__state_look(st, step);
+    rg_status rs = look(st, step);
     if (rs == RG_OK)
         rs = take_slot(st, &slot);
     if (rs == RG_OK)

@@ -126,6 +126,8 @@ rg_status rg__state_check_agree(rg_state *st, bool is_first);
 /* Before a commit is saved: compare what is due. Collective; ERR_MISMATCH, on
  * all ranks: replicated memory differs, and the setting is strict. */
 rg_status rg__state_look(rg_state *st, uint64_t step);
+/* Is anything due then? The same on all ranks. */
+bool rg__state_looks(const rg_state *st);
 /* A commit takes so much of a buffer here, with that hash. */
 void rg__state_note_slice(rg__state_buffer *b, uint64_t hash);
 

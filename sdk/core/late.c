@@ -87,8 +87,10 @@ static void describe(const rg__channel *ch, const rg_req *req, uint64_t ms,
     if (req != ch->head)
         snprintf(before, sizeof before, ", behind the set's %s",
                  kinds[ch->head->coll.kind]);
-    snprintf(text, room, "%s on set %s for %" PRIu64 " ms%s%s", name, ch->name,
-             ms, before, ranks);
+    const bool says_more = ranks[0] != '\0' && req->coll.absent != NULL;
+    snprintf(text, room, "%s on set %s for %" PRIu64 " ms%s%s%s%s", name,
+             ch->name, ms, before, ranks, says_more ? ", which " : "",
+             says_more ? req->coll.absent : "");
 }
 
 /* Once for each operation that is the first of its set. */

@@ -99,6 +99,16 @@ static void show(char *text, size_t room, field f, uint64_t value)
     }
 }
 
+/* What a member has started. */
+static void show_kind(char *text, size_t room, const lines *all, int m)
+{
+    const uint64_t kind = value_of(all, m, KIND);
+    if (kind == RG__AGREE && value_of(all, m, TAG) == RG__STEP_TAG)
+        snprintf(text, room, "the end of a step, or of fn,");
+    else
+        show(text, room, KIND, kind);
+}
+
 /* "ranks 0,1,5" of those whose field has this value. */
 static void list_ranks(char *text, size_t room, const lines *all, field f,
                        uint64_t value)
@@ -121,7 +131,23 @@ static void list_ranks(char *text, size_t room, const lines *all, field f,
     }
 }
 
-/* A tag stands for what it was made of. */
+/* A number of the program's. Else a tag stands for what it was made of. */
+static bool is_number(const lines *all, uint64_t tag)
+{
+    return value_of(all, 0, KIND) != RG__AGREE && tag < (UINT64_C(1) << 32);
+}
+
+static rg_status differ_in_own_tag(uint32_t id, const lines *all, int m,
+                                   const char *ranks, const char *others)
+{
+    return rg__fail(RG_ERR_MISMATCH,
+                    "%s on set %u: tag %" PRIu64 " on %s but %" PRIu64 " on "
+                    "%s; start the same operation on every member",
+                    name_in(kinds, COUNT(kinds), value_of(all, 0, KIND)), id,
+                    value_of(all, 0, TAG), ranks, value_of(all, m, TAG),
+                    others);
+}
+
 static rg_status differ_in_tag(uint32_t id, const lines *all, const char *ranks,
                                const char *others)
 {
@@ -132,7 +158,7 @@ static rg_status differ_in_tag(uint32_t id, const lines *all, const char *ranks,
                     name_in(kinds, COUNT(kinds), kind), id,
                     kind == RG__AGREE
                         ? "the arguments"
-                        : "its counts, or what is grouped with it,",
+                        : "the tag, its counts, or what is grouped with it,",
                     ranks, others);
 }
 
@@ -143,8 +169,14 @@ static rg_status differ(uint32_t id, const lines *all, field f, int m)
     char value[2][32], ranks[2][160];
     show(value[0], sizeof value[0], f, first);
     show(value[1], sizeof value[1], f, other);
+    if (f == KIND) {
+        show_kind(value[0], sizeof value[0], all, 0);
+        show_kind(value[1], sizeof value[1], all, m);
+    }
     list_ranks(ranks[0], sizeof ranks[0], all, f, first);
     list_ranks(ranks[1], sizeof ranks[1], all, f, other);
+    if (f == TAG && is_number(all, first) && is_number(all, other))
+        return differ_in_own_tag(id, all, m, ranks[0], ranks[1]);
     if (f == TAG)
         return differ_in_tag(id, all, ranks[0], ranks[1]);
     const char *kind =

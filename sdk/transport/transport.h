@@ -95,13 +95,19 @@ typedef struct rg__coll {
     double prescale, postscale; /* of reductions; 0: none */
     const uint64_t *send_counts, *send_places;
     const uint64_t *recv_counts, *recv_places;
-    const char *what; /* call of the program's that it is a part of, for what is
-                         said of it; NULL: kind says it. Compared by nobody */
+    /* For what is said of it, compared by nobody: */
+    const char *what;   /* call of the program's that it is a part of; NULL:
+                           kind says it */
+    const char *absent; /* what a member that is awaited for long has not done,
+                           and is to do; NULL: start the same */
 } rg__coll;
 
 /* What test returns besides the public statuses; never seen by users. */
 #define RG__COLL_AGAIN ((rg_status)2)
 #define RG__JOINED_TAG UINT64_C(0x6a6f696e65640000)
+
+/* AGREE: a step ends, or fn does; a difference is named so. */
+#define RG__STEP_TAG UINT64_C(0x7374657000000000)
 
 /* rg_alloc memory of local members, mapped in this process. Filled by the
  * worker room; entries appear at any time, and go only when their owner freed

@@ -71,6 +71,24 @@ def test_ranks_that_differ_are_named_and_the_set_stays_usable():
          "rg_run RG_ERR_MISMATCH"])
 
 
+def test_a_rank_that_returns_early_is_named():
+    job(["-n", "3"], "returns_at_once", 3,
+        ["rank 1 has returned from fn at step 0, ranks 0,2 commit step 1"])
+    job(["-n", "3"], "returns_early", 3,
+        ["rank 1 has returned from fn at step 7, ranks 0,2 commit step 8"])
+    job(["-n", "3"], "returns_in_a_step", 3,
+        ["allreduce on ranks 0,2 but the end of a step, or of fn, on rank 1"])
+
+
+def test_who_tries_again_instead_of_returning_is_named():
+    with Job(["-n", "3"], [MISUSE, "tries_again"],
+             env={"REGROUP_STALL": "500ms"}) as one:
+        one.finish()
+        claim("waiting for its ranks 0,2, which have not left fn since the "
+              "generation before ended: fn must return the status that it got"
+              in one.text(), "nobody says who has not left fn")
+
+
 def test_a_status_that_is_kept_resets_nobody_for_ever():
     job(["-n", "2", "--max-restarts", "0"], "status_kept", 3,
         ["run RG_ERR_INVALID: the training function returned RG_ERR_PEER_LOST "

@@ -182,6 +182,76 @@ static int uneven_later(void)
     return train_with("w", "v", rg_slot(ctx) == 1 && is_again ? "extra" : NULL);
 }
 
+/* Rank 1 returns from fn at a step that the others go on behind. */
+static rg_status return_early(rg_state *st, void *arg)
+{
+    const uint64_t last = *(const uint64_t *)arg;
+    while (counter < 20 && (rg_rank(ctx) != 1 || counter < last)) {
+        counter++;
+        const rg_status rs = rg_state_commit(st);
+        if (rs != RG_OK)
+            return rs;
+    }
+    return RG_OK;
+}
+
+static int return_at(uint64_t last)
+{
+    init(1);
+    rg_state_add(state, "counter", &counter, sizeof counter, NULL);
+    return say("rg_run", rg_run(state, return_early, &last));
+}
+
+static int returns_at_once(void)
+{
+    return return_at(0);
+}
+
+static int returns_early(void)
+{
+    return return_at(7);
+}
+
+static rg_status return_before_a_sum(rg_state *st, void *arg)
+{
+    int64_t one = 1;
+    (void)st;
+    (void)arg;
+    return rg_rank(ctx) == 1
+               ? RG_OK
+               : rg_allreduce(rg_world(ctx), &one, &one, 1, RG_I64, RG_SUM);
+}
+
+static int returns_in_a_step(void)
+{
+    init(1);
+    rg_state_add(state, "counter", &counter, sizeof counter, NULL);
+    return say("rg_run", rg_run(state, return_before_a_sum, NULL));
+}
+
+/* Slot 1 dies in its first step; the others try again and again instead of
+ * returning, until they have done so for two seconds. */
+static rg_status try_again(rg_state *st, void *arg)
+{
+    int64_t one = 1;
+    rg_status rs = RG_OK;
+    (void)arg;
+    if (rg_slot(ctx) == 1 && rg_generation(ctx) == 1)
+        raise(SIGKILL);
+    for (int i = 0; i < 300 && rg_generation(ctx) == 1; i++) {
+        rs = rg_allreduce(rg_world(ctx), &one, &one, 1, RG_I64, RG_SUM);
+        usleep(10000);
+    }
+    return rs == RG_OK ? rg_state_commit(st) : rs;
+}
+
+static int tries_again(void)
+{
+    init(1);
+    rg_state_add(state, "counter", &counter, sizeof counter, NULL);
+    return say("rg_run", rg_run(state, try_again, NULL));
+}
+
 /* Equal names and sizes, in another order. */
 static int other_order(void)
 {
@@ -487,6 +557,10 @@ int main(int argc, char **argv)
                  {"uneven", uneven},
                  {"uneven_later", uneven_later},
                  {"other_order", other_order},
+                 {"returns_at_once", returns_at_once},
+                 {"returns_early", returns_early},
+                 {"returns_in_a_step", returns_in_a_step},
+                 {"tries_again", tries_again},
                  {"torn_broadcast", torn_broadcast},
                  {"state_differs", state_differs},
                  {"state_differs_late", state_differs_late},

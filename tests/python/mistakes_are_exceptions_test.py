@@ -25,12 +25,32 @@ def check_disagreements(ctx):
         lambda: world.allreduce(numpy.ones(4),
                                 op=regroup.MAX if odd else regroup.MIN),
         lambda: world.broadcast(numpy.ones(4), root=int(odd)),
+        lambda: world.allreduce(numpy.ones(6), tag="ab"[odd]),
+        lambda: world.broadcast(numpy.ones(6), tag=(4, (2 + odd, 3))),
         lambda: world.barrier() if odd else world.broadcast(numpy.ones(4)),
         lambda: ctx.set([0, 1] if odd else [1, 0])]
     for call in wrong:
         error = raises(regroup.Mismatch, call)
         assert error.advice == regroup.Advice.FIX
         assert (world.allreduce(numpy.ones(2, "i8")) == ctx.size).all()
+    error = raises(regroup.Mismatch, world.allreduce, numpy.ones(6),
+                   tag=7 + odd)
+    assert " 8 on rank 1;" in error.sentence, error.sentence
+
+
+def check_words(ctx):
+    """Advice is in Python's terms."""
+    import numpy
+    import regroup
+    state = ctx.state()
+    error = raises(regroup.Invalid, state.run, print)
+    assert "regroup.init(elastic=True)" in error.sentence, error.sentence
+    error = raises(regroup.Invalid, state.commit)
+    assert "State.commit belongs inside" in error.sentence, error.sentence
+    assert "State.run" in error.sentence, error.sentence
+    state.add("w", numpy.ones(1))
+    error = raises(regroup.Invalid, state.add, "w", numpy.ones(1))
+    assert "rg_" not in error.sentence, error.sentence
 
 
 def check_first_of_two(ctx):
@@ -66,6 +86,7 @@ def work():
     import regroup
     with regroup.init() as ctx:
         check_local_ones(ctx)
+        check_words(ctx)
         if ctx.size > 1:
             check_disagreements(ctx)
             check_first_of_two(ctx)

@@ -312,6 +312,8 @@ typedef struct rg_op_params {
                         f32, and to their own type when the operation ends),
                         integers truncated to the nearest value of the type */
     double postscale; /* likewise, of the result (after AVG's division) */
+    uint64_t tag; /* the program's own, compared as the count is: the hash of a
+                     name or a shape, a step. ERR_MISMATCH where it differs */
 } rg_op_params;
 
 /* Start a collective on a set. Collective over the set's members; operations

@@ -137,7 +137,8 @@ class SetInfo(ctypes.Structure):
 
 class OpParams(Sized):
     _fields_ = [("size", c_size_t), ("root", c_int), ("timeout_ms", c_int),
-                ("prescale", c_double), ("postscale", c_double)]
+                ("prescale", c_double), ("postscale", c_double),
+                ("tag", c_uint64)]
 
 
 class AllocParams(Sized):

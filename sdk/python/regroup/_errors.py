@@ -6,7 +6,41 @@ status, and regroup.run knows what to do about it.
 
 from __future__ import annotations
 
+import re
+
 from ._abi import Advice, Status, lib
+
+# What a sentence of the C library names, as it is called here. The rest, such
+# as rg_alloc, has its name behind the dot.
+_WORDS = {
+    "set rg_params.elastic = 1 in rg_init": "call regroup.init(elastic=True)",
+    "set rg_params.elastic alike": "give regroup.init(elastic=) alike",
+    "rg_params.elastic alike": "regroup.init(elastic=) alike",
+    "return this status from fn": "let this exception leave the function",
+    "rg_buffer_params.": "State.add's ",
+    "rg_op_params.tag": "tag",
+    "rg_init": "regroup.init",
+    "rg_finalize": "Context.finalize",
+    "rg_run": "State.run",
+    "rg_step_end": "State.step_end",
+    "rg_state_slice": "State.slice",
+    "rg_state_": "State.",
+    "rg_sampler_": "Sampler.",
+    "rg_set_create_by": "Context.set_by",
+    "rg_set_create": "Context.set",
+    "rg_set_split": "Context.split",
+    "rg_set_destroy": "Set.destroy",
+    "rg_alloc": "Context.alloc",
+    "rg_rank": "Context.rank",
+    "rg_op in regroup.h": "regroup.Op",
+}
+_LONGEST_FIRST = re.compile("|".join(
+    re.escape(word) for word in sorted(_WORDS, key=len, reverse=True)))
+
+
+def in_python(sentence: str) -> str:
+    """A sentence of the C library, with the names that Python has."""
+    return _LONGEST_FIRST.sub(lambda found: _WORDS[found[0]], sentence)
 
 
 class RegroupError(Exception):
@@ -146,7 +180,7 @@ BY_STATUS: dict[int, type[RegroupError]] = {
 
 def error_of(status: int, sentence: bytes) -> RegroupError:
     """The exception for a status and the sentence that came with it."""
-    return BY_STATUS[status](sentence.decode(errors="replace"))
+    return BY_STATUS[status](in_python(sentence.decode(errors="replace")))
 
 
 def check(status: int) -> None:

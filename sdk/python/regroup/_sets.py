@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import hashlib
 import typing
 from ctypes import c_int, c_uint64, c_void_p
 
@@ -41,8 +42,21 @@ def _blocking(
     return call
 
 
+#: What must be equal on all members: a number, a text, or a tuple of them.
+Tag = typing.Union[int, str, tuple, None]
+
+
+def _number_of(what: str, tag: Tag) -> int:
+    """A tag as C compares it. Numbers of 32 bits stand in its sentence."""
+    if tag is None or isinstance(tag, int):
+        return integer(f"the tag of {what}", c_uint64, tag or 0)
+    digest = hashlib.blake2b(repr(tag).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little")
+
+
 def _params(what: str, root: int = 0, deadline: float | None = None,
-            prescale: float = 1.0, postscale: float = 1.0) -> _abi.OpParams:
+            tag: Tag = None, prescale: float = 1.0,
+            postscale: float = 1.0) -> _abi.OpParams:
     if prescale == 0 or postscale == 0:
         raise Invalid(f"{what} got a scale of 0; scale by another number")
     return _abi.OpParams(  # where 0 is none
@@ -50,7 +64,8 @@ def _params(what: str, root: int = 0, deadline: float | None = None,
         prescale=0 if prescale == 1 else prescale,
         postscale=0 if postscale == 1 else postscale,
         timeout_ms=0 if deadline is None
-        else milliseconds(f"the deadline of {what}", deadline))
+        else milliseconds(f"the deadline of {what}", deadline),
+        tag=_number_of(what, tag))
 
 
 def _check_out(what: str, like: Buffer, out: Buffer, count: int) -> None:
@@ -106,7 +121,8 @@ class Set:
     Every collective is called by all its members, in the same order; its root
     is a rank in the set. Options: deadline, seconds after which an operation
     that has not completed is given up for all; prescale and postscale, by
-    which a reduction multiplies before and after.
+    which a reduction multiplies before and after; tag, which must be equal on
+    all members as the count must: a name, or `(data.dtype.name, data.shape)`.
 
     A set is made by Context.set, set_by and split. It is given back by
     `destroy`, by the end of a with block, or by finalize.
@@ -232,7 +248,8 @@ class Set:
     def start_allreduce(self, data: Array, out: Array | None = None, *,
                         op: Op = Op.SUM, prescale: float = 1.0,
                         postscale: float = 1.0,
-                        deadline: float | None = None) -> Request[Array]:
+                        deadline: float | None = None,
+                        tag: Tag = None) -> Request[Array]:
         """Reduce data over all members, element by element; everyone gets the
         result. out=data works in place."""
         what = "allreduce"
@@ -241,14 +258,15 @@ class Set:
         return self._start(
             lib.rg_allreduce_start,
             (sent.address, got.address, sent.count, sent.type, op,
-             _params(what, 0, deadline, prescale, postscale)),
+             _params(what, 0, deadline, tag, prescale, postscale)),
             (sent, got), lambda: got.array)
 
     allreduce = _blocking(start_allreduce)
 
     def start_reduce(self, data: Array, out: Array | None = None, *,
                      root: int = 0, op: Op = Op.SUM, prescale: float = 1.0,
-                     postscale: float = 1.0, deadline: float | None = None
+                     postscale: float = 1.0, deadline: float | None = None,
+                     tag: Tag = None
                      ) -> Request[Array | None]:
         """The same with the result at root only, and None elsewhere."""
         what = "reduce"
@@ -258,7 +276,7 @@ class Set:
         return self._start(
             lib.rg_reduce_start,
             (sent.address, got and got.address, sent.count, sent.type, op,
-             _params(what, root, deadline, prescale, postscale)),
+             _params(what, root, deadline, tag, prescale, postscale)),
             (sent, got), lambda: got and got.array)
 
     reduce = _blocking(start_reduce)
@@ -266,7 +284,8 @@ class Set:
     def start_reduce_scatter(self, data: Array, out: Array | None = None, *,
                              op: Op = Op.SUM, counts: Counts | None = None,
                              prescale: float = 1.0, postscale: float = 1.0,
-                             deadline: float | None = None
+                             deadline: float | None = None,
+                             tag: Tag = None
                              ) -> Request[Array]:
         """Reduce data, and give each member its part of the result: counts[r]
         rows, equal on all ranks. Without counts, equal parts; where rows do
@@ -283,7 +302,7 @@ class Set:
         return self._start(  # which says why there is no rank
             lib.rg_reduce_scatterv_start,
             (sent.address, got.address, elements, sent.type, op,
-             _params(what, 0, deadline, prescale, postscale)),
+             _params(what, 0, deadline, tag, prescale, postscale)),
             (sent, got), lambda: got.array)
 
     reduce_scatter = _blocking(start_reduce_scatter)
@@ -291,7 +310,8 @@ class Set:
     # ----------------------------------------------- equal on all ranks
 
     def start_broadcast(self, data: Array, root: int = 0, *,
-                        deadline: float | None = None) -> Request[Array]:
+                        deadline: float | None = None,
+                        tag: Tag = None) -> Request[Array]:
         """Fill data with that of root; the result is data."""
         what = "broadcast"
         held = look(what, data) if root == self.rank \
@@ -299,12 +319,13 @@ class Set:
         return self._start(
             lib.rg_broadcast_start,
             (held.address, held.count, held.type,
-             _params(what, root, deadline)), held, lambda: data)
+             _params(what, root, deadline, tag)), held, lambda: data)
 
     broadcast = _blocking(start_broadcast)
 
     def start_allgather(self, data: Array, out: Array | None = None, *,
-                        deadline: float | None = None) -> Request[Array]:
+                        deadline: float | None = None,
+                        tag: Tag = None) -> Request[Array]:
         """The rows of all members, in the order of their ranks; equally many
         of each."""
         what, n = "allgather", self._n
@@ -314,13 +335,14 @@ class Set:
         return self._start(
             lib.rg_allgather_start,
             (sent.address, got.address, sent.count, sent.type,
-             _params(what, 0, deadline)), (sent, got), lambda: got.array)
+             _params(what, 0, deadline, tag)), (sent, got), lambda: got.array)
 
     allgather = _blocking(start_allgather)
 
     def start_allgatherv(self, data: Array, counts: Counts,
                          out: Array | None = None, *,
-                         deadline: float | None = None) -> Request[Array]:
+                         deadline: float | None = None,
+                         tag: Tag = None) -> Request[Array]:
         """The same with counts[r] rows of rank r, equal on all ranks."""
         what, n = "allgatherv", self._n
         sent = need_rows(what, look(what, data))
@@ -330,21 +352,23 @@ class Set:
         return self._start(
             lib.rg_allgatherv_start,
             (sent.address, sent.count, got.address, elements, None, sent.type,
-             _params(what, 0, deadline)), (sent, got), lambda: got.array)
+             _params(what, 0, deadline, tag)), (sent, got), lambda: got.array)
 
     def allgatherv(self, data: Array, out: Array | None = None, *,
-                   deadline: float | None = None) -> Array:
+                   deadline: float | None = None,
+                   tag: Tag = None) -> Array:
         """The same; how many rows each member has is asked first."""
         self._context.refuse_in_group("allgatherv")
         rows = need_rows("allgatherv", look("allgatherv", data)).shape[0]
-        counts = self.allgather((c_uint64 * 1)(rows), deadline=deadline)
+        counts = self.allgather((c_uint64 * 1)(rows), deadline=deadline, tag=tag)
         return self.start_allgatherv(data, counts, out,
-                                     deadline=deadline).wait()
+                                     deadline=deadline, tag=tag).wait()
 
     # ------------------------------------------------ to and from a root
 
     def start_gather(self, data: Array, out: Array | None = None,
-                     root: int = 0, *, deadline: float | None = None
+                     root: int = 0, *, deadline: float | None = None,
+                     tag: Tag = None
                      ) -> Request[Array | None]:
         """The rows of all members at root, equally many of each, and None
         elsewhere."""
@@ -357,14 +381,15 @@ class Set:
         return self._start(
             lib.rg_gather_start,
             (sent.address, got and got.address, sent.count, sent.type,
-             _params(what, root, deadline)), (sent, got),
+             _params(what, root, deadline, tag)), (sent, got),
             lambda: got and got.array)
 
     gather = _blocking(start_gather)
 
     def start_gatherv(self, data: Array, counts: Counts | None = None,
                       out: Array | None = None, root: int = 0, *,
-                      deadline: float | None = None
+                      deadline: float | None = None,
+                      tag: Tag = None
                       ) -> Request[Array | None]:
         """The same with counts[r] rows of rank r; counts is for root only."""
         what, n = "gatherv", self._n
@@ -380,21 +405,23 @@ class Set:
         return self._start(
             lib.rg_gatherv_start,
             (sent.address, sent.count, got and got.address, elements, None,
-             sent.type, _params(what, root, deadline)), (sent, got),
+             sent.type, _params(what, root, deadline, tag)), (sent, got),
             lambda: got and got.array)
 
     def gatherv(self, data: Array, out: Array | None = None, root: int = 0, *,
-                deadline: float | None = None) -> Array | None:
+                deadline: float | None = None,
+                tag: Tag = None) -> Array | None:
         """The same; how many rows each member has is asked first."""
         self._context.refuse_in_group("gatherv")
         rows = need_rows("gatherv", look("gatherv", data)).shape[0]
         counts = self.gather((c_uint64 * 1)(rows), None, root,
-                             deadline=deadline)
+                             deadline=deadline, tag=tag)
         return self.start_gatherv(data, counts, out, root,
-                                  deadline=deadline).wait()
+                                  deadline=deadline, tag=tag).wait()
 
     def start_scatter(self, data: Array | None, out: Array, root: int = 0, *,
-                      deadline: float | None = None) -> Request[Array]:
+                      deadline: float | None = None,
+                      tag: Tag = None) -> Request[Array]:
         """Fill out with this rank's part of root's data; elsewhere data is not
         used."""
         what, n = "scatter", self._n
@@ -409,13 +436,14 @@ class Set:
         return self._start(
             lib.rg_scatter_start,
             (sent and sent.address, got.address, got.count, got.type,
-             _params(what, root, deadline)), (sent, got), lambda: out)
+             _params(what, root, deadline, tag)), (sent, got), lambda: out)
 
     scatter = _blocking(start_scatter)
 
     def start_scatterv(self, data: Array | None, counts: Counts | None,
                        out: Array, root: int = 0, *,
-                       deadline: float | None = None) -> Request[Array]:
+                       deadline: float | None = None,
+                       tag: Tag = None) -> Request[Array]:
         """The same with counts[r] rows for rank r; data and counts are for
         root only."""
         what, n = "scatterv", self._n
@@ -432,7 +460,7 @@ class Set:
         return self._start(
             lib.rg_scatterv_start,
             (sent and sent.address, elements, None, got.address, got.count,
-             got.type, _params(what, root, deadline)), (sent, got),
+             got.type, _params(what, root, deadline, tag)), (sent, got),
             lambda: out)
 
     scatterv = _blocking(start_scatterv)
@@ -440,7 +468,8 @@ class Set:
     # --------------------------------------------------------- all to all
 
     def start_alltoall(self, data: Array, out: Array | None = None, *,
-                       deadline: float | None = None) -> Request[Array]:
+                       deadline: float | None = None,
+                       tag: Tag = None) -> Request[Array]:
         """Part r of data goes to rank r, part r of the result comes from rank
         r; all parts are equal."""
         what, n = "alltoall", self._n
@@ -452,13 +481,14 @@ class Set:
         return self._start(
             lib.rg_alltoall_start,
             (sent.address, got.address, sent.count // n, sent.type,
-             _params(what, 0, deadline)), (sent, got), lambda: got.array)
+             _params(what, 0, deadline, tag)), (sent, got), lambda: got.array)
 
     alltoall = _blocking(start_alltoall)
 
     def start_alltoallv(self, data: Array, send_counts: Counts,
                         recv_counts: Counts, out: Array | None = None, *,
-                        deadline: float | None = None) -> Request[Array]:
+                        deadline: float | None = None,
+                        tag: Tag = None) -> Request[Array]:
         """The same with send_counts[r] rows to rank r, and recv_counts[r] from
         there."""
         what, n = "alltoallv", self._n
@@ -472,11 +502,12 @@ class Set:
         return self._start(
             lib.rg_alltoallv_start,
             (sent.address, elements, None, got.address, expected, None,
-             sent.type, _params(what, 0, deadline)), (sent, got),
+             sent.type, _params(what, 0, deadline, tag)), (sent, got),
             lambda: got.array)
 
     def alltoallv(self, data: Array, counts: Counts, out: Array | None = None,
-                  *, deadline: float | None = None
+                  *, deadline: float | None = None,
+                  tag: Tag = None
                   ) -> tuple[Array, list[int]]:
         """The same, and how many rows came from each rank; that is asked
         first."""
@@ -485,17 +516,18 @@ class Set:
         rows = _counts(what, counts, self._n)
         _check_sum(what, need_rows(what, look(what, data)), rows)
         received = list(self.alltoall(_elements(what, rows, 1),
-                                      deadline=deadline))
+                                      deadline=deadline, tag=tag))
         return self.start_alltoallv(data, rows, received, out,
-                                    deadline=deadline).wait(), received
+                                    deadline=deadline, tag=tag).wait(), received
 
     # ------------------------------------------------------ without data
 
-    def start_barrier(self, *, deadline: float | None = None
+    def start_barrier(self, *, deadline: float | None = None,
+                      tag: Tag = None
                       ) -> Request[None]:
         """Completes when every member has started it."""
         return self._start(lib.rg_barrier_start,
-                           (_params("barrier", 0, deadline),), None,
+                           (_params("barrier", 0, deadline, tag),), None,
                            lambda: None)
 
     barrier = _blocking(start_barrier)
