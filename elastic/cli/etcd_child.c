@@ -321,7 +321,33 @@ static const char *crash_of(const char *tail)
     return found;
 }
 
-bool rg__etcd_child_said(const char *dir, char said[RG__ETCD_SAID])
+static bool has_any(const char *text, const char *const *words)
+{
+    for (; *words != NULL; words++)
+        if (strstr(text, *words) != NULL)
+            return true;
+    return false;
+}
+
+/* said: its last words before it crashed; "": it has not. A full disk is told
+ * of before. */
+static rg__etcd_child_lack find_lack(const char *tail, const char *said)
+{
+    static const char *const threads[] = {"new OS thread", "pthread_create",
+                                          NULL};
+    static const char *const memory[] = {"out of memory", "cannot allocate",
+                                         "failed to reserve", NULL};
+    static const char *const disk[] = {"no space left on device",
+                                       "disk quota exceeded", "file too large",
+                                       "failed to create WAL", NULL};
+    return has_any(said, threads)  ? RG__ETCD_CHILD_LACKS_THREADS
+           : has_any(said, memory) ? RG__ETCD_CHILD_LACKS_MEMORY
+           : has_any(tail, disk)   ? RG__ETCD_CHILD_LACKS_DISK
+                                   : RG__ETCD_CHILD_LACKS_NOTHING;
+}
+
+rg__etcd_child_lack rg__etcd_child_said(const char *dir,
+                                        char said[RG__ETCD_SAID])
 {
     char *tail = read_tail(dir);
     const char *line = tail != NULL ? last_line(tail, "{") : NULL;
@@ -332,7 +358,9 @@ bool rg__etcd_child_said(const char *dir, char said[RG__ETCD_SAID])
         snprintf(said, RG__ETCD_SAID, "%.*s", (int)strcspn(crash, "\n"), crash);
     else if (line == NULL || !take_message(line, said))
         snprintf(said, RG__ETCD_SAID, "it said nothing that can be read");
+    const rg__etcd_child_lack lack =
+        tail != NULL ? find_lack(tail, has_crashed ? said : "")
+                     : RG__ETCD_CHILD_LACKS_NOTHING;
     free(tail);
-    return has_crashed && (strstr(said, "new OS thread") != NULL ||
-                           strstr(said, "pthread_create") != NULL);
+    return lack;
 }

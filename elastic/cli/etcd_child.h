@@ -31,8 +31,15 @@ rg_status rg__etcd_child_start(const char *program, const char *dir,
 /* Ask it to end, and see that it has. pid 0: none. */
 void rg__etcd_child_stop(pid_t pid);
 
-/* What it said last in dir/etcd.log, as a sentence's part. true: this machine
- * gave it no more threads. */
-bool rg__etcd_child_said(const char *dir, char said[RG__ETCD_SAID]);
+/* What it said last in dir/etcd.log, as a sentence's part; and what this
+ * machine did not give it, as far as that can be told. */
+typedef enum rg__etcd_child_lack {
+    RG__ETCD_CHILD_LACKS_NOTHING,
+    RG__ETCD_CHILD_LACKS_THREADS,
+    RG__ETCD_CHILD_LACKS_MEMORY,
+    RG__ETCD_CHILD_LACKS_DISK
+} rg__etcd_child_lack;
+rg__etcd_child_lack rg__etcd_child_said(const char *dir,
+                                        char said[RG__ETCD_SAID]);
 
 #endif

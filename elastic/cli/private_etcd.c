@@ -109,6 +109,36 @@ static rg_status choose_endpoint(rg__private_etcd *etcd, const rg__listen *at)
                     "%s is too long a name for a socket's place", etcd->dir);
 }
 
+static rg_status fail_ended(const rg__private_etcd *etcd,
+                            rg__etcd_child_lack lack, const char *said)
+{
+    switch (lack) {
+    case RG__ETCD_CHILD_LACKS_THREADS:
+        return rg__fail(RG_ERR_SYSTEM,
+                        "this machine gives %s no more threads; raise the "
+                        "limit of processes (ulimit -u, or pids.max of the "
+                        "control group)",
+                        etcd->program);
+    case RG__ETCD_CHILD_LACKS_MEMORY:
+        return rg__fail(RG_ERR_SYSTEM,
+                        "this machine gives %s no memory; free some, or raise "
+                        "the limit (ulimit -v, or memory.max of the control "
+                        "group)",
+                        etcd->program);
+    case RG__ETCD_CHILD_LACKS_DISK:
+        return rg__fail(RG_ERR_SYSTEM,
+                        "%s can't write its files in %s: no room is left "
+                        "there, or files are limited (ulimit -f); it needs "
+                        "about 130 MiB; free some, or name another directory "
+                        "(REGROUP_RUN_DIR)",
+                        etcd->program, etcd->dir);
+    case RG__ETCD_CHILD_LACKS_NOTHING:
+        break;
+    }
+    return rg__fail(RG_ERR_STORE, "%s ended before it was ready: %s",
+                    etcd->program, said);
+}
+
 /* One attempt; at: NULL for the socket, and where it names no port, with
  * another one each time. */
 static rg_status attempt(rg__private_etcd *etcd, const rg__listen *at,
@@ -123,17 +153,10 @@ static rg_status attempt(rg__private_etcd *etcd, const rg__listen *at,
     if (st == RG_OK || !is_dead)
         return st;
     char said[RG__ETCD_SAID];
-    const bool has_no_threads = rg__etcd_child_said(etcd->dir, said);
+    const rg__etcd_child_lack lack = rg__etcd_child_said(etcd->dir, said);
     *has_clashed_p = strstr(said, "address already in use") != NULL;
     rg__private_etcd_stop(etcd);
-    if (has_no_threads)
-        return rg__fail(RG_ERR_SYSTEM,
-                        "this machine gives %s no more threads; raise the "
-                        "limit of processes (ulimit -u, or pids.max of the "
-                        "control group)",
-                        etcd->program);
-    return rg__fail(RG_ERR_STORE, "%s ended before it was ready: %s",
-                    etcd->program, said);
+    return fail_ended(etcd, lack, said);
 }
 
 static rg_status start_at(rg__private_etcd *etcd, const rg__listen *at,

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "sdk/base/fail.h"
@@ -304,4 +305,86 @@ rg_status rg__descriptor_compare(uint32_t id, const rg__descriptor *line,
             if (value_of(&all, m, (field)f) != value_of(&all, 0, (field)f))
                 return differ(id, &all, (field)f, m);
     return RG_OK;
+}
+
+/* ------------------------------------------------------------- out of step */
+
+static bool same_line(const rg__descriptor *a, const rg__descriptor *b)
+{
+    return memcmp(a, b, sizeof *a) == 0;
+}
+
+/* Do all but member d say the same, as they did before? Then one of them, who
+ * stands for all; -1: they don't. */
+static int find_others(const rg__slip *slip, const lines *all, int d)
+{
+    const int one = d == 0 ? 1 : 0;
+    for (int m = 0; m < all->n; m++)
+        if (m != d && (!same_line(line_of(all, m), line_of(all, one)) ||
+                       !same_line(&slip->before[m], &slip->before[one])))
+            return -1;
+    return one;
+}
+
+/* 1: member d starts what the others have started before, -1: it had started
+ * what they start now, 0: neither. */
+static int is_behind(const rg__slip *slip, const lines *all, int d)
+{
+    const int one = find_others(slip, all, d);
+    if (one < 0)
+        return 0;
+    if (same_line(line_of(all, d), &slip->before[one]))
+        return 1;
+    return same_line(&slip->before[d], line_of(all, one)) ? -1 : 0;
+}
+
+/* Of two members the second is named, who may as well be right. */
+static rg_status name_slip(const rg__slip *slip, uint32_t id, const lines *all)
+{
+    int behind = 0, d = all->n;
+    while (behind == 0 && d > 0)
+        behind = is_behind(slip, all, --d);
+    if (behind == 0)
+        return RG_ERR_MISMATCH;
+    return rg__fail(RG_ERR_MISMATCH,
+                    "rank %d of set %u is one operation %s since operation "
+                    "%" PRIu64 " there: it starts the %s that the others %s; "
+                    "start the same operations on every member",
+                    d, id, behind > 0 ? "behind" : "ahead", slip->since,
+                    name_in(kinds, COUNT(kinds), value_of(all, d, KIND)),
+                    behind > 0 ? "have started before" : "come to next");
+}
+
+static void note_lines(rg__slip *slip, uint64_t number, const lines *all)
+{
+    if (slip->before == NULL) {
+        slip->since = number;
+        slip->before = calloc((size_t)all->n, sizeof *slip->before);
+    }
+    for (int m = 0; m < all->n && slip->before != NULL; m++)
+        slip->before[m] = *line_of(all, m);
+}
+
+void rg__slip_clear(rg__slip *slip)
+{
+    if (slip->before == NULL)
+        return;
+    free(slip->before);
+    *slip = (rg__slip){0};
+}
+
+rg_status rg__slip_compare(rg__slip *slip, uint64_t number, uint32_t id,
+                           const rg__descriptor *line, size_t stride, int n,
+                           rg__coll *joined)
+{
+    const lines all = {(const char *)line, stride, n};
+    rg_status st = rg__descriptor_compare(id, line, stride, n, joined);
+    if (st != RG_ERR_MISMATCH) {
+        rg__slip_clear(slip);
+        return st;
+    }
+    if (slip->before != NULL)
+        st = name_slip(slip, id, &all);
+    note_lines(slip, number, &all);
+    return st;
 }

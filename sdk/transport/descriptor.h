@@ -24,6 +24,22 @@ RG_INNER rg_status rg__descriptor_compare(uint32_t id,
                                           const rg__descriptor *line,
                                           size_t stride, int n,
                                           rg__coll *joined);
+/* One operation too many, or too few, on one member makes all later ones differ
+ * as well. What was said in the last operation, if that differed: where this
+ * one is the same but for a shift by one, that is the reason, and said instead
+ * of another one each time. Zeroed before its first use. */
+typedef struct rg__slip {
+    rg__descriptor
+        *before;    /* a line for each member; owned, NULL: all agreed */
+    uint64_t since; /* number of the operation that differed first */
+} rg__slip;
+
+/* rg__descriptor_compare of the comm's operation of that number. */
+RG_INNER rg_status rg__slip_compare(rg__slip *slip, uint64_t number,
+                                    uint32_t id, const rg__descriptor *line,
+                                    size_t stride, int n, rg__coll *joined);
+RG_INNER void rg__slip_clear(rg__slip *slip);
+
 RG_INNER const char *rg__kind_name(rg__kind kind);
 
 #endif

@@ -1,4 +1,5 @@
-"""A private etcd that this machine gives too few files or threads: code 71 and
+"""A private etcd that this machine gives too few files, threads, memory or room
+on its disk: code 71 and
 one sentence with the limit, not a dump of Go's."""
 
 import os
@@ -39,6 +40,10 @@ def claim_said(claims, got, *words):
 claims = Claims()
 claim_said(claims, run(resource.RLIMIT_NOFILE, 128), "128 files",
            "etcd needs 150", "ulimit -n")
+claim_said(claims, run(resource.RLIMIT_AS, 400 << 20), "no memory",
+           "ulimit -v")
+claim_said(claims, run(resource.RLIMIT_FSIZE, 100 << 10), "ulimit -f",
+           "REGROUP_RUN_DIR")
 if os.getuid() == 0:
     claim_said(claims, run(resource.RLIMIT_NPROC, 4, LONELY),
                "no more threads", "ulimit -u", "pids.max")

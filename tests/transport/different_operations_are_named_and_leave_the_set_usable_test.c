@@ -116,6 +116,40 @@ static void agreements_differ(world *w)
     CHECK_EQ(out[3], 3);
 }
 
+static void start_one_of(world *w, int i, rg_status expected, const char *words)
+{
+    static const variant after_each_other[] = {
+        {RG__BROADCAST, RG_U8, RG_SUM, 0, 11},
+        REDUCE(RG_I32, RG_MAX, 3),
+        {RG__ALLGATHER, RG_U8, RG_SUM, 0, 5},
+        REDUCE(RG_F64, RG_SUM, 2),
+        {RG__BROADCAST, RG_U8, RG_SUM, 1, 9}};
+    char send[64] = {0}, recv[64];
+    CHECK_STATUS(
+        run_variant(rg_world(w->ctx), &after_each_other[i], send, recv),
+        expected);
+    if (words != NULL && strstr(rg_last_error(), words) == NULL)
+        CHECK_FAIL("\"%s\" is not in \"%s\"", words, rg_last_error());
+}
+
+/* Rank 1 leaves one out, and all that follow differ for that one reason; then
+ * rank 0 has one too many. Where all start the same, that is over. */
+static void one_is_out_of_step(world *w)
+{
+    for (int i = 0; i < 4; i++)
+        start_one_of(w, w->index == 1 ? i + 1 : i, RG_ERR_MISMATCH,
+                     i == 0 ? "different operations"
+                            : "rank 1 of set 0 is one operation ahead since "
+                              "operation ");
+    start_one_of(w, 2, RG_OK, NULL);
+    for (int i = 0; i < 4; i++)
+        start_one_of(w, w->index == 0 ? i : i + 1, RG_ERR_MISMATCH,
+                     i == 0 ? "different operations"
+                            : "rank 0 of set 0 is one operation behind since "
+                              "operation ");
+    start_one_of(w, 2, RG_OK, NULL);
+}
+
 static void all(world *w, void *arg)
 {
     (void)arg;
@@ -128,6 +162,7 @@ static void all(world *w, void *arg)
         check_difference(w, &differences[i], base, base + ROOM);
     }
     agreements_differ(w);
+    one_is_out_of_step(w);
     free(own);
 }
 

@@ -135,8 +135,9 @@ static rg_status gather_slices(rg__native *c)
 static rg_status compare(rg__native *c)
 {
     rg__coll joined = {0};
-    const rg_status st = rg__descriptor_compare(
-        c->id, c->inter->descriptor, sizeof(rg__descriptor), c->set_n, &joined);
+    const rg_status st =
+        rg__slip_compare(&c->slip, c->ops, c->id, c->inter->descriptor,
+                         sizeof(rg__descriptor), c->set_n, &joined);
     c->base.joined = joined;
     return st;
 }
@@ -226,7 +227,10 @@ static rg_status hear_verdict(rg__native *c)
     if (atomic_load_explicit(&v->seq, memory_order_acquire) !=
         rg__shm_seq(c->id, c->ops))
         return RG_IN_PROGRESS;
-    return v->differs == 0 ? RG_OK : hear_difference(c);
+    if (v->differs != 0)
+        return hear_difference(c);
+    rg__slip_clear(&c->slip);
+    return RG_OK;
 }
 
 rg_status rg__verdict_await(rg__native *c)

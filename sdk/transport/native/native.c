@@ -184,8 +184,8 @@ static rg_status compare_and_choose(rg__native *c)
         return RG_OK;
     }
     const rg_status st =
-        rg__descriptor_compare(c->id, &c->posting[0].descriptor,
-                               sizeof *c->posting, c->n, &c->base.joined);
+        rg__slip_compare(&c->slip, c->ops, c->id, &c->posting[0].descriptor,
+                         sizeof *c->posting, c->n, &c->base.joined);
     if (st != RG_OK)
         return st;
     if (rg__pairwise_has(c->coll.kind))

@@ -159,6 +159,7 @@ static void close_comm(rg__native *c)
     rg__inter_close(c);
     free(c->member);
     free(c->posting);
+    rg__slip_clear(&c->slip);
     free(c);
 }
 

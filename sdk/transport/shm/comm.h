@@ -67,6 +67,7 @@ struct rg__native {
     rg__schedule *schedule; /* likewise */
 
     uint32_t ops;   /* operations begun, over the comm's life */
+    rg__slip slip;  /* of a member that is one of them behind, or ahead */
     uint32_t steps; /* steps of the operations before this one */
 
     rg__coll coll;          /* what is in flight: what was started, or a part */
