@@ -493,7 +493,7 @@ RG_API rg_status rg_wait_all(rg_req **reqs, int n, int timeout_ms);
 /* Start and wait; not for groups. */
 static inline rg_op_params rg__at_root(int root)
 {
-    rg_op_params params = {sizeof(rg_op_params), root, 0, 0, 0};
+    rg_op_params params = {sizeof(rg_op_params), root, 0, 0, 0, 0};
     return params;
 }
 
