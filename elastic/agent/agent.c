@@ -21,14 +21,16 @@
 #include "sdk/base/log.h"
 #include "sdk/base/proof.h"
 
-#define LEASE_S    10
-#define OPEN_NS    (10000 * RG__MS) /* etcd must answer within, at first */
-#define TERM_NS    (5000 * RG__MS)  /* asked to end, then SIGKILL */
-#define FN_NS      (2000 * RG__MS)  /* to return from rg_run, then SIGTERM */
-#define PORT_TRIES 8
-#define OLD_TRIES  50 /* of the port that an agent before has had, 5 ms each */
-#define LAST_NS    (30000 * RG__MS) /* for the job's last checkpoint */
-#define GOODBYE_NS (1000 * RG__MS)  /* for the last words to etcd */
+#define LEASE_S      10
+#define OPEN_NS      (10000 * RG__MS) /* etcd must answer within, at first */
+#define TERM_NS      (5000 * RG__MS)  /* asked to end, then SIGKILL */
+#define FN_NS        (2000 * RG__MS)  /* to return from rg_run, then SIGTERM */
+#define PORT_TRIES   8
+#define OLD_TRIES    50 /* of the port that an agent before has had, 5 ms each */
+#define LAST_NS      (30000 * RG__MS) /* for the job's last checkpoint */
+#define GOODBYE_NS   (1000 * RG__MS)  /* for the last words to etcd */
+#define STEP_NS      (10000 * RG__MS) /* for the step that is under way */
+#define STEP_LOOK_NS (2 * RG__MS)
 
 bool rg__agent_is_static(const agent *a)
 {
@@ -211,6 +213,71 @@ void rg__agent_leave(agent *a, int code, const char *format, ...)
     stop(a, code, is_last);
 }
 
+/* ----------------------------------------------------------- the last step */
+
+static bool is_step_under_way(const agent *a)
+{
+    for (int i = 0; i < a->params->slots; i++) {
+        const worker *w = &a->slot[i].w;
+        if (rg__slot_is_alive(&a->slot[i]) && w->entered == a->delivered &&
+            w->fin != a->delivered)
+            return true;
+    }
+    return false;
+}
+
+/* What one rank is told travels with the agreement at the end of its step, so
+ * all leave the generation at that commit, wherever they are. */
+bool rg__agent_awaits_step(agent *a)
+{
+    const uint64_t now = rg__now_ns();
+    if (!rg__last_is_wanted(a) || rg__agent_is_static(a) ||
+        a->aborted >= a->delivered || !is_step_under_way(a))
+        return false;
+    if (a->step_end_ns == 0)
+        a->step_end_ns = now + STEP_NS;
+    rg__generation_announce(a, a->delivered + 1);
+    return now < a->step_end_ns;
+}
+
+static void end_now(agent *a)
+{
+    char why[sizeof a->why];
+    memcpy(why, a->why, sizeof why);
+    rg__agent_end_job(a, a->stop_code, "%s", why);
+}
+
+static void end_at_once(agent *a)
+{
+    end_now(a);
+    hurry(a);
+}
+
+static void look_at_step(void *arg)
+{
+    agent *a = arg;
+    if (!a->is_stopping || a->is_ending || a->is_done)
+        return;
+    if (rg__agent_awaits_step(a))
+        rg__timer_set(a->step_timer, STEP_LOOK_NS);
+    else
+        end_now(a);
+}
+
+void rg__agent_stop_job(agent *a, int code, const char *format, ...)
+{
+    if (a->is_ending || a->is_stopping)
+        return;
+    va_list args;
+    va_start(args, format);
+    set_why(a, format, args);
+    va_end(args);
+    a->is_stopping = true;
+    a->stop_code = code;
+    rg__resume_note(a);
+    look_at_step(a);
+}
+
 void rg__agent_ignore(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     (void)arg;
@@ -237,8 +304,8 @@ static void end_by_signal(agent *a, int signum)
 {
     a->is_asked = true;
     if (ends_job(a))
-        rg__agent_end_job(a, 128 + signum, "stopped by signal %d (%s)", signum,
-                          strsignal(signum));
+        rg__agent_stop_job(a, 128 + signum, "stopped by signal %d (%s)", signum,
+                           strsignal(signum));
     else
         rg__agent_leave(a, 128 + signum, "stopped by signal %d (%s)", signum,
                         strsignal(signum));
@@ -255,6 +322,8 @@ static void on_signal(void *arg, int fd, uint32_t events)
         rg__slots_pause(a, info.ssi_signo == SIGTSTP);
     else if (a->is_ending)
         hurry(a);
+    else if (a->is_stopping)
+        end_at_once(a);
     else if (!ends_job(a) && !a->is_draining && a->elastic == 1)
         drain_by_signal(a, (int)info.ssi_signo);
     else
@@ -674,14 +743,16 @@ static rg_status make_timers(agent *a)
     a->notice_timer = rg__timer_create(a->loop, rg__notice_look, a);
     a->end_timer = rg__timer_create(a->loop, on_end_timer, a);
     a->resend = rg__timer_create(a->loop, rg__workers_resend, a);
+    a->step_timer = rg__timer_create(a->loop, look_at_step, a);
     a->outage_timer = rg__timer_create(a->loop, rg__outage_look, a);
     a->prepare_timer = rg__timer_create(a->loop, rg__generation_hand_out, a);
     a->missed_timer = rg__timer_create(a->loop, rg__slots_end_world, a);
-    if (a->outage_timer == NULL || a->notice_timer == NULL ||
-        a->drain_timer == NULL || a->suspect_timer == NULL ||
-        a->resend == NULL || a->prepare_timer == NULL ||
-        a->missed_timer == NULL || a->ping == NULL || a->look_timer == NULL ||
-        a->kill_timer == NULL || a->term_timer == NULL || a->end_timer == NULL)
+    if (a->step_timer == NULL || a->outage_timer == NULL ||
+        a->notice_timer == NULL || a->drain_timer == NULL ||
+        a->suspect_timer == NULL || a->resend == NULL ||
+        a->prepare_timer == NULL || a->missed_timer == NULL ||
+        a->ping == NULL || a->look_timer == NULL || a->kill_timer == NULL ||
+        a->term_timer == NULL || a->end_timer == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for timers");
     return RG_OK;
 }
@@ -851,6 +922,7 @@ static void tear_down(agent *a)
     rg__timer_destroy(a->kill_timer);
     rg__timer_destroy(a->end_timer);
     rg__timer_destroy(a->outage_timer);
+    rg__timer_destroy(a->step_timer);
     rg__timer_destroy(a->resend);
     rg__timer_destroy(a->prepare_timer);
     rg__timer_destroy(a->missed_timer);

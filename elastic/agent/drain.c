@@ -89,6 +89,11 @@ void rg__drain_look(void *agent_arg)
         return;
     /* who came before our record said that we drain is known once that is */
     const bool is_last = rg__drain_is_alone(a) && is_seen_to_drain(a);
+    if (is_last && a->notice_ms == 0 && rg__now_ns() < a->drain_end_ns &&
+        rg__agent_awaits_step(a)) {
+        rg__timer_set(a->drain_timer, 10 * RG__MS);
+        return;
+    }
     if (has_left(a) || (is_last && a->notice_ms == 0)) /* else the job ends */
         rg__agent_leave(a, 0, "host %s has left the job", a->params->host);
     else if (a->outage_ns != 0)

@@ -261,7 +261,7 @@ void rg__generation_hand_out(void *agent_arg)
 }
 
 /* Also to those who have no place in it: they leave like the others. */
-static void announce(agent *a, uint64_t generation)
+void rg__generation_announce(agent *a, uint64_t generation)
 {
     for (int i = 0; i < a->params->slots; i++) {
         const slot *s = &a->slot[i];
@@ -319,7 +319,7 @@ static void prepare(agent *a, const rg__proposal *p)
         c->detected = a->detected_ns != 0 ? a->detected_ns : c->proposed;
     }
     if (p->is_announced) {
-        announce(a, p->generation);
+        rg__generation_announce(a, p->generation);
         abort_given_up(a, p);
     } else {
         rg__generation_abort(a, p->generation - 1);
@@ -361,7 +361,7 @@ static bool may_ack(const agent *a, const rg__proposal *p)
     return is_host_fenced(a, p->generation);
 }
 
-static void note_most_step(agent *a)
+void rg__generation_note_steps(agent *a)
 {
     for (int i = 0; i < a->params->slots; i++) {
         const slot *s = &a->slot[i];
@@ -402,7 +402,7 @@ void rg__generation_try_ack(agent *a)
     change *c = rg__change_of(a, p->generation);
     if (c != NULL)
         c->built = rg__now_ns();
-    note_most_step(a);
+    rg__generation_note_steps(a);
     rg__ack ack = {.id = a->id, .step = a->most_step};
     note_fresh(a, p, &ack);
     ack.count = rg__vault_held(a, ack.held);

@@ -344,6 +344,10 @@ struct agent {
     uint64_t rival;
     int64_t rival_revision;
     uint64_t rival_ns; /* another agent of this name is being asked; 0: no */
+    bool is_stopping;  /* the job ends with the step that is under way */
+    int stop_code;
+    uint64_t step_end_ns; /* and that is waited for until then; 0: not yet */
+    rg__timer *step_timer;
     bool is_ending, is_saying_end, is_over;
     bool is_asked;     /* to end, by an operator: nothing has failed */
     bool is_hurried;   /* what workers printed need not be written any more */
@@ -367,6 +371,13 @@ void rg__agent_leave(agent *a, int code, const char *format, ...)
  * own word. (The leader ends it for what is wrong with the whole, leader.c.) */
 void rg__agent_end_job(agent *a, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* The same, at the end of the step that is under way if a checkpoint is to be
+ * made of it. */
+void rg__agent_stop_job(agent *a, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Before the job ends: have the step that is under way end with a commit; true
+ * while that is waited for. */
+bool rg__agent_awaits_step(agent *a);
 /* Put the job's end, of a->why, into a txn and send it. */
 void rg__agent_send_end(agent *a, rg__txn *txn, int code);
 /* What follows from either, and from an end that others have written: workers
@@ -645,6 +656,7 @@ void rg__checkpoint_bound(agent *a, uint64_t within_ns);
 
 /* last.c: the job ends; its newest commit becomes a checkpoint first, if it is
  * to. */
+bool rg__last_is_wanted(const agent *a);
 void rg__last_begin(agent *a);
 void rg__last_follow(agent *a); /* the view has changed */
 void rg__last_note_loaded(const slot *s);
@@ -654,6 +666,10 @@ void rg__generation_pass_on(agent *a); /* the decision, to local workers */
 void rg__generation_follow(agent *a);  /* the mirror has changed */
 void rg__generation_hand_out(void *agent_arg); /* PREPAREs, as soon as it can */
 void rg__generation_abort(agent *a, uint64_t generation);
+/* How far workers here have come: what a vault holds beyond that is none. */
+void rg__generation_note_steps(agent *a);
+/* The next step end becomes a commit, with which members leave. */
+void rg__generation_announce(agent *a, uint64_t generation);
 /* Has that host members in the world, or in the proposal for the next one? */
 bool rg__generation_has_host(const agent *a, uint64_t host);
 bool rg__generation_is_only_announced(const agent *a, uint64_t generation);

@@ -138,6 +138,7 @@ void rg__last_look(void *saver_arg)
     agent *a = v->a;
     if (!v->is_last || v->phase != SAVER_IDLE || v->has_next)
         return;
+    rg__generation_note_steps(a);
     if (!is_calm(a))
         rg__timer_set(v->calm, CALM_NS);
     else if (is_first_host(a))
@@ -154,14 +155,20 @@ void rg__last_follow(agent *a)
         rg__last_look(a->saver);
 }
 
+bool rg__last_is_wanted(const agent *a)
+{
+    return !a->is_done && a->params->checkpoint_on_stop &&
+           a->params->checkpoint_dir != NULL && a->delivered != 0 &&
+           rg__etcd_is_up(a->etcd);
+}
+
 void rg__last_begin(agent *a)
 {
     saver *v = a->saver;
-    if (a->is_done || !a->params->checkpoint_on_stop ||
-        a->params->checkpoint_dir == NULL || a->delivered == 0 ||
-        a->exit_code == RG__EXIT_STORE || !rg__etcd_is_up(a->etcd))
+    if (!rg__last_is_wanted(a) || a->exit_code == RG__EXIT_STORE)
         return;
     v->is_last = true;
+    rg__generation_note_steps(a); /* while their pages are here */
     v->said[0] = v->error[0] = '\0';
     rg__shares_asked(v); /* a copy that nobody has ordered yet is let go */
     rg__timer_set(v->calm, 0);

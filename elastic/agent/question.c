@@ -247,7 +247,7 @@ bool rg__question(agent *a, int sock, const void *bytes, size_t n)
     if (is_mark && head->type == RG__STOP) {
         close(sock);
         a->is_asked |= !a->is_ending;
-        rg__agent_end_job(a, 128 + 15, "stopped by `regroup stop`");
+        rg__agent_stop_job(a, 128 + 15, "stopped by `regroup stop`");
         return true;
     }
     if (n == sizeof(rg__scale) && head->type == RG__SCALE) {

@@ -28,6 +28,8 @@ typedef struct kept_agent {
     int elastic;
     bool is_asked, is_done, is_ending, is_leaving, has_published, has_shape,
         is_draining, is_paused;
+    bool is_stopping;
+    int stop_code;
     uint64_t drain_end_ns, notice_ms;
     bool has_registered;
     uint32_t registered_by;
@@ -48,6 +50,8 @@ void rg__resume_note(agent *a)
                        .port = a->port,
                        .elastic = a->elastic,
                        .is_asked = a->is_asked,
+                       .is_stopping = a->is_stopping,
+                       .stop_code = a->stop_code,
                        .is_done = a->is_done,
                        .is_ending = a->is_ending,
                        .is_leaving = a->is_leaving,
@@ -105,6 +109,9 @@ bool rg__resume_names(agent *a)
     a->port = was.port; /* known to others */
     a->elastic = was.elastic;
     a->is_asked = was.is_asked;
+    a->is_stopping = was.is_stopping;
+    a->stop_code = was.stop_code;
+    memcpy(a->why, was.why, sizeof a->why);
     a->is_done = was.is_done;
     a->is_leaving = was.is_leaving;
     a->has_published = was.has_published;
@@ -293,6 +300,8 @@ void rg__resume_view(agent *a)
     a->is_done = false; /* the keys say it */
     if (a->is_draining)
         rg__timer_set(a->drain_timer, 0);
+    if (a->is_stopping)
+        rg__timer_set(a->step_timer, 0);
     const rg__proposal *p =
         a->view.cur.phase == RG__GEN_PROPOSED
             ? rg__snapshot_gen(&a->view, a->view.cur.generation)

@@ -69,6 +69,17 @@ def test_stop():
     ends(stop, 143)
 
 
+def test_the_step_that_is_under_way_is_the_last():
+    with directory() as path, job_in(path, command=(
+            *UNTIL_FINISH, *FAST, "--commit-every", "100000")) as job:
+        job.wait_step(30)
+        job.process.terminate()
+        claim(job.process.wait(20) == 143, job.process.returncode)
+        claim(steps(path) == [job.step()],
+              f"{steps(path)} are there, step {job.step()} has ended")
+        job.check()
+
+
 def test_what_is_there_is_not_written_twice():
     with directory() as path, job_in(
             path, "--checkpoint-every", "100",
