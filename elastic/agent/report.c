@@ -64,11 +64,11 @@ static const char *state_of(const rg__slot_record *r, int rank)
     return r->is_at_door ? "door" : "starting";
 }
 
-/* Alive without a process number: of a host that can't be asked now. */
+/* Never 0, which `kill` would take for the caller's own process group. */
 static json_t *pid_of(const rg__slot_record *r)
 {
-    return number_or_null(!r->is_alive || r->pid > 0,
-                          r->is_alive ? (uint64_t)r->pid : 0);
+    const bool is_known = r->is_alive && r->pid > 0;
+    return number_or_null(is_known, is_known ? (uint64_t)r->pid : 0);
 }
 
 static json_t *worker_json(const sight *s, uint64_t host,
