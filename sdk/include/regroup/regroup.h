@@ -171,22 +171,28 @@ typedef struct rg_set_params {
 } rg_set_params;
 
 /* Make a set of n world ranks, in the caller's order. Collective over the
- * world, members or not, with equal arguments everywhere. Ranks are resolved
- * once, to workers: a replacement is no member, and the set ends with a lost
- * member (ERR_SET_ENDED in every call from then on) unless it is one to keep.
- * In an elastic program call it inside fn; a set that was made with a name is
- * found again by that name and the same ranks as long as it lives, whichever
- * workers have those ranks by then, so fn may run from its top. Or call it
- * before rg_run, on all workers alike, which is local and declares the
- * set: it is made when the first generation begins, of that generation's ranks,
- * before anything else happens in it; rg_run is ERR_MISMATCH where workers have
- * declared other sets, and ERR_INVALID where the world has not got such ranks.
- * A newcomer's handle is of the set that the others have, by name or by order.
- * Two sets may have equal members: each has operations of its own.
- * The set is owned by the caller, who gives it back to rg_set_destroy.
- * ERR_INVALID: a rank out of range or twice, n < 1, a set of the name lives
- * with other members, or 255 sets live. ERR_MISMATCH: ranks call with different
- * arguments. */
+ * world, for members and others alike, with equal arguments on all ranks. The
+ * ranks are resolved once, to workers: a replacement is not a member, and the
+ * set ends with a lost member (from then on every call on it returns
+ * ERR_SET_ENDED), unless params->keep is set.
+ *
+ * In an elastic program, call it in one of two places:
+ *   inside fn    A set with a name is found again by that name and the same
+ *                ranks as long as it lives, whichever workers have those ranks
+ *                by then, so fn may run from its top again.
+ *   before       Local: the call declares the set, which is made when the first
+ *   rg_run       generation begins, from that generation's ranks, before
+ *                anything else happens in it. All workers declare the same
+ *                sets, otherwise rg_run returns ERR_MISMATCH; it returns
+ *                ERR_INVALID if the world lacks one of the ranks. A newcomer's
+ *                handle stands for the set that the others have, found by name
+ *                or by order.
+ *
+ * Two sets may have equal members; each has operations of its own. The caller
+ * owns the set and gives it back to rg_set_destroy.
+ * ERR_INVALID: a rank is out of range or given twice, n < 1, a set of this name
+ * lives with other members, or 255 sets live. ERR_MISMATCH: the arguments of
+ * the ranks differ. */
 RG_API rg_status rg_set_create(rg_ctx *ctx, const int *ranks, int n,
                                const rg_set_params *params, rg_set **set_p);
 
@@ -197,45 +203,45 @@ RG_API rg_status rg_set_create(rg_ctx *ctx, const int *ranks, int n,
  * for rank, host, slot and the like, and must not call anything collective. */
 typedef int (*rg_color_fn)(rg_ctx *ctx, void *arg);
 
-/* Make sets by a rule: workers of equal colour are one set, in the order of
- * their world ranks, and each worker gets the set of its own colour; who has
- * RG_NO_COLOR gets one that it is no member of. Collective over the world. The
- * rule is applied again in every generation, before anything else happens in
- * it, so the set never ends; handle, id and name stay, members may change. The
- * id and the name are the same for all colours of the rule. arg is borrowed
- * until rg_set_destroy. With a name fn may run from its top, as above, and a
- * newcomer joins the rule when it calls this; one that is declared before
- * rg_run, as above, every newcomer has from the start. params->keep has no
- * meaning here. */
+/* Make sets by a rule: workers of equal colour form one set, in the order of
+ * their world ranks, and each worker gets the set of its own colour. A worker
+ * with RG_NO_COLOR gets a set of which it is not a member. Collective over the
+ * world. The rule is applied again in every generation, before anything else
+ * happens in it, so the set never ends: handle, id and name stay, and members
+ * may change. All colours of the rule have the same id and name. arg is
+ * borrowed until rg_set_destroy. As with rg_set_create, a name lets fn run from
+ * its top, and the rule may be declared before rg_run; a newcomer then has the
+ * set from the start, otherwise it joins the rule when it makes this call.
+ * params->keep has no meaning here. */
 RG_API rg_status rg_set_create_by(rg_ctx *ctx, rg_color_fn color, void *arg,
                                   const rg_set_params *params, rg_set **set_p);
 
-/* The same once: workers of equal colour are one set, in the order of their
+/* The same, once: workers of equal colour form one set, in the order of their
  * keys, and of their world ranks where keys are equal. Collective over the
- * world. What has been made is a set as of rg_set_create: it ends with a lost
- * member, or shrinks, and goes on where the members of its colour are all
- * there. By its name it is found again where colours and keys make the same
- * members of it. ERR_INVALID: before rg_run, or a set of the name lives with
- * other members on some rank; give it back before it is split anew. */
+ * world. The result is a set like one of rg_set_create: the set of a colour
+ * ends with a lost member, or shrinks, while those of other colours go on. It
+ * is found again by its name if colours and keys give it the same members.
+ * ERR_INVALID: before rg_run, or a set of this name lives with other members on
+ * some rank; give that one back first. */
 RG_API rg_status rg_set_split(rg_ctx *ctx, int color, int key,
                               const rg_set_params *params, rg_set **set_p);
 
-/* Give a set back; local. No operation may be in flight on it. NULL is
- * allowed, the world is not, nor is a set with operations in an open group
- * (ERR_INVALID). */
+/* Give a set back; local. No operation may be in flight on it. NULL is allowed.
+ * ERR_INVALID: it is the world, or has operations in an open group. */
 RG_API rg_status rg_set_destroy(rg_set *set);
 
-/* My rank in the set (-1: not a member or ended), its size, id and name; of a
- * declared set that is not made yet -1, 0, 0 and "" or its own name. */
+/* The caller's rank in the set (-1: not a member, or the set has ended), and
+ * the set's size, id and name. For a set that is declared and not yet made:
+ * -1, 0, 0, and its name or "". */
 RG_API int rg_set_rank(const rg_set *set);
 RG_API int rg_set_size(const rg_set *set);
 RG_API uint32_t rg_set_id(const rg_set *set);
 RG_API const char *rg_set_name(const rg_set *set);
 
-/* Where members of one set are in another: out[i] is the rank in `to` of rank
- * ranks[i] of `from`, or -1 when it is no member there. Local; rg_world(ctx)
- * translates from and to world ranks. ERR_INVALID: a rank is none of `from`'s,
- * or before the door. */
+/* Translate ranks of one set into ranks of another: out[i] is the rank in `to`
+ * of rank ranks[i] of `from`, or -1 if that worker is not a member of `to`.
+ * Local; rg_world(ctx) stands for world ranks. ERR_INVALID: `from` has no such
+ * rank, or there is no generation yet. */
 RG_API rg_status rg_set_translate(const rg_set *from, const int *ranks, int n,
                                   const rg_set *to, int *out);
 
@@ -245,8 +251,8 @@ typedef struct rg_set_info {
     int size, rank; /* rank -1: not a member */
 } rg_set_info;
 
-/* The sets that live here, the world first, in the order of their ids: the
- * first `room` of them into info, and how many there are into *n_p. Local. */
+/* List the sets that live in this process, the world first, ordered by id:
+ * info receives the first `room` of them, *n_p their number. Local. */
 RG_API rg_status rg_set_list(rg_ctx *ctx, rg_set_info *info, int room,
                              int *n_p);
 
@@ -276,12 +282,12 @@ typedef enum rg_type {
  *   LAND LOR LXOR   yes        -        yes             of "is not 0"; 0 or 1
  *   BAND BOR BXOR   yes        -        yes
  *
- * AVG is the sum divided by the size of the set; integers truncate. Integer
- * sums and products wrap. MIN and MAX of floats give NaN on no rank or on all;
- * all ranks have equal bits. F16 and BF16 are computed in float32 and rounded
- * once on each host, once more for each further host, and there once more for
- * AVG or a postscale. An average of F16 is finite also where the sum is beyond
- * its range. */
+ * AVG is the sum divided by the size of the set; integers are truncated. Sums
+ * and products of integers wrap. All ranks get equal bits; MIN and MAX of
+ * floats give NaN on all ranks or on none. F16 and BF16 are computed in float32
+ * and rounded once on each host, once more for each further host, and there
+ * once more for AVG or a postscale. An average of F16 is finite even if the sum
+ * is beyond the range of F16. */
 typedef enum rg_op {
     RG_SUM,
     RG_AVG,
@@ -338,26 +344,27 @@ typedef struct rg_op_params {
  * receive, and so what to allocate; rg_gather before a gatherv and rg_scatter
  * before a scatterv likewise, and rg_broadcast of a count before a broadcast.
  *
- * ERR_INVALID: before the door, a NULL buffer with count > 0, an unknown type,
- * an op that the type has not; at once, on the rank that called.
- * ERR_MISMATCH: members started different operations, or what one sends is not
- * what the other receives; every member gets it, no byte was written, and the
- * set stays usable. ERR_PEER_LOST and ERR_HOSTS_CHANGED: return it from fn.
- * After an error of the last two kinds the contents of buffers in flight are
- * undefined.
+ * ERR_INVALID: there is no generation yet (call it inside rg_run's fn), a NULL
+ * buffer with count > 0, an unknown type, or an op that the type does not have;
+ * returned at once, on the calling rank only.
+ * ERR_MISMATCH: members started different operations, or one rank sends another
+ * count than its peer receives; every member gets it, no byte was written, and
+ * the set stays usable.
+ * ERR_PEER_LOST, ERR_HOSTS_CHANGED: return it from fn. The contents of buffers
+ * in flight are undefined.
  *
  * Deadlines. An operation that has not completed timeout_ms after its start is
- * given up for all. Under an agent this worker reports it, with the ranks that
- * are missing, as the reason to end the generation: every member gets
- * ERR_PEER_LOST, an elastic job goes on in a new generation (with the same
- * workers when nobody is dead), and a static one ends. Without an agent the
- * operation and all others on the set end with ERR_TIMEOUT here, the set can't
- * be used any more by this rank, and its peers wait until their own deadlines.
- * After ERR_TIMEOUT the buffers belong to the library until rg_finalize; over
- * MPI, where a nonblocking operation can't be taken back, until MPI_Finalize,
- * and so do those of operations that are in flight when their set or the
- * context is given back, or that end with ERR_MISMATCH by REGROUP_CHECK=late
- * (regroup_mpi.h). */
+ * given up by all members. Under an agent, this worker reports the missing
+ * ranks as the reason to end the generation: every member gets ERR_PEER_LOST,
+ * an elastic job goes on in a new generation (with the same workers if nobody
+ * is dead), and a static job ends. Without an agent, this operation and all
+ * others on the set end with ERR_TIMEOUT here, this rank can't use the set any
+ * more, and its peers wait until their own deadlines.
+ * After ERR_TIMEOUT the buffers belong to the library until rg_finalize. Over
+ * MPI, where a nonblocking operation can't be taken back, they belong to it
+ * until MPI_Finalize; so do the buffers of operations in flight when their set
+ * or the context is given back, and of those that end with ERR_MISMATCH by
+ * REGROUP_CHECK=late (regroup_mpi.h). */
 RG_API rg_status rg_allreduce_start(rg_set *set, const void *send, void *recv,
                                     uint64_t count, rg_type type, rg_op op,
                                     const rg_op_params *params, rg_req **req_p);
@@ -448,46 +455,49 @@ RG_API rg_status rg_alltoallv_start(rg_set *set, const void *send,
 RG_API rg_status rg_barrier_start(rg_set *set, const rg_op_params *params,
                                   rg_req **req_p);
 
-/* This rank has no more data: until every member has joined as well, it takes
- * part in the others' allreduces (grouped ones too) without adding anything;
- * AVG still divides by the size of the set. Completes when all have joined;
- * *last_p (may be NULL) is then the rank that joined last, the highest of them
- * when several did at once, the same everywhere. While somebody has joined,
- * any other collective on the set is ERR_MISMATCH for those that started it,
- * with what stands behind it in a group (but not what is done as one with an
- * allreduce before it), and the join goes on; a prescale goes with SUM and AVG
- * only (ERR_UNSUPPORTED). */
+/* Join: this rank has no more data. Until every member has joined, it takes
+ * part in the allreduces of the others (grouped ones too) without adding
+ * anything; AVG still divides by the size of the set. Completes when all
+ * members have joined. *last_p (may be NULL) is then the rank that joined last,
+ * the same on all ranks; the highest one if several joined at once.
+ * While a rank has joined, any collective but an allreduce on the set returns
+ * ERR_MISMATCH to the ranks that started it, and the join goes on; in a group
+ * the operations behind it get the same, but not those that run as one with an
+ * allreduce before it. Prescale is allowed with SUM and AVG only
+ * (ERR_UNSUPPORTED). */
 RG_API rg_status rg_join_start(rg_set *set, int *last_p,
                                const rg_op_params *params, rg_req **req_p);
 
-/* Between these two the thread's *_start calls on sets of ctx only take note of
- * their operations; rg_group_end starts all of them, or none: when one of the
- * calls failed, or ranks group different operations on a set, every request of
- * the group (on that set) ends with the error. Allreduces of equal type, op and
- * scale on one set that are small are done as one, also when others lie between
- * them; the results are those of the single operations, but that over MPI
- * floats may be added or multiplied in another order (all ranks still have
- * equal bits). Requests are waited for after rg_group_end as ever; before it
- * rg_wait returns IN_PROGRESS at once, and the forms below that wait are
- * ERR_INVALID, as one of the calls. Deadlines count from rg_group_end. Groups
- * don't nest (ERR_INVALID). An empty group is fine. What was noted belongs to
- * that generation: after a change rg_group_end returns what it was left with. A
- * group that is open when fn returns ends with the status that fn returned,
- * RG_OK being ERR_INVALID; one that is open when its thread calls rg_finalize
- * with ERR_INVALID. */
+/* A group: between these two calls, the thread's *_start calls on sets of ctx
+ * are only noted; rg_group_end starts all of them, or none. If one of the calls
+ * failed, every request of the group ends with that error; if ranks group
+ * different operations on a set, every request on that set does.
+ * Small allreduces of equal type, op and scale on one set run as one operation,
+ * even if other operations lie between them. The results are those of the
+ * single operations; over MPI, floats may be added or multiplied in another
+ * order, but all ranks still get equal bits.
+ * Wait for the requests after rg_group_end: before it, rg_wait returns
+ * IN_PROGRESS at once, and the blocking forms below return ERR_INVALID, which
+ * fails the group. Deadlines count from rg_group_end. Groups don't nest
+ * (ERR_INVALID). An empty group is allowed.
+ * Noted operations belong to their generation: after a change, rg_group_end
+ * returns the status with which that generation was left. A group that is still
+ * open when fn returns ends with fn's status (ERR_INVALID if that is RG_OK),
+ * and with ERR_INVALID when its thread calls rg_finalize. */
 RG_API rg_status rg_group_start(rg_ctx *ctx);
 RG_API rg_status rg_group_end(rg_ctx *ctx);
 
-/* Wait for a request. timeout_ms < 0 waits for ever, 0 looks once. With
- * IN_PROGRESS request and buffers stay in flight; with every other status the
+/* Wait for a request. timeout_ms < 0 waits without limit, 0 looks once. After
+ * IN_PROGRESS, request and buffers stay in flight; after every other status the
  * request is gone and *req_p is NULL. ERR_INVALID: *req_p is NULL. */
 RG_API rg_status rg_wait(rg_req **req_p, int timeout_ms);
 
 /* rg_wait with timeout 0. */
 RG_API rg_status rg_test(rg_req **req_p);
 
-/* Wait for all of n requests, NULL entries being complete. Returns the first
- * error in array order once none is in flight, or IN_PROGRESS. */
+/* Wait for all n requests; NULL entries count as complete. Once none is in
+ * flight, returns the first error in array order, or RG_OK; IN_PROGRESS before.
+ */
 RG_API rg_status rg_wait_all(rg_req **reqs, int n, int timeout_ms);
 
 /* Start and wait; not for groups. */
@@ -497,7 +507,8 @@ static inline rg_op_params rg__at_root(int root)
     return params;
 }
 
-/* For the functions below only: what was noted last is no part of the group. */
+/* For the functions below only: takes the operation that was noted last out of
+ * the group. */
 RG_API rg_status rg__group_refuse(rg_req **req_p);
 
 static inline rg_status rg__complete(rg_req **req_p)
@@ -635,35 +646,36 @@ typedef struct rg_buffer_params {
     rg_buffer_kind kind;
     int replicas; /* SHARDED: copies of each shard on other hosts, 0 or more */
     size_t align; /* SHARDED: shards begin at multiples of it; 0: 64 */
-    int may_differ; /* REPLICATED, 1: ranks may hold other bytes, such as
-                       running statistics, and a commit any mixture of them; 0:
-                       that is looked for and said (REGROUP_CHECK_STATE) */
-    int constant;   /* 1: no step need change it; 0: a warning names it when no
-                       byte has changed over ten commits */
+    int may_differ; /* REPLICATED, 1: ranks may hold different bytes, such as
+                       running statistics, and a commit holds any mixture of
+                       them; 0: a difference is reported (REGROUP_CHECK_STATE)
+                     */
+    int constant;   /* 1: steps need not change it; 0: a warning names it when
+                       no byte has changed over ten commits */
 } rg_buffer_params;
 
-/* Register host memory and reserve its room in the vault: twice bytes, once
- * per host. data is borrowed until rg_state_destroy; name is copied, at most 63
- * bytes. Local; but every worker of the job registers the same, in the same
- * order: the host of one that does not leaves the job with 78 when it comes to
- * the door.
+/* Register host memory, and reserve room for it in the host's vault: twice
+ * `bytes`, once per host. data is borrowed until rg_state_destroy; name is
+ * copied, and has at most 63 bytes. Local, but every worker of the job
+ * registers the same buffers in the same order: the host of a worker that does
+ * not leaves the job with 78 when that worker calls rg_run.
  *
- * A SHARDED buffer has bytes in all, and data is room for all of them on every
- * rank; but only the rank's shard counts, pages beyond it are never touched by
- * Regroup, and so cost nothing where the program does not touch them either. A
- * commit keeps the shards of a host's own ranks. When ranks change, shards are
- * cut anew, and what a rank did not hold before comes from the hosts that have
- * it. Before commit 0 each rank's own memory counts: let it be the same
- * function of the index on every rank, such as zeros. A job with sharded
- * buffers has at most 1024 workers (--max): more are ERR_INVALID here.
+ * A SHARDED buffer has `bytes` bytes in all, and data has room for all of them
+ * on every rank, but only the rank's own shard counts. Regroup never touches
+ * pages outside of the shard, so they cost nothing unless the program touches
+ * them. A commit keeps the shards of the host's own ranks. When ranks change,
+ * shards are cut again, and a rank gets what it did not hold before from the
+ * hosts that hold it. Before commit 0 each rank's own memory counts: make it
+ * the same function of the index on every rank, such as zeros. A job with
+ * sharded buffers has at most 1024 workers (--max); with more, ERR_INVALID.
  *
- * replicas: each shard also goes to the vaults of that many other hosts, behind
- * the steps, and the vault has three slots instead of two. When hosts are lost,
- * no more than replicas at a time, training goes back to the newest commit
- * whose copies were all stored: the last one or one of the two before it; a
- * third waits for them. With 0 a lost host takes its shards with it, and the
- * job ends if no commit is whole without them. A host that can't hold its part
- * leaves the job and says why.
+ * replicas: each shard is also copied to the vaults of that many other hosts,
+ * while training goes on; the vault then has three slots instead of two. When
+ * hosts are lost, no more than `replicas` at a time, training goes back to the
+ * newest commit whose copies were all stored: the last one or one of the two
+ * before it, since a third commit waits for the copies. With replicas 0 a lost
+ * host takes its shards with it, and the job ends if no commit is whole without
+ * them. A host that can't hold its part leaves the job and says why.
  *
  * ERR_INVALID: the name is registered already, inside rg_run, bytes is 0, or
  * another worker of this host registered the name with another size or kind.
@@ -740,10 +752,10 @@ RG_API rg_status rg_on_break(rg_ctx *ctx, rg_break_fn fn, void *arg);
  * called rg_run, with registered memory as the resume commit has it. */
 typedef rg_status (*rg_train_fn)(rg_state *state, void *arg);
 
-/* Run fn elastically: wait at the door for a place in a generation, bring
- * registered memory to the resume commit, call fn, and again after every
- * change of membership, until fn has returned RG_OK on all ranks. Collective
- * over the job.
+/* Run fn elastically: wait for a place in a generation, bring registered memory
+ * to the commit from which the job resumes, and call fn; do the same again
+ * after every change of membership, until fn has returned RG_OK on all ranks.
+ * Collective over the job.
  *
  * RG_OK: the job is done. Ranks, sets and rg_world stay those of the last
  * generation, and collectives work until members call rg_finalize or end: then
@@ -757,36 +769,36 @@ typedef rg_status (*rg_train_fn)(rg_state *state, void *arg);
  * then SIGKILL: that is after 5 s, when a host is drained not before --deadline
  * (30 s by default). `return rg_exit_code(st);` ends main with 0 here.
  *
- * Otherwise returns the first status of fn or of Regroup whose advice is
- * FIX or ABORT: then this worker has left the job, the others go on without it,
- * and its process has --agent-grace to end before it is killed; its slot starts
- * again. The same where the thread ends inside fn (pthread_exit;
- * pthread_cancel, which takes effect inside fn only), and where an exception
- * leaves fn: in C++ it passes rg_run, which has left the job by then and can't
- * be called again, and may be caught behind it; rg_finalize works. The same is
- * true of functions that rg_run calls; one of rg_on_break must not throw.
- * ERR_INVALID: a static
- * program, already running, the job is done (once in a process), or fn left ten
- * times without a step for a reason that nobody else knows, such as a status
- * that it kept of an earlier generation. ERR_SYSTEM: this process has no key
- * for thread-specific data left. */
+ * Any other status is the first one of fn or of Regroup whose advice is FIX or
+ * ABORT. This worker has left the job then, and the others go on without it;
+ * its process has --agent-grace to end before it is killed, and its slot starts
+ * again. The same happens when the thread ends inside fn (pthread_exit, or
+ * pthread_cancel, which takes effect inside fn only), and when a C++ exception
+ * leaves fn or another function that rg_run calls: the exception passes rg_run,
+ * which has left the job by then, and may be caught behind it. rg_run can't be
+ * called again, and rg_finalize works. The function of rg_on_break must not
+ * throw.
+ * ERR_INVALID: the program is static, rg_run is running already or has run in
+ * this process, or fn has left ten times without a step for a reason that no
+ * other rank knows, such as a status kept from an earlier generation.
+ * ERR_SYSTEM: this process has no key for thread-specific data left. */
 RG_API rg_status rg_run(rg_state *state, rg_train_fn fn, void *arg);
 
 /* ------------------------------------------------------------ checkpoints
- * A checkpoint is a commit in a file: what is left when all hosts go at once.
- * It is written behind the steps that follow, under a name that does not count,
- * and published only while the job still is what it was; so a checkpoint that
- * can be found is whole, and its commit counted. A program that loads goes on
- * from there, with any number of workers:
+ * A checkpoint is a commit in a file; it survives the loss of all hosts at
+ * once. It is written while training goes on, under a temporary name, and
+ * published only if its commit still belongs to the job's history; so a
+ * checkpoint that can be found is whole, and its commit counted. A program that
+ * loads it goes on from there, with any number of workers:
  *
  *     uint64_t step = 0;
  *     rg_status st = rg_state_load(state, NULL, &step);
  *     if (st != RG_OK && st != RG_ERR_NOT_FOUND) return fail(st);
  *     st = rg_run(state, train, &job);
  *
- * and `regroup run --checkpoint-dir DIR` does the rest. On several hosts DIR is
- * one directory that all of them see; where there are sharded buffers each host
- * writes its shards into the one file. */
+ * and `regroup run --checkpoint-dir DIR` does the rest. On several hosts, DIR
+ * is one directory that all of them see; with sharded buffers each host writes
+ * its shards into a file of its own beside the first. */
 
 /* Fill registered memory and the step from a checkpoint, before rg_run, on
  * every rank: the newest whole one in a directory, or the one in a file. path
@@ -800,11 +812,12 @@ RG_API rg_status rg_run(rg_state *state, rg_train_fn fn, void *arg);
  * says why. Only where no host with a commit is left does rg_run read the
  * checkpoint after all, on one rank.
  *
- * ERR_NOT_FOUND: there is none, or no directory was named: begin afresh; or the
- * job has a commit. ERR_INVALID: other buffers or sizes are registered, a newer
- * Regroup or a machine of the other byte order wrote it, or rg_run has begun.
- * ERR_DAMAGED: there is no whole one. ERR_SYSTEM: it can't be read. Registered
- * memory changes with RG_OK only, unless the file changes meanwhile. */
+ * ERR_NOT_FOUND: there is none, or no directory was named: start at the
+ * beginning; or the job has a commit. ERR_INVALID: other buffers or sizes are
+ * registered, a newer Regroup or a machine of the other byte order wrote it, or
+ * rg_run has begun. ERR_DAMAGED: there is no whole one. ERR_SYSTEM: it can't be
+ * read. Registered memory changes with RG_OK only, unless the file changes
+ * meanwhile. */
 RG_API rg_status rg_state_load(rg_state *state, const char *path,
                                uint64_t *step_p);
 

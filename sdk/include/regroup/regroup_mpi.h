@@ -1,36 +1,37 @@
 /* Regroup beside MPI: link with libregroup_mpi and start the program with
- * mpirun, and the world of rg_init is MPI_COMM_WORLD, or with rg_init_mpi a
- * communicator of the program.
+ * mpirun. The world of rg_init is then MPI_COMM_WORLD, and that of rg_init_mpi
+ * a communicator of the program. It is a static world: rg_run needs an agent.
  *
- * Regroup communicates on communicators of its own, so nothing that is in
- * flight on the program's can meet it, and it never touches an error handler of
- * the program. MPI is initialised by whoever comes first, and finalised by that
- * one only: rg_finalize calls MPI_Finalize when rg_init has called MPI_Init,
- * and then it is collective.
+ * Regroup communicates on communicators of its own, so it never interferes with
+ * what is in flight on the program's, and it never touches an error handler of
+ * the program. The side that initialises MPI also finalises it: rg_finalize
+ * calls MPI_Finalize if rg_init has called MPI_Init, and is collective then.
  *
  * Threads: by the level of MPI_Query_thread.
  *   MULTIPLE    as regroup.h says.
  *   SERIALIZED  operations progress inside of calls of Regroup only, and the
  *               program makes one call at a time, of MPI or of Regroup.
  *   lower       likewise, and only the thread that initialised MPI makes them.
- * A world that transport native carries is bound by none of this: it calls MPI
- * in the functions of this header, in rg_init and in rg_finalize only.
+ * None of this binds a world that transport native carries: it calls MPI only
+ * in the functions of this header, in rg_init and in rg_finalize.
  *
  * Mismatches over transport mpi, by REGROUP_CHECK:
  *   late   (default) ERR_MISMATCH by the operation or one behind it; bytes may
  *          have been written by then, and the set is over
- *   each   as regroup.h says; rg_join needs it, and is ERR_UNSUPPORTED else
+ *   each   as regroup.h says; rg_join needs it, and otherwise returns
+ *          ERR_UNSUPPORTED
  *   off    nothing is compared
- * REGROUP_CHECK is the same on all ranks, else rg_init is ERR_MISMATCH. With
- * late MPI may go on reading and writing the buffers of operations that have
- * ended with ERR_MISMATCH: they belong to the library until MPI_Finalize, as
- * after ERR_TIMEOUT. With each and off nobody is told that a rank has called
- * rg_finalize, and who waits for it waits for ever.
+ * REGROUP_CHECK must be the same on all ranks; otherwise rg_init returns
+ * ERR_MISMATCH. With late, MPI may go on reading and writing the buffers of
+ * operations that have ended with ERR_MISMATCH: they belong to the library
+ * until MPI_Finalize, as after ERR_TIMEOUT. With each and off, ranks don't hear
+ * that a rank has called rg_finalize, and a rank that waits for it waits
+ * without limit.
  *
- * When MPI has no communicator left, whatever makes a set or a communicator
- * ends with ERR_SYSTEM on the ranks that MPI tells so; others may have the set
- * by then, get ERR_MISMATCH in what they call next, or wait in MPI. End the
- * job.
+ * When MPI has no communicator left, a call that makes a set or a communicator
+ * returns ERR_SYSTEM on the ranks that MPI tells so; other ranks may have the
+ * set by then, get ERR_MISMATCH from their next call, or wait in MPI. End the
+ * job then.
  */
 #ifndef REGROUP_MPI_H
 #define REGROUP_MPI_H
@@ -52,10 +53,11 @@ RG_API rg_status rg_init_mpi(MPI_Comm comm, const rg_params *params,
 /* Make a set of a communicator's processes, in its order. Collective over the
  * world: each rank brings its communicator, such as its colour's of
  * MPI_Comm_split, and gets that one's set, or MPI_COMM_NULL, and gets NULL. A
- * name in params is the communicator's: the same on its ranks, another one
- * elsewhere. comm is not kept. As in MPI a duplicate makes another set: equal
- * members are no reason to share operations. But a name that lives with the
- * same members, in that order, is that set again, as with rg_set_create.
+ * name in params belongs to the communicator: the same on its ranks, another
+ * one on other communicators (row0, row1). comm is not kept. As in MPI, a
+ * duplicate makes another set, although its members are the same. A name that
+ * lives with the same members in the same order stands for that set again, as
+ * with rg_set_create.
  *
  * On all ranks, when it holds for one: ERR_INVALID, a communicator has a
  * process outside of the world, or is an inter-communicator, params are wrong,
