@@ -1,6 +1,7 @@
 /* What the files of this room share.
  *
- *   notice.c      the table of sources, their rounds and their states
+ *   notice.c      the table of sources, and those that are asked
+ *   rounds.c      how a source is asked, and how a round ends
  *   web.c         rounds of sources that are asked over HTTP
  *   aws.c gcp.c azure.c site.c     what is asked there, and what answers mean
  *   file.c        a file, by a thread
@@ -92,7 +93,9 @@ struct rg__notices {
     int count;
 };
 
-/* notice.c: how a round ends. */
+/* rounds.c: what a source is asked, for people; its timer; how a round ends. */
+const char *rg__source_asks(const source *s);
+void rg__source_on_timer(void *arg);
 void rg__source_says(source *s, const rg__notice *notice);
 void rg__source_fails(source *s, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
