@@ -7,8 +7,8 @@
 
 #include "sdk/base/fail.h"
 
-#define FILE_EVERY_MS     500
-#define FILE_HERE         "/run/regroup/notice"
+#define FILE_EVERY_MS 500
+#define FILE_HERE     "/run/regroup/notice"
 
 #define WEB .ask = rg__web_ask, .stop = rg__web_stop
 

@@ -80,7 +80,8 @@ static void log_change(const source *s, const rg__notice *now)
         rg__log(RG__WARN, "notice", "%s (%s) has withdrawn: %s", s->kind->name,
                 rg__source_asks(s), s->notice.what);
     else
-        rg__log(RG__WARN, "notice", "%s (%s) %s: %s", s->kind->name, rg__source_asks(s),
+        rg__log(RG__WARN, "notice", "%s (%s) %s: %s", s->kind->name,
+                rg__source_asks(s),
                 now->kind == RG__NOTICE_LEAVE ? "announces" : "advises",
                 now->what);
 }
