@@ -14,10 +14,11 @@
  *   connects to these ports          ->
  *
  * The leader names the hosts: it knows which of the world live and are not
- * accused. A leader outside of the world need not be reached: the newcomer
- * takes hosts of the world then, others at each try. What failed is tried again
- * after a moment, for as long as it takes; a host that stays outside proves its
- * paths again now and then. */
+ * accused. A leader outside of the world need not be reached: after a try that
+ * failed a host of the world stands in for it, another one each time, and every
+ * other try begins with the leader again, as all of that world may be dead.
+ * What failed is tried again after a moment, for as long as it takes; a host
+ * that stays outside proves its paths again now and then. */
 #include "elastic/agent/inside.h"
 
 #include <errno.h>
@@ -323,7 +324,7 @@ struct paths {
     dial dial;
     rg__proposal_host host[NAMED_MAX + 1];
     int hosts, now;
-    unsigned tries;
+    unsigned failures;
     uint64_t begin_ns;
     bool is_under_way, has_asked, is_proved, was_inside;
 };
@@ -378,6 +379,7 @@ static void fail(paths *p, const char *why)
     say_wait(p, name, why);
     rg__log(RG__DEBUG, "agent", "no path to host %s yet: %s", name, why);
     stop(p);
+    p->failures++;
     set_proved(p, false);
     rg__timer_set(p->timer, budget_ns(a) / 5);
 }
@@ -509,16 +511,13 @@ static void choose_hosts(paths *p)
 {
     const agent *a = p->a;
     const rg__proposal *world = rg__snapshot_decided(&a->view);
-    const int most = world != NULL && world->host_count < NAMED_MAX
-                         ? world->host_count
-                         : NAMED_MAX;
+    const bool is_outside = world != NULL && !is_of_world(a, a->view.leader);
     p->hosts = 1;
     p->host[0] = a->view.leader_host;
     if (rg__leader_is_me(a))
         p->hosts = name_hosts(a, a->id, p->host);
-    else if (world != NULL && !is_of_world(a, a->view.leader))
-        for (p->hosts = 0; p->hosts < most; p->hosts++)
-            p->host[p->hosts] = *host_in_circle(world, p->tries++);
+    else if (is_outside && p->failures % 2 == 1)
+        p->host[0] = *host_in_circle(world, p->failures / 2);
 }
 
 static void begin(void *arg)
