@@ -313,37 +313,44 @@ static void say_awaited(agent *a, const rg__plan *plan)
         rg__wait_end(a, RG__WAIT_WORLD, 0);
 }
 
-/* The first world waits for more workers: people would think that it hangs. */
-static void say_forming(agent *a, const rg__plan *plan)
+/* The first world waits for more workers: people would think that it hangs.
+ * After how many ns that is to be said, 0: it is said, or needn't be. */
+static uint64_t say_forming(agent *a, const rg__plan *plan)
 {
     const uint64_t since = a->clock.forming_ns, now = rg__now_ns();
     const uint64_t most = a->params->start_timeout_ms * RG__MS;
     if (a->known.cur.phase != RG__GEN_NONE || plan->kind != RG__PLAN_WAIT ||
         since == 0 || plan->alive >= a->params->max)
-        return;
+        return 0;
     const uint64_t waited = now - since;
-    if (waited < FORMING_NS || waited >= most) {
-        if (waited < FORMING_NS)
-            rg__timer_set(a->look_timer, FORMING_NS - waited);
-        return;
-    }
-    if (a->forming_said == plan->alive + 1)
-        return;
+    if (waited < FORMING_NS)
+        return FORMING_NS - waited;
+    if (waited >= most || a->forming_said == plan->alive + 1)
+        return 0;
     a->forming_said = plan->alive + 1;
     const int missing = a->params->max - plan->alive;
     rg__tell("waiting for %d more worker%s, starts in %llu s%s", missing,
              missing == 1 ? "" : "s",
              (unsigned long long)((most - waited) / (1000 * RG__MS)),
              plan->alive < a->params->min ? " or when --min are there" : "");
+    return 0;
+}
+
+static void wait_on(agent *a, const rg__plan *plan)
+{
+    const uint64_t say_ns = say_forming(a, plan);
+    uint64_t again_ns = plan->look_again_ns;
+    if (say_ns != 0 && (again_ns == 0 || say_ns < again_ns))
+        again_ns = say_ns;
+    if (again_ns != 0)
+        rg__timer_set(a->look_timer, again_ns);
 }
 
 static void act(agent *a, const rg__plan *plan)
 {
     say_awaited(a, plan);
     if (plan->kind == RG__PLAN_WAIT) {
-        if (plan->look_again_ns != 0)
-            rg__timer_set(a->look_timer, plan->look_again_ns);
-        say_forming(a, plan);
+        wait_on(a, plan);
         return;
     }
     rg__txn *txn = guarded(a);
