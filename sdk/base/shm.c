@@ -106,9 +106,16 @@ rg_status rg__shm_reserve(int fd, const char *name, size_t at, size_t bytes)
     return st == RG_OK ? allocate(fd, name, at, bytes) : st;
 }
 
+static bool has_bytes(int fd, size_t place, size_t bytes)
+{
+    struct stat info;
+    return fstat(fd, &info) == 0 && (uint64_t)info.st_size >= place &&
+           (uint64_t)info.st_size - place >= bytes;
+}
+
 rg_status rg__shm_grow(int fd, const char *name, size_t bytes)
 {
-    if (ftruncate(fd, (off_t)bytes) == 0)
+    if (has_bytes(fd, 0, bytes) || ftruncate(fd, (off_t)bytes) == 0)
         return RG_OK;
     return rg__fail(RG_ERR_MEMORY,
                     "shared memory %s can't grow to %zu bytes: %s", name, bytes,
@@ -156,13 +163,6 @@ rg_status rg__shm_create(const char *name, size_t bytes, bool reserved,
 rg_status rg__shm_create_growing(const char *name, size_t bytes, int *fd_p)
 {
     return create(name, bytes, true, 0, fd_p);
-}
-
-static bool has_bytes(int fd, size_t place, size_t bytes)
-{
-    struct stat info;
-    return fstat(fd, &info) == 0 && (uint64_t)info.st_size >= place &&
-           (uint64_t)info.st_size - place >= bytes;
 }
 
 rg_status rg__shm_map_at(int fd, size_t place, size_t bytes, void **at_p)

@@ -13,7 +13,7 @@ rg_status rg__shm_create(const char *name, size_t bytes, bool reserved,
                          int *fd_p);
 
 /* One whose size may rise, with these bytes reserved from the start. Memory
- * that is mapped stays what it is. */
+ * that is mapped stays what it is, and one that is large enough as well. */
 rg_status rg__shm_create_growing(const char *name, size_t bytes, int *fd_p);
 rg_status rg__shm_grow(int fd, const char *name, size_t bytes);
 

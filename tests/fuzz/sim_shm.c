@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "sdk/base/fail.h"
@@ -40,7 +41,10 @@ rg_status rg__shm_create_growing(const char *name, size_t bytes, int *fd_p)
 
 rg_status rg__shm_grow(int fd, const char *name, size_t bytes)
 {
-    return ftruncate(fd, (off_t)bytes) == 0
+    struct stat info;
+    const bool is_there = fstat(fd, &info) == 0 && info.st_size >= 0 &&
+                          (size_t)info.st_size >= bytes;
+    return is_there || ftruncate(fd, (off_t)bytes) == 0
                ? RG_OK
                : rg__fail(RG_ERR_MEMORY, "no %zu bytes for %s", bytes, name);
 }
