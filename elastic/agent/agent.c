@@ -153,6 +153,7 @@ static uint64_t time_to_end(const agent *a)
 static void stop(agent *a, int code, bool ends_job)
 {
     a->is_ending = true;
+    a->ends_job = ends_job || a->is_done || !a->is_leaving;
     a->exit_code = code;
     rg__checkpoint_bound(a, ends_job ? LAST_NS : TERM_NS);
     if (ends_job)

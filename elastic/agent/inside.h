@@ -349,6 +349,7 @@ struct agent {
     uint64_t step_end_ns; /* and that is waited for until then; 0: not yet */
     rg__timer *step_timer;
     bool is_ending, is_saying_end, is_over;
+    bool ends_job;     /* so the job is over, not only this host gone */
     bool is_asked;     /* to end, by an operator: nothing has failed */
     bool is_hurried;   /* what workers printed need not be written any more */
     bool is_cut_short; /* nor anything else: asked to end a second time */

@@ -1,7 +1,8 @@
 /* What has befallen the job, oldest first, from its records in etcd: decided
  * generations with size, resume commit and cause; the reasons that ended them;
- * proposals that have not been decided; the end. Of each generation this host
- * adds how long its members took until they stepped again.
+ * proposals that have not been decided; the end, or that this host has left a
+ * job which goes on. Of each generation this host adds how long its members
+ * took until they stepped again.
  *
  * Records of reasons and proposals are kept for the newest generations only, of
  * decisions some more: an old generation has one line, its decision, and an
@@ -154,18 +155,24 @@ static uint64_t next_generation(const rg__snapshot *snap, uint64_t after)
     return least;
 }
 
+static void tell_code(story *s, const char *event, int code, const char *why)
+{
+    set_number(add(s, event, s->snap->cur.generation, 0, why), "code", code);
+}
+
 static void tell_end(story *s)
 {
+    const agent *a = s->a;
     const rg__snapshot *snap = s->snap;
     if (snap->cur.phase == RG__GEN_DONE)
         add(s, "done", snap->cur.generation, 0,
             "fn returned OK on all workers");
-    if (s->a->is_ending || snap->end.is_set) {
-        const bool is_here = s->a->is_ending;
-        json_t *j = add(s, "ended", snap->cur.generation, 0,
-                        is_here ? s->a->why : snap->end.why);
-        set_number(j, "code", is_here ? s->a->exit_code : snap->end.code);
-    }
+    if (a->ends_job)
+        tell_code(s, "ended", a->exit_code, a->why);
+    else if (snap->end.is_set)
+        tell_code(s, "ended", snap->end.code, snap->end.why);
+    else if (a->is_ending)
+        tell_code(s, "left", a->exit_code, a->why);
 }
 
 char *rg__story(agent *a, const rg__snapshot *snap, uint64_t from)

@@ -106,9 +106,8 @@ static bool is_static(const agent *a)
 void rg__summary_say(agent *a)
 {
     const rg__total total = rg__snapshot_total(&a->view);
-    const bool is_over = a->is_done || (a->is_ending && !a->is_leaving) ||
-                         (a->is_leaving && rg__drain_is_alone(a));
-    if (!is_over || a->delivered == 0 || a->params->is_launched || is_static(a))
+    if ((!a->is_done && !a->ends_job) || a->delivered == 0 ||
+        a->params->is_launched || is_static(a))
         return;
     rg__change_note_steps(a, a->delivered);
     say_generations(&total);

@@ -1,6 +1,7 @@
 """A training on three hosts: every agent shows all ranks and the same story, and
 its own share of the numbers; a host that is drained leaves with no step rolled
-back, who watches it ends with 0, and the rest goes on."""
+back, who watches it ends with 0, its events say that it left, and the rest goes
+on."""
 
 import json
 import subprocess
@@ -29,6 +30,15 @@ def story(job, host):
     claim(got.returncode == 0, got.stderr)
     return [(e["generation"], e["to_size"], e["resume"], e["why"])
             for e in json.loads(got.stdout) if e["event"] == "decided"]
+
+
+def tells_that_it_left(job, host):
+    """The agent is gone, and what it wrote down is still told there."""
+    got = job.run_on(host, "events", "--json", job.name)
+    claim(got.returncode == 0, got.stderr)
+    last = json.loads(got.stdout)[-1]
+    claim((last["event"], last["code"], last["why"]) ==
+          ("left", 0, f"host {host} has left the job"), str(last))
 
 
 def everybody_sees_all(job, names):
@@ -82,6 +92,7 @@ def test():
         out, said = watching.communicate(timeout=20)
         claim(watching.returncode == 0, said)
         claim("has left the job" in out, out[-300:])
+        tells_that_it_left(job, "h3")
 
         status = job.status("h1")
         last = status["changes"][-1]
