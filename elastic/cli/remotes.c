@@ -232,7 +232,10 @@ rg_status rg__remotes_prepare(rg__remotes *r, const rg__cli *cli,
                                       .discovery = s->discovery,
                                       .interval_ms = s->discovery_ms,
                                       .slots = s->slots != 0 ? s->slots : 1,
-                                      .spares = s->spares};
+                                      .spares = s->spares,
+                                      .has_last_checkpoint =
+                                          p->checkpoint_dir != NULL &&
+                                          p->checkpoint_on_stop};
     return rg__launcher_create(&r->params, &r->launcher);
 }
 
@@ -268,8 +271,7 @@ bool rg__remotes_is_over(const rg__remotes *r, int *code_p, const char **why_p)
            rg__launcher_is_over(r->launcher, code_p, why_p);
 }
 
-void rg__remotes_finish(rg__remotes *r)
+int rg__remotes_finish(rg__remotes *r, int code)
 {
-    if (r->launcher != NULL)
-        rg__launcher_finish(r->launcher);
+    return r->launcher != NULL ? rg__launcher_finish(r->launcher, code) : code;
 }

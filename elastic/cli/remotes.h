@@ -38,6 +38,6 @@ void rg__remotes_ended(rg__remotes *remotes, pid_t pid, int status);
 void rg__remotes_sizes(rg__remotes *remotes, int min, int max);
 bool rg__remotes_is_over(const rg__remotes *remotes, int *code_p,
                          const char **why_p);
-void rg__remotes_finish(rg__remotes *remotes);
+int rg__remotes_finish(rg__remotes *remotes, int code);
 
 #endif

@@ -123,8 +123,8 @@ static int run_job(job_run *run, const rg__cli *cli)
         st = rg__remotes_prepare(&run->remotes, cli, &params);
     if (st != RG_OK)
         return rg__cli_fail(st);
-    const int code = rg__keeper_run(&params, &hooks);
-    rg__remotes_finish(&run->remotes);
+    int code = rg__keeper_run(&params, &hooks);
+    code = rg__remotes_finish(&run->remotes, code);
     if (run->etcd.is_open)
         rg__farewell(&run->etcd, run->launch.job, run->launch.host);
     return code;

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "elastic/agent/agent.h"
+#include "elastic/agent/keeper.h"
 #include "elastic/launch/channel.h"
 #include "elastic/launch/route.h"
 #include "sdk/base/clock.h"
@@ -24,6 +25,7 @@
 #define REST_NS        (1000 * RG__MS)  /* doubles */
 #define REST_MAX_NS    (60000 * RG__MS)
 #define FINISH_NS      (10000 * RG__MS)
+#define LAST_NS        (35000 * RG__MS) /* more than a last checkpoint takes */
 #define LEAVE_NS       (5000 * RG__MS)
 
 typedef enum host_state { IDLE, RUNNING, RESTING, LEAVING, OVER } host_state;
@@ -39,7 +41,7 @@ typedef struct host {
     bool has_run;     /* it was reached once, and lasted */
     int rests;        /* in a row */
     int quick_deaths; /* of them, those of an agent */
-    uint64_t started_ns, due_ns;
+    uint64_t started_ns, due_ns, ended_ns;
     int code; /* how its agent ended last */
 } host;
 
@@ -304,8 +306,9 @@ static void host_ended(rg__launcher *l, host *h, int code)
         h->note->is_reached && rg__now_ns() - h->started_ns > QUICK_NS;
     const bool was_leaving = h->state == LEAVING;
     h->pid = 0;
+    h->ended_ns = rg__now_ns();
     if (h->note->is_reached && !was_leaving)
-        l->hold_ns = rg__now_ns() + REST_NS;
+        l->hold_ns = h->ended_ns + REST_NS;
     h->has_run = h->has_run || was_well;
     if (was_well)
         h->rests = h->quick_deaths = 0;
@@ -334,15 +337,18 @@ static host *find_channel(const rg__launcher *l, pid_t pid)
     return NULL;
 }
 
+static int code_of(int status)
+{
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
 void rg__launcher_ended(rg__launcher *l, pid_t pid, int status)
 {
     if (rg__discovery_ended(&l->discovery, pid, status))
         return;
     host *h = find_channel(l, pid);
     if (h != NULL)
-        host_ended(l, h,
-                   WIFSIGNALED(status) ? 128 + WTERMSIG(status)
-                                       : WEXITSTATUS(status));
+        host_ended(l, h, code_of(status));
 }
 
 /* Hosts that are given up leave too few slots for --min, or all have ended. */
@@ -391,19 +397,54 @@ void rg__launcher_sizes(rg__launcher *l, int min, int max)
     l->is_open = true;
 }
 
-static bool is_any_there(const rg__launcher *l)
+static bool is_there(const host *h)
+{
+    return h->pid != 0;
+}
+
+static bool is_reached(const host *h)
+{
+    return h->pid != 0 && h->note->is_reached;
+}
+
+static bool is_any(const rg__launcher *l, bool (*is_one)(const host *))
 {
     for (const host *h = l->first; h != NULL; h = h->next)
-        if (h->pid != 0)
+        if (is_one(h))
             return true;
     return false;
 }
 
-static void reap(rg__launcher *l)
+/* What a program does behind rg_run may fail: the first that does decides. */
+static void take_code(const host *h, int code, int *code_p)
 {
-    for (host *h = l->first; h != NULL; h = h->next)
-        if (h->pid != 0 && waitpid(h->pid, NULL, WNOHANG) == h->pid)
-            h->pid = 0;
+    if (*code_p != 0 || code == 0 || h->state == LEAVING)
+        return;
+    *code_p = code;
+    rg__say("the agent of host %s has ended with code %d after the job was "
+            "done; so does this command",
+            h->listed.name, code);
+}
+
+/* The word of the job's end reaches some hosts before our own agent. */
+static void take_early_codes(const rg__launcher *l, int *code_p)
+{
+    const uint64_t now = rg__now_ns();
+    for (const host *h = l->first; h != NULL; h = h->next)
+        if (h->pid == 0 && h->state == RESTING && h->note->is_reached &&
+            h->code <= 128 && now - h->ended_ns < REST_NS)
+            take_code(h, h->code, code_p);
+}
+
+static void reap(rg__launcher *l, int *code_p)
+{
+    int status;
+    for (host *h = l->first; h != NULL; h = h->next) {
+        if (h->pid == 0 || waitpid(h->pid, &status, WNOHANG) != h->pid)
+            continue;
+        h->pid = 0;
+        take_code(h, code_of(status), code_p);
+    }
 }
 
 static void signal_all(const rg__launcher *l, int signum)
@@ -413,26 +454,33 @@ static void signal_all(const rg__launcher *l, int signum)
             kill(h->pid, signum);
 }
 
-/* false: a signal has come, or the time is over. */
-static bool wait_all(rg__launcher *l, uint64_t most_ns)
+#define GONE     0
+#define TOO_LATE (-1)
+
+/* Until there is no such host; most_ns 0: without limit. GONE, TOO_LATE or the
+ * signal that has come. */
+static int wait_all(rg__launcher *l, bool (*is_one)(const host *),
+                    uint64_t most_ns, int *code_p)
 {
     sigset_t set;
-    const uint64_t deadline = rg__now_ns() + most_ns;
-    sigemptyset(&set);
-    sigaddset(&set, SIGCHLD);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    while (reap(l), is_any_there(l)) {
+    const uint64_t deadline =
+        most_ns != 0 ? rg__now_ns() + most_ns : UINT64_MAX;
+    rg__keeper_signals(&set);
+    sigdelset(&set, SIGTSTP);
+    sigdelset(&set, SIGCONT);
+    while (reap(l, code_p), is_any(l, is_one)) {
         const uint64_t now = rg__now_ns();
         const uint64_t left = now < deadline ? deadline - now : 0;
         const struct timespec most = {
             .tv_sec = (time_t)(left / (1000 * RG__MS)),
             .tv_nsec = (long)(left % (1000 * RG__MS))};
-        const int got = left > 0 ? sigtimedwait(&set, NULL, &most) : -1;
-        if ((got < 0 && errno != EINTR) || got == SIGINT || got == SIGTERM)
-            return false;
+        const int got = sigtimedwait(&set, NULL, &most);
+        if (got > 0 && got != SIGCHLD)
+            return got;
+        if (got < 0 && left == 0)
+            return TOO_LATE;
     }
-    return true;
+    return GONE;
 }
 
 static void say_who_is_left(const rg__launcher *l)
@@ -444,22 +492,61 @@ static void say_who_is_left(const rg__launcher *l)
                     h->listed.name);
 }
 
-void rg__launcher_finish(rg__launcher *l)
+static void say_who_works(const rg__launcher *l)
 {
-    rg__discovery_end(&l->discovery);
-    for (host *h = l->first; h != NULL; h = h->next)
-        if (h->pid != 0 && !h->note->is_reached)
-            kill(h->pid, SIGTERM); /* it is told to leave when it comes up */
-    if (wait_all(l, FINISH_NS))
-        return;
-    say_who_is_left(l);
-    for (int i = 0; i < 2 && is_any_there(l); i++) {
+    for (const host *h = l->first; h != NULL; h = h->next)
+        if (is_reached(h))
+            rg__say("the job is done; waiting for what its program still does "
+                    "on host %s (a signal ends it)",
+                    h->listed.name);
+}
+
+/* The job is done: as on one host, what follows rg_run has all the time that it
+ * takes. */
+static int wait_for_programs(rg__launcher *l, int *code_p)
+{
+    take_early_codes(l, code_p);
+    int how = wait_all(l, is_reached, FINISH_NS, code_p);
+    if (how == TOO_LATE) {
+        say_who_works(l);
+        how = wait_all(l, is_reached, 0, code_p);
+    }
+    return how;
+}
+
+static void drive_out(rg__launcher *l)
+{
+    int ignored = 1; /* the code of who is asked to leave says nothing */
+    for (int i = 0; i < 2 && is_any(l, is_there); i++) {
         signal_all(l, SIGTERM);
-        if (wait_all(l, LEAVE_NS))
+        if (wait_all(l, is_there, LEAVE_NS, &ignored) == GONE)
             return;
     }
     signal_all(l, SIGKILL);
-    wait_all(l, LEAVE_NS);
+    wait_all(l, is_there, LEAVE_NS, &ignored);
+}
+
+int rg__launcher_finish(rg__launcher *l, int code)
+{
+    const uint64_t most_ns =
+        l->params->has_last_checkpoint ? LAST_NS : FINISH_NS;
+    int how = GONE;
+    rg__discovery_end(&l->discovery);
+    for (host *h = l->first; h != NULL; h = h->next) {
+        if (h->pid == 0 || h->note->is_reached)
+            continue;
+        h->state = LEAVING;
+        kill(h->pid, SIGTERM); /* it is told to leave when it comes up */
+    }
+    if (code == 0)
+        how = wait_for_programs(l, &code);
+    if (how <= 0)
+        how = wait_all(l, is_there, most_ns, &code);
+    if (how == GONE)
+        return code;
+    say_who_is_left(l);
+    drive_out(l);
+    return code == 0 && how > 0 ? 128 + how : code;
 }
 
 void rg__launcher_destroy(rg__launcher *l)

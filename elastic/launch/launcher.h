@@ -32,6 +32,7 @@ typedef struct rg__launcher_params {
     uint64_t interval_ms;       /* between its runs */
     int slots;                  /* of a host that it prints without a number */
     int spares;                 /* slots beyond --max */
+    bool has_last_checkpoint;   /* hosts may write one when the job ends */
 } rg__launcher_params;
 
 typedef struct rg__launcher rg__launcher;
@@ -49,9 +50,11 @@ void rg__launcher_ended(rg__launcher *l, pid_t pid, int status);
 bool rg__launcher_is_over(const rg__launcher *l, int *code_p,
                           const char **why_p);
 
-/* The job is over: wait until the others have ended, for a while; then ask
- * them, then kill. A signal that is pending hurries. */
-void rg__launcher_finish(rg__launcher *l);
+/* The job is over here, with this code. 0, it is done: wait until the others
+ * have ended, however long their programs take; else for a while. Then ask
+ * them, then kill; a signal hurries. Returns the code, or where that is 0 the
+ * first of a host that is not, or that of the signal. */
+int rg__launcher_finish(rg__launcher *l, int code);
 void rg__launcher_destroy(rg__launcher *l); /* NULL allowed */
 
 #endif
