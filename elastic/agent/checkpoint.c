@@ -103,23 +103,25 @@ void rg__saver_rest(saver *v)
 static void end_late(void *saver_arg)
 {
     saver *v = saver_arg;
-    if (v->phase == SAVER_IDLE && !v->has_next && !v->is_last)
+    const bool is_written =
+        v->phase == SAVER_IDLE && !v->has_next && !v->is_last;
+    if (!rg__checkpoint_is_busy(v->a))
         return;
-    rg__log(RG__WARN, "agent",
-            "the job ends, and its last checkpoint is not durable yet; it is "
-            "given up");
+    rg__log(RG__WARN, "agent", "the job ends, and %s; it is given up",
+            is_written ? "etcd has not answered its last word about checkpoints"
+                       : "its last checkpoint is not durable yet");
     rg__checkpoint_stop(v->a);
     rg__agent_check_end(v->a);
 }
 
 /* ---------------------------------------------------------------- failures */
 
+/* Refused where the view has not seen the last word yet: it is said again. */
 static void on_told(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     saver *v = arg;
-    (void)st;
-    (void)reply;
     v->answering = NULL;
+    v->is_last = st == RG_OK && !reply->succeeded;
     rg__saver_rest(v);
 }
 
@@ -130,7 +132,8 @@ void rg__saver_publish_error(saver *v, bool is_last)
     rg__saved saved = a->view.saved;
     if (a->mirror == NULL || (!is_last && strcmp(saved.error, v->error) == 0))
         return;
-    snprintf(saved.error, sizeof saved.error, "%s", v->error);
+    if (v->error[0] != '\0')
+        snprintf(saved.error, sizeof saved.error, "%s", v->error);
     saved.is_last = is_last;
     char *key = rg__record_key(a->prefix, "all/checkpoint", 0, NULL);
     char *text = rg__saved_text(&saved);
@@ -389,6 +392,7 @@ void rg__saver_start_next(saver *v)
         return;
     rg__saver_lose(v, rg_last_error());
     v->phase = SAVER_IDLE;
+    rg__timer_set(v->calm, 0); /* an older commit may do for the last one */
 }
 
 /* --------------------------------------------------------------- the agent */

@@ -53,7 +53,8 @@ static rg__saved saved_of(const saver *v)
     rg__saved saved = {.serial = v->word.serial,
                        .commit = v->word.commit,
                        .hash = v->word.hash,
-                       .at_ms = now_ms()};
+                       .at_ms = now_ms(),
+                       .is_last = rg__same_commit(v->word.commit, v->tried)};
     snprintf(saved.file, sizeof saved.file, "%s/%s", rg__saver_dir(v),
              v->word.name);
     snprintf(saved.host, sizeof saved.host, "%s", v->a->params->host);

@@ -75,8 +75,7 @@ static rg__commit_id find_newest(const saver *v, uint32_t *shards_p)
 /* The others hear that nothing more comes. */
 static void publish_end(saver *v)
 {
-    if (v->error[0] != '\0')
-        rg__saver_publish_error(v, true);
+    rg__saver_publish_error(v, true);
 }
 
 static void write_next(saver *v)

@@ -1,8 +1,10 @@
 """However a job ends, its newest commit is a checkpoint then: SIGTERM, Ctrl-C,
 `regroup stop`, a drain of the last host, done. Nothing is written twice, or
-with --checkpoint-on-stop=no, and a directory that has gone costs a sentence."""
+with --checkpoint-on-stop=no; a directory that has gone costs a sentence, and so
+does a writer that can't be started."""
 
 import os
+import resource
 import shutil
 import signal
 import sys
@@ -112,6 +114,17 @@ def test_a_directory_that_has_gone_costs_a_sentence():
                     if "No such file" in line and " agent] " in line]
             claim(len(said) == 1 and "training goes on" not in said[0],
                   f"it is not said once: {said}")
+
+
+def test_no_writer_costs_a_sentence():
+    with directory() as path, job_in(path) as job:
+        job.wait_step(30)
+        # what is open stays so: etcd is reached
+        resource.prlimit(job.agent(), resource.RLIMIT_NOFILE, (3, 3))
+        job.process.terminate()
+        claim(job.process.wait(20) == 143, job.process.returncode)
+        claim("no socket for a checkpoint" in job.text(), job.text())
+        claim("given up" not in job.text(), job.text())
 
 
 def test_a_second_signal_ends_it_at_once():

@@ -1,7 +1,9 @@
 """A job on two hosts, each with shards of its own, is stopped: its newest commit
 is a checkpoint that is whole. The last host that drains leaves one as well. The
-host of rank 0 dies as the job is stopped: the other ends all the same."""
+host of rank 0 dies as the job is stopped: the other ends all the same. A commit
+that only the other host has stored whole is waited for by nobody."""
 
+import time
 
 from checkpoints import directory, names, steps
 from hosts import Hosts, HostsJob
@@ -67,8 +69,30 @@ def left_alone(hosts):
         job.finish(code=143, seconds=20)
 
 
+def half_stored(hosts):
+    """A worker beside rank 0 fails in its commit, which ends the job: the
+    checkpoint is the commit before, and neither host waits for another."""
+    fails = {"REGROUP_FAILPOINT": "commit.copy:rank1:step30:exit1"}
+    with directory() as path, HostsJob(
+            hosts, ["--min", "4", "--max", "4", "--max-restarts", "0",
+                    "--checkpoint-dir", path], ["--slots", "2"],
+            trainer(*UNTIL_FINISH, "--step-ms", 3, *SHARDS), job="half",
+            env={"h1": fails}) as job:
+        job.wait_world(4)
+        until(lambda: any(p.poll() is not None for p in job.agents.values()),
+              40, "a host ends")
+        began = time.monotonic()
+        until(lambda: all(p.poll() is not None for p in job.agents.values()),
+              40, "both end")
+        took = time.monotonic() - began
+        said = job.text()
+        claim(steps(path) and steps(path)[-1] == 29, f"{steps(path)}:\n{said}")
+        claim("given up" not in said and took < 15, f"{took:.0f} s:\n{said}")
+
+
 def test():
     with Hosts(2, nets=False) as hosts:
+        half_stored(hosts)
         stopped(hosts)
         drained(hosts)
         left_alone(hosts)
