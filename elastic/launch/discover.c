@@ -185,7 +185,7 @@ void rg__discovery_end(rg__discovery *d)
 {
     if (d->pid != 0) {
         kill(-d->pid, SIGKILL);
-        waitpid(d->pid, NULL, 0);
+        waitpid(d->pid, NULL, WNOHANG); /* one that hangs on is init's */
         close_files(d);
     }
     d->pid = 0;

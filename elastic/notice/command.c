@@ -1,6 +1,8 @@
 /* command: a shell runs it, in a process group of its own. Ended with 0 it is a
  * notice, and its output says more (texts.c); 1 is none, as of `test` and
- * `grep -q`; anything else is a failure. What it leaves running is killed. */
+ * `grep -q`; anything else is a failure. What it leaves running is killed. One
+ * that does not end then is looked at again by the next round, which begins no
+ * other before that. */
 #include "elastic/notice/inside.h"
 
 #include <errno.h>
@@ -41,25 +43,45 @@ static void run(const char *command, int out)
     _exit(126);
 }
 
-static void free_child(source *s)
+static void hang_up(source *s, int *fd)
+{
+    if (*fd < 0)
+        return;
+    rg__loop_unwatch(s->all->loop, *fd);
+    close(*fd);
+    *fd = -1;
+}
+
+/* What the kernel holds, as on a disk that hangs, outlives SIGKILL: the loop
+ * never waits for it. */
+void rg__command_stop(source *s)
 {
     child *c = s->child;
-    s->child = NULL;
     if (c == NULL)
         return;
-    if (c->pidfd >= 0)
-        rg__loop_unwatch(s->all->loop, c->pidfd);
-    if (c->out >= 0)
-        rg__loop_unwatch(s->all->loop, c->out);
-    if (c->pid > 0) {
+    hang_up(s, &c->pidfd);
+    hang_up(s, &c->out);
+    if (c->pid > 0)
         kill(-c->pid, SIGKILL); /* not reaped yet, so the group is its */
-        waitpid(c->pid, NULL, 0);
-    }
-    if (c->pidfd >= 0)
-        close(c->pidfd);
-    if (c->out >= 0)
-        close(c->out);
+}
+
+/* true: there is none, or its end has come. */
+static bool free_child(source *s)
+{
+    child *c = s->child;
+    if (c != NULL && c->pid > 0 && waitpid(c->pid, NULL, WNOHANG) == 0)
+        return false;
     free(c);
+    s->child = NULL;
+    return true;
+}
+
+void rg__command_close(source *s)
+{
+    if (free_child(s))
+        return;
+    free(s->child); /* its end is left to the parent of this process */
+    s->child = NULL;
 }
 
 /* ------------------------------------------------------------------ output */
@@ -109,9 +131,9 @@ static void on_end(void *arg, int fd, uint32_t events)
     int status = 0;
     (void)fd, (void)events;
     on_output(s, c->out, 0); /* what it said last */
-    kill(-c->pid, SIGKILL);
-    if (waitpid(c->pid, &status, 0) == c->pid)
-        c->pid = 0;
+    rg__command_stop(s);
+    waitpid(c->pid, &status, 0);
+    c->pid = 0;
     const size_t bytes = c->bytes;
     memcpy(text, c->text, bytes);
     text[bytes] = '\0';
@@ -143,6 +165,10 @@ static bool start(source *s, child *c)
 
 void rg__command_ask(source *s)
 {
+    if (!free_child(s)) {
+        rg__source_fails(s, "it was killed and has not ended yet");
+        return;
+    }
     child *c = calloc(1, sizeof *c);
     if (c == NULL) {
         rg__source_fails(s, "no memory for it");
@@ -153,11 +179,6 @@ void rg__command_ask(source *s)
     if (start(s, c))
         return;
     const int cause = errno;
-    free_child(s);
+    rg__command_stop(s);
     rg__source_fails(s, "it can't be started: %s", strerror(cause));
-}
-
-void rg__command_stop(source *s)
-{
-    free_child(s);
 }

@@ -114,6 +114,7 @@ void rg__file_ask(source *s);
 void rg__file_close(source *s);
 void rg__command_ask(source *s);
 void rg__command_stop(source *s);
+void rg__command_close(source *s);
 
 extern const web rg__aws_interruption, rg__aws_rebalance, rg__gcp_preempted,
     rg__gcp_maintenance, rg__azure_events, rg__site_url;

@@ -45,7 +45,8 @@ static const source_kind kinds[] = {
     {.name = "command",
      .form = "CMD",
      .ask = rg__command_ask,
-     .stop = rg__command_stop},
+     .stop = rg__command_stop,
+     .close = rg__command_close},
 };
 
 #define KINDS (sizeof kinds / sizeof *kinds)
