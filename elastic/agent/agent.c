@@ -31,6 +31,7 @@
 #define GOODBYE_NS   (1000 * RG__MS)  /* for the last words to etcd */
 #define STEP_NS      (10000 * RG__MS) /* for the step that is under way */
 #define STEP_LOOK_NS (2 * RG__MS)
+#define OTHERS_NS    (12000 * RG__MS) /* for a step of other hosts */
 
 bool rg__agent_is_static(const agent *a)
 {
@@ -241,6 +242,44 @@ bool rg__agent_awaits_step(agent *a)
     return now < a->step_end_ns;
 }
 
+static bool has_members(const agent *a)
+{
+    const rg__proposal *p = rg__snapshot_decided(&a->view);
+    for (int i = 0; p != NULL && i < p->size; i++)
+        if (p->member[i].host == a->id)
+            return true;
+    return false;
+}
+
+/* Hosts of the world do what they do at a signal of their own. */
+static void ask_others(agent *a)
+{
+    rg__end word = {
+        .is_set = true, .is_asked = a->is_asked, .code = a->stop_code};
+    snprintf(word.why, sizeof word.why, "%s", a->why);
+    char *key = rg__record_key(a->prefix, "all/stop", 0, NULL);
+    char *text = rg__end_text(&word);
+    rg__txn *txn = rg__txn_create();
+    rg__txn_if_create(txn, key, 0);
+    rg__txn_put(txn, RG__THEN, key, text, 0);
+    rg__etcd_txn(a->etcd, txn, rg__agent_ignore, a);
+    free(key);
+    free(text);
+}
+
+/* They end the job, which is seen as all/end. */
+static bool awaits_others(agent *a)
+{
+    const uint64_t now = rg__now_ns();
+    if (has_members(a) || a->view.begun == 0 || !rg__last_is_wanted(a))
+        return false;
+    if (a->step_end_ns == 0) {
+        a->step_end_ns = now + OTHERS_NS;
+        ask_others(a);
+    }
+    return now < a->step_end_ns;
+}
+
 static void end_now(agent *a)
 {
     char why[sizeof a->why];
@@ -259,7 +298,7 @@ static void look_at_step(void *arg)
     agent *a = arg;
     if (!a->is_stopping || a->is_ending || a->is_done)
         return;
-    if (rg__agent_awaits_step(a))
+    if (awaits_others(a) || rg__agent_awaits_step(a))
         rg__timer_set(a->step_timer, STEP_LOOK_NS);
     else
         end_now(a);
@@ -378,6 +417,17 @@ static void follow_size(agent *a)
             size->min, size->max);
 }
 
+/* Asked for by an agent without members. Others that have none wait for the
+ * end. */
+static void follow_stop(agent *a)
+{
+    const rg__end *stop = &a->view.stop;
+    if (!stop->is_set || a->is_done || !has_members(a))
+        return;
+    a->is_asked |= stop->is_asked;
+    rg__agent_stop_job(a, stop->code, "%s", stop->why);
+}
+
 static void on_mirror(void *arg, int64_t revision, bool wiped)
 {
     agent *a = arg;
@@ -401,6 +451,7 @@ static void on_mirror(void *arg, int64_t revision, bool wiped)
     follow_size(a);
     rg__resume_view(a);
     rg__generation_follow(a);
+    follow_stop(a);
     rg__checkpoint_follow(a);
     rg__leader_follow(a);
     rg__beat_follow(a);

@@ -216,6 +216,7 @@ rg_status rg__remotes_prepare(rg__remotes *r, const rg__cli *cli,
         return RG_OK;
     p->has_remotes = true;
     p->metrics = NULL; /* the agents of the hosts show them */
+    p->checkpoint_dir = s->library.checkpoint_dir; /* they write there */
     if (!p->has_etcd)
         p->notice = "none"; /* the job goes on without this machine */
     rg_status st = find_programs(r, s);

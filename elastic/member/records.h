@@ -8,6 +8,8 @@
  *   all/begun               a commit has been begun: from now on the memory of
  *                           workers is no state               rg__snapshot
  *   all/end                 the job ends: code and why        rg__end
+ *   all/stop                it is to end with the step that
+ *                           is under way                      rg__end
  *   all/claim/<where>       who may seal the next checkpoint  rg__claim
  *                           in that directory
  *   all/checkpoint          the newest that is durable        rg__saved
@@ -275,7 +277,7 @@ typedef struct rg__snapshot {
     rg__meta meta;
     rg__size size;
     rg__cur cur;
-    rg__end end;
+    rg__end end, stop;
     rg__claim *claim;
     rg__saved saved;
     rg__order order;

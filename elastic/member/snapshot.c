@@ -188,12 +188,12 @@ static bool add_cur(rg__snapshot *s, const json_t *j, const rg__kv *kv)
     return true;
 }
 
-static bool add_end(rg__snapshot *s, const json_t *j)
+static bool add_end(rg__end *to, const json_t *j)
 {
     rg__end end = {0};
     if (!rg__end_read(j, &end))
         return false;
-    s->end = end;
+    *to = end;
     return true;
 }
 
@@ -256,7 +256,9 @@ static bool add(rg__snapshot *s, const char *key, const json_t *j,
     if (strcmp(key, "all/leader") == 0)
         return add_leader(s, j, kv);
     if (strcmp(key, "all/end") == 0)
-        return add_end(s, j);
+        return add_end(&s->end, j);
+    if (strcmp(key, "all/stop") == 0)
+        return add_end(&s->stop, j);
     if (strcmp(key, "shape") == 0) { /* agent/shape.c reads the rest */
         s->is_static = json_is_true(json_object_get(j, "static"));
         return true;
