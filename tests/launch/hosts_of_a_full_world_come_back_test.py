@@ -1,5 +1,5 @@
-"""All hosts of the list are needed, and the agent that leads is the launcher's,
-which has no worker. One host dies as a machine does, with its agent and its
+"""All hosts of the list are needed, and the agent that leads is of the
+launcher, which has no worker. One host dies as a machine does, with its agent and its
 workers, and is started again: the job goes on. All of them die and are started
 again: the job goes on from its checkpoint."""
 import os
@@ -43,7 +43,6 @@ def test():
             die(job, "h2")
             job.wait_world(2, above=job.generation())
             claim("loaded step" not in job.text(), "a checkpoint was needed")
-            job.check()
             until(lambda: shown(job, "step"), 30, "a checkpoint")
             before = job.generation()
             die(job, "h1", "h2")
