@@ -113,7 +113,8 @@ void rg__outage_look(void *agent_arg)
 {
     agent *a = agent_arg;
     const uint64_t now = rg__now_ns();
-    const bool is_away = !rg__etcd_is_up(a->etcd) && !a->is_ending;
+    const bool is_over = a->is_ending || a->is_done;
+    const bool is_away = !rg__etcd_is_up(a->etcd) && !is_over;
     const bool is_open = a->mirror != NULL || a->resume != RESUME_NOT;
     const standstill why = is_away && is_open ? judge(a) : GOES_ON;
     if (is_away)

@@ -2,22 +2,23 @@
 waits for etcd alone, and so does one whose first commit is not on record: log
 and status say so, and after --etcd-timeout the host
 leaves, with 69 or 75 and a sentence. The clock begins anew when etcd is back.
-A private etcd whose data are gone never comes back."""
+A private etcd whose data are gone never comes back. A job that is done waits
+for etcd no more: what its program does behind rg_run is not cut off."""
 import os
 import shutil
 import signal
 import time
 
-from house import UNTIL_FINISH, Etcd, Job, claim, main, trainer, until
+from house import BUILD, UNTIL_FINISH, Etcd, Job, claim, main, trainer, until
 from house import child_of
 
 TIMEOUT_S = 1
 TRAIN = trainer(*UNTIL_FINISH, "--step-ms", 5)
 
 
-def job_on(etcd, *flags, timeout=f"{TIMEOUT_S}s", env=None):
+def job_on(etcd, *flags, timeout=f"{TIMEOUT_S}s", env=None, command=None):
     return Job(["-n", "2", "--etcd", etcd.url, "--etcd-timeout", timeout,
-                *flags], TRAIN, detect="500ms", env=env)
+                *flags], command or TRAIN, detect="500ms", env=env)
 
 
 def waits(job):
@@ -38,6 +39,19 @@ def finished():
         job.finish(69)
         claim("have finished job test, but etcd has been away for longer than "
               "--etcd-timeout (1 s)" in job.text(), "no sentence")
+
+
+def done_before():
+    stays = [os.path.join(BUILD, "tests", "lifecycle"), "stays",
+             UNTIL_FINISH[1]]
+    with Etcd() as etcd, job_on(etcd, command=stays) as job:
+        until(lambda: "the job is done" in job.text(), 20, "the job is done")
+        etcd.kill()
+        until(lambda: "etcd does not answer" in job.text(), 20, "the outage")
+        time.sleep(2 * TIMEOUT_S)  # the outage is the fault
+        claim(len(job.workers()) == 2, "the workers were ended")
+        job.finish()
+        claim(job.text().count("stayed RG_OK") == 2, job.text())
 
 
 def broken():
@@ -89,6 +103,7 @@ def private():
 
 def test():
     finished()
+    done_before()
     broken()
     before_the_first_step()
     back_in_time()

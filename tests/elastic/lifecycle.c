@@ -113,6 +113,20 @@ static int leave(void)
     return rg_exit_code(st);
 }
 
+/* ---------------------------------- behind rg_run until a file is: `stays` */
+
+static int stay(void)
+{
+    if (start() != RG_OK || rg_run(state, train, NULL) != RG_OK)
+        return 1;
+    while (access(how, F_OK) != 0)
+        usleep(10000);
+    say("stayed", RG_OK);
+    rg_state_destroy(state);
+    rg_finalize(ctx);
+    return 0;
+}
+
 /* --------------------------------------------------- what counts: `counts` */
 
 static void on_commit(rg_state *st, uint64_t step, void *arg)
@@ -211,6 +225,7 @@ int main(int argc, char **argv)
         int (*run)(void);
     } modes[] = {{"after", after},
                  {"leave", leave},
+                 {"stays", stay},
                  {"counts", counts},
                  {"breaks", break_in_the_middle}};
     how = argc > 2 ? argv[2] : "";
