@@ -4,10 +4,10 @@
 #include <string.h>
 
 #define MAGIC   UINT32_C(0x74616562) /* "beat" */
-#define VERSION 2
+#define VERSION 3
 #define ETCD_UP 1
 #define DECIDED 2
-#define LABEL   "regroup beat 2"
+#define LABEL   "regroup beat 3"
 
 typedef struct layout {
     uint32_t magic;

@@ -272,24 +272,59 @@ void rg__shards_free(rg__shards *shards)
     *shards = (rg__shards){0};
 }
 
+#define RUN_MIN 3 /* shorter than its numbers one by one */
+
+static int end_of_run(const rg__shards *shards, int i)
+{
+    while (i + 1 < shards->count &&
+           shards->index[i + 1] == shards->index[i] + 1)
+        i++;
+    return i;
+}
+
+/* [0,[4,67],70]: a run is its first and its last number. */
 static json_t *shards_json(const rg__shards *shards)
 {
     json_t *j = json_array();
-    for (int i = 0; i < shards->count; i++)
-        json_array_append_new(j, json_integer(shards->index[i]));
+    for (int i = 0; i < shards->count; i++) {
+        const int end = end_of_run(shards, i);
+        if (end - i + 1 < RUN_MIN) {
+            json_array_append_new(j, json_integer(shards->index[i]));
+            continue;
+        }
+        json_array_append_new(j,
+                              json_pack("[I,I]", (json_int_t)shards->index[i],
+                                        (json_int_t)shards->index[end]));
+        i = end;
+    }
     return j;
+}
+
+/* One number is a run of itself. */
+static bool read_run(const json_t *j, rg__shards *shards)
+{
+    const bool is_run = json_is_array(j);
+    const json_t *low = is_run ? json_array_get(j, 0) : j;
+    const json_t *high = is_run ? json_array_get(j, 1) : j;
+    const json_int_t first = json_integer_value(low);
+    const json_int_t last = json_integer_value(high);
+    const int n = shards->count;
+    if (!json_is_integer(low) || !json_is_integer(high) || first < 0 ||
+        last < first || last >= RG__WORLD_MAX ||
+        (n > 0 && first <= (json_int_t)shards->index[n - 1]))
+        return false;
+    for (json_int_t i = first; i <= last; i++)
+        if (!rg__shards_add(shards, (uint32_t)i))
+            return false;
+    return true;
 }
 
 static bool read_shards(const json_t *j, rg__shards *shards)
 {
     const size_t n = json_array_size(j);
-    for (size_t i = 0; i < n; i++) {
-        const json_int_t index = json_integer_value(json_array_get(j, i));
-        if (index < 0 || index > INT32_MAX ||
-            (i > 0 && (uint32_t)index <= shards->index[i - 1]) ||
-            !rg__shards_add(shards, (uint32_t)index))
+    for (size_t i = 0; i < n; i++)
+        if (!read_run(json_array_get(j, i), shards))
             return false;
-    }
     return true;
 }
 

@@ -191,6 +191,45 @@ static void shares_are_read_back(void)
         free(texts[i]);
 }
 
+/* However many shards a host holds, its ack fits into a packet. */
+static void runs_of_shards_are_short(void)
+{
+    uint32_t many[256] = {0, 2, 3, 5, 6, 7};
+    rg__shards here = {many, 6};
+    for (uint32_t i = 8000; i < 8250; i++)
+        many[here.count++] = i;
+    const rg__ack ack = {.held = {{{1, 5}, true, 9000, here},
+                                  {{1, 4}, true, 9000, here},
+                                  {{1, 3}, true, 9000, here}},
+                         .count = 3,
+                         .id = UINT64_MAX};
+    char *text = rg__ack_text(&ack);
+    CHECK(text != NULL && strlen(text) < 512);
+    CHECK(strstr(text, "[0,2,3,[5,7],[8000,8249]]") != NULL);
+    rg__ack back;
+    CHECK(rg__ack_parse(text, strlen(text), &back));
+    CHECK_EQ(back.held[2].here.count, here.count);
+    CHECK(memcmp(back.held[2].here.index, many, sizeof many) == 0);
+    rg__ack_free(&back);
+    free(text);
+}
+
+static void runs_that_are_none_are_refused(void)
+{
+    const char *const bad[] = {"[3,1]",   "[0,16384]", "16384", "-1",  "[]",
+                               "[[0,2]]", "[0,3],3",   "\"0\"", "4,4", "[1]"};
+    for (size_t i = 0; i <= sizeof bad / sizeof *bad; i++) {
+        char text[256];
+        snprintf(text, sizeof text,
+                 "{\"id\":\"00000000000000ab\",\"held\":[[1,5,true,8,[%s]]],"
+                 "\"step\":1,\"loaded\":\"0000000000000000\",\"source\":0}",
+                 i == 0 ? "0,7" : bad[i - 1]);
+        rg__ack back;
+        CHECK_EQ(rg__ack_parse(text, strlen(text), &back), i == 0);
+        rg__ack_free(&back);
+    }
+}
+
 /* Before the first one is durable there is nothing but its error. */
 static void a_failed_first_checkpoint_is_read_back(void)
 {
@@ -264,6 +303,8 @@ int main(void)
 {
     a_job_is_read_back();
     checkpoints_are_read_back();
+    runs_of_shards_are_short();
+    runs_that_are_none_are_refused();
     shares_are_read_back();
     a_failed_first_checkpoint_is_read_back();
     what_is_not_ours_is_left_out();
