@@ -1,13 +1,14 @@
 """All hosts of the list are needed, and the agent that leads is of the
-launcher, which has no worker. One host dies as a machine does, with its agent and its
-workers, and is started again: the job goes on. All of them die and are started
+launcher, which has no worker. One host dies as a machine does, with its agent
+and its workers, and is started again: the job goes on. All of them die and are started
 again: the job goes on from its checkpoint."""
 import os
 import re
 import signal
 
 from checkpoints import directory, shown
-from house import UNTIL_FINISH, claim, main, need_etcd, trainer, until
+from house import (UNTIL_FINISH, agent_of, claim, main, need_etcd, trainer,
+                   until)
 from launching import LaunchedJob
 
 TRAIN = (*UNTIL_FINISH, "--step-ms", 5)
@@ -23,13 +24,17 @@ def is_agent_of(pid, host):
 
 
 def die(job, *names):
+    """All of their processes at once: none sees another one end, and no
+    stopped agent is woken up because its keeper has ended."""
     workers = [w["pid"] for name in names
                for w in job.hosts()[name]["workers"]]
     agents = [pid for pid in job.keepers()
               if any(is_agent_of(pid, name) for name in names)]
     claim(len(agents) == 2 * len(names), f"{agents} of {names}")
-    for pid in agents + workers:
-        os.kill(pid, signal.SIGKILL)
+    agents.sort(key=lambda pid: agent_of(pid) in agents)  # keepers last
+    for signum in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in workers + agents:
+            os.kill(pid, signum)
 
 
 def test():
