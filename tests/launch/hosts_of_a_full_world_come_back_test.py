@@ -2,6 +2,7 @@
 launcher, which has no worker. One host dies as a machine does, with its agent
 and its workers, and is started again: the job goes on. All of them die and are started
 again: the job goes on from its checkpoint."""
+import contextlib
 import os
 import re
 import signal
@@ -34,7 +35,8 @@ def die(job, *names):
     agents.sort(key=lambda pid: agent_of(pid) in agents)  # keepers last
     for signum in (signal.SIGSTOP, signal.SIGKILL):
         for pid in workers + agents:
-            os.kill(pid, signum)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signum)
 
 
 def test():
