@@ -16,13 +16,17 @@ def set_limit(pid, most):
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (most or hard, hard))
 
 
+def second_worker(job):
+    status = job.status("h3") or {"hosts": []}
+    return next((w["pid"] for h in status["hosts"] if h["id"] == "h3"
+                 for w in h["workers"] if w["slot"] == 1), None)
+
+
 def starve(job, agent):
     """A worker dies, and no descriptor is left for its successor."""
     unable = job.text("h3").count("h3.1 is not started")
-    status = until(lambda: job.status("h3"), 20, "h3 answers")
-    pid = next(w["pid"] for h in status["hosts"] if h["id"] == "h3"
-               for w in h["workers"] if w["slot"] == 1)
-    set_limit(agent, len(os.listdir(f"/proc/{agent}/fd")) - 5)
+    pid = until(lambda: second_worker(job), 20, "h3 shows its second worker")
+    set_limit(agent, 10)  # these are taken for as long as the agent lives
     os.kill(pid, signal.SIGKILL)
     until(lambda: job.text("h3").count("h3.1 is not started") > unable, 20,
           "h3 says that it can't start a worker")
