@@ -16,7 +16,7 @@
 #define RG__EXIT_STATE     74 /* no commit is whole any more */
 #define RG__EXIT_BELOW_MIN 75 /* fewer workers than --min for too long */
 
-/* Beside the run directory: what befell a job that has ended; its name behind
+/* Beside the run directory: the story of a job that has ended; its name behind
  * it. */
 #define RG__STORY_FILE ".story-"
 
@@ -33,7 +33,7 @@ typedef struct rg__agent_params {
     const char *advertise, *interface;       /* NULL: the route to etcd says */
     const char *endpoints, *user, *password; /* of etcd; user NULL: no auth */
     const char *cacert, *cert, *key;         /* files for https; NULL: none */
-    bool creates_job;  /* refuse a running job of that name, and begin afresh;
+    bool creates_job;  /* refuse a running job of that name, and start over;
                           false: join the job, or create it if it is not there */
     bool replaces_job; /* one that has not ended is dead, says the operator */
     bool is_one_host;  /* no other host can join: it listens at no port */

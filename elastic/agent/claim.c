@@ -6,8 +6,8 @@
  * can't claim removes what it wrote. So for whoever finds the directory later,
  * when job and etcd are gone, the names alone say what counts. What is durable
  * is then published for the workers and for people. A claim bears the hash of
- * the file's head: where all hosts begin anew before that is published, a
- * worker that has loaded the file proves that it is there. */
+ * the file's head: if all hosts are restarted before it is published, a worker
+ * that has loaded the file proves that it is there. */
 #include "elastic/agent/saver.h"
 
 #include <inttypes.h>

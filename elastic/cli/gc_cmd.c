@@ -28,7 +28,7 @@ static void on_directory(void *arg, const char *path, bool has_gone)
     }
     printf("%s %s: %s\n", s->is_dry ? "would remove" : "removed", path,
            strstr(path, "/" RG__STORY_FILE) != NULL
-               ? "what befell a job that has ended"
+               ? "the story of a job that has ended"
                : "the job's processes are gone");
     s->removed++;
 }
