@@ -7,8 +7,6 @@
 #include "elastic/etcd/client.h"
 #include "sdk/base/fail.h"
 
-#define GOODBYE_MS 200 /* for revoking a lease given up just before */
-
 static void hurry_all(rg__etcd *etcd)
 {
     rg__etcd_hurry_requests(etcd);
@@ -82,7 +80,7 @@ void rg__etcd_destroy(rg__etcd *etcd)
     while (etcd->leases != NULL)
         rg__lease_forget(etcd->leases);
     if (rg__etcd_keep_goodbyes(etcd) && !etcd->is_silent)
-        rg__http_drain(etcd->http, GOODBYE_MS);
+        rg__http_drain(etcd->http, RG__ETCD_UNARY_MS);
     while (etcd->reqs != NULL)
         rg__etcd_cancel(etcd->reqs);
     rg__http_destroy(etcd->http);

@@ -1,6 +1,11 @@
 /* Leases against a real etcd: kept past their TTL, lost when etcd no longer
  * knows them (which it says with HTTP 200, trap 4), granted again under the
  * same id, and revoked at the end. */
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include "tests/etcd/fake.h"
 #include "tests/etcd/scene.h"
 #include "tests/lib/etcd_server.h"
@@ -115,6 +120,47 @@ static void last_word_is_still_said(const etcd_server *server)
     CHECK(!is_known(server, id));
 }
 
+/* Stands still for half a second; a byte comes when that is over. */
+static pid_t stall(etcd_server *server, int *over)
+{
+    int ends[2];
+    etcd_server_pause(server);
+    CHECK_EQ(pipe2(ends, O_NONBLOCK), 0);
+    const pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        usleep(500 * 1000);
+        const bool is_written = write(ends[1], "", 1) == 1;
+        kill(etcd_server_pid(server), SIGCONT);
+        _exit(is_written ? 0 : 1);
+    }
+    close(ends[1]);
+    *over = ends[0];
+    return child;
+}
+
+/* A busy etcd gets as long to revoke as for any request. */
+static void last_word_waits_for_a_slow_store(etcd_server *server)
+{
+    scene s;
+    told t = {0};
+    char byte = 1;
+    int over = -1, status = -1;
+    rg__lease *lease = NULL;
+    scene_open(&s, etcd_server_url(server));
+    CHECK_OK(rg__lease_create(s.etcd, 60, on_lease, &t, &lease));
+    WAIT_FOR(&s, t.held == 1);
+    const int64_t id = rg__lease_id(lease);
+    const pid_t child = stall(server, &over);
+    rg__lease_destroy(lease);
+    scene_close(&s);
+    CHECK_EQ(read(over, &byte, 1), 1);
+    CHECK(!is_known(server, id));
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    CHECK_EQ(status, 0);
+    close(over);
+}
+
 /* etcd gone for longer than the TTL: nothing is told, and a restart gives the
  * lease its whole TTL again. */
 static void outage_is_no_loss(etcd_server *server)
@@ -203,6 +249,7 @@ int main(void)
     scene_close(&s);
     unknown_grant_is_held(server);
     last_word_is_still_said(server);
+    last_word_waits_for_a_slow_store(server);
     outage_is_no_loss(server);
     slow_answer_is_followed_by_the_next();
     etcd_server_stop(server);
