@@ -17,7 +17,7 @@ def numbers(cell):
 
 
 def look(behaviour, leads, words):
-    names = re.findall(r"`(\w+/\w+)`", leads)
+    names = re.findall(r"`(\w+(?:/\w+)+)`", leads)
     for name in names:
         if not glob.glob(os.path.join(TESTS, f"{name}_test.*")):
             faults.append(f"{behaviour} leads to {name}, which is not there")
