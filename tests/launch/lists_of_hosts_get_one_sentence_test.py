@@ -11,6 +11,7 @@ WRONG = [
     (["-H", "h1:0"], 'h1:0: "0" is no number of slots; a host has 1 to 64'),
     (["-H", "h1:2,,h2"], '"" is no name of a host'),
     (["-H", "-oProxyCommand=x"], '"-oProxyCommand=x" is no name of a host'),
+    (["-H", "-lroot@h1"], '"-lroot@h1" is no name of a host'),
     (["-H", "h1:40,h1:40"], "host h1 is named with 80 slots in all"),
     (["-H", "launcher"], "a host of the list is called launcher"),
     (["-H", "h1:2", "-n", "3"], "needs 3 workers, but the hosts that are "
