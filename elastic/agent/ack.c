@@ -4,6 +4,7 @@
  * leader's cost a beat, and a change writes nothing to etcd for each host. An
  * ack is a fact that stays true: the leader counts the first that it hears. */
 #include "elastic/agent/inside.h"
+#include "elastic/agent/base/view.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,7 @@ void rg__ack_repeat(agent *a)
     if (!is_awaited(a)) {
         free(a->ack);
         a->ack = NULL;
-    } else if (rg__leader_is_me(a)) {
+    } else if (rg__view_i_lead(a)) {
         rg__ack_hear(a, a->id, a->acking, a->ack, strlen(a->ack));
     } else if (rg__etcd_is_up(a->etcd)) {
         rg__beat_ack(a, a->view.leader, a->acking, a->ack);
@@ -64,14 +65,14 @@ static bool may_be_all(const agent *a)
 static bool has_record_or_place(const agent *a, uint64_t host)
 {
     return rg__snapshot_host(&a->known, host) != NULL ||
-           rg__generation_has_host(a, host);
+           rg__view_has_host(a, host);
 }
 
 void rg__ack_hear(agent *a, uint64_t host, uint64_t generation,
                   const char *text, size_t bytes)
 {
     rg__ack ack;
-    if (!rg__leader_is_me(a) || !has_record_or_place(a, host) ||
+    if (!rg__view_i_lead(a) || !has_record_or_place(a, host) ||
         generation < a->known.cur.generation ||
         rg__snapshot_ack(&a->known, generation, host) != NULL ||
         !rg__ack_parse(text, bytes, &ack))
@@ -109,7 +110,7 @@ void rg__acks_mind(agent *a)
     char hosts[MISSING_SAID * 34 + 32] = "";
     const rg__cur *cur = &a->known.cur;
     const rg__proposal *p =
-        rg__leader_is_me(a) && cur->phase == RG__GEN_PROPOSED && !a->is_ending
+        rg__view_i_lead(a) && cur->phase == RG__GEN_PROPOSED && !a->is_ending
             ? rg__snapshot_gen(&a->known, cur->generation)
             : NULL;
     if (a->minded != (p != NULL ? p->generation : 0))

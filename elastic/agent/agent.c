@@ -2,6 +2,7 @@
  * workers; then everything happens in callbacks; at the end every worker is
  * gone before the agent is. */
 #include "elastic/agent/inside.h"
+#include "elastic/agent/base/view.h"
 #include "elastic/agent/keeper.h"
 
 #include <dlfcn.h>
@@ -33,11 +34,6 @@
 #define STEP_LOOK_NS (2 * RG__MS)
 #define OTHERS_NS    (12000 * RG__MS) /* for a step of other hosts */
 
-bool rg__agent_is_static(const agent *a)
-{
-    return a->elastic != 1;
-}
-
 /* ------------------------------------------------------------------ the end */
 
 static bool is_slot_over(const agent *a, const slot *s)
@@ -60,7 +56,7 @@ void rg__agent_check_end(agent *a)
     if (!a->is_over)
         rg__summary_say(a);
     a->is_over = true;
-    if (rg__agent_is_static(a) && !a->is_leaving) {
+    if (rg__view_is_static(a) && !a->is_leaving) {
         a->is_leaving = true; /* for good, and for nobody else to notice */
         rg__publish(a);
     }
@@ -233,22 +229,13 @@ static bool is_step_under_way(const agent *a)
 bool rg__agent_awaits_step(agent *a)
 {
     const uint64_t now = rg__now_ns();
-    if (!rg__last_is_wanted(a) || rg__agent_is_static(a) ||
+    if (!rg__last_is_wanted(a) || rg__view_is_static(a) ||
         a->aborted >= a->delivered || !is_step_under_way(a))
         return false;
     if (a->step_end_ns == 0)
         a->step_end_ns = now + STEP_NS;
     rg__generation_announce(a, a->delivered + 1);
     return now < a->step_end_ns;
-}
-
-static bool has_members(const agent *a)
-{
-    const rg__proposal *p = rg__snapshot_decided(&a->view);
-    for (int i = 0; p != NULL && i < p->size; i++)
-        if (p->member[i].host == a->id)
-            return true;
-    return false;
 }
 
 /* Hosts of the world do what they do at a signal of their own. */
@@ -271,7 +258,7 @@ static void ask_others(agent *a)
 static bool awaits_others(agent *a)
 {
     const uint64_t now = rg__now_ns();
-    if (has_members(a) || a->view.begun == 0 || !rg__last_is_wanted(a))
+    if (rg__view_has_members(a) || a->view.begun == 0 || !rg__last_is_wanted(a))
         return false;
     if (a->step_end_ns == 0) {
         a->step_end_ns = now + OTHERS_NS;
@@ -372,20 +359,6 @@ static void on_signal(void *arg, int fd, uint32_t events)
 
 /* ---------------------------------------------------------------- the view */
 
-rg_status rg__agent_read(const agent *a, const rg__mirror *mirror,
-                         rg__snapshot *snap)
-{
-    const size_t n = rg__mirror_count(mirror);
-    rg__kv *kv = calloc(n + 1, sizeof *kv);
-    if (kv == NULL)
-        return rg__fail(RG_ERR_MEMORY, "no memory for the job's keys");
-    for (size_t i = 0; i < n; i++)
-        kv[i] = *rg__mirror_at(mirror, i);
-    const rg_status st = rg__snapshot_update(snap, a->prefix, kv, n);
-    free(kv);
-    return st;
-}
-
 void rg__agent_end_wiped(agent *a)
 {
     rg__agent_stop(a, RG__EXIT_STORE,
@@ -422,7 +395,7 @@ static void follow_size(agent *a)
 static void follow_stop(agent *a)
 {
     const rg__end *stop = &a->view.stop;
-    if (!stop->is_set || a->is_done || !has_members(a))
+    if (!stop->is_set || a->is_done || !rg__view_has_members(a))
         return;
     a->is_asked |= stop->is_asked;
     rg__agent_stop_job(a, stop->code, "%s", stop->why);
@@ -435,7 +408,7 @@ static void on_mirror(void *arg, int64_t revision, bool wiped)
         rg__agent_end_wiped(a);
         return;
     }
-    if (rg__agent_read(a, a->mirror, &a->view) != RG_OK)
+    if (rg__view_read(a, a->mirror, &a->view) != RG_OK)
         return;
     if (a->is_ending) { /* all but its last checkpoint is over */
         rg__checkpoint_follow(a);

@@ -11,6 +11,7 @@
  * What is heard here is suspicion at most (suspect.c); only one word acts at
  * once: ABORTED, from a host where a member certainly died. */
 #include "elastic/agent/inside.h"
+#include "elastic/agent/base/view.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -233,7 +234,7 @@ static peer *neighbour(const beats *b, uint64_t me, int k, bool is_before)
 static void choose_neighbours(agent *a)
 {
     const bool is_in_ring =
-        a->view.leader == a->id || rg__generation_has_host(a, a->id);
+        a->view.leader == a->id || rg__view_has_host(a, a->id);
     for (int k = 0; k < NEIGHBOURS && is_in_ring; k++) {
         peer *next = neighbour(a->beats, a->id, k, false);
         peer *before = neighbour(a->beats, a->id, k, true);
@@ -261,8 +262,8 @@ void rg__beat_follow(agent *a)
         one->was_expected = one->is_expected;
         one->is_known = one->is_target = one->is_expected = false;
     }
-    want_known(a, rg__snapshot_decided(&a->view));
-    want_known(a, rg__snapshot_gen(&a->view, a->view.cur.generation));
+    want_known(a, rg__view_decided(a));
+    want_known(a, rg__view_newest(a));
     peer *leader =
         a->view.leader != 0 ? want_peer(a, &a->view.leader_host) : NULL;
     if (leader != NULL) {
@@ -270,7 +271,7 @@ void rg__beat_follow(agent *a)
         expect(leader);
     }
     choose_neighbours(a);
-    if (rg__leader_is_me(a))
+    if (rg__view_i_lead(a))
         want_all_hosts(a);
     if (a->mirror != NULL)
         rg__mirror_crowd(a->mirror, b->peers + 1);
@@ -442,7 +443,7 @@ void rg__beat_abort(agent *a, uint64_t generation)
     for (int i = 0; i < b->peers; i++) {
         const peer *one = b->peer[i];
         if (one->is_target || one->is_expected ||
-            (rg__leader_is_me(a) && one->is_known))
+            (rg__view_i_lead(a) && one->is_known))
             send_to(a, b->sock, one, RG__BEAT_ABORTED, generation);
     }
 }
@@ -462,7 +463,7 @@ void rg__beat_ask_rival(agent *a, const rg__proposal_host *rival)
 
 static void on_aborted(agent *a, const peer *from, uint64_t generation)
 {
-    const rg__proposal *decided = rg__snapshot_decided(&a->view);
+    const rg__proposal *decided = rg__view_decided(a);
     if (decided == NULL || decided->generation != generation ||
         a->aborted >= generation)
         return;
@@ -471,7 +472,7 @@ static void on_aborted(agent *a, const peer *from, uint64_t generation)
     if (a->detected_ns == 0)
         a->detected_ns = rg__now_ns();
     rg__generation_abort(a, generation);
-    if (rg__leader_is_me(a)) {
+    if (rg__view_i_lead(a)) {
         a->told_generation = generation;
         a->told_ns = rg__now_ns();
         rg__beat_abort(a, generation);

@@ -8,6 +8,7 @@
  * within DONE_NS, and so is the newest commit (last.c). Whatever fails is said
  * once. */
 #include "elastic/agent/saver.h"
+#include "elastic/agent/base/view.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -284,7 +285,7 @@ static uint32_t size_of(const agent *a, uint64_t generation)
 {
     const rg__proposal *p = rg__snapshot_gen(&a->view, generation);
     if (p == NULL)
-        p = rg__snapshot_decided(&a->view);
+        p = rg__view_decided(a);
     return p != NULL && p->size > 0 ? (uint32_t)p->size : 1;
 }
 

@@ -9,6 +9,7 @@
  * the file's head: if all hosts are restarted before it is published, a worker
  * that has loaded the file proves that it is there. */
 #include "elastic/agent/saver.h"
+#include "elastic/agent/base/view.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -132,7 +133,7 @@ static void order_sealing(saver *v)
 
 static bool is_in_world(const agent *a)
 {
-    const rg__proposal *p = rg__snapshot_decided(&a->view);
+    const rg__proposal *p = rg__view_decided(a);
     for (int i = 0; p != NULL && i < p->host_count; i++)
         if (p->host[i].id == a->id)
             return true;

@@ -13,6 +13,7 @@
  * byte gets through for as long as a connection may be silent ends the
  * generation, by the rule of broken connections (member/links.c). */
 #include "elastic/agent/parcel.h"
+#include "elastic/agent/base/view.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

@@ -12,6 +12,7 @@
  * nobody waits for its lease. It outlives us by that lease, and where the world
  * would miss us for good. */
 #include "elastic/agent/inside.h"
+#include "elastic/agent/base/view.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,8 +26,7 @@
  * name us again, however long it takes. */
 bool rg__drain_is_needed(const agent *a)
 {
-    const rg__line *line =
-        a->view.lines > 0 ? &a->view.line[a->view.lines - 1] : NULL;
+    const rg__line *line = rg__view_line(a);
     int fetched = 0;
     for (int i = 0; line != NULL && i < line->copies; i++)
         fetched += line->copy[i].from == a->id;
@@ -44,8 +44,8 @@ bool rg__drain_is_needed(const agent *a)
 
 static bool has_left(const agent *a)
 {
-    const rg__proposal *decided = rg__snapshot_decided(&a->view);
-    if (rg__generation_has_host(a, a->id) ||
+    const rg__proposal *decided = rg__view_decided(a);
+    if (rg__view_has_host(a, a->id) ||
         (decided != NULL && a->delivered < decided->generation))
         return false;
     for (int i = 0; i < a->params->slots; i++)
@@ -70,7 +70,7 @@ bool rg__drain_is_alone(const agent *a)
 {
     const rg__proposal *world = rg__snapshot_decided(&a->known);
     const rg__host_record *me = rg__snapshot_host(&a->known, a->id);
-    if (!rg__leader_is_me(a) || a->whole == NULL ||
+    if (!rg__view_i_lead(a) || a->whole == NULL ||
         !rg__mirror_is_listed(a->whole) || me == NULL)
         return false;
     for (int i = 0; i < a->known.hosts; i++)
@@ -145,7 +145,7 @@ void rg__drain_follow(agent *a, bool is_first)
             forget_old(a);
         else if (d->code != 0)
             rg__agent_leave(a, d->code, "%s", d->why);
-        else if (rg__agent_is_static(a))
+        else if (rg__view_is_static(a))
             rg__log(RG__WARN, "agent",
                     "a static program can't be drained; stop the job instead");
         else
@@ -158,7 +158,7 @@ void rg__drain_follow(agent *a, bool is_first)
 /* The last host to fail ends the job: nobody could go on with it. */
 static void resign(agent *a, int code)
 {
-    if (!rg__leader_is_me(a))
+    if (!rg__view_i_lead(a))
         return;
     char *leader = rg__record_key(a->prefix, "all/leader", 0, NULL);
     char *cur = rg__record_key(a->prefix, "all/cur", 0, NULL);

@@ -10,6 +10,7 @@
  *   all local members finished    fin g
  *   cur is done      tell them; newcomers are asked to end */
 #include "elastic/agent/inside.h"
+#include "elastic/agent/base/view.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -105,56 +106,16 @@ void rg__generation_abort(agent *a, uint64_t generation)
         abort_worker(&a->slot[i], generation);
 }
 
-/* A proposal that members of a whole generation are to go to at their next
- * step end: what befalls it is no reason to leave that generation now. */
-bool rg__generation_is_only_announced(const agent *a, uint64_t generation)
-{
-    const rg__proposal *p = rg__snapshot_gen(&a->view, generation);
-    const rg__proposal *decided = rg__snapshot_decided(&a->view);
-    return p != NULL && p->is_announced && decided != NULL &&
-           generation > decided->generation;
-}
-
-static bool has_host(const rg__proposal *p, uint64_t host)
-{
-    for (int i = 0; p != NULL && i < p->host_count; i++)
-        if (p->host[i].id == host)
-            return true;
-    return false;
-}
-
-bool rg__generation_has_host(const agent *a, uint64_t host)
-{
-    return has_host(rg__snapshot_decided(&a->view), host) ||
-           has_host(rg__snapshot_gen(&a->view, a->view.cur.generation), host);
-}
-
 static void abort_what_is_published(agent *a)
 {
     for (int i = 0; i < a->view.reasons; i++) {
         const uint64_t generation = a->view.reason[i].generation;
-        if (!rg__generation_is_only_announced(a, generation))
+        if (!rg__view_is_only_announced(a, generation))
             rg__generation_abort(a, generation);
     }
 }
 
 /* ----------------------------------------------------------------- prepare */
-
-static int count_local(const agent *a, const rg__proposal *p)
-{
-    int n = 0;
-    for (int i = 0; i < p->size; i++)
-        n += p->member[i].host == a->id;
-    return n;
-}
-
-static int host_index(const rg__proposal *p, uint64_t host)
-{
-    for (int i = 0; i < p->host_count; i++)
-        if (p->host[i].id == host)
-            return i;
-    return -1;
-}
 
 static void send_prepare(agent *a, const rg__proposal *p, rg__prepare *m,
                          int control_fd)
@@ -180,8 +141,8 @@ static void fill_places(const rg__proposal *p, rg__prepare *m)
     rg__place *place = rg__prepare_places(m);
     rg__address *address = rg__prepare_addresses(m);
     for (int r = 0; r < p->size; r++)
-        place[r] =
-            (rg__place){(uint32_t)host_index(p, p->member[r].host), p->port[r]};
+        place[r] = (rg__place){
+            (uint32_t)rg__view_host_index(p, p->member[r].host), p->port[r]};
     for (int i = 0; i < p->host_count; i++)
         address[i] = p->host[i].address;
 }
@@ -207,7 +168,7 @@ static rg_status make_control(const rg__prepare *m, int *fd_p)
 
 static rg_status prepare_members(agent *a, const rg__proposal *p)
 {
-    const int local_size = count_local(a, p);
+    const int local_size = rg__view_count_local(a, p);
     int fd = -1;
     rg__prepare *m = calloc(
         1, rg__prepare_bytes((uint32_t)p->size, (uint32_t)p->host_count));
@@ -219,7 +180,7 @@ static rg_status prepare_members(agent *a, const rg__proposal *p)
                        .announced = p->is_announced,
                        .size = p->size,
                        .local_size = local_size,
-                       .host_index = host_index(p, a->id),
+                       .host_index = rg__view_host_index(p, a->id),
                        .host_count = p->host_count,
                        .control_bytes = rg__shm_control_bytes(local_size)};
     memcpy(m->member, p->member, sizeof(rg__member_id) * (size_t)p->size);
@@ -270,24 +231,16 @@ void rg__generation_announce(agent *a, uint64_t generation)
     }
 }
 
-static bool has_place(agent *a, const rg__proposal *p, const slot *s)
-{
-    for (int i = 0; i < p->size; i++)
-        if (rg__slot_of(a, p->member[i]) == s)
-            return true;
-    return false;
-}
-
 /* Who has built a proposal that was given up, and has no place in the next
  * one, lets go of it: this host could not ack otherwise. */
 static void abort_given_up(agent *a, const rg__proposal *p)
 {
-    const rg__proposal *decided = rg__snapshot_decided(&a->view);
+    const rg__proposal *decided = rg__view_decided(a);
     for (int i = 0; i < a->params->slots; i++) {
         const slot *s = &a->slot[i];
         const bool is_decided =
             decided != NULL && s->w.entered == decided->generation;
-        if (s->w.entered != 0 && !is_decided && !has_place(a, p, s))
+        if (s->w.entered != 0 && !is_decided && !rg__view_has_place(p, s))
             abort_worker(s, p->generation - 1);
     }
 }
@@ -296,7 +249,7 @@ static void prepare(agent *a, const rg__proposal *p)
 {
     if (p == NULL || p->generation <= a->prepared || rg__transfer_holds(a, p))
         return;
-    if (count_local(a, p) > 0 && !rg__address_is_reached(a, p)) {
+    if (rg__view_count_local(a, p) > 0 && !rg__address_is_reached(a, p)) {
         rg__agent_leave(a, RG__EXIT_SYSTEM,
                         "other hosts can't reach host %s at %s, a loopback "
                         "address; name one with --advertise or --interface",
@@ -324,7 +277,7 @@ static void prepare(agent *a, const rg__proposal *p)
     } else {
         rg__generation_abort(a, p->generation - 1);
     }
-    if (count_local(a, p) > 0)
+    if (rg__view_count_local(a, p) > 0)
         rg__generation_hand_out(a);
     rg__generation_try_ack(a);
 }
@@ -355,8 +308,7 @@ static bool may_ack(const agent *a, const rg__proposal *p)
         return false;
     for (int i = 0; i < p->size; i++)
         if (p->member[i].host == a->id &&
-            !is_member_built(rg__slot_of((agent *)(uintptr_t)a, p->member[i]),
-                             p->generation))
+            !is_member_built(rg__slot_of(a, p->member[i]), p->generation))
             return false;
     return is_host_fenced(a, p->generation);
 }
@@ -391,10 +343,7 @@ static void note_fresh(agent *a, const rg__proposal *p, rg__ack *ack)
 
 void rg__generation_try_ack(agent *a)
 {
-    const rg__proposal *p =
-        a->view.cur.phase == RG__GEN_PROPOSED
-            ? rg__snapshot_gen(&a->view, a->view.cur.generation)
-            : NULL;
+    const rg__proposal *p = rg__view_proposed(a);
     if (!may_ack(a, p))
         return;
     a->acking = p->generation;
@@ -466,11 +415,10 @@ static void put_begun(agent *a, uint64_t generation)
  * that nothing is begun, and decides so. */
 void rg__generation_try_begin(agent *a)
 {
-    const rg__proposal *p = rg__snapshot_decided(&a->view);
+    const rg__proposal *p = rg__view_decided(a);
     const uint64_t newest = a->view.cur.generation;
     if (a->view.begun != 0 || a->beginning != NULL || !is_zero_agreed(a, p) ||
-        (newest != p->generation &&
-         !rg__generation_is_only_announced(a, newest)))
+        (newest != p->generation && !rg__view_is_only_announced(a, newest)))
         return;
     put_begun(a, p->generation);
 }
@@ -504,14 +452,14 @@ static void say_unrecorded(agent *a, uint64_t generation, const char *host)
  * is compared with `cur`. */
 void rg__generation_mind_record(agent *a)
 {
-    const rg__proposal *p = rg__snapshot_decided(&a->view);
+    const rg__proposal *p = rg__view_decided(a);
     const uint64_t now = rg__now_ns();
     if (a->is_ending || !is_record_awaited(a, p)) {
         a->unrecorded_ns = 0;
         rg__wait_end(a, RG__WAIT_BEGUN, 0);
         return;
     }
-    const char *host = p->host[host_index(p, p->member[0].host)].name;
+    const char *host = p->host[rg__view_host_index(p, p->member[0].host)].name;
     const bool is_ours = p->member[0].host == a->id;
     if (a->unrecorded_ns == 0 || !rg__etcd_is_up(a->etcd))
         a->unrecorded_ns = now;
@@ -556,8 +504,9 @@ static void put_fin(agent *a, uint64_t generation)
 
 void rg__generation_try_fin(agent *a)
 {
-    const rg__proposal *p = rg__snapshot_decided(&a->view);
-    if (p == NULL || a->finning >= p->generation || count_local(a, p) == 0)
+    const rg__proposal *p = rg__view_decided(a);
+    if (p == NULL || a->finning >= p->generation ||
+        rg__view_count_local(a, p) == 0)
         return;
     for (int i = 0; i < p->size; i++) {
         const slot *s = rg__slot_of(a, p->member[i]);
@@ -598,14 +547,9 @@ static void tell_decision(agent *a, const rg__proposal *p, const rg__line *line)
     }
 }
 
-static const rg__line *newest_line(const agent *a)
-{
-    return a->view.lines > 0 ? &a->view.line[a->view.lines - 1] : NULL;
-}
-
 void rg__generation_pass_on(agent *a)
 {
-    const rg__line *line = newest_line(a);
+    const rg__line *line = rg__view_line(a);
     const rg__proposal *p =
         line != NULL ? rg__snapshot_gen(&a->view, line->generation) : NULL;
     if (p != NULL && p->generation == a->delivered)
@@ -616,7 +560,7 @@ void rg__generation_pass_on(agent *a)
  * vault holds the commit to resume from. */
 static void deliver(agent *a)
 {
-    const rg__line *line = newest_line(a);
+    const rg__line *line = rg__view_line(a);
     if (line == NULL || line->generation <= a->delivered)
         return;
     const rg__proposal *p = rg__snapshot_gen(&a->view, line->generation);
@@ -652,7 +596,7 @@ static void finish(agent *a)
     a->is_done = true;
     rg__transfer_cancel(a);
     rg__failpoint("agent.finish", -1, 0, a->view.cur.generation);
-    const rg__proposal *p = rg__snapshot_decided(&a->view);
+    const rg__proposal *p = rg__view_decided(a);
     if (p != NULL)
         rg__change_note_steps(a, p->generation);
     rg__log(RG__INFO, "agent", "the job is done");
@@ -681,7 +625,7 @@ void rg__generation_follow(agent *a)
     follow_begun(a);
     abort_what_is_published(a);
     if (a->view.cur.phase == RG__GEN_PROPOSED) {
-        prepare(a, rg__snapshot_gen(&a->view, a->view.cur.generation));
+        prepare(a, rg__view_newest(a));
         rg__generation_try_ack(a);
     } else if (a->view.cur.phase == RG__GEN_DONE) {
         finish(a);

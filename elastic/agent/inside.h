@@ -1,5 +1,6 @@
 /* The agent's parts, all on the thread of one loop:
  *
+ *   base/view.c   pure questions over what is seen
  *   agent.c       life of the agent and of the job
  *   slots.c       processes in slots: start, death, fence, start again
  *   fence.c       can a dying process still store?
@@ -385,11 +386,7 @@ void rg__agent_send_end(agent *a, rg__txn *txn, int code);
  * are ended, and then this agent. Nobody is told. */
 void rg__agent_stop(agent *a, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Parse a mirror's keys into a snapshot, which is freed first. */
-rg_status rg__agent_read(const agent *a, const rg__mirror *mirror,
-                         rg__snapshot *snap);
 void rg__agent_check_end(agent *a); /* stop the loop once nothing is left */
-bool rg__agent_is_static(const agent *a);
 void rg__agent_take_lease(agent *a, const rg__meta *meta);
 void rg__agent_tell_sizes(agent *a); /* the keeper, and that the job is open */
 void rg__agent_end_wiped(agent *a);  /* etcd has another job's keys, or none */
@@ -435,8 +432,6 @@ void rg__slot_publish_loss(slot *s);
 /* All that live have said where they stand: end what the dead were in. */
 void rg__slots_abort_losses(agent *a);
 void rg__slots_on_ended(void *agent_arg, int32_t pid, int32_t status);
-slot *rg__slot_of(agent *a, rg__member_id id);
-bool rg__slot_is_alive(const slot *s); /* has met us and is not dead */
 
 /* fence.c: of a worker that is lost. */
 bool rg__fence_can_store(const worker *w);
@@ -671,9 +666,6 @@ void rg__generation_abort(agent *a, uint64_t generation);
 void rg__generation_note_steps(agent *a);
 /* The next step end becomes a commit, with which members leave. */
 void rg__generation_announce(agent *a, uint64_t generation);
-/* Has that host members in the world, or in the proposal for the next one? */
-bool rg__generation_has_host(const agent *a, uint64_t host);
-bool rg__generation_is_only_announced(const agent *a, uint64_t generation);
 void rg__generation_try_ack(agent *a);
 void rg__generation_try_fin(agent *a);
 /* Have etcd take down that a commit is begun, once commit 0 is agreed on. */
@@ -689,7 +681,6 @@ void rg__change_note_steps(agent *a, uint64_t generation);
 /* leader.c */
 void rg__leader_follow(agent *a); /* the view has changed: do we lead? */
 void rg__leader_look(void *agent_arg);
-bool rg__leader_is_me(const agent *a);
 
 /* publish.c; a reason without a slot is this host's. */
 void rg__publish(agent *a);

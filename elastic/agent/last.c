@@ -8,6 +8,7 @@
  * had not come so far: then the commit before is tried. Those hosts, and the
  * one whose etcd it takes, wait until the checkpoint is durable or given up. */
 #include "elastic/agent/saver.h"
+#include "elastic/agent/base/view.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +38,7 @@ static bool is_calm(const agent *a)
 
 static bool is_first_host(const agent *a)
 {
-    const rg__proposal *p = rg__snapshot_decided(&a->view);
+    const rg__proposal *p = rg__view_decided(a);
     return p != NULL && p->size > 0 && p->member[0].host == a->id;
 }
 

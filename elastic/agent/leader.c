@@ -4,6 +4,7 @@
  * copy, which stands at one revision, and one CAS; whatever happened meanwhile
  * only fails the CAS, and the next look sees it. */
 #include "elastic/agent/inside.h"
+#include "elastic/agent/base/view.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -365,11 +366,6 @@ static void act(agent *a, const rg__plan *plan)
 
 /* --------------------------------------------------------------------- look */
 
-bool rg__leader_is_me(const agent *a)
-{
-    return a->view.leader == a->id;
-}
-
 /* Read what the mirror holds. With many hosts that takes milliseconds, and
  * their acks come one by one: then every other look is left out. */
 static void read_known(agent *a)
@@ -382,7 +378,7 @@ static void read_known(agent *a)
     if (before != NULL)
         memcpy(before, a->known.suspicion,
                sizeof *before * (size_t)accusations);
-    if (rg__agent_read(a, a->whole, &a->known) == RG_OK)
+    if (rg__view_read(a, a->whole, &a->known) == RG_OK)
         rg__suspect_note(a, before, before != NULL ? accusations : 0);
     free(before);
     a->is_known_old = false;
@@ -449,7 +445,7 @@ static void on_whole(void *arg, int64_t revision, bool wiped)
 /* A leader sees all keys of the job; who leads no more lets go of them. */
 static void see_the_whole(agent *a)
 {
-    if (rg__leader_is_me(a) == (a->whole != NULL))
+    if (rg__view_i_lead(a) == (a->whole != NULL))
         return;
     rg__wait_end(a, RG__WAIT_WORLD, 0);
     rg__wait_end(a, RG__WAIT_PARTS, 0);

@@ -5,6 +5,7 @@
  * of them bears, so every agent shows the same and none begins at zero;
  * recovery times, restarts and heartbeats are this host's. */
 #include "elastic/agent/inside.h"
+#include "elastic/agent/base/view.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -33,13 +34,13 @@ static void put_value(FILE *out, double value)
 
 static double generation(const agent *a)
 {
-    const rg__proposal *p = rg__snapshot_decided(&a->view);
+    const rg__proposal *p = rg__view_decided(a);
     return p != NULL ? (double)p->generation : 0;
 }
 
 static double world_size(const agent *a)
 {
-    const rg__proposal *p = rg__snapshot_decided(&a->view);
+    const rg__proposal *p = rg__view_decided(a);
     return p != NULL ? p->size : 0;
 }
 
@@ -68,7 +69,7 @@ static double workers_alive(const agent *a)
 
 static double members(const agent *a)
 {
-    const rg__proposal *p = rg__snapshot_decided(&a->view);
+    const rg__proposal *p = rg__view_decided(a);
     int n = 0;
     for (int r = 0; p != NULL && r < p->size; r++)
         n += p->member[r].host == a->id;
@@ -113,7 +114,7 @@ static double etcd_up(const agent *a)
 
 static double leader(const agent *a)
 {
-    return rg__leader_is_me(a);
+    return rg__view_i_lead(a);
 }
 
 static double draining(const agent *a)

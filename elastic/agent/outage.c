@@ -8,6 +8,7 @@
  * away: what it looks at is told by workers, by other agents and by the kernel.
  */
 #include "elastic/agent/inside.h"
+#include "elastic/agent/base/view.h"
 
 #include "elastic/agent/waits.h"
 #include "sdk/base/clock.h"
@@ -21,7 +22,7 @@ typedef enum standstill { GOES_ON, FINISHED, BROKEN, NOT_MADE } standstill;
  */
 static bool is_before_fn(const agent *a, const worker *w)
 {
-    return !rg__agent_is_static(a) && w->page != NULL &&
+    return !rg__view_is_static(a) && w->page != NULL &&
            atomic_load(&w->page->begun) == 0;
 }
 
@@ -47,9 +48,9 @@ static bool is_busy(const agent *a, const slot *s)
 /* Another host's world may train on while this one has no place in it. */
 static bool is_elsewhere(const agent *a)
 {
-    const rg__proposal *world = rg__snapshot_decided(&a->view);
+    const rg__proposal *world = rg__view_decided(a);
     return world != NULL && world->generation > a->aborted &&
-           !rg__generation_has_host(a, a->id);
+           !rg__view_has_host(a, a->id);
 }
 
 static standstill judge(const agent *a)

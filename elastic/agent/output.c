@@ -11,6 +11,7 @@
  * written, and what was read of it outlives the agent: it lies in a spool, and
  * the pipe's end with the keeper. */
 #include "elastic/agent/inside.h"
+#include "elastic/agent/base/view.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -20,6 +20,7 @@
  * What failed is tried again after a moment, for as long as it takes; a host
  * that stays outside proves its paths again now and then. */
 #include "elastic/agent/inside.h"
+#include "elastic/agent/base/view.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -273,7 +274,7 @@ static void answer(void *arg, const char *why)
     memset(m, 0, PADDED);
     if (why != NULL)
         snprintf(m->why, sizeof m->why, "%s", why);
-    else if (s->m.asks_names && !rg__leader_is_me(s->a))
+    else if (s->m.asks_names && !rg__view_i_lead(s->a))
         snprintf(m->why, sizeof m->why, "%.40s does not lead",
                  s->a->params->host);
     else if (s->m.asks_names)
@@ -331,7 +332,7 @@ struct paths {
 
 static bool is_of_world(const agent *a, uint64_t host)
 {
-    const rg__proposal *world = rg__snapshot_decided(&a->view);
+    const rg__proposal *world = rg__view_decided(a);
     for (int i = 0; world != NULL && i < world->host_count; i++)
         if (world->host[i].id == host)
             return true;
@@ -387,7 +388,7 @@ static void fail(paths *p, const char *why)
 static void complete(paths *p)
 {
     agent *a = p->a;
-    if (!rg__leader_is_me(a) &&
+    if (!rg__view_i_lead(a) &&
         !rg__beat_has_answered(a, p->host[0].id, p->begin_ns)) {
         p->now = 0;
         fail(p, "no answer to a heartbeat (UDP) comes");
@@ -510,11 +511,11 @@ static bool is_reached(const agent *a)
 static void choose_hosts(paths *p)
 {
     const agent *a = p->a;
-    const rg__proposal *world = rg__snapshot_decided(&a->view);
+    const rg__proposal *world = rg__view_decided(a);
     const bool is_outside = world != NULL && !is_of_world(a, a->view.leader);
     p->hosts = 1;
     p->host[0] = a->view.leader_host;
-    if (rg__leader_is_me(a))
+    if (rg__view_i_lead(a))
         p->hosts = name_hosts(a, a->id, p->host);
     else if (is_outside && p->failures % 2 == 1)
         p->host[0] = *host_in_circle(world, p->failures / 2);
@@ -531,7 +532,7 @@ static void begin(void *arg)
         set_proved(p, true);
         return;
     }
-    if (rg__leader_is_me(a) && a->known.leader != a->id) {
+    if (rg__view_i_lead(a) && a->known.leader != a->id) {
         rg__timer_set(p->timer, budget_ns(a) / 5); /* it knows no hosts yet */
         return;
     }
@@ -539,7 +540,7 @@ static void begin(void *arg)
     p->begin_ns = rg__now_ns();
     p->now = 0;
     choose_hosts(p);
-    if (!rg__leader_is_me(a))
+    if (!rg__view_i_lead(a))
         rg__beat_probe(a, p->host[0].id);
     go_on(p);
 }

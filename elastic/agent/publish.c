@@ -5,6 +5,7 @@
  * newest replaces what was on its way: a death and its replacement are then one
  * change. */
 #include "elastic/agent/inside.h"
+#include "elastic/agent/base/view.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -165,8 +166,7 @@ static void on_published(void *arg, rg_status st, const rg__txn_reply *reply)
 static int64_t lease_of_record(const agent *a)
 {
     const bool is_last_word =
-        a->is_leaving &&
-        (rg__agent_is_static(a) || rg__generation_has_host(a, a->id));
+        a->is_leaving && (rg__view_is_static(a) || rg__view_has_host(a, a->id));
     return is_last_word ? 0 : rg__lease_id(a->lease);
 }
 

@@ -5,6 +5,7 @@
  * Without a whole snapshot (etcd is away) the other hosts are those of the
  * world, as the newest decision names them: their state is `unknown`. */
 #include "elastic/agent/inside.h"
+#include "elastic/agent/base/view.h"
 
 #include <jansson.h>
 #include <stdlib.h>

@@ -11,6 +11,7 @@
  *
  * Without etcd we stay before the last: members go on meanwhile, as ever. */
 #include "elastic/agent/inside.h"
+#include "elastic/agent/base/view.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -273,8 +274,7 @@ static bool has_begun(const rg__ack *now, uint64_t generation)
 /* Its commit may have made place for newer ones since: nobody fetches it. */
 static void take_up_decision(agent *a)
 {
-    const rg__line *line =
-        a->view.lines > 0 ? &a->view.line[a->view.lines - 1] : NULL;
+    const rg__line *line = rg__view_line(a);
     if (line == NULL)
         return;
     rg__ack now = {0};
@@ -302,10 +302,7 @@ void rg__resume_view(agent *a)
         rg__timer_set(a->drain_timer, 0);
     if (a->is_stopping)
         rg__timer_set(a->step_timer, 0);
-    const rg__proposal *p =
-        a->view.cur.phase == RG__GEN_PROPOSED
-            ? rg__snapshot_gen(&a->view, a->view.cur.generation)
-            : NULL;
+    const rg__proposal *p = rg__view_proposed(a);
     for (int i = 0; i < a->params->slots; i++)
         rg__slot_publish_loss(&a->slot[i]);
     take_up_decision(a);

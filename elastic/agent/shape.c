@@ -5,6 +5,7 @@
  * the door says what is registered; one that differs, then or in any later
  * generation, makes the host leave as well. */
 #include "elastic/agent/inside.h"
+#include "elastic/agent/base/view.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -65,7 +66,7 @@ static char *shape_text(const agent *a)
 {
     json_t *j =
         json_pack("{s:s,s:b,s:o,s:o,s:o}", "version", RG_VERSION, "static",
-                  rg__agent_is_static(a), "program", program_json(a), "buffers",
+                  rg__view_is_static(a), "program", program_json(a), "buffers",
                   buffers_json(a), "registered", registered_json(a));
     char *text = json_dumps(j, JSON_COMPACT | JSON_SORT_KEYS);
     json_decref(j);

@@ -6,6 +6,7 @@
  * fails, or is gone, costs the checkpoint; a copy that nobody orders is let go.
  */
 #include "elastic/agent/saver.h"
+#include "elastic/agent/base/view.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -24,14 +25,6 @@
 static const rg__proposal *world_of(const saver *v, rg__commit_id id)
 {
     return rg__snapshot_gen(&v->a->view, id.generation);
-}
-
-static bool has_host(const rg__proposal *p, uint64_t host)
-{
-    for (int i = 0; p != NULL && i < p->host_count; i++)
-        if (p->host[i].id == host)
-            return true;
-    return false;
 }
 
 /* ------------------------------------------------------- the host of rank 0 */
@@ -99,7 +92,7 @@ static bool is_gone(const saver *v, uint64_t host)
 {
     const rg__proposal *p = rg__snapshot_decided(&v->a->view);
     return p != NULL && p->generation > v->word.commit.generation &&
-           !has_host(p, host);
+           rg__view_host_index(p, host) < 0;
 }
 
 /* false: it has not written its own, or never will. */
@@ -211,7 +204,7 @@ static bool is_for_us(const saver *v, const rg__order *o)
 {
     return o->mod_revision != 0 && o->op[0] != '\0' && o->host != v->a->id &&
            strcmp(o->op, v->answered) != 0 &&
-           has_host(world_of(v, o->commit), v->a->id);
+           rg__view_host_index(world_of(v, o->commit), v->a->id) >= 0;
 }
 
 static bool is_holding(const saver *v, const rg__order *o)

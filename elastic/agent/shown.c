@@ -5,6 +5,7 @@
  *
  * What a worker says is checked before it is kept. */
 #include "elastic/agent/inside.h"
+#include "elastic/agent/base/view.h"
 
 #include <jansson.h>
 #include <stdlib.h>

@@ -7,6 +7,7 @@
  * and then everything in its group is killed. The slot starts again when the
  * worker is fenced (fence.c) and the child reaped. */
 #include "elastic/agent/inside.h"
+#include "elastic/agent/base/view.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -37,19 +38,6 @@
 #define ORPHAN_NS          (1000 * RG__MS) /* for the keeper's word */
 #define MISSED_NS          (500 * RG__MS)  /* for what needs the dead no more */
 #define QUICK_NS           (UINT64_C(5) * 1000 * RG__MS) /* back off from these */
-
-bool rg__slot_is_alive(const slot *s)
-{
-    return s->w.pid != 0 && !s->w.is_dead;
-}
-
-slot *rg__slot_of(agent *a, rg__member_id id)
-{
-    if (id.host != a->id || id.slot >= (uint32_t)a->params->slots ||
-        a->slot[id.slot].start != id.start)
-        return NULL;
-    return &a->slot[id.slot];
-}
 
 /* --------------------------------------------------------------------- keep
  */
@@ -457,35 +445,13 @@ static void look_at_fence(void *arg)
 
 /* --------------------------------------------------------------------- lost */
 
-static bool is_member(const slot *s)
-{
-    const agent *a = s->a;
-    const rg__member_id me = {a->id, s->index, s->start};
-    const rg__proposal *p = rg__snapshot_decided(&a->view);
-    for (int i = 0; p != NULL && i < p->size; i++)
-        if (rg__same_member(p->member[i], me))
-            return true;
-    return false;
-}
-
-static bool is_proposed(const slot *s)
-{
-    const agent *a = s->a;
-    const rg__member_id me = {a->id, s->index, s->start};
-    const rg__proposal *p = rg__snapshot_gen(&a->view, a->view.cur.generation);
-    for (int i = 0; p != NULL && i < p->size; i++)
-        if (rg__same_member(p->member[i], me))
-            return true;
-    return false;
-}
-
 /* Its end is no fault: the job is done or ending, or a static program has
  * called rg_finalize. */
 static bool is_free_to_go(const slot *s)
 {
     const agent *a = s->a;
     return a->is_done || a->is_ending ||
-           (rg__agent_is_static(a) && s->w.is_finalized);
+           (rg__view_is_static(a) && s->w.is_finalized);
 }
 
 /* Before the job's keys are here (an agent that takes over while etcd is away)
@@ -510,17 +476,17 @@ void rg__slots_abort_losses(agent *a)
 static void end_generation(slot *s)
 {
     agent *a = s->a;
-    const rg__proposal *decided = rg__snapshot_decided(&a->view);
+    const rg__proposal *decided = rg__view_decided(a);
     char text[RG__CAUSE_MAX];
     snprintf(text, sizeof text, "%.40s.%u %.80s", a->params->host, s->index,
              s->death);
     rg__failpoint("agent.detect", -1, 0,
                   decided != NULL ? decided->generation : 0);
-    if (decided != NULL && is_member(s)) {
+    if (decided != NULL && rg__view_has_place(rg__view_decided(s->a), s)) {
         rg__generation_abort(a, decided->generation);
         rg__beat_abort(a, decided->generation);
         rg__publish_reason(a, decided->generation, s, true, text);
-    } else if (is_proposed(s)) {
+    } else if (rg__view_has_place(rg__view_newest(a), s)) {
         rg__publish_reason(a, a->view.cur.generation, s, true, text);
     } else if (decided == NULL) {
         abort_as_its_page_says(s);
@@ -577,7 +543,8 @@ void rg__slot_lost(slot *s, const char *format, ...)
     if (s->is_loss) {
         end_generation(s);
         fence(s);
-    } else if (s->a->is_done && !s->w.is_finalized && is_member(s)) {
+    } else if (s->a->is_done && !s->w.is_finalized &&
+               rg__view_has_place(rg__view_decided(s->a), s)) {
         rg__timer_set(s->a->missed_timer, MISSED_NS);
     }
     rg__publish(s->a);
@@ -589,7 +556,7 @@ void rg__slot_lost(slot *s, const char *format, ...)
 void rg__slots_end_world(void *agent_arg)
 {
     agent *a = agent_arg;
-    const rg__proposal *p = rg__snapshot_decided(&a->view);
+    const rg__proposal *p = rg__view_decided(a);
     if (p == NULL || a->aborted >= p->generation)
         return;
     rg__generation_abort(a, p->generation);
@@ -741,8 +708,7 @@ static void start_again(slot *s)
 static void end_of_static(slot *s, bool is_finalized)
 {
     agent *a = s->a;
-    const bool is_elsewhere =
-        a->elastic < 0 && rg__snapshot_decided(&a->view) != NULL;
+    const bool is_elsewhere = a->elastic < 0 && rg__view_decided(a) != NULL;
     s->is_closed = true;
     if (s->exit_code != 0 && is_elsewhere)
         rg__agent_leave(a, s->exit_code,

@@ -3,6 +3,7 @@
  * ended. A host that leaves a job which goes on says nothing of it, and of a
  * static program there is nothing to say. A launcher says it for its hosts. */
 #include "elastic/agent/saver.h"
+#include "elastic/agent/base/view.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -100,7 +101,7 @@ static void say_exit(const agent *a)
  * elastic one makes commits. */
 static bool is_static(const agent *a)
 {
-    return a->params->slots == 0 ? a->view.begun == 0 : rg__agent_is_static(a);
+    return a->params->slots == 0 ? a->view.begun == 0 : rg__view_is_static(a);
 }
 
 void rg__summary_say(agent *a)

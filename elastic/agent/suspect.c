@@ -20,6 +20,7 @@
  * answered, and all of them when this agent finds that it was late itself.
  * Without etcd nothing is accused. */
 #include "elastic/agent/inside.h"
+#include "elastic/agent/base/view.h"
 
 #include <stdlib.h>
 
@@ -199,23 +200,15 @@ void rg__suspect_follow(agent *a)
     rg__timer_set(a->suspect_timer, round_length_ns(a));
 }
 
-static bool has_host(const rg__proposal *p, uint64_t id)
-{
-    for (int i = 0; p != NULL && i < p->host_count; i++)
-        if (p->host[i].id == id)
-            return true;
-    return false;
-}
-
 /* Neither is the generation broken, nor have our members left it for the next
  * one, which others do not reach. */
 static bool is_training(const agent *a)
 {
-    const rg__proposal *decided = rg__snapshot_decided(&a->view);
+    const rg__proposal *decided = rg__view_decided(a);
     const uint64_t now = a->view.cur.generation;
     const bool have_left = a->view.cur.phase == RG__GEN_PROPOSED &&
                            a->acking >= now &&
-                           has_host(rg__snapshot_gen(&a->view, now), a->id);
+                           rg__view_host_index(rg__view_newest(a), a->id) >= 0;
     return decided != NULL && a->aborted < decided->generation && !have_left;
 }
 
@@ -390,7 +383,7 @@ static void read_accusations(agent *a)
 static void judge_leader(agent *a)
 {
     const uint64_t now = rg__now_ns();
-    if (a->toppling != NULL || rg__leader_is_me(a) || !rg__etcd_is_up(a->etcd))
+    if (a->toppling != NULL || rg__view_i_lead(a) || !rg__etcd_is_up(a->etcd))
         return;
     for (int i = 0; i < rg__beat_peers(a); i++) {
         const peer *one = rg__beat_peer(a, i);
@@ -435,10 +428,10 @@ static void look_at_mute(agent *a)
 static uint64_t standing(const agent *a)
 {
     const rg__cur *cur = &a->view.cur;
-    const rg__proposal *decided = rg__snapshot_decided(&a->view);
+    const rg__proposal *decided = rg__view_decided(a);
     const bool stands = cur->phase == RG__GEN_DECIDED ||
                         (cur->phase == RG__GEN_PROPOSED &&
-                         rg__generation_is_only_announced(a, cur->generation));
+                         rg__view_is_only_announced(a, cur->generation));
     return stands && decided != NULL ? decided->generation : 0;
 }
 
@@ -447,7 +440,7 @@ static uint64_t standing(const agent *a)
 static void speak_for_others(agent *a, uint64_t now)
 {
     const uint64_t g = a->told_generation;
-    if (g == 0 || !rg__leader_is_me(a) || now - a->told_ns < budget_ns(a))
+    if (g == 0 || !rg__view_i_lead(a) || now - a->told_ns < budget_ns(a))
         return;
     a->told_generation = 0;
     if (g == standing(a))
@@ -460,11 +453,11 @@ static void speak_for_others(agent *a, uint64_t now)
 static void speak_for_the_deaf(agent *a, uint64_t now)
 {
     const uint64_t g = standing(a);
-    if (g == 0 || !rg__leader_is_me(a) || a->spoken_for == g)
+    if (g == 0 || !rg__view_i_lead(a) || a->spoken_for == g)
         return;
     for (int i = 0; i < rg__beat_peers(a); i++) {
         const peer *one = rg__beat_peer(a, i);
-        if (!rg__generation_has_host(a, one->id) || !is_deaf(one, now) ||
+        if (!rg__view_has_host(a, one->id) || !is_deaf(one, now) ||
             one->begun >= g)
             continue;
         char why[RG__ERROR_MAX];
@@ -484,8 +477,7 @@ static void look_when_done(agent *a, uint64_t now)
     for (int i = 0; i < rg__beat_peers(a); i++) {
         const peer *one = rg__beat_peer(a, i);
         if (one->is_expected && one->refused_ns == 0 &&
-            now - one->heard_ns > budget_ns(a) &&
-            rg__generation_has_host(a, one->id))
+            now - one->heard_ns > budget_ns(a) && rg__view_has_host(a, one->id))
             rg__slots_end_world(a);
     }
 }
@@ -512,6 +504,6 @@ void rg__suspect_look(agent *a)
     judge_leader(a);
     speak_for_others(a, now);
     speak_for_the_deaf(a, now);
-    if (rg__leader_is_me(a))
+    if (rg__view_i_lead(a))
         look_at_mute(a);
 }

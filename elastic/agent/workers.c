@@ -3,6 +3,7 @@
  * vouches for it by having no worker yet. What a worker says is checked; a
  * malformed message costs it the connection, and that its life. */
 #include "elastic/agent/inside.h"
+#include "elastic/agent/base/view.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -163,18 +164,6 @@ static bool is_worn_out(slot *s, uint64_t generation)
     return ++w->build_failures >= BUILD_TRIES;
 }
 
-static const rg__proposal_host *host_of_rank(const agent *a,
-                                             uint64_t generation, int rank)
-{
-    const rg__proposal *p = rg__snapshot_gen(&a->view, generation);
-    if (p == NULL || rank < 0 || rank >= p->size)
-        return NULL;
-    for (int i = 0; i < p->host_count; i++)
-        if (p->host[i].id == p->member[rank].host)
-            return &p->host[i];
-    return NULL;
-}
-
 static void break_link(slot *s, const rg__broken *m,
                        const rg__proposal_host *host, const char *text)
 {
@@ -182,7 +171,7 @@ static void break_link(slot *s, const rg__broken *m,
     rg__log(RG__WARN, "agent", "generation %llu is broken: %s",
             (unsigned long long)m->generation, text);
     a->detected_ns = rg__now_ns();
-    if (!rg__generation_is_only_announced(a, m->generation))
+    if (!rg__view_is_only_announced(a, m->generation))
         rg__generation_abort(a, m->generation);
     if (a->is_done) { /* nobody plans any more, and this agent ends soon */
         rg__beat_abort(a, m->generation);
@@ -202,7 +191,7 @@ static void on_stuck(slot *s, const rg__broken *m)
 {
     agent *a = s->a;
     char text[RG__CAUSE_MAX];
-    const rg__proposal_host *host = host_of_rank(a, m->generation, m->peer);
+    const rg__proposal_host *host = rg__view_host_of(a, m->generation, m->peer);
     if (host == NULL || m->generation != s->w.entered ||
         a->aborted >= m->generation)
         return;
@@ -232,14 +221,14 @@ static void on_broken(slot *s, const rg__broken *m)
     }
     snprintf(text, sizeof text, "%.40s.%u: %.200s", a->params->host, s->index,
              m->why);
-    break_link(s, m, host_of_rank(a, m->generation, m->peer), text);
+    break_link(s, m, rg__view_host_of(a, m->generation, m->peer), text);
 }
 
 static void on_finalize(slot *s, uint64_t why)
 {
     s->w.is_finalized = true;
     s->w.entered = 0;
-    if (rg__agent_is_static(s->a))
+    if (rg__view_is_static(s->a))
         return;
     if (why == RG__RUN_FAILED)
         rg__slot_lost(s, "has failed in rg_run");

@@ -1,3 +1,4 @@
+#include "elastic/agent/base/view.h"
 #include "tests/agent/keys.h"
 
 #include <stdlib.h>
@@ -58,8 +59,8 @@ agent *keys_open_agent(scene *s, uint64_t id)
     CHECK_OK(rg__mirror_create(s->etcd, KEYS, KEYS_END, NULL, hear_nothing, a,
                                &a->whole));
     WAIT_FOR(s, rg__mirror_is_listed(a->whole));
-    CHECK_OK(rg__agent_read(a, a->whole, &a->known));
-    CHECK_OK(rg__agent_read(a, a->whole, &a->view));
+    CHECK_OK(rg__view_read(a, a->whole, &a->known));
+    CHECK_OK(rg__view_read(a, a->whole, &a->view));
     return a;
 }
 

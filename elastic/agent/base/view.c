@@ -1,0 +1,125 @@
+/* See view.h. */
+#include "elastic/agent/base/view.h"
+
+#include <stdlib.h>
+
+#include "sdk/base/fail.h"
+
+/* ------------------------------------------------------------- proposals */
+
+const rg__proposal *rg__view_decided(const agent *a)
+{
+    return rg__snapshot_decided(&a->view);
+}
+
+const rg__proposal *rg__view_newest(const agent *a)
+{
+    return rg__snapshot_gen(&a->view, a->view.cur.generation);
+}
+
+const rg__proposal *rg__view_proposed(const agent *a)
+{
+    return a->view.cur.phase == RG__GEN_PROPOSED ? rg__view_newest(a) : NULL;
+}
+
+const rg__line *rg__view_line(const agent *a)
+{
+    return a->view.lines > 0 ? &a->view.line[a->view.lines - 1] : NULL;
+}
+
+int rg__view_host_index(const rg__proposal *p, uint64_t host)
+{
+    for (int i = 0; p != NULL && i < p->host_count; i++)
+        if (p->host[i].id == host)
+            return i;
+    return -1;
+}
+
+const rg__proposal_host *rg__view_host_of(const agent *a, uint64_t generation,
+                                          int rank)
+{
+    const rg__proposal *p = rg__snapshot_gen(&a->view, generation);
+    if (p == NULL || rank < 0 || rank >= p->size)
+        return NULL;
+    const int at = rg__view_host_index(p, p->member[rank].host);
+    return at >= 0 ? &p->host[at] : NULL;
+}
+
+int rg__view_count_local(const agent *a, const rg__proposal *p)
+{
+    int n = 0;
+    for (int i = 0; p != NULL && i < p->size; i++)
+        n += p->member[i].host == a->id;
+    return n;
+}
+
+bool rg__view_has_place(const rg__proposal *p, const slot *s)
+{
+    const rg__member_id me = {s->a->id, s->index, s->start};
+    for (int i = 0; p != NULL && i < p->size; i++)
+        if (rg__same_member(p->member[i], me))
+            return true;
+    return false;
+}
+
+/* ------------------------------------------------------------------- world */
+
+bool rg__view_has_members(const agent *a)
+{
+    return rg__view_count_local(a, rg__view_decided(a)) > 0;
+}
+
+bool rg__view_has_host(const agent *a, uint64_t host)
+{
+    return rg__view_host_index(rg__view_decided(a), host) >= 0 ||
+           rg__view_host_index(rg__view_newest(a), host) >= 0;
+}
+
+bool rg__view_is_only_announced(const agent *a, uint64_t generation)
+{
+    const rg__proposal *p = rg__snapshot_gen(&a->view, generation);
+    const rg__proposal *decided = rg__view_decided(a);
+    return p != NULL && p->is_announced && decided != NULL &&
+           generation > decided->generation;
+}
+
+bool rg__view_i_lead(const agent *a)
+{
+    return a->view.leader == a->id;
+}
+
+bool rg__view_is_static(const agent *a)
+{
+    return a->elastic != 1;
+}
+
+/* ------------------------------------------------------------------- slots */
+
+slot *rg__slot_of(const agent *a, rg__member_id id)
+{
+    if (id.host != a->id || id.slot >= (uint32_t)a->params->slots ||
+        a->slot[id.slot].start != id.start)
+        return NULL;
+    return &a->slot[id.slot];
+}
+
+bool rg__slot_is_alive(const slot *s)
+{
+    return s->w.pid != 0 && !s->w.is_dead;
+}
+
+/* ----------------------------------------------------------------- parsing */
+
+rg_status rg__view_read(const agent *a, const rg__mirror *mirror,
+                        rg__snapshot *snap)
+{
+    const size_t n = rg__mirror_count(mirror);
+    rg__kv *kv = calloc(n + 1, sizeof *kv);
+    if (kv == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for the job's keys");
+    for (size_t i = 0; i < n; i++)
+        kv[i] = *rg__mirror_at(mirror, i);
+    const rg_status st = rg__snapshot_update(snap, a->prefix, kv, n);
+    free(kv);
+    return st;
+}
