@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "elastic/cli/cli.h"
+#include "elastic/cli/doctor_device.h"
 #include "elastic/cli/doctor_etcd.h"
 #include "elastic/cli/doctor_notice.h"
 #include "elastic/cli/doctor_peer.h"
@@ -264,6 +265,8 @@ static const check checks[] = {
     {"core pattern", check_core_pattern},
     {"futex_waitv", check_futex_waitv},
     {"network namespaces", check_namespaces},
+    {"cuda", rg__doctor_cuda},
+    {"nccl", rg__doctor_nccl},
 };
 
 int rg__cmd_doctor(rg__cli *cli)

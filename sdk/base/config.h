@@ -134,6 +134,7 @@ typedef struct rg__library_settings {
     const char *check;       /* off, late or each */
     const char *check_state; /* auto, off, strict or a number of commits */
     const char *interface;   /* name or network; NULL: none is named */
+    const char *cuda_lib, *nccl_lib; /* NULL: by their usual names */
 } rg__library_settings;
 
 extern const rg__cfg_field rg__library_table[];

@@ -179,6 +179,11 @@ const rg__cfg_field rg__library_table[] = {
     {"INTERFACE", NULL, RG__CFG_TEXT_AT(rg__library_settings, interface),
      "name of the interface, or network such as 10.0.0.0/8, whose address "
      "other hosts use"},
+    {"CUDA_LIB", NULL, RG__CFG_TEXT_AT(rg__library_settings, cuda_lib),
+     "the CUDA driver's library, for device memory; libcuda.so.1 otherwise"},
+    {"NCCL_LIB", NULL, RG__CFG_TEXT_AT(rg__library_settings, nccl_lib),
+     "the NCCL library, for device memory; otherwise the one that the process "
+     "has already, or libnccl.so.2"},
     {NULL}};
 
 static rg__cfg_item item_of(const rg__cfg *cfg, const char *name)

@@ -7,7 +7,7 @@ from command import Claims, RunDir
 
 NAMES = ["etcd", "run directory", "open files", "locked memory", "memfd",
          "huge pages", "core pattern", "futex_waitv", "network namespaces",
-         "notice"]
+         "cuda", "nccl", "notice"]
 
 
 def verdicts(text):

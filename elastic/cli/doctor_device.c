@@ -1,0 +1,149 @@
+/* `regroup doctor`: the lines of the CUDA driver and of NCCL. */
+#include "elastic/cli/doctor_device.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sdk/base/config.h"
+#include "sdk/base/fail.h"
+#include "sdk/transport/nccl/load.h"
+
+#define LIMIT_MS 10000
+
+typedef rg__finding (*look)(const rg__library_settings *s);
+
+/* --------------------------------------------------------------- in a child */
+
+static rg__finding read_finding(int fd, pid_t child)
+{
+    rg__finding f;
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    if (poll(&p, 1, LIMIT_MS) > 0 && read(fd, &f, sizeof f) == sizeof f)
+        return f;
+    const bool is_over = kill(child, SIGKILL) == 0 && p.revents != 0;
+    return is_over ? rg__find(RG__FAIL,
+                              "the look at it crashed; the library or the "
+                              "driver is broken: install it again")
+                   : rg__find(RG__FAIL,
+                              "no answer within %d s; the driver hangs: look "
+                              "at dmesg, and restart the machine",
+                              LIMIT_MS / 1000);
+}
+
+static rg__finding look_in_child(look fn)
+{
+    const rg__library_settings *s = NULL;
+    int ends[2];
+    if (rg__library_settings_get(&s) != RG_OK)
+        return rg__find(RG__FAIL, "%s", rg_last_error());
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return rg__find(RG__FAIL, "no pipe for the look at it");
+    const pid_t pid = fork();
+    if (pid == 0) {
+        const rg__finding f = fn(s);
+        _exit(write(ends[1], &f, sizeof f) == sizeof f ? 0 : 1);
+    }
+    close(ends[1]);
+    const rg__finding f = pid > 0
+                              ? read_finding(ends[0], pid)
+                              : rg__find(RG__FAIL, "no process to look at it");
+    close(ends[0]);
+    if (pid > 0)
+        waitpid(pid, NULL, 0);
+    return f;
+}
+
+/* What is not there is nobody's fault, unless somebody has named it. */
+static rg__finding cannot_open(rg_status st, const char *name)
+{
+    const bool is_absent = st == RG_ERR_NOT_FOUND && name == NULL;
+    return rg__find(is_absent ? RG__WEAK : RG__FAIL, "%s", rg_last_error());
+}
+
+/* --------------------------------------------------------------------- CUDA */
+
+static rg__finding of_first_device(const rg__cuda_library *cuda, int n)
+{
+    char name[64] = "a device";
+    int device = 0, mode = RG__CU_COMPUTEMODE_DEFAULT;
+    const int major = cuda->version / 1000, minor = cuda->version % 1000 / 10;
+    if (cuda->call.device_get(&device, 0) == RG__CU_SUCCESS) {
+        cuda->call.device_name(name, sizeof name, device);
+        cuda->call.device_attribute(&mode, RG__CU_DEVICE_ATTRIBUTE_COMPUTE_MODE,
+                                    device);
+    }
+    if (mode == RG__CU_COMPUTEMODE_PROHIBITED)
+        return rg__find(RG__FAIL,
+                        "%s may not be used (compute mode PROHIBITED); "
+                        "nvidia-smi -c DEFAULT changes that",
+                        name);
+    if (mode == RG__CU_COMPUTEMODE_EXCLUSIVE_PROCESS)
+        return rg__find(RG__WEAK,
+                        "driver for CUDA %d.%d, %d x %s in compute mode "
+                        "EXCLUSIVE_PROCESS: a slot starts again only when the "
+                        "dead worker's context is gone",
+                        major, minor, n, name);
+    return rg__find(RG__OK, "driver for CUDA %d.%d, %d x %s", major, minor, n,
+                    name);
+}
+
+static rg__finding look_at_cuda(const rg__library_settings *s)
+{
+    rg__cuda_library cuda;
+    int n = 0;
+    const rg_status st = rg__cuda_open(s->cuda_lib, &cuda);
+    if (st != RG_OK)
+        return cannot_open(st, s->cuda_lib);
+    if (cuda.call.device_count(&n) != RG__CU_SUCCESS || n == 0)
+        return rg__find(RG__WEAK, "the driver is here and sees no device; look "
+                                  "at nvidia-smi, and at CUDA_VISIBLE_DEVICES");
+    return of_first_device(&cuda, n);
+}
+
+rg__finding rg__doctor_cuda(const rg__settings *s)
+{
+    (void)s;
+    return look_in_child(look_at_cuda);
+}
+
+/* --------------------------------------------------------------------- NCCL */
+
+static rg__finding of_version(const rg__nccl_library *nccl)
+{
+    char text[16];
+    rg__nccl_version_text(nccl->version, text);
+    if (nccl->version < RG__NCCL_QUICK)
+        return rg__find(RG__WEAK,
+                        "%s, %s: before 2.26.2 an abort takes up to 0.2 s for "
+                        "each operation under way; install a later one",
+                        text, nccl->path);
+    if (getenv("NCCL_HOSTID") != NULL)
+        return rg__find(RG__WEAK,
+                        "%s, %s; NCCL_HOSTID is set, so workers of one host "
+                        "may not know that they share it",
+                        text, nccl->path);
+    return rg__find(RG__OK, "%s, %s%s%s", text, nccl->path,
+                    nccl->call.comm_shrink != NULL ? "; shrink" : "",
+                    nccl->call.comm_revoke != NULL ? "; revoke" : "");
+}
+
+static rg__finding look_at_nccl(const rg__library_settings *s)
+{
+    rg__nccl_library nccl;
+    rg_status st = rg__nccl_check_environment();
+    if (st != RG_OK)
+        return rg__find(RG__FAIL, "%s", rg_last_error());
+    st = rg__nccl_open(s->nccl_lib, &nccl);
+    return st == RG_OK ? of_version(&nccl) : cannot_open(st, s->nccl_lib);
+}
+
+rg__finding rg__doctor_nccl(const rg__settings *s)
+{
+    (void)s;
+    return look_in_child(look_at_nccl);
+}
