@@ -2,6 +2,8 @@
  * workers; then everything happens in callbacks; at the end every worker is
  * gone before the agent is. */
 #include "elastic/agent/inside.h"
+#include "elastic/agent/base/exits.h"
+#include "elastic/agent/base/tell.h"
 #include "elastic/agent/base/view.h"
 #include "elastic/agent/keeper.h"
 
@@ -127,14 +129,6 @@ static void write_end(agent *a, int code)
     free(key);
 }
 
-static void set_why(agent *a, const char *format, va_list args)
-{
-    vsnprintf(a->why, sizeof a->why, format, args);
-    for (char *c = a->why; *c != '\0'; c++)
-        if ((unsigned char)*c < ' ' || (unsigned char)*c > '~')
-            *c = '?';
-}
-
 /* Until SIGKILL: what a program does behind rg_run has no less time than the
  * drain has. */
 static uint64_t time_to_end(const agent *a)
@@ -178,32 +172,21 @@ void rg__agent_stop(agent *a, int code, const char *format, ...)
         return;
     va_list args;
     va_start(args, format);
-    set_why(a, format, args);
+    rg__agent_set_why(a, format, args);
     va_end(args);
     stop(a, code, a->view.end.is_set);
 }
 
-void rg__agent_end_job(agent *a, int code, const char *format, ...)
+/* The list's: END and LEAVE. */
+static void end_job(agent *a, int code)
 {
-    if (a->is_ending)
-        return;
-    va_list args;
-    va_start(args, format);
-    set_why(a, format, args);
-    va_end(args);
     if (a->mirror != NULL)
         write_end(a, code);
     stop(a, code, true);
 }
 
-void rg__agent_leave(agent *a, int code, const char *format, ...)
+static void leave_job(agent *a, int code)
 {
-    if (a->is_ending)
-        return;
-    va_list args;
-    va_start(args, format);
-    set_why(a, format, args);
-    va_end(args);
     const bool is_last = a->mirror != NULL && rg__drain_is_alone(a);
     a->is_asked |= code == 0;
     if (a->mirror != NULL)
@@ -297,19 +280,12 @@ void rg__agent_stop_job(agent *a, int code, const char *format, ...)
         return;
     va_list args;
     va_start(args, format);
-    set_why(a, format, args);
+    rg__agent_set_why(a, format, args);
     va_end(args);
     a->is_stopping = true;
     a->stop_code = code;
     rg__resume_note(a);
     look_at_step(a);
-}
-
-void rg__agent_ignore(void *arg, rg_status st, const rg__txn_reply *reply)
-{
-    (void)arg;
-    (void)st;
-    (void)reply;
 }
 
 static void drain_by_signal(agent *a, int signum)
@@ -971,11 +947,119 @@ static void tear_down(agent *a)
     free(a->all_end);
 }
 
+/* --------------------------------------------- what follows from each event */
+
+static void follow_slot_untold(slot *s)
+{
+    rg__slot_lost(s, "can't be told: no memory");
+}
+
+static void follow_slot_stood(slot *s)
+{
+    rg__resume_look(s->a);
+}
+
+/* A caller's first frame. */
+static bool follow_agent_asked(agent *a, connection *c, uint32_t type,
+                               const void *body, size_t n)
+{
+    switch (type) {
+    case RG__PEER_FETCH:
+        return rg__transfer_serve(a, c, body, n);
+    case RG__PEER_COPY:
+        return rg__copies_serve(a, c, body, n);
+    case RG__PEER_PROVE:
+        return rg__paths_serve(a, c, body, n);
+    default:
+        return false;
+    }
+}
+
+static void follow_beats_sent(agent *a)
+{
+    rg__ack_repeat(a);
+    rg__suspect_look(a);
+}
+
+static void follow_host_aborted(agent *a, uint64_t generation)
+{
+    rg__generation_abort(a, generation);
+    if (!rg__view_i_lead(a))
+        return;
+    rg__suspect_told(a, generation);
+    rg__beat_abort(a, generation);
+}
+
+static void follow_host_missed(agent *a)
+{
+    rg__slots_end_world(a);
+}
+
+static void follow_mute_changed(agent *a)
+{
+    rg__leader_look(a);
+}
+
+static void follow_ended_for(agent *a, uint64_t generation, const char *why)
+{
+    rg__publish_reason(a, generation, NULL, false, why);
+}
+
+static void follow_fetched(agent *a)
+{
+    rg__generation_pass_on(a);
+    rg__generation_follow(a);
+}
+
+static void follow_copy_broken(agent *a, uint64_t generation, const char *host,
+                               const char *why)
+{
+    rg__generation_abort(a, generation);
+    if (host != NULL)
+        rg__publish_broken_link(a, generation, NULL, host, why);
+    else
+        rg__publish_reason(a, generation, NULL, false, why);
+}
+
+static void follow_done(agent *a)
+{
+    rg__slots_finish(a);
+    rg__resume_note(a);
+    rg__agent_check_end(a);
+}
+
+const rg__events rg__agent_events = {
+    .leave = leave_job,
+    .end = end_job,
+    .settled = rg__agent_check_end,
+    .noted = rg__resume_note,
+    .slot_untold = follow_slot_untold,
+    .slot_stood = follow_slot_stood,
+    .sets_told = rg__questions_look,
+    .worker_calls = rg__guest_accept,
+    .agent_calls = rg__peers_accept,
+    .asked = rg__question,
+    .agent_asked = follow_agent_asked,
+    .beats_sent = follow_beats_sent,
+    .host_acked = rg__ack_hear,
+    .host_aborted = follow_host_aborted,
+    .host_missed = follow_host_missed,
+    .rival_judged = rg__publish_rival,
+    .mute_changed = follow_mute_changed,
+    .leader_missed = rg__leader_follow,
+    .paths_judged = rg__publish,
+    .ended_for = follow_ended_for,
+    .fetched = follow_fetched,
+    .fetch_failed = rg__generation_follow, /* what has waited behind it */
+    .copy_broken = follow_copy_broken,
+    .done = follow_done};
+
 int rg__agent_run(const rg__agent_params *params, rg__keep *keep)
 {
     agent *a = calloc(1, sizeof *a);
     if (a == NULL)
         return RG__EXIT_SYSTEM;
+    a->on = &rg__agent_events;
     a->own = *params;
     a->params = &a->own;
     a->keep = keep;

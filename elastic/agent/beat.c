@@ -454,7 +454,7 @@ void rg__beat_ask_rival(agent *a, const rg__proposal_host *rival)
     a->rival_ns = rg__now_ns();
     a->rival = rival->id;
     if (one == NULL)
-        rg__publish_rival(a, false);
+        a->on->rival_judged(a, false);
     else
         probe(one);
 }
@@ -471,12 +471,7 @@ static void on_aborted(agent *a, const peer *from, uint64_t generation)
             from->name, (unsigned long long)generation);
     if (a->detected_ns == 0)
         a->detected_ns = rg__now_ns();
-    rg__generation_abort(a, generation);
-    if (rg__view_i_lead(a)) {
-        a->told_generation = generation;
-        a->told_ns = rg__now_ns();
-        rg__beat_abort(a, generation);
-    }
+    a->on->host_aborted(a, generation);
 }
 
 static bool is_news(const agent *a, const rg__beat *beat)
@@ -511,7 +506,7 @@ static void on_beat(agent *a, peer *from, const rg__beat *beat)
         if (beat->text_bytes > 0)
             from->hole_ns = 0;
         if (a->rival_ns != 0 && from->id == a->rival)
-            rg__publish_rival(a, true);
+            a->on->rival_judged(a, true);
         rg__suspect_heard(from);
         if (!from->is_accused)
             stop_probing(from);
@@ -521,8 +516,8 @@ static void on_beat(agent *a, peer *from, const rg__beat *beat)
         break;
     case RG__BEAT_ACK:
         if (beat->is_etcd_up)
-            rg__ack_hear(a, from->id, beat->generation, beat->text,
-                         beat->text_bytes);
+            a->on->host_acked(a, from->id, beat->generation, beat->text,
+                              beat->text_bytes);
         break;
     }
 }
@@ -536,7 +531,7 @@ static void note_refusal(agent *a, int sock)
             rg__log(RG__INFO, "agent",
                     "the agent of host %s is gone, its host is not", one->name);
             if (a->rival_ns != 0 && one->id == a->rival)
-                rg__publish_rival(a, false);
+                a->on->rival_judged(a, false);
         }
     }
 }
@@ -656,10 +651,9 @@ static void on_period(void *arg)
     mind_being_late(a, now);
     b->last_ns = now;
     if (a->rival_ns != 0 && now - a->rival_ns > budget_ns(a) / 2)
-        rg__publish_rival(a, false);
+        a->on->rival_judged(a, false);
     beat_now(a, now);
-    rg__ack_repeat(a);
-    rg__suspect_look(a);
+    a->on->beats_sent(a);
 }
 
 /* ------------------------------------------------------------ open and close

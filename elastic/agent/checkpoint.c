@@ -8,6 +8,7 @@
  * within DONE_NS, and so is the newest commit (last.c). Whatever fails is said
  * once. */
 #include "elastic/agent/saver.h"
+#include "elastic/agent/base/exits.h"
 #include "elastic/agent/base/view.h"
 
 #include <errno.h>
@@ -98,7 +99,7 @@ void rg__saver_rest(saver *v)
     keep_request(v);
     rg__shares_follow(v);
     rg__last_look(v);
-    rg__agent_check_end(v->a);
+    v->a->on->settled(v->a);
 }
 
 static void end_late(void *saver_arg)
@@ -112,7 +113,7 @@ static void end_late(void *saver_arg)
             is_written ? "etcd has not answered its last word about checkpoints"
                        : "its last checkpoint is not durable yet");
     rg__checkpoint_stop(v->a);
-    rg__agent_check_end(v->a);
+    v->a->on->settled(v->a);
 }
 
 /* ---------------------------------------------------------------- failures */

@@ -13,6 +13,7 @@
  * byte gets through for as long as a connection may be silent ends the
  * generation, by the rule of broken connections (member/links.c). */
 #include "elastic/agent/parcel.h"
+#include "elastic/agent/base/exits.h"
 #include "elastic/agent/base/view.h"
 
 #include <fcntl.h>
@@ -458,8 +459,7 @@ static void break_link(const partner *one, const char *why)
     rg__log(RG__WARN, "agent", "generation %" PRIu64 " is broken: %s",
             generation, text);
     a->detected_ns = rg__now_ns();
-    rg__generation_abort(a, generation);
-    rg__publish_broken_link(a, generation, NULL, one->name, text);
+    a->on->copy_broken(a, generation, one->name, text);
 }
 
 /* The connection is of no use any more; nothing has come of it since then. */
@@ -503,8 +503,7 @@ static void end_generation(const copies *c)
     char text[RG__CAUSE_MAX];
     snprintf(text, sizeof text, "a shard in the vault of %.40s is damaged",
              c->a->params->host);
-    rg__generation_abort(c->a, c->generation);
-    rg__publish_reason(c->a, c->generation, NULL, false, text);
+    c->a->on->copy_broken(c->a, c->generation, NULL, text);
 }
 
 static void greet(partner *one)

@@ -12,6 +12,7 @@
  * nobody waits for its lease. It outlives us by that lease, and where the world
  * would miss us for good. */
 #include "elastic/agent/inside.h"
+#include "elastic/agent/base/exits.h"
 #include "elastic/agent/base/view.h"
 
 #include <stdlib.h>
@@ -117,7 +118,7 @@ void rg__drain_start(agent *a, uint64_t deadline_ms, const char *why)
         return;
     a->is_draining = true;
     a->drain_end_ns = rg__now_ns() + deadline_ms * RG__MS;
-    rg__resume_note(a);
+    a->on->noted(a);
     rg__log(RG__WARN, "agent", "host %s drains: %s", a->params->host, why);
     rg__publish(a);
     rg__timer_set(a->drain_timer, 0);

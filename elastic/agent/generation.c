@@ -10,6 +10,8 @@
  *   all local members finished    fin g
  *   cur is done      tell them; newcomers are asked to end */
 #include "elastic/agent/inside.h"
+#include "elastic/agent/base/exits.h"
+#include "elastic/agent/base/tell.h"
 #include "elastic/agent/base/view.h"
 
 #include <signal.h>
@@ -27,63 +29,6 @@
 
 #define HAND_OUT_NS (2000 * RG__MS) /* then this host leaves */
 #define ROOM_KEY    UINT64_MAX      /* those of slots are below */
-
-/* ----------------------------------------------------------------- changes */
-
-change *rg__change_find(const agent *a, uint64_t generation)
-{
-    for (int i = a->changes - 1; i >= 0; i--)
-        if (a->change[i].generation == generation)
-            return &a->change[i];
-    return NULL;
-}
-
-static void drop_oldest(agent *a)
-{
-    rg__metrics_add(&a->past, &a->change[0]);
-    memmove(a->change, a->change + 1,
-            sizeof *a->change * (RG__CHANGES_MAX - 1));
-    a->changes--;
-}
-
-change *rg__change_of(agent *a, uint64_t generation)
-{
-    change *found = rg__change_find(a, generation);
-    if (found != NULL)
-        return found;
-    if (a->change == NULL)
-        a->change = calloc(RG__CHANGES_MAX, sizeof *a->change);
-    if (a->change == NULL)
-        return NULL;
-    if (a->changes == RG__CHANGES_MAX)
-        drop_oldest(a);
-    a->change[a->changes] = (change){.generation = generation};
-    return &a->change[a->changes++];
-}
-
-/* The last local member's times, from the pages; zero while one is missing. */
-void rg__change_note_steps(agent *a, uint64_t generation)
-{
-    change *c = rg__change_of(a, generation);
-    const rg__proposal *p = rg__snapshot_gen(&a->view, generation);
-    if (c == NULL || p == NULL || c->stepped != 0)
-        return;
-    uint64_t synced = 0, stepped = 0;
-    for (int i = 0; i < p->size; i++) {
-        if (p->member[i].host != a->id)
-            continue;
-        const slot *s = rg__slot_of(a, p->member[i]);
-        if (s == NULL || s->w.page == NULL ||
-            atomic_load(&s->w.page->first_generation) != generation)
-            return;
-        const uint64_t at = atomic_load(&s->w.page->first_ns);
-        const uint64_t sync = atomic_load(&s->w.page->synced_ns);
-        stepped = at > stepped ? at : stepped;
-        synced = sync > synced ? sync : synced;
-    }
-    c->synced = synced;
-    c->stepped = stepped;
-}
 
 /* ------------------------------------------------------------------- abort */
 
@@ -569,7 +514,7 @@ static void deliver(agent *a)
     a->delivered = p->generation;
     rg__failpoint("agent.deliver", -1, line->resume.step, p->generation);
     a->most_step = line->resume.step;
-    rg__resume_note(a);
+    a->on->noted(a);
     change *c = rg__change_of(a, p->generation);
     if (c != NULL)
         c->decided = rg__now_ns();
@@ -600,21 +545,7 @@ static void finish(agent *a)
     if (p != NULL)
         rg__change_note_steps(a, p->generation);
     rg__log(RG__INFO, "agent", "the job is done");
-    for (int i = 0; i < a->params->slots; i++) {
-        slot *s = &a->slot[i];
-        rg__timer_stop(s->respawn);
-        rg__timer_stop(s->hold);
-        s->has_finished = p != NULL && s->w.fin == p->generation;
-        if (rg__slot_is_alive(s) && s->w.is_at_door)
-            rg__worker_tell_mark(s, RG__DONE, p != NULL ? p->generation : 0);
-        else if (s->child != 0 && !s->w.is_finalized) {
-            s->is_stopping = true;
-            kill(-s->child, SIGTERM);
-        }
-        rg__slot_keep(s);
-    }
-    rg__resume_note(a);
-    rg__agent_check_end(a);
+    a->on->done(a);
 }
 
 /* ------------------------------------------------------------------ follow */

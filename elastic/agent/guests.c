@@ -3,6 +3,7 @@
  * only. There are few at a time, and none for long: one too many replaces the
  * oldest, and each has PATIENCE_NS for its first message. */
 #include "elastic/agent/inside.h"
+#include "elastic/agent/base/accept.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -16,8 +17,6 @@
 
 #define GUESTS_MAX  (2 * RG__HOST_SLOTS_MAX)
 #define PATIENCE_NS (10000 * RG__MS)
-#define REST_NS     (100 * RG__MS)
-#define ROOM_KEY    (UINT64_MAX - 1) /* those of slots are below */
 
 struct guest {
     guest *next; /* an older one */
@@ -77,7 +76,7 @@ static void on_first_message(void *arg, int sock, uint32_t events)
         close(sock);
     else if (head->type == RG__HELLO)
         rg__worker_hello(a, sock, room, n, pid);
-    else if (!rg__question(a, sock, room, n))
+    else if (!a->on->asked(a, sock, room, n))
         rg__worker_refuse(
             a, sock, "a connection began with something that is not Regroup's");
 }
@@ -107,51 +106,6 @@ static guest *add(agent *a, int sock)
     return NULL;
 }
 
-/* --------------------------------------------------------- no descriptor */
-
-static void watch_listeners(agent *a, uint32_t events)
-{
-    rg__loop_watch(a->loop, a->listener, events, rg__guest_accept, a);
-    if (a->peer_listener >= 0)
-        rg__loop_watch(a->loop, a->peer_listener, events, rg__peers_accept, a);
-}
-
-/* Whether there is room again is known from trying. */
-static void on_rested(void *agent_arg)
-{
-    agent *a = agent_arg;
-    rg__guest_accept(a, a->listener, 0);
-    if (rg__timer_is_set(a->rest_timer))
-        return;
-    rg__wait_end(a, RG__WAIT_ROOM, ROOM_KEY);
-    watch_listeners(a, EPOLLIN);
-}
-
-/* Whoever calls stays in the listener's queue, and would wake this agent again
- * at once: nobody is waited for meanwhile. */
-static void rest(agent *a)
-{
-    rg__wait_begin(a, RG__WAIT_ROOM, ROOM_KEY,
-                   "a descriptor to accept connections: %s; raise ulimit -n",
-                   strerror(errno));
-    if (a->rest_timer == NULL)
-        a->rest_timer = rg__timer_create(a->loop, on_rested, a);
-    if (a->rest_timer == NULL)
-        return;
-    watch_listeners(a, 0);
-    rg__timer_set(a->rest_timer, REST_NS);
-}
-
-int rg__agent_accept(agent *a, int listener)
-{
-    const int sock =
-        accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (sock < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
-                     errno == ENOMEM))
-        rest(a);
-    return sock;
-}
-
 void rg__guest_accept(void *agent_arg, int listener, uint32_t events)
 {
     agent *a = agent_arg;
@@ -172,6 +126,5 @@ void rg__guests_drop(agent *a)
 {
     while (a->guests != NULL)
         drop(a->guests);
-    rg__timer_destroy(a->rest_timer);
-    a->rest_timer = NULL;
+    rg__accept_drop(a);
 }

@@ -1,6 +1,6 @@
 /* The agent's parts, all on the thread of one loop:
  *
- *   base/view.c   pure questions over what is seen
+ *   base/         what all of them use: events, exits, view, messages
  *   agent.c       life of the agent and of the job
  *   slots.c       processes in slots: start, death, fence, start again
  *   fence.c       can a dying process still store?
@@ -22,6 +22,7 @@
  *   noticed.c     leaving because somebody will take this host away
  *   checkpoint.c  commits that become files (saver.h, writer.h)
  *   last.c        the newest commit, before the job ends
+ *   changes.c     how long changes of the world have taken
  *   generation.c  this host's part in generations
  *   leader.c      the leader's part: snapshot, plan, CAS
  *   publish.c     this host's record and reasons
@@ -55,6 +56,7 @@
 #include <sys/types.h>
 
 #include "elastic/agent/agent.h"
+#include "elastic/agent/base/events.h"
 #include "elastic/agent/keep.h"
 #include "elastic/agent/peers.h"
 #include "elastic/agent/scrape.h"
@@ -209,6 +211,7 @@ typedef struct segment { /* rg_alloc memory */
 } segment;
 
 struct agent {
+    const rg__events *on; /* what follows from what happens */
     rg__agent_params own; /* --min and --max are the job's, once it is known */
     const rg__agent_params *params; /* = &own */
     rg__meta meta;                  /* of the job that we would make */
@@ -362,17 +365,7 @@ struct agent {
 };
 
 /* agent.c */
-/* The two exits of an agent.
- *
- * This host leaves and the job goes on: for whatever goes wrong on this host
- * and its agent can't survive. The others are told that it is gone; before the
- * job is opened there is nobody to tell. */
-void rg__agent_leave(agent *a, int code, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-/* The job ends on all hosts: only what an operator asks for, and the program's
- * own word. (The leader ends it for what is wrong with the whole, leader.c.) */
-void rg__agent_end_job(agent *a, int code, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+extern const rg__events rg__agent_events; /* what follows */
 /* The same, at the end of the step that is under way if a checkpoint is to be
  * made of it. */
 void rg__agent_stop_job(agent *a, int code, const char *format, ...)
@@ -391,13 +384,11 @@ void rg__agent_take_lease(agent *a, const rg__meta *meta);
 void rg__agent_tell_sizes(agent *a); /* the keeper, and that the job is open */
 void rg__agent_end_wiped(agent *a);  /* etcd has another job's keys, or none */
 
-/* What became of a request does not matter. */
-void rg__agent_ignore(void *arg, rg_status st, const rg__txn_reply *reply);
-
 /* slots.c */
 rg_status rg__slots_create(agent *a);
 void rg__slots_destroy(agent *a);
 void rg__slots_start(agent *a);
+void rg__slots_finish(agent *a);
 void rg__slots_signal(agent *a, int signum);
 /* SIGTERM for those that rg_run can't ask to end; a timer's: for those that
  * have not returned from it. */
@@ -440,9 +431,6 @@ char rg__fence_state(pid_t pid); /* as in `ps`: S, D, Z ..; '?' when gone */
 
 /* guests.c */
 void rg__guest_accept(void *agent_arg, int listener, uint32_t events);
-/* Of either of our listeners; -1: none. Where there is no descriptor for it
- * they rest for a moment. */
-int rg__agent_accept(agent *a, int listener);
 void rg__guests_drop(agent *a);
 
 /* workers.c */
@@ -452,14 +440,11 @@ void rg__worker_hello(agent *a, int sock, const void *bytes, size_t n,
 void rg__worker_refuse(agent *a, int sock, const char *why);
 rg_status rg__workers_listen(agent *a);
 void rg__workers_close(agent *a);
-void rg__worker_forget(slot *s); /* after its death is known and fenced */
-void rg__worker_drain(slot *s);  /* read what it said before it died */
-void rg__worker_tell(slot *s, const void *bytes, size_t n, int fd);
-void rg__worker_tell_mark(slot *s, rg__wire_type type, uint64_t generation);
+void rg__worker_forget(slot *s);     /* after its death is known and fenced */
+void rg__worker_drain(slot *s);      /* read what it said before it died */
 void rg__worker_resume(slot *s);     /* of an earlier agent, if there is one */
 void rg__worker_drop(const slot *s); /* the next agent need not know it */
 void rg__workers_ping(void *agent_arg);
-void rg__workers_resend(void *agent_arg);
 
 /* watch.c: fn is called on the loop's thread once the word says that the
  * worker is dead, or its page that it is dying. */
@@ -576,6 +561,8 @@ void rg__suspect_forgive(agent *a);   /* we were late ourselves */
 void rg__suspect_take_over(agent *a); /* what the agent before us accused */
 void rg__suspect_forget(peer *one);   /* it goes: nothing of it is awaited */
 void rg__suspect_heard(peer *one);    /* it has answered a probe */
+/* As the leader: a host has said that it aborted the generation. */
+void rg__suspect_told(agent *a, uint64_t generation);
 /* What the leader knows has changed: is an accusation new? */
 void rg__suspect_note(agent *a, const rg__suspicion *before, int n);
 /* Hosts that the leader goes on without; while a round of looks is under way
@@ -677,6 +664,8 @@ void rg__generation_mind_record(agent *a);
 change *rg__change_find(const agent *a, uint64_t generation); /* or NULL */
 change *rg__change_of(agent *a, uint64_t generation);         /* makes it */
 void rg__change_note_steps(agent *a, uint64_t generation);
+void rg__recoveries_add(recoveries *r, const change *c);
+extern const double rg__recovery_bucket_s[RG__RECOVERY_BUCKETS];
 
 /* leader.c */
 void rg__leader_follow(agent *a); /* the view has changed: do we lead? */
@@ -760,6 +749,5 @@ void rg__scale_asks_drop(agent *a);
 
 /* metrics.c: Prometheus' text, malloc'd; NULL: no memory. */
 char *rg__metrics(agent *a);
-void rg__metrics_add(recoveries *r, const change *c);
 
 #endif

@@ -36,6 +36,7 @@
 
 typedef struct keeper {
     const rg__agent_params *params;
+    rg__agent_fn run;
     const rg__keeper_hooks *hooks;
     rg__kept_list kept;
     struct rlimit descriptors; /* before ours was raised */
@@ -180,7 +181,7 @@ static void become_agent(keeper *k, int sock, pid_t parent)
     if (getppid() != parent ||
         rg__keep_create(sock, &k->kept, &k->descriptors, &keep) != RG_OK)
         exit(RG__EXIT_SYSTEM);
-    const int code = rg__agent_run(k->params, keep);
+    const int code = k->run(k->params, keep);
     rg__keep_destroy(keep);
     exit(code);
 }
@@ -431,11 +432,12 @@ static int end(keeper *k)
                                   : WEXITSTATUS(k->status);
 }
 
-int rg__keeper_run(const rg__agent_params *params,
+int rg__keeper_run(const rg__agent_params *params, rg__agent_fn run,
                    const rg__keeper_hooks *hooks)
 {
     static const rg__keeper_hooks none;
     keeper k = {.params = params,
+                .run = run,
                 .hooks = hooks != NULL ? hooks : &none,
                 .signal_fd = -1,
                 .sock = -1};

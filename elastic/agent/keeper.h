@@ -42,9 +42,13 @@ int rg__keeper_pending(void);
  * or not read; neither ends or stops it. */
 void rg__keeper_calm(void);
 
+/* What the agent's process runs (rg__agent_run). */
+typedef int (*rg__agent_fn)(const rg__agent_params *params,
+                            struct rg__keep *keep);
+
 /* Run the agent until it has ended for good; returns the exit code of the job
  * here. hooks may be NULL. */
-int rg__keeper_run(const rg__agent_params *params,
+int rg__keeper_run(const rg__agent_params *params, rg__agent_fn run,
                    const rg__keeper_hooks *hooks);
 
 #endif

@@ -146,7 +146,7 @@ void rg__last_look(void *saver_arg)
     else
         serve(v);
     if (!v->is_last)
-        rg__agent_check_end(a);
+        a->on->settled(a);
 }
 
 void rg__last_follow(agent *a)

@@ -4,6 +4,7 @@
  * copy, which stands at one revision, and one CAS; whatever happened meanwhile
  * only fails the CAS, and the next look sees it. */
 #include "elastic/agent/inside.h"
+#include "elastic/agent/base/exits.h"
 #include "elastic/agent/base/view.h"
 
 #include <stdarg.h>

@@ -297,35 +297,21 @@ static void put_changes(FILE *out, const agent *a)
                 rg__cause_kind_name((rg__cause_kind)i), total.changes[i]);
 }
 
-static const double bucket_s[RG__RECOVERY_BUCKETS] = {
-    0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30};
-
 /* From the detection to the last local member's first step, of every change
  * but the first generation, which recovers from nothing. */
-void rg__metrics_add(recoveries *r, const change *c)
-{
-    if (c->generation < 2 || c->detected == 0 || c->stepped <= c->detected)
-        return;
-    const double s = (double)(c->stepped - c->detected) / 1e9;
-    for (int k = 0; k < RG__RECOVERY_BUCKETS; k++)
-        r->count[k] += s <= bucket_s[k];
-    r->seconds += s;
-    r->all++;
-}
-
 static void put_recoveries(FILE *out, agent *a)
 {
     recoveries r = a->past;
     if (generation(a) > 0)
         rg__change_note_steps(a, (uint64_t)generation(a));
     for (int i = 0; i < a->changes; i++)
-        rg__metrics_add(&r, &a->change[i]);
+        rg__recoveries_add(&r, &a->change[i]);
     put_head(out, "recovery_seconds", "histogram",
              "Time from the detection of a change to the first step of all "
              "members on this host.");
     for (int k = 0; k < RG__RECOVERY_BUCKETS; k++)
         fprintf(out, "regroup_recovery_seconds_bucket{le=\"%g\"} %" PRIu64 "\n",
-                bucket_s[k], r.count[k]);
+                rg__recovery_bucket_s[k], r.count[k]);
     fprintf(out,
             "regroup_recovery_seconds_bucket{le=\"+Inf\"} %" PRIu64
             "\nregroup_recovery_seconds_sum %.9g"

@@ -8,6 +8,7 @@
  * in one change. When all have one, the leader ends the job. So does the host
  * whose etcd would go with it. */
 #include "elastic/agent/inside.h"
+#include "elastic/agent/base/exits.h"
 
 #include <jansson.h>
 #include <string.h>
@@ -131,7 +132,7 @@ void rg__notice_look(void *agent_arg)
     const uint64_t now = rg__now_ns();
     due d;
     if (a->is_over) { /* all who had to hear it have */
-        rg__agent_check_end(a);
+        a->on->settled(a);
         return;
     }
     if (a->is_draining || a->is_ending || a->is_done || !find_due(a, &d))

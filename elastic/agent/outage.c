@@ -8,6 +8,7 @@
  * away: what it looks at is told by workers, by other agents and by the kernel.
  */
 #include "elastic/agent/inside.h"
+#include "elastic/agent/base/exits.h"
 #include "elastic/agent/base/view.h"
 
 #include "elastic/agent/waits.h"

@@ -288,7 +288,7 @@ static void drop_if_written(output *o)
     name_record(o, name);
     rg__keep_drop(a->keep, name);
     drop(o);
-    rg__agent_check_end(a);
+    a->on->settled(a);
 }
 
 void rg__outputs_drop(agent *a)

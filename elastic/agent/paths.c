@@ -363,7 +363,7 @@ static void set_proved(paths *p, bool is_proved)
     const bool is_news = p->is_proved != is_proved;
     p->is_proved = is_proved;
     if (is_news)
-        rg__publish(p->a);
+        p->a->on->paths_judged(p->a);
 }
 
 static void say_wait(paths *p, const char *name, const char *why)
@@ -559,7 +559,7 @@ void rg__paths_follow(agent *a)
         return;
     }
     if (was_inside) /* its record says still that it is at the door */
-        rg__publish(a);
+        a->on->paths_judged(a);
     if (!p->is_proved && !rg__timer_is_set(p->timer))
         begin(p);
 }

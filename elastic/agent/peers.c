@@ -15,6 +15,7 @@
  * A connection ends after a silence, however long it has lived; each event
  * moves one frame and no more, so that the loop's other work goes on. */
 #include "elastic/agent/inside.h"
+#include "elastic/agent/base/accept.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -194,23 +195,6 @@ static connection *create(agent *a, int sock, bool is_caller)
 
 /* ------------------------------------------------------------------- frames */
 
-static const struct {
-    uint32_t type;
-    bool (*serve)(agent *a, connection *c, const void *body, size_t n);
-} services[] = {{RG__PEER_FETCH, rg__transfer_serve},
-                {RG__PEER_COPY, rg__copies_serve},
-                {RG__PEER_PROVE, rg__paths_serve}};
-
-/* A caller's first frame. */
-static bool begin_service(connection *c, uint32_t type, const void *body,
-                          size_t n)
-{
-    for (size_t i = 0; i < sizeof services / sizeof *services; i++)
-        if (services[i].type == type)
-            return services[i].serve(c->a, c, body, n);
-    return false;
-}
-
 void rg__connection_take(connection *c, const connection_fns *fns, void *arg)
 {
     c->fns = fns;
@@ -291,9 +275,10 @@ static void on_proof(connection *c, const void *bytes)
 
 static void on_frame(connection *c, const head *h, const void *body)
 {
-    const bool is_good = c->fns != NULL
-                             ? c->fns->frame(c->arg, h->type, body, h->bytes)
-                             : begin_service(c, h->type, body, h->bytes);
+    const bool is_good =
+        c->fns != NULL
+            ? c->fns->frame(c->arg, h->type, body, h->bytes)
+            : c->a->on->agent_asked(c->a, c, h->type, body, h->bytes);
     if (!is_good)
         end_connection(c, "it sent what it should not have");
 }

@@ -5,6 +5,7 @@
  * newest replaces what was on its way: a death and its replacement are then one
  * change. */
 #include "elastic/agent/inside.h"
+#include "elastic/agent/base/exits.h"
 #include "elastic/agent/base/view.h"
 
 #include <stdlib.h>
@@ -148,7 +149,7 @@ static void on_published(void *arg, rg_status st, const rg__txn_reply *reply)
         a->host_revision = reply->revision;
         if (!a->has_published) {
             a->has_published = true;
-            rg__resume_note(a);
+            a->on->noted(a);
         }
         drop_sent_reasons(a);
     } else {
@@ -158,7 +159,7 @@ static void on_published(void *arg, rg_status st, const rg__txn_reply *reply)
     if (a->is_dirty || a->reasons > 0)
         rg__publish(a);
     if (a->is_over) /* not before the last word is said */
-        rg__agent_check_end(a);
+        a->on->settled(a);
 }
 
 /* That a host of the world has gone is true for good: others would wait for it,

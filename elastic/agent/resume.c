@@ -11,6 +11,7 @@
  *
  * Without etcd we stay before the last: members go on meanwhile, as ever. */
 #include "elastic/agent/inside.h"
+#include "elastic/agent/base/exits.h"
 #include "elastic/agent/base/view.h"
 
 #include <stdlib.h>

@@ -5,6 +5,7 @@
  * the door says what is registered; one that differs, then or in any later
  * generation, makes the host leave as well. */
 #include "elastic/agent/inside.h"
+#include "elastic/agent/base/exits.h"
 #include "elastic/agent/base/view.h"
 
 #include <inttypes.h>
@@ -176,7 +177,7 @@ static void on_agreed(void *arg, rg_status st, const rg__txn_reply *reply)
         (mine != NULL && reply->kv_count == 1 &&
          is_equal(a, reply->kv[0].value, reply->kv[0].value_bytes, mine));
     free(mine);
-    rg__resume_note(a);
+    a->on->noted(a);
     if (a->has_shape)
         rg__publish(a);
 }
@@ -240,7 +241,7 @@ static void take_first(agent *a, const slot *s, uint64_t registered)
     a->registered = registered;
     for (int i = 0; i < a->buffers; i++)
         a->buffer[i].is_first = has(a, &a->buffer[i], s->index);
-    rg__resume_note(a);
+    a->on->noted(a);
 }
 
 bool rg__shape_take(slot *s, uint64_t registered)

@@ -5,6 +5,7 @@
  *
  * What a worker says is checked before it is kept. */
 #include "elastic/agent/inside.h"
+#include "elastic/agent/base/tell.h"
 #include "elastic/agent/base/view.h"
 
 #include <jansson.h>
@@ -128,7 +129,7 @@ bool rg__shown_take(slot *from, const rg__sets_shown *m, size_t n)
     append(s, (const char *)(m + 1), n - sizeof *m);
     if (m->is_last != 0) {
         s->told = m->ask;
-        rg__questions_look(from->a);
+        from->a->on->sets_told(from->a);
     }
     return true;
 }

@@ -7,6 +7,8 @@
  * and then everything in its group is killed. The slot starts again when the
  * worker is fenced (fence.c) and the child reaped. */
 #include "elastic/agent/inside.h"
+#include "elastic/agent/base/exits.h"
+#include "elastic/agent/base/tell.h"
 #include "elastic/agent/base/view.h"
 
 #include <errno.h>
@@ -335,7 +337,7 @@ void rg__slots_pause(agent *a, bool pauses)
     if (a->is_paused == pauses || (pauses && a->is_ending))
         return;
     a->is_paused = pauses;
-    rg__resume_note(a);
+    a->on->noted(a);
     for (int i = 0; i < a->params->slots; i++) {
         slot *s = &a->slot[i];
         const int signum = pauses ? SIGSTOP : SIGCONT;
@@ -537,7 +539,7 @@ void rg__slot_lost(slot *s, const char *format, ...)
         const uint64_t step = atomic_load(&s->w.page->step);
         if (step > s->a->most_step && !is_free_to_go(s)) {
             s->a->most_step = step;
-            rg__resume_note(s->a);
+            s->a->on->noted(s->a);
         }
     }
     if (s->is_loss) {
@@ -548,7 +550,7 @@ void rg__slot_lost(slot *s, const char *format, ...)
         rg__timer_set(s->a->missed_timer, MISSED_NS);
     }
     rg__publish(s->a);
-    rg__resume_look(s->a);
+    s->a->on->slot_stood(s);
 }
 
 /* The job is done, and a member is gone that has not called rg_finalize: who
@@ -573,6 +575,25 @@ void rg__slot_gone(slot *s)
 {
     s->w.is_fenced = true;
     rg__timer_set(s->fence, 0);
+}
+
+/* The job is done: those at the door hear so, others are asked to end. */
+void rg__slots_finish(agent *a)
+{
+    const rg__proposal *p = rg__view_decided(a);
+    for (int i = 0; i < a->params->slots; i++) {
+        slot *s = &a->slot[i];
+        rg__timer_stop(s->respawn);
+        rg__timer_stop(s->hold);
+        s->has_finished = p != NULL && s->w.fin == p->generation;
+        if (rg__slot_is_alive(s) && s->w.is_at_door)
+            rg__worker_tell_mark(s, RG__DONE, p != NULL ? p->generation : 0);
+        else if (s->child != 0 && !s->w.is_finalized) {
+            s->is_stopping = true;
+            kill(-s->child, SIGTERM);
+        }
+        rg__slot_keep(s);
+    }
 }
 
 /* ------------------------------------------------------ reaped, and onwards */
@@ -766,7 +787,7 @@ static void go_on_after_death(slot *s)
         /* a death after done is no fault; an exit code is the program's word */
         if (s->has_finished && s->exit_code <= 128 && a->exit_code == 0)
             a->exit_code = s->exit_code;
-        rg__resume_note(a);
+        a->on->noted(a);
         if (s->has_finished && s->exit_code != 0)
             rg__log(RG__WARN, "agent",
                     "%s.%u exited with code %d after the job was done",
@@ -782,7 +803,7 @@ static void go_on_after_death(slot *s)
         rg__slots_kind_is_known(a); /* nobody is left who could say */
     rg__slot_keep(s);
     rg__worker_drop(s);
-    rg__agent_check_end(a);
+    a->on->settled(a);
 }
 
 void rg__slots_kind_is_known(agent *a)

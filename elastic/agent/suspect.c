@@ -20,6 +20,7 @@
  * answered, and all of them when this agent finds that it was late itself.
  * Without etcd nothing is accused. */
 #include "elastic/agent/inside.h"
+#include "elastic/agent/base/exits.h"
 #include "elastic/agent/base/view.h"
 
 #include <stdlib.h>
@@ -420,7 +421,7 @@ static void look_at_mute(agent *a)
     uint64_t mute[LOST_MAX];
     const int n = rg__suspect_mute(a, mute, LOST_MAX);
     if (rg__suspect_mark(mute, n) != a->mute_mark)
-        rg__leader_look(a);
+        a->on->mute_changed(a);
 }
 
 /* The generation that members are in; nobody goes on to another yet, but maybe
@@ -435,6 +436,12 @@ static uint64_t standing(const agent *a)
     return stands && decided != NULL ? decided->generation : 0;
 }
 
+void rg__suspect_told(agent *a, uint64_t generation)
+{
+    a->told_generation = generation;
+    a->told_ns = rg__now_ns();
+}
+
 /* A host has aborted the generation for a certain reason, and can't publish it:
  * etcd does not answer it. */
 static void speak_for_others(agent *a, uint64_t now)
@@ -444,8 +451,8 @@ static void speak_for_others(agent *a, uint64_t now)
         return;
     a->told_generation = 0;
     if (g == standing(a))
-        rg__publish_reason(a, g, NULL, false,
-                           "a host has left it, and etcd does not hear why");
+        a->on->ended_for(a, g,
+                         "a host has left it, and etcd does not hear why");
 }
 
 /* A member's host acked, and has not heard the decision since: it would keep
@@ -465,7 +472,7 @@ static void speak_for_the_deaf(agent *a, uint64_t now)
                  "host %s has not begun it, and etcd does not answer that",
                  one->name);
         a->spoken_for = g;
-        rg__publish_reason(a, g, NULL, false, why);
+        a->on->ended_for(a, g, why);
         return;
     }
 }
@@ -478,7 +485,7 @@ static void look_when_done(agent *a, uint64_t now)
         const peer *one = rg__beat_peer(a, i);
         if (one->is_expected && one->refused_ns == 0 &&
             now - one->heard_ns > budget_ns(a) && rg__view_has_host(a, one->id))
-            rg__slots_end_world(a);
+            a->on->host_missed(a);
     }
 }
 
@@ -490,7 +497,8 @@ void rg__suspect_look(agent *a)
     if (!rg__etcd_is_up(a->etcd) || a->is_ending || a->is_done)
         return;
     if (a->view.leader == 0)
-        rg__leader_follow(a); /* who has won may have gone before we saw it */
+        a->on->leader_missed(
+            a); /* who has won may have gone before we saw it */
     for (int i = 0; i < rg__beat_peers(a); i++) {
         peer *one = rg__beat_peer(a, i);
         if (!one->is_accused && (is_mute(one, now) || (is_silent(one, now) &&

@@ -151,7 +151,7 @@ static void note_served(const source *s, bool is_stored)
     a->served.sent++;
     a->served.stored += is_stored;
     a->served.at_ns = rg__now_ns();
-    rg__resume_note(a);
+    a->on->noted(a);
 }
 
 /* All that the sink ever says: that it has stored what was sent. */
@@ -268,11 +268,7 @@ static void publish(agent *a, uint64_t generation, const char *from,
     rg__log(RG__WARN, "agent", "generation %" PRIu64 " is broken: %s",
             generation, text);
     a->detected_ns = rg__now_ns();
-    rg__generation_abort(a, generation);
-    if (is_link)
-        rg__publish_broken_link(a, generation, NULL, from, text);
-    else
-        rg__publish_reason(a, generation, NULL, false, text);
+    a->on->copy_broken(a, generation, is_link ? from : NULL, text);
 }
 
 static void give_up(transfer *t, bool is_link, const char *why)
@@ -289,7 +285,7 @@ static void fail(transfer *t, bool is_link, const char *why)
 {
     agent *a = t->a;
     give_up(t, is_link, why);
-    rg__generation_follow(a); /* what has waited behind the transfer */
+    a->on->fetch_failed(a);
 }
 
 /* A frame that can't be used: say why, once, instead of "malformed". */
@@ -311,8 +307,7 @@ static void complete(transfer *t)
             t->errands > 1 ? " and others" : "", t->bytes, us / 1000,
             us % 1000);
     free_transfer(t);
-    rg__generation_pass_on(a);
-    rg__generation_follow(a);
+    a->on->fetched(a);
 }
 
 static bool call_next(transfer *t);

@@ -6,6 +6,7 @@
  * without a page, and the worker that asked for it reserves the pages
  * (segments.c there). It is given back by the keeper, which closes it last. */
 #include "elastic/agent/inside.h"
+#include "elastic/agent/base/tell.h"
 #include "elastic/agent/base/view.h"
 
 #include <inttypes.h>

@@ -3,6 +3,7 @@
  * vouches for it by having no worker yet. What a worker says is checked; a
  * malformed message costs it the connection, and that its life. */
 #include "elastic/agent/inside.h"
+#include "elastic/agent/base/tell.h"
 #include "elastic/agent/base/view.h"
 
 #include <errno.h>
@@ -24,89 +25,9 @@
 #include "sdk/base/sock.h"
 
 #define BUILD_TRIES   3
-#define RESEND_NS     RG__MS
 #define REFUSALS_NS   (60000 * RG__MS)
 #define REFUSALS_SAID 8 /* in that time */
 #define SILENT_TICKS  4 /* pings unanswered within the detection budget */
-
-/* ------------------------------------------------------------------- speak */
-
-static void ring(const slot *s)
-{
-    if (s->w.page == NULL)
-        return;
-    atomic_fetch_add(&s->w.page->wake, 1);
-    rg__futex_wake(&s->w.page->wake);
-}
-
-/* The worker reads on its Regroup thread, so there is room soon; one that does
- * not read does not answer its pings either. */
-static void keep(slot *s, const void *bytes, size_t n, int fd)
-{
-    message *m = malloc(sizeof *m + n);
-    if (m == NULL) {
-        rg__slot_lost(s, "can't be told: no memory");
-        return;
-    }
-    *m = (message){.fd = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : -1, .n = n};
-    memcpy(m->bytes, bytes, n);
-    message **end = &s->w.waiting;
-    while (*end != NULL)
-        end = &(*end)->next;
-    *end = m;
-    rg__timer_set(s->a->resend, RESEND_NS);
-}
-
-static void drop_first(worker *w)
-{
-    message *m = w->waiting;
-    w->waiting = m->next;
-    if (m->fd >= 0)
-        close(m->fd);
-    free(m);
-}
-
-static void resend(slot *s)
-{
-    worker *w = &s->w;
-    while (w->waiting != NULL && w->sock >= 0 && !w->is_dead) {
-        const message *m = w->waiting;
-        if (rg__sock_send(w->sock, m->bytes, m->n, &m->fd, m->fd >= 0) ==
-            RG_IN_PROGRESS)
-            break;
-        drop_first(w);
-    }
-    ring(s);
-}
-
-void rg__workers_resend(void *agent_arg)
-{
-    agent *a = agent_arg;
-    for (int i = 0; i < a->params->slots; i++) {
-        slot *s = &a->slot[i];
-        if (s->w.waiting == NULL || s->w.is_dead)
-            continue;
-        resend(s);
-        if (s->w.waiting != NULL)
-            rg__timer_set(a->resend, RESEND_NS);
-    }
-}
-
-void rg__worker_tell(slot *s, const void *bytes, size_t n, int fd)
-{
-    if (s->w.sock < 0 || s->w.is_dead)
-        return;
-    if (s->w.waiting != NULL ||
-        rg__sock_send(s->w.sock, bytes, n, &fd, fd >= 0) == RG_IN_PROGRESS)
-        keep(s, bytes, n, fd);
-    ring(s);
-}
-
-void rg__worker_tell_mark(slot *s, rg__wire_type type, uint64_t generation)
-{
-    const rg__mark m = {{type, RG__WIRE_VERSION}, generation};
-    rg__worker_tell(s, &m, sizeof m, -1);
-}
 
 /* -------------------------------------------------------------------- hear */
 
@@ -289,7 +210,7 @@ static void on_stand(slot *s, const rg__stand *m)
     if (w->is_at_door && !rg__shape_take(s, m->registered))
         return;
     rg__paths_follow(s->a);
-    rg__resume_look(s->a);
+    s->a->on->slot_stood(s);
 }
 
 /* false: malformed. */
@@ -568,7 +489,7 @@ static void meet(agent *a, slot *s, const rg__hello *m, int sock, pid_t pid)
     rg__vault_unregister(s);
     rg__slot_keep(s);
     a->elastic = m->elastic != 0;
-    rg__resume_note(a);
+    a->on->noted(a);
     if (receive_worker(s) != RG_OK) {
         rg__slot_lost(s, "can't be met: %s", rg_last_error());
         return;
@@ -698,8 +619,7 @@ void rg__worker_forget(slot *s)
     worker *w = &s->w;
     rg__watch_destroy(w->watcher);
     rg__shown_drop(w);
-    while (w->waiting != NULL)
-        drop_first(w);
+    rg__worker_untell(w);
     if (w->sock >= 0) {
         rg__loop_unwatch(s->a->loop, w->sock);
         close(w->sock);
@@ -730,7 +650,7 @@ static void ping(slot *s)
             rg__slot_kill(s);
         return;
     }
-    ring(s);
+    rg__worker_ring(s);
 }
 
 void rg__workers_ping(void *agent_arg)

@@ -53,8 +53,8 @@ int rg__agent_here(rg__cli *cli, const rg__agent_start *start)
         rg__launch_record(&params, &record);
         st = rg__rundir_record(&dir, &record);
     }
-    code =
-        st == RG_OK ? rg__keeper_run(&params, start->hooks) : rg__cli_fail(st);
+    code = st == RG_OK ? rg__keeper_run(&params, rg__agent_run, start->hooks)
+                       : rg__cli_fail(st);
     rg__rundir_leave(&dir);
     return code;
 }

@@ -123,7 +123,7 @@ static int run_job(job_run *run, const rg__cli *cli)
         st = rg__remotes_prepare(&run->remotes, cli, &params);
     if (st != RG_OK)
         return rg__cli_fail(st);
-    int code = rg__keeper_run(&params, &hooks);
+    int code = rg__keeper_run(&params, rg__agent_run, &hooks);
     code = rg__remotes_finish(&run->remotes, code);
     if (run->etcd.is_open)
         rg__farewell(&run->etcd, run->launch.job, run->launch.host);

@@ -16,7 +16,8 @@ agent *agent_make(rg__loop *loop, uint64_t id)
     char *host = malloc(16);
     CHECK(a != NULL && host != NULL);
     snprintf(host, 16, "h%llu", (unsigned long long)id);
-    *a = (agent){.own = {.host = host, .detect_ms = DETECT_MS},
+    *a = (agent){.on = &rg__agent_events,
+                 .own = {.host = host, .detect_ms = DETECT_MS},
                  .loop = loop,
                  .id = id,
                  .address = {"127.0.0.1"},

@@ -22,7 +22,7 @@ int main(void)
     CHECK(rg__change_find(a, MANY - RG__CHANGES_MAX) == NULL);
     recoveries all = a->past;
     for (int i = 0; i < a->changes; i++)
-        rg__metrics_add(&all, &a->change[i]);
+        rg__recoveries_add(&all, &a->change[i]);
     CHECK_EQ(all.all, MANY - 1); /* the first recovers from nothing */
     CHECK_EQ(all.count[0], 0);   /* within 10 ms */
     CHECK_EQ(all.count[1], MANY - 1);

@@ -1,0 +1,62 @@
+/* See accept.h. */
+#include "elastic/agent/base/accept.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include "sdk/base/clock.h"
+
+#define REST_NS  (100 * RG__MS)
+#define ROOM_KEY (UINT64_MAX - 1) /* those of slots are below */
+
+static void watch_listeners(agent *a, uint32_t events)
+{
+    rg__loop_watch(a->loop, a->listener, events, a->on->worker_calls, a);
+    if (a->peer_listener >= 0)
+        rg__loop_watch(a->loop, a->peer_listener, events, a->on->agent_calls,
+                       a);
+}
+
+/* Whether there is room again is known from trying. */
+static void on_rested(void *agent_arg)
+{
+    agent *a = agent_arg;
+    a->on->worker_calls(a, a->listener, 0);
+    if (rg__timer_is_set(a->rest_timer))
+        return;
+    rg__wait_end(a, RG__WAIT_ROOM, ROOM_KEY);
+    watch_listeners(a, EPOLLIN);
+}
+
+/* Whoever calls stays in the listener's queue, and would wake this agent again
+ * at once: nobody is waited for meanwhile. */
+static void rest(agent *a)
+{
+    rg__wait_begin(a, RG__WAIT_ROOM, ROOM_KEY,
+                   "a descriptor to accept connections: %s; raise ulimit -n",
+                   strerror(errno));
+    if (a->rest_timer == NULL)
+        a->rest_timer = rg__timer_create(a->loop, on_rested, a);
+    if (a->rest_timer == NULL)
+        return;
+    watch_listeners(a, 0);
+    rg__timer_set(a->rest_timer, REST_NS);
+}
+
+int rg__agent_accept(agent *a, int listener)
+{
+    const int sock =
+        accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (sock < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS ||
+                     errno == ENOMEM))
+        rest(a);
+    return sock;
+}
+
+void rg__accept_drop(agent *a)
+{
+    rg__timer_destroy(a->rest_timer);
+    a->rest_timer = NULL;
+}

@@ -1,0 +1,12 @@
+/* Accepting connections, of workers and commands at a->listener and of other
+ * agents at a->peer_listener. Where there is no descriptor for one both rest
+ * for a moment. */
+#ifndef RG_AGENT_ACCEPT_H
+#define RG_AGENT_ACCEPT_H
+
+#include "elastic/agent/inside.h"
+
+int rg__agent_accept(agent *a, int listener); /* -1: none */
+void rg__accept_drop(agent *a);
+
+#endif

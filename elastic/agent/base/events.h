@@ -1,0 +1,69 @@
+/* What happens inside the agent. A file that learns of one says so with
+ * a->on->EVENT(...) and calls nobody above it; the one list in agent.c says
+ * what follows from each, and in which order.
+ *
+ * Threads: the loop's. What follows has happened when the call returns, so a
+ * caller looks again at what it knows, as after any call. */
+#ifndef RG_AGENT_EVENTS_H
+#define RG_AGENT_EVENTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+typedef struct agent agent;
+typedef struct slot slot;
+typedef struct connection connection;
+
+typedef struct rg__events {
+    /* The exits (exits.h): this host leaves, or the job ends; a->why says why.
+     */
+    void (*leave)(agent *a, int code);
+    void (*end)(agent *a, int code);
+    /* Something that the agent's end waits for may be over. */
+    void (*settled)(agent *a);
+    /* The next agent would have to know something else than before. */
+    void (*noted)(agent *a);
+
+    /* Slots. */
+    void (*slot_untold)(slot *s); /* a message for its worker is lost */
+    void (*slot_stood)(slot *s);  /* has said where it stands, or will not */
+    void (*sets_told)(agent *a);  /* a worker has shown its sets */
+
+    /* Listeners, and what a connection wants by its first message. */
+    void (*worker_calls)(void *agent_arg, int listener, uint32_t events);
+    void (*agent_calls)(void *agent_arg, int listener, uint32_t events);
+    /* false: it is no question; else the socket is owned. */
+    bool (*asked)(agent *a, int sock, const void *bytes, size_t n);
+    /* An agent's, of that rg__peer_type; false: it is malformed. */
+    bool (*agent_asked)(agent *a, connection *c, uint32_t type,
+                        const void *body, size_t n);
+
+    /* Other hosts. */
+    void (*beats_sent)(agent *a); /* once a period */
+    void (*host_acked)(agent *a, uint64_t host, uint64_t generation,
+                       const char *text, size_t bytes);
+    /* A member there certainly died. */
+    void (*host_aborted)(agent *a, uint64_t generation);
+    void (*host_missed)(agent *a); /* silent, when the job is done */
+    void (*rival_judged)(agent *a, bool is_alive); /* it bears our name */
+    void (*mute_changed)(agent *a);  /* the hosts that etcd does not answer */
+    void (*leader_missed)(agent *a); /* nobody leads */
+    void (*paths_judged)(agent *a);  /* between this host and the world */
+    /* The leader knows of a host that can't say so why a generation ends. */
+    void (*ended_for)(agent *a, uint64_t generation, const char *why);
+
+    /* The vault. A commit came from other hosts, or did not. */
+    void (*fetched)(agent *a);
+    void (*fetch_failed)(agent *a);
+    /* This host's part of a generation is broken: by the connection with that
+     * host, or, with NULL, by what lies here. */
+    void (*copy_broken)(agent *a, uint64_t generation, const char *host,
+                        const char *why);
+
+    /* Generations. */
+    void (*done)(agent *a); /* the job is */
+} rg__events;
+
+#endif

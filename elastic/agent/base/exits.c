@@ -1,0 +1,41 @@
+/* See exits.h. */
+#include "elastic/agent/base/exits.h"
+
+#include <stdio.h>
+
+void rg__agent_set_why(agent *a, const char *format, va_list args)
+{
+    vsnprintf(a->why, sizeof a->why, format, args);
+    for (char *c = a->why; *c != '\0'; c++)
+        if ((unsigned char)*c < ' ' || (unsigned char)*c > '~')
+            *c = '?';
+}
+
+void rg__agent_leave(agent *a, int code, const char *format, ...)
+{
+    if (a->is_ending)
+        return;
+    va_list args;
+    va_start(args, format);
+    rg__agent_set_why(a, format, args);
+    va_end(args);
+    a->on->leave(a, code);
+}
+
+void rg__agent_end_job(agent *a, int code, const char *format, ...)
+{
+    if (a->is_ending)
+        return;
+    va_list args;
+    va_start(args, format);
+    rg__agent_set_why(a, format, args);
+    va_end(args);
+    a->on->end(a, code);
+}
+
+void rg__agent_ignore(void *arg, rg_status st, const rg__txn_reply *reply)
+{
+    (void)arg;
+    (void)st;
+    (void)reply;
+}

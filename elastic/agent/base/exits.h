@@ -1,0 +1,25 @@
+/* The two exits of an agent.
+ *
+ * This host leaves and the job goes on: for whatever goes wrong on this host
+ * and its agent can't survive. The others are told that it is gone; before the
+ * job is opened there is nobody to tell. The job ends on all hosts: only what
+ * an operator asks for, and the program's own word. (The leader ends it for
+ * what is wrong with the whole, leader.c.) The first call counts. */
+#ifndef RG_AGENT_EXITS_H
+#define RG_AGENT_EXITS_H
+
+#include <stdarg.h>
+
+#include "elastic/agent/inside.h"
+
+void rg__agent_leave(agent *a, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void rg__agent_end_job(agent *a, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void rg__agent_set_why(agent *a, const char *format, va_list args)
+    __attribute__((format(printf, 2, 0)));
+
+/* What became of a request does not matter. */
+void rg__agent_ignore(void *arg, rg_status st, const rg__txn_reply *reply);
+
+#endif

@@ -1,0 +1,96 @@
+/* See tell.h. */
+#include "elastic/agent/base/tell.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sdk/base/clock.h"
+#include "sdk/base/futex.h"
+#include "sdk/base/sock.h"
+
+#define RESEND_NS RG__MS
+
+void rg__worker_ring(const slot *s)
+{
+    if (s->w.page == NULL)
+        return;
+    atomic_fetch_add(&s->w.page->wake, 1);
+    rg__futex_wake(&s->w.page->wake);
+}
+
+/* The worker reads on its Regroup thread, so there is room soon; one that does
+ * not read does not answer its pings either. */
+static void keep(slot *s, const void *bytes, size_t n, int fd)
+{
+    message *m = malloc(sizeof *m + n);
+    if (m == NULL) {
+        s->a->on->slot_untold(s);
+        return;
+    }
+    *m = (message){.fd = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : -1, .n = n};
+    memcpy(m->bytes, bytes, n);
+    message **end = &s->w.waiting;
+    while (*end != NULL)
+        end = &(*end)->next;
+    *end = m;
+    rg__timer_set(s->a->resend, RESEND_NS);
+}
+
+static void drop_first(worker *w)
+{
+    message *m = w->waiting;
+    w->waiting = m->next;
+    if (m->fd >= 0)
+        close(m->fd);
+    free(m);
+}
+
+void rg__worker_untell(worker *w)
+{
+    while (w->waiting != NULL)
+        drop_first(w);
+}
+
+static void resend(slot *s)
+{
+    worker *w = &s->w;
+    while (w->waiting != NULL && w->sock >= 0 && !w->is_dead) {
+        const message *m = w->waiting;
+        if (rg__sock_send(w->sock, m->bytes, m->n, &m->fd, m->fd >= 0) ==
+            RG_IN_PROGRESS)
+            break;
+        drop_first(w);
+    }
+    rg__worker_ring(s);
+}
+
+void rg__workers_resend(void *agent_arg)
+{
+    agent *a = agent_arg;
+    for (int i = 0; i < a->params->slots; i++) {
+        slot *s = &a->slot[i];
+        if (s->w.waiting == NULL || s->w.is_dead)
+            continue;
+        resend(s);
+        if (s->w.waiting != NULL)
+            rg__timer_set(a->resend, RESEND_NS);
+    }
+}
+
+void rg__worker_tell(slot *s, const void *bytes, size_t n, int fd)
+{
+    if (s->w.sock < 0 || s->w.is_dead)
+        return;
+    if (s->w.waiting != NULL ||
+        rg__sock_send(s->w.sock, bytes, n, &fd, fd >= 0) == RG_IN_PROGRESS)
+        keep(s, bytes, n, fd);
+    rg__worker_ring(s);
+}
+
+void rg__worker_tell_mark(slot *s, rg__wire_type type, uint64_t generation)
+{
+    const rg__mark m = {{type, RG__WIRE_VERSION}, generation};
+    rg__worker_tell(s, &m, sizeof m, -1);
+}

@@ -1,0 +1,14 @@
+/* Messages to workers. A message that the socket has no room for waits in a
+ * queue, in order. */
+#ifndef RG_AGENT_TELL_H
+#define RG_AGENT_TELL_H
+
+#include "elastic/agent/inside.h"
+
+void rg__worker_tell(slot *s, const void *bytes, size_t n, int fd);
+void rg__worker_tell_mark(slot *s, rg__wire_type type, uint64_t generation);
+void rg__worker_ring(const slot *s); /* its Regroup thread looks at its page */
+void rg__worker_untell(worker *w);   /* drop what waits */
+void rg__workers_resend(void *agent_arg); /* a timer's */
+
+#endif
