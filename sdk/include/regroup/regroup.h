@@ -35,7 +35,8 @@ extern "C" {
 
 /* ---------------------------------------------------------------- status */
 
-/* X(name, value, advice, text). The advice is what the caller should do:
+/* What a function that can fail returns; a row is X(name, value, advice, text).
+ * The advice is what the caller should do:
  *   NONE     go on
  *   RETRY    call again, nothing is lost
  *   FIX      the program is wrong; no peer is to blame
@@ -70,6 +71,7 @@ typedef enum rg_status {
 #undef RG_X
 } rg_status;
 
+/* What the caller should do about a status; RG_STATUS_MAP explains each. */
 typedef enum rg_advice {
     RG_ADVICE_NONE,
     RG_ADVICE_RETRY,
@@ -112,8 +114,9 @@ typedef struct rg_req rg_req;
 typedef struct rg_state rg_state;
 typedef struct rg_sampler rg_sampler;
 
-/* Every params struct starts with its own size, sizeof(struct) as the caller
- * compiled it; the rest zeroed means defaults, and NULL means all defaults. */
+/* Parameters of rg_init. Every params struct starts with its own size,
+ * sizeof(struct) as the caller compiled it; the rest zeroed means defaults, and
+ * NULL means all defaults. */
 typedef struct rg_params {
     size_t size;
     int elastic; /* 0: static, the world forms in rg_init and the first failure
@@ -163,6 +166,7 @@ RG_API uint64_t rg_generation(const rg_ctx *ctx);
  * rg_finalize, the same handle in every generation. */
 RG_API rg_set *rg_world(rg_ctx *ctx);
 
+/* The name of a set, and what becomes of it when members are lost. */
 typedef struct rg_set_params {
     size_t size;
     const char *name; /* copied; at most 31 bytes; NULL = "set<id>" */
@@ -177,16 +181,16 @@ typedef struct rg_set_params {
  * ERR_SET_ENDED), unless params->keep is set.
  *
  * In an elastic program, call it in one of two places:
- *   inside fn    A set with a name is found again by that name and the same
- *                ranks as long as it lives, whichever workers have those ranks
- *                by then, so fn may run from its top again.
- *   before       Local: the call declares the set, which is made when the first
- *   rg_run       generation begins, from that generation's ranks, before
- *                anything else happens in it. All workers declare the same
- *                sets, otherwise rg_run returns ERR_MISMATCH; it returns
- *                ERR_INVALID if the world lacks one of the ranks. A newcomer's
- *                handle stands for the set that the others have, found by name
- *                or by order.
+ *   inside fn      A set with a name is found again by that name and the same
+ *                  ranks as long as it lives, whichever workers have those
+ *                  ranks by then, so fn may run from its top again.
+ *   before rg_run  Local: the call declares the set, which is made when the
+ *                  first generation begins, from that generation's ranks,
+ *                  before anything else happens in it. All workers declare the
+ *                  same sets, otherwise rg_run returns ERR_MISMATCH; it returns
+ *                  ERR_INVALID if the world lacks one of the ranks. A
+ *                  newcomer's handle stands for the set that the others have,
+ *                  found by name or by order.
  *
  * Two sets may have equal members; each has operations of its own. The caller
  * owns the set and gives it back to rg_set_destroy.
@@ -196,11 +200,10 @@ typedef struct rg_set_params {
 RG_API rg_status rg_set_create(rg_ctx *ctx, const int *ranks, int n,
                                const rg_set_params *params, rg_set **set_p);
 
-/* In no set of a split or rule. */
+/* The colour of the calling worker: 0 or more, or RG_NO_COLOR for a worker that
+ * is in no set of the rule or split. The function may ask ctx for rank, host,
+ * slot and the like, and must not call anything collective. */
 #define RG_NO_COLOR (-1)
-
-/* The colour of the calling worker, 0 or more, or RG_NO_COLOR. It may ask ctx
- * for rank, host, slot and the like, and must not call anything collective. */
 typedef int (*rg_color_fn)(rg_ctx *ctx, void *arg);
 
 /* Make sets by a rule: workers of equal colour form one set, in the order of
@@ -216,7 +219,7 @@ typedef int (*rg_color_fn)(rg_ctx *ctx, void *arg);
 RG_API rg_status rg_set_create_by(rg_ctx *ctx, rg_color_fn color, void *arg,
                                   const rg_set_params *params, rg_set **set_p);
 
-/* The same, once: workers of equal colour form one set, in the order of their
+/* Make sets once: workers of equal colour form one set, in the order of their
  * keys, and of their world ranks where keys are equal. Collective over the
  * world. The result is a set like one of rg_set_create: the set of a colour
  * ends with a lost member, or shrinks, while those of other colours go on. It
@@ -245,10 +248,12 @@ RG_API const char *rg_set_name(const rg_set *set);
 RG_API rg_status rg_set_translate(const rg_set *from, const int *ranks, int n,
                                   const rg_set *to, int *out);
 
+/* One set in the list of rg_set_list. */
 typedef struct rg_set_info {
     uint32_t id;
     char name[32];
-    int size, rank; /* rank -1: not a member */
+    int size;
+    int rank; /* -1: not a member */
 } rg_set_info;
 
 /* List the sets that live in this process, the world first, ordered by id:
@@ -258,8 +263,8 @@ RG_API rg_status rg_set_list(rg_ctx *ctx, rg_set_info *info, int room,
 
 /* ----------------------------------------------------------- collectives */
 
-/* BOOL is one byte, 0 or 1 (any other value counts as 1). F16 is IEEE half
- * precision, BF16 the upper half of a float. */
+/* The type of an element. BOOL is one byte, 0 or 1 (any other value counts as
+ * 1). F16 is IEEE half precision, BF16 the upper half of a float. */
 typedef enum rg_type {
     RG_U8,
     RG_I32,
@@ -274,7 +279,7 @@ typedef enum rg_type {
     RG_BOOL
 } rg_type;
 
-/* Which op goes with which type:
+/* The operation of a reduction. Which op goes with which type:
  *
  *                   integers   floats   BOOL
  *   SUM AVG PROD    yes        yes      ERR_INVALID (use LOR, LAND, LXOR)
@@ -308,6 +313,7 @@ RG_API size_t rg_type_size(rg_type type);
 /* 1 when the op goes with the type, else 0. */
 RG_API int rg_op_has(rg_op op, rg_type type);
 
+/* What an operation may be told besides its arguments. */
 typedef struct rg_op_params {
     size_t size;
     int root;        /* rank in the set: broadcast, reduce, gather, scatter */
@@ -322,12 +328,13 @@ typedef struct rg_op_params {
                      name or a shape, a step. ERR_MISMATCH where it differs */
 } rg_op_params;
 
-/* Start a collective on a set. Collective over the set's members; operations
- * on one set match in start order, as in MPI and NCCL. Every operation makes
- * progress without its caller, and no set waits for another. Buffers belong to
- * the library until the request has completed; arrays of counts and places are
- * copied. The request belongs to the generation that started it. Counts and
- * places are in elements, and may exceed 2^31.
+/* A function that ends in _start starts a collective on a set, and rg_wait ends
+ * it; the form without _start does both, and is not for groups. Collective over
+ * the set's members; operations on one set match in start order, as in MPI and
+ * NCCL. Every operation makes progress without its caller, and no set waits for
+ * another. Buffers belong to the library until the request has completed;
+ * arrays of counts and places are copied. The request belongs to the generation
+ * that started it. Counts and places are in elements, and may exceed 2^31.
  *
  * In place: send == recv where both have equal length (allreduce, reduce,
  * alltoall with equal counts and places); else send is this rank's own part of
@@ -365,43 +372,50 @@ typedef struct rg_op_params {
  * until MPI_Finalize; so do the buffers of operations in flight when their set
  * or the context is given back, and of those that end with ERR_MISMATCH by
  * REGROUP_CHECK=late (regroup_mpi.h). */
+
+/* Reduce count elements of every rank; every rank receives the result. */
 RG_API rg_status rg_allreduce_start(rg_set *set, const void *send, void *recv,
                                     uint64_t count, rg_type type, rg_op op,
                                     const rg_op_params *params, rg_req **req_p);
 
-/* The result is at the root only; elsewhere recv is not used. */
+/* Reduce count elements of every rank. The result is at the root only;
+ * elsewhere recv is not used. */
 RG_API rg_status rg_reduce_start(rg_set *set, const void *send, void *recv,
                                  uint64_t count, rg_type type, rg_op op,
                                  const rg_op_params *params, rg_req **req_p);
 
-/* send holds count x set size elements; part r of the result goes to rank r,
- * count elements for each. */
+/* Reduce, and cut the result into equal parts. send holds count x set size
+ * elements; part r of the result goes to rank r, count elements for each. */
 RG_API rg_status rg_reduce_scatter_start(rg_set *set, const void *send,
                                          void *recv, uint64_t count,
                                          rg_type type, rg_op op,
                                          const rg_op_params *params,
                                          rg_req **req_p);
 
-/* The same with counts[r] elements for rank r; send holds all of them, one part
- * behind the other. counts has the set's size and is equal on all ranks. */
+/* Reduce, and cut the result into parts of any sizes: counts[r] elements for
+ * rank r; send holds all of them, one part behind the other. counts has the
+ * set's size and is equal on all ranks. */
 RG_API rg_status rg_reduce_scatterv_start(rg_set *set, const void *send,
                                           void *recv, const uint64_t *counts,
                                           rg_type type, rg_op op,
                                           const rg_op_params *params,
                                           rg_req **req_p);
 
-/* data holds count elements, read at the root and written elsewhere. */
+/* Copy the root's data to all ranks: count elements, read at the root and
+ * written elsewhere. */
 RG_API rg_status rg_broadcast_start(rg_set *set, void *data, uint64_t count,
                                     rg_type type, const rg_op_params *params,
                                     rg_req **req_p);
 
-/* send holds count elements, recv holds count x set size, in set-rank order. */
+/* Bring equal parts of all ranks together on every rank. send holds count
+ * elements, recv holds count x set size, in set-rank order. */
 RG_API rg_status rg_allgather_start(rg_set *set, const void *send, void *recv,
                                     uint64_t count, rg_type type,
                                     const rg_op_params *params, rg_req **req_p);
 
-/* Rank r gives counts[r] elements, which every rank receives at places[r].
- * counts is equal on all ranks and count is counts[own rank]. */
+/* Bring parts of any sizes together on every rank. Rank r gives counts[r]
+ * elements, which every rank receives at places[r]. counts is equal on all
+ * ranks, and count is counts[own rank]. */
 RG_API rg_status rg_allgatherv_start(rg_set *set, const void *send,
                                      uint64_t count, void *recv,
                                      const uint64_t *counts,
@@ -409,41 +423,45 @@ RG_API rg_status rg_allgatherv_start(rg_set *set, const void *send,
                                      const rg_op_params *params,
                                      rg_req **req_p);
 
-/* send holds count elements; at the root recv holds count x set size, in
- * set-rank order; elsewhere recv is not used. */
+/* Bring equal parts of all ranks together at the root. send holds count
+ * elements; at the root recv holds count x set size, in set-rank order;
+ * elsewhere recv is not used. */
 RG_API rg_status rg_gather_start(rg_set *set, const void *send, void *recv,
                                  uint64_t count, rg_type type,
                                  const rg_op_params *params, rg_req **req_p);
 
-/* This rank gives count elements; at the root counts[r] of rank r come to
- * places[r]. Elsewhere recv, counts and places are not used. */
+/* Bring parts of any sizes together at the root. This rank gives count
+ * elements; at the root counts[r] of rank r come to places[r]. Elsewhere recv,
+ * counts and places are not used. */
 RG_API rg_status rg_gatherv_start(rg_set *set, const void *send, uint64_t count,
                                   void *recv, const uint64_t *counts,
                                   const uint64_t *places, rg_type type,
                                   const rg_op_params *params, rg_req **req_p);
 
-/* The root's send holds count x set size elements, of which rank r gets the
- * r-th part; elsewhere send is not used. */
+/* Deal the root's data out in equal parts. The root's send holds count x set
+ * size elements, of which rank r gets the r-th part; elsewhere send is not
+ * used. */
 RG_API rg_status rg_scatter_start(rg_set *set, const void *send, void *recv,
                                   uint64_t count, rg_type type,
                                   const rg_op_params *params, rg_req **req_p);
 
-/* This rank gets count elements; at the root counts[r] for rank r are at
- * places[r]. Elsewhere send, counts and places are not used. */
+/* Deal the root's data out in parts of any sizes. This rank gets count
+ * elements; at the root counts[r] for rank r are at places[r]. Elsewhere send,
+ * counts and places are not used. */
 RG_API rg_status rg_scatterv_start(rg_set *set, const void *send,
                                    const uint64_t *counts,
                                    const uint64_t *places, void *recv,
                                    uint64_t count, rg_type type,
                                    const rg_op_params *params, rg_req **req_p);
 
-/* Part r of send goes to rank r, part r of recv comes from rank r; count
- * elements in each. */
+/* Exchange equal parts between all ranks. Part r of send goes to rank r, part r
+ * of recv comes from rank r; count elements in each. */
 RG_API rg_status rg_alltoall_start(rg_set *set, const void *send, void *recv,
                                    uint64_t count, rg_type type,
                                    const rg_op_params *params, rg_req **req_p);
 
-/* The same with counts and places for each rank; what rank a sends to rank b
- * must be what b receives from a. */
+/* Exchange parts of any sizes between all ranks, with counts and places for
+ * each rank. As many elements as rank a sends to rank b, b receives from a. */
 RG_API rg_status rg_alltoallv_start(rg_set *set, const void *send,
                                     const uint64_t *send_counts,
                                     const uint64_t *send_places, void *recv,
@@ -451,7 +469,7 @@ RG_API rg_status rg_alltoallv_start(rg_set *set, const void *send,
                                     const uint64_t *recv_places, rg_type type,
                                     const rg_op_params *params, rg_req **req_p);
 
-/* Completes once every member has started it. */
+/* Wait for all members: it completes once every member has started it. */
 RG_API rg_status rg_barrier_start(rg_set *set, const rg_op_params *params,
                                   rg_req **req_p);
 
@@ -500,15 +518,14 @@ RG_API rg_status rg_test(rg_req **req_p);
  */
 RG_API rg_status rg_wait_all(rg_req **reqs, int n, int timeout_ms);
 
-/* Start and wait; not for groups. */
+/* For the functions below only. */
 static inline rg_op_params rg__at_root(int root)
 {
     rg_op_params params = {sizeof(rg_op_params), root, 0, 0, 0, 0};
     return params;
 }
 
-/* For the functions below only: takes the operation that was noted last out of
- * the group. */
+/* Likewise: takes the operation that was noted last out of the group. */
 RG_API rg_status rg__group_refuse(rg_req **req_p);
 
 static inline rg_status rg__complete(rg_req **req_p)
@@ -607,6 +624,7 @@ static inline rg_status rg_join(rg_set *set, int *last_p)
 
 /* ---------------------------------------------------------------- memory */
 
+/* Parameters of rg_alloc: none so far. */
 typedef struct rg_alloc_params {
     size_t size;
 } rg_alloc_params;
@@ -624,6 +642,7 @@ RG_API rg_status rg_free(rg_ctx *ctx, void *p);
 
 /* ----------------------------------------------------------------- state */
 
+/* Parameters of rg_state_create: none so far. */
 typedef struct rg_state_params {
     size_t size;
 } rg_state_params;
@@ -641,6 +660,7 @@ RG_API void rg_state_destroy(rg_state *state);
  * of which each rank holds a part, its shard (rg_state_slice). */
 typedef enum rg_buffer_kind { RG_REPLICATED, RG_SHARDED } rg_buffer_kind;
 
+/* How a buffer is kept. */
 typedef struct rg_buffer_params {
     size_t size;
     rg_buffer_kind kind;
@@ -690,15 +710,15 @@ RG_API rg_status rg_state_add(rg_state *state, const char *name, void *data,
 RG_API rg_status rg_state_slice(const rg_state *state, const char *name,
                                 size_t *begin_p, size_t *end_p);
 
-/* fn runs in every generation, the first included, once registered memory is
+/* Call fn in every generation, the first included, once registered memory is
  * right and before the training function; on the thread that called rg_run,
  * with no lock held. A status other than RG_OK leaves the generation as fn's
  * would. */
 typedef rg_status (*rg_reset_fn)(rg_state *state, void *arg);
 RG_API rg_status rg_state_on_reset(rg_state *state, rg_reset_fn fn, void *arg);
 
-/* fn is called once for each step that counts, in order, on every rank that has
- * made it: by the commit that makes it count, before that returns, also where
+/* Call fn once for each step that counts, in order, on every rank that has made
+ * it: by the commit that makes it count, before that returns, also where
  * it returns ERR_HOSTS_CHANGED; where this rank hears only from the next
  * decision that the commit counts, by rg_run, before fn of rg_state_on_reset.
  * Steps that rg_step_end has ended come with the next commit, or with the end
@@ -734,7 +754,7 @@ RG_API rg_status rg_step_end(rg_state *state);
  */
 RG_API uint64_t rg_state_step(const rg_state *state);
 
-/* fn is called on a thread of its own when the generation in which this worker
+/* Call fn on a thread of its own when the generation in which this worker
  * computes has broken, or this worker is to end; not when its members agree to
  * leave it (ERR_HOSTS_CHANGED). It is for programs with communicators of their
  * own, in which the thread of rg_run may be waiting: abort them here. At most
@@ -821,6 +841,7 @@ RG_API rg_status rg_run(rg_state *state, rg_train_fn fn, void *arg);
 RG_API rg_status rg_state_load(rg_state *state, const char *path,
                                uint64_t *step_p);
 
+/* How many checkpoints stay. */
 typedef struct rg_save_params {
     size_t size;
     int keep; /* newest checkpoints that stay in the directory; 0: the
