@@ -39,15 +39,16 @@ def missing(*groups):
 
 claims = Claims()
 named = groups_of_packages()
-claims.equal(sorted(named), ["build", "load", "mpi", "package", "product", "tests"],
-             "groups")
+claims.equal(sorted(named), ["build", "docs", "load", "mpi", "package", "product",
+                              "tests"], "groups")
 claims.hold(named["build"] and named["mpi"], f"no packages: {named}")
 for name, packages in named.items():
     claims.hold(packages <= missing(name), f"{name} lacks {packages}")
 by_default = missing()
 for name, packages in named.items():
     claims.hold(packages <= by_default, f"{name} is not installed")
-for name, package in ("load", "stress-ng"), ("package", "dpkg-dev"):
+for name, package in ("load", "stress-ng"), ("package", "dpkg-dev"), \
+        ("docs", "doxygen"):
     claims.hold(package in missing(name), f"{name} installs no {package}")
     claims.hold(package not in by_default, f"{package} is installed unasked")
 claims.end()

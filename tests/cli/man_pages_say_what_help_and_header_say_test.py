@@ -14,7 +14,7 @@ import tempfile
 from command import BUILD, REGROUP, SOURCE, Claims, skip
 
 MAN = BUILD + "/man"
-SCRIPTS = SOURCE + "/deploy/man"
+SCRIPTS = SOURCE + "/deploy/reference"
 HEADERS = SOURCE + "/sdk/include/regroup"
 NAME = re.compile(r"(?:RG_API|static inline)\s[^;{]*?(rg_[a-z]\w*)\("
                   r"|^\} (rg_\w+);|\(\*(rg_\w+)\)\(", re.M)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""deploy/man/commands.py [--gzip] FOLDER RELEASE DATE COMMAND.MD REGROUP...:
+"""deploy/reference/commands.py [--gzip] FOLDER RELEASE DATE COMMAND.MD REGROUP...:
 regroup.1 and a page for each command, from what `REGROUP... --help` prints (so
 from its tables of commands, settings and flags) and from the exit codes in
 COMMAND.MD."""
