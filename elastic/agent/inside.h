@@ -1,8 +1,9 @@
 /* The agent's parts, all on the thread of one loop:
  *
  *   base/         what all of them use: events, exits, view, messages
- *   agent.c       life of the agent and of the job
- *   slots.c       processes in slots: start, death, fence, start again
+ *   agent.c       the list of what follows from each event; set up and tear
+ * down open.c        the job is opened in etcd end.c         the agent ends, or
+ * the job slots.c       processes in slots: start, death, fence, start again
  *   fence.c       can a dying process still store?
  *   guests.c      connections that have not said yet what they want
  *   workers.c     sockets: who meets us, what workers say
@@ -379,7 +380,18 @@ void rg__agent_send_end(agent *a, rg__txn *txn, int code);
  * are ended, and then this agent. Nobody is told. */
 void rg__agent_stop(agent *a, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* What follows from the exits. */
+void rg__agent_follow_end(agent *a, int code);
+void rg__agent_follow_leave(agent *a, int code);
+void rg__end_on_signal(void *agent_arg, int fd, uint32_t events);
+/* Timers'. */
+void rg__end_on_late(void *agent_arg);
+void rg__end_look_at_step(void *agent_arg);
 void rg__agent_check_end(agent *a); /* stop the loop once nothing is left */
+/* open.c */
+rg_status rg__open_names(agent *a); /* of the job that we would make */
+void rg__open_job(agent *a);
+void rg__open_on_late(void *agent_arg); /* it is not open for too long */
 void rg__agent_take_lease(agent *a, const rg__meta *meta);
 void rg__agent_tell_sizes(agent *a); /* the keeper, and that the job is open */
 void rg__agent_end_wiped(agent *a);  /* etcd has another job's keys, or none */

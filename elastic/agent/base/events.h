@@ -26,6 +26,10 @@ typedef struct rg__events {
     /* The next agent would have to know something else than before. */
     void (*noted)(agent *a);
 
+    /* The keys of all/ are other ones than before; the lease is held again. */
+    void (*view_moved)(agent *a);
+    void (*lease_renewed)(agent *a);
+
     /* Slots. */
     void (*slot_untold)(slot *s); /* a message for its worker is lost */
     void (*slot_stood)(slot *s);  /* has said where it stands, or will not */

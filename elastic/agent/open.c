@@ -1,0 +1,306 @@
+/* Opening the job in etcd: a job of that name is there, is made, or is in the
+ * way; then the lease, and the keys of all/. */
+#include "elastic/agent/inside.h"
+#include "elastic/agent/base/exits.h"
+#include "elastic/agent/base/view.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sdk/base/clock.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/log.h"
+#include "sdk/base/proof.h"
+
+#define LEASE_S 10
+#define OPEN_NS (10000 * RG__MS) /* etcd must answer within, at first */
+
+/* -------------------------------------------------------------------- names */
+
+rg_status rg__open_names(agent *a)
+{
+    uint8_t uuid[16];
+    rg_status st = rg__random_bytes(&a->id, sizeof a->id);
+    if (st == RG_OK)
+        st = rg__random_bytes(a->meta.key, sizeof a->meta.key);
+    if (st == RG_OK)
+        st = rg__random_bytes(uuid, sizeof uuid);
+    if (st != RG_OK)
+        return st;
+    for (size_t i = 0; i < sizeof uuid; i++)
+        snprintf(a->meta.uuid + 2 * i, 3, "%02x", uuid[i]);
+    a->meta.min = a->params->min;
+    a->meta.max = a->params->max;
+    a->meta.is_one_host = a->params->is_one_host;
+    rg__resume_job(a);
+    if (asprintf(&a->prefix, "/regroup/v1/%s/", a->params->job) < 0)
+        a->prefix = NULL;
+    a->all =
+        a->prefix != NULL ? rg__record_key(a->prefix, "all/", 0, NULL) : NULL;
+    a->prefix_end = a->prefix != NULL ? rg__prefix_end(a->prefix) : NULL;
+    a->all_end = a->all != NULL ? rg__prefix_end(a->all) : NULL;
+    return a->prefix_end != NULL && a->all_end != NULL
+               ? RG_OK
+               : rg__fail(RG_ERR_MEMORY, "no memory for an agent");
+}
+
+/* ----------------------------------------------------------- lease and keys */
+
+void rg__agent_end_wiped(agent *a)
+{
+    rg__agent_stop(a, RG__EXIT_STORE,
+                   "etcd has lost the keys of job %s: it was wiped, or another "
+                   "job of that name took its place; start the job again",
+                   a->params->job);
+}
+
+static void on_mirror(void *arg, int64_t revision, bool wiped)
+{
+    agent *a = arg;
+    if (wiped) {
+        rg__agent_end_wiped(a);
+        return;
+    }
+    if (rg__view_read(a, a->mirror, &a->view) != RG_OK)
+        return;
+    rg__log(RG__TRACE, "agent", "the view stands at revision %" PRId64,
+            revision);
+    a->on->view_moved(a);
+}
+
+static void mirror_keys(agent *a)
+{
+    char *meta = rg__record_key(a->prefix, "meta", 0, NULL);
+    const rg_status st = rg__mirror_create(a->etcd, a->all, a->all_end, meta,
+                                           on_mirror, a, &a->mirror);
+    free(meta);
+    if (st != RG_OK)
+        rg__agent_leave(a, RG__EXIT_SYSTEM, "%s", rg_last_error());
+}
+
+static void on_lease(void *arg, rg__lease_event event)
+{
+    agent *a = arg;
+    if (event == RG__LEASE_LOST)
+        rg__log(RG__WARN, "agent",
+                "the lease of host %s was lost; taking it again",
+                a->params->host);
+    else if (a->mirror == NULL)
+        mirror_keys(a);
+    else
+        a->on->lease_renewed(a);
+}
+
+/* ------------------------------------------------------------- open the job */
+
+void rg__agent_tell_sizes(agent *a)
+{
+    const rg__kept_sizes sizes = {a->own.min, a->own.max};
+    rg__keep_put(a->keep, RG__KEPT_SIZES, &sizes, sizeof sizes, NULL, 0);
+}
+
+void rg__agent_take_lease(agent *a, const rg__meta *meta)
+{
+    a->meta = *meta;
+    memcpy(a->key, meta->key, sizeof a->key);
+    a->own.min = meta->min;
+    a->own.max = meta->max;
+    rg__timer_stop(a->end_timer);
+    rg__agent_tell_sizes(a);
+    const rg_status st =
+        a->lease_id == 0
+            ? rg__lease_create(a->etcd, LEASE_S, on_lease, a, &a->lease)
+            : rg__lease_resume(a->etcd, a->lease_id, LEASE_S, on_lease, a,
+                               &a->lease);
+    if (st != RG_OK) {
+        rg__agent_leave(a, RG__EXIT_SYSTEM, "%s", rg_last_error());
+        return;
+    }
+    a->lease_id = rg__lease_id(a->lease);
+    a->on->noted(a);
+}
+
+static void refuse_running(agent *a, const char *host)
+{
+    rg__agent_leave(a, RG__EXIT_STORE,
+                    "a job named %s runs already%s%s, or ran less than %d s "
+                    "ago; choose another --job, or end that one with `regroup "
+                    "stop %s`",
+                    a->params->job, host[0] != '\0' ? ", on host " : "", host,
+                    LEASE_S, a->params->job);
+}
+
+static void on_meta(void *arg, rg_status st, const rg__txn_reply *reply)
+{
+    agent *a = arg;
+    if (st != RG_OK) {
+        rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
+        return;
+    }
+    rg__snapshot found;
+    rg__snapshot_read(&found, a->prefix, reply->kv, reply->kv_count);
+    const bool is_ours = found.meta.create_revision != 0 &&
+                         strcmp(found.meta.uuid, a->meta.uuid) == 0;
+    if (reply->succeeded || is_ours)
+        rg__agent_take_lease(a, &a->meta);
+    else if (found.meta.create_revision == 0)
+        rg__agent_leave(
+            a, RG__EXIT_STORE,
+            "etcd holds a record of job %s that is not Regroup's or "
+            "another version's; choose another --job",
+            a->params->job);
+    else if (a->params->creates_job)
+        refuse_running(a, "");
+    else if (found.meta.is_one_host)
+        rg__agent_leave(
+            a, RG__EXIT_USAGE,
+            "job %s is on one host, where nobody listens for others; start it "
+            "with `regroup run --etcd-listen ADDRESS` to let others join",
+            a->params->job);
+    else
+        rg__agent_take_lease(a, &found.meta);
+    rg__snapshot_free(&found);
+}
+
+static void write_meta(agent *a)
+{
+    char *key = rg__record_key(a->prefix, "meta", 0, NULL);
+    char *text = rg__meta_text(&a->meta);
+    rg__txn *txn = rg__txn_create();
+    rg__resume_note_job(a);
+    if (key != NULL && text != NULL && txn != NULL) {
+        rg__txn_if_create(txn, key, 0);
+        rg__txn_put(txn, RG__THEN, key, text, 0);
+        rg__txn_get(txn, RG__ELSE, key, NULL);
+        rg__etcd_txn(a->etcd, txn, on_meta, a);
+    }
+    free(key);
+    free(text);
+}
+
+static void on_cleared(void *arg, rg_status st, const rg__txn_reply *reply)
+{
+    agent *a = arg;
+    if (st != RG_OK)
+        rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
+    else if (reply->succeeded)
+        write_meta(a);
+    else
+        rg__open_job(a); /* it has changed: look at it again */
+}
+
+/* What a job of that name left behind, as long as nobody adds to it. */
+static void clear_old(agent *a, int64_t revision)
+{
+    rg__txn *txn = rg__txn_create();
+    rg__txn_if_unchanged(txn, a->prefix, a->prefix_end, revision);
+    rg__txn_delete(txn, RG__THEN, a->prefix, a->prefix_end);
+    rg__etcd_txn(a->etcd, txn, on_cleared, a);
+}
+
+static const rg__kv *find_key(const agent *a, const rg__txn_reply *job,
+                              const char *what)
+{
+    for (size_t i = 0; i < job->kv_count; i++)
+        if (strcmp(job->kv[i].key + strlen(a->prefix), what) == 0)
+            return &job->kv[i];
+    return NULL;
+}
+
+static bool does_fit(agent *a, const rg__txn_reply *job)
+{
+    const rg__kv *shape = find_key(a, job, "shape");
+    return shape == NULL || rg__shape_fits(a, shape);
+}
+
+/* Hosts that have an agent. */
+static const rg__host_record *present(const rg__snapshot *s)
+{
+    for (int i = 0; i < s->hosts; i++)
+        if (!s->host[i].is_gone)
+            return &s->host[i];
+    return NULL;
+}
+
+static void refuse_unended(agent *a)
+{
+    rg__agent_leave(a, RG__EXIT_STORE,
+                    "job %s has not ended, though none of its hosts is in "
+                    "etcd: they may train on, cut off from it; if you know "
+                    "that it is dead, start with --replace-job, or wait for "
+                    "`regroup gc`; else choose another --job",
+                    a->params->job);
+}
+
+/* A lease that has lapsed is no death: a job that has not ended goes by the
+ * operator's word alone. That is for a job that has had a world: two agents
+ * that are started together begin one job. */
+static bool is_dead(const agent *a, const rg__snapshot *old)
+{
+    return a->params->replaces_job &&
+           (a->params->creates_job || old->cur.generation != 0);
+}
+
+static void judge_old(agent *a, const rg__snapshot *old,
+                      const rg__txn_reply *job)
+{
+    const rg__host_record *host = present(old);
+    const bool is_over = rg__snapshot_is_over(old);
+    if (host != NULL && a->params->creates_job)
+        refuse_running(a, host->name);
+    else if (host != NULL && is_over)
+        rg__agent_leave(a, RG__EXIT_STORE,
+                        "job %s has ended; wait until its agents are gone, or "
+                        "choose another --job",
+                        a->params->job);
+    else if (host == NULL && (is_over || is_dead(a, old)))
+        clear_old(a, job->revision);
+    else if (host == NULL && (a->params->creates_job || old->is_static))
+        refuse_unended(a);
+    else if (does_fit(a, job))
+        write_meta(a);
+}
+
+static void on_looked(void *arg, rg_status st, const rg__txn_reply *reply)
+{
+    agent *a = arg;
+    if (st != RG_OK) {
+        rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
+        return;
+    }
+    rg__snapshot old;
+    rg__snapshot_read(&old, a->prefix, reply->kv, reply->kv_count);
+    if (reply->kv_count == 0)
+        write_meta(a);
+    else if (find_key(a, reply, "meta") == NULL)
+        clear_old(a, reply->revision); /* a word said too late to a dead job */
+    else if (old.meta.create_revision == 0)
+        write_meta(a); /* of somebody else: it says so */
+    else if (strcmp(old.meta.uuid, a->meta.uuid) == 0)
+        rg__agent_take_lease(a, &a->meta); /* the agent before us wrote it */
+    else
+        judge_old(a, &old, reply);
+    rg__snapshot_free(&old);
+}
+
+void rg__open_job(agent *a)
+{
+    rg__txn *txn = rg__txn_create();
+    if (txn == NULL)
+        return;
+    rg__txn_get(txn, RG__THEN, a->prefix, a->prefix_end);
+    rg__etcd_txn(a->etcd, txn, on_looked, a);
+    rg__timer_set(a->end_timer, OPEN_NS);
+}
+
+void rg__open_on_late(void *arg)
+{
+    agent *a = arg;
+    rg__agent_leave(a, RG__EXIT_STORE,
+                    "job %s can't be opened: etcd at %s %s for %d s: %s%s",
+                    a->params->job, a->params->endpoints,
+                    rg__etcd_lack(a->etcd), (int)(OPEN_NS / (1000 * RG__MS)),
+                    rg__etcd_why(a->etcd),
+                    rg__etcd_is_refusing(a->etcd) ? "" : "; is it running?");
+}
