@@ -87,7 +87,7 @@ struct ncclComm {
 /* --------------------------------------------------------------- segment.c */
 
 /* Take the seat in the segment at c->path, which is there or is made. */
-int fake_sit_down(rg__nccl_comm c, bool is_new);
+int fake_sit_down(rg__nccl_comm c);
 void fake_stand_up(rg__nccl_comm c);
 
 void fake_ring(rg__nccl_comm c);

@@ -277,6 +277,14 @@ int cuCtxGetCurrent(rg__cu_context *context_p)
     return RG__CU_SUCCESS;
 }
 
+FAKE_API int cuCtxGetDevice(int *device_p);
+int cuCtxGetDevice(int *device_p)
+{
+    ENTER(IN_CONTEXT);
+    *device_p = current->device;
+    return RG__CU_SUCCESS;
+}
+
 int cuCtxSynchronize(void)
 {
     ENTER(IN_CONTEXT);

@@ -121,7 +121,7 @@ int fake_boot(rg__nccl_comm c, const rg__nccl_id *id)
     if (rc == RG__NCCL_Success)
         rc = fake_check_in(c, id);
     if (rc == RG__NCCL_Success)
-        rc = fake_sit_down(c, false);
+        rc = fake_sit_down(c);
     if (rc == RG__NCCL_Success && !fake_await(c, may_go, NULL))
         rc = RG__NCCL_InternalError;
     return rc == RG__NCCL_Success ? meet(c) : rc;
@@ -190,7 +190,7 @@ int fake_split(rg__nccl_comm c, int color, int key, rg__nccl_comm *child_p,
     if (color < 0)
         return RG__NCCL_Success;
     rg__nccl_comm child = make_child(c, color, key, config);
-    rc = fake_sit_down(child, true);
+    rc = fake_sit_down(child);
     if (rc == RG__NCCL_Success)
         rc = meet(child);
     child->parent = NULL;

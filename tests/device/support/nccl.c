@@ -74,8 +74,8 @@ static void *run_behind(void *arg)
 {
     start *s = arg;
     const int rc = run_start(s);
-    atomic_store(&s->comm->result, rc);
     atomic_store(&s->comm->is_starting, false);
+    atomic_store(&s->comm->result, rc); /* the caller goes on */
     free(s);
     fake_thread_ends();
     return NULL;

@@ -10,6 +10,15 @@
 
 #include "sdk/base/clock.h"
 
+#if defined(__SANITIZE_THREAD__)
+/* Each process would sleep for a second at its end. */
+FAKE_API const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+    return "atexit_sleep_ms=0";
+}
+#endif
+
 #define LIMIT_S 50
 #define IDS     32
 
@@ -35,9 +44,10 @@ static void path_of(char *text, size_t room, const char *name)
 
 void ranks_script(const char *script)
 {
-    char path[128], next[128];
+    char path[128], name[32], next[128];
+    snprintf(name, sizeof name, "script.%d", (int)getpid());
     path_of(path, sizeof path, "script");
-    path_of(next, sizeof next, "script.next");
+    path_of(next, sizeof next, name);
     FILE *file = fopen(next, "w");
     CHECK(file);
     fputs(script ? script : "", file);
