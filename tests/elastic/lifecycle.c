@@ -129,9 +129,12 @@ static int stay(void)
 
 /* --------------------------------------------------- what counts: `counts` */
 
+static uint64_t told;
+
 static void on_commit(rg_state *st, uint64_t step, void *arg)
 {
     (void)arg;
+    told = step;
     printf("process %d counts %" PRIu64 " of %" PRIu64 "\n", getpid(), step,
            rg_state_step(st));
     fflush(stdout);
@@ -148,6 +151,8 @@ static rg_status count(rg_state *st, void *arg)
         usleep(5000);
         const rg_status rs =
             counter % 3 == 0 ? rg_state_commit(st) : rg_step_end(st);
+        if (rs == RG_ERR_HOSTS_CHANGED && told != rg_state_step(st))
+            abort(); /* it is told before fn is left */
         if (rs != RG_OK)
             return rs;
     }

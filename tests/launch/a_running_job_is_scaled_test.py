@@ -50,8 +50,8 @@ def test():
         claim(job.workers()[3]["pid"] == before[3]["pid"],
               "the one that waited is the same process")
         claim(job.status()["max"] == 4, "status shows it")
-        scale(job, "-n", "2")
-        job.wait_world(2)
+        scale(job, "-n", "3")  # no host has to leave
+        job.wait_world(3)
         claim(set(lost(job)) == {0}, lost(job))
         job.finish()
         job.check(trained=TRAIN)

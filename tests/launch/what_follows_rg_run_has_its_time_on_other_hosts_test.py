@@ -33,9 +33,11 @@ def test_the_launcher_waits():
     with job_behind_rg_run() as job, job_behind_rg_run() as ended:
         await_end_of_training(job)
         await_end_of_training(ended)
+        await_word(job)
         await_word(ended)
         ended.signal()
-        await_word(job)
+        claim(ended.process.wait(20) == 143, ended.process.returncode)
+        # a launcher that had not waited would be over by now, too
         claim(child_of(job.process.pid, "etcd"), "the job's etcd is gone")
         job.write("go")
         job.finish(3)
@@ -43,7 +45,6 @@ def test_the_launcher_waits():
         claim("ended with code 3 after the job was done" in job.text(),
               job.text())
         job.await_nobody()
-        claim(ended.process.wait(20) == 143, ended.process.returncode)
         ended.write("go")
         ended.await_nobody()
 
