@@ -277,12 +277,13 @@ static rg_status make_timers(agent *a)
     a->outage_timer = rg__timer_create(a->loop, rg__outage_look, a);
     a->prepare_timer = rg__timer_create(a->loop, rg__generation_hand_out, a);
     a->missed_timer = rg__timer_create(a->loop, rg__slots_end_world, a);
+    a->owed.timer = rg__timer_create(a->loop, rg__job_pay, a);
     if (a->step_timer == NULL || a->outage_timer == NULL ||
         a->notice_timer == NULL || a->drain_timer == NULL ||
         a->suspect_timer == NULL || a->resend == NULL ||
         a->prepare_timer == NULL || a->missed_timer == NULL ||
-        a->ping == NULL || a->look_timer == NULL || a->kill_timer == NULL ||
-        a->term_timer == NULL || a->end_timer == NULL)
+        a->owed.timer == NULL || a->ping == NULL || a->look_timer == NULL ||
+        a->kill_timer == NULL || a->term_timer == NULL || a->end_timer == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for timers");
     return RG_OK;
 }
@@ -456,6 +457,7 @@ static void tear_down(agent *a)
     rg__timer_destroy(a->resend);
     rg__timer_destroy(a->prepare_timer);
     rg__timer_destroy(a->missed_timer);
+    rg__timer_destroy(a->owed.timer);
     rg__timer_destroy(a->suspect_timer);
     rg__timer_destroy(a->drain_timer);
     rg__timer_destroy(a->notice_timer);

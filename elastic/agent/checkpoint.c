@@ -90,7 +90,7 @@ void rg__saver_hang_up(saver *v)
  * for it; the next writer would else get the answer. */
 void rg__saver_rest(saver *v)
 {
-    if (v->req != NULL || v->pid != 0)
+    if (v->req != NULL || v->pid != 0 || rg__job_owes(v->a, rg__claim_publish))
         return;
     v->phase = SAVER_IDLE;
     v->is_ordered = false;
@@ -127,6 +127,11 @@ static void on_told(void *arg, rg_status st, const rg__txn_reply *reply)
     rg__saver_rest(v);
 }
 
+static void publish_error_again(agent *a)
+{
+    rg__saver_publish_error(a->saver, a->saver->says_last);
+}
+
 /* For `regroup status` on every host, and for good until one is durable. */
 void rg__saver_publish_error(saver *v, bool is_last)
 {
@@ -137,19 +142,14 @@ void rg__saver_publish_error(saver *v, bool is_last)
     if (v->error[0] != '\0')
         snprintf(saved.error, sizeof saved.error, "%s", v->error);
     saved.is_last = is_last;
-    char *key = rg__record_key(a->prefix, "all/checkpoint", 0, NULL);
-    char *text = rg__saved_text(&saved);
-    rg__txn *txn = rg__txn_create();
-    if (key != NULL && text != NULL && txn != NULL) {
-        rg__txn_if_mod(txn, key, saved.mod_revision);
-        rg__txn_put(txn, RG__THEN, key, text, 0);
-        if (!is_last)
-            rg__etcd_txn(a->etcd, txn, rg__agent_ignore, NULL);
-        else /* the agent ends once that is said */
-            v->answering = rg__etcd_txn(a->etcd, txn, on_told, v);
-    }
-    free(key);
-    free(text);
+    v->says_last = is_last;
+    job_txn t = rg__job_txn(a);
+    rg__job_if_mod(&t, RG__KEY(CHECKPOINT), saved.mod_revision);
+    rg__job_put(&t, RG__KEY(CHECKPOINT), rg__saved_text(&saved), 0);
+    if (!is_last)
+        rg__job_send(&t, NULL, NULL, publish_error_again);
+    else /* the agent ends once that is said */
+        v->answering = rg__job_send(&t, on_told, v, publish_error_again);
 }
 
 void rg__saver_fail(saver *v, const char *why)

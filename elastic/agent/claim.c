@@ -20,11 +20,6 @@
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
 
-static char *claim_key(const saver *v)
-{
-    return rg__record_key(v->a->prefix, "all/claim", v->where, NULL);
-}
-
 static rg__claim claim_of(const saver *v)
 {
     rg__claim claim = {.serial = v->word.serial,
@@ -90,27 +85,19 @@ static void on_published(void *arg, rg_status st, const rg__txn_reply *reply)
 }
 
 /* Guarded by the claim: if it is another's by now, that one's is newer. */
-static void publish(saver *v)
+void rg__claim_publish(agent *a)
 {
-    agent *a = v->a;
+    saver *v = a->saver;
     const rg__claim claim = claim_of(v);
     const rg__saved saved = saved_of(v);
-    char *guard = claim_key(v);
-    char *claim_text = rg__claim_text(&claim);
-    char *key = rg__record_key(a->prefix, "all/checkpoint", 0, NULL);
-    char *text = rg__saved_text(&saved);
-    rg__txn *txn = rg__txn_create();
-    if (guard != NULL && claim_text != NULL && key != NULL && text != NULL &&
-        txn != NULL) {
-        rg__txn_if_value(txn, guard, claim_text);
-        rg__txn_put(txn, RG__THEN, key, text, 0);
-        v->phase = SAVER_PUBLISHING;
-        v->req = rg__etcd_txn(a->etcd, txn, on_published, v);
+    if (v->phase != SAVER_PUBLISHING) { /* it was given up meanwhile */
+        rg__saver_rest(v);
+        return;
     }
-    free(guard);
-    free(claim_text);
-    free(key);
-    free(text);
+    job_txn t = rg__job_txn(a);
+    rg__job_if_value(&t, RG__KEY(CLAIM, v->where), rg__claim_text(&claim));
+    rg__job_put(&t, RG__KEY(CHECKPOINT), rg__saved_text(&saved), 0);
+    v->req = rg__job_send(&t, on_published, v, rg__claim_publish);
 }
 
 void rg__claim_sealed(saver *v)
@@ -118,7 +105,8 @@ void rg__claim_sealed(saver *v)
     rg__log(RG__INFO, "agent", "step %" PRIu64 " is durable: %s/%s",
             v->word.commit.step, rg__saver_dir(v), v->word.name);
     v->error[0] = v->said[0] = '\0';
-    publish(v);
+    v->phase = SAVER_PUBLISHING;
+    rg__claim_publish(v->a);
 }
 
 /* ---------------------------------------------------------------- the claim */
@@ -207,26 +195,27 @@ static void on_claimed(void *arg, rg_status st, const rg__txn_reply *reply)
     rg__saver_rest(v);
 }
 
+static void claim_again(agent *a)
+{
+    if (a->saver->phase == SAVER_WRITTEN)
+        rg__claim_if_decided(a->saver);
+}
+
 static void claim(saver *v)
 {
     agent *a = v->a;
+    const rg__key key = RG__KEY(CLAIM, v->where);
     const rg__claim mine = claim_of(v);
-    char *cur = rg__record_key(a->prefix, "all/cur", 0, NULL);
-    char *key = claim_key(v);
-    char *text = rg__claim_text(&mine);
-    rg__txn *txn = rg__txn_create();
-    if (cur != NULL && key != NULL && text != NULL && txn != NULL) {
-        rg__txn_if_mod(txn, cur, a->view.cur.mod_revision);
-        rg__txn_if_mod(txn, key, v->claim_revision);
-        rg__txn_put(txn, RG__THEN, key, text, 0);
-        rg__txn_get(txn, RG__ELSE, key, NULL);
-        v->phase = SAVER_CLAIMING;
-        v->cur_revision = a->view.cur.mod_revision;
-        v->req = rg__etcd_txn(a->etcd, txn, on_claimed, v);
-    }
-    free(cur);
-    free(key);
-    free(text);
+    job_txn t = rg__job_txn(a);
+    rg__job_if_mod(&t, RG__KEY(CUR), a->view.cur.mod_revision);
+    rg__job_if_mod(&t, key, v->claim_revision);
+    rg__job_put(&t, key, rg__claim_text(&mine), 0);
+    rg__job_get(&t, RG__ELSE, key);
+    v->req = rg__job_send(&t, on_claimed, v, claim_again);
+    if (v->req == NULL)
+        return;
+    v->phase = SAVER_CLAIMING;
+    v->cur_revision = a->view.cur.mod_revision;
 }
 
 /* A job that ends decides no more. */

@@ -127,13 +127,9 @@ void rg__drain_start(agent *a, uint64_t deadline_ms, const char *why)
 /* A key of a drain that was asked for before this agent was there is old. */
 static void forget_old(agent *a)
 {
-    char *key = rg__record_key(a->prefix, "all/drain", 0, a->params->host);
-    rg__txn *txn = rg__txn_create();
-    if (key != NULL && txn != NULL) {
-        rg__txn_delete(txn, RG__THEN, key, NULL);
-        rg__etcd_txn(a->etcd, txn, rg__agent_ignore, a);
-    }
-    free(key);
+    job_txn t = rg__job_txn(a);
+    rg__job_delete(&t, RG__KEY(DRAIN, 0, a->params->host));
+    rg__job_send(&t, NULL, NULL, forget_old);
 }
 
 void rg__drain_follow(agent *a, bool is_first)
@@ -157,32 +153,28 @@ void rg__drain_follow(agent *a, bool is_first)
 /* -------------------------------------------------------------------- leave */
 
 /* The last host to fail ends the job: nobody could go on with it. */
-static void resign(agent *a, int code)
+static void resign(agent *a)
 {
     if (!rg__view_i_lead(a))
         return;
-    char *leader = rg__record_key(a->prefix, "all/leader", 0, NULL);
-    char *cur = rg__record_key(a->prefix, "all/cur", 0, NULL);
-    rg__txn *txn = rg__txn_create();
-    rg__txn_if_create(txn, leader, a->view.leader_token);
-    rg__txn_delete(txn, RG__THEN, leader, NULL);
-    if (code != 0 && rg__drain_is_alone(a)) {
-        rg__txn_if_mod(txn, cur, a->known.cur.mod_revision);
-        rg__agent_send_end(a, txn, code);
+    job_txn t = rg__job_txn(a);
+    rg__job_if_create(&t, RG__KEY(LEADER), a->view.leader_token);
+    rg__job_delete(&t, RG__KEY(LEADER));
+    if (a->exit_code != 0 && rg__drain_is_alone(a)) {
+        rg__job_if_mod(&t, RG__KEY(CUR), a->known.cur.mod_revision);
+        rg__agent_send_end(a, &t, resign);
     } else {
-        rg__etcd_txn(a->etcd, txn, rg__agent_ignore, a);
+        rg__job_send(&t, NULL, NULL, resign);
     }
-    free(leader);
-    free(cur);
 }
 
-void rg__leave_say(agent *a, int code)
+void rg__leave_say(agent *a)
 {
     rg__failpoint("agent.leave", -1, 0, a->delivered);
     a->is_leaving = true;
-    if (code == 0 && a->why[0] != '\0')
+    if (a->exit_code == 0 && a->why[0] != '\0')
         rg__log(RG__WARN, "agent", "%s", a->why);
     forget_old(a);
-    resign(a, code);
+    resign(a);
     rg__publish(a); /* that this host is gone */
 }

@@ -75,6 +75,17 @@ static void on_impatient(void *arg)
 
 static void look(drain_ask *d);
 
+/* It was sent, or the caller hears why not. */
+static void talk(drain_ask *d, job_txn *t, rg__txn_fn fn)
+{
+    d->talking = rg__job_send(t, fn, d, NULL);
+    if (d->talking == NULL)
+        refuse(d, RG_ERR_MEMORY,
+               "the agent of host %s has no memory to ask etcd to drain host "
+               "%s; try again",
+               d->a->params->host, d->drain.host);
+}
+
 static void on_written(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     drain_ask *d = arg;
@@ -97,26 +108,18 @@ static void on_written(void *arg, rg_status st, const rg__txn_reply *reply)
 
 static void write_drain(drain_ask *d, int64_t host_revision, int64_t asked)
 {
-    agent *a = d->a;
-    char *host = rg__record_key(a->prefix, "lead/host", 0, d->drain.host);
-    char *key = rg__record_key(a->prefix, "all/drain", 0, d->drain.host);
-    char *text = rg__drain_text(&d->drain);
-    rg__txn *txn = rg__txn_create();
-    if (host != NULL && key != NULL && text != NULL && txn != NULL) {
-        rg__txn_if_create(txn, host, host_revision);
-        rg__txn_if_mod(txn, key, asked);
-        rg__txn_put(txn, RG__THEN, key, text, 0);
-        d->talking = rg__etcd_txn(a->etcd, txn, on_written, d);
-    }
-    free(host);
-    free(key);
-    free(text);
+    const rg__key key = RG__KEY(DRAIN, 0, d->drain.host);
+    job_txn t = rg__job_txn(d->a);
+    rg__job_if_create(&t, RG__KEY(HOST, 0, d->drain.host), host_revision);
+    rg__job_if_mod(&t, key, asked);
+    rg__job_put(&t, key, rg__drain_text(&d->drain), 0);
+    talk(d, &t, on_written);
 }
 
 static const rg__kv *find(const agent *a, const rg__txn_reply *reply,
-                          const char *what, const char *host)
+                          rg__key what)
 {
-    char *key = rg__record_key(a->prefix, what, 0, host);
+    char *key = rg__record_key(a->prefix, what);
     const rg__kv *found = NULL;
     for (size_t i = 0; key != NULL && i < reply->kv_count; i++)
         if (strcmp(reply->kv[i].key, key) == 0)
@@ -159,8 +162,8 @@ static void judge(drain_ask *d, const rg__snapshot *snap,
 {
     const char *job = d->a->params->job;
     const rg__host_record *record = record_of(snap, d->drain.host);
-    const rg__kv *host = find(d->a, reply, "lead/host", d->drain.host);
-    const rg__kv *asked = find(d->a, reply, "all/drain", d->drain.host);
+    const rg__kv *host = find(d->a, reply, RG__KEY(HOST, 0, d->drain.host));
+    const rg__kv *asked = find(d->a, reply, RG__KEY(DRAIN, 0, d->drain.host));
     char names[256];
     name_hosts(snap, names, sizeof names);
     if (host == NULL || record == NULL || record->is_gone)
@@ -205,19 +208,10 @@ static void on_looked(void *arg, rg_status st, const rg__txn_reply *reply)
 
 static void look(drain_ask *d)
 {
-    agent *a = d->a;
-    rg__txn *txn = rg__txn_create();
-    char *hosts = rg__record_key(a->prefix, "lead/host/", 0, NULL);
-    char *hosts_end = hosts != NULL ? rg__prefix_end(hosts) : NULL;
-    char *asked = rg__record_key(a->prefix, "all/drain", 0, d->drain.host);
-    if (txn != NULL && hosts_end != NULL && asked != NULL) {
-        rg__txn_get(txn, RG__THEN, hosts, hosts_end);
-        rg__txn_get(txn, RG__THEN, asked, NULL);
-        d->talking = rg__etcd_txn(a->etcd, txn, on_looked, d);
-    }
-    free(hosts);
-    free(hosts_end);
-    free(asked);
+    job_txn t = rg__job_txn(d->a);
+    rg__job_get_kind(&t, RG__KEY_HOST);
+    rg__job_get(&t, RG__THEN, RG__KEY(DRAIN, 0, d->drain.host));
+    talk(d, &t, on_looked);
 }
 
 /* ---------------------------------------------------------------------- ask */

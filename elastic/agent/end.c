@@ -51,8 +51,9 @@ void rg__agent_check_end(agent *a)
         rg__publish(a);
     }
     const bool is_telling = rg__notice_tells(a);
-    const bool is_speaking =
-        is_telling || a->is_saying_end || (a->is_leaving && a->publishing);
+    const bool is_speaking = is_telling || a->is_saying_end ||
+                             rg__job_owes(a, NULL) ||
+                             (a->is_leaving && a->publishing);
     rg__timer_set(a->end_timer, is_speaking ? GOODBYE_NS : 0);
 }
 
@@ -96,25 +97,21 @@ static void on_end_written(void *arg, rg_status st, const rg__txn_reply *reply)
         rg__agent_check_end(a);
 }
 
-void rg__agent_send_end(agent *a, rg__txn *txn, int code)
+void rg__agent_send_end(agent *a, job_txn *t, job_act again)
 {
-    rg__end end = {.is_set = true, .is_asked = a->is_asked, .code = code};
+    rg__end end = {
+        .is_set = true, .is_asked = a->is_asked, .code = a->exit_code};
     snprintf(end.why, sizeof end.why, "%s", a->why);
-    char *key = rg__record_key(a->prefix, "all/end", 0, NULL);
-    char *text = rg__end_text(&end);
-    rg__txn_put(txn, RG__THEN, key, text, 0); /* NULL: all or nothing */
-    a->is_saying_end = rg__etcd_txn(a->etcd, txn, on_end_written, a) != NULL;
-    free(key);
-    free(text);
+    rg__job_put(t, RG__KEY(END), rg__end_text(&end), 0);
+    rg__job_send(t, on_end_written, a, again);
+    a->is_saying_end = true;
 }
 
-static void write_end(agent *a, int code)
+static void write_end(agent *a)
 {
-    char *key = rg__record_key(a->prefix, "all/end", 0, NULL);
-    rg__txn *txn = rg__txn_create();
-    rg__txn_if_create(txn, key, 0);
-    rg__agent_send_end(a, txn, code);
-    free(key);
+    job_txn t = rg__job_txn(a);
+    rg__job_if_create(&t, RG__KEY(END), 0);
+    rg__agent_send_end(a, &t, write_end);
 }
 
 /* Until SIGKILL: what a program does behind rg_run has no less time than the
@@ -129,16 +126,15 @@ static uint64_t time_to_end(const agent *a)
 
 /* What the others are to know of it is said. With the last host, or at an
  * operator's word, the job ends. */
-static void stop(agent *a, int code, bool ends_job)
+static void stop(agent *a, bool ends_job)
 {
     a->is_ending = true;
     a->ends_job = ends_job || a->is_done || !a->is_leaving;
-    a->exit_code = code;
     rg__checkpoint_bound(a, ends_job ? LAST_NS : TERM_NS);
     if (ends_job)
         rg__last_begin(a);
     a->on->noted(a);
-    if (code != 0)
+    if (a->exit_code != 0)
         rg__say("%s", a->why);
     rg__text m = {
         .head = {a->is_asked ? RG__LEAVE : RG__ENDED, RG__WIRE_VERSION}};
@@ -162,23 +158,26 @@ void rg__agent_stop(agent *a, int code, const char *format, ...)
     va_start(args, format);
     rg__agent_set_why(a, format, args);
     va_end(args);
-    stop(a, code, a->view.end.is_set);
+    a->exit_code = code;
+    stop(a, a->view.end.is_set);
 }
 
 void rg__agent_follow_end(agent *a, int code)
 {
+    a->exit_code = code;
     if (a->mirror != NULL)
-        write_end(a, code);
-    stop(a, code, true);
+        write_end(a);
+    stop(a, true);
 }
 
 void rg__agent_follow_leave(agent *a, int code)
 {
     const bool is_last = a->mirror != NULL && rg__drain_is_alone(a);
     a->is_asked |= code == 0;
+    a->exit_code = code;
     if (a->mirror != NULL)
-        rg__leave_say(a, code);
-    stop(a, code, is_last);
+        rg__leave_say(a);
+    stop(a, is_last);
 }
 
 /* ------------------------------------------------------------ the last step */
@@ -214,14 +213,10 @@ static void ask_others(agent *a)
     rg__end word = {
         .is_set = true, .is_asked = a->is_asked, .code = a->stop_code};
     snprintf(word.why, sizeof word.why, "%s", a->why);
-    char *key = rg__record_key(a->prefix, "all/stop", 0, NULL);
-    char *text = rg__end_text(&word);
-    rg__txn *txn = rg__txn_create();
-    rg__txn_if_create(txn, key, 0);
-    rg__txn_put(txn, RG__THEN, key, text, 0);
-    rg__etcd_txn(a->etcd, txn, rg__agent_ignore, a);
-    free(key);
-    free(text);
+    job_txn t = rg__job_txn(a);
+    rg__job_if_create(&t, RG__KEY(STOP), 0);
+    rg__job_put(&t, RG__KEY(STOP), rg__end_text(&word), 0);
+    rg__job_send(&t, NULL, NULL, ask_others);
 }
 
 /* They end the job, which is seen as all/end. */

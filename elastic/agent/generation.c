@@ -342,18 +342,12 @@ static bool is_zero_agreed(agent *a, const rg__proposal *p)
 
 static void put_begun(agent *a, uint64_t generation)
 {
-    char *key = rg__record_key(a->prefix, "all/begun", 0, NULL);
-    char *cur = rg__record_key(a->prefix, "all/cur", 0, NULL);
-    char *text = rg__begun_text(generation);
-    rg__txn *txn = rg__txn_create();
     rg__failpoint("agent.begin", -1, 0, generation);
     a->begins_at = a->view.cur.mod_revision;
-    rg__txn_if_mod(txn, cur, a->begins_at);
-    rg__txn_put(txn, RG__THEN, key, text, 0);
-    a->beginning = rg__etcd_txn(a->etcd, txn, on_begun, a);
-    free(key);
-    free(cur);
-    free(text);
+    job_txn t = rg__job_txn(a);
+    rg__job_if_mod(&t, RG__KEY(CUR), a->begins_at);
+    rg__job_put(&t, RG__KEY(BEGUN), rg__begun_text(generation), 0);
+    a->beginning = rg__job_send(&t, on_begun, a, rg__generation_try_begin);
 }
 
 /* Not once a proposal has ended the generation: who made that may have seen
@@ -435,16 +429,12 @@ static void on_finned(void *arg, rg_status st, const rg__txn_reply *reply)
 }
 
 /* Under this host's lease. */
-static void put_fin(agent *a, uint64_t generation)
+static void put_fin(agent *a)
 {
-    char *key =
-        rg__record_key(a->prefix, "lead/fin", generation, a->params->host);
-    rg__txn *txn = rg__txn_create();
-    if (key != NULL && txn != NULL) {
-        rg__txn_put(txn, RG__THEN, key, "{}", rg__lease_id(a->lease));
-        rg__etcd_txn(a->etcd, txn, on_finned, a);
-    }
-    free(key);
+    job_txn t = rg__job_txn(a);
+    rg__job_put(&t, RG__KEY(FIN, a->finning, a->params->host), strdup("{}"),
+                rg__lease_id(a->lease));
+    rg__job_send(&t, on_finned, a, put_fin);
 }
 
 void rg__generation_try_fin(agent *a)
@@ -461,7 +451,7 @@ void rg__generation_try_fin(agent *a)
     }
     a->finning = p->generation;
     rg__failpoint("agent.fin", -1, 0, p->generation);
-    put_fin(a, p->generation);
+    put_fin(a);
 }
 
 /* ---------------------------------------------------------------- decision */

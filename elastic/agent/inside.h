@@ -1,9 +1,11 @@
 /* The agent's parts, all on the thread of one loop:
  *
- *   base/         what all of them use: events, exits, view, messages
- *   agent.c       the list of what follows from each event; set up and tear
- * down open.c        the job is opened in etcd end.c         the agent ends, or
- * the job slots.c       processes in slots: start, death, fence, start again
+ *   base/         what all of them use: events, exits, view, messages,
+ *                 transactions
+ *   agent.c       the list of what follows from each event; set-up and end
+ *   open.c        the job is opened in etcd
+ *   end.c         the agent ends, or the job
+ *   slots.c       processes in slots: start, death, fence, start again
  *   fence.c       can a dying process still store?
  *   guests.c      connections that have not said yet what they want
  *   workers.c     sockets: who meets us, what workers say
@@ -58,6 +60,7 @@
 
 #include "elastic/agent/agent.h"
 #include "elastic/agent/base/events.h"
+#include "elastic/agent/base/txn.h"
 #include "elastic/agent/keep.h"
 #include "elastic/agent/peers.h"
 #include "elastic/agent/scrape.h"
@@ -220,6 +223,7 @@ struct agent {
     pid_t keeper;                   /* 0: none */
     rg__loop *loop;
     rg__etcd *etcd;
+    owed owed; /* acts on etcd that there was no memory for */
     rg__lease *lease;
     rg__mirror *mirror; /* of all/ */
     rg__mirror *whole;  /* of all keys of the job, while this agent leads */
@@ -374,8 +378,8 @@ void rg__agent_stop_job(agent *a, int code, const char *format, ...)
 /* Before the job ends: have the step that is under way end with a commit; true
  * while that is waited for. */
 bool rg__agent_awaits_step(agent *a);
-/* Put the job's end, of a->why, into a txn and send it. */
-void rg__agent_send_end(agent *a, rg__txn *txn, int code);
+/* Put the job's end, of a->why and a->exit_code, into a txn and send it. */
+void rg__agent_send_end(agent *a, job_txn *t, job_act again);
 /* What follows from either, and from an end that others have written: workers
  * are ended, and then this agent. Nobody is told. */
 void rg__agent_stop(agent *a, int code, const char *format, ...)
@@ -548,7 +552,7 @@ void rg__drain_look(void *agent_arg);
 bool rg__drain_is_needed(const agent *a); /* others fetch, or may fetch again */
 /* There is no other host for whom to leave in order, or who could go on. */
 bool rg__drain_is_alone(const agent *a);
-void rg__leave_say(agent *a, int code); /* that this host goes */
+void rg__leave_say(agent *a); /* that this host goes, with a->exit_code */
 
 /* noticed.c */
 rg_status rg__notice_open(agent *a);

@@ -39,20 +39,15 @@ static void compete(agent *a)
 {
     if (a->is_competing)
         return;
-    char *key = rg__record_key(a->prefix, "all/leader", 0, NULL);
     rg__proposal_host me = {
         .id = a->id, .address = a->address, .port = a->port};
     snprintf(me.name, sizeof me.name, "%s", a->params->host);
-    char *text = rg__leader_text(&me);
-    rg__txn *txn = rg__txn_create();
-    if (key != NULL && text != NULL && txn != NULL) {
-        rg__txn_if_create(txn, key, 0);
-        rg__txn_put(txn, RG__THEN, key, text, rg__lease_id(a->lease));
-        a->is_competing = true;
-        rg__etcd_txn(a->etcd, txn, on_competed, a);
-    }
-    free(key);
-    free(text);
+    job_txn t = rg__job_txn(a);
+    rg__job_if_create(&t, RG__KEY(LEADER), 0);
+    rg__job_put(&t, RG__KEY(LEADER), rg__leader_text(&me),
+                rg__lease_id(a->lease));
+    a->is_competing =
+        rg__job_send(&t, on_competed, a, rg__leader_follow) != NULL;
 }
 
 /* ---------------------------------------------------------------------- act */
@@ -71,48 +66,25 @@ static void on_acted(void *arg, rg_status st, const rg__txn_reply *reply)
         rg__timer_set(a->look_timer, AGAIN_NS); /* the mirror is behind */
 }
 
-static void put(rg__txn *txn, const agent *a, const char *what,
-                uint64_t generation, char *text)
-{
-    char *key = rg__record_key(a->prefix, what, generation, NULL);
-    rg__txn_put(txn, RG__THEN, key, text, 0); /* NULL: all or nothing */
-    free(key);
-    free(text);
-}
-
-/* A txn that applies only while we lead and nothing has moved on. */
-static rg__txn *guarded(const agent *a)
+/* It applies only while we lead and nothing has moved on. */
+static job_txn guarded(agent *a)
 {
     const rg__snapshot *snap = &a->known;
-    rg__txn *txn = rg__txn_create();
-    char *leader = rg__record_key(a->prefix, "all/leader", 0, NULL);
-    char *cur = rg__record_key(a->prefix, "all/cur", 0, NULL);
-    rg__txn_if_create(txn, leader, snap->leader_token);
-    rg__txn_if_mod(txn, cur, snap->cur.mod_revision);
-    free(leader);
-    free(cur);
-    return txn;
+    job_txn t = rg__job_txn(a);
+    rg__job_if_create(&t, RG__KEY(LEADER), snap->leader_token);
+    rg__job_if_mod(&t, RG__KEY(CUR), snap->cur.mod_revision);
+    return t;
 }
 
-static void add_proposal(rg__txn *txn, const agent *a, const rg__proposal *p)
+static void add_proposal(job_txn *t, const rg__proposal *p)
 {
     const rg__cur cur = {.generation = p->generation,
                          .phase = RG__GEN_PROPOSED};
     rg__failpoint("agent.propose", -1, 0, p->generation);
-    put(txn, a, "all/gen", p->generation,
-        rg__proposal_difference(p, rg__proposal_base(&a->known, p)));
-    put(txn, a, "all/cur", 0, rg__cur_text(&cur));
-}
-
-static void drop_before(rg__txn *txn, const agent *a, const char *kind,
-                        uint64_t generation)
-{
-    char *from = rg__record_key(a->prefix, kind, 1, NULL);
-    char *to = rg__record_key(a->prefix, kind, generation, NULL);
-    if (from != NULL && to != NULL && generation > 1)
-        rg__txn_delete(txn, RG__THEN, from, to);
-    free(from);
-    free(to);
+    rg__job_put(t, RG__KEY(GEN, p->generation),
+                rg__proposal_difference(p, rg__proposal_base(&t->a->known, p)),
+                0);
+    rg__job_put(t, RG__KEY(CUR), rg__cur_text(&cur), 0);
 }
 
 /* Proposals from `first` on can be read as long as their base is there. */
@@ -128,99 +100,91 @@ static uint64_t first_base(const agent *a, uint64_t first)
 }
 
 /* As a rule one for each decision. */
-static void drop_lines(rg__txn *txn, const agent *a)
+static void drop_lines(job_txn *t)
 {
-    for (int i = 0; i < a->known.lines; i++) {
-        const rg__line *line = &a->known.line[i];
-        if (rg__resume_needs_line(&a->known, line))
-            continue;
-        char *key =
-            rg__record_key(a->prefix, "all/line", line->generation, NULL);
-        if (key != NULL)
-            rg__txn_delete(txn, RG__THEN, key, NULL);
-        free(key);
-    }
+    const rg__snapshot *known = &t->a->known;
+    for (int i = 0; i < known->lines; i++)
+        if (!rg__resume_needs_line(known, &known->line[i]))
+            rg__job_delete(t, RG__KEY(LINE, known->line[i].generation));
 }
 
 /* Acks and fins are of no use once their generation has a successor. */
-static void collect_garbage(rg__txn *txn, const agent *a, const rg__line *line)
+static void collect_garbage(job_txn *t, const rg__line *line)
 {
     uint64_t first = line->generation > KEEP_GENERATIONS
                          ? line->generation - KEEP_GENERATIONS
                          : 0;
     if (line->prev < first)
         first = line->prev;
-    drop_before(txn, a, "all/gen", first_base(a, first));
-    drop_before(txn, a, "all/ev", first);
-    drop_before(txn, a, "lead/fin", line->generation);
-    drop_lines(txn, a);
+    rg__job_delete_before(t, RG__KEY_GEN, first_base(t->a, first));
+    rg__job_delete_before(t, RG__KEY_REASON, first);
+    rg__job_delete_before(t, RG__KEY_FIN, line->generation);
+    drop_lines(t);
 }
 
 /* Nobody enters fn before this key is there: what begins with rank 0's memory
  * compares that there is none yet, and what is decided with a commit writes it.
  */
-static void add_begun(rg__txn *txn, const agent *a, const rg__line *line)
+static void add_begun(job_txn *t, const rg__line *line)
 {
-    char *key = rg__record_key(a->prefix, "all/begun", 0, NULL);
-    if (a->known.begun == 0 && line->resume.generation == 0)
-        rg__txn_if_create(txn, key, 0);
-    else if (a->known.begun == 0)
-        put(txn, a, "all/begun", 0, rg__begun_text(line->resume.generation));
-    free(key);
+    const bool is_begun = t->a->known.begun != 0;
+    if (!is_begun && line->resume.generation == 0)
+        rg__job_if_create(t, RG__KEY(BEGUN), 0);
+    else if (!is_begun)
+        rg__job_put(t, RG__KEY(BEGUN), rg__begun_text(line->resume.generation),
+                    0);
 }
 
-static void add_decision(rg__txn *txn, const agent *a, const rg__plan *plan)
+static void add_decision(job_txn *t, const rg__plan *plan)
 {
     const rg__cur cur = {.generation = plan->line.generation,
                          .phase = RG__GEN_DECIDED};
     rg__line line = plan->line;
     rg__failpoint("agent.decide", -1, line.resume.step, line.generation);
     line.at_ms = rg__wall_ms();
-    put(txn, a, "all/cur", 0, rg__cur_text(&cur));
-    put(txn, a, "all/line", line.generation, rg__line_text(&line));
-    add_begun(txn, a, &line);
-    collect_garbage(txn, a, &line);
+    rg__job_put(t, RG__KEY(CUR), rg__cur_text(&cur), 0);
+    rg__job_put(t, RG__KEY(LINE, line.generation), rg__line_text(&line), 0);
+    add_begun(t, &line);
+    collect_garbage(t, &line);
 }
 
-static void add_done(rg__txn *txn, const agent *a)
+static void add_done(job_txn *t)
 {
-    rg__cur cur = a->known.cur;
+    rg__cur cur = t->a->known.cur;
     cur.phase = RG__GEN_DONE;
     rg__failpoint("agent.done", -1, 0, cur.generation);
-    put(txn, a, "all/cur", 0, rg__cur_text(&cur));
+    rg__job_put(t, RG__KEY(CUR), rg__cur_text(&cur), 0);
 }
 
 /* The job ends for everybody who sees the key, this host included. */
-__attribute__((format(printf, 4, 5))) static void
-add_end(rg__txn *txn, const agent *a, int code, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void
+add_end(job_txn *t, int code, const char *format, ...)
 {
     rg__end end = {.is_set = true, .code = code};
     va_list args;
     va_start(args, format);
     vsnprintf(end.why, sizeof end.why, format, args);
     va_end(args);
-    char *key = rg__record_key(a->prefix, "all/end", 0, NULL);
-    rg__txn_if_create(txn, key, 0);
-    put(txn, a, "all/end", 0, rg__end_text(&end));
-    free(key);
+    rg__job_if_create(t, RG__KEY(END), 0);
+    rg__job_put(t, RG__KEY(END), rg__end_text(&end), 0);
 }
 
-static void add_give_up(rg__txn *txn, const agent *a, const rg__plan *plan)
+static void add_give_up(job_txn *t, const rg__plan *plan)
 {
+    const int min = t->a->params->min;
     if (plan->failed != NULL)
-        add_end(txn, a, plan->failed->failed_code,
+        add_end(t, plan->failed->failed_code,
                 "%s, and fewer slots are left than --min %d; look at its "
                 "output, or raise --max-restarts",
-                plan->failed->failed, a->params->min);
+                plan->failed->failed, min);
     else
-        add_end(txn, a, RG__EXIT_BELOW_MIN,
+        add_end(t, RG__EXIT_BELOW_MIN,
                 "%d workers are fewer than --min %d for longer than "
                 "--elastic-timeout; add hosts or lower --min",
-                plan->alive, a->params->min);
+                plan->alive, min);
 }
 
-static void add_leave_of(rg__txn *txn, const agent *a, const char *host,
-                         const rg__plan *plan)
+static void add_leave_of(job_txn *t, const char *host, const rg__plan *plan)
 {
     rg__drain leave = {.code = RG__EXIT_BELOW_MIN};
     snprintf(leave.why, sizeof leave.why,
@@ -229,11 +193,7 @@ static void add_leave_of(rg__txn *txn, const agent *a, const char *host,
              "they are reached, or with --replace-job, from a checkpoint, if "
              "they are gone for good",
              plan->awaited);
-    char *key = rg__record_key(a->prefix, "all/drain", 0, host);
-    char *text = rg__drain_text(&leave);
-    rg__txn_put(txn, RG__THEN, key, text, 0);
-    free(key);
-    free(text);
+    rg__job_put(t, RG__KEY(DRAIN, 0, host), rg__drain_text(&leave), 0);
 }
 
 static bool is_told_to_leave(const rg__snapshot *known, const char *host)
@@ -248,8 +208,9 @@ static bool is_told_to_leave(const rg__snapshot *known, const char *host)
 /* Each host that is here is told to leave, so many at a time as etcd takes, and
  * this one last; to the world that may still be training somewhere nothing is
  * said. */
-static void add_leave(rg__txn *txn, const agent *a, const rg__plan *plan)
+static void add_leave(job_txn *t, const rg__plan *plan)
 {
+    const agent *a = t->a;
     int told = 0;
     for (int i = 0; i < a->known.hosts && told < LEAVES_MAX; i++) {
         const rg__host_record *host = &a->known.host[i];
@@ -257,42 +218,42 @@ static void add_leave(rg__txn *txn, const agent *a, const rg__plan *plan)
             !rg__plan_is_here(&a->known, host->id) ||
             is_told_to_leave(&a->known, host->name))
             continue;
-        add_leave_of(txn, a, host->name, plan);
+        add_leave_of(t, host->name, plan);
         told++;
     }
     if (told < LEAVES_MAX)
-        add_leave_of(txn, a, a->params->host, plan);
+        add_leave_of(t, a->params->host, plan);
 }
 
-static void add_act(rg__txn *txn, const agent *a, const rg__plan *plan)
+static void add_act(job_txn *t, const rg__plan *plan)
 {
     switch (plan->kind) {
     case RG__PLAN_WAIT:
         break;
     case RG__PLAN_PROPOSE:
-        add_proposal(txn, a, &plan->proposal);
+        add_proposal(t, &plan->proposal);
         break;
     case RG__PLAN_DECIDE:
-        add_decision(txn, a, plan);
+        add_decision(t, plan);
         break;
     case RG__PLAN_DONE:
-        add_done(txn, a);
+        add_done(t);
         break;
     case RG__PLAN_STATE_LOST:
-        add_end(txn, a, RG__EXIT_STATE,
+        add_end(t, RG__EXIT_STATE,
                 "no commit is whole any more: it was damaged, or the hosts "
                 "that held it are gone; start the job again, from its newest "
                 "checkpoint if it saves some");
         break;
     case RG__PLAN_STOP:
-        add_end(txn, a, 128 + 15,
+        add_end(t, 128 + 15,
                 "stopped: all hosts are to leave, so nobody could go on");
         break;
     case RG__PLAN_GIVE_UP:
-        add_give_up(txn, a, plan);
+        add_give_up(t, plan);
         break;
     case RG__PLAN_LEAVE:
-        add_leave(txn, a, plan);
+        add_leave(t, plan);
         break;
     }
 }
@@ -348,6 +309,11 @@ static void wait_on(agent *a, const rg__plan *plan)
         rg__timer_set(a->look_timer, again_ns);
 }
 
+static void look_again(agent *a)
+{
+    rg__leader_look(a);
+}
+
 static void act(agent *a, const rg__plan *plan)
 {
     say_awaited(a, plan);
@@ -355,14 +321,10 @@ static void act(agent *a, const rg__plan *plan)
         wait_on(a, plan);
         return;
     }
-    rg__txn *txn = guarded(a);
-    if (txn == NULL)
-        return;
-    add_act(txn, a, plan);
+    job_txn t = guarded(a);
+    add_act(&t, plan);
     a->acted_on = rg__mirror_revision(a->whole);
-    a->acting = rg__etcd_txn(a->etcd, txn, on_acted, a);
-    if (a->acting == NULL) /* no memory */
-        rg__timer_set(a->look_timer, AGAIN_NS);
+    a->acting = rg__job_send(&t, on_acted, a, look_again);
 }
 
 /* --------------------------------------------------------------------- look */
@@ -422,8 +384,10 @@ void rg__leader_look(void *agent_arg)
     a->mute_mark = rg__suspect_mark(mute, config.mutes);
     rg__plan plan;
     if (rg__plan_make(&a->known, &config, rg__now_ns(), &a->clock, &plan) !=
-        RG_OK)
+        RG_OK) { /* no memory */
+        rg__job_owe(a, look_again);
         return;
+    }
     act(a, &plan);
     rg__acks_mind(a);
     rg__plan_free(&plan);

@@ -36,8 +36,8 @@ rg_status rg__open_names(agent *a)
     rg__resume_job(a);
     if (asprintf(&a->prefix, "/regroup/v1/%s/", a->params->job) < 0)
         a->prefix = NULL;
-    a->all =
-        a->prefix != NULL ? rg__record_key(a->prefix, "all/", 0, NULL) : NULL;
+    if (a->prefix == NULL || asprintf(&a->all, "%sall/", a->prefix) < 0)
+        a->all = NULL;
     a->prefix_end = a->prefix != NULL ? rg__prefix_end(a->prefix) : NULL;
     a->all_end = a->all != NULL ? rg__prefix_end(a->all) : NULL;
     return a->prefix_end != NULL && a->all_end != NULL
@@ -71,9 +71,11 @@ static void on_mirror(void *arg, int64_t revision, bool wiped)
 
 static void mirror_keys(agent *a)
 {
-    char *meta = rg__record_key(a->prefix, "meta", 0, NULL);
-    const rg_status st = rg__mirror_create(a->etcd, a->all, a->all_end, meta,
-                                           on_mirror, a, &a->mirror);
+    char *meta = rg__record_key(a->prefix, RG__KEY(META));
+    const rg_status st =
+        meta != NULL ? rg__mirror_create(a->etcd, a->all, a->all_end, meta,
+                                         on_mirror, a, &a->mirror)
+                     : rg__fail(RG_ERR_MEMORY, "no memory for an agent");
     free(meta);
     if (st != RG_OK)
         rg__agent_leave(a, RG__EXIT_SYSTEM, "%s", rg_last_error());
@@ -165,18 +167,12 @@ static void on_meta(void *arg, rg_status st, const rg__txn_reply *reply)
 
 static void write_meta(agent *a)
 {
-    char *key = rg__record_key(a->prefix, "meta", 0, NULL);
-    char *text = rg__meta_text(&a->meta);
-    rg__txn *txn = rg__txn_create();
     rg__resume_note_job(a);
-    if (key != NULL && text != NULL && txn != NULL) {
-        rg__txn_if_create(txn, key, 0);
-        rg__txn_put(txn, RG__THEN, key, text, 0);
-        rg__txn_get(txn, RG__ELSE, key, NULL);
-        rg__etcd_txn(a->etcd, txn, on_meta, a);
-    }
-    free(key);
-    free(text);
+    job_txn t = rg__job_txn(a);
+    rg__job_if_create(&t, RG__KEY(META), 0);
+    rg__job_put(&t, RG__KEY(META), rg__meta_text(&a->meta), 0);
+    rg__job_get(&t, RG__ELSE, RG__KEY(META));
+    rg__job_send(&t, on_meta, a, write_meta);
 }
 
 static void on_cleared(void *arg, rg_status st, const rg__txn_reply *reply)
@@ -193,10 +189,10 @@ static void on_cleared(void *arg, rg_status st, const rg__txn_reply *reply)
 /* What a job of that name left behind, as long as nobody adds to it. */
 static void clear_old(agent *a, int64_t revision)
 {
-    rg__txn *txn = rg__txn_create();
-    rg__txn_if_unchanged(txn, a->prefix, a->prefix_end, revision);
-    rg__txn_delete(txn, RG__THEN, a->prefix, a->prefix_end);
-    rg__etcd_txn(a->etcd, txn, on_cleared, a);
+    job_txn t = rg__job_txn(a);
+    rg__txn_if_unchanged(t.txn, a->prefix, a->prefix_end, revision);
+    rg__txn_delete(t.txn, RG__THEN, a->prefix, a->prefix_end);
+    rg__job_send(&t, on_cleared, a, open_job);
 }
 
 static const rg__kv *find_key(const agent *a, const rg__txn_reply *job,
@@ -286,11 +282,9 @@ static void on_looked(void *arg, rg_status st, const rg__txn_reply *reply)
 
 void rg__open_job(agent *a)
 {
-    rg__txn *txn = rg__txn_create();
-    if (txn == NULL)
-        return;
-    rg__txn_get(txn, RG__THEN, a->prefix, a->prefix_end);
-    rg__etcd_txn(a->etcd, txn, on_looked, a);
+    job_txn t = rg__job_txn(a);
+    rg__job_get_all(&t);
+    rg__job_send(&t, on_looked, a, open_job);
     rg__timer_set(a->end_timer, OPEN_NS);
 }
 

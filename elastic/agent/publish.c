@@ -55,18 +55,13 @@ static char *record_text(const agent *a)
     return rg__host_text(&host);
 }
 
-static void put_reasons(agent *a, rg__txn *txn)
+static void put_reasons(agent *a, job_txn *t)
 {
     a->reasons_sent = a->reasons < 64 ? a->reasons : 64;
     for (int i = 0; i < a->reasons_sent; i++) {
         const rg__reason *r = &a->reason[i];
-        char *key =
-            rg__record_key(a->prefix, "all/ev", r->generation, r->member);
-        char *text = rg__reason_text(r);
-        if (key != NULL && text != NULL)
-            rg__txn_put(txn, RG__THEN, key, text, 0);
-        free(key);
-        free(text);
+        rg__job_put(t, RG__KEY(REASON, r->generation, r->member),
+                    rg__reason_text(r), 0);
     }
 }
 
@@ -180,23 +175,16 @@ void rg__publish(agent *a)
         return; /* once the answer is here */
     if (a->publishing != NULL)
         rg__etcd_cancel(a->publishing);
-    a->reasons_sent = 0;
-    a->is_dirty = false;
+    const rg__key key = RG__KEY(HOST, 0, a->params->host);
     a->seq++;
-    char *key = rg__record_key(a->prefix, "lead/host", 0, a->params->host);
-    char *text = record_text(a);
-    rg__txn *txn = rg__txn_create();
-    if (key != NULL && text != NULL && txn != NULL) {
-        rg__txn_if_mod(txn, key, a->host_revision);
-        rg__txn_put(txn, RG__THEN, key, text, lease_of_record(a));
-        put_reasons(a, txn);
-        rg__txn_get(txn, RG__ELSE, key, NULL);
-        a->publishing = rg__etcd_txn(a->etcd, txn, on_published, a);
-        rg__wait_begin(a, RG__WAIT_ETCD, 0,
-                       "etcd to take the record of this host");
-    }
-    free(key);
-    free(text);
+    job_txn t = rg__job_txn(a);
+    rg__job_if_mod(&t, key, a->host_revision);
+    rg__job_put(&t, key, record_text(a), lease_of_record(a));
+    put_reasons(a, &t);
+    rg__job_get(&t, RG__ELSE, key);
+    a->publishing = rg__job_send(&t, on_published, a, rg__publish);
+    a->is_dirty = a->publishing == NULL;
+    rg__wait_begin(a, RG__WAIT_ETCD, 0, "etcd to take the record of this host");
 }
 
 static void name_member(const agent *a, const slot *s, char *name, size_t n)
@@ -229,8 +217,12 @@ static rg__reason *add_reason(agent *a, uint64_t generation, const slot *s,
         return first;
     rg__reason *more =
         realloc(a->reason, sizeof *more * (size_t)(a->reasons + 1));
-    if (more == NULL)
+    if (more == NULL) {
+        rg__agent_leave(a, RG__EXIT_SYSTEM,
+                        "no memory to say why generation %llu ends: %s",
+                        (unsigned long long)generation, text);
         return NULL;
+    }
     a->reason = more;
     rg__reason *r = &more[a->reasons++];
     *r = one;

@@ -117,10 +117,10 @@ static void read_keys(question *q)
     agent *a = q->a;
     const bool reads = rg__etcd_is_up(a->etcd) || rg__etcd_is_refusing(a->etcd);
     q->sets_ask = 0;
-    rg__txn *txn = reads ? rg__txn_create() : NULL;
-    if (txn != NULL) {
-        rg__txn_get(txn, RG__THEN, a->prefix, a->prefix_end);
-        q->reading = rg__etcd_txn(a->etcd, txn, on_read, q);
+    if (reads) {
+        job_txn t = rg__job_txn(a);
+        rg__job_get_all(&t);
+        q->reading = rg__job_send(&t, on_read, q, NULL);
     }
     rg__timer_set(q->patience, q->reading != NULL ? PATIENCE_NS : 0);
 }

@@ -154,15 +154,9 @@ static void on_meta(void *arg, rg_status st, const rg__txn_reply *reply)
 /* Is it still the job that it was? */
 static void read_meta(agent *a)
 {
-    char *key = rg__record_key(a->prefix, "meta", 0, NULL);
-    rg__txn *txn = rg__txn_create();
-    if (key != NULL && txn != NULL) {
-        rg__txn_get(txn, RG__THEN, key, NULL);
-        rg__etcd_txn(a->etcd, txn, on_meta, a);
-    } else {
-        rg__txn_destroy(txn);
-    }
-    free(key);
+    job_txn t = rg__job_txn(a);
+    rg__job_get(&t, RG__THEN, RG__KEY(META));
+    rg__job_send(&t, on_meta, a, read_meta);
 }
 
 /* A worker whose Regroup thread does not run yet says it later. */

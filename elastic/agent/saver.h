@@ -47,12 +47,13 @@ struct saver {
     bool is_ordered; /* of others, since then */
     bool must_order; /* again: etcd refused it */
     uint64_t ordered_ns;
-    char answered[RG__CHECKPOINT_OP]; /* the op of the last order */
-    rg__etcd_req *answering;          /* on its way */
+    rg__share share;         /* our answer to the last order */
+    rg__etcd_req *answering; /* on its way */
     rg__timer *patience;
 
     /* the end */
     bool is_last;         /* the newest commit is to become a checkpoint */
+    bool says_last;       /* the word that is on its way is the last */
     rg__commit_id tried;  /* the newest one that is left, {0, 0}: any */
     rg__commit_id copied; /* by itself, as another host had ordered it */
     rg__timer *calm;      /* looks whether workers still commit */
@@ -81,6 +82,7 @@ void rg__claim_follow(saver *v); /* the view has changed since */
 int64_t rg__claim_revision(const saver *v);
 void rg__claim_if_decided(saver *v);
 void rg__claim_sealed(saver *v);
+void rg__claim_publish(agent *a); /* what is sealed */
 
 /* last.c */
 void rg__last_look(void *saver_arg); /* at what to write next, if anything */

@@ -75,6 +75,17 @@ static void accept_it(scale_ask *s)
                         s->size.max, "size", world != NULL ? world->size : 0));
 }
 
+/* It was sent, or the caller hears why not. */
+static void talk(scale_ask *s, job_txn *t, rg__txn_fn fn)
+{
+    s->talking = rg__job_send(t, fn, s, NULL);
+    if (s->talking == NULL)
+        refuse(s, RG_ERR_MEMORY,
+               "the agent of host %s has no memory to ask etcd to scale job "
+               "%s; try again",
+               s->a->params->host, s->a->params->job);
+}
+
 static void on_impatient(void *arg)
 {
     scale_ask *s = arg;
@@ -106,24 +117,12 @@ static void on_written(void *arg, rg_status st, const rg__txn_reply *reply)
 
 static void write_size(scale_ask *s, const rg__snapshot *snap)
 {
-    agent *a = s->a;
-    char *meta = rg__record_key(a->prefix, "meta", 0, NULL);
-    char *end = rg__record_key(a->prefix, "all/end", 0, NULL);
-    char *key = rg__record_key(a->prefix, "all/size", 0, NULL);
-    char *text = rg__size_text(&s->size);
-    rg__txn *txn = rg__txn_create();
-    if (meta != NULL && end != NULL && key != NULL && text != NULL &&
-        txn != NULL) {
-        rg__txn_if_create(txn, meta, snap->meta.create_revision);
-        rg__txn_if_create(txn, end, 0);
-        rg__txn_if_mod(txn, key, snap->size.mod_revision);
-        rg__txn_put(txn, RG__THEN, key, text, 0);
-        s->talking = rg__etcd_txn(a->etcd, txn, on_written, s);
-    }
-    free(meta);
-    free(end);
-    free(key);
-    free(text);
+    job_txn t = rg__job_txn(s->a);
+    rg__job_if_create(&t, RG__KEY(META), snap->meta.create_revision);
+    rg__job_if_create(&t, RG__KEY(END), 0);
+    rg__job_if_mod(&t, RG__KEY(SIZE), snap->size.mod_revision);
+    rg__job_put(&t, RG__KEY(SIZE), rg__size_text(&s->size), 0);
+    talk(s, &t, on_written);
 }
 
 static bool has_shards(const agent *a)
@@ -197,23 +196,14 @@ static void on_looked(void *arg, rg_status st, const rg__txn_reply *reply)
 
 static void look(scale_ask *s)
 {
-    static const char *const keys[] = {"all/end", "all/size", "meta", "all/cur",
-                                       "shape"};
-    agent *a = s->a;
-    rg__txn *txn = rg__txn_create();
-    char *hosts = rg__record_key(a->prefix, "lead/host/", 0, NULL);
-    char *hosts_end = hosts != NULL ? rg__prefix_end(hosts) : NULL;
-    if (txn != NULL && hosts_end != NULL) {
-        rg__txn_get(txn, RG__THEN, hosts, hosts_end);
-        for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-            char *key = rg__record_key(a->prefix, keys[i], 0, NULL);
-            rg__txn_get(txn, RG__THEN, key, NULL);
-            free(key);
-        }
-        s->talking = rg__etcd_txn(a->etcd, txn, on_looked, s);
-    }
-    free(hosts);
-    free(hosts_end);
+    job_txn t = rg__job_txn(s->a);
+    rg__job_get_kind(&t, RG__KEY_HOST);
+    rg__job_get(&t, RG__THEN, RG__KEY(END));
+    rg__job_get(&t, RG__THEN, RG__KEY(SIZE));
+    rg__job_get(&t, RG__THEN, RG__KEY(META));
+    rg__job_get(&t, RG__THEN, RG__KEY(CUR));
+    rg__job_get(&t, RG__THEN, RG__KEY(SHAPE));
+    talk(s, &t, on_looked);
 }
 
 /* ---------------------------------------------------------------------- ask */

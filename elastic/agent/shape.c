@@ -164,6 +164,8 @@ static bool is_equal(agent *a, const char *job, size_t bytes, const char *mine)
     return !differs;
 }
 
+static void agree(agent *a);
+
 static void on_agreed(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     agent *a = arg;
@@ -172,6 +174,9 @@ static void on_agreed(void *arg, rg_status st, const rg__txn_reply *reply)
         return;
     }
     char *mine = shape_text(a);
+    a->is_asking_shape = false;
+    if (mine == NULL)
+        rg__job_owe(a, agree);
     a->has_shape =
         reply->succeeded ||
         (mine != NULL && reply->kv_count == 1 &&
@@ -187,18 +192,11 @@ static void agree(agent *a)
 {
     if (a->has_shape || a->is_asking_shape)
         return;
-    char *key = rg__record_key(a->prefix, "shape", 0, NULL);
-    char *text = shape_text(a);
-    rg__txn *txn = rg__txn_create();
-    if (key != NULL && text != NULL && txn != NULL) {
-        a->is_asking_shape = true;
-        rg__txn_if_create(txn, key, 0);
-        rg__txn_put(txn, RG__THEN, key, text, 0);
-        rg__txn_get(txn, RG__ELSE, key, NULL);
-        rg__etcd_txn(a->etcd, txn, on_agreed, a);
-    }
-    free(key);
-    free(text);
+    job_txn t = rg__job_txn(a);
+    rg__job_if_create(&t, RG__KEY(SHAPE), 0);
+    rg__job_put(&t, RG__KEY(SHAPE), shape_text(a), 0);
+    rg__job_get(&t, RG__ELSE, RG__KEY(SHAPE));
+    a->is_asking_shape = rg__job_send(&t, on_agreed, a, agree) != NULL;
 }
 
 /* A buffer that the slot's worker or the first one has, and not both; NULL:

@@ -39,23 +39,19 @@ static void on_ordered(void *arg, rg_status st, const rg__txn_reply *reply)
     rg__timer_set(v->patience, FULL_NS);
 }
 
-/* Under no lease: others are to let go also when this agent has ended. */
-static void order(saver *v, const char *op)
+/* Or, when nothing is ordered any more, that they may let go. Under no lease:
+ * they are to let go also when this agent has ended. */
+static void order(agent *a)
 {
-    agent *a = v->a;
+    const saver *v = a->saver;
     rg__order m = {
         .serial = v->word.serial, .commit = v->now.commit, .host = a->id};
-    snprintf(m.op, sizeof m.op, "%s", op);
-    char *key = rg__record_key(a->prefix, "all/order", 0, NULL);
-    char *text = rg__order_text(&m);
-    rg__txn *txn = rg__txn_create();
-    if (key != NULL && text != NULL && txn != NULL) {
-        rg__txn_if_mod(txn, key, a->view.order.mod_revision);
-        rg__txn_put(txn, RG__THEN, key, text, 0);
-        rg__etcd_txn(a->etcd, txn, on_ordered, a);
-    }
-    free(key);
-    free(text);
+    if (v->is_ordered)
+        snprintf(m.op, sizeof m.op, "%s", v->word.op);
+    job_txn t = rg__job_txn(a);
+    rg__job_if_mod(&t, RG__KEY(ORDER), a->view.order.mod_revision);
+    rg__job_put(&t, RG__KEY(ORDER), rg__order_text(&m), 0);
+    rg__job_send(&t, on_ordered, a, order);
 }
 
 void rg__shares_begun(saver *v)
@@ -66,7 +62,7 @@ void rg__shares_begun(saver *v)
     v->is_ordered = true;
     v->ordered_ns = rg__now_ns();
     rg__timer_set(v->patience, WRITE_NS);
-    order(v, v->word.op);
+    order(v->a);
 }
 
 void rg__shares_cancel(saver *v)
@@ -75,7 +71,7 @@ void rg__shares_cancel(saver *v)
         return;
     v->is_ordered = false;
     rg__timer_stop(v->patience);
-    order(v, "");
+    order(v->a);
 }
 
 static const rg__share *answer_of(const saver *v, const char *host)
@@ -140,29 +136,27 @@ static void on_answered(void *arg, rg_status st, const rg__txn_reply *reply)
 }
 
 /* Under no lease: this agent may end as soon as etcd has it. */
+static void send_answer(agent *a)
+{
+    saver *v = a->saver;
+    job_txn t = rg__job_txn(a);
+    rg__job_put(&t, RG__KEY(SHARE, 0, a->params->host),
+                rg__share_text(&v->share), 0);
+    if (v->answering != NULL)
+        rg__etcd_cancel(v->answering);
+    v->answering = rg__job_send(&t, on_answered, v, send_answer);
+}
+
 static void answer(saver *v, const char *error)
 {
-    rg__share m = {0};
-    memcpy(m.op, v->answered, sizeof m.op);
-    snprintf(m.error, sizeof m.error, "%s", error);
-    char *key =
-        rg__record_key(v->a->prefix, "all/share", 0, v->a->params->host);
-    char *text = rg__share_text(&m);
-    rg__txn *txn = rg__txn_create();
-    if (key != NULL && text != NULL && txn != NULL) {
-        rg__txn_put(txn, RG__THEN, key, text, 0);
-        if (v->answering != NULL)
-            rg__etcd_cancel(v->answering);
-        v->answering = rg__etcd_txn(v->a->etcd, txn, on_answered, v);
-    }
-    free(key);
-    free(text);
+    snprintf(v->share.error, sizeof v->share.error, "%s", error);
+    send_answer(v->a);
 }
 
 void rg__shares_done(saver *v)
 {
     answer(v, "");
-    v->phase = v->answering != NULL ? SAVER_PUBLISHING : SAVER_SEALING;
+    v->phase = SAVER_PUBLISHING;
 }
 
 /* The host that has ordered it says so to people. */
@@ -203,7 +197,7 @@ static bool is_copying(const saver *v, rg__commit_id id)
 static bool is_for_us(const saver *v, const rg__order *o)
 {
     return o->mod_revision != 0 && o->op[0] != '\0' && o->host != v->a->id &&
-           strcmp(o->op, v->answered) != 0 &&
+           strcmp(o->op, v->share.op) != 0 &&
            rg__view_host_index(world_of(v, o->commit), v->a->id) >= 0;
 }
 
@@ -261,7 +255,7 @@ static void follow_order(saver *v, bool is_late)
         rg__saver_hang_up(v);
     if (!is_for_us(v, o) || (!is_holding(v, o) && may_come(v, o, is_late)))
         return;
-    memcpy(v->answered, o->op, sizeof v->answered);
+    memcpy(v->share.op, o->op, sizeof v->share.op);
     if (is_holding(v, o))
         put_shards(v, o);
     else
@@ -282,7 +276,7 @@ static void order_again(saver *v)
 {
     rg__timer_set(v->patience, WRITE_NS);
     if (v->must_order && strcmp(v->a->view.order.op, v->word.op) != 0)
-        order(v, v->word.op);
+        order(v->a);
     v->must_order = false;
     gather(v);
 }

@@ -24,6 +24,7 @@
 #include "elastic/agent/base/view.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "elastic/member/links.h"
 #include "sdk/base/clock.h"
@@ -77,12 +78,11 @@ static void on_written(void *arg, rg_status st, const rg__txn_reply *reply)
     write_down(one);
 }
 
-static void add_asking(rg__txn *txn, const agent *a)
+static void write_all(agent *a)
 {
-    char *key = rg__record_key(a->prefix, "all/probe", 0, NULL);
-    if (key != NULL && is_round_over(a, rg__now_ns()))
-        rg__txn_put(txn, RG__THEN, key, "{}", rg__lease_id(a->lease));
-    free(key);
+    write_down(rg__beat_self(a));
+    for (int i = 0; i < rg__beat_peers(a); i++)
+        write_down(rg__beat_peer(a, i));
 }
 
 /* Bring etcd to what we say, one txn at a time. Guarded by the key's revision,
@@ -94,19 +94,17 @@ static void write_down(peer *one)
     if (one->is_accused == one->is_written || one->writing != NULL ||
         !rg__etcd_is_up(a->etcd) || a->is_ending)
         return;
-    char *key = rg__suspicion_key(a->prefix, one->id, a->id);
-    rg__txn *txn = rg__txn_create();
-    if (key != NULL && txn != NULL) {
-        rg__txn_if_mod(txn, key, one->written_mod);
-        rg__txn_put(txn, RG__THEN, key, rg__suspicion_text(!one->is_accused),
-                    rg__lease_id(a->lease));
-        rg__txn_get(txn, RG__ELSE, key, NULL);
-        if (one->is_accused)
-            add_asking(txn, a);
+    const rg__key key = RG__KEY(SUSPICION, one->id, NULL, a->id);
+    const int64_t lease = rg__lease_id(a->lease);
+    job_txn t = rg__job_txn(a);
+    rg__job_if_mod(&t, key, one->written_mod);
+    rg__job_put(&t, key, rg__suspicion_text(!one->is_accused), lease);
+    rg__job_get(&t, RG__ELSE, key);
+    if (one->is_accused && is_round_over(a, rg__now_ns()))
+        rg__job_put(&t, RG__KEY(PROBE), strdup("{}"), lease);
+    one->writing = rg__job_send(&t, on_written, one, write_all);
+    if (one->writing != NULL)
         one->is_written = one->is_accused;
-        one->writing = rg__etcd_txn(a->etcd, txn, on_written, one);
-    }
-    free(key);
 }
 
 void rg__suspect_forget(peer *one)
@@ -147,23 +145,21 @@ void rg__suspect_forgive(agent *a)
             withdraw(rg__beat_peer(a, i));
 }
 
+static void withdraw_old(agent *a, const rg__suspicion *one)
+{
+    job_txn t = rg__job_txn(a);
+    rg__job_put(&t, RG__KEY(SUSPICION, one->host, NULL, one->by),
+                rg__suspicion_text(true), rg__lease_id(a->lease));
+    rg__job_send(&t, NULL, NULL, rg__suspect_take_over);
+}
+
 static void withdraw_all(agent *a, const rg__txn_reply *reply)
 {
     rg__snapshot found;
     rg__snapshot_read(&found, a->prefix, reply->kv, reply->kv_count);
-    for (int i = 0; i < found.suspicions; i++) {
-        const rg__suspicion *one = &found.suspicion[i];
-        char *key = one->by != a->id
-                        ? NULL
-                        : rg__suspicion_key(a->prefix, one->host, one->by);
-        rg__txn *txn = key != NULL ? rg__txn_create() : NULL;
-        if (txn != NULL) {
-            rg__txn_put(txn, RG__THEN, key, rg__suspicion_text(true),
-                        rg__lease_id(a->lease));
-            rg__etcd_txn(a->etcd, txn, rg__agent_ignore, a);
-        }
-        free(key);
-    }
+    for (int i = 0; i < found.suspicions; i++)
+        if (found.suspicion[i].by == a->id)
+            withdraw_old(a, &found.suspicion[i]);
     rg__snapshot_free(&found);
 }
 
@@ -175,15 +171,9 @@ static void on_old_read(void *arg, rg_status st, const rg__txn_reply *reply)
 
 void rg__suspect_take_over(agent *a)
 {
-    char *key = rg__record_key(a->prefix, "lead/susp/", 0, NULL);
-    char *end = key != NULL ? rg__prefix_end(key) : NULL;
-    rg__txn *txn = end != NULL ? rg__txn_create() : NULL;
-    if (txn != NULL) {
-        rg__txn_get(txn, RG__THEN, key, end);
-        rg__etcd_txn(a->etcd, txn, on_old_read, a);
-    }
-    free(key);
-    free(end);
+    job_txn t = rg__job_txn(a);
+    rg__job_get_kind(&t, RG__KEY_SUSPICION);
+    rg__job_send(&t, on_old_read, a, rg__suspect_take_over);
 }
 
 /* ------------------------------------------------------------------- rounds */
@@ -307,16 +297,14 @@ static void on_toppled(void *arg, rg_status st, const rg__txn_reply *reply)
     a->toppling = NULL;
 }
 
+/* Where there is no memory for it, the leader is judged again with the next
+ * beat. */
 static void topple(agent *a, int64_t token)
 {
-    char *key = rg__record_key(a->prefix, "all/leader", 0, NULL);
-    rg__txn *txn = rg__txn_create();
-    if (key != NULL && txn != NULL) {
-        rg__txn_if_create(txn, key, token);
-        rg__txn_delete(txn, RG__THEN, key, NULL);
-        a->toppling = rg__etcd_txn(a->etcd, txn, on_toppled, a);
-    }
-    free(key);
+    job_txn t = rg__job_txn(a);
+    rg__job_if_create(&t, RG__KEY(LEADER), token);
+    rg__job_delete(&t, RG__KEY(LEADER));
+    a->toppling = rg__job_send(&t, on_toppled, a, NULL);
 }
 
 static bool is_among(uint64_t id, const uint64_t *ids, int n)
@@ -372,11 +360,9 @@ static void on_accusations(void *arg, rg_status st, const rg__txn_reply *reply)
 
 static void read_accusations(agent *a)
 {
-    rg__txn *txn = rg__txn_create();
-    if (txn == NULL)
-        return;
-    rg__txn_get(txn, RG__THEN, a->prefix, a->prefix_end);
-    a->toppling = rg__etcd_txn(a->etcd, txn, on_accusations, a);
+    job_txn t = rg__job_txn(a);
+    rg__job_get_all(&t);
+    a->toppling = rg__job_send(&t, on_accusations, a, NULL);
 }
 
 /* Its host has its grace, but to lead is another's as soon as its agent is

@@ -36,7 +36,7 @@ static void on_hosts(void *arg, rg_status st, const rg__txn_reply *reply)
 
 static rg_status look(farewell *f)
 {
-    char *hosts = rg__record_key(f->prefix, "lead/host/", 0, NULL);
+    char *hosts = rg__record_keys(f->prefix, RG__KEY_HOST);
     char *end = hosts != NULL ? rg__prefix_end(hosts) : NULL;
     rg__txn *txn = end != NULL ? rg__txn_create() : NULL;
     rg_status st = RG_ERR_MEMORY;

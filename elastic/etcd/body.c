@@ -69,7 +69,8 @@ void rg__body_bytes(rg__body *body, const char *name, const void *bytes,
 
 void rg__body_range(rg__body *body, const char *key, const char *range_end)
 {
-    rg__body_bytes(body, "key", key, strlen(key));
+    body->has_failed |= key == NULL;
+    rg__body_bytes(body, "key", key, key != NULL ? strlen(key) : 0);
     if (range_end == NULL)
         return;
     rg__body_add(body, ",");

@@ -75,6 +75,9 @@ typedef struct rg__txn rg__txn;
 rg__txn *rg__txn_create(void);
 void rg__txn_destroy(rg__txn *txn);
 
+/* Nothing has to be looked at while a txn is built: a key, a value or a txn
+ * that is NULL, for want of memory, fails the whole when it is sent. */
+
 /* Guards: all must hold. Revision 0 means "the key does not exist". */
 void rg__txn_if_create(rg__txn *txn, const char *key, int64_t revision);
 void rg__txn_if_mod(rg__txn *txn, const char *key, int64_t revision);
@@ -84,8 +87,7 @@ void rg__txn_if_unchanged(rg__txn *txn, const char *key, const char *range_end,
                           int64_t revision);
 
 /* Operations; branch says when. range_end NULL: the key alone;
- * rg__prefix_end(key) for a prefix. lease 0: none. At most 128 of each. A put
- * whose key or value is NULL, for want of memory, fails the whole txn. */
+ * rg__prefix_end(key) for a prefix. lease 0: none. At most 128 of each. */
 typedef enum rg__branch { RG__THEN, RG__ELSE } rg__branch;
 void rg__txn_put(rg__txn *txn, rg__branch branch, const char *key,
                  const char *value, int64_t lease);

@@ -76,7 +76,9 @@ void rg__txn_if_value(rg__txn *txn, const char *key, const char *value)
     if (txn == NULL)
         return;
     begin_guard(txn, key, "VALUE");
-    rg__body_bytes(&txn->guards, "value", value, strlen(value));
+    txn->guards.has_failed |= value == NULL;
+    rg__body_bytes(&txn->guards, "value", value,
+                   value != NULL ? strlen(value) : 0);
     rg__body_add(&txn->guards, "}");
 }
 

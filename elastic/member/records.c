@@ -33,17 +33,36 @@ bool rg__same_member(rg__member_id a, rg__member_id b)
     return a.host == b.host && a.slot == b.slot && a.start == b.start;
 }
 
-char *rg__record_key(const char *prefix, const char *what, uint64_t generation,
-                     const char *name)
+/* -------------------------------------------------------------------- keys */
+
+static const char *const key_text[] = {
+#define RG__KEY_TEXT(kind, text, parts) text,
+    RG__KEYS(RG__KEY_TEXT)
+#undef RG__KEY_TEXT
+};
+
+static void add_number(char *to, size_t room, uint64_t number)
 {
-    char g[18] = "";
-    if (generation != 0)
-        snprintf(g, sizeof g, "/%016" PRIx64, generation);
-    char *key = NULL;
-    if (asprintf(&key, "%s%s%s%s%s", prefix, what, g, name != NULL ? "/" : "",
-                 name != NULL ? name : "") < 0)
+    if (number != 0)
+        snprintf(to, room, "/%016" PRIx64, number);
+}
+
+char *rg__record_key(const char *prefix, rg__key key)
+{
+    char number[18] = "", by[18] = "";
+    char *text = NULL;
+    add_number(number, sizeof number, key.number);
+    add_number(by, sizeof by, key.by);
+    if (asprintf(&text, "%s%s%s%s%s%s", prefix, key_text[key.kind], number,
+                 key.name != NULL ? "/" : "", key.name != NULL ? key.name : "",
+                 by) < 0)
         return NULL;
-    return key;
+    return text;
+}
+
+char *rg__record_keys(const char *prefix, rg__key_kind kind)
+{
+    return rg__record_key(prefix, (rg__key){.kind = kind, .name = ""});
 }
 
 /* -------------------------------------------------------------------- meta */
@@ -576,16 +595,9 @@ bool rg__leader_read(const json_t *j, rg__proposal_host *leader)
                           &leader->port);
 }
 
-char *rg__suspicion_key(const char *prefix, uint64_t host, uint64_t by)
+char *rg__suspicion_text(bool is_withdrawn)
 {
-    char name[17];
-    snprintf(name, sizeof name, "%016" PRIx64, by);
-    return rg__record_key(prefix, "lead/susp", host, by != 0 ? name : NULL);
-}
-
-const char *rg__suspicion_text(bool is_withdrawn)
-{
-    return is_withdrawn ? "{\"withdrawn\":true}" : "{}";
+    return strdup(is_withdrawn ? "{\"withdrawn\":true}" : "{}");
 }
 
 char *rg__drain_text(const rg__drain *drain)

@@ -367,15 +367,53 @@ char *rg__leader_text(const rg__proposal_host *leader);
 char *rg__drain_text(const rg__drain *drain);
 char *rg__size_text(const rg__size *size);
 
-/* "lead/susp/<host>/<by>", malloc'd; by 0: all who accuse that host. */
-char *rg__suspicion_key(const char *prefix, uint64_t host, uint64_t by);
-/* Its value; one that is withdrawn is in no snapshot. */
-const char *rg__suspicion_text(bool is_withdrawn);
+/* One that is withdrawn is in no snapshot. */
+char *rg__suspicion_text(bool is_withdrawn);
 
-/* Keys, malloc'd: prefix + what + "/" + generation + "/" + name, each part
- * after `what` left out when 0 or NULL. */
-char *rg__record_key(const char *prefix, const char *what, uint64_t generation,
-                     const char *name);
+/* Every key of a job behind its prefix: kind, what the key begins with, what
+ * stands behind that. Everything below all/ is seen by every agent; below lead/
+ * by the leader. */
+#define RG__KEYS(X)                                                            \
+    X(META, "meta", ALONE)                                                     \
+    X(SHAPE, "shape", ALONE)                                                   \
+    X(CUR, "all/cur", ALONE)                                                   \
+    X(BEGUN, "all/begun", ALONE)                                               \
+    X(LEADER, "all/leader", ALONE)                                             \
+    X(END, "all/end", ALONE)                                                   \
+    X(STOP, "all/stop", ALONE)                                                 \
+    X(SIZE, "all/size", ALONE)                                                 \
+    X(CHECKPOINT, "all/checkpoint", ALONE)                                     \
+    X(ORDER, "all/order", ALONE)                                               \
+    X(PROBE, "all/probe", ALONE)                                               \
+    X(GEN, "all/gen", NUMBER)         /* generation */                         \
+    X(LINE, "all/line", NUMBER)       /* generation */                         \
+    X(REASON, "all/ev", BOTH)         /* generation, member */                 \
+    X(CLAIM, "all/claim", NUMBER)     /* hash of the directory */              \
+    X(SHARE, "all/share", NAME)       /* host */                               \
+    X(DRAIN, "all/drain", NAME)       /* host */                               \
+    X(HOST, "lead/host", NAME)        /* host */                               \
+    X(FIN, "lead/fin", BOTH)          /* generation, host */                   \
+    X(SUSPICION, "lead/susp", NUMBER) /* incarnation; who accuses it, too */
+
+typedef enum rg__key_kind {
+#define RG__KEY_KIND(kind, text, parts) RG__KEY_##kind,
+    RG__KEYS(RG__KEY_KIND)
+#undef RG__KEY_KIND
+} rg__key_kind;
+
+typedef struct rg__key {
+    rg__key_kind kind;
+    uint64_t number;  /* 0: none */
+    const char *name; /* NULL: none */
+    uint64_t by;      /* a second number, 0: none */
+} rg__key;
+
+/* RG__KEY(CUR), RG__KEY(GEN, generation), RG__KEY(HOST, 0, name) */
+#define RG__KEY(kind, ...) ((rg__key){RG__KEY_##kind, __VA_ARGS__})
+
+/* Malloc'd, as is what all keys of that kind begin with. */
+char *rg__record_key(const char *prefix, rg__key key);
+char *rg__record_keys(const char *prefix, rg__key_kind kind);
 
 bool rg__same_member(rg__member_id a, rg__member_id b);
 void rg__proposal_free(rg__proposal *p); /* its arrays */

@@ -40,7 +40,8 @@ static void put_world(etcd_server *server)
 static void part(etcd_server *server, uint64_t a, uint64_t b)
 {
     for (int i = 0; i < 2; i++) {
-        char *key = rg__suspicion_key(KEYS, i == 0 ? a : b, i == 0 ? b : a);
+        char *key = rg__record_key(
+            KEYS, RG__KEY(SUSPICION, i == 0 ? a : b, NULL, i == 0 ? b : a));
         CHECK(key != NULL);
         etcd_server_put(server, key, rg__suspicion_text(false));
         free(key);

@@ -79,69 +79,62 @@ static void free_keys(keys *all)
 
 /* --------------------------------------------------------- there and back */
 
-static char *key_of(const char *what, uint64_t generation, const char *name)
-{
-    return rg__record_key(PREFIX, what, generation, name);
-}
+#define KEY(kind, ...) rg__record_key(PREFIX, RG__KEY(kind, __VA_ARGS__))
 
 static void write_of_generations(const rg__snapshot *s, keys *all)
 {
     for (int i = 0; i < s->gens; i++)
-        add_text(all, key_of("all/gen", s->gen[i].generation, NULL),
+        add_text(all, KEY(GEN, s->gen[i].generation),
                  rg__proposal_text(&s->gen[i]));
     for (int i = 0; i < s->lines; i++)
-        add_text(all, key_of("all/line", s->line[i].generation, NULL),
+        add_text(all, KEY(LINE, s->line[i].generation),
                  rg__line_text(&s->line[i]));
     for (int i = 0; i < s->reasons; i++)
-        add_text(all,
-                 key_of("all/ev", s->reason[i].generation, s->reason[i].member),
+        add_text(all, KEY(REASON, s->reason[i].generation, s->reason[i].member),
                  rg__reason_text(&s->reason[i]));
     for (int i = 0; i < s->fins; i++)
-        add_text(all, key_of("lead/fin", s->fin[i].generation, s->fin[i].host),
+        add_text(all, KEY(FIN, s->fin[i].generation, s->fin[i].host),
                  strdup("{}"));
 }
 
 static void write_hosts(const rg__snapshot *s, keys *all)
 {
     for (int i = 0; i < s->hosts; i++)
-        add_text(all, key_of("lead/host", 0, s->host[i].name),
+        add_text(all, KEY(HOST, 0, s->host[i].name),
                  rg__host_text(&s->host[i]));
     for (int i = 0; i < s->suspicions; i++)
-        add_text(
-            all,
-            rg__suspicion_key(PREFIX, s->suspicion[i].host, s->suspicion[i].by),
-            strdup("{}"));
+        add_text(all,
+                 KEY(SUSPICION, s->suspicion[i].host, NULL, s->suspicion[i].by),
+                 strdup("{}"));
     for (int i = 0; i < s->drains; i++)
-        add_text(all, key_of("all/drain", 0, s->drain[i].host),
+        add_text(all, KEY(DRAIN, 0, s->drain[i].host),
                  rg__drain_text(&s->drain[i]));
 }
 
 static void write_single(const rg__snapshot *s, keys *all)
 {
     if (s->meta.create_revision != 0)
-        add_text(all, key_of("meta", 0, NULL), rg__meta_text(&s->meta));
+        add_text(all, KEY(META), rg__meta_text(&s->meta));
     if (s->cur.generation != 0)
-        add_text(all, key_of("all/cur", 0, NULL), rg__cur_text(&s->cur));
+        add_text(all, KEY(CUR), rg__cur_text(&s->cur));
     if (s->leader != 0)
-        add_text(all, key_of("all/leader", 0, NULL),
-                 rg__leader_text(&s->leader_host));
+        add_text(all, KEY(LEADER), rg__leader_text(&s->leader_host));
     if (s->end.is_set)
-        add_text(all, key_of("all/end", 0, NULL), rg__end_text(&s->end));
+        add_text(all, KEY(END), rg__end_text(&s->end));
 }
 
 static void write_checkpoints(const rg__snapshot *s, keys *all)
 {
     for (int i = 0; i < s->claims; i++)
-        add_text(all, key_of("all/claim", s->claim[i].where, NULL),
+        add_text(all, KEY(CLAIM, s->claim[i].where),
                  rg__claim_text(&s->claim[i]));
     for (int i = 0; i < s->shares; i++)
-        add_text(all, key_of("all/share", 0, s->share[i].host),
+        add_text(all, KEY(SHARE, 0, s->share[i].host),
                  rg__share_text(&s->share[i]));
     if (s->saved.mod_revision != 0)
-        add_text(all, key_of("all/checkpoint", 0, NULL),
-                 rg__saved_text(&s->saved));
+        add_text(all, KEY(CHECKPOINT), rg__saved_text(&s->saved));
     if (s->order.serial != 0)
-        add_text(all, key_of("all/order", 0, NULL), rg__order_text(&s->order));
+        add_text(all, KEY(ORDER), rg__order_text(&s->order));
 }
 
 static void check_ack(const rg__ack *ack)
@@ -225,11 +218,11 @@ static void check_plan(const job *j, const rg__plan *plan)
     FUZZ_CLAIM(all != NULL);
     if (plan->kind == RG__PLAN_PROPOSE) {
         check_proposal(j, &plan->proposal);
-        add_text(all, key_of("all/gen", plan->proposal.generation, NULL),
+        add_text(all, KEY(GEN, plan->proposal.generation),
                  rg__proposal_text(&plan->proposal));
     } else if (plan->kind == RG__PLAN_DECIDE) {
         check_line(j, &plan->line);
-        add_text(all, key_of("all/line", plan->line.generation, NULL),
+        add_text(all, KEY(LINE, plan->line.generation),
                  rg__line_text(&plan->line));
     }
     rg__snapshot_read(&back, PREFIX, all->kv, all->n);

@@ -32,10 +32,3 @@ void rg__agent_end_job(agent *a, int code, const char *format, ...)
     va_end(args);
     a->on->end(a, code);
 }
-
-void rg__agent_ignore(void *arg, rg_status st, const rg__txn_reply *reply)
-{
-    (void)arg;
-    (void)st;
-    (void)reply;
-}

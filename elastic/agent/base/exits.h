@@ -19,7 +19,4 @@ void rg__agent_end_job(agent *a, int code, const char *format, ...)
 void rg__agent_set_why(agent *a, const char *format, va_list args)
     __attribute__((format(printf, 2, 0)));
 
-/* What became of a request does not matter. */
-void rg__agent_ignore(void *arg, rg_status st, const rg__txn_reply *reply);
-
 #endif

@@ -1,0 +1,221 @@
+/* Each allocation of what an agent tells etcd fails once, one after the other:
+ * etcd hears it all the same, a little later. Where there is none for seconds,
+ * the host leaves, and says why. The linker puts our allocators before the real
+ * ones; jansson gets them as well. */
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "elastic/agent/saver.h"
+#include "sdk/base/clock.h"
+#include "tests/agent/keys.h"
+
+static long allowed = -1; /* allocations until one fails; -1: none does */
+static bool is_memory_out;
+
+static bool must_fail(void)
+{
+    return is_memory_out || (allowed >= 0 && allowed-- == 0);
+}
+
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t n, size_t size);
+void *__real_realloc(void *old, size_t n);
+char *__real_strdup(const char *text);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *old, size_t n);
+char *__wrap_strdup(const char *text);
+int __wrap_asprintf(char **to, const char *format, ...);
+
+void *__wrap_malloc(size_t n)
+{
+    return must_fail() ? NULL : __real_malloc(n);
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+    return must_fail() ? NULL : __real_calloc(n, size);
+}
+
+void *__wrap_realloc(void *old, size_t n)
+{
+    return must_fail() ? NULL : __real_realloc(old, n);
+}
+
+char *__wrap_strdup(const char *text)
+{
+    return must_fail() ? NULL : __real_strdup(text);
+}
+
+int __wrap_asprintf(char **to, const char *format, ...)
+{
+    va_list args;
+    if (must_fail())
+        return -1;
+    va_start(args, format);
+    const int n = vasprintf(to, format, args);
+    va_end(args);
+    return n;
+}
+
+/* ------------------------------------------------------------- what is told */
+
+typedef struct act {
+    const char *key; /* that etcd holds then */
+    void (*prepare)(agent *a);
+    void (*say)(agent *a);
+} act;
+
+static void is_mirrored(agent *a)
+{
+    a->mirror = a->whole;
+}
+
+static void say_record(agent *a)
+{
+    rg__publish(a);
+}
+
+static void add_reason(agent *a)
+{
+    is_mirrored(a);
+    a->publishing = (rg__etcd_req *)a; /* one is on its way */
+    rg__publish_reason(a, 1, NULL, false, "a cable was pulled");
+    a->publishing = NULL;
+}
+
+static void is_leaderless(agent *a)
+{
+    is_mirrored(a);
+    a->whole = NULL;
+    a->view.leader = 0;
+}
+
+static void compete(agent *a)
+{
+    rg__leader_follow(a);
+}
+
+static void is_leader(agent *a)
+{
+    (void)a;
+}
+
+static void propose(agent *a)
+{
+    rg__leader_look(a);
+}
+
+static const act acts[] = {
+    {"lead/host/h1", is_mirrored, say_record},
+    {"all/ev/0000000000000001/h1", add_reason, say_record},
+    {"all/leader", is_leaderless, compete},
+    {"all/cur", is_leader, propose},
+};
+
+/* -------------------------------------------------------------------- claims
+ */
+
+static void on_lease(void *arg, rg__lease_event event)
+{
+    *(bool *)arg = event == RG__LEASE_HELD;
+}
+
+/* Nothing has been told yet. */
+static void forget(etcd_server *server, const act *what)
+{
+    char key[128];
+    snprintf(key, sizeof key, KEYS "%s", what->key);
+    etcd_server_delete(server, key);
+    if (what->say == propose)
+        etcd_server_delete(server, KEYS "all/gen/0000000000000001");
+    else
+        etcd_server_delete(server, KEYS "lead/host/h1");
+}
+
+static void open_agent(scene *s, agent **a_p, etcd_server *server)
+{
+    bool has_lease = false;
+    scene_open(s, etcd_server_url(server));
+    agent *a = keys_open_agent(s, 1);
+    CHECK_OK(rg__lease_create(s->etcd, 60, on_lease, &has_lease, &a->lease));
+    WAIT_FOR(s, has_lease);
+    *a_p = a;
+}
+
+static void close_agent(scene *s, agent *a)
+{
+    a->whole = a->whole != NULL ? a->whole : a->mirror;
+    a->mirror = NULL;
+    a->is_ending = true;
+    keys_close_agent(a);
+    scene_close(s);
+}
+
+static bool is_told(scene *s, const act *what)
+{
+    char key[128];
+    snprintf(key, sizeof key, KEYS "%s", what->key);
+    return scene_get(s, key).kv_count == 1;
+}
+
+/* true: nothing was left that could have failed. */
+static bool fail_one(etcd_server *server, const act *what, long which)
+{
+    scene s;
+    agent *a;
+    forget(server, what);
+    open_agent(&s, &a, server);
+    what->prepare(a);
+    allowed = which;
+    what->say(a);
+    const bool is_last = allowed >= 0;
+    allowed = -1;
+    WAIT_FOR(&s, is_told(&s, what));
+    close_agent(&s, a);
+    return is_last;
+}
+
+/* Nobody is told; that takes memory. */
+static void last_out(etcd_server *server)
+{
+    scene s;
+    agent *a;
+    open_agent(&s, &a, server);
+    CHECK_OK(rg__checkpoint_create(a));
+    a->term_timer = a->kill_timer = a->end_timer = s.slice;
+    a->is_over = true; /* nothing else is left to do */
+    is_mirrored(a);
+    is_memory_out = true;
+    rg__publish(a);
+    CHECK(a->publishing == NULL && !a->is_ending);
+    WAIT_FOR(&s, a->is_ending);
+    is_memory_out = false;
+    CHECK_EQ(a->exit_code, RG__EXIT_SYSTEM);
+    CHECK(strstr(a->why, "no memory") != NULL);
+    rg__checkpoint_destroy(a);
+    close_agent(&s, a);
+}
+
+int main(void)
+{
+    etcd_server *server = etcd_server_start();
+    json_set_alloc_funcs(__wrap_malloc, free);
+    keys_put_meta(server, 1);
+    for (size_t i = 0; i < sizeof acts / sizeof *acts; i++) {
+        long n = 0;
+        if (acts[i].say == propose) {
+            keys_put_host(server, 1);
+            keys_put_leader(server, 1);
+        }
+        while (!fail_one(server, &acts[i], n))
+            n++;
+        CHECK(n > 10);
+        printf("%s: %ld allocations\n", acts[i].key, n);
+    }
+    last_out(server);
+    etcd_server_stop(server);
+    return 0;
+}
