@@ -192,7 +192,7 @@ static void clear_old(agent *a, int64_t revision)
     job_txn t = rg__job_txn(a);
     rg__txn_if_unchanged(t.txn, a->prefix, a->prefix_end, revision);
     rg__txn_delete(t.txn, RG__THEN, a->prefix, a->prefix_end);
-    rg__job_send(&t, on_cleared, a, open_job);
+    rg__job_send(&t, on_cleared, a, rg__open_job);
 }
 
 static const rg__kv *find_key(const agent *a, const rg__txn_reply *job,
@@ -284,7 +284,7 @@ void rg__open_job(agent *a)
 {
     job_txn t = rg__job_txn(a);
     rg__job_get_all(&t);
-    rg__job_send(&t, on_looked, a, open_job);
+    rg__job_send(&t, on_looked, a, rg__open_job);
     rg__timer_set(a->end_timer, OPEN_NS);
 }
 
