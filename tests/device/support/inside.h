@@ -25,6 +25,7 @@ typedef struct fake_where {
 typedef struct fake_fault {
     char event[16], verdict[16];
     int rank, size, comm, k, slot; /* -1: any */
+    int once;                      /* -1: each time */
     int ms, rc, n, version;        /* -1: not said */
 } fake_fault;
 

@@ -107,10 +107,11 @@ static int *number_of(fake_fault *f, const char *key)
     const struct {
         const char *key;
         int *at;
-    } keys[] = {
-        {"rank", &f->rank}, {"size", &f->size}, {"comm", &f->comm},
-        {"k", &f->k},       {"slot", &f->slot}, {"ms", &f->ms},
-        {"rc", &f->rc},     {"n", &f->n},       {"version", &f->version}};
+    } keys[] = {{"rank", &f->rank}, {"size", &f->size},
+                {"comm", &f->comm}, {"k", &f->k},
+                {"once", &f->once}, {"slot", &f->slot},
+                {"ms", &f->ms},     {"rc", &f->rc},
+                {"n", &f->n},       {"version", &f->version}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (strcmp(keys[i].key, key) == 0)
             return keys[i].at;
@@ -146,6 +147,7 @@ static void take_line(char *text)
                       .comm = -1,
                       .k = -1,
                       .slot = -1,
+                      .once = -1,
                       .ms = -1,
                       .rc = -1,
                       .n = -1,
@@ -198,6 +200,20 @@ static bool fits(const fake_fault *f, const char *event, const fake_where *w)
            is_about(f->comm, w->comm) && is_about(f->k, w->k);
 }
 
+/* `once=N`: for the first that comes by, of all processes. */
+static bool strikes(const fake_fault *f)
+{
+    char name[32], path[512];
+    if (f->once < 0)
+        return true;
+    snprintf(name, sizeof name, "struck.%d", f->once);
+    fake_path(path, sizeof path, name);
+    const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        close(fd);
+    return fd >= 0;
+}
+
 bool fake_script(const char *event, const fake_where *where,
                  fake_fault *fault_p)
 {
@@ -206,7 +222,8 @@ bool fake_script(const char *event, const fake_where *where,
     pthread_mutex_lock(&lock);
     read_script();
     for (int i = 0; i < line_count && !is_found; i++)
-        if (fits(&line_of[i], event, where ? where : &nowhere)) {
+        if (fits(&line_of[i], event, where ? where : &nowhere) &&
+            strikes(&line_of[i])) {
             *fault_p = line_of[i];
             is_found = true;
         }
