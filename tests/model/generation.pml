@@ -584,6 +584,16 @@ inline forget_old()
     od
 }
 
+/* What hosts did in the generations before a decision is asked of nobody. */
+inline forget_outcomes()
+{
+    i = 0;
+    do
+    :: i < NH -> fin[i] = 0; fetched[i] = 0; i++
+    :: else -> break
+    od
+}
+
 inline write_plan(h)
 {
     if
@@ -616,6 +626,7 @@ inline write_plan(h)
             phase = DECIDED;
             decided = decided | bit_of(cur);
             line[cur] = plan_arg[h];
+            forget_outcomes();
             if
             :: plan_arg[h] == 0 -> had = 0 /* none of it is on the lineage */
             :: else
@@ -980,6 +991,16 @@ inline report(w)
     fi
 }
 
+/* Nobody reads a memory again that the next decision restores. */
+inline forget_memory(w)
+{
+#if !CLEAN
+    memory[w] = 0
+#else
+    skip
+#endif
+}
+
 inline leave(w)
 {
     printf("worker %d leaves g%d\n", w, gen[w]);
@@ -992,6 +1013,7 @@ inline leave(w)
     fi;
 #endif
     state[w] = LEFT;
+    forget_memory(w);
     step[w] = 0;
     slot[w] = 0
 }
@@ -1013,7 +1035,10 @@ inline leave_clean(w)
 inline go_on(w)
 {
     if
-    :: step[w] == S -> enter(w, of_fin); state[w] = FAGREE
+    :: step[w] == S ->
+        enter(w, of_fin);
+        state[w] = FAGREE;
+        forget_memory(w)
     :: else -> state[w] = READY
     fi
 }
@@ -1412,7 +1437,6 @@ end:
         state[NEWC] == NONE && phase < DONE && is_here(hostof(NEWC)) ->
         state[NEWC] = DOOR;
         printf("worker %d comes to the door\n", NEWC);
-        memory[NEWC] = FRESH + NEWC;
         alive = alive | bit_of(NEWC);
         door = door | bit_of(NEWC)
     }
@@ -1439,7 +1463,7 @@ init
         do
         :: i < NW ->
             if
-            :: has(INIT, i) -> state[i] = DOOR; memory[i] = FRESH + i
+            :: has(INIT, i) -> state[i] = DOOR
             :: else
             fi;
             run worker(i, hostof(i));
