@@ -2,11 +2,25 @@
  * everything happens in callbacks: the list below says what follows from each
  * event (base/events.h), and in which order. At the end every worker is gone
  * before the agent is (end.c). */
-#include "elastic/agent/inside.h"
+#include "elastic/agent/agent.h"
+#include "elastic/agent/wiring.h"
 #include "elastic/agent/base/exits.h"
 #include "elastic/agent/base/tell.h"
+#include "elastic/agent/base/txn.h"
 #include "elastic/agent/base/view.h"
-#include "elastic/agent/keeper.h"
+#include "elastic/agent/base/waits.h"
+#include "elastic/agent/checkpoint/checkpoints.h"
+#include "elastic/agent/control/control.h"
+#include "elastic/agent/control/scrape.h"
+#include "elastic/agent/generation/generation.h"
+#include "elastic/agent/hosts/hosts.h"
+#include "elastic/agent/hosts/peers.h"
+#include "elastic/agent/leaving/leaving.h"
+#include "elastic/agent/output/output.h"
+#include "elastic/agent/supervisor/keep.h"
+#include "elastic/agent/supervisor/keeper.h"
+#include "elastic/agent/vault/vaults.h"
+#include "elastic/agent/workers/workers.h"
 
 #include <dlfcn.h>
 #include <signal.h>

@@ -3,63 +3,12 @@
 #ifndef RG_ELASTIC_AGENT_H
 #define RG_ELASTIC_AGENT_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-/* Exit codes of `regroup run` and `regroup agent`. */
-#define RG__EXIT_USAGE  64 /* wrong flags, no such program */
-#define RG__EXIT_STORE  69 /* etcd not reachable, refused, or wiped */
-#define RG__EXIT_SYSTEM 71 /* the machine refused: no memory, no socket */
-#define RG__EXIT_DIFFERS                                                       \
-    78                        /* program, version or buffers are not the job's \
-                               */
-#define RG__EXIT_STATE     74 /* no commit is whole any more */
-#define RG__EXIT_BELOW_MIN 75 /* fewer workers than --min for too long */
-
-/* Beside the run directory: the story of a job that has ended; its name behind
- * it. */
-#define RG__STORY_FILE ".story-"
+#include "elastic/agent/base/events.h"
+#include "elastic/agent/base/params.h"
 
 struct rg__keep;
 
-typedef struct rg__agent_params {
-    const char *job, *host;
-    int slots;           /* workers that this host starts; 0: it starts none and
-                            only takes part */
-    int min, max;        /* size of the world; equal for -n */
-    char *const *argv;   /* the program and its arguments, NULL at the end */
-    const char *run_dir; /* the job's run directory, 0700, exists: the agent's
-                            socket is <run_dir>/agent-<host>.sock */
-    const char *advertise, *interface;       /* NULL: the route to etcd says */
-    const char *endpoints, *user, *password; /* of etcd; user NULL: no auth */
-    const char *cacert, *cert, *key;         /* files for https; NULL: none */
-    bool creates_job;  /* refuse a running job of that name, and start over;
-                          false: join the job, or create it if it is not there */
-    bool replaces_job; /* one that has not ended is dead, says the operator */
-    bool is_one_host;  /* no other host can join: it listens at no port */
-    bool has_etcd; /* the job's private one, which ends with what started us */
-    bool
-        is_launched; /* by another host, which says what is said once for all */
-    bool has_remotes; /* what started us has started agents on other hosts; they
-                         go on without it, unless it has the job's etcd */
-    int max_restarts;
-    uint64_t start_timeout_ms, elastic_timeout_ms, grace_ms, detect_ms;
-    uint64_t etcd_timeout_ms;
-    uint64_t vault_max_bytes; /* 0: what the machine has */
-    uint64_t deadline_ms;     /* for a host that is asked to leave */
-    const char *notice, *notice_base, *notice_dmi; /* as elastic/notice has
-                                                      them; NULL: none */
-    uint64_t notice_every_ms, notice_lead_ms;
-    bool heeds_advice;          /* as it does notices */
-    const char *metrics;        /* where they are shown (scrape.h); NULL: not */
-    const char *history_dir;    /* NULL: none; exists */
-    const char *output_dir;     /* NULL: prefixed to our own output; exists */
-    const char *checkpoint_dir; /* NULL: none; exists; all hosts' */
-    uint64_t checkpoint_steps, checkpoint_ms; /* a commit becomes one by itself
-                                                 so often; 0: never */
-    int checkpoint_keep;
-    bool checkpoint_on_stop; /* the newest commit, before the job ends */
-} rg__agent_params;
+extern const rg__events rg__agent_events; /* what follows from each (agent.c) */
 
 /* Run the agent until the job has ended or a signal asks it to stop; all its
  * workers are gone when it returns. Returns the exit code. SIGINT and SIGTERM

@@ -1,8 +1,13 @@
 /* Opening the job in etcd: a job of that name is there, is made, or is in the
  * way; then the lease, and the keys of all/. */
-#include "elastic/agent/inside.h"
+#include "elastic/agent/wiring.h"
 #include "elastic/agent/base/exits.h"
+#include "elastic/agent/base/txn.h"
 #include "elastic/agent/base/view.h"
+#include "elastic/agent/leaving/leaving.h"
+#include "elastic/agent/supervisor/keep.h"
+#include "elastic/agent/supervisor/kept.h"
+#include "elastic/agent/workers/workers.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #ifndef RG_ELASTIC_AGENT_CMD_H
 #define RG_ELASTIC_AGENT_CMD_H
 
-#include "elastic/agent/keeper.h"
+#include "elastic/agent/supervisor/keeper.h"
 #include "elastic/cli/cli.h"
 #include "elastic/cli/launch.h"
 #include "elastic/cli/rundir.h"

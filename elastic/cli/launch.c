@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "elastic/agent/scrape.h"
+#include "elastic/agent/control/scrape.h"
 #include "elastic/cli/program.h"
 #include "elastic/cli/store.h"
 #include "elastic/notice/notice.h"

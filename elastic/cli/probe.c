@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "elastic/agent/beat_wire.h"
+#include "elastic/agent/hosts/beat_wire.h"
 #include "sdk/base/clock.h"
 #include "sdk/base/proof.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "elastic/agent/keeper.h"
+#include "elastic/agent/supervisor/keeper.h"
 #include "elastic/cli/cli.h"
 #include "elastic/cli/farewell.h"
 #include "elastic/cli/invite.h"

@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "elastic/agent/agent.h"
-#include "elastic/agent/keeper.h"
+#include "elastic/agent/supervisor/keeper.h"
 #include "elastic/launch/channel.h"
 #include "elastic/launch/route.h"
 #include "sdk/base/clock.h"

@@ -259,7 +259,8 @@ static bool add(rg__snapshot *s, const char *key, const json_t *j,
         return add_end(&s->end, j);
     if (strcmp(key, "all/stop") == 0)
         return add_end(&s->stop, j);
-    if (strcmp(key, "shape") == 0) { /* agent/shape.c reads the rest */
+    if (strcmp(key, "shape") ==
+        0) { /* agent/workers/job_shape.c reads the rest */
         s->is_static = json_is_true(json_object_get(j, "static"));
         return true;
     }

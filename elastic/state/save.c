@@ -1,7 +1,7 @@
 /* Asking for checkpoints. The worker of rank 0 names a commit that counts, and
  * its agent writes it behind the steps that follow
- * (elastic/agent/checkpoint.c). A worker alone writes it here, from registered
- * memory. */
+ * (elastic/agent/checkpoint/checkpoint.c). A worker alone writes it here, from
+ * registered memory. */
 #include "elastic/state/state.h"
 
 #include <inttypes.h>

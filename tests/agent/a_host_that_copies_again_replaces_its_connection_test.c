@@ -3,7 +3,7 @@
  * go on. */
 #include "tests/agent/agents.h"
 
-#include "elastic/agent/peers.h"
+#include "elastic/agent/hosts/peers.h"
 
 /* The first frame of a host that sends copies. */
 typedef struct copy_frame {

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "elastic/agent/spool.h"
+#include "elastic/agent/output/spool.h"
 #include "tests/check.h"
 
 #define LINE_MAX_BYTES 40

@@ -4,7 +4,17 @@
 #ifndef TESTS_AGENT_AGENTS_H
 #define TESTS_AGENT_AGENTS_H
 
-#include "elastic/agent/inside.h"
+#include "elastic/agent/agent.h"
+#include "elastic/agent/base/view.h"
+#include "elastic/agent/base/waits.h"
+#include "elastic/agent/checkpoint/checkpoints.h"
+#include "elastic/agent/control/control.h"
+#include "elastic/agent/generation/generation.h"
+#include "elastic/agent/hosts/hosts.h"
+#include "elastic/agent/hosts/peers.h"
+#include "elastic/agent/leaving/leaving.h"
+#include "elastic/agent/vault/vaults.h"
+#include "elastic/agent/workers/workers.h"
 #include "tests/check.h"
 
 #define DETECT_MS 100

@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "elastic/agent/beat_wire.h"
+#include "elastic/agent/hosts/beat_wire.h"
 
 enum { LEADER = 7, STRANGER = 8 };
 

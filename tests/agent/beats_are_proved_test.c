@@ -1,7 +1,7 @@
 /* A datagram between agents is read only as it was written, under its key. */
 #include <string.h>
 
-#include "elastic/agent/beat_wire.h"
+#include "elastic/agent/hosts/beat_wire.h"
 #include "tests/check.h"
 
 static void acks_have_a_text(const uint8_t *key)

@@ -3,7 +3,7 @@
  */
 #include <string.h>
 
-#include "elastic/agent/scrape_request.h"
+#include "elastic/agent/control/scrape_request.h"
 #include "tests/check.h"
 
 static rg__scrape_request request;

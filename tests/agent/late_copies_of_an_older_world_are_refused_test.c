@@ -4,7 +4,7 @@
  * hung up on. */
 #include <string.h>
 
-#include "elastic/agent/parcel.h"
+#include "elastic/agent/vault/parcel.h"
 #include "tests/agent/agents.h"
 
 enum { SLOT = 1, BYTES = 5000 };

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "elastic/agent/saver.h"
+#include "elastic/agent/checkpoint/saver.h"
 #include "sdk/base/clock.h"
 #include "tests/agent/keys.h"
 

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "elastic/agent/keep.h"
+#include "elastic/agent/supervisor/keep.h"
 #include "tests/check.h"
 
 #define MANY 3000 /* more than a queue holds */

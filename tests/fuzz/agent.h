@@ -3,7 +3,10 @@
 #ifndef TESTS_FUZZ_AGENT_H
 #define TESTS_FUZZ_AGENT_H
 
-#include "elastic/agent/inside.h"
+#include "elastic/agent/agent.h"
+#include "elastic/agent/base/agent_state.h"
+#include "elastic/agent/hosts/peers.h"
+#include "elastic/agent/supervisor/keep.h"
 #include "tests/fuzz/sim.h"
 
 #define PREFIX "/regroup/v1/j/"

@@ -2,7 +2,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "elastic/agent/keep.h"
+#include "elastic/agent/supervisor/keep.h"
 #include "tests/fuzz/agent.h"
 #include "tests/fuzz/sim_proc.h"
 

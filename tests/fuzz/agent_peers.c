@@ -1,8 +1,8 @@
-/* The greetings of elastic/agent/peers.c, whose layout is its own: it is taken
- * in as it stands, and linked from here. */
-#include "elastic/agent/peers.c"
+/* The greetings of elastic/agent/hosts/peers.c, whose layout is its own: it is
+ * taken in as it stands, and linked from here. */
+#include "elastic/agent/hosts/beat_wire.h"
+#include "elastic/agent/hosts/peers.c"
 
-#include "elastic/agent/beat_wire.h"
 #include "tests/fuzz/agent.h"
 #include "tests/fuzz/sim_etcd.h"
 

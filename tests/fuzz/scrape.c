@@ -2,8 +2,8 @@
  * anything else and a head. */
 #include <string.h>
 
-#include "elastic/agent/scrape.h"
-#include "elastic/agent/scrape_request.h"
+#include "elastic/agent/control/scrape.h"
+#include "elastic/agent/control/scrape_request.h"
 #include "tests/fuzz/fuzz.h"
 
 static void take_address(fuzz_input *in)

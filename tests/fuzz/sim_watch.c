@@ -1,11 +1,11 @@
-/* elastic/agent/watch.c without a thread: a watcher looks at its word when the
- * fuzzer asks it to, and whenever another one is made. */
+/* elastic/agent/workers/deathwatch.c without a thread: a watcher looks at its
+ * word when the fuzzer asks it to, and whenever another one is made. */
 #include <linux/futex.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "elastic/agent/inside.h"
+#include "elastic/agent/workers/workers.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/sim.h"
 

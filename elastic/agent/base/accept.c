@@ -1,5 +1,6 @@
 /* See accept.h. */
 #include "elastic/agent/base/accept.h"
+#include "elastic/agent/base/waits.h"
 
 #include <errno.h>
 #include <string.h>

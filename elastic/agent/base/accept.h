@@ -4,7 +4,7 @@
 #ifndef RG_AGENT_ACCEPT_H
 #define RG_AGENT_ACCEPT_H
 
-#include "elastic/agent/inside.h"
+#include "elastic/agent/base/agent_state.h"
 
 int rg__agent_accept(agent *a, int listener); /* -1: none */
 void rg__accept_drop(agent *a);

@@ -10,7 +10,7 @@
 
 #include <stdarg.h>
 
-#include "elastic/agent/inside.h"
+#include "elastic/agent/base/agent_state.h"
 
 void rg__agent_leave(agent *a, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -3,7 +3,7 @@
 #ifndef RG_AGENT_TELL_H
 #define RG_AGENT_TELL_H
 
-#include "elastic/agent/inside.h"
+#include "elastic/agent/base/agent_state.h"
 
 void rg__worker_tell(slot *s, const void *bytes, size_t n, int fd);
 void rg__worker_tell_mark(slot *s, rg__wire_type type, uint64_t generation);

@@ -1,10 +1,10 @@
 /* One builder for what this agent reads from the job's keys and writes there,
  * and one rule for when there is no memory for it. */
 #include "elastic/agent/base/txn.h"
+#include "elastic/agent/base/exits.h"
 
 #include <stdlib.h>
 
-#include "elastic/agent/base/exits.h"
 #include "sdk/base/clock.h"
 #include "sdk/base/log.h"
 

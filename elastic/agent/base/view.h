@@ -3,7 +3,7 @@
 #ifndef RG_AGENT_VIEW_H
 #define RG_AGENT_VIEW_H
 
-#include "elastic/agent/inside.h"
+#include "elastic/agent/base/agent_state.h"
 
 /* The world that was decided last, and the newest proposal, decided or not;
  * NULL: there is none. */

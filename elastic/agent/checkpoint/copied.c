@@ -1,0 +1,314 @@
+#include "elastic/agent/checkpoint/copied.h"
+#include "elastic/agent/checkpoint/writer.h"
+#include "elastic/agent/vault/vaults.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sdk/base/fail.h"
+#include "sdk/base/hash.h"
+#include "sdk/base/shm.h"
+
+/* -------------------------------------------------------------- the layout */
+
+static uint64_t host_of(const writer_task *t, int64_t shard)
+{
+    return shard < 0 ? 0 : t->world->member[shard].host;
+}
+
+bool rg__writer_has_others(const writer_task *t)
+{
+    for (uint32_t i = 0; i < t->shards; i++)
+        if (host_of(t, i) != t->a->id)
+            return true;
+    return false;
+}
+
+/* What is replicated lies here, too; the host of rank 0 writes it. */
+static bool is_ours(const writer_task *t, int64_t shard)
+{
+    return shard < 0 ? t->is_first : host_of(t, shard) == t->a->id;
+}
+
+static const agent *sorted_agent; /* qsort has no argument for its function */
+
+static int by_name(const void *x, const void *y)
+{
+    const buffer *buffers = sorted_agent->buffer;
+    return strcmp(buffers[*(const int *)x].name, buffers[*(const int *)y].name);
+}
+
+/* All hosts must lay the file out alike, and know the buffers' names only. */
+static int *order_buffers(const agent *a, bool is_shared)
+{
+    int *order = malloc(sizeof *order * ((size_t)a->buffers + 1));
+    for (int i = 0; order != NULL && i < a->buffers; i++)
+        order[i] = i;
+    sorted_agent = a;
+    if (order != NULL && is_shared)
+        qsort(order, (size_t)a->buffers, sizeof *order, by_name);
+    return order;
+}
+
+static rg_status add_piece(copied *c, int k, int64_t shard, size_t begin,
+                           size_t end)
+{
+    copied_piece *more = realloc(c->piece, sizeof *more * (c->pieces + 1));
+    if (more == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a checkpoint");
+    c->piece = more;
+    more[c->pieces++] = (copied_piece){.buffer = k,
+                                       .shard = shard,
+                                       .is_ours = is_ours(c->task, shard),
+                                       .begin = begin,
+                                       .end = end};
+    return RG_OK;
+}
+
+/* As rg__checkpoint_add_sharded does. */
+static rg_status add_shards(copied *c, int k)
+{
+    const buffer *b = &c->task->a->buffer[k];
+    rg_status st = rg__checkpoint_add_sharded(&c->checkpoint, b->name, b->bytes,
+                                              b->align, c->task->shards);
+    for (uint32_t i = 0; i < c->task->shards && st == RG_OK; i++) {
+        size_t begin, end;
+        rg__slice(b->bytes, b->align, i, c->task->shards, &begin, &end);
+        if (begin < end)
+            st = add_piece(c, k, i, begin, end);
+    }
+    return st;
+}
+
+static rg_status describe_buffer(copied *c, int k)
+{
+    const buffer *b = &c->task->a->buffer[k];
+    if (b->is_sharded)
+        return add_shards(c, k);
+    const rg_status st = rg__checkpoint_add(&c->checkpoint, b->name, b->bytes);
+    return st == RG_OK ? add_piece(c, k, -1, 0, b->bytes) : st;
+}
+
+/* Each other host has a file of its own, numbered as its first piece comes. */
+static rg_status give_files(copied *c)
+{
+    rg__checkpoint *all = &c->checkpoint;
+    const uint64_t first = host_of(c->task, 0);
+    uint64_t *host = calloc((size_t)c->pieces + 1, sizeof *host);
+    if (host == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a checkpoint");
+    for (uint32_t i = 0; i < c->pieces; i++) {
+        const int64_t shard = c->piece[i].shard;
+        uint32_t k = 0;
+        if (shard < 0 || host_of(c->task, shard) == first)
+            continue;
+        while (k < all->files && host[k] != host_of(c->task, shard))
+            k++;
+        host[k] = host_of(c->task, shard);
+        all->files += k == all->files;
+        all->piece[i].file = k + 1;
+        if (c->piece[i].is_ours)
+            c->file = k + 1;
+    }
+    free(host);
+    return RG_OK;
+}
+
+static rg_status describe(copied *c)
+{
+    const writer_task *t = c->task;
+    int *order = order_buffers(t->a, t->shards > 0);
+    if (order == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a checkpoint");
+    rg_status st = rg__checkpoint_sign(&c->checkpoint, t->a->params->job,
+                                       t->a->params->host);
+    for (int i = 0; i < t->a->buffers && st == RG_OK; i++)
+        st = describe_buffer(c, order[i]);
+    free(order);
+    if (st == RG_OK && t->shards > 0)
+        st = give_files(c);
+    c->checkpoint.world_size = t->world_size;
+    rg__checkpoint_lay_out(&c->checkpoint);
+    return st;
+}
+
+/* --------------------------------------------------------------- the memory */
+
+static rg_status get_memory(copied *c)
+{
+    int fd;
+    void *at = NULL;
+    rg_status st = rg__shm_create("a checkpoint", c->bytes, true, &fd);
+    if (st != RG_OK)
+        return st;
+    st = rg__shm_map(fd, c->bytes, &at);
+    close(fd);
+    if (st == RG_OK)
+        memset(at, 0, c->bytes);
+    c->memory = at;
+    return st;
+}
+
+static rg_status find_room(copied *c)
+{
+    c->data = calloc((size_t)c->pieces + 1, sizeof *c->data);
+    if (c->data == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a checkpoint");
+    for (uint32_t i = 0; i < c->pieces; i++) {
+        c->piece[i].at = c->bytes;
+        if (c->piece[i].is_ours)
+            c->bytes += rg__vault_stride(c->piece[i].end - c->piece[i].begin);
+    }
+    const rg_status st = c->bytes > 0 ? get_memory(c) : RG_OK;
+    for (uint32_t i = 0; i < c->pieces && st == RG_OK; i++)
+        if (c->piece[i].is_ours)
+            c->data[i] = c->memory + c->piece[i].at;
+    return st;
+}
+
+rg_status rg__copied_begin(copied *c, const writer_task *task)
+{
+    void *at = NULL;
+    *c = (copied){.task = task};
+    rg_status st = rg__shm_map(task->a->vault_fd, sizeof(rg__vault), &at);
+    c->vault = at;
+    if (st == RG_OK)
+        st = describe(c);
+    return st == RG_OK ? find_room(c) : st;
+}
+
+/* ---------------------------------------------------------------- the bytes */
+
+static bool copy_piece(copied *c, const copied_piece *p, int vault_slot)
+{
+    const buffer *b = &c->task->a->buffer[p->buffer];
+    const size_t bytes = p->end - p->begin;
+    const size_t from =
+        b->place + rg__vault_stride(b->bytes) * (size_t)vault_slot + p->begin;
+    for (size_t done = 0; done < bytes;) {
+        const ssize_t n = pread(c->task->a->vault_fd, c->memory + p->at + done,
+                                bytes - done, (off_t)(from + done));
+        if (n <= 0)
+            return false;
+        done += (size_t)n;
+    }
+    return true;
+}
+
+static bool has_our_shards(const copied *c, int vault_slot, rg__commit_id id)
+{
+    for (uint32_t i = 0; i < c->task->shards; i++)
+        if (is_ours(c->task, i) &&
+            rg__vault_shard(c->vault, vault_slot, id, i) == NULL)
+            return false;
+    return true;
+}
+
+bool rg__copied_fill(copied *c, int vault_slot, rg__commit_id id)
+{
+    if (!has_our_shards(c, vault_slot, id))
+        return false;
+    for (uint32_t i = 0; i < c->pieces; i++)
+        if (c->piece[i].is_ours && !copy_piece(c, &c->piece[i], vault_slot))
+            return false;
+    atomic_thread_fence(memory_order_seq_cst);
+    c->checkpoint.id = id;
+    c->vault_slot = vault_slot;
+    return rg__same_commit(rg__vault_id(c->vault, vault_slot), id) &&
+           has_our_shards(c, vault_slot, id);
+}
+
+/* ---------------------------------------------------------------- checksums */
+
+/* Of bytes [begin, end) of a buffer, if any, as the vault sums them. */
+static uint64_t hash_of(const copied *c, const copied_piece *p, size_t begin,
+                        size_t end)
+{
+    rg__hash hash;
+    if (begin == end)
+        return 0;
+    rg__hash_begin_named(&hash, c->task->a->buffer[p->buffer].name);
+    rg__hash_update(&hash, c->memory + p->at + (begin - p->begin), end - begin);
+    return rg__hash_value(&hash);
+}
+
+static uint64_t sum_of_piece(const copied *c, const rg__part *part)
+{
+    uint64_t sum = rg__part_hash(part);
+    for (uint32_t k = 0; k < c->pieces; k++) {
+        const copied_piece *p = &c->piece[k];
+        size_t begin, end;
+        if (p->shard >= 0)
+            continue;
+        rg__vault_slice(p->end, part->index, part->count, &begin, &end);
+        sum += hash_of(c, p, begin, end);
+    }
+    return sum;
+}
+
+static uint64_t sum_of_shard(const copied *c, const rg__part *part)
+{
+    uint64_t sum = rg__part_hash(part);
+    for (uint32_t k = 0; k < c->pieces; k++) {
+        const copied_piece *p = &c->piece[k];
+        if (p->shard == (int64_t)part->index)
+            sum += hash_of(c, p, p->begin, p->end);
+    }
+    return sum;
+}
+
+static rg_status damaged(const copied *c, const char *what, uint32_t i)
+{
+    return rg__fail(RG_ERR_DAMAGED,
+                    "commit %" PRIu64 ".%" PRIu64 " in the vault of host %s is "
+                    "damaged: %s %u does not have its checksum; it becomes no "
+                    "checkpoint",
+                    c->checkpoint.id.generation, c->checkpoint.id.step,
+                    c->task->a->params->host, what, i);
+}
+
+/* A part of our commit, as the vault's table describes it. */
+static rg__part part_of(const copied *c, const rg__piece *piece, uint32_t i)
+{
+    return (rg__part){.id = c->checkpoint.id,
+                      .index = i,
+                      .count = atomic_load(&piece->count),
+                      .shards = atomic_load(&piece->shards)};
+}
+
+static rg_status check_pieces(const copied *c)
+{
+    const rg__piece *piece = c->vault->slot[c->vault_slot];
+    const uint32_t count = atomic_load(&piece->count);
+    for (uint32_t i = 0; i < count && i < RG__HOST_SLOTS_MAX; i++) {
+        const rg__part part = part_of(c, &piece[i], i);
+        const uint64_t sum = atomic_load(&piece[i].sum);
+        if (rg__piece_is(&piece[i], part.id) && sum_of_piece(c, &part) != sum)
+            return damaged(c, "piece", i);
+    }
+    return RG_OK;
+}
+
+static rg_status check_shard(const copied *c, uint32_t i)
+{
+    const rg__piece *shard =
+        rg__vault_shard(c->vault, c->vault_slot, c->checkpoint.id, i);
+    if (shard == NULL)
+        return RG_OK;
+    const rg__part part = part_of(c, shard, i);
+    const uint64_t sum = atomic_load(&shard->sum);
+    return sum_of_shard(c, &part) != sum && rg__piece_is(shard, part.id)
+               ? damaged(c, "shard", i)
+               : RG_OK;
+}
+
+rg_status rg__copied_check(const copied *c)
+{
+    rg_status st = c->task->is_first ? check_pieces(c) : RG_OK;
+    for (uint32_t i = 0; i < c->task->shards && st == RG_OK; i++)
+        if (is_ours(c->task, i))
+            st = check_shard(c, i);
+    return st;
+}

@@ -1,0 +1,101 @@
+/* What the files about checkpoints in the agent share:
+ *
+ *   checkpoint.c  requests, and the process that writes
+ *   shares.c      the shards of other hosts
+ *   claim.c       the right to seal a checkpoint, and its publishing
+ *   last.c        the newest commit, before the job ends
+ *
+ *   rank 0's host   idle -> writing -> written -> claiming -> sealing ->
+ *                   publishing -> idle
+ *   another host    idle -> holding -> sharing -> idle
+ */
+#ifndef RG_AGENT_SAVER_H
+#define RG_AGENT_SAVER_H
+
+#include "elastic/agent/checkpoint/writer.h"
+
+typedef enum saver_phase {
+    SAVER_IDLE,
+    SAVER_WRITING,
+    SAVER_WRITTEN, /* waits for a decided generation */
+    SAVER_CLAIMING,
+    SAVER_SEALING, /* or the writer ends for another reason */
+    SAVER_PUBLISHING,
+    SAVER_HOLDING, /* a copy of our shards, until a file is made */
+    SAVER_SHARING
+} saver_phase;
+
+struct saver {
+    agent *a;
+    saver_phase phase;
+    bool has_next;
+    bool next_waits, has_waited; /* behind another one: next; now */
+    rg__save now, next; /* requests: of this writing, and the one that waits */
+    pid_t pid;          /* of the writer, 0: none */
+    int pidfd, sock;
+    uint64_t where;         /* hash of the directory's name */
+    int64_t claim_revision; /* of its claim when it began */
+    int64_t cur_revision;   /* of all/cur when it claimed */
+    writer_word word;       /* what was begun or written */
+    uint64_t followed; /* the newest decision that is known to be of its line */
+    bool is_off;       /* the job went back behind its commit */
+    rg__etcd_req *req; /* on its way: a claim or a publishing */
+    rg__timer *late;   /* the job ends, and so does this */
+    char error[RG__ERROR_MAX], said[RG__ERROR_MAX];
+
+    /* shards */
+    bool is_ordered; /* of others, since then */
+    bool must_order; /* again: etcd refused it */
+    uint64_t ordered_ns;
+    rg__share share;         /* our answer to the last order */
+    rg__etcd_req *answering; /* on its way */
+    rg__timer *patience;
+
+    /* the end */
+    bool is_last;         /* the newest commit is to become a checkpoint */
+    bool says_last;       /* the word that is on its way is the last */
+    rg__commit_id tried;  /* the newest one that is left, {0, 0}: any */
+    rg__commit_id copied; /* by itself, as another host had ordered it */
+    rg__timer *calm;      /* looks whether workers still commit */
+    uint64_t loaded;      /* serial of the newest checkpoint that a worker here
+                             has loaded */
+    uint64_t loaded_step; /* 1 + its step, 0: none */
+};
+
+/* checkpoint.c */
+const char *rg__saver_dir(const saver *v);
+void rg__saver_hang_up(saver *v);
+void rg__saver_fail(saver *v, const char *why); /* say it, once */
+/* It can't be written. The host of rank 0 speaks for all. */
+void rg__saver_lose(saver *v, const char *why);
+/* What was written does not become a checkpoint. */
+void rg__saver_give_up(saver *v, const char *why);
+void rg__saver_rest(saver *v); /* if all is over */
+void rg__saver_start_next(saver *v);
+/* Why there is none; is_last: nor will there be one. */
+void rg__saver_publish_error(saver *v, bool is_last);
+bool rg__saver_order(saver *v, const writer_order *order);
+
+/* claim.c */
+void rg__claim_begin(saver *v);  /* its commit is known */
+void rg__claim_follow(saver *v); /* the view has changed since */
+int64_t rg__claim_revision(const saver *v);
+void rg__claim_if_decided(saver *v);
+void rg__claim_sealed(saver *v);
+void rg__claim_publish(agent *a); /* what is sealed */
+
+/* last.c */
+void rg__last_look(void *saver_arg); /* at what to write next, if anything */
+void rg__last_is_made(saver *v);     /* what was written is durable */
+
+/* shares.c */
+void rg__shares_begun(saver *v);  /* the file is there: order the others */
+void rg__shares_cancel(saver *v); /* there will be none */
+void rg__shares_asked(saver *v);  /* another request waits */
+void rg__shares_follow(saver *v); /* the view has changed */
+void rg__shares_held(saver *v);   /* our copy is there */
+void rg__shares_done(saver *v);
+void rg__shares_failed(saver *v, const char *why);
+void rg__shares_late(void *saver_arg);
+
+#endif

@@ -1,0 +1,343 @@
+/* The state of this host's agent in Prometheus' text format, version 0.0.4.
+ * Everything is what the agent knows now: a scrape never waits for etcd.
+ *
+ * Counters of generations are sums over the job's decisions, which the newest
+ * of them bears, so every agent shows the same and none begins at zero;
+ * recovery times, restarts and heartbeats are this host's. */
+#include "elastic/agent/control/control.h"
+#include "elastic/agent/base/view.h"
+#include "elastic/agent/base/waits.h"
+#include "elastic/agent/generation/generation.h"
+#include "elastic/agent/hosts/hosts.h"
+#include "elastic/agent/leaving/leaving.h"
+#include "elastic/agent/vault/vaults.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "sdk/base/clock.h"
+
+/* ------------------------------------------------------------------ samples */
+
+static void put_head(FILE *out, const char *name, const char *type,
+                     const char *help)
+{
+    fprintf(out, "# HELP regroup_%s %s\n# TYPE regroup_%s %s\n", name, help,
+            name, type);
+}
+
+/* Enough digits for what it counts, and no exponent for whole numbers. */
+static void put_value(FILE *out, double value)
+{
+    if (value < 1e15 && value == (double)(int64_t)value)
+        fprintf(out, "%" PRId64 "\n", (int64_t)value);
+    else
+        fprintf(out, "%.9g\n", value);
+}
+
+/* -------------------------------------------------------------- one number */
+
+static double generation(const agent *a)
+{
+    const rg__proposal *p = rg__view_decided(a);
+    return p != NULL ? (double)p->generation : 0;
+}
+
+static double world_size(const agent *a)
+{
+    const rg__proposal *p = rg__view_decided(a);
+    return p != NULL ? p->size : 0;
+}
+
+static double world_min(const agent *a)
+{
+    return a->params->min;
+}
+
+static double world_max(const agent *a)
+{
+    return a->params->max;
+}
+
+static double slots(const agent *a)
+{
+    return a->params->slots;
+}
+
+static double workers_alive(const agent *a)
+{
+    int n = 0;
+    for (int i = 0; i < a->params->slots; i++)
+        n += rg__slot_is_alive(&a->slot[i]);
+    return n;
+}
+
+static double members(const agent *a)
+{
+    const rg__proposal *p = rg__view_decided(a);
+    int n = 0;
+    for (int r = 0; p != NULL && r < p->size; r++)
+        n += p->member[r].host == a->id;
+    return n;
+}
+
+static double steps(const agent *a)
+{
+    uint64_t most = 0;
+    for (int i = 0; i < a->params->slots; i++) {
+        const rg__page *page = a->slot[i].w.page;
+        const uint64_t step = page != NULL ? atomic_load(&page->step) : 0;
+        most = step > most ? step : most;
+    }
+    return (double)most;
+}
+
+static double vault_bytes(const agent *a)
+{
+    return (double)rg__vault_bytes(a);
+}
+
+static double checkpoint_step(const agent *a)
+{
+    return (double)a->view.saved.commit.step;
+}
+
+static double checkpoint_time(const agent *a)
+{
+    return (double)(a->view.saved.at_ms / 1000);
+}
+
+static double checkpoint_failed(const agent *a)
+{
+    return a->view.saved.error[0] != '\0';
+}
+
+static double etcd_up(const agent *a)
+{
+    return rg__etcd_is_up(a->etcd);
+}
+
+static double leader(const agent *a)
+{
+    return rg__view_i_lead(a);
+}
+
+static double draining(const agent *a)
+{
+    return a->is_draining;
+}
+
+static double noticed(const agent *a)
+{
+    return rg__notice_stands(a);
+}
+
+static double steps_lost(const agent *a)
+{
+    return (double)rg__snapshot_total(&a->view).steps_lost;
+}
+
+static double unknown_losses(const agent *a)
+{
+    return (double)rg__snapshot_total(&a->view).lost_unknown;
+}
+
+/* Processes started in slots after the first of each. */
+static double restarts(const agent *a)
+{
+    double sum = 0;
+    for (int i = 0; i < a->params->slots; i++)
+        sum += a->slot[i].start > 1 ? a->slot[i].start - 1 : 0;
+    return sum;
+}
+
+static double agent_restarts(const agent *a)
+{
+    return a->agents > 1 ? a->agents - 1 : 0;
+}
+
+static double peers_expected(const agent *a)
+{
+    int n = 0;
+    for (int i = 0; i < rg__beat_peers(a); i++)
+        n += rg__beat_peer(a, i)->is_expected;
+    return n;
+}
+
+static double peers_accused(const agent *a)
+{
+    int n = 0;
+    for (int i = 0; i < rg__beat_peers(a); i++)
+        n += rg__beat_peer(a, i)->is_accused;
+    return n;
+}
+
+static double beats_sent(const agent *a)
+{
+    return (double)rg__beat_count(a).sent;
+}
+
+static double beats_received(const agent *a)
+{
+    return (double)rg__beat_count(a).received;
+}
+
+static double beats_refused(const agent *a)
+{
+    return (double)rg__beat_count(a).refused;
+}
+
+static double waits_said(const agent *a)
+{
+    return rg__waits_said(a);
+}
+
+typedef struct number {
+    const char *name, *type, *help;
+    double (*of)(const agent *a);
+} number;
+
+static const number numbers[] = {
+    {"generation", "gauge", "Newest decided generation, 0 before the first.",
+     generation},
+    {"world_size", "gauge", "Workers in the world, on all hosts.", world_size},
+    {"world_min", "gauge", "Fewest workers that the job goes on with.",
+     world_min},
+    {"world_max", "gauge", "Most workers that the world may have.", world_max},
+    {"slots", "gauge", "Workers that this host starts.", slots},
+    {"workers_alive", "gauge", "Workers of this host that live.",
+     workers_alive},
+    {"members", "gauge", "Workers of this host that are in the world.",
+     members},
+    {"steps", "gauge",
+     "Steps ended on the lineage, as workers of this host see it; falls when "
+     "steps are rolled back.",
+     steps},
+    {"steps_lost_total", "counter",
+     "Steps that were ended and rolled back, of the job.", steps_lost},
+    {"steps_lost_unknown_total", "counter",
+     "Changes of which nobody knows how many steps were rolled back.",
+     unknown_losses},
+    {"vault_bytes", "gauge", "Memory of this host reserved for commits.",
+     vault_bytes},
+    {"checkpoint_step", "gauge",
+     "Step of the newest checkpoint of the job, 0 before the first.",
+     checkpoint_step},
+    {"checkpoint_time_seconds", "gauge",
+     "Unix time of the newest checkpoint of the job, 0 before the first.",
+     checkpoint_time},
+    {"checkpoint_failed", "gauge",
+     "1 while the newest attempt at a checkpoint has failed.",
+     checkpoint_failed},
+    {"etcd_up", "gauge", "1 while etcd answers this agent.", etcd_up},
+    {"leader", "gauge", "1 while this agent proposes generations.", leader},
+    {"draining", "gauge", "1 while this host is leaving the job.", draining},
+    {"noticed", "gauge", "1 while a notice says that this host is to go.",
+     noticed},
+    {"waits", "gauge", "What this agent waits for longer than --detect.",
+     waits_said},
+    {"worker_restarts_total", "counter",
+     "Processes that this host started in place of others.", restarts},
+    {"agent_restarts_total", "counter",
+     "Agents of this host that took over from one that was killed.",
+     agent_restarts},
+    {"peers_expected", "gauge", "Agents whose heartbeats this one expects.",
+     peers_expected},
+    {"peers_accused", "gauge", "Agents that this one does not hear.",
+     peers_accused},
+    {"heartbeats_sent_total", "counter", "Datagrams sent to other agents.",
+     beats_sent},
+    {"heartbeats_received_total", "counter",
+     "Datagrams of other agents that were proved and new.", beats_received},
+    {"heartbeats_refused_total", "counter",
+     "Datagrams that were not proved, old or for somebody else.",
+     beats_refused},
+};
+
+static void put_numbers(FILE *out, const agent *a)
+{
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        const number *n = &numbers[i];
+        put_head(out, n->name, n->type, n->help);
+        fprintf(out, "regroup_%s ", n->name);
+        put_value(out, n->of(a));
+    }
+}
+
+/* ------------------------------------------------------------- more of them */
+
+static void put_info(FILE *out, const agent *a)
+{
+    put_head(out, "info", "gauge", "Which job and host this is; always 1.");
+    fprintf(out, "regroup_info{name=\"%s\",host=\"%s\",version=\"%s\"} 1\n",
+            a->params->job, a->params->host, RG_VERSION);
+}
+
+/* Since a worker of this host has ended a step; no sample before the first. */
+static void put_step_age(FILE *out, const agent *a)
+{
+    uint64_t newest = 0;
+    for (int i = 0; i < a->params->slots; i++) {
+        const rg__page *page = a->slot[i].w.page;
+        const uint64_t at = page != NULL ? atomic_load(&page->step_ns) : 0;
+        newest = at > newest ? at : newest;
+    }
+    const uint64_t now = rg__now_ns();
+    put_head(out, "seconds_since_step", "gauge",
+             "Time since a worker of this host ended a step.");
+    if (newest == 0)
+        return;
+    fprintf(out, "regroup_seconds_since_step ");
+    put_value(out, newest < now ? (double)(now - newest) / 1e9 : 0);
+}
+
+static void put_changes(FILE *out, const agent *a)
+{
+    const rg__total total = rg__snapshot_total(&a->view);
+    put_head(out, "generation_changes_total", "counter",
+             "Generations of the job that were decided, by cause.");
+    for (int i = 0; i < RG__KINDS; i++)
+        fprintf(out,
+                "regroup_generation_changes_total{cause=\"%s\"} %" PRIu64 "\n",
+                rg__cause_kind_name((rg__cause_kind)i), total.changes[i]);
+}
+
+/* From the detection to the last local member's first step, of every change
+ * but the first generation, which recovers from nothing. */
+static void put_recoveries(FILE *out, agent *a)
+{
+    recoveries r = a->past;
+    if (generation(a) > 0)
+        rg__change_note_steps(a, (uint64_t)generation(a));
+    for (int i = 0; i < a->changes; i++)
+        rg__recoveries_add(&r, &a->change[i]);
+    put_head(out, "recovery_seconds", "histogram",
+             "Time from the detection of a change to the first step of all "
+             "members on this host.");
+    for (int k = 0; k < RG__RECOVERY_BUCKETS; k++)
+        fprintf(out, "regroup_recovery_seconds_bucket{le=\"%g\"} %" PRIu64 "\n",
+                rg__recovery_bucket_s[k], r.count[k]);
+    fprintf(out,
+            "regroup_recovery_seconds_bucket{le=\"+Inf\"} %" PRIu64
+            "\nregroup_recovery_seconds_sum %.9g"
+            "\nregroup_recovery_seconds_count %" PRIu64 "\n",
+            r.all, r.seconds, r.all);
+}
+
+char *rg__metrics(agent *a)
+{
+    char *text = NULL;
+    size_t n = 0;
+    FILE *out = open_memstream(&text, &n);
+    if (out == NULL)
+        return NULL;
+    put_info(out, a);
+    put_numbers(out, a);
+    put_step_age(out, a);
+    put_changes(out, a);
+    put_recoveries(out, a);
+    if (fclose(out) == 0)
+        return text;
+    free(text);
+    return NULL;
+}

@@ -1,0 +1,266 @@
+/* What CLI processes ask, each thing on a connection of its own. The answer
+ * comes from one linearizable read of all keys of the job, at the moment of the
+ * question. While etcd is away, or when it gives no answer within a second, it
+ * comes from what this agent has seen, and says so. Before that the workers
+ * here are asked for their sets, and a worker that gives no answer at once is
+ * not waited for.
+ *
+ * A follower asks for nothing but the end: its connection stays until the agent
+ * ends, which then tells its exit code. */
+#include "elastic/agent/control/control.h"
+#include "elastic/agent/base/txn.h"
+#include "elastic/agent/leaving/leaving.h"
+#include "elastic/agent/workers/workers.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "sdk/base/clock.h"
+#include "sdk/base/log.h"
+#include "sdk/base/shm.h"
+#include "sdk/base/sock.h"
+
+#define PATIENCE_NS   (1000 * RG__MS)
+#define SETS_NS       (300 * RG__MS) /* workers have so long for theirs */
+#define QUESTIONS_MAX 256            /* at once; one more is not answered */
+
+struct question {
+    question *next;
+    agent *a;
+    int sock;
+    rg__wire_type type;
+    uint64_t from;     /* a generation, of EVENTS */
+    uint32_t sets_ask; /* that workers have not answered yet, 0: none */
+    rg__etcd_req *reading;
+    rg__timer *patience;
+};
+
+/* ------------------------------------------------------------------ answers */
+
+/* A text as a descriptor that is the caller's; -1: none. */
+static int paper(const char *text)
+{
+    const size_t n = text == NULL ? 0 : strlen(text);
+    int fd = -1;
+    void *at = NULL;
+    if (n == 0 || rg__shm_create("answer", n, false, &fd) != RG_OK)
+        return -1;
+    if (rg__shm_map(fd, n, &at) != RG_OK) {
+        close(fd);
+        return -1;
+    }
+    memcpy(at, text, n);
+    rg__shm_unmap(at, n);
+    return fd;
+}
+
+void rg__question_answer(int sock, const char *text)
+{
+    const rg__mark m = {.head = {RG__STATUS_TEXT, RG__WIRE_VERSION}};
+    const int fd = paper(text);
+    if (fd >= 0) {
+        rg__sock_send(sock, &m, sizeof m, &fd, 1);
+        close(fd);
+    }
+    close(sock);
+}
+
+static void forget(question *q)
+{
+    question **at = &q->a->questions;
+    while (*at != q)
+        at = &(*at)->next;
+    *at = q->next;
+    if (q->reading != NULL)
+        rg__etcd_cancel(q->reading);
+    rg__timer_destroy(q->patience);
+    free(q);
+}
+
+static void answer(question *q, const rg__snapshot *snap, bool is_whole)
+{
+    char *text = q->type == RG__STATUS ? rg__report(q->a, snap, is_whole)
+                                       : rg__story(q->a, snap, q->from);
+    rg__question_answer(q->sock, text);
+    free(text);
+    forget(q);
+}
+
+/* -------------------------------------------------------------------- read */
+
+static void read_keys(question *q);
+
+static void on_impatient(void *arg)
+{
+    question *q = arg;
+    if (q->sets_ask != 0)
+        read_keys(q);
+    else
+        answer(q, &q->a->view, false);
+}
+
+static void on_read(void *arg, rg_status st, const rg__txn_reply *reply)
+{
+    question *q = arg;
+    rg__snapshot snap;
+    q->reading = NULL;
+    if (st != RG_OK) { /* refused: whatever else needs etcd ends the agent */
+        on_impatient(q);
+        return;
+    }
+    rg__snapshot_read(&snap, q->a->prefix, reply->kv, reply->kv_count);
+    answer(q, &snap, true);
+    rg__snapshot_free(&snap);
+}
+
+static void read_keys(question *q)
+{
+    agent *a = q->a;
+    const bool reads = rg__etcd_is_up(a->etcd) || rg__etcd_is_refusing(a->etcd);
+    q->sets_ask = 0;
+    if (reads) {
+        job_txn t = rg__job_txn(a);
+        rg__job_get_all(&t);
+        q->reading = rg__job_send(&t, on_read, q, NULL);
+    }
+    rg__timer_set(q->patience, q->reading != NULL ? PATIENCE_NS : 0);
+}
+
+static void ask_for_sets(question *q)
+{
+    q->sets_ask = rg__shown_ask(q->a);
+    if (rg__shown_is_here(q->a, q->sets_ask))
+        read_keys(q);
+    else
+        rg__timer_set(q->patience, SETS_NS);
+}
+
+/* Answers are sent by timers and etcd only, so no question goes here. */
+void rg__questions_look(agent *a)
+{
+    for (question *q = a->questions; q != NULL; q = q->next)
+        if (q->sets_ask != 0 && rg__shown_is_here(a, q->sets_ask))
+            read_keys(q);
+}
+
+/* ------------------------------------------------------------------- follow */
+
+/* It says nothing more: it has gone. */
+static void on_follower(void *arg, int fd, uint32_t events)
+{
+    question *q = arg;
+    (void)events;
+    rg__loop_unwatch(q->a->loop, fd);
+    close(fd);
+    forget(q);
+}
+
+static void follow(question *q)
+{
+    if (rg__loop_watch(q->a->loop, q->sock, EPOLLIN, on_follower, q) == RG_OK)
+        return;
+    close(q->sock);
+    forget(q);
+}
+
+static void tell_over(const question *q, const char *story)
+{
+    const agent *a = q->a;
+    rg__over m = {.head = {RG__OVER, RG__WIRE_VERSION}, .code = a->exit_code};
+    snprintf(m.why, sizeof m.why, "%s", a->why);
+    const int fd = paper(story);
+    rg__loop_unwatch(a->loop, q->sock);
+    rg__sock_send(q->sock, &m, sizeof m, &fd, fd >= 0);
+    if (fd >= 0)
+        close(fd);
+}
+
+void rg__questions_end(agent *a)
+{
+    char *story = a->mirror != NULL ? rg__story(a, &a->view, 0) : NULL;
+    if (story != NULL)
+        rg__story_keep(a, story);
+    while (a->questions != NULL) {
+        question *q = a->questions;
+        if (q->type == RG__FOLLOW)
+            tell_over(q, story);
+        close(q->sock);
+        forget(q);
+    }
+    free(story);
+}
+
+/* ---------------------------------------------------------------- questions */
+
+static int count_questions(const agent *a)
+{
+    int n = 0;
+    for (const question *q = a->questions; q != NULL; q = q->next)
+        n++;
+    return n;
+}
+
+static void take(agent *a, int sock, const rg__mark *m)
+{
+    question *q =
+        count_questions(a) < QUESTIONS_MAX ? calloc(1, sizeof *q) : NULL;
+    if (q == NULL) {
+        rg__log(RG__WARN, "agent", "a question is not answered: %d wait",
+                count_questions(a));
+        close(sock);
+        return;
+    }
+    *q = (question){.next = a->questions,
+                    .a = a,
+                    .sock = sock,
+                    .type = m->head.type,
+                    .from = m->generation,
+                    .patience = rg__timer_create(a->loop, on_impatient, q)};
+    a->questions = q;
+    if (q->type == RG__FOLLOW)
+        follow(q);
+    else if (q->patience == NULL)
+        on_impatient(q);
+    else if (q->type == RG__STATUS)
+        ask_for_sets(q);
+    else
+        read_keys(q);
+}
+
+static void take_drain(agent *a, int sock, const rg__drain_host *m)
+{
+    char host[sizeof m->host];
+    snprintf(host, sizeof host, "%.*s", (int)sizeof m->host - 1, m->host);
+    rg__drain_ask(a, host, m->deadline_ms, sock);
+}
+
+bool rg__question(agent *a, int sock, const void *bytes, size_t n)
+{
+    const rg__wire_head *head = bytes;
+    const bool is_mark = n == sizeof(rg__mark);
+    if (n < sizeof *head || head->version != RG__WIRE_VERSION)
+        return false;
+    if (is_mark && (head->type == RG__STATUS || head->type == RG__EVENTS ||
+                    head->type == RG__FOLLOW)) {
+        take(a, sock, bytes);
+        return true;
+    }
+    if (is_mark && head->type == RG__STOP) {
+        close(sock);
+        a->is_asked |= !a->is_ending;
+        rg__agent_stop_job(a, 128 + 15, "stopped by `regroup stop`");
+        return true;
+    }
+    if (n == sizeof(rg__scale) && head->type == RG__SCALE) {
+        const rg__scale *m = bytes;
+        rg__scale_ask(a, m->min, m->max, sock);
+        return true;
+    }
+    if (n == sizeof(rg__drain_host) && head->type == RG__DRAIN) {
+        take_drain(a, sock, bytes);
+        return true;
+    }
+    return false;
+}

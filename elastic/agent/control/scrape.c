@@ -1,0 +1,393 @@
+/* A minimal HTTP/1.0 responder.
+ *
+ *   reading ─> writing ─> draining ─> closed
+ *      └── 5 s in all, or a head of more than 4 KiB ──┘
+ *
+ * Draining: a connection that is closed with bytes unread is reset, and the
+ * answer is lost on its way; so what comes is read until the client closes. */
+#include "elastic/agent/control/scrape.h"
+#include "elastic/agent/control/control.h"
+#include "elastic/agent/control/scrape_request.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "sdk/base/clock.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/log.h"
+
+#define CLIENTS_MAX 32
+#define HEAD_MAX    4096
+#define PATIENCE_NS (5000 * RG__MS)
+#define DRAIN_NS    (500 * RG__MS)
+#define PAUSE_NS    (1000 * RG__MS) /* after an accept that failed */
+
+typedef struct client {
+    struct client *next;
+    agent *a;
+    int sock;
+    rg__timer *patience;
+    char head[HEAD_MAX];
+    size_t n;
+    char *answer; /* NULL: not asked yet */
+    size_t at, end;
+    bool is_draining;
+} client;
+
+struct scrape {
+    int listener;
+    bool is_listening; /* the loop watches it */
+    rg__timer *pause;
+    client *clients;
+};
+
+/* ------------------------------------------------------------------ address */
+
+static bool is_port(const char *text)
+{
+    const size_t digits = strspn(text, "0123456789");
+    return digits > 0 && digits <= 5 && text[digits] == '\0' &&
+           atoi(text) <= 65535;
+}
+
+/* "[::1]:9100", "10.0.0.7:9100" or "9100" in two. */
+static bool split(char *text, const char **host_p, const char **port_p)
+{
+    char *colon = strrchr(text, ':');
+    *host_p = "127.0.0.1";
+    *port_p = text;
+    if (colon == NULL)
+        return true;
+    *colon = '\0';
+    *host_p = text;
+    *port_p = colon + 1;
+    if (text[0] != '[')
+        return strchr(text, ':') == NULL;
+    *host_p = text + 1;
+    if (colon == text || colon[-1] != ']')
+        return false;
+    colon[-1] = '\0';
+    return true;
+}
+
+rg_status rg__scrape_address(const char *text, struct sockaddr_storage *at_p,
+                             socklen_t *bytes_p)
+{
+    const struct addrinfo want = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
+                                  .ai_socktype = SOCK_STREAM};
+    struct addrinfo *found = NULL;
+    const char *host, *port;
+    char copy[80];
+    snprintf(copy, sizeof copy, "%s", text);
+    if (strlen(text) >= sizeof copy || !split(copy, &host, &port) ||
+        !is_port(port) || getaddrinfo(host, port, &want, &found) != 0)
+        return rg__fail(RG_ERR_INVALID,
+                        "--metrics \"%s\" is no place to listen at; one looks "
+                        "like 9100, 10.0.0.7:9100 or [fd00::1]:9100, with port "
+                        "0 for any that is free",
+                        text);
+    memcpy(at_p, found->ai_addr, found->ai_addrlen);
+    *bytes_p = found->ai_addrlen;
+    freeaddrinfo(found);
+    return RG_OK;
+}
+
+static void show_place(int sock, char *text, size_t n)
+{
+    struct sockaddr_storage at;
+    socklen_t bytes = sizeof at;
+    char host[INET6_ADDRSTRLEN], port[8];
+    text[0] = '\0';
+    if (getsockname(sock, (struct sockaddr *)&at, &bytes) != 0 ||
+        getnameinfo((const struct sockaddr *)&at, bytes, host, sizeof host,
+                    port, sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+        return;
+    snprintf(text, n, at.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host,
+             port);
+}
+
+/* ------------------------------------------------------------------ clients */
+
+static void listen_again(scrape *s, agent *a);
+
+static void drop(client *c)
+{
+    agent *a = c->a;
+    client **at = &a->scrape->clients;
+    while (*at != c)
+        at = &(*at)->next;
+    *at = c->next;
+    rg__loop_unwatch(a->loop, c->sock);
+    close(c->sock);
+    rg__timer_destroy(c->patience);
+    free(c->answer);
+    free(c);
+    listen_again(a->scrape, a);
+}
+
+static void on_impatient(void *arg)
+{
+    drop(arg);
+}
+
+/* A head of text, and behind it what was asked for unless only that was. */
+static void put_answer(client *c, int code, const char *reason,
+                       const char *body, bool is_head)
+{
+    static const char type[] = "text/plain; version=0.0.4; charset=utf-8";
+    const int n = asprintf(&c->answer,
+                           "HTTP/1.0 %d %s\r\nContent-Type: %s\r\n"
+                           "Content-Length: %zu\r\n%sConnection: close\r\n\r\n"
+                           "%s",
+                           code, reason, type, strlen(body),
+                           code == 405 ? "Allow: GET, HEAD\r\n" : "",
+                           is_head ? "" : body);
+    c->end = n > 0 ? (size_t)n : 0;
+    if (n < 0)
+        c->answer = NULL;
+}
+
+/* Up as long as the agent runs its loop: without etcd training goes on, and an
+ * agent that is started again would not help. */
+static void answer_health(client *c, bool is_head)
+{
+    const agent *a = c->a;
+    char body[RG__TEXT_MAX + 128];
+    snprintf(body, sizeof body, "%s\netcd %s\n",
+             a->is_ending     ? a->why
+             : a->is_draining ? "ok, draining"
+                              : "ok",
+             rg__etcd_is_up(a->etcd) ? "up" : "away");
+    if (a->is_ending)
+        put_answer(c, 503, "Service Unavailable", body, is_head);
+    else
+        put_answer(c, 200, "OK", body, is_head);
+}
+
+static void answer_metrics(client *c, bool is_head)
+{
+    char *body = rg__metrics(c->a);
+    if (body != NULL)
+        put_answer(c, 200, "OK", body, is_head);
+    else
+        put_answer(c, 500, "Internal Server Error", "no memory\n", is_head);
+    free(body);
+}
+
+static void answer(client *c, rg__scrape_verdict verdict,
+                   const rg__scrape_request *request)
+{
+    if (verdict == RG__SCRAPE_METHOD)
+        put_answer(c, 405, "Method Not Allowed", "GET or HEAD\n", false);
+    else if (verdict != RG__SCRAPE_OK)
+        put_answer(c, 400, "Bad Request", "this is no HTTP request\n", false);
+    else if (strcmp(request->path, "/metrics") == 0)
+        answer_metrics(c, request->is_head);
+    else if (strcmp(request->path, "/healthz") == 0)
+        answer_health(c, request->is_head);
+    else
+        put_answer(c, 404, "Not Found", "here are /metrics and /healthz\n",
+                   request->is_head);
+}
+
+/* ------------------------------------------------------------------- stages */
+
+/* false: the client is gone. */
+static bool read_head(client *c)
+{
+    rg__scrape_request request = {.path = ""};
+    const ssize_t got = recv(c->sock, c->head + c->n, sizeof c->head - c->n, 0);
+    if (got < 0)
+        return errno == EAGAIN || errno == EINTR;
+    if (got == 0)
+        return false;
+    c->n += (size_t)got;
+    rg__scrape_verdict verdict = rg__scrape_read(c->head, c->n, &request);
+    if (verdict == RG__SCRAPE_MORE && c->n == sizeof c->head)
+        verdict = RG__SCRAPE_BAD;
+    if (verdict == RG__SCRAPE_MORE)
+        return true;
+    answer(c, verdict, &request);
+    return c->answer != NULL;
+}
+
+/* false: the client is gone. */
+static bool write_answer(client *c)
+{
+    while (c->at < c->end) {
+        const ssize_t put =
+            send(c->sock, c->answer + c->at, c->end - c->at, MSG_NOSIGNAL);
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put < 0)
+            return errno == EAGAIN;
+        c->at += (size_t)put;
+    }
+    shutdown(c->sock, SHUT_WR);
+    c->is_draining = true;
+    rg__timer_set(c->patience, DRAIN_NS);
+    return true;
+}
+
+/* false: the client has closed. */
+static bool drain(const client *c)
+{
+    char rest[4096];
+    const ssize_t got = recv(c->sock, rest, sizeof rest, 0);
+    return got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
+}
+
+static void on_client(void *arg, int fd, uint32_t events)
+{
+    (void)events;
+    client *c = arg;
+    bool is_there = true;
+    if (c->is_draining)
+        is_there = drain(c);
+    else if (c->answer == NULL)
+        is_there = read_head(c);
+    if (is_there && c->answer != NULL && !c->is_draining)
+        is_there = write_answer(c);
+    const bool is_writing = c->answer != NULL && !c->is_draining;
+    if (!is_there ||
+        rg__loop_watch(c->a->loop, fd, is_writing ? EPOLLOUT : EPOLLIN,
+                       on_client, c) != RG_OK)
+        drop(c);
+}
+
+/* ----------------------------------------------------------------- listener */
+
+static int count_clients(const scrape *s)
+{
+    int n = 0;
+    for (const client *c = s->clients; c != NULL; c = c->next)
+        n++;
+    return n;
+}
+
+static void stop_listening(scrape *s, agent *a)
+{
+    if (s->is_listening)
+        rg__loop_unwatch(a->loop, s->listener);
+    s->is_listening = false;
+}
+
+static void meet(agent *a, int sock)
+{
+    client *c = calloc(1, sizeof *c);
+    rg__timer *patience =
+        c != NULL ? rg__timer_create(a->loop, on_impatient, c) : NULL;
+    if (patience == NULL) {
+        free(c);
+        close(sock);
+        return;
+    }
+    c->a = a;
+    c->sock = sock;
+    c->patience = patience;
+    c->next = a->scrape->clients;
+    a->scrape->clients = c;
+    rg__timer_set(patience, PATIENCE_NS);
+    if (rg__loop_watch(a->loop, sock, EPOLLIN, on_client, c) != RG_OK)
+        drop(c);
+}
+
+/* No descriptor is free, perhaps: the connection stays where it is, and would
+ * wake us again at once. */
+static void on_listener(void *arg, int fd, uint32_t events)
+{
+    (void)events;
+    agent *a = arg;
+    scrape *s = a->scrape;
+    const int sock = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (sock >= 0)
+        meet(a, sock);
+    else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
+        stop_listening(s, a);
+        rg__timer_set(s->pause, PAUSE_NS);
+    }
+    if (count_clients(s) >= CLIENTS_MAX)
+        stop_listening(s, a); /* until one is gone */
+}
+
+static void listen_again(scrape *s, agent *a)
+{
+    if (s->is_listening || rg__timer_is_set(s->pause) ||
+        count_clients(s) >= CLIENTS_MAX)
+        return;
+    s->is_listening =
+        rg__loop_watch(a->loop, s->listener, EPOLLIN, on_listener, a) == RG_OK;
+}
+
+static void on_pause(void *arg)
+{
+    agent *a = arg;
+    listen_again(a->scrape, a);
+}
+
+static rg_status open_listener(const agent *a, int *listener_p)
+{
+    const int one = 1;
+    struct sockaddr_storage at;
+    socklen_t bytes;
+    const rg_status st = rg__scrape_address(a->params->metrics, &at, &bytes);
+    if (st != RG_OK)
+        return st;
+    const int sock =
+        socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (sock >= 0)
+        setsockopt(sock, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    if (sock < 0 || bind(sock, (const struct sockaddr *)&at, bytes) != 0 ||
+        listen(sock, CLIENTS_MAX) != 0) {
+        const int cause = errno;
+        if (sock >= 0)
+            close(sock);
+        return rg__fail(RG_ERR_SYSTEM,
+                        "metrics can't be shown at %s: %s; name another "
+                        "address or port, or port 0 (--metrics)",
+                        a->params->metrics, strerror(cause));
+    }
+    *listener_p = sock;
+    return RG_OK;
+}
+
+rg_status rg__scrape_open(agent *a)
+{
+    if (a->params->metrics == NULL)
+        return RG_OK;
+    scrape *s = a->scrape = calloc(1, sizeof *s);
+    if (s == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory to show metrics");
+    s->listener = -1;
+    s->pause = rg__timer_create(a->loop, on_pause, a);
+    if (s->pause == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory to show metrics");
+    const rg_status st = open_listener(a, &s->listener);
+    if (st != RG_OK)
+        return st;
+    show_place(s->listener, a->metrics_at, sizeof a->metrics_at);
+    rg__log(RG__INFO, "agent", "metrics at http://%s/metrics", a->metrics_at);
+    listen_again(s, a);
+    return s->is_listening ? RG_OK : RG_ERR_SYSTEM;
+}
+
+void rg__scrape_close(agent *a)
+{
+    scrape *s = a->scrape;
+    if (s == NULL)
+        return;
+    while (s->clients != NULL)
+        drop(s->clients);
+    stop_listening(s, a);
+    if (s->listener >= 0)
+        close(s->listener);
+    rg__timer_destroy(s->pause);
+    free(s);
+    a->scrape = NULL;
+}

@@ -1,0 +1,126 @@
+/* Acks. A host tells the leader in a datagram that it has built a generation,
+ * and tells it again with every beat until that generation is decided or given
+ * up. So a lost one, a new leader and an agent that has taken over from the
+ * leader's cost a beat, and a change writes nothing to etcd for each host. An
+ * ack is a fact that stays true: the leader counts the first that it hears. */
+#include "elastic/agent/generation/generation.h"
+#include "elastic/agent/base/view.h"
+#include "elastic/agent/base/waits.h"
+#include "elastic/agent/hosts/beat_wire.h"
+#include "elastic/agent/hosts/hosts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MISSING_SAID 4 /* by name */
+
+_Static_assert(RG__VAULT_SLOTS *RG__SHARDS_MAX * sizeof "16383" + 512 <=
+                   RG__BEAT_TEXT_MAX,
+               "the shards of all commits in a vault, by number");
+
+/* ------------------------------------------------------------------ our own */
+
+static bool is_awaited(const agent *a)
+{
+    return a->view.cur.phase == RG__GEN_PROPOSED &&
+           a->view.cur.generation == a->acking;
+}
+
+void rg__ack_repeat(agent *a)
+{
+    if (a->ack == NULL)
+        return;
+    if (!is_awaited(a)) {
+        free(a->ack);
+        a->ack = NULL;
+    } else if (rg__view_i_lead(a)) {
+        rg__ack_hear(a, a->id, a->acking, a->ack, strlen(a->ack));
+    } else if (rg__etcd_is_up(a->etcd)) {
+        rg__beat_ack(a, a->view.leader, a->acking, a->ack);
+    }
+}
+
+void rg__ack_say(agent *a, const rg__ack *ack)
+{
+    free(a->ack);
+    a->ack = rg__ack_text(ack);
+    rg__ack_repeat(a);
+}
+
+/* ------------------------------------------------------- those that are heard
+ */
+
+/* A look costs more than an ack: it waits for as many as there are hosts in
+ * the proposal. */
+static bool may_be_all(const agent *a)
+{
+    const rg__cur *cur = &a->known.cur;
+    const rg__proposal *p = rg__snapshot_gen(&a->known, cur->generation);
+    int n = 0;
+    for (int i = 0; i < a->known.acks; i++)
+        n += a->known.ack[i].generation == cur->generation;
+    return cur->phase == RG__GEN_PROPOSED && p != NULL && n >= p->host_count;
+}
+
+/* An incarnation that was replaced has neither. */
+static bool has_record_or_place(const agent *a, uint64_t host)
+{
+    return rg__snapshot_host(&a->known, host) != NULL ||
+           rg__view_has_host(a, host);
+}
+
+void rg__ack_hear(agent *a, uint64_t host, uint64_t generation,
+                  const char *text, size_t bytes)
+{
+    rg__ack ack;
+    if (!rg__view_i_lead(a) || !has_record_or_place(a, host) ||
+        generation < a->known.cur.generation ||
+        rg__snapshot_ack(&a->known, generation, host) != NULL ||
+        !rg__ack_parse(text, bytes, &ack))
+        return;
+    ack.id = host;
+    ack.generation = generation;
+    if (rg__snapshot_add_ack(&a->known, &ack) && may_be_all(a))
+        rg__leader_look(a);
+}
+
+/* ------------------------------------------------------- those that are
+ * missing
+ */
+
+/* "h2, h3 and 4 more"; how many are missing. */
+static int list_missing(const rg__snapshot *s, const rg__proposal *p,
+                        char *text, size_t room)
+{
+    int n = 0;
+    size_t used = 0;
+    for (int i = 0; i < p->host_count; i++) {
+        if (rg__snapshot_ack(s, p->generation, p->host[i].id) != NULL)
+            continue;
+        if (n++ < MISSING_SAID)
+            used += (size_t)snprintf(text + used, room - used, "%s%.31s",
+                                     n > 1 ? ", " : "", p->host[i].name);
+    }
+    if (n > MISSING_SAID)
+        snprintf(text + used, room - used, " and %d more", n - MISSING_SAID);
+    return n;
+}
+
+void rg__acks_mind(agent *a)
+{
+    char hosts[MISSING_SAID * 34 + 32] = "";
+    const rg__cur *cur = &a->known.cur;
+    const rg__proposal *p =
+        rg__view_i_lead(a) && cur->phase == RG__GEN_PROPOSED && !a->is_ending
+            ? rg__snapshot_gen(&a->known, cur->generation)
+            : NULL;
+    if (a->minded != (p != NULL ? p->generation : 0))
+        rg__wait_end(a, RG__WAIT_ACK, 0);
+    a->minded = p != NULL ? p->generation : 0;
+    if (p != NULL && !p->is_announced && /* its members may compute for long */
+        list_missing(&a->known, p, hosts, sizeof hosts) > 0)
+        rg__wait_begin(a, RG__WAIT_ACK, 0, "%s to be ready for generation %llu",
+                       hosts, (unsigned long long)p->generation);
+    else
+        rg__wait_end(a, RG__WAIT_ACK, 0);
+}

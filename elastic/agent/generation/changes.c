@@ -1,0 +1,76 @@
+/* Times of the newest changes of the world on this host; how long those before
+ * have taken is kept as a histogram. */
+#include "elastic/agent/generation/generation.h"
+#include "elastic/agent/base/view.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const double rg__recovery_bucket_s[RG__RECOVERY_BUCKETS] = {
+    0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30};
+
+void rg__recoveries_add(recoveries *r, const change *c)
+{
+    if (c->generation < 2 || c->detected == 0 || c->stepped <= c->detected)
+        return;
+    const double s = (double)(c->stepped - c->detected) / 1e9;
+    for (int k = 0; k < RG__RECOVERY_BUCKETS; k++)
+        r->count[k] += s <= rg__recovery_bucket_s[k];
+    r->seconds += s;
+    r->all++;
+}
+
+change *rg__change_find(const agent *a, uint64_t generation)
+{
+    for (int i = a->changes - 1; i >= 0; i--)
+        if (a->change[i].generation == generation)
+            return &a->change[i];
+    return NULL;
+}
+
+static void drop_oldest(agent *a)
+{
+    rg__recoveries_add(&a->past, &a->change[0]);
+    memmove(a->change, a->change + 1,
+            sizeof *a->change * (RG__CHANGES_MAX - 1));
+    a->changes--;
+}
+
+change *rg__change_of(agent *a, uint64_t generation)
+{
+    change *found = rg__change_find(a, generation);
+    if (found != NULL)
+        return found;
+    if (a->change == NULL)
+        a->change = calloc(RG__CHANGES_MAX, sizeof *a->change);
+    if (a->change == NULL)
+        return NULL;
+    if (a->changes == RG__CHANGES_MAX)
+        drop_oldest(a);
+    a->change[a->changes] = (change){.generation = generation};
+    return &a->change[a->changes++];
+}
+
+/* The last local member's times, from the pages; zero while one is missing. */
+void rg__change_note_steps(agent *a, uint64_t generation)
+{
+    change *c = rg__change_of(a, generation);
+    const rg__proposal *p = rg__snapshot_gen(&a->view, generation);
+    if (c == NULL || p == NULL || c->stepped != 0)
+        return;
+    uint64_t synced = 0, stepped = 0;
+    for (int i = 0; i < p->size; i++) {
+        if (p->member[i].host != a->id)
+            continue;
+        const slot *s = rg__slot_of(a, p->member[i]);
+        if (s == NULL || s->w.page == NULL ||
+            atomic_load(&s->w.page->first_generation) != generation)
+            return;
+        const uint64_t at = atomic_load(&s->w.page->first_ns);
+        const uint64_t sync = atomic_load(&s->w.page->synced_ns);
+        stepped = at > stepped ? at : stepped;
+        synced = sync > synced ? sync : synced;
+    }
+    c->synced = synced;
+    c->stepped = stepped;
+}

@@ -1,0 +1,559 @@
+/* This host's part in generations. An event only says "look": what to do is
+ * read from the view of the job's keys and from what local workers have said.
+ *
+ *   cur proposes g   abort what is broken, announce what is not, hand every
+ *                    local member its place and a fresh control segment
+ *   all local members have built g, and nobody here can store for an older
+ *   generation       ack g, with the complete commits of the vault
+ *   cur decides g    pass the decision on
+ *   commit 0 is agreed, and rank 0 is here    write that a commit is begun
+ *   all local members finished    fin g
+ *   cur is done      tell them; newcomers are asked to end */
+#include "elastic/agent/generation/generation.h"
+#include "elastic/agent/base/exits.h"
+#include "elastic/agent/base/tell.h"
+#include "elastic/agent/base/txn.h"
+#include "elastic/agent/base/view.h"
+#include "elastic/agent/base/waits.h"
+#include "elastic/agent/hosts/hosts.h"
+#include "elastic/agent/hosts/peers.h"
+#include "elastic/agent/vault/vaults.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sdk/base/clock.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/failpoint.h"
+#include "sdk/base/futex.h"
+#include "sdk/base/log.h"
+#include "sdk/base/shm.h"
+#include "sdk/transport/transport.h"
+
+#define HAND_OUT_NS (2000 * RG__MS) /* then this host leaves */
+#define ROOM_KEY    UINT64_MAX      /* those of slots are below */
+
+/* ------------------------------------------------------------------- abort */
+
+static void abort_worker(const slot *s, uint64_t generation)
+{
+    if (!rg__slot_is_alive(s) || s->w.page == NULL)
+        return;
+    if (atomic_load(&s->w.page->abort) < generation)
+        atomic_store(&s->w.page->abort, generation);
+    atomic_fetch_add(&s->w.page->wake, 1);
+    rg__futex_wake(&s->w.page->wake);
+}
+
+void rg__generation_abort(agent *a, uint64_t generation)
+{
+    if (generation <= a->aborted)
+        return;
+    a->aborted = generation;
+    for (int i = 0; i < a->params->slots; i++)
+        abort_worker(&a->slot[i], generation);
+}
+
+static void abort_what_is_published(agent *a)
+{
+    for (int i = 0; i < a->view.reasons; i++) {
+        const uint64_t generation = a->view.reason[i].generation;
+        if (!rg__view_is_only_announced(a, generation))
+            rg__generation_abort(a, generation);
+    }
+}
+
+/* ----------------------------------------------------------------- prepare */
+
+static void send_prepare(agent *a, const rg__proposal *p, rg__prepare *m,
+                         int control_fd)
+{
+    int local = 0;
+    for (int r = 0; r < p->size; r++) {
+        if (p->member[r].host != a->id)
+            continue;
+        slot *s = rg__slot_of(a, p->member[r]);
+        m->rank = r;
+        m->local_rank = local++;
+        if (s == NULL || !rg__slot_is_alive(s))
+            continue; /* its death is published; this proposal is void */
+        s->w.asked = p->generation;
+        s->w.entered = s->w.entered != 0 ? s->w.entered : p->generation;
+        rg__worker_tell(s, m, sizeof *m, control_fd);
+        rg__failpoint("agent.told", r, 0, p->generation);
+    }
+}
+
+static void fill_places(const rg__proposal *p, rg__prepare *m)
+{
+    rg__place *place = rg__prepare_places(m);
+    rg__address *address = rg__prepare_addresses(m);
+    for (int r = 0; r < p->size; r++)
+        place[r] = (rg__place){
+            (uint32_t)rg__view_host_index(p, p->member[r].host), p->port[r]};
+    for (int i = 0; i < p->host_count; i++)
+        address[i] = p->host[i].address;
+}
+
+/* The segment where local members meet, and behind it who is in the world. */
+static rg_status make_control(const rg__prepare *m, int *fd_p)
+{
+    const size_t bytes =
+        rg__prepare_bytes((uint32_t)m->size, (uint32_t)m->host_count) -
+        sizeof *m;
+    const rg_status st = rg__shm_create("regroup-control",
+                                        m->control_bytes + bytes, false, fd_p);
+    if (st != RG_OK)
+        return st;
+    const ssize_t put =
+        pwrite(*fd_p, m->member, bytes, (off_t)m->control_bytes);
+    if (put == (ssize_t)bytes)
+        return RG_OK;
+    close(*fd_p);
+    return rg__fail(RG_ERR_MEMORY, "no memory for a list of %d workers",
+                    m->size);
+}
+
+static rg_status prepare_members(agent *a, const rg__proposal *p)
+{
+    const int local_size = rg__view_count_local(a, p);
+    int fd = -1;
+    rg__prepare *m = calloc(
+        1, rg__prepare_bytes((uint32_t)p->size, (uint32_t)p->host_count));
+    if (m == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a list of %d workers",
+                        p->size);
+    *m = (rg__prepare){.head = {RG__PREPARE, RG__WIRE_VERSION},
+                       .generation = p->generation,
+                       .announced = p->is_announced,
+                       .size = p->size,
+                       .local_size = local_size,
+                       .host_index = rg__view_host_index(p, a->id),
+                       .host_count = p->host_count,
+                       .control_bytes = rg__shm_control_bytes(local_size)};
+    memcpy(m->member, p->member, sizeof(rg__member_id) * (size_t)p->size);
+    fill_places(p, m);
+    const rg_status st = make_control(m, &fd);
+    if (st == RG_OK) {
+        send_prepare(a, p, m, fd);
+        close(fd);
+    }
+    free(m);
+    return st;
+}
+
+/* Descriptors and memory may be short for a moment; the others wait for our ack
+ * meanwhile, as for slow workers. */
+void rg__generation_hand_out(void *agent_arg)
+{
+    agent *a = agent_arg;
+    const uint64_t late_ns = rg__now_ns() - a->prepared_ns;
+    const rg__proposal *p = rg__snapshot_gen(&a->view, a->prepared);
+    const bool is_wanted = !a->is_ending && p != NULL &&
+                           a->view.cur.phase == RG__GEN_PROPOSED &&
+                           a->view.cur.generation == a->prepared;
+    if (!is_wanted || prepare_members(a, p) == RG_OK) {
+        rg__wait_end(a, RG__WAIT_ROOM, ROOM_KEY);
+        return;
+    }
+    if (late_ns < HAND_OUT_NS) {
+        rg__wait_begin(a, RG__WAIT_ROOM, ROOM_KEY,
+                       "what generation %llu takes: %s",
+                       (unsigned long long)p->generation, rg_last_error());
+        rg__timer_set(a->prepare_timer, late_ns / 2 + RG__MS);
+        return;
+    }
+    rg__agent_leave(a, RG__EXIT_SYSTEM,
+                    "host %s leaves: generation %llu can't be prepared: %s",
+                    a->params->host, (unsigned long long)p->generation,
+                    rg_last_error());
+}
+
+/* Also to those who have no place in it: they leave like the others. */
+void rg__generation_announce(agent *a, uint64_t generation)
+{
+    for (int i = 0; i < a->params->slots; i++) {
+        const slot *s = &a->slot[i];
+        if (rg__slot_is_alive(s) && s->w.page != NULL)
+            atomic_store(&s->w.page->announce, generation);
+    }
+}
+
+/* Who has built a proposal that was given up, and has no place in the next
+ * one, lets go of it: this host could not ack otherwise. */
+static void abort_given_up(agent *a, const rg__proposal *p)
+{
+    const rg__proposal *decided = rg__view_decided(a);
+    for (int i = 0; i < a->params->slots; i++) {
+        const slot *s = &a->slot[i];
+        const bool is_decided =
+            decided != NULL && s->w.entered == decided->generation;
+        if (s->w.entered != 0 && !is_decided && !rg__view_has_place(p, s))
+            abort_worker(s, p->generation - 1);
+    }
+}
+
+static void prepare(agent *a, const rg__proposal *p)
+{
+    if (p == NULL || p->generation <= a->prepared || rg__transfer_holds(a, p))
+        return;
+    if (rg__view_count_local(a, p) > 0 && !rg__address_is_reached(a, p)) {
+        rg__agent_leave(a, RG__EXIT_SYSTEM,
+                        "other hosts can't reach host %s at %s, a loopback "
+                        "address; name one with --advertise or --interface",
+                        a->params->host, a->address.text);
+        return;
+    }
+    rg__transfer_cancel(a);
+    a->prepared = p->generation;
+    a->prepared_ns = rg__now_ns();
+    rg__timer_stop(a->prepare_timer); /* of an older one */
+    rg__failpoint("agent.prepare", -1, 0, p->generation);
+    rg__log(RG__DEBUG, "agent", "generation %llu is proposed: %s, %d workers%s",
+            (unsigned long long)p->generation, p->cause, p->size,
+            p->is_announced ? ", announced" : "");
+    if (p->from != 0)
+        rg__change_note_steps(a, p->from);
+    change *c = rg__change_of(a, p->generation);
+    if (c != NULL) {
+        c->proposed = rg__now_ns();
+        c->detected = a->detected_ns != 0 ? a->detected_ns : c->proposed;
+    }
+    if (p->is_announced) {
+        rg__generation_announce(a, p->generation);
+        abort_given_up(a, p);
+    } else {
+        rg__generation_abort(a, p->generation - 1);
+    }
+    if (rg__view_count_local(a, p) > 0)
+        rg__generation_hand_out(a);
+    rg__generation_try_ack(a);
+}
+
+/* --------------------------------------------------------------------- ack */
+
+static bool is_member_built(const slot *s, uint64_t generation)
+{
+    return s != NULL && rg__slot_is_alive(s) && s->w.built == generation;
+}
+
+/* Nobody here can still store for an older generation. */
+static bool is_host_fenced(const agent *a, uint64_t generation)
+{
+    for (int i = 0; i < a->params->slots; i++) {
+        const worker *w = &a->slot[i].w;
+        if (w->pid == 0 || w->is_fenced)
+            continue;
+        if (w->is_dead || (w->entered != 0 && w->entered != generation))
+            return false;
+    }
+    return true;
+}
+
+static bool may_ack(const agent *a, const rg__proposal *p)
+{
+    if (p == NULL || p->generation != a->prepared || p->generation <= a->acking)
+        return false;
+    for (int i = 0; i < p->size; i++)
+        if (p->member[i].host == a->id &&
+            !is_member_built(rg__slot_of(a, p->member[i]), p->generation))
+            return false;
+    return is_host_fenced(a, p->generation);
+}
+
+void rg__generation_note_steps(agent *a)
+{
+    for (int i = 0; i < a->params->slots; i++) {
+        const slot *s = &a->slot[i];
+        if (s->w.page == NULL)
+            continue;
+        const uint64_t step = atomic_load(&s->w.page->step);
+        if (step > a->most_step)
+            a->most_step = step;
+    }
+}
+
+/* A member here that has loaded a checkpoint of the job, and agreed on no
+ * commit since. */
+static void note_fresh(agent *a, const rg__proposal *p, rg__ack *ack)
+{
+    for (int r = 0; r < p->size && ack->loaded == 0; r++) {
+        const slot *s = rg__slot_of(a, p->member[r]);
+        rg__commit_id commit;
+        if (s == NULL || s->w.page == NULL ||
+            atomic_load(&s->w.page->zero) != 0 ||
+            !rg__snapshot_checkpoint(&a->view, s->w.loaded, &commit))
+            continue;
+        ack->loaded = s->w.loaded;
+        ack->source = r;
+    }
+}
+
+void rg__generation_try_ack(agent *a)
+{
+    const rg__proposal *p = rg__view_proposed(a);
+    if (!may_ack(a, p))
+        return;
+    a->acking = p->generation;
+    rg__failpoint("agent.ack", -1, 0, p->generation);
+    change *c = rg__change_of(a, p->generation);
+    if (c != NULL)
+        c->built = rg__now_ns();
+    rg__generation_note_steps(a);
+    rg__ack ack = {.id = a->id, .step = a->most_step};
+    note_fresh(a, p, &ack);
+    ack.count = rg__vault_held(a, ack.held);
+    rg__ack_say(a, &ack);
+    rg__ack_free(&ack);
+}
+
+/* ------------------------------------------------------------------- begin */
+
+void rg__generation_show_begun(const slot *s)
+{
+    if (s->a->view.begun == 0 || !rg__slot_is_alive(s) || s->w.page == NULL ||
+        atomic_load(&s->w.page->begun) != 0)
+        return;
+    atomic_store(&s->w.page->begun, s->a->view.begun);
+    atomic_fetch_add(&s->w.page->wake, 1);
+    rg__futex_wake(&s->w.page->wake);
+}
+
+static void on_begun(void *arg, rg_status st, const rg__txn_reply *reply)
+{
+    agent *a = arg;
+    a->beginning = NULL;
+    if (st != RG_OK)
+        rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
+    else if (reply->succeeded)
+        return;
+    else if (a->view.cur.mod_revision != a->begins_at)
+        rg__generation_try_begin(a);
+    else
+        rg__mirror_expect(a->mirror); /* cur has moved on */
+}
+
+/* Rank 0 is here, and all have agreed on commit 0 of the generation. */
+static bool is_zero_agreed(agent *a, const rg__proposal *p)
+{
+    const slot *s = p != NULL && p->member[0].host == a->id
+                        ? rg__slot_of(a, p->member[0])
+                        : NULL;
+    return s != NULL && rg__slot_is_alive(s) && s->w.page != NULL &&
+           atomic_load(&s->w.page->zero) == p->generation;
+}
+
+static void put_begun(agent *a, uint64_t generation)
+{
+    rg__failpoint("agent.begin", -1, 0, generation);
+    a->begins_at = a->view.cur.mod_revision;
+    job_txn t = rg__job_txn(a);
+    rg__job_if_mod(&t, RG__KEY(CUR), a->begins_at);
+    rg__job_put(&t, RG__KEY(BEGUN), rg__begun_text(generation), 0);
+    a->beginning = rg__job_send(&t, on_begun, a, rg__generation_try_begin);
+}
+
+/* Not once a proposal has ended the generation: who made that may have seen
+ * that nothing is begun, and decides so. */
+void rg__generation_try_begin(agent *a)
+{
+    const rg__proposal *p = rg__view_decided(a);
+    const uint64_t newest = a->view.cur.generation;
+    if (a->view.begun != 0 || a->beginning != NULL || !is_zero_agreed(a, p) ||
+        (newest != p->generation && !rg__view_is_only_announced(a, newest)))
+        return;
+    put_begun(a, p->generation);
+}
+
+/* A worker here has made the first commit, and may not go on before it is on
+ * record. */
+static bool is_record_awaited(const agent *a, const rg__proposal *p)
+{
+    for (int i = 0;
+         p != NULL && p->generation > a->aborted && i < a->params->slots; i++) {
+        const slot *s = &a->slot[i];
+        if (rg__slot_is_alive(s) && s->w.page != NULL &&
+            atomic_load(&s->w.page->zero) == p->generation &&
+            atomic_load(&s->w.page->begun) == 0)
+            return true;
+    }
+    return false;
+}
+
+static void say_unrecorded(agent *a, uint64_t generation, const char *host)
+{
+    char why[RG__CAUSE_MAX];
+    snprintf(why, sizeof why,
+             "host %s has not had etcd record the first commit", host);
+    a->spoken_for = generation;
+    rg__publish_reason(a, generation, NULL, false, why);
+}
+
+/* Where etcd answers here and the record does not come, it is rank 0's host
+ * that etcd does not answer: the others go on without it. What it may write yet
+ * is compared with `cur`. */
+void rg__generation_mind_record(agent *a)
+{
+    const rg__proposal *p = rg__view_decided(a);
+    const uint64_t now = rg__now_ns();
+    if (a->is_ending || !is_record_awaited(a, p)) {
+        a->unrecorded_ns = 0;
+        rg__wait_end(a, RG__WAIT_BEGUN, 0);
+        return;
+    }
+    const char *host = p->host[rg__view_host_index(p, p->member[0].host)].name;
+    const bool is_ours = p->member[0].host == a->id;
+    if (a->unrecorded_ns == 0 || !rg__etcd_is_up(a->etcd))
+        a->unrecorded_ns = now;
+    rg__wait_begin(a, RG__WAIT_BEGUN, 0,
+                   "%s%.63s%s to record that the first commit is made",
+                   is_ours ? "" : "host ", is_ours ? "etcd" : host,
+                   is_ours ? "" : ", rank 0's, and etcd");
+    if (!is_ours && a->spoken_for != p->generation &&
+        now - a->unrecorded_ns >=
+            a->params->detect_ms * RG__MS * RG__SILENT_BUDGETS)
+        say_unrecorded(a, p->generation, host);
+}
+
+static void follow_begun(agent *a)
+{
+    for (int i = 0; i < a->params->slots; i++)
+        rg__generation_show_begun(&a->slot[i]);
+    rg__generation_try_begin(a);
+}
+
+/* --------------------------------------------------------------------- fin */
+
+static void on_finned(void *arg, rg_status st, const rg__txn_reply *reply)
+{
+    (void)reply;
+    if (st != RG_OK)
+        rg__agent_leave(arg, RG__EXIT_STORE, "%s", rg_last_error());
+}
+
+/* Under this host's lease. */
+static void put_fin(agent *a)
+{
+    job_txn t = rg__job_txn(a);
+    rg__job_put(&t, RG__KEY(FIN, a->finning, a->params->host), strdup("{}"),
+                rg__lease_id(a->lease));
+    rg__job_send(&t, on_finned, a, put_fin);
+}
+
+void rg__generation_try_fin(agent *a)
+{
+    const rg__proposal *p = rg__view_decided(a);
+    if (p == NULL || a->finning >= p->generation ||
+        rg__view_count_local(a, p) == 0)
+        return;
+    for (int i = 0; i < p->size; i++) {
+        const slot *s = rg__slot_of(a, p->member[i]);
+        if (p->member[i].host == a->id &&
+            (s == NULL || s->w.fin != p->generation))
+            return;
+    }
+    a->finning = p->generation;
+    rg__failpoint("agent.fin", -1, 0, p->generation);
+    put_fin(a);
+}
+
+/* ---------------------------------------------------------------- decision */
+
+/* Rank `source` has loaded the newest checkpoint, as a commit was begun before.
+ */
+static bool begins_with_checkpoint(const agent *a, const rg__line *line)
+{
+    return line->resume.generation == 0 && a->view.begun != 0 &&
+           a->view.begun < line->generation;
+}
+
+static void tell_decision(agent *a, const rg__proposal *p, const rg__line *line)
+{
+    rg__decided m = {.head = {RG__DECIDED, RG__WIRE_VERSION},
+                     .generation = p->generation,
+                     .resume = line->resume,
+                     .source = line->source,
+                     .lineage = line->prev};
+    for (int i = 0; i < p->size; i++) {
+        slot *s = rg__slot_of(a, p->member[i]);
+        if (!is_member_built(s, p->generation))
+            continue;
+        if (!begins_with_checkpoint(a, line))
+            s->w.loaded = 0; /* its memory becomes that of the generation */
+        rg__worker_tell(s, &m, sizeof m, -1);
+        rg__failpoint("agent.passed", i, line->resume.step, p->generation);
+    }
+}
+
+void rg__generation_pass_on(agent *a)
+{
+    const rg__line *line = rg__view_line(a);
+    const rg__proposal *p =
+        line != NULL ? rg__snapshot_gen(&a->view, line->generation) : NULL;
+    if (p != NULL && p->generation == a->delivered)
+        tell_decision(a, p, line);
+}
+
+/* Pass the newest decision on, before anything of a later proposal; once the
+ * vault holds the commit to resume from. */
+static void deliver(agent *a)
+{
+    const rg__line *line = rg__view_line(a);
+    if (line == NULL || line->generation <= a->delivered)
+        return;
+    const rg__proposal *p = rg__snapshot_gen(&a->view, line->generation);
+    if (p == NULL)
+        return;
+    a->delivered = p->generation;
+    rg__failpoint("agent.deliver", -1, line->resume.step, p->generation);
+    a->most_step = line->resume.step;
+    a->on->noted(a);
+    change *c = rg__change_of(a, p->generation);
+    if (c != NULL)
+        c->decided = rg__now_ns();
+    a->detected_ns = 0;
+    /* who was left out is still in an older generation: it comes to the door */
+    rg__generation_abort(a, p->generation - 1);
+    rg__log_who(a->params->host, -1, p->size, p->generation);
+    rg__log(RG__INFO, "agent", "generation %llu: %d workers, %s",
+            (unsigned long long)p->generation, p->size, p->cause);
+    if (line->steps_lost < 0)
+        rg__log(RG__WARN, "agent",
+                "how many steps generation %llu has rolled back is unknown: "
+                "nobody of the world before it takes part",
+                (unsigned long long)p->generation);
+    rg__copies_begin(a, p);
+    if (!rg__transfer_begin(a, line))
+        rg__generation_pass_on(a);
+}
+
+static void finish(agent *a)
+{
+    if (a->is_done)
+        return;
+    a->is_done = true;
+    rg__transfer_cancel(a);
+    rg__failpoint("agent.finish", -1, 0, a->view.cur.generation);
+    const rg__proposal *p = rg__view_decided(a);
+    if (p != NULL)
+        rg__change_note_steps(a, p->generation);
+    rg__log(RG__INFO, "agent", "the job is done");
+    a->on->done(a);
+}
+
+/* ------------------------------------------------------------------ follow */
+
+void rg__generation_follow(agent *a)
+{
+    deliver(a);
+    follow_begun(a);
+    abort_what_is_published(a);
+    if (a->view.cur.phase == RG__GEN_PROPOSED) {
+        prepare(a, rg__view_newest(a));
+        rg__generation_try_ack(a);
+    } else if (a->view.cur.phase == RG__GEN_DONE) {
+        finish(a);
+    }
+}

@@ -1,0 +1,441 @@
+/* The leader's part: any agent can have it, by the key all/leader under its
+ * lease, whose create_revision is the token that guards every act. The leader
+ * mirrors all keys of the job; a look is the rules of member/plan.c over that
+ * copy, which stands at one revision, and one CAS; whatever happened meanwhile
+ * only fails the CAS, and the next look sees it. */
+#include "elastic/agent/generation/generation.h"
+#include "elastic/agent/base/exits.h"
+#include "elastic/agent/base/txn.h"
+#include "elastic/agent/base/view.h"
+#include "elastic/agent/base/waits.h"
+#include "elastic/agent/hosts/hosts.h"
+#include "elastic/agent/hosts/peers.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sdk/base/clock.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/failpoint.h"
+#include "sdk/base/log.h"
+
+#define LAST_CALL_NS     (20 * RG__MS)
+#define AGAIN_NS         (20 * RG__MS)
+#define ACK_TIMEOUT_NS   (20000 * RG__MS)
+#define FORMING_NS       (1000 * RG__MS) /* such a wait is said */
+#define LOST_MAX         1024            /* hosts lost at once */
+#define LEAVES_MAX       100 /* hosts told so in one txn; etcd takes 128 */
+#define KEEP_GENERATIONS 8   /* proposals and reasons before the newest */
+
+/* -------------------------------------------------------------- competition */
+
+static void on_competed(void *arg, rg_status st, const rg__txn_reply *reply)
+{
+    agent *a = arg;
+    (void)reply; /* who won is in the mirror */
+    a->is_competing = false;
+    if (st != RG_OK)
+        rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
+}
+
+static void compete(agent *a)
+{
+    if (a->is_competing)
+        return;
+    rg__proposal_host me = {
+        .id = a->id, .address = a->address, .port = a->port};
+    snprintf(me.name, sizeof me.name, "%s", a->params->host);
+    job_txn t = rg__job_txn(a);
+    rg__job_if_create(&t, RG__KEY(LEADER), 0);
+    rg__job_put(&t, RG__KEY(LEADER), rg__leader_text(&me),
+                rg__lease_id(a->lease));
+    a->is_competing =
+        rg__job_send(&t, on_competed, a, rg__leader_follow) != NULL;
+}
+
+/* ---------------------------------------------------------------------- act */
+
+static void on_acted(void *arg, rg_status st, const rg__txn_reply *reply)
+{
+    agent *a = arg;
+    a->acting = NULL;
+    if (st != RG_OK)
+        rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
+    else if (a->whole == NULL)
+        return;
+    else if (rg__mirror_revision(a->whole) != a->acted_on)
+        rg__leader_look(a);
+    else if (!reply->succeeded)
+        rg__timer_set(a->look_timer, AGAIN_NS); /* the mirror is behind */
+}
+
+/* It applies only while we lead and nothing has moved on. */
+static job_txn guarded(agent *a)
+{
+    const rg__snapshot *snap = &a->known;
+    job_txn t = rg__job_txn(a);
+    rg__job_if_create(&t, RG__KEY(LEADER), snap->leader_token);
+    rg__job_if_mod(&t, RG__KEY(CUR), snap->cur.mod_revision);
+    return t;
+}
+
+static void add_proposal(job_txn *t, const rg__proposal *p)
+{
+    const rg__cur cur = {.generation = p->generation,
+                         .phase = RG__GEN_PROPOSED};
+    rg__failpoint("agent.propose", -1, 0, p->generation);
+    rg__job_put(t, RG__KEY(GEN, p->generation),
+                rg__proposal_difference(p, rg__proposal_base(&t->a->known, p)),
+                0);
+    rg__job_put(t, RG__KEY(CUR), rg__cur_text(&cur), 0);
+}
+
+/* Proposals from `first` on can be read as long as their base is there. */
+static uint64_t first_base(const agent *a, uint64_t first)
+{
+    uint64_t least = first;
+    for (int i = 0; i < a->known.gens; i++) {
+        const rg__proposal *p = &a->known.gen[i];
+        if (p->generation >= first && p->base != 0 && p->base < least)
+            least = p->base;
+    }
+    return least;
+}
+
+/* As a rule one for each decision. */
+static void drop_lines(job_txn *t)
+{
+    const rg__snapshot *known = &t->a->known;
+    for (int i = 0; i < known->lines; i++)
+        if (!rg__resume_needs_line(known, &known->line[i]))
+            rg__job_delete(t, RG__KEY(LINE, known->line[i].generation));
+}
+
+/* Acks and fins are of no use once their generation has a successor. */
+static void collect_garbage(job_txn *t, const rg__line *line)
+{
+    uint64_t first = line->generation > KEEP_GENERATIONS
+                         ? line->generation - KEEP_GENERATIONS
+                         : 0;
+    if (line->prev < first)
+        first = line->prev;
+    rg__job_delete_before(t, RG__KEY_GEN, first_base(t->a, first));
+    rg__job_delete_before(t, RG__KEY_REASON, first);
+    rg__job_delete_before(t, RG__KEY_FIN, line->generation);
+    drop_lines(t);
+}
+
+/* Nobody enters fn before this key is there: what begins with rank 0's memory
+ * compares that there is none yet, and what is decided with a commit writes it.
+ */
+static void add_begun(job_txn *t, const rg__line *line)
+{
+    const bool is_begun = t->a->known.begun != 0;
+    if (!is_begun && line->resume.generation == 0)
+        rg__job_if_create(t, RG__KEY(BEGUN), 0);
+    else if (!is_begun)
+        rg__job_put(t, RG__KEY(BEGUN), rg__begun_text(line->resume.generation),
+                    0);
+}
+
+static void add_decision(job_txn *t, const rg__plan *plan)
+{
+    const rg__cur cur = {.generation = plan->line.generation,
+                         .phase = RG__GEN_DECIDED};
+    rg__line line = plan->line;
+    rg__failpoint("agent.decide", -1, line.resume.step, line.generation);
+    line.at_ms = rg__wall_ms();
+    rg__job_put(t, RG__KEY(CUR), rg__cur_text(&cur), 0);
+    rg__job_put(t, RG__KEY(LINE, line.generation), rg__line_text(&line), 0);
+    add_begun(t, &line);
+    collect_garbage(t, &line);
+}
+
+static void add_done(job_txn *t)
+{
+    rg__cur cur = t->a->known.cur;
+    cur.phase = RG__GEN_DONE;
+    rg__failpoint("agent.done", -1, 0, cur.generation);
+    rg__job_put(t, RG__KEY(CUR), rg__cur_text(&cur), 0);
+}
+
+/* The job ends for everybody who sees the key, this host included. */
+__attribute__((format(printf, 3, 4))) static void
+add_end(job_txn *t, int code, const char *format, ...)
+{
+    rg__end end = {.is_set = true, .code = code};
+    va_list args;
+    va_start(args, format);
+    vsnprintf(end.why, sizeof end.why, format, args);
+    va_end(args);
+    rg__job_if_create(t, RG__KEY(END), 0);
+    rg__job_put(t, RG__KEY(END), rg__end_text(&end), 0);
+}
+
+static void add_give_up(job_txn *t, const rg__plan *plan)
+{
+    const int min = t->a->params->min;
+    if (plan->failed != NULL)
+        add_end(t, plan->failed->failed_code,
+                "%s, and fewer slots are left than --min %d; look at its "
+                "output, or raise --max-restarts",
+                plan->failed->failed, min);
+    else
+        add_end(t, RG__EXIT_BELOW_MIN,
+                "%d workers are fewer than --min %d for longer than "
+                "--elastic-timeout; add hosts or lower --min",
+                plan->alive, min);
+}
+
+static void add_leave_of(job_txn *t, const char *host, const rg__plan *plan)
+{
+    rg__drain leave = {.code = RG__EXIT_BELOW_MIN};
+    snprintf(leave.why, sizeof leave.why,
+             "the newest commits are on %.60s, not heard of for "
+             "--elastic-timeout and maybe training; start this host again when "
+             "they are reached, or with --replace-job, from a checkpoint, if "
+             "they are gone for good",
+             plan->awaited);
+    rg__job_put(t, RG__KEY(DRAIN, 0, host), rg__drain_text(&leave), 0);
+}
+
+static bool is_told_to_leave(const rg__snapshot *known, const char *host)
+{
+    for (int i = 0; i < known->drains; i++)
+        if (strcmp(known->drain[i].host, host) == 0 &&
+            known->drain[i].code != 0)
+            return true;
+    return false;
+}
+
+/* Each host that is here is told to leave, so many at a time as etcd takes, and
+ * this one last; to the world that may still be training somewhere nothing is
+ * said. */
+static void add_leave(job_txn *t, const rg__plan *plan)
+{
+    const agent *a = t->a;
+    int told = 0;
+    for (int i = 0; i < a->known.hosts && told < LEAVES_MAX; i++) {
+        const rg__host_record *host = &a->known.host[i];
+        if (host->is_gone || host->id == a->id ||
+            !rg__plan_is_here(&a->known, host->id) ||
+            is_told_to_leave(&a->known, host->name))
+            continue;
+        add_leave_of(t, host->name, plan);
+        told++;
+    }
+    if (told < LEAVES_MAX)
+        add_leave_of(t, a->params->host, plan);
+}
+
+static void add_act(job_txn *t, const rg__plan *plan)
+{
+    switch (plan->kind) {
+    case RG__PLAN_WAIT:
+        break;
+    case RG__PLAN_PROPOSE:
+        add_proposal(t, &plan->proposal);
+        break;
+    case RG__PLAN_DECIDE:
+        add_decision(t, plan);
+        break;
+    case RG__PLAN_DONE:
+        add_done(t);
+        break;
+    case RG__PLAN_STATE_LOST:
+        add_end(t, RG__EXIT_STATE,
+                "no commit is whole any more: it was damaged, or the hosts "
+                "that held it are gone; start the job again, from its newest "
+                "checkpoint if it saves some");
+        break;
+    case RG__PLAN_STOP:
+        add_end(t, 128 + 15,
+                "stopped: all hosts are to leave, so nobody could go on");
+        break;
+    case RG__PLAN_GIVE_UP:
+        add_give_up(t, plan);
+        break;
+    case RG__PLAN_LEAVE:
+        add_leave(t, plan);
+        break;
+    }
+}
+
+static void say_awaited(agent *a, const rg__plan *plan)
+{
+    const bool is_any = plan->awaited[0] != '\0';
+    if (is_any && plan->awaits_parts)
+        rg__wait_begin(a, RG__WAIT_PARTS, 0,
+                       "hosts that hold parts of the newest commits: %.160s",
+                       plan->awaited);
+    else
+        rg__wait_end(a, RG__WAIT_PARTS, 0);
+    if (is_any && !plan->awaits_parts)
+        rg__wait_begin(a, RG__WAIT_WORLD, 0,
+                       "hosts that hold the newest commits and may still be "
+                       "training: %.160s",
+                       plan->awaited);
+    else
+        rg__wait_end(a, RG__WAIT_WORLD, 0);
+}
+
+/* The first world waits for more workers: people would think that it hangs.
+ * After how many ns that is to be said, 0: it is said, or needn't be. */
+static uint64_t say_forming(agent *a, const rg__plan *plan)
+{
+    const uint64_t since = a->clock.forming_ns, now = rg__now_ns();
+    const uint64_t most = a->params->start_timeout_ms * RG__MS;
+    if (a->known.cur.phase != RG__GEN_NONE || plan->kind != RG__PLAN_WAIT ||
+        since == 0 || plan->alive >= a->params->max)
+        return 0;
+    const uint64_t waited = now - since;
+    if (waited < FORMING_NS)
+        return FORMING_NS - waited;
+    if (waited >= most || a->forming_said == plan->alive + 1)
+        return 0;
+    a->forming_said = plan->alive + 1;
+    const int missing = a->params->max - plan->alive;
+    rg__tell("waiting for %d more worker%s, starts in %llu s%s", missing,
+             missing == 1 ? "" : "s",
+             (unsigned long long)((most - waited) / (1000 * RG__MS)),
+             plan->alive < a->params->min ? " or when --min are there" : "");
+    return 0;
+}
+
+static void wait_on(agent *a, const rg__plan *plan)
+{
+    const uint64_t say_ns = say_forming(a, plan);
+    uint64_t again_ns = plan->look_again_ns;
+    if (say_ns != 0 && (again_ns == 0 || say_ns < again_ns))
+        again_ns = say_ns;
+    if (again_ns != 0)
+        rg__timer_set(a->look_timer, again_ns);
+}
+
+static void look_again(agent *a)
+{
+    rg__leader_look(a);
+}
+
+static void act(agent *a, const rg__plan *plan)
+{
+    say_awaited(a, plan);
+    if (plan->kind == RG__PLAN_WAIT) {
+        wait_on(a, plan);
+        return;
+    }
+    job_txn t = guarded(a);
+    add_act(&t, plan);
+    a->acted_on = rg__mirror_revision(a->whole);
+    a->acting = rg__job_send(&t, on_acted, a, look_again);
+}
+
+/* --------------------------------------------------------------------- look */
+
+/* Read what the mirror holds. With many hosts that takes milliseconds, and
+ * their acks come one by one: then every other look is left out. */
+static void read_known(agent *a)
+{
+    const uint64_t begin = rg__now_ns();
+    const int accusations = a->known.suspicions;
+    rg__suspicion *before = NULL;
+    if (accusations > 0)
+        before = malloc(sizeof *before * (size_t)accusations);
+    if (before != NULL)
+        memcpy(before, a->known.suspicion,
+               sizeof *before * (size_t)accusations);
+    if (rg__view_read(a, a->whole, &a->known) == RG_OK)
+        rg__suspect_note(a, before, before != NULL ? accusations : 0);
+    free(before);
+    a->is_known_old = false;
+    a->read_next_ns = rg__now_ns() + 2 * (rg__now_ns() - begin);
+    rg__beat_follow(a);
+}
+
+/* Every act is guarded by the token and by `cur`: what the mirror does not show
+ * yet can only make an act fail, or be the same as what happens right after.
+ * While etcd is away nothing is planned, and no wait for others runs. */
+void rg__leader_look(void *agent_arg)
+{
+    agent *a = agent_arg;
+    if (a->whole == NULL || !rg__mirror_is_listed(a->whole) || a->is_ending ||
+        a->acting != NULL || a->away_ns != 0 || !rg__etcd_is_up(a->etcd))
+        return;
+    if (a->is_known_old)
+        read_known(a);
+    if (a->known.leader != a->id)
+        return;
+    uint64_t lost[LOST_MAX], mute[LOST_MAX], again_ns = 0;
+    const rg__size *size = &a->known.size; /* of the revision that is planned */
+    const bool is_scaled = size->mod_revision != 0;
+    const rg__plan_config config = {
+        .min = is_scaled ? size->min : a->params->min,
+        .max = is_scaled ? size->max : a->params->max,
+        .start_timeout_ns = a->params->start_timeout_ms * RG__MS,
+        .elastic_timeout_ns = a->params->elastic_timeout_ms * RG__MS,
+        .last_call_ns = LAST_CALL_NS,
+        .ack_timeout_ns = ACK_TIMEOUT_NS,
+        .newcomer_timeout_ns =
+            a->params->detect_ms * RG__MS * RG__SILENT_BUDGETS,
+        .comeback_ns = a->params->grace_ms * RG__MS,
+        .lost = lost,
+        .losts = rg__suspect_lost(a, lost, LOST_MAX, &again_ns),
+        .mute = mute,
+        .mutes = rg__suspect_mute(a, mute, LOST_MAX)};
+    if (again_ns != 0)
+        rg__timer_set(a->suspect_timer, again_ns);
+    a->mute_mark = rg__suspect_mark(mute, config.mutes);
+    rg__plan plan;
+    if (rg__plan_make(&a->known, &config, rg__now_ns(), &a->clock, &plan) !=
+        RG_OK) { /* no memory */
+        rg__job_owe(a, look_again);
+        return;
+    }
+    act(a, &plan);
+    rg__acks_mind(a);
+    rg__plan_free(&plan);
+}
+
+static void on_whole(void *arg, int64_t revision, bool wiped)
+{
+    agent *a = arg;
+    (void)revision;
+    if (wiped)
+        return; /* the narrow mirror says so too, and ends the agent */
+    a->is_known_old = true;
+    const uint64_t now = rg__now_ns();
+    if (now >= a->read_next_ns)
+        rg__leader_look(a);
+    else
+        rg__timer_set(a->look_timer, a->read_next_ns - now);
+}
+
+/* A leader sees all keys of the job; who leads no more lets go of them. */
+static void see_the_whole(agent *a)
+{
+    if (rg__view_i_lead(a) == (a->whole != NULL))
+        return;
+    rg__wait_end(a, RG__WAIT_WORLD, 0);
+    rg__wait_end(a, RG__WAIT_PARTS, 0);
+    if (a->whole != NULL) {
+        rg__mirror_destroy(a->whole);
+        a->whole = NULL;
+        rg__snapshot_free(&a->known);
+        rg__acks_mind(a);
+        return;
+    }
+    rg__plan_clock_reset(&a->clock);
+    if (rg__mirror_create(a->etcd, a->prefix, a->prefix_end, NULL, on_whole, a,
+                          &a->whole) != RG_OK)
+        rg__agent_leave(a, RG__EXIT_SYSTEM, "%s", rg_last_error());
+}
+
+void rg__leader_follow(agent *a)
+{
+    if (a->mirror == NULL || !rg__mirror_is_listed(a->mirror) || a->is_ending)
+        return;
+    if (a->view.leader == 0)
+        compete(a);
+    see_the_whole(a);
+}

@@ -1,0 +1,259 @@
+/* This host's record in etcd, and the reasons why generations end. One txn at
+ * a time carries the newest record and every reason not yet there, guarded by
+ * the record's revision: whatever order sendings arrive in, an older record
+ * never replaces a newer one. While etcd is away all of it waits here, and the
+ * newest replaces what was on its way: a death and its replacement are then one
+ * change. */
+#include "elastic/agent/generation/generation.h"
+#include "elastic/agent/base/exits.h"
+#include "elastic/agent/base/txn.h"
+#include "elastic/agent/base/view.h"
+#include "elastic/agent/base/waits.h"
+#include "elastic/agent/hosts/hosts.h"
+#include "elastic/agent/vault/vaults.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sdk/base/clock.h"
+#include "sdk/base/log.h"
+
+void rg__publish_fill(const agent *a, rg__host_record *host)
+{
+    snprintf(host->name, sizeof host->name, "%s", a->params->host);
+    host->id = a->id;
+    host->seq = a->seq;
+    host->slots = a->params->slots;
+    host->elastic = a->elastic;
+    host->address = a->address;
+    host->port = a->port;
+    host->is_draining = a->is_draining;
+    host->notice_ms = a->is_draining ? (int)a->notice_ms : 0;
+    host->is_gone = a->is_leaving;
+    host->has_etcd = a->params->has_etcd;
+    host->vault_bytes = rg__vault_bytes(a);
+    for (int i = 0; i < a->params->slots; i++) {
+        const slot *s = &a->slot[i];
+        host->open += !s->is_given_up;
+        if (s->is_given_up) {
+            host->failed_code = s->exit_code != 0 ? s->exit_code : 1;
+            snprintf(host->failed, sizeof host->failed, "%.60s.%u %.63s",
+                     a->params->host, s->index, s->given_up);
+        }
+        host->slot[host->slot_count++] = (rg__slot_record){
+            .slot = s->index,
+            .start = s->start,
+            .pid = s->w.pid,
+            .port = s->w.port,
+            .is_alive = rg__slot_is_alive(s),
+            .is_at_door = rg__slot_is_alive(s) && s->w.is_at_door &&
+                          a->has_shape && rg__paths_are_proved(a)};
+    }
+}
+
+static char *record_text(const agent *a)
+{
+    rg__slot_record slots[RG__HOST_SLOTS_MAX];
+    rg__host_record host = {.slot = slots};
+    rg__publish_fill(a, &host);
+    return rg__host_text(&host);
+}
+
+static void put_reasons(agent *a, job_txn *t)
+{
+    a->reasons_sent = a->reasons < 64 ? a->reasons : 64;
+    for (int i = 0; i < a->reasons_sent; i++) {
+        const rg__reason *r = &a->reason[i];
+        rg__job_put(t, RG__KEY(REASON, r->generation, r->member),
+                    rg__reason_text(r), 0);
+    }
+}
+
+static void drop_sent_reasons(agent *a)
+{
+    a->reasons -= a->reasons_sent;
+    if (a->reasons > 0)
+        memmove(a->reason, a->reason + a->reasons_sent,
+                sizeof *a->reason * (size_t)a->reasons);
+}
+
+/* Another incarnation of this host has the record. Ours, once written, is only
+ * replaced by a newer one; before, the other may be dead or alive. */
+static void meet_other(agent *a, const rg__host_record *record)
+{
+    if (a->has_published) {
+        rg__agent_leave(a, RG__EXIT_STORE,
+                        "another agent has taken the place of host %s in job "
+                        "%s; give each host a name of its own with --host",
+                        a->params->host, a->params->job);
+        return;
+    }
+    rg__proposal_host rival = {
+        .id = record->id, .address = record->address, .port = record->port};
+    snprintf(rival.name, sizeof rival.name, "%s", record->name);
+    a->rival_revision = record->mod_revision;
+    if (record->is_gone)
+        rg__publish_rival(a, false);
+    else
+        rg__beat_ask_rival(a, &rival);
+}
+
+void rg__publish_rival(agent *a, bool is_alive)
+{
+    a->rival_ns = 0;
+    if (is_alive) {
+        rg__agent_leave(a, RG__EXIT_STORE,
+                        "host %s is in job %s already, by another agent that "
+                        "lives; give this one another name with --host",
+                        a->params->host, a->params->job);
+        return;
+    }
+    a->host_revision = a->rival_revision;
+    rg__publish(a);
+}
+
+static void take_refusal(agent *a, const rg__txn_reply *reply)
+{
+    rg__snapshot found;
+    rg__snapshot_read(&found, a->prefix, reply->kv, reply->kv_count);
+    const rg__host_record *record = found.hosts == 1 ? &found.host[0] : NULL;
+    if (record == NULL) {
+        /* The lease was lost, and the key with it; or nobody can read it. */
+        a->is_dirty = true;
+        a->host_revision = reply->kv_count > 0 ? reply->kv[0].mod_revision : 0;
+    } else if (record->id == a->id) {
+        a->host_revision = record->mod_revision;
+        if (record->seq ==
+            a->seq)               /* an earlier sending was applied; what has */
+            drop_sent_reasons(a); /* changed since is still to be said */
+        else
+            a->is_dirty = true;
+    } else {
+        a->is_dirty = false;
+        meet_other(a, record);
+    }
+    rg__snapshot_free(&found);
+}
+
+static void on_published(void *arg, rg_status st, const rg__txn_reply *reply)
+{
+    agent *a = arg;
+    a->publishing = NULL;
+    rg__wait_end(a, RG__WAIT_ETCD, 0);
+    if (st != RG_OK) {
+        rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
+        return;
+    }
+    if (reply->succeeded) {
+        a->host_revision = reply->revision;
+        if (!a->has_published) {
+            a->has_published = true;
+            a->on->noted(a);
+        }
+        drop_sent_reasons(a);
+    } else {
+        take_refusal(a, reply);
+    }
+    a->reasons_sent = 0;
+    if (a->is_dirty || a->reasons > 0)
+        rg__publish(a);
+    if (a->is_over) /* not before the last word is said */
+        a->on->settled(a);
+}
+
+/* That a host of the world has gone is true for good: others would wait for it,
+ * and a job is over when all of them have. A static job has no world. */
+static int64_t lease_of_record(const agent *a)
+{
+    const bool is_last_word =
+        a->is_leaving && (rg__view_is_static(a) || rg__view_has_host(a, a->id));
+    return is_last_word ? 0 : rg__lease_id(a->lease);
+}
+
+void rg__publish(agent *a)
+{
+    a->is_dirty = true;
+    if (a->mirror == NULL || a->rival_ns != 0)
+        return; /* once the first listing is here, or the other has answered */
+    if (a->publishing != NULL && rg__etcd_is_up(a->etcd))
+        return; /* once the answer is here */
+    if (a->publishing != NULL)
+        rg__etcd_cancel(a->publishing);
+    const rg__key key = RG__KEY(HOST, 0, a->params->host);
+    a->seq++;
+    job_txn t = rg__job_txn(a);
+    rg__job_if_mod(&t, key, a->host_revision);
+    rg__job_put(&t, key, record_text(a), lease_of_record(a));
+    put_reasons(a, &t);
+    rg__job_get(&t, RG__ELSE, key);
+    a->publishing = rg__job_send(&t, on_published, a, rg__publish);
+    a->is_dirty = a->publishing == NULL;
+    rg__wait_begin(a, RG__WAIT_ETCD, 0, "etcd to take the record of this host");
+}
+
+static void name_member(const agent *a, const slot *s, char *name, size_t n)
+{
+    if (s != NULL)
+        snprintf(name, n, "%s.%u.%u", a->params->host, s->index, s->start);
+    else
+        snprintf(name, n, "%s", a->params->host);
+}
+
+static rg__reason *find_waiting(const agent *a, uint64_t generation,
+                                const char *member)
+{
+    for (int i = 0; i < a->reasons; i++)
+        if (a->reason[i].generation == generation &&
+            strcmp(a->reason[i].member, member) == 0)
+            return &a->reason[i];
+    return NULL;
+}
+
+/* One key each: of several reasons of one member for one generation the first
+ * says best what happened. */
+static rg__reason *add_reason(agent *a, uint64_t generation, const slot *s,
+                              const char *text)
+{
+    rg__reason one = {.generation = generation, .at_ms = rg__wall_ms()};
+    name_member(a, s, one.member, sizeof one.member);
+    rg__reason *first = find_waiting(a, generation, one.member);
+    if (first != NULL)
+        return first;
+    rg__reason *more =
+        realloc(a->reason, sizeof *more * (size_t)(a->reasons + 1));
+    if (more == NULL) {
+        rg__agent_leave(a, RG__EXIT_SYSTEM,
+                        "no memory to say why generation %llu ends: %s",
+                        (unsigned long long)generation, text);
+        return NULL;
+    }
+    a->reason = more;
+    rg__reason *r = &more[a->reasons++];
+    *r = one;
+    snprintf(r->text, sizeof r->text, "%s", text);
+    for (char *c = r->text; *c != '\0'; c++) /* a worker's words: any bytes */
+        if ((unsigned char)*c < ' ' || (unsigned char)*c > '~')
+            *c = '?';
+    return r;
+}
+
+void rg__publish_reason(agent *a, uint64_t generation, const slot *s,
+                        bool is_death, const char *text)
+{
+    rg__reason *r = add_reason(a, generation, s, text);
+    if (r == NULL)
+        return;
+    r->is_death = r->is_death || is_death;
+    rg__publish(a);
+}
+
+void rg__publish_broken_link(agent *a, uint64_t generation, const slot *s,
+                             const char *host, const char *text)
+{
+    rg__reason *r = add_reason(a, generation, s, text);
+    if (r == NULL)
+        return;
+    snprintf(r->by, sizeof r->by, "%s", a->params->host);
+    snprintf(r->link, sizeof r->link, "%s", host);
+    rg__publish(a);
+}

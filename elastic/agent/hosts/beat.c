@@ -1,0 +1,741 @@
+/* Heartbeats between agents: UDP datagrams with a MAC and a counter, which only
+ * rises for as long as an incarnation lives: a datagram that is not above the
+ * highest seen is refused, be it late or played back.
+ *
+ * The hosts of the world, of the proposal and the leader's form a ring by
+ * incarnation. An agent beats to the NEIGHBOURS next ones and to the leader,
+ * and expects beats from the NEIGHBOURS before it and from the leader, which
+ * beats to and expects everybody who has a host record. All timers follow from
+ * the detection budget.
+ *
+ * What is heard here is suspicion at most (suspect.c); only one word acts at
+ * once: ABORTED, from a host where a member certainly died. */
+#include "elastic/agent/hosts/beat_wire.h"
+#include "elastic/agent/hosts/hosts.h"
+#include "elastic/agent/hosts/peers.h"
+#include "elastic/agent/base/view.h"
+#include "elastic/agent/base/waits.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "sdk/base/clock.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/log.h"
+
+#define NEIGHBOURS  2
+#define BEATS       10 /* within the budget */
+#define LEAST_NS    (10 * RG__MS)
+#define LATE_SHARE  3 /* a third of the budget: then we are late */
+#define SAY_LATE_NS (60000 * RG__MS)
+#define PEERS_MAX   4096
+#define DROPPED_MAX 4096      /* peers that went, whose counter is kept */
+#define PER_WAKE    256       /* datagrams read in a row */
+#define ROOM        (1 << 20) /* for what all hosts say at once, if allowed */
+
+/* Of a peer that is not minded any more; it may be again. */
+typedef struct last_seen {
+    uint64_t id, counter;
+} last_seen;
+
+struct beats {
+    int sock;
+    rg__timer *timer;
+    uint64_t counter, last_ns, said_late_ns;
+    uint64_t sent, received, refused; /* datagrams */
+    peer **peer;                      /* by id */
+    int peers;
+    last_seen dropped[DROPPED_MAX]; /* a ring: the newest `drops` of them */
+    unsigned drops;
+    peer self; /* of what this host says about itself; never sent to */
+};
+
+static uint64_t budget_ns(const agent *a)
+{
+    return a->params->detect_ms * RG__MS;
+}
+
+static uint64_t period_ns(const agent *a)
+{
+    const uint64_t period = budget_ns(a) / BEATS;
+    return period > LEAST_NS ? period : LEAST_NS;
+}
+
+/* ------------------------------------------------------------------- peers */
+
+int rg__beat_peers(const agent *a)
+{
+    return a->beats == NULL ? 0 : a->beats->peers;
+}
+
+peer *rg__beat_peer(const agent *a, int i)
+{
+    return a->beats->peer[i];
+}
+
+peer *rg__beat_self(const agent *a)
+{
+    return a->beats == NULL ? NULL : &a->beats->self;
+}
+
+static peer *find_peer(const beats *b, uint64_t id)
+{
+    int low = 0, high = b->peers;
+    while (low < high) {
+        const int mid = low + (high - low) / 2;
+        if (b->peer[mid]->id < id)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < b->peers && b->peer[low]->id == id ? b->peer[low] : NULL;
+}
+
+static void stop_probing(peer *one)
+{
+    if (one->probe_sock < 0)
+        return;
+    rg__loop_unwatch(one->a->loop, one->probe_sock);
+    close(one->probe_sock);
+    one->probe_sock = -1;
+}
+
+static last_seen *find_dropped(beats *b, uint64_t id)
+{
+    for (unsigned i = 0; i < b->drops && i < DROPPED_MAX; i++)
+        if (b->dropped[i].id == id)
+            return &b->dropped[i];
+    return NULL;
+}
+
+static void note_counter(beats *b, const peer *one)
+{
+    last_seen *seen = find_dropped(b, one->id);
+    if (seen == NULL)
+        seen = &b->dropped[b->drops++ % DROPPED_MAX];
+    *seen = (last_seen){one->id, one->counter};
+}
+
+static void drop_peer(beats *b, int i)
+{
+    peer *one = b->peer[i];
+    if (one->counter != 0)
+        note_counter(b, one);
+    stop_probing(one);
+    rg__wait_end(one->a, RG__WAIT_BYTES, one->id);
+    rg__suspect_forget(one);
+    free(one);
+    memmove(&b->peer[i], &b->peer[i + 1],
+            sizeof *b->peer * (size_t)(b->peers - i - 1));
+    b->peers--;
+}
+
+static peer *add_peer(agent *a, const rg__proposal_host *host)
+{
+    beats *b = a->beats;
+    peer **more =
+        b->peers < PEERS_MAX
+            ? realloc(b->peer, sizeof(peer *) * (size_t)(b->peers + 1))
+            : NULL;
+    if (more == NULL)
+        return NULL;
+    b->peer = more;
+    peer *one = calloc(1, sizeof *one);
+    if (one == NULL)
+        return NULL;
+    const last_seen *seen = find_dropped(b, host->id);
+    one->a = a;
+    one->id = host->id;
+    one->counter = seen != NULL ? seen->counter : 0;
+    one->probe_sock = -1;
+    one->heard_ns = rg__now_ns();
+    int at = b->peers++;
+    for (; at > 0 && b->peer[at - 1]->id > one->id; at--)
+        b->peer[at] = b->peer[at - 1];
+    b->peer[at] = one;
+    return one;
+}
+
+static peer *want_peer(agent *a, const rg__proposal_host *host)
+{
+    struct sockaddr_storage at;
+    socklen_t bytes;
+    if (host->id == a->id || host->port == 0 ||
+        !rg__peers_sockaddr(&host->address, host->port, &at, &bytes))
+        return NULL;
+    peer *one = find_peer(a->beats, host->id);
+    if (one == NULL)
+        one = add_peer(a, host);
+    if (one == NULL)
+        return NULL;
+    if (memcmp(&one->at, &at, sizeof at) != 0)
+        stop_probing(one);
+    snprintf(one->name, sizeof one->name, "%s", host->name);
+    one->at = at;
+    one->at_bytes = bytes;
+    return one;
+}
+
+static void want_known(agent *a, const rg__proposal *p)
+{
+    for (int i = 0; p != NULL && i < p->host_count; i++) {
+        peer *one = want_peer(a, &p->host[i]);
+        if (one != NULL)
+            one->is_known = true;
+    }
+}
+
+static void expect(peer *one)
+{
+    if (!one->is_expected && !one->was_expected)
+        one->heard_ns = rg__now_ns(); /* from now on */
+    one->is_expected = true;
+}
+
+/* The leader hears everybody who has a record. */
+static void want_all_hosts(agent *a)
+{
+    for (int i = 0; i < a->known.hosts; i++) {
+        const rg__host_record *h = &a->known.host[i];
+        rg__proposal_host host = {
+            .id = h->id, .address = h->address, .port = h->port};
+        snprintf(host.name, sizeof host.name, "%s", h->name);
+        peer *one = h->is_gone ? NULL : want_peer(a, &host);
+        if (one == NULL)
+            continue;
+        one->is_target = true;
+        expect(one);
+    }
+}
+
+/* The k-th known peer behind or before us in the circle. */
+static peer *neighbour(const beats *b, uint64_t me, int k, bool is_before)
+{
+    int known = 0, place = 0;
+    for (int i = 0; i < b->peers; i++) {
+        if (!b->peer[i]->is_known)
+            continue;
+        known++;
+        place += b->peer[i]->id < me;
+    }
+    if (k >= known)
+        return NULL;
+    int at = is_before ? place - 1 - k : place + k;
+    at = (at + 2 * known) % known;
+    for (int i = 0; i < b->peers; i++)
+        if (b->peer[i]->is_known && at-- == 0)
+            return b->peer[i];
+    return NULL;
+}
+
+static void choose_neighbours(agent *a)
+{
+    const bool is_in_ring =
+        a->view.leader == a->id || rg__view_has_host(a, a->id);
+    for (int k = 0; k < NEIGHBOURS && is_in_ring; k++) {
+        peer *next = neighbour(a->beats, a->id, k, false);
+        peer *before = neighbour(a->beats, a->id, k, true);
+        if (next != NULL)
+            next->is_target = true;
+        if (before != NULL)
+            expect(before);
+    }
+}
+
+static bool is_wanted(const peer *one)
+{
+    const bool is_rival = one->a->rival_ns != 0 && one->id == one->a->rival;
+    return is_rival || one->is_known || one->is_expected || one->is_target ||
+           one->is_accused || one->is_written || one->writing != NULL;
+}
+
+void rg__beat_follow(agent *a)
+{
+    beats *b = a->beats;
+    if (b == NULL)
+        return;
+    for (int i = 0; i < b->peers; i++) {
+        peer *one = b->peer[i];
+        one->was_expected = one->is_expected;
+        one->is_known = one->is_target = one->is_expected = false;
+    }
+    want_known(a, rg__view_decided(a));
+    want_known(a, rg__view_newest(a));
+    peer *leader =
+        a->view.leader != 0 ? want_peer(a, &a->view.leader_host) : NULL;
+    if (leader != NULL) {
+        leader->is_known = leader->is_target = true;
+        expect(leader);
+    }
+    choose_neighbours(a);
+    if (rg__view_i_lead(a))
+        want_all_hosts(a);
+    if (a->mirror != NULL)
+        rg__mirror_crowd(a->mirror, b->peers + 1);
+    for (int i = b->peers - 1; i >= 0; i--)
+        if (!is_wanted(b->peer[i]))
+            drop_peer(b, i);
+}
+
+/* -------------------------------------------------------------------- send */
+
+static void send_beat(agent *a, int sock, const peer *to, rg__beat *beat)
+{
+    uint8_t bytes[RG__BEAT_MAX];
+    beat->from = a->id;
+    beat->to = to->id;
+    beat->counter = ++a->beats->counter;
+    beat->is_etcd_up = rg__etcd_is_up(a->etcd);
+    const size_t n = rg__beat_write(bytes, a->key, beat);
+    const bool is_own = sock == a->beats->sock;
+    a->beats->sent++;
+    sendto(sock, bytes, n, MSG_NOSIGNAL | MSG_DONTWAIT,
+           is_own ? (const struct sockaddr *)&to->at : NULL,
+           is_own ? to->at_bytes : 0); /* lost is as good as sent */
+}
+
+static void send_to(agent *a, int sock, const peer *to, rg__beat_type type,
+                    uint64_t generation)
+{
+    rg__beat beat = {.type = type, .generation = generation};
+    send_beat(a, sock, to, &beat);
+}
+
+void rg__beat_ack(agent *a, uint64_t leader, uint64_t generation,
+                  const char *text)
+{
+    const peer *to = find_peer(a->beats, leader);
+    rg__beat beat = {.type = RG__BEAT_ACK,
+                     .generation = generation,
+                     .text = text,
+                     .text_bytes = strlen(text)};
+    if (to != NULL && beat.text_bytes <= RG__BEAT_TEXT_MAX)
+        send_beat(a, a->beats->sock, to, &beat);
+}
+
+static void on_datagram(void *arg, int fd, uint32_t events);
+
+/* A connected socket: the kernel of a host whose agent is gone says so. */
+static bool open_probe(peer *one)
+{
+    agent *a = one->a;
+    if (one->probe_sock < 0) {
+        one->probe_sock = socket(one->at.ss_family,
+                                 SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (one->probe_sock < 0)
+            return false;
+        if (connect(one->probe_sock, (const struct sockaddr *)&one->at,
+                    one->at_bytes) != 0 ||
+            rg__loop_watch(a->loop, one->probe_sock, EPOLLIN, on_datagram, a) !=
+                RG_OK) {
+            close(one->probe_sock);
+            one->probe_sock = -1;
+            return false;
+        }
+    }
+    return true;
+}
+
+static void probe(peer *one)
+{
+    if (open_probe(one))
+        send_to(one->a, one->probe_sock, one, RG__BEAT_PROBE, 0);
+}
+
+/* As large as a packet of the path may be. */
+static void probe_large(peer *one)
+{
+    static const char nothing[RG__BEAT_PROBE_MAX];
+    const bool is_v4 = one->at.ss_family == AF_INET;
+    int mtu = 0;
+    socklen_t n = sizeof mtu;
+    if (!open_probe(one) ||
+        getsockopt(one->probe_sock, is_v4 ? IPPROTO_IP : IPPROTO_IPV6,
+                   is_v4 ? IP_MTU : IPV6_MTU, &mtu, &n) != 0)
+        return;
+    const int heads = is_v4 ? 28 : 48;
+    const int most =
+        mtu - heads < RG__BEAT_PROBE_MAX ? mtu - heads : RG__BEAT_PROBE_MAX;
+    if (most <= (int)RG__BEAT_BYTES)
+        return;
+    rg__beat beat = {.type = RG__BEAT_PROBE,
+                     .text = nothing,
+                     .text_bytes = (size_t)most - RG__BEAT_BYTES};
+    one->probe_bytes = (size_t)(most + heads);
+    if (one->hole_ns == 0)
+        one->hole_ns = rg__now_ns();
+    send_beat(one->a, one->probe_sock, one, &beat);
+}
+
+void rg__beat_probe_all(agent *a)
+{
+    for (int i = 0; i < rg__beat_peers(a); i++) {
+        peer *one = a->beats->peer[i];
+        if (!one->is_known)
+            continue;
+        one->asked_ns = a->round_ns;
+        probe(one);
+    }
+}
+
+void rg__beat_ask(agent *a, uint64_t host)
+{
+    peer *one = find_peer(a->beats, host);
+    if (one == NULL || one->is_accused ||
+        rg__now_ns() - one->asked_ns < budget_ns(a))
+        return;
+    one->asked_ns = rg__now_ns();
+    probe(one);
+}
+
+void rg__beat_probe(agent *a, uint64_t host)
+{
+    peer *one = find_peer(a->beats, host);
+    if (one != NULL)
+        probe(one);
+}
+
+bool rg__beat_has_answered(const agent *a, uint64_t host, uint64_t since_ns)
+{
+    const peer *one = find_peer(a->beats, host);
+    return one != NULL && one->answered_ns >= since_ns;
+}
+
+void rg__beat_note_stuck(agent *a, uint64_t host, uint64_t bytes)
+{
+    peer *one = find_peer(a->beats, host);
+    if (one == NULL)
+        return;
+    const uint64_t now = rg__now_ns();
+    const bool has_hole =
+        one->hole_ns != 0 && now - one->hole_ns > budget_ns(a) / 5;
+    one->stuck_ns = now;
+    probe_large(one);
+    if (has_hole)
+        rg__wait_begin(a, RG__WAIT_BYTES, host,
+                       "host %s to acknowledge %llu bytes; small packets pass, "
+                       "packets of %zu bytes do not: look at the MTU of the "
+                       "path",
+                       one->name, (unsigned long long)bytes, one->probe_bytes);
+    else
+        rg__wait_begin(a, RG__WAIT_BYTES, host,
+                       "host %s to acknowledge %llu bytes", one->name,
+                       (unsigned long long)bytes);
+}
+
+void rg__beat_link_broke(agent *a, uint64_t host)
+{
+    peer *one = find_peer(a->beats, host);
+    if (one == NULL)
+        return;
+    one->link_broke_ns = rg__now_ns();
+    rg__beat_ask(a, host);
+}
+
+void rg__beat_abort(agent *a, uint64_t generation)
+{
+    const beats *b = a->beats;
+    if (b == NULL)
+        return;
+    for (int i = 0; i < b->peers; i++) {
+        const peer *one = b->peer[i];
+        if (one->is_target || one->is_expected ||
+            (rg__view_i_lead(a) && one->is_known))
+            send_to(a, b->sock, one, RG__BEAT_ABORTED, generation);
+    }
+}
+
+void rg__beat_ask_rival(agent *a, const rg__proposal_host *rival)
+{
+    peer *one = want_peer(a, rival);
+    a->rival_ns = rg__now_ns();
+    a->rival = rival->id;
+    if (one == NULL)
+        a->on->rival_judged(a, false);
+    else
+        probe(one);
+}
+
+/* -------------------------------------------------------------------- hear */
+
+static void on_aborted(agent *a, const peer *from, uint64_t generation)
+{
+    const rg__proposal *decided = rg__view_decided(a);
+    if (decided == NULL || decided->generation != generation ||
+        a->aborted >= generation)
+        return;
+    rg__log(RG__DEBUG, "agent", "host %s says that generation %llu is aborted",
+            from->name, (unsigned long long)generation);
+    if (a->detected_ns == 0)
+        a->detected_ns = rg__now_ns();
+    a->on->host_aborted(a, generation);
+}
+
+static bool is_news(const agent *a, const rg__beat *beat)
+{
+    const rg__cur *cur = &a->view.cur;
+    return beat->generation > cur->generation ||
+           (beat->generation == cur->generation && beat->is_decided &&
+            cur->phase == RG__GEN_PROPOSED);
+}
+
+static void on_beat(agent *a, peer *from, const rg__beat *beat)
+{
+    const uint64_t now = rg__now_ns();
+    from->counter = beat->counter;
+    from->heard_ns = now;
+    from->refused_ns = from->link_broke_ns = 0;
+    if (beat->is_etcd_up)
+        from->etcd_lost_ns = 0;
+    else if (from->etcd_lost_ns == 0)
+        from->etcd_lost_ns = now;
+    switch (beat->type) {
+    case RG__BEAT:
+        if (beat->is_decided && beat->generation > from->begun)
+            from->begun = beat->generation;
+        if (is_news(a, beat) && a->mirror != NULL)
+            rg__mirror_expect(a->mirror);
+        break;
+    case RG__BEAT_PROBE: /* answered already */
+        break;
+    case RG__BEAT_HERE:
+        from->answered_ns = now;
+        if (beat->text_bytes > 0)
+            from->hole_ns = 0;
+        if (a->rival_ns != 0 && from->id == a->rival)
+            a->on->rival_judged(a, true);
+        rg__suspect_heard(from);
+        if (!from->is_accused)
+            stop_probing(from);
+        break;
+    case RG__BEAT_ABORTED:
+        on_aborted(a, from, beat->generation);
+        break;
+    case RG__BEAT_ACK:
+        if (beat->is_etcd_up)
+            a->on->host_acked(a, from->id, beat->generation, beat->text,
+                              beat->text_bytes);
+        break;
+    }
+}
+
+static void note_refusal(agent *a, int sock)
+{
+    for (int i = 0; i < a->beats->peers; i++) {
+        peer *one = a->beats->peer[i];
+        if (one->probe_sock == sock && one->refused_ns == 0) {
+            one->refused_ns = rg__now_ns();
+            rg__log(RG__INFO, "agent",
+                    "the agent of host %s is gone, its host is not", one->name);
+            if (a->rival_ns != 0 && one->id == a->rival)
+                a->on->rival_judged(a, false);
+        }
+    }
+}
+
+/* Whoever knows the job's key is answered, also who is not known here yet. */
+static void answer(agent *a, const rg__beat *probe, struct sockaddr_storage *at,
+                   socklen_t bytes)
+{
+    peer asker = {.id = probe->from, .at = *at, .at_bytes = bytes};
+    rg__beat here = {.type = RG__BEAT_HERE,
+                     .text = probe->text,
+                     .text_bytes = probe->text_bytes};
+    send_beat(a, a->beats->sock, &asker, &here);
+}
+
+static void on_datagram(void *arg, int fd, uint32_t events)
+{
+    (void)events;
+    agent *a = arg;
+    for (int i = 0; i < PER_WAKE; i++) {
+        uint8_t bytes[RG__BEAT_MAX + 1];
+        rg__beat beat;
+        struct sockaddr_storage at;
+        socklen_t at_bytes = sizeof at;
+        const ssize_t n = recvfrom(fd, bytes, sizeof bytes, MSG_DONTWAIT,
+                                   (struct sockaddr *)&at, &at_bytes);
+        if (n < 0 && errno == ECONNREFUSED)
+            note_refusal(a, fd);
+        if (n < 0)
+            return;
+        if (!rg__beat_read(bytes, (size_t)n, a->key, &beat) ||
+            beat.to != a->id) {
+            a->beats->refused++;
+            continue;
+        }
+        if (beat.type == RG__BEAT_PROBE)
+            answer(a, &beat, &at, at_bytes);
+        peer *from = find_peer(a->beats, beat.from);
+        const bool is_old = from != NULL && beat.counter <= from->counter;
+        a->beats->received += !is_old;
+        a->beats->refused += is_old;
+        if (from != NULL && !is_old)
+            on_beat(a, from, &beat);
+    }
+}
+
+rg__beat_counts rg__beat_count(const agent *a)
+{
+    const beats *b = a->beats;
+    return b != NULL ? (rg__beat_counts){b->sent, b->received, b->refused}
+                     : (rg__beat_counts){0};
+}
+
+/* ------------------------------------------------------------------ period */
+
+static void beat_now(agent *a, uint64_t now)
+{
+    const uint64_t budget = budget_ns(a);
+    rg__beat beat = {.type = RG__BEAT,
+                     .generation = a->view.cur.generation,
+                     .is_decided = a->view.cur.phase != RG__GEN_PROPOSED};
+    for (int i = 0; i < a->beats->peers; i++) {
+        peer *one = a->beats->peer[i];
+        if (one->is_target)
+            send_beat(a, a->beats->sock, one, &beat);
+        const bool is_in_round =
+            one->is_known && one->answered_ns < one->asked_ns;
+        const bool is_silent =
+            one->is_expected && now - one->heard_ns > budget / 2;
+        const bool is_rival = a->rival_ns != 0 && one->id == a->rival;
+        if (one->stuck_ns != 0 && now - one->stuck_ns > budget) {
+            one->stuck_ns = one->hole_ns = 0;
+            rg__wait_end(a, RG__WAIT_BYTES, one->id);
+        }
+        if (one->stuck_ns != 0 || one->is_accused || is_silent || is_in_round ||
+            is_rival)
+            probe(one);
+        else
+            stop_probing(one);
+    }
+}
+
+/* Seldom, since a machine that is busy stays so. */
+static void say_late(agent *a, uint64_t late_ns, uint64_t now)
+{
+    beats *b = a->beats;
+    if (b->said_late_ns != 0 && now - b->said_late_ns < SAY_LATE_NS)
+        return;
+    b->said_late_ns = now;
+    rg__log(RG__WARN, "agent",
+            "this agent came %.0f ms late to its turn: host %s is busy, or "
+            "was stopped; it accuses nobody of what it could not hear. Where "
+            "that happens again --detect cloud gives more time than %llu ms",
+            (double)late_ns / 1e6, a->params->host,
+            (unsigned long long)a->params->detect_ms);
+}
+
+/* What came meanwhile lies in the socket, or was lost in it: no silence. */
+static void mind_being_late(agent *a, uint64_t now)
+{
+    const beats *b = a->beats;
+    const uint64_t due = b->last_ns + period_ns(a);
+    if (b->last_ns == 0 || now < due + budget_ns(a) / LATE_SHARE)
+        return;
+    say_late(a, now - due, now);
+    for (int i = 0; i < b->peers; i++)
+        b->peer[i]->heard_ns = now;
+    rg__suspect_forgive(a);
+}
+
+static void on_period(void *arg)
+{
+    agent *a = arg;
+    beats *b = a->beats;
+    const uint64_t now = rg__now_ns();
+    rg__timer_set(b->timer, period_ns(a));
+    mind_being_late(a, now);
+    b->last_ns = now;
+    if (a->rival_ns != 0 && now - a->rival_ns > budget_ns(a) / 2)
+        a->on->rival_judged(a, false);
+    beat_now(a, now);
+    a->on->beats_sent(a);
+}
+
+/* ------------------------------------------------------------ open and close
+ */
+
+static rg_status bind_socket(agent *a, int *sock_p)
+{
+    struct sockaddr_storage at;
+    socklen_t bytes;
+    if (!rg__peers_sockaddr(&a->address, a->port, &at, &bytes))
+        return rg__fail(RG_ERR_INVALID, "%s is no IP address", a->address.text);
+    const int sock =
+        socket(at.ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (sock < 0 || bind(sock, (struct sockaddr *)&at, bytes) != 0 ||
+        getsockname(sock, (struct sockaddr *)&at, &bytes) != 0) {
+        const int err = errno;
+        if (sock >= 0)
+            close(sock);
+        return rg__fail(RG_ERR_SYSTEM,
+                        "other agents can't be heard at %s: %s; is that an "
+                        "address of this host (--advertise, --interface)?",
+                        a->address.text, strerror(err));
+    }
+    const int room = ROOM;
+    setsockopt(sock, SOL_SOCKET, SO_RCVBUF, &room, sizeof room);
+    a->port = ntohs(at.ss_family == AF_INET
+                        ? ((struct sockaddr_in *)(void *)&at)->sin_port
+                        : ((struct sockaddr_in6 *)(void *)&at)->sin6_port);
+    *sock_p = sock;
+    return RG_OK;
+}
+
+/* Above whatever the agents before us of this incarnation have sent, without a
+ * clock: 2^48 datagrams are 89 years of one each 10 us. */
+static uint64_t first_counter(const agent *a)
+{
+    return (uint64_t)a->agents << 48;
+}
+
+rg_status rg__beat_open(agent *a)
+{
+    int sock = -1;
+    const rg_status st = a->params->is_one_host ? RG_OK : bind_socket(a, &sock);
+    if (st != RG_OK)
+        return st;
+    a->beats = calloc(1, sizeof *a->beats);
+    if (a->beats == NULL) {
+        if (sock >= 0)
+            close(sock);
+        return rg__fail(RG_ERR_MEMORY, "no memory for heartbeats");
+    }
+    a->beats->counter = first_counter(a);
+    a->beats->sock = sock;
+    a->beats->timer = rg__timer_create(a->loop, on_period, a);
+    if (a->beats->timer == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for heartbeats");
+    return sock < 0 ? RG_OK
+                    : rg__loop_watch(a->loop, sock, EPOLLIN, on_datagram, a);
+}
+
+void rg__beat_start(agent *a)
+{
+    a->beats->self = (peer){.a = a, .id = a->id, .probe_sock = -1};
+    rg__timer_set(a->beats->timer, 0);
+}
+
+void rg__beat_close(agent *a)
+{
+    beats *b = a->beats;
+    if (b == NULL)
+        return;
+    while (b->peers > 0)
+        drop_peer(b, b->peers - 1);
+    rg__suspect_forget(&b->self);
+    rg__timer_destroy(b->timer);
+    if (b->sock >= 0) {
+        rg__loop_unwatch(a->loop, b->sock);
+        close(b->sock);
+    }
+    free(b->peer);
+    free(b);
+    a->beats = NULL;
+}

@@ -1,0 +1,102 @@
+/* Which address of this host the others use: one that was given, one of an
+ * interface that was given, or the source address of the route to etcd, which
+ * every host of the job can reach. */
+#include "elastic/agent/hosts/hosts.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "sdk/base/address.h"
+#include "sdk/base/fail.h"
+
+static rg_status take_given(const char *text, rg__address *to)
+{
+    uint8_t room[16];
+    if (strlen(text) >= sizeof to->text ||
+        (inet_pton(AF_INET, text, room) != 1 &&
+         inet_pton(AF_INET6, text, room) != 1))
+        return rg__fail(RG_ERR_INVALID,
+                        "--advertise %s is no IPv4 or IPv6 address; write it "
+                        "in numbers, such as 10.0.0.7",
+                        text);
+    strcpy(to->text, text);
+    return RG_OK;
+}
+
+/* -------------------------------------------------------- the route to etcd */
+
+static bool find_source(const struct addrinfo *to, rg__address *mine)
+{
+    struct sockaddr_storage self;
+    socklen_t n = sizeof self;
+    const int sock = socket(to->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    const bool is_found =
+        sock >= 0 && connect(sock, to->ai_addr, to->ai_addrlen) == 0 &&
+        getsockname(sock, (struct sockaddr *)&self, &n) == 0 &&
+        rg__address_show((const struct sockaddr *)&self, mine);
+    if (sock >= 0)
+        close(sock);
+    return is_found;
+}
+
+static bool route_to(const char *endpoint, rg__address *to)
+{
+    char host[256], port[16];
+    const struct addrinfo want = {.ai_socktype = SOCK_DGRAM};
+    struct addrinfo *found = NULL;
+    if (!rg__etcd_split(endpoint, host, sizeof host, port, sizeof port) ||
+        getaddrinfo(host, port, &want, &found) != 0)
+        return false;
+    bool is_found = false;
+    for (const struct addrinfo *i = found; i != NULL && !is_found;
+         i = i->ai_next)
+        is_found = find_source(i, to);
+    freeaddrinfo(found);
+    return is_found;
+}
+
+/* The first endpoint with a route to it counts. */
+static rg_status take_route(const char *endpoints, rg__address *to)
+{
+    for (const char *at = endpoints; at != NULL;
+         at = strchr(at, ',') != NULL ? strchr(at, ',') + 1 : NULL)
+        if (route_to(at, to))
+            return RG_OK;
+    return rg__fail(RG_ERR_SYSTEM,
+                    "no route from this host to etcd at %s; check the "
+                    "endpoint, or name this host's address with --advertise",
+                    endpoints);
+}
+
+/* On one host what was given is looked at, and nobody needs it. */
+rg_status rg__address_choose(agent *a)
+{
+    rg_status st = RG_OK;
+    if (a->params->advertise != NULL)
+        st = take_given(a->params->advertise, &a->address);
+    else if (a->params->interface != NULL)
+        st = rg__address_of(a->params->interface, &a->address);
+    else if (!a->params->is_one_host)
+        st = take_route(a->params->endpoints, &a->address);
+    if (a->params->is_one_host)
+        a->address = (rg__address){0};
+    return st;
+}
+
+static bool is_loopback(const rg__address *address)
+{
+    return strncmp(address->text, "127.", 4) == 0 ||
+           strcmp(address->text, "::1") == 0;
+}
+
+bool rg__address_is_reached(const agent *a, const rg__proposal *p)
+{
+    for (int i = 0; i < p->host_count; i++)
+        if (is_loopback(&a->address) && !is_loopback(&p->host[i].address))
+            return false;
+    return true;
+}

@@ -1,0 +1,109 @@
+/* Other hosts: their agents' heartbeats, who is accused and lost, and whether
+ * a newcomer and the world reach each other. */
+#ifndef RG_AGENT_HOSTS_H
+#define RG_AGENT_HOSTS_H
+
+#include "elastic/agent/base/agent_state.h"
+
+/* beat.c. A peer is another agent, by incarnation; it is expected to beat, or
+ * only watched because it is accused or was asked. */
+typedef struct peer {
+    agent *a;
+    uint64_t id;
+    char name[RG__NAME_MAX];
+    struct sockaddr_storage at;
+    socklen_t at_bytes;
+    bool is_target;                 /* it expects our beats */
+    bool is_expected, was_expected; /* we expect its */
+    bool is_known; /* of the world, of the proposal, or the leader */
+    uint64_t heard_ns, answered_ns; /* any datagram; an answer to a probe */
+    uint64_t stuck_ns;   /* bytes to it got no ack when a worker looked last */
+    uint64_t hole_ns;    /* a large probe was sent then that is not answered */
+    size_t probe_bytes;  /* such a one, as the path is said to take it */
+    uint64_t asked_ns;   /* to look: when the newest round it is in began */
+    uint64_t refused_ns; /* its host lives, its agent's port is shut:
+                            since then; 0: no such */
+    uint64_t link_broke_ns; /* a worker there let go of a connection; 0: no */
+    uint64_t etcd_lost_ns;  /* it says that etcd does not answer it; 0: no */
+    uint64_t begun;         /* the newest generation whose decision it knows */
+    uint64_t counter;       /* the highest seen */
+    int probe_sock;         /* -1: it is not being probed */
+    bool is_accused;        /* we say that we don't hear it */
+    bool is_written;        /* etcd says so, once `writing` has come back */
+    int64_t written_mod;    /* mod_revision of that key as far as we know */
+    uint64_t accused_ns;
+    rg__etcd_req *writing;
+} peer;
+rg_status rg__beat_open(agent *a); /* at a->port */
+void rg__beat_close(agent *a);
+void rg__beat_start(agent *a);
+void rg__beat_follow(agent *a); /* the view or what the leader knows changed */
+/* A generation is aborted for a certain reason: neighbours and the leader, who
+ * tells everybody, need not wait for etcd. */
+void rg__beat_abort(agent *a, uint64_t generation);
+/* Send a probe to every known peer, now and with every beat until it answers.
+ */
+void rg__beat_probe_all(agent *a);
+/* The same for one, which a worker here does not get through to. */
+void rg__beat_ask(agent *a, uint64_t host);
+/* The same; so many bytes of a worker here are not acknowledged by it. */
+void rg__beat_note_stuck(agent *a, uint64_t host, uint64_t bytes);
+/* And a worker there has let go of a connection: if the agent there is gone as
+ * well, it has no grace. */
+void rg__beat_link_broke(agent *a, uint64_t host);
+/* Send one a probe, once; and has one answered since then? */
+void rg__beat_probe(agent *a, uint64_t host);
+bool rg__beat_has_answered(const agent *a, uint64_t host, uint64_t since_ns);
+/* This host's ack to the leader. */
+void rg__beat_ack(agent *a, uint64_t leader, uint64_t generation,
+                  const char *text);
+int rg__beat_peers(const agent *a);
+peer *rg__beat_peer(const agent *a, int i);
+peer *rg__beat_self(const agent *a); /* to accuse ourselves; NULL: not yet */
+
+/* Datagrams since this agent began. */
+typedef struct rg__beat_counts {
+    uint64_t sent, received, refused;
+} rg__beat_counts;
+rg__beat_counts rg__beat_count(const agent *a);
+
+/* Ask an agent that bears our host's name whether it lives: a verdict within
+ * half the budget. */
+void rg__beat_ask_rival(agent *a, const rg__proposal_host *rival);
+
+/* suspect.c: called with every beat, and when a round may be over. */
+void rg__suspect_look(agent *a);
+void rg__suspect_follow(agent *a);    /* somebody asked all to look */
+void rg__suspect_forgive(agent *a);   /* we were late ourselves */
+void rg__suspect_take_over(agent *a); /* what the agent before us accused */
+void rg__suspect_forget(peer *one);   /* it goes: nothing of it is awaited */
+void rg__suspect_heard(peer *one);    /* it has answered a probe */
+/* As the leader: a host has said that it aborted the generation. */
+void rg__suspect_told(agent *a, uint64_t generation);
+/* What the leader knows has changed: is an accusation new? */
+void rg__suspect_note(agent *a, const rg__suspicion *before, int n);
+/* Hosts that the leader goes on without; while a round of looks is under way
+ * *again_ns_p says when it will be over. */
+int rg__suspect_lost(const agent *a, uint64_t *lost, int room,
+                     uint64_t *again_ns_p);
+/* Hosts that have said for the whole budget that etcd does not answer them. */
+int rg__suspect_mute(const agent *a, uint64_t *mute, int room);
+/* Equal for the same hosts in any order. */
+uint64_t rg__suspect_mark(const uint64_t *hosts, int n);
+
+/* paths.c */
+rg_status rg__paths_create(agent *a);
+void rg__paths_destroy(agent *a);
+void rg__paths_follow(agent *a); /* the view has changed, or a worker came */
+/* May workers of this host come to the door? */
+bool rg__paths_are_proved(const agent *a);
+/* peers.c: another agent proves its paths. */
+bool rg__paths_serve(agent *a, connection *c, const void *body, size_t n);
+
+/* host_address.c: params->advertise, or of params->interface, or the source of
+ * the route to the first endpoint of etcd. */
+rg_status rg__address_choose(agent *a);
+/* Can the hosts of a world that are not on this machine reach this one? */
+bool rg__address_is_reached(const agent *a, const rg__proposal *p);
+
+#endif

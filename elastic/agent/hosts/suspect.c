@@ -1,0 +1,504 @@
+/* From silence to a lost host.
+ *
+ *   half the budget silent        it is probed
+ *   seven tenths, still silent    it is accused: lead/susp/<host>/<me>, and
+ *                                 all/probe asks everybody to look
+ *   all/probe                     every agent probes every other once and
+ *                                 accuses who does not answer within a fifth of
+ *                                 the budget; who has heard nobody accuses
+ *                                 itself as well
+ *   three tenths later            the leader drops hosts until all who stay
+ *                                 hear each other (member/links.c: when whole
+ *                                 rounds count); is the leader itself among
+ *                                 them, whoever accuses it deletes its key; so
+ *                                 does whoever finds the leader's agent gone
+ *
+ * A host whose kernel says that the agent's port is shut has only lost its
+ * agent: it is accused when --agent-grace has passed, or, like any that is
+ * silent, when a worker there has let go of a connection too, or the generation
+ * is broken and everybody waits. An accusation is withdrawn when a probe is
+ * answered, and all of them when this agent finds that it was late itself.
+ * Without etcd nothing is accused. */
+#include "elastic/agent/hosts/hosts.h"
+#include "elastic/agent/base/exits.h"
+#include "elastic/agent/base/txn.h"
+#include "elastic/agent/base/view.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "elastic/member/links.h"
+#include "sdk/base/clock.h"
+#include "sdk/base/log.h"
+
+#define LOST_MAX  1024
+#define FORGET_NS (UINT64_C(600) * 1000 * RG__MS) /* who never comes back */
+
+static uint64_t budget_ns(const agent *a)
+{
+    return a->params->detect_ms * RG__MS;
+}
+
+static uint64_t round_length_ns(const agent *a)
+{
+    return budget_ns(a) / 5;
+}
+
+static bool is_round_over(const agent *a, uint64_t now)
+{
+    return a->round_ns == 0 || now - a->round_ns >= round_length_ns(a);
+}
+
+/* ------------------------------------------------------- what etcd is told */
+
+static void write_down(peer *one);
+
+/* What the key holds when it isn't what we thought, or an earlier sending of
+ * the same txn has won. */
+static void learn(peer *one, const rg__txn_reply *reply)
+{
+    rg__snapshot found;
+    rg__snapshot_read(&found, one->a->prefix, reply->kv, reply->kv_count);
+    one->written_mod = reply->kv_count > 0 ? reply->kv[0].mod_revision : 0;
+    one->is_written = found.suspicions > 0;
+    rg__snapshot_free(&found);
+}
+
+static void on_written(void *arg, rg_status st, const rg__txn_reply *reply)
+{
+    peer *one = arg;
+    one->writing = NULL;
+    if (st != RG_OK) {
+        rg__agent_leave(one->a, RG__EXIT_STORE, "%s", rg_last_error());
+        return;
+    }
+    if (reply->succeeded)
+        one->written_mod = reply->revision;
+    else
+        learn(one, reply);
+    write_down(one);
+}
+
+static void write_all(agent *a)
+{
+    write_down(rg__beat_self(a));
+    for (int i = 0; i < rg__beat_peers(a); i++)
+        write_down(rg__beat_peer(a, i));
+}
+
+/* Bring etcd to what we say, one txn at a time. Guarded by the key's revision,
+ * and a withdrawal is no deletion: an accusation that was sent while we were
+ * cut off may reach etcd long after that, and would stand for ever. */
+static void write_down(peer *one)
+{
+    agent *a = one->a;
+    if (one->is_accused == one->is_written || one->writing != NULL ||
+        !rg__etcd_is_up(a->etcd) || a->is_ending)
+        return;
+    const rg__key key = RG__KEY(SUSPICION, one->id, NULL, a->id);
+    const int64_t lease = rg__lease_id(a->lease);
+    job_txn t = rg__job_txn(a);
+    rg__job_if_mod(&t, key, one->written_mod);
+    rg__job_put(&t, key, rg__suspicion_text(!one->is_accused), lease);
+    rg__job_get(&t, RG__ELSE, key);
+    if (one->is_accused && is_round_over(a, rg__now_ns()))
+        rg__job_put(&t, RG__KEY(PROBE), strdup("{}"), lease);
+    one->writing = rg__job_send(&t, on_written, one, write_all);
+    if (one->writing != NULL)
+        one->is_written = one->is_accused;
+}
+
+void rg__suspect_forget(peer *one)
+{
+    if (one->writing != NULL)
+        rg__etcd_cancel(one->writing);
+    one->writing = NULL;
+}
+
+static void accuse(peer *one, uint64_t now)
+{
+    rg__log(RG__WARN, "agent", "host %s is not heard for %llu ms", one->name,
+            (unsigned long long)((now - one->heard_ns) / RG__MS));
+    one->is_accused = true;
+    one->accused_ns = now;
+    write_down(one);
+}
+
+static void withdraw(peer *one)
+{
+    one->is_accused = false;
+    write_down(one);
+}
+
+void rg__suspect_heard(peer *one)
+{
+    if (!one->is_accused)
+        return;
+    rg__log(RG__WARN, "agent", "host %s is heard again", one->name);
+    withdraw(one);
+}
+
+void rg__suspect_forgive(agent *a)
+{
+    withdraw(rg__beat_self(a));
+    for (int i = 0; i < rg__beat_peers(a); i++)
+        if (rg__beat_peer(a, i)->is_accused)
+            withdraw(rg__beat_peer(a, i));
+}
+
+static void withdraw_old(agent *a, const rg__suspicion *one)
+{
+    job_txn t = rg__job_txn(a);
+    rg__job_put(&t, RG__KEY(SUSPICION, one->host, NULL, one->by),
+                rg__suspicion_text(true), rg__lease_id(a->lease));
+    rg__job_send(&t, NULL, NULL, rg__suspect_take_over);
+}
+
+static void withdraw_all(agent *a, const rg__txn_reply *reply)
+{
+    rg__snapshot found;
+    rg__snapshot_read(&found, a->prefix, reply->kv, reply->kv_count);
+    for (int i = 0; i < found.suspicions; i++)
+        if (found.suspicion[i].by == a->id)
+            withdraw_old(a, &found.suspicion[i]);
+    rg__snapshot_free(&found);
+}
+
+static void on_old_read(void *arg, rg_status st, const rg__txn_reply *reply)
+{
+    if (st == RG_OK)
+        withdraw_all(arg, reply);
+}
+
+void rg__suspect_take_over(agent *a)
+{
+    job_txn t = rg__job_txn(a);
+    rg__job_get_kind(&t, RG__KEY_SUSPICION);
+    rg__job_send(&t, on_old_read, a, rg__suspect_take_over);
+}
+
+/* ------------------------------------------------------------------- rounds */
+
+void rg__suspect_follow(agent *a)
+{
+    const uint64_t now = rg__now_ns();
+    if (a->view.probe == 0 || a->view.probe == a->round)
+        return;
+    a->round = a->view.probe;
+    if (a->round_ns != 0 && now - a->round_ns < budget_ns(a) / 2)
+        return; /* this one has just been */
+    a->round_ns = now;
+    rg__beat_probe_all(a);
+    rg__timer_set(a->suspect_timer, round_length_ns(a));
+}
+
+/* Neither is the generation broken, nor have our members left it for the next
+ * one, which others do not reach. */
+static bool is_training(const agent *a)
+{
+    const rg__proposal *decided = rg__view_decided(a);
+    const uint64_t now = a->view.cur.generation;
+    const bool have_left = a->view.cur.phase == RG__GEN_PROPOSED &&
+                           a->acking >= now &&
+                           rg__view_host_index(rg__view_newest(a), a->id) >= 0;
+    return decided != NULL && a->aborted < decided->generation && !have_left;
+}
+
+/* Its agent is gone and its host is not: there is time to start another, as
+ * long as nobody waits for it. */
+static bool is_in_grace(const peer *one, uint64_t now)
+{
+    return one->refused_ns != 0 && one->link_broke_ns == 0 &&
+           is_training(one->a) &&
+           now - one->refused_ns < one->a->params->grace_ms * RG__MS;
+}
+
+static bool is_silent(const peer *one, uint64_t now)
+{
+    const agent *a = one->a;
+    return one->is_expected && now - one->heard_ns > budget_ns(a) * 7 / 10;
+}
+
+/* Asked in a round, or by a worker that does not get through, it has not
+ * answered; it may be heard all the same, when one direction is cut. */
+static bool is_mute(const peer *one, uint64_t now)
+{
+    const agent *a = one->a;
+    const uint64_t waited = now - one->asked_ns;
+    return one->is_known && one->asked_ns != 0 &&
+           one->answered_ns < one->asked_ns && waited >= round_length_ns(a) &&
+           waited < budget_ns(a);
+}
+
+/* All have been asked, and not a datagram of anybody has come since then. */
+static bool hears_nobody(const agent *a, uint64_t now)
+{
+    int known = 0;
+    if (a->round_ns == 0 || now - a->round_ns < round_length_ns(a))
+        return false;
+    for (int i = 0; i < rg__beat_peers(a); i++) {
+        const peer *one = rg__beat_peer(a, i);
+        if (one->is_known && one->heard_ns >= a->round_ns)
+            return false;
+        known += one->is_known;
+    }
+    return known > 0;
+}
+
+/* Said against ourselves, it tells a deaf host from one that is not heard. */
+static void judge_ourselves(agent *a, uint64_t now)
+{
+    peer *self = rg__beat_self(a);
+    const bool is_deaf = hears_nobody(a, now);
+    if (is_deaf && !self->is_accused)
+        rg__log(RG__WARN, "agent",
+                "this host hears no other host of the job; does a firewall "
+                "drop what comes in?");
+    self->is_accused = is_deaf;
+    write_down(self);
+}
+
+static bool is_deaf(const peer *one, uint64_t now)
+{
+    return one->etcd_lost_ns != 0 &&
+           now - one->etcd_lost_ns > budget_ns(one->a);
+}
+
+/* -------------------------------------------------------------- the leader */
+
+void rg__suspect_note(agent *a, const rg__suspicion *before, int n)
+{
+    rg__links_keep_times(&a->known, before, n, rg__now_ns());
+}
+
+int rg__suspect_lost(const agent *a, uint64_t *lost, int room,
+                     uint64_t *again_ns_p)
+{
+    return rg__links_lost_by_now(&a->known, rg__now_ns(), round_length_ns(a),
+                                 lost, room, again_ns_p);
+}
+
+int rg__suspect_mute(const agent *a, uint64_t *mute, int room)
+{
+    const uint64_t now = rg__now_ns();
+    int n = 0;
+    for (int i = 0; i < rg__beat_peers(a) && n < room; i++) {
+        const peer *one = rg__beat_peer(a, i);
+        if (is_deaf(one, now))
+            mute[n++] = one->id;
+    }
+    return n;
+}
+
+static void on_toppled(void *arg, rg_status st, const rg__txn_reply *reply)
+{
+    agent *a = arg;
+    (void)st;
+    (void)reply; /* the mirror shows whose the key is */
+    a->toppling = NULL;
+}
+
+/* Where there is no memory for it, the leader is judged again with the next
+ * beat. */
+static void topple(agent *a, int64_t token)
+{
+    job_txn t = rg__job_txn(a);
+    rg__job_if_create(&t, RG__KEY(LEADER), token);
+    rg__job_delete(&t, RG__KEY(LEADER));
+    a->toppling = rg__job_send(&t, on_toppled, a, NULL);
+}
+
+static bool is_among(uint64_t id, const uint64_t *ids, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (ids[i] == id)
+            return true;
+    return false;
+}
+
+static void forget_accusations(agent *a)
+{
+    free(a->accused);
+    a->accused = NULL;
+    a->accusations = 0;
+}
+
+/* Remember since when they stand, as the leader does. */
+static void take_accusations(agent *a, rg__snapshot *snap)
+{
+    rg__links_keep_times(snap, a->accused, a->accusations, rg__now_ns());
+    forget_accusations(a);
+    a->accused = calloc((size_t)snap->suspicions + 1, sizeof *a->accused);
+    if (a->accused == NULL)
+        return;
+    for (int i = 0; i < snap->suspicions; i++)
+        a->accused[i] = snap->suspicion[i];
+    a->accusations = snap->suspicions;
+}
+
+/* All accusations at one revision: is the leader who has to go? */
+static void on_accusations(void *arg, rg_status st, const rg__txn_reply *reply)
+{
+    agent *a = arg;
+    a->toppling = NULL;
+    if (st != RG_OK || a->view.leader == 0)
+        return;
+    rg__snapshot snap;
+    uint64_t lost[LOST_MAX], again_ns = 0;
+    rg__snapshot_read(&snap, a->prefix, reply->kv, reply->kv_count);
+    take_accusations(a, &snap);
+    const uint64_t now = rg__now_ns(), round = round_length_ns(a);
+    const int n =
+        rg__links_lost_by_now(&snap, now, round, lost, LOST_MAX, &again_ns);
+    a->judge_ns = now + (again_ns != 0 ? again_ns : round);
+    if (is_among(snap.leader, lost, n) && !is_among(a->id, lost, n)) {
+        rg__log(RG__WARN, "agent", "the leader, host %s, is lost; electing",
+                snap.leader_host.name);
+        topple(a, snap.leader_token);
+    }
+    rg__snapshot_free(&snap);
+}
+
+static void read_accusations(agent *a)
+{
+    job_txn t = rg__job_txn(a);
+    rg__job_get_all(&t);
+    a->toppling = rg__job_send(&t, on_accusations, a, NULL);
+}
+
+/* Its host has its grace, but to lead is another's as soon as its agent is
+ * gone: no change is decided meanwhile. */
+static void judge_leader(agent *a)
+{
+    const uint64_t now = rg__now_ns();
+    if (a->toppling != NULL || rg__view_i_lead(a) || !rg__etcd_is_up(a->etcd))
+        return;
+    for (int i = 0; i < rg__beat_peers(a); i++) {
+        const peer *one = rg__beat_peer(a, i);
+        if (one->id != a->view.leader)
+            continue;
+        if (one->refused_ns != 0 && is_silent(one, now)) {
+            rg__log(RG__WARN, "agent",
+                    "the leader's agent on host %s is gone; electing",
+                    one->name);
+            topple(a, a->view.leader_token);
+        } else if (!one->is_written || one->writing != NULL) {
+            forget_accusations(a);
+        } else if (a->accused == NULL || now >= a->judge_ns) {
+            read_accusations(a); /* twice: how long have they stood? */
+        }
+        return;
+    }
+}
+
+/* --------------------------------------------------------------------- look */
+
+uint64_t rg__suspect_mark(const uint64_t *hosts, int n)
+{
+    uint64_t mark = (uint64_t)n;
+    for (int i = 0; i < n; i++)
+        mark += hosts[i] * UINT64_C(0x9e3779b97f4a7c15);
+    return mark;
+}
+
+/* Whom etcd answers again, or does not any more, says so in beats only: no key
+ * changes, so that nothing else would make the leader look. */
+static void look_at_mute(agent *a)
+{
+    uint64_t mute[LOST_MAX];
+    const int n = rg__suspect_mute(a, mute, LOST_MAX);
+    if (rg__suspect_mark(mute, n) != a->mute_mark)
+        a->on->mute_changed(a);
+}
+
+/* The generation that members are in; nobody goes on to another yet, but maybe
+ * at a step end. */
+static uint64_t standing(const agent *a)
+{
+    const rg__cur *cur = &a->view.cur;
+    const rg__proposal *decided = rg__view_decided(a);
+    const bool stands = cur->phase == RG__GEN_DECIDED ||
+                        (cur->phase == RG__GEN_PROPOSED &&
+                         rg__view_is_only_announced(a, cur->generation));
+    return stands && decided != NULL ? decided->generation : 0;
+}
+
+void rg__suspect_told(agent *a, uint64_t generation)
+{
+    a->told_generation = generation;
+    a->told_ns = rg__now_ns();
+}
+
+/* A host has aborted the generation for a certain reason, and can't publish it:
+ * etcd does not answer it. */
+static void speak_for_others(agent *a, uint64_t now)
+{
+    const uint64_t g = a->told_generation;
+    if (g == 0 || !rg__view_i_lead(a) || now - a->told_ns < budget_ns(a))
+        return;
+    a->told_generation = 0;
+    if (g == standing(a))
+        a->on->ended_for(a, g,
+                         "a host has left it, and etcd does not hear why");
+}
+
+/* A member's host acked, and has not heard the decision since: it would keep
+ * everybody waiting for its workers, until etcd answers it again. */
+static void speak_for_the_deaf(agent *a, uint64_t now)
+{
+    const uint64_t g = standing(a);
+    if (g == 0 || !rg__view_i_lead(a) || a->spoken_for == g)
+        return;
+    for (int i = 0; i < rg__beat_peers(a); i++) {
+        const peer *one = rg__beat_peer(a, i);
+        if (!rg__view_has_host(a, one->id) || !is_deaf(one, now) ||
+            one->begun >= g)
+            continue;
+        char why[RG__ERROR_MAX];
+        snprintf(why, sizeof why,
+                 "host %s has not begun it, and etcd does not answer that",
+                 one->name);
+        a->spoken_for = g;
+        a->on->ended_for(a, g, why);
+        return;
+    }
+}
+
+/* The job is done, and nobody changes the world any more; but a worker may
+ * still wait for one of a host that is gone and can't say so. */
+static void look_when_done(agent *a, uint64_t now)
+{
+    for (int i = 0; i < rg__beat_peers(a); i++) {
+        const peer *one = rg__beat_peer(a, i);
+        if (one->is_expected && one->refused_ns == 0 &&
+            now - one->heard_ns > budget_ns(a) && rg__view_has_host(a, one->id))
+            a->on->host_missed(a);
+    }
+}
+
+void rg__suspect_look(agent *a)
+{
+    const uint64_t now = rg__now_ns();
+    if (a->is_done)
+        look_when_done(a, now);
+    if (!rg__etcd_is_up(a->etcd) || a->is_ending || a->is_done)
+        return;
+    if (a->view.leader == 0)
+        a->on->leader_missed(
+            a); /* who has won may have gone before we saw it */
+    for (int i = 0; i < rg__beat_peers(a); i++) {
+        peer *one = rg__beat_peer(a, i);
+        if (!one->is_accused && (is_mute(one, now) || (is_silent(one, now) &&
+                                                       !is_in_grace(one, now))))
+            accuse(one, now);
+        else if (one->is_accused && now - one->accused_ns > FORGET_NS)
+            withdraw(one);
+        write_down(one);
+    }
+    judge_ourselves(a, now);
+    judge_leader(a);
+    speak_for_others(a, now);
+    speak_for_the_deaf(a, now);
+    if (rg__view_i_lead(a))
+        look_at_mute(a);
+}

@@ -1,0 +1,322 @@
+/* How an agent ends: this host leaves or the job ends (exits.h), with the step
+ * that is under way if that is worth a checkpoint; workers are ended, and the
+ * agent goes when nothing of them is left. */
+#include "elastic/agent/leaving/leaving.h"
+#include "elastic/agent/base/exits.h"
+#include "elastic/agent/base/tell.h"
+#include "elastic/agent/base/txn.h"
+#include "elastic/agent/base/view.h"
+#include "elastic/agent/checkpoint/checkpoints.h"
+#include "elastic/agent/generation/generation.h"
+#include "elastic/agent/workers/workers.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "sdk/base/clock.h"
+#include "sdk/base/log.h"
+
+#define TERM_NS      (5000 * RG__MS)  /* asked to end, then SIGKILL */
+#define FN_NS        (2000 * RG__MS)  /* to return from rg_run, then SIGTERM */
+#define LAST_NS      (30000 * RG__MS) /* for the job's last checkpoint */
+#define GOODBYE_NS   (1000 * RG__MS)  /* for the last words to etcd */
+#define STEP_NS      (10000 * RG__MS) /* for the step that is under way */
+#define STEP_LOOK_NS (2 * RG__MS)
+#define OTHERS_NS    (12000 * RG__MS) /* for a step of other hosts */
+
+/* ------------------------------------------------------------------ the end */
+
+static bool is_slot_over(const agent *a, const slot *s)
+{
+    const bool is_closed =
+        s->is_closed && !s->is_given_up; /* the leader says */
+    return s->child == 0 && (is_closed || a->is_ending || a->is_done) &&
+           !(s->w.pid != 0 && !s->w.is_fenced);
+}
+
+void rg__agent_check_end(agent *a)
+{
+    for (int i = 0; i < a->params->slots; i++)
+        if (!is_slot_over(a, &a->slot[i]))
+            return;
+    if (a->outputs != NULL && !a->is_hurried)
+        return; /* called again when it is written */
+    if (rg__checkpoint_is_busy(a) && !a->is_cut_short)
+        return; /* likewise */
+    if (!a->is_over)
+        rg__summary_say(a);
+    a->is_over = true;
+    if (rg__view_is_static(a) && !a->is_leaving) {
+        a->is_leaving = true; /* for good, and for nobody else to notice */
+        rg__publish(a);
+    }
+    const bool is_telling = rg__notice_tells(a);
+    const bool is_speaking = is_telling || a->is_saying_end ||
+                             rg__job_owes(a, NULL) ||
+                             (a->is_leaving && a->publishing);
+    rg__timer_set(a->end_timer, is_speaking ? GOODBYE_NS : 0);
+}
+
+static void kill_rest(agent *a)
+{
+    a->is_hurried = true;
+    rg__slots_signal(a, SIGKILL);
+    rg__slots_await_end(a);
+    rg__timer_set(a->kill_timer, a->params->grace_ms * RG__MS);
+    rg__agent_check_end(a);
+}
+
+static void hurry(agent *a)
+{
+    a->is_cut_short = true;
+    if (!a->is_hurried)
+        kill_rest(a);
+    else
+        rg__agent_check_end(a);
+}
+
+/* SIGTERM has not been enough; and then, SIGKILL. */
+void rg__end_on_late(void *arg)
+{
+    agent *a = arg;
+    if (!a->is_hurried) {
+        kill_rest(a);
+        return; /* and back here */
+    }
+    rg__slots_leave_behind(a);
+    rg__agent_check_end(a);
+}
+
+static void on_end_written(void *arg, rg_status st, const rg__txn_reply *reply)
+{
+    agent *a = arg;
+    (void)st;
+    (void)reply; /* whoever else ends the job has said why */
+    a->is_saying_end = false;
+    if (a->is_over)
+        rg__agent_check_end(a);
+}
+
+void rg__agent_send_end(agent *a, job_txn *t, job_act again)
+{
+    rg__end end = {
+        .is_set = true, .is_asked = a->is_asked, .code = a->exit_code};
+    snprintf(end.why, sizeof end.why, "%s", a->why);
+    rg__job_put(t, RG__KEY(END), rg__end_text(&end), 0);
+    rg__job_send(t, on_end_written, a, again);
+    a->is_saying_end = true;
+}
+
+static void write_end(agent *a)
+{
+    job_txn t = rg__job_txn(a);
+    rg__job_if_create(&t, RG__KEY(END), 0);
+    rg__agent_send_end(a, &t, write_end);
+}
+
+/* Until SIGKILL: what a program does behind rg_run has no less time than the
+ * drain has. */
+static uint64_t time_to_end(const agent *a)
+{
+    const uint64_t now = rg__now_ns();
+    return a->is_draining && a->drain_end_ns > now + TERM_NS
+               ? a->drain_end_ns - now
+               : TERM_NS;
+}
+
+/* What the others are to know of it is said. With the last host, or at an
+ * operator's word, the job ends. */
+static void stop(agent *a, bool ends_job)
+{
+    a->is_ending = true;
+    a->ends_job = ends_job || a->is_done || !a->is_leaving;
+    rg__checkpoint_bound(a, ends_job ? LAST_NS : TERM_NS);
+    if (ends_job)
+        rg__last_begin(a);
+    a->on->noted(a);
+    if (a->exit_code != 0)
+        rg__say("%s", a->why);
+    rg__text m = {
+        .head = {a->is_asked ? RG__LEAVE : RG__ENDED, RG__WIRE_VERSION}};
+    snprintf(m.text, sizeof m.text, "%s", a->why);
+    for (int i = 0; i < a->params->slots; i++) {
+        rg__timer_stop(a->slot[i].respawn);
+        rg__timer_stop(a->slot[i].hold);
+        rg__worker_tell(&a->slot[i], &m, sizeof m, -1);
+    }
+    rg__slots_ask(a);
+    rg__timer_set(a->term_timer, FN_NS);
+    rg__timer_set(a->kill_timer, time_to_end(a));
+    rg__agent_check_end(a);
+}
+
+void rg__agent_stop(agent *a, int code, const char *format, ...)
+{
+    if (a->is_ending)
+        return;
+    va_list args;
+    va_start(args, format);
+    rg__agent_set_why(a, format, args);
+    va_end(args);
+    a->exit_code = code;
+    stop(a, a->view.end.is_set);
+}
+
+void rg__agent_follow_end(agent *a, int code)
+{
+    a->exit_code = code;
+    if (a->mirror != NULL)
+        write_end(a);
+    stop(a, true);
+}
+
+void rg__agent_follow_leave(agent *a, int code)
+{
+    const bool is_last = a->mirror != NULL && rg__drain_is_alone(a);
+    a->is_asked |= code == 0;
+    a->exit_code = code;
+    if (a->mirror != NULL)
+        rg__leave_say(a);
+    stop(a, is_last);
+}
+
+/* ------------------------------------------------------------ the last step */
+
+static bool is_step_under_way(const agent *a)
+{
+    for (int i = 0; i < a->params->slots; i++) {
+        const worker *w = &a->slot[i].w;
+        if (rg__slot_is_alive(&a->slot[i]) && w->entered == a->delivered &&
+            w->fin != a->delivered)
+            return true;
+    }
+    return false;
+}
+
+/* What one rank is told travels with the agreement at the end of its step, so
+ * all leave the generation at that commit, wherever they are. */
+bool rg__agent_awaits_step(agent *a)
+{
+    const uint64_t now = rg__now_ns();
+    if (!rg__last_is_wanted(a) || rg__view_is_static(a) ||
+        a->aborted >= a->delivered || !is_step_under_way(a))
+        return false;
+    if (a->step_end_ns == 0)
+        a->step_end_ns = now + STEP_NS;
+    rg__generation_announce(a, a->delivered + 1);
+    return now < a->step_end_ns;
+}
+
+/* Hosts of the world do what they do at a signal of their own. */
+static void ask_others(agent *a)
+{
+    rg__end word = {
+        .is_set = true, .is_asked = a->is_asked, .code = a->stop_code};
+    snprintf(word.why, sizeof word.why, "%s", a->why);
+    job_txn t = rg__job_txn(a);
+    rg__job_if_create(&t, RG__KEY(STOP), 0);
+    rg__job_put(&t, RG__KEY(STOP), rg__end_text(&word), 0);
+    rg__job_send(&t, NULL, NULL, ask_others);
+}
+
+/* They end the job, which is seen as all/end. */
+static bool awaits_others(agent *a)
+{
+    const uint64_t now = rg__now_ns();
+    if (rg__view_has_members(a) || a->view.begun == 0 || !rg__last_is_wanted(a))
+        return false;
+    if (a->step_end_ns == 0) {
+        a->step_end_ns = now + OTHERS_NS;
+        ask_others(a);
+    }
+    return now < a->step_end_ns;
+}
+
+static void end_now(agent *a)
+{
+    char why[sizeof a->why];
+    memcpy(why, a->why, sizeof why);
+    rg__agent_end_job(a, a->stop_code, "%s", why);
+}
+
+static void end_at_once(agent *a)
+{
+    end_now(a);
+    hurry(a);
+}
+
+void rg__end_look_at_step(void *arg)
+{
+    agent *a = arg;
+    if (!a->is_stopping || a->is_ending || a->is_done)
+        return;
+    if (awaits_others(a) || rg__agent_awaits_step(a))
+        rg__timer_set(a->step_timer, STEP_LOOK_NS);
+    else
+        end_now(a);
+}
+
+void rg__agent_stop_job(agent *a, int code, const char *format, ...)
+{
+    if (a->is_ending || a->is_stopping)
+        return;
+    va_list args;
+    va_start(args, format);
+    rg__agent_set_why(a, format, args);
+    va_end(args);
+    a->is_stopping = true;
+    a->stop_code = code;
+    a->on->noted(a);
+    rg__end_look_at_step(a);
+}
+
+/* ------------------------------------------------------------------ signals */
+
+static void drain_by_signal(agent *a, int signum)
+{
+    rg__notice_signal(a);
+    rg__drain_start(a, a->params->deadline_ms, strsignal(signum));
+}
+
+/* A signal to what began the job means the job. One that the kernel sends since
+ * that was killed means this host, where others can go on without it. */
+static bool ends_job(const agent *a)
+{
+    const bool was_killed = a->keeper != 0 && getppid() != a->keeper;
+    return a->params->creates_job &&
+           !(was_killed && a->params->has_remotes && !a->params->has_etcd);
+}
+
+static void end_by_signal(agent *a, int signum)
+{
+    a->is_asked = true;
+    if (ends_job(a))
+        rg__agent_stop_job(a, 128 + signum, "stopped by signal %d (%s)", signum,
+                           strsignal(signum));
+    else
+        rg__agent_leave(a, 128 + signum, "stopped by signal %d (%s)", signum,
+                        strsignal(signum));
+}
+
+void rg__end_on_signal(void *arg, int fd, uint32_t events)
+{
+    (void)events;
+    agent *a = arg;
+    struct signalfd_siginfo info;
+    if (read(fd, &info, sizeof info) != (ssize_t)sizeof info)
+        return;
+    if (info.ssi_signo == SIGTSTP || info.ssi_signo == SIGCONT)
+        rg__slots_pause(a, info.ssi_signo == SIGTSTP);
+    else if (a->is_ending)
+        hurry(a);
+    else if (a->is_stopping)
+        end_at_once(a);
+    else if (!ends_job(a) && !a->is_draining && a->elastic == 1)
+        drain_by_signal(a, (int)info.ssi_signo);
+    else
+        end_by_signal(a, (int)info.ssi_signo);
+}

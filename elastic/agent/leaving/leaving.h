@@ -1,0 +1,56 @@
+/* How this host leaves and how the job ends. */
+#ifndef RG_AGENT_LEAVING_H
+#define RG_AGENT_LEAVING_H
+
+#include "elastic/agent/base/agent_state.h"
+
+/* end.c */
+/* End the job, at the end of the step that is under way if a checkpoint is to
+ * be made of it. */
+void rg__agent_stop_job(agent *a, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Before the job ends: have the step that is under way end with a commit; true
+ * while that is waited for. */
+bool rg__agent_awaits_step(agent *a);
+/* Put the job's end, of a->why and a->exit_code, into a txn and send it. */
+void rg__agent_send_end(agent *a, job_txn *t, job_act again);
+/* What follows from either exit, and from an end that others have written:
+ * workers are ended, and then this agent. Nobody is told. */
+void rg__agent_stop(agent *a, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* What follows from the exits. */
+void rg__agent_follow_end(agent *a, int code);
+void rg__agent_follow_leave(agent *a, int code);
+void rg__end_on_signal(void *agent_arg, int fd, uint32_t events);
+/* Timers'. */
+void rg__end_on_late(void *agent_arg);
+void rg__end_look_at_step(void *agent_arg);
+void rg__agent_check_end(agent *a); /* stop the loop once nothing is left */
+
+/* drain.c */
+void rg__drain_start(agent *a, uint64_t deadline_ms, const char *why);
+void rg__drain_follow(agent *a, bool is_first);
+void rg__drain_look(void *agent_arg);
+bool rg__drain_is_needed(const agent *a); /* others fetch, or may fetch again */
+/* There is no other host for whom to leave in order, or who could go on. */
+bool rg__drain_is_alone(const agent *a);
+void rg__leave_say(agent *a); /* that this host goes, with a->exit_code */
+
+/* noticed.c */
+rg_status rg__notice_open(agent *a);
+void rg__notice_close(agent *a);
+void rg__notice_look(void *agent_arg);
+void rg__notice_signal(agent *a); /* SIGTERM: is it a notice here? */
+/* This host has left: true while a source that wants to know is being told. */
+bool rg__notice_tells(agent *a);
+struct json_t *rg__notice_json(const agent *a);
+bool rg__notice_stands(const agent *a); /* one, that counts */
+
+/* outage.c: does this host wait for etcd alone, and for how long now? Called
+ * when etcd is away or back, and by a timer in between. */
+void rg__outage_look(void *agent_arg);
+
+/* summary.c: five lines, once the job is over. */
+void rg__summary_say(agent *a);
+
+#endif

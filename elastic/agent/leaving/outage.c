@@ -1,0 +1,136 @@
+/* An agent that only waits for etcd.
+ *
+ * Away, etcd costs a world that trains nothing. A world that is finished,
+ * broken or not made yet goes on only when etcd is back: then the clock of
+ * --etcd-timeout runs, from the moment on in which both are so, and when it is
+ * over this host leaves. The clock begins anew whenever etcd is back, or a
+ * process here has something to do again. It is a poll, and only while etcd is
+ * away: what it looks at is told by workers, by other agents and by the kernel.
+ */
+#include "elastic/agent/leaving/leaving.h"
+#include "elastic/agent/base/exits.h"
+#include "elastic/agent/base/view.h"
+#include "elastic/agent/base/waits.h"
+
+#include "sdk/base/clock.h"
+#include "sdk/base/log.h"
+
+#define LOOK_NS (100 * RG__MS)
+
+typedef enum standstill { GOES_ON, FINISHED, BROKEN, NOT_MADE } standstill;
+
+/* Nobody enters fn before etcd has it on record that the first commit is made.
+ */
+static bool is_before_fn(const agent *a, const worker *w)
+{
+    return !rg__view_is_static(a) && w->page != NULL &&
+           atomic_load(&w->page->begun) == 0;
+}
+
+/* In a generation that was decided, as far as is known here, and not ended. */
+static bool is_in_world(const agent *a, const worker *w)
+{
+    const bool is_decided = a->resume != RESUME_NOT
+                                ? w->decided == w->entered
+                                : a->delivered >= w->entered;
+    return w->entered > a->aborted && is_decided;
+}
+
+/* A process that has not met us, or is before the door, does what it likes. */
+static bool is_busy(const agent *a, const slot *s)
+{
+    if (!rg__slot_is_alive(s))
+        return s->child != 0 && s->w.pid == 0;
+    return is_in_world(a, &s->w)
+               ? s->w.fin != s->w.entered && !is_before_fn(a, &s->w)
+               : s->w.entered == 0 && !s->w.is_at_door;
+}
+
+/* Another host's world may train on while this one has no place in it. */
+static bool is_elsewhere(const agent *a)
+{
+    const rg__proposal *world = rg__view_decided(a);
+    return world != NULL && world->generation > a->aborted &&
+           !rg__view_has_host(a, a->id);
+}
+
+static standstill judge(const agent *a)
+{
+    bool has_finished = false;
+    for (int i = 0; i < a->params->slots; i++) {
+        const slot *s = &a->slot[i];
+        if (is_busy(a, s))
+            return GOES_ON;
+        has_finished |= rg__slot_is_alive(s) && is_in_world(a, &s->w) &&
+                        !is_before_fn(a, &s->w);
+    }
+    if (is_elsewhere(a))
+        return GOES_ON;
+    return has_finished                                  ? FINISHED
+           : a->delivered > 0 || a->resume != RESUME_NOT ? BROKEN
+                                                         : NOT_MADE;
+}
+
+static void say_wait(agent *a, standstill why)
+{
+    static const char *const what[] = {
+        [FINISHED] = "etcd, to record that all workers here have finished",
+        [BROKEN] = "etcd, to make a new world of the broken one",
+        [NOT_MADE] = "etcd, to make the first world"};
+    rg__wait_begin(a, RG__WAIT_OUTAGE, 0, "%s", what[why]);
+}
+
+/* Once, and not only what is waited for: people must know that nobody trains.
+ */
+static void say_standstill(const agent *a, standstill why)
+{
+    if (why == BROKEN && a->delivered > 0)
+        rg__log(
+            RG__WARN, "agent",
+            "generation %llu is broken and cannot be followed until etcd is "
+            "back: nobody trains",
+            (unsigned long long)a->delivered);
+}
+
+static void give_up(agent *a, standstill why)
+{
+    const unsigned long long s = a->params->etcd_timeout_ms / 1000;
+    if (why == FINISHED)
+        rg__agent_leave(a, RG__EXIT_STORE,
+                        "all workers of host %s have finished job %s, but etcd "
+                        "has been away for longer than --etcd-timeout (%llu s) "
+                        "and can't record it: %s; what they wrote is complete",
+                        a->params->host, a->params->job, s,
+                        rg__etcd_why(a->etcd));
+    else
+        rg__agent_leave(a, why == BROKEN ? RG__EXIT_BELOW_MIN : RG__EXIT_STORE,
+                        "job %s has no world that trains, and etcd has been "
+                        "away for longer than --etcd-timeout (%llu s); start "
+                        "it again when etcd answers, with --replace-job if all "
+                        "its hosts have left (%s)",
+                        a->params->job, s, rg__etcd_why(a->etcd));
+}
+
+void rg__outage_look(void *agent_arg)
+{
+    agent *a = agent_arg;
+    const uint64_t now = rg__now_ns();
+    const bool is_over = a->is_ending || a->is_done;
+    const bool is_away = !rg__etcd_is_up(a->etcd) && !is_over;
+    const bool is_open = a->mirror != NULL || a->resume != RESUME_NOT;
+    const standstill why = is_away && is_open ? judge(a) : GOES_ON;
+    if (is_away)
+        rg__timer_set(a->outage_timer, LOOK_NS);
+    if (why == GOES_ON) {
+        a->outage_ns = 0;
+        rg__wait_end(a, RG__WAIT_OUTAGE, 0);
+        return;
+    }
+    if (a->outage_ns == 0)
+        say_standstill(a, why);
+    if (a->outage_ns == 0)
+        a->outage_ns = now;
+    say_wait(a, why);
+    if (now - a->outage_ns >= a->params->etcd_timeout_ms * RG__MS)
+        give_up(a, why);
+}

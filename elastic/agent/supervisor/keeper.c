@@ -1,0 +1,461 @@
+/* Starting agents, keeping their records, reaping what they leave.
+ *
+ *   agent ended in order     its code is the job's here
+ *   agent killed, or ended   another is started at once; after a quick death
+ *   while workers live       with a back-off, and not more than RESTARTS times
+ *   too many quick deaths    its workers end by themselves after --agent-grace
+ *
+ * The agent has a process group of its own: Ctrl-C at a terminal reaches it
+ * once, by way of us. If we die, the kernel tells it to stop (PDEATHSIG). We
+ * are the reaper of what it leaves (PR_SET_CHILD_SUBREAPER): its workers become
+ * our children, and we tell the next agent how they ended. */
+#include "elastic/agent/supervisor/keeper.h"
+#include "elastic/agent/supervisor/keep.h"
+#include "elastic/agent/supervisor/kept.h"
+#include "elastic/agent/base/agent_state.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sdk/base/clock.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/log.h"
+#include "sdk/base/wire.h"
+
+#define RESTARTS   5 /* in a row, each after a quick death */
+#define QUICK_NS   (3000 * RG__MS)
+#define BACKOFF_NS (100 * RG__MS)  /* after the second, then twice as much */
+#define LATE_NS    (3000 * RG__MS) /* beyond the grace */
+
+typedef struct keeper {
+    const rg__agent_params *params;
+    rg__agent_fn run;
+    const rg__keeper_hooks *hooks;
+    rg__kept_list kept;
+    struct rlimit descriptors; /* before ours was raised */
+    sigset_t before;
+    int signal_fd;
+    int sock;    /* to the agent, -1: none lives */
+    pid_t agent; /* 0: none lives */
+    int status;  /* of the last one */
+    uint64_t started_ns, start_at_ns;
+    int quick_deaths; /* in a row */
+    int signal;       /* that came while no agent lived, 0: none */
+    bool is_over, has_given_up;
+    bool has_finished; /* the agent was told to end */
+} keeper;
+
+/* The last two pause the job here and go on with it. */
+static const int forwarded[] = {SIGINT,  SIGTERM, SIGHUP,
+                                SIGQUIT, SIGTSTP, SIGCONT};
+#define FORWARDED (sizeof forwarded / sizeof *forwarded)
+#define ENDING    (FORWARDED - 2)
+
+static bool is_ignored(int signum)
+{
+    struct sigaction now;
+    return sigaction(signum, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
+void rg__keeper_signals(sigset_t *set)
+{
+    sigemptyset(set);
+    sigaddset(set, SIGCHLD);
+    for (size_t i = 0; i < FORWARDED; i++)
+        if (!is_ignored(forwarded[i]))
+            sigaddset(set, forwarded[i]);
+}
+
+void rg__keeper_calm(void)
+{
+    signal(SIGPIPE, SIG_IGN);
+    rg__log_never_waits();
+}
+
+int rg__keeper_pending(void)
+{
+    sigset_t pending;
+    sigpending(&pending);
+    for (size_t i = 0; i < ENDING; i++)
+        if (sigismember(&pending, forwarded[i]))
+            return forwarded[i];
+    return 0;
+}
+
+/* ----------------------------------------------------------------- records */
+
+static void tell_sizes(const keeper *k)
+{
+    const rg__kept *r = rg__kept_find(&k->kept, RG__KEPT_SIZES);
+    rg__kept_sizes sizes;
+    if (r == NULL || r->n != sizeof sizes || k->hooks->sizes == NULL)
+        return;
+    memcpy(&sizes, r->bytes, sizeof sizes);
+    k->hooks->sizes(k->hooks->arg, sizes.min, sizes.max);
+}
+
+static void take_record(keeper *k, const rg__kept_message *m, size_t n,
+                        int fds[RG__SOCK_FDS])
+{
+    const size_t head = offsetof(rg__kept_message, bytes);
+    char name[RG__KEPT_NAME_MAX];
+    if (n < head)
+        return;
+    snprintf(name, sizeof name, "%.*s", (int)sizeof name - 1, m->name);
+    if (m->what == RG__KEPT_DROP) {
+        rg__kept_drop(&k->kept, name);
+        return;
+    }
+    if (rg__kept_set(&k->kept, name, m->pid, m->bytes, n - head, fds) != RG_OK)
+        rg__log(RG__WARN, "keeper", "%s", rg_last_error());
+    if (strcmp(name, RG__KEPT_SIZES) == 0)
+        tell_sizes(k);
+}
+
+static void hang_up(keeper *k)
+{
+    if (k->sock >= 0)
+        close(k->sock);
+    k->sock = -1;
+}
+
+/* All that the agent has said; what a dead one said is still there. */
+static void take_records(keeper *k)
+{
+    static rg__kept_message m;
+    while (k->sock >= 0) {
+        size_t n = 0;
+        int fds[RG__SOCK_FDS];
+        const rg_status st = rg__sock_recv(k->sock, &m, sizeof m, &n, fds);
+        if (st == RG_ERR_AGENT_LOST)
+            hang_up(k);
+        if (st == RG_IN_PROGRESS || st == RG_ERR_AGENT_LOST)
+            return;
+        if (st != RG_OK)
+            continue;
+        take_record(k, &m, n, fds);
+        for (int i = 0; i < RG__SOCK_FDS; i++)
+            if (fds[i] >= 0)
+                close(fds[i]);
+    }
+}
+
+static bool has_living_process(const keeper *k)
+{
+    for (const rg__kept *r = k->kept.first; r != NULL; r = r->next)
+        if (r->pid != 0 && !r->has_ended)
+            return true;
+    return false;
+}
+
+/* Their grace runs from now on, whether another agent comes or not. */
+static void tell_workers(const keeper *k)
+{
+    const rg__mark m = {{RG__GONE, RG__WIRE_VERSION}, 0};
+    for (const rg__kept *r = rg__kept_next(&k->kept, "worker/", NULL);
+         r != NULL; r = rg__kept_next(&k->kept, "worker/", r))
+        rg__sock_send(r->fd[0], &m, sizeof m, NULL, 0);
+}
+
+/* ------------------------------------------------------------------- agent */
+
+/* The forwarded signals stay blocked until the agent takes them from a
+ * signalfd: one that comes first is not lost and doesn't kill it. */
+static void become_agent(keeper *k, int sock, pid_t parent)
+{
+    rg__keep *keep = NULL;
+    sigset_t children;
+    sigemptyset(&children);
+    sigaddset(&children, SIGCHLD);
+    sigprocmask(SIG_UNBLOCK, &children, NULL);
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    close(k->signal_fd);
+    if (getppid() != parent ||
+        rg__keep_create(sock, &k->kept, &k->descriptors, &keep) != RG_OK)
+        exit(RG__EXIT_SYSTEM);
+    const int code = k->run(k->params, keep);
+    rg__keep_destroy(keep);
+    exit(code);
+}
+
+static rg_status start_agent(keeper *k)
+{
+    const pid_t parent = getpid();
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0,
+                   ends) != 0)
+        return rg__fail(RG_ERR_SYSTEM, "no socket to an agent: %s",
+                        strerror(errno));
+    fflush(NULL);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        close(ends[0]);
+        become_agent(k, ends[1], parent);
+    }
+    close(ends[1]);
+    if (pid < 0) {
+        close(ends[0]);
+        return rg__fail(RG_ERR_SYSTEM, "no process for an agent: %s",
+                        strerror(errno));
+    }
+    setpgid(pid, pid); /* in both: whoever comes first */
+    k->agent = pid;
+    k->sock = ends[0];
+    k->has_finished = false;
+    k->started_ns = rg__now_ns();
+    if (k->signal != 0)
+        kill(pid, k->signal);
+    k->signal = 0;
+    return RG_OK;
+}
+
+/* false: too often. */
+static bool plan_another(keeper *k)
+{
+    const uint64_t now = rg__now_ns();
+    const bool is_quick = now - k->started_ns < QUICK_NS;
+    k->quick_deaths = is_quick ? k->quick_deaths + 1 : 0;
+    if (k->quick_deaths > RESTARTS)
+        return false;
+    k->start_at_ns = now;
+    if (k->quick_deaths > 1)
+        k->start_at_ns += BACKOFF_NS << (k->quick_deaths - 2);
+    return true;
+}
+
+static void describe(int status, char text[64])
+{
+    snprintf(text, 64, "%s %d",
+             WIFSIGNALED(status) ? "was killed by signal" : "ended with code",
+             WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+}
+
+static void agent_ended(keeper *k, int status)
+{
+    char how[64];
+    k->agent = 0;
+    k->status = status;
+    hang_up(k);
+    if (WIFEXITED(status) && !has_living_process(k)) {
+        k->is_over = true;
+        return;
+    }
+    describe(status, how);
+    tell_workers(k);
+    k->is_over = k->has_given_up = !plan_another(k);
+    if (!k->is_over)
+        rg__log(RG__WARN, "keeper",
+                "the agent %s; another takes over its workers", how);
+}
+
+static void start_if_due(keeper *k)
+{
+    if (k->agent != 0 || k->is_over || rg__now_ns() < k->start_at_ns)
+        return;
+    if (start_agent(k) == RG_OK)
+        return;
+    rg__log(RG__WARN, "keeper", "%s", rg_last_error());
+    k->started_ns = rg__now_ns();
+    k->is_over = k->has_given_up = !plan_another(k);
+}
+
+/* ---------------------------------------------------------------- children */
+
+static bool find_ended(pid_t *pid_p)
+{
+    siginfo_t info = {.si_pid = 0};
+    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0)
+        return false;
+    *pid_p = info.si_pid;
+    return info.si_pid != 0;
+}
+
+static void note_end(keeper *k, rg__kept *r, int status)
+{
+    const size_t n = offsetof(rg__kept_message, bytes);
+    const rg__kept_message m = {
+        .what = RG__KEPT_ENDED, .pid = r->pid, .status = status};
+    r->has_ended = true;
+    r->status = status;
+    if (k->sock >= 0)
+        rg__sock_send(k->sock, &m, n, NULL, 0);
+}
+
+/* A process that an agent has left to us takes its group along; while it is
+ * not reaped, no other group can have its number. */
+static void reap(keeper *k)
+{
+    pid_t pid;
+    while (find_ended(&pid)) {
+        int status = 0;
+        take_records(k);
+        rg__kept *r = rg__kept_of(&k->kept, pid);
+        if (r != NULL)
+            kill(-pid, SIGKILL);
+        if (waitpid(pid, &status, 0) != pid)
+            return;
+        if (pid == k->agent)
+            agent_ended(k, status);
+        else if (r != NULL)
+            note_end(k, r, status);
+        else if (k->hooks->ended != NULL)
+            k->hooks->ended(k->hooks->arg, pid, status);
+    }
+}
+
+/* ----------------------------------------------------------------- waiting */
+
+static void take_signals(keeper *k)
+{
+    struct signalfd_siginfo info;
+    while (read(k->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+        if (info.ssi_signo == SIGCHLD)
+            continue; /* reaped in any case */
+        if (k->agent != 0)
+            kill(k->agent, (int)info.ssi_signo);
+        else if (info.ssi_signo != SIGTSTP && info.ssi_signo != SIGCONT)
+            k->signal = (int)info.ssi_signo;
+        if (info.ssi_signo == SIGTSTP)
+            raise(SIGSTOP); /* as the shell expects; SIGCONT comes next */
+    }
+}
+
+static int most_ms(const keeper *k)
+{
+    int ms = -1;
+    if (k->hooks->turn != NULL)
+        ms = k->hooks->turn(k->hooks->arg);
+    if (k->agent == 0) {
+        const uint64_t now = rg__now_ns();
+        const int until = k->start_at_ns <= now
+                              ? 0
+                              : (int)((k->start_at_ns - now) / RG__MS) + 1;
+        ms = ms < 0 || until < ms ? until : ms;
+    }
+    return ms;
+}
+
+/* Once: what the agent makes of it takes its time. */
+static void finish_if_over(keeper *k)
+{
+    rg__kept_message m = {.what = RG__KEPT_FINISH};
+    int code = 0;
+    const char *why = NULL;
+    if (k->hooks->is_over == NULL || k->has_finished || k->sock < 0 ||
+        !k->hooks->is_over(k->hooks->arg, &code, &why))
+        return;
+    m.status = code;
+    snprintf(m.bytes, sizeof m.bytes, "%s", why);
+    k->has_finished =
+        rg__sock_send(k->sock, &m,
+                      offsetof(rg__kept_message, bytes) + strlen(m.bytes) + 1,
+                      NULL, 0) == RG_OK;
+}
+
+static void turn(keeper *k)
+{
+    struct pollfd on[] = {
+        {.fd = k->signal_fd, .events = POLLIN},
+        {.fd = k->sock, .events = POLLIN},
+        {.fd = k->hooks->fd > 0 ? k->hooks->fd : -1, .events = POLLIN}};
+    poll(on, 3, most_ms(k));
+    if (on[2].revents != 0)
+        k->hooks->readable(k->hooks->arg);
+    take_signals(k);
+    take_records(k);
+    reap(k);
+    start_if_due(k);
+    finish_if_over(k);
+}
+
+/* Without an agent the workers end by themselves. */
+static void wait_workers(keeper *k)
+{
+    const uint64_t deadline =
+        rg__now_ns() + k->params->grace_ms * RG__MS + LATE_NS;
+    while (reap(k), has_living_process(k)) {
+        const uint64_t now = rg__now_ns();
+        if (now >= deadline) {
+            rg__log(RG__WARN, "keeper",
+                    "processes of job %s still run, longer than --agent-grace "
+                    "allows; look for them with ps",
+                    k->params->job);
+            return;
+        }
+        struct pollfd on = {.fd = k->signal_fd, .events = POLLIN};
+        poll(&on, 1, (int)((deadline - now) / RG__MS) + 1);
+        take_signals(k);
+    }
+}
+
+/* -------------------------------------------------------------- begin, end */
+
+static rg_status set_up(keeper *k)
+{
+    sigset_t set;
+    rg__keeper_signals(&set);
+    signal(SIGCHLD, SIG_DFL); /* ignored, children would reap themselves */
+    sigprocmask(SIG_BLOCK, &set, &k->before);
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    if (getrlimit(RLIMIT_NOFILE, &k->descriptors) == 0) {
+        const struct rlimit most = {k->descriptors.rlim_max,
+                                    k->descriptors.rlim_max};
+        setrlimit(RLIMIT_NOFILE, &most);
+    }
+    k->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (k->signal_fd < 0)
+        return rg__fail(RG_ERR_SYSTEM, "signals can't be watched: %s",
+                        strerror(errno));
+    return start_agent(k);
+}
+
+static int end(keeper *k)
+{
+    char how[64];
+    if (!k->has_given_up)
+        return WEXITSTATUS(k->status);
+    describe(k->status, how);
+    rg__say("the agent of job %s %s, and so did those started after it; its "
+            "workers end by themselves within %llu ms (--agent-grace)",
+            k->params->job, how, (unsigned long long)k->params->grace_ms);
+    rg__kept_close(&k->kept); /* the workers see that nobody is there */
+    wait_workers(k);
+    return WIFSIGNALED(k->status) ? 128 + WTERMSIG(k->status)
+                                  : WEXITSTATUS(k->status);
+}
+
+int rg__keeper_run(const rg__agent_params *params, rg__agent_fn run,
+                   const rg__keeper_hooks *hooks)
+{
+    static const rg__keeper_hooks none;
+    keeper k = {.params = params,
+                .run = run,
+                .hooks = hooks != NULL ? hooks : &none,
+                .signal_fd = -1,
+                .sock = -1};
+    int code = RG__EXIT_SYSTEM;
+    rg__log_who(params->host, -1, 0, 0);
+    if (set_up(&k) != RG_OK) {
+        rg__say("%s", rg_last_error());
+    } else {
+        while (!k.is_over)
+            turn(&k);
+        code = end(&k);
+    }
+    rg__kept_clear(&k.kept);
+    if (k.signal_fd >= 0)
+        close(k.signal_fd);
+    setrlimit(RLIMIT_NOFILE, &k.descriptors);
+    sigprocmask(SIG_SETMASK, &k.before, NULL);
+    return code;
+}

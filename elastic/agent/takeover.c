@@ -1,0 +1,317 @@
+/* Taking over from an agent that was killed. The keeper has started us with its
+ * records; we are the same incarnation, under the same lease.
+ *
+ *   adopt     vault, slots, workers, output and sockets, from the records; each
+ *             worker is told AGAIN
+ *   stand     every worker says where it stands, or is dead; what the agent
+ *             before had heard and not acted on is lost, so it counts nowhere
+ *   view      etcd answers, the lease is held, the job's keys are here: losses
+ *             that nobody may know are published (again); a proposal that was
+ *             handed out to some members only is given up
+ *
+ * Without etcd we stay before the last: members go on meanwhile, as ever. */
+#include "elastic/agent/wiring.h"
+#include "elastic/agent/base/exits.h"
+#include "elastic/agent/base/txn.h"
+#include "elastic/agent/base/view.h"
+#include "elastic/agent/checkpoint/checkpoints.h"
+#include "elastic/agent/generation/generation.h"
+#include "elastic/agent/leaving/leaving.h"
+#include "elastic/agent/output/output.h"
+#include "elastic/agent/supervisor/keep.h"
+#include "elastic/agent/supervisor/kept.h"
+#include "elastic/agent/vault/vaults.h"
+#include "elastic/agent/workers/workers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "sdk/base/log.h"
+
+/* What all of the agent's other records hang on. */
+typedef struct kept_agent {
+    uint64_t id;
+    int64_t lease_id;
+    uint32_t agents;
+    rg__meta meta;
+    rg__address address;
+    uint32_t port;
+    int elastic;
+    bool is_asked, is_done, is_ending, is_leaving, has_published, has_shape,
+        is_draining, is_paused;
+    bool is_stopping;
+    int stop_code;
+    uint64_t drain_end_ns, notice_ms;
+    bool has_registered;
+    uint32_t registered_by;
+    uint64_t registered;
+    served served;
+    uint64_t most_step;
+    int exit_code;
+    char why[RG__TEXT_MAX];
+} kept_agent;
+
+void rg__resume_note(agent *a)
+{
+    kept_agent kept = {.id = a->id,
+                       .lease_id = a->lease_id,
+                       .agents = a->agents,
+                       .meta = a->meta,
+                       .address = a->address,
+                       .port = a->port,
+                       .elastic = a->elastic,
+                       .is_asked = a->is_asked,
+                       .is_stopping = a->is_stopping,
+                       .stop_code = a->stop_code,
+                       .is_done = a->is_done,
+                       .is_ending = a->is_ending,
+                       .is_leaving = a->is_leaving,
+                       .has_published = a->has_published,
+                       .has_shape = a->has_shape,
+                       .is_draining = a->is_draining,
+                       .is_paused = a->is_paused,
+                       .drain_end_ns = a->drain_end_ns,
+                       .notice_ms = a->notice_ms,
+                       .has_registered = a->has_registered,
+                       .registered_by = a->registered_by,
+                       .registered = a->registered,
+                       .served = a->served,
+                       .most_step = a->most_step,
+                       .exit_code = a->exit_code};
+    if (a->lease_id == 0)
+        return; /* nothing to take over yet */
+    memcpy(kept.why, a->why, sizeof kept.why);
+    rg__keep_put(a->keep, "agent", &kept, sizeof kept, NULL, 0);
+}
+
+void rg__resume_note_job(agent *a)
+{
+    rg__keep_put(a->keep, "job", &a->meta, sizeof a->meta, NULL, 0);
+}
+
+void rg__resume_job(agent *a)
+{
+    const rg__kept *kept = rg__kept_find(rg__keep_born_with(a->keep), "job");
+    if (kept != NULL && kept->n == sizeof a->meta)
+        memcpy(&a->meta, kept->bytes, sizeof a->meta);
+}
+
+static bool read_note(const agent *a, kept_agent *was)
+{
+    const rg__kept *kept = rg__kept_find(rg__keep_born_with(a->keep), "agent");
+    if (kept == NULL || kept->n != sizeof *was)
+        return false;
+    memcpy(was, kept->bytes, sizeof *was);
+    return true;
+}
+
+bool rg__resume_names(agent *a)
+{
+    kept_agent was;
+    if (!read_note(a, &was))
+        return false;
+    a->id = was.id;
+    a->lease_id = was.lease_id;
+    a->agents = was.agents + 1;
+    a->seq = (uint64_t)a->agents << 32; /* beyond what was sent before */
+    a->meta = was.meta;
+    memcpy(a->key, was.meta.key, sizeof a->key);
+    a->address = was.address;
+    a->port = was.port; /* known to others */
+    a->elastic = was.elastic;
+    a->is_asked = was.is_asked;
+    a->is_stopping = was.is_stopping;
+    a->stop_code = was.stop_code;
+    memcpy(a->why, was.why, sizeof a->why);
+    a->is_done = was.is_done;
+    a->is_leaving = was.is_leaving;
+    a->has_published = was.has_published;
+    a->has_shape = was.has_shape;
+    a->is_draining = was.is_draining;
+    a->is_paused = was.is_paused;
+    a->drain_end_ns = was.drain_end_ns;
+    a->notice_ms = was.notice_ms;
+    a->has_registered = was.has_registered;
+    a->registered_by = was.registered_by;
+    a->registered = was.registered;
+    a->served = was.served;
+    a->most_step = was.most_step; /* pages of the dead are gone */
+    a->exit_code = was.is_ending ? 0 : was.exit_code;
+    a->resume = RESUME_ADOPT;
+    return true;
+}
+
+/* ------------------------------------------------------------------- stand */
+
+static void on_meta(void *arg, rg_status st, const rg__txn_reply *reply)
+{
+    agent *a = arg;
+    if (st != RG_OK) {
+        rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
+        return;
+    }
+    rg__snapshot found;
+    rg__snapshot_read(&found, a->prefix, reply->kv, reply->kv_count);
+    if (found.meta.create_revision != 0 &&
+        strcmp(found.meta.uuid, a->meta.uuid) == 0)
+        rg__agent_take_lease(a, &found.meta);
+    else
+        rg__agent_end_wiped(a);
+    rg__snapshot_free(&found);
+}
+
+/* Is it still the job that it was? */
+static void read_meta(agent *a)
+{
+    job_txn t = rg__job_txn(a);
+    rg__job_get(&t, RG__THEN, RG__KEY(META));
+    rg__job_send(&t, on_meta, a, read_meta);
+}
+
+/* A worker whose Regroup thread does not run yet says it later. */
+static bool stands(const slot *s)
+{
+    return !rg__slot_is_alive(s) || !s->w.is_ready || s->w.has_stood;
+}
+
+void rg__resume_look(agent *a)
+{
+    if (a->resume != RESUME_STAND || a->is_ending)
+        return;
+    for (int i = 0; i < a->params->slots; i++)
+        if (!stands(&a->slot[i]))
+            return;
+    a->resume = RESUME_VIEW;
+    rg__slots_abort_losses(a);
+    read_meta(a);
+}
+
+/* ------------------------------------------------------------------- adopt */
+
+static int adopt(agent *a)
+{
+    int workers = 0;
+    for (int i = 0; i < a->params->slots; i++)
+        rg__slot_resume(&a->slot[i]);
+    rg__outputs_resume(a);
+    for (int i = 0; i < a->params->slots; i++) {
+        rg__worker_resume(&a->slot[i]);
+        workers += a->slot[i].w.pid != 0;
+    }
+    for (int i = 0; i < a->params->slots; i++)
+        rg__slot_resume_child(&a->slot[i]);
+    return workers;
+}
+
+void rg__resume_begin(agent *a)
+{
+    kept_agent was;
+    if (!read_note(a, &was))
+        return;
+    rg__resume_note(a);
+    const int workers = adopt(a);
+    rg__keep_forget_rest(a->keep);
+    rg__log(RG__WARN, "agent", "took over %d workers from an agent that died",
+            workers);
+    rg__slots_pause(a, false); /* the keeper runs, and it is paused as well */
+    rg__workers_ping(a);
+    if (was.is_ending) {
+        rg__checkpoint_stop(a);
+        rg__agent_stop(a, was.exit_code, "%s", was.why);
+    }
+    a->resume = RESUME_STAND;
+    rg__resume_look(a);
+}
+
+/* -------------------------------------------------------------------- view */
+
+static bool is_handed_out(const slot *s, uint64_t generation)
+{
+    return s->w.pending == generation || s->w.built == generation;
+}
+
+/* Members of one host meet in one control segment, which the agent before made
+ * and which is with those whom it told: there is no telling the others. */
+static void judge_proposal(agent *a, const rg__proposal *p)
+{
+    char text[RG__CAUSE_MAX];
+    int asked = 0, missing = 0;
+    for (int i = 0; i < p->size; i++) {
+        slot *s = rg__slot_of(a, p->member[i]);
+        if (s == NULL || !rg__slot_is_alive(s))
+            continue;
+        asked += s->w.asked == p->generation;
+        missing += !is_handed_out(s, p->generation);
+        if (p->is_announced && is_handed_out(s, p->generation))
+            atomic_store(&s->w.page->announce, p->generation);
+    }
+    if (asked == 0)
+        return;
+    a->prepared = p->generation;
+    if (!p->is_announced)
+        rg__generation_abort(a, p->generation - 1);
+    if (missing == 0)
+        return;
+    snprintf(text, sizeof text, "%.40s: its agent died while it prepared",
+             a->params->host);
+    rg__publish_reason(a, p->generation, &a->slot[0], false, text);
+}
+
+static bool was_told(agent *a, uint64_t generation)
+{
+    for (int i = 0; i < a->params->slots; i++)
+        if (rg__slot_is_alive(&a->slot[i]) &&
+            a->slot[i].w.decided >= generation)
+            return true;
+    return false;
+}
+
+/* Who took it up may all be dead, but has committed in it since. */
+static bool has_begun(const rg__ack *now, uint64_t generation)
+{
+    for (int i = 0; i < now->count; i++)
+        if (now->held[i].id.generation >= generation)
+            return true;
+    return false;
+}
+
+/* Its commit may have made place for newer ones since: nobody fetches it. */
+static void take_up_decision(agent *a)
+{
+    const rg__line *line = rg__view_line(a);
+    if (line == NULL)
+        return;
+    rg__ack now = {0};
+    a->delivered = line->generation; /* what was decided, of the vault */
+    now.count = rg__vault_held(a, now.held);
+    const bool is_taken_up =
+        was_told(a, line->generation) || has_begun(&now, line->generation);
+    rg__ack_free(&now);
+    const rg__proposal *p = rg__snapshot_gen(&a->view, line->generation);
+    if (!is_taken_up)
+        a->delivered = 0;
+    if (!is_taken_up || p == NULL)
+        return;
+    rg__copies_begin(a, p);
+    rg__generation_pass_on(a);
+}
+
+void rg__resume_view(agent *a)
+{
+    if (a->resume != RESUME_VIEW)
+        return;
+    a->resume = RESUME_NOT;
+    a->is_done = false; /* the keys say it */
+    if (a->is_draining)
+        rg__timer_set(a->drain_timer, 0);
+    if (a->is_stopping)
+        rg__timer_set(a->step_timer, 0);
+    const rg__proposal *p = rg__view_proposed(a);
+    for (int i = 0; i < a->params->slots; i++)
+        rg__slot_publish_loss(&a->slot[i]);
+    take_up_decision(a);
+    if (p != NULL)
+        judge_proposal(a, p);
+    rg__generation_try_begin(a);
+    rg__generation_try_fin(a);
+}

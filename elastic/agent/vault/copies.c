@@ -1,0 +1,772 @@
+/* Copies of this host's shards on other hosts, and of other hosts' here.
+ *
+ * The hosts of a generation stand in a circle, in the order of their first
+ * ranks; each sends the shards of its ranks to the next `replicas` ones. Once a
+ * commit counts a worker rings (COMMITTED); then, behind the steps, its shards
+ * go out commit by commit, none left out, so that "stored up to step n" says it
+ * all. The pages tell the workers when all of a commit's copies are stored;
+ * when they are on all hosts is agreed by the workers (state.c).
+ *
+ * A copy goes into the vault slot where its keeper has the commit itself. A
+ * connection that breaks is called again: nothing is lost by that but time. But
+ * workers wait for copies in their next commits, so a partner to which not a
+ * byte gets through for as long as a connection may be silent ends the
+ * generation, by the rule of broken connections (member/links.c). */
+#include "elastic/agent/vault/parcel.h"
+#include "elastic/agent/vault/vaults.h"
+#include "elastic/agent/base/exits.h"
+#include "elastic/agent/base/view.h"
+#include "elastic/agent/base/waits.h"
+#include "elastic/agent/hosts/peers.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sdk/base/clock.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/failpoint.h"
+#include "sdk/base/futex.h"
+#include "sdk/base/log.h"
+#include "sdk/base/shm.h"
+
+#define AGAIN_NS    (50 * RG__MS) /* then a partner is called again */
+#define SWEEP_BYTES ((size_t)16 << 20)
+
+typedef struct copy_frame {
+    uint64_t generation;
+    uint64_t host; /* whose shards come */
+} copy_frame;
+
+/* A host that keeps copies of ours. */
+typedef struct partner {
+    copies *c;
+    uint64_t host;
+    rg__address address;
+    uint32_t port;
+    char name[RG__NAME_MAX];
+    parcel out; /* out.wire NULL: not connected */
+    bool is_greeted;
+    uint64_t done;         /* 1 + the newest step of which it has all */
+    uint64_t step;         /* of the commit under way, if next > 0 */
+    int next;              /* of our shards, 0: none is under way */
+    uint64_t sent, stored; /* shards, over this connection */
+    uint64_t moved_ns;     /* when bytes went out last, or had to begin to */
+    uint64_t stored_ns;    /* and shards were stored last; 0: it has all */
+} partner;
+
+/* A host whose copies are kept here. */
+typedef struct keeping {
+    struct keeping *next;
+    parcel in;
+    uint64_t generation, host;
+    uint64_t stored, told; /* shards */
+} keeping;
+
+/* Where giving back old pages of a vault slot has come to. */
+typedef struct sweeping {
+    bool is_on;
+    int buffer;
+    size_t at; /* of its copy in that slot */
+} sweeping;
+
+struct copies {
+    agent *a;
+    uint64_t generation; /* whose commits are copied, 0: nothing is */
+    uint32_t *rank;      /* of local members; owned */
+    int ranks;
+    partner *partner; /* owned */
+    int partners;
+    uint64_t cleaned[RG__VAULT_SLOTS]; /* generation, of vault slots */
+    sweeping sweeping[RG__VAULT_SLOTS];
+    rg__timer *sweep;
+    keeping *keeping;
+    rg__timer *again;
+};
+
+static void look(void *arg);
+static void sweep(void *arg);
+
+/* ------------------------------------------------------------------- circle */
+
+static uint32_t replicas_of(const agent *a)
+{
+    uint32_t most = 0;
+    for (int i = 0; i < a->buffers; i++)
+        if (a->buffer[i].is_sharded && a->buffer[i].replicas > most)
+            most = a->buffer[i].replicas;
+    return most;
+}
+
+static bool has_shards(const agent *a)
+{
+    for (int i = 0; i < a->buffers; i++)
+        if (a->buffer[i].is_sharded)
+            return true;
+    return false;
+}
+
+static int index_of_host(const rg__proposal *p, uint64_t host)
+{
+    for (int i = 0; i < p->host_count; i++)
+        if (p->host[i].id == host)
+            return i;
+    return -1;
+}
+
+/* How many hosts behind `from` in the circle `to` stands. */
+static int steps_behind(const rg__proposal *p, uint64_t from, uint64_t to)
+{
+    const int i = index_of_host(p, from), k = index_of_host(p, to);
+    return i < 0 || k < 0 ? 0 : (k - i + p->host_count) % p->host_count;
+}
+
+static bool is_kept_by(const agent *a, const rg__proposal *p, uint64_t from,
+                       uint64_t to)
+{
+    const int steps = steps_behind(p, from, to);
+    return steps > 0 && (uint32_t)steps <= replicas_of(a);
+}
+
+/* ---------------------------------------------------------------- is it room
+ */
+
+/* Bytes of shards in one vault slot, at most, in that world. */
+static uint64_t bytes_needed(const agent *a, const rg__proposal *p)
+{
+    uint64_t sum = 0;
+    for (int r = 0; r < p->size; r++) {
+        const uint64_t host = p->member[r].host;
+        const parcel_part one = {
+            .is_shard = true,
+            .part = {.index = (uint32_t)r, .count = (uint32_t)p->size}};
+        if (host == a->id || is_kept_by(a, p, host, a->id))
+            sum += rg__parcel_size(a, &one) + 2 * RG__PAGE_BYTES;
+    }
+    return sum;
+}
+
+static uint32_t slots_of(const agent *a)
+{
+    uint32_t most = 2;
+    for (int i = 0; i < a->buffers; i++)
+        most = a->buffer[i].slots > most ? a->buffer[i].slots : most;
+    return most;
+}
+
+static rg_status check_room(const agent *a, const rg__proposal *p)
+{
+    const uint64_t need = bytes_needed(a, p) * slots_of(a);
+    const uint64_t most = a->params->vault_max_bytes;
+    const uint64_t used = rg__vault_bytes(a), shards = rg__vault_shard_bytes(a);
+    if (most != 0 && used - shards + need > most)
+        return rg__fail(RG_ERR_MEMORY,
+                        "its shards need %" PRIu64 " bytes of the vault, of "
+                        "which %" PRIu64 " of %" PRIu64 " are taken; raise "
+                        "--vault-max or add hosts",
+                        need, used - shards, most);
+    return need > shards ? rg__shm_check("of shards", need - shards) : RG_OK;
+}
+
+/* ------------------------------------------------------------------ partners
+ */
+
+static void hang_up(partner *one)
+{
+    rg__parcel_clear(&one->out);
+    if (one->out.wire != NULL)
+        rg__connection_close(one->out.wire);
+    rg__parcel_open(&one->out, one->c->a, NULL, true);
+    one->is_greeted = false;
+    one->next = 0;
+    one->sent = one->stored = 0;
+}
+
+static bool add_partner(copies *c, const rg__proposal_host *host)
+{
+    partner *more =
+        realloc(c->partner, sizeof *more * (size_t)(c->partners + 1));
+    if (more == NULL)
+        return false;
+    c->partner = more;
+    partner *one = &more[c->partners++];
+    *one = (partner){
+        .c = c, .host = host->id, .address = host->address, .port = host->port};
+    snprintf(one->name, sizeof one->name, "%s", host->name);
+    return true;
+}
+
+static bool add_rank(copies *c, int rank)
+{
+    uint32_t *more = realloc(c->rank, sizeof *more * (size_t)(c->ranks + 1));
+    if (more == NULL)
+        return false;
+    c->rank = more;
+    more[c->ranks++] = (uint32_t)rank;
+    return true;
+}
+
+static void end_keeping(copies *c, uint64_t older_than);
+
+static void note_moved(partner *one)
+{
+    one->moved_ns = rg__now_ns();
+    if (one->stored_ns == 0)
+        one->stored_ns = one->moved_ns;
+    rg__wait_end(one->c->a, RG__WAIT_COPY, one->host);
+    rg__wait_begin(one->c->a, RG__WAIT_COPY, one->host,
+                   "host %s to store copies of its shards", one->name);
+}
+
+static void note_stored(partner *one, bool has_all)
+{
+    one->stored_ns = 0;
+    if (has_all)
+        rg__wait_end(one->c->a, RG__WAIT_COPY, one->host);
+    else
+        note_moved(one);
+}
+
+static void stop(copies *c)
+{
+    for (int i = 0; i < c->partners; i++) {
+        hang_up(&c->partner[i]);
+        note_stored(&c->partner[i], true);
+    }
+    free(c->partner);
+    free(c->rank);
+    c->partner = NULL;
+    c->rank = NULL;
+    c->partners = c->ranks = 0;
+    c->generation = 0;
+    rg__timer_stop(c->again);
+    rg__timer_stop(c->sweep);
+    memset(c->sweeping, 0, sizeof c->sweeping);
+}
+
+static bool list_world(copies *c, const rg__proposal *p)
+{
+    bool is_good = true;
+    for (int r = 0; r < p->size && is_good; r++)
+        if (p->member[r].host == c->a->id)
+            is_good = add_rank(c, r);
+    for (int i = 0; i < p->host_count && is_good; i++)
+        if (is_kept_by(c->a, p, c->a->id, p->host[i].id))
+            is_good = add_partner(c, &p->host[i]);
+    return is_good;
+}
+
+static void show_copied(const copies *c)
+{
+    uint64_t done = INT64_MAX;
+    for (int i = 0; i < c->partners; i++)
+        if (c->partner[i].done < done)
+            done = c->partner[i].done;
+    for (int i = 0; i < c->a->params->slots; i++) {
+        const slot *s = &c->a->slot[i];
+        if (!rg__slot_is_alive(s) || s->w.page == NULL)
+            continue;
+        rg__page *page = s->w.page;
+        if (atomic_load(&page->copied_generation) != c->generation) {
+            atomic_store(&page->copied, 0);
+            atomic_store(&page->copied_generation, c->generation);
+        }
+        atomic_store(&page->copied, done);
+        atomic_fetch_add(&page->wake, 1);
+        rg__futex_wake(&page->wake);
+    }
+}
+
+rg_status rg__copies_create(agent *a)
+{
+    copies *c = calloc(1, sizeof *c);
+    if (c == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for an agent");
+    c->a = a;
+    c->again = rg__timer_create(a->loop, look, c);
+    c->sweep = rg__timer_create(a->loop, sweep, c);
+    a->copies = c;
+    return c->again != NULL && c->sweep != NULL
+               ? RG_OK
+               : rg__fail(RG_ERR_MEMORY, "no memory for an agent");
+}
+
+void rg__copies_destroy(agent *a)
+{
+    copies *c = a->copies;
+    if (c == NULL)
+        return;
+    end_keeping(c, UINT64_MAX);
+    if (c->again != NULL && c->sweep != NULL)
+        stop(c);
+    rg__timer_destroy(c->again);
+    rg__timer_destroy(c->sweep);
+    free(c);
+    a->copies = NULL;
+}
+
+void rg__copies_begin(agent *a, const rg__proposal *p)
+{
+    copies *c = a->copies;
+    stop(c);
+    end_keeping(c, p->generation);
+    if (!has_shards(a) || index_of_host(p, a->id) < 0)
+        return;
+    c->generation = p->generation;
+    if (!list_world(c, p) || check_room(a, p) != RG_OK) {
+        rg__agent_leave(a, RG__EXIT_SYSTEM, "host %s can't hold its part: %s",
+                        a->params->host, rg_last_error());
+        return;
+    }
+    show_copied(c);
+    look(c);
+}
+
+/* -------------------------------------------------------------------- clean */
+
+/* The next rank whose shard belongs here, of this host or of one that it keeps;
+ * the world's size: none. Ranks of one host stand together as a rule. */
+static uint32_t next_here(const agent *a, const rg__proposal *p, uint32_t rank)
+{
+    uint64_t elsewhere = 0;
+    for (; rank < (uint32_t)p->size; rank++) {
+        const uint64_t host = p->member[rank].host;
+        if (host == elsewhere)
+            continue;
+        if (host == a->id || is_kept_by(a, p, host, a->id))
+            break;
+        elsewhere = host;
+    }
+    return rank;
+}
+
+/* Give back pages of [from, to): at most SWEEP_BYTES. How far that went. */
+static size_t punch(int fd, size_t base, size_t from, size_t to)
+{
+    const off_t data = lseek(fd, (off_t)(base + from), SEEK_DATA);
+    if (data < 0 || (size_t)data >= base + to)
+        return to;
+    from = (size_t)data - base;
+    const size_t n = to - from < SWEEP_BYTES ? to - from : SWEEP_BYTES;
+    fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+              (off_t)(base + from), (off_t)n);
+    return from + n;
+}
+
+/* The next pages from `at` on that lie between shards of this world; they hold
+ * what belonged to ranks of older ones, and nobody writes there. */
+static size_t sweep_buffer(const agent *a, const rg__proposal *p,
+                           const buffer *b, int vault_slot, size_t at)
+{
+    const size_t stride = rg__vault_stride(b->bytes);
+    const uint32_t count = (uint32_t)p->size;
+    size_t kept = 0; /* end of what stays, so far */
+    for (uint32_t i = next_here(a, p, 0);; i = next_here(a, p, i + 1)) {
+        size_t begin = stride, end = stride;
+        if (i < count)
+            rg__slice(b->bytes, b->align, i, count, &begin, &end);
+        const size_t first = rg__vault_stride(kept);
+        const size_t from = first > at ? first : at;
+        const size_t to = begin / RG__PAGE_BYTES * RG__PAGE_BYTES;
+        if (from < to)
+            return punch(a->vault_fd, b->place + stride * (size_t)vault_slot,
+                         from, to);
+        if (i >= count)
+            return stride;
+        kept = end;
+    }
+}
+
+/* One slice a turn: the kernel takes long over gigabytes. */
+static void sweep(void *arg)
+{
+    copies *c = arg;
+    sweeping *w = c->sweeping;
+    const rg__proposal *p = rg__snapshot_gen(&c->a->view, c->generation);
+    while (w < c->sweeping + RG__VAULT_SLOTS && !w->is_on)
+        w++;
+    if (p == NULL || w == c->sweeping + RG__VAULT_SLOTS)
+        return;
+    const buffer *b = &c->a->buffer[w->buffer];
+    if (w->buffer >= c->a->buffers)
+        w->is_on = false;
+    else if (!b->is_sharded || w->at >= rg__vault_stride(b->bytes))
+        *w = (sweeping){.is_on = true, .buffer = w->buffer + 1};
+    else
+        w->at = sweep_buffer(c->a, p, b, (int)(w - c->sweeping), w->at);
+    rg__timer_set(c->sweep, 0);
+}
+
+static void clean_slot(copies *c, int vault_slot, rg__commit_id id)
+{
+    agent *a = c->a;
+    const uint32_t count = atomic_load(&a->vault->slot[vault_slot][0].shards);
+    if (c->cleaned[vault_slot] == c->generation || count == 0 ||
+        count > RG__WORLD_MAX)
+        return;
+    c->cleaned[vault_slot] = c->generation;
+    for (int i = 0; i < RG__SHARDS_MAX; i++) {
+        rg__piece *one = &a->vault->shard[vault_slot][i];
+        if (atomic_load(&one->generation) != id.generation ||
+            atomic_load(&one->step) != id.step)
+            rg__piece_empty(one);
+    }
+    c->sweeping[vault_slot] = (sweeping){.is_on = true};
+    rg__timer_set(c->sweep, 0);
+}
+
+/* --------------------------------------------------------------------- send */
+
+/* 1 + the newest step whose commit counts, as local workers say. */
+static uint64_t committed(const copies *c)
+{
+    uint64_t most = 0;
+    for (int i = 0; i < c->a->params->slots; i++) {
+        const slot *s = &c->a->slot[i];
+        if (!rg__slot_is_alive(s) || s->w.page == NULL ||
+            atomic_load(&s->w.page->committed_generation) != c->generation)
+            continue;
+        const uint64_t at = atomic_load(&s->w.page->committed);
+        most = at > most ? at : most;
+    }
+    return most;
+}
+
+/* The vault slot of the oldest commit that counts and that the partner lacks,
+ * -1: none. */
+static int next_commit(const copies *c, const partner *one, uint64_t *step_p)
+{
+    const uint64_t end = committed(c);
+    int found = -1;
+    *step_p = 0;
+    for (int i = 0; i < RG__VAULT_SLOTS; i++) {
+        const rg__commit_id id = rg__vault_id(c->a->vault, i);
+        if (id.generation != c->generation || id.step >= end ||
+            id.step < one->done || (found >= 0 && id.step > *step_p))
+            continue;
+        found = i;
+        *step_p = id.step;
+    }
+    return found;
+}
+
+static void break_link(const partner *one, const char *why)
+{
+    agent *a = one->c->a;
+    const uint64_t generation = one->c->generation;
+    char text[RG__CAUSE_MAX];
+    snprintf(text, sizeof text, "%.24s has no copies stored by %.24s: %.48s",
+             a->params->host, one->name, why);
+    rg__log(RG__WARN, "agent", "generation %" PRIu64 " is broken: %s",
+            generation, text);
+    a->detected_ns = rg__now_ns();
+    a->on->copy_broken(a, generation, one->name, text);
+}
+
+/* The connection is of no use any more; nothing has come of it since then. */
+static void call_later(partner *one, uint64_t since_ns, const char *why)
+{
+    const agent *a = one->c->a;
+    const uint64_t silent_ns =
+        a->params->detect_ms * RG__MS * RG__SILENT_BUDGETS;
+    hang_up(one);
+    rg__timer_set(one->c->again, AGAIN_NS);
+    if (one->stored_ns != 0 && rg__now_ns() - since_ns >= silent_ns &&
+        a->aborted < one->c->generation)
+        break_link(one, why);
+}
+
+/* The commit under way has gone, or none was: begin with the next shard. */
+static void send_next_shard(partner *one)
+{
+    copies *c = one->c;
+    uint64_t step = one->step;
+    const int vault_slot =
+        one->next > 0
+            ? rg__vault_find(c->a->vault,
+                             (rg__commit_id){c->generation, one->step})
+            : next_commit(c, one, &step);
+    if (vault_slot < 0 || one->next == c->ranks)
+        return;
+    one->step = step;
+    const parcel_part what = {
+        .slot = vault_slot,
+        .is_shard = true,
+        .part = {.id = {c->generation, step}, .index = c->rank[one->next++]}};
+    note_moved(one);
+    if (rg__parcel_send(&one->out, &what) == PARCEL_GONE)
+        call_later(one, one->moved_ns, "the commit is gone here");
+}
+
+/* This host's own copy of a commit that counts is wrong. */
+static void end_generation(const copies *c)
+{
+    char text[RG__CAUSE_MAX];
+    snprintf(text, sizeof text, "a shard in the vault of %.40s is damaged",
+             c->a->params->host);
+    c->a->on->copy_broken(c->a, c->generation, NULL, text);
+}
+
+static void greet(partner *one)
+{
+    const copy_frame m = {one->c->generation, one->c->a->id};
+    one->is_greeted = true;
+    memcpy(rg__connection_space(one->out.wire), &m, sizeof m);
+    rg__connection_send(one->out.wire, RG__PEER_COPY, sizeof m);
+}
+
+static void send_more(partner *one)
+{
+    rg__failpoint("copy.source", -1, one->step, one->c->generation);
+    note_moved(one);
+    switch (rg__parcel_send_more(&one->out)) {
+    case PARCEL_MORE:
+        return;
+    case PARCEL_DONE:
+        one->sent++;
+        send_next_shard(one);
+        return;
+    case PARCEL_DAMAGED:
+        end_generation(one->c);
+        break;
+    default:
+        break;
+    }
+    call_later(one, one->moved_ns, "the commit is gone here");
+}
+
+static void send_on(void *arg)
+{
+    partner *one = arg;
+    if (one->out.wire == NULL || rg__connection_space(one->out.wire) == NULL)
+        return;
+    if (!one->is_greeted)
+        greet(one);
+    else if (rg__parcel_tell_room(&one->out))
+        return;
+    else if (one->out.is_under_way)
+        send_more(one);
+    else if (one->next == 0)
+        send_next_shard(one);
+}
+
+static bool on_stored(partner *one, const void *body, size_t n)
+{
+    uint64_t stored;
+    if (n != sizeof stored)
+        return false;
+    memcpy(&stored, body, sizeof stored);
+    one->stored = stored;
+    if (stored > one->sent)
+        return false;
+    note_stored(one, false);
+    if (one->next < one->c->ranks || one->out.is_under_way ||
+        stored < one->sent)
+        return true;
+    one->done = one->step + 1;
+    one->next = 0;
+    note_stored(one, true);
+    show_copied(one->c);
+    send_on(one);
+    return true;
+}
+
+static bool partner_frame(void *arg, uint32_t type, const void *body, size_t n)
+{
+    partner *one = arg;
+    if (type == RG__PEER_STORED)
+        return on_stored(one, body, n);
+    if (type != RG__PEER_REFUSED)
+        return false;
+    rg__log(RG__WARN, "agent", "%s does not keep our copies: %.*s", one->name,
+            (int)(n < RG__CAUSE_MAX ? n : RG__CAUSE_MAX), (const char *)body);
+    call_later(one, one->stored_ns, "it does not keep them");
+    return true;
+}
+
+static void partner_gone(void *arg, const char *why)
+{
+    partner *one = arg;
+    rg__log(RG__DEBUG, "agent", "the connection for copies to %s: %s",
+            one->name, why);
+    one->out.wire = NULL;
+    call_later(one, one->moved_ns, why);
+}
+
+static const connection_fns partner_fns = {partner_frame, send_on,
+                                           partner_gone};
+
+static void call(partner *one)
+{
+    copies *c = one->c;
+    rg__parcel_open(&one->out, c->a, NULL, true);
+    if (one->stored_ns == 0)
+        note_moved(one);
+    if (rg__connection_call(c->a, &one->address, one->port, one->host,
+                            &partner_fns, one, &one->out.wire) == RG_OK)
+        return;
+    one->out.wire = NULL;
+    call_later(one, one->moved_ns, rg_last_error());
+}
+
+static void look(void *arg)
+{
+    copies *c = arg;
+    for (int i = 0; i < c->partners; i++) {
+        uint64_t step;
+        partner *one = &c->partner[i];
+        if (one->out.wire != NULL)
+            send_on(one);
+        else if (next_commit(c, one, &step) >= 0)
+            call(one);
+    }
+}
+
+void rg__copies_committed(agent *a)
+{
+    copies *c = a->copies;
+    const uint64_t end = committed(c);
+    const rg__commit_id id = {c->generation, end - 1};
+    const int vault_slot = end > 0 ? rg__vault_find(a->vault, id) : -1;
+    if (vault_slot >= 0)
+        clean_slot(c, vault_slot, id);
+    look(c);
+}
+
+/* --------------------------------------------------------------------- keep */
+
+static void free_keeping(keeping *k)
+{
+    keeping **at = &k->in.a->copies->keeping;
+    while (*at != k)
+        at = &(*at)->next;
+    *at = k->next;
+    rg__parcel_clear(&k->in);
+    free(k);
+}
+
+static void drop_keeping(keeping *k)
+{
+    rg__connection_close(k->in.wire);
+    free_keeping(k);
+}
+
+static void end_keeping(copies *c, uint64_t older_than)
+{
+    for (keeping *k = c->keeping, *next; k != NULL; k = next) {
+        next = k->next;
+        if (k->generation < older_than)
+            drop_keeping(k);
+    }
+}
+
+/* It has called again: what the connection before has on its way would come
+ * behind newer copies. */
+static void end_keeping_of(copies *c, uint64_t host)
+{
+    for (keeping *k = c->keeping, *next; k != NULL; k = next) {
+        next = k->next;
+        if (k->host == host)
+            drop_keeping(k);
+    }
+}
+
+static void tell_stored(void *arg)
+{
+    keeping *k = arg;
+    void *to = rg__connection_space(k->in.wire);
+    if (to == NULL || k->told == k->stored)
+        return;
+    k->told = k->stored;
+    memcpy(to, &k->told, sizeof k->told);
+    rg__connection_send(k->in.wire, RG__PEER_STORED, sizeof k->told);
+}
+
+static bool refuse(keeping *k, const char *why)
+{
+    char *to = rg__connection_space(k->in.wire);
+    if (to == NULL)
+        return false;
+    snprintf(to, RG__CAUSE_MAX, "%s", why);
+    rg__connection_send(k->in.wire, RG__PEER_REFUSED, strlen(to) + 1);
+    return true;
+}
+
+static bool keep_on(keeping *k, parcel_state state)
+{
+    switch (state) {
+    case PARCEL_DONE:
+        k->stored++;
+        tell_stored(k);
+        return true;
+    case PARCEL_MORE:
+        return true;
+    case PARCEL_DAMAGED:
+        return refuse(k, "what came does not have its checksum");
+    case PARCEL_FAILED:
+        return refuse(k, rg_last_error());
+    case PARCEL_GONE:
+    case PARCEL_MALFORMED:
+        break;
+    }
+    return false;
+}
+
+static bool keep_piece(keeping *k, const void *body, size_t n)
+{
+    agent *a = k->in.a;
+    parcel_part what;
+    uint64_t sum = 0;
+    const parcel_state state = rg__parcel_read(&k->in, body, n, &what, &sum);
+    if (state != PARCEL_MORE)
+        return keep_on(k, state);
+    what.slot = rg__vault_find(a->vault, what.part.id);
+    if (!what.is_shard || what.part.id.generation != k->generation)
+        return false;
+    if (k->generation != a->delivered || what.slot < 0)
+        return refuse(k, "its vault does not hold the commit");
+    return keep_on(k, rg__parcel_begin(&k->in, &what, sum));
+}
+
+static bool keeping_frame(void *arg, uint32_t type, const void *body, size_t n)
+{
+    keeping *k = arg;
+    switch (type) {
+    case RG__PEER_ROOM:
+        return keep_on(k, rg__parcel_on_room(&k->in, body, n));
+    case RG__PEER_PIECE:
+        return keep_piece(k, body, n);
+    case RG__PEER_BYTES:
+        rg__failpoint("copy.sink", -1, k->in.what.part.id.step, k->generation);
+        return keep_on(k, rg__parcel_on_bytes(&k->in, body, n));
+    default:
+        return false;
+    }
+}
+
+static void keeping_gone(void *arg, const char *why)
+{
+    (void)why; /* it calls again */
+    free_keeping(arg);
+}
+
+static const connection_fns keeping_fns = {keeping_frame, tell_stored,
+                                           keeping_gone};
+
+bool rg__copies_serve(agent *a, connection *c, const void *body, size_t n)
+{
+    copy_frame m;
+    keeping *k = n == sizeof m ? calloc(1, sizeof *k) : NULL;
+    if (k == NULL)
+        return false;
+    memcpy(&m, body, sizeof m);
+    end_keeping_of(a->copies, m.host);
+    *k = (keeping){
+        .generation = m.generation, .host = m.host, .next = a->copies->keeping};
+    rg__parcel_open(&k->in, a, c, false);
+    a->copies->keeping = k;
+    rg__connection_take(c, &keeping_fns, k);
+    return true;
+}

@@ -1,0 +1,297 @@
+#include "elastic/agent/vault/parcel.h"
+#include "elastic/agent/vault/vaults.h"
+#include "elastic/agent/hosts/peers.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sdk/base/fail.h"
+#include "sdk/base/log.h"
+
+typedef struct room_frame {
+    uint32_t count; /* buffers in all */
+    rg__register room;
+} room_frame;
+
+typedef struct piece_frame {
+    uint32_t is_shard, unused;
+    rg__part part;
+    uint64_t sum;
+} piece_frame;
+
+void rg__parcel_open(parcel *p, agent *a, connection *wire, bool sends)
+{
+    *p = (parcel){.a = a, .wire = wire, .buffers = sends ? a->buffers : 0};
+}
+
+void rg__parcel_clear(parcel *p)
+{
+    free(p->order);
+    p->order = NULL;
+}
+
+/* -------------------------------------------------------- a walk over bytes */
+
+static const buffer *buffer_of(const parcel *p)
+{
+    return &p->a->buffer[p->order != NULL ? p->order[p->buffer] : p->buffer];
+}
+
+static void slice_of(const buffer *b, const parcel_part *what, size_t *begin_p,
+                     size_t *end_p)
+{
+    *begin_p = *end_p = 0;
+    if (what->is_shard != b->is_sharded)
+        return;
+    if (what->is_shard)
+        rg__slice(b->bytes, b->align, what->part.index, what->part.count,
+                  begin_p, end_p);
+    else
+        rg__vault_slice(b->bytes, what->part.index, what->part.count, begin_p,
+                        end_p);
+    if (*begin_p == *end_p)
+        *begin_p = *end_p = 0;
+}
+
+static void walk_begin(parcel *p, const parcel_part *what)
+{
+    p->what = *what;
+    p->buffer = -1;
+    p->at = p->end = 0;
+    p->sum = rg__part_hash(&what->part);
+    p->is_under_way = true;
+}
+
+/* To the next byte of the part; false: it is over, and p->sum is its sum. */
+static bool walk_on(parcel *p)
+{
+    while (p->at == p->end) {
+        if (p->end != 0)
+            p->sum += rg__hash_value(&p->hash);
+        p->at = p->end = 0;
+        if (++p->buffer >= p->buffers)
+            return false;
+        slice_of(buffer_of(p), &p->what, &p->at, &p->end);
+        rg__hash_begin_named(&p->hash, buffer_of(p)->name);
+    }
+    return true;
+}
+
+static void walked(parcel *p, const void *bytes, size_t n)
+{
+    rg__hash_update(&p->hash, bytes, n);
+    p->at += n;
+    p->bytes += n;
+}
+
+static off_t place(const parcel *p)
+{
+    const buffer *b = buffer_of(p);
+    return (off_t)(b->place +
+                   rg__vault_stride(b->bytes) * (size_t)p->what.slot + p->at);
+}
+
+uint64_t rg__parcel_size(const agent *a, const parcel_part *what)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < a->buffers; i++) {
+        size_t begin, end;
+        slice_of(&a->buffer[i], what, &begin, &end);
+        sum += end - begin;
+    }
+    return sum;
+}
+
+/* -------------------------------------------------------------------- send */
+
+bool rg__parcel_tell_room(parcel *p)
+{
+    if (p->rooms == p->buffers)
+        return false;
+    const buffer *b = &p->a->buffer[p->rooms++];
+    room_frame m = {.count = (uint32_t)p->buffers};
+    rg__vault_describe(b, &m.room);
+    memcpy(rg__connection_space(p->wire), &m, sizeof m);
+    rg__connection_send(p->wire, RG__PEER_ROOM, sizeof m);
+    return true;
+}
+
+static uint32_t most_parts(const parcel_part *what)
+{
+    return what->is_shard ? RG__WORLD_MAX : RG__HOST_SLOTS_MAX;
+}
+
+parcel_state rg__parcel_send(parcel *p, const parcel_part *what)
+{
+    rg__vault *vault = p->a->vault;
+    p->piece = what->is_shard ? rg__vault_shard(vault, what->slot,
+                                                what->part.id, what->part.index)
+                              : &vault->slot[what->slot][what->part.index];
+    if (p->piece == NULL || !rg__piece_is(p->piece, what->part.id))
+        return PARCEL_GONE;
+    piece_frame m = {.is_shard = what->is_shard,
+                     .part = what->part,
+                     .sum = atomic_load(&p->piece->sum)};
+    m.part.count = atomic_load(&p->piece->count);
+    m.part.shards = atomic_load(&p->piece->shards);
+    if (m.part.count <= m.part.index ||
+        m.part.count > most_parts(what)) /* scribbled since it was looked at */
+        return PARCEL_GONE;
+    parcel_part sent = *what;
+    sent.part = m.part;
+    walk_begin(p, &sent);
+    p->expected = m.sum;
+    memcpy(rg__connection_space(p->wire), &m, sizeof m);
+    rg__connection_send(p->wire, RG__PEER_PIECE, sizeof m);
+    return PARCEL_MORE;
+}
+
+static parcel_state judge_sent(parcel *p)
+{
+    p->is_under_way = false;
+    if (!rg__piece_is(p->piece, p->what.part.id))
+        return PARCEL_GONE;
+    if (p->sum == p->expected)
+        return PARCEL_DONE;
+    rg__log(RG__ERROR, "agent",
+            "commit %" PRIu64 ".%" PRIu64 " in the vault of this host is "
+            "damaged: %s %u does not have its checksum; it counts no more",
+            p->what.part.id.generation, p->what.part.id.step,
+            p->what.is_shard ? "shard" : "piece", p->what.part.index);
+    rg__piece_empty(p->piece);
+    return PARCEL_DAMAGED;
+}
+
+parcel_state rg__parcel_send_more(parcel *p)
+{
+    if (!walk_on(p))
+        return judge_sent(p);
+    const size_t left = p->end - p->at;
+    const size_t n = left < RG__PEER_BODY_MAX ? left : RG__PEER_BODY_MAX;
+    void *to = rg__connection_space(p->wire);
+    if (pread(p->a->vault_fd, to, n, place(p)) != (ssize_t)n ||
+        !rg__piece_is(p->piece, p->what.part.id)) {
+        p->is_under_way = false;
+        return PARCEL_GONE;
+    }
+    walked(p, to, n);
+    rg__connection_send(p->wire, RG__PEER_BYTES, n);
+    return PARCEL_MORE;
+}
+
+/* ----------------------------------------------------------------- receive */
+
+static bool is_room_new(const parcel *p, int index)
+{
+    for (int i = 0; i < p->rooms; i++)
+        if (p->order[i] == index)
+            return false;
+    return true;
+}
+
+parcel_state rg__parcel_on_room(parcel *p, const void *body, size_t n)
+{
+    room_frame m;
+    int index = 0;
+    if (n != sizeof m || p->is_under_way)
+        return PARCEL_MALFORMED;
+    memcpy(&m, body, sizeof m);
+    if (m.count > RG__BUFFERS_MAX || (uint32_t)p->rooms >= m.count ||
+        (p->order != NULL && m.count != (uint32_t)p->buffers))
+        return PARCEL_MALFORMED;
+    if (p->order == NULL)
+        p->order = calloc(m.count, sizeof *p->order);
+    p->buffers = (int)m.count;
+    if (p->order == NULL) {
+        rg__fail(RG_ERR_MEMORY, "no memory for its buffers");
+        return PARCEL_FAILED;
+    }
+    if (rg__vault_room(p->a, &m.room, &index) != RG_OK)
+        return PARCEL_FAILED;
+    if (!is_room_new(p, index))
+        return PARCEL_MALFORMED;
+    p->order[p->rooms++] = index;
+    return PARCEL_MORE;
+}
+
+parcel_state rg__parcel_read(const parcel *p, const void *body, size_t n,
+                             parcel_part *what, uint64_t *sum_p)
+{
+    piece_frame m;
+    if (n != sizeof m || p->is_under_way)
+        return PARCEL_MALFORMED;
+    memcpy(&m, body, sizeof m);
+    *what =
+        (parcel_part){.slot = -1, .is_shard = m.is_shard != 0, .part = m.part};
+    *sum_p = m.sum;
+    if (m.part.index >= m.part.count || m.part.count > most_parts(what))
+        return PARCEL_MALFORMED;
+    if (p->rooms == p->buffers && p->rooms == p->a->buffers)
+        return PARCEL_MORE;
+    if (p->rooms < p->buffers)
+        return PARCEL_MALFORMED;
+    rg__fail(RG_ERR_INVALID, "it has other buffers than this host");
+    return PARCEL_FAILED;
+}
+
+/* After each part of it: it may be over. */
+static parcel_state look(parcel *p)
+{
+    if (walk_on(p))
+        return PARCEL_MORE;
+    p->is_under_way = false;
+    if (p->sum != p->expected) {
+        rg__piece_empty(p->piece);
+        return PARCEL_DAMAGED;
+    }
+    rg__piece_end(p->piece, p->sum);
+    return PARCEL_DONE;
+}
+
+/* Where a shard that came goes: its own place, else one that holds nothing of
+ * the commit. */
+static rg__piece *find_place(const agent *a, const parcel_part *what)
+{
+    rg__piece *table = a->vault->shard[what->slot], *found = NULL;
+    for (int i = RG__HOST_SLOTS_MAX; i < RG__SHARDS_MAX; i++) {
+        const rg__commit_id id = {atomic_load(&table[i].generation),
+                                  atomic_load(&table[i].step)};
+        const bool is_old = atomic_load(&table[i].state) == RG__PIECE_EMPTY ||
+                            !rg__same_commit(id, what->part.id);
+        if (!is_old && atomic_load(&table[i].index) == what->part.index)
+            return &table[i];
+        if (is_old && found == NULL)
+            found = &table[i];
+    }
+    return found;
+}
+
+parcel_state rg__parcel_begin(parcel *p, const parcel_part *what, uint64_t sum)
+{
+    p->piece = what->is_shard
+                   ? find_place(p->a, what)
+                   : &p->a->vault->slot[what->slot][what->part.index];
+    if (p->piece == NULL) {
+        rg__fail(RG_ERR_MEMORY, "its vault has no place for another shard");
+        return PARCEL_FAILED;
+    }
+    walk_begin(p, what);
+    p->expected = sum;
+    rg__piece_begin(p->piece, &what->part);
+    return look(p);
+}
+
+parcel_state rg__parcel_on_bytes(parcel *p, const void *body, size_t n)
+{
+    if (!p->is_under_way || n == 0 || n > p->end - p->at)
+        return PARCEL_MALFORMED;
+    if (pwrite(p->a->vault_fd, body, n, place(p)) != (ssize_t)n) {
+        p->is_under_way = false;
+        rg__fail(RG_ERR_MEMORY, "its vault can't be written");
+        return PARCEL_FAILED;
+    }
+    walked(p, body, n);
+    return look(p);
+}

@@ -1,0 +1,589 @@
+/* The commit to resume from, from other hosts' vaults into this one.
+ *
+ * A decision that names this host among its copies waits here until the vault
+ * holds what the decision says; only then do local workers hear of it. One
+ * source after the other is called and asked for the replicated buffers, for
+ * shards, or for both, and sends them as parcels (parcel.h).
+ *
+ * What comes goes into a vault slot other than that of the newest whole commit
+ * on the lineage, unless parts of the commit lie here already: those stay, and
+ * the rest goes beside them.
+ *
+ * Whatever fails ends the generation, with a reason; the next decision finds
+ * another source. No time limit but the connection's silence. */
+#include "elastic/agent/vault/parcel.h"
+#include "elastic/agent/vault/vaults.h"
+#include "elastic/agent/hosts/peers.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sdk/base/clock.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/failpoint.h"
+#include "sdk/base/log.h"
+
+#define SHARDS_MAX 8192 /* asked for at a time */
+
+typedef struct fetch_frame {
+    uint64_t generation; /* whose decision asks for it */
+    rg__commit_id id;
+    uint32_t is_whole; /* the replicated buffers */
+    uint32_t count;    /* shards: their numbers follow */
+} fetch_frame;
+
+_Static_assert(sizeof(fetch_frame) + SHARDS_MAX * sizeof(uint32_t) <=
+                   RG__PEER_BODY_MAX,
+               "a frame");
+
+/* ------------------------------------------------------------------ source */
+
+typedef struct source {
+    parcel out;
+    uint64_t generation; /* whose decision asks for it */
+    parcel_part *part;   /* what to send; owned */
+    int parts, next;
+    bool has_ended; /* all is said, */
+    bool is_whole;  /* and all was sent */
+    uint64_t total;
+} source;
+
+static void refuse(source *s, const char *why)
+{
+    char *text = rg__connection_space(s->out.wire);
+    s->has_ended = true;
+    if (text == NULL)
+        return;
+    snprintf(text, RG__CAUSE_MAX, "%s", why);
+    rg__connection_send(s->out.wire, RG__PEER_REFUSED, strlen(text) + 1);
+}
+
+static bool add_part(source *s, int vault_slot, bool is_shard, uint32_t index,
+                     rg__commit_id id)
+{
+    parcel_part *more = realloc(s->part, sizeof *more * (size_t)(s->parts + 1));
+    if (more == NULL)
+        return false;
+    s->part = more;
+    parcel_part *one = &more[s->parts++];
+    *one = (parcel_part){.slot = vault_slot,
+                         .is_shard = is_shard,
+                         .part = {.id = id, .index = index}};
+    const rg__vault *vault = s->out.a->vault;
+    one->part.count =
+        atomic_load(&vault->slot[vault_slot][0].count); /* of pieces */
+    if (is_shard)
+        one->part.count = atomic_load(&vault->slot[vault_slot][0].shards);
+    if (one->part.count > index && one->part.count <= RG__WORLD_MAX)
+        s->total += rg__parcel_size(s->out.a, one);
+    return true;
+}
+
+/* The vault slot that holds parts of the commit, -1: none. */
+static int find_slot(const agent *a, rg__commit_id id)
+{
+    for (int i = 0; i < RG__VAULT_SLOTS; i++)
+        if (id.generation != 0 &&
+            rg__same_commit(rg__vault_part_id(a->vault, i), id))
+            return i;
+    return -1;
+}
+
+static bool list_parts(source *s, const fetch_frame *m, const uint32_t *shard)
+{
+    const agent *a = s->out.a;
+    const int vault_slot = find_slot(a, m->id);
+    bool is_good = vault_slot >= 0;
+    const uint32_t pieces =
+        is_good && m->is_whole
+            ? atomic_load(&a->vault->slot[vault_slot][0].count)
+            : 0;
+    for (uint32_t i = 0; i < pieces && i < RG__HOST_SLOTS_MAX && is_good; i++)
+        is_good = add_part(s, vault_slot, false, i, m->id);
+    for (uint32_t i = 0; i < m->count && is_good; i++)
+        is_good = add_part(s, vault_slot, true, shard[i], m->id);
+    return is_good;
+}
+
+static void send_next_part(source *s)
+{
+    if (s->next == s->parts) {
+        s->has_ended = s->is_whole = true;
+        return;
+    }
+    if (rg__parcel_send(&s->out, &s->part[s->next++]) == PARCEL_GONE)
+        refuse(s, "its vault does not hold the commit");
+}
+
+static void send_next(void *arg)
+{
+    source *s = arg;
+    if (s->has_ended || rg__connection_space(s->out.wire) == NULL ||
+        rg__parcel_tell_room(&s->out))
+        return;
+    if (!s->out.is_under_way) {
+        send_next_part(s);
+        return;
+    }
+    if (s->out.bytes * 2 >= s->total)
+        rg__failpoint("transfer.source", -1, s->part[0].part.id.step,
+                      s->generation);
+    const parcel_state state = rg__parcel_send_more(&s->out);
+    if (state == PARCEL_DONE)
+        send_next_part(s);
+    else if (state != PARCEL_MORE)
+        refuse(s, state == PARCEL_DAMAGED
+                      ? "the commit is damaged there"
+                      : "its vault does not hold the commit any more");
+}
+
+static void free_source(source *s)
+{
+    rg__parcel_clear(&s->out);
+    free(s->part);
+    free(s);
+}
+
+static void note_served(const source *s, bool is_stored)
+{
+    agent *a = s->out.a;
+    if (a->served.generation != s->generation)
+        a->served = (served){.generation = s->generation};
+    a->served.sent++;
+    a->served.stored += is_stored;
+    a->served.at_ns = rg__now_ns();
+    a->on->noted(a);
+}
+
+/* All that the sink ever says: that it has stored what was sent. */
+static bool source_frame(void *arg, uint32_t type, const void *body, size_t n)
+{
+    source *s = arg;
+    (void)body;
+    if (type != RG__PEER_STORED || n != 0 || !s->is_whole)
+        return false;
+    note_served(s, true);
+    rg__connection_close(s->out.wire);
+    free_source(s);
+    return true;
+}
+
+static void source_gone(void *arg, const char *why)
+{
+    source *s = arg;
+    if (!s->has_ended)
+        rg__log(RG__WARN, "agent",
+                "a commit was sent in part, %" PRIu64 " bytes: %s",
+                s->out.bytes, why);
+    if (s->is_whole)
+        note_served(s, false);
+    free_source(s);
+}
+
+static const connection_fns source_fns = {source_frame, send_next, source_gone};
+
+bool rg__transfer_serve(agent *a, connection *c, const void *body, size_t n)
+{
+    fetch_frame m;
+    if (n < sizeof m)
+        return false;
+    memcpy(&m, body, sizeof m);
+    source *s = calloc(1, sizeof *s);
+    uint32_t *shard = calloc(m.count > 0 && m.count <= SHARDS_MAX ? m.count : 1,
+                             sizeof *shard);
+    if (s == NULL || shard == NULL || m.count > SHARDS_MAX ||
+        n != sizeof m + m.count * sizeof *shard) {
+        free(s);
+        free(shard);
+        return false;
+    }
+    memcpy(shard, (const char *)body + sizeof m, m.count * sizeof *shard);
+    s->generation = m.generation;
+    rg__parcel_open(&s->out, a, c, true);
+    rg__connection_take(c, &source_fns, s);
+    if (list_parts(s, &m, shard))
+        send_next(s);
+    else
+        refuse(s, "its vault does not hold the commit");
+    free(shard);
+    return true;
+}
+
+/* -------------------------------------------------------------------- sink */
+
+/* What comes from one source. */
+typedef struct errand {
+    uint64_t host;
+    rg__address address;
+    uint32_t port;
+    char name[RG__NAME_MAX];
+    bool is_whole;
+    rg__shards shards; /* owned */
+} errand;
+
+struct transfer {
+    agent *a;
+    uint64_t generation;
+    rg__commit_id id;
+    int slot; /* of the vault, -1: not chosen yet */
+    errand *errand;
+    int errands, now;
+    /* of the errand under way */
+    parcel in;
+    bool is_asked;
+    uint32_t pieces; /* of the replicated buffers, 0: not known yet */
+    uint32_t stored; /* parts */
+    uint64_t bytes, begin_ns;
+};
+
+static void free_transfer(transfer *t)
+{
+    t->a->transfer = NULL;
+    for (int i = 0; i < t->errands; i++)
+        rg__shards_free(&t->errand[i].shards);
+    rg__parcel_clear(&t->in);
+    free(t->errand);
+    free(t);
+}
+
+void rg__transfer_cancel(agent *a)
+{
+    transfer *t = a->transfer;
+    if (t == NULL)
+        return;
+    rg__log(RG__DEBUG, "agent",
+            "the copy for generation %" PRIu64 " is given up after %" PRIu64
+            " bytes",
+            t->generation, t->bytes + t->in.bytes);
+    rg__connection_close(t->in.wire);
+    free_transfer(t);
+}
+
+/* The generation can't begin here. */
+static void publish(agent *a, uint64_t generation, const char *from,
+                    bool is_link, const char *why)
+{
+    char text[RG__CAUSE_MAX];
+    snprintf(text, sizeof text, "%.24s got no copy from %.24s: %.55s",
+             a->params->host, from, why);
+    rg__log(RG__WARN, "agent", "generation %" PRIu64 " is broken: %s",
+            generation, text);
+    a->detected_ns = rg__now_ns();
+    a->on->copy_broken(a, generation, is_link ? from : NULL, text);
+}
+
+static void give_up(transfer *t, bool is_link, const char *why)
+{
+    char from[RG__NAME_MAX];
+    agent *a = t->a;
+    const uint64_t generation = t->generation;
+    snprintf(from, sizeof from, "%s", t->errand[t->now].name);
+    free_transfer(t);
+    publish(a, generation, from, is_link, why);
+}
+
+static void fail(transfer *t, bool is_link, const char *why)
+{
+    agent *a = t->a;
+    give_up(t, is_link, why);
+    a->on->fetch_failed(a);
+}
+
+/* A frame that can't be used: say why, once, instead of "malformed". */
+static bool stop(transfer *t, const char *why)
+{
+    rg__connection_close(t->in.wire);
+    fail(t, false, why);
+    return true;
+}
+
+static void complete(transfer *t)
+{
+    agent *a = t->a;
+    const uint64_t us = (rg__now_ns() - t->begin_ns) / 1000;
+    rg__log(RG__INFO, "agent",
+            "commit %" PRIu64 ".%" PRIu64 " came from %s%s: %" PRIu64
+            " bytes in %" PRIu64 ".%03" PRIu64 " ms",
+            t->id.generation, t->id.step, t->errand[0].name,
+            t->errands > 1 ? " and others" : "", t->bytes, us / 1000,
+            us % 1000);
+    free_transfer(t);
+    a->on->fetched(a);
+}
+
+static bool call_next(transfer *t);
+
+static bool no_frame(void *arg, uint32_t type, const void *body, size_t n)
+{
+    (void)arg, (void)type, (void)body, (void)n;
+    return false;
+}
+
+static void no_room(void *arg)
+{
+    (void)arg;
+}
+
+static void no_end(void *arg, const char *why)
+{
+    (void)arg, (void)why;
+}
+
+/* The source, which may wait to leave, hears that all is stored, and closes. */
+static void thank(const transfer *t)
+{
+    static const connection_fns fns = {no_frame, no_room, no_end};
+    connection *c = t->in.wire;
+    if (rg__connection_space(c) == NULL) {
+        rg__connection_close(c);
+        return;
+    }
+    rg__connection_take(c, &fns, NULL);
+    rg__connection_send(c, RG__PEER_STORED, 0);
+}
+
+static void end_errand(transfer *t)
+{
+    t->bytes += t->in.bytes;
+    thank(t);
+    rg__parcel_clear(&t->in);
+    if (++t->now == t->errands)
+        complete(t);
+    else if (!call_next(t))
+        fail(t, true, rg_last_error());
+}
+
+/* Any but the one that holds the newest whole commit on the lineage, which may
+ * be the last that is left when the source is lost. */
+static int choose_slot(const agent *a)
+{
+    rg__commit_id newest = {0, 0};
+    int kept = -1;
+    for (int i = 0; i < 2; i++) { /* a third may have no room */
+        const rg__commit_id id = rg__vault_id(a->vault, i);
+        if (id.generation != 0 && rg__resume_is_on_lineage(&a->view, id) &&
+            !rg__resume_is_later(newest, id)) {
+            newest = id;
+            kept = i;
+        }
+    }
+    return kept == 0 ? 1 : 0;
+}
+
+static void begin_slot(transfer *t)
+{
+    t->slot = find_slot(t->a, t->id);
+    if (t->slot >= 0)
+        return;
+    t->slot = choose_slot(t->a);
+    rg__vault_empty(t->a->vault, t->slot);
+}
+
+static void empty_pieces(const transfer *t)
+{
+    for (int i = 0; i < RG__HOST_SLOTS_MAX; i++)
+        rg__piece_empty(&t->a->vault->slot[t->slot][i]);
+}
+
+static bool is_expected(transfer *t, const parcel_part *what)
+{
+    const errand *e = &t->errand[t->now];
+    if (!rg__same_commit(what->part.id, t->id))
+        return false;
+    if (what->is_shard)
+        return rg__shards_have(&e->shards, what->part.index);
+    if (!e->is_whole || (t->pieces != 0 && what->part.count != t->pieces))
+        return false;
+    if (t->pieces == 0)
+        empty_pieces(t);
+    t->pieces = what->part.count;
+    return true;
+}
+
+static bool is_errand_over(const transfer *t)
+{
+    const errand *e = &t->errand[t->now];
+    return !t->in.is_under_way && (!e->is_whole || t->pieces > 0) &&
+           t->stored == t->pieces + (uint32_t)e->shards.count;
+}
+
+static bool go_on(transfer *t, parcel_state state)
+{
+    switch (state) {
+    case PARCEL_DONE:
+        t->stored++;
+        if (is_errand_over(t))
+            end_errand(t);
+        return true;
+    case PARCEL_MORE:
+        return true;
+    case PARCEL_DAMAGED:
+        return stop(t, "what came does not have its checksum");
+    case PARCEL_FAILED:
+        return stop(t, rg_last_error());
+    case PARCEL_GONE:
+    case PARCEL_MALFORMED:
+        break;
+    }
+    return false;
+}
+
+static bool on_piece(transfer *t, const void *body, size_t n)
+{
+    parcel_part what;
+    uint64_t sum = 0;
+    const parcel_state state = rg__parcel_read(&t->in, body, n, &what, &sum);
+    if (state != PARCEL_MORE)
+        return go_on(t, state);
+    if (t->slot < 0)
+        begin_slot(t);
+    if (!is_expected(t, &what))
+        return false;
+    what.slot = t->slot;
+    return go_on(t, rg__parcel_begin(&t->in, &what, sum));
+}
+
+static bool on_refused(transfer *t, const void *body, size_t n)
+{
+    char why[RG__CAUSE_MAX];
+    snprintf(why, sizeof why, "%.*s", (int)(n < sizeof why ? n : sizeof why),
+             (const char *)body);
+    return stop(t, why);
+}
+
+static bool sink_frame(void *arg, uint32_t type, const void *body, size_t n)
+{
+    transfer *t = arg;
+    switch (type) {
+    case RG__PEER_ROOM:
+        return go_on(t, rg__parcel_on_room(&t->in, body, n));
+    case RG__PEER_PIECE:
+        return on_piece(t, body, n);
+    case RG__PEER_BYTES:
+        if (t->in.at * 2 >= t->in.end)
+            rg__failpoint("transfer.sink", -1, t->id.step, t->generation);
+        return go_on(t, rg__parcel_on_bytes(&t->in, body, n));
+    case RG__PEER_REFUSED:
+        return on_refused(t, body, n);
+    default:
+        return false;
+    }
+}
+
+static void ask(void *arg)
+{
+    transfer *t = arg;
+    const errand *e = &t->errand[t->now];
+    const fetch_frame m = {.generation = t->generation,
+                           .id = t->id,
+                           .is_whole = e->is_whole,
+                           .count = (uint32_t)e->shards.count};
+    const size_t shards = m.count * sizeof *e->shards.index;
+    char *to = rg__connection_space(t->in.wire);
+    if (to == NULL || t->is_asked)
+        return;
+    t->is_asked = true;
+    memcpy(to, &m, sizeof m);
+    if (shards > 0)
+        memcpy(to + sizeof m, e->shards.index, shards);
+    rg__connection_send(t->in.wire, RG__PEER_FETCH, sizeof m + shards);
+}
+
+static void sink_gone(void *arg, const char *why)
+{
+    fail(arg, true, why);
+}
+
+static const connection_fns sink_fns = {sink_frame, ask, sink_gone};
+
+static bool call_next(transfer *t)
+{
+    const errand *e = &t->errand[t->now];
+    rg__parcel_open(&t->in, t->a, NULL, false);
+    t->is_asked = false;
+    t->pieces = t->stored = 0;
+    return rg__connection_call(t->a, &e->address, e->port, e->host, &sink_fns,
+                               t, &t->in.wire) == RG_OK;
+}
+
+/* ------------------------------------------------------------------- begin */
+
+static void name_source(const agent *a, uint64_t host, char name[RG__NAME_MAX])
+{
+    snprintf(name, RG__NAME_MAX, "%016" PRIx64, host);
+    for (int i = 0; i < a->view.gens; i++)
+        for (int k = 0; k < a->view.gen[i].host_count; k++)
+            if (a->view.gen[i].host[k].id == host)
+                snprintf(name, RG__NAME_MAX, "%s", a->view.gen[i].host[k].name);
+}
+
+static bool add_errand(transfer *t, const rg__copy *copy)
+{
+    errand *more = realloc(t->errand, sizeof *more * (size_t)(t->errands + 1));
+    if (more == NULL)
+        return false;
+    t->errand = more;
+    errand *e = &more[t->errands++];
+    *e = (errand){.host = copy->from,
+                  .address = copy->address,
+                  .port = copy->port,
+                  .is_whole = copy->is_whole};
+    name_source(t->a, copy->from, e->name);
+    for (int i = 0; i < copy->shards.count; i++)
+        if (i >= SHARDS_MAX ||
+            !rg__shards_add(&e->shards, copy->shards.index[i]))
+            return false;
+    return true;
+}
+
+/* Whoever sends the replicated buffers comes first: they make the slot. */
+static bool add_errands(transfer *t, const rg__line *line, bool whole)
+{
+    for (int i = 0; i < line->copies; i++)
+        if (line->copy[i].to == t->a->id && line->copy[i].is_whole == whole &&
+            !add_errand(t, &line->copy[i]))
+            return false;
+    return true;
+}
+
+static void begin(transfer *t)
+{
+    t->a->transfer = t;
+    if (!call_next(t))
+        give_up(t, true, rg_last_error());
+}
+
+bool rg__transfer_begin(agent *a, const rg__line *line)
+{
+    rg__transfer_cancel(a);
+    transfer *t = line->copies > 0 ? calloc(1, sizeof *t) : NULL;
+    if (line->copies == 0)
+        return false;
+    if (t == NULL) {
+        publish(a, line->generation, "others", false, "no memory");
+        return true;
+    }
+    *t = (transfer){.a = a,
+                    .generation = line->generation,
+                    .id = line->resume,
+                    .slot = -1,
+                    .begin_ns = rg__now_ns()};
+    const bool is_listed =
+        add_errands(t, line, true) && add_errands(t, line, false);
+    const bool has_any = t->errands > 0;
+    if (is_listed && has_any) {
+        begin(t);
+        return true;
+    }
+    free_transfer(t);
+    if (!is_listed)
+        publish(a, line->generation, "others", false, "no memory");
+    return has_any;
+}
+
+bool rg__transfer_holds(const agent *a, const rg__proposal *next)
+{
+    return a->transfer != NULL && next->is_announced &&
+           a->aborted < a->transfer->generation;
+}

@@ -1,0 +1,538 @@
+/* The vault of this host, and the rg_alloc segments of its workers. Both are
+ * owned here, so that the vault survives its workers and so that a worker's
+ * peers can map what it allocates.
+ *
+ * The kernel takes seconds over gigabytes, and this is the loop: memory is made
+ * without a page, and the worker that asked for it reserves the pages
+ * (segments.c there). It is given back by the keeper, which closes it last. */
+#include "elastic/agent/vault/vaults.h"
+#include "elastic/agent/base/tell.h"
+#include "elastic/agent/base/view.h"
+#include "elastic/agent/supervisor/keep.h"
+#include "elastic/agent/supervisor/kept.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "sdk/base/fail.h"
+#include "sdk/base/shm.h"
+
+#define HUGE_BYTES (UINT64_C(2) << 20)
+
+/* ------------------------------------------ from one agent to the next
+ */
+
+/* A copy of a struct of ours. */
+static void *take_struct(rg__kept *kept, void *list, int count, size_t bytes)
+{
+    char *more =
+        kept->n == bytes ? realloc(list, bytes * (size_t)(count + 1)) : NULL;
+    if (more != NULL)
+        memcpy(more + bytes * (size_t)count, kept->bytes, bytes);
+    return more;
+}
+
+static void take_buffers(agent *a)
+{
+    const rg__kept_list *all = rg__keep_born_with(a->keep);
+    for (rg__kept *k = rg__kept_next(all, "buffer/", NULL); k != NULL;
+         k = rg__kept_next(all, "buffer/", k)) {
+        buffer *more = take_struct(k, a->buffer, a->buffers, sizeof *more);
+        if (more == NULL)
+            continue;
+        a->buffer = more;
+        a->buffers++;
+    }
+}
+
+static void take_segments(agent *a)
+{
+    const rg__kept_list *all = rg__keep_born_with(a->keep);
+    for (rg__kept *k = rg__kept_next(all, "segment/", NULL); k != NULL;
+         k = rg__kept_next(all, "segment/", k)) {
+        segment *more = k->fd[0] >= 0 ? take_struct(k, a->segment, a->segments,
+                                                    sizeof *more)
+                                      : NULL;
+        if (more == NULL)
+            continue;
+        a->segment = more;
+        more[a->segments++].fd = rg__kept_take(k, 0);
+    }
+}
+
+static void keep_buffer(const agent *a, const buffer *b)
+{
+    char name[RG__KEPT_NAME_MAX];
+    snprintf(name, sizeof name, "buffer/%s", b->name);
+    rg__keep_put(a->keep, name, b, sizeof *b, NULL, 0);
+}
+
+static void name_segment(const segment *seg, char name[RG__KEPT_NAME_MAX])
+{
+    snprintf(name, RG__KEPT_NAME_MAX, "segment/%u.%u.%u", seg->owner.slot,
+             seg->owner.start, seg->id);
+}
+
+static void keep_segment(const agent *a, const segment *seg)
+{
+    char name[RG__KEPT_NAME_MAX];
+    name_segment(seg, name);
+    rg__keep_put(a->keep, name, seg, sizeof *seg, &seg->fd, 1);
+}
+
+/* ------------------------------------------------------------------- vault */
+
+static rg_status map_vault(agent *a)
+{
+    void *at = NULL;
+    const rg_status st = rg__shm_map(a->vault_fd, sizeof(rg__vault), &at);
+    a->vault = at;
+    return st;
+}
+
+rg_status rg__vault_create(agent *a)
+{
+    rg__kept *kept = rg__kept_find(rg__keep_born_with(a->keep), "vault");
+    if (kept != NULL) {
+        a->vault_fd = rg__kept_take(kept, 0);
+        take_buffers(a);
+        take_segments(a);
+        return map_vault(a);
+    }
+    rg_status st = rg__shm_create_growing("regroup-vault", sizeof(rg__vault),
+                                          &a->vault_fd);
+    if (st == RG_OK)
+        st = map_vault(a);
+    if (st != RG_OK)
+        return st;
+    atomic_store(&a->vault->magic, RG__VAULT_MAGIC);
+    rg__keep_put(a->keep, "vault", NULL, 0, &a->vault_fd, 1);
+    return RG_OK;
+}
+
+void rg__vault_destroy(agent *a)
+{
+    for (int i = 0; i < a->segments; i++)
+        close(a->segment[i].fd);
+    free(a->buffer);
+    free(a->segment);
+    rg__shm_unmap(a->vault, sizeof(rg__vault));
+    if (a->vault_fd >= 0)
+        close(a->vault_fd);
+}
+
+static uint64_t room_of(const buffer *b)
+{
+    return rg__vault_stride(b->bytes) * b->slots;
+}
+
+static uint64_t replicated_bytes(const agent *a)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < a->buffers; i++)
+        if (!a->buffer[i].is_sharded)
+            sum += room_of(&a->buffer[i]);
+    return sum;
+}
+
+/* Sharded buffers have pages only where shards lie: all that there are beyond
+ * the table's and those of the others, which are reserved in full before. */
+uint64_t rg__vault_shard_bytes(const agent *a)
+{
+    struct stat info;
+    const uint64_t rest =
+        rg__vault_stride(sizeof(rg__vault)) + replicated_bytes(a);
+    if (fstat(a->vault_fd, &info) != 0)
+        return 0;
+    const uint64_t all = (uint64_t)info.st_blocks * 512;
+    return all > rest ? all - rest : 0;
+}
+
+uint64_t rg__vault_bytes(const agent *a)
+{
+    return replicated_bytes(a) + rg__vault_shard_bytes(a);
+}
+
+/* --------------------------------------------------------------------- held */
+
+static int by_number(const void *a, const void *b)
+{
+    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The table once, however large the world is: no ack waits for that. */
+static bool add_shards(const agent *a, int vault_slot, rg__held *held)
+{
+    uint32_t index[RG__SHARDS_MAX];
+    int n = 0;
+    if (held->shards > RG__WORLD_MAX)
+        return false;
+    for (int i = 0; i < RG__SHARDS_MAX; i++) {
+        const rg__piece *shard = &a->vault->shard[vault_slot][i];
+        index[n] = atomic_load(&shard->index);
+        n += rg__piece_is(shard, held->id) && index[n] < held->shards;
+    }
+    qsort(index, (size_t)n, sizeof *index, by_number);
+    for (int i = 0; i < n; i++)
+        if ((i == 0 || index[i] != index[i - 1]) &&
+            !rg__shards_add(&held->here, index[i]))
+            return false;
+    return true;
+}
+
+/* The step that workers here are in, by what their pages say and said. */
+static uint64_t step_under_way(const agent *a)
+{
+    uint64_t most = a->most_step;
+    for (int i = 0; i < a->params->slots; i++) {
+        const rg__page *page = a->slot[i].w.page;
+        const uint64_t step = page != NULL ? atomic_load(&page->step) : 0;
+        most = step > most ? step : most;
+    }
+    return most < UINT64_MAX ? most + 1 : most;
+}
+
+static int find_held(const agent *a, uint64_t most_step,
+                     rg__held held[RG__VAULT_SLOTS])
+{
+    int n = 0;
+    for (int i = 0; i < RG__VAULT_SLOTS; i++) {
+        const rg__commit_id id = rg__vault_part_id(a->vault, i);
+        rg__held one = {.id = id,
+                        .shards = atomic_load(&a->vault->slot[i][0].shards)};
+        one.is_whole = rg__same_commit(rg__vault_id(a->vault, i), id);
+        if (id.generation == 0 || id.generation > a->delivered ||
+            id.step > most_step)
+            continue;
+        if (add_shards(a, i, &one) && (one.is_whole || one.here.count > 0))
+            held[n++] = one;
+        else
+            rg__shards_free(&one.here);
+    }
+    return n;
+}
+
+/* The table is memory of workers too: an id of a generation that was never
+ * decided is nobody's, and neither is a step that nobody here has come to. But
+ * pages are memory of workers as well: where they would leave nothing, what
+ * lies here counts, and its checksum is the judge. */
+int rg__vault_held(const agent *a, rg__held held[RG__VAULT_SLOTS])
+{
+    const int n = find_held(a, step_under_way(a), held);
+    return n > 0 ? n : find_held(a, UINT64_MAX, held);
+}
+
+/* ---------------------------------------------------------------- registry */
+
+static rg_status check_room(const agent *a, const buffer *b)
+{
+    const uint64_t need = room_of(b), used = rg__vault_bytes(a);
+    const uint64_t most = a->params->vault_max_bytes;
+    if (most != 0 && !b->is_sharded && used + need > most)
+        return rg__fail(RG_ERR_MEMORY,
+                        "buffer %s needs %" PRIu64 " bytes of the vault, of "
+                        "which %" PRIu64 " of %" PRIu64 " are taken; raise "
+                        "--vault-max or register less",
+                        b->name, need, used, most);
+    return RG_OK;
+}
+
+static buffer *find_buffer(agent *a, const char *name)
+{
+    for (int i = 0; i < a->buffers; i++)
+        if (strcmp(a->buffer[i].name, name) == 0)
+            return &a->buffer[i];
+    return NULL;
+}
+
+/* All rooms lie behind the table in one memory, so a thousand buffers take one
+ * descriptor. Each has places for as many vault slots as there may be, so none
+ * is ever moved, and a page behind it that nobody reserves: who looks for what
+ * a room lacks stops there. Places cost nothing, pages do. */
+static uint64_t next_place(const agent *a, const buffer *b)
+{
+    const uint64_t unit = room_of(b) < HUGE_BYTES ? RG__PAGE_BYTES : HUGE_BYTES;
+    uint64_t end = rg__vault_stride(sizeof(rg__vault));
+    for (int i = 0; i < a->buffers; i++) {
+        const buffer *other = &a->buffer[i];
+        const uint64_t behind =
+            other->place + rg__vault_stride(other->bytes) * RG__VAULT_SLOTS +
+            RG__PAGE_BYTES;
+        end = behind > end ? behind : end;
+    }
+    return (end + unit - 1) / unit * unit;
+}
+
+static rg_status make_place(const agent *a, buffer *b)
+{
+    const rg_status st =
+        b->is_sharded ? RG_OK : rg__shm_check(b->name, room_of(b));
+    if (st != RG_OK)
+        return st;
+    b->place = next_place(a, b);
+    return rg__shm_grow(a->vault_fd, b->name,
+                        b->place +
+                            rg__vault_stride(b->bytes) * RG__VAULT_SLOTS);
+}
+
+static rg_status make_buffer(agent *a, const buffer *what, buffer **buffer_p)
+{
+    rg_status st = check_room(a, what);
+    if (st != RG_OK)
+        return st;
+    buffer *more = realloc(a->buffer, sizeof *more * (size_t)(a->buffers + 1));
+    if (more == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory to register buffer %s",
+                        what->name);
+    a->buffer = more;
+    buffer *b = &more[a->buffers];
+    *b = *what;
+    st = make_place(a, b);
+    if (st != RG_OK)
+        return st;
+    a->buffers++;
+    keep_buffer(a, b);
+    *buffer_p = b;
+    return RG_OK;
+}
+
+static bool has_commits(const agent *a)
+{
+    for (int i = 0; i < RG__VAULT_SLOTS; i++)
+        if (rg__vault_part_id(a->vault, i).generation != 0)
+            return true;
+    return false;
+}
+
+/* One more vault slot: a worker has registered a buffer whose shards are
+ * copied. Nothing lies there before all have registered theirs. */
+static rg_status grow_buffer(agent *a, buffer *b, uint32_t slots)
+{
+    if (has_commits(a))
+        return rg__fail(RG_ERR_INVALID,
+                        "buffer %s needs %u vault slots and there are commits "
+                        "in %u already; register the same in every worker",
+                        b->name, slots, b->slots);
+    b->slots = slots;
+    keep_buffer(a, b);
+    return RG_OK;
+}
+
+static rg_status read_buffer(const rg__register *m, buffer *b)
+{
+    *b = (buffer){.bytes = m->bytes,
+                  .slots = m->slots,
+                  .is_sharded = m->is_sharded != 0,
+                  .replicas = m->replicas,
+                  .align = m->align};
+    snprintf(b->name, sizeof b->name, "%.*s", (int)sizeof b->name - 1, m->name);
+    if (b->bytes == 0 || b->bytes > RG__BUFFER_MAX || b->name[0] == '\0' ||
+        b->slots < 2 || b->slots > RG__VAULT_SLOTS ||
+        b->replicas > RG__HOST_SLOTS_MAX || (b->is_sharded && b->align == 0))
+        return rg__fail(RG_ERR_INVALID, "buffer \"%s\" has no size or name",
+                        b->name);
+    return RG_OK;
+}
+
+static rg_status register_buffer(agent *a, const rg__register *m,
+                                 buffer **buffer_p)
+{
+    buffer what;
+    rg_status st = read_buffer(m, &what);
+    if (st != RG_OK)
+        return st;
+    if (what.is_sharded && a->params->max > RG__FOREIGN_SHARDS_MAX)
+        return rg__fail(RG_ERR_INVALID,
+                        "buffer %s is sharded, and a host has room for shards "
+                        "of %d workers of other hosts, but --max is %d; lower "
+                        "--max, or register the buffer as replicated",
+                        what.name, RG__FOREIGN_SHARDS_MAX, a->params->max);
+    buffer *b = find_buffer(a, what.name);
+    if (b == NULL)
+        return make_buffer(a, &what, buffer_p);
+    if (b->bytes != what.bytes)
+        return rg__fail(RG_ERR_INVALID,
+                        "buffer %s has %" PRIu64 " bytes here, but %" PRIu64
+                        " in another worker of host %s; register equal sizes",
+                        b->name, what.bytes, b->bytes, a->params->host);
+    if (b->is_sharded != what.is_sharded || b->replicas != what.replicas ||
+        b->align != what.align)
+        return rg__fail(RG_ERR_INVALID,
+                        "buffer %s has another kind, replicas or align in "
+                        "another worker of host %s; register it alike",
+                        b->name, a->params->host);
+    if (what.slots > b->slots)
+        st = grow_buffer(a, b, what.slots);
+    *buffer_p = b;
+    return st;
+}
+
+rg_status rg__vault_room(agent *a, const rg__register *m, int *index_p)
+{
+    buffer *b = NULL;
+    const rg_status st = register_buffer(a, m, &b);
+    if (st == RG_OK)
+        *index_p = (int)(b - a->buffer);
+    return st;
+}
+
+void rg__vault_describe(const buffer *b, rg__register *m)
+{
+    *m = (rg__register){.bytes = b->bytes,
+                        .slots = b->slots,
+                        .is_sharded = b->is_sharded,
+                        .replicas = b->replicas,
+                        .align = b->align};
+    snprintf(m->name, sizeof m->name, "%s", b->name);
+}
+
+void rg__vault_unregister(const slot *s)
+{
+    for (int i = 0; i < s->a->buffers; i++)
+        s->a->buffer[i].by &= ~(UINT64_C(1) << s->index);
+}
+
+void rg__vault_register(slot *s, const rg__register *m)
+{
+    buffer *b = NULL;
+    const rg_status st = register_buffer(s->a, m, &b);
+    if (st == RG_OK)
+        b->by |= UINT64_C(1) << s->index;
+    rg__buffer reply = {
+        .head = {RG__BUFFER, RG__WIRE_VERSION}, .ask = m->ask, .status = st};
+    if (st == RG_OK)
+        reply.place = b->place;
+    else
+        snprintf(reply.text, sizeof reply.text, "%.*s", RG__TEXT_MAX - 1,
+                 rg_last_error());
+    rg__worker_tell(s, &reply, sizeof reply, -1);
+}
+
+uint64_t rg__vault_newest_step(const agent *a)
+{
+    rg__commit_id newest = {0, 0};
+    for (int i = 0; i < RG__VAULT_SLOTS; i++) {
+        const rg__commit_id id = rg__vault_id(a->vault, i);
+        if (rg__resume_is_later(id, newest))
+            newest = id;
+    }
+    return newest.step;
+}
+
+/* ---------------------------------------------------------------- segments */
+
+static segment *find_segment(const agent *a, rg__member_id owner, uint32_t id)
+{
+    for (int i = 0; i < a->segments; i++)
+        if (a->segment[i].id == id &&
+            rg__same_member(a->segment[i].owner, owner))
+            return &a->segment[i];
+    return NULL;
+}
+
+static rg__segment segment_message(rg__wire_type type, const segment *seg)
+{
+    return (rg__segment){.head = {type, RG__WIRE_VERSION},
+                         .owner = seg->owner,
+                         .id = seg->id,
+                         .bytes = seg->bytes};
+}
+
+/* The one that there is already when a worker asks again. */
+static rg_status make_segment(agent *a, const rg__segment *m,
+                              const segment **segment_p)
+{
+    *segment_p = find_segment(a, m->owner, m->id);
+    if (*segment_p != NULL)
+        return RG_OK;
+    segment *more =
+        realloc(a->segment, sizeof *more * (size_t)(a->segments + 1));
+    if (more == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for rg_alloc");
+    a->segment = more;
+    segment *seg = &more[a->segments];
+    *seg = (segment){.owner = m->owner, .id = m->id, .bytes = m->bytes};
+    rg_status st = rg__shm_check("rg_alloc", m->bytes);
+    if (st == RG_OK)
+        st = rg__shm_create("rg_alloc", m->bytes, false, &seg->fd);
+    if (st != RG_OK)
+        return st;
+    a->segments++;
+    keep_segment(a, seg);
+    *segment_p = seg;
+    return RG_OK;
+}
+
+/* Peers first: an operation on the memory finds it mapped there soon. */
+static void show_to_peers(const slot *owner, const rg__segment *m, int fd)
+{
+    agent *a = owner->a;
+    for (int i = 0; i < a->params->slots; i++)
+        if (&a->slot[i] != owner && rg__slot_is_alive(&a->slot[i]))
+            rg__worker_tell(&a->slot[i], m, sizeof *m, fd);
+}
+
+void rg__vault_alloc(slot *s, const rg__segment *m)
+{
+    agent *a = s->a;
+    rg__segment fixed = *m;
+    fixed.owner = (rg__member_id){a->id, s->index, s->start};
+    const segment *made = NULL;
+    const rg_status st = make_segment(a, &fixed, &made);
+    rg__segment reply = fixed;
+    reply.head.type = RG__SEGMENT;
+    reply.status = st;
+    int fd = -1;
+    if (st == RG_OK) {
+        fd = made->fd;
+        show_to_peers(s, &reply, fd);
+    } else {
+        snprintf(reply.text, sizeof reply.text, "%.*s", RG__TEXT_MAX - 1,
+                 rg_last_error());
+    }
+    rg__worker_tell(s, &reply, sizeof reply, fd);
+}
+
+static void drop_segment(agent *a, int i)
+{
+    const segment gone = a->segment[i];
+    a->segment[i] = a->segment[--a->segments];
+    const rg__segment m = segment_message(RG__UNSEGMENT, &gone);
+    for (int k = 0; k < a->params->slots; k++)
+        if (rg__slot_is_alive(&a->slot[k]))
+            rg__worker_tell(&a->slot[k], &m, sizeof m, -1);
+    char name[RG__KEPT_NAME_MAX];
+    name_segment(&gone, name);
+    close(gone.fd); /* before the keeper does */
+    rg__keep_drop(a->keep, name);
+}
+
+void rg__vault_free(slot *s, uint32_t id)
+{
+    agent *a = s->a;
+    const rg__member_id owner = {a->id, s->index, s->start};
+    for (int i = a->segments - 1; i >= 0; i--)
+        if (a->segment[i].id == id &&
+            rg__same_member(a->segment[i].owner, owner))
+            drop_segment(a, i);
+}
+
+void rg__vault_drop_owner(agent *a, rg__member_id owner)
+{
+    for (int i = a->segments - 1; i >= 0; i--)
+        if (rg__same_member(a->segment[i].owner, owner))
+            drop_segment(a, i);
+}
+
+void rg__vault_show_segments(slot *s)
+{
+    const agent *a = s->a;
+    for (int i = 0; i < a->segments; i++) {
+        const rg__segment m = segment_message(RG__SEGMENT, &a->segment[i]);
+        rg__worker_tell(s, &m, sizeof m, a->segment[i].fd);
+    }
+}

@@ -1,0 +1,64 @@
+/* The vault of this host, rg_alloc segments, and commits from host to host. */
+#ifndef RG_AGENT_VAULTS_H
+#define RG_AGENT_VAULTS_H
+
+#include "elastic/agent/base/agent_state.h"
+
+typedef struct buffer { /* a registered buffer's room in the vault */
+    char name[RG__BUFFER_NAME_MAX];
+    uint64_t bytes;
+    uint64_t place; /* where its room begins in the vault's memory */
+    uint32_t slots; /* of the vault, that it has room for */
+    bool is_sharded;
+    uint32_t replicas;
+    uint64_t align;
+    uint64_t by;   /* a bit for each slot whose process has registered it with
+                      this agent */
+    bool is_first; /* the first worker at the door had registered it */
+} buffer;
+
+typedef struct segment { /* rg_alloc memory */
+    rg__member_id owner;
+    uint32_t id;
+    uint64_t bytes;
+    int fd;
+} segment;
+
+/* vault.c */
+rg_status rg__vault_create(agent *a);
+uint64_t rg__vault_newest_step(const agent *a); /* that lies here whole */
+void rg__vault_destroy(agent *a);
+void rg__vault_register(slot *s, const rg__register *m);
+void rg__vault_unregister(const slot *s); /* a process that has none yet */
+/* The buffer of that description, made if it is not there. */
+rg_status rg__vault_room(agent *a, const rg__register *m, int *index_p);
+void rg__vault_describe(const buffer *b, rg__register *m);
+void rg__vault_alloc(slot *s, const rg__segment *m);
+void rg__vault_free(slot *s, uint32_t id);
+void rg__vault_drop_owner(agent *a, rg__member_id owner);
+void rg__vault_show_segments(slot *s); /* to a worker that has just met us */
+/* What lies here of which commits; the shards are the caller's to free. */
+int rg__vault_held(const agent *a, rg__held held[RG__VAULT_SLOTS]);
+uint64_t rg__vault_bytes(const agent *a);
+uint64_t rg__vault_shard_bytes(const agent *a);
+
+/* copies.c */
+rg_status rg__copies_create(agent *a);
+void rg__copies_destroy(agent *a);
+/* A generation is decided: this host's shards go to its next hosts. */
+void rg__copies_begin(agent *a, const rg__proposal *p);
+void rg__copies_committed(agent *a); /* a worker says that a commit counts */
+/* peers.c: another agent's shards come. */
+bool rg__copies_serve(agent *a, connection *c, const void *body, size_t n);
+
+/* transfer.c. A decision was made: true when its resume commit must come from
+ * another host first; rg__generation_pass_on is called then, or a reason is
+ * published. */
+bool rg__transfer_begin(agent *a, const rg__line *line);
+void rg__transfer_cancel(agent *a);
+/* The next proposal must wait until what is decided has been passed on. */
+bool rg__transfer_holds(const agent *a, const rg__proposal *next);
+/* peers.c: another agent asks for a commit. */
+bool rg__transfer_serve(agent *a, connection *c, const void *body, size_t n);
+
+#endif

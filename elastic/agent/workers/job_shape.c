@@ -1,0 +1,271 @@
+/* All hosts of a job run the same: program and arguments, version of Regroup,
+ * registered buffers. The first host with a worker at the door writes that down
+ * (`shape`, once); a host that differs leaves with both in one sentence, before
+ * any of its workers is offered a place. Of the workers of a host the first at
+ * the door says what is registered; one that differs, then or in any later
+ * generation, makes the host leave as well. */
+#include "elastic/agent/workers/workers.h"
+#include "elastic/agent/base/exits.h"
+#include "elastic/agent/base/txn.h"
+#include "elastic/agent/base/view.h"
+#include "elastic/agent/generation/generation.h"
+#include "elastic/agent/vault/vaults.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "regroup/regroup.h"
+
+#define SHOWN 90
+
+static json_t *program_json(const agent *a)
+{
+    json_t *words = json_array();
+    for (char *const *word = a->params->argv; *word != NULL; word++)
+        json_array_append_new(words,
+                              json_stringn_nocheck(*word, strlen(*word)));
+    return words;
+}
+
+static json_t *buffer_json(const buffer *b)
+{
+    return b->is_sharded
+               ? json_pack("[s,I,s,i,s,I]", "sharded", (json_int_t)b->bytes,
+                           "replicas", (int)b->replicas, "align",
+                           (json_int_t)b->align)
+               : json_integer((json_int_t)b->bytes);
+}
+
+/* An agent that took over does not know who had registered what before. */
+static bool has(const agent *a, const buffer *b, uint32_t index)
+{
+    return a->agents > 1 || (b->by >> index & 1) != 0;
+}
+
+static bool is_first(const agent *a, const buffer *b)
+{
+    return a->agents > 1 || b->is_first;
+}
+
+static json_t *buffers_json(const agent *a)
+{
+    json_t *buffers = json_object();
+    for (int i = 0; i < a->buffers; i++)
+        if (is_first(a, &a->buffer[i]))
+            json_object_set_new_nocheck(buffers, a->buffer[i].name,
+                                        buffer_json(&a->buffer[i]));
+    return buffers;
+}
+
+static json_t *registered_json(const agent *a)
+{
+    char hex[17];
+    snprintf(hex, sizeof hex, "%016" PRIx64, a->registered);
+    return json_string(hex);
+}
+
+static char *shape_text(const agent *a)
+{
+    json_t *j =
+        json_pack("{s:s,s:b,s:o,s:o,s:o}", "version", RG_VERSION, "static",
+                  rg__view_is_static(a), "program", program_json(a), "buffers",
+                  buffers_json(a), "registered", registered_json(a));
+    char *text = json_dumps(j, JSON_COMPACT | JSON_SORT_KEYS);
+    json_decref(j);
+    return text;
+}
+
+static char *whole(const json_t *j)
+{
+    return json_dumps(j, JSON_COMPACT | JSON_ENCODE_ANY | JSON_SORT_KEYS);
+}
+
+/* Bytes that both begin with, but for a few before the difference; 0 where the
+ * difference is seen without leaving any out. */
+static size_t left_out(const char *a, const char *b)
+{
+    size_t same = 0;
+    while (a[same] != '\0' && a[same] == b[same])
+        same++;
+    return same < SHOWN / 2 ? 0 : same - SHOWN / 4;
+}
+
+static void show(const char *all, size_t from, char text[SHOWN])
+{
+    const size_t room = SHOWN - sizeof "......";
+    snprintf(text, SHOWN, "%s%.*s%s", from > 0 ? "..." : "", (int)room,
+             all + from, strlen(all + from) > room ? "..." : "");
+}
+
+static bool refuse_if_differs(agent *a, const json_t *job, const json_t *mine,
+                              const char *what)
+{
+    char theirs[SHOWN], ours[SHOWN];
+    const json_t *x = json_object_get(job, what);
+    const json_t *y = json_object_get(mine, what);
+    if (x != NULL && json_equal(x, y))
+        return false;
+    char *job_all = whole(x), *my_all = whole(y);
+    const char *job_text = job_all != NULL ? job_all : "nothing";
+    const char *my_text = my_all != NULL ? my_all : "nothing";
+    const size_t from = left_out(job_text, my_text);
+    show(job_text, from, theirs);
+    show(my_text, from, ours);
+    free(job_all);
+    free(my_all);
+    rg__agent_leave(a, RG__EXIT_DIFFERS,
+                    "host %s does not fit job %s: its %s is %s, the job's %s; "
+                    "start the same on every host",
+                    a->params->host, a->params->job, what, ours, theirs);
+    return true;
+}
+
+static const char *kind(const json_t *shape)
+{
+    return json_is_true(json_object_get(shape, "static")) ? "static"
+                                                          : "elastic";
+}
+
+static bool refuse_other_kind(agent *a, const json_t *job, const json_t *mine)
+{
+    if (strcmp(kind(job), kind(mine)) == 0)
+        return false;
+    rg__agent_leave(a, RG__EXIT_DIFFERS,
+                    "host %s does not fit job %s: its program is %s, the job's "
+                    "%s; set rg_params.elastic alike on every host",
+                    a->params->host, a->params->job, kind(mine), kind(job));
+    return true;
+}
+
+/* The same buffers, but not alike. */
+static bool refuse_other_order(agent *a, const json_t *job, const json_t *mine)
+{
+    if (json_equal(json_object_get(job, "registered"),
+                   json_object_get(mine, "registered")))
+        return false;
+    rg__agent_leave(a, RG__EXIT_DIFFERS,
+                    "host %s does not fit job %s: its workers register the "
+                    "same buffers in another order or with other flags; "
+                    "register them alike on every host",
+                    a->params->host, a->params->job);
+    return true;
+}
+
+/* Both are texts of shape_text. */
+static bool is_equal(agent *a, const char *job, size_t bytes, const char *mine)
+{
+    json_t *x = json_loadb(job, bytes, 0, NULL);
+    json_t *y = json_loads(mine, 0, NULL);
+    const bool differs =
+        refuse_if_differs(a, x, y, "version") ||
+        refuse_if_differs(a, x, y, "program") || refuse_other_kind(a, x, y) ||
+        refuse_if_differs(a, x, y, "buffers") || refuse_other_order(a, x, y);
+    json_decref(x);
+    json_decref(y);
+    return !differs;
+}
+
+static void agree(agent *a);
+
+static void on_agreed(void *arg, rg_status st, const rg__txn_reply *reply)
+{
+    agent *a = arg;
+    if (st != RG_OK) {
+        rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
+        return;
+    }
+    char *mine = shape_text(a);
+    a->is_asking_shape = false;
+    if (mine == NULL)
+        rg__job_owe(a, agree);
+    a->has_shape =
+        reply->succeeded ||
+        (mine != NULL && reply->kv_count == 1 &&
+         is_equal(a, reply->kv[0].value, reply->kv[0].value_bytes, mine));
+    free(mine);
+    a->on->noted(a);
+    if (a->has_shape)
+        rg__publish(a);
+}
+
+/* Ask once, as soon as a worker has registered all it has. */
+static void agree(agent *a)
+{
+    if (a->has_shape || a->is_asking_shape)
+        return;
+    job_txn t = rg__job_txn(a);
+    rg__job_if_create(&t, RG__KEY(SHAPE), 0);
+    rg__job_put(&t, RG__KEY(SHAPE), shape_text(a), 0);
+    rg__job_get(&t, RG__ELSE, RG__KEY(SHAPE));
+    a->is_asking_shape = rg__job_send(&t, on_agreed, a, agree) != NULL;
+}
+
+/* A buffer that the slot's worker or the first one has, and not both; NULL:
+ * none is known. */
+static const buffer *find_uneven(const agent *a, uint32_t index)
+{
+    for (int i = 0; i < a->buffers; i++)
+        if (has(a, &a->buffer[i], index) != is_first(a, &a->buffer[i]))
+            return &a->buffer[i];
+    return NULL;
+}
+
+static void refuse_slot(agent *a, uint32_t index)
+{
+    const buffer *b = find_uneven(a, index);
+    char now[24], first[24];
+    snprintf(now, sizeof now, "slot %u", index);
+    snprintf(first, sizeof first, "slot %u%s", a->registered_by,
+             a->registered_by == index ? " before" : "");
+    if (b == NULL)
+        rg__agent_leave(a, RG__EXIT_DIFFERS,
+                        "host %s does not fit job %s: %s registers other "
+                        "buffers than %s, or in another order or with other "
+                        "flags; register the same in every worker",
+                        a->params->host, a->params->job, now, first);
+    else
+        rg__agent_leave(a, RG__EXIT_DIFFERS,
+                        "host %s does not fit job %s: buffer %s is registered "
+                        "by %s and not by %s; register the same in every "
+                        "worker",
+                        a->params->host, a->params->job, b->name,
+                        is_first(a, b) ? first : now,
+                        is_first(a, b) ? now : first);
+}
+
+static void take_first(agent *a, const slot *s, uint64_t registered)
+{
+    a->has_registered = true;
+    a->registered_by = s->index;
+    a->registered = registered;
+    for (int i = 0; i < a->buffers; i++)
+        a->buffer[i].is_first = has(a, &a->buffer[i], s->index);
+    a->on->noted(a);
+}
+
+bool rg__shape_take(slot *s, uint64_t registered)
+{
+    agent *a = s->a;
+    if (!a->has_registered)
+        take_first(a, s, registered);
+    if (a->registered == registered)
+        agree(a);
+    else
+        refuse_slot(a, s->index);
+    return a->registered == registered;
+}
+
+bool rg__shape_fits(agent *a, const rg__kv *kv)
+{
+    json_t *job = json_loadb(kv->value, kv->value_bytes, 0, NULL);
+    char *text = shape_text(a);
+    json_t *mine = text != NULL ? json_loads(text, 0, NULL) : NULL;
+    const bool differs = refuse_if_differs(a, job, mine, "version") ||
+                         refuse_if_differs(a, job, mine, "program");
+    json_decref(job);
+    json_decref(mine);
+    free(text);
+    return !differs;
+}

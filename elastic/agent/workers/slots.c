@@ -1,0 +1,1001 @@
+/* Processes in slots.
+ *
+ *   start -> (meets us) -> lost -> fenced and reaped -> start again, or closed
+ *
+ * PROGRAM runs in a process group of its own and may be a wrapper; the worker
+ * is who calls rg_init in it. A worker is lost at the first sign of its death,
+ * and then everything in its group is killed. The slot starts again when the
+ * worker is fenced (fence.c) and the child reaped. */
+#include "elastic/agent/workers/workers.h"
+#include "elastic/agent/base/exits.h"
+#include "elastic/agent/base/tell.h"
+#include "elastic/agent/base/view.h"
+#include "elastic/agent/base/waits.h"
+#include "elastic/agent/generation/generation.h"
+#include "elastic/agent/hosts/hosts.h"
+#include "elastic/agent/output/output.h"
+#include "elastic/agent/supervisor/keep.h"
+#include "elastic/agent/supervisor/kept.h"
+#include "elastic/agent/vault/vaults.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sdk/base/cgroup.h"
+#include "sdk/base/clock.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/failpoint.h"
+#include "sdk/base/futex.h"
+#include "sdk/base/log.h"
+
+#define FENCE_LOOK_NS      (RG__MS / 5)
+#define FENCE_LOOK_SHARE   32 /* of the time that it has taken so far */
+#define FENCE_LOOK_MOST_NS (100 * RG__MS)
+#define DUMP_NS            (UINT64_C(60) * 1000 * RG__MS) /* for a core dump */
+#define BACKOFF_FIRST_MS   50
+#define BACKOFF_MOST_MS    10000
+#define ORPHAN_NS          (1000 * RG__MS) /* for the keeper's word */
+#define MISSED_NS          (500 * RG__MS)  /* for what needs the dead no more */
+#define QUICK_NS           (UINT64_C(5) * 1000 * RG__MS) /* back off from these */
+
+/* --------------------------------------------------------------------- keep
+ */
+
+/* The slot as the next agent would have to know it. */
+typedef struct kept_slot {
+    uint32_t start;
+    pid_t child;
+    bool is_closed, is_given_up, is_held, has_met, has_finished, is_loss;
+    int failures, early_exits, quick_deaths, exit_code;
+    uint64_t failed_at;
+    bool has_stepped, is_wrapped;
+    uint64_t started_ns;
+    char death[RG__CAUSE_MAX];
+} kept_slot;
+
+static void name_record(const slot *s, char name[RG__KEPT_NAME_MAX])
+{
+    snprintf(name, RG__KEPT_NAME_MAX, "slot/%u", s->index);
+}
+
+void rg__slot_keep(const slot *s)
+{
+    char name[RG__KEPT_NAME_MAX];
+    kept_slot kept = {.start = s->start,
+                      .child = s->child,
+                      .is_closed = s->is_closed,
+                      .is_given_up = s->is_given_up,
+                      .is_held = rg__timer_is_set(s->hold),
+                      .has_met = s->has_met,
+                      .has_finished = s->has_finished,
+                      .is_loss = s->is_loss,
+                      .failures = s->failures,
+                      .early_exits = s->early_exits,
+                      .quick_deaths = s->quick_deaths,
+                      .exit_code = s->exit_code,
+                      .failed_at = s->failed_at,
+                      .has_stepped = s->has_stepped,
+                      .is_wrapped = s->is_wrapped,
+                      .started_ns = s->started_ns};
+    memcpy(kept.death, s->death, sizeof kept.death);
+    name_record(s, name);
+    rg__keep_put_child(s->a->keep, name, s->child, &kept, sizeof kept,
+                       &s->child_pidfd, s->child_pidfd >= 0);
+}
+
+/* -------------------------------------------------------------------- start */
+
+static void on_child_exit(void *arg, int fd, uint32_t events);
+
+/* The child runs nothing before its record is with the keeper: an agent that is
+ * killed in between leaves no process that nobody knows. The next one is not to
+ * take that for the program's end: no program ends by this signal. */
+#define NEVER_BEGAN SIGRTMAX
+
+static void wait_for_go(const int gate[2])
+{
+    char go;
+    close(gate[1]);
+    if (read(gate[0], &go, 1) == 1)
+        return;
+    signal(NEVER_BEGAN, SIG_DFL);
+    raise(NEVER_BEGAN);
+    _exit(1);
+}
+
+static void run_child(const slot *s, const int out[2], const int err[2],
+                      const int gate[2])
+{
+    const rg__agent_params *p = s->a->params;
+    char number[16];
+    setpgid(0, 0);
+    snprintf(number, sizeof number, "%u", s->index);
+    setenv(RG__ENV_SOCKET, s->a->socket_path, 1);
+    setenv(RG__ENV_SLOT, number, 1);
+    setenv("PYTHONUNBUFFERED", "1", 0); /* C has its lines by the library */
+    dup2(out[1], STDOUT_FILENO);
+    dup2(err[1], STDERR_FILENO);
+    const int none = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (none >= 0)
+        dup2(none, STDIN_FILENO);
+    sigset_t empty;
+    sigemptyset(&empty);
+    sigprocmask(SIG_SETMASK, &empty, NULL);
+    signal(SIGPIPE, SIG_DFL);
+    setrlimit(RLIMIT_NOFILE, &s->a->descriptors);
+    close_range(3, ~0u, CLOSE_RANGE_CLOEXEC); /* curl keeps some of its own */
+    wait_for_go(gate);
+    execvp(p->argv[0], p->argv);
+    dprintf(STDERR_FILENO, "regroup: %s can't be run: %s\n", p->argv[0],
+            strerror(errno));
+    _exit(errno == ENOENT ? 127 : 126);
+}
+
+static void unwatch_child(slot *s)
+{
+    if (s->child_pidfd < 0)
+        return;
+    rg__loop_unwatch(s->a->loop, s->child_pidfd);
+    close(s->child_pidfd);
+    s->child_pidfd = -1;
+}
+
+static rg_status watch_child(slot *s)
+{
+    s->child_pidfd = (int)syscall(SYS_pidfd_open, s->child, 0);
+    if (s->child_pidfd >= 0 &&
+        rg__loop_watch(s->a->loop, s->child_pidfd, EPOLLIN, on_child_exit, s) ==
+            RG_OK)
+        return RG_OK;
+    const int cause = errno;
+    unwatch_child(s);
+    kill(-s->child, SIGKILL);
+    waitpid(s->child, NULL, 0);
+    s->child = 0;
+    return rg__fail(RG_ERR_SYSTEM, "a worker can't be watched: %s",
+                    strerror(cause));
+}
+
+static rg_status fork_child(slot *s, const int out[2], const int err[2],
+                            const int gate[2])
+{
+    const pid_t child = fork();
+    if (child == 0)
+        run_child(s, out, err, gate);
+    if (child < 0)
+        return rg__fail(RG_ERR_SYSTEM, "a worker can't be started: %s",
+                        strerror(errno));
+    setpgid(child, child); /* whichever of the two comes first */
+    s->child = child;
+    s->is_adopted = false;
+    const rg_status st = watch_child(s);
+    if (st != RG_OK)
+        return st;
+    rg__slot_keep(s);
+    rg__failpoint("agent.start", (int)s->index, 0, 0);
+    const ssize_t told = write(gate[1], "g", 1);
+    (void)told; /* one that is dead by now is reaped as any other */
+    return RG_OK;
+}
+
+static rg_status start_child(slot *s)
+{
+    int out[2], err[2], gate[2];
+    rg_status st = rg__output_open(s, out, err);
+    if (st != RG_OK)
+        return st;
+    if (pipe2(gate, O_CLOEXEC) == 0) {
+        st = fork_child(s, out, err, gate);
+        close(gate[0]);
+        close(gate[1]);
+    } else {
+        st = rg__fail(RG_ERR_SYSTEM, "a pipe can't be made: %s",
+                      strerror(errno));
+    }
+    close(out[1]);
+    close(err[1]);
+    if (st != RG_OK)
+        rg__output_close(s); /* of nobody */
+    return st;
+}
+
+static uint64_t backoff_ms(const slot *s)
+{
+    uint64_t ms = BACKOFF_FIRST_MS;
+    for (int i = 1; i < s->quick_deaths && ms < BACKOFF_MOST_MS; i++)
+        ms *= 2;
+    return ms < BACKOFF_MOST_MS ? ms : BACKOFF_MOST_MS;
+}
+
+/* This machine is short of processes, descriptors or memory, perhaps for a
+ * while: the program is not at fault. */
+static void start_later(slot *s)
+{
+    agent *a = s->a;
+    const uint64_t now = rg__now_ns(),
+                   most_ns = a->params->start_timeout_ms * RG__MS;
+    if (s->unable_ns == 0)
+        s->unable_ns = now;
+    const uint64_t late_ns = now - s->unable_ns;
+    if (late_ns >= most_ns) {
+        rg__agent_leave(a, RG__EXIT_SYSTEM,
+                        "host %s leaves: for %.1f s %s; raise the limits of "
+                        "this machine, or give fewer --slots",
+                        a->params->host, (double)late_ns / 1e9,
+                        rg_last_error());
+        return;
+    }
+    s->quick_deaths++;
+    const uint64_t pause_ns = backoff_ms(s) * RG__MS;
+    if (late_ns == 0)
+        rg__log(RG__WARN, "agent", "%s.%u is not started: %s; tried again",
+                a->params->host, s->index, rg_last_error());
+    rg__wait_begin(a, RG__WAIT_ROOM, s->index,
+                   "what a process in slot %u takes: %s", s->index,
+                   rg_last_error());
+    rg__timer_set(s->respawn,
+                  pause_ns < most_ns - late_ns ? pause_ns : most_ns - late_ns);
+}
+
+static void start(void *arg)
+{
+    slot *s = arg;
+    agent *a = s->a;
+    if (a->is_ending || a->is_done || s->is_closed || !a->is_working)
+        return;
+    s->start++;
+    s->has_met = false;
+    s->is_stopping = s->is_loss = s->has_stepped = s->is_wrapped = false;
+    s->death[0] = '\0';
+    s->died_in = 0;
+    s->started_ns = rg__now_ns();
+    rg__slot_keep(s); /* before its output: one of an older start is nobody's */
+    if (start_child(s) != RG_OK) {
+        start_later(s);
+        return;
+    }
+    s->unable_ns = 0;
+    rg__slot_note_group(s, s->child);
+    rg__wait_end(a, RG__WAIT_ROOM, s->index);
+    rg__log(RG__DEBUG, "agent", "%s.%u is process %d", a->params->host,
+            s->index, s->child);
+}
+
+void rg__slots_start(agent *a)
+{
+    for (int i = 0; i < a->params->slots; i++) {
+        slot *s = &a->slot[i];
+        if (s->child == 0 && s->w.pid == 0 && !rg__timer_is_set(s->respawn) &&
+            !rg__timer_is_set(s->hold))
+            start(s);
+    }
+}
+
+/* By its descriptor: the number of a grandchild may be another process's. */
+static void signal_worker(const slot *s, int signum)
+{
+    if (s->w.pid > 0 && s->w.pidfd >= 0 && !s->w.is_fenced)
+        syscall(SYS_pidfd_send_signal, s->w.pidfd, signum, NULL, 0);
+}
+
+void rg__slots_signal(agent *a, int signum)
+{
+    for (int i = 0; i < a->params->slots; i++) {
+        slot *s = &a->slot[i];
+        s->is_stopping = true;
+        if (s->child != 0)
+            kill(-s->child, signum);
+        signal_worker(s, signum); /* maybe outside of the group */
+    }
+}
+
+/* It hears from Regroup that it is to end; or it has returned from rg_run, and
+ * cleans up. */
+static bool is_asked_by_regroup(const slot *s)
+{
+    return s->a->elastic == 1 && s->w.pid != 0 &&
+           (s->w.is_finalized || (!s->w.is_dead && s->w.is_at_door));
+}
+
+static bool has_returned(const slot *s)
+{
+    return is_asked_by_regroup(s) && (s->w.is_finalized || s->a->is_done);
+}
+
+static void ask_to_end(slot *s)
+{
+    if (s->child != 0)
+        kill(-s->child, SIGTERM);
+    signal_worker(s, SIGTERM);
+}
+
+void rg__slots_ask(agent *a)
+{
+    for (int i = 0; i < a->params->slots; i++) {
+        slot *s = &a->slot[i];
+        s->is_stopping = true;
+        if (!is_asked_by_regroup(s))
+            ask_to_end(s);
+    }
+}
+
+void rg__slots_hasten(void *agent_arg)
+{
+    agent *a = agent_arg;
+    for (int i = 0; i < a->params->slots; i++)
+        if (!has_returned(&a->slot[i]))
+            ask_to_end(&a->slot[i]);
+}
+
+/* A job that waits is no job that is stuck: nobody is pinged meanwhile, and
+ * other hosts wait for our workers as for slow ones. */
+void rg__slots_pause(agent *a, bool pauses)
+{
+    if (a->is_paused == pauses || (pauses && a->is_ending))
+        return;
+    a->is_paused = pauses;
+    a->on->noted(a);
+    for (int i = 0; i < a->params->slots; i++) {
+        slot *s = &a->slot[i];
+        const int signum = pauses ? SIGSTOP : SIGCONT;
+        s->w.silent_ticks = 0;
+        if (s->child != 0)
+            kill(-s->child, signum);
+        signal_worker(s, signum);
+    }
+    rg__log(RG__INFO, "agent", "the workers of host %s %s", a->params->host,
+            pauses ? "are paused" : "go on");
+}
+
+/* -------------------------------------------------------------------- fence */
+
+void rg__slot_kill(const slot *s)
+{
+    if (s->child > 0) /* 0 would be everybody */
+        kill(-s->child, SIGKILL);
+    signal_worker(s, SIGKILL);
+}
+
+/* A crash may go on to dump core, which SIGKILL would cut off; one that does
+ * neither that nor die within the budget was caught by the program. */
+static void end_crash(const slot *s)
+{
+    const uint64_t budget = s->a->params->detect_ms * RG__MS;
+    if (s->w.is_crashed && rg__now_ns() - s->w.lost_ns > budget &&
+        !rg__fence_is_dumping(&s->w))
+        rg__slot_kill(s);
+}
+
+static void go_on_after_death(slot *s);
+
+static void await_end(const slot *s, pid_t pid)
+{
+    rg__wait_begin(s->a, RG__WAIT_FENCE, s->index,
+                   "process %d of slot %u to end: state %c", pid, s->index,
+                   rg__fence_state(pid));
+}
+
+/* Others may go on without this host; nobody here can. */
+static void give_in(const slot *s)
+{
+    rg__agent_leave(
+        s->a, RG__EXIT_SYSTEM,
+        "process %d of slot %u on host %s was killed and does not "
+        "end: state %c, for %llu s; look at what it waits for (a "
+        "file system, a driver), and start again without it",
+        s->w.pid, s->index, s->a->params->host, rg__fence_state(s->w.pid),
+        (unsigned long long)(s->a->params->elastic_timeout_ms / 1000));
+}
+
+/* Often at first, and rarely at what SIGKILL does not end. */
+static void look_again(slot *s)
+{
+    const uint64_t waited = rg__now_ns() - s->w.lost_ns;
+    const uint64_t share = waited / FENCE_LOOK_SHARE;
+    await_end(s, s->w.pid);
+    if (waited > s->a->params->elastic_timeout_ms * RG__MS)
+        give_in(s);
+    rg__timer_set(s->fence, share < FENCE_LOOK_NS        ? FENCE_LOOK_NS
+                            : share > FENCE_LOOK_MOST_NS ? FENCE_LOOK_MOST_NS
+                                                         : share);
+}
+
+void rg__slots_await_end(agent *a)
+{
+    for (int i = 0; i < a->params->slots; i++)
+        if (a->slot[i].child != 0)
+            await_end(&a->slot[i], a->slot[i].child);
+}
+
+/* It ends when the kernel lets it, and runs no instruction of its own before:
+ * nobody of ours has to see that. */
+void rg__slots_leave_behind(agent *a)
+{
+    for (int i = 0; i < a->params->slots; i++) {
+        slot *s = &a->slot[i];
+        if (s->child == 0 && (s->w.pid == 0 || s->w.is_fenced))
+            continue;
+        rg__log(RG__WARN, "agent",
+                "process %d of slot %u does not end: it is left behind",
+                s->child != 0 ? s->child : s->w.pid, s->index);
+        s->child = 0;
+        s->is_closed = s->w.is_fenced = true;
+        rg__slot_keep(s);
+        rg__worker_drop(s);
+    }
+}
+
+static void look_at_fence(void *arg)
+{
+    slot *s = arg;
+    if (s->w.pid != 0 && !s->w.is_fenced && rg__fence_can_store(&s->w)) {
+        end_crash(s);
+        look_again(s);
+        return;
+    }
+    rg__wait_end(s->a, RG__WAIT_FENCE, s->index);
+    if (s->w.pid == 0)
+        return; /* reaped meanwhile */
+    s->w.is_fenced = true;
+    s->w.entered = 0;
+    rg__generation_try_ack(s->a);
+    go_on_after_death(s);
+}
+
+/* --------------------------------------------------------------------- lost */
+
+/* Its end is no fault: the job is done or ending, or a static program has
+ * called rg_finalize. */
+static bool is_free_to_go(const slot *s)
+{
+    const agent *a = s->a;
+    return a->is_done || a->is_ending ||
+           (rg__view_is_static(a) && s->w.is_finalized);
+}
+
+/* Before the job's keys are here (an agent that takes over while etcd is away)
+ * the page says in which generation it died. A page may be scribbled: only one
+ * that a living worker of this host has taken up counts. */
+static void abort_as_its_page_says(const slot *s)
+{
+    agent *a = s->a;
+    for (int i = 0; s->died_in != 0 && i < a->params->slots; i++)
+        if (rg__slot_is_alive(&a->slot[i]) &&
+            a->slot[i].w.decided == s->died_in)
+            rg__generation_abort(a, s->died_in);
+}
+
+void rg__slots_abort_losses(agent *a)
+{
+    for (int i = 0; i < a->params->slots; i++)
+        if (a->slot[i].is_loss)
+            abort_as_its_page_says(&a->slot[i]);
+}
+
+static void end_generation(slot *s)
+{
+    agent *a = s->a;
+    const rg__proposal *decided = rg__view_decided(a);
+    char text[RG__CAUSE_MAX];
+    snprintf(text, sizeof text, "%.40s.%u %.80s", a->params->host, s->index,
+             s->death);
+    rg__failpoint("agent.detect", -1, 0,
+                  decided != NULL ? decided->generation : 0);
+    if (decided != NULL && rg__view_has_place(rg__view_decided(s->a), s)) {
+        rg__generation_abort(a, decided->generation);
+        rg__beat_abort(a, decided->generation);
+        rg__publish_reason(a, decided->generation, s, true, text);
+    } else if (rg__view_has_place(rg__view_newest(a), s)) {
+        rg__publish_reason(a, a->view.cur.generation, s, true, text);
+    } else if (decided == NULL) {
+        abort_as_its_page_says(s);
+    }
+}
+
+/* Who called rg_finalize has said that it stores nowhere any more; it gets
+ * some time to end with a code of its own. Everybody else is killed. */
+static void fence(slot *s)
+{
+    if (s->w.is_finalized) {
+        s->w.is_fenced = true;
+        rg__timer_set(s->reap, s->a->params->grace_ms * RG__MS);
+    } else if (s->w.is_crashed) {
+        rg__timer_set(s->reap, DUMP_NS);
+    } else {
+        rg__slot_kill(s);
+    }
+    rg__timer_set(s->fence, 0);
+}
+
+static void reap(void *arg)
+{
+    const slot *s = arg;
+    if (s->child != 0)
+        rg__slot_kill(s);
+}
+
+void rg__slot_lost(slot *s, const char *format, ...)
+{
+    if (s->w.pid == 0 || s->w.is_dead)
+        return;
+    if (s->a->detected_ns == 0)
+        s->a->detected_ns = rg__now_ns();
+    s->w.is_dead = true;
+    s->w.lost_ns = rg__now_ns();
+    va_list args;
+    va_start(args, format);
+    vsnprintf(s->death, sizeof s->death, format, args);
+    va_end(args);
+    s->is_loss = !is_free_to_go(s);
+    s->is_wrapped = s->w.pid != s->child;
+    s->has_stepped =
+        s->w.page != NULL && atomic_load(&s->w.page->first_generation) != 0;
+    rg__slot_keep(s);
+    if (s->w.page != NULL) {
+        s->died_in = atomic_load(&s->w.page->generation);
+        const uint64_t step = atomic_load(&s->w.page->step);
+        if (step > s->a->most_step && !is_free_to_go(s)) {
+            s->a->most_step = step;
+            s->a->on->noted(s->a);
+        }
+    }
+    if (s->is_loss) {
+        end_generation(s);
+        fence(s);
+    } else if (s->a->is_done && !s->w.is_finalized &&
+               rg__view_has_place(rg__view_decided(s->a), s)) {
+        rg__timer_set(s->a->missed_timer, MISSED_NS);
+    }
+    rg__publish(s->a);
+    s->a->on->slot_stood(s);
+}
+
+/* The job is done, and a member is gone that has not called rg_finalize: who
+ * still waits for it in a collective waits no longer. */
+void rg__slots_end_world(void *agent_arg)
+{
+    agent *a = agent_arg;
+    const rg__proposal *p = rg__view_decided(a);
+    if (p == NULL || a->aborted >= p->generation)
+        return;
+    rg__generation_abort(a, p->generation);
+    rg__beat_abort(a, p->generation);
+}
+
+void rg__slot_publish_loss(slot *s)
+{
+    if (s->is_loss && !s->a->is_done && !s->a->is_ending)
+        end_generation(s);
+}
+
+void rg__slot_gone(slot *s)
+{
+    s->w.is_fenced = true;
+    rg__timer_set(s->fence, 0);
+}
+
+/* The job is done: those at the door hear so, others are asked to end. */
+void rg__slots_finish(agent *a)
+{
+    const rg__proposal *p = rg__view_decided(a);
+    for (int i = 0; i < a->params->slots; i++) {
+        slot *s = &a->slot[i];
+        rg__timer_stop(s->respawn);
+        rg__timer_stop(s->hold);
+        s->has_finished = p != NULL && s->w.fin == p->generation;
+        if (rg__slot_is_alive(s) && s->w.is_at_door)
+            rg__worker_tell_mark(s, RG__DONE, p != NULL ? p->generation : 0);
+        else if (s->child != 0 && !s->w.is_finalized) {
+            s->is_stopping = true;
+            kill(-s->child, SIGTERM);
+        }
+        rg__slot_keep(s);
+    }
+}
+
+/* ------------------------------------------------------ reaped, and onwards */
+
+/* How it ended, and why if that is known. */
+typedef struct ending {
+    char text[RG__CAUSE_MAX + 64];
+} ending;
+
+/* A death that says no more than the code does (child_ended_so). */
+static bool is_plain(const char *death)
+{
+    return death[0] == '\0' || strcmp(death, "died") == 0 ||
+           strncmp(death, "exited with code ", 17) == 0 ||
+           strncmp(death, "was ended by signal ", 20) == 0;
+}
+
+static ending ending_of(const slot *s)
+{
+    const char *it = is_plain(s->death) ? "" : ": it ";
+    const char *why = is_plain(s->death) ? "" : s->death;
+    const int code = s->exit_code;
+    ending e;
+    if (code > 128)
+        snprintf(e.text, sizeof e.text, "was ended by signal %d (%s)%s%s",
+                 code - 128, strsignal(code - 128), it, why);
+    else
+        snprintf(e.text, sizeof e.text, "exited with code %d%s%s", code, it,
+                 why);
+    return e;
+}
+
+static void tell_death(const slot *s, const char *then)
+{
+    rg__log(RG__WARN, "agent", "%s.%u %s; %s", s->a->params->host, s->index,
+            ending_of(s).text, then);
+}
+
+/* The leader ends the job when too few slots are left on all hosts. */
+static void give_up(slot *s, const char *why)
+{
+    char then[RG__GIVEN_UP_MAX + 8];
+    s->is_closed = s->is_given_up = true;
+    snprintf(s->given_up, sizeof s->given_up, "%s at step %llu", why,
+             (unsigned long long)s->failed_at);
+    snprintf(then, sizeof then, "it %s", s->given_up);
+    tell_death(s, then);
+    rg__publish(s->a);
+}
+
+/* ------------------------------------------------------ whose fault it was */
+
+void rg__slot_note_group(slot *s, pid_t pid)
+{
+    char list[64];
+    snprintf(list, sizeof list, "/proc/%d/cgroup", pid);
+    rg__cgroup_oom_file(list, "/sys/fs/cgroup", s->oom_file,
+                        sizeof s->oom_file);
+    s->oom_kills = rg__cgroup_oom_kills(s->oom_file);
+}
+
+/* The kernel has killed it for want of memory. It counts before it kills; each
+ * kill is one worker's. */
+static bool take_oom_kill(slot *s)
+{
+    agent *a = s->a;
+    if (rg__cgroup_oom_kills(s->oom_file) <= s->oom_kills)
+        return false;
+    for (int i = 0; i < a->params->slots; i++)
+        if (strcmp(a->slot[i].oom_file, s->oom_file) == 0)
+            a->slot[i].oom_kills++;
+    snprintf(s->death, sizeof s->death,
+             "was killed by the kernel, since its control group has no memory "
+             "left");
+    return true;
+}
+
+/* Somebody has ended it with SIGKILL or SIGTERM: a preemption, a person. Of
+ * what runs in a wrapper nobody here knows how it ended. */
+static bool is_ended_from_outside(slot *s)
+{
+    const bool is_signal =
+        s->exit_code == 128 + SIGKILL || s->exit_code == 128 + SIGTERM;
+    return is_signal && is_plain(s->death) && !s->is_wrapped &&
+           !take_oom_kill(s);
+}
+
+/* A program that gets further between its failures is worth going on with; one
+ * that dies at the same step again and again is not. */
+static void forgive(slot *s)
+{
+    const uint64_t step = rg__vault_newest_step(s->a);
+    if (s->has_stepped && step > s->failed_at)
+        s->failures = s->early_exits = 0;
+    s->failed_at = step;
+}
+
+static void start_ended(slot *s)
+{
+    char then[64];
+    snprintf(then, sizeof then, "restart in %llu ms, no failure of its own",
+             (unsigned long long)backoff_ms(s));
+    tell_death(s, then);
+    rg__timer_set(s->respawn, backoff_ms(s) * RG__MS);
+}
+
+static void start_again(slot *s)
+{
+    agent *a = s->a;
+    const uint64_t lived_ns = rg__now_ns() - s->started_ns;
+    s->quick_deaths = lived_ns > QUICK_NS ? 1 : s->quick_deaths + 1;
+    const bool is_from_outside = is_ended_from_outside(s);
+    forgive(s);
+    if (is_from_outside && a->params->max_restarts > 0) {
+        start_ended(s);
+        return;
+    }
+    int *count = s->exit_code == 0 ? &s->early_exits : &s->failures;
+    if (*count >= a->params->max_restarts) {
+        give_up(s, s->exit_code == 0 ? "ended too often before the job was done"
+                                     : "used up its --max-restarts");
+        return;
+    }
+    ++*count;
+    char then[64];
+    snprintf(then, sizeof then, "restart %d of %d in %llu ms", *count,
+             a->params->max_restarts, (unsigned long long)backoff_ms(s));
+    tell_death(s, then);
+    rg__timer_set(s->respawn, backoff_ms(s) * RG__MS);
+}
+
+/* A program that never calls rg_init, or a static one: run once. */
+static void end_of_static(slot *s, bool is_finalized)
+{
+    agent *a = s->a;
+    const bool is_elsewhere = a->elastic < 0 && rg__view_decided(a) != NULL;
+    s->is_closed = true;
+    if (s->exit_code != 0 && is_elsewhere)
+        rg__agent_leave(a, s->exit_code,
+                        "%s.%u %s and has not called rg_init as on other "
+                        "hosts; host %s leaves",
+                        a->params->host, s->index, ending_of(s).text,
+                        a->params->host);
+    else if (s->exit_code != 0)
+        rg__agent_end_job(a, s->exit_code,
+                          "%s.%u %s; the program is static or has not called "
+                          "rg_init, so the job ends",
+                          a->params->host, s->index, ending_of(s).text);
+    else if (s->has_met && !is_finalized)
+        rg__agent_end_job(
+            a, 1,
+            "%s.%u exited with code 0 without rg_finalize; others "
+            "may wait for it, so the job ends",
+            a->params->host, s->index);
+}
+
+static bool is_any_running(const agent *a)
+{
+    for (int i = 0; i < a->params->slots; i++)
+        if (a->slot[i].child != 0)
+            return true;
+    return false;
+}
+
+/* It failed before any worker had said what the program is: wait for one that
+ * does, for as long as a world may take to form. */
+static void hold(slot *s)
+{
+    rg__timer_set(s->hold, s->a->params->start_timeout_ms * RG__MS);
+}
+
+static void end_held(void *arg)
+{
+    end_of_static(arg, false);
+}
+
+static void go_on_after_death(slot *s)
+{
+    agent *a = s->a;
+    if (s->child != 0 || (s->w.pid != 0 && !s->w.is_fenced))
+        return;
+    const bool is_finalized = s->w.is_finalized;
+    const rg__member_id me = {a->id, s->index, s->start};
+    if (s->w.pid != 0) {
+        rg__worker_forget(s);
+        rg__vault_drop_owner(a, me);
+        rg__generation_try_ack(a); /* this one may have been waited for */
+    }
+    if (a->is_ending || a->is_done) {
+        s->is_closed = true;
+        /* a death after done is no fault; an exit code is the program's word */
+        if (s->has_finished && s->exit_code <= 128 && a->exit_code == 0)
+            a->exit_code = s->exit_code;
+        a->on->noted(a);
+        if (s->has_finished && s->exit_code != 0)
+            rg__log(RG__WARN, "agent",
+                    "%s.%u exited with code %d after the job was done",
+                    a->params->host, s->index, s->exit_code);
+    } else if (a->elastic == 1) {
+        start_again(s);
+    } else if (a->elastic < 0 && s->exit_code != 0 && is_any_running(a)) {
+        hold(s);
+    } else {
+        end_of_static(s, is_finalized);
+    }
+    if (a->elastic < 0 && !is_any_running(a))
+        rg__slots_kind_is_known(a); /* nobody is left who could say */
+    rg__slot_keep(s);
+    rg__worker_drop(s);
+    a->on->settled(a);
+}
+
+void rg__slots_kind_is_known(agent *a)
+{
+    for (int i = 0; i < a->params->slots; i++) {
+        slot *s = &a->slot[i];
+        if (!rg__timer_is_set(s->hold))
+            continue;
+        rg__timer_stop(s->hold);
+        if (a->elastic == 1)
+            start_again(s);
+        else
+            end_of_static(s, false);
+        rg__slot_keep(s);
+    }
+}
+
+static int decode(int status)
+{
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* What follows is with the keeper before the child is reaped: until then the
+ * next agent would be told its end by the kernel. */
+static void child_ended(slot *s, int code, const char *how)
+{
+    const pid_t child = s->child;
+    s->exit_code = code;
+    rg__wait_end(s->a, RG__WAIT_FENCE, s->index);
+    rg__worker_drain(s);
+    rg__slot_lost(s, "%s", how);
+    unwatch_child(s);
+    if (!s->is_adopted)
+        kill(-child, SIGKILL); /* whoever is left of its group */
+    s->child = 0;
+    rg__timer_stop(s->reap);
+    rg__timer_stop(s->orphan);
+    rg__output_close(s);
+    rg__slot_keep(s);
+    go_on_after_death(s);
+    if (!s->is_adopted)
+        waitpid(child, NULL, 0);
+}
+
+/* Its agent was killed before it let it run. */
+static void start_at_last(slot *s)
+{
+    unwatch_child(s);
+    s->child = 0;
+    rg__timer_stop(s->orphan);
+    rg__output_close(s);
+    rg__slot_keep(s);
+    rg__timer_set(s->respawn, 0);
+}
+
+static void child_ended_so(slot *s, int status)
+{
+    const int code = decode(status);
+    char how[64];
+    if (s->is_adopted && code == 128 + NEVER_BEGAN) {
+        start_at_last(s);
+        return;
+    }
+    snprintf(how, sizeof how,
+             code > 128 ? "was ended by signal %d" : "exited with code %d",
+             code > 128 ? code - 128 : code);
+    child_ended(s, code, how);
+}
+
+static void on_child_exit(void *arg, int fd, uint32_t events)
+{
+    (void)fd, (void)events;
+    slot *s = arg;
+    siginfo_t info = {.si_pid = 0};
+    if (s->is_adopted) {
+        rg__loop_unwatch(s->a->loop, s->child_pidfd);
+        rg__timer_set(s->orphan, ORPHAN_NS);
+        return;
+    }
+    waitid(P_PID, (id_t)s->child, &info, WEXITED | WNOWAIT);
+    child_ended_so(s, info.si_code == CLD_EXITED ? W_EXITCODE(info.si_status, 0)
+                                                 : info.si_status);
+}
+
+/* --------------------------------------------- children of an earlier agent
+ */
+
+/* The keeper doesn't know how it ended: an agent reaped it and was killed. */
+static void end_orphan(void *arg)
+{
+    child_ended(arg, 1, "ended, and its exit code is lost with an agent");
+}
+
+void rg__slots_on_ended(void *agent_arg, int32_t pid, int32_t status)
+{
+    agent *a = agent_arg;
+    for (int i = 0; i < a->params->slots; i++)
+        if (a->slot[i].is_adopted && a->slot[i].child == pid)
+            child_ended_so(&a->slot[i], status);
+}
+
+void rg__slot_resume(slot *s)
+{
+    char name[RG__KEPT_NAME_MAX];
+    name_record(s, name);
+    rg__kept *kept = rg__kept_find(rg__keep_born_with(s->a->keep), name);
+    kept_slot was;
+    if (kept == NULL || kept->n != sizeof was)
+        return;
+    memcpy(&was, kept->bytes, sizeof was);
+    s->start = was.start;
+    s->child = was.child;
+    s->is_adopted = was.child != 0;
+    s->is_closed = was.is_closed;
+    s->is_given_up = was.is_given_up;
+    strcpy(s->given_up, "failed too often");
+    s->has_met = was.has_met;
+    s->has_finished = was.has_finished;
+    s->failures = was.failures;
+    s->early_exits = was.early_exits;
+    s->quick_deaths = was.quick_deaths;
+    s->exit_code = was.exit_code;
+    s->failed_at = was.failed_at;
+    s->has_stepped = was.has_stepped;
+    s->is_wrapped = was.is_wrapped;
+    rg__slot_note_group(s, s->child);
+    s->started_ns = was.started_ns;
+    s->is_loss = was.is_loss;
+    memcpy(s->death, was.death, sizeof s->death);
+    s->child_pidfd = rg__kept_take(kept, 0);
+    if (was.is_held)
+        hold(s);
+}
+
+void rg__slot_resume_child(slot *s)
+{
+    char name[RG__KEPT_NAME_MAX];
+    name_record(s, name);
+    const rg__kept *kept = rg__kept_find(rg__keep_born_with(s->a->keep), name);
+    if (s->child == 0)
+        return;
+    if (kept->has_ended)
+        child_ended_so(s, kept->status);
+    else if (s->child_pidfd < 0 ||
+             rg__loop_watch(s->a->loop, s->child_pidfd, EPOLLIN, on_child_exit,
+                            s) != RG_OK)
+        rg__timer_set(s->orphan, ORPHAN_NS);
+}
+
+/* ------------------------------------------------------------ create, destroy
+ */
+
+rg_status rg__slots_create(agent *a)
+{
+    a->slot = calloc((size_t)a->params->slots, sizeof *a->slot);
+    if (a->slot == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for %d slots",
+                        a->params->slots);
+    for (int i = 0; i < a->params->slots; i++) {
+        slot *s = &a->slot[i];
+        s->a = a;
+        s->index = (uint32_t)i;
+        s->child_pidfd = -1;
+        s->w = (worker){.sock = -1, .pidfd = -1, .page_fd = -1};
+        s->respawn = rg__timer_create(a->loop, start, s);
+        s->fence = rg__timer_create(a->loop, look_at_fence, s);
+        s->reap = rg__timer_create(a->loop, reap, s);
+        s->hold = rg__timer_create(a->loop, end_held, s);
+        s->orphan = rg__timer_create(a->loop, end_orphan, s);
+        if (s->respawn == NULL || s->fence == NULL || s->reap == NULL ||
+            s->hold == NULL || s->orphan == NULL)
+            return rg__fail(RG_ERR_MEMORY, "no memory for a slot's timers");
+    }
+    return RG_OK;
+}
+
+void rg__slots_destroy(agent *a)
+{
+    for (int i = 0; a->slot != NULL && i < a->params->slots; i++) {
+        rg__worker_forget(&a->slot[i]);
+        rg__timer_destroy(a->slot[i].respawn);
+        rg__timer_destroy(a->slot[i].fence);
+        rg__timer_destroy(a->slot[i].reap);
+        rg__timer_destroy(a->slot[i].hold);
+        rg__timer_destroy(a->slot[i].orphan);
+    }
+    free(a->slot);
+}

@@ -1,0 +1,672 @@
+/* Meeting workers and hearing them. Whoever connects must have our uid. A
+ * worker says which slot it was started in; the slot's newest process group
+ * vouches for it by having no worker yet. What a worker says is checked; a
+ * malformed message costs it the connection, and that its life. */
+#include "elastic/agent/workers/workers.h"
+#include "elastic/agent/base/tell.h"
+#include "elastic/agent/base/view.h"
+#include "elastic/agent/checkpoint/checkpoints.h"
+#include "elastic/agent/generation/generation.h"
+#include "elastic/agent/hosts/hosts.h"
+#include "elastic/agent/hosts/peers.h"
+#include "elastic/agent/supervisor/keep.h"
+#include "elastic/agent/supervisor/kept.h"
+#include "elastic/agent/vault/vaults.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "sdk/base/clock.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/futex.h"
+#include "sdk/base/log.h"
+#include "sdk/base/shm.h"
+#include "sdk/base/sock.h"
+
+#define BUILD_TRIES   3
+#define REFUSALS_NS   (60000 * RG__MS)
+#define REFUSALS_SAID 8 /* in that time */
+#define SILENT_TICKS  4 /* pings unanswered within the detection budget */
+
+/* -------------------------------------------------------------------- hear */
+
+/* By whichever sign it shows first. */
+static void on_death(void *arg)
+{
+    slot *s = arg;
+    rg__worker_drain(s);
+    const uint32_t dying =
+        s->w.page != NULL ? atomic_load(&s->w.page->dying) : 0;
+    if (!s->w.is_dead)
+        s->w.is_crashed = dying > 0 && dying < NSIG; /* else it is scribbled */
+    if (s->w.is_crashed)
+        rg__slot_lost(s, "crashed with signal %u", dying);
+    else
+        rg__slot_lost(s, "died");
+}
+
+static void on_ready(slot *s)
+{
+    worker *w = &s->w;
+    if (w->is_ready || !atomic_load(&w->page->ready))
+        return;
+    w->is_ready = true;
+    if (rg__watch_create(s->a->loop, w->page, on_death, s, &w->watcher) !=
+        RG_OK)
+        rg__slot_lost(s, "can't be watched: %s", rg_last_error());
+}
+
+static void on_door(slot *s, const rg__door *m)
+{
+    s->w.is_at_door = true;
+    s->w.port = m->port & 0xffff;
+    s->w.loaded = m->loaded;
+    rg__last_note_loaded(s);
+    rg__log(RG__DEBUG, "agent", "%s.%u is at the door", s->a->params->host,
+            s->index);
+    if (s->a->is_done)
+        rg__worker_tell_mark(s, RG__DONE, 0);
+    if (rg__shape_take(s, m->registered)) {
+        rg__paths_follow(s->a);
+        rg__publish(s->a);
+    }
+}
+
+/* It could not build the generation that it was asked for. Once is bad luck;
+ * a worker that never can would be asked for ever. */
+static bool is_worn_out(slot *s, uint64_t generation)
+{
+    worker *w = &s->w;
+    if (w->built == generation)
+        return false;
+    if (w->entered == generation)
+        w->entered = 0;
+    return ++w->build_failures >= BUILD_TRIES;
+}
+
+static void break_link(slot *s, const rg__broken *m,
+                       const rg__proposal_host *host, const char *text)
+{
+    agent *a = s->a;
+    rg__log(RG__WARN, "agent", "generation %llu is broken: %s",
+            (unsigned long long)m->generation, text);
+    a->detected_ns = rg__now_ns();
+    if (!rg__view_is_only_announced(a, m->generation))
+        rg__generation_abort(a, m->generation);
+    if (a->is_done) { /* nobody plans any more, and this agent ends soon */
+        rg__beat_abort(a, m->generation);
+        return;
+    }
+    if (host == NULL) {
+        rg__publish_reason(a, m->generation, s, false, text);
+        return;
+    }
+    rg__beat_link_broke(a, host->id);
+    rg__publish_broken_link(a, m->generation, s, host->name, text);
+}
+
+/* Whatever datagrams say, a connection that gets nothing through for as long as
+ * one between agents may be silent is broken. */
+static void on_stuck(slot *s, const rg__broken *m)
+{
+    agent *a = s->a;
+    char text[RG__CAUSE_MAX];
+    const rg__proposal_host *host = rg__view_host_of(a, m->generation, m->peer);
+    if (host == NULL || m->generation != s->w.entered ||
+        a->aborted >= m->generation)
+        return;
+    rg__beat_ask(a, host->id);
+    if (m->bytes == 0)
+        return;
+    rg__beat_note_stuck(a, host->id, m->bytes);
+    if (m->waited_ms < a->params->detect_ms * RG__SILENT_BUDGETS)
+        return;
+    snprintf(text, sizeof text,
+             "%.24s has acknowledged none of %llu bytes of %.24s.%u for %u ms",
+             host->name, (unsigned long long)m->bytes, a->params->host,
+             s->index, m->waited_ms);
+    break_link(s, m, host, text);
+}
+
+static void on_broken(slot *s, const rg__broken *m)
+{
+    agent *a = s->a;
+    char text[RG__CAUSE_MAX];
+    if (m->generation == 0 ||
+        (m->generation != s->w.entered && m->generation != s->w.asked))
+        return;
+    if (is_worn_out(s, m->generation)) {
+        rg__slot_lost(s, "can't build its data plane: %.80s", m->why);
+        return;
+    }
+    snprintf(text, sizeof text, "%.40s.%u: %.200s", a->params->host, s->index,
+             m->why);
+    break_link(s, m, rg__view_host_of(a, m->generation, m->peer), text);
+}
+
+static void on_finalize(slot *s, uint64_t why)
+{
+    s->w.is_finalized = true;
+    s->w.entered = 0;
+    if (rg__view_is_static(s->a))
+        return;
+    if (why == RG__RUN_FAILED)
+        rg__slot_lost(s, "has failed in rg_run");
+    else if (why == RG__THREAD_ENDED)
+        rg__slot_lost(s, "left fn without a return: by an exception, or the "
+                         "end of the thread that called rg_run");
+    else
+        rg__slot_lost(s, "called rg_finalize before the job was done");
+}
+
+static void on_mark(slot *s, rg__wire_type type, uint64_t generation)
+{
+    worker *w = &s->w;
+    switch (type) {
+    case RG__READY:
+        on_ready(s);
+        break;
+    case RG__LEFT:
+        if (w->entered == generation)
+            w->entered = 0;
+        rg__generation_try_ack(s->a);
+        break;
+    case RG__BUILT:
+        w->built = generation;
+        w->entered = generation;
+        w->build_failures = 0;
+        rg__generation_try_ack(s->a);
+        break;
+    case RG__FIN:
+        w->fin = generation;
+        rg__generation_try_fin(s->a);
+        break;
+    case RG__COMMITTED:
+        rg__copies_committed(s->a);
+        rg__generation_try_begin(s->a);
+        break;
+    default: /* RG__FINALIZE */
+        on_finalize(s, generation);
+    }
+}
+
+/* Said behind all that an earlier agent did not read, and before anything that
+ * we asked for: where the worker really is. */
+static void on_stand(slot *s, const rg__stand *m)
+{
+    worker *w = &s->w;
+    w->is_at_door = m->is_at_door != 0;
+    w->port = m->port & 0xffff;
+    w->loaded = m->loaded;
+    rg__last_note_loaded(s);
+    w->asked = m->asked;
+    w->pending = m->pending;
+    w->decided = m->decided;
+    w->built = m->built;
+    w->entered = m->built != 0 ? m->built : m->pending;
+    w->fin = m->fin;
+    w->has_stood = true;
+    if (w->is_at_door && !rg__shape_take(s, m->registered))
+        return;
+    rg__paths_follow(s->a);
+    s->a->on->slot_stood(s);
+}
+
+/* false: malformed. */
+static bool handle(slot *s, const void *bytes, size_t n)
+{
+    const rg__wire_head *head = bytes;
+    if (n < sizeof *head || head->version != RG__WIRE_VERSION)
+        return false;
+    switch (head->type) {
+    case RG__DOOR:
+        if (n == sizeof(rg__door))
+            on_door(s, bytes);
+        return n == sizeof(rg__door);
+    case RG__READY:
+    case RG__LEFT:
+    case RG__BUILT:
+    case RG__FIN:
+    case RG__COMMITTED:
+    case RG__FINALIZE:
+        if (n != sizeof(rg__mark))
+            return false;
+        on_mark(s, head->type, ((const rg__mark *)bytes)->generation);
+        return true;
+    case RG__STAND:
+        if (n == sizeof(rg__stand))
+            on_stand(s, bytes);
+        return n == sizeof(rg__stand);
+    case RG__REGISTER:
+        if (n == sizeof(rg__register))
+            rg__vault_register(s, bytes);
+        return n == sizeof(rg__register);
+    case RG__SAVE:
+        if (n == sizeof(rg__save))
+            rg__checkpoint_ask(s, bytes);
+        return n == sizeof(rg__save);
+    case RG__ALLOC:
+        if (n == sizeof(rg__segment))
+            rg__vault_alloc(s, bytes);
+        return n == sizeof(rg__segment);
+    case RG__FREE:
+        if (n == sizeof(rg__segment))
+            rg__vault_free(s, ((const rg__segment *)bytes)->id);
+        return n == sizeof(rg__segment);
+    case RG__SETS_SHOWN:
+        return rg__shown_take(s, bytes, n);
+    case RG__STUCK:
+        if (n == sizeof(rg__broken))
+            on_stuck(s, bytes);
+        return n == sizeof(rg__broken);
+    case RG__BROKEN:
+        if (n == sizeof(rg__broken))
+            on_broken(s, bytes);
+        return n == sizeof(rg__broken);
+    default:
+        return false;
+    }
+}
+
+static void close_all(const int fds[RG__SOCK_FDS])
+{
+    for (int i = 0; i < RG__SOCK_FDS; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+}
+
+void rg__worker_drain(slot *s)
+{
+    static _Alignas(16) char room[RG__WIRE_MAX]; /* one thread, not nested */
+    while (s->w.sock >= 0) {
+        size_t n = 0;
+        int fds[RG__SOCK_FDS];
+        const rg_status st =
+            rg__sock_recv(s->w.sock, room, sizeof room, &n, fds);
+        close_all(fds);
+        if (st == RG_IN_PROGRESS)
+            return;
+        if (st != RG_OK) {
+            rg__loop_unwatch(s->a->loop, s->w.sock);
+            close(s->w.sock);
+            s->w.sock = -1;
+            return;
+        }
+        if (!handle(s, room, n))
+            rg__slot_lost(s, "sent a malformed message");
+    }
+}
+
+static void on_worker_socket(void *arg, int fd, uint32_t events)
+{
+    (void)fd;
+    (void)events;
+    slot *s = arg;
+    rg__worker_drain(s);
+    if (s->w.sock < 0)
+        on_death(s);
+}
+
+static void on_pidfd(void *arg, int fd, uint32_t events)
+{
+    (void)events;
+    slot *s = arg;
+    rg__loop_unwatch(s->a->loop, fd);
+    on_death(s);
+    rg__slot_gone(s);
+}
+
+/* -------------------------------------------------------------------- meet */
+
+/* Whoever connects again and again fills no log. */
+static bool may_say_refusal(agent *a)
+{
+    const uint64_t now = rg__now_ns();
+    if (a->refusals_ns == 0 || now - a->refusals_ns > REFUSALS_NS) {
+        if (a->refusals > REFUSALS_SAID)
+            rg__log(RG__WARN, "agent", "%u more were refused, not said here",
+                    a->refusals - REFUSALS_SAID);
+        a->refusals_ns = now;
+        a->refusals = 0;
+    }
+    return ++a->refusals <= REFUSALS_SAID;
+}
+
+void rg__worker_refuse(agent *a, int sock, const char *why)
+{
+    rg__text m = {.head = {RG__REFUSED, RG__WIRE_VERSION}};
+    snprintf(m.text, sizeof m.text, "%s", why);
+    if (may_say_refusal(a))
+        rg__log(RG__WARN, "agent", "a worker is refused: %s", why);
+    rg__sock_send(sock, &m, sizeof m, NULL, 0);
+    close(sock);
+}
+
+static slot *find_slot(agent *a, const rg__hello *m, char why[RG__TEXT_MAX])
+{
+    for (int i = 0; i < a->params->slots; i++) {
+        slot *s = &a->slot[i];
+        if (m->slot >= 0 && (uint32_t)m->slot != s->index)
+            continue;
+        if (s->child != 0 && s->w.pid == 0 && !s->is_stopping)
+            return s;
+        if (m->slot >= 0)
+            break;
+    }
+    if (m->slot < 0 || m->slot >= a->params->slots)
+        snprintf(why, RG__TEXT_MAX,
+                 "host %s has no free slot for process %d; it has %d slots",
+                 a->params->host, m->pid, a->params->slots);
+    else if (a->slot[m->slot].w.pid == 0)
+        snprintf(why, RG__TEXT_MAX,
+                 "slot %d of host %s expects no worker: its process has ended, "
+                 "or is being ended; a process joins a job only where "
+                 "`regroup` starts it",
+                 m->slot, a->params->host);
+    else
+        snprintf(why, RG__TEXT_MAX,
+                 "slot %d of host %s has a worker already, process %d; let one "
+                 "process of the program call rg_init",
+                 m->slot, a->params->host, a->slot[m->slot].w.pid);
+    return NULL;
+}
+
+static slot *judge_hello(agent *a, const rg__hello *m, char why[RG__TEXT_MAX])
+{
+    char version[sizeof m->version + 1];
+    snprintf(version, sizeof version, "%.*s", (int)sizeof m->version,
+             m->version);
+    if (strcmp(version, RG_VERSION) != 0) {
+        snprintf(why, RG__TEXT_MAX,
+                 "process %d uses Regroup %s, but the agent is %s; install one "
+                 "version",
+                 m->pid, version, RG_VERSION);
+        return NULL;
+    }
+    if (a->elastic >= 0 && a->elastic != (m->elastic != 0)) {
+        snprintf(why, RG__TEXT_MAX,
+                 "process %d is %s, but the job's other workers are %s; set "
+                 "rg_params.elastic alike in all",
+                 m->pid, m->elastic ? "elastic" : "static",
+                 a->elastic ? "elastic" : "static");
+        return NULL;
+    }
+    return find_slot(a, m, why);
+}
+
+static rg_status make_page(worker *w)
+{
+    rg_status st =
+        rg__shm_create("regroup-page", RG__PAGE_BYTES, true, &w->page_fd);
+    void *at = NULL;
+    if (st == RG_OK)
+        st = rg__shm_map(w->page_fd, RG__PAGE_BYTES, &at);
+    w->page = at;
+    return st;
+}
+
+static rg_status welcome(slot *s)
+{
+    agent *a = s->a;
+    rg__welcome m = {.head = {RG__WELCOME, RG__WIRE_VERSION},
+                     .me = {a->id, s->index, s->start},
+                     .slots = (uint32_t)a->params->slots,
+                     .grace_ms = (uint32_t)a->params->grace_ms};
+    snprintf(m.job, sizeof m.job, "%s", a->params->job);
+    snprintf(m.host, sizeof m.host, "%s", a->params->host);
+    snprintf(m.job_id, sizeof m.job_id, "%s", a->meta.uuid);
+    if (a->params->history_dir != NULL)
+        snprintf(m.history, sizeof m.history, "%s", a->params->history_dir);
+    if (a->params->checkpoint_dir != NULL)
+        snprintf(m.checkpoint, sizeof m.checkpoint, "%s",
+                 a->params->checkpoint_dir);
+    m.every_steps = a->params->checkpoint_steps;
+    m.every_ms = a->params->checkpoint_ms;
+    m.saves_last = a->params->checkpoint_on_stop;
+    m.address = a->address;
+    memcpy(m.key, a->key, sizeof m.key);
+    const int fds[2] = {s->w.page_fd, a->vault_fd};
+    return rg__sock_send(s->w.sock, &m, sizeof m, fds, 2);
+}
+
+static rg_status watch_worker(slot *s)
+{
+    worker *w = &s->w;
+    const rg_status st =
+        rg__loop_watch(s->a->loop, w->sock, EPOLLIN, on_worker_socket, s);
+    return st == RG_OK
+               ? rg__loop_watch(s->a->loop, w->pidfd, EPOLLIN, on_pidfd, s)
+               : st;
+}
+
+static void name_record(const slot *s, char name[RG__KEPT_NAME_MAX])
+{
+    snprintf(name, RG__KEPT_NAME_MAX, "worker/%u", s->index);
+}
+
+/* The socket comes first: the keeper speaks to workers over it. */
+static void keep_worker(const slot *s)
+{
+    char name[RG__KEPT_NAME_MAX];
+    const int fds[] = {s->w.sock, s->w.page_fd, s->w.pidfd};
+    name_record(s, name);
+    rg__keep_put(s->a->keep, name, &s->w.pid, sizeof s->w.pid, fds, 3);
+}
+
+void rg__worker_drop(const slot *s)
+{
+    char name[RG__KEPT_NAME_MAX];
+    name_record(s, name);
+    rg__keep_drop(s->a->keep, name);
+}
+
+static rg_status receive_worker(slot *s)
+{
+    worker *w = &s->w;
+    rg_status st = RG_OK;
+    w->pidfd = (int)syscall(SYS_pidfd_open, w->pid, 0);
+    if (w->pidfd < 0)
+        return rg__fail(RG_ERR_SYSTEM, "process %d can't be watched: %s",
+                        w->pid, strerror(errno));
+    st = make_page(w);
+    if (st != RG_OK)
+        return st;
+    keep_worker(s); /* before it knows us: the next agent knows it then */
+    st = welcome(s);
+    return st == RG_OK ? watch_worker(s) : st;
+}
+
+static void meet(agent *a, slot *s, const rg__hello *m, int sock, pid_t pid)
+{
+    s->w = (worker){.pid = pid,
+                    .sock = sock,
+                    .page_fd = -1,
+                    .pidfd = -1,
+                    .has_stood = true}; /* it knows of no earlier agent */
+    s->has_met = true;
+    rg__slot_note_group(s, pid);
+    rg__vault_unregister(s);
+    rg__slot_keep(s);
+    a->elastic = m->elastic != 0;
+    a->on->noted(a);
+    if (receive_worker(s) != RG_OK) {
+        rg__slot_lost(s, "can't be met: %s", rg_last_error());
+        return;
+    }
+    rg__checkpoint_show(s);
+    rg__generation_show_begun(s);
+    rg__vault_show_segments(s); /* before it has any of its own */
+    rg__slots_kind_is_known(a);
+    rg__publish(a);
+}
+
+/* ------------------------------------------- a worker of an earlier agent */
+
+/* What it says before it stands, and what the kernel says of its life, comes by
+ * the ways of a worker that has just met us. */
+static void greet_again(slot *s)
+{
+    worker *w = &s->w;
+    if (!atomic_load(&w->page->ready))
+        welcome(s); /* perhaps the first did not go out */
+    on_ready(s);
+    rg__worker_tell_mark(s, RG__AGAIN, 0);
+    rg__vault_show_segments(s);
+    const uint32_t why = atomic_load(&w->page->finalized);
+    if (why != 0)
+        on_mark(s, RG__FINALIZE, why);
+}
+
+void rg__worker_resume(slot *s)
+{
+    char name[RG__KEPT_NAME_MAX], death[sizeof s->death];
+    worker *w = &s->w;
+    name_record(s, name);
+    rg__kept *kept = rg__kept_find(rg__keep_born_with(s->a->keep), name);
+    if (kept == NULL || kept->n != sizeof w->pid)
+        return;
+    memcpy(&w->pid, kept->bytes, sizeof w->pid);
+    w->sock = rg__kept_take(kept, 0);
+    w->page_fd = rg__kept_take(kept, 1);
+    w->pidfd = rg__kept_take(kept, 2);
+    memcpy(death, s->death, sizeof death);
+    void *at = NULL;
+    if (rg__shm_map(w->page_fd, RG__PAGE_BYTES, &at) != RG_OK ||
+        watch_worker(s) != RG_OK) {
+        rg__slot_lost(s, "can't be taken over: %s", rg_last_error());
+        return;
+    }
+    w->page = at;
+    greet_again(s);
+    if (death[0] != '\0')
+        rg__slot_lost(s, "%s", death);
+}
+
+/* ------------------------------------------------------------ the listener */
+
+void rg__worker_hello(agent *a, int sock, const void *bytes, size_t n,
+                      pid_t pid)
+{
+    const rg__hello *m = bytes;
+    char why[RG__TEXT_MAX] = "";
+    if (pid <= 0) {
+        rg__worker_refuse(
+            a, sock,
+            "this worker is in a process namespace that the agent "
+            "can't see; start the agent in the same one");
+        return;
+    }
+    if (n != sizeof *m || m->head.version != RG__WIRE_VERSION) {
+        rg__worker_refuse(
+            a, sock,
+            "this worker speaks another version of Regroup than the "
+            "agent, " RG_VERSION "; install one version");
+        return;
+    }
+    slot *s = judge_hello(a, m, why);
+    if (s == NULL)
+        rg__worker_refuse(a, sock, why);
+    else
+        meet(a, s, m, sock, pid);
+}
+
+rg_status rg__workers_listen(agent *a)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    const int n =
+        snprintf(a->socket_path, sizeof a->socket_path, "%s/agent-%s.sock",
+                 a->params->run_dir, a->params->host);
+    if (n < 0 || (size_t)n >= sizeof at.sun_path)
+        return rg__fail(RG_ERR_INVALID,
+                        "the socket's path %s/agent-%s.sock is longer than %zu "
+                        "bytes; set REGROUP_RUN_DIR to a shorter one",
+                        a->params->run_dir, a->params->host,
+                        sizeof at.sun_path - 1);
+    memcpy(at.sun_path, a->socket_path, (size_t)n + 1);
+    rg__kept *kept = rg__kept_find(rg__keep_born_with(a->keep), "listener");
+    if (kept != NULL) {
+        a->listener = rg__kept_take(kept, 0);
+        return rg__loop_watch(a->loop, a->listener, EPOLLIN, rg__guest_accept,
+                              a);
+    }
+    unlink(a->socket_path);
+    a->listener =
+        socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (a->listener < 0 ||
+        bind(a->listener, (struct sockaddr *)&at, sizeof at) != 0 ||
+        listen(a->listener, RG__HOST_SLOTS_MAX) != 0)
+        return rg__fail(RG_ERR_SYSTEM, "the agent can't listen at %s: %s",
+                        a->socket_path, strerror(errno));
+    rg__keep_put(a->keep, "listener", NULL, 0, &a->listener, 1);
+    return rg__loop_watch(a->loop, a->listener, EPOLLIN, rg__guest_accept, a);
+}
+
+void rg__workers_close(agent *a)
+{
+    rg__guests_drop(a);
+    if (a->listener < 0)
+        return;
+    rg__loop_unwatch(a->loop, a->listener);
+    close(a->listener); /* the name goes with the run directory */
+    a->listener = -1;
+}
+
+/* ---------------------------------------------------------- end of a worker */
+
+void rg__worker_forget(slot *s)
+{
+    worker *w = &s->w;
+    rg__watch_destroy(w->watcher);
+    rg__shown_drop(w);
+    rg__worker_untell(w);
+    if (w->sock >= 0) {
+        rg__loop_unwatch(s->a->loop, w->sock);
+        close(w->sock);
+    }
+    if (w->pidfd >= 0) {
+        rg__loop_unwatch(s->a->loop, w->pidfd);
+        close(w->pidfd);
+    }
+    rg__shm_unmap(w->page, RG__PAGE_BYTES);
+    if (w->page_fd >= 0)
+        close(w->page_fd);
+    *w = (worker){.sock = -1, .pidfd = -1, .page_fd = -1};
+}
+
+/* -------------------------------------------------------------------- ping */
+
+static void ping(slot *s)
+{
+    worker *w = &s->w;
+    const uint32_t pinged = atomic_load(&w->page->ping);
+    if (atomic_load(&w->page->pong) == pinged) {
+        w->silent_ticks = 0;
+        atomic_store(&w->page->ping, pinged + 1);
+    } else if (++w->silent_ticks >= SILENT_TICKS) {
+        rg__slot_lost(s, "is silent for %llu ms: stopped or stuck",
+                      (unsigned long long)s->a->params->detect_ms);
+        if (!w->is_finalized) /* also when its end is no loss any more */
+            rg__slot_kill(s);
+        return;
+    }
+    rg__worker_ring(s);
+}
+
+void rg__workers_ping(void *agent_arg)
+{
+    agent *a = agent_arg;
+    for (int i = 0; i < a->params->slots; i++)
+        if (!a->is_paused && rg__slot_is_alive(&a->slot[i]) &&
+            a->slot[i].w.is_ready)
+            ping(&a->slot[i]);
+    rg__generation_mind_record(a);
+    rg__timer_set(a->ping, a->params->detect_ms * RG__MS / SILENT_TICKS);
+}

@@ -1,0 +1,92 @@
+/* Processes in slots and what they say: from the start to the death, its
+ * fence, and the next start. */
+#ifndef RG_AGENT_WORKERS_H
+#define RG_AGENT_WORKERS_H
+
+#include "elastic/agent/base/agent_state.h"
+
+/* slots.c */
+rg_status rg__slots_create(agent *a);
+void rg__slots_destroy(agent *a);
+void rg__slots_start(agent *a);
+void rg__slots_finish(agent *a);
+void rg__slots_signal(agent *a, int signum);
+/* SIGTERM for those that rg_run can't ask to end; a timer's: for those that
+ * have not returned from it. */
+void rg__slots_ask(agent *a);
+void rg__slots_hasten(void *agent_arg);
+/* At the agent's end, once they were killed: wait for them, and no longer. */
+void rg__slots_await_end(agent *a);
+void rg__slots_leave_behind(agent *a);
+/* A timer's. */
+void rg__slots_end_world(void *agent_arg);
+/* Stop the processes of all slots, or let them go on. */
+void rg__slots_pause(agent *a, bool pauses);
+/* The first worker has said whether the program is elastic. */
+void rg__slots_kind_is_known(agent *a);
+/* This slot's worker computes no more, or must not: publish, kill, fence. */
+void rg__slot_lost(slot *s, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* With everybody in its process group. */
+void rg__slot_kill(const slot *s);
+/* The process of a lost worker is gone for good (pidfd). */
+void rg__slot_gone(slot *s);
+/* Where does its worker, or its child, run? */
+void rg__slot_note_group(slot *s, pid_t pid);
+/* What the next agent would have to know of it. */
+void rg__slot_keep(const slot *s);
+/* Go on with the slot that an earlier agent had; then, once its worker and
+ * output are there, with its process. */
+void rg__slot_resume(slot *s);
+void rg__slot_resume_child(slot *s);
+/* Its loss was found before the job's keys were there: publish it now. */
+void rg__slot_publish_loss(slot *s);
+/* All that live have said where they stand: end what the dead were in. */
+void rg__slots_abort_losses(agent *a);
+void rg__slots_on_ended(void *agent_arg, int32_t pid, int32_t status);
+
+/* fence.c: of a worker that is lost. */
+bool rg__fence_can_store(const worker *w);
+bool rg__fence_is_dumping(const worker *w);
+char rg__fence_state(pid_t pid); /* as in `ps`: S, D, Z ..; '?' when gone */
+
+/* guests.c */
+void rg__guest_accept(void *agent_arg, int listener, uint32_t events);
+void rg__guests_drop(agent *a);
+
+/* workers.c */
+/* A connection's first message, of a process of our uid; owns the socket. */
+void rg__worker_hello(agent *a, int sock, const void *bytes, size_t n,
+                      pid_t pid);
+void rg__worker_refuse(agent *a, int sock, const char *why);
+rg_status rg__workers_listen(agent *a);
+void rg__workers_close(agent *a);
+void rg__worker_forget(slot *s);     /* after its death is known and fenced */
+void rg__worker_drain(slot *s);      /* read what it said before it died */
+void rg__worker_resume(slot *s);     /* of an earlier agent, if there is one */
+void rg__worker_drop(const slot *s); /* the next agent need not know it */
+void rg__workers_ping(void *agent_arg);
+
+/* deathwatch.c: fn is called on the loop's thread once the word says that the
+ * worker is dead, or its page that it is dying. */
+typedef void (*watch_fn)(void *arg);
+rg_status rg__watch_create(rg__loop *loop, rg__page *page, watch_fn fn,
+                           void *arg, watcher **watcher_p);
+void rg__watch_destroy(watcher *watcher); /* NULL allowed */
+
+/* set_list.c: ask all workers here for their sets; the answers to that ask are
+ * here, or will not come. */
+uint32_t rg__shown_ask(agent *a);
+bool rg__shown_is_here(const agent *a, uint32_t ask);
+bool rg__shown_take(slot *from, const rg__sets_shown *m, size_t n);
+void rg__shown_drop(worker *w);
+/* The world of that size and the sets as told last, of this generation. */
+struct json_t *rg__shown_json(const agent *a, uint64_t generation, int size);
+
+/* job_shape.c: a worker has registered all it has. false: not what others have,
+ * and we leave. */
+bool rg__shape_take(slot *s, uint64_t registered);
+/* Does what runs here, as far as known before, fit the job's? else we leave. */
+bool rg__shape_fits(agent *a, const rg__kv *shape);
+
+#endif
