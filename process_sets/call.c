@@ -5,22 +5,18 @@
 #include <string.h>
 
 #include "sdk/base/fail.h"
+#include "sdk/base/params.h"
 
 /* ----------------------------------------------------------- begin and end */
 
-#define PARAMS_MIN offsetof(rg_op_params, timeout_ms)
+#define PARAMS_LEAST RG__PARAMS_UP_TO(rg_op_params, root)
 
-/* Older programs have a shorter struct; what it lacks has its default. */
 static rg_status copy_params(rg__call *c, const rg_op_params *params)
 {
-    if (params == NULL)
-        return RG_OK;
-    if (params->size < PARAMS_MIN || params->size > sizeof *params)
-        return rg__fail(RG_ERR_INVALID,
-                        "%s: rg_op_params.size is %zu; set it to "
-                        "sizeof(rg_op_params)",
-                        c->what, params->size);
-    memcpy(&c->params, params, params->size);
+    const rg_status st = rg__params_read("rg_op_params", params, PARAMS_LEAST,
+                                         &c->params, sizeof c->params);
+    if (st != RG_OK)
+        return st;
     if (c->params.timeout_ms < 0)
         return rg__fail(RG_ERR_INVALID,
                         "%s: timeout_ms is %d; use 0 for no deadline", c->what,

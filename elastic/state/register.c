@@ -8,9 +8,11 @@
 
 #include "sdk/base/config.h"
 #include "sdk/base/fail.h"
+#include "sdk/base/params.h"
 #include "sdk/base/shm.h"
 
 #define REPLICAS_MAX 15
+#define BUFFER_LEAST RG__PARAMS_UP_TO(rg_buffer_params, align)
 
 rg_status rg_state_create(rg_ctx *ctx, const rg_state_params *params,
                           rg_state **st_p)
@@ -19,11 +21,12 @@ rg_status rg_state_create(rg_ctx *ctx, const rg_state_params *params,
         return rg__fail(RG_ERR_INVALID,
                         "rg_state_create needs a context and a place for the "
                         "state");
-    if (params != NULL && params->size != sizeof *params)
-        return rg__fail(RG_ERR_INVALID,
-                        "rg_state_params.size is %zu; set it to "
-                        "sizeof(rg_state_params)",
-                        params->size);
+    rg_state_params own;
+    rg_status rs = rg__params_read("rg_state_params", params,
+                                   RG__PARAMS_UP_TO(rg_state_params, size),
+                                   &own, sizeof own);
+    if (rs != RG_OK)
+        return rs;
     rg_state *st = calloc(1, sizeof *st);
     if (st == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a state");
@@ -34,7 +37,7 @@ rg_status rg_state_create(rg_ctx *ctx, const rg_state_params *params,
     const bool is_first = ctx->history_start == 0;
     if (is_first)
         ctx->history_start = ctx->me.start;
-    rg_status rs = rg__library_settings_get(&settings);
+    rs = rg__library_settings_get(&settings);
     if (rs == RG_OK)
         rs = rg__state_check_read(settings->check_state, &st->check);
     if (rs == RG_OK)
@@ -69,13 +72,6 @@ void rg_state_destroy(rg_state *st)
 
 static rg_status check_params(const char *name, const rg_buffer_params *p)
 {
-    if (p == NULL)
-        return RG_OK;
-    if (p->size != sizeof *p)
-        return rg__fail(RG_ERR_INVALID,
-                        "buffer %s: rg_buffer_params.size is %zu; set it to "
-                        "sizeof(rg_buffer_params)",
-                        name, p->size);
     if (p->kind == RG_SHARDED
             ? p->replicas < 0 || p->replicas > REPLICAS_MAX
             : p->kind != RG_REPLICATED || p->replicas != 0 || p->align != 0)
@@ -92,9 +88,22 @@ static rg_status check_params(const char *name, const rg_buffer_params *p)
     return RG_OK;
 }
 
+/* What fails below knows nothing of buffers. */
+static rg_status name_buffer(rg_status rs, const char *name)
+{
+    char text[RG__TEXT_MAX], start[RG__BUFFER_NAME_MAX + 8];
+    snprintf(start, sizeof start, "buffer %s", name);
+    snprintf(text, sizeof text, "%s", rg_last_error());
+    if (rs == RG_OK || strncmp(text, start, strlen(start)) == 0)
+        return rs;
+    return rg__fail(rs, "%s can't be registered: %s", start, text);
+}
+
+/* And takes the caller's params. */
 static rg_status check_add(const rg_state *st, const char *name,
                            const void *data, size_t bytes,
-                           const rg_buffer_params *params)
+                           const rg_buffer_params *params,
+                           rg_buffer_params *own)
 {
     if (st == NULL || name == NULL)
         return rg__fail(RG_ERR_INVALID,
@@ -113,9 +122,12 @@ static rg_status check_add(const rg_state *st, const char *name,
         return rg__fail(RG_ERR_INVALID,
                         "the buffer name \"%s\" must have 1 to %d bytes", name,
                         RG__BUFFER_NAME_MAX - 1);
-    const rg_status rs = check_params(name, params);
+    rg_status rs = rg__params_read("rg_buffer_params", params, BUFFER_LEAST,
+                                   own, sizeof *own);
+    if (rs == RG_OK)
+        rs = check_params(name, own);
     if (rs != RG_OK)
-        return rs;
+        return name_buffer(rs, name);
     for (int i = 0; i < st->buffers; i++)
         if (strcmp(st->buffer[i].name, name) == 0)
             return rg__fail(RG_ERR_INVALID,
@@ -167,13 +179,11 @@ static rg__state_buffer describe(const char *name, void *data, size_t bytes,
     rg__state_buffer b = {.data = data,
                           .bytes = bytes,
                           .stride = rg__vault_stride(bytes),
+                          .may_differ = params->may_differ != 0,
+                          .is_constant = params->constant != 0,
                           .fd = -1};
     snprintf(b.name, sizeof b.name, "%s", name);
-    if (params != NULL) {
-        b.may_differ = params->may_differ != 0;
-        b.is_constant = params->constant != 0;
-    }
-    if (params != NULL && params->kind == RG_SHARDED) {
+    if (params->kind == RG_SHARDED) {
         b.is_sharded = true;
         b.replicas = (uint32_t)params->replicas;
         b.align = params->align != 0 ? params->align : RG__LINE;
@@ -181,21 +191,11 @@ static rg__state_buffer describe(const char *name, void *data, size_t bytes,
     return b;
 }
 
-/* Whoever has failed below knows memory, sockets and descriptors only. */
-static rg_status name_buffer(rg_status rs, const char *name)
-{
-    char text[RG__TEXT_MAX], start[RG__BUFFER_NAME_MAX + 8];
-    snprintf(start, sizeof start, "buffer %s", name);
-    snprintf(text, sizeof text, "%s", rg_last_error());
-    if (rs == RG_OK || strncmp(text, start, strlen(start)) == 0)
-        return rs;
-    return rg__fail(rs, "%s can't be registered: %s", start, text);
-}
-
 rg_status rg_state_add(rg_state *st, const char *name, void *data, size_t bytes,
                        const rg_buffer_params *params)
 {
-    rg_status rs = check_add(st, name, data, bytes, params);
+    rg_buffer_params own = {.size = sizeof own};
+    rg_status rs = check_add(st, name, data, bytes, params, &own);
     if (rs != RG_OK)
         return rs;
     rg__state_buffer *more =
@@ -204,7 +204,7 @@ rg_status rg_state_add(rg_state *st, const char *name, void *data, size_t bytes,
         return rg__fail(RG_ERR_MEMORY, "no memory to register buffer %s", name);
     st->buffer = more;
     rg__state_buffer *b = &more[st->buffers];
-    *b = describe(name, data, bytes, params);
+    *b = describe(name, data, bytes, &own);
     if (b->replicas > 0)
         rs = grow_vault(st);
     if (rs == RG_OK)

@@ -10,6 +10,7 @@
 
 #include "elastic/state/state.h"
 #include "sdk/base/fail.h"
+#include "sdk/base/params.h"
 
 #define ROUNDS    6
 #define MAX_COUNT UINT32_MAX
@@ -66,16 +67,18 @@ static unsigned half_bits_for(uint64_t count)
 
 /* --------------------------------------------------------------- lifecycle */
 
-/* A caller compiled against an older header has a shorter struct. */
 static rg_status read_params(const rg_sampler_params *params,
                              rg_sampler_params *copy)
 {
     *copy = (rg_sampler_params){0};
-    if (params == NULL || params->size < offsetof(rg_sampler_params, seed))
+    if (params == NULL)
         return rg__fail(RG_ERR_INVALID,
                         "a sampler needs params with size, count and batch");
-    memcpy(copy, params,
-           params->size < sizeof *copy ? params->size : sizeof *copy);
+    const rg_status st = rg__params_read(
+        "rg_sampler_params", params, RG__PARAMS_UP_TO(rg_sampler_params, batch),
+        copy, sizeof *copy);
+    if (st != RG_OK)
+        return st;
     if (copy->count < 1 || copy->count > MAX_COUNT)
         return rg__fail(RG_ERR_INVALID,
                         "a sampler's count is 1 to %" PRIu32 ", not %" PRIu64,

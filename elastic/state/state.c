@@ -28,6 +28,7 @@
 #include "sdk/base/copy.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/failpoint.h"
+#include "sdk/base/params.h"
 #include "sdk/base/futex.h"
 #include "sdk/base/log.h"
 
@@ -331,12 +332,17 @@ static rg_status check_in_fn(const rg_state *st, const char *what)
     return RG_OK;
 }
 
-static rg_status check_save(const char *dir, const rg_save_params *params)
+static rg_status read_save(const char *dir, const rg_save_params *params,
+                           rg_save_params *own)
 {
-    if (params != NULL && (params->size != sizeof *params || params->keep < 0))
+    const rg_status rs = rg__params_read("rg_save_params", params,
+                                         RG__PARAMS_UP_TO(rg_save_params, keep),
+                                         own, sizeof *own);
+    if (rs != RG_OK)
+        return rs;
+    if (own->keep < 0)
         return rg__fail(RG_ERR_INVALID,
-                        "rg_save_params must have size "
-                        "sizeof(rg_save_params) and keep 0 or more");
+                        "rg_save_params.keep is %d; use 0 or more", own->keep);
     if (dir != NULL && (dir[0] == '\0' || strlen(dir) >= RG__TEXT_MAX))
         return rg__fail(RG_ERR_INVALID,
                         "the name of a checkpoint directory must have 1 to %d "
@@ -424,9 +430,10 @@ rg_status rg_state_commit(rg_state *st)
 rg_status rg_state_save(rg_state *st, const char *dir,
                         const rg_save_params *params)
 {
+    rg_save_params own = {.size = sizeof own};
     rg_status rs = check_in_fn(st, "rg_state_save");
     if (rs == RG_OK)
-        rs = check_save(dir, params);
+        rs = read_save(dir, params, &own);
     if (rs != RG_OK)
         return rs;
     bool is_announced = false;
@@ -435,7 +442,7 @@ rg_status rg_state_save(rg_state *st, const char *dir,
         return rs;
     step_ended(st);
     note_commit(st);
-    rg__state_ask(st, dir, params != NULL ? params->keep : 0);
+    rg__state_ask(st, dir, own.keep);
     return go_on(st, is_announced);
 }
 

@@ -11,6 +11,7 @@
 #include "sdk/base/config.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/failpoint.h"
+#include "sdk/base/params.h"
 #include "sdk/base/log.h"
 #include "sdk/base/shm.h"
 
@@ -247,16 +248,17 @@ static rg_status form_static_world(rg_ctx *ctx)
     return st;
 }
 
-static rg_status check_params(const rg_params *params, rg_ctx **ctx_p)
+static rg_status read_params(const rg_params *params, rg_params *own,
+                             rg_ctx **ctx_p)
 {
     if (ctx_p == NULL)
         return rg__fail(RG_ERR_INVALID,
                         "rg_init needs a place for the context");
-    if (params != NULL && params->size != sizeof *params)
-        return rg__fail(RG_ERR_INVALID,
-                        "rg_params.size is %zu; set it to sizeof(rg_params), "
-                        "%zu with the library %s",
-                        params->size, sizeof *params, RG_VERSION);
+    const rg_status st =
+        rg__params_read("rg_params", params,
+                        RG__PARAMS_UP_TO(rg_params, elastic), own, sizeof *own);
+    if (st != RG_OK)
+        return st;
     if (atomic_exchange(&is_initialised, true))
         return rg__fail(RG_ERR_INVALID,
                         "rg_init was called before; call it once per process");
@@ -265,13 +267,14 @@ static rg_status check_params(const rg_params *params, rg_ctx **ctx_p)
 
 rg_status rg_init(const rg_params *params, rg_ctx **ctx_p)
 {
-    rg_status st = check_params(params, ctx_p);
+    rg_params own = {.size = sizeof own};
+    rg_status st = read_params(params, &own, ctx_p);
     if (st != RG_OK)
         return st;
     rg_ctx *ctx = calloc(1, sizeof *ctx);
     if (ctx == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a context");
-    ctx->is_elastic = params != NULL && params->elastic != 0;
+    ctx->is_elastic = own.elastic != 0;
     ctx->hooks = &hooks;
     st = create_parts(ctx);
     if (st == RG_OK) {
