@@ -178,6 +178,8 @@ static rg_status open_new(rg_ctx *ctx, const rg__wish *w, rg_set *set,
     pthread_mutex_lock(&sets->lock);
     if (sets->next_id <= id)
         sets->next_id = id + 1;
+    if (ctx->is_elastic && !ctx->is_running) /* who joins declares it */
+        set->order = ++sets->declarations;
     rg__set_insert(sets, set);
     pthread_mutex_unlock(&sets->lock);
     rg__log(RG__DEBUG, "set", "made set %s with %d of %d ranks", set->name,

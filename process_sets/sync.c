@@ -302,6 +302,19 @@ static int64_t begin(rg__sets *sets)
     return declared;
 }
 
+/* Operations differ for no other reason where nothing else has happened yet. */
+static rg_status fail_place(const rg_ctx *ctx)
+{
+    const char *const names[] = {"rg_world_wait", "rg_run"};
+    return rg__fail(RG_ERR_MISMATCH,
+                    "%s was called here, and %s on other ranks of the first "
+                    "generation; let every worker call rg_world_wait before "
+                    "rg_run, or none: %s",
+                    names[ctx->is_running], names[!ctx->is_running],
+                    rg_last_error());
+}
+
+/* Tables are compared in rg_run, or by all in rg_world_wait. */
 static rg_status find_origin(rg_ctx *ctx, const rg__membership *now, origin *o)
 {
     const int64_t last = RG__WORLD_MAX - 1, declared = begin(ctx->sets);
@@ -309,7 +322,10 @@ static rg_status find_origin(rg_ctx *ctx, const rg__membership *now, origin *o)
                                (last - now->rank),
                            declared, -declared};
     int64_t out[4];
-    const rg_status st = rg__world_meet(ctx, comparing, origin_tag, in, out);
+    const rg_status st =
+        rg__world_meet(ctx, comparing, origin_tag + ctx->is_running, in, out);
+    if (st == RG_ERR_MISMATCH && ctx->is_elastic)
+        return fail_place(ctx);
     if (st != RG_OK)
         return st;
     *o = (origin){.source = (int)(last - (out[0] & last)),

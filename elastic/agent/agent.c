@@ -228,6 +228,7 @@ const rg__events rg__agent_events = {
     .slot_untold = follow_slot_untold,
     .slot_stood = follow_slot_stood,
     .sets_told = rg__questions_look,
+    .slot_recalled = rg__slot_recall,
     .worker_calls = rg__guest_accept,
     .agent_calls = rg__peers_accept,
     .asked = rg__question,

@@ -1,7 +1,9 @@
 /* The leader's rules.
  *
  *   no generation      propose 1 when --max slots are at the door, or --min
- *                      after --start-timeout
+ *                      after --start-timeout. So is the next one formed while
+ *                      no commit is begun and workers call rg_world_wait, of as
+ *                      many as the one that broke: its members start again
  *   g decided          broken (a member is dead, its host is lost, or a reason
  *                      is published): propose g+1 of the living and of those
  *                      at the door, as soon as they are --min; newcomers at
@@ -69,6 +71,7 @@ typedef struct look {
     const rg__plan_config *c;
     const rg__proposal *decided; /* NULL: none */
     bool is_changing; /* the next generation is proposed, or has to be */
+    bool is_first;    /* and would be the first in which anything counts */
     uint64_t now_ns;
     rg__plan_clock *clock;
     rg__plan *plan;
@@ -229,17 +232,40 @@ static const rg__host_record *heir_of(const look *l, uint64_t id)
     return same;
 }
 
+/* A worker that was in a first world has done there what the next one does
+ * anew: its agent ends it. */
+static bool is_spent(const look *l, rg__member_id m)
+{
+    if (!l->is_first || l->decided == NULL || !l->decided->is_awaited)
+        return false;
+    for (int i = 0; i < l->decided->size; i++)
+        if (rg__same_member(l->decided->member[i], m))
+            return true;
+    return false;
+}
+
+/* Whoever waits for a first world gets a place in no other. */
+static bool wants_place(const look *l, rg__member_id m,
+                        const rg__slot_record *slot)
+{
+    return slot->is_alive && slot->is_at_door &&
+           (!slot->waits || l->is_first) && !is_spent(l, m);
+}
+
 static void add_senior(const look *l, rg__member_id m, members *list)
 {
-    if (may_host_members(l, m.host) && is_alive(l, l->decided, m)) {
+    if (may_host_members(l, m.host) && is_alive(l, l->decided, m) &&
+        !is_spent(l, m)) {
         add(list, m);
         return;
     }
     const rg__host_record *host = heir_of(l, m.host);
     const rg__slot_record *heir = host == NULL ? NULL : find_slot(host, m.slot);
-    if (heir != NULL && heir->is_alive && heir->is_at_door &&
-        may_host_members(l, host->id))
-        add(list, (rg__member_id){host->id, m.slot, heir->start});
+    if (heir == NULL)
+        return;
+    const rg__member_id id = {host->id, m.slot, heir->start};
+    if (wants_place(l, id, heir) && may_host_members(l, host->id))
+        add(list, id);
 }
 
 /* Whom etcd does not answer would not ack. */
@@ -251,8 +277,9 @@ static void add_newcomers(const look *l, members *list)
             continue;
         for (int k = 0; k < host->slot_count; k++) {
             const rg__slot_record *slot = &host->slot[k];
-            if (slot->is_alive && slot->is_at_door)
-                add(list, (rg__member_id){host->id, slot->slot, slot->start});
+            const rg__member_id id = {host->id, slot->slot, slot->start};
+            if (wants_place(l, id, slot))
+                add(list, id);
         }
     }
 }
@@ -333,6 +360,14 @@ static bool add_proposal_host(const look *l, rg__proposal *p, uint64_t id)
         *host = *before;
     }
     return true;
+}
+
+static bool does_wait(const look *l, rg__member_id id)
+{
+    const rg__host_record *record = rg__snapshot_host(l->s, id.host);
+    const rg__slot_record *slot =
+        record != NULL ? find_slot(record, id.slot) : NULL;
+    return slot != NULL && slot->waits && l->is_first;
 }
 
 static uint32_t port_of(const look *l, rg__member_id id)
@@ -446,6 +481,7 @@ static rg_status propose(const look *l, members *list)
         if (p->port == NULL || !add_proposal_host(l, p, p->member[i].host))
             return rg__fail(RG_ERR_MEMORY, "no memory for a proposal");
         p->port[i] = port_of(l, p->member[i]);
+        p->is_awaited = p->is_awaited || does_wait(l, p->member[i]);
     }
     l->plan->kind = RG__PLAN_PROPOSE;
     return RG_OK;
@@ -538,9 +574,12 @@ static rg_status decide(const look *l, const rg__proposal *p)
     rg__line *line = &plan->line;
     line->generation = p->generation;
     line->prev = p->from;
-    const rg_status st = rg__resume_choose(l->s, p, line);
-    if (st != RG_OK)
-        return st;
+    /* of a world that never began nothing counts, not even its commit 0 */
+    if (!p->is_awaited || l->s->begun != 0) {
+        const rg_status st = rg__resume_choose(l->s, p, line);
+        if (st != RG_OK)
+            return st;
+    }
     prefer_checkpoint(l, p);
     line->from_size = l->decided != NULL ? l->decided->size : 0;
     line->to_size = p->size;
@@ -674,17 +713,35 @@ static rg_status wait_below_min(const look *l)
     return RG_OK;
 }
 
-static rg_status plan_first(const look *l, members *list)
+/* Of so many workers, or of --min after --start-timeout. */
+static rg_status plan_first(const look *l, members *list, int wanted)
 {
     if (is_hopeless(l))
         return RG_OK;
-    if (list->n < l->c->max &&
-        (!has_waited(l, &l->clock->forming_ns, l->c->start_timeout_ns) ||
-         list->n < l->c->min)) {
+    l->plan->wanted = wanted;
+    const bool is_complete =
+        list->n >= wanted ||
+        has_waited(l, &l->clock->forming_ns, l->c->start_timeout_ns);
+    if (!is_complete || list->n < l->c->min)
         return l->plan->look_again_ns == 0 ? wait_below_min(l) : RG_OK;
-    }
     l->clock->below_min_ns = 0;
     return propose(l, list);
+}
+
+/* What is left of a world that never began: workers that start again where
+ * their hosts are here. */
+static int count_coming(const look *l, const rg__proposal *p)
+{
+    int n = 0;
+    for (int i = 0; i < p->host_count; i++) {
+        const rg__host_record *host = rg__snapshot_host(l->s, p->host[i].id);
+        int here = 0;
+        for (int r = 0; r < p->size; r++)
+            here += p->member[r].host == p->host[i].id;
+        if (host != NULL && may_host_members(l, host->id))
+            n += here < host->open ? here : host->open;
+    }
+    return n < l->c->max ? n : l->c->max;
 }
 
 /* ------------------------------------------------------------------ leaving
@@ -741,8 +798,11 @@ static bool stops(const look *l)
 
 static rg_status plan_broken(const look *l, members *list)
 {
+    const rg__proposal *p = rg__snapshot_gen(l->s, l->s->cur.generation);
     if (l->decided != NULL && stops(l))
         return RG_OK;
+    if (l->is_first && p != NULL && p->is_awaited)
+        return plan_first(l, list, count_coming(l, p));
     if (list->n < l->c->min)
         return wait_below_min(l);
     l->clock->below_min_ns = 0;
@@ -967,7 +1027,7 @@ static rg_status plan_phase(const look *l, members *list)
 {
     switch (l->s->cur.phase) {
     case RG__GEN_NONE:
-        return plan_first(l, list);
+        return plan_first(l, list, l->c->max);
     case RG__GEN_PROPOSED:
         return plan_proposed(l, list);
     case RG__GEN_DECIDED:
@@ -995,6 +1055,11 @@ rg_status rg__plan_make(const rg__snapshot *snap, const rg__plan_config *config,
     rg__links_note_broken(clock, snap, now_ns);
     l.is_changing =
         is_broken(&l, l.decided) || snap->cur.phase == RG__GEN_PROPOSED;
+    l.is_first =
+        snap->begun == 0 && (l.decided == NULL || is_broken(&l, l.decided));
+    if (!is_broken(&l, rg__snapshot_gen(snap, snap->cur.generation)) &&
+        snap->cur.phase != RG__GEN_NONE)
+        clock->forming_ns = 0; /* should it be formed again, so from then on */
     members list;
     rg_status st = find_candidates(&l, &list);
     if (st != RG_OK)

@@ -110,8 +110,9 @@ bool rg__meta_read(const json_t *j, rg__meta *meta)
 
 static json_t *slot_json(const rg__slot_record *s)
 {
-    return json_pack("[i,i,i,b,b,i]", (int)s->slot, (int)s->start, (int)s->pid,
-                     s->is_alive, s->is_at_door, (int)s->port);
+    return json_pack("[i,i,i,b,b,i,b]", (int)s->slot, (int)s->start,
+                     (int)s->pid, s->is_alive, s->is_at_door, (int)s->port,
+                     s->waits);
 }
 
 char *rg__host_text(const rg__host_record *host)
@@ -158,7 +159,8 @@ static bool read_slot(const json_t *j, rg__slot_record *s)
                            .pid = pid,
                            .port = (uint32_t)port,
                            .is_alive = alive,
-                           .is_at_door = door};
+                           .is_at_door = door,
+                           .waits = json_is_true(json_array_get(j, 6))};
     return true;
 }
 

@@ -71,6 +71,7 @@ typedef struct rg__slot_record {
     int32_t pid;
     uint32_t port; /* of its listener for workers of other hosts */
     bool is_alive, is_at_door;
+    bool waits; /* in rg_world_wait, or between that and rg_run */
 } rg__slot_record;
 
 typedef struct rg__host_record {
@@ -137,6 +138,7 @@ typedef struct rg__proposal {
     char cause[RG__CAUSE_MAX];
     rg__cause_kind kind;
     bool is_announced;
+    bool is_awaited;       /* a member waits for it in rg_world_wait */
     rg__member_id *member; /* by rank, owned */
     uint32_t *port;        /* their listeners, by rank, owned */
     int size;

@@ -31,8 +31,12 @@ rg_status rg__worker_door(rg__worker *w)
     pthread_mutex_unlock(&w->lock);
     if (w->sock < 0)
         return RG_OK;
-    const rg__door m = {
-        {RG__DOOR, RG__WIRE_VERSION}, w->port, w->registered, w->loaded};
+    const bool has_loaded = w->taken == 0; /* else it was the world's */
+    const rg__door m = {.head = {RG__DOOR, RG__WIRE_VERSION},
+                        .port = w->port,
+                        .registered = w->registered,
+                        .loaded = has_loaded ? w->loaded : 0,
+                        .waits = w->waits};
     return rg__worker_send(w, &m, sizeof m);
 }
 
@@ -57,15 +61,11 @@ static bool is_something_here(const rg__worker *w)
            (w->phase == RG__PHASE_DECIDED && w->decided.generation > w->taken);
 }
 
-rg_status rg__worker_await(rg__worker *w, rg__decided *decided, bool *is_done_p)
+/* Lock held. */
+static rg_status take_what_is_here(rg__worker *w, rg__decided *decided,
+                                   bool *is_done_p)
 {
     rg_status st = RG_OK;
-    pthread_mutex_lock(&w->lock);
-    while (!is_something_here(w))
-        pthread_cond_wait(&w->changed, &w->lock);
-    rg__break_await(w);           /* of the generation before */
-    while (!is_something_here(w)) /* that one was left meanwhile */
-        pthread_cond_wait(&w->changed, &w->lock);
     *is_done_p = w->phase == RG__PHASE_DONE;
     if (*is_done_p && !has_finished(w)) {
         st = rg__fail(RG_ERR_JOB_ENDED,
@@ -80,6 +80,53 @@ rg_status rg__worker_await(rg__worker *w, rg__decided *decided, bool *is_done_p)
         *decided = w->decided;
         st = take_up(w);
     }
+    return st;
+}
+
+rg_status rg__worker_await(rg__worker *w, rg__decided *decided, bool *is_done_p)
+{
+    pthread_mutex_lock(&w->lock);
+    while (!is_something_here(w))
+        pthread_cond_wait(&w->changed, &w->lock);
+    rg__break_await(w);           /* of the generation before */
+    while (!is_something_here(w)) /* that one was left meanwhile */
+        pthread_cond_wait(&w->changed, &w->lock);
+    const rg_status st = take_what_is_here(w, decided, is_done_p);
     pthread_mutex_unlock(&w->lock);
     return st;
+}
+
+/* ----------------------------------------------------------- the first world
+ */
+
+/* Alone, nobody else could begin. */
+static bool has_begun(const rg__worker *w)
+{
+    return w->sock >= 0 && atomic_load(&w->ctx->page->begun) != 0;
+}
+
+rg_status rg__worker_await_first(rg__worker *w, bool *is_joining_p)
+{
+    rg_status st = RG_OK;
+    rg__decided decided;
+    bool is_done = false;
+    pthread_mutex_lock(&w->lock);
+    while (!is_something_here(w) && !has_begun(w))
+        pthread_cond_wait(&w->changed, &w->lock);
+    *is_joining_p = has_begun(w) && w->phase != RG__PHASE_ENDED;
+    if (!*is_joining_p)
+        st = take_what_is_here(w, &decided, &is_done);
+    pthread_mutex_unlock(&w->lock);
+    return st;
+}
+
+bool rg__worker_has_world(rg__worker *w, rg__decided *decided)
+{
+    pthread_mutex_lock(&w->lock);
+    const bool has_world = w->taken != 0 && w->phase == RG__PHASE_DECIDED &&
+                           w->decided.generation == w->taken;
+    if (has_world)
+        *decided = w->decided;
+    pthread_mutex_unlock(&w->lock);
+    return has_world;
 }

@@ -80,10 +80,11 @@ static rg_status run_fn(rg_state *st, rg_train_fn fn, void *arg)
     return rs;
 }
 
+/* has_world: by rg_world_wait, which has compared the tables of sets. */
 static rg_status run_generation(rg_state *st, const rg__decided *decided,
-                                rg_train_fn fn, void *arg)
+                                bool has_world, rg_train_fn fn, void *arg)
 {
-    rg_status rs = rg__sets_sync(st->ctx);
+    rg_status rs = has_world ? RG_OK : rg__sets_sync(st->ctx);
     if (rs != RG_OK)
         return rs;
     rg__state_note_join(st, decided);
@@ -186,17 +187,21 @@ static rg_status run(rg_state *st, rg_train_fn fn, void *arg)
 {
     st->ctx->worker->registered = rg__state_registered(st);
     st->ctx->worker->loaded = st->loaded.name[0] != '\0' ? st->loaded.hash : 0;
+    st->ctx->worker->waits = false;
     rg__state_show_loaded(st);
+    rg__decided decided;
+    bool is_done = false,
+         has_world = rg__worker_has_world(st->ctx->worker, &decided);
     rg_status rs = rg__worker_door(st->ctx->worker);
     while (rs == RG_OK) {
-        rg__decided decided;
-        bool is_done = false;
-        rs = rg__worker_await(st->ctx->worker, &decided, &is_done);
+        if (!has_world)
+            rs = rg__worker_await(st->ctx->worker, &decided, &is_done);
         if (rs == RG_OK && is_done)
             rg__state_tell(st);
         if (rs != RG_OK || is_done)
             break;
-        rs = judge(st, run_generation(st, &decided, fn, arg));
+        rs = judge(st, run_generation(st, &decided, has_world, fn, arg));
+        has_world = false;
     }
     rg__state_note_leave(st);
     return rs;

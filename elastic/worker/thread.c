@@ -425,6 +425,7 @@ static void on_again(rg__worker *w)
 {
     rg__stand m = {.head = {RG__STAND, RG__WIRE_VERSION},
                    .port = w->port,
+                   .waits = w->waits,
                    .registered = w->registered,
                    .asked = w->asked,
                    .pending = w->pending != NULL ? w->pending->generation : 0,
@@ -601,6 +602,16 @@ static uint64_t idle_ns(const rg__worker *w)
     return w->agent_lost_ns != 0 ? 20 * RG__MS : IDLE_NS;
 }
 
+/* The agent has shown that there is a first commit. */
+static void tell_begun(rg__worker *w)
+{
+    if (!w->waits || atomic_load(&w->ctx->page->begun) == 0)
+        return;
+    pthread_mutex_lock(&w->lock);
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+}
+
 /* One round; true while operations are in flight. */
 static bool turn(rg__worker *w, void *room)
 {
@@ -608,6 +619,7 @@ static bool turn(rg__worker *w, void *room)
     read_socket(w, room);
     leave_if_due(w);
     enter_if_due(w);
+    tell_begun(w);
     publish_broken_link(w);
     hint_stuck_link(w);
     mind_the_grace(w);

@@ -42,6 +42,7 @@ struct rg__worker {
     int listener; /* for workers of other hosts; -1: alone */
     uint32_t port;
     uint64_t registered; /* a hash of the buffers; set before the door */
+    _Atomic bool waits;  /* in rg_world_wait, or between that and rg_run */
 
     /* Guards all below. Taken before ctx->lock and the engine's. */
     pthread_mutex_t lock;
@@ -175,7 +176,8 @@ void rg__break_tell(rg__worker *w);
 /* Wait until on_break has returned; lock held. */
 void rg__break_await(rg__worker *w);
 
-/* door.c. Go to the door: say that this worker wants a place. */
+/* door.c. Go to the door: say that this worker wants a place; while `waits`
+ * is set, only in a first world. */
 rg_status rg__worker_door(rg__worker *w);
 /* Wait there: OK with the decision of a generation newer than the one taken
  * up, OK with *is_done_p when the job is done, or the status that ended this
@@ -183,6 +185,11 @@ rg_status rg__worker_door(rg__worker *w);
  * generation's from then on. */
 rg_status rg__worker_await(rg__worker *w, rg__decided *decided,
                            bool *is_done_p);
+/* The same for rg_world_wait: *is_joining_p when there is a first commit, and
+ * so no first world any more. */
+rg_status rg__worker_await_first(rg__worker *w, bool *is_joining_p);
+/* The generation that was taken up is the newest, and was not left. */
+bool rg__worker_has_world(rg__worker *w, rg__decided *decided);
 /* The job is done, and this worker had a part in it. */
 bool rg__worker_is_done(rg__worker *w);
 

@@ -45,7 +45,7 @@
 
 #include "sdk/base/page.h"
 
-#define RG__WIRE_VERSION 10u
+#define RG__WIRE_VERSION 11u
 #define RG__WIRE_MAX     65536
 #define RG__TEXT_MAX     256
 #define RG__KEY_BYTES    32
@@ -228,6 +228,9 @@ typedef struct rg__door {
     uint64_t registered; /* a hash of what it has registered, in its order */
     uint64_t loaded; /* a hash of the head of the checkpoint that its memory is
                         from, 0: of none */
+    uint32_t waits;  /* in rg_world_wait, or between that and rg_run; nothing is
+                        registered yet */
+    uint32_t spare;
 } rg__door;
 
 typedef struct rg__over {
@@ -283,6 +286,7 @@ typedef struct rg__mark { /* READY, LEFT, COMMITTED, BUILT, FIN, DONE, FINALIZE,
 typedef struct rg__stand {
     rg__wire_head head;
     uint32_t is_at_door, port; /* as in DOOR */
+    uint32_t waits, spare;     /* likewise */
     uint64_t registered;       /* likewise */
     uint64_t loaded;           /* likewise; 0 once it was in a generation */
     uint64_t asked;            /* of the newest PREPARE that came */

@@ -13,7 +13,7 @@ static rg__kv kv(const char *key, const char *value)
 static void a_job_is_read_back(void)
 {
     rg__member_id members[] = {{UINT64_MAX, 3, 2}, {UINT64_MAX, 0, 1}};
-    rg__slot_record slots[] = {{3, 2, 4711, 40001, true, false}};
+    rg__slot_record slots[] = {{3, 2, 4711, 40001, true, false, true}};
     const rg__host_record host = {.id = UINT64_MAX,
                                   .seq = 5,
                                   .slots = 4,
@@ -25,7 +25,8 @@ static void a_job_is_read_back(void)
                                   .elastic = 1,
                                   .slot = slots,
                                   .slot_count = 1};
-    rg__proposal p = {.from = 1, .cause = "h.3 \"died\"", .op = "x"};
+    rg__proposal p = {
+        .from = 1, .cause = "h.3 \"died\"", .op = "x", .is_awaited = true};
     uint32_t ports[] = {40001, 0};
     uint32_t shards[] = {0, 7};
     rg__copy copy = {1, 2, {"::1"}, 5, true, {shards, 2}};
@@ -87,6 +88,7 @@ static void a_job_is_read_back(void)
     CHECK(rg__same_member(s.gen[0].member[0], members[0]));
     CHECK_STR(s.gen[0].cause, "h.3 \"died\"");
     CHECK_EQ(s.host[0].slot[0].pid, 4711);
+    CHECK(s.host[0].slot[0].waits && s.gen[0].is_awaited);
     CHECK_EQ(s.host[0].mod_revision, 9);
     CHECK_EQ(s.host[0].slot[0].port, 40001);
     CHECK_STR(s.host[0].address.text, "10.0.0.7");

@@ -70,6 +70,7 @@ typedef struct worker {
     message *waiting; /* in order; the oldest first */
     bool is_ready;    /* holds its robust mutex */
     bool is_at_door;
+    bool waits;    /* in rg_world_wait, or between that and rg_run */
     uint32_t port; /* of its listener for workers of other hosts */
     bool is_finalized;
     uint64_t loaded; /* as in DOOR; 0 once its memory is to be another's */
@@ -108,7 +109,8 @@ typedef struct slot {
     char death[RG__CAUSE_MAX]; /* why the worker of this start is lost, or "" */
     uint64_t died_in;          /* the generation that it computed in, 0: none */
     bool is_loss;              /* its death is a reason to end generations */
-    bool has_stepped;          /* the worker of this start has ended a step */
+    bool is_recalled;   /* it starts again with all others of a first world */
+    bool has_stepped;   /* the worker of this start has ended a step */
     bool is_wrapped;    /* the child only runs it, and dies for other reasons */
     char oom_file[192]; /* counts what the kernel kills for want of memory where
                            it runs, "": nothing does */

@@ -34,6 +34,8 @@ typedef struct rg__events {
     void (*slot_untold)(slot *s); /* a message for its worker is lost */
     void (*slot_stood)(slot *s);  /* has said where it stands, or will not */
     void (*sets_told)(agent *a);  /* a worker has shown its sets */
+    /* The first world that its worker was in has ended before it began. */
+    void (*slot_recalled)(slot *s, uint64_t generation);
 
     /* Listeners, and what a connection wants by its first message. */
     void (*worker_calls)(void *agent_arg, int listener, uint32_t events);

@@ -38,7 +38,10 @@ struct json_t;
     X(BEGUN, "begun",                                                          \
       "etcd holds it; after four budgets others go on without a host that "    \
       "etcd "                                                                  \
-      "does not answer") /* 0 */
+      "does not answer") /* 0 */                                               \
+    X(FIRST, "first",                                                          \
+      "it is made; where the generation breaks before, the worker is in the "  \
+      "next first one") /* slot */
 
 typedef enum rg__wait_kind {
 #define X(name, text, until) RG__WAIT_##name,

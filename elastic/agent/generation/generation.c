@@ -47,6 +47,36 @@ static void abort_worker(const slot *s, uint64_t generation)
     rg__futex_wake(&s->w.page->wake);
 }
 
+static bool is_decided(const agent *a, uint64_t generation)
+{
+    for (int i = 0; i < a->view.lines; i++)
+        if (a->view.line[i].generation == generation)
+            return true;
+    return false;
+}
+
+/* A member here of a first world that has ended before it began starts again,
+ * wherever it is between rg_world_wait and fn: what its peers have sent it
+ * there, and it them, counts nowhere. */
+static void recall(agent *a, const rg__proposal *p)
+{
+    const uint64_t begun = a->view.begun;
+    if (!p->is_awaited || p->generation > a->aborted ||
+        (begun != 0 && begun <= p->generation) || !is_decided(a, p->generation))
+        return;
+    for (int i = 0; i < p->size; i++) {
+        slot *s = rg__slot_of(a, p->member[i]);
+        if (s != NULL && rg__slot_is_alive(s) && !a->is_ending)
+            a->on->slot_recalled(s, p->generation);
+    }
+}
+
+static void recall_members(agent *a)
+{
+    for (int i = 0; i < a->view.gens; i++)
+        recall(a, &a->view.gen[i]);
+}
+
 void rg__generation_abort(agent *a, uint64_t generation)
 {
     if (generation <= a->aborted)
@@ -54,6 +84,7 @@ void rg__generation_abort(agent *a, uint64_t generation)
     a->aborted = generation;
     for (int i = 0; i < a->params->slots; i++)
         abort_worker(&a->slot[i], generation);
+    recall_members(a);
 }
 
 static void abort_what_is_published(agent *a)
@@ -391,6 +422,27 @@ static void say_unrecorded(agent *a, uint64_t generation, const char *host)
     rg__publish_reason(a, generation, NULL, false, why);
 }
 
+/* A worker that came too late for the first world, and too early to join. */
+static bool waits_for_first(const agent *a, const slot *s,
+                            const rg__proposal *p)
+{
+    return p != NULL && a->view.begun == 0 && p->generation > a->aborted &&
+           rg__slot_is_alive(s) && s->w.waits && !rg__view_has_place(p, s);
+}
+
+static void mind_the_early(agent *a)
+{
+    const rg__proposal *p = rg__view_decided(a);
+    for (int i = 0; i < a->params->slots; i++)
+        if (waits_for_first(a, &a->slot[i], p))
+            rg__wait_begin(a, RG__WAIT_FIRST, (uint64_t)i,
+                           "the first commit of generation %llu, behind which "
+                           "the worker in slot %d may join",
+                           (unsigned long long)p->generation, i);
+        else
+            rg__wait_end(a, RG__WAIT_FIRST, (uint64_t)i);
+}
+
 /* Where etcd answers here and the record does not come, it is rank 0's host
  * that etcd does not answer: the others go on without it. What it may write yet
  * is compared with `cur`. */
@@ -398,6 +450,7 @@ void rg__generation_mind_record(agent *a)
 {
     const rg__proposal *p = rg__view_decided(a);
     const uint64_t now = rg__now_ns();
+    mind_the_early(a);
     if (a->is_ending || !is_record_awaited(a, p)) {
         a->unrecorded_ns = 0;
         rg__wait_end(a, RG__WAIT_BEGUN, 0);
@@ -550,6 +603,7 @@ void rg__generation_follow(agent *a)
     deliver(a);
     follow_begun(a);
     abort_what_is_published(a);
+    recall_members(a);
     if (a->view.cur.phase == RG__GEN_PROPOSED) {
         prepare(a, rg__view_newest(a));
         rg__generation_try_ack(a);

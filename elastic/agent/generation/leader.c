@@ -85,6 +85,8 @@ static void add_proposal(job_txn *t, const rg__proposal *p)
     const rg__cur cur = {.generation = p->generation,
                          .phase = RG__GEN_PROPOSED};
     rg__failpoint("agent.propose", -1, 0, p->generation);
+    if (p->is_awaited) /* a first world, or none */
+        rg__job_if_create(t, RG__KEY(BEGUN), 0);
     rg__job_put(t, RG__KEY(GEN, p->generation),
                 rg__proposal_difference(p, rg__proposal_base(&t->a->known, p)),
                 0);
@@ -286,8 +288,10 @@ static uint64_t say_forming(agent *a, const rg__plan *plan)
 {
     const uint64_t since = a->clock.forming_ns, now = rg__now_ns();
     const uint64_t most = a->params->start_timeout_ms * RG__MS;
-    if (a->known.cur.phase != RG__GEN_NONE || plan->kind != RG__PLAN_WAIT ||
-        since == 0 || plan->alive >= a->params->max)
+    if (plan->wanted == 0)
+        a->forming_said = 0;
+    if (plan->kind != RG__PLAN_WAIT || since == 0 ||
+        plan->alive >= plan->wanted)
         return 0;
     const uint64_t waited = now - since;
     if (waited < FORMING_NS)
@@ -295,7 +299,7 @@ static uint64_t say_forming(agent *a, const rg__plan *plan)
     if (waited >= most || a->forming_said == plan->alive + 1)
         return 0;
     a->forming_said = plan->alive + 1;
-    const int missing = a->params->max - plan->alive;
+    const int missing = plan->wanted - plan->alive;
     rg__tell("waiting for %d more worker%s, starts in %llu s%s", missing,
              missing == 1 ? "" : "s",
              (unsigned long long)((most - waited) / (1000 * RG__MS)),

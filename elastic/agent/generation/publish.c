@@ -47,7 +47,9 @@ void rg__publish_fill(const agent *a, rg__host_record *host)
             .port = s->w.port,
             .is_alive = rg__slot_is_alive(s),
             .is_at_door = rg__slot_is_alive(s) && s->w.is_at_door &&
-                          a->has_shape && rg__paths_are_proved(a)};
+                          (a->has_shape || s->w.waits) &&
+                          rg__paths_are_proved(a),
+            .waits = s->w.waits};
     }
 }
 

@@ -58,7 +58,7 @@ typedef struct kept_slot {
     bool is_closed, is_given_up, is_held, has_met, has_finished, is_loss;
     int failures, early_exits, quick_deaths, exit_code;
     uint64_t failed_at;
-    bool has_stepped, is_wrapped;
+    bool has_stepped, is_wrapped, is_recalled;
     uint64_t started_ns;
     char death[RG__CAUSE_MAX];
 } kept_slot;
@@ -86,6 +86,7 @@ void rg__slot_keep(const slot *s)
                       .failed_at = s->failed_at,
                       .has_stepped = s->has_stepped,
                       .is_wrapped = s->is_wrapped,
+                      .is_recalled = s->is_recalled,
                       .started_ns = s->started_ns};
     memcpy(kept.death, s->death, sizeof kept.death);
     name_record(s, name);
@@ -256,6 +257,7 @@ static void start(void *arg)
     s->start++;
     s->has_met = false;
     s->is_stopping = s->is_loss = s->has_stepped = s->is_wrapped = false;
+    s->is_recalled = false;
     s->death[0] = '\0';
     s->died_in = 0;
     s->started_ns = rg__now_ns();
@@ -487,6 +489,8 @@ static void end_generation(slot *s)
     agent *a = s->a;
     const rg__proposal *decided = rg__view_decided(a);
     char text[RG__CAUSE_MAX];
+    if (s->is_recalled)
+        return; /* its generation has ended */
     snprintf(text, sizeof text, "%.40s.%u %.80s", a->params->host, s->index,
              s->death);
     rg__failpoint("agent.detect", -1, 0,
@@ -560,6 +564,15 @@ void rg__slot_lost(slot *s, const char *format, ...)
     s->a->on->slot_stood(s);
 }
 
+void rg__slot_recall(slot *s, uint64_t generation)
+{
+    s->is_recalled = true;
+    rg__slot_lost(s,
+                  "starts again with all others, since generation %llu has "
+                  "ended before its first commit",
+                  (unsigned long long)generation);
+}
+
 /* The job is done, and a member is gone that has not called rg_finalize: who
  * still waits for it in a collective waits no longer. */
 void rg__slots_end_world(void *agent_arg)
@@ -593,7 +606,7 @@ void rg__slots_finish(agent *a)
         rg__timer_stop(s->respawn);
         rg__timer_stop(s->hold);
         s->has_finished = p != NULL && s->w.fin == p->generation;
-        if (rg__slot_is_alive(s) && s->w.is_at_door)
+        if (rg__slot_is_alive(s) && s->w.is_at_door && !s->w.waits)
             rg__worker_tell_mark(s, RG__DONE, p != NULL ? p->generation : 0);
         else if (s->child != 0 && !s->w.is_finalized) {
             s->is_stopping = true;
@@ -714,7 +727,9 @@ static void start_again(slot *s)
     s->quick_deaths = lived_ns > QUICK_NS ? 1 : s->quick_deaths + 1;
     const bool is_from_outside = is_ended_from_outside(s);
     forgive(s);
-    if (is_from_outside && a->params->max_restarts > 0) {
+    if (s->is_recalled)
+        s->quick_deaths = 1;
+    if (s->is_recalled || (is_from_outside && a->params->max_restarts > 0)) {
         start_ended(s);
         return;
     }
@@ -936,6 +951,7 @@ void rg__slot_resume(slot *s)
     s->failed_at = was.failed_at;
     s->has_stepped = was.has_stepped;
     s->is_wrapped = was.is_wrapped;
+    s->is_recalled = was.is_recalled;
     rg__slot_note_group(s, s->child);
     s->started_ns = was.started_ns;
     s->is_loss = was.is_loss;

@@ -67,6 +67,7 @@ static void on_ready(slot *s)
 static void on_door(slot *s, const rg__door *m)
 {
     s->w.is_at_door = true;
+    s->w.waits = m->waits != 0;
     s->w.port = m->port & 0xffff;
     s->w.loaded = m->loaded;
     rg__last_note_loaded(s);
@@ -74,7 +75,7 @@ static void on_door(slot *s, const rg__door *m)
             s->index);
     if (s->a->is_done)
         rg__worker_tell_mark(s, RG__DONE, 0);
-    if (rg__shape_take(s, m->registered)) {
+    if (s->w.waits || rg__shape_take(s, m->registered)) {
         rg__paths_follow(s->a);
         rg__publish(s->a);
     }
@@ -159,7 +160,7 @@ static void on_finalize(slot *s, uint64_t why)
     if (rg__view_is_static(s->a))
         return;
     if (why == RG__RUN_FAILED)
-        rg__slot_lost(s, "has failed in rg_run");
+        rg__slot_lost(s, "has failed in rg_run or rg_world_wait");
     else if (why == RG__THREAD_ENDED)
         rg__slot_lost(s, "left fn without a return: by an exception, or the "
                          "end of the thread that called rg_run");
@@ -204,6 +205,7 @@ static void on_stand(slot *s, const rg__stand *m)
 {
     worker *w = &s->w;
     w->is_at_door = m->is_at_door != 0;
+    w->waits = m->waits != 0;
     w->port = m->port & 0xffff;
     w->loaded = m->loaded;
     rg__last_note_loaded(s);
@@ -214,7 +216,7 @@ static void on_stand(slot *s, const rg__stand *m)
     w->entered = m->built != 0 ? m->built : m->pending;
     w->fin = m->fin;
     w->has_stood = true;
-    if (w->is_at_door && !rg__shape_take(s, m->registered))
+    if (w->is_at_door && !w->waits && !rg__shape_take(s, m->registered))
         return;
     rg__paths_follow(s->a);
     s->a->on->slot_stood(s);

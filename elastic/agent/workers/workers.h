@@ -27,6 +27,8 @@ void rg__slots_kind_is_known(agent *a);
 /* This slot's worker computes no more, or must not: publish, kill, fence. */
 void rg__slot_lost(slot *s, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* The first world that its worker was in has ended before it began. */
+void rg__slot_recall(slot *s, uint64_t generation);
 /* With everybody in its process group. */
 void rg__slot_kill(const slot *s);
 /* The process of a lost worker is gone for good (pidfd). */

@@ -47,6 +47,7 @@ extern "C" {
 #define RG_STATUS_MAP(X)                                                       \
     X(OK, 0, NONE, "success")                                                  \
     X(IN_PROGRESS, 1, RETRY, "not finished yet")                               \
+    X(JOINING, 2, NONE, "the job runs already, and this worker joins it")      \
     X(ERR_INVALID, -1, FIX, "invalid argument or call")                        \
     X(ERR_MEMORY, -2, ABORT, "out of memory")                                  \
     X(ERR_SYSTEM, -3, ABORT, "a system call failed")                           \
@@ -120,7 +121,8 @@ typedef struct rg_sampler rg_sampler;
 typedef struct rg_params {
     size_t size;
     int elastic; /* 0: static, the world forms in rg_init and the first failure
-                    ends the job; 1: elastic, the world forms in rg_run */
+                    ends the job; 1: elastic, the world forms in rg_run, or
+                    in rg_world_wait */
 } rg_params;
 
 /* Meet the agent, if one started this process, and start the Regroup thread.
@@ -140,9 +142,37 @@ RG_API rg_status rg_init(const rg_params *params, rg_ctx **ctx_p);
  * be NULL. */
 RG_API rg_status rg_finalize(rg_ctx *ctx);
 
+/* Wait for the first world of an elastic program, before rg_run: ranks are
+ * known and collectives work when this returns RG_OK, so that rank 0 can
+ * download what all need, and broadcast it. Every worker of the program makes
+ * this call at the same place, or none does (ERR_MISMATCH on all).
+ *
+ *   RG_OK       This worker is in the first generation. rg_run goes on in it,
+ *               without another wait, and makes the first commit.
+ *   RG_JOINING  The first commit has been made: the others are in fn. There is
+ *               no rank yet. Skip what the first workers do before rg_run,
+ *               collectives above all, and call rg_run.
+ *
+ * A worker that comes between the two waits for the first commit. When the
+ * first generation breaks before that commit, all of its workers are killed
+ * and started again together, wherever they are: what they had begun counts
+ * nowhere, and this call forms the first world anew. Write a download to
+ * another name, and rename it when it is whole. Only a worker that died itself
+ * uses up one of --max-restarts.
+ *
+ * A set that is made between this call and rg_run is made collectively; a
+ * worker that joins declares the same sets in the same order.
+ *
+ * RG_OK at once: the call was made before, the program is static or runs alone,
+ * or rg_run has returned RG_OK. ERR_INVALID: inside fn. ERR_PEER_LOST: it was
+ * called again, and the first generation has ended: this process will be
+ * ended. Other errors are those of rg_run: end the process. */
+RG_API rg_status rg_world_wait(rg_ctx *ctx);
+
 /* Rank and size of the world; ranks are kept by seniority. -1 in an elastic
- * program before rg_run and after an rg_run that failed. After an rg_run that
- * returned RG_OK they stay those of the last generation. */
+ * program before rg_run (or rg_world_wait) and after an rg_run that failed.
+ * After an rg_run that returned RG_OK they stay those of the last generation.
+ */
 RG_API int rg_rank(const rg_ctx *ctx);
 RG_API int rg_size(const rg_ctx *ctx);
 RG_API int rg_local_rank(const rg_ctx *ctx);

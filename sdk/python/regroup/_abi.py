@@ -27,6 +27,7 @@ class Status(enum.IntEnum):
 
     OK = 0
     IN_PROGRESS = 1
+    JOINING = 2
     ERR_INVALID = -1
     ERR_MEMORY = -2
     ERR_SYSTEM = -3
@@ -201,6 +202,7 @@ FUNCTIONS = {
     "rg_version": (c_char_p, []),
     "rg_init": (c_int, [_params["rg_params"], _handle_p]),
     "rg_finalize": (c_int, [c_void_p]),
+    "rg_world_wait": (c_int, [c_void_p]),
     "rg_rank": (c_int, [c_void_p]),
     "rg_size": (c_int, [c_void_p]),
     "rg_local_rank": (c_int, [c_void_p]),

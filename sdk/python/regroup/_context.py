@@ -13,7 +13,7 @@ import weakref
 from ctypes import c_int, c_size_t, c_void_p
 
 from . import _abi, _mpi
-from ._abi import lib
+from ._abi import Status, lib
 from ._buffers import Array
 from ._errors import Invalid, RegroupError, check
 from ._numbers import integer, integers, text
@@ -147,17 +147,31 @@ class Context:
             lambda _context, generation, _argument: function(generation))
         check(lib.rg_on_break(self.handle, self._on_break, None))
 
+    def world_wait(self) -> bool:
+        """Wait for the first world of an elastic program, before State.run:
+        every worker makes this call, or none does.
+
+        True: this worker is in it, with a rank and collectives, so that rank
+        0 can download what all need and broadcast it. False: the job runs
+        already, and this worker joins it; skip that part, and go on to
+        State.run. When the first world breaks before its first commit, all
+        of its workers are killed and started again together.
+        """
+        return call_waiting(lib.rg_world_wait, self.handle,
+                            also=Status.JOINING) == Status.OK
+
     # ---------------------------------------------------------- queries
 
     @property
     def rank(self) -> int:
-        """Rank in the world; -1 in an elastic program before run. After it
-        the last one stays."""
+        """Rank in the world; -1 in an elastic program before run, or
+        world_wait. After it the last one stays."""
         return lib.rg_rank(self.handle)
 
     @property
     def size(self) -> int:
-        """Size of the world; -1 in an elastic program before run."""
+        """Size of the world; -1 in an elastic program before run, or
+        world_wait."""
         return lib.rg_size(self.handle)
 
     @property

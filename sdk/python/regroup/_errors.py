@@ -32,6 +32,7 @@ _WORDS = {
     "rg_set_destroy": "Set.destroy",
     "rg_alloc": "Context.alloc",
     "rg_rank": "Context.rank",
+    "rg_world_wait": "Context.world_wait",
     "rg_op in regroup.h": "regroup.Op",
 }
 _LONGEST_FIRST = re.compile("|".join(

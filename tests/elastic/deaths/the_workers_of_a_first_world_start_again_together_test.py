@@ -1,0 +1,66 @@
+"""A death between rg_world_wait and the first commit starts all workers of that
+first world again: what they had begun counts nowhere, and what died of itself
+alone uses up a restart."""
+import os
+import re
+
+from house import BUILD, Job, claim, main_all, until
+
+WAITER = os.path.join(BUILD, "tests", "waiter")
+
+
+def make(path):
+    with open(path, "w", encoding="ascii"):
+        pass
+
+
+def worlds(text):
+    """Of each call that returned RG_OK: (slot, rank, size, generation)."""
+    return [tuple(map(int, found)) for found in re.findall(
+        r"slot (\d+) waited RG_OK rank (\d+) of (\d+) in (\d+):", text)]
+
+
+def check_fresh(job, ended, size):
+    """All are in one newer first world, none of them as the process it was."""
+    text = job.text()
+    newest = max(world[3] for world in worlds(text))
+    slots = [world[0] for world in worlds(text) if world[3] == newest]
+    claim(newest > ended and sorted(slots) == list(range(size)),
+          f"not all are in the next first world: {worlds(text)}")
+    for slot in range(size):
+        claim(f"slot {slot} ran RG_OK" in text, f"slot {slot} did not train")
+    claim("RG_JOINING" not in text, "one joined instead")
+
+
+def kill_while_rank_0_fetches(rank):
+    with Job(["-n", "3"], [WAITER, "gate=gate"]) as job:
+        until(lambda: "fetches" in job.text() and
+              len(worlds(job.text())) == 3, 20, "the first world")
+        before = {w["pid"] for w in job.workers().values()}
+        claim(len(before) == 3, f"pids {before}")
+        job.kill(rank)
+        until(lambda: job.text().count("fetches") == 2 and
+              len(worlds(job.text())) == 6, 20, "the next first world")
+        claim(not before & {w["pid"] for w in job.workers().values()},
+              "a worker outlived the first world that it was in")
+        make(os.path.join(job.folder, "gate"))
+        job.finish()
+        check_fresh(job, 1, 3)
+
+
+def test_rank_0_dies_while_it_fetches():
+    kill_while_rank_0_fetches(0)
+
+
+def test_another_dies_while_rank_0_fetches():
+    kill_while_rank_0_fetches(2)
+
+
+def test_only_who_failed_uses_restarts_up():
+    with Job(["-n", "3", "--max-restarts", "1"], [WAITER, "crash"]) as job:
+        job.finish()
+        check_fresh(job, 2, 3)
+        claim("no failure of its own" in job.text(), "nobody was recalled")
+
+
+main_all(globals())

@@ -1,0 +1,44 @@
+"""rg_world_wait tells a worker that it joins a running job: a spare that came
+before the first commit, once that is made, and a replacement at once."""
+import os
+
+from house import BUILD, Job, claim, main_all, until
+
+WAITER = os.path.join(BUILD, "tests", "waiter")
+
+
+def make(job, name):
+    with open(os.path.join(job.folder, name), "w", encoding="ascii"):
+        pass
+
+
+def waits(job):
+    return [wait["kind"] for wait in job.status()["waiting"]]
+
+
+def test_spares_and_replacements():
+    with Job(["--slots", "3", "--min", "2", "--max", "2"],
+             [WAITER, "gate=gate", "until=end"]) as job:
+        until(lambda: "fetches" in job.text(), 20, "the first world")
+        until(lambda: "first" in waits(job), 20, "the spare's wait is shown")
+        claim("slot 2 waited" not in job.text(), "the spare waits for nothing")
+        make(job, "gate")
+        until(lambda: "slot 2 is ready" in job.text(), 20, "the spare goes on")
+        claim("slot 2 waited RG_JOINING rank -1 of -1 in 0:" in job.text(),
+              "the spare was told something else")
+        until(lambda: "first" not in waits(job), 20, "the wait is over")
+        claim(job.run("scale", job.name, "--max", "3").returncode == 0,
+              "regroup scale")
+        until(lambda: len(job.workers()) == 3, 20, "the spare joins")
+        job.kill(0)
+        until(lambda: "slot 0 waited RG_JOINING" in job.text(), 20,
+              "the replacement is told")
+        until(lambda: len(job.workers()) == 3, 20, "the replacement joins")
+        make(job, "end")
+        job.finish()
+        claim(job.text().count("fetches") == 1, "somebody fetched again")
+        for slot in range(3):
+            claim(f"slot {slot} ran RG_OK" in job.text(), f"slot {slot}")
+
+
+main_all(globals())

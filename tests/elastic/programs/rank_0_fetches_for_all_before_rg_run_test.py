@@ -1,0 +1,42 @@
+"""rg_world_wait gives the first workers ranks and collectives before rg_run, and
+has an answer wherever else it is called. A program that calls it on some ranks
+only gets one sentence."""
+import os
+import subprocess
+
+from house import BUILD, Job, claim, main_all
+
+WAITER = os.path.join(BUILD, "tests", "waiter")
+
+
+def test_the_first_world():
+    with Job(["-n", "3"], [WAITER, "again"]) as job:
+        job.finish()
+        text = job.text()
+        for slot in range(3):
+            for what in ("waited", "twice", "is ready", "ran", "behind"):
+                claim(f"slot {slot} {what} RG_OK rank {slot} of 3 in 1:"
+                      in text, f"slot {slot}: {what}")
+            claim(f"slot {slot} inside RG_ERR_INVALID" in text,
+                  "rg_world_wait inside fn")
+        claim(text.count("fetches") == 1, "who fetched?")
+
+
+def test_alone():
+    done = subprocess.run([WAITER, "again"], text=True, capture_output=True,
+                          timeout=60, check=False)
+    claim(done.returncode == 0, done.stdout + done.stderr)
+    for what in ("waited", "twice", "is ready", "ran", "behind"):
+        claim(f"slot 0 {what} RG_OK rank 0 of 1 in 1:" in done.stdout,
+              f"alone, {what}: {done.stdout}")
+
+
+def test_some_call_it_and_others_do_not():
+    with Job(["-n", "2", "--max-restarts", "0"], [WAITER, "runs=1"]) as job:
+        job.finish(code=1)
+        claim("RG_ERR_MISMATCH" in job.text() and "let every worker call "
+              "rg_world_wait before rg_run, or none" in job.text(),
+              "no sentence")
+
+
+main_all(globals())

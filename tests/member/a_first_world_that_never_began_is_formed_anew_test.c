@@ -1,0 +1,155 @@
+/* Workers that wait in rg_world_wait get a place in a first world and in no
+ * other; while no commit is begun, a world of them that breaks is formed anew,
+ * of processes that were in none. */
+#include "tests/member/job.h"
+
+static const rg__member_id three[] = {{1, 0, 1}, {1, 1, 1}, {1, 2, 1}};
+static const rg__commit_id none = {0, 0};
+
+/* Three slots whose workers wait; the first two are, or would be, the world. */
+static void begin(job *j, int min, int max)
+{
+    job_begin(j, min, max);
+    job_host(j, "a", 1, 3);
+    for (uint32_t i = 0; i < 3; i++)
+        job_slot(j, 1, i)->waits = true;
+}
+
+static void decide_first(job *j, int n)
+{
+    job_decided(j, 1, three, n, none);
+    j->snap.gen[0].is_awaited = true;
+}
+
+static void start_again(job *j, uint32_t slot)
+{
+    job_slot(j, 1, slot)->start++;
+    job_slot(j, 1, slot)->is_alive = true;
+}
+
+static void a_first_world_takes_them(void)
+{
+    job j;
+    begin(&j, 2, 3);
+    CHECK_EQ(job_look(&j), RG__PLAN_PROPOSE);
+    CHECK_EQ(j.plan.proposal.size, 3);
+    CHECK(j.plan.proposal.is_awaited);
+    job_end(&j);
+}
+
+static void a_world_that_stands_does_not(void)
+{
+    job j;
+    begin(&j, 1, 3);
+    decide_first(&j, 2);
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT); /* between rg_world_wait and fn */
+    CHECK_EQ(j.plan.look_again_ns, 0);
+    j.snap.begun = 1; /* in fn: it has to come to the door of rg_run */
+    j.now_ns += SECOND;
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
+    job_slot(&j, 1, 1)->is_alive = false;
+    CHECK_EQ(job_look(&j), RG__PLAN_PROPOSE);
+    CHECK_EQ(j.plan.proposal.size, 1);
+    CHECK(!j.plan.proposal.is_awaited);
+    job_end(&j);
+}
+
+static void nobody_is_in_two_first_worlds(void)
+{
+    job j;
+    begin(&j, 1, 3);
+    decide_first(&j, 3);
+    job_slot(&j, 1, 2)->is_alive = false;
+    job_slot(&j, 1, 0)->waits = false; /* it is in rg_run already */
+    CHECK_EQ(job_look(&j),
+             RG__PLAN_WAIT); /* for all three, though --min is 1 */
+    CHECK_EQ(j.plan.wanted, 3);
+    CHECK_EQ(j.plan.alive, 0);
+    start_again(&j, 2);
+    start_again(&j, 1);
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
+    CHECK_EQ(j.plan.alive, 2);
+    start_again(&j, 0);
+    job_slot(&j, 1, 0)->waits = true;
+    CHECK_EQ(job_look(&j), RG__PLAN_PROPOSE);
+    CHECK_EQ(j.plan.proposal.size, 3);
+    CHECK_EQ(j.plan.proposal.member[0].start, 2);
+    CHECK_EQ(j.plan.proposal.member[0].slot, 0); /* seniority stays */
+    CHECK(j.plan.proposal.is_awaited && !j.plan.proposal.is_announced);
+    job_end(&j);
+}
+
+static void it_does_not_wait_for_those_that_are_given_up(void)
+{
+    job j;
+    begin(&j, 1, 3);
+    decide_first(&j, 3);
+    job_slot(&j, 1, 2)->is_alive = false;
+    j.snap.host[0].open = 2;
+    start_again(&j, 0);
+    start_again(&j, 1);
+    CHECK_EQ(job_look(&j), RG__PLAN_PROPOSE);
+    CHECK_EQ(j.plan.proposal.size, 2);
+    job_end(&j);
+}
+
+static void it_does_not_wait_for_ever(void)
+{
+    job j;
+    begin(&j, 1, 3);
+    decide_first(&j, 3);
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
+    j.now_ns += 100 * SECOND; /* that counts in no wait */
+    job_slot(&j, 1, 2)->is_alive = false;
+    start_again(&j, 0);
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
+    CHECK(j.plan.look_again_ns > 0 && j.plan.look_again_ns <= 30 * SECOND);
+    j.now_ns += 31 * SECOND;
+    CHECK_EQ(job_look(&j), RG__PLAN_PROPOSE);
+    CHECK_EQ(j.plan.proposal.size, 1);
+    job_end(&j);
+}
+
+static void once_it_has_begun_its_members_live_on(void)
+{
+    job j;
+    begin(&j, 1, 3);
+    decide_first(&j, 3);
+    j.snap.begun = 1;
+    job_slot(&j, 1, 2)->is_alive = false;
+    CHECK_EQ(job_look(&j), RG__PLAN_PROPOSE);
+    CHECK_EQ(j.plan.proposal.size, 2);
+    CHECK_EQ(j.plan.proposal.member[0].start, 1);
+    job_end(&j);
+}
+
+/* Commit 0 lies in the vault, but nobody had it recorded. */
+static void what_it_left_behind_does_not_count(void)
+{
+    const rg__member_id again[] = {{1, 0, 2}, {1, 1, 2}, {1, 2, 2}};
+    const rg__commit_id zero = {1, 0};
+    job j;
+    begin(&j, 1, 3);
+    decide_first(&j, 3);
+    for (uint32_t i = 0; i < 3; i++)
+        start_again(&j, i);
+    job_proposed(&j, 2, again, 3, false);
+    j.snap.gen[1].is_awaited = true;
+    job_ack(&j, 2, "a", &zero, 1);
+    CHECK_EQ(job_look(&j), RG__PLAN_DECIDE);
+    CHECK_EQ(j.plan.line.resume.generation, 0);
+    CHECK_EQ(j.plan.line.source, 0);
+    job_end(&j);
+}
+
+int main(void)
+{
+    a_first_world_takes_them();
+    a_world_that_stands_does_not();
+    nobody_is_in_two_first_worlds();
+    it_does_not_wait_for_those_that_are_given_up();
+    it_does_not_wait_for_ever();
+    once_it_has_begun_its_members_live_on();
+    what_it_left_behind_does_not_count();
+    return 0;
+}
