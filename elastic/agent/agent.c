@@ -64,12 +64,13 @@ static void follow_size(agent *a)
             size->min, size->max);
 }
 
-/* Asked for by an agent without members. Others that have none wait for the
- * end. */
+/* Asked for by an agent without members, or by the leader. Others that have
+ * none wait for the end, which the leader writes if nobody else is left to. */
 static void follow_stop(agent *a)
 {
     const rg__end *stop = &a->view.stop;
-    if (!stop->is_set || a->is_done || !rg__view_has_members(a))
+    if (!stop->is_set || a->is_done ||
+        !(rg__view_has_members(a) || rg__view_i_lead(a)))
         return;
     a->is_asked |= stop->is_asked;
     rg__agent_stop_job(a, stop->code, "%s", stop->why);
@@ -214,6 +215,7 @@ static void follow_copy_broken(agent *a, uint64_t generation, const char *host,
 static void follow_done(agent *a)
 {
     rg__slots_finish(a);
+    rg__last_done(a);
     rg__resume_note(a);
     rg__agent_check_end(a);
 }

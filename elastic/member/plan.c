@@ -791,8 +791,9 @@ static bool stops(const look *l)
 {
     if (!do_all_leave(l))
         return false;
-    if (has_waited(l, &l->clock->newcomer_ns, last_call_ns(l)))
-        l->plan->kind = RG__PLAN_STOP;
+    if (has_waited(l, &l->clock->newcomer_ns, last_call_ns(l)) &&
+        !l->s->stop.is_set)
+        l->plan->kind = RG__PLAN_STOP; /* once: a step may still be ending */
     return true;
 }
 

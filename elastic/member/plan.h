@@ -58,7 +58,7 @@ typedef enum rg__plan_kind {
     RG__PLAN_DECIDE,
     RG__PLAN_DONE,
     RG__PLAN_STATE_LOST, /* no vault holds a whole commit any more */
-    RG__PLAN_STOP,       /* all hosts are to leave: the job ends */
+    RG__PLAN_STOP,       /* all hosts are to leave: the job is stopped */
     RG__PLAN_GIVE_UP, /* below --min for longer than --elastic-timeout, or for
                          good because of `failed` */
     RG__PLAN_LEAVE    /* whoever is here leaves: without `awaited` nothing may

@@ -290,6 +290,8 @@ struct agent {
     bool is_stopping;  /* the job ends with the step that is under way */
     int stop_code;
     uint64_t step_end_ns; /* and that is waited for until then; 0: not yet */
+    uint64_t step_say_ns; /* and said at this time */
+    bool has_said_step;
     rg__timer *step_timer;
     bool is_ending, is_saying_end, is_over;
     bool ends_job;     /* so the job is over, not only this host gone */

@@ -102,6 +102,7 @@ void rg__saver_rest(saver *v)
     rg__saver_start_next(v);
     keep_request(v);
     rg__shares_follow(v);
+    rg__last_tell_end(v);
     rg__last_look(v);
     v->a->on->settled(v->a);
 }
@@ -126,8 +127,10 @@ static void end_late(void *saver_arg)
 static void on_told(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     saver *v = arg;
+    const bool was_refused = st == RG_OK && !reply->succeeded;
     v->answering = NULL;
-    v->is_last = st == RG_OK && !reply->succeeded;
+    v->is_last = was_refused && !v->a->is_done;
+    v->tells_end = was_refused && v->a->is_done;
     rg__saver_rest(v);
 }
 
@@ -455,6 +458,7 @@ void rg__checkpoint_follow(agent *a)
     if (v->phase == SAVER_WRITTEN)
         rg__claim_if_decided(v);
     rg__shares_follow(v);
+    rg__last_tell_end(v);
     rg__last_follow(a);
 }
 
@@ -464,7 +468,7 @@ bool rg__checkpoint_is_busy(const agent *a)
     if (a->is_ending && a->exit_code == RG__EXIT_STORE)
         return false;
     return v->phase != SAVER_IDLE || v->has_next || v->answering != NULL ||
-           v->is_last;
+           v->is_last || v->tells_end;
 }
 
 void rg__checkpoint_stop(agent *a)
@@ -483,7 +487,7 @@ void rg__checkpoint_stop(agent *a)
     v->pidfd = -1;
     v->pid = 0; /* it ends by itself, and nobody waits for its disk */
     v->phase = SAVER_IDLE;
-    v->has_next = v->is_last = false;
+    v->has_next = v->is_last = v->tells_end = false;
     v->is_ordered = false;
     rg__timer_stop(v->patience);
 }

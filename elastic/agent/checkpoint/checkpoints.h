@@ -19,6 +19,7 @@ void rg__checkpoint_bound(agent *a, uint64_t within_ns);
  * to. */
 bool rg__last_is_wanted(const agent *a);
 void rg__last_begin(agent *a);
+void rg__last_done(agent *a);   /* the same, where fn has returned everywhere */
 void rg__last_follow(agent *a); /* the view has changed */
 void rg__last_note_loaded(const slot *s);
 

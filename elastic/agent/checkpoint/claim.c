@@ -48,11 +48,13 @@ static int64_t now_ms(void)
 
 static rg__saved saved_of(const saver *v)
 {
+    const bool is_last = rg__same_commit(v->word.commit, v->tried) ||
+                         (v->a->is_done && !v->has_next);
     rg__saved saved = {.serial = v->word.serial,
                        .commit = v->word.commit,
                        .hash = v->word.hash,
                        .at_ms = now_ms(),
-                       .is_last = rg__same_commit(v->word.commit, v->tried)};
+                       .is_last = is_last};
     snprintf(saved.file, sizeof saved.file, "%s/%s", rg__saver_dir(v),
              v->word.name);
     snprintf(saved.host, sizeof saved.host, "%s", v->a->params->host);

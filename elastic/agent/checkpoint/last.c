@@ -11,6 +11,7 @@
 #include "elastic/agent/checkpoint/saver.h"
 #include "elastic/agent/base/view.h"
 #include "elastic/agent/generation/generation.h"
+#include "elastic/agent/hosts/hosts.h"
 #include "elastic/agent/vault/vaults.h"
 
 #include <stdlib.h>
@@ -20,7 +21,8 @@
 #include "sdk/base/clock.h"
 #include "sdk/base/log.h"
 
-#define CALM_NS (2 * RG__MS)
+#define CALM_NS    (2 * RG__MS)
+#define SILENCE_NS (100 * RG__MS)
 
 static bool is_none(rg__commit_id id)
 {
@@ -82,6 +84,17 @@ static void publish_end(saver *v)
     rg__saver_publish_error(v, true);
 }
 
+/* Of a job that is done; refused, where the view was old, it is said again. */
+void rg__last_tell_end(saver *v)
+{
+    if (!v->tells_end || v->phase != SAVER_IDLE || v->has_next ||
+        v->answering != NULL)
+        return;
+    v->tells_end = false;
+    if (!v->a->view.saved.is_last)
+        publish_end(v);
+}
+
 static void write_next(saver *v)
 {
     uint32_t shards = 0;
@@ -108,10 +121,16 @@ void rg__last_is_made(saver *v)
 
 /* ------------------------------------------------------------ another host */
 
+/* A launcher's has no vault, and speaks for all at the end. */
+static bool is_launcher(const agent *a)
+{
+    return a->params->slots == 0;
+}
+
 /* With shards it may be asked for its own; with the job's etcd it is needed. */
 static bool is_needed(const agent *a)
 {
-    if (a->params->has_etcd)
+    if (a->params->has_etcd || is_launcher(a))
         return true;
     for (int i = 0; i < a->buffers; i++)
         if (a->buffer[i].is_sharded)
@@ -119,9 +138,23 @@ static bool is_needed(const agent *a)
     return false;
 }
 
+static bool is_first_host_silent(const agent *a)
+{
+    const rg__proposal *p = rg__view_decided(a);
+    for (int i = 0; p != NULL && p->size > 0 && i < rg__beat_peers(a); i++) {
+        const peer *one = rg__beat_peer(a, i);
+        if (one->id == p->member[0].host)
+            return one->is_expected &&
+                   rg__now_ns() - one->heard_ns > a->params->detect_ms * RG__MS;
+    }
+    return false;
+}
+
 static bool is_over(const saver *v)
 {
     uint32_t shards = 0;
+    if (is_launcher(v->a))
+        return v->a->view.saved.is_last || is_first_host_silent(v->a);
     const rg__commit_id id = find_newest(v, &shards);
     return v->a->view.saved.is_last || is_none(id) || is_durable(v, id);
 }
@@ -129,7 +162,9 @@ static bool is_over(const saver *v)
 static void serve(saver *v)
 {
     v->is_last = is_needed(v->a) && !is_over(v);
-    if (v->is_last)
+    if (v->is_last && is_launcher(v->a))
+        rg__timer_set(v->calm, SILENCE_NS);
+    else if (v->is_last)
         rg__shares_follow(v);
 }
 
@@ -175,6 +210,19 @@ void rg__last_begin(agent *a)
     v->said[0] = v->error[0] = '\0';
     rg__shares_asked(v); /* a copy that nobody has ordered yet is let go */
     rg__timer_set(v->calm, 0);
+}
+
+void rg__last_done(agent *a)
+{
+    saver *v = a->saver;
+    if (a->params->checkpoint_dir == NULL || !rg__etcd_is_up(a->etcd))
+        return;
+    if (is_launcher(a)) {
+        serve(v);
+        return;
+    }
+    v->tells_end = a->params->is_launched && is_first_host(a);
+    rg__last_tell_end(v);
 }
 
 void rg__last_note_loaded(const slot *s)

@@ -54,6 +54,7 @@ struct saver {
     /* the end */
     bool is_last;         /* the newest commit is to become a checkpoint */
     bool says_last;       /* the word that is on its way is the last */
+    bool tells_end;       /* of a job that is done, to its launcher */
     rg__commit_id tried;  /* the newest one that is left, {0, 0}: any */
     rg__commit_id copied; /* by itself, as another host had ordered it */
     rg__timer *calm;      /* looks whether workers still commit */
@@ -87,6 +88,7 @@ void rg__claim_publish(agent *a); /* what is sealed */
 /* last.c */
 void rg__last_look(void *saver_arg); /* at what to write next, if anything */
 void rg__last_is_made(saver *v);     /* what was written is durable */
+void rg__last_tell_end(saver *v);    /* once nothing is written any more */
 
 /* shares.c */
 void rg__shares_begun(saver *v);  /* the file is there: order the others */

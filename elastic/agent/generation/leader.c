@@ -175,6 +175,17 @@ add_end(job_txn *t, int code, const char *format, ...)
     rg__job_put(t, RG__KEY(END), rg__end_text(&end), 0);
 }
 
+/* As an operator's: it ends with the step that is under way. */
+static void add_stop(job_txn *t)
+{
+    const rg__end stop = {
+        .is_set = true,
+        .is_asked = true,
+        .code = 128 + 15,
+        .why = "stopped: all hosts are to leave, so nobody could go on"};
+    rg__job_put(t, RG__KEY(STOP), rg__end_text(&stop), 0);
+}
+
 static void add_give_up(job_txn *t, const rg__plan *plan)
 {
     const int min = t->a->params->min;
@@ -252,8 +263,7 @@ static void add_act(job_txn *t, const rg__plan *plan)
                 "checkpoint if it saves some");
         break;
     case RG__PLAN_STOP:
-        add_end(t, 128 + 15,
-                "stopped: all hosts are to leave, so nobody could go on");
+        add_stop(t);
         break;
     case RG__PLAN_GIVE_UP:
         add_give_up(t, plan);

@@ -88,7 +88,7 @@ bool rg__drain_is_alone(const agent *a)
 void rg__drain_look(void *agent_arg)
 {
     agent *a = agent_arg;
-    if (a->is_ending || a->is_done)
+    if (a->is_ending || a->is_done || a->is_stopping)
         return;
     /* who came before our record said that we drain is known once that is */
     const bool is_last = rg__drain_is_alone(a) && is_seen_to_drain(a);

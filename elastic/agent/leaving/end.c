@@ -25,8 +25,10 @@
 #define LAST_NS      (30000 * RG__MS) /* for the job's last checkpoint */
 #define GOODBYE_NS   (1000 * RG__MS)  /* for the last words to etcd */
 #define STEP_NS      (10000 * RG__MS) /* for the step that is under way */
+#define SECOND_NS    (1000 * RG__MS)
 #define STEP_LOOK_NS (2 * RG__MS)
-#define OTHERS_NS    (12000 * RG__MS) /* for a step of other hosts */
+#define WORD_NS      (2000 * RG__MS) /* for their word that it has ended */
+#define SAY_NS       (500 * RG__MS)  /* who waits longer is told for what */
 
 /* ------------------------------------------------------------------ the end */
 
@@ -197,18 +199,23 @@ static bool is_step_under_way(const agent *a)
     return false;
 }
 
+/* A host that is to go knows how long it may take. */
+static uint64_t step_ends_by(const agent *a, uint64_t most_ns)
+{
+    return a->drain_end_ns != 0 ? a->drain_end_ns : rg__now_ns() + most_ns;
+}
+
 /* What one rank is told travels with the agreement at the end of its step, so
  * all leave the generation at that commit, wherever they are. */
 bool rg__agent_awaits_step(agent *a)
 {
-    const uint64_t now = rg__now_ns();
     if (!rg__last_is_wanted(a) || rg__view_is_static(a) ||
         a->aborted >= a->delivered || !is_step_under_way(a))
         return false;
     if (a->step_end_ns == 0)
-        a->step_end_ns = now + STEP_NS;
+        a->step_end_ns = step_ends_by(a, STEP_NS);
     rg__generation_announce(a, a->delivered + 1);
-    return now < a->step_end_ns;
+    return rg__now_ns() < a->step_end_ns;
 }
 
 /* Hosts of the world do what they do at a signal of their own. */
@@ -223,17 +230,19 @@ static void ask_others(agent *a)
     rg__job_send(&t, NULL, NULL, ask_others);
 }
 
-/* They end the job, which is seen as all/end. */
+/* They end the job, which is seen as all/end; those that are to go have the
+ * time that they were given. */
 static bool awaits_others(agent *a)
 {
-    const uint64_t now = rg__now_ns();
+    const uint64_t step_ns =
+        a->view.stop.is_set ? a->params->deadline_ms * RG__MS : STEP_NS;
     if (rg__view_has_members(a) || a->view.begun == 0 || !rg__last_is_wanted(a))
         return false;
     if (a->step_end_ns == 0) {
-        a->step_end_ns = now + OTHERS_NS;
+        a->step_end_ns = step_ends_by(a, step_ns + WORD_NS);
         ask_others(a);
     }
-    return now < a->step_end_ns;
+    return rg__now_ns() < a->step_end_ns;
 }
 
 static void end_now(agent *a)
@@ -249,15 +258,31 @@ static void end_at_once(agent *a)
     hurry(a);
 }
 
+/* Somebody has pressed Ctrl-C, and nothing seems to happen. */
+static void say_step(agent *a)
+{
+    const uint64_t now = rg__now_ns();
+    if (a->step_say_ns == 0)
+        a->step_say_ns = now + SAY_NS;
+    if (a->has_said_step || now < a->step_say_ns || a->params->is_launched)
+        return;
+    a->has_said_step = true;
+    rg__tell("%s; the step that is under way ends first, within %d s (another "
+             "signal ends the job at once)",
+             a->why, (int)((a->step_end_ns - now + 999 * RG__MS) / SECOND_NS));
+}
+
 void rg__end_look_at_step(void *arg)
 {
     agent *a = arg;
     if (!a->is_stopping || a->is_ending || a->is_done)
         return;
-    if (awaits_others(a) || rg__agent_awaits_step(a))
-        rg__timer_set(a->step_timer, STEP_LOOK_NS);
-    else
+    if (!awaits_others(a) && !rg__agent_awaits_step(a)) {
         end_now(a);
+        return;
+    }
+    say_step(a);
+    rg__timer_set(a->step_timer, STEP_LOOK_NS);
 }
 
 void rg__agent_stop_job(agent *a, int code, const char *format, ...)

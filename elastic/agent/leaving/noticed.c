@@ -5,8 +5,8 @@
  *
  * A host that drains by a notice says so in its record: others may have one at
  * the same moment, and the leader waits a little for them, so that they leave
- * in one change. When all have one, the leader ends the job. So does the host
- * whose etcd would go with it. */
+ * in one change. When all have one, the leader stops the job, with the step
+ * that is under way. So does the host whose etcd would go with it. */
 #include "elastic/agent/leaving/leaving.h"
 #include "elastic/agent/base/exits.h"
 
@@ -103,10 +103,11 @@ static void leave(agent *a, const due *d)
     a->notice_ms = patience_ms(a, left_ms);
     if (a->params->has_etcd) {
         a->is_asked = true;
-        rg__agent_end_job(a, 128 + 15,
-                          "stopped: host %s is to go (%s: %s), and the job's "
-                          "etcd with it",
-                          a->params->host, v->name, v->notice->what);
+        a->drain_end_ns = now + drain_ms * RG__MS;
+        rg__agent_stop_job(a, 128 + 15,
+                           "stopped: host %s is to go (%s: %s), and the job's "
+                           "etcd with it",
+                           a->params->host, v->name, v->notice->what);
         return;
     }
     char why[RG__TEXT_MAX];
