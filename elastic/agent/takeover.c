@@ -171,7 +171,7 @@ static void read_meta(agent *a)
 /* A worker whose Regroup thread does not run yet says it later. */
 static bool stands(const slot *s)
 {
-    return !rg__slot_is_alive(s) || !s->w.is_ready || s->w.has_stood;
+    return !rg__slot_is_ready(s) || s->w.has_stood;
 }
 
 void rg__resume_look(agent *a)

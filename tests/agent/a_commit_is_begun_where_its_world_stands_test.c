@@ -72,7 +72,8 @@ static bool is_begun(etcd_server *server, void (*before)(etcd_server *),
                      void (*meanwhile)(etcd_server *), uint64_t agreed)
 {
     scene s;
-    slot one = {.start = 1, .w = {.pid = 100, .sock = -1}};
+    slot one = {.kept = {.state = SLOT_DOOR, .start = 1},
+                .w = {.pid = 100, .sock = -1}};
     rg__page *page = aligned_alloc(RG__LINE, RG__PAGE_BYTES);
     CHECK(page != NULL);
     memset(page, 0, RG__PAGE_BYTES);

@@ -11,6 +11,7 @@
 
 #include "elastic/agent/base/events.h"
 #include "elastic/agent/base/params.h"
+#include "elastic/agent/base/slot_machine.h"
 #include "elastic/agent/base/txn.h"
 #include "elastic/etcd/etcd.h"
 #include "elastic/member/plan.h"
@@ -68,17 +69,13 @@ typedef struct worker {
     int page_fd;
     watcher *watcher;
     message *waiting; /* in order; the oldest first */
-    bool is_ready;    /* holds its robust mutex */
-    bool is_at_door;
-    bool waits;    /* in rg_world_wait, or between that and rg_run */
-    uint32_t port; /* of its listener for workers of other hosts */
+    bool waits;       /* in rg_world_wait, or between that and rg_run */
+    uint32_t port;    /* of its listener for workers of other hosts */
     bool is_finalized;
     uint64_t loaded; /* as in DOOR; 0 once its memory is to be another's */
     bool has_stood;  /* has said where it stands, or met this agent first */
-    bool is_dead;    /* computes no more, as far as anybody can see */
     bool is_crashed; /* by its own word; it may be dumping core */
     uint64_t lost_ns;
-    bool is_fenced;   /* can't store into shared memory any more */
     uint64_t entered; /* generation whose data plane it may hold, 0: none */
     uint64_t asked;   /* newest generation that it was asked to build */
     uint64_t pending, decided; /* as it said when it stood */
@@ -88,30 +85,33 @@ typedef struct worker {
     shown sets;
 } worker;
 
-typedef struct slot {
-    agent *a;
-    uint32_t index, start; /* processes started in this slot so far */
-    pid_t child;           /* PROGRAM's process and group leader, 0: none */
-    int child_pidfd;
-    bool is_adopted;   /* the child is the keeper's, of an earlier agent */
-    bool is_closed;    /* starts no more */
-    bool is_stopping;  /* we asked it to end */
-    bool has_met;      /* this start called rg_init */
-    bool has_finished; /* its fn returned OK, and the job is done */
+/* What the next agent has to know of a slot. */
+typedef struct slot_kept {
+    slot_state state;
+    uint32_t start;            /* processes started in this slot so far */
+    pid_t child;               /* PROGRAM's process and group leader, 0: none */
+    bool has_finished;         /* its fn returned OK, and the job is done */
+    int exit_code;             /* of the last child; 128 + n for a signal */
     int failures, early_exits; /* since the newest commit was made after one */
     uint64_t failed_at;        /* the newest commit's step then */
-    bool is_given_up;          /* closed, since it failed too often: */
     char given_up[RG__GIVEN_UP_MAX]; /* why, as "failed too often" */
     int quick_deaths;                /* in a row, each soon after its start */
-    int exit_code; /* of the last child; 128 + n for a signal */
     uint64_t started_ns;
-    uint64_t unable_ns; /* no process could be started since; 0: one could */
     char death[RG__CAUSE_MAX]; /* why the worker of this start is lost, or "" */
-    uint64_t died_in;          /* the generation that it computed in, 0: none */
     bool is_loss;              /* its death is a reason to end generations */
-    bool is_recalled;   /* it starts again with all others of a first world */
-    bool has_stepped;   /* the worker of this start has ended a step */
-    bool is_wrapped;    /* the child only runs it, and dies for other reasons */
+    bool is_recalled; /* it starts again with all others of a first world */
+    bool has_stepped; /* the worker of this start has ended a step */
+    bool is_wrapped;  /* the child only runs it, and dies for other reasons */
+} slot_kept;
+
+typedef struct slot {
+    agent *a;
+    uint32_t index;
+    slot_kept kept;
+    int child_pidfd;
+    bool is_adopted;    /* the child is the keeper's, of an earlier agent */
+    uint64_t unable_ns; /* no process could be started since; 0: one could */
+    uint64_t died_in;   /* the generation that it computed in, 0: none */
     char oom_file[192]; /* counts what the kernel kills for want of memory where
                            it runs, "": nothing does */
     uint64_t oom_kills; /* that are no news */

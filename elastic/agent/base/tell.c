@@ -1,5 +1,6 @@
 /* See tell.h. */
 #include "elastic/agent/base/tell.h"
+#include "elastic/agent/base/view.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -56,7 +57,7 @@ void rg__worker_untell(worker *w)
 static void resend(slot *s)
 {
     worker *w = &s->w;
-    while (w->waiting != NULL && w->sock >= 0 && !w->is_dead) {
+    while (w->waiting != NULL && w->sock >= 0 && rg__slot_is_alive(s)) {
         const message *m = w->waiting;
         if (rg__sock_send(w->sock, m->bytes, m->n, &m->fd, m->fd >= 0) ==
             RG_IN_PROGRESS)
@@ -71,7 +72,7 @@ void rg__workers_resend(void *agent_arg)
     agent *a = agent_arg;
     for (int i = 0; i < a->params->slots; i++) {
         slot *s = &a->slot[i];
-        if (s->w.waiting == NULL || s->w.is_dead)
+        if (s->w.waiting == NULL || !rg__slot_is_alive(s))
             continue;
         resend(s);
         if (s->w.waiting != NULL)
@@ -81,7 +82,7 @@ void rg__workers_resend(void *agent_arg)
 
 void rg__worker_tell(slot *s, const void *bytes, size_t n, int fd)
 {
-    if (s->w.sock < 0 || s->w.is_dead)
+    if (s->w.sock < 0 || !rg__slot_is_alive(s))
         return;
     if (s->w.waiting != NULL ||
         rg__sock_send(s->w.sock, bytes, n, &fd, fd >= 0) == RG_IN_PROGRESS)

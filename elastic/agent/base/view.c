@@ -55,7 +55,7 @@ int rg__view_count_local(const agent *a, const rg__proposal *p)
 
 bool rg__view_has_place(const rg__proposal *p, const slot *s)
 {
-    const rg__member_id me = {s->a->id, s->index, s->start};
+    const rg__member_id me = {s->a->id, s->index, s->kept.start};
     for (int i = 0; p != NULL && i < p->size; i++)
         if (rg__same_member(p->member[i], me))
             return true;
@@ -98,14 +98,25 @@ bool rg__view_is_static(const agent *a)
 slot *rg__slot_of(const agent *a, rg__member_id id)
 {
     if (id.host != a->id || id.slot >= (uint32_t)a->params->slots ||
-        a->slot[id.slot].start != id.start)
+        a->slot[id.slot].kept.start != id.start)
         return NULL;
     return &a->slot[id.slot];
 }
 
 bool rg__slot_is_alive(const slot *s)
 {
-    return s->w.pid != 0 && !s->w.is_dead;
+    return s->kept.state == SLOT_MET || rg__slot_is_ready(s);
+}
+
+bool rg__slot_is_ready(const slot *s)
+{
+    return s->kept.state == SLOT_READY || s->kept.state == SLOT_DOOR;
+}
+
+bool rg__slot_can_store(const slot *s)
+{
+    return rg__slot_is_alive(s) || s->kept.state == SLOT_LOST ||
+           s->kept.state == SLOT_FENCING;
 }
 
 /* ----------------------------------------------------------------- parsing */

@@ -35,7 +35,9 @@ bool rg__view_is_static(const agent *a); /* also while nothing is known */
 
 /* The slot of that member, NULL: it is not of this host, or an older start. */
 slot *rg__slot_of(const agent *a, rg__member_id id);
-bool rg__slot_is_alive(const slot *s); /* has met us and is not dead */
+bool rg__slot_is_alive(const slot *s);  /* has met us and is not dead */
+bool rg__slot_is_ready(const slot *s);  /* and its Regroup thread runs */
+bool rg__slot_can_store(const slot *s); /* its worker is not fenced */
 
 /* Parse a mirror's keys into a snapshot, which is freed first. */
 rg_status rg__view_read(const agent *a, const rg__mirror *mirror,

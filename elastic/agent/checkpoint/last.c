@@ -33,9 +33,9 @@ static bool is_none(rg__commit_id id)
 static bool is_calm(const agent *a)
 {
     for (int i = 0; i < a->params->slots; i++) {
-        const worker *w = &a->slot[i].w;
-        if (w->page != NULL && !w->is_fenced &&
-            atomic_load(&w->page->generation) != 0)
+        const slot *s = &a->slot[i];
+        if (rg__slot_can_store(s) && s->w.page != NULL &&
+            atomic_load(&s->w.page->generation) != 0)
             return false;
     }
     return true;

@@ -147,7 +147,7 @@ static double restarts(const agent *a)
 {
     double sum = 0;
     for (int i = 0; i < a->params->slots; i++)
-        sum += a->slot[i].start > 1 ? a->slot[i].start - 1 : 0;
+        sum += a->slot[i].kept.start > 1 ? a->slot[i].kept.start - 1 : 0;
     return sum;
 }
 

@@ -274,10 +274,10 @@ static bool is_member_built(const slot *s, uint64_t generation)
 static bool is_host_fenced(const agent *a, uint64_t generation)
 {
     for (int i = 0; i < a->params->slots; i++) {
-        const worker *w = &a->slot[i].w;
-        if (w->pid == 0 || w->is_fenced)
-            continue;
-        if (w->is_dead || (w->entered != 0 && w->entered != generation))
+        const slot *s = &a->slot[i];
+        const uint64_t entered = s->w.entered;
+        if (rg__slot_can_store(s) &&
+            (!rg__slot_is_alive(s) || (entered != 0 && entered != generation)))
             return false;
     }
     return true;

@@ -34,22 +34,22 @@ void rg__publish_fill(const agent *a, rg__host_record *host)
     host->vault_bytes = rg__vault_bytes(a);
     for (int i = 0; i < a->params->slots; i++) {
         const slot *s = &a->slot[i];
-        host->open += !s->is_given_up;
-        if (s->is_given_up) {
-            host->failed_code = s->exit_code != 0 ? s->exit_code : 1;
+        host->open += s->kept.state != SLOT_GIVEN_UP;
+        if (s->kept.state == SLOT_GIVEN_UP) {
+            host->failed_code = s->kept.exit_code != 0 ? s->kept.exit_code : 1;
             snprintf(host->failed, sizeof host->failed, "%.60s.%u %.63s",
-                     a->params->host, s->index, s->given_up);
+                     a->params->host, s->index, s->kept.given_up);
         }
-        host->slot[host->slot_count++] = (rg__slot_record){
-            .slot = s->index,
-            .start = s->start,
-            .pid = s->w.pid,
-            .port = s->w.port,
-            .is_alive = rg__slot_is_alive(s),
-            .is_at_door = rg__slot_is_alive(s) && s->w.is_at_door &&
-                          (a->has_shape || s->w.waits) &&
-                          rg__paths_are_proved(a),
-            .waits = s->w.waits};
+        host->slot[host->slot_count++] =
+            (rg__slot_record){.slot = s->index,
+                              .start = s->kept.start,
+                              .pid = s->w.pid,
+                              .port = s->w.port,
+                              .is_alive = rg__slot_is_alive(s),
+                              .is_at_door = s->kept.state == SLOT_DOOR &&
+                                            (a->has_shape || s->w.waits) &&
+                                            rg__paths_are_proved(a),
+                              .waits = s->w.waits};
     }
 }
 
@@ -196,7 +196,7 @@ void rg__publish(agent *a)
 static void name_member(const agent *a, const slot *s, char *name, size_t n)
 {
     if (s != NULL)
-        snprintf(name, n, "%s.%u.%u", a->params->host, s->index, s->start);
+        snprintf(name, n, "%s.%u.%u", a->params->host, s->index, s->kept.start);
     else
         snprintf(name, n, "%s", a->params->host);
 }

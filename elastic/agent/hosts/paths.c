@@ -495,7 +495,7 @@ static void go_on(paths *p)
 static bool is_any_at_door(const agent *a)
 {
     for (int i = 0; i < a->params->slots; i++)
-        if (rg__slot_is_alive(&a->slot[i]) && a->slot[i].w.is_at_door)
+        if (a->slot[i].kept.state == SLOT_DOOR)
             return true;
     return false;
 }

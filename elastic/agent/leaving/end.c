@@ -34,10 +34,8 @@
 
 static bool is_slot_over(const agent *a, const slot *s)
 {
-    const bool is_closed =
-        s->is_closed && !s->is_given_up; /* the leader says */
-    return s->child == 0 && (is_closed || a->is_ending || a->is_done) &&
-           !(s->w.pid != 0 && !s->w.is_fenced);
+    return s->kept.child == 0 && !rg__slot_can_store(s) &&
+           (s->kept.state == SLOT_CLOSED || a->is_ending || a->is_done);
 }
 
 void rg__agent_check_end(agent *a)
@@ -146,8 +144,7 @@ static void stop(agent *a, bool ends_job)
         .head = {a->is_asked ? RG__LEAVE : RG__ENDED, RG__WIRE_VERSION}};
     snprintf(m.text, sizeof m.text, "%s", a->why);
     for (int i = 0; i < a->params->slots; i++) {
-        rg__timer_stop(a->slot[i].respawn);
-        rg__timer_stop(a->slot[i].hold);
+        rg__slot_dismiss(&a->slot[i]);
         rg__worker_tell(&a->slot[i], &m, sizeof m, -1);
     }
     rg__slots_ask(a);

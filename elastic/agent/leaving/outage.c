@@ -40,10 +40,10 @@ static bool is_in_world(const agent *a, const worker *w)
 static bool is_busy(const agent *a, const slot *s)
 {
     if (!rg__slot_is_alive(s))
-        return s->child != 0 && s->w.pid == 0;
+        return s->kept.state == SLOT_STARTING;
     return is_in_world(a, &s->w)
                ? s->w.fin != s->w.entered && !is_before_fn(a, &s->w)
-               : s->w.entered == 0 && !s->w.is_at_door;
+               : s->w.entered == 0 && s->kept.state != SLOT_DOOR;
 }
 
 /* Another host's world may train on while this one has no place in it. */

@@ -442,7 +442,8 @@ static rg_status open_output(output *o, int out[2], int err[2])
 
 rg_status rg__output_open(slot *s, int out[2], int err[2])
 {
-    output *o = add_output(s->a, (rg__member_id){s->a->id, s->index, s->start});
+    output *o =
+        add_output(s->a, (rg__member_id){s->a->id, s->index, s->kept.start});
     if (o == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a worker's output");
     out[1] = err[1] = -1;
@@ -523,7 +524,7 @@ static void resume_output(agent *a, rg__kept *kept)
     o->out.fd = rg__kept_take(kept, 0);
     o->err.fd = rg__kept_take(kept, 1);
     slot *s = rg__slot_of(a, who);
-    if (s == NULL || s->child == 0)
+    if (s == NULL || s->kept.child == 0)
         begin_closing(o);
     else
         s->output = o;

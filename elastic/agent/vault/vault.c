@@ -480,7 +480,7 @@ void rg__vault_alloc(slot *s, const rg__segment *m)
 {
     agent *a = s->a;
     rg__segment fixed = *m;
-    fixed.owner = (rg__member_id){a->id, s->index, s->start};
+    fixed.owner = (rg__member_id){a->id, s->index, s->kept.start};
     const segment *made = NULL;
     const rg_status st = make_segment(a, &fixed, &made);
     rg__segment reply = fixed;
@@ -514,7 +514,7 @@ static void drop_segment(agent *a, int i)
 void rg__vault_free(slot *s, uint32_t id)
 {
     agent *a = s->a;
-    const rg__member_id owner = {a->id, s->index, s->start};
+    const rg__member_id owner = {a->id, s->index, s->kept.start};
     for (int i = a->segments - 1; i >= 0; i--)
         if (a->segment[i].id == id &&
             rg__same_member(a->segment[i].owner, owner))

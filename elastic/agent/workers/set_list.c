@@ -19,8 +19,7 @@
 
 static bool can_answer(const slot *s)
 {
-    return rg__slot_is_alive(s) && s->w.is_ready && !s->w.is_finalized &&
-           !s->a->is_paused;
+    return rg__slot_is_ready(s) && !s->w.is_finalized && !s->a->is_paused;
 }
 
 uint32_t rg__shown_ask(agent *a)

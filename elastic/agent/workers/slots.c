@@ -51,18 +51,6 @@
 /* --------------------------------------------------------------------- keep
  */
 
-/* The slot as the next agent would have to know it. */
-typedef struct kept_slot {
-    uint32_t start;
-    pid_t child;
-    bool is_closed, is_given_up, is_held, has_met, has_finished, is_loss;
-    int failures, early_exits, quick_deaths, exit_code;
-    uint64_t failed_at;
-    bool has_stepped, is_wrapped, is_recalled;
-    uint64_t started_ns;
-    char death[RG__CAUSE_MAX];
-} kept_slot;
-
 static void name_record(const slot *s, char name[RG__KEPT_NAME_MAX])
 {
     snprintf(name, RG__KEPT_NAME_MAX, "slot/%u", s->index);
@@ -71,27 +59,9 @@ static void name_record(const slot *s, char name[RG__KEPT_NAME_MAX])
 void rg__slot_keep(const slot *s)
 {
     char name[RG__KEPT_NAME_MAX];
-    kept_slot kept = {.start = s->start,
-                      .child = s->child,
-                      .is_closed = s->is_closed,
-                      .is_given_up = s->is_given_up,
-                      .is_held = rg__timer_is_set(s->hold),
-                      .has_met = s->has_met,
-                      .has_finished = s->has_finished,
-                      .is_loss = s->is_loss,
-                      .failures = s->failures,
-                      .early_exits = s->early_exits,
-                      .quick_deaths = s->quick_deaths,
-                      .exit_code = s->exit_code,
-                      .failed_at = s->failed_at,
-                      .has_stepped = s->has_stepped,
-                      .is_wrapped = s->is_wrapped,
-                      .is_recalled = s->is_recalled,
-                      .started_ns = s->started_ns};
-    memcpy(kept.death, s->death, sizeof kept.death);
     name_record(s, name);
-    rg__keep_put_child(s->a->keep, name, s->child, &kept, sizeof kept,
-                       &s->child_pidfd, s->child_pidfd >= 0);
+    rg__keep_put_child(s->a->keep, name, s->kept.child, &s->kept,
+                       sizeof s->kept, &s->child_pidfd, s->child_pidfd >= 0);
 }
 
 /* -------------------------------------------------------------------- start */
@@ -153,16 +123,16 @@ static void unwatch_child(slot *s)
 
 static rg_status watch_child(slot *s)
 {
-    s->child_pidfd = (int)syscall(SYS_pidfd_open, s->child, 0);
+    s->child_pidfd = (int)syscall(SYS_pidfd_open, s->kept.child, 0);
     if (s->child_pidfd >= 0 &&
         rg__loop_watch(s->a->loop, s->child_pidfd, EPOLLIN, on_child_exit, s) ==
             RG_OK)
         return RG_OK;
     const int cause = errno;
     unwatch_child(s);
-    kill(-s->child, SIGKILL);
-    waitpid(s->child, NULL, 0);
-    s->child = 0;
+    kill(-s->kept.child, SIGKILL);
+    waitpid(s->kept.child, NULL, 0);
+    s->kept.child = 0;
     return rg__fail(RG_ERR_SYSTEM, "a worker can't be watched: %s",
                     strerror(cause));
 }
@@ -177,7 +147,7 @@ static rg_status fork_child(slot *s, const int out[2], const int err[2],
         return rg__fail(RG_ERR_SYSTEM, "a worker can't be started: %s",
                         strerror(errno));
     setpgid(child, child); /* whichever of the two comes first */
-    s->child = child;
+    s->kept.child = child;
     s->is_adopted = false;
     const rg_status st = watch_child(s);
     if (st != RG_OK)
@@ -213,7 +183,7 @@ static rg_status start_child(slot *s)
 static uint64_t backoff_ms(const slot *s)
 {
     uint64_t ms = BACKOFF_FIRST_MS;
-    for (int i = 1; i < s->quick_deaths && ms < BACKOFF_MOST_MS; i++)
+    for (int i = 1; i < s->kept.quick_deaths && ms < BACKOFF_MOST_MS; i++)
         ms *= 2;
     return ms < BACKOFF_MOST_MS ? ms : BACKOFF_MOST_MS;
 }
@@ -228,6 +198,7 @@ static void start_later(slot *s)
     if (s->unable_ns == 0)
         s->unable_ns = now;
     const uint64_t late_ns = now - s->unable_ns;
+    rg__slot_step(s, SLOT_ON_UNABLE);
     if (late_ns >= most_ns) {
         rg__agent_leave(a, RG__EXIT_SYSTEM,
                         "host %s leaves: for %.1f s %s; raise the limits of "
@@ -236,7 +207,7 @@ static void start_later(slot *s)
                         rg_last_error());
         return;
     }
-    s->quick_deaths++;
+    s->kept.quick_deaths++;
     const uint64_t pause_ns = backoff_ms(s) * RG__MS;
     if (late_ns == 0)
         rg__log(RG__WARN, "agent", "%s.%u is not started: %s; tried again",
@@ -252,33 +223,34 @@ static void start(void *arg)
 {
     slot *s = arg;
     agent *a = s->a;
-    if (a->is_ending || a->is_done || s->is_closed || !a->is_working)
+    if (a->is_ending || a->is_done || !a->is_working) {
+        rg__slot_step(s, SLOT_ON_DISMISS); /* till rg__slots_start, if ever */
         return;
-    s->start++;
-    s->has_met = false;
-    s->is_stopping = s->is_loss = s->has_stepped = s->is_wrapped = false;
-    s->is_recalled = false;
-    s->death[0] = '\0';
+    }
+    rg__slot_step(s, SLOT_ON_BEGIN);
+    s->kept.start++;
+    s->kept.is_loss = s->kept.has_stepped = s->kept.is_wrapped = false;
+    s->kept.is_recalled = false;
+    s->kept.death[0] = '\0';
     s->died_in = 0;
-    s->started_ns = rg__now_ns();
+    s->kept.started_ns = rg__now_ns();
     rg__slot_keep(s); /* before its output: one of an older start is nobody's */
     if (start_child(s) != RG_OK) {
         start_later(s);
         return;
     }
     s->unable_ns = 0;
-    rg__slot_note_group(s, s->child);
+    rg__slot_note_group(s, s->kept.child);
     rg__wait_end(a, RG__WAIT_ROOM, s->index);
     rg__log(RG__DEBUG, "agent", "%s.%u is process %d", a->params->host,
-            s->index, s->child);
+            s->index, s->kept.child);
 }
 
 void rg__slots_start(agent *a)
 {
     for (int i = 0; i < a->params->slots; i++) {
         slot *s = &a->slot[i];
-        if (s->child == 0 && s->w.pid == 0 && !rg__timer_is_set(s->respawn) &&
-            !rg__timer_is_set(s->hold))
+        if (s->kept.state == SLOT_IDLE)
             start(s);
     }
 }
@@ -286,17 +258,16 @@ void rg__slots_start(agent *a)
 /* By its descriptor: the number of a grandchild may be another process's. */
 static void signal_worker(const slot *s, int signum)
 {
-    if (s->w.pid > 0 && s->w.pidfd >= 0 && !s->w.is_fenced)
+    if (s->w.pidfd >= 0 && rg__slot_can_store(s))
         syscall(SYS_pidfd_send_signal, s->w.pidfd, signum, NULL, 0);
 }
 
 void rg__slots_signal(agent *a, int signum)
 {
     for (int i = 0; i < a->params->slots; i++) {
-        slot *s = &a->slot[i];
-        s->is_stopping = true;
-        if (s->child != 0)
-            kill(-s->child, signum);
+        const slot *s = &a->slot[i];
+        if (s->kept.child != 0)
+            kill(-s->kept.child, signum);
         signal_worker(s, signum); /* maybe outside of the group */
     }
 }
@@ -306,7 +277,7 @@ void rg__slots_signal(agent *a, int signum)
 static bool is_asked_by_regroup(const slot *s)
 {
     return s->a->elastic == 1 && s->w.pid != 0 &&
-           (s->w.is_finalized || (!s->w.is_dead && s->w.is_at_door));
+           (s->w.is_finalized || s->kept.state == SLOT_DOOR);
 }
 
 static bool has_returned(const slot *s)
@@ -316,8 +287,8 @@ static bool has_returned(const slot *s)
 
 static void ask_to_end(slot *s)
 {
-    if (s->child != 0)
-        kill(-s->child, SIGTERM);
+    if (s->kept.child != 0)
+        kill(-s->kept.child, SIGTERM);
     signal_worker(s, SIGTERM);
 }
 
@@ -325,7 +296,6 @@ void rg__slots_ask(agent *a)
 {
     for (int i = 0; i < a->params->slots; i++) {
         slot *s = &a->slot[i];
-        s->is_stopping = true;
         if (!is_asked_by_regroup(s))
             ask_to_end(s);
     }
@@ -351,8 +321,8 @@ void rg__slots_pause(agent *a, bool pauses)
         slot *s = &a->slot[i];
         const int signum = pauses ? SIGSTOP : SIGCONT;
         s->w.silent_ticks = 0;
-        if (s->child != 0)
-            kill(-s->child, signum);
+        if (s->kept.child != 0)
+            kill(-s->kept.child, signum);
         signal_worker(s, signum);
     }
     rg__log(RG__INFO, "agent", "the workers of host %s %s", a->params->host,
@@ -363,8 +333,8 @@ void rg__slots_pause(agent *a, bool pauses)
 
 void rg__slot_kill(const slot *s)
 {
-    if (s->child > 0) /* 0 would be everybody */
-        kill(-s->child, SIGKILL);
+    if (s->kept.child > 0) /* 0 would be everybody */
+        kill(-s->kept.child, SIGKILL);
     signal_worker(s, SIGKILL);
 }
 
@@ -415,8 +385,8 @@ static void look_again(slot *s)
 void rg__slots_await_end(agent *a)
 {
     for (int i = 0; i < a->params->slots; i++)
-        if (a->slot[i].child != 0)
-            await_end(&a->slot[i], a->slot[i].child);
+        if (a->slot[i].kept.child != 0)
+            await_end(&a->slot[i], a->slot[i].kept.child);
 }
 
 /* It ends when the kernel lets it, and runs no instruction of its own before:
@@ -425,13 +395,13 @@ void rg__slots_leave_behind(agent *a)
 {
     for (int i = 0; i < a->params->slots; i++) {
         slot *s = &a->slot[i];
-        if (s->child == 0 && (s->w.pid == 0 || s->w.is_fenced))
+        if (s->kept.child == 0 && !rg__slot_can_store(s))
             continue;
         rg__log(RG__WARN, "agent",
                 "process %d of slot %u does not end: it is left behind",
-                s->child != 0 ? s->child : s->w.pid, s->index);
-        s->child = 0;
-        s->is_closed = s->w.is_fenced = true;
+                s->kept.child != 0 ? s->kept.child : s->w.pid, s->index);
+        s->kept.child = 0;
+        rg__slot_step(s, SLOT_ON_CLOSE);
         rg__slot_keep(s);
         rg__worker_drop(s);
     }
@@ -440,7 +410,7 @@ void rg__slots_leave_behind(agent *a)
 static void look_at_fence(void *arg)
 {
     slot *s = arg;
-    if (s->w.pid != 0 && !s->w.is_fenced && rg__fence_can_store(&s->w)) {
+    if (rg__slot_can_store(s) && rg__fence_can_store(&s->w)) {
         end_crash(s);
         look_again(s);
         return;
@@ -448,7 +418,7 @@ static void look_at_fence(void *arg)
     rg__wait_end(s->a, RG__WAIT_FENCE, s->index);
     if (s->w.pid == 0)
         return; /* reaped meanwhile */
-    s->w.is_fenced = true;
+    rg__slot_step(s, SLOT_ON_FENCED);
     s->w.entered = 0;
     rg__generation_try_ack(s->a);
     go_on_after_death(s);
@@ -480,7 +450,7 @@ static void abort_as_its_page_says(const slot *s)
 void rg__slots_abort_losses(agent *a)
 {
     for (int i = 0; i < a->params->slots; i++)
-        if (a->slot[i].is_loss)
+        if (a->slot[i].kept.is_loss)
             abort_as_its_page_says(&a->slot[i]);
 }
 
@@ -489,10 +459,10 @@ static void end_generation(slot *s)
     agent *a = s->a;
     const rg__proposal *decided = rg__view_decided(a);
     char text[RG__CAUSE_MAX];
-    if (s->is_recalled)
+    if (s->kept.is_recalled)
         return; /* its generation has ended */
     snprintf(text, sizeof text, "%.40s.%u %.80s", a->params->host, s->index,
-             s->death);
+             s->kept.death);
     rg__failpoint("agent.detect", -1, 0,
                   decided != NULL ? decided->generation : 0);
     if (decided != NULL && rg__view_has_place(rg__view_decided(s->a), s)) {
@@ -510,8 +480,9 @@ static void end_generation(slot *s)
  * some time to end with a code of its own. Everybody else is killed. */
 static void fence(slot *s)
 {
+    rg__slot_step(s, SLOT_ON_FENCE);
     if (s->w.is_finalized) {
-        s->w.is_fenced = true;
+        rg__slot_step(s, SLOT_ON_FENCED);
         rg__timer_set(s->reap, s->a->params->grace_ms * RG__MS);
     } else if (s->w.is_crashed) {
         rg__timer_set(s->reap, DUMP_NS);
@@ -524,25 +495,25 @@ static void fence(slot *s)
 static void reap(void *arg)
 {
     const slot *s = arg;
-    if (s->child != 0)
+    if (s->kept.child != 0)
         rg__slot_kill(s);
 }
 
 void rg__slot_lost(slot *s, const char *format, ...)
 {
-    if (s->w.pid == 0 || s->w.is_dead)
+    if (!rg__slot_is_alive(s))
         return;
     if (s->a->detected_ns == 0)
         s->a->detected_ns = rg__now_ns();
-    s->w.is_dead = true;
+    rg__slot_step(s, SLOT_ON_DIE);
     s->w.lost_ns = rg__now_ns();
     va_list args;
     va_start(args, format);
-    vsnprintf(s->death, sizeof s->death, format, args);
+    vsnprintf(s->kept.death, sizeof s->kept.death, format, args);
     va_end(args);
-    s->is_loss = !is_free_to_go(s);
-    s->is_wrapped = s->w.pid != s->child;
-    s->has_stepped =
+    s->kept.is_loss = !is_free_to_go(s);
+    s->kept.is_wrapped = s->w.pid != s->kept.child;
+    s->kept.has_stepped =
         s->w.page != NULL && atomic_load(&s->w.page->first_generation) != 0;
     rg__slot_keep(s);
     if (s->w.page != NULL) {
@@ -553,7 +524,7 @@ void rg__slot_lost(slot *s, const char *format, ...)
             s->a->on->noted(s->a);
         }
     }
-    if (s->is_loss) {
+    if (s->kept.is_loss) {
         end_generation(s);
         fence(s);
     } else if (s->a->is_done && !s->w.is_finalized &&
@@ -566,7 +537,7 @@ void rg__slot_lost(slot *s, const char *format, ...)
 
 void rg__slot_recall(slot *s, uint64_t generation)
 {
-    s->is_recalled = true;
+    s->kept.is_recalled = true;
     rg__slot_lost(s,
                   "starts again with all others, since generation %llu has "
                   "ended before its first commit",
@@ -587,14 +558,21 @@ void rg__slots_end_world(void *agent_arg)
 
 void rg__slot_publish_loss(slot *s)
 {
-    if (s->is_loss && !s->a->is_done && !s->a->is_ending)
+    if (s->kept.is_loss && !s->a->is_done && !s->a->is_ending)
         end_generation(s);
 }
 
 void rg__slot_gone(slot *s)
 {
-    s->w.is_fenced = true;
+    rg__slot_step(s, SLOT_ON_FENCED);
     rg__timer_set(s->fence, 0);
+}
+
+void rg__slot_dismiss(slot *s)
+{
+    rg__timer_stop(s->respawn);
+    rg__timer_stop(s->hold);
+    rg__slot_step(s, SLOT_ON_DISMISS);
 }
 
 /* The job is done: those at the door hear so, others are asked to end. */
@@ -603,15 +581,12 @@ void rg__slots_finish(agent *a)
     const rg__proposal *p = rg__view_decided(a);
     for (int i = 0; i < a->params->slots; i++) {
         slot *s = &a->slot[i];
-        rg__timer_stop(s->respawn);
-        rg__timer_stop(s->hold);
-        s->has_finished = p != NULL && s->w.fin == p->generation;
-        if (rg__slot_is_alive(s) && s->w.is_at_door && !s->w.waits)
+        rg__slot_dismiss(s);
+        s->kept.has_finished = p != NULL && s->w.fin == p->generation;
+        if (s->kept.state == SLOT_DOOR && !s->w.waits)
             rg__worker_tell_mark(s, RG__DONE, p != NULL ? p->generation : 0);
-        else if (s->child != 0 && !s->w.is_finalized) {
-            s->is_stopping = true;
-            kill(-s->child, SIGTERM);
-        }
+        else if (s->kept.child != 0 && !s->w.is_finalized)
+            kill(-s->kept.child, SIGTERM);
         rg__slot_keep(s);
     }
 }
@@ -633,9 +608,9 @@ static bool is_plain(const char *death)
 
 static ending ending_of(const slot *s)
 {
-    const char *it = is_plain(s->death) ? "" : ": it ";
-    const char *why = is_plain(s->death) ? "" : s->death;
-    const int code = s->exit_code;
+    const char *it = is_plain(s->kept.death) ? "" : ": it ";
+    const char *why = is_plain(s->kept.death) ? "" : s->kept.death;
+    const int code = s->kept.exit_code;
     ending e;
     if (code > 128)
         snprintf(e.text, sizeof e.text, "was ended by signal %d (%s)%s%s",
@@ -656,10 +631,10 @@ static void tell_death(const slot *s, const char *then)
 static void give_up(slot *s, const char *why)
 {
     char then[RG__GIVEN_UP_MAX + 8];
-    s->is_closed = s->is_given_up = true;
-    snprintf(s->given_up, sizeof s->given_up, "%s at step %llu", why,
-             (unsigned long long)s->failed_at);
-    snprintf(then, sizeof then, "it %s", s->given_up);
+    rg__slot_step(s, SLOT_ON_GIVE_UP);
+    snprintf(s->kept.given_up, sizeof s->kept.given_up, "%s at step %llu", why,
+             (unsigned long long)s->kept.failed_at);
+    snprintf(then, sizeof then, "it %s", s->kept.given_up);
     tell_death(s, then);
     rg__publish(s->a);
 }
@@ -685,7 +660,7 @@ static bool take_oom_kill(slot *s)
     for (int i = 0; i < a->params->slots; i++)
         if (strcmp(a->slot[i].oom_file, s->oom_file) == 0)
             a->slot[i].oom_kills++;
-    snprintf(s->death, sizeof s->death,
+    snprintf(s->kept.death, sizeof s->kept.death,
              "was killed by the kernel, since its control group has no memory "
              "left");
     return true;
@@ -695,9 +670,9 @@ static bool take_oom_kill(slot *s)
  * what runs in a wrapper nobody here knows how it ended. */
 static bool is_ended_from_outside(slot *s)
 {
-    const bool is_signal =
-        s->exit_code == 128 + SIGKILL || s->exit_code == 128 + SIGTERM;
-    return is_signal && is_plain(s->death) && !s->is_wrapped &&
+    const bool is_signal = s->kept.exit_code == 128 + SIGKILL ||
+                           s->kept.exit_code == 128 + SIGTERM;
+    return is_signal && is_plain(s->kept.death) && !s->kept.is_wrapped &&
            !take_oom_kill(s);
 }
 
@@ -706,9 +681,16 @@ static bool is_ended_from_outside(slot *s)
 static void forgive(slot *s)
 {
     const uint64_t step = rg__vault_newest_step(s->a);
-    if (s->has_stepped && step > s->failed_at)
-        s->failures = s->early_exits = 0;
-    s->failed_at = step;
+    if (s->kept.has_stepped && step > s->kept.failed_at)
+        s->kept.failures = s->kept.early_exits = 0;
+    s->kept.failed_at = step;
+}
+
+static void begin_later(slot *s, const char *then)
+{
+    tell_death(s, then);
+    rg__slot_step(s, SLOT_ON_AGAIN);
+    rg__timer_set(s->respawn, backoff_ms(s) * RG__MS);
 }
 
 static void start_ended(slot *s)
@@ -716,35 +698,36 @@ static void start_ended(slot *s)
     char then[64];
     snprintf(then, sizeof then, "restart in %llu ms, no failure of its own",
              (unsigned long long)backoff_ms(s));
-    tell_death(s, then);
-    rg__timer_set(s->respawn, backoff_ms(s) * RG__MS);
+    begin_later(s, then);
 }
 
 static void start_again(slot *s)
 {
     agent *a = s->a;
-    const uint64_t lived_ns = rg__now_ns() - s->started_ns;
-    s->quick_deaths = lived_ns > QUICK_NS ? 1 : s->quick_deaths + 1;
+    const uint64_t lived_ns = rg__now_ns() - s->kept.started_ns;
+    s->kept.quick_deaths = lived_ns > QUICK_NS ? 1 : s->kept.quick_deaths + 1;
     const bool is_from_outside = is_ended_from_outside(s);
     forgive(s);
-    if (s->is_recalled)
-        s->quick_deaths = 1;
-    if (s->is_recalled || (is_from_outside && a->params->max_restarts > 0)) {
+    if (s->kept.is_recalled)
+        s->kept.quick_deaths = 1;
+    if (s->kept.is_recalled ||
+        (is_from_outside && a->params->max_restarts > 0)) {
         start_ended(s);
         return;
     }
-    int *count = s->exit_code == 0 ? &s->early_exits : &s->failures;
+    int *count =
+        s->kept.exit_code == 0 ? &s->kept.early_exits : &s->kept.failures;
     if (*count >= a->params->max_restarts) {
-        give_up(s, s->exit_code == 0 ? "ended too often before the job was done"
-                                     : "used up its --max-restarts");
+        give_up(s, s->kept.exit_code == 0
+                       ? "ended too often before the job was done"
+                       : "used up its --max-restarts");
         return;
     }
     ++*count;
     char then[64];
     snprintf(then, sizeof then, "restart %d of %d in %llu ms", *count,
              a->params->max_restarts, (unsigned long long)backoff_ms(s));
-    tell_death(s, then);
-    rg__timer_set(s->respawn, backoff_ms(s) * RG__MS);
+    begin_later(s, then);
 }
 
 /* A program that never calls rg_init, or a static one: run once. */
@@ -752,19 +735,20 @@ static void end_of_static(slot *s, bool is_finalized)
 {
     agent *a = s->a;
     const bool is_elsewhere = a->elastic < 0 && rg__view_decided(a) != NULL;
-    s->is_closed = true;
-    if (s->exit_code != 0 && is_elsewhere)
-        rg__agent_leave(a, s->exit_code,
+    const bool has_met = s->kept.state == SLOT_REAPING;
+    rg__slot_step(s, SLOT_ON_CLOSE);
+    if (s->kept.exit_code != 0 && is_elsewhere)
+        rg__agent_leave(a, s->kept.exit_code,
                         "%s.%u %s and has not called rg_init as on other "
                         "hosts; host %s leaves",
                         a->params->host, s->index, ending_of(s).text,
                         a->params->host);
-    else if (s->exit_code != 0)
-        rg__agent_end_job(a, s->exit_code,
+    else if (s->kept.exit_code != 0)
+        rg__agent_end_job(a, s->kept.exit_code,
                           "%s.%u %s; the program is static or has not called "
                           "rg_init, so the job ends",
                           a->params->host, s->index, ending_of(s).text);
-    else if (s->has_met && !is_finalized)
+    else if (has_met && !is_finalized)
         rg__agent_end_job(
             a, 1,
             "%s.%u exited with code 0 without rg_finalize; others "
@@ -775,7 +759,7 @@ static void end_of_static(slot *s, bool is_finalized)
 static bool is_any_running(const agent *a)
 {
     for (int i = 0; i < a->params->slots; i++)
-        if (a->slot[i].child != 0)
+        if (a->slot[i].kept.child != 0)
             return true;
     return false;
 }
@@ -795,28 +779,30 @@ static void end_held(void *arg)
 static void go_on_after_death(slot *s)
 {
     agent *a = s->a;
-    if (s->child != 0 || (s->w.pid != 0 && !s->w.is_fenced))
+    if (s->kept.child != 0 || rg__slot_can_store(s))
         return;
     const bool is_finalized = s->w.is_finalized;
-    const rg__member_id me = {a->id, s->index, s->start};
+    const rg__member_id me = {a->id, s->index, s->kept.start};
     if (s->w.pid != 0) {
         rg__worker_forget(s);
         rg__vault_drop_owner(a, me);
         rg__generation_try_ack(a); /* this one may have been waited for */
     }
     if (a->is_ending || a->is_done) {
-        s->is_closed = true;
+        rg__slot_step(s, SLOT_ON_CLOSE);
         /* a death after done is no fault; an exit code is the program's word */
-        if (s->has_finished && s->exit_code <= 128 && a->exit_code == 0)
-            a->exit_code = s->exit_code;
+        if (s->kept.has_finished && s->kept.exit_code <= 128 &&
+            a->exit_code == 0)
+            a->exit_code = s->kept.exit_code;
         a->on->noted(a);
-        if (s->has_finished && s->exit_code != 0)
+        if (s->kept.has_finished && s->kept.exit_code != 0)
             rg__log(RG__WARN, "agent",
                     "%s.%u exited with code %d after the job was done",
-                    a->params->host, s->index, s->exit_code);
+                    a->params->host, s->index, s->kept.exit_code);
     } else if (a->elastic == 1) {
         start_again(s);
-    } else if (a->elastic < 0 && s->exit_code != 0 && is_any_running(a)) {
+    } else if (a->elastic < 0 && s->kept.exit_code != 0 && is_any_running(a)) {
+        rg__slot_step(s, SLOT_ON_HOLD);
         hold(s);
     } else {
         end_of_static(s, is_finalized);
@@ -832,7 +818,7 @@ void rg__slots_kind_is_known(agent *a)
 {
     for (int i = 0; i < a->params->slots; i++) {
         slot *s = &a->slot[i];
-        if (!rg__timer_is_set(s->hold))
+        if (s->kept.state != SLOT_HELD)
             continue;
         rg__timer_stop(s->hold);
         if (a->elastic == 1)
@@ -852,15 +838,15 @@ static int decode(int status)
  * next agent would be told its end by the kernel. */
 static void child_ended(slot *s, int code, const char *how)
 {
-    const pid_t child = s->child;
-    s->exit_code = code;
+    const pid_t child = s->kept.child;
+    s->kept.exit_code = code;
     rg__wait_end(s->a, RG__WAIT_FENCE, s->index);
     rg__worker_drain(s);
     rg__slot_lost(s, "%s", how);
     unwatch_child(s);
     if (!s->is_adopted)
         kill(-child, SIGKILL); /* whoever is left of its group */
-    s->child = 0;
+    s->kept.child = 0;
     rg__timer_stop(s->reap);
     rg__timer_stop(s->orphan);
     rg__output_close(s);
@@ -874,9 +860,10 @@ static void child_ended(slot *s, int code, const char *how)
 static void start_at_last(slot *s)
 {
     unwatch_child(s);
-    s->child = 0;
+    s->kept.child = 0;
     rg__timer_stop(s->orphan);
     rg__output_close(s);
+    rg__slot_step(s, SLOT_ON_UNABLE);
     rg__slot_keep(s);
     rg__timer_set(s->respawn, 0);
 }
@@ -905,7 +892,7 @@ static void on_child_exit(void *arg, int fd, uint32_t events)
         rg__timer_set(s->orphan, ORPHAN_NS);
         return;
     }
-    waitid(P_PID, (id_t)s->child, &info, WEXITED | WNOWAIT);
+    waitid(P_PID, (id_t)s->kept.child, &info, WEXITED | WNOWAIT);
     child_ended_so(s, info.si_code == CLD_EXITED ? W_EXITCODE(info.si_status, 0)
                                                  : info.si_status);
 }
@@ -923,7 +910,7 @@ void rg__slots_on_ended(void *agent_arg, int32_t pid, int32_t status)
 {
     agent *a = agent_arg;
     for (int i = 0; i < a->params->slots; i++)
-        if (a->slot[i].is_adopted && a->slot[i].child == pid)
+        if (a->slot[i].is_adopted && a->slot[i].kept.child == pid)
             child_ended_so(&a->slot[i], status);
 }
 
@@ -932,32 +919,14 @@ void rg__slot_resume(slot *s)
     char name[RG__KEPT_NAME_MAX];
     name_record(s, name);
     rg__kept *kept = rg__kept_find(rg__keep_born_with(s->a->keep), name);
-    kept_slot was;
-    if (kept == NULL || kept->n != sizeof was)
+    if (kept == NULL || kept->n != sizeof s->kept)
         return;
-    memcpy(&was, kept->bytes, sizeof was);
-    s->start = was.start;
-    s->child = was.child;
-    s->is_adopted = was.child != 0;
-    s->is_closed = was.is_closed;
-    s->is_given_up = was.is_given_up;
-    strcpy(s->given_up, "failed too often");
-    s->has_met = was.has_met;
-    s->has_finished = was.has_finished;
-    s->failures = was.failures;
-    s->early_exits = was.early_exits;
-    s->quick_deaths = was.quick_deaths;
-    s->exit_code = was.exit_code;
-    s->failed_at = was.failed_at;
-    s->has_stepped = was.has_stepped;
-    s->is_wrapped = was.is_wrapped;
-    s->is_recalled = was.is_recalled;
-    rg__slot_note_group(s, s->child);
-    s->started_ns = was.started_ns;
-    s->is_loss = was.is_loss;
-    memcpy(s->death, was.death, sizeof s->death);
+    memcpy(&s->kept, kept->bytes, sizeof s->kept);
+    s->is_adopted = s->kept.child != 0;
+    rg__slot_step(s, s->is_adopted ? SLOT_ON_ADOPT : SLOT_ON_ADOPT_NONE);
+    rg__slot_note_group(s, s->kept.child);
     s->child_pidfd = rg__kept_take(kept, 0);
-    if (was.is_held)
+    if (s->kept.state == SLOT_HELD)
         hold(s);
 }
 
@@ -966,7 +935,7 @@ void rg__slot_resume_child(slot *s)
     char name[RG__KEPT_NAME_MAX];
     name_record(s, name);
     const rg__kept *kept = rg__kept_find(rg__keep_born_with(s->a->keep), name);
-    if (s->child == 0)
+    if (s->kept.child == 0)
         return;
     if (kept->has_ended)
         child_ended_so(s, kept->status);

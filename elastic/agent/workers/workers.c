@@ -45,7 +45,7 @@ static void on_death(void *arg)
     rg__worker_drain(s);
     const uint32_t dying =
         s->w.page != NULL ? atomic_load(&s->w.page->dying) : 0;
-    if (!s->w.is_dead)
+    if (rg__slot_is_alive(s))
         s->w.is_crashed = dying > 0 && dying < NSIG; /* else it is scribbled */
     if (s->w.is_crashed)
         rg__slot_lost(s, "crashed with signal %u", dying);
@@ -56,9 +56,9 @@ static void on_death(void *arg)
 static void on_ready(slot *s)
 {
     worker *w = &s->w;
-    if (w->is_ready || !atomic_load(&w->page->ready))
+    if (s->kept.state != SLOT_MET || !atomic_load(&w->page->ready))
         return;
-    w->is_ready = true;
+    rg__slot_step(s, SLOT_ON_RUNS);
     if (rg__watch_create(s->a->loop, w->page, on_death, s, &w->watcher) !=
         RG_OK)
         rg__slot_lost(s, "can't be watched: %s", rg_last_error());
@@ -66,7 +66,8 @@ static void on_ready(slot *s)
 
 static void on_door(slot *s, const rg__door *m)
 {
-    s->w.is_at_door = true;
+    on_ready(s);
+    rg__slot_step(s, SLOT_ON_COME);
     s->w.waits = m->waits != 0;
     s->w.port = m->port & 0xffff;
     s->w.loaded = m->loaded;
@@ -204,7 +205,9 @@ static void on_mark(slot *s, rg__wire_type type, uint64_t generation)
 static void on_stand(slot *s, const rg__stand *m)
 {
     worker *w = &s->w;
-    w->is_at_door = m->is_at_door != 0;
+    on_ready(s);
+    if (m->is_at_door != 0)
+        rg__slot_step(s, SLOT_ON_COME);
     w->waits = m->waits != 0;
     w->port = m->port & 0xffff;
     w->loaded = m->loaded;
@@ -216,7 +219,7 @@ static void on_stand(slot *s, const rg__stand *m)
     w->entered = m->built != 0 ? m->built : m->pending;
     w->fin = m->fin;
     w->has_stood = true;
-    if (w->is_at_door && !w->waits && !rg__shape_take(s, m->registered))
+    if (m->is_at_door != 0 && !w->waits && !rg__shape_take(s, m->registered))
         return;
     rg__paths_follow(s->a);
     s->a->on->slot_stood(s);
@@ -358,7 +361,7 @@ static slot *find_slot(agent *a, const rg__hello *m, char why[RG__TEXT_MAX])
         slot *s = &a->slot[i];
         if (m->slot >= 0 && (uint32_t)m->slot != s->index)
             continue;
-        if (s->child != 0 && s->w.pid == 0 && !s->is_stopping)
+        if (s->kept.state == SLOT_STARTING && !a->is_ending && !a->is_done)
             return s;
         if (m->slot >= 0)
             break;
@@ -419,7 +422,7 @@ static rg_status welcome(slot *s)
 {
     agent *a = s->a;
     rg__welcome m = {.head = {RG__WELCOME, RG__WIRE_VERSION},
-                     .me = {a->id, s->index, s->start},
+                     .me = {a->id, s->index, s->kept.start},
                      .slots = (uint32_t)a->params->slots,
                      .grace_ms = (uint32_t)a->params->grace_ms};
     snprintf(m.job, sizeof m.job, "%s", a->params->job);
@@ -493,7 +496,7 @@ static void meet(agent *a, slot *s, const rg__hello *m, int sock, pid_t pid)
                     .page_fd = -1,
                     .pidfd = -1,
                     .has_stood = true}; /* it knows of no earlier agent */
-    s->has_met = true;
+    rg__slot_step(s, SLOT_ON_MEET);
     rg__slot_note_group(s, pid);
     rg__vault_unregister(s);
     rg__slot_keep(s);
@@ -529,7 +532,7 @@ static void greet_again(slot *s)
 
 void rg__worker_resume(slot *s)
 {
-    char name[RG__KEPT_NAME_MAX], death[sizeof s->death];
+    char name[RG__KEPT_NAME_MAX], death[sizeof s->kept.death];
     worker *w = &s->w;
     name_record(s, name);
     rg__kept *kept = rg__kept_find(rg__keep_born_with(s->a->keep), name);
@@ -539,7 +542,8 @@ void rg__worker_resume(slot *s)
     w->sock = rg__kept_take(kept, 0);
     w->page_fd = rg__kept_take(kept, 1);
     w->pidfd = rg__kept_take(kept, 2);
-    memcpy(death, s->death, sizeof death);
+    memcpy(death, s->kept.death, sizeof death);
+    rg__slot_step(s, SLOT_ON_MEET);
     void *at = NULL;
     if (rg__shm_map(w->page_fd, RG__PAGE_BYTES, &at) != RG_OK ||
         watch_worker(s) != RG_OK) {
@@ -666,8 +670,7 @@ void rg__workers_ping(void *agent_arg)
 {
     agent *a = agent_arg;
     for (int i = 0; i < a->params->slots; i++)
-        if (!a->is_paused && rg__slot_is_alive(&a->slot[i]) &&
-            a->slot[i].w.is_ready)
+        if (!a->is_paused && rg__slot_is_ready(&a->slot[i]))
             ping(&a->slot[i]);
     rg__generation_mind_record(a);
     rg__timer_set(a->ping, a->params->detect_ms * RG__MS / SILENT_TICKS);

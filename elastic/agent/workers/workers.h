@@ -11,6 +11,7 @@ void rg__slots_destroy(agent *a);
 void rg__slots_start(agent *a);
 void rg__slots_finish(agent *a);
 void rg__slots_signal(agent *a, int signum);
+void rg__slot_dismiss(slot *s); /* nothing is started there any more */
 /* SIGTERM for those that rg_run can't ask to end; a timer's: for those that
  * have not returned from it. */
 void rg__slots_ask(agent *a);

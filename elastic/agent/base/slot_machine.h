@@ -1,0 +1,63 @@
+/* What a slot is in the middle of. The child is PROGRAM's process; the worker
+ * is the process in it that has called rg_init.
+ *
+ * Not states, but facts beside them: the child, which may be reaped before its
+ * worker is fenced or after it; whose child it is, ours or the keeper's; and
+ * the generation that a worker is a member of (worker.entered), which is a
+ * number. */
+#ifndef RG_AGENT_SLOT_MACHINE_H
+#define RG_AGENT_SLOT_MACHINE_H
+
+#include "sdk/base/machine.h"
+
+/* clang-format off */
+#define RG__SLOT_STATES(X)                                                     \
+    X(IDLE, "idle")         /* no process, and none is due */                  \
+    X(STARTING, "starting") /* the child has not called rg_init */             \
+    X(MET, "met")           /* it has, and its Regroup thread does not run */  \
+    X(READY, "ready")       /* it runs: its death shows in the page */         \
+    X(DOOR, "at the door")  /* it has come there, and may be a member */       \
+    X(LOST, "lost")         /* dead, and free to go: its end is awaited */     \
+    X(FENCING, "fencing")   /* dead or to die, and may store yet */            \
+    X(REAPING, "reaping")   /* stores no more; the child may be there yet */   \
+    X(BACKOFF, "back-off")  /* starts again when the timer says so */          \
+    X(HELD, "held")         /* ended before the program's kind was known */    \
+    X(GIVEN_UP, "given up") /* has failed too often */                         \
+    X(CLOSED, "closed")     /* starts no more */
+
+#define RG__SLOT_EVENTS(X)                                                     \
+    X(BEGIN, "begin")          /* a process is to be started */                \
+    X(UNABLE, "unable")        /* it could not be, or never began */           \
+    X(MEET, "rg_init")         /* the worker calls */                          \
+    X(RUNS, "ready")                                                           \
+    X(COME, "comes")           /* to the door */                               \
+    X(DIE, "lost")             /* at the first sign */                         \
+    X(FENCE, "kill")           /* a death that others have to know of */       \
+    X(FENCED, "fenced")                                                        \
+    X(AGAIN, "start again")    /* the end of both, and what follows */         \
+    X(HOLD, "hold")                                                            \
+    X(GIVE_UP, "give up")                                                      \
+    X(CLOSE, "close")                                                          \
+    X(DISMISS, "dismiss")      /* nothing is started now */                    \
+    X(ADOPT, "adopt")          /* by the next agent, with a child */           \
+    X(ADOPT_NONE, "adopt none") /* and without one */
+/* clang-format on */
+
+typedef enum slot_state {
+#define X(state, text) SLOT_##state,
+    RG__SLOT_STATES(X)
+#undef X
+} slot_state;
+
+typedef enum slot_event {
+#define X(event, text) SLOT_ON_##event,
+    RG__SLOT_EVENTS(X)
+#undef X
+} slot_event;
+
+extern const rg__machine rg__slot_machine;
+
+typedef struct slot slot;
+void rg__slot_step(slot *s, slot_event event);
+
+#endif

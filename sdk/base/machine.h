@@ -1,0 +1,34 @@
+/* State machines as tables: rows that say from which states an event leads to
+ * which. Every pair of a state and an event has exactly one row; tests check
+ * that, and that the drawing in the room's README is what rg__machine_text
+ * prints.
+ *
+ * Threads: any. Ownership: tables are static. */
+#ifndef RG_BASE_MACHINE_H
+#define RG_BASE_MACHINE_H
+
+#include <stdint.h>
+
+#define RG__STAYS 0xfe /* the event changes nothing */
+#define RG__NEVER 0xff /* it can't come in that state; said if it does */
+
+typedef struct rg__transition {
+    uint32_t from; /* a bit for each state */
+    uint8_t event, to;
+} rg__transition;
+
+typedef struct rg__machine {
+    const char *name;
+    const char *const *state, *const *event; /* their names */
+    const rg__transition *row;
+    int states, events, rows;
+} rg__machine;
+
+/* The state behind that event. */
+int rg__machine_next(const rg__machine *m, int state, int event);
+/* How many rows answer it: 1. */
+int rg__machine_answers(const rg__machine *m, int state, int event);
+/* Its drawing, one row a line; malloc'd. */
+char *rg__machine_text(const rg__machine *m);
+
+#endif

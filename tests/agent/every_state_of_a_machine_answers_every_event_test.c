@@ -1,0 +1,64 @@
+/* Each pair of a state and an event has one answer in the agent's machines, and
+ * the drawing in the room's README is what the table prints. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "elastic/agent/base/slot_machine.h"
+#include "tests/check.h"
+
+static const rg__machine *const machines[] = {&rg__slot_machine};
+
+static void check_answers(const rg__machine *m)
+{
+    for (int state = 0; state < m->states; state++)
+        for (int event = 0; event < m->events; event++)
+            if (rg__machine_answers(m, state, event) != 1)
+                CHECK_FAIL("%s: %d rows answer %s in state %s", m->name,
+                           rg__machine_answers(m, state, event),
+                           m->event[event], m->state[state]);
+}
+
+/* Every state is come to from the first one. */
+static void check_reached(const rg__machine *m)
+{
+    uint32_t reached = 1, before = 0;
+    while (before != reached) {
+        before = reached;
+        for (int i = 0; i < m->rows; i++)
+            if ((m->row[i].from & reached) != 0 && m->row[i].to < m->states)
+                reached |= 1u << m->row[i].to;
+    }
+    CHECK_EQ(reached, (1u << m->states) - 1);
+}
+
+static char *read_text(const char *path)
+{
+    static char text[200000];
+    FILE *file = fopen(path, "r");
+    CHECK(file != NULL);
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    return text;
+}
+
+static void check_drawing(const rg__machine *m, const char *readme)
+{
+    char *drawn = rg__machine_text(m);
+    CHECK(drawn != NULL);
+    if (strstr(readme, drawn) == NULL)
+        CHECK_FAIL("elastic/agent/README.md draws the %s as it is no more; "
+                   "this is how it is now:\n%s",
+                   m->name, drawn);
+    free(drawn);
+}
+
+int main(void)
+{
+    const char *readme = read_text(AGENT_README);
+    for (size_t i = 0; i < sizeof machines / sizeof *machines; i++) {
+        check_answers(machines[i]);
+        check_reached(machines[i]);
+        check_drawing(machines[i], readme);
+    }
+    return 0;
+}
