@@ -21,6 +21,10 @@ static rg_status copy_params(rg__call *c, const rg_op_params *params)
         return rg__fail(RG_ERR_INVALID,
                         "%s: timeout_ms is %d; use 0 for no deadline", c->what,
                         c->params.timeout_ms);
+    if (c->params.memory != RG_HOST && c->params.memory != RG_DEVICE)
+        return rg__fail(RG_ERR_INVALID,
+                        "%s: there is no memory %d; use RG_HOST or RG_DEVICE",
+                        c->what, (int)c->params.memory);
     return RG_OK;
 }
 
@@ -32,11 +36,12 @@ rg_status rg__call_begin(rg__call *c, const char *what, rg_set *set,
     *c = nothing;
     c->what = what;
     c->set = set;
-    if (set == NULL || req_p == NULL)
-        return rg__fail(RG_ERR_INVALID,
-                        "%s needs a set and a place for the request", what);
+    if (set == NULL)
+        return rg__fail(RG_ERR_INVALID, "%s needs a set", what);
     c->start.coll.kind = kind;
-    const rg_status st = copy_params(c, params);
+    rg_status st = copy_params(c, params);
+    if (st == RG_OK && req_p == NULL && c->params.memory != RG_DEVICE)
+        st = rg__fail(RG_ERR_INVALID, "%s needs a place for the request", what);
     c->start.timeout_ms = c->params.timeout_ms;
     c->start.coll.tag = c->params.tag;
     return st;
@@ -58,6 +63,8 @@ static rg_status know_set(rg__call *c)
 
 rg_status rg__call_end(rg__call *c, rg_status st, rg_req **req_p)
 {
+    if (st == RG_OK && c->params.memory == RG_DEVICE)
+        return rg__set_launch(c->set, &c->start, c->params.stream, req_p);
     if (st == RG_OK)
         return rg__group_add(c->set, &c->start, req_p);
     free(c->start.arrays);

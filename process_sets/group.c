@@ -68,6 +68,12 @@ static rg_status note(rg_set *set, const rg__start *start, rg_req **req_p)
     return st;
 }
 
+bool rg__group_is_open(const rg_ctx *ctx)
+{
+    return atomic_load_explicit(&open_groups, memory_order_relaxed) != 0 &&
+           mine.ctx == ctx;
+}
+
 rg_status rg__group_add(rg_set *set, const rg__start *start, rg_req **req_p)
 {
     const bool is_any_open =

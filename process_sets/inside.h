@@ -39,6 +39,7 @@ struct rg_set {
     char name[RG__SET_NAME_MAX];
     set_kind kind;
     bool keeps;        /* it shrinks instead of ending */
+    bool is_of_device; /* connected for device memory in each generation */
     rg_color_fn color; /* of a rule; NULL: this rank has not called it yet */
     void *color_arg;
     uint64_t opened; /* generation that a rule was last applied in */
@@ -67,7 +68,8 @@ struct rg__sets {
     uint64_t synced;  /* generation that the table is of, 0: none yet */
     rg_set *declared; /* and not in the table yet, in that order */
     uint32_t declarations;
-    bool has_begun; /* a generation has been here: no more declarations */
+    bool has_begun;  /* a generation has been here: no more declarations */
+    bool has_device; /* a rank of this generation has opened one */
 };
 
 static inline bool rg__set_is_world(const rg_set *set)
@@ -96,8 +98,17 @@ void rg__set_free(rg_set *set); /* NULL allowed */
 
 /* group.c: start an operation, or add it to this thread's open group. */
 rg_status rg__group_add(rg_set *set, const rg__start *start, rg_req **req_p);
+bool rg__group_is_open(const rg_ctx *ctx);
 /* A call failed: so does the group that is open, if any. */
 void rg__group_spoil(rg_status st);
+
+/* device.c: launch an operation on device memory. The start's arrays are its
+ * own, also when it fails. */
+rg_status rg__set_launch(rg_set *set, const rg__start *start, void *stream,
+                         rg_req **req_p);
+/* Connect a set that was made for device memory; collective over its members,
+ * nothing on other ranks. */
+rg_status rg__set_connect(rg_set *set);
 
 /* colors.c: whoever has a colour like mine (has_color: else nobody) in
  * *member_p (owned by the caller) and *n_p, by key and rank. Collective over

@@ -161,6 +161,7 @@ static rg_status open_new(rg_ctx *ctx, const rg__wish *w, rg_set *set,
     set->id = id;
     set->kind = w->kind;
     set->keeps = w->keeps;
+    set->is_of_device = w->is_of_device;
     set->color = w->fn;
     set->color_arg = w->arg;
     set->opened = w->now.generation;
@@ -291,9 +292,10 @@ static rg_status create_set(rg_ctx *ctx, rg__wish *w, rg_set **set_p)
     const rg_status st = make_together(ctx, w, has_place, fresh, &set);
     if (set != fresh)
         rg__set_free(fresh);
-    if (st == RG_OK)
-        *set_p = set;
-    return st;
+    if (st != RG_OK)
+        return st;
+    *set_p = set;
+    return set->is_of_device ? rg__set_connect(set) : RG_OK;
 }
 
 rg_status rg__wish_make(rg_ctx *ctx, rg__wish *w, rg_set **set_p)

@@ -208,7 +208,12 @@ rg_status rg__sets_enter(rg_ctx *ctx, const rg__transport *transport,
                             boot);
 }
 
+/* The device first: whoever is inside of NCCL then leaves, while the host's
+ * sets are closed. */
 void rg__sets_leave(rg_ctx *ctx, rg_status st, const char *why)
 {
+    const uint64_t generation = rg__engine_generation(ctx->engine);
+    if (ctx->device != NULL && generation != 0)
+        rg__device_close(ctx->device, generation, st, why);
     rg__engine_leave(ctx->engine, st, why);
 }

@@ -22,6 +22,15 @@ rg_status rg__sets_enter(rg_ctx *ctx, const rg__transport *transport,
  * decided generation. */
 rg_status rg__sets_sync(rg_ctx *ctx);
 
+/* Where a rank has opened a device: begin the generation on it, and connect the
+ * world and the sets that were made for it. Collective over the world, behind
+ * rg__sets_sync. */
+rg_status rg__sets_connect(rg_ctx *ctx);
+
+/* Wait until the device, if one is open, has done all that it was given in this
+ * generation: before an agreement that makes it count. */
+rg_status rg__sets_settle(rg_ctx *ctx);
+
 /* Leave the generation: every set is closed with st and why. Regroup thread. */
 void rg__sets_leave(rg_ctx *ctx, rg_status st, const char *why);
 

@@ -25,7 +25,7 @@ typedef struct table_head {
 
 typedef struct record {
     uint32_t id, n;
-    uint8_t is_named, kind, keeps, spare;
+    uint8_t is_named, kind, keeps, is_of_device;
     uint32_t order; /* of a declaration, 0: it was none */
     char name[RG__SET_NAME_MAX];
     rg__asked asked;
@@ -98,6 +98,7 @@ static void write_set(const rg_set *set, char **at)
                 .is_named = set->is_named,
                 .kind = (uint8_t)set->kind,
                 .keeps = set->keeps,
+                .is_of_device = set->is_of_device,
                 .order = set->order,
                 .asked = set->asked};
     memcpy(r.name, set->name, sizeof r.name);
@@ -203,6 +204,7 @@ static void describe(rg_set *set, const record *r)
     set->is_named = r->is_named != 0;
     set->kind = (set_kind)r->kind;
     set->keeps = r->keeps != 0;
+    set->is_of_device = r->is_of_device != 0;
     set->order = r->order;
     set->asked = r->asked;
     memcpy(set->name, r->name, sizeof set->name);
@@ -320,7 +322,7 @@ static rg_status find_origin(rg_ctx *ctx, const rg__membership *now, origin *o)
     const int64_t last = RG__WORLD_MAX - 1, declared = begin(ctx->sets);
     const int64_t in[4] = {(int64_t)(ctx->sets->synced << RANK_BITS) |
                                (last - now->rank),
-                           declared, -declared};
+                           declared, -declared, ctx->device != NULL};
     int64_t out[4];
     const rg_status st =
         rg__world_meet(ctx, comparing, origin_tag + ctx->is_running, in, out);
@@ -331,6 +333,7 @@ static rg_status find_origin(rg_ctx *ctx, const rg__membership *now, origin *o)
     *o = (origin){.source = (int)(last - (out[0] & last)),
                   .is_first = out[0] <= last,
                   .is_declared = out[1] == -out[2]};
+    ctx->sets->has_device = out[3] != 0;
     return RG_OK;
 }
 

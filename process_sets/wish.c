@@ -25,6 +25,7 @@ uint64_t rg__wish_digest(const rg__wish *w, bool has_place)
     hash = mix(hash, &has_place, sizeof has_place);
     hash = mix(hash, &w->kind, sizeof w->kind);
     hash = mix(hash, &w->keeps, sizeof w->keeps);
+    hash = mix(hash, &w->is_of_device, sizeof w->is_of_device);
     if (!has_good_size(w->params))
         hash = mix(hash, "size", 4);
     if (w->kind == RULE && w->fn == NULL)
@@ -104,6 +105,9 @@ void rg__wish_take_params(rg__wish *w)
     w->name = params->name;
     w->keeps = params->size >= offsetof(rg_set_params, keep) + sizeof(int) &&
                params->keep != 0;
+    w->is_of_device =
+        params->size >= offsetof(rg_set_params, memory) + sizeof(int) &&
+        params->memory == RG_DEVICE;
 }
 
 rg_status rg__wish_fail_other(const rg__wish *w)

@@ -10,7 +10,7 @@
 typedef struct rg__wish {
     const char *what; /* the call */
     set_kind kind;
-    bool keeps;
+    bool keeps, is_of_device;
     rg_color_fn fn; /* of a rule */
     void *arg;
     const int *ranks;

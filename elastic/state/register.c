@@ -72,6 +72,12 @@ void rg_state_destroy(rg_state *st)
 
 static rg_status check_params(const char *name, const rg_buffer_params *p)
 {
+    if (p->memory != RG_HOST)
+        return rg__fail(RG_ERR_UNSUPPORTED,
+                        "buffer %s: device memory can't be registered yet; "
+                        "register host memory, and copy before each commit and "
+                        "at the begin of fn",
+                        name);
     if (p->kind == RG_SHARDED
             ? p->replicas < 0 || p->replicas > REPLICAS_MAX
             : p->kind != RG_REPLICATED || p->replicas != 0 || p->align != 0)

@@ -294,7 +294,9 @@ static rg_status commit(rg_state *st, uint64_t step, bool *is_announced_p)
     rg_ctx *ctx = st->ctx;
     const rg__commit_id id = {ctx->now.generation, step};
     int slot = -1;
-    rg_status rs = look(st, step);
+    rg_status rs = rg__sets_settle(ctx);
+    if (rs == RG_OK)
+        rs = look(st, step);
     if (rs == RG_OK)
         rs = take_slot(st, &slot);
     if (rs == RG_OK)
@@ -464,8 +466,9 @@ rg_status rg__state_finish(rg_state *st)
     bool is_announced = false;
     rg__failpoint("finish", st->ctx->now.rank, st->step,
                   st->ctx->now.generation);
-    const rg_status rs =
-        agree(st, RG__STATE_AGREE_FINISH, st->step, &is_announced);
+    rg_status rs = rg__sets_settle(st->ctx);
+    if (rs == RG_OK)
+        rs = agree(st, RG__STATE_AGREE_FINISH, st->step, &is_announced);
     if (rs == RG_OK)
         rg__state_ask_last(st);
     return rs;

@@ -85,6 +85,8 @@ static rg_status run_generation(rg_state *st, const rg__decided *decided,
                                 bool has_world, rg_train_fn fn, void *arg)
 {
     rg_status rs = has_world ? RG_OK : rg__sets_sync(st->ctx);
+    if (rs == RG_OK)
+        rs = rg__sets_connect(st->ctx);
     if (rs != RG_OK)
         return rs;
     rg__state_note_join(st, decided);

@@ -637,6 +637,7 @@ static void *run_thread(void *arg)
 {
     rg__worker *w = arg;
     rg__page *page = w->ctx->page;
+    pthread_setname_np(pthread_self(), "regroup");
     void *room = malloc(RG__WIRE_MAX);
     hold_life(page);
     rg__worker_mark(w, RG__READY, 0);

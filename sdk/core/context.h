@@ -59,7 +59,10 @@ struct rg_ctx {
     uint64_t gate_generation;
 
     rg__engine *engine; /* owned */
-    rg__sets *sets;     /* owned */
+    rg__device
+        *device;    /* owned; NULL: rg_device_open was not called. Set before
+                       there is a generation, or by the thread that uses it */
+    rg__sets *sets; /* owned */
     rg__worker *worker; /* owned */
     rg__member_id me;
     int slot;

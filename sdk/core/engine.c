@@ -40,6 +40,11 @@ rg_status rg__engine_create(rg__page *page, rg__engine **engine_p)
     return RG_OK;
 }
 
+void rg__engine_ref(rg__engine *e)
+{
+    atomic_fetch_add(&e->references, 1);
+}
+
 void rg__engine_unref(rg__engine *e)
 {
     if (atomic_fetch_sub(&e->references, 1) != 1)
@@ -101,6 +106,21 @@ void rg__engine_on_late(rg__engine *e, rg__late_fn fn, void *arg)
 rg__mappings *rg__engine_mappings(rg__engine *e)
 {
     return &e->mappings;
+}
+
+uint64_t rg__engine_generation(const rg__engine *e)
+{
+    return atomic_load(&e->generation);
+}
+
+uint64_t rg__engine_timeout_ms(const rg__engine *e)
+{
+    return e->timeout_ms;
+}
+
+uint64_t rg__engine_stall_ms(const rg__engine *e)
+{
+    return e->stall_ns / RG__MS;
 }
 
 void rg__page_ring(rg__page *page)

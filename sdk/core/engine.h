@@ -10,6 +10,7 @@
 #ifndef RG_CORE_ENGINE_H
 #define RG_CORE_ENGINE_H
 
+#include "sdk/transport/nccl/nccl.h"
 #include "sdk/transport/transport.h"
 
 typedef struct rg__engine rg__engine;
@@ -25,6 +26,12 @@ void rg__engine_destroy(rg__engine *engine);
  * false: there is no agent. Called with the engine's lock held. */
 typedef bool (*rg__late_fn)(void *arg, uint64_t generation, const char *why);
 void rg__engine_on_late(rg__engine *engine, rg__late_fn fn, void *arg);
+
+/* The generation that was entered, 0: none; any thread. */
+uint64_t rg__engine_generation(const rg__engine *engine);
+/* The deadline that operations without their own have, 0: none. */
+uint64_t rg__engine_timeout_ms(const rg__engine *engine);
+uint64_t rg__engine_stall_ms(const rg__engine *engine);
 
 /* rg_alloc mappings, guarded by the engine's lock. */
 void rg__engine_lock(rg__engine *engine);
@@ -90,6 +97,11 @@ rg_status rg__channel_begin(rg__channel *channel, const rg__start *start,
 /* The same with no more than an operation. */
 rg_status rg__channel_start(rg__channel *channel, const rg__coll *coll,
                             rg_req **req_p);
+
+/* A request for an operation that was launched on the device, which must live
+ * as long. */
+rg_status rg__req_of_device(rg__engine *engine, rg__device *device,
+                            const rg__ticket *ticket, rg_req **req_p);
 
 /* Note an operation for a group; nothing is started. */
 rg_status rg__channel_note(rg__channel *channel, const rg__start *start,

@@ -20,6 +20,8 @@ struct rg_req {
     rg_status st; /* both valid once done */
     char *why;    /* owned; NULL: no sentence */
     rg__engine *engine;
+    rg__device *device; /* counted; NULL: it is an operation on host memory */
+    rg__ticket ticket;  /* what the device knows it by, which knows all else */
 
     /* guarded by the engine's lock, while not done */
     rg__channel *channel;
@@ -118,6 +120,7 @@ enum { RG__AWAKE, RG__LINGERS, RG__SLEEPS, RG__ON_BELL };
 #define RG__HELPER     (UINT32_C(1) << 16)
 #define RG__RING_BYTES ((uint64_t)64 << 10) /* worth waking who lingers */
 
+void rg__engine_ref(rg__engine *engine);
 void rg__engine_unref(rg__engine *engine);
 
 /* Is the current generation aborted? Looked at in every wait. */

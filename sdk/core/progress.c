@@ -293,7 +293,7 @@ rg_req *rg__req_create(rg__channel *ch, const rg__start *start)
                     .arrays = start->arrays,
                     .last_p = start->last_p};
     rg__late_set_deadline(req, start->timeout_ms);
-    atomic_fetch_add(&ch->engine->references, 1);
+    rg__engine_ref(ch->engine);
     return req;
 }
 
@@ -301,6 +301,7 @@ rg_req *rg__req_create(rg__channel *ch, const rg__start *start)
 void rg__req_free(rg_req *req)
 {
     rg__engine_unref(req->engine);
+    rg__device_unref(req->device);
     if (!req->is_held) {
         rg__run_free(req->run);
         free(req->arrays);

@@ -81,11 +81,25 @@ static void help_until_done(rg_req *req, uint64_t deadline)
     }
 }
 
+/* No lock is needed: nobody but who waits ends it. */
+static bool await_device(rg_req *req, uint64_t deadline)
+{
+    const rg_status st = rg__ticket_wait(req->device, &req->ticket, deadline);
+    if (st == RG_IN_PROGRESS)
+        return false;
+    req->st = st;
+    req->why = st == RG_OK ? NULL : strdup(rg_last_error());
+    atomic_store(&req->state, RG__REQ_DONE);
+    return true;
+}
+
 /* false: still in flight at the deadline. */
 static bool await(rg_req *req, uint64_t deadline)
 {
     if (rg__req_is_done(req))
         return true;
+    if (req->device != NULL)
+        return await_device(req, deadline);
     if (atomic_load(&req->state) == RG__REQ_NOTED)
         return false; /* its group is open: it is not in flight */
     rg__engine_enter_help(req->engine, deadline == FOREVER);
@@ -127,6 +141,19 @@ rg_status rg__channel_run(rg__channel *ch, const rg__coll *coll,
     if (req->st == RG_OK && recv_bytes > 0)
         memcpy(coll->recv, recv, recv_bytes);
     return take(req);
+}
+
+rg_status rg__req_of_device(rg__engine *e, rg__device *device,
+                            const rg__ticket *ticket, rg_req **req_p)
+{
+    rg_req *req = malloc(sizeof *req);
+    if (req == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a request");
+    *req = (rg_req){.engine = e, .device = device, .ticket = *ticket};
+    rg__device_ref(device);
+    rg__engine_ref(e);
+    *req_p = req;
+    return RG_OK;
 }
 
 rg_status rg_wait(rg_req **req_p, int timeout_ms)

@@ -57,7 +57,8 @@ with tempfile.TemporaryDirectory(prefix="rg") as top:
                        for folder, _, files in os.walk(prefix) for f in files)
     headers = [f for f in installed if re.match(r"include/.*\.h$", f)]
     with_mpi = any("libregroup_mpi" in f for f in installed)
-    claims.equal(headers, ["include/regroup/regroup.h"] +
+    claims.equal(headers, ["include/regroup/regroup.h",
+                           "include/regroup/regroup_cuda.h"] +
                  ["include/regroup/regroup_mpi.h"] * with_mpi, "headers")
     claims.hold("bin/regroup" in installed, "the program is installed")
     for path in installed:

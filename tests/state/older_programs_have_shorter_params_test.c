@@ -42,7 +42,7 @@ static void of_buffers(rg_state *state)
             "rg_buffer_params.size is 23; set it to sizeof(rg_buffer_params)");
     params.size = sizeof params + 1;
     refused(rg_state_add(state, "long", data[2], sizeof data[2], &params),
-            "rg_buffer_params.size is 33");
+            "rg_buffer_params.size is 41");
 }
 
 static void of_operations(void)

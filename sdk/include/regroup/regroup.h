@@ -64,7 +64,8 @@ extern "C" {
     X(ERR_JOB_ENDED, -32, ABORT, "the job has ended")                          \
     X(ERR_STORE, -33, ABORT, "etcd can't be used")                             \
     X(ERR_DAMAGED, -34, ABORT, "what was stored is damaged")                   \
-    X(ERR_ASKED_TO_LEAVE, -35, ABORT, "this worker is asked to leave")
+    X(ERR_ASKED_TO_LEAVE, -35, ABORT, "this worker is asked to leave")         \
+    X(ERR_DEVICE, -36, ABORT, "the device can't be used")
 
 typedef enum rg_status {
 #define RG_X(name, value, advice, text) RG_##name = (value),
@@ -196,12 +197,21 @@ RG_API uint64_t rg_generation(const rg_ctx *ctx);
  * rg_finalize, the same handle in every generation. */
 RG_API rg_set *rg_world(rg_ctx *ctx);
 
+/* Where the elements of an operation, or of a registered buffer, are. */
+typedef enum rg_memory {
+    RG_HOST,
+    RG_DEVICE /* on the device of rg_device_open (regroup_cuda.h) */
+} rg_memory;
+
 /* The name of a set, and what becomes of it when members are lost. */
 typedef struct rg_set_params {
     size_t size;
     const char *name; /* copied; at most 31 bytes; NULL = "set<id>" */
     int keep; /* 1: when members are lost the set shrinks to those that live, in
                  their order, instead of ending; it ends with the last one */
+    rg_memory memory; /* RG_DEVICE: it is connected for device memory when it is
+                         made, and again in each generation before fn runs;
+                         else by its first operation on device memory */
 } rg_set_params;
 
 /* Make a set of n world ranks, in the caller's order. Collective over the
@@ -356,6 +366,10 @@ typedef struct rg_op_params {
     double postscale; /* likewise, of the result (after AVG's division) */
     uint64_t tag; /* the program's own, compared as the count is: the hash of a
                      name or a shape, a step. ERR_MISMATCH where it differs */
+    rg_memory memory; /* of send and recv; the same on all ranks */
+    void *stream;     /* RG_DEVICE: the CUstream or cudaStream_t that the
+                         operation runs in (regroup_cuda.h); NULL: the default
+                         stream */
 } rg_op_params;
 
 /* A function that ends in _start starts a collective on a set, and rg_wait ends
@@ -551,7 +565,8 @@ RG_API rg_status rg_wait_all(rg_req **reqs, int n, int timeout_ms);
 /* For the functions below only. */
 static inline rg_op_params rg__at_root(int root)
 {
-    rg_op_params params = {sizeof(rg_op_params), root, 0, 0, 0, 0};
+    rg_op_params params = {
+        sizeof(rg_op_params), root, 0, 0, 0, 0, RG_HOST, NULL};
     return params;
 }
 
@@ -696,15 +711,16 @@ typedef struct rg_buffer_params {
     rg_buffer_kind kind;
     int replicas; /* SHARDED: copies of each shard on other hosts, 0 or more */
     size_t align; /* SHARDED: shards begin at multiples of it; 0: 64 */
-    int may_differ; /* REPLICATED, 1: ranks may hold different bytes, such as
-                       running statistics, and a commit holds any mixture of
-                       them; 0: a difference is reported (REGROUP_CHECK_STATE)
-                     */
-    int constant;   /* 1: steps need not change it; 0: a warning names it when
-                       no byte has changed over ten commits */
+    int may_differ;   /* REPLICATED, 1: ranks may hold different bytes, such as
+                         running statistics, and a commit holds any mixture of
+                         them; 0: a difference is reported (REGROUP_CHECK_STATE)
+                       */
+    int constant;     /* 1: steps need not change it; 0: a warning names it when
+                         no byte has changed over ten commits */
+    rg_memory memory; /* of data; RG_DEVICE is ERR_UNSUPPORTED so far */
 } rg_buffer_params;
 
-/* Register host memory, and reserve room for it in the host's vault: twice
+/* Register memory, and reserve room for it in the host's vault: twice
  * `bytes`, once per host. data is borrowed until rg_state_destroy; name is
  * copied, and has at most 63 bytes. Local, but every worker of the job
  * registers the same buffers in the same order: the host of a worker that does

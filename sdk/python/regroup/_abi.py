@@ -45,6 +45,7 @@ class Status(enum.IntEnum):
     ERR_STORE = -33
     ERR_DAMAGED = -34
     ERR_ASKED_TO_LEAVE = -35
+    ERR_DEVICE = -36
 
     @property
     def advice(self) -> Advice:
@@ -109,7 +110,14 @@ class Kind(enum.IntEnum):
     SHARDED = 1
 
 
-ENUMS = {"rg_status": (Status, "RG_"), "rg_advice": (Advice, "RG_ADVICE_"),
+class Memory(enum.IntEnum):
+    """Where elements are."""
+
+    HOST = 0
+    DEVICE = 1
+
+
+ENUMS = {"rg_memory": (Memory, "RG_"), "rg_status": (Status, "RG_"), "rg_advice": (Advice, "RG_ADVICE_"),
          "rg_type": (Type, "RG_"), "rg_op": (Op, "RG_"),
          "rg_buffer_kind": (Kind, "RG_")}
 
@@ -128,7 +136,8 @@ class Params(Sized):
 
 
 class SetParams(Sized):
-    _fields_ = [("size", c_size_t), ("name", c_char_p), ("keep", c_int)]
+    _fields_ = [("size", c_size_t), ("name", c_char_p), ("keep", c_int),
+                ("memory", c_int)]
 
 
 class SetInfo(ctypes.Structure):
@@ -139,7 +148,7 @@ class SetInfo(ctypes.Structure):
 class OpParams(Sized):
     _fields_ = [("size", c_size_t), ("root", c_int), ("timeout_ms", c_int),
                 ("prescale", c_double), ("postscale", c_double),
-                ("tag", c_uint64)]
+                ("tag", c_uint64), ("memory", c_int), ("stream", c_void_p)]
 
 
 class AllocParams(Sized):
@@ -153,7 +162,7 @@ class StateParams(Sized):
 class BufferParams(Sized):
     _fields_ = [("size", c_size_t), ("kind", c_int), ("replicas", c_int),
                 ("align", c_size_t), ("may_differ", c_int),
-                ("constant", c_int)]
+                ("constant", c_int), ("memory", c_int)]
 
 
 class SaveParams(Sized):

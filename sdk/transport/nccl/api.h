@@ -99,6 +99,7 @@ enum {
     X(REQUIRED, int, context_set, cuCtxSetCurrent, (rg__cu_context context))   \
     X(REQUIRED, int, context_get, cuCtxGetCurrent,                             \
       (rg__cu_context * context_p))                                            \
+    X(REQUIRED, int, context_device, cuCtxGetDevice, (int *device_p))          \
     X(REQUIRED, int, context_synchronize, cuCtxSynchronize, (void))            \
     X(REQUIRED, int, memory_info, cuMemGetInfo_v2,                             \
       (size_t * free_p, size_t * total_p))                                     \

@@ -1,0 +1,462 @@
+/* Connecting lanes, and looking after them: what the device thread does.
+ *
+ * A communicator that is being made can be given up only if it does not block;
+ * one that launches without a thread of its own for each launch must block. So
+ * a lane has two: its parent meets the other members without blocking, under a
+ * deadline of ours, and never runs an operation; the child that operations use
+ * is split from it. This thread alone makes and asks communicators, and touches
+ * none of a generation any more once it has handed that to a reclaimer. */
+#include "sdk/transport/nccl/device.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sdk/base/clock.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/failpoint.h"
+#include "sdk/base/log.h"
+
+#define CONNECT_NS  (1 * RG__MS)
+#define BUSY_NS     (10 * RG__MS)
+#define FAILED_MOST 3 /* generations that could not be connected, in a row */
+
+/* ------------------------------------------------------------------ states */
+
+static const lane_state machine[LANE_STATES][LANE_EVENTS] = {
+    /*                    DONE            FAILED       CLOSED */
+    [LANE_BOOTING] = {LANE_SPLITTING, LANE_BROKEN, LANE_MARKED},
+    [LANE_SPLITTING] = {LANE_WARMING, LANE_BROKEN, LANE_MARKED},
+    [LANE_WARMING] = {LANE_READY, LANE_BROKEN, LANE_MARKED},
+    [LANE_READY] = {LANE_READY, LANE_BROKEN, LANE_MARKED},
+    [LANE_BROKEN] = {LANE_BROKEN, LANE_BROKEN, LANE_MARKED},
+    [LANE_MARKED] = {LANE_QUIET, LANE_MARKED, LANE_MARKED},
+    [LANE_QUIET] = {LANE_GONE, LANE_QUIET, LANE_QUIET},
+    [LANE_GONE] = {LANE_GONE, LANE_GONE, LANE_GONE}};
+
+lane_state rg__lane_next(lane_state state, lane_event event)
+{
+    return machine[state][event];
+}
+
+void rg__lane_move(rg__device *d, rg__lane *lane, lane_event event)
+{
+    lane->state = rg__lane_next(lane->state, event);
+    if (lane->state == LANE_READY)
+        d->failures = 0;
+    pthread_cond_broadcast(&d->changed);
+}
+
+rg__lane *rg__lane_find(const rg__device *d, uint32_t set, uint64_t generation)
+{
+    for (rg__lane *lane = d->lanes; lane != NULL; lane = lane->next)
+        if (lane->set == set && lane->generation == generation)
+            return lane;
+    return NULL;
+}
+
+/* ------------------------------------------------------------------- cards */
+
+void rg__device_card_make(rg__device *d, bool is_first, const char *host,
+                          rg__device_card *card)
+{
+    *card = (rg__device_card){0};
+    if (d == NULL)
+        return;
+    const char *id = getenv("NCCL_HOSTID"); /* as NCCL tells hosts apart */
+    snprintf(card->host, sizeof card->host, "%s", id != NULL ? id : host);
+    snprintf(card->bus, sizeof card->bus, "%s", d->bus);
+    card->version = d->nccl.version;
+    if (!is_first)
+        return;
+    rg__nccl_id mine;
+    int rc = rg__device_use(d) == RG_OK ? d->nccl.call.unique_id(&mine) : -1;
+    if (rc == RG__NCCL_Success && rg__nccl_check_environment() != RG_OK)
+        rc = RG__NCCL_InvalidUsage; /* a file of NCCL's has set it */
+    memcpy(card->id, mine.bytes, sizeof card->id);
+    if (rc == RG__NCCL_Success)
+        return;
+    card->st = RG_ERR_DEVICE;
+    snprintf(card->why, sizeof card->why, "NCCL makes no meeting place: %s",
+             rc < 0 ? rg_last_error() : d->nccl.call.last_error(NULL));
+}
+
+static rg_status fail_versions(const rg__device_card *card, int r,
+                               const char *name)
+{
+    char here[16], there[16];
+    rg__nccl_version_text(card[0].version, here);
+    rg__nccl_version_text(card[r].version, there);
+    return rg__fail(RG_ERR_MISMATCH,
+                    "set %s: NCCL is %s on rank 0 (host %s) and %s on rank %d "
+                    "(host %s); install one version on all hosts",
+                    name, here, card[0].host, there, r, card[r].host);
+}
+
+static rg_status check_card(const rg__device_card *card, int r,
+                            const char *name)
+{
+    if (card[r].version == 0)
+        return rg__fail(RG_ERR_MISMATCH,
+                        "set %s: rank %d has opened no device; call "
+                        "rg_device_open on all workers, or on none",
+                        name, r);
+    if (card[r].st != RG_OK)
+        return rg__fail((rg_status)card[r].st, "set %s: rank %d: %.127s", name,
+                        r, card[r].why);
+    if (card[r].version != card[0].version)
+        return fail_versions(card, r, name);
+    for (int k = 0; k < r; k++)
+        if (strcmp(card[k].bus, card[r].bus) == 0 &&
+            strcmp(card[k].host, card[r].host) == 0)
+            return rg__fail(RG_ERR_INVALID,
+                            "set %s: ranks %d and %d both use GPU %s of host "
+                            "%s; give each slot its own (--slots, "
+                            "CUDA_VISIBLE_DEVICES, cudaSetDevice)",
+                            name, k, r, card[r].bus, card[r].host);
+    return RG_OK;
+}
+
+rg_status rg__device_cards_check(const rg__device_card *card, int n,
+                                 const char *name)
+{
+    for (int r = 0; r < n; r++) {
+        const rg_status st = check_card(card, r, name);
+        if (st != RG_OK)
+            return st;
+    }
+    return RG_OK;
+}
+
+/* --------------------------------------------------------------- connecting */
+
+/* Said once, by the lane's opener. */
+static void fail_lane(rg__device *d, rg__lane *lane, const char *doing, int rc)
+{
+    pthread_mutex_lock(&d->table);
+    if (rc == RG__NCCL_InProgress)
+        snprintf(lane->why, sizeof lane->why,
+                 "set %s: NCCL was not done with %s within %d ms; look at the "
+                 "network between the hosts (NCCL_SOCKET_IFNAME, "
+                 "NCCL_DEBUG=INFO)",
+                 lane->name, doing, d->params.init_timeout_ms);
+    else
+        snprintf(lane->why, sizeof lane->why, "set %s: NCCL failed in %s: %s",
+                 lane->name, doing, d->nccl.call.error_string(rc));
+    rg__lane_move(d, lane, LANE_FAILED);
+    pthread_mutex_unlock(&d->table);
+}
+
+static void pass_lane(rg__device *d, rg__lane *lane)
+{
+    pthread_mutex_lock(&d->table);
+    rg__lane_move(d, lane, LANE_DONE);
+    pthread_mutex_unlock(&d->table);
+}
+
+static int boot(rg__device *d, rg__lane *lane)
+{
+    rg__nccl_config config = RG__NCCL_CONFIG;
+    config.blocking = 0;
+    if (d->params.max_ctas > 0)
+        config.max_ctas = d->params.max_ctas;
+    rg__failpoint("device.boot", lane->rank, 0, lane->generation);
+    return d->nccl.call.comm_init(&lane->parent, lane->n, lane->id, lane->rank,
+                                  &config);
+}
+
+static int split(rg__device *d, rg__lane *lane)
+{
+    rg__nccl_config config = RG__NCCL_CONFIG;
+    config.blocking = 1;
+    config.split_share = 0;
+    if (d->params.max_ctas > 0)
+        config.max_ctas = d->params.max_ctas;
+    rg__failpoint("device.split", lane->rank, 0, lane->generation);
+    return d->nccl.call.comm_split(lane->parent, 0, lane->rank, &lane->comm,
+                                   &config);
+}
+
+/* What the parent is at: its own meeting, then the split. */
+static int ask(rg__device *d, rg__lane *lane)
+{
+    int result = RG__NCCL_Success;
+    const int rc = d->nccl.call.comm_error(lane->parent, &result);
+    return rc == RG__NCCL_Success ? result : rc;
+}
+
+static bool goes_on(int rc)
+{
+    return rc == RG__NCCL_Success || rc == RG__NCCL_InProgress;
+}
+
+static void connect_lane(rg__device *d, rg__lane *lane)
+{
+    const bool is_booting = lane->state == LANE_BOOTING;
+    const char *doing =
+        is_booting ? "meeting the other ranks" : "making the communicator";
+    int rc = RG__NCCL_Success;
+    if (lane->parent == NULL)
+        rc = boot(d, lane);
+    if (goes_on(rc))
+        rc = ask(d, lane);
+    if (rc == RG__NCCL_Success && is_booting) {
+        lane->has_root = false; /* it has ended by itself */
+        pass_lane(d, lane);
+        rc = split(d, lane);
+        doing = "making the communicator";
+        if (goes_on(rc))
+            return;
+    }
+    if (rc == RG__NCCL_Success)
+        pass_lane(d, lane);
+    else if (!goes_on(rc) || rg__now_ns() >= lane->deadline_ns)
+        fail_lane(d, lane, doing, rc);
+}
+
+/* ------------------------------------------------------------ looking after */
+
+/* A connection that broke, said by NCCL: a bonus, since over NVLink and shared
+ * memory it says nothing. */
+static void look_for_error(rg__device *d, rg__lane *lane)
+{
+    int result = RG__NCCL_Success;
+    if (lane->comm == NULL ||
+        d->nccl.call.comm_error(lane->comm, &result) != RG__NCCL_Success ||
+        goes_on(result))
+        return;
+    pthread_mutex_lock(&d->table);
+    snprintf(lane->why, sizeof lane->why,
+             "set %s: NCCL failed in an operation: %s", lane->name,
+             d->nccl.call.error_string(result));
+    rg__lane_move(d, lane, LANE_FAILED);
+    pthread_mutex_unlock(&d->table);
+    d->broken(d->arg, lane->generation, lane->why);
+}
+
+static void look_for_deadline(rg__device *d, rg__lane *lane)
+{
+    char why[RG__TEXT_MAX];
+    if (!rg__lane_is_overdue(d, lane, why, sizeof why))
+        return;
+    pthread_mutex_lock(&d->table);
+    snprintf(lane->why, sizeof lane->why, "%s", why);
+    rg__lane_move(d, lane, LANE_FAILED);
+    pthread_mutex_unlock(&d->table);
+    d->broken(d->arg, lane->generation, why);
+}
+
+static uint64_t look_after(rg__device *d, rg__lane *lane)
+{
+    if (lane->state == LANE_BOOTING || lane->state == LANE_SPLITTING) {
+        connect_lane(d, lane);
+        return CONNECT_NS;
+    }
+    if (lane->state != LANE_READY || rg__row_is_idle(d, lane->row))
+        return RG__DEVICE_IDLE_NS;
+    look_for_error(d, lane);
+    look_for_deadline(d, lane);
+    return BUSY_NS;
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static void watch_endings(rg__device *d, uint64_t *wait)
+{
+    pthread_mutex_lock(&d->table);
+    for (rg__ending *e = d->ending; e != NULL; e = e->next) {
+        *wait = least(*wait, BUSY_NS);
+        if (rg__now_ns() < e->deadline_ns)
+            continue;
+        rg__say("the device has not stopped %d ms after generation %" PRIu64
+                " ended; this process ends, and its slot starts again",
+                d->params.abort_timeout_ms, e->generation);
+        _Exit(RG__EXIT_DEVICE);
+    }
+    pthread_mutex_unlock(&d->table);
+}
+
+/* Lanes are added at the list's head by other threads, and taken off by this
+ * one only. */
+uint64_t rg__lanes_step(rg__device *d)
+{
+    uint64_t wait = RG__DEVICE_IDLE_NS;
+    pthread_mutex_lock(&d->table);
+    rg__lane *lanes = d->lanes;
+    const bool is_over =
+        lanes != NULL && rg__device_is_closed(d, lanes->generation);
+    if (is_over)
+        rg__reclaim_begin(d);
+    else if (d->lanes == NULL && atomic_load(&d->closing) >= d->entered)
+        rg__device_note_quiet(d, d->entered);
+    pthread_mutex_unlock(&d->table);
+    for (rg__lane *lane = is_over ? NULL : lanes; lane != NULL;
+         lane = lane->next)
+        wait = least(wait, look_after(d, lane));
+    watch_endings(d, &wait);
+    return wait;
+}
+
+/* ------------------------------------------------------------------ opening */
+
+static rg__lane *make_lane(rg__device *d, const rg__lane_wish *wish)
+{
+    rg__lane *lane = calloc(1, sizeof *lane);
+    if (lane == NULL)
+        return NULL;
+    lane->operation =
+        calloc((size_t)d->params.in_flight, sizeof *lane->operation);
+    lane->set = wish->set;
+    lane->generation = wish->generation;
+    lane->n = wish->n;
+    lane->rank = wish->rank;
+    lane->state = wish->n == 1 ? LANE_READY : LANE_BOOTING;
+    lane->deadline_ns =
+        rg__now_ns() + (uint64_t)d->params.init_timeout_ms * RG__MS;
+    lane->has_root = wish->rank == 0 && wish->n > 1;
+    snprintf(lane->name, sizeof lane->name, "%s", wish->name);
+    if (wish->first != NULL)
+        memcpy(lane->id.bytes, wish->first->id, sizeof lane->id.bytes);
+    if (lane->operation != NULL &&
+        d->cuda.call.stream_create(&lane->stream, RG__CU_STREAM_NON_BLOCKING,
+                                   0) == RG__CU_SUCCESS)
+        return lane;
+    rg__lane_free(d, lane);
+    return NULL;
+}
+
+/* OK: it is in the list, and the device thread connects it. */
+static rg_status add_lane(rg__device *d, rg__lane *lane)
+{
+    rg_status st = RG_OK;
+    pthread_mutex_lock(&d->table);
+    if (rg__device_is_closed(d, lane->generation))
+        st = rg__fail(d->close_st, "%s", d->close_why);
+    else if (d->entered != lane->generation)
+        st = rg__fail(RG_ERR_INVALID,
+                      "set %s: generation %" PRIu64
+                      " has not begun on the device yet",
+                      lane->name, lane->generation);
+    else if (d->rows == RG__LANES)
+        st = rg__fail(RG_ERR_MEMORY,
+                      "set %s is one too many for device memory: %d were "
+                      "connected in this generation, also those given back",
+                      lane->name, RG__LANES);
+    if (st == RG_OK) {
+        lane->row = d->rows++;
+        lane->next = d->lanes;
+        d->lanes = lane;
+    }
+    pthread_mutex_unlock(&d->table);
+    if (st == RG_OK)
+        rg__device_ring(d);
+    return st;
+}
+
+/* Until it is connected as far as the device thread does it. A lane is there as
+ * long as its generation is not closed. */
+static lane_state await_lane(rg__device *d, const rg__lane *lane,
+                             uint64_t generation, char why[RG__TEXT_MAX])
+{
+    lane_state state = LANE_MARKED;
+    pthread_mutex_lock(&d->table);
+    while (!rg__device_is_closed(d, generation) &&
+           (lane->state == LANE_BOOTING || lane->state == LANE_SPLITTING))
+        pthread_cond_wait(&d->changed, &d->table);
+    if (!rg__device_is_closed(d, generation)) {
+        state = lane->state;
+        snprintf(why, RG__TEXT_MAX, "%s", lane->why);
+    }
+    pthread_mutex_unlock(&d->table);
+    return state;
+}
+
+/* A network that has failed may be better in the next generation; one that has
+ * failed again and again is not. */
+static rg_status give_up(rg__device *d, uint64_t generation, const char *why)
+{
+    pthread_mutex_lock(&d->table);
+    const int failures = ++d->failures;
+    pthread_mutex_unlock(&d->table);
+    if (failures >= FAILED_MOST)
+        return rg__fail(RG_ERR_DEVICE, "%d times in a row: %s", failures, why);
+    d->broken(d->arg, generation, why);
+    return rg__fail(RG_ERR_PEER_LOST,
+                    "the generation ends: %s; return this status from fn", why);
+}
+
+/* The first operation is what connects the members: without it one of fn's
+ * would, and could wait there for a member that waits in another set. */
+static rg_status warm(rg__device *d, const rg__lane_wish *wish)
+{
+    const rg__launch launch = {.coll = {.kind = RG__BARRIER},
+                               .stream = RG_STREAM_NONE};
+    const uint64_t end =
+        rg__now_ns() + (uint64_t)d->params.init_timeout_ms * RG__MS;
+    rg__ticket ticket;
+    rg__failpoint("device.warm", wish->rank, 0, wish->generation);
+    rg_status st =
+        rg__lane_launch(d, wish->set, wish->generation, &launch, 1, &ticket);
+    if (st == RG_OK)
+        st = rg__ticket_wait(d, &ticket, end);
+    if (st != RG_IN_PROGRESS)
+        return st;
+    char why[RG__TEXT_MAX];
+    snprintf(why, sizeof why,
+             "set %s: its first operation on the device did not end within %d "
+             "ms; look at the network between the hosts (NCCL_DEBUG=INFO)",
+             wish->name, d->params.init_timeout_ms);
+    return give_up(d, wish->generation, why);
+}
+
+static rg_status finish_warming(rg__device *d, const rg__lane_wish *wish)
+{
+    rg_status st = warm(d, wish);
+    if (st != RG_OK)
+        return st;
+    pthread_mutex_lock(&d->table);
+    rg__lane *lane = rg__lane_find(d, wish->set, wish->generation);
+    if (lane != NULL)
+        rg__lane_move(d, lane, LANE_DONE);
+    pthread_mutex_unlock(&d->table);
+    return st;
+}
+
+rg_status rg__lane_open(rg__device *d, const rg__lane_wish *wish)
+{
+    rg_status st = rg__device_use(d);
+    if (st != RG_OK)
+        return st;
+    rg__lane *lane = make_lane(d, wish);
+    if (lane == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a communicator");
+    st = add_lane(d, lane);
+    if (st != RG_OK) {
+        rg__lane_free(d, lane);
+        return st;
+    }
+    char why[RG__TEXT_MAX] = "";
+    switch (await_lane(d, lane, wish->generation, why)) {
+    case LANE_READY:
+        return RG_OK;
+    case LANE_WARMING:
+        return finish_warming(d, wish);
+    case LANE_BROKEN:
+        return give_up(d, wish->generation, why);
+    default:
+        return rg__device_check(d, wish->generation);
+    }
+}
+
+bool rg__lane_is_open(rg__device *d, uint32_t set, uint64_t generation)
+{
+    pthread_mutex_lock(&d->table);
+    const rg__lane *lane = rg__lane_find(d, set, generation);
+    const bool is_open = lane != NULL && lane->state == LANE_READY;
+    pthread_mutex_unlock(&d->table);
+    return is_open;
+}

@@ -1,0 +1,370 @@
+/* The device of a process: its context, the words that operations end with,
+ * generations, and the thread that connects lanes. */
+#include "sdk/transport/nccl/device.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sdk/base/clock.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/log.h"
+
+#define OPEN_NS   (10000 * RG__MS) /* for memory of a process that is gone */
+#define OPEN_STEP (100 * RG__MS)
+#define IN_FLIGHT 64
+#define LIMIT_MS  10000
+
+/* ---------------------------------------------------------------- context */
+
+static rg_status fail(rg__device *d, int rc, const char *what)
+{
+    return rg__cuda_fail(&d->cuda.call, RG_ERR_DEVICE, rc, what);
+}
+
+rg_status rg__device_use(rg__device *d)
+{
+    rg__cu_context now = NULL;
+    int rc = d->cuda.call.context_get(&now);
+    if (rc == RG__CU_SUCCESS && now != d->context)
+        rc = d->cuda.call.context_set(d->context);
+    return rc == RG__CU_SUCCESS
+               ? RG_OK
+               : fail(d, rc, "the device's context can't be used");
+}
+
+/* The program's choice, or the slot's device. */
+static rg_status choose(rg__device *d, int slot)
+{
+    rg__cu_context now = NULL;
+    int n = 0, rc = d->cuda.call.device_count(&n);
+    if (rc != RG__CU_SUCCESS)
+        return fail(d, rc, "the devices can't be counted");
+    if (n == 0)
+        return rg__fail(RG_ERR_UNSUPPORTED,
+                        "the driver is here and sees no device; look at "
+                        "nvidia-smi, and at CUDA_VISIBLE_DEVICES");
+    rc = d->cuda.call.context_get(&now);
+    if (rc == RG__CU_SUCCESS && now != NULL)
+        rc = d->cuda.call.context_device(&d->handle);
+    else if (rc == RG__CU_SUCCESS)
+        rc = d->cuda.call.device_get(&d->handle, slot % n);
+    if (rc != RG__CU_SUCCESS)
+        return fail(d, rc, "the device can't be found");
+    for (int i = 0, handle = -1; i < n; i++)
+        if (d->cuda.call.device_get(&handle, i) == RG__CU_SUCCESS &&
+            handle == d->handle)
+            d->ordinal = i;
+    d->cuda.call.device_name(d->name, sizeof d->name, d->handle);
+    d->cuda.call.device_bus(d->bus, sizeof d->bus, d->handle);
+    return RG_OK;
+}
+
+static bool passes(int rc)
+{
+    return rc == RG__CU_ERROR_OUT_OF_MEMORY ||
+           rc == RG__CU_ERROR_DEVICE_UNAVAILABLE;
+}
+
+static void nap(uint64_t ns)
+{
+    const struct timespec t = {.tv_sec = (time_t)(ns / (1000 * RG__MS)),
+                               .tv_nsec = (long)(ns % (1000 * RG__MS))};
+    nanosleep(&t, NULL);
+}
+
+/* The context, and the memory that Regroup itself needs. */
+static int take_memory(rg__device *d)
+{
+    const size_t words =
+        sizeof *d->word * (size_t)RG__LANES * (size_t)d->params.in_flight;
+    const rg__cuda *call = &d->cuda.call;
+    void *at = d->word;
+    int rc = RG__CU_SUCCESS;
+    if (d->context == NULL)
+        rc = call->context_retain(&d->context, d->handle);
+    if (rc == RG__CU_SUCCESS)
+        rc = call->context_set(d->context);
+    if (rc == RG__CU_SUCCESS && at == NULL)
+        rc = call->host_alloc(&at, words,
+                              RG__CU_MEMHOSTALLOC_PORTABLE |
+                                  RG__CU_MEMHOSTALLOC_DEVICEMAP);
+    if (rc == RG__CU_SUCCESS && d->word == NULL) {
+        memset(at, 0, words);
+        d->word = at;
+    }
+    if (rc == RG__CU_SUCCESS)
+        rc = call->host_address(&d->word_at, at, 0);
+    if (rc == RG__CU_SUCCESS && d->scratch == 0)
+        rc = call->memory_alloc(&d->scratch, (size_t)RG__LANES * RG__SCRATCH);
+    if (rc == RG__CU_SUCCESS)
+        rc = call->set_bytes(d->scratch, 0, (size_t)RG__LANES * RG__SCRATCH,
+                             NULL);
+    if (rc == RG__CU_SUCCESS && d->mover == NULL)
+        rc = call->stream_create(&d->mover, RG__CU_STREAM_NON_BLOCKING, 0);
+    return rc;
+}
+
+/* A process that was killed in this slot may still hold the device. */
+static rg_status take_device(rg__device *d)
+{
+    const uint64_t end = rg__now_ns() + OPEN_NS;
+    int rc = take_memory(d);
+    while (passes(rc) && rg__now_ns() < end) {
+        nap(OPEN_STEP);
+        rc = take_memory(d);
+    }
+    if (rc == RG__CU_SUCCESS)
+        return RG_OK;
+    char what[160];
+    size_t free = 0, total = 0;
+    d->cuda.call.memory_info(&free, &total);
+    snprintf(what, sizeof what,
+             "device %d (%s) can't be used, %zu of its %zu MiB are free",
+             d->ordinal, d->name, free >> 20, total >> 20);
+    return fail(d, rc, what);
+}
+
+/* ------------------------------------------------------------------- life */
+
+static void warn_of_slow_aborts(const rg__device *d)
+{
+    char text[16];
+    rg__nccl_version_text(d->nccl.version, text);
+    if (d->nccl.version < RG__NCCL_QUICK)
+        rg__log(RG__WARN, "device",
+                "%s is NCCL %s: before 2.26.2 each operation that is under way "
+                "when a worker is lost takes up to 0.2 s to end; install a "
+                "later one",
+                d->nccl.path, text);
+}
+
+static rg_status open_libraries(rg__device *d, const rg__device_wish *wish)
+{
+    rg_status st = rg__nccl_check_environment();
+    if (st != RG_OK)
+        return st;
+    rg__nccl_prepare_environment();
+    st = rg__cuda_open(wish->cuda_lib, &d->cuda);
+    if (st == RG_OK)
+        st = rg__nccl_open(wish->nccl_lib, &d->nccl);
+    if (st == RG_OK)
+        warn_of_slow_aborts(d);
+    return st == RG_ERR_NOT_FOUND ? RG_ERR_UNSUPPORTED : st;
+}
+
+static void *run_thread(void *arg)
+{
+    rg__device *d = arg;
+    pthread_setname_np(pthread_self(), "rg-device");
+    if (rg__device_use(d) != RG_OK)
+        rg__log(RG__ERROR, "device", "%s", rg_last_error());
+    while (!atomic_load(&d->wants_stop)) {
+        const rg__word bell = {&d->bell, atomic_load(&d->bell)};
+        uint64_t wait = rg__lanes_step(d);
+        if (wait >= RG__DEVICE_IDLE_NS) { /* from now on a launch rings */
+            atomic_store(&d->is_idle, true);
+            wait = rg__lanes_step(d);
+        }
+        rg__futex_wait_any(&bell, 1, wait);
+        atomic_store(&d->is_idle, false);
+    }
+    return NULL;
+}
+
+void rg__device_ring(rg__device *d)
+{
+    atomic_fetch_add(&d->bell, 1);
+    rg__futex_wake(&d->bell);
+}
+
+static rg_status start_thread(rg__device *d)
+{
+    const int rc = pthread_create(&d->thread, NULL, run_thread, d);
+    if (rc != 0)
+        return rg__fail(RG_ERR_SYSTEM, "the device's thread can't be made: %s",
+                        strerror(rc));
+    d->has_thread = true;
+    return RG_OK;
+}
+
+static void init_locks(rg__device *d)
+{
+    pthread_condattr_t attr;
+    pthread_mutex_init(&d->lock, NULL);
+    pthread_mutex_init(&d->table, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&d->changed, &attr);
+    pthread_condattr_destroy(&attr);
+}
+
+static void set_defaults(rg_device_params *p)
+{
+    if (p->init_timeout_ms == 0)
+        p->init_timeout_ms = LIMIT_MS;
+    if (p->abort_timeout_ms == 0)
+        p->abort_timeout_ms = LIMIT_MS;
+    if (p->in_flight == 0)
+        p->in_flight = IN_FLIGHT;
+}
+
+rg_status rg__device_create(const rg__device_wish *wish, rg__device **device_p)
+{
+    rg__device *d = calloc(1, sizeof *d);
+    if (d == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a device");
+    d->params = wish->params;
+    d->broken = wish->broken;
+    d->arg = wish->arg;
+    d->stall_ns = wish->stall_ms * RG__MS;
+    set_defaults(&d->params);
+    atomic_init(&d->references, 1);
+    init_locks(d);
+    rg_status st = open_libraries(d, wish);
+    if (st == RG_OK)
+        st = choose(d, wish->slot);
+    if (st == RG_OK)
+        st = take_device(d);
+    if (st == RG_OK)
+        st = start_thread(d);
+    if (st != RG_OK) {
+        rg__device_destroy(d);
+        return st;
+    }
+    *device_p = d;
+    return RG_OK;
+}
+
+static void await_endings(rg__device *d)
+{
+    pthread_mutex_lock(&d->table);
+    while (d->ending != NULL || d->lanes != NULL)
+        pthread_cond_wait(&d->changed, &d->table);
+    pthread_mutex_unlock(&d->table);
+}
+
+static void give_memory_back(rg__device *d)
+{
+    const rg__cuda *call = &d->cuda.call;
+    if (d->context == NULL || rg__device_use(d) != RG_OK)
+        return;
+    if (d->mover != NULL)
+        call->stream_destroy(d->mover);
+    if (d->scratch != 0)
+        call->memory_free(d->scratch);
+    if (d->word != NULL)
+        call->host_free(d->word);
+    call->context_release(d->handle);
+}
+
+void rg__device_destroy(rg__device *d)
+{
+    if (d == NULL)
+        return;
+    if (d->has_thread) {
+        rg__device_close(d, UINT64_MAX, RG_ERR_INVALID,
+                         "rg_finalize was called");
+        await_endings(d);
+        atomic_store(&d->wants_stop, true);
+        rg__device_ring(d);
+        pthread_join(d->thread, NULL);
+    }
+    while (atomic_load(&d->waiters) != 0) /* they have been told to go */
+        nap(RG__MS);
+    give_memory_back(d);
+    rg__device_unref(d);
+}
+
+void rg__device_ref(rg__device *d)
+{
+    atomic_fetch_add(&d->references, 1);
+}
+
+void rg__device_unref(rg__device *d)
+{
+    if (d == NULL || atomic_fetch_sub(&d->references, 1) != 1)
+        return;
+    pthread_cond_destroy(&d->changed);
+    pthread_mutex_destroy(&d->table);
+    pthread_mutex_destroy(&d->lock);
+    free(d);
+}
+
+void rg__device_info(rg__device *d, rg_device_info *info)
+{
+    size_t free = 0, total = 0;
+    if (rg__device_use(d) == RG_OK)
+        d->cuda.call.memory_info(&free, &total);
+    info->device = d->ordinal;
+    info->driver = d->cuda.version;
+    info->nccl = d->nccl.version;
+    info->free_bytes = free;
+    info->total_bytes = total;
+    snprintf(info->name, sizeof info->name, "%s", d->name);
+    snprintf(info->bus, sizeof info->bus, "%s", d->bus);
+}
+
+/* ------------------------------------------------------------- generations */
+
+/* The Regroup thread: the table is held for moments only, never around a call
+ * of CUDA or NCCL. The reason goes first, since who sees `closing` asks it. */
+void rg__device_close(rg__device *d, uint64_t generation, rg_status st,
+                      const char *why)
+{
+    pthread_mutex_lock(&d->table);
+    if (atomic_load(&d->closing) < generation) {
+        d->close_st = st;
+        snprintf(d->close_why, sizeof d->close_why, "%s", why);
+        atomic_store(&d->closing, generation);
+    }
+    pthread_cond_broadcast(&d->changed);
+    pthread_mutex_unlock(&d->table);
+    rg__device_ring(d);
+}
+
+/* The table is held. */
+static rg_status say_closed(rg__device *d)
+{
+    return rg__fail(d->close_st, "%s", d->close_why);
+}
+
+rg_status rg__device_check(rg__device *d, uint64_t generation)
+{
+    if (!rg__device_is_closed(d, generation))
+        return RG_OK;
+    pthread_mutex_lock(&d->table);
+    const rg_status st = say_closed(d);
+    pthread_mutex_unlock(&d->table);
+    return st;
+}
+
+/* What was entered before is closed by now: its members have left it. */
+static void await_quiet(rg__device *d)
+{
+    pthread_mutex_lock(&d->table);
+    while (d->entered > atomic_load(&d->quiet))
+        pthread_cond_wait(&d->changed, &d->table);
+    pthread_mutex_unlock(&d->table);
+}
+
+rg_status rg__device_enter(rg__device *d, uint64_t generation)
+{
+    await_quiet(d);
+    rg_status st = rg__device_use(d);
+    if (st != RG_OK)
+        return st;
+    const int rc = d->cuda.call.context_synchronize();
+    if (rc != RG__CU_SUCCESS)
+        return fail(d, rc,
+                    "the device can't go on; this process ends, and its slot "
+                    "starts again");
+    pthread_mutex_lock(&d->table);
+    if (rg__device_is_closed(d, generation))
+        st = say_closed(d);
+    else
+        d->entered = generation;
+    pthread_mutex_unlock(&d->table);
+    return st;
+}

@@ -1,0 +1,179 @@
+/* Inside the room: the device, its lanes and their states.
+ *
+ *   user thread      launches under `lock`; waits on words
+ *   Regroup thread   rg__device_close: stores `closing`, rings
+ *   device thread    connects lanes, looks at their errors and deadlines;
+ * starts a reclaimer for each generation that is closed reclaimer        aborts
+ * the lanes of one generation (reclaim.c)
+ *
+ * Lock order: lock, then table. Neither is held where the engine's is wanted,
+ * and no call of CUDA or NCCL is made with the table held. */
+#ifndef RG_NCCL_DEVICE_H
+#define RG_NCCL_DEVICE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "sdk/base/clock.h"
+#include "sdk/transport/nccl/load.h"
+#include "sdk/transport/nccl/nccl.h"
+
+#define RG__LANES       512 /* of a generation, also of sets given back */
+#define RG__SCRATCH     64  /* bytes of device memory that a lane has */
+#define RG__EXIT_DEVICE 71
+
+#define RG__DEVICE_IDLE_NS (1000 * RG__MS) /* nothing is under way */
+
+typedef enum lane_state {
+    LANE_BOOTING,   /* the parent meets the other members */
+    LANE_SPLITTING, /* its child, which blocks, is made of it */
+    LANE_WARMING,   /* connected; an operation is to pass over it */
+    LANE_READY,
+    LANE_BROKEN, /* it can't go on; the generation is to end */
+    LANE_MARKED, /* its kernels are told to leave */
+    LANE_QUIET,  /* nothing of it runs */
+    LANE_GONE,
+    LANE_STATES
+} lane_state;
+
+typedef enum lane_event {
+    LANE_DONE,   /* what the state waits for has come */
+    LANE_FAILED, /* or never will */
+    LANE_CLOSED, /* the generation has ended */
+    LANE_EVENTS
+} lane_event;
+
+/* What a lane becomes; of every state and event. */
+lane_state rg__lane_next(lane_state state, lane_event event);
+
+/* An operation under way, for what is said of it: written under `lock` by whom
+ * it is launched, read by the device thread. */
+typedef struct lane_operation {
+    _Atomic uint64_t deadline_ns, started_ns, count; /* deadline 0: none */
+    _Atomic uint32_t kind;
+    _Atomic uint32_t is_told; /* that it takes long */
+} lane_operation;
+
+typedef struct rg__lane rg__lane;
+struct rg__lane {
+    rg__lane *next;
+    uint32_t set, row;
+    uint64_t generation;
+    char name[RG__SET_NAME_MAX];
+    int n, rank;
+    rg__nccl_id id;
+    bool has_root; /* the id was made here, and not all have met there yet */
+    _Atomic lane_state state;  /* changed with the table held */
+    uint64_t deadline_ns;      /* of its connecting */
+    char why[RG__TEXT_MAX];    /* of BROKEN; guarded by the table */
+    rg__nccl_comm parent;      /* the device thread's, then the reclaimer's */
+    rg__nccl_comm comm;        /* guarded by lock, once READY */
+    rg__cu_stream stream;      /* its own, of operations without one */
+    lane_operation *operation; /* in_flight of them */
+};
+
+/* The lanes of generations that are closed, on their way out. */
+typedef struct rg__ending {
+    struct rg__ending *next;
+    rg__device *device;
+    uint64_t generation; /* the newest in it */
+    uint64_t deadline_ns;
+    rg__lane *lanes;
+    bool is_quiet; /* guarded by the table */
+} rg__ending;
+
+struct rg__device {
+    rg__cuda_library cuda;
+    rg__nccl_library nccl;
+    rg_device_params params;
+    rg__device_broken_fn broken;
+    void *arg;
+    uint64_t stall_ns; /* an operation that takes longer is told of; 0: never */
+    int ordinal, handle;
+    rg__cu_context context;
+    char name[64], bus[16];
+
+    _Atomic uint32_t *word; /* in_flight for each row; pinned */
+    rg__cu_address word_at, scratch;
+    rg__cu_stream mover; /* of copies that Regroup makes by itself */
+
+    pthread_mutex_t lock;               /* guards launches */
+    _Atomic uint32_t number[RG__LANES]; /* of the newest operation of each row;
+                                           changed with `lock` held */
+
+    pthread_mutex_t table;  /* guards all below that is not atomic */
+    pthread_cond_t changed; /* CLOCK_MONOTONIC */
+    rg__lane *lanes;        /* of the generation entered */
+    uint32_t rows;          /* used by them */
+    rg__ending *ending;
+    uint64_t entered;
+    rg_status close_st;
+    char close_why[2 * RG__TEXT_MAX];
+    int failures; /* lanes that were not connected, one after the other */
+
+    /* The newest generation that is closed, 0: none. Stored before any lane is
+     * marked; looked at under `lock` before every launch, and behind every word
+     * that says that an operation has ended. */
+    _Atomic uint64_t closing;
+    _Atomic uint64_t quiet;      /* of generations up to it nothing runs */
+    _Atomic uint32_t references; /* the context's and each request's */
+    _Atomic uint32_t waiters;    /* threads that look at words */
+    _Atomic uint32_t bell;       /* the device thread sleeps on it */
+    atomic_bool is_idle;         /* it sleeps for long */
+    atomic_bool wants_stop;
+    bool has_thread;
+    pthread_t thread;
+};
+
+static inline bool rg__device_is_closed(const rg__device *d,
+                                        uint64_t generation)
+{
+    return atomic_load(&d->closing) >= generation;
+}
+
+/* device.c */
+void rg__device_ring(rg__device *d);
+/* Is the context current in this thread? Makes it so. */
+rg_status rg__device_use(rg__device *d);
+/* A lane that serves the set, or NULL; table or `lock` held. */
+rg__lane *rg__lane_find(const rg__device *d, uint32_t set, uint64_t generation);
+/* The table is held. */
+void rg__lane_move(rg__device *d, rg__lane *lane, lane_event event);
+
+/* comm.c: the device thread's part; the time until it is to look again. */
+uint64_t rg__lanes_step(rg__device *d);
+
+/* reclaim.c. The table is held: take the lanes, and start who aborts and frees
+ * them. */
+void rg__reclaim_begin(rg__device *d);
+/* The table is held: nothing of generations up to this one runs. */
+void rg__device_note_quiet(rg__device *d, uint64_t generation);
+void rg__lane_free(rg__device *d, rg__lane *lane); /* NULL allowed */
+
+/* root.c: end the thread that waits where this id says. */
+void rg__root_end(const rg__nccl_id *id);
+
+/* launch.c: has an operation of the lane passed its deadline? why: which. */
+bool rg__lane_is_overdue(rg__device *d, rg__lane *lane, char *why, size_t room);
+
+static inline bool rg__word_has(const rg__device *d, uint32_t row,
+                                uint32_t number)
+{
+    const uint32_t n = (uint32_t)d->params.in_flight;
+    const uint32_t seen = atomic_load_explicit(&d->word[row * n + number % n],
+                                               memory_order_acquire);
+    return (int32_t)(seen - number) >= 0;
+}
+
+/* Has everything ended that was launched on the row? Operations of one set end
+ * in order on the device, but their words are written by their streams. */
+static inline bool rg__row_is_idle(const rg__device *d, uint32_t row)
+{
+    const uint32_t newest = atomic_load(&d->number[row]);
+    for (uint32_t i = 0; i < (uint32_t)d->params.in_flight; i++)
+        if (!rg__word_has(d, row, newest - i))
+            return false;
+    return true;
+}
+
+#endif

@@ -1,0 +1,643 @@
+/* Operations: from Regroup's kinds to NCCL's, launched by their caller in the
+ * caller's stream, and known to have ended by a word that the stream writes
+ * behind them.
+ *
+ * Each operation under way has a word of its own: two streams of one set may
+ * write theirs in either order. */
+#include "sdk/transport/nccl/device.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "sdk/base/clock.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/failpoint.h"
+#include "sdk/base/log.h"
+
+#define SOON_NS  (100 * RG__MS) /* waited for in short naps */
+#define SHORT_NS (RG__MS / 20)
+#define LONG_NS  (RG__MS / 2)
+
+static const char *const names[RG__COLL_KINDS] = {
+    "?",         "allreduce", "broadcast",      "allgather",       "barrier",
+    "agreement", "reduce",    "reduce_scatter", "reduce_scatterv", "allgatherv",
+    "gather",    "gatherv",   "scatter",        "scatterv",        "alltoall",
+    "alltoallv", "join"};
+
+/* ------------------------------------------------------- what NCCL can do */
+
+static int type_of(rg_type type)
+{
+    switch (type) {
+    case RG_I8:
+        return RG__NCCL_Int8;
+    case RG_U8:
+    case RG_BOOL:
+        return RG__NCCL_Uint8;
+    case RG_I32:
+        return RG__NCCL_Int32;
+    case RG_U32:
+        return RG__NCCL_Uint32;
+    case RG_I64:
+        return RG__NCCL_Int64;
+    case RG_U64:
+        return RG__NCCL_Uint64;
+    case RG_F16:
+        return RG__NCCL_Float16;
+    case RG_BF16:
+        return RG__NCCL_Bfloat16;
+    case RG_F32:
+        return RG__NCCL_Float32;
+    case RG_F64:
+        return RG__NCCL_Float64;
+    }
+    return -1;
+}
+
+static int op_of(rg_op op)
+{
+    switch (op) {
+    case RG_SUM:
+        return RG__NCCL_Sum;
+    case RG_AVG:
+        return RG__NCCL_Avg;
+    case RG_MIN:
+        return RG__NCCL_Min;
+    case RG_MAX:
+        return RG__NCCL_Max;
+    case RG_PROD:
+        return RG__NCCL_Prod;
+    default:
+        return -1;
+    }
+}
+
+static bool reduces(rg__kind kind)
+{
+    return kind == RG__ALLREDUCE || kind == RG__REDUCE ||
+           kind == RG__REDUCE_SCATTER || kind == RG__REDUCE_SCATTERV;
+}
+
+static rg_status refuse(const rg__coll *o, const char *what)
+{
+    return rg__fail(RG_ERR_UNSUPPORTED,
+                    "%s on device memory: %s; see regroup_cuda.h",
+                    names[o->kind], what);
+}
+
+rg_status rg__launch_check(const rg__coll *o)
+{
+    if (o->kind == RG__JOIN)
+        return refuse(o, "joins are for host memory");
+    if ((o->kind == RG__ALLTOALL || o->kind == RG__ALLTOALLV) &&
+        o->send == o->recv && o->send != NULL)
+        return refuse(o, "send and recv must be apart");
+    if (!reduces(o->kind))
+        return RG_OK;
+    if (o->type == RG_BOOL || op_of(o->op) < 0)
+        return refuse(o, "NCCL has no such reduction");
+    if (o->op == RG_AVG && o->type != RG_F32 && o->type != RG_F64)
+        return refuse(o, "AVG is for F32 and F64");
+    if (o->prescale != 0 || o->postscale != 0)
+        return refuse(o, "there is no prescale or postscale");
+    return RG_OK;
+}
+
+/* -------------------------------------------------------------- NCCL's calls
+ */
+
+/* A launch, with what all of its calls need. */
+typedef struct run {
+    rg__device *d;
+    const rg__nccl *nccl;
+    const rg__lane *lane;
+    const rg__coll *o;
+    rg__cu_stream stream;
+    size_t element;
+    int type;
+    int rc; /* NCCL's, of the first call that failed */
+    int cu; /* the driver's, likewise */
+} run;
+
+static char *at(const void *p, size_t element, uint64_t place)
+{
+    return (char *)(uintptr_t)p + place * element;
+}
+
+static char *in_send(const run *r, uint64_t place)
+{
+    return at(r->o->send, r->element, place);
+}
+
+static char *in_recv(const run *r, uint64_t place)
+{
+    return at(r->o->recv, r->element, place);
+}
+
+static void note(run *r, int rc)
+{
+    if (r->rc == RG__NCCL_Success)
+        r->rc = rc;
+}
+
+static void copy(run *r, void *to, const void *from, uint64_t count)
+{
+    if (to == from || count == 0 || r->cu != RG__CU_SUCCESS)
+        return;
+    r->cu = r->d->cuda.call.copy_within((rg__cu_address)(uintptr_t)to,
+                                        (rg__cu_address)(uintptr_t)from,
+                                        count * r->element, r->stream);
+}
+
+static void send_to(run *r, const void *from, uint64_t count, int peer)
+{
+    if (count > 0)
+        note(r, r->nccl->send(from, count, r->type, peer, r->lane->comm,
+                              r->stream));
+}
+
+static void receive_from(run *r, void *to, uint64_t count, int peer)
+{
+    if (count > 0)
+        note(r,
+             r->nccl->recv(to, count, r->type, peer, r->lane->comm, r->stream));
+}
+
+static void allreduce(run *r)
+{
+    const rg__coll *o = r->o;
+    note(r, r->nccl->allreduce(o->send, o->recv, o->count, r->type,
+                               op_of(o->op), r->lane->comm, r->stream));
+}
+
+static void reduce(run *r)
+{
+    const rg__coll *o = r->o;
+    note(r, r->nccl->reduce(o->send, o->recv, o->count, r->type, op_of(o->op),
+                            o->root, r->lane->comm, r->stream));
+}
+
+static void broadcast(run *r)
+{
+    const rg__coll *o = r->o;
+    note(r, r->nccl->broadcast(o->recv, o->recv, o->count, r->type, o->root,
+                               r->lane->comm, r->stream));
+}
+
+/* What lies at the begin of recv moves to its part first. */
+static void allgather(run *r)
+{
+    const rg__coll *o = r->o;
+    const char *mine = o->send;
+    if (o->send == o->recv) {
+        mine = in_recv(r, (uint64_t)r->lane->rank * o->count);
+        copy(r, in_recv(r, (uint64_t)r->lane->rank * o->count), o->send,
+             o->count);
+    }
+    note(r, r->nccl->allgather(mine, o->recv, o->count, r->type, r->lane->comm,
+                               r->stream));
+}
+
+static void allgatherv(run *r)
+{
+    const rg__coll *o = r->o;
+    r->nccl->group_start();
+    for (int k = 0; k < r->lane->n; k++) {
+        char *to = in_recv(r, o->recv_places[k]);
+        const void *from = k == r->lane->rank ? o->send : to;
+        if (o->recv_counts[k] > 0)
+            note(r, r->nccl->broadcast(from, to, o->recv_counts[k], r->type, k,
+                                       r->lane->comm, r->stream));
+    }
+    note(r, r->nccl->group_end());
+}
+
+static void reduce_scatter(run *r)
+{
+    const rg__coll *o = r->o;
+    note(r, r->nccl->reduce_scatter(o->send, o->recv, o->count, r->type,
+                                    op_of(o->op), r->lane->comm, r->stream));
+}
+
+static void reduce_scatterv(run *r)
+{
+    const rg__coll *o = r->o;
+    uint64_t place = 0;
+    r->nccl->group_start();
+    for (int k = 0; k < r->lane->n; k++) {
+        if (o->recv_counts[k] > 0)
+            note(r, r->nccl->reduce(in_send(r, place), o->recv,
+                                    o->recv_counts[k], r->type, op_of(o->op), k,
+                                    r->lane->comm, r->stream));
+        place += o->recv_counts[k];
+    }
+    note(r, r->nccl->group_end());
+}
+
+/* Count and place of rank k's part: given, or equal ones in a row. */
+static uint64_t count_of(const rg__coll *o, const uint64_t *counts, int k)
+{
+    return counts != NULL ? counts[k] : o->count;
+}
+
+static uint64_t place_of(const rg__coll *o, const uint64_t *places, int k)
+{
+    return places != NULL ? places[k] : (uint64_t)k * o->count;
+}
+
+static void gather(run *r)
+{
+    const rg__coll *o = r->o;
+    if (r->lane->rank != o->root) {
+        send_to(r, o->send, o->count, o->root);
+        return;
+    }
+    copy(r, in_recv(r, place_of(o, o->recv_places, o->root)), o->send,
+         o->count);
+    r->nccl->group_start();
+    for (int k = 0; k < r->lane->n; k++)
+        if (k != o->root)
+            receive_from(r, in_recv(r, place_of(o, o->recv_places, k)),
+                         count_of(o, o->recv_counts, k), k);
+    note(r, r->nccl->group_end());
+}
+
+static void scatter(run *r)
+{
+    const rg__coll *o = r->o;
+    if (r->lane->rank != o->root) {
+        receive_from(r, o->recv, o->count, o->root);
+        return;
+    }
+    copy(r, o->recv, in_send(r, place_of(o, o->send_places, o->root)),
+         o->count);
+    r->nccl->group_start();
+    for (int k = 0; k < r->lane->n; k++)
+        if (k != o->root)
+            send_to(r, in_send(r, place_of(o, o->send_places, k)),
+                    count_of(o, o->send_counts, k), k);
+    note(r, r->nccl->group_end());
+}
+
+static void alltoall(run *r)
+{
+    const rg__coll *o = r->o;
+    const int me = r->lane->rank;
+    copy(r, in_recv(r, place_of(o, o->recv_places, me)),
+         in_send(r, place_of(o, o->send_places, me)),
+         count_of(o, o->send_counts, me));
+    r->nccl->group_start();
+    for (int k = 0; k < r->lane->n; k++) {
+        if (k == me)
+            continue;
+        send_to(r, in_send(r, place_of(o, o->send_places, k)),
+                count_of(o, o->send_counts, k), k);
+        receive_from(r, in_recv(r, place_of(o, o->recv_places, k)),
+                     count_of(o, o->recv_counts, k), k);
+    }
+    note(r, r->nccl->group_end());
+}
+
+/* A number of the lane's own, which nobody reads. */
+static void barrier(run *r)
+{
+    const rg__cu_address word =
+        r->d->scratch + (size_t)r->lane->row * RG__SCRATCH;
+    void *p = (void *)(uintptr_t)word;
+    note(r, r->nccl->allreduce(p, p, 1, RG__NCCL_Int32, RG__NCCL_Max,
+                               r->lane->comm, r->stream));
+}
+
+static void (*const calls[RG__COLL_KINDS])(run *r) = {
+    [RG__ALLREDUCE] = allreduce,
+    [RG__BROADCAST] = broadcast,
+    [RG__ALLGATHER] = allgather,
+    [RG__BARRIER] = barrier,
+    [RG__REDUCE] = reduce,
+    [RG__REDUCE_SCATTER] = reduce_scatter,
+    [RG__REDUCE_SCATTERV] = reduce_scatterv,
+    [RG__ALLGATHERV] = allgatherv,
+    [RG__GATHER] = gather,
+    [RG__GATHERV] = gather,
+    [RG__SCATTER] = scatter,
+    [RG__SCATTERV] = scatter,
+    [RG__ALLTOALL] = alltoall,
+    [RG__ALLTOALLV] = alltoall};
+
+/* A set of one rank: everything is a copy, and NCCL is not asked. */
+static void copy_alone(run *r)
+{
+    const rg__coll *o = r->o;
+    if (o->kind == RG__BROADCAST || o->kind == RG__BARRIER)
+        return;
+    const uint64_t count =
+        o->kind == RG__ALLTOALLV ? o->send_counts[0] : o->count;
+    const uint64_t from = o->send_places != NULL ? o->send_places[0] : 0;
+    const uint64_t to = o->recv_places != NULL ? o->recv_places[0] : 0;
+    copy(r, in_recv(r, to), in_send(r, from), count);
+}
+
+/* ------------------------------------------------------------------ launch */
+
+/* What can be told of a pointer: what the driver does not know at all is memory
+ * of the CPU. */
+static rg_status check_memory(rg__device *d, const rg__coll *o, const void *p)
+{
+    int type = 0;
+    if (p == NULL || d->cuda.call.pointer_attribute(
+                         &type, RG__CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                         (rg__cu_address)(uintptr_t)p) == RG__CU_SUCCESS)
+        return RG_OK;
+    return rg__fail(RG_ERR_INVALID,
+                    "%s with memory RG_DEVICE got %p, which is no memory of "
+                    "the device",
+                    names[o->kind], p);
+}
+
+static rg_status check_stream(rg__device *d, const rg__coll *o,
+                              rg__cu_stream stream)
+{
+    int status = RG__CU_STREAM_CAPTURE_STATUS_NONE;
+    const int rc = d->cuda.call.stream_capturing(stream, &status);
+    if (rc != RG__CU_SUCCESS)
+        return rg__cuda_fail(&d->cuda.call, RG_ERR_INVALID, rc,
+                             "the stream can't be used");
+    return status == RG__CU_STREAM_CAPTURE_STATUS_NONE
+               ? RG_OK
+               : refuse(o, "its stream is being captured, and a graph would "
+                           "outlive the communicator");
+}
+
+static void note_operation(rg__lane *lane, uint32_t slot,
+                           const rg__launch *launch)
+{
+    lane_operation *op = &lane->operation[slot];
+    const uint64_t now = rg__now_ns();
+    atomic_store_explicit(&op->count, launch->coll.count, memory_order_relaxed);
+    atomic_store_explicit(&op->kind, (uint32_t)launch->coll.kind,
+                          memory_order_relaxed);
+    atomic_store_explicit(&op->started_ns, now, memory_order_relaxed);
+    atomic_store_explicit(&op->is_told, 0, memory_order_relaxed);
+    atomic_store_explicit(&op->deadline_ns,
+                          launch->timeout_ms > 0
+                              ? now + (uint64_t)launch->timeout_ms * RG__MS
+                              : 0,
+                          memory_order_relaxed);
+}
+
+/* What has become of a launch, found under the lock and acted on behind it. */
+typedef struct outcome {
+    bool is_broken; /* the generation must end */
+    uint32_t full;  /* an operation to wait for; its number */
+    uint32_t row;
+} outcome;
+
+static rg_status judge(rg__device *d, const run *r, outcome *out)
+{
+    const rg__lane *lane = r->lane;
+    if (r->rc == RG__NCCL_Success && r->cu == RG__CU_SUCCESS)
+        return RG_OK;
+    if (rg__device_is_closed(d, lane->generation))
+        return rg__device_check(d, lane->generation);
+    if (r->rc == RG__NCCL_InvalidArgument || r->rc == RG__NCCL_InvalidUsage)
+        return rg__fail(RG_ERR_INVALID, "set %s: NCCL refused the %s: %s",
+                        lane->name, names[r->o->kind],
+                        r->nccl->last_error(lane->comm));
+    out->is_broken = true;
+    if (r->rc != RG__NCCL_Success)
+        return rg__fail(RG_ERR_PEER_LOST, "set %s: NCCL failed in the %s: %s",
+                        lane->name, names[r->o->kind],
+                        r->nccl->error_string(r->rc));
+    return rg__cuda_fail(&d->cuda.call, RG_ERR_DEVICE, r->cu,
+                         "an operation can't be enqueued");
+}
+
+static void call_all(rg__device *d, run *r, const rg__launch *launch, int n)
+{
+    if (n > 1)
+        r->nccl->group_start();
+    for (int i = 0; i < n; i++) {
+        r->o = &launch[i].coll;
+        r->element = rg_type_size(r->o->type);
+        r->type = type_of(r->o->type);
+        if (r->lane->n == 1)
+            copy_alone(r);
+        else
+            calls[r->o->kind](r);
+    }
+    if (n > 1)
+        note(r, r->nccl->group_end());
+    (void)d;
+}
+
+static rg_status enqueue(rg__device *d, rg__lane *lane, rg__cu_stream stream,
+                         const rg__launch *launch, int n, uint32_t number,
+                         outcome *out)
+{
+    const uint32_t in_flight = (uint32_t)d->params.in_flight;
+    const uint32_t slot = number % in_flight;
+    run r = {.d = d, .nccl = &d->nccl.call, .lane = lane, .stream = stream};
+    note_operation(lane, slot, launch);
+    call_all(d, &r, launch, n);
+    if (r.rc == RG__NCCL_Success && r.cu == RG__CU_SUCCESS)
+        r.cu = d->cuda.call.stream_write(
+            stream,
+            d->word_at + sizeof *d->word * (lane->row * in_flight + slot),
+            number, RG__CU_STREAM_WRITE_VALUE_DEFAULT);
+    if (r.rc == RG__NCCL_Success && r.cu == RG__CU_SUCCESS)
+        atomic_store(&d->number[lane->row], number);
+    return judge(d, &r, out);
+}
+
+/* The lock is held: nobody marks and frees meanwhile, or `closing` is seen. */
+static rg_status launch_locked(rg__device *d, uint32_t set, uint64_t generation,
+                               const rg__launch *launch, int n,
+                               rg__ticket *ticket, outcome *out)
+{
+    if (rg__device_is_closed(d, generation))
+        return rg__device_check(d, generation);
+    pthread_mutex_lock(&d->table);
+    rg__lane *lane = rg__lane_find(d, set, generation);
+    pthread_mutex_unlock(&d->table);
+    if (lane == NULL) /* closed since */
+        return rg__device_check(d, generation);
+    const rg__cu_stream stream =
+        launch->stream == RG_STREAM_NONE ? lane->stream : launch->stream;
+    const rg_status st = check_stream(d, &launch->coll, stream);
+    if (st != RG_OK)
+        return st;
+    const uint32_t number = atomic_load(&d->number[lane->row]) + 1;
+    const uint32_t oldest = number - (uint32_t)d->params.in_flight;
+    *ticket = (rg__ticket){generation, lane->row, number};
+    if (!rg__word_has(d, lane->row, oldest)) {
+        ticket->number = oldest;
+        return RG_IN_PROGRESS;
+    }
+    return enqueue(d, lane, stream, launch, n, number, out);
+}
+
+static rg_status check_all(rg__device *d, const rg__launch *launch, int n)
+{
+    rg_status st = rg__device_use(d);
+    for (int i = 0; i < n && st == RG_OK; i++) {
+        const rg__coll *o = &launch[i].coll;
+        st = check_memory(d, o, o->send);
+        if (st == RG_OK)
+            st = check_memory(d, o, o->recv);
+    }
+    return st;
+}
+
+rg_status rg__lane_launch(rg__device *d, uint32_t set, uint64_t generation,
+                          const rg__launch *launch, int n, rg__ticket *ticket_p)
+{
+    rg_status st = check_all(d, launch, n);
+    if (st != RG_OK)
+        return st;
+    for (;;) {
+        outcome out = {0};
+        rg__ticket ticket = {0};
+        pthread_mutex_lock(&d->lock);
+        st = launch_locked(d, set, generation, launch, n, &ticket, &out);
+        pthread_mutex_unlock(&d->lock);
+        if (out.is_broken)
+            d->broken(d->arg, generation, rg_last_error());
+        if (st == RG_OK) {
+            if (atomic_load(&d->is_idle))
+                rg__device_ring(d); /* it looks after what is under way */
+            *ticket_p = ticket;
+        }
+        if (st != RG_IN_PROGRESS)
+            return st;
+        st = rg__ticket_wait(d, &ticket, UINT64_MAX);
+        if (st != RG_OK)
+            return st;
+    }
+}
+
+/* -------------------------------------------------------------------- wait */
+
+/* The word first, and then whether the generation is closed: an operation that
+ * was aborted writes its word, too. Before both, whether there are words. */
+static rg_status look(rg__device *d, const rg__ticket *t)
+{
+    if (rg__device_is_closed(d, t->generation))
+        return rg__device_check(d, t->generation);
+    const bool has_ended = rg__word_has(d, t->row, t->number);
+    if (rg__device_is_closed(d, t->generation))
+        return rg__device_check(d, t->generation);
+    return has_ended ? RG_OK : RG_IN_PROGRESS;
+}
+
+static rg_status wait_for(rg__device *d, const rg__ticket *t,
+                          uint64_t deadline_ns)
+{
+    const uint64_t begun = rg__now_ns();
+    for (uint32_t round = 0;; round++) {
+        const rg_status st = look(d, t);
+        if (st != RG_IN_PROGRESS)
+            return st;
+        const uint64_t now = rg__now_ns();
+        if (now >= deadline_ns)
+            return RG_IN_PROGRESS;
+        if (rg__spin(round))
+            continue;
+        const struct timespec nap = {
+            .tv_nsec = now - begun < SOON_NS ? SHORT_NS : LONG_NS};
+        nanosleep(&nap, NULL);
+    }
+}
+
+rg_status rg__ticket_wait(rg__device *d, const rg__ticket *t,
+                          uint64_t deadline_ns)
+{
+    atomic_fetch_add(&d->waiters, 1);
+    const rg_status st = wait_for(d, t, deadline_ns);
+    atomic_fetch_sub(&d->waiters, 1);
+    return st;
+}
+
+static rg_status settle_row(rg__device *d, uint64_t generation, uint32_t row,
+                            uint64_t deadline_ns)
+{
+    const uint32_t newest = atomic_load(&d->number[row]);
+    const uint32_t in_flight = (uint32_t)d->params.in_flight;
+    rg_status st = RG_OK;
+    for (uint32_t i = 0; i < in_flight && st == RG_OK; i++) {
+        const rg__ticket t = {generation, row, newest - i};
+        st = rg__ticket_wait(d, &t, deadline_ns);
+    }
+    return st;
+}
+
+rg_status rg__device_settle(rg__device *d, uint64_t generation, bool whole,
+                            uint64_t deadline_ns)
+{
+    pthread_mutex_lock(&d->table);
+    const uint32_t rows = d->entered == generation ? d->rows : 0;
+    pthread_mutex_unlock(&d->table);
+    rg_status st = rg__device_check(d, generation);
+    for (uint32_t row = 0; row < rows && st == RG_OK; row++)
+        st = settle_row(d, generation, row, deadline_ns);
+    if (st != RG_OK || !whole)
+        return st;
+    st = rg__device_use(d);
+    if (st != RG_OK)
+        return st;
+    const int rc = d->cuda.call.context_synchronize();
+    if (rc != RG__CU_SUCCESS)
+        return rg__cuda_fail(&d->cuda.call, RG_ERR_DEVICE, rc,
+                             "the device failed in this step");
+    return rg__device_check(d, generation);
+}
+
+/* ------------------------------------------------------------ what is late */
+
+static void describe(const rg__lane *lane, const lane_operation *op,
+                     uint64_t now, char *text, size_t room)
+{
+    const uint64_t since =
+        atomic_load_explicit(&op->started_ns, memory_order_relaxed);
+    snprintf(text, room,
+             "%s of %" PRIu64 " elements on the device, set %s, for %" PRIu64
+             " ms; not all ranks may have started it",
+             names[atomic_load_explicit(&op->kind, memory_order_relaxed) %
+                   RG__COLL_KINDS],
+             atomic_load_explicit(&op->count, memory_order_relaxed), lane->name,
+             (now - since) / RG__MS);
+}
+
+static void look_for_stall(rg__device *d, const rg__lane *lane,
+                           lane_operation *op, uint64_t now)
+{
+    char text[RG__TEXT_MAX];
+    const uint64_t since =
+        atomic_load_explicit(&op->started_ns, memory_order_relaxed);
+    if (d->stall_ns == 0 || now < since || now - since < d->stall_ns ||
+        atomic_exchange(&op->is_told, 1) != 0)
+        return;
+    describe(lane, op, now, text, sizeof text);
+    rg__log(RG__WARN, "set", "stalled: %s", text);
+}
+
+bool rg__lane_is_overdue(rg__device *d, rg__lane *lane, char *why, size_t room)
+{
+    const uint32_t newest = atomic_load(&d->number[lane->row]);
+    const uint32_t in_flight = (uint32_t)d->params.in_flight;
+    const uint64_t now = rg__now_ns();
+    for (uint32_t i = in_flight; i-- > 0;) { /* the oldest first */
+        lane_operation *op = &lane->operation[(newest - i) % in_flight];
+        if (rg__word_has(d, lane->row, newest - i))
+            continue;
+        look_for_stall(d, lane, op, now);
+        const uint64_t deadline =
+            atomic_load_explicit(&op->deadline_ns, memory_order_relaxed);
+        if (deadline == 0 || now < deadline)
+            continue;
+        char text[RG__TEXT_MAX - 24];
+        describe(lane, op, now, text, sizeof text);
+        snprintf(why, room, "a deadline has passed: %s", text);
+        return true;
+    }
+    return false;
+}

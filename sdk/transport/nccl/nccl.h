@@ -1,0 +1,131 @@
+/* Device memory for the rooms above: one device for a process, one lane for
+ * each set that uses it in a generation.
+ *
+ * Not a transport (transport.h): calls of CUDA and NCCL block, and none of them
+ * is made under the engine's lock or by the Regroup thread. An operation is
+ * launched by its caller, runs in the caller's stream, and stores a number into
+ * a word of its own when it has ended. The host's comm stays beside it, for
+ * agreements, and for meeting before a lane is connected.
+ *
+ * Threads:   any, but for rg__device_close, which the Regroup thread may call
+ *            as well: it stores, rings, and never waits.
+ * Ownership: a device lives until rg__device_destroy; lanes belong to it. */
+#ifndef RG_NCCL_H
+#define RG_NCCL_H
+
+#include "regroup/regroup_cuda.h"
+#include "sdk/transport/transport.h"
+
+typedef struct rg__device rg__device;
+
+/* The generation can't go on here, for this reason; any thread but those that
+ * hold a lock of the device. */
+typedef void (*rg__device_broken_fn)(void *arg, uint64_t generation,
+                                     const char *why);
+
+typedef struct rg__device_wish {
+    rg_device_params params; /* defaults are filled in */
+    const char *cuda_lib, *nccl_lib;
+    int slot;
+    uint64_t stall_ms; /* an operation that takes longer is told of; 0: never */
+    rg__device_broken_fn broken;
+    void *arg;
+} rg__device_wish;
+
+rg_status rg__device_create(const rg__device_wish *wish, rg__device **device_p);
+
+/* Wait for what is to be given back, and give back the rest. Requests may be
+ * waited for afterwards. NULL allowed. */
+void rg__device_destroy(rg__device *d);
+/* A request's; NULL allowed. */
+void rg__device_ref(rg__device *d);
+void rg__device_unref(rg__device *d);
+
+void rg__device_info(rg__device *d, rg_device_info *info);
+
+/* ------------------------------------------------------------- generations */
+
+/* Nothing of generations up to this one runs any more: lanes are aborted behind
+ * the caller's back, and whoever waits is told st and why (copied). */
+void rg__device_close(rg__device *d, uint64_t generation, rg_status st,
+                      const char *why);
+
+/* Wait until nothing of an earlier generation stores into device memory, also
+ * of the program's own kernels, and begin this one. ERR_PEER_LOST: it was
+ * closed meanwhile. ERR_DEVICE: the device can't go on. */
+rg_status rg__device_enter(rg__device *d, uint64_t generation);
+
+/* OK, or what the generation was closed with. */
+rg_status rg__device_check(rg__device *d, uint64_t generation);
+
+/* ------------------------------------------------------------------- lanes */
+
+/* What members tell each other before a lane is connected. */
+typedef struct rg__device_card {
+    int32_t st;      /* of the member that could not make its card */
+    int32_t version; /* of NCCL; 0: it has opened no device */
+    char host[64];   /* or what stands for it: NCCL_HOSTID */
+    char bus[16];    /* of its device */
+    char why[128];   /* of st */
+    char id[128];    /* of the first member: where all meet */
+} rg__device_card;
+
+/* is_first: make an id, too. d NULL: this worker has opened no device. */
+void rg__device_card_make(rg__device *d, bool is_first, const char *host,
+                          rg__device_card *card);
+
+/* Do n cards go together? The same answer on all members. name: of the set. */
+rg_status rg__device_cards_check(const rg__device_card *card, int n,
+                                 const char *name);
+
+typedef struct rg__lane_wish {
+    uint32_t set; /* its id */
+    uint64_t generation;
+    const char *name; /* of the set; copied */
+    int n, rank;
+    const rg__device_card *first; /* the first member's; NULL where n is 1 */
+} rg__lane_wish;
+
+/* Connect a lane, and wait until an operation has passed over it. Collective
+ * over the set's members. ERR_PEER_LOST: the generation was closed, or is to
+ * end because this lane can't be connected. */
+rg_status rg__lane_open(rg__device *d, const rg__lane_wish *wish);
+
+/* Has the set a lane in that generation? */
+bool rg__lane_is_open(rg__device *d, uint32_t set, uint64_t generation);
+
+/* --------------------------------------------------------------- operations */
+
+/* An operation that was launched. */
+typedef struct rg__ticket {
+    uint64_t generation;
+    uint32_t row, number; /* its word, and what that holds when it has ended */
+} rg__ticket;
+
+typedef struct rg__launch {
+    rg__coll coll;
+    void *stream;
+    int timeout_ms; /* 0: none */
+} rg__launch;
+
+/* What NCCL can't do is refused here, before anything is launched. */
+rg_status rg__launch_check(const rg__coll *coll);
+
+/* Enqueue n operations of one set, as one where n is above 1. Waits while too
+ * many of the set are under way. */
+rg_status rg__lane_launch(rg__device *d, uint32_t set, uint64_t generation,
+                          const rg__launch *launch, int n,
+                          rg__ticket *ticket_p);
+
+/* Wait until it has ended, or until deadline_ns of the clock (UINT64_MAX: for
+ * ever). OK: it has ended, and its generation is not closed. IN_PROGRESS: not
+ * yet. Else what the generation was closed with. */
+rg_status rg__ticket_wait(rg__device *d, const rg__ticket *ticket,
+                          uint64_t deadline_ns);
+
+/* Wait for all that was launched in the generation, and with whole for all
+ * that the context runs. */
+rg_status rg__device_settle(rg__device *d, uint64_t generation, bool whole,
+                            uint64_t deadline_ns);
+
+#endif

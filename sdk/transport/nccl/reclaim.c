@@ -1,0 +1,163 @@
+/* The end of a generation on the device: its communicators are aborted while
+ * threads of the program may be inside of NCCL, and kernels may wait for a peer
+ * that is gone.
+ *
+ * Within an ncclGroup each ncclCommAbort only sets flags: kernels leave, and
+ * calls that block return. What it frees, it frees at ncclGroupEnd. So:
+ *
+ *   mark       ncclGroupStart, ncclCommAbort of every communicator
+ *   empty      the lock was free once: nobody is inside, since whoever comes
+ *              later sees `closing`
+ *   quiet      every word is written: the next generation may begin
+ *   reclaim    ncclGroupEnd, behind it
+ *
+ * in this order (tests/model/device_abort.pml), on one thread, since a group is
+ * a thread's own. A thread for each generation, so that no next one waits for
+ * what NCCL frees. */
+#include "sdk/transport/nccl/device.h"
+
+#include <stdlib.h>
+
+#include "sdk/base/clock.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/failpoint.h"
+#include "sdk/base/log.h"
+
+#define LOOK_NS (RG__MS / 5)
+
+void rg__lane_free(rg__device *d, rg__lane *lane)
+{
+    if (lane == NULL)
+        return;
+    if (lane->stream != NULL)
+        d->cuda.call.stream_destroy(lane->stream);
+    free(lane->operation);
+    free(lane);
+}
+
+void rg__device_note_quiet(rg__device *d, uint64_t generation)
+{
+    if (atomic_load(&d->quiet) >= generation)
+        return;
+    atomic_store(&d->quiet, generation);
+    pthread_cond_broadcast(&d->changed);
+}
+
+static void move_all(rg__ending *e, lane_event event)
+{
+    pthread_mutex_lock(&e->device->table);
+    for (rg__lane *lane = e->lanes; lane != NULL; lane = lane->next)
+        rg__lane_move(e->device, lane, event);
+    pthread_mutex_unlock(&e->device->table);
+}
+
+static void abort_comm(rg__device *d, rg__nccl_comm comm)
+{
+    if (comm == NULL)
+        return;
+    const int rc = d->nccl.call.comm_abort(comm);
+    if (rc != RG__NCCL_Success && rc != RG__NCCL_InProgress)
+        rg__log(RG__DEBUG, "device", "a communicator's abort says: %s",
+                d->nccl.call.error_string(rc));
+}
+
+static void mark(rg__ending *e)
+{
+    rg__device *d = e->device;
+    rg__failpoint("device.mark", e->lanes->rank, 0, e->generation);
+    d->nccl.call.group_start();
+    for (rg__lane *lane = e->lanes; lane != NULL; lane = lane->next) {
+        abort_comm(d, lane->comm);
+        abort_comm(d, lane->parent);
+    }
+    move_all(e, LANE_CLOSED);
+}
+
+static bool is_quiet(const rg__ending *e)
+{
+    for (const rg__lane *lane = e->lanes; lane != NULL; lane = lane->next)
+        if (!rg__row_is_idle(e->device, lane->row))
+            return false;
+    return true;
+}
+
+/* How long this may take is the device thread's to watch. */
+static void await_quiet(rg__ending *e)
+{
+    const struct timespec look = {.tv_nsec = LOOK_NS};
+    pthread_mutex_lock(&e->device->lock); /* whoever is inside leaves first */
+    pthread_mutex_unlock(&e->device->lock);
+    while (!is_quiet(e))
+        nanosleep(&look, NULL);
+    move_all(e, LANE_DONE);
+    pthread_mutex_lock(&e->device->table);
+    rg__device_note_quiet(e->device, e->generation);
+    pthread_mutex_unlock(&e->device->table);
+}
+
+static void forget(rg__ending *e)
+{
+    rg__device *d = e->device;
+    pthread_mutex_lock(&d->table);
+    rg__ending **at = &d->ending;
+    while (*at != e)
+        at = &(*at)->next;
+    *at = e->next;
+    pthread_cond_broadcast(&d->changed);
+    pthread_mutex_unlock(&d->table);
+}
+
+static void *run_reclaimer(void *arg)
+{
+    rg__ending *e = arg;
+    rg__device *d = e->device;
+    pthread_setname_np(pthread_self(), "rg-reclaim");
+    if (rg__device_use(d) != RG_OK)
+        rg__log(RG__WARN, "device", "%s", rg_last_error());
+    mark(e);
+    await_quiet(e);
+    d->nccl.call.group_end();
+    move_all(e, LANE_DONE);
+    for (rg__lane *lane = e->lanes, *next; lane != NULL; lane = next) {
+        next = lane->next;
+        if (lane->has_root)
+            rg__root_end(&lane->id);
+        rg__lane_free(d, lane);
+    }
+    forget(e);
+    free(e);
+    return NULL;
+}
+
+/* Without a thread, or the memory for one, nothing would ever end. */
+static void begin_thread(rg__ending *e)
+{
+    pthread_t thread;
+    pthread_attr_t attr;
+    pthread_attr_init(&attr);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    if (pthread_create(&thread, &attr, run_reclaimer, e) != 0) {
+        rg__say("no thread can be made that stops the device; this process "
+                "ends, and its slot starts again");
+        _Exit(RG__EXIT_DEVICE);
+    }
+    pthread_attr_destroy(&attr);
+}
+
+void rg__reclaim_begin(rg__device *d)
+{
+    rg__ending *e = calloc(1, sizeof *e);
+    if (e == NULL)
+        return; /* tried again at the next look */
+    *e = (rg__ending){.next = d->ending,
+                      .device = d,
+                      .generation = d->lanes->generation,
+                      .deadline_ns =
+                          rg__now_ns() +
+                          (uint64_t)d->params.abort_timeout_ms * RG__MS,
+                      .lanes = d->lanes};
+    d->ending = e;
+    d->lanes = NULL;
+    d->rows = 0;
+    begin_thread(e);
+}

@@ -1,0 +1,210 @@
+/* An elastic program on device memory: each step adds up a fixed batch by an
+ * allreduce in a stream, so that the sum depends neither on the world's size
+ * nor on who was lost.
+ *
+ *   reducer [--until FILE] [--steps N] [--step-ms N] [--set] [--elements
+ * N]
+ *
+ * It says so where a step that counts is wrong, and where device memory that it
+ * filled at its start has not kept its content. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "regroup/regroup_cuda.h"
+#include "sdk/transport/nccl/load.h"
+
+#define BATCH 48 /* numbers in a step, shared by the ranks */
+
+typedef struct program {
+    rg_ctx *ctx;
+    rg_set *set; /* of all ranks, by a rule; or the world */
+    rg__cuda_library cuda;
+    rg__cu_stream stream;
+    rg__cu_address sums, mark; /* of the device */
+    rg__cu_context context;
+    int64_t *host;
+    size_t elements;
+    const char *until;
+    uint64_t steps;
+    useconds_t nap;
+    bool has_set;
+    int generations;
+    int64_t total; /* registered */
+} program;
+
+static void die(const char *what)
+{
+    fprintf(stderr, "reducer: %s: %s\n", what, rg_last_error());
+    exit(3);
+}
+
+static void must(int rc, const char *what)
+{
+    if (rc == RG__CU_SUCCESS)
+        return;
+    fprintf(stderr, "reducer: %s says %d\n", what, rc);
+    exit(4);
+}
+
+/* What the step adds: an element's part is the index's. */
+static int64_t part(uint64_t step, size_t i, int begin, int end)
+{
+    int64_t sum = 0;
+    for (int k = begin; k < end; k++)
+        sum += (int64_t)((step + i) % 1000) * k + 1;
+    return sum;
+}
+
+/* Reduce in stream order, and no sooner than the stream is done look at the
+ * result; it counts behind the commit. */
+static rg_status step(program *p, rg_state *state)
+{
+    const uint64_t now = rg_state_step(state) + 1;
+    const int rank = rg_set_rank(p->set), n = rg_set_size(p->set);
+    const size_t bytes = sizeof *p->host * p->elements;
+    const rg_op_params params = {
+        .size = sizeof params, .memory = RG_DEVICE, .stream = p->stream};
+    for (size_t i = 0; i < p->elements; i++)
+        p->host[i] = part(now, i, BATCH * rank / n, BATCH * (rank + 1) / n);
+    must(p->cuda.call.copy_in(p->sums, p->host, bytes, p->stream), "copy in");
+    void *sums = (void *)(uintptr_t)p->sums;
+    rg_status st = rg_allreduce_start(p->set, sums, sums, p->elements, RG_I64,
+                                      RG_SUM, &params, NULL);
+    if (st != RG_OK)
+        return st;
+    must(p->cuda.call.copy_out(p->host, p->sums, bytes, p->stream), "copy out");
+    must(p->cuda.call.stream_synchronize(p->stream), "synchronize");
+    st = rg_device_wait(p->ctx, -1);
+    if (st != RG_OK)
+        return st;
+    p->total += p->host[now % p->elements];
+    st = rg_state_commit(state);
+    if (st != RG_OK && st != RG_ERR_HOSTS_CHANGED)
+        return st;
+    for (size_t i = 0; i < p->elements; i++)
+        if (p->host[i] != part(now, i, 0, BATCH)) {
+            printf("WRONG: step %" PRIu64 " element %zu is %" PRId64 "\n", now,
+                   i, p->host[i]);
+            exit(5);
+        }
+    return st;
+}
+
+/* What was put there at the start is there still. */
+static void look_at_mark(program *p)
+{
+    int64_t mark = 0;
+    rg__cu_context now = NULL;
+    must(p->cuda.call.copy_out(&mark, p->mark, sizeof mark, p->stream), "mark");
+    must(p->cuda.call.stream_synchronize(p->stream), "mark");
+    must(p->cuda.call.context_get(&now), "context");
+    if (mark == getpid() && now == p->context)
+        return;
+    printf("WRONG: device memory was lost\n");
+    exit(6);
+}
+
+static rg_status train(rg_state *state, void *arg)
+{
+    program *p = arg;
+    look_at_mark(p);
+    p->generations++;
+    for (rg_status st = RG_OK;;) {
+        if (p->steps != 0 && rg_state_step(state) >= p->steps)
+            return RG_OK;
+        if (p->until != NULL && access(p->until, F_OK) == 0)
+            rg_stop(state);
+        st = step(p, state);
+        if (st != RG_OK)
+            return st;
+        usleep(p->nap);
+    }
+}
+
+static void read_arguments(program *p, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        const char *value = i + 1 < argc ? argv[i + 1] : "";
+        if (strcmp(argv[i], "--set") == 0) {
+            p->has_set = true;
+            continue;
+        }
+        if (strcmp(argv[i], "--until") == 0)
+            p->until = value;
+        else if (strcmp(argv[i], "--steps") == 0)
+            p->steps = strtoull(value, NULL, 10);
+        else if (strcmp(argv[i], "--step-ms") == 0)
+            p->nap = (useconds_t)(1000 * atoi(value));
+        else if (strcmp(argv[i], "--elements") == 0)
+            p->elements = strtoull(value, NULL, 10);
+        i++;
+    }
+}
+
+static void take_device_memory(program *p)
+{
+    const int64_t mark = getpid();
+    const size_t bytes = sizeof *p->host * p->elements;
+    const rg__cuda *call = &p->cuda.call;
+    must(call->context_get(&p->context), "context");
+    must(call->stream_create(&p->stream, RG__CU_STREAM_NON_BLOCKING, 0),
+         "stream");
+    must(call->memory_alloc(&p->sums, bytes), "memory");
+    must(call->memory_alloc(&p->mark, sizeof mark), "memory");
+    must(call->copy_in(p->mark, &mark, sizeof mark, p->stream), "mark");
+    must(call->stream_synchronize(p->stream), "mark");
+    p->host = malloc(bytes);
+}
+
+static int one(rg_ctx *ctx, void *arg)
+{
+    (void)ctx;
+    (void)arg;
+    return 1;
+}
+
+static void make_set(program *p)
+{
+    const rg_set_params params = {
+        .size = sizeof params, .name = "all", .memory = RG_DEVICE};
+    p->set = rg_world(p->ctx);
+    if (p->has_set &&
+        rg_set_create_by(p->ctx, one, NULL, &params, &p->set) != RG_OK)
+        die("rg_set_create_by");
+}
+
+int main(int argc, char **argv)
+{
+    program p = {.elements = 1000, .nap = 3000};
+    const rg_params params = {.size = sizeof params, .elastic = 1};
+    rg_state *state = NULL;
+    read_arguments(&p, argc, argv);
+    if (rg_init(&params, &p.ctx) != RG_OK)
+        die("rg_init");
+    if (rg_device_open(p.ctx, NULL) != RG_OK)
+        die("rg_device_open");
+    if (rg__cuda_open(getenv("REGROUP_CUDA_LIB"), &p.cuda) != RG_OK)
+        die("the driver");
+    take_device_memory(&p);
+    make_set(&p);
+    if (rg_state_create(p.ctx, NULL, &state) != RG_OK ||
+        rg_state_add(state, "total", &p.total, sizeof p.total, NULL) != RG_OK)
+        die("rg_state_add");
+    const rg_status st = rg_run(state, train, &p);
+    if (st == RG_OK)
+        printf("final step %" PRIu64 " state %016" PRIx64 "\n",
+               rg_state_step(state), (uint64_t)p.total);
+    else
+        fprintf(stderr, "reducer: rg_run: %s\n", rg_last_error());
+    printf("device kept through %d generations\n", p.generations);
+    rg_state_destroy(state);
+    p.cuda.call.memory_free(p.sums);
+    p.cuda.call.memory_free(p.mark);
+    p.cuda.call.stream_destroy(p.stream);
+    rg_finalize(p.ctx);
+    free(p.host);
+    return rg_exit_code(st);
+}
