@@ -145,6 +145,8 @@ static rg_status connect_members(rg_set *set, int n, int rank)
                                 .first = n > 1 ? all : NULL};
     if (st == RG_OK)
         st = rg__lane_open(ctx->device, &wish);
+    if (st != RG_OK)
+        rg__device_card_void(&mine);
     free(all);
     return st;
 }

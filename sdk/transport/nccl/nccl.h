@@ -74,6 +74,9 @@ typedef struct rg__device_card {
 void rg__device_card_make(rg__device *d, bool is_first, const char *host,
                           rg__device_card *card);
 
+/* Nobody will meet there: what waits for them ends. */
+void rg__device_card_void(const rg__device_card *card);
+
 /* Do n cards go together? The same answer on all members. name: of the set. */
 rg_status rg__device_cards_check(const rg__device_card *card, int n,
                                  const char *name);

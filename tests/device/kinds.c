@@ -1,0 +1,325 @@
+/* A static program: every kind, type and op on device memory, against the same
+ * on host memory; and what device memory has not got is refused with a
+ * sentence. Numbers are small multiples of the world's size, so that every
+ * result is exact, also an average. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "regroup/regroup_cuda.h"
+#include "sdk/transport/nccl/load.h"
+#include "tests/check.h"
+#include "tests/lib/elements.h"
+
+#define COUNT 96 /* of one rank's part; n times as many fit */
+#define MOST  4
+#define BYTES (COUNT * MOST * 8)
+
+static rg_ctx *ctx;
+static rg_set *set;
+static int n, rank;
+static rg__cuda_library cuda;
+static rg__cu_stream stream;
+static char *device_send, *device_recv;
+static char host_send[BYTES], host_recv[BYTES], got[BYTES];
+
+typedef struct call {
+    rg_type type;
+    rg_op op;
+    uint64_t counts[MOST], places[MOST], back[MOST];
+    rg_op_params params;
+} call;
+
+/* One operation, started from one of the two pairs of buffers. */
+typedef rg_status (*starter)(const call *c, const char *send, char *recv,
+                             rg_req **req_p);
+
+static rg_status allreduce(const call *c, const char *send, char *recv,
+                           rg_req **req_p)
+{
+    return rg_allreduce_start(set, send, recv, COUNT, c->type, c->op,
+                              &c->params, req_p);
+}
+
+static rg_status in_place(const call *c, const char *send, char *recv,
+                          rg_req **req_p)
+{
+    (void)send;
+    return rg_allreduce_start(set, recv, recv, COUNT, c->type, c->op,
+                              &c->params, req_p);
+}
+
+static rg_status reduce(const call *c, const char *send, char *recv,
+                        rg_req **req_p)
+{
+    return rg_reduce_start(set, send, recv, COUNT, c->type, c->op, &c->params,
+                           req_p);
+}
+
+static rg_status reduce_scatter(const call *c, const char *send, char *recv,
+                                rg_req **req_p)
+{
+    return rg_reduce_scatter_start(set, send, recv, COUNT, c->type, c->op,
+                                   &c->params, req_p);
+}
+
+static rg_status reduce_scatterv(const call *c, const char *send, char *recv,
+                                 rg_req **req_p)
+{
+    return rg_reduce_scatterv_start(set, send, recv, c->counts, c->type, c->op,
+                                    &c->params, req_p);
+}
+
+static rg_status broadcast(const call *c, const char *send, char *recv,
+                           rg_req **req_p)
+{
+    (void)send;
+    return rg_broadcast_start(set, recv, COUNT, c->type, &c->params, req_p);
+}
+
+static rg_status allgather(const call *c, const char *send, char *recv,
+                           rg_req **req_p)
+{
+    return rg_allgather_start(set, send, recv, COUNT, c->type, &c->params,
+                              req_p);
+}
+
+static rg_status allgather_in_place(const call *c, const char *send, char *recv,
+                                    rg_req **req_p)
+{
+    (void)send;
+    return rg_allgather_start(set, recv, recv, COUNT, c->type, &c->params,
+                              req_p);
+}
+
+static rg_status allgatherv(const call *c, const char *send, char *recv,
+                            rg_req **req_p)
+{
+    return rg_allgatherv_start(set, send, c->counts[rank], recv, c->counts,
+                               c->places, c->type, &c->params, req_p);
+}
+
+static rg_status gather(const call *c, const char *send, char *recv,
+                        rg_req **req_p)
+{
+    return rg_gather_start(set, send, recv, COUNT, c->type, &c->params, req_p);
+}
+
+static rg_status gatherv(const call *c, const char *send, char *recv,
+                         rg_req **req_p)
+{
+    return rg_gatherv_start(set, send, c->counts[rank], recv, c->counts,
+                            c->places, c->type, &c->params, req_p);
+}
+
+static rg_status scatter(const call *c, const char *send, char *recv,
+                         rg_req **req_p)
+{
+    return rg_scatter_start(set, send, recv, COUNT, c->type, &c->params, req_p);
+}
+
+static rg_status scatterv(const call *c, const char *send, char *recv,
+                          rg_req **req_p)
+{
+    return rg_scatterv_start(set, send, c->counts, c->places, recv,
+                             c->counts[rank], c->type, &c->params, req_p);
+}
+
+static rg_status alltoall(const call *c, const char *send, char *recv,
+                          rg_req **req_p)
+{
+    return rg_alltoall_start(set, send, recv, COUNT, c->type, &c->params,
+                             req_p);
+}
+
+/* Rank a sends counts[a] to everybody. */
+static rg_status alltoallv(const call *c, const char *send, char *recv,
+                           rg_req **req_p)
+{
+    return rg_alltoallv_start(set, send, c->back, NULL, recv, c->counts,
+                              c->places, c->type, &c->params, req_p);
+}
+
+static rg_status barrier(const call *c, const char *send, char *recv,
+                         rg_req **req_p)
+{
+    (void)send;
+    (void)recv;
+    return rg_barrier_start(set, &c->params, req_p);
+}
+
+static rg_status join(const call *c, const char *send, char *recv,
+                      rg_req **req_p)
+{
+    (void)send;
+    (void)recv;
+    return rg_join_start(set, NULL, &c->params, req_p);
+}
+
+static const struct kind {
+    const char *name;
+    starter start;
+    bool reduces;
+} kinds[] = {{"allreduce", allreduce, true},
+             {"allreduce in place", in_place, true},
+             {"reduce", reduce, true},
+             {"reduce_scatter", reduce_scatter, true},
+             {"reduce_scatterv", reduce_scatterv, true},
+             {"broadcast", broadcast, false},
+             {"allgather", allgather, false},
+             {"allgather in place", allgather_in_place, false},
+             {"allgatherv", allgatherv, false},
+             {"gather", gather, false},
+             {"gatherv", gatherv, false},
+             {"scatter", scatter, false},
+             {"scatterv", scatterv, false},
+             {"alltoall", alltoall, false},
+             {"alltoallv", alltoallv, false},
+             {"barrier", barrier, false}};
+
+static void must(int rc, const char *what)
+{
+    if (rc != RG__CU_SUCCESS)
+        CHECK_FAIL("%s says %d", what, rc);
+}
+
+static rg__cu_address address(const char *p)
+{
+    return (rg__cu_address)(uintptr_t)p;
+}
+
+static void fill(const call *c)
+{
+    for (uint64_t i = 0; i < (uint64_t)(COUNT * n); i++) {
+        const uint64_t k = 1 + (i + (uint64_t)rank) % 2;
+        put(c->type, host_send, i, (double)((uint64_t)n * k));
+        put(c->type, host_recv, i, (double)((uint64_t)n * (3 - k)));
+    }
+    must(cuda.call.copy_in(address(device_send), host_send, BYTES, stream),
+         "copy in");
+    must(cuda.call.copy_in(address(device_recv), host_recv, BYTES, stream),
+         "copy in");
+}
+
+static void run(const struct kind *kind, call *c, bool has_request)
+{
+    rg_req *req = NULL;
+    memset(host_recv, 0, sizeof host_recv);
+    fill(c);
+    CHECK_OK(kind->start(c, host_send, host_recv, &req));
+    CHECK_OK(rg_wait(&req, -1));
+    c->params.memory = RG_DEVICE;
+    c->params.stream = stream;
+    CHECK_OK(
+        kind->start(c, device_send, device_recv, has_request ? &req : NULL));
+    if (has_request)
+        CHECK_OK(rg_wait(&req, -1));
+    else
+        CHECK_OK(rg_device_wait(ctx, -1));
+    c->params.memory = RG_HOST;
+    must(cuda.call.copy_out(got, address(device_recv), BYTES, stream),
+         "copy out");
+    must(cuda.call.stream_synchronize(stream), "synchronize");
+    if (memcmp(got, host_recv, BYTES) != 0)
+        CHECK_FAIL("%s of %s, %s, root %d: rank %d got something else on the "
+                   "device",
+                   kind->name, type_names[c->type], op_names[c->op],
+                   c->params.root, rank);
+}
+
+static bool has_op(rg_op op, rg_type type)
+{
+    return op <= RG_PROD && type != RG_BOOL &&
+           (op != RG_AVG || type == RG_F32 || type == RG_F64);
+}
+
+static void run_all(void)
+{
+    int turn = 0;
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        for (int type = RG_U8; type <= RG_BOOL; type++)
+            for (int op = RG_SUM; op <= RG_PROD; op++, turn++) {
+                call c = {
+                    .type = (rg_type)type,
+                    .op = (rg_op)op,
+                    .params = {.size = sizeof c.params, .root = turn % n}};
+                uint64_t at = 0;
+                for (int r = 0; r < n; r++) { /* one has nothing */
+                    c.counts[r] = r == 1 ? 0 : COUNT - (uint64_t)r;
+                    c.places[r] = at++;
+                    at += c.counts[r];
+                }
+                for (int r = 0; r < n; r++)
+                    c.back[r] = c.counts[rank];
+                if (kinds[k].reduces ? has_op(c.op, c.type) : op == RG_SUM)
+                    run(&kinds[k], &c, turn % 2 == 0);
+            }
+}
+
+static void refused(starter start, const call *c, const char *says)
+{
+    const rg_status st = start(c, device_send, device_recv, NULL);
+    CHECK_STATUS(st, RG_ERR_UNSUPPORTED);
+    if (strstr(rg_last_error(), says) == NULL)
+        CHECK_FAIL("%s does not say: %s", rg_last_error(), says);
+}
+
+static void refuse_all(void)
+{
+    call c = {.type = RG_F32,
+              .params = {.size = sizeof c.params, .memory = RG_DEVICE}};
+    refused(join, &c, "joins are for host memory");
+    c.type = RG_I32;
+    c.op = RG_LAND;
+    refused(allreduce, &c, "NCCL has no such reduction");
+    c.op = RG_AVG;
+    refused(allreduce, &c, "AVG is for F32 and F64");
+    c.op = RG_SUM;
+    c.params.prescale = 2;
+    refused(allreduce, &c, "there is no prescale");
+    c.params.prescale = 0;
+    CHECK_OK(rg_group_start(ctx));
+    refused(allreduce, &c, "can't be in a group");
+    CHECK_STATUS(rg_group_end(ctx), RG_ERR_UNSUPPORTED);
+    CHECK_STATUS(allreduce(&c, host_send, host_recv, NULL), RG_ERR_INVALID);
+    if (strstr(rg_last_error(), "no memory of the device") == NULL)
+        CHECK_FAIL("host memory: %s", rg_last_error());
+}
+
+static void open_device(void)
+{
+    rg_device_info info = {.size = sizeof info};
+    rg__cu_address at = 0;
+    CHECK_STATUS(rg_device_info_get(ctx, &info), RG_ERR_INVALID);
+    CHECK_OK(rg_device_open(ctx, NULL));
+    CHECK_STATUS(rg_device_open(ctx, NULL), RG_ERR_INVALID);
+    CHECK_OK(rg_device_info_get(ctx, &info));
+    if (info.device != rg_slot(ctx) || info.total_bytes == 0 ||
+        info.bus[0] == '\0')
+        CHECK_FAIL("device %d at \"%s\"", info.device, info.bus);
+    CHECK_OK(rg__cuda_open(getenv("REGROUP_CUDA_LIB"), &cuda));
+    must(cuda.call.stream_create(&stream, RG__CU_STREAM_NON_BLOCKING, 0),
+         "stream");
+    must(cuda.call.memory_alloc(&at, BYTES), "memory");
+    device_send = (char *)(uintptr_t)at;
+    must(cuda.call.memory_alloc(&at, BYTES), "memory");
+    device_recv = (char *)(uintptr_t)at;
+}
+
+int main(void)
+{
+    CHECK_OK(rg_init(NULL, &ctx));
+    set = rg_world(ctx);
+    n = rg_size(ctx);
+    rank = rg_rank(ctx);
+    open_device();
+    run_all();
+    refuse_all();
+    CHECK_OK(rg_barrier(set));
+    must(cuda.call.memory_free(address(device_send)), "free");
+    must(cuda.call.memory_free(address(device_recv)), "free");
+    must(cuda.call.stream_destroy(stream), "destroy");
+    puts("all are right");
+    rg_finalize(ctx);
+    return 0;
+}
