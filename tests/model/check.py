@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Verify the models: of the generation protocol, and of shards and their
-copies; and that they can fail.
+"""Verify the models: of the generation protocol, of shards and their copies,
+and of the end of a generation on the device; and that they can fail.
 
 Every setting below is explored to its end with spin: the protocol as it is has
 no violation in any of them, and each mutant, which breaks one rule, has one.
@@ -91,6 +91,8 @@ COPIES = [
     ("copies, two of each", "any two of three hosts may be lost",
      "N=3 REPLICAS=2 S=4 SLOTS=2"),
 ]
+# Of device_abort.pml.
+DEVICE = [("device", "launches, an abort, a commit", "")]
 # Two minutes and 1.6 GB, with 32 bits of a hash for a state: not in every run.
 LONG = [
     ("two deaths, leaders", "two deaths, a leader change",
@@ -157,6 +159,16 @@ COPIES_MUTANTS = [
      "N=3 REPLICAS=2 S=3"),
     ("EARLY", "k", "copies a commit before it counts", "N=3"),
 ]
+DEVICE_MUTANTS = [
+    ("FREE_FIRST", "p", "frees before it knows who is inside", ""),
+    ("LOCK_FIRST", "f", "takes the lock before it marks", ""),
+    ("READ_EARLY", "n", "looks at `closing` before the word", ""),
+    ("LATE_CLOSE", "n", "stores `closing` after the marks", ""),
+    ("NO_RECHECK", "p", "launches without a look at `closing`", ""),
+    ("EARLY_NEXT", "p", "restores before all words are written", ""),
+    ("PEER_EARLY", "o", "agrees before its device is done", ""),
+    ("TRUST_OK", "o", "commits by the OKs of one rank", ""),
+]
 # How the verifier words the claims of each invariant.
 CLAIMS = [
     ("m", r"plan_cur\[h\]==cur\)&&\(plan_phase"),
@@ -169,6 +181,9 @@ CLAIMS = [
     ("g", r"i>=reported\b"),
     ("k", r"^assertion violated \(piece\[.*\]==0\)|own\[.*\]==c"),
     ("i", r"newest\[i\]==|m==\d"),
+    ("n", r"peer_caused"),
+    ("o", r"rubbish\[0\]"),
+    ("p", r"^assertion violated\s+!\((restored|freed|inside)\)"),
     ("f", r"phase>=2\)\|\||invalid end state"),
     ("e", r"phase!=2|phase<2"),
 ]
@@ -189,8 +204,11 @@ def must(folder, *command):
 
 
 def model_of(name):
-    is_copies = any(name == entry[0] for entry in COPIES + COPIES_MUTANTS)
-    return "copies.pml" if is_copies else "generation.pml"
+    for model, entries in (("copies.pml", COPIES + COPIES_MUTANTS),
+                           ("device_abort.pml", DEVICE + DEVICE_MUTANTS)):
+        if any(name == entry[0] for entry in entries):
+            return model
+    return "generation.pml"
 
 
 def compiler(kind):
@@ -274,10 +292,12 @@ def size_of(name):
 
 def settings(names):
     """[(name, about, constants, kind, broken invariant)]"""
-    every = [(*entry, size_of(entry[0]), None) for entry in PROTOCOL + COPIES] + \
+    every = [(*entry, size_of(entry[0]), None)
+             for entry in PROTOCOL + COPIES + DEVICE] + \
         [(*entry, "long", None) for entry in LONG] + \
         [(name, about, f"MUT_{name} {constants}", size_of(name), letter)
-         for name, letter, about, constants in MUTANTS + COPIES_MUTANTS]
+         for name, letter, about, constants in
+         MUTANTS + COPIES_MUTANTS + DEVICE_MUTANTS]
     unknown = set(names) - {entry[0] for entry in every}
     if unknown:
         sys.exit(f"check.py: no setting is called {', '.join(sorted(unknown))}")
