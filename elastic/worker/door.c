@@ -26,8 +26,7 @@ rg_status rg__worker_door(rg__worker *w)
 {
     rg__failpoint("door", -1, 0, 0);
     pthread_mutex_lock(&w->lock);
-    if (w->phase == RG__PHASE_OUT)
-        w->phase = w->sock < 0 ? RG__PHASE_DECIDED : RG__PHASE_DOOR;
+    rg__worker_step(w, w->sock < 0 ? RG__ON_COME_ALONE : RG__ON_COME);
     pthread_mutex_unlock(&w->lock);
     if (w->sock < 0)
         return RG_OK;

@@ -147,7 +147,7 @@ static rg_status finished(rg__worker *w)
     w->fin = w->taken;
     if (w->sock < 0) {
         w->done = w->taken;
-        w->phase = RG__PHASE_DONE;
+        rg__worker_step(w, RG__ON_DONE);
     }
     pthread_mutex_unlock(&w->lock);
     return rg__worker_mark(w, RG__FIN, w->taken);

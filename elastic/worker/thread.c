@@ -66,15 +66,6 @@ void rg__worker_broken(rg__worker *w, uint64_t generation, int peer,
     rg__worker_send(w, &m, sizeof m);
 }
 
-static void set_phase(rg__worker *w, rg__phase phase)
-{
-    pthread_mutex_lock(&w->lock);
-    if (w->phase != RG__PHASE_ENDED && w->phase != RG__PHASE_DONE)
-        w->phase = phase;
-    pthread_cond_broadcast(&w->changed);
-    pthread_mutex_unlock(&w->lock);
-}
-
 /* ------------------------------------------------------------------- leave */
 
 static void shut_gate(rg_ctx *ctx)
@@ -87,7 +78,7 @@ static void shut_gate(rg_ctx *ctx)
 /* What was entered is this thread's to change, and copied by the user thread
  * under the lock. The phase goes first: a user thread opens the gate only while
  * it sees PHASE_DECIDED under the lock. */
-static uint64_t take_entered(rg__worker *w, rg__phase phase, bool is_broken)
+static uint64_t take_entered(rg__worker *w, bool is_broken)
 {
     pthread_mutex_lock(&w->lock);
     const uint64_t generation = w->entered.generation;
@@ -95,9 +86,7 @@ static uint64_t take_entered(rg__worker *w, rg__phase phase, bool is_broken)
         rg__break_note(w);
     free(w->entered.member);
     w->entered = (rg__membership){.rank = -1};
-    if (w->phase == RG__PHASE_DECIDED)
-        w->phase = phase;
-    pthread_cond_broadcast(&w->changed);
+    rg__worker_step(w, RG__ON_LEAVE);
     pthread_mutex_unlock(&w->lock);
     return generation;
 }
@@ -112,8 +101,7 @@ static void close_generation(rg__worker *w, rg_status st, const char *why)
 
 static void leave(rg__worker *w, rg_status st, const char *why)
 {
-    const uint64_t generation =
-        take_entered(w, RG__PHASE_DOOR, st != RG_ERR_HOSTS_CHANGED);
+    const uint64_t generation = take_entered(w, st != RG_ERR_HOSTS_CHANGED);
     rg__log(RG__DEBUG, "worker", "leaving generation %llu: %s",
             (unsigned long long)generation, why);
     close_generation(w, st, why);
@@ -161,15 +149,13 @@ static void leave_if_due(rg__worker *w)
 static void end(rg__worker *w, rg_status st, const char *why)
 {
     pthread_mutex_lock(&w->lock);
-    if (w->phase != RG__PHASE_ENDED && w->phase != RG__PHASE_DONE) {
+    if (rg__worker_step(w, RG__ON_END)) {
         rg__break_note(w);
         w->end = st;
         snprintf(w->end_why, sizeof w->end_why, "%s", why);
-        w->phase = RG__PHASE_ENDED;
     }
-    pthread_cond_broadcast(&w->changed);
     pthread_mutex_unlock(&w->lock);
-    if (take_entered(w, RG__PHASE_ENDED, false) != 0)
+    if (take_entered(w, false) != 0)
         close_generation(w, st, why);
     rg__break_tell(w);
 }
@@ -364,11 +350,8 @@ static void on_decided(rg__worker *w, const rg__decided *m)
     rg__failpoint("decided", w->entered.rank, m->resume.step, m->generation);
     atomic_store(&w->ctx->page->generation, m->generation);
     pthread_mutex_lock(&w->lock);
-    if (w->phase == RG__PHASE_DOOR) {
+    if (rg__worker_step(w, RG__ON_DECIDE))
         w->decided = *m;
-        w->phase = RG__PHASE_DECIDED;
-        pthread_cond_broadcast(&w->changed);
-    }
     pthread_mutex_unlock(&w->lock);
 }
 
@@ -376,8 +359,8 @@ static void on_done(rg__worker *w, const rg__mark *m)
 {
     pthread_mutex_lock(&w->lock);
     w->done = m->generation;
+    rg__worker_step(w, RG__ON_DONE);
     pthread_mutex_unlock(&w->lock);
-    set_phase(w, RG__PHASE_DONE);
 }
 
 static void on_buffer(rg__worker *w, const rg__buffer *m)

@@ -5,18 +5,40 @@
 
 #include "process_sets/sets.h"
 #include "sdk/transport/launcher.h"
+#include "sdk/base/machine.h"
 #include "sdk/base/wire.h"
 
 typedef struct rg__board rg__board; /* board.c */
 
-/* Where the worker stands; only the Regroup thread moves it. */
+/* Where the worker stands (phase.c). */
+/* clang-format off */
+#define RG__PHASES(X)                                                          \
+    X(OUT, "out")         /* met, not at the door */                           \
+    X(DOOR, "at the door") /* waits for a proposal or a decision */            \
+    X(DECIDED, "decided") /* a generation is decided and not left */           \
+    X(DONE, "done")       /* the job is */                                     \
+    X(ENDED, "ended")     /* refused, ended or alone: nothing will come */
+
+#define RG__PHASE_EVENTS(X)                                                    \
+    X(COME, "comes")            /* to the door */                              \
+    X(COME_ALONE, "comes alone") /* where there is no agent */                 \
+    X(DECIDE, "DECIDED")                                                       \
+    X(LEAVE, "leaves")          /* a generation */                             \
+    X(DONE, "DONE")                                                            \
+    X(END, "ENDED or alone")
+/* clang-format on */
+
 typedef enum rg__phase {
-    RG__PHASE_OUT,     /* met, not at the door */
-    RG__PHASE_DOOR,    /* waits for a proposal or a decision */
-    RG__PHASE_DECIDED, /* a generation is decided and not left */
-    RG__PHASE_DONE,    /* the job is done */
-    RG__PHASE_ENDED    /* refused, ended or alone: nothing will come */
+#define X(phase, text) RG__PHASE_##phase,
+    RG__PHASES(X)
+#undef X
 } rg__phase;
+
+typedef enum rg__phase_event {
+#define X(event, text) RG__ON_##event,
+    RG__PHASE_EVENTS(X)
+#undef X
+} rg__phase_event;
 
 typedef struct rg__reply {
     rg__wire_type awaited; /* BUFFER or SEGMENT; 0: nobody asks */
@@ -89,6 +111,11 @@ struct rg__worker {
     int stuck_rank;                 /* -1: none */
     uint64_t stuck_bytes, stuck_ms; /* not acknowledged for so long */
 };
+
+/* phase.c: the only place that moves the phase; lock held. true: it has moved.
+ * Whoever waits looks again. */
+bool rg__worker_step(rg__worker *w, rg__phase_event event);
+extern const rg__machine rg__phase_machine;
 
 /* meet.c: connect, say who we are, map page and vault. ctx gets page, vault,
  * me, names; worker gets sock. */

@@ -1,12 +1,17 @@
-/* Each pair of a state and an event has one answer in the agent's machines, and
- * the drawing in the room's README is what the table prints. */
+/* Each pair of a state and an event has one answer in every machine, and the
+ * drawing in the room's README is what the table prints. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "elastic/agent/base/slot_machine.h"
+#include "elastic/worker/worker.h"
 #include "tests/check.h"
 
-static const rg__machine *const machines[] = {&rg__slot_machine};
+static const struct {
+    const rg__machine *machine;
+    const char *readme;
+} machines[] = {{&rg__slot_machine, "elastic/agent/README.md"},
+                {&rg__phase_machine, "elastic/worker/README.md"}};
 
 static void check_answers(const rg__machine *m)
 {
@@ -31,9 +36,11 @@ static void check_reached(const rg__machine *m)
     CHECK_EQ(reached, (1u << m->states) - 1);
 }
 
-static char *read_text(const char *path)
+static char *read_text(const char *name)
 {
     static char text[200000];
+    char path[4096];
+    snprintf(path, sizeof path, SOURCE "/%s", name);
     FILE *file = fopen(path, "r");
     CHECK(file != NULL);
     text[fread(text, 1, sizeof text - 1, file)] = '\0';
@@ -46,19 +53,18 @@ static void check_drawing(const rg__machine *m, const char *readme)
     char *drawn = rg__machine_text(m);
     CHECK(drawn != NULL);
     if (strstr(readme, drawn) == NULL)
-        CHECK_FAIL("elastic/agent/README.md draws the %s as it is no more; "
-                   "this is how it is now:\n%s",
+        CHECK_FAIL("the README draws the %s as it is no more; this is how it "
+                   "is now:\n%s",
                    m->name, drawn);
     free(drawn);
 }
 
 int main(void)
 {
-    const char *readme = read_text(AGENT_README);
     for (size_t i = 0; i < sizeof machines / sizeof *machines; i++) {
-        check_answers(machines[i]);
-        check_reached(machines[i]);
-        check_drawing(machines[i], readme);
+        check_answers(machines[i].machine);
+        check_reached(machines[i].machine);
+        check_drawing(machines[i].machine, read_text(machines[i].readme));
     }
     return 0;
 }
