@@ -192,7 +192,7 @@ rg_status rg_set_split(rg_ctx *ctx, int color, int key,
         return rg__fail(RG_ERR_INVALID, "rg_set_split needs a context");
     if (rg__declares(ctx))
         return rg__fail(RG_ERR_INVALID,
-                        "rg_set_split has no ranks to split before the door; "
+                        "rg_set_split has no ranks to split before rg_run; "
                         "call it inside rg_run's fn, or declare a rule with "
                         "rg_set_create_by");
     rg__wish w = {.what = "rg_set_split", .kind = SPLIT, .params = params};

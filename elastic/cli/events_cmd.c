@@ -1,4 +1,4 @@
-/* `regroup events`: what has befallen a job, a line for each event. */
+/* `regroup events`: what has happened to a job, a line for each event. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -49,9 +49,10 @@ static void print_line(FILE *out, const rg__private_etcd *etcd,
 {
     fprintf(out,
             "  regroup agent --etcd %s --etcd-invitation %s --etcd-ca-hash %s "
-            "--job %s --slots %d",
-            etcd->endpoint, RG__CERTS_INVITATION, etcd->ca_hash, launch->job,
-            launch->slots);
+            "--job %s",
+            etcd->endpoint, RG__CERTS_INVITATION, etcd->ca_hash, launch->job);
+    if (launch->slots > 0) /* a launcher has none */
+        fprintf(out, " --slots %d", launch->slots);
     print_settings(out, cli->cfg);
     if (launch->checkpoint[0] != '\0') {
         fputs(" --checkpoint-dir", out);

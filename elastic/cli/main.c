@@ -42,7 +42,7 @@ static const rg__command commands[] = {
      "word.\n",
      rg__cmd_status},
     {"events", "[--json] [--follow] [JOB]",
-     "tell what has befallen a job that runs here, oldest first",
+     "list what has happened to a job that runs here, oldest first",
      "JOB may be left out when only one runs here.\n"
      "\n"
      "  decided    a generation began: WORLD from > to, LOST steps, RESUME is\n"

@@ -2,11 +2,13 @@
 #include "elastic/cli/remotes.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "elastic/cli/program.h"
 #include "elastic/cli/rundir.h"
 #include "elastic/launch/route.h"
 #include "sdk/base/fail.h"
@@ -55,6 +57,31 @@ static rg_status check_alone(const rg__cfg *cfg)
     return RG_OK;
 }
 
+static bool needs_rsh(const rg__host_list *list)
+{
+    for (int i = 0; i < list->n; i++)
+        if (!rg__route_is_here(list->host[i].target))
+            return true;
+    return list->n == 0; /* a script will say */
+}
+
+/* A shell runs it; what is more than a plain word is the shell's to judge. */
+static rg_status check_rsh(const rg__remotes *r, const rg__settings *s)
+{
+    char word[PATH_MAX], path[PATH_MAX];
+    const size_t n = strcspn(s->rsh, " \t");
+    if (n == 0 || n >= sizeof word || !needs_rsh(&r->hosts) ||
+        strcspn(s->rsh, "$`'\"\\;&|<>(){}*?[]~=#") < n)
+        return RG_OK;
+    snprintf(word, sizeof word, "%.*s", (int)n, s->rsh);
+    if (rg__find_program(word, path, sizeof path) == RG_OK)
+        return RG_OK;
+    return rg__fail(RG_ERR_INVALID,
+                    "--rsh %s can't reach other hosts: there is no such "
+                    "program here; install it, or name another one",
+                    word);
+}
+
 /* For workers here; on other hosts the letter does it. */
 static void export_here(const rg__cli *cli)
 {
@@ -80,6 +107,8 @@ rg_status rg__remotes_read(rg__remotes *r, const rg__cli *cli)
     rg_status st = read_lists(r, s);
     if (st == RG_OK)
         st = check_own_name(r, s);
+    if (st == RG_OK)
+        st = check_rsh(r, s);
     if (st == RG_OK)
         st = rg__route_mine(&r->hosts, &r->mine);
     return st;

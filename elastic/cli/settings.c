@@ -430,11 +430,14 @@ static rg_status fail_flag(const spellings *s, const char *command,
     if (instead != NULL)
         return rg__fail(RG_ERR_INVALID, "`regroup %s` has no flag %s: %s",
                         command, word, instead);
+    const char *bare = word + strspn(word, "-");
+    if (letter == 0 && bare == word + 1 && bare[0] != '\0' && bare[1] == '\0')
+        letter = bare[0];
     if (letter != 0)
         return rg__fail(RG_ERR_INVALID,
                         "`regroup %s` has no flag -%c; see `regroup %s --help`",
                         command, letter, command);
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="), word + 2);
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(bare, "="), bare);
     const char *nearest = rg__nearest(name, s->name, s->count);
     if (nearest == NULL)
         return rg__fail(RG_ERR_INVALID,
@@ -482,15 +485,6 @@ static rg_status take_flag(rg__cli *cli, const flag *f, char *value)
     return rg__cfg_set(cli->cfg, f->setting, value, RG__CFG_FLAG, where);
 }
 
-/* mpirun's -np is two letters behind one dash, which getopt would read as
- * `-n p`. */
-static void respell_np(char **word)
-{
-    static char np[] = "--np";
-    if (*word != NULL && strcmp(*word, "-np") == 0)
-        *word = np;
-}
-
 /* Within letters behind one dash getopt has not moved on; past words that are
  * no flags it has. */
 static const char *stumbled_on(char **argv, int at)
@@ -507,9 +501,9 @@ static rg_status read_flags(rg__cli *cli, const char *command, int argc,
     optind = 0; /* glibc: begin anew, at 1 */
     for (;;) {
         const int at = optind > 0 ? optind : 1;
-        respell_np(&argv[at]);
         optopt = 0;
-        const int got = getopt_long(argc, argv, s.letters, s.option, NULL);
+        /* a name may have one dash, as mpirun's -np and -hostfile have */
+        const int got = getopt_long_only(argc, argv, s.letters, s.option, NULL);
         if (got == -1)
             return RG_OK;
         if (got == '?')

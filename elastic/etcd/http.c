@@ -340,6 +340,11 @@ static void say_why(rg__transfer *t, CURLcode rc)
 {
     if (t->has_socket && rc == CURLE_COULDNT_CONNECT)
         snprintf(t->why, sizeof t->why, "nobody listens at that socket");
+    if (rc == CURLE_WRITE_ERROR)
+        snprintf(t->why, sizeof t->why,
+                 "its answer is longer than the %zu bytes that are read, or "
+                 "there is no memory for it",
+                 t->in_max);
     if (t->why[0] == '\0')
         snprintf(t->why, sizeof t->why, "%s", curl_easy_strerror(rc));
     const size_t n = strlen(t->why);

@@ -27,6 +27,7 @@
 #define FINISH_NS      (10000 * RG__MS)
 #define LAST_NS        (35000 * RG__MS) /* more than a last checkpoint takes */
 #define LEAVE_NS       (5000 * RG__MS)
+#define UNREACHED_NS   (1000 * RG__MS) /* to hear that it is over */
 
 typedef enum host_state { IDLE, RUNNING, RESTING, LEAVING, OVER } host_state;
 
@@ -526,6 +527,20 @@ static void drive_out(rg__launcher *l)
     wait_all(l, is_there, LEAVE_NS, &ignored);
 }
 
+/* Hosts that were never reached, and won't be. */
+static void cut_off(rg__launcher *l, int *code_p)
+{
+    if (wait_all(l, is_there, UNREACHED_NS, code_p) == GONE)
+        return;
+    for (host *h = l->first; h != NULL; h = h->next)
+        if (h->pid != 0)
+            rg__log(RG__WARN, "launch",
+                    "host %s has not answered yet, and need not any more",
+                    h->listed.name);
+    signal_all(l, SIGKILL);
+    wait_all(l, is_there, LEAVE_NS, code_p);
+}
+
 int rg__launcher_finish(rg__launcher *l, int code)
 {
     const uint64_t most_ns =
@@ -541,9 +556,11 @@ int rg__launcher_finish(rg__launcher *l, int code)
     if (code == 0)
         how = wait_for_programs(l, &code);
     if (how <= 0)
-        how = wait_all(l, is_there, most_ns, &code);
-    if (how == GONE)
+        how = wait_all(l, is_reached, most_ns, &code);
+    if (how == GONE) {
+        cut_off(l, &code);
         return code;
+    }
     say_who_is_left(l);
     drive_out(l);
     return code == 0 && how > 0 ? 128 + how : code;

@@ -155,8 +155,8 @@ rg_status rg__channel_create(rg__engine *e, rg__channel **channel_p)
     ch->engine = e;
     rg__channel_set_reason(
         ch, RG_ERR_INVALID,
-        "the set has no generation before the door; call it inside "
-        "rg_run's fn, or after rg_world_wait has returned RG_OK");
+        "there is no world before rg_run; call it inside rg_run's fn, or after "
+        "rg_world_wait has returned RG_OK");
     rg__engine_lock(e);
     ch->next = e->channels;
     e->channels = ch;

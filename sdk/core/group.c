@@ -171,7 +171,7 @@ static rg_status check_generation(const rg__engine *e, const rg_req *req)
         return RG_OK;
     if (e->left_st == RG_OK)
         return rg__fail(RG_ERR_INVALID,
-                        "the group was begun before the door; begin it inside "
+                        "the group was begun before rg_run; begin it inside "
                         "rg_run's fn");
     return rg__fail(e->left_st, "%s", e->left_why);
 }

@@ -66,6 +66,21 @@ static void list_awaited(const rg__channel *ch, char *text, size_t room)
         snprintf(text + used, room - used, "..");
 }
 
+typedef struct set_words {
+    char text[48];
+} set_words;
+
+/* "the world", or "set NAME". */
+static set_words words_of(const rg__channel *ch)
+{
+    set_words w;
+    if (strcmp(ch->name, "world") == 0)
+        snprintf(w.text, sizeof w.text, "the world");
+    else
+        snprintf(w.text, sizeof w.text, "set %s", ch->name);
+    return w;
+}
+
 /* "allreduce of 5 elements", or the call that it is a part of. */
 static void name_of(const rg_req *req, char *text, size_t room)
 {
@@ -88,8 +103,8 @@ static void describe(const rg__channel *ch, const rg_req *req, uint64_t ms,
         snprintf(before, sizeof before, ", behind the set's %s",
                  kinds[ch->head->coll.kind]);
     const bool says_more = ranks[0] != '\0' && req->coll.absent != NULL;
-    snprintf(text, room, "%s on set %s for %" PRIu64 " ms%s%s%s%s", name,
-             ch->name, ms, before, ranks, says_more ? ", which " : "",
+    snprintf(text, room, "%s on %s for %" PRIu64 " ms%s%s%s%s", name,
+             words_of(ch).text, ms, before, ranks, says_more ? ", which " : "",
              says_more ? req->coll.absent : "");
 }
 
@@ -163,8 +178,8 @@ static bool give_up_left(rg__channel *ch, const rg_req *req, uint64_t now)
         return false;
     name_of(req, name, sizeof name);
     rg__fail(RG_ERR_PEER_LOST,
-             "%s on set %s waits for its rank %d, which has called rg_finalize",
-             name, ch->name, left);
+             "%s on %s waits for its rank %d, which has called rg_finalize",
+             name, words_of(ch).text, left);
     if (!tell_late(ch->engine, rg_last_error()))
         rg__channel_shut(ch, RG_ERR_PEER_LOST, rg_last_error());
     return true;

@@ -43,6 +43,16 @@ typedef struct lines {
     int n;
 } lines;
 
+rg__words rg__set_words(uint32_t id)
+{
+    rg__words words;
+    if (id == 0)
+        snprintf(words.text, sizeof words.text, "the world");
+    else
+        snprintf(words.text, sizeof words.text, "set %u", id);
+    return words;
+}
+
 static uint64_t bits_of(double value)
 {
     uint64_t bits;
@@ -142,11 +152,11 @@ static rg_status differ_in_own_tag(uint32_t id, const lines *all, int m,
                                    const char *ranks, const char *others)
 {
     return rg__fail(RG_ERR_MISMATCH,
-                    "%s on set %u: tag %" PRIu64 " on %s but %" PRIu64 " on "
+                    "%s on %s: tag %" PRIu64 " on %s but %" PRIu64 " on "
                     "%s; start the same operation on every member",
-                    name_in(kinds, COUNT(kinds), value_of(all, 0, KIND)), id,
-                    value_of(all, 0, TAG), ranks, value_of(all, m, TAG),
-                    others);
+                    name_in(kinds, COUNT(kinds), value_of(all, 0, KIND)),
+                    rg__set_words(id).text, value_of(all, 0, TAG), ranks,
+                    value_of(all, m, TAG), others);
 }
 
 static rg_status differ_in_tag(uint32_t id, const lines *all, const char *ranks,
@@ -154,9 +164,9 @@ static rg_status differ_in_tag(uint32_t id, const lines *all, const char *ranks,
 {
     const uint64_t kind = value_of(all, 0, KIND);
     return rg__fail(RG_ERR_MISMATCH,
-                    "%s on set %u: %s of %s are not those of %s; start the "
+                    "%s on %s: %s of %s are not those of %s; start the "
                     "same operation on every member",
-                    name_in(kinds, COUNT(kinds), kind), id,
+                    name_in(kinds, COUNT(kinds), kind), rg__set_words(id).text,
                     kind == RG__AGREE
                         ? "the arguments"
                         : "the tag, its counts, or what is grouped with it,",
@@ -184,10 +194,10 @@ static rg_status differ(uint32_t id, const lines *all, field f, int m)
         f == KIND ? "different operations"
                   : name_in(kinds, COUNT(kinds), value_of(all, 0, KIND));
     return rg__fail(RG_ERR_MISMATCH,
-                    "%s on set %u: %s %s on %s but %s on %s; start the same "
+                    "%s on %s: %s %s on %s but %s on %s; start the same "
                     "operation on every member",
-                    kind, id, field_names[f], value[0], ranks[0], value[1],
-                    ranks[1]);
+                    kind, rg__set_words(id).text, field_names[f], value[0],
+                    ranks[0], value[1], ranks[1]);
 }
 
 /* ------------------------------------------------------------------- joins */
@@ -227,10 +237,10 @@ static rg_status refuse_beside_join(uint32_t id, const lines *all)
         if (!has_joined(all, m))
             return rg__fail(
                 RG_ERR_MISMATCH,
-                "%s on set %u: %s joined, and until all have joined the others "
+                "%s on %s: %s joined, and until all have joined the others "
                 "may only start one and the same allreduce",
-                name_in(kinds, COUNT(kinds), value_of(all, m, KIND)), id,
-                ranks);
+                name_in(kinds, COUNT(kinds), value_of(all, m, KIND)),
+                rg__set_words(id).text, ranks);
     return RG_OK;
 }
 
@@ -245,10 +255,10 @@ static bool can_be(const rg__descriptor *s)
 static rg_status refuse_what_can_not_be(uint32_t id, const rg__descriptor *s)
 {
     return rg__fail(RG_ERR_MISMATCH,
-                    "allreduce on set %u: beside a join its line says type %u, "
+                    "allreduce on %s: beside a join its line says type %u, "
                     "op %u and count %" PRIu64 ", which no allreduce has; some "
                     "worker writes over shared memory",
-                    id, s->type, s->op, s->count);
+                    rg__set_words(id).text, s->type, s->op, s->count);
 }
 
 static rg_status compare_joins(uint32_t id, const lines *all, int joins,
@@ -347,10 +357,11 @@ static rg_status name_slip(const rg__slip *slip, uint32_t id, const lines *all)
     if (behind == 0)
         return RG_ERR_MISMATCH;
     return rg__fail(RG_ERR_MISMATCH,
-                    "rank %d of set %u is one operation %s since operation "
+                    "rank %d of %s is one operation %s since operation "
                     "%" PRIu64 " there: it starts the %s that the others %s; "
                     "start the same operations on every member",
-                    d, id, behind > 0 ? "behind" : "ahead", slip->since,
+                    d, rg__set_words(id).text, behind > 0 ? "behind" : "ahead",
+                    slip->since,
                     name_in(kinds, COUNT(kinds), value_of(all, d, KIND)),
                     behind > 0 ? "have started before" : "come to next");
 }

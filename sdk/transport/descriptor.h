@@ -6,6 +6,12 @@
 #include "sdk/base/inner.h"
 #include "sdk/transport/transport.h"
 
+/* A set in a sentence: "the world", or "set 3". */
+typedef struct rg__words {
+    char text[16];
+} rg__words;
+RG_INNER rg__words rg__set_words(uint32_t id);
+
 /* What a member says that it has started: equal on all members, but for the
  * count of a join. */
 typedef struct rg__descriptor {

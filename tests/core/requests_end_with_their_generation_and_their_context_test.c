@@ -276,7 +276,7 @@ static void before_and_between_generations(void)
     CHECK_OK(rg__channel_create(engine, &set));
     atomic_store(&page.abort, 0);
     CHECK_STATUS(rg__channel_start(world, &barrier, &req), RG_ERR_INVALID);
-    CHECK(strstr(rg_last_error(), "before the door") != NULL);
+    CHECK(strstr(rg_last_error(), "before rg_run") != NULL);
     CHECK_OK(rg__engine_enter(engine, world, &stuck, &boot));
     CHECK_STATUS(rg__channel_start(world, &barrier, &req), RG_ERR_INVALID);
     rg__engine_leave(engine, RG_ERR_PEER_LOST, "never decided");
@@ -377,7 +377,7 @@ static void noted_before_the_door(void)
     CHECK_STATUS(rg__engine_start_group(engine, &req, 1, RG_OK, ""),
                  RG_ERR_INVALID);
     CHECK_STATUS(rg_wait(&req, -1), RG_ERR_INVALID);
-    CHECK(strstr(rg_last_error(), "before the door"));
+    CHECK(strstr(rg_last_error(), "before rg_run"));
     end();
 }
 

@@ -5,6 +5,7 @@ its launcher; a second job of that name is refused."""
 import os
 import re
 import signal
+import time
 
 from house import (REGROUP, UNTIL_FINISH, Etcd, claim, main, need_etcd,
                    trainer, until)
@@ -26,6 +27,19 @@ def down_at_first():
         job.wait_world(2)
         job.finish()
         job.check(trained=TRAIN)
+
+
+def never_an_answer():
+    """At the end nobody waits for it."""
+    job = LaunchedJob(["-H", "h1:1,h2:1", *SIZES], trainer(*TRAIN))
+    job.write("hang-h2")
+    with job:
+        job.wait_world(1)
+        began = time.monotonic()
+        job.signal()
+        claim(job.process.wait(40) == 143, job.text())
+        took = time.monotonic() - began
+        claim(took < 8, f"the end took {took:.1f} s")
 
 
 def nothing_to_run():
@@ -75,6 +89,7 @@ def without_the_launcher():
 def test():
     need_etcd()
     down_at_first()
+    never_an_answer()
     nothing_to_run()
     without_the_launcher()
 

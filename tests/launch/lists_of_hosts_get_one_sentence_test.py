@@ -16,6 +16,11 @@ WRONG = [
     (["-H", "launcher"], "a host of the list is called launcher"),
     (["-H", "h1:2", "-n", "3"], "needs 3 workers, but the hosts that are "
      "listed have 2 slots; list more, or give a smaller -n"),
+    (["-hostfile", "nowhere"], "the hostfile nowhere can't be read: No such"),
+    (["-host", "h1:2,h2:2"], "hosts on which workers are started are listed "
+     "with -H"),
+    (["-H", "192.0.2.1:2", "--rsh", "/no/such/ssh -p 22"],
+     "--rsh /no/such/ssh can't reach other hosts: there is no such program"),
     (["--hostfile", "nowhere"], "the hostfile nowhere can't be read: No such"),
     (["--hostfile", "{bad}"], 'bad, line 3: "slot=4" is not understood'),
     (["--hostfile", "{worse}"], 'worse, line 1: "four" is no number of slots'),

@@ -1,7 +1,8 @@
 """Jobs whose agents are started on other hosts, by a program that takes the
 place of ssh: it runs the command here, with as little as a login has (no
 variable of the launcher's, another directory), and writes down how it was
-called. A file down-HOST makes that host one that can't be reached."""
+called. A file down-HOST makes that host one that can't be reached, hang-HOST
+one that gives no answer."""
 
 import os
 import shlex
@@ -16,6 +17,7 @@ if [ -e {folder}/down-$host ]; then
     echo "ssh: connect to host $host port 22: No route to host" >&2
     exit 255
 fi
+[ -e {folder}/hang-$host ] && exec sleep 1000
 cd /
 exec env -i PATH="$PATH" REGROUP_RUN_DIR={folder}/run sh -c "$*"
 """

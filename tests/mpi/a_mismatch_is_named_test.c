@@ -58,6 +58,25 @@ static void named_first(const char *what)
     sum();
 }
 
+/* The last rank has left one out: the first difference is that of two
+ * operations, and every later one has the same reason. */
+static void named_out_of_step(void)
+{
+    const int is_last = rank == size - 1;
+    char last[32];
+    snprintf(last, sizeof last, "rank %d of set", size - 1);
+    for (int i = 0; i < 4; i++) {
+        const uint64_t count = (uint64_t)(10 + i + is_last);
+        CHECK_STATUS(rg_allreduce(set, data, result, count, RG_I32, RG_SUM),
+                     RG_ERR_MISMATCH);
+        const char *said = rg_last_error();
+        if (i > 0 && (strstr(said, last) == NULL ||
+                      strstr(said, "is one operation ahead since") == NULL))
+            CHECK_FAIL("\"%s\" does not say that %s is ahead", said, last);
+    }
+    sum();
+}
+
 /* The operation itself may have ended well; it is named by then or by one that
  * follows. */
 static void named_late(const char *what)
@@ -116,6 +135,7 @@ int main(int argc, char **argv)
                                           "kind"};
         for (size_t i = 0; i < sizeof all / sizeof *all; i++)
             named_first(all[i]);
+        named_out_of_step();
     } else if (strcmp(what, "ahead") == 0 || strcmp(what, "behind") == 0) {
         named_far_behind(what);
     } else {

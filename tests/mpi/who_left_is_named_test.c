@@ -18,7 +18,7 @@ static void claim_named(const char *name)
 static void waits_in_vain(rg_set *both, rg_set *rest)
 {
     CHECK_STATUS(rg_barrier(rg_world(ctx)), RG_ERR_PEER_LOST);
-    claim_named("set world");
+    claim_named("the world");
     if (rg_rank(ctx) == 0) {
         CHECK_STATUS(rg_barrier(both), RG_ERR_PEER_LOST);
         claim_named("set both");

@@ -63,11 +63,11 @@ static void before_the_door(world *w, void *arg)
     int32_t one = 1, sum = 0;
     CHECK_STATUS(rg_allreduce(rg_world(w->ctx), &one, &sum, 1, RG_I32, RG_SUM),
                  RG_ERR_INVALID);
-    CHECK(strstr(rg_last_error(), "before the door"));
+    CHECK(strstr(rg_last_error(), "before rg_run"));
     CHECK_STATUS(rg_broadcast(rg_world(w->ctx), &one, 1, RG_I32, 3),
                  RG_ERR_INVALID);
     CHECK_STATUS(rg_set_create(w->ctx, ranks, 1, NULL, &made), RG_ERR_INVALID);
-    CHECK(strstr(rg_last_error(), "before the door"));
+    CHECK(strstr(rg_last_error(), "before rg_run"));
     CHECK_EQ(rg_set_rank(rg_world(w->ctx)), -1);
     CHECK_EQ(rg_set_size(rg_world(w->ctx)), -1);
 }

@@ -26,7 +26,7 @@ typedef struct difference {
 
 static const difference differences[] = {
     {REDUCE(RG_F32, RG_SUM, 4), REDUCE(RG_F32, RG_SUM, 8),
-     "allreduce on set 0: count 4 on ranks 0,2 but 8 on rank 1"},
+     "allreduce on the world: count 4 on ranks 0,2 but 8 on rank 1"},
     {REDUCE(RG_F32, RG_SUM, 4), REDUCE(RG_I32, RG_SUM, 4),
      "type f32 on ranks 0,2 but i32 on rank 1"},
     {REDUCE(RG_F32, RG_SUM, 4), REDUCE(RG_F32, RG_MAX, 4),
@@ -42,7 +42,7 @@ static const difference differences[] = {
      "operation allreduce on ranks 0,2 but barrier on rank 1"},
     {{RG__BROADCAST, RG_U8, RG_SUM, 0, 5000},
      {RG__BROADCAST, RG_U8, RG_SUM, 2, 5000},
-     "broadcast on set 0: root 0 on ranks 0,2 but 2 on rank 1"},
+     "broadcast on the world: root 0 on ranks 0,2 but 2 on rank 1"},
     {{RG__ALLGATHER, RG_U8, RG_SUM, 0, 96},
      {RG__ALLGATHER, RG_U8, RG_SUM, 0, 97},
      "count 96 on ranks 0,2 but 97 on rank 1"},
@@ -138,15 +138,17 @@ static void one_is_out_of_step(world *w)
 {
     for (int i = 0; i < 4; i++)
         start_one_of(w, w->index == 1 ? i + 1 : i, RG_ERR_MISMATCH,
-                     i == 0 ? "different operations"
-                            : "rank 1 of set 0 is one operation ahead since "
-                              "operation ");
+                     i == 0
+                         ? "different operations"
+                         : "rank 1 of the world is one operation ahead since "
+                           "operation ");
     start_one_of(w, 2, RG_OK, NULL);
     for (int i = 0; i < 4; i++)
         start_one_of(w, w->index == 0 ? i : i + 1, RG_ERR_MISMATCH,
-                     i == 0 ? "different operations"
-                            : "rank 0 of set 0 is one operation behind since "
-                              "operation ");
+                     i == 0
+                         ? "different operations"
+                         : "rank 0 of the world is one operation behind since "
+                           "operation ");
     start_one_of(w, 2, RG_OK, NULL);
 }
 

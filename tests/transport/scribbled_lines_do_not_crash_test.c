@@ -32,7 +32,7 @@ static void bad_place(world *w, uint64_t at)
         world_meet(w);
     }
     CHECK_STATUS(rg_wait(&req, -1), RG_ERR_MISMATCH);
-    CHECK(strstr(rg_last_error(), "rank 1 of set 0 names memory outside"));
+    CHECK(strstr(rg_last_error(), "rank 1 of the world names memory outside"));
     CHECK_OK(rg_barrier(rg_world(w->ctx)));
     rg__shm_unmap(control, bytes);
 }

@@ -21,7 +21,7 @@ static void differ(world *w, buffers b, uint64_t mine)
     CHECK_STATUS(
         rg_allreduce(rg_world(w->ctx), b.send, b.recv, mine, RG_U8, RG_SUM),
         RG_ERR_MISMATCH);
-    CHECK(strstr(rg_last_error(), "allreduce on set 0: count "));
+    CHECK(strstr(rg_last_error(), "allreduce on the world: count "));
     CHECK_BYTES(b.recv, 77, MOST);
 }
 

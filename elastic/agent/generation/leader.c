@@ -292,6 +292,22 @@ static void say_awaited(agent *a, const rg__plan *plan)
         rg__wait_end(a, RG__WAIT_WORLD, 0);
 }
 
+static void tell_forming(const rg__plan *plan, int min, uint64_t seconds)
+{
+    const int missing = plan->wanted - plan->alive;
+    const char *plural = missing == 1 ? "" : "s";
+    if (plan->alive < min && min >= plan->wanted)
+        rg__tell("waiting for %d more worker%s, starts when all %d are there",
+                 missing, plural, plan->wanted);
+    else if (plan->alive < min)
+        rg__tell("waiting for %d more worker%s, starts in %d s, or later when "
+                 "--min %d are there",
+                 missing, plural, (int)seconds, min);
+    else
+        rg__tell("waiting for %d more worker%s, starts in %d s", missing,
+                 plural, (int)seconds);
+}
+
 /* The first world waits for more workers: people would think that it hangs.
  * After how many ns that is to be said, 0: it is said, or needn't be. */
 static uint64_t say_forming(agent *a, const rg__plan *plan)
@@ -309,11 +325,7 @@ static uint64_t say_forming(agent *a, const rg__plan *plan)
     if (waited >= most || a->forming_said == plan->alive + 1)
         return 0;
     a->forming_said = plan->alive + 1;
-    const int missing = plan->wanted - plan->alive;
-    rg__tell("waiting for %d more worker%s, starts in %llu s%s", missing,
-             missing == 1 ? "" : "s",
-             (unsigned long long)((most - waited) / (1000 * RG__MS)),
-             plan->alive < a->params->min ? " or when --min are there" : "");
+    tell_forming(plan, a->params->min, (most - waited) / (1000 * RG__MS));
     return 0;
 }
 

@@ -476,10 +476,11 @@ static rg_status after_counts(rg__native *c)
         rg__pairwise_compare(c->id, c->user.kind, c->schedule->said, c->set_n);
     if (st == RG_OK && !is_my_row_whole(c))
         st = rg__fail(RG_ERR_MISMATCH,
-                      "%s on set %u: the counts of rank %d have changed on "
+                      "%s on %s: the counts of rank %d have changed on "
                       "their way to the others; some worker writes over shared "
                       "memory",
-                      rg__kind_name(c->user.kind), c->id, c->set_rank);
+                      rg__kind_name(c->user.kind), rg__set_words(c->id).text,
+                      c->set_rank);
     if (st == RG_OK)
         choose(c);
     return st;

@@ -215,9 +215,9 @@ static rg_status hear_difference(rg__native *c)
     return st != RG_OK || c->coll.kind == RG__JOIN
                ? st
                : rg__fail(RG_ERR_MISMATCH,
-                          "members of set %u have started different "
+                          "members of %s have started different "
                           "operations",
-                          c->id);
+                          rg__set_words(c->id).text);
 }
 
 /* OK: the verdict is there, and good. */

@@ -247,21 +247,20 @@ static rg_status name_difference(const rg__checked *k)
     rg__coll joined;
     if (k->ahead < k->c->n)
         return rg__fail(RG_ERR_MISMATCH,
-                        "members of set %u have started different operations "
+                        "members of %s have started different operations "
                         "by their %llu., and rank %d can't say any more which: "
                         "it is more than %d ahead by now, or has left; start "
                         "the same on every member",
-                        k->c->id, (unsigned long long)k->alarm, k->ahead,
-                        HISTORY);
+                        rg__set_words(k->c->id).text,
+                        (unsigned long long)k->alarm, k->ahead, HISTORY);
     const rg_status st = rg__descriptor_compare(
         k->c->id, k->line, sizeof *k->line, k->c->n, &joined);
     if (st != RG_OK)
         return st;
-    return rg__fail(
-        RG_ERR_MISMATCH,
-        "members of set %u have started different operations before "
-        "their %llu.; start the same on every member",
-        k->c->id, (unsigned long long)k->alarm);
+    return rg__fail(RG_ERR_MISMATCH,
+                    "members of %s have started different operations before "
+                    "their %llu.; start the same on every member",
+                    rg__set_words(k->c->id).text, (unsigned long long)k->alarm);
 }
 
 static void give_verdict(rg__checked *k)

@@ -38,6 +38,7 @@ static void close_comm(rg__mpi *c)
         MPI_Comm_free(&c->mpi);
     if (c->scratch != NULL)
         rg__mpi_free_scratch(c);
+    rg__slip_clear(&c->slip);
     free(c->request);
     free(c->all);
     free(c->told);
@@ -55,9 +56,9 @@ static void mpi_close(rg__comm *base)
         return;
     }
     rg__log(RG__WARN, "mpi",
-            "set %u was given back by a thread that may not call MPI; its "
+            "%s was given back by a thread that may not call MPI; its "
             "communicator stays",
-            c->id);
+            rg__set_words(c->id).text);
 }
 
 static rg_status create_comm(uint32_t id, int n, rg__mpi **c_p)
@@ -179,8 +180,13 @@ static bool mpi_admits(rg__comm *world)
 
 static rg_status after_compare(rg__mpi *c)
 {
-    const rg_status st = rg__descriptor_compare(
-        c->id, &c->all[0].descriptor, sizeof *c->all, c->n, &c->base.joined);
+    const rg__descriptor *line = &c->all[0].descriptor;
+    const rg_status st =
+        rg__mpi_check() == CHECK_EACH
+            ? rg__slip_compare(&c->slip, c->ops, c->id, line, sizeof *c->all,
+                               c->n, &c->base.joined)
+            : rg__descriptor_compare(c->id, line, sizeof *c->all, c->n,
+                                     &c->base.joined);
     if (st != RG_OK)
         return st;
     c->stage = rg__uneven_is(c) ? rg__uneven_compare : c->next;
@@ -279,10 +285,10 @@ static rg__stage_fn first_stage(const rg__mpi *c)
 static rg_status refuse_join(const rg__mpi *c)
 {
     return rg__fail(RG_ERR_UNSUPPORTED,
-                    "set %u can't join over transport mpi unless operations "
+                    "%s can't join over transport mpi unless operations "
                     "are compared before they start: set REGROUP_CHECK=each on "
                     "all ranks",
-                    c->id);
+                    rg__set_words(c->id).text);
 }
 
 static rg_status mpi_start(rg__comm *base, const rg__coll *coll)
@@ -293,13 +299,14 @@ static rg_status mpi_start(rg__comm *base, const rg__coll *coll)
         return st;
     if (c->is_broken)
         return rg__fail(RG_ERR_SYSTEM,
-                        "MPI has failed on set %u before; it can't be used any "
+                        "MPI has failed on %s before; it can't be used any "
                         "more",
-                        c->id);
+                        rg__set_words(c->id).text);
     const bool is_each = rg__mpi_check() == CHECK_EACH;
     c->coll = *coll;
     if (coll->kind == RG__JOIN && !is_each)
         return refuse_join(c);
+    c->ops++;
     c->at = c->part = 0;
     c->is_packed = false;
     rg__mpi_note_start();

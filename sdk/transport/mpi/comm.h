@@ -43,6 +43,9 @@ struct rg__mpi {
     int rank, n;
     uint32_t id;
 
+    rg__slip slip; /* of a member that is an operation behind, or ahead */
+    uint64_t ops;  /* started */
+
     rg__coll coll;
     int tag; /* of its messages: members that have started different things do
                 not take each other's */

@@ -103,9 +103,9 @@ rg_status rg__elements_differ(const rg__mpi *c, rg__kind kind,
                               const rg__pair *p)
 {
     return rg__fail(RG_ERR_MISMATCH,
-                    "%s on set %u: rank %d sends %llu elements to rank %d, "
+                    "%s on %s: rank %d sends %llu elements to rank %d, "
                     "which expects %llu; give the same count on both",
-                    rg__kind_name(kind), c->id, p->from,
+                    rg__kind_name(kind), rg__set_words(c->id).text, p->from,
                     (unsigned long long)p->sends, p->to,
                     (unsigned long long)p->expects);
 }

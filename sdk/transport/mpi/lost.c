@@ -111,9 +111,9 @@ static rg_status say(const rg__mpi *c, const int *ranks, int n, const char *why)
                                           : "ranks ",
                                  ranks[i]);
     return rg__fail(RG_ERR_PEER_LOST,
-                    "%s of set %u %s lost (%s); the set is over, go on with "
+                    "%s of %s %s lost (%s); the set is over, go on with "
                     "sets without %s or end the job",
-                    text, c->id, n > 1 ? "are" : "is", why,
+                    text, rg__set_words(c->id).text, n > 1 ? "are" : "is", why,
                     n > 1 ? "them" : "it");
 }
 

@@ -547,8 +547,8 @@ static rg_status begin(rg__mpi *c)
     if (!by_mpi && c->n > RG__SOURCES_MAX)
         return rg__fail(RG_ERR_UNSUPPORTED,
                         "transport mpi has this operation, type or scale for "
-                        "sets of up to %d members, and set %u has %d",
-                        RG__SOURCES_MAX, c->id, c->n);
+                        "sets of up to %d members, and %s has %d",
+                        RG__SOURCES_MAX, rg__set_words(c->id).text, c->n);
     if (is_few && goes_in_pairs(c))
         return begin_in_pairs(c);
     if (is_few && goes_to_root(c))

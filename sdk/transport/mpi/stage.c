@@ -129,8 +129,8 @@ rg_status rg__mpi_scratch(rg__mpi *c, uint64_t bytes, const void *like)
     if (c->block == NULL)
         return rg__fail(RG_ERR_MEMORY,
                         "no memory for the %llu bytes that an operation on "
-                        "set %u needs by the way",
-                        (unsigned long long)bytes, c->id);
+                        "%s needs by the way",
+                        (unsigned long long)bytes, rg__set_words(c->id).text);
     c->scratch = (char *)c->block + (uintptr_t)like % PAGE;
     return RG_OK;
 }

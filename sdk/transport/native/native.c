@@ -147,8 +147,8 @@ static rg_status native_start(rg__comm *base, const rg__coll *coll)
 {
     rg__native *c = (rg__native *)base;
     if (coll->root < 0 || coll->root >= c->set_n)
-        return rg__fail(RG_ERR_INVALID, "root %d is not a rank of set %u",
-                        coll->root, c->id);
+        return rg__fail(RG_ERR_INVALID, "root %d is not a rank of %s",
+                        coll->root, rg__set_words(c->id).text);
     c->has_begun = false;
     if (c->inter != NULL && rg__schedule_has(coll->kind)) {
         c->user = *coll;

@@ -76,10 +76,10 @@ static rg_status refuse_two_counts(uint32_t id, int from, int to, uint64_t one,
                                    uint64_t other)
 {
     return rg__fail(RG_ERR_MISMATCH,
-                    "allgatherv on set %u: rank %d sends %llu elements to rank "
+                    "allgatherv on %s: rank %d sends %llu elements to rank "
                     "%d and %llu to itself, where all get the same; some "
                     "worker writes over shared memory",
-                    id, from, (unsigned long long)one, to,
+                    rg__set_words(id).text, from, (unsigned long long)one, to,
                     (unsigned long long)other);
 }
 
@@ -96,10 +96,10 @@ rg_status rg__pairwise_compare(uint32_t id, rg__kind kind,
             if (out != in || out > COUNT_MAX)
                 return rg__fail(
                     RG_ERR_MISMATCH,
-                    "%s on set %u: rank %d sends %llu elements to rank %d, "
+                    "%s on %s: rank %d sends %llu elements to rank %d, "
                     "which expects %llu; give the same count on both",
-                    rg__kind_name(kind), id, from, (unsigned long long)out, to,
-                    (unsigned long long)in);
+                    rg__kind_name(kind), rg__set_words(id).text, from,
+                    (unsigned long long)out, to, (unsigned long long)in);
             if (kind == RG__ALLGATHERV && out != own)
                 return refuse_two_counts(id, from, to, out, own);
         }

@@ -47,8 +47,8 @@ def check_inside():
              detect="3s") as job:
         job.finish(seconds=60)
         check_told(job, (0, 2), (
-            "a deadline has passed", "allreduce of 1048576 elements on set "
-            "world", "waiting for its rank"))
+            "a deadline has passed", "allreduce of 1048576 elements on "
+            "the world", "waiting for its rank"))
         claim("right slot 0" in job.text(), "nobody is right afterwards")
 
 
@@ -66,7 +66,7 @@ def test():
                      "a_pair_whose_name_has_31_bytes_",
                      ", behind the set's barrier")
     check_same_go_on("create", {"REGROUP_OP_TIMEOUT": "300ms"},
-                     "rg_set_create on set world", missing=1)
+                     "rg_set_create on the world", missing=1)
     check_inside()
     check_static()
 
