@@ -1,5 +1,7 @@
 """Each row of behaviours.md leads to a test that is there, or says in words
-why it has none; and B1 to B50 all have a row."""
+why it has none; and B1 to B50 all have a row.
+
+Covers: behaviours.md"""
 import glob
 import os
 import re

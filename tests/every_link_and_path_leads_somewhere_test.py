@@ -1,7 +1,9 @@
 """Every link in a page leads to a file, and its anchor to a heading there; every
 path that a page names is there: of the source, whole or from the page's folder,
 or the end of one; of a test, without its ending; a file of C or Python without
-a folder is somewhere."""
+a folder is somewhere.
+
+Covers: docs/README.md"""
 
 import os
 import re

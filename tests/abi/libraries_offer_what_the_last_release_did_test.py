@@ -1,6 +1,8 @@
 """Programs that were linked with the last release run with the libraries of this
 build: ci/abi finds nothing gone or changed. It does find a name that is gone and
-a layout that differs."""
+a layout that differs.
+
+Covers: regroup.h regroup_mpi.h ci/abi"""
 
 import glob
 import os

@@ -1,6 +1,8 @@
 /* A commit goes from one vault into another whole, whatever the number of its
  * pieces and the sizes of its buffers, and not over the newest whole commit on
- * the lineage that the receiver has. */
+ * the lineage that the receiver has.
+ *
+ * Covers: vault.c */
 #include "tests/agent/agents.h"
 
 #define LARGE (((uint64_t)3 << 20) + 5) /* several frames, and an odd end */

@@ -1,6 +1,8 @@
 /* The counter of an incarnation's datagrams rises from one agent to the next,
  * whatever the clock says, and what was heard once is never heard again: also
- * when nobody minded that host for a while. */
+ * when nobody minded that host for a while.
+ *
+ * Covers: beat_wire.c */
 #include "tests/agent/agents.h"
 
 #include <arpa/inet.h>

@@ -1,6 +1,8 @@
 /* What a leader does applies only while it leads and the job stands where it
  * has looked: if another has taken its place or has decided meanwhile, and its
- * copy of the keys does not show that yet, etcd refuses it. */
+ * copy of the keys does not show that yet, etcd refuses it.
+ *
+ * Covers: leader.c */
 #include "tests/agent/keys.h"
 
 #define LEADER KEYS "all/leader"

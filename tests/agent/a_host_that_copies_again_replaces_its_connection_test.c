@@ -1,6 +1,8 @@
 /* Copies of one host come over one connection: once it calls again, what the
  * connection before still has on its way counts no more. Those of other hosts
- * go on. */
+ * go on.
+ *
+ * Covers: peers.c */
 #include "tests/agent/agents.h"
 
 #include "elastic/agent/hosts/peers.h"

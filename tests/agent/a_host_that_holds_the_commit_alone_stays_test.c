@@ -1,7 +1,9 @@
 /* A host that drains stays while others fetch the commit from it. Where all was
  * sent and nobody has said that it is stored, it stays for the budget; where
  * the world that fetched it has ended, until the next decision: that may name
- * this host again, and there may be no other. */
+ * this host again, and there may be no other.
+ *
+ * Covers: drain.c transfer.c */
 #include "tests/agent/agents.h"
 
 #include <stdlib.h>

@@ -1,7 +1,9 @@
 /* Who reads an output is killed behind any instruction, system calls among
  * them: the next one finds each byte once in a file, and in a pipe at most one
  * line twice. A child is led through a whole output instruction by instruction;
- * behind each, copies of what is there are taken to its end. */
+ * behind each, copies of what is there are taken to its end.
+ *
+ * Covers: spool.c */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

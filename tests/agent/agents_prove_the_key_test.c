@@ -1,5 +1,7 @@
 /* Between agents nobody is heard who can't prove the job's key, and those who
- * try neither starve the others nor stay. */
+ * try neither starve the others nor stay.
+ *
+ * Covers: peers.c proof.c */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>

@@ -1,6 +1,8 @@
 /* Another agent calls, and this one has no descriptor left: the call stays in
  * the queue, and would wake the loop for ever. The agent says what it lacks and
- * sleeps; with a descriptor it takes the call. */
+ * sleeps; with a descriptor it takes the call.
+ *
+ * Covers: accept.c */
 #include "tests/agent/agents.h"
 
 #include <sys/resource.h>

@@ -1,4 +1,6 @@
-/* A datagram between agents is read only as it was written, under its key. */
+/* A datagram between agents is read only as it was written, under its key.
+ *
+ * Covers: beat_wire.c */
 #include <string.h>
 
 #include "elastic/agent/hosts/beat_wire.h"

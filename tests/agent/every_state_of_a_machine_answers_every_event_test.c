@@ -1,5 +1,7 @@
 /* Each pair of a state and an event has one answer in every machine, and the
- * drawing in the room's README is what the table prints. */
+ * drawing in the room's README is what the table prints.
+ *
+ * Covers: machine.c slot_machine.c phase.c */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* A head is whole at its empty line, however it comes; what is no request is
  * refused before it is whole; only the path counts, and a long one is nobody's.
- */
+ *
+ * Covers: scrape_request.c */
 #include <string.h>
 
 #include "elastic/agent/control/scrape_request.h"

@@ -1,7 +1,9 @@
 /* A host that has not heard of the newest decision sends copies of its shards
  * still. They are refused: their place belongs to the new world. Who sends a
  * shard of another generation than it has said, or more bytes than it has, is
- * hung up on. */
+ * hung up on.
+ *
+ * Covers: copies.c parcel.c */
 #include <string.h>
 
 #include "elastic/agent/vault/parcel.h"

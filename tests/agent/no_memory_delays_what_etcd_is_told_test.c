@@ -1,7 +1,9 @@
 /* Each allocation of what an agent tells etcd fails once, one after the other:
  * etcd hears it all the same, a little later. Where there is none for seconds,
  * the host leaves, and says why. The linker puts our allocators before the real
- * ones; jansson gets them as well. */
+ * ones; jansson gets them as well.
+ *
+ * Covers: txn.c */
 #include <jansson.h>
 #include <stdarg.h>
 #include <stdlib.h>

@@ -1,6 +1,8 @@
 /* A process can store until the kernel says that it can't: while it lives,
  * while one of its threads does, and while nobody can look. It can't as a
- * zombie, once it is gone, and in a core dump. */
+ * zombie, once it is gone, and in a core dump.
+ *
+ * Covers: fence.c */
 #include "tests/agent/agents.h"
 
 #include <dirent.h>

@@ -1,6 +1,8 @@
 /* What an agent puts is what its keeper reads once it is dead: the newest of
  * each name, in order, with descriptors; also when the keeper stood still and
- * its queue was full. Nothing is leaked at either end. */
+ * its queue was full. Nothing is leaked at either end.
+ *
+ * Covers: kept.c keep.c */
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,8 @@
 /* One host may be all that is left of a world, and then needs the shards of all
  * its workers: a world that could have more than a vault has places for is told
- * so when a program registers a sharded buffer, not when hosts are lost. */
+ * so when a program registers a sharded buffer, not when hosts are lost.
+ *
+ * Covers: copies.c */
 #include "tests/agent/agents.h"
 
 #include <string.h>

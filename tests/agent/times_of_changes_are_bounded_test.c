@@ -1,5 +1,7 @@
 /* The times of the newest changes are kept, those of older ones only as what
- * metrics count of them. */
+ * metrics count of them.
+ *
+ * Covers: changes.c */
 #include "tests/agent/agents.h"
 
 #include "sdk/base/clock.h"

@@ -1,5 +1,7 @@
 /* A hash of a name does not depend on what its memory held before, not even
- * where that was a hash of that name of which something was written over. */
+ * where that was a hash of that name of which something was written over.
+ *
+ * Covers: hash.c */
 #include "sdk/base/hash.h"
 
 #include <string.h>

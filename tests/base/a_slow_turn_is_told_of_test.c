@@ -1,6 +1,8 @@
 /* A turn of the loop that computes for too long, or sleeps for very long, is
  * told of, with the function that took longest of it; quick ones, short sleeps
- * and long waits for an event are not. */
+ * and long waits for an event are not.
+ *
+ * Covers: loop.c */
 #include "sdk/base/loop.h"
 
 #include <time.h>

@@ -1,5 +1,7 @@
 /* The status table: values, names, texts and advice agree, numbers outside of
- * it are answered too, and the last error is the thread's own. */
+ * it are answered too, and the last error is the thread's own.
+ *
+ * Covers: status.c */
 #include <pthread.h>
 
 #include "sdk/base/fail.h"

@@ -1,6 +1,8 @@
 /* Each action, each condition, once per process; a malformed entry is named in
  * a warning and changes nothing. Every case is a child of its own, since the
- * environment is read once. */
+ * environment is read once.
+ *
+ * Covers: failpoint.c */
 #include "tests/check.h"
 
 #include <signal.h>

@@ -1,5 +1,7 @@
 /* "info,etcd=debug": a general level and rooms apart; a malformed text changes
- * nothing; a line names time, host, rank, size, generation and room. */
+ * nothing; a line names time, host, rank, size, generation and room.
+ *
+ * Covers: log.c */
 #include <unistd.h>
 
 #include "sdk/base/log.h"

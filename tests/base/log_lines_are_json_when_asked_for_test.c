@@ -1,6 +1,8 @@
 /* One JSON object per line, with the same names always; whatever bytes a
  * sentence has, the line is JSON in UTF-8; one that is too long is cut between
- * characters. */
+ * characters.
+ *
+ * Covers: log.c */
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -1,6 +1,8 @@
 /* One packet is one message with up to three descriptors; a full queue, a
  * closed peer and a message that is too large are told apart, and no descriptor
- * is leaked on the way. */
+ * is leaked on the way.
+ *
+ * Covers: sock.c */
 #include <dirent.h>
 #include <sys/socket.h>
 #include <unistd.h>

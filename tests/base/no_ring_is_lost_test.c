@@ -1,5 +1,7 @@
 /* The bell: two threads hand a number to and fro, sleeping without a net worth
- * the name; a lost ring would show as a wait of its full length. */
+ * the name; a lost ring would show as a wait of its full length.
+ *
+ * Covers: futex.c */
 #include <pthread.h>
 #include <sched.h>
 

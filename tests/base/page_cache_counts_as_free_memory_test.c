@@ -1,6 +1,8 @@
 /* A control group that has read its data set is full of page cache. That is
  * free memory; shared memory and dirty pages are not. The tightest limit of a
- * group and those above it counts, in both versions of cgroups. */
+ * group and those above it counts, in both versions of cgroups.
+ *
+ * Covers: cgroup.c */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

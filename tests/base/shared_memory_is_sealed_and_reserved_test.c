@@ -1,5 +1,7 @@
 /* Shared memory: zeroed, of one size for ever, refused when it could still
- * shrink; reserving more than there is, is an error and not a signal later. */
+ * shrink; reserving more than there is, is an error and not a signal later.
+ *
+ * Covers: shm.c */
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>

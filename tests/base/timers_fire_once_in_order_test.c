@@ -1,6 +1,8 @@
 /* The loop: timers fire once, in order of time, and may be stopped or set again
  * from callbacks; descriptors are watched, changed and unwatched, also from
- * their own callbacks. */
+ * their own callbacks.
+ *
+ * Covers: loop.c */
 #include <sys/epoll.h>
 #include <unistd.h>
 

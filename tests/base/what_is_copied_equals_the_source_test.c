@@ -1,5 +1,7 @@
 /* rg__copy and rg__stream are memcpy, for any size and alignment, and touch
- * nothing beside. */
+ * nothing beside.
+ *
+ * Covers: stream.c */
 #include "sdk/base/copy.h"
 #include "sdk/base/stream.h"
 #include "tests/check.h"

@@ -1,5 +1,7 @@
 """bench_across measures workers on two hosts, and no result is wrong. It claims
-nothing about how fast they are."""
+nothing about how fast they are.
+
+Covers: bench_across.py"""
 
 import json
 

@@ -1,7 +1,9 @@
 """bench_collectives measures every collective, type and layout of sets, says so
 in a table and as JSON, and no result is wrong. Without an argument under
 `regroup run` and alone; with an MPI's name under its mpirun, where the call of
-MPI stands beside. It claims nothing about how fast they are."""
+MPI stands beside. It claims nothing about how fast they are.
+
+Covers: collectives/main.c"""
 
 import json
 import os

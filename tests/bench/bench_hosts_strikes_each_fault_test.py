@@ -1,5 +1,7 @@
 """bench_hosts strikes every kind of fault, and what it prints fits together. It
-claims nothing about how fast recovery is."""
+claims nothing about how fast recovery is.
+
+Covers: bench_hosts.py"""
 
 import json
 

@@ -1,5 +1,7 @@
 """bench_recovery counts its kills, its percentiles are in order, its parts are
-there, and the floor is a time. It claims nothing about how fast recovery is."""
+there, and the floor is a time. It claims nothing about how fast recovery is.
+
+Covers: bench_recovery.py"""
 
 import json
 

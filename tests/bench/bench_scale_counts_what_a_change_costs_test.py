@@ -1,5 +1,7 @@
 """bench_scale counts its changes; a change of membership leaves at most a key
-per host and writes as little for many hosts as for few."""
+per host and writes as little for many hosts as for few.
+
+Covers: bench_scale.py publish.c mirror.c"""
 
 import json
 

@@ -1,6 +1,8 @@
 """After more changes than a job keeps decisions of: what is kept is bounded,
 what is not is counted, and as many keys, descriptors and about as much memory
-are in use as before."""
+are in use as before.
+
+Covers: agent.c vault.c"""
 
 import json
 

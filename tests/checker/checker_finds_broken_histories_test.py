@@ -1,5 +1,7 @@
 """The history checker passes a correct job with a kill, a rollback, a join and
-a rejoin, and names the right invariant for each of many broken ones."""
+a rejoin, and names the right invariant for each of many broken ones.
+
+Covers: check_history.py"""
 
 import json
 import os

@@ -1,6 +1,8 @@
 """`regroup drain` writes what is asked for into etcd, waits until the host has
 left and ends with 0; with 1 when that takes too long; hosts that are not there
-and the only one are refused with one sentence."""
+and the only one are refused with one sentence.
+
+Covers: drain_cmd.c drain_ask.c drain.c"""
 
 import json
 import subprocess

@@ -1,7 +1,9 @@
 """A training on three hosts: every agent shows all ranks and the same story, and
 its own share of the numbers; a host that is drained leaves with no step rolled
 back, who watches it ends with 0, its events say that it left, and the rest goes
-on."""
+on.
+
+Covers: status_cmd.c drain_cmd.c report.c"""
 
 import json
 import subprocess

@@ -1,6 +1,8 @@
 """`regroup events JOB` tells of a job that has ended, until `regroup gc` or a day
 later; the job's last five lines sum it up; a first world that waits for --max
-says for how many workers."""
+says for how many workers.
+
+Covers: farewell.c jobs.c"""
 import json
 import os
 import time

@@ -1,6 +1,8 @@
 """A private etcd that this machine gives too few files, threads, memory or room
 on its disk: code 71 and
-one sentence with the limit, not a dump of Go's."""
+one sentence with the limit, not a dump of Go's.
+
+Covers: private_etcd.c etcd_child.c"""
 
 import os
 import resource

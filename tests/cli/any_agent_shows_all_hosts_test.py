@@ -1,6 +1,8 @@
 """`regroup status` shows every host of the job, whichever agent is asked, by one
 read of etcd; while etcd gives no answer it says so within two seconds and shows
-its own part, with the others as they were last seen."""
+its own part, with the others as they were last seen.
+
+Covers: status_cmd.c question.c report.c"""
 
 import json
 import time

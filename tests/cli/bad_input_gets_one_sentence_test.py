@@ -1,6 +1,8 @@
 """Whatever a person gets wrong: one sentence on standard error that names it
 and a remedy, a documented exit code, nothing on standard output, and nothing
-left running or lying about."""
+left running or lying about.
+
+Covers: foreign.c settings.c cli/program.c main.c cli/launch.c rundir.c"""
 
 import os
 import re

@@ -1,5 +1,7 @@
 """`regroup checkpoint show` says what lies in a directory and in a file, verify
-whether it is whole; both for people and as JSON, with a code that says so."""
+whether it is whole; both for people and as JSON, with a code that says so.
+
+Covers: checkpoint_cmd.c checkpoint_data.c"""
 
 import json
 import os

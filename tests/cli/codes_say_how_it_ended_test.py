@@ -1,4 +1,6 @@
-"""Exit codes of `regroup run`, and what is left behind: nothing."""
+"""Exit codes of `regroup run`, and what is left behind: nothing.
+
+Covers: cli/run.c exits.c farewell.c"""
 
 import contextlib
 import glob

@@ -1,6 +1,8 @@
 """`regroup doctor --peer HOST`: from here to another host, by its name in a job,
 its address or a port; what is right is ok, and a host that is cut off, shut,
-unknown, at loopback or behind smaller packets is named with a remedy."""
+unknown, at loopback or behind smaller packets is named with a remedy.
+
+Covers: doctor_peer.c peer_find.c"""
 
 import socket
 import subprocess

@@ -1,4 +1,6 @@
-"""`regroup doctor`: a line for each thing, ends with 1 when one fails."""
+"""`regroup doctor`: a line for each thing, ends with 1 when one fails.
+
+Covers: doctor.c finding.c"""
 
 import os
 import resource

@@ -1,5 +1,7 @@
 """ci/install asks for every package of ci/packages on a machine that has none,
-group by group; those of loads and packages only when they are named."""
+group by group; those of loads and packages only when they are named.
+
+Covers: ci/install ci/packages"""
 
 import os
 import re

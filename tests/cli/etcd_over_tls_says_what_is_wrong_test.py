@@ -1,6 +1,8 @@
 """https endpoints of --etcd: with the right files a job runs; each wrong one is
 named in one sentence that says which flag to look at, and nothing asks for a
-passphrase or waits for ever."""
+passphrase or waits for ever.
+
+Covers: probe.c reach.c talk.c"""
 
 import os
 import tempfile

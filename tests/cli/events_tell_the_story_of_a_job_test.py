@@ -1,6 +1,8 @@
 """`regroup events`: each generation with its cause, size and resume commit, the
 death that ended it, and how long its members took; --follow prints each once and
-to the end, and ends with the job's code."""
+to the end, and ends with the job's code.
+
+Covers: events_cmd.c story.c"""
 
 import json
 import subprocess

@@ -1,6 +1,8 @@
 """`regroup gc`: run directories whose processes are gone, and the keys of jobs
 that have ended or have been without hosts for --older-than; --dry-run changes
-nothing; a living job, and what is not Regroup's, is never touched."""
+nothing; a living job, and what is not Regroup's, is never touched.
+
+Covers: gc_cmd.c gc_etcd.c"""
 
 import base64
 import contextlib

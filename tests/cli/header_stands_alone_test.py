@@ -1,5 +1,7 @@
 """regroup.h and regroup_cuda.h compile alone, twice in a row, as C99, C11 and
-C++17 -Werror; the latter also beside cuda.h, where that is here."""
+C++17 -Werror; the latter also beside cuda.h, where that is here.
+
+Covers: regroup.h"""
 
 import os
 import subprocess

@@ -1,5 +1,7 @@
 """--help works for every command, whatever else is wrong, and names its flags;
-flags end at PROGRAM."""
+flags end at PROGRAM.
+
+Covers: main.c settings.c"""
 
 from command import Claims, RunDir
 

@@ -1,6 +1,8 @@
 """The agent's HTTP side: /metrics and /healthz by GET and HEAD, 404, 405 and 400
 for the rest; heads without end, bytes of no sense and clients that say or take
-nothing cost their connection, and the job's steps not a moment."""
+nothing cost their connection, and the job's steps not a moment.
+
+Covers: scrape.c scrape_request.c"""
 
 import json
 import socket

@@ -1,6 +1,8 @@
 """Every page of the installed documentation leads to installed files: each link,
 and each path of a file to read, unless its paragraph, or the first one of the
-page, says that it is in the source."""
+page, says that it is in the source.
+
+Covers: docs/README.md"""
 
 import os
 import re

@@ -1,6 +1,8 @@
 """What `cmake --install` puts down is found by CMake and by pkg-config, also
 after the tree has moved, and a program built against it runs at once; so do the
-installed examples, that of MPI with each MPI's library."""
+installed examples, that of MPI with each MPI's library.
+
+Covers: regroup.h"""
 
 import os
 import re

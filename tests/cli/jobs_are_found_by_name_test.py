@@ -1,5 +1,7 @@
 """Jobs are found without flags: one alone by any command, several by name; a
-second of the same name is refused; a dead one's directory is cleared away."""
+second of the same name is refused; a dead one's directory is cleared away.
+
+Covers: jobs.c jobs_cmd.c document.c rundir.c"""
 
 import contextlib
 import json

@@ -1,6 +1,8 @@
 """--log-format json: every line of Regroup's is one JSON object with the same
 names, the agent's and the workers'; what programs print keeps the worker's name
-before it. REGROUP_LOG_FORMAT says it for workers alone."""
+before it. REGROUP_LOG_FORMAT says it for workers alone.
+
+Covers: log.c"""
 
 import json
 import os

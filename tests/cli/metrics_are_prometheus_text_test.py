@@ -1,5 +1,7 @@
 """`--metrics 0`: /metrics keeps to the grammar of Prometheus' text format, and
-says what the status says; counters only rise. Off when nobody asks."""
+says what the status says; counters only rise. Off when nobody asks.
+
+Covers: metrics.c scrape.c"""
 
 import re
 import time

@@ -3,7 +3,9 @@ speaks to who has a certificate of the job's own CA and lets in who has the
 password, too; both lie in a file of mode 0600, and no secret is printed. The
 printed line makes an agent of another host join, unless the file is another
 job's. It also does so after etcd was killed and has come back. It ends when all
-hosts have heard of the job's end."""
+hosts have heard of the job's end.
+
+Covers: invite.c remotes.c certs.c reach.c"""
 
 import base64
 import json

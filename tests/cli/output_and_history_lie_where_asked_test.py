@@ -1,5 +1,7 @@
 """--output and --history make their directories, relative to where `regroup`
-was called; without --output each line stands behind its worker's name."""
+was called; without --output each line stands behind its worker's name.
+
+Covers: output.c history.c"""
 
 import json
 import os

@@ -1,7 +1,9 @@
 """`regroup status` lists the sets of the job with id, kind, size and ranks, as
 workers have them at that moment: after a kill one that ended is gone, one to
 keep has shrunk, and a rule has been made again. A stopped worker does not keep
-it from answering. The table has a bounded number of rows."""
+it from answering. The table has a bounded number of rows.
+
+Covers: set_list.c shown.c status_cmd.c"""
 import os
 import signal
 

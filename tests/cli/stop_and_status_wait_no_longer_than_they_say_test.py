@@ -1,5 +1,7 @@
 """`stop --timeout` ends when it is over, though the job still runs; `status`
-of a stopped agent ends too, and says so."""
+of a stopped agent ends too, and says so.
+
+Covers: jobs_cmd.c ask.c follow.c"""
 
 import json
 import os

@@ -1,5 +1,7 @@
 """ci/docs writes a page for each section of the API, and every name that a
-comment leads to is there; a name without a comment ends it with 1."""
+comment leads to is there; a name without a comment ends it with 1.
+
+Covers: doxygen.py header.py"""
 
 import os
 import shutil

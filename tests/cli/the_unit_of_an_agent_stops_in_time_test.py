@@ -1,6 +1,8 @@
 """The installed unit of systemd is valid, names the installed program, sets
 settings that there are, and leaves the agent time for its deadline and for
-ending its workers, within the 30 s that a cloud gives."""
+ending its workers, within the 30 s that a cloud gives.
+
+Covers: regroup-agent@.service.in"""
 
 import os
 import re

@@ -1,5 +1,7 @@
 """An agent that could not hold its workers' descriptors is refused at the start,
-with numbers; a soft limit is raised to the hard one."""
+with numbers; a soft limit is raised to the hard one.
+
+Covers: cli/launch.c"""
 import resource
 import subprocess
 

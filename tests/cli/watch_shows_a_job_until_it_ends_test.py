@@ -1,7 +1,9 @@
 """`regroup status --watch`: a block each time, or a line of JSON; on a terminal
 it draws over the last one. It finds the agent that takes over from one that was
 killed; ends with the job and with its code, and with 69 when the agent went
-without a word."""
+without a word.
+
+Covers: follow.c status_cmd.c"""
 
 import contextlib
 import json

@@ -4,7 +4,9 @@
  *
  *     NAME HOSTS... [seed FIRST [COUNT]]
  *
- * HOSTS has a digit for each rank, which says on which host it is. */
+ * HOSTS has a digit for each rank, which says on which host it is.
+ *
+ * Covers: collectives.c call.c engine.c */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

@@ -1,7 +1,9 @@
 /* B16: an alltoall in place, even and uneven, of more than passes at once,
  * where all members are in place, one, or none. What is received is right, and
  * there was no copy of it all: gigabytes would be slow to get, and to give back
- * while the Regroup thread waits for the lock. A piece is allowed. */
+ * while the Regroup thread waits for the lock. A piece is allowed.
+ *
+ * Covers: pairwise.c */
 #include <sys/resource.h>
 #include <unistd.h>
 

@@ -1,7 +1,9 @@
 /* The sum of F16 elements may be infinite where their average, or what a
  * postscale makes of it, is not: the result is right on any number of hosts and
  * whichever way it goes, and a postscale above 1 makes no part infinite that
- * the whole is not. */
+ * the whole is not.
+ *
+ * Covers: half.c transport/reduce.c */
 #include "tests/lib/world.h"
 
 #define MOST       200003

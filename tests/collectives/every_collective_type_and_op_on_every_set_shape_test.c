@@ -1,7 +1,10 @@
 /* Every collective, type and op on sets of every shape over the hosts that the
  * arguments say (a digit for each rank), in ordinary, rg_alloc and mixed
  * memory, against a closed form; what is sent stays as it was. B1 to B5, B9 to
- * B12, B15, B16. */
+ * B12, B15, B16.
+ *
+ * Covers: collectives.c transport/reduce.c type.c native.c staged.c
+ *     pairwise.c */
 #include <stdlib.h>
 
 #include "tests/lib/collectives.h"

@@ -2,7 +2,9 @@
  * as one, also past others; nothing of a group runs when ranks group different
  * things or when a call of it fails, and the set stays usable. Its end begins
  * it, and its deadlines; a form that waits is refused, and nothing of it is
- * left behind; a scale of 1 is the same thing as none. */
+ * left behind; a scale of 1 is the same thing as none.
+ *
+ * Covers: process_sets/group.c core/group.c */
 #include <time.h>
 
 #include "tests/lib/world.h"

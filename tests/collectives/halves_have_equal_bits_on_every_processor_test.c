@@ -5,7 +5,9 @@
  * any length: what widening, adding, scaling and narrowing one after the other
  * give. What is taken is the last way, and found out once:
  * asking the processor for each block would take as long as hundreds of
- * additions. */
+ * additions.
+ *
+ * Covers: half.c */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>

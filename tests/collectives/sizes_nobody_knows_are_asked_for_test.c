@@ -1,6 +1,8 @@
 /* Results of unknown size: each rank knows what it sends and nothing else, asks
  * for the counts as the header says, allocates what will come, and receives
- * every element in its place. Zero elements are among the sizes. */
+ * every element in its place. Zero elements are among the sizes.
+ *
+ * Covers: counts.c */
 #include <stdlib.h>
 
 #include "tests/lib/world.h"

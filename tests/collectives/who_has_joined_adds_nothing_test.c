@@ -2,7 +2,9 @@
  * go on, grouped ones too, AVG divides by the size of the set; all learn who
  * joined last; a prescale of 1 is none, and another one goes with sums only;
  * another collective beside a join fails for those that started it, and the
- * join completes. On the world and on other sets. */
+ * join completes. On the world and on other sets.
+ *
+ * Covers: core/run.c */
 #include "tests/lib/world.h"
 
 /* A rank has batches for as many rounds as its place says. */

@@ -2,7 +2,9 @@
  * operation and the missing ranks, before it and inside of it; past its
  * deadline it ends here, and the set with it, while others go on. Of a group's
  * operations that are done as one, the first deadline counts. There is no agent
- * here that could end the generation. */
+ * here that could end the generation.
+ *
+ * Covers: late.c */
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -2,7 +2,9 @@
  * completed many; these have ranks in common with it or none, are started by
  * the same thread or by others, and in other orders on other ranks. With one
  * queue for several sets, in a process or over the world, nobody would ever let
- * the held member go. */
+ * the held member go.
+ *
+ * Covers: engine.c */
 #include "tests/lib/world.h"
 
 #define ROUNDS 10

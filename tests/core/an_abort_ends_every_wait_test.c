@@ -2,7 +2,9 @@
  * held), and the generation is aborted: the others' waits end with PEER_LOST, a
  * start afterwards as well, and the next generation without that rank works.
  * The points: before it starts, right after, and later ones in the middle of
- * the data. */
+ * the data.
+ *
+ * Covers: context.c sleep.c */
 #include <sched.h>
 #include <time.h>
 

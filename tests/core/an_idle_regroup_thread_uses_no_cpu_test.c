@@ -1,6 +1,8 @@
 /* After a burst of operations the Regroup thread goes to sleep: a process whose
  * user threads sleep uses no processor time. The same while an operation waits
- * for a late peer. */
+ * for a late peer.
+ *
+ * Covers: progress.c sleep.c */
 #include <sys/resource.h>
 #include <time.h>
 

@@ -1,5 +1,7 @@
 /* Nobody waits: the Regroup threads finish what was started, whichever
- * algorithm carries it, also when they were fast asleep. */
+ * algorithm carries it, also when they were fast asleep.
+ *
+ * Covers: progress.c */
 #include <sched.h>
 #include <time.h>
 

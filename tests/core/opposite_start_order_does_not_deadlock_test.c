@@ -1,5 +1,7 @@
 /* Two sets over the same ranks, started in opposite order on two ranks: by one
- * thread that starts both before it waits, and by two threads that block. */
+ * thread that starts both before it waits, and by two threads that block.
+ *
+ * Covers: engine.c */
 #include "tests/lib/world.h"
 
 #define ROUNDS 200

@@ -1,5 +1,7 @@
 /* rg_rank and its like are -1, and the generation 0, unless the context
- * computes in a generation; slot and host are always known. */
+ * computes in a generation; slot and host are always known.
+ *
+ * Covers: context.c */
 #include "sdk/core/context.h"
 #include "tests/check.h"
 

@@ -1,7 +1,9 @@
 /* Requests in flight when the generation is left, when the context goes, and
  * when the transport breaks: each is ended with the status and sentence of its
  * reason, whoever waits returns, and a request may be taken afterwards. The
- * transport of this test never finishes anything by itself. */
+ * transport of this test never finishes anything by itself.
+ *
+ * Covers: engine.c core/group.c progress.c core/request.c */
 #include <sched.h>
 
 #include "sdk/base/clock.h"

@@ -2,7 +2,9 @@
  * told which rank has left, small and large operations alike, also where it had
  * begun as well and its memory has gone with it; what had completed before
  * stays so, and a set without that rank goes on. There is no agent here that
- * could end the generation. */
+ * could end the generation.
+ *
+ * Covers: engine.c */
 #include <stdlib.h>
 
 #include "tests/lib/world.h"

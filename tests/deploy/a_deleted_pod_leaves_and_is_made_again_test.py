@@ -1,6 +1,8 @@
 """The container of job.yaml, run here: a pod whose preStop hook runs leaves at
 a commit with no step lost and ends with 75, so that its index is tried again;
-a new pod of that index joins; a pod is healthy as its probe asks."""
+a new pod of that index joins; a pod is healthy as its probe asks.
+
+Covers: statefulset.yaml"""
 
 import json
 import os

@@ -1,5 +1,7 @@
 /* The states of a lane: whatever happens in whichever of them, it comes to its
- * end by the same way, and from that way nothing leads back. */
+ * end by the same way, and from that way nothing leads back.
+ *
+ * Covers: nccl/device.c */
 #include "sdk/transport/nccl/device.h"
 #include "tests/check.h"
 

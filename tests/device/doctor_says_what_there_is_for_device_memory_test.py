@@ -1,4 +1,6 @@
-"""`regroup doctor` has one sentence for each state of the driver and of NCCL."""
+"""`regroup doctor` has one sentence for each state of the driver and of NCCL.
+
+Covers: doctor_device.c nccl/load.c"""
 
 import os
 import subprocess

@@ -1,5 +1,7 @@
 """Every kind, type and op on device memory has the bytes that it has on host
-memory, alone and between three ranks; what is not there is refused."""
+memory, alone and between three ranks; what is not there is refused.
+
+Covers: nccl/launch.c process_sets/device.c"""
 import os
 
 from device import DeviceJob

@@ -1,6 +1,8 @@
 """SIGKILL of a worker in mid-allreduce on the device: the others keep process,
 context and device memory, go on with new communicators, and end with the sum
-of a run without faults."""
+of a run without faults.
+
+Covers: reclaim.c nccl/comm.c root.c"""
 from device import DeviceJob, reducer
 from house import UNTIL_FINISH, claim, main
 

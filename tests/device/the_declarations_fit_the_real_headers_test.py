@@ -1,4 +1,6 @@
-"""What Regroup declares of CUDA and NCCL is what their headers declare."""
+"""What Regroup declares of CUDA and NCCL is what their headers declare.
+
+Covers: declarations.cc"""
 
 import glob
 import os

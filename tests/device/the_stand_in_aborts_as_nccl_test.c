@@ -1,5 +1,7 @@
 /* How communicators of the stand-in begin and end: initialisation behind the
- * call, aborts in two halves, what a dead rank does, and that nothing stays. */
+ * call, aborts in two halves, what a dead rank does, and that nothing stays.
+ *
+ * Covers: support/comm.c nccl.c */
 #include "tests/device/support/ranks.h"
 
 #include <arpa/inet.h>

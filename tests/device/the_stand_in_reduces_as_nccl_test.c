@@ -1,5 +1,7 @@
 /* Every operation of the stand-in for NCCL, every type and operator, against
- * serial computation; sends and recvs of a group run side by side. */
+ * serial computation; sends and recvs of a group run side by side.
+ *
+ * Covers: support/reduce.c nccl.c half.c */
 #include "tests/device/support/ranks.h"
 
 #include "sdk/transport/half.h"

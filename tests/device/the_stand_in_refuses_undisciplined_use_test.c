@@ -1,5 +1,7 @@
 /* Each use of device memory and NCCL that would fail on some machine on some
- * day ends a test at once, with a sentence. */
+ * day ends a test at once, with a sentence.
+ *
+ * Covers: support/comm.c cuda.c */
 #include "tests/device/support/ranks.h"
 
 #include <pthread.h>

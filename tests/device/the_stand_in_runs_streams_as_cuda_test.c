@@ -1,5 +1,7 @@
 /* The stand-in for the driver: memory that the CPU may not touch, streams in
- * order and behind each other, queues that block, and errors that stay. */
+ * order and behind each other, queues that block, and errors that stay.
+ *
+ * Covers: support/stream.c cuda.c */
 #include "tests/device/support/ranks.h"
 
 #include <pthread.h>

@@ -1,6 +1,7 @@
 /* A connection that was cut says what to look at; that nothing came in time
  * says less. On a loaded machine both come in one outage: the former is told.
- */
+ *
+ * Covers: etcd.c http.c */
 #include "tests/etcd/fake.h"
 #include "tests/etcd/scene.h"
 

@@ -6,7 +6,8 @@ writes and news pause no longer than the bound of each fault.
 
 --seconds: how long the fault lasts. Prints the longest pauses, beyond the time
 in which nobody can answer; elastic/etcd/README.md has figures.
-"""
+
+Covers: endpoints.c mirror.c watch.c lease.c"""
 import argparse
 import statistics
 import time

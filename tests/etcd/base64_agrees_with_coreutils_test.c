@@ -1,5 +1,7 @@
 /* Base64 as etcd wants it (trap 3): the same text as coreutils makes, and
- * nothing but that text is taken back. */
+ * nothing but that text is taken back.
+ *
+ * Covers: base64.c */
 #include <unistd.h>
 
 #include "elastic/etcd/base64.h"

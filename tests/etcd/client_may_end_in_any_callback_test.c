@@ -1,6 +1,8 @@
 /* Destroying the client, or the object that calls, from inside each callback:
  * an agent that finds out there that it must end does so. Says the most under
- * AddressSanitizer. */
+ * AddressSanitizer.
+ *
+ * Covers: loop.c */
 #include "tests/etcd/scene.h"
 #include "tests/lib/etcd_server.h"
 

@@ -1,6 +1,8 @@
 /* Watches that say nothing while the store changes, and that nothing tells from
  * quiet ones but the guard: a member whose host is gone, one that serves an
- * old state, a deletion that was never sent, a start in the future. */
+ * old state, a deletion that was never sent, a start in the future.
+ *
+ * Covers: watch.c guard.c */
 #include <stdlib.h>
 
 #include "elastic/etcd/guard.h"

@@ -1,6 +1,8 @@
 /* A token that the server no longer takes (trap 14): 401 leads to one login and
  * one more sending, for all who wait at once; a second 401 is a definite no.
- * The fake counts; the real etcd forgets a token after a second unused. */
+ * The fake counts; the real etcd forgets a token after a second unused.
+ *
+ * Covers: auth.c login.c */
 #include "tests/etcd/fake.h"
 #include "tests/etcd/scene.h"
 #include "tests/lib/etcd_server.h"

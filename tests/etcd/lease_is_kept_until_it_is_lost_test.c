@@ -1,6 +1,8 @@
 /* Leases against a real etcd: kept past their TTL, lost when etcd no longer
  * knows them (which it says with HTTP 200, trap 4), granted again under the
- * same id, and revoked at the end. */
+ * same id, and revoked at the end.
+ *
+ * Covers: lease.c */
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>

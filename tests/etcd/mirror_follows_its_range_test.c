@@ -1,5 +1,7 @@
 /* A mirror of a real etcd: what is there is listed, what changes is told, in
- * order, and nothing outside the range is. */
+ * order, and nothing outside the range is.
+ *
+ * Covers: kv.c mirror.c */
 #include <stdlib.h>
 
 #include "tests/etcd/scene.h"

@@ -1,5 +1,7 @@
 /* Several endpoints: one that is dead, one that swallows connections, one that
- * has no leader (trap 12); and what is no endpoint at all. */
+ * has no leader (trap 12); and what is no endpoint at all.
+ *
+ * Covers: endpoints.c */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>

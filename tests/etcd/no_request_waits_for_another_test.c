@@ -2,7 +2,8 @@
  * answer the second only after the first), used again afterwards; cancelling
  * one closes its connection, which is the only cancel there is. And requests
  * made from inside an answer, where curl would refuse them silently (trap 16).
- */
+ *
+ * Covers: http.c */
 #include "tests/etcd/fake.h"
 #include "tests/etcd/scene.h"
 

@@ -1,6 +1,8 @@
 /* Authentication against a real etcd: turned on once and again, refused with
  * another password or without one, and renewed when the token has expired or a
- * restarted etcd has forgotten it (trap 14), while a watch goes on. */
+ * restarted etcd has forgotten it (trap 14), while a watch goes on.
+ *
+ * Covers: auth.c login.c */
 #include "tests/etcd/fake.h"
 #include "tests/etcd/scene.h"
 #include "tests/lib/etcd_server.h"

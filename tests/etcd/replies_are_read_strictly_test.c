@@ -1,6 +1,8 @@
 /* What etcd's gateway says, read without a network: absent is zero (trap 1),
  * 64-bit numbers are strings (trap 2), both shapes of an error; anything that
- * doesn't fit is refused, and no mutation of a good reply breaks the reader. */
+ * doesn't fit is refused, and no mutation of a good reply breaks the reader.
+ *
+ * Covers: base64.c json.c */
 #include "elastic/etcd/json.h"
 #include "tests/check.h"
 

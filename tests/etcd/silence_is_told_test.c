@@ -1,7 +1,9 @@
 /* Whether etcd answers: down after about a second of asking in vain, whatever
  * the way of being away; up with the next answer, and what waited is answered
  * then. Asking nothing is no silence. An etcd that answers, but takes no
- * writes, is away as well. */
+ * writes, is away as well.
+ *
+ * Covers: health.c */
 #include "tests/etcd/fake.h"
 #include "tests/etcd/scene.h"
 #include "tests/lib/etcd_server.h"

@@ -1,7 +1,9 @@
 """https endpoints, certificates on both sides and a password: a client goes
 through the loss of a leader and of all tokens as it does over plain HTTP; and
 it speaks HTTP/1.1 where a server offers HTTP/2, so that a watch is a connection
-of its own."""
+of its own.
+
+Covers: http.c"""
 import os
 import socket
 import ssl

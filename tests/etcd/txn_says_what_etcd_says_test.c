@@ -1,5 +1,7 @@
 /* Transactions against a real etcd: guards, branches, and the gateway's way of
- * leaving out what is zero (trap 1) and of writing numbers (trap 2). */
+ * leaving out what is zero (trap 1) and of writing numbers (trap 2).
+ *
+ * Covers: kv.c */
 #include <stdlib.h>
 
 #include "tests/etcd/scene.h"

@@ -1,6 +1,8 @@
 /* A transaction whose reply is lost, or that arrives after its sender has given
  * up: it is sent again, at most one sending applies, and the failure branch
- * says that it was ours. A proxy stands between the client and a real etcd. */
+ * says that it was ours. A proxy stands between the client and a real etcd.
+ *
+ * Covers: kv.c etcd/copy.c */
 #include "tests/etcd/fake.h"
 #include "tests/etcd/scene.h"
 #include "tests/lib/etcd_server.h"

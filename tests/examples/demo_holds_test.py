@@ -1,4 +1,6 @@
-"""The demo ends with 0, says so, and draws its picture."""
+"""The demo ends with 0, says so, and draws its picture.
+
+Covers: demo.py"""
 
 import os
 import tempfile

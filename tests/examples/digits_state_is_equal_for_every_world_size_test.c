@@ -1,6 +1,8 @@
 /* The network of elastic_digits ends in the same state, to the last bit, for
  * every world size, also one that changes on the way; and it learns. The
- * worlds are played by one process: each rank's sums apart, then added. */
+ * worlds are played by one process: each rank's sums apart, then added.
+ *
+ * Covers: 03_elastic_digits.c */
 #include "tests/check.h"
 
 #include "examples/digits_net.h"

@@ -1,6 +1,8 @@
 """Rank 0, then any worker, is killed under elastic_digits: the final state is
 the undisturbed run's, and its histories hold all invariants, every sample of
-every epoch used once in committed steps."""
+every epoch used once in committed steps.
+
+Covers: 03_elastic_digits.c"""
 
 import json
 import os

@@ -1,5 +1,7 @@
 """The final state under `regroup run -n N` equals the one of a program alone,
-for every N; with --float the accuracy is still there."""
+for every N; with --float the accuracy is still there.
+
+Covers: 03_elastic_digits.c"""
 
 from example import alone, fail, final, job, need_etcd, program
 

@@ -1,6 +1,8 @@
 """elastic_digits without an agent reaches its accuracy, on the way that its
 header shows; how often it commits changes nothing; it says what is wrong with
-its flags and its data."""
+its flags and its data.
+
+Covers: 03_elastic_digits.c"""
 
 import os
 import re

@@ -1,5 +1,7 @@
 """The headers of 01_hello.c and 02_process_set.c are right about their
-output."""
+output.
+
+Covers: 01_hello.c 02_process_set.c"""
 
 from example import alone, fail, job, need_etcd, program
 

@@ -1,7 +1,9 @@
 """A page, a tutorial or the top README, does what it says: its blocks are run
 in order, in one shell. A tutorial's folder looks like the
 repository after ci/build dev; beside the README's program Regroup is installed.
-See tutorials/README.md for what each kind of block means."""
+See tutorials/README.md for what each kind of block means.
+
+Covers: cli/run.c 03_elastic_digits.c"""
 
 import glob
 import os

@@ -1,6 +1,8 @@
 """A host that joined got the commit, and has committed since. Its agent and its
 worker are killed together: the next agent does not fetch that old commit
-again, which nobody holds any more."""
+again, which nobody holds any more.
+
+Covers: transfer.c takeover.c"""
 import os
 import signal
 

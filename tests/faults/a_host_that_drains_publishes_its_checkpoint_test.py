@@ -1,5 +1,7 @@
 """The host of rank 0 drains while its writer holds a whole file: the job goes on
-without it, its agent stays until the checkpoint is published, and ends with 0."""
+without it, its agent stays until the checkpoint is published, and ends with 0.
+
+Covers: drain.c shares.c"""
 
 import os
 import signal

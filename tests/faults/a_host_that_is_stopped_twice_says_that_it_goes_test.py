@@ -1,5 +1,7 @@
 """A host that drains is told once more to stop, while etcd is slow. The others
-hear that it is gone, and do not wait as for an agent that has died."""
+hear that it is gone, and do not wait as for an agent that has died.
+
+Covers: end.c"""
 import os
 
 from house import claim, fault_free, main, trainer, until

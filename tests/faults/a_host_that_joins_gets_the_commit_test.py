@@ -1,6 +1,8 @@
 """A host that joins gets the commit from another host's vault: whole, also when
 the source's agent or its own is killed half way, and from a second source where
-the first can't give it."""
+the first can't give it.
+
+Covers: transfer.c"""
 
 import re
 

@@ -1,7 +1,9 @@
 """Connections to h2's agent are lost, its heartbeats and workers' connections
 are not. After a reset of all connections a commit waits for copies: that is
 told, and ends the generation. It is the second break, so one of the two goes,
-and the other trains on."""
+and the other trains on.
+
+Covers: copies.c"""
 import os
 
 from house import claim, main, trainer, until

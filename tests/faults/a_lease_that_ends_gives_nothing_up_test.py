@@ -1,6 +1,8 @@
 """One slot is given up, and a host with two good ones is cut off from etcd until
 its lease has ended. All train on: fewer slots have a record than --min, and
-that ends nothing."""
+that ends nothing.
+
+Covers: lease.c outage.c"""
 import os
 
 from house import UNTIL_FINISH, claim, main, trainer, until

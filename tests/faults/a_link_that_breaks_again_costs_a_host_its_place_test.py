@@ -1,6 +1,8 @@
 """Connections of h1 are reset, one pair of hosts after the other: the same
 members go on. When a pair is named a second time within a minute, the host that
-more others name goes, though it is the one that leads."""
+more others name goes, though it is the one that leads.
+
+Covers: suspect.c links.c"""
 import os
 
 from house import claim, fault_free, main, trainer, until

@@ -1,5 +1,7 @@
 """Connections of h3 to the agents of h1 and h2 are lost, its heartbeats are not:
-it stays outside, says why, and holds nobody up; when they pass, it joins."""
+it stays outside, says why, and holds nobody up; when they pass, it joins.
+
+Covers: paths.c"""
 import os
 
 from house import claim, fault_free, main, trainer, until

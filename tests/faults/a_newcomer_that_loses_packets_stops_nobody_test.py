@@ -1,6 +1,8 @@
 """The path of a host that never was a member loses packets above 1000 bytes, to
 the others and to etcd. It wants to join: those who train do not stand still, no
-generation is made for it, and it joins once the path is whole."""
+generation is made for it, and it joins once the path is whole.
+
+Covers: paths.c beat.c"""
 from house import PATIENCE, UNTIL_FINISH, claim, main, trainer, until
 from hosts import Hosts, HostsJob
 

@@ -1,6 +1,8 @@
 """A host that etcd does not answer can't take part in a change that is only
 announced, so a newcomer waits; as soon as etcd answers it the newcomer is in,
-though no key says so."""
+though no key says so.
+
+Covers: suspect.c plan.c"""
 import os
 import time
 

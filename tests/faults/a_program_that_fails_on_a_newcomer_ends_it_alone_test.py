@@ -1,6 +1,8 @@
 """On a host that joins, the program ends before it calls rg_init, as it does
 where a library is missing: that host leaves with the program's code, and the
-job goes on. Where no world has been yet, such a program ends the job."""
+job goes on. Where no world has been yet, such a program ends the job.
+
+Covers: slots.c end.c"""
 from house import UNTIL_FINISH, claim, main, trainer, until
 from hosts import Hosts, HostsJob
 

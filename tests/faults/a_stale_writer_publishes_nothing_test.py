@@ -1,7 +1,9 @@
 """Checkpoints of a job on several hosts, which share a directory: the host of
 rank 0 is cut off while its writer holds a whole file that nobody knows of. The
 others go on, another host writes, and when the first one is back its file is not
-published and not left. All workers hear what is durable."""
+published and not left. All workers hear what is durable.
+
+Covers: claim.c writer.c"""
 
 import os
 import re

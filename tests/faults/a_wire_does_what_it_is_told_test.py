@@ -1,5 +1,7 @@
 """The switch that the soak puts between hosts loses, repeats, holds back and
-filters frames as its rules say, and forgets them."""
+filters frames as its rules say, and forgets them.
+
+Covers: wire.c"""
 
 import socket
 import time

@@ -1,5 +1,7 @@
 """SIGKILL of agents on several hosts, the leader's as well, and twice at the same
-time: their keepers start the next ones, no host is lost, no generation ends."""
+time: their keepers start the next ones, no host is lost, no generation ends.
+
+Covers: takeover.c peers.c"""
 import os
 import signal
 

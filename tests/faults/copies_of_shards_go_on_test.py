@@ -1,6 +1,8 @@
 """Copies of shards go on whoever is killed meanwhile: an agent that sends
 them, one that keeps them, a worker; and a host that has no room for its part
-leaves with one sentence, and the others go on."""
+leaves with one sentence, and the others go on.
+
+Covers: copies.c"""
 
 from hosts import Hosts, HostsJob
 from house import UNTIL_FINISH, claim, fault_free, main, trainer, until

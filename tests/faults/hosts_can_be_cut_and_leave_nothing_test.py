@@ -1,6 +1,8 @@
 """Hosts of tests/lib/hosts.py: every kind of cut loses what it says and
 nothing else, a reset is seen by both ends, and nothing is left of them, also
-when their maker is killed."""
+when their maker is killed.
+
+Covers: hosts.py"""
 
 import os
 import signal

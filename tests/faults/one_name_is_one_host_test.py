@@ -1,6 +1,8 @@
 """Two agents that live can't bear one host's name: the second is refused. One
 that starts after the first has died takes its place at once, without waiting
-for the dead one's lease."""
+for the dead one's lease.
+
+Covers: agent/open.c"""
 import time
 
 from house import UNTIL_FINISH, claim, main, trainer, until

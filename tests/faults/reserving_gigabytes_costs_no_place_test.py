@@ -1,5 +1,7 @@
 """A worker reserves gigabytes, before rg_run and in the middle of a step, and
-starts again with them: its host is heard all the while, and keeps its place."""
+starts again with them: its host is heard all the while, and keeps its place.
+
+Covers: vault.c"""
 import os
 import signal
 

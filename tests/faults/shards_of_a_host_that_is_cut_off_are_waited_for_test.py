@@ -1,6 +1,8 @@
 """A host whose shards lie nowhere else is cut off for longer than the budget.
 The others do not end the job: they wait for longer than --agent-grace, say for
-whom, and go on without a step lost when it is back."""
+whom, and go on without a step lost when it is back.
+
+Covers: copies.c plan.c"""
 import os
 import time
 

@@ -1,6 +1,8 @@
 """Which address of a host others use: that of --interface, by name or network,
 or --advertise; one that does not exist is refused in a sentence, and so is a
-loopback address where another host would need it."""
+loopback address where another host would need it.
+
+Covers: host_address.c address.c"""
 import os
 
 from house import claim, fault_free, main, trainer, until

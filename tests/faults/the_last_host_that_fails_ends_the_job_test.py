@@ -1,5 +1,7 @@
 """A host that fails alone leaves; the job goes on without it. The last one that
-fails ends the job, with its code and sentence, so that the name is free."""
+fails ends the job, with its code and sentence, so that the name is free.
+
+Covers: end.c exits.c summary.c"""
 import json
 import os
 import resource

@@ -1,6 +1,8 @@
 """The host that has the job's etcd is gone with it. The other one says that the
 broken generation can't be followed and nobody trains, and at SIGTERM it leaves
-at once, since nothing could come of waiting."""
+at once, since nothing could come of waiting.
+
+Covers: outage.c tell.c"""
 
 import time
 

@@ -1,5 +1,7 @@
 """h2's agent has accused h3's, which is stopped. Then h2's own agent is late:
-it takes back what it said of others, and says nothing new of them."""
+it takes back what it said of others, and says nothing new of them.
+
+Covers: suspect.c beat.c"""
 import json
 import os
 import signal

@@ -1,7 +1,9 @@
 """`regroup scale` changes the bounds of a running world. Fewer: the newest
 workers leave at a commit, wait, and are the first to come back. More: the
 launcher starts agents on further hosts of its list, and stops those that are
-too many. Nothing is rolled back; impossible sizes get one sentence."""
+too many. Nothing is rolled back; impossible sizes get one sentence.
+
+Covers: scale_cmd.c scale_ask.c plan.c"""
 from house import UNTIL_FINISH, claim, main, need_etcd, trainer, until
 from launching import LaunchedJob
 

@@ -1,6 +1,8 @@
 """--host-discovery-script: hosts that it names get an agent, those that it no
 longer names leave at a commit and may come back; one that fails or prints
-something else changes nothing and is said once. Nothing is rolled back."""
+something else changes nothing and is said once. Nothing is rolled back.
+
+Covers: discover.c"""
 from house import UNTIL_FINISH, claim, main, need_etcd, trainer, until
 from launching import LaunchedJob
 

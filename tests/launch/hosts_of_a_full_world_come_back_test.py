@@ -1,7 +1,9 @@
 """All hosts of the list are needed, and the agent that leads is of the
 launcher, which has no worker. One host dies as a machine does, with its agent
 and its workers, and is started again: the job goes on. All of them die and are started
-again: the job goes on from its checkpoint."""
+again: the job goes on from its checkpoint.
+
+Covers: paths.c"""
 import contextlib
 import os
 import re

@@ -1,7 +1,9 @@
 """A host that can't be reached is said in one sentence, and joins when it can.
 What can't be helped is given up: the job goes on without it, or ends with that
 code when the rest is less than --min. With an etcd of its own a job outlives
-its launcher; a second job of that name is refused."""
+its launcher; a second job of that name is refused.
+
+Covers: launch/launcher.c"""
 import os
 import re
 import signal

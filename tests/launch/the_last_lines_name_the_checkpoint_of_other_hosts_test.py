@@ -1,5 +1,7 @@
 """A launcher writes no checkpoint itself, and its last lines name the one that
-the hosts have written: of a job that is done, and of one that is stopped."""
+the hosts have written: of a job that is done, and of one that is stopped.
+
+Covers: last.c"""
 
 import re
 

@@ -1,5 +1,7 @@
 """`regroup stop` and SIGTERM at a launcher, which has no workers: the step that
-is under way on the hosts ends first, and its commit is the last checkpoint."""
+is under way on the hosts ends first, and its commit is the last checkpoint.
+
+Covers: end.c"""
 
 from checkpoints import directory, names, steps
 from house import UNTIL_FINISH, claim, main_all, need_etcd, trainer

@@ -1,6 +1,8 @@
 """What a program does behind rg_run takes as long as it takes, on a host of a
 list as on this one: the launcher and the etcd of the job wait for it, and its
-exit code is the job's. A signal to the launcher ends the wait."""
+exit code is the job's. A signal to the launcher ends the wait.
+
+Covers: launch/launcher.c"""
 import os
 
 from house import (UNTIL_FINISH, child_of, claim, main_all, need_etcd, trainer,

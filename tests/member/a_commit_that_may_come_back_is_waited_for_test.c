@@ -1,6 +1,8 @@
 /* A commit that only a host which is away may hold is waited for: as long as
  * --elastic-timeout where nobody of its world is here, else for some time; one
- * that others hold as well, or that is gone for good, is not. */
+ * that others hold as well, or that is gone for good, is not.
+ *
+ * Covers: plan.c */
 #include "tests/member/job.h"
 
 #define COMEBACK (10 * SECOND)

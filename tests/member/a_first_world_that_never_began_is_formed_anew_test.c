@@ -1,6 +1,8 @@
 /* Workers that wait in rg_world_wait get a place in a first world and in no
  * other; while no commit is begun, a world of them that breaks is formed anew,
- * of processes that were in none. */
+ * of processes that were in none.
+ *
+ * Covers: plan.c */
 #include "tests/member/job.h"
 
 static const rg__member_id three[] = {{1, 0, 1}, {1, 1, 1}, {1, 2, 1}};

@@ -1,4 +1,6 @@
-/* When the leader proposes, waits, finishes and gives up. */
+/* When the leader proposes, waits, finishes and gives up.
+ *
+ * Covers: plan.c */
 #include "tests/member/job.h"
 
 static const rg__member_id two[] = {{1, 0, 1}, {1, 1, 1}};

@@ -1,4 +1,6 @@
-/* Which hosts the leader goes on without, and whether that is announced. */
+/* Which hosts the leader goes on without, and whether that is announced.
+ *
+ * Covers: links.c plan.c */
 #include "elastic/member/links.h"
 #include "tests/member/job.h"
 

@@ -1,5 +1,7 @@
 /* Hosts that drain by a notice: the leader waits for others that have one as
- * long as each can afford, and ends the job when all have. */
+ * long as each can afford, and ends the job when all have.
+ *
+ * Covers: plan.c */
 #include "tests/member/job.h"
 
 #define MS UINT64_C(1000000)

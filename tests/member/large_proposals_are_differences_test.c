@@ -1,5 +1,7 @@
 /* A proposal of many members is written as what differs from an earlier one,
- * and is read back as it was; without its base it is left out. */
+ * and is read back as it was; without its base it is left out.
+ *
+ * Covers: proposal.c */
 #include "tests/member/job.h"
 
 #define HOSTS 100 /* enough to be written that way */

@@ -1,6 +1,8 @@
 /* Accusations come in batches, as a deaf host expects one beat before the other
  * and others look only when they are asked to: nobody goes before the round is
- * whole, and then it is the deaf host. */
+ * whole, and then it is the deaf host.
+ *
+ * Covers: links.c */
 #include "elastic/member/links.h"
 #include "tests/member/job.h"
 

@@ -1,6 +1,7 @@
 /* Survivors keep their order, a replacement in the very next generation keeps
  * the rank, newcomers come last with each host together, and no more than max.
- */
+ *
+ * Covers: plan.c */
 #include "tests/member/job.h"
 
 static const rg__member_id three[] = {{2, 0, 1}, {1, 0, 1}, {1, 1, 1}};

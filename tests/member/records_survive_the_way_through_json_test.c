@@ -1,4 +1,6 @@
-/* What is written is what is read; what is not ours is left out. */
+/* What is written is what is read; what is not ours is left out.
+ *
+ * Covers: records.c values.c checkpoint_records.c */
 #include "tests/member/job.h"
 
 static rg__kv kv(const char *key, const char *value)

@@ -1,5 +1,7 @@
 /* A commit with shards is resumed from when each of them lies in some acking
- * vault; every host gets those that overlap with what its workers will have. */
+ * vault; every host gets those that overlap with what its workers will have.
+ *
+ * Covers: resume.c */
 #include "tests/member/job.h"
 
 /* 4 workers on a, b, b, c; then b is lost and 3 are left. */

@@ -1,5 +1,7 @@
 /* The resume commit: the newest that any acking host holds whole, made in a
- * decided generation and not later than what later generations resumed from. */
+ * decided generation and not later than what later generations resumed from.
+ *
+ * Covers: resume.c */
 #include "tests/member/job.h"
 
 #include "elastic/member/resume.h"

@@ -2,7 +2,9 @@
  * is on the lineage is then still told exactly for every commit that the newest
  * generations may resume from, and never of one that is off it. The oracle is
  * the rule over all decisions: made in a decided generation, and not later than
- * what any generation after that one resumed from. */
+ * what any generation after that one resumed from.
+ *
+ * Covers: resume.c */
 #include "tests/member/job.h"
 
 #include "elastic/member/resume.h"

@@ -1,5 +1,7 @@
 /* Hosts go, those with most missing links first, until all who stay hear each
- * other; an accusation of who has gone counts no more. */
+ * other; an accusation of who has gone counts no more.
+ *
+ * Covers: links.c */
 #include "elastic/member/links.h"
 #include "tests/member/job.h"
 

@@ -1,6 +1,7 @@
 /* A newcomer that does not build while the world stands is left out after a
  * moment, for a pause that doubles; so is one that etcd answers now and then.
- */
+ *
+ * Covers: links.c */
 #include "elastic/member/links.h"
 #include "tests/member/job.h"
 

@@ -1,6 +1,8 @@
 /* Over native on several hosts the connection between two ranks breaks: both
  * are told that the other is lost, who waits for them is ended by a deadline,
- * and nobody waits for ever. What each hears is printed. */
+ * and nobody waits for ever. What each hears is printed.
+ *
+ * Covers: lost.c link.c */
 #include <netinet/in.h>
 #include <sys/socket.h>
 

@@ -2,7 +2,9 @@
  * completed many; the two have ranks in common or none, and the late one may
  * be part of a group over both. With one queue for several sets nobody would
  * ever let the held member go. Also when ranks start on two sets in different
- * orders. */
+ * orders.
+ *
+ * Covers: mpi/comm.c */
 #include <stdbool.h>
 
 #include "tests/mpi/mpi_check.h"

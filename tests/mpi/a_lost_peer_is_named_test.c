@@ -1,6 +1,8 @@
 /* A rank is killed. Under an MPI that survives this (mpirun --with-ft ulfm) the
  * others hear from an operation who is lost, those too that wait for somebody
- * who lives; a set without it goes on. */
+ * who lives; a set without it goes on.
+ *
+ * Covers: lost.c */
 #include <signal.h>
 #include <unistd.h>
 

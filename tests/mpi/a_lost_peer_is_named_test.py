@@ -1,5 +1,7 @@
 """Under Open MPI 5 with ULFM, whose calls are looked up: the program was built
-for Open MPI 4.1, which has none."""
+for Open MPI 4.1, which has none.
+
+Covers: lost.c"""
 
 import os
 import sys

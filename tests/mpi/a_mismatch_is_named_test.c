@@ -1,6 +1,8 @@
 /* REGROUP_CHECK: members that start different things hear which ranks did
  * what; with each before a byte is written, and the set goes on; with late when
- * it has happened, and the set is over. */
+ * it has happened, and the set is over.
+ *
+ * Covers: check.c */
 #include <time.h>
 #include <unistd.h>
 

@@ -4,7 +4,9 @@
  *
  *     NAME SEEDS [LEVEL] | NAME seed FIRST COUNT [LEVEL]
  *
- * LEVEL: that of threads with which the program initialises MPI itself. */
+ * LEVEL: that of threads with which the program initialises MPI itself.
+ *
+ * Covers: core/group.c */
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

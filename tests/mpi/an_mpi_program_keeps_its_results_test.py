@@ -1,6 +1,8 @@
 """examples/04_halo.c, as an MPI program and with its reductions on a set, gives
 the same results, which are those of its header, on any number of ranks;
-whatever carries the set."""
+whatever carries the set.
+
+Covers: mpi/program.c 04_halo.c"""
 
 import os
 import re

@@ -1,6 +1,8 @@
 /* Whether an operation is in place is each rank's own choice, where MPI wants
  * all ranks of a collective to have made the same: in sets of so many members
- * that MPI's own collectives are used, too. */
+ * that MPI's own collectives are used, too.
+ *
+ * Covers: move.c stage.c */
 #include <stdbool.h>
 
 #include "tests/mpi/mpi_check.h"

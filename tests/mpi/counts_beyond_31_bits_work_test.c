@@ -6,7 +6,9 @@
  * around what is looked at, which are their own: so the test needs little
  * memory, and what is missing or at another place shows.
  *
- *   counts_beyond_31_bits_work [NAME...]     these collectives; none: all */
+ *   counts_beyond_31_bits_work [NAME...]     these collectives; none: all
+ *
+ * Covers: elements.c mpi/reduce.c */
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -1,5 +1,7 @@
 /* Counts above 2^27 elements: more than one message, and more than one call of
- * MPI's own broadcast, which both stop there. */
+ * MPI's own broadcast, which both stop there.
+ *
+ * Covers: elements.c move.c */
 #include "tests/mpi/mpi_check.h"
 
 #define COUNT (((uint64_t)1 << 27) + 5)

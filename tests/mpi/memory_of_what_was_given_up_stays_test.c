@@ -1,6 +1,8 @@
 /* A member gives up a group that Regroup has packed into memory of its own, and
  * goes on. MPI still sends from there once the others come: they get what the
- * member has started, and its heap is left alone. */
+ * member has started, and its heap is left alone.
+ *
+ * Covers: stage.c mpi/comm.c */
 #include <stdlib.h>
 
 #include "tests/mpi/mpi_check.h"

@@ -1,6 +1,8 @@
 """A world on several hosts that mpirun has started is carried by native where
 REGROUP_TRANSPORTS names no other: shared memory inside a host, TCP between
-them. The hosts are names that mpirun is given; they share this machine."""
+them. The hosts are names that mpirun is given; they share this machine.
+
+Covers: launched.c worker/hosts.c inter.c"""
 
 import os
 import re

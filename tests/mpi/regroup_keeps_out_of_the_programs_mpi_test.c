@@ -1,6 +1,8 @@
 /* What the program has in flight, its error handlers and its attributes are
  * untouched by Regroup, and no communicator of Regroup's is left over. Creating
- * and freeing is counted here, where the library's calls come through. */
+ * and freeing is counted here, where the library's calls come through.
+ *
+ * Covers: mpi/comm.c mpi/world.c */
 #include "tests/mpi/mpi_check.h"
 
 #define CYCLES 200

@@ -1,6 +1,8 @@
 /* rg_set_create_mpi: a set for each communicator, in its order; and what is no
  * communicator of the world is refused on all ranks. The world is all processes
- * but the last, so that there is one outside. */
+ * but the last, so that there is one outside.
+ *
+ * Covers: mpi/program.c */
 #include "tests/mpi/mpi_check.h"
 
 static rg_ctx *ctx;

@@ -1,7 +1,9 @@
 """libregroup_mpi-abi and programs of the other tests, built against the standard
 ABI of MPI 5 and run on an MPI that has it: the one that REGROUP_MPI_ABI named to
 CMake, or MPICH 5 of PyPI. They have a build folder of their own, and no
-optimiser: the ABI is what differs from the other builds."""
+optimiser: the ABI is what differs from the other builds.
+
+Covers: mpi/world.c offer.c"""
 
 import os
 import re

@@ -1,5 +1,7 @@
 """REGROUP_TRANSPORTS says what carries a world under mpirun; a program without
-libregroup_mpi is refused there, and told what to do."""
+libregroup_mpi is refused there, and told what to do.
+
+Covers: offer.c transport/launcher.c launched.c"""
 
 import os
 import sys

@@ -1,6 +1,8 @@
 /* A member gives a set back while its left neighbour is late, and has not said
  * yet that it has ended the set's last operation: another thread's operations
- * on another set go on meanwhile. */
+ * on another set go on meanwhile.
+ *
+ * Covers: mpi/comm.c */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>

@@ -1,7 +1,9 @@
 /* Sets of communicators and communicators of sets, where one rank has no memory
  * for what it is going to hear: none is made, on any rank, and nobody waits.
  *
- * It stands in for calloc, so it does not run under the address sanitizer. */
+ * It stands in for calloc, so it does not run under the address sanitizer.
+ *
+ * Covers: mpi/comm.c stage.c */
 #include "tests/mpi/mpi_check.h"
 
 void *__libc_calloc(size_t n, size_t bytes);

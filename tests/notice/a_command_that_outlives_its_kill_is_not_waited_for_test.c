@@ -1,7 +1,9 @@
 /* A command whose end nobody sees, as that of one which hangs in the kernel,
  * stops neither the loop nor the other sources; no second one is begun beside
  * it, and the next round after its end asks again. Here a tracer that does not
- * look keeps the end of the command back. */
+ * look keeps the end of the command back.
+ *
+ * Covers: command.c notice.c */
 #include <limits.h>
 #include <signal.h>
 #include <sys/prctl.h>

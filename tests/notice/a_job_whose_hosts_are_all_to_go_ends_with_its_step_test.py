@@ -1,6 +1,8 @@
 """Notices to all hosts at once, and one to the host of the job's private etcd,
 stop a job as `regroup stop` does: the step that is under way ends on every host,
-its commit is the last checkpoint, and workers are asked to leave."""
+its commit is the last checkpoint, and workers are asked to leave.
+
+Covers: leader.c noticed.c"""
 
 import os
 import tempfile

@@ -1,6 +1,8 @@
 """Kubernetes deletes all pods of a job: each agent gets SIGTERM, and together
 they stop the job with 143 at once; none waits for --deadline. A file that a
-preStop hook makes sends one pod alone away."""
+preStop hook makes sends one pod alone away.
+
+Covers: end.c drain.c"""
 
 import os
 import time

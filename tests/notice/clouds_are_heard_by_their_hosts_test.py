@@ -1,7 +1,9 @@
 """A host in each cloud: what its metadata service says is heard, advice is shown
 and not acted upon, an answer that is none is a failure that is said once, and a
 notice drains that host and no other, with no step rolled back. An event of
-Azure is acknowledged once its host has left."""
+Azure is acknowledged once its host has left.
+
+Covers: aws.c azure.c gcp.c web.c doctor_notice.c"""
 
 from hosts import Hosts, HostsJob
 from house import UNTIL_FINISH, claim, main, trainer, until

@@ -1,6 +1,8 @@
 """Two of three hosts with a notice at the same time leave in one change; when
 the last one has one too the job is stopped, with the code of `regroup stop`, and
-its newest commit is a checkpoint."""
+its newest commit is a checkpoint.
+
+Covers: drain.c"""
 
 import os
 

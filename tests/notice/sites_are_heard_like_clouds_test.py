@@ -1,6 +1,8 @@
 """A server of the site and a command: each sends its host away when it says so,
 and never when it fails, answers with a page, prints what is no notice, or hangs.
-A command that hangs is killed with all that it has started."""
+A command that hangs is killed with all that it has started.
+
+Covers: file.c site.c web.c command.c"""
 
 import json
 import os

@@ -1,6 +1,8 @@
 """--notice auto, the default: the firmware's words say which metadata service
 is asked; without them no address is. A service that gives no answer delays no
-start. A notice to the host that runs the job's etcd stops the job with 143."""
+start. A notice to the host that runs the job's etcd stops the job with 143.
+
+Covers: dmi.c"""
 
 import os
 import socket

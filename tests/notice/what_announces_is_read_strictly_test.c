@@ -1,5 +1,7 @@
 /* What clouds and sites answer, as their documents have it, and what is none of
- * that: a failure, never a notice. */
+ * that: a failure, never a notice.
+ *
+ * Covers: aws.c azure.c gcp.c file.c site.c texts.c */
 #include <string.h>
 
 #include "elastic/notice/inside.h"

@@ -1,7 +1,9 @@
 /* fn runs from its top after a change: a set made by name is the one that
  * lives, whichever workers those ranks are by then, or whether there are so
  * many; one made without a name is another. The name is free again once the set
- * was given back everywhere; on some ranks only, it is a mismatch. */
+ * was given back everywhere; on some ranks only, it is a mismatch.
+ *
+ * Covers: wish.c */
 #include "tests/lib/world.h"
 
 static const int pair[] = {0, 1}, other[] = {1, 2};

@@ -1,5 +1,7 @@
 /* Ranks of a set are the caller's order: subsets, reversed, single; who is not
- * a member is told so at once. */
+ * a member is told so at once.
+ *
+ * Covers: lists.c make.c */
 #include "tests/lib/world.h"
 
 static rg_set *make(world *w, const char *name, const int *ranks, int n)

@@ -1,5 +1,7 @@
 /* Arguments that can't be right on any rank: ERR_INVALID at once, with a
- * sentence, and nothing was started. And before the door. */
+ * sentence, and nothing was started. And before the door.
+ *
+ * Covers: call.c */
 #include "tests/lib/world.h"
 
 #define REFUSED(call, words)                                                   \

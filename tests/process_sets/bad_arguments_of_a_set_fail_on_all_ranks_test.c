@@ -1,6 +1,8 @@
 /* rg_set_create is collective: equal bad arguments are ERR_INVALID everywhere,
  * differing ones ERR_MISMATCH everywhere, also when some of them are bad; and
- * the next set is made. */
+ * the next set is made.
+ *
+ * Covers: wish.c make.c */
 #include "tests/lib/world.h"
 
 static void check_works(world *w)

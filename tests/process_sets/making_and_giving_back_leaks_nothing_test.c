@@ -1,5 +1,7 @@
 /* B29: 1,000 sets are made, used and given back; descriptors, mappings and heap
- * are as many as before. */
+ * are as many as before.
+ *
+ * Covers: table.c */
 #include <dirent.h>
 #include <malloc.h>
 

@@ -1,7 +1,9 @@
 /* A control segment has room for 256 sets, and ids rise for ever: more sets
  * than that follow each other, with one that lives on; what a former set left
  * in the place is never taken for the present one's. A rank that gives back
- * later than others makes the ids differ, and still all agree. */
+ * later than others makes the ids differ, and still all agree.
+ *
+ * Covers: table.c */
 #include "tests/lib/world.h"
 
 #define SETS 700

@@ -1,6 +1,8 @@
 /* Five sets, one thread on each at every member, random operations whose
  * results are known; the generation is aborted at a random moment, everybody
- * meets in the next one with other ranks, and the last one runs to its end. */
+ * meets in the next one with other ranks, and the last one runs to its end.
+ *
+ * Covers: sets.c table.c */
 #include <time.h>
 
 #include "tests/lib/world.h"

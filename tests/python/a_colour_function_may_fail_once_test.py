@@ -2,7 +2,9 @@
 behind, the name is free, and one that lives as it was. In a later generation
 the set's next call raises it, and the one behind that works again; destroy
 always does. Of two functions for one name the later one counts. A static
-program's functions go with their sets."""
+program's functions go with their sets.
+
+Covers: _sets.py"""
 import gc
 import weakref
 

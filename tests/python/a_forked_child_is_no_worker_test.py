@@ -1,7 +1,9 @@
 """A child that was forked from a worker says so at every call, also when it
 looks at its parent's requests, for which another thread may have waited, and
 ends with no trace: its parent's requests, arrays and sets go on. Nor does one
-that crashes cost its parent the place in the world."""
+that crashes cost its parent the place in the world.
+
+Covers: _context.py"""
 import gc
 import os
 import signal

@@ -1,6 +1,8 @@
 """A training function or one of on_reset that is a coroutine or a generator,
 whose body a call does not run, ends run with a sentence: else the job would be
-done, with nothing trained."""
+done, with nothing trained.
+
+Covers: _state.py"""
 import sys
 
 import pyjob

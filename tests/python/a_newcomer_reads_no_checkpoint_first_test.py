@@ -1,5 +1,7 @@
 """A worker that joins a running job gets its state from the others: load
-returns None at once and reads no checkpoint. The first workers have loaded."""
+returns None at once and reads no checkpoint. The first workers have loaded.
+
+Covers: _state.py state/load.c"""
 import os
 import re
 import sys

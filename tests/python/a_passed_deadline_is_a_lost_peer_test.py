@@ -1,5 +1,7 @@
 """An operation with a deadline that a late member makes pass ends as PeerLost
-on all ranks, with a sentence; the next generation has the same workers."""
+on all ranks, with a sentence; the next generation has the same workers.
+
+Covers: _errors.py"""
 import pyjob
 
 

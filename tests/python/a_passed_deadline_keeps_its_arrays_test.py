@@ -1,6 +1,8 @@
 """An operation that passed its deadline keeps its arrays until finalize, and
 beside MPI, which can't take it back, until the process ends: a late member's
-data and MPI_Finalize find them there."""
+data and MPI_Finalize find them there.
+
+Covers: _wait.py _buffers.py"""
 import gc
 import weakref
 

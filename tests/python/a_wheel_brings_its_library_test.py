@@ -2,7 +2,9 @@
 a job finds it there: with no source tree, no REGROUP_LIBRARY, and nothing in
 the loader's path. One without a library says how to name one. The commands of
 the README work in a fresh virtual environment, and a library that is not there
-is named."""
+is named.
+
+Covers: setup.py"""
 import glob
 import os
 import re

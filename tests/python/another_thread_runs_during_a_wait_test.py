@@ -1,5 +1,7 @@
 """While a thread waits in a collective, other Python threads run: the barrier
-that rank 0 waits in ends only because a thread of rank 0 lets rank 1 go."""
+that rank 0 waits in ends only because a thread of rank 0 lets rank 1 go.
+
+Covers: _wait.py"""
 import os
 import tempfile
 import threading

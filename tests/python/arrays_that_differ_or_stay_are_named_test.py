@@ -1,5 +1,7 @@
 """An array that is not equal on all ranks, and one that no step changes, are
-named in a warning; not those that were added as such."""
+named in a warning; not those that were added as such.
+
+Covers: _state.py compare.c"""
 import pyjob
 
 

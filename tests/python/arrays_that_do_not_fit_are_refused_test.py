@@ -1,5 +1,7 @@
 """What is no array, or not one that a collective can take, is refused before
-anything starts, in a sentence that names the call and the remedy."""
+anything starts, in a sentence that names the call and the remedy.
+
+Covers: _buffers.py"""
 import pyjob
 
 CASES = [  # (array as an expression, words of the sentence)

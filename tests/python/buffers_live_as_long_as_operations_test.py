@@ -1,6 +1,8 @@
 """A request that is dropped goes on with its buffers; memory of alloc is there
 as long as an array shows it, also behind finalize; a registered array is held
-by its state."""
+by its state.
+
+Covers: _buffers.py _wait.py"""
 import gc
 import weakref
 

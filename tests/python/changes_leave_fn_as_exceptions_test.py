@@ -1,7 +1,9 @@
 """A death leaves the training function as PeerLost, an announced join as
 HostsChanged; both only pass through: fn is called again from its top, with
 registered memory as the last commit has it, and reset functions before it.
-Each worker is told of each step that counts, once."""
+Each worker is told of each step that counts, once.
+
+Covers: _state.py _errors.py"""
 import re
 
 import pyjob

@@ -1,5 +1,7 @@
 """What save wrote, load fills in, with its step; before the first there is
-None, and other arrays are refused."""
+None, and other arrays are refused.
+
+Covers: _state.py state/load.c"""
 import sys
 import tempfile
 

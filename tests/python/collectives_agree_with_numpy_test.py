@@ -1,6 +1,8 @@
 """Every collective, with every type and op that go together, gives what numpy
 computes from all ranks' arrays: in new arrays, into out, in place, of no row,
-of uneven parts, started and waited for; counts may be integers of a byte."""
+of uneven parts, started and waited for; counts may be integers of a byte.
+
+Covers: _sets.py"""
 import itertools
 import sys
 

@@ -1,6 +1,8 @@
 """A coroutine that awaits a request stops at once when its time is over, it is
 cancelled or Ctrl-C comes, and asyncio.run ends; the request stays in flight.
-However many requests are awaited, one that completes goes on."""
+However many requests are awaited, one that completes goes on.
+
+Covers: _wait.py"""
 import asyncio
 import os
 import signal

@@ -1,6 +1,8 @@
 """SIGINT during a wait for a late member raises KeyboardInterrupt at once, and
 the request stays in flight; during a commit or in front of the door, where the
-library waits, it ends the process as it ends a C program."""
+library waits, it ends the process as it ends a C program.
+
+Covers: _wait.py"""
 import os
 import signal
 import sys

@@ -1,6 +1,8 @@
 """The headers of the examples are right about how they are run and what they
 print, but for the state of the digits, which goes by numpy's rounding;
-05_torch.py where there is torch."""
+05_torch.py where there is torch.
+
+Covers: 01_hello.py 02_process_set.py"""
 import ast
 import os
 import re

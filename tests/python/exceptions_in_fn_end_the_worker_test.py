@@ -1,6 +1,8 @@
 """Any other exception in the training function, and one in a reset function,
 ends the worker with its traceback and a code that is not 0; the others go on.
-So does a RegroupError that is the program's own mistake."""
+So does a RegroupError that is the program's own mistake.
+
+Covers: _state.py"""
 import os
 import sys
 

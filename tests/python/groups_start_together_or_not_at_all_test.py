@@ -1,7 +1,9 @@
 """Collectives of a group start at its end: mixed types, two sets, equal to the
 single ones. None starts when the program raises in between or ranks group
 different things; waiting in a group is a mistake, not a deadlock, and a call
-that waits starts nothing there."""
+that waits starts nothing there.
+
+Covers: _sets.py"""
 import asyncio
 
 import pyjob

@@ -1,7 +1,9 @@
 """The communicators of MPICH, whose handles are ints and not pointers, are
 handed over both ways. Debian has no mpi4py for MPICH: what of mpi4py the
 package asks for is played here, over libmpich itself. And under its mpirun
-init alone makes the world, initialises MPI and finalizes it."""
+init alone makes the world, initialises MPI and finalizes it.
+
+Covers: _mpi.py"""
 import ctypes
 import sys
 import types

@@ -1,5 +1,7 @@
 """A signal whose handler raises reaches a wait while its operation completes:
-the next wait has the result, or the error that it ended with."""
+the next wait has the result, or the error that it ended with.
+
+Covers: _wait.py"""
 import contextlib
 import os
 import signal

@@ -1,6 +1,8 @@
 """Structs, enums and prototypes of the package are those of regroup.h: sizes,
 offsets and values as the C compiler has them, arguments as they are declared,
-and nothing of the header is missing."""
+and nothing of the header is missing.
+
+Covers: _abi.py"""
 import ctypes
 import importlib
 import os

@@ -1,5 +1,7 @@
 """import regroup refuses a library of another version, one that is no
-libregroup, and one that is not there, each with a sentence that names it."""
+libregroup, and one that is not there, each with a sentence that names it.
+
+Covers: _abi.py"""
 import os
 import subprocess
 import tempfile

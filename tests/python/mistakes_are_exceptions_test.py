@@ -1,5 +1,7 @@
 """Mistakes are one exception each, with status, advice and a sentence: where
-ranks disagree on every rank, the set usable afterwards; local ones at once."""
+ranks disagree on every rank, the set usable afterwards; local ones at once.
+
+Covers: _errors.py"""
 import pyjob
 
 

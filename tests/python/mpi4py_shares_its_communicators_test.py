@@ -2,7 +2,8 @@
 or MPI_COMM_WORLD; sets come from communicators and communicators from sets;
 traffic of the program's own goes on; what is no communicator is refused, and
 so is another MPI's mpirun, under which each process would be a world of one.
-"""
+
+Covers: _mpi.py"""
 import sys
 
 import pyjob

@@ -1,7 +1,8 @@
 """Integers that the C side has no room for are refused, where ctypes would cut
 them off without a word and take another rank or colour, and so are names with
 a NUL; numpy's integers, lists for shapes and times that never end are taken.
-"""
+
+Covers: _numbers.py"""
 import zlib
 
 import pyjob

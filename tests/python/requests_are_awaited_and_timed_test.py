@@ -1,7 +1,9 @@
 """A wait with a timeout raises InProgress and leaves the request in flight; a
 coroutine awaits requests while the loop runs; waiting again gives the same
 again, also the same error; several threads may wait for one request, each as
-long as it says; a generator may start what wait_all waits for."""
+long as it says; a generator may start what wait_all waits for.
+
+Covers: _wait.py"""
 import asyncio
 import threading
 import time

@@ -1,5 +1,7 @@
 """Sampler: the ranks of any world take every sample of an epoch exactly once,
-shuffled unless in order; what is out of range is Invalid."""
+shuffled unless in order; what is out of range is Invalid.
+
+Covers: _state.py sampler.c"""
 import pyjob
 
 COUNT, BATCH = 103, 10

@@ -1,6 +1,8 @@
 """After a kill a set of ranks raises SetEnded, also where it never had members
 or has none left, one to keep has shrunk, and one by rule has been made again,
-also for the replacement that joins."""
+also for the replacement that joins.
+
+Covers: _sets.py"""
 import re
 
 import pyjob

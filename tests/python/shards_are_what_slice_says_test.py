@@ -1,5 +1,7 @@
 """A SHARDED array: the slices of all ranks are the whole, and after a kill and
-a join each rank has what the others had committed of its new one."""
+a join each rank has what the others had committed of its new one.
+
+Covers: _state.py"""
 import pyjob
 
 COUNT = 10000

@@ -1,6 +1,8 @@
 """The digits example in numpy, under `regroup run` with a worker killed and
 then rank 0: survivors keep their processes, and accuracy and state are those
-of a run without faults, to the last bit."""
+of a run without faults, to the last bit.
+
+Covers: _state.py 03_elastic_digits.py"""
 import os
 import re
 

@@ -1,6 +1,8 @@
 /* What is written to a directory is read again with the same head, tables and
  * bytes, for sizes around a page and a chunk; pieces of one buffer come back
- * as one. */
+ * as one.
+ *
+ * Covers: checkpoint_dir.c */
 #include <dirent.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,6 +1,8 @@
 /* A checkpoint is due when a step passes a multiple of so many that the last
  * one asked for had not passed. A roll back to before that multiple makes it
- * due again. */
+ * due again.
+ *
+ * Covers: state.c */
 #include "elastic/state/state.h"
 #include "tests/check.h"
 #include "tests/state/room.h"

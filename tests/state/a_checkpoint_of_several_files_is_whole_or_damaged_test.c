@@ -1,6 +1,8 @@
 /* Several hosts write a checkpoint, each a file of its own: it comes back as it
  * was, counts only when all files are there, is damaged when one of them is
- * cut, longer, changed or gone, and goes with all its files. */
+ * cut, longer, changed or gone, and goes with all its files.
+ *
+ * Covers: checkpoint_dir.c */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdlib.h>

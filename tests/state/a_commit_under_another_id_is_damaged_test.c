@@ -1,6 +1,8 @@
 /* A stray store changes the id of a commit in the vault's table: what is found
  * under that id is damaged, be it a piece or a shard, though each byte of the
- * memory is as it was saved. */
+ * memory is as it was saved.
+ *
+ * Covers: state/copy.c state.c */
 #include <string.h>
 
 #include "elastic/state/state.h"

@@ -1,7 +1,9 @@
 /* A worker left at commit X by agreement, so that its memory is X. It comes
  * back when the job stands at Y, whose copy here is damaged, so that restoring
  * it fails half-way; then the world resumes from X. Memory must be X, not what
- * of Y had arrived. */
+ * of Y had arrived.
+ *
+ * Covers: state.c */
 #include <string.h>
 
 #include "elastic/state/state.h"

@@ -1,6 +1,8 @@
 /* A worker without an agent has nobody that could keep a vault beyond its end:
  * registering takes no memory, and commits copy nothing. Whatever is wrong with
- * a buffer is said with its name. */
+ * a buffer is said with its name.
+ *
+ * Covers: save.c state.c */
 #include <stdlib.h>
 #include <string.h>
 

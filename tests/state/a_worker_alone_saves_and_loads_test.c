@@ -1,7 +1,9 @@
 /* Without an agent: rg_state_save writes before it returns, the newest are
  * kept, and another process goes on from the newest whole one; what does not
  * fit is refused, both sizes named. Each part is a process of its own, since
- * rg_run runs once in one. */
+ * rg_run runs once in one.
+ *
+ * Covers: save.c notes.c checkpoint_data.c checkpoint_dir.c */
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/wait.h>

@@ -1,5 +1,7 @@
 /* A history is one JSON object per line, each written at once, also by several
- * threads; names with quotes are escaped; without a directory it is nothing. */
+ * threads; names with quotes are escaped; without a directory it is nothing.
+ *
+ * Covers: history.c */
 #include "tests/check.h"
 
 #include <jansson.h>

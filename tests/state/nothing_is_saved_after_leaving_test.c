@@ -1,6 +1,8 @@
 /* Once the Regroup thread has left a generation, a user thread that is in the
  * middle of a commit changes no byte of the vault: another generation may have
- * resumed from what lies there. No abort word says so here, only the gate. */
+ * resumed from what lies there. No abort word says so here, only the gate.
+ *
+ * Covers: state.c thread.c */
 #include <string.h>
 
 #include "elastic/state/state.h"

@@ -1,6 +1,8 @@
 /* A params struct of a program that was compiled with the header of 0.1.0 is
  * taken, with defaults for what it lacks; one shorter than that, or longer than
- * this library's, is refused, and the sentence says which size is right. */
+ * this library's, is refused, and the sentence says which size is right.
+ *
+ * Covers: params.c */
 #include "regroup/regroup.h"
 #include "tests/check.h"
 

@@ -1,6 +1,8 @@
 /* A step's samples are the same however often, in which order and by how many
  * ranks they are taken; epochs and seeds differ; and an epoch is well
- * shuffled. */
+ * shuffled.
+ *
+ * Covers: sampler.c */
 #include "tests/check.h"
 
 #define COUNT 1000

@@ -1,5 +1,7 @@
 /* Wrong counts, batches, steps and ranks are ERR_INVALID; the outputs stay
- * untouched. */
+ * untouched.
+ *
+ * Covers: sampler.c */
 #include "tests/check.h"
 
 static void check_refused(uint64_t count, uint64_t batch)

@@ -1,5 +1,7 @@
 /* In every epoch each sample belongs to exactly one step and one rank, for
- * every size of the world; parts differ by at most one sample. */
+ * every size of the world; parts differ by at most one sample.
+ *
+ * Covers: sampler.c */
 #include "tests/check.h"
 
 static void check_epoch(uint64_t count, uint64_t batch, int size, int in_order)

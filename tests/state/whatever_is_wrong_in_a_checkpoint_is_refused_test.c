@@ -1,6 +1,8 @@
 /* A checkpoint with any one bit flipped, cut anywhere, or with something
  * behind it is refused with a sentence; so are heads that lie under a right
- * hash. */
+ * hash.
+ *
+ * Covers: state/checkpoint.c checkpoint_data.c hash.c */
 #include <stdlib.h>
 
 #include "elastic/state/checkpoint.h"

@@ -1,7 +1,9 @@
 /* A connection that breaks with nobody dead: both ends say so once, with the
  * other's rank, and go on waiting until the generation is aborted; the next one
  * has connections of its own. A process that leaves a generation in order is
- * not reported by who is still in it. */
+ * not reported by who is still in it.
+ *
+ * Covers: link.c net.c */
 #include <netinet/in.h>
 #include <sched.h>
 #include <sys/socket.h>

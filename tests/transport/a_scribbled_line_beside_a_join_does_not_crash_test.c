@@ -1,6 +1,8 @@
 /* Who has joined takes part in the allreduce that the others' lines name. A
  * line that names none that can be - an unknown type or op, more elements than
- * memory has - is a mismatch, and the join goes on. */
+ * memory has - is a mismatch, and the join goes on.
+ *
+ * Covers: shm.c layout.c */
 #include <sched.h>
 
 #include "sdk/base/shm.h"

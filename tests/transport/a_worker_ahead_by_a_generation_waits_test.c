@@ -1,7 +1,9 @@
 /* Who is in the next generation already connects to who is still in the former:
  * it is told to come again, nobody reports anything, and it goes on as soon as
  * the other has followed, also when that takes longer than it tries to reach
- * somebody who does not answer. Who is behind is not let in. */
+ * somebody who does not answer. Who is behind is not let in.
+ *
+ * Covers: worker/listen.c handshake.c */
 #include <time.h>
 
 #include "tests/lib/world.h"

@@ -1,5 +1,7 @@
 /* A rank gives sets back before the others' connections for them have come:
- * once the others have given theirs back, no descriptor is left of them. */
+ * once the others have given theirs back, no descriptor is left of them.
+ *
+ * Covers: net.c */
 #include <dirent.h>
 
 #include "sdk/base/clock.h"

@@ -1,7 +1,9 @@
 /* Ranks that start different operations: every one gets ERR_MISMATCH and the
  * same sentence, nothing is written, and the next operation is right. Differing
  * counts lie on both sides of each place where the algorithm changes. The
- * arguments say on which hosts the three ranks are. */
+ * arguments say on which hosts the three ranks are.
+ *
+ * Covers: descriptor.c */
 #include "tests/lib/world.h"
 
 #define ROOM (1 << 20)

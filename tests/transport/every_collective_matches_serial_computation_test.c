@@ -1,7 +1,10 @@
 /* Every collective, type and op over the hosts that the arguments say (a digit
  * for each rank), at the sizes at which the algorithm changes, in ordinary,
  * rg_alloc and mixed memory, in place and not, against the same sum done
- * serially. */
+ * serially.
+ *
+ * Covers: native.c staged.c zero_copy.c part.c pipeline.c schedule.c
+ *     steps.c payload.c */
 #include "tests/lib/world.h"
 
 #define LARGE ((uint64_t)1 << 20)

@@ -1,5 +1,7 @@
 /* Heads and blocks that are no frames are told from those that are, whatever
- * lengths they say, and nothing beyond the bytes is read. */
+ * lengths they say, and nothing beyond the bytes is read.
+ *
+ * Covers: frame.c */
 #include "sdk/transport/tcp/frame.h"
 #include "tests/check.h"
 

@@ -1,5 +1,7 @@
 /* Which segment does memory lie in? In one that holds all of it, and of its
- * owner: others map that one somewhere else. */
+ * owner: others map that one somewhere else.
+ *
+ * Covers: mapping.c */
 #include "sdk/transport/transport.h"
 #include "tests/check.h"
 

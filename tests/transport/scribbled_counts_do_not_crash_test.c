@@ -1,7 +1,9 @@
 /* The counts of an uneven allgather that lie in shared memory may agree in
  * pairs and still make no sense: a member that sends more to one than to the
  * others. That is ERR_MISMATCH before a byte was read or written, on one host
- * and across hosts. */
+ * and across hosts.
+ *
+ * Covers: shm.c layout.c */
 #include <sched.h>
 
 #include "sdk/base/shm.h"

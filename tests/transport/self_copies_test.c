@@ -1,4 +1,6 @@
-/* The world of one: every collective leaves what it was given. */
+/* The world of one: every collective leaves what it was given.
+ *
+ * Covers: self.c */
 #include "sdk/transport/transport.h"
 #include "tests/check.h"
 

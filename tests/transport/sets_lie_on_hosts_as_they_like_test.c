@@ -1,6 +1,8 @@
 /* Sets over several hosts: whose order goes to and fro between hosts, within
  * one host of many, with one member on each host, all at the same time and with
- * operations of every size in flight on each. */
+ * operations of every size in flight on each.
+ *
+ * Covers: topology.c native/open.c */
 #include "tests/lib/world.h"
 
 #define SETS  6

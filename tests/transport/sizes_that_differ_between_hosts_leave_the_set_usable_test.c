@@ -1,6 +1,8 @@
 /* The hosts of a set start operations of different sizes, so that some lanes
  * exchange what nobody answers: every rank gets ERR_MISMATCH, and whatever was
- * under way never disturbs the operations that follow. */
+ * under way never disturbs the operations that follow.
+ *
+ * Covers: verdict.c exchange.c counts.c */
 #include "tests/lib/world.h"
 
 #define MOST 600000

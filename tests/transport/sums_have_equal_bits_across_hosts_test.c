@@ -1,6 +1,8 @@
 /* Whatever the order in which hosts add: all ranks get the same bits, and the
  * sum is as near as floats allow. The arguments say on which hosts the ranks
- * are. */
+ * are.
+ *
+ * Covers: ring.c transport/reduce.c wide.c verdict.c */
 #include <math.h>
 
 #include "tests/lib/world.h"

@@ -1,5 +1,7 @@
 /* Float sums depend on their order, so all ranks must add in the same one:
- * 0, 1 .. n-1. Compared with that sum bit by bit, in every algorithm. */
+ * 0, 1 .. n-1. Compared with that sum bit by bit, in every algorithm.
+ *
+ * Covers: transport/reduce.c */
 #include <math.h>
 
 #include "tests/lib/world.h"

@@ -1,5 +1,7 @@
 /* A link that is given back says BYE behind a whole frame only: in the middle
- * of one the peer would take it for data. */
+ * of one the peer would take it for data.
+ *
+ * Covers: link.c net.c */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/epoll.h>

@@ -1,5 +1,7 @@
 /* A stranger listens where a member is to be: the worker that connects says
- * HELLO, finds that the answer is not made with the job's key, and hangs up. */
+ * HELLO, finds that the answer is not made with the job's key, and hangs up.
+ *
+ * Covers: frame.c handshake.c */
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>

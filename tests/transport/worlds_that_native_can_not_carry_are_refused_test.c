@@ -1,4 +1,6 @@
-/* native says what it can't do in one sentence, and gives everything back. */
+/* native says what it can't do in one sentence, and gives everything back.
+ *
+ * Covers: native/open.c shm.c */
 #include <unistd.h>
 
 #include "sdk/base/shm.h"

@@ -2,7 +2,9 @@
  * next one greets with AGAIN. The worker says where it stands, and says again
  * what nobody has answered: a registration, with its number, and that its
  * generation is broken; but not of a generation that it has left. The agent is
- * this test, the worker its child. */
+ * this test, the worker its child.
+ *
+ * Covers: segments.c thread.c futex.c shm.c sock.c */
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>

@@ -1,7 +1,9 @@
 """An agent is killed while a process that it has started is on its way to it:
 the newcomer meets the next agent, and is ready before that has heard from the
 older workers where they stand. It has nothing to say of earlier agents, and
-nobody waits for that."""
+nobody waits for that.
+
+Covers: takeover.c workers.c"""
 import os
 import signal
 

@@ -1,6 +1,8 @@
 """SIGKILL of the agent by failpoint at each part of a change, and of an agent
 together with a worker: the next one goes on where the dead one was, no committed
-step is lost, the final state is the fault-free run's."""
+step is lost, the final state is the fault-free run's.
+
+Covers: takeover.c keeper.c keep.c"""
 import sys
 
 from house import Job, claim, fault_free, main, trainer

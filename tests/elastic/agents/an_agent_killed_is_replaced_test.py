@@ -1,6 +1,8 @@
 """SIGKILL of the agent, again and again while workers train: the next one takes
 them over, nobody dies, no generation ends, and the training is as if nothing
-had been."""
+had been.
+
+Covers: keeper.c takeover.c"""
 import os
 import signal
 

@@ -1,7 +1,9 @@
 """A worker that dies while no agent lives: the next agent learns it from the
 kernel and the keeper, names the signal, and the world shrinks and grows as if
 an agent had been there. And the other way round: the only worker dies, then the
-agent, and the commit that it had made counts."""
+agent, and the commit that it had made counts.
+
+Covers: keeper.c takeover.c deathwatch.c"""
 import os
 import signal
 

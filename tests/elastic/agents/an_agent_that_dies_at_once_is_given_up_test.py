@@ -1,5 +1,7 @@
 """An agent that is killed whenever it starts: after some tries nobody starts it
-again, its workers end by themselves, and `regroup run` says what happened."""
+again, its workers end by themselves, and `regroup run` says what happened.
+
+Covers: keeper.c"""
 import contextlib
 import os
 import signal

@@ -1,6 +1,8 @@
 """Hundreds of connections to the agent's socket that say nothing, or rubbish:
 the agent keeps few of them, its log stays short, and the job goes on and is
-answered."""
+answered.
+
+Covers: guests.c accept.c"""
 import os
 import socket
 

@@ -1,5 +1,7 @@
 """Static programs and programs that know nothing of Regroup outlive their agent
-as well, and end with the code that they would have ended with."""
+as well, and end with the code that they would have ended with.
+
+Covers: keeper.c slots.c"""
 import os
 import signal
 

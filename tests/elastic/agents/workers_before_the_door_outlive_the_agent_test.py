@@ -1,5 +1,7 @@
 """SIGKILL of agents while workers start, meet them, register and come to the
-door: whoever was met, or not yet, by a dead one is met by the next."""
+door: whoever was met, or not yet, by a dead one is met by the next.
+
+Covers: takeover.c slots.c"""
 import contextlib
 import glob
 import os

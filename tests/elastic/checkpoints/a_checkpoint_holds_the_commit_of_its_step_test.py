@@ -1,6 +1,8 @@
 """Commits follow each other every few milliseconds while checkpoints are copied
 out of the vault: each checkpoint holds the very bytes that a run alone has after
-that step, also when a worker is killed in between; `verify` agrees."""
+that step, also when a worker is killed in between; `verify` agrees.
+
+Covers: checkpoint/checkpoint.c writer.c copied.c"""
 import os
 import struct
 

@@ -1,6 +1,8 @@
 """etcd away while a checkpoint is written: the file is whole, counts for nothing
 and waits; training goes on; when etcd is back it is published, and the newest
-request that came meanwhile is next."""
+request that came meanwhile is next.
+
+Covers: checkpoint/checkpoint.c claim.c"""
 
 import os
 import signal

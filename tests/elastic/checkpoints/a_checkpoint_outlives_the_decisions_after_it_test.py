@@ -1,6 +1,8 @@
 """A writer that takes long: when it is done, the decision after its commit is
 among those that are not kept any more. The checkpoint counts all the same, since
-the agent has followed its commit from decision to decision."""
+the agent has followed its commit from decision to decision.
+
+Covers: checkpoint/checkpoint.c checkpoint_records.c"""
 import os
 import signal
 

@@ -1,5 +1,7 @@
 """A writer is killed while its claim is on its way to an etcd that is away: the
-answer seals no other's checkpoint, and what is called durable is there."""
+answer seals no other's checkpoint, and what is called durable is there.
+
+Covers: claim.c"""
 import os
 import signal
 

@@ -1,5 +1,7 @@
 """etcd writes the claim of a checkpoint and its answer is lost. Sent again it
-finds the first one, which is its own, and the checkpoint becomes durable."""
+finds the first one, which is its own, and the checkpoint becomes durable.
+
+Covers: claim.c"""
 from checkpoints import directory, shown, steps
 from house import UNTIL_FINISH, Etcd, Job, claim, main, trainer, until
 from proxy import Proxy

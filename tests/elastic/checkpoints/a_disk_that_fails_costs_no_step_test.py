@@ -1,6 +1,8 @@
 """A disk that is full, read-only or gone: one warning, which status shows too,
 the checkpoint before stays, nothing half-written is left, training goes on, and
-once the disk has room again so do checkpoints."""
+once the disk has room again so do checkpoints.
+
+Covers: writer.c checkpoint_dir.c"""
 
 import ctypes
 import os

@@ -2,7 +2,9 @@
 its name. Processes that have loaded the newest checkpoint go on from it; those
 that have not don't begin again at step 0, and the job ends with 74. One that
 dies before the first commit costs nothing. A checkpoint counts from the moment
-on in which it has its name, though nobody has told etcd."""
+on in which it has its name, though nobody has told etcd.
+
+Covers: state/load.c"""
 from checkpoints import directory, names, shown, steps, stopped
 from hosts import Hosts, HostsJob
 from house import UNTIL_FINISH, claim, main, trainer, until

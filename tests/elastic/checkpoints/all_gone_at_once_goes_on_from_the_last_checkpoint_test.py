@@ -1,7 +1,9 @@
 """Everything that a job is (run, agent, etcd, workers) is killed at once, twice;
 a new `regroup run` of the same program on the same directory goes on from the
 last checkpoint, with another number of workers, and ends as a run without
-faults does."""
+faults does.
+
+Covers: state/load.c checkpoint_dir.c"""
 
 import re
 

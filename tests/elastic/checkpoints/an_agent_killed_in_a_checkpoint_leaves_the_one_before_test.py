@@ -1,5 +1,7 @@
 """The agent is killed while its writer holds a whole file: the writer removes it
-and ends, the next agent writes what was asked for, and the next ones."""
+and ends, the next agent writes what was asked for, and the next ones.
+
+Covers: writer.c takeover.c"""
 import os
 import signal
 

@@ -1,7 +1,9 @@
 """A shard is damaged in the newest checkpoint. Whoever reads it says which one;
 all ranks then begin with the checkpoint before, whole, and the job ends with the
 state of the fault-free run. Where there is none before, or the damaged file was
-named itself, the job ends with one sentence."""
+named itself, the job ends with one sentence.
+
+Covers: state/load.c checkpoint_data.c"""
 
 import os
 import struct

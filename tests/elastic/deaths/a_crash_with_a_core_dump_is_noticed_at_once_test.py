@@ -1,5 +1,7 @@
 """SIGSEGV with core dumps on: named as a crash, the dump is not cut off, and the
-others do not wait for it."""
+others do not wait for it.
+
+Covers: crash.c"""
 import glob
 import os
 import resource

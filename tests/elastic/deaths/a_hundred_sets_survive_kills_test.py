@@ -3,7 +3,9 @@ killed, and after its replacement has come rank 0. What has lost a member has
 ended on all ranks, what is to keep has shrunk, rules are made again, the
 replacements' too; handles, ids, members and results are right each time, as
 tests/elastic/hundred_sets.c computes them; also where rules and lists were
-declared before rg_run."""
+declared before rg_run.
+
+Covers: sync.c colors.c splits.c"""
 import os
 import re
 

@@ -4,7 +4,9 @@ job tells names operation, set and the missing ranks; and the same workers go on
 in the next generation, where the sets are right again. So it is by the default
 deadline of REGROUP_OP_TIMEOUT, also where one worker does not make a set that
 the others make (B30), behind another operation, and inside of one, whose stopped
-member is replaced. A static job ends."""
+member is replaced. A static job ends.
+
+Covers: late.c generation.c"""
 import os
 
 from house import BUILD, Job, claim, main

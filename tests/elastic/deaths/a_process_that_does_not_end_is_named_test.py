@@ -1,7 +1,9 @@
 """A worker that SIGKILL does not end, as one in uninterruptible sleep (a frozen
 control group stands in for NFS and drivers): nothing goes on before it has
 ended, and the log and the status say what is waited for. Then the job goes on;
-where it takes too long, the host leaves, and leaves the process behind."""
+where it takes too long, the host leaves, and leaves the process behind.
+
+Covers: slots.c fence.c"""
 import contextlib
 import os
 import signal

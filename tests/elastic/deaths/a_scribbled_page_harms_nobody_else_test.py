@@ -1,5 +1,7 @@
 """A worker fills its page with random bytes: it is ended, the agent and the
-others go on."""
+others go on.
+
+Covers: workers.c page.c"""
 from house import UNTIL_FINISH, Job, main, trainer
 
 TRAIN = (*UNTIL_FINISH, "--step-ms", 5)

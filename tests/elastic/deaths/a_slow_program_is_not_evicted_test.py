@@ -1,5 +1,7 @@
 """A rank that computes for 5 s through a change of membership is waited for: its
-Regroup thread answers for it."""
+Regroup thread answers for it.
+
+Covers: thread.c slots.c"""
 from house import Job, claim, fault_free, main, trainer
 
 TRAIN = ("--steps", 60, "--step-ms", 2)

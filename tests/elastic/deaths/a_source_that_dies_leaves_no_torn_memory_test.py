@@ -1,6 +1,8 @@
 """Rank 0 dies while it broadcasts the memory that would be commit 0, and another
 rank's memory becomes that: it is the memory of one process, though some of the
-dead one's had arrived."""
+dead one's had arrived.
+
+Covers: state/copy.c state.c"""
 import os
 
 from house import BUILD, Job, claim, main

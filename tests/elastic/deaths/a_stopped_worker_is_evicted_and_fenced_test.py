@@ -1,5 +1,7 @@
 """SIGSTOP for longer than the budget, in the middle of a zero-copy allreduce,
-and SIGCONT at moments around the eviction: the survivors' state is untouched."""
+and SIGCONT at moments around the eviction: the survivors' state is untouched.
+
+Covers: fence.c slots.c"""
 import os
 import random
 import signal

@@ -1,5 +1,7 @@
 """SIGKILL by failpoint at each place of a step, a commit and a recovery: the
-final state is the fault-free run's and no committed step is lost."""
+final state is the fault-free run's and no committed step is lost.
+
+Covers: generation.c save.c register.c"""
 import sys
 
 from house import Job, claim, fault_free, main, trainer

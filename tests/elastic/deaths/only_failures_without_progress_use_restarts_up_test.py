@@ -1,7 +1,9 @@
 """--max-restarts counts failures of the program between two commits: kills from
 outside are none, and whoever dies after new commits starts with all of them
 again. One that dies at the same step again and again still ends the job, and so
-does one that the kernel kills for want of memory."""
+does one that the kernel kills for want of memory.
+
+Covers: slots.c"""
 
 import os
 import signal

@@ -1,5 +1,7 @@
 """SIGKILL of one of four: the others keep their processes, the world shrinks at
-once and grows back, and the final state is the fault-free run's."""
+once and grows back, and the final state is the fault-free run's.
+
+Covers: generation.c deathwatch.c leader.c view.c"""
 from house import UNTIL_FINISH, Job, claim, main, trainer
 
 TRAIN = (*UNTIL_FINISH, "--step-ms", 8)

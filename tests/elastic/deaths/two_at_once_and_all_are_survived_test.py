@@ -1,4 +1,6 @@
-"""SIGKILL of two at once, then of all: the vault outlives every worker."""
+"""SIGKILL of two at once, then of all: the vault outlives every worker.
+
+Covers: generation.c vault.c"""
 from house import UNTIL_FINISH, Job, claim, main, trainer
 
 TRAIN = (*UNTIL_FINISH, "--step-ms", 8)

@@ -1,7 +1,9 @@
 """The agent is killed while etcd is away, and then a worker: the others leave
 the generation at once, though the next agent has no key of the job yet. It
 makes no difference which of the two is killed first. When etcd is back the job
-goes on."""
+goes on.
+
+Covers: publish.c takeover.c"""
 import os
 import signal
 

@@ -4,7 +4,8 @@ under the fault where most members still hear each other, after it where nobody
 answers. With a password and TLS, where the tokens are forgotten.
 
     a_job_outlives_the_faults_of_its_etcds_test.py FAULT [--seconds N]
-"""
+
+Covers: mirror.c endpoints.c lease.c"""
 import argparse
 import os
 import tempfile

@@ -3,7 +3,9 @@ waits for etcd alone, and so does one whose first commit is not on record: log
 and status say so, and after --etcd-timeout the host
 leaves, with 69 or 75 and a sentence. The clock begins anew when etcd is back.
 A private etcd whose data are gone never comes back. A job that is done waits
-for etcd no more: what its program does behind rg_run is not cut off."""
+for etcd no more: what its program does behind rg_run is not cut off.
+
+Covers: outage.c"""
 import os
 import shutil
 import signal

@@ -1,5 +1,7 @@
 """A worker killed while etcd is away: nobody trains until etcd is back, and then
-there is exactly one change, in which the replacement is in already."""
+there is exactly one change, in which the replacement is in already.
+
+Covers: publish.c leader.c"""
 import os
 import signal
 import time

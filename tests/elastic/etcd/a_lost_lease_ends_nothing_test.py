@@ -1,5 +1,7 @@
 """The agent's lease is revoked under a running job, and a worker killed at once:
-the lease is taken again, the change comes late, and nothing is lost."""
+the lease is taken again, the change comes late, and nothing is lost.
+
+Covers: lease.c publish.c"""
 from house import UNTIL_FINISH, Etcd, Job, claim, main, trainer
 
 TRAIN = (*UNTIL_FINISH, "--step-ms", 10)

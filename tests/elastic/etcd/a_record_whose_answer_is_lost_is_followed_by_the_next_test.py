@@ -1,5 +1,7 @@
 """etcd writes a host's record and its answer is lost. What has changed on the
-host meanwhile is written all the same, as soon as the loss is noticed."""
+host meanwhile is written all the same, as soon as the loss is noticed.
+
+Covers: publish.c txn.c"""
 import os
 import signal
 

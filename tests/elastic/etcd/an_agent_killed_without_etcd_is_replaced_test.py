@@ -1,5 +1,7 @@
 """SIGKILL of the agent while etcd is away: the next one has its workers without
-asking etcd; training goes on, and later the same lease and leader are there."""
+asking etcd; training goes on, and later the same lease and leader are there.
+
+Covers: takeover.c"""
 import os
 import signal
 

@@ -1,6 +1,8 @@
 """A worker dies, and its replacement is on the way; then etcd is away for longer
 than --elastic-timeout. That ends nothing: when etcd answers again the
-replacement joins."""
+replacement joins.
+
+Covers: outage.c waits.c"""
 import signal
 import time
 

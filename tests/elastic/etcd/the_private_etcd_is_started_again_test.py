@@ -1,6 +1,8 @@
 """The etcd of `regroup run` is killed, and a worker with it: etcd comes back at
 the same port with the same keys, exactly one change follows, and the job ends
-well. Then it is killed three times in a row, and the job still ends well."""
+well. Then it is killed three times in a row, and the job still ends well.
+
+Covers: private_etcd.c etcd_child.c"""
 import os
 import signal
 import time

@@ -1,4 +1,6 @@
-"""etcd gone for 30 s: no step waits for it, and membership does not change."""
+"""etcd gone for 30 s: no step waits for it, and membership does not change.
+
+Covers: outage.c"""
 import time
 
 from house import Etcd, Job, claim, fault_free, main, trainer, until

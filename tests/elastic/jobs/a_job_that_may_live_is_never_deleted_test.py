@@ -1,6 +1,8 @@
 """A second job of a name deletes nothing that may be alive: a lease that has
 lapsed is no death. What was killed whole needs the operator's word, which is
---replace-job; what has ended by its own word makes room by itself."""
+--replace-job; what has ended by its own word makes room by itself.
+
+Covers: agent/open.c"""
 import contextlib
 import os
 import signal

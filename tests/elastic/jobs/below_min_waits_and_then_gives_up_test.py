@@ -1,5 +1,7 @@
 """Fewer workers than --min: the job waits for --elastic-timeout, then ends with
-75 and says why."""
+75 and says why.
+
+Covers: leader.c plan.c"""
 from house import Job, claim, main, trainer
 
 

@@ -1,5 +1,7 @@
 """-n N is min = max = N: a kill pauses the job until the slot is filled again,
-and the replacement in the very next generation inherits the rank."""
+and the replacement in the very next generation inherits the rank.
+
+Covers: plan.c leader.c"""
 from house import UNTIL_FINISH, Job, claim, main, trainer
 
 TRAIN = (*UNTIL_FINISH, "--step-ms", 5)

@@ -1,7 +1,9 @@
 """`regroup run --etcd-listen` on one host: the line that it prints, pasted on
 another with a copy of the invitation, makes that host part of the world.
 The private etcd is killed, and comes back; then a worker of the other host is
-killed. Nothing is lost, and the state is that of a training without faults."""
+killed. Nothing is lost, and the state is that of a training without faults.
+
+Covers: invite.c reach.c private_etcd.c"""
 import os
 import re
 import shlex

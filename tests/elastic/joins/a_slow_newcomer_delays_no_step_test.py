@@ -1,4 +1,6 @@
-"""A newcomer that works for 5 s before the door: nobody waits for it."""
+"""A newcomer that works for 5 s before the door: nobody waits for it.
+
+Covers: door.c generation.c"""
 from house import UNTIL_FINISH, Job, claim, main, trainer
 
 TRAIN = (*UNTIL_FINISH, "--step-ms", 5)

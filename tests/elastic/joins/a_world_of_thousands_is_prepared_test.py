@@ -1,7 +1,9 @@
 """Sixty hosts with 64 workers each come to the door of a job of two (their
 records are written into etcd; nobody is behind them). A world of so many is
 handed out as any other; the job trains on when they have gone. A world beyond
-what there can be is refused at the start, with numbers."""
+what there can be is refused at the start, with numbers.
+
+Covers: generation.c proposal.c"""
 import json
 import re
 import subprocess

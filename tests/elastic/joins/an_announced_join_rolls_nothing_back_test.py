@@ -1,5 +1,7 @@
 """Commits every 10 steps and a join in between: the step end before the change
-becomes a commit, and no step is done twice."""
+becomes a commit, and no step is done twice.
+
+Covers: generation.c door.c"""
 from house import UNTIL_FINISH, Job, claim, main, trainer
 
 EVERY = 10

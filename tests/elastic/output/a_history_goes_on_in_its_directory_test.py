@@ -1,6 +1,8 @@
 """A host that is killed whole joins its job again by the same command, and so
 does a job that is begun again: --history holds what was before, beside it come
-new files, and each decision says which job it is of."""
+new files, and each decision says which job it is of.
+
+Covers: history.c"""
 import os
 import subprocess
 

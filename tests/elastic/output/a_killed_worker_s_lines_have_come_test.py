@@ -1,6 +1,8 @@
 """Lines come as they are printed, of programs that never flush: in C with the
 library, in Python, and of any program where the launcher has a terminal. So all
-that a killed worker has printed is there."""
+that a killed worker has printed is there.
+
+Covers: worker/lines.c"""
 import contextlib
 import os
 import pty

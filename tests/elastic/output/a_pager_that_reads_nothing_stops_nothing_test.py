@@ -1,5 +1,7 @@
 """Nobody reads `regroup run`'s output: training goes on, deaths are survived,
-a signal ends the job, and with a reader no line is lost."""
+a signal ends the job, and with a reader no line is lost.
+
+Covers: output.c spool.c"""
 import contextlib
 import fcntl
 import os

@@ -1,6 +1,8 @@
 """A descendant of each worker prints without end: a death is noticed all the
 same, and the job ends with its workers, also where the one that prints has left
-their process group."""
+their process group.
+
+Covers: output.c slots.c"""
 import subprocess
 
 from house import UNTIL_FINISH, Job, main, trainer

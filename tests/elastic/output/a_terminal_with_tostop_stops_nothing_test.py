@@ -1,5 +1,7 @@
 """On a terminal that stops background processes that print (`stty tostop`), the
-agent prints what workers say all the same; Ctrl-C ends the job once."""
+agent prints what workers say all the same; Ctrl-C ends the job once.
+
+Covers: output.c"""
 import os
 import pty
 import select

@@ -1,6 +1,8 @@
 """The directory of --output is removed while a job runs: the next worker finds
 it made again. Where it can't be made, what workers print is lost, which is said
-once, and the job goes on."""
+once, and the job goes on.
+
+Covers: output.c"""
 import os
 import shutil
 

@@ -1,6 +1,8 @@
 """Long lines of many workers, before a reader that is slower than they are: no
 line has another within it, also when the agent is killed while one is on its
-way; what is longer than 8 KiB comes in several, none of them empty."""
+way; what is longer than 8 KiB comes in several, none of them empty.
+
+Covers: output.c worker/lines.c"""
 import os
 import re
 import signal

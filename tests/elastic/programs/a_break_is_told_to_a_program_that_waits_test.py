@@ -1,5 +1,7 @@
 """rg_on_break: a program whose thread waits in a communicator of its own hears
-that the generation has broken, once, and goes on in the next one."""
+that the generation has broken, once, and goes on in the next one.
+
+Covers: break.c thread.c"""
 import os
 
 from house import BUILD, Job, claim, main

@@ -1,6 +1,8 @@
 """A C++ exception that leaves fn passes rg_run, which has left the job by then:
 the program may catch it, the others go on at once, and the slot starts
-again."""
+again.
+
+Covers: worker/run.c"""
 import os
 import shutil
 import subprocess

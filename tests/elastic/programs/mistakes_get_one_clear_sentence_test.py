@@ -1,5 +1,7 @@
 """What programs and operators do wrong: one sentence that says what to do, and
-an exit code that is documented."""
+an exit code that is documented.
+
+Covers: init.c worker/run.c cli/launch.c state.c"""
 import os
 import subprocess
 

@@ -1,4 +1,6 @@
-"""The table "what events mean": who exits how, and what the job makes of it."""
+"""The table "what events mean": who exits how, and what the job makes of it.
+
+Covers: slots.c exits.c"""
 import os
 import re
 

@@ -1,6 +1,8 @@
 """rg_world_wait gives the first workers ranks and collectives before rg_run, and
 has an answer wherever else it is called. A program that calls it on some ranks
-only gets one sentence."""
+only gets one sentence.
+
+Covers: worker/world.c"""
 import os
 import subprocess
 

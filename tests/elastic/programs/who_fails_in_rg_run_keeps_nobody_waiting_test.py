@@ -1,5 +1,7 @@
 """A worker whose rg_run has failed is no member any more, though its process
-goes on: the others finish the job without it."""
+goes on: the others finish the job without it.
+
+Covers: door.c"""
 import os
 
 from house import BUILD, Job, claim, main

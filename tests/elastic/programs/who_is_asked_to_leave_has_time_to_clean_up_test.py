@@ -1,5 +1,7 @@
 """rg_run says that this worker is asked to leave, with a status of its own;
-what the program does then is cut off by no signal, and it ends with 0."""
+what the program does then is cut off by no signal, and it ends with 0.
+
+Covers: slots.c"""
 import os
 
 from hosts import Hosts, HostsJob

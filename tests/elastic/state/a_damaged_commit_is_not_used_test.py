@@ -1,6 +1,8 @@
 """A bit flips in the vault: the commit that it is in is not used; the older one
 is, and when that is damaged too the job ends with one sentence. The same of a
-bit of the commit's id."""
+bit of the commit's id.
+
+Covers: state/copy.c"""
 
 from house import Job, claim, fault_free, main, trainer
 

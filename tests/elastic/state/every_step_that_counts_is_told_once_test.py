@@ -1,6 +1,8 @@
 """rg_state_on_commit: each worker is told of each step that counts, once and in
 order, whether its commit returned RG_OK or ERR_HOSTS_CHANGED, or a death hid
-from it that the commit counts."""
+from it that the commit counts.
+
+Covers: state.c"""
 import os
 import re
 

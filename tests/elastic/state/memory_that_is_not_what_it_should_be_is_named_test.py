@@ -1,6 +1,8 @@
 """Replicated memory that is not equal on all ranks is named, with ranks and step:
 once in a warning, or as an error where REGROUP_CHECK_STATE is strict. So is a
-buffer in which no byte changes. Buffers that are registered as such are not."""
+buffer in which no byte changes. Buffers that are registered as such are not.
+
+Covers: compare.c"""
 import os
 
 from house import BUILD, Job, claim, main_all

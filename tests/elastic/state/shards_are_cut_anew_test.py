@@ -1,6 +1,8 @@
 """A sharded buffer on a world of 4, then 3, then 4: shards are cut anew in each
 and the state is that of the fault-free run; an announced join moves shards and
-rolls nothing back."""
+rolls nothing back.
+
+Covers: state/copy.c"""
 
 from house import UNTIL_FINISH, Job, claim, main, trainer
 

@@ -1,6 +1,8 @@
 """Thousands of registered buffers lie in one memory: keeper, agent and workers
 hold a few descriptors, whatever a worker may open, and each buffer survives the
-kill of the agent, of a worker, and both."""
+kill of the agent, of a worker, and both.
+
+Covers: vault.c"""
 import os
 import re
 import resource

@@ -1,6 +1,8 @@
 """A worker that registers a buffer more than the others of its host, or the
 same in another order, is refused with 78, and the buffer is named: when the job
-forms, and just so when it comes after commits have been made."""
+forms, and just so when it comes after commits have been made.
+
+Covers: register.c job_shape.c"""
 import os
 
 from house import BUILD, Job, claim, main_all
