@@ -2,8 +2,8 @@
  * allreduce in a stream, so that the sum depends neither on the world's size
  * nor on who was lost.
  *
- *   reducer [--until FILE] [--steps N] [--step-ms N] [--set] [--elements
- * N]
+ *   reducer [--until FILE] [--steps N] [--step-ms N] [--set] [--limit-ms N]
+ *           [--elements N]
  *
  * It says so where a step that counts is wrong, and where device memory that it
  * filled at its start has not kept its content. */
@@ -16,7 +16,8 @@
 #include "regroup/regroup_cuda.h"
 #include "sdk/transport/nccl/load.h"
 
-#define BATCH 48 /* numbers in a step, shared by the ranks */
+#define BATCH  48 /* numbers in a step, shared by the ranks */
+#define BESIDE 3  /* barriers of the world in a step */
 
 typedef struct program {
     rg_ctx *ctx;
@@ -31,6 +32,7 @@ typedef struct program {
     uint64_t steps;
     useconds_t nap;
     bool has_set;
+    int limit_ms; /* of communicators, from begin to end */
     int generations;
     int64_t total; /* registered */
 } program;
@@ -58,6 +60,17 @@ static int64_t part(uint64_t step, size_t i, int begin, int end)
     return sum;
 }
 
+/* Operations of the world run beside those of the set. */
+static rg_status start_beside(program *p)
+{
+    const rg_op_params params = {
+        .size = sizeof params, .memory = RG_DEVICE, .stream = RG_STREAM_NONE};
+    rg_status st = RG_OK;
+    for (int i = 0; i < BESIDE && p->has_set && st == RG_OK; i++)
+        st = rg_barrier_start(rg_world(p->ctx), &params, NULL);
+    return st;
+}
+
 /* Reduce in stream order, and no sooner than the stream is done look at the
  * result; it counts behind the commit. */
 static rg_status step(program *p, rg_state *state)
@@ -71,8 +84,11 @@ static rg_status step(program *p, rg_state *state)
         p->host[i] = part(now, i, BATCH * rank / n, BATCH * (rank + 1) / n);
     must(p->cuda.call.copy_in(p->sums, p->host, bytes, p->stream), "copy in");
     void *sums = (void *)(uintptr_t)p->sums;
-    rg_status st = rg_allreduce_start(p->set, sums, sums, p->elements, RG_I64,
-                                      RG_SUM, &params, NULL);
+    rg_status st = start_beside(p);
+    if (st != RG_OK)
+        return st;
+    st = rg_allreduce_start(p->set, sums, sums, p->elements, RG_I64, RG_SUM,
+                            &params, NULL);
     if (st != RG_OK)
         return st;
     must(p->cuda.call.copy_out(p->host, p->sums, bytes, p->stream), "copy out");
@@ -138,6 +154,8 @@ static void read_arguments(program *p, int argc, char **argv)
             p->steps = strtoull(value, NULL, 10);
         else if (strcmp(argv[i], "--step-ms") == 0)
             p->nap = (useconds_t)(1000 * atoi(value));
+        else if (strcmp(argv[i], "--limit-ms") == 0)
+            p->limit_ms = atoi(value);
         else if (strcmp(argv[i], "--elements") == 0)
             p->elements = strtoull(value, NULL, 10);
         i++;
@@ -184,7 +202,10 @@ int main(int argc, char **argv)
     read_arguments(&p, argc, argv);
     if (rg_init(&params, &p.ctx) != RG_OK)
         die("rg_init");
-    if (rg_device_open(p.ctx, NULL) != RG_OK)
+    const rg_device_params device = {.size = sizeof device,
+                                     .init_timeout_ms = p.limit_ms,
+                                     .abort_timeout_ms = p.limit_ms};
+    if (rg_device_open(p.ctx, &device) != RG_OK)
         die("rg_device_open");
     if (rg__cuda_open(getenv("REGROUP_CUDA_LIB"), &p.cuda) != RG_OK)
         die("the driver");

@@ -38,14 +38,17 @@ class DeviceJob(Job):
     def has_struck(self, number=1):
         return os.path.exists(os.path.join(self.device, f"struck.{number}"))
 
-    def check_device(self, left=0):
-        """Nobody has used the device without discipline, nothing is wrong on
-        it, and so many communicators have left a file behind, whose members
-        were killed while they met."""
+    def check_disciplined(self):
+        """Nobody has used the device in a way that the stand-in refuses."""
         path = os.path.join(self.device, "violations")
         if os.path.exists(path):
             with open(path, encoding="utf-8") as file:
                 claim(False, f"the device says: {file.read()}")
+
+    def check_device(self, left=0):
+        """Nothing is wrong on the device, and at most so many communicators
+        have left a file behind, since members were killed while they met."""
+        self.check_disciplined()
         claim("WRONG" not in self.text(), "a result is wrong")
         files = [f for f in os.listdir(self.device) if f.startswith("nccl.")]
         claim(len(files) <= left, f"communicators are left: {files}")
