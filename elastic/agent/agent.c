@@ -72,7 +72,7 @@ static void follow_stop(agent *a)
     if (!stop->is_set || a->is_done ||
         !(rg__view_has_members(a) || rg__view_i_lead(a)))
         return;
-    a->is_asked |= stop->is_asked;
+    a->verdict.is_asked |= stop->is_asked;
     rg__agent_stop_job(a, stop->code, "%s", stop->why);
 }
 
@@ -83,7 +83,7 @@ static void follow_view_moved(agent *a)
         return;
     }
     if (a->view.end.is_set) {
-        a->is_asked = a->view.end.is_asked;
+        a->verdict.is_asked = a->view.end.is_asked;
         rg__agent_stop(a, a->view.end.code, "%s", a->view.end.why);
         return;
     }
@@ -96,8 +96,8 @@ static void follow_view_moved(agent *a)
     rg__beat_follow(a);
     rg__suspect_follow(a);
     rg__paths_follow(a);
-    rg__drain_follow(a, !a->is_working && a->agents == 1);
-    if (!a->is_working && a->agents > 1)
+    rg__drain_follow(a, !a->is_working && a->life.agents == 1);
+    if (!a->is_working && a->life.agents > 1)
         rg__suspect_take_over(a);
     if (!a->is_working)
         start_working(a);
@@ -106,10 +106,8 @@ static void follow_view_moved(agent *a)
 /* The keys under it are gone. */
 static void follow_lease_renewed(agent *a)
 {
-    a->finning = 0;
-    a->host_revision = 0;
-    rg__publish(a);
-    rg__generation_try_fin(a);
+    rg__publish_anew(a);
+    rg__generation_fin_anew(a);
     rg__leader_follow(a);
 }
 
@@ -118,26 +116,23 @@ static void on_etcd_state(void *arg, bool up, const char *why)
     agent *a = arg;
     if (up) {
         rg__log(RG__WARN, "agent", "etcd answers again");
-        rg__plan_leave_out(&a->clock, a->away_ns, rg__now_ns());
-        a->away_ns = 0;
+        rg__leader_etcd_is_back(a);
         rg__suspect_forgive(a); /* we may have been the one cut off */
         rg__leader_look(a);
     } else {
-        a->away_ns = rg__now_ns();
+        rg__leader_etcd_is_away(a);
         rg__log(RG__WARN, "agent",
                 "etcd %s: %s; training goes on, membership changes wait",
                 rg__etcd_lack(a->etcd), why);
-        if (a->is_dirty)
-            rg__publish(a);
+        rg__publish_if_dirty(a);
     }
     rg__outage_look(a);
 }
 
-/* A round of looks is over. */
-static void on_suspect_timer(void *arg)
+static void follow_round_over(agent *a)
 {
-    rg__suspect_look(arg);
-    rg__leader_look(arg);
+    rg__suspect_look(a);
+    rg__leader_look(a);
 }
 
 static void follow_slot_untold(slot *s)
@@ -225,6 +220,7 @@ const rg__events rg__agent_events = {
     .end = rg__agent_follow_end,
     .view_moved = follow_view_moved,
     .lease_renewed = follow_lease_renewed,
+    .open_late = rg__open_on_late,
     .settled = rg__agent_check_end,
     .noted = rg__resume_note,
     .slot_untold = follow_slot_untold,
@@ -238,6 +234,7 @@ const rg__events rg__agent_events = {
     .beats_sent = follow_beats_sent,
     .host_acked = rg__ack_hear,
     .host_aborted = follow_host_aborted,
+    .round_over = follow_round_over,
     .host_missed = follow_host_missed,
     .rival_judged = rg__publish_rival,
     .mute_changed = follow_mute_changed,
@@ -251,58 +248,38 @@ const rg__events rg__agent_events = {
 
 /* ------------------------------------------------------------------- set up */
 
-static rg_status watch_signals(agent *a)
-{
-    sigset_t set, stops;
-    rg__keeper_signals(&set);
-    sigdelset(&set, SIGCHLD);
-    sigprocmask(SIG_BLOCK, &set, NULL);
-    /* we write to a terminal from the background: `stty tostop` is for others
-     */
-    sigemptyset(&stops);
-    sigaddset(&stops, SIGTTOU);
-    sigprocmask(SIG_BLOCK, &stops, NULL);
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGCHLD, SIG_DFL); /* ignored, children would reap themselves */
-    a->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (a->signal_fd < 0)
-        return rg__fail(RG_ERR_SYSTEM, "signals can't be watched");
-    return rg__loop_watch(a->loop, a->signal_fd, EPOLLIN, rg__end_on_signal, a);
-}
-
-static void on_end_timer(void *arg)
-{
-    agent *a = arg;
-    if (a->is_over)
-        rg__loop_stop(a->loop);
-    else
-        rg__open_on_late(a);
-}
-
 static rg_status make_timers(agent *a)
 {
-    a->ping = rg__timer_create(a->loop, rg__workers_ping, a);
-    a->look_timer = rg__timer_create(a->loop, rg__leader_look, a);
-    a->term_timer = rg__timer_create(a->loop, rg__slots_hasten, a);
-    a->kill_timer = rg__timer_create(a->loop, rg__end_on_late, a);
-    a->suspect_timer = rg__timer_create(a->loop, on_suspect_timer, a);
-    a->drain_timer = rg__timer_create(a->loop, rg__drain_look, a);
-    a->notice_timer = rg__timer_create(a->loop, rg__notice_look, a);
-    a->end_timer = rg__timer_create(a->loop, on_end_timer, a);
-    a->resend = rg__timer_create(a->loop, rg__workers_resend, a);
-    a->step_timer = rg__timer_create(a->loop, rg__end_look_at_step, a);
-    a->outage_timer = rg__timer_create(a->loop, rg__outage_look, a);
-    a->prepare_timer = rg__timer_create(a->loop, rg__generation_hand_out, a);
-    a->missed_timer = rg__timer_create(a->loop, rg__slots_end_world, a);
+    a->sockets.resend = rg__timer_create(a->loop, rg__workers_resend, a);
     a->owed.timer = rg__timer_create(a->loop, rg__job_pay, a);
-    if (a->step_timer == NULL || a->outage_timer == NULL ||
-        a->notice_timer == NULL || a->drain_timer == NULL ||
-        a->suspect_timer == NULL || a->resend == NULL ||
-        a->prepare_timer == NULL || a->missed_timer == NULL ||
-        a->owed.timer == NULL || a->ping == NULL || a->look_timer == NULL ||
-        a->kill_timer == NULL || a->term_timer == NULL || a->end_timer == NULL)
-        return rg__fail(RG_ERR_MEMORY, "no memory for timers");
-    return RG_OK;
+    return a->sockets.resend != NULL && a->owed.timer != NULL
+               ? RG_OK
+               : rg__fail(RG_ERR_MEMORY, "no memory for timers");
+}
+
+/* What each room keeps, empty. */
+static rg_status make_parts(agent *a)
+{
+    rg_status st = make_timers(a);
+    if (st == RG_OK)
+        st = rg__printer_create(a);
+    if (st == RG_OK)
+        st = rg__suspect_create(a);
+    if (st == RG_OK)
+        st = rg__store_create(a);
+    if (st == RG_OK)
+        st = rg__generation_create(a);
+    if (st == RG_OK)
+        st = rg__crew_create(a);
+    if (st == RG_OK)
+        st = rg__leaving_create(a);
+    return st == RG_OK ? rg__control_create(a) : st;
+}
+
+static rg_status find_names(agent *a)
+{
+    const rg_status st = rg__open_names(a);
+    return st == RG_OK && !rg__resume_names(a) ? rg__address_choose(a) : st;
 }
 
 static rg_status try_port(agent *a)
@@ -359,7 +336,6 @@ static rg_status watch_keeper(agent *a)
                                     .gone = on_keeper_gone,
                                     .finish = on_finish,
                                     .arg = a};
-    a->keeper = a->keep != NULL ? getppid() : 0;
     return rg__keep_watch(a->keep, a->loop, &events);
 }
 
@@ -407,17 +383,14 @@ static rg_status set_up(agent *a)
                                   .key = a->params->key,
                                   .on_state = on_etcd_state,
                                   .arg = a};
-    rg__keep_descriptors(a->keep, &a->descriptors);
-    rg_status st = rg__open_names(a);
-    if (st == RG_OK && !rg__resume_names(a))
-        st = rg__address_choose(a);
-    rg__failpoint_start(a->agents);
+    rg_status st = rg__loop_create(&a->loop);
     if (st == RG_OK)
-        st = rg__loop_create(&a->loop);
+        st = make_parts(a);
+    if (st == RG_OK)
+        st = find_names(a);
+    rg__failpoint_start(a->life.agents);
     if (st == RG_OK)
         st = watch_keeper(a);
-    if (st == RG_OK)
-        st = make_timers(a);
     if (st == RG_OK)
         st = open_port(a);
     if (st == RG_OK)
@@ -433,7 +406,7 @@ static rg_status set_up(agent *a)
     if (st == RG_OK)
         st = rg__workers_listen(a);
     if (st == RG_OK)
-        st = watch_signals(a);
+        st = rg__end_watch_signals(a);
     if (st == RG_OK)
         st = rg__scrape_open(a);
     if (st == RG_OK)
@@ -444,13 +417,10 @@ static rg_status set_up(agent *a)
 static void tear_down(agent *a)
 {
     rg__notice_close(a);
-    rg__scrape_close(a);
-    rg__questions_end(a); /* while there are slots to tell of */
-    rg__drain_asks_drop(a);
-    rg__scale_asks_drop(a);
+    rg__control_destroy(a); /* while there are slots to tell of */
     if (a->slot != NULL)
         rg__slots_destroy(a);
-    rg__outputs_drop(a);
+    rg__printer_destroy(a);
     rg__checkpoint_destroy(a);
     rg__workers_close(a);
     rg__beat_close(a);
@@ -460,39 +430,22 @@ static void tear_down(agent *a)
     rg__peers_close(a);
     rg__lease_destroy(a->lease);
     rg__mirror_destroy(a->mirror);
-    rg__mirror_destroy(a->whole);
+    rg__leader_close(a);
     rg__etcd_destroy(a->etcd);
     rg__vault_destroy(a);
     rg__waits_drop(a);
-    rg__timer_destroy(a->ping);
-    rg__timer_destroy(a->look_timer);
-    rg__timer_destroy(a->term_timer);
-    rg__timer_destroy(a->kill_timer);
-    rg__timer_destroy(a->end_timer);
-    rg__timer_destroy(a->outage_timer);
-    rg__timer_destroy(a->step_timer);
-    rg__timer_destroy(a->resend);
-    rg__timer_destroy(a->prepare_timer);
-    rg__timer_destroy(a->missed_timer);
+    rg__generation_destroy(a);
+    rg__suspect_destroy(a);
+    rg__crew_destroy(a);
+    rg__leaving_destroy(a);
+    rg__timer_destroy(a->sockets.resend);
     rg__timer_destroy(a->owed.timer);
-    rg__timer_destroy(a->suspect_timer);
-    rg__timer_destroy(a->drain_timer);
-    rg__timer_destroy(a->notice_timer);
-    if (a->signal_fd >= 0)
-        close(a->signal_fd);
     rg__keep_unwatch(a->keep);
     rg__loop_destroy(a->loop);
     rg__snapshot_free(&a->view);
     rg__snapshot_free(&a->known);
-    rg__plan_clock_reset(&a->clock);
-    free(a->change);
-    free(a->accused);
-    free(a->ack);
-    free(a->reason);
     free(a->prefix);
     free(a->prefix_end);
-    free(a->all);
-    free(a->all_end);
 }
 
 int rg__agent_run(const rg__agent_params *params, rg__keep *keep)
@@ -505,12 +458,12 @@ int rg__agent_run(const rg__agent_params *params, rg__keep *keep)
     a->params = &a->own;
     a->keep = keep;
     a->elastic = -1;
-    a->agents = 1;
-    a->listener = a->signal_fd = a->vault_fd = a->peer_listener = -1;
+    a->life.agents = 1;
+    a->sockets.listener = a->sockets.peer_listener = -1;
     rg__log_who(params->host, -1, 0, 0);
     const rg_status st = set_up(a);
     if (st == RG_OK) {
-        if (a->resume == RESUME_NOT)
+        if (a->life.resume == RESUME_NOT)
             rg__open_job(a);
         else
             rg__resume_begin(a);
@@ -518,9 +471,10 @@ int rg__agent_run(const rg__agent_params *params, rg__keep *keep)
         rg__loop_run(a->loop);
     } else {
         rg__say("%s", rg_last_error());
-        a->exit_code = st == RG_ERR_INVALID ? RG__EXIT_USAGE : RG__EXIT_SYSTEM;
+        a->verdict.code =
+            st == RG_ERR_INVALID ? RG__EXIT_USAGE : RG__EXIT_SYSTEM;
     }
-    const int code = a->exit_code;
+    const int code = a->verdict.code;
     tear_down(a);
     free(a);
     return code;

@@ -41,11 +41,8 @@ rg_status rg__open_names(agent *a)
     rg__resume_job(a);
     if (asprintf(&a->prefix, "/regroup/v1/%s/", a->params->job) < 0)
         a->prefix = NULL;
-    if (a->prefix == NULL || asprintf(&a->all, "%sall/", a->prefix) < 0)
-        a->all = NULL;
     a->prefix_end = a->prefix != NULL ? rg__prefix_end(a->prefix) : NULL;
-    a->all_end = a->all != NULL ? rg__prefix_end(a->all) : NULL;
-    return a->prefix_end != NULL && a->all_end != NULL
+    return a->prefix_end != NULL
                ? RG_OK
                : rg__fail(RG_ERR_MEMORY, "no memory for an agent");
 }
@@ -74,14 +71,21 @@ static void on_mirror(void *arg, int64_t revision, bool wiped)
     a->on->view_moved(a);
 }
 
+/* What every agent watches. */
 static void mirror_keys(agent *a)
 {
-    char *meta = rg__record_key(a->prefix, RG__KEY(META));
+    char *meta = rg__record_key(a->prefix, RG__KEY(META)), *all = NULL;
+    if (asprintf(&all, "%sall/", a->prefix) < 0)
+        all = NULL;
+    char *end = all != NULL ? rg__prefix_end(all) : NULL;
     const rg_status st =
-        meta != NULL ? rg__mirror_create(a->etcd, a->all, a->all_end, meta,
-                                         on_mirror, a, &a->mirror)
-                     : rg__fail(RG_ERR_MEMORY, "no memory for an agent");
+        meta != NULL && end != NULL
+            ? rg__mirror_create(a->etcd, all, end, meta, on_mirror, a,
+                                &a->mirror)
+            : rg__fail(RG_ERR_MEMORY, "no memory for an agent");
     free(meta);
+    free(all);
+    free(end);
     if (st != RG_OK)
         rg__agent_leave(a, RG__EXIT_SYSTEM, "%s", rg_last_error());
 }
@@ -113,18 +117,18 @@ void rg__agent_take_lease(agent *a, const rg__meta *meta)
     memcpy(a->key, meta->key, sizeof a->key);
     a->own.min = meta->min;
     a->own.max = meta->max;
-    rg__timer_stop(a->end_timer);
+    rg__end_bound_opening(a, 0);
     rg__agent_tell_sizes(a);
     const rg_status st =
-        a->lease_id == 0
+        a->life.lease_id == 0
             ? rg__lease_create(a->etcd, LEASE_S, on_lease, a, &a->lease)
-            : rg__lease_resume(a->etcd, a->lease_id, LEASE_S, on_lease, a,
+            : rg__lease_resume(a->etcd, a->life.lease_id, LEASE_S, on_lease, a,
                                &a->lease);
     if (st != RG_OK) {
         rg__agent_leave(a, RG__EXIT_SYSTEM, "%s", rg_last_error());
         return;
     }
-    a->lease_id = rg__lease_id(a->lease);
+    a->life.lease_id = rg__lease_id(a->lease);
     a->on->noted(a);
 }
 
@@ -290,12 +294,11 @@ void rg__open_job(agent *a)
     job_txn t = rg__job_txn(a);
     rg__job_get_all(&t);
     rg__job_send(&t, on_looked, a, rg__open_job);
-    rg__timer_set(a->end_timer, OPEN_NS);
+    rg__end_bound_opening(a, OPEN_NS);
 }
 
-void rg__open_on_late(void *arg)
+void rg__open_on_late(agent *a)
 {
-    agent *a = arg;
     rg__agent_leave(a, RG__EXIT_STORE,
                     "job %s can't be opened: etcd at %s %s for %d s: %s%s",
                     a->params->job, a->params->endpoints,

@@ -37,14 +37,11 @@ typedef struct kept_agent {
     rg__address address;
     uint32_t port;
     int elastic;
-    bool is_asked, is_done, is_ending, is_leaving, has_published, has_shape,
-        is_draining, is_paused;
-    bool is_stopping;
-    int stop_code;
-    uint64_t drain_end_ns, notice_ms;
-    bool has_registered;
-    uint32_t registered_by;
-    uint64_t registered;
+    bool is_asked, is_done, is_ending, is_leaving, has_published, is_draining,
+        is_paused;
+    kept_leaving leaving;
+    uint64_t notice_ms;
+    struct rg__shape shape;
     served served;
     uint64_t most_step;
     int exit_code;
@@ -53,34 +50,29 @@ typedef struct kept_agent {
 
 void rg__resume_note(agent *a)
 {
+    if (a->life.lease_id == 0)
+        return; /* nothing to take over yet */
     kept_agent kept = {.id = a->id,
-                       .lease_id = a->lease_id,
-                       .agents = a->agents,
+                       .lease_id = a->life.lease_id,
+                       .agents = a->life.agents,
                        .meta = a->meta,
                        .address = a->address,
                        .port = a->port,
                        .elastic = a->elastic,
-                       .is_asked = a->is_asked,
-                       .is_stopping = a->is_stopping,
-                       .stop_code = a->stop_code,
+                       .is_asked = a->verdict.is_asked,
+                       .leaving = rg__leaving_keep(a),
                        .is_done = a->is_done,
                        .is_ending = a->is_ending,
                        .is_leaving = a->is_leaving,
-                       .has_published = a->has_published,
-                       .has_shape = a->has_shape,
+                       .has_published = rg__publish_has_been(a),
                        .is_draining = a->is_draining,
                        .is_paused = a->is_paused,
-                       .drain_end_ns = a->drain_end_ns,
                        .notice_ms = a->notice_ms,
-                       .has_registered = a->has_registered,
-                       .registered_by = a->registered_by,
-                       .registered = a->registered,
-                       .served = a->served,
+                       .shape = a->shape,
+                       .served = a->store->served,
                        .most_step = a->most_step,
-                       .exit_code = a->exit_code};
-    if (a->lease_id == 0)
-        return; /* nothing to take over yet */
-    memcpy(kept.why, a->why, sizeof kept.why);
+                       .exit_code = a->verdict.code};
+    memcpy(kept.why, a->verdict.why, sizeof kept.why);
     rg__keep_put(a->keep, "agent", &kept, sizeof kept, NULL, 0);
 }
 
@@ -111,33 +103,28 @@ bool rg__resume_names(agent *a)
     if (!read_note(a, &was))
         return false;
     a->id = was.id;
-    a->lease_id = was.lease_id;
-    a->agents = was.agents + 1;
-    a->seq = (uint64_t)a->agents << 32; /* beyond what was sent before */
+    a->life.lease_id = was.lease_id;
+    a->life.agents = was.agents + 1;
+    rg__publish_resume(a, was.has_published);
     a->meta = was.meta;
     memcpy(a->key, was.meta.key, sizeof a->key);
     a->address = was.address;
     a->port = was.port; /* known to others */
     a->elastic = was.elastic;
-    a->is_asked = was.is_asked;
-    a->is_stopping = was.is_stopping;
-    a->stop_code = was.stop_code;
-    memcpy(a->why, was.why, sizeof a->why);
+    a->verdict.is_asked = was.is_asked;
+    rg__leaving_resume(a, &was.leaving);
+    memcpy(a->verdict.why, was.why, sizeof a->verdict.why);
     a->is_done = was.is_done;
     a->is_leaving = was.is_leaving;
-    a->has_published = was.has_published;
-    a->has_shape = was.has_shape;
     a->is_draining = was.is_draining;
     a->is_paused = was.is_paused;
-    a->drain_end_ns = was.drain_end_ns;
     a->notice_ms = was.notice_ms;
-    a->has_registered = was.has_registered;
-    a->registered_by = was.registered_by;
-    a->registered = was.registered;
-    a->served = was.served;
+    a->shape = was.shape;
+    a->shape.is_asking = false;
+    a->store->served = was.served;
     a->most_step = was.most_step; /* pages of the dead are gone */
-    a->exit_code = was.is_ending ? 0 : was.exit_code;
-    a->resume = RESUME_ADOPT;
+    a->verdict.code = was.is_ending ? 0 : was.exit_code;
+    a->life.resume = RESUME_ADOPT;
     return true;
 }
 
@@ -176,12 +163,12 @@ static bool stands(const slot *s)
 
 void rg__resume_look(agent *a)
 {
-    if (a->resume != RESUME_STAND || a->is_ending)
+    if (a->life.resume != RESUME_STAND || a->is_ending)
         return;
     for (int i = 0; i < a->params->slots; i++)
         if (!stands(&a->slot[i]))
             return;
-    a->resume = RESUME_VIEW;
+    a->life.resume = RESUME_VIEW;
     rg__slots_abort_losses(a);
     read_meta(a);
 }
@@ -219,7 +206,7 @@ void rg__resume_begin(agent *a)
         rg__checkpoint_stop(a);
         rg__agent_stop(a, was.exit_code, "%s", was.why);
     }
-    a->resume = RESUME_STAND;
+    a->life.resume = RESUME_STAND;
     rg__resume_look(a);
 }
 
@@ -247,7 +234,7 @@ static void judge_proposal(agent *a, const rg__proposal *p)
     }
     if (asked == 0)
         return;
-    a->prepared = p->generation;
+    rg__generation_taken_up(a, p->generation);
     if (!p->is_announced)
         rg__generation_abort(a, p->generation - 1);
     if (missing == 0)
@@ -298,14 +285,11 @@ static void take_up_decision(agent *a)
 
 void rg__resume_view(agent *a)
 {
-    if (a->resume != RESUME_VIEW)
+    if (a->life.resume != RESUME_VIEW)
         return;
-    a->resume = RESUME_NOT;
+    a->life.resume = RESUME_NOT;
     a->is_done = false; /* the keys say it */
-    if (a->is_draining)
-        rg__timer_set(a->drain_timer, 0);
-    if (a->is_stopping)
-        rg__timer_set(a->step_timer, 0);
+    rg__leaving_go_on(a);
     const rg__proposal *p = rg__view_proposed(a);
     for (int i = 0; i < a->params->slots; i++)
         rg__slot_publish_loss(&a->slot[i]);

@@ -8,7 +8,7 @@
 /* open.c */
 rg_status rg__open_names(agent *a); /* of the job that we would make */
 void rg__open_job(agent *a);
-void rg__open_on_late(void *agent_arg); /* it is not open for too long */
+void rg__open_on_late(agent *a); /* it is not open for too long */
 void rg__agent_take_lease(agent *a, const rg__meta *meta);
 void rg__agent_tell_sizes(agent *a); /* the keeper, and that the job is open */
 void rg__agent_end_wiped(agent *a);  /* etcd has another job's keys, or none */

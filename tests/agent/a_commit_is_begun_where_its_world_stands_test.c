@@ -85,13 +85,13 @@ static bool is_begun(etcd_server *server, void (*before)(etcd_server *),
     agent *a = keys_open_agent(&s, 1);
     a->own.slots = 1;
     a->slot = &one;
-    a->mirror = a->whole;
+    a->mirror = a->leader->whole;
     one.a = a;
     one.w.page = page;
     atomic_store(&page->zero, agreed);
     meanwhile(server);
     rg__generation_try_begin(a);
-    WAIT_FOR(&s, a->beginning == NULL);
+    WAIT_FOR(&s, a->generation->beginning == NULL);
     CHECK(atomic_load(&page->begun) == 0); /* not before the view has it */
     const bool is_written = scene_get(&s, BEGUN).kv_count == 1;
     a->view.begun = is_written;

@@ -41,7 +41,7 @@ static void check_reason(scene *s, const char *words, const char *link)
         CHECK_STR(r->text, words);
     CHECK_STR(r->link, link);
     CHECK_EQ(s->to->aborted, 3);
-    CHECK_EQ(rg__vault_find(s->to->vault, resume), -1);
+    CHECK_EQ(rg__vault_find(s->to->store->vault, resume), -1);
     agent_free(s->to);
     if (s->from != NULL)
         agent_free(s->from);
@@ -58,8 +58,8 @@ static void flipped_bit(void)
     loop_until(s.loop, is_copied, s.to);
     CHECK(strstr(newest_reason(s.to)->text, "checksum") != NULL ||
           strstr(newest_reason(s.to)->text, "damaged") != NULL);
-    CHECK_EQ(rg__vault_find(s.to->vault, resume), -1);
-    CHECK_EQ(rg__vault_find(from->vault, resume), -1);
+    CHECK_EQ(rg__vault_find(s.to->store->vault, resume), -1);
+    CHECK_EQ(rg__vault_find(from->store->vault, resume), -1);
     agent_free(from);
     agent_free(s.to);
     rg__loop_destroy(s.loop);
@@ -68,7 +68,7 @@ static void flipped_bit(void)
 static void commit_not_there(void)
 {
     scene s = set_up(1 << 20);
-    rg__vault_empty(s.from->vault, 1);
+    rg__vault_empty(s.from->store->vault, 1);
     check_reason(&s, "does not hold", "");
 }
 

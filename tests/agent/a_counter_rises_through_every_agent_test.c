@@ -91,7 +91,7 @@ static void begin(rg__loop *loop, uint32_t agents)
 {
     const rg__etcd_params etcd = {.endpoints = "http://127.0.0.1:1"};
     self = agent_make(loop, 1);
-    self->agents = agents; /* that have had this incarnation */
+    self->life.agents = agents; /* that have had this incarnation */
     CHECK_OK(rg__etcd_create(loop, &etcd, &self->etcd));
     CHECK_OK(rg__beat_open(self));
 }

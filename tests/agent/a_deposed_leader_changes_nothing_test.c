@@ -23,9 +23,9 @@ static outcome act(etcd_server *server, void (*meanwhile)(etcd_server *))
     agent *a = keys_open_agent(&s, 1);
     meanwhile(server);
     rg__leader_look(a);
-    CHECK(a->acting != NULL);
+    CHECK(a->leader->acting != NULL);
     a->is_ending = true; /* it looks no second time */
-    WAIT_FOR(&s, a->acting == NULL);
+    WAIT_FOR(&s, a->leader->acting == NULL);
     const outcome cur = scene_get(&s, CUR);
     keys_close_agent(a);
     scene_close(&s);
@@ -47,9 +47,9 @@ static outcome give_up(etcd_server *server, void (*meanwhile)(etcd_server *))
     a->own.min = a->own.max = 2;
     meanwhile(server);
     rg__leader_look(a);
-    CHECK(a->acting != NULL);
+    CHECK(a->leader->acting != NULL);
     a->is_ending = true;
-    WAIT_FOR(&s, a->acting == NULL);
+    WAIT_FOR(&s, a->leader->acting == NULL);
     const outcome end = scene_get(&s, END);
     keys_close_agent(a);
     scene_close(&s);

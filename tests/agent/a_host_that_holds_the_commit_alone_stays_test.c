@@ -30,15 +30,16 @@ int main(void)
     agent *a = agent_make(loop, 1);
     decide_from(a, 2, true);
     CHECK(rg__drain_is_needed(a)); /* nobody has asked for it yet */
-    a->served = (served){.generation = 2, .sent = 1, .at_ns = rg__now_ns()};
+    a->store->served =
+        (served){.generation = 2, .sent = 1, .at_ns = rg__now_ns()};
     CHECK(rg__drain_is_needed(a)); /* it may be asked for again */
-    a->served.at_ns = 1;
+    a->store->served.at_ns = 1;
     CHECK(!rg__drain_is_needed(a));
     a->aborted = 2;
     CHECK(rg__drain_is_needed(a));
-    a->served.stored = 1;
+    a->store->served.stored = 1;
     CHECK(!rg__drain_is_needed(a));
-    a->served.stored = 0;
+    a->store->served.stored = 0;
     decide_from(a, 3, false);
     CHECK(!rg__drain_is_needed(a)); /* the next decision does without it */
     agent_free(a);

@@ -9,7 +9,7 @@ static const rg__commit_id older = {1, 4}, resume = {2, 7};
 static bool has_heard(void *agent_arg)
 {
     const agent *from = agent_arg;
-    return from->served.stored > 0;
+    return from->store->served.stored > 0;
 }
 
 int main(void)
@@ -24,9 +24,9 @@ int main(void)
     decide(to, from, 3, resume);
     loop_until(loop, is_copied, to);
     loop_until(loop, has_heard, from);
-    CHECK_EQ(from->served.generation, 3);
-    CHECK_EQ(from->served.sent, 1);
-    CHECK_EQ(from->served.stored, 1);
+    CHECK_EQ(from->store->served.generation, 3);
+    CHECK_EQ(from->store->served.sent, 1);
+    CHECK_EQ(from->store->served.stored, 1);
     agent_free(to);
     agent_free(from);
     rg__loop_destroy(loop);

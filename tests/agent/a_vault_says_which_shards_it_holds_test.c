@@ -9,7 +9,7 @@ enum { WORLD = 16384, STEP = 7 };
 
 static void put(agent *a, int at, rg__commit_id id, uint32_t index)
 {
-    rg__piece *shard = &a->vault->shard[0][at];
+    rg__piece *shard = &a->store->vault->shard[0][at];
     const rg__part part = {
         .id = id, .index = index, .count = WORLD, .shards = WORLD};
     rg__piece_begin(shard, &part);
@@ -19,8 +19,8 @@ static void put(agent *a, int at, rg__commit_id id, uint32_t index)
 static void put_whole(agent *a, rg__commit_id id)
 {
     const rg__part part = {.id = id, .count = 1, .shards = WORLD};
-    rg__piece_begin(&a->vault->slot[0][0], &part);
-    rg__piece_end(&a->vault->slot[0][0], 1);
+    rg__piece_begin(&a->store->vault->slot[0][0], &part);
+    rg__piece_end(&a->store->vault->slot[0][0], 1);
 }
 
 int main(void)
@@ -40,7 +40,7 @@ int main(void)
     put(a, 3, older, 1);
     put(a, 4, id, WORLD); /* that world had no such rank */
     put(a, 5, id, 2);
-    rg__piece_empty(&a->vault->shard[0][5]);
+    rg__piece_empty(&a->store->vault->shard[0][5]);
     CHECK_EQ(rg__vault_held(a, held), 1);
     CHECK_EQ(held[0].here.count, 4);
     for (int i = 0; i < 4; i++)

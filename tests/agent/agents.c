@@ -22,10 +22,15 @@ agent *agent_make(rg__loop *loop, uint64_t id)
                  .id = id,
                  .address = {"127.0.0.1"},
                  .lease = (rg__lease *)host, /* never looked into */
-                 .peer_listener = -1,
-                 .vault_fd = -1};
+                 .sockets = {.peer_listener = -1}};
     a->params = &a->own;
     memset(a->key, 7, sizeof a->key);
+    CHECK_OK(rg__suspect_create(a));
+    CHECK_OK(rg__generation_create(a));
+    CHECK_OK(rg__store_create(a));
+    CHECK_OK(rg__crew_create(a));
+    CHECK_OK(rg__printer_create(a));
+    CHECK_OK(rg__leaving_create(a));
     CHECK_OK(rg__vault_create(a));
     CHECK_OK(rg__peers_listen(a));
     CHECK_OK(rg__copies_create(a));
@@ -35,7 +40,6 @@ agent *agent_make(rg__loop *loop, uint64_t id)
 void agent_free(agent *a)
 {
     rg__transfer_cancel(a);
-    free(a->ack);
     rg__copies_destroy(a);
     rg__peers_close(a);
     rg__vault_destroy(a);
@@ -43,8 +47,11 @@ void agent_free(agent *a)
     for (int i = 0; i < a->view.lines; i++)
         rg__line_free(&a->view.line[i]);
     free(a->view.line);
-    free(a->reason);
-    free(a->change);
+    rg__generation_destroy(a);
+    rg__suspect_destroy(a);
+    rg__crew_destroy(a);
+    rg__printer_destroy(a);
+    rg__leaving_destroy(a);
     free((char *)(uintptr_t)a->own.host);
     free(a);
 }
@@ -83,9 +90,9 @@ void loop_until(rg__loop *loop, bool (*done)(void *arg), void *arg)
 
 static const buffer *find(const agent *a, const char *name)
 {
-    for (int i = 0; i < a->buffers; i++)
-        if (strcmp(a->buffer[i].name, name) == 0)
-            return &a->buffer[i];
+    for (int i = 0; i < a->store->buffers; i++)
+        if (strcmp(a->store->buffer[i].name, name) == 0)
+            return &a->store->buffer[i];
     CHECK(false);
     return NULL;
 }
@@ -95,7 +102,7 @@ char *vault_bytes(agent *a, const char *name, int vault_slot)
     const buffer *b = find(a, name);
     const size_t stride = rg__vault_stride(b->bytes);
     void *at = NULL;
-    CHECK_OK(rg__shm_map_at(a->vault_fd, b->place, stride * b->slots, &at));
+    CHECK_OK(rg__shm_map_at(a->store->fd, b->place, stride * b->slots, &at));
     return (char *)at + stride * (size_t)vault_slot;
 }
 
@@ -130,22 +137,23 @@ static uint64_t commit_slice(agent *a, const buffer *b, int vault_slot,
 void vault_commit(agent *a, int vault_slot, rg__commit_id id, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        rg__piece *piece = &a->vault->slot[vault_slot][i];
+        rg__piece *piece = &a->store->vault->slot[vault_slot][i];
         const rg__part part = {.id = id, .index = i, .count = count};
         uint64_t sum = rg__part_hash(&part);
         rg__piece_begin(piece, &part);
-        for (int k = a->buffers - 1; k >= 0; k--) /* any order */
-            sum += commit_slice(a, &a->buffer[k], vault_slot, id, i, count);
+        for (int k = a->store->buffers - 1; k >= 0; k--) /* any order */
+            sum +=
+                commit_slice(a, &a->store->buffer[k], vault_slot, id, i, count);
         rg__piece_end(piece, sum);
     }
 }
 
 bool vault_has(agent *a, int vault_slot, rg__commit_id id)
 {
-    if (!rg__same_commit(rg__vault_id(a->vault, vault_slot), id))
+    if (!rg__same_commit(rg__vault_id(a->store->vault, vault_slot), id))
         return false;
-    for (int k = 0; k < a->buffers; k++) {
-        const buffer *b = &a->buffer[k];
+    for (int k = 0; k < a->store->buffers; k++) {
+        const buffer *b = &a->store->buffer[k];
         const char *bytes = vault_bytes(a, b->name, vault_slot);
         for (size_t at = 0; at < b->bytes; at++)
             if (bytes[at] != byte_of(b->name, id, at))
@@ -200,5 +208,7 @@ bool is_copied(void *agent_arg)
 const rg__reason *newest_reason(const agent *a)
 {
     static const rg__reason none;
-    return a->reasons > 0 ? &a->reason[a->reasons - 1] : &none;
+    return a->publication->reasons > 0
+               ? &a->publication->reason[a->publication->reasons - 1]
+               : &none;
 }

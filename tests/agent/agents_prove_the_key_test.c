@@ -59,7 +59,7 @@ int main(void)
     decide(other, from, 3, resume);
     loop_until(loop, is_copied, other);
     CHECK(strstr(newest_reason(other)->text, "prove") != NULL);
-    CHECK_EQ(other->buffers, 0);
+    CHECK_EQ(other->store->buffers, 0);
 
     /* junk, and silence; the copy goes on beside them */
     int sock[STRANGERS];

@@ -23,7 +23,7 @@ static agent *begin(rg__loop *loop, uint64_t id)
 {
     const rg__etcd_params etcd = {.endpoints = "http://127.0.0.1:1"};
     agent *a = agent_make(loop, id);
-    a->agents = 1;
+    a->life.agents = 1;
     a->view.cur = (rg__cur){.generation = 2, .phase = RG__GEN_PROPOSED};
     a->view.leader = LEADER;
     a->view.gen = &proposal;
@@ -85,7 +85,7 @@ static void is_said_again_and_again(rg__loop *loop)
         loop_until(loop, has_said, a);
     a->view.cur.phase = RG__GEN_DECIDED;
     rg__ack_repeat(a);
-    CHECK(a->ack == NULL);
+    CHECK(a->acks->ack == NULL);
     end(a);
     close(sock);
 }

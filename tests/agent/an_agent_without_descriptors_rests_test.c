@@ -80,7 +80,7 @@ int main(void)
     rg__loop *loop = NULL;
     CHECK_OK(rg__loop_create(&loop));
     agent *a = agent_make(loop, 1);
-    a->listener = listen_for_workers();
+    a->sockets.listener = listen_for_workers();
     const int sock = call(a);
 
     limit_descriptors((rlim_t)next_descriptor());
@@ -95,7 +95,7 @@ int main(void)
     limit_descriptors(256);
     loop_until(loop, is_taken, a);
     rg__guests_drop(a);
-    close(a->listener);
+    close(a->sockets.listener);
     close(sock);
     agent_free(a);
     rg__loop_destroy(loop);

@@ -54,21 +54,19 @@ agent *keys_open_agent(scene *s, uint64_t id)
     a->prefix = KEYS;
     a->prefix_end = KEYS_END;
     a->etcd = s->etcd;
-    a->look_timer = rg__timer_create(s->loop, rg__leader_look, a);
     a->owed.timer = rg__timer_create(s->loop, rg__job_pay, a);
-    CHECK(a->look_timer != NULL && a->owed.timer != NULL);
+    CHECK(a->owed.timer != NULL);
     CHECK_OK(rg__mirror_create(s->etcd, KEYS, KEYS_END, NULL, hear_nothing, a,
-                               &a->whole));
-    WAIT_FOR(s, rg__mirror_is_listed(a->whole));
-    CHECK_OK(rg__view_read(a, a->whole, &a->known));
-    CHECK_OK(rg__view_read(a, a->whole, &a->view));
+                               &a->leader->whole));
+    WAIT_FOR(s, rg__mirror_is_listed(a->leader->whole));
+    CHECK_OK(rg__view_read(a, a->leader->whole, &a->known));
+    CHECK_OK(rg__view_read(a, a->leader->whole, &a->view));
     return a;
 }
 
 void keys_close_agent(agent *a)
 {
-    rg__mirror_destroy(a->whole);
-    rg__timer_destroy(a->look_timer);
+    rg__mirror_destroy(a->leader->whole);
     rg__timer_destroy(a->owed.timer);
     rg__snapshot_free(&a->known);
     rg__snapshot_free(&a->view);

@@ -27,7 +27,7 @@ static void add_shards(agent *a)
 /* The only shard of that commit, of a world of one rank. */
 static void commit_shard(agent *a)
 {
-    rg__piece *piece = &a->vault->shard[SLOT][0];
+    rg__piece *piece = &a->store->vault->shard[SLOT][0];
     char *bytes = vault_bytes(a, "shards", SLOT);
     const rg__part part = {.id = commit, .count = 1};
     rg__hash hash;
@@ -122,9 +122,9 @@ static sender send_to(uint64_t delivered, uint64_t says, bool sends_more)
         rg__connection_close(s.out.wire);
     rg__parcel_clear(&s.out);
     if (s.stored > 0)
-        CHECK(rg__vault_shard(to->vault, SLOT, commit, 0) != NULL);
+        CHECK(rg__vault_shard(to->store->vault, SLOT, commit, 0) != NULL);
     else
-        CHECK(rg__vault_shard(to->vault, SLOT, commit, 0) == NULL);
+        CHECK(rg__vault_shard(to->store->vault, SLOT, commit, 0) == NULL);
     agent_free(to);
     agent_free(from);
     rg__loop_destroy(loop);

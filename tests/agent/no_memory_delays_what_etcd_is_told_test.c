@@ -72,7 +72,7 @@ typedef struct act {
 
 static void is_mirrored(agent *a)
 {
-    a->mirror = a->whole;
+    a->mirror = a->leader->whole;
 }
 
 static void say_record(agent *a)
@@ -83,15 +83,15 @@ static void say_record(agent *a)
 static void add_reason(agent *a)
 {
     is_mirrored(a);
-    a->publishing = (rg__etcd_req *)a; /* one is on its way */
+    a->publication->publishing = (rg__etcd_req *)a; /* one is on its way */
     rg__publish_reason(a, 1, NULL, false, "a cable was pulled");
-    a->publishing = NULL;
+    a->publication->publishing = NULL;
 }
 
 static void is_leaderless(agent *a)
 {
     is_mirrored(a);
-    a->whole = NULL;
+    a->leader->whole = NULL;
     a->view.leader = 0;
 }
 
@@ -149,7 +149,7 @@ static void open_agent(scene *s, agent **a_p, etcd_server *server)
 
 static void close_agent(scene *s, agent *a)
 {
-    a->whole = a->whole != NULL ? a->whole : a->mirror;
+    a->leader->whole = a->leader->whole != NULL ? a->leader->whole : a->mirror;
     a->mirror = NULL;
     a->is_ending = true;
     keys_close_agent(a);
@@ -187,16 +187,19 @@ static void last_out(etcd_server *server)
     agent *a;
     open_agent(&s, &a, server);
     CHECK_OK(rg__checkpoint_create(a));
-    a->term_timer = a->kill_timer = a->end_timer = s.slice;
+    const struct rg__leaving whole = *a->leaving;
+    a->leaving->term_timer = a->leaving->kill_timer = a->leaving->end_timer =
+        s.slice;
     a->is_over = true; /* nothing else is left to do */
     is_mirrored(a);
     is_memory_out = true;
     rg__publish(a);
-    CHECK(a->publishing == NULL && !a->is_ending);
+    CHECK(a->publication->publishing == NULL && !a->is_ending);
     WAIT_FOR(&s, a->is_ending);
     is_memory_out = false;
-    CHECK_EQ(a->exit_code, RG__EXIT_SYSTEM);
-    CHECK(strstr(a->why, "no memory") != NULL);
+    CHECK_EQ(a->verdict.code, RG__EXIT_SYSTEM);
+    CHECK(strstr(a->verdict.why, "no memory") != NULL);
+    *a->leaving = whole;
     rg__checkpoint_destroy(a);
     close_agent(&s, a);
 }

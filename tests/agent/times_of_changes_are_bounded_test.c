@@ -19,12 +19,12 @@ int main(void)
         c->detected = 1;
         c->stepped = 1 + 20 * RG__MS;
     }
-    CHECK_EQ(a->changes, RG__CHANGES_MAX);
+    CHECK_EQ(a->generation->changes, RG__CHANGES_MAX);
     CHECK_EQ(rg__change_find(a, MANY)->generation, MANY);
     CHECK(rg__change_find(a, MANY - RG__CHANGES_MAX) == NULL);
-    recoveries all = a->past;
-    for (int i = 0; i < a->changes; i++)
-        rg__recoveries_add(&all, &a->change[i]);
+    recoveries all = a->generation->past;
+    for (int i = 0; i < a->generation->changes; i++)
+        rg__recoveries_add(&all, &a->generation->change[i]);
     CHECK_EQ(all.all, MANY - 1); /* the first recovers from nothing */
     CHECK_EQ(all.count[0], 0);   /* within 10 ms */
     CHECK_EQ(all.count[1], MANY - 1);

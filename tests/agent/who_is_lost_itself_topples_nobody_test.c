@@ -79,11 +79,10 @@ static bool topples(etcd_server *server)
         scene_run_for(&s, 10);
         has_toppled = scene_get(&s, KEYS "all/leader").kv_count == 0;
     }
-    CHECK(a->accused != NULL); /* it has judged */
-    if (a->toppling != NULL)
-        rg__etcd_cancel(a->toppling);
+    CHECK(a->suspects->accused != NULL); /* it has judged */
+    if (a->suspects->toppling != NULL)
+        rg__etcd_cancel(a->suspects->toppling);
     rg__beat_close(a);
-    free(a->accused);
     keys_close_agent(a);
     scene_close(&s);
     return has_toppled;

@@ -14,18 +14,19 @@
 
 static void watch_listeners(agent *a, uint32_t events)
 {
-    rg__loop_watch(a->loop, a->listener, events, a->on->worker_calls, a);
-    if (a->peer_listener >= 0)
-        rg__loop_watch(a->loop, a->peer_listener, events, a->on->agent_calls,
-                       a);
+    rg__loop_watch(a->loop, a->sockets.listener, events, a->on->worker_calls,
+                   a);
+    if (a->sockets.peer_listener >= 0)
+        rg__loop_watch(a->loop, a->sockets.peer_listener, events,
+                       a->on->agent_calls, a);
 }
 
 /* Whether there is room again is known from trying. */
 static void on_rested(void *agent_arg)
 {
     agent *a = agent_arg;
-    a->on->worker_calls(a, a->listener, 0);
-    if (rg__timer_is_set(a->rest_timer))
+    a->on->worker_calls(a, a->sockets.listener, 0);
+    if (rg__timer_is_set(a->sockets.rest))
         return;
     rg__wait_end(a, RG__WAIT_ROOM, ROOM_KEY);
     watch_listeners(a, EPOLLIN);
@@ -38,12 +39,12 @@ static void rest(agent *a)
     rg__wait_begin(a, RG__WAIT_ROOM, ROOM_KEY,
                    "a descriptor to accept connections: %s; raise ulimit -n",
                    strerror(errno));
-    if (a->rest_timer == NULL)
-        a->rest_timer = rg__timer_create(a->loop, on_rested, a);
-    if (a->rest_timer == NULL)
+    if (a->sockets.rest == NULL)
+        a->sockets.rest = rg__timer_create(a->loop, on_rested, a);
+    if (a->sockets.rest == NULL)
         return;
     watch_listeners(a, 0);
-    rg__timer_set(a->rest_timer, REST_NS);
+    rg__timer_set(a->sockets.rest, REST_NS);
 }
 
 int rg__agent_accept(agent *a, int listener)
@@ -58,6 +59,6 @@ int rg__agent_accept(agent *a, int listener)
 
 void rg__accept_drop(agent *a)
 {
-    rg__timer_destroy(a->rest_timer);
-    a->rest_timer = NULL;
+    rg__timer_destroy(a->sockets.rest);
+    a->sockets.rest = NULL;
 }

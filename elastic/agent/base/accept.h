@@ -1,5 +1,5 @@
-/* Accepting connections, of workers and commands at a->listener and of other
- * agents at a->peer_listener. Where there is no descriptor for one both rest
+/* Accepting connections, of workers and commands at one listener and of other
+ * agents at another. Where there is no descriptor for one both rest
  * for a moment. */
 #ifndef RG_AGENT_ACCEPT_H
 #define RG_AGENT_ACCEPT_H

@@ -141,12 +141,35 @@ typedef struct recoveries {
     double seconds;
 } recoveries;
 
-/* Copies of the resume commit that other hosts have fetched from here. */
-typedef struct served {
-    uint64_t generation;
-    int sent, stored; /* of which the sink has said so */
-    uint64_t at_ns;
-} served;
+/* What runs here, as all others run it (job_shape.c). */
+struct rg__shape {
+    bool is_known, is_asking; /* it is what the job runs */
+    bool has_registered;      /* a worker has come to the door: */
+    uint32_t registered_by;
+    uint64_t registered; /* what all others register as well */
+};
+
+/* To the processes of this host, and to other agents. */
+struct rg__sockets {
+    int listener;
+    int peer_listener; /* TCP at a->port, for other agents */
+    rg__timer *rest;   /* nobody is accepted meanwhile; NULL: none yet */
+    rg__timer *resend; /* of messages that wait */
+};
+
+/* How this agent ends, as far as that is known. */
+struct rg__verdict {
+    bool is_asked; /* by an operator: nothing has failed */
+    int code;
+    char why[RG__TEXT_MAX];
+};
+
+/* Agents that have had this incarnation. */
+struct rg__life {
+    int64_t lease_id; /* 0: none yet */
+    uint32_t agents;  /* this one too */
+    takeover resume;
+};
 
 struct agent {
     const rg__events *on; /* what follows from what happens */
@@ -154,155 +177,65 @@ struct agent {
     const rg__agent_params *params; /* = &own */
     rg__meta meta;                  /* of the job that we would make */
     rg__keep *keep;                 /* what outlives this agent; borrowed */
-    pid_t keeper;                   /* 0: none */
     rg__loop *loop;
     rg__etcd *etcd;
     owed owed; /* acts on etcd that there was no memory for */
     rg__lease *lease;
     rg__mirror *mirror; /* of all/ */
-    rg__mirror *whole;  /* of all keys of the job, while this agent leads */
     char *prefix, *prefix_end;
-    char *all, *all_end; /* prefix of what every agent watches */
-    uint64_t id;         /* of this incarnation */
-    int64_t lease_id;    /* 0: none yet */
-    uint32_t agents;     /* that have had this incarnation, this one too */
-    takeover resume;
-    bool is_working;     /* workers may start */
-    bool is_paused;      /* their processes are stopped */
+    uint64_t id; /* of this incarnation */
+    struct rg__life life;
     rg__address address; /* of this host, for all others */
     uint32_t port;       /* of this agent there: UDP and TCP */
-    int listener, signal_fd;
     uint8_t key[RG__KEY_BYTES];
-    char socket_path[108];
+    struct rg__sockets sockets;
+    wait_list *waits; /* NULL before the first */
 
+    /* workers */
     slot *slot;  /* params->slots of them */
     int elastic; /* of the workers; -1: none has met us */
-    rg__timer *ping, *resend;
-    struct rlimit descriptors; /* as we were started */
+    struct rg__shape shape;
+    bool is_working; /* workers may start */
+    bool is_paused;  /* their processes are stopped */
+    struct rg__crew *crew;
+    struct rg__printer *printer;
+    struct rg__control *control;
 
-    rg__vault *vault;
-    int vault_fd;
-    buffer *buffer;
-    segment *segment;
-    int buffers, segments;
-
-    int peer_listener; /* TCP at a->port, for other agents */
+    /* hosts */
+    beats *beats;
+    struct rg__suspects *suspects;
     connection *connections;
+    paths *paths; /* between this host and the world, while it is outside */
+
+    /* commits */
+    struct rg__store *store;
     transfer *transfer; /* of the resume commit into our vault; NULL: none */
     copies *copies;
-    paths *paths; /* between this host and the world, while it is outside */
     saver *saver; /* of checkpoints */
 
     /* generations */
-    rg__snapshot view; /* of all/, parsed after each change */
-    uint64_t prepared; /* newest proposal that was taken up */
-    uint64_t prepared_ns;
-    rg__timer *prepare_timer; /* its PREPAREs could not go out yet */
-    rg__timer *missed_timer;  /* the world of a job that is done ends */
-    uint64_t delivered;       /* newest decision that was passed on */
-    uint64_t acking, finning; /* generation whose ack or fin is said */
-    uint64_t aborted;         /* highest aborted generation */
-    rg__etcd_req *beginning;  /* all/begun is on its way, guarded by */
-    int64_t begins_at;        /* this mod_revision of cur */
-    uint64_t unrecorded_ns;   /* workers here wait for that record, and etcd
-                                 answers, since; 0: no such */
-    uint64_t most_step;       /* the most steps that a worker here has ended */
-    bool is_done;
-    change *change; /* the newest, in the order in which they began */
-    int changes;
-    recoveries past;      /* of changes that are not kept any more */
+    rg__snapshot view;    /* of all/, parsed after each change */
+    rg__snapshot known;   /* of the whole, parsed before the leader looks; empty
+                             while another agent leads */
+    uint64_t delivered;   /* newest decision that was passed on */
+    uint64_t acking;      /* generation whose ack is said */
+    uint64_t aborted;     /* highest aborted generation */
+    uint64_t most_step;   /* the most steps that a worker here has ended */
     uint64_t detected_ns; /* of the change that is under way */
-
-    /* this host's record */
-    uint64_t seq;
-    int64_t host_revision; /* mod_revision of our record, 0: none */
-    rg__etcd_req *publishing;
-    bool is_dirty;
-    rg__reason *reason; /* not yet in etcd, or on the way */
-    int reasons, reasons_sent;
-
-    /* leadership */
-    rg__snapshot known;    /* of the whole, parsed before a look; empty while
-                              another agent leads */
-    bool is_known_old;     /* the mirror has moved on */
-    uint64_t read_next_ns; /* not before */
-    rg__etcd_req *acting;
-    int64_t acted_on; /* revision of `known` then */
-    uint64_t away_ns; /* since when etcd is away, as we were told; 0: it is not
-                       */
-    rg__timer *look_timer;
-    rg__plan_clock clock;
-    bool is_competing;
-    int forming_said; /* 1 + the workers that were there when it was said that
-                         the first world waits; 0: it was not */
-
-    beats *beats;
-    char *ack;       /* ours, until the generation is decided; or NULL */
-    uint64_t minded; /* generation whose acks we wait for as the leader */
-    rg__timer *suspect_timer;
-    uint64_t mute_mark;  /* of the mute hosts that the last look stood on */
-    uint64_t round_ns;   /* all were asked to look at each other then */
-    int64_t round;       /* revision of that asking */
-    uint64_t spoken_for; /* the newest generation ended for a host that etcd
-                            does not answer */
-    uint64_t told_generation, told_ns; /* a host has told the leader of its
-                                          abort; 0: no */
-    rg__etcd_req *toppling;
-    rg__suspicion
-        *accused; /* as read last, while we accuse the leader; owned */
-    int accusations;
-    uint64_t judge_ns; /* when to read them again */
-
-    wait_list *waits;         /* NULL before the first */
-    guest *guests;            /* the newest first */
-    rg__timer *rest_timer;    /* nobody is accepted meanwhile; NULL: none yet */
-    uint64_t refusals_ns;     /* since then, */
-    unsigned refusals;        /* so many were refused */
-    output *outputs;          /* of processes, until all is written */
-    struct stream *within[2]; /* a line on our standard output, error */
-    bool has_no_output_dir;   /* said once */
-    question *questions;
-    uint32_t sets_asked; /* how often workers were asked for their sets */
-    scrape *scrape;
-    char metrics_at[64]; /* where metrics are shown; "": nowhere */
-    drain_ask *drain_asks;
-    scale_ask *scale_asks;
+    struct rg__generation *generation;
+    struct rg__leader *leader;
+    struct rg__publication *publication;
+    struct rg__acks *acks;
 
     /* the end */
-    bool is_draining; /* workers are to leave at the next commit */
-    served served;
-    bool is_leaving; /* this host goes, the job does not */
-    uint64_t drain_end_ns;
-    rg__timer *drain_timer;
-    rg__notices *notices; /* NULL: nobody is asked */
-    rg__timer *notice_timer;
-    uint64_t notice_ms;   /* this host goes by a notice, and waits so long for
-                             others that do; 0: no */
-    bool has_passed_over; /* a notice, since the program is static */
-    bool has_shape, is_asking_shape; /* what runs here is what the job runs */
-    bool has_registered;             /* a worker has come to the door: */
-    uint32_t registered_by;
-    uint64_t registered; /* what all others register as well */
-    bool has_published;
-    uint64_t rival;
-    int64_t rival_revision;
-    uint64_t rival_ns; /* another agent of this name is being asked; 0: no */
-    bool is_stopping;  /* the job ends with the step that is under way */
-    int stop_code;
-    uint64_t step_end_ns; /* and that is waited for until then; 0: not yet */
-    uint64_t step_say_ns; /* and said at this time */
-    bool has_said_step;
-    rg__timer *step_timer;
-    bool is_ending, is_saying_end, is_over;
-    bool ends_job;     /* so the job is over, not only this host gone */
-    bool is_asked;     /* to end, by an operator: nothing has failed */
-    bool is_hurried;   /* what workers printed need not be written any more */
-    bool is_cut_short; /* nor anything else: asked to end a second time */
-    int exit_code;
-    char why[RG__TEXT_MAX];
-    rg__timer *term_timer, *kill_timer, *end_timer, *outage_timer;
-    uint64_t
-        outage_ns; /* nothing goes on here without etcd since; 0: it does */
+    bool is_done;
+    bool is_draining;   /* workers are to leave at the next commit */
+    bool is_leaving;    /* this host goes, the job does not */
+    uint64_t notice_ms; /* this host goes by a notice, and waits so long for
+                           others that do; 0: no */
+    bool is_ending, is_over;
+    struct rg__verdict verdict;
+    struct rg__leaving *leaving;
 };
 
 #endif

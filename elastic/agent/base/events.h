@@ -17,10 +17,12 @@ typedef struct slot slot;
 typedef struct connection connection;
 
 typedef struct rg__events {
-    /* The exits (exits.h): this host leaves, or the job ends; a->why says why.
+    /* The exits (exits.h): this host leaves, or the job ends; a->verdict says
+     * why.
      */
     void (*leave)(agent *a, int code);
     void (*end)(agent *a, int code);
+    void (*open_late)(agent *a); /* the job is not open in time */
     /* Something that the agent's end waits for may be over. */
     void (*settled)(agent *a);
     /* The next agent would have to know something else than before. */
@@ -52,6 +54,7 @@ typedef struct rg__events {
                        const char *text, size_t bytes);
     /* A member there certainly died. */
     void (*host_aborted)(agent *a, uint64_t generation);
+    void (*round_over)(agent *a);  /* all have had time to look */
     void (*host_missed)(agent *a); /* silent, when the job is done */
     void (*rival_judged)(agent *a, bool is_alive); /* it bears our name */
     void (*mute_changed)(agent *a);  /* the hosts that etcd does not answer */

@@ -5,8 +5,8 @@
 
 void rg__agent_set_why(agent *a, const char *format, va_list args)
 {
-    vsnprintf(a->why, sizeof a->why, format, args);
-    for (char *c = a->why; *c != '\0'; c++)
+    vsnprintf(a->verdict.why, sizeof a->verdict.why, format, args);
+    for (char *c = a->verdict.why; *c != '\0'; c++)
         if ((unsigned char)*c < ' ' || (unsigned char)*c > '~')
             *c = '?';
 }

@@ -36,7 +36,7 @@ static void keep(slot *s, const void *bytes, size_t n, int fd)
     while (*end != NULL)
         end = &(*end)->next;
     *end = m;
-    rg__timer_set(s->a->resend, RESEND_NS);
+    rg__timer_set(s->a->sockets.resend, RESEND_NS);
 }
 
 static void drop_first(worker *w)
@@ -76,7 +76,7 @@ void rg__workers_resend(void *agent_arg)
             continue;
         resend(s);
         if (s->w.waiting != NULL)
-            rg__timer_set(a->resend, RESEND_NS);
+            rg__timer_set(a->sockets.resend, RESEND_NS);
     }
 }
 

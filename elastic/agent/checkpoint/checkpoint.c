@@ -385,8 +385,8 @@ static bool may_start(const saver *v)
 {
     const agent *a = v->a;
     return v->phase == SAVER_IDLE && v->has_next && !a->is_over &&
-           a->resume == RESUME_NOT &&
-           !(a->is_ending && a->exit_code == RG__EXIT_STORE);
+           a->life.resume == RESUME_NOT &&
+           !(a->is_ending && a->verdict.code == RG__EXIT_STORE);
 }
 
 void rg__saver_start_next(saver *v)
@@ -420,7 +420,7 @@ void rg__checkpoint_ask(slot *s, const rg__save *m)
     rg__save next = *m;
     next.dir[sizeof next.dir - 1] = '\0';
     const bool is_decided = next.commit.generation <= s->a->delivered ||
-                            s->a->resume != RESUME_NOT; /* not known yet */
+                            s->a->life.resume != RESUME_NOT; /* not known yet */
     if (next.commit.generation == 0 || !is_decided || next.keep < 0 ||
         (next.dir[0] == '\0' && s->a->params->checkpoint_dir == NULL) ||
         is_durable(v, &next))
@@ -465,7 +465,7 @@ void rg__checkpoint_follow(agent *a)
 bool rg__checkpoint_is_busy(const agent *a)
 {
     const saver *v = a->saver;
-    if (a->is_ending && a->exit_code == RG__EXIT_STORE)
+    if (a->is_ending && a->verdict.code == RG__EXIT_STORE)
         return false;
     return v->phase != SAVER_IDLE || v->has_next || v->answering != NULL ||
            v->is_last || v->tells_end;

@@ -36,19 +36,19 @@ static const agent *sorted_agent; /* qsort has no argument for its function */
 
 static int by_name(const void *x, const void *y)
 {
-    const buffer *buffers = sorted_agent->buffer;
+    const buffer *buffers = sorted_agent->store->buffer;
     return strcmp(buffers[*(const int *)x].name, buffers[*(const int *)y].name);
 }
 
 /* All hosts must lay the file out alike, and know the buffers' names only. */
 static int *order_buffers(const agent *a, bool is_shared)
 {
-    int *order = malloc(sizeof *order * ((size_t)a->buffers + 1));
-    for (int i = 0; order != NULL && i < a->buffers; i++)
+    int *order = malloc(sizeof *order * ((size_t)a->store->buffers + 1));
+    for (int i = 0; order != NULL && i < a->store->buffers; i++)
         order[i] = i;
     sorted_agent = a;
     if (order != NULL && is_shared)
-        qsort(order, (size_t)a->buffers, sizeof *order, by_name);
+        qsort(order, (size_t)a->store->buffers, sizeof *order, by_name);
     return order;
 }
 
@@ -70,7 +70,7 @@ static rg_status add_piece(copied *c, int k, int64_t shard, size_t begin,
 /* As rg__checkpoint_add_sharded does. */
 static rg_status add_shards(copied *c, int k)
 {
-    const buffer *b = &c->task->a->buffer[k];
+    const buffer *b = &c->task->a->store->buffer[k];
     rg_status st = rg__checkpoint_add_sharded(&c->checkpoint, b->name, b->bytes,
                                               b->align, c->task->shards);
     for (uint32_t i = 0; i < c->task->shards && st == RG_OK; i++) {
@@ -84,7 +84,7 @@ static rg_status add_shards(copied *c, int k)
 
 static rg_status describe_buffer(copied *c, int k)
 {
-    const buffer *b = &c->task->a->buffer[k];
+    const buffer *b = &c->task->a->store->buffer[k];
     if (b->is_sharded)
         return add_shards(c, k);
     const rg_status st = rg__checkpoint_add(&c->checkpoint, b->name, b->bytes);
@@ -124,7 +124,7 @@ static rg_status describe(copied *c)
         return rg__fail(RG_ERR_MEMORY, "no memory for a checkpoint");
     rg_status st = rg__checkpoint_sign(&c->checkpoint, t->a->params->job,
                                        t->a->params->host);
-    for (int i = 0; i < t->a->buffers && st == RG_OK; i++)
+    for (int i = 0; i < t->a->store->buffers && st == RG_OK; i++)
         st = describe_buffer(c, order[i]);
     free(order);
     if (st == RG_OK && t->shards > 0)
@@ -172,7 +172,7 @@ rg_status rg__copied_begin(copied *c, const writer_task *task)
 {
     void *at = NULL;
     *c = (copied){.task = task};
-    rg_status st = rg__shm_map(task->a->vault_fd, sizeof(rg__vault), &at);
+    rg_status st = rg__shm_map(task->a->store->fd, sizeof(rg__vault), &at);
     c->vault = at;
     if (st == RG_OK)
         st = describe(c);
@@ -183,12 +183,12 @@ rg_status rg__copied_begin(copied *c, const writer_task *task)
 
 static bool copy_piece(copied *c, const copied_piece *p, int vault_slot)
 {
-    const buffer *b = &c->task->a->buffer[p->buffer];
+    const buffer *b = &c->task->a->store->buffer[p->buffer];
     const size_t bytes = p->end - p->begin;
     const size_t from =
         b->place + rg__vault_stride(b->bytes) * (size_t)vault_slot + p->begin;
     for (size_t done = 0; done < bytes;) {
-        const ssize_t n = pread(c->task->a->vault_fd, c->memory + p->at + done,
+        const ssize_t n = pread(c->task->a->store->fd, c->memory + p->at + done,
                                 bytes - done, (off_t)(from + done));
         if (n <= 0)
             return false;
@@ -229,7 +229,7 @@ static uint64_t hash_of(const copied *c, const copied_piece *p, size_t begin,
     rg__hash hash;
     if (begin == end)
         return 0;
-    rg__hash_begin_named(&hash, c->task->a->buffer[p->buffer].name);
+    rg__hash_begin_named(&hash, c->task->a->store->buffer[p->buffer].name);
     rg__hash_update(&hash, c->memory + p->at + (begin - p->begin), end - begin);
     return rg__hash_value(&hash);
 }

@@ -132,8 +132,8 @@ static bool is_needed(const agent *a)
 {
     if (a->params->has_etcd || is_launcher(a))
         return true;
-    for (int i = 0; i < a->buffers; i++)
-        if (a->buffer[i].is_sharded)
+    for (int i = 0; i < a->store->buffers; i++)
+        if (a->store->buffer[i].is_sharded)
             return true;
     return false;
 }
@@ -203,7 +203,7 @@ bool rg__last_is_wanted(const agent *a)
 void rg__last_begin(agent *a)
 {
     saver *v = a->saver;
-    if (!rg__last_is_wanted(a) || a->exit_code == RG__EXIT_STORE)
+    if (!rg__last_is_wanted(a) || a->verdict.code == RG__EXIT_STORE)
         return;
     v->is_last = true;
     rg__generation_note_steps(a); /* while their pages are here */

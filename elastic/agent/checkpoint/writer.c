@@ -13,6 +13,7 @@
  * where several hosts write, only the one asked for. */
 #include "elastic/agent/checkpoint/writer.h"
 #include "elastic/agent/checkpoint/copied.h"
+#include "elastic/agent/vault/vaults.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -45,7 +46,7 @@ typedef struct writer {
 /* Sockets of the agent that lived on here would hide its death. */
 static void close_rest(const writer_task *task)
 {
-    const int vault = task->a->vault_fd, sock = task->sock;
+    const int vault = task->a->store->fd, sock = task->sock;
     const int low = vault < sock ? vault : sock;
     const int high = vault < sock ? sock : vault;
     if (low > FIRST_FD)

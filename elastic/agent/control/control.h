@@ -4,6 +4,10 @@
 
 #include "elastic/agent/base/agent_state.h"
 
+/* question.c */
+rg_status rg__control_create(agent *a);
+void rg__control_destroy(agent *a); /* whoever waits hears the end */
+
 /* question.c: the first message of a connection; false: it is no question. The
  * socket is owned from then on. */
 bool rg__question(agent *a, int sock, const void *bytes, size_t n);

@@ -5,6 +5,7 @@
  *   look:   read the records of all hosts, and what is asked of this one
  *   write:  IF the record is of that incarnation AND nobody asked meanwhile */
 #include "elastic/agent/control/control.h"
+#include "elastic/agent/control/control_parts.h"
 #include "elastic/agent/base/txn.h"
 
 #include <stdarg.h>
@@ -34,7 +35,7 @@ struct drain_ask {
 
 static void forget(drain_ask *d)
 {
-    drain_ask **at = &d->a->drain_asks;
+    drain_ask **at = &d->a->control->drain_asks;
     while (*at != d)
         at = &(*at)->next;
     *at = d->next;
@@ -224,13 +225,13 @@ void rg__drain_ask(agent *a, const char *host, uint64_t deadline_ms, int sock)
         close(sock);
         return;
     }
-    *d = (drain_ask){.next = a->drain_asks,
+    *d = (drain_ask){.next = a->control->drain_asks,
                      .a = a,
                      .sock = sock,
                      .drain = {.deadline_ms = deadline_ms},
                      .patience = rg__timer_create(a->loop, on_impatient, d)};
     snprintf(d->drain.host, sizeof d->drain.host, "%s", host);
-    a->drain_asks = d;
+    a->control->drain_asks = d;
     if (d->patience == NULL || host[0] == '\0' || strchr(host, '/') != NULL) {
         refuse(d, RG_ERR_INVALID, "\"%s\" is no name of a host", host);
         return;
@@ -241,8 +242,8 @@ void rg__drain_ask(agent *a, const char *host, uint64_t deadline_ms, int sock)
 
 void rg__drain_asks_drop(agent *a)
 {
-    while (a->drain_asks != NULL) {
-        close(a->drain_asks->sock);
-        forget(a->drain_asks);
+    while (a->control->drain_asks != NULL) {
+        close(a->control->drain_asks->sock);
+        forget(a->control->drain_asks);
     }
 }

@@ -153,7 +153,7 @@ static double restarts(const agent *a)
 
 static double agent_restarts(const agent *a)
 {
-    return a->agents > 1 ? a->agents - 1 : 0;
+    return a->life.agents > 1 ? a->life.agents - 1 : 0;
 }
 
 static double peers_expected(const agent *a)
@@ -306,11 +306,11 @@ static void put_changes(FILE *out, const agent *a)
  * but the first generation, which recovers from nothing. */
 static void put_recoveries(FILE *out, agent *a)
 {
-    recoveries r = a->past;
+    recoveries r = *rg__recoveries_past(a);
     if (generation(a) > 0)
         rg__change_note_steps(a, (uint64_t)generation(a));
-    for (int i = 0; i < a->changes; i++)
-        rg__recoveries_add(&r, &a->change[i]);
+    for (int i = 0; i < rg__changes(a); i++)
+        rg__recoveries_add(&r, rg__change_at(a, i));
     put_head(out, "recovery_seconds", "histogram",
              "Time from the detection of a change to the first step of all "
              "members on this host.");

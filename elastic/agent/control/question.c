@@ -8,6 +8,8 @@
  * A follower asks for nothing but the end: its connection stays until the agent
  * ends, which then tells its exit code. */
 #include "elastic/agent/control/control.h"
+#include "elastic/agent/control/control_parts.h"
+#include "elastic/agent/control/scrape.h"
 #include "elastic/agent/base/txn.h"
 #include "elastic/agent/leaving/leaving.h"
 #include "elastic/agent/workers/workers.h"
@@ -18,6 +20,7 @@
 #include <unistd.h>
 
 #include "sdk/base/clock.h"
+#include "sdk/base/fail.h"
 #include "sdk/base/log.h"
 #include "sdk/base/shm.h"
 #include "sdk/base/sock.h"
@@ -69,7 +72,7 @@ void rg__question_answer(int sock, const char *text)
 
 static void forget(question *q)
 {
-    question **at = &q->a->questions;
+    question **at = &q->a->control->questions;
     while (*at != q)
         at = &(*at)->next;
     *at = q->next;
@@ -140,7 +143,7 @@ static void ask_for_sets(question *q)
 /* Answers are sent by timers and etcd only, so no question goes here. */
 void rg__questions_look(agent *a)
 {
-    for (question *q = a->questions; q != NULL; q = q->next)
+    for (question *q = a->control->questions; q != NULL; q = q->next)
         if (q->sets_ask != 0 && rg__shown_is_here(a, q->sets_ask))
             read_keys(q);
 }
@@ -168,8 +171,9 @@ static void follow(question *q)
 static void tell_over(const question *q, const char *story)
 {
     const agent *a = q->a;
-    rg__over m = {.head = {RG__OVER, RG__WIRE_VERSION}, .code = a->exit_code};
-    snprintf(m.why, sizeof m.why, "%s", a->why);
+    rg__over m = {.head = {RG__OVER, RG__WIRE_VERSION},
+                  .code = a->verdict.code};
+    snprintf(m.why, sizeof m.why, "%s", a->verdict.why);
     const int fd = paper(story);
     rg__loop_unwatch(a->loop, q->sock);
     rg__sock_send(q->sock, &m, sizeof m, &fd, fd >= 0);
@@ -182,8 +186,8 @@ void rg__questions_end(agent *a)
     char *story = a->mirror != NULL ? rg__story(a, &a->view, 0) : NULL;
     if (story != NULL)
         rg__story_keep(a, story);
-    while (a->questions != NULL) {
-        question *q = a->questions;
+    while (a->control->questions != NULL) {
+        question *q = a->control->questions;
         if (q->type == RG__FOLLOW)
             tell_over(q, story);
         close(q->sock);
@@ -197,7 +201,7 @@ void rg__questions_end(agent *a)
 static int count_questions(const agent *a)
 {
     int n = 0;
-    for (const question *q = a->questions; q != NULL; q = q->next)
+    for (const question *q = a->control->questions; q != NULL; q = q->next)
         n++;
     return n;
 }
@@ -212,13 +216,13 @@ static void take(agent *a, int sock, const rg__mark *m)
         close(sock);
         return;
     }
-    *q = (question){.next = a->questions,
+    *q = (question){.next = a->control->questions,
                     .a = a,
                     .sock = sock,
                     .type = m->head.type,
                     .from = m->generation,
                     .patience = rg__timer_create(a->loop, on_impatient, q)};
-    a->questions = q;
+    a->control->questions = q;
     if (q->type == RG__FOLLOW)
         follow(q);
     else if (q->patience == NULL)
@@ -249,7 +253,7 @@ bool rg__question(agent *a, int sock, const void *bytes, size_t n)
     }
     if (is_mark && head->type == RG__STOP) {
         close(sock);
-        a->is_asked |= !a->is_ending;
+        a->verdict.is_asked |= !a->is_ending;
         rg__agent_stop_job(a, 128 + 15, "stopped by `regroup stop`");
         return true;
     }
@@ -263,4 +267,23 @@ bool rg__question(agent *a, int sock, const void *bytes, size_t n)
         return true;
     }
     return false;
+}
+
+rg_status rg__control_create(agent *a)
+{
+    a->control = calloc(1, sizeof *a->control);
+    return a->control != NULL
+               ? RG_OK
+               : rg__fail(RG_ERR_MEMORY, "no memory for an agent");
+}
+
+void rg__control_destroy(agent *a)
+{
+    if (a->control == NULL)
+        return;
+    rg__scrape_close(a);
+    rg__questions_end(a);
+    rg__drain_asks_drop(a);
+    rg__scale_asks_drop(a);
+    free(a->control);
 }

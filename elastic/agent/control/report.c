@@ -5,6 +5,7 @@
  * Without a whole snapshot (etcd is away) the other hosts are those of the
  * world, as the newest decision names them: their state is `unknown`. */
 #include "elastic/agent/control/control.h"
+#include "elastic/agent/control/control_parts.h"
 #include "elastic/agent/base/view.h"
 #include "elastic/agent/base/waits.h"
 #include "elastic/agent/generation/generation.h"
@@ -345,7 +346,8 @@ char *rg__report(agent *a, const rg__snapshot *snap, bool is_whole)
         changes_json(&s), "changes_total",
         (json_int_t)rg__total_changes(&total), "end", end_json(&snap->end),
         "metrics",
-        a->metrics_at[0] != '\0' ? json_string(a->metrics_at) : json_null(),
+        a->control->metrics_at[0] != '\0' ? json_string(a->control->metrics_at)
+                                          : json_null(),
         "etcd", etcd_json(&s), "vault_bytes", (json_int_t)rg__vault_bytes(a),
         "checkpoint", checkpoint_json(&s), "waiting", rg__waits_json(a),
         "notice", rg__notice_json(a));

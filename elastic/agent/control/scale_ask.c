@@ -6,6 +6,7 @@
  *   look:   read meta, all/size, all/end and the records of all hosts
  *   write:  IF meta and all/size are as they were, and there is no all/end */
 #include "elastic/agent/control/control.h"
+#include "elastic/agent/control/control_parts.h"
 #include "elastic/agent/base/txn.h"
 #include "elastic/agent/vault/vaults.h"
 
@@ -37,7 +38,7 @@ struct scale_ask {
 
 static void forget(scale_ask *s)
 {
-    scale_ask **at = &s->a->scale_asks;
+    scale_ask **at = &s->a->control->scale_asks;
     while (*at != s)
         at = &(*at)->next;
     *at = s->next;
@@ -129,8 +130,8 @@ static void write_size(scale_ask *s, const rg__snapshot *snap)
 
 static bool has_shards(const agent *a)
 {
-    for (int i = 0; i < a->buffers; i++)
-        if (a->buffer[i].is_sharded)
+    for (int i = 0; i < a->store->buffers; i++)
+        if (a->store->buffer[i].is_sharded)
             return true;
     return false;
 }
@@ -217,13 +218,13 @@ void rg__scale_ask(agent *a, int min, int max, int sock)
         close(sock);
         return;
     }
-    *s = (scale_ask){.next = a->scale_asks,
+    *s = (scale_ask){.next = a->control->scale_asks,
                      .a = a,
                      .sock = sock,
                      .min = min,
                      .max = max,
                      .patience = rg__timer_create(a->loop, on_impatient, s)};
-    a->scale_asks = s;
+    a->control->scale_asks = s;
     if (s->patience == NULL || min < 0 || max < 0) {
         refuse(s, RG_ERR_INVALID, "a world has 1 to %d workers", RG__WORLD_MAX);
         return;
@@ -234,8 +235,8 @@ void rg__scale_ask(agent *a, int min, int max, int sock)
 
 void rg__scale_asks_drop(agent *a)
 {
-    while (a->scale_asks != NULL) {
-        close(a->scale_asks->sock);
-        forget(a->scale_asks);
+    while (a->control->scale_asks != NULL) {
+        close(a->control->scale_asks->sock);
+        forget(a->control->scale_asks);
     }
 }

@@ -6,6 +6,7 @@
  * Draining: a connection that is closed with bytes unread is reset, and the
  * answer is lost on its way; so what comes is read until the client closes. */
 #include "elastic/agent/control/scrape.h"
+#include "elastic/agent/control/control_parts.h"
 #include "elastic/agent/control/control.h"
 #include "elastic/agent/control/scrape_request.h"
 
@@ -119,7 +120,7 @@ static void listen_again(scrape *s, agent *a);
 static void drop(client *c)
 {
     agent *a = c->a;
-    client **at = &a->scrape->clients;
+    client **at = &a->control->scrape->clients;
     while (*at != c)
         at = &(*at)->next;
     *at = c->next;
@@ -128,7 +129,7 @@ static void drop(client *c)
     rg__timer_destroy(c->patience);
     free(c->answer);
     free(c);
-    listen_again(a->scrape, a);
+    listen_again(a->control->scrape, a);
 }
 
 static void on_impatient(void *arg)
@@ -160,7 +161,7 @@ static void answer_health(client *c, bool is_head)
     const agent *a = c->a;
     char body[RG__TEXT_MAX + 128];
     snprintf(body, sizeof body, "%s\netcd %s\n",
-             a->is_ending     ? a->why
+             a->is_ending     ? a->verdict.why
              : a->is_draining ? "ok, draining"
                               : "ok",
              rg__etcd_is_up(a->etcd) ? "up" : "away");
@@ -291,8 +292,8 @@ static void meet(agent *a, int sock)
     c->a = a;
     c->sock = sock;
     c->patience = patience;
-    c->next = a->scrape->clients;
-    a->scrape->clients = c;
+    c->next = a->control->scrape->clients;
+    a->control->scrape->clients = c;
     rg__timer_set(patience, PATIENCE_NS);
     if (rg__loop_watch(a->loop, sock, EPOLLIN, on_client, c) != RG_OK)
         drop(c);
@@ -304,7 +305,7 @@ static void on_listener(void *arg, int fd, uint32_t events)
 {
     (void)events;
     agent *a = arg;
-    scrape *s = a->scrape;
+    scrape *s = a->control->scrape;
     const int sock = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (sock >= 0)
         meet(a, sock);
@@ -328,7 +329,7 @@ static void listen_again(scrape *s, agent *a)
 static void on_pause(void *arg)
 {
     agent *a = arg;
-    listen_again(a->scrape, a);
+    listen_again(a->control->scrape, a);
 }
 
 static rg_status open_listener(const agent *a, int *listener_p)
@@ -361,7 +362,7 @@ rg_status rg__scrape_open(agent *a)
 {
     if (a->params->metrics == NULL)
         return RG_OK;
-    scrape *s = a->scrape = calloc(1, sizeof *s);
+    scrape *s = a->control->scrape = calloc(1, sizeof *s);
     if (s == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory to show metrics");
     s->listener = -1;
@@ -371,15 +372,17 @@ rg_status rg__scrape_open(agent *a)
     const rg_status st = open_listener(a, &s->listener);
     if (st != RG_OK)
         return st;
-    show_place(s->listener, a->metrics_at, sizeof a->metrics_at);
-    rg__log(RG__INFO, "agent", "metrics at http://%s/metrics", a->metrics_at);
+    show_place(s->listener, a->control->metrics_at,
+               sizeof a->control->metrics_at);
+    rg__log(RG__INFO, "agent", "metrics at http://%s/metrics",
+            a->control->metrics_at);
     listen_again(s, a);
     return s->is_listening ? RG_OK : RG_ERR_SYSTEM;
 }
 
 void rg__scrape_close(agent *a)
 {
-    scrape *s = a->scrape;
+    scrape *s = a->control->scrape;
     if (s == NULL)
         return;
     while (s->clients != NULL)
@@ -389,5 +392,5 @@ void rg__scrape_close(agent *a)
         close(s->listener);
     rg__timer_destroy(s->pause);
     free(s);
-    a->scrape = NULL;
+    a->control->scrape = NULL;
 }

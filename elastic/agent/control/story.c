@@ -9,6 +9,7 @@
  * older one is only counted. */
 #include "elastic/agent/control/control.h"
 #include "elastic/agent/generation/generation.h"
+#include "elastic/agent/leaving/leaving.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -168,12 +169,12 @@ static void tell_end(story *s)
     if (snap->cur.phase == RG__GEN_DONE)
         add(s, "done", snap->cur.generation, 0,
             "fn returned OK on all workers");
-    if (a->ends_job)
-        tell_code(s, "ended", a->exit_code, a->why);
+    if (rg__end_is_of_job(a))
+        tell_code(s, "ended", a->verdict.code, a->verdict.why);
     else if (snap->end.is_set)
         tell_code(s, "ended", snap->end.code, snap->end.why);
     else if (a->is_ending)
-        tell_code(s, "left", a->exit_code, a->why);
+        tell_code(s, "left", a->verdict.code, a->verdict.why);
 }
 
 char *rg__story(agent *a, const rg__snapshot *snap, uint64_t from)

@@ -4,6 +4,7 @@
  * leader's cost a beat, and a change writes nothing to etcd for each host. An
  * ack is a fact that stays true: the leader counts the first that it hears. */
 #include "elastic/agent/generation/generation.h"
+#include "elastic/agent/generation/generation_parts.h"
 #include "elastic/agent/base/view.h"
 #include "elastic/agent/base/waits.h"
 #include "elastic/agent/hosts/beat_wire.h"
@@ -28,22 +29,22 @@ static bool is_awaited(const agent *a)
 
 void rg__ack_repeat(agent *a)
 {
-    if (a->ack == NULL)
+    if (a->acks->ack == NULL)
         return;
     if (!is_awaited(a)) {
-        free(a->ack);
-        a->ack = NULL;
+        free(a->acks->ack);
+        a->acks->ack = NULL;
     } else if (rg__view_i_lead(a)) {
-        rg__ack_hear(a, a->id, a->acking, a->ack, strlen(a->ack));
+        rg__ack_hear(a, a->id, a->acking, a->acks->ack, strlen(a->acks->ack));
     } else if (rg__etcd_is_up(a->etcd)) {
-        rg__beat_ack(a, a->view.leader, a->acking, a->ack);
+        rg__beat_ack(a, a->view.leader, a->acking, a->acks->ack);
     }
 }
 
 void rg__ack_say(agent *a, const rg__ack *ack)
 {
-    free(a->ack);
-    a->ack = rg__ack_text(ack);
+    free(a->acks->ack);
+    a->acks->ack = rg__ack_text(ack);
     rg__ack_repeat(a);
 }
 
@@ -114,9 +115,9 @@ void rg__acks_mind(agent *a)
         rg__view_i_lead(a) && cur->phase == RG__GEN_PROPOSED && !a->is_ending
             ? rg__snapshot_gen(&a->known, cur->generation)
             : NULL;
-    if (a->minded != (p != NULL ? p->generation : 0))
+    if (a->acks->minded != (p != NULL ? p->generation : 0))
         rg__wait_end(a, RG__WAIT_ACK, 0);
-    a->minded = p != NULL ? p->generation : 0;
+    a->acks->minded = p != NULL ? p->generation : 0;
     if (p != NULL && !p->is_announced && /* its members may compute for long */
         list_missing(&a->known, p, hosts, sizeof hosts) > 0)
         rg__wait_begin(a, RG__WAIT_ACK, 0, "%s to be ready for generation %llu",

@@ -1,6 +1,7 @@
 /* Times of the newest changes of the world on this host; how long those before
  * have taken is kept as a histogram. */
 #include "elastic/agent/generation/generation.h"
+#include "elastic/agent/generation/generation_parts.h"
 #include "elastic/agent/base/view.h"
 
 #include <stdlib.h>
@@ -20,20 +21,35 @@ void rg__recoveries_add(recoveries *r, const change *c)
     r->all++;
 }
 
+int rg__changes(const agent *a)
+{
+    return a->generation->changes;
+}
+
+const change *rg__change_at(const agent *a, int i)
+{
+    return &a->generation->change[i];
+}
+
+const recoveries *rg__recoveries_past(const agent *a)
+{
+    return &a->generation->past;
+}
+
 change *rg__change_find(const agent *a, uint64_t generation)
 {
-    for (int i = a->changes - 1; i >= 0; i--)
-        if (a->change[i].generation == generation)
-            return &a->change[i];
+    for (int i = a->generation->changes - 1; i >= 0; i--)
+        if (a->generation->change[i].generation == generation)
+            return &a->generation->change[i];
     return NULL;
 }
 
 static void drop_oldest(agent *a)
 {
-    rg__recoveries_add(&a->past, &a->change[0]);
-    memmove(a->change, a->change + 1,
-            sizeof *a->change * (RG__CHANGES_MAX - 1));
-    a->changes--;
+    rg__recoveries_add(&a->generation->past, &a->generation->change[0]);
+    memmove(a->generation->change, a->generation->change + 1,
+            sizeof *a->generation->change * (RG__CHANGES_MAX - 1));
+    a->generation->changes--;
 }
 
 change *rg__change_of(agent *a, uint64_t generation)
@@ -41,14 +57,16 @@ change *rg__change_of(agent *a, uint64_t generation)
     change *found = rg__change_find(a, generation);
     if (found != NULL)
         return found;
-    if (a->change == NULL)
-        a->change = calloc(RG__CHANGES_MAX, sizeof *a->change);
-    if (a->change == NULL)
+    if (a->generation->change == NULL)
+        a->generation->change =
+            calloc(RG__CHANGES_MAX, sizeof *a->generation->change);
+    if (a->generation->change == NULL)
         return NULL;
-    if (a->changes == RG__CHANGES_MAX)
+    if (a->generation->changes == RG__CHANGES_MAX)
         drop_oldest(a);
-    a->change[a->changes] = (change){.generation = generation};
-    return &a->change[a->changes++];
+    a->generation->change[a->generation->changes] =
+        (change){.generation = generation};
+    return &a->generation->change[a->generation->changes++];
 }
 
 /* The last local member's times, from the pages; zero while one is missing. */

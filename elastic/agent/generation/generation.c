@@ -10,6 +10,7 @@
  *   all local members finished    fin g
  *   cur is done      tell them; newcomers are asked to end */
 #include "elastic/agent/generation/generation.h"
+#include "elastic/agent/generation/generation_parts.h"
 #include "elastic/agent/base/exits.h"
 #include "elastic/agent/base/tell.h"
 #include "elastic/agent/base/txn.h"
@@ -180,11 +181,11 @@ static rg_status prepare_members(agent *a, const rg__proposal *p)
 void rg__generation_hand_out(void *agent_arg)
 {
     agent *a = agent_arg;
-    const uint64_t late_ns = rg__now_ns() - a->prepared_ns;
-    const rg__proposal *p = rg__snapshot_gen(&a->view, a->prepared);
+    const uint64_t late_ns = rg__now_ns() - a->generation->prepared_ns;
+    const rg__proposal *p = rg__snapshot_gen(&a->view, a->generation->prepared);
     const bool is_wanted = !a->is_ending && p != NULL &&
                            a->view.cur.phase == RG__GEN_PROPOSED &&
-                           a->view.cur.generation == a->prepared;
+                           a->view.cur.generation == a->generation->prepared;
     if (!is_wanted || prepare_members(a, p) == RG_OK) {
         rg__wait_end(a, RG__WAIT_ROOM, ROOM_KEY);
         return;
@@ -193,7 +194,7 @@ void rg__generation_hand_out(void *agent_arg)
         rg__wait_begin(a, RG__WAIT_ROOM, ROOM_KEY,
                        "what generation %llu takes: %s",
                        (unsigned long long)p->generation, rg_last_error());
-        rg__timer_set(a->prepare_timer, late_ns / 2 + RG__MS);
+        rg__timer_set(a->generation->prepare_timer, late_ns / 2 + RG__MS);
         return;
     }
     rg__agent_leave(a, RG__EXIT_SYSTEM,
@@ -228,7 +229,8 @@ static void abort_given_up(agent *a, const rg__proposal *p)
 
 static void prepare(agent *a, const rg__proposal *p)
 {
-    if (p == NULL || p->generation <= a->prepared || rg__transfer_holds(a, p))
+    if (p == NULL || p->generation <= a->generation->prepared ||
+        rg__transfer_holds(a, p))
         return;
     if (rg__view_count_local(a, p) > 0 && !rg__address_is_reached(a, p)) {
         rg__agent_leave(a, RG__EXIT_SYSTEM,
@@ -238,9 +240,9 @@ static void prepare(agent *a, const rg__proposal *p)
         return;
     }
     rg__transfer_cancel(a);
-    a->prepared = p->generation;
-    a->prepared_ns = rg__now_ns();
-    rg__timer_stop(a->prepare_timer); /* of an older one */
+    a->generation->prepared = p->generation;
+    a->generation->prepared_ns = rg__now_ns();
+    rg__timer_stop(a->generation->prepare_timer); /* of an older one */
     rg__failpoint("agent.prepare", -1, 0, p->generation);
     rg__log(RG__DEBUG, "agent", "generation %llu is proposed: %s, %d workers%s",
             (unsigned long long)p->generation, p->cause, p->size,
@@ -285,7 +287,8 @@ static bool is_host_fenced(const agent *a, uint64_t generation)
 
 static bool may_ack(const agent *a, const rg__proposal *p)
 {
-    if (p == NULL || p->generation != a->prepared || p->generation <= a->acking)
+    if (p == NULL || p->generation != a->generation->prepared ||
+        p->generation <= a->acking)
         return false;
     for (int i = 0; i < p->size; i++)
         if (p->member[i].host == a->id &&
@@ -355,12 +358,12 @@ void rg__generation_show_begun(const slot *s)
 static void on_begun(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     agent *a = arg;
-    a->beginning = NULL;
+    a->generation->beginning = NULL;
     if (st != RG_OK)
         rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
     else if (reply->succeeded)
         return;
-    else if (a->view.cur.mod_revision != a->begins_at)
+    else if (a->view.cur.mod_revision != a->generation->begins_at)
         rg__generation_try_begin(a);
     else
         rg__mirror_expect(a->mirror); /* cur has moved on */
@@ -379,11 +382,12 @@ static bool is_zero_agreed(agent *a, const rg__proposal *p)
 static void put_begun(agent *a, uint64_t generation)
 {
     rg__failpoint("agent.begin", -1, 0, generation);
-    a->begins_at = a->view.cur.mod_revision;
+    a->generation->begins_at = a->view.cur.mod_revision;
     job_txn t = rg__job_txn(a);
-    rg__job_if_mod(&t, RG__KEY(CUR), a->begins_at);
+    rg__job_if_mod(&t, RG__KEY(CUR), a->generation->begins_at);
     rg__job_put(&t, RG__KEY(BEGUN), rg__begun_text(generation), 0);
-    a->beginning = rg__job_send(&t, on_begun, a, rg__generation_try_begin);
+    a->generation->beginning =
+        rg__job_send(&t, on_begun, a, rg__generation_try_begin);
 }
 
 /* Not once a proposal has ended the generation: who made that may have seen
@@ -392,7 +396,8 @@ void rg__generation_try_begin(agent *a)
 {
     const rg__proposal *p = rg__view_decided(a);
     const uint64_t newest = a->view.cur.generation;
-    if (a->view.begun != 0 || a->beginning != NULL || !is_zero_agreed(a, p) ||
+    if (a->view.begun != 0 || a->generation->beginning != NULL ||
+        !is_zero_agreed(a, p) ||
         (newest != p->generation && !rg__view_is_only_announced(a, newest)))
         return;
     put_begun(a, p->generation);
@@ -418,7 +423,7 @@ static void say_unrecorded(agent *a, uint64_t generation, const char *host)
     char why[RG__CAUSE_MAX];
     snprintf(why, sizeof why,
              "host %s has not had etcd record the first commit", host);
-    a->spoken_for = generation;
+    rg__suspect_spoke(a, generation);
     rg__publish_reason(a, generation, NULL, false, why);
 }
 
@@ -452,20 +457,20 @@ void rg__generation_mind_record(agent *a)
     const uint64_t now = rg__now_ns();
     mind_the_early(a);
     if (a->is_ending || !is_record_awaited(a, p)) {
-        a->unrecorded_ns = 0;
+        a->generation->unrecorded_ns = 0;
         rg__wait_end(a, RG__WAIT_BEGUN, 0);
         return;
     }
     const char *host = p->host[rg__view_host_index(p, p->member[0].host)].name;
     const bool is_ours = p->member[0].host == a->id;
-    if (a->unrecorded_ns == 0 || !rg__etcd_is_up(a->etcd))
-        a->unrecorded_ns = now;
+    if (a->generation->unrecorded_ns == 0 || !rg__etcd_is_up(a->etcd))
+        a->generation->unrecorded_ns = now;
     rg__wait_begin(a, RG__WAIT_BEGUN, 0,
                    "%s%.63s%s to record that the first commit is made",
                    is_ours ? "" : "host ", is_ours ? "etcd" : host,
                    is_ours ? "" : ", rank 0's, and etcd");
-    if (!is_ours && a->spoken_for != p->generation &&
-        now - a->unrecorded_ns >=
+    if (!is_ours && !rg__suspect_has_spoken(a, p->generation) &&
+        now - a->generation->unrecorded_ns >=
             a->params->detect_ms * RG__MS * RG__SILENT_BUDGETS)
         say_unrecorded(a, p->generation, host);
 }
@@ -490,15 +495,15 @@ static void on_finned(void *arg, rg_status st, const rg__txn_reply *reply)
 static void put_fin(agent *a)
 {
     job_txn t = rg__job_txn(a);
-    rg__job_put(&t, RG__KEY(FIN, a->finning, a->params->host), strdup("{}"),
-                rg__lease_id(a->lease));
+    rg__job_put(&t, RG__KEY(FIN, a->generation->finning, a->params->host),
+                strdup("{}"), rg__lease_id(a->lease));
     rg__job_send(&t, on_finned, a, put_fin);
 }
 
 void rg__generation_try_fin(agent *a)
 {
     const rg__proposal *p = rg__view_decided(a);
-    if (p == NULL || a->finning >= p->generation ||
+    if (p == NULL || a->generation->finning >= p->generation ||
         rg__view_count_local(a, p) == 0)
         return;
     for (int i = 0; i < p->size; i++) {
@@ -507,7 +512,7 @@ void rg__generation_try_fin(agent *a)
             (s == NULL || s->w.fin != p->generation))
             return;
     }
-    a->finning = p->generation;
+    a->generation->finning = p->generation;
     rg__failpoint("agent.fin", -1, 0, p->generation);
     put_fin(a);
 }
@@ -610,4 +615,54 @@ void rg__generation_follow(agent *a)
     } else if (a->view.cur.phase == RG__GEN_DONE) {
         finish(a);
     }
+}
+
+/* ---------------------------------------------------------- create, destroy */
+
+void rg__generation_taken_up(agent *a, uint64_t generation)
+{
+    a->generation->prepared = generation;
+}
+
+void rg__generation_fin_anew(agent *a)
+{
+    a->generation->finning = 0;
+    rg__generation_try_fin(a);
+}
+
+rg_status rg__generation_create(agent *a)
+{
+    a->generation = calloc(1, sizeof *a->generation);
+    a->publication = calloc(1, sizeof *a->publication);
+    a->leader = calloc(1, sizeof *a->leader);
+    a->acks = calloc(1, sizeof *a->acks);
+    if (a->generation == NULL || a->publication == NULL || a->leader == NULL ||
+        a->acks == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for an agent");
+    a->generation->prepare_timer =
+        rg__timer_create(a->loop, rg__generation_hand_out, a);
+    a->leader->look_timer = rg__timer_create(a->loop, rg__leader_look, a);
+    return a->generation->prepare_timer != NULL && a->leader->look_timer != NULL
+               ? RG_OK
+               : rg__fail(RG_ERR_MEMORY, "no memory for timers");
+}
+
+void rg__generation_destroy(agent *a)
+{
+    if (a->generation != NULL) {
+        rg__timer_destroy(a->generation->prepare_timer);
+        free(a->generation->change);
+    }
+    if (a->leader != NULL) {
+        rg__timer_destroy(a->leader->look_timer);
+        rg__plan_clock_reset(&a->leader->clock);
+    }
+    if (a->publication != NULL)
+        free(a->publication->reason);
+    if (a->acks != NULL)
+        free(a->acks->ack);
+    free(a->generation);
+    free(a->leader);
+    free(a->publication);
+    free(a->acks);
 }

@@ -4,6 +4,7 @@
  * copy, which stands at one revision, and one CAS; whatever happened meanwhile
  * only fails the CAS, and the next look sees it. */
 #include "elastic/agent/generation/generation.h"
+#include "elastic/agent/generation/generation_parts.h"
 #include "elastic/agent/base/exits.h"
 #include "elastic/agent/base/txn.h"
 #include "elastic/agent/base/view.h"
@@ -34,14 +35,14 @@ static void on_competed(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     agent *a = arg;
     (void)reply; /* who won is in the mirror */
-    a->is_competing = false;
+    a->leader->is_competing = false;
     if (st != RG_OK)
         rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
 }
 
 static void compete(agent *a)
 {
-    if (a->is_competing)
+    if (a->leader->is_competing)
         return;
     rg__proposal_host me = {
         .id = a->id, .address = a->address, .port = a->port};
@@ -50,7 +51,7 @@ static void compete(agent *a)
     rg__job_if_create(&t, RG__KEY(LEADER), 0);
     rg__job_put(&t, RG__KEY(LEADER), rg__leader_text(&me),
                 rg__lease_id(a->lease));
-    a->is_competing =
+    a->leader->is_competing =
         rg__job_send(&t, on_competed, a, rg__leader_follow) != NULL;
 }
 
@@ -59,15 +60,16 @@ static void compete(agent *a)
 static void on_acted(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     agent *a = arg;
-    a->acting = NULL;
+    a->leader->acting = NULL;
     if (st != RG_OK)
         rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
-    else if (a->whole == NULL)
+    else if (a->leader->whole == NULL)
         return;
-    else if (rg__mirror_revision(a->whole) != a->acted_on)
+    else if (rg__mirror_revision(a->leader->whole) != a->leader->acted_on)
         rg__leader_look(a);
     else if (!reply->succeeded)
-        rg__timer_set(a->look_timer, AGAIN_NS); /* the mirror is behind */
+        rg__timer_set(a->leader->look_timer,
+                      AGAIN_NS); /* the mirror is behind */
 }
 
 /* It applies only while we lead and nothing has moved on. */
@@ -312,19 +314,19 @@ static void tell_forming(const rg__plan *plan, int min, uint64_t seconds)
  * After how many ns that is to be said, 0: it is said, or needn't be. */
 static uint64_t say_forming(agent *a, const rg__plan *plan)
 {
-    const uint64_t since = a->clock.forming_ns, now = rg__now_ns();
+    const uint64_t since = a->leader->clock.forming_ns, now = rg__now_ns();
     const uint64_t most = a->params->start_timeout_ms * RG__MS;
     if (plan->wanted == 0)
-        a->forming_said = 0;
+        a->leader->forming_said = 0;
     if (plan->kind != RG__PLAN_WAIT || since == 0 ||
         plan->alive >= plan->wanted)
         return 0;
     const uint64_t waited = now - since;
     if (waited < FORMING_NS)
         return FORMING_NS - waited;
-    if (waited >= most || a->forming_said == plan->alive + 1)
+    if (waited >= most || a->leader->forming_said == plan->alive + 1)
         return 0;
-    a->forming_said = plan->alive + 1;
+    a->leader->forming_said = plan->alive + 1;
     tell_forming(plan, a->params->min, (most - waited) / (1000 * RG__MS));
     return 0;
 }
@@ -336,7 +338,7 @@ static void wait_on(agent *a, const rg__plan *plan)
     if (say_ns != 0 && (again_ns == 0 || say_ns < again_ns))
         again_ns = say_ns;
     if (again_ns != 0)
-        rg__timer_set(a->look_timer, again_ns);
+        rg__timer_set(a->leader->look_timer, again_ns);
 }
 
 static void look_again(agent *a)
@@ -353,8 +355,8 @@ static void act(agent *a, const rg__plan *plan)
     }
     job_txn t = guarded(a);
     add_act(&t, plan);
-    a->acted_on = rg__mirror_revision(a->whole);
-    a->acting = rg__job_send(&t, on_acted, a, look_again);
+    a->leader->acted_on = rg__mirror_revision(a->leader->whole);
+    a->leader->acting = rg__job_send(&t, on_acted, a, look_again);
 }
 
 /* --------------------------------------------------------------------- look */
@@ -371,11 +373,11 @@ static void read_known(agent *a)
     if (before != NULL)
         memcpy(before, a->known.suspicion,
                sizeof *before * (size_t)accusations);
-    if (rg__view_read(a, a->whole, &a->known) == RG_OK)
+    if (rg__view_read(a, a->leader->whole, &a->known) == RG_OK)
         rg__suspect_note(a, before, before != NULL ? accusations : 0);
     free(before);
-    a->is_known_old = false;
-    a->read_next_ns = rg__now_ns() + 2 * (rg__now_ns() - begin);
+    a->leader->is_known_old = false;
+    a->leader->read_next_ns = rg__now_ns() + 2 * (rg__now_ns() - begin);
     rg__beat_follow(a);
 }
 
@@ -385,10 +387,11 @@ static void read_known(agent *a)
 void rg__leader_look(void *agent_arg)
 {
     agent *a = agent_arg;
-    if (a->whole == NULL || !rg__mirror_is_listed(a->whole) || a->is_ending ||
-        a->acting != NULL || a->away_ns != 0 || !rg__etcd_is_up(a->etcd))
+    if (a->leader->whole == NULL || !rg__mirror_is_listed(a->leader->whole) ||
+        a->is_ending || a->leader->acting != NULL || a->leader->away_ns != 0 ||
+        !rg__etcd_is_up(a->etcd))
         return;
-    if (a->is_known_old)
+    if (a->leader->is_known_old)
         read_known(a);
     if (a->known.leader != a->id)
         return;
@@ -410,11 +413,11 @@ void rg__leader_look(void *agent_arg)
         .mute = mute,
         .mutes = rg__suspect_mute(a, mute, LOST_MAX)};
     if (again_ns != 0)
-        rg__timer_set(a->suspect_timer, again_ns);
-    a->mute_mark = rg__suspect_mark(mute, config.mutes);
+        rg__suspect_look_in(a, again_ns);
+    rg__suspect_planned_on(a, mute, config.mutes);
     rg__plan plan;
-    if (rg__plan_make(&a->known, &config, rg__now_ns(), &a->clock, &plan) !=
-        RG_OK) { /* no memory */
+    if (rg__plan_make(&a->known, &config, rg__now_ns(), &a->leader->clock,
+                      &plan) != RG_OK) { /* no memory */
         rg__job_owe(a, look_again);
         return;
     }
@@ -429,31 +432,31 @@ static void on_whole(void *arg, int64_t revision, bool wiped)
     (void)revision;
     if (wiped)
         return; /* the narrow mirror says so too, and ends the agent */
-    a->is_known_old = true;
+    a->leader->is_known_old = true;
     const uint64_t now = rg__now_ns();
-    if (now >= a->read_next_ns)
+    if (now >= a->leader->read_next_ns)
         rg__leader_look(a);
     else
-        rg__timer_set(a->look_timer, a->read_next_ns - now);
+        rg__timer_set(a->leader->look_timer, a->leader->read_next_ns - now);
 }
 
 /* A leader sees all keys of the job; who leads no more lets go of them. */
 static void see_the_whole(agent *a)
 {
-    if (rg__view_i_lead(a) == (a->whole != NULL))
+    if (rg__view_i_lead(a) == (a->leader->whole != NULL))
         return;
     rg__wait_end(a, RG__WAIT_WORLD, 0);
     rg__wait_end(a, RG__WAIT_PARTS, 0);
-    if (a->whole != NULL) {
-        rg__mirror_destroy(a->whole);
-        a->whole = NULL;
+    if (a->leader->whole != NULL) {
+        rg__mirror_destroy(a->leader->whole);
+        a->leader->whole = NULL;
         rg__snapshot_free(&a->known);
         rg__acks_mind(a);
         return;
     }
-    rg__plan_clock_reset(&a->clock);
+    rg__plan_clock_reset(&a->leader->clock);
     if (rg__mirror_create(a->etcd, a->prefix, a->prefix_end, NULL, on_whole, a,
-                          &a->whole) != RG_OK)
+                          &a->leader->whole) != RG_OK)
         rg__agent_leave(a, RG__EXIT_SYSTEM, "%s", rg_last_error());
 }
 
@@ -464,4 +467,27 @@ void rg__leader_follow(agent *a)
     if (a->view.leader == 0)
         compete(a);
     see_the_whole(a);
+}
+
+bool rg__leader_sees_all(const agent *a)
+{
+    return a->leader->whole != NULL && rg__mirror_is_listed(a->leader->whole);
+}
+
+void rg__leader_etcd_is_away(agent *a)
+{
+    a->leader->away_ns = rg__now_ns();
+}
+
+/* What etcd was away for is no wait of others. */
+void rg__leader_etcd_is_back(agent *a)
+{
+    rg__plan_leave_out(&a->leader->clock, a->leader->away_ns, rg__now_ns());
+    a->leader->away_ns = 0;
+}
+
+void rg__leader_close(agent *a)
+{
+    if (a->leader != NULL)
+        rg__mirror_destroy(a->leader->whole);
 }

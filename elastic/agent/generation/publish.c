@@ -5,6 +5,7 @@
  * newest replaces what was on its way: a death and its replacement are then one
  * change. */
 #include "elastic/agent/generation/generation.h"
+#include "elastic/agent/generation/generation_parts.h"
 #include "elastic/agent/base/exits.h"
 #include "elastic/agent/base/txn.h"
 #include "elastic/agent/base/view.h"
@@ -22,7 +23,7 @@ void rg__publish_fill(const agent *a, rg__host_record *host)
 {
     snprintf(host->name, sizeof host->name, "%s", a->params->host);
     host->id = a->id;
-    host->seq = a->seq;
+    host->seq = a->publication->seq;
     host->slots = a->params->slots;
     host->elastic = a->elastic;
     host->address = a->address;
@@ -47,7 +48,7 @@ void rg__publish_fill(const agent *a, rg__host_record *host)
                               .port = s->w.port,
                               .is_alive = rg__slot_is_alive(s),
                               .is_at_door = s->kept.state == SLOT_DOOR &&
-                                            (a->has_shape || s->w.waits) &&
+                                            (a->shape.is_known || s->w.waits) &&
                                             rg__paths_are_proved(a),
                               .waits = s->w.waits};
     }
@@ -63,9 +64,10 @@ static char *record_text(const agent *a)
 
 static void put_reasons(agent *a, job_txn *t)
 {
-    a->reasons_sent = a->reasons < 64 ? a->reasons : 64;
-    for (int i = 0; i < a->reasons_sent; i++) {
-        const rg__reason *r = &a->reason[i];
+    a->publication->reasons_sent =
+        a->publication->reasons < 64 ? a->publication->reasons : 64;
+    for (int i = 0; i < a->publication->reasons_sent; i++) {
+        const rg__reason *r = &a->publication->reason[i];
         rg__job_put(t, RG__KEY(REASON, r->generation, r->member),
                     rg__reason_text(r), 0);
     }
@@ -73,17 +75,19 @@ static void put_reasons(agent *a, job_txn *t)
 
 static void drop_sent_reasons(agent *a)
 {
-    a->reasons -= a->reasons_sent;
-    if (a->reasons > 0)
-        memmove(a->reason, a->reason + a->reasons_sent,
-                sizeof *a->reason * (size_t)a->reasons);
+    a->publication->reasons -= a->publication->reasons_sent;
+    if (a->publication->reasons > 0)
+        memmove(a->publication->reason,
+                a->publication->reason + a->publication->reasons_sent,
+                sizeof *a->publication->reason *
+                    (size_t)a->publication->reasons);
 }
 
 /* Another incarnation of this host has the record. Ours, once written, is only
  * replaced by a newer one; before, the other may be dead or alive. */
 static void meet_other(agent *a, const rg__host_record *record)
 {
-    if (a->has_published) {
+    if (a->publication->has_published) {
         rg__agent_leave(a, RG__EXIT_STORE,
                         "another agent has taken the place of host %s in job "
                         "%s; give each host a name of its own with --host",
@@ -93,7 +97,7 @@ static void meet_other(agent *a, const rg__host_record *record)
     rg__proposal_host rival = {
         .id = record->id, .address = record->address, .port = record->port};
     snprintf(rival.name, sizeof rival.name, "%s", record->name);
-    a->rival_revision = record->mod_revision;
+    a->publication->rival_revision = record->mod_revision;
     if (record->is_gone)
         rg__publish_rival(a, false);
     else
@@ -102,7 +106,6 @@ static void meet_other(agent *a, const rg__host_record *record)
 
 void rg__publish_rival(agent *a, bool is_alive)
 {
-    a->rival_ns = 0;
     if (is_alive) {
         rg__agent_leave(a, RG__EXIT_STORE,
                         "host %s is in job %s already, by another agent that "
@@ -110,7 +113,7 @@ void rg__publish_rival(agent *a, bool is_alive)
                         a->params->host, a->params->job);
         return;
     }
-    a->host_revision = a->rival_revision;
+    a->publication->host_revision = a->publication->rival_revision;
     rg__publish(a);
 }
 
@@ -121,17 +124,18 @@ static void take_refusal(agent *a, const rg__txn_reply *reply)
     const rg__host_record *record = found.hosts == 1 ? &found.host[0] : NULL;
     if (record == NULL) {
         /* The lease was lost, and the key with it; or nobody can read it. */
-        a->is_dirty = true;
-        a->host_revision = reply->kv_count > 0 ? reply->kv[0].mod_revision : 0;
+        a->publication->is_dirty = true;
+        a->publication->host_revision =
+            reply->kv_count > 0 ? reply->kv[0].mod_revision : 0;
     } else if (record->id == a->id) {
-        a->host_revision = record->mod_revision;
+        a->publication->host_revision = record->mod_revision;
         if (record->seq ==
-            a->seq)               /* an earlier sending was applied; what has */
+            a->publication->seq)  /* an earlier sending was applied; what has */
             drop_sent_reasons(a); /* changed since is still to be said */
         else
-            a->is_dirty = true;
+            a->publication->is_dirty = true;
     } else {
-        a->is_dirty = false;
+        a->publication->is_dirty = false;
         meet_other(a, record);
     }
     rg__snapshot_free(&found);
@@ -140,24 +144,24 @@ static void take_refusal(agent *a, const rg__txn_reply *reply)
 static void on_published(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     agent *a = arg;
-    a->publishing = NULL;
+    a->publication->publishing = NULL;
     rg__wait_end(a, RG__WAIT_ETCD, 0);
     if (st != RG_OK) {
         rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
         return;
     }
     if (reply->succeeded) {
-        a->host_revision = reply->revision;
-        if (!a->has_published) {
-            a->has_published = true;
+        a->publication->host_revision = reply->revision;
+        if (!a->publication->has_published) {
+            a->publication->has_published = true;
             a->on->noted(a);
         }
         drop_sent_reasons(a);
     } else {
         take_refusal(a, reply);
     }
-    a->reasons_sent = 0;
-    if (a->is_dirty || a->reasons > 0)
+    a->publication->reasons_sent = 0;
+    if (a->publication->is_dirty || a->publication->reasons > 0)
         rg__publish(a);
     if (a->is_over) /* not before the last word is said */
         a->on->settled(a);
@@ -174,23 +178,52 @@ static int64_t lease_of_record(const agent *a)
 
 void rg__publish(agent *a)
 {
-    a->is_dirty = true;
-    if (a->mirror == NULL || a->rival_ns != 0)
+    a->publication->is_dirty = true;
+    if (a->mirror == NULL || rg__beat_asks_rival(a))
         return; /* once the first listing is here, or the other has answered */
-    if (a->publishing != NULL && rg__etcd_is_up(a->etcd))
+    if (a->publication->publishing != NULL && rg__etcd_is_up(a->etcd))
         return; /* once the answer is here */
-    if (a->publishing != NULL)
-        rg__etcd_cancel(a->publishing);
+    if (a->publication->publishing != NULL)
+        rg__etcd_cancel(a->publication->publishing);
     const rg__key key = RG__KEY(HOST, 0, a->params->host);
-    a->seq++;
+    a->publication->seq++;
     job_txn t = rg__job_txn(a);
-    rg__job_if_mod(&t, key, a->host_revision);
+    rg__job_if_mod(&t, key, a->publication->host_revision);
     rg__job_put(&t, key, record_text(a), lease_of_record(a));
     put_reasons(a, &t);
     rg__job_get(&t, RG__ELSE, key);
-    a->publishing = rg__job_send(&t, on_published, a, rg__publish);
-    a->is_dirty = a->publishing == NULL;
+    a->publication->publishing = rg__job_send(&t, on_published, a, rg__publish);
+    a->publication->is_dirty = a->publication->publishing == NULL;
     rg__wait_begin(a, RG__WAIT_ETCD, 0, "etcd to take the record of this host");
+}
+
+void rg__publish_if_dirty(agent *a)
+{
+    if (a->publication->is_dirty)
+        rg__publish(a);
+}
+
+void rg__publish_anew(agent *a)
+{
+    a->publication->host_revision = 0;
+    rg__publish(a);
+}
+
+bool rg__publish_is_under_way(const agent *a)
+{
+    return a->publication->publishing != NULL;
+}
+
+bool rg__publish_has_been(const agent *a)
+{
+    return a->publication->has_published;
+}
+
+void rg__publish_resume(agent *a, bool has_been)
+{
+    a->publication->has_published = has_been;
+    a->publication->seq = (uint64_t)a->life.agents
+                          << 32; /* beyond what was sent before */
 }
 
 static void name_member(const agent *a, const slot *s, char *name, size_t n)
@@ -204,10 +237,10 @@ static void name_member(const agent *a, const slot *s, char *name, size_t n)
 static rg__reason *find_waiting(const agent *a, uint64_t generation,
                                 const char *member)
 {
-    for (int i = 0; i < a->reasons; i++)
-        if (a->reason[i].generation == generation &&
-            strcmp(a->reason[i].member, member) == 0)
-            return &a->reason[i];
+    for (int i = 0; i < a->publication->reasons; i++)
+        if (a->publication->reason[i].generation == generation &&
+            strcmp(a->publication->reason[i].member, member) == 0)
+            return &a->publication->reason[i];
     return NULL;
 }
 
@@ -222,15 +255,16 @@ static rg__reason *add_reason(agent *a, uint64_t generation, const slot *s,
     if (first != NULL)
         return first;
     rg__reason *more =
-        realloc(a->reason, sizeof *more * (size_t)(a->reasons + 1));
+        realloc(a->publication->reason,
+                sizeof *more * (size_t)(a->publication->reasons + 1));
     if (more == NULL) {
         rg__agent_leave(a, RG__EXIT_SYSTEM,
                         "no memory to say why generation %llu ends: %s",
                         (unsigned long long)generation, text);
         return NULL;
     }
-    a->reason = more;
-    rg__reason *r = &more[a->reasons++];
+    a->publication->reason = more;
+    rg__reason *r = &more[a->publication->reasons++];
     *r = one;
     snprintf(r->text, sizeof r->text, "%s", text);
     for (char *c = r->text; *c != '\0'; c++) /* a worker's words: any bytes */

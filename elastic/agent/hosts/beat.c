@@ -53,6 +53,8 @@ struct beats {
     last_seen dropped[DROPPED_MAX]; /* a ring: the newest `drops` of them */
     unsigned drops;
     peer self; /* of what this host says about itself; never sent to */
+    uint64_t rival;
+    uint64_t rival_ns; /* another agent of our name is being asked; 0: no */
 };
 
 static uint64_t budget_ns(const agent *a)
@@ -249,7 +251,8 @@ static void choose_neighbours(agent *a)
 
 static bool is_wanted(const peer *one)
 {
-    const bool is_rival = one->a->rival_ns != 0 && one->id == one->a->rival;
+    const bool is_rival =
+        one->a->beats->rival_ns != 0 && one->id == one->a->beats->rival;
     return is_rival || one->is_known || one->is_expected || one->is_target ||
            one->is_accused || one->is_written || one->writing != NULL;
 }
@@ -372,13 +375,13 @@ static void probe_large(peer *one)
     send_beat(one->a, one->probe_sock, one, &beat);
 }
 
-void rg__beat_probe_all(agent *a)
+void rg__beat_probe_all(agent *a, uint64_t round_ns)
 {
     for (int i = 0; i < rg__beat_peers(a); i++) {
         peer *one = a->beats->peer[i];
         if (!one->is_known)
             continue;
-        one->asked_ns = a->round_ns;
+        one->asked_ns = round_ns;
         probe(one);
     }
 }
@@ -450,13 +453,24 @@ void rg__beat_abort(agent *a, uint64_t generation)
     }
 }
 
+bool rg__beat_asks_rival(const agent *a)
+{
+    return a->beats != NULL && a->beats->rival_ns != 0;
+}
+
+static void judge_rival(agent *a, bool is_alive)
+{
+    a->beats->rival_ns = 0;
+    a->on->rival_judged(a, is_alive);
+}
+
 void rg__beat_ask_rival(agent *a, const rg__proposal_host *rival)
 {
     peer *one = want_peer(a, rival);
-    a->rival_ns = rg__now_ns();
-    a->rival = rival->id;
+    a->beats->rival_ns = rg__now_ns();
+    a->beats->rival = rival->id;
     if (one == NULL)
-        a->on->rival_judged(a, false);
+        judge_rival(a, false);
     else
         probe(one);
 }
@@ -507,8 +521,8 @@ static void on_beat(agent *a, peer *from, const rg__beat *beat)
         from->answered_ns = now;
         if (beat->text_bytes > 0)
             from->hole_ns = 0;
-        if (a->rival_ns != 0 && from->id == a->rival)
-            a->on->rival_judged(a, true);
+        if (a->beats->rival_ns != 0 && from->id == a->beats->rival)
+            judge_rival(a, true);
         rg__suspect_heard(from);
         if (!from->is_accused)
             stop_probing(from);
@@ -532,8 +546,8 @@ static void note_refusal(agent *a, int sock)
             one->refused_ns = rg__now_ns();
             rg__log(RG__INFO, "agent",
                     "the agent of host %s is gone, its host is not", one->name);
-            if (a->rival_ns != 0 && one->id == a->rival)
-                a->on->rival_judged(a, false);
+            if (a->beats->rival_ns != 0 && one->id == a->beats->rival)
+                judge_rival(a, false);
         }
     }
 }
@@ -603,7 +617,8 @@ static void beat_now(agent *a, uint64_t now)
             one->is_known && one->answered_ns < one->asked_ns;
         const bool is_silent =
             one->is_expected && now - one->heard_ns > budget / 2;
-        const bool is_rival = a->rival_ns != 0 && one->id == a->rival;
+        const bool is_rival =
+            a->beats->rival_ns != 0 && one->id == a->beats->rival;
         if (one->stuck_ns != 0 && now - one->stuck_ns > budget) {
             one->stuck_ns = one->hole_ns = 0;
             rg__wait_end(a, RG__WAIT_BYTES, one->id);
@@ -652,8 +667,8 @@ static void on_period(void *arg)
     rg__timer_set(b->timer, period_ns(a));
     mind_being_late(a, now);
     b->last_ns = now;
-    if (a->rival_ns != 0 && now - a->rival_ns > budget_ns(a) / 2)
-        a->on->rival_judged(a, false);
+    if (a->beats->rival_ns != 0 && now - a->beats->rival_ns > budget_ns(a) / 2)
+        judge_rival(a, false);
     beat_now(a, now);
     a->on->beats_sent(a);
 }
@@ -692,7 +707,7 @@ static rg_status bind_socket(agent *a, int *sock_p)
  * clock: 2^48 datagrams are 89 years of one each 10 us. */
 static uint64_t first_counter(const agent *a)
 {
-    return (uint64_t)a->agents << 48;
+    return (uint64_t)a->life.agents << 48;
 }
 
 rg_status rg__beat_open(agent *a)

@@ -43,7 +43,7 @@ void rg__beat_follow(agent *a); /* the view or what the leader knows changed */
 void rg__beat_abort(agent *a, uint64_t generation);
 /* Send a probe to every known peer, now and with every beat until it answers.
  */
-void rg__beat_probe_all(agent *a);
+void rg__beat_probe_all(agent *a, uint64_t round_ns);
 /* The same for one, which a worker here does not get through to. */
 void rg__beat_ask(agent *a, uint64_t host);
 /* The same; so many bytes of a worker here are not acknowledged by it. */
@@ -69,9 +69,19 @@ rg__beat_counts rg__beat_count(const agent *a);
 
 /* Ask an agent that bears our host's name whether it lives: a verdict within
  * half the budget. */
+bool rg__beat_asks_rival(const agent *a);
 void rg__beat_ask_rival(agent *a, const rg__proposal_host *rival);
 
-/* suspect.c: called with every beat, and when a round may be over. */
+/* suspect.c */
+rg_status rg__suspect_create(agent *a);
+void rg__suspect_destroy(agent *a);
+void rg__suspect_look_in(agent *a, uint64_t ns);
+/* The leader's plan stood on these mute hosts. */
+void rg__suspect_planned_on(agent *a, const uint64_t *mute, int n);
+/* That generation was ended for a host that etcd does not answer. */
+void rg__suspect_spoke(agent *a, uint64_t generation);
+bool rg__suspect_has_spoken(const agent *a, uint64_t generation);
+/* Called with every beat, and when a round may be over. */
 void rg__suspect_look(agent *a);
 void rg__suspect_follow(agent *a);    /* somebody asked all to look */
 void rg__suspect_forgive(agent *a);   /* we were late ourselves */
@@ -88,8 +98,6 @@ int rg__suspect_lost(const agent *a, uint64_t *lost, int room,
                      uint64_t *again_ns_p);
 /* Hosts that have said for the whole budget that etcd does not answer them. */
 int rg__suspect_mute(const agent *a, uint64_t *mute, int room);
-/* Equal for the same hosts in any order. */
-uint64_t rg__suspect_mark(const uint64_t *hosts, int n);
 
 /* paths.c */
 rg_status rg__paths_create(agent *a);

@@ -496,7 +496,7 @@ static bool read_port(agent *a)
 {
     struct sockaddr_storage at;
     socklen_t n = sizeof at;
-    if (getsockname(a->peer_listener, (struct sockaddr *)&at, &n) != 0)
+    if (getsockname(a->sockets.peer_listener, (struct sockaddr *)&at, &n) != 0)
         return false;
     a->port = ntohs(at.ss_family == AF_INET
                         ? ((struct sockaddr_in *)(void *)&at)->sin_port
@@ -512,28 +512,29 @@ rg_status rg__peers_listen(agent *a)
                           and who takes over need this */
     if (!rg__peers_sockaddr(&a->address, a->port, &at, &n))
         return rg__fail(RG_ERR_INVALID, "%s is no address", a->address.text);
-    a->peer_listener =
+    a->sockets.peer_listener =
         socket(at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    setsockopt(a->peer_listener, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-    if (a->peer_listener < 0 ||
-        bind(a->peer_listener, (struct sockaddr *)&at, n) != 0 ||
-        listen(a->peer_listener, SOMAXCONN) != 0 || !read_port(a))
+    setsockopt(a->sockets.peer_listener, SOL_SOCKET, SO_REUSEADDR, &yes,
+               sizeof yes);
+    if (a->sockets.peer_listener < 0 ||
+        bind(a->sockets.peer_listener, (struct sockaddr *)&at, n) != 0 ||
+        listen(a->sockets.peer_listener, SOMAXCONN) != 0 || !read_port(a))
         return rg__fail(RG_ERR_SYSTEM,
                         "the agent can't listen at %s for other agents: %s; is "
                         "it an address of this host? (--advertise, "
                         "--interface)",
                         a->address.text, strerror(errno));
-    return rg__loop_watch(a->loop, a->peer_listener, EPOLLIN, rg__peers_accept,
-                          a);
+    return rg__loop_watch(a->loop, a->sockets.peer_listener, EPOLLIN,
+                          rg__peers_accept, a);
 }
 
 void rg__peers_close(agent *a)
 {
     while (a->connections != NULL)
         end_connection(a->connections, "this agent ends");
-    if (a->peer_listener < 0)
+    if (a->sockets.peer_listener < 0)
         return;
-    rg__loop_unwatch(a->loop, a->peer_listener);
-    close(a->peer_listener);
-    a->peer_listener = -1;
+    rg__loop_unwatch(a->loop, a->sockets.peer_listener);
+    close(a->sockets.peer_listener);
+    a->sockets.peer_listener = -1;
 }

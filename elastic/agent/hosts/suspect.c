@@ -20,6 +20,7 @@
  * answered, and all of them when this agent finds that it was late itself.
  * Without etcd nothing is accused. */
 #include "elastic/agent/hosts/hosts.h"
+#include "elastic/agent/hosts/suspect_parts.h"
 #include "elastic/agent/base/exits.h"
 #include "elastic/agent/base/txn.h"
 #include "elastic/agent/base/view.h"
@@ -29,6 +30,7 @@
 
 #include "elastic/member/links.h"
 #include "sdk/base/clock.h"
+#include "sdk/base/fail.h"
 #include "sdk/base/log.h"
 
 #define LOST_MAX  1024
@@ -46,7 +48,8 @@ static uint64_t round_length_ns(const agent *a)
 
 static bool is_round_over(const agent *a, uint64_t now)
 {
-    return a->round_ns == 0 || now - a->round_ns >= round_length_ns(a);
+    return a->suspects->round_ns == 0 ||
+           now - a->suspects->round_ns >= round_length_ns(a);
 }
 
 /* ------------------------------------------------------- what etcd is told */
@@ -182,14 +185,15 @@ void rg__suspect_take_over(agent *a)
 void rg__suspect_follow(agent *a)
 {
     const uint64_t now = rg__now_ns();
-    if (a->view.probe == 0 || a->view.probe == a->round)
+    if (a->view.probe == 0 || a->view.probe == a->suspects->round)
         return;
-    a->round = a->view.probe;
-    if (a->round_ns != 0 && now - a->round_ns < budget_ns(a) / 2)
+    a->suspects->round = a->view.probe;
+    if (a->suspects->round_ns != 0 &&
+        now - a->suspects->round_ns < budget_ns(a) / 2)
         return; /* this one has just been */
-    a->round_ns = now;
-    rg__beat_probe_all(a);
-    rg__timer_set(a->suspect_timer, round_length_ns(a));
+    a->suspects->round_ns = now;
+    rg__beat_probe_all(a, now);
+    rg__timer_set(a->suspects->timer, round_length_ns(a));
 }
 
 /* Neither is the generation broken, nor have our members left it for the next
@@ -234,11 +238,12 @@ static bool is_mute(const peer *one, uint64_t now)
 static bool hears_nobody(const agent *a, uint64_t now)
 {
     int known = 0;
-    if (a->round_ns == 0 || now - a->round_ns < round_length_ns(a))
+    if (a->suspects->round_ns == 0 ||
+        now - a->suspects->round_ns < round_length_ns(a))
         return false;
     for (int i = 0; i < rg__beat_peers(a); i++) {
         const peer *one = rg__beat_peer(a, i);
-        if (one->is_known && one->heard_ns >= a->round_ns)
+        if (one->is_known && one->heard_ns >= a->suspects->round_ns)
             return false;
         known += one->is_known;
     }
@@ -295,7 +300,7 @@ static void on_toppled(void *arg, rg_status st, const rg__txn_reply *reply)
     agent *a = arg;
     (void)st;
     (void)reply; /* the mirror shows whose the key is */
-    a->toppling = NULL;
+    a->suspects->toppling = NULL;
 }
 
 /* Where there is no memory for it, the leader is judged again with the next
@@ -305,7 +310,7 @@ static void topple(agent *a, int64_t token)
     job_txn t = rg__job_txn(a);
     rg__job_if_create(&t, RG__KEY(LEADER), token);
     rg__job_delete(&t, RG__KEY(LEADER));
-    a->toppling = rg__job_send(&t, on_toppled, a, NULL);
+    a->suspects->toppling = rg__job_send(&t, on_toppled, a, NULL);
 }
 
 static bool is_among(uint64_t id, const uint64_t *ids, int n)
@@ -318,29 +323,31 @@ static bool is_among(uint64_t id, const uint64_t *ids, int n)
 
 static void forget_accusations(agent *a)
 {
-    free(a->accused);
-    a->accused = NULL;
-    a->accusations = 0;
+    free(a->suspects->accused);
+    a->suspects->accused = NULL;
+    a->suspects->accusations = 0;
 }
 
 /* Remember since when they stand, as the leader does. */
 static void take_accusations(agent *a, rg__snapshot *snap)
 {
-    rg__links_keep_times(snap, a->accused, a->accusations, rg__now_ns());
+    rg__links_keep_times(snap, a->suspects->accused, a->suspects->accusations,
+                         rg__now_ns());
     forget_accusations(a);
-    a->accused = calloc((size_t)snap->suspicions + 1, sizeof *a->accused);
-    if (a->accused == NULL)
+    a->suspects->accused =
+        calloc((size_t)snap->suspicions + 1, sizeof *a->suspects->accused);
+    if (a->suspects->accused == NULL)
         return;
     for (int i = 0; i < snap->suspicions; i++)
-        a->accused[i] = snap->suspicion[i];
-    a->accusations = snap->suspicions;
+        a->suspects->accused[i] = snap->suspicion[i];
+    a->suspects->accusations = snap->suspicions;
 }
 
 /* All accusations at one revision: is the leader who has to go? */
 static void on_accusations(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     agent *a = arg;
-    a->toppling = NULL;
+    a->suspects->toppling = NULL;
     if (st != RG_OK || a->view.leader == 0)
         return;
     rg__snapshot snap;
@@ -350,7 +357,7 @@ static void on_accusations(void *arg, rg_status st, const rg__txn_reply *reply)
     const uint64_t now = rg__now_ns(), round = round_length_ns(a);
     const int n =
         rg__links_lost_by_now(&snap, now, round, lost, LOST_MAX, &again_ns);
-    a->judge_ns = now + (again_ns != 0 ? again_ns : round);
+    a->suspects->judge_ns = now + (again_ns != 0 ? again_ns : round);
     if (is_among(snap.leader, lost, n) && !is_among(a->id, lost, n)) {
         rg__log(RG__WARN, "agent", "the leader, host %s, is lost; electing",
                 snap.leader_host.name);
@@ -363,7 +370,7 @@ static void read_accusations(agent *a)
 {
     job_txn t = rg__job_txn(a);
     rg__job_get_all(&t);
-    a->toppling = rg__job_send(&t, on_accusations, a, NULL);
+    a->suspects->toppling = rg__job_send(&t, on_accusations, a, NULL);
 }
 
 /* Its host has its grace, but to lead is another's as soon as its agent is
@@ -371,7 +378,8 @@ static void read_accusations(agent *a)
 static void judge_leader(agent *a)
 {
     const uint64_t now = rg__now_ns();
-    if (a->toppling != NULL || rg__view_i_lead(a) || !rg__etcd_is_up(a->etcd))
+    if (a->suspects->toppling != NULL || rg__view_i_lead(a) ||
+        !rg__etcd_is_up(a->etcd))
         return;
     for (int i = 0; i < rg__beat_peers(a); i++) {
         const peer *one = rg__beat_peer(a, i);
@@ -384,7 +392,8 @@ static void judge_leader(agent *a)
             topple(a, a->view.leader_token);
         } else if (!one->is_written || one->writing != NULL) {
             forget_accusations(a);
-        } else if (a->accused == NULL || now >= a->judge_ns) {
+        } else if (a->suspects->accused == NULL ||
+                   now >= a->suspects->judge_ns) {
             read_accusations(a); /* twice: how long have they stood? */
         }
         return;
@@ -393,7 +402,8 @@ static void judge_leader(agent *a)
 
 /* --------------------------------------------------------------------- look */
 
-uint64_t rg__suspect_mark(const uint64_t *hosts, int n)
+/* Equal for the same hosts in any order. */
+static uint64_t mark_of(const uint64_t *hosts, int n)
 {
     uint64_t mark = (uint64_t)n;
     for (int i = 0; i < n; i++)
@@ -407,7 +417,7 @@ static void look_at_mute(agent *a)
 {
     uint64_t mute[LOST_MAX];
     const int n = rg__suspect_mute(a, mute, LOST_MAX);
-    if (rg__suspect_mark(mute, n) != a->mute_mark)
+    if (mark_of(mute, n) != a->suspects->mute_mark)
         a->on->mute_changed(a);
 }
 
@@ -425,18 +435,19 @@ static uint64_t standing(const agent *a)
 
 void rg__suspect_told(agent *a, uint64_t generation)
 {
-    a->told_generation = generation;
-    a->told_ns = rg__now_ns();
+    a->suspects->told_generation = generation;
+    a->suspects->told_ns = rg__now_ns();
 }
 
 /* A host has aborted the generation for a certain reason, and can't publish it:
  * etcd does not answer it. */
 static void speak_for_others(agent *a, uint64_t now)
 {
-    const uint64_t g = a->told_generation;
-    if (g == 0 || !rg__view_i_lead(a) || now - a->told_ns < budget_ns(a))
+    const uint64_t g = a->suspects->told_generation;
+    if (g == 0 || !rg__view_i_lead(a) ||
+        now - a->suspects->told_ns < budget_ns(a))
         return;
-    a->told_generation = 0;
+    a->suspects->told_generation = 0;
     if (g == standing(a))
         a->on->ended_for(a, g,
                          "a host has left it, and etcd does not hear why");
@@ -447,7 +458,7 @@ static void speak_for_others(agent *a, uint64_t now)
 static void speak_for_the_deaf(agent *a, uint64_t now)
 {
     const uint64_t g = standing(a);
-    if (g == 0 || !rg__view_i_lead(a) || a->spoken_for == g)
+    if (g == 0 || !rg__view_i_lead(a) || a->suspects->spoken_for == g)
         return;
     for (int i = 0; i < rg__beat_peers(a); i++) {
         const peer *one = rg__beat_peer(a, i);
@@ -458,7 +469,7 @@ static void speak_for_the_deaf(agent *a, uint64_t now)
         snprintf(why, sizeof why,
                  "host %s has not begun it, and etcd does not answer that",
                  one->name);
-        a->spoken_for = g;
+        a->suspects->spoken_for = g;
         a->on->ended_for(a, g, why);
         return;
     }
@@ -501,4 +512,49 @@ void rg__suspect_look(agent *a)
     speak_for_the_deaf(a, now);
     if (rg__view_i_lead(a))
         look_at_mute(a);
+}
+
+void rg__suspect_look_in(agent *a, uint64_t ns)
+{
+    rg__timer_set(a->suspects->timer, ns);
+}
+
+void rg__suspect_planned_on(agent *a, const uint64_t *mute, int n)
+{
+    a->suspects->mute_mark = mark_of(mute, n);
+}
+
+void rg__suspect_spoke(agent *a, uint64_t generation)
+{
+    a->suspects->spoken_for = generation;
+}
+
+bool rg__suspect_has_spoken(const agent *a, uint64_t generation)
+{
+    return a->suspects->spoken_for == generation;
+}
+
+static void on_timer(void *arg)
+{
+    agent *a = arg;
+    a->on->round_over(a);
+}
+
+rg_status rg__suspect_create(agent *a)
+{
+    a->suspects = calloc(1, sizeof *a->suspects);
+    if (a->suspects != NULL)
+        a->suspects->timer = rg__timer_create(a->loop, on_timer, a);
+    return a->suspects != NULL && a->suspects->timer != NULL
+               ? RG_OK
+               : rg__fail(RG_ERR_MEMORY, "no memory for an agent");
+}
+
+void rg__suspect_destroy(agent *a)
+{
+    if (a->suspects == NULL)
+        return;
+    rg__timer_destroy(a->suspects->timer);
+    free(a->suspects->accused);
+    free(a->suspects);
 }

@@ -12,10 +12,12 @@
  * nobody waits for its lease. It outlives us by that lease, and where the world
  * would miss us for good. */
 #include "elastic/agent/leaving/leaving.h"
+#include "elastic/agent/leaving/leaving_parts.h"
 #include "elastic/agent/base/exits.h"
 #include "elastic/agent/base/txn.h"
 #include "elastic/agent/base/view.h"
 #include "elastic/agent/generation/generation.h"
+#include "elastic/agent/vault/vaults.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -35,14 +37,16 @@ bool rg__drain_is_needed(const agent *a)
         fetched += line->copy[i].from == a->id;
     if (fetched == 0)
         return false;
-    if (a->served.generation != line->generation || a->served.sent < fetched)
+    if (a->store->served.generation != line->generation ||
+        a->store->served.sent < fetched)
         return true;
-    if (a->served.stored >= fetched)
+    if (a->store->served.stored >= fetched)
         return false;
     if (a->aborted >= line->generation)
         return true;
     /* a copy that went wrong is asked for again within the budget */
-    return rg__now_ns() - a->served.at_ns < a->params->detect_ms * RG__MS;
+    return rg__now_ns() - a->store->served.at_ns <
+           a->params->detect_ms * RG__MS;
 }
 
 static bool has_left(const agent *a)
@@ -73,8 +77,7 @@ bool rg__drain_is_alone(const agent *a)
 {
     const rg__proposal *world = rg__snapshot_decided(&a->known);
     const rg__host_record *me = rg__snapshot_host(&a->known, a->id);
-    if (!rg__view_i_lead(a) || a->whole == NULL ||
-        !rg__mirror_is_listed(a->whole) || me == NULL)
+    if (!rg__view_i_lead(a) || !rg__leader_sees_all(a) || me == NULL)
         return false;
     for (int i = 0; i < a->known.hosts; i++)
         if (!a->known.host[i].is_gone && &a->known.host[i] != me)
@@ -88,30 +91,30 @@ bool rg__drain_is_alone(const agent *a)
 void rg__drain_look(void *agent_arg)
 {
     agent *a = agent_arg;
-    if (a->is_ending || a->is_done || a->is_stopping)
+    if (a->is_ending || a->is_done || a->leaving->is_stopping)
         return;
     /* who came before our record said that we drain is known once that is */
     const bool is_last = rg__drain_is_alone(a) && is_seen_to_drain(a);
-    if (is_last && a->notice_ms == 0 && rg__now_ns() < a->drain_end_ns &&
-        rg__agent_awaits_step(a)) {
-        rg__timer_set(a->drain_timer, 10 * RG__MS);
+    if (is_last && a->notice_ms == 0 &&
+        rg__now_ns() < a->leaving->drain_end_ns && rg__agent_awaits_step(a)) {
+        rg__timer_set(a->leaving->drain_timer, 10 * RG__MS);
         return;
     }
     if (has_left(a) || (is_last && a->notice_ms == 0)) /* else the job ends */
         rg__agent_leave(a, 0, "host %s has left the job", a->params->host);
-    else if (a->outage_ns != 0)
+    else if (a->leaving->outage_ns != 0)
         rg__agent_leave(a, 0,
                         "host %s leaves: nothing goes on here without etcd, so "
                         "no commit is waited for",
                         a->params->host);
-    else if (rg__now_ns() >= a->drain_end_ns)
+    else if (rg__now_ns() >= a->leaving->drain_end_ns)
         rg__agent_leave(a, 0,
                         "host %s leaves at once: the job did not let it go "
                         "before the deadline; steps since the last commit are "
                         "done again",
                         a->params->host);
     else
-        rg__timer_set(a->drain_timer, 10 * RG__MS);
+        rg__timer_set(a->leaving->drain_timer, 10 * RG__MS);
 }
 
 void rg__drain_start(agent *a, uint64_t deadline_ms, const char *why)
@@ -119,11 +122,11 @@ void rg__drain_start(agent *a, uint64_t deadline_ms, const char *why)
     if (a->is_draining || a->is_ending)
         return;
     a->is_draining = true;
-    a->drain_end_ns = rg__now_ns() + deadline_ms * RG__MS;
+    a->leaving->drain_end_ns = rg__now_ns() + deadline_ms * RG__MS;
     a->on->noted(a);
     rg__log(RG__WARN, "agent", "host %s drains: %s", a->params->host, why);
     rg__publish(a);
-    rg__timer_set(a->drain_timer, 0);
+    rg__timer_set(a->leaving->drain_timer, 0);
 }
 
 /* A key of a drain that was asked for before this agent was there is old. */
@@ -162,7 +165,7 @@ static void resign(agent *a)
     job_txn t = rg__job_txn(a);
     rg__job_if_create(&t, RG__KEY(LEADER), a->view.leader_token);
     rg__job_delete(&t, RG__KEY(LEADER));
-    if (a->exit_code != 0 && rg__drain_is_alone(a)) {
+    if (a->verdict.code != 0 && rg__drain_is_alone(a)) {
         rg__job_if_mod(&t, RG__KEY(CUR), a->known.cur.mod_revision);
         rg__agent_send_end(a, &t, resign);
     } else {
@@ -174,8 +177,8 @@ void rg__leave_say(agent *a)
 {
     rg__failpoint("agent.leave", -1, 0, a->delivered);
     a->is_leaving = true;
-    if (a->exit_code == 0 && a->why[0] != '\0')
-        rg__log(RG__WARN, "agent", "%s", a->why);
+    if (a->verdict.code == 0 && a->verdict.why[0] != '\0')
+        rg__log(RG__WARN, "agent", "%s", a->verdict.why);
     forget_old(a);
     resign(a);
     rg__publish(a); /* that this host is gone */

@@ -2,22 +2,27 @@
  * that is under way if that is worth a checkpoint; workers are ended, and the
  * agent goes when nothing of them is left. */
 #include "elastic/agent/leaving/leaving.h"
+#include "elastic/agent/leaving/leaving_parts.h"
 #include "elastic/agent/base/exits.h"
 #include "elastic/agent/base/tell.h"
 #include "elastic/agent/base/txn.h"
 #include "elastic/agent/base/view.h"
 #include "elastic/agent/checkpoint/checkpoints.h"
 #include "elastic/agent/generation/generation.h"
+#include "elastic/agent/supervisor/keeper.h"
 #include "elastic/agent/workers/workers.h"
+#include "elastic/agent/output/output.h"
 
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "sdk/base/clock.h"
+#include "sdk/base/fail.h"
 #include "sdk/base/log.h"
 
 #define TERM_NS      (5000 * RG__MS)  /* asked to end, then SIGKILL */
@@ -43,9 +48,9 @@ void rg__agent_check_end(agent *a)
     for (int i = 0; i < a->params->slots; i++)
         if (!is_slot_over(a, &a->slot[i]))
             return;
-    if (a->outputs != NULL && !a->is_hurried)
+    if (rg__outputs_are_open(a) && !a->leaving->is_hurried)
         return; /* called again when it is written */
-    if (rg__checkpoint_is_busy(a) && !a->is_cut_short)
+    if (rg__checkpoint_is_busy(a) && !a->leaving->is_cut_short)
         return; /* likewise */
     if (!a->is_over)
         rg__summary_say(a);
@@ -55,35 +60,35 @@ void rg__agent_check_end(agent *a)
         rg__publish(a);
     }
     const bool is_telling = rg__notice_tells(a);
-    const bool is_speaking = is_telling || a->is_saying_end ||
+    const bool is_speaking = is_telling || a->leaving->is_saying_end ||
                              rg__job_owes(a, NULL) ||
-                             (a->is_leaving && a->publishing);
-    rg__timer_set(a->end_timer, is_speaking ? GOODBYE_NS : 0);
+                             (a->is_leaving && rg__publish_is_under_way(a));
+    rg__timer_set(a->leaving->end_timer, is_speaking ? GOODBYE_NS : 0);
 }
 
 static void kill_rest(agent *a)
 {
-    a->is_hurried = true;
+    a->leaving->is_hurried = true;
     rg__slots_signal(a, SIGKILL);
     rg__slots_await_end(a);
-    rg__timer_set(a->kill_timer, a->params->grace_ms * RG__MS);
+    rg__timer_set(a->leaving->kill_timer, a->params->grace_ms * RG__MS);
     rg__agent_check_end(a);
 }
 
 static void hurry(agent *a)
 {
-    a->is_cut_short = true;
-    if (!a->is_hurried)
+    a->leaving->is_cut_short = true;
+    if (!a->leaving->is_hurried)
         kill_rest(a);
     else
         rg__agent_check_end(a);
 }
 
 /* SIGTERM has not been enough; and then, SIGKILL. */
-void rg__end_on_late(void *arg)
+static void on_late(void *arg)
 {
     agent *a = arg;
-    if (!a->is_hurried) {
+    if (!a->leaving->is_hurried) {
         kill_rest(a);
         return; /* and back here */
     }
@@ -96,19 +101,20 @@ static void on_end_written(void *arg, rg_status st, const rg__txn_reply *reply)
     agent *a = arg;
     (void)st;
     (void)reply; /* whoever else ends the job has said why */
-    a->is_saying_end = false;
+    a->leaving->is_saying_end = false;
     if (a->is_over)
         rg__agent_check_end(a);
 }
 
 void rg__agent_send_end(agent *a, job_txn *t, job_act again)
 {
-    rg__end end = {
-        .is_set = true, .is_asked = a->is_asked, .code = a->exit_code};
-    snprintf(end.why, sizeof end.why, "%s", a->why);
+    rg__end end = {.is_set = true,
+                   .is_asked = a->verdict.is_asked,
+                   .code = a->verdict.code};
+    snprintf(end.why, sizeof end.why, "%s", a->verdict.why);
     rg__job_put(t, RG__KEY(END), rg__end_text(&end), 0);
     rg__job_send(t, on_end_written, a, again);
-    a->is_saying_end = true;
+    a->leaving->is_saying_end = true;
 }
 
 static void write_end(agent *a)
@@ -123,8 +129,8 @@ static void write_end(agent *a)
 static uint64_t time_to_end(const agent *a)
 {
     const uint64_t now = rg__now_ns();
-    return a->is_draining && a->drain_end_ns > now + TERM_NS
-               ? a->drain_end_ns - now
+    return a->is_draining && a->leaving->drain_end_ns > now + TERM_NS
+               ? a->leaving->drain_end_ns - now
                : TERM_NS;
 }
 
@@ -133,23 +139,23 @@ static uint64_t time_to_end(const agent *a)
 static void stop(agent *a, bool ends_job)
 {
     a->is_ending = true;
-    a->ends_job = ends_job || a->is_done || !a->is_leaving;
+    a->leaving->ends_job = ends_job || a->is_done || !a->is_leaving;
     rg__checkpoint_bound(a, ends_job ? LAST_NS : TERM_NS);
     if (ends_job)
         rg__last_begin(a);
     a->on->noted(a);
-    if (a->exit_code != 0)
-        rg__say("%s", a->why);
-    rg__text m = {
-        .head = {a->is_asked ? RG__LEAVE : RG__ENDED, RG__WIRE_VERSION}};
-    snprintf(m.text, sizeof m.text, "%s", a->why);
+    if (a->verdict.code != 0)
+        rg__say("%s", a->verdict.why);
+    rg__text m = {.head = {a->verdict.is_asked ? RG__LEAVE : RG__ENDED,
+                           RG__WIRE_VERSION}};
+    snprintf(m.text, sizeof m.text, "%s", a->verdict.why);
     for (int i = 0; i < a->params->slots; i++) {
         rg__slot_dismiss(&a->slot[i]);
         rg__worker_tell(&a->slot[i], &m, sizeof m, -1);
     }
     rg__slots_ask(a);
-    rg__timer_set(a->term_timer, FN_NS);
-    rg__timer_set(a->kill_timer, time_to_end(a));
+    rg__timer_set(a->leaving->term_timer, FN_NS);
+    rg__timer_set(a->leaving->kill_timer, time_to_end(a));
     rg__agent_check_end(a);
 }
 
@@ -161,13 +167,13 @@ void rg__agent_stop(agent *a, int code, const char *format, ...)
     va_start(args, format);
     rg__agent_set_why(a, format, args);
     va_end(args);
-    a->exit_code = code;
+    a->verdict.code = code;
     stop(a, a->view.end.is_set);
 }
 
 void rg__agent_follow_end(agent *a, int code)
 {
-    a->exit_code = code;
+    a->verdict.code = code;
     if (a->mirror != NULL)
         write_end(a);
     stop(a, true);
@@ -176,8 +182,8 @@ void rg__agent_follow_end(agent *a, int code)
 void rg__agent_follow_leave(agent *a, int code)
 {
     const bool is_last = a->mirror != NULL && rg__drain_is_alone(a);
-    a->is_asked |= code == 0;
-    a->exit_code = code;
+    a->verdict.is_asked |= code == 0;
+    a->verdict.code = code;
     if (a->mirror != NULL)
         rg__leave_say(a);
     stop(a, is_last);
@@ -199,7 +205,8 @@ static bool is_step_under_way(const agent *a)
 /* A host that is to go knows how long it may take. */
 static uint64_t step_ends_by(const agent *a, uint64_t most_ns)
 {
-    return a->drain_end_ns != 0 ? a->drain_end_ns : rg__now_ns() + most_ns;
+    return a->leaving->drain_end_ns != 0 ? a->leaving->drain_end_ns
+                                         : rg__now_ns() + most_ns;
 }
 
 /* What one rank is told travels with the agreement at the end of its step, so
@@ -209,18 +216,19 @@ bool rg__agent_awaits_step(agent *a)
     if (!rg__last_is_wanted(a) || rg__view_is_static(a) ||
         a->aborted >= a->delivered || !is_step_under_way(a))
         return false;
-    if (a->step_end_ns == 0)
-        a->step_end_ns = step_ends_by(a, STEP_NS);
+    if (a->leaving->step_end_ns == 0)
+        a->leaving->step_end_ns = step_ends_by(a, STEP_NS);
     rg__generation_announce(a, a->delivered + 1);
-    return rg__now_ns() < a->step_end_ns;
+    return rg__now_ns() < a->leaving->step_end_ns;
 }
 
 /* Hosts of the world do what they do at a signal of their own. */
 static void ask_others(agent *a)
 {
-    rg__end word = {
-        .is_set = true, .is_asked = a->is_asked, .code = a->stop_code};
-    snprintf(word.why, sizeof word.why, "%s", a->why);
+    rg__end word = {.is_set = true,
+                    .is_asked = a->verdict.is_asked,
+                    .code = a->leaving->stop_code};
+    snprintf(word.why, sizeof word.why, "%s", a->verdict.why);
     job_txn t = rg__job_txn(a);
     rg__job_if_create(&t, RG__KEY(STOP), 0);
     rg__job_put(&t, RG__KEY(STOP), rg__end_text(&word), 0);
@@ -235,18 +243,18 @@ static bool awaits_others(agent *a)
         a->view.stop.is_set ? a->params->deadline_ms * RG__MS : STEP_NS;
     if (rg__view_has_members(a) || a->view.begun == 0 || !rg__last_is_wanted(a))
         return false;
-    if (a->step_end_ns == 0) {
-        a->step_end_ns = step_ends_by(a, step_ns + WORD_NS);
+    if (a->leaving->step_end_ns == 0) {
+        a->leaving->step_end_ns = step_ends_by(a, step_ns + WORD_NS);
         ask_others(a);
     }
-    return rg__now_ns() < a->step_end_ns;
+    return rg__now_ns() < a->leaving->step_end_ns;
 }
 
 static void end_now(agent *a)
 {
-    char why[sizeof a->why];
-    memcpy(why, a->why, sizeof why);
-    rg__agent_end_job(a, a->stop_code, "%s", why);
+    char why[sizeof a->verdict.why];
+    memcpy(why, a->verdict.why, sizeof why);
+    rg__agent_end_job(a, a->leaving->stop_code, "%s", why);
 }
 
 static void end_at_once(agent *a)
@@ -259,41 +267,43 @@ static void end_at_once(agent *a)
 static void say_step(agent *a)
 {
     const uint64_t now = rg__now_ns();
-    if (a->step_say_ns == 0)
-        a->step_say_ns = now + SAY_NS;
-    if (a->has_said_step || now < a->step_say_ns || a->params->is_launched)
+    if (a->leaving->step_say_ns == 0)
+        a->leaving->step_say_ns = now + SAY_NS;
+    if (a->leaving->has_said_step || now < a->leaving->step_say_ns ||
+        a->params->is_launched)
         return;
-    a->has_said_step = true;
+    a->leaving->has_said_step = true;
     rg__tell("%s; the step that is under way ends first, within %d s (another "
              "signal ends the job at once)",
-             a->why, (int)((a->step_end_ns - now + 999 * RG__MS) / SECOND_NS));
+             a->verdict.why,
+             (int)((a->leaving->step_end_ns - now + 999 * RG__MS) / SECOND_NS));
 }
 
-void rg__end_look_at_step(void *arg)
+static void look_at_step(void *arg)
 {
     agent *a = arg;
-    if (!a->is_stopping || a->is_ending || a->is_done)
+    if (!a->leaving->is_stopping || a->is_ending || a->is_done)
         return;
     if (!awaits_others(a) && !rg__agent_awaits_step(a)) {
         end_now(a);
         return;
     }
     say_step(a);
-    rg__timer_set(a->step_timer, STEP_LOOK_NS);
+    rg__timer_set(a->leaving->step_timer, STEP_LOOK_NS);
 }
 
 void rg__agent_stop_job(agent *a, int code, const char *format, ...)
 {
-    if (a->is_ending || a->is_stopping)
+    if (a->is_ending || a->leaving->is_stopping)
         return;
     va_list args;
     va_start(args, format);
     rg__agent_set_why(a, format, args);
     va_end(args);
-    a->is_stopping = true;
-    a->stop_code = code;
+    a->leaving->is_stopping = true;
+    a->leaving->stop_code = code;
     a->on->noted(a);
-    rg__end_look_at_step(a);
+    look_at_step(a);
 }
 
 /* ------------------------------------------------------------------ signals */
@@ -308,14 +318,15 @@ static void drain_by_signal(agent *a, int signum)
  * that was killed means this host, where others can go on without it. */
 static bool ends_job(const agent *a)
 {
-    const bool was_killed = a->keeper != 0 && getppid() != a->keeper;
+    const bool was_killed =
+        a->leaving->keeper != 0 && getppid() != a->leaving->keeper;
     return a->params->creates_job &&
            !(was_killed && a->params->has_remotes && !a->params->has_etcd);
 }
 
 static void end_by_signal(agent *a, int signum)
 {
-    a->is_asked = true;
+    a->verdict.is_asked = true;
     if (ends_job(a))
         rg__agent_stop_job(a, 128 + signum, "stopped by signal %d (%s)", signum,
                            strsignal(signum));
@@ -324,7 +335,7 @@ static void end_by_signal(agent *a, int signum)
                         strsignal(signum));
 }
 
-void rg__end_on_signal(void *arg, int fd, uint32_t events)
+static void on_signal(void *arg, int fd, uint32_t events)
 {
     (void)events;
     agent *a = arg;
@@ -335,10 +346,121 @@ void rg__end_on_signal(void *arg, int fd, uint32_t events)
         rg__slots_pause(a, info.ssi_signo == SIGTSTP);
     else if (a->is_ending)
         hurry(a);
-    else if (a->is_stopping)
+    else if (a->leaving->is_stopping)
         end_at_once(a);
     else if (!ends_job(a) && !a->is_draining && a->elastic == 1)
         drain_by_signal(a, (int)info.ssi_signo);
     else
         end_by_signal(a, (int)info.ssi_signo);
+}
+
+rg_status rg__end_watch_signals(agent *a)
+{
+    sigset_t set, stops;
+    rg__keeper_signals(&set);
+    sigdelset(&set, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    /* we write to a terminal from the background: `stty tostop` is for others
+     */
+    sigemptyset(&stops);
+    sigaddset(&stops, SIGTTOU);
+    sigprocmask(SIG_BLOCK, &stops, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGCHLD, SIG_DFL); /* ignored, children would reap themselves */
+    a->leaving->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (a->leaving->signal_fd < 0)
+        return rg__fail(RG_ERR_SYSTEM, "signals can't be watched");
+    return rg__loop_watch(a->loop, a->leaving->signal_fd, EPOLLIN, on_signal,
+                          a);
+}
+
+/* ---------------------------------------------------------- create, destroy */
+
+/* The agent is over, or the job could not be opened. */
+static void on_end_timer(void *arg)
+{
+    agent *a = arg;
+    if (a->is_over)
+        rg__loop_stop(a->loop);
+    else
+        a->on->open_late(a);
+}
+
+void rg__end_bound_opening(agent *a, uint64_t ns)
+{
+    if (ns != 0)
+        rg__timer_set(a->leaving->end_timer, ns);
+    else
+        rg__timer_stop(a->leaving->end_timer);
+}
+
+bool rg__end_is_of_job(const agent *a)
+{
+    return a->leaving->ends_job;
+}
+
+kept_leaving rg__leaving_keep(const agent *a)
+{
+    return (kept_leaving){.is_stopping = a->leaving->is_stopping,
+                          .stop_code = a->leaving->stop_code,
+                          .drain_end_ns = a->leaving->drain_end_ns};
+}
+
+void rg__leaving_resume(agent *a, const kept_leaving *was)
+{
+    a->leaving->is_stopping = was->is_stopping;
+    a->leaving->stop_code = was->stop_code;
+    a->leaving->drain_end_ns = was->drain_end_ns;
+}
+
+void rg__leaving_go_on(agent *a)
+{
+    if (a->is_draining)
+        rg__timer_set(a->leaving->drain_timer, 0);
+    if (a->leaving->is_stopping)
+        rg__timer_set(a->leaving->step_timer, 0);
+}
+
+static bool make_timers(agent *a, struct rg__leaving *l)
+{
+    l->drain_timer = rg__timer_create(a->loop, rg__drain_look, a);
+    l->notice_timer = rg__timer_create(a->loop, rg__notice_look, a);
+    l->outage_timer = rg__timer_create(a->loop, rg__outage_look, a);
+    l->step_timer = rg__timer_create(a->loop, look_at_step, a);
+    l->term_timer = rg__timer_create(a->loop, rg__slots_hasten, a);
+    l->kill_timer = rg__timer_create(a->loop, on_late, a);
+    l->end_timer = rg__timer_create(a->loop, on_end_timer, a);
+    return l->drain_timer != NULL && l->notice_timer != NULL &&
+           l->outage_timer != NULL && l->step_timer != NULL &&
+           l->term_timer != NULL && l->kill_timer != NULL &&
+           l->end_timer != NULL;
+}
+
+rg_status rg__leaving_create(agent *a)
+{
+    a->leaving = calloc(1, sizeof *a->leaving);
+    if (a->leaving == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for an agent");
+    a->leaving->signal_fd = -1;
+    a->leaving->keeper = a->keep != NULL ? getppid() : 0;
+    return make_timers(a, a->leaving)
+               ? RG_OK
+               : rg__fail(RG_ERR_MEMORY, "no memory for timers");
+}
+
+void rg__leaving_destroy(agent *a)
+{
+    struct rg__leaving *l = a->leaving;
+    if (l == NULL)
+        return;
+    rg__timer_destroy(l->drain_timer);
+    rg__timer_destroy(l->notice_timer);
+    rg__timer_destroy(l->outage_timer);
+    rg__timer_destroy(l->step_timer);
+    rg__timer_destroy(l->term_timer);
+    rg__timer_destroy(l->kill_timer);
+    rg__timer_destroy(l->end_timer);
+    if (l->signal_fd >= 0)
+        close(l->signal_fd);
+    free(l);
 }

@@ -5,6 +5,21 @@
 #include "elastic/agent/base/agent_state.h"
 
 /* end.c */
+rg_status rg__leaving_create(agent *a); /* and all that is in this room */
+void rg__leaving_destroy(agent *a);
+rg_status rg__end_watch_signals(agent *a);
+/* The job is to be open within that time; 0: it is. */
+void rg__end_bound_opening(agent *a, uint64_t ns);
+bool rg__end_is_of_job(const agent *a); /* not of this host alone */
+/* What the next agent would have to know of it. */
+typedef struct kept_leaving {
+    bool is_stopping;
+    int stop_code;
+    uint64_t drain_end_ns;
+} kept_leaving;
+kept_leaving rg__leaving_keep(const agent *a);
+void rg__leaving_resume(agent *a, const kept_leaving *was);
+void rg__leaving_go_on(agent *a); /* the job's keys are here */
 /* End the job, at the end of the step that is under way if a checkpoint is to
  * be made of it. */
 void rg__agent_stop_job(agent *a, int code, const char *format, ...)
@@ -12,7 +27,7 @@ void rg__agent_stop_job(agent *a, int code, const char *format, ...)
 /* Before the job ends: have the step that is under way end with a commit; true
  * while that is waited for. */
 bool rg__agent_awaits_step(agent *a);
-/* Put the job's end, of a->why and a->exit_code, into a txn and send it. */
+/* Put the job's end, of a->verdict, into a txn and send it. */
 void rg__agent_send_end(agent *a, job_txn *t, job_act again);
 /* What follows from either exit, and from an end that others have written:
  * workers are ended, and then this agent. Nobody is told. */
@@ -21,10 +36,6 @@ void rg__agent_stop(agent *a, int code, const char *format, ...)
 /* What follows from the exits. */
 void rg__agent_follow_end(agent *a, int code);
 void rg__agent_follow_leave(agent *a, int code);
-void rg__end_on_signal(void *agent_arg, int fd, uint32_t events);
-/* Timers'. */
-void rg__end_on_late(void *agent_arg);
-void rg__end_look_at_step(void *agent_arg);
 void rg__agent_check_end(agent *a); /* stop the loop once nothing is left */
 
 /* drain.c */
@@ -34,7 +45,7 @@ void rg__drain_look(void *agent_arg);
 bool rg__drain_is_needed(const agent *a); /* others fetch, or may fetch again */
 /* There is no other host for whom to leave in order, or who could go on. */
 bool rg__drain_is_alone(const agent *a);
-void rg__leave_say(agent *a); /* that this host goes, with a->exit_code */
+void rg__leave_say(agent *a); /* that this host goes, with the verdict */
 
 /* noticed.c */
 rg_status rg__notice_open(agent *a);

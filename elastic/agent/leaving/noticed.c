@@ -8,6 +8,7 @@
  * in one change. When all have one, the leader stops the job, with the step
  * that is under way. So does the host whose etcd would go with it. */
 #include "elastic/agent/leaving/leaving.h"
+#include "elastic/agent/leaving/leaving_parts.h"
 #include "elastic/agent/base/exits.h"
 
 #include <jansson.h>
@@ -57,8 +58,8 @@ static due due_of(const agent *a, const rg__source_view *v)
 static bool find_due(const agent *a, due *first_p)
 {
     bool found = false;
-    for (int i = 0; i < rg__notices_count(a->notices); i++) {
-        const rg__source_view v = rg__notices_at(a->notices, i);
+    for (int i = 0; i < rg__notices_count(a->leaving->notices); i++) {
+        const rg__source_view v = rg__notices_at(a->leaving->notices, i);
         if (!does_count(a, v.notice))
             continue;
         const due d = due_of(a, &v);
@@ -102,8 +103,8 @@ static void leave(agent *a, const due *d)
         left_ms - (fifth_ms < RESERVE_MS ? fifth_ms : RESERVE_MS);
     a->notice_ms = patience_ms(a, left_ms);
     if (a->params->has_etcd) {
-        a->is_asked = true;
-        a->drain_end_ns = now + drain_ms * RG__MS;
+        a->verdict.is_asked = true;
+        a->leaving->drain_end_ns = now + drain_ms * RG__MS;
         rg__agent_stop_job(a, 128 + 15,
                            "stopped: host %s is to go (%s: %s), and the job's "
                            "etcd with it",
@@ -119,12 +120,12 @@ static void leave(agent *a, const due *d)
 /* Nothing can be done for it: its first failure is the job's end. */
 static void pass_over(agent *a, const due *d)
 {
-    if (!a->has_passed_over)
+    if (!a->leaving->has_passed_over)
         rg__log(RG__WARN, "agent",
                 "host %s is to go (%s: %s); a static program can't leave at a "
                 "commit, so it runs until then",
                 a->params->host, d->source.name, d->source.notice->what);
-    a->has_passed_over = true;
+    a->leaving->has_passed_over = true;
 }
 
 void rg__notice_look(void *agent_arg)
@@ -141,7 +142,7 @@ void rg__notice_look(void *agent_arg)
     if (a->elastic == 0)
         pass_over(a, &d);
     else if (d.begin_ns > now)
-        rg__timer_set(a->notice_timer, d.begin_ns - now);
+        rg__timer_set(a->leaving->notice_timer, d.begin_ns - now);
     else
         leave(a, &d);
 }
@@ -151,7 +152,7 @@ static void on_changed(void *arg)
     agent *a = arg;
     const uint64_t now = rg__now_ns();
     due d;
-    rg__timer_set(a->notice_timer, 0);
+    rg__timer_set(a->leaving->notice_timer, 0);
     if (!a->is_draining && !a->is_ending && find_due(a, &d) && d.begin_ns > now)
         rg__log(RG__WARN, "agent",
                 "host %s goes in %.0f s (%s: %s) and begins to leave in %.0f s "
@@ -162,13 +163,13 @@ static void on_changed(void *arg)
 
 void rg__notice_signal(agent *a)
 {
-    if (rg__notices_have(a->notices, "kubernetes"))
+    if (rg__notices_have(a->leaving->notices, "kubernetes"))
         a->notice_ms = patience_ms(a, a->params->deadline_ms);
 }
 
 bool rg__notice_tells(agent *a)
 {
-    return a->notice_ms != 0 && rg__notices_acknowledge(a->notices);
+    return a->notice_ms != 0 && rg__notices_acknowledge(a->leaving->notices);
 }
 
 /* -------------------------------------------------------------------- life */
@@ -182,14 +183,14 @@ rg_status rg__notice_open(agent *a)
                                        .changed = on_changed,
                                        .arg = a};
     return params.list != NULL
-               ? rg__notices_create(a->loop, &params, &a->notices)
+               ? rg__notices_create(a->loop, &params, &a->leaving->notices)
                : RG_OK;
 }
 
 void rg__notice_close(agent *a)
 {
-    rg__notices_destroy(a->notices);
-    a->notices = NULL;
+    rg__notices_destroy(a->leaving->notices);
+    a->leaving->notices = NULL;
 }
 
 /* ------------------------------------------------------------------ status */
@@ -213,8 +214,8 @@ static json_t *notice_json(const agent *a, const rg__source_view *v)
 struct json_t *rg__notice_json(const agent *a)
 {
     json_t *all = json_array();
-    for (int i = 0; i < rg__notices_count(a->notices); i++) {
-        const rg__source_view v = rg__notices_at(a->notices, i);
+    for (int i = 0; i < rg__notices_count(a->leaving->notices); i++) {
+        const rg__source_view v = rg__notices_at(a->leaving->notices, i);
         json_array_append_new(all, notice_json(a, &v));
     }
     return all;

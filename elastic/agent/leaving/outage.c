@@ -8,6 +8,7 @@
  * away: what it looks at is told by workers, by other agents and by the kernel.
  */
 #include "elastic/agent/leaving/leaving.h"
+#include "elastic/agent/leaving/leaving_parts.h"
 #include "elastic/agent/base/exits.h"
 #include "elastic/agent/base/view.h"
 #include "elastic/agent/base/waits.h"
@@ -30,7 +31,7 @@ static bool is_before_fn(const agent *a, const worker *w)
 /* In a generation that was decided, as far as is known here, and not ended. */
 static bool is_in_world(const agent *a, const worker *w)
 {
-    const bool is_decided = a->resume != RESUME_NOT
+    const bool is_decided = a->life.resume != RESUME_NOT
                                 ? w->decided == w->entered
                                 : a->delivered >= w->entered;
     return w->entered > a->aborted && is_decided;
@@ -66,9 +67,9 @@ static standstill judge(const agent *a)
     }
     if (is_elsewhere(a))
         return GOES_ON;
-    return has_finished                                  ? FINISHED
-           : a->delivered > 0 || a->resume != RESUME_NOT ? BROKEN
-                                                         : NOT_MADE;
+    return has_finished                                       ? FINISHED
+           : a->delivered > 0 || a->life.resume != RESUME_NOT ? BROKEN
+                                                              : NOT_MADE;
 }
 
 static void say_wait(agent *a, standstill why)
@@ -117,20 +118,20 @@ void rg__outage_look(void *agent_arg)
     const uint64_t now = rg__now_ns();
     const bool is_over = a->is_ending || a->is_done;
     const bool is_away = !rg__etcd_is_up(a->etcd) && !is_over;
-    const bool is_open = a->mirror != NULL || a->resume != RESUME_NOT;
+    const bool is_open = a->mirror != NULL || a->life.resume != RESUME_NOT;
     const standstill why = is_away && is_open ? judge(a) : GOES_ON;
     if (is_away)
-        rg__timer_set(a->outage_timer, LOOK_NS);
+        rg__timer_set(a->leaving->outage_timer, LOOK_NS);
     if (why == GOES_ON) {
-        a->outage_ns = 0;
+        a->leaving->outage_ns = 0;
         rg__wait_end(a, RG__WAIT_OUTAGE, 0);
         return;
     }
-    if (a->outage_ns == 0)
+    if (a->leaving->outage_ns == 0)
         say_standstill(a, why);
-    if (a->outage_ns == 0)
-        a->outage_ns = now;
+    if (a->leaving->outage_ns == 0)
+        a->leaving->outage_ns = now;
     say_wait(a, why);
-    if (now - a->outage_ns >= a->params->etcd_timeout_ms * RG__MS)
+    if (now - a->leaving->outage_ns >= a->params->etcd_timeout_ms * RG__MS)
         give_up(a, why);
 }

@@ -3,6 +3,7 @@
  * ended. A host that leaves a job which goes on says nothing of it, and of a
  * static program there is nothing to say. A launcher says it for its hosts. */
 #include "elastic/agent/leaving/leaving.h"
+#include "elastic/agent/leaving/leaving_parts.h"
 #include "elastic/agent/base/view.h"
 #include "elastic/agent/checkpoint/saver.h"
 #include "elastic/agent/generation/generation.h"
@@ -54,8 +55,8 @@ static void say_recoveries(const agent *a)
 {
     double least = 0, most = 0;
     int n = 0;
-    for (int i = 0; i < a->changes; i++) {
-        const change *c = &a->change[i];
+    for (int i = 0; i < rg__changes(a); i++) {
+        const change *c = rg__change_at(a, i);
         if (c->generation <= 1 || c->detected == 0 || c->stepped <= c->detected)
             continue;
         const double ms = (double)(c->stepped - c->detected) / 1e6;
@@ -95,8 +96,8 @@ static void say_checkpoint(const agent *a)
 static void say_exit(const agent *a)
 {
     rg__tell("job %s %s%s; exit code %d", a->params->job,
-             a->is_done ? "is done" : "has ended: ", a->is_done ? "" : a->why,
-             a->exit_code);
+             a->is_done ? "is done" : "has ended: ",
+             a->is_done ? "" : a->verdict.why, a->verdict.code);
 }
 
 /* A launcher's agent has no worker that says what the program is; only an
@@ -109,7 +110,7 @@ static bool is_static(const agent *a)
 void rg__summary_say(agent *a)
 {
     const rg__total total = rg__snapshot_total(&a->view);
-    if ((!a->is_done && !a->ends_job) || a->delivered == 0 ||
+    if ((!a->is_done && !a->leaving->ends_job) || a->delivered == 0 ||
         a->params->is_launched || is_static(a))
         return;
     rg__change_note_steps(a, a->delivered);

@@ -54,6 +54,12 @@ typedef struct stream {
     bool has_lost;        /* and it was said */
 } stream;
 
+struct rg__printer {
+    output *outputs;          /* of processes, until all is written */
+    struct stream *within[2]; /* a line on our standard output, error */
+    bool has_no_output_dir;   /* said once */
+};
+
 struct output {
     output *next; /* of the agent's list */
     agent *a;
@@ -137,7 +143,7 @@ static bool is_log_line(const char *text, size_t n)
 static size_t write_head(const output *o, char head[HEAD_MAX_BYTES])
 {
     char rank[16] = "-";
-    if (o->a->resume == RESUME_NOT)
+    if (o->a->life.resume == RESUME_NOT)
         o->spools->rank = rank_of(o);
     if (o->spools->rank >= 0)
         snprintf(rank, sizeof rank, "%d", o->spools->rank);
@@ -263,7 +269,7 @@ static bool is_written(const stream *st)
 
 static void drop(output *o)
 {
-    output **at = &o->a->outputs;
+    output **at = &o->a->printer->outputs;
     while (*at != o)
         at = &(*at)->next;
     *at = o->next;
@@ -295,8 +301,8 @@ static void drop_if_written(output *o)
 
 void rg__outputs_drop(agent *a)
 {
-    while (a->outputs != NULL)
-        drop(a->outputs);
+    while (a->printer->outputs != NULL)
+        drop(a->printer->outputs);
 }
 
 /* A file in a directory that may have gone; without one the output is lost,
@@ -318,12 +324,12 @@ static rg_status open_file(const output *o, const char *what, int *fd_p)
         return rg__fail(RG_ERR_SYSTEM,
                         "%s can't be opened for a worker's output: %s", path,
                         strerror(cause));
-    if (!is_there && !a->has_no_output_dir)
+    if (!is_there && !a->printer->has_no_output_dir)
         rg__log(RG__WARN, "agent",
                 "%s can't be opened: %s; what workers print is lost until "
                 "files can be opened there again, training goes on",
                 path, strerror(cause));
-    a->has_no_output_dir = !is_there;
+    a->printer->has_no_output_dir = !is_there;
     return RG_OK;
 }
 
@@ -337,8 +343,8 @@ static bool are_same(int a, int b)
 /* Standard error may well be the pipe that standard output is. */
 static stream **turn_at(agent *a, int own)
 {
-    return &a->within[own == STDERR_FILENO &&
-                      !are_same(STDOUT_FILENO, STDERR_FILENO)];
+    return &a->printer->within[own == STDERR_FILENO &&
+                               !are_same(STDOUT_FILENO, STDERR_FILENO)];
 }
 
 static rg_status open_stream(output *o, stream *st, int own, const char *what)
@@ -411,8 +417,8 @@ static output *add_output(agent *a, rg__member_id who)
     o->who = who;
     o->out.fd = o->err.fd = o->out.to = o->err.to = o->spools_fd = -1;
     snprintf(o->name, sizeof o->name, "%s.%u", a->params->host, who.slot);
-    o->next = a->outputs;
-    a->outputs = o;
+    o->next = a->printer->outputs;
+    a->printer->outputs = o;
     return o;
 }
 
@@ -539,4 +545,23 @@ void rg__outputs_resume(agent *a)
          k = rg__kept_next(all, "output/", k))
         if (k->n == sizeof(rg__member_id))
             resume_output(a, k);
+}
+
+bool rg__outputs_are_open(const agent *a)
+{
+    return a->printer->outputs != NULL;
+}
+
+rg_status rg__printer_create(agent *a)
+{
+    a->printer = calloc(1, sizeof *a->printer);
+    return a->printer != NULL ? RG_OK
+                              : rg__fail(RG_ERR_MEMORY, "no memory for output");
+}
+
+void rg__printer_destroy(agent *a)
+{
+    if (a->printer != NULL)
+        rg__outputs_drop(a);
+    free(a->printer);
 }

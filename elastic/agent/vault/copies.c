@@ -94,16 +94,17 @@ static void sweep(void *arg);
 static uint32_t replicas_of(const agent *a)
 {
     uint32_t most = 0;
-    for (int i = 0; i < a->buffers; i++)
-        if (a->buffer[i].is_sharded && a->buffer[i].replicas > most)
-            most = a->buffer[i].replicas;
+    for (int i = 0; i < a->store->buffers; i++)
+        if (a->store->buffer[i].is_sharded &&
+            a->store->buffer[i].replicas > most)
+            most = a->store->buffer[i].replicas;
     return most;
 }
 
 static bool has_shards(const agent *a)
 {
-    for (int i = 0; i < a->buffers; i++)
-        if (a->buffer[i].is_sharded)
+    for (int i = 0; i < a->store->buffers; i++)
+        if (a->store->buffer[i].is_sharded)
             return true;
     return false;
 }
@@ -151,8 +152,9 @@ static uint64_t bytes_needed(const agent *a, const rg__proposal *p)
 static uint32_t slots_of(const agent *a)
 {
     uint32_t most = 2;
-    for (int i = 0; i < a->buffers; i++)
-        most = a->buffer[i].slots > most ? a->buffer[i].slots : most;
+    for (int i = 0; i < a->store->buffers; i++)
+        most =
+            a->store->buffer[i].slots > most ? a->store->buffer[i].slots : most;
     return most;
 }
 
@@ -371,7 +373,7 @@ static size_t sweep_buffer(const agent *a, const rg__proposal *p,
         const size_t from = first > at ? first : at;
         const size_t to = begin / RG__PAGE_BYTES * RG__PAGE_BYTES;
         if (from < to)
-            return punch(a->vault_fd, b->place + stride * (size_t)vault_slot,
+            return punch(a->store->fd, b->place + stride * (size_t)vault_slot,
                          from, to);
         if (i >= count)
             return stride;
@@ -389,8 +391,8 @@ static void sweep(void *arg)
         w++;
     if (p == NULL || w == c->sweeping + RG__VAULT_SLOTS)
         return;
-    const buffer *b = &c->a->buffer[w->buffer];
-    if (w->buffer >= c->a->buffers)
+    const buffer *b = &c->a->store->buffer[w->buffer];
+    if (w->buffer >= c->a->store->buffers)
         w->is_on = false;
     else if (!b->is_sharded || w->at >= rg__vault_stride(b->bytes))
         *w = (sweeping){.is_on = true, .buffer = w->buffer + 1};
@@ -402,13 +404,14 @@ static void sweep(void *arg)
 static void clean_slot(copies *c, int vault_slot, rg__commit_id id)
 {
     agent *a = c->a;
-    const uint32_t count = atomic_load(&a->vault->slot[vault_slot][0].shards);
+    const uint32_t count =
+        atomic_load(&a->store->vault->slot[vault_slot][0].shards);
     if (c->cleaned[vault_slot] == c->generation || count == 0 ||
         count > RG__WORLD_MAX)
         return;
     c->cleaned[vault_slot] = c->generation;
     for (int i = 0; i < RG__SHARDS_MAX; i++) {
-        rg__piece *one = &a->vault->shard[vault_slot][i];
+        rg__piece *one = &a->store->vault->shard[vault_slot][i];
         if (atomic_load(&one->generation) != id.generation ||
             atomic_load(&one->step) != id.step)
             rg__piece_empty(one);
@@ -442,7 +445,7 @@ static int next_commit(const copies *c, const partner *one, uint64_t *step_p)
     int found = -1;
     *step_p = 0;
     for (int i = 0; i < RG__VAULT_SLOTS; i++) {
-        const rg__commit_id id = rg__vault_id(c->a->vault, i);
+        const rg__commit_id id = rg__vault_id(c->a->store->vault, i);
         if (id.generation != c->generation || id.step >= end ||
             id.step < one->done || (found >= 0 && id.step > *step_p))
             continue;
@@ -485,7 +488,7 @@ static void send_next_shard(partner *one)
     uint64_t step = one->step;
     const int vault_slot =
         one->next > 0
-            ? rg__vault_find(c->a->vault,
+            ? rg__vault_find(c->a->store->vault,
                              (rg__commit_id){c->generation, one->step})
             : next_commit(c, one, &step);
     if (vault_slot < 0 || one->next == c->ranks)
@@ -629,7 +632,7 @@ void rg__copies_committed(agent *a)
     copies *c = a->copies;
     const uint64_t end = committed(c);
     const rg__commit_id id = {c->generation, end - 1};
-    const int vault_slot = end > 0 ? rg__vault_find(a->vault, id) : -1;
+    const int vault_slot = end > 0 ? rg__vault_find(a->store->vault, id) : -1;
     if (vault_slot >= 0)
         clean_slot(c, vault_slot, id);
     look(c);
@@ -722,7 +725,7 @@ static bool keep_piece(keeping *k, const void *body, size_t n)
     const parcel_state state = rg__parcel_read(&k->in, body, n, &what, &sum);
     if (state != PARCEL_MORE)
         return keep_on(k, state);
-    what.slot = rg__vault_find(a->vault, what.part.id);
+    what.slot = rg__vault_find(a->store->vault, what.part.id);
     if (!what.is_shard || what.part.id.generation != k->generation)
         return false;
     if (k->generation != a->delivered || what.slot < 0)

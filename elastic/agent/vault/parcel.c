@@ -23,7 +23,8 @@ typedef struct piece_frame {
 
 void rg__parcel_open(parcel *p, agent *a, connection *wire, bool sends)
 {
-    *p = (parcel){.a = a, .wire = wire, .buffers = sends ? a->buffers : 0};
+    *p = (parcel){
+        .a = a, .wire = wire, .buffers = sends ? a->store->buffers : 0};
 }
 
 void rg__parcel_clear(parcel *p)
@@ -36,7 +37,8 @@ void rg__parcel_clear(parcel *p)
 
 static const buffer *buffer_of(const parcel *p)
 {
-    return &p->a->buffer[p->order != NULL ? p->order[p->buffer] : p->buffer];
+    return &p->a->store
+                ->buffer[p->order != NULL ? p->order[p->buffer] : p->buffer];
 }
 
 static void slice_of(const buffer *b, const parcel_part *what, size_t *begin_p,
@@ -96,9 +98,9 @@ static off_t place(const parcel *p)
 uint64_t rg__parcel_size(const agent *a, const parcel_part *what)
 {
     uint64_t sum = 0;
-    for (int i = 0; i < a->buffers; i++) {
+    for (int i = 0; i < a->store->buffers; i++) {
         size_t begin, end;
-        slice_of(&a->buffer[i], what, &begin, &end);
+        slice_of(&a->store->buffer[i], what, &begin, &end);
         sum += end - begin;
     }
     return sum;
@@ -110,7 +112,7 @@ bool rg__parcel_tell_room(parcel *p)
 {
     if (p->rooms == p->buffers)
         return false;
-    const buffer *b = &p->a->buffer[p->rooms++];
+    const buffer *b = &p->a->store->buffer[p->rooms++];
     room_frame m = {.count = (uint32_t)p->buffers};
     rg__vault_describe(b, &m.room);
     memcpy(rg__connection_space(p->wire), &m, sizeof m);
@@ -125,7 +127,7 @@ static uint32_t most_parts(const parcel_part *what)
 
 parcel_state rg__parcel_send(parcel *p, const parcel_part *what)
 {
-    rg__vault *vault = p->a->vault;
+    rg__vault *vault = p->a->store->vault;
     p->piece = what->is_shard ? rg__vault_shard(vault, what->slot,
                                                 what->part.id, what->part.index)
                               : &vault->slot[what->slot][what->part.index];
@@ -171,7 +173,7 @@ parcel_state rg__parcel_send_more(parcel *p)
     const size_t left = p->end - p->at;
     const size_t n = left < RG__PEER_BODY_MAX ? left : RG__PEER_BODY_MAX;
     void *to = rg__connection_space(p->wire);
-    if (pread(p->a->vault_fd, to, n, place(p)) != (ssize_t)n ||
+    if (pread(p->a->store->fd, to, n, place(p)) != (ssize_t)n ||
         !rg__piece_is(p->piece, p->what.part.id)) {
         p->is_under_way = false;
         return PARCEL_GONE;
@@ -228,7 +230,7 @@ parcel_state rg__parcel_read(const parcel *p, const void *body, size_t n,
     *sum_p = m.sum;
     if (m.part.index >= m.part.count || m.part.count > most_parts(what))
         return PARCEL_MALFORMED;
-    if (p->rooms == p->buffers && p->rooms == p->a->buffers)
+    if (p->rooms == p->buffers && p->rooms == p->a->store->buffers)
         return PARCEL_MORE;
     if (p->rooms < p->buffers)
         return PARCEL_MALFORMED;
@@ -254,7 +256,7 @@ static parcel_state look(parcel *p)
  * the commit. */
 static rg__piece *find_place(const agent *a, const parcel_part *what)
 {
-    rg__piece *table = a->vault->shard[what->slot], *found = NULL;
+    rg__piece *table = a->store->vault->shard[what->slot], *found = NULL;
     for (int i = RG__HOST_SLOTS_MAX; i < RG__SHARDS_MAX; i++) {
         const rg__commit_id id = {atomic_load(&table[i].generation),
                                   atomic_load(&table[i].step)};
@@ -272,7 +274,7 @@ parcel_state rg__parcel_begin(parcel *p, const parcel_part *what, uint64_t sum)
 {
     p->piece = what->is_shard
                    ? find_place(p->a, what)
-                   : &p->a->vault->slot[what->slot][what->part.index];
+                   : &p->a->store->vault->slot[what->slot][what->part.index];
     if (p->piece == NULL) {
         rg__fail(RG_ERR_MEMORY, "its vault has no place for another shard");
         return PARCEL_FAILED;
@@ -287,7 +289,7 @@ parcel_state rg__parcel_on_bytes(parcel *p, const void *body, size_t n)
 {
     if (!p->is_under_way || n == 0 || n > p->end - p->at)
         return PARCEL_MALFORMED;
-    if (pwrite(p->a->vault_fd, body, n, place(p)) != (ssize_t)n) {
+    if (pwrite(p->a->store->fd, body, n, place(p)) != (ssize_t)n) {
         p->is_under_way = false;
         rg__fail(RG_ERR_MEMORY, "its vault can't be written");
         return PARCEL_FAILED;

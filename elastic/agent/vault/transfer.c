@@ -70,7 +70,7 @@ static bool add_part(source *s, int vault_slot, bool is_shard, uint32_t index,
     *one = (parcel_part){.slot = vault_slot,
                          .is_shard = is_shard,
                          .part = {.id = id, .index = index}};
-    const rg__vault *vault = s->out.a->vault;
+    const rg__vault *vault = s->out.a->store->vault;
     one->part.count =
         atomic_load(&vault->slot[vault_slot][0].count); /* of pieces */
     if (is_shard)
@@ -85,7 +85,7 @@ static int find_slot(const agent *a, rg__commit_id id)
 {
     for (int i = 0; i < RG__VAULT_SLOTS; i++)
         if (id.generation != 0 &&
-            rg__same_commit(rg__vault_part_id(a->vault, i), id))
+            rg__same_commit(rg__vault_part_id(a->store->vault, i), id))
             return i;
     return -1;
 }
@@ -97,7 +97,7 @@ static bool list_parts(source *s, const fetch_frame *m, const uint32_t *shard)
     bool is_good = vault_slot >= 0;
     const uint32_t pieces =
         is_good && m->is_whole
-            ? atomic_load(&a->vault->slot[vault_slot][0].count)
+            ? atomic_load(&a->store->vault->slot[vault_slot][0].count)
             : 0;
     for (uint32_t i = 0; i < pieces && i < RG__HOST_SLOTS_MAX && is_good; i++)
         is_good = add_part(s, vault_slot, false, i, m->id);
@@ -148,11 +148,11 @@ static void free_source(source *s)
 static void note_served(const source *s, bool is_stored)
 {
     agent *a = s->out.a;
-    if (a->served.generation != s->generation)
-        a->served = (served){.generation = s->generation};
-    a->served.sent++;
-    a->served.stored += is_stored;
-    a->served.at_ns = rg__now_ns();
+    if (a->store->served.generation != s->generation)
+        a->store->served = (served){.generation = s->generation};
+    a->store->served.sent++;
+    a->store->served.stored += is_stored;
+    a->store->served.at_ns = rg__now_ns();
     a->on->noted(a);
 }
 
@@ -361,7 +361,7 @@ static int choose_slot(const agent *a)
     rg__commit_id newest = {0, 0};
     int kept = -1;
     for (int i = 0; i < 2; i++) { /* a third may have no room */
-        const rg__commit_id id = rg__vault_id(a->vault, i);
+        const rg__commit_id id = rg__vault_id(a->store->vault, i);
         if (id.generation != 0 && rg__resume_is_on_lineage(&a->view, id) &&
             !rg__resume_is_later(newest, id)) {
             newest = id;
@@ -377,13 +377,13 @@ static void begin_slot(transfer *t)
     if (t->slot >= 0)
         return;
     t->slot = choose_slot(t->a);
-    rg__vault_empty(t->a->vault, t->slot);
+    rg__vault_empty(t->a->store->vault, t->slot);
 }
 
 static void empty_pieces(const transfer *t)
 {
     for (int i = 0; i < RG__HOST_SLOTS_MAX; i++)
-        rg__piece_empty(&t->a->vault->slot[t->slot][i]);
+        rg__piece_empty(&t->a->store->vault->slot[t->slot][i]);
 }
 
 static bool is_expected(transfer *t, const parcel_part *what)

@@ -40,11 +40,12 @@ static void take_buffers(agent *a)
     const rg__kept_list *all = rg__keep_born_with(a->keep);
     for (rg__kept *k = rg__kept_next(all, "buffer/", NULL); k != NULL;
          k = rg__kept_next(all, "buffer/", k)) {
-        buffer *more = take_struct(k, a->buffer, a->buffers, sizeof *more);
+        buffer *more =
+            take_struct(k, a->store->buffer, a->store->buffers, sizeof *more);
         if (more == NULL)
             continue;
-        a->buffer = more;
-        a->buffers++;
+        a->store->buffer = more;
+        a->store->buffers++;
     }
 }
 
@@ -53,13 +54,14 @@ static void take_segments(agent *a)
     const rg__kept_list *all = rg__keep_born_with(a->keep);
     for (rg__kept *k = rg__kept_next(all, "segment/", NULL); k != NULL;
          k = rg__kept_next(all, "segment/", k)) {
-        segment *more = k->fd[0] >= 0 ? take_struct(k, a->segment, a->segments,
-                                                    sizeof *more)
-                                      : NULL;
+        segment *more = k->fd[0] >= 0
+                            ? take_struct(k, a->store->segment,
+                                          a->store->segments, sizeof *more)
+                            : NULL;
         if (more == NULL)
             continue;
-        a->segment = more;
-        more[a->segments++].fd = rg__kept_take(k, 0);
+        a->store->segment = more;
+        more[a->store->segments++].fd = rg__kept_take(k, 0);
     }
 }
 
@@ -88,40 +90,53 @@ static void keep_segment(const agent *a, const segment *seg)
 static rg_status map_vault(agent *a)
 {
     void *at = NULL;
-    const rg_status st = rg__shm_map(a->vault_fd, sizeof(rg__vault), &at);
-    a->vault = at;
+    const rg_status st = rg__shm_map(a->store->fd, sizeof(rg__vault), &at);
+    a->store->vault = at;
     return st;
+}
+
+rg_status rg__store_create(agent *a)
+{
+    a->store = calloc(1, sizeof *a->store);
+    if (a->store == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for an agent");
+    a->store->fd = -1;
+    return RG_OK;
 }
 
 rg_status rg__vault_create(agent *a)
 {
     rg__kept *kept = rg__kept_find(rg__keep_born_with(a->keep), "vault");
     if (kept != NULL) {
-        a->vault_fd = rg__kept_take(kept, 0);
+        a->store->fd = rg__kept_take(kept, 0);
         take_buffers(a);
         take_segments(a);
         return map_vault(a);
     }
     rg_status st = rg__shm_create_growing("regroup-vault", sizeof(rg__vault),
-                                          &a->vault_fd);
+                                          &a->store->fd);
     if (st == RG_OK)
         st = map_vault(a);
     if (st != RG_OK)
         return st;
-    atomic_store(&a->vault->magic, RG__VAULT_MAGIC);
-    rg__keep_put(a->keep, "vault", NULL, 0, &a->vault_fd, 1);
+    atomic_store(&a->store->vault->magic, RG__VAULT_MAGIC);
+    rg__keep_put(a->keep, "vault", NULL, 0, &a->store->fd, 1);
     return RG_OK;
 }
 
 void rg__vault_destroy(agent *a)
 {
-    for (int i = 0; i < a->segments; i++)
-        close(a->segment[i].fd);
-    free(a->buffer);
-    free(a->segment);
-    rg__shm_unmap(a->vault, sizeof(rg__vault));
-    if (a->vault_fd >= 0)
-        close(a->vault_fd);
+    if (a->store == NULL)
+        return;
+    for (int i = 0; i < a->store->segments; i++)
+        close(a->store->segment[i].fd);
+    free(a->store->buffer);
+    free(a->store->segment);
+    rg__shm_unmap(a->store->vault, sizeof(rg__vault));
+    if (a->store->fd >= 0)
+        close(a->store->fd);
+    free(a->store);
+    a->store = NULL;
 }
 
 static uint64_t room_of(const buffer *b)
@@ -132,9 +147,9 @@ static uint64_t room_of(const buffer *b)
 static uint64_t replicated_bytes(const agent *a)
 {
     uint64_t sum = 0;
-    for (int i = 0; i < a->buffers; i++)
-        if (!a->buffer[i].is_sharded)
-            sum += room_of(&a->buffer[i]);
+    for (int i = 0; i < a->store->buffers; i++)
+        if (!a->store->buffer[i].is_sharded)
+            sum += room_of(&a->store->buffer[i]);
     return sum;
 }
 
@@ -145,7 +160,7 @@ uint64_t rg__vault_shard_bytes(const agent *a)
     struct stat info;
     const uint64_t rest =
         rg__vault_stride(sizeof(rg__vault)) + replicated_bytes(a);
-    if (fstat(a->vault_fd, &info) != 0)
+    if (fstat(a->store->fd, &info) != 0)
         return 0;
     const uint64_t all = (uint64_t)info.st_blocks * 512;
     return all > rest ? all - rest : 0;
@@ -172,7 +187,7 @@ static bool add_shards(const agent *a, int vault_slot, rg__held *held)
     if (held->shards > RG__WORLD_MAX)
         return false;
     for (int i = 0; i < RG__SHARDS_MAX; i++) {
-        const rg__piece *shard = &a->vault->shard[vault_slot][i];
+        const rg__piece *shard = &a->store->vault->shard[vault_slot][i];
         index[n] = atomic_load(&shard->index);
         n += rg__piece_is(shard, held->id) && index[n] < held->shards;
     }
@@ -201,10 +216,11 @@ static int find_held(const agent *a, uint64_t most_step,
 {
     int n = 0;
     for (int i = 0; i < RG__VAULT_SLOTS; i++) {
-        const rg__commit_id id = rg__vault_part_id(a->vault, i);
+        const rg__commit_id id = rg__vault_part_id(a->store->vault, i);
         rg__held one = {.id = id,
-                        .shards = atomic_load(&a->vault->slot[i][0].shards)};
-        one.is_whole = rg__same_commit(rg__vault_id(a->vault, i), id);
+                        .shards =
+                            atomic_load(&a->store->vault->slot[i][0].shards)};
+        one.is_whole = rg__same_commit(rg__vault_id(a->store->vault, i), id);
         if (id.generation == 0 || id.generation > a->delivered ||
             id.step > most_step)
             continue;
@@ -243,9 +259,9 @@ static rg_status check_room(const agent *a, const buffer *b)
 
 static buffer *find_buffer(agent *a, const char *name)
 {
-    for (int i = 0; i < a->buffers; i++)
-        if (strcmp(a->buffer[i].name, name) == 0)
-            return &a->buffer[i];
+    for (int i = 0; i < a->store->buffers; i++)
+        if (strcmp(a->store->buffer[i].name, name) == 0)
+            return &a->store->buffer[i];
     return NULL;
 }
 
@@ -257,8 +273,8 @@ static uint64_t next_place(const agent *a, const buffer *b)
 {
     const uint64_t unit = room_of(b) < HUGE_BYTES ? RG__PAGE_BYTES : HUGE_BYTES;
     uint64_t end = rg__vault_stride(sizeof(rg__vault));
-    for (int i = 0; i < a->buffers; i++) {
-        const buffer *other = &a->buffer[i];
+    for (int i = 0; i < a->store->buffers; i++) {
+        const buffer *other = &a->store->buffer[i];
         const uint64_t behind =
             other->place + rg__vault_stride(other->bytes) * RG__VAULT_SLOTS +
             RG__PAGE_BYTES;
@@ -274,7 +290,7 @@ static rg_status make_place(const agent *a, buffer *b)
     if (st != RG_OK)
         return st;
     b->place = next_place(a, b);
-    return rg__shm_grow(a->vault_fd, b->name,
+    return rg__shm_grow(a->store->fd, b->name,
                         b->place +
                             rg__vault_stride(b->bytes) * RG__VAULT_SLOTS);
 }
@@ -284,17 +300,18 @@ static rg_status make_buffer(agent *a, const buffer *what, buffer **buffer_p)
     rg_status st = check_room(a, what);
     if (st != RG_OK)
         return st;
-    buffer *more = realloc(a->buffer, sizeof *more * (size_t)(a->buffers + 1));
+    buffer *more = realloc(a->store->buffer,
+                           sizeof *more * (size_t)(a->store->buffers + 1));
     if (more == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory to register buffer %s",
                         what->name);
-    a->buffer = more;
-    buffer *b = &more[a->buffers];
+    a->store->buffer = more;
+    buffer *b = &more[a->store->buffers];
     *b = *what;
     st = make_place(a, b);
     if (st != RG_OK)
         return st;
-    a->buffers++;
+    a->store->buffers++;
     keep_buffer(a, b);
     *buffer_p = b;
     return RG_OK;
@@ -303,7 +320,7 @@ static rg_status make_buffer(agent *a, const buffer *what, buffer **buffer_p)
 static bool has_commits(const agent *a)
 {
     for (int i = 0; i < RG__VAULT_SLOTS; i++)
-        if (rg__vault_part_id(a->vault, i).generation != 0)
+        if (rg__vault_part_id(a->store->vault, i).generation != 0)
             return true;
     return false;
 }
@@ -376,7 +393,7 @@ rg_status rg__vault_room(agent *a, const rg__register *m, int *index_p)
     buffer *b = NULL;
     const rg_status st = register_buffer(a, m, &b);
     if (st == RG_OK)
-        *index_p = (int)(b - a->buffer);
+        *index_p = (int)(b - a->store->buffer);
     return st;
 }
 
@@ -392,8 +409,8 @@ void rg__vault_describe(const buffer *b, rg__register *m)
 
 void rg__vault_unregister(const slot *s)
 {
-    for (int i = 0; i < s->a->buffers; i++)
-        s->a->buffer[i].by &= ~(UINT64_C(1) << s->index);
+    for (int i = 0; i < s->a->store->buffers; i++)
+        s->a->store->buffer[i].by &= ~(UINT64_C(1) << s->index);
 }
 
 void rg__vault_register(slot *s, const rg__register *m)
@@ -416,7 +433,7 @@ uint64_t rg__vault_newest_step(const agent *a)
 {
     rg__commit_id newest = {0, 0};
     for (int i = 0; i < RG__VAULT_SLOTS; i++) {
-        const rg__commit_id id = rg__vault_id(a->vault, i);
+        const rg__commit_id id = rg__vault_id(a->store->vault, i);
         if (rg__resume_is_later(id, newest))
             newest = id;
     }
@@ -427,10 +444,10 @@ uint64_t rg__vault_newest_step(const agent *a)
 
 static segment *find_segment(const agent *a, rg__member_id owner, uint32_t id)
 {
-    for (int i = 0; i < a->segments; i++)
-        if (a->segment[i].id == id &&
-            rg__same_member(a->segment[i].owner, owner))
-            return &a->segment[i];
+    for (int i = 0; i < a->store->segments; i++)
+        if (a->store->segment[i].id == id &&
+            rg__same_member(a->store->segment[i].owner, owner))
+            return &a->store->segment[i];
     return NULL;
 }
 
@@ -449,19 +466,19 @@ static rg_status make_segment(agent *a, const rg__segment *m,
     *segment_p = find_segment(a, m->owner, m->id);
     if (*segment_p != NULL)
         return RG_OK;
-    segment *more =
-        realloc(a->segment, sizeof *more * (size_t)(a->segments + 1));
+    segment *more = realloc(a->store->segment,
+                            sizeof *more * (size_t)(a->store->segments + 1));
     if (more == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for rg_alloc");
-    a->segment = more;
-    segment *seg = &more[a->segments];
+    a->store->segment = more;
+    segment *seg = &more[a->store->segments];
     *seg = (segment){.owner = m->owner, .id = m->id, .bytes = m->bytes};
     rg_status st = rg__shm_check("rg_alloc", m->bytes);
     if (st == RG_OK)
         st = rg__shm_create("rg_alloc", m->bytes, false, &seg->fd);
     if (st != RG_OK)
         return st;
-    a->segments++;
+    a->store->segments++;
     keep_segment(a, seg);
     *segment_p = seg;
     return RG_OK;
@@ -499,8 +516,8 @@ void rg__vault_alloc(slot *s, const rg__segment *m)
 
 static void drop_segment(agent *a, int i)
 {
-    const segment gone = a->segment[i];
-    a->segment[i] = a->segment[--a->segments];
+    const segment gone = a->store->segment[i];
+    a->store->segment[i] = a->store->segment[--a->store->segments];
     const rg__segment m = segment_message(RG__UNSEGMENT, &gone);
     for (int k = 0; k < a->params->slots; k++)
         if (rg__slot_is_alive(&a->slot[k]))
@@ -515,24 +532,25 @@ void rg__vault_free(slot *s, uint32_t id)
 {
     agent *a = s->a;
     const rg__member_id owner = {a->id, s->index, s->kept.start};
-    for (int i = a->segments - 1; i >= 0; i--)
-        if (a->segment[i].id == id &&
-            rg__same_member(a->segment[i].owner, owner))
+    for (int i = a->store->segments - 1; i >= 0; i--)
+        if (a->store->segment[i].id == id &&
+            rg__same_member(a->store->segment[i].owner, owner))
             drop_segment(a, i);
 }
 
 void rg__vault_drop_owner(agent *a, rg__member_id owner)
 {
-    for (int i = a->segments - 1; i >= 0; i--)
-        if (rg__same_member(a->segment[i].owner, owner))
+    for (int i = a->store->segments - 1; i >= 0; i--)
+        if (rg__same_member(a->store->segment[i].owner, owner))
             drop_segment(a, i);
 }
 
 void rg__vault_show_segments(slot *s)
 {
     const agent *a = s->a;
-    for (int i = 0; i < a->segments; i++) {
-        const rg__segment m = segment_message(RG__SEGMENT, &a->segment[i]);
-        rg__worker_tell(s, &m, sizeof m, a->segment[i].fd);
+    for (int i = 0; i < a->store->segments; i++) {
+        const rg__segment m =
+            segment_message(RG__SEGMENT, &a->store->segment[i]);
+        rg__worker_tell(s, &m, sizeof m, a->store->segment[i].fd);
     }
 }

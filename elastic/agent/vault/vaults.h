@@ -24,7 +24,24 @@ typedef struct segment { /* rg_alloc memory */
     int fd;
 } segment;
 
+/* Copies of the resume commit that other hosts have fetched from here. */
+typedef struct served {
+    uint64_t generation;
+    int sent, stored; /* of which the sink has said so */
+    uint64_t at_ns;
+} served;
+
+struct rg__store {
+    rg__vault *vault;
+    int fd;
+    buffer *buffer;
+    segment *segment;
+    int buffers, segments;
+    served served;
+};
+
 /* vault.c */
+rg_status rg__store_create(agent *a); /* then the vault in it: */
 rg_status rg__vault_create(agent *a);
 uint64_t rg__vault_newest_step(const agent *a); /* that lies here whole */
 void rg__vault_destroy(agent *a);

@@ -3,6 +3,7 @@
  * only. There are few at a time, and none for long: one too many replaces the
  * oldest, and each has PATIENCE_NS for its first message. */
 #include "elastic/agent/workers/workers.h"
+#include "elastic/agent/workers/crew.h"
 #include "elastic/agent/base/accept.h"
 
 #include <errno.h>
@@ -29,7 +30,7 @@ struct guest {
 static int let_go(guest *g)
 {
     const int sock = g->sock;
-    guest **at = &g->a->guests;
+    guest **at = &g->a->crew->guests;
     while (*at != g)
         at = &(*at)->next;
     *at = g->next;
@@ -83,7 +84,7 @@ static void on_first_message(void *arg, int sock, uint32_t events)
 
 static void make_place(agent *a)
 {
-    guest *oldest = a->guests;
+    guest *oldest = a->crew->guests;
     int n = 1;
     for (; oldest != NULL && oldest->next != NULL; oldest = oldest->next)
         n++;
@@ -96,8 +97,8 @@ static guest *add(agent *a, int sock)
     guest *g = calloc(1, sizeof *g);
     if (g == NULL)
         return NULL;
-    *g = (guest){.next = a->guests, .a = a, .sock = sock};
-    a->guests = g;
+    *g = (guest){.next = a->crew->guests, .a = a, .sock = sock};
+    a->crew->guests = g;
     g->end = rg__timer_create(a->loop, drop, g);
     if (g->end != NULL &&
         rg__loop_watch(a->loop, sock, EPOLLIN, on_first_message, g) == RG_OK)
@@ -124,7 +125,7 @@ void rg__guest_accept(void *agent_arg, int listener, uint32_t events)
 
 void rg__guests_drop(agent *a)
 {
-    while (a->guests != NULL)
-        drop(a->guests);
+    while (a->crew->guests != NULL)
+        drop(a->crew->guests);
     rg__accept_drop(a);
 }

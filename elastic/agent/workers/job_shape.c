@@ -41,28 +41,28 @@ static json_t *buffer_json(const buffer *b)
 /* An agent that took over does not know who had registered what before. */
 static bool has(const agent *a, const buffer *b, uint32_t index)
 {
-    return a->agents > 1 || (b->by >> index & 1) != 0;
+    return a->life.agents > 1 || (b->by >> index & 1) != 0;
 }
 
 static bool is_first(const agent *a, const buffer *b)
 {
-    return a->agents > 1 || b->is_first;
+    return a->life.agents > 1 || b->is_first;
 }
 
 static json_t *buffers_json(const agent *a)
 {
     json_t *buffers = json_object();
-    for (int i = 0; i < a->buffers; i++)
-        if (is_first(a, &a->buffer[i]))
-            json_object_set_new_nocheck(buffers, a->buffer[i].name,
-                                        buffer_json(&a->buffer[i]));
+    for (int i = 0; i < a->store->buffers; i++)
+        if (is_first(a, &a->store->buffer[i]))
+            json_object_set_new_nocheck(buffers, a->store->buffer[i].name,
+                                        buffer_json(&a->store->buffer[i]));
     return buffers;
 }
 
 static json_t *registered_json(const agent *a)
 {
     char hex[17];
-    snprintf(hex, sizeof hex, "%016" PRIx64, a->registered);
+    snprintf(hex, sizeof hex, "%016" PRIx64, a->shape.registered);
     return json_string(hex);
 }
 
@@ -177,38 +177,39 @@ static void on_agreed(void *arg, rg_status st, const rg__txn_reply *reply)
         return;
     }
     char *mine = shape_text(a);
-    a->is_asking_shape = false;
+    a->shape.is_asking = false;
     if (mine == NULL)
         rg__job_owe(a, agree);
-    a->has_shape =
+    a->shape.is_known =
         reply->succeeded ||
         (mine != NULL && reply->kv_count == 1 &&
          is_equal(a, reply->kv[0].value, reply->kv[0].value_bytes, mine));
     free(mine);
     a->on->noted(a);
-    if (a->has_shape)
+    if (a->shape.is_known)
         rg__publish(a);
 }
 
 /* Ask once, as soon as a worker has registered all it has. */
 static void agree(agent *a)
 {
-    if (a->has_shape || a->is_asking_shape)
+    if (a->shape.is_known || a->shape.is_asking)
         return;
     job_txn t = rg__job_txn(a);
     rg__job_if_create(&t, RG__KEY(SHAPE), 0);
     rg__job_put(&t, RG__KEY(SHAPE), shape_text(a), 0);
     rg__job_get(&t, RG__ELSE, RG__KEY(SHAPE));
-    a->is_asking_shape = rg__job_send(&t, on_agreed, a, agree) != NULL;
+    a->shape.is_asking = rg__job_send(&t, on_agreed, a, agree) != NULL;
 }
 
 /* A buffer that the slot's worker or the first one has, and not both; NULL:
  * none is known. */
 static const buffer *find_uneven(const agent *a, uint32_t index)
 {
-    for (int i = 0; i < a->buffers; i++)
-        if (has(a, &a->buffer[i], index) != is_first(a, &a->buffer[i]))
-            return &a->buffer[i];
+    for (int i = 0; i < a->store->buffers; i++)
+        if (has(a, &a->store->buffer[i], index) !=
+            is_first(a, &a->store->buffer[i]))
+            return &a->store->buffer[i];
     return NULL;
 }
 
@@ -217,8 +218,8 @@ static void refuse_slot(agent *a, uint32_t index)
     const buffer *b = find_uneven(a, index);
     char now[24], first[24];
     snprintf(now, sizeof now, "slot %u", index);
-    snprintf(first, sizeof first, "slot %u%s", a->registered_by,
-             a->registered_by == index ? " before" : "");
+    snprintf(first, sizeof first, "slot %u%s", a->shape.registered_by,
+             a->shape.registered_by == index ? " before" : "");
     if (b == NULL)
         rg__agent_leave(a, RG__EXIT_DIFFERS,
                         "host %s does not fit job %s: %s registers other "
@@ -237,24 +238,24 @@ static void refuse_slot(agent *a, uint32_t index)
 
 static void take_first(agent *a, const slot *s, uint64_t registered)
 {
-    a->has_registered = true;
-    a->registered_by = s->index;
-    a->registered = registered;
-    for (int i = 0; i < a->buffers; i++)
-        a->buffer[i].is_first = has(a, &a->buffer[i], s->index);
+    a->shape.has_registered = true;
+    a->shape.registered_by = s->index;
+    a->shape.registered = registered;
+    for (int i = 0; i < a->store->buffers; i++)
+        a->store->buffer[i].is_first = has(a, &a->store->buffer[i], s->index);
     a->on->noted(a);
 }
 
 bool rg__shape_take(slot *s, uint64_t registered)
 {
     agent *a = s->a;
-    if (!a->has_registered)
+    if (!a->shape.has_registered)
         take_first(a, s, registered);
-    if (a->registered == registered)
+    if (a->shape.registered == registered)
         agree(a);
     else
         refuse_slot(a, s->index);
-    return a->registered == registered;
+    return a->shape.registered == registered;
 }
 
 bool rg__shape_fits(agent *a, const rg__kv *kv)

@@ -5,6 +5,7 @@
  *
  * What a worker says is checked before it is kept. */
 #include "elastic/agent/workers/workers.h"
+#include "elastic/agent/workers/crew.h"
 #include "elastic/agent/base/tell.h"
 #include "elastic/agent/base/view.h"
 
@@ -24,7 +25,7 @@ static bool can_answer(const slot *s)
 
 uint32_t rg__shown_ask(agent *a)
 {
-    const uint32_t ask = ++a->sets_asked;
+    const uint32_t ask = ++a->crew->sets_asked;
     for (int i = 0; i < a->params->slots; i++) {
         if (!can_answer(&a->slot[i]))
             continue;
@@ -256,7 +257,7 @@ json_t *rg__shown_json(const agent *a, uint64_t generation, int size)
         g.chain[i] = -1;
     for (int i = 0; i < a->params->slots; i++) {
         const shown *s = &a->slot[i].w.sets;
-        if (s->told == a->sets_asked && s->generation == generation)
+        if (s->told == a->crew->sets_asked && s->generation == generation)
             add_all(&g, s);
     }
     if (g.count > 0)

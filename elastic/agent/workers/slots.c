@@ -7,6 +7,7 @@
  * and then everything in its group is killed. The slot starts again when the
  * worker is fenced (fence.c) and the child reaped. */
 #include "elastic/agent/workers/workers.h"
+#include "elastic/agent/workers/crew.h"
 #include "elastic/agent/base/exits.h"
 #include "elastic/agent/base/tell.h"
 #include "elastic/agent/base/view.h"
@@ -91,7 +92,7 @@ static void run_child(const slot *s, const int out[2], const int err[2],
     char number[16];
     setpgid(0, 0);
     snprintf(number, sizeof number, "%u", s->index);
-    setenv(RG__ENV_SOCKET, s->a->socket_path, 1);
+    setenv(RG__ENV_SOCKET, s->a->crew->socket_path, 1);
     setenv(RG__ENV_SLOT, number, 1);
     setenv("PYTHONUNBUFFERED", "1", 0); /* C has its lines by the library */
     dup2(out[1], STDOUT_FILENO);
@@ -103,7 +104,7 @@ static void run_child(const slot *s, const int out[2], const int err[2],
     sigemptyset(&empty);
     sigprocmask(SIG_SETMASK, &empty, NULL);
     signal(SIGPIPE, SIG_DFL);
-    setrlimit(RLIMIT_NOFILE, &s->a->descriptors);
+    setrlimit(RLIMIT_NOFILE, &s->a->crew->descriptors);
     close_range(3, ~0u, CLOSE_RANGE_CLOEXEC); /* curl keeps some of its own */
     wait_for_go(gate);
     execvp(p->argv[0], p->argv);
@@ -529,7 +530,7 @@ void rg__slot_lost(slot *s, const char *format, ...)
         fence(s);
     } else if (s->a->is_done && !s->w.is_finalized &&
                rg__view_has_place(rg__view_decided(s->a), s)) {
-        rg__timer_set(s->a->missed_timer, MISSED_NS);
+        rg__timer_set(s->a->crew->missed_timer, MISSED_NS);
     }
     rg__publish(s->a);
     s->a->on->slot_stood(s);
@@ -792,8 +793,8 @@ static void go_on_after_death(slot *s)
         rg__slot_step(s, SLOT_ON_CLOSE);
         /* a death after done is no fault; an exit code is the program's word */
         if (s->kept.has_finished && s->kept.exit_code <= 128 &&
-            a->exit_code == 0)
-            a->exit_code = s->kept.exit_code;
+            a->verdict.code == 0)
+            a->verdict.code = s->kept.exit_code;
         a->on->noted(a);
         if (s->kept.has_finished && s->kept.exit_code != 0)
             rg__log(RG__WARN, "agent",
@@ -947,6 +948,28 @@ void rg__slot_resume_child(slot *s)
 
 /* ------------------------------------------------------------ create, destroy
  */
+
+rg_status rg__crew_create(agent *a)
+{
+    a->crew = calloc(1, sizeof *a->crew);
+    if (a->crew == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for an agent");
+    rg__keep_descriptors(a->keep, &a->crew->descriptors);
+    a->crew->ping = rg__timer_create(a->loop, rg__workers_ping, a);
+    a->crew->missed_timer = rg__timer_create(a->loop, rg__slots_end_world, a);
+    return a->crew->ping != NULL && a->crew->missed_timer != NULL
+               ? RG_OK
+               : rg__fail(RG_ERR_MEMORY, "no memory for timers");
+}
+
+void rg__crew_destroy(agent *a)
+{
+    if (a->crew == NULL)
+        return;
+    rg__timer_destroy(a->crew->ping);
+    rg__timer_destroy(a->crew->missed_timer);
+    free(a->crew);
+}
 
 rg_status rg__slots_create(agent *a)
 {

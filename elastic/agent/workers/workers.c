@@ -3,6 +3,7 @@
  * vouches for it by having no worker yet. What a worker says is checked; a
  * malformed message costs it the connection, and that its life. */
 #include "elastic/agent/workers/workers.h"
+#include "elastic/agent/workers/crew.h"
 #include "elastic/agent/base/tell.h"
 #include "elastic/agent/base/view.h"
 #include "elastic/agent/checkpoint/checkpoints.h"
@@ -335,14 +336,14 @@ static void on_pidfd(void *arg, int fd, uint32_t events)
 static bool may_say_refusal(agent *a)
 {
     const uint64_t now = rg__now_ns();
-    if (a->refusals_ns == 0 || now - a->refusals_ns > REFUSALS_NS) {
-        if (a->refusals > REFUSALS_SAID)
+    if (a->crew->refusals_ns == 0 || now - a->crew->refusals_ns > REFUSALS_NS) {
+        if (a->crew->refusals > REFUSALS_SAID)
             rg__log(RG__WARN, "agent", "%u more were refused, not said here",
-                    a->refusals - REFUSALS_SAID);
-        a->refusals_ns = now;
-        a->refusals = 0;
+                    a->crew->refusals - REFUSALS_SAID);
+        a->crew->refusals_ns = now;
+        a->crew->refusals = 0;
     }
-    return ++a->refusals <= REFUSALS_SAID;
+    return ++a->crew->refusals <= REFUSALS_SAID;
 }
 
 void rg__worker_refuse(agent *a, int sock, const char *why)
@@ -438,7 +439,7 @@ static rg_status welcome(slot *s)
     m.saves_last = a->params->checkpoint_on_stop;
     m.address = a->address;
     memcpy(m.key, a->key, sizeof m.key);
-    const int fds[2] = {s->w.page_fd, a->vault_fd};
+    const int fds[2] = {s->w.page_fd, a->store->fd};
     return rg__sock_send(s->w.sock, &m, sizeof m, fds, 2);
 }
 
@@ -588,41 +589,42 @@ rg_status rg__workers_listen(agent *a)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     const int n =
-        snprintf(a->socket_path, sizeof a->socket_path, "%s/agent-%s.sock",
-                 a->params->run_dir, a->params->host);
+        snprintf(a->crew->socket_path, sizeof a->crew->socket_path,
+                 "%s/agent-%s.sock", a->params->run_dir, a->params->host);
     if (n < 0 || (size_t)n >= sizeof at.sun_path)
         return rg__fail(RG_ERR_INVALID,
                         "the socket's path %s/agent-%s.sock is longer than %zu "
                         "bytes; set REGROUP_RUN_DIR to a shorter one",
                         a->params->run_dir, a->params->host,
                         sizeof at.sun_path - 1);
-    memcpy(at.sun_path, a->socket_path, (size_t)n + 1);
+    memcpy(at.sun_path, a->crew->socket_path, (size_t)n + 1);
     rg__kept *kept = rg__kept_find(rg__keep_born_with(a->keep), "listener");
     if (kept != NULL) {
-        a->listener = rg__kept_take(kept, 0);
-        return rg__loop_watch(a->loop, a->listener, EPOLLIN, rg__guest_accept,
-                              a);
+        a->sockets.listener = rg__kept_take(kept, 0);
+        return rg__loop_watch(a->loop, a->sockets.listener, EPOLLIN,
+                              rg__guest_accept, a);
     }
-    unlink(a->socket_path);
-    a->listener =
+    unlink(a->crew->socket_path);
+    a->sockets.listener =
         socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (a->listener < 0 ||
-        bind(a->listener, (struct sockaddr *)&at, sizeof at) != 0 ||
-        listen(a->listener, RG__HOST_SLOTS_MAX) != 0)
+    if (a->sockets.listener < 0 ||
+        bind(a->sockets.listener, (struct sockaddr *)&at, sizeof at) != 0 ||
+        listen(a->sockets.listener, RG__HOST_SLOTS_MAX) != 0)
         return rg__fail(RG_ERR_SYSTEM, "the agent can't listen at %s: %s",
-                        a->socket_path, strerror(errno));
-    rg__keep_put(a->keep, "listener", NULL, 0, &a->listener, 1);
-    return rg__loop_watch(a->loop, a->listener, EPOLLIN, rg__guest_accept, a);
+                        a->crew->socket_path, strerror(errno));
+    rg__keep_put(a->keep, "listener", NULL, 0, &a->sockets.listener, 1);
+    return rg__loop_watch(a->loop, a->sockets.listener, EPOLLIN,
+                          rg__guest_accept, a);
 }
 
 void rg__workers_close(agent *a)
 {
     rg__guests_drop(a);
-    if (a->listener < 0)
+    if (a->sockets.listener < 0)
         return;
-    rg__loop_unwatch(a->loop, a->listener);
-    close(a->listener); /* the name goes with the run directory */
-    a->listener = -1;
+    rg__loop_unwatch(a->loop, a->sockets.listener);
+    close(a->sockets.listener); /* the name goes with the run directory */
+    a->sockets.listener = -1;
 }
 
 /* ---------------------------------------------------------- end of a worker */
@@ -673,5 +675,5 @@ void rg__workers_ping(void *agent_arg)
         if (!a->is_paused && rg__slot_is_ready(&a->slot[i]))
             ping(&a->slot[i]);
     rg__generation_mind_record(a);
-    rg__timer_set(a->ping, a->params->detect_ms * RG__MS / SILENT_TICKS);
+    rg__timer_set(a->crew->ping, a->params->detect_ms * RG__MS / SILENT_TICKS);
 }

@@ -6,6 +6,8 @@
 #include "elastic/agent/base/agent_state.h"
 
 /* slots.c */
+rg_status rg__crew_create(agent *a);
+void rg__crew_destroy(agent *a);
 rg_status rg__slots_create(agent *a);
 void rg__slots_destroy(agent *a);
 void rg__slots_start(agent *a);

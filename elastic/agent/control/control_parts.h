@@ -1,0 +1,15 @@
+/* The state of this room. No other room looks into it. */
+#ifndef RG_AGENT_CONTROL_PARTS_H
+#define RG_AGENT_CONTROL_PARTS_H
+
+#include "elastic/agent/base/agent_state.h"
+
+struct rg__control {
+    question *questions;
+    drain_ask *drain_asks;
+    scale_ask *scale_asks;
+    scrape *scrape;
+    char metrics_at[64]; /* where metrics are shown; "": nowhere */
+};
+
+#endif

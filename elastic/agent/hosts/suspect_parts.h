@@ -1,0 +1,23 @@
+/* The state of this room. No other room looks into it. */
+#ifndef RG_AGENT_SUSPECT_PARTS_H
+#define RG_AGENT_SUSPECT_PARTS_H
+
+#include "elastic/agent/base/agent_state.h"
+
+struct rg__suspects {
+    rg__timer *timer;    /* a round of looks is over */
+    uint64_t mute_mark;  /* of the mute hosts that the last look stood on */
+    uint64_t round_ns;   /* all were asked to look at each other then */
+    int64_t round;       /* revision of that asking */
+    uint64_t spoken_for; /* the newest generation ended for a host that etcd
+                            does not answer */
+    uint64_t told_generation, told_ns; /* a host has told the leader of its
+                                          abort; 0: no */
+    rg__etcd_req *toppling;
+    rg__suspicion
+        *accused; /* as read last, while we accuse the leader; owned */
+    int accusations;
+    uint64_t judge_ns; /* when to read them again */
+};
+
+#endif
