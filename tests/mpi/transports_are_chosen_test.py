@@ -42,6 +42,9 @@ claim("none", 2, 1, "none of the transports self carries a world of 2 tasks",
       REGROUP_TRANSPORTS="self")
 claim("unknown", 2, 1, 'REGROUP_TRANSPORTS names "tcp"',
       REGROUP_TRANSPORTS="tcp")
+claim("another MPI's mpirun", 1, 1, "a launcher started 3 tasks",
+      "start it with the mpirun of the MPI that it is linked with",
+      words=["sh", "-c", "OMPI_COMM_WORLD_SIZE=3 exec " + program])
 claim("check", 2, 1, 'REGROUP_CHECK is "never"', REGROUP_CHECK="never")
 claim("differs", 2, 1, "REGROUP_TRANSPORTS is",
       words=["sh", "-c", "REGROUP_TRANSPORTS=mpi,$$ exec " + program])

@@ -19,6 +19,7 @@ _WORDS = {
     "return this status from fn": "let this exception leave the function",
     "rg_buffer_params.": "State.add's ",
     "rg_op_params.tag": "tag",
+    "the tag, its counts": "the tag or shape, its counts",
     "rg_init": "regroup.init",
     "rg_finalize": "Context.finalize",
     "rg_run": "State.run",

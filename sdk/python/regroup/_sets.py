@@ -54,9 +54,17 @@ def _number_of(what: str, tag: Tag) -> int:
     return int.from_bytes(digest, "little")
 
 
+@functools.lru_cache(maxsize=1024)
+def _number_of_shape(shape: tuple[int, ...]) -> int:
+    """A tag where nobody gave one: of arrays of one dimension, whose count
+    says all, none."""
+    return _number_of("an array", ("shape", shape)) if len(shape) > 1 else 0
+
+
 def _params(what: str, root: int = 0, deadline: float | None = None,
             tag: Tag = None, prescale: float = 1.0,
-            postscale: float = 1.0) -> _abi.OpParams:
+            postscale: float = 1.0, like: Buffer | None = None
+            ) -> _abi.OpParams:
     if prescale == 0 or postscale == 0:
         raise Invalid(f"{what} got a scale of 0; scale by another number")
     return _abi.OpParams(  # where 0 is none
@@ -65,7 +73,8 @@ def _params(what: str, root: int = 0, deadline: float | None = None,
         postscale=0 if postscale == 1 else postscale,
         timeout_ms=0 if deadline is None
         else milliseconds(f"the deadline of {what}", deadline),
-        tag=_number_of(what, tag))
+        tag=_number_of_shape(like.shape) if tag is None and like is not None
+        else _number_of(what, tag))
 
 
 def _check_out(what: str, like: Buffer, out: Buffer, count: int) -> None:
@@ -81,6 +90,9 @@ def _result(what: str, like: Buffer, out: Array | None,
     """Where a result of that shape comes: out, or a new array."""
     if out is None:
         return look(what, like.new(shape))
+    if isinstance(out, Op):
+        raise Invalid(f"{what} got {out!s} in the place of out; write "
+                      f"op=regroup.{out.name}")
     found = look_writable(what, out)
     _check_out(what, like, found, like.row * shape[0] if shape else 1)
     return found
@@ -122,7 +134,9 @@ class Set:
     is a rank in the set. Options: deadline, seconds after which an operation
     that has not completed is given up for all; prescale and postscale, by
     which a reduction multiplies before and after; tag, which must be equal on
-    all members as the count must: a name, or `(data.dtype.name, data.shape)`.
+    all members as the count must, such as a name. Without one, arrays of more
+    than one dimension are compared by their shapes, where these must be equal:
+    in allreduce, reduce, reduce_scatter, broadcast and allgather.
 
     A set is made by Context.set, set_by and split. It is given back by
     `destroy`, by the end of a with block, or by finalize.
@@ -258,7 +272,7 @@ class Set:
         return self._start(
             lib.rg_allreduce_start,
             (sent.address, got.address, sent.count, sent.type, op,
-             _params(what, 0, deadline, tag, prescale, postscale)),
+             _params(what, 0, deadline, tag, prescale, postscale, sent)),
             (sent, got), lambda: got.array)
 
     allreduce = _blocking(start_allreduce)
@@ -276,7 +290,7 @@ class Set:
         return self._start(
             lib.rg_reduce_start,
             (sent.address, got and got.address, sent.count, sent.type, op,
-             _params(what, root, deadline, tag, prescale, postscale)),
+             _params(what, root, deadline, tag, prescale, postscale, sent)),
             (sent, got), lambda: got and got.array)
 
     reduce = _blocking(start_reduce)
@@ -302,7 +316,7 @@ class Set:
         return self._start(  # which says why there is no rank
             lib.rg_reduce_scatterv_start,
             (sent.address, got.address, elements, sent.type, op,
-             _params(what, 0, deadline, tag, prescale, postscale)),
+             _params(what, 0, deadline, tag, prescale, postscale, sent)),
             (sent, got), lambda: got.array)
 
     reduce_scatter = _blocking(start_reduce_scatter)
@@ -319,7 +333,8 @@ class Set:
         return self._start(
             lib.rg_broadcast_start,
             (held.address, held.count, held.type,
-             _params(what, root, deadline, tag)), held, lambda: data)
+             _params(what, root, deadline, tag, like=held)),
+            held, lambda: data)
 
     broadcast = _blocking(start_broadcast)
 
@@ -335,7 +350,8 @@ class Set:
         return self._start(
             lib.rg_allgather_start,
             (sent.address, got.address, sent.count, sent.type,
-             _params(what, 0, deadline, tag)), (sent, got), lambda: got.array)
+             _params(what, 0, deadline, tag, like=sent)),
+            (sent, got), lambda: got.array)
 
     allgather = _blocking(start_allgather)
 

@@ -147,6 +147,26 @@ static rg_status note_thread(void)
                     "MPI_THREAD_MULTIPLE there");
 }
 
+/* Under the mpirun of another MPI each task is an MPI_COMM_WORLD of one, and
+ * the program would run as often, each time alone. */
+static rg_status refuse_other_mpis(void)
+{
+    static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
+    int size = 0;
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    for (size_t i = 0; size == 1 && i < sizeof sizes / sizeof *sizes; i++) {
+        const char *value = getenv(sizes[i]);
+        if (value != NULL && strtol(value, NULL, 10) > 1)
+            return rg__fail(RG_ERR_REFUSED,
+                            "a launcher started %s tasks (%s), and the MPI of "
+                            "this program sees itself alone: each would be a "
+                            "world of its own; start it with the mpirun of the "
+                            "MPI that it is linked with",
+                            value, sizes[i]);
+    }
+    return RG_OK;
+}
+
 /* Not by dup: that would call back into the program for its attributes. */
 static rg_status own_communicator(MPI_Comm from)
 {
@@ -233,6 +253,8 @@ rg_status rg__mpi_meet(rg__launched *mine_p,
         rg__lost_look_up();
     if (st == RG_OK)
         st = note_thread();
+    if (st == RG_OK)
+        st = refuse_other_mpis();
     if (st == RG_OK)
         st = own_communicator(world.is_handed ? world.handed : MPI_COMM_WORLD);
     if (st != RG_OK)
