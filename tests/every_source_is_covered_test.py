@@ -17,7 +17,8 @@ faults = []
 
 def files():
     for folder in FOLDERS:
-        for at, _, names in os.walk(os.path.join(SOURCE, folder)):
+        for at, inner, names in os.walk(os.path.join(SOURCE, folder)):
+            inner[:] = [name for name in inner if name != "build"]
             for name in names:
                 yield os.path.relpath(os.path.join(at, name), SOURCE)
 

@@ -1,7 +1,9 @@
 """A call of the device that blocks holds up neither the answers to the agent
 nor the next generation: a launch into a full queue behind a slow operation
 costs nobody its place, is freed by an abort, and what is freed for longer than
-the detection budget is freed behind the next steps."""
+the detection budget is freed behind the next steps.
+
+Covers: nccl/launch.c reclaim.c"""
 from device import DeviceJob, reducer
 from house import PATIENCE, UNTIL_FINISH, claim, main_all, until
 

@@ -2,7 +2,9 @@
 split or a first operation that does not end or fails, an error of the network,
 a call that is refused. A device that does not stop costs its own process. The
 sums are right in the end, and nobody used the device in a way that is not
-allowed."""
+allowed.
+
+Covers: nccl/comm.c reclaim.c"""
 from device import DeviceJob, reducer
 from house import UNTIL_FINISH, claim, main_all, until
 

@@ -1,7 +1,9 @@
 """SIGKILL at each place of the device's life: while communicators meet, split
 and warm up, within a kernel, in a commit, and while those of the last
 generation are aborted. The sums are right, nothing is left, and the others
-live on."""
+live on.
+
+Covers: reclaim.c nccl/comm.c"""
 import sys
 
 from device import DeviceJob, reducer

@@ -1,7 +1,9 @@
 """Twenty generations end within a kernel: one worker dies, another one dies
 while communicators meet, and then NCCL fails again and again. The others keep
 their process, and hold in the end what they held before: communicators,
-threads, descriptors and every byte of device and pinned memory."""
+threads, descriptors and every byte of device and pinned memory.
+
+Covers: reclaim.c root.c"""
 import os
 import re
 
