@@ -16,8 +16,8 @@ typedef struct group {
 } group;
 
 static _Thread_local group mine;
-static _Atomic int open_groups; /* of all threads: who has none open does not
-                                   look for its own, which costs */
+static _Atomic int open_groups; /* of all threads; while it is 0 no thread looks
+                                   for a group of its own */
 
 rg_status rg_group_start(rg_ctx *ctx)
 {

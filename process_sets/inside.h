@@ -20,7 +20,7 @@ typedef enum set_kind {
     RULE = RG__SET_RULE
 } set_kind;
 
-/* The ranks that a list was asked for with: the same ones find it again. */
+/* The ranks that a list was made with; the same ones find it again. */
 typedef struct rg__asked {
     uint64_t digest;
     uint32_t n; /* 0: it is no list */
@@ -60,7 +60,7 @@ struct rg_set {
 };
 
 struct rg__sets {
-    rg_set world;         /* member and n unused: the world is who is in it */
+    rg_set world; /* member and n unused: all workers of the generation */
     pthread_mutex_t lock; /* guards all below, and every set's fields. After
                              ctx->lock, before the engine's. */
     rg_set *first;
@@ -110,10 +110,8 @@ rg_status rg__set_launch(rg_set *set, const rg__start *start, void *stream,
  * nothing on other ranks. */
 rg_status rg__set_connect(rg_set *set);
 
-/* colors.c: whoever has a colour like mine (has_color: else nobody) in
- * *member_p (owned by the caller) and *n_p, by key and rank. Collective over
- * the world.
- */
+/* colors.c: the workers with my colour, by key and rank, in *member_p (owned by
+ * the caller) and *n_p; none without has_color. Collective over the world. */
 rg_status rg__color_members(rg_ctx *ctx, const char *what,
                             const rg__membership *now, int color, int key,
                             rg__member_id **member_p, int *n_p);
@@ -125,8 +123,8 @@ rg_status rg__color_apply_rules(rg_ctx *ctx, const rg__membership *now);
  * ids: of the splits in everybody's table. */
 rg_status rg__splits_compare(rg_ctx *ctx, const rg__membership *now,
                              const uint32_t *ids, int n);
-/* What is left of a split on this rank, for which it has ended or never came
- * to be: NULL when there is nothing, or it lives. Table's lock held. */
+/* What is left of a split that has ended for this rank, or never began: NULL
+ * when there is nothing, or it lives. Table's lock held. */
 rg_set *rg__split_rest(rg__sets *sets, uint32_t id);
 /* Remove what is left of it, unless the user has a handle. */
 void rg__split_drop_rest(rg__sets *sets, uint32_t id);
@@ -141,9 +139,9 @@ bool rg__declared_remove(rg__sets *sets, rg_set *set); /* false: it is none */
 int64_t rg__declared_digest(const rg__sets *sets);
 /* The first generation: all have declared the same, and it is made here. */
 rg_status rg__declared_make(rg__sets *sets, const rg__membership *now);
-/* The declaration that a set of that description is, taken out; or NULL. */
+/* Take out the declaration that fits a set of that description; NULL: none. */
 rg_set *rg__declared_take(rg__sets *sets, const rg_set *like);
-/* A later generation: those that the others have not are ended. */
+/* A later generation: end the ones that the others don't have. */
 void rg__declared_end(rg__sets *sets);
 
 /* Give a set other members, which are copied. Table's lock held. */

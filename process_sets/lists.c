@@ -1,5 +1,5 @@
-/* What can be asked of sets: who is in them, with which rank; all of them at
- * once, for users and for who shows them. */
+/* Questions about sets: their members and ranks, and all sets at once, for
+ * users and for `regroup status`. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

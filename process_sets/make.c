@@ -77,8 +77,9 @@ static rg_status check_round(const round *r)
     return RG_OK;
 }
 
-/* Some have a set of that name and others do not. Who only took it over from
- * another's table lets it go; who was given it has not destroyed it. */
+/* Some ranks have a set of that name and others don't. A rank that only took it
+ * over from another's table lets it go; a rank whose program holds it has not
+ * destroyed it. */
 static rg_status settle_name(rg_ctx *ctx, const rg__wish *w, const round *r)
 {
     rg__sets *sets = ctx->sets;
@@ -108,8 +109,8 @@ static rg_status agree_same(rg_ctx *ctx, const rg__wish *w, bool *is_same)
     return st;
 }
 
-/* A rule that no rank could apply when the generation began, since one had not
- * got it. Table's lock held. */
+/* A rule that could not be applied when the generation began, since a rank
+ * lacked it. Table's lock held. */
 static rg_status apply_now(rg_set *set, const rg__wish *w)
 {
     set->color = w->fn;
@@ -179,7 +180,7 @@ static rg_status open_new(rg_ctx *ctx, const rg__wish *w, rg_set *set,
     pthread_mutex_lock(&sets->lock);
     if (sets->next_id <= id)
         sets->next_id = id + 1;
-    if (ctx->is_elastic && !ctx->is_running) /* who joins declares it */
+    if (ctx->is_elastic && !ctx->is_running) /* a newcomer declares it */
         set->order = ++sets->declarations;
     rg__set_insert(sets, set);
     pthread_mutex_unlock(&sets->lock);
@@ -196,8 +197,8 @@ static bool has_members(const rg_set *set, const rg__wish *w)
 }
 
 /* A split lives for some colours and has ended for others, which make theirs
- * again under the same id. *is_done_p stays false where it was given back by
- * some while it lived. */
+ * again under the same id. *is_done_p stays false if some ranks gave it back
+ * while it lived. */
 static rg_status mend_split(rg_ctx *ctx, const rg__wish *w, const round *r,
                             rg_set *fresh, rg_set **set_p, bool *is_done_p)
 {
@@ -238,8 +239,8 @@ static rg_status settle(rg_ctx *ctx, const rg__wish *w, const round *r,
     return st == RG_OK && !*is_done_p ? settle_name(ctx, w, r) : st;
 }
 
-/* There is none of that name. *is_done_p stays false where ranks have brought
- * different ids. */
+/* No set has that name. *is_done_p stays false if ranks have brought different
+ * ids. */
 static rg_status make_new(rg_ctx *ctx, const rg__wish *w, const round *r,
                           rg_set *fresh, rg_set **set_p, bool *is_done_p)
 {
@@ -252,8 +253,8 @@ static rg_status make_new(rg_ctx *ctx, const rg__wish *w, const round *r,
     return st;
 }
 
-/* fresh is the caller's until it has become *set_p. Bad arguments take part as
- * well, so that nobody waits for who had them. */
+/* fresh is the caller's until it has become *set_p. A rank with bad arguments
+ * takes part as well, so that no rank waits for it. */
 static rg_status make_together(rg_ctx *ctx, const rg__wish *w, bool has_place,
                                rg_set *fresh, rg_set **set_p)
 {

@@ -119,7 +119,8 @@ rg_status rg__world_gather(rg_ctx *ctx, const char *what, const void *mine,
 /* ------------------------------------------------------------ public makers
  */
 
-/* Everybody tells its colour first, also who has bad arguments otherwise. */
+/* All ranks tell their colour first, also those whose other arguments are bad.
+ */
 static rg_status create_colored(rg_ctx *ctx, rg__wish *w, int color, int key,
                                 rg_set **set_p)
 {

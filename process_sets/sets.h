@@ -11,8 +11,8 @@ rg_status rg__sets_create(rg_ctx *ctx, rg__sets **sets_p);
 void rg__sets_destroy(rg__sets *sets);
 
 /* Enter a generation: open the world on that transport. Called by the Regroup
- * thread; nobody starts an operation before the generation is decided. Other
- * sets stay closed until rg__sets_sync. */
+ * thread; no operation starts before the generation is decided. Other sets stay
+ * closed until rg__sets_sync. */
 rg_status rg__sets_enter(rg_ctx *ctx, const rg__transport *transport,
                          const rg__boot *boot);
 
@@ -56,7 +56,7 @@ rg_status rg__world_meet(rg_ctx *ctx, const char *what, uint64_t tag,
 rg_status rg__world_broadcast(rg_ctx *ctx, void *data, uint64_t bytes,
                               int root);
 
-/* Gather so many bytes of each of `size` world ranks, for the same. */
+/* Gather that many bytes from each of `size` world ranks, for the same use. */
 rg_status rg__world_gather(rg_ctx *ctx, const char *what, const void *mine,
                            void *all, uint64_t bytes, int size);
 
@@ -76,7 +76,7 @@ typedef struct rg__set_shown {
  * held. */
 typedef void (*rg__set_fn)(void *arg, const rg__set_shown *set);
 void rg__sets_each(rg_ctx *ctx, rg__set_fn fn, void *arg);
-/* The same of a membership that the caller has copied. */
+/* The same for a membership that the caller has copied. */
 void rg__sets_each_of(rg_ctx *ctx, const rg__membership *now, rg__set_fn fn,
                       void *arg);
 

@@ -1,8 +1,8 @@
 /* Splits after a change. Each rank knows the members of its own colour only, so
  * a table from elsewhere says no more than that a split is there. Members
- * compare what they have: who was left out of a generation, or lost the split
- * while it was made, has other members than those who went on; its set ends,
- * and so does every one that counts on it. */
+ * compare what they have: a rank that was left out of a generation, or lost the
+ * split while it was made, has other members than the ranks that went on. Its
+ * set ends, and so does that of every rank that counts it as a member. */
 #include <stdlib.h>
 
 #include "process_sets/inside.h"

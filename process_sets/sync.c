@@ -6,8 +6,8 @@
  * head, then records, each followed by its members. A rank ends what the source
  * does not know and takes over what itself does not know (a newcomer: all), so
  * that the tables are equal again; splits are compared (splits.c); then the
- * sets are opened. Who was left out of generations and is back has lost its
- * place in the sets that others kept meanwhile. */
+ * sets are opened. A worker that was left out of a generation and comes back
+ * has lost its place in the sets that others kept meanwhile. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,7 +47,8 @@ static bool is_whole(const rg_set *set, const rg__membership *now)
     return true;
 }
 
-/* A set that keeps goes on with those that are left; false: nobody is. */
+/* A set with keep goes on with the members that are left; false: none is left.
+ */
 static bool shrink(rg_set *set, const rg__membership *now)
 {
     int n = 0;
@@ -58,7 +59,7 @@ static bool shrink(rg_set *set, const rg__membership *now)
     return n > 0;
 }
 
-/* Nobody is lost to a rule, nor to who has no colour. */
+/* A rule loses no members, nor does a split on a rank without a colour. */
 static bool goes_on(rg_set *set, const rg__membership *now)
 {
     return set->kind == RULE || set->n == 0 || is_whole(set, now) ||
@@ -156,7 +157,7 @@ static bool has_members(const rg_set *set, const record *r,
            memcmp(set->member, member, sizeof *member * r->n) == 0;
 }
 
-/* One to keep may have shrunk meanwhile. */
+/* A set with keep may have shrunk meanwhile. */
 static bool is_same_set(const rg_set *set, const record *r,
                         const rg__member_id *member)
 {
@@ -285,9 +286,9 @@ static rg_status open_all(rg_ctx *ctx, const rg__membership *now)
 
 /* ----------------------------------------------------------------- together */
 
-/* What the ranks have found out of each other. */
+/* What the ranks have found out about each other. */
 typedef struct origin {
-    int source;       /* who has the newest table, and of those the first */
+    int source;       /* the first rank with the newest table */
     bool is_first;    /* nobody has any */
     bool is_declared; /* all have declared the same */
 } origin;

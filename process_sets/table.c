@@ -14,7 +14,7 @@ rg_set *rg__set_find(rg__sets *sets, uint32_t id)
     return NULL;
 }
 
-/* A split that this rank never had lives on others only. */
+/* A split that lives on other ranks only. */
 static bool lives_here(const rg_set *set)
 {
     return !set->is_ended &&

@@ -18,7 +18,7 @@ typedef struct rg__wish {
     const rg_set_params *params; /* NULL: none */
     const char *name;            /* NULL: none */
     rg__membership now;
-    rg__member_id *member; /* NULL also of ranks that are none */
+    rg__member_id *member; /* NULL also for ranks that don't exist */
     uint64_t tag;
     bool is_bad;     /* the call is, whatever its ranks are */
     rg__asked asked; /* of a list */
@@ -29,8 +29,8 @@ typedef struct rg__wish {
 /* Nothing is read of parameters whose size is bad. */
 void rg__wish_take_params(rg__wish *w);
 
-/* Ranks are read where they can be as many as that: as many as the world has,
- * or the list of that name was asked for with. */
+/* Ranks are read only if there can be that many: at most the world's size, or
+ * that of the list with that name. */
 void rg__wish_read_ranks(rg__sets *sets, rg__wish *w);
 
 /* Of the parameters' size, if it is bad, of a function that is missing, of n,
@@ -41,8 +41,8 @@ uint64_t rg__wish_digest(const rg__wish *w, bool has_place);
 rg_status rg__wish_check(const rg__wish *w, bool has_place);
 rg_status rg__wish_check_ranks(const rg__wish *w);
 
-/* Has the world got those ranks? A list that lives is found again all the same.
- */
+/* Does the world have those ranks? A list that lives is found again in any
+ * case. */
 bool rg__wish_is_possible(const rg__wish *w);
 
 /* ERR_INVALID, with its sentence: the set of that name is another one. */

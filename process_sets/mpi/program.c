@@ -211,7 +211,7 @@ static rg_status check_complete(const shown *all, int size)
     return RG_OK;
 }
 
-/* What a rank has of a communicator's set. */
+/* What a rank knows of a communicator's set. */
 typedef struct led {
     rg_set *set;
     rg_set *made; /* the same where it is new; NULL: it lived already */
@@ -227,9 +227,9 @@ static bool has_members(rg_ctx *ctx, const rg_set *set, const int *ranks, int n)
     return is_same;
 }
 
-/* Does a set of that name and these ranks live, and have all of them its
- * handle? Who is none of them gave it back when it was made, so that
- * rg_set_create would miss it there. Collective over the world. */
+/* Does a set of that name and these ranks live, and do all of them have its
+ * handle? The other ranks gave theirs back when it was made, so rg_set_create
+ * would miss it there. Collective over the world. */
 static rg_status find_held(rg_ctx *ctx, const char *name, const int *ranks,
                            int n, bool is_member, rg_set **held_p,
                            bool *lives_p)

@@ -19,9 +19,9 @@ typedef struct rg__membership {
 
 /* What only the worker room can do, offered to the rooms above it. */
 typedef struct rg__hooks {
-    /* Reserve a buffer's room in the vault, of a sharded one only the name: a
-     * descriptor, borrowed, and where its room begins. -1: there is no agent
-     * that a vault could outlive this worker with, and so no vault. */
+    /* Reserve a buffer's room in the vault, or only the name of a sharded one:
+     * a borrowed descriptor, and where its room begins. -1: there is no agent,
+     * and so no vault that could outlive this worker. */
     rg_status (*reserve)(rg_ctx *ctx, const rg__register *what, int *fd_p,
                          uint64_t *place_p);
     /* The page says that a commit counts. */

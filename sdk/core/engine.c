@@ -1,8 +1,9 @@
-/* The engine: queues of operations, and who makes them progress.
+/* The engine: queues of operations, and the threads that advance them.
  *
- * One lock guards everything, user buffers included: whoever advances an
- * operation holds it, for one bounded piece of work per channel. Who only
- * helps takes it by trylock and gives way to who wants to change something.
+ * One lock guards everything, user buffers included: a thread that advances an
+ * operation holds it, for one bounded piece of work per channel. A thread that
+ * only helps takes it by trylock and gives way to threads that want to change
+ * something.
  *
  * The Regroup thread does not progress while a user thread waits: the waiting
  * thread is quicker by a switch, and two would only fight for the lock. When
@@ -54,7 +55,7 @@ void rg__engine_unref(rg__engine *e)
     free(e);
 }
 
-/* Until those who count themselves out have done so; they were told to. */
+/* Wait until all threads have counted themselves out, as they were told. */
 static void await_zero(_Atomic uint32_t *count)
 {
     for (uint32_t round = 0;;) {
@@ -76,8 +77,9 @@ void rg__engine_destroy(rg__engine *e)
     rg__engine_unref(e);
 }
 
-/* A mutex is got by who runs, again and again while another one is woken: so
- * who waits for it has a turn, and whoever comes then is behind. */
+/* A plain mutex is unfair: a thread that runs gets it again and again while
+ * another one is being woken. `turn` makes it fair: later arrivals queue behind
+ * the thread that waits. */
 void rg__engine_lock(rg__engine *e)
 {
     if (atomic_load_explicit(&e->wanting, memory_order_relaxed) == 0 &&
@@ -221,7 +223,8 @@ static rg_status check_generation(const rg__engine *e, uint64_t generation)
                                             "this status from fn");
 }
 
-/* Lock held, but not while it waits if others may do without it. */
+/* Lock held; released while this waits, unless only threads inside of a call
+ * may use the transport. */
 static rg_status meet(rg__engine *e, uint64_t generation, const int *ranks,
                       int n, uint32_t id, rg__comm **comm_p)
 {
@@ -314,7 +317,7 @@ void rg__engine_shut(rg__engine *e, rg_status st, const char *why)
     rg__engine_unlock(e);
 }
 
-/* Lock held: nobody sleeps on the bell that hasn't counted itself yet. */
+/* Lock held: every thread that sleeps on the bell has counted itself. */
 static void close_comms(rg__engine *e)
 {
     for (rg__channel *ch = e->channels; ch != NULL; ch = ch->next)
@@ -326,7 +329,7 @@ static void close_comms(rg__engine *e)
     e->transport = NULL;
 }
 
-/* Lock held. ERR_INVALID: whatever is called now, and always. */
+/* Lock held. From now on every call returns ERR_INVALID. */
 static void say_farewell(rg__engine *e, rg_status st)
 {
     if (st == RG_ERR_INVALID && e->world != NULL && e->world->comm != NULL &&

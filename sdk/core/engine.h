@@ -1,4 +1,4 @@
-/* The engine: operations in flight, and who makes them progress.
+/* The engine: operations in flight, and the threads that advance them.
  *
  * A channel is a set's queue: operations on it run in start order, and a late
  * channel delays no other. Progress is made by whoever holds the engine's
@@ -51,15 +51,16 @@ rg_status rg__engine_enter(rg__engine *engine, rg__channel *world,
                            const rg__transport *transport,
                            const rg__boot *boot);
 
-/* Let user threads in: until then starts on every channel return what the
- * generation before was left with (ERR_INVALID before the first), so that a
- * thread that computed through a change can't start an operation of the old
- * generation in the new one. Called by the user thread that has taken note of
- * the new generation. */
+/* Let user threads in. Until then starts on every channel return the status
+ * with which the generation before was left (ERR_INVALID before the first), so
+ * that a thread that computed through a change can't start an operation of the
+ * old generation in the new one. Called by the user thread that has seen the
+ * new generation. */
 void rg__engine_admit(rg__engine *engine);
 
-/* Open a channel's comm for n ranks of that generation's world, of which this
- * rank is one. ERR_PEER_LOST: it was left, and maybe another one entered. */
+/* Open a channel's comm for n ranks of that generation's world, one of which is
+ * this rank. ERR_PEER_LOST: that generation was left, and perhaps another one
+ * entered. */
 rg_status rg__channel_open(rg__channel *channel, uint64_t generation,
                            const int *ranks, int n, uint32_t id);
 
@@ -72,13 +73,13 @@ void rg__channel_close(rg__channel *channel, rg_status st, const char *why);
  * meanwhile. Its comms stay as they are. */
 void rg__engine_shut(rg__engine *engine, rg_status st, const char *why);
 
-/* This process starts nothing in the generation any more, nor in a later one:
- * nobody is to wait for it. */
+/* This process starts nothing in this generation any more, nor in a later one;
+ * peers must not wait for it. */
 void rg__engine_farewell(rg__engine *engine);
 
-/* Leave the generation: close every channel with st and why; wakes everybody
- * who waits. Once it has returned, no thread of this process stores for the
- * generation from within Regroup's collectives. */
+/* Leave the generation: close every channel with st and why, and wake all
+ * waiting threads. Once it has returned, no thread of this process stores for
+ * the generation from within Regroup's collectives. */
 void rg__engine_leave(rg__engine *engine, rg_status st, const char *why);
 
 /* What an operation is started with. */
@@ -94,7 +95,7 @@ typedef struct rg__start {
 rg_status rg__channel_begin(rg__channel *channel, const rg__start *start,
                             rg_req **req_p);
 
-/* The same with no more than an operation. */
+/* The same for a bare operation. */
 rg_status rg__channel_start(rg__channel *channel, const rg__coll *coll,
                             rg_req **req_p);
 
@@ -107,11 +108,11 @@ rg_status rg__req_of_device(rg__engine *engine, rg__device *device,
 rg_status rg__channel_note(rg__channel *channel, const rg__start *start,
                            rg_req **req_p);
 
-/* Has an open group, of any thread, operations on it? */
+/* Does an open group of any thread have operations on it? */
 bool rg__channel_has_noted(const rg__channel *channel);
 
-/* Start what was noted, in that order: all of it or nothing. OK, or the status
- * that all of them end with. With st other than OK they end with that. */
+/* Start all of the noted operations in that order, or none. Returns OK, or the
+ * status that all of them end with; with st other than OK that is st. */
 rg_status rg__engine_start_group(rg__engine *engine, rg_req *const *reqs, int n,
                                  rg_status st, const char *why);
 

@@ -120,7 +120,7 @@ static rg_status fuse(const part *p)
 
 /* ---------------------------------------------------------------- in whole */
 
-/* The operations of the channel of the first that has not been taken yet. */
+/* The operations on one channel: that of the first operation not taken yet. */
 static bool take_part(rg_req **left, int n, part *p)
 {
     p->channel = NULL;
@@ -136,7 +136,7 @@ static bool take_part(rg_req **left, int n, part *p)
     return p->n > 0;
 }
 
-/* Lock held. Nobody else may be awake to begin it. */
+/* Lock held. Perhaps no other thread is awake to begin it. */
 static void queue_part(rg__engine *e, const part *p)
 {
     uint64_t bytes = 0;

@@ -7,10 +7,10 @@
 #include "sdk/core/engine.h"
 
 /* A request is owned by its caller until rg_wait has taken it, and by the
- * channel's queue until it is done; who finishes it touches it no more after
- * the store to `state`. NOTED: it belongs to a group that is open, and to no
- * queue. It keeps the engine's memory alive, so that a request
- * may be waited for after rg_finalize. */
+ * channel's queue until it is done; the thread that finishes it does not touch
+ * it after the store to `state`. NOTED: it belongs to a group that is open, and
+ * to no queue. It keeps the engine's memory alive, so that a request may be
+ * waited for after rg_finalize. */
 enum { RG__REQ_RUNS, RG__REQ_SLEPT_ON, RG__REQ_DONE, RG__REQ_NOTED };
 
 typedef struct rg__run rg__run; /* run.c */
@@ -56,8 +56,8 @@ struct rg__channel {
 
 struct rg__engine {
     pthread_mutex_t lock;        /* guards all that is not atomic */
-    _Atomic uint32_t wanting;    /* threads that want the lock for a change; who
-                                    only helps lets them go first */
+    _Atomic uint32_t wanting;    /* threads that want the lock for a change;
+                                    helpers let them go first */
     pthread_mutex_t turn;        /* held by the next one that gets the lock */
     _Atomic uint32_t references; /* the creator and every request */
 
@@ -82,21 +82,21 @@ struct rg__engine {
     _Atomic uint32_t starts;     /* operations started, ever */
     _Atomic uint32_t streak;     /* long ones whose caller came to wait at once;
                                     halved by one that did not */
-    _Atomic uint64_t long_ns;    /* when the last long one was started, until
-                                    somebody waits; 0: somebody has */
+    _Atomic uint64_t long_ns; /* when the last long one was started; 0: a thread
+                                 has come to wait for it */
 
-    /* The bell lives in the transport's memory: who sleeps on it counts
-     * itself here, and leave waits for them before it unmaps. Peers ring it
-     * only for sets that have operations, and while no user thread is awake:
-     * who is, looks for all. */
+    /* The bell lies in the transport's memory: threads that sleep on it count
+     * themselves here, and leave waits for them before it unmaps. Peers ring it
+     * only for sets that have operations, and only while no user thread is
+     * awake, since a thread that is awake looks at all sets. */
     rg__bell *bell;
     _Atomic uint32_t bell_users;
 
     atomic_bool is_left_alone; /* by the Regroup thread, which may not call this
                                   transport */
-    _Atomic uint64_t patience_ns; /* of who waits, before it sleeps */
-    _Atomic uint64_t nap_ns; /* of who sleeps while operations are in flight */
-    _Atomic uint32_t sleep;  /* of the Regroup thread: RG__AWAKE ... */
+    _Atomic uint64_t patience_ns; /* how long a thread looks before it sleeps */
+    _Atomic uint64_t nap_ns;      /* a sleep while operations are in flight */
+    _Atomic uint32_t sleep;       /* of the Regroup thread: RG__AWAKE ... */
 
     uint64_t groups;            /* ever */
     uint64_t stall_ns;          /* 0: never said */
@@ -118,7 +118,7 @@ struct rg__engine {
 enum { RG__AWAKE, RG__LINGERS, RG__SLEEPS, RG__ON_BELL };
 
 #define RG__HELPER     (UINT32_C(1) << 16)
-#define RG__RING_BYTES ((uint64_t)64 << 10) /* worth waking who lingers */
+#define RG__RING_BYTES ((uint64_t)64 << 10) /* wakes a lingering thread */
 
 void rg__engine_ref(rg__engine *engine);
 void rg__engine_unref(rg__engine *engine);
@@ -135,8 +135,8 @@ bool rg__engine_help(rg__engine *engine);
 /* End a request of an aborted generation; any thread. */
 void rg__engine_give_up(rg__engine *engine, rg_req *req);
 
-/* Sleep until the request is done, a peer has posted something, the agent or
- * a start rings, or timeout_ns. */
+/* Sleep until the request is done, a peer posts something, the agent or a start
+ * rings, or timeout_ns have passed. */
 void rg__engine_sleep_for(rg__engine *engine, rg_req *req, uint64_t timeout_ns);
 
 /* User threads that wait count themselves in and out. is_blocking: until the
@@ -156,7 +156,8 @@ static inline bool rg__req_is_done(const rg_req *req)
 /* Free a request that is in no queue. */
 void rg__req_free(rg_req *req);
 
-/* sleep.c: somebody must advance what was started, which has so many bytes. */
+/* sleep.c: a thread must advance what was started, which has that many bytes.
+ */
 void rg__engine_wake(rg__engine *engine, uint64_t bytes);
 
 /* progress.c: a request for a start, which owns its arrays also when it fails;

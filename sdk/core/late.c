@@ -1,7 +1,7 @@
 /* Operations that take too long: what is said of them, and their deadlines.
  *
- * Looked at by who waits, before it sleeps: a few times a second, and a look
- * costs nothing to who does not wait. */
+ * A waiting thread looks before it sleeps, a few times a second; a thread that
+ * does not wait pays nothing. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -44,8 +44,8 @@ void rg__late_restart(rg_req *req)
         req->deadline_ns = rg__now_ns() + req->timeout_ms * RG__MS;
 }
 
-/* ", waiting for its ranks 1,3": whom the comm names for the first operation,
- * if it can; ".." for those that have no room. */
+/* ", waiting for its ranks 1,3": the ranks that the comm names for the first
+ * operation, if it can; ".." stands for those that don't fit. */
 static void list_awaited(const rg__channel *ch, char *text, size_t room)
 {
     int rank[RANKS_SHOWN];
@@ -108,7 +108,7 @@ static void describe(const rg__channel *ch, const rg_req *req, uint64_t ms,
              says_more ? req->coll.absent : "");
 }
 
-/* Once for each operation that is the first of its set. */
+/* Once for each operation at the head of its set. */
 static void look_for_stall(const rg__channel *ch, rg_req *req, uint64_t now)
 {
     char text[300];
@@ -153,7 +153,7 @@ static void give_up(rg__channel *ch, const rg_req *req, uint64_t now)
         rg__channel_shut(ch, RG_ERR_TIMEOUT, rg_last_error());
 }
 
-/* The first of those that are awaited which has left for good, -1: none. */
+/* The first awaited rank that has left for good; -1: none. */
 static int find_left(const rg__channel *ch)
 {
     const rg__transport *t = ch->comm->transport;
@@ -167,7 +167,8 @@ static int find_left(const rg__channel *ch)
     return -1;
 }
 
-/* It waits for a process that will never come; false: not that one knows. */
+/* It waits for a process that will never come; false: as far as is known, it
+ * does not. */
 static bool give_up_left(rg__channel *ch, const rg_req *req, uint64_t now)
 {
     char name[64];
@@ -204,7 +205,7 @@ void rg__late_look(rg__engine *e)
                                                       memory_order_relaxed) ||
         pthread_mutex_trylock(&e->lock) != 0)
         return;
-    /* not before what another thread has noted meanwhile */
+    /* but not before what another thread has noted meanwhile */
     const uint64_t now = rg__now_ns();
     atomic_store_explicit(&e->looked_ns, now, memory_order_relaxed);
     if (atomic_load(&e->generation) != 0 && !rg__engine_is_aborted(e))

@@ -13,7 +13,7 @@
 
 /* ------------------------------------------------------- ending requests */
 
-/* To a count that is changed with the lock held only: no costly instruction is
+/* For a count that changes only under the lock, so no costly instruction is
  * needed. */
 static void add(_Atomic uint32_t *count, int n)
 {
@@ -29,7 +29,7 @@ static void finish_one(rg__engine *e, rg_req *req, rg_status st,
     req->why = st == RG_OK || why == NULL ? NULL : strdup(why);
     req->channel = NULL;
     add(&e->in_flight, -1);
-    /* who says that it sleeps takes the lock before it does */
+    /* a thread that says that it sleeps takes the lock first */
     const uint32_t state =
         atomic_load_explicit(&req->state, memory_order_relaxed);
     atomic_store_explicit(&req->state, RG__REQ_DONE, memory_order_release);
@@ -77,7 +77,7 @@ static void finish_all(rg__channel *ch, rg_status st, const char *why)
         rg__req_finish(ch->engine, pop(ch), st, why);
 }
 
-/* All or none: what comes behind in the group fails as its first has. */
+/* All or none: the rest of the group fails as its first operation has. */
 static void finish_group(rg__channel *ch, uint64_t group, rg_status st,
                          const char *why)
 {
@@ -225,7 +225,7 @@ static bool is_open(const rg__channel *ch)
     return ch->comm != NULL && ch->close_st == RG_OK;
 }
 
-/* Who has nothing to do any more goes from the list. */
+/* Channels with nothing left to do leave the list. */
 bool rg__engine_advance(rg__engine *e)
 {
     bool moved = false;

@@ -24,7 +24,7 @@ static uint64_t left_until(uint64_t deadline)
 }
 
 #define LOOK_ROUNDS 32
-#define PATIENT     4 /* who is, looks so much longer before it rests */
+#define PATIENT     4 /* a patient thread looks so much longer */
 
 /* Go on looking instead of sleeping? *since_p: since when; 0: since now. */
 static bool is_patient(const rg__engine *e, uint64_t *since_p)
@@ -50,8 +50,8 @@ static void rest(rg_req *req, uint64_t left, uint64_t *since_p)
     rg__late_look(req->engine);
 }
 
-/* Help until the request is done or the deadline has passed. Everybody looks
- * once, also with a deadline that is past. */
+/* Help until the request is done or the deadline has passed. Every call looks
+ * once, even after its deadline. */
 static void help_until_done(rg_req *req, uint64_t deadline)
 {
     rg__engine *e = req->engine;
@@ -65,7 +65,8 @@ static void help_until_done(rg_req *req, uint64_t deadline)
         }
         const bool moved = rg__engine_help(e);
         const uint64_t left = left_until(deadline);
-        if (left == 0) { /* who only polls is all who looks, maybe */
+        if (left == 0) { /* a caller that only polls may be the only one making
+                            progress */
             rg__late_look(e);
             return;
         }

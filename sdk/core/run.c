@@ -2,9 +2,9 @@
  *
  *   fused     a group's small allreduces as one, on packed memory
  *   joined    an allreduce that is begun again because some have joined, and
- *             the part in it of who has joined, on neutral elements: as many
- *             as the others add up, so made and given back piece by piece,
- *             since who is busy with gigabytes at once seems to be stuck
+ *             the part of a joined rank in it, on neutral elements: as many
+ *             as the others add up, so they are made and freed piece by piece,
+ *             since a rank that is busy with gigabytes at once seems stuck
  *
  * The engine's lock is held in all of it. */
 #include <stdlib.h>
@@ -149,7 +149,8 @@ static rg_status refuse_scale(void)
                     "SUM and AVG only; scale the data before the allreduce");
 }
 
-/* Who has joined takes part in the others' allreduce without adding to it. */
+/* A rank that has joined takes part in the others' allreduce without adding to
+ * it. */
 static rg_status stand_in(rg_req *req, const rg__coll *joined)
 {
     rg__run *run = make_run(req);

@@ -14,7 +14,7 @@ static uint32_t streak(const rg__engine *e)
     return atomic_load_explicit(&e->streak, memory_order_relaxed);
 }
 
-/* Of a long one: has its caller come to wait at once? */
+/* Has the caller of a long operation come to wait at once? */
 static void note_wait(rg__engine *e, bool is_at_once)
 {
     const uint32_t now = streak(e);
@@ -23,7 +23,8 @@ static void note_wait(rg__engine *e, bool is_at_once)
                           memory_order_relaxed);
 }
 
-/* Nobody has waited for the one before: it has ended by itself, or goes on. */
+/* No thread has waited for the one before: it has ended by itself, or goes on.
+ */
 static void note_long(rg__engine *e)
 {
     const uint64_t now = rg__now_ns();
@@ -34,11 +35,11 @@ static void note_long(rg__engine *e)
     atomic_store_explicit(&e->long_ns, now, memory_order_relaxed);
 }
 
-/* Somebody must advance what is in flight: a waiting user thread does, or the
- * Regroup thread does. Who lingers looks by itself soon, and is only woken for
- * what takes long; not even then in a program that comes to wait at once
- * anyway: the two would only take turns at the lock, and at a processor. Who
- * sleeps on the bell was handed what there is. */
+/* A waiting user thread or the Regroup thread must advance what is in flight. A
+ * thread that lingers will look by itself soon and is woken for long operations
+ * only; not even for those in a program that comes to wait at once anyway,
+ * since the two would only take turns at the lock and at a processor. A thread
+ * that sleeps on the bell was handed all there is. */
 void rg__engine_wake(rg__engine *e, uint64_t bytes)
 {
     if (atomic_load(&e->in_flight) == 0)
@@ -72,8 +73,8 @@ static uint32_t busy_bits(const rg__engine *e)
     return bits;
 }
 
-/* Lock held. Peers ring while somebody sleeps on the bell and no user thread is
- * awake, which looks for all; and only for what has been started here. */
+/* Lock held. Peers ring while a thread sleeps on the bell and no user thread is
+ * awake (that would look at all sets), and only for what was started here. */
 static void set_ringing(rg__engine *e)
 {
     if (e->bell == NULL)
@@ -94,8 +95,8 @@ static bool look(rg__engine *e)
     return rg__engine_advance(e);
 }
 
-/* Nobody of this process is awake any more who looks: from now on peers ring,
- * and who sleeps on the bell goes on with what is left here. */
+/* No thread of this process is polling any more: from now on peers must ring,
+ * and a thread that sleeps on the bell goes on with what is left here. */
 void rg__engine_hand_over(rg__engine *e)
 {
     if (atomic_load(&e->bell_users) == 0)
@@ -154,8 +155,8 @@ void rg__engine_enter_help(rg__engine *e, bool is_blocking)
     pthread_mutex_unlock(&e->lock);
 }
 
-/* Who leaves hands over: to a user thread that sleeps, or to the Regroup
- * thread. */
+/* A thread that leaves hands over to a user thread that sleeps, or to the
+ * Regroup thread. */
 void rg__engine_leave_help(rg__engine *e)
 {
     atomic_fetch_sub(&e->helpers, RG__HELPER + 1);
@@ -216,7 +217,7 @@ bool rg__engine_progress(rg__engine *e)
     return atomic_load(&e->in_flight) != 0;
 }
 
-/* How it sleeps while operations are its own to advance. */
+/* How it sleeps while it has to advance operations. */
 static uint32_t sleep_of(const rg__engine *e)
 {
     if (e->bell != NULL)
@@ -261,7 +262,7 @@ static void sleep_on_wake(rg__engine *e, rg__word wake, uint64_t timeout_ns)
 {
     const bool is_short = lingers(e);
     atomic_store(&e->sleep, is_short ? RG__LINGERS : RG__SLEEPS);
-    /* who starts something after this store rings; who did before is seen */
+    /* a start after this store rings; one before it is seen here */
     if (!is_responsible(e))
         rg__futex_wait_any(
             &wake, 1, is_short ? at_most(timeout_ns, LINGER_NS) : timeout_ns);
