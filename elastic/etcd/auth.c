@@ -149,7 +149,7 @@ static void on_probed(void *arg, rg_status st, const rg__answer *answer)
     free(p);
 }
 
-/* Not an action or a kind by number: 3.4.23 crashes of one that it has not. */
+/* No action or kind by number: 3.4.23 crashes on one that it does not know. */
 void rg__etcd_probe_alarm(rg__etcd *etcd, rg__etcd_fn fn, void *arg)
 {
     static const rg__call call = {.path = "/v3/maintenance/alarm",

@@ -75,8 +75,8 @@ typedef struct rg__call {
     int timeout_ms;   /* of one sending */
     bool is_login;    /* goes without a token */
     bool is_goodbye;  /* destroy gives it a moment */
-    /* Keep what the reply says; false: it can't be read, send again. Calls
-     * nobody else. */
+    /* Keep what the reply says; false: it can't be read, send again. It calls
+     * no function of a caller. */
     bool (*read)(void *arg, const json_t *reply);
     /* The end: OK after a read, ERR_STORE after a definite refusal. */
     void (*done)(void *arg, rg_status st, const rg__answer *answer);

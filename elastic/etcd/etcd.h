@@ -28,9 +28,10 @@ typedef struct rg__etcd_params {
     /* "http://a:2379,http://b:2379", https://, or unix:///a/socket/here */
     const char *endpoints;
     const char *user, *password; /* NULL: no authentication */
-    /* PEM files of https endpoints, read for each connection: who may sign
-     * etcd's certificate (NULL: whom this machine trusts), our own certificate
-     * (NULL: none), and its key (NULL: in the certificate's file). */
+    /* PEM files of https endpoints, read for each connection: the CAs that may
+     * sign etcd's certificate (NULL: those that this machine trusts), our own
+     * certificate (NULL: none), and its key (NULL: in the certificate's file).
+     */
     const char *cacert, *cert, *key;
     /* Told when etcd is away (up = false, why = cause: for about a second no
      * request has succeeded, or one has been refused again and again by an
@@ -164,7 +165,7 @@ void rg__mirror_destroy(rg__mirror *mirror);
 /* So many clients mirror this range: where nothing happens they ask the less
  * often whether their watches are deaf, all together as often as some tens. */
 void rg__mirror_crowd(rg__mirror *mirror, int clients);
-/* Somebody says that there is news: if none comes soon, ask. */
+/* There is news elsewhere: if none comes soon, ask. */
 void rg__mirror_expect(rg__mirror *mirror);
 bool rg__mirror_is_listed(const rg__mirror *mirror);
 int64_t rg__mirror_revision(const rg__mirror *mirror);
@@ -173,16 +174,16 @@ const rg__kv *rg__mirror_at(const rg__mirror *mirror, size_t i); /* by key */
 
 /* ---------------------------------------------------------- administration */
 
-/* Turn on authentication on a fresh private etcd: user root with this
- * password, as whom this client goes on. Done by fn(OK), also when that is how
- * it is already. Used by `regroup run` only. */
+/* Turn on authentication on a fresh private etcd: user root with this password,
+ * which this client uses from then on. fn(OK): it is on, also if it was before.
+ * Used by `regroup run` only. */
 typedef void (*rg__etcd_fn)(void *arg, rg_status st);
 void rg__etcd_enable_auth(rg__etcd *etcd, const char *password, rg__etcd_fn fn,
                           void *arg);
 
-/* May this client, which is to have no user, change alarms? Asks for an alarm
- * of no kind, which nobody can have raised, to be taken back: fn(OK) says that
- * it may, and nothing has changed. */
+/* May this client, which should have no user, change alarms? It asks to take
+ * back an alarm of no kind, which cannot have been raised: fn(OK) says that it
+ * may, and nothing has changed. */
 void rg__etcd_probe_alarm(rg__etcd *etcd, rg__etcd_fn fn, void *arg);
 
 #endif

@@ -1,8 +1,7 @@
-/* Whether etcd answers and takes writes, and which endpoint is in use.
- *
- * It counts as up until something has been asked for SILENCE_MS and nothing
- * was answered, or until something was refused for so long because etcd takes
- * no writes. What fails moves all who follow to the next endpoint. */
+/* Whether etcd answers and takes writes, and which endpoint is in use. It
+ * counts as up until something has been asked for SILENCE_MS and nothing was
+ * answered, or until something was refused for so long because etcd takes no
+ * writes. A failure moves all requests and watches to the next endpoint. */
 #include <stdio.h>
 #include <string.h>
 

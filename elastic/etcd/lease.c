@@ -1,7 +1,8 @@
 /* A lease, kept alive.
  *
- *   GRANTING ──granted──> HELD ──keepalive without a TTL──> GRANTING (told
- * LOST) └ each ttl / 3 ┘
+ *   GRANTING ──granted──> HELD ──keepalive, each ttl / 3──> HELD
+ *      ^                   │
+ *      └─── told LOST <────┘ keepalive answered without a TTL
  *
  * The id is chosen here, so that a grant whose outcome is unknown can be sent
  * again: "already exists" then means that an earlier sending won. An error of

@@ -1,7 +1,7 @@
-/* The token: fetched when the first request needs it, once for all who wait,
- * and again when the server doesn't know it any more (it expires, and a
- * restarted etcd has forgotten all). A server without authentication is asked
- * without a token until it wants one. */
+/* The token: fetched when the first request needs it, once for all requests
+ * that wait, and again when the server doesn't know it any more (it expires,
+ * and a restarted etcd has forgotten all). A server without authentication is
+ * asked without a token until it wants one. */
 #include "elastic/etcd/client.h"
 
 #include <stdio.h>
@@ -28,7 +28,7 @@ void rg__etcd_drop_token(rg__etcd *etcd, const char *token)
                              ? token == etcd->token
                              : strcmp(token, etcd->token) == 0;
     if (!is_ours)
-        return; /* somebody has renewed it already */
+        return; /* another request has renewed it already */
     free(etcd->token);
     etcd->token = NULL;
     etcd->auth_is_off = false;

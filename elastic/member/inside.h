@@ -1,5 +1,5 @@
 /* Between the records and their snapshot: a value's JSON into its struct. False
- * when it is not what we write; then nothing of it is owned. */
+ * if it is not in our form; then nothing of it is owned. */
 #ifndef RG_MEMBER_INSIDE_H
 #define RG_MEMBER_INSIDE_H
 
@@ -46,7 +46,7 @@ bool rg__commit_read(const json_t *j, rg__commit_id *id);
 json_t *rg__text_json(const char *text);
 bool rg__text_read(char *to, size_t room, const json_t *j);
 /* A name of a host or a worker: letters, digits, dots, dashes, underscores.
- * What else stood in a key could not be written into a record again. */
+ * Other characters of a key could not be written into a record again. */
 bool rg__name_copy(char *to, size_t room, const char *name);
 /* Consumes it. NULL: no memory. Owned by the caller. */
 char *rg__json_text(json_t *j);

@@ -7,7 +7,7 @@
 #define MINUTE_NS UINT64_C(60000000000)
 
 /* How long a host is shut out: for the first time, and twice as long each time,
- * up to FIRST << TIMES; who has stayed out of trouble begins anew. */
+ * up to FIRST << TIMES; a host that stayed out of trouble begins anew. */
 #define FIRST_NS    UINT64_C(5000000000)
 #define TIMES_MAX   7
 #define FORGIVEN_NS (10 * MINUTE_NS)
@@ -24,10 +24,10 @@
 typedef struct node {
     uint64_t id;
     int workers, lowest_rank;
-    int missing, accusers; /* among those who stay */
+    int missing, accusers; /* among the hosts that stay */
     bool is_lost;
-    bool has_spoken; /* it accuses somebody */
-    bool is_deaf;    /* it accuses itself: it hears nobody */
+    bool has_spoken; /* it accuses a host */
+    bool is_deaf;    /* it accuses itself: it hears no host */
 } node;
 
 typedef struct graph {
@@ -54,7 +54,7 @@ static int host_count(const rg__proposal *p)
     return p != NULL ? p->host_count : 0;
 }
 
-/* Whoever has left or begun anew is nobody's peer any more. */
+/* A host that has left or begun anew is no peer any more. */
 static void add_hosts(const rg__snapshot *s, const rg__proposal *p, graph *g)
 {
     for (int i = 0; p != NULL && i < p->host_count; i++) {
@@ -99,7 +99,8 @@ static bool accuses(const rg__snapshot *s, uint64_t by, uint64_t host)
     return false;
 }
 
-/* Who counts: who stays, and at first only hosts of the world. */
+/* The hosts that count: those that stay, and at first only hosts of the world.
+ */
 static bool counts(const node *one, bool only_world)
 {
     return !one->is_lost && (one->workers > 0 || !only_world);
@@ -125,8 +126,8 @@ static void count(const rg__snapshot *s, graph *g, bool only_world)
     }
 }
 
-/* Asked to look at everybody, a host that lives and is accused accuses as well:
- * a link that is broken in one direction is so for both who look. */
+/* Asked to look at all others, a host that lives and is accused accuses as
+ * well: a link that is broken in one direction is broken for both ends. */
 static bool is_silent(const node *one)
 {
     return one->accusers > 0 && !one->has_spoken;
@@ -271,7 +272,7 @@ static int count_world(const graph *g)
     return n;
 }
 
-/* Many miss it, and it has not said a word: there is nothing to wait for. */
+/* Many hosts miss it, and it has said nothing: there is nothing to wait for. */
 static bool is_clearly_gone(const graph *g, const party *all, int host)
 {
     const int accusers = all[host].accusers_stood;
@@ -305,7 +306,7 @@ static void choose_stood(const rg__snapshot *snap, uint64_t now_ns,
             stood->suspicion[stood->suspicions++] = *one;
             continue;
         }
-        /* with its own time over it may be clear who is gone */
+        /* once its own time is over it may be clear which host is gone */
         const uint64_t next = own > now_ns && own < at ? own : at;
         if (*again_ns_p == 0 || next - now_ns < *again_ns_p)
             *again_ns_p = next - now_ns;
@@ -339,7 +340,7 @@ int rg__links_lost_by_now(const rg__snapshot *snap, uint64_t now_ns,
 
 /* ----------------------------------------------------- broken connections */
 
-/* Of who has stayed out of trouble for long enough nothing is remembered. */
+/* Forget a host that has stayed out of trouble for long enough. */
 static void forgive(rg__plan_clock *clock, uint64_t now_ns)
 {
     int n = 0;
@@ -450,7 +451,7 @@ static bool has_kept(const rg__proposal *before, const rg__proposal *after,
     return a != NULL && b != NULL && a->id == b->id;
 }
 
-/* Nobody was dead: both hosts went on. */
+/* No worker was dead: both hosts went on. */
 static bool is_of_links_only(const rg__snapshot *snap, const rg__link_report *r)
 {
     const rg__proposal *before = rg__snapshot_gen(snap, r->generation);
@@ -537,7 +538,7 @@ void rg__links_note_broken(rg__plan_clock *clock, const rg__snapshot *snap,
     const rg__proposal *decided = rg__snapshot_decided(snap);
     for (int i = 0; i < snap->reasons; i++) {
         const rg__reason *r = &snap->reason[i];
-        const bool is_past = /* nobody knows when: this leader is new */
+        const bool is_past = /* the time is not known: this leader is new */
             decided != NULL && r->generation < decided->generation;
         if (r->link[0] == '\0' || is_past || is_noted(clock, r))
             continue;

@@ -5,24 +5,24 @@
 
 #include "elastic/member/plan.h"
 
-/* Hosts to go on without, by incarnation, so that those who stay all hear each
- * other both ways. Again and again one goes: first who is accused and accuses
- * nobody, since a host that lives looks when it is asked to and sees the same
- * broken link; then the host with most missing links; among equals the one more
- * others accuse, then one that accuses itself, as it hears nobody, then the one
- * with fewer workers, then the one whose lowest rank is higher. Accusations
- * from or against who has gone count no more, and a host outside of the world
- * never costs one inside its place. lost has room for `room` ids; returns how
- * many there are. */
+/* Hosts to go on without, by incarnation, so that all hosts that stay hear each
+ * other both ways. They are taken out one by one: first a host that is accused
+ * and accuses no other, since a living host looks when it is asked to and sees
+ * the same broken link; then the host with most missing links; among equals the
+ * one that more others accuse, then one that accuses itself because it hears no
+ * host, then the one with fewer workers, then the one whose lowest rank is
+ * higher. Accusations from or against a host that is out no longer count, and a
+ * host outside of the world never costs one inside its place. lost has room for
+ * `room` ids; returns how many there are. */
 int rg__links_lost(const rg__snapshot *snap, uint64_t *lost, int room);
 
-/* The same, of whole rounds. Hosts of the world that accusations link are
+/* The same, by whole rounds. Hosts of the world that accusations link are
  * judged together, one and a half rounds after the newest accusation among
- * them: who was cut off itself has withdrawn its own by then. While one of them
- * has said nothing the wait is a budget (five rounds), and no accusation waits
- * longer than two; but a host that says nothing and that three others, or most,
- * have accused for one and a half rounds is not waited for. *again_ns_p: in how
- * long to look again; 0: all count. */
+ * them: a host that was cut off itself has withdrawn its own by then. While one
+ * of them has said nothing the wait is a budget (five rounds), and no
+ * accusation waits longer than two; but a host that says nothing and that three
+ * others, or most, have accused for one and a half rounds is not waited for.
+ * *again_ns_p: in how long to look again; 0: all count. */
 int rg__links_lost_by_now(const rg__snapshot *snap, uint64_t now_ns,
                           uint64_t round_ns, uint64_t *lost, int room,
                           uint64_t *again_ns_p);
@@ -31,11 +31,11 @@ int rg__links_lost_by_now(const rg__snapshot *snap, uint64_t now_ns,
 void rg__links_keep_times(rg__snapshot *snap, const rg__suspicion *before,
                           int n, uint64_t now_ns);
 
-/* Take note of connections that broke with nobody dead. The first report of a
- * pair of hosts is bad luck, and the same members go on. When the same pair is
- * reported in a second generation within a minute, the one of the two that more
- * hosts accuse is shut out; among equals the one with fewer workers, then the
- * one with higher ranks. */
+/* Take note of connections that broke although no worker died. The first report
+ * of a pair of hosts is bad luck, and the same members go on. When the same
+ * pair is reported in a second generation within a minute, the one of the two
+ * that more hosts accuse is shut out; among equals the one with fewer workers,
+ * then the one with higher ranks. */
 void rg__links_note_broken(rg__plan_clock *clock, const rg__snapshot *snap,
                            uint64_t now_ns);
 

@@ -14,17 +14,17 @@
  *                      hosts acked: decide, where they may; announced, but
  *                      the members of g have finished: done
  *
- * Who may decide: a host of g that acks with a commit in its vault no older
- * than what g resumed from, since with its ack g ends no more steps; or anybody
- * while no commit has been begun. A lease that has ended is no death: while
- * nobody of g says how it stands, and until each of its hosts has left or begun
- * anew, the leader waits, and at the end leaves with all who wait. It does not
- * end the job.
+ * What a decision needs: a host of g that acks with a commit in its vault no
+ * older than what g resumed from, since after its ack g ends no more steps; or
+ * any hosts, while no commit has been begun. A lease that has ended is no
+ * death: while no host of g says how it stands, and until each of its hosts has
+ * left or begun anew, the leader waits, and in the end leaves together with all
+ * hosts that wait. It does not end the job.
  *
- * Seniority: members keep the order of the generation decided last; who
- * replaced a member in its slot, of the same host or of one that was started
- * again under its name, before a generation without it was decided has
- * inherited its place; newcomers come last, each host together. */
+ * Seniority: members keep the order of the generation decided last. A worker
+ * that replaced a member in its slot, on the same host or on one that was
+ * started again under its name, before a generation without the member was
+ * decided, has inherited its place. Newcomers come last, each host together. */
 #include "elastic/member/plan.h"
 
 #include "elastic/member/links.h"
@@ -154,7 +154,7 @@ static bool has_acked(const rg__snapshot *s, uint64_t generation, uint64_t host)
 }
 
 /* Every host with an agent acks, members or not: one without members has
- * workers to fence and a vault that counts. Who is lost is not waited for. */
+ * workers to fence and a vault that counts. A lost host is not waited for. */
 static bool have_all_acked(const look *l, const rg__proposal *p)
 {
     const rg__snapshot *s = l->s;
@@ -244,7 +244,7 @@ static bool is_spent(const look *l, rg__member_id m)
     return false;
 }
 
-/* Whoever waits for a first world gets a place in no other. */
+/* A worker that waits for a first world gets a place in no other. */
 static bool wants_place(const look *l, rg__member_id m,
                         const rg__slot_record *slot)
 {
@@ -268,7 +268,7 @@ static void add_senior(const look *l, rg__member_id m, members *list)
         add(list, id);
 }
 
-/* Whom etcd does not answer would not ack. */
+/* A host that etcd does not answer would not ack. */
 static void add_newcomers(const look *l, members *list)
 {
     for (int i = 0; i < l->s->hosts; i++) {
@@ -504,7 +504,7 @@ typedef struct fresh {
     rg__commit_id commit;
 } fresh;
 
-/* With the latest of them; what was published last is the least. */
+/* With the latest of them; the one published last is the least. */
 static fresh find_fresh(const look *l, const rg__proposal *p)
 {
     fresh found = {.source = -1, .commit = l->s->saved.commit};
@@ -529,8 +529,8 @@ static uint64_t first_step(const look *l, const rg__proposal *p,
                : line->resume.step;
 }
 
-/* Whoever was in the world knows what has ended there, and before the first
- * commit nothing has. */
+/* A host that was in the world knows which steps have ended there; before the
+ * first commit none has. */
 static int64_t count_lost(const look *l, const rg__proposal *p,
                           const rg__line *line)
 {
@@ -546,7 +546,7 @@ static int64_t count_lost(const look *l, const rg__proposal *p,
 
 /* Whose memory counts where there is no commit: before the first rank 0's is as
  * good as any. After it the memory of workers, which were in the middle of
- * steps, is no state; but who comes anew may have loaded the checkpoint. */
+ * steps, is no state; but a new worker may have loaded the checkpoint. */
 static int find_source(const look *l, const rg__proposal *p)
 {
     if (l->plan->line.resume.generation != 0)
@@ -651,7 +651,7 @@ static int count_away(const look *l, char names[RG__CAUSE_MAX])
     return n;
 }
 
-/* Nobody of it says how it stands; it may be training, cut off from etcd. */
+/* No host of it says how it stands; it may be training, cut off from etcd. */
 static bool is_world_out_of_sight(const look *l)
 {
     int unseen = 0;
@@ -747,9 +747,9 @@ static int count_coming(const look *l, const rg__proposal *p)
 /* ------------------------------------------------------------------ leaving
  */
 
-/* Nobody is here who could go on, nor may come back; a host without slots never
- * could. One that is alone leaves by itself, unless a notice takes it: then the
- * job is not done, but stopped. */
+/* No host is left that could go on or come back; a host without slots never
+ * could. A host that is alone leaves by itself, unless a notice takes it: then
+ * the job is stopped, not done. */
 static bool do_all_leave(const look *l)
 {
     int leaving = 0, noticed = 0, idle = 0;
@@ -879,9 +879,10 @@ static bool does_world_stand(const look *l, const rg__proposal *p)
     return l->decided != NULL;
 }
 
-/* Something unknown holds hosts that have not acked for so long: the next look
- * does without them, if there are others. Members may compute for long before
- * they leave for what is announced; newcomers have nothing else to do. */
+/* Something unknown holds up hosts that have not acked for so long: the next
+ * look leaves them out, if there are others. Members may compute for long
+ * before they leave for what is announced; newcomers have nothing else to do.
+ */
 static void mind_the_late(const look *l, const rg__proposal *p)
 {
     if (l->clock->proposed != p->generation) {
@@ -899,8 +900,8 @@ static void mind_the_late(const look *l, const rg__proposal *p)
     l->plan->look_again_ns = 1;
 }
 
-/* etcd may answer a newcomer now, and now not: everybody would stand each time.
- */
+/* etcd may answer a newcomer only now and then: the whole world would stand
+ * each time. */
 static void shut_out_mute(const look *l, const rg__proposal *p)
 {
     for (int i = 0; i < p->host_count; i++)
@@ -909,7 +910,7 @@ static void shut_out_mute(const look *l, const rg__proposal *p)
             rg__shut_out_add(l->clock, p->host[i].id, l->now_ns);
 }
 
-/* The end of a shut-out is nobody's event. */
+/* No event marks the end of a shut-out. */
 static void look_at_its_end(const look *l)
 {
     for (int i = 0; i < l->clock->shut_outs; i++) {
@@ -975,9 +976,9 @@ static uint64_t wait_for_parts(const look *l)
                : l->c->comeback_ns;
 }
 
-/* Everybody who is waited for has acked. When that goes back, the hosts that
- * are away have some time to come back with what they hold: only then are those
- * steps lost. */
+/* All awaited hosts have acked. If the commit would go back, hosts that are
+ * away have some time to come back with what they hold; only after that are
+ * those steps lost. */
 static rg_status decide_or_wait(const look *l, const rg__proposal *p)
 {
     char names[RG__CAUSE_MAX] = "";
@@ -1070,7 +1071,7 @@ rg_status rg__plan_make(const rg__snapshot *snap, const rg__plan_config *config,
     const bool awaits_world =
         plan_p->awaited[0] != '\0' && !plan_p->awaits_parts;
     if (!awaits_world && !is_world_out_of_sight(&l))
-        clock->world_ns = 0; /* who comes meanwhile does not lengthen it */
+        clock->world_ns = 0; /* later newcomers do not lengthen it */
     look_at_its_end(&l);
     free(list.id);
     if (st != RG_OK)

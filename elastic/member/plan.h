@@ -61,7 +61,7 @@ typedef enum rg__plan_kind {
     RG__PLAN_STOP,       /* all hosts are to leave: the job is stopped */
     RG__PLAN_GIVE_UP, /* below --min for longer than --elastic-timeout, or for
                          good because of `failed` */
-    RG__PLAN_LEAVE    /* whoever is here leaves: without `awaited` nothing may
+    RG__PLAN_LEAVE    /* all hosts here leave: without `awaited` nothing may
                          be decided, and they may still be training */
 } rg__plan_kind;
 
@@ -89,7 +89,7 @@ void rg__plan_free(rg__plan *plan); /* what it owns */
  * proposed. */
 bool rg__plan_is_here(const rg__snapshot *snap, uint64_t host);
 
-/* Nobody waits in a time in which etcd was away: it began then and is over. */
+/* etcd was away from then until then: that time counts in none of the waits. */
 void rg__plan_leave_out(rg__plan_clock *clock, uint64_t from_ns,
                         uint64_t to_ns);
 

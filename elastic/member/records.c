@@ -235,7 +235,7 @@ const char *rg__cause_kind_name(rg__cause_kind kind)
     return kind_names[kind];
 }
 
-/* For who counts; nothing is decided by it. */
+/* For counters; nothing is decided by it. */
 rg__cause_kind rg__kind_read(const json_t *j)
 {
     const char *name = json_string_value(json_object_get(j, "kind"));
@@ -554,8 +554,8 @@ char *rg__end_text(const rg__end *end)
                                    end->why, "asked", end->is_asked));
 }
 
-/* A job that went well is done, and has no end: whoever writes that it ended
- * with 0 is none of its agents. */
+/* A job that went well is done, and has no end: an end with code 0 was not
+ * written by one of its agents. */
 bool rg__end_read(const json_t *j, rg__end *end)
 {
     const json_int_t code = json_integer_value(json_object_get(j, "code"));

@@ -4,14 +4,14 @@
  *   meta                    the job: uuid, key, bounds        rg__meta
  *   all/cur                 the generation and its phase      rg__cur
  *   all/size                other bounds, since `regroup scale` rg__size
- *   all/leader              who proposes (lease)              create_revision
+ *   all/leader              the leader's token (lease)        create_revision
  *   all/begun               a commit has been begun: from now on the memory of
  *                           workers is no state               rg__snapshot
  *   all/end                 the job ends: code and why        rg__end
  *   all/stop                it is to end with the step that
  *                           is under way                      rg__end
- *   all/claim/<where>       who may seal the next checkpoint  rg__claim
- *                           in that directory
+ *   all/claim/<where>       the right to seal the next        rg__claim
+ *                           checkpoint in that directory
  *   all/checkpoint          the newest that is durable        rg__saved
  *   all/order               a checkpoint's file is made: write
  *                           your shards beside it             rg__order
@@ -85,7 +85,7 @@ typedef struct rg__host_record {
     bool is_draining;    /* its workers are to leave */
     int notice_ms;       /* it drains by a notice, and so long others are waited
                             for that have one; 0: not by a notice */
-    bool is_gone;        /* it has left: nobody waits for its lease */
+    bool is_gone;        /* it has left: its lease is not waited for */
     bool has_etcd;       /* the job's private etcd, which ends with it */
     int open;            /* slots that are not given up */
     int failed_code;     /* exit code of one that is */
@@ -109,7 +109,7 @@ typedef struct rg__cur {
     int64_t mod_revision;
 } rg__cur;
 
-/* Why a generation was proposed, for who counts; the sentence is `cause`. */
+/* Why a generation was proposed, for counters; the sentence is `cause`. */
 typedef enum rg__cause_kind {
     RG__KIND_FIRST,
     RG__KIND_DEATH,  /* a member died */
@@ -193,7 +193,7 @@ typedef struct rg__copy {
 /* Of all decisions of the job up to one: their records do not stay. */
 typedef struct rg__total {
     uint64_t changes[RG__KINDS], steps_lost;
-    uint64_t lost_unknown; /* changes of which nobody knows what was lost */
+    uint64_t lost_unknown; /* changes whose loss is not known */
 } rg__total;
 
 /* The whole decision: an agent that sees a later proposal first passes this
@@ -206,7 +206,7 @@ typedef struct rg__line {
                    commit was begun before; else -1 */
     rg__copy *copy; /* hosts whose vault lacks the commit; owned */
     int copies;
-    int64_t steps_lost; /* -1: nobody who knows has acked */
+    int64_t steps_lost; /* -1: no host that knows has acked */
     int from_size, to_size;
     int64_t at_ms; /* CLOCK_REALTIME, for people */
     char cause[RG__CAUSE_MAX];
@@ -242,7 +242,7 @@ typedef struct rg__order {
     uint64_t serial;
     char op[RG__CHECKPOINT_OP]; /* names the file; "": it is given up */
     rg__commit_id commit;
-    uint64_t host;        /* who orders, by incarnation */
+    uint64_t host;        /* the host that orders, by incarnation */
     int64_t mod_revision; /* 0: absent */
 } rg__order;
 
@@ -300,7 +300,7 @@ typedef struct rg__snapshot {
     int hosts, gens, reasons, acks, lines, fins, suspicions, drains, claims,
         shares;
     bool is_static; /* the program, as `shape` says */
-    int64_t probe;  /* mod_revision of all/probe, 0: nobody is suspected */
+    int64_t probe;  /* mod_revision of all/probe, 0: no host is suspected */
 } rg__snapshot;
 
 /* Read the keys of a job, in key order; prefix is left out of none of them. */
@@ -328,12 +328,12 @@ const rg__ack *rg__snapshot_ack(const rg__snapshot *snap, uint64_t generation,
 /* NULL: there is none. */
 const rg__claim *rg__snapshot_claim(const rg__snapshot *snap, uint64_t where);
 /* The commit in the checkpoint whose head has that hash. false: the job has
- * neither published it nor claimed a name for it. A file that was claimed is
- * there only if somebody has read it. */
+ * neither published it nor claimed a name for it. A claimed file is known to
+ * exist only once a worker has read it. */
 bool rg__snapshot_checkpoint(const rg__snapshot *snap, uint64_t hash,
                              rg__commit_id *commit_p);
-/* Nobody is in it any more, by their own word: it has an end, is done, or all
- * hosts of its last world have said that they go. */
+/* No host is in it any more, by its own word: the job has an end, is done, or
+ * all hosts of its last world have said that they leave. */
 bool rg__snapshot_is_over(const rg__snapshot *snap);
 /* The newest decided generation's proposal, NULL before the first. */
 const rg__proposal *rg__snapshot_decided(const rg__snapshot *snap);
@@ -395,7 +395,7 @@ char *rg__suspicion_text(bool is_withdrawn);
     X(DRAIN, "all/drain", NAME)       /* host */                               \
     X(HOST, "lead/host", NAME)        /* host */                               \
     X(FIN, "lead/fin", BOTH)          /* generation, host */                   \
-    X(SUSPICION, "lead/susp", NUMBER) /* incarnation; who accuses it, too */
+    X(SUSPICION, "lead/susp", NUMBER) /* incarnation, and its accuser's */
 
 typedef enum rg__key_kind {
 #define RG__KEY_KIND(kind, text, parts) RG__KEY_##kind,

@@ -189,8 +189,8 @@ static rg__copy *add_copy(rg__line *line, uint64_t to,
     return &more[line->copies++];
 }
 
-/* Who sends a part to that host: one that sends to it anyway, else the next
- * holder behind `after` in the snapshot's order, in a circle. */
+/* The host that sends a part to that one: a host that sends to it anyway, else
+ * the next holder behind `after` in the snapshot's order, in a circle. */
 static int choose_holder(const look *l, rg__line *line, uint64_t to,
                          uint32_t part, int after)
 {

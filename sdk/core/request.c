@@ -65,8 +65,7 @@ static void help_until_done(rg_req *req, uint64_t deadline)
         }
         const bool moved = rg__engine_help(e);
         const uint64_t left = left_until(deadline);
-        if (left == 0) { /* a caller that only polls may be the only one making
-                            progress */
+        if (left == 0) { /* maybe no other thread looks */
             rg__late_look(e);
             return;
         }
