@@ -115,7 +115,9 @@ static rg_status save_slice(rg_ctx *ctx, rg__state_buffer *b, int slot,
     rg__hash_begin_named(&hash, b->name);
     char *to =
         b->vault != NULL ? b->vault + b->stride * (size_t)slot + begin : NULL;
-    const rg_status rs = copy_in(ctx, to, b->data + begin, end - begin, &hash);
+    rg_status rs = rg__state_pull(b, begin, end);
+    if (rs == RG_OK)
+        rs = copy_in(ctx, to, b->data + begin, end - begin, &hash);
     const uint64_t value = rg__hash_value(&hash);
     rg__state_note_slice(b, value);
     *sum += value;
@@ -186,18 +188,18 @@ static void intersect(size_t begin, size_t end, size_t *begin_p, size_t *end_p)
         *begin_p = *end_p;
 }
 
-static void take_chunk(const rg__state_buffer *b, const char *vault, size_t at,
-                       size_t n, const task *t, rg__hash *hash)
+static rg_status take_chunk(const rg__state_buffer *b, const char *vault,
+                            size_t at, size_t n, const task *t, rg__hash *hash)
 {
     size_t begin = 0, end = t->copies ? b->bytes : 0;
     if (t->copies && t->is_shard)
         rg__state_slice(b, t->rank, t->size, &begin, &end);
     intersect(at, at + n, &begin, &end);
     rg__copy(b->data + begin, vault + begin, end - begin);
-    if (!t->verifies)
-        return;
     const bool is_all = end - begin == n; /* it is in the cache */
-    rg__hash_update(hash, (is_all ? b->data : vault) + at, n);
+    if (t->verifies)
+        rg__hash_update(hash, (is_all ? b->data : vault) + at, n);
+    return rg__state_push(b, begin, end);
 }
 
 static rg_status take_slice(const rg_ctx *ctx, const rg__state_buffer *b,
@@ -214,7 +216,9 @@ static rg_status take_slice(const rg_ctx *ctx, const rg__state_buffer *b,
         n = chunk(end - at);
         if (is_over(ctx))
             return lost();
-        take_chunk(b, vault, at, n, t, &hash);
+        const rg_status rs = take_chunk(b, vault, at, n, t, &hash);
+        if (rs != RG_OK)
+            return rs;
     }
     *sum += rg__hash_value(&hash);
     return RG_OK;

@@ -88,9 +88,12 @@ static rg_status take(rg_state *st, const rg__checkpoint *c,
     rg_status rs = RG_OK;
     for (int k = 0; k < st->buffers && rs == RG_OK; k++) {
         const rg__state_buffer *b = &st->buffer[k];
-        if (!b->is_sharded)
-            rs = rg__checkpoint_take(c, source, index_of(c, b->name), 0,
-                                     b->bytes, b->data);
+        if (b->is_sharded)
+            continue;
+        rs = rg__checkpoint_take(c, source, index_of(c, b->name), 0, b->bytes,
+                                 b->data);
+        if (rs == RG_OK)
+            rs = rg__state_push(b, 0, b->bytes);
     }
     return rs;
 }
@@ -169,6 +172,8 @@ static rg_status take_shards(rg_state *st, const rg__checkpoint *c,
                         &end);
         rs = rg__checkpoint_take(c, source, index_of(c, b->name), begin, end,
                                  b->data);
+        if (rs == RG_OK)
+            rs = rg__state_push(b, begin, end);
     }
     return rs;
 }

@@ -10,9 +10,12 @@ void rg__state_hash(const rg_state *st, char hex[17])
 {
     rg__hash hash;
     rg__hash_begin(&hash);
-    for (int i = 0; i < st->buffers; i++)
-        if (!st->buffer[i].is_sharded)
-            rg__hash_update(&hash, st->buffer[i].data, st->buffer[i].bytes);
+    for (int i = 0; i < st->buffers; i++) {
+        if (st->buffer[i].is_sharded)
+            continue;
+        rg__state_pull_or_warn(&st->buffer[i]);
+        rg__hash_update(&hash, st->buffer[i].data, st->buffer[i].bytes);
+    }
     rg__hash_end(&hash, hex);
 }
 

@@ -62,8 +62,10 @@ void rg_state_destroy(rg_state *st)
 {
     if (st == NULL)
         return;
-    for (int i = 0; i < st->buffers; i++)
+    for (int i = 0; i < st->buffers; i++) {
         unmap_room(&st->buffer[i]);
+        rg__state_mirror_free(&st->buffer[i]);
+    }
     rg__history_close(st->history);
     free(st->buffer);
     free(st->dir);
@@ -72,12 +74,6 @@ void rg_state_destroy(rg_state *st)
 
 static rg_status check_params(const char *name, const rg_buffer_params *p)
 {
-    if (p->memory != RG_HOST)
-        return rg__fail(RG_ERR_UNSUPPORTED,
-                        "buffer %s: device memory can't be registered yet; "
-                        "register host memory, and copy before each commit and "
-                        "at the begin of fn",
-                        name);
     if (p->kind == RG_SHARDED
             ? p->replicas < 0 || p->replicas > REPLICAS_MAX
             : p->kind != RG_REPLICATED || p->replicas != 0 || p->align != 0)
@@ -103,6 +99,22 @@ static rg_status name_buffer(rg_status rs, const char *name)
     if (rs == RG_OK || strncmp(text, start, strlen(start)) == 0)
         return rs;
     return rg__fail(rs, "%s can't be registered: %s", start, text);
+}
+
+static rg_status check_memory(const rg_ctx *ctx, const void *data,
+                              rg_memory memory)
+{
+    if (memory == RG_HOST)
+        return RG_OK;
+    if (memory != RG_DEVICE)
+        return rg__fail(RG_ERR_INVALID,
+                        "there is no memory %d; use RG_HOST or RG_DEVICE",
+                        (int)memory);
+    if (ctx->device == NULL)
+        return rg__fail(RG_ERR_INVALID,
+                        "device memory needs a device; call rg_device_open "
+                        "before");
+    return rg__device_check_memory(ctx->device, data);
 }
 
 /* And takes the caller's params. */
@@ -132,6 +144,8 @@ static rg_status check_add(const rg_state *st, const char *name,
                                    own, sizeof *own);
     if (rs == RG_OK)
         rs = check_params(name, own);
+    if (rs == RG_OK)
+        rs = check_memory(st->ctx, data, own->memory);
     if (rs != RG_OK)
         return name_buffer(rs, name);
     for (int i = 0; i < st->buffers; i++)
@@ -211,12 +225,15 @@ rg_status rg_state_add(rg_state *st, const char *name, void *data, size_t bytes,
     st->buffer = more;
     rg__state_buffer *b = &more[st->buffers];
     *b = describe(name, data, bytes, &own);
-    if (b->replicas > 0)
+    if (own.memory == RG_DEVICE)
+        rs = rg__state_mirror_make(b, st->ctx->device);
+    if (rs == RG_OK && b->replicas > 0)
         rs = grow_vault(st);
     if (rs == RG_OK)
         rs = map_room(st, b);
     if (rs != RG_OK) {
         unmap_room(b);
+        rg__state_mirror_free(b);
         return name_buffer(rs, name);
     }
     st->has_shards = st->has_shards || b->is_sharded;

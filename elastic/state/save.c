@@ -82,6 +82,8 @@ static rg_status describe(const rg_state *st, rg__checkpoint *c,
         rs = b->is_sharded
                  ? rg__checkpoint_add_sharded(c, b->name, b->bytes, b->align, 1)
                  : rg__checkpoint_add(c, b->name, b->bytes);
+        if (rs == RG_OK)
+            rs = rg__state_pull(b, 0, b->bytes);
     }
     if (rs == RG_OK)
         rs = rg__checkpoint_sign(c, st->ctx->job, st->ctx->host);

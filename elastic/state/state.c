@@ -499,8 +499,12 @@ static rg_status receive(rg_state *st, int source)
         return rs;
     for (int k = 0; k < st->buffers; k++) {
         const rg__state_buffer *b = &st->buffer[k];
-        if (!b->is_sharded)
-            rg__copy(b->data, b->vault + b->stride * ASIDE, b->bytes);
+        if (b->is_sharded)
+            continue;
+        rg__copy(b->data, b->vault + b->stride * ASIDE, b->bytes);
+        rs = rg__state_push(b, 0, b->bytes);
+        if (rs != RG_OK)
+            return rs;
     }
     st->step = step;
     return RG_OK;
@@ -510,10 +514,14 @@ static rg_status send(rg_state *st, int source)
 {
     rg_ctx *ctx = st->ctx;
     rg_status rs = rg__world_broadcast(ctx, &st->step, sizeof st->step, source);
-    for (int k = 0; k < st->buffers && rs == RG_OK; k++)
-        if (!st->buffer[k].is_sharded)
-            rs = rg__world_broadcast(ctx, st->buffer[k].data,
-                                     st->buffer[k].bytes, source);
+    for (int k = 0; k < st->buffers && rs == RG_OK; k++) {
+        const rg__state_buffer *b = &st->buffer[k];
+        if (b->is_sharded)
+            continue;
+        rs = rg__state_pull(b, 0, b->bytes);
+        if (rs == RG_OK)
+            rs = rg__world_broadcast(ctx, b->data, b->bytes, source);
+    }
     return rs;
 }
 

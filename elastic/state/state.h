@@ -9,7 +9,9 @@
 
 typedef struct rg__state_buffer {
     char name[RG__BUFFER_NAME_MAX];
-    char *data; /* the caller's memory, borrowed */
+    char *data; /* the caller's memory, borrowed; of device memory a mirror */
+    rg__device *device; /* NULL: it is host memory */
+    char *there;        /* the caller's memory on the device; borrowed */
     size_t bytes;
     bool is_sharded;
     uint32_t replicas;   /* of a shard, on other hosts */
@@ -130,6 +132,16 @@ rg_status rg__state_look(rg_state *st, uint64_t step);
 bool rg__state_looks(const rg_state *st);
 /* A commit takes so much of a buffer here, with that hash. */
 void rg__state_note_slice(rg__state_buffer *b, uint64_t hash);
+
+/* on_device.c. Device memory is read and written through a mirror on the host,
+ * which takes the place of data; of host memory these do nothing. ERR_DEVICE.
+ */
+rg_status rg__state_mirror_make(rg__state_buffer *b, rg__device *device);
+void rg__state_mirror_free(rg__state_buffer *b);
+rg_status rg__state_pull(const rg__state_buffer *b, size_t begin, size_t end);
+/* All of it, where only a hash depends on it. */
+void rg__state_pull_or_warn(const rg__state_buffer *b);
+rg_status rg__state_push(const rg__state_buffer *b, size_t begin, size_t end);
 
 /* copy.c. Fill this rank's piece and shard of a vault slot. PEER_LOST: the
  * generation has ended. */

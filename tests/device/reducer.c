@@ -3,7 +3,10 @@
  * nor on who was lost.
  *
  *   reducer [--until FILE] [--steps N] [--step-ms N] [--set] [--limit-ms N]
- *           [--elements N]
+ *           [--elements N] [--device-state] [--load]
+ *
+ * --device-state: the sums of the last step are registered on the device, once
+ * for all ranks and once in shards, and spoilt at each step's begin.
  *
  * It says so where a step that counts is wrong, and where device memory that it
  * filled at its start has not kept its content. */
@@ -24,14 +27,15 @@ typedef struct program {
     rg_set *set; /* of all ranks, by a rule; or the world */
     rg__cuda_library cuda;
     rg__cu_stream stream;
-    rg__cu_address sums, mark; /* of the device */
+    rg__cu_address sums, mark;     /* of the device */
+    rg__cu_address weights, shard; /* registered there; 0: not */
     rg__cu_context context;
     int64_t *host;
     size_t elements;
     const char *until;
     uint64_t steps;
     useconds_t nap;
-    bool has_set;
+    bool has_set, has_device_state, loads;
     int limit_ms; /* of communicators, from begin to end */
     int generations;
     int64_t total; /* registered */
@@ -71,6 +75,44 @@ static rg_status start_beside(program *p)
     return st;
 }
 
+static void spoil(const program *p)
+{
+    const size_t bytes = sizeof *p->host * p->elements;
+    if (!p->has_device_state)
+        return;
+    must(p->cuda.call.set_bytes(p->weights, 0xee, bytes, p->stream), "spoil");
+    must(p->cuda.call.set_bytes(p->shard, 0xee, bytes, p->stream), "spoil");
+}
+
+static void keep(const program *p)
+{
+    const size_t bytes = sizeof *p->host * p->elements;
+    if (!p->has_device_state)
+        return;
+    must(p->cuda.call.copy_within(p->weights, p->sums, bytes, p->stream),
+         "keep");
+    must(p->cuda.call.copy_within(p->shard, p->sums, bytes, p->stream), "keep");
+}
+
+static void look_at_buffer(program *p, const rg_state *state, const char *name,
+                           rg__cu_address at)
+{
+    const uint64_t step = rg_state_step(state);
+    size_t begin = 0, end = 0;
+    if (rg_state_slice(state, name, &begin, &end) != RG_OK)
+        die("rg_state_slice");
+    must(p->cuda.call.copy_out(p->host, at, sizeof *p->host * p->elements,
+                               p->stream),
+         "look");
+    must(p->cuda.call.stream_synchronize(p->stream), "look");
+    for (size_t i = begin / 8; i < end / 8; i++)
+        if (p->host[i] != (step == 0 ? 0 : part(step, i, 0, BATCH))) {
+            printf("WRONG: %s at step %" PRIu64 " has %" PRId64 " at %zu\n",
+                   name, step, p->host[i], i);
+            exit(7);
+        }
+}
+
 /* Reduce in stream order, and no sooner than the stream is done look at the
  * result; it counts behind the commit. */
 static rg_status step(program *p, rg_state *state)
@@ -82,6 +124,7 @@ static rg_status step(program *p, rg_state *state)
         .size = sizeof params, .memory = RG_DEVICE, .stream = p->stream};
     for (size_t i = 0; i < p->elements; i++)
         p->host[i] = part(now, i, BATCH * rank / n, BATCH * (rank + 1) / n);
+    spoil(p);
     must(p->cuda.call.copy_in(p->sums, p->host, bytes, p->stream), "copy in");
     void *sums = (void *)(uintptr_t)p->sums;
     rg_status st = start_beside(p);
@@ -97,6 +140,7 @@ static rg_status step(program *p, rg_state *state)
     if (st != RG_OK)
         return st;
     p->total += p->host[now % p->elements];
+    keep(p);
     st = rg_state_commit(state);
     if (st != RG_OK && st != RG_ERR_HOSTS_CHANGED)
         return st;
@@ -127,6 +171,10 @@ static rg_status train(rg_state *state, void *arg)
 {
     program *p = arg;
     look_at_mark(p);
+    if (p->has_device_state) {
+        look_at_buffer(p, state, "weights", p->weights);
+        look_at_buffer(p, state, "shard", p->shard);
+    }
     p->generations++;
     for (rg_status st = RG_OK;;) {
         if (p->steps != 0 && rg_state_step(state) >= p->steps)
@@ -146,6 +194,14 @@ static void read_arguments(program *p, int argc, char **argv)
         const char *value = i + 1 < argc ? argv[i + 1] : "";
         if (strcmp(argv[i], "--set") == 0) {
             p->has_set = true;
+            continue;
+        }
+        if (strcmp(argv[i], "--device-state") == 0) {
+            p->has_device_state = true;
+            continue;
+        }
+        if (strcmp(argv[i], "--load") == 0) {
+            p->loads = true;
             continue;
         }
         if (strcmp(argv[i], "--until") == 0)
@@ -194,6 +250,44 @@ static void make_set(program *p)
         die("rg_set_create_by");
 }
 
+static rg__cu_address make_zeros(const program *p)
+{
+    const size_t bytes = sizeof *p->host * p->elements;
+    rg__cu_address at = 0;
+    must(p->cuda.call.memory_alloc(&at, bytes), "memory");
+    must(p->cuda.call.set_bytes(at, 0, bytes, p->stream), "zeros");
+    must(p->cuda.call.stream_synchronize(p->stream), "zeros");
+    return at;
+}
+
+static void register_on_device(program *p, rg_state *state)
+{
+    const size_t bytes = sizeof *p->host * p->elements;
+    rg_buffer_params params = {.size = sizeof params, .memory = RG_DEVICE};
+    if (!p->has_device_state)
+        return;
+    p->weights = make_zeros(p);
+    p->shard = make_zeros(p);
+    if (rg_state_add(state, "weights", (void *)(uintptr_t)p->weights, bytes,
+                     &params) != RG_OK)
+        die("weights");
+    params.kind = RG_SHARDED;
+    if (rg_state_add(state, "shard", (void *)(uintptr_t)p->shard, bytes,
+                     &params) != RG_OK)
+        die("shard");
+    if (rg_state_add(state, "host", p->host, bytes, &params) != RG_ERR_INVALID)
+        die("host memory was taken for the device's");
+}
+
+static void load(const program *p, rg_state *state)
+{
+    uint64_t step = 0;
+    const rg_status st =
+        p->loads ? rg_state_load(state, NULL, &step) : RG_ERR_NOT_FOUND;
+    if (st != RG_OK && st != RG_ERR_NOT_FOUND)
+        die("rg_state_load");
+}
+
 int main(int argc, char **argv)
 {
     program p = {.elements = 1000, .nap = 3000};
@@ -214,6 +308,8 @@ int main(int argc, char **argv)
     if (rg_state_create(p.ctx, NULL, &state) != RG_OK ||
         rg_state_add(state, "total", &p.total, sizeof p.total, NULL) != RG_OK)
         die("rg_state_add");
+    register_on_device(&p, state);
+    load(&p, state);
     const rg_status st = rg_run(state, train, &p);
     if (st == RG_OK)
         printf("final step %" PRIu64 " state %016" PRIx64 "\n",
@@ -224,6 +320,10 @@ int main(int argc, char **argv)
     rg_state_destroy(state);
     p.cuda.call.memory_free(p.sums);
     p.cuda.call.memory_free(p.mark);
+    if (p.has_device_state) {
+        p.cuda.call.memory_free(p.weights);
+        p.cuda.call.memory_free(p.shard);
+    }
     p.cuda.call.stream_destroy(p.stream);
     rg_finalize(p.ctx);
     free(p.host);

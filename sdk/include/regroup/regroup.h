@@ -717,7 +717,7 @@ typedef struct rg_buffer_params {
                        */
     int constant;     /* 1: steps need not change it; 0: a warning names it when
                          no byte has changed over ten commits */
-    rg_memory memory; /* of data; RG_DEVICE is ERR_UNSUPPORTED so far */
+    rg_memory memory; /* of data; RG_DEVICE: see regroup_cuda.h */
 } rg_buffer_params;
 
 /* Register memory, and reserve room for it in the host's vault: twice

@@ -34,9 +34,13 @@
  * adds up, in the type of the elements. AVG is for F32 and F64.
  * ERR_UNSUPPORTED: groups (rg_group_start) and joins; LAND to BXOR, and BOOL in
  * reductions; AVG of other types, prescale and postscale; an alltoall in place;
- * a stream that is being captured into a graph. Device memory can't be
- * registered with rg_state_add yet: keep a copy in host memory, which fn loads
- * at its begin and fills before each commit.
+ * a stream that is being captured into a graph.
+ *
+ * Device memory is registered by rg_state_add with memory RG_DEVICE in its
+ * params, replicated or sharded, behind rg_device_open. A commit waits for
+ * everything that runs in the device's context, copies what this rank has to
+ * save to a mirror of the buffer in host memory, and saves it from there; a
+ * restore, and rg_state_load, go the other way.
  *
  * The communicators of the world, and of sets with memory RG_DEVICE in their
  * params, are made anew in each generation, before fn runs. Another set is

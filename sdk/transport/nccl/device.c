@@ -306,6 +306,48 @@ void rg__device_info(rg__device *d, rg_device_info *info)
     snprintf(info->bus, sizeof info->bus, "%s", d->bus);
 }
 
+rg_status rg__device_check_memory(rg__device *d, const void *p)
+{
+    int type = 0;
+    rg_status st = rg__device_use(d);
+    if (st == RG_OK && d->cuda.call.pointer_attribute(
+                           &type, RG__CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                           (rg__cu_address)(uintptr_t)p) != RG__CU_SUCCESS)
+        st = rg__fail(RG_ERR_INVALID, "%p is no memory of the device", p);
+    return st;
+}
+
+/* rc: of the copy that was enqueued. */
+static rg_status await_copy(rg__device *d, int rc)
+{
+    if (rc == RG__CU_SUCCESS)
+        rc = d->cuda.call.stream_synchronize(d->mover);
+    return rc == RG__CU_SUCCESS
+               ? RG_OK
+               : fail(d, rc, "registered memory of the device can't be copied");
+}
+
+rg_status rg__device_read(rg__device *d, void *to, const void *from,
+                          size_t bytes)
+{
+    const rg_status st = rg__device_use(d);
+    return st != RG_OK ? st
+                       : await_copy(d, d->cuda.call.copy_out(
+                                           to, (rg__cu_address)(uintptr_t)from,
+                                           bytes, d->mover));
+}
+
+rg_status rg__device_write(rg__device *d, void *to, const void *from,
+                           size_t bytes)
+{
+    const rg_status st = rg__device_use(d);
+    return st != RG_OK
+               ? st
+               : await_copy(d,
+                            d->cuda.call.copy_in((rg__cu_address)(uintptr_t)to,
+                                                 from, bytes, d->mover));
+}
+
 /* ------------------------------------------------------------- generations */
 
 /* The Regroup thread: the table is held for moments only, never around a call

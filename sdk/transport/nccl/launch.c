@@ -339,14 +339,10 @@ static void copy_alone(run *r)
 
 /* ------------------------------------------------------------------ launch */
 
-/* What can be told of a pointer: what the driver does not know at all is memory
- * of the CPU. */
+/* What the driver does not know at all is memory of the CPU. */
 static rg_status check_memory(rg__device *d, const rg__coll *o, const void *p)
 {
-    int type = 0;
-    if (p == NULL || d->cuda.call.pointer_attribute(
-                         &type, RG__CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                         (rg__cu_address)(uintptr_t)p) == RG__CU_SUCCESS)
+    if (p == NULL || rg__device_check_memory(d, p) == RG_OK)
         return RG_OK;
     return rg__fail(RG_ERR_INVALID,
                     "%s with memory RG_DEVICE got %p, which is no memory of "

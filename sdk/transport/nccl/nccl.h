@@ -43,6 +43,16 @@ void rg__device_unref(rg__device *d);
 
 void rg__device_info(rg__device *d, rg_device_info *info);
 
+/* Is that memory which the device can use? ERR_INVALID: it is not. */
+rg_status rg__device_check_memory(rg__device *d, const void *p);
+
+/* Copy between host memory and the device's, and wait for it; one thread at a
+ * time. ERR_DEVICE. */
+rg_status rg__device_read(rg__device *d, void *to, const void *from,
+                          size_t bytes);
+rg_status rg__device_write(rg__device *d, void *to, const void *from,
+                           size_t bytes);
+
 /* ------------------------------------------------------------- generations */
 
 /* Nothing of generations up to this one runs any more: lanes are aborted behind
