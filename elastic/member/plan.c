@@ -728,20 +728,42 @@ static rg_status plan_first(const look *l, members *list, int wanted)
     return propose(l, list);
 }
 
-/* What is left of a world that never began: workers that start again where
- * their hosts are here. */
-static int count_coming(const look *l, const rg__proposal *p)
+static int count_on(const rg__member_id *member, int n, uint64_t host)
+{
+    int on = 0;
+    for (int i = 0; i < n; i++)
+        on += member[i].host == host;
+    return on;
+}
+
+/* Workers that are at the door, and those of a first world that never began,
+ * which start again where their hosts are here. */
+static int count_coming(const look *l, const members *list,
+                        const rg__proposal *p)
 {
     int n = 0;
-    for (int i = 0; i < p->host_count; i++) {
-        const rg__host_record *host = rg__snapshot_host(l->s, p->host[i].id);
-        int here = 0;
-        for (int r = 0; r < p->size; r++)
-            here += p->member[r].host == p->host[i].id;
-        if (host != NULL && may_host_members(l, host->id))
-            n += here < host->open ? here : host->open;
+    for (int i = 0; i < l->s->hosts; i++) {
+        const rg__host_record *host = &l->s->host[i];
+        const int here = count_on(list->id, list->n, host->id);
+        int were = count_on(p->member, p->size, host->id);
+        if (were > host->open)
+            were = host->open;
+        if (may_host_members(l, host->id))
+            n += here > were ? here : were;
     }
     return n < l->c->max ? n : l->c->max;
+}
+
+/* Members of a host that lives hear of a lost one by the next proposal, which
+ * waits for them here: so they are told. */
+static rg_status plan_anew(const look *l, members *list, const rg__proposal *p)
+{
+    if (l->decided != NULL &&
+        find_reason(l->s, l->decided->generation) == NULL) {
+        l->plan->ends = l->decided->generation;
+        find_cause(l, list, l->plan->cause);
+    }
+    return plan_first(l, list, count_coming(l, list, p));
 }
 
 /* ------------------------------------------------------------------ leaving
@@ -803,7 +825,7 @@ static rg_status plan_broken(const look *l, members *list)
     if (l->decided != NULL && stops(l))
         return RG_OK;
     if (l->is_first && p != NULL && p->is_awaited)
-        return plan_first(l, list, count_coming(l, p));
+        return plan_anew(l, list, p);
     if (list->n < l->c->min)
         return wait_below_min(l);
     l->clock->below_min_ns = 0;

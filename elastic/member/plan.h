@@ -71,8 +71,11 @@ typedef struct rg__plan {
     rg__proposal proposal;  /* PROPOSE */
     rg__line line;          /* DECIDE: all but the time */
     int alive;              /* workers that could be in the next world */
-    int wanted; /* so many for a first world before --start-timeout; 0: it is
-                   not formed now */
+    int wanted;    /* so many for a first world before --start-timeout; 0: it is
+                      not formed now */
+    uint64_t ends; /* WAIT: a generation that its members do not know to have
+                      ended; 0: none */
+    char cause[RG__CAUSE_MAX];     /* why it has */
     const rg__host_record *failed; /* GIVE_UP: of the snapshot; or NULL */
     char awaited[RG__CAUSE_MAX]; /* WAIT, LEAVE: "h1, h2", hosts of the decided
                                     world without which nothing is decided */

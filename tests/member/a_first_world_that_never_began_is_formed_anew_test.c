@@ -95,6 +95,36 @@ static void it_does_not_wait_for_those_that_are_given_up(void)
     job_end(&j);
 }
 
+/* Those that start again are not left behind for spares that are there. */
+static void spares_make_up_for_a_lost_host(void)
+{
+    const rg__member_id both[] = {{1, 0, 1}, {1, 1, 1}, {2, 0, 1}, {2, 1, 1}};
+    job j;
+    job_begin(&j, 1, 4);
+    for (uint64_t h = 1; h <= 3; h++) {
+        job_host(&j, h == 1 ? "a" : h == 2 ? "b" : "c", h, 2);
+        job_slot(&j, h, 0)->waits = job_slot(&j, h, 1)->waits = true;
+    }
+    job_decided(&j, 1, both, 4, none);
+    j.snap.gen[0].is_awaited = true;
+    const uint64_t lost[] = {2};
+    j.config.lost = lost;
+    j.config.losts = 1;
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
+    CHECK_EQ(j.plan.wanted, 4);
+    CHECK_EQ(j.plan.alive, 2);
+    CHECK_EQ(j.plan.ends, 1); /* or host a would not know */
+    CHECK_STR(j.plan.cause, "host b is lost");
+    job_reason(&j, 1, false, "host b is lost");
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
+    CHECK_EQ(j.plan.ends, 0);
+    start_again(&j, 0);
+    start_again(&j, 1);
+    CHECK_EQ(job_look(&j), RG__PLAN_PROPOSE);
+    CHECK_EQ(j.plan.proposal.size, 4);
+    job_end(&j);
+}
+
 static void it_does_not_wait_for_ever(void)
 {
     job j;
@@ -150,6 +180,7 @@ int main(void)
     a_world_that_stands_does_not();
     nobody_is_in_two_first_worlds();
     it_does_not_wait_for_those_that_are_given_up();
+    spares_make_up_for_a_lost_host();
     it_does_not_wait_for_ever();
     once_it_has_begun_its_members_live_on();
     what_it_left_behind_does_not_count();

@@ -349,6 +349,10 @@ static void look_again(agent *a)
 static void act(agent *a, const rg__plan *plan)
 {
     say_awaited(a, plan);
+    if (plan->ends != 0 && !rg__suspect_has_spoken(a, plan->ends)) {
+        rg__suspect_spoke(a, plan->ends);
+        rg__publish_reason(a, plan->ends, NULL, false, plan->cause);
+    }
     if (plan->kind == RG__PLAN_WAIT) {
         wait_on(a, plan);
         return;
