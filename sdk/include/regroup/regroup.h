@@ -220,7 +220,8 @@ typedef struct rg_set_params {
  * set ends with a lost member (from then on every call on it returns
  * ERR_SET_ENDED), unless params->keep is set.
  *
- * In an elastic program, call it in one of two places:
+ * In an elastic program, call it in one of two places, or after rg_world_wait
+ * has returned RG_OK (a worker that joins then declares the set):
  *   inside fn      A set with a name is found again by that name and the same
  *                  ranks as long as it lives, whichever workers have those
  *                  ranks by then, so fn may run from its top again.
