@@ -140,9 +140,120 @@ static void follow_slot_untold(slot *s)
     rg__slot_lost(s, "can't be told: no memory");
 }
 
-static void follow_slot_stood(slot *s)
+static void follow_slot_met(slot *s)
 {
+    rg__checkpoint_show(s);
+    rg__generation_show_begun(s);
+    rg__vault_show_segments(s); /* before it has any of its own */
+    rg__slots_kind_is_known(s->a);
+    rg__publish(s->a);
+}
+
+static void follow_slot_at_door(slot *s, uint64_t registered)
+{
+    agent *a = s->a;
+    rg__last_note_loaded(s);
+    if (a->is_done)
+        rg__worker_tell_mark(s, RG__DONE, 0);
+    if (!s->w.waits && !rg__shape_take(s, registered))
+        return;
+    rg__paths_follow(a);
+    rg__publish(a);
+}
+
+static void follow_slot_left(slot *s)
+{
+    rg__generation_try_ack(s->a);
+}
+
+static void follow_slot_built(slot *s)
+{
+    rg__generation_try_ack(s->a);
+}
+
+static void follow_slot_fin(slot *s)
+{
+    rg__generation_try_fin(s->a);
+}
+
+static void follow_slot_committed(slot *s)
+{
+    rg__copies_committed(s->a);
+    rg__generation_try_begin(s->a);
+}
+
+static void follow_slot_broken(slot *s, uint64_t generation,
+                               const rg__proposal_host *host, const char *why)
+{
+    agent *a = s->a;
+    if (!rg__view_is_only_announced(a, generation))
+        rg__generation_abort(a, generation);
+    if (a->is_done) { /* nobody plans any more, and this agent ends soon */
+        rg__beat_abort(a, generation);
+    } else if (host == NULL) {
+        rg__publish_reason(a, generation, s, false, why);
+    } else {
+        rg__beat_link_broke(a, host->id);
+        rg__publish_broken_link(a, generation, s, host->name, why);
+    }
+}
+
+static void follow_slot_stuck(slot *s, uint64_t host, uint64_t bytes)
+{
+    rg__beat_ask(s->a, host);
+    if (bytes > 0)
+        rg__beat_note_stuck(s->a, host, bytes);
+}
+
+/* Pages first, then neighbours, then etcd. */
+static void follow_slot_lost(slot *s, const char *why)
+{
+    agent *a = s->a;
+    const rg__proposal *decided = rg__view_decided(a);
+    if (rg__view_has_place(decided, s)) {
+        rg__generation_abort(a, decided->generation);
+        rg__beat_abort(a, decided->generation);
+        rg__publish_reason(a, decided->generation, s, true, why);
+    } else if (rg__view_has_place(rg__view_newest(a), s)) {
+        rg__publish_reason(a, a->view.cur.generation, s, true, why);
+    }
+}
+
+static void follow_slot_dead(slot *s)
+{
+    rg__publish(s->a);
     rg__resume_look(s->a);
+}
+
+static void follow_slot_fenced(slot *s)
+{
+    rg__generation_try_ack(s->a);
+}
+
+static void follow_slot_reaped(slot *s, rg__member_id was)
+{
+    rg__vault_drop_owner(s->a, was);
+    rg__generation_try_ack(s->a); /* this one may have been waited for */
+}
+
+static void follow_slot_changed(slot *s)
+{
+    rg__publish(s->a);
+}
+
+static void follow_slot_stood(slot *s, bool is_at_door, uint64_t registered)
+{
+    rg__last_note_loaded(s);
+    if (is_at_door && !s->w.waits && !rg__shape_take(s, registered))
+        return;
+    rg__paths_follow(s->a);
+    rg__resume_look(s->a);
+}
+
+static void follow_world_over(agent *a, uint64_t generation)
+{
+    rg__generation_abort(a, generation);
+    rg__beat_abort(a, generation);
 }
 
 /* A caller's first frame. */
@@ -224,7 +335,23 @@ const rg__events rg__agent_events = {
     .settled = rg__agent_check_end,
     .noted = rg__resume_note,
     .slot_untold = follow_slot_untold,
+    .slot_met = follow_slot_met,
+    .slot_at_door = follow_slot_at_door,
+    .slot_left = follow_slot_left,
+    .slot_built = follow_slot_built,
+    .slot_fin = follow_slot_fin,
+    .slot_committed = follow_slot_committed,
+    .slot_broken = follow_slot_broken,
+    .slot_stuck = follow_slot_stuck,
+    .slot_lost = follow_slot_lost,
+    .page_told = rg__generation_abort,
+    .slot_dead = follow_slot_dead,
+    .slot_fenced = follow_slot_fenced,
+    .slot_reaped = follow_slot_reaped,
+    .slot_changed = follow_slot_changed,
     .slot_stood = follow_slot_stood,
+    .world_over = follow_world_over,
+    .workers_pinged = rg__generation_mind_record,
     .sets_told = rg__questions_look,
     .slot_recalled = rg__slot_recall,
     .worker_calls = rg__guest_accept,

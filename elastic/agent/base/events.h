@@ -12,6 +12,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "elastic/member/records.h"
+#include "sdk/base/wire.h"
+
 typedef struct agent agent;
 typedef struct slot slot;
 typedef struct connection connection;
@@ -34,8 +37,31 @@ typedef struct rg__events {
 
     /* Slots. */
     void (*slot_untold)(slot *s); /* a message for its worker is lost */
-    void (*slot_stood)(slot *s);  /* has said where it stands, or will not */
-    void (*sets_told)(agent *a);  /* a worker has shown its sets */
+    void (*slot_met)(slot *s);    /* its worker has called rg_init */
+    void (*slot_at_door)(slot *s, uint64_t registered);
+    void (*slot_left)(slot *s);  /* a generation */
+    void (*slot_built)(slot *s); /* one */
+    void (*slot_fin)(slot *s);
+    void (*slot_committed)(slot *s); /* a commit counts */
+    /* A worker's connection, with that host or NULL, is broken; bytes of one
+     * are not acknowledged. */
+    void (*slot_broken)(slot *s, uint64_t generation,
+                        const rg__proposal_host *host, const char *why);
+    void (*slot_stuck)(slot *s, uint64_t host, uint64_t bytes);
+    /* Its worker is dead: a reason for the generation it is in to end; in
+     * which, its page said alone; and in any case. */
+    void (*slot_lost)(slot *s, const char *why);
+    void (*page_told)(agent *a, uint64_t generation);
+    void (*slot_dead)(slot *s);
+    void (*slot_fenced)(slot *s); /* can't store any more */
+    void (*slot_reaped)(slot *s, rg__member_id was);
+    void (*slot_changed)(slot *s); /* what its record says */
+    /* It has told an agent that took over where it stands. */
+    void (*slot_stood)(slot *s, bool is_at_door, uint64_t registered);
+    /* A member is gone when the job is done, and others may wait for it. */
+    void (*world_over)(agent *a, uint64_t generation);
+    void (*workers_pinged)(agent *a);
+    void (*sets_told)(agent *a); /* a worker has shown its sets */
     /* The first world that its worker was in has ended before it began. */
     void (*slot_recalled)(slot *s, uint64_t generation);
 

@@ -12,8 +12,6 @@
 #include "elastic/agent/base/tell.h"
 #include "elastic/agent/base/view.h"
 #include "elastic/agent/base/waits.h"
-#include "elastic/agent/generation/generation.h"
-#include "elastic/agent/hosts/hosts.h"
 #include "elastic/agent/output/output.h"
 #include "elastic/agent/supervisor/keep.h"
 #include "elastic/agent/supervisor/kept.h"
@@ -421,7 +419,7 @@ static void look_at_fence(void *arg)
         return; /* reaped meanwhile */
     rg__slot_step(s, SLOT_ON_FENCED);
     s->w.entered = 0;
-    rg__generation_try_ack(s->a);
+    s->a->on->slot_fenced(s);
     go_on_after_death(s);
 }
 
@@ -445,7 +443,7 @@ static void abort_as_its_page_says(const slot *s)
     for (int i = 0; s->died_in != 0 && i < a->params->slots; i++)
         if (rg__slot_is_alive(&a->slot[i]) &&
             a->slot[i].w.decided == s->died_in)
-            rg__generation_abort(a, s->died_in);
+            a->on->page_told(a, s->died_in);
 }
 
 void rg__slots_abort_losses(agent *a)
@@ -466,15 +464,10 @@ static void end_generation(slot *s)
              s->kept.death);
     rg__failpoint("agent.detect", -1, 0,
                   decided != NULL ? decided->generation : 0);
-    if (decided != NULL && rg__view_has_place(rg__view_decided(s->a), s)) {
-        rg__generation_abort(a, decided->generation);
-        rg__beat_abort(a, decided->generation);
-        rg__publish_reason(a, decided->generation, s, true, text);
-    } else if (rg__view_has_place(rg__view_newest(a), s)) {
-        rg__publish_reason(a, a->view.cur.generation, s, true, text);
-    } else if (decided == NULL) {
+    if (decided == NULL && !rg__view_has_place(rg__view_newest(a), s))
         abort_as_its_page_says(s);
-    }
+    else
+        a->on->slot_lost(s, text);
 }
 
 /* Who called rg_finalize has said that it stores nowhere any more; it gets
@@ -532,8 +525,7 @@ void rg__slot_lost(slot *s, const char *format, ...)
                rg__view_has_place(rg__view_decided(s->a), s)) {
         rg__timer_set(s->a->crew->missed_timer, MISSED_NS);
     }
-    rg__publish(s->a);
-    s->a->on->slot_stood(s);
+    s->a->on->slot_dead(s);
 }
 
 void rg__slot_recall(slot *s, uint64_t generation)
@@ -553,8 +545,7 @@ void rg__slots_end_world(void *agent_arg)
     const rg__proposal *p = rg__view_decided(a);
     if (p == NULL || a->aborted >= p->generation)
         return;
-    rg__generation_abort(a, p->generation);
-    rg__beat_abort(a, p->generation);
+    a->on->world_over(a, p->generation);
 }
 
 void rg__slot_publish_loss(slot *s)
@@ -637,7 +628,7 @@ static void give_up(slot *s, const char *why)
              (unsigned long long)s->kept.failed_at);
     snprintf(then, sizeof then, "it %s", s->kept.given_up);
     tell_death(s, then);
-    rg__publish(s->a);
+    s->a->on->slot_changed(s);
 }
 
 /* ------------------------------------------------------ whose fault it was */
@@ -786,8 +777,7 @@ static void go_on_after_death(slot *s)
     const rg__member_id me = {a->id, s->index, s->kept.start};
     if (s->w.pid != 0) {
         rg__worker_forget(s);
-        rg__vault_drop_owner(a, me);
-        rg__generation_try_ack(a); /* this one may have been waited for */
+        a->on->slot_reaped(s, me);
     }
     if (a->is_ending || a->is_done) {
         rg__slot_step(s, SLOT_ON_CLOSE);

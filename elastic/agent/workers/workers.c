@@ -7,8 +7,6 @@
 #include "elastic/agent/base/tell.h"
 #include "elastic/agent/base/view.h"
 #include "elastic/agent/checkpoint/checkpoints.h"
-#include "elastic/agent/generation/generation.h"
-#include "elastic/agent/hosts/hosts.h"
 #include "elastic/agent/hosts/peers.h"
 #include "elastic/agent/supervisor/keep.h"
 #include "elastic/agent/supervisor/kept.h"
@@ -72,15 +70,9 @@ static void on_door(slot *s, const rg__door *m)
     s->w.waits = m->waits != 0;
     s->w.port = m->port & 0xffff;
     s->w.loaded = m->loaded;
-    rg__last_note_loaded(s);
     rg__log(RG__DEBUG, "agent", "%s.%u is at the door", s->a->params->host,
             s->index);
-    if (s->a->is_done)
-        rg__worker_tell_mark(s, RG__DONE, 0);
-    if (s->w.waits || rg__shape_take(s, m->registered)) {
-        rg__paths_follow(s->a);
-        rg__publish(s->a);
-    }
+    s->a->on->slot_at_door(s, m->registered);
 }
 
 /* It could not build the generation that it was asked for. Once is bad luck;
@@ -102,18 +94,7 @@ static void break_link(slot *s, const rg__broken *m,
     rg__log(RG__WARN, "agent", "generation %llu is broken: %s",
             (unsigned long long)m->generation, text);
     a->detected_ns = rg__now_ns();
-    if (!rg__view_is_only_announced(a, m->generation))
-        rg__generation_abort(a, m->generation);
-    if (a->is_done) { /* nobody plans any more, and this agent ends soon */
-        rg__beat_abort(a, m->generation);
-        return;
-    }
-    if (host == NULL) {
-        rg__publish_reason(a, m->generation, s, false, text);
-        return;
-    }
-    rg__beat_link_broke(a, host->id);
-    rg__publish_broken_link(a, m->generation, s, host->name, text);
+    a->on->slot_broken(s, m->generation, host, text);
 }
 
 /* Whatever datagrams say, a connection that gets nothing through for as long as
@@ -126,11 +107,9 @@ static void on_stuck(slot *s, const rg__broken *m)
     if (host == NULL || m->generation != s->w.entered ||
         a->aborted >= m->generation)
         return;
-    rg__beat_ask(a, host->id);
-    if (m->bytes == 0)
-        return;
-    rg__beat_note_stuck(a, host->id, m->bytes);
-    if (m->waited_ms < a->params->detect_ms * RG__SILENT_BUDGETS)
+    a->on->slot_stuck(s, host->id, m->bytes);
+    if (m->bytes == 0 ||
+        m->waited_ms < a->params->detect_ms * RG__SILENT_BUDGETS)
         return;
     snprintf(text, sizeof text,
              "%.24s has acknowledged none of %llu bytes of %.24s.%u for %u ms",
@@ -180,21 +159,20 @@ static void on_mark(slot *s, rg__wire_type type, uint64_t generation)
     case RG__LEFT:
         if (w->entered == generation)
             w->entered = 0;
-        rg__generation_try_ack(s->a);
+        s->a->on->slot_left(s);
         break;
     case RG__BUILT:
         w->built = generation;
         w->entered = generation;
         w->build_failures = 0;
-        rg__generation_try_ack(s->a);
+        s->a->on->slot_built(s);
         break;
     case RG__FIN:
         w->fin = generation;
-        rg__generation_try_fin(s->a);
+        s->a->on->slot_fin(s);
         break;
     case RG__COMMITTED:
-        rg__copies_committed(s->a);
-        rg__generation_try_begin(s->a);
+        s->a->on->slot_committed(s);
         break;
     default: /* RG__FINALIZE */
         on_finalize(s, generation);
@@ -212,7 +190,6 @@ static void on_stand(slot *s, const rg__stand *m)
     w->waits = m->waits != 0;
     w->port = m->port & 0xffff;
     w->loaded = m->loaded;
-    rg__last_note_loaded(s);
     w->asked = m->asked;
     w->pending = m->pending;
     w->decided = m->decided;
@@ -220,10 +197,7 @@ static void on_stand(slot *s, const rg__stand *m)
     w->entered = m->built != 0 ? m->built : m->pending;
     w->fin = m->fin;
     w->has_stood = true;
-    if (m->is_at_door != 0 && !w->waits && !rg__shape_take(s, m->registered))
-        return;
-    rg__paths_follow(s->a);
-    s->a->on->slot_stood(s);
+    s->a->on->slot_stood(s, m->is_at_door != 0, m->registered);
 }
 
 /* false: malformed. */
@@ -507,11 +481,7 @@ static void meet(agent *a, slot *s, const rg__hello *m, int sock, pid_t pid)
         rg__slot_lost(s, "can't be met: %s", rg_last_error());
         return;
     }
-    rg__checkpoint_show(s);
-    rg__generation_show_begun(s);
-    rg__vault_show_segments(s); /* before it has any of its own */
-    rg__slots_kind_is_known(a);
-    rg__publish(a);
+    a->on->slot_met(s);
 }
 
 /* ------------------------------------------- a worker of an earlier agent */
@@ -674,6 +644,6 @@ void rg__workers_ping(void *agent_arg)
     for (int i = 0; i < a->params->slots; i++)
         if (!a->is_paused && rg__slot_is_ready(&a->slot[i]))
             ping(&a->slot[i]);
-    rg__generation_mind_record(a);
+    a->on->workers_pinged(a);
     rg__timer_set(a->crew->ping, a->params->detect_ms * RG__MS / SILENT_TICKS);
 }
