@@ -321,6 +321,20 @@ static const char *crash_of(const char *tail)
     return found;
 }
 
+/* Its own panic is a line of its log first, and only there has a reason. */
+static bool is_of_line(const char *crash, const char *line)
+{
+    static const char panic[] = "panic: ";
+    json_t *j =
+        line != NULL ? json_loads(line, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
+    const char *what = text_of(j, "msg");
+    const bool is_same =
+        strncmp(crash, panic, sizeof panic - 1) == 0 && what[0] != '\0' &&
+        strncmp(crash + sizeof panic - 1, what, strlen(what)) == 0;
+    json_decref(j);
+    return is_same;
+}
+
 static bool has_any(const char *text, const char *const *words)
 {
     for (; *words != NULL; words++)
@@ -354,7 +368,9 @@ rg__etcd_child_lack rg__etcd_child_said(const char *dir,
     const char *crash = tail != NULL ? crash_of(tail) : NULL;
     said[0] = '\0';
     const bool has_crashed = crash != NULL && crash > line;
-    if (has_crashed)
+    if (has_crashed && is_of_line(crash, line))
+        take_message(line, said);
+    else if (has_crashed)
         snprintf(said, RG__ETCD_SAID, "%.*s", (int)strcspn(crash, "\n"), crash);
     else if (line == NULL || !take_message(line, said))
         snprintf(said, RG__ETCD_SAID, "it said nothing that can be read");

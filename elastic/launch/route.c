@@ -60,30 +60,11 @@ bool rg__route_is_here(const char *target)
     return is_here;
 }
 
-static bool find_source(const struct addrinfo *to, rg__address *mine)
-{
-    struct sockaddr_storage self;
-    socklen_t n = sizeof self;
-    const int sock = socket(to->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    const bool is_found =
-        sock >= 0 && connect(sock, to->ai_addr, to->ai_addrlen) == 0 &&
-        getsockname(sock, (struct sockaddr *)&self, &n) == 0 &&
-        rg__address_show((const struct sockaddr *)&self, mine);
-    if (sock >= 0)
-        close(sock);
-    return is_found;
-}
-
 static bool route_to(const char *target, rg__address *mine)
 {
-    struct addrinfo *found = look_up(target);
-    bool is_found = false;
-    for (const struct addrinfo *i = found; i != NULL && !is_found;
-         i = i->ai_next)
-        is_found = find_source(i, mine);
-    if (found != NULL)
-        freeaddrinfo(found);
-    return is_found;
+    char address[RG__LISTED_TARGET];
+    rg__hosts_address(target, address);
+    return rg__address_towards(address, ANY_PORT, mine);
 }
 
 rg_status rg__route_mine(const rg__host_list *list, rg__address *mine_p)

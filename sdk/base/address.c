@@ -3,10 +3,12 @@
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
+#include <netdb.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "sdk/base/fail.h"
 
@@ -100,4 +102,34 @@ rg_status rg__address_of(const char *interface, rg__address *to)
                     "and an address, or an address in that network; `ip "
                     "address` lists them",
                     interface);
+}
+
+/* ------------------------------------------------------------------- route */
+
+static bool find_source(const struct addrinfo *to, rg__address *mine)
+{
+    struct sockaddr_storage self;
+    socklen_t n = sizeof self;
+    const int sock = socket(to->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    const bool is_found =
+        sock >= 0 && connect(sock, to->ai_addr, to->ai_addrlen) == 0 &&
+        getsockname(sock, (struct sockaddr *)&self, &n) == 0 &&
+        rg__address_show((const struct sockaddr *)&self, mine);
+    if (sock >= 0)
+        close(sock);
+    return is_found;
+}
+
+bool rg__address_towards(const char *host, const char *port, rg__address *mine)
+{
+    const struct addrinfo want = {.ai_socktype = SOCK_DGRAM};
+    struct addrinfo *found = NULL;
+    if (getaddrinfo(host, port, &want, &found) != 0)
+        return false;
+    bool is_found = false;
+    for (const struct addrinfo *i = found; i != NULL && !is_found;
+         i = i->ai_next)
+        is_found = find_source(i, mine);
+    freeaddrinfo(found);
+    return is_found;
 }

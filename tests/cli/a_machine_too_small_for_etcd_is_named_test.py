@@ -44,6 +44,8 @@ claim_said(claims, run(resource.RLIMIT_NOFILE, 128), "128 files",
            "etcd needs 150", "ulimit -n")
 claim_said(claims, run(resource.RLIMIT_AS, 400 << 20), "no memory",
            "ulimit -v")
+claim_said(claims, run(resource.RLIMIT_AS, 2000 << 20), "no memory",
+           "ulimit -v")  # too little for its database alone
 claim_said(claims, run(resource.RLIMIT_FSIZE, 100 << 10), "ulimit -f",
            "REGROUP_RUN_DIR")
 if os.getuid() == 0:

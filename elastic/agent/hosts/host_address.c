@@ -4,11 +4,8 @@
 #include "elastic/agent/hosts/hosts.h"
 
 #include <arpa/inet.h>
-#include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "sdk/base/address.h"
 #include "sdk/base/fail.h"
@@ -29,34 +26,11 @@ static rg_status take_given(const char *text, rg__address *to)
 
 /* -------------------------------------------------------- the route to etcd */
 
-static bool find_source(const struct addrinfo *to, rg__address *mine)
-{
-    struct sockaddr_storage self;
-    socklen_t n = sizeof self;
-    const int sock = socket(to->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    const bool is_found =
-        sock >= 0 && connect(sock, to->ai_addr, to->ai_addrlen) == 0 &&
-        getsockname(sock, (struct sockaddr *)&self, &n) == 0 &&
-        rg__address_show((const struct sockaddr *)&self, mine);
-    if (sock >= 0)
-        close(sock);
-    return is_found;
-}
-
 static bool route_to(const char *endpoint, rg__address *to)
 {
     char host[256], port[16];
-    const struct addrinfo want = {.ai_socktype = SOCK_DGRAM};
-    struct addrinfo *found = NULL;
-    if (!rg__etcd_split(endpoint, host, sizeof host, port, sizeof port) ||
-        getaddrinfo(host, port, &want, &found) != 0)
-        return false;
-    bool is_found = false;
-    for (const struct addrinfo *i = found; i != NULL && !is_found;
-         i = i->ai_next)
-        is_found = find_source(i, to);
-    freeaddrinfo(found);
-    return is_found;
+    return rg__etcd_split(endpoint, host, sizeof host, port, sizeof port) &&
+           rg__address_towards(host, port, to);
 }
 
 /* The first endpoint with a route to it counts. */
