@@ -79,6 +79,10 @@ static rg_status train(rg_state *st, void *arg)
         abort();
     if (does_again)
         say("inside", rg_world_wait(ctx));
+    const rg_status first = add_up(own);
+    if (first != RG_OK)
+        return first;
+    say("trains", first);
     while (counter < STEPS || (until[0] != '\0' && access(until, F_OK) != 0)) {
         rg_status rs = add_up(own);
         if (rs != RG_OK)

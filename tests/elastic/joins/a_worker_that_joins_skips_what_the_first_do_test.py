@@ -18,6 +18,12 @@ def waits(job):
     return [wait["kind"] for wait in job.status()["waiting"]]
 
 
+def trains_since_it_joined(job, slot):
+    """It uses the set that the others made and it declared."""
+    joined = job.text().partition(f"slot {slot} waited RG_JOINING")[2]
+    return f"slot {slot} trains RG_OK" in joined
+
+
 def test_spares_and_replacements():
     with Job(["--slots", "3", "--min", "2", "--max", "2"],
              [WAITER, "gate=gate", "until=end"]) as job:
@@ -31,14 +37,16 @@ def test_spares_and_replacements():
         until(lambda: "first" not in waits(job), 20, "the wait is over")
         claim(job.run("scale", job.name, "--max", "3").returncode == 0,
               "regroup scale")
-        until(lambda: len(job.workers()) == 3, 20, "the spare joins")
+        until(lambda: trains_since_it_joined(job, 2), 20, "the spare joins")
         job.kill(0)
         until(lambda: "slot 0 waited RG_JOINING" in job.text(), 20,
               "the replacement is told")
-        until(lambda: len(job.workers()) == 3, 20, "the replacement joins")
+        until(lambda: trains_since_it_joined(job, 0), 20,
+              "the replacement joins")
         make(job, "end")
         job.finish()
         claim(job.text().count("fetches") == 1, "somebody fetched again")
+        claim("RG_ERR" not in job.text(), "somebody failed")
         for slot in range(3):
             claim(f"slot {slot} ran RG_OK" in job.text(), f"slot {slot}")
 
