@@ -58,7 +58,8 @@ def have_struck(job, point, script):
 def run(flags, point, script):
     print(flags, point, script, flush=True)
     with DeviceJob(flags, reducer(*UNTIL_FINISH, "--step-ms", 2),
-                   "\n".join(script), {"REGROUP_FAILPOINT": point}) as job:
+                   "\n".join(script),
+                   {"REGROUP_FAILPOINT": point} if point else {}) as job:
         until(lambda: have_struck(job, point, script) or not job.alive(), 30,
               "all have struck")
         job.wait_step(job.step() + 5)

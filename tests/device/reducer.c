@@ -2,8 +2,8 @@
  * allreduce in a stream, so that the sum depends neither on the world's size
  * nor on who was lost.
  *
- *   reducer [--until FILE] [--steps N] [--step-ms N] [--set] [--limit-ms N]
- *           [--elements N] [--device-state] [--load]
+ *   reducer [--until FILE] [--steps N] [--step-ms N] [--set | --cross]
+ *           [--limit-ms N] [--elements N] [--device-state] [--load]
  *
  * --device-state: the sums of the last step are registered on the device, once
  * for all ranks and once in shards, and spoilt at each step's begin.
@@ -35,7 +35,7 @@ typedef struct program {
     const char *until;
     uint64_t steps;
     useconds_t nap;
-    bool has_set, has_device_state, loads;
+    bool has_set, crosses, has_device_state, loads;
     int limit_ms; /* of communicators, from begin to end */
     int generations;
     int64_t total; /* registered */
@@ -64,7 +64,8 @@ static int64_t part(uint64_t step, size_t i, int begin, int end)
     return sum;
 }
 
-/* Operations of the world run beside those of the set. */
+/* Operations of the world run beside those of the set; with --cross the ranks
+ * start those of the two sets in opposite orders. */
 static rg_status start_beside(program *p)
 {
     const rg_op_params params = {
@@ -127,11 +128,13 @@ static rg_status step(program *p, rg_state *state)
     spoil(p);
     must(p->cuda.call.copy_in(p->sums, p->host, bytes, p->stream), "copy in");
     void *sums = (void *)(uintptr_t)p->sums;
-    rg_status st = start_beside(p);
-    if (st != RG_OK)
-        return st;
-    st = rg_allreduce_start(p->set, sums, sums, p->elements, RG_I64, RG_SUM,
-                            &params, NULL);
+    const bool is_later = p->crosses && rank % 2 == 1;
+    rg_status st = is_later ? RG_OK : start_beside(p);
+    if (st == RG_OK)
+        st = rg_allreduce_start(p->set, sums, sums, p->elements, RG_I64, RG_SUM,
+                                &params, NULL);
+    if (st == RG_OK && is_later)
+        st = start_beside(p);
     if (st != RG_OK)
         return st;
     must(p->cuda.call.copy_out(p->host, p->sums, bytes, p->stream), "copy out");
@@ -192,8 +195,10 @@ static void read_arguments(program *p, int argc, char **argv)
 {
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
-        if (strcmp(argv[i], "--set") == 0) {
+        const bool crosses = strcmp(argv[i], "--cross") == 0;
+        if (crosses || strcmp(argv[i], "--set") == 0) {
             p->has_set = true;
+            p->crosses = crosses;
             continue;
         }
         if (strcmp(argv[i], "--device-state") == 0) {

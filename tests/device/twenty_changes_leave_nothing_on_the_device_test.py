@@ -1,7 +1,8 @@
 """Twenty generations end within a kernel: one worker dies, another one dies
 while communicators meet, and then NCCL fails again and again. The others keep
 their process, and hold in the end what they held before: communicators,
-threads, descriptors and every byte of device and pinned memory.
+threads, descriptors and every byte of device and pinned memory. All the while
+ranks start the operations of two sets in opposite orders.
 
 Covers: reclaim.c root.c"""
 import os
@@ -32,7 +33,7 @@ def held(pid):
 
 def test():
     with DeviceJob(["-n", "3"], reducer(
-            *UNTIL_FINISH, "--step-ms", 2, "--set")) as job:
+            *UNTIL_FINISH, "--step-ms", 2, "--cross")) as job:
         job.wait_step(5)
         before = job.workers()
         pids = [before[rank]["pid"] for rank in (0, 1)]

@@ -44,6 +44,8 @@ class DeviceJob(Job):
         if os.path.exists(path):
             with open(path, encoding="utf-8") as file:
                 claim(False, f"the device says: {file.read()}")
+        # a worker that a sanitizer ends would only be started again
+        claim("Sanitizer" not in self.text(), "a sanitizer has found a fault")
 
     def check_device(self, left=0):
         """Nothing is wrong on the device, and at most so many communicators
