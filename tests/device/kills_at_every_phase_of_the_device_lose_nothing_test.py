@@ -57,7 +57,8 @@ def have_struck(job, point, script):
 
 def run(flags, point, script):
     print(flags, point, script, flush=True)
-    with DeviceJob(flags, reducer(*UNTIL_FINISH, "--step-ms", 2),
+    program = reducer(*UNTIL_FINISH, "--step-ms", 2, "--device-state")
+    with DeviceJob(flags, program,
                    "\n".join(script),
                    {"REGROUP_FAILPOINT": point} if point else {}) as job:
         until(lambda: have_struck(job, point, script) or not job.alive(), 30,
