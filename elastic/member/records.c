@@ -35,8 +35,14 @@ bool rg__same_member(rg__member_id a, rg__member_id b)
 
 /* -------------------------------------------------------------------- keys */
 
-static const char *const key_text[] = {
-#define RG__KEY_TEXT(kind, text, parts) text,
+/* What stands behind a key's kind. */
+typedef enum parts { ALONE, NUMBER, NAME, BOTH, TWO } parts;
+
+static const struct {
+    const char *text;
+    parts parts;
+} kinds[] = {
+#define RG__KEY_TEXT(kind, text, parts) {text, parts},
     RG__KEYS(RG__KEY_TEXT)
 #undef RG__KEY_TEXT
 };
@@ -53,7 +59,7 @@ char *rg__record_key(const char *prefix, rg__key key)
     char *text = NULL;
     add_number(number, sizeof number, key.number);
     add_number(by, sizeof by, key.by);
-    if (asprintf(&text, "%s%s%s%s%s%s", prefix, key_text[key.kind], number,
+    if (asprintf(&text, "%s%s%s%s%s%s", prefix, kinds[key.kind].text, number,
                  key.name != NULL ? "/" : "", key.name != NULL ? key.name : "",
                  by) < 0)
         return NULL;
@@ -63,6 +69,48 @@ char *rg__record_key(const char *prefix, rg__key key)
 char *rg__record_keys(const char *prefix, rg__key_kind kind)
 {
     return rg__record_key(prefix, (rg__key){.kind = kind, .name = ""});
+}
+
+/* "/00..02" and what follows; no generation and no incarnation is 0. */
+static bool read_number(const char **at, uint64_t *number_p)
+{
+    if (**at != '/' || !rg__hex_begins(*at + 1, number_p) || *number_p == 0)
+        return false;
+    *at += 17;
+    return true;
+}
+
+static bool read_name(const char **at, const char **name_p)
+{
+    if (**at != '/')
+        return false;
+    *name_p = *at + 1;
+    *at += strlen(*at);
+    return true;
+}
+
+static bool read_parts(const char *at, parts which, rg__key *key)
+{
+    bool is_right = true;
+    if (which == NUMBER || which == BOTH || which == TWO)
+        is_right = read_number(&at, &key->number);
+    if (is_right && (which == NAME || which == BOTH))
+        is_right = read_name(&at, &key->name);
+    if (is_right && which == TWO)
+        is_right = read_number(&at, &key->by);
+    return is_right && *at == '\0';
+}
+
+bool rg__record_key_read(const char *text, rg__key *key)
+{
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        const size_t n = strlen(kinds[i].text);
+        *key = (rg__key){.kind = (rg__key_kind)i};
+        if (strncmp(text, kinds[i].text, n) == 0 &&
+            (text[n] == '/' || text[n] == '\0'))
+            return read_parts(text + n, kinds[i].parts, key);
+    }
+    return false;
 }
 
 /* -------------------------------------------------------------------- meta */

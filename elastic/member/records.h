@@ -387,15 +387,15 @@ char *rg__suspicion_text(bool is_withdrawn);
     X(CHECKPOINT, "all/checkpoint", ALONE)                                     \
     X(ORDER, "all/order", ALONE)                                               \
     X(PROBE, "all/probe", ALONE)                                               \
-    X(GEN, "all/gen", NUMBER)         /* generation */                         \
-    X(LINE, "all/line", NUMBER)       /* generation */                         \
-    X(REASON, "all/ev", BOTH)         /* generation, member */                 \
-    X(CLAIM, "all/claim", NUMBER)     /* hash of the directory */              \
-    X(SHARE, "all/share", NAME)       /* host */                               \
-    X(DRAIN, "all/drain", NAME)       /* host */                               \
-    X(HOST, "lead/host", NAME)        /* host */                               \
-    X(FIN, "lead/fin", BOTH)          /* generation, host */                   \
-    X(SUSPICION, "lead/susp", NUMBER) /* incarnation, and its accuser's */
+    X(GEN, "all/gen", NUMBER)      /* generation */                            \
+    X(LINE, "all/line", NUMBER)    /* generation */                            \
+    X(REASON, "all/ev", BOTH)      /* generation, member */                    \
+    X(CLAIM, "all/claim", NUMBER)  /* hash of the directory */                 \
+    X(SHARE, "all/share", NAME)    /* host */                                  \
+    X(DRAIN, "all/drain", NAME)    /* host */                                  \
+    X(HOST, "lead/host", NAME)     /* host */                                  \
+    X(FIN, "lead/fin", BOTH)       /* generation, host */                      \
+    X(SUSPICION, "lead/susp", TWO) /* incarnation, and its accuser's */
 
 typedef enum rg__key_kind {
 #define RG__KEY_KIND(kind, text, parts) RG__KEY_##kind,
@@ -416,6 +416,9 @@ typedef struct rg__key {
 /* Malloc'd, as is what all keys of that kind begin with. */
 char *rg__record_key(const char *prefix, rg__key key);
 char *rg__record_keys(const char *prefix, rg__key_kind kind);
+/* What stands behind the prefix, as a key; its name is borrowed from there.
+ * false: it is none of ours. */
+bool rg__record_key_read(const char *text, rg__key *key);
 
 bool rg__same_member(rg__member_id a, rg__member_id b);
 void rg__proposal_free(rg__proposal *p); /* its arrays */

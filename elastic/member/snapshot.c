@@ -17,19 +17,6 @@ static void *grow(void **array, int n, size_t item)
     return more + item * (size_t)n;
 }
 
-/* "all/gen/00..02/h1" behind what: the generation, and the rest behind it. */
-static bool split_key(const char *rest, uint64_t *generation_p,
-                      const char **name_p)
-{
-    if (!rg__hex_begins(rest, generation_p) || *generation_p == 0)
-        return false; /* no generation and no incarnation is 0 */
-    const char *end = rest + 16;
-    if (*end != '\0' && *end != '/')
-        return false;
-    *name_p = *end == '/' ? end + 1 : "";
-    return true;
-}
-
 static bool add_host(rg__snapshot *s, const char *name, const json_t *j,
                      const rg__kv *kv)
 {
@@ -96,15 +83,14 @@ static bool add_line(rg__snapshot *s, uint64_t g, const json_t *j,
     return true;
 }
 
-/* Behind "lead/susp/": two incarnations. */
-static bool add_suspicion(rg__snapshot *s, const char *rest, const json_t *j)
+static bool add_suspicion(rg__snapshot *s, const rg__key *key, const json_t *j)
 {
     rg__suspicion *one =
         grow((void **)&s->suspicion, s->suspicions, sizeof *one);
-    const char *by, *none;
-    if (one == NULL || !split_key(rest, &one->host, &by) ||
-        !split_key(by, &one->by, &none) || *none != '\0')
+    if (one == NULL)
         return false;
+    one->host = key->number;
+    one->by = key->by;
     s->suspicions += !json_is_true(json_object_get(j, "withdrawn"));
     return true;
 }
@@ -128,14 +114,13 @@ static bool add_drain(rg__snapshot *s, const char *name, const json_t *j)
     return true;
 }
 
-static bool add_claim(rg__snapshot *s, const char *rest, const json_t *j,
+static bool add_claim(rg__snapshot *s, uint64_t where, const json_t *j,
                       const rg__kv *kv)
 {
     rg__claim *c = grow((void **)&s->claim, s->claims, sizeof *c);
-    const char *none;
-    if (c == NULL || !split_key(rest, &c->where, &none) || *none != '\0' ||
-        !rg__claim_read(j, c))
+    if (c == NULL || !rg__claim_read(j, c))
         return false;
+    c->where = where;
     c->mod_revision = kv->mod_revision;
     s->claims++;
     return true;
@@ -218,81 +203,62 @@ static bool add_leader(rg__snapshot *s, const json_t *j, const rg__kv *kv)
     return true;
 }
 
-static bool begins(const char *key, const char *what, const char **rest_p)
+static bool add(rg__snapshot *s, const rg__key *key, const json_t *j,
+                const rg__kv *kv)
 {
-    const size_t n = strlen(what);
-    if (strncmp(key, what, n) != 0)
-        return false;
-    *rest_p = key + n;
-    return true;
-}
-
-static bool add_of_generation(rg__snapshot *s, const char *key, const json_t *j,
-                              const rg__kv *kv)
-{
-    const char *rest, *name;
-    uint64_t g;
-    if (begins(key, "all/gen/", &rest))
-        return split_key(rest, &g, &name) && add_gen(s, g, j, kv);
-    if (begins(key, "all/ev/", &rest))
-        return split_key(rest, &g, &name) && add_reason(s, g, name, j);
-    if (begins(key, "lead/fin/", &rest))
-        return split_key(rest, &g, &name) && add_fin(s, g, name);
-    if (begins(key, "all/line/", &rest))
-        return split_key(rest, &g, &name) && add_line(s, g, j, kv);
+    switch (key->kind) {
+    case RG__KEY_META:
+        return add_meta(s, j, kv);
+    case RG__KEY_SHAPE: /* agent/workers/job_shape.c reads the rest */
+        s->is_static = json_is_true(json_object_get(j, "static"));
+        return true;
+    case RG__KEY_CUR:
+        return add_cur(s, j, kv);
+    case RG__KEY_BEGUN:
+        return add_begun(s, j);
+    case RG__KEY_LEADER:
+        return add_leader(s, j, kv);
+    case RG__KEY_END:
+        return add_end(&s->end, j);
+    case RG__KEY_STOP:
+        return add_end(&s->stop, j);
+    case RG__KEY_SIZE:
+        return add_size(s, j, kv);
+    case RG__KEY_CHECKPOINT:
+        return add_saved(s, j, kv);
+    case RG__KEY_ORDER:
+        return add_order(s, j, kv);
+    case RG__KEY_PROBE:
+        s->probe = kv->mod_revision;
+        return true;
+    case RG__KEY_GEN:
+        return add_gen(s, key->number, j, kv);
+    case RG__KEY_LINE:
+        return add_line(s, key->number, j, kv);
+    case RG__KEY_REASON:
+        return add_reason(s, key->number, key->name, j);
+    case RG__KEY_CLAIM:
+        return add_claim(s, key->number, j, kv);
+    case RG__KEY_SHARE:
+        return add_share(s, key->name, j);
+    case RG__KEY_DRAIN:
+        return add_drain(s, key->name, j);
+    case RG__KEY_HOST:
+        return add_host(s, key->name, j, kv);
+    case RG__KEY_FIN:
+        return add_fin(s, key->number, key->name);
+    case RG__KEY_SUSPICION:
+        return add_suspicion(s, key, j);
+    }
     return false;
 }
 
-static bool add(rg__snapshot *s, const char *key, const json_t *j,
-                const rg__kv *kv)
-{
-    const char *name;
-    if (strcmp(key, "meta") == 0)
-        return add_meta(s, j, kv);
-    if (strcmp(key, "all/cur") == 0)
-        return add_cur(s, j, kv);
-    if (strcmp(key, "all/begun") == 0)
-        return add_begun(s, j);
-    if (strcmp(key, "all/leader") == 0)
-        return add_leader(s, j, kv);
-    if (strcmp(key, "all/end") == 0)
-        return add_end(&s->end, j);
-    if (strcmp(key, "all/stop") == 0)
-        return add_end(&s->stop, j);
-    if (strcmp(key, "shape") ==
-        0) { /* agent/workers/job_shape.c reads the rest */
-        s->is_static = json_is_true(json_object_get(j, "static"));
-        return true;
-    }
-    if (strcmp(key, "all/size") == 0)
-        return add_size(s, j, kv);
-    if (strcmp(key, "all/checkpoint") == 0)
-        return add_saved(s, j, kv);
-    if (strcmp(key, "all/order") == 0)
-        return add_order(s, j, kv);
-    if (begins(key, "all/share/", &name))
-        return add_share(s, name, j);
-    if (strcmp(key, "all/probe") == 0) {
-        s->probe = kv->mod_revision;
-        return true;
-    }
-    if (begins(key, "all/claim/", &name))
-        return add_claim(s, name, j, kv);
-    if (begins(key, "all/drain/", &name))
-        return add_drain(s, name, j);
-    if (begins(key, "lead/host/", &name))
-        return add_host(s, name, j, kv);
-    if (begins(key, "lead/susp/", &name))
-        return add_suspicion(s, name, j);
-    return add_of_generation(s, key, j, kv);
-}
-
-static void read_one(rg__snapshot *snap, const char *key, const rg__kv *kv)
+static void read_one(rg__snapshot *snap, const rg__key *key, const rg__kv *kv)
 {
     json_error_t error;
     json_t *j =
         json_loadb(kv->value, kv->value_bytes, JSON_REJECT_DUPLICATES, &error);
-    if (j == NULL || !add(snap, key, j, kv))
+    if (key == NULL || j == NULL || !add(snap, key, j, kv))
         rg__log(RG__WARN, "member",
                 "etcd key %s holds something that is not ours; ignored",
                 kv->key);
@@ -362,19 +328,15 @@ static bool take_host(rg__snapshot *snap, rg__snapshot *before,
 }
 
 /* What `before` has read from the same revision of its key. */
-static bool take_over(rg__snapshot *snap, rg__snapshot *before, const char *key,
-                      int64_t mod_revision)
+static bool take_over(rg__snapshot *snap, rg__snapshot *before,
+                      const rg__key *key, int64_t mod_revision)
 {
-    const char *rest, *name;
-    uint64_t g;
-    if (begins(key, "all/gen/", &rest))
-        return split_key(rest, &g, &name) &&
-               take_proposal(snap, before, g, mod_revision);
-    if (begins(key, "all/line/", &rest))
-        return split_key(rest, &g, &name) &&
-               take_line(snap, before, g, mod_revision);
-    return begins(key, "lead/host/", &name) &&
-           take_host(snap, before, name, mod_revision);
+    if (key->kind == RG__KEY_GEN)
+        return take_proposal(snap, before, key->number, mod_revision);
+    if (key->kind == RG__KEY_LINE)
+        return take_line(snap, before, key->number, mod_revision);
+    return key->kind == RG__KEY_HOST &&
+           take_host(snap, before, key->name, mod_revision);
 }
 
 static void read_all(rg__snapshot *snap, rg__snapshot *before,
@@ -382,10 +344,14 @@ static void read_all(rg__snapshot *snap, rg__snapshot *before,
 {
     const size_t skip = strlen(prefix);
     *snap = (rg__snapshot){0};
-    for (size_t i = 0; i < n; i++)
-        if (strncmp(kv[i].key, prefix, skip) == 0 &&
-            !take_over(snap, before, kv[i].key + skip, kv[i].mod_revision))
-            read_one(snap, kv[i].key + skip, &kv[i]);
+    for (size_t i = 0; i < n; i++) {
+        rg__key key;
+        if (strncmp(kv[i].key, prefix, skip) != 0)
+            continue;
+        const bool is_ours = rg__record_key_read(kv[i].key + skip, &key);
+        if (!is_ours || !take_over(snap, before, &key, kv[i].mod_revision))
+            read_one(snap, is_ours ? &key : NULL, &kv[i]);
+    }
 }
 
 rg_status rg__snapshot_read(rg__snapshot *snap, const char *prefix,
