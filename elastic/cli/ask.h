@@ -11,7 +11,7 @@
 /* Answers are JSON texts, the caller's to free, and come within five seconds.
  * ERR_AGENT_LOST: no agent answers. */
 rg_status rg__ask_status(const rg__job_record *job, char **text_p);
-/* What has befallen the job, from a generation on. */
+/* What has happened to the job, from a generation on. */
 rg_status rg__ask_events(const rg__job_record *job, uint64_t from,
                          char **text_p);
 /* That a host leaves: {"ok":true}, or {"error":"why","status":an rg_status}. */
@@ -26,8 +26,9 @@ rg_status rg__ask_scale(const rg__job_record *job, int min, int max,
 /* A connection on which the agent will tell its end; -1: no agent is there. The
  * caller's to close. */
 int rg__ask_follow(const rg__job_record *job);
-/* The end, and what has befallen the job to its end, NULL if that is not told.
- * IN_PROGRESS: not within the time. ERR_AGENT_LOST: it went without a word. */
+/* The end, and what has happened to the job to its end, NULL if that is not
+ * told. IN_PROGRESS: not within the time. ERR_AGENT_LOST: it went without a
+ * word. */
 rg_status rg__ask_over(int follower, uint64_t timeout_ms, rg__over *over_p,
                        char **last_p);
 

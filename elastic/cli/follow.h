@@ -14,7 +14,7 @@ typedef rg_status (*rg__follow_fn)(void *arg);
 
 /* Call fn now and every interval, until the job ends here. An agent that was
  * started again meanwhile is found. *over_p: how it ended; *last_p: what has
- * befallen it to its end, as JSON, the caller's to free; NULL: not told.
+ * happened to it until its end, as JSON, the caller's to free; NULL: not told.
  * ERR_AGENT_LOST: the agent went without a word. */
 rg_status rg__follow(const rg__job_record *job, uint64_t interval_ms,
                      rg__follow_fn fn, void *arg, rg__over *over_p,

@@ -88,7 +88,7 @@ typedef enum rg__wire_type {
     RG__STATUS,      /* for the status document */
     RG__STATUS_TEXT, /* the answer: JSON as a memfd */
     RG__STOP,        /* the job to stop */
-    RG__EVENTS,      /* for what has befallen the job since a generation */
+    RG__EVENTS,      /* for what has happened to the job since a generation */
     RG__FOLLOW,      /* to be told of the job's end: OVER */
     RG__OVER,
     RG__DRAIN, /* a host to leave; answered by STATUS_TEXT */
