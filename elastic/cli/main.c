@@ -35,7 +35,7 @@ static const rg__command commands[] = {
      "JOB may be left out when only one runs here. While etcd gives no answer\n"
      "the other hosts are shown as they were last seen.\n"
      "\n"
-     "--watch draws it anew on a terminal, and else prints it again, a line "
+     "--watch redraws it on a terminal, and else prints it again, a line "
      "of\n"
      "JSON each with --json. It ends with the job, and with the code of this\n"
      "host's agent (regroup run --help); with 69 if that went without a "

@@ -1,7 +1,7 @@
 /* A private etcd: one member for one job, on this host.
  *
  * Its clients come by a socket in the job's directory, which is ours alone.
- * Only for --etcd-listen it is then started anew, at a port for other hosts,
+ * Only for --etcd-listen it is then started again, at a port for other hosts,
  * when the password is on and there are certificates of the job's own. A port
  * that is free is closed before etcd opens it, so a clash is possible and tried
  * again with another.

@@ -76,7 +76,7 @@ typedef void (*rg__sweep_fn)(void *arg, const char *path, bool has_gone);
 rg_status rg__rundir_sweep(const char *base, bool is_dry, rg__sweep_fn fn,
                            void *arg);
 
-/* What befell a job that has ended here within a day, JSON, malloc'd.
+/* What happened to a job that has ended here within a day, JSON, malloc'd.
  * ERR_NOT_FOUND. */
 rg_status rg__rundir_story(const char *base, const char *job, char **text_p);
 

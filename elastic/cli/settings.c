@@ -173,7 +173,7 @@ static const plain plains[] = {
     {"dry-run", offsetof(rg__cli, dry_run),
      "say what would be removed, and change nothing"},
     {"replace-job", offsetof(rg__cli, replace_job),
-     "an earlier job of that name, which has not ended, is dead: begin anew"},
+     "an earlier job of that name, which has not ended, is dead: begin again"},
     {"follow", offsetof(rg__cli, follow),
      "go on with what happens, until the job ends"},
     {"help", offsetof(rg__cli, wants_help), "print this"},
@@ -498,7 +498,7 @@ static rg_status read_flags(rg__cli *cli, const char *command, int argc,
     spellings s;
     spell(&s, command);
     opterr = 0;
-    optind = 0; /* glibc: begin anew, at 1 */
+    optind = 0; /* glibc: begin again, at 1 */
     for (;;) {
         const int at = optind > 0 ? optind : 1;
         optopt = 0;

@@ -92,7 +92,7 @@ static void leave(host *h, const char *why)
     kill(h->pid, SIGTERM);
 }
 
-/* A host that comes back to the list begins anew, whatever it was. */
+/* A host that comes back to the list begins again, whatever it was. */
 static rg_status take_list(rg__launcher *l, const rg__host_list *list)
 {
     for (int i = 0; i < list->n; i++) {

@@ -7,7 +7,7 @@
 #define MINUTE_NS UINT64_C(60000000000)
 
 /* How long a host is shut out: for the first time, and twice as long each time,
- * up to FIRST << TIMES; a host that stayed out of trouble begins anew. */
+ * up to FIRST << TIMES; a host that stayed out of trouble begins again. */
 #define FIRST_NS    UINT64_C(5000000000)
 #define TIMES_MAX   7
 #define FORGIVEN_NS (10 * MINUTE_NS)
@@ -54,7 +54,7 @@ static int host_count(const rg__proposal *p)
     return p != NULL ? p->host_count : 0;
 }
 
-/* A host that has left or begun anew is no peer any more. */
+/* A host that has left or begun again is no peer any more. */
 static void add_hosts(const rg__snapshot *s, const rg__proposal *p, graph *g)
 {
     for (int i = 0; p != NULL && i < p->host_count; i++) {

@@ -18,8 +18,8 @@
  * older than what g resumed from, since after its ack g ends no more steps; or
  * any hosts, while no commit has been begun. A lease that has ended is no
  * death: while no host of g says how it stands, and until each of its hosts has
- * left or begun anew, the leader waits, and in the end leaves together with all
- * hosts that wait. It does not end the job.
+ * left or begun again, the leader waits, and in the end leaves together with
+ * all hosts that wait. It does not end the job.
  *
  * Seniority: members keep the order of the generation decided last. A worker
  * that replaced a member in its slot, on the same host or on one that was
@@ -233,7 +233,7 @@ static const rg__host_record *heir_of(const look *l, uint64_t id)
 }
 
 /* A worker that was in a first world has done there what the next one does
- * anew: its agent ends it. */
+ * again: its agent ends it. */
 static bool is_spent(const look *l, rg__member_id m)
 {
     if (!l->is_first || l->decided == NULL || !l->decided->is_awaited)
@@ -611,7 +611,7 @@ static bool has_waited(const look *l, uint64_t *since_ns, uint64_t long_ns)
 
 /* ---------------------------------------------- without the decided world */
 
-/* It has neither left nor begun anew under its name. */
+/* It has neither left nor begun again under its name. */
 static bool may_come_back(const look *l, uint64_t id, const char *name)
 {
     const rg__host_record *record = rg__snapshot_host(l->s, id);

@@ -212,7 +212,7 @@ rg_status rg__worker_ask(rg__worker *w, rg__wire_type reply, uint32_t ask,
 
 /* ------------------------------------------------------------- the pages */
 
-/* Opened anew: the lock is of this opening, also between threads. -1: without
+/* Opened again: the lock is of this opening, also between threads. -1: without
  * one. */
 static int wait_for_turn(const rg__worker *w)
 {

@@ -99,7 +99,7 @@ static size_t left_in(int fd)
     return (size_t)n;
 }
 
-/* What has come out, added to n bytes; a file is read anew. */
+/* What has come out, added to n bytes; a file is read again. */
 static size_t read_output(const scene *s, char *bytes, size_t n)
 {
     if (s->is_file)

@@ -1,4 +1,4 @@
-"""Write kubernetes.json anew: the fields of the API's objects that manifests
+"""Write kubernetes.json again: the fields of the API's objects that manifests
 use, with type and whether they are required, as Kubernetes' own Python client
 (PyPI: kubernetes, 37 or later, and pyyaml) knows them.
 

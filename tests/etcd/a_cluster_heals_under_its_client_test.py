@@ -1,4 +1,4 @@
-"""Three members, and what befalls them while a client counts upwards: each
+"""Three members, and what happens to them while a client counts upwards: each
 number is written once and seen, its lease is kept or else taken again, and
 writes and news pause no longer than the bound of each fault.
 

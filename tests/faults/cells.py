@@ -1,4 +1,4 @@
-"""The table of faults: what befalls whom, and when.
+"""The table of faults: what fails where, and when.
 
 A cell is (fault, phase, target). A phase is a place in the code, reached by a
 failpoint at which the target stops itself: then the runner lets the fault

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Make the seeds anew: what a real etcd and a real job say, and what is written
+"""Make the seeds again: what a real etcd and a real job say, and what is written
 here by hand. Inputs that were found by a fuzzer, `found-*`, are left alone.
 
     REGROUP_BUILD=build/dev REGROUP_SOURCE=. PYTHONPATH=tests/lib \\

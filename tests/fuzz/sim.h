@@ -17,7 +17,7 @@
 
 #define SIM_MS UINT64_C(1000000)
 
-/* Begin anew: the same time and the same random numbers for every input. */
+/* Begin again: the same time and the same random numbers for every input. */
 void sim_begin(void);
 
 /* The clock moves on; what is due fires, a thousand timers at most. loop may be

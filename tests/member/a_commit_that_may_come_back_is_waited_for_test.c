@@ -114,7 +114,7 @@ static void who_has_begun_anew_holds_nothing(void)
 /* a was cut off; b was started again, and knows nothing of their world. */
 static void the_word_of_one_begun_anew_is_not_enough(void)
 {
-    const rg__member_id anew[] = {{7, 0, 1}};
+    const rg__member_id again[] = {{7, 0, 1}};
     job j;
     job_begin(&j, 1, 2);
     j.snap.begun = 1;
@@ -123,7 +123,7 @@ static void the_word_of_one_begun_anew_is_not_enough(void)
     job_host(&j, "b", 2, 1);
     job_decided(&j, 1, both, 2, (rg__commit_id){0, 0});
     j.snap.host[1].id = 7;
-    job_proposed(&j, 2, anew, 1, false);
+    job_proposed(&j, 2, again, 1, false);
     job_ack(&j, 2, "b", NULL, 0);
     j.config.lost = away;
     j.config.losts = 1;

@@ -204,14 +204,15 @@ static void a_checkpoint_does_not_outrun_who_may_come_back(void)
     job_end(&j);
 }
 
-/* a begins anew and has loaded {1, 4}; c was left out of the world long ago. */
+/* a begins again and has loaded {1, 4}; c was left out of the world long ago.
+ */
 static void a_checkpoint_comes_before_an_older_commit(void)
 {
-    const rg__member_id anew[] = {{11, 0, 1}, {3, 0, 1}};
+    const rg__member_id again[] = {{11, 0, 1}, {3, 0, 1}};
     const rg__commit_id first = {1, 2};
     job j;
     begin_anew(&j);
-    job_proposed(&j, 3, anew, 2, false);
+    job_proposed(&j, 3, again, 2, false);
     job_ack(&j, 3, "a", NULL, 0);
     j.snap.ack[j.snap.acks - 1].loaded = 77;
     job_ack(&j, 3, "b", NULL, 0);
@@ -376,7 +377,7 @@ static void slots_are_judged_when_the_world_is_broken(void)
     j.now_ns += ELASTIC;
     CHECK_EQ(job_look(&j), RG__PLAN_GIVE_UP);
     CHECK(j.plan.failed == NULL);
-    job_host(&j, "b", 22, 1); /* anew, with too few slots */
+    job_host(&j, "b", 22, 1); /* again, with too few slots */
     CHECK_EQ(job_look(&j), RG__PLAN_GIVE_UP);
     CHECK(j.plan.failed != NULL);
     job_end(&j);

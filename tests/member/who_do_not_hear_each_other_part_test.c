@@ -160,7 +160,7 @@ static void a_fresh_accusation_costs_nobody_a_place(void)
 }
 
 /* Its lease has ended, and with it all that could speak for it; once it has
- * begun anew, what was said of it before counts no more. */
+ * begun again, what was said of it before counts no more. */
 static void a_world_that_has_vanished_is_not_lost_on_anybodys_word(void)
 {
     const rg__member_id one[] = {{1, 0, 1}};

@@ -40,7 +40,7 @@ class Tensor(Bare):
 
 
 def check_bare(world):
-    """What can't be made anew is told to need out; no row has no layout."""
+    """What can't be made again is told to need out; no row has no layout."""
     import regroup
     n, sent = world.size, Bare([1] * 6)
     try:

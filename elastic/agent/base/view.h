@@ -28,7 +28,7 @@ bool rg__view_has_members(const agent *a); /* this host, in the world */
 /* Has that host members in the world, or in the newest proposal? */
 bool rg__view_has_host(const agent *a, uint64_t host);
 /* A proposal that members of a whole generation are to go to at their next
- * step end: what befalls it is no reason to leave that generation now. */
+ * step end: what happens to it is no reason to leave that generation now. */
 bool rg__view_is_only_announced(const agent *a, uint64_t generation);
 bool rg__view_i_lead(const agent *a);
 bool rg__view_is_static(const agent *a); /* also while nothing is known */

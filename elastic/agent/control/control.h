@@ -22,7 +22,8 @@ void rg__questions_end(agent *a);
  * all keys of the job, now; else it is what this agent has seen of all/. */
 char *rg__report(agent *a, const rg__snapshot *snap, bool is_whole);
 
-/* story.c: what has befallen the job from a generation on, as JSON, malloc'd.
+/* story.c: What has happened to the job from a generation on, as JSON,
+ * malloc'd.
  */
 char *rg__story(agent *a, const rg__snapshot *snap, uint64_t from);
 

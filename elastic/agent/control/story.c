@@ -1,4 +1,4 @@
-/* What has befallen the job, oldest first, from its records in etcd: decided
+/* What has happened to the job, oldest first, from its records in etcd: decided
  * generations with size, resume commit and cause; the reasons that ended them;
  * proposals that have not been decided; the end, or that this host has left a
  * job which goes on. Of each generation this host adds how long its members

@@ -3,7 +3,7 @@
  * Away, etcd costs a world that trains nothing. A world that is finished,
  * broken or not made yet goes on only when etcd is back: then the clock of
  * --etcd-timeout runs, from the moment on in which both are so, and when it is
- * over this host leaves. The clock begins anew whenever etcd is back, or a
+ * over this host leaves. The clock begins again whenever etcd is back, or a
  * process here has something to do again. It is a poll, and only while etcd is
  * away: what it looks at is told by workers, by other agents and by the kernel.
  */

@@ -157,7 +157,7 @@ RG_API rg_status rg_finalize(rg_ctx *ctx);
  * A worker that comes between the two waits for the first commit. When the
  * first generation breaks before that commit, all of its workers are killed
  * and started again together, wherever they are: what they had begun counts
- * nowhere, and this call forms the first world anew. Write a download to
+ * nowhere, and this call forms the first world again. Write a download to
  * another name, and rename it when it is whole. Only a worker that died itself
  * uses up one of --max-restarts.
  *

@@ -43,7 +43,7 @@
  * restore, and rg_state_load, go the other way.
  *
  * The communicators of the world, and of sets with memory RG_DEVICE in their
- * params, are made anew in each generation, before fn runs. Another set is
+ * params, are made again in each generation, before fn runs. Another set is
  * connected by its first operation on device memory, which then waits for all
  * its members to start it: order these as you would order blocking calls. */
 #ifndef REGROUP_CUDA_H

@@ -1,5 +1,5 @@
 /* Connections to workers of other hosts: one per set and pair of members that
- * exchange frames, made anew for each generation, so that no set waits for
+ * exchange frames, made again for each generation, so that no set waits for
  * another and the kernel's windows are the flow control. The lower world rank
  * connects, the other accepts; both prove the job's key before anything else.
  *

@@ -30,7 +30,7 @@ typedef struct fake_fault {
 } fake_fault;
 
 /* The first line for this event that fits; where: NULL for what is not about a
- * communicator. The script is read anew when it has changed. */
+ * communicator. The script is read again when it has changed. */
 FAKE_API bool fake_script(const char *event, const fake_where *where,
                           fake_fault *fault_p);
 

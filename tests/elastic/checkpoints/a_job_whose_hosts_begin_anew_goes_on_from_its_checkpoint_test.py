@@ -1,4 +1,4 @@
-"""All of a job but etcd is killed at once, and its only host begins anew under
+"""All of a job but etcd is killed at once, and its only host begins again under
 its name. Processes that have loaded the newest checkpoint go on from it; those
 that have not don't begin again at step 0, and the job ends with 74. One that
 dies before the first commit costs nothing. A checkpoint counts from the moment

@@ -1,5 +1,5 @@
 """Sharded buffers in checkpoints: everything is killed at once, and a new job of
-another size, whose shards are cut anew, goes on from the last checkpoint to the
+another size, whose shards are cut again, goes on from the last checkpoint to the
 state of the fault-free run; a worker alone does, too.
 
 Covers: state/load.c shares.c"""

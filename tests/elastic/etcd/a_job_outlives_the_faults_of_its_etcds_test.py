@@ -1,4 +1,4 @@
-"""Three members of etcd, and what befalls them under a job that trains: no step
+"""Three members of etcd, and what happens to them under a job that trains: no step
 waits for them, and a worker that is killed meanwhile makes exactly one change:
 under the fault where most members still hear each other, after it where nobody
 answers. With a password and TLS, where the tokens are forgotten.

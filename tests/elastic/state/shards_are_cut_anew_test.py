@@ -1,4 +1,4 @@
-"""A sharded buffer on a world of 4, then 3, then 4: shards are cut anew in each
+"""A sharded buffer on a world of 4, then 3, then 4: shards are cut again in each
 and the state is that of the fault-free run; an announced join moves shards and
 rolls nothing back.
 
