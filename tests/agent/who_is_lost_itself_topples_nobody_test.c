@@ -44,9 +44,11 @@ static void part(etcd_server *server, uint64_t a, uint64_t b)
     for (int i = 0; i < 2; i++) {
         char *key = rg__record_key(
             KEYS, RG__KEY(SUSPICION, i == 0 ? a : b, NULL, i == 0 ? b : a));
-        CHECK(key != NULL);
-        etcd_server_put(server, key, rg__suspicion_text(false));
+        char *text = rg__suspicion_text(false);
+        CHECK(key != NULL && text != NULL);
+        etcd_server_put(server, key, text);
         free(key);
+        free(text);
     }
 }
 
