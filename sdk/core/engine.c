@@ -157,8 +157,8 @@ rg_status rg__channel_create(rg__engine *e, rg__channel **channel_p)
     ch->engine = e;
     rg__channel_set_reason(
         ch, RG_ERR_INVALID,
-        "there is no world before rg_run; call it inside rg_run's fn, or after "
-        "rg_world_wait has returned RG_OK");
+        "there is no world before rg_run; call it inside rg_run's fn, or in "
+        "the first world, which rg_world_wait forms");
     rg__engine_lock(e);
     ch->next = e->channels;
     e->channels = ch;

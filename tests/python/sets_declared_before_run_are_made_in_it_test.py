@@ -47,7 +47,7 @@ def work():
                 early()
                 raise AssertionError("a set was used before run")
             except regroup.Invalid as error:
-                assert "door" in error.sentence, error.sentence
+                assert "before State.run" in error.sentence, error.sentence
 
         def train():
             assert (pair.size, pair.rank) == (2, {0: 1, 1: 0}.get(ctx.rank, -1))
