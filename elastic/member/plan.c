@@ -728,12 +728,17 @@ static rg_status plan_first(const look *l, members *list, int wanted)
     return propose(l, list);
 }
 
-static int count_on(const rg__member_id *member, int n, uint64_t host)
+/* On that host, at the door or in p. */
+static int count_slots(const members *list, const rg__proposal *p,
+                       uint64_t host)
 {
-    int on = 0;
-    for (int i = 0; i < n; i++)
-        on += member[i].host == host;
-    return on;
+    int n = 0;
+    for (int i = 0; i < list->n; i++)
+        n += list->id[i].host == host;
+    for (int i = 0; i < p->size; i++)
+        n += p->member[i].host == host &&
+             !has_slot(list, host, p->member[i].slot);
+    return n;
 }
 
 /* Workers that are at the door, and those of a first world that never began,
@@ -744,12 +749,9 @@ static int count_coming(const look *l, const members *list,
     int n = 0;
     for (int i = 0; i < l->s->hosts; i++) {
         const rg__host_record *host = &l->s->host[i];
-        const int here = count_on(list->id, list->n, host->id);
-        int were = count_on(p->member, p->size, host->id);
-        if (were > host->open)
-            were = host->open;
+        const int can = count_slots(list, p, host->id);
         if (may_host_members(l, host->id))
-            n += here > were ? here : were;
+            n += can < host->open ? can : host->open;
     }
     return n < l->c->max ? n : l->c->max;
 }
@@ -819,13 +821,23 @@ static bool stops(const look *l)
     return true;
 }
 
-static rg_status plan_broken(const look *l, members *list)
+/* The one that is formed anew: the newest of those that wait, whatever change
+ * was to follow it. NULL: there is none. */
+static const rg__proposal *first_world(const look *l)
 {
     const rg__proposal *p = rg__snapshot_gen(l->s, l->s->cur.generation);
+    if (p == NULL || !p->is_awaited)
+        p = l->decided;
+    return l->is_first && p != NULL && p->is_awaited ? p : NULL;
+}
+
+static rg_status plan_broken(const look *l, members *list)
+{
+    const rg__proposal *first = first_world(l);
     if (l->decided != NULL && stops(l))
         return RG_OK;
-    if (l->is_first && p != NULL && p->is_awaited)
-        return plan_anew(l, list, p);
+    if (first != NULL)
+        return plan_anew(l, list, first);
     if (list->n < l->c->min)
         return wait_below_min(l);
     l->clock->below_min_ns = 0;

@@ -125,6 +125,52 @@ static void spares_make_up_for_a_lost_host(void)
     job_end(&j);
 }
 
+/* A spare beside members takes the place of none of them. */
+static void a_spare_is_counted_beside_its_host_s_members(void)
+{
+    const rg__member_id both[] = {{1, 0, 1}, {1, 1, 1}, {2, 0, 1}, {2, 1, 1}};
+    job j;
+    job_begin(&j, 1, 4);
+    job_host(&j, "a", 1, 2);
+    job_host(&j, "b", 2, 3);
+    for (uint32_t i = 0; i < 3; i++)
+        job_slot(&j, 2, i)->waits = true;
+    job_decided(&j, 1, both, 4, none);
+    j.snap.gen[0].is_awaited = true;
+    const uint64_t lost[] = {1};
+    j.config.lost = lost;
+    j.config.losts = 1;
+    job_slot(&j, 2, 0)->start++;
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
+    CHECK_EQ(j.plan.wanted, 3);
+    CHECK_EQ(j.plan.alive, 2);
+    job_slot(&j, 2, 1)->start++;
+    CHECK_EQ(job_look(&j), RG__PLAN_PROPOSE);
+    CHECK_EQ(j.plan.proposal.size, 3);
+    job_end(&j);
+}
+
+/* A worker that calls rg_run at once, a drain: whatever was announced. */
+static void a_change_that_was_announced_goes_with_it(void)
+{
+    const rg__member_id four[] = {{1, 0, 1}, {1, 1, 1}, {1, 2, 1}, {2, 0, 1}};
+    job j;
+    begin(&j, 1, 4);
+    decide_first(&j, 3);
+    job_host(&j, "b", 2, 1);
+    job_proposed(&j, 2, four, 4, true);
+    job_slot(&j, 1, 1)->is_alive = false;
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
+    CHECK_EQ(j.plan.wanted, 4);
+    CHECK_EQ(j.plan.alive, 1);
+    for (uint32_t i = 0; i < 3; i++)
+        start_again(&j, i);
+    CHECK_EQ(job_look(&j), RG__PLAN_PROPOSE);
+    CHECK_EQ(j.plan.proposal.size, 4);
+    CHECK(j.plan.proposal.is_awaited);
+    job_end(&j);
+}
+
 static void it_does_not_wait_for_ever(void)
 {
     job j;
@@ -181,6 +227,8 @@ int main(void)
     nobody_is_in_two_first_worlds();
     it_does_not_wait_for_those_that_are_given_up();
     spares_make_up_for_a_lost_host();
+    a_spare_is_counted_beside_its_host_s_members();
+    a_change_that_was_announced_goes_with_it();
     it_does_not_wait_for_ever();
     once_it_has_begun_its_members_live_on();
     what_it_left_behind_does_not_count();
