@@ -210,10 +210,11 @@ static uint64_t step_ends_by(const agent *a, uint64_t most_ns)
 }
 
 /* What one rank is told travels with the agreement at the end of its step, so
- * all leave the generation at that commit, wherever they are. */
+ * all leave the generation at that commit, wherever they are. Before the first
+ * commit there is no step. */
 bool rg__agent_awaits_step(agent *a)
 {
-    if (!rg__last_is_wanted(a) || rg__view_is_static(a) ||
+    if (!rg__last_is_wanted(a) || rg__view_is_static(a) || a->view.begun == 0 ||
         a->aborted >= a->delivered || !is_step_under_way(a))
         return false;
     if (a->leaving->step_end_ns == 0)

@@ -20,11 +20,12 @@
 
 typedef enum standstill { GOES_ON, FINISHED, BROKEN, NOT_MADE } standstill;
 
-/* Nobody enters fn before etcd has it on record that the first commit is made.
- */
-static bool is_before_fn(const agent *a, const worker *w)
+/* Its first commit is made, and it does not enter fn before etcd has that on
+ * record. Before, it does what it likes, as behind rg_world_wait. */
+static bool awaits_record(const agent *a, const worker *w)
 {
     return !rg__view_is_static(a) && w->page != NULL &&
+           atomic_load(&w->page->zero) == w->entered &&
            atomic_load(&w->page->begun) == 0;
 }
 
@@ -43,7 +44,7 @@ static bool is_busy(const agent *a, const slot *s)
     if (!rg__slot_is_alive(s))
         return s->kept.state == SLOT_STARTING;
     return is_in_world(a, &s->w)
-               ? s->w.fin != s->w.entered && !is_before_fn(a, &s->w)
+               ? s->w.fin != s->w.entered && !awaits_record(a, &s->w)
                : s->w.entered == 0 && s->kept.state != SLOT_DOOR;
 }
 
@@ -63,7 +64,7 @@ static standstill judge(const agent *a)
         if (is_busy(a, s))
             return GOES_ON;
         has_finished |= rg__slot_is_alive(s) && is_in_world(a, &s->w) &&
-                        !is_before_fn(a, &s->w);
+                        !awaits_record(a, &s->w);
     }
     if (is_elsewhere(a))
         return GOES_ON;

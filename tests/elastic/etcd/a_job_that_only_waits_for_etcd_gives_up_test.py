@@ -78,6 +78,21 @@ def before_the_first_step():
         claim("has no world that trains" in job.text(), "no sentence")
 
 
+def before_rg_run():
+    """Rank 0 fetches, and the others wait for it: there is something to do."""
+    waiter = [os.path.join(BUILD, "tests", "waiter"), "gate=gate"]
+    with Etcd() as etcd, job_on(etcd, command=waiter) as job:
+        until(lambda: "fetches" in job.text(), 20, "the first world")
+        etcd.kill()
+        until(lambda: "etcd does not answer" in job.text(), 20, "the outage")
+        time.sleep(2 * TIMEOUT_S)  # the outage is the fault
+        claim(not waits(job), "workers before rg_run pass for idle")
+        etcd.start()
+        with open(os.path.join(job.folder, "gate"), "w", encoding="ascii"):
+            pass
+        job.finish()
+
+
 def back_in_time():
     with Etcd() as etcd, job_on(etcd, timeout="30s") as job:
         job.wait_step(20)
@@ -108,6 +123,7 @@ def test():
     done_before()
     broken()
     before_the_first_step()
+    before_rg_run()
     back_in_time()
     private()
 

@@ -1,12 +1,13 @@
 """rg_world_wait gives the first workers ranks and collectives before rg_run, and
 has an answer wherever else it is called. A program that calls it on some ranks
-only gets one sentence.
+only gets one sentence. A stop waits for no step of it.
 
-Covers: worker/world.c"""
+Covers: worker/world.c end.c"""
 import os
 import subprocess
 
-from house import BUILD, Job, claim, main_all
+from checkpoints import directory
+from house import BUILD, Job, claim, main_all, until
 
 WAITER = os.path.join(BUILD, "tests", "waiter")
 
@@ -39,6 +40,16 @@ def test_some_call_it_and_others_do_not():
         claim("RG_ERR_MISMATCH" in job.text() and "let every worker call "
               "rg_world_wait before rg_run, or none" in job.text(),
               "no sentence")
+
+
+def test_a_stop_meanwhile_waits_for_no_step():
+    with directory() as path, Job(["-n", "2", "--checkpoint-dir", path],
+                                  [WAITER, "gate=never"]) as job:
+        until(lambda: "fetches" in job.text(), 20, "the first world")
+        job.process.terminate()
+        job.finish(code=143)
+        claim("the step that is under way" not in job.text(),
+              "there is no step before rg_run")
 
 
 main_all(globals())
