@@ -622,6 +622,7 @@ static void *run_thread(void *arg)
     rg__page *page = w->ctx->page;
     pthread_setname_np(pthread_self(), "regroup");
     void *room = malloc(RG__WIRE_MAX);
+    rg__failpoint("ready", -1, 0, 0);
     hold_life(page);
     rg__worker_mark(w, RG__READY, 0);
     uint32_t round = 0;

@@ -110,6 +110,7 @@ typedef struct slot {
     slot_kept kept;
     int child_pidfd;
     bool is_adopted;    /* the child is the keeper's, of an earlier agent */
+    bool has_rested;    /* when that was killed: it had no worker any more */
     uint64_t unable_ns; /* no process could be started since; 0: one could */
     uint64_t died_in;   /* the generation that it computed in, 0: none */
     char oom_file[192]; /* counts what the kernel kills for want of memory where

@@ -73,6 +73,11 @@ const rg__machine rg__slot_machine = {
     .rows = sizeof machine / sizeof *machine,
 };
 
+bool rg__slot_rests(const slot *s)
+{
+    return (RESTING >> s->kept.state & 1) != 0;
+}
+
 void rg__slot_step(slot *s, slot_event event)
 {
     s->kept.state = (slot_state)rg__machine_next(

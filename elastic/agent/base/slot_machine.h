@@ -8,6 +8,8 @@
 #ifndef RG_AGENT_SLOT_MACHINE_H
 #define RG_AGENT_SLOT_MACHINE_H
 
+#include <stdbool.h>
+
 #include "sdk/base/machine.h"
 
 /* clang-format off */
@@ -59,5 +61,6 @@ extern const rg__machine rg__slot_machine;
 
 typedef struct slot slot;
 void rg__slot_step(slot *s, slot_event event);
+bool rg__slot_rests(const slot *s); /* it has neither child nor worker */
 
 #endif

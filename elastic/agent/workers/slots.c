@@ -801,6 +801,7 @@ static void go_on_after_death(slot *s)
     if (a->elastic < 0 && !is_any_running(a))
         rg__slots_kind_is_known(a); /* nobody is left who could say */
     rg__slot_keep(s);
+    rg__failpoint("agent.reaped", (int)s->index, 0, 0);
     rg__worker_drop(s);
     a->on->settled(a);
 }
@@ -863,7 +864,8 @@ static void child_ended_so(slot *s, int status)
 {
     const int code = decode(status);
     char how[64];
-    if (s->is_adopted && code == 128 + NEVER_BEGAN) {
+    if (s->is_adopted && WIFSIGNALED(status) &&
+        WTERMSIG(status) == NEVER_BEGAN) {
         start_at_last(s);
         return;
     }
@@ -913,6 +915,7 @@ void rg__slot_resume(slot *s)
     if (kept == NULL || kept->n != sizeof s->kept)
         return;
     memcpy(&s->kept, kept->bytes, sizeof s->kept);
+    s->has_rested = rg__slot_rests(s);
     s->is_adopted = s->kept.child != 0;
     rg__slot_step(s, s->is_adopted ? SLOT_ON_ADOPT : SLOT_ON_ADOPT_NONE);
     rg__slot_note_group(s, s->kept.child);

@@ -52,10 +52,12 @@ static void on_death(void *arg)
         rg__slot_lost(s, "died");
 }
 
+/* Two threads of a worker speak: it may come to the door first. */
 static void on_ready(slot *s)
 {
     worker *w = &s->w;
-    if (s->kept.state != SLOT_MET || !atomic_load(&w->page->ready))
+    if (!rg__slot_is_alive(s) || w->watcher != NULL ||
+        !atomic_load(&w->page->ready))
         return;
     rg__slot_step(s, SLOT_ON_RUNS);
     if (rg__watch_create(s->a->loop, w->page, on_death, s, &w->watcher) !=
@@ -509,6 +511,10 @@ void rg__worker_resume(slot *s)
     rg__kept *kept = rg__kept_find(rg__keep_born_with(s->a->keep), name);
     if (kept == NULL || kept->n != sizeof w->pid)
         return;
+    if (s->has_rested) { /* what followed from its end is done */
+        rg__worker_drop(s);
+        return;
+    }
     memcpy(&w->pid, kept->bytes, sizeof w->pid);
     w->sock = rg__kept_take(kept, 0);
     w->page_fd = rg__kept_take(kept, 1);
@@ -589,7 +595,8 @@ rg_status rg__workers_listen(agent *a)
 
 void rg__workers_close(agent *a)
 {
-    rg__guests_drop(a);
+    if (a->crew != NULL)
+        rg__guests_drop(a);
     if (a->sockets.listener < 0)
         return;
     rg__loop_unwatch(a->loop, a->sockets.listener);

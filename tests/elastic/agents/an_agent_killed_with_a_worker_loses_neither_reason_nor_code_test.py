@@ -1,7 +1,8 @@
 """A worker that dies while no agent lives: the next agent learns it from the
 kernel and the keeper, names the signal, and the world shrinks and grows as if
 an agent had been there. And the other way round: the only worker dies, then the
-agent, and the commit that it had made counts.
+agent, and the commit that it had made counts. A failure from which an agent has
+drawn its conclusions counts once.
 
 Covers: keeper.c takeover.c deathwatch.c"""
 import os
@@ -32,8 +33,19 @@ def commits_count():
         job.finish()
 
 
+def failures_count_once():
+    strikes = ("commit.before_agree:step10:start1:exit1,"
+               "agent.reaped:start1:kill")
+    with Job(["-n", "1", "--max-restarts", "1"], trainer("--steps", 20),
+             env={"REGROUP_FAILPOINT": strikes}) as job:
+        job.finish()
+        claim("took over" in job.text(), "no agent was killed")
+        claim("can't come in state" not in job.text(), "a slot went astray")
+
+
 def test():
     commits_count()
+    failures_count_once()
     with Job(["--min", "1", "--max", "3"], trainer(*TRAIN)) as job:
         job.wait_step(30)
         before = job.workers()

@@ -40,6 +40,7 @@ def wrapped():
 def test():
     foreign("exit 0", 0)
     foreign("exit 7", 7)
+    foreign("exit 192", 192)  # not signal 64, of a program that never began
     foreign("kill -9 $$", 137)
     wrapped()
     static(0)
