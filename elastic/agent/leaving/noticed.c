@@ -189,6 +189,8 @@ rg_status rg__notice_open(agent *a)
 
 void rg__notice_close(agent *a)
 {
+    if (a->leaving == NULL)
+        return;
     rg__notices_destroy(a->leaving->notices);
     a->leaving->notices = NULL;
 }
