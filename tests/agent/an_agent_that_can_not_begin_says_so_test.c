@@ -10,9 +10,12 @@
 
 int main(void)
 {
-    const struct rlimit few = {3, 3};
+    struct rlimit all, few;
     const rg__agent_params params = {.job = "j", .host = "h", .slots = 1};
+    CHECK_EQ(getrlimit(RLIMIT_NOFILE, &all), 0);
+    few = (struct rlimit){3, all.rlim_max};
     CHECK_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
     CHECK_EQ(rg__agent_run(&params, NULL), RG__EXIT_SYSTEM);
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &all), 0); /* a sanitizer needs some */
     return 0;
 }
