@@ -61,7 +61,7 @@ static rg_status fill_declared(rg_set *set, const rg__wish *w)
 {
     set->kind = w->kind;
     set->keeps = w->keeps;
-    set->is_of_device = w->is_of_device;
+    set->is_of_device = w->memory == RG_DEVICE;
     set->color = w->fn;
     set->color_arg = w->arg;
     set->is_named = w->name != NULL;

@@ -162,7 +162,7 @@ static rg_status open_new(rg_ctx *ctx, const rg__wish *w, rg_set *set,
     set->id = id;
     set->kind = w->kind;
     set->keeps = w->keeps;
-    set->is_of_device = w->is_of_device;
+    set->is_of_device = w->memory == RG_DEVICE;
     set->color = w->fn;
     set->color_arg = w->arg;
     set->opened = w->now.generation;

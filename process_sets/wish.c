@@ -4,11 +4,14 @@
 #include <string.h>
 
 #include "sdk/base/fail.h"
+#include "sdk/base/params.h"
 
-static bool has_good_size(const rg_set_params *params)
+static rg_status read_params(const rg__wish *w, rg_set_params *own)
 {
-    return params == NULL || (params->size >= offsetof(rg_set_params, keep) &&
-                              params->size <= sizeof *params);
+    *own = (rg_set_params){.size = sizeof *own};
+    return rg__params_read("rg_set_params", w->params,
+                           RG__PARAMS_UP_TO(rg_set_params, name), own,
+                           sizeof *own);
 }
 
 static uint64_t mix(uint64_t hash, const void *bytes, size_t n)
@@ -21,12 +24,13 @@ static uint64_t mix(uint64_t hash, const void *bytes, size_t n)
 
 uint64_t rg__wish_digest(const rg__wish *w, bool has_place)
 {
+    rg_set_params own;
     uint64_t hash = mix(UINT64_C(0xcbf29ce484222325), "rg_set_create", 13);
     hash = mix(hash, &has_place, sizeof has_place);
     hash = mix(hash, &w->kind, sizeof w->kind);
     hash = mix(hash, &w->keeps, sizeof w->keeps);
-    hash = mix(hash, &w->is_of_device, sizeof w->is_of_device);
-    if (!has_good_size(w->params))
+    hash = mix(hash, &w->memory, sizeof w->memory);
+    if (read_params(w, &own) != RG_OK)
         hash = mix(hash, "size", 4);
     if (w->kind == RULE && w->fn == NULL)
         hash = mix(hash, "no function", 11);
@@ -63,11 +67,14 @@ rg_status rg__wish_check(const rg__wish *w, bool has_place)
     if (!has_place)
         return rg__fail(RG_ERR_INVALID,
                         "rg_set_create needs a place for the set");
-    if (!has_good_size(w->params))
+    rg_set_params own;
+    const rg_status st = read_params(w, &own);
+    if (st != RG_OK)
+        return st;
+    if (w->memory != RG_HOST && w->memory != RG_DEVICE)
         return rg__fail(RG_ERR_INVALID,
-                        "rg_set_params.size is %zu; set it to "
-                        "sizeof(rg_set_params)",
-                        w->params->size);
+                        "a set got memory %d; use RG_HOST or RG_DEVICE",
+                        (int)w->memory);
     if (w->name != NULL &&
         (w->name[0] == '\0' ||
          strnlen(w->name, RG__SET_NAME_MAX) == RG__SET_NAME_MAX))
@@ -99,15 +106,12 @@ bool rg__wish_is_possible(const rg__wish *w)
 
 void rg__wish_take_params(rg__wish *w)
 {
-    const rg_set_params *params = w->params;
-    if (params == NULL || !has_good_size(params))
+    rg_set_params own;
+    if (read_params(w, &own) != RG_OK)
         return;
-    w->name = params->name;
-    w->keeps = params->size >= offsetof(rg_set_params, keep) + sizeof(int) &&
-               params->keep != 0;
-    w->is_of_device =
-        params->size >= offsetof(rg_set_params, memory) + sizeof(int) &&
-        params->memory == RG_DEVICE;
+    w->name = own.name;
+    w->keeps = own.keep != 0;
+    w->memory = own.memory;
 }
 
 rg_status rg__wish_fail_other(const rg__wish *w)

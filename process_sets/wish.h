@@ -10,7 +10,8 @@
 typedef struct rg__wish {
     const char *what; /* the call */
     set_kind kind;
-    bool keeps, is_of_device;
+    bool keeps;
+    rg_memory memory;
     rg_color_fn fn; /* of a rule */
     void *arg;
     const int *ranks;

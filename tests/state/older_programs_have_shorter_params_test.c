@@ -1,6 +1,7 @@
 /* A params struct of a program that was compiled with the header of 0.1.0 is
- * taken, with defaults for what it lacks; one shorter than that, or longer than
- * this library's, is refused, and the sentence says which size is right.
+ * taken, with defaults for what it lacks, whatever its padding holds; one
+ * shorter than that, or longer than this library's, is refused, and the
+ * sentence says which size is right.
  *
  * Covers: params.c */
 #include "regroup/regroup.h"
@@ -13,6 +14,22 @@ typedef struct first_buffer_params {
     int replicas;
     size_t align;
 } first_buffer_params;
+
+typedef struct first_set_params {
+    size_t size;
+    const char *name;
+    int keep;
+} first_set_params;
+
+/* What has come since is none of what they had, padding included. */
+_Static_assert(offsetof(rg_set_params, memory) >= sizeof(first_set_params),
+               "memory of a set");
+_Static_assert(offsetof(rg_op_params, memory) >=
+                   offsetof(rg_op_params, tag) + sizeof(uint64_t),
+               "memory of an operation");
+_Static_assert(offsetof(rg_buffer_params, memory) >=
+                   sizeof(first_buffer_params) + 2 * sizeof(int),
+               "memory of a buffer");
 
 typedef struct longer {
     rg_sampler_params params;
@@ -60,6 +77,26 @@ static void of_operations(void)
             "rg_op_params.size is 0");
 }
 
+/* A set for device memory would need a device. */
+static void of_sets(void)
+{
+    const int rank = 0;
+    rg_set *set = NULL;
+    first_set_params old;
+    memset(&old, 1, sizeof old); /* RG_DEVICE in each int of the padding */
+    for (size_t i = sizeof old - sizeof(int); i < sizeof old; i++)
+        ((char *)&old)[i] = i == sizeof old - sizeof(int) ? RG_DEVICE : 0;
+    old.size = sizeof old;
+    old.name = "old";
+    old.keep = 0;
+    CHECK_OK(rg_set_create(ctx, &rank, 1,
+                           (const rg_set_params *)(const void *)&old, &set));
+    CHECK_OK(rg_set_destroy(set));
+    rg_set_params params = {.size = sizeof params, .memory = (rg_memory)7};
+    refused(rg_set_create(ctx, &rank, 1, &params, &set),
+            "a set got memory 7; use RG_HOST or RG_DEVICE");
+}
+
 static void of_samplers(void)
 {
     rg_sampler *sampler = NULL;
@@ -78,6 +115,7 @@ int main(void)
     refused(rg_init(&params, &ctx), "rg_params.size is 1");
     CHECK_OK(rg_init(NULL, &ctx));
     of_operations();
+    of_sets();
     CHECK_OK(rg_state_create(ctx, NULL, &state));
     of_buffers(state);
     of_samplers();

@@ -209,6 +209,7 @@ typedef struct rg_set_params {
     const char *name; /* copied; at most 31 bytes; NULL = "set<id>" */
     int keep; /* 1: when members are lost the set shrinks to those that live, in
                  their order, instead of ending; it ends with the last one */
+    int unused;       /* never read: padding of older programs */
     rg_memory memory; /* RG_DEVICE: it is connected for device memory when it is
                          made, and again in each generation before fn runs;
                          else by its first operation on device memory */

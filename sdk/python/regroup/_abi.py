@@ -137,7 +137,7 @@ class Params(Sized):
 
 class SetParams(Sized):
     _fields_ = [("size", c_size_t), ("name", c_char_p), ("keep", c_int),
-                ("memory", c_int)]
+                ("unused", c_int), ("memory", c_int)]
 
 
 class SetInfo(ctypes.Structure):
