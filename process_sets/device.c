@@ -59,11 +59,11 @@ static rg_status read_params(const rg_device_params *params,
     return RG_OK;
 }
 
-/* A program that is static has its generation already. */
+/* A program that is static, or has called rg_world_wait, has its generation
+ * already. */
 static rg_status begin_now(rg_ctx *ctx)
 {
-    const uint64_t generation =
-        ctx->is_elastic ? 0 : rg__engine_generation(ctx->engine);
+    const uint64_t generation = rg__engine_generation(ctx->engine);
     return generation == 0 ? RG_OK : rg__device_enter(ctx->device, generation);
 }
 
@@ -85,7 +85,9 @@ rg_status rg_device_open(rg_ctx *ctx, const rg_device_params *params)
                                   .stall_ms = settings->stall_ms,
                                   .broken = tell_broken,
                                   .arg = ctx};
-    st = rg__device_create(&wish, &ctx->device);
+    rg__device *device = NULL;
+    st = rg__device_create(&wish, &device);
+    ctx->device = device;
     return st == RG_OK ? begin_now(ctx) : st;
 }
 
@@ -151,8 +153,20 @@ static rg_status connect_members(rg_set *set, int n, int rank)
     return st;
 }
 
+static bool is_connected(const rg_set *set)
+{
+    const rg_ctx *ctx = set->ctx;
+    return ctx->device != NULL &&
+           rg__lane_is_open(ctx->device, rg_set_id(set),
+                            rg__engine_generation(ctx->engine));
+}
+
+/* A set that is found again by its name has been connected since rg_run began,
+ * on all its members. */
 rg_status rg__set_connect(rg_set *set)
 {
+    if (is_connected(set))
+        return RG_OK;
     const int n = rg_set_size(set), rank = rg_set_rank(set);
     return rank < 0 ? RG_OK : connect_members(set, n, rank);
 }
@@ -206,14 +220,10 @@ rg_status rg__sets_connect(rg_ctx *ctx)
 
 /* --------------------------------------------------------------- operations */
 
-static rg_status await_connection(rg_set *set, uint64_t generation)
+static rg_status await_connection(rg_set *set)
 {
-    rg_ctx *ctx = set->ctx;
     const rg_status st = rg__channel_check(set->channel);
-    if (st != RG_OK ||
-        rg__lane_is_open(ctx->device, rg_set_id(set), generation))
-        return st;
-    return rg__set_connect(set);
+    return st == RG_OK ? rg__set_connect(set) : st;
 }
 
 static rg_status launch(rg_set *set, const rg__start *start, void *stream,
@@ -230,7 +240,7 @@ static rg_status launch(rg_set *set, const rg__start *start, void *stream,
         return fail_closed("an operation on device memory");
     rg_status st = rg__launch_check(&one.coll);
     if (st == RG_OK)
-        st = await_connection(set, generation);
+        st = await_connection(set);
     if (st == RG_OK)
         st = rg__lane_launch(ctx->device, rg_set_id(set), generation, &one, 1,
                              ticket);

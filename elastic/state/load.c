@@ -398,7 +398,9 @@ rg_status rg_state_load(rg_state *st, const char *given, uint64_t *step_p)
         return rs;
     if (job_has_commit(st->ctx))
         return load_when_due(st, path);
-    rs = load(st, path);
+    rs = rg__state_await_device(st);
+    if (rs == RG_OK)
+        rs = load(st, path);
     if (rs == RG_OK) {
         *step_p = st->step;
         rg__state_note_load(st);

@@ -33,6 +33,12 @@ void rg__state_mirror_free(rg__state_buffer *b)
     b->device = NULL;
 }
 
+/* A restore comes behind rg__device_enter, which has done the same. */
+rg_status rg__state_await_device(const rg_state *st)
+{
+    return st->ctx->device == NULL ? RG_OK : rg__device_drain(st->ctx->device);
+}
+
 rg_status rg__state_pull(const rg__state_buffer *b, size_t begin, size_t end)
 {
     return b->device == NULL || begin == end

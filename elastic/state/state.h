@@ -138,6 +138,8 @@ void rg__state_note_slice(rg__state_buffer *b, uint64_t hash);
  */
 rg_status rg__state_mirror_make(rg__state_buffer *b, rg__device *device);
 void rg__state_mirror_free(rg__state_buffer *b);
+/* Before a load: what the program has enqueued writes no buffer behind it. */
+rg_status rg__state_await_device(const rg_state *st);
 rg_status rg__state_pull(const rg__state_buffer *b, size_t begin, size_t end);
 /* All of it, where only a hash depends on it. */
 void rg__state_pull_or_warn(const rg__state_buffer *b);

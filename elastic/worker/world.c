@@ -17,6 +17,8 @@ static rg_status form(rg_ctx *ctx, bool *is_joining_p)
         if (st != RG_OK || *is_joining_p)
             return st;
         st = rg__sets_sync(ctx);
+        if (st == RG_OK)
+            st = rg__sets_connect(ctx);
         if (st != RG_ERR_PEER_LOST)
             return st;
         st = RG_OK;

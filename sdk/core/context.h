@@ -58,12 +58,11 @@ struct rg_ctx {
     pthread_mutex_t gate;
     uint64_t gate_generation;
 
-    rg__engine *engine; /* owned */
-    rg__device
-        *device;    /* owned; NULL: rg_device_open was not called. Set before
-                       there is a generation, or by the thread that uses it */
-    rg__sets *sets; /* owned */
-    rg__worker *worker; /* owned */
+    rg__engine *engine;         /* owned */
+    rg__device *_Atomic device; /* owned; NULL: rg_device_open was not called.
+                                   Looked at by the Regroup thread, too */
+    rg__sets *sets;             /* owned */
+    rg__worker *worker;         /* owned */
     rg__member_id me;
     int slot;
     char host[64], job[64];

@@ -82,6 +82,25 @@ def test_who_can_not_go_on():
             end(job)
 
 
+def test_a_first_operation_that_blocks_others():
+    with DeviceJob(["-n", "3"], reducer(
+            *UNTIL_FINISH, "--step-ms", 2, "--limit-ms", LIMIT_MS), env={
+            "REGROUP_FAILPOINT":
+            f"device.warm:rank2:gen1:sleep{5 * LIMIT_MS}"}) as job:
+        end(job, "its first operation on the device did not end within")
+
+
+def test_the_third_time_in_a_row_is_the_last():
+    never = "\n".join(f"init rank=1 comm={k} never" for k in range(2, 20, 2))
+    with DeviceJob(["-n", "3"], reducer(
+            *UNTIL_FINISH, "--step-ms", 2, "--set",
+            "--limit-ms", LIMIT_MS), never) as job:
+        until(lambda: "3 times in a row: set " in
+              job.text() or not job.alive(), 20, "somebody gives up")
+        job.script("")
+        end(job)
+
+
 def test_a_device_that_does_not_stop_ends_its_process():
     for script, is_hung in (("op rank=1 k=9 through once=1", True),
                             ("abort rank=1 never once=1", False)):

@@ -2,6 +2,7 @@
  * on host memory; and what device memory has not got is refused with a
  * sentence. Numbers are small multiples of the world's size, so that every
  * result is exact, also an average. */
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include "regroup/regroup_cuda.h"
 #include "sdk/transport/nccl/load.h"
 #include "tests/check.h"
+#include "tests/device/support/fake.h"
 #include "tests/lib/elements.h"
 
 #define COUNT 96 /* of one rank's part; n times as many fit */
@@ -286,6 +288,34 @@ static void refuse_all(void)
         CHECK_FAIL("host memory: %s", rg_last_error());
 }
 
+static int count_comms(void)
+{
+    void *library = dlopen(getenv("REGROUP_CUDA_LIB"), RTLD_NOW);
+    void *at = dlsym(library, "fake_held");
+    void (*ask)(fake_holdings *) = NULL;
+    fake_holdings held = {0};
+    memcpy(&ask, &at, sizeof ask);
+    ask(&held);
+    dlclose(library);
+    return held.comms;
+}
+
+/* A set that is found again by its name has its communicator. */
+static void connect_once(void)
+{
+    const rg_set_params params = {
+        .size = sizeof params, .name = "again", .memory = RG_DEVICE};
+    int ranks[8];
+    rg_set *first = NULL, *second = NULL;
+    for (int r = 0; r < n; r++)
+        ranks[r] = r;
+    CHECK_OK(rg_set_create(ctx, ranks, n, &params, &first));
+    const int comms = count_comms();
+    CHECK_OK(rg_set_create(ctx, ranks, n, &params, &second));
+    CHECK(first == second);
+    CHECK_EQ(count_comms(), comms);
+}
+
 static void open_device(void)
 {
     rg_device_info info = {.size = sizeof info};
@@ -315,6 +345,7 @@ int main(void)
     open_device();
     run_all();
     refuse_all();
+    connect_once();
     CHECK_OK(rg_barrier(set));
     must(cuda.call.memory_free(address(device_send)), "free");
     must(cuda.call.memory_free(address(device_recv)), "free");

@@ -4,12 +4,17 @@
  *
  *   reducer [--until FILE] [--steps N] [--step-ms N] [--set | --cross]
  *           [--limit-ms N] [--elements N] [--device-state] [--load]
+ *           [--world before|behind|some]
  *
  * --device-state: the sums of the last step are registered on the device, once
  * for all ranks and once in shards, and spoilt at each step's begin.
  *
+ * --world: rg_world_wait is called before the device is opened, or behind that,
+ * or rank 1 opens none; and the first workers reduce before rg_run.
+ *
  * It says so where a step that counts is wrong, and where device memory that it
  * filled at its start has not kept its content. */
+#include <dlfcn.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +41,8 @@ typedef struct program {
     uint64_t steps;
     useconds_t nap;
     bool has_set, crosses, has_device_state, loads;
-    int limit_ms; /* of communicators, from begin to end */
+    const char *world; /* "": rg_world_wait is not called */
+    int limit_ms;      /* of communicators, from begin to end */
     int generations;
     int64_t total; /* registered */
 } program;
@@ -217,6 +223,8 @@ static void read_arguments(program *p, int argc, char **argv)
             p->nap = (useconds_t)(1000 * atoi(value));
         else if (strcmp(argv[i], "--limit-ms") == 0)
             p->limit_ms = atoi(value);
+        else if (strcmp(argv[i], "--world") == 0)
+            p->world = value;
         else if (strcmp(argv[i], "--elements") == 0)
             p->elements = strtoull(value, NULL, 10);
         i++;
@@ -255,13 +263,30 @@ static void make_set(program *p)
         die("rg_set_create_by");
 }
 
+static void take_long(void *arg)
+{
+    (void)arg;
+    usleep(50000);
+}
+
+/* What is enqueued behind it has not run yet when the next call is made. */
+static void be_busy(const program *p)
+{
+    void *library = dlopen(getenv("REGROUP_CUDA_LIB"), RTLD_NOW);
+    void *at = dlsym(library, "fake_launch");
+    int (*enqueue)(rg__cu_stream, void (*)(void *), void *) = NULL;
+    memcpy(&enqueue, &at, sizeof at);
+    must(enqueue(p->stream, take_long, NULL), "fake_launch");
+    dlclose(library);
+}
+
 static rg__cu_address make_zeros(const program *p)
 {
     const size_t bytes = sizeof *p->host * p->elements;
     rg__cu_address at = 0;
     must(p->cuda.call.memory_alloc(&at, bytes), "memory");
+    be_busy(p);
     must(p->cuda.call.set_bytes(at, 0, bytes, p->stream), "zeros");
-    must(p->cuda.call.stream_synchronize(p->stream), "zeros");
     return at;
 }
 
@@ -293,22 +318,62 @@ static void load(const program *p, rg_state *state)
         die("rg_state_load");
 }
 
+/* false: this worker joins those that are in fn. */
+static bool wait_for_world(const program *p)
+{
+    const rg_status st = rg_world_wait(p->ctx);
+    if (st != RG_OK && st != RG_JOINING)
+        die("rg_world_wait");
+    return st == RG_OK;
+}
+
+static void open_device(program *p)
+{
+    const rg_device_params device = {.size = sizeof device,
+                                     .init_timeout_ms = p->limit_ms,
+                                     .abort_timeout_ms = p->limit_ms};
+    if ((strcmp(p->world, "some") != 0 || rg_slot(p->ctx) != 1) &&
+        rg_device_open(p->ctx, &device) != RG_OK)
+        die("rg_device_open");
+    if (rg__cuda_open(getenv("REGROUP_CUDA_LIB"), &p->cuda) != RG_OK)
+        die("the driver");
+    if (strcmp(p->world, "some") == 0 && rg_slot(p->ctx) == 1) {
+        wait_for_world(p);
+        exit(8);
+    }
+}
+
+static void reduce_early(const program *p)
+{
+    const rg_op_params params = {.size = sizeof params, .memory = RG_DEVICE};
+    int64_t sum = rg_rank(p->ctx) + 1;
+    const int64_t n = rg_size(p->ctx);
+    void *at = (void *)(uintptr_t)p->sums;
+    must(p->cuda.call.copy_in(p->sums, &sum, sizeof sum, NULL), "copy in");
+    if (rg_allreduce_start(rg_world(p->ctx), at, at, 1, RG_I64, RG_SUM, &params,
+                           NULL) != RG_OK ||
+        rg_device_wait(p->ctx, -1) != RG_OK)
+        die("an allreduce before rg_run");
+    must(p->cuda.call.copy_out(&sum, p->sums, sizeof sum, NULL), "copy out");
+    must(p->cuda.call.stream_synchronize(NULL), "synchronize");
+    puts(sum == n * (n + 1) / 2 ? "reduced before rg_run" : "WRONG: early");
+    fflush(stdout);
+}
+
 int main(int argc, char **argv)
 {
-    program p = {.elements = 1000, .nap = 3000};
+    program p = {.elements = 1000, .nap = 3000, .world = ""};
     const rg_params params = {.size = sizeof params, .elastic = 1};
     rg_state *state = NULL;
     read_arguments(&p, argc, argv);
     if (rg_init(&params, &p.ctx) != RG_OK)
         die("rg_init");
-    const rg_device_params device = {.size = sizeof device,
-                                     .init_timeout_ms = p.limit_ms,
-                                     .abort_timeout_ms = p.limit_ms};
-    if (rg_device_open(p.ctx, &device) != RG_OK)
-        die("rg_device_open");
-    if (rg__cuda_open(getenv("REGROUP_CUDA_LIB"), &p.cuda) != RG_OK)
-        die("the driver");
+    const bool is_first = strcmp(p.world, "before") == 0 && wait_for_world(&p);
+    open_device(&p);
     take_device_memory(&p);
+    if (is_first || (strcmp(p.world, "before") != 0 && p.world[0] != '\0' &&
+                     wait_for_world(&p)))
+        reduce_early(&p);
     make_set(&p);
     if (rg_state_create(p.ctx, NULL, &state) != RG_OK ||
         rg_state_add(state, "total", &p.total, sizeof p.total, NULL) != RG_OK)

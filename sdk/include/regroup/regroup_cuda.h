@@ -14,7 +14,9 @@
  * sees its result. The call returns when it is enqueued. The request is
  * optional: with req_p NULL none is made, and rg_device_wait or a commit sees
  * its end. Operations on one set are started in the same order on all its
- * ranks; two sets run side by side.
+ * ranks, with the same kind, count and type, and all on device memory: nothing
+ * compares them, and where they differ they wait for each other, or end with a
+ * wrong result. Give a deadline (timeout_ms). Two sets run side by side.
  *
  * When a worker is lost, all operations under way on the device end within
  * milliseconds, with whatever they have made of their buffers so far; so does
@@ -43,7 +45,9 @@
  * restore, and rg_state_load, go the other way.
  *
  * The communicators of the world, and of sets with memory RG_DEVICE in their
- * params, are made again in each generation, before fn runs. Another set is
+ * params, are made again in each generation, before fn runs, and in
+ * rg_world_wait where the device was opened before it (opened between that and
+ * rg_run, all are as other sets in the first generation). Another set is
  * connected by its first operation on device memory, which then waits for all
  * its members to start it: order these as you would order blocking calls. */
 #ifndef REGROUP_CUDA_H
@@ -70,8 +74,9 @@ typedef struct rg_device_params {
     int abort_timeout_ms; /* 0: 10000. A device that has not stopped by then
                              ends this process with 71, and its slot starts
                              again */
-    int in_flight; /* operations of a set that may be under way, 1 to 1024; 0:
-                      64. One more waits for the oldest */
+    int in_flight; /* operations of a set that may be under way, 1 to 1024,
+                      rounded up to a power of two; 0: 64. One more waits for
+                      the oldest */
 } rg_device_params;
 
 /* Use a device: the one that is current on the calling thread (cudaSetDevice),

@@ -36,6 +36,7 @@ typedef unsigned long long rg__cu_address;
     X(ERROR_INVALID_DEVICE, 101)                                               \
     X(ERROR_INVALID_CONTEXT, 201)                                              \
     X(ERROR_ECC_UNCORRECTABLE, 214)                                            \
+    X(ERROR_INVALID_HANDLE, 400)                                               \
     X(ERROR_NOT_READY, 600)                                                    \
     X(ERROR_ILLEGAL_ADDRESS, 700)                                              \
     X(ERROR_CONTEXT_IS_DESTROYED, 709)                                         \

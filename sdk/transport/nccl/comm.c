@@ -43,8 +43,7 @@ lane_state rg__lane_next(lane_state state, lane_event event)
 void rg__lane_move(rg__device *d, rg__lane *lane, lane_event event)
 {
     lane->state = rg__lane_next(lane->state, event);
-    if (lane->state == LANE_READY)
-        d->failures = 0;
+    lane->was_ready = lane->was_ready || lane->state == LANE_READY;
     pthread_cond_broadcast(&d->changed);
 }
 
@@ -70,7 +69,7 @@ void rg__device_card_make(rg__device *d, bool is_first, const char *host,
     card->version = d->nccl.version;
     if (!is_first)
         return;
-    rg__nccl_id mine;
+    rg__nccl_id mine = {{0}};
     int rc = rg__device_use(d) == RG_OK ? d->nccl.call.unique_id(&mine) : -1;
     if (rc == RG__NCCL_Success && rg__nccl_check_environment() != RG_OK)
         rc = RG__NCCL_InvalidUsage; /* a file of NCCL's has set it */
@@ -134,6 +133,7 @@ rg_status rg__device_cards_check(const rg__device_card *card, int n,
 /* Said once, by the lane's opener. */
 static void fail_lane(rg__device *d, rg__lane *lane, const char *doing, int rc)
 {
+    const char *text = d->nccl.call.error_string(rc);
     pthread_mutex_lock(&d->table);
     if (rc == RG__NCCL_InProgress)
         snprintf(lane->why, sizeof lane->why,
@@ -143,7 +143,7 @@ static void fail_lane(rg__device *d, rg__lane *lane, const char *doing, int rc)
                  lane->name, doing, d->params.init_timeout_ms);
     else
         snprintf(lane->why, sizeof lane->why, "set %s: NCCL failed in %s: %s",
-                 lane->name, doing, d->nccl.call.error_string(rc));
+                 lane->name, doing, text);
     rg__lane_move(d, lane, LANE_FAILED);
     pthread_mutex_unlock(&d->table);
 }
@@ -191,6 +191,11 @@ static bool goes_on(int rc)
     return rc == RG__NCCL_Success || rc == RG__NCCL_InProgress;
 }
 
+static uint64_t deadline_of(const rg__device *d)
+{
+    return rg__now_ns() + (uint64_t)d->params.init_timeout_ms * RG__MS;
+}
+
 static void connect_lane(rg__device *d, rg__lane *lane)
 {
     const bool is_booting = lane->state == LANE_BOOTING;
@@ -202,16 +207,16 @@ static void connect_lane(rg__device *d, rg__lane *lane)
     if (goes_on(rc))
         rc = ask(d, lane);
     if (rc == RG__NCCL_Success && is_booting) {
-        lane->has_root = false; /* it has ended by itself */
         pass_lane(d, lane);
         rc = split(d, lane);
         doing = "making the communicator";
         if (goes_on(rc))
             return;
     }
-    if (rc == RG__NCCL_Success)
+    if (rc == RG__NCCL_Success) {
+        lane->deadline_ns = deadline_of(d);
         pass_lane(d, lane);
-    else if (!goes_on(rc) || rg__now_ns() >= lane->deadline_ns)
+    } else if (!goes_on(rc) || rg__now_ns() >= lane->deadline_ns)
         fail_lane(d, lane, doing, rc);
 }
 
@@ -226,10 +231,10 @@ static void look_for_error(rg__device *d, rg__lane *lane)
         d->nccl.call.comm_error(lane->comm, &result) != RG__NCCL_Success ||
         goes_on(result))
         return;
+    const char *text = d->nccl.call.error_string(result);
     pthread_mutex_lock(&d->table);
     snprintf(lane->why, sizeof lane->why,
-             "set %s: NCCL failed in an operation: %s", lane->name,
-             d->nccl.call.error_string(result));
+             "set %s: NCCL failed in an operation: %s", lane->name, text);
     rg__lane_move(d, lane, LANE_FAILED);
     pthread_mutex_unlock(&d->table);
     d->broken(d->arg, lane->generation, lane->why);
@@ -247,13 +252,38 @@ static void look_for_deadline(rg__device *d, rg__lane *lane)
     d->broken(d->arg, lane->generation, why);
 }
 
+/* Its caller may be inside of NCCL, which waits there for other ranks. */
+static void look_for_warmth(rg__device *d, rg__lane *lane)
+{
+    pthread_mutex_lock(&d->table);
+    const bool is_late =
+        lane->state == LANE_WARMING && rg__now_ns() >= lane->deadline_ns;
+    if (is_late) {
+        snprintf(lane->why, sizeof lane->why,
+                 "set %s: its first operation on the device did not end within "
+                 "%d ms; look at the network between the hosts "
+                 "(NCCL_DEBUG=INFO)",
+                 lane->name, d->params.init_timeout_ms);
+        rg__lane_move(d, lane, LANE_FAILED);
+        d->failures++;
+    }
+    pthread_mutex_unlock(&d->table);
+    if (is_late)
+        d->broken(d->arg, lane->generation, lane->why);
+}
+
 static uint64_t look_after(rg__device *d, rg__lane *lane)
 {
     if (lane->state == LANE_BOOTING || lane->state == LANE_SPLITTING) {
         connect_lane(d, lane);
         return CONNECT_NS;
     }
-    if (lane->state != LANE_READY || rg__row_is_idle(d, lane->row))
+    if (lane->state == LANE_WARMING) {
+        look_for_warmth(d, lane);
+        return BUSY_NS;
+    }
+    if (lane->state != LANE_READY ||
+        (rg__row_is_idle(d, lane->row) && atomic_load(&lane->inside) == 0))
         return RG__DEVICE_IDLE_NS;
     look_for_error(d, lane);
     look_for_deadline(d, lane);
@@ -280,6 +310,16 @@ static void watch_endings(rg__device *d, uint64_t *wait)
     pthread_mutex_unlock(&d->table);
 }
 
+/* The table is held. A generation without lanes is quiet when those before it
+ * are. */
+static bool is_quiet(const rg__device *d)
+{
+    for (const rg__ending *e = d->ending; e != NULL; e = e->next)
+        if (!e->is_quiet)
+            return false;
+    return d->lanes == NULL && atomic_load(&d->closing) >= d->entered;
+}
+
 /* Lanes are added at the list's head by other threads, and taken off by this
  * one only. */
 uint64_t rg__lanes_step(rg__device *d)
@@ -291,7 +331,7 @@ uint64_t rg__lanes_step(rg__device *d)
         lanes != NULL && rg__device_is_closed(d, lanes->generation);
     if (is_over)
         rg__reclaim_begin(d);
-    else if (d->lanes == NULL && atomic_load(&d->closing) >= d->entered)
+    else if (is_quiet(d))
         rg__device_note_quiet(d, d->entered);
     pthread_mutex_unlock(&d->table);
     for (rg__lane *lane = is_over ? NULL : lanes; lane != NULL;
@@ -310,14 +350,14 @@ static rg__lane *make_lane(rg__device *d, const rg__lane_wish *wish)
         return NULL;
     lane->operation =
         calloc((size_t)d->params.in_flight, sizeof *lane->operation);
+    pthread_mutex_init(&lane->lock, NULL);
     lane->set = wish->set;
     lane->generation = wish->generation;
     lane->n = wish->n;
     lane->rank = wish->rank;
     lane->state = wish->n == 1 ? LANE_READY : LANE_BOOTING;
-    lane->deadline_ns =
-        rg__now_ns() + (uint64_t)d->params.init_timeout_ms * RG__MS;
-    lane->has_root = wish->rank == 0 && wish->n > 1;
+    lane->was_ready = wish->n == 1;
+    lane->deadline_ns = deadline_of(d);
     snprintf(lane->name, sizeof lane->name, "%s", wish->name);
     if (wish->first != NULL)
         memcpy(lane->id.bytes, wish->first->id, sizeof lane->id.bytes);
@@ -377,40 +417,49 @@ static lane_state await_lane(rg__device *d, const rg__lane *lane,
 
 /* A network that has failed may be better in the next generation; one that has
  * failed again and again is not. */
+static bool has_failed_often(rg__device *d)
+{
+    pthread_mutex_lock(&d->table);
+    const bool has = d->failures >= FAILED_MOST;
+    pthread_mutex_unlock(&d->table);
+    return has;
+}
+
+static rg_status fail_often(const char *why)
+{
+    return rg__fail(RG_ERR_DEVICE, "%d times in a row: %s", FAILED_MOST, why);
+}
+
 static rg_status give_up(rg__device *d, uint64_t generation, const char *why)
 {
     pthread_mutex_lock(&d->table);
-    const int failures = ++d->failures;
+    d->failures++;
     pthread_mutex_unlock(&d->table);
-    if (failures >= FAILED_MOST)
-        return rg__fail(RG_ERR_DEVICE, "%d times in a row: %s", failures, why);
+    if (has_failed_often(d))
+        return fail_often(why);
     d->broken(d->arg, generation, why);
     return rg__fail(RG_ERR_PEER_LOST,
                     "the generation ends: %s; return this status from fn", why);
 }
 
 /* The first operation is what connects the members: without it one of fn's
- * would, and could wait there for a member that waits in another set. */
+ * would, and could wait there for a member that waits in another set. The
+ * device thread ends it when it takes too long. */
 static rg_status warm(rg__device *d, const rg__lane_wish *wish)
 {
     const rg__launch launch = {.coll = {.kind = RG__BARRIER},
                                .stream = RG_STREAM_NONE};
-    const uint64_t end =
-        rg__now_ns() + (uint64_t)d->params.init_timeout_ms * RG__MS;
     rg__ticket ticket;
     rg__failpoint("device.warm", wish->rank, 0, wish->generation);
     rg_status st =
         rg__lane_launch(d, wish->set, wish->generation, &launch, 1, &ticket);
     if (st == RG_OK)
-        st = rg__ticket_wait(d, &ticket, end);
-    if (st != RG_IN_PROGRESS)
+        st = rg__ticket_wait(d, &ticket, UINT64_MAX);
+    if (st == RG_OK || !has_failed_often(d))
         return st;
     char why[RG__TEXT_MAX];
-    snprintf(why, sizeof why,
-             "set %s: its first operation on the device did not end within %d "
-             "ms; look at the network between the hosts (NCCL_DEBUG=INFO)",
-             wish->name, d->params.init_timeout_ms);
-    return give_up(d, wish->generation, why);
+    snprintf(why, sizeof why, "%s", rg_last_error());
+    return fail_often(why);
 }
 
 static rg_status finish_warming(rg__device *d, const rg__lane_wish *wish)

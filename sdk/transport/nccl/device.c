@@ -192,7 +192,6 @@ static rg_status start_thread(rg__device *d)
 static void init_locks(rg__device *d)
 {
     pthread_condattr_t attr;
-    pthread_mutex_init(&d->lock, NULL);
     pthread_mutex_init(&d->table, NULL);
     pthread_condattr_init(&attr);
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -208,6 +207,8 @@ static void set_defaults(rg_device_params *p)
         p->abort_timeout_ms = LIMIT_MS;
     if (p->in_flight == 0)
         p->in_flight = IN_FLIGHT;
+    while ((p->in_flight & (p->in_flight - 1)) != 0)
+        p->in_flight++; /* so that numbers keep their words behind 2^32 */
 }
 
 rg_status rg__device_create(const rg__device_wish *wish, rg__device **device_p)
@@ -288,7 +289,6 @@ void rg__device_unref(rg__device *d)
         return;
     pthread_cond_destroy(&d->changed);
     pthread_mutex_destroy(&d->table);
-    pthread_mutex_destroy(&d->lock);
     free(d);
 }
 
@@ -315,6 +315,19 @@ rg_status rg__device_check_memory(rg__device *d, const void *p)
                            (rg__cu_address)(uintptr_t)p) != RG__CU_SUCCESS)
         st = rg__fail(RG_ERR_INVALID, "%p is no memory of the device", p);
     return st;
+}
+
+rg_status rg__device_drain(rg__device *d)
+{
+    const rg_status st = rg__device_use(d);
+    if (st != RG_OK)
+        return st;
+    const int rc = d->cuda.call.context_synchronize();
+    return rc == RG__CU_SUCCESS
+               ? RG_OK
+               : fail(d, rc,
+                      "the device can't go on; this process ends, and its slot "
+                      "starts again");
 }
 
 /* rc: of the copy that was enqueued. */
@@ -382,26 +395,37 @@ rg_status rg__device_check(rg__device *d, uint64_t generation)
     return st;
 }
 
-/* What was entered before is closed by now: its members have left it. */
+/* Whoever enters a generation has left those before it, also where the device
+ * was opened while that was done, and so not told. */
 static void await_quiet(rg__device *d)
 {
+    pthread_mutex_lock(&d->table);
+    const uint64_t last = d->entered;
+    pthread_mutex_unlock(&d->table);
+    rg__device_close(d, last, RG_ERR_PEER_LOST,
+                     "the generation was left; return this status from fn");
     pthread_mutex_lock(&d->table);
     while (d->entered > atomic_load(&d->quiet))
         pthread_cond_wait(&d->changed, &d->table);
     pthread_mutex_unlock(&d->table);
 }
 
+static bool has_begun(rg__device *d, uint64_t generation)
+{
+    pthread_mutex_lock(&d->table);
+    const bool has = d->entered == generation;
+    pthread_mutex_unlock(&d->table);
+    return has;
+}
+
 rg_status rg__device_enter(rg__device *d, uint64_t generation)
 {
+    if (has_begun(d, generation))
+        return rg__device_check(d, generation);
     await_quiet(d);
-    rg_status st = rg__device_use(d);
+    rg_status st = rg__device_drain(d);
     if (st != RG_OK)
         return st;
-    const int rc = d->cuda.call.context_synchronize();
-    if (rc != RG__CU_SUCCESS)
-        return fail(d, rc,
-                    "the device can't go on; this process ends, and its slot "
-                    "starts again");
     pthread_mutex_lock(&d->table);
     if (rg__device_is_closed(d, generation))
         st = say_closed(d);

@@ -1,13 +1,13 @@
 /* Inside the room: the device, its lanes and their states.
  *
- *   user thread      launches under `lock`; waits on words
+ *   user thread      launches under its lane's lock; waits on words
  *   Regroup thread   rg__device_close: stores `closing`, rings
  *   device thread    connects lanes, looks at their errors and deadlines;
  * starts a reclaimer for each generation that is closed reclaimer        aborts
  * the lanes of one generation (reclaim.c)
  *
- * Lock order: lock, then table. Neither is held where the engine's is wanted,
- * and no call of CUDA or NCCL is made with the table held. */
+ * Lock order: a lane's lock, then table. Neither is held where the engine's is
+ * wanted, and no call of CUDA or NCCL is made with the table held. */
 #ifndef RG_NCCL_DEVICE_H
 #define RG_NCCL_DEVICE_H
 
@@ -46,13 +46,15 @@ typedef enum lane_event {
 /* What a lane becomes; of every state and event. */
 lane_state rg__lane_next(lane_state state, lane_event event);
 
-/* An operation under way, for what is said of it: written under `lock` by whom
- * it is launched, read by the device thread. */
+/* An operation under way, for what is said of it: written under its lane's lock
+ * by whom it is launched, read by the device thread. */
 typedef struct lane_operation {
     _Atomic uint64_t deadline_ns, started_ns, count; /* deadline 0: none */
     _Atomic uint32_t kind;
     _Atomic uint32_t is_told; /* that it takes long */
 } lane_operation;
+
+#define LANE_INSIDE (UINT64_C(1) << 32)
 
 typedef struct rg__lane rg__lane;
 struct rg__lane {
@@ -62,14 +64,19 @@ struct rg__lane {
     char name[RG__SET_NAME_MAX];
     int n, rank;
     rg__nccl_id id;
-    bool has_root; /* the id was made here, and not all have met there yet */
     _Atomic lane_state state;  /* changed with the table held */
+    bool was_ready;            /* guarded by the table */
     uint64_t deadline_ns;      /* of its connecting */
     char why[RG__TEXT_MAX];    /* of BROKEN; guarded by the table */
     rg__nccl_comm parent;      /* the device thread's, then the reclaimer's */
-    rg__nccl_comm comm;        /* guarded by lock, once READY */
+    rg__nccl_comm comm;        /* guarded by lock, once WARMING */
+    pthread_mutex_t lock;      /* guards launches */
+    _Atomic int callers;       /* that hold the lock, or want it; come in with
+                                  the table held, while nothing is closed */
     rg__cu_stream stream;      /* its own, of operations without one */
     lane_operation *operation; /* in_flight of them */
+    _Atomic uint64_t inside;   /* LANE_INSIDE and the number of the operation
+                                  whose caller is inside of NCCL; 0: none */
 };
 
 /* The lanes of generations that are closed, on their way out. */
@@ -97,9 +104,8 @@ struct rg__device {
     rg__cu_address word_at, scratch;
     rg__cu_stream mover; /* of copies that Regroup makes by itself */
 
-    pthread_mutex_t lock;               /* guards launches */
     _Atomic uint32_t number[RG__LANES]; /* of the newest operation of each row;
-                                           changed with `lock` held */
+                                           changed with its lane's lock held */
 
     pthread_mutex_t table;  /* guards all below that is not atomic */
     pthread_cond_t changed; /* CLOCK_MONOTONIC */
@@ -109,11 +115,12 @@ struct rg__device {
     uint64_t entered;
     rg_status close_st;
     char close_why[2 * RG__TEXT_MAX];
-    int failures; /* lanes that were not connected, one after the other */
+    int failures; /* generations here that a lane has failed in, without one
+                     between them in which all were connected */
 
     /* The newest generation that is closed, 0: none. Stored before any lane is
-     * marked; looked at under `lock` before every launch, and behind every word
-     * that says that an operation has ended. */
+     * marked; looked at under a lane's lock before every launch, and behind
+     * every word that says that an operation has ended. */
     _Atomic uint64_t closing;
     _Atomic uint64_t quiet;      /* of generations up to it nothing runs */
     _Atomic uint32_t references; /* the context's and each request's */
@@ -135,7 +142,7 @@ static inline bool rg__device_is_closed(const rg__device *d,
 void rg__device_ring(rg__device *d);
 /* Is the context current in this thread? Makes it so. */
 rg_status rg__device_use(rg__device *d);
-/* A lane that serves the set, or NULL; table or `lock` held. */
+/* A lane that serves the set, or NULL; the table is held. */
 rg__lane *rg__lane_find(const rg__device *d, uint32_t set, uint64_t generation);
 /* The table is held. */
 void rg__lane_move(rg__device *d, rg__lane *lane, lane_event event);
@@ -149,9 +156,6 @@ void rg__reclaim_begin(rg__device *d);
 /* The table is held: nothing of generations up to this one runs. */
 void rg__device_note_quiet(rg__device *d, uint64_t generation);
 void rg__lane_free(rg__device *d, rg__lane *lane); /* NULL allowed */
-
-/* root.c: end the thread that waits where this id says. */
-void rg__root_end(const rg__nccl_id *id);
 
 /* launch.c: has an operation of the lane passed its deadline? why: which. */
 bool rg__lane_is_overdue(rg__device *d, rg__lane *lane, char *why, size_t room);

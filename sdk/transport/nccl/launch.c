@@ -350,14 +350,23 @@ static rg_status check_memory(rg__device *d, const rg__coll *o, const void *p)
                     names[o->kind], p);
 }
 
+/* Else it tells of what ran before: the device is ruined. */
+static bool is_of_caller(int rc)
+{
+    return rc == RG__CU_ERROR_INVALID_VALUE ||
+           rc == RG__CU_ERROR_INVALID_HANDLE ||
+           rc == RG__CU_ERROR_INVALID_CONTEXT;
+}
+
 static rg_status check_stream(rg__device *d, const rg__coll *o,
                               rg__cu_stream stream)
 {
     int status = RG__CU_STREAM_CAPTURE_STATUS_NONE;
     const int rc = d->cuda.call.stream_capturing(stream, &status);
     if (rc != RG__CU_SUCCESS)
-        return rg__cuda_fail(&d->cuda.call, RG_ERR_INVALID, rc,
-                             "the stream can't be used");
+        return rg__cuda_fail(&d->cuda.call,
+                             is_of_caller(rc) ? RG_ERR_INVALID : RG_ERR_DEVICE,
+                             rc, "the stream can't be used");
     return status == RG__CU_STREAM_CAPTURE_STATUS_NONE
                ? RG_OK
                : refuse(o, "its stream is being captured, and a graph would "
@@ -426,6 +435,13 @@ static void call_all(rg__device *d, run *r, const rg__launch *launch, int n)
     (void)d;
 }
 
+/* The device thread looks after what is under way, or blocks. */
+static void ring_idle(rg__device *d)
+{
+    if (atomic_load(&d->is_idle))
+        rg__device_ring(d);
+}
+
 static rg_status enqueue(rg__device *d, rg__lane *lane, rg__cu_stream stream,
                          const rg__launch *launch, int n, uint32_t number,
                          outcome *out)
@@ -434,6 +450,8 @@ static rg_status enqueue(rg__device *d, rg__lane *lane, rg__cu_stream stream,
     const uint32_t slot = number % in_flight;
     run r = {.d = d, .nccl = &d->nccl.call, .lane = lane, .stream = stream};
     note_operation(lane, slot, launch);
+    atomic_store(&lane->inside, LANE_INSIDE | number);
+    ring_idle(d);
     call_all(d, &r, launch, n);
     if (r.rc == RG__NCCL_Success && r.cu == RG__CU_SUCCESS)
         r.cu = d->cuda.call.stream_write(
@@ -442,20 +460,40 @@ static rg_status enqueue(rg__device *d, rg__lane *lane, rg__cu_stream stream,
             number, RG__CU_STREAM_WRITE_VALUE_DEFAULT);
     if (r.rc == RG__NCCL_Success && r.cu == RG__CU_SUCCESS)
         atomic_store(&d->number[lane->row], number);
+    atomic_store(&lane->inside, 0);
     return judge(d, &r, out);
 }
 
-/* The lock is held: nobody marks and frees meanwhile, or `closing` is seen. */
-static rg_status launch_locked(rg__device *d, uint32_t set, uint64_t generation,
+static rg_status fail_closed(rg__device *d, uint64_t generation)
+{
+    const rg_status st = rg__device_check(d, generation);
+    return st != RG_OK ? st
+                       : rg__fail(RG_ERR_INVALID,
+                                  "the set has no communicator on the device");
+}
+
+/* The lane, which lives until its callers have gone; NULL: there is none, or it
+ * is closed. */
+static rg__lane *come_in(rg__device *d, uint32_t set, uint64_t generation)
+{
+    pthread_mutex_lock(&d->table);
+    rg__lane *lane = rg__device_is_closed(d, generation)
+                         ? NULL
+                         : rg__lane_find(d, set, generation);
+    if (lane != NULL)
+        atomic_fetch_add(&lane->callers, 1);
+    pthread_mutex_unlock(&d->table);
+    return lane;
+}
+
+/* The lane's lock is held: nobody marks and frees meanwhile, or `closing` is
+ * seen. */
+static rg_status launch_locked(rg__device *d, rg__lane *lane,
                                const rg__launch *launch, int n,
                                rg__ticket *ticket, outcome *out)
 {
+    const uint64_t generation = lane->generation;
     if (rg__device_is_closed(d, generation))
-        return rg__device_check(d, generation);
-    pthread_mutex_lock(&d->table);
-    rg__lane *lane = rg__lane_find(d, set, generation);
-    pthread_mutex_unlock(&d->table);
-    if (lane == NULL) /* closed since */
         return rg__device_check(d, generation);
     const rg__cu_stream stream =
         launch->stream == RG_STREAM_NONE ? lane->stream : launch->stream;
@@ -493,14 +531,17 @@ rg_status rg__lane_launch(rg__device *d, uint32_t set, uint64_t generation,
     for (;;) {
         outcome out = {0};
         rg__ticket ticket = {0};
-        pthread_mutex_lock(&d->lock);
-        st = launch_locked(d, set, generation, launch, n, &ticket, &out);
-        pthread_mutex_unlock(&d->lock);
+        rg__lane *lane = come_in(d, set, generation);
+        if (lane == NULL)
+            return fail_closed(d, generation);
+        pthread_mutex_lock(&lane->lock);
+        st = launch_locked(d, lane, launch, n, &ticket, &out);
+        pthread_mutex_unlock(&lane->lock);
+        atomic_fetch_sub(&lane->callers, 1);
         if (out.is_broken)
             d->broken(d->arg, generation, rg_last_error());
         if (st == RG_OK) {
-            if (atomic_load(&d->is_idle))
-                rg__device_ring(d); /* it looks after what is under way */
+            ring_idle(d);
             *ticket_p = ticket;
         }
         if (st != RG_IN_PROGRESS)
@@ -577,14 +618,8 @@ rg_status rg__device_settle(rg__device *d, uint64_t generation, bool whole,
         st = settle_row(d, generation, row, deadline_ns);
     if (st != RG_OK || !whole)
         return st;
-    st = rg__device_use(d);
-    if (st != RG_OK)
-        return st;
-    const int rc = d->cuda.call.context_synchronize();
-    if (rc != RG__CU_SUCCESS)
-        return rg__cuda_fail(&d->cuda.call, RG_ERR_DEVICE, rc,
-                             "the device failed in this step");
-    return rg__device_check(d, generation);
+    st = rg__device_drain(d);
+    return st == RG_OK ? rg__device_check(d, generation) : st;
 }
 
 /* ------------------------------------------------------------ what is late */
@@ -616,24 +651,32 @@ static void look_for_stall(rg__device *d, const rg__lane *lane,
     rg__log(RG__WARN, "set", "stalled: %s", text);
 }
 
-bool rg__lane_is_overdue(rg__device *d, rg__lane *lane, char *why, size_t room)
+static bool is_overdue(rg__device *d, rg__lane *lane, uint32_t number,
+                       char *why, size_t room)
 {
-    const uint32_t newest = atomic_load(&d->number[lane->row]);
     const uint32_t in_flight = (uint32_t)d->params.in_flight;
     const uint64_t now = rg__now_ns();
-    for (uint32_t i = in_flight; i-- > 0;) { /* the oldest first */
-        lane_operation *op = &lane->operation[(newest - i) % in_flight];
-        if (rg__word_has(d, lane->row, newest - i))
-            continue;
-        look_for_stall(d, lane, op, now);
-        const uint64_t deadline =
-            atomic_load_explicit(&op->deadline_ns, memory_order_relaxed);
-        if (deadline == 0 || now < deadline)
-            continue;
-        char text[RG__TEXT_MAX - 24];
-        describe(lane, op, now, text, sizeof text);
-        snprintf(why, room, "a deadline has passed: %s", text);
-        return true;
-    }
-    return false;
+    lane_operation *op = &lane->operation[number % in_flight];
+    if (rg__word_has(d, lane->row, number))
+        return false;
+    look_for_stall(d, lane, op, now);
+    const uint64_t deadline =
+        atomic_load_explicit(&op->deadline_ns, memory_order_relaxed);
+    if (deadline == 0 || now < deadline)
+        return false;
+    char text[RG__TEXT_MAX - 24];
+    describe(lane, op, now, text, sizeof text);
+    snprintf(why, room, "a deadline has passed: %s", text);
+    return true;
+}
+
+bool rg__lane_is_overdue(rg__device *d, rg__lane *lane, char *why, size_t room)
+{
+    const uint64_t inside = atomic_load(&lane->inside);
+    const uint32_t newest = atomic_load(&d->number[lane->row]);
+    for (uint32_t i = (uint32_t)d->params.in_flight;
+         i-- > 0;) /* oldest first */
+        if (is_overdue(d, lane, newest - i, why, room))
+            return true;
+    return inside != 0 && is_overdue(d, lane, (uint32_t)inside, why, room);
 }

@@ -46,8 +46,12 @@ void rg__device_info(rg__device *d, rg_device_info *info);
 /* Is that memory which the device can use? ERR_INVALID: it is not. */
 rg_status rg__device_check_memory(rg__device *d, const void *p);
 
+/* Wait for all that runs in the device's context, the program's own too.
+ * ERR_DEVICE: the device can't go on. */
+rg_status rg__device_drain(rg__device *d);
+
 /* Copy between host memory and the device's, and wait for it; one thread at a
- * time. ERR_DEVICE. */
+ * time. Not in order with what the program has enqueued. ERR_DEVICE. */
 rg_status rg__device_read(rg__device *d, void *to, const void *from,
                           size_t bytes);
 rg_status rg__device_write(rg__device *d, void *to, const void *from,

@@ -6,8 +6,8 @@
  * calls that block return. What it frees, it frees at ncclGroupEnd. So:
  *
  *   mark       ncclGroupStart, ncclCommAbort of every communicator
- *   empty      the lock was free once: nobody is inside, since whoever comes
- *              later sees `closing`
+ *   empty      no lane has a caller: nobody is inside, and whoever comes later
+ *              sees `closing`
  *   quiet      every word is written: the next generation may begin
  *   reclaim    ncclGroupEnd, behind it
  *
@@ -31,6 +31,7 @@ void rg__lane_free(rg__device *d, rg__lane *lane)
         return;
     if (lane->stream != NULL)
         d->cuda.call.stream_destroy(lane->stream);
+    pthread_mutex_destroy(&lane->lock);
     free(lane->operation);
     free(lane);
 }
@@ -76,7 +77,8 @@ static void mark(rg__ending *e)
 static bool is_quiet(const rg__ending *e)
 {
     for (const rg__lane *lane = e->lanes; lane != NULL; lane = lane->next)
-        if (!rg__row_is_idle(e->device, lane->row))
+        if (atomic_load(&lane->callers) != 0 ||
+            !rg__row_is_idle(e->device, lane->row))
             return false;
     return true;
 }
@@ -85,12 +87,11 @@ static bool is_quiet(const rg__ending *e)
 static void await_quiet(rg__ending *e)
 {
     const struct timespec look = {.tv_nsec = LOOK_NS};
-    pthread_mutex_lock(&e->device->lock); /* whoever is inside leaves first */
-    pthread_mutex_unlock(&e->device->lock);
     while (!is_quiet(e))
         nanosleep(&look, NULL);
     move_all(e, LANE_DONE);
     pthread_mutex_lock(&e->device->table);
+    e->is_quiet = true;
     rg__device_note_quiet(e->device, e->generation);
     pthread_mutex_unlock(&e->device->table);
 }
@@ -120,8 +121,6 @@ static void *run_reclaimer(void *arg)
     move_all(e, LANE_DONE);
     for (rg__lane *lane = e->lanes, *next; lane != NULL; lane = next) {
         next = lane->next;
-        if (lane->has_root)
-            rg__root_end(&lane->id);
         rg__lane_free(d, lane);
     }
     forget(e);
@@ -144,6 +143,14 @@ static void begin_thread(rg__ending *e)
     pthread_attr_destroy(&attr);
 }
 
+static bool are_connected(const rg__lane *lane)
+{
+    for (; lane != NULL; lane = lane->next)
+        if (!lane->was_ready)
+            return false;
+    return true;
+}
+
 void rg__reclaim_begin(rg__device *d)
 {
     rg__ending *e = calloc(1, sizeof *e);
@@ -156,6 +163,8 @@ void rg__reclaim_begin(rg__device *d)
                           rg__now_ns() +
                           (uint64_t)d->params.abort_timeout_ms * RG__MS,
                       .lanes = d->lanes};
+    if (are_connected(d->lanes))
+        d->failures = 0;
     d->ending = e;
     d->lanes = NULL;
     d->rows = 0;

@@ -13,19 +13,27 @@
 
 #define ADDRESS_AT 8
 
-/* The port, 0: the family is none that we know. */
-static int port_of(const struct sockaddr_storage *at)
+static bool is_same(const struct sockaddr_storage *a,
+                    const struct sockaddr_storage *b)
 {
-    struct sockaddr_in v4;
-    struct sockaddr_in6 v6;
-    memcpy(&v4, at, sizeof v4);
-    memcpy(&v6, at, sizeof v6);
-    if (at->ss_family == AF_INET)
-        return v4.sin_port;
-    return at->ss_family == AF_INET6 ? v6.sin6_port : 0;
+    struct sockaddr_in a4, b4;
+    struct sockaddr_in6 a6, b6;
+    memcpy(&a4, a, sizeof a4);
+    memcpy(&b4, b, sizeof b4);
+    memcpy(&a6, a, sizeof a6);
+    memcpy(&b6, b, sizeof b6);
+    if (a->ss_family != b->ss_family)
+        return false;
+    return a->ss_family == AF_INET
+               ? a4.sin_port == b4.sin_port &&
+                     a4.sin_addr.s_addr == b4.sin_addr.s_addr
+               : a6.sin6_port == b6.sin6_port &&
+                     memcmp(&a6.sin6_addr, &b6.sin6_addr,
+                            sizeof a6.sin6_addr) == 0;
 }
 
-static bool listens_at(int fd, int port)
+/* The whole address: by then another socket may listen at the port. */
+static bool listens_at(int fd, const struct sockaddr_storage *where)
 {
     struct sockaddr_storage at = {0};
     socklen_t room = sizeof at;
@@ -34,28 +42,21 @@ static bool listens_at(int fd, int port)
     return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &bytes) == 0 &&
            listens != 0 &&
            getsockname(fd, (struct sockaddr *)&at, &room) == 0 &&
-           port_of(&at) == port;
-}
-
-void rg__root_end(const rg__nccl_id *id)
-{
-    struct sockaddr_storage at = {0};
-    memcpy(&at, id->bytes + ADDRESS_AT, sizeof id->bytes - ADDRESS_AT);
-    const int port = port_of(&at);
-    DIR *all = port != 0 ? opendir("/proc/self/fd") : NULL;
-    if (all == NULL)
-        return;
-    for (struct dirent *e = readdir(all); e != NULL; e = readdir(all)) {
-        const int fd = atoi(e->d_name);
-        if (fd > 2 && listens_at(fd, port))
-            shutdown(fd, SHUT_RDWR);
-    }
-    closedir(all);
+           is_same(&at, where);
 }
 
 void rg__device_card_void(const rg__device_card *card)
 {
-    rg__nccl_id id;
-    memcpy(id.bytes, card->id, sizeof id.bytes);
-    rg__root_end(&id);
+    struct sockaddr_storage at = {0};
+    memcpy(&at, card->id + ADDRESS_AT, sizeof card->id - ADDRESS_AT);
+    const bool is_known = at.ss_family == AF_INET || at.ss_family == AF_INET6;
+    DIR *all = is_known ? opendir("/proc/self/fd") : NULL;
+    if (all == NULL)
+        return;
+    for (struct dirent *e = readdir(all); e != NULL; e = readdir(all)) {
+        const int fd = atoi(e->d_name);
+        if (fd > 2 && listens_at(fd, &at))
+            shutdown(fd, SHUT_RDWR);
+    }
+    closedir(all);
 }
