@@ -95,19 +95,14 @@ static void take_step(enabling *on, size_t step)
         finish(on, become_root(on));
 }
 
-static bool says(const rg__answer *answer, const char *text)
-{
-    return strstr(answer->message, text) != NULL;
-}
-
 static void on_step(void *arg, rg_status st, const rg__answer *answer)
 {
     enabling *on = arg;
     const bool is_first = on->step == 0;
     if (is_first && st == RG_OK)
         take_step(on, STEPS);
-    else if (st == RG_OK || says(answer, "already exists") ||
-             (is_first && says(answer, "not enabled")))
+    else if (st == RG_OK || rg__answer_says(answer, "already exists") ||
+             (is_first && rg__answer_says(answer, "not enabled")))
         take_step(on, on->step + 1);
     else if (!is_first &&
              rg__etcd_is_about_token(answer->code, answer->message))

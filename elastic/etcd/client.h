@@ -69,6 +69,10 @@ typedef struct rg__answer {
     int sendings;
 } rg__answer;
 
+/* etcd's codes differ between versions, its words don't: "lease already exists"
+ * is 412 from 3.4 and 400 from 3.5. */
+bool rg__answer_says(const rg__answer *answer, const char *words);
+
 /* What a kind of request is. Functions get the arg given to rg__etcd_post. */
 typedef struct rg__call {
     const char *path; /* "/v3/kv/txn" */

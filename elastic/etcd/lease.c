@@ -90,7 +90,7 @@ static void on_grant(void *arg, rg_status st, const rg__answer *answer)
 {
     rg__lease *lease = arg;
     lease->req = NULL;
-    if (st != RG_OK && answer->code != 412) {
+    if (st != RG_OK && !rg__answer_says(answer, "already exists")) {
         rg__log(RG__WARN, "etcd", "no lease: %s", rg_last_error());
         ask_again(lease, REFUSED_AGAIN_MS * RG__MS);
         return;

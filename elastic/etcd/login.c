@@ -59,8 +59,7 @@ static void on_login(void *arg, rg_status st, const rg__answer *answer)
 {
     rg__etcd *etcd = arg;
     etcd->login = NULL;
-    etcd->auth_is_off =
-        st != RG_OK && strstr(answer->message, "not enabled") != NULL;
+    etcd->auth_is_off = st != RG_OK && rg__answer_says(answer, "not enabled");
     if (st == RG_OK || etcd->auth_is_off)
         rg__etcd_send_waiting(etcd);
     else

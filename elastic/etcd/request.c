@@ -60,6 +60,11 @@ uint64_t rg__random(void)
     return bits;
 }
 
+bool rg__answer_says(const rg__answer *answer, const char *words)
+{
+    return strstr(answer->message, words) != NULL;
+}
+
 uint64_t rg__etcd_backoff_ns(int failures)
 {
     const int doublings = failures < 6 ? failures : 6;

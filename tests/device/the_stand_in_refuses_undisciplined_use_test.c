@@ -5,6 +5,9 @@
 #include "tests/device/support/ranks.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -80,20 +83,36 @@ static void group_with_an_operation(ranks *r)
     ncclGroupEnd();
 }
 
+static atomic_int begun, blocker; /* launches; who makes them */
+
 static void *block(void *arg)
 {
     void **both = arg;
+    atomic_store(&blocker, (int)gettid());
     rg__cu_context context;
     CHECK_EQ(cuDevicePrimaryCtxRetain(&context, 0), 0);
     CHECK_EQ(cuCtxSetCurrent(context), 0);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
+        atomic_fetch_add(&begun, 1);
         allreduce(both[0], both[1]);
+    }
     return NULL;
 }
 
 static void *both[2];
 
-/* Another thread is blocked in a launch, whose queue is full. */
+static bool is_asleep(int tid)
+{
+    char path[64], state = 0;
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
+    FILE *file = fopen(path, "r");
+    CHECK(file != NULL);
+    CHECK_EQ(fscanf(file, "%*d %*s %c", &state), 1);
+    fclose(file);
+    return state == 'S';
+}
+
+/* Another thread is blocked in its second launch, since the queue is full. */
 static rg__nccl_comm blocked(ranks *r)
 {
     pthread_t thread;
@@ -101,7 +120,8 @@ static rg__nccl_comm blocked(ranks *r)
     both[1] = r->stream;
     memory = ranks_put(NULL, 4);
     CHECK(pthread_create(&thread, NULL, block, both) == 0);
-    usleep(50000);
+    while (atomic_load(&begun) < 2 || !is_asleep(atomic_load(&blocker)))
+        usleep(1000);
     return both[0];
 }
 

@@ -88,7 +88,7 @@ static void loss_is_told_and_repaired(scene *s, const etcd_server *server)
     rg__lease_destroy(lease);
 }
 
-/* The grant's reply is lost: "already exists" (412) then means held. */
+/* The grant's reply is lost: "already exists" then means held. */
 static void unknown_grant_is_held(const etcd_server *server)
 {
     scene s;
