@@ -517,7 +517,7 @@ static int wait_for_programs(rg__launcher *l, int *code_p)
 
 static void drive_out(rg__launcher *l)
 {
-    int ignored = 1; /* the code of who is asked to leave says nothing */
+    int ignored = 1; /* an agent that is asked to leave has no code */
     for (int i = 0; i < 2 && is_any(l, is_there); i++) {
         signal_all(l, SIGTERM);
         if (wait_all(l, is_there, LEAVE_NS, &ignored) == GONE)

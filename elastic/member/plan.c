@@ -821,7 +821,7 @@ static bool stops(const look *l)
     return true;
 }
 
-/* The one that is formed anew: the newest of those that wait, whatever change
+/* The one that is formed again: the newest of those that wait, whatever change
  * was to follow it. NULL: there is none. */
 static const rg__proposal *first_world(const look *l)
 {

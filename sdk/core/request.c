@@ -81,7 +81,7 @@ static void help_until_done(rg_req *req, uint64_t deadline)
     }
 }
 
-/* No lock is needed: nobody but who waits ends it. */
+/* No lock is needed: only the waiting thread ends it. */
 static bool await_device(rg_req *req, uint64_t deadline)
 {
     const rg_status st = rg__ticket_wait(req->device, &req->ticket, deadline);

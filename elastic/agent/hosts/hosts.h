@@ -1,4 +1,4 @@
-/* Other hosts: their agents' heartbeats, who is accused and lost, and whether
+/* Other hosts: their heartbeats, which of them are accused or lost, and whether
  * a newcomer and the world reach each other. */
 #ifndef RG_AGENT_HOSTS_H
 #define RG_AGENT_HOSTS_H

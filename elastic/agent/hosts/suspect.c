@@ -495,8 +495,7 @@ void rg__suspect_look(agent *a)
     if (!rg__etcd_is_up(a->etcd) || a->is_ending || a->is_done)
         return;
     if (a->view.leader == 0)
-        a->on->leader_missed(
-            a); /* who has won may have gone before we saw it */
+        a->on->leader_missed(a); /* the winner may be gone already */
     for (int i = 0; i < rg__beat_peers(a); i++) {
         peer *one = rg__beat_peer(a, i);
         if (!one->is_accused && (is_mute(one, now) || (is_silent(one, now) &&

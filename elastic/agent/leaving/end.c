@@ -33,7 +33,7 @@
 #define SECOND_NS    (1000 * RG__MS)
 #define STEP_LOOK_NS (2 * RG__MS)
 #define WORD_NS      (2000 * RG__MS) /* for their word that it has ended */
-#define SAY_NS       (500 * RG__MS)  /* who waits longer is told for what */
+#define SAY_NS       (500 * RG__MS)  /* a longer wait is reported */
 
 /* ------------------------------------------------------------------ the end */
 
