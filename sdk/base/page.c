@@ -1,6 +1,13 @@
 #include "sdk/base/page.h"
 
+#include "sdk/base/futex.h"
 #include "sdk/base/hash.h"
+
+void rg__page_ring(rg__page *page)
+{
+    atomic_fetch_add(&page->wake, 1);
+    rg__futex_wake(&page->wake);
+}
 
 static rg__commit_id id_of(const rg__piece *p)
 {

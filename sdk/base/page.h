@@ -106,6 +106,9 @@ typedef struct rg__page {
 _Static_assert(offsetof(rg__page, life) == 0, "the agent reads word 0");
 _Static_assert(sizeof(rg__page) <= RG__PAGE_BYTES, "one page");
 
+/* Ring `wake`. Any thread, async-signal-safe. */
+void rg__page_ring(rg__page *page);
+
 enum { RG__PIECE_EMPTY, RG__PIECE_WRITING, RG__PIECE_COMPLETE };
 
 typedef struct rg__piece {

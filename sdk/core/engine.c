@@ -125,12 +125,6 @@ uint64_t rg__engine_stall_ms(const rg__engine *e)
     return e->stall_ns / RG__MS;
 }
 
-void rg__page_ring(rg__page *page)
-{
-    atomic_fetch_add(&page->wake, 1);
-    rg__futex_wake(&page->wake);
-}
-
 bool rg__engine_is_aborted(const rg__engine *e)
 {
     const uint64_t generation =

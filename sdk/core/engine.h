@@ -136,7 +136,4 @@ bool rg__engine_progress(rg__engine *engine);
 void rg__engine_sleep(rg__engine *engine, uint32_t wake_seen, uint32_t round,
                       uint64_t timeout_ns);
 
-/* Ring page->wake. Any thread, async-signal-safe. */
-void rg__page_ring(rg__page *page);
-
 #endif

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "sdk/base/clock.h"
+
 /* Exit codes of `regroup run` and `regroup agent`. */
 #define RG__EXIT_USAGE  64 /* wrong flags, no such program */
 #define RG__EXIT_STORE  69 /* etcd not reachable, refused, or wiped */
@@ -57,5 +59,11 @@ typedef struct rg__agent_params {
     int checkpoint_keep;
     bool checkpoint_on_stop; /* the newest commit, before the job ends */
 } rg__agent_params;
+
+/* The budget: a host that is silent for so long is lost (--detect). */
+static inline uint64_t rg__budget_ns(const rg__agent_params *params)
+{
+    return params->detect_ms * RG__MS;
+}
 
 #endif

@@ -8,17 +8,14 @@
 #include <unistd.h>
 
 #include "sdk/base/clock.h"
-#include "sdk/base/futex.h"
 #include "sdk/base/sock.h"
 
 #define RESEND_NS RG__MS
 
 void rg__worker_ring(const slot *s)
 {
-    if (s->w.page == NULL)
-        return;
-    atomic_fetch_add(&s->w.page->wake, 1);
-    rg__futex_wake(&s->w.page->wake);
+    if (s->w.page != NULL)
+        rg__page_ring(s->w.page);
 }
 
 /* The worker reads on its Regroup thread, so there is room soon; one that does

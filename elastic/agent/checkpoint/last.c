@@ -145,7 +145,7 @@ static bool is_first_host_silent(const agent *a)
         const peer *one = rg__beat_peer(a, i);
         if (one->id == p->member[0].host)
             return one->is_expected &&
-                   rg__now_ns() - one->heard_ns > a->params->detect_ms * RG__MS;
+                   rg__now_ns() - one->heard_ns > rg__budget_ns(a->params);
     }
     return false;
 }

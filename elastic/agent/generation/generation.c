@@ -28,7 +28,6 @@
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/failpoint.h"
-#include "sdk/base/futex.h"
 #include "sdk/base/log.h"
 #include "sdk/base/shm.h"
 #include "sdk/transport/transport.h"
@@ -44,8 +43,7 @@ static void abort_worker(const slot *s, uint64_t generation)
         return;
     if (atomic_load(&s->w.page->abort) < generation)
         atomic_store(&s->w.page->abort, generation);
-    atomic_fetch_add(&s->w.page->wake, 1);
-    rg__futex_wake(&s->w.page->wake);
+    rg__worker_ring(s);
 }
 
 static bool is_decided(const agent *a, uint64_t generation)
@@ -351,8 +349,7 @@ void rg__generation_show_begun(const slot *s)
         atomic_load(&s->w.page->begun) != 0)
         return;
     atomic_store(&s->w.page->begun, s->a->view.begun);
-    atomic_fetch_add(&s->w.page->wake, 1);
-    rg__futex_wake(&s->w.page->wake);
+    rg__worker_ring(s);
 }
 
 static void on_begun(void *arg, rg_status st, const rg__txn_reply *reply)
@@ -471,7 +468,7 @@ void rg__generation_mind_record(agent *a)
                    is_ours ? "" : ", rank 0's, and etcd");
     if (!is_ours && !rg__suspect_has_spoken(a, p->generation) &&
         now - a->generation->unrecorded_ns >=
-            a->params->detect_ms * RG__MS * RG__SILENT_BUDGETS)
+            rg__budget_ns(a->params) * RG__SILENT_BUDGETS)
         say_unrecorded(a, p->generation, host);
 }
 

@@ -57,14 +57,9 @@ struct beats {
     uint64_t rival_ns; /* another agent of our name is being asked; 0: no */
 };
 
-static uint64_t budget_ns(const agent *a)
-{
-    return a->params->detect_ms * RG__MS;
-}
-
 static uint64_t period_ns(const agent *a)
 {
-    const uint64_t period = budget_ns(a) / BEATS;
+    const uint64_t period = rg__budget_ns(a->params) / BEATS;
     return period > LEAST_NS ? period : LEAST_NS;
 }
 
@@ -390,7 +385,7 @@ void rg__beat_ask(agent *a, uint64_t host)
 {
     peer *one = find_peer(a->beats, host);
     if (one == NULL || one->is_accused ||
-        rg__now_ns() - one->asked_ns < budget_ns(a))
+        rg__now_ns() - one->asked_ns < rg__budget_ns(a->params))
         return;
     one->asked_ns = rg__now_ns();
     probe(one);
@@ -416,7 +411,7 @@ void rg__beat_note_stuck(agent *a, uint64_t host, uint64_t bytes)
         return;
     const uint64_t now = rg__now_ns();
     const bool has_hole =
-        one->hole_ns != 0 && now - one->hole_ns > budget_ns(a) / 5;
+        one->hole_ns != 0 && now - one->hole_ns > rg__budget_ns(a->params) / 5;
     one->stuck_ns = now;
     probe_large(one);
     if (has_hole)
@@ -605,7 +600,7 @@ rg__beat_counts rg__beat_count(const agent *a)
 
 static void beat_now(agent *a, uint64_t now)
 {
-    const uint64_t budget = budget_ns(a);
+    const uint64_t budget = rg__budget_ns(a->params);
     rg__beat beat = {.type = RG__BEAT,
                      .generation = a->view.cur.generation,
                      .is_decided = a->view.cur.phase != RG__GEN_PROPOSED};
@@ -651,7 +646,7 @@ static void mind_being_late(agent *a, uint64_t now)
 {
     const beats *b = a->beats;
     const uint64_t due = b->last_ns + period_ns(a);
-    if (b->last_ns == 0 || now < due + budget_ns(a) / LATE_SHARE)
+    if (b->last_ns == 0 || now < due + rg__budget_ns(a->params) / LATE_SHARE)
         return;
     say_late(a, now - due, now);
     for (int i = 0; i < b->peers; i++)
@@ -667,7 +662,8 @@ static void on_period(void *arg)
     rg__timer_set(b->timer, period_ns(a));
     mind_being_late(a, now);
     b->last_ns = now;
-    if (a->beats->rival_ns != 0 && now - a->beats->rival_ns > budget_ns(a) / 2)
+    if (a->beats->rival_ns != 0 &&
+        now - a->beats->rival_ns > rg__budget_ns(a->params) / 2)
         judge_rival(a, false);
     beat_now(a, now);
     a->on->beats_sent(a);

@@ -63,11 +63,6 @@ typedef struct proved_frame {
 _Static_assert(sizeof(prove_frame) <= PADDED && sizeof(proved_frame) <= PADDED,
                "padding");
 
-static uint64_t budget_ns(const agent *a)
-{
-    return a->params->detect_ms * RG__MS;
-}
-
 /* --------------------------------------------------------------------- dial */
 
 /* Connect to one port after the other, and close. */
@@ -199,7 +194,7 @@ static void begin_dial(dial *d, const rg__address *address, const ports *at,
     d->next = 0;
     d->done = done;
     d->arg = arg;
-    rg__timer_set(d->timer, budget_ns(d->a) * DIAL_BUDGETS);
+    rg__timer_set(d->timer, rg__budget_ns(d->a->params) * DIAL_BUDGETS);
     dial_on(d);
 }
 
@@ -384,7 +379,7 @@ static void fail(paths *p, const char *why)
     stop(p);
     p->failures++;
     set_proved(p, false);
-    rg__timer_set(p->timer, budget_ns(a) / 5);
+    rg__timer_set(p->timer, rg__budget_ns(a->params) / 5);
 }
 
 static void complete(paths *p)
@@ -399,7 +394,7 @@ static void complete(paths *p)
     stop(p);
     rg__wait_end(a, RG__WAIT_PATHS, 0);
     set_proved(p, true);
-    rg__timer_set(p->timer, budget_ns(a) * AGAIN_BUDGETS);
+    rg__timer_set(p->timer, rg__budget_ns(a->params) * AGAIN_BUDGETS);
 }
 
 static void go_on(paths *p);
@@ -535,7 +530,8 @@ static void begin(void *arg)
         return;
     }
     if (rg__view_i_lead(a) && a->known.leader != a->id) {
-        rg__timer_set(p->timer, budget_ns(a) / 5); /* it knows no hosts yet */
+        rg__timer_set(p->timer,
+                      rg__budget_ns(a->params) / 5); /* it knows no hosts yet */
         return;
     }
     p->is_under_way = true;

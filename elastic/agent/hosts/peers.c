@@ -125,7 +125,7 @@ static uint64_t patience_ns(const connection *c)
 {
     if (c->phase != OPEN && !c->is_caller)
         return PROVE_NS;
-    return c->a->params->detect_ms * RG__MS * RG__SILENT_BUDGETS;
+    return rg__budget_ns(c->a->params) * RG__SILENT_BUDGETS;
 }
 
 static void on_silence(void *arg)

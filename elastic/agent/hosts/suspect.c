@@ -36,14 +36,9 @@
 #define LOST_MAX  1024
 #define FORGET_NS (UINT64_C(600) * 1000 * RG__MS) /* who never comes back */
 
-static uint64_t budget_ns(const agent *a)
-{
-    return a->params->detect_ms * RG__MS;
-}
-
 static uint64_t round_length_ns(const agent *a)
 {
-    return budget_ns(a) / 5;
+    return rg__budget_ns(a->params) / 5;
 }
 
 static bool is_round_over(const agent *a, uint64_t now)
@@ -189,7 +184,7 @@ void rg__suspect_follow(agent *a)
         return;
     a->suspects->round = a->view.probe;
     if (a->suspects->round_ns != 0 &&
-        now - a->suspects->round_ns < budget_ns(a) / 2)
+        now - a->suspects->round_ns < rg__budget_ns(a->params) / 2)
         return; /* this one has just been */
     a->suspects->round_ns = now;
     rg__beat_probe_all(a, now);
@@ -220,7 +215,8 @@ static bool is_in_grace(const peer *one, uint64_t now)
 static bool is_silent(const peer *one, uint64_t now)
 {
     const agent *a = one->a;
-    return one->is_expected && now - one->heard_ns > budget_ns(a) * 7 / 10;
+    return one->is_expected &&
+           now - one->heard_ns > rg__budget_ns(a->params) * 7 / 10;
 }
 
 /* Asked in a round, or by a worker that does not get through, it has not
@@ -231,7 +227,7 @@ static bool is_mute(const peer *one, uint64_t now)
     const uint64_t waited = now - one->asked_ns;
     return one->is_known && one->asked_ns != 0 &&
            one->answered_ns < one->asked_ns && waited >= round_length_ns(a) &&
-           waited < budget_ns(a);
+           waited < rg__budget_ns(a->params);
 }
 
 /* All have been asked, and not a datagram of anybody has come since then. */
@@ -266,7 +262,7 @@ static void judge_ourselves(agent *a, uint64_t now)
 static bool is_deaf(const peer *one, uint64_t now)
 {
     return one->etcd_lost_ns != 0 &&
-           now - one->etcd_lost_ns > budget_ns(one->a);
+           now - one->etcd_lost_ns > rg__budget_ns(one->a->params);
 }
 
 /* -------------------------------------------------------------- the leader */
@@ -445,7 +441,7 @@ static void speak_for_others(agent *a, uint64_t now)
 {
     const uint64_t g = a->suspects->told_generation;
     if (g == 0 || !rg__view_i_lead(a) ||
-        now - a->suspects->told_ns < budget_ns(a))
+        now - a->suspects->told_ns < rg__budget_ns(a->params))
         return;
     a->suspects->told_generation = 0;
     if (g == standing(a))
@@ -482,7 +478,8 @@ static void look_when_done(agent *a, uint64_t now)
     for (int i = 0; i < rg__beat_peers(a); i++) {
         const peer *one = rg__beat_peer(a, i);
         if (one->is_expected && one->refused_ns == 0 &&
-            now - one->heard_ns > budget_ns(a) && rg__view_has_host(a, one->id))
+            now - one->heard_ns > rg__budget_ns(a->params) &&
+            rg__view_has_host(a, one->id))
             a->on->host_missed(a);
     }
 }

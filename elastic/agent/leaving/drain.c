@@ -45,8 +45,7 @@ bool rg__drain_is_needed(const agent *a)
     if (a->aborted >= line->generation)
         return true;
     /* a copy that went wrong is asked for again within the budget */
-    return rg__now_ns() - a->store->served.at_ns <
-           a->params->detect_ms * RG__MS;
+    return rg__now_ns() - a->store->served.at_ns < rg__budget_ns(a->params);
 }
 
 static bool has_left(const agent *a)

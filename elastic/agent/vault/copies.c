@@ -28,7 +28,6 @@
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/failpoint.h"
-#include "sdk/base/futex.h"
 #include "sdk/base/log.h"
 #include "sdk/base/shm.h"
 
@@ -276,8 +275,7 @@ static void show_copied(const copies *c)
             atomic_store(&page->copied_generation, c->generation);
         }
         atomic_store(&page->copied, done);
-        atomic_fetch_add(&page->wake, 1);
-        rg__futex_wake(&page->wake);
+        rg__page_ring(page);
     }
 }
 
@@ -472,8 +470,7 @@ static void break_link(const partner *one, const char *why)
 static void call_later(partner *one, uint64_t since_ns, const char *why)
 {
     const agent *a = one->c->a;
-    const uint64_t silent_ns =
-        a->params->detect_ms * RG__MS * RG__SILENT_BUDGETS;
+    const uint64_t silent_ns = rg__budget_ns(a->params) * RG__SILENT_BUDGETS;
     hang_up(one);
     rg__timer_set(one->c->again, AGAIN_NS);
     if (one->stored_ns != 0 && rg__now_ns() - since_ns >= silent_ns &&

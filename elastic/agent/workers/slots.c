@@ -341,7 +341,7 @@ void rg__slot_kill(const slot *s)
  * neither that nor die within the budget was caught by the program. */
 static void end_crash(const slot *s)
 {
-    const uint64_t budget = s->a->params->detect_ms * RG__MS;
+    const uint64_t budget = rg__budget_ns(s->a->params);
     if (s->w.is_crashed && rg__now_ns() - s->w.lost_ns > budget &&
         !rg__fence_is_dumping(&s->w))
         rg__slot_kill(s);

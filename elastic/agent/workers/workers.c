@@ -652,5 +652,5 @@ void rg__workers_ping(void *agent_arg)
         if (!a->is_paused && rg__slot_is_ready(&a->slot[i]))
             ping(&a->slot[i]);
     a->on->workers_pinged(a);
-    rg__timer_set(a->crew->ping, a->params->detect_ms * RG__MS / SILENT_TICKS);
+    rg__timer_set(a->crew->ping, rg__budget_ns(a->params) / SILENT_TICKS);
 }
