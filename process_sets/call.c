@@ -88,10 +88,10 @@ rg_status rg__call_set_type(rg__call *c, rg_type type)
     return RG_OK;
 }
 
-/* A scale of 1 is none, in a group's digest as well. */
+/* A scale of 1 is none, as is either zero; lower rooms only know 0. */
 static double scale_of(double scale)
 {
-    return scale == 1 ? 0 : scale;
+    return scale == 1 || scale == 0 ? 0 : scale;
 }
 
 rg_status rg__call_set_op(rg__call *c, rg_op op)

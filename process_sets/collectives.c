@@ -3,6 +3,7 @@
  * says so in rg__channel_check. */
 #include "process_sets/call.h"
 #include "sdk/base/fail.h"
+#include "sdk/base/hash.h"
 
 /* -------------------------------------------------------------- reductions */
 
@@ -79,9 +80,9 @@ rg_status rg_reduce_scatter_start(rg_set *set, const void *send, void *recv,
 /* The counts are part of what must agree. */
 static uint64_t digest(const rg__call *c, const uint64_t *counts)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    uint64_t hash = RG__MIX_BEGIN;
     for (int r = 0; r < c->n; r++)
-        hash = (hash ^ counts[r]) * UINT64_C(0x100000001b3);
+        hash = rg__mix(hash, counts[r]);
     return hash;
 }
 

@@ -9,6 +9,7 @@
 
 #include "process_sets/wish.h"
 #include "sdk/base/fail.h"
+#include "sdk/base/hash.h"
 
 bool rg__declares(rg_ctx *ctx)
 {
@@ -49,9 +50,9 @@ bool rg__declared_remove(rg__sets *sets, rg_set *set)
 
 int64_t rg__declared_digest(const rg__sets *sets)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    uint64_t hash = RG__MIX_BEGIN;
     for (const rg_set *s = sets->declared; s != NULL; s = s->next)
-        hash = (hash ^ s->digest ^ s->order) * UINT64_C(0x100000001b3);
+        hash = rg__mix(hash, s->digest ^ s->order);
     return (int64_t)(hash >> 2) | 1;
 }
 

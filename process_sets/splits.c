@@ -7,6 +7,7 @@
 
 #include "process_sets/inside.h"
 #include "sdk/base/fail.h"
+#include "sdk/base/hash.h"
 
 static bool is_live(const rg_set *set)
 {
@@ -49,12 +50,12 @@ void rg__split_drop_rest(rg__sets *sets, uint32_t id)
 /* Never 0, which says that the set does not live here. */
 static uint64_t mark_of(const rg_set *set)
 {
-    uint64_t mark = UINT64_C(0xcbf29ce484222325);
+    uint64_t mark = RG__MIX_BEGIN;
     for (int i = 0; i < set->n; i++) {
         const rg__member_id *m = &set->member[i];
-        mark = (mark ^ m->host) * UINT64_C(0x100000001b3);
-        mark = (mark ^ m->slot) * UINT64_C(0x100000001b3);
-        mark = (mark ^ m->start) * UINT64_C(0x100000001b3);
+        mark = rg__mix(mark, m->host);
+        mark = rg__mix(mark, m->slot);
+        mark = rg__mix(mark, m->start);
     }
     return mark | 1;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "sdk/base/fail.h"
+#include "sdk/base/hash.h"
 
 rg_set *rg__set_find(rg__sets *sets, uint32_t id)
 {
@@ -88,9 +89,9 @@ int rg__set_index(const rg__member_id *member, int n, rg__member_id id)
 
 rg__asked rg__set_asked(const int *ranks, int n)
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    uint64_t hash = RG__MIX_BEGIN;
     for (int i = 0; i < n; i++)
-        hash = (hash ^ (uint32_t)ranks[i]) * UINT64_C(0x100000001b3);
+        hash = rg__mix(hash, (uint32_t)ranks[i]);
     return (rg__asked){.digest = hash, .n = (uint32_t)n};
 }
 

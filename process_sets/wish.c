@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "sdk/base/fail.h"
+#include "sdk/base/hash.h"
 #include "sdk/base/params.h"
 
 static rg_status read_params(const rg__wish *w, rg_set_params *own)
@@ -14,31 +15,24 @@ static rg_status read_params(const rg__wish *w, rg_set_params *own)
                            sizeof *own);
 }
 
-static uint64_t mix(uint64_t hash, const void *bytes, size_t n)
-{
-    const unsigned char *at = bytes;
-    for (size_t i = 0; i < n; i++)
-        hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
-    return hash;
-}
-
 uint64_t rg__wish_digest(const rg__wish *w, bool has_place)
 {
     rg_set_params own;
-    uint64_t hash = mix(UINT64_C(0xcbf29ce484222325), "rg_set_create", 13);
-    hash = mix(hash, &has_place, sizeof has_place);
-    hash = mix(hash, &w->kind, sizeof w->kind);
-    hash = mix(hash, &w->keeps, sizeof w->keeps);
-    hash = mix(hash, &w->memory, sizeof w->memory);
+    uint64_t hash = rg__mix_bytes(RG__MIX_BEGIN, "rg_set_create", 13);
+    hash = rg__mix_bytes(hash, &has_place, sizeof has_place);
+    hash = rg__mix_bytes(hash, &w->kind, sizeof w->kind);
+    hash = rg__mix_bytes(hash, &w->keeps, sizeof w->keeps);
+    hash = rg__mix_bytes(hash, &w->memory, sizeof w->memory);
     if (read_params(w, &own) != RG_OK)
-        hash = mix(hash, "size", 4);
+        hash = rg__mix_bytes(hash, "size", 4);
     if (w->kind == RULE && w->fn == NULL)
-        hash = mix(hash, "no function", 11);
+        hash = rg__mix_bytes(hash, "no function", 11);
     if (w->kind == LISTED)
-        hash = mix(hash, &w->n, sizeof w->n);
-    hash = mix(hash, &w->asked.digest, sizeof w->asked.digest);
+        hash = rg__mix_bytes(hash, &w->n, sizeof w->n);
+    hash = rg__mix_bytes(hash, &w->asked.digest, sizeof w->asked.digest);
     if (w->name != NULL)
-        hash = mix(hash, w->name, strnlen(w->name, 2 * RG__SET_NAME_MAX) + 1);
+        hash = rg__mix_bytes(hash, w->name,
+                             strnlen(w->name, 2 * RG__SET_NAME_MAX) + 1);
     return hash;
 }
 

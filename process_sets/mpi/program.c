@@ -8,6 +8,7 @@
 #include "sdk/base/config.h"
 #include "sdk/base/fail.h"
 #include "process_sets/held.h"
+#include "sdk/base/hash.h"
 #include "sdk/transport/mpi/inside.h"
 
 #define NAME_MAX_ 32
@@ -104,12 +105,11 @@ static void look_at_ranks(shown *s, const int *ranks)
 {
     s->brings = BRINGS_COMM;
     s->leader = ranks[0];
-    s->digest = UINT64_C(0xcbf29ce484222325);
+    s->digest = RG__MIX_BEGIN;
     for (int i = 0; i < s->n; i++) {
         if (ranks[i] == MPI_UNDEFINED)
             s->brings = BRINGS_FOREIGN;
-        s->digest = (s->digest ^ (uint64_t)(uint32_t)ranks[i]) *
-                    UINT64_C(0x100000001b3);
+        s->digest = rg__mix(s->digest, (uint64_t)(uint32_t)ranks[i]);
     }
 }
 

@@ -1,4 +1,4 @@
-/* XXH3_64: finds damage, proves nothing against an enemy.
+/* XXH3_64 and FNV-1a: find damage, prove nothing against an enemy.
  * Threads: any; one rg__hash belongs to one thread. */
 #ifndef RG_BASE_HASH_H
 #define RG_BASE_HASH_H
@@ -21,5 +21,22 @@ uint64_t rg__hash_value(const rg__hash *hash);
 void rg__hash_end(const rg__hash *hash, char hex[17]);
 
 uint64_t rg__hash_of(const void *data, size_t bytes);
+
+/* FNV-1a, for a few words that ranks compare: its value travels between them,
+ * and so it never changes. */
+#define RG__MIX_BEGIN UINT64_C(0xcbf29ce484222325)
+
+static inline uint64_t rg__mix(uint64_t mix, uint64_t word)
+{
+    return (mix ^ word) * UINT64_C(0x100000001b3);
+}
+
+static inline uint64_t rg__mix_bytes(uint64_t mix, const void *bytes, size_t n)
+{
+    const unsigned char *at = bytes;
+    for (size_t i = 0; i < n; i++)
+        mix = rg__mix(mix, at[i]);
+    return mix;
+}
 
 #endif

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "sdk/base/fail.h"
+#include "sdk/base/hash.h"
 #include "sdk/core/inside.h"
 
 #define FUSE_ONE ((uint64_t)64 << 10) /* bytes of an operation, */
@@ -35,14 +36,6 @@ bool rg__channel_has_noted(const rg__channel *ch)
 /* ---------------------------------------------------------------- the digest
  */
 
-static uint64_t mix(uint64_t hash, const void *bytes, size_t n)
-{
-    const unsigned char *at = bytes;
-    for (size_t i = 0; i < n; i++)
-        hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
-    return hash;
-}
-
 static bool has_own_count(rg__kind kind)
 {
     return kind == RG__GATHERV || kind == RG__SCATTERV ||
@@ -52,14 +45,14 @@ static bool has_own_count(rg__kind kind)
 static uint64_t mix_operation(uint64_t hash, const rg__coll *o)
 {
     const uint64_t count = has_own_count(o->kind) ? 0 : o->count;
-    hash = mix(hash, &o->kind, sizeof o->kind);
-    hash = mix(hash, &o->type, sizeof o->type);
-    hash = mix(hash, &o->op, sizeof o->op);
-    hash = mix(hash, &o->root, sizeof o->root);
-    hash = mix(hash, &count, sizeof count);
-    hash = mix(hash, &o->tag, sizeof o->tag);
-    hash = mix(hash, &o->prescale, sizeof o->prescale);
-    return mix(hash, &o->postscale, sizeof o->postscale);
+    hash = rg__mix_bytes(hash, &o->kind, sizeof o->kind);
+    hash = rg__mix_bytes(hash, &o->type, sizeof o->type);
+    hash = rg__mix_bytes(hash, &o->op, sizeof o->op);
+    hash = rg__mix_bytes(hash, &o->root, sizeof o->root);
+    hash = rg__mix_bytes(hash, &count, sizeof count);
+    hash = rg__mix_bytes(hash, &o->tag, sizeof o->tag);
+    hash = rg__mix_bytes(hash, &o->prescale, sizeof o->prescale);
+    return rg__mix_bytes(hash, &o->postscale, sizeof o->postscale);
 }
 
 /* -------------------------------------------------------------------- fusing
@@ -140,7 +133,7 @@ static bool take_part(rg_req **left, int n, part *p)
 static void queue_part(rg__engine *e, const part *p)
 {
     uint64_t bytes = 0;
-    uint64_t tag = mix(UINT64_C(0xcbf29ce484222325), &p->n, sizeof p->n);
+    uint64_t tag = rg__mix_bytes(RG__MIX_BEGIN, &p->n, sizeof p->n);
     for (int i = 0; i < p->n; i++)
         tag = mix_operation(tag, &p->req[i]->coll);
     e->groups++;

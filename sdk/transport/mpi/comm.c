@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "sdk/base/fail.h"
+#include "sdk/base/hash.h"
 #include "sdk/base/log.h"
 #include "sdk/transport/mpi/lost.h"
 
@@ -225,13 +226,8 @@ static uint64_t tag_of(const rg__mpi *c)
     uint64_t tag = coll->tag;
     if (has_equal_counts(coll->kind))
         for (int m = 0; m < c->n; m++)
-            tag = (tag ^ coll->recv_counts[m]) * UINT64_C(0x100000001b3);
+            tag = rg__mix(tag, coll->recv_counts[m]);
     return tag;
-}
-
-static double scale_of(double scale)
-{
-    return scale == 1 ? 0 : scale;
 }
 
 static int message_tag(const rg__descriptor *line)
@@ -250,8 +246,8 @@ static void note_mine(rg__mpi *c)
                          .root = coll->root,
                          .count = rg__uneven_is(c) ? 0 : coll->count,
                          .tag = tag_of(c),
-                         .prescale = scale_of(coll->prescale),
-                         .postscale = scale_of(coll->postscale)};
+                         .prescale = coll->prescale,
+                         .postscale = coll->postscale};
     c->tag = message_tag(&c->mine.descriptor);
     if (coll->kind == RG__AGREE)
         memcpy(c->mine.value, coll->send, sizeof c->mine.value);

@@ -513,7 +513,7 @@ static rg_status begin_in_pairs(rg__mpi *c)
 static bool mpi_has(const rg__coll *o)
 {
     return o->type != RG_F16 && o->type != RG_BF16 && o->type != RG_BOOL &&
-           (o->prescale == 0 || o->prescale == 1);
+           o->prescale == 0;
 }
 
 /* F16 and BF16 would be rounded at each step, and scaled more than once. */

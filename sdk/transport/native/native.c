@@ -87,11 +87,6 @@ static uint64_t bytes_of(const rg__native *c)
     return o->kind == RG__REDUCE_SCATTER ? bytes * (uint64_t)c->set_n : bytes;
 }
 
-static double scale_of(double scale)
-{
-    return scale == 1 || scale == 0 ? 0 : scale;
-}
-
 static void post_line(rg__native *c, uint64_t index)
 {
     const rg__coll *o = rg__schedule_is_running(c) ? &c->user : &c->coll;
@@ -103,8 +98,8 @@ static void post_line(rg__native *c, uint64_t index)
         .root = o->root,
         .count = rg__pairwise_is_uneven(o->kind) ? 0 : o->count,
         .tag = o->tag + index - 1,
-        .prescale = scale_of(o->prescale),
-        .postscale = scale_of(o->postscale)};
+        .prescale = o->prescale,
+        .postscale = o->postscale};
     if (rg__pairwise_has(c->coll.kind))
         rg__pairwise_publish(c);
     else
