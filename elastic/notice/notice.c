@@ -121,23 +121,31 @@ static rg_status each_kind(const char *entry, size_t n, const char *value,
     return RG_OK;
 }
 
-/* auto and none are no sources: fn hears of auto with a NULL. */
+/* fn hears of auto, which is no source, with a NULL. */
+static rg_status take_entry(const char *entry, entry_fn fn, void *arg)
+{
+    const size_t n = name_at(entry);
+    const char *value = entry[n] == ':' ? entry + n + 1 : NULL;
+    if (n == 0 || (value == NULL && entry[n] != '\0'))
+        return fail_entry(entry, "names no source");
+    if (strcmp(entry, "none") == 0)
+        return fail_entry(entry, "stands alone, without other sources");
+    if (strcmp(entry, "auto") == 0)
+        return fn(arg, NULL, NULL);
+    return each_kind(entry, n, value, fn, arg);
+}
+
 static rg_status each_entry(const char *list, entry_fn fn, void *arg)
 {
     rg_status st = RG_OK;
+    if (strcmp(list, "none") == 0)
+        return RG_OK;
     while (st == RG_OK) {
         const char *end = end_of_entry(list);
         char *entry = strndup(list, (size_t)(end - list));
         if (entry == NULL)
             return rg__fail(RG_ERR_MEMORY, "no memory for --notice");
-        const size_t n = name_at(entry);
-        const char *value = entry[n] == ':' ? entry + n + 1 : NULL;
-        if (n == 0 || (value == NULL && entry[n] != '\0'))
-            st = fail_entry(entry, "names no source");
-        else if (strcmp(entry, "auto") == 0)
-            st = fn(arg, NULL, NULL);
-        else if (strcmp(entry, "none") != 0)
-            st = each_kind(entry, n, value, fn, arg);
+        st = take_entry(entry, fn, arg);
         free(entry);
         if (*end == '\0')
             return st;

@@ -18,7 +18,7 @@ from ._buffers import Array
 from ._errors import Invalid, RegroupError, check
 from ._numbers import integer, integers, text
 from ._sets import Rule, Set, color_of
-from ._state import State
+from ._state import State, need_runnable
 from ._wait import Operation, call_waiting
 
 
@@ -143,6 +143,7 @@ class Context:
         """Call a function on a thread of its own, with the generation's
         number, when the generation that this worker computes in has broken:
         to abort communicators of the program's own. Before run."""
+        need_runnable("function of on_break", function)
         self._on_break = _abi.BreakFn(
             lambda _context, generation, _argument: function(generation))
         check(lib.rg_on_break(self.handle, self._on_break, None))

@@ -27,15 +27,28 @@ if typing.TYPE_CHECKING:
 Result = typing.TypeVar("Result")
 
 
+def _unrun(what: str) -> Invalid:
+    return Invalid(f"the {what} is a coroutine or a generator, whose body a "
+                   "call does not run; pass one that does its work when it is "
+                   "called")
+
+
+def need_runnable(what: str, function: typing.Callable) -> None:
+    """Refuse a function whose body no call runs."""
+    if inspect.iscoroutinefunction(function) or \
+            inspect.isgeneratorfunction(function) or \
+            inspect.isasyncgenfunction(function):
+        raise _unrun(what)
+
+
 def _need_run(what: str, result: object) -> None:
-    """Refuse what a call returns when it has not run the function's body."""
+    """Refuse what a call returns when it has not run the function's body: a
+    wrapper around a generator shows only then what it is."""
     if inspect.iscoroutine(result) or inspect.isgenerator(result):
         result.close()
     elif not inspect.isasyncgen(result):
         return
-    raise Invalid(f"the {what} is a coroutine or a generator, whose body the "
-                  "call did not run; pass one that does its work when it is "
-                  "called")
+    raise _unrun(what)
 
 
 class _Body:
@@ -66,7 +79,7 @@ class _Body:
         try:
             with ctrl_c_raises():
                 self.result = self._call()
-            _need_run("function", self.result)
+            _need_run("training function", self.result)
         except RegroupError as error:
             if error.advice not in (Advice.RESYNC, Advice.RESTORE):
                 raise
@@ -162,6 +175,7 @@ class State:
     def on_reset(self, function: typing.Callable[[], object]) -> None:
         """Call a function in every generation, once registered memory is right
         and before the training function."""
+        need_runnable("function of on_reset", function)
         self._resets.append(function)
         if self._on_reset is None:
             self._on_reset = _Body(self._reset)
@@ -176,6 +190,7 @@ class State:
         """Call a function with the number of each step that counts, once and
         in order, on every rank; before run. It may print and write files, and
         calls nothing collective. What it raises, commit or run raises."""
+        need_runnable("function of on_commit", function)
         self._commits.append(function)
         if self._on_commit is None:
             self._on_commit = _abi.CommitFn(self._tell)
@@ -262,6 +277,7 @@ class State:
         exception ends the loop and is raised here, and when it ends the
         process the others go on without this worker.
         """
+        need_runnable("training function", function)
         body = _Body(function)
         if self._on_reset is not None:
             self._on_reset.error = None
@@ -293,6 +309,8 @@ def run(function: typing.Callable[..., Result]) -> typing.Callable[...,
                                                                    Result]:
     """Decorator: a training function whose first argument is a State runs in
     State.run when it is called."""
+    need_runnable("training function", function)
+
     @functools.wraps(function)
     def runs(state: State, *arguments: object, **named: object) -> Result:
         return state.run(lambda: function(state, *arguments, **named))
