@@ -50,6 +50,15 @@ static void start_working(agent *a)
     rg__workers_ping(a);
 }
 
+/* A launcher waits for no host any more before it. */
+static void follow_first_world(agent *a)
+{
+    if (a->has_world || a->view.lines == 0)
+        return;
+    a->has_world = true;
+    rg__agent_tell_sizes(a);
+}
+
 /* `regroup scale` has changed the bounds of the world. */
 static void follow_size(agent *a)
 {
@@ -88,6 +97,7 @@ static void follow_view_moved(agent *a)
         return;
     }
     follow_size(a);
+    follow_first_world(a);
     rg__resume_view(a);
     rg__generation_follow(a);
     follow_stop(a);

@@ -107,7 +107,7 @@ static void on_lease(void *arg, rg__lease_event event)
 
 void rg__agent_tell_sizes(agent *a)
 {
-    const rg__kept_sizes sizes = {a->own.min, a->own.max};
+    const rg__kept_sizes sizes = {a->own.min, a->own.max, a->has_world};
     rg__keep_put(a->keep, RG__KEPT_SIZES, &sizes, sizeof sizes, NULL, 0);
 }
 

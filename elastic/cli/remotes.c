@@ -263,6 +263,7 @@ rg_status rg__remotes_prepare(rg__remotes *r, const rg__cli *cli,
                                       .interval_ms = s->discovery_ms,
                                       .slots = s->slots != 0 ? s->slots : 1,
                                       .spares = s->spares,
+                                      .start_timeout_ms = s->start_timeout_ms,
                                       .has_last_checkpoint =
                                           p->checkpoint_dir != NULL &&
                                           p->checkpoint_on_stop};
@@ -289,10 +290,10 @@ void rg__remotes_ended(rg__remotes *r, pid_t pid, int status)
         rg__launcher_ended(r->launcher, pid, status);
 }
 
-void rg__remotes_sizes(rg__remotes *r, int min, int max)
+void rg__remotes_sizes(rg__remotes *r, int min, int max, bool has_world)
 {
     if (r->launcher != NULL)
-        rg__launcher_sizes(r->launcher, min, max);
+        rg__launcher_sizes(r->launcher, min, max, has_world);
 }
 
 bool rg__remotes_is_over(const rg__remotes *r, int *code_p, const char **why_p)

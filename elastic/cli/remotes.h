@@ -35,7 +35,7 @@ void rg__remotes_free(rg__remotes *remotes);
 /* For the keeper (keeper.h). */
 int rg__remotes_turn(rg__remotes *remotes);
 void rg__remotes_ended(rg__remotes *remotes, pid_t pid, int status);
-void rg__remotes_sizes(rg__remotes *remotes, int min, int max);
+void rg__remotes_sizes(rg__remotes *remotes, int min, int max, bool has_world);
 bool rg__remotes_is_over(const rg__remotes *remotes, int *code_p,
                          const char **why_p);
 int rg__remotes_finish(rg__remotes *remotes, int code);

@@ -57,10 +57,10 @@ static int on_turn(void *arg)
                                                                 : etcd_ms;
 }
 
-static void on_sizes(void *arg, int min, int max)
+static void on_sizes(void *arg, int min, int max, bool has_world)
 {
     job_run *run = arg;
-    rg__remotes_sizes(&run->remotes, min, max);
+    rg__remotes_sizes(&run->remotes, min, max, has_world);
 }
 
 static bool on_look(void *arg, int *code_p, const char **why_p)

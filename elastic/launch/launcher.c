@@ -27,7 +27,9 @@
 #define FINISH_NS      (10000 * RG__MS)
 #define LAST_NS        (35000 * RG__MS) /* more than a last checkpoint takes */
 #define LEAVE_NS       (5000 * RG__MS)
-#define UNREACHED_NS   (1000 * RG__MS) /* to hear that it is over */
+#define SILENT_NS      (5000 * RG__MS)  /* then it is said that it is silent */
+#define ANSWER_NS      (10000 * RG__MS) /* the least for a first answer */
+#define UNREACHED_NS   (1000 * RG__MS)  /* to hear that it is over */
 
 typedef enum host_state { IDLE, RUNNING, RESTING, LEAVING, OVER } host_state;
 
@@ -39,9 +41,13 @@ typedef struct host {
     int slots; /* that were asked of it */
     pid_t pid; /* of its channel; 0: none */
     rg__channel_note *note;
-    bool has_run;     /* it was reached once, and lasted */
-    int rests;        /* in a row */
-    int quick_deaths; /* of them, those of an agent */
+    bool has_answered;           /* it was reached once */
+    bool has_run;                /* and lasted */
+    bool is_silent;              /* as was said */
+    char said[RG__CHANNEL_SAID]; /* by --rsh, when it was not reached */
+    int rests;                   /* in a row */
+    int quick_deaths;            /* of them, those of an agent */
+    uint64_t first_ns;           /* when it was tried first; 0: never */
     uint64_t started_ns, due_ns, ended_ns;
     int code; /* how its agent ended last */
 } host;
@@ -52,9 +58,10 @@ struct rg__launcher {
     host *first; /* in the order of the list */
     int min, max;
     bool is_open;     /* the job is in etcd: others may join */
+    bool has_world;   /* its first one was formed */
     uint64_t hold_ns; /* nobody is started before: an end that comes alone is a
                          host's, and one of many that of the job */
-    char why[256];
+    char why[512];
 };
 
 /* --------------------------------------------------------------------- list */
@@ -151,6 +158,8 @@ static void start_host(rg__launcher *l, host *h, int slots)
                 h->listed.name, h->code);
     h->slots = slots;
     h->started_ns = rg__now_ns();
+    if (h->first_ns == 0)
+        h->first_ns = h->started_ns;
     rg_status st = write_letter(l, h, &letter);
     const rg__channel_params params = {
         .host = h->listed.name,
@@ -217,15 +226,74 @@ static void fill_up(rg__launcher *l, int wanted)
     }
 }
 
-static int until_due(const rg__launcher *l)
+/* ------------------------------------------------------------------ silence
+ */
+
+static bool is_reached(const host *h)
+{
+    return h->pid != 0 && h->note->is_reached;
+}
+
+static bool has_answered(const host *h)
+{
+    return h->has_answered || is_reached(h);
+}
+
+static bool is_unanswered(const host *h)
+{
+    return h->state == RUNNING && !h->is_here && !h->note->is_reached &&
+           !h->is_silent;
+}
+
+static void say_silence(const rg__launcher *l, host *h)
+{
+    if (!is_unanswered(h) || rg__now_ns() < h->started_ns + SILENT_NS)
+        return;
+    h->is_silent = true;
+    rg__say("host %s has not answered within %d s%s%s; waiting for --rsh (%s) "
+            "to reach it or to fail",
+            h->listed.name, (int)(SILENT_NS / (1000 * RG__MS)),
+            h->note->said[0] != '\0' ? ": " : "", h->note->said,
+            l->params->rsh);
+}
+
+static uint64_t last_try_ns(const rg__launcher *l, const host *h)
+{
+    const uint64_t ns = l->params->start_timeout_ms * RG__MS;
+    return h->first_ns + (ns > ANSWER_NS ? ns : ANSWER_NS);
+}
+
+/* It has had all the time that a world is formed in. A script may name others.
+ */
+static bool is_missed(const rg__launcher *l, const host *h)
+{
+    return !l->has_world && l->discovery.command == NULL && h->first_ns != 0 &&
+           !has_answered(h) && rg__now_ns() >= last_try_ns(l, h);
+}
+
+/* --------------------------------------------------------------------- turn
+ */
+
+static void note_due(int *ms_p, uint64_t at_ns)
 {
     const uint64_t now = rg__now_ns();
-    int ms = l->hold_ns > now ? (int)((l->hold_ns - now) / RG__MS) + 1 : -1;
+    if (at_ns <= now)
+        return;
+    const int left = (int)((at_ns - now) / RG__MS) + 1;
+    *ms_p = *ms_p < 0 || left < *ms_p ? left : *ms_p;
+}
+
+static int until_due(const rg__launcher *l)
+{
+    int ms = -1;
+    note_due(&ms, l->hold_ns);
     for (const host *h = l->first; h != NULL; h = h->next) {
-        if (h->state != RESTING || h->due_ns <= now)
-            continue; /* who is due and idle is not wanted */
-        const int left = (int)((h->due_ns - now) / RG__MS) + 1;
-        ms = ms < 0 || left < ms ? left : ms;
+        if (h->state == RESTING) /* who is due and idle is not wanted */
+            note_due(&ms, h->due_ns);
+        if (is_unanswered(h))
+            note_due(&ms, h->started_ns + SILENT_NS);
+        if (!l->has_world && h->first_ns != 0)
+            note_due(&ms, last_try_ns(l, h));
     }
     return ms;
 }
@@ -241,6 +309,8 @@ int rg__launcher_turn(rg__launcher *l)
         let_go(l, wanted);
         fill_up(l, wanted);
     }
+    for (host *h = l->first; h != NULL; h = h->next)
+        say_silence(l, h);
     const int due_ms = until_due(l);
     return look_ms < 0 || (due_ms >= 0 && due_ms < look_ms) ? due_ms : look_ms;
 }
@@ -254,9 +324,14 @@ static void give_up(host *h, int code, const char *why)
     rg__say("host %s is given up: %s", h->listed.name, why);
 }
 
-static const char *said(const host *h)
+static void note_failure(const rg__launcher *l, host *h, int code)
 {
-    return h->note->said[0] != '\0' ? h->note->said : "it said nothing";
+    if (h->note->said[0] != '\0')
+        snprintf(h->said, sizeof h->said, "%s", h->note->said);
+    else
+        snprintf(h->said, sizeof h->said,
+                 "%.180s said nothing and ended with code %d", l->params->rsh,
+                 code);
 }
 
 /* The end of an agent is said when another is started: by then it is known that
@@ -269,9 +344,9 @@ static void say_rest(const host *h)
         rg__log(RG__INFO, "launch", "host %s is tried again in %llu s",
                 h->listed.name, s);
     else if (!h->note->is_reached)
-        rg__say("host %s can't be reached: %s; the others go on without it, "
-                "and it is tried again in %llu s, then with longer pauses",
-                h->listed.name, said(h), s);
+        rg__say("host %s can't be reached: %s; it is tried again in %llu s, "
+                "then with longer pauses",
+                h->listed.name, h->said, s);
 }
 
 /* What another attempt can't help: a wrong command line, another program. */
@@ -292,7 +367,7 @@ static void give_up_for(const rg__launcher *l, host *h, int code)
                  "%s can't be run there (%s); install Regroup at the same "
                  "place on all hosts, or say where it is with --prefix or "
                  "--remote-path",
-                 l->params->program, said(h));
+                 l->params->program, h->said);
     else
         snprintf(why, sizeof why,
                  "its agent ended with code %d, and would do "
@@ -310,7 +385,10 @@ static void host_ended(rg__launcher *l, host *h, int code)
     h->ended_ns = rg__now_ns();
     if (h->note->is_reached && !was_leaving)
         l->hold_ns = h->ended_ns + REST_NS;
+    h->has_answered = h->has_answered || h->note->is_reached;
+    h->is_silent = h->is_silent && !h->note->is_reached;
     h->has_run = h->has_run || was_well;
+    note_failure(l, h, code);
     if (was_well)
         h->rests = h->quick_deaths = 0;
     h->quick_deaths += h->note->is_reached && !was_well;
@@ -352,21 +430,46 @@ void rg__launcher_ended(rg__launcher *l, pid_t pid, int status)
         host_ended(l, h, code_of(status));
 }
 
-/* Hosts that are given up leave too few slots for --min, or all have ended. */
-bool rg__launcher_is_over(const rg__launcher *l, int *code_p,
-                          const char **why_p)
+static void name_missed(rg__launcher *l, const host *missed, int n)
 {
-    int slots = 0, living = 0, over = 0, code = 0;
+    char more[32] = "";
+    if (n > 1)
+        snprintf(more, sizeof more, " and %d more", n - 1);
+    snprintf(
+        l->why, sizeof l->why,
+        "host %s (%.150s)%s can't be reached, and the rest has fewer "
+        "slots than --min; see that `%.60s %.63s true` works, or wait longer "
+        "with --start-timeout",
+        missed->listed.name,
+        missed->said[0] != '\0' ? missed->said : "no answer", more,
+        l->params->rsh, missed->listed.target);
+}
+
+/* Hosts that are given up, or are missed when the job is to begin, leave too
+ * few slots for --min; or all have ended. */
+bool rg__launcher_is_over(rg__launcher *l, int *code_p, const char **why_p)
+{
+    int slots = 0, living = 0, over = 0, code = 0, missing = 0;
+    const host *missed = NULL;
     if (!l->is_open || l->discovery.command != NULL)
         return false;
     for (const host *h = l->first; h != NULL; h = h->next) {
         const bool is_over = h->state == OVER;
-        slots += is_over && h->code != 0 ? 0 : h->listed.slots;
+        const bool is_none = is_over ? h->code != 0 : is_missed(l, h);
+        slots += is_none ? 0 : h->listed.slots;
+        missing += is_none && !is_over;
+        missed = is_none && !is_over && missed == NULL ? h : missed;
         living += !is_over && h->state != IDLE;
         over += is_over;
         code = is_over && h->code != 0 ? h->code : code;
     }
     *code_p = code;
+    if (code == 0 && missing > 0 && slots < l->min) {
+        name_missed(l, missed, missing);
+        *why_p = l->why;
+        *code_p = RG__EXIT_BELOW_MIN;
+        return true;
+    }
     *why_p = code == 0 ? "the agents of all hosts have ended"
                        : "the hosts that are left have fewer slots than --min";
     return (over > 0 && living == 0 && code == 0) ||
@@ -391,21 +494,17 @@ rg_status rg__launcher_create(const rg__launcher_params *params,
     return take_list(l, params->hosts);
 }
 
-void rg__launcher_sizes(rg__launcher *l, int min, int max)
+void rg__launcher_sizes(rg__launcher *l, int min, int max, bool has_world)
 {
     l->min = min;
     l->max = max;
+    l->has_world = has_world;
     l->is_open = true;
 }
 
 static bool is_there(const host *h)
 {
     return h->pid != 0;
-}
-
-static bool is_reached(const host *h)
-{
-    return h->pid != 0 && h->note->is_reached;
 }
 
 static bool is_any(const rg__launcher *l, bool (*is_one)(const host *))

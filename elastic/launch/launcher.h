@@ -32,6 +32,8 @@ typedef struct rg__launcher_params {
     uint64_t interval_ms;       /* between its runs */
     int slots;                  /* of a host that it prints without a number */
     int spares;                 /* slots beyond --max */
+    uint64_t start_timeout_ms;  /* for a first answer of a host, before there
+                                   is a world */
     bool has_last_checkpoint;   /* hosts may write one when the job ends */
 } rg__launcher_params;
 
@@ -39,16 +41,15 @@ typedef struct rg__launcher rg__launcher;
 
 rg_status rg__launcher_create(const rg__launcher_params *params,
                               rg__launcher **launcher_p);
-/* The job is open, or its sizes have changed. */
-void rg__launcher_sizes(rg__launcher *l, int min, int max);
+/* The job is open, its sizes have changed, or its first world is formed. */
+void rg__launcher_sizes(rg__launcher *l, int min, int max, bool has_world);
 /* Do what is due. Returns after how many ms to call this again, -1: never. */
 int rg__launcher_turn(rg__launcher *l);
 /* A child has ended. */
 void rg__launcher_ended(rg__launcher *l, pid_t pid, int status);
 /* No host is left that could do anything: true, the code to end with (0: all
  * have ended in order) and the reason. */
-bool rg__launcher_is_over(const rg__launcher *l, int *code_p,
-                          const char **why_p);
+bool rg__launcher_is_over(rg__launcher *l, int *code_p, const char **why_p);
 
 /* The job is over here, with this code. 0, it is done: wait until the others
  * have ended, however long their programs take; else for a while. Then ask

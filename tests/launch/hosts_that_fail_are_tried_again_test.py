@@ -1,9 +1,11 @@
 """A host that can't be reached is said in one sentence, and joins when it can.
-What can't be helped is given up: the job goes on without it, or ends with that
-code when the rest is less than --min. With an etcd of its own a job outlives
+A job that can't begin for want of such hosts says so within seconds, and ends
+with 75. What can't be helped is given up: the job goes on without it, or ends
+with that code when the rest is less than --min. With an etcd of its own a job outlives
 its launcher; a second job of that name is refused.
 
 Covers: launch/launcher.c"""
+import contextlib
 import os
 import re
 import signal
@@ -23,7 +25,7 @@ def down_at_first():
     with job:
         job.wait_world(1)
         said = re.findall(r"regroup: (host h2 .*)", job.text())
-        claim(len(said) == 1 and "No route to host; the others" in said[0] and
+        claim(len(said) == 1 and "No route to host; it is" in said[0] and
               "it is tried again in 1 s" in said[0], said)
         os.unlink(job.path("down-h2"))
         job.wait_world(2)
@@ -42,6 +44,27 @@ def never_an_answer():
         claim(job.process.wait(40) == 143, job.text())
         took = time.monotonic() - began
         claim(took < 8, f"the end took {took:.1f} s")
+
+
+@contextlib.contextmanager
+def nobody_answers():
+    """Beside the others, as it takes 10 s: --rsh fails for one host, and says
+    nothing at all about the other."""
+    job = LaunchedJob(["-H", "h1:1,h2:1", "--start-timeout", "1s"],
+                      trainer(*TRAIN))
+    job.write("down-h1")
+    job.write("hang-h2")
+    with job:
+        began = time.monotonic()
+        yield
+        claim(job.process.wait(30) == 75, job.text())
+        text = job.text()
+        claim(time.monotonic() - began > 9, "it was given up too soon")
+        claim(re.search(r"host h2 has not answered within 5 s; waiting for "
+                        r"--rsh \(.*rsh\)", text), text)
+        claim(re.search(r"host h1 \(ssh: .*No route to host\) and 1 more can't "
+                        r"be reached, .*rsh h1 true` works.*--start-timeout",
+                        text), text)
 
 
 def nothing_to_run():
@@ -90,10 +113,11 @@ def without_the_launcher():
 
 def test():
     need_etcd()
-    down_at_first()
-    never_an_answer()
-    nothing_to_run()
-    without_the_launcher()
+    with nobody_answers():
+        down_at_first()
+        never_an_answer()
+        nothing_to_run()
+        without_the_launcher()
 
 
 main(test)

@@ -176,8 +176,9 @@ struct agent {
     const rg__events *on; /* what follows from what happens */
     rg__agent_params own; /* --min and --max are the job's, once it is known */
     const rg__agent_params *params; /* = &own */
-    rg__meta meta;                  /* of the job that we would make */
-    rg__keep *keep;                 /* what outlives this agent; borrowed */
+    bool has_world; /* the keeper knows that the first one is formed */
+    rg__meta meta;  /* of the job that we would make */
+    rg__keep *keep; /* what outlives this agent; borrowed */
     rg__loop *loop;
     rg__etcd *etcd;
     owed owed; /* acts on etcd that there was no memory for */

@@ -100,7 +100,7 @@ static void tell_sizes(const keeper *k)
     if (r == NULL || r->n != sizeof sizes || k->hooks->sizes == NULL)
         return;
     memcpy(&sizes, r->bytes, sizeof sizes);
-    k->hooks->sizes(k->hooks->arg, sizes.min, sizes.max);
+    k->hooks->sizes(k->hooks->arg, sizes.min, sizes.max, sizes.has_world != 0);
 }
 
 static void take_record(keeper *k, const rg__kept_message *m, size_t n,

@@ -20,8 +20,9 @@ typedef struct rg__keeper_hooks { /* any may be NULL */
     /* Called between waits; returns the most ms that the next may last, -1:
      * any. */
     int (*turn)(void *arg);
-    /* The job is open, with these sizes, or they have changed. */
-    void (*sizes)(void *arg, int min, int max);
+    /* The job is open, with these sizes, or they have changed, or its first
+     * world is formed. */
+    void (*sizes)(void *arg, int min, int max, bool has_world);
     /* Asked between waits: true, and the agent ends: with 0 it leaves, else it
      * ends the job with that code. */
     bool (*is_over)(void *arg, int *code_p, const char **why_p);

@@ -60,10 +60,11 @@ typedef enum rg__kept_what {
     RG__KEPT_FINISH   /* keeper: the exit code as status, and why as bytes */
 } rg__kept_what;
 
-/* The record from which the keeper learns that the job is open. */
+/* The record from which the keeper learns that the job is open, and that a
+ * world of it has been formed. */
 #define RG__KEPT_SIZES "sizes"
 typedef struct rg__kept_sizes {
-    int32_t min, max;
+    int32_t min, max, has_world;
 } rg__kept_sizes;
 
 typedef struct rg__kept_message {
