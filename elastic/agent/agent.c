@@ -43,7 +43,7 @@
 
 static void start_working(agent *a)
 {
-    a->is_working = true;
+    rg__life_step(a, RG__LIFE_ON_WORK);
     rg__publish(a);
     rg__beat_start(a);
     rg__slots_start(a);
@@ -87,7 +87,7 @@ static void follow_stop(agent *a)
 
 static void follow_view_moved(agent *a)
 {
-    if (a->is_ending) { /* all but its last checkpoint is over */
+    if (rg__life_is_ending(a)) { /* all but its last checkpoint is over */
         rg__checkpoint_follow(a);
         return;
     }
@@ -96,6 +96,8 @@ static void follow_view_moved(agent *a)
         rg__agent_stop(a, a->view.end.code, "%s", a->view.end.why);
         return;
     }
+    const bool is_first =
+        a->life.state == RG__LIFE_OPENING || a->life.state == RG__LIFE_VIEWING;
     follow_size(a);
     follow_first_world(a);
     rg__resume_view(a);
@@ -106,10 +108,10 @@ static void follow_view_moved(agent *a)
     rg__beat_follow(a);
     rg__suspect_follow(a);
     rg__paths_follow(a);
-    rg__drain_follow(a, !a->is_working && a->life.agents == 1);
-    if (!a->is_working && a->life.agents > 1)
+    rg__drain_follow(a, is_first && a->life.agents == 1);
+    if (is_first && a->life.agents > 1)
         rg__suspect_take_over(a);
-    if (!a->is_working)
+    if (is_first)
         start_working(a);
 }
 
@@ -600,7 +602,7 @@ int rg__agent_run(const rg__agent_params *params, rg__keep *keep)
     rg__log_who(params->host, -1, 0, 0);
     const rg_status st = set_up(a);
     if (st == RG_OK) {
-        if (a->life.resume == RESUME_NOT)
+        if (!rg__life_takes_over(a))
             rg__open_job(a);
         else
             rg__resume_begin(a);

@@ -28,51 +28,43 @@
 
 #include "sdk/base/log.h"
 
-/* What all of the agent's other records hang on. */
+/* What the next agent has as this one had it. */
+#define KEPT(X)                                                                \
+    X(id)                                                                      \
+    X(life)                                                                    \
+    X(meta)                                                                    \
+    X(address)                                                                 \
+    X(port) /* known to others */                                              \
+    X(elastic)                                                                 \
+    X(verdict)                                                                 \
+    X(is_done)                                                                 \
+    X(is_leaving)                                                              \
+    X(is_draining)                                                             \
+    X(is_paused)                                                               \
+    X(notice_ms)                                                               \
+    X(shape)                                                                   \
+    X(most_step) /* pages of the dead are gone */
+
+/* All of the agent's other records hang on it. */
 typedef struct kept_agent {
-    uint64_t id;
-    int64_t lease_id;
-    uint32_t agents;
-    rg__meta meta;
-    rg__address address;
-    uint32_t port;
-    int elastic;
-    bool is_asked, is_done, is_ending, is_leaving, has_published, is_draining,
-        is_paused;
+#define X(field) __typeof__(((agent *)NULL)->field) field;
+    KEPT(X)
+#undef X
+    bool has_published;
     kept_leaving leaving;
-    uint64_t notice_ms;
-    struct rg__shape shape;
     served served;
-    uint64_t most_step;
-    int exit_code;
-    char why[RG__TEXT_MAX];
 } kept_agent;
 
 void rg__resume_note(agent *a)
 {
     if (a->life.lease_id == 0)
         return; /* nothing to take over yet */
-    kept_agent kept = {.id = a->id,
-                       .lease_id = a->life.lease_id,
-                       .agents = a->life.agents,
-                       .meta = a->meta,
-                       .address = a->address,
-                       .port = a->port,
-                       .elastic = a->elastic,
-                       .is_asked = a->verdict.is_asked,
-                       .leaving = rg__leaving_keep(a),
-                       .is_done = a->is_done,
-                       .is_ending = a->is_ending,
-                       .is_leaving = a->is_leaving,
-                       .has_published = rg__publish_has_been(a),
-                       .is_draining = a->is_draining,
-                       .is_paused = a->is_paused,
-                       .notice_ms = a->notice_ms,
-                       .shape = a->shape,
-                       .served = a->store->served,
-                       .most_step = a->most_step,
-                       .exit_code = a->verdict.code};
-    memcpy(kept.why, a->verdict.why, sizeof kept.why);
+    const kept_agent kept = {
+#define X(field) .field = a->field,
+        KEPT(X)
+#undef X
+            .has_published = rg__publish_has_been(a),
+        .leaving = rg__leaving_keep(a), .served = a->store->served};
     rg__keep_put(a->keep, "agent", &kept, sizeof kept, NULL, 0);
 }
 
@@ -102,29 +94,19 @@ bool rg__resume_names(agent *a)
     kept_agent was;
     if (!read_note(a, &was))
         return false;
-    a->id = was.id;
-    a->life.lease_id = was.lease_id;
-    a->life.agents = was.agents + 1;
-    rg__publish_resume(a, was.has_published);
-    a->meta = was.meta;
-    memcpy(a->key, was.meta.key, sizeof a->key);
-    a->address = was.address;
-    a->port = was.port; /* known to others */
-    a->elastic = was.elastic;
-    a->verdict.is_asked = was.is_asked;
-    rg__leaving_resume(a, &was.leaving);
-    memcpy(a->verdict.why, was.why, sizeof a->verdict.why);
-    a->is_done = was.is_done;
-    a->is_leaving = was.is_leaving;
-    a->is_draining = was.is_draining;
-    a->is_paused = was.is_paused;
-    a->notice_ms = was.notice_ms;
-    a->shape = was.shape;
+#define X(field) a->field = was.field;
+    KEPT(X)
+#undef X
+    a->life.agents++;
+    a->life.state = RG__LIFE_OPENING;
+    if (rg__life_ends(was.life.state))
+        a->verdict.code = 0; /* until it ends here as well */
     a->shape.is_asking = false;
     a->store->served = was.served;
-    a->most_step = was.most_step; /* pages of the dead are gone */
-    a->verdict.code = was.is_ending ? 0 : was.exit_code;
-    a->life.resume = RESUME_ADOPT;
+    memcpy(a->key, was.meta.key, sizeof a->key);
+    rg__publish_resume(a, was.has_published);
+    rg__leaving_resume(a, &was.leaving);
+    rg__life_step(a, RG__LIFE_ON_ADOPT);
     return true;
 }
 
@@ -163,12 +145,12 @@ static bool stands(const slot *s)
 
 void rg__resume_look(agent *a)
 {
-    if (a->life.resume != RESUME_STAND || a->is_ending)
+    if (a->life.state != RG__LIFE_STANDING)
         return;
     for (int i = 0; i < a->params->slots; i++)
         if (!stands(&a->slot[i]))
             return;
-    a->life.resume = RESUME_VIEW;
+    rg__life_step(a, RG__LIFE_ON_VIEW);
     rg__slots_abort_losses(a);
     read_meta(a);
 }
@@ -202,11 +184,11 @@ void rg__resume_begin(agent *a)
             workers);
     rg__slots_pause(a, false); /* the keeper runs, and it is paused as well */
     rg__workers_ping(a);
-    if (was.is_ending) {
+    if (rg__life_ends(was.life.state)) {
         rg__checkpoint_stop(a);
-        rg__agent_stop(a, was.exit_code, "%s", was.why);
+        rg__agent_stop(a, was.verdict.code, "%s", was.verdict.why);
     }
-    a->life.resume = RESUME_STAND;
+    rg__life_step(a, RG__LIFE_ON_STAND);
     rg__resume_look(a);
 }
 
@@ -285,9 +267,9 @@ static void take_up_decision(agent *a)
 
 void rg__resume_view(agent *a)
 {
-    if (a->life.resume != RESUME_VIEW)
+    if (a->life.state != RG__LIFE_VIEWING)
         return;
-    a->life.resume = RESUME_NOT;
+    rg__life_step(a, RG__LIFE_ON_WORK);
     a->is_done = false; /* the keys say it */
     rg__leaving_go_on(a);
     const rg__proposal *p = rg__view_proposed(a);

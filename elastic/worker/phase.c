@@ -11,18 +11,6 @@
     }
 #define REST(from, event) ROW((LIVE | LAST) & ~(from), event, RG__STAYS)
 
-static const char *const phases[] = {
-#define X(phase, text) text,
-    RG__PHASES(X)
-#undef X
-};
-
-static const char *const events[] = {
-#define X(event, text) text,
-    RG__PHASE_EVENTS(X)
-#undef X
-};
-
 static const rg__transition machine[] = {
     ROW(P(OUT), COME, RG__PHASE_DOOR),
     REST(P(OUT), COME),
@@ -38,15 +26,8 @@ static const rg__transition machine[] = {
     REST(LIVE, END),
 };
 
-const rg__machine rg__phase_machine = {
-    .name = "worker",
-    .state = phases,
-    .event = events,
-    .row = machine,
-    .states = sizeof phases / sizeof *phases,
-    .events = sizeof events / sizeof *events,
-    .rows = sizeof machine / sizeof *machine,
-};
+const rg__machine rg__phase_machine =
+    RG__MACHINE("worker", RG__PHASES, RG__PHASE_EVENTS, machine);
 
 bool rg__worker_step(rg__worker *w, rg__phase_event event)
 {

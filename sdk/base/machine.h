@@ -24,6 +24,19 @@ typedef struct rg__machine {
     int states, events, rows;
 } rg__machine;
 
+/* Of lists X(name, text) of states and events, in the order of their enums, and
+ * an array of rows. */
+#define RG__MACHINE_TEXT(name, text) text,
+#define RG__MACHINE_TEXTS(LIST)      ((const char *const[]){LIST(RG__MACHINE_TEXT)})
+#define RG__MACHINE(what, STATES, EVENTS, table)                               \
+    {                                                                          \
+        .name = what, .state = RG__MACHINE_TEXTS(STATES),                      \
+        .event = RG__MACHINE_TEXTS(EVENTS), .row = table,                      \
+        .states = sizeof RG__MACHINE_TEXTS(STATES) / sizeof(char *),           \
+        .events = sizeof RG__MACHINE_TEXTS(EVENTS) / sizeof(char *),           \
+        .rows = sizeof table / sizeof *table                                   \
+    }
+
 /* The state behind that event. */
 int rg__machine_next(const rg__machine *m, int state, int event);
 /* How many rows answer it: 1. */

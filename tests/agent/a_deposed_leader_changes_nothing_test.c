@@ -24,7 +24,7 @@ static outcome act(etcd_server *server, void (*meanwhile)(etcd_server *))
     meanwhile(server);
     rg__leader_look(a);
     CHECK(a->leader->acting != NULL);
-    a->is_ending = true; /* it looks no second time */
+    rg__life_step(a, RG__LIFE_ON_END); /* it looks no second time */
     WAIT_FOR(&s, a->leader->acting == NULL);
     const outcome cur = scene_get(&s, CUR);
     keys_close_agent(a);
@@ -48,7 +48,7 @@ static outcome give_up(etcd_server *server, void (*meanwhile)(etcd_server *))
     meanwhile(server);
     rg__leader_look(a);
     CHECK(a->leader->acting != NULL);
-    a->is_ending = true;
+    rg__life_step(a, RG__LIFE_ON_END);
     WAIT_FOR(&s, a->leader->acting == NULL);
     const outcome end = scene_get(&s, END);
     keys_close_agent(a);

@@ -110,7 +110,7 @@ static void read_again(agent *a, const char *cur)
 static void is_counted_once_and_kept(rg__loop *loop)
 {
     agent *a = begin(loop, LEADER);
-    a->is_ending = true; /* it plans nothing */
+    rg__life_step(a, RG__LIFE_ON_END); /* it plans nothing */
     read_again(a, "{\"g\":2,\"phase\":\"propose\"}");
     rg__ack_hear(a, STRANGER, 2, text, text_bytes);
     CHECK_EQ(a->known.acks, 0);

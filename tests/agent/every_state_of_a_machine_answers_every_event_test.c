@@ -1,10 +1,11 @@
 /* Each pair of a state and an event has one answer in every machine, and the
  * drawing in the room's README is what the table prints.
  *
- * Covers: machine.c slot_machine.c phase.c */
+ * Covers: machine.c slot_machine.c life.c phase.c */
 #include <stdlib.h>
 #include <string.h>
 
+#include "elastic/agent/base/life.h"
 #include "elastic/agent/base/slot_machine.h"
 #include "elastic/worker/worker.h"
 #include "tests/check.h"
@@ -12,7 +13,8 @@
 static const struct {
     const rg__machine *machine;
     const char *readme;
-} machines[] = {{&rg__slot_machine, "elastic/agent/README.md"},
+} machines[] = {{&rg__life_machine, "elastic/agent/README.md"},
+                {&rg__slot_machine, "elastic/agent/README.md"},
                 {&rg__phase_machine, "elastic/worker/README.md"}};
 
 static void check_answers(const rg__machine *m)

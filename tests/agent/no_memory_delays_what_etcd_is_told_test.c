@@ -151,7 +151,7 @@ static void close_agent(scene *s, agent *a)
 {
     a->leader->whole = a->leader->whole != NULL ? a->leader->whole : a->mirror;
     a->mirror = NULL;
-    a->is_ending = true;
+    a->life.state = RG__LIFE_ENDING;
     keys_close_agent(a);
     scene_close(s);
 }
@@ -190,12 +190,12 @@ static void last_out(etcd_server *server)
     const struct rg__leaving whole = *a->leaving;
     a->leaving->term_timer = a->leaving->kill_timer = a->leaving->end_timer =
         s.slice;
-    a->is_over = true; /* nothing else is left to do */
+    rg__life_step(a, RG__LIFE_ON_REST); /* nothing else is left to do */
     is_mirrored(a);
     is_memory_out = true;
     rg__publish(a);
-    CHECK(a->publication->publishing == NULL && !a->is_ending);
-    WAIT_FOR(&s, a->is_ending);
+    CHECK(a->publication->publishing == NULL && !rg__life_is_ending(a));
+    WAIT_FOR(&s, rg__life_is_ending(a));
     is_memory_out = false;
     CHECK_EQ(a->verdict.code, RG__EXIT_SYSTEM);
     CHECK(strstr(a->verdict.why, "no memory") != NULL);

@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "elastic/agent/base/events.h"
+#include "elastic/agent/base/life.h"
 #include "elastic/agent/base/params.h"
 #include "elastic/agent/base/slot_machine.h"
 #include "elastic/agent/base/txn.h"
@@ -123,14 +124,6 @@ typedef struct slot {
     worker w;
 } slot;
 
-/* How far taking over from an agent that was killed has come. */
-typedef enum takeover {
-    RESUME_NOT,
-    RESUME_ADOPT,
-    RESUME_STAND, /* workers are asked where they stand */
-    RESUME_VIEW   /* they have said so, and etcd is asked */
-} takeover;
-
 typedef struct change { /* times of one generation on this host, ns */
     uint64_t generation;
     uint64_t detected, proposed, built, decided, synced, stepped;
@@ -169,7 +162,7 @@ struct rg__verdict {
 struct rg__life {
     int64_t lease_id; /* 0: none yet */
     uint32_t agents;  /* this one too */
-    takeover resume;
+    rg__life_state state;
 };
 
 struct agent {
@@ -197,8 +190,7 @@ struct agent {
     slot *slot;  /* params->slots of them */
     int elastic; /* of the workers; -1: none has met us */
     struct rg__shape shape;
-    bool is_working; /* workers may start */
-    bool is_paused;  /* their processes are stopped */
+    bool is_paused; /* their processes are stopped */
     struct rg__crew *crew;
     struct rg__printer *printer;
     struct rg__control *control;
@@ -235,7 +227,6 @@ struct agent {
     bool is_leaving;    /* this host goes, the job does not */
     uint64_t notice_ms; /* this host goes by a notice, and waits so long for
                            others that do; 0: no */
-    bool is_ending, is_over;
     struct rg__verdict verdict;
     struct rg__leaving *leaving;
 };

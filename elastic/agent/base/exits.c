@@ -13,7 +13,7 @@ void rg__agent_set_why(agent *a, const char *format, va_list args)
 
 void rg__agent_leave(agent *a, int code, const char *format, ...)
 {
-    if (a->is_ending)
+    if (rg__life_is_ending(a))
         return;
     va_list args;
     va_start(args, format);
@@ -24,7 +24,7 @@ void rg__agent_leave(agent *a, int code, const char *format, ...)
 
 void rg__agent_end_job(agent *a, int code, const char *format, ...)
 {
-    if (a->is_ending)
+    if (rg__life_is_ending(a))
         return;
     va_list args;
     va_start(args, format);

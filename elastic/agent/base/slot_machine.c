@@ -16,18 +16,6 @@
     }
 #define REST(from, event, to) ROW((RUNNING | RESTING) & ~(from), event, to)
 
-static const char *const states[] = {
-#define X(state, text) text,
-    RG__SLOT_STATES(X)
-#undef X
-};
-
-static const char *const events[] = {
-#define X(event, text) text,
-    RG__SLOT_EVENTS(X)
-#undef X
-};
-
 static const rg__transition machine[] = {
     ROW(S(IDLE) | S(BACKOFF), BEGIN, SLOT_STARTING),
     REST(S(IDLE) | S(BACKOFF), BEGIN, RG__NEVER),
@@ -63,15 +51,8 @@ static const rg__transition machine[] = {
     REST(RUNNING | S(BACKOFF), ADOPT_NONE, RG__STAYS),
 };
 
-const rg__machine rg__slot_machine = {
-    .name = "slot",
-    .state = states,
-    .event = events,
-    .row = machine,
-    .states = sizeof states / sizeof *states,
-    .events = sizeof events / sizeof *events,
-    .rows = sizeof machine / sizeof *machine,
-};
+const rg__machine rg__slot_machine =
+    RG__MACHINE("slot", RG__SLOT_STATES, RG__SLOT_EVENTS, machine);
 
 bool rg__slot_rests(const slot *s)
 {

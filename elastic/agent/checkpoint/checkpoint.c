@@ -165,7 +165,8 @@ void rg__saver_fail(saver *v, const char *why)
     const agent *a = v->a;
     if (strcmp(v->error, v->said) != 0)
         rg__log(RG__WARN, "agent", "%s%s", v->error,
-                a->is_ending || a->is_done ? "" : "; training goes on");
+                rg__life_is_ending(a) || a->is_done ? ""
+                                                    : "; training goes on");
     snprintf(v->said, sizeof v->said, "%s", v->error);
     rg__saver_publish_error(v, false);
 }
@@ -384,9 +385,9 @@ static rg_status start_writer(saver *v)
 static bool may_start(const saver *v)
 {
     const agent *a = v->a;
-    return v->phase == SAVER_IDLE && v->has_next && !a->is_over &&
-           a->life.resume == RESUME_NOT &&
-           !(a->is_ending && a->verdict.code == RG__EXIT_STORE);
+    return v->phase == SAVER_IDLE && v->has_next && !rg__life_is_over(a) &&
+           !rg__life_takes_over(a) &&
+           !(rg__life_is_ending(a) && a->verdict.code == RG__EXIT_STORE);
 }
 
 void rg__saver_start_next(saver *v)
@@ -420,7 +421,7 @@ void rg__checkpoint_ask(slot *s, const rg__save *m)
     rg__save next = *m;
     next.dir[sizeof next.dir - 1] = '\0';
     const bool is_decided = next.commit.generation <= s->a->delivered ||
-                            s->a->life.resume != RESUME_NOT; /* not known yet */
+                            rg__life_takes_over(s->a); /* not known yet */
     if (next.commit.generation == 0 || !is_decided || next.keep < 0 ||
         (next.dir[0] == '\0' && s->a->params->checkpoint_dir == NULL) ||
         is_durable(v, &next))
@@ -465,7 +466,7 @@ void rg__checkpoint_follow(agent *a)
 bool rg__checkpoint_is_busy(const agent *a)
 {
     const saver *v = a->saver;
-    if (a->is_ending && a->verdict.code == RG__EXIT_STORE)
+    if (rg__life_is_ending(a) && a->verdict.code == RG__EXIT_STORE)
         return false;
     return v->phase != SAVER_IDLE || v->has_next || v->answering != NULL ||
            v->is_last || v->tells_end;

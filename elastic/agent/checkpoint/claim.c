@@ -226,7 +226,7 @@ static void claim(saver *v)
 static bool is_settled(const agent *a)
 {
     return a->view.cur.phase == RG__GEN_DECIDED ||
-           a->view.cur.phase == RG__GEN_DONE || a->is_ending;
+           a->view.cur.phase == RG__GEN_DONE || rg__life_is_ending(a);
 }
 
 /* The view decides only what to try; the txn decides. One that was refused is

@@ -253,7 +253,7 @@ bool rg__question(agent *a, int sock, const void *bytes, size_t n)
     }
     if (is_mark && head->type == RG__STOP) {
         close(sock);
-        a->verdict.is_asked |= !a->is_ending;
+        a->verdict.is_asked |= !rg__life_is_ending(a);
         rg__agent_stop_job(a, 128 + 15, "stopped by `regroup stop`");
         return true;
     }

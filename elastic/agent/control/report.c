@@ -34,7 +34,7 @@ static json_t *number_or_null(bool is_there, uint64_t n)
 
 static const char *phase_of(const sight *s)
 {
-    if (s->a->is_ending)
+    if (rg__life_is_ending(s->a))
         return "ending";
     if (s->a->is_paused)
         return "paused";

@@ -161,11 +161,11 @@ static void answer_health(client *c, bool is_head)
     const agent *a = c->a;
     char body[RG__TEXT_MAX + 128];
     snprintf(body, sizeof body, "%s\netcd %s\n",
-             a->is_ending     ? a->verdict.why
-             : a->is_draining ? "ok, draining"
-                              : "ok",
+             rg__life_is_ending(a) ? a->verdict.why
+             : a->is_draining      ? "ok, draining"
+                                   : "ok",
              rg__etcd_is_up(a->etcd) ? "up" : "away");
-    if (a->is_ending)
+    if (rg__life_is_ending(a))
         put_answer(c, 503, "Service Unavailable", body, is_head);
     else
         put_answer(c, 200, "OK", body, is_head);

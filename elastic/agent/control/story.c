@@ -173,7 +173,7 @@ static void tell_end(story *s)
         tell_code(s, "ended", a->verdict.code, a->verdict.why);
     else if (snap->end.is_set)
         tell_code(s, "ended", snap->end.code, snap->end.why);
-    else if (a->is_ending)
+    else if (rg__life_is_ending(a))
         tell_code(s, "left", a->verdict.code, a->verdict.why);
 }
 

@@ -111,10 +111,11 @@ void rg__acks_mind(agent *a)
 {
     char hosts[MISSING_SAID * 34 + 32] = "";
     const rg__cur *cur = &a->known.cur;
-    const rg__proposal *p =
-        rg__view_i_lead(a) && cur->phase == RG__GEN_PROPOSED && !a->is_ending
-            ? rg__snapshot_gen(&a->known, cur->generation)
-            : NULL;
+    const rg__proposal *p = rg__view_i_lead(a) &&
+                                    cur->phase == RG__GEN_PROPOSED &&
+                                    !rg__life_is_ending(a)
+                                ? rg__snapshot_gen(&a->known, cur->generation)
+                                : NULL;
     if (a->acks->minded != (p != NULL ? p->generation : 0))
         rg__wait_end(a, RG__WAIT_ACK, 0);
     a->acks->minded = p != NULL ? p->generation : 0;

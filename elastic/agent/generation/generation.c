@@ -65,7 +65,7 @@ static void recall(agent *a, const rg__proposal *p)
         return;
     for (int i = 0; i < p->size; i++) {
         slot *s = rg__slot_of(a, p->member[i]);
-        if (s != NULL && rg__slot_is_alive(s) && !a->is_ending)
+        if (s != NULL && rg__slot_is_alive(s) && !rg__life_is_ending(a))
             a->on->slot_recalled(s, p->generation);
     }
 }
@@ -181,7 +181,7 @@ void rg__generation_hand_out(void *agent_arg)
     agent *a = agent_arg;
     const uint64_t late_ns = rg__now_ns() - a->generation->prepared_ns;
     const rg__proposal *p = rg__snapshot_gen(&a->view, a->generation->prepared);
-    const bool is_wanted = !a->is_ending && p != NULL &&
+    const bool is_wanted = !rg__life_is_ending(a) && p != NULL &&
                            a->view.cur.phase == RG__GEN_PROPOSED &&
                            a->view.cur.generation == a->generation->prepared;
     if (!is_wanted || prepare_members(a, p) == RG_OK) {
@@ -453,7 +453,7 @@ void rg__generation_mind_record(agent *a)
     const rg__proposal *p = rg__view_decided(a);
     const uint64_t now = rg__now_ns();
     mind_the_early(a);
-    if (a->is_ending || !is_record_awaited(a, p)) {
+    if (rg__life_is_ending(a) || !is_record_awaited(a, p)) {
         a->generation->unrecorded_ns = 0;
         rg__wait_end(a, RG__WAIT_BEGUN, 0);
         return;

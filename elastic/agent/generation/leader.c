@@ -392,8 +392,8 @@ void rg__leader_look(void *agent_arg)
 {
     agent *a = agent_arg;
     if (a->leader->whole == NULL || !rg__mirror_is_listed(a->leader->whole) ||
-        a->is_ending || a->leader->acting != NULL || a->leader->away_ns != 0 ||
-        !rg__etcd_is_up(a->etcd))
+        rg__life_is_ending(a) || a->leader->acting != NULL ||
+        a->leader->away_ns != 0 || !rg__etcd_is_up(a->etcd))
         return;
     if (a->leader->is_known_old)
         read_known(a);
@@ -465,7 +465,8 @@ static void see_the_whole(agent *a)
 
 void rg__leader_follow(agent *a)
 {
-    if (a->mirror == NULL || !rg__mirror_is_listed(a->mirror) || a->is_ending)
+    if (a->mirror == NULL || !rg__mirror_is_listed(a->mirror) ||
+        rg__life_is_ending(a))
         return;
     if (a->view.leader == 0)
         compete(a);

@@ -163,7 +163,7 @@ static void on_published(void *arg, rg_status st, const rg__txn_reply *reply)
     a->publication->reasons_sent = 0;
     if (a->publication->is_dirty || a->publication->reasons > 0)
         rg__publish(a);
-    if (a->is_over) /* not before the last word is said */
+    if (rg__life_is_over(a)) /* not before the last word is said */
         a->on->settled(a);
 }
 

@@ -522,8 +522,8 @@ static void begin(void *arg)
 {
     paths *p = arg;
     agent *a = p->a;
-    if (p->is_under_way || is_inside(a) || a->is_ending || a->is_done ||
-        a->view.leader == 0 || !is_any_at_door(a))
+    if (p->is_under_way || is_inside(a) || rg__life_is_ending(a) ||
+        a->is_done || a->view.leader == 0 || !is_any_at_door(a))
         return;
     if (!is_reached(a)) {
         set_proved(p, true);

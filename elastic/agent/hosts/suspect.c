@@ -91,7 +91,7 @@ static void write_down(peer *one)
 {
     agent *a = one->a;
     if (one->is_accused == one->is_written || one->writing != NULL ||
-        !rg__etcd_is_up(a->etcd) || a->is_ending)
+        !rg__etcd_is_up(a->etcd) || rg__life_is_ending(a))
         return;
     const rg__key key = RG__KEY(SUSPICION, one->id, NULL, a->id);
     const int64_t lease = rg__lease_id(a->lease);
@@ -489,7 +489,7 @@ void rg__suspect_look(agent *a)
     const uint64_t now = rg__now_ns();
     if (a->is_done)
         look_when_done(a, now);
-    if (!rg__etcd_is_up(a->etcd) || a->is_ending || a->is_done)
+    if (!rg__etcd_is_up(a->etcd) || rg__life_is_ending(a) || a->is_done)
         return;
     if (a->view.leader == 0)
         a->on->leader_missed(a); /* the winner may be gone already */

@@ -90,7 +90,7 @@ bool rg__drain_is_alone(const agent *a)
 void rg__drain_look(void *agent_arg)
 {
     agent *a = agent_arg;
-    if (a->is_ending || a->is_done || a->leaving->is_stopping)
+    if (rg__life_is_ending(a) || a->is_done || a->leaving->is_stopping)
         return;
     /* who came before our record said that we drain is known once that is */
     const bool is_last = rg__drain_is_alone(a) && is_seen_to_drain(a);
@@ -118,7 +118,7 @@ void rg__drain_look(void *agent_arg)
 
 void rg__drain_start(agent *a, uint64_t deadline_ms, const char *why)
 {
-    if (a->is_draining || a->is_ending)
+    if (a->is_draining || rg__life_is_ending(a))
         return;
     a->is_draining = true;
     a->leaving->drain_end_ns = rg__now_ns() + deadline_ms * RG__MS;

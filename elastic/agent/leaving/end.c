@@ -40,7 +40,8 @@
 static bool is_slot_over(const agent *a, const slot *s)
 {
     return s->kept.child == 0 && !rg__slot_can_store(s) &&
-           (s->kept.state == SLOT_CLOSED || a->is_ending || a->is_done);
+           (s->kept.state == SLOT_CLOSED || rg__life_is_ending(a) ||
+            a->is_done);
 }
 
 void rg__agent_check_end(agent *a)
@@ -52,9 +53,9 @@ void rg__agent_check_end(agent *a)
         return; /* called again when it is written */
     if (rg__checkpoint_is_busy(a) && !a->leaving->is_cut_short)
         return; /* likewise */
-    if (!a->is_over)
+    if (!rg__life_is_over(a))
         rg__summary_say(a);
-    a->is_over = true;
+    rg__life_step(a, RG__LIFE_ON_REST);
     if (rg__view_is_static(a) && !a->is_leaving) {
         a->is_leaving = true; /* for good, and for nobody else to notice */
         rg__publish(a);
@@ -102,7 +103,7 @@ static void on_end_written(void *arg, rg_status st, const rg__txn_reply *reply)
     (void)st;
     (void)reply; /* whoever else ends the job has said why */
     a->leaving->is_saying_end = false;
-    if (a->is_over)
+    if (rg__life_is_over(a))
         rg__agent_check_end(a);
 }
 
@@ -138,7 +139,7 @@ static uint64_t time_to_end(const agent *a)
  * operator's word, the job ends. */
 static void stop(agent *a, bool ends_job)
 {
-    a->is_ending = true;
+    rg__life_step(a, RG__LIFE_ON_END);
     a->leaving->ends_job = ends_job || a->is_done || !a->is_leaving;
     rg__checkpoint_bound(a, ends_job ? LAST_NS : TERM_NS);
     if (ends_job)
@@ -161,7 +162,7 @@ static void stop(agent *a, bool ends_job)
 
 void rg__agent_stop(agent *a, int code, const char *format, ...)
 {
-    if (a->is_ending)
+    if (rg__life_is_ending(a))
         return;
     va_list args;
     va_start(args, format);
@@ -283,7 +284,7 @@ static void say_step(agent *a)
 static void look_at_step(void *arg)
 {
     agent *a = arg;
-    if (!a->leaving->is_stopping || a->is_ending || a->is_done)
+    if (!a->leaving->is_stopping || rg__life_is_ending(a) || a->is_done)
         return;
     if (!awaits_others(a) && !rg__agent_awaits_step(a)) {
         end_now(a);
@@ -295,7 +296,7 @@ static void look_at_step(void *arg)
 
 void rg__agent_stop_job(agent *a, int code, const char *format, ...)
 {
-    if (a->is_ending || a->leaving->is_stopping)
+    if (rg__life_is_ending(a) || a->leaving->is_stopping)
         return;
     va_list args;
     va_start(args, format);
@@ -345,7 +346,7 @@ static void on_signal(void *arg, int fd, uint32_t events)
         return;
     if (info.ssi_signo == SIGTSTP || info.ssi_signo == SIGCONT)
         rg__slots_pause(a, info.ssi_signo == SIGTSTP);
-    else if (a->is_ending)
+    else if (rg__life_is_ending(a))
         hurry(a);
     else if (a->leaving->is_stopping)
         end_at_once(a);
@@ -381,7 +382,7 @@ rg_status rg__end_watch_signals(agent *a)
 static void on_end_timer(void *arg)
 {
     agent *a = arg;
-    if (a->is_over)
+    if (rg__life_is_over(a))
         rg__loop_stop(a->loop);
     else
         a->on->open_late(a);

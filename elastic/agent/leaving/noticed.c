@@ -133,11 +133,12 @@ void rg__notice_look(void *agent_arg)
     agent *a = agent_arg;
     const uint64_t now = rg__now_ns();
     due d;
-    if (a->is_over) { /* all who had to hear it have */
+    if (rg__life_is_over(a)) { /* all who had to hear it have */
         a->on->settled(a);
         return;
     }
-    if (a->is_draining || a->is_ending || a->is_done || !find_due(a, &d))
+    if (a->is_draining || rg__life_is_ending(a) || a->is_done ||
+        !find_due(a, &d))
         return;
     if (a->elastic == 0)
         pass_over(a, &d);
@@ -153,7 +154,8 @@ static void on_changed(void *arg)
     const uint64_t now = rg__now_ns();
     due d;
     rg__timer_set(a->leaving->notice_timer, 0);
-    if (!a->is_draining && !a->is_ending && find_due(a, &d) && d.begin_ns > now)
+    if (!a->is_draining && !rg__life_is_ending(a) && find_due(a, &d) &&
+        d.begin_ns > now)
         rg__log(RG__WARN, "agent",
                 "host %s goes in %.0f s (%s: %s) and begins to leave in %.0f s "
                 "(--notice-lead)",

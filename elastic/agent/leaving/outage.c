@@ -32,9 +32,8 @@ static bool awaits_record(const agent *a, const worker *w)
 /* In a generation that was decided, as far as is known here, and not ended. */
 static bool is_in_world(const agent *a, const worker *w)
 {
-    const bool is_decided = a->life.resume != RESUME_NOT
-                                ? w->decided == w->entered
-                                : a->delivered >= w->entered;
+    const bool is_decided = rg__life_takes_over(a) ? w->decided == w->entered
+                                                   : a->delivered >= w->entered;
     return w->entered > a->aborted && is_decided;
 }
 
@@ -68,9 +67,9 @@ static standstill judge(const agent *a)
     }
     if (is_elsewhere(a))
         return GOES_ON;
-    return has_finished                                       ? FINISHED
-           : a->delivered > 0 || a->life.resume != RESUME_NOT ? BROKEN
-                                                              : NOT_MADE;
+    return has_finished                                 ? FINISHED
+           : a->delivered > 0 || rg__life_takes_over(a) ? BROKEN
+                                                        : NOT_MADE;
 }
 
 static void say_wait(agent *a, standstill why)
@@ -117,9 +116,9 @@ void rg__outage_look(void *agent_arg)
 {
     agent *a = agent_arg;
     const uint64_t now = rg__now_ns();
-    const bool is_over = a->is_ending || a->is_done;
+    const bool is_over = rg__life_is_ending(a) || a->is_done;
     const bool is_away = !rg__etcd_is_up(a->etcd) && !is_over;
-    const bool is_open = a->mirror != NULL || a->life.resume != RESUME_NOT;
+    const bool is_open = a->mirror != NULL || rg__life_takes_over(a);
     const standstill why = is_away && is_open ? judge(a) : GOES_ON;
     if (is_away)
         rg__timer_set(a->leaving->outage_timer, LOOK_NS);

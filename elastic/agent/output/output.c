@@ -143,7 +143,7 @@ static bool is_log_line(const char *text, size_t n)
 static size_t write_head(const output *o, char head[HEAD_MAX_BYTES])
 {
     char rank[16] = "-";
-    if (o->a->life.resume == RESUME_NOT)
+    if (!rg__life_takes_over(o->a))
         o->spools->rank = rank_of(o);
     if (o->spools->rank >= 0)
         snprintf(rank, sizeof rank, "%d", o->spools->rank);

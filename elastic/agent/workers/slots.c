@@ -222,7 +222,7 @@ static void start(void *arg)
 {
     slot *s = arg;
     agent *a = s->a;
-    if (a->is_ending || a->is_done || !a->is_working) {
+    if (a->is_done || a->life.state != RG__LIFE_WORKING) {
         rg__slot_step(s, SLOT_ON_DISMISS); /* till rg__slots_start, if ever */
         return;
     }
@@ -312,7 +312,7 @@ void rg__slots_hasten(void *agent_arg)
  * other hosts wait for our workers as for slow ones. */
 void rg__slots_pause(agent *a, bool pauses)
 {
-    if (a->is_paused == pauses || (pauses && a->is_ending))
+    if (a->is_paused == pauses || (pauses && rg__life_is_ending(a)))
         return;
     a->is_paused = pauses;
     a->on->noted(a);
@@ -430,7 +430,7 @@ static void look_at_fence(void *arg)
 static bool is_free_to_go(const slot *s)
 {
     const agent *a = s->a;
-    return a->is_done || a->is_ending ||
+    return a->is_done || rg__life_is_ending(a) ||
            (rg__view_is_static(a) && s->w.is_finalized);
 }
 
@@ -550,7 +550,7 @@ void rg__slots_end_world(void *agent_arg)
 
 void rg__slot_publish_loss(slot *s)
 {
-    if (s->kept.is_loss && !s->a->is_done && !s->a->is_ending)
+    if (s->kept.is_loss && !s->a->is_done && !rg__life_is_ending(s->a))
         end_generation(s);
 }
 
@@ -779,7 +779,7 @@ static void go_on_after_death(slot *s)
         rg__worker_forget(s);
         a->on->slot_reaped(s, me);
     }
-    if (a->is_ending || a->is_done) {
+    if (rg__life_is_ending(a) || a->is_done) {
         rg__slot_step(s, SLOT_ON_CLOSE);
         /* a death after done is no fault; an exit code is the program's word */
         if (s->kept.has_finished && s->kept.exit_code <= 128 &&

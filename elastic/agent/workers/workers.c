@@ -338,7 +338,8 @@ static slot *find_slot(agent *a, const rg__hello *m, char why[RG__TEXT_MAX])
         slot *s = &a->slot[i];
         if (m->slot >= 0 && (uint32_t)m->slot != s->index)
             continue;
-        if (s->kept.state == SLOT_STARTING && !a->is_ending && !a->is_done)
+        if (s->kept.state == SLOT_STARTING && !rg__life_is_ending(a) &&
+            !a->is_done)
             return s;
         if (m->slot >= 0)
             break;
