@@ -1,6 +1,7 @@
 /* The digits and the 64-32-10 network of the examples: nothing here knows
  * Regroup. A step is: digits_clear, digits_add for every sample of the batch,
- * then digits_apply with the sums of all samples.
+ * then digits_apply with the sums of all samples. What the kernels of the CUDA
+ * example use too is marked ON_DEVICE.
  *
  * Exact sums are integers, fixed point at a scale of 2^32: who adds what first
  * makes no difference, so neither does the number of workers. Sums of floats
@@ -22,6 +23,12 @@ enum { WEIGHTS = B2 + OUT, LOSS = WEIGHTS, SUMS };
 #define SCALE    4294967296.0 /* of the fixed point */
 #define RATE     0.2f
 #define MOMENTUM 0.9f
+
+#ifdef __CUDACC__
+#define ON_DEVICE static inline __host__ __device__
+#else
+#define ON_DEVICE static inline
+#endif
 
 typedef struct digit {
     float pixel[IN];
@@ -85,7 +92,7 @@ static inline int digits_read(const char *path, digits *all)
 static inline void digits_init(model *m)
 {
     uint64_t x = 1;
-    *m = (model){0};
+    memset(m, 0, sizeof *m);
     for (int i = 0; i < WEIGHTS; i++) {
         x = x * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
         const float unit = (float)(x >> 40) / 8388608.0f - 1; /* -1 .. 1 */
@@ -95,8 +102,8 @@ static inline void digits_init(model *m)
 }
 
 /* Forward: hidden units, then the probability of each digit. */
-static inline void digits_predict(const model *m, const digit *d,
-                                  float hidden[HIDDEN], float p[OUT])
+ON_DEVICE void digits_predict(const model *m, const digit *d,
+                              float hidden[HIDDEN], float p[OUT])
 {
     for (int h = 0; h < HIDDEN; h++) {
         float sum = m->weight[B1 + h];
@@ -122,20 +129,28 @@ static inline void digits_clear(const sums *s)
     memset(s->data, 0, SUMS * (s->is_float ? sizeof(float) : sizeof(int64_t)));
 }
 
+ON_DEVICE int64_t digits_fixed(float value)
+{
+    return llrint((double)value * SCALE);
+}
+
+ON_DEVICE double digits_fixed_mean(int64_t sum, uint64_t n)
+{
+    return (double)sum / SCALE / (double)n;
+}
+
 static inline void digits_put(const sums *s, int k, float value)
 {
     if (s->is_float)
         ((float *)s->data)[k] += value;
     else
-        ((int64_t *)s->data)[k] += llrint((double)value * SCALE);
+        ((int64_t *)s->data)[k] += digits_fixed(value);
 }
 
 static inline double digits_mean(const sums *s, int k, uint64_t n)
 {
-    const double sum = s->is_float
-                           ? (double)((const float *)s->data)[k]
-                           : (double)((const int64_t *)s->data)[k] / SCALE;
-    return sum / (double)n;
+    return s->is_float ? (double)((const float *)s->data)[k] / (double)n
+                       : digits_fixed_mean(((const int64_t *)s->data)[k], n);
 }
 
 /* Backward: add one sample's gradient and loss. */
@@ -161,15 +176,25 @@ static inline void digits_add(const sums *s, const model *m, const digit *d)
     }
 }
 
+/* The mean gradient of weight k moves it. */
+ON_DEVICE void digits_move(model *m, int k, double mean)
+{
+    m->speed[k] = MOMENTUM * m->speed[k] + (float)mean;
+    m->weight[k] -= RATE * m->speed[k];
+}
+
+ON_DEVICE void digits_count(model *m, double loss)
+{
+    m->loss = loss;
+    m->step++;
+}
+
 /* The sums of a whole batch of n become one step of the model. */
 static inline void digits_apply(model *m, const sums *s, uint64_t n)
 {
-    for (int i = 0; i < WEIGHTS; i++) {
-        m->speed[i] = MOMENTUM * m->speed[i] + (float)digits_mean(s, i, n);
-        m->weight[i] -= RATE * m->speed[i];
-    }
-    m->loss = digits_mean(s, LOSS, n);
-    m->step++;
+    for (int i = 0; i < WEIGHTS; i++)
+        digits_move(m, i, digits_mean(s, i, n));
+    digits_count(m, digits_mean(s, LOSS, n));
 }
 
 static inline int digits_guess(const model *m, const digit *d)

@@ -39,6 +39,9 @@ struct CUstream_st;
 FAKE_API int fake_launch(struct CUstream_st *stream, void (*fn)(void *),
                          void *arg);
 
+/* A fault that no call outlives; 0: none. */
+FAKE_API int fake_sticky(void);
+
 /* Where a kernel finds n bytes of device or pinned memory. */
 FAKE_API void *fake_reach(unsigned long long address, size_t n);
 

@@ -91,8 +91,6 @@ void fake_streams_held(fake_holdings *held);
 FAKE_API int fake_device(void);
 FAKE_API void fake_device_bus(int device, char *text, size_t room);
 
-/* A fault that no call outlives; 0: none. */
-FAKE_API int fake_sticky(void);
 FAKE_API void fake_set_sticky(int code);
 
 #endif
