@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -207,10 +208,30 @@ rg_status rg__ask_scale(const rg__job_record *job, int min, int max,
 
 /* ------------------------------------------------------------------ the end */
 
-int rg__ask_follow(const rg__job_record *job)
+/* The process behind a socket, to be told of its end; -1: gone already. */
+static int open_peer(int sock)
+{
+    struct ucred who;
+    socklen_t n = sizeof who;
+    if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &who, &n) != 0)
+        return -1;
+    return (int)syscall(SYS_pidfd_open, who.pid, 0);
+}
+
+static int open_agent(const rg__job_record *job, const char *host,
+                      int sock[AGENTS_MAX])
+{
+    char name[RG__NAME_MAX + 16];
+    snprintf(name, sizeof name, "agent-%s.sock", host);
+    sock[0] = open_socket(job->path, name);
+    return sock[0] >= 0;
+}
+
+int rg__ask_follow(const rg__job_record *job, const char *host)
 {
     int sock[AGENTS_MAX];
-    const int n = open_agents(job, sock);
+    const int n =
+        host != NULL ? open_agent(job, host, sock) : open_agents(job, sock);
     int follower = -1;
     for (int i = 0; i < n; i++) {
         if (follower < 0 && send_mark(sock[i], RG__FOLLOW) == RG_OK)
@@ -219,6 +240,15 @@ int rg__ask_follow(const rg__job_record *job)
             close(sock[i]);
     }
     return follower;
+}
+
+void rg__ask_leave(int follower)
+{
+    const int process = open_peer(follower);
+    if (process < 0)
+        return;
+    syscall(SYS_pidfd_send_signal, process, SIGTERM, NULL, 0);
+    close(process);
 }
 
 rg_status rg__ask_over(int follower, uint64_t timeout_ms, rg__over *over_p,
@@ -246,16 +276,6 @@ rg_status rg__ask_over(int follower, uint64_t timeout_ms, rg__over *over_p,
 }
 
 /* -------------------------------------------------------------------- stop */
-
-/* The process behind a socket, to be told of its end; -1: gone already. */
-static int open_peer(int sock)
-{
-    struct ucred who;
-    socklen_t n = sizeof who;
-    if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &who, &n) != 0)
-        return -1;
-    return (int)syscall(SYS_pidfd_open, who.pid, 0);
-}
 
 /* Ask every agent, and collect the processes to wait for: the agents, and the
  * one that started the job and clears up after them. */

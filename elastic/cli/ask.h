@@ -23,9 +23,11 @@ rg_status rg__ask_drain(const rg__job_record *job, const char *host,
 rg_status rg__ask_scale(const rg__job_record *job, int min, int max,
                         char **text_p);
 
-/* A connection on which the agent will tell its end; -1: no agent is there. The
- * caller's to close. */
-int rg__ask_follow(const rg__job_record *job);
+/* A connection on which the agent will tell its end, of that host, or NULL:
+ * of any here; -1: no agent is there. The caller's to close. */
+int rg__ask_follow(const rg__job_record *job, const char *host);
+/* Tell the process at its other end to leave, as a signal from outside. */
+void rg__ask_leave(int follower);
 /* The end, and what has happened to the job to its end, NULL if that is not
  * told. IN_PROGRESS: not within the time. ERR_AGENT_LOST: it went without a
  * word. */

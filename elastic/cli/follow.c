@@ -36,7 +36,7 @@ rg_status rg__follow(const rg__job_record *job, uint64_t interval_ms,
     rg_status st = RG_IN_PROGRESS;
     while (st == RG_IN_PROGRESS) {
         if (follower < 0)
-            follower = rg__ask_follow(job);
+            follower = rg__ask_follow(job, NULL);
         st = fn(arg);
         if (st != RG_OK && st != RG_ERR_AGENT_LOST)
             break;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "elastic/cli/agent_cmd.h"
+#include "elastic/cli/attach.h"
 #include "elastic/launch/channel.h"
 #include "elastic/launch/letter.h"
 #include "sdk/base/clock.h"
@@ -18,6 +19,8 @@
 
 #define LETTER_MS 30000
 #define HURRY_NS  (5000 * RG__MS) /* after which leaving is no more asked */
+#define BACK_NS   (5000 * RG__MS) /* for the launcher to connect again */
+#define LOOK_NS   (1000 * RG__MS) /* whether its new connection is there */
 
 typedef struct remote {
     rg__letter letter;
@@ -26,6 +29,9 @@ typedef struct remote {
     bool is_private; /* the launcher has the job's etcd */
     bool is_leaving, has_hurried;
     uint64_t hurry_ns; /* 0: not planned */
+    uint64_t seen_ns;  /* the launcher's connection was there last; 0: it is */
+    uint64_t look_ns;  /* the next look for another one */
+    char path[PATH_MAX], host[RG__NAME_MAX]; /* of the run directory */
 } remote;
 
 /* ------------------------------------------------------------- the launcher */
@@ -47,22 +53,38 @@ static void hurry(remote *r)
     kill(getpid(), SIGTERM);
 }
 
-/* Without the launcher's etcd no generation could follow this one. */
+/* The connection broke, or the launcher has ended. Without the launcher's etcd
+ * no generation could follow this one. */
 static void on_launcher_gone(remote *r)
 {
     r->hooks.fd = 0;
     if (r->is_leaving) {
         hurry(r);
-    } else if (r->is_private) {
-        rg__say("the launcher is gone, and the job's etcd with it; this host "
-                "leaves");
-        leave(r);
-        r->hurry_ns = rg__now_ns() + HURRY_NS;
-    } else {
-        rg__log(RG__WARN, "launch",
-                "the launcher is gone; the job goes on without it, and what "
-                "workers print here is lost");
+        return;
     }
+    rg__log(RG__WARN, "launch",
+            "the connection to the launcher is gone; %s, and what workers "
+            "print here is lost",
+            r->is_private ? "this host leaves unless there is another one "
+                            "within 5 s"
+                          : "the job goes on");
+    if (r->is_private)
+        r->seen_ns = rg__now_ns();
+}
+
+/* Another connection watches us (attach.c), or ours was the last. */
+static void look_for_launcher(remote *r, uint64_t now)
+{
+    r->look_ns = now + LOOK_NS;
+    if (rg__rundir_is_watched(r->path, r->host))
+        r->seen_ns = now;
+    if (now - r->seen_ns < BACK_NS || !rg__rundir_end_watch(r->path, r->host))
+        return;
+    r->seen_ns = 0;
+    rg__say("the launcher is gone, and the job's etcd with it; this host "
+            "leaves");
+    leave(r);
+    r->hurry_ns = rg__now_ns() + HURRY_NS;
 }
 
 static void on_readable(void *arg)
@@ -80,6 +102,10 @@ static int on_turn(void *arg)
 {
     remote *r = arg;
     const uint64_t now = rg__now_ns();
+    if (r->seen_ns != 0 && now >= r->look_ns)
+        look_for_launcher(r, now);
+    if (r->seen_ns != 0)
+        return (int)((r->look_ns > now ? r->look_ns - now : 0) / RG__MS) + 1;
     if (r->hurry_ns == 0 || r->has_hurried)
         return -1;
     if (now >= r->hurry_ns) {
@@ -195,13 +221,15 @@ static rg_status write_file(const char *dir, const char *name, const char *text,
 
 static rg_status log_in(void *arg, rg__launch *launch, const rg__rundir *dir)
 {
-    const remote *r = arg;
+    remote *r = arg;
     const struct {
         const char *what, *name;
         char *path;
     } files[] = {{"cacert", RG__REMOTE_CACERT, launch->cacert},
                  {"cert", RG__REMOTE_CERT, launch->cert},
                  {"key", RG__REMOTE_KEY, launch->key}};
+    memcpy(r->path, dir->path, sizeof r->path);
+    memcpy(r->host, dir->host, sizeof r->host);
     const char *user = rg__letter_find(&r->letter, "user");
     const char *password = rg__letter_find(&r->letter, "password");
     if (user != NULL)
@@ -234,8 +262,11 @@ static int run(remote *r)
     r->hooks = (rg__keeper_hooks){
         .turn = on_turn, .fd = r->in, .readable = on_readable, .arg = r};
     const rg_status st = rg__cli_open(&cli, "agent", argc, argv);
-    const int code =
-        st == RG_OK ? rg__agent_here(&cli, &start) : rg__cli_fail(st);
+    int code = 0;
+    if (st != RG_OK)
+        code = rg__cli_fail(st);
+    else if (!rg__attach(&r->letter, cli.settings.run_dir, r->in, &code))
+        code = rg__agent_here(&cli, &start);
     rg__cli_close(&cli);
     free(argv);
     return code;

@@ -53,10 +53,15 @@ static int open_lock(const char *dir, const char *name)
     return open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
 
+static bool try_lock_as(int fd, short type)
+{
+    struct flock lock = whole_file(type);
+    return fcntl(fd, F_OFD_SETLK, &lock) == 0;
+}
+
 static bool try_lock(int fd)
 {
-    struct flock lock = whole_file(F_WRLCK);
-    return fcntl(fd, F_OFD_SETLK, &lock) == 0;
+    return try_lock_as(fd, F_WRLCK);
 }
 
 static bool is_lock_held(const char *dir, const char *name)
@@ -180,7 +185,7 @@ static bool is_ours(const char *name)
         if (strcmp(names[i], name) == 0)
             return true;
     return is_agent_lock(name) || has_form(name, "agent-", ".sock") ||
-           has_form(name, "job-", ".new");
+           has_form(name, "watch-", ".lock") || has_form(name, "job-", ".new");
 }
 
 /* Call fn with every name in a directory until it returns true. */
@@ -205,6 +210,47 @@ static bool is_held_here(const char *path, const char *name)
 bool rg__rundir_is_alive(const char *path)
 {
     return any_name(path, is_held_here);
+}
+
+bool rg__rundir_has_agent(const char *path, const char *host)
+{
+    char name[RG__NAME_MAX + 16];
+    snprintf(name, sizeof name, "agent-%s.lock", host);
+    return is_lock_held(path, name);
+}
+
+static void name_watch(const char *host, char name[RG__NAME_MAX + 16])
+{
+    snprintf(name, RG__NAME_MAX + 16, "watch-%s.lock", host);
+}
+
+static int take_watch(const char *path, const char *host, short type)
+{
+    char name[RG__NAME_MAX + 16];
+    name_watch(host, name);
+    const int fd = open_lock(path, name);
+    if (fd < 0 || try_lock_as(fd, type))
+        return fd;
+    close(fd);
+    return -1;
+}
+
+int rg__rundir_watch(const char *path, const char *host)
+{
+    return take_watch(path, host, F_RDLCK);
+}
+
+bool rg__rundir_is_watched(const char *path, const char *host)
+{
+    char name[RG__NAME_MAX + 16];
+    name_watch(host, name);
+    return is_lock_held(path, name);
+}
+
+/* The lock stays until this process ends. */
+bool rg__rundir_end_watch(const char *path, const char *host)
+{
+    return take_watch(path, host, F_WRLCK) >= 0;
 }
 
 static bool is_lock_here(const char *path, const char *name)
@@ -381,7 +427,7 @@ static rg_status take_locks(rg__rundir *dir, bool owns_job)
                         dir->path);
     if (alive && owns_job)
         return refuse_second(dir);
-    if (alive && is_lock_held(dir->path, name))
+    if (alive && rg__rundir_has_agent(dir->path, dir->host))
         return rg__fail(RG_ERR_INVALID,
                         "an agent of job %s for host %s runs here already; "
                         "give this one another --host",

@@ -7,6 +7,8 @@
  *       job.lock            held by `regroup run` and its agent
  *       agent-<host>.lock   held by that host's agent
  *       agent-<host>.sock   the agent's socket
+ *       watch-<host>.lock   shared by connections of a launcher to that agent,
+ *                           which was started over another one
  *       job.json            0600: endpoints and what belongs to them, host,
  *                           pid, program
  *       etcd/, etcd.log     of a private etcd
@@ -82,6 +84,15 @@ rg_status rg__rundir_story(const char *base, const char *job, char **text_p);
 
 /* A lock in the directory of that path is held. */
 bool rg__rundir_is_alive(const char *path);
+/* That of this host's agent is. */
+bool rg__rundir_has_agent(const char *path, const char *host);
+
+/* Watch the agent of a host, beside others that do; -1: it is leaving, since
+ * nobody did. To be closed. */
+int rg__rundir_watch(const char *path, const char *host);
+bool rg__rundir_is_watched(const char *path, const char *host);
+/* Nobody does, nor will from now on. */
+bool rg__rundir_end_watch(const char *path, const char *host);
 
 /* The jobs that run here, by name; *records_p is the caller's to free. */
 rg_status rg__jobs_list(const char *base, rg__job_record **records_p,

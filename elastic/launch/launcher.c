@@ -153,8 +153,11 @@ static void start_host(rg__launcher *l, host *h, int slots)
 {
     rg__letter letter = {0};
     if (h->state == RESTING && h->note->is_reached)
-        rg__say("the agent of host %s has ended with code %d; it is started "
-                "again",
+        rg__say(h->code > 128
+                    ? "the agent of host %s has ended with code %d, or the "
+                      "connection to it; both are taken up again"
+                    : "the agent of host %s has ended with code %d; it is "
+                      "started again",
                 h->listed.name, h->code);
     h->slots = slots;
     h->started_ns = rg__now_ns();

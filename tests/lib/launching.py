@@ -2,7 +2,8 @@
 place of ssh: it runs the command here, with as little as a login has (no
 variable of the launcher's, another directory), and writes down how it was
 called. A file down-HOST makes that host one that can't be reached, hang-HOST
-one that gives no answer."""
+one that gives no answer; with relay-HOST a process of its own passes on what is
+said, and writes its number there: without it the connection is broken."""
 
 import os
 import shlex
@@ -19,6 +20,17 @@ if [ -e {folder}/down-$host ]; then
 fi
 [ -e {folder}/hang-$host ] && exec sleep 1000
 cd /
+if [ -e {folder}/relay-$host ]; then
+    echo $$ > {folder}/relay-$host
+    mkfifo {folder}/fifo-$$
+    exec 3<&0
+    cat <&3 > {folder}/fifo-$$ &
+    setsid env -i PATH="$PATH" REGROUP_RUN_DIR={folder}/run \\
+        sh -c "$*" < {folder}/fifo-$$
+    code=$?
+    kill $!
+    exit $code
+fi
 exec env -i PATH="$PATH" REGROUP_RUN_DIR={folder}/run sh -c "$*"
 """
 
@@ -41,6 +53,11 @@ class LaunchedJob(Job):
         with open(self.path(name + ".new"), "w", encoding="ascii") as file:
             file.write(text)
         os.rename(self.path(name + ".new"), self.path(name))
+
+    def break_connection(self, host):
+        """ssh is gone, and the agent of that host lives."""
+        with open(self.path("relay-" + host), encoding="ascii") as file:
+            os.killpg(int(file.read()), signal.SIGKILL)
 
     def calls(self, host=None):
         with open(self.path("calls"), encoding="ascii") as file:
