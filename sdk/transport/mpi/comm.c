@@ -19,6 +19,39 @@ static bool mpi_holds(rg__comm *base)
     return c->requests > 0 || c->lost_ns != 0;
 }
 
+/* Thrown away; what has not come whole by now comes while MPI goes on. */
+static void take(MPI_Message *message, const MPI_Status *status)
+{
+    int bytes = 0, is_whole = 0;
+    MPI_Get_count(status, MPI_PACKED, &bytes);
+    void *data = malloc((size_t)bytes + 1);
+    MPI_Request request;
+    if (data == NULL ||
+        MPI_Imrecv(data, bytes, MPI_PACKED, message, &request) != MPI_SUCCESS) {
+        free(data);
+        return;
+    }
+    MPI_Test(&request, &is_whole, MPI_STATUS_IGNORE);
+    if (is_whole)
+        free(data);
+    else
+        MPI_Request_free(&request);
+}
+
+/* Messages of operations that this member did not start, or gave up. They would
+ * hold their senders' memory, MPICH refuses to free a communicator with such
+ * messages, and others would let the next communicator have them. */
+static void take_what_nobody_took(MPI_Comm comm)
+{
+    int is_there = 0;
+    MPI_Message message;
+    MPI_Status status;
+    while (MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &is_there, &message,
+                       &status) == MPI_SUCCESS &&
+           is_there)
+        take(&message, &status);
+}
+
 static void close_world(void)
 {
     rg__check_close();
@@ -33,6 +66,8 @@ static void close_comm(rg__mpi *c)
     rg__check_part(c);
     if (c->is_world)
         close_world();
+    if (c->mpi != MPI_COMM_NULL && c->lost_ns == 0)
+        take_what_nobody_took(c->mpi);
     if (mpi_holds(&c->base))
         return;
     if (c->mpi != MPI_COMM_NULL && !c->is_world)
