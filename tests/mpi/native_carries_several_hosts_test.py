@@ -6,6 +6,7 @@ Covers: launched.c worker/hosts.c inter.c"""
 
 import os
 import re
+import subprocess
 import sys
 import tempfile
 
@@ -15,15 +16,27 @@ TESTS = os.environ["REGROUP_BUILD"] + "/tests/"
 faults = []
 folder = tempfile.TemporaryDirectory(prefix="rg-mpi-")
 
+
+
+def own_name():
+    """The command by which a host gets its name."""
+    for words in ["unshare", "--uts"], ["unshare", "--uts", "--map-root-user"]:
+        if subprocess.run([*words, "true"], stderr=subprocess.DEVNULL,
+                          check=False).returncode == 0:
+            return " ".join(words)
+    run.skip("no right to give hosts names (unshare --uts)")
+
+
 # In the place of ssh: HOST WORD... Each host has temporary files of its own,
-# else its daemons get in each other's way.
+# else its daemons get in each other's way, and its name, by which Open MPI 5
+# tells hosts apart.
 AGENT = folder.name + "/agent"
 with open(AGENT, "w") as file:
     file.write(f"""#!/bin/sh
 export TMPDIR={folder.name}/$1
 mkdir -p "$TMPDIR"
-shift
-exec /bin/sh -c "$*"
+exec {own_name()} /bin/sh -c \
+    'hostname "$0" && shift && exec /bin/sh -c "$*"' "$1" "$@"
 """)
 os.chmod(AGENT, 0o755)
 
@@ -34,9 +47,13 @@ def mca(**settings):
 
 
 # Over shared memory Open MPI takes the ranks of two such hosts for the same.
-FLAGS = mca(plm_rsh_agent=AGENT, plm_rsh_no_tree_spawn="1",
-            btl="self,tcp", btl_tcp_if_include="lo") + [
-                "--host", "h1:2,h2:2"]
+FLAGS = mca(btl="self,tcp", btl_tcp_if_include="lo") + [
+    "--host", "h1:2,h2:2", "--map-by", "ppr:2:node"]
+# What Open MPI 5 starts its daemons with has another name and prefix.
+LAUNCH = {"OMPI_MCA_plm_rsh_agent": AGENT,
+          "OMPI_MCA_plm_rsh_no_tree_spawn": "1",
+          "PRTE_MCA_plm_ssh_agent": AGENT,
+          "PRTE_MCA_plm_ssh_no_tree_spawn": "1"}
 
 
 def played(program, transports, code=0, **more):
@@ -44,7 +61,7 @@ def played(program, transports, code=0, **more):
     names = [w for name in env for w in ("-x", name)]
     got, out, err = run.run("openmpi", 4,
                             [TESTS + program + "-openmpi"], *FLAGS, *names,
-                            **env)
+                            **LAUNCH, **env)
     if got != code and code is not None:
         faults.append(f"{program} over {transports} ended with {got}:\n"
                       + out + err)
