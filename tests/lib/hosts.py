@@ -132,11 +132,16 @@ def can_make_namespaces():
             shutil.which("nsenter") is None:
         return False
     probe = f"rg{os.getpid()}x{start_of(os.getpid())}-probe"
-    made = subprocess.run(["ip", "netns", "add", probe], capture_output=True,
-                          check=False).returncode == 0
-    if made:
-        ip("netns", "del", probe)
-    return made
+
+    def does(*words):
+        return subprocess.run(["ip", *words], capture_output=True,
+                              check=False).returncode == 0
+
+    if not does("netns", "add", probe):
+        return False
+    is_entered = does("-n", probe, "link")  # not where / is no mount point
+    ip("netns", "del", probe)
+    return is_entered
 
 
 def makers():
