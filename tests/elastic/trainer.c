@@ -31,6 +31,7 @@ typedef struct trainer {
     rg_sampler *sampler;
     uint64_t steps, bytes, commit_every, coll_bytes, step_ms;
     uint64_t scribble_at, compute_at, compute_ms, ballast_mib, sets_every;
+    uint64_t files;
     uint64_t damage_at, damage_all, damage_id, over_first;
     uint64_t reserve_mib, reserve_at;
     uint64_t
@@ -393,6 +394,13 @@ static void hold_ballast(const trainer *t)
         ballast[i] = (char)i;
 }
 
+/* As many as the limit lets it, if that is less. */
+static void open_files(const trainer *t)
+{
+    for (uint64_t i = 0; i < t->files && dup(STDERR_FILENO) >= 0; i++)
+        ;
+}
+
 static void usage(void)
 {
     puts(
@@ -416,7 +424,7 @@ static void usage(void)
         "         the last rank in that step]\n"
         "        [--over-first 1: buffers are registered in another order]\n"
         "        [--alloc: collectives in rg_alloc memory]\n"
-        "        [--ballast MIB] [--static]");
+        "        [--ballast MIB] [--files N] [--static]");
 }
 
 typedef struct flag {
@@ -443,7 +451,8 @@ static const flag flags[] = {{"steps", offsetof(trainer, steps)},
                              {"over-first", offsetof(trainer, over_first)},
                              {"reserve", offsetof(trainer, reserve_mib)},
                              {"reserve-at", offsetof(trainer, reserve_at)},
-                             {"ballast", offsetof(trainer, ballast_mib)}};
+                             {"ballast", offsetof(trainer, ballast_mib)},
+                             {"files", offsetof(trainer, files)}};
 #define FLAGS (sizeof flags / sizeof *flags)
 
 static bool read_flag(trainer *t, const char *name, const char *value)
@@ -502,6 +511,7 @@ int main(int argc, char **argv)
         reserve(&t) != RG_OK)
         return complain("rg_init");
     hold_ballast(&t);
+    open_files(&t);
     const int code = train_in(&t);
     rg_finalize(t.ctx);
     free(t.state);

@@ -10,6 +10,7 @@
 #include "elastic/agent/checkpoint/checkpoints.h"
 #include "elastic/agent/checkpoint/saver.h"
 #include "elastic/agent/checkpoint/writer.h"
+#include "elastic/agent/base/reap.h"
 #include "elastic/agent/base/txn.h"
 #include "elastic/agent/base/view.h"
 #include "elastic/agent/supervisor/keep.h"
@@ -268,13 +269,13 @@ static void on_writer_end(void *arg, int fd, uint32_t events)
 {
     (void)events;
     saver *v = arg;
-    int status = 0;
+    const int status = rg__how_ended(v->pid);
     on_writer_socket(v, v->sock, EPOLLIN);
     rg__saver_hang_up(v);
     rg__loop_unwatch(v->a->loop, fd);
     close(fd);
     v->pidfd = -1;
-    waitpid(v->pid, &status, 0);
+    rg__reap(v->pid);
     v->pid = 0;
     const bool is_sealed = v->phase == SAVER_PUBLISHING;
     if ((WIFSIGNALED(status) && !is_sealed) || v->phase == SAVER_WRITING ||
@@ -375,7 +376,7 @@ static rg_status start_writer(saver *v)
     rg__saver_hang_up(v);
     if (v->pid > 0) {
         kill(v->pid, SIGKILL);
-        waitpid(v->pid, NULL, 0);
+        rg__reap(v->pid);
     }
     v->pid = 0;
     return rg__fail(RG_ERR_SYSTEM, "no process for a checkpoint: %s",

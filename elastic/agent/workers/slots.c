@@ -9,6 +9,7 @@
 #include "elastic/agent/workers/workers.h"
 #include "elastic/agent/workers/crew.h"
 #include "elastic/agent/base/exits.h"
+#include "elastic/agent/base/reap.h"
 #include "elastic/agent/base/tell.h"
 #include "elastic/agent/base/view.h"
 #include "elastic/agent/base/waits.h"
@@ -130,7 +131,7 @@ static rg_status watch_child(slot *s)
     const int cause = errno;
     unwatch_child(s);
     kill(-s->kept.child, SIGKILL);
-    waitpid(s->kept.child, NULL, 0);
+    rg__reap(s->kept.child);
     s->kept.child = 0;
     return rg__fail(RG_ERR_SYSTEM, "a worker can't be watched: %s",
                     strerror(cause));
@@ -845,7 +846,7 @@ static void child_ended(slot *s, int code, const char *how)
     rg__slot_keep(s);
     go_on_after_death(s);
     if (!s->is_adopted)
-        waitpid(child, NULL, 0);
+        rg__reap(child);
 }
 
 /* Its agent was killed before it let it run. */
@@ -879,15 +880,12 @@ static void on_child_exit(void *arg, int fd, uint32_t events)
 {
     (void)fd, (void)events;
     slot *s = arg;
-    siginfo_t info = {.si_pid = 0};
     if (s->is_adopted) {
         rg__loop_unwatch(s->a->loop, s->child_pidfd);
         rg__timer_set(s->orphan, ORPHAN_NS);
         return;
     }
-    waitid(P_PID, (id_t)s->kept.child, &info, WEXITED | WNOWAIT);
-    child_ended_so(s, info.si_code == CLD_EXITED ? W_EXITCODE(info.si_status, 0)
-                                                 : info.si_status);
+    child_ended_so(s, rg__how_ended(s->kept.child));
 }
 
 /* --------------------------------------------- children of an earlier agent
