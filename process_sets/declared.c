@@ -124,9 +124,9 @@ rg_status rg__wish_declare(rg_ctx *ctx, rg__wish *w, rg_set **set_p)
     rg_set *old = w->name == NULL ? NULL : rg__declared_find(sets, w->name);
     if (old != NULL)
         st = declare_again(old, w, set_p);
-    else if (sets->declarations == RG__SETS_MAX - 1)
+    else if (sets->declarations == RG__SETS_PROGRAM)
         st = rg__fail(RG_ERR_INVALID, "%d sets are declared already",
-                      RG__SETS_MAX - 1);
+                      RG__SETS_PROGRAM);
     else
         st = declare_new(ctx, w, set_p);
     pthread_mutex_unlock(&sets->lock);

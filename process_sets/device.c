@@ -84,9 +84,12 @@ rg_status rg_device_open(rg_ctx *ctx, const rg_device_params *params)
                                   .slot = ctx->slot,
                                   .stall_ms = settings->stall_ms,
                                   .broken = tell_broken,
+                                  .look = rg__same_look,
                                   .arg = ctx};
     rg__device *device = NULL;
-    st = rg__device_create(&wish, &device);
+    st = rg__same_create(ctx);
+    if (st == RG_OK)
+        st = rg__device_create(&wish, &device);
     ctx->device = device;
     return st == RG_OK ? begin_now(ctx) : st;
 }
@@ -147,6 +150,8 @@ static rg_status connect_members(rg_set *set, int n, int rank)
                                 .first = n > 1 ? all : NULL};
     if (st == RG_OK)
         st = rg__lane_open(ctx->device, &wish);
+    if (st == RG_OK && n > 1 && rg__set_is_world(set))
+        st = rg__same_open(ctx, n);
     if (st != RG_OK)
         rg__device_card_void(&mine);
     free(all);

@@ -3,6 +3,7 @@
 #define RG_SETS_INSIDE_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "process_sets/sets.h"
 
@@ -70,6 +71,15 @@ struct rg__sets {
     uint32_t declarations;
     bool has_begun;  /* a generation has been here: no more declarations */
     bool has_device; /* a rank of this generation has opened one */
+
+    /* same.c: what ranks start on the device is compared there, over the world
+     * and beside all of its operations. */
+    rg__channel *watch; /* NULL: no device was opened */
+    pthread_t watcher;
+    bool has_watcher;            /* it is to be joined */
+    atomic_bool is_watching;     /* and has not ended */
+    _Atomic uint64_t watched_ns; /* when it last did */
+    bool is_unwatched;           /* for good; guarded by the lock */
 };
 
 static inline bool rg__set_is_world(const rg_set *set)
@@ -106,6 +116,12 @@ void rg__group_spoil(rg_status st);
  * own, also when it fails. */
 rg_status rg__set_launch(rg_set *set, const rg__start *start, void *stream,
                          rg_req **req_p);
+/* same.c: a channel for comparing what ranks start on the device; open it for
+ * the n ranks of the world, collective; begin to compare when something waits
+ * for long (rg__device_look_fn; arg: the context). */
+rg_status rg__same_create(rg_ctx *ctx);
+rg_status rg__same_open(rg_ctx *ctx, int n);
+void rg__same_look(void *arg, bool is_stalled);
 /* Connect a set that was made for device memory; collective over its members,
  * nothing on other ranks. */
 rg_status rg__set_connect(rg_set *set);

@@ -73,7 +73,7 @@ static rg_status check_round(const round *r)
         return rg__fail(RG_ERR_INVALID,
                         "%d sets live already; give some back with "
                         "rg_set_destroy",
-                        RG__SETS_MAX - 1);
+                        RG__SETS_PROGRAM);
     return RG_OK;
 }
 

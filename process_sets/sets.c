@@ -50,6 +50,7 @@ void rg__sets_destroy(rg__sets *sets)
         rg__declared_remove(sets, s);
         rg__set_free(s);
     }
+    rg__channel_destroy(sets->watch);
     rg__channel_destroy(sets->world.channel);
     pthread_mutex_destroy(&sets->lock);
     free(sets);

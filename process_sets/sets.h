@@ -31,6 +31,17 @@ rg_status rg__sets_connect(rg_ctx *ctx);
  * generation: before an agreement that makes it count. */
 rg_status rg__sets_settle(rg_ctx *ctx);
 
+/* Has this generation a device, so that what ranks have started on it is to be
+ * compared before it counts? The same on all ranks. */
+bool rg__sets_are_compared(const rg_ctx *ctx);
+
+/* Compare it; collective over the world. ERR_MISMATCH on all ranks, where
+ * nothing on the device goes on in this generation. */
+rg_status rg__sets_compare(rg_ctx *ctx);
+
+/* Nothing is compared any more; before the device is destroyed. */
+void rg__sets_unwatch(rg_ctx *ctx);
+
 /* Leave the generation: every set is closed with st and why. Regroup thread. */
 void rg__sets_leave(rg_ctx *ctx, rg_status st, const char *why);
 

@@ -63,7 +63,8 @@ static bool is_area_free(const rg__sets *sets, uint32_t id)
     for (const rg_set *s = sets->first; s != NULL; s = s->next)
         if (!s->is_ended && s->id % RG__SETS_MAX == id % RG__SETS_MAX)
             return false;
-    return id % RG__SETS_MAX != 0; /* that one is the world's */
+    return id % RG__SETS_MAX != 0 &&         /* that one is the world's, */
+           id % RG__SETS_MAX != RG__SET_OWN; /* and that one Regroup's own */
 }
 
 uint32_t rg__set_free_id(const rg__sets *sets, uint32_t from)

@@ -282,10 +282,14 @@ static void now_counts(rg_state *st, int slot, rg__commit_id id)
 static rg_status look(rg_state *st, uint64_t step)
 {
     bool is_announced = false;
-    if (!rg__state_looks(st))
+    const bool looks = rg__state_looks(st);
+    const bool compares = rg__sets_are_compared(st->ctx);
+    if (!looks && !compares)
         return RG_OK;
-    const rg_status rs = agree(st, RG__STATE_AGREE_COPIES, step, &is_announced);
-    return rs == RG_OK ? rg__state_look(st, step) : rs;
+    rg_status rs = agree(st, RG__STATE_AGREE_COPIES, step, &is_announced);
+    if (rs == RG_OK && compares)
+        rs = rg__sets_compare(st->ctx);
+    return rs == RG_OK && looks ? rg__state_look(st, step) : rs;
 }
 
 /* Save and agree; afterwards the commit counts. */

@@ -165,6 +165,8 @@ static void destroy_ctx(rg_ctx *ctx)
         rg__worker_leave_launched(ctx->worker, "rg_finalize was called");
     if (ctx->worker != NULL)
         rg__worker_stop_thread(ctx->worker);
+    if (ctx->sets != NULL)
+        rg__sets_unwatch(ctx);
     rg__device_destroy(ctx->device);
     ctx->device = NULL;
     if (ctx->sets != NULL)

@@ -168,6 +168,13 @@ void rg__channel_name(rg__channel *ch, const char *name)
     rg__engine_unlock(ch->engine);
 }
 
+void rg__channel_hush(rg__channel *ch)
+{
+    rg__engine_lock(ch->engine);
+    ch->is_hushed = true;
+    rg__engine_unlock(ch->engine);
+}
+
 void rg__channel_close(rg__channel *ch, rg_status st, const char *why)
 {
     rg__engine_lock(ch->engine);
@@ -303,11 +310,26 @@ static void shut_all(rg__engine *e, rg_status st, const char *why)
     e->is_admitted = false;
 }
 
+/* Lock held. */
+static void shut(rg__engine *e, rg_status st, const char *why)
+{
+    shut_all(e, st, why);
+    e->is_shut = true;
+}
+
 void rg__engine_shut(rg__engine *e, rg_status st, const char *why)
 {
     rg__engine_lock(e);
-    shut_all(e, st, why);
-    e->is_shut = true;
+    shut(e, st, why);
+    rg__engine_unlock(e);
+}
+
+void rg__engine_shut_in(rg__engine *e, uint64_t generation, rg_status st,
+                        const char *why)
+{
+    rg__engine_lock(e);
+    if (atomic_load(&e->generation) == generation)
+        shut(e, st, why);
     rg__engine_unlock(e);
 }
 

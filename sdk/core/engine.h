@@ -44,6 +44,8 @@ rg_status rg__channel_create(rg__engine *engine, rg__channel **channel_p);
 /* The set's name, for what is said of it; copied. */
 void rg__channel_name(rg__channel *channel, const char *name);
 void rg__channel_destroy(rg__channel *channel); /* closes its comm; NULL ok */
+/* What waits on it is nobody's: it is not told of, and has no deadline. */
+void rg__channel_hush(rg__channel *channel);
 
 /* Enter a generation: open the world's comm on `world`. Called by the Regroup
  * thread with nothing in flight. */
@@ -72,6 +74,13 @@ void rg__channel_close(rg__channel *channel, rg_status st, const char *why);
  * starts until the next rg__engine_admit, also when the generation is left
  * meanwhile. Its comms stay as they are. */
 void rg__engine_shut(rg__engine *engine, rg_status st, const char *why);
+
+/* The same, if that is the generation still. */
+void rg__engine_shut_in(rg__engine *engine, uint64_t generation, rg_status st,
+                        const char *why);
+
+/* Has an operation been waiting for so long that it was told of? */
+bool rg__engine_is_stalled(rg__engine *engine);
 
 /* This process starts nothing in this generation any more, nor in a later one;
  * peers must not wait for it. */

@@ -48,6 +48,7 @@ struct rg__channel {
     rg__channel *next_busy;
     bool is_busy; /* it is in the engine's list of those that may have heads */
     bool has_begun;         /* head was started on the comm */
+    bool is_hushed;         /* it may take as long as it takes */
     _Atomic uint32_t noted; /* requests in open groups */
     char name[RG__SET_NAME_MAX];
     rg_status close_st;

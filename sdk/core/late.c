@@ -186,10 +186,21 @@ static bool give_up_left(rg__channel *ch, const rg_req *req, uint64_t now)
     return true;
 }
 
+bool rg__engine_is_stalled(rg__engine *e)
+{
+    bool is_stalled = false;
+    rg__engine_lock(e);
+    for (const rg__channel *ch = e->channels; ch != NULL; ch = ch->next)
+        is_stalled = is_stalled || (ch->head != NULL && ch->head->is_told);
+    rg__engine_unlock(e);
+    return is_stalled;
+}
+
 static void look_at(rg__channel *ch, uint64_t now)
 {
     rg_req *req = ch->head;
-    if (req == NULL || ch->comm == NULL || ch->close_st != RG_OK)
+    if (req == NULL || ch->comm == NULL || ch->close_st != RG_OK ||
+        ch->is_hushed)
         return;
     look_for_stall(ch, req, now);
     if (give_up_left(ch, req, now))

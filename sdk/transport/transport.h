@@ -261,7 +261,10 @@ static inline uint32_t rg__set_bit(uint32_t id)
     return UINT32_C(1) << id % 32;
 }
 
-/* Sets per generation that a control segment has room for (world included). */
-#define RG__SETS_MAX 256
+/* Sets per generation that a control segment has room for: the world, those of
+ * a program, and one of Regroup's own. */
+#define RG__SETS_MAX     257
+#define RG__SETS_PROGRAM 255
+#define RG__SET_OWN      256 /* its id */
 
 #endif

@@ -1,7 +1,7 @@
-/* A control segment has room for 256 sets, and ids rise for ever: more sets
- * than that follow each other, with one that lives on; what a former set left
- * in the place is never taken for the present one's. A rank that gives back
- * later than others makes the ids differ, and still all agree.
+/* A control segment has room for 255 sets of a program, and ids rise for ever:
+ * more sets than that follow each other, with one that lives on; what a former
+ * set left in the place is never taken for the present one's. A rank that gives
+ * back later than others makes the ids differ, and still all agree.
  *
  * Covers: table.c */
 #include "tests/lib/world.h"
@@ -45,15 +45,15 @@ static void too_many(world *w)
 {
     const int both[2] = {0, 1};
     const rg_set_params named = {sizeof named, "named"};
-    static rg_set *set[RG__SETS_MAX];
-    for (int i = 0; i < RG__SETS_MAX - 1; i++)
+    static rg_set *set[RG__SETS_PROGRAM + 1];
+    for (int i = 0; i < RG__SETS_PROGRAM; i++)
         CHECK_OK(
             rg_set_create(w->ctx, both, 2, i == 7 ? &named : NULL, &set[i]));
-    CHECK_STATUS(rg_set_create(w->ctx, both, 2, NULL, &set[RG__SETS_MAX - 1]),
+    CHECK_STATUS(rg_set_create(w->ctx, both, 2, NULL, &set[RG__SETS_PROGRAM]),
                  RG_ERR_INVALID);
     CHECK(strstr(rg_last_error(), "255 sets live already"));
-    CHECK_OK(rg_set_create(w->ctx, both, 2, &named, &set[RG__SETS_MAX - 1]));
-    CHECK(set[7] == set[RG__SETS_MAX - 1]); /* no other is needed for that */
+    CHECK_OK(rg_set_create(w->ctx, both, 2, &named, &set[RG__SETS_PROGRAM]));
+    CHECK(set[7] == set[RG__SETS_PROGRAM]); /* no other is needed for that */
     CHECK_OK(rg_set_destroy(set[100]));
     CHECK_OK(rg_set_create(w->ctx, both, 2, NULL, &set[100]));
     use(set[100], 2);

@@ -14,9 +14,15 @@
  * sees its result. The call returns when it is enqueued. The request is
  * optional: with req_p NULL none is made, and rg_device_wait or a commit sees
  * its end. Operations on one set are started in the same order on all its
- * ranks, with the same kind, count and type, and all on device memory: nothing
- * compares them, and where they differ they wait for each other, or end with a
- * wrong result. Give a deadline (timeout_ms). Two sets run side by side.
+ * ranks, with the same kind, count, type, op, root, tag and scales, and all on
+ * device memory. Where they differ they wait for each other, or end with a
+ * wrong result, since NCCL compares nothing. Regroup compares them beside it:
+ * before each commit, as far as all members have come, and when something has
+ * waited for REGROUP_STALL on every rank of the world. All are told
+ * ERR_MISMATCH then, with the operation and the ranks, and nothing on the
+ * device goes on in this generation. What some ranks have not started at all is
+ * told of, and ended by its deadline (timeout_ms). The counts of gatherv,
+ * scatterv and alltoallv are compared by nobody. Two sets run side by side.
  *
  * When a worker is lost, all operations under way on the device end within
  * milliseconds, with whatever they have made of their buffers so far; so does

@@ -272,7 +272,7 @@ static void look_for_warmth(rg__device *d, rg__lane *lane)
         d->broken(d->arg, lane->generation, lane->why);
 }
 
-static uint64_t look_after(rg__device *d, rg__lane *lane)
+static uint64_t look_after(rg__device *d, rg__lane *lane, bool *is_stalled_p)
 {
     if (lane->state == LANE_BOOTING || lane->state == LANE_SPLITTING) {
         connect_lane(d, lane);
@@ -287,6 +287,8 @@ static uint64_t look_after(rg__device *d, rg__lane *lane)
         return RG__DEVICE_IDLE_NS;
     look_for_error(d, lane);
     look_for_deadline(d, lane);
+    atomic_store(&lane->is_stalled, rg__lane_is_stalled(d, lane));
+    *is_stalled_p = *is_stalled_p || atomic_load(&lane->is_stalled);
     return BUSY_NS;
 }
 
@@ -325,6 +327,7 @@ static bool is_quiet(const rg__device *d)
 uint64_t rg__lanes_step(rg__device *d)
 {
     uint64_t wait = RG__DEVICE_IDLE_NS;
+    bool is_stalled = false;
     pthread_mutex_lock(&d->table);
     rg__lane *lanes = d->lanes;
     const bool is_over =
@@ -336,8 +339,10 @@ uint64_t rg__lanes_step(rg__device *d)
     pthread_mutex_unlock(&d->table);
     for (rg__lane *lane = is_over ? NULL : lanes; lane != NULL;
          lane = lane->next)
-        wait = least(wait, look_after(d, lane));
+        wait = least(wait, look_after(d, lane, &is_stalled));
     watch_endings(d, &wait);
+    if (!is_over && lanes != NULL && d->stall_ns != 0)
+        d->look(d->arg, is_stalled);
     return wait;
 }
 
@@ -350,6 +355,7 @@ static rg__lane *make_lane(rg__device *d, const rg__lane_wish *wish)
         return NULL;
     lane->operation =
         calloc((size_t)d->params.in_flight, sizeof *lane->operation);
+    lane->record = calloc(rg__history_room(d), sizeof *lane->record);
     pthread_mutex_init(&lane->lock, NULL);
     lane->set = wish->set;
     lane->generation = wish->generation;
@@ -361,7 +367,7 @@ static rg__lane *make_lane(rg__device *d, const rg__lane_wish *wish)
     snprintf(lane->name, sizeof lane->name, "%s", wish->name);
     if (wish->first != NULL)
         memcpy(lane->id.bytes, wish->first->id, sizeof lane->id.bytes);
-    if (lane->operation != NULL &&
+    if (lane->operation != NULL && lane->record != NULL &&
         d->cuda.call.stream_create(&lane->stream, RG__CU_STREAM_NON_BLOCKING,
                                    0) == RG__CU_SUCCESS)
         return lane;

@@ -218,6 +218,7 @@ rg_status rg__device_create(const rg__device_wish *wish, rg__device **device_p)
         return rg__fail(RG_ERR_MEMORY, "no memory for a device");
     d->params = wish->params;
     d->broken = wish->broken;
+    d->look = wish->look;
     d->arg = wish->arg;
     d->stall_ns = wish->stall_ms * RG__MS;
     set_defaults(&d->params);

@@ -56,6 +56,14 @@ typedef struct lane_operation {
 
 #define LANE_INSIDE (UINT64_C(1) << 32)
 
+/* What members compare of an operation: what all of them started up to it, and
+ * its line (rg__descriptor). Written by whom it is launched, read by anybody.
+ */
+#define RECORD_WORDS 6
+typedef struct lane_record {
+    _Atomic uint64_t word[RECORD_WORDS];
+} lane_record;
+
 typedef struct rg__lane rg__lane;
 struct rg__lane {
     rg__lane *next;
@@ -77,6 +85,9 @@ struct rg__lane {
     lane_operation *operation; /* in_flight of them */
     _Atomic uint64_t inside;   /* LANE_INSIDE and the number of the operation
                                   whose caller is inside of NCCL; 0: none */
+    lane_record *record;       /* of the newest operations (started.c) */
+    _Atomic uint64_t started;  /* operations, ever */
+    atomic_bool is_stalled;    /* one has been told of, since it takes long */
 };
 
 /* The lanes of generations that are closed, on their way out. */
@@ -94,6 +105,7 @@ struct rg__device {
     rg__nccl_library nccl;
     rg_device_params params;
     rg__device_broken_fn broken;
+    rg__device_look_fn look;
     void *arg;
     uint64_t stall_ns; /* an operation that takes longer is told of; 0: never */
     int ordinal, handle;
@@ -159,6 +171,16 @@ void rg__lane_free(rg__device *d, rg__lane *lane); /* NULL allowed */
 
 /* launch.c: has an operation of the lane passed its deadline? why: which. */
 bool rg__lane_is_overdue(rg__device *d, rg__lane *lane, char *why, size_t room);
+/* Has one been under way for so long that it was told of? */
+bool rg__lane_is_stalled(const rg__device *d, const rg__lane *lane);
+
+/* started.c: how many operations a lane remembers. */
+uint64_t rg__history_room(const rg__device *d);
+/* The lane's lock is held: the next operation, the i-th of a group of n; and
+ * the last n of them were not started after all. */
+void rg__history_note(const rg__device *d, rg__lane *lane, const rg__coll *coll,
+                      int i, int n);
+void rg__history_drop(rg__lane *lane, int n);
 
 static inline bool rg__word_has(const rg__device *d, uint32_t row,
                                 uint32_t number)

@@ -450,6 +450,8 @@ static rg_status enqueue(rg__device *d, rg__lane *lane, rg__cu_stream stream,
     const uint32_t slot = number % in_flight;
     run r = {.d = d, .nccl = &d->nccl.call, .lane = lane, .stream = stream};
     note_operation(lane, slot, launch);
+    for (int i = 0; i < n; i++)
+        rg__history_note(d, lane, &launch[i].coll, i, n);
     atomic_store(&lane->inside, LANE_INSIDE | number);
     ring_idle(d);
     call_all(d, &r, launch, n);
@@ -461,7 +463,10 @@ static rg_status enqueue(rg__device *d, rg__lane *lane, rg__cu_stream stream,
     if (r.rc == RG__NCCL_Success && r.cu == RG__CU_SUCCESS)
         atomic_store(&d->number[lane->row], number);
     atomic_store(&lane->inside, 0);
-    return judge(d, &r, out);
+    const rg_status st = judge(d, &r, out);
+    if (st == RG_ERR_INVALID) /* NCCL has started none of it */
+        rg__history_drop(lane, n);
+    return st;
 }
 
 static rg_status fail_closed(rg__device *d, uint64_t generation)
@@ -649,6 +654,24 @@ static void look_for_stall(rg__device *d, const rg__lane *lane,
         return;
     describe(lane, op, now, text, sizeof text);
     rg__log(RG__WARN, "set", "stalled: %s", text);
+}
+
+static bool is_told(const rg__device *d, const rg__lane *lane, uint32_t number)
+{
+    const lane_operation *op =
+        &lane->operation[number % (uint32_t)d->params.in_flight];
+    return !rg__word_has(d, lane->row, number) &&
+           atomic_load_explicit(&op->is_told, memory_order_relaxed) != 0;
+}
+
+bool rg__lane_is_stalled(const rg__device *d, const rg__lane *lane)
+{
+    const uint64_t inside = atomic_load(&lane->inside);
+    const uint32_t newest = atomic_load(&d->number[lane->row]);
+    for (uint32_t i = (uint32_t)d->params.in_flight; i-- > 0;)
+        if (is_told(d, lane, newest - i))
+            return true;
+    return inside != 0 && is_told(d, lane, (uint32_t)inside);
 }
 
 static bool is_overdue(rg__device *d, rg__lane *lane, uint32_t number,

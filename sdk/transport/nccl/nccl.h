@@ -14,6 +14,7 @@
 #define RG_NCCL_H
 
 #include "regroup/regroup_cuda.h"
+#include "sdk/transport/descriptor.h"
 #include "sdk/transport/transport.h"
 
 typedef struct rg__device rg__device;
@@ -23,12 +24,17 @@ typedef struct rg__device rg__device;
 typedef void (*rg__device_broken_fn)(void *arg, uint64_t generation,
                                      const char *why);
 
+/* From time to time, by the device's thread, which holds no lock then: has an
+ * operation on the device been waiting for so long that it was told of? */
+typedef void (*rg__device_look_fn)(void *arg, bool is_stalled);
+
 typedef struct rg__device_wish {
     rg_device_params params; /* defaults are filled in */
     const char *cuda_lib, *nccl_lib;
     int slot;
     uint64_t stall_ms; /* an operation that takes longer is told of; 0: never */
     rg__device_broken_fn broken;
+    rg__device_look_fn look;
     void *arg;
 } rg__device_wish;
 
@@ -133,6 +139,26 @@ rg_status rg__launch_check(const rg__coll *coll);
 rg_status rg__lane_launch(rg__device *d, uint32_t set, uint64_t generation,
                           const rg__launch *launch, int n,
                           rg__ticket *ticket_p);
+
+/* What this member has started on a lane. Operations count from 1. */
+typedef struct rg__lane_account {
+    uint64_t key; /* of the lane: one on all its members, and never 0 */
+    uint64_t started;
+    uint64_t kept; /* the oldest of them that is remembered */
+    uint32_t set;
+    int32_t n, rank;
+    bool is_stalled; /* an operation has been told of, since it takes long */
+} rg__lane_account;
+
+/* Of the generation's lanes that have other members, at most room of them; how
+ * many. */
+int rg__device_accounts(rg__device *d, uint64_t generation,
+                        rg__lane_account *account, int room);
+
+/* history: equal on all members that have started the same up to operation k;
+ * line: what that was. false: it is not remembered. */
+bool rg__lane_recall(rg__device *d, uint64_t key, uint64_t k,
+                     uint64_t *history_p, rg__descriptor *line_p);
 
 /* Wait until it has ended, or until deadline_ns of the clock (UINT64_MAX: for
  * ever). OK: it has ended, and its generation is not closed. IN_PROGRESS: not

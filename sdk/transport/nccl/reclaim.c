@@ -33,6 +33,7 @@ void rg__lane_free(rg__device *d, rg__lane *lane)
         d->cuda.call.stream_destroy(lane->stream);
     pthread_mutex_destroy(&lane->lock);
     free(lane->operation);
+    free(lane->record);
     free(lane);
 }
 

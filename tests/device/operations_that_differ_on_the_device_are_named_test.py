@@ -1,0 +1,50 @@
+"""Ranks that start different operations on the device are told which one, and
+in what it differs, whether they wait for each other there or have ended with a
+wrong sum; nothing of it is committed, and no rank waits for ever. An operation
+that a rank has not started, or started on host memory, is named, too, and ends
+by its deadline.
+
+Covers: process_sets/same.c nccl/started.c"""
+import os
+
+from device import DeviceJob
+from house import BUILD, claim, main
+
+TOLD = "told RG_ERR_MISMATCH: on the device, operation 4: "
+CASES = [
+    ("kind", "different operations on the world: operation allreduce on ranks "
+             "0,2 but barrier on rank 1;"),
+    ("count", "allreduce on the world: count 8 on ranks 0,2 but 7 on rank 1;"),
+    ("type", "allreduce on the world: type i64 on ranks 0,2 but u64 on "
+             "rank 1;"),
+    ("op", "allreduce on the world: op sum on ranks 0,2 but max on rank 1;"),
+    ("root", "broadcast on the world: root 0 on ranks 0,2 but 1 on rank 1;"),
+    # the stand-in adds up in spite of it, as NCCL does
+    ("tag", "allreduce on the world: tag 0 on ranks 0,2 but 7 on rank 1;"),
+    ("set-count", "allreduce on set 1: count 8 on rank 0 but 7 on rank 1;")]
+LATE = ["fewer", "memory"]
+MISSING = ("stalled: on the device, operation 4 on the world is the allreduce "
+           "of rank 0, and rank 1 has not started it")
+
+
+def test():
+    turns = [name for name, _ in CASES] + LATE
+    with DeviceJob(["-n", "3"],
+                   [os.path.join(BUILD, "tests", "differ"), *turns],
+                   env={"REGROUP_STALL": "200ms"}) as job:
+        job.finish()
+        job.check_device()
+        text = job.text()
+        for name, sentence in CASES:
+            sought = name.removeprefix("set-") + ": " + TOLD + sentence
+            claim(sought in text, f"nobody was told: {sought}")
+        for name in LATE:
+            claim(f"{name}: told RG_ERR_PEER_LOST" in text,
+                  f"{name}: no deadline has ended it")
+        claim(text.count(MISSING) >= len(LATE), f"nobody said: {MISSING}")
+        claim("told RG_OK" not in text, "what differs was committed")
+        claim(job.generation() == len(turns) + 1, "a mistake cost more than "
+              f"one generation, or none: {job.generation()}")
+
+
+main(test)
