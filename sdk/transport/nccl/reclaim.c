@@ -16,6 +16,7 @@
  * what NCCL frees. */
 #include "sdk/transport/nccl/device.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "sdk/base/clock.h"
@@ -88,8 +89,12 @@ static bool is_quiet(const rg__ending *e)
 static void await_quiet(rg__ending *e)
 {
     const struct timespec look = {.tv_nsec = LOOK_NS};
+    const uint64_t marked_ns = rg__now_ns();
     while (!is_quiet(e))
         nanosleep(&look, NULL);
+    rg__log(RG__DEBUG, "device",
+            "generation %" PRIu64 " was quiet %.1f ms after its mark",
+            e->generation, (double)(rg__now_ns() - marked_ns) / 1e6);
     move_all(e, LANE_DONE);
     pthread_mutex_lock(&e->device->table);
     e->is_quiet = true;
