@@ -237,6 +237,12 @@ static rg_status find_programs(rg__remotes *r, const rg__settings *s)
                                     "--remote-path or --prefix is too long");
 }
 
+void rg__remotes_on_turn(rg__remotes *r, int (*turn)(void *arg), void *arg)
+{
+    r->params.turn = turn;
+    r->params.arg = arg;
+}
+
 rg_status rg__remotes_prepare(rg__remotes *r, const rg__cli *cli,
                               rg__agent_params *p)
 {
@@ -266,7 +272,9 @@ rg_status rg__remotes_prepare(rg__remotes *r, const rg__cli *cli,
                                       .start_timeout_ms = s->start_timeout_ms,
                                       .has_last_checkpoint =
                                           p->checkpoint_dir != NULL &&
-                                          p->checkpoint_on_stop};
+                                          p->checkpoint_on_stop,
+                                      .turn = r->params.turn,
+                                      .arg = r->params.arg};
     return rg__launcher_create(&r->params, &r->launcher);
 }
 

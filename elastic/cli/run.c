@@ -48,6 +48,16 @@ static void on_ended(void *arg, pid_t pid, int status)
     rg__private_etcd_ended(&run->etcd, status);
 }
 
+static int keep_etcd(void *arg)
+{
+    job_run *run = arg;
+    int status;
+    if (run->etcd.pid != 0 &&
+        waitpid(run->etcd.pid, &status, WNOHANG) == run->etcd.pid)
+        on_ended(run, run->etcd.pid, status);
+    return rg__private_etcd_keep(&run->etcd);
+}
+
 static int on_turn(void *arg)
 {
     job_run *run = arg;
@@ -119,6 +129,7 @@ static int run_job(job_run *run, const rg__cli *cli)
     rg_status st = rg__rundir_record(&run->dir, &record);
     if (st == RG_OK && cli->settings.etcd_listen != NULL)
         st = rg__invite(&run->etcd, &run->launch, cli);
+    rg__remotes_on_turn(&run->remotes, keep_etcd, run);
     if (st == RG_OK)
         st = rg__remotes_prepare(&run->remotes, cli, &params);
     if (st != RG_OK)

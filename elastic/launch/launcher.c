@@ -572,15 +572,18 @@ static int wait_all(rg__launcher *l, bool (*is_one)(const host *),
     sigdelset(&set, SIGTSTP);
     sigdelset(&set, SIGCONT);
     while (reap(l, code_p), is_any(l, is_one)) {
+        const int turn_ms = l->params->turn(l->params->arg);
         const uint64_t now = rg__now_ns();
-        const uint64_t left = now < deadline ? deadline - now : 0;
+        uint64_t left = now < deadline ? deadline - now : 0;
+        if (turn_ms >= 0 && left > (uint64_t)turn_ms * RG__MS)
+            left = (uint64_t)turn_ms * RG__MS;
         const struct timespec most = {
             .tv_sec = (time_t)(left / (1000 * RG__MS)),
             .tv_nsec = (long)(left % (1000 * RG__MS))};
         const int got = sigtimedwait(&set, NULL, &most);
         if (got > 0 && got != SIGCHLD)
             return got;
-        if (got < 0 && left == 0)
+        if (got < 0 && rg__now_ns() >= deadline)
             return TOO_LATE;
     }
     return GONE;

@@ -35,6 +35,11 @@ typedef struct rg__launcher_params {
     uint64_t start_timeout_ms;  /* for a first answer of a host, before there
                                    is a world */
     bool has_last_checkpoint;   /* hosts may write one when the job ends */
+    /* Called while the end is waited for, as the keeper does before: other
+     * children that end, and what is due. Returns after how many ms to call it
+     * again, -1: never. */
+    int (*turn)(void *arg);
+    void *arg;
 } rg__launcher_params;
 
 typedef struct rg__launcher rg__launcher;

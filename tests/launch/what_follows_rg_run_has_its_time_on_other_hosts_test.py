@@ -1,9 +1,11 @@
 """What a program does behind rg_run takes as long as it takes, on a host of a
-list as on this one: the launcher and the etcd of the job wait for it, and its
-exit code is the job's. A signal to the launcher ends the wait.
+list as on this one: the launcher and the etcd of the job wait for it, an etcd
+that is killed meanwhile comes back, and the exit code is the job's. A signal to
+the launcher ends the wait.
 
-Covers: launch/launcher.c"""
+Covers: launch/launcher.c cli/run.c"""
 import os
+import signal
 
 from house import (UNTIL_FINISH, child_of, claim, main_all, need_etcd, trainer,
                    until)
@@ -40,7 +42,11 @@ def test_the_launcher_waits():
         ended.signal()
         claim(ended.process.wait(20) == 143, ended.process.returncode)
         # a launcher that had not waited would be over by now, too
-        claim(child_of(job.process.pid, "etcd"), "the job's etcd is gone")
+        etcd = child_of(job.process.pid, "etcd")
+        claim(etcd, "the job's etcd is gone")
+        os.kill(etcd, signal.SIGKILL)
+        until(lambda: (child_of(job.process.pid, "etcd") or etcd) != etcd, 20,
+              "the launcher starts its etcd again")
         job.write("go")
         job.finish(3)
         claim(os.path.exists(job.path("model")), "no model was written")
