@@ -1,7 +1,8 @@
 /* An agent that only waits for etcd.
  *
  * Away, etcd costs a world that trains nothing. A world that is finished,
- * broken or not made yet goes on only when etcd is back: then the clock of
+ * broken, not made yet or not begun goes on only when etcd is back: then the
+ * clock of
  * --etcd-timeout runs, from the moment on in which both are so, and when it is
  * over this host leaves. The clock begins again whenever etcd is back, or a
  * process here has something to do again. It is a poll, and only while etcd is
@@ -18,7 +19,13 @@
 
 #define LOOK_NS (100 * RG__MS)
 
-typedef enum standstill { GOES_ON, FINISHED, BROKEN, NOT_MADE } standstill;
+typedef enum standstill {
+    GOES_ON,
+    FINISHED,
+    BROKEN,
+    NOT_MADE,
+    NOT_BEGUN
+} standstill;
 
 /* Its first commit is made, and it does not enter fn before etcd has that on
  * record. Before, it does what it likes, as behind rg_world_wait. */
@@ -57,17 +64,22 @@ static bool is_elsewhere(const agent *a)
 
 static standstill judge(const agent *a)
 {
-    bool has_finished = false;
+    bool has_finished = false, is_unrecorded = false;
     for (int i = 0; i < a->params->slots; i++) {
         const slot *s = &a->slot[i];
         if (is_busy(a, s))
             return GOES_ON;
-        has_finished |= rg__slot_is_alive(s) && is_in_world(a, &s->w) &&
-                        !awaits_record(a, &s->w);
+        if (!rg__slot_is_alive(s) || !is_in_world(a, &s->w))
+            continue;
+        if (awaits_record(a, &s->w))
+            is_unrecorded = true;
+        else
+            has_finished = true;
     }
     if (is_elsewhere(a))
         return GOES_ON;
     return has_finished                                 ? FINISHED
+           : is_unrecorded                              ? NOT_BEGUN
            : a->delivered > 0 || rg__life_takes_over(a) ? BROKEN
                                                         : NOT_MADE;
 }
@@ -77,7 +89,8 @@ static void say_wait(agent *a, standstill why)
     static const char *const what[] = {
         [FINISHED] = "etcd, to record that all workers here have finished",
         [BROKEN] = "etcd, to make a new world of the broken one",
-        [NOT_MADE] = "etcd, to make the first world"};
+        [NOT_MADE] = "etcd, to make the first world",
+        [NOT_BEGUN] = "etcd, to record the first commit"};
     rg__wait_begin(a, RG__WAIT_OUTAGE, 0, "%s", what[why]);
 }
 
@@ -85,6 +98,11 @@ static void say_wait(agent *a, standstill why)
  */
 static void say_standstill(const agent *a, standstill why)
 {
+    if (why == NOT_BEGUN)
+        rg__log(RG__WARN, "agent",
+                "generation %llu cannot begin until etcd is back and has its "
+                "first commit on record: nobody trains",
+                (unsigned long long)a->delivered);
     if (why == BROKEN && a->delivered > 0)
         rg__log(
             RG__WARN, "agent",
@@ -104,7 +122,8 @@ static void give_up(agent *a, standstill why)
                         a->params->host, a->params->job, s,
                         rg__etcd_why(a->etcd));
     else
-        rg__agent_leave(a, why == BROKEN ? RG__EXIT_BELOW_MIN : RG__EXIT_STORE,
+        rg__agent_leave(a,
+                        why == NOT_MADE ? RG__EXIT_STORE : RG__EXIT_BELOW_MIN,
                         "job %s has no world that trains, and etcd has been "
                         "away for longer than --etcd-timeout (%llu s); start "
                         "it again when etcd answers, with --replace-job if all "
