@@ -45,7 +45,7 @@ everything = list(files())
 product = [path for path in everything if path.startswith(PRODUCT)]
 covered = set()
 for test in sorted(everything):
-    if not re.search(r"_test\.(c|py)$", test):
+    if not re.search(r"_test\.(cu?|py)$", test):
         continue
     with open(os.path.join(SOURCE, test), encoding="utf-8") as file:
         line = LINE.search(file.read(4000))

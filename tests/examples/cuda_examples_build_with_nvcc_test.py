@@ -1,7 +1,7 @@
 """The installed CUDA examples compile without a warning, by the commands of
 their README; without a driver they say so in one sentence.
 
-Covers: 06_elastic_cuda.cu examples/README.md"""
+Covers: 06_elastic_cuda.cu 07_gpt_cuda.cu examples/README.md"""
 import glob
 import os
 import re
@@ -43,5 +43,5 @@ with tempfile.TemporaryDirectory(prefix="rg-nvcc-") as prefix:
         said = alone(os.path.join(folder, program), expected=1)
         if "there is no NVIDIA driver" not in said or said.count("\n") != 1:
             fail(f"{program} without a driver", said)
-if {program for _, program in commands} != {"elastic_cuda"}:
+if {program for _, program in commands} != {"elastic_cuda", "gpt_cuda"}:
     fail(f"README.md compiles {commands}")

@@ -1,6 +1,6 @@
 /* CUDA C on the stand-in: what examples use of the CUDA runtime, and kernels
  * that run on the CPU. In place of nvcc, g++ compiles the same file with this
- * header, after one change to its text (cuda_on_stand_in.cmake):
+ * header, after one change to its text (rg_cuda_on_stand_in):
  *
  *     kernel<<<blocks, threads, 0, stream>>>(a, b);
  *     stand_in_launch({blocks, threads, 0, stream}, kernel, a, b);
@@ -122,12 +122,27 @@ static inline cudaError_t cudaGetLastError(void)
     return fake_sticky() ? fake_sticky() : rc;
 }
 
+/* Regroup chooses a device by itself; a program without it needs this. */
+static inline cudaError_t cudaSetDevice(int device)
+{
+    rg__cu_context context = NULL;
+    cudaError_t rc = cuInit(0);
+    if (rc == cudaSuccess)
+        rc = cuDevicePrimaryCtxRetain(&context, device);
+    return rc == cudaSuccess ? cuCtxSetCurrent(context) : rc;
+}
+
 template <class T> cudaError_t cudaMalloc(T **at_p, size_t bytes)
 {
     rg__cu_address at = 0;
     const cudaError_t rc = cuMemAlloc_v2(&at, bytes);
     *at_p = (T *)(uintptr_t)at;
     return rc;
+}
+
+static inline cudaError_t cudaFree(void *at)
+{
+    return cuMemFree_v2((uintptr_t)at);
 }
 
 static inline cudaError_t cudaStreamCreate(cudaStream_t *stream_p)
