@@ -6,6 +6,7 @@
 
 #include "sdk/base/fail.h"
 #include "sdk/base/params.h"
+#include "sdk/transport/names.h"
 
 /* ----------------------------------------------------------- begin and end */
 
@@ -96,16 +97,13 @@ static double scale_of(double scale)
 
 rg_status rg__call_set_op(rg__call *c, rg_op op)
 {
-    static const char *const names[] = {"SUM",  "AVG",  "MIN", "MAX",
-                                        "PROD", "LAND", "LOR", "LXOR",
-                                        "BAND", "BOR",  "BXOR"};
     if ((int)op < RG_SUM || (int)op > RG_BXOR)
         return rg__fail(RG_ERR_INVALID, "%s: there is no op %d", c->what,
                         (int)op);
     if (!rg_op_has(op, c->start.coll.type))
         return rg__fail(RG_ERR_INVALID,
                         "%s: op %s does not go with %s; see rg_op in regroup.h",
-                        c->what, names[op],
+                        c->what, rg__op_name(op),
                         c->start.coll.type == RG_BOOL ? "BOOL" : "floats");
     c->start.coll.op = op;
     c->start.coll.prescale = scale_of(c->params.prescale);

@@ -145,8 +145,7 @@ static rg_status ask_one(int sock, const void *question, size_t bytes,
     st = rg__sock_recv(sock, &answer, sizeof answer, &n, fds);
     if (st != RG_OK)
         return fail_ended();
-    if (n < sizeof answer.head || answer.head.type != RG__STATUS_TEXT ||
-        answer.head.version != RG__WIRE_VERSION || fds[0] < 0)
+    if (rg__wire_read(&answer, n) != RG__STATUS_TEXT || fds[0] < 0)
         st = rg__fail(RG_ERR_AGENT_LOST,
                       "the agent answers in another way than this `regroup` "
                       "(%s) expects; use the one that started the job",
@@ -262,7 +261,7 @@ rg_status rg__ask_over(int follower, uint64_t timeout_ms, rg__over *over_p,
     const rg_status st = rg__sock_recv(follower, &over, sizeof over, &n, fds);
     if (st != RG_OK)
         return st;
-    const bool is_over = n == sizeof over && over.head.type == RG__OVER;
+    const bool is_over = rg__wire_read(&over, n) == RG__OVER;
     *last_p = NULL;
     if (is_over && fds[0] >= 0)
         read_document(fds[0], last_p); /* without it the code still counts */

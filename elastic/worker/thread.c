@@ -323,9 +323,9 @@ static rg__prepare *read_prepare(const rg__prepare *m, int fd)
     return NULL;
 }
 
-static void on_prepare(rg__worker *w, const rg__prepare *m, size_t n, int *fd)
+static void on_prepare(rg__worker *w, const rg__prepare *m, int *fd)
 {
-    rg__prepare *whole = n == sizeof *m ? read_prepare(m, *fd) : NULL;
+    rg__prepare *whole = read_prepare(m, *fd);
     if (whole == NULL)
         return;
     drop_pending(w);
@@ -432,30 +432,6 @@ static void on_again(rg__worker *w)
     rg__log(RG__DEBUG, "worker", "another agent has taken over");
 }
 
-/* The bytes of a message whose length is fixed; 0: of any other. */
-static size_t bytes_of(uint32_t type)
-{
-    switch (type) {
-    case RG__DECIDED:
-        return sizeof(rg__decided);
-    case RG__BUFFER:
-        return sizeof(rg__buffer);
-    case RG__SEGMENT:
-    case RG__UNSEGMENT:
-        return sizeof(rg__segment);
-    case RG__ENDED:
-    case RG__LEAVE:
-        return sizeof(rg__text);
-    case RG__DONE:
-    case RG__GONE:
-    case RG__AGAIN:
-    case RG__SETS:
-        return sizeof(rg__mark);
-    default:
-        return 0;
-    }
-}
-
 static void on_ended(rg__worker *w, const rg__text *m)
 {
     char why[sizeof m->text + 1];
@@ -467,15 +443,9 @@ static void on_ended(rg__worker *w, const rg__text *m)
 static void handle(rg__worker *w, const void *bytes, size_t n, int *fd)
 {
     const rg__wire_head *head = bytes;
-    const uint32_t type = n < sizeof *head ? 0 : head->type;
-    if (bytes_of(type) != 0 && bytes_of(type) != n) {
-        rg__log(RG__WARN, "worker",
-                "a message of type %u and %zu bytes was ignored", type, n);
-        return;
-    }
-    switch (type) {
+    switch (rg__wire_read(bytes, n)) {
     case RG__PREPARE:
-        on_prepare(w, bytes, n, fd);
+        on_prepare(w, bytes, fd);
         break;
     case RG__DECIDED:
         on_decided(w, bytes);
@@ -508,8 +478,9 @@ static void handle(rg__worker *w, const void *bytes, size_t n, int *fd)
     case RG__WELCOME: /* of an agent that can't know whether the first came */
         break;
     default:
-        rg__log(RG__WARN, "worker", "a message of unknown type %u was ignored",
-                type);
+        rg__log(RG__WARN, "worker",
+                "a message of type %u and %zu bytes was ignored",
+                n < sizeof *head ? 0 : head->type, n);
     }
 }
 

@@ -54,50 +54,64 @@
 #define RG__ENV_SOCKET   "REGROUP_SOCKET" /* path of the agent's socket */
 #define RG__ENV_SLOT     "REGROUP_SLOT" /* the slot this process was started in */
 
+/* clang-format off */
+/* Each with its struct, and 1 where more bytes follow that. */
+#define RG__WIRE(X)                                                            \
+    X(HELLO, rg__hello, 0)                                                     \
+    X(WELCOME, rg__welcome, 0)                                                 \
+    X(REFUSED, rg__text, 0)                                                    \
+    X(READY, rg__mark, 0)                                                      \
+    X(REGISTER, rg__register, 0)                                               \
+    X(BUFFER, rg__buffer, 0)                                                   \
+    X(ALLOC, rg__segment, 0)                                                   \
+    X(FREE, rg__segment, 0)                                                    \
+    X(SEGMENT, rg__segment, 0) /* + fd */                                      \
+    X(UNSEGMENT, rg__segment, 0)                                               \
+    X(DOOR, rg__door, 0)                                                       \
+    X(PREPARE, rg__prepare, 0) /* + fd */                                      \
+    X(LEFT, rg__mark, 0)                                                       \
+    X(BUILT, rg__mark, 0)                                                      \
+    X(DECIDED, rg__decided, 0)                                                 \
+    X(BROKEN, rg__broken, 0)                                                   \
+    X(STUCK, rg__broken, 0) /* but a hint: is that rank's host reached? */     \
+    X(FIN, rg__mark, 0)                                                        \
+    X(DONE, rg__mark, 0)                                                       \
+    X(ENDED, rg__text, 0)                                                      \
+    X(LEAVE, rg__text, 0)                                                      \
+    X(FINALIZE, rg__mark, 0) /* an rg__finalized */                            \
+    X(GONE, rg__mark, 0)                                                       \
+    X(AGAIN, rg__mark, 0)                                                      \
+    X(STAND, rg__stand, 0)                                                     \
+    X(SAVE, rg__save, 0)                                                       \
+    X(COMMITTED, rg__mark, 0)                                                  \
+    X(SETS, rg__mark, 0) /* an ask */                                          \
+    X(SETS_SHOWN, rg__sets_shown, 1)                                           \
+    /* a CLI process asks, one thing per connection */                         \
+    X(STATUS, rg__mark, 0)      /* for the status document */                  \
+    X(STATUS_TEXT, rg__mark, 0) /* the answer: JSON as a memfd */              \
+    X(STOP, rg__mark, 0)        /* the job to stop */                          \
+    X(EVENTS, rg__mark, 0)      /* for what has happened since a generation */ \
+    X(FOLLOW, rg__mark, 0)      /* to be told of the job's end: OVER */        \
+    X(OVER, rg__over, 0)                                                       \
+    X(DRAIN, rg__drain_host, 0) /* a host to leave; answered by STATUS_TEXT */ \
+    X(SCALE, rg__scale, 0)      /* other sizes for the job; likewise */
+/* clang-format on */
+
 typedef enum rg__wire_type {
-    RG__HELLO = 1,
-    RG__WELCOME,
-    RG__REFUSED,
-    RG__READY,
-    RG__REGISTER,
-    RG__BUFFER,
-    RG__ALLOC,
-    RG__FREE,
-    RG__SEGMENT,
-    RG__UNSEGMENT,
-    RG__DOOR,
-    RG__PREPARE,
-    RG__LEFT,
-    RG__BUILT,
-    RG__DECIDED,
-    RG__BROKEN,
-    RG__STUCK, /* as BROKEN, but a hint: can that rank's host be reached? */
-    RG__FIN,
-    RG__DONE,
-    RG__ENDED,
-    RG__LEAVE,
-    RG__FINALIZE,
-    RG__GONE,
-    RG__AGAIN,
-    RG__STAND,
-    RG__SAVE,
-    RG__COMMITTED,
-    RG__SETS,
-    RG__SETS_SHOWN,
-    /* a CLI process asks, one thing per connection */
-    RG__STATUS,      /* for the status document */
-    RG__STATUS_TEXT, /* the answer: JSON as a memfd */
-    RG__STOP,        /* the job to stop */
-    RG__EVENTS,      /* for what has happened to the job since a generation */
-    RG__FOLLOW,      /* to be told of the job's end: OVER */
-    RG__OVER,
-    RG__DRAIN, /* a host to leave; answered by STATUS_TEXT */
-    RG__SCALE  /* other sizes for the job; likewise */
+    RG__WIRE_NONE,
+#define X(type, body, has_more) RG__##type,
+    RG__WIRE(X)
+#undef X
+        RG__WIRE_TYPES
 } rg__wire_type;
 
 typedef struct rg__wire_head {
     uint32_t type, version;
 } rg__wire_head;
+
+/* The type of a message of our version that is as long as its type says;
+ * RG__WIRE_NONE: it is none. */
+rg__wire_type rg__wire_read(const void *bytes, size_t n);
 
 /* Who a worker is, for ever: its host's incarnation, its slot, and which
  * process in that slot (1, 2, 3 ...). A replacement is another member. */
@@ -151,7 +165,7 @@ typedef struct rg__save {
     char dir[RG__TEXT_MAX]; /* "": --checkpoint-dir */
 } rg__save;
 
-typedef struct rg__text { /* REFUSED, ENDED, LEAVE */
+typedef struct rg__text {
     rg__wire_head head;
     char text[RG__TEXT_MAX];
 } rg__text;
@@ -174,7 +188,7 @@ typedef struct rg__buffer {
     char text[RG__TEXT_MAX];
 } rg__buffer;
 
-typedef struct rg__segment { /* ALLOC, FREE, SEGMENT (+ fd), UNSEGMENT */
+typedef struct rg__segment {
     rg__wire_head head;
     rg__member_id owner;
     uint32_t id; /* counts the owner's segments from 1; chosen by the owner */
@@ -274,11 +288,9 @@ typedef struct rg__sets_shown { /* + lines, each followed by its ranges */
     uint64_t generation; /* whose ranks they are */
 } rg__sets_shown;
 
-typedef struct rg__mark { /* READY, LEFT, COMMITTED, BUILT, FIN, DONE, FINALIZE,
-                             GONE, AGAIN; SETS (an ask instead); STATUS,
-                             STATUS_TEXT, STOP, EVENTS, FOLLOW */
+typedef struct rg__mark {
     rg__wire_head head;
-    uint64_t generation; /* FINALIZE: an rg__finalized */
+    uint64_t generation; /* or what RG__WIRE says */
 } rg__mark;
 
 /* Where a worker stands, said behind everything that it said before and after

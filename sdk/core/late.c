@@ -11,16 +11,11 @@
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
 #include "sdk/core/inside.h"
+#include "sdk/transport/names.h"
 
 #define LOOK_NS     (5 * RG__MS)
 #define RANKS_SHOWN 24
 #define LEFT_NS     (500 * RG__MS) /* a change of membership is over by then */
-
-static const char *const kinds[RG__COLL_KINDS] = {
-    "?",         "allreduce", "broadcast",      "allgather",       "barrier",
-    "agreement", "reduce",    "reduce_scatter", "reduce_scatterv", "allgatherv",
-    "gather",    "gatherv",   "scatter",        "scatterv",        "alltoall",
-    "alltoallv", "join"};
 
 void rg__late_configure(rg__engine *e)
 {
@@ -88,8 +83,8 @@ static void name_of(const rg_req *req, char *text, size_t room)
     if (o->what != NULL)
         snprintf(text, room, "%s", o->what);
     else
-        snprintf(text, room, "%s of %" PRIu64 " elements", kinds[o->kind],
-                 o->count);
+        snprintf(text, room, "%s of %" PRIu64 " elements",
+                 rg__kind_name(o->kind), o->count);
 }
 
 /* The sentence passes through an agent's reason (RG__CAUSE_MAX), whole. */
@@ -101,7 +96,7 @@ static void describe(const rg__channel *ch, const rg_req *req, uint64_t ms,
     list_awaited(ch, ranks, sizeof ranks);
     if (req != ch->head)
         snprintf(before, sizeof before, ", behind the set's %s",
-                 kinds[ch->head->coll.kind]);
+                 rg__kind_name(ch->head->coll.kind));
     const bool says_more = ranks[0] != '\0' && req->coll.absent != NULL;
     snprintf(text, room, "%s on %s for %" PRIu64 " ms%s%s%s%s", name,
              words_of(ch).text, ms, before, ranks, says_more ? ", which " : "",

@@ -10,18 +10,6 @@
 
 #define RANKS_SHOWN 24
 
-static const char *const kinds[RG__COLL_KINDS] = {
-    "?",         "allreduce", "broadcast",      "allgather",       "barrier",
-    "agreement", "reduce",    "reduce_scatter", "reduce_scatterv", "allgatherv",
-    "gather",    "gatherv",   "scatter",        "scatterv",        "alltoall",
-    "alltoallv", "join"};
-static const char *const types[] = {"u8",  "i32", "i64", "f32",  "f64", "i8",
-                                    "u32", "u64", "f16", "bf16", "bool"};
-static const char *const ops[] = {"sum", "avg",  "min",  "max", "prod", "land",
-                                  "lor", "lxor", "band", "bor", "bxor"};
-
-#define COUNT(names) (sizeof(names) / sizeof *(names))
-
 typedef enum field {
     KIND,
     TYPE,
@@ -88,19 +76,14 @@ static uint64_t value_of(const lines *all, int m, field f)
     return 0;
 }
 
-static const char *name_in(const char *const *names, size_t n, uint64_t value)
-{
-    return value < n ? names[value] : "?";
-}
-
 static void show(char *text, size_t room, field f, uint64_t value)
 {
     if (f == KIND)
-        snprintf(text, room, "%s", name_in(kinds, COUNT(kinds), value));
+        snprintf(text, room, "%s", rg__kind_name(value));
     else if (f == TYPE)
-        snprintf(text, room, "%s", name_in(types, COUNT(types), value));
+        snprintf(text, room, "%s", rg__type_name(value));
     else if (f == OP)
-        snprintf(text, room, "%s", name_in(ops, COUNT(ops), value));
+        snprintf(text, room, "%s", rg__op_name(value));
     else if (f == PRESCALE || f == POSTSCALE) {
         double scale;
         memcpy(&scale, &value, sizeof scale);
@@ -154,7 +137,7 @@ static rg_status differ_in_own_tag(uint32_t id, const lines *all, int m,
     return rg__fail(RG_ERR_MISMATCH,
                     "%s on %s: tag %" PRIu64 " on %s but %" PRIu64 " on "
                     "%s; start the same operation on every member",
-                    name_in(kinds, COUNT(kinds), value_of(all, 0, KIND)),
+                    rg__kind_name(value_of(all, 0, KIND)),
                     rg__set_words(id).text, value_of(all, 0, TAG), ranks,
                     value_of(all, m, TAG), others);
 }
@@ -166,7 +149,7 @@ static rg_status differ_in_tag(uint32_t id, const lines *all, const char *ranks,
     return rg__fail(RG_ERR_MISMATCH,
                     "%s on %s: %s of %s are not those of %s; start the "
                     "same operation on every member",
-                    name_in(kinds, COUNT(kinds), kind), rg__set_words(id).text,
+                    rg__kind_name(kind), rg__set_words(id).text,
                     kind == RG__AGREE
                         ? "the arguments"
                         : "the tag, its counts, or what is grouped with it,",
@@ -190,9 +173,8 @@ static rg_status differ(uint32_t id, const lines *all, field f, int m)
         return differ_in_own_tag(id, all, m, ranks[0], ranks[1]);
     if (f == TAG)
         return differ_in_tag(id, all, ranks[0], ranks[1]);
-    const char *kind =
-        f == KIND ? "different operations"
-                  : name_in(kinds, COUNT(kinds), value_of(all, 0, KIND));
+    const char *kind = f == KIND ? "different operations"
+                                 : rg__kind_name(value_of(all, 0, KIND));
     return rg__fail(RG_ERR_MISMATCH,
                     "%s on %s: %s %s on %s but %s on %s; start the same "
                     "operation on every member",
@@ -239,8 +221,8 @@ static rg_status refuse_beside_join(uint32_t id, const lines *all)
                 RG_ERR_MISMATCH,
                 "%s on %s: %s joined, and until all have joined the others "
                 "may only start one and the same allreduce",
-                name_in(kinds, COUNT(kinds), value_of(all, m, KIND)),
-                rg__set_words(id).text, ranks);
+                rg__kind_name(value_of(all, m, KIND)), rg__set_words(id).text,
+                ranks);
     return RG_OK;
 }
 
@@ -285,11 +267,6 @@ static rg_status compare_joins(uint32_t id, const lines *all, int joins,
 }
 
 /* --------------------------------------------------------------- in whole */
-
-const char *rg__kind_name(rg__kind kind)
-{
-    return name_in(kinds, COUNT(kinds), kind);
-}
 
 static bool are_equal(const lines *all)
 {
@@ -361,8 +338,7 @@ static rg_status name_slip(const rg__slip *slip, uint32_t id, const lines *all)
                     "%" PRIu64 " there: it starts the %s that the others %s; "
                     "start the same operations on every member",
                     d, rg__set_words(id).text, behind > 0 ? "behind" : "ahead",
-                    slip->since,
-                    name_in(kinds, COUNT(kinds), value_of(all, d, KIND)),
+                    slip->since, rg__kind_name(value_of(all, d, KIND)),
                     behind > 0 ? "have started before" : "come to next");
 }
 

@@ -4,7 +4,7 @@
 #define RG_DESCRIPTOR_H
 
 #include "sdk/base/inner.h"
-#include "sdk/transport/transport.h"
+#include "sdk/transport/names.h"
 
 /* A set in a sentence: "the world", or "set 3". */
 typedef struct rg__words {
@@ -45,7 +45,5 @@ RG_INNER rg_status rg__slip_compare(rg__slip *slip, uint64_t number,
                                     uint32_t id, const rg__descriptor *line,
                                     size_t stride, int n, rg__coll *joined);
 RG_INNER void rg__slip_clear(rg__slip *slip);
-
-RG_INNER const char *rg__kind_name(rg__kind kind);
 
 #endif

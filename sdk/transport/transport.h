@@ -25,26 +25,32 @@
 
 typedef struct rg__comm rg__comm; /* each transport embeds it first */
 
-/* The kinds; a new one goes before COLL_KINDS. AGREE is Regroup's own: an
+/* The kinds; a new one goes last. AGREE is Regroup's own: an
  * allreduce max over 4 i64 that matches no user's operation. */
+#define RG__COLLS(X)                                                           \
+    X(ALLREDUCE, "allreduce")                                                  \
+    X(BROADCAST, "broadcast")                                                  \
+    X(ALLGATHER, "allgather")                                                  \
+    X(BARRIER, "barrier")                                                      \
+    X(AGREE, "agreement")                                                      \
+    X(REDUCE, "reduce")                                                        \
+    X(REDUCE_SCATTER, "reduce_scatter")   /* count elements for each member */ \
+    X(REDUCE_SCATTERV, "reduce_scatterv") /* recv_counts[r] for member r */    \
+    X(ALLGATHERV, "allgatherv")                                                \
+    X(GATHER, "gather")                                                        \
+    X(GATHERV, "gatherv")                                                      \
+    X(SCATTER, "scatter")                                                      \
+    X(SCATTERV, "scatterv")                                                    \
+    X(ALLTOALL, "alltoall")                                                    \
+    X(ALLTOALLV, "alltoallv")                                                  \
+    X(JOIN, "join")
+
 typedef enum rg__kind {
-    RG__ALLREDUCE = 1,
-    RG__BROADCAST,
-    RG__ALLGATHER,
-    RG__BARRIER,
-    RG__AGREE,
-    RG__REDUCE,
-    RG__REDUCE_SCATTER,  /* count elements for each member */
-    RG__REDUCE_SCATTERV, /* recv_counts[r] for member r */
-    RG__ALLGATHERV,
-    RG__GATHER,
-    RG__GATHERV,
-    RG__SCATTER,
-    RG__SCATTERV,
-    RG__ALLTOALL,
-    RG__ALLTOALLV,
-    RG__JOIN,
-    RG__COLL_KINDS
+    RG__COLL_NONE,
+#define X(kind, text) RG__##kind,
+    RG__COLLS(X)
+#undef X
+        RG__COLL_KINDS
 } rg__kind;
 
 /* One operation, its arguments checked by the caller. kind, type, op, root,

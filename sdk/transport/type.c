@@ -1,25 +1,46 @@
-#include "regroup/regroup.h"
+#include "sdk/transport/names.h"
+
+#define COUNT(list) (sizeof(list) / sizeof *(list))
+
+static const struct {
+    const char *name;
+    size_t bytes;
+} types[] = {
+#define X(type, bytes, text) [RG_##type] = {text, bytes},
+    RG__TYPES(X)
+#undef X
+};
+
+static const char *const ops[] = {
+#define X(op, text) [RG_##op] = text,
+    RG__OPS(X)
+#undef X
+};
+
+static const char *const kinds[RG__COLL_KINDS] = {"?",
+#define X(kind, text) [RG__##kind] = text,
+                                                  RG__COLLS(X)
+#undef X
+};
+
+const char *rg__kind_name(uint64_t kind)
+{
+    return kind < COUNT(kinds) ? kinds[kind] : "?";
+}
+
+const char *rg__type_name(uint64_t type)
+{
+    return type < COUNT(types) ? types[type].name : "?";
+}
+
+const char *rg__op_name(uint64_t op)
+{
+    return op < COUNT(ops) ? ops[op] : "?";
+}
 
 size_t rg_type_size(rg_type type)
 {
-    switch (type) {
-    case RG_U8:
-    case RG_I8:
-    case RG_BOOL:
-        return 1;
-    case RG_F16:
-    case RG_BF16:
-        return 2;
-    case RG_I32:
-    case RG_U32:
-    case RG_F32:
-        return 4;
-    case RG_I64:
-    case RG_U64:
-    case RG_F64:
-        return 8;
-    }
-    return 0;
+    return (size_t)type < COUNT(types) ? types[type].bytes : 0;
 }
 
 static int is_float(rg_type type)

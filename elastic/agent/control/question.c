@@ -240,33 +240,33 @@ static void take_drain(agent *a, int sock, const rg__drain_host *m)
     rg__drain_ask(a, host, m->deadline_ms, sock);
 }
 
+static void take_scale(agent *a, int sock, const rg__scale *m)
+{
+    rg__scale_ask(a, m->min, m->max, sock);
+}
+
 bool rg__question(agent *a, int sock, const void *bytes, size_t n)
 {
-    const rg__wire_head *head = bytes;
-    const bool is_mark = n == sizeof(rg__mark);
-    if (n < sizeof *head || head->version != RG__WIRE_VERSION)
-        return false;
-    if (is_mark && (head->type == RG__STATUS || head->type == RG__EVENTS ||
-                    head->type == RG__FOLLOW)) {
+    switch (rg__wire_read(bytes, n)) {
+    case RG__STATUS:
+    case RG__EVENTS:
+    case RG__FOLLOW:
         take(a, sock, bytes);
         return true;
-    }
-    if (is_mark && head->type == RG__STOP) {
+    case RG__STOP:
         close(sock);
         a->verdict.is_asked |= !rg__life_is_ending(a);
         rg__agent_stop_job(a, 128 + 15, "stopped by `regroup stop`");
         return true;
-    }
-    if (n == sizeof(rg__scale) && head->type == RG__SCALE) {
-        const rg__scale *m = bytes;
-        rg__scale_ask(a, m->min, m->max, sock);
+    case RG__SCALE:
+        take_scale(a, sock, bytes);
         return true;
-    }
-    if (n == sizeof(rg__drain_host) && head->type == RG__DRAIN) {
+    case RG__DRAIN:
         take_drain(a, sock, bytes);
         return true;
+    default:
+        return false;
     }
-    return false;
 }
 
 rg_status rg__control_create(agent *a)

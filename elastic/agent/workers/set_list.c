@@ -117,7 +117,7 @@ static void append(shown *s, const char *lines, size_t n)
 bool rg__shown_take(slot *from, const rg__sets_shown *m, size_t n)
 {
     shown *s = &from->w.sets;
-    if (n < sizeof *m || !are_lines((const char *)(m + 1), n - sizeof *m))
+    if (!are_lines((const char *)(m + 1), n - sizeof *m))
         return false;
     if (m->ask != s->asked)
         return true; /* another agent's, or an older one */

@@ -205,57 +205,46 @@ static void on_stand(slot *s, const rg__stand *m)
 /* false: malformed. */
 static bool handle(slot *s, const void *bytes, size_t n)
 {
-    const rg__wire_head *head = bytes;
-    if (n < sizeof *head || head->version != RG__WIRE_VERSION)
-        return false;
-    switch (head->type) {
-    case RG__DOOR:
-        if (n == sizeof(rg__door))
-            on_door(s, bytes);
-        return n == sizeof(rg__door);
+    const rg__wire_type type = rg__wire_read(bytes, n);
+    switch (type) {
     case RG__READY:
     case RG__LEFT:
     case RG__BUILT:
     case RG__FIN:
     case RG__COMMITTED:
     case RG__FINALIZE:
-        if (n != sizeof(rg__mark))
-            return false;
-        on_mark(s, head->type, ((const rg__mark *)bytes)->generation);
-        return true;
+        on_mark(s, type, ((const rg__mark *)bytes)->generation);
+        break;
+    case RG__DOOR:
+        on_door(s, bytes);
+        break;
     case RG__STAND:
-        if (n == sizeof(rg__stand))
-            on_stand(s, bytes);
-        return n == sizeof(rg__stand);
+        on_stand(s, bytes);
+        break;
     case RG__REGISTER:
-        if (n == sizeof(rg__register))
-            rg__vault_register(s, bytes);
-        return n == sizeof(rg__register);
+        rg__vault_register(s, bytes);
+        break;
     case RG__SAVE:
-        if (n == sizeof(rg__save))
-            rg__checkpoint_ask(s, bytes);
-        return n == sizeof(rg__save);
+        rg__checkpoint_ask(s, bytes);
+        break;
     case RG__ALLOC:
-        if (n == sizeof(rg__segment))
-            rg__vault_alloc(s, bytes);
-        return n == sizeof(rg__segment);
+        rg__vault_alloc(s, bytes);
+        break;
     case RG__FREE:
-        if (n == sizeof(rg__segment))
-            rg__vault_free(s, ((const rg__segment *)bytes)->id);
-        return n == sizeof(rg__segment);
+        rg__vault_free(s, ((const rg__segment *)bytes)->id);
+        break;
+    case RG__STUCK:
+        on_stuck(s, bytes);
+        break;
+    case RG__BROKEN:
+        on_broken(s, bytes);
+        break;
     case RG__SETS_SHOWN:
         return rg__shown_take(s, bytes, n);
-    case RG__STUCK:
-        if (n == sizeof(rg__broken))
-            on_stuck(s, bytes);
-        return n == sizeof(rg__broken);
-    case RG__BROKEN:
-        if (n == sizeof(rg__broken))
-            on_broken(s, bytes);
-        return n == sizeof(rg__broken);
     default:
         return false;
     }
+    return true;
 }
 
 static void close_all(const int fds[RG__SOCK_FDS])

@@ -13,16 +13,11 @@
 #include "sdk/base/fail.h"
 #include "sdk/base/failpoint.h"
 #include "sdk/base/log.h"
+#include "sdk/transport/names.h"
 
 #define SOON_NS  (100 * RG__MS) /* waited for in short naps */
 #define SHORT_NS (RG__MS / 20)
 #define LONG_NS  (RG__MS / 2)
-
-static const char *const names[RG__COLL_KINDS] = {
-    "?",         "allreduce", "broadcast",      "allgather",       "barrier",
-    "agreement", "reduce",    "reduce_scatter", "reduce_scatterv", "allgatherv",
-    "gather",    "gatherv",   "scatter",        "scatterv",        "alltoall",
-    "alltoallv", "join"};
 
 /* ------------------------------------------------------- what NCCL can do */
 
@@ -82,7 +77,7 @@ static rg_status refuse(const rg__coll *o, const char *what)
 {
     return rg__fail(RG_ERR_UNSUPPORTED,
                     "%s on device memory: %s; see regroup_cuda.h",
-                    names[o->kind], what);
+                    rg__kind_name(o->kind), what);
 }
 
 rg_status rg__launch_check(const rg__coll *o)
@@ -347,7 +342,7 @@ static rg_status check_memory(rg__device *d, const rg__coll *o, const void *p)
     return rg__fail(RG_ERR_INVALID,
                     "%s with memory RG_DEVICE got %p, which is no memory of "
                     "the device",
-                    names[o->kind], p);
+                    rg__kind_name(o->kind), p);
 }
 
 /* Else it tells of what ran before: the device is ruined. */
@@ -406,12 +401,12 @@ static rg_status judge(rg__device *d, const run *r, outcome *out)
         return rg__device_check(d, lane->generation);
     if (r->rc == RG__NCCL_InvalidArgument || r->rc == RG__NCCL_InvalidUsage)
         return rg__fail(RG_ERR_INVALID, "set %s: NCCL refused the %s: %s",
-                        lane->name, names[r->o->kind],
+                        lane->name, rg__kind_name(r->o->kind),
                         r->nccl->last_error(lane->comm));
     out->is_broken = true;
     if (r->rc != RG__NCCL_Success)
         return rg__fail(RG_ERR_PEER_LOST, "set %s: NCCL failed in the %s: %s",
-                        lane->name, names[r->o->kind],
+                        lane->name, rg__kind_name(r->o->kind),
                         r->nccl->error_string(r->rc));
     return rg__cuda_fail(&d->cuda.call, RG_ERR_DEVICE, r->cu,
                          "an operation can't be enqueued");
@@ -634,13 +629,13 @@ static void describe(const rg__lane *lane, const lane_operation *op,
 {
     const uint64_t since =
         atomic_load_explicit(&op->started_ns, memory_order_relaxed);
-    snprintf(text, room,
-             "%s of %" PRIu64 " elements on the device, set %s, for %" PRIu64
-             " ms; not all ranks may have started it",
-             names[atomic_load_explicit(&op->kind, memory_order_relaxed) %
-                   RG__COLL_KINDS],
-             atomic_load_explicit(&op->count, memory_order_relaxed), lane->name,
-             (now - since) / RG__MS);
+    snprintf(
+        text, room,
+        "%s of %" PRIu64 " elements on the device, set %s, for %" PRIu64
+        " ms; not all ranks may have started it",
+        rg__kind_name(atomic_load_explicit(&op->kind, memory_order_relaxed)),
+        atomic_load_explicit(&op->count, memory_order_relaxed), lane->name,
+        (now - since) / RG__MS);
 }
 
 static void look_for_stall(rg__device *d, const rg__lane *lane,

@@ -1,7 +1,7 @@
 """Who may talk to an agent: our uid only. And the job's key is in no worker's
 environment and in no file of the run directory.
 
-Covers: guests.c workers.c"""
+Covers: guests.c workers.c wire.c"""
 import os
 import re
 import socket

@@ -1,0 +1,43 @@
+/* Types and ops of regroup.h, in its order, and the names of what members say.
+ * Threads: any. */
+#ifndef RG_TRANSPORT_NAMES_H
+#define RG_TRANSPORT_NAMES_H
+
+#include <stdint.h>
+
+#include "sdk/base/inner.h"
+#include "sdk/transport/transport.h"
+
+/* name, bytes, text */
+#define RG__TYPES(X)                                                           \
+    X(U8, 1, "u8")                                                             \
+    X(I32, 4, "i32")                                                           \
+    X(I64, 8, "i64")                                                           \
+    X(F32, 4, "f32")                                                           \
+    X(F64, 8, "f64")                                                           \
+    X(I8, 1, "i8")                                                             \
+    X(U32, 4, "u32")                                                           \
+    X(U64, 8, "u64")                                                           \
+    X(F16, 2, "f16")                                                           \
+    X(BF16, 2, "bf16")                                                         \
+    X(BOOL, 1, "bool")
+
+#define RG__OPS(X)                                                             \
+    X(SUM, "sum")                                                              \
+    X(AVG, "avg")                                                              \
+    X(MIN, "min")                                                              \
+    X(MAX, "max")                                                              \
+    X(PROD, "prod")                                                            \
+    X(LAND, "land")                                                            \
+    X(LOR, "lor")                                                              \
+    X(LXOR, "lxor")                                                            \
+    X(BAND, "band")                                                            \
+    X(BOR, "bor")                                                              \
+    X(BXOR, "bxor")
+
+/* "?" for a number that is none: a member may have said anything. */
+RG_INNER const char *rg__kind_name(uint64_t kind);
+const char *rg__type_name(uint64_t type);
+const char *rg__op_name(uint64_t op);
+
+#endif
