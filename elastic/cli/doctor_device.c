@@ -132,6 +132,16 @@ static rg__finding of_version(const rg__nccl_library *nccl)
                     nccl->call.comm_revoke != NULL ? "; revoke" : "");
 }
 
+/* A machine with GPUs of AMD has RCCL in its place. */
+static rg__finding without_nccl(void)
+{
+    rg__nccl_library rccl;
+    const rg__finding none = rg__find(RG__WEAK, "%s", rg_last_error());
+    return rg__nccl_open("librccl.so.1", &rccl) == RG_ERR_UNSUPPORTED
+               ? rg__find(RG__WEAK, "%s", rg_last_error())
+               : none;
+}
+
 static rg__finding look_at_nccl(const rg__library_settings *s)
 {
     rg__nccl_library nccl;
@@ -139,7 +149,11 @@ static rg__finding look_at_nccl(const rg__library_settings *s)
     if (st != RG_OK)
         return rg__find(RG__FAIL, "%s", rg_last_error());
     st = rg__nccl_open(s->nccl_lib, &nccl);
-    return st == RG_OK ? of_version(&nccl) : cannot_open(st, s->nccl_lib);
+    if (st == RG_OK)
+        return of_version(&nccl);
+    return st == RG_ERR_NOT_FOUND && s->nccl_lib == NULL
+               ? without_nccl()
+               : cannot_open(st, s->nccl_lib);
 }
 
 rg__finding rg__doctor_nccl(const rg__settings *s)

@@ -26,6 +26,7 @@ int cuDeviceGetName(char *t, int n, int d)
 { (void)d; return !snprintf(t, (size_t)n, "Test Device"); }
 """
 NCCL = "int ncclGetVersion(int *p) { *p = %d; return 0; }"
+RCCL = "int hipInit(unsigned f) { (void)f; return 0; }"
 INIT = DRIVER + "int cuInit(unsigned f) { (void)f; return %d; }"
 HANG = DRIVER + """
 #include <unistd.h>
@@ -57,6 +58,7 @@ NCCL_CASES = [
      "before 2.22 several communicators"),
     ("a call is missing", NCCL % 22809, ["-DncclCommSplit=other"], {}, "fail",
      "has no ncclCommSplit"),
+    ("of AMD's", NCCL % 22707 + RCCL, [], {}, "fail", "is RCCL, for AMD's"),
     ("a fixed meeting place", NCCL % 22809, [],
      {"NCCL_COMM_ID": "10.0.0.1:99"}, "fail", "NCCL_COMM_ID is set"),
     ("names of hosts", NCCL % 22809, [], {"NCCL_HOSTID": "a"}, "weak",
@@ -101,6 +103,13 @@ with RunDir() as d:
         library = make(d.path, "nccl", text, flags)
         hold(case, line_of(d, "nccl", REGROUP_NCCL_LIB=library, **env),
              verdict, says)
+    make(d.path, "librccl.so", NCCL % 22707 + RCCL, [])
+    os.rename(d.path + "/librccl.so.so", d.path + "/librccl.so.1")
+    with open(d.path + "/libnccl.so.2", "w") as none:
+        none.write("where there is none")
+    hold("AMD's in place of NVIDIA's", line_of(
+        d, "nccl", LD_LIBRARY_PATH=d.path), "weak",
+        "librccl.so.1 is RCCL, for AMD's")
     nowhere = d.path + "/none.so"
     hold("named and absent", line_of(d, "cuda", REGROUP_CUDA_LIB=nowhere),
          "fail", "can't be opened")

@@ -174,6 +174,18 @@ static void *open_nccl(const char *name, const char **as_p)
     return dlopen(*as_p, RTLD_NOW | RTLD_LOCAL);
 }
 
+/* RCCL has all calls of NCCL, and stands on HIP, which has not all of CUDA's. */
+static rg_status check_is_nccl(void *library, const char *name)
+{
+    if (dlsym(library, "hipInit") != NULL)
+        return rg__fail(RG_ERR_UNSUPPORTED,
+                        "%s is RCCL, for AMD's GPUs, and Regroup uses "
+                        "NVIDIA's only (REGROUP_NCCL_LIB); reduce in host "
+                        "memory there",
+                        name);
+    return RG_OK;
+}
+
 static void note_path(rg__nccl_library *nccl, const char *name)
 {
     Dl_info where = {0};
@@ -193,8 +205,10 @@ rg_status rg__nccl_open(const char *name, rg__nccl_library *nccl_p)
                         "%s can't be opened, so there is no NCCL and device "
                         "memory can't be used (REGROUP_NCCL_LIB): %s",
                         name, dlerror());
-    rg_status st = find_all(library, name, nccl_calls,
-                            sizeof nccl_calls / sizeof *nccl_calls, &nccl.call);
+    rg_status st = check_is_nccl(library, name);
+    if (st == RG_OK)
+        st = find_all(library, name, nccl_calls,
+                      sizeof nccl_calls / sizeof *nccl_calls, &nccl.call);
     if (st == RG_OK)
         note_path(&nccl, name);
     if (st == RG_OK)
