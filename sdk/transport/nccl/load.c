@@ -174,7 +174,8 @@ static void *open_nccl(const char *name, const char **as_p)
     return dlopen(*as_p, RTLD_NOW | RTLD_LOCAL);
 }
 
-/* RCCL has all calls of NCCL, and stands on HIP, which has not all of CUDA's. */
+/* RCCL has all calls of NCCL, and stands on HIP, which has not all of CUDA's.
+ */
 static rg_status check_is_nccl(void *library, const char *name)
 {
     if (dlsym(library, "hipInit") != NULL)
