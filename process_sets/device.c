@@ -231,43 +231,51 @@ static rg_status await_connection(rg_set *set)
     return st == RG_OK ? rg__set_connect(set) : st;
 }
 
-static rg_status launch(rg_set *set, const rg__start *start, void *stream,
-                        rg__ticket *ticket)
+rg_status rg__set_check_launch(rg_set *set, const rg__start *start,
+                               void *stream, rg__launch *launch_p)
 {
-    rg_ctx *ctx = set->ctx;
-    const uint64_t generation = rg__engine_generation(ctx->engine);
-    const uint64_t usual = rg__engine_timeout_ms(ctx->engine);
-    const rg__launch one = {
+    const uint64_t usual = rg__engine_timeout_ms(set->ctx->engine);
+    if (set->ctx->device == NULL)
+        return fail_closed("an operation on device memory");
+    *launch_p = (rg__launch){
         .coll = start->coll,
         .stream = stream,
         .timeout_ms = start->timeout_ms != 0 ? start->timeout_ms : (int)usual};
-    if (ctx->device == NULL)
-        return fail_closed("an operation on device memory");
-    rg_status st = rg__launch_check(&one.coll);
+    return rg__launch_check(&launch_p->coll);
+}
+
+rg_status rg__set_launch_all(rg_set *set, const rg__launch *launch, int n,
+                             rg__ticket *ticket_p)
+{
+    rg_ctx *ctx = set->ctx;
+    const uint64_t generation = rg__engine_generation(ctx->engine);
+    const rg_status st = await_connection(set);
+    return st != RG_OK ? st
+                       : rg__lane_launch(ctx->device, rg_set_id(set),
+                                         generation, launch, n, ticket_p);
+}
+
+static rg_status launch_now(rg_set *set, const rg__start *start, void *stream,
+                            rg_req **req_p)
+{
+    rg__launch one;
+    rg__ticket ticket;
+    rg_status st = rg__set_check_launch(set, start, stream, &one);
     if (st == RG_OK)
-        st = await_connection(set);
-    if (st == RG_OK)
-        st = rg__lane_launch(ctx->device, rg_set_id(set), generation, &one, 1,
-                             ticket);
-    return st;
+        st = rg__set_launch_all(set, &one, 1, &ticket);
+    free(start->arrays);
+    return st == RG_OK && req_p != NULL
+               ? rg__req_of_device(set->ctx->engine, set->ctx->device, &ticket,
+                                   req_p)
+               : st;
 }
 
 rg_status rg__set_launch(rg_set *set, const rg__start *start, void *stream,
                          rg_req **req_p)
 {
-    rg_ctx *ctx = set->ctx;
-    rg__ticket ticket;
-    rg_status st = rg__group_is_open(ctx)
-                       ? rg__fail(RG_ERR_UNSUPPORTED,
-                                  "operations on device memory can't be in a "
-                                  "group yet; start them one by one")
-                       : launch(set, start, stream, &ticket);
-    free(start->arrays);
-    if (st == RG_OK && req_p != NULL)
-        st = rg__req_of_device(ctx->engine, ctx->device, &ticket, req_p);
-    if (st != RG_OK)
-        rg__group_spoil(st);
-    return st;
+    return rg__group_is_open(set->ctx)
+               ? rg__group_add_device(set, start, stream, req_p)
+               : launch_now(set, start, stream, req_p);
 }
 
 static uint64_t deadline_of(int timeout_ms)

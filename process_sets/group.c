@@ -1,5 +1,7 @@
 /* The group that a thread has open: its operations are noted, and started
- * together by rg_group_end (sdk/core/group.c). */
+ * together by rg_group_end (sdk/core/group.c); those on device memory as one
+ * launch for each set and stream, before those on host memory, since launching
+ * is where more can go wrong. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,10 +9,22 @@
 #include "process_sets/inside.h"
 #include "sdk/base/fail.h"
 
+/* An operation on device memory. */
+typedef struct device_op {
+    rg_set *set; /* NULL: it has been launched */
+    rg__launch launch;
+    uint64_t generation; /* that it was noted in */
+    uint64_t *arrays;    /* owned */
+    rg_req *req;
+    bool is_wanted; /* the request; else it is freed */
+} device_op;
+
 typedef struct group {
     rg_ctx *ctx; /* NULL: none is open */
     rg_req **req;
     int n, room;
+    device_op *op;
+    int ops, op_room;
     rg_status st; /* of the first call that failed */
     char why[512];
 } group;
@@ -83,11 +97,120 @@ rg_status rg__group_add(rg_set *set, const rg__start *start, rg_req **req_p)
                : rg__channel_begin(set->channel, start, req_p);
 }
 
+/* --------------------------------------------------------- on device memory
+ */
+
+static rg_status make_op_room(void)
+{
+    if (mine.ops < mine.op_room)
+        return RG_OK;
+    const int room = mine.op_room == 0 ? 16 : 2 * mine.op_room;
+    device_op *op = realloc(mine.op, (size_t)room * sizeof *op);
+    if (op == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a group");
+    mine.op = op;
+    mine.op_room = room;
+    return RG_OK;
+}
+
+rg_status rg__group_add_device(rg_set *set, const rg__start *start,
+                               void *stream, rg_req **req_p)
+{
+    device_op op = {.set = set,
+                    .generation = rg__engine_generation(set->ctx->engine),
+                    .arrays = start->arrays,
+                    .is_wanted = req_p != NULL};
+    rg_status st = rg__set_check_launch(set, start, stream, &op.launch);
+    if (st == RG_OK)
+        st = make_op_room();
+    if (st == RG_OK)
+        st = rg__req_note_device(set->channel, set->ctx->device, &op.req);
+    if (st != RG_OK) {
+        free(op.arrays);
+        rg__group_spoil(st);
+        return st;
+    }
+    if (req_p != NULL)
+        *req_p = op.req;
+    mine.op[mine.ops++] = op;
+    return RG_OK;
+}
+
+/* What has become of it; the sentence of a failure is this thread's last. */
+static void end_op(device_op *op, rg_status st, const rg__ticket *ticket)
+{
+    rg__req_launched(op->req, st, ticket);
+    if (!op->is_wanted)
+        rg__req_drop(op->req);
+    free(op->arrays);
+    op->set = NULL;
+}
+
+static bool is_of(const device_op *op, const device_op *first)
+{
+    return op->set == first->set && op->launch.stream == first->launch.stream;
+}
+
+/* The i-th, with all later ones of its set and stream. room: for their
+ * launches. */
+static rg_status launch_part(int i, rg__launch *room, rg_status st)
+{
+    const device_op first = mine.op[i];
+    rg__ticket ticket = {0};
+    int n = 0;
+    for (int k = i; k < mine.ops && st == RG_OK; k++)
+        if (is_of(&mine.op[k], &first))
+            room[n++] = mine.op[k].launch;
+    if (st == RG_OK &&
+        first.generation != rg__engine_generation(mine.ctx->engine))
+        st = rg__fail(RG_ERR_PEER_LOST, "the group was opened in a generation "
+                                        "that is over; return this status "
+                                        "from fn");
+    if (st == RG_OK)
+        st = rg__set_launch_all(first.set, room, n, &ticket);
+    for (int k = i; k < mine.ops; k++)
+        if (is_of(&mine.op[k], &first))
+            end_op(&mine.op[k], st, &ticket);
+    return st;
+}
+
+/* All of them end with st unless that is OK. */
+static rg_status launch_ops(rg_status st)
+{
+    if (mine.ops == 0)
+        return st;
+    rg__launch *room = malloc((size_t)(unsigned)mine.ops * sizeof *room);
+    if (room == NULL && st == RG_OK)
+        st = rg__fail(RG_ERR_MEMORY, "no memory for a group");
+    for (int i = 0; i < mine.ops; i++)
+        if (mine.op[i].set != NULL)
+            st = launch_part(i, room, st);
+    free(room);
+    return st;
+}
+
+/* --------------------------------------------------------------- the end */
+
 static void close_group(void)
 {
     free(mine.req);
+    free(mine.op);
     mine = (group){0};
     atomic_fetch_sub(&open_groups, 1);
+}
+
+/* All of it, or nothing with st and mine.why; the thread's last sentence is
+ * that of what is returned. */
+static rg_status start_all(rg_status st)
+{
+    if (st != RG_OK)
+        rg__fail(st, "%s", mine.why);
+    const rg_status launched = launch_ops(st);
+    if (st == RG_OK && launched != RG_OK)
+        rg__group_spoil(launched);
+    st = rg__engine_start_group(mine.ctx->engine, mine.req, mine.n, mine.st,
+                                mine.why);
+    return mine.st != RG_OK ? rg__fail(mine.st, "%s", mine.why) : st;
 }
 
 rg_status rg_group_end(rg_ctx *ctx)
@@ -96,10 +219,7 @@ rg_status rg_group_end(rg_ctx *ctx)
         return rg__fail(RG_ERR_INVALID,
                         "this thread has no group open; begin one with "
                         "rg_group_start");
-    rg_status st = rg__engine_start_group(ctx->engine, mine.req, mine.n,
-                                          mine.st, mine.why);
-    if (mine.st != RG_OK)
-        st = rg__fail(mine.st, "%s", mine.why);
+    const rg_status st = start_all(mine.st);
     close_group();
     return st;
 }
@@ -108,8 +228,7 @@ rg_status rg_group_end(rg_ctx *ctx)
 static void abandon(rg_status st)
 {
     rg__group_spoil(st);
-    rg__engine_start_group(mine.ctx->engine, mine.req, mine.n, mine.st,
-                           mine.why);
+    start_all(mine.st);
     close_group();
 }
 

@@ -109,13 +109,21 @@ void rg__set_free(rg_set *set); /* NULL allowed */
 /* group.c: start an operation, or add it to this thread's open group. */
 rg_status rg__group_add(rg_set *set, const rg__start *start, rg_req **req_p);
 bool rg__group_is_open(const rg_ctx *ctx);
+/* The same on device memory; a group is open. */
+rg_status rg__group_add_device(rg_set *set, const rg__start *start,
+                               void *stream, rg_req **req_p);
 /* A call failed: so does the group that is open, if any. */
 void rg__group_spoil(rg_status st);
 
-/* device.c: launch an operation on device memory. The start's arrays are its
- * own, also when it fails. */
+/* device.c: launch an operation on device memory, or add it to this thread's
+ * open group. The start's arrays are its own, also when it fails. */
 rg_status rg__set_launch(rg_set *set, const rg__start *start, void *stream,
                          rg_req **req_p);
+/* What it is launched as; and launch n of one stream together. */
+rg_status rg__set_check_launch(rg_set *set, const rg__start *start,
+                               void *stream, rg__launch *launch_p);
+rg_status rg__set_launch_all(rg_set *set, const rg__launch *launch, int n,
+                             rg__ticket *ticket_p);
 /* same.c: a channel for comparing what ranks start on the device; open it for
  * the n ranks of the world, collective; begin to compare when something waits
  * for long (rg__device_look_fn; arg: the context). */

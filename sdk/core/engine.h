@@ -113,6 +113,14 @@ rg_status rg__channel_start(rg__channel *channel, const rg__coll *coll,
 rg_status rg__req_of_device(rg__engine *engine, rg__device *device,
                             const rg__ticket *ticket, rg_req **req_p);
 
+/* The same before it is launched, while its group is open; and then what has
+ * become of it, on the thread that has noted it. */
+rg_status rg__req_note_device(rg__channel *channel, rg__device *device,
+                              rg_req **req_p);
+void rg__req_launched(rg_req *req, rg_status st, const rg__ticket *ticket);
+/* Nobody waits for it. */
+void rg__req_drop(rg_req *req);
+
 /* Note an operation for a group; nothing is started. */
 rg_status rg__channel_note(rg__channel *channel, const rg__start *start,
                            rg_req **req_p);

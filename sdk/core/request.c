@@ -98,10 +98,10 @@ static bool await(rg_req *req, uint64_t deadline)
 {
     if (rg__req_is_done(req))
         return true;
-    if (req->device != NULL)
-        return await_device(req, deadline);
     if (atomic_load(&req->state) == RG__REQ_NOTED)
         return false; /* its group is open: it is not in flight */
+    if (req->device != NULL)
+        return await_device(req, deadline);
     rg__engine_enter_help(req->engine, deadline == FOREVER);
     help_until_done(req, deadline);
     rg__engine_leave_help(req->engine);
@@ -154,6 +154,35 @@ rg_status rg__req_of_device(rg__engine *e, rg__device *device,
     rg__engine_ref(e);
     *req_p = req;
     return RG_OK;
+}
+
+rg_status rg__req_note_device(rg__channel *ch, rg__device *device,
+                              rg_req **req_p)
+{
+    const rg__ticket none = {0};
+    const rg_status st = rg__req_of_device(ch->engine, device, &none, req_p);
+    if (st != RG_OK)
+        return st;
+    (*req_p)->channel = ch;
+    atomic_store(&(*req_p)->state, RG__REQ_NOTED);
+    atomic_fetch_add(&ch->noted, 1);
+    return RG_OK;
+}
+
+void rg__req_launched(rg_req *req, rg_status st, const rg__ticket *ticket)
+{
+    atomic_fetch_sub(&req->channel->noted, 1);
+    req->st = st;
+    if (st == RG_OK)
+        req->ticket = *ticket;
+    else
+        req->why = strdup(rg_last_error());
+    atomic_store(&req->state, st == RG_OK ? RG__REQ_RUNS : RG__REQ_DONE);
+}
+
+void rg__req_drop(rg_req *req)
+{
+    rg__req_free(req);
 }
 
 rg_status rg_wait(rg_req **req_p, int timeout_ms)

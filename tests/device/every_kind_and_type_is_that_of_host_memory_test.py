@@ -1,7 +1,9 @@
-"""Every kind, type and op on device memory has the bytes that it has on host
-memory, alone and between three ranks; what is not there is refused.
+"""Every kind, type and op on device memory, alone and in groups, has the bytes
+that it has on host memory, alone and between three ranks; what is not there is
+refused.
 
-Covers: nccl/launch.c process_sets/device.c"""
+Covers: nccl/launch.c process_sets/device.c
+process_sets/group.c"""
 import os
 
 from device import DeviceJob

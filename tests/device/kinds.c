@@ -1,7 +1,7 @@
-/* A static program: every kind, type and op on device memory, against the same
- * on host memory; and what device memory has not got is refused with a
- * sentence. Numbers are small multiples of the world's size, so that every
- * result is exact, also an average. */
+/* A static program: every kind, type and op on device memory, and groups of
+ * them, against the same on host memory; and what device memory has not got is
+ * refused with a sentence. Numbers are small multiples of the world's size, so
+ * that every result is exact, also an average. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -266,11 +266,83 @@ static void refused(starter start, const call *c, const char *says)
         CHECK_FAIL("%s does not say: %s", rg_last_error(), says);
 }
 
+/* What is in a group, on the host's memory and then on the device's: two
+ * allreduces, a broadcast and an operation of another set, of which one has a
+ * request. Some of it is in another stream. */
+static void start_parts(rg_set *other, char *at, rg_op_params *params,
+                        rg_req *reqs[4])
+{
+    const bool is_device = params->memory == RG_DEVICE;
+    char *to[4];
+    for (int i = 0; i < 4; i++)
+        to[i] = at + (size_t)i * COUNT * 8;
+    params->stream = is_device ? stream : NULL;
+    CHECK_OK(rg_allreduce_start(set, to[0], to[0], COUNT, RG_I64, RG_SUM,
+                                params, &reqs[0]));
+    CHECK_OK(rg_broadcast_start(set, to[1], COUNT, RG_I64, params,
+                                is_device ? NULL : &reqs[1]));
+    params->stream = is_device ? RG_STREAM_NONE : NULL;
+    CHECK_OK(rg_allreduce_start(other, to[2], to[2], COUNT, RG_I64, RG_MAX,
+                                params, is_device ? NULL : &reqs[2]));
+    CHECK_OK(rg_allreduce_start(set, to[3], to[3], COUNT, RG_F64, RG_AVG,
+                                params, is_device ? NULL : &reqs[3]));
+}
+
+static void group_all(rg_set *other)
+{
+    const call c = {.type = RG_I64};
+    rg_op_params params = {.size = sizeof params, .root = n - 1};
+    rg_req *reqs[4] = {NULL}, *beside = NULL;
+    int64_t sum = 1;
+    fill(&c);
+    memset(host_send + (size_t)3 * COUNT * 8, 0, COUNT * 8);
+    must(cuda.call.copy_in(address(device_send), host_send, BYTES, stream),
+         "copy in");
+    must(cuda.call.stream_synchronize(stream), "synchronize");
+    start_parts(other, host_send, &params, reqs);
+    CHECK_OK(rg_wait_all(reqs, 4, -1));
+    params.memory = RG_DEVICE;
+    CHECK_OK(rg_group_start(ctx));
+    start_parts(other, device_send, &params, reqs);
+    CHECK_OK(
+        rg_allreduce_start(set, &sum, &sum, 1, RG_I64, RG_SUM, NULL, &beside));
+    CHECK_STATUS(rg_wait(&reqs[0], 0), RG_IN_PROGRESS);
+    CHECK_OK(rg_group_end(ctx));
+    CHECK_OK(rg_wait(&beside, -1));
+    CHECK_EQ(sum, n);
+    CHECK_OK(rg_wait(&reqs[0], -1));
+    CHECK_OK(rg_device_wait(ctx, -1));
+    must(cuda.call.copy_out(got, address(device_send), BYTES, stream),
+         "copy out");
+    must(cuda.call.stream_synchronize(stream), "synchronize");
+    if (memcmp(got, host_send, BYTES) != 0)
+        CHECK_FAIL("a group: rank %d got something else on the device", rank);
+}
+
+/* One that can't be started: so none is. */
+static void refuse_group(void)
+{
+    call c = {.type = RG_I64,
+              .params = {.size = sizeof c.params, .memory = RG_DEVICE}};
+    rg_req *req = NULL;
+    fill(&c);
+    CHECK_OK(rg_group_start(ctx));
+    CHECK_OK(in_place(&c, NULL, device_recv, &req));
+    c.op = RG_LAND;
+    CHECK_STATUS(in_place(&c, NULL, device_recv, NULL), RG_ERR_UNSUPPORTED);
+    CHECK_STATUS(rg_group_end(ctx), RG_ERR_UNSUPPORTED);
+    CHECK_STATUS(rg_wait(&req, -1), RG_ERR_UNSUPPORTED);
+    must(cuda.call.copy_out(got, address(device_recv), BYTES, stream),
+         "copy out");
+    must(cuda.call.stream_synchronize(stream), "synchronize");
+    CHECK(memcmp(got, host_recv, BYTES) == 0);
+}
+
 static void refuse_all(void)
 {
     call c = {.type = RG_F32,
               .params = {.size = sizeof c.params, .memory = RG_DEVICE}};
-    refused(join, &c, "joins are for host memory");
+    refused(join, &c, "which joins have on host memory only");
     c.type = RG_I32;
     c.op = RG_LAND;
     refused(allreduce, &c, "NCCL has no such reduction");
@@ -280,9 +352,6 @@ static void refuse_all(void)
     c.params.prescale = 2;
     refused(allreduce, &c, "there is no prescale");
     c.params.prescale = 0;
-    CHECK_OK(rg_group_start(ctx));
-    refused(allreduce, &c, "can't be in a group");
-    CHECK_STATUS(rg_group_end(ctx), RG_ERR_UNSUPPORTED);
     CHECK_STATUS(allreduce(&c, host_send, host_recv, NULL), RG_ERR_INVALID);
     if (strstr(rg_last_error(), "no memory of the device") == NULL)
         CHECK_FAIL("host memory: %s", rg_last_error());
@@ -314,6 +383,7 @@ static void connect_once(void)
     const int comms = count_comms();
     CHECK_OK(rg_set_create(ctx, ranks, n, &params, &second));
     CHECK(first == second);
+    group_all(first);
     CHECK_EQ(count_comms(), comms);
 }
 
@@ -347,6 +417,7 @@ int main(void)
     rank = rg_rank(ctx);
     open_device();
     run_all();
+    refuse_group();
     refuse_all();
     connect_once();
     CHECK_OK(rg_barrier(set));

@@ -21,6 +21,8 @@ CASES = [
     ("root", "broadcast on the world: root 0 on ranks 0,2 but 1 on rank 1;"),
     # the stand-in adds up in spite of it, as NCCL does
     ("tag", "allreduce on the world: tag 0 on ranks 0,2 but 7 on rank 1;"),
+    ("group", "allreduce on the world: the tag, its counts, or what is grouped "
+              "with it, of ranks 0,2 are not those of rank 1;"),
     ("set-count", "allreduce on set 1: count 8 on rank 0 but 7 on rank 1;")]
 LATE = ["fewer", "memory"]
 MISSING = ("stalled: on the device, operation 4 on the world is the allreduce "

@@ -40,9 +40,11 @@
  * Kinds: allreduce, reduce, broadcast, allgather(v), reduce_scatter(v),
  * gather(v), scatter(v), alltoall(v) and barrier. Sums are rounded where NCCL
  * adds up, in the type of the elements. AVG is for F32 and F64.
- * ERR_UNSUPPORTED: groups (rg_group_start) and joins; LAND to BXOR, and BOOL in
- * reductions; AVG of other types, prescale and postscale; an alltoall in place;
- * a stream that is being captured into a graph.
+ * Those of a group (rg_group_start) on one set and in one stream are one
+ * launch, which fuses nothing and has one end; none of them uses what another
+ * one makes. ERR_UNSUPPORTED: joins; LAND to BXOR, and BOOL in reductions; AVG
+ * of other types, prescale and postscale; an alltoall in place; a stream that
+ * is being captured into a graph.
  *
  * Device memory is registered by rg_state_add with memory RG_DEVICE in its
  * params, replicated or sharded, behind rg_device_open. A commit waits for

@@ -51,6 +51,7 @@ lane_state rg__lane_next(lane_state state, lane_event event);
 typedef struct lane_operation {
     _Atomic uint64_t deadline_ns, started_ns, count; /* deadline 0: none */
     _Atomic uint32_t kind;
+    _Atomic uint32_t n;       /* that were launched as one; of the first */
     _Atomic uint32_t is_told; /* that it takes long */
 } lane_operation;
 

@@ -83,7 +83,9 @@ static rg_status refuse(const rg__coll *o, const char *what)
 rg_status rg__launch_check(const rg__coll *o)
 {
     if (o->kind == RG__JOIN)
-        return refuse(o, "joins are for host memory");
+        return refuse(o, "a rank that has joined stands in for others' "
+                         "operations, which joins have on host memory only; "
+                         "go on with elements that add nothing instead");
     if ((o->kind == RG__ALLTOALL || o->kind == RG__ALLTOALLV) &&
         o->send == o->recv && o->send != NULL)
         return refuse(o, "send and recv must be apart");
@@ -368,20 +370,30 @@ static rg_status check_stream(rg__device *d, const rg__coll *o,
                            "outlive the communicator");
 }
 
+/* The first deadline of n; 0: none has one. */
+static int shortest(const rg__launch *launch, int n)
+{
+    int ms = 0;
+    for (int i = 0; i < n; i++)
+        if (launch[i].timeout_ms > 0 && (ms == 0 || launch[i].timeout_ms < ms))
+            ms = launch[i].timeout_ms;
+    return ms;
+}
+
 static void note_operation(rg__lane *lane, uint32_t slot,
-                           const rg__launch *launch)
+                           const rg__launch *launch, int n)
 {
     lane_operation *op = &lane->operation[slot];
     const uint64_t now = rg__now_ns();
+    const int ms = shortest(launch, n);
+    atomic_store_explicit(&op->n, (uint32_t)n, memory_order_relaxed);
     atomic_store_explicit(&op->count, launch->coll.count, memory_order_relaxed);
     atomic_store_explicit(&op->kind, (uint32_t)launch->coll.kind,
                           memory_order_relaxed);
     atomic_store_explicit(&op->started_ns, now, memory_order_relaxed);
     atomic_store_explicit(&op->is_told, 0, memory_order_relaxed);
     atomic_store_explicit(&op->deadline_ns,
-                          launch->timeout_ms > 0
-                              ? now + (uint64_t)launch->timeout_ms * RG__MS
-                              : 0,
+                          ms > 0 ? now + (uint64_t)ms * RG__MS : 0,
                           memory_order_relaxed);
 }
 
@@ -412,9 +424,10 @@ static rg_status judge(rg__device *d, const run *r, outcome *out)
                          "an operation can't be enqueued");
 }
 
-static void call_all(rg__device *d, run *r, const rg__launch *launch, int n)
+static void call_all(run *r, const rg__launch *launch, int n)
 {
-    if (n > 1)
+    const bool is_group = n > 1 && r->lane->n > 1;
+    if (is_group)
         r->nccl->group_start();
     for (int i = 0; i < n; i++) {
         r->o = &launch[i].coll;
@@ -425,9 +438,8 @@ static void call_all(rg__device *d, run *r, const rg__launch *launch, int n)
         else
             calls[r->o->kind](r);
     }
-    if (n > 1)
+    if (is_group)
         note(r, r->nccl->group_end());
-    (void)d;
 }
 
 /* The device thread looks after what is under way, or blocks. */
@@ -444,12 +456,12 @@ static rg_status enqueue(rg__device *d, rg__lane *lane, rg__cu_stream stream,
     const uint32_t in_flight = (uint32_t)d->params.in_flight;
     const uint32_t slot = number % in_flight;
     run r = {.d = d, .nccl = &d->nccl.call, .lane = lane, .stream = stream};
-    note_operation(lane, slot, launch);
+    note_operation(lane, slot, launch, n);
     for (int i = 0; i < n; i++)
         rg__history_note(d, lane, &launch[i].coll, i, n);
     atomic_store(&lane->inside, LANE_INSIDE | number);
     ring_idle(d);
-    call_all(d, &r, launch, n);
+    call_all(&r, launch, n);
     if (r.rc == RG__NCCL_Success && r.cu == RG__CU_SUCCESS)
         r.cu = d->cuda.call.stream_write(
             stream,
@@ -631,8 +643,10 @@ static void describe(const rg__lane *lane, const lane_operation *op,
         atomic_load_explicit(&op->started_ns, memory_order_relaxed);
     snprintf(
         text, room,
-        "%s of %" PRIu64 " elements on the device, set %s, for %" PRIu64
+        "%s%s of %" PRIu64 " elements on the device, set %s, for %" PRIu64
         " ms; not all ranks may have started it",
+        atomic_load_explicit(&op->n, memory_order_relaxed) > 1 ? "a group with "
+                                                               : "",
         rg__kind_name(atomic_load_explicit(&op->kind, memory_order_relaxed)),
         atomic_load_explicit(&op->count, memory_order_relaxed), lane->name,
         (now - since) / RG__MS);
