@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Verify the models: of the generation protocol, of shards and their copies,
-and of the end of a generation on the device; and that they can fail.
+"""Verify the models: of the generation protocol, of the first world before
+rg_run, of shards and their copies, and of the end of a generation on the
+device; and that they can fail.
 
 Every setting below is explored to its end with spin: the protocol as it is has
 no violation in any of them, and each mutant, which breaks one rule, has one.
@@ -93,6 +94,13 @@ COPIES = [
 ]
 # Of device_abort.pml.
 DEVICE = [("device", "launches, an abort, a commit", "")]
+# Of first_world.pml.
+FIRST = [
+    ("first world", "a worker on each of two hosts, two deaths",
+     "NW=2 HM0=1 F=2"),
+    ("first world, three", "three workers on two hosts, a death",
+     "NW=3 HM0=3 F=1"),
+]
 # Two minutes and 1.6 GB, with 32 bits of a hash for a state: not in every run.
 LONG = [
     ("two deaths, leaders", "two deaths, a leader change",
@@ -159,6 +167,26 @@ COPIES_MUTANTS = [
      "N=3 REPLICAS=2 S=3"),
     ("EARLY", "k", "copies a commit before it counts", "N=3"),
 ]
+FIRST_MUTANTS = [
+    ("NO_RECALL", "q", "lets processes of a world that ended live",
+     "NW=2 HM0=1 F=1"),
+    ("KEEPS_PROCESS", "r", "lets them call rg_world_wait again",
+     "NW=2 HM0=1 F=1"),
+    ("JOINS_EARLY", "q", "says RG_JOINING before the first commit",
+     "NW=2 HM0=1 F=1"),
+    ("DECISION_COMES_FIRST", "s", "says RG_OK in a world that resumes",
+     "NW=2 HM0=1 F=1"),
+    ("NOBODY_IS_TOLD", "f", "does not say that the job has begun",
+     "NW=2 HM0=1 F=0"),
+    ("WAITERS_JOIN", "q", "gives who waits a place in a running job",
+     "NW=2 HM0=1 F=1"),
+    ("FIRST_WHILE_IT_LIVES", "q", "adds newcomers to a first world that lives",
+     "NW=2 HM0=1 F=1"),
+    ("FIRST_FOR_EVER", "q", "forgets the record when it decides",
+     "NW=2 HM0=1 F=1"),
+    ("LATE_RECORD", "q", "records commit 0 of a world that has ended",
+     "NW=2 HM0=1 F=1"),
+]
 DEVICE_MUTANTS = [
     ("FREE_FIRST", "p", "frees before it knows who is inside", ""),
     ("LOCK_FIRST", "f", "takes the lock before it marks", ""),
@@ -171,6 +199,10 @@ DEVICE_MUTANTS = [
 ]
 # How the verifier words the claims of each invariant.
 CLAIMS = [
+    ("q", r"^assertion violated (0|\(mem\[w\]==begun\))$"),
+    ("r", r"^assertion violated \(once\[w\]==0\)"),
+    ("s", r"^assertion violated \(resume\[gen\[w\]\]==0\)"),
+    ("f", r"^assertion violated .*st\[0\]==8"),
     ("m", r"plan_cur\[h\]==cur\)&&\(plan_phase"),
     ("a", r"plan_cur\[h\]==cur|cur<=|decided>>cur"),
     ("b", r"==\(reported/4\)|==\(x/4\)"),
@@ -205,7 +237,8 @@ def must(folder, *command):
 
 def model_of(name):
     for model, entries in (("copies.pml", COPIES + COPIES_MUTANTS),
-                           ("device_abort.pml", DEVICE + DEVICE_MUTANTS)):
+                           ("device_abort.pml", DEVICE + DEVICE_MUTANTS),
+                           ("first_world.pml", FIRST + FIRST_MUTANTS)):
         if any(name == entry[0] for entry in entries):
             return model
     return "generation.pml"
@@ -293,11 +326,11 @@ def size_of(name):
 def settings(names):
     """[(name, about, constants, kind, broken invariant)]"""
     every = [(*entry, size_of(entry[0]), None)
-             for entry in PROTOCOL + COPIES + DEVICE] + \
+             for entry in PROTOCOL + COPIES + DEVICE + FIRST] + \
         [(*entry, "long", None) for entry in LONG] + \
         [(name, about, f"MUT_{name} {constants}", size_of(name), letter)
          for name, letter, about, constants in
-         MUTANTS + COPIES_MUTANTS + DEVICE_MUTANTS]
+         MUTANTS + COPIES_MUTANTS + DEVICE_MUTANTS + FIRST_MUTANTS]
     unknown = set(names) - {entry[0] for entry in every}
     if unknown:
         sys.exit(f"check.py: no setting is called {', '.join(sorted(unknown))}")
