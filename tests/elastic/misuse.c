@@ -229,15 +229,17 @@ static int returns_in_a_step(void)
     return say("rg_run", rg_run(state, return_before_a_sum, NULL));
 }
 
-/* Slot 1 dies in its first step; the others try again and again instead of
- * returning, until they have done so for two seconds. */
+/* Slot 1 dies in its first step, once all are in fn; the others try again and
+ * again instead of returning, until they have done so for two seconds. */
 static rg_status try_again(rg_state *st, void *arg)
 {
     int64_t one = 1;
     rg_status rs = RG_OK;
     (void)arg;
-    if (rg_slot(ctx) == 1 && rg_generation(ctx) == 1)
+    if (rg_slot(ctx) == 1 && rg_generation(ctx) == 1) {
+        rg_allreduce(rg_world(ctx), &one, &one, 1, RG_I64, RG_SUM);
         raise(SIGKILL);
+    }
     for (int i = 0; i < 300 && rg_generation(ctx) == 1; i++) {
         rs = rg_allreduce(rg_world(ctx), &one, &one, 1, RG_I64, RG_SUM);
         usleep(10000);
