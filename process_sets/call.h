@@ -6,7 +6,7 @@
 #ifndef RG_PROCESS_SETS_CALL_H
 #define RG_PROCESS_SETS_CALL_H
 
-#include "process_sets/inside.h"
+#include "process_sets/sets_parts.h"
 
 typedef struct rg__call {
     const char *what;

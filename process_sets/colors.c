@@ -1,7 +1,7 @@
 /* The workers of each colour: splits, and rules in each generation. */
 #include <stdlib.h>
 
-#include "process_sets/inside.h"
+#include "process_sets/sets_parts.h"
 #include "sdk/base/fail.h"
 
 typedef struct shade {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "process_sets/inside.h"
+#include "process_sets/sets_parts.h"
 #include "sdk/base/fail.h"
 #include "process_sets/held.h"
 

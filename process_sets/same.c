@@ -20,7 +20,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "process_sets/inside.h"
+#include "process_sets/sets_parts.h"
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"

@@ -5,7 +5,7 @@
  * set ends, and so does that of every rank that counts it as a member. */
 #include <stdlib.h>
 
-#include "process_sets/inside.h"
+#include "process_sets/sets_parts.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/hash.h"
 

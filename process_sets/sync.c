@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "process_sets/inside.h"
+#include "process_sets/sets_parts.h"
 #include "sdk/base/fail.h"
 
 #define RANK_BITS 14
@@ -203,7 +203,7 @@ static void describe(rg_set *set, const record *r)
 {
     set->id = r->id;
     set->is_named = r->is_named != 0;
-    set->kind = (set_kind)r->kind;
+    set->kind = (rg__set_kind)r->kind;
     set->keeps = r->keeps != 0;
     set->is_of_device = r->is_of_device != 0;
     set->order = r->order;

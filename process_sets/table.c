@@ -1,5 +1,5 @@
 /* The table: a list by id, since a job has few sets. */
-#include "process_sets/inside.h"
+#include "process_sets/sets_parts.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,11 +5,11 @@
 #ifndef RG_PROCESS_SETS_WISH_H
 #define RG_PROCESS_SETS_WISH_H
 
-#include "process_sets/inside.h"
+#include "process_sets/sets_parts.h"
 
 typedef struct rg__wish {
     const char *what; /* the call */
-    set_kind kind;
+    rg__set_kind kind;
     bool keeps;
     rg_memory memory;
     rg_color_fn fn; /* of a rule */

@@ -4,7 +4,7 @@
 #define RG_ELASTIC_AGENT_H
 
 #include "elastic/agent/base/events.h"
-#include "elastic/agent/base/params.h"
+#include "elastic/agent/base/agent_params.h"
 
 struct rg__keep;
 

@@ -5,7 +5,7 @@
 
 #include "elastic/agent/base/agent_state.h"
 
-/* open.c */
+/* open_job.c */
 rg_status rg__open_names(agent *a); /* of the job that we would make */
 void rg__open_job(agent *a);
 void rg__open_on_late(agent *a); /* it is not open for too long */

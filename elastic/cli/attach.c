@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "elastic/agent/base/params.h"
+#include "elastic/agent/base/agent_params.h"
 #include "elastic/cli/ask.h"
 #include "elastic/cli/rundir.h"
 #include "sdk/base/fail.h"

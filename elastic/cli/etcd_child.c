@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "elastic/cli/certs.h"
-#include "elastic/cli/program.h"
+#include "elastic/cli/find_program.h"
 #include "sdk/base/fail.h"
 
 #define STOP_MS    5000

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "elastic/agent/control/scrape.h"
-#include "elastic/cli/program.h"
+#include "elastic/cli/find_program.h"
 #include "elastic/cli/store.h"
 #include "elastic/notice/notice.h"
 #include "elastic/state/checkpoint_dir.h"

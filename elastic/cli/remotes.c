@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "elastic/cli/program.h"
+#include "elastic/cli/find_program.h"
 #include "elastic/cli/rundir.h"
 #include "elastic/launch/route.h"
 #include "sdk/base/fail.h"

@@ -7,7 +7,7 @@
 #include <limits.h>
 
 #include "elastic/cli/cli.h"
-#include "elastic/launch/launcher.h"
+#include "elastic/launch/host_launcher.h"
 #include "sdk/base/wire.h"
 
 typedef struct rg__remotes {
@@ -30,7 +30,7 @@ const char *rg__remotes_listen(const rg__remotes *remotes);
  * of params those of an agent that launches. */
 rg_status rg__remotes_prepare(rg__remotes *remotes, const rg__cli *cli,
                               rg__agent_params *params);
-/* Called while rg__remotes_finish waits (launcher.h); before prepare. */
+/* Called while rg__remotes_finish waits (host_launcher.h); before prepare. */
 void rg__remotes_on_turn(rg__remotes *remotes, int (*turn)(void *arg),
                          void *arg);
 void rg__remotes_free(rg__remotes *remotes);

@@ -30,9 +30,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "elastic/member/records.h"
 #include "regroup/regroup.h"
-
-#define RG__NAME_MAX 64 /* bytes of a job's or host's name, with the NUL */
 
 #define RG__REMOTE_CACERT "login.cacert"
 #define RG__REMOTE_CERT   "login.cert"

@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "elastic/etcd/copy.h"
+#include "elastic/etcd/mirrored.h"
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "elastic/launch/hosts.h"
+#include "elastic/launch/host_list.h"
 
 typedef struct rg__discovery {
     const char *command; /* of the shell; NULL: there is no script */

@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "elastic/launch/hosts.h"
+#include "elastic/launch/host_list.h"
 #include "sdk/base/wire.h"
 
 /* It is this host: localhost, our name, or an address of ours. */

@@ -1,5 +1,5 @@
 /* The records about checkpoints: a struct to JSON and back. */
-#include "elastic/member/inside.h"
+#include "elastic/member/records_parts.h"
 
 char *rg__claim_text(const rg__claim *claim)
 {

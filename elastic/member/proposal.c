@@ -4,7 +4,7 @@
  * So a large one tells how it differs from an earlier one, its base: in the
  * lists of members and hosts n stands for the next n of the base's, and -n
  * leaves out as many. */
-#include "elastic/member/inside.h"
+#include "elastic/member/records_parts.h"
 
 #include <stdlib.h>
 #include <string.h>

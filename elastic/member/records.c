@@ -1,5 +1,5 @@
 /* Each record's value: a struct to JSON and back. */
-#include "elastic/member/inside.h"
+#include "elastic/member/records_parts.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* All keys of a job at one revision, as structs. */
-#include "elastic/member/inside.h"
+#include "elastic/member/records_parts.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* What records are made of: ids, commits, names and texts as JSON values. */
-#include "elastic/member/inside.h"
+#include "elastic/member/records_parts.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
  *       {"action": "terminate", "time": "2026-05-01T10:04:31Z"}
  *   GET /latest/meta-data/events/recommendations/rebalance
  *       {"noticeTime": "2026-05-01T10:04:31Z"} */
-#include "elastic/notice/inside.h"
+#include "elastic/notice/notice_parts.h"
 
 #include <jansson.h>
 #include <stdio.h>

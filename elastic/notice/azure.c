@@ -7,7 +7,7 @@
  *   GET  /metadata/instance/compute/name
  *   GET  /metadata/scheduledevents
  *   POST /metadata/scheduledevents   {"StartRequests": [{"EventId": "..."}]} */
-#include "elastic/notice/inside.h"
+#include "elastic/notice/notice_parts.h"
 
 #include <ctype.h>
 #include <jansson.h>

@@ -3,7 +3,7 @@
  * `grep -q`; anything else is a failure. What it leaves running is killed. One
  * that does not end then is looked at again by the next round, which begins no
  * other before that. */
-#include "elastic/notice/inside.h"
+#include "elastic/notice/notice_parts.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* The firmware says in which cloud a machine is, without a network. */
-#include "elastic/notice/inside.h"
+#include "elastic/notice/notice_parts.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * since a file system that hangs would hold the loop up; the thread reads once
  * for each time it is asked. When the source goes while the thread hangs, the
  * thread is left behind and frees what is theirs when it comes back. */
-#include "elastic/notice/inside.h"
+#include "elastic/notice/notice_parts.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,7 +5,7 @@
  *   GET /computeMetadata/v1/instance/preempted           FALSE, TRUE
  *   GET /computeMetadata/v1/instance/maintenance-event   NONE,
  *       MIGRATE_ON_HOST_MAINTENANCE, TERMINATE_ON_HOST_MAINTENANCE */
-#include "elastic/notice/inside.h"
+#include "elastic/notice/notice_parts.h"
 
 #include <ctype.h>
 #include <stdio.h>

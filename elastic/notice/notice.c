@@ -1,5 +1,5 @@
 /* The table of sources, and the list of those that are asked. */
-#include "elastic/notice/inside.h"
+#include "elastic/notice/notice_parts.h"
 
 #include <stdio.h>
 #include <stdlib.h>

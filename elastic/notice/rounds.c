@@ -6,7 +6,7 @@
  *
  * A source that waits for news at the other end (gcp) is asked again as soon as
  * it has answered, but rounds begin no closer to each other than that time. */
-#include "elastic/notice/inside.h"
+#include "elastic/notice/notice_parts.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* url: a server of the site. 204 and 404 mean that nothing is announced, and so
  * do null, false, {} and []; an object is a notice (texts.c). Anything else is
  * a failure: a page of a proxy must not send hosts away. */
-#include "elastic/notice/inside.h"
+#include "elastic/notice/notice_parts.h"
 
 #include <stdio.h>
 

@@ -3,7 +3,7 @@
  *
  *   {"at": "2026-05-01T10:04:31Z", "reason": "rack 7 is switched off"}
  *   {"seconds": 90, "reason": "...", "advice": true} */
-#include "elastic/notice/inside.h"
+#include "elastic/notice/notice_parts.h"
 
 #include <ctype.h>
 #include <jansson.h>

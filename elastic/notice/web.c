@@ -1,6 +1,6 @@
 /* Rounds of sources that are asked over HTTP: requests, one after another,
  * until the source says that the round is over. */
-#include "elastic/notice/inside.h"
+#include "elastic/notice/notice_parts.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -50,29 +50,29 @@ rg_status rg__state_check_read(const char *text, rg__state_check *check_p)
         text);
 }
 
-rg_status rg__state_check_agree(rg_state *st, bool is_first)
+rg_status rg__state_check_agree(rg_state *state, bool is_first)
 {
-    st->commits = 0;
-    st->is_first = is_first;
-    for (int k = 0; k < st->buffers; k++)
-        st->buffer[k].has_slice_hash = st->buffer[k].has_changed = false;
-    st->world_check = st->check;
-    return rg__world_broadcast(st->ctx, &st->world_check,
-                               sizeof st->world_check, 0);
+    state->commits = 0;
+    state->is_first = is_first;
+    for (int k = 0; k < state->buffers; k++)
+        state->buffer[k].has_slice_hash = state->buffer[k].has_changed = false;
+    state->world_check = state->check;
+    return rg__world_broadcast(state->ctx, &state->world_check,
+                               sizeof state->world_check, 0);
 }
 
 /* ------------------------------------------------------------ equal on ranks
  */
 
 /* Is the commit compared that comes next? Commit 0 never is. */
-static bool is_compared(const rg_state *st)
+static bool is_compared(const rg_state *state)
 {
-    const uint64_t before = st->commits - st->is_first;
-    if (st->world_check.is_off)
+    const uint64_t before = state->commits - state->is_first;
+    if (state->world_check.is_off)
         return false;
-    if (st->world_check.every > 0)
-        return before % st->world_check.every == 0;
-    return before < (st->is_first ? FIRST_COMMITS : 1);
+    if (state->world_check.every > 0)
+        return before % state->world_check.every == 0;
+    return before < (state->is_first ? FIRST_COMMITS : 1);
 }
 
 static uint64_t hash_of(const rg__state_buffer *b)
@@ -86,16 +86,17 @@ static uint64_t hash_of(const rg__state_buffer *b)
     return rg__hash_value(&hash);
 }
 
-static rg_status agree_on(rg_state *st, const uint64_t *hash, bool *is_equal_p)
+static rg_status agree_on(rg_state *state, const uint64_t *hash,
+                          bool *is_equal_p)
 {
     const int64_t all =
-        (int64_t)rg__hash_of(hash, sizeof *hash * (size_t)st->buffers);
+        (int64_t)rg__hash_of(hash, sizeof *hash * (size_t)state->buffers);
     const int64_t in[4] = {all, ~all};
     int64_t out[4];
-    const rg_status rs =
-        rg__world_agree(st->ctx, comparing, RG__STATE_AGREE_COMPARE, in, out);
-    *is_equal_p = rs != RG_OK || out[0] == ~out[1];
-    return rs;
+    const rg_status st = rg__world_agree(state->ctx, comparing,
+                                         RG__STATE_AGREE_COMPARE, in, out);
+    *is_equal_p = st != RG_OK || out[0] == ~out[1];
+    return st;
 }
 
 /* "rank 2 has", "ranks 1, 3 and 2 more have" */
@@ -116,12 +117,12 @@ static void name_ranks(const uint8_t *differs, int size, size_t stride,
 }
 
 /* differs: a byte per rank, so far apart. */
-static rg_status tell(rg_state *st, rg__state_buffer *b, const uint8_t *differs,
-                      uint64_t step)
+static rg_status tell(rg_state *state, rg__state_buffer *b,
+                      const uint8_t *differs, uint64_t step)
 {
-    const rg__membership *now = &st->ctx->now;
+    const rg__membership *now = &state->ctx->now;
     char ranks[160], text[512];
-    name_ranks(differs, now->size, (size_t)st->buffers, ranks, sizeof ranks);
+    name_ranks(differs, now->size, (size_t)state->buffers, ranks, sizeof ranks);
     snprintf(text, sizeof text,
              "buffer %s is not equal on all ranks in step %llu: %s other bytes "
              "than rank 0; is something that a step changes not registered? A "
@@ -135,58 +136,58 @@ static rg_status tell(rg_state *st, rg__state_buffer *b, const uint8_t *differs,
 }
 
 /* All ranks have learnt that something differs: what, and on which of them. */
-static rg_status find_differences(rg_state *st, const uint64_t *hash,
+static rg_status find_differences(rg_state *state, const uint64_t *hash,
                                   uint64_t step)
 {
-    const rg__membership *now = &st->ctx->now;
-    const size_t n = (size_t)st->buffers;
+    const rg__membership *now = &state->ctx->now;
+    const size_t n = (size_t)state->buffers;
     uint64_t *first = malloc(n * sizeof *first);
     uint8_t *mine = malloc(n), *all = malloc(n * (size_t)now->size);
-    rg_status rs = first != NULL && mine != NULL && all != NULL
+    rg_status st = first != NULL && mine != NULL && all != NULL
                        ? RG_OK
                        : rg__fail(RG_ERR_MEMORY, "no memory to compare state");
-    if (rs == RG_OK) {
+    if (st == RG_OK) {
         memcpy(first, hash, n * sizeof *first);
-        rs = rg__world_broadcast(st->ctx, first, n * sizeof *first, 0);
+        st = rg__world_broadcast(state->ctx, first, n * sizeof *first, 0);
     }
     rg__failpoint("compare.differs", now->rank, step, now->generation);
-    for (size_t k = 0; k < n && rs == RG_OK; k++)
+    for (size_t k = 0; k < n && st == RG_OK; k++)
         mine[k] = hash[k] != first[k];
-    if (rs == RG_OK)
-        rs = rg__world_gather(st->ctx, comparing, mine, all, n, now->size);
+    if (st == RG_OK)
+        st = rg__world_gather(state->ctx, comparing, mine, all, n, now->size);
     rg_status found = RG_OK;
-    for (size_t k = n; k-- > 0 && rs == RG_OK;) /* the first is said last */
+    for (size_t k = n; k-- > 0 && st == RG_OK;) /* the first is said last */
         for (int r = 0; r < now->size; r++)
             if (all[(size_t)r * n + k]) {
-                found = tell(st, &st->buffer[k], all + k, step);
+                found = tell(state, &state->buffer[k], all + k, step);
                 break;
             }
     free(first);
     free(mine);
     free(all);
-    return rs == RG_OK && st->world_check.is_strict ? found : rs;
+    return st == RG_OK && state->world_check.is_strict ? found : st;
 }
 
 /* Whoever knows all differences may return first, and end: those who lose it
  * know by then that there are some. */
-static rg_status compare(rg_state *st, uint64_t step)
+static rg_status compare(rg_state *state, uint64_t step)
 {
-    uint64_t *hash = calloc((size_t)st->buffers + 1, sizeof *hash);
+    uint64_t *hash = calloc((size_t)state->buffers + 1, sizeof *hash);
     if (hash == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory to compare state");
-    for (int k = 0; k < st->buffers; k++)
-        hash[k] = hash_of(&st->buffer[k]);
+    for (int k = 0; k < state->buffers; k++)
+        hash[k] = hash_of(&state->buffer[k]);
     bool is_equal = true;
-    rg_status rs = agree_on(st, hash, &is_equal);
-    if (rs == RG_OK && !is_equal)
-        rs = find_differences(st, hash, step);
-    if (rs == RG_ERR_PEER_LOST && !is_equal && st->world_check.is_strict)
-        rs = rg__fail(RG_ERR_MISMATCH,
+    rg_status st = agree_on(state, hash, &is_equal);
+    if (st == RG_OK && !is_equal)
+        st = find_differences(state, hash, step);
+    if (st == RG_ERR_PEER_LOST && !is_equal && state->world_check.is_strict)
+        st = rg__fail(RG_ERR_MISMATCH,
                       "replicated memory is not equal on all ranks in step "
                       "%llu; other ranks name the buffer",
                       (unsigned long long)step);
     free(hash);
-    return rs;
+    return st;
 }
 
 /* ------------------------------------------------------------------- changes
@@ -213,47 +214,47 @@ static void tell_still(rg__state_buffer *b)
         b->name, STILL_COMMITS);
 }
 
-static rg_status find_still(rg_state *st)
+static rg_status find_still(rg_state *state)
 {
-    const rg__membership *now = &st->ctx->now;
-    const size_t n = (size_t)st->buffers;
+    const rg__membership *now = &state->ctx->now;
+    const size_t n = (size_t)state->buffers;
     uint8_t *mine = calloc(n + 1, 1), *all = malloc(n * (size_t)now->size + 1);
-    rg_status rs = mine != NULL && all != NULL
+    rg_status st = mine != NULL && all != NULL
                        ? RG_OK
                        : rg__fail(RG_ERR_MEMORY, "no memory to compare state");
-    for (size_t k = 0; k < n && rs == RG_OK; k++)
-        mine[k] = st->buffer[k].has_changed;
-    if (rs == RG_OK)
-        rs = rg__world_gather(st->ctx, comparing, mine, all, n, now->size);
-    for (size_t k = 0; k < n && rs == RG_OK && now->rank == 0; k++) {
+    for (size_t k = 0; k < n && st == RG_OK; k++)
+        mine[k] = state->buffer[k].has_changed;
+    if (st == RG_OK)
+        st = rg__world_gather(state->ctx, comparing, mine, all, n, now->size);
+    for (size_t k = 0; k < n && st == RG_OK && now->rank == 0; k++) {
         bool has_changed = false;
         for (int r = 0; r < now->size; r++)
             has_changed = has_changed || all[(size_t)r * n + k];
         if (!has_changed)
-            tell_still(&st->buffer[k]);
+            tell_still(&state->buffer[k]);
     }
     free(mine);
     free(all);
-    return rs;
+    return st;
 }
 
-static bool is_still_due(const rg_state *st)
+static bool is_still_due(const rg_state *state)
 {
-    return st->commits == STILL_COMMITS + 1 && !st->world_check.is_off;
+    return state->commits == STILL_COMMITS + 1 && !state->world_check.is_off;
 }
 
-bool rg__state_looks(const rg_state *st)
+bool rg__state_looks(const rg_state *state)
 {
-    return st->buffers > 0 && st->is_in_fn &&
-           (is_compared(st) || is_still_due(st));
+    return state->buffers > 0 && state->is_in_fn &&
+           (is_compared(state) || is_still_due(state));
 }
 
-rg_status rg__state_look(rg_state *st, uint64_t step)
+rg_status rg__state_look(rg_state *state, uint64_t step)
 {
-    rg_status rs = RG_OK;
-    if (is_compared(st))
-        rs = compare(st, step);
-    if (rs == RG_OK && is_still_due(st))
-        rs = find_still(st);
-    return rs;
+    rg_status st = RG_OK;
+    if (is_compared(state))
+        st = compare(state, step);
+    if (st == RG_OK && is_still_due(state))
+        st = find_still(state);
+    return st;
 }

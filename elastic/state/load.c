@@ -31,19 +31,19 @@ static const rg__checkpoint_buffer *find_stored(const rg__checkpoint *c,
     return NULL;
 }
 
-static bool is_registered(const rg_state *st, const char *name)
+static bool is_registered(const rg_state *state, const char *name)
 {
-    for (int i = 0; i < st->buffers; i++)
-        if (strcmp(st->buffer[i].name, name) == 0)
+    for (int i = 0; i < state->buffers; i++)
+        if (strcmp(state->buffer[i].name, name) == 0)
             return true;
     return false;
 }
 
-static rg_status check_buffers(const rg_state *st, const rg__checkpoint *c,
+static rg_status check_buffers(const rg_state *state, const rg__checkpoint *c,
                                const char *path)
 {
-    for (int i = 0; i < st->buffers; i++) {
-        const rg__state_buffer *b = &st->buffer[i];
+    for (int i = 0; i < state->buffers; i++) {
+        const rg__state_buffer *b = &state->buffer[i];
         const rg__checkpoint_buffer *stored = find_stored(c, b->name);
         if (stored == NULL)
             return rg__fail(RG_ERR_INVALID,
@@ -66,7 +66,7 @@ static rg_status check_buffers(const rg_state *st, const rg__checkpoint *c,
                             b->is_sharded ? "replicated" : "sharded", path);
     }
     for (uint32_t i = 0; i < c->buffers; i++)
-        if (!is_registered(st, c->buffer[i].name))
+        if (!is_registered(state, c->buffer[i].name))
             return rg__fail(RG_ERR_INVALID,
                             "checkpoint %s has buffer %s of %" PRIu64 " bytes, "
                             "which is not registered; register it before",
@@ -82,45 +82,45 @@ static uint32_t index_of(const rg__checkpoint *c, const char *name)
     return i; /* check_buffers has seen it */
 }
 
-static rg_status take(rg_state *st, const rg__checkpoint *c,
+static rg_status take(rg_state *state, const rg__checkpoint *c,
                       const rg__checkpoint_source *source)
 {
-    rg_status rs = RG_OK;
-    for (int k = 0; k < st->buffers && rs == RG_OK; k++) {
-        const rg__state_buffer *b = &st->buffer[k];
+    rg_status st = RG_OK;
+    for (int k = 0; k < state->buffers && st == RG_OK; k++) {
+        const rg__state_buffer *b = &state->buffer[k];
         if (b->is_sharded)
             continue;
-        rs = rg__checkpoint_take(c, source, index_of(c, b->name), 0, b->bytes,
+        st = rg__checkpoint_take(c, source, index_of(c, b->name), 0, b->bytes,
                                  b->data);
-        if (rs == RG_OK)
-            rs = rg__state_push(b, 0, b->bytes);
+        if (st == RG_OK)
+            st = rg__state_push(b, 0, b->bytes);
     }
-    return rs;
+    return st;
 }
 
-static bool only_looks(const rg_state *st)
+static bool only_looks(const rg_state *state)
 {
-    return st->due[0] != '\0';
+    return state->due[0] != '\0';
 }
 
-static void note_step(rg_state *st, uint64_t step, const char *path)
+static void note_step(rg_state *state, uint64_t step, const char *path)
 {
-    st->step = step;
-    st->loaded_step = step + 1;
+    state->step = step;
+    state->loaded_step = step + 1;
     rg__log(RG__INFO, "state", "loaded step %" PRIu64 " from %s", step, path);
 }
 
 /* The path is absolute. */
-static rg_status note_loaded(rg_state *st, const rg__checkpoint *c,
+static rg_status note_loaded(rg_state *state, const rg__checkpoint *c,
                              const char *path)
 {
-    rg__state_loaded *l = &st->loaded;
+    rg__state_loaded *l = &state->loaded;
     const char *slash = strrchr(path, '/');
     const int n = snprintf(l->name, sizeof l->name, "%s", slash + 1);
     snprintf(l->dir, sizeof l->dir, "%.*s", (int)(slash - path), path);
     l->hash = c->head_hash;
-    if (!only_looks(st))
-        note_step(st, c->id.step, path);
+    if (!only_looks(state))
+        note_step(state, c->id.step, path);
     return n < (int)sizeof l->name
                ? RG_OK
                : rg__fail(RG_ERR_INVALID,
@@ -129,148 +129,150 @@ static rg_status note_loaded(rg_state *st, const rg__checkpoint *c,
                           path);
 }
 
-static rg_status take_checkpoint(rg_state *st, const rg__checkpoint *c,
+static rg_status take_checkpoint(rg_state *state, const rg__checkpoint *c,
                                  const rg__checkpoint_source *source)
 {
-    rg_status rs = check_buffers(st, c, source->name);
-    if (rs == RG_OK && !only_looks(st))
-        rs = rg__checkpoint_verify_replicated(c, source);
-    if (rs == RG_OK && !only_looks(st))
-        rs = take(st, c, source);
-    return rs == RG_OK ? note_loaded(st, c, source->name) : rs;
+    rg_status st = check_buffers(state, c, source->name);
+    if (st == RG_OK && !only_looks(state))
+        st = rg__checkpoint_verify_replicated(c, source);
+    if (st == RG_OK && !only_looks(state))
+        st = take(state, c, source);
+    return st == RG_OK ? note_loaded(state, c, source->name) : st;
 }
 
-static rg_status load_file(rg_state *st, const char *path)
+static rg_status load_file(rg_state *state, const char *path)
 {
     rg__checkpoint_file file;
     rg__checkpoint c;
-    rg_status rs = rg__checkpoint_file_open(&file, path);
-    if (rs != RG_OK)
-        return rs;
-    rs = rg__checkpoint_open(&c, &file.source);
-    if (rs == RG_OK) {
-        rs = take_checkpoint(st, &c, &file.source);
+    rg_status st = rg__checkpoint_file_open(&file, path);
+    if (st != RG_OK)
+        return st;
+    st = rg__checkpoint_open(&c, &file.source);
+    if (st == RG_OK) {
+        st = take_checkpoint(state, &c, &file.source);
         rg__checkpoint_close(&c);
     }
     rg__checkpoint_file_close(&file);
-    return rs;
+    return st;
 }
 
 /* ------------------------------------------------------------------ shards */
 
-static rg_status take_shards(rg_state *st, const rg__checkpoint *c,
+static rg_status take_shards(rg_state *state, const rg__checkpoint *c,
                              const rg__checkpoint_source *source)
 {
-    const rg__membership *now = &st->ctx->now;
-    rg_status rs = check_buffers(st, c, source->name);
-    for (int k = 0; k < st->buffers && rs == RG_OK; k++) {
-        const rg__state_buffer *b = &st->buffer[k];
+    const rg__membership *now = &state->ctx->now;
+    rg_status st = check_buffers(state, c, source->name);
+    for (int k = 0; k < state->buffers && st == RG_OK; k++) {
+        const rg__state_buffer *b = &state->buffer[k];
         size_t begin, end;
         if (!b->is_sharded)
             continue;
         rg__state_slice(b, (uint32_t)now->rank, (uint32_t)now->size, &begin,
                         &end);
-        rs = rg__checkpoint_take(c, source, index_of(c, b->name), begin, end,
+        st = rg__checkpoint_take(c, source, index_of(c, b->name), begin, end,
                                  b->data);
-        if (rs == RG_OK)
-            rs = rg__state_push(b, begin, end);
+        if (st == RG_OK)
+            st = rg__state_push(b, begin, end);
     }
-    return rs;
+    return st;
 }
 
-static rg_status take_shards_of(rg_state *st, const char *path, uint64_t hash)
+static rg_status take_shards_of(rg_state *state, const char *path,
+                                uint64_t hash)
 {
     rg__checkpoint_file file;
     rg__checkpoint c;
-    rg_status rs = rg__checkpoint_file_open(&file, path);
-    if (rs != RG_OK) /* it was there a moment ago, elsewhere */
-        return rs == RG_ERR_NOT_FOUND ? RG_ERR_SYSTEM : rs;
-    rs = rg__checkpoint_open(&c, &file.source);
-    if (rs == RG_OK && c.head_hash != hash)
-        rs = rg__fail(RG_ERR_DAMAGED,
+    rg_status st = rg__checkpoint_file_open(&file, path);
+    if (st != RG_OK) /* it was there a moment ago, elsewhere */
+        return st == RG_ERR_NOT_FOUND ? RG_ERR_SYSTEM : st;
+    st = rg__checkpoint_open(&c, &file.source);
+    if (st == RG_OK && c.head_hash != hash)
+        st = rg__fail(RG_ERR_DAMAGED,
                       "checkpoint %s is another than the one that rank 0 has "
                       "loaded; let all hosts see one directory",
                       path);
-    if (rs == RG_OK)
-        rs = take_shards(st, &c, &file.source);
+    if (st == RG_OK)
+        st = take_shards(state, &c, &file.source);
     rg__checkpoint_close(&c);
     rg__checkpoint_file_close(&file);
-    return rs;
+    return st;
 }
 
 /* A rank that came later may have loaded another one, or none. */
-rg_status rg__state_load_shards(rg_state *st, int source)
+rg_status rg__state_load_shards(rg_state *state, int source)
 {
-    rg__state_loaded from = st->loaded;
+    rg__state_loaded from = state->loaded;
     char path[PATH_MAX];
-    const rg_status rs =
-        rg__world_broadcast(st->ctx, &from, sizeof from, source);
-    if (rs != RG_OK || from.name[0] == '\0')
-        return rs;
-    const char *dir = st->loaded.name[0] != '\0'       ? st->loaded.dir
-                      : st->ctx->checkpoint[0] != '\0' ? st->ctx->checkpoint
-                                                       : from.dir;
+    const rg_status st =
+        rg__world_broadcast(state->ctx, &from, sizeof from, source);
+    if (st != RG_OK || from.name[0] == '\0')
+        return st;
+    const char *dir = state->loaded.name[0] != '\0' ? state->loaded.dir
+                      : state->ctx->checkpoint[0] != '\0'
+                          ? state->ctx->checkpoint
+                          : from.dir;
     snprintf(path, sizeof path, "%s/%s", dir, from.name);
-    return take_shards_of(st, path, from.hash);
+    return take_shards_of(state, path, from.hash);
 }
 
 /* ------------------------------------------------------------- a directory */
 
-static rg_status load_name(rg_state *st, const char *dir, const char *name)
+static rg_status load_name(rg_state *state, const char *dir, const char *name)
 {
     char path[PATH_MAX];
     if (snprintf(path, sizeof path, "%s/%s", dir, name) >= (int)sizeof path)
         return rg__fail(RG_ERR_INVALID,
                         "the checkpoint directory %s has too long a name", dir);
-    return load_file(st, path);
+    return load_file(state, path);
 }
 
 /* The newest that is whole. A damaged one is named, and the one before it
  * taken. IN_PROGRESS: one has gone meanwhile. */
-static rg_status load_newest(rg_state *st, const char *dir,
+static rg_status load_newest(rg_state *state, const char *dir,
                              const rg__checkpoint_name *names, size_t count)
 {
-    rg_status rs = rg__fail(RG_ERR_NOT_FOUND, "%s has no checkpoint", dir);
+    rg_status st = rg__fail(RG_ERR_NOT_FOUND, "%s has no checkpoint", dir);
     for (size_t i = 0; i < count; i++) {
         if (names[i].is_part)
             continue;
-        rs = load_name(st, dir, names[i].text);
-        if (rs == RG_ERR_NOT_FOUND)
+        st = load_name(state, dir, names[i].text);
+        if (st == RG_ERR_NOT_FOUND)
             return RG_IN_PROGRESS;
-        if (rs != RG_ERR_DAMAGED)
-            return rs;
+        if (st != RG_ERR_DAMAGED)
+            return st;
         rg__log(RG__WARN, "state", "%s", rg_last_error());
     }
-    return rs;
+    return st;
 }
 
 /* The serial of the newest is still what we know of the directory. */
-rg_status rg__state_load_before(rg_state *st)
+rg_status rg__state_load_before(rg_state *state)
 {
     rg__checkpoint_name *names;
     size_t count, i = 0;
     char name[RG__TEXT_MAX];
-    snprintf(name, sizeof name, "%s", st->loaded.name);
-    if (st->loaded.is_named)
+    snprintf(name, sizeof name, "%s", state->loaded.name);
+    if (state->loaded.is_named)
         return rg__fail(RG_ERR_DAMAGED,
                         "checkpoint %s/%s is damaged; load another one",
-                        st->loaded.dir, name);
-    rg_status rs = rg__checkpoint_list(st->loaded.dir, &names, &count);
-    if (rs != RG_OK)
-        return rs;
+                        state->loaded.dir, name);
+    rg_status st = rg__checkpoint_list(state->loaded.dir, &names, &count);
+    if (st != RG_OK)
+        return st;
     while (i < count && strcmp(names[i].text, name) != 0)
         i++;
     i += i < count;
-    rs = load_newest(st, st->loaded.dir, names + i, count - i);
+    st = load_newest(state, state->loaded.dir, names + i, count - i);
     free(names);
-    if (rs == RG_ERR_NOT_FOUND || rs == RG_IN_PROGRESS)
-        rs = rg__fail(RG_ERR_DAMAGED,
+    if (st == RG_ERR_NOT_FOUND || st == RG_IN_PROGRESS)
+        st = rg__fail(RG_ERR_DAMAGED,
                       "no checkpoint before %s is in %s; begin afresh in "
                       "another directory",
-                      name, st->loaded.dir);
-    if (rs == RG_OK)
-        rg__state_note_load(st);
-    return rs;
+                      name, state->loaded.dir);
+    if (st == RG_OK)
+        rg__state_note_load(state);
+    return st;
 }
 
 static uint64_t newest_sealed(const rg__checkpoint_name *names, size_t count)
@@ -281,42 +283,42 @@ static uint64_t newest_sealed(const rg__checkpoint_name *names, size_t count)
     return 0;
 }
 
-static rg_status load_dir(rg_state *st, const char *dir)
+static rg_status load_dir(rg_state *state, const char *dir)
 {
-    rg_status rs = RG_IN_PROGRESS;
-    for (int i = 0; i < LIST_TRIES && rs == RG_IN_PROGRESS; i++) {
+    rg_status st = RG_IN_PROGRESS;
+    for (int i = 0; i < LIST_TRIES && st == RG_IN_PROGRESS; i++) {
         rg__checkpoint_name *names;
         size_t count;
-        rs = rg__checkpoint_list(dir, &names, &count);
-        if (rs != RG_OK)
-            return rs;
-        rs = load_newest(st, dir, names, count);
-        if (rs == RG_OK) /* a damaged one is no other job's */
-            rg__state_know(st, dir, newest_sealed(names, count));
+        st = rg__checkpoint_list(dir, &names, &count);
+        if (st != RG_OK)
+            return st;
+        st = load_newest(state, dir, names, count);
+        if (st == RG_OK) /* a damaged one is no other job's */
+            rg__state_know(state, dir, newest_sealed(names, count));
         free(names);
-        st->loaded.is_named = false;
+        state->loaded.is_named = false;
     }
-    if (rs == RG_IN_PROGRESS)
+    if (st == RG_IN_PROGRESS)
         return rg__fail(RG_ERR_SYSTEM,
                         "the checkpoints in %s go while they are read; let "
                         "one job at a time write there",
                         dir);
-    return rs;
+    return st;
 }
 
 /* --------------------------------------------------------------------- API */
 
-static rg_status check_load(const rg_state *st, const char *path,
+static rg_status check_load(const rg_state *state, const char *path,
                             const uint64_t *step_p)
 {
-    if (st == NULL || step_p == NULL)
+    if (state == NULL || step_p == NULL)
         return rg__fail(RG_ERR_INVALID,
                         "rg_state_load needs a state and a place for the step");
-    if (st->ctx->is_running || st->last.generation != 0)
+    if (state->ctx->is_running || state->last.generation != 0)
         return rg__fail(RG_ERR_INVALID,
                         "rg_state_load belongs before rg_run: afterwards "
                         "registered memory is what its last commit says");
-    if (path == NULL && st->ctx->checkpoint[0] == '\0')
+    if (path == NULL && state->ctx->checkpoint[0] == '\0')
         return rg__fail(RG_ERR_NOT_FOUND,
                         "no directory of checkpoints was named; name it with "
                         "--checkpoint-dir");
@@ -324,27 +326,27 @@ static rg_status check_load(const rg_state *st, const char *path,
 }
 
 /* What is newer in its directory is not ours. */
-static rg_status load_named(rg_state *st, const char *path)
+static rg_status load_named(rg_state *state, const char *path)
 {
     char dir[RG__TEXT_MAX];
     rg__checkpoint_name name;
     const char *slash = strrchr(path, '/');
-    const rg_status rs = load_file(st, path);
-    if (rs == RG_OK && rg__checkpoint_name_read(slash + 1, &name)) {
+    const rg_status st = load_file(state, path);
+    if (st == RG_OK && rg__checkpoint_name_read(slash + 1, &name)) {
         snprintf(dir, sizeof dir, "%.*s", (int)(slash - path), path);
-        rg__state_know(st, dir, name.serial);
+        rg__state_know(state, dir, name.serial);
     }
-    st->loaded.is_named = rs == RG_OK;
-    return rs;
+    state->loaded.is_named = st == RG_OK;
+    return st;
 }
 
 /* The path is absolute. */
-static rg_status load(rg_state *st, const char *path)
+static rg_status load(rg_state *state, const char *path)
 {
     struct stat info;
     if (stat(path, &info) == 0)
-        return S_ISDIR(info.st_mode) ? load_dir(st, path)
-                                     : load_named(st, path);
+        return S_ISDIR(info.st_mode) ? load_dir(state, path)
+                                     : load_named(state, path);
     const int cause = errno;
     return rg__fail(cause == ENOENT ? RG_ERR_NOT_FOUND : RG_ERR_SYSTEM,
                     "checkpoint %s can't be read: %s", path, strerror(cause));
@@ -356,13 +358,13 @@ static bool job_has_commit(const rg_ctx *ctx)
     return !ctx->is_alone && atomic_load(&ctx->page->begun) != 0;
 }
 
-static rg_status load_when_due(rg_state *st, const char *path)
+static rg_status load_when_due(rg_state *state, const char *path)
 {
-    snprintf(st->due, sizeof st->due, "%s", path);
-    const rg_status rs = load(st, path);
-    if (rs != RG_OK) {
-        st->due[0] = '\0';
-        return rs;
+    snprintf(state->due, sizeof state->due, "%s", path);
+    const rg_status st = load(state, path);
+    if (st != RG_OK) {
+        state->due[0] = '\0';
+        return st;
     }
     rg__log(RG__INFO, "state",
             "nothing is read from %s: the job has a commit, and rg_run brings "
@@ -371,39 +373,39 @@ static rg_status load_when_due(rg_state *st, const char *path)
     return rg__fail(RG_ERR_NOT_FOUND,
                     "nothing is read from %.200s: job %s has a commit, and "
                     "rg_run brings registered memory to it",
-                    path, st->ctx->job);
+                    path, state->ctx->job);
 }
 
-rg_status rg__state_load_due(rg_state *st)
+rg_status rg__state_load_due(rg_state *state)
 {
     char path[RG__TEXT_MAX];
-    if (!only_looks(st))
+    if (!only_looks(state))
         return RG_OK;
-    snprintf(path, sizeof path, "%s", st->due);
-    st->due[0] = '\0';
-    const rg_status rs = load(st, path);
-    if (rs == RG_OK)
-        rg__state_note_load(st);
-    return rs;
+    snprintf(path, sizeof path, "%s", state->due);
+    state->due[0] = '\0';
+    const rg_status st = load(state, path);
+    if (st == RG_OK)
+        rg__state_note_load(state);
+    return st;
 }
 
-rg_status rg_state_load(rg_state *st, const char *given, uint64_t *step_p)
+rg_status rg_state_load(rg_state *state, const char *given, uint64_t *step_p)
 {
     char path[RG__TEXT_MAX];
-    rg_status rs = check_load(st, given, step_p);
-    if (rs == RG_OK)
-        rs = rg__state_absolute(given != NULL ? given : st->ctx->checkpoint,
+    rg_status st = check_load(state, given, step_p);
+    if (st == RG_OK)
+        st = rg__state_absolute(given != NULL ? given : state->ctx->checkpoint,
                                 path);
-    if (rs != RG_OK)
-        return rs;
-    if (job_has_commit(st->ctx))
-        return load_when_due(st, path);
-    rs = rg__state_await_device(st);
-    if (rs == RG_OK)
-        rs = load(st, path);
-    if (rs == RG_OK) {
-        *step_p = st->step;
-        rg__state_note_load(st);
+    if (st != RG_OK)
+        return st;
+    if (job_has_commit(state->ctx))
+        return load_when_due(state, path);
+    st = rg__state_await_device(state);
+    if (st == RG_OK)
+        st = load(state, path);
+    if (st == RG_OK) {
+        *step_p = state->step;
+        rg__state_note_load(state);
     }
-    return rs;
+    return st;
 }

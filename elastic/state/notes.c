@@ -6,72 +6,73 @@
 
 #include "process_sets/sets.h"
 
-void rg__state_hash(const rg_state *st, char hex[17])
+void rg__state_hash(const rg_state *state, char hex[17])
 {
     rg__hash hash;
     rg__hash_begin(&hash);
-    for (int i = 0; i < st->buffers; i++) {
-        if (st->buffer[i].is_sharded)
+    for (int i = 0; i < state->buffers; i++) {
+        if (state->buffer[i].is_sharded)
             continue;
-        rg__state_pull_or_warn(&st->buffer[i]);
-        rg__hash_update(&hash, st->buffer[i].data, st->buffer[i].bytes);
+        rg__state_pull_or_warn(&state->buffer[i]);
+        rg__hash_update(&hash, state->buffer[i].data, state->buffer[i].bytes);
     }
     rg__hash_end(&hash, hex);
 }
 
-void rg__state_note(rg_state *st, const char *event, uint64_t step, bool hashed)
+void rg__state_note(rg_state *state, const char *event, uint64_t step,
+                    bool hashed)
 {
-    if (st->history == NULL)
+    if (state->history == NULL)
         return;
     char hex[17];
     if (hashed)
-        rg__state_hash(st, hex);
-    const rg__membership *now = &st->ctx->now;
-    rg__history_event(st->history, event, now->generation, now->rank, now->size,
-                      step, hashed ? hex : NULL);
+        rg__state_hash(state, hex);
+    const rg__membership *now = &state->ctx->now;
+    rg__history_event(state->history, event, now->generation, now->rank,
+                      now->size, step, hashed ? hex : NULL);
 }
 
-void rg__state_note_load(const rg_state *st)
+void rg__state_note_load(const rg_state *state)
 {
     char hex[17];
-    if (st->history == NULL)
+    if (state->history == NULL)
         return;
-    rg__state_hash(st, hex);
-    rg__history_event(st->history, "load", 0, -1, 0, st->step, hex);
+    rg__state_hash(state, hex);
+    rg__history_event(state->history, "load", 0, -1, 0, state->step, hex);
 }
 
-void rg__state_note_made(const rg_state *st, rg__live *live)
+void rg__state_note_made(const rg_state *state, rg__live *live)
 {
-    if (st->history != NULL)
-        rg__state_hash(st, live->hash);
+    if (state->history != NULL)
+        rg__state_hash(state, live->hash);
 }
 
-void rg__state_note_stored(const rg_state *st, rg__live *live)
+void rg__state_note_stored(const rg_state *state, rg__live *live)
 {
-    const rg__membership *now = &st->ctx->now;
+    const rg__membership *now = &state->ctx->now;
     if (live->hash[0] != '\0')
-        rg__history_event(st->history, "stored", now->generation, now->rank,
+        rg__history_event(state->history, "stored", now->generation, now->rank,
                           now->size, live->id.step, live->hash);
     live->hash[0] = '\0';
 }
 
-void rg__state_note_step(rg_state *st)
+void rg__state_note_step(rg_state *state)
 {
-    const rg__history_samples samples = {st->sample_epoch, st->sample_first,
-                                         st->sample_count};
-    const rg__membership *now = &st->ctx->now;
-    rg__history_step(st->history, now->generation, now->rank, now->size,
-                     st->step, NULL, st->has_samples ? &samples : NULL);
-    st->has_samples = false;
+    const rg__history_samples samples = {
+        state->sample_epoch, state->sample_first, state->sample_count};
+    const rg__membership *now = &state->ctx->now;
+    rg__history_step(state->history, now->generation, now->rank, now->size,
+                     state->step, NULL, state->has_samples ? &samples : NULL);
+    state->has_samples = false;
 }
 
-void rg__state_note_samples(rg_state *st, uint64_t epoch, uint64_t first,
+void rg__state_note_samples(rg_state *state, uint64_t epoch, uint64_t first,
                             uint64_t count)
 {
-    st->sample_epoch = epoch;
-    st->sample_first = first;
-    st->sample_count = count;
-    st->has_samples = true;
+    state->sample_epoch = epoch;
+    state->sample_first = first;
+    state->sample_count = count;
+    state->has_samples = true;
 }
 
 typedef struct set_list {
@@ -108,20 +109,21 @@ static void free_sets(set_list *list)
     free(list->item);
 }
 
-void rg__state_note_join(rg_state *st, const rg__decided *decided)
+void rg__state_note_join(rg_state *state, const rg__decided *decided)
 {
-    if (st->history == NULL)
+    if (state->history == NULL)
         return;
-    const rg__membership *now = &st->ctx->now;
+    const rg__membership *now = &state->ctx->now;
     set_list sets = {0};
-    rg__sets_each(st->ctx, add_set, &sets);
-    rg__state_note(st, "join", st->step, false);
-    rg__history_decide(st->history, st->ctx->job_id, now->generation, now->rank,
-                       now->size, decided->resume, sets.item, sets.count);
+    rg__sets_each(state->ctx, add_set, &sets);
+    rg__state_note(state, "join", state->step, false);
+    rg__history_decide(state->history, state->ctx->job_id, now->generation,
+                       now->rank, now->size, decided->resume, sets.item,
+                       sets.count);
     free_sets(&sets);
 }
 
-void rg__state_note_leave(rg_state *st)
+void rg__state_note_leave(rg_state *state)
 {
-    rg__state_note(st, "leave", st->step, false);
+    rg__state_note(state, "leave", state->step, false);
 }

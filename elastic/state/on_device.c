@@ -34,9 +34,10 @@ void rg__state_mirror_free(rg__state_buffer *b)
 }
 
 /* A restore comes behind rg__device_enter, which has done the same. */
-rg_status rg__state_await_device(const rg_state *st)
+rg_status rg__state_await_device(const rg_state *state)
 {
-    return st->ctx->device == NULL ? RG_OK : rg__device_drain(st->ctx->device);
+    return state->ctx->device == NULL ? RG_OK
+                                      : rg__device_drain(state->ctx->device);
 }
 
 rg_status rg__state_pull(const rg__state_buffer *b, size_t begin, size_t end)

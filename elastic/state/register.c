@@ -22,32 +22,32 @@ rg_status rg_state_create(rg_ctx *ctx, const rg_state_params *params,
                         "rg_state_create needs a context and a place for the "
                         "state");
     rg_state_params own;
-    rg_status rs = rg__params_read("rg_state_params", params,
+    rg_status st = rg__params_read("rg_state_params", params,
                                    RG__PARAMS_UP_TO(rg_state_params, size),
                                    &own, sizeof own);
-    if (rs != RG_OK)
-        return rs;
-    rg_state *st = calloc(1, sizeof *st);
-    if (st == NULL)
+    if (st != RG_OK)
+        return st;
+    rg_state *state = calloc(1, sizeof *state);
+    if (state == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a state");
-    st->ctx = ctx;
-    st->vault_slot = -1;
-    st->slots = 2;
+    state->ctx = ctx;
+    state->vault_slot = -1;
+    state->slots = 2;
     const rg__library_settings *settings = NULL;
     const bool is_first = ctx->history_start == 0;
     if (is_first)
         ctx->history_start = ctx->me.start;
-    rs = rg__library_settings_get(&settings);
-    if (rs == RG_OK)
-        rs = rg__state_check_read(settings->check_state, &st->check);
-    if (rs == RG_OK)
-        rs = rg__history_open(ctx->history, ctx->host, ctx->slot,
-                              &ctx->history_start, is_first, &st->history);
-    if (rs != RG_OK) {
-        free(st);
-        return rs;
+    st = rg__library_settings_get(&settings);
+    if (st == RG_OK)
+        st = rg__state_check_read(settings->check_state, &state->check);
+    if (st == RG_OK)
+        st = rg__history_open(ctx->history, ctx->host, ctx->slot,
+                              &ctx->history_start, is_first, &state->history);
+    if (st != RG_OK) {
+        free(state);
+        return st;
     }
-    *st_p = st;
+    *st_p = state;
     return RG_OK;
 }
 
@@ -58,18 +58,18 @@ static void unmap_room(rg__state_buffer *b)
     b->fd = -1;
 }
 
-void rg_state_destroy(rg_state *st)
+void rg_state_destroy(rg_state *state)
 {
-    if (st == NULL)
+    if (state == NULL)
         return;
-    for (int i = 0; i < st->buffers; i++) {
-        unmap_room(&st->buffer[i]);
-        rg__state_mirror_free(&st->buffer[i]);
+    for (int i = 0; i < state->buffers; i++) {
+        unmap_room(&state->buffer[i]);
+        rg__state_mirror_free(&state->buffer[i]);
     }
-    rg__history_close(st->history);
-    free(st->buffer);
-    free(st->dir);
-    free(st);
+    rg__history_close(state->history);
+    free(state->buffer);
+    free(state->dir);
+    free(state);
 }
 
 static rg_status check_params(const char *name, const rg_buffer_params *p)
@@ -91,14 +91,14 @@ static rg_status check_params(const char *name, const rg_buffer_params *p)
 }
 
 /* What fails below knows nothing of buffers. */
-static rg_status name_buffer(rg_status rs, const char *name)
+static rg_status name_buffer(rg_status st, const char *name)
 {
     char text[RG__TEXT_MAX], start[RG__BUFFER_NAME_MAX + 8];
     snprintf(start, sizeof start, "buffer %s", name);
     snprintf(text, sizeof text, "%s", rg_last_error());
-    if (rs == RG_OK || strncmp(text, start, strlen(start)) == 0)
-        return rs;
-    return rg__fail(rs, "%s can't be registered: %s", start, text);
+    if (st == RG_OK || strncmp(text, start, strlen(start)) == 0)
+        return st;
+    return rg__fail(st, "%s can't be registered: %s", start, text);
 }
 
 static rg_status check_memory(const rg_ctx *ctx, const void *data,
@@ -118,12 +118,12 @@ static rg_status check_memory(const rg_ctx *ctx, const void *data,
 }
 
 /* And takes the caller's params. */
-static rg_status check_add(const rg_state *st, const char *name,
+static rg_status check_add(const rg_state *state, const char *name,
                            const void *data, size_t bytes,
                            const rg_buffer_params *params,
                            rg_buffer_params *own)
 {
-    if (st == NULL || name == NULL)
+    if (state == NULL || name == NULL)
         return rg__fail(RG_ERR_INVALID,
                         "rg_state_add needs a state and a name");
     if (data == NULL || bytes == 0 || bytes > RG__BUFFER_MAX)
@@ -131,7 +131,7 @@ static rg_status check_add(const rg_state *st, const char *name,
                         "buffer %s has %zu bytes at %p; register memory of 1 "
                         "byte to 256 TiB",
                         name, bytes, data);
-    if (st->ctx->is_running)
+    if (state->ctx->is_running)
         return rg__fail(RG_ERR_INVALID,
                         "buffer %s can't be registered inside rg_run; register "
                         "it before",
@@ -140,21 +140,21 @@ static rg_status check_add(const rg_state *st, const char *name,
         return rg__fail(RG_ERR_INVALID,
                         "the buffer name \"%s\" must have 1 to %d bytes", name,
                         RG__BUFFER_NAME_MAX - 1);
-    rg_status rs = rg__params_read("rg_buffer_params", params, BUFFER_LEAST,
+    rg_status st = rg__params_read("rg_buffer_params", params, BUFFER_LEAST,
                                    own, sizeof *own);
-    if (rs == RG_OK)
-        rs = check_params(name, own);
-    if (rs == RG_OK)
-        rs = check_memory(st->ctx, data, own->memory);
-    if (rs != RG_OK)
-        return name_buffer(rs, name);
-    for (int i = 0; i < st->buffers; i++)
-        if (strcmp(st->buffer[i].name, name) == 0)
+    if (st == RG_OK)
+        st = check_params(name, own);
+    if (st == RG_OK)
+        st = check_memory(state->ctx, data, own->memory);
+    if (st != RG_OK)
+        return name_buffer(st, name);
+    for (int i = 0; i < state->buffers; i++)
+        if (strcmp(state->buffer[i].name, name) == 0)
             return rg__fail(RG_ERR_INVALID,
                             "buffer %s is registered already, with %zu bytes; "
                             "give each buffer its own name",
-                            name, st->buffer[i].bytes);
-    if (st->buffers == RG__BUFFERS_MAX)
+                            name, state->buffer[i].bytes);
+    if (state->buffers == RG__BUFFERS_MAX)
         return rg__fail(RG_ERR_INVALID,
                         "buffer %s is one too many; at most %d can be "
                         "registered, so join small ones",
@@ -162,35 +162,36 @@ static rg_status check_add(const rg_state *st, const char *name,
     return RG_OK;
 }
 
-static rg_status map_room(rg_state *st, rg__state_buffer *b)
+static rg_status map_room(rg_state *state, rg__state_buffer *b)
 {
     rg__register what = {.bytes = b->bytes,
-                         .slots = (uint32_t)st->slots,
+                         .slots = (uint32_t)state->slots,
                          .is_sharded = b->is_sharded,
                          .replicas = b->replicas,
                          .align = b->align};
     snprintf(what.name, sizeof what.name, "%s", b->name);
     void *at = NULL;
-    b->room = b->stride * (size_t)st->slots;
-    rg_status rs = st->ctx->hooks->reserve(st->ctx, &what, &b->fd, &b->place);
-    if (rs == RG_OK && b->fd >= 0)
-        rs = rg__shm_map_at(b->fd, b->place, b->room, &at);
+    b->room = b->stride * (size_t)state->slots;
+    rg_status st =
+        state->ctx->hooks->reserve(state->ctx, &what, &b->fd, &b->place);
+    if (st == RG_OK && b->fd >= 0)
+        st = rg__shm_map_at(b->fd, b->place, b->room, &at);
     b->vault = at;
-    return rs;
+    return st;
 }
 
 /* A buffer whose shards are copied makes the vault larger, for all buffers. */
-static rg_status grow_vault(rg_state *st)
+static rg_status grow_vault(rg_state *state)
 {
-    rg_status rs = RG_OK;
-    if (st->slots == RG__VAULT_SLOTS)
+    rg_status st = RG_OK;
+    if (state->slots == RG__VAULT_SLOTS)
         return RG_OK;
-    st->slots = RG__VAULT_SLOTS;
-    for (int i = 0; i < st->buffers && rs == RG_OK; i++) {
-        unmap_room(&st->buffer[i]);
-        rs = map_room(st, &st->buffer[i]);
+    state->slots = RG__VAULT_SLOTS;
+    for (int i = 0; i < state->buffers && st == RG_OK; i++) {
+        unmap_room(&state->buffer[i]);
+        st = map_room(state, &state->buffer[i]);
     }
-    return rs;
+    return st;
 }
 
 static rg__state_buffer describe(const char *name, void *data, size_t bytes,
@@ -211,43 +212,43 @@ static rg__state_buffer describe(const char *name, void *data, size_t bytes,
     return b;
 }
 
-rg_status rg_state_add(rg_state *st, const char *name, void *data, size_t bytes,
-                       const rg_buffer_params *params)
+rg_status rg_state_add(rg_state *state, const char *name, void *data,
+                       size_t bytes, const rg_buffer_params *params)
 {
     rg_buffer_params own = {.size = sizeof own};
-    rg_status rs = check_add(st, name, data, bytes, params, &own);
-    if (rs != RG_OK)
-        return rs;
+    rg_status st = check_add(state, name, data, bytes, params, &own);
+    if (st != RG_OK)
+        return st;
     rg__state_buffer *more =
-        realloc(st->buffer, sizeof *more * (size_t)(st->buffers + 1));
+        realloc(state->buffer, sizeof *more * (size_t)(state->buffers + 1));
     if (more == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory to register buffer %s", name);
-    st->buffer = more;
-    rg__state_buffer *b = &more[st->buffers];
+    state->buffer = more;
+    rg__state_buffer *b = &more[state->buffers];
     *b = describe(name, data, bytes, &own);
     if (own.memory == RG_DEVICE)
-        rs = rg__state_mirror_make(b, st->ctx->device);
-    if (rs == RG_OK && b->replicas > 0)
-        rs = grow_vault(st);
-    if (rs == RG_OK)
-        rs = map_room(st, b);
-    if (rs != RG_OK) {
+        st = rg__state_mirror_make(b, state->ctx->device);
+    if (st == RG_OK && b->replicas > 0)
+        st = grow_vault(state);
+    if (st == RG_OK)
+        st = map_room(state, b);
+    if (st != RG_OK) {
         unmap_room(b);
         rg__state_mirror_free(b);
-        return name_buffer(rs, name);
+        return name_buffer(st, name);
     }
-    st->has_shards = st->has_shards || b->is_sharded;
-    st->has_copies = st->has_copies || b->replicas > 0;
-    st->buffers++;
+    state->has_shards = state->has_shards || b->is_sharded;
+    state->has_copies = state->has_copies || b->replicas > 0;
+    state->buffers++;
     return RG_OK;
 }
 
-uint64_t rg__state_registered(const rg_state *st)
+uint64_t rg__state_registered(const rg_state *state)
 {
     rg__hash hash;
     rg__hash_begin(&hash);
-    for (int i = 0; i < st->buffers; i++) {
-        const rg__state_buffer *b = &st->buffer[i];
+    for (int i = 0; i < state->buffers; i++) {
+        const rg__state_buffer *b = &state->buffer[i];
         const uint64_t numbers[] = {b->bytes, b->is_sharded, b->replicas,
                                     b->align, b->may_differ, b->is_constant};
         rg__hash_update(&hash, b->name, sizeof b->name);
@@ -256,16 +257,16 @@ uint64_t rg__state_registered(const rg_state *st)
     return rg__hash_value(&hash);
 }
 
-rg_status rg_state_slice(const rg_state *st, const char *name, size_t *begin_p,
-                         size_t *end_p)
+rg_status rg_state_slice(const rg_state *state, const char *name,
+                         size_t *begin_p, size_t *end_p)
 {
-    if (st == NULL || name == NULL || begin_p == NULL || end_p == NULL)
+    if (state == NULL || name == NULL || begin_p == NULL || end_p == NULL)
         return rg__fail(RG_ERR_INVALID,
                         "rg_state_slice needs a state, a name and places for "
                         "begin and end");
-    const rg__membership *now = &st->ctx->now;
-    for (int i = 0; i < st->buffers; i++) {
-        const rg__state_buffer *b = &st->buffer[i];
+    const rg__membership *now = &state->ctx->now;
+    for (int i = 0; i < state->buffers; i++) {
+        const rg__state_buffer *b = &state->buffer[i];
         if (strcmp(b->name, name) != 0)
             continue;
         if (now->rank < 0 || now->size < 1)
@@ -279,26 +280,26 @@ rg_status rg_state_slice(const rg_state *st, const char *name, size_t *begin_p,
     return rg__fail(RG_ERR_INVALID, "no buffer named %s is registered", name);
 }
 
-rg_status rg_state_on_reset(rg_state *st, rg_reset_fn fn, void *arg)
+rg_status rg_state_on_reset(rg_state *state, rg_reset_fn fn, void *arg)
 {
-    if (st == NULL)
+    if (state == NULL)
         return rg__fail(RG_ERR_INVALID, "rg_state_on_reset needs a state");
-    st->on_reset = fn;
-    st->reset_arg = arg;
+    state->on_reset = fn;
+    state->reset_arg = arg;
     return RG_OK;
 }
 
-rg_status rg_state_on_commit(rg_state *st, rg_commit_fn fn, void *arg)
+rg_status rg_state_on_commit(rg_state *state, rg_commit_fn fn, void *arg)
 {
-    if (st == NULL || st->ctx->is_running)
+    if (state == NULL || state->ctx->is_running)
         return rg__fail(RG_ERR_INVALID, "rg_state_on_commit needs a state, and "
                                         "a place before rg_run");
-    st->on_commit = fn;
-    st->commit_arg = arg;
+    state->on_commit = fn;
+    state->commit_arg = arg;
     return RG_OK;
 }
 
-uint64_t rg_state_step(const rg_state *st)
+uint64_t rg_state_step(const rg_state *state)
 {
-    return st == NULL ? 0 : st->step;
+    return state == NULL ? 0 : state->step;
 }

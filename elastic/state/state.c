@@ -47,13 +47,13 @@ static const char *const agree_names[] = {
 
 /* ------------------------------------------------------- the end of a step */
 
-static void show_progress(rg_state *st)
+static void show_progress(rg_state *state)
 {
-    rg__page *page = st->ctx->page;
+    rg__page *page = state->ctx->page;
     const uint64_t now_ns = rg__now_ns();
-    const uint64_t generation = st->ctx->now.generation;
+    const uint64_t generation = state->ctx->now.generation;
     atomic_store(&page->step_ns, now_ns);
-    atomic_store(&page->step, st->step);
+    atomic_store(&page->step, state->step);
     if (atomic_load(&page->first_generation) < generation) {
         atomic_store(&page->first_ns, now_ns);
         atomic_store(&page->first_generation, generation);
@@ -61,30 +61,31 @@ static void show_progress(rg_state *st)
 }
 
 /* Shards go to other hosts, if there are any. */
-static bool copies_shards(const rg_state *st)
+static bool copies_shards(const rg_state *state)
 {
-    return st->has_copies && st->ctx->now.host_count > 1;
+    return state->has_copies && state->ctx->now.host_count > 1;
 }
 
 /* Of this host's shards: 1 + the newest step of this generation whose copies
  * are all stored. */
-static int64_t copied_here(const rg_state *st)
+static int64_t copied_here(const rg_state *state)
 {
-    const rg__page *page = st->ctx->page;
-    if (!copies_shards(st))
+    const rg__page *page = state->ctx->page;
+    if (!copies_shards(state))
         return INT64_MAX;
-    if (atomic_load(&page->copied_generation) != st->ctx->now.generation)
+    if (atomic_load(&page->copied_generation) != state->ctx->now.generation)
         return 0;
     return (int64_t)atomic_load(&page->copied);
 }
 
 /* A live commit that was made in this generation and whose copies are stored
  * counts for good; what is older is live no more. */
-static void let_go(rg_state *st, int64_t copied)
+static void let_go(rg_state *state, int64_t copied)
 {
-    while (st->lives > 1 && (int64_t)st->live[1].id.step < copied) {
-        rg__state_note_stored(st, &st->live[1]);
-        memmove(st->live, st->live + 1, sizeof *st->live * (size_t)--st->lives);
+    while (state->lives > 1 && (int64_t)state->live[1].id.step < copied) {
+        rg__state_note_stored(state, &state->live[1]);
+        memmove(state->live, state->live + 1,
+                sizeof *state->live * (size_t)--state->lives);
     }
 }
 
@@ -93,14 +94,14 @@ static void let_go(rg_state *st, int64_t copied)
  * the job that any rank wants, behind which nothing is due. */
 enum { NOTHING, DUE, ANNOUNCED, STOPPED };
 
-static int64_t tidings(const rg_state *st, uint64_t on, uint64_t step)
+static int64_t tidings(const rg_state *state, uint64_t on, uint64_t step)
 {
-    if (st->wants_stop)
+    if (state->wants_stop)
         return STOPPED;
-    if (atomic_load(&st->ctx->page->announce) > st->ctx->now.generation)
+    if (atomic_load(&state->ctx->page->announce) > state->ctx->now.generation)
         return ANNOUNCED;
-    return on == RG__STATE_AGREE_COMMIT && st->ctx->now.rank == 0 &&
-                   rg__state_is_due(st, step)
+    return on == RG__STATE_AGREE_COMMIT && state->ctx->now.rank == 0 &&
+                   rg__state_is_due(state, step)
                ? DUE
                : NOTHING;
 }
@@ -141,25 +142,26 @@ static int name_place(const int64_t *all, int size, int first, char *text,
 
 /* All have learnt that some do something else: who does what. Of more than two
  * kinds two are named. */
-static rg_status tell_places(rg_state *st, int64_t mine)
+static rg_status tell_places(rg_state *state, int64_t mine)
 {
-    const int size = st->ctx->now.size;
+    const int size = state->ctx->now.size;
     int64_t *all = malloc(sizeof *all * (size_t)size);
     char first[120], other[120];
     int r = 0;
     if (all == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory to compare steps");
-    const rg_status rs = rg__world_gather(
-        st->ctx, "comparing the steps of ranks", &mine, all, sizeof mine, size);
-    while (rs == RG_OK && r < size - 1 && all[r] == all[0])
+    const rg_status st =
+        rg__world_gather(state->ctx, "comparing the steps of ranks", &mine, all,
+                         sizeof mine, size);
+    while (st == RG_OK && r < size - 1 && all[r] == all[0])
         r++;
-    if (rs == RG_OK) {
+    if (st == RG_OK) {
         name_place(all, size, r, first, sizeof first);
         name_place(all, size, 0, other, sizeof other);
     }
     free(all);
-    return rs != RG_OK
-               ? rs
+    return st != RG_OK
+               ? st
                : rg__fail(RG_ERR_MISMATCH,
                           "%s, %s; end the same steps on every rank, and "
                           "return from fn behind the same one",
@@ -175,57 +177,57 @@ static uint64_t tag_of(uint64_t on)
 
 /* Agree on the step that ends, on tidings, and on the copies that are stored
  * everywhere. Numbers: place, -place, tidings, -copied. */
-static rg_status agree(rg_state *st, uint64_t on, uint64_t step,
+static rg_status agree(rg_state *state, uint64_t on, uint64_t step,
                        bool *is_announced_p)
 {
-    rg_ctx *ctx = st->ctx;
+    rg_ctx *ctx = state->ctx;
     const int64_t mine = place_of(on, step);
-    const int64_t in[4] = {mine, -mine, tidings(st, on, step),
-                           -copied_here(st)};
+    const int64_t in[4] = {mine, -mine, tidings(state, on, step),
+                           -copied_here(state)};
     int64_t out[4];
-    const rg_status rs =
+    const rg_status st =
         rg__world_agree(ctx, agree_names[on], tag_of(on), in, out);
-    if (rs != RG_OK)
-        return rs;
+    if (st != RG_OK)
+        return st;
     if (out[0] != -out[1])
-        return tell_places(st, mine);
+        return tell_places(state, mine);
     *is_announced_p = out[2] >= ANNOUNCED;
-    st->has_stopped = out[2] == STOPPED;
-    st->wants_stop |= st->has_stopped;
-    st->is_due = out[2] == DUE;
-    let_go(st, -out[3]);
+    state->has_stopped = out[2] == STOPPED;
+    state->wants_stop |= state->has_stopped;
+    state->is_due = out[2] == DUE;
+    let_go(state, -out[3]);
     return RG_OK;
 }
 
 /* ------------------------------------------------------------------ commits */
 
-static bool is_live(const rg_state *st, int slot)
+static bool is_live(const rg_state *state, int slot)
 {
-    for (int i = 0; i < st->lives; i++)
-        if (st->live[i].slot == slot)
+    for (int i = 0; i < state->lives; i++)
+        if (state->live[i].slot == slot)
             return true;
     return false;
 }
 
 /* The same on all ranks of a host; -1: all hold live commits. */
-static int free_slot(const rg_state *st)
+static int free_slot(const rg_state *state)
 {
-    for (int i = 1; i <= st->slots; i++) {
-        const int slot = (st->vault_slot + i) % st->slots;
-        if (!is_live(st, slot))
+    for (int i = 1; i <= state->slots; i++) {
+        const int slot = (state->vault_slot + i) % state->slots;
+        if (!is_live(state, slot))
             return slot;
     }
     return -1;
 }
 
 /* Sleep until our own copies of the oldest live commit but one are stored. */
-static rg_status await_copies(rg_state *st)
+static rg_status await_copies(rg_state *state)
 {
-    rg_ctx *ctx = st->ctx;
-    const int64_t wanted = (int64_t)st->live[1].id.step + 1;
+    rg_ctx *ctx = state->ctx;
+    const int64_t wanted = (int64_t)state->live[1].id.step + 1;
     for (;;) {
         const rg__word wake = {&ctx->page->wake, atomic_load(&ctx->page->wake)};
-        if (copied_here(st) >= wanted)
+        if (copied_here(state) >= wanted)
             return RG_OK;
         if (atomic_load(&ctx->page->abort) >= ctx->now.generation)
             return rg__fail(RG_ERR_PEER_LOST,
@@ -237,101 +239,102 @@ static rg_status await_copies(rg_state *st)
 
 /* A vault slot to fill; commits that follow each other faster than their
  * copies reach other hosts wait here. */
-static rg_status take_slot(rg_state *st, int *slot_p)
+static rg_status take_slot(rg_state *state, int *slot_p)
 {
     bool is_announced = false; /* and will be so at the commit's agreement */
-    rg_status rs = RG_OK;
-    while ((*slot_p = free_slot(st)) < 0 && rs == RG_OK) {
-        rs = await_copies(st);
-        if (rs == RG_OK)
-            rs = agree(st, RG__STATE_AGREE_COPIES, st->step, &is_announced);
+    rg_status st = RG_OK;
+    while ((*slot_p = free_slot(state)) < 0 && st == RG_OK) {
+        st = await_copies(state);
+        if (st == RG_OK)
+            st = agree(state, RG__STATE_AGREE_COPIES, state->step,
+                       &is_announced);
     }
-    return rs;
+    return st;
 }
 
 /* The agent copies what counts, and nothing else. */
-static void show_commit(rg_state *st, rg__commit_id id)
+static void show_commit(rg_state *state, rg__commit_id id)
 {
-    rg__page *page = st->ctx->page;
-    if (!st->has_shards)
+    rg__page *page = state->ctx->page;
+    if (!state->has_shards)
         return;
     if (atomic_load(&page->committed_generation) != id.generation) {
         atomic_store(&page->committed, 0);
         atomic_store(&page->committed_generation, id.generation);
     }
     atomic_store(&page->committed, id.step + 1);
-    if (st->ctx->now.local_rank == 0)
-        st->ctx->hooks->committed(st->ctx, id.generation);
+    if (state->ctx->now.local_rank == 0)
+        state->ctx->hooks->committed(state->ctx, id.generation);
 }
 
-static void now_counts(rg_state *st, int slot, rg__commit_id id)
+static void now_counts(rg_state *state, int slot, rg__commit_id id)
 {
-    st->live[st->lives++] = (rg__live){.id = id, .slot = slot};
-    st->commits++;
-    st->vault_slot = slot;
-    st->last = id;
-    st->last_rank = st->ctx->now.rank;
-    st->last_size = st->ctx->now.size;
-    if (!copies_shards(st))
-        let_go(st, INT64_MAX);
-    show_commit(st, id);
+    state->live[state->lives++] = (rg__live){.id = id, .slot = slot};
+    state->commits++;
+    state->vault_slot = slot;
+    state->last = id;
+    state->last_rank = state->ctx->now.rank;
+    state->last_size = state->ctx->now.size;
+    if (!copies_shards(state))
+        let_go(state, INT64_MAX);
+    show_commit(state, id);
 }
 
 /* Behind an agreement, since a rank that has returned from fn compares nothing.
  */
-static rg_status look(rg_state *st, uint64_t step)
+static rg_status look(rg_state *state, uint64_t step)
 {
     bool is_announced = false;
-    const bool looks = rg__state_looks(st);
-    const bool compares = rg__sets_are_compared(st->ctx);
+    const bool looks = rg__state_looks(state);
+    const bool compares = rg__sets_are_compared(state->ctx);
     if (!looks && !compares)
         return RG_OK;
-    rg_status rs = agree(st, RG__STATE_AGREE_COPIES, step, &is_announced);
-    if (rs == RG_OK && compares)
-        rs = rg__sets_compare(st->ctx);
-    return rs == RG_OK && looks ? rg__state_look(st, step) : rs;
+    rg_status st = agree(state, RG__STATE_AGREE_COPIES, step, &is_announced);
+    if (st == RG_OK && compares)
+        st = rg__sets_compare(state->ctx);
+    return st == RG_OK && looks ? rg__state_look(state, step) : st;
 }
 
 /* Save and agree; afterwards the commit counts. */
-static rg_status commit(rg_state *st, uint64_t step, bool *is_announced_p)
+static rg_status commit(rg_state *state, uint64_t step, bool *is_announced_p)
 {
-    rg_ctx *ctx = st->ctx;
+    rg_ctx *ctx = state->ctx;
     const rg__commit_id id = {ctx->now.generation, step};
     int slot = -1;
-    rg_status rs = rg__sets_settle(ctx);
-    if (rs == RG_OK)
-        rs = look(st, step);
-    if (rs == RG_OK)
-        rs = take_slot(st, &slot);
-    if (rs == RG_OK)
-        rs = rg__state_fill(st, slot, id);
-    if (rs != RG_OK)
-        return rs;
-    st->doubted = id;
+    rg_status st = rg__sets_settle(ctx);
+    if (st == RG_OK)
+        st = look(state, step);
+    if (st == RG_OK)
+        st = take_slot(state, &slot);
+    if (st == RG_OK)
+        st = rg__state_fill(state, slot, id);
+    if (st != RG_OK)
+        return st;
+    state->doubted = id;
     rg__failpoint("commit.before_agree", ctx->now.rank, step,
                   ctx->now.generation);
-    rs = agree(st, RG__STATE_AGREE_COMMIT, step, is_announced_p);
-    if (rs != RG_OK)
-        return rs;
+    st = agree(state, RG__STATE_AGREE_COMMIT, step, is_announced_p);
+    if (st != RG_OK)
+        return st;
     rg__failpoint("commit.after_agree", ctx->now.rank, step,
                   ctx->now.generation);
-    now_counts(st, slot, id);
+    now_counts(state, slot, id);
     return RG_OK;
 }
 
 /* The step that it ends has ended; where shards are copied, the history hears
  * of the commit when it is safe from the loss of hosts. */
-static void note_commit(rg_state *st)
+static void note_commit(rg_state *state)
 {
-    if (copies_shards(st))
-        rg__state_note_made(st, &st->live[st->lives - 1]);
+    if (copies_shards(state))
+        rg__state_note_made(state, &state->live[state->lives - 1]);
     else
-        rg__state_note(st, "commit", st->step, true);
+        rg__state_note(state, "commit", state->step, true);
 }
 
-static rg_status check_in_fn(const rg_state *st, const char *what)
+static rg_status check_in_fn(const rg_state *state, const char *what)
 {
-    if (st == NULL || !st->is_in_fn)
+    if (state == NULL || !state->is_in_fn)
         return rg__fail(RG_ERR_INVALID,
                         "%s belongs inside the function that rg_run calls",
                         what);
@@ -341,11 +344,11 @@ static rg_status check_in_fn(const rg_state *st, const char *what)
 static rg_status read_save(const char *dir, const rg_save_params *params,
                            rg_save_params *own)
 {
-    const rg_status rs = rg__params_read("rg_save_params", params,
+    const rg_status st = rg__params_read("rg_save_params", params,
                                          RG__PARAMS_UP_TO(rg_save_params, keep),
                                          own, sizeof *own);
-    if (rs != RG_OK)
-        return rs;
+    if (st != RG_OK)
+        return st;
     if (own->keep < 0)
         return rg__fail(RG_ERR_INVALID,
                         "rg_save_params.keep is %d; use 0 or more", own->keep);
@@ -358,27 +361,27 @@ static rg_status read_save(const char *dir, const rg_save_params *params,
 }
 
 /* Each step before its call: a function that throws is not called again. */
-void rg__state_tell(rg_state *st)
+void rg__state_tell(rg_state *state)
 {
-    const bool is_in_fn = st->is_in_fn;
-    st->is_in_fn = false; /* it ends no steps */
-    while (st->told < st->step) {
-        st->told++;
-        if (st->on_commit != NULL)
-            st->on_commit(st, st->told, st->commit_arg);
+    const bool is_in_fn = state->is_in_fn;
+    state->is_in_fn = false; /* it ends no steps */
+    while (state->told < state->step) {
+        state->told++;
+        if (state->on_commit != NULL)
+            state->on_commit(state, state->told, state->commit_arg);
     }
-    st->is_in_fn = is_in_fn;
+    state->is_in_fn = is_in_fn;
 }
 
 /* The others go on while on_commit runs here. */
-static rg_status go_on(rg_state *st, bool is_announced)
+static rg_status go_on(rg_state *state, bool is_announced)
 {
-    const bool is_left = is_announced && !st->has_stopped;
+    const bool is_left = is_announced && !state->has_stopped;
     if (is_left) {
-        st->is_clean = true;
-        st->ctx->hooks->leave(st->ctx, st->ctx->now.generation);
+        state->is_clean = true;
+        state->ctx->hooks->leave(state->ctx, state->ctx->now.generation);
     }
-    rg__state_tell(st);
+    rg__state_tell(state);
     if (!is_announced)
         return RG_OK;
     return rg__fail(RG_ERR_HOSTS_CHANGED, "%s",
@@ -387,95 +390,95 @@ static rg_status go_on(rg_state *st, bool is_announced)
                               "return this status from fn");
 }
 
-static void step_ended(rg_state *st)
+static void step_ended(rg_state *state)
 {
-    st->step++;
-    show_progress(st);
-    rg__state_note_step(st);
+    state->step++;
+    show_progress(state);
+    rg__state_note_step(state);
 }
 
 /* A commit that counts has ended the step. */
-static rg_status committed(rg_state *st, bool is_announced)
+static rg_status committed(rg_state *state, bool is_announced)
 {
-    step_ended(st);
-    note_commit(st);
-    if (st->is_due)
-        rg__state_ask(st, NULL, 0);
-    return go_on(st, is_announced);
+    step_ended(state);
+    note_commit(state);
+    if (state->is_due)
+        rg__state_ask(state, NULL, 0);
+    return go_on(state, is_announced);
 }
 
-rg_status rg_step_end(rg_state *st)
+rg_status rg_step_end(rg_state *state)
 {
-    rg_status rs = check_in_fn(st, "rg_step_end");
-    if (rs != RG_OK)
-        return rs;
-    rg__failpoint("step_end", st->ctx->now.rank, st->step + 1,
-                  st->ctx->now.generation);
+    rg_status st = check_in_fn(state, "rg_step_end");
+    if (st != RG_OK)
+        return st;
+    rg__failpoint("step_end", state->ctx->now.rank, state->step + 1,
+                  state->ctx->now.generation);
     bool is_announced = false;
-    rs = agree(st, RG__STATE_AGREE_STEP_END, st->step + 1, &is_announced);
-    if (rs != RG_OK)
-        return rs;
+    st = agree(state, RG__STATE_AGREE_STEP_END, state->step + 1, &is_announced);
+    if (st != RG_OK)
+        return st;
     if (!is_announced) {
-        step_ended(st);
+        step_ended(state);
         return RG_OK;
     }
-    rs = commit(st, st->step + 1, &is_announced);
-    return rs == RG_OK ? committed(st, true) : rs;
+    st = commit(state, state->step + 1, &is_announced);
+    return st == RG_OK ? committed(state, true) : st;
 }
 
-rg_status rg_state_commit(rg_state *st)
+rg_status rg_state_commit(rg_state *state)
 {
-    rg_status rs = check_in_fn(st, "rg_state_commit");
-    if (rs != RG_OK)
-        return rs;
+    rg_status st = check_in_fn(state, "rg_state_commit");
+    if (st != RG_OK)
+        return st;
     bool is_announced = false;
-    rs = commit(st, st->step + 1, &is_announced);
-    return rs == RG_OK ? committed(st, is_announced) : rs;
+    st = commit(state, state->step + 1, &is_announced);
+    return st == RG_OK ? committed(state, is_announced) : st;
 }
 
-rg_status rg_state_save(rg_state *st, const char *dir,
+rg_status rg_state_save(rg_state *state, const char *dir,
                         const rg_save_params *params)
 {
     rg_save_params own = {.size = sizeof own};
-    rg_status rs = check_in_fn(st, "rg_state_save");
-    if (rs == RG_OK)
-        rs = read_save(dir, params, &own);
-    if (rs != RG_OK)
-        return rs;
+    rg_status st = check_in_fn(state, "rg_state_save");
+    if (st == RG_OK)
+        st = read_save(dir, params, &own);
+    if (st != RG_OK)
+        return st;
     bool is_announced = false;
-    rs = commit(st, st->step + 1, &is_announced);
-    if (rs != RG_OK)
-        return rs;
-    step_ended(st);
-    note_commit(st);
-    rg__state_ask(st, dir, own.keep);
-    return go_on(st, is_announced);
+    st = commit(state, state->step + 1, &is_announced);
+    if (st != RG_OK)
+        return st;
+    step_ended(state);
+    note_commit(state);
+    rg__state_ask(state, dir, own.keep);
+    return go_on(state, is_announced);
 }
 
-rg_status rg_stop(rg_state *st)
+rg_status rg_stop(rg_state *state)
 {
-    const rg_status rs = check_in_fn(st, "rg_stop");
-    if (rs == RG_OK)
-        st->wants_stop = true;
-    return rs;
+    const rg_status st = check_in_fn(state, "rg_stop");
+    if (st == RG_OK)
+        state->wants_stop = true;
+    return st;
 }
 
-bool rg__state_has_stopped(const rg_state *st, rg_status rs)
+bool rg__state_has_stopped(const rg_state *state, rg_status st)
 {
-    return st->has_stopped && rs == RG_ERR_HOSTS_CHANGED;
+    return state->has_stopped && st == RG_ERR_HOSTS_CHANGED;
 }
 
-rg_status rg__state_finish(rg_state *st)
+rg_status rg__state_finish(rg_state *state)
 {
     bool is_announced = false;
-    rg__failpoint("finish", st->ctx->now.rank, st->step,
-                  st->ctx->now.generation);
-    rg_status rs = rg__sets_settle(st->ctx);
-    if (rs == RG_OK)
-        rs = agree(st, RG__STATE_AGREE_FINISH, st->step, &is_announced);
-    if (rs == RG_OK)
-        rg__state_ask_last(st);
-    return rs;
+    rg__failpoint("finish", state->ctx->now.rank, state->step,
+                  state->ctx->now.generation);
+    rg_status st = rg__sets_settle(state->ctx);
+    if (st == RG_OK)
+        st = agree(state, RG__STATE_AGREE_FINISH, state->step, &is_announced);
+    if (st == RG_OK)
+        rg__state_ask_last(state);
+    return st;
 }
 
 /* -------------------------------------------------------------------- sync */
@@ -486,127 +489,130 @@ rg_status rg__state_finish(rg_state *st)
  * next generation. The ranks of a host receive the same bytes in the same
  * place; nobody does before all have come here (rg__sets_sync), so that nobody
  * still takes what came in an earlier generation. */
-static rg_status receive(rg_state *st, int source)
+static rg_status receive(rg_state *state, int source)
 {
-    rg_ctx *ctx = st->ctx;
+    rg_ctx *ctx = state->ctx;
     uint64_t step = 0;
-    rg_status rs = rg__state_spoil(st, ASIDE);
-    if (rs == RG_OK)
-        rs = rg__world_broadcast(ctx, &step, sizeof step, source);
-    for (int k = 0; k < st->buffers && rs == RG_OK; k++) {
-        const rg__state_buffer *b = &st->buffer[k];
+    rg_status st = rg__state_spoil(state, ASIDE);
+    if (st == RG_OK)
+        st = rg__world_broadcast(ctx, &step, sizeof step, source);
+    for (int k = 0; k < state->buffers && st == RG_OK; k++) {
+        const rg__state_buffer *b = &state->buffer[k];
         if (!b->is_sharded)
-            rs = rg__world_broadcast(ctx, b->vault + b->stride * ASIDE,
+            st = rg__world_broadcast(ctx, b->vault + b->stride * ASIDE,
                                      b->bytes, source);
     }
-    if (rs != RG_OK)
-        return rs;
-    for (int k = 0; k < st->buffers; k++) {
-        const rg__state_buffer *b = &st->buffer[k];
+    if (st != RG_OK)
+        return st;
+    for (int k = 0; k < state->buffers; k++) {
+        const rg__state_buffer *b = &state->buffer[k];
         if (b->is_sharded)
             continue;
         rg__copy(b->data, b->vault + b->stride * ASIDE, b->bytes);
-        rs = rg__state_push(b, 0, b->bytes);
-        if (rs != RG_OK)
-            return rs;
+        st = rg__state_push(b, 0, b->bytes);
+        if (st != RG_OK)
+            return st;
     }
-    st->step = step;
+    state->step = step;
     return RG_OK;
 }
 
-static rg_status send(rg_state *st, int source)
+static rg_status send(rg_state *state, int source)
 {
-    rg_ctx *ctx = st->ctx;
-    rg_status rs = rg__world_broadcast(ctx, &st->step, sizeof st->step, source);
-    for (int k = 0; k < st->buffers && rs == RG_OK; k++) {
-        const rg__state_buffer *b = &st->buffer[k];
+    rg_ctx *ctx = state->ctx;
+    rg_status st =
+        rg__world_broadcast(ctx, &state->step, sizeof state->step, source);
+    for (int k = 0; k < state->buffers && st == RG_OK; k++) {
+        const rg__state_buffer *b = &state->buffer[k];
         if (b->is_sharded)
             continue;
-        rs = rg__state_pull(b, 0, b->bytes);
-        if (rs == RG_OK)
-            rs = rg__world_broadcast(ctx, b->data, b->bytes, source);
+        st = rg__state_pull(b, 0, b->bytes);
+        if (st == RG_OK)
+            st = rg__world_broadcast(ctx, b->data, b->bytes, source);
     }
-    return rs;
+    return st;
 }
 
-static rg_status broadcast_replicated(rg_state *st, int source)
+static rg_status broadcast_replicated(rg_state *state, int source)
 {
-    return st->ctx->now.rank == source ? send(st, source) : receive(st, source);
+    return state->ctx->now.rank == source ? send(state, source)
+                                          : receive(state, source);
 }
 
 /* true on all ranks when the shards of one of them are damaged. */
-static rg_status load_shards(rg_state *st, int source, bool *is_damaged_p)
+static rg_status load_shards(rg_state *state, int source, bool *is_damaged_p)
 {
     int64_t in[4] = {0}, out[4] = {0};
-    rg_status rs = rg__state_load_shards(st, source);
-    if (rs == RG_ERR_DAMAGED) {
+    rg_status st = rg__state_load_shards(state, source);
+    if (st == RG_ERR_DAMAGED) {
         rg__log(RG__WARN, "state", "%s", rg_last_error());
         in[0] = 1;
-        rs = RG_OK;
+        st = RG_OK;
     }
-    if (rs == RG_OK)
-        rs = rg__world_agree(st->ctx, agree_names[RG__STATE_AGREE_SHARDS],
+    if (st == RG_OK)
+        st = rg__world_agree(state->ctx, agree_names[RG__STATE_AGREE_SHARDS],
                              RG__STATE_AGREE_SHARDS, in, out);
     *is_damaged_p = out[0] != 0;
-    return rs;
+    return st;
 }
 
 /* No commit is on the lineage: registered memory is rank source's, and of a
  * sharded buffer each rank's own or what a checkpoint has. One whose shards are
  * damaged gives way to the one before it. */
-static rg_status broadcast(rg_state *st, int source)
+static rg_status broadcast(rg_state *state, int source)
 {
-    rg_status rs = st->ctx->now.rank == source ? rg__state_load_due(st) : RG_OK;
-    if (rs == RG_OK)
-        rs = broadcast_replicated(st, source);
-    for (bool is_damaged = st->has_shards; rs == RG_OK && is_damaged;) {
-        rs = load_shards(st, source, &is_damaged);
-        if (rs != RG_OK || !is_damaged)
+    rg_status st =
+        state->ctx->now.rank == source ? rg__state_load_due(state) : RG_OK;
+    if (st == RG_OK)
+        st = broadcast_replicated(state, source);
+    for (bool is_damaged = state->has_shards; st == RG_OK && is_damaged;) {
+        st = load_shards(state, source, &is_damaged);
+        if (st != RG_OK || !is_damaged)
             break;
-        if (st->ctx->now.rank == source)
-            rs = rg__state_load_before(st);
-        if (rs == RG_OK)
-            rs = broadcast_replicated(st, source);
+        if (state->ctx->now.rank == source)
+            st = rg__state_load_before(state);
+        if (st == RG_OK)
+            st = broadcast_replicated(state, source);
     }
-    return rs;
+    return st;
 }
 
-static bool has_same_shard(const rg_state *st)
+static bool has_same_shard(const rg_state *state)
 {
-    return st->last_rank == st->ctx->now.rank &&
-           st->last_size == st->ctx->now.size;
+    return state->last_rank == state->ctx->now.rank &&
+           state->last_size == state->ctx->now.size;
 }
 
-static rg_status restore(rg_state *st, int slot, rg__commit_id resume,
+static rg_status restore(rg_state *state, int slot, rg__commit_id resume,
                          bool is_here)
 {
-    rg_status rs = rg__state_restore(st, slot, resume, !is_here);
-    if (rs == RG_OK)
-        rs = rg__state_restore_shard(st, slot, resume,
-                                     !is_here || !has_same_shard(st));
+    rg_status st = rg__state_restore(state, slot, resume, !is_here);
+    if (st == RG_OK)
+        st = rg__state_restore_shard(state, slot, resume,
+                                     !is_here || !has_same_shard(state));
     bool is_announced = false;
-    if (rs == RG_OK) /* nobody commits over an older one before all are right */
-        rs = agree(st, RG__STATE_AGREE_SYNC, st->step, &is_announced);
-    if (rs == RG_OK && !is_here)
-        rg__state_note(st, "restore", resume.step, true);
-    return rs;
+    if (st == RG_OK) /* nobody commits over an older one before all are right */
+        st = agree(state, RG__STATE_AGREE_SYNC, state->step, &is_announced);
+    if (st == RG_OK && !is_here)
+        rg__state_note(state, "restore", resume.step, true);
+    return st;
 }
 
-static rg_status take_from_vault(rg_state *st, rg__commit_id resume,
+static rg_status take_from_vault(rg_state *state, rg__commit_id resume,
                                  bool is_here)
 {
-    const int slot = rg__vault_find(st->ctx->vault, resume);
+    const int slot = rg__vault_find(state->ctx->vault, resume);
     if (slot < 0)
         return rg__fail(RG_ERR_PEER_LOST,
                         "the vault of host %s does not hold commit %llu.%llu "
                         "any more; return this status from fn",
-                        st->ctx->host, (unsigned long long)resume.generation,
+                        state->ctx->host, (unsigned long long)resume.generation,
                         (unsigned long long)resume.step);
-    st->live[0] = (rg__live){.id = resume, .slot = slot};
-    st->lives = 1;
-    st->vault_slot = slot;
-    st->step = resume.step;
-    return restore(st, slot, resume, is_here);
+    state->live[0] = (rg__live){.id = resume, .slot = slot};
+    state->lives = 1;
+    state->vault_slot = slot;
+    state->step = resume.step;
+    return restore(state, slot, resume, is_here);
 }
 
 static bool is_gate_shut(rg_ctx *ctx)
@@ -627,9 +633,9 @@ static bool is_on_record(const rg_ctx *ctx)
 
 /* Sleep until etcd has it on record that there is a commit: without that record
  * others may still begin with the memory of a worker. Rank 0 has it written. */
-static rg_status await_record(const rg_state *st)
+static rg_status await_record(const rg_state *state)
 {
-    rg_ctx *ctx = st->ctx;
+    rg_ctx *ctx = state->ctx;
     atomic_store(&ctx->page->zero, ctx->now.generation);
     if (ctx->now.rank == 0)
         ctx->hooks->committed(ctx, ctx->now.generation);
@@ -646,71 +652,71 @@ static rg_status await_record(const rg_state *st)
 }
 
 /* The first commit of the job: before anybody has entered fn. */
-static rg_status commit_zero(rg_state *st)
+static rg_status commit_zero(rg_state *state)
 {
     bool is_announced = false;
-    rg_status rs = commit(st, st->step, &is_announced);
-    if (rs == RG_OK)
-        note_commit(st);
-    if (rs == RG_OK)
-        rs = await_record(st);
-    return rs;
+    rg_status st = commit(state, state->step, &is_announced);
+    if (st == RG_OK)
+        note_commit(state);
+    if (st == RG_OK)
+        st = await_record(state);
+    return st;
 }
 
 /* Towards the next checkpoint; one of a step that was rolled back is due again.
  */
-static void count_from_here(rg_state *st)
+static void count_from_here(rg_state *state)
 {
-    if (st->asked_ns == 0 || st->asked_step > st->step)
-        st->asked_step = st->step;
-    if (st->asked_ns == 0)
-        st->asked_ns = rg__now_ns();
+    if (state->asked_ns == 0 || state->asked_step > state->step)
+        state->asked_step = state->step;
+    if (state->asked_ns == 0)
+        state->asked_ns = rg__now_ns();
 }
 
 /* Memory is that of the commit from which all go on. What others have made
  * without this worker, before it was there or while it was left out, is not its
  * own to tell. */
-static void tell_what_counts(rg_state *st, rg__commit_id resume)
+static void tell_what_counts(rg_state *state, rg__commit_id resume)
 {
     const bool is_ours =
-        resume.generation != 0 && rg__same_commit(st->doubted, resume);
-    if (!is_ours && st->told < st->step)
-        st->told = st->step;
-    rg__state_tell(st);
+        resume.generation != 0 && rg__same_commit(state->doubted, resume);
+    if (!is_ours && state->told < state->step)
+        state->told = state->step;
+    rg__state_tell(state);
 }
 
-static void forget_commits(rg_state *st)
+static void forget_commits(rg_state *state)
 {
-    st->lives = 0;
-    st->vault_slot = -1;
+    state->lives = 0;
+    state->vault_slot = -1;
 }
 
-rg_status rg__state_sync(rg_state *st, const rg__decided *decided)
+rg_status rg__state_sync(rg_state *state, const rg__decided *decided)
 {
-    rg_ctx *ctx = st->ctx;
+    rg_ctx *ctx = state->ctx;
     const bool has_resume = decided->resume.generation != 0;
     const bool is_here =
-        st->is_clean && rg__same_commit(st->last, decided->resume);
-    rg__failpoint("sync", ctx->now.rank, st->step, ctx->now.generation);
-    st->has_samples = st->has_stopped = false;
-    st->is_clean = false; /* from the first byte on, also when this fails */
-    forget_commits(st);
-    rg_status rs = rg__state_reserve_shard(st);
-    if (rs == RG_OK)
-        rs = has_resume ? take_from_vault(st, decided->resume, is_here)
-                        : broadcast(st, decided->source);
-    if (rs == RG_OK)
-        rs = rg__state_check_agree(st, !has_resume);
-    if (rs != RG_OK)
-        return rs;
-    st->last = decided->resume;
-    st->due[0] = '\0';
-    count_from_here(st);
+        state->is_clean && rg__same_commit(state->last, decided->resume);
+    rg__failpoint("sync", ctx->now.rank, state->step, ctx->now.generation);
+    state->has_samples = state->has_stopped = false;
+    state->is_clean = false; /* from the first byte on, also when this fails */
+    forget_commits(state);
+    rg_status st = rg__state_reserve_shard(state);
+    if (st == RG_OK)
+        st = has_resume ? take_from_vault(state, decided->resume, is_here)
+                        : broadcast(state, decided->source);
+    if (st == RG_OK)
+        st = rg__state_check_agree(state, !has_resume);
+    if (st != RG_OK)
+        return st;
+    state->last = decided->resume;
+    state->due[0] = '\0';
+    count_from_here(state);
     atomic_store(&ctx->page->synced_ns, rg__now_ns());
-    rg__state_note(st, "sync", st->step, true);
-    tell_what_counts(st, decided->resume);
+    rg__state_note(state, "sync", state->step, true);
+    tell_what_counts(state, decided->resume);
     if (!has_resume)
-        rs = commit_zero(st); /* what was loaded is no step of this job */
-    atomic_store(&ctx->page->step, st->step);
-    return rs;
+        st = commit_zero(state); /* what was loaded is no step of this job */
+    atomic_store(&ctx->page->step, state->step);
+    return st;
 }

@@ -101,13 +101,13 @@ struct rg_state {
 
 /* A sampler's note: positions [first, first + count) of the epoch belong to
  * the step that is under way. */
-void rg__state_note_samples(rg_state *st, uint64_t epoch, uint64_t first,
+void rg__state_note_samples(rg_state *state, uint64_t epoch, uint64_t first,
                             uint64_t count);
 
 /* Bring registered memory to the decision's commit, on all ranks, from the
  * vault; where the decision has none, to rank `source`'s memory, which becomes
  * commit 0. Collective over the world, on the thread of rg_run. */
-rg_status rg__state_sync(rg_state *st, const rg__decided *decided);
+rg_status rg__state_sync(rg_state *state, const rg__decided *decided);
 
 /* The world's agreements here; ranks that differ are told so. */
 enum {
@@ -124,12 +124,12 @@ enum {
 rg_status rg__state_check_read(const char *text, rg__state_check *check_p);
 /* A generation begins, the first or not: rank 0's setting is everybody's.
  * Collective. */
-rg_status rg__state_check_agree(rg_state *st, bool is_first);
+rg_status rg__state_check_agree(rg_state *state, bool is_first);
 /* Before a commit is saved: compare what is due. Collective; ERR_MISMATCH, on
  * all ranks: replicated memory differs, and the setting is strict. */
-rg_status rg__state_look(rg_state *st, uint64_t step);
+rg_status rg__state_look(rg_state *state, uint64_t step);
 /* Is anything due then? The same on all ranks. */
-bool rg__state_looks(const rg_state *st);
+bool rg__state_looks(const rg_state *state);
 /* A commit takes so much of a buffer here, with that hash. */
 void rg__state_note_slice(rg__state_buffer *b, uint64_t hash);
 
@@ -139,90 +139,90 @@ void rg__state_note_slice(rg__state_buffer *b, uint64_t hash);
 rg_status rg__state_mirror_make(rg__state_buffer *b, rg__device *device);
 void rg__state_mirror_free(rg__state_buffer *b);
 /* Before a load: what the program has enqueued writes no buffer behind it. */
-rg_status rg__state_await_device(const rg_state *st);
+rg_status rg__state_await_device(const rg_state *state);
 rg_status rg__state_pull(const rg__state_buffer *b, size_t begin, size_t end);
 /* All of it, where only a hash depends on it. */
 void rg__state_pull_or_warn(const rg__state_buffer *b);
 rg_status rg__state_push(const rg__state_buffer *b, size_t begin, size_t end);
 
-/* copy.c. Fill this rank's piece and shard of a vault slot. PEER_LOST: the
+/* pieces.c. Fill this rank's piece and shard of a vault slot. PEER_LOST: the
  * generation has ended. */
-rg_status rg__state_fill(rg_state *st, int slot, rg__commit_id id);
+rg_status rg__state_fill(rg_state *state, int slot, rg__commit_id id);
 /* This rank's piece of a vault slot holds nothing that counts from now on. */
-rg_status rg__state_spoil(rg_state *st, int slot);
+rg_status rg__state_spoil(rg_state *state, int slot);
 /* Restore the replicated buffers, or only verify this rank's share of what
  * lies there. PEER_LOST: also when a piece is damaged, which is published. */
-rg_status rg__state_restore(rg_state *st, int slot, rg__commit_id id,
+rg_status rg__state_restore(rg_state *state, int slot, rg__commit_id id,
                             bool is_needed);
 /* The same of the sharded buffers' part that is this rank's now. */
-rg_status rg__state_restore_shard(rg_state *st, int slot, rg__commit_id id,
+rg_status rg__state_restore_shard(rg_state *state, int slot, rg__commit_id id,
                                   bool is_needed);
 /* This rank's part of a sharded buffer, all of a replicated one. */
 void rg__state_slice(const rg__state_buffer *b, uint32_t rank, uint32_t size,
                      size_t *begin_p, size_t *end_p);
 /* register.c. A hash of the buffers and their order: workers of a job have
  * equal ones. */
-uint64_t rg__state_registered(const rg_state *st);
+uint64_t rg__state_registered(const rg_state *state);
 
 /* Reserve this rank's part of the sharded buffers in every vault slot. */
-rg_status rg__state_reserve_shard(rg_state *st);
+rg_status rg__state_reserve_shard(rg_state *state);
 
 /* save.c. A name that holds in any working directory; ERR_INVALID: too long. */
 rg_status rg__state_absolute(const char *dir, char to[RG__TEXT_MAX]);
 /* The serial up to which a directory's checkpoints are ours, and saying so. */
-uint64_t rg__state_known(const rg_state *st, const char *path);
-void rg__state_know(rg_state *st, const char *path, uint64_t newest);
+uint64_t rg__state_known(const rg_state *state, const char *path);
+void rg__state_know(rg_state *state, const char *path, uint64_t newest);
 
 /* load.c. This rank's shards from the checkpoint that rank `source` has loaded,
  * if it has. Collective over the world. ERR_DAMAGED is for one rank to say: the
  * others must hear of it. */
-rg_status rg__state_load_shards(rg_state *st, int source);
+rg_status rg__state_load_shards(rg_state *state, int source);
 /* Load what a newcomer has only looked at, if it has. */
-rg_status rg__state_load_due(rg_state *st);
+rg_status rg__state_load_due(rg_state *state);
 /* Load the one before it, where a directory was loaded; on rank `source`.
  * ERR_DAMAGED: there is none. */
-rg_status rg__state_load_before(rg_state *st);
+rg_status rg__state_load_before(rg_state *state);
 
 /* Does --checkpoint-every say that the commit of this step is to become a
  * checkpoint? */
-bool rg__state_is_due(const rg_state *st, uint64_t step);
+bool rg__state_is_due(const rg_state *state, uint64_t step);
 /* After a commit, before it is left, on every rank: ask for a checkpoint of it,
  * in that directory (NULL: --checkpoint-dir), keeping so many (0: the
  * setting's). Whatever becomes of that, training goes on. */
-void rg__state_ask(rg_state *st, const char *dir, int keep);
+void rg__state_ask(rg_state *state, const char *dir, int keep);
 /* The same once fn has returned on all ranks, of the newest commit, if there is
  * a directory and it is no checkpoint yet. */
-void rg__state_ask_last(rg_state *st);
+void rg__state_ask_last(rg_state *state);
 /* Before the door: the agent may have to write a checkpoint by itself. */
-void rg__state_show_loaded(const rg_state *st);
+void rg__state_show_loaded(const rg_state *state);
 
 /* fn has left with that status, since the job ends at this commit. */
-bool rg__state_has_stopped(const rg_state *st, rg_status rs);
+bool rg__state_has_stopped(const rg_state *state, rg_status st);
 
 /* All steps that have ended here count: tell on_commit those that are new. */
-void rg__state_tell(rg_state *st);
+void rg__state_tell(rg_state *state);
 
 /* Agree that fn has returned OK on all ranks. Collective over the world. */
-rg_status rg__state_finish(rg_state *st);
+rg_status rg__state_finish(rg_state *state);
 
 /* History: a checkpoint was loaded, which is no generation's. */
-void rg__state_note_load(const rg_state *st);
+void rg__state_note_load(const rg_state *state);
 
 /* History: an event in a step, with or without the hash of memory; the end of
  * the step that is under way. */
-void rg__state_note(rg_state *st, const char *event, uint64_t step,
+void rg__state_note(rg_state *state, const char *event, uint64_t step,
                     bool hashed);
-void rg__state_note_step(rg_state *st);
+void rg__state_note_step(rg_state *state);
 
 /* History: a commit counts, and is safe from the loss of hosts. */
-void rg__state_note_made(const rg_state *st, rg__live *live);
-void rg__state_note_stored(const rg_state *st, rg__live *live);
+void rg__state_note_made(const rg_state *state, rg__live *live);
+void rg__state_note_stored(const rg_state *state, rg__live *live);
 
 /* History: this worker takes up a generation, and has left it. */
-void rg__state_note_join(rg_state *st, const rg__decided *decided);
-void rg__state_note_leave(rg_state *st);
+void rg__state_note_join(rg_state *state, const rg__decided *decided);
+void rg__state_note_leave(rg_state *state);
 
 /* XXH3 of all replicated memory as 16 hex digits. */
-void rg__state_hash(const rg_state *st, char hex[17]);
+void rg__state_hash(const rg_state *state, char hex[17]);
 
 #endif

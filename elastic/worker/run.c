@@ -44,7 +44,7 @@ static void thread_ended(void *arg)
 /* The frame of rg_run that knows when fn was not left by a return: an exception
  * of C++, or the unwinding of a thread that ends, goes through it. */
 typedef struct passage {
-    rg_state *st;
+    rg_state *state;
     bool has_returned;
 } passage;
 
@@ -53,58 +53,58 @@ static void leave_passage(passage *p)
     if (p->has_returned)
         return;
     int off = 0;
-    rg__worker *w = p->st->ctx->worker;
-    p->st->is_in_fn = false;
+    rg__worker *w = p->state->ctx->worker;
+    p->state->is_in_fn = false;
     thread_ended(w);
-    pthread_setcancelstate(p->st->cancel_state, &off);
+    pthread_setcancelstate(p->state->cancel_state, &off);
     pthread_key_delete(w->thread_end);
     w->has_thread_end = false;
 }
 
 /* The program's own code, which may end its thread. Only here can the thread be
  * cancelled: it holds no lock of rg_run then. */
-static rg_status call(rg_state *st, rg_train_fn fn, void *arg)
+static rg_status call(rg_state *state, rg_train_fn fn, void *arg)
 {
     int off = 0;
-    pthread_setcancelstate(st->cancel_state, &off);
-    const rg_status rs = fn(st, arg);
-    pthread_setcancelstate(off, &st->cancel_state);
-    return rg__group_leave(st->ctx, rs);
+    pthread_setcancelstate(state->cancel_state, &off);
+    const rg_status st = fn(state, arg);
+    pthread_setcancelstate(off, &state->cancel_state);
+    return rg__group_leave(state->ctx, st);
 }
 
-static rg_status run_fn(rg_state *st, rg_train_fn fn, void *arg)
+static rg_status run_fn(rg_state *state, rg_train_fn fn, void *arg)
 {
-    st->is_in_fn = true;
-    const rg_status rs = call(st, fn, arg);
-    st->is_in_fn = false;
-    return rs;
+    state->is_in_fn = true;
+    const rg_status st = call(state, fn, arg);
+    state->is_in_fn = false;
+    return st;
 }
 
 /* has_world: by rg_world_wait, which has compared the tables of sets. */
-static rg_status run_generation(rg_state *st, const rg__decided *decided,
+static rg_status run_generation(rg_state *state, const rg__decided *decided,
                                 bool has_world, rg_train_fn fn, void *arg)
 {
-    rg_status rs = has_world ? RG_OK : rg__sets_sync(st->ctx);
-    if (rs == RG_OK)
-        rs = rg__sets_connect(st->ctx);
-    if (rs != RG_OK)
-        return rs;
-    rg__state_note_join(st, decided);
-    rs = rg__state_sync(st, decided);
-    if (rs == RG_OK && st->on_reset != NULL)
-        rs = call(st, st->on_reset, st->reset_arg);
-    st->ctx->worker->begun_step = st->step;
-    if (rs == RG_OK)
-        rs = run_fn(st, fn, arg);
-    if (rs == RG_OK || rg__state_has_stopped(st, rs))
-        rs = rg__state_finish(st);
-    return rs;
+    rg_status st = has_world ? RG_OK : rg__sets_sync(state->ctx);
+    if (st == RG_OK)
+        st = rg__sets_connect(state->ctx);
+    if (st != RG_OK)
+        return st;
+    rg__state_note_join(state, decided);
+    st = rg__state_sync(state, decided);
+    if (st == RG_OK && state->on_reset != NULL)
+        st = call(state, state->on_reset, state->reset_arg);
+    state->ctx->worker->begun_step = state->step;
+    if (st == RG_OK)
+        st = run_fn(state, fn, arg);
+    if (st == RG_OK || rg__state_has_stopped(state, st))
+        st = rg__state_finish(state);
+    return st;
 }
 
 /* fn may leave for a reason of its own, such as a status that it kept: then
  * nobody else knows, and the generation must end for all. false: it is known.
  */
-static bool make_known(rg__worker *w, rg_status rs)
+static bool make_known(rg__worker *w, rg_status st)
 {
     pthread_mutex_lock(&w->lock);
     const bool is_known = w->phase != RG__PHASE_DECIDED ||
@@ -117,18 +117,18 @@ static bool make_known(rg__worker *w, rg_status rs)
         return false;
     char why[RG__TEXT_MAX];
     snprintf(why, sizeof why, "the training function returned %s",
-             rg_status_name(rs));
+             rg_status_name(st));
     rg__worker_broken(w, generation, -1, why);
     return true;
 }
 
 /* A reason of its own again and again is no change of membership, but a
  * mistake, and all others would be reset by it for ever. */
-static rg_status leave_to_come_back(rg_state *st, rg_status rs)
+static rg_status leave_to_come_back(rg_state *state, rg_status st)
 {
-    rg__worker *w = st->ctx->worker;
-    w->in_vain += make_known(w, rs);
-    if (st->step != w->begun_step)
+    rg__worker *w = state->ctx->worker;
+    w->in_vain += make_known(w, st);
+    if (state->step != w->begun_step)
         w->in_vain = 0;
     return w->in_vain < IN_VAIN_MAX
                ? RG_OK
@@ -137,7 +137,7 @@ static rg_status leave_to_come_back(rg_state *st, rg_status rs)
                           "without a step, in generations that nothing else "
                           "had ended; don't keep a status or a request of an "
                           "earlier generation",
-                          rg_status_name(rs), IN_VAIN_MAX);
+                          rg_status_name(st), IN_VAIN_MAX);
 }
 
 static rg_status finished(rg__worker *w)
@@ -154,26 +154,26 @@ static rg_status finished(rg__worker *w)
 }
 
 /* OK: another generation comes. */
-static rg_status judge(rg_state *st, rg_status rs)
+static rg_status judge(rg_state *state, rg_status st)
 {
-    rg__worker *w = st->ctx->worker;
-    switch (rg_status_advice(rs)) {
+    rg__worker *w = state->ctx->worker;
+    switch (rg_status_advice(st)) {
     case RG_ADVICE_NONE:
-        if (rs == RG_OK)
+        if (st == RG_OK)
             return finished(w);
         return rg__fail(RG_ERR_INVALID,
                         "the training function returned %s, which is no "
                         "reason to leave it; return RG_OK at its end",
-                        rg_status_name(rs));
+                        rg_status_name(st));
     case RG_ADVICE_RESYNC:
     case RG_ADVICE_RESTORE:
-        rg__state_note_leave(st);
+        rg__state_note_leave(state);
         if (w->sock < 0)
             return rg__fail(RG_ERR_INVALID,
                             "the training function returned %s, but this "
                             "worker is alone and lost nobody",
-                            rg_status_name(rs));
-        return leave_to_come_back(st, rs);
+                            rg_status_name(st));
+        return leave_to_come_back(state, st);
     case RG_ADVICE_RETRY:
         return rg__fail(RG_ERR_INVALID,
                         "the training function returned RG_IN_PROGRESS; wait "
@@ -182,82 +182,83 @@ static rg_status judge(rg_state *st, rg_status rs)
     case RG_ADVICE_ABORT:
         break;
     }
-    return rs;
+    return st;
 }
 
-static rg_status run(rg_state *st, rg_train_fn fn, void *arg)
+static rg_status run(rg_state *state, rg_train_fn fn, void *arg)
 {
-    st->ctx->worker->registered = rg__state_registered(st);
-    st->ctx->worker->loaded = st->loaded.name[0] != '\0' ? st->loaded.hash : 0;
-    st->ctx->worker->waits = false;
-    rg__state_show_loaded(st);
+    state->ctx->worker->registered = rg__state_registered(state);
+    state->ctx->worker->loaded =
+        state->loaded.name[0] != '\0' ? state->loaded.hash : 0;
+    state->ctx->worker->waits = false;
+    rg__state_show_loaded(state);
     rg__decided decided;
     bool is_done = false,
-         has_world = rg__worker_has_world(st->ctx->worker, &decided);
-    rg_status rs = rg__worker_door(st->ctx->worker);
-    while (rs == RG_OK) {
+         has_world = rg__worker_has_world(state->ctx->worker, &decided);
+    rg_status st = rg__worker_door(state->ctx->worker);
+    while (st == RG_OK) {
         if (!has_world)
-            rs = rg__worker_await(st->ctx->worker, &decided, &is_done);
-        if (rs == RG_OK && is_done)
-            rg__state_tell(st);
-        if (rs != RG_OK || is_done)
+            st = rg__worker_await(state->ctx->worker, &decided, &is_done);
+        if (st == RG_OK && is_done)
+            rg__state_tell(state);
+        if (st != RG_OK || is_done)
             break;
-        rs = judge(st, run_generation(st, &decided, has_world, fn, arg));
+        st = judge(state, run_generation(state, &decided, has_world, fn, arg));
         has_world = false;
     }
-    rg__state_note_leave(st);
-    return rs;
+    rg__state_note_leave(state);
+    return st;
 }
 
-static rg_status run_in_thread(rg_state *st, rg_train_fn fn, void *arg)
+static rg_status run_in_thread(rg_state *state, rg_train_fn fn, void *arg)
 {
     int off = 0;
-    passage p __attribute__((cleanup(leave_passage))) = {st, false};
-    st->ctx->is_running = true;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &st->cancel_state);
-    const rg_status rs = run(st, fn, arg);
+    passage p __attribute__((cleanup(leave_passage))) = {state, false};
+    state->ctx->is_running = true;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state->cancel_state);
+    const rg_status st = run(state, fn, arg);
     p.has_returned = true;
-    st->ctx->has_failed = rs != RG_OK;
-    if (rs != RG_OK)
-        rg__worker_fail(st->ctx->worker, RG__RUN_FAILED);
-    settle(st->ctx->worker);
-    leave_run(st->ctx);
-    pthread_setcancelstate(st->cancel_state, &off);
-    return rs;
+    state->ctx->has_failed = st != RG_OK;
+    if (st != RG_OK)
+        rg__worker_fail(state->ctx->worker, RG__RUN_FAILED);
+    settle(state->ctx->worker);
+    leave_run(state->ctx);
+    pthread_setcancelstate(state->cancel_state, &off);
+    return st;
 }
 
 /* A value of the thread's own is dropped when the thread ends, in whatever
  * language, and needs no unwinding. */
-static rg_status run_watched(rg_state *st, rg_train_fn fn, void *arg)
+static rg_status run_watched(rg_state *state, rg_train_fn fn, void *arg)
 {
-    rg__worker *w = st->ctx->worker;
+    rg__worker *w = state->ctx->worker;
     if (pthread_key_create(&w->thread_end, thread_ended) != 0 ||
         pthread_setspecific(w->thread_end, w) != 0)
         return rg__fail(RG_ERR_SYSTEM,
                         "rg_run can't watch its thread: this process has no "
                         "key for thread-specific data left");
     w->has_thread_end = true;
-    const rg_status rs = run_in_thread(st, fn, arg);
+    const rg_status st = run_in_thread(state, fn, arg);
     w->has_thread_end = false;
     pthread_key_delete(w->thread_end);
-    return rs;
+    return st;
 }
 
-rg_status rg_run(rg_state *st, rg_train_fn fn, void *arg)
+rg_status rg_run(rg_state *state, rg_train_fn fn, void *arg)
 {
-    if (st == NULL || fn == NULL)
+    if (state == NULL || fn == NULL)
         return rg__fail(RG_ERR_INVALID, "rg_run needs a state and a function");
-    if (!st->ctx->is_elastic)
+    if (!state->ctx->is_elastic)
         return rg__fail(RG_ERR_INVALID, "rg_run needs an elastic program: set "
                                         "rg_params.elastic = 1 in rg_init");
-    if (st->ctx->is_running)
+    if (state->ctx->is_running)
         return rg__fail(RG_ERR_INVALID, "rg_run is running already");
-    if (rg__worker_is_done(st->ctx->worker))
+    if (rg__worker_is_done(state->ctx->worker))
         return rg__fail(RG_ERR_INVALID,
                         "the job is done; rg_run runs once in a process");
-    if (st->ctx->has_failed)
+    if (state->ctx->has_failed)
         return rg__fail(RG_ERR_INVALID,
                         "rg_run has failed in this process; end it, and its "
                         "slot starts again");
-    return run_watched(st, fn, arg);
+    return run_watched(state, fn, arg);
 }

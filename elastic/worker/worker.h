@@ -135,8 +135,8 @@ rg_status rg__worker_enter_launched(rg__worker *w,
 /* Close it, on the thread that ends it. */
 void rg__worker_leave_launched(rg__worker *w, const char *why);
 
-/* hosts.c: where the tasks of a launched world are reached, by rank and by
- * host; owned. */
+/* launched_hosts.c: where the tasks of a launched world are reached, by rank
+ * and by host; owned. */
 typedef struct rg__reached {
     rg__place *place;
     rg__address *address;
@@ -157,7 +157,7 @@ void rg__board_wipe(rg__worker *w, uint32_t id);
 /* The fetch of rg__mappings; arg is the worker. Engine's lock held. */
 bool rg__board_fetch(void *arg, rg__member_id owner, uint32_t id);
 
-/* listen.c: the listener, at this host's address and any port. */
+/* listener.c: the listener, at this host's address and any port. */
 rg_status rg__worker_listen(rg__worker *w, const rg__address *address);
 
 /* thread.c */

@@ -9,7 +9,7 @@
 #include "sdk/base/fail.h"
 #include "process_sets/held.h"
 #include "sdk/base/hash.h"
-#include "sdk/transport/mpi/inside.h"
+#include "sdk/transport/mpi/mpi_parts.h"
 
 #define NAME_MAX_ 32
 

@@ -13,7 +13,7 @@
  * Aborted generations: once page->abort has reached the generation no
  * operation is advanced any more; waiting user threads end their own requests,
  * and rg__engine_leave ends the rest. */
-#include "sdk/core/inside.h"
+#include "sdk/core/engine_parts.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 
 #include "sdk/base/fail.h"
 #include "sdk/base/hash.h"
-#include "sdk/core/inside.h"
+#include "sdk/core/engine_parts.h"
 
 #define FUSE_ONE ((uint64_t)64 << 10) /* bytes of an operation, */
 #define FUSE_ALL ((uint64_t)1 << 20)  /* and of those that are done as one */

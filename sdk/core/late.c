@@ -10,7 +10,7 @@
 #include "sdk/base/config.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
-#include "sdk/core/inside.h"
+#include "sdk/core/engine_parts.h"
 #include "sdk/transport/names.h"
 
 #define LOOK_NS     (5 * RG__MS)

@@ -1,6 +1,6 @@
 /* Requests on their way: queued, begun on the comm, advanced, ended. The
  * engine's lock is held in most of it. */
-#include "sdk/core/inside.h"
+#include "sdk/core/engine_parts.h"
 
 #include <stdlib.h>
 #include <string.h>

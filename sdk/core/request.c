@@ -1,5 +1,5 @@
 /* Waiting for requests: the waiting thread helps, then sleeps. */
-#include "sdk/core/inside.h"
+#include "sdk/core/engine_parts.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* How user threads that wait, and the Regroup thread, sleep and are woken. */
-#include "sdk/core/inside.h"
+#include "sdk/core/engine_parts.h"
 
 #include "sdk/base/clock.h"
 

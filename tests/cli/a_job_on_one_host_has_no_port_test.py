@@ -3,7 +3,7 @@ directory, which turns other users away, and neither the agent, nor the next one
 after it was killed, nor a worker listens for other hosts. Another agent that
 comes by etcd's socket is refused with a sentence; status, events and stop work.
 
-Covers: cli/listen.c private_etcd.c cli/run.c"""
+Covers: cli/listen.c private_etcd.c run_cmd.c"""
 
 import glob
 import json

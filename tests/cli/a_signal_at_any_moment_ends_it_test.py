@@ -1,7 +1,7 @@
 """SIGINT while `regroup run` prepares, starts etcd, or starts its agent: it
 ends with 130, at once, and leaves nothing behind.
 
-Covers: cli/run.c end.c"""
+Covers: run_cmd.c end.c"""
 
 import os
 import signal

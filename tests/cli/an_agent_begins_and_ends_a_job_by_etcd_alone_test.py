@@ -1,7 +1,7 @@
 """`regroup agent` with nothing but an etcd and a name: it begins the job, ends
 with it, refuses a second agent of its host, and leaves nothing behind.
 
-Covers: agent_cmd.c agent/open.c"""
+Covers: agent_cmd.c open_job.c"""
 
 import json
 import os

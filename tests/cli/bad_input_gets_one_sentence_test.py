@@ -2,7 +2,7 @@
 and a remedy, a documented exit code, nothing on standard output, and nothing
 left running or lying about.
 
-Covers: foreign.c settings.c cli/program.c main.c cli/launch.c rundir.c"""
+Covers: foreign.c settings.c find_program.c main.c cli/launch.c rundir.c"""
 
 import os
 import re

@@ -1,6 +1,6 @@
 """Exit codes of `regroup run`, and what is left behind: nothing.
 
-Covers: cli/run.c exits.c farewell.c"""
+Covers: run_cmd.c exits.c farewell.c"""
 
 import contextlib
 import glob

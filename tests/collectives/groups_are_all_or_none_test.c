@@ -4,7 +4,7 @@
  * it, and its deadlines; a form that waits is refused, and nothing of it is
  * left behind; a scale of 1 is the same thing as none.
  *
- * Covers: process_sets/group.c core/group.c */
+ * Covers: process_sets/open_group.c core/group.c */
 #include <time.h>
 
 #include "tests/lib/world.h"

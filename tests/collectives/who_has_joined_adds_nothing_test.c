@@ -4,7 +4,7 @@
  * another collective beside a join fails for those that started it, and the
  * join completes. On the world and on other sets.
  *
- * Covers: core/run.c */
+ * Covers: run_request.c */
 #include "tests/lib/world.h"
 
 /* A rank has batches for as many rounds as its place says. */

@@ -1,7 +1,7 @@
 /* What a thread has noted in a group when it finalizes the context ends there:
  * a request of it may be taken afterwards, and the next group may begin.
  *
- * Covers: context.c process_sets/group.c */
+ * Covers: context.c process_sets/open_group.c */
 #include "tests/check.h"
 
 int main(void)

@@ -5,7 +5,7 @@
 #include <sched.h>
 #include <time.h>
 
-#include "sdk/core/inside.h"
+#include "sdk/core/engine_parts.h"
 #include "tests/lib/world.h"
 
 static void await_by_looking(const rg_req *req)

@@ -8,7 +8,7 @@
 
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
-#include "sdk/core/inside.h"
+#include "sdk/core/engine_parts.h"
 #include "tests/check.h"
 
 static int open_comms;

@@ -3,7 +3,7 @@ nor the next generation: a launch into a full queue behind a slow operation
 costs nobody its place, is freed by an abort, and what is freed for longer than
 the detection budget is freed behind the next steps.
 
-Covers: nccl/launch.c reclaim.c"""
+Covers: operations.c reclaim.c"""
 from device import DeviceJob, reducer
 from house import PATIENCE, UNTIL_FINISH, claim, main_all, until
 

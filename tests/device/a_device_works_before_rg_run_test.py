@@ -2,7 +2,7 @@
 the device was opened before that call or behind it; and so they do in every
 generation of rg_run. Where only some workers open one, all hear of it.
 
-Covers: worker/world.c process_sets/device.c"""
+Covers: world_wait.c process_sets/device_sets.c"""
 from device import DeviceJob, reducer
 from house import UNTIL_FINISH, claim, main_all
 

@@ -3,7 +3,7 @@
  * operation whose caller is still inside of the call that launches it; and such
  * a caller keeps no operation of another set waiting.
  *
- * Covers: nccl/comm.c nccl/launch.c reclaim.c */
+ * Covers: lanes.c operations.c reclaim.c */
 #include "sdk/transport/nccl/device.h"
 
 #include <pthread.h>

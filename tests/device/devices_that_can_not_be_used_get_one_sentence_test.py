@@ -1,7 +1,7 @@
 """A driver, a device or an NCCL that can't be used is named once, with its
 cause and a remedy; a device that another process still holds is waited for.
 
-Covers: nccl/load.c nccl/device.c"""
+Covers: libraries.c nccl/device.c"""
 import os
 
 from device import DeviceJob, reducer

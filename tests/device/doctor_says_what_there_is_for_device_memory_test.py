@@ -1,6 +1,6 @@
 """`regroup doctor` has one sentence for each state of the driver and of NCCL.
 
-Covers: doctor_device.c nccl/load.c"""
+Covers: doctor_device.c libraries.c"""
 
 import os
 import subprocess

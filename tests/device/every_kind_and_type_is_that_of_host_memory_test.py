@@ -2,8 +2,7 @@
 that it has on host memory, alone and between three ranks; what is not there is
 refused.
 
-Covers: nccl/launch.c process_sets/device.c
-process_sets/group.c"""
+Covers: operations.c device_sets.c open_group.c"""
 import os
 
 from device import DeviceJob

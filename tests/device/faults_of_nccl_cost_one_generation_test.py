@@ -4,7 +4,7 @@ a call that is refused. A device that does not stop costs its own process. The
 sums are right in the end, and nobody used the device in a way that is not
 allowed.
 
-Covers: nccl/comm.c reclaim.c"""
+Covers: lanes.c reclaim.c"""
 from device import DeviceJob, reducer
 from house import UNTIL_FINISH, claim, main_all, until
 

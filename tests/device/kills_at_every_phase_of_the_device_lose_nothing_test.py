@@ -3,7 +3,7 @@ and warm up, within a kernel, in a commit, and while those of the last
 generation are aborted. The sums are right, nothing is left, and the others
 live on.
 
-Covers: reclaim.c nccl/comm.c"""
+Covers: reclaim.c lanes.c"""
 import sys
 
 from device import DeviceJob, reducer

@@ -2,7 +2,7 @@
 context and device memory, go on with new communicators, and end with the sum
 of a run without faults.
 
-Covers: reclaim.c nccl/comm.c root.c"""
+Covers: reclaim.c lanes.c root.c"""
 from device import DeviceJob, reducer
 from house import UNTIL_FINISH, claim, main
 

@@ -1,7 +1,7 @@
 /* A mirror while its etcd is killed, stopped, compacted and wiped: it comes
  * back to what the store holds, and says when the store is another one.
  *
- * Covers: mirror.c etcd/copy.c */
+ * Covers: mirror.c mirrored.c */
 #include "tests/etcd/fake.h"
 #include "tests/etcd/scene.h"
 #include "tests/lib/etcd_server.h"

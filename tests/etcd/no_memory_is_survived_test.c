@@ -3,7 +3,7 @@
  * leaks (AddressSanitizer looks). The linker puts our allocators before the
  * real ones; curl's and jansson's own stay as they are.
  *
- * Covers: etcd/request.c body.c kv.c */
+ * Covers: etcd_request.c body.c kv.c */
 #include <stdlib.h>
 
 #include "tests/etcd/scene.h"

@@ -2,7 +2,7 @@
  * up: it is sent again, at most one sending applies, and the failure branch
  * says that it was ours. A proxy stands between the client and a real etcd.
  *
- * Covers: kv.c etcd/copy.c */
+ * Covers: kv.c mirrored.c */
 #include "tests/etcd/fake.h"
 #include "tests/etcd/scene.h"
 #include "tests/lib/etcd_server.h"

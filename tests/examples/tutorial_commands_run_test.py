@@ -3,7 +3,7 @@ in order, in one shell. A tutorial's folder looks like the
 repository after ci/build dev; beside the README's program Regroup is installed.
 See tutorials/README.md for what each kind of block means.
 
-Covers: cli/run.c 03_elastic_digits.c"""
+Covers: run_cmd.c 03_elastic_digits.c"""
 
 import glob
 import os

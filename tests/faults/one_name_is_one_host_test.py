@@ -2,7 +2,7 @@
 that starts after the first has died takes its place at once, without waiting
 for the dead one's lease.
 
-Covers: agent/open.c"""
+Covers: open_job.c"""
 import time
 
 from house import UNTIL_FINISH, claim, main, trainer, until

@@ -12,7 +12,7 @@
 #include <jansson.h>
 #include <string.h>
 
-#include "elastic/notice/inside.h"
+#include "elastic/notice/notice_parts.h"
 #include "tests/fuzz/sim.h"
 
 #define SOURCES "aws,gcp,azure,url:http://site/notice"

@@ -1,6 +1,6 @@
 """The whole rig on this machine's first GPU (ci/gpu).
 
-Covers: reclaim.c nccl/comm.c nccl/launch.c nccl/device.c"""
+Covers: reclaim.c lanes.c operations.c nccl/device.c"""
 
 import os
 import subprocess

@@ -2,7 +2,7 @@
 nothing failed; a part that nobody knows is refused, and where there is no GPU
 it says so and ends with 77.
 
-Covers: reclaim.c nccl/comm.c nccl/device.c"""
+Covers: reclaim.c lanes.c nccl/device.c"""
 
 import os
 import shutil

@@ -2,7 +2,7 @@
 again, and the workers are the same. It can be stopped by the new connection. A
 host that the launcher with the job's etcd does not reach again leaves.
 
-Covers: cli/attach.c remote_cmd.c launch/launcher.c"""
+Covers: cli/attach.c remote_cmd.c host_launcher.c"""
 import signal
 
 from house import UNTIL_FINISH, Etcd, claim, main, need_etcd, trainer, until

@@ -3,7 +3,7 @@ can't be reached is said and joins once it can, the agent of another is killed
 and comes back, a third is cut off and heals. Ctrl-C ends the job everywhere,
 and so does the death of the launcher that has the job's etcd.
 
-Covers: launch/launcher.c route.c remote_cmd.c channel.c"""
+Covers: host_launcher.c route.c remote_cmd.c channel.c"""
 import re
 import signal
 

@@ -4,7 +4,7 @@ with no secret of the private etcd on a command line or in an environment.
 Output comes back behind the names of hosts, and so does the exit code. Agents
 that are killed are started again; nobody is left at the end.
 
-Covers: launch/launcher.c letter.c route.c remote_cmd.c"""
+Covers: host_launcher.c letter.c route.c remote_cmd.c"""
 import os
 import re
 import signal

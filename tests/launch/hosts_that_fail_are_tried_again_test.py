@@ -4,7 +4,7 @@ with 75. What can't be helped is given up: the job goes on without it, or ends
 with that code when the rest is less than --min. With an etcd of its own a job outlives
 its launcher; a second job of that name is refused.
 
-Covers: launch/launcher.c"""
+Covers: host_launcher.c"""
 import contextlib
 import os
 import re

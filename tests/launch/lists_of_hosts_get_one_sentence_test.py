@@ -1,7 +1,7 @@
 """What is wrong with a list of hosts, or with the flags that go with one, is
 said in one sentence: for a line with its number, before anything is started.
 
-Covers: launch/hosts.c"""
+Covers: host_list.c"""
 import os
 import subprocess
 import tempfile

@@ -3,7 +3,7 @@ of the world is killed, a spare is in the next generation, which has as many as
 before; the slot that is started again waits in its turn. On other hosts the
 launcher starts --max and --spares slots, in the order of its list.
 
-Covers: launch/launcher.c"""
+Covers: host_launcher.c"""
 from house import UNTIL_FINISH, Job, claim, main, need_etcd, trainer, until
 from launching import LaunchedJob
 

@@ -3,7 +3,7 @@ list as on this one: the launcher and the etcd of the job wait for it, an etcd
 that is killed meanwhile comes back, and the exit code is the job's. A signal to
 the launcher ends the wait.
 
-Covers: launch/launcher.c cli/run.c"""
+Covers: host_launcher.c run_cmd.c"""
 import os
 import signal
 

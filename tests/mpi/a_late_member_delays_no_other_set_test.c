@@ -4,7 +4,7 @@
  * ever let the held member go. Also when ranks start on two sets in different
  * orders.
  *
- * Covers: mpi/comm.c */
+ * Covers: mpi_comm.c */
 #include <stdbool.h>
 
 #include "tests/mpi/mpi_check.h"

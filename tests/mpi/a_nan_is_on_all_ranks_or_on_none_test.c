@@ -2,7 +2,7 @@
  * also among more members than Regroup sends messages between. Which of them
  * MPI's own operation keeps depends on who computes it.
  *
- * Covers: mpi/reduce.c */
+ * Covers: mpi_reduce.c */
 #include <math.h>
 
 #include "tests/mpi/mpi_check.h"

@@ -8,7 +8,7 @@
  *
  *   counts_beyond_31_bits_work [NAME...]     these collectives; none: all
  *
- * Covers: elements.c mpi/reduce.c */
+ * Covers: elements.c mpi_reduce.c */
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -1,7 +1,7 @@
 /* Every kind, type and op, on sets of every shape, against MPI itself where it
  * has the type, and against serial computation everywhere.
  *
- * Covers: move.c mpi/reduce.c uneven.c mpi/comm.c */
+ * Covers: move.c mpi_reduce.c uneven.c mpi_comm.c */
 #include "tests/lib/dice.h"
 #include "tests/mpi/mpi_check.h"
 

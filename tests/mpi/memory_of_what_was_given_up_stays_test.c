@@ -2,7 +2,7 @@
  * goes on. MPI still sends from there once the others come: they get what the
  * member has started, and its heap is left alone.
  *
- * Covers: stage.c mpi/comm.c */
+ * Covers: stage.c mpi_comm.c */
 #include <stdlib.h>
 
 #include "tests/mpi/mpi_check.h"

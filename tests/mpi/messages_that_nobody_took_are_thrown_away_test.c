@@ -3,7 +3,7 @@
  * in it, and the sends end, so that their memory does not lie with MPI when
  * that ends.
  *
- * Covers: mpi/comm.c */
+ * Covers: mpi_comm.c */
 #include <time.h>
 
 #include "tests/mpi/mpi_check.h"

@@ -2,7 +2,7 @@
 REGROUP_TRANSPORTS names no other: shared memory inside a host, TCP between
 them. The hosts are names that mpirun is given; they share this machine.
 
-Covers: launched.c worker/hosts.c inter.c"""
+Covers: launched.c launched_hosts.c inter.c"""
 
 import os
 import re

@@ -1,7 +1,7 @@
 /* MPI is called by the threads that its level allows, and only by them. Every
  * call that an operation makes comes through here.
  *
- * Covers: mpi/world.c mpi/comm.c */
+ * Covers: mpi/world.c mpi_comm.c */
 #include <pthread.h>
 #include <time.h>
 #include <unistd.h>

@@ -2,7 +2,7 @@
  * untouched by Regroup, and no communicator of Regroup's is left over. Creating
  * and freeing is counted here, where the library's calls come through.
  *
- * Covers: mpi/comm.c mpi/world.c */
+ * Covers: mpi_comm.c mpi/world.c */
 #include "tests/mpi/mpi_check.h"
 
 #define CYCLES 200

@@ -1,7 +1,7 @@
 /* One thread makes sets, another communicators of the program's own behind
  * barriers of a set: neither waits for the other, on any rank.
  *
- * Covers: mpi/comm.c */
+ * Covers: mpi_comm.c */
 #include <pthread.h>
 
 #include "tests/mpi/mpi_check.h"

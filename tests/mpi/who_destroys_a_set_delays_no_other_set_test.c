@@ -2,7 +2,7 @@
  * yet that it has ended the set's last operation: another thread's operations
  * on another set go on meanwhile.
  *
- * Covers: mpi/comm.c */
+ * Covers: mpi_comm.c */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>

@@ -3,7 +3,7 @@
  *
  * It stands in for calloc, so it does not run under the address sanitizer.
  *
- * Covers: mpi/comm.c stage.c */
+ * Covers: mpi_comm.c stage.c */
 #include "tests/mpi/mpi_check.h"
 
 void *__libc_calloc(size_t n, size_t bytes);

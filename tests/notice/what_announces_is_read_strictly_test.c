@@ -4,7 +4,7 @@
  * Covers: aws.c azure.c gcp.c file.c site.c texts.c */
 #include <string.h>
 
-#include "elastic/notice/inside.h"
+#include "elastic/notice/notice_parts.h"
 #include "tests/check.h"
 
 #define AT UINT64_C(1777629871000) /* 2026-05-01T10:04:31Z */

@@ -1,7 +1,7 @@
 /* A set on which a group has noted an operation is given back only when the
  * group has ended.
  *
- * Covers: process_sets/group.c sets.c */
+ * Covers: process_sets/open_group.c sets.c */
 #include "tests/check.h"
 
 int main(void)

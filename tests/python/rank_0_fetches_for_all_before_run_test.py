@@ -1,7 +1,7 @@
 """ctx.world_wait gives the first workers ranks and collectives before run, and
 tells a replacement that it joins.
 
-Covers: worker/world.c"""
+Covers: world_wait.c"""
 import os
 import signal
 

@@ -2,7 +2,7 @@
  * under that id is damaged, be it a piece or a shard, though each byte of the
  * memory is as it was saved.
  *
- * Covers: state/copy.c state.c */
+ * Covers: pieces.c state.c */
 #include <string.h>
 
 #include "elastic/state/state.h"

@@ -1,7 +1,7 @@
 /* A commit that four ranks of a host have made is restored by one: it holds all
  * four pieces against their checksums, whichever is damaged.
  *
- * Covers: state/copy.c state.c */
+ * Covers: pieces.c state.c */
 #include <string.h>
 
 #include "elastic/state/state.h"

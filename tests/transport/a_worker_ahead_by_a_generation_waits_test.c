@@ -3,7 +3,7 @@
  * the other has followed, also when that takes longer than it tries to reach
  * somebody who does not answer. Who is behind is not let in.
  *
- * Covers: worker/listen.c handshake.c */
+ * Covers: listener.c handshake.c */
 #include <time.h>
 
 #include "tests/lib/world.h"

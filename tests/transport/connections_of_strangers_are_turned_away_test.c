@@ -3,7 +3,7 @@
  * thousands of connections. All are turned away, the worker keeps a bounded
  * number of them, and operations go on meanwhile.
  *
- * Covers: worker/listen.c proof.c frame.c handshake.c */
+ * Covers: listener.c proof.c frame.c handshake.c */
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>

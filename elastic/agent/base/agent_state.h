@@ -11,7 +11,7 @@
 
 #include "elastic/agent/base/events.h"
 #include "elastic/agent/base/life.h"
-#include "elastic/agent/base/params.h"
+#include "elastic/agent/base/agent_params.h"
 #include "elastic/agent/base/slot_machine.h"
 #include "elastic/agent/base/txn.h"
 #include "elastic/etcd/etcd.h"

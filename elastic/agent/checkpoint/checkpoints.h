@@ -4,7 +4,7 @@
 
 #include "elastic/agent/base/agent_state.h"
 
-/* checkpoint.c */
+/* saver.c */
 rg_status rg__checkpoint_create(agent *a);
 void rg__checkpoint_destroy(agent *a);
 void rg__checkpoint_ask(slot *s, const rg__save *m); /* a worker does */

@@ -1,6 +1,6 @@
 /* What the files about checkpoints in the agent share:
  *
- *   checkpoint.c  requests, and the process that writes
+ *   saver.c  requests, and the process that writes
  *   shares.c      the shards of other hosts
  *   claim.c       the right to seal a checkpoint, and its publishing
  *   last.c        the newest commit, before the job ends
@@ -63,7 +63,7 @@ struct saver {
     uint64_t loaded_step; /* 1 + its step, 0: none */
 };
 
-/* checkpoint.c */
+/* saver.c */
 const char *rg__saver_dir(const saver *v);
 void rg__saver_hang_up(saver *v);
 void rg__saver_fail(saver *v, const char *why); /* say it, once */

@@ -361,9 +361,8 @@ static rg_status open_stream(output *o, stream *st, int own, const char *what)
         st->turn = turn_at(o->a, own);
         return RG_OK;
     }
-    const rg_status rs = open_file(o, what, &st->to);
-    st->is_file = rs == RG_OK;
-    return rs;
+    st->is_file = open_file(o, what, &st->to) == RG_OK;
+    return st->is_file ? RG_OK : RG_ERR_SYSTEM;
 }
 
 /* A terminal of the worker's own, as wide as ours and nobody's controlling one.

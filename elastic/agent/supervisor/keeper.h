@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include "elastic/agent/base/params.h"
+#include "elastic/agent/base/agent_params.h"
 
 typedef struct rg__keeper_hooks { /* any may be NULL */
     /* A child that is no agent has ended and was reaped. */

@@ -17,7 +17,7 @@
 #define RG_INTER_H
 
 #include "sdk/transport/inter/topology.h"
-#include "sdk/transport/shm/comm.h"
+#include "sdk/transport/shm/shm_comm.h"
 
 #define ROUNDS_MAX  16
 #define MEMBERS_MAX 2048

@@ -2,7 +2,7 @@
 #ifndef RG_INTER_SCHEDULE_H
 #define RG_INTER_SCHEDULE_H
 
-#include "sdk/transport/shm/comm.h"
+#include "sdk/transport/shm/shm_comm.h"
 
 bool rg__schedule_has(rg__kind kind);
 

@@ -25,7 +25,7 @@
 #ifndef RG_MPI_CHECK_H
 #define RG_MPI_CHECK_H
 
-#include "sdk/transport/mpi/comm.h"
+#include "sdk/transport/mpi/mpi_comm.h"
 
 /* With the world, and before it goes. Collective. */
 rg_status rg__check_open(void);

@@ -1,6 +1,6 @@
 /* Which elements go between two members, and as which type of MPI. */
 #include "sdk/base/fail.h"
-#include "sdk/transport/mpi/comm.h"
+#include "sdk/transport/mpi/mpi_comm.h"
 
 MPI_Datatype rg__mpi_type(rg_type type)
 {

@@ -8,7 +8,7 @@
 
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
-#include "sdk/transport/mpi/comm.h"
+#include "sdk/transport/mpi/mpi_comm.h"
 
 #define PATIENCE    (1000 * RG__MS) /* until MPI knows who it is */
 #define RANKS_SHOWN 24

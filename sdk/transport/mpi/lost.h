@@ -10,7 +10,7 @@
 #ifndef RG_MPI_LOST_H
 #define RG_MPI_LOST_H
 
-#include "sdk/transport/mpi/inside.h"
+#include "sdk/transport/mpi/mpi_parts.h"
 
 struct rg__mpi;
 

@@ -4,7 +4,7 @@
 
 #include "sdk/base/copy.h"
 #include "sdk/base/fail.h"
-#include "sdk/transport/mpi/comm.h"
+#include "sdk/transport/mpi/mpi_comm.h"
 
 #define CHUNK      ((uint64_t)1 << 27) /* elements of one call or message */
 #define SWAPPED    ((uint64_t)32 << 10)

@@ -1,6 +1,6 @@
 /* The library offers MPI as a launcher as soon as it is loaded. */
 #include "sdk/base/log.h"
-#include "sdk/transport/mpi/inside.h"
+#include "sdk/transport/mpi/mpi_parts.h"
 
 static const rg__launcher launcher = {.size = sizeof(rg__launcher),
                                       .version = RG_VERSION,

@@ -1,10 +1,10 @@
 /* What the stages of an operation post, wait for, and keep their data in
- * (comm.h). */
+ * (mpi_comm.h). */
 #include <stdlib.h>
 
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
-#include "sdk/transport/mpi/comm.h"
+#include "sdk/transport/mpi/mpi_comm.h"
 
 /* Parts of the time that an operation has waited. */
 #define REST_PART  16

@@ -10,7 +10,7 @@
 #include "sdk/base/config.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
-#include "sdk/transport/mpi/inside.h"
+#include "sdk/transport/mpi/mpi_parts.h"
 #include "sdk/transport/mpi/lost.h"
 
 /* One per process, as MPI itself. */

@@ -3,7 +3,7 @@
 #ifndef RG_NATIVE_H
 #define RG_NATIVE_H
 
-#include "sdk/transport/shm/comm.h"
+#include "sdk/transport/shm/shm_comm.h"
 
 /* open.c: of the world; of a set of it. */
 rg_status rg__native_open(const rg__transport *transport, const rg__boot *boot,

@@ -1,6 +1,6 @@
 /* What Regroup calls of the CUDA driver and of NCCL: own declarations, so that
  * neither is needed where Regroup is built. Both libraries are opened when the
- * program runs (load.c); one table of calls each.
+ * program runs (libraries.c); one table of calls each.
  *
  * Types are as wide as those of cuda.h and nccl.h: enums are int, handles are
  * pointers to the same incomplete structs, a device address has 64 bits. Where

@@ -160,7 +160,7 @@ rg__lane *rg__lane_find(const rg__device *d, uint32_t set, uint64_t generation);
 /* The table is held. */
 void rg__lane_move(rg__device *d, rg__lane *lane, lane_event event);
 
-/* comm.c: the device thread's part; the time until it is to look again. */
+/* lanes.c: the device thread's part; the time until it is to look again. */
 uint64_t rg__lanes_step(rg__device *d);
 
 /* reclaim.c. The table is held: take the lanes, and start who aborts and frees
@@ -170,7 +170,8 @@ void rg__reclaim_begin(rg__device *d);
 void rg__device_note_quiet(rg__device *d, uint64_t generation);
 void rg__lane_free(rg__device *d, rg__lane *lane); /* NULL allowed */
 
-/* launch.c: has an operation of the lane passed its deadline? why: which. */
+/* operations.c: has an operation of the lane passed its deadline? why: which.
+ */
 bool rg__lane_is_overdue(rg__device *d, rg__lane *lane, char *why, size_t room);
 /* Has one been under way for so long that it was told of? */
 bool rg__lane_is_stalled(const rg__device *d, const rg__lane *lane);

@@ -1,6 +1,6 @@
 /* Flags: how far each member on this host has come in an operation that moves
  * data in steps. A member posts its own, and reads those of the others. */
-#include "sdk/transport/shm/comm.h"
+#include "sdk/transport/shm/shm_comm.h"
 
 void rg__shm_ring(rg__native *c)
 {

@@ -2,7 +2,7 @@
  * all lines are there. No second barrier (parity slots). Ranks are added in
  * order 0 .. n-1, so that all members have equal bits. */
 #include "sdk/base/copy.h"
-#include "sdk/transport/shm/comm.h"
+#include "sdk/transport/shm/shm_comm.h"
 #include "sdk/transport/reduce.h"
 
 typedef const char *(*source_fn)(const rg__native *c, int m);

@@ -4,7 +4,7 @@
 #ifndef RG_SHM_PAIRWISE_H
 #define RG_SHM_PAIRWISE_H
 
-#include "sdk/transport/shm/comm.h"
+#include "sdk/transport/shm/shm_comm.h"
 
 /* Is it one of those kinds; has it a count for each rank? */
 static inline bool rg__pairwise_is_uneven(rg__kind kind)

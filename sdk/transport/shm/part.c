@@ -1,5 +1,5 @@
 /* Which kinds add up, and which part of what is sent a member keeps. */
-#include "sdk/transport/shm/comm.h"
+#include "sdk/transport/shm/shm_comm.h"
 
 bool rg__kind_scatters(rg__kind kind)
 {

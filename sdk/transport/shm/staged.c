@@ -11,7 +11,7 @@
  * Steps are numbered from 1 here. All members make every step, so nobody waits
  * for a flag that is never posted. */
 #include "sdk/base/copy.h"
-#include "sdk/transport/shm/comm.h"
+#include "sdk/transport/shm/shm_comm.h"
 #include "sdk/transport/reduce.h"
 
 #define BLOCK_BYTES ((size_t)16 << 10)

@@ -9,7 +9,7 @@
 
 #include "sdk/base/copy.h"
 #include "sdk/base/fail.h"
-#include "sdk/transport/shm/comm.h"
+#include "sdk/transport/shm/shm_comm.h"
 #include "sdk/transport/reduce.h"
 
 #define BLOCK_BYTES ((size_t)4 << 10)

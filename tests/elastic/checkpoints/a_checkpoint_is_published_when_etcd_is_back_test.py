@@ -2,7 +2,7 @@
 and waits; training goes on; when etcd is back it is published, and the newest
 request that came meanwhile is next.
 
-Covers: checkpoint/checkpoint.c claim.c"""
+Covers: saver.c claim.c"""
 
 import os
 import signal

@@ -1,7 +1,7 @@
 """The agent is killed while the last checkpoint of a job is written, and its
 workers have ended: the next agent writes it before the job ends.
 
-Covers: checkpoint/checkpoint.c last.c"""
+Covers: saver.c last.c"""
 import os
 import signal
 

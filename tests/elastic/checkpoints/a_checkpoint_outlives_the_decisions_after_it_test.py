@@ -2,7 +2,7 @@
 among those that are not kept any more. The checkpoint counts all the same, since
 the agent has followed its commit from decision to decision.
 
-Covers: checkpoint/checkpoint.c checkpoint_records.c"""
+Covers: saver.c checkpoint_records.c"""
 import os
 import signal
 

@@ -3,7 +3,7 @@
 with --checkpoint-on-stop=no; a directory that has gone costs a sentence, and so
 does a writer that can't be started.
 
-Covers: last.c end.c checkpoint/checkpoint.c"""
+Covers: last.c end.c saver.c"""
 
 import os
 import resource

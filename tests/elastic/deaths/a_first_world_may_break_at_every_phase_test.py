@@ -3,7 +3,7 @@ dies at any phase, etcd away, a drain, a host that comes back. All workers of th
 world start again together, or all train on; what breaks uses up no restart; and
 what nobody has to wait for is not waited for.
 
-Covers: worker/world.c generation.c plan.c outage.c drain.c"""
+Covers: world_wait.c generation.c plan.c outage.c drain.c"""
 import os
 import re
 import sys

@@ -2,7 +2,7 @@
 rank's memory becomes that: it is the memory of one process, though some of the
 dead one's had arrived.
 
-Covers: state/copy.c state.c"""
+Covers: pieces.c state.c"""
 import os
 
 from house import BUILD, Job, claim, main

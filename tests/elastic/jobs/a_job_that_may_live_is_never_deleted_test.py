@@ -2,7 +2,7 @@
 lapsed is no death. What was killed whole needs the operator's word, which is
 --replace-job; what has ended by its own word makes room by itself.
 
-Covers: agent/open.c"""
+Covers: open_job.c"""
 import contextlib
 import os
 import signal

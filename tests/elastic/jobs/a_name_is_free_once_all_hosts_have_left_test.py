@@ -1,7 +1,7 @@
 """A host of the world that has left has said so for good, also when its lease is
 over: when all have, the name is free, whichever host begins the next job.
 
-Covers: agent/open.c publish.c"""
+Covers: open_job.c publish.c"""
 from hosts import Hosts, HostsJob
 from house import UNTIL_FINISH, claim, main, trainer, until
 

@@ -1,7 +1,7 @@
 """rg_world_wait tells a worker that it joins a running job: a spare that came
 before the first commit, once that is made, and a replacement at once.
 
-Covers: worker/world.c"""
+Covers: world_wait.c"""
 import os
 
 from house import BUILD, Job, claim, main_all, until

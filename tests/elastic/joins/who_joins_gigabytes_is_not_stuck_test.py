@@ -1,7 +1,7 @@
 """Who has joined stands in for gigabytes of the others and answers its agent
 all the while: nobody is taken for stuck, and the static job ends well.
 
-Covers: thread.c state/copy.c"""
+Covers: thread.c pieces.c"""
 import os
 
 from house import BUILD, Job, main

@@ -2,7 +2,7 @@
 library, in Python, and of any program where the launcher has a terminal. So all
 that a killed worker has printed is there.
 
-Covers: worker/lines.c"""
+Covers: stdout_lines.c"""
 import contextlib
 import os
 import pty

@@ -2,7 +2,7 @@
 line has another within it, also when the agent is killed while one is on its
 way; what is longer than 8 KiB comes in several, none of them empty.
 
-Covers: output.c worker/lines.c"""
+Covers: output.c stdout_lines.c"""
 import os
 import re
 import signal

@@ -2,7 +2,7 @@
 has an answer wherever else it is called. A program that calls it on some ranks
 only gets one sentence. A stop waits for no step of it.
 
-Covers: worker/world.c end.c"""
+Covers: world_wait.c end.c"""
 import os
 import subprocess
 

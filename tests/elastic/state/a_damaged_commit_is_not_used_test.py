@@ -2,7 +2,7 @@
 is, and when that is damaged too the job ends with one sentence. The same of a
 bit of the commit's id.
 
-Covers: state/copy.c"""
+Covers: pieces.c"""
 
 from house import Job, claim, fault_free, main, trainer
 

@@ -2,7 +2,7 @@
 and the state is that of the fault-free run; an announced join moves shards and
 rolls nothing back.
 
-Covers: state/copy.c"""
+Covers: pieces.c"""
 
 from house import UNTIL_FINISH, Job, claim, main, trainer
 

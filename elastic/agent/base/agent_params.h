@@ -1,6 +1,6 @@
 /* What an agent is started with, and its exit codes. */
-#ifndef RG_AGENT_PARAMS_H
-#define RG_AGENT_PARAMS_H
+#ifndef RG_AGENT_AGENT_PARAMS_H
+#define RG_AGENT_AGENT_PARAMS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -4,10 +4,10 @@
  * needs of what was posted before is complete; it does a bounded piece of work,
  * posts what comes next, and says IN_PROGRESS, or how the operation has ended,
  * which it has not before all that was posted is complete. */
-#ifndef RG_MPI_COMM_H
-#define RG_MPI_COMM_H
+#ifndef RG_MPI_MPI_COMM_H
+#define RG_MPI_MPI_COMM_H
 
-#include "sdk/transport/mpi/inside.h"
+#include "sdk/transport/mpi/mpi_parts.h"
 #include "sdk/base/clock.h"
 #include "sdk/transport/descriptor.h"
 
@@ -134,7 +134,8 @@ rg_status rg__uneven_compare(rg__mpi *c);
  * RG_OK, or ERR_MISMATCH. */
 rg_status rg__uneven_tell(rg__mpi *c);
 rg_status rg__uneven_heard(rg__mpi *c);
-/* move.c, reduce.c: the first stage of a kind; it begins with at = part = 0. */
+/* move.c, mpi_reduce.c: the first stage of a kind; it begins with at = part =
+ * 0. */
 rg__stage_fn rg__mpi_moves(const rg__mpi *c);
 rg__stage_fn rg__mpi_reduces(const rg__mpi *c);
 /* Post messages of count elements to or from a rank, 0 included: none. */

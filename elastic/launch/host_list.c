@@ -1,5 +1,5 @@
 /* Lists of hosts, from text. */
-#include "elastic/launch/hosts.h"
+#include "elastic/launch/host_list.h"
 
 #include <ctype.h>
 #include <errno.h>

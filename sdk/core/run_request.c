@@ -13,7 +13,7 @@
 
 #include "sdk/base/copy.h"
 #include "sdk/base/fail.h"
-#include "sdk/core/inside.h"
+#include "sdk/core/engine_parts.h"
 #include "sdk/transport/reduce.h"
 
 #define PIECE ((uint64_t)2 << 20) /* of neutral bytes, made at once */

@@ -1,5 +1,5 @@
 /* Which hosts have an agent, and when the next attempt is due. */
-#include "elastic/launch/launcher.h"
+#include "elastic/launch/host_launcher.h"
 
 #include <errno.h>
 #include <signal.h>

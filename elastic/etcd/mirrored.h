@@ -1,6 +1,6 @@
 /* A mirror's copy of a range: keys in order, each with what it was last. */
-#ifndef RG_ELASTIC_ETCD_COPY_H
-#define RG_ELASTIC_ETCD_COPY_H
+#ifndef RG_ELASTIC_ETCD_MIRRORED_H
+#define RG_ELASTIC_ETCD_MIRRORED_H
 
 #include "elastic/etcd/json.h"
 

@@ -1,6 +1,6 @@
 /* Programs by name. */
-#ifndef RG_ELASTIC_PROGRAM_H
-#define RG_ELASTIC_PROGRAM_H
+#ifndef RG_ELASTIC_FIND_PROGRAM_H
+#define RG_ELASTIC_FIND_PROGRAM_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "process_sets/inside.h"
+#include "process_sets/sets_parts.h"
 #include "sdk/base/fail.h"
 
 /* An operation on device memory. */

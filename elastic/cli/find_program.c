@@ -1,5 +1,5 @@
 /* Find a program as a shell would, and say why it can't be run. */
-#include "elastic/cli/program.h"
+#include "elastic/cli/find_program.h"
 
 #include <errno.h>
 #include <stdio.h>

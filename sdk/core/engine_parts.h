@@ -1,6 +1,6 @@
 /* Inside the engine: what the files of this room share. */
-#ifndef RG_CORE_INSIDE_H
-#define RG_CORE_INSIDE_H
+#ifndef RG_CORE_ENGINE_PARTS_H
+#define RG_CORE_ENGINE_PARTS_H
 
 #include <pthread.h>
 
@@ -13,7 +13,7 @@
  * waited for after rg_finalize. */
 enum { RG__REQ_RUNS, RG__REQ_SLEPT_ON, RG__REQ_DONE, RG__REQ_NOTED };
 
-typedef struct rg__run rg__run; /* run.c */
+typedef struct rg__run rg__run; /* run_request.c */
 
 struct rg_req {
     _Atomic uint32_t state;
@@ -180,9 +180,10 @@ void rg__req_finish(rg__engine *engine, rg_req *req, rg_status st,
 void rg__req_fail_noted(rg__engine *engine, rg_req *req, rg_status st,
                         const char *why);
 
-/* run.c: a piece of what is to be done before it can begin, IN_PROGRESS: there
- * is more; what is to be begun on the comm, NULL without memory; what becomes
- * of it, IN_PROGRESS: it is to be begun again. Most requests run as they are.
+/* run_request.c: a piece of what is to be done before it can begin,
+ * IN_PROGRESS: there is more; what is to be begun on the comm, NULL without
+ * memory; what becomes of it, IN_PROGRESS: it is to be begun again. Most
+ * requests run as they are.
  */
 rg_status rg__run_prepare_other(rg_req *req);
 const rg__coll *rg__run_begin_other(rg_req *req);

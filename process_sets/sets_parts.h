@@ -1,6 +1,6 @@
 /* Inside the room: the table of sets. */
-#ifndef RG_SETS_INSIDE_H
-#define RG_SETS_INSIDE_H
+#ifndef RG_SETS_SETS_PARTS_H
+#define RG_SETS_SETS_PARTS_H
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -15,11 +15,11 @@
  * id, of which each rank has the members of its own colour. A split may have
  * ended for one colour and live for another: then its entry stays on all ranks
  * as long as it lives for anybody, also where the handle was given back. */
-typedef enum set_kind {
+typedef enum rg__set_kind {
     LISTED = RG__SET_LIST,
     SPLIT = RG__SET_SPLIT,
     RULE = RG__SET_RULE
-} set_kind;
+} rg__set_kind;
 
 /* The ranks that a list was made with; the same ones find it again. */
 typedef struct rg__asked {
@@ -38,7 +38,7 @@ struct rg_set {
     rg__channel *channel;
     uint32_t id;
     char name[RG__SET_NAME_MAX];
-    set_kind kind;
+    rg__set_kind kind;
     bool keeps;        /* it shrinks instead of ending */
     bool is_of_device; /* connected for device memory in each generation */
     rg_color_fn color; /* of a rule; NULL: this rank has not called it yet */
@@ -106,7 +106,7 @@ rg_status rg__set_make(rg_ctx *ctx, const rg__member_id *member, int n,
                        rg_set **set_p);
 void rg__set_free(rg_set *set); /* NULL allowed */
 
-/* group.c: start an operation, or add it to this thread's open group. */
+/* open_group.c: start an operation, or add it to this thread's open group. */
 rg_status rg__group_add(rg_set *set, const rg__start *start, rg_req **req_p);
 bool rg__group_is_open(const rg_ctx *ctx);
 /* The same on device memory; a group is open. */
@@ -115,8 +115,8 @@ rg_status rg__group_add_device(rg_set *set, const rg__start *start,
 /* A call failed: so does the group that is open, if any. */
 void rg__group_spoil(rg_status st);
 
-/* device.c: launch an operation on device memory, or add it to this thread's
- * open group. The start's arrays are its own, also when it fails. */
+/* device_sets.c: launch an operation on device memory, or add it to this
+ * thread's open group. The start's arrays are its own, also when it fails. */
 rg_status rg__set_launch(rg_set *set, const rg__start *start, void *stream,
                          rg_req **req_p);
 /* What it is launched as; and launch n of one stream together. */

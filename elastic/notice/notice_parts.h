@@ -8,8 +8,8 @@
  *   command.c     a command, by a process
  *   dmi.c         in which cloud this machine is
  *   texts.c       times, sentences, the document of a site */
-#ifndef RG_NOTICE_INSIDE_H
-#define RG_NOTICE_INSIDE_H
+#ifndef RG_NOTICE_NOTICE_PARTS_H
+#define RG_NOTICE_NOTICE_PARTS_H
 
 #include "elastic/etcd/http.h"
 #include "elastic/notice/notice.h"

@@ -1,6 +1,6 @@
 /* A sorted array: a job has tens of keys in a range, and reading in order is
  * what its owner does most. strcmp orders bytes as etcd does. */
-#include "elastic/etcd/copy.h"
+#include "elastic/etcd/mirrored.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -18,8 +18,8 @@
  * q + 2, after it saw every line of q + 1, and a member posts q + 1 only after
  * it has finished q. Algorithms that move data in steps do not rely on that;
  * they wait for the flags. */
-#ifndef RG_SHM_COMM_H
-#define RG_SHM_COMM_H
+#ifndef RG_SHM_SHM_COMM_H
+#define RG_SHM_SHM_COMM_H
 
 #include "sdk/transport/shm/layout.h"
 #include "sdk/transport/tcp/net.h"

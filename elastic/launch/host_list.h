@@ -10,8 +10,8 @@
  * Threads:   any.
  * Ownership: a list owns its hosts; texts are borrowed until the call returns.
  */
-#ifndef RG_LAUNCH_HOSTS_H
-#define RG_LAUNCH_HOSTS_H
+#ifndef RG_LAUNCH_HOST_LIST_H
+#define RG_LAUNCH_HOST_LIST_H
 
 #include "regroup/regroup.h"
 

@@ -11,8 +11,8 @@
  * Threads:   call in a process without other threads: this forks. Its owner
  *            reaps all children, and hands over those that it does not know.
  * Ownership: params are borrowed while the launcher lives. */
-#ifndef RG_LAUNCH_LAUNCHER_H
-#define RG_LAUNCH_LAUNCHER_H
+#ifndef RG_LAUNCH_HOST_LAUNCHER_H
+#define RG_LAUNCH_HOST_LAUNCHER_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -4,8 +4,8 @@
  * MPI is called under the engine's lock, by the threads that may (world.c), and
  * in the functions of regroup_mpi.h. Only making a communicator waits for
  * peers: for those who have just agreed to make it. */
-#ifndef RG_MPI_INSIDE_H
-#define RG_MPI_INSIDE_H
+#ifndef RG_MPI_MPI_PARTS_H
+#define RG_MPI_MPI_PARTS_H
 
 #include "regroup/regroup_mpi.h"
 #include "sdk/transport/launcher.h"

@@ -20,7 +20,7 @@
 
 #include "sdk/base/copy.h"
 #include "sdk/base/fail.h"
-#include "sdk/transport/mpi/comm.h"
+#include "sdk/transport/mpi/mpi_comm.h"
 
 #define IN_PAIRS    256                 /* bytes */
 #define AT_ONCE     ((uint64_t)4 << 10) /* shorter messages: Open MPI's sm */

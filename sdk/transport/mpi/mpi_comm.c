@@ -1,5 +1,5 @@
 /* The mpi transport: opening comms, comparing what members start, and going
- * from stage to stage (comm.h). */
+ * from stage to stage (mpi_comm.h). */
 #include "sdk/transport/mpi/check.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Between the records and their snapshot: a value's JSON into its struct. False
  * if it is not in our form; then nothing of it is owned. */
-#ifndef RG_MEMBER_INSIDE_H
-#define RG_MEMBER_INSIDE_H
+#ifndef RG_MEMBER_RECORDS_PARTS_H
+#define RG_MEMBER_RECORDS_PARTS_H
 
 #include <jansson.h>
 

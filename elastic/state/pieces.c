@@ -115,52 +115,53 @@ static rg_status save_slice(rg_ctx *ctx, rg__state_buffer *b, int slot,
     rg__hash_begin_named(&hash, b->name);
     char *to =
         b->vault != NULL ? b->vault + b->stride * (size_t)slot + begin : NULL;
-    rg_status rs = rg__state_pull(b, begin, end);
-    if (rs == RG_OK)
-        rs = copy_in(ctx, to, b->data + begin, end - begin, &hash);
+    rg_status st = rg__state_pull(b, begin, end);
+    if (st == RG_OK)
+        st = copy_in(ctx, to, b->data + begin, end - begin, &hash);
     const uint64_t value = rg__hash_value(&hash);
     rg__state_note_slice(b, value);
     *sum += value;
-    return rs;
+    return st;
 }
 
-static rg_status save_part(rg_state *st, int slot, rg__piece *piece,
+static rg_status save_part(rg_state *state, int slot, rg__piece *piece,
                            bool is_shard, const rg__part *part)
 {
-    rg_ctx *ctx = st->ctx;
+    rg_ctx *ctx = state->ctx;
     uint64_t sum = rg__part_hash(part);
-    rg_status rs = begin_piece(ctx, piece, part);
-    for (int k = 0; k < st->buffers && rs == RG_OK; k++) {
+    rg_status st = begin_piece(ctx, piece, part);
+    for (int k = 0; k < state->buffers && st == RG_OK; k++) {
         size_t begin, end;
-        slice_of(&st->buffer[k], is_shard, part, &begin, &end);
+        slice_of(&state->buffer[k], is_shard, part, &begin, &end);
         rg__failpoint("commit.copy", ctx->now.rank, part->id.step,
                       ctx->now.generation);
-        rs = save_slice(ctx, &st->buffer[k], slot, begin, end, &sum);
+        st = save_slice(ctx, &state->buffer[k], slot, begin, end, &sum);
     }
-    return rs == RG_OK ? end_piece(ctx, piece, sum) : rs;
+    return st == RG_OK ? end_piece(ctx, piece, sum) : st;
 }
 
-rg_status rg__state_fill(rg_state *st, int slot, rg__commit_id id)
+rg_status rg__state_fill(rg_state *state, int slot, rg__commit_id id)
 {
-    const rg__membership *now = &st->ctx->now;
-    rg__vault *vault = st->ctx->vault;
+    const rg__membership *now = &state->ctx->now;
+    rg__vault *vault = state->ctx->vault;
     const rg__part piece = {.id = id,
                             .index = (uint32_t)now->local_rank,
                             .count = (uint32_t)now->local_size,
-                            .shards = st->has_shards ? (uint32_t)now->size : 0};
+                            .shards =
+                                state->has_shards ? (uint32_t)now->size : 0};
     const rg__part shard = {
         .id = id, .index = (uint32_t)now->rank, .count = (uint32_t)now->size};
-    const rg_status rs =
-        save_part(st, slot, &vault->slot[slot][now->local_rank], false, &piece);
-    if (rs != RG_OK || !st->has_shards)
-        return rs;
-    return save_part(st, slot, &vault->shard[slot][now->local_rank], true,
+    const rg_status st = save_part(
+        state, slot, &vault->slot[slot][now->local_rank], false, &piece);
+    if (st != RG_OK || !state->has_shards)
+        return st;
+    return save_part(state, slot, &vault->shard[slot][now->local_rank], true,
                      &shard);
 }
 
-rg_status rg__state_spoil(rg_state *st, int slot)
+rg_status rg__state_spoil(rg_state *state, int slot)
 {
-    rg_ctx *ctx = st->ctx;
+    rg_ctx *ctx = state->ctx;
     const rg__part nothing = {.index = (uint32_t)ctx->now.local_rank};
     return begin_piece(ctx, &ctx->vault->slot[slot][ctx->now.local_rank],
                        &nothing);
@@ -216,9 +217,9 @@ static rg_status take_slice(const rg_ctx *ctx, const rg__state_buffer *b,
         n = chunk(end - at);
         if (is_over(ctx))
             return lost();
-        const rg_status rs = take_chunk(b, vault, at, n, t, &hash);
-        if (rs != RG_OK)
-            return rs;
+        const rg_status st = take_chunk(b, vault, at, n, t, &hash);
+        if (st != RG_OK)
+            return st;
     }
     *sum += rg__hash_value(&hash);
     return RG_OK;
@@ -247,28 +248,28 @@ static rg_status damaged(rg_ctx *ctx, const task *t)
     return rg__fail(RG_ERR_PEER_LOST, "%s; return this status from fn", why);
 }
 
-static rg_status take_part(rg_state *st, const task *t)
+static rg_status take_part(rg_state *state, const task *t)
 {
-    const rg_ctx *ctx = st->ctx;
+    const rg_ctx *ctx = state->ctx;
     uint64_t sum = rg__part_hash(&t->part);
-    for (int k = 0; k < st->buffers; k++) {
-        const rg_status rs = take_slice(ctx, &st->buffer[k], t, &sum);
-        if (rs != RG_OK)
-            return rs;
+    for (int k = 0; k < state->buffers; k++) {
+        const rg_status st = take_slice(ctx, &state->buffer[k], t, &sum);
+        if (st != RG_OK)
+            return st;
     }
     if (!t->verifies || sum == atomic_load(&t->piece->sum))
         return RG_OK;
-    return is_over(ctx) ? lost() : damaged(st->ctx, t);
+    return is_over(ctx) ? lost() : damaged(state->ctx, t);
 }
 
-rg_status rg__state_restore(rg_state *st, int slot, rg__commit_id id,
+rg_status rg__state_restore(rg_state *state, int slot, rg__commit_id id,
                             bool is_needed)
 {
-    const rg__membership *now = &st->ctx->now;
-    rg__piece *piece = st->ctx->vault->slot[slot];
+    const rg__membership *now = &state->ctx->now;
+    rg__piece *piece = state->ctx->vault->slot[slot];
     const uint32_t count = atomic_load(&piece->count);
-    rg_status rs = RG_OK;
-    for (uint32_t i = 0; i < count && i < RG__HOST_SLOTS_MAX && rs == RG_OK;
+    rg_status st = RG_OK;
+    for (uint32_t i = 0; i < count && i < RG__HOST_SLOTS_MAX && st == RG_OK;
          i++) {
         const task t = {.slot = slot,
                         .piece = &piece[i],
@@ -280,19 +281,19 @@ rg_status rg__state_restore(rg_state *st, int slot, rg__commit_id id,
                         .verifies =
                             (int)i % now->local_size == now->local_rank};
         if (t.copies || t.verifies)
-            rs = take_part(st, &t);
+            st = take_part(state, &t);
     }
-    return rs;
+    return st;
 }
 
 /* ----------------------------------------------------------------- a shard */
 
 /* Is any of this rank's part of a sharded buffer in the shard? */
-static bool is_mine(const rg_state *st, const rg__part *shard)
+static bool is_mine(const rg_state *state, const rg__part *shard)
 {
-    const rg__membership *now = &st->ctx->now;
-    for (int k = 0; k < st->buffers; k++) {
-        const rg__state_buffer *b = &st->buffer[k];
+    const rg__membership *now = &state->ctx->now;
+    for (int k = 0; k < state->buffers; k++) {
+        const rg__state_buffer *b = &state->buffer[k];
         size_t begin, end, b0, e0;
         if (!b->is_sharded)
             continue;
@@ -306,56 +307,56 @@ static bool is_mine(const rg_state *st, const rg__part *shard)
     return false;
 }
 
-static rg_status take_shard(rg_state *st, int slot, const rg__part *part,
+static rg_status take_shard(rg_state *state, int slot, const rg__part *part,
                             bool is_needed)
 {
-    const rg__membership *now = &st->ctx->now;
-    const task t = {
-        .slot = slot,
-        .piece = rg__vault_shard(st->ctx->vault, slot, part->id, part->index),
-        .is_shard = true,
-        .part = *part,
-        .copies = is_needed,
-        .verifies = true,
-        .rank = (uint32_t)now->rank,
-        .size = (uint32_t)now->size};
+    const rg__membership *now = &state->ctx->now;
+    const task t = {.slot = slot,
+                    .piece = rg__vault_shard(state->ctx->vault, slot, part->id,
+                                             part->index),
+                    .is_shard = true,
+                    .part = *part,
+                    .copies = is_needed,
+                    .verifies = true,
+                    .rank = (uint32_t)now->rank,
+                    .size = (uint32_t)now->size};
     if (t.piece != NULL)
-        return take_part(st, &t);
+        return take_part(state, &t);
     return rg__fail(RG_ERR_PEER_LOST,
                     "the vault of host %s does not hold shard %u of commit "
                     "%llu.%llu any more; return this status from fn",
-                    st->ctx->host, part->index,
+                    state->ctx->host, part->index,
                     (unsigned long long)part->id.generation,
                     (unsigned long long)part->id.step);
 }
 
-rg_status rg__state_restore_shard(rg_state *st, int slot, rg__commit_id id,
+rg_status rg__state_restore_shard(rg_state *state, int slot, rg__commit_id id,
                                   bool is_needed)
 {
-    const rg__piece *piece = st->ctx->vault->slot[slot];
+    const rg__piece *piece = state->ctx->vault->slot[slot];
     rg__part part = {.id = id, .count = atomic_load(&piece->shards)};
-    rg_status rs = part.count <= RG__WORLD_MAX ? RG_OK : lost();
-    for (; part.index < part.count && rs == RG_OK; part.index++)
-        if (is_mine(st, &part))
-            rs = take_shard(st, slot, &part, is_needed);
-    return rs;
+    rg_status st = part.count <= RG__WORLD_MAX ? RG_OK : lost();
+    for (; part.index < part.count && st == RG_OK; part.index++)
+        if (is_mine(state, &part))
+            st = take_shard(state, slot, &part, is_needed);
+    return st;
 }
 
-rg_status rg__state_reserve_shard(rg_state *st)
+rg_status rg__state_reserve_shard(rg_state *state)
 {
-    const rg__membership *now = &st->ctx->now;
-    rg_status rs = RG_OK;
-    for (int k = 0; k < st->buffers && rs == RG_OK; k++) {
-        const rg__state_buffer *b = &st->buffer[k];
+    const rg__membership *now = &state->ctx->now;
+    rg_status st = RG_OK;
+    for (int k = 0; k < state->buffers && st == RG_OK; k++) {
+        const rg__state_buffer *b = &state->buffer[k];
         size_t begin, end;
         if (!b->is_sharded || b->fd < 0)
             continue;
         rg__state_slice(b, (uint32_t)now->rank, (uint32_t)now->size, &begin,
                         &end);
-        for (int i = 0; begin < end && i < st->slots && rs == RG_OK; i++)
-            rs = rg__shm_reserve(b->fd, b->name,
+        for (int i = 0; begin < end && i < state->slots && st == RG_OK; i++)
+            st = rg__shm_reserve(b->fd, b->name,
                                  b->place + b->stride * (size_t)i + begin,
                                  end - begin);
     }
-    return rs;
+    return st;
 }
