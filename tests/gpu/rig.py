@@ -15,7 +15,7 @@ import sys
 import time
 
 from device import DeviceJob, on_one_device, reducer
-from house import BUILD, UNTIL_FINISH, Failed, claim, until
+from house import BUILD, SOURCE, UNTIL_FINISH, Failed, claim, until
 
 ON_STAND_IN = os.environ.get("REGROUP_TEST_GPU") != "1"
 MIB = 1 << 20
@@ -262,6 +262,39 @@ def sets(part):
     part.passed("two sets, started in opposite orders by the ranks")
 
 
+EXAMPLES = {
+    "elastic_cuda": ("--data", "digits.csv", "--epochs", "10"),
+    "gpt_cuda": ("--text", "harbour.txt", "--steps", "100", "--commit-every",
+                 "1", *("--layers 1 --channels 16 --heads 2 --positions 16 "
+                        "--batch 8".split() if ON_STAND_IN else ()))}
+
+
+def examples(part):
+    """Each ends with the state of a worker that is alone and lives."""
+    folder = os.path.join(BUILD, "tests" if ON_STAND_IN else "bin")
+    for name, (flag, file, *more) in EXAMPLES.items():
+        program = os.path.join(folder, name)
+        if not os.path.exists(program):
+            part.table.add(part.name, name, "SKIP", "nvcc has not built it")
+            continue
+        data = os.path.join(SOURCE, "examples", "data", file)
+        ends = []
+        for flags, point in (
+                (("-n", "1"), ""),
+                ((*ELASTIC, "3"), "commit.copy:rank1:step30:start1:kill,"
+                 "commit.before_agree:rank0:step60:start1:kill")):
+            with part.job(flags, [program, flag, data, *more],
+                          env={"REGROUP_FAILPOINT": point}) as job:
+                job.finish(seconds=part.left())
+                job.check_disciplined()
+                job.check()
+                ends += re.findall(r"final .* state \w{16}", job.text())
+                kills = job.text().count("strikes")
+        claim(kills >= 2, f"{kills} of 2 kills have struck {name}")
+        claim(len(ends) == 2 and ends[0] == ends[1], f"{name} ends with {ends}")
+        part.passed(f"{name} ends the same after kills", ends[0])
+
+
 def held(pid):
     return {"threads": len(os.listdir(f"/proc/{pid}/task")),
             "descriptors": len(os.listdir(f"/proc/{pid}/fd")),
@@ -361,6 +394,7 @@ def commits(part):
 PARTS = {"questions": (questions, 240), "kinds": (kinds, 60),
          "sets": (sets, 60), "kills": (kills, 240), "stops": (stops, 40),
          "beginnings": (beginnings, 60), "scales": (scales, 60),
+         "examples": (examples, 60),
          "leftovers": (leftovers, 120), "gone": (gone, 100),
          "costs": (costs, 60), "commits": (commits, 90)}
 

@@ -13,7 +13,7 @@ from house import BUILD, PATIENCE, SOURCE, claim, main_all
 
 GPU = os.path.join(SOURCE, "ci", "gpu")
 # Beside each other: they wait more than they compute.
-GROUPS = (("questions", "kinds", "costs"),
+GROUPS = (("questions", "kinds", "costs", "examples"),
           ("sets", "kills", "stops", "commits"),
           ("beginnings", "scales", "leftovers", "gone"))
 
