@@ -96,6 +96,8 @@ with tempfile.TemporaryDirectory(prefix="rg") as top:
         run("gcc", f"{examples}/{name}.c", "-o", f"{top}/{name}", *flags,
             "-lm")
     claims.hold("rank 0 of 1" in run(top + "/01_hello"), "the first example")
+    for name in "06_elastic_cuda.cu", "07_gpt_cuda.cu", "gpt_net.cuh":
+        claims.hold(os.path.exists(f"{examples}/{name}"), f"{name} is there")
     lib = find(prefix, "libregroup.so")
     for mpi in "openmpi", "mpich":
         if not find(prefix, f"regroup_mpi-{mpi}.pc") or \
