@@ -1,6 +1,6 @@
 """Every field of the manifests is one that the API of Kubernetes has, with a
 value of its type, and none that it requires is missing (kubernetes.json, which
-make_schema.py writes). What they say of each other fits: selectors, services,
+make_schema.py writes), and every value one that the API server accepts. What they say of each other fits: selectors, services,
 ports, volumes, settings of Regroup, and the time that a pod has for leaving.
 
 Covers: statefulset.yaml etcd.yaml job.yaml"""
@@ -59,6 +59,49 @@ def faults_of_manifest(manifest, where):
     if root not in SCHEMA["roots"]:
         return [f"{where}: {root} is not known"]
     return faults_of(SCHEMA["roots"][root], manifest, where)
+
+
+# What the API server accepts of texts, and of fields beside each other; the
+# schema knows neither.
+VALUES = {"podManagementPolicy": {"OrderedReady", "Parallel"},
+          "completionMode": {"NonIndexed", "Indexed"},
+          "podReplacementPolicy": {"TerminatingOrFailed", "Failed"},
+          "restartPolicy": {"Always", "OnFailure", "Never"},
+          "action": {"FailJob", "FailIndex", "Ignore", "Count"},
+          "operator": {"In", "NotIn"}}
+
+
+def faults_of_values(value, where):
+    if isinstance(value, list):
+        return [fault for i, item in enumerate(value)
+                for fault in faults_of_values(item, f"{where}.{i}")]
+    if not isinstance(value, dict):
+        return []
+    found = [f"{where}.{name} is {text!r}, none of {sorted(VALUES[name])}"
+             for name, text in value.items()
+             if name in VALUES and text not in VALUES[name]]
+    return found + [fault for name, item in value.items()
+                    for fault in faults_of_values(item, f"{where}.{name}")]
+
+
+def faults_of_job(spec, where):
+    """What stands beside a podFailurePolicy; that a Job's pods may end; an
+    index for each completion."""
+    pod = spec["template"]["spec"]
+    found = []
+    if pod.get("restartPolicy") not in ("OnFailure", "Never"):
+        found.append(f"{where}: the pods of a Job are never at their end")
+    if "podFailurePolicy" in spec:
+        if spec.get("podReplacementPolicy", "Failed") != "Failed":
+            found.append(f"{where}.podReplacementPolicy is not Failed, the "
+                         "only value beside a podFailurePolicy")
+        if pod.get("restartPolicy") != "Never":
+            found.append(f"{where}: podFailurePolicy needs restartPolicy Never")
+    for rule in spec.get("podFailurePolicy", {}).get("rules", []):
+        codes = rule.get("onExitCodes", {}).get("values", [1])
+        if codes != sorted(set(codes)) or 0 in codes:
+            found.append(f"{where}: exit codes {codes}")
+    return found
 
 
 def break_one(manifest):
@@ -122,7 +165,11 @@ for path in paths:
         manifests = list(yaml.safe_load_all(file))
     base = os.path.basename(path)
     for manifest in manifests:
-        for fault in faults_of_manifest(manifest, base):
+        faults = faults_of_manifest(manifest, base) + \
+            faults_of_values(manifest, base)
+        if manifest["kind"] == "Job":
+            faults += faults_of_job(manifest["spec"], base)
+        for fault in faults:
             claims.hold(False, fault)
     if claims.failed:
         claims.end()

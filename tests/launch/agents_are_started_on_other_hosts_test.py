@@ -4,7 +4,7 @@ with no secret of the private etcd on a command line or in an environment.
 Output comes back behind the names of hosts, and so does the exit code. Agents
 that are killed are started again; nobody is left at the end.
 
-Covers: host_launcher.c letter.c route.c remote_cmd.c"""
+Covers: summary.c host_launcher.c letter.c route.c remote_cmd.c"""
 import os
 import re
 import signal
@@ -80,6 +80,8 @@ def training():
         claim(re.findall(r"^(.*)job test is done; exit code 0$", job.text(),
                          re.MULTILINE) == ["regroup: "],
               "the launcher alone says how the job has ended")
+        claim(re.search(r"^h1 \| regroup: recoveries on this host: \d", job.text(),
+                        re.MULTILINE), "h1 says how long it was still")
 
 
 def holds_lock(pid, name):

@@ -1,7 +1,8 @@
 /* What is said of a job at its end, in five lines: generations and why they
  * began, steps lost, how long recoveries took, the newest checkpoint, how it
  * ended. A host that leaves a job which goes on says nothing of it, and of a
- * static program there is nothing to say. A launcher says it for its hosts. */
+ * static program there is nothing to say. A launcher says it for its hosts,
+ * which say how long their recoveries took. */
 #include "elastic/agent/leaving/leaving.h"
 #include "elastic/agent/leaving/leaving_parts.h"
 #include "elastic/agent/base/view.h"
@@ -64,9 +65,12 @@ static void say_recoveries(const agent *a)
         most = ms > most ? ms : most;
         n++;
     }
-    if (n == 0)
+    if (n == 0 && !a->params->is_launched)
         rg__tell("recoveries on this host: none");
-    else
+    else if (n == 1)
+        rg__tell("recoveries on this host: 1, %.1f ms until the next step",
+                 most);
+    else if (n > 1)
         rg__tell("recoveries on this host: %d, from %.1f to %.1f ms until the "
                  "next step",
                  n, least, most);
@@ -111,9 +115,13 @@ void rg__summary_say(agent *a)
 {
     const rg__total total = rg__snapshot_total(&a->view);
     if ((!a->is_done && !a->leaving->ends_job) || a->delivered == 0 ||
-        a->params->is_launched || is_static(a))
+        is_static(a))
         return;
     rg__change_note_steps(a, a->delivered);
+    if (a->params->is_launched) {
+        say_recoveries(a);
+        return;
+    }
     say_generations(&total);
     say_lost(&total);
     if (a->params->slots > 0)
