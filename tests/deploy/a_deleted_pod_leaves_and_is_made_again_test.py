@@ -1,5 +1,5 @@
 """The container of job.yaml, run here: a pod whose preStop hook runs leaves at
-a commit with no step lost and ends with 75, so that its index is tried again;
+a commit with no step lost and ends with 76, so that its index is tried again;
 a new pod of that index joins; a pod is healthy as its probe asks.
 
 Covers: statefulset.yaml"""
@@ -88,7 +88,7 @@ with RunDir() as d:
     _, said = second.communicate(timeout=60)
     hook.kill()  # as the end of its container does
     hook.wait()
-    claims.equal(second.returncode, 75, said)
+    claims.equal(second.returncode, 76, said)
     wait_for(lambda: is_running(d, 1), "the other goes on")
     last = status(d)["changes"][-1]
     claims.equal((last["kind"], last["steps_lost"]), ("drain", 0), str(last))
