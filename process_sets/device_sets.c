@@ -241,7 +241,7 @@ rg_status rg__set_check_launch(rg_set *set, const rg__start *start,
         .coll = start->coll,
         .stream = stream,
         .timeout_ms = start->timeout_ms != 0 ? start->timeout_ms : (int)usual};
-    return rg__launch_check(&launch_p->coll);
+    return rg__launch_check(set->ctx->device, &launch_p->coll);
 }
 
 rg_status rg__set_launch_all(rg_set *set, const rg__launch *launch, int n,

@@ -241,7 +241,7 @@ bool rg__is_finished_by(const rg__coll *o)
 /* By how much the parts of a sum of n members are smaller than they will be:
  * so much that they are no larger than the result. A power of two costs no bits
  * but those below the smallest numbers. */
-static float held_down(const rg__coll *o, int n)
+float rg__held_down(const rg__coll *o, int n)
 {
     double by = o->op == RG_AVG ? 1.0 / n : 1;
     float hold = 1;
@@ -310,8 +310,8 @@ static void combine_block(const rg__coll *o, char *out, const void *const *src,
     }
     if (of > 0)
         finish_wide(o, wide, &sum, count, of);
-    else if (of < 0 && held_down(o, -of) < 1)
-        scale(wide, &sum, &sum, count, (double)held_down(o, -of));
+    else if (of < 0 && rg__held_down(o, -of) < 1)
+        scale(wide, &sum, &sum, count, (double)rg__held_down(o, -of));
     narrow(o->type, out + at, &sum, count);
 }
 
@@ -328,7 +328,7 @@ static void sum_halves(const rg__coll *o, void *out, const void *const *src,
                        int n, size_t count, int of)
 {
     const rg__half_sum s = {.type = o->type,
-                            .times = of < 0 ? held_down(o, -of) : 1,
+                            .times = of < 0 ? rg__held_down(o, -of) : 1,
                             .over = of > 0 && o->op == RG_AVG ? (float)of : 1};
     rg__half_add_up(&s, out, src, n, count);
 }
@@ -396,7 +396,7 @@ void rg__finish(const rg__coll *o, void *data, size_t count, int n)
         char *at = (char *)data + i * rg_type_size(o->type);
         block wide;
         rg__half_widen(o->type, wide.f, at, now);
-        scale(RG_F32, &wide, &wide, now, 1 / (double)held_down(o, n));
+        scale(RG_F32, &wide, &wide, now, 1 / (double)rg__held_down(o, n));
         finish_wide(o, RG_F32, &wide, now, n);
         narrow(o->type, at, &wide, now);
     }

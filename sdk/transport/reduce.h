@@ -28,6 +28,10 @@ RG_INNER void rg__combine(const rg__coll *coll, void *out,
  * were made by rg__combine with of = -n. */
 RG_INNER void rg__finish(const rg__coll *coll, void *data, size_t count, int n);
 
+/* By how much the parts of a sum of n members are held down: 1, or a smaller
+ * power of two. */
+RG_INNER float rg__held_down(const rg__coll *coll, int n);
+
 /* Does rg__finish do anything? */
 RG_INNER bool rg__is_finished_by(const rg__coll *coll);
 

@@ -1,23 +1,31 @@
 """Every kind, type and op on device memory, alone and in groups, has the bytes
-that it has on host memory, alone and between three ranks; what is not there is
-refused.
+that it has on host memory, alone and between three ranks, also averages and
+scales; where there are no kernels for these, and what is not there at all, is
+refused with the reason.
 
-Covers: operations.c device_sets.c open_group.c"""
+Covers: operations.c scale.c device_sets.c open_group.c"""
 import os
 
 from device import DeviceJob
 from house import BUILD, claim, main
 
 
+def run(size, program, script="", env=None):
+    with DeviceJob(["-n", str(size)], [os.path.join(BUILD, "tests", program)],
+                   script, env) as job:
+        job.finish()
+        claim(job.text().count("all are right") == size,
+              "a rank has not come to its end")
+        job.check_disciplined()
+
+
 def test():
-    for size in ("1", "3"):
-        with DeviceJob(["-n", size],
-                       [os.path.join(BUILD, "tests", "kinds")]) as job:
-            job.finish()
-            claim(job.text().count("all are right") == int(size),
-                  "a rank has not come to its end")
-            claim(not os.path.exists(os.path.join(job.device, "violations")),
-                  "the device was used without discipline")
+    run(1, "kinds")
+    run(3, "kinds")
+    run(2, "kinds_without_kernels")
+    run(2, "kinds", "module rc=801",
+        {"KINDS_REFUSED": "the driver takes no kernels of Regroup: "
+         "CUDA_ERROR_NOT_SUPPORTED (801)"})
 
 
 main(test)

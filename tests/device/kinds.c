@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "regroup/regroup_cuda.h"
-#include "sdk/transport/nccl/load.h"
+#include "sdk/transport/nccl/device.h"
 #include "tests/check.h"
 #include "tests/device/support/fake.h"
 #include "tests/lib/elements.h"
@@ -190,10 +190,12 @@ static rg__cu_address address(const char *p)
     return (rg__cu_address)(uintptr_t)p;
 }
 
+static bool large; /* numbers near the end of F16's range */
+
 static void fill(const call *c)
 {
     for (uint64_t i = 0; i < (uint64_t)(COUNT * n); i++) {
-        const uint64_t k = 1 + (i + (uint64_t)rank) % 2;
+        const uint64_t k = large ? 10240 : 1 + (i + (uint64_t)rank) % 2;
         put(c->type, host_send, i, (double)((uint64_t)n * k));
         put(c->type, host_recv, i, (double)((uint64_t)n * (3 - k)));
     }
@@ -229,10 +231,61 @@ static void run(const struct kind *kind, call *c, bool has_request)
                    c->params.root, rank);
 }
 
+static bool is_half(rg_type type)
+{
+    return type == RG_F16 || type == RG_BF16;
+}
+
+static bool has_kernels(void)
+{
+    return rg__scale_ptx[0] != '\0' && getenv("KINDS_REFUSED") == NULL;
+}
+
+/* Why there are none. */
+static const char *refusal(void)
+{
+    const char *why = getenv("KINDS_REFUSED");
+    return why != NULL ? why : "this Regroup was built without clang";
+}
+
 static bool has_op(rg_op op, rg_type type)
 {
     return op <= RG_PROD && type != RG_BOOL &&
-           (op != RG_AVG || type == RG_F32 || type == RG_F64);
+           (op != RG_AVG || !is_half(type) || has_kernels());
+}
+
+/* What adds up exactly whatever the order, times what rounds. */
+static void scale_all(void)
+{
+    static const double scales[][2] = {{0, 0.3}, {2, 0}, {0.5, 1.7}, {-3, 0.1}};
+    int turn = 0;
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        for (int type = RG_U8; type < RG_BOOL && kinds[k].reduces; type++)
+            for (int op = RG_SUM; op <= RG_MAX; op++, turn++) {
+                const double *by = scales[turn % 4];
+                call c = {.type = (rg_type)type,
+                          .op = (rg_op)op,
+                          .params = {.size = sizeof c.params,
+                                     .root = turn % n,
+                                     .prescale = by[0],
+                                     .postscale = by[1]}};
+                for (int r = 0; r < n; r++)
+                    c.counts[r] = r == 1 ? 0 : COUNT;
+                run(&kinds[k], &c, true);
+            }
+}
+
+/* A sum of F16 that is beyond its range, and its average, which is not. */
+static void average_large(void)
+{
+    call c = {
+        .type = RG_F16, .op = RG_AVG, .params = {.size = sizeof c.params}};
+    const struct kind *kind = &kinds[0];
+    large = true;
+    run(kind, &c, true);
+    c.params.prescale = 0.5;
+    run(&kinds[2], &c, true);
+    large = false;
 }
 
 static void run_all(void)
@@ -346,12 +399,17 @@ static void refuse_all(void)
     c.type = RG_I32;
     c.op = RG_LAND;
     refused(allreduce, &c, "NCCL has no such reduction");
-    c.op = RG_AVG;
-    refused(allreduce, &c, "AVG is for F32 and F64");
     c.op = RG_SUM;
-    c.params.prescale = 2;
-    refused(allreduce, &c, "there is no prescale");
-    c.params.prescale = 0;
+    if (!has_kernels()) {
+        c.params.prescale = 2;
+        refused(allreduce, &c, "there is no prescale or postscale here");
+        refused(allreduce, &c, refusal());
+        c.params.prescale = 0;
+        c.type = RG_F16;
+        c.op = RG_AVG;
+        refused(reduce, &c, "there is no AVG of F16 and BF16 here");
+        c.op = RG_SUM;
+    }
     CHECK_STATUS(allreduce(&c, host_send, host_recv, NULL), RG_ERR_INVALID);
     if (strstr(rg_last_error(), "no memory of the device") == NULL)
         CHECK_FAIL("host memory: %s", rg_last_error());
@@ -417,6 +475,10 @@ int main(void)
     rank = rg_rank(ctx);
     open_device();
     run_all();
+    if (has_kernels()) {
+        scale_all();
+        average_large();
+    }
     refuse_group();
     refuse_all();
     connect_once();

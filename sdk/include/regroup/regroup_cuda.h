@@ -39,12 +39,16 @@
  *
  * Kinds: allreduce, reduce, broadcast, allgather(v), reduce_scatter(v),
  * gather(v), scatter(v), alltoall(v) and barrier. Sums are rounded where NCCL
- * adds up, in the type of the elements. AVG is for F32 and F64.
- * Those of a group (rg_group_start) on one set and in one stream are one
- * launch, which fuses nothing and has one end; none of them uses what another
- * one makes. ERR_UNSUPPORTED: joins; LAND to BXOR, and BOOL in reductions; AVG
- * of other types, prescale and postscale; an alltoall in place; a stream that
- * is being captured into a graph.
+ * adds up, in the type of the elements. Averages of F16 and BF16, prescale and
+ * postscale are computed in float32, or in double for what has more bits, and
+ * rounded once, as on host memory, by kernels of Regroup's own before and
+ * behind NCCL's; a Regroup that was built without clang has none, and refuses
+ * these alone. A prescale in reduce and reduce_scatter needs device memory for
+ * as many elements while it runs. Those of a group (rg_group_start) on one set
+ * and in one stream are one launch, which fuses nothing and has one end; none
+ * of them uses what another one makes. ERR_UNSUPPORTED: joins; LAND to BXOR,
+ * and BOOL in reductions; an alltoall in place; a stream that is being captured
+ * into a graph.
  *
  * Device memory is registered by rg_state_add with memory RG_DEVICE in its
  * params, replicated or sharded, behind rg_device_open. A commit waits for

@@ -37,6 +37,7 @@ typedef unsigned long long rg__cu_address;
     X(ERROR_INVALID_CONTEXT, 201)                                              \
     X(ERROR_ECC_UNCORRECTABLE, 214)                                            \
     X(ERROR_INVALID_HANDLE, 400)                                               \
+    X(ERROR_NOT_FOUND, 500)                                                    \
     X(ERROR_NOT_READY, 600)                                                    \
     X(ERROR_ILLEGAL_ADDRESS, 700)                                              \
     X(ERROR_CONTEXT_IS_DESTROYED, 709)                                         \
@@ -107,6 +108,10 @@ enum {
     X(REQUIRED, int, memory_alloc, cuMemAlloc_v2,                              \
       (rg__cu_address * address_p, size_t bytes))                              \
     X(REQUIRED, int, memory_free, cuMemFree_v2, (rg__cu_address address))      \
+    X(REQUIRED, int, memory_take, cuMemAllocAsync,                             \
+      (rg__cu_address * address_p, size_t bytes, rg__cu_stream stream))        \
+    X(REQUIRED, int, memory_give, cuMemFreeAsync,                              \
+      (rg__cu_address address, rg__cu_stream stream))                          \
     X(REQUIRED, int, host_alloc, cuMemHostAlloc,                               \
       (void **memory_p, size_t bytes, unsigned flags))                         \
     X(REQUIRED, int, host_free, cuMemFreeHost, (void *memory))                 \
@@ -137,11 +142,11 @@ enum {
     X(REQUIRED, int, stream_write, cuStreamWriteValue32_v2,                    \
       (rg__cu_stream stream, rg__cu_address to, uint32_t value,                \
        unsigned flags))                                                        \
-    X(OPTIONAL, int, module_load, cuModuleLoadData,                            \
+    X(REQUIRED, int, module_load, cuModuleLoadData,                            \
       (rg__cu_module * module_p, const void *image))                           \
-    X(OPTIONAL, int, module_function, cuModuleGetFunction,                     \
+    X(REQUIRED, int, module_function, cuModuleGetFunction,                     \
       (rg__cu_function * function_p, rg__cu_module module, const char *name))  \
-    X(OPTIONAL, int, launch, cuLaunchKernel,                                   \
+    X(REQUIRED, int, launch, cuLaunchKernel,                                   \
       (rg__cu_function function, unsigned grid_x, unsigned grid_y,             \
        unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z,  \
        unsigned shared_bytes, rg__cu_stream stream, void **arguments,          \

@@ -230,6 +230,8 @@ rg_status rg__device_create(const rg__device_wish *wish, rg__device **device_p)
     if (st == RG_OK)
         st = take_device(d);
     if (st == RG_OK)
+        rg__scale_load(d);
+    if (st == RG_OK)
         st = start_thread(d);
     if (st != RG_OK) {
         rg__device_destroy(d);

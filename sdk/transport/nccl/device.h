@@ -21,6 +21,7 @@
 #define RG__LANES       512 /* of a generation, also of sets given back */
 #define RG__SCRATCH     64  /* bytes of device memory that a lane has */
 #define RG__EXIT_DEVICE 71
+#define RG__SCALES      10 /* types that have a kernel */
 
 #define RG__DEVICE_IDLE_NS (1000 * RG__MS) /* nothing is under way */
 
@@ -116,6 +117,9 @@ struct rg__device {
     _Atomic uint32_t *word; /* in_flight for each row; pinned */
     rg__cu_address word_at, scratch;
     rg__cu_stream mover; /* of copies that Regroup makes by itself */
+    rg__cu_function scale[RG__SCALES]; /* by type */
+    bool has_scale;
+    char scale_why[RG__TEXT_MAX]; /* of what it has not */
 
     _Atomic uint32_t number[RG__LANES]; /* of the newest operation of each row;
                                            changed with its lane's lock held */
@@ -183,6 +187,25 @@ uint64_t rg__history_room(const rg__device *d);
 void rg__history_note(const rg__device *d, rg__lane *lane, const rg__coll *coll,
                       int i, int n);
 void rg__history_drop(rg__lane *lane, int n);
+
+/* scale.c: kernels of our own, as text; "": there are none. */
+extern const char rg__scale_ptx[];
+void rg__scale_load(rg__device *d);
+/* ERR_UNSUPPORTED: it needs a kernel, and there is none. */
+rg_status rg__scale_check(const rg__device *d, const rg__coll *coll);
+
+/* An operation with what comes before and behind it. */
+typedef struct rg__scaled {
+    rg__coll asked, coll; /* by the program; of NCCL */
+    rg__cu_address room;  /* what NCCL sends, if it is neither's; 0: none */
+} rg__scaled;
+
+/* Enqueue what comes before it, and make coll of what was asked; what comes
+ * behind it. Return the driver's code. */
+int rg__scale_before(rg__device *d, const rg__lane *lane, rg__cu_stream stream,
+                     rg__scaled *scaled);
+int rg__scale_after(rg__device *d, const rg__lane *lane, rg__cu_stream stream,
+                    const rg__scaled *scaled);
 
 static inline bool rg__word_has(const rg__device *d, uint32_t row,
                                 uint32_t number)

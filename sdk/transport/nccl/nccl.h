@@ -132,7 +132,7 @@ typedef struct rg__launch {
 } rg__launch;
 
 /* What NCCL can't do is refused here, before anything is launched. */
-rg_status rg__launch_check(const rg__coll *coll);
+rg_status rg__launch_check(const rg__device *d, const rg__coll *coll);
 
 /* Enqueue n operations of one set, as one where n is above 1. Waits while too
  * many of the set are under way. */

@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
@@ -80,7 +81,7 @@ static rg_status refuse(const rg__coll *o, const char *what)
                     rg__kind_name(o->kind), what);
 }
 
-rg_status rg__launch_check(const rg__coll *o)
+rg_status rg__launch_check(const rg__device *d, const rg__coll *o)
 {
     if (o->kind == RG__JOIN)
         return refuse(o, "a rank that has joined stands in for others' "
@@ -93,11 +94,7 @@ rg_status rg__launch_check(const rg__coll *o)
         return RG_OK;
     if (o->type == RG_BOOL || op_of(o->op) < 0)
         return refuse(o, "NCCL has no such reduction");
-    if (o->op == RG_AVG && o->type != RG_F32 && o->type != RG_F64)
-        return refuse(o, "AVG is for F32 and F64");
-    if (o->prescale != 0 || o->postscale != 0)
-        return refuse(o, "there is no prescale or postscale");
-    return RG_OK;
+    return rg__scale_check(d, o);
 }
 
 /* -------------------------------------------------------------- NCCL's calls
@@ -424,13 +421,13 @@ static rg_status judge(rg__device *d, const run *r, outcome *out)
                          "an operation can't be enqueued");
 }
 
-static void call_all(run *r, const rg__launch *launch, int n)
+static void call_each(run *r, const rg__scaled *each, int n)
 {
     const bool is_group = n > 1 && r->lane->n > 1;
     if (is_group)
         r->nccl->group_start();
     for (int i = 0; i < n; i++) {
-        r->o = &launch[i].coll;
+        r->o = &each[i].coll;
         r->element = rg_type_size(r->o->type);
         r->type = type_of(r->o->type);
         if (r->lane->n == 1)
@@ -440,6 +437,34 @@ static void call_all(run *r, const rg__launch *launch, int n)
     }
     if (is_group)
         note(r, r->nccl->group_end());
+}
+
+/* Within an NCCL group nothing runs before its end: so all that comes before it
+ * is enqueued first, and what comes behind it last. */
+static void call_all(run *r, rg__scaled *each, int n)
+{
+    for (int i = 0; i < n && r->cu == RG__CU_SUCCESS; i++)
+        r->cu = rg__scale_before(r->d, r->lane, r->stream, &each[i]);
+    if (r->cu == RG__CU_SUCCESS)
+        call_each(r, each, n);
+    for (int i = 0; i < n && r->cu == RG__CU_SUCCESS; i++)
+        r->cu = rg__scale_after(r->d, r->lane, r->stream, &each[i]);
+}
+
+static void launch_all(run *r, const rg__launch *launch, int n)
+{
+    rg__scaled one;
+    rg__scaled *each =
+        n > 1 ? malloc((size_t)(unsigned)n * sizeof *each) : &one;
+    if (each == NULL) {
+        r->cu = RG__CU_ERROR_OUT_OF_MEMORY;
+        return;
+    }
+    for (int i = 0; i < n; i++)
+        each[i] = (rg__scaled){.asked = launch[i].coll};
+    call_all(r, each, n);
+    if (n > 1)
+        free(each);
 }
 
 /* The device thread looks after what is under way, or blocks. */
@@ -461,7 +486,7 @@ static rg_status enqueue(rg__device *d, rg__lane *lane, rg__cu_stream stream,
         rg__history_note(d, lane, &launch[i].coll, i, n);
     atomic_store(&lane->inside, LANE_INSIDE | number);
     ring_idle(d);
-    call_all(&r, launch, n);
+    launch_all(&r, launch, n);
     if (r.rc == RG__NCCL_Success && r.cu == RG__CU_SUCCESS)
         r.cu = d->cuda.call.stream_write(
             stream,

@@ -319,6 +319,25 @@ int cuMemFree_v2(rg__cu_address address)
                    : RG__CU_SUCCESS;
 }
 
+int cuMemAllocAsync(rg__cu_address *address_p, size_t bytes,
+                    rg__cu_stream stream)
+{
+    (void)stream; /* it is there at once */
+    return cuMemAlloc_v2(address_p, bytes);
+}
+
+static void run_give(void *arg)
+{
+    fake_memory_forget(false, arg);
+}
+
+int cuMemFreeAsync(rg__cu_address address, rg__cu_stream stream)
+{
+    ENTER(IN_CONTEXT);
+    fake_push(stream, run_give, (void *)(uintptr_t)address);
+    return RG__CU_SUCCESS;
+}
+
 int cuMemHostAlloc(void **memory_p, size_t bytes, unsigned flags)
 {
     ENTER(IN_CONTEXT);
@@ -530,20 +549,28 @@ int fake_launch(rg__cu_stream stream, void (*fn)(void *), void *arg)
     return RG__CU_SUCCESS;
 }
 
-/* There is no device code for this device: what has some does without. */
+/* Kernels are those of Regroup, which are compiled for the CPU as well; the
+ * text that is loaded must have them. `module rc=N`: the driver takes none. */
 int cuModuleLoadData(rg__cu_module *module_p, const void *image)
 {
+    fake_fault f;
     ENTER(IN_CONTEXT);
-    (void)module_p;
-    (void)image;
-    return RG__CU_ERROR_NOT_SUPPORTED;
+    if (fake_script("module", NULL, &f) && f.rc > 0)
+        return f.rc;
+    *module_p = (rg__cu_module)(uintptr_t)image;
+    return RG__CU_SUCCESS;
 }
 
 int cuModuleGetFunction(rg__cu_function *function_p, rg__cu_module module,
                         const char *name)
 {
-    fake_violation("%s: no module was loaded (%p, %s, %p)", __func__,
-                   (void *)module, name, (void *)function_p);
+    char entry[80];
+    ENTER(IN_CONTEXT);
+    snprintf(entry, sizeof entry, ".visible .entry %s(", name);
+    *function_p = (rg__cu_function)(uintptr_t)fake_kernel_find(name);
+    return strstr((const char *)module, entry) && *function_p
+               ? RG__CU_SUCCESS
+               : RG__CU_ERROR_NOT_FOUND;
 }
 
 int cuLaunchKernel(rg__cu_function function, unsigned grid_x, unsigned grid_y,
@@ -551,9 +578,12 @@ int cuLaunchKernel(rg__cu_function function, unsigned grid_x, unsigned grid_y,
                    unsigned block_z, unsigned shared_bytes,
                    rg__cu_stream stream, void **arguments, void **extra)
 {
-    fake_violation("%s: no function was found (%p, %u %u %u, %u %u %u, %u, %p, "
-                   "%p, %p)",
-                   __func__, (void *)function, grid_x, grid_y, grid_z, block_x,
-                   block_y, block_z, shared_bytes, (void *)stream,
-                   (void *)arguments, (void *)extra);
+    ENTER(IN_CONTEXT);
+    if (grid_x == 0 || grid_y * grid_z * block_y * block_z != 1 ||
+        block_x == 0 || block_x > 1024 || shared_bytes != 0 || extra)
+        return RG__CU_ERROR_INVALID_VALUE;
+    fake_push(
+        stream, fake_kernel_run,
+        fake_kernel_make((const void *)function, grid_x * block_x, arguments));
+    return RG__CU_SUCCESS;
 }

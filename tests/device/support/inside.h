@@ -65,6 +65,7 @@ int fake_memory_type(rg__cu_address at, int *device_p); /* 0: no memory here */
 bool fake_is_pinned(const void *at, size_t bytes);
 int fake_memory_add(bool is_pinned, size_t bytes, int device, void **at_p);
 int fake_memory_drop(bool is_pinned, void *at);
+int fake_memory_forget(bool is_pinned, void *at); /* waits for nothing */
 void fake_memory_info(int device, size_t *free_p, size_t *total_p);
 void fake_memory_held(fake_holdings *held);
 
@@ -84,6 +85,14 @@ void fake_stream_destroy(rg__cu_stream stream);
 bool fake_stream_is_idle(rg__cu_stream stream);
 void fake_stream_wait(rg__cu_stream stream);
 void fake_streams_held(fake_holdings *held);
+
+/* ---------------------------------------------------------------- kernels.c */
+
+/* NULL: there is none of that name. */
+const void *fake_kernel_find(const char *name);
+/* For fake_push, by so many threads; the arguments are copied. */
+void *fake_kernel_make(const void *found, unsigned threads, void **arguments);
+void fake_kernel_run(void *kernel);
 
 /* ------------------------------------------------------------------- cuda.c */
 

@@ -111,6 +111,11 @@ int fake_memory_drop(bool is_pinned, void *at)
 {
     is_scripted_oom();
     fake_streams_wait(); /* as the driver does, for the whole device */
+    return fake_memory_forget(is_pinned, at);
+}
+
+int fake_memory_forget(bool is_pinned, void *at)
+{
     pthread_mutex_lock(&lock);
     block *b = cut_out(is_pinned, at);
     pthread_mutex_unlock(&lock);
