@@ -19,7 +19,7 @@
 
 #include "gpt_net.cuh"
 
-enum { TEXT_MAX = 1 << 20, WRITTEN = 240 };
+enum { TEXT_MAX = 1 << 20 /* the rest is not read */, WRITTEN = 240 };
 
 typedef struct job {
     shape s;

@@ -1,6 +1,7 @@
-"""The digits on the stand-in for a GPU, with workers killed while communicators
-meet, within a kernel, in a commit and while a generation is aborted: the final
-state is that of elastic_digits, which nobody disturbed, on the CPU.
+"""The digits on the stand-in for a GPU, with workers killed while
+communicators meet, within a kernel, in a commit and while a generation is
+aborted: the final state is that of elastic_digits, which nobody disturbed, on
+the CPU.
 
 Covers: 06_elastic_cuda.cu"""
 import os
@@ -9,18 +10,20 @@ from device import DeviceJob
 from example import SOURCE, alone, final, program
 from house import BUILD, claim, main
 
+EPOCHS = 8
 ELASTIC_CUDA = [os.path.join(BUILD, "tests", "elastic_cuda"),
-                "--data", os.path.join(SOURCE, "examples/data/digits.csv")]
+                "--data", os.path.join(SOURCE, "examples/data/digits.csv"),
+                "--epochs", str(EPOCHS)]
 JOBS = [
-    # Each generation waits for the replacement, so ranks and numbers are known.
+    # Each generation waits for the replacement: ranks and numbers are known.
     (("-n", "3"), "1", "device.split:rank2:gen1:start1:kill,"
-     "commit.copy:rank1:step100:start1:kill,"
+     "commit.copy:rank1:step40:start1:kill,"
      "device.mark:rank1:gen3:start2:kill,"
-     "commit.after_agree:rank2:step300:start2:kill", 4,
-     ["op rank=0 size=3 k=150 die once=1"]),
+     "commit.after_agree:rank2:step140:start2:kill", 4,
+     ["op rank=0 size=3 k=50 die once=1"]),
     (("--min", "1", "--max", "3"), "10", "", 0,
-     ["init rank=1 die once=1", "op rank=0 k=77 die once=2",
-      "op rank=1 k=99 die once=3"]),
+     ["init rank=1 die once=1", "op rank=0 k=33 die once=2",
+      "op rank=1 k=44 die once=3"]),
 ]
 
 
@@ -33,12 +36,12 @@ def run(flags, every, point, points, script):
         for number, line in enumerate(script, start=1):
             claim(job.has_struck(number), f"{line} has not struck")
         claim(job.text().count("strikes") >= points, "not all have struck")
-        job.check(samples=1438, batch=64, epochs=20)
+        job.check(samples=1438, batch=64, epochs=EPOCHS)
         return final(job.text())
 
 
 def test():
-    expected = final(alone(program("elastic_digits")))
+    expected = final(alone(program("elastic_digits"), "--epochs", str(EPOCHS)))
     for flags, every, point, points, script in JOBS:
         found = run(flags, every, point, points, script)
         claim(found == expected, f"{flags} with {script} ends with {found}, "
