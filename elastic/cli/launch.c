@@ -86,8 +86,9 @@ static rg_status check_remote_sizes(const rg__launch *l, const rg__settings *s,
         return RG_OK;
     return rg__fail(RG_ERR_INVALID,
                     "the world needs %d workers, but the hosts that are listed "
-                    "have %d slots; list more, or give a smaller %s",
-                    l->min, remote_slots, s->np != 0 ? "-n" : "--min");
+                    "have %d slot%s; list more, or give a smaller %s",
+                    l->min, remote_slots, remote_slots == 1 ? "" : "s",
+                    s->np != 0 ? "-n" : "--min");
 }
 
 static rg_status check_sizes(const rg__launch *l, const rg__settings *s,

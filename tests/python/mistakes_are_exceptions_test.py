@@ -57,6 +57,10 @@ def check_words(ctx):
     error = raises(regroup.Invalid, state.commit)
     assert "State.commit belongs inside" in error.sentence, error.sentence
     assert "State.run" in error.sentence, error.sentence
+    error = raises(regroup.Invalid, state.stop)
+    assert "State.stop belongs inside" in error.sentence, error.sentence
+    error = raises(regroup.Invalid, state.add, 5, numpy.ones(1))
+    assert "5, which is no str" in error.sentence, error.sentence
     state.add("w", numpy.ones(1))
     error = raises(regroup.Invalid, state.add, "w", numpy.ones(1))
     assert "rg_" not in error.sentence, error.sentence

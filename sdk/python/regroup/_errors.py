@@ -11,7 +11,7 @@ import re
 from ._abi import Advice, Status, lib
 
 # What a sentence of the C library names, as it is called here. The rest, such
-# as rg_alloc, has its name behind the dot.
+# as rg_allreduce, has the name without rg_.
 _WORDS = {
     "set rg_params.elastic = 1 in rg_init": "call regroup.init(elastic=True)",
     "set rg_params.elastic alike": "give regroup.init(elastic=) alike",
@@ -19,6 +19,15 @@ _WORDS = {
     "return this status from fn": "let this exception leave the function",
     "rg_buffer_params.": "State.add's ",
     "rg_op_params.tag": "tag",
+    "rg_save_params.keep": "keep",
+    "rg_params": "regroup.init",
+    "rg_stop": "State.stop",
+    "rg_on_break": "Context.on_break",
+    "end it with rg_group_end": "leave its Context.group",
+    "rg_group_start": "Context.group",
+    "rg_set_list": "Context.sets",
+    "rg_set_": "Set.",
+    "rg_wait_all": "regroup.wait_all",
     "the tag, its counts": "the tag or shape, its counts",
     "rg_init": "regroup.init",
     "rg_finalize": "Context.finalize",
@@ -35,9 +44,10 @@ _WORDS = {
     "rg_rank": "Context.rank",
     "rg_world_wait": "Context.world_wait",
     "rg_op in regroup.h": "regroup.Op",
+    "rg_": "",
 }
-_LONGEST_FIRST = re.compile("|".join(
-    re.escape(word) for word in sorted(_WORDS, key=len, reverse=True)))
+_LONGEST_FIRST = re.compile(r"\b(?:" + "|".join(
+    re.escape(word) for word in sorted(_WORDS, key=len, reverse=True)) + ")")
 
 
 def in_python(sentence: str) -> str:

@@ -50,6 +50,8 @@ def _whole(what: str, found: bytes) -> bytes:
 
 def text(what: str, given: str) -> bytes:
     """A name."""
+    if not isinstance(given, str):
+        raise Invalid(f"{what} is {given!r}, which is no str; give it a name")
     return _whole(what, given.encode())
 
 
