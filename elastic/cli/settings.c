@@ -97,7 +97,8 @@ static const rg__cfg_field cli_table[] = {
      "no slot is started again"},
     {"START_TIMEOUT", "30s", RG__CFG_TIME_AT(rg__settings, start_timeout_ms),
      "how long the first generation waits for --max workers before it starts "
-     "with --min of them"},
+     "with --min of them, and for how long hosts of a list are tried when that "
+     "many can't be reached"},
     {"ELASTIC_TIMEOUT", "600s",
      RG__CFG_TIME_AT(rg__settings, elastic_timeout_ms),
      "how long the job waits below --min before it ends with 75"},

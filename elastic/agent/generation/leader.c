@@ -298,9 +298,11 @@ static void tell_forming(const rg__plan *plan, int min, uint64_t seconds)
 {
     const int missing = plan->wanted - plan->alive;
     const char *plural = missing == 1 ? "" : "s";
-    if (plan->alive < min && min >= plan->wanted)
-        rg__tell("waiting for %d more worker%s, starts when all %d are there",
-                 missing, plural, plan->wanted);
+    if (plan->alive < min && min >= plan->wanted && missing == 1)
+        rg__tell("waiting for 1 more worker, starts when it is there");
+    else if (plan->alive < min && min >= plan->wanted)
+        rg__tell("waiting for %d more workers, starts when all %d are there",
+                 missing, plan->wanted);
     else if (plan->alive < min)
         rg__tell("waiting for %d more worker%s, starts in %d s, or later when "
                  "--min %d are there",
