@@ -19,7 +19,8 @@ bool rg__declares(rg_ctx *ctx)
     return ctx->is_elastic && !has_begun;
 }
 
-rg_set *rg__declared_find(rg__sets *sets, const char *name)
+/* Or NULL. */
+static rg_set *find_declared(rg__sets *sets, const char *name)
 {
     for (rg_set *s = sets->declared; s != NULL; s = s->next)
         if (s->is_named && strcmp(s->name, name) == 0)
@@ -27,7 +28,7 @@ rg_set *rg__declared_find(rg__sets *sets, const char *name)
     return NULL;
 }
 
-void rg__declared_add(rg__sets *sets, rg_set *set)
+static void add_declared(rg__sets *sets, rg_set *set)
 {
     rg_set **at = &sets->declared;
     while (*at != NULL)
@@ -102,7 +103,7 @@ static rg_status declare_new(rg_ctx *ctx, const rg__wish *w, rg_set **set_p)
         rg__set_free(set);
         return st;
     }
-    rg__declared_add(ctx->sets, set);
+    add_declared(ctx->sets, set);
     *set_p = set;
     return RG_OK;
 }
@@ -121,7 +122,7 @@ rg_status rg__wish_declare(rg_ctx *ctx, rg__wish *w, rg_set **set_p)
         w->asked = rg__set_asked(w->ranks, w->n);
     w->tag = rg__wish_digest(w, true);
     pthread_mutex_lock(&sets->lock);
-    rg_set *old = w->name == NULL ? NULL : rg__declared_find(sets, w->name);
+    rg_set *old = w->name == NULL ? NULL : find_declared(sets, w->name);
     if (old != NULL)
         st = declare_again(old, w, set_p);
     else if (sets->declarations == RG__SETS_PROGRAM)

@@ -156,8 +156,6 @@ void rg__split_drop_rest(rg__sets *sets, uint32_t id);
 /* declared.c; the table's lock is held in all but the first */
 /* Is this an elastic program before the door? */
 bool rg__declares(rg_ctx *ctx);
-rg_set *rg__declared_find(rg__sets *sets, const char *name); /* or NULL */
-void rg__declared_add(rg__sets *sets, rg_set *set);
 bool rg__declared_remove(rg__sets *sets, rg_set *set); /* false: it is none */
 /* Equal where workers have declared the same; of 62 bits, never 0. */
 int64_t rg__declared_digest(const rg__sets *sets);

@@ -58,7 +58,7 @@ bool rg__json_string(const json_t *object, const char *name,
     return member == NULL || json_is_string(member);
 }
 
-bool rg__json_array(const json_t *object, const char *name, json_t **value_p)
+static bool array_of(const json_t *object, const char *name, json_t **value_p)
 {
     *value_p = json_object_get(object, name);
     return *value_p == NULL || json_is_array(*value_p);
@@ -120,7 +120,7 @@ static bool read_numbers(const json_t *object, rg__kv *kv)
            rg__json_int64(object, "lease", &kv->lease);
 }
 
-bool rg__kv_read(const json_t *object, rg__kv *kv)
+static bool read_kv(const json_t *object, rg__kv *kv)
 {
     *kv = (rg__kv){0};
     if (!json_is_object(object))
@@ -170,13 +170,13 @@ bool rg__kvs_read(const json_t *range, rg__kvs *kvs)
 {
     json_t *list = NULL, *object = NULL;
     size_t i = 0;
-    if (!json_is_object(range) || !rg__json_array(range, "kvs", &list) ||
+    if (!json_is_object(range) || !array_of(range, "kvs", &list) ||
         !rg__json_int64(range, "count", &kvs->total))
         return false;
     json_array_foreach(list, i, object)
     {
         rg__kv *kv = add_place(kvs);
-        if (kv == NULL || !rg__kv_read(object, kv))
+        if (kv == NULL || !read_kv(object, kv))
             return false;
         kvs->n++;
     }
@@ -236,7 +236,7 @@ bool rg__txn_read(const json_t *reply, rg__txn_reply *out, rg__kvs *kvs)
     if (!json_is_object(reply) ||
         !rg__json_bool(reply, "succeeded", &out->succeeded) ||
         !rg__json_revision(reply, &out->revision) || out->revision <= 0 ||
-        !rg__json_array(reply, "responses", &responses))
+        !array_of(reply, "responses", &responses))
         return false;
     json_array_foreach(responses, i, response)
     {
@@ -262,7 +262,7 @@ static bool read_result(const json_t *result, rg__watch_message *message)
         !rg__json_bool(result, "canceled", &message->is_canceled) ||
         !rg__json_bool(result, "fragment", &message->is_fragment) ||
         !rg__json_string(result, "cancel_reason", &reason) ||
-        !rg__json_array(result, "events", &message->events))
+        !array_of(result, "events", &message->events))
         return false;
     message->cancel_reason = reason != NULL ? reason : "";
     return true;
@@ -288,7 +288,7 @@ bool rg__event_read(const json_t *event, bool *is_delete_p, rg__kv *kv)
     *is_delete_p = type != NULL && strcmp(type, "DELETE") == 0;
     if (type != NULL && !*is_delete_p && strcmp(type, "PUT") != 0)
         return false;
-    if (!rg__kv_read(json_object_get(event, "kv"), kv))
+    if (!read_kv(json_object_get(event, "kv"), kv))
         return false;
     if (kv->mod_revision > 0)
         return true;

@@ -16,13 +16,11 @@ bool rg__json_int64(const json_t *object, const char *name, int64_t *value_p);
 bool rg__json_bool(const json_t *object, const char *name, bool *value_p);
 bool rg__json_string(const json_t *object, const char *name,
                      const char **value_p);
-bool rg__json_array(const json_t *object, const char *name, json_t **value_p);
 bool rg__json_object(const json_t *object, const char *name, json_t **value_p);
 /* header.revision of a reply. */
 bool rg__json_revision(const json_t *reply, int64_t *revision_p);
 
 /* A key with its value; both parts are in one allocation, owned by kv. */
-bool rg__kv_read(const json_t *object, rg__kv *kv);
 void rg__kv_free(rg__kv *kv);
 
 /* Both shapes of an error: {"error":"text","code":5} and, in streams,

@@ -6,7 +6,8 @@
 
 #include "process_sets/sets.h"
 
-void rg__state_hash(const rg_state *state, char hex[17])
+/* XXH3 of all replicated memory as 16 hex digits. */
+static void hash_state(const rg_state *state, char hex[17])
 {
     rg__hash hash;
     rg__hash_begin(&hash);
@@ -26,7 +27,7 @@ void rg__state_note(rg_state *state, const char *event, uint64_t step,
         return;
     char hex[17];
     if (hashed)
-        rg__state_hash(state, hex);
+        hash_state(state, hex);
     const rg__membership *now = &state->ctx->now;
     rg__history_event(state->history, event, now->generation, now->rank,
                       now->size, step, hashed ? hex : NULL);
@@ -37,14 +38,14 @@ void rg__state_note_load(const rg_state *state)
     char hex[17];
     if (state->history == NULL)
         return;
-    rg__state_hash(state, hex);
+    hash_state(state, hex);
     rg__history_event(state->history, "load", 0, -1, 0, state->step, hex);
 }
 
 void rg__state_note_made(const rg_state *state, rg__live *live)
 {
     if (state->history != NULL)
-        rg__state_hash(state, live->hash);
+        hash_state(state, live->hash);
 }
 
 void rg__state_note_stored(const rg_state *state, rg__live *live)

@@ -50,7 +50,8 @@ static rg__state_dir *find_dir(const rg_state *state, const char *path)
     return NULL;
 }
 
-uint64_t rg__state_known(const rg_state *state, const char *path)
+/* The serial up to which a directory's checkpoints are ours. */
+static uint64_t known_serial(const rg_state *state, const char *path)
 {
     const rg__state_dir *dir = find_dir(state, path);
     return dir != NULL ? dir->newest : 0;
@@ -103,7 +104,7 @@ static rg_status write_alone(rg_state *state, const char *dir, int keep)
         .dir = dir, .checkpoint = &c, .data = data};
     rg_status st = describe(state, &c, data);
     if (st == RG_OK)
-        st = rg__checkpoint_next(dir, rg__state_known(state, dir), &c.serial);
+        st = rg__checkpoint_next(dir, known_serial(state, dir), &c.serial);
     if (st == RG_OK)
         st = rg__checkpoint_write(&w);
     if (st == RG_OK)
@@ -139,7 +140,7 @@ static void ask_agent(rg_state *state, const char *dir, int keep)
                   .is_first = now->rank == 0,
                   .shards = state->has_shards ? (uint32_t)now->size : 0,
                   .commit = state->last,
-                  .loaded = rg__state_known(state, dir)};
+                  .loaded = known_serial(state, dir)};
     if (strcmp(dir, state->ctx->checkpoint) != 0)
         snprintf(m.dir, sizeof m.dir, "%s", dir);
     if (state->ctx->hooks->save(state->ctx, &m) != RG_OK)
@@ -192,7 +193,7 @@ void rg__state_ask_last(rg_state *state)
 void rg__state_show_loaded(const rg_state *state)
 {
     rg__page *page = state->ctx->page;
-    const uint64_t serial = rg__state_known(state, state->ctx->checkpoint);
+    const uint64_t serial = known_serial(state, state->ctx->checkpoint);
     if (serial == 0)
         return;
     atomic_store(&page->loaded_step, state->loaded_step);

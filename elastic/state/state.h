@@ -169,8 +169,7 @@ rg_status rg__state_reserve_shard(rg_state *state);
 
 /* save.c. A name that holds in any working directory; ERR_INVALID: too long. */
 rg_status rg__state_absolute(const char *dir, char to[RG__TEXT_MAX]);
-/* The serial up to which a directory's checkpoints are ours, and saying so. */
-uint64_t rg__state_known(const rg_state *state, const char *path);
+/* Say up to which serial a directory's checkpoints are ours. */
 void rg__state_know(rg_state *state, const char *path, uint64_t newest);
 
 /* load.c. This rank's shards from the checkpoint that rank `source` has loaded,
@@ -221,8 +220,5 @@ void rg__state_note_stored(const rg_state *state, rg__live *live);
 /* History: this worker takes up a generation, and has left it. */
 void rg__state_note_join(rg_state *state, const rg__decided *decided);
 void rg__state_note_leave(rg_state *state);
-
-/* XXH3 of all replicated memory as 16 hex digits. */
-void rg__state_hash(const rg_state *state, char hex[17]);
 
 #endif

@@ -194,8 +194,10 @@ static rg_status wait_for_reply(rg__worker *w, const void *message,
     return st;
 }
 
-rg_status rg__worker_ask(rg__worker *w, rg__wire_type reply, uint32_t ask,
-                         const void *message, size_t bytes)
+/* Ask the agent something and wait for w->reply, a message of that type and
+ * number; lock held. An agent that takes over is asked again. */
+static rg_status ask_agent(rg__worker *w, rg__wire_type reply, uint32_t ask,
+                           const void *message, size_t bytes)
 {
     while (w->reply.awaited != 0) /* another thread asks */
         pthread_cond_wait(&w->changed, &w->lock);
@@ -252,7 +254,7 @@ rg_status rg__worker_reserve(rg_ctx *ctx, const rg__register *what, int *fd_p,
     m.head = (rg__wire_head){RG__REGISTER, RG__WIRE_VERSION};
     pthread_mutex_lock(&w->lock);
     m.ask = ++w->last_ask;
-    rg_status st = rg__worker_ask(w, RG__BUFFER, m.ask, &m, sizeof m);
+    rg_status st = ask_agent(w, RG__BUFFER, m.ask, &m, sizeof m);
     const uint64_t place = w->reply.place;
     pthread_mutex_unlock(&w->lock);
     if (st == RG_OK && !what->is_sharded)
@@ -297,7 +299,7 @@ static void drop_segment(rg_ctx *ctx, uint32_t id)
 static rg_status ask_for_segment(rg__worker *w, const rg__segment *m, int *fd_p,
                                  void **p_p)
 {
-    const rg_status st = rg__worker_ask(w, RG__SEGMENT, m->id, m, sizeof *m);
+    const rg_status st = ask_agent(w, RG__SEGMENT, m->id, m, sizeof *m);
     *fd_p = st == RG_OK ? w->reply.fd : -1;
     *p_p = w->reply.at;
     return st;

@@ -188,11 +188,6 @@ rg_status rg__segment_map(rg_ctx *ctx, const rg__segment *s, int fd);
 rg_status rg__worker_reserve(rg_ctx *ctx, const rg__register *what, int *fd_p,
                              uint64_t *place_p);
 
-/* Ask the agent something and wait for w->reply, a message of that type and
- * number; lock held. An agent that takes over is asked again. */
-rg_status rg__worker_ask(rg__worker *w, rg__wire_type reply, uint32_t ask,
-                         const void *message, size_t bytes);
-
 /* shown.c: answer the agent that wants to see this worker's sets. */
 void rg__worker_show_sets(rg__worker *w, uint64_t ask);
 

@@ -12,7 +12,8 @@
 
 #include "sdk/base/fail.h"
 
-bool rg__address_show(const struct sockaddr *from, rg__address *to)
+/* In numbers; false: it is of another family, or too long. */
+static bool show(const struct sockaddr *from, rg__address *to)
 {
     const void *bytes =
         from->sa_family == AF_INET
@@ -89,7 +90,7 @@ rg_status rg__address_of(const char *interface, rg__address *to)
         return rg__fail(RG_ERR_SYSTEM, "the interfaces can't be listed");
     for (const struct ifaddrs *i = all; i != NULL && !is_found; i = i->ifa_next)
         is_found = is_usable(i->ifa_addr) && is_meant(i, interface) &&
-                   rg__address_show(i->ifa_addr, to);
+                   show(i->ifa_addr, to);
     freeifaddrs(all);
     if (is_found)
         return RG_OK;
@@ -114,7 +115,7 @@ static bool find_source(const struct addrinfo *to, rg__address *mine)
     const bool is_found =
         sock >= 0 && connect(sock, to->ai_addr, to->ai_addrlen) == 0 &&
         getsockname(sock, (struct sockaddr *)&self, &n) == 0 &&
-        rg__address_show((const struct sockaddr *)&self, mine);
+        show((const struct sockaddr *)&self, mine);
     if (sock >= 0)
         close(sock);
     return is_found;

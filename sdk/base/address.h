@@ -19,7 +19,4 @@ rg_status rg__address_of(const char *interface, rg__address *to);
  * there is no such host, or no route. */
 bool rg__address_towards(const char *host, const char *port, rg__address *mine);
 
-/* In numbers; false: it is of another family, or too long. */
-bool rg__address_show(const struct sockaddr *from, rg__address *to);
-
 #endif

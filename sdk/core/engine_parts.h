@@ -173,8 +173,6 @@ rg_status rg__channel_check_start(const rg__channel *channel);
 void rg__channel_shut(rg__channel *channel, rg_status st, const char *why);
 void rg__channel_set_reason(rg__channel *channel, rg_status st,
                             const char *why);
-void rg__req_finish(rg__engine *engine, rg_req *req, rg_status st,
-                    const char *why);
 
 /* End a request that was noted only. */
 void rg__req_fail_noted(rg__engine *engine, rg_req *req, rg_status st,

@@ -38,7 +38,8 @@ static void finish_one(rg__engine *e, rg_req *req, rg_status st,
 }
 
 /* Those that ran with it end as it does, itself last. */
-void rg__req_finish(rg__engine *e, rg_req *req, rg_status st, const char *why)
+static void finish_request(rg__engine *e, rg_req *req, rg_status st,
+                           const char *why)
 {
     for (int i = rg__run_count(req) - 1; i >= 0; i--)
         finish_one(e, rg__run_at(req, i), st, why);
@@ -74,7 +75,7 @@ static void finish_all(rg__channel *ch, rg_status st, const char *why)
 {
     hold_memory(ch);
     while (ch->head != NULL)
-        rg__req_finish(ch->engine, pop(ch), st, why);
+        finish_request(ch->engine, pop(ch), st, why);
 }
 
 /* All or none: the rest of the group fails as its first operation has. */
@@ -84,7 +85,7 @@ static void finish_group(rg__channel *ch, uint64_t group, rg_status st,
     if (group == 0 || st == RG_OK)
         return;
     while (ch->head != NULL && ch->head->group == group)
-        rg__req_finish(ch->engine, pop(ch), st, why);
+        finish_request(ch->engine, pop(ch), st, why);
 }
 
 static void unlink_request(rg__channel *ch, rg_req *req)
@@ -125,7 +126,7 @@ void rg__engine_give_up(rg__engine *e, rg_req *req)
         if (queued == queued->channel->head)
             hold_memory(queued->channel);
         unlink_request(queued->channel, queued);
-        rg__req_finish(e, queued, RG_ERR_PEER_LOST, rg_last_error());
+        finish_request(e, queued, RG_ERR_PEER_LOST, rg_last_error());
     }
     rg__engine_unlock(e);
 }
@@ -209,7 +210,7 @@ static bool progress_channel(rg__channel *ch)
         if (st != RG_OK)
             hold_memory(ch);
         const uint64_t group = ch->head->group;
-        rg__req_finish(ch->engine, pop(ch), st, why);
+        finish_request(ch->engine, pop(ch), st, why);
         finish_group(ch, group, st, why);
         if (!leaves_comm_usable(st)) {
             rg__channel_set_reason(ch, st, why);

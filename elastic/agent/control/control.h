@@ -15,8 +15,6 @@ bool rg__question(agent *a, int sock, const void *bytes, size_t n);
 void rg__question_answer(int sock, const char *text);
 /* A worker has shown its sets, for which questions wait. */
 void rg__questions_look(agent *a);
-/* Followers learn the exit code and the story to its end. */
-void rg__questions_end(agent *a);
 
 /* report.c: the status document as JSON, malloc'd. is_whole: the snapshot is of
  * all keys of the job, now; else it is what this agent has seen of all/. */

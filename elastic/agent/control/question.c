@@ -181,7 +181,8 @@ static void tell_over(const question *q, const char *story)
         close(fd);
 }
 
-void rg__questions_end(agent *a)
+/* Followers learn the exit code and the story to its end. */
+static void end_questions(agent *a)
 {
     char *story = a->mirror != NULL ? rg__story(a, &a->view, 0) : NULL;
     if (story != NULL)
@@ -282,7 +283,7 @@ void rg__control_destroy(agent *a)
     if (a->control == NULL)
         return;
     rg__scrape_close(a);
-    rg__questions_end(a);
+    end_questions(a);
     rg__drain_asks_drop(a);
     rg__scale_asks_drop(a);
     free(a->control);

@@ -176,7 +176,8 @@ static rg_status prepare_members(agent *a, const rg__proposal *p)
 
 /* Descriptors and memory may be short for a moment; the others wait for our ack
  * meanwhile, as for slow workers. */
-void rg__generation_hand_out(void *agent_arg)
+/* PREPAREs, as soon as it can. */
+static void hand_out(void *agent_arg)
 {
     agent *a = agent_arg;
     const uint64_t late_ns = rg__now_ns() - a->generation->prepared_ns;
@@ -259,7 +260,7 @@ static void prepare(agent *a, const rg__proposal *p)
         rg__generation_abort(a, p->generation - 1);
     }
     if (rg__view_count_local(a, p) > 0)
-        rg__generation_hand_out(a);
+        hand_out(a);
     rg__generation_try_ack(a);
 }
 
@@ -636,8 +637,7 @@ rg_status rg__generation_create(agent *a)
     if (a->generation == NULL || a->publication == NULL || a->leader == NULL ||
         a->acks == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for an agent");
-    a->generation->prepare_timer =
-        rg__timer_create(a->loop, rg__generation_hand_out, a);
+    a->generation->prepare_timer = rg__timer_create(a->loop, hand_out, a);
     a->leader->look_timer = rg__timer_create(a->loop, rg__leader_look, a);
     return a->generation->prepare_timer != NULL && a->leader->look_timer != NULL
                ? RG_OK

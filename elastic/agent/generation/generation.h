@@ -13,7 +13,6 @@ void rg__generation_taken_up(agent *a, uint64_t generation);
 void rg__generation_fin_anew(agent *a); /* the key has gone with the lease */
 void rg__generation_pass_on(agent *a);  /* the decision, to local workers */
 void rg__generation_follow(agent *a);   /* the mirror has changed */
-void rg__generation_hand_out(void *agent_arg); /* PREPAREs, as soon as it can */
 void rg__generation_abort(agent *a, uint64_t generation);
 /* How far workers here have come: what a vault holds beyond that is none. */
 void rg__generation_note_steps(agent *a);

@@ -299,7 +299,8 @@ static void drop_if_written(output *o)
     a->on->settled(a);
 }
 
-void rg__outputs_drop(agent *a)
+/* Written or not. */
+static void drop_all(agent *a)
 {
     while (a->printer->outputs != NULL)
         drop(a->printer->outputs);
@@ -561,6 +562,6 @@ rg_status rg__printer_create(agent *a)
 void rg__printer_destroy(agent *a)
 {
     if (a->printer != NULL)
-        rg__outputs_drop(a);
+        drop_all(a);
     free(a->printer);
 }

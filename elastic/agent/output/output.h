@@ -11,7 +11,6 @@ bool rg__outputs_are_open(const agent *a); /* not all is written yet */
 rg_status rg__output_open(slot *s, int out[2], int err[2]);
 /* Its process has ended; what it printed is written, now or soon. */
 void rg__output_close(slot *s);
-void rg__outputs_drop(agent *a);   /* written or not */
 void rg__outputs_resume(agent *a); /* those of an earlier agent */
 
 #endif
