@@ -2,7 +2,7 @@
 left and ends with 0; with 1 when that takes too long; hosts that are not there
 and the only one are refused with one sentence.
 
-Covers: drain_cmd.c drain_ask.c drain.c"""
+Covers: drain_cmd.c drain_ask.c change_ask.c drain.c"""
 
 import json
 import subprocess

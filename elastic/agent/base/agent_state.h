@@ -36,8 +36,6 @@ typedef struct copies copies;
 typedef struct paths paths;
 typedef struct question question;
 typedef struct scrape scrape;
-typedef struct drain_ask drain_ask;
-typedef struct scale_ask scale_ask;
 typedef struct saver saver;
 typedef struct wait_list wait_list;
 typedef struct guest guest;

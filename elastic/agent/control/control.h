@@ -31,12 +31,11 @@ void rg__story_keep(agent *a, const char *text);
 /* drain_ask.c: write that a host is to leave, and answer who asked; owns the
  * socket. */
 void rg__drain_ask(agent *a, const char *host, uint64_t deadline_ms, int sock);
-void rg__drain_asks_drop(agent *a);
 
 /* scale_ask.c: write other bounds of the world, and answer who asked; owns the
  * socket. 0: as it is. */
 void rg__scale_ask(agent *a, int min, int max, int sock);
-void rg__scale_asks_drop(agent *a);
+void rg__change_asks_drop(agent *a); /* both */
 
 /* metrics.c: Prometheus' text, malloc'd; NULL: no memory. */
 char *rg__metrics(agent *a);

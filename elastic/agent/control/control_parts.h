@@ -6,8 +6,7 @@
 
 struct rg__control {
     question *questions;
-    drain_ask *drain_asks;
-    scale_ask *scale_asks;
+    struct rg__change_ask *change_asks;
     scrape *scrape;
     char metrics_at[64]; /* where metrics are shown; "": nowhere */
 };

@@ -284,7 +284,6 @@ void rg__control_destroy(agent *a)
         return;
     rg__scrape_close(a);
     end_questions(a);
-    rg__drain_asks_drop(a);
-    rg__scale_asks_drop(a);
+    rg__change_asks_drop(a);
     free(a->control);
 }
