@@ -105,11 +105,16 @@ rg_status rg__checkpoint_verify(const rg__checkpoint *c,
 rg_status rg__checkpoint_verify_replicated(const rg__checkpoint *c,
                                            const rg__checkpoint_source *source);
 
-/* Bytes [begin, end) of buffer i into memory that has room for all of it. Reads
- * and verifies each piece that it needs. ERR_DAMAGED: some may be there. */
+/* Bytes of a buffer, from `at` on; what is not OK ends the taking. */
+typedef rg_status (*rg__checkpoint_keep_fn)(void *arg, uint64_t at,
+                                            const void *bytes, size_t n);
+
+/* Hand bytes [begin, end) of buffer i to `keep`. Reads and verifies each piece
+ * that it needs. ERR_DAMAGED: some may have been kept. */
 rg_status rg__checkpoint_take(const rg__checkpoint *c,
                               const rg__checkpoint_source *source, uint32_t i,
-                              uint64_t begin, uint64_t end, void *to);
+                              uint64_t begin, uint64_t end,
+                              rg__checkpoint_keep_fn keep, void *arg);
 
 /* Open and verify a whole file in memory. */
 rg_status rg__checkpoint_read(const void *bytes, size_t n, rg__checkpoint *c);

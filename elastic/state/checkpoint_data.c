@@ -42,20 +42,22 @@ static rg_status check_padding(const rg__checkpoint_source *s,
                     s->name);
 }
 
-/* Where a piece's bytes go: those of [begin, end) of its buffer to memory with
- * room for all of that, others nowhere. */
+/* Where a piece's bytes go: those of [begin, end) of its buffer are kept,
+ * others are not. */
 typedef struct target {
     uint64_t begin, end;
-    unsigned char *to;
+    rg__checkpoint_keep_fn keep;
+    void *arg;
     unsigned char *room; /* for a chunk */
 } target;
 
-static void keep_chunk(const target *t, uint64_t at, size_t n)
+static rg_status keep_chunk(const target *t, uint64_t at, size_t n)
 {
     const uint64_t begin = at > t->begin ? at : t->begin;
     const uint64_t end = at + n < t->end ? at + n : t->end;
-    if (begin < end)
-        rg__copy(t->to + begin, t->room + (begin - at), end - begin);
+    return begin < end
+               ? t->keep(t->arg, begin, t->room + (begin - at), end - begin)
+               : RG_OK;
 }
 
 static rg_status open_file_of(const rg__checkpoint *c,
@@ -78,12 +80,13 @@ static rg_status read_piece(const rg__checkpoint *c,
     rg__hash_begin(&hash);
     for (uint64_t at = 0; at < p->bytes; at += CHUNK) {
         const size_t n = p->bytes - at < CHUNK ? p->bytes - at : CHUNK;
-        const rg_status st =
-            s->read(s->arg, p->file, p->offset + at, t->room, n);
+        rg_status st = s->read(s->arg, p->file, p->offset + at, t->room, n);
         if (st != RG_OK)
             return st;
         rg__hash_update(&hash, t->room, n);
-        keep_chunk(t, p->begin + at, n);
+        st = keep_chunk(t, p->begin + at, n);
+        if (st != RG_OK)
+            return st;
     }
     return check_hash(c, s, p, rg__hash_value(&hash));
 }
@@ -128,10 +131,11 @@ rg_status rg__checkpoint_verify_replicated(const rg__checkpoint *c,
 
 rg_status rg__checkpoint_take(const rg__checkpoint *c,
                               const rg__checkpoint_source *s, uint32_t i,
-                              uint64_t begin, uint64_t end, void *to)
+                              uint64_t begin, uint64_t end,
+                              rg__checkpoint_keep_fn keep, void *arg)
 {
     rg_status st = RG_OK;
-    const target t = {begin, end, to, malloc(CHUNK)};
+    const target t = {begin, end, keep, arg, malloc(CHUNK)};
     if (t.room == NULL)
         return no_room(s);
     for (uint32_t k = 0; k < c->pieces && st == RG_OK; k++) {

@@ -278,8 +278,8 @@ static bool put_at(int fd, const void *bytes, size_t n, uint64_t at)
     return true;
 }
 
-static rg_status write_piece(const rg__checkpoint_writing *w, int fd,
-                             uint32_t i)
+static rg_status write_chunks(const rg__checkpoint_writing *w, int fd,
+                              uint32_t i, char *room)
 {
     rg__checkpoint_piece *p = &w->checkpoint->piece[i];
     const char *data = w->data[i];
@@ -290,14 +290,32 @@ static rg_status write_piece(const rg__checkpoint_writing *w, int fd,
         if (w->goes_on != NULL && !w->goes_on(w->arg))
             return rg__fail(RG_ERR_JOB_ENDED,
                             "a checkpoint in %s was given up half-way", w->dir);
-        rg__hash_update(&hash, data + at, n);
-        if (!put_at(fd, data + at, n, p->offset + at))
+        const rg_status st =
+            room != NULL ? w->fill(w->arg, i, at, room, n) : RG_OK;
+        if (st != RG_OK)
+            return st;
+        const char *from = room != NULL ? room : data + at;
+        rg__hash_update(&hash, from, n);
+        if (!put_at(fd, from, n, p->offset + at))
             return fail_write(w->dir, errno);
         rg__failpoint("checkpoint.write", -1, w->checkpoint->id.step,
                       w->checkpoint->id.generation);
     }
     p->hash = rg__hash_value(&hash);
     return RG_OK;
+}
+
+static rg_status write_piece(const rg__checkpoint_writing *w, int fd,
+                             uint32_t i)
+{
+    if (w->data[i] != NULL)
+        return write_chunks(w, fd, i, NULL);
+    char *room = malloc(CHUNK);
+    if (room == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory to write a checkpoint");
+    const rg_status st = write_chunks(w, fd, i, room);
+    free(room);
+    return st;
 }
 
 /* file 0: the one that gets the head. */

@@ -69,7 +69,10 @@ void rg__checkpoint_file_close(rg__checkpoint_file *f);
 typedef struct rg__checkpoint_writing {
     const char *dir;
     rg__checkpoint *checkpoint; /* laid out; hashes come by writing */
-    const void *const *data;    /* of each piece of the file that is written */
+    const void *const *data;    /* of each piece of the file that is written;
+                                   NULL: of one that `fill` copies */
+    rg_status (*fill)(void *arg, uint32_t piece, uint64_t at, void *to,
+                      size_t n);
     bool (*goes_on)(void *arg); /* asked between chunks; NULL: it does */
     void *arg;
 } rg__checkpoint_writing;

@@ -80,9 +80,8 @@ static uint64_t hash_of(const rg__state_buffer *b)
     rg__hash hash;
     if (b->is_sharded || b->may_differ)
         return 0;
-    rg__state_pull_or_warn(b);
     rg__hash_begin(&hash);
-    rg__hash_update(&hash, b->data, b->bytes);
+    rg__state_hash_buffer(b, &hash);
     return rg__hash_value(&hash);
 }
 

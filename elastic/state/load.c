@@ -82,6 +82,11 @@ static uint32_t index_of(const rg__checkpoint *c, const char *name)
     return i; /* check_buffers has seen it */
 }
 
+static rg_status keep(void *arg, uint64_t at, const void *bytes, size_t n)
+{
+    return rg__state_write(arg, at, bytes, n);
+}
+
 static rg_status take(rg_state *state, const rg__checkpoint *c,
                       const rg__checkpoint_source *source)
 {
@@ -91,11 +96,9 @@ static rg_status take(rg_state *state, const rg__checkpoint *c,
         if (b->is_sharded)
             continue;
         st = rg__checkpoint_take(c, source, index_of(c, b->name), 0, b->bytes,
-                                 b->data);
-        if (st == RG_OK)
-            st = rg__state_push(b, 0, b->bytes);
+                                 keep, &state->buffer[k]);
     }
-    return st;
+    return st == RG_OK ? rg__state_flush(state) : st;
 }
 
 static bool only_looks(const rg_state *state)
@@ -171,11 +174,9 @@ static rg_status take_shards(rg_state *state, const rg__checkpoint *c,
         rg__state_slice(b, (uint32_t)now->rank, (uint32_t)now->size, &begin,
                         &end);
         st = rg__checkpoint_take(c, source, index_of(c, b->name), begin, end,
-                                 b->data);
-        if (st == RG_OK)
-            st = rg__state_push(b, begin, end);
+                                 keep, &state->buffer[k]);
     }
-    return st;
+    return st == RG_OK ? rg__state_flush(state) : st;
 }
 
 static rg_status take_shards_of(rg_state *state, const char *path,

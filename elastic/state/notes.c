@@ -14,8 +14,7 @@ static void hash_state(const rg_state *state, char hex[17])
     for (int i = 0; i < state->buffers; i++) {
         if (state->buffer[i].is_sharded)
             continue;
-        rg__state_pull_or_warn(&state->buffer[i]);
-        rg__hash_update(&hash, state->buffer[i].data, state->buffer[i].bytes);
+        rg__state_hash_buffer(&state->buffer[i], &hash);
     }
     rg__hash_end(&hash, hex);
 }

@@ -1,37 +1,14 @@
-/* Registered memory of the device, as the rest of this room sees it: each such
- * buffer has a mirror in host memory. What is to be read is taken from the
- * device first, and what was written goes there behind it. The vault itself is
- * never handed to a device: a process that was killed may have copies under way
- * into memory that others use by then. */
+/* Registered memory as the rest of this room reads and writes it, on the host
+ * or on the device. A device's goes piece by piece through the ring of its
+ * room: the vault itself is never handed to a device, for a process that was
+ * killed may have copies under way into memory that others use by then. */
 #include "elastic/state/state.h"
 
-#include <sys/mman.h>
+#include <stdio.h>
 
+#include "sdk/base/copy.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
-
-/* Pages that nobody touches cost nothing: of a sharded buffer most. */
-rg_status rg__state_mirror_make(rg__state_buffer *b, rg__device *device)
-{
-    void *at = mmap(NULL, b->bytes, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at == MAP_FAILED)
-        return rg__fail(RG_ERR_MEMORY,
-                        "buffer %s: no memory for a mirror of %zu bytes of the "
-                        "device",
-                        b->name, b->bytes);
-    b->device = device;
-    b->there = b->data;
-    b->data = at;
-    return RG_OK;
-}
-
-void rg__state_mirror_free(rg__state_buffer *b)
-{
-    if (b->device != NULL)
-        munmap(b->data, b->bytes);
-    b->device = NULL;
-}
 
 /* A restore comes behind rg__device_enter, which has done the same. */
 rg_status rg__state_await_device(const rg_state *state)
@@ -40,24 +17,101 @@ rg_status rg__state_await_device(const rg_state *state)
                                       : rg__device_drain(state->ctx->device);
 }
 
-rg_status rg__state_pull(const rg__state_buffer *b, size_t begin, size_t end)
+static rg_status name_buffer(const rg__state_buffer *b, rg_status st)
 {
-    return b->device == NULL || begin == end
-               ? RG_OK
-               : rg__device_read(b->device, b->data + begin, b->there + begin,
-                                 end - begin);
+    char why[RG__TEXT_MAX];
+    snprintf(why, sizeof why, "%s", rg_last_error());
+    return rg__fail(st, "buffer %s: %s", b->name, why);
 }
 
-void rg__state_pull_or_warn(const rg__state_buffer *b)
+/* Memory that the program has freed since is named, and not touched. */
+static rg_status check(const rg__state_buffer *b)
 {
-    if (rg__state_pull(b, 0, b->bytes) != RG_OK)
-        rg__log(RG__WARN, "state", "buffer %s: %s", b->name, rg_last_error());
+    rg_status st = rg__device_check_memory(b->device, b->there);
+    if (st == RG_OK)
+        st = rg__device_check_memory(b->device, b->there + b->bytes - 1);
+    if (st != RG_ERR_INVALID)
+        return st == RG_OK ? st : name_buffer(b, st);
+    return rg__fail(RG_ERR_INVALID,
+                    "buffer %s is no memory of the device any more: it was "
+                    "freed, or its device reset, while it is registered; keep "
+                    "it until rg_state_destroy",
+                    b->name);
 }
 
-rg_status rg__state_push(const rg__state_buffer *b, size_t begin, size_t end)
+/* What a piece's taker said is its own sentence; what the device says is not.
+ */
+typedef struct reading {
+    rg__device_piece_fn fn;
+    void *arg;
+    rg_status said;
+} reading;
+
+static rg_status hand_on(void *arg, const char *bytes, size_t n)
 {
-    return b->device == NULL || begin == end
-               ? RG_OK
-               : rg__device_write(b->device, b->there + begin, b->data + begin,
-                                  end - begin);
+    reading *r = arg;
+    return r->said = r->fn(r->arg, bytes, n);
+}
+
+rg_status rg__state_read(const rg__state_buffer *b, size_t begin, size_t end,
+                         rg__device_piece_fn fn, void *arg)
+{
+    reading r = {fn, arg, RG_OK};
+    if (begin == end)
+        return RG_OK;
+    if (b->device == NULL)
+        return fn(arg, b->data + begin, end - begin);
+    rg_status st = check(b);
+    if (st != RG_OK)
+        return st;
+    st = rg__device_read(b->device, b->there + begin, end - begin, hand_on, &r);
+    return st == RG_OK || r.said != RG_OK ? st : name_buffer(b, st);
+}
+
+rg_status rg__state_write(const rg__state_buffer *b, size_t at,
+                          const char *from, size_t n)
+{
+    if (n == 0)
+        return RG_OK;
+    if (b->device == NULL) {
+        rg__copy(b->data + at, from, n);
+        return RG_OK;
+    }
+    const rg_status st = check(b);
+    return st != RG_OK ? st
+                       : rg__device_write(b->device, b->there + at, from, n);
+}
+
+rg_status rg__state_flush(const rg_state *state)
+{
+    return state->ctx->device == NULL ? RG_OK
+                                      : rg__device_flush(state->ctx->device);
+}
+
+/* ------------------------------------------------------------------- whole */
+
+static rg_status add_to_hash(void *arg, const char *bytes, size_t n)
+{
+    rg__hash_update(arg, bytes, n);
+    return RG_OK;
+}
+
+void rg__state_hash_buffer(const rg__state_buffer *b, rg__hash *hash)
+{
+    if (rg__state_read(b, 0, b->bytes, add_to_hash, hash) != RG_OK)
+        rg__log(RG__WARN, "state", "%s", rg_last_error());
+}
+
+static rg_status add_to_copy(void *arg, const char *bytes, size_t n)
+{
+    char **to = arg;
+    rg__copy(*to, bytes, n);
+    *to += n;
+    return RG_OK;
+}
+
+rg_status rg__state_copy_out(const rg__state_buffer *b, size_t begin,
+                             size_t end, char *to)
+{
+    return rg__state_read(b, begin, end, add_to_copy, &to);
 }

@@ -42,8 +42,14 @@ static size_t chunk(size_t left)
 
 /* -------------------------------------------------------------------- save */
 
-/* Copy under the gate, so that leaving waits for a chunk and no more. Alone
- * there is no vault, and the hash is all. */
+/* What a slice's pieces go to; alone there is no vault, and the hash is all. */
+typedef struct saving {
+    rg_ctx *ctx;
+    char *to; /* of the next piece, NULL: no vault */
+    rg__hash hash;
+} saving;
+
+/* Copy under the gate, so that leaving waits for a chunk and no more. */
 static rg_status copy_in(rg_ctx *ctx, char *to, const char *from, size_t bytes,
                          rg__hash *hash)
 {
@@ -61,6 +67,15 @@ static rg_status copy_in(rg_ctx *ctx, char *to, const char *from, size_t bytes,
         rg__hash_update(hash, from + at, n);
     }
     return RG_OK;
+}
+
+static rg_status save_piece(void *arg, const char *bytes, size_t n)
+{
+    saving *s = arg;
+    const rg_status st = copy_in(s->ctx, s->to, bytes, n, &s->hash);
+    if (s->to != NULL)
+        s->to += n;
+    return st;
 }
 
 static rg_status begin_piece(rg_ctx *ctx, rg__piece *piece,
@@ -109,16 +124,14 @@ static void slice_of(const rg__state_buffer *b, bool is_shard,
 static rg_status save_slice(rg_ctx *ctx, rg__state_buffer *b, int slot,
                             size_t begin, size_t end, uint64_t *sum)
 {
-    rg__hash hash;
+    saving s = {.ctx = ctx};
     if (begin == end)
         return RG_OK;
-    rg__hash_begin_named(&hash, b->name);
-    char *to =
-        b->vault != NULL ? b->vault + b->stride * (size_t)slot + begin : NULL;
-    rg_status st = rg__state_pull(b, begin, end);
-    if (st == RG_OK)
-        st = copy_in(ctx, to, b->data + begin, end - begin, &hash);
-    const uint64_t value = rg__hash_value(&hash);
+    rg__hash_begin_named(&s.hash, b->name);
+    if (b->vault != NULL)
+        s.to = b->vault + b->stride * (size_t)slot + begin;
+    const rg_status st = rg__state_read(b, begin, end, save_piece, &s);
+    const uint64_t value = rg__hash_value(&s.hash);
     rg__state_note_slice(b, value);
     *sum += value;
     return st;
@@ -196,11 +209,11 @@ static rg_status take_chunk(const rg__state_buffer *b, const char *vault,
     if (t->copies && t->is_shard)
         rg__state_slice(b, t->rank, t->size, &begin, &end);
     intersect(at, at + n, &begin, &end);
-    rg__copy(b->data + begin, vault + begin, end - begin);
-    const bool is_all = end - begin == n; /* it is in the cache */
+    const rg_status st = rg__state_write(b, begin, vault + begin, end - begin);
+    const bool is_in_cache = b->data != NULL && end - begin == n;
     if (t->verifies)
-        rg__hash_update(hash, (is_all ? b->data : vault) + at, n);
-    return rg__state_push(b, begin, end);
+        rg__hash_update(hash, (is_in_cache ? b->data : vault) + at, n);
+    return st;
 }
 
 static rg_status take_slice(const rg_ctx *ctx, const rg__state_buffer *b,
@@ -257,6 +270,9 @@ static rg_status take_part(rg_state *state, const task *t)
         if (st != RG_OK)
             return st;
     }
+    const rg_status st = t->copies ? rg__state_flush(state) : RG_OK;
+    if (st != RG_OK)
+        return st;
     if (!t->verifies || sum == atomic_load(&t->piece->sum))
         return RG_OK;
     return is_over(ctx) ? lost() : damaged(state->ctx, t);

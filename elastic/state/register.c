@@ -62,10 +62,8 @@ void rg_state_destroy(rg_state *state)
 {
     if (state == NULL)
         return;
-    for (int i = 0; i < state->buffers; i++) {
+    for (int i = 0; i < state->buffers; i++)
         unmap_room(&state->buffer[i]);
-        rg__state_mirror_free(&state->buffer[i]);
-    }
     rg__history_close(state->history);
     free(state->buffer);
     free(state->dir);
@@ -226,15 +224,17 @@ rg_status rg_state_add(rg_state *state, const char *name, void *data,
     state->buffer = more;
     rg__state_buffer *b = &more[state->buffers];
     *b = describe(name, data, bytes, &own);
-    if (own.memory == RG_DEVICE)
-        st = rg__state_mirror_make(b, state->ctx->device);
-    if (st == RG_OK && b->replicas > 0)
+    if (own.memory == RG_DEVICE) {
+        b->device = state->ctx->device;
+        b->there = data;
+        b->data = NULL;
+    }
+    if (b->replicas > 0)
         st = grow_vault(state);
     if (st == RG_OK)
         st = map_room(state, b);
     if (st != RG_OK) {
         unmap_room(b);
-        rg__state_mirror_free(b);
         return name_buffer(st, name);
     }
     state->has_shards = state->has_shards || b->is_sharded;

@@ -83,8 +83,6 @@ static rg_status describe(const rg_state *state, rg__checkpoint *c,
         st = b->is_sharded
                  ? rg__checkpoint_add_sharded(c, b->name, b->bytes, b->align, 1)
                  : rg__checkpoint_add(c, b->name, b->bytes);
-        if (st == RG_OK)
-            st = rg__state_pull(b, 0, b->bytes);
     }
     if (st == RG_OK)
         st = rg__checkpoint_sign(c, state->ctx->job, state->ctx->host);
@@ -94,6 +92,14 @@ static rg_status describe(const rg_state *state, rg__checkpoint *c,
     return st;
 }
 
+/* Of device memory. A piece is a whole buffer. */
+static rg_status fill(void *arg, uint32_t piece, uint64_t at, void *to,
+                      size_t n)
+{
+    const rg_state *state = arg;
+    return rg__state_copy_out(&state->buffer[piece], at, at + n, to);
+}
+
 static rg_status write_alone(rg_state *state, const char *dir, int keep)
 {
     rg__checkpoint c = {0};
@@ -101,7 +107,7 @@ static rg_status write_alone(rg_state *state, const char *dir, int keep)
     if (data == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a checkpoint");
     const rg__checkpoint_writing w = {
-        .dir = dir, .checkpoint = &c, .data = data};
+        .dir = dir, .checkpoint = &c, .data = data, .fill = fill, .arg = state};
     rg_status st = describe(state, &c, data);
     if (st == RG_OK)
         st = rg__checkpoint_next(dir, known_serial(state, dir), &c.serial);

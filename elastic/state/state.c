@@ -508,13 +508,31 @@ static rg_status receive(rg_state *state, int source)
         const rg__state_buffer *b = &state->buffer[k];
         if (b->is_sharded)
             continue;
-        rg__copy(b->data, b->vault + b->stride * ASIDE, b->bytes);
-        st = rg__state_push(b, 0, b->bytes);
+        st = rg__state_write(b, 0, b->vault + b->stride * ASIDE, b->bytes);
         if (st != RG_OK)
             return st;
     }
     state->step = step;
-    return RG_OK;
+    return rg__state_flush(state);
+}
+
+/* For the moment there is a copy of it on the host: once in a job's life. */
+static rg_status send_from_device(rg_ctx *ctx, const rg__state_buffer *b,
+                                  int source)
+{
+    char *copy = ctx->now.size > 1 ? malloc(b->bytes) : NULL;
+    if (ctx->now.size == 1)
+        return RG_OK;
+    if (copy == NULL)
+        return rg__fail(RG_ERR_MEMORY,
+                        "no memory to send buffer %s, %zu bytes of the device, "
+                        "to the other ranks",
+                        b->name, b->bytes);
+    rg_status st = rg__state_copy_out(b, 0, b->bytes, copy);
+    if (st == RG_OK)
+        st = rg__world_broadcast(ctx, copy, b->bytes, source);
+    free(copy);
+    return st;
 }
 
 static rg_status send(rg_state *state, int source)
@@ -526,9 +544,9 @@ static rg_status send(rg_state *state, int source)
         const rg__state_buffer *b = &state->buffer[k];
         if (b->is_sharded)
             continue;
-        st = rg__state_pull(b, 0, b->bytes);
-        if (st == RG_OK)
-            st = rg__world_broadcast(ctx, b->data, b->bytes, source);
+        st = b->device == NULL
+                 ? rg__world_broadcast(ctx, b->data, b->bytes, source)
+                 : send_from_device(ctx, b, source);
     }
     return st;
 }

@@ -5,11 +5,12 @@
 #define RG_ELASTIC_STATE_H
 
 #include "elastic/state/history.h"
+#include "sdk/base/hash.h"
 #include "sdk/core/context.h"
 
 typedef struct rg__state_buffer {
     char name[RG__BUFFER_NAME_MAX];
-    char *data; /* the caller's memory, borrowed; of device memory a mirror */
+    char *data; /* the caller's memory, borrowed; NULL: it is the device's */
     rg__device *device; /* NULL: it is host memory */
     char *there;        /* the caller's memory on the device; borrowed */
     size_t bytes;
@@ -133,17 +134,21 @@ bool rg__state_looks(const rg_state *state);
 /* A commit takes so much of a buffer here, with that hash. */
 void rg__state_note_slice(rg__state_buffer *b, uint64_t hash);
 
-/* on_device.c. Device memory is read and written through a mirror on the host,
- * which takes the place of data; of host memory these do nothing. ERR_DEVICE.
- */
-rg_status rg__state_mirror_make(rg__state_buffer *b, rg__device *device);
-void rg__state_mirror_free(rg__state_buffer *b);
-/* Before a load: what the program has enqueued writes no buffer behind it. */
+/* on_device.c. Registered memory, wherever it is. Before a load: what the
+ * program has enqueued writes no buffer behind it. ERR_DEVICE. */
 rg_status rg__state_await_device(const rg_state *state);
-rg_status rg__state_pull(const rg__state_buffer *b, size_t begin, size_t end);
-/* All of it, where only a hash depends on it. */
-void rg__state_pull_or_warn(const rg__state_buffer *b);
-rg_status rg__state_push(const rg__state_buffer *b, size_t begin, size_t end);
+/* Bytes [begin, end), handed on in one or several pieces; what fn says ends it.
+ * ERR_DEVICE, ERR_INVALID: the device's memory can't be read, or is gone. */
+rg_status rg__state_read(const rg__state_buffer *b, size_t begin, size_t end,
+                         rg__device_piece_fn fn, void *arg);
+rg_status rg__state_copy_out(const rg__state_buffer *b, size_t begin,
+                             size_t end, char *to);
+/* Behind the flush they are there; `from` may change before. */
+rg_status rg__state_write(const rg__state_buffer *b, size_t at,
+                          const char *from, size_t n);
+rg_status rg__state_flush(const rg_state *state);
+/* All of it; where it can't be read only a hash is wrong, which is said. */
+void rg__state_hash_buffer(const rg__state_buffer *b, rg__hash *hash);
 
 /* pieces.c. Fill this rank's piece and shard of a vault slot. PEER_LOST: the
  * generation has ended. */

@@ -4,10 +4,13 @@
  *
  *   reducer [--until FILE] [--steps N] [--step-ms N] [--set | --cross]
  *           [--limit-ms N] [--elements N] [--device-state] [--load]
+ *           [--free STEP]
  *           [--world before|behind|some]
  *
  * --device-state: the sums of the last step are registered on the device, once
  * for all ranks and once in shards, and spoilt at each step's begin.
+ *
+ * --free: the shard's memory is given back in that step, though registered.
  *
  * --world: rg_world_wait is called before the device is opened, or behind that,
  * or rank 1 opens none; and the first workers reduce before rg_run.
@@ -38,7 +41,7 @@ typedef struct program {
     int64_t *host;
     size_t elements;
     const char *until;
-    uint64_t steps;
+    uint64_t steps, free_at;
     useconds_t nap;
     bool has_set, crosses, has_device_state, loads;
     const char *world; /* "": rg_world_wait is not called */
@@ -99,6 +102,15 @@ static void keep(const program *p)
     must(p->cuda.call.copy_within(p->weights, p->sums, bytes, p->stream),
          "keep");
     must(p->cuda.call.copy_within(p->shard, p->sums, bytes, p->stream), "keep");
+    must(p->cuda.call.stream_synchronize(p->stream), "keep");
+}
+
+static void free_shard(program *p, uint64_t step)
+{
+    if (step != p->free_at || p->shard == 0)
+        return;
+    must(p->cuda.call.memory_free(p->shard), "free");
+    p->shard = 0;
 }
 
 static void look_at_buffer(program *p, const rg_state *state, const char *name,
@@ -150,6 +162,7 @@ static rg_status step(program *p, rg_state *state)
         return st;
     p->total += p->host[now % p->elements];
     keep(p);
+    free_shard(p, now);
     st = rg_state_commit(state);
     if (st != RG_OK && st != RG_ERR_HOSTS_CHANGED)
         return st;
@@ -219,6 +232,8 @@ static void read_arguments(program *p, int argc, char **argv)
             p->until = value;
         else if (strcmp(argv[i], "--steps") == 0)
             p->steps = strtoull(value, NULL, 10);
+        else if (strcmp(argv[i], "--free") == 0)
+            p->free_at = strtoull(value, NULL, 10);
         else if (strcmp(argv[i], "--step-ms") == 0)
             p->nap = (useconds_t)(1000 * atoi(value));
         else if (strcmp(argv[i], "--limit-ms") == 0)
@@ -395,7 +410,8 @@ int main(int argc, char **argv)
     p.cuda.call.memory_free(p.mark);
     if (p.has_device_state) {
         p.cuda.call.memory_free(p.weights);
-        p.cuda.call.memory_free(p.shard);
+        if (p.shard != 0)
+            p.cuda.call.memory_free(p.shard);
     }
     p.cuda.call.stream_destroy(p.stream);
     rg_finalize(p.ctx);

@@ -1,16 +1,18 @@
 """Registered device memory, replicated and sharded: after a kill all ranks,
 survivors and newcomers, have it as the resume commit does; and a later job has
-it from a checkpoint.
+it from a checkpoint, as a worker alone has from one of its own.
 
 Covers: on_device.c"""
 import os
+import shutil
+import subprocess
 import tempfile
 
 from device import DeviceJob, reducer
-from house import UNTIL_FINISH, main
+from house import UNTIL_FINISH, claim, main_all
 
 
-def test():
+def test_a_job():
     with tempfile.TemporaryDirectory(prefix="rg-") as folder:
         flags = ["--checkpoint-dir", os.path.join(folder, "kept")]
         with DeviceJob(["--min", "1", "--max", "3", *flags], reducer(
@@ -32,4 +34,22 @@ def test():
             job.check_device()
 
 
-main(test)
+def test_a_worker_alone():
+    """Without an agent, which a job's variables serve all the same."""
+    with tempfile.TemporaryDirectory(prefix="rg-") as folder:
+        job = DeviceJob(["-n", "1"], [])
+        env = dict(job.env, REGROUP_CHECKPOINT_DIR=folder)
+        for flags in (["--steps", 5], ["--steps", 9, "--load"]):
+            done = subprocess.run(
+                reducer("--device-state", "--elements", 700000, *flags),
+                env=env, capture_output=True, text=True, timeout=60,
+                check=False)
+            said = done.stdout + done.stderr
+            claim(done.returncode == 0 and "WRONG" not in said, said)
+        claim("loaded step 5" in said, said)
+        claim(not os.path.exists(os.path.join(job.device, "violations")),
+              "the device was used without discipline")
+        shutil.rmtree(job.folder)
+
+
+main_all(globals())

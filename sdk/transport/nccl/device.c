@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "sdk/base/clock.h"
+#include "sdk/base/copy.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
 
@@ -74,6 +75,22 @@ static void nap(uint64_t ns)
     nanosleep(&t, NULL);
 }
 
+static int take_half(rg__device *d, int half)
+{
+    const rg__cuda *call = &d->cuda.call;
+    void *at = d->half[half];
+    int rc = RG__CU_SUCCESS;
+    if (at == NULL)
+        rc =
+            call->host_alloc(&at, RG__HALF_BYTES, RG__CU_MEMHOSTALLOC_PORTABLE);
+    if (rc == RG__CU_SUCCESS)
+        d->half[half] = at;
+    if (rc == RG__CU_SUCCESS && d->mover[half] == NULL)
+        rc =
+            call->stream_create(&d->mover[half], RG__CU_STREAM_NON_BLOCKING, 0);
+    return rc;
+}
+
 /* The context, and the memory that Regroup itself needs. */
 static int take_memory(rg__device *d)
 {
@@ -101,8 +118,8 @@ static int take_memory(rg__device *d)
     if (rc == RG__CU_SUCCESS)
         rc = call->set_bytes(d->scratch, 0, (size_t)RG__LANES * RG__SCRATCH,
                              NULL);
-    if (rc == RG__CU_SUCCESS && d->mover == NULL)
-        rc = call->stream_create(&d->mover, RG__CU_STREAM_NON_BLOCKING, 0);
+    for (int half = 0; half < 2 && rc == RG__CU_SUCCESS; half++)
+        rc = take_half(d, half);
     return rc;
 }
 
@@ -254,8 +271,12 @@ static void give_memory_back(rg__device *d)
     const rg__cuda *call = &d->cuda.call;
     if (d->context == NULL || rg__device_use(d) != RG_OK)
         return;
-    if (d->mover != NULL)
-        call->stream_destroy(d->mover);
+    for (int half = 0; half < 2; half++) {
+        if (d->mover[half] != NULL)
+            call->stream_destroy(d->mover[half]);
+        if (d->half[half] != NULL)
+            call->host_free(d->half[half]);
+    }
     if (d->scratch != 0)
         call->memory_free(d->scratch);
     if (d->word != NULL)
@@ -333,35 +354,92 @@ rg_status rg__device_drain(rg__device *d)
                       "starts again");
 }
 
-/* rc: of the copy that was enqueued. */
-static rg_status await_copy(rg__device *d, int rc)
+/* ------------------------------------------------------------------ copies */
+
+static rg__cu_address address_of(const void *p)
 {
-    if (rc == RG__CU_SUCCESS)
-        rc = d->cuda.call.stream_synchronize(d->mover);
+    return (rg__cu_address)(uintptr_t)p;
+}
+
+static rg_status await_half(rg__device *d, unsigned half)
+{
+    const int rc = d->cuda.call.stream_synchronize(d->mover[half]);
     return rc == RG__CU_SUCCESS
                ? RG_OK
                : fail(d, rc, "registered memory of the device can't be copied");
 }
 
-rg_status rg__device_read(rg__device *d, void *to, const void *from,
-                          size_t bytes)
+static size_t piece_of(size_t left)
 {
-    const rg_status st = rg__device_use(d);
-    return st != RG_OK ? st
-                       : await_copy(d, d->cuda.call.copy_out(
-                                           to, (rg__cu_address)(uintptr_t)from,
-                                           bytes, d->mover));
+    return left < RG__HALF_BYTES ? left : RG__HALF_BYTES;
+}
+
+/* Piece i of what is read goes to half i % 2. */
+static rg_status begin_reading(rg__device *d, const char *from, size_t bytes,
+                               size_t i)
+{
+    const size_t at = i * RG__HALF_BYTES;
+    if (at >= bytes)
+        return RG_OK;
+    const int rc = d->cuda.call.copy_out(d->half[i % 2], address_of(from + at),
+                                         piece_of(bytes - at), d->mover[i % 2]);
+    return rc == RG__CU_SUCCESS
+               ? RG_OK
+               : fail(d, rc, "registered memory of the device can't be read");
+}
+
+rg_status rg__device_read(rg__device *d, const void *from, size_t bytes,
+                          rg__device_piece_fn fn, void *arg)
+{
+    rg_status st = rg__device_use(d);
+    if (st == RG_OK)
+        st = begin_reading(d, from, bytes, 0);
+    for (size_t i = 0; i * RG__HALF_BYTES < bytes && st == RG_OK; i++) {
+        st = begin_reading(d, from, bytes, i + 1);
+        if (st == RG_OK)
+            st = await_half(d, i % 2);
+        if (st == RG_OK)
+            st = fn(arg, d->half[i % 2], piece_of(bytes - i * RG__HALF_BYTES));
+    }
+    if (st != RG_OK) /* nothing is under way into the ring any more */
+        for (unsigned half = 0; half < 2; half++)
+            d->cuda.call.stream_synchronize(d->mover[half]);
+    return st;
+}
+
+static rg_status write_piece(rg__device *d, char *to, const char *from,
+                             size_t n)
+{
+    const unsigned half = d->next_half;
+    const rg_status st = await_half(d, half); /* the last one from there */
+    if (st != RG_OK)
+        return st;
+    rg__copy(d->half[half], from, n);
+    d->next_half = 1 - half;
+    const int rc =
+        d->cuda.call.copy_in(address_of(to), d->half[half], n, d->mover[half]);
+    return rc == RG__CU_SUCCESS
+               ? RG_OK
+               : fail(d, rc,
+                      "registered memory of the device can't be written");
 }
 
 rg_status rg__device_write(rg__device *d, void *to, const void *from,
                            size_t bytes)
 {
-    const rg_status st = rg__device_use(d);
-    return st != RG_OK
-               ? st
-               : await_copy(d,
-                            d->cuda.call.copy_in((rg__cu_address)(uintptr_t)to,
-                                                 from, bytes, d->mover));
+    rg_status st = rg__device_use(d);
+    for (size_t at = 0; at < bytes && st == RG_OK; at += RG__HALF_BYTES)
+        st = write_piece(d, (char *)to + at, (const char *)from + at,
+                         piece_of(bytes - at));
+    return st;
+}
+
+rg_status rg__device_flush(rg__device *d)
+{
+    rg_status st = rg__device_use(d);
+    for (unsigned half = 0; half < 2 && st == RG_OK; half++)
+        st = await_half(d, half);
+    return st;
 }
 
 /* ------------------------------------------------------------- generations */

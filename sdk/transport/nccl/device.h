@@ -22,6 +22,7 @@
 #define RG__SCRATCH     64  /* bytes of device memory that a lane has */
 #define RG__EXIT_DEVICE 71
 #define RG__SCALES      10 /* types that have a kernel */
+#define RG__HALF_BYTES  ((size_t)4 << 20)
 
 #define RG__DEVICE_IDLE_NS (1000 * RG__MS) /* nothing is under way */
 
@@ -116,10 +117,14 @@ struct rg__device {
 
     _Atomic uint32_t *word; /* in_flight for each row; pinned */
     rg__cu_address word_at, scratch;
-    rg__cu_stream mover; /* of copies that Regroup makes by itself */
     rg__cu_function scale[RG__SCALES]; /* by type */
     bool has_scale;
     char scale_why[RG__TEXT_MAX]; /* of what it has not */
+    /* Of copies that Regroup makes by itself: halves of a ring, pinned, each
+     * with a stream of its own. */
+    char *half[2];
+    rg__cu_stream mover[2];
+    unsigned next_half; /* to be written from */
 
     _Atomic uint32_t number[RG__LANES]; /* of the newest operation of each row;
                                            changed with its lane's lock held */

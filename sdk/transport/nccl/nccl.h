@@ -56,12 +56,19 @@ rg_status rg__device_check_memory(rg__device *d, const void *p);
  * ERR_DEVICE: the device can't go on. */
 rg_status rg__device_drain(rg__device *d);
 
-/* Copy between host memory and the device's, and wait for it; one thread at a
- * time. Not in order with what the program has enqueued. ERR_DEVICE. */
-rg_status rg__device_read(rg__device *d, void *to, const void *from,
-                          size_t bytes);
+/* Copies between host memory and the device's, through a pinned ring: the next
+ * piece is on its way while the CPU has this one. One thread at a time, and not
+ * in order with what the program has enqueued. ERR_DEVICE.
+ *
+ * Reading hands the device's bytes out piece by piece, in order; what is not OK
+ * ends it. Writing is under way until the flush; `from` is free before. */
+typedef rg_status (*rg__device_piece_fn)(void *arg, const char *bytes,
+                                         size_t n);
+rg_status rg__device_read(rg__device *d, const void *from, size_t bytes,
+                          rg__device_piece_fn fn, void *arg);
 rg_status rg__device_write(rg__device *d, void *to, const void *from,
                            size_t bytes);
+rg_status rg__device_flush(rg__device *d);
 
 /* ------------------------------------------------------------- generations */
 
