@@ -34,6 +34,17 @@ def test_a_job():
             job.check_device()
 
 
+def test_a_buffer_longer_than_the_ring():
+    with DeviceJob(["-n", "1"], reducer(
+            *UNTIL_FINISH, "--device-state", "--elements", 700000)) as job:
+        job.wait_step(2)
+        job.kill(0)
+        job.wait_world(1, above=1)
+        job.finish()
+        job.check()
+        job.check_device()
+
+
 def test_a_worker_alone():
     """Without an agent, which a job's variables serve all the same."""
     with tempfile.TemporaryDirectory(prefix="rg-") as folder:

@@ -25,7 +25,8 @@ ENOUGH = 0.9
 # A test hangs that takes so many times as long, and so many seconds.
 HANGS_TIMES, HANGS_S = 5, 20
 # What tests written in Python start.
-PRODUCTS = ("bin/regroup", "lib/libregroup.so", "tests/trainer")
+PRODUCTS = ("bin/regroup", "lib/libregroup.so", "tests/trainer",
+            "tests/reducer", "tests/kinds")
 
 
 class Wrong(Exception):

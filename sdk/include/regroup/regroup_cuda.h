@@ -52,9 +52,11 @@
  *
  * Device memory is registered by rg_state_add with memory RG_DEVICE in its
  * params, replicated or sharded, behind rg_device_open. A commit waits for
- * everything that runs in the device's context, copies what this rank has to
- * save to a mirror of the buffer in host memory, and saves it from there; a
- * restore, and rg_state_load, go the other way.
+ * everything that runs in the device's context, and saves what is this rank's
+ * through a few MiB of pinned memory; a restore, and rg_state_load, go the
+ * other way. No second copy of a buffer is held on the host, but for the moment
+ * in which rank 0 sends its memory to the others of a new job. Memory that is
+ * freed while it is registered: ERR_INVALID with the buffer's name.
  *
  * The communicators of the world, and of sets with memory RG_DEVICE in their
  * params, are made again in each generation, before fn runs, and in
