@@ -189,10 +189,12 @@ FIRST_MUTANTS = [
 ]
 DEVICE_MUTANTS = [
     ("FREE_FIRST", "p", "frees before it knows who is inside", ""),
-    ("LOCK_FIRST", "f", "takes the lock before it marks", ""),
+    ("LOCK_FIRST", "f", "takes the locks before it marks", ""),
     ("READ_EARLY", "n", "looks at `closing` before the word", ""),
     ("LATE_CLOSE", "n", "stores `closing` after the marks", ""),
-    ("NO_RECHECK", "p", "launches without a look at `closing`", ""),
+    ("NO_LOOK", "p", "comes in without a look at `closing`", ""),
+    ("NO_COUNT", "p", "frees while somebody is inside", ""),
+    ("ONE_BY_ONE", "f", "marks a lane when the one before is freed", ""),
     ("EARLY_NEXT", "p", "restores before all words are written", ""),
     ("PEER_EARLY", "o", "agrees before its device is done", ""),
     ("TRUST_OK", "o", "commits by the OKs of one rank", ""),
@@ -215,7 +217,7 @@ CLAIMS = [
     ("i", r"newest\[i\]==|m==\d"),
     ("n", r"peer_caused"),
     ("o", r"rubbish\[0\]"),
-    ("p", r"^assertion violated\s+!\((restored|freed|inside)\)"),
+    ("p", r"^assertion violated\s+(\(|)!\(?(restored|freed|inside)"),
     ("f", r"phase>=2\)\|\||invalid end state"),
     ("e", r"phase!=2|phase<2"),
 ]

@@ -1,39 +1,48 @@
 /* The end of a generation on the device (sdk/transport/nccl): who may call NCCL,
- * when a communicator is freed, and what rg_wait and a commit may believe. One
- * process, and one peer. A kernel ends when the peer took part; or with rubbish,
+ * when communicators are freed, and what rg_wait and a commit may believe. One
+ * process with two lanes, each with a thread that launches and a lock of its
+ * own, and one peer. A kernel ends when the peer took part; or with rubbish,
  * because this process has aborted its communicator, or because the peer has,
  * whose aborted kernel posts its steps all the same.
  *
  * Each MUT_ breaks one rule:
  *   FREE_FIRST   what is marked is freed at once, whoever is inside of NCCL
- *   LOCK_FIRST   the reclaimer takes the lock before it marks
+ *   LOCK_FIRST   the reclaimer takes the locks before it marks
  *   READ_EARLY   rg_wait looks at `closing` before the word
  *   LATE_CLOSE   `closing` is stored after the marks
- *   NO_RECHECK   a launch does not look at `closing` under the lock
+ *   NO_LOOK      a launch comes in without a look at `closing`
+ *   NO_COUNT     the reclaimer does not wait for those who have come in
+ *   ONE_BY_ONE   a lane is marked when the one before it has been freed
  *   EARLY_NEXT   the next generation does not wait for words
  *   PEER_EARLY   a member enters the agreement before its device is done
  *   TRUST_OK     a commit counts by the OKs of this rank alone */
-#define OPS 3
-bool closing, flag, freed, quiet, lock, inside, dead, peer_aborted, peer_agreed;
+#define LANES   2
+#define OPS(l)  (2 - (l))            /* the second lane has one */
+#define K(l, i) ((l) * 2 + (i))
+bool closing, freed, quiet, dead, peer_aborted, peer_agreed;
 bool peer_done;                      /* its kernels of the step have ended, and posted what is right */
-byte launched, ended;
-bool rubbish[OPS], word[OPS], peer_caused[OPS];
+bool flag[LANES], lock[LANES], inside[LANES];
+byte callers[LANES], launched[LANES], ended[LANES];
+bool rubbish[3], word[3], peer_caused[3];
+bool left[LANES], well[LANES];       /* a thread has ended, and all its waits were OK */
 bool restored, done_u, committed, ring;
 
-#define LOCK   atomic { !lock -> lock = true }
-#define UNLOCK lock = false
+#define LOCK(l)   atomic { !lock[l] -> lock[l] = true }
+#define UNLOCK(l) lock[l] = false
+#define IDLE(l)   (ended[l] == launched[l])
+#define EMPTY(l)  (callers[l] == 0)
 
-active proctype gpu() {
+active [LANES] proctype gpu() {      /* a stream of each lane */
     byte k;
 end:do
-    :: atomic { launched > ended && !flag && (peer_done || (!dead && !peer_aborted)) -> k = ended }
-       word[k] = true; ended++
-    :: atomic { launched > ended && !flag && peer_aborted && !peer_done -> k = ended;
-                rubbish[k] = true; peer_caused[k] = true }
-       word[k] = true; ended++
-    :: atomic { launched > ended && flag -> k = ended; rubbish[k] = true }
+    :: atomic { launched[_pid] > ended[_pid] && !flag[_pid] && (peer_done || (!dead && !peer_aborted)) ->
+                word[K(_pid, ended[_pid])] = true; ended[_pid]++ }
+    :: atomic { launched[_pid] > ended[_pid] && !flag[_pid] && peer_aborted && !peer_done ->
+                k = K(_pid, ended[_pid]); rubbish[k] = true; peer_caused[k] = true;
+                word[k] = true; ended[_pid]++ }
+    :: atomic { launched[_pid] > ended[_pid] && flag[_pid] -> k = K(_pid, ended[_pid]); rubbish[k] = true }
        assert(!restored);            /* it stores into registered memory */
-       word[k] = true; ended++
+       atomic { word[k] = true; ended[_pid]++ }
     od
 }
 active proctype peer() {             /* ends its part, agrees, hears of a death: or less of it */
@@ -41,43 +50,49 @@ active proctype peer() {             /* ends its part, agrees, hears of a death:
 #ifdef MUT_PEER_EARLY
     :: peer_agreed = true            /* before its device is done */
 #endif
-    :: launched == OPS -> peer_done = true;
+    :: launched[0] == OPS(0) && launched[1] == OPS(1) -> peer_done = true;
        if :: peer_agreed = true; if :: goto over :: skip fi :: skip fi
     :: skip
     fi;
     if :: peer_aborted = true :: dead = true fi;
 over: skip
 }
-active proctype user() {
+active [LANES] proctype user() {
+    byte l = _pid - LANES - 1;
     byte i, n; bool c, w;
     do
-    :: n == OPS || (n > i && n > 0 && i < n) -> /* wait for the oldest */
-       if :: i == OPS -> break :: else fi;
+    :: n > i ->                       /* wait for the oldest */
 #ifdef MUT_READ_EARLY
-       do :: c = closing; w = word[i];
+       do :: c = closing; w = word[K(l, i)];
              if :: w -> break :: else -> if :: c -> break :: else fi fi od;
 #else
-       do :: w = word[i];
+       do :: w = word[K(l, i)];
              if :: w -> c = closing; break
                 :: else -> if :: closing -> c = true; break :: else fi fi od;
 #endif
-       assert(!(w && !c && rubbish[i] && !peer_caused[i]));
+       assert(!(w && !c && rubbish[K(l, i)] && !peer_caused[K(l, i)]));
        if :: c -> goto out :: else i++ fi
-    :: n < OPS ->                     /* launch one more, behind those */
-       LOCK;
-#ifndef MUT_NO_RECHECK
-       if :: closing -> UNLOCK; goto out :: else fi;
+    :: n < OPS(l) ->                  /* launch one more, behind those */
+#ifdef MUT_NO_LOOK
+       callers[l]++;
+#else
+       atomic { if :: closing -> goto out :: else -> callers[l]++ fi }
 #endif
-       inside = true;
+       LOCK(l);
+       inside[l] = true;
        assert(!freed);
-       (launched - ended < 2);        /* the launch queue is full: it blocks */
+       IDLE(l);                       /* the launch queue is full: it blocks */
        assert(!freed);
-       launched++; n++;
-       inside = false;
-       UNLOCK
-    :: i == OPS -> break
+       launched[l]++; n++;
+       inside[l] = false;
+       atomic { UNLOCK(l); callers[l]-- }
+    :: i == OPS(l) -> well[l] = true; break
     od;
-    /* the step's end: all OK here; the agreement needs every member */
+out: left[l] = true
+}
+active proctype step() {              /* the step's end: all OK here; the agreement needs every member */
+    (left[0] && left[1]);
+    if :: !well[0] || !well[1] -> goto out :: else fi;
 #ifndef MUT_TRUST_OK
     if :: peer_agreed :: closing -> goto out fi;
 #endif
@@ -96,21 +111,25 @@ end: (dead || peer_aborted);
 active proctype reaper() {
     if :: ring :: timeout -> goto over fi;
 #ifdef MUT_LOCK_FIRST
-    LOCK;
+    LOCK(0); LOCK(1);
 #endif
-    flag = true;                      /* ncclGroupStart; ncclCommAbort x n */
+    flag[0] = true;                   /* ncclGroupStart; ncclCommAbort x n */
+#ifdef MUT_ONE_BY_ONE
+    (IDLE(0) && IDLE(1));             /* what frees memory waits for the whole device */
+#endif
+    flag[1] = true;
 #ifdef MUT_LATE_CLOSE
     closing = true;
 #endif
-#ifndef MUT_FREE_FIRST
-#ifndef MUT_LOCK_FIRST
-    LOCK;                             /* who is inside leaves, nobody enters */
+#ifdef MUT_FREE_FIRST
+    freed = true;
 #endif
-    assert(!inside);
-    UNLOCK;
+#ifndef MUT_NO_COUNT
+    (EMPTY(0) && EMPTY(1));           /* who is inside leaves, nobody comes in */
+    assert(!inside[0] && !inside[1]);
 #endif
 #ifndef MUT_EARLY_NEXT
-    (ended == launched);              /* streams idle */
+    (IDLE(0) && IDLE(1));             /* words are written */
 #endif
     quiet = true;
     freed = true;                     /* ncclGroupEnd */
