@@ -18,7 +18,8 @@
 #define WARNING_MS  120000 /* EC2's two minutes, where no time is named */
 #define UNDER_TOKEN 1      /* the stage of a source that has one */
 
-static void write_request(const source *s, web_request *r, const char *path)
+static void write_request(const rg__source *s, rg__web_request *r,
+                          const char *path)
 {
     r->timeout_ms = ANSWER_MS;
     if (s->stage == UNDER_TOKEN) {
@@ -38,7 +39,7 @@ static void write_request(const source *s, web_request *r, const char *path)
 static bool is_token(const char *text)
 {
     const size_t n = strlen(text);
-    if (n == 0 || n >= sizeof((source *)0)->token)
+    if (n == 0 || n >= sizeof((rg__source *)0)->token)
         return false;
     for (; *text != '\0'; text++)
         if (*text <= ' ' || *text > '~')
@@ -46,7 +47,7 @@ static bool is_token(const char *text)
     return true;
 }
 
-static web_step take_token(source *s, const rg__http_result *r)
+static rg__web_step take_token(rg__source *s, const rg__http_result *r)
 {
     if (r->code != 200)
         return rg__web_fails(s,
@@ -62,8 +63,8 @@ static web_step take_token(source *s, const rg__http_result *r)
 
 typedef bool (*read_fn)(const char *text, size_t bytes, rg__notice *n);
 
-static web_step take(source *s, const rg__http_result *r, rg__notice *n,
-                     read_fn read)
+static rg__web_step take(rg__source *s, const rg__http_result *r, rg__notice *n,
+                         read_fn read)
 {
     if (s->stage != UNDER_TOKEN)
         return take_token(s, r);
@@ -102,17 +103,18 @@ bool rg__aws_read_action(const char *text, size_t bytes, rg__notice *n)
     return ok;
 }
 
-static void write_action(const source *s, web_request *r)
+static void write_action(const rg__source *s, rg__web_request *r)
 {
     write_request(s, r, "/latest/meta-data/spot/instance-action");
 }
 
-static web_step take_action(source *s, const rg__http_result *r, rg__notice *n)
+static rg__web_step take_action(rg__source *s, const rg__http_result *r,
+                                rg__notice *n)
 {
     return take(s, r, n, rg__aws_read_action);
 }
 
-const web rg__aws_interruption = {
+const rg__web rg__aws_interruption = {
     .base = BASE, .write = write_action, .take = take_action};
 
 /* --------------------------------------------------------------- rebalance */
@@ -133,16 +135,16 @@ bool rg__aws_read_rebalance(const char *text, size_t bytes, rg__notice *n)
     return ok;
 }
 
-static void write_rebalance(const source *s, web_request *r)
+static void write_rebalance(const rg__source *s, rg__web_request *r)
 {
     write_request(s, r, "/latest/meta-data/events/recommendations/rebalance");
 }
 
-static web_step take_rebalance(source *s, const rg__http_result *r,
-                               rg__notice *n)
+static rg__web_step take_rebalance(rg__source *s, const rg__http_result *r,
+                                   rg__notice *n)
 {
     return take(s, r, n, rg__aws_read_rebalance);
 }
 
-const web rg__aws_rebalance = {
+const rg__web rg__aws_rebalance = {
     .base = BASE, .write = write_rebalance, .take = take_rebalance};

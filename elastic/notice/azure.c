@@ -24,7 +24,7 @@
 #define NAMED     1     /* the stage of a source that knows this machine */
 #define ANSWERED  2
 
-static void write_request(const source *s, web_request *r)
+static void write_request(const rg__source *s, rg__web_request *r)
 {
     r->method = "GET";
     r->timeout_ms = s->stage == NAMED ? FIRST_MS : ANSWER_MS;
@@ -32,7 +32,7 @@ static void write_request(const source *s, web_request *r)
     snprintf(r->path, sizeof r->path, "%s", s->stage == 0 ? NAME : EVENTS);
 }
 
-static void write_acknowledgement(const source *s, web_request *r)
+static void write_acknowledgement(const rg__source *s, rg__web_request *r)
 {
     r->method = "POST";
     r->timeout_ms = ANSWER_MS;
@@ -137,7 +137,7 @@ bool rg__azure_read_events(const char *text, size_t bytes, const char *machine,
     return ok;
 }
 
-static web_step take_name(source *s, const rg__http_result *r)
+static rg__web_step take_name(rg__source *s, const rg__http_result *r)
 {
     if (r->body[0] == '\0' || strlen(r->body) >= sizeof s->machine)
         return rg__web_fails(s, "it does not name this machine");
@@ -146,7 +146,7 @@ static web_step take_name(source *s, const rg__http_result *r)
     return WEB_AGAIN;
 }
 
-static web_step take(source *s, const rg__http_result *r, rg__notice *n)
+static rg__web_step take(rg__source *s, const rg__http_result *r, rg__notice *n)
 {
     if (r->code != 200)
         return rg__web_fails(s, "it answers with HTTP %d", r->code);
@@ -158,7 +158,7 @@ static web_step take(source *s, const rg__http_result *r, rg__notice *n)
     return WEB_SAYS;
 }
 
-const web rg__azure_events = {.base = BASE,
-                              .write = write_request,
-                              .take = take,
-                              .acknowledge = write_acknowledgement};
+const rg__web rg__azure_events = {.base = BASE,
+                                  .write = write_request,
+                                  .take = take,
+                                  .acknowledge = write_acknowledgement};

@@ -43,7 +43,7 @@ static void run(const char *command, int out)
     _exit(126);
 }
 
-static void hang_up(source *s, int *fd)
+static void hang_up(rg__source *s, int *fd)
 {
     if (*fd < 0)
         return;
@@ -54,7 +54,7 @@ static void hang_up(source *s, int *fd)
 
 /* What the kernel holds, as on a disk that hangs, outlives SIGKILL: the loop
  * never waits for it. */
-void rg__command_stop(source *s)
+void rg__command_stop(rg__source *s)
 {
     child *c = s->child;
     if (c == NULL)
@@ -66,7 +66,7 @@ void rg__command_stop(source *s)
 }
 
 /* true: there is none, or its end has come. */
-static bool free_child(source *s)
+static bool free_child(rg__source *s)
 {
     child *c = s->child;
     if (c != NULL && c->pid > 0 && waitpid(c->pid, NULL, WNOHANG) == 0)
@@ -76,7 +76,7 @@ static bool free_child(source *s)
     return true;
 }
 
-void rg__command_close(source *s)
+void rg__command_close(rg__source *s)
 {
     if (free_child(s))
         return;
@@ -89,7 +89,7 @@ void rg__command_close(source *s)
 /* What is beyond the room for it is read, and forgotten. */
 static void on_output(void *arg, int fd, uint32_t events)
 {
-    source *s = arg;
+    rg__source *s = arg;
     child *c = s->child;
     char rest[OUTPUT_MAX];
     (void)events;
@@ -106,7 +106,7 @@ static void on_output(void *arg, int fd, uint32_t events)
     c->text[c->bytes] = '\0';
 }
 
-static void end(source *s, int status, char *text, size_t bytes)
+static void end(rg__source *s, int status, char *text, size_t bytes)
 {
     rg__notice notice = {.kind = RG__NOTICE_NONE};
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -125,7 +125,7 @@ static void end(source *s, int status, char *text, size_t bytes)
 
 static void on_end(void *arg, int fd, uint32_t events)
 {
-    source *s = arg;
+    rg__source *s = arg;
     child *c = s->child;
     char text[OUTPUT_MAX + 1];
     int status = 0;
@@ -143,7 +143,7 @@ static void on_end(void *arg, int fd, uint32_t events)
 
 /* ------------------------------------------------------------------- round */
 
-static bool start(source *s, child *c)
+static bool start(rg__source *s, child *c)
 {
     int out[2];
     if (pipe2(out, O_CLOEXEC) != 0)
@@ -163,7 +163,7 @@ static bool start(source *s, child *c)
            rg__loop_watch(s->all->loop, c->pidfd, EPOLLIN, on_end, s) == RG_OK;
 }
 
-void rg__command_ask(source *s)
+void rg__command_ask(rg__source *s)
 {
     if (!free_child(s)) {
         rg__source_fails(s, "it was killed and has not ended yet");

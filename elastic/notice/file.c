@@ -18,7 +18,7 @@
 #define FILE_MAX 4096 /* of it is read */
 
 typedef struct reader {
-    source *s;
+    rg__source *s;
     pthread_mutex_t lock; /* guards all below; nothing is locked under it */
     pthread_cond_t wish;
     char *path;
@@ -94,7 +94,7 @@ static void *run_reader(void *arg)
 
 /* -------------------------------------------------------------------- loop */
 
-static void say(source *s, int error, const char *text, size_t bytes)
+static void say(rg__source *s, int error, const char *text, size_t bytes)
 {
     rg__notice notice = {.kind = RG__NOTICE_NONE};
     if (error == ENOENT || error == ENOTDIR)
@@ -139,7 +139,7 @@ static int start_thread(reader *r)
     return error;
 }
 
-static reader *make_reader(source *s)
+static reader *make_reader(rg__source *s)
 {
     reader *r = calloc(1, sizeof *r);
     if (r == NULL)
@@ -159,7 +159,7 @@ static reader *make_reader(source *s)
     return r;
 }
 
-void rg__file_ask(source *s)
+void rg__file_ask(rg__source *s)
 {
     if (s->reader == NULL)
         s->reader = make_reader(s);
@@ -176,7 +176,7 @@ void rg__file_ask(source *s)
     pthread_mutex_unlock(&r->lock);
 }
 
-void rg__file_close(source *s)
+void rg__file_close(rg__source *s)
 {
     reader *r = s->reader;
     if (r == NULL)

@@ -18,7 +18,8 @@
 #define PREEMPTED_MS  30000 /* from the notice to the end of the machine */
 #define MAINTAINED_MS 60000
 
-static void write_request(const source *s, web_request *r, const char *name)
+static void write_request(const rg__source *s, rg__web_request *r,
+                          const char *name)
 {
     r->method = "GET";
     snprintf(r->header[0], sizeof r->header[0], "Metadata-Flavor: Google");
@@ -39,11 +40,11 @@ static bool is_etag(const char *text)
     for (const char *c = text; *c != '\0'; c++)
         if (!isalnum((unsigned char)*c) && strchr("-_.", *c) == NULL)
             return false;
-    return text[0] != '\0' && strlen(text) < sizeof((source *)0)->etag;
+    return text[0] != '\0' && strlen(text) < sizeof((rg__source *)0)->etag;
 }
 
-static web_step take(source *s, const rg__http_result *r, rg__notice *n,
-                     bool (*read)(const char *text, rg__notice *n))
+static rg__web_step take(rg__source *s, const rg__http_result *r, rg__notice *n,
+                         bool (*read)(const char *text, rg__notice *n))
 {
     if (r->code != 200)
         return rg__web_fails(s, "it answers with HTTP %d", r->code);
@@ -74,18 +75,18 @@ bool rg__gcp_read_preempted(const char *text, rg__notice *n)
     return true;
 }
 
-static void write_preempted(const source *s, web_request *r)
+static void write_preempted(const rg__source *s, rg__web_request *r)
 {
     write_request(s, r, "preempted");
 }
 
-static web_step take_preempted(source *s, const rg__http_result *r,
-                               rg__notice *n)
+static rg__web_step take_preempted(rg__source *s, const rg__http_result *r,
+                                   rg__notice *n)
 {
     return take(s, r, n, rg__gcp_read_preempted);
 }
 
-const web rg__gcp_preempted = {
+const rg__web rg__gcp_preempted = {
     .base = BASE, .write = write_preempted, .take = take_preempted};
 
 /* ------------------------------------------------------------- maintenance */
@@ -106,16 +107,16 @@ bool rg__gcp_read_maintenance(const char *text, rg__notice *n)
     return is_word(text, "TERMINATE_ON_HOST_MAINTENANCE");
 }
 
-static void write_maintenance(const source *s, web_request *r)
+static void write_maintenance(const rg__source *s, rg__web_request *r)
 {
     write_request(s, r, "maintenance-event");
 }
 
-static web_step take_maintenance(source *s, const rg__http_result *r,
-                                 rg__notice *n)
+static rg__web_step take_maintenance(rg__source *s, const rg__http_result *r,
+                                     rg__notice *n)
 {
     return take(s, r, n, rg__gcp_read_maintenance);
 }
 
-const web rg__gcp_maintenance = {
+const rg__web rg__gcp_maintenance = {
     .base = BASE, .write = write_maintenance, .take = take_maintenance};

@@ -12,7 +12,7 @@
 
 #define WEB .ask = rg__web_ask, .stop = rg__web_stop
 
-static const source_kind kinds[] = {
+static const rg__source_kind kinds[] = {
     {.name = "aws",
      .asks = "spot/instance-action",
      .web = &rg__aws_interruption,
@@ -86,7 +86,7 @@ static rg_status fail_entry(const char *entry, const char *why)
                     entry, why);
 }
 
-static rg_status check_value(const source_kind *kind, const char *entry,
+static rg_status check_value(const rg__source_kind *kind, const char *entry,
                              const char *value)
 {
     if (value == NULL && kind->form != NULL && kind->value == NULL)
@@ -103,7 +103,7 @@ static rg_status check_value(const source_kind *kind, const char *entry,
     return RG_OK;
 }
 
-typedef rg_status (*entry_fn)(void *arg, const source_kind *kind,
+typedef rg_status (*entry_fn)(void *arg, const rg__source_kind *kind,
                               const char *value);
 
 static rg_status each_kind(const char *entry, size_t n, const char *value,
@@ -154,7 +154,7 @@ static rg_status each_entry(const char *list, entry_fn fn, void *arg)
     return st;
 }
 
-static rg_status accept_any(void *arg, const source_kind *kind,
+static rg_status accept_any(void *arg, const rg__source_kind *kind,
                             const char *value)
 {
     (void)arg, (void)kind, (void)value;
@@ -175,7 +175,7 @@ rg_status rg__notices_check(const char *list, const char *base)
 
 /* -------------------------------------------------------------------- life */
 
-static bool is_there(const rg__notices *all, const source_kind *kind,
+static bool is_there(const rg__notices *all, const rg__source_kind *kind,
                      const char *value)
 {
     for (int i = 0; i < all->count; i++)
@@ -185,7 +185,7 @@ static bool is_there(const rg__notices *all, const source_kind *kind,
     return false;
 }
 
-static void free_source(source *s)
+static void free_source(rg__source *s)
 {
     if (s == NULL)
         return;
@@ -198,13 +198,13 @@ static void free_source(source *s)
     free(s);
 }
 
-static source *make_source(rg__notices *all, const source_kind *kind,
-                           const char *value)
+static rg__source *make_source(rg__notices *all, const rg__source_kind *kind,
+                               const char *value)
 {
-    source *s = calloc(1, sizeof *s);
+    rg__source *s = calloc(1, sizeof *s);
     if (s == NULL)
         return NULL;
-    *s = (source){.all = all, .kind = kind};
+    *s = (rg__source){.all = all, .kind = kind};
     s->timer = rg__timer_create(all->loop, rg__source_on_timer, s);
     s->value = value != NULL ? strdup(value) : NULL;
     if (s->timer == NULL || (value != NULL && s->value == NULL)) {
@@ -214,14 +214,14 @@ static source *make_source(rg__notices *all, const source_kind *kind,
     return s;
 }
 
-static rg_status open_web(rg__notices *all, const source_kind *kind)
+static rg_status open_web(rg__notices *all, const rg__source_kind *kind)
 {
     return kind->web == NULL || all->http != NULL
                ? RG_OK
                : rg__http_create(all->loop, NULL, &all->http);
 }
 
-static rg_status add_source(void *arg, const source_kind *kind,
+static rg_status add_source(void *arg, const rg__source_kind *kind,
                             const char *value);
 
 static rg_status add_named(rg__notices *all, const char *name)
@@ -241,7 +241,7 @@ static rg_status add_auto(rg__notices *all)
     return st;
 }
 
-static rg_status add_source(void *arg, const source_kind *kind,
+static rg_status add_source(void *arg, const rg__source_kind *kind,
                             const char *value)
 {
     rg__notices *all = arg;
@@ -257,7 +257,7 @@ static rg_status add_source(void *arg, const source_kind *kind,
     const rg_status st = open_web(all, kind);
     if (st != RG_OK)
         return st;
-    source *s = make_source(all, kind, value);
+    rg__source *s = make_source(all, kind, value);
     if (s == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for notices");
     all->source[all->count++] = s;
@@ -306,7 +306,7 @@ int rg__notices_count(const rg__notices *all)
 
 rg__source_view rg__notices_at(const rg__notices *all, int i)
 {
-    const source *s = all->source[i];
+    const rg__source *s = all->source[i];
     return (rg__source_view){.name = s->kind->name,
                              .asks = rg__source_asks(s),
                              .state = s->state,

@@ -19,46 +19,48 @@
 #define RG__NOTICE_HEADERS  4
 #define RG__NOTICE_SOURCES  16
 
-typedef struct source source;
+typedef struct rg__source rg__source;
 
 /* A request that a source makes; texts are its own. */
-typedef struct web_request {
+typedef struct rg__web_request {
     const char *method;
     char path[512]; /* behind the base; or a whole URL where there is none */
     char header[RG__NOTICE_HEADERS][1200]; /* "": no more */
     char body[256];                        /* "": none */
     int timeout_ms;
-} web_request;
+} rg__web_request;
 
-typedef enum web_step {
+typedef enum rg__web_step {
     WEB_SAYS,  /* the round is over: the answer is in the notice */
     WEB_FAILS, /* likewise, without one; the sentence is in s->why */
     WEB_AGAIN  /* the round goes on with the next request */
-} web_step;
+} rg__web_step;
 
-typedef struct web {
+typedef struct rg__web {
     const char *base; /* NULL: the source's value is the URL */
-    void (*write)(const source *s, web_request *r);
-    web_step (*take)(source *s, const rg__http_result *result, rg__notice *n);
-    void (*acknowledge)(const source *s, web_request *r); /* NULL: nobody
-                                                             wants it */
-} web;
+    void (*write)(const rg__source *s, rg__web_request *r);
+    rg__web_step (*take)(rg__source *s, const rg__http_result *result,
+                         rg__notice *n);
+    void (*acknowledge)(const rg__source *s, rg__web_request *r); /* NULL:
+                                                             nobody wants it */
+} rg__web;
 
-typedef struct source_kind {
+typedef struct rg__source_kind {
     const char *name;
-    const char *form;  /* of what stands behind its colon; NULL: nothing may */
-    const char *value; /* where that is left out; NULL: it may not be */
-    const char *asks;  /* shown; NULL: the value */
-    const web *web;    /* NULL: it is asked by the functions below */
-    uint64_t most_ms;  /* most time between two rounds; 0: as is set */
-    void (*ask)(source *s);  /* begin a round */
-    void (*stop)(source *s); /* it is over, or there will be none any more */
-    void (*close)(source *s);
-} source_kind;
+    const char *form;   /* of what stands behind its colon; NULL: nothing may */
+    const char *value;  /* where that is left out; NULL: it may not be */
+    const char *asks;   /* shown; NULL: the value */
+    const rg__web *web; /* NULL: it is asked by the functions below */
+    uint64_t most_ms;   /* most time between two rounds; 0: as is set */
+    void (*ask)(rg__source *s); /* begin a round */
+    void (*stop)(
+        rg__source *s); /* it is over, or there will be none any more */
+    void (*close)(rg__source *s);
+} rg__source_kind;
 
-struct source {
+struct rg__source {
     rg__notices *all;
-    const source_kind *kind;
+    const rg__source_kind *kind;
     char *value; /* NULL: none */
     rg__source_state state;
     char why[200];
@@ -89,34 +91,34 @@ struct rg__notices {
     uint64_t every_ms;
     void (*changed)(void *arg);
     void *arg;
-    source *source[RG__NOTICE_SOURCES];
+    rg__source *source[RG__NOTICE_SOURCES];
     int count;
 };
 
 /* rounds.c: what a source is asked, for people; its timer; how a round ends. */
-const char *rg__source_asks(const source *s);
+const char *rg__source_asks(const rg__source *s);
 void rg__source_on_timer(void *arg);
-void rg__source_says(source *s, const rg__notice *notice);
-void rg__source_fails(source *s, const char *format, ...)
+void rg__source_says(rg__source *s, const rg__notice *notice);
+void rg__source_fails(rg__source *s, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* Put the sentence of a failure aside, for WEB_FAILS. */
-web_step rg__web_fails(source *s, const char *format, ...)
+rg__web_step rg__web_fails(rg__source *s, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* web.c */
-void rg__web_ask(source *s);
-void rg__web_stop(source *s);
-bool rg__web_tell(source *s); /* that the host has left */
+void rg__web_ask(rg__source *s);
+void rg__web_stop(rg__source *s);
+bool rg__web_tell(rg__source *s); /* that the host has left */
 bool rg__web_is_url(const char *text);
 
 /* file.c, command.c */
-void rg__file_ask(source *s);
-void rg__file_close(source *s);
-void rg__command_ask(source *s);
-void rg__command_stop(source *s);
-void rg__command_close(source *s);
+void rg__file_ask(rg__source *s);
+void rg__file_close(rg__source *s);
+void rg__command_ask(rg__source *s);
+void rg__command_stop(rg__source *s);
+void rg__command_close(rg__source *s);
 
-extern const web rg__aws_interruption, rg__aws_rebalance, rg__gcp_preempted,
+extern const rg__web rg__aws_interruption, rg__aws_rebalance, rg__gcp_preempted,
     rg__gcp_maintenance, rg__azure_events, rg__site_url;
 
 /* dmi.c: "aws", "gcp", "azure", or NULL. */

@@ -20,18 +20,18 @@
 #define PATIENCE_MOST_MS  10000 /* and no longer */
 #define PAUSE_MOST_MS     10000 /* of a source that fails: it may have news */
 
-const char *rg__source_asks(const source *s)
+const char *rg__source_asks(const rg__source *s)
 {
     return s->kind->asks != NULL ? s->kind->asks : s->value;
 }
 
-static uint64_t every_ms(const source *s)
+static uint64_t every_ms(const rg__source *s)
 {
     const uint64_t most = s->kind->most_ms;
     return most != 0 && most < s->all->every_ms ? most : s->all->every_ms;
 }
 
-static uint64_t patience_ms(const source *s)
+static uint64_t patience_ms(const rg__source *s)
 {
     const uint64_t ms = PATIENCE * s->all->every_ms;
     return ms < PATIENCE_LEAST_MS  ? PATIENCE_LEAST_MS
@@ -39,7 +39,7 @@ static uint64_t patience_ms(const source *s)
                                    : ms;
 }
 
-static void ask(source *s)
+static void ask(rg__source *s)
 {
     s->is_asking = true;
     s->round_ns = rg__now_ns();
@@ -50,7 +50,7 @@ static void ask(source *s)
 
 void rg__source_on_timer(void *arg)
 {
-    source *s = arg;
+    rg__source *s = arg;
     if (!s->is_asking) {
         ask(s);
         return;
@@ -61,7 +61,7 @@ void rg__source_on_timer(void *arg)
                      (double)patience_ms(s) / 1000);
 }
 
-static void wait_for_next(source *s, uint64_t pause_ns)
+static void wait_for_next(rg__source *s, uint64_t pause_ns)
 {
     const uint64_t since = rg__now_ns() - s->round_ns;
     s->is_asking = false;
@@ -74,7 +74,7 @@ static bool is_same(const rg__notice *a, const rg__notice *b)
            strcmp(a->what, b->what) == 0 && strcmp(a->id, b->id) == 0;
 }
 
-static void log_change(const source *s, const rg__notice *now)
+static void log_change(const rg__source *s, const rg__notice *now)
 {
     if (now->kind == RG__NOTICE_NONE)
         rg__log(RG__WARN, "notice", "%s (%s) has withdrawn: %s", s->kind->name,
@@ -86,7 +86,7 @@ static void log_change(const source *s, const rg__notice *now)
                 now->what);
 }
 
-void rg__source_says(source *s, const rg__notice *now)
+void rg__source_says(rg__source *s, const rg__notice *now)
 {
     const bool is_news = !is_same(&s->notice, now);
     const bool has_recovered = s->state != RG__SOURCE_ANSWERS;
@@ -106,7 +106,7 @@ void rg__source_says(source *s, const rg__notice *now)
         s->all->changed(s->all->arg);
 }
 
-static uint64_t pause_ms(const source *s)
+static uint64_t pause_ms(const rg__source *s)
 {
     uint64_t ms = every_ms(s);
     for (int i = 1; i < s->failures && ms < PAUSE_MOST_MS; i++)
@@ -115,7 +115,7 @@ static uint64_t pause_ms(const source *s)
 }
 
 /* What it has announced still stands. */
-void rg__source_fails(source *s, const char *format, ...)
+void rg__source_fails(rg__source *s, const char *format, ...)
 {
     const bool is_new = s->state != RG__SOURCE_FAILS;
     va_list args;

@@ -7,7 +7,7 @@
 
 #define ANSWER_MS 5000
 
-static void write_request(const source *s, web_request *r)
+static void write_request(const rg__source *s, rg__web_request *r)
 {
     r->method = "GET";
     r->timeout_ms = ANSWER_MS;
@@ -15,7 +15,7 @@ static void write_request(const source *s, web_request *r)
     snprintf(r->header[0], sizeof r->header[0], "Accept: application/json");
 }
 
-static web_step take(source *s, const rg__http_result *r, rg__notice *n)
+static rg__web_step take(rg__source *s, const rg__http_result *r, rg__notice *n)
 {
     if (r->code == 204 || r->code == 404)
         return WEB_SAYS;
@@ -26,4 +26,4 @@ static web_step take(source *s, const rg__http_result *r, rg__notice *n)
     return WEB_SAYS;
 }
 
-const web rg__site_url = {.write = write_request, .take = take};
+const rg__web rg__site_url = {.write = write_request, .take = take};

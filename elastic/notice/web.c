@@ -10,7 +10,8 @@
 
 #define REQUESTS_MAX 4 /* of one round */
 
-static rg_status send(source *s, const web_request *r, const rg__http_fns *fns)
+static rg_status send(rg__source *s, const rg__web_request *r,
+                      const rg__http_fns *fns)
 {
     const char *base = s->kind->web->base == NULL ? ""
                        : s->all->base != NULL     ? s->all->base
@@ -30,7 +31,7 @@ static rg_status send(source *s, const web_request *r, const rg__http_fns *fns)
     return rg__http_send(s->all->http, &request, fns, s, &s->transfer);
 }
 
-web_step rg__web_fails(source *s, const char *format, ...)
+rg__web_step rg__web_fails(rg__source *s, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -39,13 +40,13 @@ web_step rg__web_fails(source *s, const char *format, ...)
     return WEB_FAILS;
 }
 
-static void ask_on(source *s);
+static void ask_on(rg__source *s);
 
-static void take(source *s, const rg__http_result *result)
+static void take(rg__source *s, const rg__http_result *result)
 {
     rg__notice notice = {.kind = RG__NOTICE_NONE};
     char why[sizeof s->why];
-    web_step step = WEB_FAILS;
+    rg__web_step step = WEB_FAILS;
     if (result->code == 0)
         rg__web_fails(s, "%s", result->why);
     else
@@ -68,28 +69,28 @@ static void take(source *s, const rg__http_result *result)
 
 static void on_done(void *arg, const rg__http_result *result)
 {
-    source *s = arg;
+    rg__source *s = arg;
     s->transfer = NULL;
     take(s, result);
 }
 
-static void ask_on(source *s)
+static void ask_on(rg__source *s)
 {
     static const rg__http_fns fns = {.done = on_done};
-    web_request r = {.method = "GET"};
+    rg__web_request r = {.method = "GET"};
     s->requests++;
     s->kind->web->write(s, &r);
     if (send(s, &r, &fns) != RG_OK)
         rg__source_fails(s, "%s", rg_last_error());
 }
 
-void rg__web_ask(source *s)
+void rg__web_ask(rg__source *s)
 {
     s->requests = 0;
     ask_on(s);
 }
 
-void rg__web_stop(source *s)
+void rg__web_stop(rg__source *s)
 {
     rg__http_cancel(s->transfer);
     s->transfer = NULL;
@@ -99,17 +100,17 @@ void rg__web_stop(source *s)
 
 static void on_told(void *arg, const rg__http_result *result)
 {
-    source *s = arg;
+    rg__source *s = arg;
     (void)result; /* the host goes either way */
     s->transfer = NULL;
     s->is_told = true;
     s->all->changed(s->all->arg);
 }
 
-bool rg__web_tell(source *s)
+bool rg__web_tell(rg__source *s)
 {
     static const rg__http_fns fns = {.done = on_told};
-    web_request r = {.method = "POST"};
+    rg__web_request r = {.method = "POST"};
     if (s->kind->web == NULL || s->kind->web->acknowledge == NULL ||
         s->notice.kind != RG__NOTICE_LEAVE || s->notice.id[0] == '\0')
         return false;
@@ -126,6 +127,6 @@ bool rg__web_is_url(const char *text)
     return (strncmp(text, "http://", 7) == 0 ||
             strncmp(text, "https://", 8) == 0) &&
            host[3] != '\0' && host[3] != '/' &&
-           strlen(text) < sizeof((web_request *)0)->path &&
+           strlen(text) < sizeof((rg__web_request *)0)->path &&
            strpbrk(text, " \t\r\n") == NULL;
 }

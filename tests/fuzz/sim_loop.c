@@ -13,12 +13,12 @@
 #define START_NS    UINT64_C(1000000000000)
 #define REALTIME_NS UINT64_C(1700000000000000000)
 
-typedef struct source {
+typedef struct rg__source {
     int fd;
     uint32_t events;
     rg__fd_fn fn;
     void *arg;
-} source;
+} rg__source;
 
 struct rg__timer {
     rg__loop *loop;
@@ -30,7 +30,7 @@ struct rg__timer {
 };
 
 struct rg__loop {
-    source source[FD_MAX];
+    rg__source source[FD_MAX];
     int sources;
     rg__timer *timers;
     bool is_stopped;
@@ -86,7 +86,7 @@ void rg__loop_destroy(rg__loop *loop)
     free(loop);
 }
 
-static source *find_source(rg__loop *loop, int fd)
+static rg__source *find_source(rg__loop *loop, int fd)
 {
     for (int i = 0; i < loop->sources; i++)
         if (loop->source[i].fd == fd)
@@ -97,18 +97,18 @@ static source *find_source(rg__loop *loop, int fd)
 rg_status rg__loop_watch(rg__loop *loop, int fd, uint32_t events, rg__fd_fn fn,
                          void *arg)
 {
-    source *s = find_source(loop, fd);
+    rg__source *s = find_source(loop, fd);
     if (s == NULL && loop->sources == FD_MAX)
         return RG_ERR_SYSTEM;
     if (s == NULL)
         s = &loop->source[loop->sources++];
-    *s = (source){fd, events, fn, arg};
+    *s = (rg__source){fd, events, fn, arg};
     return RG_OK;
 }
 
 void rg__loop_unwatch(rg__loop *loop, int fd)
 {
-    source *s = find_source(loop, fd);
+    rg__source *s = find_source(loop, fd);
     if (s != NULL)
         *s = loop->source[--loop->sources];
 }
@@ -125,7 +125,7 @@ static bool serve_round(rg__loop *loop)
     if (poll(fds, (nfds_t)n, 0) <= 0)
         return false;
     for (int i = 0; i < n && !loop->is_stopped; i++) {
-        const source *s =
+        const rg__source *s =
             fds[i].revents != 0 ? find_source(loop, fds[i].fd) : NULL;
         if (s != NULL)
             s->fn(s->arg, s->fd, (uint32_t)fds[i].revents);

@@ -39,7 +39,7 @@ _Static_assert(sizeof(fetch_frame) + SHARDS_MAX * sizeof(uint32_t) <=
 
 /* ------------------------------------------------------------------ source */
 
-typedef struct source {
+typedef struct rg__source {
     parcel out;
     uint64_t generation; /* whose decision asks for it */
     parcel_part *part;   /* what to send; owned */
@@ -47,9 +47,9 @@ typedef struct source {
     bool has_ended; /* all is said, */
     bool is_whole;  /* and all was sent */
     uint64_t total;
-} source;
+} rg__source;
 
-static void refuse(source *s, const char *why)
+static void refuse(rg__source *s, const char *why)
 {
     char *text = rg__connection_space(s->out.wire);
     s->has_ended = true;
@@ -59,8 +59,8 @@ static void refuse(source *s, const char *why)
     rg__connection_send(s->out.wire, RG__PEER_REFUSED, strlen(text) + 1);
 }
 
-static bool add_part(source *s, int vault_slot, bool is_shard, uint32_t index,
-                     rg__commit_id id)
+static bool add_part(rg__source *s, int vault_slot, bool is_shard,
+                     uint32_t index, rg__commit_id id)
 {
     parcel_part *more = realloc(s->part, sizeof *more * (size_t)(s->parts + 1));
     if (more == NULL)
@@ -90,7 +90,8 @@ static int find_slot(const agent *a, rg__commit_id id)
     return -1;
 }
 
-static bool list_parts(source *s, const fetch_frame *m, const uint32_t *shard)
+static bool list_parts(rg__source *s, const fetch_frame *m,
+                       const uint32_t *shard)
 {
     const agent *a = s->out.a;
     const int vault_slot = find_slot(a, m->id);
@@ -106,7 +107,7 @@ static bool list_parts(source *s, const fetch_frame *m, const uint32_t *shard)
     return is_good;
 }
 
-static void send_next_part(source *s)
+static void send_next_part(rg__source *s)
 {
     if (s->next == s->parts) {
         s->has_ended = s->is_whole = true;
@@ -118,7 +119,7 @@ static void send_next_part(source *s)
 
 static void send_next(void *arg)
 {
-    source *s = arg;
+    rg__source *s = arg;
     if (s->has_ended || rg__connection_space(s->out.wire) == NULL ||
         rg__parcel_tell_room(&s->out))
         return;
@@ -138,14 +139,14 @@ static void send_next(void *arg)
                       : "its vault does not hold the commit any more");
 }
 
-static void free_source(source *s)
+static void free_source(rg__source *s)
 {
     rg__parcel_clear(&s->out);
     free(s->part);
     free(s);
 }
 
-static void note_served(const source *s, bool is_stored)
+static void note_served(const rg__source *s, bool is_stored)
 {
     agent *a = s->out.a;
     if (a->store->served.generation != s->generation)
@@ -159,7 +160,7 @@ static void note_served(const source *s, bool is_stored)
 /* All that the sink ever says: that it has stored what was sent. */
 static bool source_frame(void *arg, uint32_t type, const void *body, size_t n)
 {
-    source *s = arg;
+    rg__source *s = arg;
     (void)body;
     if (type != RG__PEER_STORED || n != 0 || !s->is_whole)
         return false;
@@ -171,7 +172,7 @@ static bool source_frame(void *arg, uint32_t type, const void *body, size_t n)
 
 static void source_gone(void *arg, const char *why)
 {
-    source *s = arg;
+    rg__source *s = arg;
     if (!s->has_ended)
         rg__log(RG__WARN, "agent",
                 "a commit was sent in part, %" PRIu64 " bytes: %s",
@@ -189,7 +190,7 @@ bool rg__transfer_serve(agent *a, connection *c, const void *body, size_t n)
     if (n < sizeof m)
         return false;
     memcpy(&m, body, sizeof m);
-    source *s = calloc(1, sizeof *s);
+    rg__source *s = calloc(1, sizeof *s);
     uint32_t *shard = calloc(m.count > 0 && m.count <= SHARDS_MAX ? m.count : 1,
                              sizeof *shard);
     if (s == NULL || shard == NULL || m.count > SHARDS_MAX ||
