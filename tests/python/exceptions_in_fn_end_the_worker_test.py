@@ -66,10 +66,12 @@ def test():
                 code = 9 if how == "exit" else 1
                 until(lambda: f"exited with code {code}" in job.text(), 20,
                       f"{how}: a worker that exited with {code}")
+                until(lambda: any(e["generation"] > 1
+                                  for e in job.events("step")), 20,
+                      f"{how}: a step of the others")
                 job.finish()
                 text = job.text()
                 claim(words in text, f"{how}: no traceback:\n{text}")
-                claim(job.generation() > 1, "the others did not go on")
 
 
 pyjob.main(work, test=test)
