@@ -110,6 +110,11 @@ void fake_comm_leave(rg__nccl_comm c)
     atomic_store(&c->inside, 0);
 }
 
+int fake_caller(rg__nccl_comm c)
+{
+    return atomic_load(&c->inside);
+}
+
 /* ------------------------------------------------------------------- the abort
  */
 
@@ -136,12 +141,17 @@ static rg__nccl_comm busy_beside(rg__nccl_comm c)
     return b;
 }
 
-static void look_beside(rg__nccl_comm c)
+void fake_comm_look_inside(rg__nccl_comm c)
 {
     if (atomic_load(&c->inside))
         fake_violation("communicator %d is freed while a thread is in a call "
                        "with it",
                        c->number);
+}
+
+static void look_beside(rg__nccl_comm c)
+{
+    fake_comm_look_inside(c);
     rg__nccl_comm b = busy_beside(c);
     if (b)
         fake_violation("communicator %d is freed while an operation of "

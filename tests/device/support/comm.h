@@ -131,6 +131,9 @@ void fake_comm_enter(rg__nccl_comm c, const char *call);
 void fake_comm_leave(rg__nccl_comm c);
 void fake_comm_look(rg__nccl_comm c, const char *call);
 
+/* A communicator that is freed now has no thread in a call with it. */
+void fake_comm_look_inside(rg__nccl_comm c);
+
 /* The two halves of an abort: the first only sets the flags. */
 void fake_comm_mark(rg__nccl_comm c);
 void fake_comms_reclaim(rg__nccl_comm *c, int n);

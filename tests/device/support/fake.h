@@ -33,6 +33,10 @@ FAKE_API void fake_forbid_thread(const char *what);
 typedef const char *(*fake_guard)(void);
 FAKE_API void fake_set_guard(fake_guard guard);
 
+/* The thread that is in a call with this communicator, by its id; 0: none. */
+struct ncclComm;
+FAKE_API int fake_caller(struct ncclComm *comm);
+
 /* Enqueue fn as a kernel; it may touch device memory at what fake_reach says.
  * arg is the caller's until then. */
 struct CUstream_st;

@@ -34,8 +34,11 @@ int fake_group_add(const fake_op *op)
 
 int fake_group_abort(rg__nccl_comm c)
 {
+    const bool frees = group.depth == 0 || fake_version() < TOGETHER;
+    if (frees) /* the mark lets a launch go that is blocked */
+        fake_comm_look_inside(c);
     fake_comm_mark(c);
-    if (group.depth == 0 || fake_version() < TOGETHER)
+    if (frees)
         fake_comms_reclaim(&c, 1);
     else if (group.aborts < ABORTS_MAX)
         group.aborted[group.aborts++] = c;
