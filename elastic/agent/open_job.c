@@ -1,5 +1,6 @@
 /* Opening the job in etcd: a job of that name is there, is made, or is in the
- * way; then the lease, and the keys of all/. */
+ * way; then the lease, and the keys of all/. An agent that is to end before it
+ * has its lease takes none: nobody knows of it yet. */
 #include "elastic/agent/wiring.h"
 #include "elastic/agent/base/exits.h"
 #include "elastic/agent/base/txn.h"
@@ -145,6 +146,8 @@ static void refuse_running(agent *a, const char *host)
 static void on_meta(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     agent *a = arg;
+    if (rg__life_is_ending(a))
+        return;
     if (st != RG_OK) {
         rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
         return;
@@ -187,6 +190,8 @@ static void write_meta(agent *a)
 static void on_cleared(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     agent *a = arg;
+    if (rg__life_is_ending(a))
+        return;
     if (st != RG_OK)
         rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
     else if (reply->succeeded)
@@ -270,6 +275,8 @@ static void judge_old(agent *a, const rg__snapshot *old,
 static void on_looked(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     agent *a = arg;
+    if (rg__life_is_ending(a))
+        return;
     if (st != RG_OK) {
         rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
         return;

@@ -132,6 +132,8 @@ class Answers(http.server.BaseHTTPRequestHandler):
         elif at.path == EVENTS and self.command == "POST":
             cloud.started += [one["EventId"] for one in
                               json.loads(body)["StartRequests"]]
+            if cloud.is_mute:
+                cloud.ends.wait()
             self.send(200)
         else:
             self.refuse(404, "no such path")
@@ -148,6 +150,7 @@ class Metadata:
         self.breaks = None  # (code, body) of everything
         self.asked, self.wrong = [], []
         self.is_over = False
+        self.is_mute, self.ends = False, threading.Event()  # to what is started
 
     def __enter__(self):
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0),
@@ -163,6 +166,7 @@ class Metadata:
         with self.news:
             self.is_over = True
             self.news.notify_all()
+        self.ends.set()
         self.server.shutdown()
         self.server.server_close()
 

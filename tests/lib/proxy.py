@@ -10,6 +10,7 @@ import base64
 import re
 import socket
 import threading
+import time
 
 VALUE = re.compile(rb'"value":"([A-Za-z0-9+/=]+)"')
 
@@ -19,6 +20,7 @@ class Proxy:
         self.upstream = (address, port)
         self.word = None  # of the request whose answer is to be lost
         self.has_lost = threading.Event()
+        self.late_s = 0  # that each answer takes more
         self.closes = False  # a connection after one answer; watches go on
         self.written = []  # values that requests have put
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -71,6 +73,7 @@ class Pair:
     def pass_answers(self):
         try:
             while data := self.server.recv(1 << 16):
+                time.sleep(self.proxy.late_s)
                 if not self.is_lost:
                     self.client.sendall(data)
                 if self.proxy.closes and not self.is_watch:

@@ -3,11 +3,12 @@ and not acted upon, an answer that is none is a failure that is said once, and a
 notice drains that host and no other, with no step rolled back. An event of
 Azure is acknowledged once its host has left.
 
-Covers: aws.c azure.c gcp.c web.c doctor_notice.c"""
+Covers: aws.c azure.c gcp.c web.c doctor_notice.c open_job.c"""
 
 from hosts import Hosts, HostsJob
 from house import UNTIL_FINISH, claim, main, trainer, until
 from metadata import Metadata, stamp
+from proxy import Proxy
 
 TRAINING = (*UNTIL_FINISH, "--step-ms", "5")
 FLAGS = ["--slots", "1", "--notice-every", "100ms"]
@@ -95,6 +96,19 @@ def on_azure(job, cloud):
     claim(cloud.started == [one["EventId"]], f"acknowledged: {cloud.started}")
 
 
+def on_azure_before_it_has_come(job, hosts, cloud):
+    """A host that is started while its event stands, and leaves before etcd has
+    answered, ends although its last word is not answered either."""
+    proxy = Proxy(hosts.etcd[0].port)
+    proxy.late_s = 0.1
+    cloud.is_mute = True
+    job.agent("h4", "--etcd", proxy.url)
+    job.drained.add("h4")
+    until(lambda: len(cloud.started) == 2, 20, "acknowledged")
+    until(lambda: job.agents["h4"].poll() is not None, 4, "h4 ends")
+    claim(job.agents["h4"].poll() == 0, job.text("h4"))
+
+
 def test():
     with Hosts(4, nets=False) as hosts, Metadata() as ec2, \
             Metadata() as gce, Metadata() as azure:
@@ -108,6 +122,7 @@ def test():
             on_ec2(job, ec2)
             on_compute_engine(job, gce)
             on_azure(job, azure)
+            on_azure_before_it_has_come(job, hosts, azure)
             job.finish()
             job.check()
         wrong = [*ec2.wrong, *gce.wrong, *azure.wrong]
