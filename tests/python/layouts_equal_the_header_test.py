@@ -63,7 +63,7 @@ def c_program(abi, text):
         facts += [(name, name) for name in members_of(text, tag)]
     lines = "".join(f'printf("{name}=%lld\\n", (long long)({value}));\n'
                     for name, value in facts)
-    return ("#include <stdio.h>\n#include <regroup/regroup.h>\n"
+    return ("#include <stdio.h>\n#include <regroup/regroup_cuda.h>\n"
             f"int main(void)\n{{\n{lines}return 0;\n}}\n")
 
 
@@ -139,7 +139,8 @@ def check_functions(declared, ours, least):
 
 def test():
     pyjob.python_with()
-    abi, text = load_abi(), header("regroup.h")
+    abi = load_abi()
+    text = header("regroup.h") + header("regroup_cuda.h")
     ours, theirs = python_facts(abi), compiled(c_program(abi, text))
     for name in sorted(ours.keys() | theirs.keys()):
         claim(ours.get(name) == theirs.get(name),

@@ -165,6 +165,18 @@ class BufferParams(Sized):
                 ("constant", c_int), ("memory", c_int)]
 
 
+class DeviceParams(Sized):
+    _fields_ = [("size", c_size_t), ("max_ctas", c_int),
+                ("init_timeout_ms", c_int), ("abort_timeout_ms", c_int),
+                ("in_flight", c_int)]
+
+
+class DeviceInfo(Sized):
+    _fields_ = [("size", c_size_t), ("device", c_int), ("driver", c_int),
+                ("nccl", c_int), ("name", c_char * 64), ("bus", c_char * 16),
+                ("free_bytes", c_uint64), ("total_bytes", c_uint64)]
+
+
 class SaveParams(Sized):
     _fields_ = [("size", c_size_t), ("keep", c_int)]
 
@@ -178,7 +190,8 @@ STRUCTS: dict[str, typing.Any] = {
     "rg_params": Params, "rg_set_params": SetParams, "rg_set_info": SetInfo,
     "rg_op_params": OpParams, "rg_alloc_params": AllocParams,
     "rg_state_params": StateParams, "rg_buffer_params": BufferParams,
-    "rg_save_params": SaveParams, "rg_sampler_params": SamplerParams}
+    "rg_save_params": SaveParams, "rg_sampler_params": SamplerParams,
+    "rg_device_params": DeviceParams, "rg_device_info": DeviceInfo}
 
 TrainFn = CFUNCTYPE(c_int, c_void_p, c_void_p)
 ResetFn = TrainFn
@@ -259,6 +272,9 @@ FUNCTIONS = {
                                    c_void_p, _counts, _counts, c_int, *_end]),
     "rg_barrier_start": (c_int, [c_void_p, *_end]),
     "rg_join_start": (c_int, [c_void_p, _p(c_int), *_end]),
+    "rg_device_open": (c_int, [c_void_p, _params["rg_device_params"]]),
+    "rg_device_info_get": (c_int, [c_void_p, _params["rg_device_info"]]),
+    "rg_device_wait": (c_int, [c_void_p, c_int]),
     "rg_group_start": (c_int, [c_void_p]),
     "rg_group_end": (c_int, [c_void_p]),
     "rg_wait": (c_int, [_handle_p, c_int]),

@@ -3,6 +3,10 @@
 Taken are numpy arrays, whatever has DLPack (torch tensors in host memory) and
 whatever has the buffer protocol (array.array, bytearray, memoryview). They are
 borrowed: who holds a Buffer holds the array.
+
+What has __cuda_array_interface__ (cupy and numba arrays, torch tensors on a
+GPU) is memory of the device, used in the order of a stream: the one that the
+array names, for torch the current one, else the legacy default stream.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ import typing
 from ctypes import (POINTER, c_char_p, c_int, c_int32, c_int64, c_ssize_t,
                     c_uint8, c_uint16, c_uint64, c_void_p, py_object)
 
-from ._abi import Type
+from ._abi import Memory, Type
 from ._errors import Invalid, Unsupported
 
 Array = typing.Any
@@ -44,6 +48,8 @@ class Buffer:
     type: Type
     is_writable: bool
     hold: object  # what keeps the memory where it is
+    memory: Memory = Memory.HOST
+    stream: int | None = None  # of device memory
 
     @property
     def count(self) -> int:
@@ -62,6 +68,8 @@ class Buffer:
         numpy = sys.modules.get("numpy")
         if numpy is not None and isinstance(self.array, numpy.ndarray):
             return numpy.empty(shape, self.array.dtype)
+        if self.memory == Memory.DEVICE:
+            return self._new_on_device(shape)
         whole = memoryview(bytearray(math.prod(shape) * self.item))
         try:
             plain: typing.Any = memoryview(self.array).format.lstrip("@=<>")
@@ -71,6 +79,15 @@ class Buffer:
             raise Unsupported(
                 f"{self.what} can't make another {type(self.array).__name__} "
                 f"of {self.type.name} for its result; pass out") from None
+
+
+    def _new_on_device(self, shape: Shape) -> Array:
+        cupy = sys.modules.get("cupy")
+        if cupy is not None and isinstance(self.array, cupy.ndarray):
+            return cupy.empty(shape, self.array.dtype)
+        raise Unsupported(
+            f"{self.what} can't make another {type(self.array).__name__} on "
+            "the device for its result; pass out")
 
 
 def _type_of(what: str, kind: str, item: int, name: object) -> Type:
@@ -140,8 +157,8 @@ def _of_dlpack(what: str, array: Array) -> Buffer:
     device = array.__dlpack_device__()
     if device[0] != _DL_CPU:
         raise Unsupported(
-            f"{what} got a tensor in the memory of device {device}; Regroup "
-            "takes host memory here: pass it.cpu()")
+            f"{what} got a tensor in the memory of device {device}, without "
+            "__cuda_array_interface__; pass it.cpu()")
     capsule = array.__dlpack__()
     tensor = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
     shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
@@ -152,6 +169,47 @@ def _of_dlpack(what: str, array: Array) -> Buffer:
                   item,
                   _type_of(what, kind, item, getattr(array, "dtype", kind)),
                   True, (array, capsule))
+
+
+# ------------------------------------------------ memory of a CUDA device
+
+def _stream_of(array: Array, named: int | None) -> int | None:
+    """What the array's work is enqueued in; None: the legacy default."""
+    torch = sys.modules.get("torch")
+    if named is None and torch is not None and \
+            isinstance(array, torch.Tensor):
+        return torch.cuda.current_stream(array.device).cuda_stream
+    return named
+
+
+def _is_c_order(shape: Shape, strides: Shape | None, item: int) -> bool:
+    expected = item
+    for length, stride in zip(reversed(shape), reversed(strides or ())):
+        if length > 1 and 0 not in shape and stride != expected:
+            return False
+        expected *= length
+    return True
+
+
+def _of_device(what: str, array: Array, face: dict) -> Buffer:
+    order, kind, item = (face["typestr"][0], face["typestr"][1],
+                         int(face["typestr"][2:]))
+    shape = tuple(face["shape"])
+    if face.get("mask") is not None:
+        raise Invalid(f"{what} got a masked array of the device")
+    if order not in ("|", _NATIVE[-1]) and item > 1:
+        raise Invalid(f"{what} got an array whose bytes are in the other "
+                      "order")
+    if not _is_c_order(shape, face.get("strides"), item):
+        _refuse_layout(what)
+    if getattr(array, "dtype", None) is not None and \
+            str(array.dtype).endswith("bfloat16"):
+        kind = "bf"
+    address, is_read_only = face["data"]
+    return Buffer(what, array, address, shape, item,
+                  _type_of(what, kind, item, face["typestr"]),
+                  not is_read_only, array, Memory.DEVICE,
+                  _stream_of(array, face.get("stream")))
 
 
 # ------------------------------------------------------ buffer protocol
@@ -199,6 +257,9 @@ def look(what: str, array: Array) -> Buffer:
             (numpy is not None and isinstance(array, numpy.generic)):
         raise Invalid(f"{what} got the scalar {array!r}; pass an array of one "
                       f"element, such as numpy.array([{array!r}])")
+    face = getattr(array, "__cuda_array_interface__", None)
+    if face is not None:
+        return _of_device(what, array, face)
     if hasattr(array, "__dlpack__"):
         return _of_dlpack(what, array)
     try:

@@ -161,6 +161,19 @@ class Context:
         return call_waiting(lib.rg_world_wait, self.handle,
                             also=Status.JOINING) == Status.OK
 
+    # ----------------------------------------------------------- device
+
+    def device_open(self) -> None:
+        """Use a GPU: the current one of this thread, else number `slot` of
+        those that are visible. Before State.run, by all workers or by none;
+        arrays of the device may be passed from then on."""
+        check(lib.rg_device_open(self.handle, None))
+
+    def device_wait(self) -> None:
+        """Wait until what this worker has started on the device has ended,
+        and is right as far as this worker knows."""
+        call_waiting(lib.rg_device_wait, self.handle, -1)
+
     # ---------------------------------------------------------- queries
 
     @property

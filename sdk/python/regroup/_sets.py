@@ -15,7 +15,7 @@ import typing
 from ctypes import c_int, c_uint64, c_void_p
 
 from . import _abi, _mpi
-from ._abi import Op, Type, lib
+from ._abi import Memory, Op, Type, lib
 from ._buffers import Array, Buffer, look, look_writable, need_rows
 from ._errors import Invalid, check
 from ._numbers import integer, integers, milliseconds
@@ -75,6 +75,18 @@ def _params(what: str, root: int = 0, deadline: float | None = None,
         else milliseconds(f"the deadline of {what}", deadline),
         tag=_number_of_shape(like.shape) if tag is None and like is not None
         else _number_of(what, tag))
+
+
+def _place(params: _abi.OpParams, buffers: object) -> None:
+    """Where an operation's arrays are, and the stream that it goes into."""
+    found = [b for b in (buffers if isinstance(buffers, tuple) else (buffers,))
+             if isinstance(b, Buffer)]
+    if len({b.memory for b in found}) > 1:
+        raise Invalid(f"{found[0].what} got an array in host memory and one of "
+                      "the device; pass two of a kind")
+    if found and found[0].memory == Memory.DEVICE:
+        params.memory = Memory.DEVICE
+        params.stream = found[0].stream
 
 
 def _check_out(what: str, like: Buffer, out: Buffer, count: int) -> None:
@@ -238,6 +250,8 @@ class Set:
                arguments: typing.Iterable[object], hold: object,
                finish: typing.Callable[[], typing.Any]) -> Request:
         handle = self._handle
+        arguments = tuple(arguments)
+        _place(arguments[-1], hold)  # type: ignore[arg-type]
         self._context.reap()
         operation = Operation(self._context.held, (self, hold))
         request = Request(self._context, operation, finish)

@@ -153,7 +153,8 @@ class State:
             kind=kind, replicas=integer(f"replicas of {name!r}", c_int,
                                         replicas),
             align=integer(f"align of {name!r}", c_size_t, align),
-            may_differ=int(bool(may_differ)), constant=int(bool(constant)))
+            may_differ=int(bool(may_differ)), constant=int(bool(constant)),
+            memory=buffer.memory)
         check(lib.rg_state_add(self.handle, _name(name), buffer.address,
                                buffer.count * buffer.item, params))
         self._buffers[name] = buffer
