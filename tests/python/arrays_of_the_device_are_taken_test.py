@@ -1,7 +1,7 @@
 """Arrays with __cuda_array_interface__ are device memory: collectives go by
-NCCL in the stream that the array names, and a registered one is committed. Host
-and device arrays in one call are refused, and so is a new result of a kind that
-nobody can make. On the stand-in for CUDA and NCCL.
+NCCL in the stream that the array names, and a registered one is committed.
+Host and device arrays in one call are refused, and so is a new result of a
+kind that nobody can make. On the stand-in for CUDA and NCCL.
 
 Covers: _buffers.py _sets.py _state.py _context.py"""
 import ctypes
@@ -84,7 +84,7 @@ def check_collectives(ctx, device):
         assert every.values() == [float(r) for r in range(n)]
     ctx.device_wait()
     refused(lambda: world.allreduce(sent, numpy.zeros(5)), regroup.Invalid,
-            "one of the device")
+            "of the device; pass two")
     refused(lambda: world.allreduce(sent), regroup.Unsupported,
             "can't make another DeviceArray on the device")
 

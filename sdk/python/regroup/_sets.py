@@ -82,8 +82,8 @@ def _place(params: _abi.OpParams, buffers: object) -> None:
     found = [b for b in (buffers if isinstance(buffers, tuple) else (buffers,))
              if isinstance(b, Buffer)]
     if len({b.memory for b in found}) > 1:
-        raise Invalid(f"{found[0].what} got an array in host memory and one of "
-                      "the device; pass two of a kind")
+        raise Invalid(f"{found[0].what} got an array in host memory and one "
+                      "of the device; pass two of a kind")
     if found and found[0].memory == Memory.DEVICE:
         params.memory = Memory.DEVICE
         params.stream = found[0].stream
