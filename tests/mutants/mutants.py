@@ -26,7 +26,8 @@ ENOUGH = 0.9
 HANGS_TIMES, HANGS_S = 5, 20
 # What tests written in Python start.
 PRODUCTS = ("bin/regroup", "lib/libregroup.so", "tests/trainer",
-            "tests/reducer", "tests/kinds")
+            "tests/reducer", "tests/differ", "tests/kinds",
+            "tests/kinds_without_kernels")
 
 
 class Wrong(Exception):
