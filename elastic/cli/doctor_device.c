@@ -2,6 +2,8 @@
 #include "elastic/cli/doctor_device.h"
 
 #include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -113,8 +115,70 @@ rg__finding rg__doctor_cuda(const rg__settings *s)
 
 /* --------------------------------------------------------------------- NCCL */
 
+/* Variables that jobs go on with, at a price. */
+static const struct trap {
+    const char *name, *value; /* NULL: any */
+    const char *why;
+} traps[] = {
+    {"NCCL_HOSTID", NULL,
+     "is set, so workers of one host may not know that they share it"},
+    {"NCCL_COMM_BLOCKING", NULL,
+     "is set, and changes nothing: Regroup chooses for each communicator"},
+    {"CUDA_LAUNCH_BLOCKING", "1",
+     "is 1: a launch waits for all ranks, and ranks that start operations of "
+     "two sets in other orders wait for ever; unset it but to debug"},
+    {"CUDA_DEVICE_MAX_CONNECTIONS", "1",
+     "is 1: operations of two sets may wait for each other; unset it where a "
+     "program has more than one set"}};
+
+static const struct trap *find_trap(void)
+{
+    for (size_t i = 0; i < sizeof traps / sizeof *traps; i++) {
+        const char *value = getenv(traps[i].name);
+        if (value != NULL &&
+            (traps[i].value == NULL || strcmp(value, traps[i].value) == 0))
+            return &traps[i];
+    }
+    return NULL;
+}
+
+static bool fits(const char *one, size_t n, bool is_exact, const char *name)
+{
+    return strncmp(one, name, n) == 0 && (!is_exact || name[n] == '\0');
+}
+
+/* "eth,ib", "=eth0", "^docker": beginnings of names or whole ones; what follows
+ * ^ is not taken. */
+static bool is_chosen(const char *list, const char *name)
+{
+    const bool excludes = *list == '^';
+    list += excludes;
+    const bool is_exact = *list == '=';
+    list += is_exact;
+    bool is_in_list = false;
+    for (size_t n; *list != '\0'; list += n + (list[n] == ',')) {
+        n = strcspn(list, ",");
+        is_in_list = is_in_list || fits(list, n, is_exact, name);
+    }
+    return is_in_list != excludes;
+}
+
+/* NCCL looks for one when it meets, and says little where there is none. */
+static bool has_interface(const char *list)
+{
+    struct ifaddrs *all = NULL;
+    bool has = getifaddrs(&all) != 0;
+    for (const struct ifaddrs *i = all; i != NULL; i = i->ifa_next)
+        has = has || ((i->ifa_flags & IFF_UP) != 0 && i->ifa_addr != NULL &&
+                      is_chosen(list, i->ifa_name));
+    freeifaddrs(all);
+    return has;
+}
+
 static rg__finding of_version(const rg__nccl_library *nccl)
 {
+    const struct trap *trap = find_trap();
+    const char *interfaces = getenv("NCCL_SOCKET_IFNAME");
     char text[16];
     rg__nccl_version_text(nccl->version, text);
     if (nccl->version < RG__NCCL_QUICK)
@@ -122,11 +186,15 @@ static rg__finding of_version(const rg__nccl_library *nccl)
                         "%s, %s: before 2.26.2 an abort takes up to 0.2 s for "
                         "each operation under way; install a later one",
                         text, nccl->path);
-    if (getenv("NCCL_HOSTID") != NULL)
-        return rg__find(RG__WEAK,
-                        "%s, %s; NCCL_HOSTID is set, so workers of one host "
-                        "may not know that they share it",
-                        text, nccl->path);
+    if (interfaces != NULL && *interfaces != '\0' && !has_interface(interfaces))
+        return rg__find(RG__FAIL,
+                        "NCCL_SOCKET_IFNAME is %s, and no interface that is up "
+                        "here fits it, so ranks can't meet; ip -br link lists "
+                        "them",
+                        interfaces);
+    if (trap != NULL)
+        return rg__find(RG__WEAK, "%s, %s; %s %s", text, nccl->path, trap->name,
+                        trap->why);
     return rg__find(RG__OK, "%s, %s%s%s", text, nccl->path,
                     nccl->call.comm_shrink != NULL ? "; shrink" : "",
                     nccl->call.comm_revoke != NULL ? "; revoke" : "");

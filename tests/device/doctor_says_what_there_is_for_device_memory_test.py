@@ -63,6 +63,23 @@ NCCL_CASES = [
      {"NCCL_COMM_ID": "10.0.0.1:99"}, "fail", "NCCL_COMM_ID is set"),
     ("names of hosts", NCCL % 22809, [], {"NCCL_HOSTID": "a"}, "weak",
      "NCCL_HOSTID is set"),
+    ("a mode for all", NCCL % 22809, [], {"NCCL_COMM_BLOCKING": "0"}, "weak",
+     "NCCL_COMM_BLOCKING is set, and changes nothing"),
+    ("launches that wait", NCCL % 22809, [], {"CUDA_LAUNCH_BLOCKING": "1"},
+     "weak", "CUDA_LAUNCH_BLOCKING is 1: a launch waits"),
+    ("one connection", NCCL % 22809, [],
+     {"CUDA_DEVICE_MAX_CONNECTIONS": "1"}, "weak",
+     "CUDA_DEVICE_MAX_CONNECTIONS is 1"),
+    ("many connections", NCCL % 22809, [],
+     {"CUDA_DEVICE_MAX_CONNECTIONS": "32", "CUDA_LAUNCH_BLOCKING": "0"}, "ok",
+     "2.28.9, "),
+    ("no such interface", NCCL % 22809, [],
+     {"NCCL_SOCKET_IFNAME": "=lo2,nowhere"}, "fail",
+     "NCCL_SOCKET_IFNAME is =lo2,nowhere, and no interface"),
+    ("all but one", NCCL % 22809, [], {"NCCL_SOCKET_IFNAME": "^nowhere"},
+     "ok", "2.28.9, "),
+    ("an interface", NCCL % 22809, [], {"NCCL_SOCKET_IFNAME": "nowhere,lo"},
+     "ok", "2.28.9, "),
 ]
 claims = Claims()
 
