@@ -16,6 +16,7 @@
 #include "elastic/agent/hosts/hosts.h"
 #include "elastic/agent/hosts/peers.h"
 #include "elastic/agent/leaving/leaving.h"
+#include "elastic/agent/mpirun/mpirun.h"
 #include "elastic/agent/output/output.h"
 #include "elastic/agent/supervisor/keep.h"
 #include "elastic/agent/supervisor/keeper.h"
@@ -102,6 +103,7 @@ static void follow_view_moved(agent *a)
     follow_first_world(a);
     rg__resume_view(a);
     rg__generation_follow(a);
+    rg__mpirun_follow(a);
     follow_stop(a);
     rg__checkpoint_follow(a);
     rg__leader_follow(a);
@@ -222,6 +224,7 @@ static void follow_slot_lost(slot *s, const char *why)
 {
     agent *a = s->a;
     const rg__proposal *decided = rg__view_decided(a);
+    rg__mpirun_rank_ended(s); /* its reason is the launch's, too */
     if (rg__view_has_place(decided, s)) {
         rg__generation_abort(a, decided->generation);
         rg__beat_abort(a, decided->generation);
@@ -233,6 +236,8 @@ static void follow_slot_lost(slot *s, const char *why)
 
 static void follow_slot_dead(slot *s)
 {
+    if (s->kept.is_loss)
+        rg__mpirun_rank_ended(s);
     rg__publish(s->a);
     rg__resume_look(s->a);
 }
@@ -279,6 +284,8 @@ static bool follow_agent_asked(agent *a, connection *c, uint32_t type,
         return rg__copies_serve(a, c, body, n);
     case RG__PEER_PROVE:
         return rg__paths_serve(a, c, body, n);
+    case RG__PEER_BEGIN:
+        return rg__mpirun_serve(a, c, body, n);
     default:
         return false;
     }
@@ -364,6 +371,11 @@ const rg__events rg__agent_events = {
     .slot_stood = follow_slot_stood,
     .world_over = follow_world_over,
     .workers_pinged = rg__generation_mind_record,
+    .process_ended = rg__mpirun_rank_ended,
+    .generation_ended = rg__mpirun_generation_ended,
+    .delivered = rg__mpirun_tell,
+    .swept = rg__publish,
+    .launch_calls = rg__mpirun_called,
     .sets_told = rg__questions_look,
     .slot_recalled = rg__slot_recall,
     .worker_calls = rg__guest_accept,
@@ -410,6 +422,8 @@ static rg_status make_parts(agent *a)
         st = rg__generation_create(a);
     if (st == RG_OK)
         st = rg__crew_create(a);
+    if (st == RG_OK)
+        st = rg__mpirun_create(a);
     if (st == RG_OK)
         st = rg__leaving_create(a);
     return st == RG_OK ? rg__control_create(a) : st;
@@ -555,6 +569,7 @@ static rg_status set_up(agent *a)
 
 static void tear_down(agent *a)
 {
+    rg__mpirun_destroy(a);
     rg__notice_close(a);
     rg__control_destroy(a); /* while there are slots to tell of */
     if (a->slot != NULL)

@@ -20,6 +20,9 @@ typedef struct rg__settings {
     uint64_t notice_every_ms, notice_lead_ms;
     const char *hosts, *hostfile, *discovery;
     const char *rsh, *prefix, *remote_path;
+    bool mpi;
+    const char *mpirun, *tag;
+    uint64_t launch_timeout_ms;
     int spares;
     uint64_t discovery_ms;
     uint64_t start_timeout_ms, elastic_timeout_ms, grace_ms, detect_ms;
@@ -67,6 +70,8 @@ int rg__cli_fail(rg_status st);
 int rg__cmd_run(rg__cli *cli);
 int rg__cmd_agent(rg__cli *cli);
 int rg__cmd_remote(rg__cli *cli);
+int rg__cmd_rank(rg__cli *cli);
+int rg__cmd_proxy(rg__cli *cli);
 int rg__cmd_status(rg__cli *cli);
 int rg__cmd_jobs(rg__cli *cli);
 int rg__cmd_stop(rg__cli *cli);

@@ -363,6 +363,12 @@ rg_status rg__launch_check_store(const rg__launch *l, const rg__settings *s)
     return rg__store_check(&params, l->job, CHECK_MS);
 }
 
+static bool is_tagged(const rg__settings *s)
+{
+    return strcmp(s->tag, "yes") == 0 ||
+           (strcmp(s->tag, "no") != 0 && !s->mpi);
+}
+
 rg__agent_params rg__launch_params(const rg__launch *l, const rg__cli *cli,
                                    const rg__rundir *dir)
 {
@@ -384,6 +390,10 @@ rg__agent_params rg__launch_params(const rg__launch *l, const rg__cli *cli,
         .cert = or_null(l->cert),
         .key = or_null(l->key),
         .replaces_job = cli->replace_job,
+        .is_mpi = s->mpi,
+        .mpirun = s->mpirun,
+        .is_tagged = is_tagged(s),
+        .launch_timeout_ms = s->launch_timeout_ms,
         .max_restarts = s->max_restarts,
         .start_timeout_ms = s->start_timeout_ms,
         .elastic_timeout_ms = s->elastic_timeout_ms,

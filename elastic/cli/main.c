@@ -9,6 +9,7 @@
 #include "regroup/regroup.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
+#include "sdk/base/wire.h"
 
 static const rg__command commands[] = {
     {"run", "[FLAGS] PROGRAM [ARGS]", "run a program with its workers here",
@@ -30,6 +31,13 @@ static const rg__command commands[] = {
     {"remote", "", "what `regroup run -H` starts on other hosts",
      "It is told on standard input what to do, and is of no use to a person.\n",
      rg__cmd_remote},
+    {RG__CMD_RANK, "PROGRAM [ARGS]", "what mpirun starts under --mpi",
+     "It asks the agent of its host which slot it is, and runs PROGRAM there.\n"
+     "It is of no use to a person.\n",
+     rg__cmd_rank},
+    {RG__CMD_PROXY, "HOST WORDS", "what mpirun runs in the place of ssh",
+     "The agent of that host runs the words. It is of no use to a person.\n",
+     rg__cmd_proxy},
     {"status", "[--json] [--watch] [JOB]",
      "say how a job that runs here is doing, on all its hosts",
      "JOB may be left out when only one runs here. While etcd gives no answer\n"

@@ -29,6 +29,18 @@ static const rg__cfg_field cli_table[] = {
     {"SPARES", "0", RG__CFG_COUNT_AT(rg__settings, spares),
      "slots beyond --max whose workers are started, too, and wait in rg_run; "
      "one of them takes the place of a worker that is lost"},
+    {"MPI", "no", RG__CFG_YES_AT(rg__settings, mpi),
+     "workers are the ranks of one mpirun, which is launched again, with the "
+     "ranks in their order, after the loss of any of them: yes or no"},
+    {"MPIRUN", "mpirun", RG__CFG_TEXT_AT(rg__settings, mpirun),
+     "the mpirun of --mpi with flags of its own, such as `mpirun --bind-to "
+     "core`; none that says how many ranks there are, or where"},
+    {"LAUNCH_TIMEOUT", "60s", RG__CFG_TIME_AT(rg__settings, launch_timeout_ms),
+     "how long a launch of --mpi may take until all ranks have called rg_init; "
+     "then it is given up for another"},
+    {"TAG", "auto", RG__CFG_TEXT_AT(rg__settings, tag),
+     "whether lines of output bear the worker's name and rank: yes, no, or "
+     "auto, which is no under --mpi"},
     {"HOSTS", NULL, RG__CFG_TEXT_AT(rg__settings, hosts),
      "hosts on which agents are started, with their slots, as h1:4,h2:4; a "
      "host without a number has --slots, or 1"},
@@ -196,6 +208,10 @@ static const flag flags[] = {
      "run agent config",
      {"slots", "nproc-per-node", "slots-per-host"}},
     {"SPARES", "N", "run config", {"spares"}},
+    {"MPI", NULL, "run agent config", {"mpi"}},
+    {"MPIRUN", "COMMAND", "run agent config", {"mpirun"}},
+    {"LAUNCH_TIMEOUT", "TIME", "run agent config", {"launch-timeout"}},
+    {"TAG", NULL, "run agent config", {"tag"}},
     {"HOSTS", "HOST:SLOTS,...", "run config", {"H", "hosts"}},
     {"HOSTFILE", "PATH", "run config", {"hostfile", "machinefile"}},
     {"HOST_DISCOVERY_SCRIPT",
@@ -389,7 +405,7 @@ static void add_spelling(spellings *s, const flag *f, const char *name)
 static void spell(spellings *s, const char *command)
 {
     memset(s, 0, sizeof *s);
-    strcpy(s->letters, has_word("run agent", command) ? "+:" : ":");
+    strcpy(s->letters, has_word("run agent rank proxy", command) ? "+:" : ":");
     for (size_t i = 0; i < FLAGS; i++) {
         if (!is_flag_of(&flags[i], command))
             continue;
@@ -483,7 +499,8 @@ static rg_status take_flag(rg__cli *cli, const flag *f, char *value)
     char where[64];
     snprintf(where, sizeof where, "%s%s", f->names[0][1] ? "--" : "-",
              f->names[0]);
-    return rg__cfg_set(cli->cfg, f->setting, value, RG__CFG_FLAG, where);
+    return rg__cfg_set(cli->cfg, f->setting, value != NULL ? value : "yes",
+                       RG__CFG_FLAG, where);
 }
 
 /* Within letters behind one dash getopt has not moved on; past words that are

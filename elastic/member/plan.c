@@ -458,6 +458,10 @@ static rg__cause_kind find_cause(const look *l, const members *list,
         snprintf(cause, RG__CAUSE_MAX, "scaled to %d workers", list->n);
         return RG__KIND_DRAIN;
     }
+    if (l->c->is_mpi) {
+        snprintf(cause, RG__CAUSE_MAX, "%s", l->s->mpirun.why);
+        return RG__KIND_BROKEN;
+    }
     if (name_newcomer(l, list, cause))
         return RG__KIND_JOIN;
     snprintf(cause, RG__CAUSE_MAX, "the same members again");
@@ -473,6 +477,7 @@ static rg_status propose(const look *l, members *list)
     p->is_announced = l->decided != NULL && !is_broken(l, l->decided);
     random_op(p->op);
     p->kind = find_cause(l, list, p->cause);
+    p->launch = l->c->is_mpi ? l->s->mpirun.number : 0;
     p->member = list->id;
     p->size = list->n;
     list->id = NULL;
@@ -821,6 +826,289 @@ static bool stops(const look *l)
     return true;
 }
 
+/* ---------------------------------------------------------------- launches
+ *
+ * Under --mpi all workers are ranks of one mpirun, so none can be replaced
+ * alone. A launch that has lost one of them, or its mpirun, or a host, is over:
+ * each host ends what it has of it and says when nothing is left. The next one
+ * begins when all have said so, and its ranks are proposed when all of them are
+ * at the door, by rank of MPI_COMM_WORLD. */
+
+#define LAUNCHES_IN_VAIN 5
+
+/* The host that had a seat, or ran mpirun, does not have it any more. */
+static bool is_host_dead(const look *l, uint64_t id, const char *name)
+{
+    return is_lost(l, id) || rg__snapshot_is_other(l->s, name, id);
+}
+
+static const rg__proposal *world_of_launch(const look *l)
+{
+    const rg__proposal *p = rg__snapshot_gen(l->s, l->s->cur.generation);
+    return p != NULL && p->launch == l->s->mpirun.number ? p : NULL;
+}
+
+static bool is_host_of_launch_dead(const look *l, char why[RG__CAUSE_MAX])
+{
+    const rg__mpirun *run = &l->s->mpirun;
+    for (int r = 0; r < run->size; r++)
+        if (is_host_dead(l, run->seat[r].host, run->seat[r].name)) {
+            snprintf(why, RG__CAUSE_MAX, "host %.63s is lost",
+                     run->seat[r].name);
+            return true;
+        }
+    if (is_lost(l, run->by))
+        snprintf(why, RG__CAUSE_MAX, "the host that ran mpirun is lost");
+    return is_lost(l, run->by);
+}
+
+static bool is_launch_broken(const look *l, char why[RG__CAUSE_MAX])
+{
+    const rg__proposal *p = world_of_launch(l);
+    for (int i = 0; i < l->s->hosts; i++)
+        if (l->s->host[i].broke >= l->s->mpirun.number) {
+            snprintf(why, RG__CAUSE_MAX, "%s", l->s->host[i].broke_why);
+            return true;
+        }
+    if (is_host_of_launch_dead(l, why))
+        return true;
+    if (!is_broken(l, p))
+        return false;
+    const rg__reason *reason = find_reason(l->s, p->generation);
+    snprintf(why, RG__CAUSE_MAX, "%s",
+             reason != NULL ? reason->text : "a rank has died");
+    return true;
+}
+
+static rg_status copy_seats(const rg__seat *from, int n, rg__seat **seat_p)
+{
+    *seat_p = calloc((size_t)n, sizeof **seat_p);
+    if (*seat_p == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a launch");
+    memcpy(*seat_p, from, sizeof **seat_p * (size_t)n);
+    return RG_OK;
+}
+
+static rg_status end_launch(const look *l, const char *why)
+{
+    l->plan->launch = l->s->mpirun;
+    l->plan->launch.is_over = true;
+    snprintf(l->plan->launch.why, sizeof l->plan->launch.why, "%s", why);
+    l->plan->kind = RG__PLAN_LAUNCH;
+    return copy_seats(l->s->mpirun.seat, l->s->mpirun.size,
+                      &l->plan->launch.seat);
+}
+
+static bool add_rank(const look *l, const rg__seat *seat, members *list)
+{
+    const rg__host_record *host = rg__snapshot_host(l->s, seat->host);
+    const rg__slot_record *slot =
+        host != NULL ? find_slot(host, seat->slot) : NULL;
+    if (slot == NULL || !slot->is_alive || !slot->is_at_door)
+        return false;
+    add(list, (rg__member_id){seat->host, seat->slot, slot->start});
+    return true;
+}
+
+/* Its ranks come to the door, each in the seat that it was given. */
+static rg_status await_ranks(const look *l)
+{
+    const rg__mpirun *run = &l->s->mpirun;
+    members list = {.max = run->size};
+    char why[RG__CAUSE_MAX];
+    rg_status st = RG_OK;
+    if (l->clock->launch != run->number) {
+        l->clock->launch = run->number;
+        l->clock->launch_ns = 0;
+    }
+    list.id = calloc((size_t)run->size, sizeof *list.id);
+    if (list.id == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a proposal");
+    for (int r = 0; r < run->size && list.n == r; r++)
+        add_rank(l, &run->seat[r], &list);
+    snprintf(why, sizeof why,
+             "rank %d has not called rg_init within --launch-timeout", list.n);
+    if (list.n == run->size)
+        st = propose(l, &list);
+    else if (has_waited(l, &l->clock->launch_ns, l->c->launch_timeout_ns))
+        st = end_launch(l, why);
+    free(list.id);
+    return st;
+}
+
+static bool is_swept(const look *l)
+{
+    const rg__mpirun *run = &l->s->mpirun;
+    for (int i = 0; i < l->s->hosts; i++) {
+        const rg__host_record *host = &l->s->host[i];
+        if (!host->is_gone && !is_lost(l, host->id) &&
+            host->swept < run->number)
+            return false;
+    }
+    for (int r = 0; r < run->size; r++) {
+        const rg__seat *seat = &run->seat[r];
+        if (rg__snapshot_host(l->s, seat->host) == NULL &&
+            !is_host_dead(l, seat->host, seat->name))
+            return false; /* its lease alone may have ended */
+    }
+    return true;
+}
+
+static bool is_seat_free(const look *l, const rg__seat *seat)
+{
+    const rg__host_record *host = rg__snapshot_host(l->s, seat->host);
+    const rg__slot_record *slot =
+        host != NULL ? find_slot(host, seat->slot) : NULL;
+    return slot != NULL && slot->is_free && may_host_members(l, seat->host) &&
+           !is_mute(l, seat->host);
+}
+
+/* Seats of the next launch; name "": not taken yet. */
+typedef struct seats {
+    rg__seat *of;
+    int n, max; /* taken; rooms */
+} seats;
+
+static bool has_seat(const seats *s, uint64_t host, uint32_t slot)
+{
+    for (int r = 0; r < s->max; r++)
+        if (s->of[r].name[0] != '\0' && s->of[r].host == host &&
+            s->of[r].slot == slot)
+            return true;
+    return false;
+}
+
+/* A rank keeps its seat. */
+static void keep_seats(const look *l, seats *s)
+{
+    const rg__mpirun *run = &l->s->mpirun;
+    for (int r = 0; r < run->size && r < s->max; r++)
+        if (is_seat_free(l, &run->seat[r])) {
+            s->of[r] = run->seat[r];
+            s->n++;
+        }
+}
+
+static void take_seat(seats *s, const rg__seat *seat)
+{
+    int r = 0;
+    while (r < s->max && s->of[r].name[0] != '\0')
+        r++;
+    if (r == s->max || has_seat(s, seat->host, seat->slot))
+        return;
+    s->of[r] = *seat;
+    s->n++;
+}
+
+/* A rank whose seat is gone gets another, host by host: those of a dead host
+ * stay together where another one has room for them. */
+static void take_seats(const look *l, seats *s)
+{
+    for (int i = 0; i < l->s->hosts; i++) {
+        const rg__host_record *host = &l->s->host[i];
+        for (int k = 0; k < host->slot_count; k++) {
+            rg__seat seat = {.host = host->id,
+                             .slot = host->slot[k].slot,
+                             .address = host->address,
+                             .port = host->port};
+            snprintf(seat.name, sizeof seat.name, "%s", host->name);
+            if (is_seat_free(l, &seat))
+                take_seat(s, &seat);
+        }
+    }
+}
+
+/* A smaller world closes ranks. */
+static void close_ranks(seats *s)
+{
+    int n = 0;
+    for (int r = 0; r < s->max; r++)
+        if (s->of[r].name[0] != '\0')
+            s->of[n++] = s->of[r];
+}
+
+/* Slots that are neither free nor given up: they will be free in a moment. */
+static bool is_any_slot_coming(const look *l)
+{
+    for (int i = 0; i < l->s->hosts; i++) {
+        const rg__host_record *host = &l->s->host[i];
+        int n = 0;
+        for (int k = 0; k < host->slot_count; k++)
+            n += host->slot[k].is_free;
+        if (may_host_members(l, host->id) && n < host->open)
+            return true;
+    }
+    return false;
+}
+
+/* true: it ends the job. */
+static bool is_launching_in_vain(const look *l)
+{
+    const rg__mpirun *run = &l->s->mpirun;
+    const uint64_t last = l->decided != NULL ? l->decided->launch : 0;
+    if (run->number - last < LAUNCHES_IN_VAIN)
+        return false;
+    l->plan->kind = RG__PLAN_LAUNCH_FAILED;
+    snprintf(l->plan->cause, sizeof l->plan->cause, "%s", run->why);
+    return true;
+}
+
+static bool is_room_complete(const look *l, int n)
+{
+    if (n == l->c->max)
+        return true;
+    return l->s->mpirun.number != 0 ? !is_any_slot_coming(l)
+                                    : has_waited(l, &l->clock->forming_ns,
+                                                 l->c->start_timeout_ns);
+}
+
+static rg_status begin_launch(const look *l, seats *s)
+{
+    close_ranks(s);
+    l->plan->kind = RG__PLAN_LAUNCH;
+    l->plan->launch = (rg__mpirun){.number = l->s->mpirun.number + 1,
+                                   .by = l->s->leader,
+                                   .seat = s->of,
+                                   .size = s->n,
+                                   .mod_revision = l->s->mpirun.mod_revision};
+    memcpy(l->plan->launch.why, l->s->mpirun.why, RG__CAUSE_MAX);
+    s->of = NULL;
+    l->clock->below_min_ns = 0;
+    return RG_OK;
+}
+
+static rg_status plan_next_launch(const look *l)
+{
+    if (!is_swept(l) || is_launching_in_vain(l))
+        return RG_OK;
+    seats s = {.max = l->c->max};
+    s.of = calloc((size_t)s.max, sizeof *s.of);
+    if (s.of == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a launch");
+    keep_seats(l, &s);
+    take_seats(l, &s);
+    l->plan->alive = s.n;
+    l->plan->wanted = l->s->mpirun.number == 0 ? l->c->max : 0;
+    rg_status st = RG_OK;
+    const bool is_complete = is_room_complete(l, s.n);
+    if (is_hopeless(l))
+        ;
+    else if (is_complete && s.n >= l->c->min)
+        st = begin_launch(l, &s);
+    else if (l->plan->look_again_ns == 0)
+        st = wait_below_min(l);
+    free(s.of);
+    return st;
+}
+
+/* No world, or a broken one. */
+static rg_status plan_launch(const look *l)
+{
+    return l->s->mpirun.number == 0 || l->s->mpirun.is_over
+               ? plan_next_launch(l)
+               : await_ranks(l);
+}
+
 /* The one that is formed again: the newest of those that wait, whatever change
  * was to follow it. NULL: there is none. */
 static const rg__proposal *first_world(const look *l)
@@ -836,6 +1124,8 @@ static rg_status plan_broken(const look *l, members *list)
     const rg__proposal *first = first_world(l);
     if (l->decided != NULL && stops(l))
         return RG_OK;
+    if (l->c->is_mpi)
+        return plan_launch(l);
     if (first != NULL)
         return plan_anew(l, list, first);
     if (list->n < l->c->min)
@@ -856,7 +1146,7 @@ static rg_status plan_decided(const look *l, members *list)
     }
     if (is_world_out_of_sight(l))
         return wait_for_world(l);
-    if (stops(l))
+    if (stops(l) || l->c->is_mpi)
         return RG_OK;
     const int leaving = count_leaving(l, l->decided) + count_surplus(l);
     if (count_new(list, l->decided) + leaving == 0 ||
@@ -961,6 +1251,8 @@ void rg__plan_free(rg__plan *plan)
 {
     rg__proposal_free(&plan->proposal);
     rg__line_free(&plan->line);
+    free(plan->launch.seat);
+    plan->launch.seat = NULL;
 }
 
 bool rg__plan_is_here(const rg__snapshot *snap, uint64_t host)
@@ -975,7 +1267,7 @@ void rg__plan_leave_out(rg__plan_clock *clock, uint64_t from_ns, uint64_t to_ns)
     uint64_t *since[] = {&clock->forming_ns,   &clock->newcomer_ns,
                          &clock->below_min_ns, &clock->back_ns,
                          &clock->world_ns,     &clock->proposed_ns,
-                         &clock->stand_ns};
+                         &clock->stand_ns,     &clock->launch_ns};
     for (size_t i = 0; i < sizeof since / sizeof *since; i++)
         if (*since[i] != 0)
             *since[i] += to_ns - (*since[i] > from_ns ? *since[i] : from_ns);
@@ -1061,8 +1353,14 @@ static rg_status plan_proposed(const look *l, members *list)
 
 static rg_status plan_phase(const look *l, members *list)
 {
+    char why[RG__CAUSE_MAX];
+    if (l->s->mpirun.number != 0 && !l->s->mpirun.is_over &&
+        is_launch_broken(l, why))
+        return end_launch(l, why);
     switch (l->s->cur.phase) {
     case RG__GEN_NONE:
+        if (l->c->is_mpi)
+            return plan_launch(l);
         return plan_first(l, list, l->c->max);
     case RG__GEN_PROPOSED:
         return plan_proposed(l, list);

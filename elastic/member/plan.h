@@ -20,6 +20,8 @@ typedef struct rg__plan_config {
     const uint64_t *lost;         /* hosts to go on without, by incarnation */
     const uint64_t *mute;         /* hosts that etcd does not answer */
     int losts, mutes;
+    bool is_mpi;                /* workers are the ranks of one mpirun */
+    uint64_t launch_timeout_ns; /* for all of them to be at the door */
 } rg__plan_config;
 
 #define RG__REPORTS_MAX 64
@@ -43,6 +45,7 @@ typedef struct rg__plan_clock {
     uint64_t world_ns;              /* for any host of the decided world */
     uint64_t proposed, proposed_ns; /* generation whose acks are waited for */
     uint64_t stand_ns;              /* its newcomers alone are */
+    uint64_t launch, launch_ns;     /* that is waited for, since then */
     rg__link_report report[RG__REPORTS_MAX]; /* of the last minute */
     int reports;
     rg__shut_out *shut_out; /* owned */
@@ -61,8 +64,10 @@ typedef enum rg__plan_kind {
     RG__PLAN_STOP,       /* all hosts are to leave: the job is stopped */
     RG__PLAN_GIVE_UP, /* below --min for longer than --elastic-timeout, or for
                          good because of `failed` */
-    RG__PLAN_LEAVE    /* all hosts here leave: without `awaited` nothing may
+    RG__PLAN_LEAVE,   /* all hosts here leave: without `awaited` nothing may
                          be decided, and they may still be training */
+    RG__PLAN_LAUNCH,  /* begin `launch`, or end it on all hosts */
+    RG__PLAN_LAUNCH_FAILED /* again and again; why: `cause` */
 } rg__plan_kind;
 
 typedef struct rg__plan {
@@ -75,7 +80,8 @@ typedef struct rg__plan {
                       not formed now */
     uint64_t ends; /* WAIT: a generation that its members do not know to have
                       ended; 0: none */
-    char cause[RG__CAUSE_MAX];     /* why it has */
+    char cause[RG__CAUSE_MAX];     /* why it has; LAUNCH_FAILED */
+    rg__mpirun launch;             /* LAUNCH: its seats are owned */
     const rg__host_record *failed; /* GIVE_UP: of the snapshot; or NULL */
     char awaited[RG__CAUSE_MAX]; /* WAIT, LEAVE: "h1, h2", hosts of the decided
                                     world without which nothing is decided */

@@ -94,9 +94,10 @@ char *rg__proposal_difference(const rg__proposal *p, const rg__proposal *base)
     const int members = base != NULL ? base->size : 0;
     const int hosts = base != NULL ? base->host_count : 0;
     json_t *j = json_pack(
-        "{s:I,s:s,s:s,s:s,s:b,s:b,s:o,s:o}", "from", (json_int_t)p->from, "op",
+        "{s:I,s:s,s:s,s:s,s:b,s:b,s:I,s:o,s:o}", "from", (json_int_t)p->from, "op",
         p->op, "cause", p->cause, "kind", rg__cause_kind_name(p->kind),
-        "announced", p->is_announced, "awaited", p->is_awaited, "members",
+        "announced", p->is_announced, "awaited", p->is_awaited, "launch",
+        (json_int_t)p->launch, "members",
         list_json(&member_list, p, p->size, base, members), "hosts",
         list_json(&host_list, p, p->host_count, base, hosts));
     if (j != NULL && base != NULL)
@@ -247,6 +248,7 @@ bool rg__proposal_read(const json_t *j, const rg__snapshot *snap,
     p->base = (uint64_t)json_integer_value(json_object_get(j, "base"));
     p->is_announced = json_is_true(json_object_get(j, "announced"));
     p->is_awaited = json_is_true(json_object_get(j, "awaited"));
+    p->launch = (uint64_t)json_integer_value(json_object_get(j, "launch"));
     p->kind = rg__kind_read(j);
     if (p->base != 0) {
         base = rg__snapshot_gen(snap, p->base);

@@ -158,9 +158,9 @@ bool rg__meta_read(const json_t *j, rg__meta *meta)
 
 static json_t *slot_json(const rg__slot_record *s)
 {
-    return json_pack("[i,i,i,b,b,i,b]", (int)s->slot, (int)s->start,
+    return json_pack("[i,i,i,b,b,i,b,b]", (int)s->slot, (int)s->start,
                      (int)s->pid, s->is_alive, s->is_at_door, (int)s->port,
-                     s->waits);
+                     s->waits, s->is_free);
 }
 
 char *rg__host_text(const rg__host_record *host)
@@ -169,13 +169,17 @@ char *rg__host_text(const rg__host_record *host)
     for (int i = 0; i < host->slot_count; i++)
         json_array_append_new(slots, slot_json(&host->slot[i]));
     return rg__json_text(json_pack(
-        "{s:o,s:I,s:i,s:i,s:s,s:i,s:b,s:i,s:b,s:b,s:i,s:i,s:s,s:I,s:o}", "id",
+        "{s:o,s:I,s:i,s:i,s:s,s:i,s:b,s:i,s:b,s:b,s:i,s:i,s:s,s:I,s:o,"
+        "s:I,s:I,s:s}",
+        "id",
         rg__hex_json(host->id), "seq", (json_int_t)host->seq, "slots",
         host->slots, "elastic", host->elastic, "address", host->address.text,
         "port", (int)host->port, "draining", host->is_draining, "notice_ms",
         host->notice_ms, "gone", host->is_gone, "etcd", host->has_etcd, "open",
         host->open, "failed_code", host->failed_code, "failed", host->failed,
-        "vault", (json_int_t)host->vault_bytes, "workers", slots));
+        "vault", (json_int_t)host->vault_bytes, "workers", slots, "swept",
+        (json_int_t)host->swept, "broke", (json_int_t)host->broke, "broke_why",
+        host->broke_why));
 }
 
 bool rg__is_port(json_int_t port)
@@ -208,7 +212,8 @@ static bool read_slot(const json_t *j, rg__slot_record *s)
                            .port = (uint32_t)port,
                            .is_alive = alive,
                            .is_at_door = door,
-                           .waits = json_is_true(json_array_get(j, 6))};
+                           .waits = json_is_true(json_array_get(j, 6)),
+                           .is_free = json_is_true(json_array_get(j, 7))};
     return true;
 }
 
@@ -222,6 +227,8 @@ bool rg__host_read(const json_t *j, rg__host_record *host)
     host->is_draining = json_is_true(json_object_get(j, "draining"));
     host->vault_bytes =
         (uint64_t)json_integer_value(json_object_get(j, "vault"));
+    host->swept = (uint64_t)json_integer_value(json_object_get(j, "swept"));
+    host->broke = (uint64_t)json_integer_value(json_object_get(j, "broke"));
     if (!rg__id_read(json_object_get(j, "id"), &host->id) ||
         !read_int(j, "notice_ms", 0, NOTICE_MS_MAX, &host->notice_ms) ||
         !read_int(j, "slots", 0, RG__HOST_SLOTS_MAX, &host->slots) ||
@@ -233,6 +240,8 @@ bool rg__host_read(const json_t *j, rg__host_record *host)
                         &host->port) ||
         !rg__text_read(host->failed, sizeof host->failed,
                        json_object_get(j, "failed")) ||
+        !rg__text_read(host->broke_why, sizeof host->broke_why,
+                       json_object_get(j, "broke_why")) ||
         n > RG__HOST_SLOTS_MAX)
         return false;
     host->slot = calloc(n + 1, sizeof *host->slot);
@@ -245,6 +254,55 @@ bool rg__host_read(const json_t *j, rg__host_record *host)
         }
     host->slot_count = (int)n;
     return true;
+}
+
+/* ------------------------------------------------------------------ mpirun */
+
+char *rg__mpirun_text(const rg__mpirun *run)
+{
+    json_t *seats = json_array();
+    for (int r = 0; r < run->size; r++)
+        json_array_append_new(
+            seats,
+            json_pack("[s,o,i,s,i]", run->seat[r].name,
+                      rg__hex_json(run->seat[r].host), (int)run->seat[r].slot,
+                      run->seat[r].address.text, (int)run->seat[r].port));
+    return rg__json_text(json_pack(
+        "{s:I,s:o,s:b,s:s,s:o}", "number", (json_int_t)run->number, "by",
+        rg__hex_json(run->by), "over", run->is_over, "why", run->why, "seats",
+        seats));
+}
+
+static bool read_seat(const json_t *j, rg__seat *seat)
+{
+    const json_int_t slot = json_integer_value(json_array_get(j, 2));
+    seat->slot = (uint32_t)slot;
+    return rg__name_read(seat->name, sizeof seat->name, json_array_get(j, 0)) &&
+           rg__id_read(json_array_get(j, 1), &seat->host) && slot >= 0 &&
+           slot < RG__HOST_SLOTS_MAX &&
+           rg__place_read(json_array_get(j, 3), json_array_get(j, 4),
+                          &seat->address, &seat->port);
+}
+
+bool rg__mpirun_read(const json_t *j, rg__mpirun *run)
+{
+    const json_t *seats = json_object_get(j, "seats");
+    const size_t n = json_array_size(seats);
+    const json_int_t number = json_integer_value(json_object_get(j, "number"));
+    run->number = (uint64_t)number;
+    run->is_over = json_is_true(json_object_get(j, "over"));
+    if (number < 1 || n < 1 || n > RG__WORLD_MAX ||
+        !rg__id_read(json_object_get(j, "by"), &run->by) ||
+        !rg__text_read(run->why, sizeof run->why, json_object_get(j, "why")))
+        return false;
+    run->seat = calloc(n, sizeof *run->seat);
+    bool is_right = run->seat != NULL;
+    for (size_t i = 0; i < n && is_right; i++)
+        is_right = read_seat(json_array_get(seats, i), &run->seat[i]);
+    run->size = (int)n;
+    if (!is_right)
+        free(run->seat);
+    return is_right;
 }
 
 /* --------------------------------------------------------------------- cur */

@@ -18,6 +18,7 @@
  *   all/share/<host>        what it has written               rg__share
  *   all/probe               hosts are suspected: look at each other (lease)
  *   all/drain/<host>        this host is to leave             rg__drain
+ *   all/mpirun              under --mpi: the newest launch    rg__mpirun
  *   all/gen/<g>             a proposal, written once          rg__proposal
  *   all/ev/<g>/<who>        a published reason                rg__reason
  *   all/line/<g>            a decided generation              rg__line
@@ -71,7 +72,8 @@ typedef struct rg__slot_record {
     int32_t pid;
     uint32_t port; /* of its listener for workers of other hosts */
     bool is_alive, is_at_door;
-    bool waits; /* in rg_world_wait, or between that and rg_run */
+    bool waits;   /* in rg_world_wait, or between that and rg_run */
+    bool is_free; /* under --mpi: a launch may start a rank there */
 } rg__slot_record;
 
 typedef struct rg__host_record {
@@ -91,6 +93,9 @@ typedef struct rg__host_record {
     int failed_code;     /* exit code of one that is */
     char failed[RG__CAUSE_MAX]; /* what it died of; "": none is given up */
     uint64_t vault_bytes;       /* reserved there for commits */
+    uint64_t swept; /* the newest launch of which nothing is left there */
+    uint64_t broke; /* the newest launch that can't go on, as seen there: */
+    char broke_why[RG__CAUSE_MAX];
     rg__slot_record *slot;      /* owned */
     int slot_count;
     int64_t mod_revision;
@@ -139,12 +144,33 @@ typedef struct rg__proposal {
     rg__cause_kind kind;
     bool is_announced;
     bool is_awaited;       /* a member waits for it in rg_world_wait */
+    uint64_t launch;       /* whose ranks its members are; 0: not under --mpi */
     rg__member_id *member; /* by rank, owned */
     uint32_t *port;        /* their listeners, by rank, owned */
     int size;
     rg__proposal_host *host; /* in order of their first rank, owned */
     int host_count;
 } rg__proposal;
+
+/* The slot of a rank of MPI_COMM_WORLD. */
+typedef struct rg__seat {
+    uint64_t host; /* incarnation */
+    char name[RG__NAME_MAX];
+    uint32_t slot;
+    rg__address address;
+    uint32_t port; /* of its agent */
+} rg__seat;
+
+/* A launch: one mpirun, and all ranks at once. */
+typedef struct rg__mpirun {
+    uint64_t number; /* counts launches from 1; 0: there is none */
+    uint64_t by;     /* host whose agent runs mpirun, by incarnation */
+    bool is_over;    /* none of its processes is to live any more */
+    char why[RG__CAUSE_MAX]; /* it is; before: the launch before it was */
+    rg__seat *seat; /* by rank; owned */
+    int size;
+    int64_t mod_revision; /* 0: absent */
+} rg__mpirun;
 
 typedef struct rg__reason {
     uint64_t generation;
@@ -283,6 +309,7 @@ typedef struct rg__snapshot {
     rg__claim *claim;
     rg__saved saved;
     rg__order order;
+    rg__mpirun mpirun;
     rg__share *share;
     uint64_t begun;  /* generation of the commit that was begun first, 0: no
                         worker has come as far, nor into fn */
@@ -349,6 +376,7 @@ char *rg__proposal_difference(const rg__proposal *p, const rg__proposal *base);
 /* A base that makes it much shorter; NULL: none, or it is short already. */
 const rg__proposal *rg__proposal_base(const rg__snapshot *snap,
                                       const rg__proposal *p);
+char *rg__mpirun_text(const rg__mpirun *run);
 char *rg__reason_text(const rg__reason *r);
 char *rg__ack_text(const rg__ack *ack);
 /* And back; the generation is the caller's. false: it is not ours. */
@@ -386,6 +414,7 @@ char *rg__suspicion_text(bool is_withdrawn);
     X(SIZE, "all/size", ALONE)                                                 \
     X(CHECKPOINT, "all/checkpoint", ALONE)                                     \
     X(ORDER, "all/order", ALONE)                                               \
+    X(MPIRUN, "all/mpirun", ALONE)                                             \
     X(PROBE, "all/probe", ALONE)                                               \
     X(GEN, "all/gen", NUMBER)      /* generation */                            \
     X(LINE, "all/line", NUMBER)    /* generation */                            \

@@ -13,6 +13,7 @@ bool rg__cur_read(const json_t *j, rg__cur *cur);
 /* Behind its base in the snapshot. */
 bool rg__proposal_read(const json_t *j, const rg__snapshot *snap,
                        rg__proposal *p);
+bool rg__mpirun_read(const json_t *j, rg__mpirun *run);
 bool rg__reason_read(const json_t *j, rg__reason *r);
 bool rg__line_read(const json_t *j, rg__line *line);
 bool rg__leader_read(const json_t *j, rg__proposal_host *leader);

@@ -114,6 +114,15 @@ static bool add_drain(rg__snapshot *s, const char *name, const json_t *j)
     return true;
 }
 
+static bool add_mpirun(rg__snapshot *s, const json_t *j, const rg__kv *kv)
+{
+    rg__mpirun run = {.mod_revision = kv->mod_revision};
+    if (!rg__mpirun_read(j, &run))
+        return false;
+    s->mpirun = run;
+    return true;
+}
+
 static bool add_claim(rg__snapshot *s, uint64_t where, const json_t *j,
                       const rg__kv *kv)
 {
@@ -228,6 +237,8 @@ static bool add(rg__snapshot *s, const rg__key *key, const json_t *j,
         return add_saved(s, j, kv);
     case RG__KEY_ORDER:
         return add_order(s, j, kv);
+    case RG__KEY_MPIRUN:
+        return add_mpirun(s, j, kv);
     case RG__KEY_PROBE:
         s->probe = kv->mod_revision;
         return true;
@@ -417,6 +428,7 @@ void rg__snapshot_free(rg__snapshot *snap)
     free(snap->drain);
     free(snap->claim);
     free(snap->share);
+    free(snap->mpirun.seat);
     *snap = (rg__snapshot){0};
 }
 

@@ -62,6 +62,8 @@ void rg_state_destroy(rg_state *state)
 {
     if (state == NULL)
         return;
+    if (state->ctx->resumed == state)
+        state->ctx->resumed = NULL;
     for (int i = 0; i < state->buffers; i++)
         unmap_room(&state->buffer[i]);
     rg__history_close(state->history);

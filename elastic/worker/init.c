@@ -47,8 +47,11 @@ static rg_status meet(rg__worker *w)
     rg_status st = rg__library_settings_get(&settings);
     if (st != RG_OK)
         return st;
-    if (settings->socket != NULL && settings->socket[0] != '\0')
+    if (settings->socket != NULL && settings->socket[0] != '\0') {
+        w->ctx->is_rank = settings->launch > 0;
+        w->ctx->is_elastic |= w->ctx->is_rank;
         return rg__worker_meet(w, settings->socket, settings->slot);
+    }
     w->launcher = rg__launcher_get();
     if (w->launcher != NULL && !w->launcher->is_here())
         w->launcher = NULL;
@@ -235,7 +238,7 @@ static rg_status start(rg_ctx *ctx)
     return rg__worker_start_thread(w);
 }
 
-/* A static program's door is rg_init. */
+/* The door of a static program, and of a rank under --mpi, is rg_init. */
 static rg_status form_static_world(rg_ctx *ctx)
 {
     rg_status st = rg__worker_door(ctx->worker);
@@ -286,7 +289,7 @@ rg_status rg_init(const rg_params *params, rg_ctx **ctx_p)
         rg__failpoint_start(ctx->me.start);
         st = start(ctx);
     }
-    if (st == RG_OK && !ctx->is_elastic)
+    if (st == RG_OK && (!ctx->is_elastic || ctx->is_rank))
         st = form_static_world(ctx);
     if (st != RG_OK) {
         destroy_ctx(ctx);
@@ -301,6 +304,7 @@ rg_status rg_finalize(rg_ctx *ctx)
     if (ctx == NULL)
         return RG_OK;
     rg__group_forget(ctx);
+    const rg_status st = rg__worker_finish_launch(ctx);
     destroy_ctx(ctx);
-    return RG_OK;
+    return st;
 }

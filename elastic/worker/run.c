@@ -140,7 +140,7 @@ static rg_status leave_to_come_back(rg_state *state, rg_status st)
                           rg_status_name(st), IN_VAIN_MAX);
 }
 
-static rg_status finished(rg__worker *w)
+rg_status rg__worker_finished(rg__worker *w)
 {
     rg__failpoint("fin", w->ctx->now.rank, 0, w->taken);
     pthread_mutex_lock(&w->lock);
@@ -160,7 +160,7 @@ static rg_status judge(rg_state *state, rg_status st)
     switch (rg_status_advice(st)) {
     case RG_ADVICE_NONE:
         if (st == RG_OK)
-            return finished(w);
+            return rg__worker_finished(w);
         return rg__fail(RG_ERR_INVALID,
                         "the training function returned %s, which is no "
                         "reason to leave it; return RG_OK at its end",

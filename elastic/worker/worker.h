@@ -215,6 +215,12 @@ bool rg__worker_has_world(rg__worker *w, rg__decided *decided);
 /* The job is done, and this worker had a part in it. */
 bool rg__worker_is_done(rg__worker *w);
 
+/* run.c: fn, or the program, is done in the generation that was taken up. */
+rg_status rg__worker_finished(rg__worker *w);
+
+/* resume.c: the end of a rank's work; collective. */
+rg_status rg__worker_finish_launch(rg_ctx *ctx);
+
 /* crash.c: store dying(signal) in the page before a core dump hides the death.
  */
 void rg__crash_install(rg__page *page);

@@ -30,12 +30,24 @@ static rg_status check_comm(const char *what, MPI_Comm comm)
 /* --------------------------------------------------------------- rg_init_mpi
  */
 
-static rg_status refuse_agent(void)
+/* A rank of `regroup run --mpi` has its agent's world, which is that of MPI. */
+static rg_status check_agent(MPI_Comm comm)
 {
     const rg__library_settings *settings = NULL;
-    const rg_status st = rg__library_settings_get(&settings);
+    int how = MPI_UNEQUAL;
+    rg_status st = rg__library_settings_get(&settings);
     if (st != RG_OK)
         return st;
+    if (settings->launch > 0) {
+        st = rg__mpi_status("MPI_Comm_compare",
+                            MPI_Comm_compare(comm, MPI_COMM_WORLD, &how));
+        if (st != RG_OK || how == MPI_IDENT || how == MPI_CONGRUENT)
+            return st;
+        return rg__fail(RG_ERR_INVALID,
+                        "under --mpi the world is MPI_COMM_WORLD, and "
+                        "rg_init_mpi got a communicator of other ranks; hand "
+                        "MPI_COMM_WORLD over, and make a set of the other one");
+    }
     if (settings->socket != NULL && settings->socket[0] != '\0')
         return rg__fail(RG_ERR_INVALID,
                         "rg_init_mpi was called under an agent, which says "
@@ -51,7 +63,7 @@ rg_status rg_init_mpi(MPI_Comm comm, const rg_params *params, rg_ctx **ctx_p)
                         "call MPI_Init_thread before, or rg_init");
     rg_status st = check_comm("rg_init_mpi", comm);
     if (st == RG_OK)
-        st = refuse_agent();
+        st = check_agent(comm);
     if (st != RG_OK)
         return st;
     rg__mpi_hand_over(comm);

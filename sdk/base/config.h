@@ -125,6 +125,7 @@ typedef struct rg__library_settings {
     const char *library;    /* the Python package's; NULL: none is named */
     const char *socket;     /* of the agent; NULL: no agent */
     int slot;               /* that this process was started in, -1: none */
+    int launch;             /* whose rank it is, under --mpi; -1: none */
     uint64_t stall_ms, op_timeout_ms; /* 0: never */
     const char *checkpoint_dir;       /* NULL: none */
     rg__every checkpoint_every;

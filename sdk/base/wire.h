@@ -45,7 +45,7 @@
 
 #include "sdk/base/page.h"
 
-#define RG__WIRE_VERSION 11u
+#define RG__WIRE_VERSION 12u
 #define RG__WIRE_MAX     65536
 #define RG__TEXT_MAX     256
 #define RG__KEY_BYTES    32
@@ -53,6 +53,9 @@
 #define RG__SET_NAME_MAX 32
 #define RG__ENV_SOCKET   "REGROUP_SOCKET" /* path of the agent's socket */
 #define RG__ENV_SLOT     "REGROUP_SLOT" /* the slot this process was started in */
+#define RG__ENV_LAUNCH   "REGROUP_LAUNCH" /* number of the launch, under --mpi */
+#define RG__CMD_RANK     "rank"  /* `regroup rank PROGRAM`, under mpirun */
+#define RG__CMD_PROXY    "proxy" /* `regroup proxy HOST WORDS`, for mpirun */
 
 /* clang-format off */
 /* Each with its struct, and 1 where more bytes follow that. */
@@ -94,7 +97,12 @@
     X(FOLLOW, rg__mark, 0)      /* to be told of the job's end: OVER */        \
     X(OVER, rg__over, 0)                                                       \
     X(DRAIN, rg__drain_host, 0) /* a host to leave; answered by STATUS_TEXT */ \
-    X(SCALE, rg__scale, 0)      /* other sizes for the job; likewise */
+    X(SCALE, rg__scale, 0)      /* other sizes for the job; likewise */        \
+    /* processes of a launch (--mpi), one thing per connection */              \
+    X(RANK, rg__rank, 0)       /* may it be that rank? answered by RANK_GO */  \
+    X(RANK_GO, rg__rank_go, 0) /* + standard output and error of a slot */     \
+    X(RANK_ENDED, rg__rank, 0) /* its exit status */                           \
+    X(PROXY, rg__proxy, 1)     /* a daemon of the MPI; likewise RANK_GO */
 /* clang-format on */
 
 typedef enum rg__wire_type {
@@ -263,6 +271,27 @@ typedef struct rg__scale {
     rg__wire_head head;
     int32_t min, max; /* 0: as it is */
 } rg__scale;
+
+typedef struct rg__rank { /* RANK, RANK_ENDED */
+    rg__wire_head head;
+    uint64_t launch;
+    int32_t rank; /* in MPI_COMM_WORLD */
+    int32_t pid, status, spare;
+} rg__rank;
+
+typedef struct rg__rank_go {
+    rg__wire_head head;
+    int32_t slot;           /* -1: not, and `why` */
+    uint32_t is_later;      /* ask again: the agent does not know yet */
+    char why[RG__TEXT_MAX]; /* "": granted, or begun */
+} rg__rank_go;
+
+typedef struct rg__proxy {
+    rg__wire_head head;
+    uint64_t launch;
+    char host[RG__ADDRESS_MAX];
+    char line[]; /* for a shell, to the end of the message */
+} rg__proxy;
 
 /* World ranks one after another, up or down. */
 typedef struct rg__range {

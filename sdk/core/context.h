@@ -41,6 +41,8 @@ struct rg_ctx {
     rg__vault *vault; /* of this host, shared likewise */
     const rg__hooks *hooks;
     bool is_elastic;
+    bool is_rank;      /* of an mpirun of --mpi: the world forms in rg_init */
+    rg_state *resumed; /* by rg_state_resume; borrowed, NULL: none */
     bool is_running;            /* inside rg_run, with whatever state */
     bool has_failed;            /* rg_run has returned an error */
     bool is_alone;              /* there is no agent */

@@ -156,6 +156,12 @@ struct rg__verdict {
     char why[RG__TEXT_MAX];
 };
 
+/* What this host's record says of launches (--mpi). */
+struct rg__launch_word {
+    uint64_t swept, broke;
+    char why[RG__CAUSE_MAX]; /* it broke */
+};
+
 /* Agents that have had this incarnation. */
 struct rg__life {
     int64_t lease_id; /* 0: none yet */
@@ -190,6 +196,8 @@ struct agent {
     struct rg__shape shape;
     bool is_paused; /* their processes are stopped */
     struct rg__crew *crew;
+    struct rg__launches *launches;
+    struct rg__launch_word launch;
     struct rg__printer *printer;
     struct rg__control *control;
 

@@ -65,6 +65,15 @@ typedef struct rg__events {
     /* The first world that its worker was in has ended before it began. */
     void (*slot_recalled)(slot *s, uint64_t generation);
 
+    /* Under --mpi. */
+    void (*process_ended)(slot *s); /* PROGRAM's, whether it has met us or not */
+    void (*generation_ended)(agent *a, uint64_t generation);
+    void (*delivered)(agent *a, const rg__proposal *p, const rg__line *line);
+    void (*swept)(agent *a); /* what the record says of launches has changed */
+    /* false: it is no message of a launch; else the socket is owned. */
+    bool (*launch_calls)(agent *a, int sock, const void *bytes, size_t n,
+                         pid_t pid);
+
     /* Listeners, and what a connection wants by its first message. */
     void (*worker_calls)(void *agent_arg, int listener, uint32_t events);
     void (*agent_calls)(void *agent_arg, int listener, uint32_t events);

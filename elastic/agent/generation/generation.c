@@ -84,6 +84,7 @@ void rg__generation_abort(agent *a, uint64_t generation)
     for (int i = 0; i < a->params->slots; i++)
         abort_worker(&a->slot[i], generation);
     recall_members(a);
+    a->on->generation_ended(a, generation);
 }
 
 static void abort_what_is_published(agent *a)
@@ -580,6 +581,7 @@ static void deliver(agent *a)
                 "how many steps generation %llu has rolled back is unknown: "
                 "nobody of the world before it takes part",
                 (unsigned long long)p->generation);
+    a->on->delivered(a, p, line);
     rg__copies_begin(a, p);
     if (!rg__transfer_begin(a, line))
         rg__generation_pass_on(a);

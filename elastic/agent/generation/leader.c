@@ -244,6 +244,13 @@ static void add_leave(job_txn *t, const rg__plan *plan)
         add_leave_of(t, a->params->host, plan);
 }
 
+static void add_launch(job_txn *t, const rg__plan *plan)
+{
+    rg__failpoint("agent.launch", -1, 0, plan->launch.number);
+    rg__job_if_mod(t, RG__KEY(MPIRUN), t->a->known.mpirun.mod_revision);
+    rg__job_put(t, RG__KEY(MPIRUN), rg__mpirun_text(&plan->launch), 0);
+}
+
 static void add_act(job_txn *t, const rg__plan *plan)
 {
     switch (plan->kind) {
@@ -272,6 +279,15 @@ static void add_act(job_txn *t, const rg__plan *plan)
         break;
     case RG__PLAN_LEAVE:
         add_leave(t, plan);
+        break;
+    case RG__PLAN_LAUNCH:
+        add_launch(t, plan);
+        break;
+    case RG__PLAN_LAUNCH_FAILED:
+        add_end(t, RG__EXIT_SYSTEM,
+                "no launch has come to a world any more, the newest since %s; "
+                "look at the lines of mpirun and of the program above",
+                plan->cause);
         break;
     }
 }
@@ -415,6 +431,8 @@ void rg__leader_look(void *agent_arg)
         .comeback_ns = a->params->grace_ms * RG__MS,
         .lost = lost,
         .losts = rg__suspect_lost(a, lost, LOST_MAX, &again_ns),
+        .is_mpi = a->params->is_mpi,
+        .launch_timeout_ns = a->params->launch_timeout_ms * RG__MS,
         .mute = mute,
         .mutes = rg__suspect_mute(a, mute, LOST_MAX)};
     if (again_ns != 0)

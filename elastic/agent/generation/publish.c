@@ -19,6 +19,14 @@
 #include "sdk/base/clock.h"
 #include "sdk/base/log.h"
 
+/* All of a launch are gone from here before a slot is free for the next. */
+static void publish_launch(const agent *a, rg__host_record *host)
+{
+    host->swept = a->launch.swept;
+    host->broke = a->launch.broke;
+    snprintf(host->broke_why, sizeof host->broke_why, "%s", a->launch.why);
+}
+
 void rg__publish_fill(const agent *a, rg__host_record *host)
 {
     snprintf(host->name, sizeof host->name, "%s", a->params->host);
@@ -33,6 +41,7 @@ void rg__publish_fill(const agent *a, rg__host_record *host)
     host->is_gone = a->is_leaving;
     host->has_etcd = a->params->has_etcd;
     host->vault_bytes = rg__vault_bytes(a);
+    publish_launch(a, host);
     for (int i = 0; i < a->params->slots; i++) {
         const slot *s = &a->slot[i];
         host->open += s->kept.state != SLOT_GIVEN_UP;
@@ -50,7 +59,9 @@ void rg__publish_fill(const agent *a, rg__host_record *host)
                               .is_at_door = s->kept.state == SLOT_DOOR &&
                                             (a->shape.is_known || s->w.waits) &&
                                             rg__paths_are_proved(a),
-                              .waits = s->w.waits};
+                              .waits = s->w.waits,
+                              .is_free = a->params->is_mpi && a->life.state == RG__LIFE_WORKING &&
+                                         s->kept.state == SLOT_IDLE};
     }
 }
 

@@ -37,7 +37,9 @@ typedef enum rg__peer_type {
                        that was asked for */
     RG__PEER_PROVE,  /* first: do large packets pass, and do you reach these
                         ports? (paths.c) */
-    RG__PEER_PROVED
+    RG__PEER_PROVED,
+    RG__PEER_BEGIN, /* first: run a daemon of the MPI (mpirun/proxies.c) */
+    RG__PEER_BEGUN
 } rg__peer_type;
 
 /* What the owner of a connection is told; arg is what it gave. */

@@ -9,6 +9,7 @@
 #include "elastic/agent/base/view.h"
 #include "elastic/agent/checkpoint/checkpoints.h"
 #include "elastic/agent/generation/generation.h"
+#include "elastic/agent/mpirun/mpirun.h"
 #include "elastic/agent/supervisor/keeper.h"
 #include "elastic/agent/workers/workers.h"
 #include "elastic/agent/output/output.h"
@@ -49,6 +50,8 @@ void rg__agent_check_end(agent *a)
     for (int i = 0; i < a->params->slots; i++)
         if (!is_slot_over(a, &a->slot[i]))
             return;
+    if (rg__mpirun_is_running(a))
+        return; /* likewise */
     if (rg__outputs_are_open(a) && !a->leaving->is_hurried)
         return; /* called again when it is written */
     if (rg__checkpoint_is_busy(a) && !a->leaving->is_cut_short)
@@ -71,6 +74,7 @@ static void kill_rest(agent *a)
 {
     a->leaving->is_hurried = true;
     rg__slots_signal(a, SIGKILL);
+    rg__mpirun_kill(a);
     rg__slots_await_end(a);
     rg__timer_set(a->leaving->kill_timer, a->params->grace_ms * RG__MS);
     rg__agent_check_end(a);

@@ -60,7 +60,7 @@ static void on_first_message(void *arg, int sock, uint32_t events)
 {
     guest *g = arg;
     agent *a = g->a;
-    _Alignas(16) char room[1024];
+    static _Alignas(16) char room[RG__WIRE_MAX]; /* one thread, not nested */
     size_t n = 0;
     int fds[RG__SOCK_FDS];
     pid_t pid = 0;
@@ -77,7 +77,8 @@ static void on_first_message(void *arg, int sock, uint32_t events)
         close(sock);
     else if (head->type == RG__HELLO)
         rg__worker_hello(a, sock, room, n, pid);
-    else if (!a->on->asked(a, sock, room, n))
+    else if (!a->on->launch_calls(a, sock, room, n, pid) &&
+             !a->on->asked(a, sock, room, n))
         rg__worker_refuse(
             a, sock, "a connection began with something that is not Regroup's");
 }

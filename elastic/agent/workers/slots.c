@@ -219,14 +219,8 @@ static void start_later(slot *s)
                   pause_ns < most_ns - late_ns ? pause_ns : most_ns - late_ns);
 }
 
-static void start(void *arg)
+static void begin_start(slot *s)
 {
-    slot *s = arg;
-    agent *a = s->a;
-    if (a->is_done || a->life.state != RG__LIFE_WORKING) {
-        rg__slot_step(s, SLOT_ON_DISMISS); /* till rg__slots_start, if ever */
-        return;
-    }
     rg__slot_step(s, SLOT_ON_BEGIN);
     s->kept.start++;
     s->kept.is_loss = s->kept.has_stepped = s->kept.is_wrapped = false;
@@ -235,6 +229,18 @@ static void start(void *arg)
     s->died_in = 0;
     s->kept.started_ns = rg__now_ns();
     rg__slot_keep(s); /* before its output: one of an older start is nobody's */
+}
+
+static void start(void *arg)
+{
+    slot *s = arg;
+    agent *a = s->a;
+    if (a->is_done || a->life.state != RG__LIFE_WORKING || a->params->is_mpi) {
+        rg__slot_step(s, SLOT_ON_DISMISS); /* till rg__slots_start, if ever */
+        a->on->slot_changed(s);            /* or till a launch */
+        return;
+    }
+    begin_start(s);
     if (start_child(s) != RG_OK) {
         start_later(s);
         return;
@@ -244,6 +250,54 @@ static void start(void *arg)
     rg__wait_end(a, RG__WAIT_ROOM, s->index);
     rg__log(RG__DEBUG, "agent", "%s.%u is process %d", a->params->host,
             s->index, s->kept.child);
+}
+
+/* Its end is told by a stub, as that of an adopted child is by the keeper. */
+static rg_status adopt(slot *s, pid_t child)
+{
+    s->child_pidfd = (int)syscall(SYS_pidfd_open, child, 0);
+    if (s->child_pidfd < 0 ||
+        rg__loop_watch(s->a->loop, s->child_pidfd, EPOLLIN, on_child_exit, s) !=
+            RG_OK) {
+        unwatch_child(s);
+        return rg__fail(RG_ERR_SYSTEM, "process %d can't be watched", child);
+    }
+    s->kept.child = child;
+    s->is_adopted = true;
+    rg__slot_keep(s);
+    rg__slot_note_group(s, child);
+    return RG_OK;
+}
+
+rg_status rg__slot_take(slot *s, pid_t child, int out[2], int err[2])
+{
+    if (s->kept.state != SLOT_IDLE || child <= 1)
+        return rg__fail(RG_ERR_INVALID,
+                        "slot %u of host %s has a process already", s->index,
+                        s->a->params->host);
+    begin_start(s);
+    rg_status st = rg__output_open(s, out, err);
+    if (st == RG_OK) {
+        st = adopt(s, child);
+        if (st == RG_OK)
+            return st;
+        close(out[1]);
+        close(err[1]);
+        rg__output_close(s);
+    }
+    rg__slot_step(s, SLOT_ON_UNABLE);
+    rg__timer_set(s->respawn, 0);
+    return st;
+}
+
+const char *rg__workers_socket(const agent *a)
+{
+    return a->crew->socket_path;
+}
+
+void rg__workers_limit_descriptors(const agent *a)
+{
+    setrlimit(RLIMIT_NOFILE, &a->crew->descriptors);
 }
 
 void rg__slots_start(agent *a)
@@ -529,8 +583,25 @@ void rg__slot_lost(slot *s, const char *format, ...)
     s->a->on->slot_dead(s);
 }
 
+/* With all others of its launch, which counts for no failure of its own. */
+static void recall_rank(slot *s)
+{
+    const bool is_alive = rg__slot_is_alive(s);
+    if (!is_alive && s->kept.state != SLOT_STARTING)
+        return; /* its own end is the fault, or it has none */
+    s->kept.is_recalled = true;
+    if (is_alive)
+        rg__slot_lost(s, "ends with its launch");
+    else
+        rg__slot_kill(s);
+}
+
 void rg__slot_recall(slot *s, uint64_t generation)
 {
+    if (s->a->params->is_mpi) {
+        recall_rank(s);
+        return;
+    }
     s->kept.is_recalled = true;
     rg__slot_lost(s,
                   "starts again with all others, since generation %llu has "
@@ -694,14 +765,26 @@ static void start_ended(slot *s)
     begin_later(s, then);
 }
 
+/* When all others of its launch are gone, too, the next one begins. */
+static void wait_for_launch(slot *s)
+{
+    s->kept.quick_deaths = 0;
+    rg__slot_step(s, SLOT_ON_AGAIN);
+    rg__timer_set(s->respawn, 0);
+}
+
 static void start_again(slot *s)
 {
     agent *a = s->a;
+    if (a->params->is_mpi && s->kept.is_recalled) {
+        wait_for_launch(s);
+        return;
+    }
     const uint64_t lived_ns = rg__now_ns() - s->kept.started_ns;
     s->kept.quick_deaths = lived_ns > QUICK_NS ? 1 : s->kept.quick_deaths + 1;
     const bool is_from_outside = is_ended_from_outside(s);
     forgive(s);
-    if (s->kept.is_recalled)
+    if (s->kept.is_recalled || (is_from_outside && a->params->is_mpi))
         s->kept.quick_deaths = 1;
     if (s->kept.is_recalled ||
         (is_from_outside && a->params->max_restarts > 0)) {
@@ -836,6 +919,7 @@ static void child_ended(slot *s, int code, const char *how)
     rg__wait_end(s->a, RG__WAIT_FENCE, s->index);
     rg__worker_drain(s);
     rg__slot_lost(s, "%s", how);
+    s->a->on->process_ended(s);
     unwatch_child(s);
     if (!s->is_adopted)
         kill(-child, SIGKILL); /* whoever is left of its group */
@@ -881,8 +965,9 @@ static void on_child_exit(void *arg, int fd, uint32_t events)
     (void)fd, (void)events;
     slot *s = arg;
     if (s->is_adopted) {
+        const bool is_known = s->a->params->is_mpi && s->kept.is_recalled;
         rg__loop_unwatch(s->a->loop, s->child_pidfd);
-        rg__timer_set(s->orphan, ORPHAN_NS);
+        rg__timer_set(s->orphan, is_known ? 0 : ORPHAN_NS);
         return;
     }
     child_ended_so(s, rg__how_ended(s->kept.child));

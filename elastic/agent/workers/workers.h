@@ -13,6 +13,12 @@ void rg__slots_destroy(agent *a);
 void rg__slots_start(agent *a);
 void rg__slots_finish(agent *a);
 void rg__slots_signal(agent *a, int signum);
+/* A process that a launch has started becomes the slot's; the worker's ends of
+ * its output are the caller's. */
+rg_status rg__slot_take(slot *s, pid_t child, int out[2], int err[2]);
+/* Of the agent; in a child, the limits that we were started with. */
+const char *rg__workers_socket(const agent *a);
+void rg__workers_limit_descriptors(const agent *a);
 void rg__slot_dismiss(slot *s); /* nothing is started there any more */
 /* SIGTERM for those that rg_run can't ask to end; a timer's: for those that
  * have not returned from it. */

@@ -868,6 +868,22 @@ RG_API rg_status rg_run(rg_state *state, rg_train_fn fn, void *arg);
  * is one directory that all of them see; with sharded buffers each host writes
  * its shards into a file of its own beside the first. */
 
+/* For programs without fn, the ranks of `regroup run --mpi`: behind the
+ * rg_state_add calls, fill registered memory with the newest commit of the
+ * launches before this one, or else with the newest checkpoint of
+ * --checkpoint-dir; *step_p is its step. Then rg_state_commit, rg_step_end and
+ * rg_state_save may be called, outside of any function. Collective over the
+ * world, once. The work is done when all ranks have called rg_finalize, which
+ * waits for them here.
+ *
+ * ERR_NOT_FOUND: no step was committed: *step_p is 0, registered memory is
+ * rank 0's, and the program begins. ERR_HOSTS_CHANGED from a later commit: the
+ * step is saved, and this launch ends: clean up, and end the process.
+ * ERR_PEER_LOST, here or later: this process is ended, and the next launch
+ * resumes. ERR_MISMATCH: ranks have registered different buffers. ERR_INVALID:
+ * it was called before, or this process is no rank of such a job. */
+RG_API rg_status rg_state_resume(rg_state *state, uint64_t *step_p);
+
 /* Fill registered memory and the step from a checkpoint, before rg_run, on
  * every rank: the newest whole one in a directory, or the one in a file. path
  * NULL: the directory of --checkpoint-dir. Buffers must be registered as they

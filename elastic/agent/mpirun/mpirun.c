@@ -1,0 +1,366 @@
+/* A launch on this host, from the leader's word to the last process. */
+#include "elastic/agent/mpirun/mpirun.h"
+#include "elastic/agent/mpirun/mpirun_parts.h"
+#include "elastic/agent/base/exits.h"
+#include "elastic/agent/base/view.h"
+#include "elastic/agent/workers/workers.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "sdk/base/clock.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/failpoint.h"
+#include "sdk/base/log.h"
+
+#define SWEEP_NS    (2 * RG__MS)
+#define STUBS_NS    (300 * RG__MS)  /* to say how their ranks have ended */
+#define PATIENCE_NS (5000 * RG__MS) /* with mpirun when the job is done */
+#define WHERE_MAX   200
+#define START_MAX   100
+
+/* ----------------------------------------------------------------- helpers */
+
+static void drop_helper(helper *h)
+{
+    helper **at = &h->a->launches->helpers;
+    while (*at != h)
+        at = &(*at)->next;
+    *at = h->next;
+    if (h->pidfd >= 0) {
+        rg__loop_unwatch(h->a->loop, h->pidfd);
+        close(h->pidfd);
+    }
+    free(h);
+}
+
+static void on_helper_ended(void *arg, int fd, uint32_t events)
+{
+    helper *h = arg;
+    agent *a = h->a;
+    const char *what = h->is_mpirun ? "mpirun" : "a daemon of the MPI";
+    int status = 0;
+    (void)fd, (void)events;
+    kill(-h->pid, SIGKILL); /* whoever is left of its group */
+    waitpid(h->pid, &status, 0);
+    const bool is_well = h->is_mpirun && status == 0;
+    drop_helper(h);
+    if (is_well || a->launches->is_over)
+        ;
+    else if (WIFSIGNALED(status))
+        rg__launch_broke(a, "%s on host %.63s was ended by signal %d", what,
+                         a->params->host, WTERMSIG(status));
+    else
+        rg__launch_broke(a, "%s on host %.63s exited with code %d", what,
+                         a->params->host, WEXITSTATUS(status));
+    a->on->settled(a);
+}
+
+static void run_helper(const agent *a, char *const *argv)
+{
+    sigset_t empty;
+    setpgid(0, 0);
+    rg__command_set_variables(a);
+    sigemptyset(&empty);
+    sigprocmask(SIG_SETMASK, &empty, NULL);
+    signal(SIGPIPE, SIG_DFL);
+    rg__workers_limit_descriptors(a);
+    close_range(3, ~0u, CLOSE_RANGE_CLOEXEC);
+    execvp(argv[0], argv);
+    dprintf(STDERR_FILENO, "regroup: %s can't be run: %s\n", argv[0],
+            strerror(errno));
+    _exit(errno == ENOENT ? 127 : 126);
+}
+
+rg_status rg__helper_start(agent *a, char *const *argv, bool is_mpirun)
+{
+    helper *h = calloc(1, sizeof *h);
+    if (h == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a launch");
+    *h = (helper){.next = a->launches->helpers,
+                  .a = a,
+                  .pidfd = -1,
+                  .is_mpirun = is_mpirun};
+    a->launches->helpers = h;
+    h->pid = fork();
+    if (h->pid == 0)
+        run_helper(a, argv);
+    const int cause = errno;
+    if (h->pid < 0) {
+        drop_helper(h);
+        return rg__fail(RG_ERR_SYSTEM, "%s can't be started: %s", argv[0],
+                        strerror(cause));
+    }
+    setpgid(h->pid, h->pid);
+    h->pidfd = (int)syscall(SYS_pidfd_open, h->pid, 0);
+    if (h->pidfd >= 0 && rg__loop_watch(a->loop, h->pidfd, EPOLLIN,
+                                        on_helper_ended, h) == RG_OK)
+        return RG_OK;
+    kill(h->pid, SIGKILL);
+    waitpid(h->pid, NULL, 0);
+    drop_helper(h);
+    return rg__fail(RG_ERR_SYSTEM, "%s can't be watched", argv[0]);
+}
+
+/* ------------------------------------------------------------------- begin */
+
+static void begin(agent *a)
+{
+    char **argv = rg__command_make(a);
+    const rg_status st = argv != NULL ? rg__helper_start(a, argv, true)
+                                      : rg__fail(RG_ERR_MEMORY, "no memory");
+    rg__command_free(argv);
+    rg__failpoint("agent.launched", -1, 0, a->launches->number);
+    if (st != RG_OK)
+        rg__launch_broke(a, "%.200s", rg_last_error());
+}
+
+/* --------------------------------------------------------------------- end */
+
+static bool has_ended(const slot *s)
+{
+    return s->kept.child == 0 && !rg__slot_can_store(s);
+}
+
+static bool are_slots_free(const agent *a)
+{
+    for (int i = 0; i < a->params->slots; i++)
+        if (!has_ended(&a->slot[i]))
+            return false;
+    return true;
+}
+
+/* All of it is killed again and again until nothing is left: a daemon may just
+ * have forked. What a stub says of its rank's end is waited for. */
+static void sweep(void *arg)
+{
+    agent *a = arg;
+    struct rg__launches *l = a->launches;
+    const bool spares_stubs = rg__now_ns() - l->over_ns < STUBS_NS;
+    const bool is_swept = are_slots_free(a) &&
+                          rg__sweep_kill(spares_stubs) == 0 &&
+                          l->helpers == NULL;
+    if (!is_swept) {
+        rg__timer_set(l->sweep, SWEEP_NS);
+        return;
+    }
+    a->launch.swept = l->number;
+    a->on->swept(a);
+}
+
+static void kill_helpers(const agent *a)
+{
+    for (const helper *h = a->launches->helpers; h != NULL; h = h->next)
+        kill(-h->pid, SIGKILL);
+}
+
+void rg__launch_end(agent *a)
+{
+    struct rg__launches *l = a->launches;
+    if (l->is_over || l->number == 0)
+        return;
+    l->is_over = true;
+    l->over_ns = rg__now_ns();
+    for (int i = 0; i < a->params->slots; i++)
+        rg__slot_recall(&a->slot[i], 0);
+    kill_helpers(a);
+    rg__sweep_kill(true);
+    rg__timer_set(l->sweep, SWEEP_NS);
+}
+
+void rg__launch_broke(agent *a, const char *format, ...)
+{
+    struct rg__launches *l = a->launches;
+    va_list args;
+    if (a->launch.broke == l->number || a->is_done || rg__life_is_ending(a))
+        return;
+    a->launch.broke = l->number;
+    if (l->detected_ns == 0)
+        l->detected_ns = rg__now_ns();
+    va_start(args, format);
+    vsnprintf(a->launch.why, sizeof a->launch.why, format, args);
+    va_end(args);
+    rg__log(RG__INFO, "agent", "launch %llu can't go on: %s",
+            (unsigned long long)l->number, a->launch.why);
+    rg__launch_end(a);
+    a->on->swept(a); /* the record says that it broke */
+}
+
+/* One that exits with 0 before it has met us is no MPI program of ours, or is
+ * done with what it had to do. */
+void rg__mpirun_rank_ended(slot *s)
+{
+    agent *a = s->a;
+    const bool is_harmless = s->w.pid == 0 && s->kept.death[0] == '\0' &&
+                             s->kept.exit_code == 0;
+    if (!a->params->is_mpi || s->kept.is_recalled || is_harmless)
+        return;
+    if (s->kept.death[0] != '\0')
+        rg__launch_broke(a, "%.63s.%u %.120s", a->params->host, s->index,
+                         s->kept.death);
+    else
+        rg__launch_broke(a, "%.63s.%u ended with code %d before rg_init",
+                         a->params->host, s->index, s->kept.exit_code);
+}
+
+void rg__mpirun_generation_ended(agent *a, uint64_t generation)
+{
+    const rg__proposal *p = rg__snapshot_gen(&a->view, generation);
+    if (!a->params->is_mpi || a->is_done || rg__life_is_ending(a) || p == NULL ||
+        p->launch != a->launches->number)
+        return;
+    if (a->launches->detected_ns == 0)
+        a->launches->detected_ns = rg__now_ns();
+    rg__launch_end(a);
+}
+
+/* ------------------------------------------------------------------ follow */
+
+/* An agent that takes over knows no helper: what there is of a launch is ended,
+ * and the next one begins. */
+static void take_over(agent *a)
+{
+    struct rg__launches *l = a->launches;
+    if (a->life.agents > 1 && !l->has_taken_over)
+        rg__launch_broke(a, "the agent of host %.63s was killed",
+                         a->params->host);
+    l->has_taken_over = true;
+}
+
+static void see_launch(agent *a, const rg__mpirun *run)
+{
+    struct rg__launches *l = a->launches;
+    rg__launch_end(a); /* of the one before, if its end was not seen */
+    l->number = run->number;
+    l->is_over = false;
+    l->begun_ns = rg__now_ns();
+    take_over(a);
+    if (run->by == a->id && !run->is_over && !l->is_over)
+        begin(a);
+}
+
+void rg__mpirun_follow(agent *a)
+{
+    struct rg__launches *l = a->launches;
+    const rg__mpirun *run = &a->view.mpirun;
+    if (!a->params->is_mpi || run->number == 0 || rg__life_is_ending(a) || a->is_done)
+        return;
+    if (run->number > l->number)
+        see_launch(a, run);
+    if (run->is_over)
+        rg__launch_end(a);
+}
+
+/* ----------------------------------------------------------------- telling */
+
+/* "h1:2 h2:2", as far as there is room. */
+static void name_hosts(const rg__proposal *p, char where[WHERE_MAX])
+{
+    size_t used = 0;
+    where[0] = '\0';
+    for (int i = 0; i < p->host_count && used < WHERE_MAX - 1; i++) {
+        int ranks = 0;
+        for (int r = 0; r < p->size; r++)
+            ranks += p->member[r].host == p->host[i].id;
+        used += (size_t)snprintf(where + used, WHERE_MAX - used, "%s%s:%d",
+                                 i > 0 ? " " : "", p->host[i].name, ranks);
+    }
+}
+
+static void name_start(const rg__line *line, char from[START_MAX])
+{
+    if (line->resume.step == 0)
+        snprintf(from, START_MAX, "from the beginning");
+    else if (line->steps_lost < 0)
+        snprintf(from, START_MAX,
+                 "from step %llu (how many were lost is unknown)",
+                 (unsigned long long)line->resume.step);
+    else
+        snprintf(from, START_MAX, "from step %llu (%lld rolled back)",
+                 (unsigned long long)line->resume.step,
+                 (long long)line->steps_lost);
+}
+
+void rg__mpirun_tell(agent *a, const rg__proposal *p, const rg__line *line)
+{
+    struct rg__launches *l = a->launches;
+    char where[WHERE_MAX], from[START_MAX];
+    const uint64_t since = l->detected_ns != 0 ? l->detected_ns : l->begun_ns;
+    const uint64_t took_ms = (rg__now_ns() - since) / RG__MS;
+    const bool is_next = l->detected_ns != 0;
+    l->detected_ns = 0;
+    if (p->launch == 0 || a->view.mpirun.by != a->id)
+        return;
+    name_hosts(p, where);
+    name_start(line, from);
+    rg__tell("launch %llu: %d ranks on %s, %s, %llu ms %s%s%s",
+             (unsigned long long)p->launch, p->size, where, from,
+             (unsigned long long)took_ms,
+             is_next ? "after" : "for the launch", is_next ? " " : "",
+             is_next ? a->view.mpirun.why : "");
+}
+
+/* ------------------------------------------------------------------ the end */
+
+static void on_patience(void *arg)
+{
+    rg__mpirun_kill(arg);
+}
+
+bool rg__mpirun_is_running(agent *a)
+{
+    struct rg__launches *l = a->launches;
+    if (l == NULL || l->helpers == NULL)
+        return false;
+    if (!a->is_done)
+        rg__mpirun_kill(a);
+    else if (!rg__timer_is_set(l->patience))
+        rg__timer_set(l->patience, PATIENCE_NS);
+    return true;
+}
+
+void rg__mpirun_kill(agent *a)
+{
+    if (a->launches == NULL || !a->params->is_mpi)
+        return;
+    kill_helpers(a);
+    rg__sweep_kill(false);
+}
+
+rg_status rg__mpirun_create(agent *a)
+{
+    a->launches = calloc(1, sizeof *a->launches);
+    if (a->launches == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for an agent");
+    if (a->params->is_mpi)
+        a->elastic = 1;
+    a->launches->sweep = rg__timer_create(a->loop, sweep, a);
+    a->launches->patience = rg__timer_create(a->loop, on_patience, a);
+    return a->launches->sweep != NULL && a->launches->patience != NULL
+               ? RG_OK
+               : rg__fail(RG_ERR_MEMORY, "no memory for timers");
+}
+
+void rg__mpirun_destroy(agent *a)
+{
+    struct rg__launches *l = a->launches;
+    if (l == NULL)
+        return;
+    rg__mpirun_kill(a);
+    while (l->helpers != NULL) {
+        waitpid(l->helpers->pid, NULL, 0);
+        drop_helper(l->helpers);
+    }
+    rg__timer_destroy(l->sweep);
+    rg__timer_destroy(l->patience);
+    free(l);
+}

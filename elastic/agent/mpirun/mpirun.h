@@ -1,0 +1,35 @@
+/* Under --mpi: this host's part in launches. The leader says in all/mpirun
+ * which slot has which rank; one agent runs mpirun, and on each host the
+ * processes of the launch meet the agent: daemons of the MPI, which it starts
+ * in the place of ssh, and ranks, which become the processes of slots. */
+#ifndef RG_AGENT_MPIRUN_H
+#define RG_AGENT_MPIRUN_H
+
+#include "elastic/agent/base/agent_state.h"
+
+rg_status rg__mpirun_create(agent *a);
+void rg__mpirun_destroy(agent *a);
+
+/* The keys of all/ have moved: begin, or end, what they say. */
+void rg__mpirun_follow(agent *a);
+/* A rank here is dead, or its process has ended: its launch can't go on,
+ * unless the job is done. */
+void rg__mpirun_rank_ended(slot *s);
+/* A generation of the launch has ended: none of its ranks goes on. */
+void rg__mpirun_generation_ended(agent *a, uint64_t generation);
+/* A generation begins: say which launch, where, and from which step. */
+void rg__mpirun_tell(agent *a, const rg__proposal *p, const rg__line *line);
+
+/* Messages of a launch's processes; false: it is none of these. Owns the
+ * socket, then. */
+bool rg__mpirun_called(agent *a, int sock, const void *bytes, size_t n,
+                       pid_t pid);
+/* Another agent's frame: start a daemon of the MPI. */
+bool rg__mpirun_serve(agent *a, connection *c, const void *body, size_t n);
+
+/* At the agent's end: is a process of a launch left? It is ended, in a while
+ * when the job is done; `settled` is said then. */
+bool rg__mpirun_is_running(agent *a);
+void rg__mpirun_kill(agent *a);
+
+#endif

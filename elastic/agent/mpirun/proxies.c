@@ -1,0 +1,209 @@
+/* In the place of ssh: mpirun calls `regroup proxy HOST WORDS` once for each
+ * other host, and the agent of that host runs the words, a daemon of the MPI,
+ * in a shell. The asking process has its answer when that has begun. */
+#include "elastic/agent/mpirun/mpirun.h"
+#include "elastic/agent/mpirun/mpirun_parts.h"
+#include "elastic/agent/hosts/peers.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sdk/base/clock.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/sock.h"
+
+#define LATER_NS (5 * RG__MS)
+#define LATE_NS  (5000 * RG__MS) /* for the launch to be seen here */
+
+static void answer(int sock, const char *why)
+{
+    rg__rank_go m = {.head = {RG__RANK_GO, RG__WIRE_VERSION}};
+    snprintf(m.why, sizeof m.why, "%s", why);
+    rg__sock_send(sock, &m, sizeof m, NULL, 0);
+    close(sock);
+}
+
+/* "": it has begun. */
+static void start(agent *a, uint64_t launch, const char *line,
+                  char why[RG__TEXT_MAX])
+{
+    char shell[] = "/bin/sh", flag[] = "-c";
+    char *words = strdup(line);
+    char *const argv[] = {shell, flag, words, NULL};
+    why[0] = '\0';
+    if (launch != a->launches->number || a->launches->is_over)
+        snprintf(why, RG__TEXT_MAX, "launch %llu is over on host %.63s",
+                 (unsigned long long)launch, a->params->host);
+    else if (words == NULL || rg__helper_start(a, argv, false) != RG_OK)
+        snprintf(why, RG__TEXT_MAX, "%.200s", rg_last_error());
+    free(words);
+}
+
+/* ------------------------------------------------------------- another host */
+
+typedef struct served {
+    agent *a;
+    connection *c;
+    rg__timer *later;
+    uint64_t launch, until_ns;
+    char *line;
+} served;
+
+static void drop_served(served *s)
+{
+    rg__timer_destroy(s->later);
+    free(s->line);
+    free(s);
+}
+
+static void look(void *arg)
+{
+    served *s = arg;
+    char why[RG__TEXT_MAX];
+    if (s->launch > s->a->launches->number && rg__now_ns() < s->until_ns) {
+        rg__timer_set(s->later, LATER_NS);
+        return;
+    }
+    start(s->a, s->launch, s->line, why);
+    char *to = rg__connection_space(s->c);
+    if (to == NULL)
+        return;
+    memcpy(to, why, sizeof why);
+    rg__connection_send(s->c, RG__PEER_BEGUN, sizeof why);
+}
+
+static bool served_frame(void *arg, uint32_t type, const void *body, size_t n)
+{
+    (void)arg, (void)type, (void)body, (void)n;
+    return false;
+}
+
+static void served_room(void *arg)
+{
+    (void)arg; /* the other side closes */
+}
+
+static void served_gone(void *arg, const char *why)
+{
+    (void)why;
+    drop_served(arg);
+}
+
+bool rg__mpirun_serve(agent *a, connection *c, const void *body, size_t n)
+{
+    static const connection_fns fns = {served_frame, served_room, served_gone};
+    const rg__proxy *m = body;
+    if (!a->params->is_mpi || n <= sizeof *m)
+        return false;
+    served *s = calloc(1, sizeof *s);
+    if (s == NULL)
+        return false;
+    *s = (served){.a = a,
+                  .c = c,
+                  .launch = m->launch,
+                  .until_ns = rg__now_ns() + LATE_NS,
+                  .line = strndup(m->line, n - sizeof *m),
+                  .later = rg__timer_create(a->loop, look, s)};
+    if (s->line == NULL || s->later == NULL) {
+        drop_served(s);
+        return false;
+    }
+    rg__connection_take(c, &fns, s);
+    look(s);
+    return true;
+}
+
+/* ------------------------------------------------------------ who asks here */
+
+typedef struct asking {
+    agent *a;
+    connection *c;
+    int sock;
+    rg__proxy *m;
+    size_t n;
+} asking;
+
+static void end_asking(asking *k, const char *why)
+{
+    answer(k->sock, why);
+    free(k->m);
+    free(k);
+}
+
+static bool asking_frame(void *arg, uint32_t type, const void *body, size_t n)
+{
+    asking *k = arg;
+    char why[RG__TEXT_MAX];
+    if (type != RG__PEER_BEGUN || n != sizeof why)
+        return false;
+    memcpy(why, body, sizeof why);
+    why[sizeof why - 1] = '\0';
+    rg__connection_close(k->c);
+    end_asking(k, why);
+    return true;
+}
+
+static void asking_room(void *arg)
+{
+    asking *k = arg;
+    void *to = k->m != NULL ? rg__connection_space(k->c) : NULL;
+    if (to == NULL)
+        return;
+    memcpy(to, k->m, k->n);
+    rg__connection_send(k->c, RG__PEER_BEGIN, k->n);
+    free(k->m);
+    k->m = NULL;
+}
+
+static void asking_gone(void *arg, const char *why)
+{
+    char text[RG__TEXT_MAX];
+    snprintf(text, sizeof text, "the agent there can't be asked: %.160s", why);
+    end_asking(arg, text);
+}
+
+static const rg__seat *find_host(const agent *a, const char *address)
+{
+    const rg__mpirun *run = &a->view.mpirun;
+    for (int r = 0; r < run->size; r++)
+        if (strcmp(run->seat[r].address.text, address) == 0)
+            return &run->seat[r];
+    return NULL;
+}
+
+static void call(agent *a, int sock, const rg__proxy *m, size_t n,
+                 const rg__seat *host)
+{
+    static const connection_fns fns = {asking_frame, asking_room, asking_gone};
+    asking *k = calloc(1, sizeof *k);
+    rg__proxy *copy = malloc(n);
+    if (k == NULL || copy == NULL) {
+        free(k);
+        free(copy);
+        answer(sock, "no memory");
+        return;
+    }
+    memcpy(copy, m, n);
+    *k = (asking){.a = a, .sock = sock, .m = copy, .n = n};
+    if (rg__connection_call(a, &host->address, host->port, host->host, &fns, k,
+                            &k->c) != RG_OK)
+        end_asking(k, rg_last_error());
+}
+
+void rg__proxy_ask(agent *a, int sock, const rg__proxy *m, size_t n)
+{
+    char address[sizeof m->host], why[RG__TEXT_MAX];
+    snprintf(address, sizeof address, "%.*s", (int)sizeof address - 1,
+             m->host);
+    const rg__seat *seat = find_host(a, address);
+    if (seat == NULL) {
+        snprintf(why, sizeof why, "no host of the launch has the address %s",
+                 address);
+        answer(sock, why);
+    } else if (n > RG__PEER_BODY_MAX) {
+        answer(sock, "the command line is too long");
+    } else {
+        call(a, sock, m, n, seat);
+    }
+}

@@ -1,0 +1,231 @@
+/* What mpirun starts under --mpi: `regroup rank PROGRAM` for each rank, and
+ * `regroup proxy HOST WORDS` in the place of ssh. Both ask the agent of this
+ * host first.
+ *
+ *   mpirun, or a daemon of the MPI ── stub ── rank: asks, then runs PROGRAM
+ *
+ * The stub is what the MPI takes for the rank: it ends as the rank does, and
+ * tells the agent how, which is no parent of either. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "elastic/cli/cli.h"
+#include "sdk/base/fail.h"
+#include "sdk/base/log.h"
+#include "sdk/base/sock.h"
+#include "sdk/base/wire.h"
+
+#define ANSWER_MS 10000
+#define FAILED_S  1
+#define LATER_MS  10
+#define LATERS    500 /* then the launch is not known there */
+
+/* -------------------------------------------------------------- the agent */
+
+static rg_status connect_to_agent(const char *path, int *sock_p)
+{
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    if (path == NULL || strlen(path) >= sizeof to.sun_path)
+        return rg__fail(RG_ERR_INVALID,
+                        "this command is for `regroup run --mpi`, which sets "
+                        "%s",
+                        RG__ENV_SOCKET);
+    strcpy(to.sun_path, path);
+    const int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (sock < 0)
+        return rg__fail(RG_ERR_SYSTEM, "a socket can't be made: %s",
+                        strerror(errno));
+    if (connect(sock, (struct sockaddr *)&to, sizeof to) != 0) {
+        const int cause = errno;
+        close(sock);
+        return rg__fail(RG_ERR_AGENT_LOST,
+                        "the agent at %s can't be reached: %s", path,
+                        strerror(cause));
+    }
+    *sock_p = sock;
+    return RG_OK;
+}
+
+static rg_status receive(int sock, rg__rank_go *go, int fds[RG__SOCK_FDS])
+{
+    struct pollfd ready = {.fd = sock, .events = POLLIN};
+    size_t n = 0;
+    if (poll(&ready, 1, ANSWER_MS) != 1)
+        return rg__fail(RG_ERR_AGENT_LOST,
+                        "the agent did not answer within %d s",
+                        ANSWER_MS / 1000);
+    const rg_status st = rg__sock_recv(sock, go, sizeof *go, &n, fds);
+    if (st != RG_OK || n != sizeof *go || go->head.type != RG__RANK_GO)
+        return rg__fail(RG_ERR_REFUSED,
+                        "the agent runs no job with --mpi, or is of another "
+                        "version");
+    go->why[sizeof go->why - 1] = '\0';
+    return go->why[0] == '\0' ? RG_OK : rg__fail(RG_ERR_REFUSED, "%s", go->why);
+}
+
+static rg_status ask(const char *path, const void *m, size_t n, rg__rank_go *go,
+                     int fds[RG__SOCK_FDS])
+{
+    int sock = -1;
+    rg_status st = connect_to_agent(path, &sock);
+    if (st != RG_OK)
+        return st;
+    st = rg__sock_send(sock, m, n, NULL, 0);
+    if (st == RG_OK)
+        st = receive(sock, go, fds);
+    close(sock);
+    return st;
+}
+
+/* -------------------------------------------------------------------- rank */
+
+/* Variables by which MPIs tell a process its rank. */
+static int own_rank(void)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK",
+                                        "PMI_RANK"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *value = getenv(names[i]);
+        if (value != NULL)
+            return (int)strtol(value, NULL, 10);
+    }
+    return -1;
+}
+
+static rg_status ask_for_slot(const rg__library_settings *s, const rg__rank *m,
+                              rg__rank_go *go, int fds[RG__SOCK_FDS])
+{
+    const struct timespec pause = {.tv_nsec = LATER_MS * 1000 * 1000};
+    for (int i = 0; i < LATERS; i++) {
+        const rg_status st = ask(s->socket, m, sizeof *m, go, fds);
+        if (st != RG_OK || !go->is_later)
+            return st;
+        nanosleep(&pause, NULL);
+    }
+    return rg__fail(RG_ERR_REFUSED, "the agent knows of no launch %llu",
+                    (unsigned long long)m->launch);
+}
+
+/* In the rank's process, which has a group of its own, as any worker, and does
+ * not outlive its stub. */
+static int run_program(const rg__cli *cli, rg__rank m, pid_t stub)
+{
+    rg__rank_go go;
+    int fds[RG__SOCK_FDS] = {-1, -1, -1};
+    char number[16];
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != stub)
+        return RG__EXIT_SYSTEM;
+    m.pid = getpid();
+    const rg_status st =
+        ask_for_slot(&cli->settings.library, &m, &go, fds);
+    if (st != RG_OK)
+        return rg__cli_fail(st);
+    snprintf(number, sizeof number, "%d", go.slot);
+    setenv(RG__ENV_SLOT, number, 1);
+    setenv("PYTHONUNBUFFERED", "1", 0);
+    dup2(fds[0], STDOUT_FILENO);
+    dup2(fds[1], STDERR_FILENO);
+    execvp(cli->argv[0], cli->argv);
+    rg__say("%s can't be run: %s", cli->argv[0], strerror(errno));
+    return errno == ENOENT ? 127 : 126;
+}
+
+static void tell_end(const rg__cli *cli, rg__rank m, pid_t pid, int status)
+{
+    int sock = -1;
+    m.head.type = RG__RANK_ENDED;
+    m.pid = pid;
+    m.status = status;
+    if (connect_to_agent(cli->settings.library.socket, &sock) != RG_OK)
+        return; /* the agent is gone, and nobody asks */
+    rg__sock_send(sock, &m, sizeof m, NULL, 0);
+    close(sock);
+}
+
+static int await(pid_t pid)
+{
+    int status = 0;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    return status;
+}
+
+int rg__cmd_rank(rg__cli *cli)
+{
+    const rg__library_settings *s = &cli->settings.library;
+    const rg__rank m = {.head = {RG__RANK, RG__WIRE_VERSION},
+                        .launch = s->launch > 0 ? (uint64_t)s->launch : 0,
+                        .rank = own_rank()};
+    const pid_t stub = getpid();
+    if (cli->argc == 0 || m.launch == 0 || m.rank < 0)
+        return rg__cli_fail(
+            rg__fail(RG_ERR_INVALID, "`regroup rank` is started by mpirun, "
+                                     "under `regroup run --mpi`"));
+    fflush(stdout);
+    const pid_t pid = fork();
+    if (pid == 0)
+        _exit(run_program(cli, m, stub));
+    if (pid < 0)
+        return rg__cli_fail(rg__fail(RG_ERR_SYSTEM,
+                                     "a rank can't be started: %s",
+                                     strerror(errno)));
+    const int status = await(pid);
+    tell_end(cli, m, pid, status);
+    if (status != 0) /* the agent ends the launch before mpirun speaks of it */
+        nanosleep(&(struct timespec){.tv_sec = FAILED_S}, NULL);
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* ------------------------------------------------------------------- proxy */
+
+/* Words are joined with blanks, as ssh does: they are for a shell. */
+static rg_status write_line(rg__proxy *m, size_t room, char *const *words,
+                            size_t *n_p)
+{
+    size_t n = sizeof *m;
+    for (int i = 0; words[i] != NULL; i++) {
+        const size_t length = strlen(words[i]);
+        if (n + length + 2 > room)
+            return rg__fail(RG_ERR_INVALID,
+                            "the command line of mpirun is too long");
+        char *to = (char *)m + n;
+        memcpy(to, words[i], length);
+        to[length] = words[i + 1] != NULL ? ' ' : '\0';
+        n += length + 1;
+    }
+    *n_p = n;
+    return RG_OK;
+}
+
+int rg__cmd_proxy(rg__cli *cli)
+{
+    static _Alignas(16) char room[RG__WIRE_MAX];
+    const rg__library_settings *s = &cli->settings.library;
+    rg__proxy *m = (void *)room;
+    rg__rank_go go;
+    int fds[RG__SOCK_FDS] = {-1, -1, -1};
+    size_t n = 0;
+    if (cli->argc < 2 || s->launch <= 0)
+        return rg__cli_fail(
+            rg__fail(RG_ERR_INVALID, "`regroup proxy` is started by mpirun, "
+                                     "under `regroup run --mpi`"));
+    *m = (rg__proxy){.head = {RG__PROXY, RG__WIRE_VERSION},
+                     .launch = (uint64_t)s->launch};
+    snprintf(m->host, sizeof m->host, "%s", cli->argv[0]);
+    rg_status st = write_line(m, sizeof room, cli->argv + 1, &n);
+    if (st == RG_OK)
+        st = ask(s->socket, m, n, &go, fds);
+    return st == RG_OK ? 0 : rg__cli_fail(st);
+}

@@ -1,0 +1,64 @@
+"""Under `regroup run --mpi` the loss of a rank, of what mpirun takes for a
+rank, of mpirun or of the agent is a new launch with all ranks in their order;
+no committed step is lost, nothing of a launch outlives it, and the result is
+that of an undisturbed run.
+
+Covers: mpirun/mpirun.c sweep.c ranks.c mpirun/command.c rank_cmd.c resume.c
+slots.c plan.c
+"""
+
+import os
+import signal
+
+from house import UNTIL_FINISH, Job, claim, main, until
+from mpijob import (MPI_ENV, SOLVER, check_value, launches, mpirun_of,
+                    need_solver, pids_of, stubs_of, wait_launch)
+
+
+def kill_rank(job):
+    os.kill(job.pid(1), signal.SIGKILL)
+
+
+def kill_stub(job):
+    os.kill(stubs_of(job)[0], signal.SIGKILL)
+
+
+def kill_mpirun(job):
+    os.kill(mpirun_of(job)[0], signal.SIGKILL)
+
+
+def kill_agent(job):
+    os.kill(job.agent(), signal.SIGKILL)
+
+
+def test():
+    need_solver()
+    with Job(["--mpi", "-n", "2"], [SOLVER, UNTIL_FINISH[1]],
+             env=MPI_ENV) as job:
+        for number, fault in enumerate(
+                [kill_rank, kill_stub, kill_mpirun, kill_agent], 1):
+            wait_launch(job, number)
+            at = job.step()
+            job.wait_step(at + 5)
+            before = pids_of(job, lambda name, words: name ==
+                             os.path.basename(SOLVER)[:15])
+            claim(len(before) == 2, f"ranks of launch {number}: {before}")
+            fault(job)
+            wait_launch(job, number + 1)
+            left = [pid for pid in before if job.is_ours(pid)]
+            claim(not left, f"{left} of launch {number} live after "
+                  f"{fault.__name__}")
+        job.finish()
+        until(lambda: not pids_of(job, lambda name, words: True), 10,
+              "no process of the job is left")
+        job.check()
+        step = check_value(job, 2)
+        told = launches(job)
+        claim([one[0] for one in told] == [1, 2, 3, 4, 5],
+              f"one line was expected for each launch: {told}")
+        claim(all(one[1] == 2 for one in told), f"{told}")
+        claim("steps lost: 0" in job.text(), "a committed step was lost")
+        claim(step > 20, f"{step} steps")
+
+
+main(test)

@@ -1,0 +1,96 @@
+/* An MPI program without fn, for jobs under `regroup run --mpi`: its value
+ * after k steps is known, whatever happens meanwhile (launching.py computes the
+ * same), and it ends when a file is there.
+ *
+ *   solver UNTIL-FILE [--exit-at STEP CODE RANK] [--no-regroup] */
+#include <mpi.h>
+#include <regroup/regroup_mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CELLS 4096
+
+static struct field {
+    uint64_t value, sum;
+    uint64_t cell[CELLS];
+} field;
+
+static int rank, size;
+
+static void check(rg_status st, const char *what)
+{
+    if (st == RG_OK)
+        return;
+    fprintf(stderr, "rank %d: %s: %s\n", rank, what, rg_last_error());
+    exit(1);
+}
+
+/* A blocking collective of the program's own MPI. */
+static void step(uint64_t k)
+{
+    const struct timespec pause = {.tv_nsec = 2 * 1000 * 1000};
+    uint64_t mine = (uint64_t)(rank + 1) * (k + 1), all = 0;
+    MPI_Allreduce(&mine, &all, 1, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
+    field.value = field.value * 31 + all;
+    field.cell[k % CELLS] += field.value;
+    nanosleep(&pause, NULL);
+}
+
+static int is_finished(const char *path)
+{
+    int finished = rank == 0 && access(path, F_OK) == 0;
+    MPI_Bcast(&finished, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    return finished;
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t at = 0;
+    int world = 0, code = 0, fails = -1;
+    uint64_t exit_at = UINT64_MAX;
+    rg_ctx *ctx = NULL;
+    rg_state *state = NULL;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (argc > 5 && strcmp(argv[2], "--exit-at") == 0) {
+        exit_at = strtoull(argv[3], NULL, 10);
+        code = atoi(argv[4]);
+        fails = atoi(argv[5]);
+    }
+    check(rg_init_mpi(MPI_COMM_WORLD, NULL, &ctx), "rg_init_mpi");
+    world = rg_rank(ctx);
+    if (world != rank || rg_size(ctx) != size) {
+        fprintf(stderr, "rank %d of MPI is rank %d of Regroup\n", rank, world);
+        return 3;
+    }
+    check(rg_state_create(ctx, NULL, &state), "rg_state_create");
+    check(rg_state_add(state, "field", &field, sizeof field, NULL),
+          "rg_state_add");
+    const rg_status st = rg_state_resume(state, &at);
+    if (st != RG_ERR_NOT_FOUND)
+        check(st, "rg_state_resume");
+    while (!is_finished(argv[1])) {
+        if (rank == fails && at == exit_at)
+            exit(code);
+        step(at++);
+        const rg_status made = rg_state_commit(state);
+        if (made == RG_ERR_HOSTS_CHANGED) {
+            fprintf(stderr, "rank %d ends at step %llu\n", rank,
+                    (unsigned long long)at);
+            break;
+        }
+        check(made, "rg_state_commit");
+    }
+    if (rank == 0)
+        printf("final step %llu value %016llx of %d\n", (unsigned long long)at,
+               (unsigned long long)field.value, size);
+    fflush(stdout);
+    check(rg_finalize(ctx), "rg_finalize");
+    rg_state_destroy(state);
+    MPI_Finalize();
+    return 0;
+}
