@@ -12,11 +12,13 @@
 #include <unistd.h>
 
 #include "elastic/agent/control/scrape.h"
+#include "elastic/cli/elf.h"
 #include "elastic/cli/find_program.h"
 #include "elastic/cli/store.h"
 #include "elastic/notice/notice.h"
 #include "elastic/state/checkpoint_dir.h"
 #include "sdk/base/fail.h"
+#include "sdk/base/log.h"
 #include "sdk/base/page.h"
 #include "sdk/base/wire.h"
 
@@ -256,6 +258,30 @@ static rg_status check_program(rg__launch *l, const rg__cli *cli, bool is_here)
                : RG_OK;
 }
 
+/* Without --mpi each process of an MPI program would be an MPI_COMM_WORLD of
+ * its own, unless it uses MPI for nothing but Regroup's library. */
+static rg_status check_mpi(const rg__launch *l, const rg__settings *s)
+{
+    const rg__mpi_kind kind = rg__elf_mpi(l->program);
+    if (kind == RG__MPI_UNKNOWN)
+        return RG_OK;
+    if (!s->mpi && l->max > 1)
+        rg__say("%s is linked with an MPI, and each of its processes will be "
+                "an MPI_COMM_WORLD of its own; give --mpi if it is an MPI "
+                "program",
+                l->program);
+    if (!s->mpi || kind == RG__MPI_OPEN)
+        return RG_OK;
+    return rg__fail(RG_ERR_INVALID,
+                    kind == RG__MPI_MIXED
+                        ? "%s is linked with two MPIs; build it with the "
+                          "compiler of one of them"
+                        : "%s is linked with MPICH, and --mpi launches "
+                          "programs of Open MPI; build it with the mpicc of "
+                          "Open MPI",
+                    l->program);
+}
+
 static rg_status check_metrics(const rg__settings *s)
 {
     struct sockaddr_storage at;
@@ -328,6 +354,8 @@ rg_status rg__launch_prepare(rg__launch *l, const rg__cli *cli,
         st = check_name("--host", s->host);
     if (st == RG_OK)
         st = rg__launch_reach(l, s);
+    if (st == RG_OK && is_here)
+        st = check_mpi(l, s);
     if (st == RG_OK)
         st = check_metrics(s);
     if (st == RG_OK)
@@ -365,8 +393,7 @@ rg_status rg__launch_check_store(const rg__launch *l, const rg__settings *s)
 
 static bool is_tagged(const rg__settings *s)
 {
-    return strcmp(s->tag, "yes") == 0 ||
-           (strcmp(s->tag, "no") != 0 && !s->mpi);
+    return strcmp(s->tag, "yes") == 0 || (strcmp(s->tag, "no") != 0 && !s->mpi);
 }
 
 rg__agent_params rg__launch_params(const rg__launch *l, const rg__cli *cli,

@@ -128,8 +128,7 @@ static int run_program(const rg__cli *cli, rg__rank m, pid_t stub)
     if (getppid() != stub)
         return RG__EXIT_SYSTEM;
     m.pid = getpid();
-    const rg_status st =
-        ask_for_slot(&cli->settings.library, &m, &go, fds);
+    const rg_status st = ask_for_slot(&cli->settings.library, &m, &go, fds);
     if (st != RG_OK)
         return rg__cli_fail(st);
     snprintf(number, sizeof number, "%d", go.slot);
@@ -170,17 +169,16 @@ int rg__cmd_rank(rg__cli *cli)
                         .rank = own_rank()};
     const pid_t stub = getpid();
     if (cli->argc == 0 || m.launch == 0 || m.rank < 0)
-        return rg__cli_fail(
-            rg__fail(RG_ERR_INVALID, "`regroup rank` is started by mpirun, "
+        return rg__cli_fail(rg__fail(RG_ERR_INVALID,
+                                     "`regroup rank` is started by mpirun, "
                                      "under `regroup run --mpi`"));
     fflush(stdout);
     const pid_t pid = fork();
     if (pid == 0)
         _exit(run_program(cli, m, stub));
     if (pid < 0)
-        return rg__cli_fail(rg__fail(RG_ERR_SYSTEM,
-                                     "a rank can't be started: %s",
-                                     strerror(errno)));
+        return rg__cli_fail(rg__fail(
+            RG_ERR_SYSTEM, "a rank can't be started: %s", strerror(errno)));
     const int status = await(pid);
     tell_end(cli, m, pid, status);
     if (status != 0) /* the agent ends the launch before mpirun speaks of it */
@@ -218,8 +216,8 @@ int rg__cmd_proxy(rg__cli *cli)
     int fds[RG__SOCK_FDS] = {-1, -1, -1};
     size_t n = 0;
     if (cli->argc < 2 || s->launch <= 0)
-        return rg__cli_fail(
-            rg__fail(RG_ERR_INVALID, "`regroup proxy` is started by mpirun, "
+        return rg__cli_fail(rg__fail(RG_ERR_INVALID,
+                                     "`regroup proxy` is started by mpirun, "
                                      "under `regroup run --mpi`"));
     *m = (rg__proxy){.head = {RG__PROXY, RG__WIRE_VERSION},
                      .launch = (uint64_t)s->launch};

@@ -1057,9 +1057,9 @@ static bool is_room_complete(const look *l, int n)
 {
     if (n == l->c->max)
         return true;
-    return l->s->mpirun.number != 0 ? !is_any_slot_coming(l)
-                                    : has_waited(l, &l->clock->forming_ns,
-                                                 l->c->start_timeout_ns);
+    return l->s->mpirun.number != 0
+               ? !is_any_slot_coming(l)
+               : has_waited(l, &l->clock->forming_ns, l->c->start_timeout_ns);
 }
 
 static rg_status begin_launch(const look *l, seats *s)

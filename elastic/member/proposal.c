@@ -94,8 +94,8 @@ char *rg__proposal_difference(const rg__proposal *p, const rg__proposal *base)
     const int members = base != NULL ? base->size : 0;
     const int hosts = base != NULL ? base->host_count : 0;
     json_t *j = json_pack(
-        "{s:I,s:s,s:s,s:s,s:b,s:b,s:I,s:o,s:o}", "from", (json_int_t)p->from, "op",
-        p->op, "cause", p->cause, "kind", rg__cause_kind_name(p->kind),
+        "{s:I,s:s,s:s,s:s,s:b,s:b,s:I,s:o,s:o}", "from", (json_int_t)p->from,
+        "op", p->op, "cause", p->cause, "kind", rg__cause_kind_name(p->kind),
         "announced", p->is_announced, "awaited", p->is_awaited, "launch",
         (json_int_t)p->launch, "members",
         list_json(&member_list, p, p->size, base, members), "hosts",

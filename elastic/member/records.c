@@ -171,8 +171,7 @@ char *rg__host_text(const rg__host_record *host)
     return rg__json_text(json_pack(
         "{s:o,s:I,s:i,s:i,s:s,s:i,s:b,s:i,s:b,s:b,s:i,s:i,s:s,s:I,s:o,"
         "s:I,s:I,s:s}",
-        "id",
-        rg__hex_json(host->id), "seq", (json_int_t)host->seq, "slots",
+        "id", rg__hex_json(host->id), "seq", (json_int_t)host->seq, "slots",
         host->slots, "elastic", host->elastic, "address", host->address.text,
         "port", (int)host->port, "draining", host->is_draining, "notice_ms",
         host->notice_ms, "gone", host->is_gone, "etcd", host->has_etcd, "open",
@@ -262,15 +261,15 @@ char *rg__mpirun_text(const rg__mpirun *run)
 {
     json_t *seats = json_array();
     for (int r = 0; r < run->size; r++)
-        json_array_append_new(
-            seats,
-            json_pack("[s,o,i,s,i]", run->seat[r].name,
-                      rg__hex_json(run->seat[r].host), (int)run->seat[r].slot,
-                      run->seat[r].address.text, (int)run->seat[r].port));
-    return rg__json_text(json_pack(
-        "{s:I,s:o,s:b,s:s,s:o}", "number", (json_int_t)run->number, "by",
-        rg__hex_json(run->by), "over", run->is_over, "why", run->why, "seats",
-        seats));
+        json_array_append_new(seats, json_pack("[s,o,i,s,i]", run->seat[r].name,
+                                               rg__hex_json(run->seat[r].host),
+                                               (int)run->seat[r].slot,
+                                               run->seat[r].address.text,
+                                               (int)run->seat[r].port));
+    return rg__json_text(json_pack("{s:I,s:o,s:b,s:s,s:o}", "number",
+                                   (json_int_t)run->number, "by",
+                                   rg__hex_json(run->by), "over", run->is_over,
+                                   "why", run->why, "seats", seats));
 }
 
 static bool read_seat(const json_t *j, rg__seat *seat)

@@ -96,7 +96,7 @@ typedef struct rg__host_record {
     uint64_t swept; /* the newest launch of which nothing is left there */
     uint64_t broke; /* the newest launch that can't go on, as seen there: */
     char broke_why[RG__CAUSE_MAX];
-    rg__slot_record *slot;      /* owned */
+    rg__slot_record *slot; /* owned */
     int slot_count;
     int64_t mod_revision;
 } rg__host_record;
@@ -163,11 +163,11 @@ typedef struct rg__seat {
 
 /* A launch: one mpirun, and all ranks at once. */
 typedef struct rg__mpirun {
-    uint64_t number; /* counts launches from 1; 0: there is none */
-    uint64_t by;     /* host whose agent runs mpirun, by incarnation */
-    bool is_over;    /* none of its processes is to live any more */
+    uint64_t number;         /* counts launches from 1; 0: there is none */
+    uint64_t by;             /* host whose agent runs mpirun, by incarnation */
+    bool is_over;            /* none of its processes is to live any more */
     char why[RG__CAUSE_MAX]; /* it is; before: the launch before it was */
-    rg__seat *seat; /* by rank; owned */
+    rg__seat *seat;          /* by rank; owned */
     int size;
     int64_t mod_revision; /* 0: absent */
 } rg__mpirun;

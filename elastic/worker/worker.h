@@ -218,7 +218,7 @@ bool rg__worker_is_done(rg__worker *w);
 /* run.c: fn, or the program, is done in the generation that was taken up. */
 rg_status rg__worker_finished(rg__worker *w);
 
-/* resume.c: the end of a rank's work; collective. */
+/* state_resume.c: the end of a rank's work; collective. */
 rg_status rg__worker_finish_launch(rg_ctx *ctx);
 
 /* crash.c: store dying(signal) in the page before a core dump hides the death.

@@ -65,3 +65,8 @@ rg_status rg__fail(rg_status st, const char *format, ...)
     rg__log(RG__DEBUG, "base", "%s: %s", rg_status_name(st), last_error);
     return st;
 }
+
+int rg_exit_code(rg_status status)
+{
+    return status == RG_OK || status == RG_ERR_ASKED_TO_LEAVE ? 0 : 1;
+}

@@ -53,9 +53,11 @@
 #define RG__SET_NAME_MAX 32
 #define RG__ENV_SOCKET   "REGROUP_SOCKET" /* path of the agent's socket */
 #define RG__ENV_SLOT     "REGROUP_SLOT" /* the slot this process was started in */
-#define RG__ENV_LAUNCH   "REGROUP_LAUNCH" /* number of the launch, under --mpi */
-#define RG__CMD_RANK     "rank"  /* `regroup rank PROGRAM`, under mpirun */
-#define RG__CMD_PROXY    "proxy" /* `regroup proxy HOST WORDS`, for mpirun */
+#define RG__ENV_LAUNCH                                                         \
+    "REGROUP_LAUNCH"          /* number of the launch, under --mpi             \
+                               */
+#define RG__CMD_RANK  "rank"  /* `regroup rank PROGRAM`, under mpirun */
+#define RG__CMD_PROXY "proxy" /* `regroup proxy HOST WORDS`, for mpirun */
 
 /* clang-format off */
 /* Each with its struct, and 1 where more bytes follow that. */

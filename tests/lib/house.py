@@ -334,12 +334,12 @@ class Job:
         claim(len(found) == 1, f"workers ended with different states: {found}")
         return found.pop()
 
-    def check(self, state=None, trained=None, **samples):
-        """The history holds, with these samples where a program says how many
-        it uses, and the final state is this one, or that of a training with
-        these flags that nobody disturbed."""
+    def check(self, state=None, trained=None, **options):
+        """The history holds, with these options of check_history, and the
+        final state is this one, or that of a training with these flags that
+        nobody disturbed."""
         import check_history  # pylint: disable=import-outside-toplevel
-        wrong = check_history.check(self.history, **samples)
+        wrong = check_history.check(self.history, **options)
         claim(not wrong, "the history breaks invariants:\n" + "\n".join(
             str(sentence) for sentence in wrong))
         if state is not None or trained is not None:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Verify the models: of the generation protocol, of the first world before
-rg_run, of shards and their copies, and of the end of a generation on the
-device; and that they can fail.
+rg_run, of shards and their copies, of the end of a generation on the device,
+and of launches under --mpi; and that they can fail.
 
 Every setting below is explored to its end with spin: the protocol as it is has
 no violation in any of them, and each mutant, which breaks one rule, has one.
@@ -101,6 +101,11 @@ FIRST = [
     ("first world, three", "three workers on two hosts, a death",
      "NW=3 HM0=3 F=1"),
 ]
+# Of launch.pml.
+LAUNCH = [
+    ("launches", "two leaders, a death", "F=1"),
+    ("launches, two", "two deaths", "F=2"),
+]
 # Two minutes and 1.6 GB, with 32 bits of a hash for a state: not in every run.
 LONG = [
     ("two deaths, leaders", "two deaths, a leader change",
@@ -187,6 +192,13 @@ FIRST_MUTANTS = [
     ("LATE_RECORD", "q", "records commit 0 of a world that has ended",
      "NW=2 HM0=1 F=1"),
 ]
+LAUNCH_MUTANTS = [
+    ("NO_SWEEP", "t", "launches without the word of all hosts", "F=2"),
+    ("EARLY_WORD", "t", "says swept while a rank lives", "F=2"),
+    ("LATE_RANK", "f", "takes a rank of a launch that is over", "F=2"),
+    ("NO_GUARD", "t", "writes without comparing what it planned from", "F=2"),
+    ("DEAF", "f", "does not hear that a launch is over", "F=1"),
+]
 DEVICE_MUTANTS = [
     ("FREE_FIRST", "p", "frees before it knows who is inside", ""),
     ("LOCK_FIRST", "f", "takes the locks before it marks", ""),
@@ -201,6 +213,8 @@ DEVICE_MUTANTS = [
 ]
 # How the verifier words the claims of each invariant.
 CLAIMS = [
+    ("t", r"rank\[\(1-h\)\]"),
+    ("f", r"^assertion violated .*number==4"),
     ("q", r"^assertion violated (0|\(mem\[w\]==begun\))$"),
     ("r", r"^assertion violated \(once\[w\]==0\)"),
     ("s", r"^assertion violated \(resume\[gen\[w\]\]==0\)"),
@@ -240,7 +254,8 @@ def must(folder, *command):
 def model_of(name):
     for model, entries in (("copies.pml", COPIES + COPIES_MUTANTS),
                            ("device_abort.pml", DEVICE + DEVICE_MUTANTS),
-                           ("first_world.pml", FIRST + FIRST_MUTANTS)):
+                           ("first_world.pml", FIRST + FIRST_MUTANTS),
+                           ("launch.pml", LAUNCH + LAUNCH_MUTANTS)):
         if any(name == entry[0] for entry in entries):
             return model
     return "generation.pml"
@@ -328,11 +343,12 @@ def size_of(name):
 def settings(names):
     """[(name, about, constants, kind, broken invariant)]"""
     every = [(*entry, size_of(entry[0]), None)
-             for entry in PROTOCOL + COPIES + DEVICE + FIRST] + \
+             for entry in PROTOCOL + COPIES + DEVICE + FIRST + LAUNCH] + \
         [(*entry, "long", None) for entry in LONG] + \
         [(name, about, f"MUT_{name} {constants}", size_of(name), letter)
          for name, letter, about, constants in
-         MUTANTS + COPIES_MUTANTS + DEVICE_MUTANTS + FIRST_MUTANTS]
+         MUTANTS + COPIES_MUTANTS + DEVICE_MUTANTS + FIRST_MUTANTS +
+         LAUNCH_MUTANTS]
     unknown = set(names) - {entry[0] for entry in every}
     if unknown:
         sys.exit(f"check.py: no setting is called {', '.join(sorted(unknown))}")

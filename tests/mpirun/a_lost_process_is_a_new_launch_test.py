@@ -3,7 +3,7 @@ rank, of mpirun or of the agent is a new launch with all ranks in their order;
 no committed step is lost, nothing of a launch outlives it, and the result is
 that of an undisturbed run.
 
-Covers: mpirun/mpirun.c sweep.c ranks.c mpirun/command.c rank_cmd.c resume.c
+Covers: mpirun/mpirun.c sweep.c ranks.c mpirun_line.c rank_cmd.c state_resume.c
 slots.c plan.c
 """
 
@@ -51,7 +51,7 @@ def test():
         job.finish()
         until(lambda: not pids_of(job, lambda name, words: True), 10,
               "no process of the job is left")
-        job.check()
+        job.check(is_mpi=True)
         step = check_value(job, 2)
         told = launches(job)
         claim([one[0] for one in told] == [1, 2, 3, 4, 5],

@@ -14,6 +14,9 @@ LAUNCH = re.compile(r"regroup: launch (\d+): (\d+) ranks on (.*?), from (.*?), "
 MPI_ENV = {"OMPI_ALLOW_RUN_AS_ROOT": "1",
            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
            "OMPI_MCA_mpi_yield_when_idle": "1"}
+# Hosts that are namespaces share /dev/shm and the machine's name, under which
+# shared-memory transports of two hosts would take each other's files.
+HOSTS_ENV = dict(MPI_ENV, OMPI_MCA_btl="self,tcp", OMPI_MCA_pml="ob1")
 
 
 def need_solver():
@@ -39,9 +42,7 @@ def wait_launch(job, number, seconds=30):
     """It is there, and has ended a step."""
     until(lambda: any(one[0] >= number for one in launches(job))
           or not job.alive(), seconds, f"launch {number}")
-    generation = job.generation_of_launch(number) \
-        if hasattr(job, "generation_of_launch") else number
-    until(lambda: any(e["generation"] >= generation
+    until(lambda: any(e["generation"] >= number  # at least one for each
                       for e in job.events("step")) or not job.alive(),
           seconds, f"a step of launch {number}")
 

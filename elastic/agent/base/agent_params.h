@@ -41,7 +41,7 @@ typedef struct rg__agent_params {
         is_launched; /* by another host, which says what is said once for all */
     bool has_remotes; /* what started us has started agents on other hosts; they
                          go on without it, unless it has the job's etcd */
-    bool is_mpi;        /* workers are the ranks of one mpirun: */
+    bool is_mpi;      /* workers are the ranks of one mpirun: */
     const char *mpirun; /* its words, split at blanks */
     bool is_tagged;     /* lines of output bear the worker's name and rank */
     uint64_t launch_timeout_ms;

@@ -66,7 +66,8 @@ typedef struct rg__events {
     void (*slot_recalled)(slot *s, uint64_t generation);
 
     /* Under --mpi. */
-    void (*process_ended)(slot *s); /* PROGRAM's, whether it has met us or not */
+    void (*process_ended)(
+        slot *s); /* PROGRAM's, whether it has met us or not */
     void (*generation_ended)(agent *a, uint64_t generation);
     void (*delivered)(agent *a, const rg__proposal *p, const rg__line *line);
     void (*swept)(agent *a); /* what the record says of launches has changed */

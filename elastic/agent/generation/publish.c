@@ -50,18 +50,18 @@ void rg__publish_fill(const agent *a, rg__host_record *host)
             snprintf(host->failed, sizeof host->failed, "%.60s.%u %.63s",
                      a->params->host, s->index, s->kept.given_up);
         }
-        host->slot[host->slot_count++] =
-            (rg__slot_record){.slot = s->index,
-                              .start = s->kept.start,
-                              .pid = s->w.pid,
-                              .port = s->w.port,
-                              .is_alive = rg__slot_is_alive(s),
-                              .is_at_door = s->kept.state == SLOT_DOOR &&
-                                            (a->shape.is_known || s->w.waits) &&
-                                            rg__paths_are_proved(a),
-                              .waits = s->w.waits,
-                              .is_free = a->params->is_mpi && a->life.state == RG__LIFE_WORKING &&
-                                         s->kept.state == SLOT_IDLE};
+        host->slot[host->slot_count++] = (rg__slot_record){
+            .slot = s->index,
+            .start = s->kept.start,
+            .pid = s->w.pid,
+            .port = s->w.port,
+            .is_alive = rg__slot_is_alive(s),
+            .is_at_door = s->kept.state == SLOT_DOOR &&
+                          (a->shape.is_known || s->w.waits) &&
+                          rg__paths_are_proved(a),
+            .waits = s->w.waits,
+            .is_free = a->params->is_mpi && a->life.state == RG__LIFE_WORKING &&
+                       s->kept.state == SLOT_IDLE};
     }
 }
 

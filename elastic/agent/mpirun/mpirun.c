@@ -2,6 +2,7 @@
 #include "elastic/agent/mpirun/mpirun.h"
 #include "elastic/agent/mpirun/mpirun_parts.h"
 #include "elastic/agent/base/exits.h"
+#include "elastic/agent/base/reap.h"
 #include "elastic/agent/base/view.h"
 #include "elastic/agent/workers/workers.h"
 
@@ -48,10 +49,10 @@ static void on_helper_ended(void *arg, int fd, uint32_t events)
     helper *h = arg;
     agent *a = h->a;
     const char *what = h->is_mpirun ? "mpirun" : "a daemon of the MPI";
-    int status = 0;
     (void)fd, (void)events;
+    const int status = rg__how_ended(h->pid);
     kill(-h->pid, SIGKILL); /* whoever is left of its group */
-    waitpid(h->pid, &status, 0);
+    rg__reap(h->pid);
     const bool is_well = h->is_mpirun && status == 0;
     drop_helper(h);
     if (is_well || a->launches->is_over)
@@ -102,8 +103,8 @@ rg_status rg__helper_start(agent *a, char *const *argv, bool is_mpirun)
     }
     setpgid(h->pid, h->pid);
     h->pidfd = (int)syscall(SYS_pidfd_open, h->pid, 0);
-    if (h->pidfd >= 0 && rg__loop_watch(a->loop, h->pidfd, EPOLLIN,
-                                        on_helper_ended, h) == RG_OK)
+    if (h->pidfd >= 0 &&
+        rg__loop_watch(a->loop, h->pidfd, EPOLLIN, on_helper_ended, h) == RG_OK)
         return RG_OK;
     kill(h->pid, SIGKILL);
     waitpid(h->pid, NULL, 0);
@@ -200,8 +201,8 @@ void rg__launch_broke(agent *a, const char *format, ...)
 void rg__mpirun_rank_ended(slot *s)
 {
     agent *a = s->a;
-    const bool is_harmless = s->w.pid == 0 && s->kept.death[0] == '\0' &&
-                             s->kept.exit_code == 0;
+    const bool is_harmless =
+        s->w.pid == 0 && s->kept.death[0] == '\0' && s->kept.exit_code == 0;
     if (!a->params->is_mpi || s->kept.is_recalled || is_harmless)
         return;
     if (s->kept.death[0] != '\0')
@@ -215,8 +216,8 @@ void rg__mpirun_rank_ended(slot *s)
 void rg__mpirun_generation_ended(agent *a, uint64_t generation)
 {
     const rg__proposal *p = rg__snapshot_gen(&a->view, generation);
-    if (!a->params->is_mpi || a->is_done || rg__life_is_ending(a) || p == NULL ||
-        p->launch != a->launches->number)
+    if (!a->params->is_mpi || a->is_done || rg__life_is_ending(a) ||
+        p == NULL || p->launch != a->launches->number)
         return;
     if (a->launches->detected_ns == 0)
         a->launches->detected_ns = rg__now_ns();
@@ -252,7 +253,8 @@ void rg__mpirun_follow(agent *a)
 {
     struct rg__launches *l = a->launches;
     const rg__mpirun *run = &a->view.mpirun;
-    if (!a->params->is_mpi || run->number == 0 || rg__life_is_ending(a) || a->is_done)
+    if (!a->params->is_mpi || run->number == 0 || rg__life_is_ending(a) ||
+        a->is_done)
         return;
     if (run->number > l->number)
         see_launch(a, run);
@@ -304,9 +306,8 @@ void rg__mpirun_tell(agent *a, const rg__proposal *p, const rg__line *line)
     name_start(line, from);
     rg__tell("launch %llu: %d ranks on %s, %s, %llu ms %s%s%s",
              (unsigned long long)p->launch, p->size, where, from,
-             (unsigned long long)took_ms,
-             is_next ? "after" : "for the launch", is_next ? " " : "",
-             is_next ? a->view.mpirun.why : "");
+             (unsigned long long)took_ms, is_next ? "after" : "for the launch",
+             is_next ? " " : "", is_next ? a->view.mpirun.why : "");
 }
 
 /* ------------------------------------------------------------------ the end */

@@ -14,11 +14,11 @@ typedef struct helper {
 } helper;
 
 struct rg__launches {
-    uint64_t number; /* the newest launch that was seen here */
-    bool is_over;    /* and nothing of it is to live */
-    uint64_t begun_ns;       /* here */
-    uint64_t over_ns;        /* since when it is over */
-    uint64_t detected_ns;    /* of the fault that has ended it, 0: none */
+    uint64_t number;      /* the newest launch that was seen here */
+    bool is_over;         /* and nothing of it is to live */
+    uint64_t begun_ns;    /* here */
+    uint64_t over_ns;     /* since when it is over */
+    uint64_t detected_ns; /* of the fault that has ended it, 0: none */
     bool has_taken_over;
     helper *helpers;
     rg__timer *sweep;
@@ -33,8 +33,8 @@ void rg__launch_broke(agent *a, const char *format, ...)
 /* Start a helper in a process group of its own, with the launch's mark. */
 rg_status rg__helper_start(agent *a, char *const *argv, bool is_mpirun);
 
-/* command.c: mpirun's command line, and the variables for it. NULL: no memory.
- * Freed by rg__command_free. */
+/* mpirun_line.c: mpirun's command line, and the variables for it. NULL: no
+ * memory. Freed by rg__command_free. */
 char **rg__command_make(const agent *a);
 void rg__command_free(char **argv);
 /* In a child: no variable of an outer launcher, and ours. */

@@ -194,8 +194,7 @@ static void call(agent *a, int sock, const rg__proxy *m, size_t n,
 void rg__proxy_ask(agent *a, int sock, const rg__proxy *m, size_t n)
 {
     char address[sizeof m->host], why[RG__TEXT_MAX];
-    snprintf(address, sizeof address, "%.*s", (int)sizeof address - 1,
-             m->host);
+    snprintf(address, sizeof address, "%.*s", (int)sizeof address - 1, m->host);
     const rg__seat *seat = find_host(a, address);
     if (seat == NULL) {
         snprintf(why, sizeof why, "no host of the launch has the address %s",

@@ -28,7 +28,8 @@ static slot *find_seat(agent *a, const rg__rank *m, rg__rank_go *go)
         go->is_later = 1;
         return NULL;
     }
-    if (m->launch < l->number || l->is_over || rg__life_is_ending(a) || a->is_done) {
+    if (m->launch < l->number || l->is_over || rg__life_is_ending(a) ||
+        a->is_done) {
         snprintf(go->why, sizeof go->why, "launch %llu is over",
                  (unsigned long long)m->launch);
         return NULL;

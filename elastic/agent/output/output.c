@@ -154,8 +154,7 @@ static size_t write_head(const output *o, char head[HEAD_MAX_BYTES])
 static void print_line(stream *st, const char *line, size_t n, size_t skip)
 {
     char text[RG__SPOOL_TEXT_MAX];
-    const bool is_bare =
-        !st->of->a->params->is_tagged || is_log_line(line, n);
+    const bool is_bare = !st->of->a->params->is_tagged || is_log_line(line, n);
     size_t end = is_bare ? 0 : write_head(st->of, text);
     memcpy(text + end, line, n);
     end += n;

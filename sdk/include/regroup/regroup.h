@@ -94,10 +94,7 @@ RG_API rg_advice rg_status_advice(rg_status status);
 
 /* What main returns for the status of rg_run: 0 also for a worker that was
  * asked to leave, since nothing has gone wrong; 1 for other errors. */
-static inline int rg_exit_code(rg_status status)
-{
-    return status == RG_OK || status == RG_ERR_ASKED_TO_LEAVE ? 0 : 1;
-}
+RG_API int rg_exit_code(rg_status status);
 
 /* The sentence behind the last status of this thread that was an error:
  * object, action, cause, remedy. Never NULL; borrowed until the thread's next
@@ -564,110 +561,29 @@ RG_API rg_status rg_test(rg_req **req_p);
  */
 RG_API rg_status rg_wait_all(rg_req **reqs, int n, int timeout_ms);
 
-/* For the functions below only. */
-static inline rg_op_params rg__at_root(int root)
-{
-    rg_op_params params = {
-        sizeof(rg_op_params), root, 0, 0, 0, 0, RG_HOST, NULL};
-    return params;
-}
+/* The blocking forms: start, and wait without limit. With a group open on this
+ * thread: ERR_INVALID, and the group is as it was. */
+RG_API rg_status rg_allreduce(rg_set *set, const void *send, void *recv,
+                              uint64_t count, rg_type type, rg_op op);
+RG_API rg_status rg_reduce(rg_set *set, const void *send, void *recv,
+                           uint64_t count, rg_type type, rg_op op, int root);
+RG_API rg_status rg_reduce_scatter(rg_set *set, const void *send, void *recv,
+                                   uint64_t count, rg_type type, rg_op op);
+RG_API rg_status rg_broadcast(rg_set *set, void *data, uint64_t count,
+                              rg_type type, int root);
+RG_API rg_status rg_allgather(rg_set *set, const void *send, void *recv,
+                              uint64_t count, rg_type type);
+RG_API rg_status rg_gather(rg_set *set, const void *send, void *recv,
+                           uint64_t count, rg_type type, int root);
+RG_API rg_status rg_scatter(rg_set *set, const void *send, void *recv,
+                            uint64_t count, rg_type type, int root);
+RG_API rg_status rg_alltoall(rg_set *set, const void *send, void *recv,
+                             uint64_t count, rg_type type);
+RG_API rg_status rg_barrier(rg_set *set);
+RG_API rg_status rg_join(rg_set *set, int *last_p);
 
-/* Likewise: takes the operation that was noted last out of the group. */
+/* Of the blocking forms in programs that were built with 0.1.0. */
 RG_API rg_status rg__group_refuse(rg_req **req_p);
-
-static inline rg_status rg__complete(rg_req **req_p)
-{
-    rg_status st = rg_wait(req_p, -1);
-    return st == RG_IN_PROGRESS ? rg__group_refuse(req_p) : st;
-}
-
-static inline rg_status rg_allreduce(rg_set *set, const void *send, void *recv,
-                                     uint64_t count, rg_type type, rg_op op)
-{
-    rg_req *req = NULL;
-    rg_status st =
-        rg_allreduce_start(set, send, recv, count, type, op, NULL, &req);
-    return st == RG_OK ? rg__complete(&req) : st;
-}
-
-static inline rg_status rg_reduce(rg_set *set, const void *send, void *recv,
-                                  uint64_t count, rg_type type, rg_op op,
-                                  int root)
-{
-    rg_op_params params = rg__at_root(root);
-    rg_req *req = NULL;
-    rg_status st =
-        rg_reduce_start(set, send, recv, count, type, op, &params, &req);
-    return st == RG_OK ? rg__complete(&req) : st;
-}
-
-static inline rg_status rg_reduce_scatter(rg_set *set, const void *send,
-                                          void *recv, uint64_t count,
-                                          rg_type type, rg_op op)
-{
-    rg_req *req = NULL;
-    rg_status st =
-        rg_reduce_scatter_start(set, send, recv, count, type, op, NULL, &req);
-    return st == RG_OK ? rg__complete(&req) : st;
-}
-
-static inline rg_status rg_broadcast(rg_set *set, void *data, uint64_t count,
-                                     rg_type type, int root)
-{
-    rg_op_params params = rg__at_root(root);
-    rg_req *req = NULL;
-    rg_status st = rg_broadcast_start(set, data, count, type, &params, &req);
-    return st == RG_OK ? rg__complete(&req) : st;
-}
-
-static inline rg_status rg_allgather(rg_set *set, const void *send, void *recv,
-                                     uint64_t count, rg_type type)
-{
-    rg_req *req = NULL;
-    rg_status st = rg_allgather_start(set, send, recv, count, type, NULL, &req);
-    return st == RG_OK ? rg__complete(&req) : st;
-}
-
-static inline rg_status rg_gather(rg_set *set, const void *send, void *recv,
-                                  uint64_t count, rg_type type, int root)
-{
-    rg_op_params params = rg__at_root(root);
-    rg_req *req = NULL;
-    rg_status st = rg_gather_start(set, send, recv, count, type, &params, &req);
-    return st == RG_OK ? rg__complete(&req) : st;
-}
-
-static inline rg_status rg_scatter(rg_set *set, const void *send, void *recv,
-                                   uint64_t count, rg_type type, int root)
-{
-    rg_op_params params = rg__at_root(root);
-    rg_req *req = NULL;
-    rg_status st =
-        rg_scatter_start(set, send, recv, count, type, &params, &req);
-    return st == RG_OK ? rg__complete(&req) : st;
-}
-
-static inline rg_status rg_alltoall(rg_set *set, const void *send, void *recv,
-                                    uint64_t count, rg_type type)
-{
-    rg_req *req = NULL;
-    rg_status st = rg_alltoall_start(set, send, recv, count, type, NULL, &req);
-    return st == RG_OK ? rg__complete(&req) : st;
-}
-
-static inline rg_status rg_barrier(rg_set *set)
-{
-    rg_req *req = NULL;
-    rg_status st = rg_barrier_start(set, NULL, &req);
-    return st == RG_OK ? rg__complete(&req) : st;
-}
-
-static inline rg_status rg_join(rg_set *set, int *last_p)
-{
-    rg_req *req = NULL;
-    rg_status st = rg_join_start(set, last_p, NULL, &req);
-    return st == RG_OK ? rg__complete(&req) : st;
-}
 
 /* ---------------------------------------------------------------- memory */
 

@@ -7,14 +7,14 @@
 #include "sdk/base/fail.h"
 #include "sdk/base/failpoint.h"
 
-static rg_status check_place(const rg_state *st)
+static rg_status check_place(const rg_state *state)
 {
-    if (!st->ctx->is_rank)
+    if (!state->ctx->is_rank)
         return rg__fail(RG_ERR_INVALID,
                         "rg_state_resume is for ranks of `regroup run --mpi`; "
                         "elsewhere the memory of a state is restored by "
                         "rg_run, or filled by rg_state_load");
-    if (st->is_in_fn || st->ctx->resumed != NULL)
+    if (state->is_in_fn || state->ctx->resumed != NULL)
         return rg__fail(RG_ERR_INVALID,
                         "rg_state_resume was called before; call it once, with "
                         "one state");
@@ -22,15 +22,15 @@ static rg_status check_place(const rg_state *st)
 }
 
 /* All ranks have registered the same buffers. */
-static rg_status compare_buffers(rg_state *st)
+static rg_status compare_buffers(rg_state *state)
 {
-    const int64_t mine = (int64_t)(rg__state_registered(st) >> 1);
+    const int64_t mine = (int64_t)(rg__state_registered(state) >> 1);
     const int64_t in[4] = {mine, -mine, 0, 0};
     int64_t out[4];
-    const rg_status rs = rg__world_agree(st->ctx, "rg_state_resume",
+    const rg_status st = rg__world_agree(state->ctx, "rg_state_resume",
                                          RG__STATE_AGREE_RESUME, in, out);
-    if (rs != RG_OK || out[0] == -out[1])
-        return rs;
+    if (st != RG_OK || out[0] == -out[1])
+        return st;
     return rg__fail(RG_ERR_MISMATCH,
                     "ranks have registered different buffers; call "
                     "rg_state_add with the same names and sizes, in the same "
@@ -38,44 +38,44 @@ static rg_status compare_buffers(rg_state *st)
 }
 
 /* Where no launch before has left a commit, a checkpoint may be there. */
-static rg_status load(rg_state *st, const rg__decided *decided)
+static rg_status load(rg_state *state, const rg__decided *decided)
 {
     uint64_t step = 0;
     if (decided->resume.generation != 0)
         return RG_OK;
-    const rg_status rs = rg_state_load(st, NULL, &step);
-    return rs == RG_ERR_NOT_FOUND ? RG_OK : rs;
+    const rg_status st = rg_state_load(state, NULL, &step);
+    return st == RG_ERR_NOT_FOUND ? RG_OK : st;
 }
 
-rg_status rg_state_resume(rg_state *st, uint64_t *step_p)
+rg_status rg_state_resume(rg_state *state, uint64_t *step_p)
 {
     rg__decided decided;
-    if (st == NULL || step_p == NULL)
+    if (state == NULL || step_p == NULL)
         return rg__fail(RG_ERR_INVALID,
                         "rg_state_resume needs a state and a place for the "
                         "step");
-    rg_status rs = check_place(st);
-    if (rs != RG_OK)
-        return rs;
-    if (!rg__worker_has_world(st->ctx->worker, &decided))
+    rg_status st = check_place(state);
+    if (st != RG_OK)
+        return st;
+    if (!rg__worker_has_world(state->ctx->worker, &decided))
         return rg__fail(RG_ERR_PEER_LOST,
                         "the launch is over, and this process will be ended; "
                         "the next launch resumes");
-    rs = compare_buffers(st);
-    if (rs == RG_OK)
-        rs = load(st, &decided);
-    if (rs == RG_OK)
-        rs = rg__sets_connect(st->ctx);
-    if (rs != RG_OK)
-        return rs;
-    rg__state_note_join(st, &decided);
-    rs = rg__state_sync(st, &decided);
-    if (rs != RG_OK)
-        return rs;
-    st->is_in_fn = true;
-    st->ctx->resumed = st;
-    *step_p = st->step;
-    return st->step != 0
+    st = compare_buffers(state);
+    if (st == RG_OK)
+        st = load(state, &decided);
+    if (st == RG_OK)
+        st = rg__sets_connect(state->ctx);
+    if (st != RG_OK)
+        return st;
+    rg__state_note_join(state, &decided);
+    st = rg__state_sync(state, &decided);
+    if (st != RG_OK)
+        return st;
+    state->is_in_fn = true;
+    state->ctx->resumed = state;
+    *step_p = state->step;
+    return state->step != 0
                ? RG_OK
                : rg__fail(RG_ERR_NOT_FOUND,
                           "no step has been committed: begin with the first");

@@ -53,36 +53,32 @@ static const char *name_of(const rg__seat *seat)
     return seat->address.text[0] != '\0' ? seat->address.text : "localhost";
 }
 
-/* "10.0.0.1:2,10.0.0.2:2", in the order of ranks. */
-static void add_hosts(words *w, const rg__mpirun *run)
+/* A program of its own for each run of ranks on one host, since an MPI gives
+ * ranks to hosts in an order of its own otherwise: its own host first, say. */
+static void add_run(words *w, const agent *a, const char *self,
+                    const rg__seat *seat, int n)
 {
-    char *text = NULL, number[16];
-    size_t bytes = 0;
-    FILE *out = open_memstream(&text, &bytes);
-    if (out == NULL) {
-        w->has_failed = true;
-        return;
-    }
-    for (int r = 0, n; r < run->size; r += n) {
-        n = 1;
-        while (r + n < run->size &&
-               run->seat[r + n].host == run->seat[r].host)
-            n++;
-        fprintf(out, "%s%s:%d", r > 0 ? "," : "", name_of(&run->seat[r]), n);
-    }
-    fclose(out);
-    snprintf(number, sizeof number, "%d", run->size);
-    const char *const list[] = {"-n", number, "--host", text, NULL};
+    char number[16], host[RG__ADDRESS_MAX + 16];
+    snprintf(number, sizeof number, "%d", n);
+    snprintf(host, sizeof host, "%s:%d", name_of(seat), n);
+    const char *const list[] = {"-n", number,       "--host", host,
+                                self, RG__CMD_RANK, NULL};
     add_all(w, list);
-    free(text);
-}
-
-static void add_program(words *w, const agent *a, const char *self)
-{
-    add(w, self);
-    add(w, RG__CMD_RANK);
     for (char *const *word = a->params->argv; *word != NULL; word++)
         add(w, *word);
+}
+
+static void add_runs(words *w, const agent *a, const char *self)
+{
+    const rg__mpirun *run = &a->view.mpirun;
+    for (int r = 0, n; r < run->size; r += n) {
+        n = 1;
+        while (r + n < run->size && run->seat[r + n].host == run->seat[r].host)
+            n++;
+        if (r > 0)
+            add(w, ":");
+        add_run(w, a, self, &run->seat[r], n);
+    }
 }
 
 /* Open MPI 4.1: its daemons stay below the process that started them, and none
@@ -113,8 +109,7 @@ char **rg__command_make(const agent *a)
     self[n > 0 ? n : 0] = '\0';
     split(&w, a->params->mpirun);
     add_agent(&w, self);
-    add_hosts(&w, &a->view.mpirun);
-    add_program(&w, a, self);
+    add_runs(&w, a, self);
     if (!w.has_failed && n > 0)
         return w.of;
     rg__command_free(w.of);

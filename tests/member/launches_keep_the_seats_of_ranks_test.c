@@ -1,0 +1,156 @@
+/* Under --mpi: all ranks of one launch are proposed at once, in their order; a
+ * loss ends the launch; the next one begins when every host that lives has
+ * swept it, with each rank in its seat, or in a free one where that is lost.
+ *
+ * Covers: plan.c records.c */
+#include "tests/member/job.h"
+
+#include <stdlib.h>
+
+static const rg__commit_id none = {0, 0};
+
+/* What the host's record says between two launches. */
+static void set_free(job *j, uint64_t host, bool is_free)
+{
+    for (int i = 0; i < j->snap.hosts; i++)
+        for (int k = 0;
+             j->snap.host[i].id == host && k < j->snap.host[i].slot_count;
+             k++) {
+            rg__slot_record *slot = &j->snap.host[i].slot[k];
+            slot->is_free = is_free;
+            slot->is_alive = slot->is_at_door = !is_free;
+            j->snap.host[i].open = j->snap.host[i].slot_count;
+        }
+}
+
+static void sweep(job *j, int host, uint64_t number)
+{
+    j->snap.host[host].swept = number;
+    set_free(j, j->snap.host[host].id, true);
+}
+
+static void begin(job *j)
+{
+    job_begin(j, 4, 4);
+    j->config.is_mpi = true;
+    j->config.launch_timeout_ns = 60 * SECOND;
+    job_host(j, "a", 1, 2);
+    job_host(j, "b", 2, 2);
+    job_host(j, "c", 3, 2);
+    for (uint64_t id = 1; id <= 3; id++)
+        set_free(j, id, true);
+}
+
+/* The plan's launch, as if it were written. */
+static void take_launch(job *j)
+{
+    CHECK_EQ(job_look(j), RG__PLAN_LAUNCH);
+    free(j->snap.mpirun.seat);
+    j->snap.mpirun = j->plan.launch;
+    j->plan.launch.seat = NULL;
+}
+
+static void check_seats(const job *j, const uint64_t hosts[4])
+{
+    for (int r = 0; r < 4; r++) {
+        CHECK_EQ(j->snap.mpirun.seat[r].host, hosts[r]);
+        CHECK_EQ(j->snap.mpirun.seat[r].slot, (uint32_t)r % 2);
+    }
+}
+
+static void decide_first(job *j)
+{
+    static const rg__member_id four[] = {
+        {1, 0, 1}, {1, 1, 1}, {2, 0, 1}, {2, 1, 1}};
+    take_launch(j);
+    CHECK_EQ(j->snap.mpirun.number, 1);
+    check_seats(j, (const uint64_t[]){1, 1, 2, 2});
+    set_free(j, 1, false);
+    CHECK_EQ(job_look(j), RG__PLAN_WAIT); /* b's are not at the door */
+    set_free(j, 2, false);
+    CHECK_EQ(job_look(j), RG__PLAN_PROPOSE);
+    CHECK_EQ(j->plan.proposal.launch, 1);
+    CHECK_EQ(j->plan.proposal.size, 4);
+    CHECK_EQ(j->plan.proposal.member[2].host, 2);
+    job_decided(j, 1, four, 4, none);
+    j->snap.gen[0].launch = 1;
+}
+
+static void a_dead_rank_is_a_launch(void)
+{
+    job j;
+    begin(&j);
+    decide_first(&j);
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
+    j.snap.host[1].broke = 1;
+    snprintf(j.snap.host[1].broke_why, RG__CAUSE_MAX, "b.1 died");
+    take_launch(&j);
+    CHECK(j.snap.mpirun.is_over);
+    CHECK_STR(j.snap.mpirun.why, "b.1 died");
+    sweep(&j, 1, 1);
+    sweep(&j, 2, 1);
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT); /* ranks may live on a */
+    set_free(&j, 1, true);
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT); /* or daemons */
+    sweep(&j, 0, 1);
+    take_launch(&j);
+    CHECK_EQ(j.snap.mpirun.number, 2);
+    check_seats(&j, (const uint64_t[]){1, 1, 2, 2});
+    job_end(&j);
+}
+
+static void a_lost_host_gives_its_seats_away(void)
+{
+    static const uint64_t lost[] = {1};
+    job j;
+    begin(&j);
+    decide_first(&j);
+    j.config.lost = lost;
+    j.config.losts = 1;
+    take_launch(&j);
+    CHECK(j.snap.mpirun.is_over);
+    CHECK_STR(j.snap.mpirun.why, "host a is lost");
+    sweep(&j, 1, 1);
+    sweep(&j, 2, 1);
+    take_launch(&j);
+    check_seats(&j, (const uint64_t[]){3, 3, 2, 2});
+    job_end(&j);
+}
+
+static void a_launch_that_hangs_is_over(void)
+{
+    job j;
+    begin(&j);
+    take_launch(&j);
+    CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
+    j.now_ns += 61 * SECOND;
+    take_launch(&j);
+    CHECK(j.snap.mpirun.is_over);
+    CHECK_STR(j.snap.mpirun.why,
+              "rank 0 has not called rg_init within --launch-timeout");
+    job_end(&j);
+}
+
+static void too_many_in_vain_end_the_job(void)
+{
+    job j;
+    begin(&j);
+    for (uint64_t number = 1; number <= 5; number++) {
+        take_launch(&j);
+        j.snap.host[0].broke = number;
+        take_launch(&j);
+        for (int host = 0; host < 3; host++)
+            sweep(&j, host, number);
+    }
+    CHECK_EQ(job_look(&j), RG__PLAN_LAUNCH_FAILED);
+    job_end(&j);
+}
+
+int main(void)
+{
+    a_dead_rank_is_a_launch();
+    a_lost_host_gives_its_seats_away();
+    a_launch_that_hangs_is_over();
+    too_many_in_vain_end_the_job();
+    return 0;
+}

@@ -1,0 +1,75 @@
+"""An MPI program without --mpi is told that its processes will be alone; a
+program of an MPI that --mpi can't launch is refused; a rank that fails again
+and again at the same step ends the job with its code; and a stop ends it at a
+commit.
+
+Covers: elf.c cli/launch.c mpirun/mpirun.c slots.c plan.c state_resume.c
+"""
+
+import os
+import subprocess
+
+from house import BUILD, REGROUP, UNTIL_FINISH, Job, claim, main
+from mpijob import MPI_ENV, SOLVER, launches, need_solver, wait_launch
+
+
+def told_without_mpi():
+    with Job(["-n", "2", "--max-restarts", "0"], [SOLVER, "/dev/null"],
+             env=MPI_ENV) as job:
+        job.process.wait(60)
+        claim("is linked with an MPI, and each of its processes will be an "
+              "MPI_COMM_WORLD of its own; give --mpi" in job.text(),
+              "nothing was said of --mpi")
+
+
+def refused_for_mpich():
+    program = os.path.join(BUILD, "bin", "halo-mpich")
+    if not os.path.exists(program):
+        return
+    got = subprocess.run([REGROUP, "run", "--mpi", "-n", "2", program],
+                         capture_output=True, text=True, check=False,
+                         timeout=60)
+    claim(got.returncode == 64, f"code {got.returncode}")
+    claim("is linked with MPICH" in got.stderr, got.stderr)
+
+
+def fails_at_a_step():
+    with Job(["--mpi", "-n", "2", "--max-restarts", "1"],
+             [SOLVER, UNTIL_FINISH[1], "--exit-at", "5", "7", "1"],
+             env=MPI_ENV) as job:
+        code = job.process.wait(60)
+        claim(code == 7, f"the job ended with code {code}, not the rank's")
+        claim("used up its --max-restarts at step 5" in job.text(), "why")
+        claim([one[0] for one in launches(job)] == [1, 2],
+              f"{launches(job)}")
+        job.check(is_mpi=True)
+
+
+def stops_at_a_commit():
+    with Job(["--mpi", "-n", "2", "--checkpoint-dir", "kept"],
+             [SOLVER, UNTIL_FINISH[1]], env=MPI_ENV) as job:
+        wait_launch(job, 1)
+        job.wait_step(10)
+        job.run("stop", job.name)
+        code = job.process.wait(60)
+        claim(code == 143, f"a stopped job ended with code {code}")
+        claim("ends at step" in job.text(), "ranks were not told to end")
+        job.check(is_mpi=True)
+        with Job(["--mpi", "-n", "2", "--checkpoint-dir",
+                  os.path.join(job.folder, "kept")],
+                 [SOLVER, UNTIL_FINISH[1]], env=MPI_ENV) as after:
+            wait_launch(after, 1)
+            first = min(e["step"] for e in after.events("step"))
+            claim(first > 10, f"the next job went on from step {first - 1}")
+            after.finish()
+
+
+def test():
+    need_solver()
+    told_without_mpi()
+    refused_for_mpich()
+    fails_at_a_step()
+    stops_at_a_commit()
+
+
+main(test)
