@@ -45,6 +45,11 @@ claim("unknown", 2, 1, 'REGROUP_TRANSPORTS names "tcp"',
 claim("another MPI's mpirun", 1, 1, "a launcher started 3 tasks",
       "start it with the mpirun of the MPI that it is linked with",
       words=["sh", "-c", "OMPI_COMM_WORLD_SIZE=3 exec " + program])
+claim("an srun that does not know the MPI", 1, 1,
+      "a launcher started 3 tasks (SLURM_NTASKS)", "srun --mpi=list",
+      words=["sh", "-c", "SLURM_NTASKS=3 SLURM_STEP_ID=0 exec " + program])
+claim("in an allocation, and no step", 1, 0,
+      words=["sh", "-c", "SLURM_NTASKS=3 exec " + program])
 claim("check", 2, 1, 'REGROUP_CHECK is "never"', REGROUP_CHECK="never")
 claim("differs", 2, 1, "REGROUP_TRANSPORTS is",
       words=["sh", "-c", "REGROUP_TRANSPORTS=mpi,$$ exec " + program])

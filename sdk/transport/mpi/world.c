@@ -147,21 +147,43 @@ static rg_status note_thread(void)
                     "MPI_THREAD_MULTIPLE there");
 }
 
-/* Under the mpirun of another MPI each task is an MPI_COMM_WORLD of one, and
- * the program would run as often, each time alone. */
+/* A shell in an allocation of Slurm's has the number of tasks, too. */
+static bool is_told_by(const char *name)
+{
+    return strcmp(name, "SLURM_NTASKS") != 0 ||
+           getenv("SLURM_STEP_ID") != NULL || getenv("SLURM_PROCID") != NULL;
+}
+
+/* A program that hands over MPI_COMM_SELF wants to be alone. */
+static bool wants_to_be_alone(void)
+{
+    int how = MPI_UNEQUAL;
+    return world.is_handed &&
+           MPI_Comm_compare(world.handed, MPI_COMM_SELF, &how) == MPI_SUCCESS &&
+           how == MPI_IDENT;
+}
+
+/* Under the mpirun of another MPI, or an srun that it does not know, each task
+ * is an MPI_COMM_WORLD of one, and the program would run as often, each time
+ * alone. */
 static rg_status refuse_other_mpis(void)
 {
-    static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
+    static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
+                                        "SLURM_NTASKS"};
     int size = 0;
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    for (size_t i = 0; size == 1 && i < sizeof sizes / sizeof *sizes; i++) {
+    if (size != 1 || wants_to_be_alone())
+        return RG_OK;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         const char *value = getenv(sizes[i]);
-        if (value != NULL && strtol(value, NULL, 10) > 1)
+        if (value != NULL && strtol(value, NULL, 10) > 1 &&
+            is_told_by(sizes[i]))
             return rg__fail(RG_ERR_REFUSED,
                             "a launcher started %s tasks (%s), and the MPI of "
                             "this program sees itself alone: each would be a "
                             "world of its own; start it with the mpirun of the "
-                            "MPI that it is linked with",
+                            "MPI that it is linked with, or with an srun that "
+                            "knows that MPI (srun --mpi=list)",
                             value, sizes[i]);
     }
     return RG_OK;
