@@ -274,9 +274,11 @@ static rg_status end_here(const view *v, rg_status st)
 
 /* ------------------------------------------------------------- at a commit */
 
+/* The world was connected on all ranks at once, or on none. */
 bool rg__sets_are_compared(const rg_ctx *ctx)
 {
-    return ctx->sets->has_device && ctx->now.size > 1;
+    rg__channel *watch = ctx->sets->watch;
+    return watch != NULL && rg__channel_check(watch) == RG_OK;
 }
 
 static rg_status reduce(const view *v, rg_type type, rg_op op, void *all,
