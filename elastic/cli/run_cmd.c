@@ -9,7 +9,7 @@
 
 #include "elastic/agent/supervisor/keeper.h"
 #include "elastic/cli/cli.h"
-#include "elastic/cli/farewell.h"
+#include "elastic/cli/goodbye.h"
 #include "elastic/cli/invite.h"
 #include "elastic/cli/launch.h"
 #include "elastic/cli/remotes.h"
@@ -137,7 +137,7 @@ static int run_job(job_run *run, const rg__cli *cli)
     int code = rg__keeper_run(&params, rg__agent_run, &hooks);
     code = rg__remotes_finish(&run->remotes, code);
     if (run->etcd.is_open)
-        rg__farewell(&run->etcd, run->launch.job, run->launch.host);
+        rg__goodbye(&run->etcd, run->launch.job, run->launch.host);
     return code;
 }
 

@@ -126,7 +126,7 @@ static void leave_broken(rg__worker *w, uint64_t generation)
                  w->broken.why);
     pthread_mutex_unlock(&w->lock);
     if (is_done)
-        rg__engine_farewell(w->ctx->engine);
+        rg__engine_goodbye(w->ctx->engine);
     leave(w, RG_ERR_PEER_LOST, why);
 }
 

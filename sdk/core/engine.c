@@ -346,24 +346,24 @@ static void close_comms(rg__engine *e)
 }
 
 /* Lock held. From now on every call returns ERR_INVALID. */
-static void say_farewell(rg__engine *e, rg_status st)
+static void say_goodbye(rg__engine *e, rg_status st)
 {
     if (st == RG_ERR_INVALID && e->world != NULL && e->world->comm != NULL &&
-        e->transport->farewell != NULL)
-        e->transport->farewell(e->world->comm);
+        e->transport->goodbye != NULL)
+        e->transport->goodbye(e->world->comm);
 }
 
-void rg__engine_farewell(rg__engine *e)
+void rg__engine_goodbye(rg__engine *e)
 {
     rg__engine_lock(e);
-    say_farewell(e, RG_ERR_INVALID);
+    say_goodbye(e, RG_ERR_INVALID);
     rg__engine_unlock(e);
 }
 
 void rg__engine_leave(rg__engine *e, rg_status st, const char *why)
 {
     rg__engine_lock(e);
-    say_farewell(e, st);
+    say_goodbye(e, st);
     if (!e->is_shut) /* else it has its reason */
         shut_all(e, st, why);
     e->left_st = st;

@@ -84,7 +84,7 @@ bool rg__engine_is_stalled(rg__engine *engine);
 
 /* This process starts nothing in this generation any more, nor in a later one;
  * peers must not wait for it. */
-void rg__engine_farewell(rg__engine *engine);
+void rg__engine_goodbye(rg__engine *engine);
 
 /* Leave the generation: close every channel with st and why, and wake all
  * waiting threads. Once it has returned, no thread of this process stores for

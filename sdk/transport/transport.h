@@ -220,7 +220,7 @@ typedef struct rg__transport {
 
     /* This process ends, and starts nothing any more: said before close, so
      * that nobody waits for it. NULL: nobody hears it. */
-    void (*farewell)(rg__comm *world);
+    void (*goodbye)(rg__comm *world);
 
     /* Has that member, a set rank, said so? Under the rules of awaited; false
      * also where it is not known. NULL: it never is. */

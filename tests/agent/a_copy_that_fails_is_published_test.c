@@ -1,7 +1,7 @@
 /* Whatever ends a copy becomes a published reason, and what is damaged counts
  * no more where it lies.
  *
- * Covers: peers.c parcel.c */
+ * Covers: peers.c chunk.c */
 #include <arpa/inet.h>
 #include <string.h>
 #include <sys/socket.h>

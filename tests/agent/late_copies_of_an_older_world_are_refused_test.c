@@ -3,10 +3,10 @@
  * shard of another generation than it has said, or more bytes than it has, is
  * hung up on.
  *
- * Covers: copies.c parcel.c */
+ * Covers: copies.c chunk.c */
 #include <string.h>
 
-#include "elastic/agent/vault/parcel.h"
+#include "elastic/agent/vault/chunk.h"
 #include "tests/agent/agents.h"
 
 enum { SLOT = 1, BYTES = 5000 };
@@ -40,7 +40,7 @@ static void commit_shard(agent *a)
 
 /* A partner as in copies.c, for one shard. */
 typedef struct sender {
-    parcel out;
+    chunk out;
     uint64_t says; /* that its shards are of this generation */
     bool sends_more, has_greeted, has_sent, is_over;
     uint64_t stored;
@@ -51,7 +51,7 @@ static void on_room(void *arg)
 {
     sender *s = arg;
     const uint64_t greeting[2] = {s->says, s->out.a->id};
-    const parcel_part what = {
+    const chunk_part what = {
         .slot = SLOT, .is_shard = true, .part = {.id = commit}};
     void *to = rg__connection_space(s->out.wire);
     if (to == NULL || s->is_over)
@@ -60,15 +60,15 @@ static void on_room(void *arg)
         s->has_greeted = true;
         memcpy(to, greeting, sizeof greeting);
         rg__connection_send(s->out.wire, RG__PEER_COPY, sizeof greeting);
-    } else if (rg__parcel_tell_room(&s->out)) {
+    } else if (rg__chunk_tell_room(&s->out)) {
         return;
     } else if (!s->has_sent) {
         s->has_sent = true;
-        CHECK_EQ(rg__parcel_send(&s->out, &what), PARCEL_MORE);
+        CHECK_EQ(rg__chunk_send(&s->out, &what), CHUNK_MORE);
     } else if (s->sends_more) {
         rg__connection_send(s->out.wire, RG__PEER_BYTES, BYTES + 1);
     } else if (s->out.is_under_way) {
-        rg__parcel_send_more(&s->out);
+        rg__chunk_send_more(&s->out);
     }
 }
 
@@ -114,13 +114,13 @@ static sender send_to(uint64_t delivered, uint64_t says, bool sends_more)
     commit_shard(from);
     to->delivered = delivered;
     s = (sender){.says = says, .sends_more = sends_more};
-    rg__parcel_open(&s.out, from, NULL, true);
+    rg__chunk_open(&s.out, from, NULL, true);
     CHECK_OK(rg__connection_call(from, &to->address, to->port, to->id, &fns, &s,
                                  &s.out.wire));
     loop_until(loop, is_over, &s);
     if (s.out.wire != NULL)
         rg__connection_close(s.out.wire);
-    rg__parcel_clear(&s.out);
+    rg__chunk_clear(&s.out);
     if (s.stored > 0)
         CHECK(rg__vault_shard(to->store->vault, SLOT, commit, 0) != NULL);
     else

@@ -2,7 +2,7 @@
 later; the job's last five lines sum it up; a first world that waits for --max
 says for how many workers.
 
-Covers: farewell.c jobs.c"""
+Covers: goodbye.c jobs.c"""
 import json
 import os
 import time

@@ -1,6 +1,6 @@
 """Exit codes of `regroup run`, and what is left behind: nothing.
 
-Covers: run_cmd.c exits.c farewell.c"""
+Covers: run_cmd.c exits.c goodbye.c"""
 
 import contextlib
 import glob

@@ -29,7 +29,7 @@ typedef struct connection connection;
 typedef enum rg__peer_type {
     RG__PEER_FETCH = 1, /* first: send me parts of a commit (transfer.c) */
     RG__PEER_REFUSED,   /* why that is not done, as text */
-    RG__PEER_ROOM,      /* parcel.c */
+    RG__PEER_ROOM,      /* chunk.c */
     RG__PEER_PIECE,
     RG__PEER_BYTES,
     RG__PEER_COPY,   /* first: keep copies of our shards (copies.c) */

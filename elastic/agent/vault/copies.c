@@ -12,7 +12,7 @@
  * workers wait for copies in their next commits, so a partner to which not a
  * byte gets through for as long as a connection may be silent ends the
  * generation, by the rule of broken connections (member/links.c). */
-#include "elastic/agent/vault/parcel.h"
+#include "elastic/agent/vault/chunk.h"
 #include "elastic/agent/vault/vaults.h"
 #include "elastic/agent/base/exits.h"
 #include "elastic/agent/base/view.h"
@@ -46,7 +46,7 @@ typedef struct partner {
     rg__address address;
     uint32_t port;
     char name[RG__NAME_MAX];
-    parcel out; /* out.wire NULL: not connected */
+    chunk out; /* out.wire NULL: not connected */
     bool is_greeted;
     uint64_t done;         /* 1 + the newest step of which it has all */
     uint64_t step;         /* of the commit under way, if next > 0 */
@@ -59,7 +59,7 @@ typedef struct partner {
 /* A host whose copies are kept here. */
 typedef struct keeping {
     struct keeping *next;
-    parcel in;
+    chunk in;
     uint64_t generation, host;
     uint64_t stored, told; /* shards */
 } keeping;
@@ -139,11 +139,11 @@ static uint64_t bytes_needed(const agent *a, const rg__proposal *p)
     uint64_t sum = 0;
     for (int r = 0; r < p->size; r++) {
         const uint64_t host = p->member[r].host;
-        const parcel_part one = {
+        const chunk_part one = {
             .is_shard = true,
             .part = {.index = (uint32_t)r, .count = (uint32_t)p->size}};
         if (host == a->id || is_kept_by(a, p, host, a->id))
-            sum += rg__parcel_size(a, &one) + 2 * RG__PAGE_BYTES;
+            sum += rg__chunk_size(a, &one) + 2 * RG__PAGE_BYTES;
     }
     return sum;
 }
@@ -176,10 +176,10 @@ static rg_status check_room(const agent *a, const rg__proposal *p)
 
 static void hang_up(partner *one)
 {
-    rg__parcel_clear(&one->out);
+    rg__chunk_clear(&one->out);
     if (one->out.wire != NULL)
         rg__connection_close(one->out.wire);
-    rg__parcel_open(&one->out, one->c->a, NULL, true);
+    rg__chunk_open(&one->out, one->c->a, NULL, true);
     one->is_greeted = false;
     one->next = 0;
     one->sent = one->stored = 0;
@@ -491,12 +491,12 @@ static void send_next_shard(partner *one)
     if (vault_slot < 0 || one->next == c->ranks)
         return;
     one->step = step;
-    const parcel_part what = {
+    const chunk_part what = {
         .slot = vault_slot,
         .is_shard = true,
         .part = {.id = {c->generation, step}, .index = c->rank[one->next++]}};
     note_moved(one);
-    if (rg__parcel_send(&one->out, &what) == PARCEL_GONE)
+    if (rg__chunk_send(&one->out, &what) == CHUNK_GONE)
         call_later(one, one->moved_ns, "the commit is gone here");
 }
 
@@ -521,14 +521,14 @@ static void send_more(partner *one)
 {
     rg__failpoint("copy.source", -1, one->step, one->c->generation);
     note_moved(one);
-    switch (rg__parcel_send_more(&one->out)) {
-    case PARCEL_MORE:
+    switch (rg__chunk_send_more(&one->out)) {
+    case CHUNK_MORE:
         return;
-    case PARCEL_DONE:
+    case CHUNK_DONE:
         one->sent++;
         send_next_shard(one);
         return;
-    case PARCEL_DAMAGED:
+    case CHUNK_DAMAGED:
         end_generation(one->c);
         break;
     default:
@@ -544,7 +544,7 @@ static void send_on(void *arg)
         return;
     if (!one->is_greeted)
         greet(one);
-    else if (rg__parcel_tell_room(&one->out))
+    else if (rg__chunk_tell_room(&one->out))
         return;
     else if (one->out.is_under_way)
         send_more(one);
@@ -601,7 +601,7 @@ static const connection_fns partner_fns = {partner_frame, send_on,
 static void call(partner *one)
 {
     copies *c = one->c;
-    rg__parcel_open(&one->out, c->a, NULL, true);
+    rg__chunk_open(&one->out, c->a, NULL, true);
     if (one->stored_ns == 0)
         note_moved(one);
     if (rg__connection_call(c->a, &one->address, one->port, one->host,
@@ -643,7 +643,7 @@ static void free_keeping(keeping *k)
     while (*at != k)
         at = &(*at)->next;
     *at = k->next;
-    rg__parcel_clear(&k->in);
+    rg__chunk_clear(&k->in);
     free(k);
 }
 
@@ -694,21 +694,21 @@ static bool refuse(keeping *k, const char *why)
     return true;
 }
 
-static bool keep_on(keeping *k, parcel_state state)
+static bool keep_on(keeping *k, chunk_state state)
 {
     switch (state) {
-    case PARCEL_DONE:
+    case CHUNK_DONE:
         k->stored++;
         tell_stored(k);
         return true;
-    case PARCEL_MORE:
+    case CHUNK_MORE:
         return true;
-    case PARCEL_DAMAGED:
+    case CHUNK_DAMAGED:
         return refuse(k, "what came does not have its checksum");
-    case PARCEL_FAILED:
+    case CHUNK_FAILED:
         return refuse(k, rg_last_error());
-    case PARCEL_GONE:
-    case PARCEL_MALFORMED:
+    case CHUNK_GONE:
+    case CHUNK_MALFORMED:
         break;
     }
     return false;
@@ -717,17 +717,17 @@ static bool keep_on(keeping *k, parcel_state state)
 static bool keep_piece(keeping *k, const void *body, size_t n)
 {
     agent *a = k->in.a;
-    parcel_part what;
+    chunk_part what;
     uint64_t sum = 0;
-    const parcel_state state = rg__parcel_read(&k->in, body, n, &what, &sum);
-    if (state != PARCEL_MORE)
+    const chunk_state state = rg__chunk_read(&k->in, body, n, &what, &sum);
+    if (state != CHUNK_MORE)
         return keep_on(k, state);
     what.slot = rg__vault_find(a->store->vault, what.part.id);
     if (!what.is_shard || what.part.id.generation != k->generation)
         return false;
     if (k->generation != a->delivered || what.slot < 0)
         return refuse(k, "its vault does not hold the commit");
-    return keep_on(k, rg__parcel_begin(&k->in, &what, sum));
+    return keep_on(k, rg__chunk_begin(&k->in, &what, sum));
 }
 
 static bool keeping_frame(void *arg, uint32_t type, const void *body, size_t n)
@@ -735,12 +735,12 @@ static bool keeping_frame(void *arg, uint32_t type, const void *body, size_t n)
     keeping *k = arg;
     switch (type) {
     case RG__PEER_ROOM:
-        return keep_on(k, rg__parcel_on_room(&k->in, body, n));
+        return keep_on(k, rg__chunk_on_room(&k->in, body, n));
     case RG__PEER_PIECE:
         return keep_piece(k, body, n);
     case RG__PEER_BYTES:
         rg__failpoint("copy.sink", -1, k->in.what.part.id.step, k->generation);
-        return keep_on(k, rg__parcel_on_bytes(&k->in, body, n));
+        return keep_on(k, rg__chunk_on_bytes(&k->in, body, n));
     default:
         return false;
     }
@@ -765,7 +765,7 @@ bool rg__copies_serve(agent *a, connection *c, const void *body, size_t n)
     end_keeping_of(a->copies, m.host);
     *k = (keeping){
         .generation = m.generation, .host = m.host, .next = a->copies->keeping};
-    rg__parcel_open(&k->in, a, c, false);
+    rg__chunk_open(&k->in, a, c, false);
     a->copies->keeping = k;
     rg__connection_take(c, &keeping_fns, k);
     return true;

@@ -3,7 +3,7 @@
  * A decision that names this host among its copies waits here until the vault
  * holds what the decision says; only then do local workers hear of it. One
  * source after the other is called and asked for the replicated buffers, for
- * shards, or for both, and sends them as parcels (parcel.h).
+ * shards, or for both, and sends them as chunks (chunk.h).
  *
  * What comes goes into a vault slot other than that of the newest whole commit
  * on the lineage, unless parts of the commit lie here already: those stay, and
@@ -11,7 +11,7 @@
  *
  * Whatever fails ends the generation, with a reason; the next decision finds
  * another source. No time limit but the connection's silence. */
-#include "elastic/agent/vault/parcel.h"
+#include "elastic/agent/vault/chunk.h"
 #include "elastic/agent/vault/vaults.h"
 #include "elastic/agent/hosts/peers.h"
 
@@ -40,9 +40,9 @@ _Static_assert(sizeof(fetch_frame) + SHARDS_MAX * sizeof(uint32_t) <=
 /* ------------------------------------------------------------------ source */
 
 typedef struct rg__source {
-    parcel out;
+    chunk out;
     uint64_t generation; /* whose decision asks for it */
-    parcel_part *part;   /* what to send; owned */
+    chunk_part *part;    /* what to send; owned */
     int parts, next;
     bool has_ended; /* all is said, */
     bool is_whole;  /* and all was sent */
@@ -62,21 +62,21 @@ static void refuse(rg__source *s, const char *why)
 static bool add_part(rg__source *s, int vault_slot, bool is_shard,
                      uint32_t index, rg__commit_id id)
 {
-    parcel_part *more = realloc(s->part, sizeof *more * (size_t)(s->parts + 1));
+    chunk_part *more = realloc(s->part, sizeof *more * (size_t)(s->parts + 1));
     if (more == NULL)
         return false;
     s->part = more;
-    parcel_part *one = &more[s->parts++];
-    *one = (parcel_part){.slot = vault_slot,
-                         .is_shard = is_shard,
-                         .part = {.id = id, .index = index}};
+    chunk_part *one = &more[s->parts++];
+    *one = (chunk_part){.slot = vault_slot,
+                        .is_shard = is_shard,
+                        .part = {.id = id, .index = index}};
     const rg__vault *vault = s->out.a->store->vault;
     one->part.count =
         atomic_load(&vault->slot[vault_slot][0].count); /* of pieces */
     if (is_shard)
         one->part.count = atomic_load(&vault->slot[vault_slot][0].shards);
     if (one->part.count > index && one->part.count <= RG__WORLD_MAX)
-        s->total += rg__parcel_size(s->out.a, one);
+        s->total += rg__chunk_size(s->out.a, one);
     return true;
 }
 
@@ -113,7 +113,7 @@ static void send_next_part(rg__source *s)
         s->has_ended = s->is_whole = true;
         return;
     }
-    if (rg__parcel_send(&s->out, &s->part[s->next++]) == PARCEL_GONE)
+    if (rg__chunk_send(&s->out, &s->part[s->next++]) == CHUNK_GONE)
         refuse(s, "its vault does not hold the commit");
 }
 
@@ -121,7 +121,7 @@ static void send_next(void *arg)
 {
     rg__source *s = arg;
     if (s->has_ended || rg__connection_space(s->out.wire) == NULL ||
-        rg__parcel_tell_room(&s->out))
+        rg__chunk_tell_room(&s->out))
         return;
     if (!s->out.is_under_way) {
         send_next_part(s);
@@ -130,18 +130,18 @@ static void send_next(void *arg)
     if (s->out.bytes * 2 >= s->total)
         rg__failpoint("transfer.source", -1, s->part[0].part.id.step,
                       s->generation);
-    const parcel_state state = rg__parcel_send_more(&s->out);
-    if (state == PARCEL_DONE)
+    const chunk_state state = rg__chunk_send_more(&s->out);
+    if (state == CHUNK_DONE)
         send_next_part(s);
-    else if (state != PARCEL_MORE)
-        refuse(s, state == PARCEL_DAMAGED
+    else if (state != CHUNK_MORE)
+        refuse(s, state == CHUNK_DAMAGED
                       ? "the commit is damaged there"
                       : "its vault does not hold the commit any more");
 }
 
 static void free_source(rg__source *s)
 {
-    rg__parcel_clear(&s->out);
+    rg__chunk_clear(&s->out);
     free(s->part);
     free(s);
 }
@@ -201,7 +201,7 @@ bool rg__transfer_serve(agent *a, connection *c, const void *body, size_t n)
     }
     memcpy(shard, (const char *)body + sizeof m, m.count * sizeof *shard);
     s->generation = m.generation;
-    rg__parcel_open(&s->out, a, c, true);
+    rg__chunk_open(&s->out, a, c, true);
     rg__connection_take(c, &source_fns, s);
     if (list_parts(s, &m, shard))
         send_next(s);
@@ -231,7 +231,7 @@ struct transfer {
     errand *errand;
     int errands, now;
     /* of the errand under way */
-    parcel in;
+    chunk in;
     bool is_asked;
     uint32_t pieces; /* of the replicated buffers, 0: not known yet */
     uint32_t stored; /* parts */
@@ -243,7 +243,7 @@ static void free_transfer(transfer *t)
     t->a->transfer = NULL;
     for (int i = 0; i < t->errands; i++)
         rg__shards_free(&t->errand[i].shards);
-    rg__parcel_clear(&t->in);
+    rg__chunk_clear(&t->in);
     free(t->errand);
     free(t);
 }
@@ -348,7 +348,7 @@ static void end_errand(transfer *t)
 {
     t->bytes += t->in.bytes;
     thank(t);
-    rg__parcel_clear(&t->in);
+    rg__chunk_clear(&t->in);
     if (++t->now == t->errands)
         complete(t);
     else if (!call_next(t))
@@ -387,7 +387,7 @@ static void empty_pieces(const transfer *t)
         rg__piece_empty(&t->a->store->vault->slot[t->slot][i]);
 }
 
-static bool is_expected(transfer *t, const parcel_part *what)
+static bool is_expected(transfer *t, const chunk_part *what)
 {
     const errand *e = &t->errand[t->now];
     if (!rg__same_commit(what->part.id, t->id))
@@ -409,22 +409,22 @@ static bool is_errand_over(const transfer *t)
            t->stored == t->pieces + (uint32_t)e->shards.count;
 }
 
-static bool go_on(transfer *t, parcel_state state)
+static bool go_on(transfer *t, chunk_state state)
 {
     switch (state) {
-    case PARCEL_DONE:
+    case CHUNK_DONE:
         t->stored++;
         if (is_errand_over(t))
             end_errand(t);
         return true;
-    case PARCEL_MORE:
+    case CHUNK_MORE:
         return true;
-    case PARCEL_DAMAGED:
+    case CHUNK_DAMAGED:
         return stop(t, "what came does not have its checksum");
-    case PARCEL_FAILED:
+    case CHUNK_FAILED:
         return stop(t, rg_last_error());
-    case PARCEL_GONE:
-    case PARCEL_MALFORMED:
+    case CHUNK_GONE:
+    case CHUNK_MALFORMED:
         break;
     }
     return false;
@@ -432,17 +432,17 @@ static bool go_on(transfer *t, parcel_state state)
 
 static bool on_piece(transfer *t, const void *body, size_t n)
 {
-    parcel_part what;
+    chunk_part what;
     uint64_t sum = 0;
-    const parcel_state state = rg__parcel_read(&t->in, body, n, &what, &sum);
-    if (state != PARCEL_MORE)
+    const chunk_state state = rg__chunk_read(&t->in, body, n, &what, &sum);
+    if (state != CHUNK_MORE)
         return go_on(t, state);
     if (t->slot < 0)
         begin_slot(t);
     if (!is_expected(t, &what))
         return false;
     what.slot = t->slot;
-    return go_on(t, rg__parcel_begin(&t->in, &what, sum));
+    return go_on(t, rg__chunk_begin(&t->in, &what, sum));
 }
 
 static bool on_refused(transfer *t, const void *body, size_t n)
@@ -458,13 +458,13 @@ static bool sink_frame(void *arg, uint32_t type, const void *body, size_t n)
     transfer *t = arg;
     switch (type) {
     case RG__PEER_ROOM:
-        return go_on(t, rg__parcel_on_room(&t->in, body, n));
+        return go_on(t, rg__chunk_on_room(&t->in, body, n));
     case RG__PEER_PIECE:
         return on_piece(t, body, n);
     case RG__PEER_BYTES:
         if (t->in.at * 2 >= t->in.end)
             rg__failpoint("transfer.sink", -1, t->id.step, t->generation);
-        return go_on(t, rg__parcel_on_bytes(&t->in, body, n));
+        return go_on(t, rg__chunk_on_bytes(&t->in, body, n));
     case RG__PEER_REFUSED:
         return on_refused(t, body, n);
     default:
@@ -501,7 +501,7 @@ static const connection_fns sink_fns = {sink_frame, ask, sink_gone};
 static bool call_next(transfer *t)
 {
     const errand *e = &t->errand[t->now];
-    rg__parcel_open(&t->in, t->a, NULL, false);
+    rg__chunk_open(&t->in, t->a, NULL, false);
     t->is_asked = false;
     t->pieces = t->stored = 0;
     return rg__connection_call(t->a, &e->address, e->port, e->host, &sink_fns,

@@ -21,7 +21,7 @@
 
 typedef struct word {
     uint32_t set;
-    bool is_alarm, is_routine, is_pair, is_farewell;
+    bool is_alarm, is_routine, is_pair, is_goodbye;
     bool has_line;          /* else it is too old to be known */
     int32_t from;           /* set rank */
     uint64_t op;            /* counts the set's operations from 1 */
@@ -337,7 +337,7 @@ static int left_of(const rg__checked *k)
     return (k->c->rank + k->c->n - 1) % k->c->n;
 }
 
-static void take_farewell(rg__checked *k, const word *w)
+static void take_goodbye(rg__checked *k, const word *w)
 {
     k->left[w->from] = w->op + 1;
     compare(k, w);
@@ -352,17 +352,17 @@ static void hear(const word *w)
         k = k->next;
     if (k == NULL && w->is_routine && words.missing > 0)
         words.missing--;
-    if (w->is_farewell && w->set == 0)
+    if (w->is_goodbye && w->set == 0)
         words.staying--;
     if (k == NULL || w->from < 0 || w->from >= k->c->n ||
-        (w->op == 0 && !w->is_farewell))
+        (w->op == 0 && !w->is_goodbye))
         return;
     if (w->is_pair) {
         take_pair(k, w);
         return;
     }
-    if (w->is_farewell) {
-        take_farewell(k, w);
+    if (w->is_goodbye) {
+        take_goodbye(k, w);
         return;
     }
     if (!w->is_alarm) {
@@ -508,7 +508,7 @@ static void tell_left(rg__checked *k)
 {
     word last = {.set = k->c->id,
                  .from = k->c->rank,
-                 .is_farewell = true,
+                 .is_goodbye = true,
                  .op = k->op,
                  .digest = k->digest};
     for (int i = 1; i < k->c->n; i++) {
@@ -520,7 +520,7 @@ static void tell_left(rg__checked *k)
 
 /* The world joined first, and so comes last: whose word about it has come has
  * told all. */
-void rg__check_farewell(void)
+void rg__check_goodbye(void)
 {
     if (!words.is_open)
         return;

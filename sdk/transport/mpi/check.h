@@ -10,7 +10,7 @@
  *               heard all of them gives the verdict, the same on all members
  *   pair        who finds that another member's count is not what it expects
  *               tells all, who give that verdict
- *   farewell    who ends Regroup tells all what it has started last: who waits
+ *   goodbye    who ends Regroup tells all what it has started last: who waits
  *               in a later operation waits in vain, and the engine says so
  *
  * However far members are apart, a difference is found while all of them stay:
@@ -36,7 +36,7 @@ rg_status rg__check_join(rg__mpi *c, const int *ranks);
 void rg__check_part(rg__mpi *c);
 
 /* This process ends: all members of all comms are told. */
-void rg__check_farewell(void);
+void rg__check_goodbye(void);
 
 /* Members that have said so, and never start the operation in flight: at most
  * room of them into ranks; returns how many. */

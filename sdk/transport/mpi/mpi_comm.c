@@ -185,11 +185,11 @@ static int mpi_awaited(rg__comm *base, int *ranks, int room)
     return rg__check_left((const rg__mpi *)base, ranks, room);
 }
 
-static void mpi_farewell(rg__comm *world)
+static void mpi_goodbye(rg__comm *world)
 {
     (void)world;
     if (rg__mpi_may_call() && !rg__lost_any())
-        rg__check_farewell();
+        rg__check_goodbye();
 }
 
 /* Asked of those that are awaited only. */
@@ -398,7 +398,7 @@ const rg__transport rg__transport_mpi = {.size = sizeof(rg__transport),
                                          .test = mpi_test,
                                          .bell = mpi_bell,
                                          .awaited = mpi_awaited,
-                                         .farewell = mpi_farewell,
+                                         .goodbye = mpi_goodbye,
                                          .has_left = mpi_has_left,
                                          .is_for_all = mpi_is_for_all,
                                          .admits = mpi_admits,

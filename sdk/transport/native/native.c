@@ -270,7 +270,7 @@ static rg_status native_open(const rg__boot *boot, rg__comm **comm_p)
     return rg__native_open(&rg__transport_native, boot, comm_p);
 }
 
-static void native_farewell(rg__comm *base)
+static void native_goodbye(rg__comm *base)
 {
     const rg__shared *sh = ((rg__native *)base)->shared;
     atomic_store(&rg__shm_bell_line(sh, sh->rank)->has_left, 1);
@@ -299,6 +299,6 @@ const rg__transport rg__transport_native = {.size = sizeof(rg__transport),
                                             .bell = native_bell,
                                             .arm = native_arm,
                                             .awaited = native_awaited,
-                                            .farewell = native_farewell,
+                                            .goodbye = native_goodbye,
                                             .has_left = native_has_left,
                                             .close = rg__native_close};

@@ -1,4 +1,4 @@
-#include "elastic/agent/vault/parcel.h"
+#include "elastic/agent/vault/chunk.h"
 #include "elastic/agent/vault/vaults.h"
 #include "elastic/agent/hosts/peers.h"
 
@@ -21,13 +21,13 @@ typedef struct piece_frame {
     uint64_t sum;
 } piece_frame;
 
-void rg__parcel_open(parcel *p, agent *a, connection *wire, bool sends)
+void rg__chunk_open(chunk *p, agent *a, connection *wire, bool sends)
 {
-    *p = (parcel){
-        .a = a, .wire = wire, .buffers = sends ? a->store->buffers : 0};
+    *p =
+        (chunk){.a = a, .wire = wire, .buffers = sends ? a->store->buffers : 0};
 }
 
-void rg__parcel_clear(parcel *p)
+void rg__chunk_clear(chunk *p)
 {
     free(p->order);
     p->order = NULL;
@@ -35,13 +35,13 @@ void rg__parcel_clear(parcel *p)
 
 /* -------------------------------------------------------- a walk over bytes */
 
-static const buffer *buffer_of(const parcel *p)
+static const buffer *buffer_of(const chunk *p)
 {
     return &p->a->store
                 ->buffer[p->order != NULL ? p->order[p->buffer] : p->buffer];
 }
 
-static void slice_of(const buffer *b, const parcel_part *what, size_t *begin_p,
+static void slice_of(const buffer *b, const chunk_part *what, size_t *begin_p,
                      size_t *end_p)
 {
     *begin_p = *end_p = 0;
@@ -57,7 +57,7 @@ static void slice_of(const buffer *b, const parcel_part *what, size_t *begin_p,
         *begin_p = *end_p = 0;
 }
 
-static void walk_begin(parcel *p, const parcel_part *what)
+static void walk_begin(chunk *p, const chunk_part *what)
 {
     p->what = *what;
     p->buffer = -1;
@@ -67,7 +67,7 @@ static void walk_begin(parcel *p, const parcel_part *what)
 }
 
 /* To the next byte of the part; false: it is over, and p->sum is its sum. */
-static bool walk_on(parcel *p)
+static bool walk_on(chunk *p)
 {
     while (p->at == p->end) {
         if (p->end != 0)
@@ -81,21 +81,21 @@ static bool walk_on(parcel *p)
     return true;
 }
 
-static void walked(parcel *p, const void *bytes, size_t n)
+static void walked(chunk *p, const void *bytes, size_t n)
 {
     rg__hash_update(&p->hash, bytes, n);
     p->at += n;
     p->bytes += n;
 }
 
-static off_t place(const parcel *p)
+static off_t place(const chunk *p)
 {
     const buffer *b = buffer_of(p);
     return (off_t)(b->place +
                    rg__vault_stride(b->bytes) * (size_t)p->what.slot + p->at);
 }
 
-uint64_t rg__parcel_size(const agent *a, const parcel_part *what)
+uint64_t rg__chunk_size(const agent *a, const chunk_part *what)
 {
     uint64_t sum = 0;
     for (int i = 0; i < a->store->buffers; i++) {
@@ -108,7 +108,7 @@ uint64_t rg__parcel_size(const agent *a, const parcel_part *what)
 
 /* -------------------------------------------------------------------- send */
 
-bool rg__parcel_tell_room(parcel *p)
+bool rg__chunk_tell_room(chunk *p)
 {
     if (p->rooms == p->buffers)
         return false;
@@ -120,19 +120,19 @@ bool rg__parcel_tell_room(parcel *p)
     return true;
 }
 
-static uint32_t most_parts(const parcel_part *what)
+static uint32_t most_parts(const chunk_part *what)
 {
     return what->is_shard ? RG__WORLD_MAX : RG__HOST_SLOTS_MAX;
 }
 
-parcel_state rg__parcel_send(parcel *p, const parcel_part *what)
+chunk_state rg__chunk_send(chunk *p, const chunk_part *what)
 {
     rg__vault *vault = p->a->store->vault;
     p->piece = what->is_shard ? rg__vault_shard(vault, what->slot,
                                                 what->part.id, what->part.index)
                               : &vault->slot[what->slot][what->part.index];
     if (p->piece == NULL || !rg__piece_is(p->piece, what->part.id))
-        return PARCEL_GONE;
+        return CHUNK_GONE;
     piece_frame m = {.is_shard = what->is_shard,
                      .part = what->part,
                      .sum = atomic_load(&p->piece->sum)};
@@ -140,33 +140,33 @@ parcel_state rg__parcel_send(parcel *p, const parcel_part *what)
     m.part.shards = atomic_load(&p->piece->shards);
     if (m.part.count <= m.part.index ||
         m.part.count > most_parts(what)) /* scribbled since it was looked at */
-        return PARCEL_GONE;
-    parcel_part sent = *what;
+        return CHUNK_GONE;
+    chunk_part sent = *what;
     sent.part = m.part;
     walk_begin(p, &sent);
     p->expected = m.sum;
     memcpy(rg__connection_space(p->wire), &m, sizeof m);
     rg__connection_send(p->wire, RG__PEER_PIECE, sizeof m);
-    return PARCEL_MORE;
+    return CHUNK_MORE;
 }
 
-static parcel_state judge_sent(parcel *p)
+static chunk_state judge_sent(chunk *p)
 {
     p->is_under_way = false;
     if (!rg__piece_is(p->piece, p->what.part.id))
-        return PARCEL_GONE;
+        return CHUNK_GONE;
     if (p->sum == p->expected)
-        return PARCEL_DONE;
+        return CHUNK_DONE;
     rg__log(RG__ERROR, "agent",
             "commit %" PRIu64 ".%" PRIu64 " in the vault of this host is "
             "damaged: %s %u does not have its checksum; it counts no more",
             p->what.part.id.generation, p->what.part.id.step,
             p->what.is_shard ? "shard" : "piece", p->what.part.index);
     rg__piece_empty(p->piece);
-    return PARCEL_DAMAGED;
+    return CHUNK_DAMAGED;
 }
 
-parcel_state rg__parcel_send_more(parcel *p)
+chunk_state rg__chunk_send_more(chunk *p)
 {
     if (!walk_on(p))
         return judge_sent(p);
@@ -176,16 +176,16 @@ parcel_state rg__parcel_send_more(parcel *p)
     if (pread(p->a->store->fd, to, n, place(p)) != (ssize_t)n ||
         !rg__piece_is(p->piece, p->what.part.id)) {
         p->is_under_way = false;
-        return PARCEL_GONE;
+        return CHUNK_GONE;
     }
     walked(p, to, n);
     rg__connection_send(p->wire, RG__PEER_BYTES, n);
-    return PARCEL_MORE;
+    return CHUNK_MORE;
 }
 
 /* ----------------------------------------------------------------- receive */
 
-static bool is_room_new(const parcel *p, int index)
+static bool is_room_new(const chunk *p, int index)
 {
     for (int i = 0; i < p->rooms; i++)
         if (p->order[i] == index)
@@ -193,68 +193,68 @@ static bool is_room_new(const parcel *p, int index)
     return true;
 }
 
-parcel_state rg__parcel_on_room(parcel *p, const void *body, size_t n)
+chunk_state rg__chunk_on_room(chunk *p, const void *body, size_t n)
 {
     room_frame m;
     int index = 0;
     if (n != sizeof m || p->is_under_way)
-        return PARCEL_MALFORMED;
+        return CHUNK_MALFORMED;
     memcpy(&m, body, sizeof m);
     if (m.count > RG__BUFFERS_MAX || (uint32_t)p->rooms >= m.count ||
         (p->order != NULL && m.count != (uint32_t)p->buffers))
-        return PARCEL_MALFORMED;
+        return CHUNK_MALFORMED;
     if (p->order == NULL)
         p->order = calloc(m.count, sizeof *p->order);
     p->buffers = (int)m.count;
     if (p->order == NULL) {
         rg__fail(RG_ERR_MEMORY, "no memory for its buffers");
-        return PARCEL_FAILED;
+        return CHUNK_FAILED;
     }
     if (rg__vault_room(p->a, &m.room, &index) != RG_OK)
-        return PARCEL_FAILED;
+        return CHUNK_FAILED;
     if (!is_room_new(p, index))
-        return PARCEL_MALFORMED;
+        return CHUNK_MALFORMED;
     p->order[p->rooms++] = index;
-    return PARCEL_MORE;
+    return CHUNK_MORE;
 }
 
-parcel_state rg__parcel_read(const parcel *p, const void *body, size_t n,
-                             parcel_part *what, uint64_t *sum_p)
+chunk_state rg__chunk_read(const chunk *p, const void *body, size_t n,
+                           chunk_part *what, uint64_t *sum_p)
 {
     piece_frame m;
     if (n != sizeof m || p->is_under_way)
-        return PARCEL_MALFORMED;
+        return CHUNK_MALFORMED;
     memcpy(&m, body, sizeof m);
     *what =
-        (parcel_part){.slot = -1, .is_shard = m.is_shard != 0, .part = m.part};
+        (chunk_part){.slot = -1, .is_shard = m.is_shard != 0, .part = m.part};
     *sum_p = m.sum;
     if (m.part.index >= m.part.count || m.part.count > most_parts(what))
-        return PARCEL_MALFORMED;
+        return CHUNK_MALFORMED;
     if (p->rooms == p->buffers && p->rooms == p->a->store->buffers)
-        return PARCEL_MORE;
+        return CHUNK_MORE;
     if (p->rooms < p->buffers)
-        return PARCEL_MALFORMED;
+        return CHUNK_MALFORMED;
     rg__fail(RG_ERR_INVALID, "it has other buffers than this host");
-    return PARCEL_FAILED;
+    return CHUNK_FAILED;
 }
 
 /* After each part of it: it may be over. */
-static parcel_state look(parcel *p)
+static chunk_state look(chunk *p)
 {
     if (walk_on(p))
-        return PARCEL_MORE;
+        return CHUNK_MORE;
     p->is_under_way = false;
     if (p->sum != p->expected) {
         rg__piece_empty(p->piece);
-        return PARCEL_DAMAGED;
+        return CHUNK_DAMAGED;
     }
     rg__piece_end(p->piece, p->sum);
-    return PARCEL_DONE;
+    return CHUNK_DONE;
 }
 
 /* Where a shard that came goes: its own place, else one that holds nothing of
  * the commit. */
-static rg__piece *find_place(const agent *a, const parcel_part *what)
+static rg__piece *find_place(const agent *a, const chunk_part *what)
 {
     rg__piece *table = a->store->vault->shard[what->slot], *found = NULL;
     for (int i = RG__HOST_SLOTS_MAX; i < RG__SHARDS_MAX; i++) {
@@ -270,14 +270,14 @@ static rg__piece *find_place(const agent *a, const parcel_part *what)
     return found;
 }
 
-parcel_state rg__parcel_begin(parcel *p, const parcel_part *what, uint64_t sum)
+chunk_state rg__chunk_begin(chunk *p, const chunk_part *what, uint64_t sum)
 {
     p->piece = what->is_shard
                    ? find_place(p->a, what)
                    : &p->a->store->vault->slot[what->slot][what->part.index];
     if (p->piece == NULL) {
         rg__fail(RG_ERR_MEMORY, "its vault has no place for another shard");
-        return PARCEL_FAILED;
+        return CHUNK_FAILED;
     }
     walk_begin(p, what);
     p->expected = sum;
@@ -285,14 +285,14 @@ parcel_state rg__parcel_begin(parcel *p, const parcel_part *what, uint64_t sum)
     return look(p);
 }
 
-parcel_state rg__parcel_on_bytes(parcel *p, const void *body, size_t n)
+chunk_state rg__chunk_on_bytes(chunk *p, const void *body, size_t n)
 {
     if (!p->is_under_way || n == 0 || n > p->end - p->at)
-        return PARCEL_MALFORMED;
+        return CHUNK_MALFORMED;
     if (pwrite(p->a->store->fd, body, n, place(p)) != (ssize_t)n) {
         p->is_under_way = false;
         rg__fail(RG_ERR_MEMORY, "its vault can't be written");
-        return PARCEL_FAILED;
+        return CHUNK_FAILED;
     }
     walked(p, body, n);
     return look(p);

@@ -4,14 +4,14 @@
  * Threads:   call in a process without other threads.
  * Waiting:   ten seconds at most; SIGINT, SIGTERM and SIGHUP end it early (the
  *            caller has them blocked). */
-#ifndef RG_ELASTIC_FAREWELL_H
-#define RG_ELASTIC_FAREWELL_H
+#ifndef RG_ELASTIC_GOODBYE_H
+#define RG_ELASTIC_GOODBYE_H
 
 #include "elastic/cli/store.h"
 
 /* host: ours, which has ended. Who is still there after that time is named in a
  * warning. */
-void rg__farewell(const rg__private_etcd *etcd, const char *job,
-                  const char *host);
+void rg__goodbye(const rg__private_etcd *etcd, const char *job,
+                 const char *host);
 
 #endif

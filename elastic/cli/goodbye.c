@@ -1,4 +1,4 @@
-#include "elastic/cli/farewell.h"
+#include "elastic/cli/goodbye.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,19 +10,19 @@
 #include "sdk/base/clock.h"
 #include "sdk/base/log.h"
 
-#define FAREWELL_NS (10000 * RG__MS)
-#define ANSWER_MS   2000
-#define LOOK_NS     (20 * RG__MS)
+#define GOODBYE_NS (10000 * RG__MS)
+#define ANSWER_MS  2000
+#define LOOK_NS    (20 * RG__MS)
 
-typedef struct farewell {
+typedef struct goodbye {
     rg__talk talk;
     const char *prefix, *host;
     char other[RG__NAME_MAX]; /* a host that is still there, or "" */
-} farewell;
+} goodbye;
 
 static void on_hosts(void *arg, rg_status st, const rg__txn_reply *reply)
 {
-    farewell *f = arg;
+    goodbye *f = arg;
     rg__snapshot found = {0};
     f->other[0] = '\0';
     if (st == RG_OK)
@@ -34,7 +34,7 @@ static void on_hosts(void *arg, rg_status st, const rg__txn_reply *reply)
     rg__talk_end(&f->talk, st);
 }
 
-static rg_status look(farewell *f)
+static rg_status look(goodbye *f)
 {
     char *hosts = rg__record_keys(f->prefix, RG__KEY_HOST);
     char *end = hosts != NULL ? rg__prefix_end(hosts) : NULL;
@@ -51,28 +51,28 @@ static rg_status look(farewell *f)
 }
 
 /* An etcd that gives no answer has nothing to tell anybody. */
-static void await_others(farewell *f)
+static void await_others(goodbye *f)
 {
     const struct timespec pause = {.tv_nsec = LOOK_NS};
     const uint64_t begin_ns = rg__now_ns();
     while (look(f) == RG_OK && f->other[0] != '\0') {
-        if (rg__now_ns() - begin_ns > FAREWELL_NS) {
+        if (rg__now_ns() - begin_ns > GOODBYE_NS) {
             rg__log(RG__WARN, "cli",
                     "the agent of host %s has not ended %d s after the job; "
                     "its etcd ends now, so end it there",
-                    f->other, (int)(FAREWELL_NS / (1000 * RG__MS)));
+                    f->other, (int)(GOODBYE_NS / (1000 * RG__MS)));
             return;
         }
         nanosleep(&pause, NULL);
     }
 }
 
-void rg__farewell(const rg__private_etcd *etcd, const char *job,
-                  const char *host)
+void rg__goodbye(const rg__private_etcd *etcd, const char *job,
+                 const char *host)
 {
     char prefix[128];
     const rg__etcd_params params = rg__private_etcd_params(etcd);
-    farewell f = {.prefix = prefix, .host = host};
+    goodbye f = {.prefix = prefix, .host = host};
     if (etcd->pid == 0)
         return;
     snprintf(prefix, sizeof prefix, "/regroup/v1/%s/", job);
