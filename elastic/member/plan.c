@@ -1067,7 +1067,7 @@ static rg_status begin_launch(const look *l, seats *s)
     close_ranks(s);
     l->plan->kind = RG__PLAN_LAUNCH;
     l->plan->launch = (rg__mpirun){.number = l->s->mpirun.number + 1,
-                                   .by = l->s->leader,
+                                   .by = s->of[0].host,
                                    .seat = s->of,
                                    .size = s->n,
                                    .mod_revision = l->s->mpirun.mod_revision};

@@ -148,7 +148,7 @@ static void sweep(void *arg)
     struct rg__launches *l = a->launches;
     const bool spares_stubs = rg__now_ns() - l->over_ns < STUBS_NS;
     const bool is_swept = are_slots_free(a) &&
-                          rg__sweep_kill(spares_stubs) == 0 &&
+                          rg__sweep_kill(a, spares_stubs) == 0 &&
                           l->helpers == NULL;
     if (!is_swept) {
         rg__timer_set(l->sweep, SWEEP_NS);
@@ -174,7 +174,7 @@ void rg__launch_end(agent *a)
     for (int i = 0; i < a->params->slots; i++)
         rg__slot_recall(&a->slot[i], 0);
     kill_helpers(a);
-    rg__sweep_kill(true);
+    rg__sweep_kill(a, true);
     rg__timer_set(l->sweep, SWEEP_NS);
 }
 
@@ -333,8 +333,10 @@ void rg__mpirun_kill(agent *a)
 {
     if (a->launches == NULL || !a->params->is_mpi)
         return;
+    if (a->launches->number == 0)
+        return;
     kill_helpers(a);
-    rg__sweep_kill(false);
+    rg__sweep_kill(a, false);
 }
 
 rg_status rg__mpirun_create(agent *a)

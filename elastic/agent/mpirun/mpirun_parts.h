@@ -42,7 +42,7 @@ void rg__command_set_variables(const agent *a);
 
 /* sweep.c: kill the processes of launches here, stubs maybe not; how many
  * there were. */
-int rg__sweep_kill(bool spares_stubs);
+int rg__sweep_kill(const agent *a, bool spares_stubs);
 
 /* proxies.c */
 void rg__proxy_ask(agent *a, int sock, const rg__proxy *m, size_t n);

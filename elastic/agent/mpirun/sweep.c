@@ -1,6 +1,7 @@
 /* Processes of launches on this host: below our keeper, which is the parent of
  * whatever has lost its own, each that bears the mark of a launch in its
- * environment, and all that it has started. */
+ * environment and this agent's socket beside it, and all that it has started.
+ */
 #include "elastic/agent/mpirun/mpirun_parts.h"
 #include "elastic/agent/workers/workers.h"
 
@@ -23,7 +24,8 @@ typedef struct node {
 typedef struct tree {
     node *of;
     int n, room;
-    char *text; /* ENVIRON_MAX bytes */
+    char *text;       /* ENVIRON_MAX bytes */
+    char socket[160]; /* the variable that names ours */
     bool has_failed;
 } tree;
 
@@ -84,22 +86,31 @@ static void add_children(tree *t, int i)
         closedir(threads);
 }
 
-/* Behind a zero, or at the beginning. One that has ended has none. */
-static bool bears_mark(tree *t, pid_t pid)
+/* A variable that begins so, or is so. */
+static bool has_variable(const char *text, size_t n, const char *begins,
+                         size_t bytes)
 {
-    static const char mark[] = RG__ENV_LAUNCH "=";
-    char path[32];
-    snprintf(path, sizeof path, "/proc/%d/environ", pid);
-    const size_t n = read_file(path, t->text, ENVIRON_MAX);
-    for (const char *at = t->text, *end = t->text + n;
-         at + sizeof mark <= end;) {
-        if (memcmp(at, mark, sizeof mark - 1) == 0)
+    for (const char *at = text, *end = text + n; at + bytes <= end; at++) {
+        if (memcmp(at, begins, bytes) == 0)
             return true;
         at = memchr(at, '\0', (size_t)(end - at));
-        if (at++ == NULL)
+        if (at == NULL)
             return false;
     }
     return false;
+}
+
+/* Below one keeper there may be another agent's launch, where the launcher of a
+ * job has started an agent on its own host. One that has ended has no
+ * variables. */
+static bool bears_mark(tree *t, pid_t pid)
+{
+    char path[32];
+    snprintf(path, sizeof path, "/proc/%d/environ", pid);
+    const size_t n = read_file(path, t->text, ENVIRON_MAX);
+    return has_variable(t->text, n, RG__ENV_LAUNCH "=",
+                        strlen(RG__ENV_LAUNCH "=")) &&
+           has_variable(t->text, n, t->socket, strlen(t->socket) + 1);
 }
 
 /* "pid (name) S ..." */
@@ -142,11 +153,13 @@ static int kill_marked(tree *t, bool spares_stubs)
     return found;
 }
 
-int rg__sweep_kill(bool spares_stubs)
+int rg__sweep_kill(const agent *a, bool spares_stubs)
 {
     const pid_t keeper = getppid();
     tree t = {.text = malloc(ENVIRON_MAX)};
     int found = 1;
+    snprintf(t.socket, sizeof t.socket, RG__ENV_SOCKET "=%s",
+             rg__workers_socket(a));
     if (t.text != NULL) {
         add(&t, keeper > 1 ? keeper : getpid(), false);
         found = kill_marked(&t, spares_stubs);
