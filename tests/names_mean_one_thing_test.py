@@ -40,7 +40,7 @@ def look_at_macros(path, text, values):
 
 
 def look_at_types(path, text):
-    if path.startswith(("sdk/include", "elastic/agent")):
+    if path.startswith("sdk/include"):
         return
     if path.startswith("sdk/transport/nccl"):
         return  # names of CUDA and NCCL

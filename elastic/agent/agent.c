@@ -42,7 +42,7 @@
 
 /* --------------------------------------------- what follows from each event */
 
-static void start_working(agent *a)
+static void start_working(rg__agent *a)
 {
     rg__life_step(a, RG__LIFE_ON_WORK);
     rg__publish(a);
@@ -52,7 +52,7 @@ static void start_working(agent *a)
 }
 
 /* A launcher waits for no host any more before it. */
-static void follow_first_world(agent *a)
+static void follow_first_world(rg__agent *a)
 {
     if (a->has_world || a->view.lines == 0)
         return;
@@ -61,7 +61,7 @@ static void follow_first_world(agent *a)
 }
 
 /* `regroup scale` has changed the bounds of the world. */
-static void follow_size(agent *a)
+static void follow_size(rg__agent *a)
 {
     const rg__size *size = &a->view.size;
     if (size->mod_revision == 0 ||
@@ -76,7 +76,7 @@ static void follow_size(agent *a)
 
 /* Asked for by an agent without members, or by the leader. Others that have
  * none wait for the end, which the leader writes if nobody else is left to. */
-static void follow_stop(agent *a)
+static void follow_stop(rg__agent *a)
 {
     const rg__end *stop = &a->view.stop;
     if (!stop->is_set || a->is_done ||
@@ -86,7 +86,7 @@ static void follow_stop(agent *a)
     rg__agent_stop_job(a, stop->code, "%s", stop->why);
 }
 
-static void follow_view_moved(agent *a)
+static void follow_view_moved(rg__agent *a)
 {
     if (rg__life_is_ending(a)) { /* all but its last checkpoint is over */
         rg__checkpoint_follow(a);
@@ -118,7 +118,7 @@ static void follow_view_moved(agent *a)
 }
 
 /* The keys under it are gone. */
-static void follow_lease_renewed(agent *a)
+static void follow_lease_renewed(rg__agent *a)
 {
     rg__publish_anew(a);
     rg__generation_fin_anew(a);
@@ -127,7 +127,7 @@ static void follow_lease_renewed(agent *a)
 
 static void on_etcd_state(void *arg, bool up, const char *why)
 {
-    agent *a = arg;
+    rg__agent *a = arg;
     if (up) {
         rg__log(RG__WARN, "agent", "etcd answers again");
         rg__leader_etcd_is_back(a);
@@ -143,18 +143,18 @@ static void on_etcd_state(void *arg, bool up, const char *why)
     rg__outage_look(a);
 }
 
-static void follow_round_over(agent *a)
+static void follow_round_over(rg__agent *a)
 {
     rg__suspect_look(a);
     rg__leader_look(a);
 }
 
-static void follow_slot_untold(slot *s)
+static void follow_slot_untold(rg__slot *s)
 {
     rg__slot_lost(s, "can't be told: no memory");
 }
 
-static void follow_slot_met(slot *s)
+static void follow_slot_met(rg__slot *s)
 {
     rg__checkpoint_show(s);
     rg__generation_show_begun(s);
@@ -163,9 +163,9 @@ static void follow_slot_met(slot *s)
     rg__publish(s->a);
 }
 
-static void follow_slot_at_door(slot *s, uint64_t registered)
+static void follow_slot_at_door(rg__slot *s, uint64_t registered)
 {
-    agent *a = s->a;
+    rg__agent *a = s->a;
     rg__last_note_loaded(s);
     if (a->is_done)
         rg__worker_tell_mark(s, RG__DONE, 0);
@@ -175,31 +175,31 @@ static void follow_slot_at_door(slot *s, uint64_t registered)
     rg__publish(a);
 }
 
-static void follow_slot_left(slot *s)
+static void follow_slot_left(rg__slot *s)
 {
     rg__generation_try_ack(s->a);
 }
 
-static void follow_slot_built(slot *s)
+static void follow_slot_built(rg__slot *s)
 {
     rg__generation_try_ack(s->a);
 }
 
-static void follow_slot_fin(slot *s)
+static void follow_slot_fin(rg__slot *s)
 {
     rg__generation_try_fin(s->a);
 }
 
-static void follow_slot_committed(slot *s)
+static void follow_slot_committed(rg__slot *s)
 {
     rg__copies_committed(s->a);
     rg__generation_try_begin(s->a);
 }
 
-static void follow_slot_broken(slot *s, uint64_t generation,
+static void follow_slot_broken(rg__slot *s, uint64_t generation,
                                const rg__proposal_host *host, const char *why)
 {
-    agent *a = s->a;
+    rg__agent *a = s->a;
     if (!rg__view_is_only_announced(a, generation))
         rg__generation_abort(a, generation);
     if (a->is_done) { /* nobody plans any more, and this agent ends soon */
@@ -212,7 +212,7 @@ static void follow_slot_broken(slot *s, uint64_t generation,
     }
 }
 
-static void follow_slot_stuck(slot *s, uint64_t host, uint64_t bytes)
+static void follow_slot_stuck(rg__slot *s, uint64_t host, uint64_t bytes)
 {
     rg__beat_ask(s->a, host);
     if (bytes > 0)
@@ -220,9 +220,9 @@ static void follow_slot_stuck(slot *s, uint64_t host, uint64_t bytes)
 }
 
 /* Pages first, then neighbours, then etcd. */
-static void follow_slot_lost(slot *s, const char *why)
+static void follow_slot_lost(rg__slot *s, const char *why)
 {
-    agent *a = s->a;
+    rg__agent *a = s->a;
     const rg__proposal *decided = rg__view_decided(a);
     rg__mpirun_rank_ended(s); /* its reason is the launch's, too */
     if (rg__view_has_place(decided, s)) {
@@ -234,7 +234,7 @@ static void follow_slot_lost(slot *s, const char *why)
     }
 }
 
-static void follow_slot_dead(slot *s)
+static void follow_slot_dead(rg__slot *s)
 {
     if (s->kept.is_loss)
         rg__mpirun_rank_ended(s);
@@ -242,23 +242,23 @@ static void follow_slot_dead(slot *s)
     rg__resume_look(s->a);
 }
 
-static void follow_slot_fenced(slot *s)
+static void follow_slot_fenced(rg__slot *s)
 {
     rg__generation_try_ack(s->a);
 }
 
-static void follow_slot_reaped(slot *s, rg__member_id was)
+static void follow_slot_reaped(rg__slot *s, rg__member_id was)
 {
     rg__vault_drop_owner(s->a, was);
     rg__generation_try_ack(s->a); /* this one may have been waited for */
 }
 
-static void follow_slot_changed(slot *s)
+static void follow_slot_changed(rg__slot *s)
 {
     rg__publish(s->a);
 }
 
-static void follow_slot_stood(slot *s, bool is_at_door, uint64_t registered)
+static void follow_slot_stood(rg__slot *s, bool is_at_door, uint64_t registered)
 {
     rg__last_note_loaded(s);
     if (is_at_door && !s->w.waits && !rg__shape_take(s, registered))
@@ -267,14 +267,14 @@ static void follow_slot_stood(slot *s, bool is_at_door, uint64_t registered)
     rg__resume_look(s->a);
 }
 
-static void follow_world_over(agent *a, uint64_t generation)
+static void follow_world_over(rg__agent *a, uint64_t generation)
 {
     rg__generation_abort(a, generation);
     rg__beat_abort(a, generation);
 }
 
 /* A caller's first frame. */
-static bool follow_agent_asked(agent *a, connection *c, uint32_t type,
+static bool follow_agent_asked(rg__agent *a, rg__connection *c, uint32_t type,
                                const void *body, size_t n)
 {
     switch (type) {
@@ -291,13 +291,13 @@ static bool follow_agent_asked(agent *a, connection *c, uint32_t type,
     }
 }
 
-static void follow_beats_sent(agent *a)
+static void follow_beats_sent(rg__agent *a)
 {
     rg__ack_repeat(a);
     rg__suspect_look(a);
 }
 
-static void follow_host_aborted(agent *a, uint64_t generation)
+static void follow_host_aborted(rg__agent *a, uint64_t generation)
 {
     rg__generation_abort(a, generation);
     if (!rg__view_i_lead(a))
@@ -306,29 +306,29 @@ static void follow_host_aborted(agent *a, uint64_t generation)
     rg__beat_abort(a, generation);
 }
 
-static void follow_host_missed(agent *a)
+static void follow_host_missed(rg__agent *a)
 {
     rg__slots_end_world(a);
 }
 
-static void follow_mute_changed(agent *a)
+static void follow_mute_changed(rg__agent *a)
 {
     rg__leader_look(a);
 }
 
-static void follow_ended_for(agent *a, uint64_t generation, const char *why)
+static void follow_ended_for(rg__agent *a, uint64_t generation, const char *why)
 {
     rg__publish_reason(a, generation, NULL, false, why);
 }
 
-static void follow_fetched(agent *a)
+static void follow_fetched(rg__agent *a)
 {
     rg__generation_pass_on(a);
     rg__generation_follow(a);
 }
 
-static void follow_copy_broken(agent *a, uint64_t generation, const char *host,
-                               const char *why)
+static void follow_copy_broken(rg__agent *a, uint64_t generation,
+                               const char *host, const char *why)
 {
     rg__generation_abort(a, generation);
     if (host != NULL)
@@ -337,7 +337,7 @@ static void follow_copy_broken(agent *a, uint64_t generation, const char *host,
         rg__publish_reason(a, generation, NULL, false, why);
 }
 
-static void follow_done(agent *a)
+static void follow_done(rg__agent *a)
 {
     rg__slots_finish(a);
     rg__last_done(a);
@@ -399,7 +399,7 @@ const rg__events rg__agent_events = {
 
 /* ------------------------------------------------------------------- set up */
 
-static rg_status make_timers(agent *a)
+static rg_status make_timers(rg__agent *a)
 {
     a->sockets.resend = rg__timer_create(a->loop, rg__workers_resend, a);
     a->owed.timer = rg__timer_create(a->loop, rg__job_pay, a);
@@ -409,7 +409,7 @@ static rg_status make_timers(agent *a)
 }
 
 /* What each room keeps, empty. */
-static rg_status make_parts(agent *a)
+static rg_status make_parts(rg__agent *a)
 {
     rg_status st = make_timers(a);
     if (st == RG_OK)
@@ -429,13 +429,13 @@ static rg_status make_parts(agent *a)
     return st == RG_OK ? rg__control_create(a) : st;
 }
 
-static rg_status find_names(agent *a)
+static rg_status find_names(rg__agent *a)
 {
     const rg_status st = rg__open_names(a);
     return st == RG_OK && !rg__resume_names(a) ? rg__address_choose(a) : st;
 }
 
-static rg_status try_port(agent *a)
+static rg_status try_port(rg__agent *a)
 {
     rg_status st = rg__peers_listen(a);
     if (st == RG_OK)
@@ -447,7 +447,7 @@ static rg_status try_port(agent *a)
 
 /* One number for both; the one that TCP gets may be taken for UDP. The next
  * agent takes that of the one before, which others know. */
-static rg_status open_port(agent *a)
+static rg_status open_port(rg__agent *a)
 {
     const struct timespec pause = {.tv_nsec = 5 * 1000 * 1000};
     rg_status st = RG_ERR_SYSTEM;
@@ -467,7 +467,7 @@ static rg_status open_port(agent *a)
 
 static void on_finish(void *arg, int code, const char *why)
 {
-    agent *a = arg;
+    rg__agent *a = arg;
     if (code == 0)
         rg__agent_leave(a, 0, "%s", ""); /* all went well: no word */
     else
@@ -476,14 +476,14 @@ static void on_finish(void *arg, int code, const char *why)
 
 static void on_keeper_gone(void *arg)
 {
-    const agent *a = arg;
+    const rg__agent *a = arg;
     rg__log(RG__WARN, "agent",
             "the process that started the agent of host %s is gone; nobody "
             "would take over any more",
             a->params->host);
 }
 
-static rg_status watch_keeper(agent *a)
+static rg_status watch_keeper(rg__agent *a)
 {
     const rg__keep_events events = {.ended = rg__slots_on_ended,
                                     .gone = on_keeper_gone,
@@ -517,7 +517,7 @@ static void on_slow_turn(void *arg, const rg__turn *turn)
 }
 #endif
 
-static void mind_turns(agent *a)
+static void mind_turns(rg__agent *a)
 {
 #ifdef RG_FAILPOINTS
     rg__loop_mind_turns(a->loop, TURN_NS, on_slow_turn, a);
@@ -526,7 +526,7 @@ static void mind_turns(agent *a)
 #endif
 }
 
-static rg_status set_up(agent *a)
+static rg_status set_up(rg__agent *a)
 {
     const rg__etcd_params etcd = {.endpoints = a->params->endpoints,
                                   .user = a->params->user,
@@ -567,7 +567,7 @@ static rg_status set_up(agent *a)
     return st == RG_OK ? rg__etcd_create(a->loop, &etcd, &a->etcd) : st;
 }
 
-static void tear_down(agent *a)
+static void tear_down(rg__agent *a)
 {
     rg__mpirun_destroy(a);
     rg__notice_close(a);
@@ -604,7 +604,7 @@ static void tear_down(agent *a)
 
 int rg__agent_run(const rg__agent_params *params, rg__keep *keep)
 {
-    agent *a = calloc(1, sizeof *a);
+    rg__agent *a = calloc(1, sizeof *a);
     if (a == NULL)
         return RG__EXIT_SYSTEM;
     a->on = &rg__agent_events;

@@ -24,7 +24,7 @@
 
 /* -------------------------------------------------------------------- names */
 
-rg_status rg__open_names(agent *a)
+rg_status rg__open_names(rg__agent *a)
 {
     uint8_t uuid[16];
     rg_status st = rg__random_bytes(&a->id, sizeof a->id);
@@ -50,7 +50,7 @@ rg_status rg__open_names(agent *a)
 
 /* ----------------------------------------------------------- lease and keys */
 
-void rg__agent_end_wiped(agent *a)
+void rg__agent_end_wiped(rg__agent *a)
 {
     rg__agent_stop(a, RG__EXIT_STORE,
                    "etcd has lost the keys of job %s: it was wiped, or another "
@@ -60,7 +60,7 @@ void rg__agent_end_wiped(agent *a)
 
 static void on_mirror(void *arg, int64_t revision, bool wiped)
 {
-    agent *a = arg;
+    rg__agent *a = arg;
     if (wiped) {
         rg__agent_end_wiped(a);
         return;
@@ -73,7 +73,7 @@ static void on_mirror(void *arg, int64_t revision, bool wiped)
 }
 
 /* What every agent watches. */
-static void mirror_keys(agent *a)
+static void mirror_keys(rg__agent *a)
 {
     char *meta = rg__record_key(a->prefix, RG__KEY(META)), *all = NULL;
     if (asprintf(&all, "%sall/", a->prefix) < 0)
@@ -93,7 +93,7 @@ static void mirror_keys(agent *a)
 
 static void on_lease(void *arg, rg__lease_event event)
 {
-    agent *a = arg;
+    rg__agent *a = arg;
     if (event == RG__LEASE_LOST)
         rg__log(RG__WARN, "agent",
                 "the lease of host %s was lost; taking it again",
@@ -106,13 +106,13 @@ static void on_lease(void *arg, rg__lease_event event)
 
 /* ------------------------------------------------------------- open the job */
 
-void rg__agent_tell_sizes(agent *a)
+void rg__agent_tell_sizes(rg__agent *a)
 {
     const rg__kept_sizes sizes = {a->own.min, a->own.max, a->has_world};
     rg__keep_put(a->keep, RG__KEPT_SIZES, &sizes, sizeof sizes, NULL, 0);
 }
 
-void rg__agent_take_lease(agent *a, const rg__meta *meta)
+void rg__agent_take_lease(rg__agent *a, const rg__meta *meta)
 {
     a->meta = *meta;
     memcpy(a->key, meta->key, sizeof a->key);
@@ -133,7 +133,7 @@ void rg__agent_take_lease(agent *a, const rg__meta *meta)
     a->on->noted(a);
 }
 
-static void refuse_running(agent *a, const char *host)
+static void refuse_running(rg__agent *a, const char *host)
 {
     rg__agent_leave(a, RG__EXIT_STORE,
                     "a job named %s runs already%s%s, or ran less than %d s "
@@ -145,7 +145,7 @@ static void refuse_running(agent *a, const char *host)
 
 static void on_meta(void *arg, rg_status st, const rg__txn_reply *reply)
 {
-    agent *a = arg;
+    rg__agent *a = arg;
     if (rg__life_is_ending(a))
         return;
     if (st != RG_OK) {
@@ -177,10 +177,10 @@ static void on_meta(void *arg, rg_status st, const rg__txn_reply *reply)
     rg__snapshot_free(&found);
 }
 
-static void write_meta(agent *a)
+static void write_meta(rg__agent *a)
 {
     rg__resume_note_job(a);
-    job_txn t = rg__job_txn(a);
+    rg__txn_draft t = rg__job_txn(a);
     rg__job_if_create(&t, RG__KEY(META), 0);
     rg__job_put(&t, RG__KEY(META), rg__meta_text(&a->meta), 0);
     rg__job_get(&t, RG__ELSE, RG__KEY(META));
@@ -189,7 +189,7 @@ static void write_meta(agent *a)
 
 static void on_cleared(void *arg, rg_status st, const rg__txn_reply *reply)
 {
-    agent *a = arg;
+    rg__agent *a = arg;
     if (rg__life_is_ending(a))
         return;
     if (st != RG_OK)
@@ -201,15 +201,15 @@ static void on_cleared(void *arg, rg_status st, const rg__txn_reply *reply)
 }
 
 /* What a job of that name left behind, as long as nobody adds to it. */
-static void clear_old(agent *a, int64_t revision)
+static void clear_old(rg__agent *a, int64_t revision)
 {
-    job_txn t = rg__job_txn(a);
+    rg__txn_draft t = rg__job_txn(a);
     rg__txn_if_unchanged(t.txn, a->prefix, a->prefix_end, revision);
     rg__txn_delete(t.txn, RG__THEN, a->prefix, a->prefix_end);
     rg__job_send(&t, on_cleared, a, rg__open_job);
 }
 
-static const rg__kv *find_key(const agent *a, const rg__txn_reply *job,
+static const rg__kv *find_key(const rg__agent *a, const rg__txn_reply *job,
                               const char *what)
 {
     for (size_t i = 0; i < job->kv_count; i++)
@@ -218,7 +218,7 @@ static const rg__kv *find_key(const agent *a, const rg__txn_reply *job,
     return NULL;
 }
 
-static bool does_fit(agent *a, const rg__txn_reply *job)
+static bool does_fit(rg__agent *a, const rg__txn_reply *job)
 {
     const rg__kv *shape = find_key(a, job, "shape");
     return shape == NULL || rg__shape_fits(a, shape);
@@ -233,7 +233,7 @@ static const rg__host_record *present(const rg__snapshot *s)
     return NULL;
 }
 
-static void refuse_unended(agent *a)
+static void refuse_unended(rg__agent *a)
 {
     rg__agent_leave(a, RG__EXIT_STORE,
                     "job %s has not ended, though none of its hosts is in "
@@ -246,13 +246,13 @@ static void refuse_unended(agent *a)
 /* A lease that has lapsed is no death: a job that has not ended goes by the
  * operator's word alone. That is for a job that has had a world: two agents
  * that are started together begin one job. */
-static bool is_dead(const agent *a, const rg__snapshot *old)
+static bool is_dead(const rg__agent *a, const rg__snapshot *old)
 {
     return a->params->replaces_job &&
            (a->params->creates_job || old->cur.generation != 0);
 }
 
-static void judge_old(agent *a, const rg__snapshot *old,
+static void judge_old(rg__agent *a, const rg__snapshot *old,
                       const rg__txn_reply *job)
 {
     const rg__host_record *host = present(old);
@@ -274,7 +274,7 @@ static void judge_old(agent *a, const rg__snapshot *old,
 
 static void on_looked(void *arg, rg_status st, const rg__txn_reply *reply)
 {
-    agent *a = arg;
+    rg__agent *a = arg;
     if (rg__life_is_ending(a))
         return;
     if (st != RG_OK) {
@@ -296,15 +296,15 @@ static void on_looked(void *arg, rg_status st, const rg__txn_reply *reply)
     rg__snapshot_free(&old);
 }
 
-void rg__open_job(agent *a)
+void rg__open_job(rg__agent *a)
 {
-    job_txn t = rg__job_txn(a);
+    rg__txn_draft t = rg__job_txn(a);
     rg__job_get_all(&t);
     rg__job_send(&t, on_looked, a, rg__open_job);
     rg__end_bound_opening(a, OPEN_NS);
 }
 
-void rg__open_on_late(agent *a)
+void rg__open_on_late(rg__agent *a)
 {
     rg__agent_leave(a, RG__EXIT_STORE,
                     "job %s can't be opened: etcd at %s %s for %d s: %s%s",

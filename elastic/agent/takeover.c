@@ -47,15 +47,15 @@
 
 /* All of the agent's other records hang on it. */
 typedef struct kept_agent {
-#define X(field) __typeof__(((agent *)NULL)->field) field;
+#define X(field) __typeof__(((rg__agent *)NULL)->field) field;
     KEPT(X)
 #undef X
     bool has_published;
-    kept_leaving leaving;
-    served served;
+    rg__kept_leaving leaving;
+    rg__served served;
 } kept_agent;
 
-void rg__resume_note(agent *a)
+void rg__resume_note(rg__agent *a)
 {
     if (a->life.lease_id == 0)
         return; /* nothing to take over yet */
@@ -68,19 +68,19 @@ void rg__resume_note(agent *a)
     rg__keep_put(a->keep, "agent", &kept, sizeof kept, NULL, 0);
 }
 
-void rg__resume_note_job(agent *a)
+void rg__resume_note_job(rg__agent *a)
 {
     rg__keep_put(a->keep, "job", &a->meta, sizeof a->meta, NULL, 0);
 }
 
-void rg__resume_job(agent *a)
+void rg__resume_job(rg__agent *a)
 {
     const rg__kept *kept = rg__kept_find(rg__keep_born_with(a->keep), "job");
     if (kept != NULL && kept->n == sizeof a->meta)
         memcpy(&a->meta, kept->bytes, sizeof a->meta);
 }
 
-static bool read_note(const agent *a, kept_agent *was)
+static bool read_note(const rg__agent *a, kept_agent *was)
 {
     const rg__kept *kept = rg__kept_find(rg__keep_born_with(a->keep), "agent");
     if (kept == NULL || kept->n != sizeof *was)
@@ -89,7 +89,7 @@ static bool read_note(const agent *a, kept_agent *was)
     return true;
 }
 
-bool rg__resume_names(agent *a)
+bool rg__resume_names(rg__agent *a)
 {
     kept_agent was;
     if (!read_note(a, &was))
@@ -114,7 +114,7 @@ bool rg__resume_names(agent *a)
 
 static void on_meta(void *arg, rg_status st, const rg__txn_reply *reply)
 {
-    agent *a = arg;
+    rg__agent *a = arg;
     if (st != RG_OK) {
         rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
         return;
@@ -130,20 +130,20 @@ static void on_meta(void *arg, rg_status st, const rg__txn_reply *reply)
 }
 
 /* Is it still the job that it was? */
-static void read_meta(agent *a)
+static void read_meta(rg__agent *a)
 {
-    job_txn t = rg__job_txn(a);
+    rg__txn_draft t = rg__job_txn(a);
     rg__job_get(&t, RG__THEN, RG__KEY(META));
     rg__job_send(&t, on_meta, a, read_meta);
 }
 
 /* A worker whose Regroup thread does not run yet says it later. */
-static bool stands(const slot *s)
+static bool stands(const rg__slot *s)
 {
     return !rg__slot_is_ready(s) || s->w.has_stood;
 }
 
-void rg__resume_look(agent *a)
+void rg__resume_look(rg__agent *a)
 {
     if (a->life.state != RG__LIFE_STANDING)
         return;
@@ -157,7 +157,7 @@ void rg__resume_look(agent *a)
 
 /* ------------------------------------------------------------------- adopt */
 
-static int adopt(agent *a)
+static int adopt(rg__agent *a)
 {
     int workers = 0;
     for (int i = 0; i < a->params->slots; i++)
@@ -172,7 +172,7 @@ static int adopt(agent *a)
     return workers;
 }
 
-void rg__resume_begin(agent *a)
+void rg__resume_begin(rg__agent *a)
 {
     kept_agent was;
     if (!read_note(a, &was))
@@ -194,19 +194,19 @@ void rg__resume_begin(agent *a)
 
 /* -------------------------------------------------------------------- view */
 
-static bool is_handed_out(const slot *s, uint64_t generation)
+static bool is_handed_out(const rg__slot *s, uint64_t generation)
 {
     return s->w.pending == generation || s->w.built == generation;
 }
 
 /* Members of one host meet in one control segment, which the agent before made
  * and which is with those whom it told: there is no telling the others. */
-static void judge_proposal(agent *a, const rg__proposal *p)
+static void judge_proposal(rg__agent *a, const rg__proposal *p)
 {
     char text[RG__CAUSE_MAX];
     int asked = 0, missing = 0;
     for (int i = 0; i < p->size; i++) {
-        slot *s = rg__slot_of(a, p->member[i]);
+        rg__slot *s = rg__slot_of(a, p->member[i]);
         if (s == NULL || !rg__slot_is_alive(s))
             continue;
         asked += s->w.asked == p->generation;
@@ -226,7 +226,7 @@ static void judge_proposal(agent *a, const rg__proposal *p)
     rg__publish_reason(a, p->generation, &a->slot[0], false, text);
 }
 
-static bool was_told(agent *a, uint64_t generation)
+static bool was_told(rg__agent *a, uint64_t generation)
 {
     for (int i = 0; i < a->params->slots; i++)
         if (rg__slot_is_alive(&a->slot[i]) &&
@@ -245,7 +245,7 @@ static bool has_begun(const rg__ack *now, uint64_t generation)
 }
 
 /* Its commit may have made place for newer ones since: nobody fetches it. */
-static void take_up_decision(agent *a)
+static void take_up_decision(rg__agent *a)
 {
     const rg__line *line = rg__view_line(a);
     if (line == NULL)
@@ -265,7 +265,7 @@ static void take_up_decision(agent *a)
     rg__generation_pass_on(a);
 }
 
-void rg__resume_view(agent *a)
+void rg__resume_view(rg__agent *a)
 {
     if (a->life.state != RG__LIFE_VIEWING)
         return;

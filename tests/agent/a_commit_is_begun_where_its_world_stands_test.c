@@ -74,15 +74,15 @@ static bool is_begun(etcd_server *server, void (*before)(etcd_server *),
                      void (*meanwhile)(etcd_server *), uint64_t agreed)
 {
     scene s;
-    slot one = {.kept = {.state = SLOT_DOOR, .start = 1},
-                .w = {.pid = 100, .sock = -1}};
+    rg__slot one = {.kept = {.state = SLOT_DOOR, .start = 1},
+                    .w = {.pid = 100, .sock = -1}};
     rg__page *page = aligned_alloc(RG__LINE, RG__PAGE_BYTES);
     CHECK(page != NULL);
     memset(page, 0, RG__PAGE_BYTES);
     put_world(server);
     before(server);
     scene_open(&s, etcd_server_url(server));
-    agent *a = keys_open_agent(&s, 1);
+    rg__agent *a = keys_open_agent(&s, 1);
     a->own.slots = 1;
     a->slot = &one;
     a->mirror = a->leader->whole;

@@ -9,7 +9,7 @@
 
 static const rg__commit_id older = {1, 4}, stray = {1, 9}, resume = {2, 7};
 
-static void add_buffers(agent *a)
+static void add_buffers(rg__agent *a)
 {
     vault_add(a, "weights", LARGE);
     vault_add(a, "n", 8); /* fewer lines than pieces */
@@ -20,7 +20,7 @@ static void check_copy(uint32_t pieces, int kept)
 {
     rg__loop *loop = NULL;
     CHECK_OK(rg__loop_create(&loop));
-    agent *from = agent_make(loop, 1), *to = agent_make(loop, 2);
+    rg__agent *from = agent_make(loop, 1), *to = agent_make(loop, 2);
     add_buffers(from);
     add_buffers(to);
     vault_commit(from, 1, resume, pieces);
@@ -43,7 +43,7 @@ static void check_copy_into_nothing(void)
 {
     rg__loop *loop = NULL;
     CHECK_OK(rg__loop_create(&loop));
-    agent *from = agent_make(loop, 1), *to = agent_make(loop, 2);
+    rg__agent *from = agent_make(loop, 1), *to = agent_make(loop, 2);
     add_buffers(from);
     vault_commit(from, 0, resume, 2);
     decide_before(to, 2, older);

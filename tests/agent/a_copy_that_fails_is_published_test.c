@@ -13,7 +13,7 @@ static const rg__commit_id older = {1, 4}, resume = {2, 7};
 
 typedef struct scene {
     rg__loop *loop;
-    agent *from, *to;
+    rg__agent *from, *to;
 } scene;
 
 static scene set_up(uint64_t bytes_there)
@@ -52,7 +52,7 @@ static void flipped_bit(void)
 {
     scene s = set_up(1 << 20);
     vault_bytes(s.from, "weights", 1)[700000] ^= 4;
-    agent *from = s.from;
+    rg__agent *from = s.from;
     s.from = NULL; /* looked at below */
     decide(s.to, from, 3, resume);
     loop_until(s.loop, is_copied, s.to);
@@ -95,8 +95,8 @@ static void nobody_listens(void)
 static void another_incarnation(void)
 {
     scene s = set_up(1 << 20);
-    agent *other = s.from;
-    agent gone = {.id = 77, .address = other->address, .port = other->port};
+    rg__agent *other = s.from;
+    rg__agent gone = {.id = 77, .address = other->address, .port = other->port};
     decide(s.to, &gone, 3, resume);
     loop_until(s.loop, is_copied, s.to);
     CHECK(strstr(newest_reason(s.to)->text, "another agent") != NULL);

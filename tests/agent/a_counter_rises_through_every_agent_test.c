@@ -14,7 +14,7 @@
 enum { OTHER = 7 };
 
 static int sock; /* of the other host */
-static agent *self;
+static rg__agent *self;
 
 static struct sockaddr_in at_port(uint32_t port)
 {

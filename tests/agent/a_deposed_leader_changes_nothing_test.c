@@ -20,7 +20,7 @@ static outcome act(etcd_server *server, void (*meanwhile)(etcd_server *))
     keys_put_host(server, 1);
     keys_put_leader(server, 1);
     scene_open(&s, etcd_server_url(server));
-    agent *a = keys_open_agent(&s, 1);
+    rg__agent *a = keys_open_agent(&s, 1);
     meanwhile(server);
     rg__leader_look(a);
     CHECK(a->leader->acting != NULL);
@@ -43,7 +43,7 @@ static outcome give_up(etcd_server *server, void (*meanwhile)(etcd_server *))
     keys_put_host(server, 1);
     keys_put_leader(server, 1);
     scene_open(&s, etcd_server_url(server));
-    agent *a = keys_open_agent(&s, 1);
+    rg__agent *a = keys_open_agent(&s, 1);
     a->own.min = a->own.max = 2;
     meanwhile(server);
     rg__leader_look(a);

@@ -14,7 +14,7 @@ typedef struct copy_frame {
 
 typedef struct call {
     copy_frame frame;
-    connection *wire;
+    rg__connection *wire;
     bool has_begun, is_gone;
 } call;
 
@@ -40,7 +40,7 @@ static void on_gone(void *arg, const char *why)
     ((call *)arg)->is_gone = true;
 }
 
-static const connection_fns fns = {on_frame, on_room, on_gone};
+static const rg__connection_fns fns = {on_frame, on_room, on_gone};
 
 static bool has_left(void *arg)
 {
@@ -54,7 +54,7 @@ static bool is_gone(void *arg)
     return ((call *)arg)->is_gone;
 }
 
-static void begin(call *c, agent *from, const agent *to)
+static void begin(call *c, rg__agent *from, const rg__agent *to)
 {
     CHECK_OK(rg__connection_call(from, &to->address, to->port, to->id, &fns, c,
                                  &c->wire));
@@ -65,7 +65,7 @@ int main(void)
 {
     rg__loop *loop = NULL;
     CHECK_OK(rg__loop_create(&loop));
-    agent *from = agent_make(loop, 1), *to = agent_make(loop, 2);
+    rg__agent *from = agent_make(loop, 1), *to = agent_make(loop, 2);
     from->own.detect_ms = to->own.detect_ms = 60000; /* silence ends nothing */
     call first = {.frame = {3, 1}}, other = {.frame = {3, 7}},
          again = {.frame = {3, 1}};

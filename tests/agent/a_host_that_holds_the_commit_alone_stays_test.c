@@ -10,7 +10,7 @@
 
 #include "sdk/base/clock.h"
 
-static void decide_from(agent *a, uint64_t generation, bool names_it)
+static void decide_from(rg__agent *a, uint64_t generation, bool names_it)
 {
     a->view.line =
         realloc(a->view.line, sizeof(rg__line) * (size_t)(a->view.lines + 1));
@@ -27,11 +27,11 @@ int main(void)
 {
     rg__loop *loop = NULL;
     CHECK_OK(rg__loop_create(&loop));
-    agent *a = agent_make(loop, 1);
+    rg__agent *a = agent_make(loop, 1);
     decide_from(a, 2, true);
     CHECK(rg__drain_is_needed(a)); /* nobody has asked for it yet */
     a->store->served =
-        (served){.generation = 2, .sent = 1, .at_ns = rg__now_ns()};
+        (rg__served){.generation = 2, .sent = 1, .at_ns = rg__now_ns()};
     CHECK(rg__drain_is_needed(a)); /* it may be asked for again */
     a->store->served.at_ns = 1;
     CHECK(!rg__drain_is_needed(a));

@@ -8,7 +8,7 @@ static const rg__commit_id older = {1, 4}, resume = {2, 7};
 
 static bool has_heard(void *agent_arg)
 {
-    const agent *from = agent_arg;
+    const rg__agent *from = agent_arg;
     return from->store->served.stored > 0;
 }
 
@@ -16,7 +16,7 @@ int main(void)
 {
     rg__loop *loop = NULL;
     CHECK_OK(rg__loop_create(&loop));
-    agent *from = agent_make(loop, 1), *to = agent_make(loop, 2);
+    rg__agent *from = agent_make(loop, 1), *to = agent_make(loop, 2);
     vault_add(from, "weights", 1 << 20);
     vault_add(to, "weights", 1 << 20);
     vault_commit(from, 1, resume, 2);

@@ -7,7 +7,7 @@
 
 enum { WORLD = 16384, STEP = 7 };
 
-static void put(agent *a, int at, rg__commit_id id, uint32_t index)
+static void put(rg__agent *a, int at, rg__commit_id id, uint32_t index)
 {
     rg__piece *shard = &a->store->vault->shard[0][at];
     const rg__part part = {
@@ -16,7 +16,7 @@ static void put(agent *a, int at, rg__commit_id id, uint32_t index)
     rg__piece_end(shard, 1);
 }
 
-static void put_whole(agent *a, rg__commit_id id)
+static void put_whole(rg__agent *a, rg__commit_id id)
 {
     const rg__part part = {.id = id, .count = 1, .shards = WORLD};
     rg__piece_begin(&a->store->vault->slot[0][0], &part);
@@ -31,7 +31,7 @@ int main(void)
     rg__held held[RG__VAULT_SLOTS];
     rg__loop *loop = NULL;
     CHECK_OK(rg__loop_create(&loop));
-    agent *a = agent_make(loop, 1);
+    rg__agent *a = agent_make(loop, 1);
     a->delivered = 1;
     a->most_step = STEP;
     put_whole(a, id);

@@ -10,19 +10,19 @@
 
 #define PATIENCE_NS (20000 * RG__MS)
 
-agent *agent_make(rg__loop *loop, uint64_t id)
+rg__agent *agent_make(rg__loop *loop, uint64_t id)
 {
-    agent *a = calloc(1, sizeof *a);
+    rg__agent *a = calloc(1, sizeof *a);
     char *host = malloc(16);
     CHECK(a != NULL && host != NULL);
     snprintf(host, 16, "h%llu", (unsigned long long)id);
-    *a = (agent){.on = &rg__agent_events,
-                 .own = {.host = host, .detect_ms = DETECT_MS},
-                 .loop = loop,
-                 .id = id,
-                 .address = {"127.0.0.1"},
-                 .lease = (rg__lease *)host, /* never looked into */
-                 .sockets = {.peer_listener = -1}};
+    *a = (rg__agent){.on = &rg__agent_events,
+                     .own = {.host = host, .detect_ms = DETECT_MS},
+                     .loop = loop,
+                     .id = id,
+                     .address = {"127.0.0.1"},
+                     .lease = (rg__lease *)host, /* never looked into */
+                     .sockets = {.peer_listener = -1}};
     a->params = &a->own;
     memset(a->key, 7, sizeof a->key);
     CHECK_OK(rg__suspect_create(a));
@@ -37,7 +37,7 @@ agent *agent_make(rg__loop *loop, uint64_t id)
     return a;
 }
 
-void agent_free(agent *a)
+void agent_free(rg__agent *a)
 {
     rg__transfer_cancel(a);
     rg__copies_destroy(a);
@@ -88,7 +88,7 @@ void loop_until(rg__loop *loop, bool (*done)(void *arg), void *arg)
 
 /* --------------------------------------------------------------- the vault */
 
-static const buffer *find(const agent *a, const char *name)
+static const rg__vault_buffer *find(const rg__agent *a, const char *name)
 {
     for (int i = 0; i < a->store->buffers; i++)
         if (strcmp(a->store->buffer[i].name, name) == 0)
@@ -97,16 +97,16 @@ static const buffer *find(const agent *a, const char *name)
     return NULL;
 }
 
-char *vault_bytes(agent *a, const char *name, int vault_slot)
+char *vault_bytes(rg__agent *a, const char *name, int vault_slot)
 {
-    const buffer *b = find(a, name);
+    const rg__vault_buffer *b = find(a, name);
     const size_t stride = rg__vault_stride(b->bytes);
     void *at = NULL;
     CHECK_OK(rg__shm_map_at(a->store->fd, b->place, stride * b->slots, &at));
     return (char *)at + stride * (size_t)vault_slot;
 }
 
-void vault_add(agent *a, const char *name, uint64_t bytes)
+void vault_add(rg__agent *a, const char *name, uint64_t bytes)
 {
     int index = -1;
     rg__register what = {.bytes = bytes, .slots = 2};
@@ -120,8 +120,9 @@ static char byte_of(const char *name, rg__commit_id id, size_t at)
                   (size_t)name[0]);
 }
 
-static uint64_t commit_slice(agent *a, const buffer *b, int vault_slot,
-                             rg__commit_id id, uint32_t i, uint32_t count)
+static uint64_t commit_slice(rg__agent *a, const rg__vault_buffer *b,
+                             int vault_slot, rg__commit_id id, uint32_t i,
+                             uint32_t count)
 {
     size_t begin, end;
     rg__hash hash;
@@ -134,7 +135,8 @@ static uint64_t commit_slice(agent *a, const buffer *b, int vault_slot,
     return begin < end ? rg__hash_value(&hash) : 0;
 }
 
-void vault_commit(agent *a, int vault_slot, rg__commit_id id, uint32_t count)
+void vault_commit(rg__agent *a, int vault_slot, rg__commit_id id,
+                  uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
         rg__piece *piece = &a->store->vault->slot[vault_slot][i];
@@ -148,12 +150,12 @@ void vault_commit(agent *a, int vault_slot, rg__commit_id id, uint32_t count)
     }
 }
 
-bool vault_has(agent *a, int vault_slot, rg__commit_id id)
+bool vault_has(rg__agent *a, int vault_slot, rg__commit_id id)
 {
     if (!rg__same_commit(rg__vault_id(a->store->vault, vault_slot), id))
         return false;
     for (int k = 0; k < a->store->buffers; k++) {
-        const buffer *b = &a->store->buffer[k];
+        const rg__vault_buffer *b = &a->store->buffer[k];
         const char *bytes = vault_bytes(a, b->name, vault_slot);
         for (size_t at = 0; at < b->bytes; at++)
             if (bytes[at] != byte_of(b->name, id, at))
@@ -164,7 +166,8 @@ bool vault_has(agent *a, int vault_slot, rg__commit_id id)
 
 /* --------------------------------------------------------------- decisions */
 
-static rg__line *add_line(agent *a, uint64_t generation, rg__commit_id resume)
+static rg__line *add_line(rg__agent *a, uint64_t generation,
+                          rg__commit_id resume)
 {
     rg__line *more =
         realloc(a->view.line, sizeof *more * (size_t)(a->view.lines + 1));
@@ -177,13 +180,13 @@ static rg__line *add_line(agent *a, uint64_t generation, rg__commit_id resume)
     return &more[a->view.lines++];
 }
 
-void decide_before(agent *a, uint64_t generation, rg__commit_id resume)
+void decide_before(rg__agent *a, uint64_t generation, rg__commit_id resume)
 {
     add_line(a, generation, resume);
     a->delivered = generation;
 }
 
-void decide(agent *to, const agent *from, uint64_t generation,
+void decide(rg__agent *to, const rg__agent *from, uint64_t generation,
             rg__commit_id resume)
 {
     rg__line *line = add_line(to, generation, resume);
@@ -201,11 +204,11 @@ void decide(agent *to, const agent *from, uint64_t generation,
 
 bool is_copied(void *agent_arg)
 {
-    const agent *a = agent_arg;
+    const rg__agent *a = agent_arg;
     return a->transfer == NULL;
 }
 
-const rg__reason *newest_reason(const agent *a)
+const rg__reason *newest_reason(const rg__agent *a)
 {
     static const rg__reason none;
     return a->publication->reasons > 0

@@ -14,7 +14,7 @@
 
 static const rg__commit_id older = {1, 4}, resume = {2, 7};
 
-static int call(const agent *a)
+static int call(const rg__agent *a)
 {
     struct sockaddr_in at = {.sin_family = AF_INET,
                              .sin_port = htons((uint16_t)a->port),
@@ -47,8 +47,8 @@ int main(void)
 {
     rg__loop *loop = NULL;
     CHECK_OK(rg__loop_create(&loop));
-    agent *from = agent_make(loop, 1), *to = agent_make(loop, 2);
-    agent *other = agent_make(loop, 3);
+    rg__agent *from = agent_make(loop, 1), *to = agent_make(loop, 2);
+    rg__agent *other = agent_make(loop, 3);
     vault_add(from, "weights", 1 << 20);
     vault_commit(from, 1, resume, 2);
     decide_before(to, 2, older);

@@ -19,10 +19,10 @@ static rg__proposal_host host[] = {{.id = 1, .address = {"127.0.0.1"}},
                                    {.id = LEADER, .address = {"127.0.0.1"}}};
 static rg__proposal proposal = {.generation = 2, .host = host, .host_count = 2};
 
-static agent *begin(rg__loop *loop, uint64_t id)
+static rg__agent *begin(rg__loop *loop, uint64_t id)
 {
     const rg__etcd_params etcd = {.endpoints = "http://127.0.0.1:1"};
-    agent *a = agent_make(loop, id);
+    rg__agent *a = agent_make(loop, id);
     a->life.agents = 1;
     a->view.cur = (rg__cur){.generation = 2, .phase = RG__GEN_PROPOSED};
     a->view.leader = LEADER;
@@ -33,7 +33,7 @@ static agent *begin(rg__loop *loop, uint64_t id)
     return a;
 }
 
-static void end(agent *a)
+static void end(rg__agent *a)
 {
     a->view.gen = NULL;
     a->view.gens = 0;
@@ -54,7 +54,7 @@ static bool has_said(void *arg)
 {
     uint8_t bytes[RG__BEAT_MAX];
     rg__beat beat;
-    const agent *a = arg;
+    const rg__agent *a = arg;
     const ssize_t n = recv(sock, bytes, sizeof bytes, MSG_DONTWAIT);
     if (n < 0 || !rg__beat_read(bytes, (size_t)n, a->key, &beat) ||
         beat.type != RG__BEAT_ACK)
@@ -75,7 +75,7 @@ static void is_said_again_and_again(rg__loop *loop)
     CHECK_EQ(getsockname(sock, (struct sockaddr *)&at, &n), 0);
     host[1].port = ntohs(at.sin_port);
 
-    agent *a = begin(loop, 1);
+    rg__agent *a = begin(loop, 1);
     const rg__ack ack = {.id = 1, .step = 5};
     a->acking = 2;
     rg__beat_follow(a);
@@ -101,7 +101,7 @@ static rg__kv kv_of(const char *key, const char *value)
                     .mod_revision = 1};
 }
 
-static void read_again(agent *a, const char *cur)
+static void read_again(rg__agent *a, const char *cur)
 {
     const rg__kv kv = kv_of("/j/all/cur", cur);
     CHECK_OK(rg__snapshot_update(&a->known, "/j/", &kv, 1));
@@ -109,7 +109,7 @@ static void read_again(agent *a, const char *cur)
 
 static void is_counted_once_and_kept(rg__loop *loop)
 {
-    agent *a = begin(loop, LEADER);
+    rg__agent *a = begin(loop, LEADER);
     rg__life_step(a, RG__LIFE_ON_END); /* it plans nothing */
     read_again(a, "{\"g\":2,\"phase\":\"propose\"}");
     rg__ack_hear(a, STRANGER, 2, text, text_bytes);

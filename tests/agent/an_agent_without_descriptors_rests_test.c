@@ -37,7 +37,7 @@ static int next_descriptor(void)
     return fd;
 }
 
-static int call(const agent *a)
+static int call(const rg__agent *a)
 {
     struct sockaddr_storage at;
     socklen_t n = 0;
@@ -63,7 +63,7 @@ static bool is_said(void *agent_arg)
 
 static bool is_taken(void *agent_arg)
 {
-    const agent *a = agent_arg;
+    const rg__agent *a = agent_arg;
     return a->connections != NULL && rg__waits_said(a) == 0;
 }
 
@@ -79,7 +79,7 @@ int main(void)
 {
     rg__loop *loop = NULL;
     CHECK_OK(rg__loop_create(&loop));
-    agent *a = agent_make(loop, 1);
+    rg__agent *a = agent_make(loop, 1);
     a->sockets.listener = listen_for_workers();
     const int sock = call(a);
 

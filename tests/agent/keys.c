@@ -47,9 +47,9 @@ static void hear_nothing(void *arg, int64_t revision, bool wiped)
     (void)arg, (void)revision, (void)wiped;
 }
 
-agent *keys_open_agent(scene *s, uint64_t id)
+rg__agent *keys_open_agent(scene *s, uint64_t id)
 {
-    agent *a = agent_make(s->loop, id);
+    rg__agent *a = agent_make(s->loop, id);
     a->own.min = a->own.max = 1;
     a->prefix = KEYS;
     a->prefix_end = KEYS_END;
@@ -64,7 +64,7 @@ agent *keys_open_agent(scene *s, uint64_t id)
     return a;
 }
 
-void keys_close_agent(agent *a)
+void keys_close_agent(rg__agent *a)
 {
     rg__mirror_destroy(a->leader->whole);
     rg__timer_destroy(a->owed.timer);

@@ -19,7 +19,7 @@ void keys_put_leader(etcd_server *server, uint64_t id);
 
 /* An agent "h<id>" with that scene's client, which reads all keys once and is
  * told nothing later: see known and view. */
-agent *keys_open_agent(scene *s, uint64_t id);
-void keys_close_agent(agent *a);
+rg__agent *keys_open_agent(scene *s, uint64_t id);
+void keys_close_agent(rg__agent *a);
 
 #endif

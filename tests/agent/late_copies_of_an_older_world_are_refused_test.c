@@ -12,7 +12,7 @@
 enum { SLOT = 1, BYTES = 5000 };
 static const rg__commit_id commit = {2, 7};
 
-static void add_shards(agent *a)
+static void add_shards(rg__agent *a)
 {
     int index = -1;
     const rg__register what = {.name = "shards",
@@ -25,7 +25,7 @@ static void add_shards(agent *a)
 }
 
 /* The only shard of that commit, of a world of one rank. */
-static void commit_shard(agent *a)
+static void commit_shard(rg__agent *a)
 {
     rg__piece *piece = &a->store->vault->shard[SLOT][0];
     char *bytes = vault_bytes(a, "shards", SLOT);
@@ -40,7 +40,7 @@ static void commit_shard(agent *a)
 
 /* A partner as in copies.c, for one shard. */
 typedef struct sender {
-    chunk out;
+    rg__chunk out;
     uint64_t says; /* that its shards are of this generation */
     bool sends_more, has_greeted, has_sent, is_over;
     uint64_t stored;
@@ -51,7 +51,7 @@ static void on_room(void *arg)
 {
     sender *s = arg;
     const uint64_t greeting[2] = {s->says, s->out.a->id};
-    const chunk_part what = {
+    const rg__chunk_part what = {
         .slot = SLOT, .is_shard = true, .part = {.id = commit}};
     void *to = rg__connection_space(s->out.wire);
     if (to == NULL || s->is_over)
@@ -103,11 +103,11 @@ static bool is_over(void *sender_arg)
 /* What comes back from a host whose newest decision is of that generation. */
 static sender send_to(uint64_t delivered, uint64_t says, bool sends_more)
 {
-    static const connection_fns fns = {on_frame, on_room, on_gone};
+    static const rg__connection_fns fns = {on_frame, on_room, on_gone};
     static sender s;
     rg__loop *loop = NULL;
     CHECK_OK(rg__loop_create(&loop));
-    agent *from = agent_make(loop, 1), *to = agent_make(loop, 2);
+    rg__agent *from = agent_make(loop, 1), *to = agent_make(loop, 2);
     vault_commit(to, SLOT, commit, 1); /* that host has been in it, too */
     add_shards(from);
     add_shards(to);

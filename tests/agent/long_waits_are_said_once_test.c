@@ -29,7 +29,7 @@ static int said(const char *what)
 
 static bool is_said(void *arg)
 {
-    agent *a = arg;
+    rg__agent *a = arg;
     /* again and again, as those who look at something do */
     rg__wait_begin(a, RG__WAIT_FENCE, 1, "process 12 of slot 1 to end");
     return rg__waits_said(a) == 1;
@@ -46,7 +46,7 @@ int main(void)
     log_fd = memfd_create("log", MFD_CLOEXEC);
     CHECK(log_fd >= 0 && dup2(log_fd, STDERR_FILENO) == STDERR_FILENO);
     CHECK_OK(rg__loop_create(&loop));
-    agent *a = agent_make(loop, 1);
+    rg__agent *a = agent_make(loop, 1);
     rg__wait_end(a, RG__WAIT_FENCE, 1); /* there is none */
 
     const uint64_t begun_ns = rg__now_ns();

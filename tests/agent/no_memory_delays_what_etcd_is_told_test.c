@@ -66,21 +66,21 @@ int __wrap_asprintf(char **to, const char *format, ...)
 
 typedef struct act {
     const char *key; /* that etcd holds then */
-    void (*prepare)(agent *a);
-    void (*say)(agent *a);
+    void (*prepare)(rg__agent *a);
+    void (*say)(rg__agent *a);
 } act;
 
-static void is_mirrored(agent *a)
+static void is_mirrored(rg__agent *a)
 {
     a->mirror = a->leader->whole;
 }
 
-static void say_record(agent *a)
+static void say_record(rg__agent *a)
 {
     rg__publish(a);
 }
 
-static void add_reason(agent *a)
+static void add_reason(rg__agent *a)
 {
     is_mirrored(a);
     a->publication->publishing = (rg__etcd_req *)a; /* one is on its way */
@@ -88,24 +88,24 @@ static void add_reason(agent *a)
     a->publication->publishing = NULL;
 }
 
-static void is_leaderless(agent *a)
+static void is_leaderless(rg__agent *a)
 {
     is_mirrored(a);
     a->leader->whole = NULL;
     a->view.leader = 0;
 }
 
-static void compete(agent *a)
+static void compete(rg__agent *a)
 {
     rg__leader_follow(a);
 }
 
-static void is_leader(agent *a)
+static void is_leader(rg__agent *a)
 {
     (void)a;
 }
 
-static void propose(agent *a)
+static void propose(rg__agent *a)
 {
     rg__leader_look(a);
 }
@@ -137,17 +137,17 @@ static void forget(etcd_server *server, const act *what)
         etcd_server_delete(server, KEYS "lead/host/h1");
 }
 
-static void open_agent(scene *s, agent **a_p, etcd_server *server)
+static void open_agent(scene *s, rg__agent **a_p, etcd_server *server)
 {
     bool has_lease = false;
     scene_open(s, etcd_server_url(server));
-    agent *a = keys_open_agent(s, 1);
+    rg__agent *a = keys_open_agent(s, 1);
     CHECK_OK(rg__lease_create(s->etcd, 60, on_lease, &has_lease, &a->lease));
     WAIT_FOR(s, has_lease);
     *a_p = a;
 }
 
-static void close_agent(scene *s, agent *a)
+static void close_agent(scene *s, rg__agent *a)
 {
     a->leader->whole = a->leader->whole != NULL ? a->leader->whole : a->mirror;
     a->mirror = NULL;
@@ -167,7 +167,7 @@ static bool is_told(scene *s, const act *what)
 static bool fail_one(etcd_server *server, const act *what, long which)
 {
     scene s;
-    agent *a;
+    rg__agent *a;
     forget(server, what);
     open_agent(&s, &a, server);
     what->prepare(a);
@@ -184,7 +184,7 @@ static bool fail_one(etcd_server *server, const act *what, long which)
 static void last_out(etcd_server *server)
 {
     scene s;
-    agent *a;
+    rg__agent *a;
     open_agent(&s, &a, server);
     CHECK_OK(rg__checkpoint_create(a));
     const struct rg__leaving whole = *a->leaving;

@@ -76,7 +76,7 @@ static void end(pid_t pid)
 
 static bool can_store(pid_t pid)
 {
-    const worker w = {.pid = pid, .page = page};
+    const rg__worker w = {.pid = pid, .page = page};
     return rg__fence_can_store(&w);
 }
 
@@ -158,7 +158,7 @@ static void crash(void)
 static void a_dumping_process_can_not(void)
 {
     bool has_dumped = false;
-    worker w = {.page = page, .is_crashed = true};
+    rg__worker w = {.page = page, .is_crashed = true};
     w.pid = start(crash);
     while (rg__fence_state(w.pid) != 'Z' && !has_dumped)
         has_dumped = rg__fence_is_dumping(&w);

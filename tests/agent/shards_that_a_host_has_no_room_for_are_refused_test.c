@@ -11,7 +11,7 @@ int main(void)
 {
     rg__loop *loop = NULL;
     CHECK_OK(rg__loop_create(&loop));
-    agent *a = agent_make(loop, 1);
+    rg__agent *a = agent_make(loop, 1);
     rg__register m = {.bytes = 4096,
                       .slots = RG__VAULT_SLOTS,
                       .is_sharded = 1,

@@ -12,9 +12,9 @@ int main(void)
 {
     rg__loop *loop = NULL;
     CHECK_OK(rg__loop_create(&loop));
-    agent *a = agent_make(loop, 1);
+    rg__agent *a = agent_make(loop, 1);
     for (uint64_t g = 1; g <= MANY; g++) {
-        change *c = rg__change_of(a, g);
+        rg__change *c = rg__change_of(a, g);
         CHECK(c != NULL && rg__change_of(a, g) == c);
         c->detected = 1;
         c->stepped = 1 + 20 * RG__MS;
@@ -22,7 +22,7 @@ int main(void)
     CHECK_EQ(a->generation->changes, RG__CHANGES_MAX);
     CHECK_EQ(rg__change_find(a, MANY)->generation, MANY);
     CHECK(rg__change_find(a, MANY - RG__CHANGES_MAX) == NULL);
-    recoveries all = a->generation->past;
+    rg__recoveries all = a->generation->past;
     for (int i = 0; i < a->generation->changes; i++)
         rg__recoveries_add(&all, &a->generation->change[i]);
     CHECK_EQ(all.all, MANY - 1); /* the first recovers from nothing */

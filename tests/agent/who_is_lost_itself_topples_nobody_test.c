@@ -54,11 +54,11 @@ static void part(etcd_server *server, uint64_t a, uint64_t b)
 
 /* It has told etcd that it does not hear the leader, and nobody else is missed.
  */
-static void accuse_leader(agent *a)
+static void accuse_leader(rg__agent *a)
 {
     rg__beat_follow(a);
     for (int i = 0; i < rg__beat_peers(a); i++) {
-        peer *one = rg__beat_peer(a, i);
+        rg__peer *one = rg__beat_peer(a, i);
         one->is_expected = false;
         one->is_accused = one->is_written = one->id == LEADER;
         one->accused_ns = rg__now_ns();
@@ -71,7 +71,7 @@ static bool topples(etcd_server *server)
     scene s;
     bool has_toppled = false;
     scene_open(&s, etcd_server_url(server));
-    agent *a = keys_open_agent(&s, ME);
+    rg__agent *a = keys_open_agent(&s, ME);
     a->port = 0; /* of UDP; any */
     CHECK_OK(rg__beat_open(a));
     accuse_leader(a);

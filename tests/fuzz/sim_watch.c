@@ -9,22 +9,22 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/sim.h"
 
-struct watcher {
-    watcher *next;
+struct rg__watcher {
+    rg__watcher *next;
     rg__loop *loop;
     rg__page *page;
     uint32_t tid;
-    watch_fn fn;
+    rg__watch_fn fn;
     void *arg;
     int event;
 };
 
-static watcher *watchers;
+static rg__watcher *watchers;
 
 void sim_watch_look(void)
 {
     const uint64_t one = 1;
-    for (watcher *w = watchers; w != NULL; w = w->next) {
+    for (rg__watcher *w = watchers; w != NULL; w = w->next) {
         const uint32_t word = *(_Atomic uint32_t *)(void *)&w->page->life;
         if ((word & FUTEX_TID_MASK) != w->tid || (word & FUTEX_OWNER_DIED) ||
             atomic_load(&w->page->dying) != 0)
@@ -35,23 +35,24 @@ void sim_watch_look(void)
 static void on_event(void *arg, int fd, uint32_t events)
 {
     (void)events;
-    watcher *w = arg;
+    rg__watcher *w = arg;
     rg__loop_unwatch(w->loop, fd);
     w->fn(w->arg);
 }
 
-rg_status rg__watch_create(rg__loop *loop, rg__page *page, watch_fn fn,
-                           void *arg, watcher **watcher_p)
+rg_status rg__watch_create(rg__loop *loop, rg__page *page, rg__watch_fn fn,
+                           void *arg, rg__watcher **watcher_p)
 {
-    watcher *w = calloc(1, sizeof *w);
+    rg__watcher *w = calloc(1, sizeof *w);
     FUZZ_CLAIM(w != NULL);
-    *w = (watcher){.next = watchers,
-                   .loop = loop,
-                   .page = page,
-                   .tid = (uint32_t)atomic_load(&page->tid) & FUTEX_TID_MASK,
-                   .fn = fn,
-                   .arg = arg,
-                   .event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    *w =
+        (rg__watcher){.next = watchers,
+                      .loop = loop,
+                      .page = page,
+                      .tid = (uint32_t)atomic_load(&page->tid) & FUTEX_TID_MASK,
+                      .fn = fn,
+                      .arg = arg,
+                      .event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     FUZZ_CLAIM(w->event >= 0);
     watchers = w;
     rg__loop_watch(loop, w->event, EPOLLIN, on_event, w);
@@ -59,11 +60,11 @@ rg_status rg__watch_create(rg__loop *loop, rg__page *page, watch_fn fn,
     return RG_OK;
 }
 
-void rg__watch_destroy(watcher *w)
+void rg__watch_destroy(rg__watcher *w)
 {
     if (w == NULL)
         return;
-    watcher **at = &watchers;
+    rg__watcher **at = &watchers;
     while (*at != w)
         at = &(*at)->next;
     *at = w->next;

@@ -19,11 +19,11 @@ typedef struct mix_team {
     int n, rank[MIX_MEMBERS];
 } mix_team;
 
-typedef struct slot {
+typedef struct rg__slot {
     rg_set *set; /* NULL: none */
     int team;    /* mine, -1: I am in none of its teams */
     int color[MIX_MEMBERS];
-} slot;
+} rg__slot;
 
 /* My part in an operation; owned by the item, then by who waits for it. */
 typedef struct entry {
@@ -60,7 +60,8 @@ struct mix {
     int act, me, size;
     dice own;                 /* of this rank alone */
     mix_team team[MIX_TEAMS]; /* 0: the world */
-    slot slot[MIX_SLOTS]; /* slot s has the teams from 1 + s * MIX_COLORS on */
+    rg__slot
+        slot[MIX_SLOTS]; /* slot s has the teams from 1 + s * MIX_COLORS on */
     uint64_t at;
     lane lane[MIX_LANES];
     int lanes;

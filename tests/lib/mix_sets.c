@@ -48,7 +48,8 @@ static void sort_by_key(mix_team *t, const int *key)
 }
 
 /* Colours of all ranks, and the teams that they make. */
-static void draw_colors(mix *m, dice *d, slot *s, mix_team *t, const int *key)
+static void draw_colors(mix *m, dice *d, rg__slot *s, mix_team *t,
+                        const int *key)
 {
     for (int r = 0; r < m->size; r++) {
         const int color = (int)dice_roll(d, MIX_COLORS + 1) - 1;
@@ -62,11 +63,11 @@ static void draw_colors(mix *m, dice *d, slot *s, mix_team *t, const int *key)
 
 static int color_of(rg_ctx *ctx, void *arg)
 {
-    const slot *s = arg;
+    const rg__slot *s = arg;
     return s->color[rg_rank(ctx)];
 }
 
-static void claim_set(mix *m, slot *s, int first)
+static void claim_set(mix *m, rg__slot *s, int first)
 {
     s->team = -1;
     for (int i = first; i < first + MIX_COLORS; i++) {
@@ -83,7 +84,7 @@ static void claim_set(mix *m, slot *s, int first)
 
 typedef enum how { LIST, SPLIT, RULE } how;
 
-static void make_as(mix *m, slot *s, const mix_team *t, const int *key,
+static void make_as(mix *m, rg__slot *s, const mix_team *t, const int *key,
                     how made, const rg_set_params *params, rg_set **set_p)
 {
     rg_ctx *ctx = m->params->ctx;
@@ -98,7 +99,7 @@ static void make_as(mix *m, slot *s, const mix_team *t, const int *key,
 /* By its name it is found again. */
 static void make_set(mix *m, dice *d, int i)
 {
-    slot *s = &m->slot[i];
+    rg__slot *s = &m->slot[i];
     mix_team *t = &m->team[1 + i * MIX_COLORS];
     int key[MIX_MEMBERS] = {0};
     char name[32];
@@ -127,7 +128,7 @@ static void make_set(mix *m, dice *d, int i)
 static void drop(mix *m, int i)
 {
     CHECK_OK(rg_set_destroy(m->slot[i].set));
-    m->slot[i] = (slot){0};
+    m->slot[i] = (rg__slot){0};
     memset(&m->team[1 + i * MIX_COLORS], 0, MIX_COLORS * sizeof(mix_team));
 }
 

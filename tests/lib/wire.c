@@ -52,12 +52,12 @@ typedef struct rule {
     size_t most;
 } rule;
 
-typedef struct frame {
+typedef struct rg__frame {
     uint64_t at_ns; /* when it goes on */
     int to;
     size_t bytes;
     uint8_t data[FRAME_MAX];
-} frame;
+} rg__frame;
 
 static struct {
     char name[IFNAMSIZ];
@@ -71,7 +71,7 @@ static int rule_count;
 static uint16_t agent_port[PORTS_MAX];
 static int agent_ports;
 
-static frame *queue[QUEUE_MAX]; /* a heap, the earliest first */
+static rg__frame *queue[QUEUE_MAX]; /* a heap, the earliest first */
 static int queued;
 
 static uint64_t now_ns(void)
@@ -85,12 +85,12 @@ static uint64_t now_ns(void)
 
 static void swap(int a, int b)
 {
-    frame *f = queue[a];
+    rg__frame *f = queue[a];
     queue[a] = queue[b];
     queue[b] = f;
 }
 
-static void push(frame *f)
+static void push(rg__frame *f)
 {
     int i = queued++;
     queue[i] = f;
@@ -99,9 +99,9 @@ static void push(frame *f)
         swap(i, (i - 1) / 2);
 }
 
-static frame *pop(void)
+static rg__frame *pop(void)
 {
-    frame *first = queue[0];
+    rg__frame *first = queue[0];
     queue[0] = queue[--queued];
     for (int i = 0;;) {
         int least = i;
@@ -172,7 +172,7 @@ static bool chance(double percent)
 static void send_later(int to, const uint8_t *data, size_t bytes, double ms,
                        bool is_damaged)
 {
-    frame *f = queued < QUEUE_MAX ? malloc(sizeof *f) : NULL;
+    rg__frame *f = queued < QUEUE_MAX ? malloc(sizeof *f) : NULL;
     if (f == NULL)
         return; /* as a switch without room does */
     f->at_ns = now_ns() + (uint64_t)(ms > 0 ? ms * 1e6 : 0);
@@ -237,7 +237,7 @@ static void send_due(void)
 {
     const uint64_t now = now_ns();
     while (queued > 0 && queue[0]->at_ns <= now) {
-        frame *f = pop();
+        rg__frame *f = pop();
         if (send(port[f->to].fd, f->data, f->bytes, MSG_DONTWAIT) < 0 &&
             errno != EAGAIN && errno != ENOBUFS && errno != ENETDOWN)
             perror("wire: send");

@@ -12,7 +12,7 @@
 #define REST_NS  (100 * RG__MS)
 #define ROOM_KEY (UINT64_MAX - 1) /* those of slots are below */
 
-static void watch_listeners(agent *a, uint32_t events)
+static void watch_listeners(rg__agent *a, uint32_t events)
 {
     rg__loop_watch(a->loop, a->sockets.listener, events, a->on->worker_calls,
                    a);
@@ -24,7 +24,7 @@ static void watch_listeners(agent *a, uint32_t events)
 /* Whether there is room again is known from trying. */
 static void on_rested(void *agent_arg)
 {
-    agent *a = agent_arg;
+    rg__agent *a = agent_arg;
     a->on->worker_calls(a, a->sockets.listener, 0);
     if (rg__timer_is_set(a->sockets.rest))
         return;
@@ -34,7 +34,7 @@ static void on_rested(void *agent_arg)
 
 /* Whoever calls stays in the listener's queue, and would wake this agent again
  * at once: nobody is waited for meanwhile. */
-static void rest(agent *a)
+static void rest(rg__agent *a)
 {
     rg__wait_begin(a, RG__WAIT_ROOM, ROOM_KEY,
                    "a descriptor to accept connections: %s; raise ulimit -n",
@@ -47,7 +47,7 @@ static void rest(agent *a)
     rg__timer_set(a->sockets.rest, REST_NS);
 }
 
-int rg__agent_accept(agent *a, int listener)
+int rg__agent_accept(rg__agent *a, int listener)
 {
     const int sock =
         accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -57,7 +57,7 @@ int rg__agent_accept(agent *a, int listener)
     return sock;
 }
 
-void rg__accept_drop(agent *a)
+void rg__accept_drop(rg__agent *a)
 {
     rg__timer_destroy(a->sockets.rest);
     a->sockets.rest = NULL;

@@ -6,7 +6,7 @@
 
 #include "elastic/agent/base/agent_state.h"
 
-int rg__agent_accept(agent *a, int listener); /* -1: none */
-void rg__accept_drop(agent *a);
+int rg__agent_accept(rg__agent *a, int listener); /* -1: none */
+void rg__accept_drop(rg__agent *a);
 
 #endif

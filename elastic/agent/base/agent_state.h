@@ -25,51 +25,51 @@
 #define RG__RECOVERY_BUCKETS 11
 #define RG__GIVEN_UP_MAX     64
 
-typedef struct agent agent;
+typedef struct rg__agent rg__agent;
 typedef struct rg__keep rg__keep;
-typedef struct connection connection;
-typedef struct watcher watcher;
-typedef struct output output;
-typedef struct beats beats;
-typedef struct transfer transfer;
-typedef struct copies copies;
-typedef struct paths paths;
-typedef struct question question;
-typedef struct scrape scrape;
-typedef struct saver saver;
-typedef struct wait_list wait_list;
-typedef struct guest guest;
-typedef struct buffer buffer;
-typedef struct segment segment;
+typedef struct rg__connection rg__connection;
+typedef struct rg__watcher rg__watcher;
+typedef struct rg__output rg__output;
+typedef struct rg__beats rg__beats;
+typedef struct rg__transfer rg__transfer;
+typedef struct rg__copies rg__copies;
+typedef struct rg__paths rg__paths;
+typedef struct rg__asked rg__asked;
+typedef struct rg__scrape rg__scrape;
+typedef struct rg__saver rg__saver;
+typedef struct rg__wait_list rg__wait_list;
+typedef struct rg__guest rg__guest;
+typedef struct rg__vault_buffer rg__vault_buffer;
+typedef struct rg__vault_segment rg__vault_segment;
 typedef struct rg__notices rg__notices;
 
 /* A message that the socket has had no room for yet. */
-typedef struct message {
-    struct message *next;
+typedef struct rg__message {
+    struct rg__message *next;
     int fd; /* owned, -1: none */
     size_t n;
     char bytes[];
-} message;
+} rg__message;
 
 /* The sets of a worker, as it has told. */
-typedef struct shown {
+typedef struct rg__shown {
     uint32_t asked, told; /* the newest ask, and the newest answer */
     uint32_t coming;      /* ask that the lines below are the answer to */
     uint64_t generation;  /* whose ranks they have */
     char *bytes;          /* rg__set_line after rg__set_line, checked; owned */
     size_t n;
-} shown;
+} rg__shown;
 
 /* The process in a slot that called rg_init. Gone (pid 0) before it did. */
-typedef struct worker {
+typedef struct rg__worker {
     pid_t pid;
     int pidfd, sock;
     rg__page *page;
     int page_fd;
-    watcher *watcher;
-    message *waiting; /* in order; the oldest first */
-    bool waits;       /* in rg_world_wait, or between that and rg_run */
-    uint32_t port;    /* of its listener for workers of other hosts */
+    rg__watcher *watcher;
+    rg__message *waiting; /* in order; the oldest first */
+    bool waits;           /* in rg_world_wait, or between that and rg_run */
+    uint32_t port;        /* of its listener for workers of other hosts */
     bool is_finalized;
     uint64_t loaded; /* as in DOOR; 0 once its memory is to be another's */
     bool has_stood;  /* has said where it stands, or met this agent first */
@@ -81,12 +81,12 @@ typedef struct worker {
     int build_failures;        /* in a row */
     uint64_t built, fin;
     int silent_ticks;
-    shown sets;
-} worker;
+    rg__shown sets;
+} rg__worker;
 
 /* What the next agent has to know of a slot. */
-typedef struct slot_kept {
-    slot_state state;
+typedef struct rg__slot_kept {
+    rg__slot_state state;
     uint32_t start;            /* processes started in this slot so far */
     pid_t child;               /* PROGRAM's process and group leader, 0: none */
     bool has_finished;         /* its fn returned OK, and the job is done */
@@ -101,12 +101,12 @@ typedef struct slot_kept {
     bool is_recalled; /* it starts again with all others of a first world */
     bool has_stepped; /* the worker of this start has ended a step */
     bool is_wrapped;  /* the child only runs it, and dies for other reasons */
-} slot_kept;
+} rg__slot_kept;
 
-typedef struct slot {
-    agent *a;
+typedef struct rg__slot {
+    rg__agent *a;
     uint32_t index;
-    slot_kept kept;
+    rg__slot_kept kept;
     int child_pidfd;
     bool is_adopted;    /* the child is the keeper's, of an earlier agent */
     bool has_rested;    /* when that was killed: it had no worker any more */
@@ -118,20 +118,20 @@ typedef struct slot {
     rg__timer *respawn, *fence, *reap, *hold;
     rg__timer *orphan; /* an adopted child has ended, and its code is on its
                           way from the keeper */
-    output *output;
-    worker w;
-} slot;
+    rg__output *output;
+    rg__worker w;
+} rg__slot;
 
-typedef struct change { /* times of one generation on this host, ns */
+typedef struct rg__change { /* times of one generation on this host, ns */
     uint64_t generation;
     uint64_t detected, proposed, built, decided, synced, stepped;
-} change;
+} rg__change;
 
 /* How long changes have taken, for metrics. */
-typedef struct recoveries {
+typedef struct rg__recoveries {
     uint64_t count[RG__RECOVERY_BUCKETS], all;
     double seconds;
-} recoveries;
+} rg__recoveries;
 
 /* What runs here, as all others run it (job_shape.c). */
 struct rg__shape {
@@ -169,7 +169,7 @@ struct rg__life {
     rg__life_state state;
 };
 
-struct agent {
+struct rg__agent {
     const rg__events *on; /* what follows from what happens */
     rg__agent_params own; /* --min and --max are the job's, once it is known */
     const rg__agent_params *params; /* = &own */
@@ -178,7 +178,7 @@ struct agent {
     rg__keep *keep; /* what outlives this agent; borrowed */
     rg__loop *loop;
     rg__etcd *etcd;
-    owed owed; /* acts on etcd that there was no memory for */
+    rg__owed owed; /* acts on etcd that there was no memory for */
     rg__lease *lease;
     rg__mirror *mirror; /* of all/ */
     char *prefix, *prefix_end;
@@ -188,11 +188,11 @@ struct agent {
     uint32_t port;       /* of this agent there: UDP and TCP */
     uint8_t key[RG__KEY_BYTES];
     struct rg__sockets sockets;
-    wait_list *waits; /* NULL before the first */
+    rg__wait_list *waits; /* NULL before the first */
 
     /* workers */
-    slot *slot;  /* params->slots of them */
-    int elastic; /* of the workers; -1: none has met us */
+    rg__slot *slot; /* params->slots of them */
+    int elastic;    /* of the workers; -1: none has met us */
     struct rg__shape shape;
     bool is_paused; /* their processes are stopped */
     struct rg__crew *crew;
@@ -202,16 +202,17 @@ struct agent {
     struct rg__control *control;
 
     /* hosts */
-    beats *beats;
+    rg__beats *beats;
     struct rg__suspects *suspects;
-    connection *connections;
-    paths *paths; /* between this host and the world, while it is outside */
+    rg__connection *connections;
+    rg__paths *paths; /* between this host and the world, while it is outside */
 
     /* commits */
     struct rg__store *store;
-    transfer *transfer; /* of the resume commit into our vault; NULL: none */
-    copies *copies;
-    saver *saver; /* of checkpoints */
+    rg__transfer
+        *transfer; /* of the resume commit into our vault; NULL: none */
+    rg__copies *copies;
+    rg__saver *saver; /* of checkpoints */
 
     /* generations */
     rg__snapshot view;    /* of all/, parsed after each change */

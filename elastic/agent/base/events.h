@@ -15,100 +15,103 @@
 #include "elastic/member/records.h"
 #include "sdk/base/wire.h"
 
-typedef struct agent agent;
-typedef struct slot slot;
-typedef struct connection connection;
+typedef struct rg__agent rg__agent;
+typedef struct rg__slot rg__slot;
+typedef struct rg__connection rg__connection;
 
 typedef struct rg__events {
     /* The exits (exits.h): this host leaves, or the job ends; a->verdict says
      * why.
      */
-    void (*leave)(agent *a, int code);
-    void (*end)(agent *a, int code);
-    void (*open_late)(agent *a); /* the job is not open in time */
+    void (*leave)(rg__agent *a, int code);
+    void (*end)(rg__agent *a, int code);
+    void (*open_late)(rg__agent *a); /* the job is not open in time */
     /* Something that the agent's end waits for may be over. */
-    void (*settled)(agent *a);
+    void (*settled)(rg__agent *a);
     /* The next agent would have to know something else than before. */
-    void (*noted)(agent *a);
+    void (*noted)(rg__agent *a);
 
     /* The keys of all/ are other ones than before; the lease is held again. */
-    void (*view_moved)(agent *a);
-    void (*lease_renewed)(agent *a);
+    void (*view_moved)(rg__agent *a);
+    void (*lease_renewed)(rg__agent *a);
 
     /* Slots. */
-    void (*slot_untold)(slot *s); /* a message for its worker is lost */
-    void (*slot_met)(slot *s);    /* its worker has called rg_init */
-    void (*slot_at_door)(slot *s, uint64_t registered);
-    void (*slot_left)(slot *s);  /* a generation */
-    void (*slot_built)(slot *s); /* one */
-    void (*slot_fin)(slot *s);
-    void (*slot_committed)(slot *s); /* a commit counts */
+    void (*slot_untold)(rg__slot *s); /* a message for its worker is lost */
+    void (*slot_met)(rg__slot *s);    /* its worker has called rg_init */
+    void (*slot_at_door)(rg__slot *s, uint64_t registered);
+    void (*slot_left)(rg__slot *s);  /* a generation */
+    void (*slot_built)(rg__slot *s); /* one */
+    void (*slot_fin)(rg__slot *s);
+    void (*slot_committed)(rg__slot *s); /* a commit counts */
     /* A worker's connection, with that host or NULL, is broken; bytes of one
      * are not acknowledged. */
-    void (*slot_broken)(slot *s, uint64_t generation,
+    void (*slot_broken)(rg__slot *s, uint64_t generation,
                         const rg__proposal_host *host, const char *why);
-    void (*slot_stuck)(slot *s, uint64_t host, uint64_t bytes);
+    void (*slot_stuck)(rg__slot *s, uint64_t host, uint64_t bytes);
     /* Its worker is dead: a reason for the generation it is in to end; in
      * which, its page said alone; and in any case. */
-    void (*slot_lost)(slot *s, const char *why);
-    void (*page_told)(agent *a, uint64_t generation);
-    void (*slot_dead)(slot *s);
-    void (*slot_fenced)(slot *s); /* can't store any more */
-    void (*slot_reaped)(slot *s, rg__member_id was);
-    void (*slot_changed)(slot *s); /* what its record says */
+    void (*slot_lost)(rg__slot *s, const char *why);
+    void (*page_told)(rg__agent *a, uint64_t generation);
+    void (*slot_dead)(rg__slot *s);
+    void (*slot_fenced)(rg__slot *s); /* can't store any more */
+    void (*slot_reaped)(rg__slot *s, rg__member_id was);
+    void (*slot_changed)(rg__slot *s); /* what its record says */
     /* It has told an agent that took over where it stands. */
-    void (*slot_stood)(slot *s, bool is_at_door, uint64_t registered);
+    void (*slot_stood)(rg__slot *s, bool is_at_door, uint64_t registered);
     /* A member is gone when the job is done, and others may wait for it. */
-    void (*world_over)(agent *a, uint64_t generation);
-    void (*workers_pinged)(agent *a);
-    void (*sets_told)(agent *a); /* a worker has shown its sets */
+    void (*world_over)(rg__agent *a, uint64_t generation);
+    void (*workers_pinged)(rg__agent *a);
+    void (*sets_told)(rg__agent *a); /* a worker has shown its sets */
     /* The first world that its worker was in has ended before it began. */
-    void (*slot_recalled)(slot *s, uint64_t generation);
+    void (*slot_recalled)(rg__slot *s, uint64_t generation);
 
     /* Under --mpi. */
     void (*process_ended)(
-        slot *s); /* PROGRAM's, whether it has met us or not */
-    void (*generation_ended)(agent *a, uint64_t generation);
-    void (*delivered)(agent *a, const rg__proposal *p, const rg__line *line);
-    void (*swept)(agent *a); /* what the record says of launches has changed */
+        rg__slot *s); /* PROGRAM's, whether it has met us or not */
+    void (*generation_ended)(rg__agent *a, uint64_t generation);
+    void (*delivered)(rg__agent *a, const rg__proposal *p,
+                      const rg__line *line);
+    void (*swept)(
+        rg__agent *a); /* what the record says of launches has changed */
     /* false: it is no message of a launch; else the socket is owned. */
-    bool (*launch_calls)(agent *a, int sock, const void *bytes, size_t n,
+    bool (*launch_calls)(rg__agent *a, int sock, const void *bytes, size_t n,
                          pid_t pid);
 
     /* Listeners, and what a connection wants by its first message. */
     void (*worker_calls)(void *agent_arg, int listener, uint32_t events);
     void (*agent_calls)(void *agent_arg, int listener, uint32_t events);
     /* false: it is no question; else the socket is owned. */
-    bool (*asked)(agent *a, int sock, const void *bytes, size_t n);
+    bool (*asked)(rg__agent *a, int sock, const void *bytes, size_t n);
     /* An agent's, of that rg__peer_type; false: it is malformed. */
-    bool (*agent_asked)(agent *a, connection *c, uint32_t type,
+    bool (*agent_asked)(rg__agent *a, rg__connection *c, uint32_t type,
                         const void *body, size_t n);
 
     /* Other hosts. */
-    void (*beats_sent)(agent *a); /* once a period */
-    void (*host_acked)(agent *a, uint64_t host, uint64_t generation,
+    void (*beats_sent)(rg__agent *a); /* once a period */
+    void (*host_acked)(rg__agent *a, uint64_t host, uint64_t generation,
                        const char *text, size_t bytes);
     /* A member there certainly died. */
-    void (*host_aborted)(agent *a, uint64_t generation);
-    void (*round_over)(agent *a);  /* all have had time to look */
-    void (*host_missed)(agent *a); /* silent, when the job is done */
-    void (*rival_judged)(agent *a, bool is_alive); /* it bears our name */
-    void (*mute_changed)(agent *a);  /* the hosts that etcd does not answer */
-    void (*leader_missed)(agent *a); /* nobody leads */
-    void (*paths_judged)(agent *a);  /* between this host and the world */
+    void (*host_aborted)(rg__agent *a, uint64_t generation);
+    void (*round_over)(rg__agent *a);  /* all have had time to look */
+    void (*host_missed)(rg__agent *a); /* silent, when the job is done */
+    void (*rival_judged)(rg__agent *a, bool is_alive); /* it bears our name */
+    void (*mute_changed)(
+        rg__agent *a); /* the hosts that etcd does not answer */
+    void (*leader_missed)(rg__agent *a); /* nobody leads */
+    void (*paths_judged)(rg__agent *a);  /* between this host and the world */
     /* The leader knows of a host that can't say so why a generation ends. */
-    void (*ended_for)(agent *a, uint64_t generation, const char *why);
+    void (*ended_for)(rg__agent *a, uint64_t generation, const char *why);
 
     /* The vault. A commit came from other hosts, or did not. */
-    void (*fetched)(agent *a);
-    void (*fetch_failed)(agent *a);
+    void (*fetched)(rg__agent *a);
+    void (*fetch_failed)(rg__agent *a);
     /* This host's part of a generation is broken: by the connection with that
      * host, or, with NULL, by what lies here. */
-    void (*copy_broken)(agent *a, uint64_t generation, const char *host,
+    void (*copy_broken)(rg__agent *a, uint64_t generation, const char *host,
                         const char *why);
 
     /* Generations. */
-    void (*done)(agent *a); /* the job is */
+    void (*done)(rg__agent *a); /* the job is */
 } rg__events;
 
 #endif

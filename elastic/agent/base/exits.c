@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-void rg__agent_set_why(agent *a, const char *format, va_list args)
+void rg__agent_set_why(rg__agent *a, const char *format, va_list args)
 {
     vsnprintf(a->verdict.why, sizeof a->verdict.why, format, args);
     for (char *c = a->verdict.why; *c != '\0'; c++)
@@ -11,7 +11,7 @@ void rg__agent_set_why(agent *a, const char *format, va_list args)
             *c = '?';
 }
 
-void rg__agent_leave(agent *a, int code, const char *format, ...)
+void rg__agent_leave(rg__agent *a, int code, const char *format, ...)
 {
     if (rg__life_is_ending(a))
         return;
@@ -22,7 +22,7 @@ void rg__agent_leave(agent *a, int code, const char *format, ...)
     a->on->leave(a, code);
 }
 
-void rg__agent_end_job(agent *a, int code, const char *format, ...)
+void rg__agent_end_job(rg__agent *a, int code, const char *format, ...)
 {
     if (rg__life_is_ending(a))
         return;

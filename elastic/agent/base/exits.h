@@ -12,11 +12,11 @@
 
 #include "elastic/agent/base/agent_state.h"
 
-void rg__agent_leave(agent *a, int code, const char *format, ...)
+void rg__agent_leave(rg__agent *a, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-void rg__agent_end_job(agent *a, int code, const char *format, ...)
+void rg__agent_end_job(rg__agent *a, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-void rg__agent_set_why(agent *a, const char *format, va_list args)
+void rg__agent_set_why(rg__agent *a, const char *format, va_list args)
     __attribute__((format(printf, 2, 0)));
 
 #endif

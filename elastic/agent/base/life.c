@@ -37,28 +37,28 @@ static const rg__transition machine[] = {
 const rg__machine rg__life_machine =
     RG__MACHINE("agent", RG__LIFE_STATES, RG__LIFE_EVENTS, machine);
 
-void rg__life_step(agent *a, rg__life_event event)
+void rg__life_step(rg__agent *a, rg__life_event event)
 {
     a->life.state = (rg__life_state)rg__machine_next(
         &rg__life_machine, (int)a->life.state, (int)event);
 }
 
-static bool is_in(const agent *a, unsigned states)
+static bool is_in(const rg__agent *a, unsigned states)
 {
     return (states >> a->life.state & 1) != 0;
 }
 
-bool rg__life_is_over(const agent *a)
+bool rg__life_is_over(const rg__agent *a)
 {
     return is_in(a, RESTS);
 }
 
-bool rg__life_is_ending(const agent *a)
+bool rg__life_is_ending(const rg__agent *a)
 {
     return rg__life_ends(a->life.state);
 }
 
-bool rg__life_takes_over(const agent *a)
+bool rg__life_takes_over(const rg__agent *a)
 {
     return is_in(a, TAKEOVER | L(UNSEEN));
 }

@@ -46,12 +46,12 @@ typedef enum rg__life_event {
 
 extern const rg__machine rg__life_machine;
 
-typedef struct agent agent;
-void rg__life_step(agent *a, rg__life_event event);
-bool rg__life_is_over(const agent *a);
-bool rg__life_is_ending(const agent *a); /* or has ended so */
+typedef struct rg__agent rg__agent;
+void rg__life_step(rg__agent *a, rg__life_event event);
+bool rg__life_is_over(const rg__agent *a);
+bool rg__life_is_ending(const rg__agent *a); /* or has ended so */
 /* From an agent that was killed, and the job's keys are not here yet. */
-bool rg__life_takes_over(const agent *a);
+bool rg__life_takes_over(const rg__agent *a);
 /* Was an agent that has got so far about to end? */
 bool rg__life_ends(rg__life_state state);
 

@@ -54,13 +54,13 @@ static const rg__transition machine[] = {
 const rg__machine rg__slot_machine =
     RG__MACHINE("slot", RG__SLOT_STATES, RG__SLOT_EVENTS, machine);
 
-bool rg__slot_rests(const slot *s)
+bool rg__slot_rests(const rg__slot *s)
 {
     return (RESTING >> s->kept.state & 1) != 0;
 }
 
-void rg__slot_step(slot *s, slot_event event)
+void rg__slot_step(rg__slot *s, rg__slot_event event)
 {
-    s->kept.state = (slot_state)rg__machine_next(
+    s->kept.state = (rg__slot_state)rg__machine_next(
         &rg__slot_machine, (int)s->kept.state, (int)event);
 }

@@ -45,22 +45,22 @@
     X(ADOPT_NONE, "adopt none") /* and without one */
 /* clang-format on */
 
-typedef enum slot_state {
+typedef enum rg__slot_state {
 #define X(state, text) SLOT_##state,
     RG__SLOT_STATES(X)
 #undef X
-} slot_state;
+} rg__slot_state;
 
-typedef enum slot_event {
+typedef enum rg__slot_event {
 #define X(event, text) SLOT_ON_##event,
     RG__SLOT_EVENTS(X)
 #undef X
-} slot_event;
+} rg__slot_event;
 
 extern const rg__machine rg__slot_machine;
 
-typedef struct slot slot;
-void rg__slot_step(slot *s, slot_event event);
-bool rg__slot_rests(const slot *s); /* it has neither child nor worker */
+typedef struct rg__slot rg__slot;
+void rg__slot_step(rg__slot *s, rg__slot_event event);
+bool rg__slot_rests(const rg__slot *s); /* it has neither child nor worker */
 
 #endif

@@ -12,7 +12,7 @@
 
 #define RESEND_NS RG__MS
 
-void rg__worker_ring(const slot *s)
+void rg__worker_ring(const rg__slot *s)
 {
     if (s->w.page != NULL)
         rg__page_ring(s->w.page);
@@ -20,42 +20,43 @@ void rg__worker_ring(const slot *s)
 
 /* The worker reads on its Regroup thread, so there is room soon; one that does
  * not read does not answer its pings either. */
-static void keep(slot *s, const void *bytes, size_t n, int fd)
+static void keep(rg__slot *s, const void *bytes, size_t n, int fd)
 {
-    message *m = malloc(sizeof *m + n);
+    rg__message *m = malloc(sizeof *m + n);
     if (m == NULL) {
         s->a->on->slot_untold(s);
         return;
     }
-    *m = (message){.fd = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : -1, .n = n};
+    *m = (rg__message){.fd = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : -1,
+                       .n = n};
     memcpy(m->bytes, bytes, n);
-    message **end = &s->w.waiting;
+    rg__message **end = &s->w.waiting;
     while (*end != NULL)
         end = &(*end)->next;
     *end = m;
     rg__timer_set(s->a->sockets.resend, RESEND_NS);
 }
 
-static void drop_first(worker *w)
+static void drop_first(rg__worker *w)
 {
-    message *m = w->waiting;
+    rg__message *m = w->waiting;
     w->waiting = m->next;
     if (m->fd >= 0)
         close(m->fd);
     free(m);
 }
 
-void rg__worker_untell(worker *w)
+void rg__worker_untell(rg__worker *w)
 {
     while (w->waiting != NULL)
         drop_first(w);
 }
 
-static void resend(slot *s)
+static void resend(rg__slot *s)
 {
-    worker *w = &s->w;
+    rg__worker *w = &s->w;
     while (w->waiting != NULL && w->sock >= 0 && rg__slot_is_alive(s)) {
-        const message *m = w->waiting;
+        const rg__message *m = w->waiting;
         if (rg__sock_send(w->sock, m->bytes, m->n, &m->fd, m->fd >= 0) ==
             RG_IN_PROGRESS)
             break;
@@ -66,9 +67,9 @@ static void resend(slot *s)
 
 void rg__workers_resend(void *agent_arg)
 {
-    agent *a = agent_arg;
+    rg__agent *a = agent_arg;
     for (int i = 0; i < a->params->slots; i++) {
-        slot *s = &a->slot[i];
+        rg__slot *s = &a->slot[i];
         if (s->w.waiting == NULL || !rg__slot_is_alive(s))
             continue;
         resend(s);
@@ -77,7 +78,7 @@ void rg__workers_resend(void *agent_arg)
     }
 }
 
-void rg__worker_tell(slot *s, const void *bytes, size_t n, int fd)
+void rg__worker_tell(rg__slot *s, const void *bytes, size_t n, int fd)
 {
     if (s->w.sock < 0 || !rg__slot_is_alive(s))
         return;
@@ -87,7 +88,7 @@ void rg__worker_tell(slot *s, const void *bytes, size_t n, int fd)
     rg__worker_ring(s);
 }
 
-void rg__worker_tell_mark(slot *s, rg__wire_type type, uint64_t generation)
+void rg__worker_tell_mark(rg__slot *s, rg__wire_type type, uint64_t generation)
 {
     const rg__mark m = {{type, RG__WIRE_VERSION}, generation};
     rg__worker_tell(s, &m, sizeof m, -1);

@@ -13,31 +13,31 @@
 
 /* ------------------------------------------------------------------- build */
 
-job_txn rg__job_txn(agent *a)
+rg__txn_draft rg__job_txn(rg__agent *a)
 {
-    return (job_txn){a, rg__txn_create()};
+    return (rg__txn_draft){a, rg__txn_create()};
 }
 
-static char *key_of(const job_txn *t, rg__key key)
+static char *key_of(const rg__txn_draft *t, rg__key key)
 {
     return rg__record_key(t->a->prefix, key);
 }
 
-void rg__job_if_create(job_txn *t, rg__key key, int64_t revision)
+void rg__job_if_create(rg__txn_draft *t, rg__key key, int64_t revision)
 {
     char *name = key_of(t, key);
     rg__txn_if_create(t->txn, name, revision);
     free(name);
 }
 
-void rg__job_if_mod(job_txn *t, rg__key key, int64_t revision)
+void rg__job_if_mod(rg__txn_draft *t, rg__key key, int64_t revision)
 {
     char *name = key_of(t, key);
     rg__txn_if_mod(t->txn, name, revision);
     free(name);
 }
 
-void rg__job_if_value(job_txn *t, rg__key key, char *text)
+void rg__job_if_value(rg__txn_draft *t, rg__key key, char *text)
 {
     char *name = key_of(t, key);
     rg__txn_if_value(t->txn, name, text);
@@ -45,7 +45,7 @@ void rg__job_if_value(job_txn *t, rg__key key, char *text)
     free(text);
 }
 
-void rg__job_put(job_txn *t, rg__key key, char *text, int64_t lease)
+void rg__job_put(rg__txn_draft *t, rg__key key, char *text, int64_t lease)
 {
     char *name = key_of(t, key);
     rg__txn_put(t->txn, RG__THEN, name, text, lease);
@@ -53,14 +53,14 @@ void rg__job_put(job_txn *t, rg__key key, char *text, int64_t lease)
     free(text);
 }
 
-void rg__job_delete(job_txn *t, rg__key key)
+void rg__job_delete(rg__txn_draft *t, rg__key key)
 {
     char *name = key_of(t, key);
     rg__txn_delete(t->txn, RG__THEN, name, NULL);
     free(name);
 }
 
-void rg__job_delete_before(job_txn *t, rg__key_kind kind, uint64_t number)
+void rg__job_delete_before(rg__txn_draft *t, rg__key_kind kind, uint64_t number)
 {
     if (number <= 1)
         return;
@@ -71,14 +71,14 @@ void rg__job_delete_before(job_txn *t, rg__key_kind kind, uint64_t number)
     free(to);
 }
 
-void rg__job_get(job_txn *t, rg__branch branch, rg__key key)
+void rg__job_get(rg__txn_draft *t, rg__branch branch, rg__key key)
 {
     char *name = key_of(t, key);
     rg__txn_get(t->txn, branch, name, NULL);
     free(name);
 }
 
-void rg__job_get_kind(job_txn *t, rg__key_kind kind)
+void rg__job_get_kind(rg__txn_draft *t, rg__key_kind kind)
 {
     char *from = rg__record_keys(t->a->prefix, kind);
     char *to = from != NULL ? rg__prefix_end(from) : NULL;
@@ -87,7 +87,7 @@ void rg__job_get_kind(job_txn *t, rg__key_kind kind)
     free(to);
 }
 
-void rg__job_get_all(job_txn *t)
+void rg__job_get_all(rg__txn_draft *t)
 {
     rg__txn_get(t->txn, RG__THEN, t->a->prefix, t->a->prefix_end);
 }
@@ -101,7 +101,8 @@ static void ignore(void *arg, rg_status st, const rg__txn_reply *reply)
     (void)reply;
 }
 
-rg__etcd_req *rg__job_send(job_txn *t, rg__txn_fn fn, void *arg, job_act again)
+rg__etcd_req *rg__job_send(rg__txn_draft *t, rg__txn_fn fn, void *arg,
+                           rg__job_act again)
 {
     rg__etcd_req *req =
         rg__etcd_txn(t->a->etcd, t->txn, fn != NULL ? fn : ignore, arg);
@@ -113,7 +114,7 @@ rg__etcd_req *rg__job_send(job_txn *t, rg__txn_fn fn, void *arg, job_act again)
 
 /* -------------------------------------------------------------- no memory */
 
-bool rg__job_owes(const agent *a, job_act again)
+bool rg__job_owes(const rg__agent *a, rg__job_act again)
 {
     for (int i = 0; i < a->owed.count; i++)
         if (again == NULL || a->owed.act[i] == again)
@@ -121,9 +122,9 @@ bool rg__job_owes(const agent *a, job_act again)
     return false;
 }
 
-void rg__job_owe(agent *a, job_act again)
+void rg__job_owe(rg__agent *a, rg__job_act again)
 {
-    owed *o = &a->owed;
+    rg__owed *o = &a->owed;
     if (o->since_ns == 0) {
         o->since_ns = rg__now_ns();
         rg__log(RG__WARN, "agent",
@@ -137,8 +138,8 @@ void rg__job_owe(agent *a, job_act again)
 
 void rg__job_pay(void *agent_arg)
 {
-    agent *a = agent_arg;
-    const owed due = a->owed;
+    rg__agent *a = agent_arg;
+    const rg__owed due = a->owed;
     a->owed.count = 0;
     for (int i = 0; i < due.count; i++)
         due.act[i](a);

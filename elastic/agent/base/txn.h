@@ -18,43 +18,45 @@
 
 #define RG__OWED_MAX 32
 
-typedef struct agent agent;
-typedef void (*job_act)(agent *a);
+typedef struct rg__agent rg__agent;
+typedef void (*rg__job_act)(rg__agent *a);
 
-typedef struct job_txn {
-    agent *a;
+typedef struct rg__txn_draft {
+    rg__agent *a;
     rg__txn *txn;
-} job_txn;
+} rg__txn_draft;
 
 /* Acts that wait for memory, each once. */
-typedef struct owed {
+typedef struct rg__owed {
     rg__timer *timer;
     uint64_t since_ns; /* 0: none */
     int count;
-    job_act act[RG__OWED_MAX];
-} owed;
+    rg__job_act act[RG__OWED_MAX];
+} rg__owed;
 
-job_txn rg__job_txn(agent *a);
+rg__txn_draft rg__job_txn(rg__agent *a);
 
 /* Guards; revision 0: the key is not there. Texts are freed. */
-void rg__job_if_create(job_txn *t, rg__key key, int64_t revision);
-void rg__job_if_mod(job_txn *t, rg__key key, int64_t revision);
-void rg__job_if_value(job_txn *t, rg__key key, char *text);
+void rg__job_if_create(rg__txn_draft *t, rg__key key, int64_t revision);
+void rg__job_if_mod(rg__txn_draft *t, rg__key key, int64_t revision);
+void rg__job_if_value(rg__txn_draft *t, rg__key key, char *text);
 
-void rg__job_put(job_txn *t, rg__key key, char *text, int64_t lease);
-void rg__job_delete(job_txn *t, rg__key key);
+void rg__job_put(rg__txn_draft *t, rg__key key, char *text, int64_t lease);
+void rg__job_delete(rg__txn_draft *t, rg__key key);
 /* Keys of that kind whose number is lower. */
-void rg__job_delete_before(job_txn *t, rg__key_kind kind, uint64_t number);
-void rg__job_get(job_txn *t, rg__branch branch, rg__key key);
-void rg__job_get_kind(job_txn *t, rg__key_kind kind); /* all of them */
-void rg__job_get_all(job_txn *t);
+void rg__job_delete_before(rg__txn_draft *t, rg__key_kind kind,
+                           uint64_t number);
+void rg__job_get(rg__txn_draft *t, rg__branch branch, rg__key key);
+void rg__job_get_kind(rg__txn_draft *t, rg__key_kind kind); /* all of them */
+void rg__job_get_all(rg__txn_draft *t);
 
 /* NULL: no memory; fn is not called, and `again` is, later. Without `again` the
  * caller sees to it. fn NULL: what becomes of it does not matter. */
-rg__etcd_req *rg__job_send(job_txn *t, rg__txn_fn fn, void *arg, job_act again);
+rg__etcd_req *rg__job_send(rg__txn_draft *t, rg__txn_fn fn, void *arg,
+                           rg__job_act again);
 /* Any act that there was no memory for. */
-void rg__job_owe(agent *a, job_act again);
-bool rg__job_owes(const agent *a, job_act again); /* NULL: anything */
-void rg__job_pay(void *agent_arg);                /* the timer's */
+void rg__job_owe(rg__agent *a, rg__job_act again);
+bool rg__job_owes(const rg__agent *a, rg__job_act again); /* NULL: anything */
+void rg__job_pay(void *agent_arg);                        /* the timer's */
 
 #endif

@@ -7,22 +7,22 @@
 
 /* ------------------------------------------------------------- proposals */
 
-const rg__proposal *rg__view_decided(const agent *a)
+const rg__proposal *rg__view_decided(const rg__agent *a)
 {
     return rg__snapshot_decided(&a->view);
 }
 
-const rg__proposal *rg__view_newest(const agent *a)
+const rg__proposal *rg__view_newest(const rg__agent *a)
 {
     return rg__snapshot_gen(&a->view, a->view.cur.generation);
 }
 
-const rg__proposal *rg__view_proposed(const agent *a)
+const rg__proposal *rg__view_proposed(const rg__agent *a)
 {
     return a->view.cur.phase == RG__GEN_PROPOSED ? rg__view_newest(a) : NULL;
 }
 
-const rg__line *rg__view_line(const agent *a)
+const rg__line *rg__view_line(const rg__agent *a)
 {
     return a->view.lines > 0 ? &a->view.line[a->view.lines - 1] : NULL;
 }
@@ -35,8 +35,8 @@ int rg__view_host_index(const rg__proposal *p, uint64_t host)
     return -1;
 }
 
-const rg__proposal_host *rg__view_host_of(const agent *a, uint64_t generation,
-                                          int rank)
+const rg__proposal_host *rg__view_host_of(const rg__agent *a,
+                                          uint64_t generation, int rank)
 {
     const rg__proposal *p = rg__snapshot_gen(&a->view, generation);
     if (p == NULL || rank < 0 || rank >= p->size)
@@ -45,7 +45,7 @@ const rg__proposal_host *rg__view_host_of(const agent *a, uint64_t generation,
     return at >= 0 ? &p->host[at] : NULL;
 }
 
-int rg__view_count_local(const agent *a, const rg__proposal *p)
+int rg__view_count_local(const rg__agent *a, const rg__proposal *p)
 {
     int n = 0;
     for (int i = 0; p != NULL && i < p->size; i++)
@@ -53,7 +53,7 @@ int rg__view_count_local(const agent *a, const rg__proposal *p)
     return n;
 }
 
-bool rg__view_has_place(const rg__proposal *p, const slot *s)
+bool rg__view_has_place(const rg__proposal *p, const rg__slot *s)
 {
     const rg__member_id me = {s->a->id, s->index, s->kept.start};
     for (int i = 0; p != NULL && i < p->size; i++)
@@ -64,18 +64,18 @@ bool rg__view_has_place(const rg__proposal *p, const slot *s)
 
 /* ------------------------------------------------------------------- world */
 
-bool rg__view_has_members(const agent *a)
+bool rg__view_has_members(const rg__agent *a)
 {
     return rg__view_count_local(a, rg__view_decided(a)) > 0;
 }
 
-bool rg__view_has_host(const agent *a, uint64_t host)
+bool rg__view_has_host(const rg__agent *a, uint64_t host)
 {
     return rg__view_host_index(rg__view_decided(a), host) >= 0 ||
            rg__view_host_index(rg__view_newest(a), host) >= 0;
 }
 
-bool rg__view_is_only_announced(const agent *a, uint64_t generation)
+bool rg__view_is_only_announced(const rg__agent *a, uint64_t generation)
 {
     const rg__proposal *p = rg__snapshot_gen(&a->view, generation);
     const rg__proposal *decided = rg__view_decided(a);
@@ -83,19 +83,19 @@ bool rg__view_is_only_announced(const agent *a, uint64_t generation)
            generation > decided->generation;
 }
 
-bool rg__view_i_lead(const agent *a)
+bool rg__view_i_lead(const rg__agent *a)
 {
     return a->view.leader == a->id;
 }
 
-bool rg__view_is_static(const agent *a)
+bool rg__view_is_static(const rg__agent *a)
 {
     return a->elastic != 1;
 }
 
 /* ------------------------------------------------------------------- slots */
 
-slot *rg__slot_of(const agent *a, rg__member_id id)
+rg__slot *rg__slot_of(const rg__agent *a, rg__member_id id)
 {
     if (id.host != a->id || id.slot >= (uint32_t)a->params->slots ||
         a->slot[id.slot].kept.start != id.start)
@@ -103,17 +103,17 @@ slot *rg__slot_of(const agent *a, rg__member_id id)
     return &a->slot[id.slot];
 }
 
-bool rg__slot_is_alive(const slot *s)
+bool rg__slot_is_alive(const rg__slot *s)
 {
     return s->kept.state == SLOT_MET || rg__slot_is_ready(s);
 }
 
-bool rg__slot_is_ready(const slot *s)
+bool rg__slot_is_ready(const rg__slot *s)
 {
     return s->kept.state == SLOT_READY || s->kept.state == SLOT_DOOR;
 }
 
-bool rg__slot_can_store(const slot *s)
+bool rg__slot_can_store(const rg__slot *s)
 {
     return rg__slot_is_alive(s) || s->kept.state == SLOT_LOST ||
            s->kept.state == SLOT_FENCING;
@@ -121,7 +121,7 @@ bool rg__slot_can_store(const slot *s)
 
 /* ----------------------------------------------------------------- parsing */
 
-rg_status rg__view_read(const agent *a, const rg__mirror *mirror,
+rg_status rg__view_read(const rg__agent *a, const rg__mirror *mirror,
                         rg__snapshot *snap)
 {
     const size_t n = rg__mirror_count(mirror);

@@ -7,40 +7,40 @@
 
 /* The world that was decided last, and the newest proposal, decided or not;
  * NULL: there is none. */
-const rg__proposal *rg__view_decided(const agent *a);
-const rg__proposal *rg__view_newest(const agent *a);
+const rg__proposal *rg__view_decided(const rg__agent *a);
+const rg__proposal *rg__view_newest(const rg__agent *a);
 /* The newest proposal while it is not decided, else NULL. */
-const rg__proposal *rg__view_proposed(const agent *a);
+const rg__proposal *rg__view_proposed(const rg__agent *a);
 /* The newest decision, else NULL. */
-const rg__line *rg__view_line(const agent *a);
+const rg__line *rg__view_line(const rg__agent *a);
 
 /* Where that host stands in the proposal's list, -1: nowhere; p may be NULL. */
 int rg__view_host_index(const rg__proposal *p, uint64_t host);
 /* The host of that rank of a generation, NULL: there is no such rank. */
-const rg__proposal_host *rg__view_host_of(const agent *a, uint64_t generation,
-                                          int rank);
+const rg__proposal_host *rg__view_host_of(const rg__agent *a,
+                                          uint64_t generation, int rank);
 /* How many members the proposal has on this host; p may be NULL. */
-int rg__view_count_local(const agent *a, const rg__proposal *p);
+int rg__view_count_local(const rg__agent *a, const rg__proposal *p);
 /* Has the proposal a place for the worker of this slot? p may be NULL. */
-bool rg__view_has_place(const rg__proposal *p, const slot *s);
+bool rg__view_has_place(const rg__proposal *p, const rg__slot *s);
 
-bool rg__view_has_members(const agent *a); /* this host, in the world */
+bool rg__view_has_members(const rg__agent *a); /* this host, in the world */
 /* Has that host members in the world, or in the newest proposal? */
-bool rg__view_has_host(const agent *a, uint64_t host);
+bool rg__view_has_host(const rg__agent *a, uint64_t host);
 /* A proposal that members of a whole generation are to go to at their next
  * step end: what happens to it is no reason to leave that generation now. */
-bool rg__view_is_only_announced(const agent *a, uint64_t generation);
-bool rg__view_i_lead(const agent *a);
-bool rg__view_is_static(const agent *a); /* also while nothing is known */
+bool rg__view_is_only_announced(const rg__agent *a, uint64_t generation);
+bool rg__view_i_lead(const rg__agent *a);
+bool rg__view_is_static(const rg__agent *a); /* also while nothing is known */
 
 /* The slot of that member, NULL: it is not of this host, or an older start. */
-slot *rg__slot_of(const agent *a, rg__member_id id);
-bool rg__slot_is_alive(const slot *s);  /* has met us and is not dead */
-bool rg__slot_is_ready(const slot *s);  /* and its Regroup thread runs */
-bool rg__slot_can_store(const slot *s); /* its worker is not fenced */
+rg__slot *rg__slot_of(const rg__agent *a, rg__member_id id);
+bool rg__slot_is_alive(const rg__slot *s);  /* has met us and is not dead */
+bool rg__slot_is_ready(const rg__slot *s);  /* and its Regroup thread runs */
+bool rg__slot_can_store(const rg__slot *s); /* its worker is not fenced */
 
 /* Parse a mirror's keys into a snapshot, which is freed first. */
-rg_status rg__view_read(const agent *a, const rg__mirror *mirror,
+rg_status rg__view_read(const rg__agent *a, const rg__mirror *mirror,
                         rg__snapshot *snap);
 
 #endif

@@ -17,7 +17,7 @@ typedef struct wait {
     char text[RG__CAUSE_MAX];
 } wait;
 
-struct wait_list {
+struct rg__wait_list {
     rg__timer *timer; /* for the oldest that is not said */
     wait *wait;
     int count;
@@ -36,7 +36,7 @@ static double seconds(const wait *w)
     return (double)(rg__now_ns() - w->since_ns) / 1e9;
 }
 
-static wait *find(const agent *a, rg__wait_kind kind, uint64_t key)
+static wait *find(const rg__agent *a, rg__wait_kind kind, uint64_t key)
 {
     for (int i = 0; a->waits != NULL && i < a->waits->count; i++)
         if (a->waits->wait[i].kind == kind && a->waits->wait[i].key == key)
@@ -44,7 +44,7 @@ static wait *find(const agent *a, rg__wait_kind kind, uint64_t key)
     return NULL;
 }
 
-static void say(const agent *a, wait *w)
+static void say(const rg__agent *a, wait *w)
 {
     w->is_said = true;
     rg__log(RG__WARN, "agent",
@@ -54,7 +54,7 @@ static void say(const agent *a, wait *w)
 
 static void look(void *arg)
 {
-    const agent *a = arg;
+    const rg__agent *a = arg;
     const uint64_t now = rg__now_ns(), budget = rg__budget_ns(a->params);
     uint64_t next = UINT64_MAX;
     for (int i = 0; i < a->waits->count; i++) {
@@ -69,18 +69,18 @@ static void look(void *arg)
 }
 
 /* Waits are told of as far as there is memory for them. */
-static wait_list *waits_of(agent *a)
+static rg__wait_list *waits_of(rg__agent *a)
 {
-    wait_list *all = a->waits != NULL ? a->waits : calloc(1, sizeof *all);
+    rg__wait_list *all = a->waits != NULL ? a->waits : calloc(1, sizeof *all);
     if (all != NULL && all->timer == NULL)
         all->timer = rg__timer_create(a->loop, look, a);
     a->waits = all;
     return all != NULL && all->timer != NULL ? all : NULL;
 }
 
-static wait *add(agent *a, rg__wait_kind kind, uint64_t key)
+static wait *add(rg__agent *a, rg__wait_kind kind, uint64_t key)
 {
-    wait_list *all = waits_of(a);
+    rg__wait_list *all = waits_of(a);
     wait *more = all != NULL ? realloc(all->wait,
                                        sizeof *more * (size_t)(all->count + 1))
                              : NULL;
@@ -94,7 +94,7 @@ static wait *add(agent *a, rg__wait_kind kind, uint64_t key)
     return &more[all->count++];
 }
 
-void rg__wait_begin(agent *a, rg__wait_kind kind, uint64_t key,
+void rg__wait_begin(rg__agent *a, rg__wait_kind kind, uint64_t key,
                     const char *format, ...)
 {
     wait *w = find(a, kind, key);
@@ -108,7 +108,7 @@ void rg__wait_begin(agent *a, rg__wait_kind kind, uint64_t key,
     va_end(args);
 }
 
-void rg__wait_end(agent *a, rg__wait_kind kind, uint64_t key)
+void rg__wait_end(rg__agent *a, rg__wait_kind kind, uint64_t key)
 {
     wait *w = find(a, kind, key);
     if (w == NULL)
@@ -120,7 +120,7 @@ void rg__wait_end(agent *a, rg__wait_kind kind, uint64_t key)
     *w = a->waits->wait[--a->waits->count];
 }
 
-int rg__waits_said(const agent *a)
+int rg__waits_said(const rg__agent *a)
 {
     int n = 0;
     for (int i = 0; a->waits != NULL && i < a->waits->count; i++)
@@ -128,7 +128,7 @@ int rg__waits_said(const agent *a)
     return n;
 }
 
-struct json_t *rg__waits_json(const agent *a)
+struct json_t *rg__waits_json(const rg__agent *a)
 {
     json_t *all = json_array();
     for (int i = 0; a->waits != NULL && i < a->waits->count; i++) {
@@ -143,7 +143,7 @@ struct json_t *rg__waits_json(const agent *a)
     return all;
 }
 
-void rg__waits_drop(agent *a)
+void rg__waits_drop(rg__agent *a)
 {
     if (a->waits == NULL)
         return;

@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-typedef struct agent agent;
+typedef struct rg__agent rg__agent;
 struct json_t;
 
 /* X(name, in the status document, what ends it), and what the key is */
@@ -51,14 +51,14 @@ typedef enum rg__wait_kind {
 } rg__wait_kind;
 
 /* Beginning it again keeps its start and renews its sentence. */
-void rg__wait_begin(agent *a, rg__wait_kind kind, uint64_t key,
+void rg__wait_begin(rg__agent *a, rg__wait_kind kind, uint64_t key,
                     const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 /* Nothing happens when there is no such wait. */
-void rg__wait_end(agent *a, rg__wait_kind kind, uint64_t key);
+void rg__wait_end(rg__agent *a, rg__wait_kind kind, uint64_t key);
 
-int rg__waits_said(const agent *a); /* that have been said and last */
-struct json_t *rg__waits_json(const agent *a);
-void rg__waits_drop(agent *a);
+int rg__waits_said(const rg__agent *a); /* that have been said and last */
+struct json_t *rg__waits_json(const rg__agent *a);
+void rg__waits_drop(rg__agent *a);
 
 #endif

@@ -22,7 +22,7 @@
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
 
-static rg__claim claim_of(const saver *v)
+static rg__claim claim_of(const rg__saver *v)
 {
     rg__claim claim = {.serial = v->word.serial,
                        .commit = v->word.commit,
@@ -31,7 +31,7 @@ static rg__claim claim_of(const saver *v)
     return claim;
 }
 
-int64_t rg__claim_revision(const saver *v)
+int64_t rg__claim_revision(const rg__saver *v)
 {
     const rg__claim *c = rg__snapshot_claim(&v->a->view, v->where);
     return c != NULL ? c->mod_revision : 0;
@@ -46,7 +46,7 @@ static int64_t now_ms(void)
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-static rg__saved saved_of(const saver *v)
+static rg__saved saved_of(const rg__saver *v)
 {
     const bool is_last = rg__same_commit(v->word.commit, v->tried) ||
                          (v->a->is_done && !v->has_next);
@@ -62,7 +62,7 @@ static rg__saved saved_of(const saver *v)
 }
 
 /* The view follows soon; the agent may end before. */
-static void show_at_once(saver *v)
+static void show_at_once(rg__saver *v)
 {
     rg__saved *saved = &v->a->view.saved;
     const int64_t mod_revision = saved->mod_revision;
@@ -72,7 +72,7 @@ static void show_at_once(saver *v)
 
 static void on_published(void *arg, rg_status st, const rg__txn_reply *reply)
 {
-    saver *v = arg;
+    rg__saver *v = arg;
     v->req = NULL;
     v->phase = SAVER_SEALING;
     rg__last_is_made(v);
@@ -89,22 +89,22 @@ static void on_published(void *arg, rg_status st, const rg__txn_reply *reply)
 }
 
 /* Guarded by the claim: if it is another's by now, that one's is newer. */
-void rg__claim_publish(agent *a)
+void rg__claim_publish(rg__agent *a)
 {
-    saver *v = a->saver;
+    rg__saver *v = a->saver;
     const rg__claim claim = claim_of(v);
     const rg__saved saved = saved_of(v);
     if (v->phase != SAVER_PUBLISHING) { /* it was given up meanwhile */
         rg__saver_rest(v);
         return;
     }
-    job_txn t = rg__job_txn(a);
+    rg__txn_draft t = rg__job_txn(a);
     rg__job_if_value(&t, RG__KEY(CLAIM, v->where), rg__claim_text(&claim));
     rg__job_put(&t, RG__KEY(CHECKPOINT), rg__saved_text(&saved), 0);
     v->req = rg__job_send(&t, on_published, v, rg__claim_publish);
 }
 
-void rg__claim_sealed(saver *v)
+void rg__claim_sealed(rg__saver *v)
 {
     rg__log(RG__INFO, "agent", "step %" PRIu64 " is durable: %s/%s",
             v->word.commit.step, rg__saver_dir(v), v->word.name);
@@ -115,15 +115,15 @@ void rg__claim_sealed(saver *v)
 
 /* ---------------------------------------------------------------- the claim */
 
-static void order_sealing(saver *v)
+static void order_sealing(rg__saver *v)
 {
-    const writer_order order = {.kind = WRITER_SEAL};
+    const rg__writer_order order = {.kind = WRITER_SEAL};
     v->phase = SAVER_SEALING;
     if (!rg__saver_order(v, &order))
         rg__saver_hang_up(v);
 }
 
-static bool is_in_world(const agent *a)
+static bool is_in_world(const rg__agent *a)
 {
     const rg__proposal *p = rg__view_decided(a);
     for (int i = 0; p != NULL && i < p->host_count; i++)
@@ -132,30 +132,30 @@ static bool is_in_world(const agent *a)
     return a->is_draining; /* it left at a commit, and in peace */
 }
 
-static uint64_t newest_decision(const saver *v)
+static uint64_t newest_decision(const rg__saver *v)
 {
     const rg__snapshot *view = &v->a->view;
     return view->lines > 0 ? view->line[view->lines - 1].generation : 0;
 }
 
 /* From decision to decision: when it is written their records may be gone. */
-void rg__claim_follow(saver *v)
+void rg__claim_follow(rg__saver *v)
 {
     v->is_off = v->is_off || !rg__resume_stays_on_lineage(
                                  &v->a->view, v->word.commit, v->followed);
     v->followed = newest_decision(v);
 }
 
-void rg__claim_begin(saver *v)
+void rg__claim_begin(rg__saver *v)
 {
     v->is_off = !rg__resume_is_on_lineage(&v->a->view, v->word.commit);
     v->followed = newest_decision(v);
 }
 
 /* NULL: it may be sealed, as far as the view goes. */
-static const char *why_not(const saver *v)
+static const char *why_not(const rg__saver *v)
 {
-    const agent *a = v->a;
+    const rg__agent *a = v->a;
     const rg__claim *newest = rg__snapshot_claim(&a->view, v->where);
     if (!is_in_world(a))
         return "the job went on without this host";
@@ -168,7 +168,7 @@ static const char *why_not(const saver *v)
     return NULL;
 }
 
-static bool is_ours(const saver *v, const rg__txn_reply *reply)
+static bool is_ours(const rg__saver *v, const rg__txn_reply *reply)
 {
     rg__snapshot found;
     rg__snapshot_read(&found, v->a->prefix, reply->kv, reply->kv_count);
@@ -181,7 +181,7 @@ static bool is_ours(const saver *v, const rg__txn_reply *reply)
 
 static void on_claimed(void *arg, rg_status st, const rg__txn_reply *reply)
 {
-    saver *v = arg;
+    rg__saver *v = arg;
     v->req = NULL;
     if (v->phase != SAVER_CLAIMING) { /* its writer was killed meanwhile */
         rg__saver_rest(v);
@@ -199,18 +199,18 @@ static void on_claimed(void *arg, rg_status st, const rg__txn_reply *reply)
     rg__saver_rest(v);
 }
 
-static void claim_again(agent *a)
+static void claim_again(rg__agent *a)
 {
     if (a->saver->phase == SAVER_WRITTEN)
         rg__claim_if_decided(a->saver);
 }
 
-static void claim(saver *v)
+static void claim(rg__saver *v)
 {
-    agent *a = v->a;
+    rg__agent *a = v->a;
     const rg__key key = RG__KEY(CLAIM, v->where);
     const rg__claim mine = claim_of(v);
-    job_txn t = rg__job_txn(a);
+    rg__txn_draft t = rg__job_txn(a);
     rg__job_if_mod(&t, RG__KEY(CUR), a->view.cur.mod_revision);
     rg__job_if_mod(&t, key, v->claim_revision);
     rg__job_put(&t, key, rg__claim_text(&mine), 0);
@@ -223,7 +223,7 @@ static void claim(saver *v)
 }
 
 /* A job that ends decides no more. */
-static bool is_settled(const agent *a)
+static bool is_settled(const rg__agent *a)
 {
     return a->view.cur.phase == RG__GEN_DECIDED ||
            a->view.cur.phase == RG__GEN_DONE || rg__life_is_ending(a);
@@ -231,7 +231,7 @@ static bool is_settled(const agent *a)
 
 /* The view decides only what to try; the txn decides. One that was refused is
  * tried again once the view has moved on as well. */
-void rg__claim_if_decided(saver *v)
+void rg__claim_if_decided(rg__saver *v)
 {
     const rg__cur *cur = &v->a->view.cur;
     if (!is_settled(v->a))

@@ -13,12 +13,12 @@
 
 /* -------------------------------------------------------------- the layout */
 
-static uint64_t host_of(const writer_task *t, int64_t shard)
+static uint64_t host_of(const rg__writer_task *t, int64_t shard)
 {
     return shard < 0 ? 0 : t->world->member[shard].host;
 }
 
-bool rg__writer_has_others(const writer_task *t)
+bool rg__writer_has_others(const rg__writer_task *t)
 {
     for (uint32_t i = 0; i < t->shards; i++)
         if (host_of(t, i) != t->a->id)
@@ -27,21 +27,22 @@ bool rg__writer_has_others(const writer_task *t)
 }
 
 /* What is replicated lies here, too; the host of rank 0 writes it. */
-static bool is_ours(const writer_task *t, int64_t shard)
+static bool is_ours(const rg__writer_task *t, int64_t shard)
 {
     return shard < 0 ? t->is_first : host_of(t, shard) == t->a->id;
 }
 
-static const agent *sorted_agent; /* qsort has no argument for its function */
+static const rg__agent
+    *sorted_agent; /* qsort has no argument for its function */
 
 static int by_name(const void *x, const void *y)
 {
-    const buffer *buffers = sorted_agent->store->buffer;
+    const rg__vault_buffer *buffers = sorted_agent->store->buffer;
     return strcmp(buffers[*(const int *)x].name, buffers[*(const int *)y].name);
 }
 
 /* All hosts must lay the file out alike, and know the buffers' names only. */
-static int *order_buffers(const agent *a, bool is_shared)
+static int *order_buffers(const rg__agent *a, bool is_shared)
 {
     int *order = malloc(sizeof *order * ((size_t)a->store->buffers + 1));
     for (int i = 0; order != NULL && i < a->store->buffers; i++)
@@ -52,25 +53,25 @@ static int *order_buffers(const agent *a, bool is_shared)
     return order;
 }
 
-static rg_status add_piece(copied *c, int k, int64_t shard, size_t begin,
+static rg_status add_piece(rg__copied *c, int k, int64_t shard, size_t begin,
                            size_t end)
 {
-    copied_piece *more = realloc(c->piece, sizeof *more * (c->pieces + 1));
+    rg__copied_piece *more = realloc(c->piece, sizeof *more * (c->pieces + 1));
     if (more == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a checkpoint");
     c->piece = more;
-    more[c->pieces++] = (copied_piece){.buffer = k,
-                                       .shard = shard,
-                                       .is_ours = is_ours(c->task, shard),
-                                       .begin = begin,
-                                       .end = end};
+    more[c->pieces++] = (rg__copied_piece){.buffer = k,
+                                           .shard = shard,
+                                           .is_ours = is_ours(c->task, shard),
+                                           .begin = begin,
+                                           .end = end};
     return RG_OK;
 }
 
 /* As rg__checkpoint_add_sharded does. */
-static rg_status add_shards(copied *c, int k)
+static rg_status add_shards(rg__copied *c, int k)
 {
-    const buffer *b = &c->task->a->store->buffer[k];
+    const rg__vault_buffer *b = &c->task->a->store->buffer[k];
     rg_status st = rg__checkpoint_add_sharded(&c->checkpoint, b->name, b->bytes,
                                               b->align, c->task->shards);
     for (uint32_t i = 0; i < c->task->shards && st == RG_OK; i++) {
@@ -82,9 +83,9 @@ static rg_status add_shards(copied *c, int k)
     return st;
 }
 
-static rg_status describe_buffer(copied *c, int k)
+static rg_status describe_buffer(rg__copied *c, int k)
 {
-    const buffer *b = &c->task->a->store->buffer[k];
+    const rg__vault_buffer *b = &c->task->a->store->buffer[k];
     if (b->is_sharded)
         return add_shards(c, k);
     const rg_status st = rg__checkpoint_add(&c->checkpoint, b->name, b->bytes);
@@ -92,7 +93,7 @@ static rg_status describe_buffer(copied *c, int k)
 }
 
 /* Each other host has a file of its own, numbered as its first piece comes. */
-static rg_status give_files(copied *c)
+static rg_status give_files(rg__copied *c)
 {
     rg__checkpoint *all = &c->checkpoint;
     const uint64_t first = host_of(c->task, 0);
@@ -116,9 +117,9 @@ static rg_status give_files(copied *c)
     return RG_OK;
 }
 
-static rg_status describe(copied *c)
+static rg_status describe(rg__copied *c)
 {
-    const writer_task *t = c->task;
+    const rg__writer_task *t = c->task;
     int *order = order_buffers(t->a, t->shards > 0);
     if (order == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a checkpoint");
@@ -136,7 +137,7 @@ static rg_status describe(copied *c)
 
 /* --------------------------------------------------------------- the memory */
 
-static rg_status get_memory(copied *c)
+static rg_status get_memory(rg__copied *c)
 {
     int fd;
     void *at = NULL;
@@ -151,7 +152,7 @@ static rg_status get_memory(copied *c)
     return st;
 }
 
-static rg_status find_room(copied *c)
+static rg_status find_room(rg__copied *c)
 {
     c->data = calloc((size_t)c->pieces + 1, sizeof *c->data);
     if (c->data == NULL)
@@ -168,10 +169,10 @@ static rg_status find_room(copied *c)
     return st;
 }
 
-rg_status rg__copied_begin(copied *c, const writer_task *task)
+rg_status rg__copied_begin(rg__copied *c, const rg__writer_task *task)
 {
     void *at = NULL;
-    *c = (copied){.task = task};
+    *c = (rg__copied){.task = task};
     rg_status st = rg__shm_map(task->a->store->fd, sizeof(rg__vault), &at);
     c->vault = at;
     if (st == RG_OK)
@@ -181,9 +182,9 @@ rg_status rg__copied_begin(copied *c, const writer_task *task)
 
 /* ---------------------------------------------------------------- the bytes */
 
-static bool copy_piece(copied *c, const copied_piece *p, int vault_slot)
+static bool copy_piece(rg__copied *c, const rg__copied_piece *p, int vault_slot)
 {
-    const buffer *b = &c->task->a->store->buffer[p->buffer];
+    const rg__vault_buffer *b = &c->task->a->store->buffer[p->buffer];
     const size_t bytes = p->end - p->begin;
     const size_t from =
         b->place + rg__vault_stride(b->bytes) * (size_t)vault_slot + p->begin;
@@ -197,7 +198,8 @@ static bool copy_piece(copied *c, const copied_piece *p, int vault_slot)
     return true;
 }
 
-static bool has_our_shards(const copied *c, int vault_slot, rg__commit_id id)
+static bool has_our_shards(const rg__copied *c, int vault_slot,
+                           rg__commit_id id)
 {
     for (uint32_t i = 0; i < c->task->shards; i++)
         if (is_ours(c->task, i) &&
@@ -206,7 +208,7 @@ static bool has_our_shards(const copied *c, int vault_slot, rg__commit_id id)
     return true;
 }
 
-bool rg__copied_fill(copied *c, int vault_slot, rg__commit_id id)
+bool rg__copied_fill(rg__copied *c, int vault_slot, rg__commit_id id)
 {
     if (!has_our_shards(c, vault_slot, id))
         return false;
@@ -223,8 +225,8 @@ bool rg__copied_fill(copied *c, int vault_slot, rg__commit_id id)
 /* ---------------------------------------------------------------- checksums */
 
 /* Of bytes [begin, end) of a buffer, if any, as the vault sums them. */
-static uint64_t hash_of(const copied *c, const copied_piece *p, size_t begin,
-                        size_t end)
+static uint64_t hash_of(const rg__copied *c, const rg__copied_piece *p,
+                        size_t begin, size_t end)
 {
     rg__hash hash;
     if (begin == end)
@@ -234,11 +236,11 @@ static uint64_t hash_of(const copied *c, const copied_piece *p, size_t begin,
     return rg__hash_value(&hash);
 }
 
-static uint64_t sum_of_piece(const copied *c, const rg__part *part)
+static uint64_t sum_of_piece(const rg__copied *c, const rg__part *part)
 {
     uint64_t sum = rg__part_hash(part);
     for (uint32_t k = 0; k < c->pieces; k++) {
-        const copied_piece *p = &c->piece[k];
+        const rg__copied_piece *p = &c->piece[k];
         size_t begin, end;
         if (p->shard >= 0)
             continue;
@@ -248,18 +250,18 @@ static uint64_t sum_of_piece(const copied *c, const rg__part *part)
     return sum;
 }
 
-static uint64_t sum_of_shard(const copied *c, const rg__part *part)
+static uint64_t sum_of_shard(const rg__copied *c, const rg__part *part)
 {
     uint64_t sum = rg__part_hash(part);
     for (uint32_t k = 0; k < c->pieces; k++) {
-        const copied_piece *p = &c->piece[k];
+        const rg__copied_piece *p = &c->piece[k];
         if (p->shard == (int64_t)part->index)
             sum += hash_of(c, p, p->begin, p->end);
     }
     return sum;
 }
 
-static rg_status damaged(const copied *c, const char *what, uint32_t i)
+static rg_status damaged(const rg__copied *c, const char *what, uint32_t i)
 {
     return rg__fail(RG_ERR_DAMAGED,
                     "commit %" PRIu64 ".%" PRIu64 " in the vault of host %s is "
@@ -270,7 +272,7 @@ static rg_status damaged(const copied *c, const char *what, uint32_t i)
 }
 
 /* A part of our commit, as the vault's table describes it. */
-static rg__part part_of(const copied *c, const rg__piece *piece, uint32_t i)
+static rg__part part_of(const rg__copied *c, const rg__piece *piece, uint32_t i)
 {
     return (rg__part){.id = c->checkpoint.id,
                       .index = i,
@@ -278,7 +280,7 @@ static rg__part part_of(const copied *c, const rg__piece *piece, uint32_t i)
                       .shards = atomic_load(&piece->shards)};
 }
 
-static rg_status check_pieces(const copied *c)
+static rg_status check_pieces(const rg__copied *c)
 {
     const rg__piece *piece = c->vault->slot[c->vault_slot];
     const uint32_t count = atomic_load(&piece->count);
@@ -291,7 +293,7 @@ static rg_status check_pieces(const copied *c)
     return RG_OK;
 }
 
-static rg_status check_shard(const copied *c, uint32_t i)
+static rg_status check_shard(const rg__copied *c, uint32_t i)
 {
     const rg__piece *shard =
         rg__vault_shard(c->vault, c->vault_slot, c->checkpoint.id, i);
@@ -304,7 +306,7 @@ static rg_status check_shard(const copied *c, uint32_t i)
                : RG_OK;
 }
 
-rg_status rg__copied_check(const copied *c)
+rg_status rg__copied_check(const rg__copied *c)
 {
     rg_status st = c->task->is_first ? check_pieces(c) : RG_OK;
     for (uint32_t i = 0; i < c->task->shards && st == RG_OK; i++)

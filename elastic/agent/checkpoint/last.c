@@ -30,10 +30,10 @@ static bool is_none(rg__commit_id id)
 }
 
 /* No worker here has the gate to the vault open, nor comes to open it. */
-static bool is_calm(const agent *a)
+static bool is_calm(const rg__agent *a)
 {
     for (int i = 0; i < a->params->slots; i++) {
-        const slot *s = &a->slot[i];
+        const rg__slot *s = &a->slot[i];
         if (rg__slot_can_store(s) && s->w.page != NULL &&
             atomic_load(&s->w.page->generation) != 0)
             return false;
@@ -41,14 +41,14 @@ static bool is_calm(const agent *a)
     return true;
 }
 
-static bool is_first_host(const agent *a)
+static bool is_first_host(const rg__agent *a)
 {
     const rg__proposal *p = rg__view_decided(a);
     return p != NULL && p->size > 0 && p->member[0].host == a->id;
 }
 
 /* Commit 0 of a job that went on from a checkpoint is that checkpoint. */
-static bool is_durable(const saver *v, rg__commit_id id)
+static bool is_durable(const rg__saver *v, rg__commit_id id)
 {
     const rg__saved *saved = &v->a->view.saved;
     if (saved->serial != 0)
@@ -59,9 +59,9 @@ static bool is_durable(const saver *v, rg__commit_id id)
 /* ----------------------------------------------------------- rank 0's host */
 
 /* The newest in this vault that was not tried yet; shards: that it has. */
-static rg__commit_id find_newest(const saver *v, uint32_t *shards_p)
+static rg__commit_id find_newest(const rg__saver *v, uint32_t *shards_p)
 {
-    const agent *a = v->a;
+    const rg__agent *a = v->a;
     rg__commit_id newest = {0, 0};
     rg__ack now = {0};
     now.count = rg__vault_held(a, now.held);
@@ -79,13 +79,13 @@ static rg__commit_id find_newest(const saver *v, uint32_t *shards_p)
 }
 
 /* The others hear that nothing more comes. */
-static void publish_end(saver *v)
+static void publish_end(rg__saver *v)
 {
     rg__saver_publish_error(v, true);
 }
 
 /* Of a job that is done; refused, where the view was old, it is said again. */
-void rg__last_tell_end(saver *v)
+void rg__last_tell_end(rg__saver *v)
 {
     if (!v->tells_end || v->phase != SAVER_IDLE || v->has_next ||
         v->answering != NULL)
@@ -95,7 +95,7 @@ void rg__last_tell_end(saver *v)
         publish_end(v);
 }
 
-static void write_next(saver *v)
+static void write_next(rg__saver *v)
 {
     uint32_t shards = 0;
     const rg__commit_id id = find_newest(v, &shards);
@@ -113,7 +113,7 @@ static void write_next(saver *v)
 }
 
 /* The view may not show it yet. */
-void rg__last_is_made(saver *v)
+void rg__last_is_made(rg__saver *v)
 {
     if (rg__same_commit(v->word.commit, v->tried))
         v->is_last = false;
@@ -122,13 +122,13 @@ void rg__last_is_made(saver *v)
 /* ------------------------------------------------------------ another host */
 
 /* A launcher's has no vault, and speaks for all at the end. */
-static bool is_launcher(const agent *a)
+static bool is_launcher(const rg__agent *a)
 {
     return a->params->slots == 0;
 }
 
 /* With shards it may be asked for its own; with the job's etcd it is needed. */
-static bool is_needed(const agent *a)
+static bool is_needed(const rg__agent *a)
 {
     if (a->params->has_etcd || is_launcher(a))
         return true;
@@ -138,11 +138,11 @@ static bool is_needed(const agent *a)
     return false;
 }
 
-static bool is_first_host_silent(const agent *a)
+static bool is_first_host_silent(const rg__agent *a)
 {
     const rg__proposal *p = rg__view_decided(a);
     for (int i = 0; p != NULL && p->size > 0 && i < rg__beat_peers(a); i++) {
-        const peer *one = rg__beat_peer(a, i);
+        const rg__peer *one = rg__beat_peer(a, i);
         if (one->id == p->member[0].host)
             return one->is_expected &&
                    rg__now_ns() - one->heard_ns > rg__budget_ns(a->params);
@@ -150,7 +150,7 @@ static bool is_first_host_silent(const agent *a)
     return false;
 }
 
-static bool is_over(const saver *v)
+static bool is_over(const rg__saver *v)
 {
     uint32_t shards = 0;
     if (is_launcher(v->a))
@@ -159,7 +159,7 @@ static bool is_over(const saver *v)
     return v->a->view.saved.is_last || is_none(id) || is_durable(v, id);
 }
 
-static void serve(saver *v)
+static void serve(rg__saver *v)
 {
     v->is_last = is_needed(v->a) && !is_over(v);
     if (v->is_last && is_launcher(v->a))
@@ -172,8 +172,8 @@ static void serve(saver *v)
 
 void rg__last_look(void *saver_arg)
 {
-    saver *v = saver_arg;
-    agent *a = v->a;
+    rg__saver *v = saver_arg;
+    rg__agent *a = v->a;
     if (!v->is_last || v->phase != SAVER_IDLE || v->has_next)
         return;
     rg__generation_note_steps(a);
@@ -187,22 +187,22 @@ void rg__last_look(void *saver_arg)
         a->on->settled(a);
 }
 
-void rg__last_follow(agent *a)
+void rg__last_follow(rg__agent *a)
 {
     if (!is_first_host(a))
         rg__last_look(a->saver);
 }
 
-bool rg__last_is_wanted(const agent *a)
+bool rg__last_is_wanted(const rg__agent *a)
 {
     return !a->is_done && a->params->checkpoint_on_stop &&
            a->params->checkpoint_dir != NULL && a->delivered != 0 &&
            rg__etcd_is_up(a->etcd);
 }
 
-void rg__last_begin(agent *a)
+void rg__last_begin(rg__agent *a)
 {
-    saver *v = a->saver;
+    rg__saver *v = a->saver;
     if (!rg__last_is_wanted(a) || a->verdict.code == RG__EXIT_STORE)
         return;
     v->is_last = true;
@@ -212,9 +212,9 @@ void rg__last_begin(agent *a)
     rg__timer_set(v->calm, 0);
 }
 
-void rg__last_done(agent *a)
+void rg__last_done(rg__agent *a)
 {
-    saver *v = a->saver;
+    rg__saver *v = a->saver;
     if (a->params->checkpoint_dir == NULL || !rg__etcd_is_up(a->etcd))
         return;
     if (is_launcher(a)) {
@@ -225,9 +225,9 @@ void rg__last_done(agent *a)
     rg__last_tell_end(v);
 }
 
-void rg__last_note_loaded(const slot *s)
+void rg__last_note_loaded(const rg__slot *s)
 {
-    saver *v = s->a->saver;
+    rg__saver *v = s->a->saver;
     const rg__page *page = s->w.page;
     if (page == NULL || atomic_load(&page->loaded_serial) <= v->loaded)
         return;

@@ -42,7 +42,7 @@ static void end_late(void *saver_arg);
 /* ---------------------------------------------------------------- the state */
 
 /* The next agent goes on with the newest request that is not durable. */
-static void keep_request(const saver *v)
+static void keep_request(const rg__saver *v)
 {
     const rg__save *m = v->has_next ? &v->next : &v->now;
     if (v->has_next || v->phase != SAVER_IDLE)
@@ -51,7 +51,7 @@ static void keep_request(const saver *v)
         rg__keep_drop(v->a->keep, "checkpoint");
 }
 
-static void take_request(saver *v)
+static void take_request(rg__saver *v)
 {
     const rg__kept *kept =
         rg__kept_find(rg__keep_born_with(v->a->keep), "checkpoint");
@@ -61,12 +61,12 @@ static void take_request(saver *v)
     v->has_next = true;
 }
 
-rg_status rg__checkpoint_create(agent *a)
+rg_status rg__checkpoint_create(rg__agent *a)
 {
-    saver *v = calloc(1, sizeof *v);
+    rg__saver *v = calloc(1, sizeof *v);
     if (v == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for an agent");
-    *v = (saver){.a = a, .pidfd = -1, .sock = -1};
+    *v = (rg__saver){.a = a, .pidfd = -1, .sock = -1};
     a->saver = v;
     v->patience = rg__timer_create(a->loop, rg__shares_late, v);
     v->late = rg__timer_create(a->loop, end_late, v);
@@ -77,12 +77,12 @@ rg_status rg__checkpoint_create(agent *a)
     return RG_OK;
 }
 
-const char *rg__saver_dir(const saver *v)
+const char *rg__saver_dir(const rg__saver *v)
 {
     return v->now.dir[0] != '\0' ? v->now.dir : v->a->params->checkpoint_dir;
 }
 
-void rg__saver_hang_up(saver *v)
+void rg__saver_hang_up(rg__saver *v)
 {
     if (v->sock < 0)
         return;
@@ -93,7 +93,7 @@ void rg__saver_hang_up(saver *v)
 
 /* Both are needed: the writer has ended, and etcd has answered what was asked
  * for it; the next writer would else get the answer. */
-void rg__saver_rest(saver *v)
+void rg__saver_rest(rg__saver *v)
 {
     if (v->req != NULL || v->pid != 0 || rg__job_owes(v->a, rg__claim_publish))
         return;
@@ -110,7 +110,7 @@ void rg__saver_rest(saver *v)
 
 static void end_late(void *saver_arg)
 {
-    saver *v = saver_arg;
+    rg__saver *v = saver_arg;
     const bool is_written =
         v->phase == SAVER_IDLE && !v->has_next && !v->is_last;
     if (!rg__checkpoint_is_busy(v->a))
@@ -127,7 +127,7 @@ static void end_late(void *saver_arg)
 /* Refused where the view has not seen the last word yet: it is said again. */
 static void on_told(void *arg, rg_status st, const rg__txn_reply *reply)
 {
-    saver *v = arg;
+    rg__saver *v = arg;
     const bool was_refused = st == RG_OK && !reply->succeeded;
     v->answering = NULL;
     v->is_last = was_refused && !v->a->is_done;
@@ -135,15 +135,15 @@ static void on_told(void *arg, rg_status st, const rg__txn_reply *reply)
     rg__saver_rest(v);
 }
 
-static void publish_error_again(agent *a)
+static void publish_error_again(rg__agent *a)
 {
     rg__saver_publish_error(a->saver, a->saver->says_last);
 }
 
 /* For `regroup status` on every host, and for good until one is durable. */
-void rg__saver_publish_error(saver *v, bool is_last)
+void rg__saver_publish_error(rg__saver *v, bool is_last)
 {
-    agent *a = v->a;
+    rg__agent *a = v->a;
     rg__saved saved = a->view.saved;
     if (a->mirror == NULL || (!is_last && strcmp(saved.error, v->error) == 0))
         return;
@@ -151,7 +151,7 @@ void rg__saver_publish_error(saver *v, bool is_last)
         snprintf(saved.error, sizeof saved.error, "%s", v->error);
     saved.is_last = is_last;
     v->says_last = is_last;
-    job_txn t = rg__job_txn(a);
+    rg__txn_draft t = rg__job_txn(a);
     rg__job_if_mod(&t, RG__KEY(CHECKPOINT), saved.mod_revision);
     rg__job_put(&t, RG__KEY(CHECKPOINT), rg__saved_text(&saved), 0);
     if (!is_last)
@@ -160,10 +160,10 @@ void rg__saver_publish_error(saver *v, bool is_last)
         v->answering = rg__job_send(&t, on_told, v, publish_error_again);
 }
 
-void rg__saver_fail(saver *v, const char *why)
+void rg__saver_fail(rg__saver *v, const char *why)
 {
     snprintf(v->error, sizeof v->error, "%s", why);
-    const agent *a = v->a;
+    const rg__agent *a = v->a;
     if (strcmp(v->error, v->said) != 0)
         rg__log(RG__WARN, "agent", "%s%s", v->error,
                 rg__life_is_ending(a) || a->is_done ? ""
@@ -172,7 +172,7 @@ void rg__saver_fail(saver *v, const char *why)
     rg__saver_publish_error(v, false);
 }
 
-void rg__saver_give_up(saver *v, const char *why)
+void rg__saver_give_up(rg__saver *v, const char *why)
 {
     rg__log(RG__WARN, "agent",
             "the checkpoint of step %" PRIu64 " is not published: %s",
@@ -181,7 +181,7 @@ void rg__saver_give_up(saver *v, const char *why)
     rg__saver_hang_up(v);
 }
 
-void rg__saver_lose(saver *v, const char *why)
+void rg__saver_lose(rg__saver *v, const char *why)
 {
     if (!v->now.is_first) {
         rg__shares_failed(v, why);
@@ -194,7 +194,7 @@ void rg__saver_lose(saver *v, const char *why)
 }
 
 /* One that waited for another to be written was too late: a newer will come. */
-static void leave_out(saver *v)
+static void leave_out(rg__saver *v)
 {
     rg__log(RG__INFO, "agent",
             "step %" PRIu64 " becomes no checkpoint: its commit has gone while "
@@ -206,7 +206,7 @@ static void leave_out(saver *v)
 
 /* ------------------------------------------------------------- the writer */
 
-static void on_first_word(saver *v, const writer_word *word)
+static void on_first_word(rg__saver *v, const rg__writer_word *word)
 {
     if (word->kind == WRITER_BEGUN && v->phase == SAVER_WRITING) {
         v->word = *word;
@@ -222,7 +222,7 @@ static void on_first_word(saver *v, const writer_word *word)
     }
 }
 
-static void on_word(saver *v, const writer_word *word)
+static void on_word(rg__saver *v, const rg__writer_word *word)
 {
     if (word->kind == WRITER_GONE && v->has_waited && v->now.is_first) {
         leave_out(v);
@@ -241,10 +241,10 @@ static void on_word(saver *v, const writer_word *word)
 
 static void on_writer_socket(void *arg, int fd, uint32_t events)
 {
-    writer_word m;
+    rg__writer_word m;
     (void)fd;
     (void)events;
-    saver *v = arg;
+    rg__saver *v = arg;
     while (v->sock >= 0) {
         size_t n = 0;
         int fds[RG__SOCK_FDS];
@@ -258,7 +258,7 @@ static void on_writer_socket(void *arg, int fd, uint32_t events)
     }
 }
 
-bool rg__saver_order(saver *v, const writer_order *order)
+bool rg__saver_order(rg__saver *v, const rg__writer_order *order)
 {
     return v->sock >= 0 &&
            rg__sock_send(v->sock, order, sizeof *order, NULL, 0) == RG_OK;
@@ -268,7 +268,7 @@ bool rg__saver_order(saver *v, const writer_order *order)
 static void on_writer_end(void *arg, int fd, uint32_t events)
 {
     (void)events;
-    saver *v = arg;
+    rg__saver *v = arg;
     const int status = rg__how_ended(v->pid);
     on_writer_socket(v, v->sock, EPOLLIN);
     rg__saver_hang_up(v);
@@ -291,7 +291,7 @@ static void on_writer_end(void *arg, int fd, uint32_t events)
     rg__saver_rest(v);
 }
 
-static uint32_t size_of(const agent *a, uint64_t generation)
+static uint32_t size_of(const rg__agent *a, uint64_t generation)
 {
     const rg__proposal *p = rg__snapshot_gen(&a->view, generation);
     if (p == NULL)
@@ -299,16 +299,16 @@ static uint32_t size_of(const agent *a, uint64_t generation)
     return p != NULL && p->size > 0 ? (uint32_t)p->size : 1;
 }
 
-static uint64_t newest_of(const saver *v)
+static uint64_t newest_of(const rg__saver *v)
 {
     const rg__claim *c = rg__snapshot_claim(&v->a->view, v->where);
     return c != NULL && c->serial > v->now.loaded ? c->serial : v->now.loaded;
 }
 
-static void run_writer(const saver *v, int sock)
+static void run_writer(const rg__saver *v, int sock)
 {
-    const agent *a = v->a;
-    const writer_task task = {
+    const rg__agent *a = v->a;
+    const rg__writer_task task = {
         .a = a,
         .sock = sock,
         .is_first = v->now.is_first,
@@ -325,9 +325,9 @@ static void run_writer(const saver *v, int sock)
     rg__writer_run(&task);
 }
 
-static rg_status watch_writer(saver *v)
+static rg_status watch_writer(rg__saver *v)
 {
-    agent *a = v->a;
+    rg__agent *a = v->a;
     v->pidfd = (int)syscall(SYS_pidfd_open, v->pid, 0);
     if (v->pidfd < 0)
         return rg__fail(RG_ERR_SYSTEM,
@@ -342,7 +342,7 @@ static rg_status watch_writer(saver *v)
 }
 
 /* Who owns which shard is in the proposal, which is not kept for ever. */
-static rg_status check_world(const saver *v)
+static rg_status check_world(const rg__saver *v)
 {
     const rg__proposal *p =
         rg__snapshot_gen(&v->a->view, v->now.commit.generation);
@@ -353,7 +353,7 @@ static rg_status check_world(const saver *v)
                     "checkpoint");
 }
 
-static rg_status start_writer(saver *v)
+static rg_status start_writer(rg__saver *v)
 {
     int pair[2];
     const rg_status st = check_world(v);
@@ -383,15 +383,15 @@ static rg_status start_writer(saver *v)
                     strerror(cause));
 }
 
-static bool may_start(const saver *v)
+static bool may_start(const rg__saver *v)
 {
-    const agent *a = v->a;
+    const rg__agent *a = v->a;
     return v->phase == SAVER_IDLE && v->has_next && !rg__life_is_over(a) &&
            !rg__life_takes_over(a) &&
            !(rg__life_is_ending(a) && a->verdict.code == RG__EXIT_STORE);
 }
 
-void rg__saver_start_next(saver *v)
+void rg__saver_start_next(rg__saver *v)
 {
     if (!may_start(v))
         return;
@@ -409,16 +409,16 @@ void rg__saver_start_next(saver *v)
 /* --------------------------------------------------------------- the agent */
 
 /* It is the newest checkpoint of the job's directory already. */
-static bool is_durable(const saver *v, const rg__save *m)
+static bool is_durable(const rg__saver *v, const rg__save *m)
 {
     const rg__saved *saved = &v->a->view.saved;
     return m->dir[0] == '\0' && saved->serial != 0 &&
            rg__same_commit(saved->commit, m->commit);
 }
 
-void rg__checkpoint_ask(slot *s, const rg__save *m)
+void rg__checkpoint_ask(rg__slot *s, const rg__save *m)
 {
-    saver *v = s->a->saver;
+    rg__saver *v = s->a->saver;
     rg__save next = *m;
     next.dir[sizeof next.dir - 1] = '\0';
     const bool is_decided = next.commit.generation <= s->a->delivered ||
@@ -435,22 +435,22 @@ void rg__checkpoint_ask(slot *s, const rg__save *m)
     keep_request(v);
 }
 
-void rg__checkpoint_show(const slot *s)
+void rg__checkpoint_show(const rg__slot *s)
 {
     const rg__saved *saved = &s->a->view.saved;
     if (s->w.page != NULL && saved->serial != 0)
         atomic_store(&s->w.page->saved, saved->commit.step + 1);
 }
 
-void rg__checkpoint_bound(agent *a, uint64_t within_ns)
+void rg__checkpoint_bound(rg__agent *a, uint64_t within_ns)
 {
     if (!rg__timer_is_set(a->saver->late))
         rg__timer_set(a->saver->late, within_ns);
 }
 
-void rg__checkpoint_follow(agent *a)
+void rg__checkpoint_follow(rg__agent *a)
 {
-    saver *v = a->saver;
+    rg__saver *v = a->saver;
     for (int i = 0; i < a->params->slots; i++)
         rg__checkpoint_show(&a->slot[i]);
     if (a->is_done)
@@ -464,18 +464,18 @@ void rg__checkpoint_follow(agent *a)
     rg__last_follow(a);
 }
 
-bool rg__checkpoint_is_busy(const agent *a)
+bool rg__checkpoint_is_busy(const rg__agent *a)
 {
-    const saver *v = a->saver;
+    const rg__saver *v = a->saver;
     if (rg__life_is_ending(a) && a->verdict.code == RG__EXIT_STORE)
         return false;
     return v->phase != SAVER_IDLE || v->has_next || v->answering != NULL ||
            v->is_last || v->tells_end;
 }
 
-void rg__checkpoint_stop(agent *a)
+void rg__checkpoint_stop(rg__agent *a)
 {
-    saver *v = a->saver;
+    rg__saver *v = a->saver;
     if (v->req != NULL)
         rg__etcd_cancel(v->req);
     if (v->answering != NULL)
@@ -494,7 +494,7 @@ void rg__checkpoint_stop(agent *a)
     rg__timer_stop(v->patience);
 }
 
-void rg__checkpoint_destroy(agent *a)
+void rg__checkpoint_destroy(rg__agent *a)
 {
     if (a->saver == NULL)
         return;

@@ -14,7 +14,7 @@
 
 #include "elastic/agent/checkpoint/writer.h"
 
-typedef enum saver_phase {
+typedef enum rg__saver_phase {
     SAVER_IDLE,
     SAVER_WRITING,
     SAVER_WRITTEN, /* waits for a decided generation */
@@ -23,11 +23,11 @@ typedef enum saver_phase {
     SAVER_PUBLISHING,
     SAVER_HOLDING, /* a copy of our shards, until a file is made */
     SAVER_SHARING
-} saver_phase;
+} rg__saver_phase;
 
-struct saver {
-    agent *a;
-    saver_phase phase;
+struct rg__saver {
+    rg__agent *a;
+    rg__saver_phase phase;
     bool has_next;
     bool next_waits, has_waited; /* behind another one: next; now */
     rg__save now, next; /* requests: of this writing, and the one that waits */
@@ -36,7 +36,7 @@ struct saver {
     uint64_t where;         /* hash of the directory's name */
     int64_t claim_revision; /* of its claim when it began */
     int64_t cur_revision;   /* of all/cur when it claimed */
-    writer_word word;       /* what was begun or written */
+    rg__writer_word word;   /* what was begun or written */
     uint64_t followed; /* the newest decision that is known to be of its line */
     bool is_off;       /* the job went back behind its commit */
     rg__etcd_req *req; /* on its way: a claim or a publishing */
@@ -64,40 +64,40 @@ struct saver {
 };
 
 /* saver.c */
-const char *rg__saver_dir(const saver *v);
-void rg__saver_hang_up(saver *v);
-void rg__saver_fail(saver *v, const char *why); /* say it, once */
+const char *rg__saver_dir(const rg__saver *v);
+void rg__saver_hang_up(rg__saver *v);
+void rg__saver_fail(rg__saver *v, const char *why); /* say it, once */
 /* It can't be written. The host of rank 0 speaks for all. */
-void rg__saver_lose(saver *v, const char *why);
+void rg__saver_lose(rg__saver *v, const char *why);
 /* What was written does not become a checkpoint. */
-void rg__saver_give_up(saver *v, const char *why);
-void rg__saver_rest(saver *v); /* if all is over */
-void rg__saver_start_next(saver *v);
+void rg__saver_give_up(rg__saver *v, const char *why);
+void rg__saver_rest(rg__saver *v); /* if all is over */
+void rg__saver_start_next(rg__saver *v);
 /* Why there is none; is_last: nor will there be one. */
-void rg__saver_publish_error(saver *v, bool is_last);
-bool rg__saver_order(saver *v, const writer_order *order);
+void rg__saver_publish_error(rg__saver *v, bool is_last);
+bool rg__saver_order(rg__saver *v, const rg__writer_order *order);
 
 /* claim.c */
-void rg__claim_begin(saver *v);  /* its commit is known */
-void rg__claim_follow(saver *v); /* the view has changed since */
-int64_t rg__claim_revision(const saver *v);
-void rg__claim_if_decided(saver *v);
-void rg__claim_sealed(saver *v);
-void rg__claim_publish(agent *a); /* what is sealed */
+void rg__claim_begin(rg__saver *v);  /* its commit is known */
+void rg__claim_follow(rg__saver *v); /* the view has changed since */
+int64_t rg__claim_revision(const rg__saver *v);
+void rg__claim_if_decided(rg__saver *v);
+void rg__claim_sealed(rg__saver *v);
+void rg__claim_publish(rg__agent *a); /* what is sealed */
 
 /* last.c */
-void rg__last_look(void *saver_arg); /* at what to write next, if anything */
-void rg__last_is_made(saver *v);     /* what was written is durable */
-void rg__last_tell_end(saver *v);    /* once nothing is written any more */
+void rg__last_look(void *saver_arg);  /* at what to write next, if anything */
+void rg__last_is_made(rg__saver *v);  /* what was written is durable */
+void rg__last_tell_end(rg__saver *v); /* once nothing is written any more */
 
 /* shares.c */
-void rg__shares_begun(saver *v);  /* the file is there: order the others */
-void rg__shares_cancel(saver *v); /* there will be none */
-void rg__shares_asked(saver *v);  /* another request waits */
-void rg__shares_follow(saver *v); /* the view has changed */
-void rg__shares_held(saver *v);   /* our copy is there */
-void rg__shares_done(saver *v);
-void rg__shares_failed(saver *v, const char *why);
+void rg__shares_begun(rg__saver *v);  /* the file is there: order the others */
+void rg__shares_cancel(rg__saver *v); /* there will be none */
+void rg__shares_asked(rg__saver *v);  /* another request waits */
+void rg__shares_follow(rg__saver *v); /* the view has changed */
+void rg__shares_held(rg__saver *v);   /* our copy is there */
+void rg__shares_done(rg__saver *v);
+void rg__shares_failed(rg__saver *v, const char *why);
 void rg__shares_late(void *saver_arg);
 
 #endif

@@ -25,7 +25,7 @@
 #define LATE_NS  (2000 * RG__MS)   /* a worker's request, behind the order */
 #define FULL_NS  (10 * RG__MS)     /* the writer's socket is full */
 
-static const rg__proposal *world_of(const saver *v, rg__commit_id id)
+static const rg__proposal *world_of(const rg__saver *v, rg__commit_id id)
 {
     return rg__snapshot_gen(&v->a->view, id.generation);
 }
@@ -35,7 +35,7 @@ static const rg__proposal *world_of(const saver *v, rg__commit_id id)
 /* Refused where the view has not seen the last order yet. */
 static void on_ordered(void *arg, rg_status st, const rg__txn_reply *reply)
 {
-    saver *v = ((agent *)arg)->saver;
+    rg__saver *v = ((rg__agent *)arg)->saver;
     if (st != RG_OK || reply->succeeded || !v->is_ordered)
         return;
     v->must_order = true;
@@ -44,20 +44,20 @@ static void on_ordered(void *arg, rg_status st, const rg__txn_reply *reply)
 
 /* Or, when nothing is ordered any more, that they may let go. Under no lease:
  * they are to let go also when this agent has ended. */
-static void order(agent *a)
+static void order(rg__agent *a)
 {
-    const saver *v = a->saver;
+    const rg__saver *v = a->saver;
     rg__order m = {
         .serial = v->word.serial, .commit = v->now.commit, .host = a->id};
     if (v->is_ordered)
         snprintf(m.op, sizeof m.op, "%s", v->word.op);
-    job_txn t = rg__job_txn(a);
+    rg__txn_draft t = rg__job_txn(a);
     rg__job_if_mod(&t, RG__KEY(ORDER), a->view.order.mod_revision);
     rg__job_put(&t, RG__KEY(ORDER), rg__order_text(&m), 0);
     rg__job_send(&t, on_ordered, a, order);
 }
 
-void rg__shares_begun(saver *v)
+void rg__shares_begun(rg__saver *v)
 {
     const rg__proposal *p = world_of(v, v->word.commit);
     if (v->now.shards == 0 || (p != NULL && p->host_count < 2))
@@ -68,7 +68,7 @@ void rg__shares_begun(saver *v)
     order(v->a);
 }
 
-void rg__shares_cancel(saver *v)
+void rg__shares_cancel(rg__saver *v)
 {
     if (v->now.shards == 0 || !v->now.is_first)
         return;
@@ -77,7 +77,7 @@ void rg__shares_cancel(saver *v)
     order(v->a);
 }
 
-static const rg__share *answer_of(const saver *v, const char *host)
+static const rg__share *answer_of(const rg__saver *v, const char *host)
 {
     const rg__snapshot *view = &v->a->view;
     for (int i = 0; i < view->shares; i++)
@@ -87,7 +87,7 @@ static const rg__share *answer_of(const saver *v, const char *host)
     return NULL;
 }
 
-static bool is_gone(const saver *v, uint64_t host)
+static bool is_gone(const rg__saver *v, uint64_t host)
 {
     const rg__proposal *p = rg__snapshot_decided(&v->a->view);
     return p != NULL && p->generation > v->word.commit.generation &&
@@ -95,7 +95,7 @@ static bool is_gone(const saver *v, uint64_t host)
 }
 
 /* false: it has not written its own, or never will. */
-static bool has_written(saver *v, const rg__proposal_host *host)
+static bool has_written(rg__saver *v, const rg__proposal_host *host)
 {
     char why[RG__ERROR_MAX + 2 * RG__NAME_MAX];
     const rg__share *share = answer_of(v, host->name);
@@ -114,9 +114,9 @@ static bool has_written(saver *v, const rg__proposal_host *host)
     return false;
 }
 
-static void gather(saver *v)
+static void gather(rg__saver *v)
 {
-    const writer_order go = {.kind = WRITER_GO};
+    const rg__writer_order go = {.kind = WRITER_GO};
     const rg__proposal *p = world_of(v, v->word.commit);
     for (int i = 0; p != NULL && i < p->host_count; i++)
         if (p->host[i].id != v->a->id && !has_written(v, &p->host[i]))
@@ -129,7 +129,7 @@ static void gather(saver *v)
 
 static void on_answered(void *arg, rg_status st, const rg__txn_reply *reply)
 {
-    saver *v = arg;
+    rg__saver *v = arg;
     (void)st;
     (void)reply;
     v->answering = NULL;
@@ -139,10 +139,10 @@ static void on_answered(void *arg, rg_status st, const rg__txn_reply *reply)
 }
 
 /* Under no lease: this agent may end as soon as etcd has it. */
-static void send_answer(agent *a)
+static void send_answer(rg__agent *a)
 {
-    saver *v = a->saver;
-    job_txn t = rg__job_txn(a);
+    rg__saver *v = a->saver;
+    rg__txn_draft t = rg__job_txn(a);
     rg__job_put(&t, RG__KEY(SHARE, 0, a->params->host),
                 rg__share_text(&v->share), 0);
     if (v->answering != NULL)
@@ -150,20 +150,20 @@ static void send_answer(agent *a)
     v->answering = rg__job_send(&t, on_answered, v, send_answer);
 }
 
-static void answer(saver *v, const char *error)
+static void answer(rg__saver *v, const char *error)
 {
     snprintf(v->share.error, sizeof v->share.error, "%s", error);
     send_answer(v->a);
 }
 
-void rg__shares_done(saver *v)
+void rg__shares_done(rg__saver *v)
 {
     answer(v, "");
     v->phase = SAVER_PUBLISHING;
 }
 
 /* The host that has ordered it says so to people. */
-void rg__shares_failed(saver *v, const char *why)
+void rg__shares_failed(rg__saver *v, const char *why)
 {
     rg__log(RG__INFO, "agent", "no share of a checkpoint: %s", why);
     snprintf(v->error, sizeof v->error, "%s", why);
@@ -172,9 +172,9 @@ void rg__shares_failed(saver *v, const char *why)
     v->phase = SAVER_SEALING;
 }
 
-static void put_shards(saver *v, const rg__order *o)
+static void put_shards(rg__saver *v, const rg__order *o)
 {
-    writer_order m = {.kind = WRITER_PUT, .serial = o->serial};
+    rg__writer_order m = {.kind = WRITER_PUT, .serial = o->serial};
     memcpy(m.op, o->op, sizeof m.op);
     rg__timer_stop(v->patience);
     v->phase = SAVER_SHARING;
@@ -182,7 +182,7 @@ static void put_shards(saver *v, const rg__order *o)
         rg__saver_hang_up(v);
 }
 
-static void have_none(saver *v)
+static void have_none(rg__saver *v)
 {
     answer(v, v->error[0] != '\0'
                   ? v->error
@@ -191,33 +191,33 @@ static void have_none(saver *v)
     v->error[0] = '\0';
 }
 
-static bool is_copying(const saver *v, rg__commit_id id)
+static bool is_copying(const rg__saver *v, rg__commit_id id)
 {
     return (v->phase == SAVER_WRITING && rg__same_commit(v->now.commit, id)) ||
            (v->has_next && rg__same_commit(v->next.commit, id));
 }
 
-static bool is_for_us(const saver *v, const rg__order *o)
+static bool is_for_us(const rg__saver *v, const rg__order *o)
 {
     return o->mod_revision != 0 && o->op[0] != '\0' && o->host != v->a->id &&
            strcmp(o->op, v->share.op) != 0 &&
            rg__view_host_index(world_of(v, o->commit), v->a->id) >= 0;
 }
 
-static bool is_holding(const saver *v, const rg__order *o)
+static bool is_holding(const rg__saver *v, const rg__order *o)
 {
     return v->phase == SAVER_HOLDING &&
            rg__same_commit(v->now.commit, o->commit);
 }
 
 /* There will be no file; that may be known here before the copy is. */
-static bool is_cancelled(const saver *v, const rg__order *o)
+static bool is_cancelled(const rg__saver *v, const rg__order *o)
 {
     return o->mod_revision != 0 && o->op[0] == '\0' && is_holding(v, o);
 }
 
 /* It was durable before it was asked for here. */
-static bool is_durable(const saver *v)
+static bool is_durable(const rg__saver *v)
 {
     const rg__saved *saved = &v->a->view.saved;
     return v->phase == SAVER_HOLDING && saved->serial != 0 &&
@@ -226,7 +226,7 @@ static bool is_durable(const saver *v)
 }
 
 /* At the job's end no worker asks: once, for each commit that is ordered. */
-static bool copies_by_itself(saver *v, rg__commit_id id)
+static bool copies_by_itself(rg__saver *v, rg__commit_id id)
 {
     const rg__proposal *p = world_of(v, id);
     if (!v->is_last || v->phase != SAVER_IDLE || v->has_next ||
@@ -241,7 +241,7 @@ static bool copies_by_itself(saver *v, rg__commit_id id)
 }
 
 /* We are to have a copy soon, or a worker may still ask for it. */
-static bool may_come(saver *v, const rg__order *o, bool is_late)
+static bool may_come(rg__saver *v, const rg__order *o, bool is_late)
 {
     if (is_copying(v, o->commit) || copies_by_itself(v, o->commit))
         return true;
@@ -251,7 +251,7 @@ static bool may_come(saver *v, const rg__order *o, bool is_late)
     return true;
 }
 
-static void follow_order(saver *v, bool is_late)
+static void follow_order(rg__saver *v, bool is_late)
 {
     const rg__order *o = &v->a->view.order;
     if (is_cancelled(v, o) || is_durable(v))
@@ -265,7 +265,7 @@ static void follow_order(saver *v, bool is_late)
         have_none(v);
 }
 
-void rg__shares_held(saver *v)
+void rg__shares_held(rg__saver *v)
 {
     v->phase = SAVER_HOLDING;
     v->error[0] = '\0';
@@ -275,7 +275,7 @@ void rg__shares_held(saver *v)
 
 /* -------------------------------------------------------------------- both */
 
-static void order_again(saver *v)
+static void order_again(rg__saver *v)
 {
     rg__timer_set(v->patience, WRITE_NS);
     if (v->must_order && strcmp(v->a->view.order.op, v->word.op) != 0)
@@ -284,13 +284,13 @@ static void order_again(saver *v)
     gather(v);
 }
 
-void rg__shares_asked(saver *v)
+void rg__shares_asked(rg__saver *v)
 {
     if (v->phase == SAVER_HOLDING)
         rg__timer_set(v->patience, YIELD_NS);
 }
 
-void rg__shares_follow(saver *v)
+void rg__shares_follow(rg__saver *v)
 {
     if (v->phase == SAVER_WRITING && v->is_ordered)
         gather(v);
@@ -299,7 +299,7 @@ void rg__shares_follow(saver *v)
 
 void rg__shares_late(void *saver_arg)
 {
-    saver *v = saver_arg;
+    rg__saver *v = saver_arg;
     if (v->phase == SAVER_HOLDING) {
         rg__saver_hang_up(v);
     } else if (v->phase == SAVER_WRITING && v->is_ordered) {

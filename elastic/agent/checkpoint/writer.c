@@ -36,15 +36,15 @@
 #define FIRST_FD 3
 
 typedef struct writer {
-    const writer_task *task;
+    const rg__writer_task *task;
     bool is_exact; /* all hosts must take the same commit */
-    copied copy;
+    rg__copied copy;
 } writer;
 
 /* ------------------------------------------------------------- the process */
 
 /* Sockets of the agent that lived on here would hide its death. */
-static void close_rest(const writer_task *task)
+static void close_rest(const rg__writer_task *task)
 {
     const int vault = task->a->store->fd, sock = task->sock;
     const int low = vault < sock ? vault : sock;
@@ -65,7 +65,7 @@ static void calm_signals(void)
 }
 
 /* The agent has hung up. */
-static bool is_given_up(const writer_task *task)
+static bool is_given_up(const rg__writer_task *task)
 {
     struct pollfd look = {.fd = task->sock};
     return poll(&look, 1, 0) > 0 && (look.revents & (POLLHUP | POLLERR)) != 0;
@@ -100,7 +100,7 @@ static bool is_followed(const rg__vault *vault, rg__commit_id id)
 
 static bool may_be_taken(const writer *w, rg__commit_id id)
 {
-    const writer_task *t = w->task;
+    const rg__writer_task *t = w->task;
     if (id.generation == 0 || rg__resume_is_later(t->wanted, id))
         return false;
     if (rg__same_commit(id, t->wanted))
@@ -163,13 +163,13 @@ static rg_status copy_commit(writer *w)
 
 /* ------------------------------------------------------------------- words */
 
-static writer_word word_of(const writer *w, writer_kind kind)
+static rg__writer_word word_of(const writer *w, rg__writer_kind kind)
 {
     const rg__checkpoint *c = &w->copy.checkpoint;
-    writer_word word = {.kind = kind,
-                        .serial = c->serial,
-                        .commit = c->id,
-                        .hash = c->head_hash};
+    rg__writer_word word = {.kind = kind,
+                            .serial = c->serial,
+                            .commit = c->id,
+                            .hash = c->head_hash};
     memcpy(word.op, c->op, sizeof word.op);
     if (kind == WRITER_FAILED || kind == WRITER_GONE)
         snprintf(word.why, sizeof word.why, "%s", rg_last_error());
@@ -178,15 +178,15 @@ static writer_word word_of(const writer *w, writer_kind kind)
     return word;
 }
 
-static void tell(const writer *w, writer_kind kind)
+static void tell(const writer *w, rg__writer_kind kind)
 {
-    const writer_word word = word_of(w, kind);
+    const rg__writer_word word = word_of(w, kind);
     rg__sock_send(w->task->sock, &word, sizeof word, NULL, 0);
 }
 
 /* false: the agent has hung up. */
-static bool await_order(const writer *w, writer_order_kind kind,
-                        writer_order *m)
+static bool await_order(const writer *w, rg__writer_order_kind kind,
+                        rg__writer_order *m)
 {
     struct pollfd ready = {.fd = w->task->sock, .events = POLLIN};
     while (poll(&ready, 1, -1) < 0 && errno == EINTR)
@@ -208,7 +208,7 @@ static rg__checkpoint_writing writing_of(writer *w)
 
 static rg_status fill_file(writer *w, const rg__checkpoint_writing *writing)
 {
-    writer_order m;
+    rg__writer_order m;
     tell(w, WRITER_BEGUN);
     const rg_status st = rg__checkpoint_put(writing);
     if (st != RG_OK)
@@ -220,7 +220,7 @@ static rg_status fill_file(writer *w, const rg__checkpoint_writing *writing)
 
 static rg_status write_file(writer *w)
 {
-    const writer_task *t = w->task;
+    const rg__writer_task *t = w->task;
     const rg__checkpoint_writing writing = writing_of(w);
     if (t->makes_dir)
         rg__checkpoint_make_dir(t->dir); /* what follows says why not */
@@ -240,9 +240,9 @@ static rg_status write_file(writer *w)
 
 static rg_status be_first(writer *w)
 {
-    const writer_task *t = w->task;
+    const rg__writer_task *t = w->task;
     rg__checkpoint *c = &w->copy.checkpoint;
-    writer_order m;
+    rg__writer_order m;
     rg_status st = write_file(w);
     if (st != RG_OK)
         return st;
@@ -263,7 +263,7 @@ static rg_status share(writer *w)
 {
     rg__checkpoint *c = &w->copy.checkpoint;
     const rg__checkpoint_writing writing = writing_of(w);
-    writer_order m;
+    rg__writer_order m;
     tell(w, WRITER_HELD);
     if (!await_order(w, WRITER_PUT, &m))
         return RG_OK;
@@ -278,7 +278,7 @@ static rg_status share(writer *w)
     return st;
 }
 
-void rg__writer_run(const writer_task *task)
+void rg__writer_run(const rg__writer_task *task)
 {
     writer w = {.task = task, .is_exact = rg__writer_has_others(task)};
     close_rest(task);

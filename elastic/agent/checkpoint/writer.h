@@ -24,7 +24,7 @@
 #include "elastic/agent/base/agent_state.h"
 #include "elastic/state/checkpoint_dir.h"
 
-typedef enum writer_kind {
+typedef enum rg__writer_kind {
     WRITER_BEGUN = 1,
     WRITER_WRITTEN,
     WRITER_SEALED,
@@ -32,9 +32,9 @@ typedef enum writer_kind {
     WRITER_SHARED,
     WRITER_FAILED,
     WRITER_GONE /* failed: the commit is in the vault no more */
-} writer_kind;
+} rg__writer_kind;
 
-typedef struct writer_word { /* to the agent, one packet */
+typedef struct rg__writer_word { /* to the agent, one packet */
     uint32_t kind;
     uint64_t serial;
     rg__commit_id commit;
@@ -42,22 +42,22 @@ typedef struct writer_word { /* to the agent, one packet */
     char op[RG__CHECKPOINT_OP];
     char name[RG__CHECKPOINT_NAME_MAX]; /* that it will have */
     char why[RG__ERROR_MAX];            /* FAILED, GONE */
-} writer_word;
+} rg__writer_word;
 
-typedef enum writer_order_kind {
+typedef enum rg__writer_order_kind {
     WRITER_SEAL = 1,
     WRITER_PUT,
     WRITER_GO /* all other hosts have written */
-} writer_order_kind;
+} rg__writer_order_kind;
 
-typedef struct writer_order { /* to the child, one packet */
+typedef struct rg__writer_order { /* to the child, one packet */
     uint32_t kind;
     uint64_t serial;            /* PUT */
     char op[RG__CHECKPOINT_OP]; /* PUT */
-} writer_order;
+} rg__writer_order;
 
-typedef struct writer_task {
-    const agent *a; /* as it was at the fork */
+typedef struct rg__writer_task {
+    const rg__agent *a; /* as it was at the fork */
     int sock;
     bool is_first;             /* rank 0's host: makes the file */
     rg__commit_id wanted;      /* it counts; so does what came later */
@@ -69,12 +69,12 @@ typedef struct writer_task {
     bool makes_dir;
     uint64_t newest; /* serial of the newest of this job */
     int keep;
-} writer_task;
+} rg__writer_task;
 
 /* Other hosts have shards of the commit. */
-bool rg__writer_has_others(const writer_task *task);
+bool rg__writer_has_others(const rg__writer_task *task);
 
 /* In the child; does not return. */
-void rg__writer_run(const writer_task *task) __attribute__((noreturn));
+void rg__writer_run(const rg__writer_task *task) __attribute__((noreturn));
 
 #endif

@@ -47,7 +47,7 @@ void rg__change_refuse(rg__change_ask *c, rg_status st, const char *format, ...)
 }
 
 /* It was sent, or the caller hears why not. */
-static void talk(rg__change_ask *c, job_txn *t, rg__txn_fn fn)
+static void talk(rg__change_ask *c, rg__txn_draft *t, rg__txn_fn fn)
 {
     c->talking = rg__job_send(t, fn, c, NULL);
     if (c->talking == NULL)
@@ -88,7 +88,7 @@ static void on_written(void *arg, rg_status st, const rg__txn_reply *reply)
         c->kind->accept(c);
 }
 
-void rg__change_write(rg__change_ask *c, job_txn *t)
+void rg__change_write(rg__change_ask *c, rg__txn_draft *t)
 {
     talk(c, t, on_written);
 }
@@ -109,7 +109,7 @@ static void on_looked(void *arg, rg_status st, const rg__txn_reply *reply)
 
 static void look(rg__change_ask *c)
 {
-    job_txn t = rg__job_txn(c->a);
+    rg__txn_draft t = rg__job_txn(c->a);
     rg__job_get_kind(&t, RG__KEY_HOST);
     c->kind->read(c, &t);
     talk(c, &t, on_looked);
@@ -117,7 +117,7 @@ static void look(rg__change_ask *c)
 
 /* ---------------------------------------------------------------------- ask */
 
-rg__change_ask *rg__change_begin(agent *a, const rg__change_kind *kind,
+rg__change_ask *rg__change_begin(rg__agent *a, const rg__change_kind *kind,
                                  const char *name, int sock)
 {
     rg__change_ask *c = calloc(1, sizeof *c);
@@ -142,7 +142,7 @@ void rg__change_look(rg__change_ask *c)
     look(c);
 }
 
-void rg__change_asks_drop(agent *a)
+void rg__change_asks_drop(rg__agent *a)
 {
     while (a->control->change_asks != NULL) {
         close(a->control->change_asks->sock);

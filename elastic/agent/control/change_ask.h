@@ -15,7 +15,7 @@ typedef struct rg__change_kind {
     const char *verb, *noun, *done; /* "drain", "host", "asked to leave" */
     const char *record;             /* that may change meanwhile */
     /* What is read besides the records of all hosts. */
-    void (*read)(const rg__change_ask *c, job_txn *t);
+    void (*read)(const rg__change_ask *c, rg__txn_draft *t);
     /* Refuse, accept or write. */
     void (*judge)(rg__change_ask *c, const rg__snapshot *snap,
                   const rg__txn_reply *reply);
@@ -24,7 +24,7 @@ typedef struct rg__change_kind {
 
 struct rg__change_ask {
     rg__change_ask *next;
-    agent *a;
+    rg__agent *a;
     const rg__change_kind *kind;
     int sock, attempts;
     char name[RG__NAME_MAX]; /* of the host, or of the job */
@@ -35,10 +35,10 @@ struct rg__change_ask {
 };
 
 /* NULL: no memory; the socket, which it owns from then on, is closed. */
-rg__change_ask *rg__change_begin(agent *a, const rg__change_kind *kind,
+rg__change_ask *rg__change_begin(rg__agent *a, const rg__change_kind *kind,
                                  const char *name, int sock);
 void rg__change_look(rg__change_ask *c);
-void rg__change_write(rg__change_ask *c, job_txn *t);
+void rg__change_write(rg__change_ask *c, rg__txn_draft *t);
 void rg__change_answer(rg__change_ask *c, json_t *j);
 /* st: whose fault it is, for the exit code of who asked. */
 void rg__change_refuse(rg__change_ask *c, rg_status st, const char *format, ...)

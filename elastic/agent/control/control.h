@@ -5,39 +5,40 @@
 #include "elastic/agent/base/agent_state.h"
 
 /* question.c */
-rg_status rg__control_create(agent *a);
-void rg__control_destroy(agent *a); /* whoever waits hears the end */
+rg_status rg__control_create(rg__agent *a);
+void rg__control_destroy(rg__agent *a); /* whoever waits hears the end */
 
 /* question.c: the first message of a connection; false: it is no question. The
  * socket is owned from then on. */
-bool rg__question(agent *a, int sock, const void *bytes, size_t n);
+bool rg__question(rg__agent *a, int sock, const void *bytes, size_t n);
 /* Send a JSON text to who asked, and close. NULL: nothing to say. */
 void rg__question_answer(int sock, const char *text);
 /* A worker has shown its sets, for which questions wait. */
-void rg__questions_look(agent *a);
+void rg__questions_look(rg__agent *a);
 
 /* report.c: the status document as JSON, malloc'd. is_whole: the snapshot is of
  * all keys of the job, now; else it is what this agent has seen of all/. */
-char *rg__report(agent *a, const rg__snapshot *snap, bool is_whole);
+char *rg__report(rg__agent *a, const rg__snapshot *snap, bool is_whole);
 
 /* story.c: What has happened to the job from a generation on, as JSON,
  * malloc'd.
  */
-char *rg__story(agent *a, const rg__snapshot *snap, uint64_t from);
+char *rg__story(rg__agent *a, const rg__snapshot *snap, uint64_t from);
 
 /* Into a file beside the run directory, for when the job is gone. */
-void rg__story_keep(agent *a, const char *text);
+void rg__story_keep(rg__agent *a, const char *text);
 
 /* drain_ask.c: write that a host is to leave, and answer who asked; owns the
  * socket. */
-void rg__drain_ask(agent *a, const char *host, uint64_t deadline_ms, int sock);
+void rg__drain_ask(rg__agent *a, const char *host, uint64_t deadline_ms,
+                   int sock);
 
 /* scale_ask.c: write other bounds of the world, and answer who asked; owns the
  * socket. 0: as it is. */
-void rg__scale_ask(agent *a, int min, int max, int sock);
-void rg__change_asks_drop(agent *a); /* both */
+void rg__scale_ask(rg__agent *a, int min, int max, int sock);
+void rg__change_asks_drop(rg__agent *a); /* both */
 
 /* metrics.c: Prometheus' text, malloc'd; NULL: no memory. */
-char *rg__metrics(agent *a);
+char *rg__metrics(rg__agent *a);
 
 #endif

@@ -5,9 +5,9 @@
 #include "elastic/agent/base/agent_state.h"
 
 struct rg__control {
-    question *questions;
+    rg__asked *questions;
     struct rg__change_ask *change_asks;
-    scrape *scrape;
+    rg__scrape *scrape;
     char metrics_at[64]; /* where metrics are shown; "": nowhere */
 };
 

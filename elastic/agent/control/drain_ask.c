@@ -12,7 +12,7 @@
 
 #include "sdk/base/log.h"
 
-static void read_drain(const rg__change_ask *c, job_txn *t)
+static void read_drain(const rg__change_ask *c, rg__txn_draft *t)
 {
     rg__job_get(t, RG__THEN, RG__KEY(DRAIN, 0, c->name));
 }
@@ -20,7 +20,7 @@ static void read_drain(const rg__change_ask *c, job_txn *t)
 static void write_drain(rg__change_ask *c, int64_t host_revision, int64_t asked)
 {
     const rg__key key = RG__KEY(DRAIN, 0, c->name);
-    job_txn t = rg__job_txn(c->a);
+    rg__txn_draft t = rg__job_txn(c->a);
     rg__job_if_create(&t, RG__KEY(HOST, 0, c->name), host_revision);
     rg__job_if_mod(&t, key, asked);
     rg__job_put(&t, key, rg__drain_text(&c->drain), 0);
@@ -34,7 +34,7 @@ static void accept_drain(rg__change_ask *c)
     rg__change_answer(c, json_pack("{s:b}", "ok", 1));
 }
 
-static const rg__kv *find(const agent *a, const rg__txn_reply *reply,
+static const rg__kv *find(const rg__agent *a, const rg__txn_reply *reply,
                           rg__key what)
 {
     char *key = rg__record_key(a->prefix, what);
@@ -121,7 +121,8 @@ static const rg__change_kind drain_kind = {.verb = "drain",
                                            .judge = judge_drain,
                                            .accept = accept_drain};
 
-void rg__drain_ask(agent *a, const char *host, uint64_t deadline_ms, int sock)
+void rg__drain_ask(rg__agent *a, const char *host, uint64_t deadline_ms,
+                   int sock)
 {
     rg__change_ask *c = rg__change_begin(a, &drain_kind, host, sock);
     if (c == NULL)

@@ -37,34 +37,34 @@ static void put_value(FILE *out, double value)
 
 /* -------------------------------------------------------------- one number */
 
-static double generation(const agent *a)
+static double generation(const rg__agent *a)
 {
     const rg__proposal *p = rg__view_decided(a);
     return p != NULL ? (double)p->generation : 0;
 }
 
-static double world_size(const agent *a)
+static double world_size(const rg__agent *a)
 {
     const rg__proposal *p = rg__view_decided(a);
     return p != NULL ? p->size : 0;
 }
 
-static double world_min(const agent *a)
+static double world_min(const rg__agent *a)
 {
     return a->params->min;
 }
 
-static double world_max(const agent *a)
+static double world_max(const rg__agent *a)
 {
     return a->params->max;
 }
 
-static double slots(const agent *a)
+static double slots(const rg__agent *a)
 {
     return a->params->slots;
 }
 
-static double workers_alive(const agent *a)
+static double workers_alive(const rg__agent *a)
 {
     int n = 0;
     for (int i = 0; i < a->params->slots; i++)
@@ -72,7 +72,7 @@ static double workers_alive(const agent *a)
     return n;
 }
 
-static double members(const agent *a)
+static double members(const rg__agent *a)
 {
     const rg__proposal *p = rg__view_decided(a);
     int n = 0;
@@ -81,7 +81,7 @@ static double members(const agent *a)
     return n;
 }
 
-static double steps(const agent *a)
+static double steps(const rg__agent *a)
 {
     uint64_t most = 0;
     for (int i = 0; i < a->params->slots; i++) {
@@ -92,58 +92,58 @@ static double steps(const agent *a)
     return (double)most;
 }
 
-static double vault_bytes(const agent *a)
+static double vault_bytes(const rg__agent *a)
 {
     return (double)rg__vault_bytes(a);
 }
 
-static double checkpoint_step(const agent *a)
+static double checkpoint_step(const rg__agent *a)
 {
     return (double)a->view.saved.commit.step;
 }
 
-static double checkpoint_time(const agent *a)
+static double checkpoint_time(const rg__agent *a)
 {
     return (double)(a->view.saved.at_ms / 1000);
 }
 
-static double checkpoint_failed(const agent *a)
+static double checkpoint_failed(const rg__agent *a)
 {
     return a->view.saved.error[0] != '\0';
 }
 
-static double etcd_up(const agent *a)
+static double etcd_up(const rg__agent *a)
 {
     return rg__etcd_is_up(a->etcd);
 }
 
-static double leader(const agent *a)
+static double leader(const rg__agent *a)
 {
     return rg__view_i_lead(a);
 }
 
-static double draining(const agent *a)
+static double draining(const rg__agent *a)
 {
     return a->is_draining;
 }
 
-static double noticed(const agent *a)
+static double noticed(const rg__agent *a)
 {
     return rg__notice_stands(a);
 }
 
-static double steps_lost(const agent *a)
+static double steps_lost(const rg__agent *a)
 {
     return (double)rg__snapshot_total(&a->view).steps_lost;
 }
 
-static double unknown_losses(const agent *a)
+static double unknown_losses(const rg__agent *a)
 {
     return (double)rg__snapshot_total(&a->view).lost_unknown;
 }
 
 /* Processes started in slots after the first of each. */
-static double restarts(const agent *a)
+static double restarts(const rg__agent *a)
 {
     double sum = 0;
     for (int i = 0; i < a->params->slots; i++)
@@ -151,12 +151,12 @@ static double restarts(const agent *a)
     return sum;
 }
 
-static double agent_restarts(const agent *a)
+static double agent_restarts(const rg__agent *a)
 {
     return a->life.agents > 1 ? a->life.agents - 1 : 0;
 }
 
-static double peers_expected(const agent *a)
+static double peers_expected(const rg__agent *a)
 {
     int n = 0;
     for (int i = 0; i < rg__beat_peers(a); i++)
@@ -164,7 +164,7 @@ static double peers_expected(const agent *a)
     return n;
 }
 
-static double peers_accused(const agent *a)
+static double peers_accused(const rg__agent *a)
 {
     int n = 0;
     for (int i = 0; i < rg__beat_peers(a); i++)
@@ -172,29 +172,29 @@ static double peers_accused(const agent *a)
     return n;
 }
 
-static double beats_sent(const agent *a)
+static double beats_sent(const rg__agent *a)
 {
     return (double)rg__beat_count(a).sent;
 }
 
-static double beats_received(const agent *a)
+static double beats_received(const rg__agent *a)
 {
     return (double)rg__beat_count(a).received;
 }
 
-static double beats_refused(const agent *a)
+static double beats_refused(const rg__agent *a)
 {
     return (double)rg__beat_count(a).refused;
 }
 
-static double waits_said(const agent *a)
+static double waits_said(const rg__agent *a)
 {
     return rg__waits_said(a);
 }
 
 typedef struct number {
     const char *name, *type, *help;
-    double (*of)(const agent *a);
+    double (*of)(const rg__agent *a);
 } number;
 
 static const number numbers[] = {
@@ -254,7 +254,7 @@ static const number numbers[] = {
      beats_refused},
 };
 
-static void put_numbers(FILE *out, const agent *a)
+static void put_numbers(FILE *out, const rg__agent *a)
 {
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         const number *n = &numbers[i];
@@ -266,7 +266,7 @@ static void put_numbers(FILE *out, const agent *a)
 
 /* ------------------------------------------------------------- more of them */
 
-static void put_info(FILE *out, const agent *a)
+static void put_info(FILE *out, const rg__agent *a)
 {
     put_head(out, "info", "gauge", "Which job and host this is; always 1.");
     fprintf(out, "regroup_info{name=\"%s\",host=\"%s\",version=\"%s\"} 1\n",
@@ -274,7 +274,7 @@ static void put_info(FILE *out, const agent *a)
 }
 
 /* Since a worker of this host has ended a step; no sample before the first. */
-static void put_step_age(FILE *out, const agent *a)
+static void put_step_age(FILE *out, const rg__agent *a)
 {
     uint64_t newest = 0;
     for (int i = 0; i < a->params->slots; i++) {
@@ -291,7 +291,7 @@ static void put_step_age(FILE *out, const agent *a)
     put_value(out, newest < now ? (double)(now - newest) / 1e9 : 0);
 }
 
-static void put_changes(FILE *out, const agent *a)
+static void put_changes(FILE *out, const rg__agent *a)
 {
     const rg__total total = rg__snapshot_total(&a->view);
     put_head(out, "generation_changes_total", "counter",
@@ -304,9 +304,9 @@ static void put_changes(FILE *out, const agent *a)
 
 /* From the detection to the last local member's first step, of every change
  * but the first generation, which recovers from nothing. */
-static void put_recoveries(FILE *out, agent *a)
+static void put_recoveries(FILE *out, rg__agent *a)
 {
-    recoveries r = *rg__recoveries_past(a);
+    rg__recoveries r = *rg__recoveries_past(a);
     if (generation(a) > 0)
         rg__change_note_steps(a, (uint64_t)generation(a));
     for (int i = 0; i < rg__changes(a); i++)
@@ -324,7 +324,7 @@ static void put_recoveries(FILE *out, agent *a)
             r.all, r.seconds, r.all);
 }
 
-char *rg__metrics(agent *a)
+char *rg__metrics(rg__agent *a)
 {
     char *text = NULL;
     size_t n = 0;

@@ -29,9 +29,9 @@
 #define SETS_NS       (300 * RG__MS) /* workers have so long for theirs */
 #define QUESTIONS_MAX 256            /* at once; one more is not answered */
 
-struct question {
-    question *next;
-    agent *a;
+struct rg__asked {
+    rg__asked *next;
+    rg__agent *a;
     int sock;
     rg__wire_type type;
     uint64_t from;     /* a generation, of EVENTS */
@@ -70,9 +70,9 @@ void rg__question_answer(int sock, const char *text)
     close(sock);
 }
 
-static void forget(question *q)
+static void forget(rg__asked *q)
 {
-    question **at = &q->a->control->questions;
+    rg__asked **at = &q->a->control->questions;
     while (*at != q)
         at = &(*at)->next;
     *at = q->next;
@@ -82,7 +82,7 @@ static void forget(question *q)
     free(q);
 }
 
-static void answer(question *q, const rg__snapshot *snap, bool is_whole)
+static void answer(rg__asked *q, const rg__snapshot *snap, bool is_whole)
 {
     char *text = q->type == RG__STATUS ? rg__report(q->a, snap, is_whole)
                                        : rg__story(q->a, snap, q->from);
@@ -93,11 +93,11 @@ static void answer(question *q, const rg__snapshot *snap, bool is_whole)
 
 /* -------------------------------------------------------------------- read */
 
-static void read_keys(question *q);
+static void read_keys(rg__asked *q);
 
 static void on_impatient(void *arg)
 {
-    question *q = arg;
+    rg__asked *q = arg;
     if (q->sets_ask != 0)
         read_keys(q);
     else
@@ -106,7 +106,7 @@ static void on_impatient(void *arg)
 
 static void on_read(void *arg, rg_status st, const rg__txn_reply *reply)
 {
-    question *q = arg;
+    rg__asked *q = arg;
     rg__snapshot snap;
     q->reading = NULL;
     if (st != RG_OK) { /* refused: whatever else needs etcd ends the agent */
@@ -118,20 +118,20 @@ static void on_read(void *arg, rg_status st, const rg__txn_reply *reply)
     rg__snapshot_free(&snap);
 }
 
-static void read_keys(question *q)
+static void read_keys(rg__asked *q)
 {
-    agent *a = q->a;
+    rg__agent *a = q->a;
     const bool reads = rg__etcd_is_up(a->etcd) || rg__etcd_is_refusing(a->etcd);
     q->sets_ask = 0;
     if (reads) {
-        job_txn t = rg__job_txn(a);
+        rg__txn_draft t = rg__job_txn(a);
         rg__job_get_all(&t);
         q->reading = rg__job_send(&t, on_read, q, NULL);
     }
     rg__timer_set(q->patience, q->reading != NULL ? PATIENCE_NS : 0);
 }
 
-static void ask_for_sets(question *q)
+static void ask_for_sets(rg__asked *q)
 {
     q->sets_ask = rg__shown_ask(q->a);
     if (rg__shown_is_here(q->a, q->sets_ask))
@@ -141,9 +141,9 @@ static void ask_for_sets(question *q)
 }
 
 /* Answers are sent by timers and etcd only, so no question goes here. */
-void rg__questions_look(agent *a)
+void rg__questions_look(rg__agent *a)
 {
-    for (question *q = a->control->questions; q != NULL; q = q->next)
+    for (rg__asked *q = a->control->questions; q != NULL; q = q->next)
         if (q->sets_ask != 0 && rg__shown_is_here(a, q->sets_ask))
             read_keys(q);
 }
@@ -153,14 +153,14 @@ void rg__questions_look(agent *a)
 /* It says nothing more: it has gone. */
 static void on_follower(void *arg, int fd, uint32_t events)
 {
-    question *q = arg;
+    rg__asked *q = arg;
     (void)events;
     rg__loop_unwatch(q->a->loop, fd);
     close(fd);
     forget(q);
 }
 
-static void follow(question *q)
+static void follow(rg__asked *q)
 {
     if (rg__loop_watch(q->a->loop, q->sock, EPOLLIN, on_follower, q) == RG_OK)
         return;
@@ -168,9 +168,9 @@ static void follow(question *q)
     forget(q);
 }
 
-static void tell_over(const question *q, const char *story)
+static void tell_over(const rg__asked *q, const char *story)
 {
-    const agent *a = q->a;
+    const rg__agent *a = q->a;
     rg__over m = {.head = {RG__OVER, RG__WIRE_VERSION},
                   .code = a->verdict.code};
     snprintf(m.why, sizeof m.why, "%s", a->verdict.why);
@@ -182,13 +182,13 @@ static void tell_over(const question *q, const char *story)
 }
 
 /* Followers learn the exit code and the story to its end. */
-static void end_questions(agent *a)
+static void end_questions(rg__agent *a)
 {
     char *story = a->mirror != NULL ? rg__story(a, &a->view, 0) : NULL;
     if (story != NULL)
         rg__story_keep(a, story);
     while (a->control->questions != NULL) {
-        question *q = a->control->questions;
+        rg__asked *q = a->control->questions;
         if (q->type == RG__FOLLOW)
             tell_over(q, story);
         close(q->sock);
@@ -199,17 +199,17 @@ static void end_questions(agent *a)
 
 /* ---------------------------------------------------------------- questions */
 
-static int count_questions(const agent *a)
+static int count_questions(const rg__agent *a)
 {
     int n = 0;
-    for (const question *q = a->control->questions; q != NULL; q = q->next)
+    for (const rg__asked *q = a->control->questions; q != NULL; q = q->next)
         n++;
     return n;
 }
 
-static void take(agent *a, int sock, const rg__mark *m)
+static void take(rg__agent *a, int sock, const rg__mark *m)
 {
-    question *q =
+    rg__asked *q =
         count_questions(a) < QUESTIONS_MAX ? calloc(1, sizeof *q) : NULL;
     if (q == NULL) {
         rg__log(RG__WARN, "agent", "a question is not answered: %d wait",
@@ -217,12 +217,12 @@ static void take(agent *a, int sock, const rg__mark *m)
         close(sock);
         return;
     }
-    *q = (question){.next = a->control->questions,
-                    .a = a,
-                    .sock = sock,
-                    .type = m->head.type,
-                    .from = m->generation,
-                    .patience = rg__timer_create(a->loop, on_impatient, q)};
+    *q = (rg__asked){.next = a->control->questions,
+                     .a = a,
+                     .sock = sock,
+                     .type = m->head.type,
+                     .from = m->generation,
+                     .patience = rg__timer_create(a->loop, on_impatient, q)};
     a->control->questions = q;
     if (q->type == RG__FOLLOW)
         follow(q);
@@ -234,19 +234,19 @@ static void take(agent *a, int sock, const rg__mark *m)
         read_keys(q);
 }
 
-static void take_drain(agent *a, int sock, const rg__drain_host *m)
+static void take_drain(rg__agent *a, int sock, const rg__drain_host *m)
 {
     char host[sizeof m->host];
     snprintf(host, sizeof host, "%.*s", (int)sizeof m->host - 1, m->host);
     rg__drain_ask(a, host, m->deadline_ms, sock);
 }
 
-static void take_scale(agent *a, int sock, const rg__scale *m)
+static void take_scale(rg__agent *a, int sock, const rg__scale *m)
 {
     rg__scale_ask(a, m->min, m->max, sock);
 }
 
-bool rg__question(agent *a, int sock, const void *bytes, size_t n)
+bool rg__question(rg__agent *a, int sock, const void *bytes, size_t n)
 {
     switch (rg__wire_read(bytes, n)) {
     case RG__STATUS:
@@ -270,7 +270,7 @@ bool rg__question(agent *a, int sock, const void *bytes, size_t n)
     }
 }
 
-rg_status rg__control_create(agent *a)
+rg_status rg__control_create(rg__agent *a)
 {
     a->control = calloc(1, sizeof *a->control);
     return a->control != NULL
@@ -278,7 +278,7 @@ rg_status rg__control_create(agent *a)
                : rg__fail(RG_ERR_MEMORY, "no memory for an agent");
 }
 
-void rg__control_destroy(agent *a)
+void rg__control_destroy(rg__agent *a)
 {
     if (a->control == NULL)
         return;

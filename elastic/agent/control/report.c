@@ -21,7 +21,7 @@
 #include "sdk/base/clock.h"
 
 typedef struct sight {
-    agent *a;
+    rg__agent *a;
     const rg__snapshot *snap;
     const rg__proposal *decided; /* NULL before the first */
     bool is_whole;
@@ -84,7 +84,7 @@ static json_t *worker_json(const sight *s, uint64_t host,
 {
     const rg__member_id id = {host, r->slot, r->start};
     const int rank = rank_of(s, id);
-    const slot *here = rg__slot_of(s->a, id);
+    const rg__slot *here = rg__slot_of(s->a, id);
     const bool has_page = here != NULL && here->w.page != NULL && r->is_alive;
     return json_pack(
         "{s:o,s:i,s:o,s:i,s:s,s:o}", "rank",
@@ -110,7 +110,7 @@ static bool is_draining(const sight *s, const rg__host_record *host)
     return host->is_draining;
 }
 
-static const peer *peer_of(const sight *s, uint64_t host)
+static const rg__peer *peer_of(const sight *s, uint64_t host)
 {
     for (int i = 0; i < rg__beat_peers(s->a); i++)
         if (rg__beat_peer(s->a, i)->id == host)
@@ -121,7 +121,7 @@ static const peer *peer_of(const sight *s, uint64_t host)
 /* What its heartbeats say, where this agent is one that expects them. */
 static void add_heard(const sight *s, uint64_t host, json_t *j)
 {
-    const peer *one = peer_of(s, host);
+    const rg__peer *one = peer_of(s, host);
     const bool is_heard = one != NULL && one->is_expected;
     json_object_set_new(
         j, "heard_s",
@@ -244,8 +244,8 @@ static json_t *lost_json(const rg__line *line)
 
 static json_t *change_json(const sight *s, const rg__line *line)
 {
-    const change *c = rg__change_find(s->a, line->generation);
-    const change none = {0};
+    const rg__change *c = rg__change_find(s->a, line->generation);
+    const rg__change none = {0};
     json_t *j =
         json_pack("{s:I,s:f,s:s,s:s,s:i,s:i,s:o}", "generation",
                   (json_int_t)line->generation, "at",
@@ -328,7 +328,7 @@ static json_t *sets_json(const sight *s)
                : rg__shown_json(s->a, s->decided->generation, s->decided->size);
 }
 
-char *rg__report(agent *a, const rg__snapshot *snap, bool is_whole)
+char *rg__report(rg__agent *a, const rg__snapshot *snap, bool is_whole)
 {
     const rg__total total = rg__snapshot_total(snap);
     const sight s = {.a = a,

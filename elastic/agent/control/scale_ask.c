@@ -9,7 +9,7 @@
 #include "elastic/agent/control/control.h"
 #include "elastic/agent/vault/vaults.h"
 
-static void read_job(const rg__change_ask *c, job_txn *t)
+static void read_job(const rg__change_ask *c, rg__txn_draft *t)
 {
     (void)c;
     rg__job_get(t, RG__THEN, RG__KEY(END));
@@ -29,7 +29,7 @@ static void accept_size(rg__change_ask *c)
 
 static void write_size(rg__change_ask *c, const rg__snapshot *snap)
 {
-    job_txn t = rg__job_txn(c->a);
+    rg__txn_draft t = rg__job_txn(c->a);
     rg__job_if_create(&t, RG__KEY(META), snap->meta.create_revision);
     rg__job_if_create(&t, RG__KEY(END), 0);
     rg__job_if_mod(&t, RG__KEY(SIZE), snap->size.mod_revision);
@@ -37,7 +37,7 @@ static void write_size(rg__change_ask *c, const rg__snapshot *snap)
     rg__change_write(c, &t);
 }
 
-static bool has_shards(const agent *a)
+static bool has_shards(const rg__agent *a)
 {
     for (int i = 0; i < a->store->buffers; i++)
         if (a->store->buffer[i].is_sharded)
@@ -56,7 +56,7 @@ static bool is_static(const rg__snapshot *snap)
 static void judge_size(rg__change_ask *c, const rg__snapshot *snap,
                        const rg__txn_reply *reply)
 {
-    const agent *a = c->a;
+    const rg__agent *a = c->a;
     (void)reply;
     const bool was_scaled = snap->size.mod_revision != 0;
     const int min = was_scaled ? snap->size.min : snap->meta.min;
@@ -108,7 +108,7 @@ static const rg__change_kind scale_kind = {.verb = "scale",
                                            .judge = judge_size,
                                            .accept = accept_size};
 
-void rg__scale_ask(agent *a, int min, int max, int sock)
+void rg__scale_ask(rg__agent *a, int min, int max, int sock)
 {
     rg__change_ask *c = rg__change_begin(a, &scale_kind, a->params->job, sock);
     if (c == NULL)

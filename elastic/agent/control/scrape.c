@@ -31,7 +31,7 @@
 
 typedef struct client {
     struct client *next;
-    agent *a;
+    rg__agent *a;
     int sock;
     rg__timer *patience;
     char head[HEAD_MAX];
@@ -41,7 +41,7 @@ typedef struct client {
     bool is_draining;
 } client;
 
-struct scrape {
+struct rg__scrape {
     int listener;
     bool is_listening; /* the loop watches it */
     rg__timer *pause;
@@ -115,11 +115,11 @@ static void show_place(int sock, char *text, size_t n)
 
 /* ------------------------------------------------------------------ clients */
 
-static void listen_again(scrape *s, agent *a);
+static void listen_again(rg__scrape *s, rg__agent *a);
 
 static void drop(client *c)
 {
-    agent *a = c->a;
+    rg__agent *a = c->a;
     client **at = &a->control->scrape->clients;
     while (*at != c)
         at = &(*at)->next;
@@ -158,7 +158,7 @@ static void put_answer(client *c, int code, const char *reason,
  * agent that is started again would not help. */
 static void answer_health(client *c, bool is_head)
 {
-    const agent *a = c->a;
+    const rg__agent *a = c->a;
     char body[RG__TEXT_MAX + 128];
     snprintf(body, sizeof body, "%s\netcd %s\n",
              rg__life_is_ending(a) ? a->verdict.why
@@ -264,7 +264,7 @@ static void on_client(void *arg, int fd, uint32_t events)
 
 /* ----------------------------------------------------------------- listener */
 
-static int count_clients(const scrape *s)
+static int count_clients(const rg__scrape *s)
 {
     int n = 0;
     for (const client *c = s->clients; c != NULL; c = c->next)
@@ -272,14 +272,14 @@ static int count_clients(const scrape *s)
     return n;
 }
 
-static void stop_listening(scrape *s, agent *a)
+static void stop_listening(rg__scrape *s, rg__agent *a)
 {
     if (s->is_listening)
         rg__loop_unwatch(a->loop, s->listener);
     s->is_listening = false;
 }
 
-static void meet(agent *a, int sock)
+static void meet(rg__agent *a, int sock)
 {
     client *c = calloc(1, sizeof *c);
     rg__timer *patience =
@@ -304,8 +304,8 @@ static void meet(agent *a, int sock)
 static void on_listener(void *arg, int fd, uint32_t events)
 {
     (void)events;
-    agent *a = arg;
-    scrape *s = a->control->scrape;
+    rg__agent *a = arg;
+    rg__scrape *s = a->control->scrape;
     const int sock = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (sock >= 0)
         meet(a, sock);
@@ -317,7 +317,7 @@ static void on_listener(void *arg, int fd, uint32_t events)
         stop_listening(s, a); /* until one is gone */
 }
 
-static void listen_again(scrape *s, agent *a)
+static void listen_again(rg__scrape *s, rg__agent *a)
 {
     if (s->is_listening || rg__timer_is_set(s->pause) ||
         count_clients(s) >= CLIENTS_MAX)
@@ -328,11 +328,11 @@ static void listen_again(scrape *s, agent *a)
 
 static void on_pause(void *arg)
 {
-    agent *a = arg;
+    rg__agent *a = arg;
     listen_again(a->control->scrape, a);
 }
 
-static rg_status open_listener(const agent *a, int *listener_p)
+static rg_status open_listener(const rg__agent *a, int *listener_p)
 {
     const int one = 1;
     struct sockaddr_storage at;
@@ -358,11 +358,11 @@ static rg_status open_listener(const agent *a, int *listener_p)
     return RG_OK;
 }
 
-rg_status rg__scrape_open(agent *a)
+rg_status rg__scrape_open(rg__agent *a)
 {
     if (a->params->metrics == NULL)
         return RG_OK;
-    scrape *s = a->control->scrape = calloc(1, sizeof *s);
+    rg__scrape *s = a->control->scrape = calloc(1, sizeof *s);
     if (s == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory to show metrics");
     s->listener = -1;
@@ -380,9 +380,9 @@ rg_status rg__scrape_open(agent *a)
     return s->is_listening ? RG_OK : RG_ERR_SYSTEM;
 }
 
-void rg__scrape_close(agent *a)
+void rg__scrape_close(rg__agent *a)
 {
-    scrape *s = a->control->scrape;
+    rg__scrape *s = a->control->scrape;
     if (s == NULL)
         return;
     while (s->clients != NULL)

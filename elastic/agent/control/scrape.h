@@ -11,7 +11,7 @@
 
 #include "regroup/regroup.h"
 
-typedef struct agent agent;
+typedef struct rg__agent rg__agent;
 
 /* "9100", "10.0.0.7:9100", "[fd00::1]:9100" into an address; loopback where
  * none is named, port 0 for any that is free. ERR_INVALID: something else. */
@@ -20,7 +20,7 @@ rg_status rg__scrape_address(const char *text, struct sockaddr_storage *at_p,
 
 /* Listen where params->metrics says; nothing when that is NULL. ERR_INVALID,
  * ERR_SYSTEM: it can't be listened at. */
-rg_status rg__scrape_open(agent *a);
-void rg__scrape_close(agent *a);
+rg_status rg__scrape_open(rg__agent *a);
+void rg__scrape_close(rg__agent *a);
 
 #endif

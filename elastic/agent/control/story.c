@@ -20,7 +20,7 @@
 #include "sdk/base/clock.h"
 
 typedef struct story {
-    agent *a;
+    rg__agent *a;
     const rg__snapshot *snap;
     json_t *events;
 } story;
@@ -93,7 +93,7 @@ static void tell_decision(story *s, const rg__line *line)
 /* From the fault to the last local member's first step. */
 static void tell_recovery(story *s, uint64_t generation)
 {
-    const change *c = rg__change_find(s->a, generation);
+    const rg__change *c = rg__change_find(s->a, generation);
     if (c == NULL || c->detected == 0 || c->stepped <= c->detected)
         return;
     const int64_t ago_ms = (int64_t)((rg__now_ns() - c->stepped) / RG__MS);
@@ -164,7 +164,7 @@ static void tell_code(story *s, const char *event, int code, const char *why)
 
 static void tell_end(story *s)
 {
-    const agent *a = s->a;
+    const rg__agent *a = s->a;
     const rg__snapshot *snap = s->snap;
     if (snap->cur.phase == RG__GEN_DONE)
         add(s, "done", snap->cur.generation, 0,
@@ -177,7 +177,7 @@ static void tell_end(story *s)
         tell_code(s, "left", a->verdict.code, a->verdict.why);
 }
 
-char *rg__story(agent *a, const rg__snapshot *snap, uint64_t from)
+char *rg__story(rg__agent *a, const rg__snapshot *snap, uint64_t from)
 {
     story s = {.a = a, .snap = snap, .events = json_array()};
     const rg__proposal *decided = rg__snapshot_decided(snap);
@@ -199,7 +199,7 @@ static bool write_text(const char *path, const char *text)
     return file != NULL && fclose(file) == 0 && is_written;
 }
 
-void rg__story_keep(agent *a, const char *text)
+void rg__story_keep(rg__agent *a, const char *text)
 {
     const char *run_dir = a->params->run_dir;
     const char *slash = strrchr(run_dir, '/');

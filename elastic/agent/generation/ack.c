@@ -21,13 +21,13 @@ _Static_assert(RG__VAULT_SLOTS *RG__SHARDS_MAX * sizeof "16383" + 512 <=
 
 /* ------------------------------------------------------------------ our own */
 
-static bool is_awaited(const agent *a)
+static bool is_awaited(const rg__agent *a)
 {
     return a->view.cur.phase == RG__GEN_PROPOSED &&
            a->view.cur.generation == a->acking;
 }
 
-void rg__ack_repeat(agent *a)
+void rg__ack_repeat(rg__agent *a)
 {
     if (a->acks->ack == NULL)
         return;
@@ -41,7 +41,7 @@ void rg__ack_repeat(agent *a)
     }
 }
 
-void rg__ack_say(agent *a, const rg__ack *ack)
+void rg__ack_say(rg__agent *a, const rg__ack *ack)
 {
     free(a->acks->ack);
     a->acks->ack = rg__ack_text(ack);
@@ -53,7 +53,7 @@ void rg__ack_say(agent *a, const rg__ack *ack)
 
 /* A look costs more than an ack: it waits for as many as there are hosts in
  * the proposal. */
-static bool may_be_all(const agent *a)
+static bool may_be_all(const rg__agent *a)
 {
     const rg__cur *cur = &a->known.cur;
     const rg__proposal *p = rg__snapshot_gen(&a->known, cur->generation);
@@ -64,13 +64,13 @@ static bool may_be_all(const agent *a)
 }
 
 /* An incarnation that was replaced has neither. */
-static bool has_record_or_place(const agent *a, uint64_t host)
+static bool has_record_or_place(const rg__agent *a, uint64_t host)
 {
     return rg__snapshot_host(&a->known, host) != NULL ||
            rg__view_has_host(a, host);
 }
 
-void rg__ack_hear(agent *a, uint64_t host, uint64_t generation,
+void rg__ack_hear(rg__agent *a, uint64_t host, uint64_t generation,
                   const char *text, size_t bytes)
 {
     rg__ack ack;
@@ -107,7 +107,7 @@ static int list_missing(const rg__snapshot *s, const rg__proposal *p,
     return n;
 }
 
-void rg__acks_mind(agent *a)
+void rg__acks_mind(rg__agent *a)
 {
     char hosts[MISSING_SAID * 34 + 32] = "";
     const rg__cur *cur = &a->known.cur;

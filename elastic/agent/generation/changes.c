@@ -10,7 +10,7 @@
 const double rg__recovery_bucket_s[RG__RECOVERY_BUCKETS] = {
     0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30};
 
-void rg__recoveries_add(recoveries *r, const change *c)
+void rg__recoveries_add(rg__recoveries *r, const rg__change *c)
 {
     if (c->generation < 2 || c->detected == 0 || c->stepped <= c->detected)
         return;
@@ -21,22 +21,22 @@ void rg__recoveries_add(recoveries *r, const change *c)
     r->all++;
 }
 
-int rg__changes(const agent *a)
+int rg__changes(const rg__agent *a)
 {
     return a->generation->changes;
 }
 
-const change *rg__change_at(const agent *a, int i)
+const rg__change *rg__change_at(const rg__agent *a, int i)
 {
     return &a->generation->change[i];
 }
 
-const recoveries *rg__recoveries_past(const agent *a)
+const rg__recoveries *rg__recoveries_past(const rg__agent *a)
 {
     return &a->generation->past;
 }
 
-change *rg__change_find(const agent *a, uint64_t generation)
+rg__change *rg__change_find(const rg__agent *a, uint64_t generation)
 {
     for (int i = a->generation->changes - 1; i >= 0; i--)
         if (a->generation->change[i].generation == generation)
@@ -44,7 +44,7 @@ change *rg__change_find(const agent *a, uint64_t generation)
     return NULL;
 }
 
-static void drop_oldest(agent *a)
+static void drop_oldest(rg__agent *a)
 {
     rg__recoveries_add(&a->generation->past, &a->generation->change[0]);
     memmove(a->generation->change, a->generation->change + 1,
@@ -52,9 +52,9 @@ static void drop_oldest(agent *a)
     a->generation->changes--;
 }
 
-change *rg__change_of(agent *a, uint64_t generation)
+rg__change *rg__change_of(rg__agent *a, uint64_t generation)
 {
-    change *found = rg__change_find(a, generation);
+    rg__change *found = rg__change_find(a, generation);
     if (found != NULL)
         return found;
     if (a->generation->change == NULL)
@@ -65,14 +65,14 @@ change *rg__change_of(agent *a, uint64_t generation)
     if (a->generation->changes == RG__CHANGES_MAX)
         drop_oldest(a);
     a->generation->change[a->generation->changes] =
-        (change){.generation = generation};
+        (rg__change){.generation = generation};
     return &a->generation->change[a->generation->changes++];
 }
 
 /* The last local member's times, from the pages; zero while one is missing. */
-void rg__change_note_steps(agent *a, uint64_t generation)
+void rg__change_note_steps(rg__agent *a, uint64_t generation)
 {
-    change *c = rg__change_of(a, generation);
+    rg__change *c = rg__change_of(a, generation);
     const rg__proposal *p = rg__snapshot_gen(&a->view, generation);
     if (c == NULL || p == NULL || c->stepped != 0)
         return;
@@ -80,7 +80,7 @@ void rg__change_note_steps(agent *a, uint64_t generation)
     for (int i = 0; i < p->size; i++) {
         if (p->member[i].host != a->id)
             continue;
-        const slot *s = rg__slot_of(a, p->member[i]);
+        const rg__slot *s = rg__slot_of(a, p->member[i]);
         if (s == NULL || s->w.page == NULL ||
             atomic_load(&s->w.page->first_generation) != generation)
             return;

@@ -37,7 +37,7 @@
 
 /* ------------------------------------------------------------------- abort */
 
-static void abort_worker(const slot *s, uint64_t generation)
+static void abort_worker(const rg__slot *s, uint64_t generation)
 {
     if (!rg__slot_is_alive(s) || s->w.page == NULL)
         return;
@@ -46,7 +46,7 @@ static void abort_worker(const slot *s, uint64_t generation)
     rg__worker_ring(s);
 }
 
-static bool is_decided(const agent *a, uint64_t generation)
+static bool is_decided(const rg__agent *a, uint64_t generation)
 {
     for (int i = 0; i < a->view.lines; i++)
         if (a->view.line[i].generation == generation)
@@ -57,26 +57,26 @@ static bool is_decided(const agent *a, uint64_t generation)
 /* A member here of a first world that has ended before it began starts again,
  * wherever it is between rg_world_wait and fn: what its peers have sent it
  * there, and it them, counts nowhere. */
-static void recall(agent *a, const rg__proposal *p)
+static void recall(rg__agent *a, const rg__proposal *p)
 {
     const uint64_t begun = a->view.begun;
     if (!p->is_awaited || p->generation > a->aborted ||
         (begun != 0 && begun <= p->generation) || !is_decided(a, p->generation))
         return;
     for (int i = 0; i < p->size; i++) {
-        slot *s = rg__slot_of(a, p->member[i]);
+        rg__slot *s = rg__slot_of(a, p->member[i]);
         if (s != NULL && rg__slot_is_alive(s) && !rg__life_is_ending(a))
             a->on->slot_recalled(s, p->generation);
     }
 }
 
-static void recall_members(agent *a)
+static void recall_members(rg__agent *a)
 {
     for (int i = 0; i < a->view.gens; i++)
         recall(a, &a->view.gen[i]);
 }
 
-void rg__generation_abort(agent *a, uint64_t generation)
+void rg__generation_abort(rg__agent *a, uint64_t generation)
 {
     if (generation <= a->aborted)
         return;
@@ -87,7 +87,7 @@ void rg__generation_abort(agent *a, uint64_t generation)
     a->on->generation_ended(a, generation);
 }
 
-static void abort_what_is_published(agent *a)
+static void abort_what_is_published(rg__agent *a)
 {
     for (int i = 0; i < a->view.reasons; i++) {
         const uint64_t generation = a->view.reason[i].generation;
@@ -98,14 +98,14 @@ static void abort_what_is_published(agent *a)
 
 /* ----------------------------------------------------------------- prepare */
 
-static void send_prepare(agent *a, const rg__proposal *p, rg__prepare *m,
+static void send_prepare(rg__agent *a, const rg__proposal *p, rg__prepare *m,
                          int control_fd)
 {
     int local = 0;
     for (int r = 0; r < p->size; r++) {
         if (p->member[r].host != a->id)
             continue;
-        slot *s = rg__slot_of(a, p->member[r]);
+        rg__slot *s = rg__slot_of(a, p->member[r]);
         m->rank = r;
         m->local_rank = local++;
         if (s == NULL || !rg__slot_is_alive(s))
@@ -147,7 +147,7 @@ static rg_status make_control(const rg__prepare *m, int *fd_p)
                     m->size);
 }
 
-static rg_status prepare_members(agent *a, const rg__proposal *p)
+static rg_status prepare_members(rg__agent *a, const rg__proposal *p)
 {
     const int local_size = rg__view_count_local(a, p);
     int fd = -1;
@@ -180,7 +180,7 @@ static rg_status prepare_members(agent *a, const rg__proposal *p)
 /* PREPAREs, as soon as it can. */
 static void hand_out(void *agent_arg)
 {
-    agent *a = agent_arg;
+    rg__agent *a = agent_arg;
     const uint64_t late_ns = rg__now_ns() - a->generation->prepared_ns;
     const rg__proposal *p = rg__snapshot_gen(&a->view, a->generation->prepared);
     const bool is_wanted = !rg__life_is_ending(a) && p != NULL &&
@@ -204,10 +204,10 @@ static void hand_out(void *agent_arg)
 }
 
 /* Also to those who have no place in it: they leave like the others. */
-void rg__generation_announce(agent *a, uint64_t generation)
+void rg__generation_announce(rg__agent *a, uint64_t generation)
 {
     for (int i = 0; i < a->params->slots; i++) {
-        const slot *s = &a->slot[i];
+        const rg__slot *s = &a->slot[i];
         if (rg__slot_is_alive(s) && s->w.page != NULL)
             atomic_store(&s->w.page->announce, generation);
     }
@@ -215,11 +215,11 @@ void rg__generation_announce(agent *a, uint64_t generation)
 
 /* Who has built a proposal that was given up, and has no place in the next
  * one, lets go of it: this host could not ack otherwise. */
-static void abort_given_up(agent *a, const rg__proposal *p)
+static void abort_given_up(rg__agent *a, const rg__proposal *p)
 {
     const rg__proposal *decided = rg__view_decided(a);
     for (int i = 0; i < a->params->slots; i++) {
-        const slot *s = &a->slot[i];
+        const rg__slot *s = &a->slot[i];
         const bool is_decided =
             decided != NULL && s->w.entered == decided->generation;
         if (s->w.entered != 0 && !is_decided && !rg__view_has_place(p, s))
@@ -227,7 +227,7 @@ static void abort_given_up(agent *a, const rg__proposal *p)
     }
 }
 
-static void prepare(agent *a, const rg__proposal *p)
+static void prepare(rg__agent *a, const rg__proposal *p)
 {
     if (p == NULL || p->generation <= a->generation->prepared ||
         rg__transfer_holds(a, p))
@@ -249,7 +249,7 @@ static void prepare(agent *a, const rg__proposal *p)
             p->is_announced ? ", announced" : "");
     if (p->from != 0)
         rg__change_note_steps(a, p->from);
-    change *c = rg__change_of(a, p->generation);
+    rg__change *c = rg__change_of(a, p->generation);
     if (c != NULL) {
         c->proposed = rg__now_ns();
         c->detected = a->detected_ns != 0 ? a->detected_ns : c->proposed;
@@ -267,16 +267,16 @@ static void prepare(agent *a, const rg__proposal *p)
 
 /* --------------------------------------------------------------------- ack */
 
-static bool is_member_built(const slot *s, uint64_t generation)
+static bool is_member_built(const rg__slot *s, uint64_t generation)
 {
     return s != NULL && rg__slot_is_alive(s) && s->w.built == generation;
 }
 
 /* Nobody here can still store for an older generation. */
-static bool is_host_fenced(const agent *a, uint64_t generation)
+static bool is_host_fenced(const rg__agent *a, uint64_t generation)
 {
     for (int i = 0; i < a->params->slots; i++) {
-        const slot *s = &a->slot[i];
+        const rg__slot *s = &a->slot[i];
         const uint64_t entered = s->w.entered;
         if (rg__slot_can_store(s) &&
             (!rg__slot_is_alive(s) || (entered != 0 && entered != generation)))
@@ -285,7 +285,7 @@ static bool is_host_fenced(const agent *a, uint64_t generation)
     return true;
 }
 
-static bool may_ack(const agent *a, const rg__proposal *p)
+static bool may_ack(const rg__agent *a, const rg__proposal *p)
 {
     if (p == NULL || p->generation != a->generation->prepared ||
         p->generation <= a->acking)
@@ -297,10 +297,10 @@ static bool may_ack(const agent *a, const rg__proposal *p)
     return is_host_fenced(a, p->generation);
 }
 
-void rg__generation_note_steps(agent *a)
+void rg__generation_note_steps(rg__agent *a)
 {
     for (int i = 0; i < a->params->slots; i++) {
-        const slot *s = &a->slot[i];
+        const rg__slot *s = &a->slot[i];
         if (s->w.page == NULL)
             continue;
         const uint64_t step = atomic_load(&s->w.page->step);
@@ -311,10 +311,10 @@ void rg__generation_note_steps(agent *a)
 
 /* A member here that has loaded a checkpoint of the job, and agreed on no
  * commit since. */
-static void note_fresh(agent *a, const rg__proposal *p, rg__ack *ack)
+static void note_fresh(rg__agent *a, const rg__proposal *p, rg__ack *ack)
 {
     for (int r = 0; r < p->size && ack->loaded == 0; r++) {
-        const slot *s = rg__slot_of(a, p->member[r]);
+        const rg__slot *s = rg__slot_of(a, p->member[r]);
         rg__commit_id commit;
         if (s == NULL || s->w.page == NULL ||
             atomic_load(&s->w.page->zero) != 0 ||
@@ -325,14 +325,14 @@ static void note_fresh(agent *a, const rg__proposal *p, rg__ack *ack)
     }
 }
 
-void rg__generation_try_ack(agent *a)
+void rg__generation_try_ack(rg__agent *a)
 {
     const rg__proposal *p = rg__view_proposed(a);
     if (!may_ack(a, p))
         return;
     a->acking = p->generation;
     rg__failpoint("agent.ack", -1, 0, p->generation);
-    change *c = rg__change_of(a, p->generation);
+    rg__change *c = rg__change_of(a, p->generation);
     if (c != NULL)
         c->built = rg__now_ns();
     rg__generation_note_steps(a);
@@ -345,7 +345,7 @@ void rg__generation_try_ack(agent *a)
 
 /* ------------------------------------------------------------------- begin */
 
-void rg__generation_show_begun(const slot *s)
+void rg__generation_show_begun(const rg__slot *s)
 {
     if (s->a->view.begun == 0 || !rg__slot_is_alive(s) || s->w.page == NULL ||
         atomic_load(&s->w.page->begun) != 0)
@@ -356,7 +356,7 @@ void rg__generation_show_begun(const slot *s)
 
 static void on_begun(void *arg, rg_status st, const rg__txn_reply *reply)
 {
-    agent *a = arg;
+    rg__agent *a = arg;
     a->generation->beginning = NULL;
     if (st != RG_OK)
         rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
@@ -369,20 +369,20 @@ static void on_begun(void *arg, rg_status st, const rg__txn_reply *reply)
 }
 
 /* Rank 0 is here, and all have agreed on commit 0 of the generation. */
-static bool is_zero_agreed(agent *a, const rg__proposal *p)
+static bool is_zero_agreed(rg__agent *a, const rg__proposal *p)
 {
-    const slot *s = p != NULL && p->member[0].host == a->id
-                        ? rg__slot_of(a, p->member[0])
-                        : NULL;
+    const rg__slot *s = p != NULL && p->member[0].host == a->id
+                            ? rg__slot_of(a, p->member[0])
+                            : NULL;
     return s != NULL && rg__slot_is_alive(s) && s->w.page != NULL &&
            atomic_load(&s->w.page->zero) == p->generation;
 }
 
-static void put_begun(agent *a, uint64_t generation)
+static void put_begun(rg__agent *a, uint64_t generation)
 {
     rg__failpoint("agent.begin", -1, 0, generation);
     a->generation->begins_at = a->view.cur.mod_revision;
-    job_txn t = rg__job_txn(a);
+    rg__txn_draft t = rg__job_txn(a);
     rg__job_if_mod(&t, RG__KEY(CUR), a->generation->begins_at);
     rg__job_put(&t, RG__KEY(BEGUN), rg__begun_text(generation), 0);
     a->generation->beginning =
@@ -391,7 +391,7 @@ static void put_begun(agent *a, uint64_t generation)
 
 /* Not once a proposal has ended the generation: who made that may have seen
  * that nothing is begun, and decides so. */
-void rg__generation_try_begin(agent *a)
+void rg__generation_try_begin(rg__agent *a)
 {
     const rg__proposal *p = rg__view_decided(a);
     const uint64_t newest = a->view.cur.generation;
@@ -404,11 +404,11 @@ void rg__generation_try_begin(agent *a)
 
 /* A worker here has made the first commit, and may not go on before it is on
  * record. */
-static bool is_record_awaited(const agent *a, const rg__proposal *p)
+static bool is_record_awaited(const rg__agent *a, const rg__proposal *p)
 {
     for (int i = 0;
          p != NULL && p->generation > a->aborted && i < a->params->slots; i++) {
-        const slot *s = &a->slot[i];
+        const rg__slot *s = &a->slot[i];
         if (rg__slot_is_alive(s) && s->w.page != NULL &&
             atomic_load(&s->w.page->zero) == p->generation &&
             atomic_load(&s->w.page->begun) == 0)
@@ -417,7 +417,7 @@ static bool is_record_awaited(const agent *a, const rg__proposal *p)
     return false;
 }
 
-static void say_unrecorded(agent *a, uint64_t generation, const char *host)
+static void say_unrecorded(rg__agent *a, uint64_t generation, const char *host)
 {
     char why[RG__CAUSE_MAX];
     snprintf(why, sizeof why,
@@ -427,14 +427,14 @@ static void say_unrecorded(agent *a, uint64_t generation, const char *host)
 }
 
 /* A worker that came too late for the first world, and too early to join. */
-static bool waits_for_first(const agent *a, const slot *s,
+static bool waits_for_first(const rg__agent *a, const rg__slot *s,
                             const rg__proposal *p)
 {
     return p != NULL && a->view.begun == 0 && p->generation > a->aborted &&
            rg__slot_is_alive(s) && s->w.waits && !rg__view_has_place(p, s);
 }
 
-static void mind_the_early(agent *a)
+static void mind_the_early(rg__agent *a)
 {
     const rg__proposal *p = rg__view_decided(a);
     for (int i = 0; i < a->params->slots; i++)
@@ -450,7 +450,7 @@ static void mind_the_early(agent *a)
 /* Where etcd answers here and the record does not come, it is rank 0's host
  * that etcd does not answer: the others go on without it. What it may write yet
  * is compared with `cur`. */
-void rg__generation_mind_record(agent *a)
+void rg__generation_mind_record(rg__agent *a)
 {
     const rg__proposal *p = rg__view_decided(a);
     const uint64_t now = rg__now_ns();
@@ -474,7 +474,7 @@ void rg__generation_mind_record(agent *a)
         say_unrecorded(a, p->generation, host);
 }
 
-static void follow_begun(agent *a)
+static void follow_begun(rg__agent *a)
 {
     for (int i = 0; i < a->params->slots; i++)
         rg__generation_show_begun(&a->slot[i]);
@@ -491,22 +491,22 @@ static void on_finned(void *arg, rg_status st, const rg__txn_reply *reply)
 }
 
 /* Under this host's lease. */
-static void put_fin(agent *a)
+static void put_fin(rg__agent *a)
 {
-    job_txn t = rg__job_txn(a);
+    rg__txn_draft t = rg__job_txn(a);
     rg__job_put(&t, RG__KEY(FIN, a->generation->finning, a->params->host),
                 strdup("{}"), rg__lease_id(a->lease));
     rg__job_send(&t, on_finned, a, put_fin);
 }
 
-void rg__generation_try_fin(agent *a)
+void rg__generation_try_fin(rg__agent *a)
 {
     const rg__proposal *p = rg__view_decided(a);
     if (p == NULL || a->generation->finning >= p->generation ||
         rg__view_count_local(a, p) == 0)
         return;
     for (int i = 0; i < p->size; i++) {
-        const slot *s = rg__slot_of(a, p->member[i]);
+        const rg__slot *s = rg__slot_of(a, p->member[i]);
         if (p->member[i].host == a->id &&
             (s == NULL || s->w.fin != p->generation))
             return;
@@ -520,13 +520,14 @@ void rg__generation_try_fin(agent *a)
 
 /* Rank `source` has loaded the newest checkpoint, as a commit was begun before.
  */
-static bool begins_with_checkpoint(const agent *a, const rg__line *line)
+static bool begins_with_checkpoint(const rg__agent *a, const rg__line *line)
 {
     return line->resume.generation == 0 && a->view.begun != 0 &&
            a->view.begun < line->generation;
 }
 
-static void tell_decision(agent *a, const rg__proposal *p, const rg__line *line)
+static void tell_decision(rg__agent *a, const rg__proposal *p,
+                          const rg__line *line)
 {
     rg__decided m = {.head = {RG__DECIDED, RG__WIRE_VERSION},
                      .generation = p->generation,
@@ -534,7 +535,7 @@ static void tell_decision(agent *a, const rg__proposal *p, const rg__line *line)
                      .source = line->source,
                      .lineage = line->prev};
     for (int i = 0; i < p->size; i++) {
-        slot *s = rg__slot_of(a, p->member[i]);
+        rg__slot *s = rg__slot_of(a, p->member[i]);
         if (!is_member_built(s, p->generation))
             continue;
         if (!begins_with_checkpoint(a, line))
@@ -544,7 +545,7 @@ static void tell_decision(agent *a, const rg__proposal *p, const rg__line *line)
     }
 }
 
-void rg__generation_pass_on(agent *a)
+void rg__generation_pass_on(rg__agent *a)
 {
     const rg__line *line = rg__view_line(a);
     const rg__proposal *p =
@@ -555,7 +556,7 @@ void rg__generation_pass_on(agent *a)
 
 /* Pass the newest decision on, before anything of a later proposal; once the
  * vault holds the commit to resume from. */
-static void deliver(agent *a)
+static void deliver(rg__agent *a)
 {
     const rg__line *line = rg__view_line(a);
     if (line == NULL || line->generation <= a->delivered)
@@ -567,7 +568,7 @@ static void deliver(agent *a)
     rg__failpoint("agent.deliver", -1, line->resume.step, p->generation);
     a->most_step = line->resume.step;
     a->on->noted(a);
-    change *c = rg__change_of(a, p->generation);
+    rg__change *c = rg__change_of(a, p->generation);
     if (c != NULL)
         c->decided = rg__now_ns();
     a->detected_ns = 0;
@@ -587,7 +588,7 @@ static void deliver(agent *a)
         rg__generation_pass_on(a);
 }
 
-static void finish(agent *a)
+static void finish(rg__agent *a)
 {
     if (a->is_done)
         return;
@@ -603,7 +604,7 @@ static void finish(agent *a)
 
 /* ------------------------------------------------------------------ follow */
 
-void rg__generation_follow(agent *a)
+void rg__generation_follow(rg__agent *a)
 {
     deliver(a);
     follow_begun(a);
@@ -619,18 +620,18 @@ void rg__generation_follow(agent *a)
 
 /* ---------------------------------------------------------- create, destroy */
 
-void rg__generation_taken_up(agent *a, uint64_t generation)
+void rg__generation_taken_up(rg__agent *a, uint64_t generation)
 {
     a->generation->prepared = generation;
 }
 
-void rg__generation_fin_anew(agent *a)
+void rg__generation_fin_anew(rg__agent *a)
 {
     a->generation->finning = 0;
     rg__generation_try_fin(a);
 }
 
-rg_status rg__generation_create(agent *a)
+rg_status rg__generation_create(rg__agent *a)
 {
     a->generation = calloc(1, sizeof *a->generation);
     a->publication = calloc(1, sizeof *a->publication);
@@ -646,7 +647,7 @@ rg_status rg__generation_create(agent *a)
                : rg__fail(RG_ERR_MEMORY, "no memory for timers");
 }
 
-void rg__generation_destroy(agent *a)
+void rg__generation_destroy(rg__agent *a)
 {
     if (a->generation != NULL) {
         rg__timer_destroy(a->generation->prepare_timer);

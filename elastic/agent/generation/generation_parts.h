@@ -13,9 +13,9 @@ struct rg__generation {
     int64_t begins_at;        /* this mod_revision of cur */
     uint64_t unrecorded_ns;   /* workers here wait for that record, and etcd
                                  answers, since; 0: no such */
-    change *change;           /* the newest, in the order in which they began */
+    rg__change *change;       /* the newest, in the order in which they began */
     int changes;
-    recoveries past; /* of changes that are not kept any more */
+    rg__recoveries past; /* of changes that are not kept any more */
 };
 
 /* This host's record. */

@@ -33,21 +33,21 @@
 
 static void on_competed(void *arg, rg_status st, const rg__txn_reply *reply)
 {
-    agent *a = arg;
+    rg__agent *a = arg;
     (void)reply; /* who won is in the mirror */
     a->leader->is_competing = false;
     if (st != RG_OK)
         rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
 }
 
-static void compete(agent *a)
+static void compete(rg__agent *a)
 {
     if (a->leader->is_competing)
         return;
     rg__proposal_host me = {
         .id = a->id, .address = a->address, .port = a->port};
     snprintf(me.name, sizeof me.name, "%s", a->params->host);
-    job_txn t = rg__job_txn(a);
+    rg__txn_draft t = rg__job_txn(a);
     rg__job_if_create(&t, RG__KEY(LEADER), 0);
     rg__job_put(&t, RG__KEY(LEADER), rg__leader_text(&me),
                 rg__lease_id(a->lease));
@@ -59,7 +59,7 @@ static void compete(agent *a)
 
 static void on_acted(void *arg, rg_status st, const rg__txn_reply *reply)
 {
-    agent *a = arg;
+    rg__agent *a = arg;
     a->leader->acting = NULL;
     if (st != RG_OK)
         rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
@@ -73,16 +73,16 @@ static void on_acted(void *arg, rg_status st, const rg__txn_reply *reply)
 }
 
 /* It applies only while we lead and nothing has moved on. */
-static job_txn guarded(agent *a)
+static rg__txn_draft guarded(rg__agent *a)
 {
     const rg__snapshot *snap = &a->known;
-    job_txn t = rg__job_txn(a);
+    rg__txn_draft t = rg__job_txn(a);
     rg__job_if_create(&t, RG__KEY(LEADER), snap->leader_token);
     rg__job_if_mod(&t, RG__KEY(CUR), snap->cur.mod_revision);
     return t;
 }
 
-static void add_proposal(job_txn *t, const rg__proposal *p)
+static void add_proposal(rg__txn_draft *t, const rg__proposal *p)
 {
     const rg__cur cur = {.generation = p->generation,
                          .phase = RG__GEN_PROPOSED};
@@ -96,7 +96,7 @@ static void add_proposal(job_txn *t, const rg__proposal *p)
 }
 
 /* Proposals from `first` on can be read as long as their base is there. */
-static uint64_t first_base(const agent *a, uint64_t first)
+static uint64_t first_base(const rg__agent *a, uint64_t first)
 {
     uint64_t least = first;
     for (int i = 0; i < a->known.gens; i++) {
@@ -108,7 +108,7 @@ static uint64_t first_base(const agent *a, uint64_t first)
 }
 
 /* As a rule one for each decision. */
-static void drop_lines(job_txn *t)
+static void drop_lines(rg__txn_draft *t)
 {
     const rg__snapshot *known = &t->a->known;
     for (int i = 0; i < known->lines; i++)
@@ -117,7 +117,7 @@ static void drop_lines(job_txn *t)
 }
 
 /* Acks and fins are of no use once their generation has a successor. */
-static void collect_garbage(job_txn *t, const rg__line *line)
+static void collect_garbage(rg__txn_draft *t, const rg__line *line)
 {
     uint64_t first = line->generation > KEEP_GENERATIONS
                          ? line->generation - KEEP_GENERATIONS
@@ -133,7 +133,7 @@ static void collect_garbage(job_txn *t, const rg__line *line)
 /* Nobody enters fn before this key is there: what begins with rank 0's memory
  * compares that there is none yet, and what is decided with a commit writes it.
  */
-static void add_begun(job_txn *t, const rg__line *line)
+static void add_begun(rg__txn_draft *t, const rg__line *line)
 {
     const bool is_begun = t->a->known.begun != 0;
     if (!is_begun && line->resume.generation == 0)
@@ -143,7 +143,7 @@ static void add_begun(job_txn *t, const rg__line *line)
                     0);
 }
 
-static void add_decision(job_txn *t, const rg__plan *plan)
+static void add_decision(rg__txn_draft *t, const rg__plan *plan)
 {
     const rg__cur cur = {.generation = plan->line.generation,
                          .phase = RG__GEN_DECIDED};
@@ -156,7 +156,7 @@ static void add_decision(job_txn *t, const rg__plan *plan)
     collect_garbage(t, &line);
 }
 
-static void add_done(job_txn *t)
+static void add_done(rg__txn_draft *t)
 {
     rg__cur cur = t->a->known.cur;
     cur.phase = RG__GEN_DONE;
@@ -166,7 +166,7 @@ static void add_done(job_txn *t)
 
 /* The job ends for everybody who sees the key, this host included. */
 __attribute__((format(printf, 3, 4))) static void
-add_end(job_txn *t, int code, const char *format, ...)
+add_end(rg__txn_draft *t, int code, const char *format, ...)
 {
     rg__end end = {.is_set = true, .code = code};
     va_list args;
@@ -178,7 +178,7 @@ add_end(job_txn *t, int code, const char *format, ...)
 }
 
 /* As an operator's: it ends with the step that is under way. */
-static void add_stop(job_txn *t)
+static void add_stop(rg__txn_draft *t)
 {
     const rg__end stop = {
         .is_set = true,
@@ -188,7 +188,7 @@ static void add_stop(job_txn *t)
     rg__job_put(t, RG__KEY(STOP), rg__end_text(&stop), 0);
 }
 
-static void add_give_up(job_txn *t, const rg__plan *plan)
+static void add_give_up(rg__txn_draft *t, const rg__plan *plan)
 {
     const int min = t->a->params->min;
     if (plan->failed != NULL)
@@ -203,7 +203,8 @@ static void add_give_up(job_txn *t, const rg__plan *plan)
                 plan->alive, min);
 }
 
-static void add_leave_of(job_txn *t, const char *host, const rg__plan *plan)
+static void add_leave_of(rg__txn_draft *t, const char *host,
+                         const rg__plan *plan)
 {
     rg__drain leave = {.code = RG__EXIT_BELOW_MIN};
     snprintf(leave.why, sizeof leave.why,
@@ -227,9 +228,9 @@ static bool is_told_to_leave(const rg__snapshot *known, const char *host)
 /* Each host that is here is told to leave, so many at a time as etcd takes, and
  * this one last; to the world that may still be training somewhere nothing is
  * said. */
-static void add_leave(job_txn *t, const rg__plan *plan)
+static void add_leave(rg__txn_draft *t, const rg__plan *plan)
 {
-    const agent *a = t->a;
+    const rg__agent *a = t->a;
     int told = 0;
     for (int i = 0; i < a->known.hosts && told < LEAVES_MAX; i++) {
         const rg__host_record *host = &a->known.host[i];
@@ -244,14 +245,14 @@ static void add_leave(job_txn *t, const rg__plan *plan)
         add_leave_of(t, a->params->host, plan);
 }
 
-static void add_launch(job_txn *t, const rg__plan *plan)
+static void add_launch(rg__txn_draft *t, const rg__plan *plan)
 {
     rg__failpoint("agent.launch", -1, 0, plan->launch.number);
     rg__job_if_mod(t, RG__KEY(MPIRUN), t->a->known.mpirun.mod_revision);
     rg__job_put(t, RG__KEY(MPIRUN), rg__mpirun_text(&plan->launch), 0);
 }
 
-static void add_act(job_txn *t, const rg__plan *plan)
+static void add_act(rg__txn_draft *t, const rg__plan *plan)
 {
     switch (plan->kind) {
     case RG__PLAN_WAIT:
@@ -292,7 +293,7 @@ static void add_act(job_txn *t, const rg__plan *plan)
     }
 }
 
-static void say_awaited(agent *a, const rg__plan *plan)
+static void say_awaited(rg__agent *a, const rg__plan *plan)
 {
     const bool is_any = plan->awaited[0] != '\0';
     if (is_any && plan->awaits_parts)
@@ -330,7 +331,7 @@ static void tell_forming(const rg__plan *plan, int min, uint64_t seconds)
 
 /* The first world waits for more workers: people would think that it hangs.
  * After how many ns that is to be said, 0: it is said, or needn't be. */
-static uint64_t say_forming(agent *a, const rg__plan *plan)
+static uint64_t say_forming(rg__agent *a, const rg__plan *plan)
 {
     const uint64_t since = a->leader->clock.forming_ns, now = rg__now_ns();
     const uint64_t most = a->params->start_timeout_ms * RG__MS;
@@ -349,7 +350,7 @@ static uint64_t say_forming(agent *a, const rg__plan *plan)
     return 0;
 }
 
-static void wait_on(agent *a, const rg__plan *plan)
+static void wait_on(rg__agent *a, const rg__plan *plan)
 {
     const uint64_t say_ns = say_forming(a, plan);
     uint64_t again_ns = plan->look_again_ns;
@@ -359,12 +360,12 @@ static void wait_on(agent *a, const rg__plan *plan)
         rg__timer_set(a->leader->look_timer, again_ns);
 }
 
-static void look_again(agent *a)
+static void look_again(rg__agent *a)
 {
     rg__leader_look(a);
 }
 
-static void act(agent *a, const rg__plan *plan)
+static void act(rg__agent *a, const rg__plan *plan)
 {
     say_awaited(a, plan);
     if (plan->ends != 0 && !rg__suspect_has_spoken(a, plan->ends)) {
@@ -375,7 +376,7 @@ static void act(agent *a, const rg__plan *plan)
         wait_on(a, plan);
         return;
     }
-    job_txn t = guarded(a);
+    rg__txn_draft t = guarded(a);
     add_act(&t, plan);
     a->leader->acted_on = rg__mirror_revision(a->leader->whole);
     a->leader->acting = rg__job_send(&t, on_acted, a, look_again);
@@ -385,7 +386,7 @@ static void act(agent *a, const rg__plan *plan)
 
 /* Read what the mirror holds. With many hosts that takes milliseconds, and
  * their acks come one by one: then every other look is left out. */
-static void read_known(agent *a)
+static void read_known(rg__agent *a)
 {
     const uint64_t begin = rg__now_ns();
     const int accusations = a->known.suspicions;
@@ -408,7 +409,7 @@ static void read_known(agent *a)
  * While etcd is away nothing is planned, and no wait for others runs. */
 void rg__leader_look(void *agent_arg)
 {
-    agent *a = agent_arg;
+    rg__agent *a = agent_arg;
     if (a->leader->whole == NULL || !rg__mirror_is_listed(a->leader->whole) ||
         rg__life_is_ending(a) || a->leader->acting != NULL ||
         a->leader->away_ns != 0 || !rg__etcd_is_up(a->etcd))
@@ -451,7 +452,7 @@ void rg__leader_look(void *agent_arg)
 
 static void on_whole(void *arg, int64_t revision, bool wiped)
 {
-    agent *a = arg;
+    rg__agent *a = arg;
     (void)revision;
     if (wiped)
         return; /* the narrow mirror says so too, and ends the agent */
@@ -464,7 +465,7 @@ static void on_whole(void *arg, int64_t revision, bool wiped)
 }
 
 /* A leader sees all keys of the job; who leads no more lets go of them. */
-static void see_the_whole(agent *a)
+static void see_the_whole(rg__agent *a)
 {
     if (rg__view_i_lead(a) == (a->leader->whole != NULL))
         return;
@@ -483,7 +484,7 @@ static void see_the_whole(agent *a)
         rg__agent_leave(a, RG__EXIT_SYSTEM, "%s", rg_last_error());
 }
 
-void rg__leader_follow(agent *a)
+void rg__leader_follow(rg__agent *a)
 {
     if (a->mirror == NULL || !rg__mirror_is_listed(a->mirror) ||
         rg__life_is_ending(a))
@@ -493,24 +494,24 @@ void rg__leader_follow(agent *a)
     see_the_whole(a);
 }
 
-bool rg__leader_sees_all(const agent *a)
+bool rg__leader_sees_all(const rg__agent *a)
 {
     return a->leader->whole != NULL && rg__mirror_is_listed(a->leader->whole);
 }
 
-void rg__leader_etcd_is_away(agent *a)
+void rg__leader_etcd_is_away(rg__agent *a)
 {
     a->leader->away_ns = rg__now_ns();
 }
 
 /* What etcd was away for is no wait of others. */
-void rg__leader_etcd_is_back(agent *a)
+void rg__leader_etcd_is_back(rg__agent *a)
 {
     rg__plan_leave_out(&a->leader->clock, a->leader->away_ns, rg__now_ns());
     a->leader->away_ns = 0;
 }
 
-void rg__leader_close(agent *a)
+void rg__leader_close(rg__agent *a)
 {
     if (a->leader != NULL)
         rg__mirror_destroy(a->leader->whole);

@@ -20,14 +20,14 @@
 #include "sdk/base/log.h"
 
 /* All of a launch are gone from here before a slot is free for the next. */
-static void publish_launch(const agent *a, rg__host_record *host)
+static void publish_launch(const rg__agent *a, rg__host_record *host)
 {
     host->swept = a->launch.swept;
     host->broke = a->launch.broke;
     snprintf(host->broke_why, sizeof host->broke_why, "%s", a->launch.why);
 }
 
-void rg__publish_fill(const agent *a, rg__host_record *host)
+void rg__publish_fill(const rg__agent *a, rg__host_record *host)
 {
     snprintf(host->name, sizeof host->name, "%s", a->params->host);
     host->id = a->id;
@@ -43,7 +43,7 @@ void rg__publish_fill(const agent *a, rg__host_record *host)
     host->vault_bytes = rg__vault_bytes(a);
     publish_launch(a, host);
     for (int i = 0; i < a->params->slots; i++) {
-        const slot *s = &a->slot[i];
+        const rg__slot *s = &a->slot[i];
         host->open += s->kept.state != SLOT_GIVEN_UP;
         if (s->kept.state == SLOT_GIVEN_UP) {
             host->failed_code = s->kept.exit_code != 0 ? s->kept.exit_code : 1;
@@ -65,7 +65,7 @@ void rg__publish_fill(const agent *a, rg__host_record *host)
     }
 }
 
-static char *record_text(const agent *a)
+static char *record_text(const rg__agent *a)
 {
     rg__slot_record slots[RG__HOST_SLOTS_MAX];
     rg__host_record host = {.slot = slots};
@@ -73,7 +73,7 @@ static char *record_text(const agent *a)
     return rg__host_text(&host);
 }
 
-static void put_reasons(agent *a, job_txn *t)
+static void put_reasons(rg__agent *a, rg__txn_draft *t)
 {
     a->publication->reasons_sent =
         a->publication->reasons < 64 ? a->publication->reasons : 64;
@@ -84,7 +84,7 @@ static void put_reasons(agent *a, job_txn *t)
     }
 }
 
-static void drop_sent_reasons(agent *a)
+static void drop_sent_reasons(rg__agent *a)
 {
     a->publication->reasons -= a->publication->reasons_sent;
     if (a->publication->reasons > 0)
@@ -96,7 +96,7 @@ static void drop_sent_reasons(agent *a)
 
 /* Another incarnation of this host has the record. Ours, once written, is only
  * replaced by a newer one; before, the other may be dead or alive. */
-static void meet_other(agent *a, const rg__host_record *record)
+static void meet_other(rg__agent *a, const rg__host_record *record)
 {
     if (a->publication->has_published) {
         rg__agent_leave(a, RG__EXIT_STORE,
@@ -115,7 +115,7 @@ static void meet_other(agent *a, const rg__host_record *record)
         rg__beat_ask_rival(a, &rival);
 }
 
-void rg__publish_rival(agent *a, bool is_alive)
+void rg__publish_rival(rg__agent *a, bool is_alive)
 {
     if (is_alive) {
         rg__agent_leave(a, RG__EXIT_STORE,
@@ -128,7 +128,7 @@ void rg__publish_rival(agent *a, bool is_alive)
     rg__publish(a);
 }
 
-static void take_refusal(agent *a, const rg__txn_reply *reply)
+static void take_refusal(rg__agent *a, const rg__txn_reply *reply)
 {
     rg__snapshot found;
     rg__snapshot_read(&found, a->prefix, reply->kv, reply->kv_count);
@@ -154,7 +154,7 @@ static void take_refusal(agent *a, const rg__txn_reply *reply)
 
 static void on_published(void *arg, rg_status st, const rg__txn_reply *reply)
 {
-    agent *a = arg;
+    rg__agent *a = arg;
     a->publication->publishing = NULL;
     rg__wait_end(a, RG__WAIT_ETCD, 0);
     if (st != RG_OK) {
@@ -180,14 +180,14 @@ static void on_published(void *arg, rg_status st, const rg__txn_reply *reply)
 
 /* That a host of the world has gone is true for good: others would wait for it,
  * and a job is over when all of them have. A static job has no world. */
-static int64_t lease_of_record(const agent *a)
+static int64_t lease_of_record(const rg__agent *a)
 {
     const bool is_last_word =
         a->is_leaving && (rg__view_is_static(a) || rg__view_has_host(a, a->id));
     return is_last_word ? 0 : rg__lease_id(a->lease);
 }
 
-void rg__publish(agent *a)
+void rg__publish(rg__agent *a)
 {
     a->publication->is_dirty = true;
     if (a->mirror == NULL || rg__beat_asks_rival(a))
@@ -198,7 +198,7 @@ void rg__publish(agent *a)
         rg__etcd_cancel(a->publication->publishing);
     const rg__key key = RG__KEY(HOST, 0, a->params->host);
     a->publication->seq++;
-    job_txn t = rg__job_txn(a);
+    rg__txn_draft t = rg__job_txn(a);
     rg__job_if_mod(&t, key, a->publication->host_revision);
     rg__job_put(&t, key, record_text(a), lease_of_record(a));
     put_reasons(a, &t);
@@ -208,36 +208,37 @@ void rg__publish(agent *a)
     rg__wait_begin(a, RG__WAIT_ETCD, 0, "etcd to take the record of this host");
 }
 
-void rg__publish_if_dirty(agent *a)
+void rg__publish_if_dirty(rg__agent *a)
 {
     if (a->publication->is_dirty)
         rg__publish(a);
 }
 
-void rg__publish_anew(agent *a)
+void rg__publish_anew(rg__agent *a)
 {
     a->publication->host_revision = 0;
     rg__publish(a);
 }
 
-bool rg__publish_is_under_way(const agent *a)
+bool rg__publish_is_under_way(const rg__agent *a)
 {
     return a->publication->publishing != NULL;
 }
 
-bool rg__publish_has_been(const agent *a)
+bool rg__publish_has_been(const rg__agent *a)
 {
     return a->publication->has_published;
 }
 
-void rg__publish_resume(agent *a, bool has_been)
+void rg__publish_resume(rg__agent *a, bool has_been)
 {
     a->publication->has_published = has_been;
     a->publication->seq = (uint64_t)a->life.agents
                           << 32; /* beyond what was sent before */
 }
 
-static void name_member(const agent *a, const slot *s, char *name, size_t n)
+static void name_member(const rg__agent *a, const rg__slot *s, char *name,
+                        size_t n)
 {
     if (s != NULL)
         snprintf(name, n, "%s.%u.%u", a->params->host, s->index, s->kept.start);
@@ -245,7 +246,7 @@ static void name_member(const agent *a, const slot *s, char *name, size_t n)
         snprintf(name, n, "%s", a->params->host);
 }
 
-static rg__reason *find_waiting(const agent *a, uint64_t generation,
+static rg__reason *find_waiting(const rg__agent *a, uint64_t generation,
                                 const char *member)
 {
     for (int i = 0; i < a->publication->reasons; i++)
@@ -257,8 +258,8 @@ static rg__reason *find_waiting(const agent *a, uint64_t generation,
 
 /* One key each: of several reasons of one member for one generation the first
  * says best what happened. */
-static rg__reason *add_reason(agent *a, uint64_t generation, const slot *s,
-                              const char *text)
+static rg__reason *add_reason(rg__agent *a, uint64_t generation,
+                              const rg__slot *s, const char *text)
 {
     rg__reason one = {.generation = generation, .at_ms = rg__wall_ms()};
     name_member(a, s, one.member, sizeof one.member);
@@ -284,7 +285,7 @@ static rg__reason *add_reason(agent *a, uint64_t generation, const slot *s,
     return r;
 }
 
-void rg__publish_reason(agent *a, uint64_t generation, const slot *s,
+void rg__publish_reason(rg__agent *a, uint64_t generation, const rg__slot *s,
                         bool is_death, const char *text)
 {
     rg__reason *r = add_reason(a, generation, s, text);
@@ -294,8 +295,9 @@ void rg__publish_reason(agent *a, uint64_t generation, const slot *s,
     rg__publish(a);
 }
 
-void rg__publish_broken_link(agent *a, uint64_t generation, const slot *s,
-                             const char *host, const char *text)
+void rg__publish_broken_link(rg__agent *a, uint64_t generation,
+                             const rg__slot *s, const char *host,
+                             const char *text)
 {
     rg__reason *r = add_reason(a, generation, s, text);
     if (r == NULL)

@@ -43,21 +43,21 @@ typedef struct last_seen {
     uint64_t id, counter;
 } last_seen;
 
-struct beats {
+struct rg__beats {
     int sock;
     rg__timer *timer;
     uint64_t counter, last_ns, said_late_ns;
     uint64_t sent, received, refused; /* datagrams */
-    peer **peer;                      /* by id */
+    rg__peer **peer;                  /* by id */
     int peers;
     last_seen dropped[DROPPED_MAX]; /* a ring: the newest `drops` of them */
     unsigned drops;
-    peer self; /* of what this host says about itself; never sent to */
+    rg__peer self; /* of what this host says about itself; never sent to */
     uint64_t rival;
     uint64_t rival_ns; /* another agent of our name is being asked; 0: no */
 };
 
-static uint64_t period_ns(const agent *a)
+static uint64_t period_ns(const rg__agent *a)
 {
     const uint64_t period = rg__budget_ns(a->params) / BEATS;
     return period > LEAST_NS ? period : LEAST_NS;
@@ -65,22 +65,22 @@ static uint64_t period_ns(const agent *a)
 
 /* ------------------------------------------------------------------- peers */
 
-int rg__beat_peers(const agent *a)
+int rg__beat_peers(const rg__agent *a)
 {
     return a->beats == NULL ? 0 : a->beats->peers;
 }
 
-peer *rg__beat_peer(const agent *a, int i)
+rg__peer *rg__beat_peer(const rg__agent *a, int i)
 {
     return a->beats->peer[i];
 }
 
-peer *rg__beat_self(const agent *a)
+rg__peer *rg__beat_self(const rg__agent *a)
 {
     return a->beats == NULL ? NULL : &a->beats->self;
 }
 
-static peer *find_peer(const beats *b, uint64_t id)
+static rg__peer *find_peer(const rg__beats *b, uint64_t id)
 {
     int low = 0, high = b->peers;
     while (low < high) {
@@ -93,7 +93,7 @@ static peer *find_peer(const beats *b, uint64_t id)
     return low < b->peers && b->peer[low]->id == id ? b->peer[low] : NULL;
 }
 
-static void stop_probing(peer *one)
+static void stop_probing(rg__peer *one)
 {
     if (one->probe_sock < 0)
         return;
@@ -102,7 +102,7 @@ static void stop_probing(peer *one)
     one->probe_sock = -1;
 }
 
-static last_seen *find_dropped(beats *b, uint64_t id)
+static last_seen *find_dropped(rg__beats *b, uint64_t id)
 {
     for (unsigned i = 0; i < b->drops && i < DROPPED_MAX; i++)
         if (b->dropped[i].id == id)
@@ -110,7 +110,7 @@ static last_seen *find_dropped(beats *b, uint64_t id)
     return NULL;
 }
 
-static void note_counter(beats *b, const peer *one)
+static void note_counter(rg__beats *b, const rg__peer *one)
 {
     last_seen *seen = find_dropped(b, one->id);
     if (seen == NULL)
@@ -118,9 +118,9 @@ static void note_counter(beats *b, const peer *one)
     *seen = (last_seen){one->id, one->counter};
 }
 
-static void drop_peer(beats *b, int i)
+static void drop_peer(rg__beats *b, int i)
 {
-    peer *one = b->peer[i];
+    rg__peer *one = b->peer[i];
     if (one->counter != 0)
         note_counter(b, one);
     stop_probing(one);
@@ -132,17 +132,17 @@ static void drop_peer(beats *b, int i)
     b->peers--;
 }
 
-static peer *add_peer(agent *a, const rg__proposal_host *host)
+static rg__peer *add_peer(rg__agent *a, const rg__proposal_host *host)
 {
-    beats *b = a->beats;
-    peer **more =
+    rg__beats *b = a->beats;
+    rg__peer **more =
         b->peers < PEERS_MAX
-            ? realloc(b->peer, sizeof(peer *) * (size_t)(b->peers + 1))
+            ? realloc(b->peer, sizeof(rg__peer *) * (size_t)(b->peers + 1))
             : NULL;
     if (more == NULL)
         return NULL;
     b->peer = more;
-    peer *one = calloc(1, sizeof *one);
+    rg__peer *one = calloc(1, sizeof *one);
     if (one == NULL)
         return NULL;
     const last_seen *seen = find_dropped(b, host->id);
@@ -158,14 +158,14 @@ static peer *add_peer(agent *a, const rg__proposal_host *host)
     return one;
 }
 
-static peer *want_peer(agent *a, const rg__proposal_host *host)
+static rg__peer *want_peer(rg__agent *a, const rg__proposal_host *host)
 {
     struct sockaddr_storage at;
     socklen_t bytes;
     if (host->id == a->id || host->port == 0 ||
         !rg__peers_sockaddr(&host->address, host->port, &at, &bytes))
         return NULL;
-    peer *one = find_peer(a->beats, host->id);
+    rg__peer *one = find_peer(a->beats, host->id);
     if (one == NULL)
         one = add_peer(a, host);
     if (one == NULL)
@@ -178,16 +178,16 @@ static peer *want_peer(agent *a, const rg__proposal_host *host)
     return one;
 }
 
-static void want_known(agent *a, const rg__proposal *p)
+static void want_known(rg__agent *a, const rg__proposal *p)
 {
     for (int i = 0; p != NULL && i < p->host_count; i++) {
-        peer *one = want_peer(a, &p->host[i]);
+        rg__peer *one = want_peer(a, &p->host[i]);
         if (one != NULL)
             one->is_known = true;
     }
 }
 
-static void expect(peer *one)
+static void expect(rg__peer *one)
 {
     if (!one->is_expected && !one->was_expected)
         one->heard_ns = rg__now_ns(); /* from now on */
@@ -195,14 +195,14 @@ static void expect(peer *one)
 }
 
 /* The leader hears everybody who has a record. */
-static void want_all_hosts(agent *a)
+static void want_all_hosts(rg__agent *a)
 {
     for (int i = 0; i < a->known.hosts; i++) {
         const rg__host_record *h = &a->known.host[i];
         rg__proposal_host host = {
             .id = h->id, .address = h->address, .port = h->port};
         snprintf(host.name, sizeof host.name, "%s", h->name);
-        peer *one = h->is_gone ? NULL : want_peer(a, &host);
+        rg__peer *one = h->is_gone ? NULL : want_peer(a, &host);
         if (one == NULL)
             continue;
         one->is_target = true;
@@ -211,7 +211,8 @@ static void want_all_hosts(agent *a)
 }
 
 /* The k-th known peer behind or before us in the circle. */
-static peer *neighbour(const beats *b, uint64_t me, int k, bool is_before)
+static rg__peer *neighbour(const rg__beats *b, uint64_t me, int k,
+                           bool is_before)
 {
     int known = 0, place = 0;
     for (int i = 0; i < b->peers; i++) {
@@ -230,13 +231,13 @@ static peer *neighbour(const beats *b, uint64_t me, int k, bool is_before)
     return NULL;
 }
 
-static void choose_neighbours(agent *a)
+static void choose_neighbours(rg__agent *a)
 {
     const bool is_in_ring =
         a->view.leader == a->id || rg__view_has_host(a, a->id);
     for (int k = 0; k < NEIGHBOURS && is_in_ring; k++) {
-        peer *next = neighbour(a->beats, a->id, k, false);
-        peer *before = neighbour(a->beats, a->id, k, true);
+        rg__peer *next = neighbour(a->beats, a->id, k, false);
+        rg__peer *before = neighbour(a->beats, a->id, k, true);
         if (next != NULL)
             next->is_target = true;
         if (before != NULL)
@@ -244,7 +245,7 @@ static void choose_neighbours(agent *a)
     }
 }
 
-static bool is_wanted(const peer *one)
+static bool is_wanted(const rg__peer *one)
 {
     const bool is_rival =
         one->a->beats->rival_ns != 0 && one->id == one->a->beats->rival;
@@ -252,19 +253,19 @@ static bool is_wanted(const peer *one)
            one->is_accused || one->is_written || one->writing != NULL;
 }
 
-void rg__beat_follow(agent *a)
+void rg__beat_follow(rg__agent *a)
 {
-    beats *b = a->beats;
+    rg__beats *b = a->beats;
     if (b == NULL)
         return;
     for (int i = 0; i < b->peers; i++) {
-        peer *one = b->peer[i];
+        rg__peer *one = b->peer[i];
         one->was_expected = one->is_expected;
         one->is_known = one->is_target = one->is_expected = false;
     }
     want_known(a, rg__view_decided(a));
     want_known(a, rg__view_newest(a));
-    peer *leader =
+    rg__peer *leader =
         a->view.leader != 0 ? want_peer(a, &a->view.leader_host) : NULL;
     if (leader != NULL) {
         leader->is_known = leader->is_target = true;
@@ -282,7 +283,8 @@ void rg__beat_follow(agent *a)
 
 /* -------------------------------------------------------------------- send */
 
-static void send_beat(agent *a, int sock, const peer *to, rg__beat *beat)
+static void send_beat(rg__agent *a, int sock, const rg__peer *to,
+                      rg__beat *beat)
 {
     uint8_t bytes[RG__BEAT_MAX];
     beat->from = a->id;
@@ -297,17 +299,17 @@ static void send_beat(agent *a, int sock, const peer *to, rg__beat *beat)
            is_own ? to->at_bytes : 0); /* lost is as good as sent */
 }
 
-static void send_to(agent *a, int sock, const peer *to, rg__beat_type type,
-                    uint64_t generation)
+static void send_to(rg__agent *a, int sock, const rg__peer *to,
+                    rg__beat_type type, uint64_t generation)
 {
     rg__beat beat = {.type = type, .generation = generation};
     send_beat(a, sock, to, &beat);
 }
 
-void rg__beat_ack(agent *a, uint64_t leader, uint64_t generation,
+void rg__beat_ack(rg__agent *a, uint64_t leader, uint64_t generation,
                   const char *text)
 {
-    const peer *to = find_peer(a->beats, leader);
+    const rg__peer *to = find_peer(a->beats, leader);
     rg__beat beat = {.type = RG__BEAT_ACK,
                      .generation = generation,
                      .text = text,
@@ -319,9 +321,9 @@ void rg__beat_ack(agent *a, uint64_t leader, uint64_t generation,
 static void on_datagram(void *arg, int fd, uint32_t events);
 
 /* A connected socket: the kernel of a host whose agent is gone says so. */
-static bool open_probe(peer *one)
+static bool open_probe(rg__peer *one)
 {
-    agent *a = one->a;
+    rg__agent *a = one->a;
     if (one->probe_sock < 0) {
         one->probe_sock = socket(one->at.ss_family,
                                  SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -339,14 +341,14 @@ static bool open_probe(peer *one)
     return true;
 }
 
-static void probe(peer *one)
+static void probe(rg__peer *one)
 {
     if (open_probe(one))
         send_to(one->a, one->probe_sock, one, RG__BEAT_PROBE, 0);
 }
 
 /* As large as a packet of the path may be. */
-static void probe_large(peer *one)
+static void probe_large(rg__peer *one)
 {
     static const char nothing[RG__BEAT_PROBE_MAX];
     const bool is_v4 = one->at.ss_family == AF_INET;
@@ -370,10 +372,10 @@ static void probe_large(peer *one)
     send_beat(one->a, one->probe_sock, one, &beat);
 }
 
-void rg__beat_probe_all(agent *a, uint64_t round_ns)
+void rg__beat_probe_all(rg__agent *a, uint64_t round_ns)
 {
     for (int i = 0; i < rg__beat_peers(a); i++) {
-        peer *one = a->beats->peer[i];
+        rg__peer *one = a->beats->peer[i];
         if (!one->is_known)
             continue;
         one->asked_ns = round_ns;
@@ -381,9 +383,9 @@ void rg__beat_probe_all(agent *a, uint64_t round_ns)
     }
 }
 
-void rg__beat_ask(agent *a, uint64_t host)
+void rg__beat_ask(rg__agent *a, uint64_t host)
 {
-    peer *one = find_peer(a->beats, host);
+    rg__peer *one = find_peer(a->beats, host);
     if (one == NULL || one->is_accused ||
         rg__now_ns() - one->asked_ns < rg__budget_ns(a->params))
         return;
@@ -391,22 +393,22 @@ void rg__beat_ask(agent *a, uint64_t host)
     probe(one);
 }
 
-void rg__beat_probe(agent *a, uint64_t host)
+void rg__beat_probe(rg__agent *a, uint64_t host)
 {
-    peer *one = find_peer(a->beats, host);
+    rg__peer *one = find_peer(a->beats, host);
     if (one != NULL)
         probe(one);
 }
 
-bool rg__beat_has_answered(const agent *a, uint64_t host, uint64_t since_ns)
+bool rg__beat_has_answered(const rg__agent *a, uint64_t host, uint64_t since_ns)
 {
-    const peer *one = find_peer(a->beats, host);
+    const rg__peer *one = find_peer(a->beats, host);
     return one != NULL && one->answered_ns >= since_ns;
 }
 
-void rg__beat_note_stuck(agent *a, uint64_t host, uint64_t bytes)
+void rg__beat_note_stuck(rg__agent *a, uint64_t host, uint64_t bytes)
 {
-    peer *one = find_peer(a->beats, host);
+    rg__peer *one = find_peer(a->beats, host);
     if (one == NULL)
         return;
     const uint64_t now = rg__now_ns();
@@ -426,42 +428,42 @@ void rg__beat_note_stuck(agent *a, uint64_t host, uint64_t bytes)
                        (unsigned long long)bytes);
 }
 
-void rg__beat_link_broke(agent *a, uint64_t host)
+void rg__beat_link_broke(rg__agent *a, uint64_t host)
 {
-    peer *one = find_peer(a->beats, host);
+    rg__peer *one = find_peer(a->beats, host);
     if (one == NULL)
         return;
     one->link_broke_ns = rg__now_ns();
     rg__beat_ask(a, host);
 }
 
-void rg__beat_abort(agent *a, uint64_t generation)
+void rg__beat_abort(rg__agent *a, uint64_t generation)
 {
-    const beats *b = a->beats;
+    const rg__beats *b = a->beats;
     if (b == NULL)
         return;
     for (int i = 0; i < b->peers; i++) {
-        const peer *one = b->peer[i];
+        const rg__peer *one = b->peer[i];
         if (one->is_target || one->is_expected ||
             (rg__view_i_lead(a) && one->is_known))
             send_to(a, b->sock, one, RG__BEAT_ABORTED, generation);
     }
 }
 
-bool rg__beat_asks_rival(const agent *a)
+bool rg__beat_asks_rival(const rg__agent *a)
 {
     return a->beats != NULL && a->beats->rival_ns != 0;
 }
 
-static void judge_rival(agent *a, bool is_alive)
+static void judge_rival(rg__agent *a, bool is_alive)
 {
     a->beats->rival_ns = 0;
     a->on->rival_judged(a, is_alive);
 }
 
-void rg__beat_ask_rival(agent *a, const rg__proposal_host *rival)
+void rg__beat_ask_rival(rg__agent *a, const rg__proposal_host *rival)
 {
-    peer *one = want_peer(a, rival);
+    rg__peer *one = want_peer(a, rival);
     a->beats->rival_ns = rg__now_ns();
     a->beats->rival = rival->id;
     if (one == NULL)
@@ -472,7 +474,7 @@ void rg__beat_ask_rival(agent *a, const rg__proposal_host *rival)
 
 /* -------------------------------------------------------------------- hear */
 
-static void on_aborted(agent *a, const peer *from, uint64_t generation)
+static void on_aborted(rg__agent *a, const rg__peer *from, uint64_t generation)
 {
     const rg__proposal *decided = rg__view_decided(a);
     if (decided == NULL || decided->generation != generation ||
@@ -485,7 +487,7 @@ static void on_aborted(agent *a, const peer *from, uint64_t generation)
     a->on->host_aborted(a, generation);
 }
 
-static bool is_news(const agent *a, const rg__beat *beat)
+static bool is_news(const rg__agent *a, const rg__beat *beat)
 {
     const rg__cur *cur = &a->view.cur;
     return beat->generation > cur->generation ||
@@ -493,7 +495,7 @@ static bool is_news(const agent *a, const rg__beat *beat)
             cur->phase == RG__GEN_PROPOSED);
 }
 
-static void on_beat(agent *a, peer *from, const rg__beat *beat)
+static void on_beat(rg__agent *a, rg__peer *from, const rg__beat *beat)
 {
     const uint64_t now = rg__now_ns();
     from->counter = beat->counter;
@@ -533,10 +535,10 @@ static void on_beat(agent *a, peer *from, const rg__beat *beat)
     }
 }
 
-static void note_refusal(agent *a, int sock)
+static void note_refusal(rg__agent *a, int sock)
 {
     for (int i = 0; i < a->beats->peers; i++) {
-        peer *one = a->beats->peer[i];
+        rg__peer *one = a->beats->peer[i];
         if (one->probe_sock == sock && one->refused_ns == 0) {
             one->refused_ns = rg__now_ns();
             rg__log(RG__INFO, "agent",
@@ -548,10 +550,10 @@ static void note_refusal(agent *a, int sock)
 }
 
 /* Whoever knows the job's key is answered, also who is not known here yet. */
-static void answer(agent *a, const rg__beat *probe, struct sockaddr_storage *at,
-                   socklen_t bytes)
+static void answer(rg__agent *a, const rg__beat *probe,
+                   struct sockaddr_storage *at, socklen_t bytes)
 {
-    peer asker = {.id = probe->from, .at = *at, .at_bytes = bytes};
+    rg__peer asker = {.id = probe->from, .at = *at, .at_bytes = bytes};
     rg__beat here = {.type = RG__BEAT_HERE,
                      .text = probe->text,
                      .text_bytes = probe->text_bytes};
@@ -561,7 +563,7 @@ static void answer(agent *a, const rg__beat *probe, struct sockaddr_storage *at,
 static void on_datagram(void *arg, int fd, uint32_t events)
 {
     (void)events;
-    agent *a = arg;
+    rg__agent *a = arg;
     for (int i = 0; i < PER_WAKE; i++) {
         uint8_t bytes[RG__BEAT_MAX + 1];
         rg__beat beat;
@@ -580,7 +582,7 @@ static void on_datagram(void *arg, int fd, uint32_t events)
         }
         if (beat.type == RG__BEAT_PROBE)
             answer(a, &beat, &at, at_bytes);
-        peer *from = find_peer(a->beats, beat.from);
+        rg__peer *from = find_peer(a->beats, beat.from);
         const bool is_old = from != NULL && beat.counter <= from->counter;
         a->beats->received += !is_old;
         a->beats->refused += is_old;
@@ -589,23 +591,23 @@ static void on_datagram(void *arg, int fd, uint32_t events)
     }
 }
 
-rg__beat_counts rg__beat_count(const agent *a)
+rg__beat_counts rg__beat_count(const rg__agent *a)
 {
-    const beats *b = a->beats;
+    const rg__beats *b = a->beats;
     return b != NULL ? (rg__beat_counts){b->sent, b->received, b->refused}
                      : (rg__beat_counts){0};
 }
 
 /* ------------------------------------------------------------------ period */
 
-static void beat_now(agent *a, uint64_t now)
+static void beat_now(rg__agent *a, uint64_t now)
 {
     const uint64_t budget = rg__budget_ns(a->params);
     rg__beat beat = {.type = RG__BEAT,
                      .generation = a->view.cur.generation,
                      .is_decided = a->view.cur.phase != RG__GEN_PROPOSED};
     for (int i = 0; i < a->beats->peers; i++) {
-        peer *one = a->beats->peer[i];
+        rg__peer *one = a->beats->peer[i];
         if (one->is_target)
             send_beat(a, a->beats->sock, one, &beat);
         const bool is_in_round =
@@ -627,9 +629,9 @@ static void beat_now(agent *a, uint64_t now)
 }
 
 /* Seldom, since a machine that is busy stays so. */
-static void say_late(agent *a, uint64_t late_ns, uint64_t now)
+static void say_late(rg__agent *a, uint64_t late_ns, uint64_t now)
 {
-    beats *b = a->beats;
+    rg__beats *b = a->beats;
     if (b->said_late_ns != 0 && now - b->said_late_ns < SAY_LATE_NS)
         return;
     b->said_late_ns = now;
@@ -642,9 +644,9 @@ static void say_late(agent *a, uint64_t late_ns, uint64_t now)
 }
 
 /* What came meanwhile lies in the socket, or was lost in it: no silence. */
-static void mind_being_late(agent *a, uint64_t now)
+static void mind_being_late(rg__agent *a, uint64_t now)
 {
-    const beats *b = a->beats;
+    const rg__beats *b = a->beats;
     const uint64_t due = b->last_ns + period_ns(a);
     if (b->last_ns == 0 || now < due + rg__budget_ns(a->params) / LATE_SHARE)
         return;
@@ -656,8 +658,8 @@ static void mind_being_late(agent *a, uint64_t now)
 
 static void on_period(void *arg)
 {
-    agent *a = arg;
-    beats *b = a->beats;
+    rg__agent *a = arg;
+    rg__beats *b = a->beats;
     const uint64_t now = rg__now_ns();
     rg__timer_set(b->timer, period_ns(a));
     mind_being_late(a, now);
@@ -672,7 +674,7 @@ static void on_period(void *arg)
 /* ------------------------------------------------------------ open and close
  */
 
-static rg_status bind_socket(agent *a, int *sock_p)
+static rg_status bind_socket(rg__agent *a, int *sock_p)
 {
     struct sockaddr_storage at;
     socklen_t bytes;
@@ -701,12 +703,12 @@ static rg_status bind_socket(agent *a, int *sock_p)
 
 /* Above whatever the agents before us of this incarnation have sent, without a
  * clock: 2^48 datagrams are 89 years of one each 10 us. */
-static uint64_t first_counter(const agent *a)
+static uint64_t first_counter(const rg__agent *a)
 {
     return (uint64_t)a->life.agents << 48;
 }
 
-rg_status rg__beat_open(agent *a)
+rg_status rg__beat_open(rg__agent *a)
 {
     int sock = -1;
     const rg_status st = a->params->is_one_host ? RG_OK : bind_socket(a, &sock);
@@ -727,15 +729,15 @@ rg_status rg__beat_open(agent *a)
                     : rg__loop_watch(a->loop, sock, EPOLLIN, on_datagram, a);
 }
 
-void rg__beat_start(agent *a)
+void rg__beat_start(rg__agent *a)
 {
-    a->beats->self = (peer){.a = a, .id = a->id, .probe_sock = -1};
+    a->beats->self = (rg__peer){.a = a, .id = a->id, .probe_sock = -1};
     rg__timer_set(a->beats->timer, 0);
 }
 
-void rg__beat_close(agent *a)
+void rg__beat_close(rg__agent *a)
 {
-    beats *b = a->beats;
+    rg__beats *b = a->beats;
     if (b == NULL)
         return;
     while (b->peers > 0)

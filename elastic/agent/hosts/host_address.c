@@ -47,7 +47,7 @@ static rg_status take_route(const char *endpoints, rg__address *to)
 }
 
 /* On one host what was given is looked at, and nobody needs it. */
-rg_status rg__address_choose(agent *a)
+rg_status rg__address_choose(rg__agent *a)
 {
     rg_status st = RG_OK;
     if (a->params->advertise != NULL)
@@ -67,7 +67,7 @@ static bool is_loopback(const rg__address *address)
            strcmp(address->text, "::1") == 0;
 }
 
-bool rg__address_is_reached(const agent *a, const rg__proposal *p)
+bool rg__address_is_reached(const rg__agent *a, const rg__proposal *p)
 {
     for (int i = 0; i < p->host_count; i++)
         if (is_loopback(&a->address) && !is_loopback(&p->host[i].address))

@@ -7,8 +7,8 @@
 
 /* beat.c. A peer is another agent, by incarnation; it is expected to beat, or
  * only watched because it is accused or was asked. */
-typedef struct peer {
-    agent *a;
+typedef struct rg__peer {
+    rg__agent *a;
     uint64_t id;
     char name[RG__NAME_MAX];
     struct sockaddr_storage at;
@@ -33,85 +33,90 @@ typedef struct peer {
     int64_t written_mod;    /* mod_revision of that key as far as we know */
     uint64_t accused_ns;
     rg__etcd_req *writing;
-} peer;
-rg_status rg__beat_open(agent *a); /* at a->port */
-void rg__beat_close(agent *a);
-void rg__beat_start(agent *a);
-void rg__beat_follow(agent *a); /* the view or what the leader knows changed */
+} rg__peer;
+rg_status rg__beat_open(rg__agent *a); /* at a->port */
+void rg__beat_close(rg__agent *a);
+void rg__beat_start(rg__agent *a);
+void rg__beat_follow(
+    rg__agent *a); /* the view or what the leader knows changed */
 /* A generation is aborted for a certain reason: neighbours and the leader, who
  * tells everybody, need not wait for etcd. */
-void rg__beat_abort(agent *a, uint64_t generation);
+void rg__beat_abort(rg__agent *a, uint64_t generation);
 /* Send a probe to every known peer, now and with every beat until it answers.
  */
-void rg__beat_probe_all(agent *a, uint64_t round_ns);
+void rg__beat_probe_all(rg__agent *a, uint64_t round_ns);
 /* The same for one, which a worker here does not get through to. */
-void rg__beat_ask(agent *a, uint64_t host);
+void rg__beat_ask(rg__agent *a, uint64_t host);
 /* The same; so many bytes of a worker here are not acknowledged by it. */
-void rg__beat_note_stuck(agent *a, uint64_t host, uint64_t bytes);
+void rg__beat_note_stuck(rg__agent *a, uint64_t host, uint64_t bytes);
 /* And a worker there has let go of a connection: if the agent there is gone as
  * well, it has no grace. */
-void rg__beat_link_broke(agent *a, uint64_t host);
+void rg__beat_link_broke(rg__agent *a, uint64_t host);
 /* Send one a probe, once; and has one answered since then? */
-void rg__beat_probe(agent *a, uint64_t host);
-bool rg__beat_has_answered(const agent *a, uint64_t host, uint64_t since_ns);
+void rg__beat_probe(rg__agent *a, uint64_t host);
+bool rg__beat_has_answered(const rg__agent *a, uint64_t host,
+                           uint64_t since_ns);
 /* This host's ack to the leader. */
-void rg__beat_ack(agent *a, uint64_t leader, uint64_t generation,
+void rg__beat_ack(rg__agent *a, uint64_t leader, uint64_t generation,
                   const char *text);
-int rg__beat_peers(const agent *a);
-peer *rg__beat_peer(const agent *a, int i);
-peer *rg__beat_self(const agent *a); /* to accuse ourselves; NULL: not yet */
+int rg__beat_peers(const rg__agent *a);
+rg__peer *rg__beat_peer(const rg__agent *a, int i);
+rg__peer *
+rg__beat_self(const rg__agent *a); /* to accuse ourselves; NULL: not yet */
 
 /* Datagrams since this agent began. */
 typedef struct rg__beat_counts {
     uint64_t sent, received, refused;
 } rg__beat_counts;
-rg__beat_counts rg__beat_count(const agent *a);
+rg__beat_counts rg__beat_count(const rg__agent *a);
 
 /* Ask an agent that bears our host's name whether it lives: a verdict within
  * half the budget. */
-bool rg__beat_asks_rival(const agent *a);
-void rg__beat_ask_rival(agent *a, const rg__proposal_host *rival);
+bool rg__beat_asks_rival(const rg__agent *a);
+void rg__beat_ask_rival(rg__agent *a, const rg__proposal_host *rival);
 
 /* suspect.c */
-rg_status rg__suspect_create(agent *a);
-void rg__suspect_destroy(agent *a);
-void rg__suspect_look_in(agent *a, uint64_t ns);
+rg_status rg__suspect_create(rg__agent *a);
+void rg__suspect_destroy(rg__agent *a);
+void rg__suspect_look_in(rg__agent *a, uint64_t ns);
 /* The leader's plan stood on these mute hosts. */
-void rg__suspect_planned_on(agent *a, const uint64_t *mute, int n);
+void rg__suspect_planned_on(rg__agent *a, const uint64_t *mute, int n);
 /* That generation was ended for a host that etcd does not answer. */
-void rg__suspect_spoke(agent *a, uint64_t generation);
-bool rg__suspect_has_spoken(const agent *a, uint64_t generation);
+void rg__suspect_spoke(rg__agent *a, uint64_t generation);
+bool rg__suspect_has_spoken(const rg__agent *a, uint64_t generation);
 /* Called with every beat, and when a round may be over. */
-void rg__suspect_look(agent *a);
-void rg__suspect_follow(agent *a);    /* somebody asked all to look */
-void rg__suspect_forgive(agent *a);   /* we were late ourselves */
-void rg__suspect_take_over(agent *a); /* what the agent before us accused */
-void rg__suspect_forget(peer *one);   /* it goes: nothing of it is awaited */
-void rg__suspect_heard(peer *one);    /* it has answered a probe */
+void rg__suspect_look(rg__agent *a);
+void rg__suspect_follow(rg__agent *a);    /* somebody asked all to look */
+void rg__suspect_forgive(rg__agent *a);   /* we were late ourselves */
+void rg__suspect_take_over(rg__agent *a); /* what the agent before us accused */
+void rg__suspect_forget(rg__peer *one); /* it goes: nothing of it is awaited */
+void rg__suspect_heard(rg__peer *one);  /* it has answered a probe */
 /* As the leader: a host has said that it aborted the generation. */
-void rg__suspect_told(agent *a, uint64_t generation);
+void rg__suspect_told(rg__agent *a, uint64_t generation);
 /* What the leader knows has changed: is an accusation new? */
-void rg__suspect_note(agent *a, const rg__suspicion *before, int n);
+void rg__suspect_note(rg__agent *a, const rg__suspicion *before, int n);
 /* Hosts that the leader goes on without; while a round of looks is under way
  * *again_ns_p says when it will be over. */
-int rg__suspect_lost(const agent *a, uint64_t *lost, int room,
+int rg__suspect_lost(const rg__agent *a, uint64_t *lost, int room,
                      uint64_t *again_ns_p);
 /* Hosts that have said for the whole budget that etcd does not answer them. */
-int rg__suspect_mute(const agent *a, uint64_t *mute, int room);
+int rg__suspect_mute(const rg__agent *a, uint64_t *mute, int room);
 
 /* paths.c */
-rg_status rg__paths_create(agent *a);
-void rg__paths_destroy(agent *a);
-void rg__paths_follow(agent *a); /* the view has changed, or a worker came */
+rg_status rg__paths_create(rg__agent *a);
+void rg__paths_destroy(rg__agent *a);
+void rg__paths_follow(
+    rg__agent *a); /* the view has changed, or a worker came */
 /* May workers of this host come to the door? */
-bool rg__paths_are_proved(const agent *a);
+bool rg__paths_are_proved(const rg__agent *a);
 /* peers.c: another agent proves its paths. */
-bool rg__paths_serve(agent *a, connection *c, const void *body, size_t n);
+bool rg__paths_serve(rg__agent *a, rg__connection *c, const void *body,
+                     size_t n);
 
 /* host_address.c: params->advertise, or of params->interface, or the source of
  * the route to the first endpoint of etcd. */
-rg_status rg__address_choose(agent *a);
+rg_status rg__address_choose(rg__agent *a);
 /* Can the hosts of a world that are not on this machine reach this one? */
-bool rg__address_is_reached(const agent *a, const rg__proposal *p);
+bool rg__address_is_reached(const rg__agent *a, const rg__proposal *p);
 
 #endif

@@ -67,7 +67,7 @@ _Static_assert(sizeof(prove_frame) <= PADDED && sizeof(proved_frame) <= PADDED,
 
 /* Connect to one port after the other, and close. */
 typedef struct dial {
-    agent *a;
+    rg__agent *a;
     rg__address address;
     ports at;
     uint32_t next; /* port: 0 is the agent's */
@@ -167,7 +167,7 @@ static void dial_on(dial *d)
     d->done(d->arg, NULL);
 }
 
-static bool make_dial(dial *d, agent *a)
+static bool make_dial(dial *d, rg__agent *a)
 {
     *d = (dial){.a = a, .sock = -1};
     d->timer = rg__timer_create(a->loop, on_late, d);
@@ -198,12 +198,12 @@ static void begin_dial(dial *d, const rg__address *address, const ports *at,
     dial_on(d);
 }
 
-static void list_ports(const agent *a, ports *at)
+static void list_ports(const rg__agent *a, ports *at)
 {
     at->agent = a->port;
     at->workers = 0;
     for (int i = 0; i < a->params->slots && at->workers < WORKERS_MAX; i++) {
-        const slot *s = &a->slot[i];
+        const rg__slot *s = &a->slot[i];
         if (rg__slot_is_alive(s) && s->w.port != 0)
             at->worker[at->workers++] = s->w.port;
     }
@@ -211,7 +211,7 @@ static void list_ports(const agent *a, ports *at)
 
 /* ------------------------------------------------------------------- leader */
 
-static bool is_accused(const agent *a, uint64_t host)
+static bool is_accused(const rg__agent *a, uint64_t host)
 {
     for (int i = 0; i < a->known.suspicions; i++)
         if (a->known.suspicion[i].host == host)
@@ -225,7 +225,7 @@ static const rg__proposal_host *host_in_circle(const rg__proposal *world,
     return &world->host[place % (uint64_t)world->host_count];
 }
 
-static bool may_be_named(const agent *a, uint64_t host, uint64_t asker)
+static bool may_be_named(const rg__agent *a, uint64_t host, uint64_t asker)
 {
     const rg__host_record *record = rg__snapshot_host(&a->known, host);
     return host != a->id && host != asker && record != NULL &&
@@ -233,7 +233,8 @@ static bool may_be_named(const agent *a, uint64_t host, uint64_t asker)
 }
 
 /* Beginning at another place of the circle for each host that asks. */
-static int name_hosts(const agent *a, uint64_t asker, rg__proposal_host *host)
+static int name_hosts(const rg__agent *a, uint64_t asker,
+                      rg__proposal_host *host)
 {
     const rg__proposal *world = rg__snapshot_decided(&a->known);
     const int hosts = world != NULL ? world->host_count : 0;
@@ -250,8 +251,8 @@ static int name_hosts(const agent *a, uint64_t asker, rg__proposal_host *host)
 /* -------------------------------------------------------- who is asked (to) */
 
 typedef struct asked {
-    agent *a;
-    connection *c;
+    rg__agent *a;
+    rg__connection *c;
     prove_frame m;
     dial dial;
 } asked;
@@ -297,9 +298,10 @@ static void asked_gone(void *arg, const char *why)
     free_asked(arg);
 }
 
-bool rg__paths_serve(agent *a, connection *c, const void *body, size_t n)
+bool rg__paths_serve(rg__agent *a, rg__connection *c, const void *body,
+                     size_t n)
 {
-    static const connection_fns fns = {asked_frame, asked_room, asked_gone};
+    static const rg__connection_fns fns = {asked_frame, asked_room, asked_gone};
     asked *s = n == PADDED ? calloc(1, sizeof *s) : NULL;
     if (s == NULL || !make_dial(&s->dial, a)) {
         free(s);
@@ -315,10 +317,10 @@ bool rg__paths_serve(agent *a, connection *c, const void *body, size_t n)
 
 /* ----------------------------------------------------------------- newcomer */
 
-struct paths {
-    agent *a;
+struct rg__paths {
+    rg__agent *a;
     rg__timer *timer; /* to begin, for the first time or again */
-    connection *c;
+    rg__connection *c;
     dial dial;
     rg__proposal_host host[NAMED_MAX + 1];
     int hosts, now;
@@ -327,7 +329,7 @@ struct paths {
     bool is_under_way, has_asked, is_proved, was_inside;
 };
 
-static bool is_of_world(const agent *a, uint64_t host)
+static bool is_of_world(const rg__agent *a, uint64_t host)
 {
     const rg__proposal *world = rg__view_decided(a);
     for (int i = 0; world != NULL && i < world->host_count; i++)
@@ -336,17 +338,17 @@ static bool is_of_world(const agent *a, uint64_t host)
     return false;
 }
 
-static bool is_inside(const agent *a)
+static bool is_inside(const rg__agent *a)
 {
     return is_of_world(a, a->id);
 }
 
-bool rg__paths_are_proved(const agent *a)
+bool rg__paths_are_proved(const rg__agent *a)
 {
     return a->paths == NULL || a->paths->is_proved || is_inside(a);
 }
 
-static void stop(paths *p)
+static void stop(rg__paths *p)
 {
     p->is_under_way = false;
     close_dial(&p->dial);
@@ -355,7 +357,7 @@ static void stop(paths *p)
     p->c = NULL;
 }
 
-static void set_proved(paths *p, bool is_proved)
+static void set_proved(rg__paths *p, bool is_proved)
 {
     const bool is_news = p->is_proved != is_proved;
     p->is_proved = is_proved;
@@ -363,16 +365,16 @@ static void set_proved(paths *p, bool is_proved)
         p->a->on->paths_judged(p->a);
 }
 
-static void say_wait(paths *p, const char *name, const char *why)
+static void say_wait(rg__paths *p, const char *name, const char *why)
 {
     rg__wait_begin(p->a, RG__WAIT_PATHS, 0,
                    "a path to host %s, without which it can't join: %s", name,
                    why);
 }
 
-static void fail(paths *p, const char *why)
+static void fail(rg__paths *p, const char *why)
 {
-    agent *a = p->a;
+    rg__agent *a = p->a;
     const char *name = p->host[p->now < p->hosts ? p->now : 0].name;
     say_wait(p, name, why);
     rg__log(RG__DEBUG, "agent", "no path to host %s yet: %s", name, why);
@@ -382,9 +384,9 @@ static void fail(paths *p, const char *why)
     rg__timer_set(p->timer, rg__budget_ns(a->params) / 5);
 }
 
-static void complete(paths *p)
+static void complete(rg__paths *p)
 {
-    agent *a = p->a;
+    rg__agent *a = p->a;
     if (!rg__view_i_lead(a) &&
         !rg__beat_has_answered(a, p->host[0].id, p->begin_ns)) {
         p->now = 0;
@@ -397,11 +399,11 @@ static void complete(paths *p)
     rg__timer_set(p->timer, rg__budget_ns(a->params) * AGAIN_BUDGETS);
 }
 
-static void go_on(paths *p);
+static void go_on(rg__paths *p);
 
 static void on_reached(void *arg, const char *why)
 {
-    paths *p = arg;
+    rg__paths *p = arg;
     if (why != NULL) {
         fail(p, why);
         return;
@@ -410,7 +412,7 @@ static void on_reached(void *arg, const char *why)
     go_on(p);
 }
 
-static bool on_proved(paths *p, const proved_frame *m)
+static bool on_proved(rg__paths *p, const proved_frame *m)
 {
     if (m->named > NAMED_MAX)
         return false;
@@ -445,8 +447,8 @@ static bool proof_frame(void *arg, uint32_t type, const void *body, size_t n)
 
 static void ask(void *arg)
 {
-    paths *p = arg;
-    const agent *a = p->a;
+    rg__paths *p = arg;
+    const rg__agent *a = p->a;
     prove_frame *m = rg__connection_space(p->c);
     if (m == NULL || p->has_asked)
         return;
@@ -462,16 +464,16 @@ static void ask(void *arg)
 
 static void proof_gone(void *arg, const char *why)
 {
-    paths *p = arg;
+    rg__paths *p = arg;
     char text[RG__CAUSE_MAX];
     snprintf(text, sizeof text, "%.120s", why);
     p->c = NULL;
     fail(p, text);
 }
 
-static void go_on(paths *p)
+static void go_on(rg__paths *p)
 {
-    static const connection_fns fns = {proof_frame, ask, proof_gone};
+    static const rg__connection_fns fns = {proof_frame, ask, proof_gone};
     if (p->now == p->hosts) {
         complete(p);
         return;
@@ -487,7 +489,7 @@ static void go_on(paths *p)
     fail(p, rg_last_error());
 }
 
-static bool is_any_at_door(const agent *a)
+static bool is_any_at_door(const rg__agent *a)
 {
     for (int i = 0; i < a->params->slots; i++)
         if (a->slot[i].kept.state == SLOT_DOOR)
@@ -497,7 +499,7 @@ static bool is_any_at_door(const agent *a)
 
 /* A loopback address that others have no use for costs its host its place, with
  * a sentence, once it is proposed. */
-static bool is_reached(const agent *a)
+static bool is_reached(const rg__agent *a)
 {
     rg__proposal_host leader = a->view.leader_host;
     const rg__proposal two = {.host = &leader, .host_count = 1};
@@ -505,9 +507,9 @@ static bool is_reached(const agent *a)
 }
 
 /* With whom it begins. Before there is a world, the leader will be of it. */
-static void choose_hosts(paths *p)
+static void choose_hosts(rg__paths *p)
 {
-    const agent *a = p->a;
+    const rg__agent *a = p->a;
     const rg__proposal *world = rg__view_decided(a);
     const bool is_outside = world != NULL && !is_of_world(a, a->view.leader);
     p->hosts = 1;
@@ -520,8 +522,8 @@ static void choose_hosts(paths *p)
 
 static void begin(void *arg)
 {
-    paths *p = arg;
-    agent *a = p->a;
+    rg__paths *p = arg;
+    rg__agent *a = p->a;
     if (p->is_under_way || is_inside(a) || rg__life_is_ending(a) ||
         a->is_done || a->view.leader == 0 || !is_any_at_door(a))
         return;
@@ -544,9 +546,9 @@ static void begin(void *arg)
 }
 
 /* The view has changed, or a worker has come. */
-void rg__paths_follow(agent *a)
+void rg__paths_follow(rg__agent *a)
 {
-    paths *p = a->paths;
+    rg__paths *p = a->paths;
     const bool was_inside = p->was_inside;
     p->was_inside = is_inside(a);
     if (p->was_inside) {
@@ -562,9 +564,9 @@ void rg__paths_follow(agent *a)
         begin(p);
 }
 
-rg_status rg__paths_create(agent *a)
+rg_status rg__paths_create(rg__agent *a)
 {
-    paths *p = calloc(1, sizeof *p);
+    rg__paths *p = calloc(1, sizeof *p);
     if (p == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for an agent");
     p->a = a;
@@ -575,9 +577,9 @@ rg_status rg__paths_create(agent *a)
                : rg__fail(RG_ERR_MEMORY, "no memory for an agent");
 }
 
-void rg__paths_destroy(agent *a)
+void rg__paths_destroy(rg__agent *a)
 {
-    paths *p = a->paths;
+    rg__paths *p = a->paths;
     if (p == NULL)
         return;
     stop(p);

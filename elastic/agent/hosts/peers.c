@@ -62,9 +62,9 @@ typedef struct queue {
     size_t room, begin, end;
 } queue;
 
-struct connection {
-    connection *next;
-    agent *a;
+struct rg__connection {
+    rg__connection *next;
+    rg__agent *a;
     int sock;
     bool is_caller; /* we called */
     bool is_connecting, is_busy, is_closed;
@@ -73,7 +73,7 @@ struct connection {
     uint64_t wanted;  /* incarnation that we called; 0: any */
     hello mine, theirs;
     queue in, out;
-    const connection_fns *fns; /* NULL: nobody has taken it yet */
+    const rg__connection_fns *fns; /* NULL: nobody has taken it yet */
     void *arg;
     rg__timer *silence;
 };
@@ -82,9 +82,10 @@ static void on_event(void *arg, int fd, uint32_t events);
 
 /* --------------------------------------------------------------------- end */
 
-static void free_connection(connection *c)
+static void free_connection(rg__connection *c)
 {
-    for (connection **at = &c->a->connections; *at != NULL; at = &(*at)->next)
+    for (rg__connection **at = &c->a->connections; *at != NULL;
+         at = &(*at)->next)
         if (*at == c) {
             *at = c->next;
             break;
@@ -95,7 +96,7 @@ static void free_connection(connection *c)
     free(c);
 }
 
-void rg__connection_close(connection *c)
+void rg__connection_close(rg__connection *c)
 {
     if (c->is_closed)
         return;
@@ -107,9 +108,9 @@ void rg__connection_close(connection *c)
 }
 
 /* The owner is told last: it may begin anything, also another call. */
-static void end_connection(connection *c, const char *why)
+static void end_connection(rg__connection *c, const char *why)
 {
-    const connection_fns *fns = c->fns;
+    const rg__connection_fns *fns = c->fns;
     void *arg = c->arg;
     if (c->is_closed)
         return;
@@ -121,7 +122,7 @@ static void end_connection(connection *c, const char *why)
         fns->gone(arg, why);
 }
 
-static uint64_t patience_ns(const connection *c)
+static uint64_t patience_ns(const rg__connection *c)
 {
     if (c->phase != OPEN && !c->is_caller)
         return PROVE_NS;
@@ -130,7 +131,7 @@ static uint64_t patience_ns(const connection *c)
 
 static void on_silence(void *arg)
 {
-    connection *c = arg;
+    rg__connection *c = arg;
     char why[WHY_MAX];
     snprintf(why, sizeof why, "nothing came for %llu ms",
              (unsigned long long)(patience_ns(c) / RG__MS));
@@ -149,13 +150,13 @@ static bool make_room(queue *q, size_t room)
     return true;
 }
 
-static void put(connection *c, const void *bytes, size_t n)
+static void put(rg__connection *c, const void *bytes, size_t n)
 {
     memcpy(c->out.bytes + c->out.end, bytes, n);
     c->out.end += n;
 }
 
-static bool prepare(connection *c)
+static bool prepare(rg__connection *c)
 {
     c->mine = (hello){.magic = MAGIC, .version = VERSION, .host = c->a->id};
     c->silence = rg__timer_create(c->a->loop, on_silence, c);
@@ -168,20 +169,20 @@ static bool prepare(connection *c)
 }
 
 /* Takes the socket, also when it fails. */
-static connection *create(agent *a, int sock, bool is_caller)
+static rg__connection *create(rg__agent *a, int sock, bool is_caller)
 {
     const int on = 1;
-    connection *c = calloc(1, sizeof *c);
+    rg__connection *c = calloc(1, sizeof *c);
     if (c == NULL) {
         close(sock);
         return NULL;
     }
-    *c = (connection){.a = a,
-                      .sock = sock,
-                      .is_caller = is_caller,
-                      .is_connecting = is_caller,
-                      .watched = EPOLLIN | EPOLLOUT,
-                      .next = a->connections};
+    *c = (rg__connection){.a = a,
+                          .sock = sock,
+                          .is_caller = is_caller,
+                          .is_connecting = is_caller,
+                          .watched = EPOLLIN | EPOLLOUT,
+                          .next = a->connections};
     a->connections = c;
     setsockopt(sock, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     if (!prepare(c) ||
@@ -195,20 +196,21 @@ static connection *create(agent *a, int sock, bool is_caller)
 
 /* ------------------------------------------------------------------- frames */
 
-void rg__connection_take(connection *c, const connection_fns *fns, void *arg)
+void rg__connection_take(rg__connection *c, const rg__connection_fns *fns,
+                         void *arg)
 {
     c->fns = fns;
     c->arg = arg;
 }
 
-void *rg__connection_space(connection *c)
+void *rg__connection_space(rg__connection *c)
 {
     if (c->phase != OPEN || c->is_closed || c->out.begin != c->out.end)
         return NULL;
     return c->out.bytes + sizeof(head);
 }
 
-static void watch(connection *c)
+static void watch(rg__connection *c)
 {
     const uint32_t events =
         c->out.begin != c->out.end ? EPOLLIN | EPOLLOUT : EPOLLIN;
@@ -219,7 +221,7 @@ static void watch(connection *c)
         rg__timer_set(c->silence, 0);
 }
 
-void rg__connection_send(connection *c, uint32_t type, size_t n)
+void rg__connection_send(rg__connection *c, uint32_t type, size_t n)
 {
     const head h = {type, (uint32_t)n};
     memcpy(c->out.bytes, &h, sizeof h);
@@ -236,7 +238,7 @@ static const char *label_of(bool is_caller)
     return is_caller ? "regroup agent calls" : "regroup agent answers";
 }
 
-static void prove(connection *c)
+static void prove(rg__connection *c)
 {
     uint8_t mac[RG__MAC_BYTES];
     rg__mac_make(mac, c->a->key, label_of(c->is_caller), &c->mine,
@@ -244,7 +246,7 @@ static void prove(connection *c)
     put(c, mac, sizeof mac);
 }
 
-static void on_hello(connection *c, const void *bytes)
+static void on_hello(rg__connection *c, const void *bytes)
 {
     memcpy(&c->theirs, bytes, sizeof c->theirs);
     if (c->theirs.magic != MAGIC || c->theirs.version != VERSION)
@@ -257,7 +259,7 @@ static void on_hello(connection *c, const void *bytes)
     }
 }
 
-static void on_proof(connection *c, const void *bytes)
+static void on_proof(rg__connection *c, const void *bytes)
 {
     if (!rg__mac_is(bytes, c->a->key, label_of(!c->is_caller), &c->theirs,
                     sizeof c->theirs, &c->mine, sizeof c->mine))
@@ -273,7 +275,7 @@ static void on_proof(connection *c, const void *bytes)
 
 /* ----------------------------------------------------------------- receive */
 
-static void on_frame(connection *c, const head *h, const void *body)
+static void on_frame(rg__connection *c, const head *h, const void *body)
 {
     const bool is_good =
         c->fns != NULL
@@ -284,7 +286,7 @@ static void on_frame(connection *c, const head *h, const void *body)
 }
 
 /* Bytes of the next whole thing, at least; more once its head is here. */
-static size_t next_size(const connection *c)
+static size_t next_size(const rg__connection *c)
 {
     head h;
     if (c->phase != OPEN)
@@ -295,7 +297,7 @@ static size_t next_size(const connection *c)
     return sizeof h + h.bytes;
 }
 
-static void take_next(connection *c, size_t size)
+static void take_next(rg__connection *c, size_t size)
 {
     const char *at = c->in.bytes + c->in.begin;
     head h;
@@ -311,7 +313,7 @@ static void take_next(connection *c, size_t size)
 }
 
 /* false: the next thing is not whole yet. */
-static bool handle_next(connection *c)
+static bool handle_next(rg__connection *c)
 {
     const size_t size = next_size(c);
     if (size > FRAME_MAX) {
@@ -333,7 +335,7 @@ static void compact(queue *q)
     q->begin = 0;
 }
 
-static void receive(connection *c)
+static void receive(rg__connection *c)
 {
     const ssize_t n = recv(c->sock, c->in.bytes + c->in.end,
                            c->in.room - c->in.end, MSG_DONTWAIT);
@@ -355,7 +357,7 @@ static void receive(connection *c)
 
 /* -------------------------------------------------------------------- send */
 
-static void transmit(connection *c)
+static void transmit(rg__connection *c)
 {
     const ssize_t n = send(c->sock, c->out.bytes + c->out.begin,
                            c->out.end - c->out.begin, MSG_DONTWAIT);
@@ -374,7 +376,7 @@ static void transmit(connection *c)
         c->fns->room(c->arg);
 }
 
-static void finish_connect(connection *c)
+static void finish_connect(rg__connection *c)
 {
     int err = 0;
     socklen_t n = sizeof err;
@@ -387,7 +389,7 @@ static void finish_connect(connection *c)
 
 static void on_event(void *arg, int fd, uint32_t events)
 {
-    connection *c = arg;
+    rg__connection *c = arg;
     (void)fd;
     c->is_busy = true;
     if (c->is_connecting)
@@ -423,10 +425,10 @@ bool rg__peers_sockaddr(const rg__address *address, uint32_t port,
     return inet_pton(AF_INET6, address->text, &six->sin6_addr) == 1;
 }
 
-rg_status rg__connection_call(agent *a, const rg__address *address,
+rg_status rg__connection_call(rg__agent *a, const rg__address *address,
                               uint32_t port, uint64_t host,
-                              const connection_fns *fns, void *arg,
-                              connection **c_p)
+                              const rg__connection_fns *fns, void *arg,
+                              rg__connection **c_p)
 {
     struct sockaddr_storage at;
     socklen_t n = 0;
@@ -444,7 +446,7 @@ rg_status rg__connection_call(agent *a, const rg__address *address,
                         "called: %s",
                         address->text, port, strerror(err));
     }
-    connection *c = create(a, sock, true);
+    rg__connection *c = create(a, sock, true);
     if (c == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a connection");
     c->wanted = host;
@@ -456,11 +458,11 @@ rg_status rg__connection_call(agent *a, const rg__address *address,
 
 /* ------------------------------------------------------------------ listen */
 
-static void make_place_for_stranger(agent *a)
+static void make_place_for_stranger(rg__agent *a)
 {
-    connection *oldest = NULL; /* new ones are put in front */
+    rg__connection *oldest = NULL; /* new ones are put in front */
     int n = 0;
-    for (connection *c = a->connections; c != NULL; c = c->next)
+    for (rg__connection *c = a->connections; c != NULL; c = c->next)
         if (!c->is_caller && c->phase != OPEN) {
             oldest = c;
             n++;
@@ -470,17 +472,17 @@ static void make_place_for_stranger(agent *a)
                        "too many others have not proved the key either");
 }
 
-static int count_connections(const agent *a)
+static int count_connections(const rg__agent *a)
 {
     int n = 0;
-    for (const connection *c = a->connections; c != NULL; c = c->next)
+    for (const rg__connection *c = a->connections; c != NULL; c = c->next)
         n++;
     return n;
 }
 
 void rg__peers_accept(void *agent_arg, int fd, uint32_t events)
 {
-    agent *a = agent_arg;
+    rg__agent *a = agent_arg;
     (void)events;
     const int sock = rg__agent_accept(a, fd);
     if (sock < 0)
@@ -492,7 +494,7 @@ void rg__peers_accept(void *agent_arg, int fd, uint32_t events)
         create(a, sock, false);
 }
 
-static bool read_port(agent *a)
+static bool read_port(rg__agent *a)
 {
     struct sockaddr_storage at;
     socklen_t n = sizeof at;
@@ -504,7 +506,7 @@ static bool read_port(agent *a)
     return true;
 }
 
-rg_status rg__peers_listen(agent *a)
+rg_status rg__peers_listen(rg__agent *a)
 {
     struct sockaddr_storage at;
     socklen_t n = 0;
@@ -528,7 +530,7 @@ rg_status rg__peers_listen(agent *a)
                           rg__peers_accept, a);
 }
 
-void rg__peers_close(agent *a)
+void rg__peers_close(rg__agent *a)
 {
     while (a->connections != NULL)
         end_connection(a->connections, "this agent ends");

@@ -22,8 +22,8 @@
 /* Detection budgets without a byte end a connection. */
 #define RG__SILENT_BUDGETS 4
 
-typedef struct agent agent;
-typedef struct connection connection;
+typedef struct rg__agent rg__agent;
+typedef struct rg__connection rg__connection;
 
 /* What a frame is. */
 typedef enum rg__peer_type {
@@ -43,7 +43,7 @@ typedef enum rg__peer_type {
 } rg__peer_type;
 
 /* What the owner of a connection is told; arg is what it gave. */
-typedef struct connection_fns {
+typedef struct rg__connection_fns {
     /* A whole frame; body is borrowed for the call. false: it is malformed,
      * and the connection ends with `gone`. */
     bool (*frame)(void *arg, uint32_t type, const void *body, size_t n);
@@ -51,35 +51,36 @@ typedef struct connection_fns {
     void (*room)(void *arg);
     /* The connection has ended; and is no more. */
     void (*gone)(void *arg, const char *why);
-} connection_fns;
+} rg__connection_fns;
 
 /* Listen at the agent's address on any port, a->port. */
-rg_status rg__peers_listen(agent *a);
+rg_status rg__peers_listen(rg__agent *a);
 void rg__peers_accept(void *agent_arg, int listener, uint32_t events);
 /* Ends every connection and the listener. */
-void rg__peers_close(agent *a);
+void rg__peers_close(rg__agent *a);
 
 /* Call the agent of that incarnation. ERR_SYSTEM: not even begun; everything
  * later is told by `gone`. */
-rg_status rg__connection_call(agent *a, const rg__address *address,
+rg_status rg__connection_call(rg__agent *a, const rg__address *address,
                               uint32_t port, uint64_t host,
-                              const connection_fns *fns, void *arg,
-                              connection **c_p);
+                              const rg__connection_fns *fns, void *arg,
+                              rg__connection **c_p);
 
 /* false: no address of a family that there is. */
 bool rg__peers_sockaddr(const rg__address *address, uint32_t port,
                         struct sockaddr_storage *at, socklen_t *bytes_p);
 
 /* From within a service: the caller's frames are ours from now on. */
-void rg__connection_take(connection *c, const connection_fns *fns, void *arg);
+void rg__connection_take(rg__connection *c, const rg__connection_fns *fns,
+                         void *arg);
 
 /* Room for the body of a frame, RG__PEER_BODY_MAX bytes; NULL while an earlier
  * frame has not left, then `room` comes. rg__connection_send sends what was put
  * there. */
-void *rg__connection_space(connection *c);
-void rg__connection_send(connection *c, uint32_t type, size_t n);
+void *rg__connection_space(rg__connection *c);
+void rg__connection_send(rg__connection *c, uint32_t type, size_t n);
 
 /* End it; its owner hears nothing more. */
-void rg__connection_close(connection *c);
+void rg__connection_close(rg__connection *c);
 
 #endif

@@ -36,12 +36,12 @@
 #define LOST_MAX  1024
 #define FORGET_NS (UINT64_C(600) * 1000 * RG__MS) /* who never comes back */
 
-static uint64_t round_length_ns(const agent *a)
+static uint64_t round_length_ns(const rg__agent *a)
 {
     return rg__budget_ns(a->params) / 5;
 }
 
-static bool is_round_over(const agent *a, uint64_t now)
+static bool is_round_over(const rg__agent *a, uint64_t now)
 {
     return a->suspects->round_ns == 0 ||
            now - a->suspects->round_ns >= round_length_ns(a);
@@ -49,11 +49,11 @@ static bool is_round_over(const agent *a, uint64_t now)
 
 /* ------------------------------------------------------- what etcd is told */
 
-static void write_down(peer *one);
+static void write_down(rg__peer *one);
 
 /* What the key holds when it isn't what we thought, or an earlier sending of
  * the same txn has won. */
-static void learn(peer *one, const rg__txn_reply *reply)
+static void learn(rg__peer *one, const rg__txn_reply *reply)
 {
     rg__snapshot found;
     rg__snapshot_read(&found, one->a->prefix, reply->kv, reply->kv_count);
@@ -64,7 +64,7 @@ static void learn(peer *one, const rg__txn_reply *reply)
 
 static void on_written(void *arg, rg_status st, const rg__txn_reply *reply)
 {
-    peer *one = arg;
+    rg__peer *one = arg;
     one->writing = NULL;
     if (st != RG_OK) {
         rg__agent_leave(one->a, RG__EXIT_STORE, "%s", rg_last_error());
@@ -77,7 +77,7 @@ static void on_written(void *arg, rg_status st, const rg__txn_reply *reply)
     write_down(one);
 }
 
-static void write_all(agent *a)
+static void write_all(rg__agent *a)
 {
     write_down(rg__beat_self(a));
     for (int i = 0; i < rg__beat_peers(a); i++)
@@ -87,15 +87,15 @@ static void write_all(agent *a)
 /* Bring etcd to what we say, one txn at a time. Guarded by the key's revision,
  * and a withdrawal is no deletion: an accusation that was sent while we were
  * cut off may reach etcd long after that, and would stand for ever. */
-static void write_down(peer *one)
+static void write_down(rg__peer *one)
 {
-    agent *a = one->a;
+    rg__agent *a = one->a;
     if (one->is_accused == one->is_written || one->writing != NULL ||
         !rg__etcd_is_up(a->etcd) || rg__life_is_ending(a))
         return;
     const rg__key key = RG__KEY(SUSPICION, one->id, NULL, a->id);
     const int64_t lease = rg__lease_id(a->lease);
-    job_txn t = rg__job_txn(a);
+    rg__txn_draft t = rg__job_txn(a);
     rg__job_if_mod(&t, key, one->written_mod);
     rg__job_put(&t, key, rg__suspicion_text(!one->is_accused), lease);
     rg__job_get(&t, RG__ELSE, key);
@@ -106,14 +106,14 @@ static void write_down(peer *one)
         one->is_written = one->is_accused;
 }
 
-void rg__suspect_forget(peer *one)
+void rg__suspect_forget(rg__peer *one)
 {
     if (one->writing != NULL)
         rg__etcd_cancel(one->writing);
     one->writing = NULL;
 }
 
-static void accuse(peer *one, uint64_t now)
+static void accuse(rg__peer *one, uint64_t now)
 {
     rg__log(RG__WARN, "agent", "host %s is not heard for %llu ms", one->name,
             (unsigned long long)((now - one->heard_ns) / RG__MS));
@@ -122,13 +122,13 @@ static void accuse(peer *one, uint64_t now)
     write_down(one);
 }
 
-static void withdraw(peer *one)
+static void withdraw(rg__peer *one)
 {
     one->is_accused = false;
     write_down(one);
 }
 
-void rg__suspect_heard(peer *one)
+void rg__suspect_heard(rg__peer *one)
 {
     if (!one->is_accused)
         return;
@@ -136,7 +136,7 @@ void rg__suspect_heard(peer *one)
     withdraw(one);
 }
 
-void rg__suspect_forgive(agent *a)
+void rg__suspect_forgive(rg__agent *a)
 {
     withdraw(rg__beat_self(a));
     for (int i = 0; i < rg__beat_peers(a); i++)
@@ -144,15 +144,15 @@ void rg__suspect_forgive(agent *a)
             withdraw(rg__beat_peer(a, i));
 }
 
-static void withdraw_old(agent *a, const rg__suspicion *one)
+static void withdraw_old(rg__agent *a, const rg__suspicion *one)
 {
-    job_txn t = rg__job_txn(a);
+    rg__txn_draft t = rg__job_txn(a);
     rg__job_put(&t, RG__KEY(SUSPICION, one->host, NULL, one->by),
                 rg__suspicion_text(true), rg__lease_id(a->lease));
     rg__job_send(&t, NULL, NULL, rg__suspect_take_over);
 }
 
-static void withdraw_all(agent *a, const rg__txn_reply *reply)
+static void withdraw_all(rg__agent *a, const rg__txn_reply *reply)
 {
     rg__snapshot found;
     rg__snapshot_read(&found, a->prefix, reply->kv, reply->kv_count);
@@ -168,16 +168,16 @@ static void on_old_read(void *arg, rg_status st, const rg__txn_reply *reply)
         withdraw_all(arg, reply);
 }
 
-void rg__suspect_take_over(agent *a)
+void rg__suspect_take_over(rg__agent *a)
 {
-    job_txn t = rg__job_txn(a);
+    rg__txn_draft t = rg__job_txn(a);
     rg__job_get_kind(&t, RG__KEY_SUSPICION);
     rg__job_send(&t, on_old_read, a, rg__suspect_take_over);
 }
 
 /* ------------------------------------------------------------------- rounds */
 
-void rg__suspect_follow(agent *a)
+void rg__suspect_follow(rg__agent *a)
 {
     const uint64_t now = rg__now_ns();
     if (a->view.probe == 0 || a->view.probe == a->suspects->round)
@@ -193,7 +193,7 @@ void rg__suspect_follow(agent *a)
 
 /* Neither is the generation broken, nor have our members left it for the next
  * one, which others do not reach. */
-static bool is_training(const agent *a)
+static bool is_training(const rg__agent *a)
 {
     const rg__proposal *decided = rg__view_decided(a);
     const uint64_t now = a->view.cur.generation;
@@ -205,25 +205,25 @@ static bool is_training(const agent *a)
 
 /* Its agent is gone and its host is not: there is time to start another, as
  * long as nobody waits for it. */
-static bool is_in_grace(const peer *one, uint64_t now)
+static bool is_in_grace(const rg__peer *one, uint64_t now)
 {
     return one->refused_ns != 0 && one->link_broke_ns == 0 &&
            is_training(one->a) &&
            now - one->refused_ns < one->a->params->grace_ms * RG__MS;
 }
 
-static bool is_silent(const peer *one, uint64_t now)
+static bool is_silent(const rg__peer *one, uint64_t now)
 {
-    const agent *a = one->a;
+    const rg__agent *a = one->a;
     return one->is_expected &&
            now - one->heard_ns > rg__budget_ns(a->params) * 7 / 10;
 }
 
 /* Asked in a round, or by a worker that does not get through, it has not
  * answered; it may be heard all the same, when one direction is cut. */
-static bool is_mute(const peer *one, uint64_t now)
+static bool is_mute(const rg__peer *one, uint64_t now)
 {
-    const agent *a = one->a;
+    const rg__agent *a = one->a;
     const uint64_t waited = now - one->asked_ns;
     return one->is_known && one->asked_ns != 0 &&
            one->answered_ns < one->asked_ns && waited >= round_length_ns(a) &&
@@ -231,14 +231,14 @@ static bool is_mute(const peer *one, uint64_t now)
 }
 
 /* All have been asked, and not a datagram of anybody has come since then. */
-static bool hears_nobody(const agent *a, uint64_t now)
+static bool hears_nobody(const rg__agent *a, uint64_t now)
 {
     int known = 0;
     if (a->suspects->round_ns == 0 ||
         now - a->suspects->round_ns < round_length_ns(a))
         return false;
     for (int i = 0; i < rg__beat_peers(a); i++) {
-        const peer *one = rg__beat_peer(a, i);
+        const rg__peer *one = rg__beat_peer(a, i);
         if (one->is_known && one->heard_ns >= a->suspects->round_ns)
             return false;
         known += one->is_known;
@@ -247,9 +247,9 @@ static bool hears_nobody(const agent *a, uint64_t now)
 }
 
 /* Said against ourselves, it tells a deaf host from one that is not heard. */
-static void judge_ourselves(agent *a, uint64_t now)
+static void judge_ourselves(rg__agent *a, uint64_t now)
 {
-    peer *self = rg__beat_self(a);
+    rg__peer *self = rg__beat_self(a);
     const bool is_deaf = hears_nobody(a, now);
     if (is_deaf && !self->is_accused)
         rg__log(RG__WARN, "agent",
@@ -259,7 +259,7 @@ static void judge_ourselves(agent *a, uint64_t now)
     write_down(self);
 }
 
-static bool is_deaf(const peer *one, uint64_t now)
+static bool is_deaf(const rg__peer *one, uint64_t now)
 {
     return one->etcd_lost_ns != 0 &&
            now - one->etcd_lost_ns > rg__budget_ns(one->a->params);
@@ -267,24 +267,24 @@ static bool is_deaf(const peer *one, uint64_t now)
 
 /* -------------------------------------------------------------- the leader */
 
-void rg__suspect_note(agent *a, const rg__suspicion *before, int n)
+void rg__suspect_note(rg__agent *a, const rg__suspicion *before, int n)
 {
     rg__links_keep_times(&a->known, before, n, rg__now_ns());
 }
 
-int rg__suspect_lost(const agent *a, uint64_t *lost, int room,
+int rg__suspect_lost(const rg__agent *a, uint64_t *lost, int room,
                      uint64_t *again_ns_p)
 {
     return rg__links_lost_by_now(&a->known, rg__now_ns(), round_length_ns(a),
                                  lost, room, again_ns_p);
 }
 
-int rg__suspect_mute(const agent *a, uint64_t *mute, int room)
+int rg__suspect_mute(const rg__agent *a, uint64_t *mute, int room)
 {
     const uint64_t now = rg__now_ns();
     int n = 0;
     for (int i = 0; i < rg__beat_peers(a) && n < room; i++) {
-        const peer *one = rg__beat_peer(a, i);
+        const rg__peer *one = rg__beat_peer(a, i);
         if (is_deaf(one, now))
             mute[n++] = one->id;
     }
@@ -293,7 +293,7 @@ int rg__suspect_mute(const agent *a, uint64_t *mute, int room)
 
 static void on_toppled(void *arg, rg_status st, const rg__txn_reply *reply)
 {
-    agent *a = arg;
+    rg__agent *a = arg;
     (void)st;
     (void)reply; /* the mirror shows whose the key is */
     a->suspects->toppling = NULL;
@@ -301,9 +301,9 @@ static void on_toppled(void *arg, rg_status st, const rg__txn_reply *reply)
 
 /* Where there is no memory for it, the leader is judged again with the next
  * beat. */
-static void topple(agent *a, int64_t token)
+static void topple(rg__agent *a, int64_t token)
 {
-    job_txn t = rg__job_txn(a);
+    rg__txn_draft t = rg__job_txn(a);
     rg__job_if_create(&t, RG__KEY(LEADER), token);
     rg__job_delete(&t, RG__KEY(LEADER));
     a->suspects->toppling = rg__job_send(&t, on_toppled, a, NULL);
@@ -317,7 +317,7 @@ static bool is_among(uint64_t id, const uint64_t *ids, int n)
     return false;
 }
 
-static void forget_accusations(agent *a)
+static void forget_accusations(rg__agent *a)
 {
     free(a->suspects->accused);
     a->suspects->accused = NULL;
@@ -325,7 +325,7 @@ static void forget_accusations(agent *a)
 }
 
 /* Remember since when they stand, as the leader does. */
-static void take_accusations(agent *a, rg__snapshot *snap)
+static void take_accusations(rg__agent *a, rg__snapshot *snap)
 {
     rg__links_keep_times(snap, a->suspects->accused, a->suspects->accusations,
                          rg__now_ns());
@@ -342,7 +342,7 @@ static void take_accusations(agent *a, rg__snapshot *snap)
 /* All accusations at one revision: is the leader who has to go? */
 static void on_accusations(void *arg, rg_status st, const rg__txn_reply *reply)
 {
-    agent *a = arg;
+    rg__agent *a = arg;
     a->suspects->toppling = NULL;
     if (st != RG_OK || a->view.leader == 0)
         return;
@@ -362,23 +362,23 @@ static void on_accusations(void *arg, rg_status st, const rg__txn_reply *reply)
     rg__snapshot_free(&snap);
 }
 
-static void read_accusations(agent *a)
+static void read_accusations(rg__agent *a)
 {
-    job_txn t = rg__job_txn(a);
+    rg__txn_draft t = rg__job_txn(a);
     rg__job_get_all(&t);
     a->suspects->toppling = rg__job_send(&t, on_accusations, a, NULL);
 }
 
 /* Its host has its grace, but to lead is another's as soon as its agent is
  * gone: no change is decided meanwhile. */
-static void judge_leader(agent *a)
+static void judge_leader(rg__agent *a)
 {
     const uint64_t now = rg__now_ns();
     if (a->suspects->toppling != NULL || rg__view_i_lead(a) ||
         !rg__etcd_is_up(a->etcd))
         return;
     for (int i = 0; i < rg__beat_peers(a); i++) {
-        const peer *one = rg__beat_peer(a, i);
+        const rg__peer *one = rg__beat_peer(a, i);
         if (one->id != a->view.leader)
             continue;
         if (one->refused_ns != 0 && is_silent(one, now)) {
@@ -409,7 +409,7 @@ static uint64_t mark_of(const uint64_t *hosts, int n)
 
 /* Whom etcd answers again, or does not any more, says so in beats only: no key
  * changes, so that nothing else would make the leader look. */
-static void look_at_mute(agent *a)
+static void look_at_mute(rg__agent *a)
 {
     uint64_t mute[LOST_MAX];
     const int n = rg__suspect_mute(a, mute, LOST_MAX);
@@ -419,7 +419,7 @@ static void look_at_mute(agent *a)
 
 /* The generation that members are in; nobody goes on to another yet, but maybe
  * at a step end. */
-static uint64_t standing(const agent *a)
+static uint64_t standing(const rg__agent *a)
 {
     const rg__cur *cur = &a->view.cur;
     const rg__proposal *decided = rg__view_decided(a);
@@ -429,7 +429,7 @@ static uint64_t standing(const agent *a)
     return stands && decided != NULL ? decided->generation : 0;
 }
 
-void rg__suspect_told(agent *a, uint64_t generation)
+void rg__suspect_told(rg__agent *a, uint64_t generation)
 {
     a->suspects->told_generation = generation;
     a->suspects->told_ns = rg__now_ns();
@@ -437,7 +437,7 @@ void rg__suspect_told(agent *a, uint64_t generation)
 
 /* A host has aborted the generation for a certain reason, and can't publish it:
  * etcd does not answer it. */
-static void speak_for_others(agent *a, uint64_t now)
+static void speak_for_others(rg__agent *a, uint64_t now)
 {
     const uint64_t g = a->suspects->told_generation;
     if (g == 0 || !rg__view_i_lead(a) ||
@@ -451,13 +451,13 @@ static void speak_for_others(agent *a, uint64_t now)
 
 /* A member's host acked, and has not heard the decision since: it would keep
  * everybody waiting for its workers, until etcd answers it again. */
-static void speak_for_the_deaf(agent *a, uint64_t now)
+static void speak_for_the_deaf(rg__agent *a, uint64_t now)
 {
     const uint64_t g = standing(a);
     if (g == 0 || !rg__view_i_lead(a) || a->suspects->spoken_for == g)
         return;
     for (int i = 0; i < rg__beat_peers(a); i++) {
-        const peer *one = rg__beat_peer(a, i);
+        const rg__peer *one = rg__beat_peer(a, i);
         if (!rg__view_has_host(a, one->id) || !is_deaf(one, now) ||
             one->begun >= g)
             continue;
@@ -473,10 +473,10 @@ static void speak_for_the_deaf(agent *a, uint64_t now)
 
 /* The job is done, and nobody changes the world any more; but a worker may
  * still wait for one of a host that is gone and can't say so. */
-static void look_when_done(agent *a, uint64_t now)
+static void look_when_done(rg__agent *a, uint64_t now)
 {
     for (int i = 0; i < rg__beat_peers(a); i++) {
-        const peer *one = rg__beat_peer(a, i);
+        const rg__peer *one = rg__beat_peer(a, i);
         if (one->is_expected && one->refused_ns == 0 &&
             now - one->heard_ns > rg__budget_ns(a->params) &&
             rg__view_has_host(a, one->id))
@@ -484,7 +484,7 @@ static void look_when_done(agent *a, uint64_t now)
     }
 }
 
-void rg__suspect_look(agent *a)
+void rg__suspect_look(rg__agent *a)
 {
     const uint64_t now = rg__now_ns();
     if (a->is_done)
@@ -494,7 +494,7 @@ void rg__suspect_look(agent *a)
     if (a->view.leader == 0)
         a->on->leader_missed(a); /* the winner may be gone already */
     for (int i = 0; i < rg__beat_peers(a); i++) {
-        peer *one = rg__beat_peer(a, i);
+        rg__peer *one = rg__beat_peer(a, i);
         if (!one->is_accused && (is_mute(one, now) || (is_silent(one, now) &&
                                                        !is_in_grace(one, now))))
             accuse(one, now);
@@ -510,33 +510,33 @@ void rg__suspect_look(agent *a)
         look_at_mute(a);
 }
 
-void rg__suspect_look_in(agent *a, uint64_t ns)
+void rg__suspect_look_in(rg__agent *a, uint64_t ns)
 {
     rg__timer_set(a->suspects->timer, ns);
 }
 
-void rg__suspect_planned_on(agent *a, const uint64_t *mute, int n)
+void rg__suspect_planned_on(rg__agent *a, const uint64_t *mute, int n)
 {
     a->suspects->mute_mark = mark_of(mute, n);
 }
 
-void rg__suspect_spoke(agent *a, uint64_t generation)
+void rg__suspect_spoke(rg__agent *a, uint64_t generation)
 {
     a->suspects->spoken_for = generation;
 }
 
-bool rg__suspect_has_spoken(const agent *a, uint64_t generation)
+bool rg__suspect_has_spoken(const rg__agent *a, uint64_t generation)
 {
     return a->suspects->spoken_for == generation;
 }
 
 static void on_timer(void *arg)
 {
-    agent *a = arg;
+    rg__agent *a = arg;
     a->on->round_over(a);
 }
 
-rg_status rg__suspect_create(agent *a)
+rg_status rg__suspect_create(rg__agent *a)
 {
     a->suspects = calloc(1, sizeof *a->suspects);
     if (a->suspects != NULL)
@@ -546,7 +546,7 @@ rg_status rg__suspect_create(agent *a)
                : rg__fail(RG_ERR_MEMORY, "no memory for an agent");
 }
 
-void rg__suspect_destroy(agent *a)
+void rg__suspect_destroy(rg__agent *a)
 {
     if (a->suspects == NULL)
         return;

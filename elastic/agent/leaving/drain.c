@@ -29,7 +29,7 @@
 /* The world that goes on without us may begin with a commit from our vault. If
  * that world is broken before it has stored the commit, the next decision may
  * name us again, however long it takes. */
-bool rg__drain_is_needed(const agent *a)
+bool rg__drain_is_needed(const rg__agent *a)
 {
     const rg__line *line = rg__view_line(a);
     int fetched = 0;
@@ -48,7 +48,7 @@ bool rg__drain_is_needed(const agent *a)
     return rg__now_ns() - a->store->served.at_ns < rg__budget_ns(a->params);
 }
 
-static bool has_left(const agent *a)
+static bool has_left(const rg__agent *a)
 {
     const rg__proposal *decided = rg__view_decided(a);
     if (rg__view_has_host(a, a->id) ||
@@ -60,19 +60,19 @@ static bool has_left(const agent *a)
     return !rg__drain_is_needed(a);
 }
 
-static bool has_gone(const agent *a, uint64_t host)
+static bool has_gone(const rg__agent *a, uint64_t host)
 {
     const rg__host_record *record = rg__snapshot_host(&a->known, host);
     return record != NULL && record->is_gone;
 }
 
-static bool is_seen_to_drain(const agent *a)
+static bool is_seen_to_drain(const rg__agent *a)
 {
     const rg__host_record *record = rg__snapshot_host(&a->known, a->id);
     return record != NULL && record->is_draining;
 }
 
-bool rg__drain_is_alone(const agent *a)
+bool rg__drain_is_alone(const rg__agent *a)
 {
     const rg__proposal *world = rg__snapshot_decided(&a->known);
     const rg__host_record *me = rg__snapshot_host(&a->known, a->id);
@@ -89,7 +89,7 @@ bool rg__drain_is_alone(const agent *a)
 
 void rg__drain_look(void *agent_arg)
 {
-    agent *a = agent_arg;
+    rg__agent *a = agent_arg;
     if (rg__life_is_ending(a) || a->is_done || a->leaving->is_stopping)
         return;
     /* who came before our record said that we drain is known once that is */
@@ -116,7 +116,7 @@ void rg__drain_look(void *agent_arg)
         rg__timer_set(a->leaving->drain_timer, 10 * RG__MS);
 }
 
-void rg__drain_start(agent *a, uint64_t deadline_ms, const char *why)
+void rg__drain_start(rg__agent *a, uint64_t deadline_ms, const char *why)
 {
     if (a->is_draining || rg__life_is_ending(a))
         return;
@@ -129,14 +129,14 @@ void rg__drain_start(agent *a, uint64_t deadline_ms, const char *why)
 }
 
 /* A key of a drain that was asked for before this agent was there is old. */
-static void forget_old(agent *a)
+static void forget_old(rg__agent *a)
 {
-    job_txn t = rg__job_txn(a);
+    rg__txn_draft t = rg__job_txn(a);
     rg__job_delete(&t, RG__KEY(DRAIN, 0, a->params->host));
     rg__job_send(&t, NULL, NULL, forget_old);
 }
 
-void rg__drain_follow(agent *a, bool is_first)
+void rg__drain_follow(rg__agent *a, bool is_first)
 {
     for (int i = 0; i < a->view.drains; i++) {
         const rg__drain *d = &a->view.drain[i];
@@ -157,11 +157,11 @@ void rg__drain_follow(agent *a, bool is_first)
 /* -------------------------------------------------------------------- leave */
 
 /* The last host to fail ends the job: nobody could go on with it. */
-static void resign(agent *a)
+static void resign(rg__agent *a)
 {
     if (!rg__view_i_lead(a))
         return;
-    job_txn t = rg__job_txn(a);
+    rg__txn_draft t = rg__job_txn(a);
     rg__job_if_create(&t, RG__KEY(LEADER), a->view.leader_token);
     rg__job_delete(&t, RG__KEY(LEADER));
     if (a->verdict.code != 0 && rg__drain_is_alone(a)) {
@@ -172,7 +172,7 @@ static void resign(agent *a)
     }
 }
 
-void rg__leave_say(agent *a)
+void rg__leave_say(rg__agent *a)
 {
     rg__failpoint("agent.leave", -1, 0, a->delivered);
     a->is_leaving = true;

@@ -38,14 +38,14 @@
 
 /* ------------------------------------------------------------------ the end */
 
-static bool is_slot_over(const agent *a, const slot *s)
+static bool is_slot_over(const rg__agent *a, const rg__slot *s)
 {
     return s->kept.child == 0 && !rg__slot_can_store(s) &&
            (s->kept.state == SLOT_CLOSED || rg__life_is_ending(a) ||
             a->is_done);
 }
 
-void rg__agent_check_end(agent *a)
+void rg__agent_check_end(rg__agent *a)
 {
     for (int i = 0; i < a->params->slots; i++)
         if (!is_slot_over(a, &a->slot[i]))
@@ -70,7 +70,7 @@ void rg__agent_check_end(agent *a)
     rg__timer_set(a->leaving->end_timer, is_speaking ? GOODBYE_NS : 0);
 }
 
-static void kill_rest(agent *a)
+static void kill_rest(rg__agent *a)
 {
     a->leaving->is_hurried = true;
     rg__slots_signal(a, SIGKILL);
@@ -80,7 +80,7 @@ static void kill_rest(agent *a)
     rg__agent_check_end(a);
 }
 
-static void hurry(agent *a)
+static void hurry(rg__agent *a)
 {
     a->leaving->is_cut_short = true;
     if (!a->leaving->is_hurried)
@@ -92,7 +92,7 @@ static void hurry(agent *a)
 /* SIGTERM has not been enough; and then, SIGKILL. */
 static void on_late(void *arg)
 {
-    agent *a = arg;
+    rg__agent *a = arg;
     if (!a->leaving->is_hurried) {
         kill_rest(a);
         return; /* and back here */
@@ -103,7 +103,7 @@ static void on_late(void *arg)
 
 static void on_end_written(void *arg, rg_status st, const rg__txn_reply *reply)
 {
-    agent *a = arg;
+    rg__agent *a = arg;
     (void)st;
     (void)reply; /* whoever else ends the job has said why */
     a->leaving->is_saying_end = false;
@@ -111,7 +111,7 @@ static void on_end_written(void *arg, rg_status st, const rg__txn_reply *reply)
         rg__agent_check_end(a);
 }
 
-void rg__agent_send_end(agent *a, job_txn *t, job_act again)
+void rg__agent_send_end(rg__agent *a, rg__txn_draft *t, rg__job_act again)
 {
     rg__end end = {.is_set = true,
                    .is_asked = a->verdict.is_asked,
@@ -122,16 +122,16 @@ void rg__agent_send_end(agent *a, job_txn *t, job_act again)
     a->leaving->is_saying_end = true;
 }
 
-static void write_end(agent *a)
+static void write_end(rg__agent *a)
 {
-    job_txn t = rg__job_txn(a);
+    rg__txn_draft t = rg__job_txn(a);
     rg__job_if_create(&t, RG__KEY(END), 0);
     rg__agent_send_end(a, &t, write_end);
 }
 
 /* Until SIGKILL: what a program does behind rg_run has no less time than the
  * drain has. */
-static uint64_t time_to_end(const agent *a)
+static uint64_t time_to_end(const rg__agent *a)
 {
     const uint64_t now = rg__now_ns();
     return a->is_draining && a->leaving->drain_end_ns > now + TERM_NS
@@ -141,7 +141,7 @@ static uint64_t time_to_end(const agent *a)
 
 /* What the others are to know of it is said. With the last host, or at an
  * operator's word, the job ends. */
-static void stop(agent *a, bool ends_job)
+static void stop(rg__agent *a, bool ends_job)
 {
     rg__life_step(a, RG__LIFE_ON_END);
     a->leaving->ends_job = ends_job || a->is_done || !a->is_leaving;
@@ -164,7 +164,7 @@ static void stop(agent *a, bool ends_job)
     rg__agent_check_end(a);
 }
 
-void rg__agent_stop(agent *a, int code, const char *format, ...)
+void rg__agent_stop(rg__agent *a, int code, const char *format, ...)
 {
     if (rg__life_is_ending(a))
         return;
@@ -176,7 +176,7 @@ void rg__agent_stop(agent *a, int code, const char *format, ...)
     stop(a, a->view.end.is_set);
 }
 
-void rg__agent_follow_end(agent *a, int code)
+void rg__agent_follow_end(rg__agent *a, int code)
 {
     a->verdict.code = code;
     if (a->mirror != NULL)
@@ -184,7 +184,7 @@ void rg__agent_follow_end(agent *a, int code)
     stop(a, true);
 }
 
-void rg__agent_follow_leave(agent *a, int code)
+void rg__agent_follow_leave(rg__agent *a, int code)
 {
     const bool is_last = a->mirror != NULL && rg__drain_is_alone(a);
     a->verdict.is_asked |= code == 0;
@@ -196,10 +196,10 @@ void rg__agent_follow_leave(agent *a, int code)
 
 /* ------------------------------------------------------------ the last step */
 
-static bool is_step_under_way(const agent *a)
+static bool is_step_under_way(const rg__agent *a)
 {
     for (int i = 0; i < a->params->slots; i++) {
-        const worker *w = &a->slot[i].w;
+        const rg__worker *w = &a->slot[i].w;
         if (rg__slot_is_alive(&a->slot[i]) && w->entered == a->delivered &&
             w->fin != a->delivered)
             return true;
@@ -208,7 +208,7 @@ static bool is_step_under_way(const agent *a)
 }
 
 /* A host that is to go knows how long it may take. */
-static uint64_t step_ends_by(const agent *a, uint64_t most_ns)
+static uint64_t step_ends_by(const rg__agent *a, uint64_t most_ns)
 {
     return a->leaving->drain_end_ns != 0 ? a->leaving->drain_end_ns
                                          : rg__now_ns() + most_ns;
@@ -217,7 +217,7 @@ static uint64_t step_ends_by(const agent *a, uint64_t most_ns)
 /* What one rank is told travels with the agreement at the end of its step, so
  * all leave the generation at that commit, wherever they are. Before the first
  * commit there is no step. */
-bool rg__agent_awaits_step(agent *a)
+bool rg__agent_awaits_step(rg__agent *a)
 {
     if (!rg__last_is_wanted(a) || rg__view_is_static(a) || a->view.begun == 0 ||
         a->aborted >= a->delivered || !is_step_under_way(a))
@@ -229,13 +229,13 @@ bool rg__agent_awaits_step(agent *a)
 }
 
 /* Hosts of the world do what they do at a signal of their own. */
-static void ask_others(agent *a)
+static void ask_others(rg__agent *a)
 {
     rg__end word = {.is_set = true,
                     .is_asked = a->verdict.is_asked,
                     .code = a->leaving->stop_code};
     snprintf(word.why, sizeof word.why, "%s", a->verdict.why);
-    job_txn t = rg__job_txn(a);
+    rg__txn_draft t = rg__job_txn(a);
     rg__job_if_create(&t, RG__KEY(STOP), 0);
     rg__job_put(&t, RG__KEY(STOP), rg__end_text(&word), 0);
     rg__job_send(&t, NULL, NULL, ask_others);
@@ -243,7 +243,7 @@ static void ask_others(agent *a)
 
 /* They end the job, which is seen as all/end; those that are to go have the
  * time that they were given. */
-static bool awaits_others(agent *a)
+static bool awaits_others(rg__agent *a)
 {
     const uint64_t step_ns =
         a->view.stop.is_set ? a->params->deadline_ms * RG__MS : STEP_NS;
@@ -256,21 +256,21 @@ static bool awaits_others(agent *a)
     return rg__now_ns() < a->leaving->step_end_ns;
 }
 
-static void end_now(agent *a)
+static void end_now(rg__agent *a)
 {
     char why[sizeof a->verdict.why];
     memcpy(why, a->verdict.why, sizeof why);
     rg__agent_end_job(a, a->leaving->stop_code, "%s", why);
 }
 
-static void end_at_once(agent *a)
+static void end_at_once(rg__agent *a)
 {
     end_now(a);
     hurry(a);
 }
 
 /* Somebody has pressed Ctrl-C, and nothing seems to happen. */
-static void say_step(agent *a)
+static void say_step(rg__agent *a)
 {
     const uint64_t now = rg__now_ns();
     if (a->leaving->step_say_ns == 0)
@@ -287,7 +287,7 @@ static void say_step(agent *a)
 
 static void look_at_step(void *arg)
 {
-    agent *a = arg;
+    rg__agent *a = arg;
     if (!a->leaving->is_stopping || rg__life_is_ending(a) || a->is_done)
         return;
     if (!awaits_others(a) && !rg__agent_awaits_step(a)) {
@@ -298,7 +298,7 @@ static void look_at_step(void *arg)
     rg__timer_set(a->leaving->step_timer, STEP_LOOK_NS);
 }
 
-void rg__agent_stop_job(agent *a, int code, const char *format, ...)
+void rg__agent_stop_job(rg__agent *a, int code, const char *format, ...)
 {
     if (rg__life_is_ending(a) || a->leaving->is_stopping)
         return;
@@ -314,7 +314,7 @@ void rg__agent_stop_job(agent *a, int code, const char *format, ...)
 
 /* ------------------------------------------------------------------ signals */
 
-static void drain_by_signal(agent *a, int signum)
+static void drain_by_signal(rg__agent *a, int signum)
 {
     rg__notice_signal(a);
     rg__drain_start(a, a->params->deadline_ms, strsignal(signum));
@@ -322,7 +322,7 @@ static void drain_by_signal(agent *a, int signum)
 
 /* A signal to what began the job means the job. One that the kernel sends since
  * that was killed means this host, where others can go on without it. */
-static bool ends_job(const agent *a)
+static bool ends_job(const rg__agent *a)
 {
     const bool was_killed =
         a->leaving->keeper != 0 && getppid() != a->leaving->keeper;
@@ -330,7 +330,7 @@ static bool ends_job(const agent *a)
            !(was_killed && a->params->has_remotes && !a->params->has_etcd);
 }
 
-static void end_by_signal(agent *a, int signum)
+static void end_by_signal(rg__agent *a, int signum)
 {
     a->verdict.is_asked = true;
     if (ends_job(a))
@@ -344,7 +344,7 @@ static void end_by_signal(agent *a, int signum)
 static void on_signal(void *arg, int fd, uint32_t events)
 {
     (void)events;
-    agent *a = arg;
+    rg__agent *a = arg;
     struct signalfd_siginfo info;
     if (read(fd, &info, sizeof info) != (ssize_t)sizeof info)
         return;
@@ -360,7 +360,7 @@ static void on_signal(void *arg, int fd, uint32_t events)
         end_by_signal(a, (int)info.ssi_signo);
 }
 
-rg_status rg__end_watch_signals(agent *a)
+rg_status rg__end_watch_signals(rg__agent *a)
 {
     sigset_t set, stops;
     rg__keeper_signals(&set);
@@ -385,14 +385,14 @@ rg_status rg__end_watch_signals(agent *a)
 /* The agent is over, or the job could not be opened. */
 static void on_end_timer(void *arg)
 {
-    agent *a = arg;
+    rg__agent *a = arg;
     if (rg__life_is_over(a))
         rg__loop_stop(a->loop);
     else
         a->on->open_late(a);
 }
 
-void rg__end_bound_opening(agent *a, uint64_t ns)
+void rg__end_bound_opening(rg__agent *a, uint64_t ns)
 {
     if (ns != 0)
         rg__timer_set(a->leaving->end_timer, ns);
@@ -400,26 +400,26 @@ void rg__end_bound_opening(agent *a, uint64_t ns)
         rg__timer_stop(a->leaving->end_timer);
 }
 
-bool rg__end_is_of_job(const agent *a)
+bool rg__end_is_of_job(const rg__agent *a)
 {
     return a->leaving->ends_job;
 }
 
-kept_leaving rg__leaving_keep(const agent *a)
+rg__kept_leaving rg__leaving_keep(const rg__agent *a)
 {
-    return (kept_leaving){.is_stopping = a->leaving->is_stopping,
-                          .stop_code = a->leaving->stop_code,
-                          .drain_end_ns = a->leaving->drain_end_ns};
+    return (rg__kept_leaving){.is_stopping = a->leaving->is_stopping,
+                              .stop_code = a->leaving->stop_code,
+                              .drain_end_ns = a->leaving->drain_end_ns};
 }
 
-void rg__leaving_resume(agent *a, const kept_leaving *was)
+void rg__leaving_resume(rg__agent *a, const rg__kept_leaving *was)
 {
     a->leaving->is_stopping = was->is_stopping;
     a->leaving->stop_code = was->stop_code;
     a->leaving->drain_end_ns = was->drain_end_ns;
 }
 
-void rg__leaving_go_on(agent *a)
+void rg__leaving_go_on(rg__agent *a)
 {
     if (a->is_draining)
         rg__timer_set(a->leaving->drain_timer, 0);
@@ -427,7 +427,7 @@ void rg__leaving_go_on(agent *a)
         rg__timer_set(a->leaving->step_timer, 0);
 }
 
-static bool make_timers(agent *a, struct rg__leaving *l)
+static bool make_timers(rg__agent *a, struct rg__leaving *l)
 {
     l->drain_timer = rg__timer_create(a->loop, rg__drain_look, a);
     l->notice_timer = rg__timer_create(a->loop, rg__notice_look, a);
@@ -442,7 +442,7 @@ static bool make_timers(agent *a, struct rg__leaving *l)
            l->end_timer != NULL;
 }
 
-rg_status rg__leaving_create(agent *a)
+rg_status rg__leaving_create(rg__agent *a)
 {
     a->leaving = calloc(1, sizeof *a->leaving);
     if (a->leaving == NULL)
@@ -454,7 +454,7 @@ rg_status rg__leaving_create(agent *a)
                : rg__fail(RG_ERR_MEMORY, "no memory for timers");
 }
 
-void rg__leaving_destroy(agent *a)
+void rg__leaving_destroy(rg__agent *a)
 {
     struct rg__leaving *l = a->leaving;
     if (l == NULL)

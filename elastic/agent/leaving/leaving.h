@@ -5,63 +5,64 @@
 #include "elastic/agent/base/agent_state.h"
 
 /* end.c */
-rg_status rg__leaving_create(agent *a); /* and all that is in this room */
-void rg__leaving_destroy(agent *a);
-rg_status rg__end_watch_signals(agent *a);
+rg_status rg__leaving_create(rg__agent *a); /* and all that is in this room */
+void rg__leaving_destroy(rg__agent *a);
+rg_status rg__end_watch_signals(rg__agent *a);
 /* The job is to be open within that time; 0: it is. */
-void rg__end_bound_opening(agent *a, uint64_t ns);
-bool rg__end_is_of_job(const agent *a); /* not of this host alone */
+void rg__end_bound_opening(rg__agent *a, uint64_t ns);
+bool rg__end_is_of_job(const rg__agent *a); /* not of this host alone */
 /* What the next agent would have to know of it. */
-typedef struct kept_leaving {
+typedef struct rg__kept_leaving {
     bool is_stopping;
     int stop_code;
     uint64_t drain_end_ns;
-} kept_leaving;
-kept_leaving rg__leaving_keep(const agent *a);
-void rg__leaving_resume(agent *a, const kept_leaving *was);
-void rg__leaving_go_on(agent *a); /* the job's keys are here */
+} rg__kept_leaving;
+rg__kept_leaving rg__leaving_keep(const rg__agent *a);
+void rg__leaving_resume(rg__agent *a, const rg__kept_leaving *was);
+void rg__leaving_go_on(rg__agent *a); /* the job's keys are here */
 /* End the job, at the end of the step that is under way if a checkpoint is to
  * be made of it. */
-void rg__agent_stop_job(agent *a, int code, const char *format, ...)
+void rg__agent_stop_job(rg__agent *a, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Before the job ends: have the step that is under way end with a commit; true
  * while that is waited for. */
-bool rg__agent_awaits_step(agent *a);
+bool rg__agent_awaits_step(rg__agent *a);
 /* Put the job's end, of a->verdict, into a txn and send it. */
-void rg__agent_send_end(agent *a, job_txn *t, job_act again);
+void rg__agent_send_end(rg__agent *a, rg__txn_draft *t, rg__job_act again);
 /* What follows from either exit, and from an end that others have written:
  * workers are ended, and then this agent. Nobody is told. */
-void rg__agent_stop(agent *a, int code, const char *format, ...)
+void rg__agent_stop(rg__agent *a, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* What follows from the exits. */
-void rg__agent_follow_end(agent *a, int code);
-void rg__agent_follow_leave(agent *a, int code);
-void rg__agent_check_end(agent *a); /* stop the loop once nothing is left */
+void rg__agent_follow_end(rg__agent *a, int code);
+void rg__agent_follow_leave(rg__agent *a, int code);
+void rg__agent_check_end(rg__agent *a); /* stop the loop once nothing is left */
 
 /* drain.c */
-void rg__drain_start(agent *a, uint64_t deadline_ms, const char *why);
-void rg__drain_follow(agent *a, bool is_first);
+void rg__drain_start(rg__agent *a, uint64_t deadline_ms, const char *why);
+void rg__drain_follow(rg__agent *a, bool is_first);
 void rg__drain_look(void *agent_arg);
-bool rg__drain_is_needed(const agent *a); /* others fetch, or may fetch again */
+bool rg__drain_is_needed(
+    const rg__agent *a); /* others fetch, or may fetch again */
 /* There is no other host for whom to leave in order, or who could go on. */
-bool rg__drain_is_alone(const agent *a);
-void rg__leave_say(agent *a); /* that this host goes, with the verdict */
+bool rg__drain_is_alone(const rg__agent *a);
+void rg__leave_say(rg__agent *a); /* that this host goes, with the verdict */
 
 /* noticed.c */
-rg_status rg__notice_open(agent *a);
-void rg__notice_close(agent *a);
+rg_status rg__notice_open(rg__agent *a);
+void rg__notice_close(rg__agent *a);
 void rg__notice_look(void *agent_arg);
-void rg__notice_signal(agent *a); /* SIGTERM: is it a notice here? */
+void rg__notice_signal(rg__agent *a); /* SIGTERM: is it a notice here? */
 /* This host has left: true while a source that wants to know is being told. */
-bool rg__notice_tells(agent *a);
-struct json_t *rg__notice_json(const agent *a);
-bool rg__notice_stands(const agent *a); /* one, that counts */
+bool rg__notice_tells(rg__agent *a);
+struct json_t *rg__notice_json(const rg__agent *a);
+bool rg__notice_stands(const rg__agent *a); /* one, that counts */
 
 /* outage.c: does this host wait for etcd alone, and for how long now? Called
  * when etcd is away or back, and by a timer in between. */
 void rg__outage_look(void *agent_arg);
 
 /* summary.c: five lines, once the job is over. */
-void rg__summary_say(agent *a);
+void rg__summary_say(rg__agent *a);
 
 #endif

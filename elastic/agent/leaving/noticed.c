@@ -28,13 +28,13 @@ typedef struct due {
     uint64_t end_ns, begin_ns; /* the host goes; it begins to leave */
 } due;
 
-static bool does_count(const agent *a, const rg__notice *n)
+static bool does_count(const rg__agent *a, const rg__notice *n)
 {
     return n->kind == RG__NOTICE_LEAVE ||
            (n->kind == RG__NOTICE_ADVICE && a->params->heeds_advice);
 }
 
-static uint64_t end_of(const agent *a, const rg__source_view *v)
+static uint64_t end_of(const rg__agent *a, const rg__source_view *v)
 {
     const rg__notice *n = v->notice;
     const uint64_t now_ms = (uint64_t)rg__wall_ms();
@@ -46,7 +46,7 @@ static uint64_t end_of(const agent *a, const rg__source_view *v)
     return v->seen_ns + in_ms * RG__MS;
 }
 
-static due due_of(const agent *a, const rg__source_view *v)
+static due due_of(const rg__agent *a, const rg__source_view *v)
 {
     const uint64_t lead_ns = a->params->notice_lead_ms * RG__MS;
     due d = {.source = *v, .end_ns = end_of(a, v)};
@@ -55,7 +55,7 @@ static due due_of(const agent *a, const rg__source_view *v)
     return d;
 }
 
-static bool find_due(const agent *a, due *first_p)
+static bool find_due(const rg__agent *a, due *first_p)
 {
     bool found = false;
     for (int i = 0; i < rg__notices_count(a->leaving->notices); i++) {
@@ -71,7 +71,7 @@ static bool find_due(const agent *a, due *first_p)
     return found;
 }
 
-bool rg__notice_stands(const agent *a)
+bool rg__notice_stands(const rg__agent *a)
 {
     due d;
     return find_due(a, &d);
@@ -81,7 +81,7 @@ bool rg__notice_stands(const agent *a)
 
 /* How long the leader waits for other hosts that have a notice: all ask at some
  * moment of their own, and then hear the answer. */
-static uint64_t patience_ms(const agent *a, uint64_t left_ms)
+static uint64_t patience_ms(const rg__agent *a, uint64_t left_ms)
 {
     uint64_t ms = a->params->notice_every_ms * 3 / 2;
     if (ms > left_ms / 10)
@@ -91,7 +91,7 @@ static uint64_t patience_ms(const agent *a, uint64_t left_ms)
     return ms > 0 ? ms : 1;
 }
 
-static void leave(agent *a, const due *d)
+static void leave(rg__agent *a, const due *d)
 {
     const rg__source_view *v = &d->source;
     const uint64_t now = rg__now_ns();
@@ -118,7 +118,7 @@ static void leave(agent *a, const due *d)
 }
 
 /* Nothing can be done for it: its first failure is the job's end. */
-static void pass_over(agent *a, const due *d)
+static void pass_over(rg__agent *a, const due *d)
 {
     if (!a->leaving->has_passed_over)
         rg__log(RG__WARN, "agent",
@@ -130,7 +130,7 @@ static void pass_over(agent *a, const due *d)
 
 void rg__notice_look(void *agent_arg)
 {
-    agent *a = agent_arg;
+    rg__agent *a = agent_arg;
     const uint64_t now = rg__now_ns();
     due d;
     if (rg__life_is_over(a)) { /* all who had to hear it have */
@@ -150,7 +150,7 @@ void rg__notice_look(void *agent_arg)
 
 static void on_changed(void *arg)
 {
-    agent *a = arg;
+    rg__agent *a = arg;
     const uint64_t now = rg__now_ns();
     due d;
     rg__timer_set(a->leaving->notice_timer, 0);
@@ -163,20 +163,20 @@ static void on_changed(void *arg)
                 d.source.notice->what, (double)(d.begin_ns - now) / 1e9);
 }
 
-void rg__notice_signal(agent *a)
+void rg__notice_signal(rg__agent *a)
 {
     if (rg__notices_have(a->leaving->notices, "kubernetes"))
         a->notice_ms = patience_ms(a, a->params->deadline_ms);
 }
 
-bool rg__notice_tells(agent *a)
+bool rg__notice_tells(rg__agent *a)
 {
     return a->notice_ms != 0 && rg__notices_acknowledge(a->leaving->notices);
 }
 
 /* -------------------------------------------------------------------- life */
 
-rg_status rg__notice_open(agent *a)
+rg_status rg__notice_open(rg__agent *a)
 {
     const rg__notices_params params = {.list = a->params->notice,
                                        .base = a->params->notice_base,
@@ -189,7 +189,7 @@ rg_status rg__notice_open(agent *a)
                : RG_OK;
 }
 
-void rg__notice_close(agent *a)
+void rg__notice_close(rg__agent *a)
 {
     if (a->leaving == NULL)
         return;
@@ -199,7 +199,7 @@ void rg__notice_close(agent *a)
 
 /* ------------------------------------------------------------------ status */
 
-static json_t *notice_json(const agent *a, const rg__source_view *v)
+static json_t *notice_json(const rg__agent *a, const rg__source_view *v)
 {
     static const char *const kinds[] = {"none", "advice", "leave"};
     static const char *const states[] = {"asked", "answers", "fails"};
@@ -215,7 +215,7 @@ static json_t *notice_json(const agent *a, const rg__source_view *v)
                      is_due ? json_real((double)in_ns / 1e9) : json_null());
 }
 
-struct json_t *rg__notice_json(const agent *a)
+struct json_t *rg__notice_json(const rg__agent *a)
 {
     json_t *all = json_array();
     for (int i = 0; i < rg__notices_count(a->leaving->notices); i++) {

@@ -29,7 +29,7 @@ typedef enum standstill {
 
 /* Its first commit is made, and it does not enter fn before etcd has that on
  * record. Before, it does what it likes, as behind rg_world_wait. */
-static bool awaits_record(const agent *a, const worker *w)
+static bool awaits_record(const rg__agent *a, const rg__worker *w)
 {
     return !rg__view_is_static(a) && w->page != NULL &&
            atomic_load(&w->page->zero) == w->entered &&
@@ -37,7 +37,7 @@ static bool awaits_record(const agent *a, const worker *w)
 }
 
 /* In a generation that was decided, as far as is known here, and not ended. */
-static bool is_in_world(const agent *a, const worker *w)
+static bool is_in_world(const rg__agent *a, const rg__worker *w)
 {
     const bool is_decided = rg__life_takes_over(a) ? w->decided == w->entered
                                                    : a->delivered >= w->entered;
@@ -45,7 +45,7 @@ static bool is_in_world(const agent *a, const worker *w)
 }
 
 /* A process that has not met us, or is before the door, does what it likes. */
-static bool is_busy(const agent *a, const slot *s)
+static bool is_busy(const rg__agent *a, const rg__slot *s)
 {
     if (!rg__slot_is_alive(s))
         return s->kept.state == SLOT_STARTING;
@@ -55,18 +55,18 @@ static bool is_busy(const agent *a, const slot *s)
 }
 
 /* Another host's world may train on while this one has no place in it. */
-static bool is_elsewhere(const agent *a)
+static bool is_elsewhere(const rg__agent *a)
 {
     const rg__proposal *world = rg__view_decided(a);
     return world != NULL && world->generation > a->aborted &&
            !rg__view_has_host(a, a->id);
 }
 
-static standstill judge(const agent *a)
+static standstill judge(const rg__agent *a)
 {
     bool has_finished = false, is_unrecorded = false;
     for (int i = 0; i < a->params->slots; i++) {
-        const slot *s = &a->slot[i];
+        const rg__slot *s = &a->slot[i];
         if (is_busy(a, s))
             return GOES_ON;
         if (!rg__slot_is_alive(s) || !is_in_world(a, &s->w))
@@ -84,7 +84,7 @@ static standstill judge(const agent *a)
                                                         : NOT_MADE;
 }
 
-static void say_wait(agent *a, standstill why)
+static void say_wait(rg__agent *a, standstill why)
 {
     static const char *const what[] = {
         [FINISHED] = "etcd, to record that all workers here have finished",
@@ -96,7 +96,7 @@ static void say_wait(agent *a, standstill why)
 
 /* Once, and not only what is waited for: people must know that nobody trains.
  */
-static void say_standstill(const agent *a, standstill why)
+static void say_standstill(const rg__agent *a, standstill why)
 {
     if (why == NOT_BEGUN)
         rg__log(RG__WARN, "agent",
@@ -111,7 +111,7 @@ static void say_standstill(const agent *a, standstill why)
             (unsigned long long)a->delivered);
 }
 
-static void give_up(agent *a, standstill why)
+static void give_up(rg__agent *a, standstill why)
 {
     const unsigned long long s = a->params->etcd_timeout_ms / 1000;
     if (why == FINISHED)
@@ -133,7 +133,7 @@ static void give_up(agent *a, standstill why)
 
 void rg__outage_look(void *agent_arg)
 {
-    agent *a = agent_arg;
+    rg__agent *a = agent_arg;
     const uint64_t now = rg__now_ns();
     const bool is_over = rg__life_is_ending(a) || a->is_done;
     const bool is_away = !rg__etcd_is_up(a->etcd) && !is_over;

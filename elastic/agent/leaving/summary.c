@@ -52,12 +52,12 @@ static void say_lost(const rg__total *total)
 }
 
 /* Of this host, as long as their times are kept. */
-static void say_recoveries(const agent *a)
+static void say_recoveries(const rg__agent *a)
 {
     double least = 0, most = 0;
     int n = 0;
     for (int i = 0; i < rg__changes(a); i++) {
-        const change *c = rg__change_at(a, i);
+        const rg__change *c = rg__change_at(a, i);
         if (c->generation <= 1 || c->detected == 0 || c->stepped <= c->detected)
             continue;
         const double ms = (double)(c->stepped - c->detected) / 1e6;
@@ -76,7 +76,7 @@ static void say_recoveries(const agent *a)
                  n, least, most);
 }
 
-static void say_checkpoint(const agent *a)
+static void say_checkpoint(const rg__agent *a)
 {
     const rg__saved *saved = &a->view.saved;
     const char *slash = strrchr(saved->file, '/');
@@ -97,7 +97,7 @@ static void say_checkpoint(const agent *a)
                                         : "");
 }
 
-static void say_exit(const agent *a)
+static void say_exit(const rg__agent *a)
 {
     rg__tell("job %s %s%s; exit code %d", a->params->job,
              a->is_done ? "is done" : "has ended: ",
@@ -106,12 +106,12 @@ static void say_exit(const agent *a)
 
 /* A launcher's agent has no worker that says what the program is; only an
  * elastic one makes commits. */
-static bool is_static(const agent *a)
+static bool is_static(const rg__agent *a)
 {
     return a->params->slots == 0 ? a->view.begun == 0 : rg__view_is_static(a);
 }
 
-void rg__summary_say(agent *a)
+void rg__summary_say(rg__agent *a)
 {
     const rg__total total = rg__snapshot_total(&a->view);
     if ((!a->is_done && !a->leaving->ends_job) || a->delivered == 0 ||

@@ -31,9 +31,9 @@
 
 /* ----------------------------------------------------------------- helpers */
 
-static void drop_helper(helper *h)
+static void drop_helper(rg__helper *h)
 {
-    helper **at = &h->a->launches->helpers;
+    rg__helper **at = &h->a->launches->helpers;
     while (*at != h)
         at = &(*at)->next;
     *at = h->next;
@@ -46,8 +46,8 @@ static void drop_helper(helper *h)
 
 static void on_helper_ended(void *arg, int fd, uint32_t events)
 {
-    helper *h = arg;
-    agent *a = h->a;
+    rg__helper *h = arg;
+    rg__agent *a = h->a;
     const char *what = h->is_mpirun ? "mpirun" : "a daemon of the MPI";
     (void)fd, (void)events;
     const int status = rg__how_ended(h->pid);
@@ -66,7 +66,7 @@ static void on_helper_ended(void *arg, int fd, uint32_t events)
     a->on->settled(a);
 }
 
-static void run_helper(const agent *a, char *const *argv)
+static void run_helper(const rg__agent *a, char *const *argv)
 {
     sigset_t empty;
     setpgid(0, 0);
@@ -82,15 +82,15 @@ static void run_helper(const agent *a, char *const *argv)
     _exit(errno == ENOENT ? 127 : 126);
 }
 
-rg_status rg__helper_start(agent *a, char *const *argv, bool is_mpirun)
+rg_status rg__helper_start(rg__agent *a, char *const *argv, bool is_mpirun)
 {
-    helper *h = calloc(1, sizeof *h);
+    rg__helper *h = calloc(1, sizeof *h);
     if (h == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a launch");
-    *h = (helper){.next = a->launches->helpers,
-                  .a = a,
-                  .pidfd = -1,
-                  .is_mpirun = is_mpirun};
+    *h = (rg__helper){.next = a->launches->helpers,
+                      .a = a,
+                      .pidfd = -1,
+                      .is_mpirun = is_mpirun};
     a->launches->helpers = h;
     h->pid = fork();
     if (h->pid == 0)
@@ -114,7 +114,7 @@ rg_status rg__helper_start(agent *a, char *const *argv, bool is_mpirun)
 
 /* ------------------------------------------------------------------- begin */
 
-static void begin(agent *a)
+static void begin(rg__agent *a)
 {
     char **argv = rg__command_make(a);
     const rg_status st = argv != NULL ? rg__helper_start(a, argv, true)
@@ -127,12 +127,12 @@ static void begin(agent *a)
 
 /* --------------------------------------------------------------------- end */
 
-static bool has_ended(const slot *s)
+static bool has_ended(const rg__slot *s)
 {
     return s->kept.child == 0 && !rg__slot_can_store(s);
 }
 
-static bool are_slots_free(const agent *a)
+static bool are_slots_free(const rg__agent *a)
 {
     for (int i = 0; i < a->params->slots; i++)
         if (!has_ended(&a->slot[i]))
@@ -144,7 +144,7 @@ static bool are_slots_free(const agent *a)
  * have forked. What a stub says of its rank's end is waited for. */
 static void sweep(void *arg)
 {
-    agent *a = arg;
+    rg__agent *a = arg;
     struct rg__launches *l = a->launches;
     const bool spares_stubs = rg__now_ns() - l->over_ns < STUBS_NS;
     const bool is_swept = are_slots_free(a) &&
@@ -158,13 +158,13 @@ static void sweep(void *arg)
     a->on->swept(a);
 }
 
-static void kill_helpers(const agent *a)
+static void kill_helpers(const rg__agent *a)
 {
-    for (const helper *h = a->launches->helpers; h != NULL; h = h->next)
+    for (const rg__helper *h = a->launches->helpers; h != NULL; h = h->next)
         kill(-h->pid, SIGKILL);
 }
 
-void rg__launch_end(agent *a)
+void rg__launch_end(rg__agent *a)
 {
     struct rg__launches *l = a->launches;
     if (l->is_over || l->number == 0)
@@ -178,7 +178,7 @@ void rg__launch_end(agent *a)
     rg__timer_set(l->sweep, SWEEP_NS);
 }
 
-void rg__launch_broke(agent *a, const char *format, ...)
+void rg__launch_broke(rg__agent *a, const char *format, ...)
 {
     struct rg__launches *l = a->launches;
     va_list args;
@@ -198,9 +198,9 @@ void rg__launch_broke(agent *a, const char *format, ...)
 
 /* One that exits with 0 before it has met us is no MPI program of ours, or is
  * done with what it had to do. */
-void rg__mpirun_rank_ended(slot *s)
+void rg__mpirun_rank_ended(rg__slot *s)
 {
-    agent *a = s->a;
+    rg__agent *a = s->a;
     const bool is_harmless =
         s->w.pid == 0 && s->kept.death[0] == '\0' && s->kept.exit_code == 0;
     if (!a->params->is_mpi || s->kept.is_recalled || is_harmless)
@@ -213,7 +213,7 @@ void rg__mpirun_rank_ended(slot *s)
                          a->params->host, s->index, s->kept.exit_code);
 }
 
-void rg__mpirun_generation_ended(agent *a, uint64_t generation)
+void rg__mpirun_generation_ended(rg__agent *a, uint64_t generation)
 {
     const rg__proposal *p = rg__snapshot_gen(&a->view, generation);
     if (!a->params->is_mpi || a->is_done || rg__life_is_ending(a) ||
@@ -228,7 +228,7 @@ void rg__mpirun_generation_ended(agent *a, uint64_t generation)
 
 /* An agent that takes over knows no helper: what there is of a launch is ended,
  * and the next one begins. */
-static void take_over(agent *a)
+static void take_over(rg__agent *a)
 {
     struct rg__launches *l = a->launches;
     if (a->life.agents > 1 && !l->has_taken_over)
@@ -237,7 +237,7 @@ static void take_over(agent *a)
     l->has_taken_over = true;
 }
 
-static void see_launch(agent *a, const rg__mpirun *run)
+static void see_launch(rg__agent *a, const rg__mpirun *run)
 {
     struct rg__launches *l = a->launches;
     rg__launch_end(a); /* of the one before, if its end was not seen */
@@ -249,7 +249,7 @@ static void see_launch(agent *a, const rg__mpirun *run)
         begin(a);
 }
 
-void rg__mpirun_follow(agent *a)
+void rg__mpirun_follow(rg__agent *a)
 {
     struct rg__launches *l = a->launches;
     const rg__mpirun *run = &a->view.mpirun;
@@ -292,7 +292,7 @@ static void name_start(const rg__line *line, char from[START_MAX])
                  (long long)line->steps_lost);
 }
 
-void rg__mpirun_tell(agent *a, const rg__proposal *p, const rg__line *line)
+void rg__mpirun_tell(rg__agent *a, const rg__proposal *p, const rg__line *line)
 {
     struct rg__launches *l = a->launches;
     char where[WHERE_MAX], from[START_MAX];
@@ -317,7 +317,7 @@ static void on_patience(void *arg)
     rg__mpirun_kill(arg);
 }
 
-bool rg__mpirun_is_running(agent *a)
+bool rg__mpirun_is_running(rg__agent *a)
 {
     struct rg__launches *l = a->launches;
     if (l == NULL || l->helpers == NULL)
@@ -329,7 +329,7 @@ bool rg__mpirun_is_running(agent *a)
     return true;
 }
 
-void rg__mpirun_kill(agent *a)
+void rg__mpirun_kill(rg__agent *a)
 {
     if (a->launches == NULL || !a->params->is_mpi)
         return;
@@ -339,7 +339,7 @@ void rg__mpirun_kill(agent *a)
     rg__sweep_kill(a, false);
 }
 
-rg_status rg__mpirun_create(agent *a)
+rg_status rg__mpirun_create(rg__agent *a)
 {
     a->launches = calloc(1, sizeof *a->launches);
     if (a->launches == NULL)
@@ -353,7 +353,7 @@ rg_status rg__mpirun_create(agent *a)
                : rg__fail(RG_ERR_MEMORY, "no memory for timers");
 }
 
-void rg__mpirun_destroy(agent *a)
+void rg__mpirun_destroy(rg__agent *a)
 {
     struct rg__launches *l = a->launches;
     if (l == NULL)

@@ -7,29 +7,30 @@
 
 #include "elastic/agent/base/agent_state.h"
 
-rg_status rg__mpirun_create(agent *a);
-void rg__mpirun_destroy(agent *a);
+rg_status rg__mpirun_create(rg__agent *a);
+void rg__mpirun_destroy(rg__agent *a);
 
 /* The keys of all/ have moved: begin, or end, what they say. */
-void rg__mpirun_follow(agent *a);
+void rg__mpirun_follow(rg__agent *a);
 /* A rank here is dead, or its process has ended: its launch can't go on,
  * unless the job is done. */
-void rg__mpirun_rank_ended(slot *s);
+void rg__mpirun_rank_ended(rg__slot *s);
 /* A generation of the launch has ended: none of its ranks goes on. */
-void rg__mpirun_generation_ended(agent *a, uint64_t generation);
+void rg__mpirun_generation_ended(rg__agent *a, uint64_t generation);
 /* A generation begins: say which launch, where, and from which step. */
-void rg__mpirun_tell(agent *a, const rg__proposal *p, const rg__line *line);
+void rg__mpirun_tell(rg__agent *a, const rg__proposal *p, const rg__line *line);
 
 /* Messages of a launch's processes; false: it is none of these. Owns the
  * socket, then. */
-bool rg__mpirun_called(agent *a, int sock, const void *bytes, size_t n,
+bool rg__mpirun_called(rg__agent *a, int sock, const void *bytes, size_t n,
                        pid_t pid);
 /* Another agent's frame: start a daemon of the MPI. */
-bool rg__mpirun_serve(agent *a, connection *c, const void *body, size_t n);
+bool rg__mpirun_serve(rg__agent *a, rg__connection *c, const void *body,
+                      size_t n);
 
 /* At the agent's end: is a process of a launch left? It is ended, in a while
  * when the job is done; `settled` is said then. */
-bool rg__mpirun_is_running(agent *a);
-void rg__mpirun_kill(agent *a);
+bool rg__mpirun_is_running(rg__agent *a);
+void rg__mpirun_kill(rg__agent *a);
 
 #endif

@@ -55,7 +55,7 @@ static const char *name_of(const rg__seat *seat)
 
 /* A program of its own for each run of ranks on one host, since an MPI gives
  * ranks to hosts in an order of its own otherwise: its own host first, say. */
-static void add_run(words *w, const agent *a, const char *self,
+static void add_run(words *w, const rg__agent *a, const char *self,
                     const rg__seat *seat, int n)
 {
     char number[16], host[RG__ADDRESS_MAX + 16];
@@ -68,7 +68,7 @@ static void add_run(words *w, const agent *a, const char *self,
         add(w, *word);
 }
 
-static void add_runs(words *w, const agent *a, const char *self)
+static void add_runs(words *w, const rg__agent *a, const char *self)
 {
     const rg__mpirun *run = &a->view.mpirun;
     for (int r = 0, n; r < run->size; r += n) {
@@ -101,7 +101,7 @@ static void add_agent(words *w, const char *self)
     add_all(w, list);
 }
 
-char **rg__command_make(const agent *a)
+char **rg__command_make(const rg__agent *a)
 {
     words w = {NULL, 0, false};
     char self[PATH_MAX];
@@ -138,7 +138,7 @@ static bool is_of_launcher(const char *name)
     return false;
 }
 
-void rg__command_set_variables(const agent *a)
+void rg__command_set_variables(const rg__agent *a)
 {
     extern char **environ;
     char name[128], number[24];

@@ -5,13 +5,13 @@
 #include "elastic/agent/mpirun/mpirun.h"
 
 /* mpirun, or a daemon of the MPI: a child of ours. */
-typedef struct helper {
-    struct helper *next;
-    agent *a;
+typedef struct rg__helper {
+    struct rg__helper *next;
+    rg__agent *a;
     pid_t pid;
     int pidfd;
     bool is_mpirun;
-} helper;
+} rg__helper;
 
 struct rg__launches {
     uint64_t number;      /* the newest launch that was seen here */
@@ -20,31 +20,31 @@ struct rg__launches {
     uint64_t over_ns;     /* since when it is over */
     uint64_t detected_ns; /* of the fault that has ended it, 0: none */
     bool has_taken_over;
-    helper *helpers;
+    rg__helper *helpers;
     rg__timer *sweep;
     rg__timer *patience; /* with mpirun, once the job is done */
 };
 
 /* mpirun.c: nothing of the launch is to live here any more. */
-void rg__launch_end(agent *a);
+void rg__launch_end(rg__agent *a);
 /* It can't go on; the first reason counts. */
-void rg__launch_broke(agent *a, const char *format, ...)
+void rg__launch_broke(rg__agent *a, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* Start a helper in a process group of its own, with the launch's mark. */
-rg_status rg__helper_start(agent *a, char *const *argv, bool is_mpirun);
+rg_status rg__helper_start(rg__agent *a, char *const *argv, bool is_mpirun);
 
 /* mpirun_line.c: mpirun's command line, and the variables for it. NULL: no
  * memory. Freed by rg__command_free. */
-char **rg__command_make(const agent *a);
+char **rg__command_make(const rg__agent *a);
 void rg__command_free(char **argv);
 /* In a child: no variable of an outer launcher, and ours. */
-void rg__command_set_variables(const agent *a);
+void rg__command_set_variables(const rg__agent *a);
 
 /* sweep.c: kill the processes of launches here, stubs maybe not; how many
  * there were. */
-int rg__sweep_kill(const agent *a, bool spares_stubs);
+int rg__sweep_kill(const rg__agent *a, bool spares_stubs);
 
 /* proxies.c */
-void rg__proxy_ask(agent *a, int sock, const rg__proxy *m, size_t n);
+void rg__proxy_ask(rg__agent *a, int sock, const rg__proxy *m, size_t n);
 
 #endif

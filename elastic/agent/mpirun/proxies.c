@@ -25,7 +25,7 @@ static void answer(int sock, const char *why)
 }
 
 /* "": it has begun. */
-static void start(agent *a, uint64_t launch, const char *line,
+static void start(rg__agent *a, uint64_t launch, const char *line,
                   char why[RG__TEXT_MAX])
 {
     char shell[] = "/bin/sh", flag[] = "-c";
@@ -42,15 +42,15 @@ static void start(agent *a, uint64_t launch, const char *line,
 
 /* ------------------------------------------------------------- another host */
 
-typedef struct served {
-    agent *a;
-    connection *c;
+typedef struct rg__served {
+    rg__agent *a;
+    rg__connection *c;
     rg__timer *later;
     uint64_t launch, until_ns;
     char *line;
-} served;
+} rg__served;
 
-static void drop_served(served *s)
+static void drop_served(rg__served *s)
 {
     rg__timer_destroy(s->later);
     free(s->line);
@@ -59,7 +59,7 @@ static void drop_served(served *s)
 
 static void look(void *arg)
 {
-    served *s = arg;
+    rg__served *s = arg;
     char why[RG__TEXT_MAX];
     if (s->launch > s->a->launches->number && rg__now_ns() < s->until_ns) {
         rg__timer_set(s->later, LATER_NS);
@@ -90,21 +90,23 @@ static void served_gone(void *arg, const char *why)
     drop_served(arg);
 }
 
-bool rg__mpirun_serve(agent *a, connection *c, const void *body, size_t n)
+bool rg__mpirun_serve(rg__agent *a, rg__connection *c, const void *body,
+                      size_t n)
 {
-    static const connection_fns fns = {served_frame, served_room, served_gone};
+    static const rg__connection_fns fns = {served_frame, served_room,
+                                           served_gone};
     const rg__proxy *m = body;
     if (!a->params->is_mpi || n <= sizeof *m)
         return false;
-    served *s = calloc(1, sizeof *s);
+    rg__served *s = calloc(1, sizeof *s);
     if (s == NULL)
         return false;
-    *s = (served){.a = a,
-                  .c = c,
-                  .launch = m->launch,
-                  .until_ns = rg__now_ns() + LATE_NS,
-                  .line = strndup(m->line, n - sizeof *m),
-                  .later = rg__timer_create(a->loop, look, s)};
+    *s = (rg__served){.a = a,
+                      .c = c,
+                      .launch = m->launch,
+                      .until_ns = rg__now_ns() + LATE_NS,
+                      .line = strndup(m->line, n - sizeof *m),
+                      .later = rg__timer_create(a->loop, look, s)};
     if (s->line == NULL || s->later == NULL) {
         drop_served(s);
         return false;
@@ -117,8 +119,8 @@ bool rg__mpirun_serve(agent *a, connection *c, const void *body, size_t n)
 /* ------------------------------------------------------------ who asks here */
 
 typedef struct asking {
-    agent *a;
-    connection *c;
+    rg__agent *a;
+    rg__connection *c;
     int sock;
     rg__proxy *m;
     size_t n;
@@ -163,7 +165,7 @@ static void asking_gone(void *arg, const char *why)
     end_asking(arg, text);
 }
 
-static const rg__seat *find_host(const agent *a, const char *address)
+static const rg__seat *find_host(const rg__agent *a, const char *address)
 {
     const rg__mpirun *run = &a->view.mpirun;
     for (int r = 0; r < run->size; r++)
@@ -172,10 +174,11 @@ static const rg__seat *find_host(const agent *a, const char *address)
     return NULL;
 }
 
-static void call(agent *a, int sock, const rg__proxy *m, size_t n,
+static void call(rg__agent *a, int sock, const rg__proxy *m, size_t n,
                  const rg__seat *host)
 {
-    static const connection_fns fns = {asking_frame, asking_room, asking_gone};
+    static const rg__connection_fns fns = {asking_frame, asking_room,
+                                           asking_gone};
     asking *k = calloc(1, sizeof *k);
     rg__proxy *copy = malloc(n);
     if (k == NULL || copy == NULL) {
@@ -191,7 +194,7 @@ static void call(agent *a, int sock, const rg__proxy *m, size_t n,
         end_asking(k, rg_last_error());
 }
 
-void rg__proxy_ask(agent *a, int sock, const rg__proxy *m, size_t n)
+void rg__proxy_ask(rg__agent *a, int sock, const rg__proxy *m, size_t n)
 {
     char address[sizeof m->host], why[RG__TEXT_MAX];
     snprintf(address, sizeof address, "%.*s", (int)sizeof address - 1, m->host);

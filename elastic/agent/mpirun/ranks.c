@@ -20,7 +20,7 @@ static void answer(int sock, const rg__rank_go *m, const int *fds, int n)
 
 /* The leader's record, and the place of the rank in it, as far as they are
  * known here: the watch may be behind mpirun. */
-static slot *find_seat(agent *a, const rg__rank *m, rg__rank_go *go)
+static rg__slot *find_seat(rg__agent *a, const rg__rank *m, rg__rank_go *go)
 {
     const rg__mpirun *run = &a->view.mpirun;
     const struct rg__launches *l = a->launches;
@@ -47,11 +47,11 @@ static slot *find_seat(agent *a, const rg__rank *m, rg__rank_go *go)
     return &a->slot[run->seat[m->rank].slot];
 }
 
-static void take_rank(agent *a, int sock, const rg__rank *m)
+static void take_rank(rg__agent *a, int sock, const rg__rank *m)
 {
     rg__rank_go go = {.head = {RG__RANK_GO, RG__WIRE_VERSION}};
     int out[2], err[2];
-    slot *s = find_seat(a, m, &go);
+    rg__slot *s = find_seat(a, m, &go);
     if (s != NULL && rg__slot_take(s, m->pid, out, err) == RG_OK) {
         const int fds[] = {out[1], err[1]};
         go.slot = (int32_t)s->index;
@@ -66,7 +66,7 @@ static void take_rank(agent *a, int sock, const rg__rank *m)
     answer(sock, &go, NULL, 0);
 }
 
-bool rg__mpirun_called(agent *a, int sock, const void *bytes, size_t n,
+bool rg__mpirun_called(rg__agent *a, int sock, const void *bytes, size_t n,
                        pid_t pid)
 {
     const rg__wire_head *head = bytes;

@@ -153,7 +153,7 @@ static int kill_marked(tree *t, bool spares_stubs)
     return found;
 }
 
-int rg__sweep_kill(const agent *a, bool spares_stubs)
+int rg__sweep_kill(const rg__agent *a, bool spares_stubs)
 {
     const pid_t keeper = getppid();
     tree t = {.text = malloc(ENVIRON_MAX)};

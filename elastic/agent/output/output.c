@@ -43,7 +43,7 @@ typedef struct spools {
 } spools;
 
 typedef struct stream {
-    output *of;
+    rg__output *of;
     int fd;       /* the end here of a pipe or terminal, -1: at its end */
     ssize_t left; /* in it when its process had ended: descendants may go on */
     int to;       /* where it goes */
@@ -55,14 +55,14 @@ typedef struct stream {
 } stream;
 
 struct rg__printer {
-    output *outputs;          /* of processes, until all is written */
+    rg__output *outputs;      /* of processes, until all is written */
     struct stream *within[2]; /* a line on our standard output, error */
     bool has_no_output_dir;   /* said once */
 };
 
-struct output {
-    output *next; /* of the agent's list */
-    agent *a;
+struct rg__output {
+    rg__output *next; /* of the agent's list */
+    rg__agent *a;
     char name[RG__NAME_MAX + 16];
     rg__member_id who;
     bool is_closing; /* the process has ended */
@@ -73,7 +73,8 @@ struct output {
 
 /* ------------------------------------------------------------ a full disk */
 
-static void name_file(const output *o, const char *what, char path[PATH_MAX])
+static void name_file(const rg__output *o, const char *what,
+                      char path[PATH_MAX])
 {
     snprintf(path, PATH_MAX, "%s/%s.%u.%s", o->a->params->output_dir, o->name,
              o->who.start, what);
@@ -121,7 +122,7 @@ static bool write_text(stream *st)
 
 /* --------------------------------------------------------------- one stream */
 
-static int rank_of(const output *o)
+static int rank_of(const rg__output *o)
 {
     const rg__proposal *p = rg__snapshot_decided(&o->a->view);
     for (int r = 0; p != NULL && r < p->size; r++)
@@ -140,7 +141,7 @@ static bool is_log_line(const char *text, size_t n)
 }
 
 /* "host.slot rRANK | " */
-static size_t write_head(const output *o, char head[HEAD_MAX_BYTES])
+static size_t write_head(const rg__output *o, char head[HEAD_MAX_BYTES])
 {
     char rank[16] = "-";
     if (!rg__life_takes_over(o->a))
@@ -214,7 +215,7 @@ static void take(stream *st)
 }
 
 static void on_readable(void *arg, int fd, uint32_t events);
-static void drop_if_written(output *o);
+static void drop_if_written(rg__output *o);
 
 /* What was read is written before more is read. */
 static void pump(stream *st)
@@ -268,9 +269,9 @@ static bool is_written(const stream *st)
     return st->fd < 0 && rg__spool_is_empty(st->spool);
 }
 
-static void drop(output *o)
+static void drop(rg__output *o)
 {
-    output **at = &o->a->printer->outputs;
+    rg__output **at = &o->a->printer->outputs;
     while (*at != o)
         at = &(*at)->next;
     *at = o->next;
@@ -282,17 +283,17 @@ static void drop(output *o)
     free(o);
 }
 
-static void name_record(const output *o, char name[RG__KEPT_NAME_MAX])
+static void name_record(const rg__output *o, char name[RG__KEPT_NAME_MAX])
 {
     snprintf(name, RG__KEPT_NAME_MAX, "output/%u.%u", o->who.slot,
              o->who.start);
 }
 
-static void drop_if_written(output *o)
+static void drop_if_written(rg__output *o)
 {
     if (!o->is_closing || !is_written(&o->out) || !is_written(&o->err))
         return;
-    agent *a = o->a;
+    rg__agent *a = o->a;
     char name[RG__KEPT_NAME_MAX];
     name_record(o, name);
     rg__keep_drop(a->keep, name);
@@ -301,7 +302,7 @@ static void drop_if_written(output *o)
 }
 
 /* Written or not. */
-static void drop_all(agent *a)
+static void drop_all(rg__agent *a)
 {
     while (a->printer->outputs != NULL)
         drop(a->printer->outputs);
@@ -309,10 +310,10 @@ static void drop_all(agent *a)
 
 /* A file in a directory that may have gone; without one the output is lost,
  * and the program runs. A lack of descriptors passes, and is no loss. */
-static rg_status open_file(const output *o, const char *what, int *fd_p)
+static rg_status open_file(const rg__output *o, const char *what, int *fd_p)
 {
     static const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC;
-    agent *a = o->a;
+    rg__agent *a = o->a;
     char path[PATH_MAX];
     name_file(o, what, path);
     *fd_p = open(path, flags, 0644);
@@ -343,13 +344,14 @@ static bool are_same(int a, int b)
 }
 
 /* Standard error may well be the pipe that standard output is. */
-static stream **turn_at(agent *a, int own)
+static stream **turn_at(rg__agent *a, int own)
 {
     return &a->printer->within[own == STDERR_FILENO &&
                                !are_same(STDOUT_FILENO, STDERR_FILENO)];
 }
 
-static rg_status open_stream(output *o, stream *st, int own, const char *what)
+static rg_status open_stream(rg__output *o, stream *st, int own,
+                             const char *what)
 {
     *st = (stream){.of = o,
                    .fd = -1,
@@ -409,9 +411,9 @@ static rg_status open_pipe(stream *st, int ends[2])
 }
 
 /* In the agent's list, where it is found and dropped also when half built. */
-static output *add_output(agent *a, rg__member_id who)
+static rg__output *add_output(rg__agent *a, rg__member_id who)
 {
-    output *o = calloc(1, sizeof *o);
+    rg__output *o = calloc(1, sizeof *o);
     if (o == NULL)
         return NULL;
     o->a = a;
@@ -423,7 +425,7 @@ static output *add_output(agent *a, rg__member_id who)
     return o;
 }
 
-static rg_status open_streams(output *o)
+static rg_status open_streams(rg__output *o)
 {
     void *at = NULL;
     rg_status st = rg__shm_map(o->spools_fd, sizeof *o->spools, &at);
@@ -434,7 +436,7 @@ static rg_status open_streams(output *o)
     return st == RG_OK ? open_stream(o, &o->err, STDERR_FILENO, "err") : st;
 }
 
-static rg_status open_output(output *o, int out[2], int err[2])
+static rg_status open_output(rg__output *o, int out[2], int err[2])
 {
     rg_status st =
         rg__shm_create("output", sizeof *o->spools, true, &o->spools_fd);
@@ -447,9 +449,9 @@ static rg_status open_output(output *o, int out[2], int err[2])
     return st == RG_OK ? open_pipe(&o->err, err) : st;
 }
 
-rg_status rg__output_open(slot *s, int out[2], int err[2])
+rg_status rg__output_open(rg__slot *s, int out[2], int err[2])
 {
-    output *o =
+    rg__output *o =
         add_output(s->a, (rg__member_id){s->a->id, s->index, s->kept.start});
     if (o == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a worker's output");
@@ -481,16 +483,16 @@ static ssize_t bytes_in(int fd)
     return ioctl(fd, FIONREAD, &n) == 0 ? n : 0;
 }
 
-static void begin_closing(output *o)
+static void begin_closing(rg__output *o)
 {
     o->is_closing = true;
     o->out.left = bytes_in(o->out.fd);
     o->err.left = bytes_in(o->err.fd);
 }
 
-void rg__output_close(slot *s)
+void rg__output_close(rg__slot *s)
 {
-    output *o = s->output;
+    rg__output *o = s->output;
     if (o == NULL)
         return;
     s->output = NULL;
@@ -512,11 +514,11 @@ static void resume_stream(stream *st)
         note_turn(st);
 }
 
-static void resume_output(agent *a, rg__kept *kept)
+static void resume_output(rg__agent *a, rg__kept *kept)
 {
     rg__member_id who;
     memcpy(&who, kept->bytes, sizeof who);
-    output *o = add_output(a, who);
+    rg__output *o = add_output(a, who);
     if (o == NULL)
         return;
     o->spools_fd = rg__kept_take(kept, 2);
@@ -530,7 +532,7 @@ static void resume_output(agent *a, rg__kept *kept)
     resume_stream(&o->err);
     o->out.fd = rg__kept_take(kept, 0);
     o->err.fd = rg__kept_take(kept, 1);
-    slot *s = rg__slot_of(a, who);
+    rg__slot *s = rg__slot_of(a, who);
     if (s == NULL || s->kept.child == 0)
         begin_closing(o);
     else
@@ -539,7 +541,7 @@ static void resume_output(agent *a, rg__kept *kept)
     rg__timer_set(o->err.again, 0);
 }
 
-void rg__outputs_resume(agent *a)
+void rg__outputs_resume(rg__agent *a)
 {
     const rg__kept_list *all = rg__keep_born_with(a->keep);
     for (rg__kept *k = rg__kept_next(all, "output/", NULL); k != NULL;
@@ -548,19 +550,19 @@ void rg__outputs_resume(agent *a)
             resume_output(a, k);
 }
 
-bool rg__outputs_are_open(const agent *a)
+bool rg__outputs_are_open(const rg__agent *a)
 {
     return a->printer->outputs != NULL;
 }
 
-rg_status rg__printer_create(agent *a)
+rg_status rg__printer_create(rg__agent *a)
 {
     a->printer = calloc(1, sizeof *a->printer);
     return a->printer != NULL ? RG_OK
                               : rg__fail(RG_ERR_MEMORY, "no memory for output");
 }
 
-void rg__printer_destroy(agent *a)
+void rg__printer_destroy(rg__agent *a)
 {
     if (a->printer != NULL)
         drop_all(a);

@@ -21,13 +21,14 @@ typedef struct piece_frame {
     uint64_t sum;
 } piece_frame;
 
-void rg__chunk_open(chunk *p, agent *a, connection *wire, bool sends)
+void rg__chunk_open(rg__chunk *p, rg__agent *a, rg__connection *wire,
+                    bool sends)
 {
-    *p =
-        (chunk){.a = a, .wire = wire, .buffers = sends ? a->store->buffers : 0};
+    *p = (rg__chunk){
+        .a = a, .wire = wire, .buffers = sends ? a->store->buffers : 0};
 }
 
-void rg__chunk_clear(chunk *p)
+void rg__chunk_clear(rg__chunk *p)
 {
     free(p->order);
     p->order = NULL;
@@ -35,14 +36,14 @@ void rg__chunk_clear(chunk *p)
 
 /* -------------------------------------------------------- a walk over bytes */
 
-static const buffer *buffer_of(const chunk *p)
+static const rg__vault_buffer *buffer_of(const rg__chunk *p)
 {
     return &p->a->store
                 ->buffer[p->order != NULL ? p->order[p->buffer] : p->buffer];
 }
 
-static void slice_of(const buffer *b, const chunk_part *what, size_t *begin_p,
-                     size_t *end_p)
+static void slice_of(const rg__vault_buffer *b, const rg__chunk_part *what,
+                     size_t *begin_p, size_t *end_p)
 {
     *begin_p = *end_p = 0;
     if (what->is_shard != b->is_sharded)
@@ -57,7 +58,7 @@ static void slice_of(const buffer *b, const chunk_part *what, size_t *begin_p,
         *begin_p = *end_p = 0;
 }
 
-static void walk_begin(chunk *p, const chunk_part *what)
+static void walk_begin(rg__chunk *p, const rg__chunk_part *what)
 {
     p->what = *what;
     p->buffer = -1;
@@ -67,7 +68,7 @@ static void walk_begin(chunk *p, const chunk_part *what)
 }
 
 /* To the next byte of the part; false: it is over, and p->sum is its sum. */
-static bool walk_on(chunk *p)
+static bool walk_on(rg__chunk *p)
 {
     while (p->at == p->end) {
         if (p->end != 0)
@@ -81,21 +82,21 @@ static bool walk_on(chunk *p)
     return true;
 }
 
-static void walked(chunk *p, const void *bytes, size_t n)
+static void walked(rg__chunk *p, const void *bytes, size_t n)
 {
     rg__hash_update(&p->hash, bytes, n);
     p->at += n;
     p->bytes += n;
 }
 
-static off_t place(const chunk *p)
+static off_t place(const rg__chunk *p)
 {
-    const buffer *b = buffer_of(p);
+    const rg__vault_buffer *b = buffer_of(p);
     return (off_t)(b->place +
                    rg__vault_stride(b->bytes) * (size_t)p->what.slot + p->at);
 }
 
-uint64_t rg__chunk_size(const agent *a, const chunk_part *what)
+uint64_t rg__chunk_size(const rg__agent *a, const rg__chunk_part *what)
 {
     uint64_t sum = 0;
     for (int i = 0; i < a->store->buffers; i++) {
@@ -108,11 +109,11 @@ uint64_t rg__chunk_size(const agent *a, const chunk_part *what)
 
 /* -------------------------------------------------------------------- send */
 
-bool rg__chunk_tell_room(chunk *p)
+bool rg__chunk_tell_room(rg__chunk *p)
 {
     if (p->rooms == p->buffers)
         return false;
-    const buffer *b = &p->a->store->buffer[p->rooms++];
+    const rg__vault_buffer *b = &p->a->store->buffer[p->rooms++];
     room_frame m = {.count = (uint32_t)p->buffers};
     rg__vault_describe(b, &m.room);
     memcpy(rg__connection_space(p->wire), &m, sizeof m);
@@ -120,12 +121,12 @@ bool rg__chunk_tell_room(chunk *p)
     return true;
 }
 
-static uint32_t most_parts(const chunk_part *what)
+static uint32_t most_parts(const rg__chunk_part *what)
 {
     return what->is_shard ? RG__WORLD_MAX : RG__HOST_SLOTS_MAX;
 }
 
-chunk_state rg__chunk_send(chunk *p, const chunk_part *what)
+rg__chunk_state rg__chunk_send(rg__chunk *p, const rg__chunk_part *what)
 {
     rg__vault *vault = p->a->store->vault;
     p->piece = what->is_shard ? rg__vault_shard(vault, what->slot,
@@ -141,7 +142,7 @@ chunk_state rg__chunk_send(chunk *p, const chunk_part *what)
     if (m.part.count <= m.part.index ||
         m.part.count > most_parts(what)) /* scribbled since it was looked at */
         return CHUNK_GONE;
-    chunk_part sent = *what;
+    rg__chunk_part sent = *what;
     sent.part = m.part;
     walk_begin(p, &sent);
     p->expected = m.sum;
@@ -150,7 +151,7 @@ chunk_state rg__chunk_send(chunk *p, const chunk_part *what)
     return CHUNK_MORE;
 }
 
-static chunk_state judge_sent(chunk *p)
+static rg__chunk_state judge_sent(rg__chunk *p)
 {
     p->is_under_way = false;
     if (!rg__piece_is(p->piece, p->what.part.id))
@@ -166,7 +167,7 @@ static chunk_state judge_sent(chunk *p)
     return CHUNK_DAMAGED;
 }
 
-chunk_state rg__chunk_send_more(chunk *p)
+rg__chunk_state rg__chunk_send_more(rg__chunk *p)
 {
     if (!walk_on(p))
         return judge_sent(p);
@@ -185,7 +186,7 @@ chunk_state rg__chunk_send_more(chunk *p)
 
 /* ----------------------------------------------------------------- receive */
 
-static bool is_room_new(const chunk *p, int index)
+static bool is_room_new(const rg__chunk *p, int index)
 {
     for (int i = 0; i < p->rooms; i++)
         if (p->order[i] == index)
@@ -193,7 +194,7 @@ static bool is_room_new(const chunk *p, int index)
     return true;
 }
 
-chunk_state rg__chunk_on_room(chunk *p, const void *body, size_t n)
+rg__chunk_state rg__chunk_on_room(rg__chunk *p, const void *body, size_t n)
 {
     room_frame m;
     int index = 0;
@@ -218,15 +219,15 @@ chunk_state rg__chunk_on_room(chunk *p, const void *body, size_t n)
     return CHUNK_MORE;
 }
 
-chunk_state rg__chunk_read(const chunk *p, const void *body, size_t n,
-                           chunk_part *what, uint64_t *sum_p)
+rg__chunk_state rg__chunk_read(const rg__chunk *p, const void *body, size_t n,
+                               rg__chunk_part *what, uint64_t *sum_p)
 {
     piece_frame m;
     if (n != sizeof m || p->is_under_way)
         return CHUNK_MALFORMED;
     memcpy(&m, body, sizeof m);
-    *what =
-        (chunk_part){.slot = -1, .is_shard = m.is_shard != 0, .part = m.part};
+    *what = (rg__chunk_part){
+        .slot = -1, .is_shard = m.is_shard != 0, .part = m.part};
     *sum_p = m.sum;
     if (m.part.index >= m.part.count || m.part.count > most_parts(what))
         return CHUNK_MALFORMED;
@@ -239,7 +240,7 @@ chunk_state rg__chunk_read(const chunk *p, const void *body, size_t n,
 }
 
 /* After each part of it: it may be over. */
-static chunk_state look(chunk *p)
+static rg__chunk_state look(rg__chunk *p)
 {
     if (walk_on(p))
         return CHUNK_MORE;
@@ -254,7 +255,7 @@ static chunk_state look(chunk *p)
 
 /* Where a shard that came goes: its own place, else one that holds nothing of
  * the commit. */
-static rg__piece *find_place(const agent *a, const chunk_part *what)
+static rg__piece *find_place(const rg__agent *a, const rg__chunk_part *what)
 {
     rg__piece *table = a->store->vault->shard[what->slot], *found = NULL;
     for (int i = RG__HOST_SLOTS_MAX; i < RG__SHARDS_MAX; i++) {
@@ -270,7 +271,8 @@ static rg__piece *find_place(const agent *a, const chunk_part *what)
     return found;
 }
 
-chunk_state rg__chunk_begin(chunk *p, const chunk_part *what, uint64_t sum)
+rg__chunk_state rg__chunk_begin(rg__chunk *p, const rg__chunk_part *what,
+                                uint64_t sum)
 {
     p->piece = what->is_shard
                    ? find_place(p->a, what)
@@ -285,7 +287,7 @@ chunk_state rg__chunk_begin(chunk *p, const chunk_part *what, uint64_t sum)
     return look(p);
 }
 
-chunk_state rg__chunk_on_bytes(chunk *p, const void *body, size_t n)
+rg__chunk_state rg__chunk_on_bytes(rg__chunk *p, const void *body, size_t n)
 {
     if (!p->is_under_way || n == 0 || n > p->end - p->at)
         return CHUNK_MALFORMED;

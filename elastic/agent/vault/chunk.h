@@ -16,29 +16,29 @@
 #include "elastic/agent/base/agent_state.h"
 #include "sdk/base/hash.h"
 
-typedef enum chunk_state {
+typedef enum rg__chunk_state {
     CHUNK_MORE,      /* is on its way */
     CHUNK_DONE,      /* all of it is there */
     CHUNK_DAMAGED,   /* it does not have its checksum */
     CHUNK_GONE,      /* the sender's vault does not hold it any more */
     CHUNK_FAILED,    /* why is in rg_last_error */
     CHUNK_MALFORMED, /* nothing of ours says that */
-} chunk_state;
+} rg__chunk_state;
 
 /* A part of a commit in a vault slot. */
-typedef struct chunk_part {
+typedef struct rg__chunk_part {
     int slot; /* of the vault */
     bool is_shard;
     rg__part part;
-} chunk_part;
+} rg__chunk_part;
 
-typedef struct chunk {
-    agent *a;
-    connection *wire;
+typedef struct rg__chunk {
+    rg__agent *a;
+    rg__connection *wire;
     int buffers; /* that both ends had when it began; fixed from then on */
     int rooms;   /* told so far */
     int *order;  /* the receiver's buffers in the sender's order; owned */
-    chunk_part what;
+    rg__chunk_part what;
     rg__piece *piece;
     /* the walk over its bytes */
     int buffer;     /* in that order */
@@ -48,29 +48,31 @@ typedef struct chunk {
     uint64_t expected;
     bool is_under_way;
     uint64_t bytes; /* that have gone or come over this connection */
-} chunk;
+} rg__chunk;
 
 /* The sender's, and the receiver's, which learns of the buffers by ROOM. */
-void rg__chunk_open(chunk *p, agent *a, connection *wire, bool sends);
-void rg__chunk_clear(chunk *p);
+void rg__chunk_open(rg__chunk *p, rg__agent *a, rg__connection *wire,
+                    bool sends);
+void rg__chunk_clear(rg__chunk *p);
 
 /* Sending, each when rg__connection_space has room. false: all rooms are
  * told, nothing was sent. */
-bool rg__chunk_tell_room(chunk *p);
+bool rg__chunk_tell_room(rg__chunk *p);
 /* Begin with a part, or GONE. */
-chunk_state rg__chunk_send(chunk *p, const chunk_part *what);
+rg__chunk_state rg__chunk_send(rg__chunk *p, const rg__chunk_part *what);
 /* The next bytes; DONE, DAMAGED and GONE: nothing was sent. */
-chunk_state rg__chunk_send_more(chunk *p);
+rg__chunk_state rg__chunk_send_more(rg__chunk *p);
 
 /* Receiving. MORE: the room is known now. */
-chunk_state rg__chunk_on_room(chunk *p, const void *body, size_t n);
+rg__chunk_state rg__chunk_on_room(rg__chunk *p, const void *body, size_t n);
 /* What a PIECE frame announces; where it goes is the receiver's to say. */
-chunk_state rg__chunk_read(const chunk *p, const void *body, size_t n,
-                           chunk_part *what, uint64_t *sum_p);
-chunk_state rg__chunk_begin(chunk *p, const chunk_part *what, uint64_t sum);
-chunk_state rg__chunk_on_bytes(chunk *p, const void *body, size_t n);
+rg__chunk_state rg__chunk_read(const rg__chunk *p, const void *body, size_t n,
+                               rg__chunk_part *what, uint64_t *sum_p);
+rg__chunk_state rg__chunk_begin(rg__chunk *p, const rg__chunk_part *what,
+                                uint64_t sum);
+rg__chunk_state rg__chunk_on_bytes(rg__chunk *p, const void *body, size_t n);
 
 /* Bytes that a part of a commit has. */
-uint64_t rg__chunk_size(const agent *a, const chunk_part *what);
+uint64_t rg__chunk_size(const rg__agent *a, const rg__chunk_part *what);
 
 #endif

@@ -41,12 +41,12 @@ typedef struct copy_frame {
 
 /* A host that keeps copies of ours. */
 typedef struct partner {
-    copies *c;
+    rg__copies *c;
     uint64_t host;
     rg__address address;
     uint32_t port;
     char name[RG__NAME_MAX];
-    chunk out; /* out.wire NULL: not connected */
+    rg__chunk out; /* out.wire NULL: not connected */
     bool is_greeted;
     uint64_t done;         /* 1 + the newest step of which it has all */
     uint64_t step;         /* of the commit under way, if next > 0 */
@@ -59,7 +59,7 @@ typedef struct partner {
 /* A host whose copies are kept here. */
 typedef struct keeping {
     struct keeping *next;
-    chunk in;
+    rg__chunk in;
     uint64_t generation, host;
     uint64_t stored, told; /* shards */
 } keeping;
@@ -71,8 +71,8 @@ typedef struct sweeping {
     size_t at; /* of its copy in that slot */
 } sweeping;
 
-struct copies {
-    agent *a;
+struct rg__copies {
+    rg__agent *a;
     uint64_t generation; /* whose commits are copied, 0: nothing is */
     uint32_t *rank;      /* of local members; owned */
     int ranks;
@@ -90,7 +90,7 @@ static void sweep(void *arg);
 
 /* ------------------------------------------------------------------- circle */
 
-static uint32_t replicas_of(const agent *a)
+static uint32_t replicas_of(const rg__agent *a)
 {
     uint32_t most = 0;
     for (int i = 0; i < a->store->buffers; i++)
@@ -100,7 +100,7 @@ static uint32_t replicas_of(const agent *a)
     return most;
 }
 
-static bool has_shards(const agent *a)
+static bool has_shards(const rg__agent *a)
 {
     for (int i = 0; i < a->store->buffers; i++)
         if (a->store->buffer[i].is_sharded)
@@ -123,7 +123,7 @@ static int steps_behind(const rg__proposal *p, uint64_t from, uint64_t to)
     return i < 0 || k < 0 ? 0 : (k - i + p->host_count) % p->host_count;
 }
 
-static bool is_kept_by(const agent *a, const rg__proposal *p, uint64_t from,
+static bool is_kept_by(const rg__agent *a, const rg__proposal *p, uint64_t from,
                        uint64_t to)
 {
     const int steps = steps_behind(p, from, to);
@@ -134,12 +134,12 @@ static bool is_kept_by(const agent *a, const rg__proposal *p, uint64_t from,
  */
 
 /* Bytes of shards in one vault slot, at most, in that world. */
-static uint64_t bytes_needed(const agent *a, const rg__proposal *p)
+static uint64_t bytes_needed(const rg__agent *a, const rg__proposal *p)
 {
     uint64_t sum = 0;
     for (int r = 0; r < p->size; r++) {
         const uint64_t host = p->member[r].host;
-        const chunk_part one = {
+        const rg__chunk_part one = {
             .is_shard = true,
             .part = {.index = (uint32_t)r, .count = (uint32_t)p->size}};
         if (host == a->id || is_kept_by(a, p, host, a->id))
@@ -148,7 +148,7 @@ static uint64_t bytes_needed(const agent *a, const rg__proposal *p)
     return sum;
 }
 
-static uint32_t slots_of(const agent *a)
+static uint32_t slots_of(const rg__agent *a)
 {
     uint32_t most = 2;
     for (int i = 0; i < a->store->buffers; i++)
@@ -157,7 +157,7 @@ static uint32_t slots_of(const agent *a)
     return most;
 }
 
-static rg_status check_room(const agent *a, const rg__proposal *p)
+static rg_status check_room(const rg__agent *a, const rg__proposal *p)
 {
     const uint64_t need = bytes_needed(a, p) * slots_of(a);
     const uint64_t most = a->params->vault_max_bytes;
@@ -185,7 +185,7 @@ static void hang_up(partner *one)
     one->sent = one->stored = 0;
 }
 
-static bool add_partner(copies *c, const rg__proposal_host *host)
+static bool add_partner(rg__copies *c, const rg__proposal_host *host)
 {
     partner *more =
         realloc(c->partner, sizeof *more * (size_t)(c->partners + 1));
@@ -199,7 +199,7 @@ static bool add_partner(copies *c, const rg__proposal_host *host)
     return true;
 }
 
-static bool add_rank(copies *c, int rank)
+static bool add_rank(rg__copies *c, int rank)
 {
     uint32_t *more = realloc(c->rank, sizeof *more * (size_t)(c->ranks + 1));
     if (more == NULL)
@@ -209,7 +209,7 @@ static bool add_rank(copies *c, int rank)
     return true;
 }
 
-static void end_keeping(copies *c, uint64_t older_than);
+static void end_keeping(rg__copies *c, uint64_t older_than);
 
 static void note_moved(partner *one)
 {
@@ -230,7 +230,7 @@ static void note_stored(partner *one, bool has_all)
         note_moved(one);
 }
 
-static void stop(copies *c)
+static void stop(rg__copies *c)
 {
     for (int i = 0; i < c->partners; i++) {
         hang_up(&c->partner[i]);
@@ -247,7 +247,7 @@ static void stop(copies *c)
     memset(c->sweeping, 0, sizeof c->sweeping);
 }
 
-static bool list_world(copies *c, const rg__proposal *p)
+static bool list_world(rg__copies *c, const rg__proposal *p)
 {
     bool is_good = true;
     for (int r = 0; r < p->size && is_good; r++)
@@ -259,14 +259,14 @@ static bool list_world(copies *c, const rg__proposal *p)
     return is_good;
 }
 
-static void show_copied(const copies *c)
+static void show_copied(const rg__copies *c)
 {
     uint64_t done = INT64_MAX;
     for (int i = 0; i < c->partners; i++)
         if (c->partner[i].done < done)
             done = c->partner[i].done;
     for (int i = 0; i < c->a->params->slots; i++) {
-        const slot *s = &c->a->slot[i];
+        const rg__slot *s = &c->a->slot[i];
         if (!rg__slot_is_alive(s) || s->w.page == NULL)
             continue;
         rg__page *page = s->w.page;
@@ -279,9 +279,9 @@ static void show_copied(const copies *c)
     }
 }
 
-rg_status rg__copies_create(agent *a)
+rg_status rg__copies_create(rg__agent *a)
 {
-    copies *c = calloc(1, sizeof *c);
+    rg__copies *c = calloc(1, sizeof *c);
     if (c == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for an agent");
     c->a = a;
@@ -293,9 +293,9 @@ rg_status rg__copies_create(agent *a)
                : rg__fail(RG_ERR_MEMORY, "no memory for an agent");
 }
 
-void rg__copies_destroy(agent *a)
+void rg__copies_destroy(rg__agent *a)
 {
-    copies *c = a->copies;
+    rg__copies *c = a->copies;
     if (c == NULL)
         return;
     end_keeping(c, UINT64_MAX);
@@ -307,9 +307,9 @@ void rg__copies_destroy(agent *a)
     a->copies = NULL;
 }
 
-void rg__copies_begin(agent *a, const rg__proposal *p)
+void rg__copies_begin(rg__agent *a, const rg__proposal *p)
 {
-    copies *c = a->copies;
+    rg__copies *c = a->copies;
     stop(c);
     end_keeping(c, p->generation);
     if (!has_shards(a) || index_of_host(p, a->id) < 0)
@@ -328,7 +328,8 @@ void rg__copies_begin(agent *a, const rg__proposal *p)
 
 /* The next rank whose shard belongs here, of this host or of one that it keeps;
  * the world's size: none. Ranks of one host stand together as a rule. */
-static uint32_t next_here(const agent *a, const rg__proposal *p, uint32_t rank)
+static uint32_t next_here(const rg__agent *a, const rg__proposal *p,
+                          uint32_t rank)
 {
     uint64_t elsewhere = 0;
     for (; rank < (uint32_t)p->size; rank++) {
@@ -357,8 +358,8 @@ static size_t punch(int fd, size_t base, size_t from, size_t to)
 
 /* The next pages from `at` on that lie between shards of this world; they hold
  * what belonged to ranks of older ones, and nobody writes there. */
-static size_t sweep_buffer(const agent *a, const rg__proposal *p,
-                           const buffer *b, int vault_slot, size_t at)
+static size_t sweep_buffer(const rg__agent *a, const rg__proposal *p,
+                           const rg__vault_buffer *b, int vault_slot, size_t at)
 {
     const size_t stride = rg__vault_stride(b->bytes);
     const uint32_t count = (uint32_t)p->size;
@@ -382,14 +383,14 @@ static size_t sweep_buffer(const agent *a, const rg__proposal *p,
 /* One slice a turn: the kernel takes long over gigabytes. */
 static void sweep(void *arg)
 {
-    copies *c = arg;
+    rg__copies *c = arg;
     sweeping *w = c->sweeping;
     const rg__proposal *p = rg__snapshot_gen(&c->a->view, c->generation);
     while (w < c->sweeping + RG__VAULT_SLOTS && !w->is_on)
         w++;
     if (p == NULL || w == c->sweeping + RG__VAULT_SLOTS)
         return;
-    const buffer *b = &c->a->store->buffer[w->buffer];
+    const rg__vault_buffer *b = &c->a->store->buffer[w->buffer];
     if (w->buffer >= c->a->store->buffers)
         w->is_on = false;
     else if (!b->is_sharded || w->at >= rg__vault_stride(b->bytes))
@@ -399,9 +400,9 @@ static void sweep(void *arg)
     rg__timer_set(c->sweep, 0);
 }
 
-static void clean_slot(copies *c, int vault_slot, rg__commit_id id)
+static void clean_slot(rg__copies *c, int vault_slot, rg__commit_id id)
 {
-    agent *a = c->a;
+    rg__agent *a = c->a;
     const uint32_t count =
         atomic_load(&a->store->vault->slot[vault_slot][0].shards);
     if (c->cleaned[vault_slot] == c->generation || count == 0 ||
@@ -421,11 +422,11 @@ static void clean_slot(copies *c, int vault_slot, rg__commit_id id)
 /* --------------------------------------------------------------------- send */
 
 /* 1 + the newest step whose commit counts, as local workers say. */
-static uint64_t committed(const copies *c)
+static uint64_t committed(const rg__copies *c)
 {
     uint64_t most = 0;
     for (int i = 0; i < c->a->params->slots; i++) {
-        const slot *s = &c->a->slot[i];
+        const rg__slot *s = &c->a->slot[i];
         if (!rg__slot_is_alive(s) || s->w.page == NULL ||
             atomic_load(&s->w.page->committed_generation) != c->generation)
             continue;
@@ -437,7 +438,8 @@ static uint64_t committed(const copies *c)
 
 /* The vault slot of the oldest commit that counts and that the partner lacks,
  * -1: none. */
-static int next_commit(const copies *c, const partner *one, uint64_t *step_p)
+static int next_commit(const rg__copies *c, const partner *one,
+                       uint64_t *step_p)
 {
     const uint64_t end = committed(c);
     int found = -1;
@@ -455,7 +457,7 @@ static int next_commit(const copies *c, const partner *one, uint64_t *step_p)
 
 static void break_link(const partner *one, const char *why)
 {
-    agent *a = one->c->a;
+    rg__agent *a = one->c->a;
     const uint64_t generation = one->c->generation;
     char text[RG__CAUSE_MAX];
     snprintf(text, sizeof text, "%.24s has no copies stored by %.24s: %.48s",
@@ -469,7 +471,7 @@ static void break_link(const partner *one, const char *why)
 /* The connection is of no use any more; nothing has come of it since then. */
 static void call_later(partner *one, uint64_t since_ns, const char *why)
 {
-    const agent *a = one->c->a;
+    const rg__agent *a = one->c->a;
     const uint64_t silent_ns = rg__budget_ns(a->params) * RG__SILENT_BUDGETS;
     hang_up(one);
     rg__timer_set(one->c->again, AGAIN_NS);
@@ -481,7 +483,7 @@ static void call_later(partner *one, uint64_t since_ns, const char *why)
 /* The commit under way has gone, or none was: begin with the next shard. */
 static void send_next_shard(partner *one)
 {
-    copies *c = one->c;
+    rg__copies *c = one->c;
     uint64_t step = one->step;
     const int vault_slot =
         one->next > 0
@@ -491,7 +493,7 @@ static void send_next_shard(partner *one)
     if (vault_slot < 0 || one->next == c->ranks)
         return;
     one->step = step;
-    const chunk_part what = {
+    const rg__chunk_part what = {
         .slot = vault_slot,
         .is_shard = true,
         .part = {.id = {c->generation, step}, .index = c->rank[one->next++]}};
@@ -501,7 +503,7 @@ static void send_next_shard(partner *one)
 }
 
 /* This host's own copy of a commit that counts is wrong. */
-static void end_generation(const copies *c)
+static void end_generation(const rg__copies *c)
 {
     char text[RG__CAUSE_MAX];
     snprintf(text, sizeof text, "a shard in the vault of %.40s is damaged",
@@ -595,12 +597,12 @@ static void partner_gone(void *arg, const char *why)
     call_later(one, one->moved_ns, why);
 }
 
-static const connection_fns partner_fns = {partner_frame, send_on,
-                                           partner_gone};
+static const rg__connection_fns partner_fns = {partner_frame, send_on,
+                                               partner_gone};
 
 static void call(partner *one)
 {
-    copies *c = one->c;
+    rg__copies *c = one->c;
     rg__chunk_open(&one->out, c->a, NULL, true);
     if (one->stored_ns == 0)
         note_moved(one);
@@ -613,7 +615,7 @@ static void call(partner *one)
 
 static void look(void *arg)
 {
-    copies *c = arg;
+    rg__copies *c = arg;
     for (int i = 0; i < c->partners; i++) {
         uint64_t step;
         partner *one = &c->partner[i];
@@ -624,9 +626,9 @@ static void look(void *arg)
     }
 }
 
-void rg__copies_committed(agent *a)
+void rg__copies_committed(rg__agent *a)
 {
-    copies *c = a->copies;
+    rg__copies *c = a->copies;
     const uint64_t end = committed(c);
     const rg__commit_id id = {c->generation, end - 1};
     const int vault_slot = end > 0 ? rg__vault_find(a->store->vault, id) : -1;
@@ -653,7 +655,7 @@ static void drop_keeping(keeping *k)
     free_keeping(k);
 }
 
-static void end_keeping(copies *c, uint64_t older_than)
+static void end_keeping(rg__copies *c, uint64_t older_than)
 {
     for (keeping *k = c->keeping, *next; k != NULL; k = next) {
         next = k->next;
@@ -664,7 +666,7 @@ static void end_keeping(copies *c, uint64_t older_than)
 
 /* It has called again: what the connection before has on its way would come
  * behind newer copies. */
-static void end_keeping_of(copies *c, uint64_t host)
+static void end_keeping_of(rg__copies *c, uint64_t host)
 {
     for (keeping *k = c->keeping, *next; k != NULL; k = next) {
         next = k->next;
@@ -694,7 +696,7 @@ static bool refuse(keeping *k, const char *why)
     return true;
 }
 
-static bool keep_on(keeping *k, chunk_state state)
+static bool keep_on(keeping *k, rg__chunk_state state)
 {
     switch (state) {
     case CHUNK_DONE:
@@ -716,10 +718,10 @@ static bool keep_on(keeping *k, chunk_state state)
 
 static bool keep_piece(keeping *k, const void *body, size_t n)
 {
-    agent *a = k->in.a;
-    chunk_part what;
+    rg__agent *a = k->in.a;
+    rg__chunk_part what;
     uint64_t sum = 0;
-    const chunk_state state = rg__chunk_read(&k->in, body, n, &what, &sum);
+    const rg__chunk_state state = rg__chunk_read(&k->in, body, n, &what, &sum);
     if (state != CHUNK_MORE)
         return keep_on(k, state);
     what.slot = rg__vault_find(a->store->vault, what.part.id);
@@ -752,10 +754,11 @@ static void keeping_gone(void *arg, const char *why)
     free_keeping(arg);
 }
 
-static const connection_fns keeping_fns = {keeping_frame, tell_stored,
-                                           keeping_gone};
+static const rg__connection_fns keeping_fns = {keeping_frame, tell_stored,
+                                               keeping_gone};
 
-bool rg__copies_serve(agent *a, connection *c, const void *body, size_t n)
+bool rg__copies_serve(rg__agent *a, rg__connection *c, const void *body,
+                      size_t n)
 {
     copy_frame m;
     keeping *k = n == sizeof m ? calloc(1, sizeof *k) : NULL;

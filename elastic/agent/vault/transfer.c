@@ -40,9 +40,9 @@ _Static_assert(sizeof(fetch_frame) + SHARDS_MAX * sizeof(uint32_t) <=
 /* ------------------------------------------------------------------ source */
 
 typedef struct rg__source {
-    chunk out;
-    uint64_t generation; /* whose decision asks for it */
-    chunk_part *part;    /* what to send; owned */
+    rg__chunk out;
+    uint64_t generation;  /* whose decision asks for it */
+    rg__chunk_part *part; /* what to send; owned */
     int parts, next;
     bool has_ended; /* all is said, */
     bool is_whole;  /* and all was sent */
@@ -62,14 +62,15 @@ static void refuse(rg__source *s, const char *why)
 static bool add_part(rg__source *s, int vault_slot, bool is_shard,
                      uint32_t index, rg__commit_id id)
 {
-    chunk_part *more = realloc(s->part, sizeof *more * (size_t)(s->parts + 1));
+    rg__chunk_part *more =
+        realloc(s->part, sizeof *more * (size_t)(s->parts + 1));
     if (more == NULL)
         return false;
     s->part = more;
-    chunk_part *one = &more[s->parts++];
-    *one = (chunk_part){.slot = vault_slot,
-                        .is_shard = is_shard,
-                        .part = {.id = id, .index = index}};
+    rg__chunk_part *one = &more[s->parts++];
+    *one = (rg__chunk_part){.slot = vault_slot,
+                            .is_shard = is_shard,
+                            .part = {.id = id, .index = index}};
     const rg__vault *vault = s->out.a->store->vault;
     one->part.count =
         atomic_load(&vault->slot[vault_slot][0].count); /* of pieces */
@@ -81,7 +82,7 @@ static bool add_part(rg__source *s, int vault_slot, bool is_shard,
 }
 
 /* The vault slot that holds parts of the commit, -1: none. */
-static int find_slot(const agent *a, rg__commit_id id)
+static int find_slot(const rg__agent *a, rg__commit_id id)
 {
     for (int i = 0; i < RG__VAULT_SLOTS; i++)
         if (id.generation != 0 &&
@@ -93,7 +94,7 @@ static int find_slot(const agent *a, rg__commit_id id)
 static bool list_parts(rg__source *s, const fetch_frame *m,
                        const uint32_t *shard)
 {
-    const agent *a = s->out.a;
+    const rg__agent *a = s->out.a;
     const int vault_slot = find_slot(a, m->id);
     bool is_good = vault_slot >= 0;
     const uint32_t pieces =
@@ -130,7 +131,7 @@ static void send_next(void *arg)
     if (s->out.bytes * 2 >= s->total)
         rg__failpoint("transfer.source", -1, s->part[0].part.id.step,
                       s->generation);
-    const chunk_state state = rg__chunk_send_more(&s->out);
+    const rg__chunk_state state = rg__chunk_send_more(&s->out);
     if (state == CHUNK_DONE)
         send_next_part(s);
     else if (state != CHUNK_MORE)
@@ -148,9 +149,9 @@ static void free_source(rg__source *s)
 
 static void note_served(const rg__source *s, bool is_stored)
 {
-    agent *a = s->out.a;
+    rg__agent *a = s->out.a;
     if (a->store->served.generation != s->generation)
-        a->store->served = (served){.generation = s->generation};
+        a->store->served = (rg__served){.generation = s->generation};
     a->store->served.sent++;
     a->store->served.stored += is_stored;
     a->store->served.at_ns = rg__now_ns();
@@ -182,9 +183,11 @@ static void source_gone(void *arg, const char *why)
     free_source(s);
 }
 
-static const connection_fns source_fns = {source_frame, send_next, source_gone};
+static const rg__connection_fns source_fns = {source_frame, send_next,
+                                              source_gone};
 
-bool rg__transfer_serve(agent *a, connection *c, const void *body, size_t n)
+bool rg__transfer_serve(rg__agent *a, rg__connection *c, const void *body,
+                        size_t n)
 {
     fetch_frame m;
     if (n < sizeof m)
@@ -223,22 +226,22 @@ typedef struct errand {
     rg__shards shards; /* owned */
 } errand;
 
-struct transfer {
-    agent *a;
+struct rg__transfer {
+    rg__agent *a;
     uint64_t generation;
     rg__commit_id id;
     int slot; /* of the vault, -1: not chosen yet */
     errand *errand;
     int errands, now;
     /* of the errand under way */
-    chunk in;
+    rg__chunk in;
     bool is_asked;
     uint32_t pieces; /* of the replicated buffers, 0: not known yet */
     uint32_t stored; /* parts */
     uint64_t bytes, begin_ns;
 };
 
-static void free_transfer(transfer *t)
+static void free_transfer(rg__transfer *t)
 {
     t->a->transfer = NULL;
     for (int i = 0; i < t->errands; i++)
@@ -248,9 +251,9 @@ static void free_transfer(transfer *t)
     free(t);
 }
 
-void rg__transfer_cancel(agent *a)
+void rg__transfer_cancel(rg__agent *a)
 {
-    transfer *t = a->transfer;
+    rg__transfer *t = a->transfer;
     if (t == NULL)
         return;
     rg__log(RG__DEBUG, "agent",
@@ -262,7 +265,7 @@ void rg__transfer_cancel(agent *a)
 }
 
 /* The generation can't begin here. */
-static void publish(agent *a, uint64_t generation, const char *from,
+static void publish(rg__agent *a, uint64_t generation, const char *from,
                     bool is_link, const char *why)
 {
     char text[RG__CAUSE_MAX];
@@ -274,34 +277,34 @@ static void publish(agent *a, uint64_t generation, const char *from,
     a->on->copy_broken(a, generation, is_link ? from : NULL, text);
 }
 
-static void give_up(transfer *t, bool is_link, const char *why)
+static void give_up(rg__transfer *t, bool is_link, const char *why)
 {
     char from[RG__NAME_MAX];
-    agent *a = t->a;
+    rg__agent *a = t->a;
     const uint64_t generation = t->generation;
     snprintf(from, sizeof from, "%s", t->errand[t->now].name);
     free_transfer(t);
     publish(a, generation, from, is_link, why);
 }
 
-static void fail(transfer *t, bool is_link, const char *why)
+static void fail(rg__transfer *t, bool is_link, const char *why)
 {
-    agent *a = t->a;
+    rg__agent *a = t->a;
     give_up(t, is_link, why);
     a->on->fetch_failed(a);
 }
 
 /* A frame that can't be used: say why, once, instead of "malformed". */
-static bool stop(transfer *t, const char *why)
+static bool stop(rg__transfer *t, const char *why)
 {
     rg__connection_close(t->in.wire);
     fail(t, false, why);
     return true;
 }
 
-static void complete(transfer *t)
+static void complete(rg__transfer *t)
 {
-    agent *a = t->a;
+    rg__agent *a = t->a;
     const uint64_t us = (rg__now_ns() - t->begin_ns) / 1000;
     rg__log(RG__INFO, "agent",
             "commit %" PRIu64 ".%" PRIu64 " came from %s%s: %" PRIu64
@@ -313,7 +316,7 @@ static void complete(transfer *t)
     a->on->fetched(a);
 }
 
-static bool call_next(transfer *t);
+static bool call_next(rg__transfer *t);
 
 static bool no_frame(void *arg, uint32_t type, const void *body, size_t n)
 {
@@ -332,10 +335,10 @@ static void no_end(void *arg, const char *why)
 }
 
 /* The source, which may wait to leave, hears that all is stored, and closes. */
-static void thank(const transfer *t)
+static void thank(const rg__transfer *t)
 {
-    static const connection_fns fns = {no_frame, no_room, no_end};
-    connection *c = t->in.wire;
+    static const rg__connection_fns fns = {no_frame, no_room, no_end};
+    rg__connection *c = t->in.wire;
     if (rg__connection_space(c) == NULL) {
         rg__connection_close(c);
         return;
@@ -344,7 +347,7 @@ static void thank(const transfer *t)
     rg__connection_send(c, RG__PEER_STORED, 0);
 }
 
-static void end_errand(transfer *t)
+static void end_errand(rg__transfer *t)
 {
     t->bytes += t->in.bytes;
     thank(t);
@@ -357,7 +360,7 @@ static void end_errand(transfer *t)
 
 /* Any but the one that holds the newest whole commit on the lineage, which may
  * be the last that is left when the source is lost. */
-static int choose_slot(const agent *a)
+static int choose_slot(const rg__agent *a)
 {
     rg__commit_id newest = {0, 0};
     int kept = -1;
@@ -372,7 +375,7 @@ static int choose_slot(const agent *a)
     return kept == 0 ? 1 : 0;
 }
 
-static void begin_slot(transfer *t)
+static void begin_slot(rg__transfer *t)
 {
     t->slot = find_slot(t->a, t->id);
     if (t->slot >= 0)
@@ -381,13 +384,13 @@ static void begin_slot(transfer *t)
     rg__vault_empty(t->a->store->vault, t->slot);
 }
 
-static void empty_pieces(const transfer *t)
+static void empty_pieces(const rg__transfer *t)
 {
     for (int i = 0; i < RG__HOST_SLOTS_MAX; i++)
         rg__piece_empty(&t->a->store->vault->slot[t->slot][i]);
 }
 
-static bool is_expected(transfer *t, const chunk_part *what)
+static bool is_expected(rg__transfer *t, const rg__chunk_part *what)
 {
     const errand *e = &t->errand[t->now];
     if (!rg__same_commit(what->part.id, t->id))
@@ -402,14 +405,14 @@ static bool is_expected(transfer *t, const chunk_part *what)
     return true;
 }
 
-static bool is_errand_over(const transfer *t)
+static bool is_errand_over(const rg__transfer *t)
 {
     const errand *e = &t->errand[t->now];
     return !t->in.is_under_way && (!e->is_whole || t->pieces > 0) &&
            t->stored == t->pieces + (uint32_t)e->shards.count;
 }
 
-static bool go_on(transfer *t, chunk_state state)
+static bool go_on(rg__transfer *t, rg__chunk_state state)
 {
     switch (state) {
     case CHUNK_DONE:
@@ -430,11 +433,11 @@ static bool go_on(transfer *t, chunk_state state)
     return false;
 }
 
-static bool on_piece(transfer *t, const void *body, size_t n)
+static bool on_piece(rg__transfer *t, const void *body, size_t n)
 {
-    chunk_part what;
+    rg__chunk_part what;
     uint64_t sum = 0;
-    const chunk_state state = rg__chunk_read(&t->in, body, n, &what, &sum);
+    const rg__chunk_state state = rg__chunk_read(&t->in, body, n, &what, &sum);
     if (state != CHUNK_MORE)
         return go_on(t, state);
     if (t->slot < 0)
@@ -445,7 +448,7 @@ static bool on_piece(transfer *t, const void *body, size_t n)
     return go_on(t, rg__chunk_begin(&t->in, &what, sum));
 }
 
-static bool on_refused(transfer *t, const void *body, size_t n)
+static bool on_refused(rg__transfer *t, const void *body, size_t n)
 {
     char why[RG__CAUSE_MAX];
     snprintf(why, sizeof why, "%.*s", (int)(n < sizeof why ? n : sizeof why),
@@ -455,7 +458,7 @@ static bool on_refused(transfer *t, const void *body, size_t n)
 
 static bool sink_frame(void *arg, uint32_t type, const void *body, size_t n)
 {
-    transfer *t = arg;
+    rg__transfer *t = arg;
     switch (type) {
     case RG__PEER_ROOM:
         return go_on(t, rg__chunk_on_room(&t->in, body, n));
@@ -474,7 +477,7 @@ static bool sink_frame(void *arg, uint32_t type, const void *body, size_t n)
 
 static void ask(void *arg)
 {
-    transfer *t = arg;
+    rg__transfer *t = arg;
     const errand *e = &t->errand[t->now];
     const fetch_frame m = {.generation = t->generation,
                            .id = t->id,
@@ -496,9 +499,9 @@ static void sink_gone(void *arg, const char *why)
     fail(arg, true, why);
 }
 
-static const connection_fns sink_fns = {sink_frame, ask, sink_gone};
+static const rg__connection_fns sink_fns = {sink_frame, ask, sink_gone};
 
-static bool call_next(transfer *t)
+static bool call_next(rg__transfer *t)
 {
     const errand *e = &t->errand[t->now];
     rg__chunk_open(&t->in, t->a, NULL, false);
@@ -510,7 +513,8 @@ static bool call_next(transfer *t)
 
 /* ------------------------------------------------------------------- begin */
 
-static void name_source(const agent *a, uint64_t host, char name[RG__NAME_MAX])
+static void name_source(const rg__agent *a, uint64_t host,
+                        char name[RG__NAME_MAX])
 {
     snprintf(name, RG__NAME_MAX, "%016" PRIx64, host);
     for (int i = 0; i < a->view.gens; i++)
@@ -519,7 +523,7 @@ static void name_source(const agent *a, uint64_t host, char name[RG__NAME_MAX])
                 snprintf(name, RG__NAME_MAX, "%s", a->view.gen[i].host[k].name);
 }
 
-static bool add_errand(transfer *t, const rg__copy *copy)
+static bool add_errand(rg__transfer *t, const rg__copy *copy)
 {
     errand *more = realloc(t->errand, sizeof *more * (size_t)(t->errands + 1));
     if (more == NULL)
@@ -539,7 +543,7 @@ static bool add_errand(transfer *t, const rg__copy *copy)
 }
 
 /* Whoever sends the replicated buffers comes first: they make the slot. */
-static bool add_errands(transfer *t, const rg__line *line, bool whole)
+static bool add_errands(rg__transfer *t, const rg__line *line, bool whole)
 {
     for (int i = 0; i < line->copies; i++)
         if (line->copy[i].to == t->a->id && line->copy[i].is_whole == whole &&
@@ -548,28 +552,28 @@ static bool add_errands(transfer *t, const rg__line *line, bool whole)
     return true;
 }
 
-static void begin(transfer *t)
+static void begin(rg__transfer *t)
 {
     t->a->transfer = t;
     if (!call_next(t))
         give_up(t, true, rg_last_error());
 }
 
-bool rg__transfer_begin(agent *a, const rg__line *line)
+bool rg__transfer_begin(rg__agent *a, const rg__line *line)
 {
     rg__transfer_cancel(a);
-    transfer *t = line->copies > 0 ? calloc(1, sizeof *t) : NULL;
+    rg__transfer *t = line->copies > 0 ? calloc(1, sizeof *t) : NULL;
     if (line->copies == 0)
         return false;
     if (t == NULL) {
         publish(a, line->generation, "others", false, "no memory");
         return true;
     }
-    *t = (transfer){.a = a,
-                    .generation = line->generation,
-                    .id = line->resume,
-                    .slot = -1,
-                    .begin_ns = rg__now_ns()};
+    *t = (rg__transfer){.a = a,
+                        .generation = line->generation,
+                        .id = line->resume,
+                        .slot = -1,
+                        .begin_ns = rg__now_ns()};
     const bool is_listed =
         add_errands(t, line, true) && add_errands(t, line, false);
     const bool has_any = t->errands > 0;
@@ -583,7 +587,7 @@ bool rg__transfer_begin(agent *a, const rg__line *line)
     return has_any;
 }
 
-bool rg__transfer_holds(const agent *a, const rg__proposal *next)
+bool rg__transfer_holds(const rg__agent *a, const rg__proposal *next)
 {
     return a->transfer != NULL && next->is_announced &&
            a->aborted < a->transfer->generation;

@@ -35,12 +35,12 @@ static void *take_struct(rg__kept *kept, void *list, int count, size_t bytes)
     return more;
 }
 
-static void take_buffers(agent *a)
+static void take_buffers(rg__agent *a)
 {
     const rg__kept_list *all = rg__keep_born_with(a->keep);
     for (rg__kept *k = rg__kept_next(all, "buffer/", NULL); k != NULL;
          k = rg__kept_next(all, "buffer/", k)) {
-        buffer *more =
+        rg__vault_buffer *more =
             take_struct(k, a->store->buffer, a->store->buffers, sizeof *more);
         if (more == NULL)
             continue;
@@ -49,15 +49,15 @@ static void take_buffers(agent *a)
     }
 }
 
-static void take_segments(agent *a)
+static void take_segments(rg__agent *a)
 {
     const rg__kept_list *all = rg__keep_born_with(a->keep);
     for (rg__kept *k = rg__kept_next(all, "segment/", NULL); k != NULL;
          k = rg__kept_next(all, "segment/", k)) {
-        segment *more = k->fd[0] >= 0
-                            ? take_struct(k, a->store->segment,
-                                          a->store->segments, sizeof *more)
-                            : NULL;
+        rg__vault_segment *more =
+            k->fd[0] >= 0 ? take_struct(k, a->store->segment,
+                                        a->store->segments, sizeof *more)
+                          : NULL;
         if (more == NULL)
             continue;
         a->store->segment = more;
@@ -65,20 +65,21 @@ static void take_segments(agent *a)
     }
 }
 
-static void keep_buffer(const agent *a, const buffer *b)
+static void keep_buffer(const rg__agent *a, const rg__vault_buffer *b)
 {
     char name[RG__KEPT_NAME_MAX];
     snprintf(name, sizeof name, "buffer/%s", b->name);
     rg__keep_put(a->keep, name, b, sizeof *b, NULL, 0);
 }
 
-static void name_segment(const segment *seg, char name[RG__KEPT_NAME_MAX])
+static void name_segment(const rg__vault_segment *seg,
+                         char name[RG__KEPT_NAME_MAX])
 {
     snprintf(name, RG__KEPT_NAME_MAX, "segment/%u.%u.%u", seg->owner.slot,
              seg->owner.start, seg->id);
 }
 
-static void keep_segment(const agent *a, const segment *seg)
+static void keep_segment(const rg__agent *a, const rg__vault_segment *seg)
 {
     char name[RG__KEPT_NAME_MAX];
     name_segment(seg, name);
@@ -87,7 +88,7 @@ static void keep_segment(const agent *a, const segment *seg)
 
 /* ------------------------------------------------------------------- vault */
 
-static rg_status map_vault(agent *a)
+static rg_status map_vault(rg__agent *a)
 {
     void *at = NULL;
     const rg_status st = rg__shm_map(a->store->fd, sizeof(rg__vault), &at);
@@ -95,7 +96,7 @@ static rg_status map_vault(agent *a)
     return st;
 }
 
-rg_status rg__store_create(agent *a)
+rg_status rg__store_create(rg__agent *a)
 {
     a->store = calloc(1, sizeof *a->store);
     if (a->store == NULL)
@@ -104,7 +105,7 @@ rg_status rg__store_create(agent *a)
     return RG_OK;
 }
 
-rg_status rg__vault_create(agent *a)
+rg_status rg__vault_create(rg__agent *a)
 {
     rg__kept *kept = rg__kept_find(rg__keep_born_with(a->keep), "vault");
     if (kept != NULL) {
@@ -124,7 +125,7 @@ rg_status rg__vault_create(agent *a)
     return RG_OK;
 }
 
-void rg__vault_destroy(agent *a)
+void rg__vault_destroy(rg__agent *a)
 {
     if (a->store == NULL)
         return;
@@ -139,12 +140,12 @@ void rg__vault_destroy(agent *a)
     a->store = NULL;
 }
 
-static uint64_t room_of(const buffer *b)
+static uint64_t room_of(const rg__vault_buffer *b)
 {
     return rg__vault_stride(b->bytes) * b->slots;
 }
 
-static uint64_t replicated_bytes(const agent *a)
+static uint64_t replicated_bytes(const rg__agent *a)
 {
     uint64_t sum = 0;
     for (int i = 0; i < a->store->buffers; i++)
@@ -155,7 +156,7 @@ static uint64_t replicated_bytes(const agent *a)
 
 /* Sharded buffers have pages only where shards lie: all that there are beyond
  * the table's and those of the others, which are reserved in full before. */
-uint64_t rg__vault_shard_bytes(const agent *a)
+uint64_t rg__vault_shard_bytes(const rg__agent *a)
 {
     struct stat info;
     const uint64_t rest =
@@ -166,7 +167,7 @@ uint64_t rg__vault_shard_bytes(const agent *a)
     return all > rest ? all - rest : 0;
 }
 
-uint64_t rg__vault_bytes(const agent *a)
+uint64_t rg__vault_bytes(const rg__agent *a)
 {
     return replicated_bytes(a) + rg__vault_shard_bytes(a);
 }
@@ -180,7 +181,7 @@ static int by_number(const void *a, const void *b)
 }
 
 /* The table once, however large the world is: no ack waits for that. */
-static bool add_shards(const agent *a, int vault_slot, rg__held *held)
+static bool add_shards(const rg__agent *a, int vault_slot, rg__held *held)
 {
     uint32_t index[RG__SHARDS_MAX];
     int n = 0;
@@ -200,7 +201,7 @@ static bool add_shards(const agent *a, int vault_slot, rg__held *held)
 }
 
 /* The step that workers here are in, by what their pages say and said. */
-static uint64_t step_under_way(const agent *a)
+static uint64_t step_under_way(const rg__agent *a)
 {
     uint64_t most = a->most_step;
     for (int i = 0; i < a->params->slots; i++) {
@@ -211,7 +212,7 @@ static uint64_t step_under_way(const agent *a)
     return most < UINT64_MAX ? most + 1 : most;
 }
 
-static int find_held(const agent *a, uint64_t most_step,
+static int find_held(const rg__agent *a, uint64_t most_step,
                      rg__held held[RG__VAULT_SLOTS])
 {
     int n = 0;
@@ -236,7 +237,7 @@ static int find_held(const agent *a, uint64_t most_step,
  * decided is nobody's, and neither is a step that nobody here has come to. But
  * pages are memory of workers as well: where they would leave nothing, what
  * lies here counts, and its checksum is the judge. */
-int rg__vault_held(const agent *a, rg__held held[RG__VAULT_SLOTS])
+int rg__vault_held(const rg__agent *a, rg__held held[RG__VAULT_SLOTS])
 {
     const int n = find_held(a, step_under_way(a), held);
     return n > 0 ? n : find_held(a, UINT64_MAX, held);
@@ -244,7 +245,7 @@ int rg__vault_held(const agent *a, rg__held held[RG__VAULT_SLOTS])
 
 /* ---------------------------------------------------------------- registry */
 
-static rg_status check_room(const agent *a, const buffer *b)
+static rg_status check_room(const rg__agent *a, const rg__vault_buffer *b)
 {
     const uint64_t need = room_of(b), used = rg__vault_bytes(a);
     const uint64_t most = a->params->vault_max_bytes;
@@ -257,7 +258,7 @@ static rg_status check_room(const agent *a, const buffer *b)
     return RG_OK;
 }
 
-static buffer *find_buffer(agent *a, const char *name)
+static rg__vault_buffer *find_buffer(rg__agent *a, const char *name)
 {
     for (int i = 0; i < a->store->buffers; i++)
         if (strcmp(a->store->buffer[i].name, name) == 0)
@@ -269,12 +270,12 @@ static buffer *find_buffer(agent *a, const char *name)
  * descriptor. Each has places for as many vault slots as there may be, so none
  * is ever moved, and a page behind it that nobody reserves: who looks for what
  * a room lacks stops there. Places cost nothing, pages do. */
-static uint64_t next_place(const agent *a, const buffer *b)
+static uint64_t next_place(const rg__agent *a, const rg__vault_buffer *b)
 {
     const uint64_t unit = room_of(b) < HUGE_BYTES ? RG__PAGE_BYTES : HUGE_BYTES;
     uint64_t end = rg__vault_stride(sizeof(rg__vault));
     for (int i = 0; i < a->store->buffers; i++) {
-        const buffer *other = &a->store->buffer[i];
+        const rg__vault_buffer *other = &a->store->buffer[i];
         const uint64_t behind =
             other->place + rg__vault_stride(other->bytes) * RG__VAULT_SLOTS +
             RG__PAGE_BYTES;
@@ -283,7 +284,7 @@ static uint64_t next_place(const agent *a, const buffer *b)
     return (end + unit - 1) / unit * unit;
 }
 
-static rg_status make_place(const agent *a, buffer *b)
+static rg_status make_place(const rg__agent *a, rg__vault_buffer *b)
 {
     const rg_status st =
         b->is_sharded ? RG_OK : rg__shm_check(b->name, room_of(b));
@@ -295,18 +296,19 @@ static rg_status make_place(const agent *a, buffer *b)
                             rg__vault_stride(b->bytes) * RG__VAULT_SLOTS);
 }
 
-static rg_status make_buffer(agent *a, const buffer *what, buffer **buffer_p)
+static rg_status make_buffer(rg__agent *a, const rg__vault_buffer *what,
+                             rg__vault_buffer **buffer_p)
 {
     rg_status st = check_room(a, what);
     if (st != RG_OK)
         return st;
-    buffer *more = realloc(a->store->buffer,
-                           sizeof *more * (size_t)(a->store->buffers + 1));
+    rg__vault_buffer *more = realloc(
+        a->store->buffer, sizeof *more * (size_t)(a->store->buffers + 1));
     if (more == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory to register buffer %s",
                         what->name);
     a->store->buffer = more;
-    buffer *b = &more[a->store->buffers];
+    rg__vault_buffer *b = &more[a->store->buffers];
     *b = *what;
     st = make_place(a, b);
     if (st != RG_OK)
@@ -317,7 +319,7 @@ static rg_status make_buffer(agent *a, const buffer *what, buffer **buffer_p)
     return RG_OK;
 }
 
-static bool has_commits(const agent *a)
+static bool has_commits(const rg__agent *a)
 {
     for (int i = 0; i < RG__VAULT_SLOTS; i++)
         if (rg__vault_part_id(a->store->vault, i).generation != 0)
@@ -327,7 +329,7 @@ static bool has_commits(const agent *a)
 
 /* One more vault slot: a worker has registered a buffer whose shards are
  * copied. Nothing lies there before all have registered theirs. */
-static rg_status grow_buffer(agent *a, buffer *b, uint32_t slots)
+static rg_status grow_buffer(rg__agent *a, rg__vault_buffer *b, uint32_t slots)
 {
     if (has_commits(a))
         return rg__fail(RG_ERR_INVALID,
@@ -339,13 +341,13 @@ static rg_status grow_buffer(agent *a, buffer *b, uint32_t slots)
     return RG_OK;
 }
 
-static rg_status read_buffer(const rg__register *m, buffer *b)
+static rg_status read_buffer(const rg__register *m, rg__vault_buffer *b)
 {
-    *b = (buffer){.bytes = m->bytes,
-                  .slots = m->slots,
-                  .is_sharded = m->is_sharded != 0,
-                  .replicas = m->replicas,
-                  .align = m->align};
+    *b = (rg__vault_buffer){.bytes = m->bytes,
+                            .slots = m->slots,
+                            .is_sharded = m->is_sharded != 0,
+                            .replicas = m->replicas,
+                            .align = m->align};
     snprintf(b->name, sizeof b->name, "%.*s", (int)sizeof b->name - 1, m->name);
     if (b->bytes == 0 || b->bytes > RG__BUFFER_MAX || b->name[0] == '\0' ||
         b->slots < 2 || b->slots > RG__VAULT_SLOTS ||
@@ -355,10 +357,10 @@ static rg_status read_buffer(const rg__register *m, buffer *b)
     return RG_OK;
 }
 
-static rg_status register_buffer(agent *a, const rg__register *m,
-                                 buffer **buffer_p)
+static rg_status register_buffer(rg__agent *a, const rg__register *m,
+                                 rg__vault_buffer **buffer_p)
 {
-    buffer what;
+    rg__vault_buffer what;
     rg_status st = read_buffer(m, &what);
     if (st != RG_OK)
         return st;
@@ -368,7 +370,7 @@ static rg_status register_buffer(agent *a, const rg__register *m,
                         "of %d workers of other hosts, but --max is %d; lower "
                         "--max, or register the buffer as replicated",
                         what.name, RG__FOREIGN_SHARDS_MAX, a->params->max);
-    buffer *b = find_buffer(a, what.name);
+    rg__vault_buffer *b = find_buffer(a, what.name);
     if (b == NULL)
         return make_buffer(a, &what, buffer_p);
     if (b->bytes != what.bytes)
@@ -388,16 +390,16 @@ static rg_status register_buffer(agent *a, const rg__register *m,
     return st;
 }
 
-rg_status rg__vault_room(agent *a, const rg__register *m, int *index_p)
+rg_status rg__vault_room(rg__agent *a, const rg__register *m, int *index_p)
 {
-    buffer *b = NULL;
+    rg__vault_buffer *b = NULL;
     const rg_status st = register_buffer(a, m, &b);
     if (st == RG_OK)
         *index_p = (int)(b - a->store->buffer);
     return st;
 }
 
-void rg__vault_describe(const buffer *b, rg__register *m)
+void rg__vault_describe(const rg__vault_buffer *b, rg__register *m)
 {
     *m = (rg__register){.bytes = b->bytes,
                         .slots = b->slots,
@@ -407,15 +409,15 @@ void rg__vault_describe(const buffer *b, rg__register *m)
     snprintf(m->name, sizeof m->name, "%s", b->name);
 }
 
-void rg__vault_unregister(const slot *s)
+void rg__vault_unregister(const rg__slot *s)
 {
     for (int i = 0; i < s->a->store->buffers; i++)
         s->a->store->buffer[i].by &= ~(UINT64_C(1) << s->index);
 }
 
-void rg__vault_register(slot *s, const rg__register *m)
+void rg__vault_register(rg__slot *s, const rg__register *m)
 {
-    buffer *b = NULL;
+    rg__vault_buffer *b = NULL;
     const rg_status st = register_buffer(s->a, m, &b);
     if (st == RG_OK)
         b->by |= UINT64_C(1) << s->index;
@@ -429,7 +431,7 @@ void rg__vault_register(slot *s, const rg__register *m)
     rg__worker_tell(s, &reply, sizeof reply, -1);
 }
 
-uint64_t rg__vault_newest_step(const agent *a)
+uint64_t rg__vault_newest_step(const rg__agent *a)
 {
     rg__commit_id newest = {0, 0};
     for (int i = 0; i < RG__VAULT_SLOTS; i++) {
@@ -442,7 +444,8 @@ uint64_t rg__vault_newest_step(const agent *a)
 
 /* ---------------------------------------------------------------- segments */
 
-static segment *find_segment(const agent *a, rg__member_id owner, uint32_t id)
+static rg__vault_segment *find_segment(const rg__agent *a, rg__member_id owner,
+                                       uint32_t id)
 {
     for (int i = 0; i < a->store->segments; i++)
         if (a->store->segment[i].id == id &&
@@ -451,7 +454,8 @@ static segment *find_segment(const agent *a, rg__member_id owner, uint32_t id)
     return NULL;
 }
 
-static rg__segment segment_message(rg__wire_type type, const segment *seg)
+static rg__segment segment_message(rg__wire_type type,
+                                   const rg__vault_segment *seg)
 {
     return (rg__segment){.head = {type, RG__WIRE_VERSION},
                          .owner = seg->owner,
@@ -460,19 +464,20 @@ static rg__segment segment_message(rg__wire_type type, const segment *seg)
 }
 
 /* The one that there is already when a worker asks again. */
-static rg_status make_segment(agent *a, const rg__segment *m,
-                              const segment **segment_p)
+static rg_status make_segment(rg__agent *a, const rg__segment *m,
+                              const rg__vault_segment **segment_p)
 {
     *segment_p = find_segment(a, m->owner, m->id);
     if (*segment_p != NULL)
         return RG_OK;
-    segment *more = realloc(a->store->segment,
-                            sizeof *more * (size_t)(a->store->segments + 1));
+    rg__vault_segment *more = realloc(
+        a->store->segment, sizeof *more * (size_t)(a->store->segments + 1));
     if (more == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for rg_alloc");
     a->store->segment = more;
-    segment *seg = &more[a->store->segments];
-    *seg = (segment){.owner = m->owner, .id = m->id, .bytes = m->bytes};
+    rg__vault_segment *seg = &more[a->store->segments];
+    *seg =
+        (rg__vault_segment){.owner = m->owner, .id = m->id, .bytes = m->bytes};
     rg_status st = rg__shm_check("rg_alloc", m->bytes);
     if (st == RG_OK)
         st = rg__shm_create("rg_alloc", m->bytes, false, &seg->fd);
@@ -485,20 +490,20 @@ static rg_status make_segment(agent *a, const rg__segment *m,
 }
 
 /* Peers first: an operation on the memory finds it mapped there soon. */
-static void show_to_peers(const slot *owner, const rg__segment *m, int fd)
+static void show_to_peers(const rg__slot *owner, const rg__segment *m, int fd)
 {
-    agent *a = owner->a;
+    rg__agent *a = owner->a;
     for (int i = 0; i < a->params->slots; i++)
         if (&a->slot[i] != owner && rg__slot_is_alive(&a->slot[i]))
             rg__worker_tell(&a->slot[i], m, sizeof *m, fd);
 }
 
-void rg__vault_alloc(slot *s, const rg__segment *m)
+void rg__vault_alloc(rg__slot *s, const rg__segment *m)
 {
-    agent *a = s->a;
+    rg__agent *a = s->a;
     rg__segment fixed = *m;
     fixed.owner = (rg__member_id){a->id, s->index, s->kept.start};
-    const segment *made = NULL;
+    const rg__vault_segment *made = NULL;
     const rg_status st = make_segment(a, &fixed, &made);
     rg__segment reply = fixed;
     reply.head.type = RG__SEGMENT;
@@ -514,9 +519,9 @@ void rg__vault_alloc(slot *s, const rg__segment *m)
     rg__worker_tell(s, &reply, sizeof reply, fd);
 }
 
-static void drop_segment(agent *a, int i)
+static void drop_segment(rg__agent *a, int i)
 {
-    const segment gone = a->store->segment[i];
+    const rg__vault_segment gone = a->store->segment[i];
     a->store->segment[i] = a->store->segment[--a->store->segments];
     const rg__segment m = segment_message(RG__UNSEGMENT, &gone);
     for (int k = 0; k < a->params->slots; k++)
@@ -528,9 +533,9 @@ static void drop_segment(agent *a, int i)
     rg__keep_drop(a->keep, name);
 }
 
-void rg__vault_free(slot *s, uint32_t id)
+void rg__vault_free(rg__slot *s, uint32_t id)
 {
-    agent *a = s->a;
+    rg__agent *a = s->a;
     const rg__member_id owner = {a->id, s->index, s->kept.start};
     for (int i = a->store->segments - 1; i >= 0; i--)
         if (a->store->segment[i].id == id &&
@@ -538,16 +543,16 @@ void rg__vault_free(slot *s, uint32_t id)
             drop_segment(a, i);
 }
 
-void rg__vault_drop_owner(agent *a, rg__member_id owner)
+void rg__vault_drop_owner(rg__agent *a, rg__member_id owner)
 {
     for (int i = a->store->segments - 1; i >= 0; i--)
         if (rg__same_member(a->store->segment[i].owner, owner))
             drop_segment(a, i);
 }
 
-void rg__vault_show_segments(slot *s)
+void rg__vault_show_segments(rg__slot *s)
 {
-    const agent *a = s->a;
+    const rg__agent *a = s->a;
     for (int i = 0; i < a->store->segments; i++) {
         const rg__segment m =
             segment_message(RG__SEGMENT, &a->store->segment[i]);

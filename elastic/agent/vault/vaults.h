@@ -4,7 +4,7 @@
 
 #include "elastic/agent/base/agent_state.h"
 
-typedef struct buffer { /* a registered buffer's room in the vault */
+typedef struct rg__vault_buffer { /* a registered buffer's room in the vault */
     char name[RG__BUFFER_NAME_MAX];
     uint64_t bytes;
     uint64_t place; /* where its room begins in the vault's memory */
@@ -15,67 +15,71 @@ typedef struct buffer { /* a registered buffer's room in the vault */
     uint64_t by;   /* a bit for each slot whose process has registered it with
                       this agent */
     bool is_first; /* the first worker at the door had registered it */
-} buffer;
+} rg__vault_buffer;
 
-typedef struct segment { /* rg_alloc memory */
+typedef struct rg__vault_segment { /* rg_alloc memory */
     rg__member_id owner;
     uint32_t id;
     uint64_t bytes;
     int fd;
-} segment;
+} rg__vault_segment;
 
 /* Copies of the resume commit that other hosts have fetched from here. */
-typedef struct served {
+typedef struct rg__served {
     uint64_t generation;
     int sent, stored; /* of which the sink has said so */
     uint64_t at_ns;
-} served;
+} rg__served;
 
 struct rg__store {
     rg__vault *vault;
     int fd;
-    buffer *buffer;
-    segment *segment;
+    rg__vault_buffer *buffer;
+    rg__vault_segment *segment;
     int buffers, segments;
-    served served;
+    rg__served served;
 };
 
 /* vault.c */
-rg_status rg__store_create(agent *a); /* then the vault in it: */
-rg_status rg__vault_create(agent *a);
-uint64_t rg__vault_newest_step(const agent *a); /* that lies here whole */
-void rg__vault_destroy(agent *a);
-void rg__vault_register(slot *s, const rg__register *m);
-void rg__vault_unregister(const slot *s); /* a process that has none yet */
+rg_status rg__store_create(rg__agent *a); /* then the vault in it: */
+rg_status rg__vault_create(rg__agent *a);
+uint64_t rg__vault_newest_step(const rg__agent *a); /* that lies here whole */
+void rg__vault_destroy(rg__agent *a);
+void rg__vault_register(rg__slot *s, const rg__register *m);
+void rg__vault_unregister(const rg__slot *s); /* a process that has none yet */
 /* The buffer of that description, made if it is not there. */
-rg_status rg__vault_room(agent *a, const rg__register *m, int *index_p);
-void rg__vault_describe(const buffer *b, rg__register *m);
-void rg__vault_alloc(slot *s, const rg__segment *m);
-void rg__vault_free(slot *s, uint32_t id);
-void rg__vault_drop_owner(agent *a, rg__member_id owner);
-void rg__vault_show_segments(slot *s); /* to a worker that has just met us */
+rg_status rg__vault_room(rg__agent *a, const rg__register *m, int *index_p);
+void rg__vault_describe(const rg__vault_buffer *b, rg__register *m);
+void rg__vault_alloc(rg__slot *s, const rg__segment *m);
+void rg__vault_free(rg__slot *s, uint32_t id);
+void rg__vault_drop_owner(rg__agent *a, rg__member_id owner);
+void rg__vault_show_segments(
+    rg__slot *s); /* to a worker that has just met us */
 /* What lies here of which commits; the shards are the caller's to free. */
-int rg__vault_held(const agent *a, rg__held held[RG__VAULT_SLOTS]);
-uint64_t rg__vault_bytes(const agent *a);
-uint64_t rg__vault_shard_bytes(const agent *a);
+int rg__vault_held(const rg__agent *a, rg__held held[RG__VAULT_SLOTS]);
+uint64_t rg__vault_bytes(const rg__agent *a);
+uint64_t rg__vault_shard_bytes(const rg__agent *a);
 
 /* copies.c */
-rg_status rg__copies_create(agent *a);
-void rg__copies_destroy(agent *a);
+rg_status rg__copies_create(rg__agent *a);
+void rg__copies_destroy(rg__agent *a);
 /* A generation is decided: this host's shards go to its next hosts. */
-void rg__copies_begin(agent *a, const rg__proposal *p);
-void rg__copies_committed(agent *a); /* a worker says that a commit counts */
+void rg__copies_begin(rg__agent *a, const rg__proposal *p);
+void rg__copies_committed(
+    rg__agent *a); /* a worker says that a commit counts */
 /* peers.c: another agent's shards come. */
-bool rg__copies_serve(agent *a, connection *c, const void *body, size_t n);
+bool rg__copies_serve(rg__agent *a, rg__connection *c, const void *body,
+                      size_t n);
 
 /* transfer.c. A decision was made: true when its resume commit must come from
  * another host first; rg__generation_pass_on is called then, or a reason is
  * published. */
-bool rg__transfer_begin(agent *a, const rg__line *line);
-void rg__transfer_cancel(agent *a);
+bool rg__transfer_begin(rg__agent *a, const rg__line *line);
+void rg__transfer_cancel(rg__agent *a);
 /* The next proposal must wait until what is decided has been passed on. */
-bool rg__transfer_holds(const agent *a, const rg__proposal *next);
+bool rg__transfer_holds(const rg__agent *a, const rg__proposal *next);
 /* peers.c: another agent asks for a commit. */
-bool rg__transfer_serve(agent *a, connection *c, const void *body, size_t n);
+bool rg__transfer_serve(rg__agent *a, rg__connection *c, const void *body,
+                        size_t n);
 
 #endif

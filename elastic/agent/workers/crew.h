@@ -9,7 +9,7 @@ struct rg__crew {
     rg__timer *missed_timer;   /* the world of a job that is done ends */
     struct rlimit descriptors; /* as we were started */
     char socket_path[108];
-    guest *guests;        /* the newest first */
+    rg__guest *guests;    /* the newest first */
     uint64_t refusals_ns; /* since then, */
     unsigned refusals;    /* so many were refused */
     uint32_t sets_asked;  /* how often workers were asked for their sets */

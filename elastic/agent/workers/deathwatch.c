@@ -19,11 +19,11 @@
 
 #define SLICE_NS (100 * RG__MS)
 
-struct watcher {
+struct rg__watcher {
     rg__loop *loop;
     rg__page *page;
     uint32_t tid; /* of the holder, as read when the watch began */
-    watch_fn fn;
+    rg__watch_fn fn;
     void *arg;
     int event;
     atomic_bool stop;
@@ -35,14 +35,14 @@ static _Atomic uint32_t *life_word(rg__page *page)
     return (_Atomic uint32_t *)(void *)&page->life;
 }
 
-static bool is_held(const watcher *w, uint32_t word)
+static bool is_held(const rg__watcher *w, uint32_t word)
 {
     return (word & FUTEX_TID_MASK) == w->tid && !(word & FUTEX_OWNER_DIED);
 }
 
 static void *run_watch(void *arg)
 {
-    watcher *w = arg;
+    rg__watcher *w = arg;
     _Atomic uint32_t *word = life_word(w->page);
     while (!atomic_load(&w->stop)) {
         uint32_t seen = atomic_load(word);
@@ -64,15 +64,15 @@ static void *run_watch(void *arg)
 static void on_event(void *arg, int fd, uint32_t events)
 {
     (void)events;
-    watcher *w = arg;
+    rg__watcher *w = arg;
     rg__loop_unwatch(w->loop, fd);
     w->fn(w->arg);
 }
 
-rg_status rg__watch_create(rg__loop *loop, rg__page *page, watch_fn fn,
-                           void *arg, watcher **watcher_p)
+rg_status rg__watch_create(rg__loop *loop, rg__page *page, rg__watch_fn fn,
+                           void *arg, rg__watcher **watcher_p)
 {
-    watcher *w = calloc(1, sizeof *w);
+    rg__watcher *w = calloc(1, sizeof *w);
     if (w == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory to watch a worker");
     w->loop = loop;
@@ -96,7 +96,7 @@ rg_status rg__watch_create(rg__loop *loop, rg__page *page, watch_fn fn,
     return RG_OK;
 }
 
-void rg__watch_destroy(watcher *w)
+void rg__watch_destroy(rg__watcher *w)
 {
     if (w == NULL)
         return;

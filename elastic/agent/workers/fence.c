@@ -48,7 +48,7 @@ static bool thread_has_memory(pid_t pid, const char *tid)
     return seen != GONE && strncmp(text, "0 ", 2) != 0;
 }
 
-bool rg__fence_is_dumping(const worker *w)
+bool rg__fence_is_dumping(const rg__worker *w)
 {
     char path[64], text[4096];
     snprintf(path, sizeof path, "/proc/%d/status", w->pid);
@@ -82,7 +82,7 @@ static bool thread_waits_for_dump(pid_t pid, const char *tid, int32_t struck)
     return read_proc(text, sizeof text, path) == GONE || state_in(text) == 'D';
 }
 
-static bool thread_can_store(const worker *w, const char *tid, bool dumps)
+static bool thread_can_store(const rg__worker *w, const char *tid, bool dumps)
 {
     if (!thread_has_memory(w->pid, tid))
         return false;
@@ -90,7 +90,7 @@ static bool thread_can_store(const worker *w, const char *tid, bool dumps)
                                             atomic_load(&w->page->dying_tid));
 }
 
-static bool any_thread_can_store(const worker *w, DIR *tasks)
+static bool any_thread_can_store(const rg__worker *w, DIR *tasks)
 {
     const bool dumps = w->is_crashed && rg__fence_is_dumping(w);
     errno = 0;
@@ -105,7 +105,7 @@ static bool any_thread_can_store(const worker *w, DIR *tasks)
 
 /* After SIGKILL, and in a core dump, no thread can be made: one look at all of
  * them is enough. */
-bool rg__fence_can_store(const worker *w)
+bool rg__fence_can_store(const rg__worker *w)
 {
     char path[32];
     snprintf(path, sizeof path, "/proc/%d/task", w->pid);

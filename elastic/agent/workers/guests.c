@@ -19,18 +19,18 @@
 #define GUESTS_MAX  (2 * RG__HOST_SLOTS_MAX)
 #define PATIENCE_NS (10000 * RG__MS)
 
-struct guest {
-    guest *next; /* an older one */
-    agent *a;
+struct rg__guest {
+    rg__guest *next; /* an older one */
+    rg__agent *a;
     int sock;
     rg__timer *end;
 };
 
 /* Its socket is the caller's from now on. */
-static int let_go(guest *g)
+static int let_go(rg__guest *g)
 {
     const int sock = g->sock;
-    guest **at = &g->a->crew->guests;
+    rg__guest **at = &g->a->crew->guests;
     while (*at != g)
         at = &(*at)->next;
     *at = g->next;
@@ -58,8 +58,8 @@ static bool has_our_uid(int sock, pid_t *pid_p)
 /* A connection's first message says what it wants. */
 static void on_first_message(void *arg, int sock, uint32_t events)
 {
-    guest *g = arg;
-    agent *a = g->a;
+    rg__guest *g = arg;
+    rg__agent *a = g->a;
     static _Alignas(16) char room[RG__WIRE_MAX]; /* one thread, not nested */
     size_t n = 0;
     int fds[RG__SOCK_FDS];
@@ -83,9 +83,9 @@ static void on_first_message(void *arg, int sock, uint32_t events)
             a, sock, "a connection began with something that is not Regroup's");
 }
 
-static void make_place(agent *a)
+static void make_place(rg__agent *a)
 {
-    guest *oldest = a->crew->guests;
+    rg__guest *oldest = a->crew->guests;
     int n = 1;
     for (; oldest != NULL && oldest->next != NULL; oldest = oldest->next)
         n++;
@@ -93,12 +93,12 @@ static void make_place(agent *a)
         drop(oldest);
 }
 
-static guest *add(agent *a, int sock)
+static rg__guest *add(rg__agent *a, int sock)
 {
-    guest *g = calloc(1, sizeof *g);
+    rg__guest *g = calloc(1, sizeof *g);
     if (g == NULL)
         return NULL;
-    *g = (guest){.next = a->crew->guests, .a = a, .sock = sock};
+    *g = (rg__guest){.next = a->crew->guests, .a = a, .sock = sock};
     a->crew->guests = g;
     g->end = rg__timer_create(a->loop, drop, g);
     if (g->end != NULL &&
@@ -110,21 +110,21 @@ static guest *add(agent *a, int sock)
 
 void rg__guest_accept(void *agent_arg, int listener, uint32_t events)
 {
-    agent *a = agent_arg;
+    rg__agent *a = agent_arg;
     pid_t pid;
     (void)events;
     const int sock = rg__agent_accept(a, listener);
     if (sock < 0)
         return;
     make_place(a);
-    const guest *g = has_our_uid(sock, &pid) ? add(a, sock) : NULL;
+    const rg__guest *g = has_our_uid(sock, &pid) ? add(a, sock) : NULL;
     if (g != NULL)
         rg__timer_set(g->end, PATIENCE_NS);
     else
         close(sock);
 }
 
-void rg__guests_drop(agent *a)
+void rg__guests_drop(rg__agent *a)
 {
     while (a->crew->guests != NULL)
         drop(a->crew->guests);

@@ -20,7 +20,7 @@
 
 #define SHOWN 90
 
-static json_t *program_json(const agent *a)
+static json_t *program_json(const rg__agent *a)
 {
     json_t *words = json_array();
     for (char *const *word = a->params->argv; *word != NULL; word++)
@@ -29,7 +29,7 @@ static json_t *program_json(const agent *a)
     return words;
 }
 
-static json_t *buffer_json(const buffer *b)
+static json_t *buffer_json(const rg__vault_buffer *b)
 {
     return b->is_sharded
                ? json_pack("[s,I,s,i,s,I]", "sharded", (json_int_t)b->bytes,
@@ -39,17 +39,17 @@ static json_t *buffer_json(const buffer *b)
 }
 
 /* An agent that took over does not know who had registered what before. */
-static bool has(const agent *a, const buffer *b, uint32_t index)
+static bool has(const rg__agent *a, const rg__vault_buffer *b, uint32_t index)
 {
     return a->life.agents > 1 || (b->by >> index & 1) != 0;
 }
 
-static bool is_first(const agent *a, const buffer *b)
+static bool is_first(const rg__agent *a, const rg__vault_buffer *b)
 {
     return a->life.agents > 1 || b->is_first;
 }
 
-static json_t *buffers_json(const agent *a)
+static json_t *buffers_json(const rg__agent *a)
 {
     json_t *buffers = json_object();
     for (int i = 0; i < a->store->buffers; i++)
@@ -59,14 +59,14 @@ static json_t *buffers_json(const agent *a)
     return buffers;
 }
 
-static json_t *registered_json(const agent *a)
+static json_t *registered_json(const rg__agent *a)
 {
     char hex[17];
     snprintf(hex, sizeof hex, "%016" PRIx64, a->shape.registered);
     return json_string(hex);
 }
 
-static char *shape_text(const agent *a)
+static char *shape_text(const rg__agent *a)
 {
     json_t *j =
         json_pack("{s:s,s:b,s:o,s:o,s:o}", "version", RG_VERSION, "static",
@@ -99,8 +99,8 @@ static void show(const char *all, size_t from, char text[SHOWN])
              all + from, strlen(all + from) > room ? "..." : "");
 }
 
-static bool refuse_if_differs(agent *a, const json_t *job, const json_t *mine,
-                              const char *what)
+static bool refuse_if_differs(rg__agent *a, const json_t *job,
+                              const json_t *mine, const char *what)
 {
     char theirs[SHOWN], ours[SHOWN];
     const json_t *x = json_object_get(job, what);
@@ -128,7 +128,8 @@ static const char *kind(const json_t *shape)
                                                           : "elastic";
 }
 
-static bool refuse_other_kind(agent *a, const json_t *job, const json_t *mine)
+static bool refuse_other_kind(rg__agent *a, const json_t *job,
+                              const json_t *mine)
 {
     if (strcmp(kind(job), kind(mine)) == 0)
         return false;
@@ -140,7 +141,8 @@ static bool refuse_other_kind(agent *a, const json_t *job, const json_t *mine)
 }
 
 /* The same buffers, but not alike. */
-static bool refuse_other_order(agent *a, const json_t *job, const json_t *mine)
+static bool refuse_other_order(rg__agent *a, const json_t *job,
+                               const json_t *mine)
 {
     if (json_equal(json_object_get(job, "registered"),
                    json_object_get(mine, "registered")))
@@ -154,7 +156,8 @@ static bool refuse_other_order(agent *a, const json_t *job, const json_t *mine)
 }
 
 /* Both are texts of shape_text. */
-static bool is_equal(agent *a, const char *job, size_t bytes, const char *mine)
+static bool is_equal(rg__agent *a, const char *job, size_t bytes,
+                     const char *mine)
 {
     json_t *x = json_loadb(job, bytes, 0, NULL);
     json_t *y = json_loads(mine, 0, NULL);
@@ -167,11 +170,11 @@ static bool is_equal(agent *a, const char *job, size_t bytes, const char *mine)
     return !differs;
 }
 
-static void agree(agent *a);
+static void agree(rg__agent *a);
 
 static void on_agreed(void *arg, rg_status st, const rg__txn_reply *reply)
 {
-    agent *a = arg;
+    rg__agent *a = arg;
     if (st != RG_OK) {
         rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
         return;
@@ -191,11 +194,11 @@ static void on_agreed(void *arg, rg_status st, const rg__txn_reply *reply)
 }
 
 /* Ask once, as soon as a worker has registered all it has. */
-static void agree(agent *a)
+static void agree(rg__agent *a)
 {
     if (a->shape.is_known || a->shape.is_asking)
         return;
-    job_txn t = rg__job_txn(a);
+    rg__txn_draft t = rg__job_txn(a);
     rg__job_if_create(&t, RG__KEY(SHAPE), 0);
     rg__job_put(&t, RG__KEY(SHAPE), shape_text(a), 0);
     rg__job_get(&t, RG__ELSE, RG__KEY(SHAPE));
@@ -204,7 +207,7 @@ static void agree(agent *a)
 
 /* A buffer that the slot's worker or the first one has, and not both; NULL:
  * none is known. */
-static const buffer *find_uneven(const agent *a, uint32_t index)
+static const rg__vault_buffer *find_uneven(const rg__agent *a, uint32_t index)
 {
     for (int i = 0; i < a->store->buffers; i++)
         if (has(a, &a->store->buffer[i], index) !=
@@ -213,9 +216,9 @@ static const buffer *find_uneven(const agent *a, uint32_t index)
     return NULL;
 }
 
-static void refuse_slot(agent *a, uint32_t index)
+static void refuse_slot(rg__agent *a, uint32_t index)
 {
-    const buffer *b = find_uneven(a, index);
+    const rg__vault_buffer *b = find_uneven(a, index);
     char now[24], first[24];
     snprintf(now, sizeof now, "slot %u", index);
     snprintf(first, sizeof first, "slot %u%s", a->shape.registered_by,
@@ -236,7 +239,7 @@ static void refuse_slot(agent *a, uint32_t index)
                         is_first(a, b) ? now : first);
 }
 
-static void take_first(agent *a, const slot *s, uint64_t registered)
+static void take_first(rg__agent *a, const rg__slot *s, uint64_t registered)
 {
     a->shape.has_registered = true;
     a->shape.registered_by = s->index;
@@ -246,9 +249,9 @@ static void take_first(agent *a, const slot *s, uint64_t registered)
     a->on->noted(a);
 }
 
-bool rg__shape_take(slot *s, uint64_t registered)
+bool rg__shape_take(rg__slot *s, uint64_t registered)
 {
-    agent *a = s->a;
+    rg__agent *a = s->a;
     if (!a->shape.has_registered)
         take_first(a, s, registered);
     if (a->shape.registered == registered)
@@ -258,7 +261,7 @@ bool rg__shape_take(slot *s, uint64_t registered)
     return a->shape.registered == registered;
 }
 
-bool rg__shape_fits(agent *a, const rg__kv *kv)
+bool rg__shape_fits(rg__agent *a, const rg__kv *kv)
 {
     json_t *job = json_loadb(kv->value, kv->value_bytes, 0, NULL);
     char *text = shape_text(a);

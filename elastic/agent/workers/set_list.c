@@ -18,12 +18,12 @@
 
 /* ------------------------------------------------------------------ asking */
 
-static bool can_answer(const slot *s)
+static bool can_answer(const rg__slot *s)
 {
     return rg__slot_is_ready(s) && !s->w.is_finalized && !s->a->is_paused;
 }
 
-uint32_t rg__shown_ask(agent *a)
+uint32_t rg__shown_ask(rg__agent *a)
 {
     const uint32_t ask = ++a->crew->sets_asked;
     for (int i = 0; i < a->params->slots; i++) {
@@ -35,7 +35,7 @@ uint32_t rg__shown_ask(agent *a)
     return ask;
 }
 
-bool rg__shown_is_here(const agent *a, uint32_t ask)
+bool rg__shown_is_here(const rg__agent *a, uint32_t ask)
 {
     for (int i = 0; i < a->params->slots; i++)
         if (can_answer(&a->slot[i]) && a->slot[i].w.sets.asked >= ask &&
@@ -44,10 +44,10 @@ bool rg__shown_is_here(const agent *a, uint32_t ask)
     return true;
 }
 
-void rg__shown_drop(worker *w)
+void rg__shown_drop(rg__worker *w)
 {
     free(w->sets.bytes);
-    w->sets = (shown){0};
+    w->sets = (rg__shown){0};
 }
 
 /* ----------------------------------------------------------------- hearing */
@@ -104,7 +104,7 @@ static bool are_lines(const char *at, size_t left)
     return true;
 }
 
-static void append(shown *s, const char *lines, size_t n)
+static void append(rg__shown *s, const char *lines, size_t n)
 {
     char *more = s->n + n <= BYTES_MAX ? realloc(s->bytes, s->n + n + 1) : NULL;
     if (more == NULL)
@@ -114,9 +114,9 @@ static void append(shown *s, const char *lines, size_t n)
     s->n += n;
 }
 
-bool rg__shown_take(slot *from, const rg__sets_shown *m, size_t n)
+bool rg__shown_take(rg__slot *from, const rg__sets_shown *m, size_t n)
 {
-    shown *s = &from->w.sets;
+    rg__shown *s = &from->w.sets;
     if (!are_lines((const char *)(m + 1), n - sizeof *m))
         return false;
     if (m->ask != s->asked)
@@ -179,7 +179,7 @@ static void add(gathered *g, const rg__set_line *line)
     *chain = g->count++;
 }
 
-static void add_all(gathered *g, const shown *s)
+static void add_all(gathered *g, const rg__shown *s)
 {
     for (size_t at = 0; at < s->n;) {
         const rg__set_line *line =
@@ -249,14 +249,14 @@ static json_t *world_json(int size)
                      "kind", "world", "keep", 0, "size", size, "ranks", ranks);
 }
 
-json_t *rg__shown_json(const agent *a, uint64_t generation, int size)
+json_t *rg__shown_json(const rg__agent *a, uint64_t generation, int size)
 {
     gathered g = {0};
     json_t *sets = json_array();
     for (int i = 0; i < CHAINS; i++)
         g.chain[i] = -1;
     for (int i = 0; i < a->params->slots; i++) {
-        const shown *s = &a->slot[i].w.sets;
+        const rg__shown *s = &a->slot[i].w.sets;
         if (s->told == a->crew->sets_asked && s->generation == generation)
             add_all(&g, s);
     }

@@ -51,12 +51,12 @@
 /* --------------------------------------------------------------------- keep
  */
 
-static void name_record(const slot *s, char name[RG__KEPT_NAME_MAX])
+static void name_record(const rg__slot *s, char name[RG__KEPT_NAME_MAX])
 {
     snprintf(name, RG__KEPT_NAME_MAX, "slot/%u", s->index);
 }
 
-void rg__slot_keep(const slot *s)
+void rg__slot_keep(const rg__slot *s)
 {
     char name[RG__KEPT_NAME_MAX];
     name_record(s, name);
@@ -84,7 +84,7 @@ static void wait_for_go(const int gate[2])
     _exit(1);
 }
 
-static void run_child(const slot *s, const int out[2], const int err[2],
+static void run_child(const rg__slot *s, const int out[2], const int err[2],
                       const int gate[2])
 {
     const rg__agent_params *p = s->a->params;
@@ -112,7 +112,7 @@ static void run_child(const slot *s, const int out[2], const int err[2],
     _exit(errno == ENOENT ? 127 : 126);
 }
 
-static void unwatch_child(slot *s)
+static void unwatch_child(rg__slot *s)
 {
     if (s->child_pidfd < 0)
         return;
@@ -121,7 +121,7 @@ static void unwatch_child(slot *s)
     s->child_pidfd = -1;
 }
 
-static rg_status watch_child(slot *s)
+static rg_status watch_child(rg__slot *s)
 {
     s->child_pidfd = (int)syscall(SYS_pidfd_open, s->kept.child, 0);
     if (s->child_pidfd >= 0 &&
@@ -137,7 +137,7 @@ static rg_status watch_child(slot *s)
                     strerror(cause));
 }
 
-static rg_status fork_child(slot *s, const int out[2], const int err[2],
+static rg_status fork_child(rg__slot *s, const int out[2], const int err[2],
                             const int gate[2])
 {
     const pid_t child = fork();
@@ -159,7 +159,7 @@ static rg_status fork_child(slot *s, const int out[2], const int err[2],
     return RG_OK;
 }
 
-static rg_status start_child(slot *s)
+static rg_status start_child(rg__slot *s)
 {
     int out[2], err[2], gate[2];
     rg_status st = rg__output_open(s, out, err);
@@ -180,7 +180,7 @@ static rg_status start_child(slot *s)
     return st;
 }
 
-static uint64_t backoff_ms(const slot *s)
+static uint64_t backoff_ms(const rg__slot *s)
 {
     uint64_t ms = BACKOFF_FIRST_MS;
     for (int i = 1; i < s->kept.quick_deaths && ms < BACKOFF_MOST_MS; i++)
@@ -190,9 +190,9 @@ static uint64_t backoff_ms(const slot *s)
 
 /* This machine is short of processes, descriptors or memory, perhaps for a
  * while: the program is not at fault. */
-static void start_later(slot *s)
+static void start_later(rg__slot *s)
 {
-    agent *a = s->a;
+    rg__agent *a = s->a;
     const uint64_t now = rg__now_ns(),
                    most_ns = a->params->start_timeout_ms * RG__MS;
     if (s->unable_ns == 0)
@@ -219,7 +219,7 @@ static void start_later(slot *s)
                   pause_ns < most_ns - late_ns ? pause_ns : most_ns - late_ns);
 }
 
-static void begin_start(slot *s)
+static void begin_start(rg__slot *s)
 {
     rg__slot_step(s, SLOT_ON_BEGIN);
     s->kept.start++;
@@ -233,8 +233,8 @@ static void begin_start(slot *s)
 
 static void start(void *arg)
 {
-    slot *s = arg;
-    agent *a = s->a;
+    rg__slot *s = arg;
+    rg__agent *a = s->a;
     if (a->is_done || a->life.state != RG__LIFE_WORKING || a->params->is_mpi) {
         rg__slot_step(s, SLOT_ON_DISMISS); /* till rg__slots_start, if ever */
         a->on->slot_changed(s);            /* or till a launch */
@@ -253,7 +253,7 @@ static void start(void *arg)
 }
 
 /* Its end is told by a stub, as that of an adopted child is by the keeper. */
-static rg_status adopt(slot *s, pid_t child)
+static rg_status adopt(rg__slot *s, pid_t child)
 {
     s->child_pidfd = (int)syscall(SYS_pidfd_open, child, 0);
     if (s->child_pidfd < 0 ||
@@ -269,7 +269,7 @@ static rg_status adopt(slot *s, pid_t child)
     return RG_OK;
 }
 
-rg_status rg__slot_take(slot *s, pid_t child, int out[2], int err[2])
+rg_status rg__slot_take(rg__slot *s, pid_t child, int out[2], int err[2])
 {
     if (s->kept.state != SLOT_IDLE || child <= 1)
         return rg__fail(RG_ERR_INVALID,
@@ -290,36 +290,36 @@ rg_status rg__slot_take(slot *s, pid_t child, int out[2], int err[2])
     return st;
 }
 
-const char *rg__workers_socket(const agent *a)
+const char *rg__workers_socket(const rg__agent *a)
 {
     return a->crew->socket_path;
 }
 
-void rg__workers_limit_descriptors(const agent *a)
+void rg__workers_limit_descriptors(const rg__agent *a)
 {
     setrlimit(RLIMIT_NOFILE, &a->crew->descriptors);
 }
 
-void rg__slots_start(agent *a)
+void rg__slots_start(rg__agent *a)
 {
     for (int i = 0; i < a->params->slots; i++) {
-        slot *s = &a->slot[i];
+        rg__slot *s = &a->slot[i];
         if (s->kept.state == SLOT_IDLE)
             start(s);
     }
 }
 
 /* By its descriptor: the number of a grandchild may be another process's. */
-static void signal_worker(const slot *s, int signum)
+static void signal_worker(const rg__slot *s, int signum)
 {
     if (s->w.pidfd >= 0 && rg__slot_can_store(s))
         syscall(SYS_pidfd_send_signal, s->w.pidfd, signum, NULL, 0);
 }
 
-void rg__slots_signal(agent *a, int signum)
+void rg__slots_signal(rg__agent *a, int signum)
 {
     for (int i = 0; i < a->params->slots; i++) {
-        const slot *s = &a->slot[i];
+        const rg__slot *s = &a->slot[i];
         if (s->kept.child != 0)
             kill(-s->kept.child, signum);
         signal_worker(s, signum); /* maybe outside of the group */
@@ -328,28 +328,28 @@ void rg__slots_signal(agent *a, int signum)
 
 /* It hears from Regroup that it is to end; or it has returned from rg_run, and
  * cleans up. */
-static bool is_asked_by_regroup(const slot *s)
+static bool is_asked_by_regroup(const rg__slot *s)
 {
     return s->a->elastic == 1 && s->w.pid != 0 &&
            (s->w.is_finalized || s->kept.state == SLOT_DOOR);
 }
 
-static bool has_returned(const slot *s)
+static bool has_returned(const rg__slot *s)
 {
     return is_asked_by_regroup(s) && (s->w.is_finalized || s->a->is_done);
 }
 
-static void ask_to_end(slot *s)
+static void ask_to_end(rg__slot *s)
 {
     if (s->kept.child != 0)
         kill(-s->kept.child, SIGTERM);
     signal_worker(s, SIGTERM);
 }
 
-void rg__slots_ask(agent *a)
+void rg__slots_ask(rg__agent *a)
 {
     for (int i = 0; i < a->params->slots; i++) {
-        slot *s = &a->slot[i];
+        rg__slot *s = &a->slot[i];
         if (!is_asked_by_regroup(s))
             ask_to_end(s);
     }
@@ -357,7 +357,7 @@ void rg__slots_ask(agent *a)
 
 void rg__slots_hasten(void *agent_arg)
 {
-    agent *a = agent_arg;
+    rg__agent *a = agent_arg;
     for (int i = 0; i < a->params->slots; i++)
         if (!has_returned(&a->slot[i]))
             ask_to_end(&a->slot[i]);
@@ -365,14 +365,14 @@ void rg__slots_hasten(void *agent_arg)
 
 /* A job that waits is no job that is stuck: nobody is pinged meanwhile, and
  * other hosts wait for our workers as for slow ones. */
-void rg__slots_pause(agent *a, bool pauses)
+void rg__slots_pause(rg__agent *a, bool pauses)
 {
     if (a->is_paused == pauses || (pauses && rg__life_is_ending(a)))
         return;
     a->is_paused = pauses;
     a->on->noted(a);
     for (int i = 0; i < a->params->slots; i++) {
-        slot *s = &a->slot[i];
+        rg__slot *s = &a->slot[i];
         const int signum = pauses ? SIGSTOP : SIGCONT;
         s->w.silent_ticks = 0;
         if (s->kept.child != 0)
@@ -385,7 +385,7 @@ void rg__slots_pause(agent *a, bool pauses)
 
 /* -------------------------------------------------------------------- fence */
 
-void rg__slot_kill(const slot *s)
+void rg__slot_kill(const rg__slot *s)
 {
     if (s->kept.child > 0) /* 0 would be everybody */
         kill(-s->kept.child, SIGKILL);
@@ -394,7 +394,7 @@ void rg__slot_kill(const slot *s)
 
 /* A crash may go on to dump core, which SIGKILL would cut off; one that does
  * neither that nor die within the budget was caught by the program. */
-static void end_crash(const slot *s)
+static void end_crash(const rg__slot *s)
 {
     const uint64_t budget = rg__budget_ns(s->a->params);
     if (s->w.is_crashed && rg__now_ns() - s->w.lost_ns > budget &&
@@ -402,9 +402,9 @@ static void end_crash(const slot *s)
         rg__slot_kill(s);
 }
 
-static void go_on_after_death(slot *s);
+static void go_on_after_death(rg__slot *s);
 
-static void await_end(const slot *s, pid_t pid)
+static void await_end(const rg__slot *s, pid_t pid)
 {
     rg__wait_begin(s->a, RG__WAIT_FENCE, s->index,
                    "process %d of slot %u to end: state %c", pid, s->index,
@@ -412,7 +412,7 @@ static void await_end(const slot *s, pid_t pid)
 }
 
 /* Others may go on without this host; nobody here can. */
-static void give_in(const slot *s)
+static void give_in(const rg__slot *s)
 {
     rg__agent_leave(
         s->a, RG__EXIT_SYSTEM,
@@ -424,7 +424,7 @@ static void give_in(const slot *s)
 }
 
 /* Often at first, and rarely at what SIGKILL does not end. */
-static void look_again(slot *s)
+static void look_again(rg__slot *s)
 {
     const uint64_t waited = rg__now_ns() - s->w.lost_ns;
     const uint64_t share = waited / FENCE_LOOK_SHARE;
@@ -436,7 +436,7 @@ static void look_again(slot *s)
                                                          : share);
 }
 
-void rg__slots_await_end(agent *a)
+void rg__slots_await_end(rg__agent *a)
 {
     for (int i = 0; i < a->params->slots; i++)
         if (a->slot[i].kept.child != 0)
@@ -445,10 +445,10 @@ void rg__slots_await_end(agent *a)
 
 /* It ends when the kernel lets it, and runs no instruction of its own before:
  * nobody of ours has to see that. */
-void rg__slots_leave_behind(agent *a)
+void rg__slots_leave_behind(rg__agent *a)
 {
     for (int i = 0; i < a->params->slots; i++) {
-        slot *s = &a->slot[i];
+        rg__slot *s = &a->slot[i];
         if (s->kept.child == 0 && !rg__slot_can_store(s))
             continue;
         rg__log(RG__WARN, "agent",
@@ -463,7 +463,7 @@ void rg__slots_leave_behind(agent *a)
 
 static void look_at_fence(void *arg)
 {
-    slot *s = arg;
+    rg__slot *s = arg;
     if (rg__slot_can_store(s) && rg__fence_can_store(&s->w)) {
         end_crash(s);
         look_again(s);
@@ -482,9 +482,9 @@ static void look_at_fence(void *arg)
 
 /* Its end is no fault: the job is done or ending, or a static program has
  * called rg_finalize. */
-static bool is_free_to_go(const slot *s)
+static bool is_free_to_go(const rg__slot *s)
 {
-    const agent *a = s->a;
+    const rg__agent *a = s->a;
     return a->is_done || rg__life_is_ending(a) ||
            (rg__view_is_static(a) && s->w.is_finalized);
 }
@@ -492,25 +492,25 @@ static bool is_free_to_go(const slot *s)
 /* Before the job's keys are here (an agent that takes over while etcd is away)
  * the page says in which generation it died. A page may be scribbled: only one
  * that a living worker of this host has taken up counts. */
-static void abort_as_its_page_says(const slot *s)
+static void abort_as_its_page_says(const rg__slot *s)
 {
-    agent *a = s->a;
+    rg__agent *a = s->a;
     for (int i = 0; s->died_in != 0 && i < a->params->slots; i++)
         if (rg__slot_is_alive(&a->slot[i]) &&
             a->slot[i].w.decided == s->died_in)
             a->on->page_told(a, s->died_in);
 }
 
-void rg__slots_abort_losses(agent *a)
+void rg__slots_abort_losses(rg__agent *a)
 {
     for (int i = 0; i < a->params->slots; i++)
         if (a->slot[i].kept.is_loss)
             abort_as_its_page_says(&a->slot[i]);
 }
 
-static void end_generation(slot *s)
+static void end_generation(rg__slot *s)
 {
-    agent *a = s->a;
+    rg__agent *a = s->a;
     const rg__proposal *decided = rg__view_decided(a);
     char text[RG__CAUSE_MAX];
     if (s->kept.is_recalled)
@@ -527,7 +527,7 @@ static void end_generation(slot *s)
 
 /* Who called rg_finalize has said that it stores nowhere any more; it gets
  * some time to end with a code of its own. Everybody else is killed. */
-static void fence(slot *s)
+static void fence(rg__slot *s)
 {
     rg__slot_step(s, SLOT_ON_FENCE);
     if (s->w.is_finalized) {
@@ -543,12 +543,12 @@ static void fence(slot *s)
 
 static void reap(void *arg)
 {
-    const slot *s = arg;
+    const rg__slot *s = arg;
     if (s->kept.child != 0)
         rg__slot_kill(s);
 }
 
-void rg__slot_lost(slot *s, const char *format, ...)
+void rg__slot_lost(rg__slot *s, const char *format, ...)
 {
     if (!rg__slot_is_alive(s))
         return;
@@ -584,7 +584,7 @@ void rg__slot_lost(slot *s, const char *format, ...)
 }
 
 /* With all others of its launch, which counts for no failure of its own. */
-static void recall_rank(slot *s)
+static void recall_rank(rg__slot *s)
 {
     const bool is_alive = rg__slot_is_alive(s);
     if (!is_alive && s->kept.state != SLOT_STARTING)
@@ -596,7 +596,7 @@ static void recall_rank(slot *s)
         rg__slot_kill(s);
 }
 
-void rg__slot_recall(slot *s, uint64_t generation)
+void rg__slot_recall(rg__slot *s, uint64_t generation)
 {
     if (s->a->params->is_mpi) {
         recall_rank(s);
@@ -613,26 +613,26 @@ void rg__slot_recall(slot *s, uint64_t generation)
  * still waits for it in a collective waits no longer. */
 void rg__slots_end_world(void *agent_arg)
 {
-    agent *a = agent_arg;
+    rg__agent *a = agent_arg;
     const rg__proposal *p = rg__view_decided(a);
     if (p == NULL || a->aborted >= p->generation)
         return;
     a->on->world_over(a, p->generation);
 }
 
-void rg__slot_publish_loss(slot *s)
+void rg__slot_publish_loss(rg__slot *s)
 {
     if (s->kept.is_loss && !s->a->is_done && !rg__life_is_ending(s->a))
         end_generation(s);
 }
 
-void rg__slot_gone(slot *s)
+void rg__slot_gone(rg__slot *s)
 {
     rg__slot_step(s, SLOT_ON_FENCED);
     rg__timer_set(s->fence, 0);
 }
 
-void rg__slot_dismiss(slot *s)
+void rg__slot_dismiss(rg__slot *s)
 {
     rg__timer_stop(s->respawn);
     rg__timer_stop(s->hold);
@@ -640,11 +640,11 @@ void rg__slot_dismiss(slot *s)
 }
 
 /* The job is done: those at the door hear so, others are asked to end. */
-void rg__slots_finish(agent *a)
+void rg__slots_finish(rg__agent *a)
 {
     const rg__proposal *p = rg__view_decided(a);
     for (int i = 0; i < a->params->slots; i++) {
-        slot *s = &a->slot[i];
+        rg__slot *s = &a->slot[i];
         rg__slot_dismiss(s);
         s->kept.has_finished = p != NULL && s->w.fin == p->generation;
         if (s->kept.state == SLOT_DOOR && !s->w.waits)
@@ -670,7 +670,7 @@ static bool is_plain(const char *death)
            strncmp(death, "was ended by signal ", 20) == 0;
 }
 
-static ending ending_of(const slot *s)
+static ending ending_of(const rg__slot *s)
 {
     const char *it = is_plain(s->kept.death) ? "" : ": it ";
     const char *why = is_plain(s->kept.death) ? "" : s->kept.death;
@@ -685,14 +685,14 @@ static ending ending_of(const slot *s)
     return e;
 }
 
-static void tell_death(const slot *s, const char *then)
+static void tell_death(const rg__slot *s, const char *then)
 {
     rg__log(RG__WARN, "agent", "%s.%u %s; %s", s->a->params->host, s->index,
             ending_of(s).text, then);
 }
 
 /* The leader ends the job when too few slots are left on all hosts. */
-static void give_up(slot *s, const char *why)
+static void give_up(rg__slot *s, const char *why)
 {
     char then[RG__GIVEN_UP_MAX + 8];
     rg__slot_step(s, SLOT_ON_GIVE_UP);
@@ -705,7 +705,7 @@ static void give_up(slot *s, const char *why)
 
 /* ------------------------------------------------------ whose fault it was */
 
-void rg__slot_note_group(slot *s, pid_t pid)
+void rg__slot_note_group(rg__slot *s, pid_t pid)
 {
     char list[64];
     snprintf(list, sizeof list, "/proc/%d/cgroup", pid);
@@ -716,9 +716,9 @@ void rg__slot_note_group(slot *s, pid_t pid)
 
 /* The kernel has killed it for want of memory. It counts before it kills; each
  * kill is one worker's. */
-static bool take_oom_kill(slot *s)
+static bool take_oom_kill(rg__slot *s)
 {
-    agent *a = s->a;
+    rg__agent *a = s->a;
     if (rg__cgroup_oom_kills(s->oom_file) <= s->oom_kills)
         return false;
     for (int i = 0; i < a->params->slots; i++)
@@ -732,7 +732,7 @@ static bool take_oom_kill(slot *s)
 
 /* Somebody has ended it with SIGKILL or SIGTERM: a preemption, a person. Of
  * what runs in a wrapper nobody here knows how it ended. */
-static bool is_ended_from_outside(slot *s)
+static bool is_ended_from_outside(rg__slot *s)
 {
     const bool is_signal = s->kept.exit_code == 128 + SIGKILL ||
                            s->kept.exit_code == 128 + SIGTERM;
@@ -742,7 +742,7 @@ static bool is_ended_from_outside(slot *s)
 
 /* A program that gets further between its failures is worth going on with; one
  * that dies at the same step again and again is not. */
-static void forgive(slot *s)
+static void forgive(rg__slot *s)
 {
     const uint64_t step = rg__vault_newest_step(s->a);
     if (s->kept.has_stepped && step > s->kept.failed_at)
@@ -750,14 +750,14 @@ static void forgive(slot *s)
     s->kept.failed_at = step;
 }
 
-static void begin_later(slot *s, const char *then)
+static void begin_later(rg__slot *s, const char *then)
 {
     tell_death(s, then);
     rg__slot_step(s, SLOT_ON_AGAIN);
     rg__timer_set(s->respawn, backoff_ms(s) * RG__MS);
 }
 
-static void start_ended(slot *s)
+static void start_ended(rg__slot *s)
 {
     char then[64];
     snprintf(then, sizeof then, "restart in %llu ms, no failure of its own",
@@ -766,16 +766,16 @@ static void start_ended(slot *s)
 }
 
 /* When all others of its launch are gone, too, the next one begins. */
-static void wait_for_launch(slot *s)
+static void wait_for_launch(rg__slot *s)
 {
     s->kept.quick_deaths = 0;
     rg__slot_step(s, SLOT_ON_AGAIN);
     rg__timer_set(s->respawn, 0);
 }
 
-static void start_again(slot *s)
+static void start_again(rg__slot *s)
 {
-    agent *a = s->a;
+    rg__agent *a = s->a;
     if (a->params->is_mpi && s->kept.is_recalled) {
         wait_for_launch(s);
         return;
@@ -807,9 +807,9 @@ static void start_again(slot *s)
 }
 
 /* A program that never calls rg_init, or a static one: run once. */
-static void end_of_static(slot *s, bool is_finalized)
+static void end_of_static(rg__slot *s, bool is_finalized)
 {
-    agent *a = s->a;
+    rg__agent *a = s->a;
     const bool is_elsewhere = a->elastic < 0 && rg__view_decided(a) != NULL;
     const bool has_met = s->kept.state == SLOT_REAPING;
     rg__slot_step(s, SLOT_ON_CLOSE);
@@ -832,7 +832,7 @@ static void end_of_static(slot *s, bool is_finalized)
             a->params->host, s->index);
 }
 
-static bool is_any_running(const agent *a)
+static bool is_any_running(const rg__agent *a)
 {
     for (int i = 0; i < a->params->slots; i++)
         if (a->slot[i].kept.child != 0)
@@ -842,7 +842,7 @@ static bool is_any_running(const agent *a)
 
 /* It failed before any worker had said what the program is: wait for one that
  * does, for as long as a world may take to form. */
-static void hold(slot *s)
+static void hold(rg__slot *s)
 {
     rg__timer_set(s->hold, s->a->params->start_timeout_ms * RG__MS);
 }
@@ -852,9 +852,9 @@ static void end_held(void *arg)
     end_of_static(arg, false);
 }
 
-static void go_on_after_death(slot *s)
+static void go_on_after_death(rg__slot *s)
 {
-    agent *a = s->a;
+    rg__agent *a = s->a;
     if (s->kept.child != 0 || rg__slot_can_store(s))
         return;
     const bool is_finalized = s->w.is_finalized;
@@ -890,10 +890,10 @@ static void go_on_after_death(slot *s)
     a->on->settled(a);
 }
 
-void rg__slots_kind_is_known(agent *a)
+void rg__slots_kind_is_known(rg__agent *a)
 {
     for (int i = 0; i < a->params->slots; i++) {
-        slot *s = &a->slot[i];
+        rg__slot *s = &a->slot[i];
         if (s->kept.state != SLOT_HELD)
             continue;
         rg__timer_stop(s->hold);
@@ -912,7 +912,7 @@ static int decode(int status)
 
 /* What follows is with the keeper before the child is reaped: until then the
  * next agent would be told its end by the kernel. */
-static void child_ended(slot *s, int code, const char *how)
+static void child_ended(rg__slot *s, int code, const char *how)
 {
     const pid_t child = s->kept.child;
     s->kept.exit_code = code;
@@ -934,7 +934,7 @@ static void child_ended(slot *s, int code, const char *how)
 }
 
 /* Its agent was killed before it let it run. */
-static void start_at_last(slot *s)
+static void start_at_last(rg__slot *s)
 {
     unwatch_child(s);
     s->kept.child = 0;
@@ -945,7 +945,7 @@ static void start_at_last(slot *s)
     rg__timer_set(s->respawn, 0);
 }
 
-static void child_ended_so(slot *s, int status)
+static void child_ended_so(rg__slot *s, int status)
 {
     const int code = decode(status);
     char how[64];
@@ -963,7 +963,7 @@ static void child_ended_so(slot *s, int status)
 static void on_child_exit(void *arg, int fd, uint32_t events)
 {
     (void)fd, (void)events;
-    slot *s = arg;
+    rg__slot *s = arg;
     if (s->is_adopted) {
         const bool is_known = s->a->params->is_mpi && s->kept.is_recalled;
         rg__loop_unwatch(s->a->loop, s->child_pidfd);
@@ -984,13 +984,13 @@ static void end_orphan(void *arg)
 
 void rg__slots_on_ended(void *agent_arg, int32_t pid, int32_t status)
 {
-    agent *a = agent_arg;
+    rg__agent *a = agent_arg;
     for (int i = 0; i < a->params->slots; i++)
         if (a->slot[i].is_adopted && a->slot[i].kept.child == pid)
             child_ended_so(&a->slot[i], status);
 }
 
-void rg__slot_resume(slot *s)
+void rg__slot_resume(rg__slot *s)
 {
     char name[RG__KEPT_NAME_MAX];
     name_record(s, name);
@@ -1007,7 +1007,7 @@ void rg__slot_resume(slot *s)
         hold(s);
 }
 
-void rg__slot_resume_child(slot *s)
+void rg__slot_resume_child(rg__slot *s)
 {
     char name[RG__KEPT_NAME_MAX];
     name_record(s, name);
@@ -1025,7 +1025,7 @@ void rg__slot_resume_child(slot *s)
 /* ------------------------------------------------------------ create, destroy
  */
 
-rg_status rg__crew_create(agent *a)
+rg_status rg__crew_create(rg__agent *a)
 {
     a->crew = calloc(1, sizeof *a->crew);
     if (a->crew == NULL)
@@ -1038,7 +1038,7 @@ rg_status rg__crew_create(agent *a)
                : rg__fail(RG_ERR_MEMORY, "no memory for timers");
 }
 
-void rg__crew_destroy(agent *a)
+void rg__crew_destroy(rg__agent *a)
 {
     if (a->crew == NULL)
         return;
@@ -1047,18 +1047,18 @@ void rg__crew_destroy(agent *a)
     free(a->crew);
 }
 
-rg_status rg__slots_create(agent *a)
+rg_status rg__slots_create(rg__agent *a)
 {
     a->slot = calloc((size_t)a->params->slots, sizeof *a->slot);
     if (a->slot == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for %d slots",
                         a->params->slots);
     for (int i = 0; i < a->params->slots; i++) {
-        slot *s = &a->slot[i];
+        rg__slot *s = &a->slot[i];
         s->a = a;
         s->index = (uint32_t)i;
         s->child_pidfd = -1;
-        s->w = (worker){.sock = -1, .pidfd = -1, .page_fd = -1};
+        s->w = (rg__worker){.sock = -1, .pidfd = -1, .page_fd = -1};
         s->respawn = rg__timer_create(a->loop, start, s);
         s->fence = rg__timer_create(a->loop, look_at_fence, s);
         s->reap = rg__timer_create(a->loop, reap, s);
@@ -1071,7 +1071,7 @@ rg_status rg__slots_create(agent *a)
     return RG_OK;
 }
 
-void rg__slots_destroy(agent *a)
+void rg__slots_destroy(rg__agent *a)
 {
     for (int i = 0; a->slot != NULL && i < a->params->slots; i++) {
         rg__worker_forget(&a->slot[i]);

@@ -40,7 +40,7 @@
 /* By whichever sign it shows first. */
 static void on_death(void *arg)
 {
-    slot *s = arg;
+    rg__slot *s = arg;
     rg__worker_drain(s);
     const uint32_t dying =
         s->w.page != NULL ? atomic_load(&s->w.page->dying) : 0;
@@ -53,9 +53,9 @@ static void on_death(void *arg)
 }
 
 /* Two threads of a worker speak: it may come to the door first. */
-static void on_ready(slot *s)
+static void on_ready(rg__slot *s)
 {
-    worker *w = &s->w;
+    rg__worker *w = &s->w;
     if (!rg__slot_is_alive(s) || w->watcher != NULL ||
         !atomic_load(&w->page->ready))
         return;
@@ -65,7 +65,7 @@ static void on_ready(slot *s)
         rg__slot_lost(s, "can't be watched: %s", rg_last_error());
 }
 
-static void on_door(slot *s, const rg__door *m)
+static void on_door(rg__slot *s, const rg__door *m)
 {
     on_ready(s);
     rg__slot_step(s, SLOT_ON_COME);
@@ -79,9 +79,9 @@ static void on_door(slot *s, const rg__door *m)
 
 /* It could not build the generation that it was asked for. Once is bad luck;
  * a worker that never can would be asked for ever. */
-static bool is_worn_out(slot *s, uint64_t generation)
+static bool is_worn_out(rg__slot *s, uint64_t generation)
 {
-    worker *w = &s->w;
+    rg__worker *w = &s->w;
     if (w->built == generation)
         return false;
     if (w->entered == generation)
@@ -89,10 +89,10 @@ static bool is_worn_out(slot *s, uint64_t generation)
     return ++w->build_failures >= BUILD_TRIES;
 }
 
-static void break_link(slot *s, const rg__broken *m,
+static void break_link(rg__slot *s, const rg__broken *m,
                        const rg__proposal_host *host, const char *text)
 {
-    agent *a = s->a;
+    rg__agent *a = s->a;
     rg__log(RG__WARN, "agent", "generation %llu is broken: %s",
             (unsigned long long)m->generation, text);
     a->detected_ns = rg__now_ns();
@@ -101,9 +101,9 @@ static void break_link(slot *s, const rg__broken *m,
 
 /* Whatever datagrams say, a connection that gets nothing through for as long as
  * one between agents may be silent is broken. */
-static void on_stuck(slot *s, const rg__broken *m)
+static void on_stuck(rg__slot *s, const rg__broken *m)
 {
-    agent *a = s->a;
+    rg__agent *a = s->a;
     char text[RG__CAUSE_MAX];
     const rg__proposal_host *host = rg__view_host_of(a, m->generation, m->peer);
     if (host == NULL || m->generation != s->w.entered ||
@@ -120,9 +120,9 @@ static void on_stuck(slot *s, const rg__broken *m)
     break_link(s, m, host, text);
 }
 
-static void on_broken(slot *s, const rg__broken *m)
+static void on_broken(rg__slot *s, const rg__broken *m)
 {
-    agent *a = s->a;
+    rg__agent *a = s->a;
     char text[RG__CAUSE_MAX];
     if (m->generation == 0 ||
         (m->generation != s->w.entered && m->generation != s->w.asked))
@@ -136,7 +136,7 @@ static void on_broken(slot *s, const rg__broken *m)
     break_link(s, m, rg__view_host_of(a, m->generation, m->peer), text);
 }
 
-static void on_finalize(slot *s, uint64_t why)
+static void on_finalize(rg__slot *s, uint64_t why)
 {
     s->w.is_finalized = true;
     s->w.entered = 0;
@@ -151,9 +151,9 @@ static void on_finalize(slot *s, uint64_t why)
         rg__slot_lost(s, "called rg_finalize before the job was done");
 }
 
-static void on_mark(slot *s, rg__wire_type type, uint64_t generation)
+static void on_mark(rg__slot *s, rg__wire_type type, uint64_t generation)
 {
-    worker *w = &s->w;
+    rg__worker *w = &s->w;
     switch (type) {
     case RG__READY:
         on_ready(s);
@@ -183,9 +183,9 @@ static void on_mark(slot *s, rg__wire_type type, uint64_t generation)
 
 /* Said behind all that an earlier agent did not read, and before anything that
  * we asked for: where the worker really is. */
-static void on_stand(slot *s, const rg__stand *m)
+static void on_stand(rg__slot *s, const rg__stand *m)
 {
-    worker *w = &s->w;
+    rg__worker *w = &s->w;
     on_ready(s);
     if (m->is_at_door != 0)
         rg__slot_step(s, SLOT_ON_COME);
@@ -203,7 +203,7 @@ static void on_stand(slot *s, const rg__stand *m)
 }
 
 /* false: malformed. */
-static bool handle(slot *s, const void *bytes, size_t n)
+static bool handle(rg__slot *s, const void *bytes, size_t n)
 {
     const rg__wire_type type = rg__wire_read(bytes, n);
     switch (type) {
@@ -254,7 +254,7 @@ static void close_all(const int fds[RG__SOCK_FDS])
             close(fds[i]);
 }
 
-void rg__worker_drain(slot *s)
+void rg__worker_drain(rg__slot *s)
 {
     static _Alignas(16) char room[RG__WIRE_MAX]; /* one thread, not nested */
     while (s->w.sock >= 0) {
@@ -280,7 +280,7 @@ static void on_worker_socket(void *arg, int fd, uint32_t events)
 {
     (void)fd;
     (void)events;
-    slot *s = arg;
+    rg__slot *s = arg;
     rg__worker_drain(s);
     if (s->w.sock < 0)
         on_death(s);
@@ -289,7 +289,7 @@ static void on_worker_socket(void *arg, int fd, uint32_t events)
 static void on_pidfd(void *arg, int fd, uint32_t events)
 {
     (void)events;
-    slot *s = arg;
+    rg__slot *s = arg;
     rg__loop_unwatch(s->a->loop, fd);
     on_death(s);
     rg__slot_gone(s);
@@ -298,7 +298,7 @@ static void on_pidfd(void *arg, int fd, uint32_t events)
 /* -------------------------------------------------------------------- meet */
 
 /* Whoever connects again and again fills no log. */
-static bool may_say_refusal(agent *a)
+static bool may_say_refusal(rg__agent *a)
 {
     const uint64_t now = rg__now_ns();
     if (a->crew->refusals_ns == 0 || now - a->crew->refusals_ns > REFUSALS_NS) {
@@ -311,7 +311,7 @@ static bool may_say_refusal(agent *a)
     return ++a->crew->refusals <= REFUSALS_SAID;
 }
 
-void rg__worker_refuse(agent *a, int sock, const char *why)
+void rg__worker_refuse(rg__agent *a, int sock, const char *why)
 {
     rg__text m = {.head = {RG__REFUSED, RG__WIRE_VERSION}};
     snprintf(m.text, sizeof m.text, "%s", why);
@@ -321,10 +321,11 @@ void rg__worker_refuse(agent *a, int sock, const char *why)
     close(sock);
 }
 
-static slot *find_slot(agent *a, const rg__hello *m, char why[RG__TEXT_MAX])
+static rg__slot *find_slot(rg__agent *a, const rg__hello *m,
+                           char why[RG__TEXT_MAX])
 {
     for (int i = 0; i < a->params->slots; i++) {
-        slot *s = &a->slot[i];
+        rg__slot *s = &a->slot[i];
         if (m->slot >= 0 && (uint32_t)m->slot != s->index)
             continue;
         if (s->kept.state == SLOT_STARTING && !rg__life_is_ending(a) &&
@@ -351,7 +352,8 @@ static slot *find_slot(agent *a, const rg__hello *m, char why[RG__TEXT_MAX])
     return NULL;
 }
 
-static slot *judge_hello(agent *a, const rg__hello *m, char why[RG__TEXT_MAX])
+static rg__slot *judge_hello(rg__agent *a, const rg__hello *m,
+                             char why[RG__TEXT_MAX])
 {
     char version[sizeof m->version + 1];
     snprintf(version, sizeof version, "%.*s", (int)sizeof m->version,
@@ -374,7 +376,7 @@ static slot *judge_hello(agent *a, const rg__hello *m, char why[RG__TEXT_MAX])
     return find_slot(a, m, why);
 }
 
-static rg_status make_page(worker *w)
+static rg_status make_page(rg__worker *w)
 {
     rg_status st =
         rg__shm_create("regroup-page", RG__PAGE_BYTES, true, &w->page_fd);
@@ -385,9 +387,9 @@ static rg_status make_page(worker *w)
     return st;
 }
 
-static rg_status welcome(slot *s)
+static rg_status welcome(rg__slot *s)
 {
-    agent *a = s->a;
+    rg__agent *a = s->a;
     rg__welcome m = {.head = {RG__WELCOME, RG__WIRE_VERSION},
                      .me = {a->id, s->index, s->kept.start},
                      .slots = (uint32_t)a->params->slots,
@@ -409,9 +411,9 @@ static rg_status welcome(slot *s)
     return rg__sock_send(s->w.sock, &m, sizeof m, fds, 2);
 }
 
-static rg_status watch_worker(slot *s)
+static rg_status watch_worker(rg__slot *s)
 {
-    worker *w = &s->w;
+    rg__worker *w = &s->w;
     const rg_status st =
         rg__loop_watch(s->a->loop, w->sock, EPOLLIN, on_worker_socket, s);
     return st == RG_OK
@@ -419,13 +421,13 @@ static rg_status watch_worker(slot *s)
                : st;
 }
 
-static void name_record(const slot *s, char name[RG__KEPT_NAME_MAX])
+static void name_record(const rg__slot *s, char name[RG__KEPT_NAME_MAX])
 {
     snprintf(name, RG__KEPT_NAME_MAX, "worker/%u", s->index);
 }
 
 /* The socket comes first: the keeper speaks to workers over it. */
-static void keep_worker(const slot *s)
+static void keep_worker(const rg__slot *s)
 {
     char name[RG__KEPT_NAME_MAX];
     const int fds[] = {s->w.sock, s->w.page_fd, s->w.pidfd};
@@ -433,16 +435,16 @@ static void keep_worker(const slot *s)
     rg__keep_put(s->a->keep, name, &s->w.pid, sizeof s->w.pid, fds, 3);
 }
 
-void rg__worker_drop(const slot *s)
+void rg__worker_drop(const rg__slot *s)
 {
     char name[RG__KEPT_NAME_MAX];
     name_record(s, name);
     rg__keep_drop(s->a->keep, name);
 }
 
-static rg_status receive_worker(slot *s)
+static rg_status receive_worker(rg__slot *s)
 {
-    worker *w = &s->w;
+    rg__worker *w = &s->w;
     rg_status st = RG_OK;
     w->pidfd = (int)syscall(SYS_pidfd_open, w->pid, 0);
     if (w->pidfd < 0)
@@ -456,13 +458,14 @@ static rg_status receive_worker(slot *s)
     return st == RG_OK ? watch_worker(s) : st;
 }
 
-static void meet(agent *a, slot *s, const rg__hello *m, int sock, pid_t pid)
+static void meet(rg__agent *a, rg__slot *s, const rg__hello *m, int sock,
+                 pid_t pid)
 {
-    s->w = (worker){.pid = pid,
-                    .sock = sock,
-                    .page_fd = -1,
-                    .pidfd = -1,
-                    .has_stood = true}; /* it knows of no earlier agent */
+    s->w = (rg__worker){.pid = pid,
+                        .sock = sock,
+                        .page_fd = -1,
+                        .pidfd = -1,
+                        .has_stood = true}; /* it knows of no earlier agent */
     rg__slot_step(s, SLOT_ON_MEET);
     rg__slot_note_group(s, pid);
     rg__vault_unregister(s);
@@ -480,9 +483,9 @@ static void meet(agent *a, slot *s, const rg__hello *m, int sock, pid_t pid)
 
 /* What it says before it stands, and what the kernel says of its life, comes by
  * the ways of a worker that has just met us. */
-static void greet_again(slot *s)
+static void greet_again(rg__slot *s)
 {
-    worker *w = &s->w;
+    rg__worker *w = &s->w;
     if (!atomic_load(&w->page->ready))
         welcome(s); /* perhaps the first did not go out */
     on_ready(s);
@@ -493,10 +496,10 @@ static void greet_again(slot *s)
         on_mark(s, RG__FINALIZE, why);
 }
 
-void rg__worker_resume(slot *s)
+void rg__worker_resume(rg__slot *s)
 {
     char name[RG__KEPT_NAME_MAX], death[sizeof s->kept.death];
-    worker *w = &s->w;
+    rg__worker *w = &s->w;
     name_record(s, name);
     rg__kept *kept = rg__kept_find(rg__keep_born_with(s->a->keep), name);
     if (kept == NULL || kept->n != sizeof w->pid)
@@ -525,7 +528,7 @@ void rg__worker_resume(slot *s)
 
 /* ------------------------------------------------------------ the listener */
 
-void rg__worker_hello(agent *a, int sock, const void *bytes, size_t n,
+void rg__worker_hello(rg__agent *a, int sock, const void *bytes, size_t n,
                       pid_t pid)
 {
     const rg__hello *m = bytes;
@@ -544,14 +547,14 @@ void rg__worker_hello(agent *a, int sock, const void *bytes, size_t n,
             "agent, " RG_VERSION "; install one version");
         return;
     }
-    slot *s = judge_hello(a, m, why);
+    rg__slot *s = judge_hello(a, m, why);
     if (s == NULL)
         rg__worker_refuse(a, sock, why);
     else
         meet(a, s, m, sock, pid);
 }
 
-rg_status rg__workers_listen(agent *a)
+rg_status rg__workers_listen(rg__agent *a)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     const int n =
@@ -583,7 +586,7 @@ rg_status rg__workers_listen(agent *a)
                           rg__guest_accept, a);
 }
 
-void rg__workers_close(agent *a)
+void rg__workers_close(rg__agent *a)
 {
     if (a->crew != NULL)
         rg__guests_drop(a);
@@ -596,9 +599,9 @@ void rg__workers_close(agent *a)
 
 /* ---------------------------------------------------------- end of a worker */
 
-void rg__worker_forget(slot *s)
+void rg__worker_forget(rg__slot *s)
 {
-    worker *w = &s->w;
+    rg__worker *w = &s->w;
     rg__watch_destroy(w->watcher);
     rg__shown_drop(w);
     rg__worker_untell(w);
@@ -613,14 +616,14 @@ void rg__worker_forget(slot *s)
     rg__shm_unmap(w->page, RG__PAGE_BYTES);
     if (w->page_fd >= 0)
         close(w->page_fd);
-    *w = (worker){.sock = -1, .pidfd = -1, .page_fd = -1};
+    *w = (rg__worker){.sock = -1, .pidfd = -1, .page_fd = -1};
 }
 
 /* -------------------------------------------------------------------- ping */
 
-static void ping(slot *s)
+static void ping(rg__slot *s)
 {
-    worker *w = &s->w;
+    rg__worker *w = &s->w;
     const uint32_t pinged = atomic_load(&w->page->ping);
     if (atomic_load(&w->page->pong) == pinged) {
         w->silent_ticks = 0;
@@ -637,7 +640,7 @@ static void ping(slot *s)
 
 void rg__workers_ping(void *agent_arg)
 {
-    agent *a = agent_arg;
+    rg__agent *a = agent_arg;
     for (int i = 0; i < a->params->slots; i++)
         if (!a->is_paused && rg__slot_is_ready(&a->slot[i]))
             ping(&a->slot[i]);

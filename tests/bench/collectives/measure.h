@@ -14,7 +14,7 @@
 typedef struct bench {
     const plan *plan;
     rg_ctx *ctx;
-    peer *world;     /* beside the world; NULL: no MPI */
+    rg__peer *world; /* beside the world; NULL: no MPI */
     const char *mpi; /* its name */
     uint64_t round;  /* rises with each trial of a round */
     uint64_t wrong;  /* in all rows */

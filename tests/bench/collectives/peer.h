@@ -10,7 +10,7 @@
 
 #include "tests/bench/collectives/work.h"
 
-typedef struct peer peer;
+typedef struct rg__peer rg__peer;
 
 /* Before rg_init: initialise MPI with that thread level, or leave it to
  * rg_init where level is NULL. False: there is no MPI, or no such level. */
@@ -23,8 +23,8 @@ void peer_end(void);
 const char *peer_name(rg_ctx *ctx);
 
 /* A communicator of the set's members. Collective over the set. */
-peer *peer_open(rg_set *set);
-void peer_close(peer *p);
+rg__peer *peer_open(rg_set *set);
+void peer_close(rg__peer *p);
 
 /* MPI has this type, op and count. */
 bool peer_has(const work *w);
@@ -36,6 +36,6 @@ void peer_run(const work *w);
 #define PEER_MOST 256
 void peer_run_all(work *const *works, int n);
 
-void peer_barrier(const peer *p);
+void peer_barrier(const rg__peer *p);
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "regroup/regroup_mpi.h"
 
-struct peer {
+struct rg__peer {
     MPI_Comm comm;
 };
 
@@ -64,9 +64,9 @@ const char *peer_name(rg_ctx *ctx)
     return name;
 }
 
-peer *peer_open(rg_set *set)
+rg__peer *peer_open(rg_set *set)
 {
-    peer *p = malloc(sizeof *p);
+    rg__peer *p = malloc(sizeof *p);
     if (p == NULL || rg_set_mpi_comm(set, &p->comm) != RG_OK) {
         fprintf(stderr, "bench_collectives: a communicator beside %s: %s\n",
                 rg_set_name(set), rg_last_error());
@@ -75,7 +75,7 @@ peer *peer_open(rg_set *set)
     return p;
 }
 
-void peer_close(peer *p)
+void peer_close(rg__peer *p)
 {
     if (p != NULL)
         MPI_Comm_free(&p->comm);
@@ -258,7 +258,7 @@ void peer_run_all(work *const *works, int n)
     need(MPI_Waitall(n, reqs, states));
 }
 
-void peer_barrier(const peer *p)
+void peer_barrier(const rg__peer *p)
 {
     need(MPI_Barrier(p->comm));
 }

@@ -17,13 +17,13 @@ const char *peer_name(rg_ctx *ctx)
     return NULL;
 }
 
-peer *peer_open(rg_set *set)
+rg__peer *peer_open(rg_set *set)
 {
     (void)set;
     return NULL;
 }
 
-void peer_close(peer *p)
+void peer_close(rg__peer *p)
 {
     (void)p;
 }
@@ -45,7 +45,7 @@ void peer_run_all(work *const *works, int n)
     (void)n;
 }
 
-void peer_barrier(const peer *p)
+void peer_barrier(const rg__peer *p)
 {
     (void)p;
 }

@@ -39,7 +39,7 @@ bool kind_has_parts(kind k);
  * the hardware, n ranks; as nccl-tests has it. */
 double kind_factor(kind k, int n);
 
-struct peer;
+struct rg__peer;
 
 typedef struct work {
     kind kind;
@@ -48,8 +48,8 @@ typedef struct work {
     int root;
     bool in_place, uneven;
     rg_set *set;
-    struct peer *peer; /* NULL: no MPI beside */
-    int rank, n;       /* in the set */
+    struct rg__peer *peer; /* NULL: no MPI beside */
+    int rank, n;           /* in the set */
     uint64_t count;   /* elements of one part, where uneven the mean of three */
     uint64_t *counts; /* of the parts of each rank, one behind the other */
     int *int_counts, *int_places; /* the same for MPI, and where they begin */
