@@ -107,6 +107,8 @@ void sim_proc_be(pid_t pid)
 
 pid_t __wrap_fork(void);
 pid_t __wrap_waitpid(pid_t pid, int *status_p, int options);
+int __wrap_rg__how_ended(pid_t child);
+void __wrap_rg__reap(pid_t child);
 int __wrap_kill(pid_t pid, int signum);
 int __wrap_setpgid(pid_t pid, pid_t group);
 int __wrap_sigprocmask(int how, const sigset_t *set, sigset_t *old);
@@ -141,6 +143,18 @@ pid_t __wrap_waitpid(pid_t pid, int *status_p, int options)
     if (status_p != NULL)
         *status_p = p->status;
     return pid;
+}
+
+int __wrap_rg__how_ended(pid_t child)
+{
+    const proc *p = find(child);
+    return p != NULL ? p->status : 0;
+}
+
+/* At once: a thread of the agent's would come when the next input runs. */
+void __wrap_rg__reap(pid_t child)
+{
+    __wrap_waitpid(child, NULL, 0);
 }
 
 /* A group is who leads it. Nobody here may be signalled by -1 or 0. */
