@@ -10,7 +10,8 @@
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
 
-/* A restore comes behind rg__device_enter, which has done the same. */
+/* A restore comes behind rg__device_enter, but a first generation may have been
+ * entered long before rg_run. */
 rg_status rg__state_await_device(const rg_state *state)
 {
     return state->ctx->device == NULL ? RG_OK

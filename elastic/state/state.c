@@ -719,7 +719,9 @@ rg_status rg__state_sync(rg_state *state, const rg__decided *decided)
     state->has_samples = state->has_stopped = false;
     state->is_clean = false; /* from the first byte on, also when this fails */
     forget_commits(state);
-    rg_status st = rg__state_reserve_shard(state);
+    rg_status st = rg__state_await_device(state);
+    if (st == RG_OK)
+        st = rg__state_reserve_shard(state);
     if (st == RG_OK)
         st = has_resume ? take_from_vault(state, decided->resume, is_here)
                         : broadcast(state, decided->source);

@@ -135,8 +135,8 @@ bool rg__state_looks(const rg_state *state);
 /* A commit takes so much of a buffer here, with that hash. */
 void rg__state_note_slice(rg__state_buffer *b, uint64_t hash);
 
-/* on_device.c. Registered memory, wherever it is. Before a load: what the
- * program has enqueued writes no buffer behind it. ERR_DEVICE. */
+/* on_device.c. Registered memory, wherever it is. Before a load and a sync:
+ * what the program has enqueued writes no buffer behind it. ERR_DEVICE. */
 rg_status rg__state_await_device(const rg_state *state);
 /* Bytes [begin, end), handed on in one or several pieces; what fn says ends it.
  * ERR_DEVICE, ERR_INVALID: the device's memory can't be read, or is gone. */

@@ -1,15 +1,18 @@
 """Behind rg_world_wait, operations on device memory work before rg_run, whether
 the device was opened before that call or behind it; and so they do in every
-generation of rg_run. Where only some workers open one, all hear of it.
+generation of rg_run. What is still enqueued when rg_run begins has ended before
+rank 0's memory becomes that of all. Where only some workers open one, all hear
+of it.
 
-Covers: world_wait.c process_sets/device_sets.c"""
+Covers: world_wait.c process_sets/device_sets.c elastic/state/state.c"""
 from device import DeviceJob, reducer
 from house import UNTIL_FINISH, claim, main_all
 
 
 def run(place):
     with DeviceJob(["-n", "3"], reducer(
-            *UNTIL_FINISH, "--step-ms", 2, "--world", place)) as job:
+            *UNTIL_FINISH, "--step-ms", 2, "--world", place,
+            "--device-state")) as job:
         job.wait_step(5)
         job.kill(2)
         job.wait_step(job.step() + 10)

@@ -298,13 +298,16 @@ static void be_busy(const program *p)
         dlclose(library);
 }
 
-static rg__cu_address make_zeros(const program *p)
+/* Memory that is to have that in each byte, some time later. */
+static rg__cu_address make_filled(const program *p, unsigned char value)
 {
     const size_t bytes = sizeof *p->host * p->elements;
     rg__cu_address at = 0;
     must(p->cuda.call.memory_alloc(&at, bytes), "memory");
+    must(p->cuda.call.set_bytes(at, 0xdd, bytes, p->stream), "memory");
+    must(p->cuda.call.stream_synchronize(p->stream), "memory");
     be_busy(p);
-    must(p->cuda.call.set_bytes(at, 0, bytes, p->stream), "zeros");
+    must(p->cuda.call.set_bytes(at, value, bytes, p->stream), "filled");
     return at;
 }
 
@@ -314,8 +317,8 @@ static void register_on_device(program *p, rg_state *state)
     rg_buffer_params params = {.size = sizeof params, .memory = RG_DEVICE};
     if (!p->has_device_state)
         return;
-    p->weights = make_zeros(p);
-    p->shard = make_zeros(p);
+    p->shard = make_filled(p, 0);
+    p->weights = make_filled(p, rg_rank(p->ctx) > 0 ? 0xcc : 0);
     if (rg_state_add(state, "weights", (void *)(uintptr_t)p->weights, bytes,
                      &params) != RG_OK)
         die("weights");
