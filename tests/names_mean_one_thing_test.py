@@ -1,6 +1,6 @@
 """A name of the product means one thing: no two files have one name, no macro
 has two values, types that headers share bear our prefix, and the variable of a
-status is st. Old words that the field has better ones for do not come back.
+status is st.
 
 Covers: tests/README.md"""
 import collections

@@ -136,10 +136,11 @@ static rg_status take_device(rg__device *d)
         return RG_OK;
     char what[160];
     size_t free = 0, total = 0;
-    d->cuda.call.memory_info(&free, &total);
-    snprintf(what, sizeof what,
-             "device %d (%s) can't be used, %zu of its %zu MiB are free",
-             d->ordinal, d->name, free >> 20, total >> 20);
+    const int n = snprintf(what, sizeof what, "device %d (%s) can't be used",
+                           d->ordinal, d->name);
+    if (d->cuda.call.memory_info(&free, &total) == RG__CU_SUCCESS)
+        snprintf(what + n, sizeof what - (size_t)n,
+                 "; %zu of its %zu MiB are free", free >> 20, total >> 20);
     return fail(d, rc, what);
 }
 
