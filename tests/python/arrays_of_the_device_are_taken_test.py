@@ -1,7 +1,8 @@
 """Arrays with __cuda_array_interface__ are device memory: collectives go by
-NCCL in the stream that the array names, and a registered one is committed.
-Host and device arrays in one call are refused, and so is a new result of a
-kind that nobody can make. On the stand-in for CUDA and NCCL.
+NCCL in the stream that one of the arrays names, and a registered one is
+committed. Refused are host and device arrays in one call, arrays in different
+streams, and a new result of a kind that nobody can make. On the
+stand-in for CUDA and NCCL.
 
 Covers: _buffers.py _sets.py _state.py _context.py"""
 import ctypes
@@ -25,6 +26,11 @@ class Device:
         made = ctypes.c_void_p()
         self.must("cuStreamCreateWithPriority", ctypes.byref(made), 1, 0)
         return made.value
+
+    def be_busy(self):
+        """The legacy default stream has something to do for a while."""
+        self.must("fake_launch", None, ctypes.CDLL(None).usleep,
+                  ctypes.c_void_p(100000))
 
     def array(self, values, stream=None):
         return DeviceArray(self, values, stream)
@@ -72,7 +78,7 @@ def check_collectives(ctx, device):
     import numpy
     import regroup
     world, n, me = ctx.world, ctx.size, ctx.rank
-    for stream in (None, device.stream()):
+    for stream in (None, 1, device.stream()):
         sent = device.array([me + 1.0] * 5, stream)
         total = device.array([0.0] * 5, stream)
         assert world.allreduce(sent, total) is total
@@ -82,9 +88,16 @@ def check_collectives(ctx, device):
         every = device.array([0.0] * n, stream)
         world.allgather(device.array([float(me)], stream), every)
         assert every.values() == [float(r) for r in range(n)]
+    unsaid = device.array([me + 1.0] * 5)
+    out = device.array([0.0] * 5, device.stream())
+    device.be_busy()
+    world.start_allreduce(unsaid, out)
+    assert out.values() == [n * (n + 1) / 2] * 5  # read in its stream
     ctx.device_wait()
     refused(lambda: world.allreduce(sent, numpy.zeros(5)), regroup.Invalid,
             "of the device; pass two")
+    refused(lambda: world.allreduce(sent, out), regroup.Invalid,
+            "in different streams")
     refused(lambda: world.allreduce(sent), regroup.Unsupported,
             "can't make another DeviceArray on the device")
 

@@ -5,8 +5,9 @@ whatever has the buffer protocol (array.array, bytearray, memoryview). They are
 borrowed: who holds a Buffer holds the array.
 
 What has __cuda_array_interface__ (cupy and numba arrays, torch tensors on a
-GPU) is memory of the device, used in the order of a stream: the one that the
-array names, for torch the current one, else the legacy default stream.
+GPU) is memory of the device, used in the order of a stream: the one that any
+of an operation's arrays names, for torch the current one, else the legacy
+default stream.
 """
 
 from __future__ import annotations
@@ -173,12 +174,16 @@ def _of_dlpack(what: str, array: Array) -> Buffer:
 
 # ------------------------------------------------ memory of a CUDA device
 
+LEGACY_STREAM = 1  # as __cuda_array_interface__ has it; torch has 0
+
+
 def _stream_of(array: Array, named: int | None) -> int | None:
-    """What the array's work is enqueued in; None: the legacy default."""
+    """What the array's work is enqueued in; None: it does not say."""
     torch = sys.modules.get("torch")
     if named is None and torch is not None and \
             isinstance(array, torch.Tensor):
-        return torch.cuda.current_stream(array.device).cuda_stream
+        return torch.cuda.current_stream(array.device).cuda_stream or \
+            LEGACY_STREAM
     return named
 
 

@@ -16,7 +16,8 @@ from ctypes import c_int, c_uint64, c_void_p
 
 from . import _abi, _mpi
 from ._abi import Memory, Op, Type, lib
-from ._buffers import Array, Buffer, look, look_writable, need_rows
+from ._buffers import (LEGACY_STREAM, Array, Buffer, look, look_writable,
+                       need_rows)
 from ._errors import Invalid, check
 from ._numbers import integer, integers, milliseconds
 from ._wait import Operation, Request, call_waiting, callback
@@ -86,7 +87,18 @@ def _place(params: _abi.OpParams, buffers: object) -> None:
                       "of the device; pass two of a kind")
     if found and found[0].memory == Memory.DEVICE:
         params.memory = Memory.DEVICE
-        params.stream = found[0].stream
+        params.stream = _stream(found)
+
+
+def _stream(buffers: list[Buffer]) -> int | None:
+    """The one in which all arrays of an operation are ready; None: the legacy
+    default."""
+    named = {b.stream for b in buffers if b.stream is not None}
+    if len(named) > 1:
+        raise Invalid(f"{buffers[0].what} got arrays of the device in "
+                      "different streams; pass arrays of one stream")
+    stream = named.pop() if named else None
+    return None if stream == LEGACY_STREAM else stream
 
 
 def _check_out(what: str, like: Buffer, out: Buffer, count: int) -> None:
