@@ -4,7 +4,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -207,16 +206,6 @@ rg_status rg__ask_scale(const rg__job_record *job, int min, int max,
 
 /* ------------------------------------------------------------------ the end */
 
-/* The process behind a socket, to be told of its end; -1: gone already. */
-static int open_peer(int sock)
-{
-    struct ucred who;
-    socklen_t n = sizeof who;
-    if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &who, &n) != 0)
-        return -1;
-    return (int)syscall(SYS_pidfd_open, who.pid, 0);
-}
-
 static int open_agent(const rg__job_record *job, const char *host,
                       int sock[AGENTS_MAX])
 {
@@ -241,13 +230,17 @@ int rg__ask_follow(const rg__job_record *job, const char *host)
     return follower;
 }
 
-void rg__ask_leave(int follower)
+/* A message waits in the socket for an agent that takes over; a signal would go
+ * to the one whose socket it was, or to whoever has its number now. */
+void rg__ask_leave(const rg__job_record *job, const char *host, bool at_once)
 {
-    const int process = open_peer(follower);
-    if (process < 0)
+    int sock[AGENTS_MAX];
+    const rg__text m = {
+        .head = {at_once ? RG__ENDED : RG__LEAVE, RG__WIRE_VERSION}};
+    if (!open_agent(job, host, sock))
         return;
-    syscall(SYS_pidfd_send_signal, process, SIGTERM, NULL, 0);
-    close(process);
+    rg__sock_send(sock[0], &m, sizeof m, NULL, 0);
+    close(sock[0]);
 }
 
 rg_status rg__ask_over(int follower, uint64_t timeout_ms, rg__over *over_p,
@@ -275,6 +268,16 @@ rg_status rg__ask_over(int follower, uint64_t timeout_ms, rg__over *over_p,
 }
 
 /* -------------------------------------------------------------------- stop */
+
+/* The process behind a socket, to be told of its end; -1: gone already. */
+static int open_peer(int sock)
+{
+    struct ucred who;
+    socklen_t n = sizeof who;
+    if (getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &who, &n) != 0)
+        return -1;
+    return (int)syscall(SYS_pidfd_open, who.pid, 0);
+}
 
 /* Ask every agent, and collect the processes to wait for: the agents, and the
  * one that started the job and clears up after them. */

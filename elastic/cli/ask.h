@@ -26,8 +26,9 @@ rg_status rg__ask_scale(const rg__job_record *job, int min, int max,
 /* A connection on which the agent will tell its end, of that host, or NULL:
  * of any here; -1: no agent is there. The caller's to close. */
 int rg__ask_follow(const rg__job_record *job, const char *host);
-/* Tell the process at its other end to leave, as a signal from outside. */
-void rg__ask_leave(int follower);
+/* Tell that host's agent, or the next one, to leave, as a first signal from
+ * outside; at_once: as a second one. */
+void rg__ask_leave(const rg__job_record *job, const char *host, bool at_once);
 /* The end, and what has happened to the job to its end, NULL if that is not
  * told. IN_PROGRESS: not within the time. ERR_AGENT_LOST: it went without a
  * word. */

@@ -35,7 +35,7 @@ static void meet(attached *a)
                 "print is not shown any more (--output DIR keeps it)");
     a->has_met = true;
     if (a->is_leaving)
-        rg__ask_leave(a->follower);
+        rg__ask_leave(a->job, a->host, a->in < 0);
 }
 
 /* Of the launcher, as `regroup remote` hears it: "leave", and again. Without a
@@ -53,7 +53,7 @@ static void hear(attached *a)
         return;
     }
     if (a->follower >= 0 && (n <= 0 || !a->is_leaving))
-        rg__ask_leave(a->follower);
+        rg__ask_leave(a->job, a->host, n <= 0);
     a->is_leaving = true;
 }
 

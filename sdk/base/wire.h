@@ -91,7 +91,8 @@
     X(COMMITTED, rg__mark, 0)                                                  \
     X(SETS, rg__mark, 0) /* an ask */                                          \
     X(SETS_SHOWN, rg__sets_shown, 1)                                           \
-    /* a CLI process asks, one thing per connection */                         \
+    /* a CLI process asks, one thing per connection; with LEAVE for this host  \
+     * to leave, with ENDED for that at once */                                \
     X(STATUS, rg__mark, 0)      /* for the status document */                  \
     X(STATUS_TEXT, rg__mark, 0) /* the answer: JSON as a memfd */              \
     X(STOP, rg__mark, 0)        /* the job to stop */                          \

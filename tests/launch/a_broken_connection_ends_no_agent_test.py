@@ -3,9 +3,11 @@ again, and the workers are the same. It can be stopped by the new connection. A
 host that the launcher with the job's etcd does not reach again leaves.
 
 Covers: cli/attach.c remote_cmd.c host_launcher.c"""
+import os
 import signal
 
-from house import UNTIL_FINISH, Etcd, claim, main, need_etcd, trainer, until
+from house import (UNTIL_FINISH, Etcd, agent_of, claim, main, need_etcd,
+                   trainer, until)
 from launching import LaunchedJob
 
 TRAIN = (*UNTIL_FINISH, "--step-ms", 5)
@@ -37,9 +39,22 @@ def break_and_connect(job, times):
           f"the world has changed: {job.text()}")
 
 
+def kill_agent(job):
+    """Of h2; the next one has the dead one's socket."""
+    with open(f"/proc/{job.pid(1)}/stat", encoding="ascii") as stat:
+        agent = int(stat.read().rsplit(")", 1)[1].split()[1])
+    with open(f"/proc/{agent}/stat", encoding="ascii") as stat:
+        keeper = int(stat.read().rsplit(")", 1)[1].split()[1])
+    os.kill(agent, signal.SIGKILL)
+    until(lambda: agent_of(keeper) not in (None, agent), 20, "another agent")
+
+
 def with_another_etcd():
     with Etcd() as etcd, relayed(["--etcd", etcd.url]) as job:
         break_and_connect(job, times=2)
+        kill_agent(job)
+        job.run("scale", "--max", "1", job.name)
+        until(lambda: list(job.hosts()) == ["h1"], 20, "h2 has left")
         job.signal(signal.SIGINT)
         claim(job.process.wait(30) == 130, job.text())
         job.await_nobody()

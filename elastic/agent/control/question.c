@@ -248,7 +248,8 @@ static void take_scale(rg__agent *a, int sock, const rg__scale *m)
 
 bool rg__question(rg__agent *a, int sock, const void *bytes, size_t n)
 {
-    switch (rg__wire_read(bytes, n)) {
+    const rg__wire_type type = rg__wire_read(bytes, n);
+    switch (type) {
     case RG__STATUS:
     case RG__EVENTS:
     case RG__FOLLOW:
@@ -258,6 +259,11 @@ bool rg__question(rg__agent *a, int sock, const void *bytes, size_t n)
         close(sock);
         a->verdict.is_asked |= !rg__life_is_ending(a);
         rg__agent_stop_job(a, 128 + 15, "stopped by `regroup stop`");
+        return true;
+    case RG__LEAVE:
+    case RG__ENDED:
+        close(sock);
+        rg__end_asked(a, type == RG__ENDED);
         return true;
     case RG__SCALE:
         take_scale(a, sock, bytes);

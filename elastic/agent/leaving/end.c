@@ -341,6 +341,26 @@ static void end_by_signal(rg__agent *a, int signum)
                         strsignal(signum));
 }
 
+static void take_signal(rg__agent *a, int signum)
+{
+    if (rg__life_is_ending(a))
+        hurry(a);
+    else if (a->leaving->is_stopping)
+        end_at_once(a);
+    else if (!ends_job(a) && !a->is_draining && a->elastic == 1)
+        drain_by_signal(a, signum);
+    else
+        end_by_signal(a, signum);
+}
+
+/* An agent that takes over may be told what the one before knew. */
+void rg__end_asked(rg__agent *a, bool at_once)
+{
+    if (at_once || (!rg__life_is_ending(a) && !a->leaving->is_stopping &&
+                    !a->is_draining))
+        take_signal(a, SIGTERM);
+}
+
 static void on_signal(void *arg, int fd, uint32_t events)
 {
     (void)events;
@@ -350,14 +370,8 @@ static void on_signal(void *arg, int fd, uint32_t events)
         return;
     if (info.ssi_signo == SIGTSTP || info.ssi_signo == SIGCONT)
         rg__slots_pause(a, info.ssi_signo == SIGTSTP);
-    else if (rg__life_is_ending(a))
-        hurry(a);
-    else if (a->leaving->is_stopping)
-        end_at_once(a);
-    else if (!ends_job(a) && !a->is_draining && a->elastic == 1)
-        drain_by_signal(a, (int)info.ssi_signo);
     else
-        end_by_signal(a, (int)info.ssi_signo);
+        take_signal(a, (int)info.ssi_signo);
 }
 
 rg_status rg__end_watch_signals(rg__agent *a)
