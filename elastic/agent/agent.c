@@ -111,8 +111,10 @@ static void follow_view_moved(rg__agent *a)
     rg__suspect_follow(a);
     rg__paths_follow(a);
     rg__drain_follow(a, is_first && a->life.agents == 1);
-    if (is_first && a->life.agents > 1)
+    if (is_first && a->life.agents > 1) {
+        rg__agent_tell_sizes(a);
         rg__suspect_take_over(a);
+    }
     if (is_first)
         start_working(a);
 }

@@ -119,7 +119,8 @@ void rg__agent_take_lease(rg__agent *a, const rg__meta *meta)
     a->own.min = meta->min;
     a->own.max = meta->max;
     rg__end_bound_opening(a, 0);
-    rg__agent_tell_sizes(a);
+    if (a->life.agents == 1)
+        rg__agent_tell_sizes(a); /* the next one may have others by now */
     const rg_status st =
         a->life.lease_id == 0
             ? rg__lease_create(a->etcd, LEASE_S, on_lease, a, &a->lease)

@@ -1,9 +1,13 @@
 """`regroup scale` changes the bounds of a running world. Fewer: the newest
 workers leave at a commit, wait, and are the first to come back. More: the
 launcher starts agents on further hosts of its list, and stops those that are
-too many. Nothing is rolled back; impossible sizes get one sentence.
+too many. Nothing is rolled back; impossible sizes get one sentence. The next
+agent of a launcher goes by the new bounds.
 
 Covers: scale_cmd.c scale_ask.c plan.c"""
+import os
+import signal
+
 from house import UNTIL_FINISH, claim, main, need_etcd, trainer, until
 from launching import LaunchedJob
 
@@ -26,6 +30,20 @@ def refusals(job):
     claim("above the 16384 workers" in scale(job, "--max", "99999", code=64),
           "beyond any world")
     claim("no size was given" in scale(job, code=64), "no size")
+
+
+def launcher_says(job, words):
+    return sum("launcher" in line and words in line
+               for line in job.text().splitlines())
+
+
+def kill_launchers_agent(job):
+    read = "the world has 1 to 4 workers"
+    before, old = launcher_says(job, read), job.agent()
+    sent_away = launcher_says(job, "is to leave")
+    os.kill(old, signal.SIGKILL)
+    until(lambda: launcher_says(job, read) > before, 20, "the next agent")
+    claim(launcher_says(job, "is to leave") == sent_away, job.text())
 
 
 def test():
@@ -52,6 +70,7 @@ def test():
         claim(job.workers()[3]["pid"] == before[3]["pid"],
               "the one that waited is the same process")
         claim(job.status()["max"] == 4, "status shows it")
+        kill_launchers_agent(job)
         scale(job, "-n", "3")  # no host has to leave
         job.wait_world(3)
         claim(set(lost(job)) == {0}, lost(job))

@@ -356,8 +356,8 @@ static void take_signal(rg__agent *a, int signum)
 /* An agent that takes over may be told what the one before knew. */
 void rg__end_asked(rg__agent *a, bool at_once)
 {
-    if (at_once || (!rg__life_is_ending(a) && !a->leaving->is_stopping &&
-                    !a->is_draining))
+    if (at_once ||
+        (!rg__life_is_ending(a) && !a->leaving->is_stopping && !a->is_draining))
         take_signal(a, SIGTERM);
 }
 
