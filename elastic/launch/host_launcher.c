@@ -244,13 +244,13 @@ static bool has_answered(const host *h)
 
 static bool is_unanswered(const host *h)
 {
-    return h->state == RUNNING && !h->is_here && !h->note->is_reached &&
-           !h->is_silent;
+    return h->state == RUNNING && !h->is_here && !h->note->is_reached;
 }
 
 static void say_silence(const rg__launcher *l, host *h)
 {
-    if (!is_unanswered(h) || rg__now_ns() < h->started_ns + SILENT_NS)
+    if (!is_unanswered(h) || h->is_silent ||
+        rg__now_ns() < h->started_ns + SILENT_NS)
         return;
     h->is_silent = true;
     rg__say("host %s has not answered within %d s%s%s; waiting for --rsh (%s) "
@@ -260,18 +260,48 @@ static void say_silence(const rg__launcher *l, host *h)
             l->params->rsh);
 }
 
-static uint64_t last_try_ns(const rg__launcher *l, const host *h)
+/* For an answer: all the time that a world is formed in. */
+static uint64_t patience_ns(const rg__launcher *l)
 {
     const uint64_t ns = l->params->start_timeout_ms * RG__MS;
-    return h->first_ns + (ns > ANSWER_NS ? ns : ANSWER_NS);
+    return ns > ANSWER_NS ? ns : ANSWER_NS;
 }
 
-/* It has had all the time that a world is formed in. A script may name others.
- */
+static uint64_t last_try_ns(const rg__launcher *l, const host *h)
+{
+    return h->first_ns + patience_ns(l);
+}
+
+/* A script may name others. */
 static bool is_missed(const rg__launcher *l, const host *h)
 {
     return !l->has_world && l->discovery.command == NULL && h->first_ns != 0 &&
            !has_answered(h) && rg__now_ns() >= last_try_ns(l, h);
+}
+
+static bool is_any_idle(const rg__launcher *l)
+{
+    for (const host *h = l->first; h != NULL; h = h->next)
+        if (can_start(h))
+            return true;
+    return false;
+}
+
+/* A host that waits for a place gets that of one that gives no answer, which is
+ * tried again later. */
+static void make_room(const rg__launcher *l)
+{
+    const uint64_t now = rg__now_ns(), ns = patience_ns(l);
+    if (!is_any_idle(l))
+        return;
+    for (const host *h = l->first; h != NULL; h = h->next) {
+        if (!is_unanswered(h) || now < h->started_ns + ns)
+            continue;
+        snprintf(h->note->said, sizeof h->note->said,
+                 "no answer within %llu s, and others are there",
+                 (unsigned long long)(ns / (1000 * RG__MS)));
+        kill(h->pid, SIGKILL);
+    }
 }
 
 /* --------------------------------------------------------------------- turn
@@ -293,8 +323,10 @@ static int until_due(const rg__launcher *l)
     for (const host *h = l->first; h != NULL; h = h->next) {
         if (h->state == RESTING) /* who is due and idle is not wanted */
             note_due(&ms, h->due_ns);
-        if (is_unanswered(h))
+        if (is_unanswered(h)) {
             note_due(&ms, h->started_ns + SILENT_NS);
+            note_due(&ms, h->started_ns + patience_ns(l));
+        }
         if (!l->has_world && h->first_ns != 0)
             note_due(&ms, last_try_ns(l, h));
     }
@@ -311,6 +343,7 @@ int rg__launcher_turn(rg__launcher *l)
         const int wanted = l->max + l->params->spares;
         let_go(l, wanted);
         fill_up(l, wanted);
+        make_room(l);
     }
     for (host *h = l->first; h != NULL; h = h->next)
         say_silence(l, h);

@@ -1,8 +1,9 @@
 """A host that can't be reached is said in one sentence, and joins when it can.
-A job that can't begin for want of such hosts says so within seconds, and ends
-with 75. What can't be helped is given up: the job goes on without it, or ends
-with that code when the rest is less than --min. With an etcd of its own a job outlives
-its launcher; a second job of that name is refused.
+One that gives no answer makes place for a host that waits. A job that can't
+begin for want of such hosts says so within seconds, and ends with 75. What
+can't be helped is given up: the job goes on without it, or ends with that code
+when the rest is less than --min. With an etcd of its own a job outlives its
+launcher; a second job of that name is refused.
 
 Covers: host_launcher.c"""
 import contextlib
@@ -67,6 +68,22 @@ def nobody_answers():
                         text), text)
 
 
+@contextlib.contextmanager
+def another_takes_its_place():
+    """Likewise: --rsh says nothing about the second host, and a third waits."""
+    job = LaunchedJob(["-H", "h1:1,h2:1,h3:1", "-n", "2", "--start-timeout",
+                       "1s"], trainer(*TRAIN))
+    job.write("hang-h2")
+    with job:
+        yield
+        job.wait_world(2)
+        claim("host h2 can't be reached: no answer within 10 s, and others "
+              "are there; it is tried again in 1 s" in job.text(), job.text())
+        job.finish()
+        job.check(trained=TRAIN)
+        job.await_nobody()
+
+
 def nothing_to_run():
     with LaunchedJob(["-H", "h1:1,h2:1", "--min", "1", "--remote-path",
                       "/nowhere/regroup"], trainer(*TRAIN)) as job:
@@ -113,7 +130,7 @@ def without_the_launcher():
 
 def test():
     need_etcd()
-    with nobody_answers():
+    with nobody_answers(), another_takes_its_place():
         down_at_first()
         never_an_answer()
         nothing_to_run()
