@@ -210,11 +210,12 @@ static rg_status connect_all(rg_ctx *ctx)
     return st;
 }
 
-/* Where some have a device and this rank has none, it says so to all. */
+/* Where some have a device and this rank has none, it says so to all. One that
+ * was opened behind rg_world_wait is known to its own rank alone. */
 rg_status rg__sets_connect(rg_ctx *ctx)
 {
     rg_status st = RG_OK;
-    if (!ctx->sets->has_device)
+    if (!ctx->sets->has_device && ctx->device == NULL)
         return RG_OK;
     if (ctx->device != NULL)
         st = rg__device_enter(ctx->device, ctx->now.generation);

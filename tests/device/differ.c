@@ -2,8 +2,9 @@
  * the others, behind three allreduces that are the same everywhere: another
  * thing in each generation, as the arguments say in turn.
  *
- *   differ [set-]kind|count|type|op|root|tag|group|fewer|memory...
+ *   differ [--late] [set-]kind|count|type|op|root|tag|group|fewer|memory...
  *
+ * --late: the device is opened behind rg_world_wait.
  * set-: on a set of the first and the last rank. Each rank says what it was
  * told, by an operation, by rg_device_wait or by the commit. */
 #include <stdio.h>
@@ -146,12 +147,14 @@ static int ends(rg_ctx *ctx, void *arg)
 
 int main(int argc, char **argv)
 {
-    program p = {.cases = argv + 1, .n = argc - 1};
+    const bool is_late = argc > 1 && strcmp(argv[1], "--late") == 0;
+    program p = {.cases = argv + 1 + is_late, .n = argc - 1 - is_late};
     const rg_params params = {.size = sizeof params, .elastic = 1};
     const rg_set_params of_device = {
         .size = sizeof of_device, .name = "ends", .memory = RG_DEVICE};
     rg_state *state = NULL;
     if (rg_init(&params, &p.ctx) != RG_OK ||
+        (is_late && rg_world_wait(p.ctx) < 0) ||
         rg_device_open(p.ctx, NULL) != RG_OK)
         die("the begin");
     take_memory(&p);

@@ -2,13 +2,14 @@
 in what it differs, whether they wait for each other there or have ended with a
 wrong sum; nothing of it is committed, and no rank waits for ever. An operation
 that a rank has not started, or started on host memory, is named, too, and ends
-by its deadline.
+by its deadline. So it is where the device is opened behind rg_world_wait, and
+the world itself has nothing to do there.
 
 Covers: process_sets/same.c nccl/started.c"""
 import os
 
 from device import DeviceJob
-from house import BUILD, claim, main
+from house import BUILD, claim, main_all
 
 TOLD = "told RG_ERR_MISMATCH: on the device, operation 4: "
 CASES = [
@@ -29,7 +30,17 @@ MISSING = ("stalled: on the device, operation 4 on the world is the allreduce "
            "of rank 0, and rank 1 has not started it")
 
 
-def test():
+def test_a_device_that_is_opened_late():
+    name, sentence = CASES[-1]
+    with DeviceJob(["-n", "3"],
+                   [os.path.join(BUILD, "tests", "differ"), "--late", name],
+                   env={"REGROUP_STALL": "200ms"}) as job:
+        job.finish()
+        job.check_device()
+        claim(TOLD + sentence in job.text(), "nobody was told")
+
+
+def test_each_kind():
     turns = [name for name, _ in CASES] + LATE
     with DeviceJob(["-n", "3"],
                    [os.path.join(BUILD, "tests", "differ"), *turns],
@@ -49,4 +60,4 @@ def test():
               f"one generation, or none: {job.generation()}")
 
 
-main(test)
+main_all(globals())

@@ -60,10 +60,11 @@
  *
  * The communicators of the world, and of sets with memory RG_DEVICE in their
  * params, are made again in each generation, before fn runs, and in
- * rg_world_wait where the device was opened before it (opened between that and
- * rg_run, all are as other sets in the first generation). Another set is
- * connected by its first operation on device memory, which then waits for all
- * its members to start it: order these as you would order blocking calls. */
+ * rg_world_wait where the device was opened before it. Another set is connected
+ * by its first operation on device memory, as is any set that is used between
+ * rg_world_wait, a device opened behind it, and rg_run; the operation then
+ * waits for all its members to start it: order these as you would order
+ * blocking calls. */
 #ifndef REGROUP_CUDA_H
 #define REGROUP_CUDA_H
 
