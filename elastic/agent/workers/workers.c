@@ -570,6 +570,7 @@ rg_status rg__workers_listen(rg__agent *a)
     rg__kept *kept = rg__kept_find(rg__keep_born_with(a->keep), "listener");
     if (kept != NULL) {
         a->sockets.listener = rg__kept_take(kept, 0);
+        listen(a->sockets.listener, RG__HOST_SLOTS_MAX); /* it is ours now */
         return rg__loop_watch(a->loop, a->sockets.listener, EPOLLIN,
                               rg__guest_accept, a);
     }

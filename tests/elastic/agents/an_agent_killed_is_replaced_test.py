@@ -1,10 +1,13 @@
 """SIGKILL of the agent, again and again while workers train: the next one takes
 them over, nobody dies, no generation ends, and the training is as if nothing
-had been.
+had been. Who connects to its socket is told its own number.
 
 Covers: keeper.c takeover.c"""
+import glob
 import os
 import signal
+import socket
+import struct
 
 from house import UNTIL_FINISH, Job, claim, fault_free, main, trainer, until
 
@@ -25,6 +28,15 @@ def descriptors(job):
     """How many the keeper and the agent have open."""
     return [len(os.listdir(f"/proc/{pid}/fd"))
             for pid in (job.process.pid, job.agent())]
+
+
+def number_at_the_socket(job):
+    """`regroup stop` waits for that process."""
+    found = glob.glob(os.path.join(job.folder, "run", job.name, "agent-*.sock"))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
+        sock.connect(found[0])
+        return struct.unpack("3i", sock.getsockopt(
+            socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
 
 
 def within(place):
@@ -55,6 +67,7 @@ def again_and_again():
             step = job.step()
             kill_agent(job)
             job.wait_step(step + 20)
+        claim(number_at_the_socket(job) == job.agent(), "that of a dead one")
         now = descriptors(job)  # an agent has some more to etcd at times
         claim(now[0] == held[0] and now[1] <= held[1] + 3,
               f"descriptors are leaked: {held}, then {now}")
