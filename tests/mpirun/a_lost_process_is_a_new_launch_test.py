@@ -1,10 +1,10 @@
 """Under `regroup run --mpi` the loss of a rank, of what mpirun takes for a
 rank, of mpirun or of the agent is a new launch with all ranks in their order;
-no committed step is lost, nothing of a launch outlives it, and the result is
-that of an undisturbed run.
+no committed step is lost, no process or file of a launch outlives it, and the
+result is that of an undisturbed run.
 
 Covers: mpirun/mpirun.c sweep.c ranks.c mpirun_line.c rank_cmd.c state_resume.c
-slots.c plan.c
+scratch.c slots.c plan.c
 """
 
 import os
@@ -12,7 +12,7 @@ import signal
 
 from house import UNTIL_FINISH, Job, claim, main, until
 from mpijob import (MPI_ENV, SOLVER, check_value, launches, mpirun_of,
-                    need_solver, pids_of, stubs_of, wait_launch)
+                    need_solver, pids_of, scratch_of, stubs_of, wait_launch)
 
 
 def kill_rank(job):
@@ -31,6 +31,10 @@ def kill_agent(job):
     os.kill(job.agent(), signal.SIGKILL)
 
 
+def is_solver(name, _words):
+    return name == os.path.basename(SOLVER)[:15]
+
+
 def test():
     need_solver()
     with Job(["--mpi", "-n", "2"], [SOLVER, UNTIL_FINISH[1]],
@@ -40,17 +44,23 @@ def test():
             wait_launch(job, number)
             at = job.step()
             job.wait_step(at + 5)
-            before = pids_of(job, lambda name, words: name ==
-                             os.path.basename(SOLVER)[:15])
+            before = pids_of(job, is_solver)
             claim(len(before) == 2, f"ranks of launch {number}: {before}")
+            places = scratch_of(before[0])
+            claim(len(places) == 2, f"places of launch {number}: {places}")
             fault(job)
             wait_launch(job, number + 1)
             left = [pid for pid in before if job.is_ours(pid)]
             claim(not left, f"{left} of launch {number} live after "
                   f"{fault.__name__}")
+            claim(not any(os.path.exists(place) for place in places),
+                  f"{places} are left after {fault.__name__}")
+            places = scratch_of(pids_of(job, is_solver)[0])
         job.finish()
         until(lambda: not pids_of(job, lambda name, words: True), 10,
               "no process of the job is left")
+        claim(not any(os.path.exists(place) for place in places),
+              f"{places} are left when the job is done")
         job.check(is_mpi=True)
         step = check_value(job, 2)
         told = launches(job)

@@ -1,7 +1,8 @@
 """An MPI program without --mpi is told that its processes will be alone; a
 program of an MPI that --mpi can't launch is refused; a rank that fails again
-and again at the same step ends the job with its code; and a stop ends it at a
-commit.
+and again at the same step, or before rg_init, ends the job with its code; one
+that never calls rg_init ends it at once; a stop ends it at a commit; and a job
+without --mpi is none of the launch whose variables it has inherited.
 
 Covers: elf.c cli/launch.c mpirun/mpirun.c slots.c plan.c state_resume.c
 """
@@ -11,6 +12,8 @@ import subprocess
 
 from house import BUILD, REGROUP, UNTIL_FINISH, Job, claim, main
 from mpijob import MPI_ENV, SOLVER, launches, need_solver, wait_launch
+
+TRAINER = os.path.join(BUILD, "tests", "trainer")
 
 
 def told_without_mpi():
@@ -45,6 +48,21 @@ def fails_at_a_step():
         job.check(is_mpi=True)
 
 
+def ends_before_rg_init(code, sentence, expected):
+    with Job(["--mpi", "-n", "2", "--max-restarts", "1"],
+             ["sh", "-c", f"exit {code}"], env=MPI_ENV) as job:
+        got = job.process.wait(60)
+        claim(got == expected, f"ranks that exit with {code}: code {got}")
+        claim(sentence in job.text(), f"{sentence} was expected")
+
+
+def inherits_a_launch():
+    with Job(["-n", "2"], [TRAINER, "--steps", "5"],
+             env={"REGROUP_LAUNCH": "1"}) as job:
+        code = job.process.wait(60)
+        claim(code == 0, f"a job without --mpi ended with code {code}")
+
+
 def stops_at_a_commit():
     with Job(["--mpi", "-n", "2", "--checkpoint-dir", "kept"],
              [SOLVER, UNTIL_FINISH[1]], env=MPI_ENV) as job:
@@ -69,6 +87,9 @@ def test():
     told_without_mpi()
     refused_for_mpich()
     fails_at_a_step()
+    ends_before_rg_init(7, "used up its --max-restarts", 7)
+    ends_before_rg_init(0, "has not called rg_init", 1)
+    inherits_a_launch()
     stops_at_a_commit()
 
 

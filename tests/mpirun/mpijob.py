@@ -58,6 +58,13 @@ def pids_of(job, wanted):
     return found
 
 
+def scratch_of(rank):
+    """Directories that hold the files of its launch, by process id."""
+    with open(f"/proc/{rank}/environ", encoding="ascii") as file:
+        return [word.split("=", 1)[1] for word in file.read().split("\0")
+                if re.match("OMPI_MCA_[a-z_]+=/.*/regroup-mpi-[^/]*$", word)]
+
+
 def mpirun_of(job):
     return pids_of(job, lambda name, words: name.startswith("mpirun"))
 

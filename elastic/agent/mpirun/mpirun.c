@@ -154,6 +154,7 @@ static void sweep(void *arg)
         rg__timer_set(l->sweep, SWEEP_NS);
         return;
     }
+    rg__scratch_remove(a);
     a->launch.swept = l->number;
     a->on->swept(a);
 }
@@ -196,15 +197,22 @@ void rg__launch_broke(rg__agent *a, const char *format, ...)
     a->on->swept(a); /* the record says that it broke */
 }
 
-/* One that exits with 0 before it has met us is no MPI program of ours, or is
- * done with what it had to do. */
+/* One that exits with 0 before it has met us would do so again. */
 void rg__mpirun_rank_ended(rg__slot *s)
 {
     rg__agent *a = s->a;
-    const bool is_harmless =
+    const bool has_not_met =
         s->w.pid == 0 && s->kept.death[0] == '\0' && s->kept.exit_code == 0;
-    if (!a->params->is_mpi || s->kept.is_recalled || is_harmless)
+    if (!a->params->is_mpi || s->kept.is_recalled)
         return;
+    if (has_not_met) {
+        rg__agent_end_job(a, 1,
+                          "%.63s.%u exited with code 0 and has not called "
+                          "rg_init, as a program under --mpi has to; call it, "
+                          "or run the program by mpirun",
+                          a->params->host, s->index);
+        return;
+    }
     if (s->kept.death[0] != '\0')
         rg__launch_broke(a, "%.63s.%u %.120s", a->params->host, s->index,
                          s->kept.death);
@@ -244,6 +252,7 @@ static void see_launch(rg__agent *a, const rg__mpirun *run)
     l->number = run->number;
     l->is_over = false;
     l->begun_ns = rg__now_ns();
+    rg__scratch_make(a);
     take_over(a);
     if (run->by == a->id && !run->is_over && !l->is_over)
         begin(a);
@@ -363,6 +372,8 @@ void rg__mpirun_destroy(rg__agent *a)
         waitpid(l->helpers->pid, NULL, 0);
         drop_helper(l->helpers);
     }
+    if (l->number != 0)
+        rg__scratch_remove(a);
     rg__timer_destroy(l->sweep);
     rg__timer_destroy(l->patience);
     free(l);

@@ -154,4 +154,5 @@ void rg__command_set_variables(const rg__agent *a)
     setenv(RG__ENV_LAUNCH, number, 1);
     setenv(RG__ENV_SOCKET, rg__workers_socket(a), 1);
     setenv("REGROUP_JOB", a->params->job, 1);
+    rg__scratch_set_variables(a);
 }

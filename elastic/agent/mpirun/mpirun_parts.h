@@ -44,6 +44,12 @@ void rg__command_set_variables(const rg__agent *a);
  * there were. */
 int rg__sweep_kill(const rg__agent *a, bool spares_stubs);
 
+/* scratch.c: directories for the files of the newest launch here. In a child:
+ * the variables that say so to the MPI. */
+void rg__scratch_make(const rg__agent *a);
+void rg__scratch_set_variables(const rg__agent *a);
+void rg__scratch_remove(const rg__agent *a);
+
 /* proxies.c */
 void rg__proxy_ask(rg__agent *a, int sock, const rg__proxy *m, size_t n);
 

@@ -93,6 +93,7 @@ static void run_child(const rg__slot *s, const int out[2], const int err[2],
     snprintf(number, sizeof number, "%u", s->index);
     setenv(RG__ENV_SOCKET, s->a->crew->socket_path, 1);
     setenv(RG__ENV_SLOT, number, 1);
+    unsetenv(RG__ENV_LAUNCH);           /* ours may be a rank of another job */
     setenv("PYTHONUNBUFFERED", "1", 0); /* C has its lines by the library */
     dup2(out[1], STDOUT_FILENO);
     dup2(err[1], STDERR_FILENO);
@@ -587,7 +588,8 @@ void rg__slot_lost(rg__slot *s, const char *format, ...)
 static void recall_rank(rg__slot *s)
 {
     const bool is_alive = rg__slot_is_alive(s);
-    if (!is_alive && s->kept.state != SLOT_STARTING)
+    const bool has_ended = s->kept.child == 0;
+    if (!is_alive && (s->kept.state != SLOT_STARTING || has_ended))
         return; /* its own end is the fault, or it has none */
     s->kept.is_recalled = true;
     if (is_alive)
@@ -919,11 +921,11 @@ static void child_ended(rg__slot *s, int code, const char *how)
     rg__wait_end(s->a, RG__WAIT_FENCE, s->index);
     rg__worker_drain(s);
     rg__slot_lost(s, "%s", how);
-    s->a->on->process_ended(s);
     unwatch_child(s);
     if (!s->is_adopted)
         kill(-child, SIGKILL); /* whoever is left of its group */
     s->kept.child = 0;
+    s->a->on->process_ended(s);
     rg__timer_stop(s->reap);
     rg__timer_stop(s->orphan);
     rg__output_close(s);
