@@ -557,8 +557,12 @@ static void take_code(const host *h, int code, int *code_p)
     if (*code_p != 0 || code == 0 || h->state == LEAVING)
         return;
     *code_p = code;
-    rg__say("the agent of host %s has ended with code %d after the job was "
-            "done; so does this command",
+    rg__say(code > 128
+                ? "the agent of host %s has ended with code %d, or the "
+                  "connection to it, after the job was done; so does this "
+                  "command, and its program may still work there"
+                : "the agent of host %s has ended with code %d after the job "
+                  "was done; so does this command",
             h->listed.name, code);
 }
 
