@@ -155,7 +155,9 @@ rg_status rg__call_check_buffer(const rg__call *c, const void *p,
         return rg__fail(RG_ERR_INVALID,
                         "%s of %llu elements is more than memory holds",
                         c->what, (unsigned long long)count);
-    return RG_OK;
+    return bytes == 0 || c->params.memory != RG_DEVICE
+               ? RG_OK
+               : rg__set_check_memory(c->set, c->what, p);
 }
 
 static bool overlap(const char *a, uint64_t a_bytes, const char *b,

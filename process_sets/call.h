@@ -47,7 +47,8 @@ rg_status rg__call_end(rg__call *c, rg_status st, rg_req **req_p);
 /* ------------------------------------------------------------------- buffers
  */
 
-/* Elements at p, `copies` times `count` of them. */
+/* Elements at p, `copies` times `count` of them, which this rank sends or gets.
+ */
 rg_status rg__call_check_buffer(const rg__call *c, const void *p,
                                 uint64_t count, int copies);
 

@@ -5,6 +5,7 @@
  * at the same cards and come to the same answer, so they fail together. */
 #include "process_sets/sets.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -230,6 +231,20 @@ static rg_status await_connection(rg_set *set)
 {
     const rg_status st = rg__channel_check(set->channel);
     return st == RG_OK ? rg__set_connect(set) : st;
+}
+
+/* Where there is no device, the launch says so. */
+rg_status rg__set_check_memory(const rg_set *set, const char *what,
+                               const void *p)
+{
+    rg__device *device = set->ctx->device;
+    char why[RG__TEXT_MAX];
+    const rg_status st =
+        device == NULL ? RG_OK : rg__device_check_memory(device, p);
+    if (st != RG_ERR_INVALID)
+        return st;
+    snprintf(why, sizeof why, "%s", rg_last_error());
+    return rg__fail(st, "%s with memory RG_DEVICE: %s", what, why);
 }
 
 rg_status rg__set_check_launch(rg_set *set, const rg__start *start,

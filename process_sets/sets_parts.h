@@ -119,6 +119,9 @@ void rg__group_spoil(rg_status st);
  * thread's open group. The start's arrays are its own, also when it fails. */
 rg_status rg__set_launch(rg_set *set, const rg__start *start, void *stream,
                          rg_req **req_p);
+/* ERR_INVALID: it is no memory that the set's device can use. */
+rg_status rg__set_check_memory(const rg_set *set, const char *what,
+                               const void *p);
 /* What it is launched as; and launch n of one stream together. */
 rg_status rg__set_check_launch(rg_set *set, const rg__start *start,
                                void *stream, rg__launch *launch_p);

@@ -391,6 +391,52 @@ static void refuse_group(void)
     CHECK(memcmp(got, host_recv, BYTES) == 0);
 }
 
+/* What an operation does not use of a rank may be anything, as on the host. */
+static void ignore_unused(void)
+{
+    call c = {.type = RG_I64,
+              .params = {.size = sizeof c.params, .memory = RG_DEVICE}};
+    CHECK_OK(
+        reduce(&c, device_send, rank == 0 ? device_recv : host_recv, NULL));
+    CHECK_OK(
+        gather(&c, device_send, rank == 0 ? device_recv : host_recv, NULL));
+    CHECK_OK(
+        scatter(&c, rank == 0 ? device_send : host_send, device_recv, NULL));
+    for (int r = 0; r < n; r++)
+        c.counts[r] = r == 0 ? COUNT : 0;
+    CHECK_OK(allgatherv(&c, rank == 0 ? device_send : device_send + BYTES,
+                        device_recv, NULL));
+    CHECK_OK(reduce_scatterv(
+        &c, device_send, rank == 0 ? device_recv : device_recv + BYTES, NULL));
+    CHECK_OK(rg_device_wait(ctx, -1));
+}
+
+/* Memory of a device that is not this worker's. */
+static void refuse_others(void)
+{
+    call c = {.type = RG_I64,
+              .params = {.size = sizeof c.params, .memory = RG_DEVICE}};
+    rg__cu_context own = NULL, other = NULL;
+    rg__cu_address at = 0;
+    int devices = 0, handle = 0, mine = 0;
+    must(cuda.call.device_count(&devices), "devices");
+    if (devices == 1)
+        return;
+    must(cuda.call.context_get(&own), "context");
+    must(cuda.call.context_device(&mine), "device");
+    must(cuda.call.device_get(&handle, (mine + 1) % devices), "device");
+    must(cuda.call.context_retain(&other, handle), "retain");
+    must(cuda.call.context_set(other), "context");
+    must(cuda.call.memory_alloc(&at, BYTES), "memory");
+    must(cuda.call.context_set(own), "context");
+    CHECK_STATUS(in_place(&c, NULL, (char *)(uintptr_t)at, NULL),
+                 RG_ERR_INVALID);
+    if (strstr(rg_last_error(), "is memory of device") == NULL)
+        CHECK_FAIL("another device's memory: %s", rg_last_error());
+    must(cuda.call.memory_free(at), "free");
+    must(cuda.call.context_release(handle), "release");
+}
+
 static void refuse_all(void)
 {
     call c = {.type = RG_F32,
@@ -479,8 +525,10 @@ int main(void)
         scale_all();
         average_large();
     }
+    ignore_unused();
     refuse_group();
     refuse_all();
+    refuse_others();
     connect_once();
     CHECK_OK(rg_barrier(set));
     must(cuda.call.memory_free(address(device_send)), "free");

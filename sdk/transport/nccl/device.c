@@ -331,15 +331,42 @@ void rg__device_info(rg__device *d, rg_device_info *info)
     snprintf(info->bus, sizeof info->bus, "%s", d->bus);
 }
 
+static int ask(const rg__device *d, const void *p, int attribute, void *value)
+{
+    return d->cuda.call.pointer_attribute(value, attribute,
+                                          (rg__cu_address)(uintptr_t)p);
+}
+
+/* Managed memory moves between devices, and pinned memory is of all. */
+static bool is_bound(const rg__device *d, const void *p)
+{
+    unsigned type = 0, is_managed = 0;
+    return ask(d, p, RG__CU_POINTER_ATTRIBUTE_MEMORY_TYPE, &type) ==
+               RG__CU_SUCCESS &&
+           type == RG__CU_MEMORYTYPE_DEVICE &&
+           ask(d, p, RG__CU_POINTER_ATTRIBUTE_IS_MANAGED, &is_managed) ==
+               RG__CU_SUCCESS &&
+           !is_managed;
+}
+
+/* What the driver does not know at all is memory of the CPU. */
 rg_status rg__device_check_memory(rg__device *d, const void *p)
 {
-    int type = 0;
-    rg_status st = rg__device_use(d);
-    if (st == RG_OK && d->cuda.call.pointer_attribute(
-                           &type, RG__CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                           (rg__cu_address)(uintptr_t)p) != RG__CU_SUCCESS)
-        st = rg__fail(RG_ERR_INVALID, "%p is no memory of the device", p);
-    return st;
+    int ordinal = -1;
+    const rg_status st = rg__device_use(d);
+    if (st != RG_OK)
+        return st;
+    const int rc = ask(d, p, RG__CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, &ordinal);
+    if (rc == RG__CU_ERROR_INVALID_VALUE)
+        return rg__fail(RG_ERR_INVALID, "%p is no memory of the device", p);
+    if (rc != RG__CU_SUCCESS)
+        return fail(d, rc, "memory of the device can't be used");
+    if (ordinal == d->ordinal || !is_bound(d, p))
+        return RG_OK;
+    return rg__fail(RG_ERR_INVALID,
+                    "%p is memory of device %d, and this process uses device "
+                    "%d; call cudaSetDevice in each thread that takes memory",
+                    p, ordinal, d->ordinal);
 }
 
 rg_status rg__device_drain(rg__device *d)

@@ -333,17 +333,6 @@ static void copy_alone(run *r)
 
 /* ------------------------------------------------------------------ launch */
 
-/* What the driver does not know at all is memory of the CPU. */
-static rg_status check_memory(rg__device *d, const rg__coll *o, const void *p)
-{
-    if (p == NULL || rg__device_check_memory(d, p) == RG_OK)
-        return RG_OK;
-    return rg__fail(RG_ERR_INVALID,
-                    "%s with memory RG_DEVICE got %p, which is no memory of "
-                    "the device",
-                    rg__kind_name(o->kind), p);
-}
-
 /* Else it tells of what ran before: the device is ruined. */
 static bool is_of_caller(int rc)
 {
@@ -547,22 +536,10 @@ static rg_status launch_locked(rg__device *d, rg__lane *lane,
     return enqueue(d, lane, stream, launch, n, number, out);
 }
 
-static rg_status check_all(rg__device *d, const rg__launch *launch, int n)
-{
-    rg_status st = rg__device_use(d);
-    for (int i = 0; i < n && st == RG_OK; i++) {
-        const rg__coll *o = &launch[i].coll;
-        st = check_memory(d, o, o->send);
-        if (st == RG_OK)
-            st = check_memory(d, o, o->recv);
-    }
-    return st;
-}
-
 rg_status rg__lane_launch(rg__device *d, uint32_t set, uint64_t generation,
                           const rg__launch *launch, int n, rg__ticket *ticket_p)
 {
-    rg_status st = check_all(d, launch, n);
+    rg_status st = rg__device_use(d);
     if (st != RG_OK)
         return st;
     for (;;) {
