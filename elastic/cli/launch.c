@@ -258,6 +258,18 @@ static rg_status check_program(rg__launch *l, const rg__cli *cli, bool is_here)
                : RG_OK;
 }
 
+/* mpirun would begin another program behind it. */
+static rg_status check_words(const rg__cli *cli)
+{
+    for (char *const *word = cli->argv; *word != NULL; word++)
+        if (strcmp(*word, ":") == 0)
+            return rg__fail(RG_ERR_INVALID,
+                            "a word of the program's is \":\", behind which "
+                            "mpirun expects another program; hand it over in "
+                            "a file, or a script that adds it");
+    return RG_OK;
+}
+
 /* Without --mpi each process of an MPI program would be an MPI_COMM_WORLD of
  * its own, unless it uses MPI for nothing but Regroup's library. */
 static rg_status check_mpi(const rg__launch *l, const rg__settings *s)
@@ -356,6 +368,8 @@ rg_status rg__launch_prepare(rg__launch *l, const rg__cli *cli,
         st = rg__launch_reach(l, s);
     if (st == RG_OK && is_here)
         st = check_mpi(l, s);
+    if (st == RG_OK && s->mpi)
+        st = check_words(cli);
     if (st == RG_OK)
         st = check_metrics(s);
     if (st == RG_OK)

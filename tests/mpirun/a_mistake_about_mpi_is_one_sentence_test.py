@@ -36,6 +36,14 @@ def refused_for_mpich():
     claim("is linked with MPICH" in got.stderr, got.stderr)
 
 
+def refused_for_a_colon():
+    got = subprocess.run([REGROUP, "run", "--mpi", "-n", "2", "true", ":",
+                          "true"], capture_output=True, text=True,
+                         check=False, timeout=60)
+    claim(got.returncode == 64, f"code {got.returncode}")
+    claim("mpirun expects another program" in got.stderr, got.stderr)
+
+
 def fails_at_a_step():
     with Job(["--mpi", "-n", "2", "--max-restarts", "1"],
              [SOLVER, UNTIL_FINISH[1], "--exit-at", "5", "7", "1"],
@@ -86,6 +94,7 @@ def test():
     need_solver()
     told_without_mpi()
     refused_for_mpich()
+    refused_for_a_colon()
     fails_at_a_step()
     ends_before_rg_init(7, "used up its --max-restarts", 7)
     ends_before_rg_init(0, "has not called rg_init", 1)
