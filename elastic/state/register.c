@@ -62,8 +62,12 @@ void rg_state_destroy(rg_state *state)
 {
     if (state == NULL)
         return;
-    if (state->ctx->resumed == state)
+    if (state->ctx->resumed == state) {
+        state->ctx->met = rg__state_finish(state);
+        state->ctx->has_met = true;
+        rg__state_note_leave(state);
         state->ctx->resumed = NULL;
+    }
     for (int i = 0; i < state->buffers; i++)
         unmap_room(&state->buffer[i]);
     rg__history_close(state->history);

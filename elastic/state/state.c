@@ -116,9 +116,10 @@ static int64_t place_of(uint64_t on, uint64_t step)
 }
 
 /* "ranks 0,2 commit step 1" of those from rank `first` on that do the same. */
-static int name_place(const int64_t *all, int size, int first, char *text,
-                      size_t room)
+static int name_place(const rg_ctx *ctx, const int64_t *all, int first,
+                      char *text, size_t room)
 {
+    const int size = ctx->now.size;
     const uint64_t on = (uint64_t)all[first] & ON_MASK;
     int n = 0;
     size_t used;
@@ -129,14 +130,17 @@ static int name_place(const int64_t *all, int size, int first, char *text,
         if (all[r] == all[first] && k++ < NAMED_RANKS)
             used += (size_t)snprintf(text + used, room - used, "%s%d",
                                      k > 1 ? "," : " ", r);
+    const bool is_one = n == 1;
+    const char *does = is_one ? "commits" : "commit";
+    if (on == RG__STATE_AGREE_STEP_END)
+        does = is_one ? "ends" : "end";
+    else if (on == RG__STATE_AGREE_FINISH && ctx->is_rank)
+        does = is_one ? "has come to rg_finalize at"
+                      : "have come to rg_finalize at";
+    else if (on == RG__STATE_AGREE_FINISH)
+        does = is_one ? "has returned from fn at" : "have returned from fn at";
     snprintf(text + used, room - used, "%s %s step %" PRId64,
-             n > NAMED_RANKS ? ".." : "",
-             on == RG__STATE_AGREE_FINISH ? n == 1 ? "has returned from fn at"
-                                                   : "have returned from fn at"
-             : on == RG__STATE_AGREE_STEP_END ? n == 1 ? "ends" : "end"
-             : n == 1                         ? "commits"
-                                              : "commit",
-             all[first] >> ON_BITS);
+             n > NAMED_RANKS ? ".." : "", does, all[first] >> ON_BITS);
     return n;
 }
 
@@ -156,16 +160,18 @@ static rg_status tell_places(rg_state *state, int64_t mine)
     while (st == RG_OK && r < size - 1 && all[r] == all[0])
         r++;
     if (st == RG_OK) {
-        name_place(all, size, r, first, sizeof first);
-        name_place(all, size, 0, other, sizeof other);
+        name_place(state->ctx, all, r, first, sizeof first);
+        name_place(state->ctx, all, 0, other, sizeof other);
     }
     free(all);
     return st != RG_OK
                ? st
                : rg__fail(RG_ERR_MISMATCH,
-                          "%s, %s; end the same steps on every rank, and "
-                          "return from fn behind the same one",
-                          first, other);
+                          "%s, %s; end the same steps on every rank, and %s "
+                          "behind the same one",
+                          first, other,
+                          state->ctx->is_rank ? "call rg_finalize"
+                                              : "return from fn");
 }
 
 /* Whichever call ends a step, or fn: all of them meet in one agreement, so that

@@ -43,6 +43,8 @@ struct rg_ctx {
     bool is_elastic;
     bool is_rank;      /* of an mpirun of --mpi: the world forms in rg_init */
     rg_state *resumed; /* by rg_state_resume; borrowed, NULL: none */
+    bool has_met;      /* it is destroyed, and all have come to its end.. */
+    rg_status met;     /* ..or that failed so */
     bool is_running;   /* inside rg_run, with whatever state */
     bool has_failed;   /* rg_run has returned an error */
     bool is_alone;     /* there is no agent */

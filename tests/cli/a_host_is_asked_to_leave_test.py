@@ -15,7 +15,7 @@ PREFIX = "/regroup/v1/test/"
 DEAF = {"id": "00000000000000aa", "seq": 1, "slots": 1, "elastic": 1,
         "address": "127.0.0.1", "port": 1, "draining": False, "gone": False,
         "etcd": False, "open": 1, "failed_code": 0, "failed": "", "vault": 0,
-        "workers": []}
+        "broke_why": "", "workers": []}
 
 
 def drain(job, *words):

@@ -16,11 +16,13 @@ const char *rg_version(void) { return "0.0.9"; }
 def test():
     from house import SOURCE, claim
     python = pyjob.python_with()
-    with open(os.path.join(SOURCE, "sdk/include/regroup/regroup.h"),
-              encoding="utf-8") as header:
-        names = {word.split("(")[0].lstrip("*") for word in
-                 header.read().replace("\n", " ").split()
-                 if word.lstrip("*").startswith("rg_") and "(" in word}
+    names = set()
+    for name in ("regroup.h", "regroup_cuda.h"):
+        with open(os.path.join(SOURCE, "sdk/include/regroup", name),
+                  encoding="utf-8") as header:
+            names |= {word.split("(")[0].lstrip("*") for word in
+                      header.read().replace("\n", " ").split()
+                      if word.lstrip("*").startswith("rg_") and "(" in word}
     with tempfile.TemporaryDirectory(prefix="rg-other-") as folder:
         other, empty = (os.path.join(folder, name)
                         for name in ("libother.so", "libempty.so"))

@@ -616,7 +616,9 @@ typedef struct rg_state_params {
 RG_API rg_status rg_state_create(rg_ctx *ctx, const rg_state_params *params,
                                  rg_state **state_p);
 
-/* Free the state; the registered memory stays the caller's. NULL is allowed. */
+/* Free the state; the registered memory stays the caller's. NULL is allowed.
+ * One that rg_state_resume has filled waits for all ranks, as rg_finalize does
+ * behind it: collective then. */
 RG_API void rg_state_destroy(rg_state *state);
 
 /* REPLICATED: every rank holds an equal copy. SHARDED: the buffer is one array,

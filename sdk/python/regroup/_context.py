@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import math
 import os
+import sys
 import threading
 import typing
 import weakref
@@ -15,7 +16,7 @@ from ctypes import c_int, c_size_t, c_void_p
 from . import _abi, _mpi
 from ._abi import Status, lib
 from ._buffers import Array
-from ._errors import Invalid, RegroupError, check
+from ._errors import HostsChanged, Invalid, RegroupError, check
 from ._numbers import integer, integers, text
 from ._sets import Rule, Set, color_of
 from ._state import State, need_runnable
@@ -53,6 +54,7 @@ class Context:
         self._stored: int | None = handle
         self._on_break: typing.Any = None  # what C calls
         self._is_elastic = is_elastic
+        self._failed = 0  # the code of a rank that an exception ends
         self._blocks = 0  # of rg_alloc memory that some array still shows
         self._state: State | None = None
         self.is_open = True
@@ -82,8 +84,17 @@ class Context:
     def __enter__(self) -> Context:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.finalize()
+    def __exit__(self, _: object, error: object, _trace: object) -> None:
+        """Behind resume, what leaves the block by an exception has not done
+        its work: finalize would wait for the other ranks, and they for it."""
+        is_resumed = self._state is not None and self._state.is_resumed
+        if is_resumed and isinstance(error, SystemExit):
+            code = error.code
+            self._failed = code if isinstance(code, int) else int(bool(code))
+        elif is_resumed and not isinstance(error, (HostsChanged, type(None))):
+            self._failed = 1
+        if not self._failed:
+            self.finalize()
 
     def finalize(self) -> None:
         """Leave Regroup; local. Requests in flight are ended. A second call
@@ -124,6 +135,10 @@ class Context:
 
     def _end(self) -> None:
         """At the end of the process no array is looked at any more."""
+        if self._failed:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(self._failed)  # MPI_Finalize would wait as well
         self._blocks = 0
         if self.is_open:
             self.finalize()

@@ -108,6 +108,7 @@ class State:
         self._on_commit: typing.Any = None  # what C calls
         self._raised: BaseException | None = None  # in a function of on_commit
         self._is_running = False
+        self.is_resumed = False
         self._stored: int | None = None
         found = c_void_p()
         check(lib.rg_state_create(context.handle, None, ctypes.byref(found)))
@@ -225,11 +226,11 @@ class State:
 
     def commit(self) -> None:
         """End the step and save registered memory, on all ranks or on none;
-        inside of run. HostsChanged: it counts as well."""
+        inside of run or behind resume. HostsChanged: it counts as well."""
         self._end_step(lib.rg_state_commit)
 
     def step_end(self) -> None:
-        """End the step without saving it; inside of run."""
+        """End the step without saving it; inside of run or behind resume."""
         self._end_step(lib.rg_step_end)
 
     def stop(self) -> None:
@@ -254,6 +255,21 @@ class State:
         try:
             check(lib.rg_state_load(self.handle, _path(path),
                                     ctypes.byref(step)))
+        except NotFound:
+            return None
+        return step.value
+
+    def resume(self) -> int | None:
+        """For ranks of `regroup run --mpi`, once and in place of run: fill
+        registered memory with the newest commit of the launches before this
+        one, or with the newest checkpoint. Returns its step, or None where
+        nothing was committed. Then commit, step_end and save may be called
+        outside of run; HostsChanged from them: it counts, and this launch
+        ends."""
+        step = c_uint64()
+        self.is_resumed = True
+        try:
+            self._end_step(lib.rg_state_resume, ctypes.byref(step))
         except NotFound:
             return None
         return step.value

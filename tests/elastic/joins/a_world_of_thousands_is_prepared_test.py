@@ -21,7 +21,7 @@ def record(n):
     return {"id": f"{0x1000 + n:016x}", "seq": 1, "slots": SLOTS,
             "elastic": 1, "address": "127.0.0.1", "port": 9,
             "draining": False, "gone": False, "etcd": False, "open": SLOTS,
-            "failed_code": 0, "failed": "", "vault": 0,
+            "failed_code": 0, "failed": "", "vault": 0, "broke_why": "",
             "workers": [[i, 1, 1, True, True, 9] for i in range(SLOTS)]}
 
 

@@ -1,0 +1,60 @@
+"""A program of mpi4py under `regroup run --mpi`: Regroup's world is MPI's, a
+killed rank is a new launch, and resume finds the commit of the one before.
+
+Covers: _state.py"""
+import os
+import signal
+
+import pyjob
+from house import SOURCE, UNTIL_FINISH, Job, claim, main
+from mpijob import MPI_ENV, check_value, launches, wait_launch
+
+SOLVER = os.path.join(SOURCE, "tests/mpirun/solver.py")
+
+
+def start(*words):
+    python = pyjob.python_with("numpy", "mpi4py.MPI")
+    return Job(["--mpi", "-n", "2", "--max-restarts", "1"],
+               [python, SOLVER, UNTIL_FINISH[1], *words],
+               env=pyjob.environment(**MPI_ENV))
+
+
+def a_killed_rank_is_a_new_launch():
+    with start() as job:
+        wait_launch(job, 1)
+        at = job.step()
+        job.wait_step(at + 5)
+        os.kill(job.pid(1), signal.SIGKILL)
+        wait_launch(job, 2)
+        job.finish()
+        job.check(is_mpi=True)
+        claim(check_value(job, 2) > at + 5, "few steps")
+        claim(len(launches(job)) == 2, "two launches were expected")
+        claim("steps lost: 0" in job.text(), "a committed step was lost")
+
+
+def an_exception_in_one_rank_keeps_nobody_waiting():
+    with start("raise", "9") as job:
+        claim(job.process.wait(60) == 1, job.text())
+        text = job.text()
+        claim("RuntimeError: a bug" in text, "the exception is not shown")
+        claim("used up its --max-restarts at step 8" in text, text)
+        claim([one[3] for one in launches(job)] ==
+              ["the beginning", "step 8 (0 rolled back)"],
+              f"another launch was expected: {launches(job)}")
+
+
+def uneven_steps_are_named():
+    with start("uneven") as job:
+        job.process.wait(60)
+        claim("rank 1 has come to Context.finalize at step 4, rank 0 commits step 5"
+              in job.text(), "the mistake is not named")
+
+
+def test():
+    a_killed_rank_is_a_new_launch()
+    an_exception_in_one_rank_keeps_nobody_waiting()
+    uneven_steps_are_named()
+
+
+main(test)
