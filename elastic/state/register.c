@@ -62,7 +62,7 @@ void rg_state_destroy(rg_state *state)
 {
     if (state == NULL)
         return;
-    if (state->ctx->resumed == state) {
+    if (state->is_resumed) {
         state->ctx->met = rg__state_finish(state);
         state->ctx->has_met = true;
         rg__state_note_leave(state);

@@ -61,6 +61,7 @@ struct rg_state {
     rg__state_buffer *buffer;
     int buffers;
     bool is_in_fn;    /* fn runs: steps may end */
+    bool is_resumed;  /* until rg_finalize: ctx lives, and others wait */
     int cancel_state; /* of rg_run's thread in the program's code */
     uint64_t step;    /* ended on this lineage */
     int slots;        /* of the vault: 2, or 3 where shards are copied */

@@ -73,6 +73,7 @@ rg_status rg_state_resume(rg_state *state, uint64_t *step_p)
     if (st != RG_OK)
         return st;
     state->is_in_fn = true;
+    state->is_resumed = true;
     state->ctx->resumed = state;
     *step_p = state->step;
     return state->step != 0
@@ -106,6 +107,8 @@ rg_status rg__worker_finish_launch(rg_ctx *ctx)
     rg__worker *w = ctx->worker;
     rg__decided decided;
     bool is_done = false;
+    if (ctx->resumed != NULL)
+        ctx->resumed->is_resumed = false;
     if (!ctx->is_rank || !rg__worker_has_world(w, &decided))
         return RG_OK;
     rg_status st = meet_at_end(ctx);

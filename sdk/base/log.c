@@ -33,6 +33,7 @@ static _Atomic int most = RG__WARN; /* the most that any room wants */
 static rg__level common = RG__WARN;
 static _Atomic bool is_json;
 static _Atomic bool never_waits;
+static atomic_bool is_within;    /* a line of somebody else's */
 static _Atomic unsigned dropped; /* lines, since the last that was written */
 
 static const char *const level_names[] = {"error", "warn", "info", "debug",
@@ -123,6 +124,11 @@ bool rg__log_on(rg__level level, const char *room)
 
 /* ----------------------------------------------------------------- waiting */
 
+void rg__log_within(bool yes)
+{
+    atomic_store(&is_within, yes);
+}
+
 void rg__log_never_waits(void)
 {
     atomic_store(&never_waits, true);
@@ -132,8 +138,9 @@ void rg__log_never_waits(void)
 static bool would_wait(void)
 {
     struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
-    return atomic_load_explicit(&never_waits, memory_order_relaxed) &&
-           poll(&p, 1, 0) == 0;
+    return atomic_load_explicit(&is_within, memory_order_relaxed) ||
+           (atomic_load_explicit(&never_waits, memory_order_relaxed) &&
+            poll(&p, 1, 0) == 0);
 }
 
 static void put_text(const char *text, size_t n)

@@ -39,6 +39,9 @@ void rg__log_who(const char *host, int rank, int size, uint64_t generation);
 /* From now on, and in children: a line that standard error would wait with is
  * dropped; when it takes lines again, a line says how many were. */
 void rg__log_never_waits(void);
+/* Somebody else's line on standard error is written in part: lines that come
+ * before the rest of it are dropped as well. */
+void rg__log_within(bool yes);
 
 bool rg__log_on(rg__level level, const char *room);
 

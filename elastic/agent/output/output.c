@@ -51,6 +51,7 @@ typedef struct stream {
     rg__timer *again;
     rg__spool *spool;
     struct stream **turn; /* who is within a line there; NULL: a file */
+    bool is_with_log;     /* there the agent's own lines go as well */
     bool has_lost;        /* and it was said */
 } stream;
 
@@ -103,10 +104,17 @@ static void tell_loss(stream *st)
 
 /* --------------------------------------------------------------- long lines */
 
+static void set_turn(const stream *st, stream *within)
+{
+    *st->turn = within;
+    if (st->is_with_log)
+        rg__log_within(within != NULL);
+}
+
 static void note_turn(stream *st)
 {
     if (st->turn != NULL)
-        *st->turn = rg__spool_is_within(st->spool) ? st : NULL;
+        set_turn(st, rg__spool_is_within(st->spool) ? st : NULL);
 }
 
 /* false: stalled, or another one is within its line. */
@@ -261,7 +269,7 @@ static void close_stream(stream *st)
         close(st->to);
     rg__timer_destroy(st->again);
     if (st->turn != NULL && *st->turn == st)
-        *st->turn = NULL;
+        set_turn(st, NULL);
 }
 
 static bool is_written(const stream *st)
@@ -363,6 +371,7 @@ static rg_status open_stream(rg__output *o, stream *st, int own,
         return rg__fail(RG_ERR_MEMORY, "no memory for a worker's output");
     if (o->a->params->output_dir == NULL) {
         st->turn = turn_at(o->a, own);
+        st->is_with_log = st->turn == turn_at(o->a, STDERR_FILENO);
         return RG_OK;
     }
     st->is_file = open_file(o, what, &st->to) == RG_OK;

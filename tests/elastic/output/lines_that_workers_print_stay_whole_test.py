@@ -1,5 +1,5 @@
 """Long lines of many workers, before a reader that is slower than they are: no
-line has another within it, also when the agent is killed while one is on its
+line has another within it, be it the agent's own, also when the agent is killed while one is on its
 way; what is longer than 8 KiB comes in several, none of them empty.
 
 Covers: output.c stdout_lines.c"""
@@ -43,7 +43,7 @@ def lines_of(script, workers, at_half=None):
         job.finish()
     os.close(read)
     return [line for line in text.splitlines()
-            if not line.startswith(b"regroup: ")]  # of the job itself
+            if not line.startswith((b"regroup: ", b"[regroup "))]
 
 
 def check_whole(lines):
