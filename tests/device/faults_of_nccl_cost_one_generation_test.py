@@ -8,7 +8,7 @@ Covers: lanes.c reclaim.c"""
 from device import DeviceJob, reducer
 from house import UNTIL_FINISH, claim, main_all, until
 
-LIMIT_MS = 300
+LIMIT_MS = 600
 
 # What goes wrong, and what is said of it. Operation 1 of a communicator is the
 # first that passes over it; the program's follow.
