@@ -2,9 +2,9 @@
  * `regroup proxy HOST WORDS` in the place of ssh. Both ask the agent of this
  * host first.
  *
- *   mpirun, or a daemon of the MPI ── stub ── rank: asks, then runs PROGRAM
+ *   mpirun, or a daemon of the MPI ── shim ── rank: asks, then runs PROGRAM
  *
- * The stub is what the MPI takes for the rank: it ends as the rank does, and
+ * The shim is what the MPI takes for the rank: it ends as the rank does, and
  * tells the agent how, which is no parent of either. */
 #include <errno.h>
 #include <poll.h>
@@ -117,15 +117,15 @@ static rg_status ask_for_slot(const rg__library_settings *s, const rg__rank *m,
 }
 
 /* In the rank's process, which has a group of its own, as any worker, and does
- * not outlive its stub. */
-static int run_program(const rg__cli *cli, rg__rank m, pid_t stub)
+ * not outlive its shim. */
+static int run_program(const rg__cli *cli, rg__rank m, pid_t shim)
 {
     rg__rank_go go;
     int fds[RG__SOCK_FDS] = {-1, -1, -1};
     char number[16];
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != stub)
+    if (getppid() != shim)
         return RG__EXIT_SYSTEM;
     m.pid = getpid();
     const rg_status st = ask_for_slot(&cli->settings.library, &m, &go, fds);
@@ -167,7 +167,7 @@ int rg__cmd_rank(rg__cli *cli)
     const rg__rank m = {.head = {RG__RANK, RG__WIRE_VERSION},
                         .launch = s->launch > 0 ? (uint64_t)s->launch : 0,
                         .rank = own_rank()};
-    const pid_t stub = getpid();
+    const pid_t shim = getpid();
     if (cli->argc == 0 || m.launch == 0 || m.rank < 0)
         return rg__cli_fail(rg__fail(RG_ERR_INVALID,
                                      "`regroup rank` is started by mpirun, "
@@ -175,7 +175,7 @@ int rg__cmd_rank(rg__cli *cli)
     fflush(stdout);
     const pid_t pid = fork();
     if (pid == 0)
-        _exit(run_program(cli, m, stub));
+        _exit(run_program(cli, m, shim));
     if (pid < 0)
         return rg__cli_fail(rg__fail(
             RG_ERR_SYSTEM, "a rank can't be started: %s", strerror(errno)));

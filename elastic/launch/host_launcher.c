@@ -321,7 +321,7 @@ static int until_due(const rg__launcher *l)
     int ms = -1;
     note_due(&ms, l->hold_ns);
     for (const host *h = l->first; h != NULL; h = h->next) {
-        if (h->state == RESTING) /* who is due and idle is not wanted */
+        if (h->state == RESTING) /* an idle host is started only when wanted */
             note_due(&ms, h->due_ns);
         if (is_unanswered(h)) {
             note_due(&ms, h->started_ns + SILENT_NS);

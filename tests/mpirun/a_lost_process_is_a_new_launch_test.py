@@ -12,15 +12,15 @@ import signal
 
 from house import UNTIL_FINISH, Job, claim, main, until
 from mpijob import (MPI_ENV, SOLVER, check_value, launches, mpirun_of,
-                    need_solver, pids_of, scratch_of, stubs_of, wait_launch)
+                    need_solver, pids_of, scratch_of, shims_of, wait_launch)
 
 
 def kill_rank(job):
     os.kill(job.pid(1), signal.SIGKILL)
 
 
-def kill_stub(job):
-    os.kill(stubs_of(job)[0], signal.SIGKILL)
+def kill_shim(job):
+    os.kill(shims_of(job)[0], signal.SIGKILL)
 
 
 def kill_mpirun(job):
@@ -40,7 +40,7 @@ def test():
     with Job(["--mpi", "-n", "2"], [SOLVER, UNTIL_FINISH[1]],
              env=MPI_ENV) as job:
         for number, fault in enumerate(
-                [kill_rank, kill_stub, kill_mpirun, kill_agent], 1):
+                [kill_rank, kill_shim, kill_mpirun, kill_agent], 1):
             wait_launch(job, number)
             at = job.step()
             job.wait_step(at + 5)

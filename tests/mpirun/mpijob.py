@@ -69,7 +69,7 @@ def mpirun_of(job):
     return pids_of(job, lambda name, words: name.startswith("mpirun"))
 
 
-def stubs_of(job):
+def shims_of(job):
     return pids_of(job, lambda name, words: words[1:2] == ["rank"] and
                    name == "regroup")
 

@@ -73,7 +73,7 @@ struct rg__connection {
     uint64_t wanted;  /* incarnation that we called; 0: any */
     hello mine, theirs;
     queue in, out;
-    const rg__connection_fns *fns; /* NULL: nobody has taken it yet */
+    const rg__connection_fns *fns; /* NULL: not taken over yet */
     void *arg;
     rg__timer *silence;
 };

@@ -24,7 +24,7 @@
 #include "sdk/base/log.h"
 
 #define SWEEP_NS    (2 * RG__MS)
-#define STUBS_NS    (300 * RG__MS)  /* to say how their ranks have ended */
+#define SHIMS_NS    (300 * RG__MS)  /* to say how their ranks have ended */
 #define PATIENCE_NS (5000 * RG__MS) /* with mpirun when the job is done */
 #define WHERE_MAX   200
 #define START_MAX   100
@@ -141,14 +141,14 @@ static bool are_slots_free(const rg__agent *a)
 }
 
 /* All of it is killed again and again until nothing is left: a daemon may just
- * have forked. What a stub says of its rank's end is waited for. */
+ * have forked. What a shim says of its rank's end is waited for. */
 static void sweep(void *arg)
 {
     rg__agent *a = arg;
     struct rg__launches *l = a->launches;
-    const bool spares_stubs = rg__now_ns() - l->over_ns < STUBS_NS;
+    const bool spares_shims = rg__now_ns() - l->over_ns < SHIMS_NS;
     const bool is_swept = are_slots_free(a) &&
-                          rg__sweep_kill(a, spares_stubs) == 0 &&
+                          rg__sweep_kill(a, spares_shims) == 0 &&
                           l->helpers == NULL;
     if (!is_swept) {
         rg__timer_set(l->sweep, SWEEP_NS);

@@ -40,9 +40,9 @@ void rg__command_free(char **argv);
 /* In a child: no variable of an outer launcher, and ours. */
 void rg__command_set_variables(const rg__agent *a);
 
-/* sweep.c: kill the processes of launches here, stubs maybe not; how many
+/* sweep.c: kill the processes of launches here, shims maybe not; how many
  * there were. */
-int rg__sweep_kill(const rg__agent *a, bool spares_stubs);
+int rg__sweep_kill(const rg__agent *a, bool spares_shims);
 
 /* scratch.c: directories for the files of the newest launch here. In a child:
  * the variables that say so to the MPI. */

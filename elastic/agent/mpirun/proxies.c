@@ -116,7 +116,8 @@ bool rg__mpirun_serve(rg__agent *a, rg__connection *c, const void *body,
     return true;
 }
 
-/* ------------------------------------------------------------ who asks here */
+/* ----------------------------------------------- the agent that asks for one
+ */
 
 typedef struct asking {
     rg__agent *a;

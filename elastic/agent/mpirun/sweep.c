@@ -124,7 +124,7 @@ static bool has_ended(pid_t pid)
 }
 
 /* It waits for its rank, to say how that has ended. */
-static bool is_stub(pid_t pid)
+static bool is_shim(pid_t pid)
 {
     char path[32], line[4096];
     snprintf(path, sizeof path, "/proc/%d/cmdline", pid);
@@ -135,7 +135,7 @@ static bool is_stub(pid_t pid)
 }
 
 /* Our own processes bear no mark, and are looked through. */
-static int kill_marked(tree *t, bool spares_stubs)
+static int kill_marked(tree *t, bool spares_shims)
 {
     int found = 0;
     for (int i = 0; i < t->n; i++) {
@@ -147,13 +147,13 @@ static int kill_marked(tree *t, bool spares_stubs)
         if (!one->is_marked || has_ended(one->pid))
             continue;
         found++;
-        if (!spares_stubs || !is_stub(one->pid))
+        if (!spares_shims || !is_shim(one->pid))
             kill(one->pid, SIGKILL);
     }
     return found;
 }
 
-int rg__sweep_kill(const rg__agent *a, bool spares_stubs)
+int rg__sweep_kill(const rg__agent *a, bool spares_shims)
 {
     const pid_t keeper = getppid();
     tree t = {.text = malloc(ENVIRON_MAX)};
@@ -162,7 +162,7 @@ int rg__sweep_kill(const rg__agent *a, bool spares_stubs)
              rg__workers_socket(a));
     if (t.text != NULL) {
         add(&t, keeper > 1 ? keeper : getpid(), false);
-        found = kill_marked(&t, spares_stubs);
+        found = kill_marked(&t, spares_shims);
     }
     free(t.text);
     free(t.of);

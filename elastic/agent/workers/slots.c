@@ -253,7 +253,7 @@ static void start(void *arg)
             s->index, s->kept.child);
 }
 
-/* Its end is told by a stub, as that of an adopted child is by the keeper. */
+/* Its end is told by a shim, as that of an adopted child is by the keeper. */
 static rg_status adopt(rg__slot *s, pid_t child)
 {
     s->child_pidfd = (int)syscall(SYS_pidfd_open, child, 0);

@@ -10,8 +10,9 @@
  *               heard all of them gives the verdict, the same on all members
  *   pair        who finds that another member's count is not what it expects
  *               tells all, who give that verdict
- *   goodbye    who ends Regroup tells all what it has started last: who waits
- *               in a later operation waits in vain, and the engine says so
+ *   goodbye     a member that ends Regroup tells all which operation it has
+ *               started last; a wait in a later one is in vain, and the engine
+ *               says so
  *
  * However far members are apart, a difference is found while all of them stay:
  * digests are kept back to what all have ended. Lines are not: then the
