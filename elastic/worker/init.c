@@ -305,6 +305,9 @@ rg_status rg_finalize(rg_ctx *ctx)
         return RG_OK;
     rg__group_forget(ctx);
     const rg_status st = rg__worker_finish_launch(ctx);
+    /* Now, since the agent ends this rank as soon as it has left. */
+    if (st != RG_OK && st != RG_ERR_HOSTS_CHANGED)
+        rg__log(RG__ERROR, "worker", "%s", rg_last_error());
     destroy_ctx(ctx);
     return st;
 }

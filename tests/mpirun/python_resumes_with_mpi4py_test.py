@@ -47,8 +47,8 @@ def an_exception_in_one_rank_keeps_nobody_waiting():
 def uneven_steps_are_named():
     with start("uneven") as job:
         job.process.wait(60)
-        claim("rank 1 has come to Context.finalize at step 4, rank 0 commits step 5"
-              in job.text(), "the mistake is not named")
+        claim("rank 1 has come to rg_finalize at step 4, rank 0 commits step 5"
+              in job.text(), "the library does not name the mistake")
 
 
 def test():
