@@ -23,6 +23,7 @@
 #define JOB_LOCK  "job.lock"
 #define STORY_S   (24 * 60 * 60)  /* that of a job which has ended stays */
 #define LOCK_WAIT (5000 * RG__MS) /* a directory comes or goes in far less */
+#define DYING_WAIT (1000 * RG__MS)
 
 bool rg__is_name(const char *text)
 {
@@ -79,11 +80,16 @@ static bool is_lock_held(const char *dir, const char *name)
     return held;
 }
 
+static void pause_shortly(void)
+{
+    const struct timespec pause = {.tv_nsec = 5 * 1000 * 1000};
+    nanosleep(&pause, NULL);
+}
+
 /* The base's lock keeps two processes from making and removing the same
  * directory at once. Held for a few system calls only. */
 static rg_status lock_base(const char *base, int *fd_p)
 {
-    const struct timespec pause = {.tv_nsec = 5 * 1000 * 1000};
     const uint64_t deadline = rg__now_ns() + LOCK_WAIT;
     const int fd = open_lock(base, ".lock");
     if (fd < 0)
@@ -97,7 +103,7 @@ static rg_status lock_base(const char *base, int *fd_p)
                             "`regroup` stopped there?",
                             base);
         }
-        nanosleep(&pause, NULL);
+        pause_shortly();
     }
     *fd_p = fd;
     return RG_OK;
@@ -447,6 +453,21 @@ static rg_status take_locks(rg__rundir *dir, bool owns_job)
                                                            : fail_lock(dir);
 }
 
+static bool is_in_use(const rg__rundir *dir, bool owns_job)
+{
+    return owns_job ? rg__rundir_is_alive(dir->path)
+                    : rg__rundir_has_agent(dir->path, dir->host);
+}
+
+/* An agent that was killed holds its locks until the kernel has taken it down,
+ * and a new one may be started at once. */
+static void await_dying(const rg__rundir *dir, bool owns_job)
+{
+    const uint64_t deadline = rg__now_ns() + DYING_WAIT;
+    while (is_in_use(dir, owns_job) && rg__now_ns() < deadline)
+        pause_shortly();
+}
+
 rg_status rg__rundir_enter(rg__rundir *dir, const char *base, const char *job,
                            const char *host, bool owns_job)
 {
@@ -464,6 +485,7 @@ rg_status rg__rundir_enter(rg__rundir *dir, const char *base, const char *job,
     if (st != RG_OK)
         return st;
     int lock;
+    await_dying(dir, owns_job);
     st = lock_base(base, &lock);
     if (st != RG_OK)
         return st;

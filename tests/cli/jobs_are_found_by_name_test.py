@@ -4,9 +4,11 @@ second of the same name is refused; a dead one's directory is cleared away.
 Covers: jobs.c jobs_cmd.c document.c rundir.c"""
 
 import contextlib
+import fcntl
 import json
 import os
 import signal
+import time
 
 from command import BUILD, Claims, RunDir, wait_for
 
@@ -90,6 +92,14 @@ with RunDir() as d:
     claims.equal((got.returncode, got.stderr), (0, ""), "the next job")
     left = {name.split("-")[0] for name in os.listdir(d.path)}
     claims.equal(left, {".lock", ".story"}, "what it cleared away")
+
+    # An agent that was killed holds its locks for a moment longer.
+    os.mkdir(d.path + "/fourth", 0o700)
+    with open(d.path + "/fourth/job.lock", "w") as dying:
+        fcntl.lockf(dying, fcntl.LOCK_EX)
+        fourth = d.start("run", "-n", "1", "--job", "fourth", "true")
+        time.sleep(0.4)
+    claims.equal(fourth.wait(30), 0, "a job begun while the last one dies")
 
     os.mkdir(d.path + "/mine", 0o700)
     with open(d.path + "/mine/precious", "w"):
