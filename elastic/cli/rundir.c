@@ -20,9 +20,9 @@
 #include "elastic/cli/certs.h"
 #include "sdk/base/fail.h"
 
-#define JOB_LOCK  "job.lock"
-#define STORY_S   (24 * 60 * 60)  /* that of a job which has ended stays */
-#define LOCK_WAIT (5000 * RG__MS) /* a directory comes or goes in far less */
+#define JOB_LOCK   "job.lock"
+#define STORY_S    (24 * 60 * 60)  /* that of a job which has ended stays */
+#define LOCK_WAIT  (5000 * RG__MS) /* a directory comes or goes in far less */
 #define DYING_WAIT (1000 * RG__MS)
 
 bool rg__is_name(const char *text)
