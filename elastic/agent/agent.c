@@ -281,7 +281,7 @@ static bool follow_agent_asked(rg__agent *a, rg__connection *c, uint32_t type,
 {
     switch (type) {
     case RG__PEER_FETCH:
-        return rg__transfer_serve(a, c, body, n);
+        return rg__fetch_serve(a, c, body, n);
     case RG__PEER_COPY:
         return rg__copies_serve(a, c, body, n);
     case RG__PEER_PROVE:
@@ -580,7 +580,7 @@ static void tear_down(rg__agent *a)
     rg__checkpoint_destroy(a);
     rg__workers_close(a);
     rg__beat_close(a);
-    rg__transfer_cancel(a);
+    rg__fetch_cancel(a);
     rg__copies_destroy(a);
     rg__paths_destroy(a);
     rg__peers_close(a);

@@ -3,7 +3,7 @@
  * the world that fetched it has ended, until the next decision: that may name
  * this host again, and there may be no other.
  *
- * Covers: drain.c transfer.c */
+ * Covers: drain.c fetch.c */
 #include "tests/agent/agents.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Who sends a commit hears from the other host's agent that all of it is
  * stored there: a host that leaves need not guess how long to stay.
  *
- * Covers: transfer.c */
+ * Covers: fetch.c */
 #include "tests/agent/agents.h"
 
 static const rg__commit_id older = {1, 4}, resume = {2, 7};

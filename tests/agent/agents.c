@@ -39,7 +39,7 @@ rg__agent *agent_make(rg__loop *loop, uint64_t id)
 
 void agent_free(rg__agent *a)
 {
-    rg__transfer_cancel(a);
+    rg__fetch_cancel(a);
     rg__copies_destroy(a);
     rg__peers_close(a);
     rg__vault_destroy(a);
@@ -199,13 +199,13 @@ void decide(rg__agent *to, const rg__agent *from, uint64_t generation,
                                .port = from->port,
                                .is_whole = true};
     to->delivered = generation;
-    CHECK(rg__transfer_begin(to, line));
+    CHECK(rg__fetch_begin(to, line));
 }
 
 bool is_copied(void *agent_arg)
 {
     const rg__agent *a = agent_arg;
-    return a->transfer == NULL;
+    return a->fetch == NULL;
 }
 
 const rg__reason *newest_reason(const rg__agent *a)

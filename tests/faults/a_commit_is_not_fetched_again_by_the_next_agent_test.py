@@ -2,7 +2,7 @@
 worker are killed together: the next agent does not fetch that old commit
 again, which nobody holds any more.
 
-Covers: transfer.c takeover.c"""
+Covers: fetch.c takeover.c"""
 import os
 import signal
 

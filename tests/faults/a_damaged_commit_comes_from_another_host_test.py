@@ -1,7 +1,7 @@
 """A bit flips in one host's vault: what is damaged is taken from another host,
 the replicated state and a shard alike, and no step that counts is lost.
 
-Covers: transfer.c"""
+Covers: fetch.c"""
 
 from hosts import Hosts, HostsJob
 from house import claim, fault_free, main, trainer

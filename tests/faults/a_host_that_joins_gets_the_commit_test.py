@@ -2,7 +2,7 @@
 the source's agent or its own is killed half way, and from a second source where
 the first can't give it.
 
-Covers: transfer.c"""
+Covers: fetch.c"""
 
 import re
 

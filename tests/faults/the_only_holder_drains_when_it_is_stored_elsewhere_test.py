@@ -1,7 +1,7 @@
 """A host that drains and alone holds the commit goes as soon as the next world
 has stored it, also when its agent is killed just before it goes.
 
-Covers: drain.c transfer.c"""
+Covers: drain.c fetch.c"""
 import os
 import time
 

@@ -31,7 +31,7 @@ typedef struct rg__connection rg__connection;
 typedef struct rg__watcher rg__watcher;
 typedef struct rg__output rg__output;
 typedef struct rg__beats rg__beats;
-typedef struct rg__transfer rg__transfer;
+typedef struct rg__fetch rg__fetch;
 typedef struct rg__copies rg__copies;
 typedef struct rg__paths rg__paths;
 typedef struct rg__asked rg__asked;
@@ -209,8 +209,7 @@ struct rg__agent {
 
     /* commits */
     struct rg__store *store;
-    rg__transfer
-        *transfer; /* of the resume commit into our vault; NULL: none */
+    rg__fetch *fetch; /* of the resume commit into our vault; NULL: none */
     rg__copies *copies;
     rg__saver *saver; /* of checkpoints */
 

@@ -230,7 +230,7 @@ static void abort_given_up(rg__agent *a, const rg__proposal *p)
 static void prepare(rg__agent *a, const rg__proposal *p)
 {
     if (p == NULL || p->generation <= a->generation->prepared ||
-        rg__transfer_holds(a, p))
+        rg__fetch_holds(a, p))
         return;
     if (rg__view_count_local(a, p) > 0 && !rg__address_is_reached(a, p)) {
         rg__agent_leave(a, RG__EXIT_SYSTEM,
@@ -239,7 +239,7 @@ static void prepare(rg__agent *a, const rg__proposal *p)
                         a->params->host, a->address.text);
         return;
     }
-    rg__transfer_cancel(a);
+    rg__fetch_cancel(a);
     a->generation->prepared = p->generation;
     a->generation->prepared_ns = rg__now_ns();
     rg__timer_stop(a->generation->prepare_timer); /* of an older one */
@@ -584,7 +584,7 @@ static void deliver(rg__agent *a)
                 (unsigned long long)p->generation);
     a->on->delivered(a, p, line);
     rg__copies_begin(a, p);
-    if (!rg__transfer_begin(a, line))
+    if (!rg__fetch_begin(a, line))
         rg__generation_pass_on(a);
 }
 
@@ -593,7 +593,7 @@ static void finish(rg__agent *a)
     if (a->is_done)
         return;
     a->is_done = true;
-    rg__transfer_cancel(a);
+    rg__fetch_cancel(a);
     rg__failpoint("agent.finish", -1, 0, a->view.cur.generation);
     const rg__proposal *p = rg__view_decided(a);
     if (p != NULL)

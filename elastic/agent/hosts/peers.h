@@ -27,7 +27,7 @@ typedef struct rg__connection rg__connection;
 
 /* What a frame is. */
 typedef enum rg__peer_type {
-    RG__PEER_FETCH = 1, /* first: send me parts of a commit (transfer.c) */
+    RG__PEER_FETCH = 1, /* first: send me parts of a commit (fetch.c) */
     RG__PEER_REFUSED,   /* why that is not done, as text */
     RG__PEER_ROOM,      /* chunk.c */
     RG__PEER_PIECE,

@@ -1,4 +1,4 @@
-/* Parts of commits on their way from one vault into another: what transfer.c
+/* Parts of commits on their way from one vault into another: what fetch.c
  * and copies.c say to each other over a connection.
  *
  *   ROOM   each buffer, once per connection: its description

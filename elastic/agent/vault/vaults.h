@@ -71,15 +71,15 @@ void rg__copies_committed(
 bool rg__copies_serve(rg__agent *a, rg__connection *c, const void *body,
                       size_t n);
 
-/* transfer.c. A decision was made: true when its resume commit must come from
+/* fetch.c. A decision was made: true when its resume commit must come from
  * another host first; rg__generation_pass_on is called then, or a reason is
  * published. */
-bool rg__transfer_begin(rg__agent *a, const rg__line *line);
-void rg__transfer_cancel(rg__agent *a);
+bool rg__fetch_begin(rg__agent *a, const rg__line *line);
+void rg__fetch_cancel(rg__agent *a);
 /* The next proposal must wait until what is decided has been passed on. */
-bool rg__transfer_holds(const rg__agent *a, const rg__proposal *next);
+bool rg__fetch_holds(const rg__agent *a, const rg__proposal *next);
 /* peers.c: another agent asks for a commit. */
-bool rg__transfer_serve(rg__agent *a, rg__connection *c, const void *body,
-                        size_t n);
+bool rg__fetch_serve(rg__agent *a, rg__connection *c, const void *body,
+                     size_t n);
 
 #endif

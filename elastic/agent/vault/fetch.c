@@ -186,8 +186,8 @@ static void source_gone(void *arg, const char *why)
 static const rg__connection_fns source_fns = {source_frame, send_next,
                                               source_gone};
 
-bool rg__transfer_serve(rg__agent *a, rg__connection *c, const void *body,
-                        size_t n)
+bool rg__fetch_serve(rg__agent *a, rg__connection *c, const void *body,
+                     size_t n)
 {
     fetch_frame m;
     if (n < sizeof m)
@@ -217,23 +217,23 @@ bool rg__transfer_serve(rg__agent *a, rg__connection *c, const void *body,
 /* -------------------------------------------------------------------- sink */
 
 /* What comes from one source. */
-typedef struct errand {
+typedef struct fetch_request {
     uint64_t host;
     rg__address address;
     uint32_t port;
     char name[RG__NAME_MAX];
     bool is_whole;
     rg__shards shards; /* owned */
-} errand;
+} fetch_request;
 
-struct rg__transfer {
+struct rg__fetch {
     rg__agent *a;
     uint64_t generation;
     rg__commit_id id;
     int slot; /* of the vault, -1: not chosen yet */
-    errand *errand;
-    int errands, now;
-    /* of the errand under way */
+    fetch_request *request;
+    int requests, now;
+    /* of the request under way */
     rg__chunk in;
     bool is_asked;
     uint32_t pieces; /* of the replicated buffers, 0: not known yet */
@@ -241,27 +241,27 @@ struct rg__transfer {
     uint64_t bytes, begin_ns;
 };
 
-static void free_transfer(rg__transfer *t)
+static void free_fetch(rg__fetch *f)
 {
-    t->a->transfer = NULL;
-    for (int i = 0; i < t->errands; i++)
-        rg__shards_free(&t->errand[i].shards);
-    rg__chunk_clear(&t->in);
-    free(t->errand);
-    free(t);
+    f->a->fetch = NULL;
+    for (int i = 0; i < f->requests; i++)
+        rg__shards_free(&f->request[i].shards);
+    rg__chunk_clear(&f->in);
+    free(f->request);
+    free(f);
 }
 
-void rg__transfer_cancel(rg__agent *a)
+void rg__fetch_cancel(rg__agent *a)
 {
-    rg__transfer *t = a->transfer;
-    if (t == NULL)
+    rg__fetch *f = a->fetch;
+    if (f == NULL)
         return;
     rg__log(RG__DEBUG, "agent",
             "the copy for generation %" PRIu64 " is given up after %" PRIu64
             " bytes",
-            t->generation, t->bytes + t->in.bytes);
-    rg__connection_close(t->in.wire);
-    free_transfer(t);
+            f->generation, f->bytes + f->in.bytes);
+    rg__connection_close(f->in.wire);
+    free_fetch(f);
 }
 
 /* The generation can't begin here. */
@@ -277,46 +277,46 @@ static void publish(rg__agent *a, uint64_t generation, const char *from,
     a->on->copy_broken(a, generation, is_link ? from : NULL, text);
 }
 
-static void give_up(rg__transfer *t, bool is_link, const char *why)
+static void give_up(rg__fetch *f, bool is_link, const char *why)
 {
     char from[RG__NAME_MAX];
-    rg__agent *a = t->a;
-    const uint64_t generation = t->generation;
-    snprintf(from, sizeof from, "%s", t->errand[t->now].name);
-    free_transfer(t);
+    rg__agent *a = f->a;
+    const uint64_t generation = f->generation;
+    snprintf(from, sizeof from, "%s", f->request[f->now].name);
+    free_fetch(f);
     publish(a, generation, from, is_link, why);
 }
 
-static void fail(rg__transfer *t, bool is_link, const char *why)
+static void fail(rg__fetch *f, bool is_link, const char *why)
 {
-    rg__agent *a = t->a;
-    give_up(t, is_link, why);
+    rg__agent *a = f->a;
+    give_up(f, is_link, why);
     a->on->fetch_failed(a);
 }
 
 /* A frame that can't be used: say why, once, instead of "malformed". */
-static bool stop(rg__transfer *t, const char *why)
+static bool stop(rg__fetch *f, const char *why)
 {
-    rg__connection_close(t->in.wire);
-    fail(t, false, why);
+    rg__connection_close(f->in.wire);
+    fail(f, false, why);
     return true;
 }
 
-static void complete(rg__transfer *t)
+static void complete(rg__fetch *f)
 {
-    rg__agent *a = t->a;
-    const uint64_t us = (rg__now_ns() - t->begin_ns) / 1000;
+    rg__agent *a = f->a;
+    const uint64_t us = (rg__now_ns() - f->begin_ns) / 1000;
     rg__log(RG__INFO, "agent",
             "commit %" PRIu64 ".%" PRIu64 " came from %s%s: %" PRIu64
             " bytes in %" PRIu64 ".%03" PRIu64 " ms",
-            t->id.generation, t->id.step, t->errand[0].name,
-            t->errands > 1 ? " and others" : "", t->bytes, us / 1000,
+            f->id.generation, f->id.step, f->request[0].name,
+            f->requests > 1 ? " and others" : "", f->bytes, us / 1000,
             us % 1000);
-    free_transfer(t);
+    free_fetch(f);
     a->on->fetched(a);
 }
 
-static bool call_next(rg__transfer *t);
+static bool call_next(rg__fetch *f);
 
 static bool no_frame(void *arg, uint32_t type, const void *body, size_t n)
 {
@@ -335,10 +335,10 @@ static void no_end(void *arg, const char *why)
 }
 
 /* The source, which may wait to leave, hears that all is stored, and closes. */
-static void thank(const rg__transfer *t)
+static void confirm_stored(const rg__fetch *f)
 {
     static const rg__connection_fns fns = {no_frame, no_room, no_end};
-    rg__connection *c = t->in.wire;
+    rg__connection *c = f->in.wire;
     if (rg__connection_space(c) == NULL) {
         rg__connection_close(c);
         return;
@@ -347,15 +347,15 @@ static void thank(const rg__transfer *t)
     rg__connection_send(c, RG__PEER_STORED, 0);
 }
 
-static void end_errand(rg__transfer *t)
+static void end_request(rg__fetch *f)
 {
-    t->bytes += t->in.bytes;
-    thank(t);
-    rg__chunk_clear(&t->in);
-    if (++t->now == t->errands)
-        complete(t);
-    else if (!call_next(t))
-        fail(t, true, rg_last_error());
+    f->bytes += f->in.bytes;
+    confirm_stored(f);
+    rg__chunk_clear(&f->in);
+    if (++f->now == f->requests)
+        complete(f);
+    else if (!call_next(f))
+        fail(f, true, rg_last_error());
 }
 
 /* Any but the one that holds the newest whole commit on the lineage, which may
@@ -375,57 +375,57 @@ static int choose_slot(const rg__agent *a)
     return kept == 0 ? 1 : 0;
 }
 
-static void begin_slot(rg__transfer *t)
+static void begin_slot(rg__fetch *f)
 {
-    t->slot = find_slot(t->a, t->id);
-    if (t->slot >= 0)
+    f->slot = find_slot(f->a, f->id);
+    if (f->slot >= 0)
         return;
-    t->slot = choose_slot(t->a);
-    rg__vault_empty(t->a->store->vault, t->slot);
+    f->slot = choose_slot(f->a);
+    rg__vault_empty(f->a->store->vault, f->slot);
 }
 
-static void empty_pieces(const rg__transfer *t)
+static void empty_pieces(const rg__fetch *f)
 {
     for (int i = 0; i < RG__HOST_SLOTS_MAX; i++)
-        rg__piece_empty(&t->a->store->vault->slot[t->slot][i]);
+        rg__piece_empty(&f->a->store->vault->slot[f->slot][i]);
 }
 
-static bool is_expected(rg__transfer *t, const rg__chunk_part *what)
+static bool is_expected(rg__fetch *f, const rg__chunk_part *what)
 {
-    const errand *e = &t->errand[t->now];
-    if (!rg__same_commit(what->part.id, t->id))
+    const fetch_request *r = &f->request[f->now];
+    if (!rg__same_commit(what->part.id, f->id))
         return false;
     if (what->is_shard)
-        return rg__shards_have(&e->shards, what->part.index);
-    if (!e->is_whole || (t->pieces != 0 && what->part.count != t->pieces))
+        return rg__shards_have(&r->shards, what->part.index);
+    if (!r->is_whole || (f->pieces != 0 && what->part.count != f->pieces))
         return false;
-    if (t->pieces == 0)
-        empty_pieces(t);
-    t->pieces = what->part.count;
+    if (f->pieces == 0)
+        empty_pieces(f);
+    f->pieces = what->part.count;
     return true;
 }
 
-static bool is_errand_over(const rg__transfer *t)
+static bool is_request_over(const rg__fetch *f)
 {
-    const errand *e = &t->errand[t->now];
-    return !t->in.is_under_way && (!e->is_whole || t->pieces > 0) &&
-           t->stored == t->pieces + (uint32_t)e->shards.count;
+    const fetch_request *r = &f->request[f->now];
+    return !f->in.is_under_way && (!r->is_whole || f->pieces > 0) &&
+           f->stored == f->pieces + (uint32_t)r->shards.count;
 }
 
-static bool go_on(rg__transfer *t, rg__chunk_state state)
+static bool go_on(rg__fetch *f, rg__chunk_state state)
 {
     switch (state) {
     case CHUNK_DONE:
-        t->stored++;
-        if (is_errand_over(t))
-            end_errand(t);
+        f->stored++;
+        if (is_request_over(f))
+            end_request(f);
         return true;
     case CHUNK_MORE:
         return true;
     case CHUNK_DAMAGED:
-        return stop(t, "what came does not have its checksum");
+        return stop(f, "what came does not have its checksum");
     case CHUNK_FAILED:
-        return stop(t, rg_last_error());
+        return stop(f, rg_last_error());
     case CHUNK_GONE:
     case CHUNK_MALFORMED:
         break;
@@ -433,43 +433,43 @@ static bool go_on(rg__transfer *t, rg__chunk_state state)
     return false;
 }
 
-static bool on_piece(rg__transfer *t, const void *body, size_t n)
+static bool on_piece(rg__fetch *f, const void *body, size_t n)
 {
     rg__chunk_part what;
     uint64_t sum = 0;
-    const rg__chunk_state state = rg__chunk_read(&t->in, body, n, &what, &sum);
+    const rg__chunk_state state = rg__chunk_read(&f->in, body, n, &what, &sum);
     if (state != CHUNK_MORE)
-        return go_on(t, state);
-    if (t->slot < 0)
-        begin_slot(t);
-    if (!is_expected(t, &what))
+        return go_on(f, state);
+    if (f->slot < 0)
+        begin_slot(f);
+    if (!is_expected(f, &what))
         return false;
-    what.slot = t->slot;
-    return go_on(t, rg__chunk_begin(&t->in, &what, sum));
+    what.slot = f->slot;
+    return go_on(f, rg__chunk_begin(&f->in, &what, sum));
 }
 
-static bool on_refused(rg__transfer *t, const void *body, size_t n)
+static bool on_refused(rg__fetch *f, const void *body, size_t n)
 {
     char why[RG__CAUSE_MAX];
     snprintf(why, sizeof why, "%.*s", (int)(n < sizeof why ? n : sizeof why),
              (const char *)body);
-    return stop(t, why);
+    return stop(f, why);
 }
 
 static bool sink_frame(void *arg, uint32_t type, const void *body, size_t n)
 {
-    rg__transfer *t = arg;
+    rg__fetch *f = arg;
     switch (type) {
     case RG__PEER_ROOM:
-        return go_on(t, rg__chunk_on_room(&t->in, body, n));
+        return go_on(f, rg__chunk_on_room(&f->in, body, n));
     case RG__PEER_PIECE:
-        return on_piece(t, body, n);
+        return on_piece(f, body, n);
     case RG__PEER_BYTES:
-        if (t->in.at * 2 >= t->in.end)
-            rg__failpoint("transfer.sink", -1, t->id.step, t->generation);
-        return go_on(t, rg__chunk_on_bytes(&t->in, body, n));
+        if (f->in.at * 2 >= f->in.end)
+            rg__failpoint("transfer.sink", -1, f->id.step, f->generation);
+        return go_on(f, rg__chunk_on_bytes(&f->in, body, n));
     case RG__PEER_REFUSED:
-        return on_refused(t, body, n);
+        return on_refused(f, body, n);
     default:
         return false;
     }
@@ -477,21 +477,21 @@ static bool sink_frame(void *arg, uint32_t type, const void *body, size_t n)
 
 static void ask(void *arg)
 {
-    rg__transfer *t = arg;
-    const errand *e = &t->errand[t->now];
-    const fetch_frame m = {.generation = t->generation,
-                           .id = t->id,
-                           .is_whole = e->is_whole,
-                           .count = (uint32_t)e->shards.count};
-    const size_t shards = m.count * sizeof *e->shards.index;
-    char *to = rg__connection_space(t->in.wire);
-    if (to == NULL || t->is_asked)
+    rg__fetch *f = arg;
+    const fetch_request *r = &f->request[f->now];
+    const fetch_frame m = {.generation = f->generation,
+                           .id = f->id,
+                           .is_whole = r->is_whole,
+                           .count = (uint32_t)r->shards.count};
+    const size_t shards = m.count * sizeof *r->shards.index;
+    char *to = rg__connection_space(f->in.wire);
+    if (to == NULL || f->is_asked)
         return;
-    t->is_asked = true;
+    f->is_asked = true;
     memcpy(to, &m, sizeof m);
     if (shards > 0)
-        memcpy(to + sizeof m, e->shards.index, shards);
-    rg__connection_send(t->in.wire, RG__PEER_FETCH, sizeof m + shards);
+        memcpy(to + sizeof m, r->shards.index, shards);
+    rg__connection_send(f->in.wire, RG__PEER_FETCH, sizeof m + shards);
 }
 
 static void sink_gone(void *arg, const char *why)
@@ -501,14 +501,14 @@ static void sink_gone(void *arg, const char *why)
 
 static const rg__connection_fns sink_fns = {sink_frame, ask, sink_gone};
 
-static bool call_next(rg__transfer *t)
+static bool call_next(rg__fetch *f)
 {
-    const errand *e = &t->errand[t->now];
-    rg__chunk_open(&t->in, t->a, NULL, false);
-    t->is_asked = false;
-    t->pieces = t->stored = 0;
-    return rg__connection_call(t->a, &e->address, e->port, e->host, &sink_fns,
-                               t, &t->in.wire) == RG_OK;
+    const fetch_request *r = &f->request[f->now];
+    rg__chunk_open(&f->in, f->a, NULL, false);
+    f->is_asked = false;
+    f->pieces = f->stored = 0;
+    return rg__connection_call(f->a, &r->address, r->port, r->host, &sink_fns,
+                               f, &f->in.wire) == RG_OK;
 }
 
 /* ------------------------------------------------------------------- begin */
@@ -523,72 +523,73 @@ static void name_source(const rg__agent *a, uint64_t host,
                 snprintf(name, RG__NAME_MAX, "%s", a->view.gen[i].host[k].name);
 }
 
-static bool add_errand(rg__transfer *t, const rg__copy *copy)
+static bool add_request(rg__fetch *f, const rg__copy *copy)
 {
-    errand *more = realloc(t->errand, sizeof *more * (size_t)(t->errands + 1));
+    fetch_request *more =
+        realloc(f->request, sizeof *more * (size_t)(f->requests + 1));
     if (more == NULL)
         return false;
-    t->errand = more;
-    errand *e = &more[t->errands++];
-    *e = (errand){.host = copy->from,
-                  .address = copy->address,
-                  .port = copy->port,
-                  .is_whole = copy->is_whole};
-    name_source(t->a, copy->from, e->name);
+    f->request = more;
+    fetch_request *r = &more[f->requests++];
+    *r = (fetch_request){.host = copy->from,
+                         .address = copy->address,
+                         .port = copy->port,
+                         .is_whole = copy->is_whole};
+    name_source(f->a, copy->from, r->name);
     for (int i = 0; i < copy->shards.count; i++)
         if (i >= SHARDS_MAX ||
-            !rg__shards_add(&e->shards, copy->shards.index[i]))
+            !rg__shards_add(&r->shards, copy->shards.index[i]))
             return false;
     return true;
 }
 
 /* Whoever sends the replicated buffers comes first: they make the slot. */
-static bool add_errands(rg__transfer *t, const rg__line *line, bool whole)
+static bool add_requests(rg__fetch *f, const rg__line *line, bool whole)
 {
     for (int i = 0; i < line->copies; i++)
-        if (line->copy[i].to == t->a->id && line->copy[i].is_whole == whole &&
-            !add_errand(t, &line->copy[i]))
+        if (line->copy[i].to == f->a->id && line->copy[i].is_whole == whole &&
+            !add_request(f, &line->copy[i]))
             return false;
     return true;
 }
 
-static void begin(rg__transfer *t)
+static void begin(rg__fetch *f)
 {
-    t->a->transfer = t;
-    if (!call_next(t))
-        give_up(t, true, rg_last_error());
+    f->a->fetch = f;
+    if (!call_next(f))
+        give_up(f, true, rg_last_error());
 }
 
-bool rg__transfer_begin(rg__agent *a, const rg__line *line)
+bool rg__fetch_begin(rg__agent *a, const rg__line *line)
 {
-    rg__transfer_cancel(a);
-    rg__transfer *t = line->copies > 0 ? calloc(1, sizeof *t) : NULL;
+    rg__fetch_cancel(a);
+    rg__fetch *f = line->copies > 0 ? calloc(1, sizeof *f) : NULL;
     if (line->copies == 0)
         return false;
-    if (t == NULL) {
+    if (f == NULL) {
         publish(a, line->generation, "others", false, "no memory");
         return true;
     }
-    *t = (rg__transfer){.a = a,
-                        .generation = line->generation,
-                        .id = line->resume,
-                        .slot = -1,
-                        .begin_ns = rg__now_ns()};
+    *f = (rg__fetch){.a = a,
+                     .generation = line->generation,
+                     .id = line->resume,
+                     .slot = -1,
+                     .begin_ns = rg__now_ns()};
     const bool is_listed =
-        add_errands(t, line, true) && add_errands(t, line, false);
-    const bool has_any = t->errands > 0;
+        add_requests(f, line, true) && add_requests(f, line, false);
+    const bool has_any = f->requests > 0;
     if (is_listed && has_any) {
-        begin(t);
+        begin(f);
         return true;
     }
-    free_transfer(t);
+    free_fetch(f);
     if (!is_listed)
         publish(a, line->generation, "others", false, "no memory");
     return has_any;
 }
 
-bool rg__transfer_holds(const rg__agent *a, const rg__proposal *next)
+bool rg__fetch_holds(const rg__agent *a, const rg__proposal *next)
 {
-    return a->transfer != NULL && next->is_announced &&
-           a->aborted < a->transfer->generation;
+    return a->fetch != NULL && next->is_announced &&
+           a->aborted < a->fetch->generation;
 }
