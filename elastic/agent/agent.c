@@ -194,7 +194,7 @@ static void follow_slot_fin(rg__slot *s)
 
 static void follow_slot_committed(rg__slot *s)
 {
-    rg__copies_committed(s->a);
+    rg__replication_committed(s->a);
     rg__generation_try_begin(s->a);
 }
 
@@ -283,7 +283,7 @@ static bool follow_agent_asked(rg__agent *a, rg__connection *c, uint32_t type,
     case RG__PEER_FETCH:
         return rg__fetch_serve(a, c, body, n);
     case RG__PEER_COPY:
-        return rg__copies_serve(a, c, body, n);
+        return rg__replication_serve(a, c, body, n);
     case RG__PEER_PROVE:
         return rg__paths_serve(a, c, body, n);
     case RG__PEER_BEGIN:
@@ -551,7 +551,7 @@ static rg_status set_up(rg__agent *a)
     if (st == RG_OK)
         st = rg__vault_create(a);
     if (st == RG_OK)
-        st = rg__copies_create(a);
+        st = rg__replication_create(a);
     if (st == RG_OK)
         st = rg__paths_create(a);
     if (st == RG_OK)
@@ -581,7 +581,7 @@ static void tear_down(rg__agent *a)
     rg__workers_close(a);
     rg__beat_close(a);
     rg__fetch_cancel(a);
-    rg__copies_destroy(a);
+    rg__replication_destroy(a);
     rg__paths_destroy(a);
     rg__peers_close(a);
     rg__lease_destroy(a->lease);

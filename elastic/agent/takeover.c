@@ -261,7 +261,7 @@ static void take_up_decision(rg__agent *a)
         a->delivered = 0;
     if (!is_taken_up || p == NULL)
         return;
-    rg__copies_begin(a, p);
+    rg__replication_begin(a, p);
     rg__generation_pass_on(a);
 }
 

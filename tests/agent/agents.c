@@ -33,14 +33,14 @@ rg__agent *agent_make(rg__loop *loop, uint64_t id)
     CHECK_OK(rg__leaving_create(a));
     CHECK_OK(rg__vault_create(a));
     CHECK_OK(rg__peers_listen(a));
-    CHECK_OK(rg__copies_create(a));
+    CHECK_OK(rg__replication_create(a));
     return a;
 }
 
 void agent_free(rg__agent *a)
 {
     rg__fetch_cancel(a);
-    rg__copies_destroy(a);
+    rg__replication_destroy(a);
     rg__peers_close(a);
     rg__vault_destroy(a);
     rg__waits_drop(a);

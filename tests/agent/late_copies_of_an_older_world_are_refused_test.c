@@ -3,7 +3,7 @@
  * shard of another generation than it has said, or more bytes than it has, is
  * hung up on.
  *
- * Covers: copies.c chunk.c */
+ * Covers: replication.c chunk.c */
 #include <string.h>
 
 #include "elastic/agent/vault/chunk.h"
@@ -38,7 +38,7 @@ static void commit_shard(rg__agent *a)
     rg__piece_end(piece, rg__part_hash(&part) + rg__hash_value(&hash));
 }
 
-/* A partner as in copies.c, for one shard. */
+/* A partner as in replication.c, for one shard. */
 typedef struct sender {
     rg__chunk out;
     uint64_t says; /* that its shards are of this generation */

@@ -2,7 +2,7 @@
  * its workers: a world that could have more than a vault has places for is told
  * so when a program registers a sharded buffer, not when hosts are lost.
  *
- * Covers: copies.c */
+ * Covers: replication.c */
 #include "tests/agent/agents.h"
 
 #include <string.h>

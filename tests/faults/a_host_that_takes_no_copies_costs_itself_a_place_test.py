@@ -3,7 +3,7 @@ are not. After a reset of all connections a commit waits for copies: that is
 told, and ends the generation. It is the second break, so one of the two goes,
 and the other trains on.
 
-Covers: copies.c"""
+Covers: replication.c"""
 import os
 
 from house import claim, main, trainer, until

@@ -2,7 +2,7 @@
 them, one that keeps them, a worker; and a host that has no room for its part
 leaves with one sentence, and the others go on.
 
-Covers: copies.c"""
+Covers: replication.c"""
 
 from hosts import Hosts, HostsJob
 from house import UNTIL_FINISH, claim, fault_free, main, trainer, until

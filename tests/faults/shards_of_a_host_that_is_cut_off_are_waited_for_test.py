@@ -2,7 +2,7 @@
 The others do not end the job: they wait for longer than --agent-grace, say for
 whom, and go on without a step lost when it is back.
 
-Covers: copies.c plan.c"""
+Covers: replication.c plan.c"""
 import os
 import time
 

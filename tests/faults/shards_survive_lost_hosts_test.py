@@ -3,7 +3,7 @@ other, and the training goes on from what the others hold, to the state of the
 fault-free run. Without copies a lost host is the end, in one sentence; a
 drained one is not.
 
-Covers: copies.c fetch.c"""
+Covers: replication.c fetch.c"""
 
 from hosts import Hosts, HostsJob
 from house import UNTIL_FINISH, claim, main, trainer

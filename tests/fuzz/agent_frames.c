@@ -1,5 +1,5 @@
 /* Frames between agents as they lie on the wire
- * (elastic/agent/vault/fetch.c, copies.c, chunk.c). */
+ * (elastic/agent/vault/fetch.c, replication.c, chunk.c). */
 #include <stddef.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* Shards and their copies: which commits are whole, whoever is lost, while
  * commits follow each other and copies come behind (elastic/state/state.c,
- * elastic/agent/vault/copies.c).
+ * elastic/agent/vault/replication.c).
  *
  * One generation, N hosts in a circle with one worker and one shard each; a
  * host's shard is copied to the next REPLICAS hosts. Commits are 1 .. S (0 is

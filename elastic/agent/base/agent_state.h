@@ -32,7 +32,7 @@ typedef struct rg__watcher rg__watcher;
 typedef struct rg__output rg__output;
 typedef struct rg__beats rg__beats;
 typedef struct rg__fetch rg__fetch;
-typedef struct rg__copies rg__copies;
+typedef struct rg__replication rg__replication;
 typedef struct rg__paths rg__paths;
 typedef struct rg__asked rg__asked;
 typedef struct rg__scrape rg__scrape;
@@ -210,7 +210,7 @@ struct rg__agent {
     /* commits */
     struct rg__store *store;
     rg__fetch *fetch; /* of the resume commit into our vault; NULL: none */
-    rg__copies *copies;
+    rg__replication *replication;
     rg__saver *saver; /* of checkpoints */
 
     /* generations */

@@ -583,7 +583,7 @@ static void deliver(rg__agent *a)
                 "nobody of the world before it takes part",
                 (unsigned long long)p->generation);
     a->on->delivered(a, p, line);
-    rg__copies_begin(a, p);
+    rg__replication_begin(a, p);
     if (!rg__fetch_begin(a, line))
         rg__generation_pass_on(a);
 }

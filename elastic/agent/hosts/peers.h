@@ -32,7 +32,7 @@ typedef enum rg__peer_type {
     RG__PEER_ROOM,      /* chunk.c */
     RG__PEER_PIECE,
     RG__PEER_BYTES,
-    RG__PEER_COPY,   /* first: keep copies of our shards (copies.c) */
+    RG__PEER_COPY,   /* first: keep copies of our shards (replication.c) */
     RG__PEER_STORED, /* so many shards have been stored; without a number, all
                        that was asked for */
     RG__PEER_PROVE,  /* first: do large packets pass, and do you reach these

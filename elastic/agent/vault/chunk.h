@@ -1,5 +1,5 @@
 /* Parts of commits on their way from one vault into another: what fetch.c
- * and copies.c say to each other over a connection.
+ * and replication.c say to each other over a connection.
  *
  *   ROOM   each buffer, once per connection: its description
  *   PIECE  which part of which commit comes, and the sum of its hashes

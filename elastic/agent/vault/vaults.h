@@ -60,16 +60,16 @@ int rg__vault_held(const rg__agent *a, rg__held held[RG__VAULT_SLOTS]);
 uint64_t rg__vault_bytes(const rg__agent *a);
 uint64_t rg__vault_shard_bytes(const rg__agent *a);
 
-/* copies.c */
-rg_status rg__copies_create(rg__agent *a);
-void rg__copies_destroy(rg__agent *a);
+/* replication.c */
+rg_status rg__replication_create(rg__agent *a);
+void rg__replication_destroy(rg__agent *a);
 /* A generation is decided: this host's shards go to its next hosts. */
-void rg__copies_begin(rg__agent *a, const rg__proposal *p);
-void rg__copies_committed(
+void rg__replication_begin(rg__agent *a, const rg__proposal *p);
+void rg__replication_committed(
     rg__agent *a); /* a worker says that a commit counts */
 /* peers.c: another agent's shards come. */
-bool rg__copies_serve(rg__agent *a, rg__connection *c, const void *body,
-                      size_t n);
+bool rg__replication_serve(rg__agent *a, rg__connection *c, const void *body,
+                           size_t n);
 
 /* fetch.c. A decision was made: true when its resume commit must come from
  * another host first; rg__generation_pass_on is called then, or a reason is

@@ -7,7 +7,7 @@
  * all. The pages tell the workers when all of a commit's copies are stored;
  * when they are on all hosts is agreed by the workers (state.c).
  *
- * A copy goes into the vault slot where its keeper has the commit itself. A
+ * A copy goes into the vault slot where that host has the commit itself. A
  * connection that breaks is called again: nothing is lost by that but time. But
  * workers wait for copies in their next commits, so a partner to which not a
  * byte gets through for as long as a connection may be silent ends the
@@ -39,9 +39,9 @@ typedef struct copy_frame {
     uint64_t host; /* whose shards come */
 } copy_frame;
 
-/* A host that keeps copies of ours. */
+/* A host that stores copies of ours. */
 typedef struct partner {
-    rg__copies *c;
+    rg__replication *c;
     uint64_t host;
     rg__address address;
     uint32_t port;
@@ -56,13 +56,13 @@ typedef struct partner {
     uint64_t stored_ns;    /* and shards were stored last; 0: it has all */
 } partner;
 
-/* A host whose copies are kept here. */
-typedef struct keeping {
-    struct keeping *next;
+/* A host whose copies lie here. */
+typedef struct incoming {
+    struct incoming *next;
     rg__chunk in;
     uint64_t generation, host;
     uint64_t stored, told; /* shards */
-} keeping;
+} incoming;
 
 /* Where giving back old pages of a vault slot has come to. */
 typedef struct sweeping {
@@ -71,7 +71,7 @@ typedef struct sweeping {
     size_t at; /* of its copy in that slot */
 } sweeping;
 
-struct rg__copies {
+struct rg__replication {
     rg__agent *a;
     uint64_t generation; /* whose commits are copied, 0: nothing is */
     uint32_t *rank;      /* of local members; owned */
@@ -81,7 +81,7 @@ struct rg__copies {
     uint64_t cleaned[RG__VAULT_SLOTS]; /* generation, of vault slots */
     sweeping sweeping[RG__VAULT_SLOTS];
     rg__timer *sweep;
-    keeping *keeping;
+    incoming *incoming;
     rg__timer *again;
 };
 
@@ -123,8 +123,8 @@ static int steps_behind(const rg__proposal *p, uint64_t from, uint64_t to)
     return i < 0 || k < 0 ? 0 : (k - i + p->host_count) % p->host_count;
 }
 
-static bool is_kept_by(const rg__agent *a, const rg__proposal *p, uint64_t from,
-                       uint64_t to)
+static bool is_replicated_at(const rg__agent *a, const rg__proposal *p,
+                             uint64_t from, uint64_t to)
 {
     const int steps = steps_behind(p, from, to);
     return steps > 0 && (uint32_t)steps <= replicas_of(a);
@@ -142,7 +142,7 @@ static uint64_t bytes_needed(const rg__agent *a, const rg__proposal *p)
         const rg__chunk_part one = {
             .is_shard = true,
             .part = {.index = (uint32_t)r, .count = (uint32_t)p->size}};
-        if (host == a->id || is_kept_by(a, p, host, a->id))
+        if (host == a->id || is_replicated_at(a, p, host, a->id))
             sum += rg__chunk_size(a, &one) + 2 * RG__PAGE_BYTES;
     }
     return sum;
@@ -185,7 +185,7 @@ static void hang_up(partner *one)
     one->sent = one->stored = 0;
 }
 
-static bool add_partner(rg__copies *c, const rg__proposal_host *host)
+static bool add_partner(rg__replication *c, const rg__proposal_host *host)
 {
     partner *more =
         realloc(c->partner, sizeof *more * (size_t)(c->partners + 1));
@@ -199,7 +199,7 @@ static bool add_partner(rg__copies *c, const rg__proposal_host *host)
     return true;
 }
 
-static bool add_rank(rg__copies *c, int rank)
+static bool add_rank(rg__replication *c, int rank)
 {
     uint32_t *more = realloc(c->rank, sizeof *more * (size_t)(c->ranks + 1));
     if (more == NULL)
@@ -209,7 +209,7 @@ static bool add_rank(rg__copies *c, int rank)
     return true;
 }
 
-static void end_keeping(rg__copies *c, uint64_t older_than);
+static void end_incoming(rg__replication *c, uint64_t older_than);
 
 static void note_moved(partner *one)
 {
@@ -230,7 +230,7 @@ static void note_stored(partner *one, bool has_all)
         note_moved(one);
 }
 
-static void stop(rg__copies *c)
+static void stop(rg__replication *c)
 {
     for (int i = 0; i < c->partners; i++) {
         hang_up(&c->partner[i]);
@@ -247,19 +247,19 @@ static void stop(rg__copies *c)
     memset(c->sweeping, 0, sizeof c->sweeping);
 }
 
-static bool list_world(rg__copies *c, const rg__proposal *p)
+static bool list_world(rg__replication *c, const rg__proposal *p)
 {
     bool is_good = true;
     for (int r = 0; r < p->size && is_good; r++)
         if (p->member[r].host == c->a->id)
             is_good = add_rank(c, r);
     for (int i = 0; i < p->host_count && is_good; i++)
-        if (is_kept_by(c->a, p, c->a->id, p->host[i].id))
+        if (is_replicated_at(c->a, p, c->a->id, p->host[i].id))
             is_good = add_partner(c, &p->host[i]);
     return is_good;
 }
 
-static void show_copied(const rg__copies *c)
+static void show_stored(const rg__replication *c)
 {
     uint64_t done = INT64_MAX;
     for (int i = 0; i < c->partners; i++)
@@ -279,39 +279,39 @@ static void show_copied(const rg__copies *c)
     }
 }
 
-rg_status rg__copies_create(rg__agent *a)
+rg_status rg__replication_create(rg__agent *a)
 {
-    rg__copies *c = calloc(1, sizeof *c);
+    rg__replication *c = calloc(1, sizeof *c);
     if (c == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for an agent");
     c->a = a;
     c->again = rg__timer_create(a->loop, look, c);
     c->sweep = rg__timer_create(a->loop, sweep, c);
-    a->copies = c;
+    a->replication = c;
     return c->again != NULL && c->sweep != NULL
                ? RG_OK
                : rg__fail(RG_ERR_MEMORY, "no memory for an agent");
 }
 
-void rg__copies_destroy(rg__agent *a)
+void rg__replication_destroy(rg__agent *a)
 {
-    rg__copies *c = a->copies;
+    rg__replication *c = a->replication;
     if (c == NULL)
         return;
-    end_keeping(c, UINT64_MAX);
+    end_incoming(c, UINT64_MAX);
     if (c->again != NULL && c->sweep != NULL)
         stop(c);
     rg__timer_destroy(c->again);
     rg__timer_destroy(c->sweep);
     free(c);
-    a->copies = NULL;
+    a->replication = NULL;
 }
 
-void rg__copies_begin(rg__agent *a, const rg__proposal *p)
+void rg__replication_begin(rg__agent *a, const rg__proposal *p)
 {
-    rg__copies *c = a->copies;
+    rg__replication *c = a->replication;
     stop(c);
-    end_keeping(c, p->generation);
+    end_incoming(c, p->generation);
     if (!has_shards(a) || index_of_host(p, a->id) < 0)
         return;
     c->generation = p->generation;
@@ -320,13 +320,13 @@ void rg__copies_begin(rg__agent *a, const rg__proposal *p)
                         a->params->host, rg_last_error());
         return;
     }
-    show_copied(c);
+    show_stored(c);
     look(c);
 }
 
 /* -------------------------------------------------------------------- clean */
 
-/* The next rank whose shard belongs here, of this host or of one that it keeps;
+/* The next rank whose shard belongs here, of this host or copied from another;
  * the world's size: none. Ranks of one host stand together as a rule. */
 static uint32_t next_here(const rg__agent *a, const rg__proposal *p,
                           uint32_t rank)
@@ -336,7 +336,7 @@ static uint32_t next_here(const rg__agent *a, const rg__proposal *p,
         const uint64_t host = p->member[rank].host;
         if (host == elsewhere)
             continue;
-        if (host == a->id || is_kept_by(a, p, host, a->id))
+        if (host == a->id || is_replicated_at(a, p, host, a->id))
             break;
         elsewhere = host;
     }
@@ -383,7 +383,7 @@ static size_t sweep_buffer(const rg__agent *a, const rg__proposal *p,
 /* One slice a turn: the kernel takes long over gigabytes. */
 static void sweep(void *arg)
 {
-    rg__copies *c = arg;
+    rg__replication *c = arg;
     sweeping *w = c->sweeping;
     const rg__proposal *p = rg__snapshot_gen(&c->a->view, c->generation);
     while (w < c->sweeping + RG__VAULT_SLOTS && !w->is_on)
@@ -400,7 +400,7 @@ static void sweep(void *arg)
     rg__timer_set(c->sweep, 0);
 }
 
-static void clean_slot(rg__copies *c, int vault_slot, rg__commit_id id)
+static void clean_slot(rg__replication *c, int vault_slot, rg__commit_id id)
 {
     rg__agent *a = c->a;
     const uint32_t count =
@@ -422,7 +422,7 @@ static void clean_slot(rg__copies *c, int vault_slot, rg__commit_id id)
 /* --------------------------------------------------------------------- send */
 
 /* 1 + the newest step whose commit counts, as local workers say. */
-static uint64_t committed(const rg__copies *c)
+static uint64_t committed(const rg__replication *c)
 {
     uint64_t most = 0;
     for (int i = 0; i < c->a->params->slots; i++) {
@@ -438,7 +438,7 @@ static uint64_t committed(const rg__copies *c)
 
 /* The vault slot of the oldest commit that counts and that the partner lacks,
  * -1: none. */
-static int next_commit(const rg__copies *c, const partner *one,
+static int next_commit(const rg__replication *c, const partner *one,
                        uint64_t *step_p)
 {
     const uint64_t end = committed(c);
@@ -483,7 +483,7 @@ static void call_later(partner *one, uint64_t since_ns, const char *why)
 /* The commit under way has gone, or none was: begin with the next shard. */
 static void send_next_shard(partner *one)
 {
-    rg__copies *c = one->c;
+    rg__replication *c = one->c;
     uint64_t step = one->step;
     const int vault_slot =
         one->next > 0
@@ -503,7 +503,7 @@ static void send_next_shard(partner *one)
 }
 
 /* This host's own copy of a commit that counts is wrong. */
-static void end_generation(const rg__copies *c)
+static void end_generation(const rg__replication *c)
 {
     char text[RG__CAUSE_MAX];
     snprintf(text, sizeof text, "a shard in the vault of %.40s is damaged",
@@ -570,7 +570,7 @@ static bool on_stored(partner *one, const void *body, size_t n)
     one->done = one->step + 1;
     one->next = 0;
     note_stored(one, true);
-    show_copied(one->c);
+    show_stored(one->c);
     send_on(one);
     return true;
 }
@@ -602,7 +602,7 @@ static const rg__connection_fns partner_fns = {partner_frame, send_on,
 
 static void call(partner *one)
 {
-    rg__copies *c = one->c;
+    rg__replication *c = one->c;
     rg__chunk_open(&one->out, c->a, NULL, true);
     if (one->stored_ns == 0)
         note_moved(one);
@@ -615,7 +615,7 @@ static void call(partner *one)
 
 static void look(void *arg)
 {
-    rg__copies *c = arg;
+    rg__replication *c = arg;
     for (int i = 0; i < c->partners; i++) {
         uint64_t step;
         partner *one = &c->partner[i];
@@ -626,9 +626,9 @@ static void look(void *arg)
     }
 }
 
-void rg__copies_committed(rg__agent *a)
+void rg__replication_committed(rg__agent *a)
 {
-    rg__copies *c = a->copies;
+    rg__replication *c = a->replication;
     const uint64_t end = committed(c);
     const rg__commit_id id = {c->generation, end - 1};
     const int vault_slot = end > 0 ? rg__vault_find(a->store->vault, id) : -1;
@@ -637,78 +637,78 @@ void rg__copies_committed(rg__agent *a)
     look(c);
 }
 
-/* --------------------------------------------------------------------- keep */
+/* ------------------------------------------------------------------ receive */
 
-static void free_keeping(keeping *k)
+static void free_incoming(incoming *from)
 {
-    keeping **at = &k->in.a->copies->keeping;
-    while (*at != k)
+    incoming **at = &from->in.a->replication->incoming;
+    while (*at != from)
         at = &(*at)->next;
-    *at = k->next;
-    rg__chunk_clear(&k->in);
-    free(k);
+    *at = from->next;
+    rg__chunk_clear(&from->in);
+    free(from);
 }
 
-static void drop_keeping(keeping *k)
+static void drop_incoming(incoming *from)
 {
-    rg__connection_close(k->in.wire);
-    free_keeping(k);
+    rg__connection_close(from->in.wire);
+    free_incoming(from);
 }
 
-static void end_keeping(rg__copies *c, uint64_t older_than)
+static void end_incoming(rg__replication *c, uint64_t older_than)
 {
-    for (keeping *k = c->keeping, *next; k != NULL; k = next) {
-        next = k->next;
-        if (k->generation < older_than)
-            drop_keeping(k);
+    for (incoming *from = c->incoming, *next; from != NULL; from = next) {
+        next = from->next;
+        if (from->generation < older_than)
+            drop_incoming(from);
     }
 }
 
 /* It has called again: what the connection before has on its way would come
  * behind newer copies. */
-static void end_keeping_of(rg__copies *c, uint64_t host)
+static void end_incoming_of(rg__replication *c, uint64_t host)
 {
-    for (keeping *k = c->keeping, *next; k != NULL; k = next) {
-        next = k->next;
-        if (k->host == host)
-            drop_keeping(k);
+    for (incoming *from = c->incoming, *next; from != NULL; from = next) {
+        next = from->next;
+        if (from->host == host)
+            drop_incoming(from);
     }
 }
 
 static void tell_stored(void *arg)
 {
-    keeping *k = arg;
-    void *to = rg__connection_space(k->in.wire);
-    if (to == NULL || k->told == k->stored)
+    incoming *from = arg;
+    void *to = rg__connection_space(from->in.wire);
+    if (to == NULL || from->told == from->stored)
         return;
-    k->told = k->stored;
-    memcpy(to, &k->told, sizeof k->told);
-    rg__connection_send(k->in.wire, RG__PEER_STORED, sizeof k->told);
+    from->told = from->stored;
+    memcpy(to, &from->told, sizeof from->told);
+    rg__connection_send(from->in.wire, RG__PEER_STORED, sizeof from->told);
 }
 
-static bool refuse(keeping *k, const char *why)
+static bool refuse(incoming *from, const char *why)
 {
-    char *to = rg__connection_space(k->in.wire);
+    char *to = rg__connection_space(from->in.wire);
     if (to == NULL)
         return false;
     snprintf(to, RG__CAUSE_MAX, "%s", why);
-    rg__connection_send(k->in.wire, RG__PEER_REFUSED, strlen(to) + 1);
+    rg__connection_send(from->in.wire, RG__PEER_REFUSED, strlen(to) + 1);
     return true;
 }
 
-static bool keep_on(keeping *k, rg__chunk_state state)
+static bool go_on(incoming *from, rg__chunk_state state)
 {
     switch (state) {
     case CHUNK_DONE:
-        k->stored++;
-        tell_stored(k);
+        from->stored++;
+        tell_stored(from);
         return true;
     case CHUNK_MORE:
         return true;
     case CHUNK_DAMAGED:
-        return refuse(k, "what came does not have its checksum");
+        return refuse(from, "what came does not have its checksum");
     case CHUNK_FAILED:
-        return refuse(k, rg_last_error());
+        return refuse(from, rg_last_error());
     case CHUNK_GONE:
     case CHUNK_MALFORMED:
         break;
@@ -716,60 +716,63 @@ static bool keep_on(keeping *k, rg__chunk_state state)
     return false;
 }
 
-static bool keep_piece(keeping *k, const void *body, size_t n)
+static bool on_piece(incoming *from, const void *body, size_t n)
 {
-    rg__agent *a = k->in.a;
+    rg__agent *a = from->in.a;
     rg__chunk_part what;
     uint64_t sum = 0;
-    const rg__chunk_state state = rg__chunk_read(&k->in, body, n, &what, &sum);
+    const rg__chunk_state state =
+        rg__chunk_read(&from->in, body, n, &what, &sum);
     if (state != CHUNK_MORE)
-        return keep_on(k, state);
+        return go_on(from, state);
     what.slot = rg__vault_find(a->store->vault, what.part.id);
-    if (!what.is_shard || what.part.id.generation != k->generation)
+    if (!what.is_shard || what.part.id.generation != from->generation)
         return false;
-    if (k->generation != a->delivered || what.slot < 0)
-        return refuse(k, "its vault does not hold the commit");
-    return keep_on(k, rg__chunk_begin(&k->in, &what, sum));
+    if (from->generation != a->delivered || what.slot < 0)
+        return refuse(from, "its vault does not hold the commit");
+    return go_on(from, rg__chunk_begin(&from->in, &what, sum));
 }
 
-static bool keeping_frame(void *arg, uint32_t type, const void *body, size_t n)
+static bool incoming_frame(void *arg, uint32_t type, const void *body, size_t n)
 {
-    keeping *k = arg;
+    incoming *from = arg;
     switch (type) {
     case RG__PEER_ROOM:
-        return keep_on(k, rg__chunk_on_room(&k->in, body, n));
+        return go_on(from, rg__chunk_on_room(&from->in, body, n));
     case RG__PEER_PIECE:
-        return keep_piece(k, body, n);
+        return on_piece(from, body, n);
     case RG__PEER_BYTES:
-        rg__failpoint("copy.sink", -1, k->in.what.part.id.step, k->generation);
-        return keep_on(k, rg__chunk_on_bytes(&k->in, body, n));
+        rg__failpoint("copy.sink", -1, from->in.what.part.id.step,
+                      from->generation);
+        return go_on(from, rg__chunk_on_bytes(&from->in, body, n));
     default:
         return false;
     }
 }
 
-static void keeping_gone(void *arg, const char *why)
+static void incoming_gone(void *arg, const char *why)
 {
     (void)why; /* it calls again */
-    free_keeping(arg);
+    free_incoming(arg);
 }
 
-static const rg__connection_fns keeping_fns = {keeping_frame, tell_stored,
-                                               keeping_gone};
+static const rg__connection_fns incoming_fns = {incoming_frame, tell_stored,
+                                                incoming_gone};
 
-bool rg__copies_serve(rg__agent *a, rg__connection *c, const void *body,
-                      size_t n)
+bool rg__replication_serve(rg__agent *a, rg__connection *c, const void *body,
+                           size_t n)
 {
     copy_frame m;
-    keeping *k = n == sizeof m ? calloc(1, sizeof *k) : NULL;
-    if (k == NULL)
+    incoming *from = n == sizeof m ? calloc(1, sizeof *from) : NULL;
+    if (from == NULL)
         return false;
     memcpy(&m, body, sizeof m);
-    end_keeping_of(a->copies, m.host);
-    *k = (keeping){
-        .generation = m.generation, .host = m.host, .next = a->copies->keeping};
-    rg__chunk_open(&k->in, a, c, false);
-    a->copies->keeping = k;
-    rg__connection_take(c, &keeping_fns, k);
+    end_incoming_of(a->replication, m.host);
+    *from = (incoming){.generation = m.generation,
+                       .host = m.host,
+                       .next = a->replication->incoming};
+    rg__chunk_open(&from->in, a, c, false);
+    a->replication->incoming = from;
+    rg__connection_take(c, &incoming_fns, from);
     return true;
 }
