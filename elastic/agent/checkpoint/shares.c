@@ -5,7 +5,7 @@
  * into its head, and answer that they have (all/share/<host>). A host that
  * fails, or is gone, costs the checkpoint; a copy that nobody orders is let go.
  */
-#include "elastic/agent/checkpoint/copied.h"
+#include "elastic/agent/checkpoint/image.h"
 #include "elastic/agent/checkpoint/saver.h"
 #include "elastic/agent/checkpoint/writer.h"
 #include "elastic/agent/base/txn.h"

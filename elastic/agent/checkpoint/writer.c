@@ -12,7 +12,7 @@
  * on by all. With shards only those of the same world, which cuts them alike;
  * where several hosts write, only the one asked for. */
 #include "elastic/agent/checkpoint/writer.h"
-#include "elastic/agent/checkpoint/copied.h"
+#include "elastic/agent/checkpoint/image.h"
 #include "elastic/agent/vault/vaults.h"
 
 #include <errno.h>
@@ -38,7 +38,7 @@
 typedef struct writer {
     const rg__writer_task *task;
     bool is_exact; /* all hosts must take the same commit */
-    rg__copied copy;
+    rg__image image;
 } writer;
 
 /* ------------------------------------------------------------- the process */
@@ -107,7 +107,7 @@ static bool may_be_taken(const writer *w, rg__commit_id id)
         return true;
     if (w->is_exact || (t->shards > 0 && id.generation != t->wanted.generation))
         return false;
-    return rg__same_commit(id, t->decided) || is_followed(w->copy.vault, id);
+    return rg__same_commit(id, t->decided) || is_followed(w->image.vault, id);
 }
 
 /* The slot of the newest commit that may be taken, -1: none. */
@@ -115,7 +115,7 @@ static int find_commit(const writer *w, rg__commit_id *id_p)
 {
     int found = -1;
     for (int vault_slot = 0; vault_slot < RG__VAULT_SLOTS; vault_slot++) {
-        const rg__commit_id id = rg__vault_id(w->copy.vault, vault_slot);
+        const rg__commit_id id = rg__vault_id(w->image.vault, vault_slot);
         if (!may_be_taken(w, id) ||
             (found >= 0 && !rg__resume_is_later(id, *id_p)))
             continue;
@@ -133,7 +133,7 @@ static rg_status too_late(const writer *w, bool was_there)
                         "commits follow each other faster than the %zu bytes "
                         "of one can be copied for a checkpoint; commit less "
                         "often",
-                        w->copy.bytes);
+                        w->image.bytes);
     return rg__fail(RG_ERR_NOT_FOUND,
                     "a commit has left the vault of host %s before it was "
                     "copied for a checkpoint; commit less often, and ask for "
@@ -151,8 +151,8 @@ static rg_status copy_commit(writer *w)
         const uint64_t waited = rg__now_ns() - begin_ns;
         if (is_given_up(w->task))
             _exit(0);
-        if (vault_slot >= 0 && rg__copied_fill(&w->copy, vault_slot, id))
-            return rg__copied_check(&w->copy);
+        if (vault_slot >= 0 && rg__image_fill(&w->image, vault_slot, id))
+            return rg__image_check(&w->image);
         was_there = was_there || vault_slot >= 0;
         if (w->is_exact || waited > (was_there ? COPY_NS : WAIT_NS))
             return too_late(w, was_there);
@@ -165,7 +165,7 @@ static rg_status copy_commit(writer *w)
 
 static rg__writer_word word_of(const writer *w, rg__writer_kind kind)
 {
-    const rg__checkpoint *c = &w->copy.checkpoint;
+    const rg__checkpoint *c = &w->image.checkpoint;
     rg__writer_word word = {.kind = kind,
                             .serial = c->serial,
                             .commit = c->id,
@@ -200,8 +200,8 @@ static bool await_order(const writer *w, rg__writer_order_kind kind,
 static rg__checkpoint_writing writing_of(writer *w)
 {
     return (rg__checkpoint_writing){.dir = w->task->dir,
-                                    .checkpoint = &w->copy.checkpoint,
-                                    .data = w->copy.data,
+                                    .checkpoint = &w->image.checkpoint,
+                                    .data = w->image.data,
                                     .goes_on = goes_on,
                                     .arg = w};
 }
@@ -225,14 +225,14 @@ static rg_status write_file(writer *w)
     if (t->makes_dir)
         rg__checkpoint_make_dir(t->dir); /* what follows says why not */
     rg_status st =
-        rg__checkpoint_next(t->dir, t->newest, &w->copy.checkpoint.serial);
+        rg__checkpoint_next(t->dir, t->newest, &w->image.checkpoint.serial);
     if (st == RG_OK)
         st = rg__checkpoint_begin(&writing);
     if (st != RG_OK)
         return st;
     st = fill_file(w, &writing);
     if (st != RG_OK)
-        rg__checkpoint_drop(t->dir, &w->copy.checkpoint);
+        rg__checkpoint_drop(t->dir, &w->image.checkpoint);
     return st;
 }
 
@@ -241,7 +241,7 @@ static rg_status write_file(writer *w)
 static rg_status be_first(writer *w)
 {
     const rg__writer_task *t = w->task;
-    rg__checkpoint *c = &w->copy.checkpoint;
+    rg__checkpoint *c = &w->image.checkpoint;
     rg__writer_order m;
     rg_status st = write_file(w);
     if (st != RG_OK)
@@ -261,7 +261,7 @@ static rg_status be_first(writer *w)
 
 static rg_status share(writer *w)
 {
-    rg__checkpoint *c = &w->copy.checkpoint;
+    rg__checkpoint *c = &w->image.checkpoint;
     const rg__checkpoint_writing writing = writing_of(w);
     rg__writer_order m;
     tell(w, WRITER_HELD);
@@ -270,9 +270,9 @@ static rg_status share(writer *w)
     c->serial = m.serial;
     memcpy(c->op, m.op, sizeof c->op);
     rg__failpoint("checkpoint.share", -1, c->id.step, c->id.generation);
-    const rg_status st = w->copy.file == 0
+    const rg_status st = w->image.file == 0
                              ? RG_OK /* it has no bytes of any buffer */
-                             : rg__checkpoint_put_file(&writing, w->copy.file);
+                             : rg__checkpoint_put_file(&writing, w->image.file);
     if (st == RG_OK)
         tell(w, WRITER_SHARED);
     return st;
@@ -283,7 +283,7 @@ void rg__writer_run(const rg__writer_task *task)
     writer w = {.task = task, .is_exact = rg__writer_has_others(task)};
     close_rest(task);
     calm_signals();
-    rg_status st = rg__copied_begin(&w.copy, task);
+    rg_status st = rg__image_begin(&w.image, task);
     if (st == RG_OK)
         st = copy_commit(&w);
     if (nice(NICE) == -1)

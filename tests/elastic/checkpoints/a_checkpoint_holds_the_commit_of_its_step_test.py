@@ -2,7 +2,7 @@
 out of the vault: each checkpoint holds the very bytes that a run alone has after
 that step, also when a worker is killed in between; `verify` agrees.
 
-Covers: saver.c writer.c copied.c"""
+Covers: saver.c writer.c image.c"""
 import os
 import struct
 

@@ -1,42 +1,42 @@
 /* A commit out of the vault, on its way into a checkpoint: which pieces of the
  * file this host writes, and their bytes in memory of its own. In the writer's
  * process. */
-#ifndef RG_AGENT_COPIED_H
-#define RG_AGENT_COPIED_H
+#ifndef RG_AGENT_IMAGE_H
+#define RG_AGENT_IMAGE_H
 
 #include "elastic/agent/checkpoint/writer.h"
 
 /* Bytes [begin, end) of a buffer: one piece of the checkpoint. */
-typedef struct rg__copied_piece {
+typedef struct rg__image_piece {
     int buffer;    /* of the agent's */
     int64_t shard; /* the rank that owns it; -1: of a replicated buffer */
     bool is_ours;
     size_t begin, end;
     size_t at; /* in the copy */
-} rg__copied_piece;
+} rg__image_piece;
 
-typedef struct rg__copied {
+typedef struct rg__image {
     const rg__writer_task *task;
     rg__vault *vault;
     rg__checkpoint checkpoint; /* all pieces, laid out */
-    rg__copied_piece *piece;   /* the same ones */
+    rg__image_piece *piece;    /* the same ones */
     uint32_t pieces;
     uint32_t file;     /* that this host writes; 0: the one with the head */
     const void **data; /* of each; NULL: another host's */
     char *memory;
     size_t bytes;
     int vault_slot; /* that it was copied from */
-} rg__copied;
+} rg__image;
 
 /* Lay the checkpoint out and get the memory; all of it is there before a commit
  * is looked for, so that copying takes no longer than it must. */
-rg_status rg__copied_begin(rg__copied *c, const rg__writer_task *task);
+rg_status rg__image_begin(rg__image *c, const rg__writer_task *task);
 
 /* Copy our pieces of a commit. false: a later commit came in between, or our
  * shards of it are not there. */
-bool rg__copied_fill(rg__copied *c, int vault_slot, rg__commit_id id);
+bool rg__image_fill(rg__image *c, int vault_slot, rg__commit_id id);
 
 /* Hold the copy against the vault's checksums. ERR_DAMAGED. */
-rg_status rg__copied_check(const rg__copied *c);
+rg_status rg__image_check(const rg__image *c);
 
 #endif

@@ -1,4 +1,4 @@
-#include "elastic/agent/checkpoint/copied.h"
+#include "elastic/agent/checkpoint/image.h"
 #include "elastic/agent/checkpoint/writer.h"
 #include "elastic/agent/vault/vaults.h"
 
@@ -53,23 +53,23 @@ static int *order_buffers(const rg__agent *a, bool is_shared)
     return order;
 }
 
-static rg_status add_piece(rg__copied *c, int k, int64_t shard, size_t begin,
+static rg_status add_piece(rg__image *c, int k, int64_t shard, size_t begin,
                            size_t end)
 {
-    rg__copied_piece *more = realloc(c->piece, sizeof *more * (c->pieces + 1));
+    rg__image_piece *more = realloc(c->piece, sizeof *more * (c->pieces + 1));
     if (more == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a checkpoint");
     c->piece = more;
-    more[c->pieces++] = (rg__copied_piece){.buffer = k,
-                                           .shard = shard,
-                                           .is_ours = is_ours(c->task, shard),
-                                           .begin = begin,
-                                           .end = end};
+    more[c->pieces++] = (rg__image_piece){.buffer = k,
+                                          .shard = shard,
+                                          .is_ours = is_ours(c->task, shard),
+                                          .begin = begin,
+                                          .end = end};
     return RG_OK;
 }
 
 /* As rg__checkpoint_add_sharded does. */
-static rg_status add_shards(rg__copied *c, int k)
+static rg_status add_shards(rg__image *c, int k)
 {
     const rg__vault_buffer *b = &c->task->a->store->buffer[k];
     rg_status st = rg__checkpoint_add_sharded(&c->checkpoint, b->name, b->bytes,
@@ -83,7 +83,7 @@ static rg_status add_shards(rg__copied *c, int k)
     return st;
 }
 
-static rg_status describe_buffer(rg__copied *c, int k)
+static rg_status describe_buffer(rg__image *c, int k)
 {
     const rg__vault_buffer *b = &c->task->a->store->buffer[k];
     if (b->is_sharded)
@@ -93,7 +93,7 @@ static rg_status describe_buffer(rg__copied *c, int k)
 }
 
 /* Each other host has a file of its own, numbered as its first piece comes. */
-static rg_status give_files(rg__copied *c)
+static rg_status give_files(rg__image *c)
 {
     rg__checkpoint *all = &c->checkpoint;
     const uint64_t first = host_of(c->task, 0);
@@ -117,7 +117,7 @@ static rg_status give_files(rg__copied *c)
     return RG_OK;
 }
 
-static rg_status describe(rg__copied *c)
+static rg_status describe(rg__image *c)
 {
     const rg__writer_task *t = c->task;
     int *order = order_buffers(t->a, t->shards > 0);
@@ -137,7 +137,7 @@ static rg_status describe(rg__copied *c)
 
 /* --------------------------------------------------------------- the memory */
 
-static rg_status get_memory(rg__copied *c)
+static rg_status get_memory(rg__image *c)
 {
     int fd;
     void *at = NULL;
@@ -152,7 +152,7 @@ static rg_status get_memory(rg__copied *c)
     return st;
 }
 
-static rg_status find_room(rg__copied *c)
+static rg_status find_room(rg__image *c)
 {
     c->data = calloc((size_t)c->pieces + 1, sizeof *c->data);
     if (c->data == NULL)
@@ -169,10 +169,10 @@ static rg_status find_room(rg__copied *c)
     return st;
 }
 
-rg_status rg__copied_begin(rg__copied *c, const rg__writer_task *task)
+rg_status rg__image_begin(rg__image *c, const rg__writer_task *task)
 {
     void *at = NULL;
-    *c = (rg__copied){.task = task};
+    *c = (rg__image){.task = task};
     rg_status st = rg__shm_map(task->a->store->fd, sizeof(rg__vault), &at);
     c->vault = at;
     if (st == RG_OK)
@@ -182,7 +182,7 @@ rg_status rg__copied_begin(rg__copied *c, const rg__writer_task *task)
 
 /* ---------------------------------------------------------------- the bytes */
 
-static bool copy_piece(rg__copied *c, const rg__copied_piece *p, int vault_slot)
+static bool copy_piece(rg__image *c, const rg__image_piece *p, int vault_slot)
 {
     const rg__vault_buffer *b = &c->task->a->store->buffer[p->buffer];
     const size_t bytes = p->end - p->begin;
@@ -198,8 +198,7 @@ static bool copy_piece(rg__copied *c, const rg__copied_piece *p, int vault_slot)
     return true;
 }
 
-static bool has_our_shards(const rg__copied *c, int vault_slot,
-                           rg__commit_id id)
+static bool has_our_shards(const rg__image *c, int vault_slot, rg__commit_id id)
 {
     for (uint32_t i = 0; i < c->task->shards; i++)
         if (is_ours(c->task, i) &&
@@ -208,7 +207,7 @@ static bool has_our_shards(const rg__copied *c, int vault_slot,
     return true;
 }
 
-bool rg__copied_fill(rg__copied *c, int vault_slot, rg__commit_id id)
+bool rg__image_fill(rg__image *c, int vault_slot, rg__commit_id id)
 {
     if (!has_our_shards(c, vault_slot, id))
         return false;
@@ -225,7 +224,7 @@ bool rg__copied_fill(rg__copied *c, int vault_slot, rg__commit_id id)
 /* ---------------------------------------------------------------- checksums */
 
 /* Of bytes [begin, end) of a buffer, if any, as the vault sums them. */
-static uint64_t hash_of(const rg__copied *c, const rg__copied_piece *p,
+static uint64_t hash_of(const rg__image *c, const rg__image_piece *p,
                         size_t begin, size_t end)
 {
     rg__hash hash;
@@ -236,11 +235,11 @@ static uint64_t hash_of(const rg__copied *c, const rg__copied_piece *p,
     return rg__hash_value(&hash);
 }
 
-static uint64_t sum_of_piece(const rg__copied *c, const rg__part *part)
+static uint64_t sum_of_piece(const rg__image *c, const rg__part *part)
 {
     uint64_t sum = rg__part_hash(part);
     for (uint32_t k = 0; k < c->pieces; k++) {
-        const rg__copied_piece *p = &c->piece[k];
+        const rg__image_piece *p = &c->piece[k];
         size_t begin, end;
         if (p->shard >= 0)
             continue;
@@ -250,18 +249,18 @@ static uint64_t sum_of_piece(const rg__copied *c, const rg__part *part)
     return sum;
 }
 
-static uint64_t sum_of_shard(const rg__copied *c, const rg__part *part)
+static uint64_t sum_of_shard(const rg__image *c, const rg__part *part)
 {
     uint64_t sum = rg__part_hash(part);
     for (uint32_t k = 0; k < c->pieces; k++) {
-        const rg__copied_piece *p = &c->piece[k];
+        const rg__image_piece *p = &c->piece[k];
         if (p->shard == (int64_t)part->index)
             sum += hash_of(c, p, p->begin, p->end);
     }
     return sum;
 }
 
-static rg_status damaged(const rg__copied *c, const char *what, uint32_t i)
+static rg_status damaged(const rg__image *c, const char *what, uint32_t i)
 {
     return rg__fail(RG_ERR_DAMAGED,
                     "commit %" PRIu64 ".%" PRIu64 " in the vault of host %s is "
@@ -272,7 +271,7 @@ static rg_status damaged(const rg__copied *c, const char *what, uint32_t i)
 }
 
 /* A part of our commit, as the vault's table describes it. */
-static rg__part part_of(const rg__copied *c, const rg__piece *piece, uint32_t i)
+static rg__part part_of(const rg__image *c, const rg__piece *piece, uint32_t i)
 {
     return (rg__part){.id = c->checkpoint.id,
                       .index = i,
@@ -280,7 +279,7 @@ static rg__part part_of(const rg__copied *c, const rg__piece *piece, uint32_t i)
                       .shards = atomic_load(&piece->shards)};
 }
 
-static rg_status check_pieces(const rg__copied *c)
+static rg_status check_pieces(const rg__image *c)
 {
     const rg__piece *piece = c->vault->slot[c->vault_slot];
     const uint32_t count = atomic_load(&piece->count);
@@ -293,7 +292,7 @@ static rg_status check_pieces(const rg__copied *c)
     return RG_OK;
 }
 
-static rg_status check_shard(const rg__copied *c, uint32_t i)
+static rg_status check_shard(const rg__image *c, uint32_t i)
 {
     const rg__piece *shard =
         rg__vault_shard(c->vault, c->vault_slot, c->checkpoint.id, i);
@@ -306,7 +305,7 @@ static rg_status check_shard(const rg__copied *c, uint32_t i)
                : RG_OK;
 }
 
-rg_status rg__copied_check(const rg__copied *c)
+rg_status rg__image_check(const rg__image *c)
 {
     rg_status st = c->task->is_first ? check_pieces(c) : RG_OK;
     for (uint32_t i = 0; i < c->task->shards && st == RG_OK; i++)
