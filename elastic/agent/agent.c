@@ -19,7 +19,7 @@
 #include "elastic/agent/mpirun/mpirun.h"
 #include "elastic/agent/output/output.h"
 #include "elastic/agent/supervisor/keep.h"
-#include "elastic/agent/supervisor/keeper.h"
+#include "elastic/agent/supervisor/supervisor.h"
 #include "elastic/agent/vault/vaults.h"
 #include "elastic/agent/workers/workers.h"
 
@@ -476,7 +476,7 @@ static void on_finish(void *arg, int code, const char *why)
         rg__agent_end_job(a, code, "%s", why);
 }
 
-static void on_keeper_gone(void *arg)
+static void on_supervisor_gone(void *arg)
 {
     const rg__agent *a = arg;
     rg__log(RG__WARN, "agent",
@@ -485,10 +485,10 @@ static void on_keeper_gone(void *arg)
             a->params->host);
 }
 
-static rg_status watch_keeper(rg__agent *a)
+static rg_status watch_supervisor(rg__agent *a)
 {
     const rg__keep_events events = {.ended = rg__slots_on_ended,
-                                    .gone = on_keeper_gone,
+                                    .gone = on_supervisor_gone,
                                     .finish = on_finish,
                                     .arg = a};
     return rg__keep_watch(a->keep, a->loop, &events);
@@ -545,7 +545,7 @@ static rg_status set_up(rg__agent *a)
         st = find_names(a);
     rg__failpoint_start(a->life.agents);
     if (st == RG_OK)
-        st = watch_keeper(a);
+        st = watch_supervisor(a);
     if (st == RG_OK)
         st = open_port(a);
     if (st == RG_OK)

@@ -1,5 +1,5 @@
-/* Taking over from an agent that was killed. The keeper has started us with its
- * records; we are the same incarnation, under the same lease.
+/* Taking over from an agent that was killed. The supervisor has started us with
+ * its records; we are the same incarnation, under the same lease.
  *
  *   adopt     vault, slots, workers, output and sockets, from the records; each
  *             worker is told AGAIN
@@ -182,7 +182,8 @@ void rg__resume_begin(rg__agent *a)
     rg__keep_forget_rest(a->keep);
     rg__log(RG__WARN, "agent", "took over %d workers from an agent that died",
             workers);
-    rg__slots_pause(a, false); /* the keeper runs, and it is paused as well */
+    rg__slots_pause(a,
+                    false); /* the supervisor runs, and it is paused as well */
     rg__workers_ping(a);
     if (rg__life_ends(was.life.state)) {
         rg__checkpoint_stop(a);

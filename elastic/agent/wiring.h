@@ -11,7 +11,7 @@ void rg__open_job(rg__agent *a);
 void rg__open_on_late(rg__agent *a); /* it is not open for too long */
 void rg__agent_take_lease(rg__agent *a, const rg__meta *meta);
 void rg__agent_tell_sizes(
-    rg__agent *a); /* the keeper, and that the job is open */
+    rg__agent *a); /* the supervisor, and that the job is open */
 void rg__agent_end_wiped(
     rg__agent *a); /* etcd has another job's keys, or none */
 

@@ -1,5 +1,5 @@
-/* `regroup agent`: this process becomes the keeper of this host's agent, for a
- * job that other hosts know by its etcd and its name. */
+/* `regroup agent`: this process becomes the supervisor of this host's agent,
+ * for a job that other hosts know by its etcd and its name. */
 #include "elastic/cli/agent_cmd.h"
 
 #include <stdio.h>
@@ -44,7 +44,7 @@ int rg__agent_here(rg__cli *cli, const rg__agent_start *start)
     rg__launch launch = {0};
     rg__rundir dir = {.job_lock = -1, .host_lock = -1};
     int code;
-    rg__keeper_calm();
+    rg__supervisor_calm();
     rg_status st = prepare(&launch, &dir, cli, start);
     rg__agent_params params = rg__launch_params(&launch, cli, &dir);
     params.is_launched = start->is_launched;
@@ -53,8 +53,9 @@ int rg__agent_here(rg__cli *cli, const rg__agent_start *start)
         rg__launch_record(&params, &record);
         st = rg__rundir_record(&dir, &record);
     }
-    code = st == RG_OK ? rg__keeper_run(&params, rg__agent_run, start->hooks)
-                       : rg__cli_fail(st);
+    code = st == RG_OK
+               ? rg__supervisor_run(&params, rg__agent_run, start->hooks)
+               : rg__cli_fail(st);
     rg__rundir_leave(&dir);
     return code;
 }

@@ -1,9 +1,9 @@
-/* This process becomes the keeper of an agent: for `regroup agent`, and for
+/* This process becomes the supervisor of an agent: for `regroup agent`, and for
  * `regroup remote`, which has more to say about how. */
 #ifndef RG_ELASTIC_AGENT_CMD_H
 #define RG_ELASTIC_AGENT_CMD_H
 
-#include "elastic/agent/supervisor/keeper.h"
+#include "elastic/agent/supervisor/supervisor.h"
 #include "elastic/cli/cli.h"
 #include "elastic/cli/launch.h"
 #include "elastic/cli/rundir.h"
@@ -12,7 +12,7 @@ typedef struct rg__agent_start { /* any may be NULL */
     /* Called in the run directory, before etcd is asked: fill in how etcd lets
      * us in. */
     rg_status (*log_in)(void *arg, rg__launch *launch, const rg__rundir *dir);
-    const rg__keeper_hooks *hooks;
+    const rg__supervisor_hooks *hooks;
     bool is_launched; /* by a launcher on another host */
     void *arg;
 } rg__agent_start;

@@ -1,4 +1,4 @@
-/* Attached to an agent that runs: what an agent's own keeper does for its
+/* Attached to an agent that runs: what an agent's own supervisor does for its
  * launcher (remote_cmd.c), but for the output, which has no way here. */
 #include "elastic/cli/attach.h"
 

@@ -24,7 +24,7 @@
 
 typedef struct remote {
     rg__letter letter;
-    rg__keeper_hooks hooks;
+    rg__supervisor_hooks hooks;
     int in;
     bool is_private; /* the launcher has the job's etcd */
     bool is_leaving, has_hurried;
@@ -36,7 +36,7 @@ typedef struct remote {
 
 /* ------------------------------------------------------------- the launcher */
 
-/* As a signal from outside: the keeper passes it on. */
+/* As a signal from outside: the supervisor passes it on. */
 static void leave(remote *r)
 {
     if (r->is_leaving)
@@ -259,7 +259,7 @@ static int run(remote *r)
         return rg__cli_fail(
             rg__fail(RG_ERR_MEMORY, "no memory for a command line"));
     r->is_private = is_private != NULL && strcmp(is_private, "1") == 0;
-    r->hooks = (rg__keeper_hooks){
+    r->hooks = (rg__supervisor_hooks){
         .turn = on_turn, .fd = r->in, .readable = on_readable, .arg = r};
     const rg_status st = rg__cli_open(&cli, "agent", argc, argv);
     int code = 0;

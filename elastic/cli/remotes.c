@@ -285,7 +285,8 @@ void rg__remotes_free(rg__remotes *r)
     rg__hosts_free(&r->hosts);
 }
 
-/* --------------------------------------------------------------- the keeper */
+/* --------------------------------------------------------------- the
+ * supervisor */
 
 int rg__remotes_turn(rg__remotes *r)
 {

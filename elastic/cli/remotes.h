@@ -35,7 +35,7 @@ void rg__remotes_on_turn(rg__remotes *remotes, int (*turn)(void *arg),
                          void *arg);
 void rg__remotes_free(rg__remotes *remotes);
 
-/* For the keeper (keeper.h). */
+/* For the supervisor (supervisor.h). */
 int rg__remotes_turn(rg__remotes *remotes);
 void rg__remotes_ended(rg__remotes *remotes, pid_t pid, int status);
 void rg__remotes_sizes(rg__remotes *remotes, int min, int max, bool has_world);

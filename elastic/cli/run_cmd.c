@@ -1,13 +1,13 @@
 /* `regroup run`: an agent for this host, and for a job without an etcd of its
- * own a private one, both children of this process, which is the agent's keeper
- * and starts an etcd that ends again. */
+ * own a private one, both children of this process, which is the agent's
+ * supervisor and starts an etcd that ends again. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 
-#include "elastic/agent/supervisor/keeper.h"
+#include "elastic/agent/supervisor/supervisor.h"
 #include "elastic/cli/cli.h"
 #include "elastic/cli/goodbye.h"
 #include "elastic/cli/invite.h"
@@ -31,7 +31,7 @@ static void block_signals(job_run *run)
 {
     sigset_t set;
     signal(SIGCHLD, SIG_DFL); /* ignored, children would reap themselves */
-    rg__keeper_signals(&set);
+    rg__supervisor_signals(&set);
     sigprocmask(SIG_BLOCK, &set, &run->before);
 }
 
@@ -107,11 +107,11 @@ static rg_status prepare(job_run *run, const rg__cli *cli)
 /* The job's code, once it is over. */
 static int run_job(job_run *run, const rg__cli *cli)
 {
-    const rg__keeper_hooks hooks = {.ended = on_ended,
-                                    .turn = on_turn,
-                                    .sizes = on_sizes,
-                                    .is_over = on_look,
-                                    .arg = run};
+    const rg__supervisor_hooks hooks = {.ended = on_ended,
+                                        .turn = on_turn,
+                                        .sizes = on_sizes,
+                                        .is_over = on_look,
+                                        .arg = run};
     rg__agent_params params = rg__launch_params(&run->launch, cli, &run->dir);
     params.creates_job = true;
     if (cli->settings.etcd == NULL) {
@@ -134,7 +134,7 @@ static int run_job(job_run *run, const rg__cli *cli)
         st = rg__remotes_prepare(&run->remotes, cli, &params);
     if (st != RG_OK)
         return rg__cli_fail(st);
-    int code = rg__keeper_run(&params, rg__agent_run, &hooks);
+    int code = rg__supervisor_run(&params, rg__agent_run, &hooks);
     code = rg__remotes_finish(&run->remotes, code);
     if (run->etcd.is_open)
         rg__goodbye(&run->etcd, run->launch.job, run->launch.host);
@@ -145,10 +145,11 @@ int rg__cmd_run(rg__cli *cli)
 {
     job_run run = {.dir = {.job_lock = -1, .host_lock = -1}};
     int code;
-    rg__keeper_calm();
+    rg__supervisor_calm();
     block_signals(&run);
     const rg_status st = prepare(&run, cli);
-    const int signal = rg__keeper_pending(); /* before an agent could take it */
+    const int signal =
+        rg__supervisor_pending(); /* before an agent could take it */
     if (signal != 0)
         code = 128 + signal;
     else

@@ -2,7 +2,7 @@
  * the letter, prints what comes back line by line, and ends with its exit code.
  * Whoever does not read our output stops that process, and not the launcher.
  *
- *   launcher ── channel ── ssh h2 ─ ─ ─ `regroup remote` (keeper) ── agent
+ *   launcher ── channel ── ssh h2 ─ ─ ─ `regroup remote` (supervisor) ── agent
  *
  * SIGTERM to the channel says "leave" to the host; a second one closes its
  * input as well. When the launcher is killed the kernel kills both children,

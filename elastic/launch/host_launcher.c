@@ -10,7 +10,7 @@
 #include <time.h>
 
 #include "elastic/agent/agent.h"
-#include "elastic/agent/supervisor/keeper.h"
+#include "elastic/agent/supervisor/supervisor.h"
 #include "elastic/launch/channel.h"
 #include "elastic/launch/route.h"
 #include "sdk/base/clock.h"
@@ -605,7 +605,7 @@ static int wait_all(rg__launcher *l, bool (*is_one)(const host *),
     sigset_t set;
     const uint64_t deadline =
         most_ns != 0 ? rg__now_ns() + most_ns : UINT64_MAX;
-    rg__keeper_signals(&set);
+    rg__supervisor_signals(&set);
     sigdelset(&set, SIGTSTP);
     sigdelset(&set, SIGCONT);
     while (reap(l, code_p), is_any(l, is_one)) {

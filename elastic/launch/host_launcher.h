@@ -35,7 +35,7 @@ typedef struct rg__launcher_params {
     uint64_t start_timeout_ms;  /* for a first answer of a host, before there
                                    is a world */
     bool has_last_checkpoint;   /* hosts may write one when the job ends */
-    /* Called while the end is waited for, as the keeper does before: other
+    /* Called while the end is waited for, as the supervisor does before: other
      * children that end, and what is due. Returns after how many ms to call it
      * again, -1: never. */
     int (*turn)(void *arg);

@@ -47,7 +47,7 @@ static rg_status connect_to(const char *path, int *sock_p)
     return RG_OK;
 }
 
-/* A keeper's word about the agent before comes first, if it does. */
+/* A supervisor's word about the agent before comes first, if it does. */
 static rg_status recv_soon(int sock, void *bytes, size_t *n_p,
                            int fds[RG__SOCK_FDS])
 {

@@ -379,7 +379,7 @@ static void on_buffer(rg__worker *w, const rg__buffer *m)
 
 /* --------------------------------------------- an agent lost, and the next */
 
-/* Its keeper says so, and starts another; or nobody is there any more. */
+/* Its supervisor says so, and starts another; or nobody is there any more. */
 static void on_agent_gone(rg__worker *w)
 {
     if (w->agent_lost_ns != 0)

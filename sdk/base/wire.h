@@ -32,8 +32,8 @@
  *   SETS_SHOWN, as many as it takes  ->
  *   FINALIZE                         ->
  *
- * When the agent is killed, its keeper holds its end of the socket:
- *                                    <-      GONE   (of the keeper)
+ * When the agent is killed, its supervisor holds its end of the socket:
+ *                                    <-      GONE   (of the supervisor)
  *                                    <-      AGAIN  (of the next agent)
  *   STAND                            ->
  *   what was asked last, if no answer came, with the same number

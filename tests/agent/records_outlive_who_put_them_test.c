@@ -1,6 +1,6 @@
-/* What an agent puts is what its keeper reads once it is dead: the newest of
- * each name, in order, with descriptors; also when the keeper stood still and
- * its queue was full. Nothing is leaked at either end.
+/* What an agent puts is what its supervisor reads once it is dead: the newest
+ * of each name, in order, with descriptors; also when the supervisor stood
+ * still and its queue was full. Nothing is leaked at either end.
  *
  * Covers: kept.c keep.c */
 #include <dirent.h>
@@ -37,7 +37,7 @@ static void put_text(rg__keep *keep, const char *name, const char *text)
     close(ends[0]);
 }
 
-/* What the keeper does with each message. */
+/* What the supervisor does with each message. */
 static bool take(int sock, rg__kept_list *list)
 {
     static rg__kept_message m;
@@ -94,16 +94,16 @@ static void newest_of_each_name(void)
     rg__keep_destroy(keep);
 }
 
-typedef struct slow_keeper {
+typedef struct slow_supervisor {
     rg__loop *loop;
     rg__timer *timer;
     int sock, taken;
     rg__kept_list list;
-} slow_keeper;
+} slow_supervisor;
 
 static void take_some(void *arg)
 {
-    slow_keeper *k = arg;
+    slow_supervisor *k = arg;
     for (int i = 0; i < 100 && take(k->sock, &k->list); i++)
         k->taken++;
     if (k->taken < MANY)
@@ -126,7 +126,7 @@ static void full_queue(void)
 {
     int pair[2];
     rg__keep *keep = NULL;
-    slow_keeper k = {0};
+    slow_supervisor k = {0};
     const rg__keep_events events = {.ended = ended, .gone = nothing};
     CHECK_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
     k.sock = pair[1];
@@ -160,7 +160,7 @@ int main(void)
     const int before = count_fds();
     newest_of_each_name();
     full_queue();
-    rg__keep_put(NULL, "no keeper", NULL, 0, NULL, 0);
+    rg__keep_put(NULL, "no supervisor", NULL, 0, NULL, 0);
     CHECK_EQ(count_fds(), before);
     return 0;
 }

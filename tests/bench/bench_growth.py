@@ -4,14 +4,13 @@
   build/bench/bin/bench_growth [--changes 2000] [--rows 10] [--etcd own]
 
 One host and one job with a tiny state. The oldest worker is killed, it is
-started again, and so on: two changes a kill. A row is what agent, keeper and
-etcd hold then: resident memory in KiB, open descriptors, what lies in etcd's
-database and in its files (KiB), and, with --etcd own, how many keys the job
-has. `written` is what etcd has written to its disk in a change since the row
-before (0 where that is memory), `stored` what its database has gained by one:
-with --etcd private (the default) etcd is as `regroup run` starts it, with
---etcd own nobody compacts it.
-"""
+started again, and so on: two changes a kill. A row is what agent, supervisor
+and etcd hold then: resident memory in KiB, open descriptors, what lies in
+etcd's database and in its files (KiB), and, with --etcd own, how many keys the
+job has. `written` is what etcd has written to its disk in a change since the
+row before (0 where that is memory), `stored` what its database has gained by
+one: with --etcd private (the default) etcd is as `regroup run` starts it, with
+--etcd own nobody compacts it."""
 
 import argparse
 import base64
@@ -37,15 +36,15 @@ from house import (Etcd, agent_of,  # noqa: E402 pylint: disable=C0413
                    program_of)
 
 PREFIX = "/regroup/v1/growth/"
-COLUMNS = (("changes", 8), ("agent_kib", 10), ("keeper_kib", 11),
-           ("etcd_kib", 9), ("agent_fds", 10), ("keeper_fds", 11),
+COLUMNS = (("changes", 8), ("agent_kib", 10), ("supervisor_kib", 15),
+           ("etcd_kib", 9), ("agent_fds", 10), ("supervisor_fds", 15),
            ("keys", 6), ("db_kib", 8), ("files_kib", 10), ("stored", 8),
            ("written", 9))
 
 
 def parse_flags():
     flags = argparse.ArgumentParser(
-        description="What agent, keeper and etcd hold after many changes.")
+        description="What agent, supervisor and etcd hold after many changes.")
     flags.add_argument("--changes", type=int, default=2000)
     flags.add_argument("--rows", type=int, default=10)
     flags.add_argument("--workers", type=int, default=20, help="more of them "
@@ -69,13 +68,13 @@ class UnixConnection(http.client.HTTPConnection):
 class Private:
     """The etcd that `regroup run` starts."""
 
-    def __init__(self, keeper, folder):
-        self.keeper, self.folder = keeper, folder
+    def __init__(self, supervisor, folder):
+        self.supervisor, self.folder = supervisor, folder
         self.flags = []
 
     @property
     def pid(self):
-        for task in glob.glob(f"/proc/{self.keeper()}/task/*/children"):
+        for task in glob.glob(f"/proc/{self.supervisor()}/task/*/children"):
             with open(task, encoding="ascii") as file:
                 for pid in map(int, file.read().split()):
                     if program_of(pid) == "etcd":
@@ -206,10 +205,11 @@ def bytes_below(folder):
 def look(job, etcd, generation):
     agent = agent_of(job.process.pid)
     return {"changes": generation, "agent_kib": resident_kib(agent),
-            "keeper_kib": resident_kib(job.process.pid),
+            "supervisor_kib": resident_kib(job.process.pid),
             "etcd_kib": resident_kib(etcd.pid),
             "agent_fds": descriptors(agent),
-            "keeper_fds": descriptors(job.process.pid), "keys": etcd.keys(),
+            "supervisor_fds": descriptors(job.process.pid),
+            "keys": etcd.keys(),
             "db_kib": etcd.database() // 1024,
             "files_kib": bytes_below(etcd.folder) // 1024,
             "_written": written(etcd.pid), "_db": etcd.database()}

@@ -24,7 +24,7 @@ def test():
           f"changes were not counted: {found}")
     claim(rows[-1]["keys"] <= rows[0]["keys"] + KEPT + 18,
           f"keys stay: {rows}")
-    for name in ("agent_fds", "keeper_fds"):
+    for name in ("agent_fds", "supervisor_fds"):
         claim(rows[-1][name] <= rows[1][name] + 4, f"{name} grow: {rows}")
     claim(rows[-1]["agent_kib"] <= rows[1]["agent_kib"] + GROWTH_KIB,
           f"the agent grows: {rows}")

@@ -54,7 +54,7 @@ def steps(d, job):
 
 
 def kill_all(d, name):
-    """Keeper, agent and workers, until none is left that starts another."""
+    """Supervisor, agent and workers, until nothing is left to start another."""
     def are_gone():
         pids = processes_with(mark_of(d, name))
         for pid in pids:

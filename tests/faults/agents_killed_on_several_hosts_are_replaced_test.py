@@ -1,5 +1,6 @@
 """SIGKILL of agents on several hosts, the leader's as well, and twice at the same
-time: their keepers start the next ones, no host is lost, no generation ends.
+time: their supervisors start the next ones; no host is lost, and no generation
+ends.
 
 Covers: takeover.c peers.c"""
 import os
@@ -12,12 +13,14 @@ TRAINING = (*UNTIL_FINISH, "--step-ms", 5)
 
 
 def kill(job, *hosts):
-    keepers = [job.agents[host].pid for host in hosts]
-    agents = [until(lambda k=k: agent_of(k), 10, "an agent") for k in keepers]
+    supervisors = [job.agents[host].pid for host in hosts]
+    agents = [until(lambda k=k: agent_of(k), 10, "an agent")
+              for k in supervisors]
     for pid in agents:
         os.kill(pid, signal.SIGKILL)
-    for keeper, pid in zip(keepers, agents):
-        until(lambda: agent_of(keeper) not in (None, pid), 10, "another agent")
+    for supervisor, pid in zip(supervisors, agents):
+        until(lambda: agent_of(supervisor) not in (None, pid), 10,
+              "another agent")
     for host in hosts:
         until(lambda: job.status(host), 10, f"the status of {host}")
 

@@ -89,10 +89,10 @@ FAULTS = {
     "crash": Fault("worker", "full", "SIGSEGV"),
     "stop": Fault("worker", "full", "SIGSTOP, for longer than the budget"),
     "pause": Fault("", "same", "SIGSTOP for a third of the budget"),
-    "agent kill": Fault("", "same", "SIGKILL to the agent; its keeper starts "
-                        "the next"),
-    "keeper kill": Fault("host", "less", "SIGKILL to `regroup agent` itself, "
-                         "which means the host"),
+    "agent kill": Fault("", "same", "SIGKILL to the agent; its supervisor "
+                        "starts the next"),
+    "supervisor kill": Fault("host", "less", "SIGKILL to `regroup agent` "
+                             "itself, which means the host"),
     "agent stop": Fault("host", "full", "SIGSTOP to the agent for twice the "
                         "budget"),
     "agent pause": Fault("", "same", "SIGSTOP to the agent for a third of the "
@@ -159,7 +159,7 @@ ROWS = (
     ("pause", CHANGE, (), "leader"),
     ("agent kill", ("idle", *AGENT), ("idle", "ack"), "follower"),
     ("agent kill", ("idle", *AGENT), ("propose", "done"), "leader"),
-    ("keeper kill", ("idle", "build", "done"), ("idle",), "follower"),
+    ("supervisor kill", ("idle", "build", "done"), ("idle",), "follower"),
     ("agent stop", ("idle", "propose", "decide", "done"), ("idle",), "leader"),
     ("agent stop", ("idle", "ack"), (), "follower"),
     ("agent pause", AGENT, ("decide",), "leader"),

@@ -283,10 +283,10 @@ class Scene:
         self.job.kill_agent(self.host)
         self.release()
 
-    def keeper_kill(self):
+    def supervisor_kill(self):
         self.lost |= self.workers_of(self.host)
         self.gone.add(self.host)
-        self.job.kill_keeper(self.host)
+        self.job.kill_supervisor(self.host)
         self.release()
 
     def agent_stop(self, seconds=2 * BUDGET_S):
@@ -381,7 +381,7 @@ class Scene:
             member.start()
 
     ACTS = {"kill": kill, "crash": crash, "stop": stop, "pause": pause,
-            "agent kill": agent_kill, "keeper kill": keeper_kill,
+            "agent kill": agent_kill, "supervisor kill": supervisor_kill,
             "agent stop": agent_stop, "agent pause": agent_pause,
             "drain": drain_host, "cut": cut, "unplug": unplug,
             "one-way cut": one_way_cut, "host": kill_host,

@@ -36,7 +36,7 @@ uint64_t frames_sum(fuzz_input *in); /* of a piece of a commit */
 /* A buffer's name, sharded and copied if it begins with #. */
 void frames_describe(fuzz_input *in, rg__register *m);
 
-/* agent_keep.c: a keeper, and what it keeps. */
+/* agent_keep.c: a supervisor, and what it keeps. */
 void keeps_begin(void);
 void keeps_end(void);
 void keeps_settle(void);

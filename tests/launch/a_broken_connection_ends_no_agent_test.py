@@ -44,9 +44,10 @@ def kill_agent(job):
     with open(f"/proc/{job.pid(1)}/stat", encoding="ascii") as stat:
         agent = int(stat.read().rsplit(")", 1)[1].split()[1])
     with open(f"/proc/{agent}/stat", encoding="ascii") as stat:
-        keeper = int(stat.read().rsplit(")", 1)[1].split()[1])
+        supervisor = int(stat.read().rsplit(")", 1)[1].split()[1])
     os.kill(agent, signal.SIGKILL)
-    until(lambda: agent_of(keeper) not in (None, agent), 20, "another agent")
+    until(lambda: agent_of(supervisor) not in (None, agent), 20,
+          "another agent")
 
 
 def with_another_etcd():

@@ -58,14 +58,14 @@ def training():
             claim(re.fullmatch(r"h\d '\S+/regroup' remote", call), call)
         with open(job.path("run/test/etcd.invitation"), encoding="ascii") as f:
             password = f.readline().strip()
-        for pid in [*job.keepers(), *(w["pid"] for w in before.values())]:
+        for pid in [*job.supervisors(), *(w["pid"] for w in before.values())]:
             for name in ("cmdline", "environ"):
                 with open(f"/proc/{pid}/{name}", "rb") as file:
                     claim(password.encode() not in file.read(),
                           f"the password is in {name} of {pid}")
         generation = job.generation()
         lost = next(h for h in job.hosts().values() if h["id"] == "h2")
-        for pid in job.keepers():  # of h2: keeper and agent at once
+        for pid in job.supervisors():  # of h2: supervisor and agent at once
             if holds_lock(pid, "agent-h2.lock"):
                 os.kill(pid, signal.SIGKILL)
         job.wait_world(3, above=generation)

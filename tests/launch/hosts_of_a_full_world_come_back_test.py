@@ -18,7 +18,7 @@ TRAIN = (*UNTIL_FINISH, "--step-ms", 5)
 
 
 def is_agent_of(pid, host):
-    """Of the keeper too; False for a process that has ended."""
+    """Of the supervisor too; False for a process that has ended."""
     try:
         return any(os.readlink(f"/proc/{pid}/fd/{fd}").endswith(
             f"/agent-{host}.lock") for fd in os.listdir(f"/proc/{pid}/fd"))
@@ -28,13 +28,13 @@ def is_agent_of(pid, host):
 
 def die(job, *names):
     """All of their processes at once: none sees another one end, and no
-    stopped agent is woken up because its keeper has ended."""
+    stopped agent is woken up because its supervisor has ended."""
     workers = [w["pid"] for name in names
                for w in job.hosts()[name]["workers"]]
-    agents = [pid for pid in job.keepers()
+    agents = [pid for pid in job.supervisors()
               if any(is_agent_of(pid, name) for name in names)]
     claim(len(agents) == 2 * len(names), f"{agents} of {names}")
-    agents.sort(key=lambda pid: agent_of(pid) in agents)  # keepers last
+    agents.sort(key=lambda pid: agent_of(pid) in agents)  # supervisors last
     for signum in (signal.SIGSTOP, signal.SIGKILL):
         for pid in workers + agents:
             with contextlib.suppress(ProcessLookupError):

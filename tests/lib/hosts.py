@@ -837,23 +837,23 @@ class HostsJob(Job):
         return json.loads(text)["port"]
 
     def agent_pid(self, host):
-        """The agent's own process; agents[host] is its keeper."""
-        keeper = self.agents[host].pid
+        """The agent's own process; agents[host] is its supervisor."""
+        supervisor = self.agents[host].pid
 
         def find():
             for pid in self.hosts.pids(host):
                 with contextlib.suppress(OSError):
-                    if parent_of(pid) == keeper and \
+                    if parent_of(pid) == supervisor and \
                             os.readlink(f"/proc/{pid}/exe") == REGROUP:
                         return pid
             return None
         return until(find, 20, f"an agent runs on {host}")
 
     def kill_agent(self, host, signum=signal.SIGKILL):
-        """The agent alone: its workers live on, its keeper starts the next."""
+        """The agent alone: workers live, its supervisor starts the next."""
         os.kill(self.agent_pid(host), signum)
 
-    def kill_keeper(self, host):
+    def kill_supervisor(self, host):
         """To kill the command means the host: its agent leaves."""
         self.lost.add(host)
         self.agents[host].kill()

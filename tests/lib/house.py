@@ -94,10 +94,10 @@ def child_of(parent, name):
     return None
 
 
-def agent_of(keeper):
+def agent_of(supervisor):
     """The agent that this `regroup run` or `regroup agent` has started last;
     None while there is none."""
-    return child_of(keeper, "regroup")
+    return child_of(supervisor, "regroup")
 
 
 def program_of(pid):

@@ -70,14 +70,14 @@ class LaunchedJob(Job):
                                               {"hosts": []})["hosts"]
                 if host["id"] != "launcher"}
 
-    def keepers(self):
+    def supervisors(self):
         """Pids of `regroup remote` and of the agents that these started."""
         return [pid for pid in map(int, filter(str.isdigit,
                                                os.listdir("/proc")))
                 if words_of(pid)[1:] == ["remote"] and self.is_ours(pid)]
 
     def await_nobody(self, seconds=20):
-        until(lambda: not self.keepers(), seconds, "all agents have ended")
+        until(lambda: not self.supervisors(), seconds, "all agents have ended")
 
     def signal(self, signum=signal.SIGTERM):
         self.process.send_signal(signum)

@@ -108,19 +108,19 @@ class SshJob(LaunchedJob):
             net = f"--net={NETNS}/{sshds.hosts.net('h1')}"
             self.command[:0] = ["nsenter", net, "--"]
 
-    def keepers_on(self, name):
+    def supervisors_on(self, name):
         """`regroup remote` and its agent there."""
         mark = os.path.join(self.hosts_.folder, name + ".r")
-        return [pid for pid in self.keepers() if mark in environment(pid)]
+        return [pid for pid in self.supervisors() if mark in environment(pid)]
 
-    def keepers(self):
+    def supervisors(self):
         return [pid for pid in map(int, filter(str.isdigit,
                                                os.listdir("/proc")))
                 if words_of(pid)[1:] == ["remote"] and
                 self.hosts_.folder in environment(pid)]
 
     def kill_agents(self, name):
-        for pid in self.keepers_on(name):
+        for pid in self.supervisors_on(name):
             os.kill(pid, signal.SIGKILL)
 
 

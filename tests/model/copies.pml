@@ -181,7 +181,7 @@ end:
 proctype partner(byte h; byte r)
 {
     byte p = h * REPLICAS + r;
-    byte keeper = (h + 1 + r) % N;
+    byte supervisor = (h + 1 + r) % N;
     byte c;
 end:
     do
@@ -189,7 +189,7 @@ end:
         !under_way[p] && stored[p] < to_copy(h) ->
         c = next_copy(p, h);
         assert(own[at(h, c)] == c);
-        assert(own[at(keeper, c)] == c); /* it finds the slot by that */
+        assert(own[at(supervisor, c)] == c); /* it finds the slot by that */
         copy[copy_at(h, r, c)] = 0;
         under_way[p] = 1
     }

@@ -772,7 +772,7 @@ inline take_up(h)
     i = 0
 }
 
-/* The next agent has the vault, the pages and the workers from the keeper. A
+/* The next agent has the vault, the pages and the workers from the supervisor. A
  * commit on its way comes again, one that is here does not. */
 inline kill_agent(h)
 {

@@ -108,7 +108,7 @@ typedef struct rg__slot {
     uint32_t index;
     rg__slot_kept kept;
     int child_pidfd;
-    bool is_adopted;    /* the child is the keeper's, of an earlier agent */
+    bool is_adopted;    /* the child is the supervisor's, of an earlier agent */
     bool has_rested;    /* when that was killed: it had no worker any more */
     uint64_t unable_ns; /* no process could be started since; 0: one could */
     uint64_t died_in;   /* the generation that it computed in, 0: none */
@@ -117,7 +117,7 @@ typedef struct rg__slot {
     uint64_t oom_kills; /* that are no news */
     rg__timer *respawn, *fence, *reap, *hold;
     rg__timer *orphan; /* an adopted child has ended, and its code is on its
-                          way from the keeper */
+                          way from the supervisor */
     rg__output *output;
     rg__worker w;
 } rg__slot;
@@ -173,7 +173,7 @@ struct rg__agent {
     const rg__events *on; /* what follows from what happens */
     rg__agent_params own; /* --min and --max are the job's, once it is known */
     const rg__agent_params *params; /* = &own */
-    bool has_world; /* the keeper knows that the first one is formed */
+    bool has_world; /* the supervisor knows that the first one is formed */
     rg__meta meta;  /* of the job that we would make */
     rg__keep *keep; /* what outlives this agent; borrowed */
     rg__loop *loop;

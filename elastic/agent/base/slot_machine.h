@@ -2,8 +2,8 @@
  * is the process in it that has called rg_init.
  *
  * Not states, but facts beside them: the child, which may be reaped before its
- * worker is fenced or after it; whose child it is, ours or the keeper's; and
- * the generation that a worker is a member of (worker.entered), which is a
+ * worker is fenced or after it; whose child it is, ours or the supervisor's;
+ * and the generation that a worker is a member of (worker.entered), which is a
  * number. */
 #ifndef RG_AGENT_SLOT_MACHINE_H
 #define RG_AGENT_SLOT_MACHINE_H

@@ -10,7 +10,7 @@
 #include "elastic/agent/checkpoint/checkpoints.h"
 #include "elastic/agent/generation/generation.h"
 #include "elastic/agent/mpirun/mpirun.h"
-#include "elastic/agent/supervisor/keeper.h"
+#include "elastic/agent/supervisor/supervisor.h"
 #include "elastic/agent/workers/workers.h"
 #include "elastic/agent/output/output.h"
 
@@ -325,7 +325,7 @@ static void drain_by_signal(rg__agent *a, int signum)
 static bool ends_job(const rg__agent *a)
 {
     const bool was_killed =
-        a->leaving->keeper != 0 && getppid() != a->leaving->keeper;
+        a->leaving->supervisor != 0 && getppid() != a->leaving->supervisor;
     return a->params->creates_job &&
            !(was_killed && a->params->has_remotes && !a->params->has_etcd);
 }
@@ -377,7 +377,7 @@ static void on_signal(void *arg, int fd, uint32_t events)
 rg_status rg__end_watch_signals(rg__agent *a)
 {
     sigset_t set, stops;
-    rg__keeper_signals(&set);
+    rg__supervisor_signals(&set);
     sigdelset(&set, SIGCHLD);
     sigprocmask(SIG_BLOCK, &set, NULL);
     /* we write to a terminal from the background: `stty tostop` is for others
@@ -462,7 +462,7 @@ rg_status rg__leaving_create(rg__agent *a)
     if (a->leaving == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for an agent");
     a->leaving->signal_fd = -1;
-    a->leaving->keeper = a->keep != NULL ? getppid() : 0;
+    a->leaving->supervisor = a->keep != NULL ? getppid() : 0;
     return make_timers(a, a->leaving)
                ? RG_OK
                : rg__fail(RG_ERR_MEMORY, "no memory for timers");

@@ -5,7 +5,7 @@
 #include "elastic/agent/base/agent_state.h"
 
 struct rg__leaving {
-    pid_t keeper; /* that has started us, 0: none */
+    pid_t supervisor; /* that has started us, 0: none */
     int signal_fd;
 
     /* drain and notices */

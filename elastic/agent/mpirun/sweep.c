@@ -1,5 +1,5 @@
-/* Processes of launches on this host: below our keeper, which is the parent of
- * whatever has lost its own, each that bears the mark of a launch in its
+/* Processes of launches on this host: below our supervisor, which is the parent
+ * of whatever has lost its own, each that bears the mark of a launch in its
  * environment and this agent's socket beside it, and all that it has started.
  */
 #include "elastic/agent/mpirun/mpirun_parts.h"
@@ -100,8 +100,8 @@ static bool has_variable(const char *text, size_t n, const char *begins,
     return false;
 }
 
-/* Below one keeper there may be another agent's launch, where the launcher of a
- * job has started an agent on its own host. One that has ended has no
+/* Below one supervisor there may be another agent's launch, where the launcher
+ * of a job has started an agent on its own host. One that has ended has no
  * variables. */
 static bool bears_mark(tree *t, pid_t pid)
 {
@@ -155,13 +155,13 @@ static int kill_marked(tree *t, bool spares_shims)
 
 int rg__sweep_kill(const rg__agent *a, bool spares_shims)
 {
-    const pid_t keeper = getppid();
+    const pid_t supervisor = getppid();
     tree t = {.text = malloc(ENVIRON_MAX)};
     int found = 1;
     snprintf(t.socket, sizeof t.socket, RG__ENV_SOCKET "=%s",
              rg__workers_socket(a));
     if (t.text != NULL) {
-        add(&t, keeper > 1 ? keeper : getpid(), false);
+        add(&t, supervisor > 1 ? supervisor : getpid(), false);
         found = kill_marked(&t, spares_shims);
     }
     free(t.text);

@@ -9,7 +9,7 @@
  * prints without end. A pipe takes a long line in parts: until all of it is
  * written no other line goes there. An output outlives its process until it is
  * written, and what was read of it outlives the agent: it lies in a spool, and
- * the pipe's end with the keeper. */
+ * the pipe's end with the supervisor. */
 #include "elastic/agent/output/output.h"
 #include "elastic/agent/output/spool.h"
 #include "elastic/agent/base/view.h"

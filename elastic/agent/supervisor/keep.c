@@ -12,7 +12,7 @@
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
 
-/* A record that the keeper's queue has had no room for yet. */
+/* A record that the supervisor's queue has had no room for yet. */
 typedef struct unsent {
     struct unsent *next;
     int fd[RG__KEPT_FDS], fds; /* owned */
@@ -21,7 +21,7 @@ typedef struct unsent {
 } unsent;
 
 struct rg__keep {
-    int sock; /* -1: the keeper is gone */
+    int sock; /* -1: the supervisor is gone */
     rg__loop *loop;
     rg__keep_events events;
     rg__kept_list born_with;

@@ -1,11 +1,12 @@
-/* The agent's end of what its keeper keeps for it (kept.h): put a record before
- * anything that follows from it is done, and a killed agent's successor finds
- * it. A keeper that is stopped makes nobody wait: records wait here then, and
- * are lost when the agent is killed at that moment.
+/* The agent's end of what its supervisor keeps for it (kept.h): put a record
+ * before anything that follows from it is done, and a killed agent's successor
+ * finds it. A supervisor that is stopped makes nobody wait: records wait here
+ * then, and are lost when the agent is killed at that moment.
  *
  * Threads:   the loop's.
- * Ownership: descriptors given to put stay the caller's; the keeper has copies.
- * NULL is allowed for a keep everywhere: nothing outlives that agent. */
+ * Ownership: descriptors given to put stay the caller's; the supervisor has
+ * copies. NULL is allowed for a keep everywhere: nothing outlives that agent.
+ */
 #ifndef RG_AGENT_KEEP_H
 #define RG_AGENT_KEEP_H
 
@@ -18,13 +19,13 @@ typedef struct rg__keep rg__keep;
 
 /* In an agent that has just been forked. Takes the socket and the records of
  * the agent before it, if there was one. descriptors: RLIMIT_NOFILE before the
- * keeper raised it. */
+ * supervisor raised it. */
 rg_status rg__keep_create(int sock, const rg__kept_list *kept,
                           const struct rlimit *descriptors, rg__keep **keep_p);
 void rg__keep_destroy(rg__keep *keep);
 
 /* ended: a process of a record, of which this agent is not the parent, has
- * ended. gone: the keeper was killed. finish: it knows that all is over. */
+ * ended. gone: the supervisor was killed. finish: it knows that all is over. */
 typedef struct rg__keep_events {
     void (*ended)(void *arg, int32_t pid, int32_t status);
     void (*gone)(void *arg);

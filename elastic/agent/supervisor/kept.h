@@ -1,6 +1,6 @@
 /* Records: what must outlive an agent. An agent hands each of them to its
- * keeper, the process that started it; when the agent is killed, the keeper
- * starts another, which inherits them by fork.
+ * supervisor, the process that started it; when the agent is killed, the
+ * supervisor starts another, which inherits them by fork.
  *
  * A record has a name, some bytes, up to RG__KEPT_FDS descriptors, and perhaps
  * the process whose exit status belongs to it.
@@ -52,15 +52,15 @@ void rg__kept_clear(rg__kept_list *list);
 /* Close all descriptors; the records stay. */
 void rg__kept_close(rg__kept_list *list);
 
-/* What travels between agent and keeper, one packet each. */
+/* What travels between agent and supervisor, one packet each. */
 typedef enum rg__kept_what {
     RG__KEPT_PUT = 1, /* agent: name, pid, bytes, descriptors */
     RG__KEPT_DROP,    /* agent: name */
-    RG__KEPT_ENDED,   /* keeper: pid, status */
-    RG__KEPT_FINISH   /* keeper: the exit code as status, and why as bytes */
+    RG__KEPT_ENDED,   /* supervisor: pid, status */
+    RG__KEPT_FINISH /* supervisor: the exit code as status, and why as bytes */
 } rg__kept_what;
 
-/* The record from which the keeper learns that the job is open, and that a
+/* The record from which the supervisor learns that the job is open, and that a
  * world of it has been formed. */
 #define RG__KEPT_SIZES "sizes"
 typedef struct rg__kept_sizes {

@@ -4,7 +4,8 @@
  *
  * The kernel takes seconds over gigabytes, and this is the loop: memory is made
  * without a page, and the worker that asked for it reserves the pages
- * (segments.c there). It is given back by the keeper, which closes it last. */
+ * (segments.c there). It is given back by the supervisor, which closes it last.
+ */
 #include "elastic/agent/vault/vaults.h"
 #include "elastic/agent/base/tell.h"
 #include "elastic/agent/base/view.h"
@@ -529,7 +530,7 @@ static void drop_segment(rg__agent *a, int i)
             rg__worker_tell(&a->slot[k], &m, sizeof m, -1);
     char name[RG__KEPT_NAME_MAX];
     name_segment(&gone, name);
-    close(gone.fd); /* before the keeper does */
+    close(gone.fd); /* before the supervisor does */
     rg__keep_drop(a->keep, name);
 }
 

@@ -44,7 +44,7 @@
 #define DUMP_NS            (UINT64_C(60) * 1000 * RG__MS) /* for a core dump */
 #define BACKOFF_FIRST_MS   50
 #define BACKOFF_MOST_MS    10000
-#define ORPHAN_NS          (1000 * RG__MS) /* for the keeper's word */
+#define ORPHAN_NS          (1000 * RG__MS) /* for the supervisor's word */
 #define MISSED_NS          (500 * RG__MS)  /* for what needs the dead no more */
 #define QUICK_NS           (UINT64_C(5) * 1000 * RG__MS) /* back off from these */
 
@@ -68,9 +68,9 @@ void rg__slot_keep(const rg__slot *s)
 
 static void on_child_exit(void *arg, int fd, uint32_t events);
 
-/* The child runs nothing before its record is with the keeper: an agent that is
- * killed in between leaves no process that nobody knows. The next one is not to
- * take that for the program's end: no program ends by this signal. */
+/* The child runs nothing before its record is with the supervisor: an agent
+ * that is killed in between leaves no process that nobody knows. The next one
+ * is not to take that for the program's end: no program ends by this signal. */
 #define NEVER_BEGAN SIGRTMAX
 
 static void wait_for_go(const int gate[2])
@@ -253,7 +253,8 @@ static void start(void *arg)
             s->index, s->kept.child);
 }
 
-/* Its end is told by a shim, as that of an adopted child is by the keeper. */
+/* Its end is told by a shim, as that of an adopted child is by the supervisor.
+ */
 static rg_status adopt(rg__slot *s, pid_t child)
 {
     s->child_pidfd = (int)syscall(SYS_pidfd_open, child, 0);
@@ -912,8 +913,8 @@ static int decode(int status)
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/* What follows is with the keeper before the child is reaped: until then the
- * next agent would be told its end by the kernel. */
+/* What follows is with the supervisor before the child is reaped: until then
+ * the next agent would be told its end by the kernel. */
 static void child_ended(rg__slot *s, int code, const char *how)
 {
     const pid_t child = s->kept.child;
@@ -978,7 +979,8 @@ static void on_child_exit(void *arg, int fd, uint32_t events)
 /* --------------------------------------------- children of an earlier agent
  */
 
-/* The keeper doesn't know how it ended: an agent reaped it and was killed. */
+/* The supervisor doesn't know how it ended: an agent reaped it and was killed.
+ */
 static void end_orphan(void *arg)
 {
     child_ended(arg, 1, "ended, and its exit code is lost with an agent");

@@ -426,7 +426,7 @@ static void name_record(const rg__slot *s, char name[RG__KEPT_NAME_MAX])
     snprintf(name, RG__KEPT_NAME_MAX, "worker/%u", s->index);
 }
 
-/* The socket comes first: the keeper speaks to workers over it. */
+/* The socket comes first: the supervisor speaks to workers over it. */
 static void keep_worker(const rg__slot *s)
 {
     char name[RG__KEPT_NAME_MAX];

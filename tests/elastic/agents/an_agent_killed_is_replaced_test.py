@@ -2,7 +2,7 @@
 them over, nobody dies, no generation ends, and the training is as if nothing
 had been. Who connects to its socket is told its own number.
 
-Covers: keeper.c takeover.c"""
+Covers: supervisor.c takeover.c"""
 import glob
 import os
 import signal
@@ -25,7 +25,7 @@ def kill_agent(job):
 
 
 def descriptors(job):
-    """How many the keeper and the agent have open."""
+    """How many the supervisor and the agent have open."""
     return [len(os.listdir(f"/proc/{pid}/fd"))
             for pid in (job.process.pid, job.agent())]
 

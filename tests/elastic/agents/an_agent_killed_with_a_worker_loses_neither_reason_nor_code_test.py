@@ -1,10 +1,10 @@
 """A worker that dies while no agent lives: the next agent learns it from the
-kernel and the keeper, names the signal, and the world shrinks and grows as if
-an agent had been there. And the other way round: the only worker dies, then the
-agent, and the commit that it had made counts. A failure from which an agent has
-drawn its conclusions counts once.
+kernel and the supervisor, names the signal, and the world shrinks and grows as
+if an agent had been there. And the other way round: the only worker dies, then
+the agent, and the commit that it had made counts. A failure from which an
+agent has drawn its conclusions counts once.
 
-Covers: keeper.c takeover.c deathwatch.c"""
+Covers: supervisor.c takeover.c deathwatch.c"""
 import os
 import signal
 
@@ -14,7 +14,7 @@ TRAIN = (*UNTIL_FINISH, "--step-ms", 5)
 
 
 def kept(job):
-    """How many descriptors the keeper holds."""
+    """How many descriptors the supervisor holds."""
     return len(os.listdir(f"/proc/{job.process.pid}/fd"))
 
 
@@ -52,7 +52,7 @@ def test():
         lost = before[1]["pid"]
         held = kept(job)
         agent = job.agent()
-        job.process.send_signal(signal.SIGSTOP)  # the keeper: no agent comes
+        job.process.send_signal(signal.SIGSTOP)  # no agent comes
         os.kill(agent, signal.SIGKILL)
         os.kill(lost, signal.SIGKILL)
         job.process.send_signal(signal.SIGCONT)
@@ -61,7 +61,7 @@ def test():
         causes = [c["cause"] for c in job.status()["changes"]]
         claim("died" in causes[1] or "signal 9" in causes[1],
               f"the cause of the change is lost: {causes}")
-        claim(kept(job) == held, "the keeper has kept what is over")
+        claim(kept(job) == held, "the supervisor has kept what is over")
         job.finish()
         claim("was ended by signal 9" in job.text(),
               "nobody said how the worker ended")

@@ -1,7 +1,7 @@
 """An agent that is killed whenever it starts: after some tries nobody starts it
 again, its workers end by themselves, and `regroup run` says what happened.
 
-Covers: keeper.c"""
+Covers: supervisor.c"""
 import contextlib
 import os
 import signal

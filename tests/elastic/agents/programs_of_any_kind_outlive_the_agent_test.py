@@ -1,7 +1,7 @@
 """Static programs and programs that know nothing of Regroup outlive their agent
 as well, and end with the code that they would have ended with.
 
-Covers: keeper.c slots.c"""
+Covers: supervisor.c slots.c"""
 import os
 import signal
 
@@ -27,7 +27,7 @@ def foreign(script, code):
 
 
 def wrapped():
-    """The worker is a grandchild; its parent is the keeper's child."""
+    """The worker is a grandchild; its parent is the supervisor's child."""
     with Job(["-n", "2"], ["bash", "-c", '"$@"; exit $?', "bash",
                            *trainer(*UNTIL_FINISH, "--step-ms", 5)]) as job:
         job.wait_step(20)

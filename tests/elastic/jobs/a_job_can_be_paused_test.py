@@ -1,7 +1,7 @@
 """Ctrl-Z: `regroup run` and its workers stop, also when their agent is killed
 meanwhile; after `fg` they go on, and nobody has taken them for stuck.
 
-Covers: run_cmd.c keeper.c"""
+Covers: run_cmd.c supervisor.c"""
 import os
 import signal
 import time

@@ -33,9 +33,9 @@ def is_refused(etcd, command):
 
 def kill_all(job):
     job.note_pids()
-    keeper = job.process.pid
-    pids = [job.agent(), *job.pids, keeper]  # a keeper's death ends an agent
-    os.kill(keeper, signal.SIGSTOP)
+    supervisor = job.process.pid
+    pids = [job.agent(), *job.pids, supervisor]  # it ends an agent, too
+    os.kill(supervisor, signal.SIGSTOP)
     for pid in pids:
         with contextlib.suppress(OSError):
             os.kill(pid, signal.SIGKILL)

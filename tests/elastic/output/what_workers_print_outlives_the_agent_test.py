@@ -21,7 +21,7 @@ done
 
 
 def kill_agent(job):
-    """The keeper stands still for a while: lines come while no agent lives."""
+    """The supervisor is stopped for a while: lines come without an agent."""
     agent = job.agent()
     job.process.send_signal(signal.SIGSTOP)
     os.kill(agent, signal.SIGKILL)

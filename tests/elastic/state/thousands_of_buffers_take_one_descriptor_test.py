@@ -1,6 +1,6 @@
-"""Thousands of registered buffers lie in one memory: keeper, agent and workers
-hold a few descriptors, whatever a worker may open, and each buffer survives the
-kill of the agent, of a worker, and both.
+"""Thousands of registered buffers lie in one memory: supervisor, agent and
+workers hold a few descriptors, whatever a worker may open, and each buffer
+survives the kill of the agent, of a worker, and both.
 
 Covers: vault.c"""
 import os
@@ -26,7 +26,7 @@ def begun(job):
 
 
 def check_few(job):
-    for what, pid in (("keeper", job.process.pid), ("agent", job.agent())):
+    for what, pid in (("supervisor", job.process.pid), ("agent", job.agent())):
         n = descriptors(pid)
         claim(n < FEW, f"the {what} has {n} descriptors")
     claim(max(begun(job)) < FEW, f"workers have {begun(job)} descriptors")

@@ -1,12 +1,13 @@
-/* The keeper: the process that `regroup run` and `regroup agent` are. It starts
- * the agent, keeps what must outlive it (kept.h), and starts another when it is
- * killed; the new agent takes over the workers, the vault and the output. It
- * speaks to nobody else, has no threads and no memory of the job mapped.
+/* The supervisor: the process that `regroup run` and `regroup agent` are. It
+ * starts the agent, keeps what must outlive it (kept.h), and starts another
+ * when it is killed; the new agent takes over the workers, the vault and the
+ * output. It speaks to nobody else, has no threads and no memory of the job
+ * mapped.
  *
  * Threads: call it in a process without other threads.
  * Signals: SIGCHLD and those that are forwarded are blocked while it runs. */
-#ifndef RG_AGENT_KEEPER_H
-#define RG_AGENT_KEEPER_H
+#ifndef RG_AGENT_SUPERVISOR_H
+#define RG_AGENT_SUPERVISOR_H
 
 #include <signal.h>
 #include <stdbool.h>
@@ -14,7 +15,7 @@
 
 #include "elastic/agent/base/agent_params.h"
 
-typedef struct rg__keeper_hooks { /* any may be NULL */
+typedef struct rg__supervisor_hooks { /* any may be NULL */
     /* A child that is no agent has ended and was reaped. */
     void (*ended)(void *arg, pid_t pid, int status);
     /* Called between waits; returns the most ms that the next may last, -1:
@@ -30,18 +31,18 @@ typedef struct rg__keeper_hooks { /* any may be NULL */
     int fd; /* 0: none */
     void (*readable)(void *arg);
     void *arg;
-} rg__keeper_hooks;
+} rg__supervisor_hooks;
 
 /* SIGCHLD, and the signals that are passed on to the agent: SIGINT, SIGTERM,
  * SIGHUP and SIGQUIT, SIGTSTP and SIGCONT, but for those that are ignored
  * (nohup and its like stay respected). */
-void rg__keeper_signals(sigset_t *set);
+void rg__supervisor_signals(sigset_t *set);
 /* One of the first four that is pending; 0: none. */
-int rg__keeper_pending(void);
+int rg__supervisor_pending(void);
 
 /* The first act of a process that runs it: who reads its output may go away,
  * or not read; neither ends or stops it. */
-void rg__keeper_calm(void);
+void rg__supervisor_calm(void);
 
 /* What the agent's process runs (rg__agent_run). */
 struct rg__keep;
@@ -51,7 +52,7 @@ typedef int (*rg__agent_fn)(const rg__agent_params *params,
 
 /* Run the agent until it has ended for good; returns the exit code of the job
  * here. hooks may be NULL. */
-int rg__keeper_run(const rg__agent_params *params, rg__agent_fn run,
-                   const rg__keeper_hooks *hooks);
+int rg__supervisor_run(const rg__agent_params *params, rg__agent_fn run,
+                       const rg__supervisor_hooks *hooks);
 
 #endif

@@ -1,5 +1,5 @@
-"""SIGKILL of the agent and of the keeper that would replace it: the workers go
-on for --agent-grace and end then by themselves.
+"""SIGKILL of the agent and of the supervisor that would replace it: the
+workers go on for --agent-grace and end then by themselves.
 
 Covers: meet.c thread.c"""
 import os

@@ -9,7 +9,7 @@
  * once, by way of us. If we die, the kernel tells it to stop (PDEATHSIG). We
  * are the reaper of what it leaves (PR_SET_CHILD_SUBREAPER): its workers become
  * our children, and we tell the next agent how they ended. */
-#include "elastic/agent/supervisor/keeper.h"
+#include "elastic/agent/supervisor/supervisor.h"
 #include "elastic/agent/supervisor/keep.h"
 #include "elastic/agent/supervisor/kept.h"
 #include "elastic/agent/base/agent_state.h"
@@ -36,10 +36,10 @@
 #define BACKOFF_NS (100 * RG__MS)  /* after the second, then twice as much */
 #define LATE_NS    (3000 * RG__MS) /* beyond the grace */
 
-typedef struct keeper {
+typedef struct supervisor {
     const rg__agent_params *params;
     rg__agent_fn run;
-    const rg__keeper_hooks *hooks;
+    const rg__supervisor_hooks *hooks;
     rg__kept_list kept;
     struct rlimit descriptors; /* before ours was raised */
     sigset_t before;
@@ -52,7 +52,7 @@ typedef struct keeper {
     int signal;       /* that came while no agent lived, 0: none */
     bool is_over, has_given_up;
     bool has_finished; /* the agent was told to end */
-} keeper;
+} supervisor;
 
 /* The last two pause the job here and go on with it. */
 static const int forwarded[] = {SIGINT,  SIGTERM, SIGHUP,
@@ -66,7 +66,7 @@ static bool is_ignored(int signum)
     return sigaction(signum, NULL, &now) == 0 && now.sa_handler == SIG_IGN;
 }
 
-void rg__keeper_signals(sigset_t *set)
+void rg__supervisor_signals(sigset_t *set)
 {
     sigemptyset(set);
     sigaddset(set, SIGCHLD);
@@ -75,13 +75,13 @@ void rg__keeper_signals(sigset_t *set)
             sigaddset(set, forwarded[i]);
 }
 
-void rg__keeper_calm(void)
+void rg__supervisor_calm(void)
 {
     signal(SIGPIPE, SIG_IGN);
     rg__log_never_waits();
 }
 
-int rg__keeper_pending(void)
+int rg__supervisor_pending(void)
 {
     sigset_t pending;
     sigpending(&pending);
@@ -93,7 +93,7 @@ int rg__keeper_pending(void)
 
 /* ----------------------------------------------------------------- records */
 
-static void tell_sizes(const keeper *k)
+static void tell_sizes(const supervisor *k)
 {
     const rg__kept *r = rg__kept_find(&k->kept, RG__KEPT_SIZES);
     rg__kept_sizes sizes;
@@ -103,7 +103,7 @@ static void tell_sizes(const keeper *k)
     k->hooks->sizes(k->hooks->arg, sizes.min, sizes.max, sizes.has_world != 0);
 }
 
-static void take_record(keeper *k, const rg__kept_message *m, size_t n,
+static void take_record(supervisor *k, const rg__kept_message *m, size_t n,
                         int fds[RG__SOCK_FDS])
 {
     const size_t head = offsetof(rg__kept_message, bytes);
@@ -116,12 +116,12 @@ static void take_record(keeper *k, const rg__kept_message *m, size_t n,
         return;
     }
     if (rg__kept_set(&k->kept, name, m->pid, m->bytes, n - head, fds) != RG_OK)
-        rg__log(RG__WARN, "keeper", "%s", rg_last_error());
+        rg__log(RG__WARN, "supervisor", "%s", rg_last_error());
     if (strcmp(name, RG__KEPT_SIZES) == 0)
         tell_sizes(k);
 }
 
-static void hang_up(keeper *k)
+static void hang_up(supervisor *k)
 {
     if (k->sock >= 0)
         close(k->sock);
@@ -129,7 +129,7 @@ static void hang_up(keeper *k)
 }
 
 /* All that the agent has said; what a dead one said is still there. */
-static void take_records(keeper *k)
+static void take_records(supervisor *k)
 {
     static rg__kept_message m;
     while (k->sock >= 0) {
@@ -149,7 +149,7 @@ static void take_records(keeper *k)
     }
 }
 
-static bool has_living_process(const keeper *k)
+static bool has_living_process(const supervisor *k)
 {
     for (const rg__kept *r = k->kept.first; r != NULL; r = r->next)
         if (r->pid != 0 && !r->has_ended)
@@ -158,7 +158,7 @@ static bool has_living_process(const keeper *k)
 }
 
 /* Their grace runs from now on, whether another agent comes or not. */
-static void tell_workers(const keeper *k)
+static void tell_workers(const supervisor *k)
 {
     const rg__mark m = {{RG__GONE, RG__WIRE_VERSION}, 0};
     for (const rg__kept *r = rg__kept_next(&k->kept, "worker/", NULL);
@@ -170,7 +170,7 @@ static void tell_workers(const keeper *k)
 
 /* The forwarded signals stay blocked until the agent takes them from a
  * signalfd: one that comes first is not lost and doesn't kill it. */
-static void become_agent(keeper *k, int sock, pid_t parent)
+static void become_agent(supervisor *k, int sock, pid_t parent)
 {
     rg__keep *keep = NULL;
     sigset_t children;
@@ -188,7 +188,7 @@ static void become_agent(keeper *k, int sock, pid_t parent)
     exit(code);
 }
 
-static rg_status start_agent(keeper *k)
+static rg_status start_agent(supervisor *k)
 {
     const pid_t parent = getpid();
     int ends[2];
@@ -220,7 +220,7 @@ static rg_status start_agent(keeper *k)
 }
 
 /* false: too often. */
-static bool plan_another(keeper *k)
+static bool plan_another(supervisor *k)
 {
     const uint64_t now = rg__now_ns();
     const bool is_quick = now - k->started_ns < QUICK_NS;
@@ -240,7 +240,7 @@ static void describe(int status, char text[64])
              WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 }
 
-static void agent_ended(keeper *k, int status)
+static void agent_ended(supervisor *k, int status)
 {
     char how[64];
     k->agent = 0;
@@ -254,17 +254,17 @@ static void agent_ended(keeper *k, int status)
     tell_workers(k);
     k->is_over = k->has_given_up = !plan_another(k);
     if (!k->is_over)
-        rg__log(RG__WARN, "keeper",
+        rg__log(RG__WARN, "supervisor",
                 "the agent %s; another takes over its workers", how);
 }
 
-static void start_if_due(keeper *k)
+static void start_if_due(supervisor *k)
 {
     if (k->agent != 0 || k->is_over || rg__now_ns() < k->start_at_ns)
         return;
     if (start_agent(k) == RG_OK)
         return;
-    rg__log(RG__WARN, "keeper", "%s", rg_last_error());
+    rg__log(RG__WARN, "supervisor", "%s", rg_last_error());
     k->started_ns = rg__now_ns();
     k->is_over = k->has_given_up = !plan_another(k);
 }
@@ -280,7 +280,7 @@ static bool find_ended(pid_t *pid_p)
     return info.si_pid != 0;
 }
 
-static void note_end(keeper *k, rg__kept *r, int status)
+static void note_end(supervisor *k, rg__kept *r, int status)
 {
     const size_t n = offsetof(rg__kept_message, bytes);
     const rg__kept_message m = {
@@ -293,7 +293,7 @@ static void note_end(keeper *k, rg__kept *r, int status)
 
 /* A process that an agent has left to us takes its group along; while it is
  * not reaped, no other group can have its number. */
-static void reap(keeper *k)
+static void reap(supervisor *k)
 {
     pid_t pid;
     while (find_ended(&pid)) {
@@ -315,7 +315,7 @@ static void reap(keeper *k)
 
 /* ----------------------------------------------------------------- waiting */
 
-static void take_signals(keeper *k)
+static void take_signals(supervisor *k)
 {
     struct signalfd_siginfo info;
     while (read(k->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
@@ -330,7 +330,7 @@ static void take_signals(keeper *k)
     }
 }
 
-static int most_ms(const keeper *k)
+static int most_ms(const supervisor *k)
 {
     int ms = -1;
     if (k->hooks->turn != NULL)
@@ -346,7 +346,7 @@ static int most_ms(const keeper *k)
 }
 
 /* Once: what the agent makes of it takes its time. */
-static void finish_if_over(keeper *k)
+static void finish_if_over(supervisor *k)
 {
     rg__kept_message m = {.what = RG__KEPT_FINISH};
     int code = 0;
@@ -362,7 +362,7 @@ static void finish_if_over(keeper *k)
                       NULL, 0) == RG_OK;
 }
 
-static void turn(keeper *k)
+static void turn(supervisor *k)
 {
     struct pollfd on[] = {
         {.fd = k->signal_fd, .events = POLLIN},
@@ -379,14 +379,14 @@ static void turn(keeper *k)
 }
 
 /* Without an agent the workers end by themselves. */
-static void wait_workers(keeper *k)
+static void wait_workers(supervisor *k)
 {
     const uint64_t deadline =
         rg__now_ns() + k->params->grace_ms * RG__MS + LATE_NS;
     while (reap(k), has_living_process(k)) {
         const uint64_t now = rg__now_ns();
         if (now >= deadline) {
-            rg__log(RG__WARN, "keeper",
+            rg__log(RG__WARN, "supervisor",
                     "processes of job %s still run, longer than --agent-grace "
                     "allows; look for them with ps",
                     k->params->job);
@@ -400,10 +400,10 @@ static void wait_workers(keeper *k)
 
 /* -------------------------------------------------------------- begin, end */
 
-static rg_status set_up(keeper *k)
+static rg_status set_up(supervisor *k)
 {
     sigset_t set;
-    rg__keeper_signals(&set);
+    rg__supervisor_signals(&set);
     signal(SIGCHLD, SIG_DFL); /* ignored, children would reap themselves */
     sigprocmask(SIG_BLOCK, &set, &k->before);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -419,7 +419,7 @@ static rg_status set_up(keeper *k)
     return start_agent(k);
 }
 
-static int end(keeper *k)
+static int end(supervisor *k)
 {
     char how[64];
     if (!k->has_given_up)
@@ -434,15 +434,15 @@ static int end(keeper *k)
                                   : WEXITSTATUS(k->status);
 }
 
-int rg__keeper_run(const rg__agent_params *params, rg__agent_fn run,
-                   const rg__keeper_hooks *hooks)
+int rg__supervisor_run(const rg__agent_params *params, rg__agent_fn run,
+                       const rg__supervisor_hooks *hooks)
 {
-    static const rg__keeper_hooks none;
-    keeper k = {.params = params,
-                .run = run,
-                .hooks = hooks != NULL ? hooks : &none,
-                .signal_fd = -1,
-                .sock = -1};
+    static const rg__supervisor_hooks none;
+    supervisor k = {.params = params,
+                    .run = run,
+                    .hooks = hooks != NULL ? hooks : &none,
+                    .signal_fd = -1,
+                    .sock = -1};
     int code = RG__EXIT_SYSTEM;
     rg__log_who(params->host, -1, 0, 0);
     if (set_up(&k) != RG_OK) {
