@@ -18,7 +18,7 @@
 #include "elastic/agent/leaving/leaving.h"
 #include "elastic/agent/mpirun/mpirun.h"
 #include "elastic/agent/output/output.h"
-#include "elastic/agent/supervisor/keep.h"
+#include "elastic/agent/supervisor/fdstore.h"
 #include "elastic/agent/supervisor/supervisor.h"
 #include "elastic/agent/vault/vaults.h"
 #include "elastic/agent/workers/workers.h"
@@ -238,7 +238,7 @@ static void follow_slot_lost(rg__slot *s, const char *why)
 
 static void follow_slot_dead(rg__slot *s)
 {
-    if (s->kept.is_loss)
+    if (s->saved.is_loss)
         rg__mpirun_rank_ended(s);
     rg__publish(s->a);
     rg__resume_look(s->a);
@@ -487,11 +487,11 @@ static void on_supervisor_gone(void *arg)
 
 static rg_status watch_supervisor(rg__agent *a)
 {
-    const rg__keep_events events = {.ended = rg__slots_on_ended,
-                                    .gone = on_supervisor_gone,
-                                    .finish = on_finish,
-                                    .arg = a};
-    return rg__keep_watch(a->keep, a->loop, &events);
+    const rg__fdstore_events events = {.ended = rg__slots_on_ended,
+                                       .gone = on_supervisor_gone,
+                                       .finish = on_finish,
+                                       .arg = a};
+    return rg__fdstore_watch(a->fdstore, a->loop, &events);
 }
 
 #ifdef RG_FAILPOINTS
@@ -596,7 +596,7 @@ static void tear_down(rg__agent *a)
     rg__leaving_destroy(a);
     rg__timer_destroy(a->sockets.resend);
     rg__timer_destroy(a->owed.timer);
-    rg__keep_unwatch(a->keep);
+    rg__fdstore_unwatch(a->fdstore);
     rg__loop_destroy(a->loop);
     rg__snapshot_free(&a->view);
     rg__snapshot_free(&a->known);
@@ -604,7 +604,7 @@ static void tear_down(rg__agent *a)
     free(a->prefix_end);
 }
 
-int rg__agent_run(const rg__agent_params *params, rg__keep *keep)
+int rg__agent_run(const rg__agent_params *params, rg__fdstore *fdstore)
 {
     rg__agent *a = calloc(1, sizeof *a);
     if (a == NULL)
@@ -612,7 +612,7 @@ int rg__agent_run(const rg__agent_params *params, rg__keep *keep)
     a->on = &rg__agent_events;
     a->own = *params;
     a->params = &a->own;
-    a->keep = keep;
+    a->fdstore = fdstore;
     a->elastic = -1;
     a->life.agents = 1;
     a->sockets.listener = a->sockets.peer_listener = -1;

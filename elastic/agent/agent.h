@@ -6,7 +6,7 @@
 #include "elastic/agent/base/events.h"
 #include "elastic/agent/base/agent_params.h"
 
-struct rg__keep;
+struct rg__fdstore;
 
 extern const rg__events rg__agent_events; /* what follows from each (agent.c) */
 
@@ -14,6 +14,6 @@ extern const rg__events rg__agent_events; /* what follows from each (agent.c) */
  * workers are gone when it returns. Returns the exit code. SIGINT and SIGTERM
  * stop the job; call it in a process without other threads. keep: what outlives
  * it, borrowed; with what a killed agent left, it goes on where that was. */
-int rg__agent_run(const rg__agent_params *params, struct rg__keep *keep);
+int rg__agent_run(const rg__agent_params *params, struct rg__fdstore *fdstore);
 
 #endif

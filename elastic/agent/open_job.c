@@ -6,8 +6,8 @@
 #include "elastic/agent/base/txn.h"
 #include "elastic/agent/base/view.h"
 #include "elastic/agent/leaving/leaving.h"
-#include "elastic/agent/supervisor/keep.h"
-#include "elastic/agent/supervisor/kept.h"
+#include "elastic/agent/supervisor/fdstore.h"
+#include "elastic/agent/supervisor/fdrecord.h"
 #include "elastic/agent/workers/workers.h"
 
 #include <inttypes.h>
@@ -108,8 +108,9 @@ static void on_lease(void *arg, rg__lease_event event)
 
 void rg__agent_tell_sizes(rg__agent *a)
 {
-    const rg__kept_sizes sizes = {a->own.min, a->own.max, a->has_world};
-    rg__keep_put(a->keep, RG__KEPT_SIZES, &sizes, sizeof sizes, NULL, 0);
+    const rg__fdrecord_sizes sizes = {a->own.min, a->own.max, a->has_world};
+    rg__fdstore_put(a->fdstore, RG__FDRECORD_SIZES, &sizes, sizeof sizes, NULL,
+                    0);
 }
 
 void rg__agent_take_lease(rg__agent *a, const rg__meta *meta)

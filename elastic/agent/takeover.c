@@ -18,8 +18,8 @@
 #include "elastic/agent/generation/generation.h"
 #include "elastic/agent/leaving/leaving.h"
 #include "elastic/agent/output/output.h"
-#include "elastic/agent/supervisor/keep.h"
-#include "elastic/agent/supervisor/kept.h"
+#include "elastic/agent/supervisor/fdstore.h"
+#include "elastic/agent/supervisor/fdrecord.h"
 #include "elastic/agent/vault/vaults.h"
 #include "elastic/agent/workers/workers.h"
 
@@ -46,52 +46,54 @@
     X(most_step) /* pages of the dead are gone */
 
 /* All of the agent's other records hang on it. */
-typedef struct kept_agent {
+typedef struct saved_agent {
 #define X(field) __typeof__(((rg__agent *)NULL)->field) field;
     KEPT(X)
 #undef X
     bool has_published;
-    rg__kept_leaving leaving;
+    rg__leaving_saved leaving;
     rg__served served;
-} kept_agent;
+} saved_agent;
 
 void rg__resume_note(rg__agent *a)
 {
     if (a->life.lease_id == 0)
         return; /* nothing to take over yet */
-    const kept_agent kept = {
+    const saved_agent saved = {
 #define X(field) .field = a->field,
         KEPT(X)
 #undef X
             .has_published = rg__publish_has_been(a),
-        .leaving = rg__leaving_keep(a), .served = a->store->served};
-    rg__keep_put(a->keep, "agent", &kept, sizeof kept, NULL, 0);
+        .leaving = rg__leaving_save(a), .served = a->store->served};
+    rg__fdstore_put(a->fdstore, "agent", &saved, sizeof saved, NULL, 0);
 }
 
 void rg__resume_note_job(rg__agent *a)
 {
-    rg__keep_put(a->keep, "job", &a->meta, sizeof a->meta, NULL, 0);
+    rg__fdstore_put(a->fdstore, "job", &a->meta, sizeof a->meta, NULL, 0);
 }
 
 void rg__resume_job(rg__agent *a)
 {
-    const rg__kept *kept = rg__kept_find(rg__keep_born_with(a->keep), "job");
-    if (kept != NULL && kept->n == sizeof a->meta)
-        memcpy(&a->meta, kept->bytes, sizeof a->meta);
+    const rg__fdrecord *record =
+        rg__fdrecord_find(rg__fdstore_born_with(a->fdstore), "job");
+    if (record != NULL && record->n == sizeof a->meta)
+        memcpy(&a->meta, record->bytes, sizeof a->meta);
 }
 
-static bool read_note(const rg__agent *a, kept_agent *was)
+static bool read_note(const rg__agent *a, saved_agent *was)
 {
-    const rg__kept *kept = rg__kept_find(rg__keep_born_with(a->keep), "agent");
-    if (kept == NULL || kept->n != sizeof *was)
+    const rg__fdrecord *record =
+        rg__fdrecord_find(rg__fdstore_born_with(a->fdstore), "agent");
+    if (record == NULL || record->n != sizeof *was)
         return false;
-    memcpy(was, kept->bytes, sizeof *was);
+    memcpy(was, record->bytes, sizeof *was);
     return true;
 }
 
 bool rg__resume_names(rg__agent *a)
 {
-    kept_agent was;
+    saved_agent was;
     if (!read_note(a, &was))
         return false;
 #define X(field) a->field = was.field;
@@ -174,12 +176,12 @@ static int adopt(rg__agent *a)
 
 void rg__resume_begin(rg__agent *a)
 {
-    kept_agent was;
+    saved_agent was;
     if (!read_note(a, &was))
         return;
     rg__resume_note(a);
     const int workers = adopt(a);
-    rg__keep_forget_rest(a->keep);
+    rg__fdstore_forget_rest(a->fdstore);
     rg__log(RG__WARN, "agent", "took over %d workers from an agent that died",
             workers);
     rg__slots_pause(a,

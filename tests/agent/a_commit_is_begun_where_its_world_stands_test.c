@@ -74,7 +74,7 @@ static bool is_begun(etcd_server *server, void (*before)(etcd_server *),
                      void (*meanwhile)(etcd_server *), uint64_t agreed)
 {
     scene s;
-    rg__slot one = {.kept = {.state = SLOT_DOOR, .start = 1},
+    rg__slot one = {.saved = {.state = SLOT_DOOR, .start = 1},
                     .w = {.pid = 100, .sock = -1}};
     rg__page *page = aligned_alloc(RG__LINE, RG__PAGE_BYTES);
     CHECK(page != NULL);

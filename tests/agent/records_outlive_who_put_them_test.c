@@ -2,14 +2,14 @@
  * of each name, in order, with descriptors; also when the supervisor stood
  * still and its queue was full. Nothing is leaked at either end.
  *
- * Covers: kept.c keep.c */
+ * Covers: fdrecord.c fdstore.c */
 #include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "elastic/agent/supervisor/keep.h"
+#include "elastic/agent/supervisor/fdstore.h"
 #include "tests/check.h"
 
 #define MANY 3000 /* more than a queue holds */
@@ -27,33 +27,35 @@ static int count_fds(void)
     return n;
 }
 
-static void put_text(rg__keep *keep, const char *name, const char *text)
+static void put_text(rg__fdstore *store, const char *name, const char *text)
 {
     int ends[2];
     CHECK_EQ(pipe(ends), 0);
     CHECK_EQ(write(ends[1], text, strlen(text)), (ssize_t)strlen(text));
     close(ends[1]);
-    rg__keep_put_child(keep, name, 7, text, strlen(text) + 1, ends, 1);
+    rg__fdstore_put_child(store, name, 7, text, strlen(text) + 1, ends, 1);
     close(ends[0]);
 }
 
 /* What the supervisor does with each message. */
-static bool take(int sock, rg__kept_list *list)
+static bool take(int sock, rg__fdrecord_list *list)
 {
-    static rg__kept_message m;
+    static rg__fdrecord_message m;
     size_t n = 0;
     int fds[RG__SOCK_FDS];
     if (rg__sock_recv(sock, &m, sizeof m, &n, fds) != RG_OK)
         return false;
-    if (m.what == RG__KEPT_DROP)
-        rg__kept_drop(list, m.name);
+    if (m.what == RG__FDRECORD_DROP)
+        rg__fdrecord_drop(list, m.name);
     else
-        CHECK_OK(rg__kept_set(list, m.name, m.pid, m.bytes,
-                              n - offsetof(rg__kept_message, bytes), fds));
+        CHECK_OK(rg__fdrecord_set(list, m.name, m.pid, m.bytes,
+                                  n - offsetof(rg__fdrecord_message, bytes),
+                                  fds));
     return true;
 }
 
-static void check_text(const rg__kept *k, const char *name, const char *text)
+static void check_text(const rg__fdrecord *k, const char *name,
+                       const char *text)
 {
     char got[64] = "";
     CHECK(k != NULL);
@@ -68,37 +70,38 @@ static void check_text(const rg__kept *k, const char *name, const char *text)
 static void newest_of_each_name(void)
 {
     int pair[2];
-    rg__keep *keep = NULL;
-    rg__kept_list list = {0};
+    rg__fdstore *store = NULL;
+    rg__fdrecord_list list = {0};
     CHECK_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
-    CHECK_OK(rg__keep_create(pair[0], &list, &limit, &keep));
-    put_text(keep, "slot/1", "old");
-    put_text(keep, "slot/2", "two");
-    put_text(keep, "worker/1", "gone");
-    put_text(keep, "slot/1", "new");
-    rg__keep_drop(keep, "worker/1");
-    rg__keep_drop(keep, "nobody");
-    rg__keep_destroy(keep); /* the agent is dead */
+    CHECK_OK(rg__fdstore_create(pair[0], &list, &limit, &store));
+    put_text(store, "slot/1", "old");
+    put_text(store, "slot/2", "two");
+    put_text(store, "worker/1", "gone");
+    put_text(store, "slot/1", "new");
+    rg__fdstore_drop(store, "worker/1");
+    rg__fdstore_drop(store, "nobody");
+    rg__fdstore_destroy(store); /* the agent is dead */
     while (take(pair[1], &list))
         continue;
-    const rg__kept *first = rg__kept_next(&list, "slot/", NULL);
+    const rg__fdrecord *first = rg__fdrecord_next(&list, "slot/", NULL);
     check_text(first, "slot/1", "new");
-    check_text(rg__kept_next(&list, "slot/", first), "slot/2", "two");
-    CHECK(rg__kept_find(&list, "worker/1") == NULL);
-    CHECK(rg__kept_of(&list, 7) == first);
-    CHECK(rg__kept_of(&list, 0) == NULL);
+    check_text(rg__fdrecord_next(&list, "slot/", first), "slot/2", "two");
+    CHECK(rg__fdrecord_find(&list, "worker/1") == NULL);
+    CHECK(rg__fdrecord_of(&list, 7) == first);
+    CHECK(rg__fdrecord_of(&list, 0) == NULL);
 
     /* the next agent takes a descriptor; the rest is closed with the list */
-    CHECK_OK(rg__keep_create(pair[1], &list, &limit, &keep));
-    close(rg__kept_take(rg__kept_find(rg__keep_born_with(keep), "slot/2"), 0));
-    rg__keep_destroy(keep);
+    CHECK_OK(rg__fdstore_create(pair[1], &list, &limit, &store));
+    close(rg__fdrecord_take(
+        rg__fdrecord_find(rg__fdstore_born_with(store), "slot/2"), 0));
+    rg__fdstore_destroy(store);
 }
 
 typedef struct slow_supervisor {
     rg__loop *loop;
     rg__timer *timer;
     int sock, taken;
-    rg__kept_list list;
+    rg__fdrecord_list list;
 } slow_supervisor;
 
 static void take_some(void *arg)
@@ -125,31 +128,31 @@ static void ended(void *arg, int32_t pid, int32_t status)
 static void full_queue(void)
 {
     int pair[2];
-    rg__keep *keep = NULL;
+    rg__fdstore *store = NULL;
     slow_supervisor k = {0};
-    const rg__keep_events events = {.ended = ended, .gone = nothing};
+    const rg__fdstore_events events = {.ended = ended, .gone = nothing};
     CHECK_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
     k.sock = pair[1];
     CHECK_OK(rg__loop_create(&k.loop));
     k.timer = rg__timer_create(k.loop, take_some, &k);
     CHECK(k.timer != NULL);
-    CHECK_OK(rg__keep_create(pair[0], &k.list, &limit, &keep));
-    CHECK_OK(rg__keep_watch(keep, k.loop, &events));
+    CHECK_OK(rg__fdstore_create(pair[0], &k.list, &limit, &store));
+    CHECK_OK(rg__fdstore_watch(store, k.loop, &events));
     for (int i = 0; i < MANY; i++) {
         char text[16];
         snprintf(text, sizeof text, "%d", i);
         if (i % 10 == 0)
-            put_text(keep, "last", text);
+            put_text(store, "last", text);
         else
-            rg__keep_put(keep, "plain", text, sizeof text, NULL, 0);
+            rg__fdstore_put(store, "plain", text, sizeof text, NULL, 0);
     }
     rg__timer_set(k.timer, 0);
     rg__loop_run(k.loop);
-    check_text(rg__kept_find(&k.list, "last"), "last", "2990");
-    CHECK_STR(rg__kept_find(&k.list, "plain")->bytes, "2999");
-    rg__keep_unwatch(keep);
-    rg__keep_destroy(keep);
-    rg__kept_clear(&k.list);
+    check_text(rg__fdrecord_find(&k.list, "last"), "last", "2990");
+    CHECK_STR(rg__fdrecord_find(&k.list, "plain")->bytes, "2999");
+    rg__fdstore_unwatch(store);
+    rg__fdstore_destroy(store);
+    rg__fdrecord_clear(&k.list);
     rg__timer_destroy(k.timer);
     rg__loop_destroy(k.loop);
     close(pair[1]);
@@ -160,7 +163,7 @@ int main(void)
     const int before = count_fds();
     newest_of_each_name();
     full_queue();
-    rg__keep_put(NULL, "no supervisor", NULL, 0, NULL, 0);
+    rg__fdstore_put(NULL, "no supervisor", NULL, 0, NULL, 0);
     CHECK_EQ(count_fds(), before);
     return 0;
 }

@@ -118,7 +118,7 @@ static void settle(rg__loop *loop)
     sim_serve(loop);
     hands_settle();
     peers_settle();
-    keeps_settle();
+    fdstore_settle();
     if (!etcd_is_away && !sim_is_stopped(loop))
         sim_etcd_serve();
 }
@@ -200,7 +200,7 @@ static void script(rg__loop *loop)
     }
     is_killed = is_killed && !sim_is_stopped(loop);
     if (is_killed) { /* its socket stays where it is */
-        keeps_agent_is_killed();
+        fdstore_agent_is_killed();
         if (link(socket_path, other_path) != 0)
             perror(other_path);
     } else if (!sim_is_stopped(loop)) {
@@ -260,13 +260,13 @@ static void run_agent(void)
                                      .vault_max_bytes = 1 << 20,
                                      .checkpoint_dir = run_dir,
                                      .checkpoint_keep = 2};
-    rg__keep *keep = keeps_create();
+    rg__fdstore *fdstore = fdstore_create();
     FILE *const before = stderr;
     stderr = fopen("/dev/null", "we"); /* it says why it ends */
     FUZZ_CLAIM(stderr != NULL);
     sim_script = script;
-    rg__agent_run(&params, keep);
-    rg__keep_destroy(keep);
+    rg__agent_run(&params, fdstore);
+    rg__fdstore_destroy(fdstore);
     fclose(stderr);
     stderr = before;
     rename(other_path, socket_path);
@@ -280,7 +280,7 @@ static void begin(const uint8_t *bytes, size_t n)
     sim_begin();
     sim_proc_begin();
     sim_etcd_open();
-    keeps_begin();
+    fdstore_begin();
     hands_begin(socket_path);
     peers_begin();
 }
@@ -289,7 +289,7 @@ static void end(void)
 {
     peers_end();
     hands_end();
-    keeps_end();
+    fdstore_end();
     sim_etcd_close();
     sim_proc_end();
     unlink(socket_path);

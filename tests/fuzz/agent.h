@@ -6,7 +6,7 @@
 #include "elastic/agent/agent.h"
 #include "elastic/agent/base/agent_state.h"
 #include "elastic/agent/hosts/peers.h"
-#include "elastic/agent/supervisor/keep.h"
+#include "elastic/agent/supervisor/fdstore.h"
 #include "tests/fuzz/sim.h"
 
 #define PREFIX "/regroup/v1/j/"
@@ -36,12 +36,12 @@ uint64_t frames_sum(fuzz_input *in); /* of a piece of a commit */
 /* A buffer's name, sharded and copied if it begins with #. */
 void frames_describe(fuzz_input *in, rg__register *m);
 
-/* agent_keep.c: a supervisor, and what it keeps. */
-void keeps_begin(void);
-void keeps_end(void);
-void keeps_settle(void);
-void keeps_agent_is_killed(void); /* what it says from now on is not heard */
+/* agent_fdstore.c: a supervisor, and what it keeps. */
+void fdstore_begin(void);
+void fdstore_end(void);
+void fdstore_settle(void);
+void fdstore_agent_is_killed(void); /* what it says from now on is not heard */
 /* For an agent that begins now, with what the one before has left. */
-rg__keep *keeps_create(void);
+rg__fdstore *fdstore_create(void);
 
 #endif

@@ -26,7 +26,7 @@
 #define RG__GIVEN_UP_MAX     64
 
 typedef struct rg__agent rg__agent;
-typedef struct rg__keep rg__keep;
+typedef struct rg__fdstore rg__fdstore;
 typedef struct rg__connection rg__connection;
 typedef struct rg__watcher rg__watcher;
 typedef struct rg__output rg__output;
@@ -85,7 +85,7 @@ typedef struct rg__worker {
 } rg__worker;
 
 /* What the next agent has to know of a slot. */
-typedef struct rg__slot_kept {
+typedef struct rg__slot_saved {
     rg__slot_state state;
     uint32_t start;            /* processes started in this slot so far */
     pid_t child;               /* PROGRAM's process and group leader, 0: none */
@@ -101,12 +101,12 @@ typedef struct rg__slot_kept {
     bool is_recalled; /* it starts again with all others of a first world */
     bool has_stepped; /* the worker of this start has ended a step */
     bool is_wrapped;  /* the child only runs it, and dies for other reasons */
-} rg__slot_kept;
+} rg__slot_saved;
 
 typedef struct rg__slot {
     rg__agent *a;
     uint32_t index;
-    rg__slot_kept kept;
+    rg__slot_saved saved;
     int child_pidfd;
     bool is_adopted;    /* the child is the supervisor's, of an earlier agent */
     bool has_rested;    /* when that was killed: it had no worker any more */
@@ -175,7 +175,7 @@ struct rg__agent {
     const rg__agent_params *params; /* = &own */
     bool has_world; /* the supervisor knows that the first one is formed */
     rg__meta meta;  /* of the job that we would make */
-    rg__keep *keep; /* what outlives this agent; borrowed */
+    rg__fdstore *fdstore; /* what outlives this agent; borrowed */
     rg__loop *loop;
     rg__etcd *etcd;
     rg__owed owed; /* acts on etcd that there was no memory for */

@@ -56,11 +56,11 @@ const rg__machine rg__slot_machine =
 
 bool rg__slot_rests(const rg__slot *s)
 {
-    return (RESTING >> s->kept.state & 1) != 0;
+    return (RESTING >> s->saved.state & 1) != 0;
 }
 
 void rg__slot_step(rg__slot *s, rg__slot_event event)
 {
-    s->kept.state = (rg__slot_state)rg__machine_next(
-        &rg__slot_machine, (int)s->kept.state, (int)event);
+    s->saved.state = (rg__slot_state)rg__machine_next(
+        &rg__slot_machine, (int)s->saved.state, (int)event);
 }

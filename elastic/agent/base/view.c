@@ -55,7 +55,7 @@ int rg__view_count_local(const rg__agent *a, const rg__proposal *p)
 
 bool rg__view_has_place(const rg__proposal *p, const rg__slot *s)
 {
-    const rg__member_id me = {s->a->id, s->index, s->kept.start};
+    const rg__member_id me = {s->a->id, s->index, s->saved.start};
     for (int i = 0; p != NULL && i < p->size; i++)
         if (rg__same_member(p->member[i], me))
             return true;
@@ -98,25 +98,25 @@ bool rg__view_is_static(const rg__agent *a)
 rg__slot *rg__slot_of(const rg__agent *a, rg__member_id id)
 {
     if (id.host != a->id || id.slot >= (uint32_t)a->params->slots ||
-        a->slot[id.slot].kept.start != id.start)
+        a->slot[id.slot].saved.start != id.start)
         return NULL;
     return &a->slot[id.slot];
 }
 
 bool rg__slot_is_alive(const rg__slot *s)
 {
-    return s->kept.state == SLOT_MET || rg__slot_is_ready(s);
+    return s->saved.state == SLOT_MET || rg__slot_is_ready(s);
 }
 
 bool rg__slot_is_ready(const rg__slot *s)
 {
-    return s->kept.state == SLOT_READY || s->kept.state == SLOT_DOOR;
+    return s->saved.state == SLOT_READY || s->saved.state == SLOT_DOOR;
 }
 
 bool rg__slot_can_store(const rg__slot *s)
 {
-    return rg__slot_is_alive(s) || s->kept.state == SLOT_LOST ||
-           s->kept.state == SLOT_FENCING;
+    return rg__slot_is_alive(s) || s->saved.state == SLOT_LOST ||
+           s->saved.state == SLOT_FENCING;
 }
 
 /* ----------------------------------------------------------------- parsing */

@@ -13,8 +13,8 @@
 #include "elastic/agent/base/reap.h"
 #include "elastic/agent/base/txn.h"
 #include "elastic/agent/base/view.h"
-#include "elastic/agent/supervisor/keep.h"
-#include "elastic/agent/supervisor/kept.h"
+#include "elastic/agent/supervisor/fdstore.h"
+#include "elastic/agent/supervisor/fdrecord.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -42,22 +42,22 @@ static void end_late(void *saver_arg);
 /* ---------------------------------------------------------------- the state */
 
 /* The next agent goes on with the newest request that is not durable. */
-static void keep_request(const rg__saver *v)
+static void save_request(const rg__saver *v)
 {
     const rg__save *m = v->has_next ? &v->next : &v->now;
     if (v->has_next || v->phase != SAVER_IDLE)
-        rg__keep_put(v->a->keep, "checkpoint", m, sizeof *m, NULL, 0);
+        rg__fdstore_put(v->a->fdstore, "checkpoint", m, sizeof *m, NULL, 0);
     else
-        rg__keep_drop(v->a->keep, "checkpoint");
+        rg__fdstore_drop(v->a->fdstore, "checkpoint");
 }
 
 static void take_request(rg__saver *v)
 {
-    const rg__kept *kept =
-        rg__kept_find(rg__keep_born_with(v->a->keep), "checkpoint");
-    if (kept == NULL || kept->n != sizeof v->next)
+    const rg__fdrecord *record =
+        rg__fdrecord_find(rg__fdstore_born_with(v->a->fdstore), "checkpoint");
+    if (record == NULL || record->n != sizeof v->next)
         return;
-    memcpy(&v->next, kept->bytes, sizeof v->next);
+    memcpy(&v->next, record->bytes, sizeof v->next);
     v->has_next = true;
 }
 
@@ -101,7 +101,7 @@ void rg__saver_rest(rg__saver *v)
     v->is_ordered = false;
     rg__timer_stop(v->patience);
     rg__saver_start_next(v);
-    keep_request(v);
+    save_request(v);
     rg__shares_follow(v);
     rg__last_tell_end(v);
     rg__last_look(v);
@@ -432,7 +432,7 @@ void rg__checkpoint_ask(rg__slot *s, const rg__save *m)
     v->next_waits = v->phase != SAVER_IDLE;
     rg__shares_asked(v);
     rg__saver_start_next(v);
-    keep_request(v);
+    save_request(v);
 }
 
 void rg__checkpoint_show(const rg__slot *s)

@@ -147,7 +147,7 @@ static double restarts(const rg__agent *a)
 {
     double sum = 0;
     for (int i = 0; i < a->params->slots; i++)
-        sum += a->slot[i].kept.start > 1 ? a->slot[i].kept.start - 1 : 0;
+        sum += a->slot[i].saved.start > 1 ? a->slot[i].saved.start - 1 : 0;
     return sum;
 }
 

@@ -44,24 +44,25 @@ void rg__publish_fill(const rg__agent *a, rg__host_record *host)
     publish_launch(a, host);
     for (int i = 0; i < a->params->slots; i++) {
         const rg__slot *s = &a->slot[i];
-        host->open += s->kept.state != SLOT_GIVEN_UP;
-        if (s->kept.state == SLOT_GIVEN_UP) {
-            host->failed_code = s->kept.exit_code != 0 ? s->kept.exit_code : 1;
+        host->open += s->saved.state != SLOT_GIVEN_UP;
+        if (s->saved.state == SLOT_GIVEN_UP) {
+            host->failed_code =
+                s->saved.exit_code != 0 ? s->saved.exit_code : 1;
             snprintf(host->failed, sizeof host->failed, "%.60s.%u %.63s",
-                     a->params->host, s->index, s->kept.given_up);
+                     a->params->host, s->index, s->saved.given_up);
         }
         host->slot[host->slot_count++] = (rg__slot_record){
             .slot = s->index,
-            .start = s->kept.start,
+            .start = s->saved.start,
             .pid = s->w.pid,
             .port = s->w.port,
             .is_alive = rg__slot_is_alive(s),
-            .is_at_door = s->kept.state == SLOT_DOOR &&
+            .is_at_door = s->saved.state == SLOT_DOOR &&
                           (a->shape.is_known || s->w.waits) &&
                           rg__paths_are_proved(a),
             .waits = s->w.waits,
             .is_free = a->params->is_mpi && a->life.state == RG__LIFE_WORKING &&
-                       s->kept.state == SLOT_IDLE};
+                       s->saved.state == SLOT_IDLE};
     }
 }
 
@@ -241,7 +242,8 @@ static void name_member(const rg__agent *a, const rg__slot *s, char *name,
                         size_t n)
 {
     if (s != NULL)
-        snprintf(name, n, "%s.%u.%u", a->params->host, s->index, s->kept.start);
+        snprintf(name, n, "%s.%u.%u", a->params->host, s->index,
+                 s->saved.start);
     else
         snprintf(name, n, "%s", a->params->host);
 }

@@ -492,7 +492,7 @@ static void go_on(rg__paths *p)
 static bool is_any_at_door(const rg__agent *a)
 {
     for (int i = 0; i < a->params->slots; i++)
-        if (a->slot[i].kept.state == SLOT_DOOR)
+        if (a->slot[i].saved.state == SLOT_DOOR)
             return true;
     return false;
 }

@@ -40,8 +40,8 @@
 
 static bool is_slot_over(const rg__agent *a, const rg__slot *s)
 {
-    return s->kept.child == 0 && !rg__slot_can_store(s) &&
-           (s->kept.state == SLOT_CLOSED || rg__life_is_ending(a) ||
+    return s->saved.child == 0 && !rg__slot_can_store(s) &&
+           (s->saved.state == SLOT_CLOSED || rg__life_is_ending(a) ||
             a->is_done);
 }
 
@@ -419,14 +419,14 @@ bool rg__end_is_of_job(const rg__agent *a)
     return a->leaving->ends_job;
 }
 
-rg__kept_leaving rg__leaving_keep(const rg__agent *a)
+rg__leaving_saved rg__leaving_save(const rg__agent *a)
 {
-    return (rg__kept_leaving){.is_stopping = a->leaving->is_stopping,
-                              .stop_code = a->leaving->stop_code,
-                              .drain_end_ns = a->leaving->drain_end_ns};
+    return (rg__leaving_saved){.is_stopping = a->leaving->is_stopping,
+                               .stop_code = a->leaving->stop_code,
+                               .drain_end_ns = a->leaving->drain_end_ns};
 }
 
-void rg__leaving_resume(rg__agent *a, const rg__kept_leaving *was)
+void rg__leaving_resume(rg__agent *a, const rg__leaving_saved *was)
 {
     a->leaving->is_stopping = was->is_stopping;
     a->leaving->stop_code = was->stop_code;
@@ -462,7 +462,7 @@ rg_status rg__leaving_create(rg__agent *a)
     if (a->leaving == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for an agent");
     a->leaving->signal_fd = -1;
-    a->leaving->supervisor = a->keep != NULL ? getppid() : 0;
+    a->leaving->supervisor = a->fdstore != NULL ? getppid() : 0;
     return make_timers(a, a->leaving)
                ? RG_OK
                : rg__fail(RG_ERR_MEMORY, "no memory for timers");

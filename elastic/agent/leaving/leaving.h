@@ -15,13 +15,13 @@ void rg__end_asked(rg__agent *a, bool at_once);
 void rg__end_bound_opening(rg__agent *a, uint64_t ns);
 bool rg__end_is_of_job(const rg__agent *a); /* not of this host alone */
 /* What the next agent would have to know of it. */
-typedef struct rg__kept_leaving {
+typedef struct rg__leaving_saved {
     bool is_stopping;
     int stop_code;
     uint64_t drain_end_ns;
-} rg__kept_leaving;
-rg__kept_leaving rg__leaving_keep(const rg__agent *a);
-void rg__leaving_resume(rg__agent *a, const rg__kept_leaving *was);
+} rg__leaving_saved;
+rg__leaving_saved rg__leaving_save(const rg__agent *a);
+void rg__leaving_resume(rg__agent *a, const rg__leaving_saved *was);
 void rg__leaving_go_on(rg__agent *a); /* the job's keys are here */
 /* End the job, at the end of the step that is under way if a checkpoint is to
  * be made of it. */

@@ -48,10 +48,10 @@ static bool is_in_world(const rg__agent *a, const rg__worker *w)
 static bool is_busy(const rg__agent *a, const rg__slot *s)
 {
     if (!rg__slot_is_alive(s))
-        return s->kept.state == SLOT_STARTING;
+        return s->saved.state == SLOT_STARTING;
     return is_in_world(a, &s->w)
                ? s->w.fin != s->w.entered && !awaits_record(a, &s->w)
-               : s->w.entered == 0 && s->kept.state != SLOT_DOOR;
+               : s->w.entered == 0 && s->saved.state != SLOT_DOOR;
 }
 
 /* Another host's world may train on while this one has no place in it. */

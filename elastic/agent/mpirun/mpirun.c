@@ -129,7 +129,7 @@ static void begin(rg__agent *a)
 
 static bool has_ended(const rg__slot *s)
 {
-    return s->kept.child == 0 && !rg__slot_can_store(s);
+    return s->saved.child == 0 && !rg__slot_can_store(s);
 }
 
 static bool are_slots_free(const rg__agent *a)
@@ -202,8 +202,8 @@ void rg__mpirun_rank_ended(rg__slot *s)
 {
     rg__agent *a = s->a;
     const bool has_not_met =
-        s->w.pid == 0 && s->kept.death[0] == '\0' && s->kept.exit_code == 0;
-    if (!a->params->is_mpi || s->kept.is_recalled)
+        s->w.pid == 0 && s->saved.death[0] == '\0' && s->saved.exit_code == 0;
+    if (!a->params->is_mpi || s->saved.is_recalled)
         return;
     if (has_not_met) {
         rg__agent_end_job(a, 1,
@@ -213,12 +213,12 @@ void rg__mpirun_rank_ended(rg__slot *s)
                           a->params->host, s->index);
         return;
     }
-    if (s->kept.death[0] != '\0')
+    if (s->saved.death[0] != '\0')
         rg__launch_broke(a, "%.63s.%u %.120s", a->params->host, s->index,
-                         s->kept.death);
+                         s->saved.death);
     else
         rg__launch_broke(a, "%.63s.%u ended with code %d before rg_init",
-                         a->params->host, s->index, s->kept.exit_code);
+                         a->params->host, s->index, s->saved.exit_code);
 }
 
 void rg__mpirun_generation_ended(rg__agent *a, uint64_t generation)

@@ -13,8 +13,8 @@
 #include "elastic/agent/output/output.h"
 #include "elastic/agent/output/spool.h"
 #include "elastic/agent/base/view.h"
-#include "elastic/agent/supervisor/keep.h"
-#include "elastic/agent/supervisor/kept.h"
+#include "elastic/agent/supervisor/fdstore.h"
+#include "elastic/agent/supervisor/fdrecord.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -291,9 +291,9 @@ static void drop(rg__output *o)
     free(o);
 }
 
-static void name_record(const rg__output *o, char name[RG__KEPT_NAME_MAX])
+static void name_record(const rg__output *o, char name[RG__FDRECORD_NAME_MAX])
 {
-    snprintf(name, RG__KEPT_NAME_MAX, "output/%u.%u", o->who.slot,
+    snprintf(name, RG__FDRECORD_NAME_MAX, "output/%u.%u", o->who.slot,
              o->who.start);
 }
 
@@ -302,9 +302,9 @@ static void drop_if_written(rg__output *o)
     if (!o->is_closing || !is_written(&o->out) || !is_written(&o->err))
         return;
     rg__agent *a = o->a;
-    char name[RG__KEPT_NAME_MAX];
+    char name[RG__FDRECORD_NAME_MAX];
     name_record(o, name);
-    rg__keep_drop(a->keep, name);
+    rg__fdstore_drop(a->fdstore, name);
     drop(o);
     a->on->settled(a);
 }
@@ -461,7 +461,7 @@ static rg_status open_output(rg__output *o, int out[2], int err[2])
 rg_status rg__output_open(rg__slot *s, int out[2], int err[2])
 {
     rg__output *o =
-        add_output(s->a, (rg__member_id){s->a->id, s->index, s->kept.start});
+        add_output(s->a, (rg__member_id){s->a->id, s->index, s->saved.start});
     if (o == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a worker's output");
     out[1] = err[1] = -1;
@@ -475,10 +475,10 @@ rg_status rg__output_open(rg__slot *s, int out[2], int err[2])
         return st;
     }
     s->output = o;
-    char name[RG__KEPT_NAME_MAX];
+    char name[RG__FDRECORD_NAME_MAX];
     const int fds[] = {o->out.fd, o->err.fd, o->spools_fd};
     name_record(o, name);
-    rg__keep_put(s->a->keep, name, &o->who, sizeof o->who, fds, 3);
+    rg__fdstore_put(s->a->fdstore, name, &o->who, sizeof o->who, fds, 3);
     return RG_OK;
 }
 
@@ -523,14 +523,14 @@ static void resume_stream(stream *st)
         note_turn(st);
 }
 
-static void resume_output(rg__agent *a, rg__kept *kept)
+static void resume_output(rg__agent *a, rg__fdrecord *record)
 {
     rg__member_id who;
-    memcpy(&who, kept->bytes, sizeof who);
+    memcpy(&who, record->bytes, sizeof who);
     rg__output *o = add_output(a, who);
     if (o == NULL)
         return;
-    o->spools_fd = rg__kept_take(kept, 2);
+    o->spools_fd = rg__fdrecord_take(record, 2);
     if (open_streams(o) != RG_OK) {
         rg__log(RG__WARN, "agent", "output of %s is lost: %s", o->name,
                 rg_last_error());
@@ -539,10 +539,10 @@ static void resume_output(rg__agent *a, rg__kept *kept)
     }
     resume_stream(&o->out);
     resume_stream(&o->err);
-    o->out.fd = rg__kept_take(kept, 0);
-    o->err.fd = rg__kept_take(kept, 1);
+    o->out.fd = rg__fdrecord_take(record, 0);
+    o->err.fd = rg__fdrecord_take(record, 1);
     rg__slot *s = rg__slot_of(a, who);
-    if (s == NULL || s->kept.child == 0)
+    if (s == NULL || s->saved.child == 0)
         begin_closing(o);
     else
         s->output = o;
@@ -552,9 +552,9 @@ static void resume_output(rg__agent *a, rg__kept *kept)
 
 void rg__outputs_resume(rg__agent *a)
 {
-    const rg__kept_list *all = rg__keep_born_with(a->keep);
-    for (rg__kept *k = rg__kept_next(all, "output/", NULL); k != NULL;
-         k = rg__kept_next(all, "output/", k))
+    const rg__fdrecord_list *all = rg__fdstore_born_with(a->fdstore);
+    for (rg__fdrecord *k = rg__fdrecord_next(all, "output/", NULL); k != NULL;
+         k = rg__fdrecord_next(all, "output/", k))
         if (k->n == sizeof(rg__member_id))
             resume_output(a, k);
 }

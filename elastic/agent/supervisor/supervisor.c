@@ -10,8 +10,8 @@
  * are the reaper of what it leaves (PR_SET_CHILD_SUBREAPER): its workers become
  * our children, and we tell the next agent how they ended. */
 #include "elastic/agent/supervisor/supervisor.h"
-#include "elastic/agent/supervisor/keep.h"
-#include "elastic/agent/supervisor/kept.h"
+#include "elastic/agent/supervisor/fdstore.h"
+#include "elastic/agent/supervisor/fdrecord.h"
 #include "elastic/agent/base/agent_state.h"
 
 #include <errno.h>
@@ -40,7 +40,7 @@ typedef struct supervisor {
     const rg__agent_params *params;
     rg__agent_fn run;
     const rg__supervisor_hooks *hooks;
-    rg__kept_list kept;
+    rg__fdrecord_list records;
     struct rlimit descriptors; /* before ours was raised */
     sigset_t before;
     int signal_fd;
@@ -93,76 +93,78 @@ int rg__supervisor_pending(void)
 
 /* ----------------------------------------------------------------- records */
 
-static void tell_sizes(const supervisor *k)
+static void tell_sizes(const supervisor *s)
 {
-    const rg__kept *r = rg__kept_find(&k->kept, RG__KEPT_SIZES);
-    rg__kept_sizes sizes;
-    if (r == NULL || r->n != sizeof sizes || k->hooks->sizes == NULL)
+    const rg__fdrecord *r = rg__fdrecord_find(&s->records, RG__FDRECORD_SIZES);
+    rg__fdrecord_sizes sizes;
+    if (r == NULL || r->n != sizeof sizes || s->hooks->sizes == NULL)
         return;
     memcpy(&sizes, r->bytes, sizeof sizes);
-    k->hooks->sizes(k->hooks->arg, sizes.min, sizes.max, sizes.has_world != 0);
+    s->hooks->sizes(s->hooks->arg, sizes.min, sizes.max, sizes.has_world != 0);
 }
 
-static void take_record(supervisor *k, const rg__kept_message *m, size_t n,
+static void take_record(supervisor *s, const rg__fdrecord_message *m, size_t n,
                         int fds[RG__SOCK_FDS])
 {
-    const size_t head = offsetof(rg__kept_message, bytes);
-    char name[RG__KEPT_NAME_MAX];
+    const size_t head = offsetof(rg__fdrecord_message, bytes);
+    char name[RG__FDRECORD_NAME_MAX];
     if (n < head)
         return;
     snprintf(name, sizeof name, "%.*s", (int)sizeof name - 1, m->name);
-    if (m->what == RG__KEPT_DROP) {
-        rg__kept_drop(&k->kept, name);
+    if (m->what == RG__FDRECORD_DROP) {
+        rg__fdrecord_drop(&s->records, name);
         return;
     }
-    if (rg__kept_set(&k->kept, name, m->pid, m->bytes, n - head, fds) != RG_OK)
+    if (rg__fdrecord_set(&s->records, name, m->pid, m->bytes, n - head, fds) !=
+        RG_OK)
         rg__log(RG__WARN, "supervisor", "%s", rg_last_error());
-    if (strcmp(name, RG__KEPT_SIZES) == 0)
-        tell_sizes(k);
+    if (strcmp(name, RG__FDRECORD_SIZES) == 0)
+        tell_sizes(s);
 }
 
-static void hang_up(supervisor *k)
+static void hang_up(supervisor *s)
 {
-    if (k->sock >= 0)
-        close(k->sock);
-    k->sock = -1;
+    if (s->sock >= 0)
+        close(s->sock);
+    s->sock = -1;
 }
 
 /* All that the agent has said; what a dead one said is still there. */
-static void take_records(supervisor *k)
+static void take_records(supervisor *s)
 {
-    static rg__kept_message m;
-    while (k->sock >= 0) {
+    static rg__fdrecord_message m;
+    while (s->sock >= 0) {
         size_t n = 0;
         int fds[RG__SOCK_FDS];
-        const rg_status st = rg__sock_recv(k->sock, &m, sizeof m, &n, fds);
+        const rg_status st = rg__sock_recv(s->sock, &m, sizeof m, &n, fds);
         if (st == RG_ERR_AGENT_LOST)
-            hang_up(k);
+            hang_up(s);
         if (st == RG_IN_PROGRESS || st == RG_ERR_AGENT_LOST)
             return;
         if (st != RG_OK)
             continue;
-        take_record(k, &m, n, fds);
+        take_record(s, &m, n, fds);
         for (int i = 0; i < RG__SOCK_FDS; i++)
             if (fds[i] >= 0)
                 close(fds[i]);
     }
 }
 
-static bool has_living_process(const supervisor *k)
+static bool has_living_process(const supervisor *s)
 {
-    for (const rg__kept *r = k->kept.first; r != NULL; r = r->next)
+    for (const rg__fdrecord *r = s->records.first; r != NULL; r = r->next)
         if (r->pid != 0 && !r->has_ended)
             return true;
     return false;
 }
 
 /* Their grace runs from now on, whether another agent comes or not. */
-static void tell_workers(const supervisor *k)
+static void tell_workers(const supervisor *s)
 {
     const rg__mark m = {{RG__GONE, RG__WIRE_VERSION}, 0};
-    for (const rg__kept *r = rg__kept_next(&k->kept, "worker/", NULL);
-         r != NULL; r = rg__kept_next(&k->kept, "worker/", r))
+    for (const rg__fdrecord *r =
+             rg__fdrecord_next(&s->records, "worker/", NULL);
+         r != NULL; r = rg__fdrecord_next(&s->records, "worker/", r))
         rg__sock_send(r->fd[0], &m, sizeof m, NULL, 0);
 }
 
@@ -170,25 +172,26 @@ static void tell_workers(const supervisor *k)
 
 /* The forwarded signals stay blocked until the agent takes them from a
  * signalfd: one that comes first is not lost and doesn't kill it. */
-static void become_agent(supervisor *k, int sock, pid_t parent)
+static void become_agent(supervisor *s, int sock, pid_t parent)
 {
-    rg__keep *keep = NULL;
+    rg__fdstore *fdstore = NULL;
     sigset_t children;
     sigemptyset(&children);
     sigaddset(&children, SIGCHLD);
     sigprocmask(SIG_UNBLOCK, &children, NULL);
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-    close(k->signal_fd);
+    close(s->signal_fd);
     if (getppid() != parent ||
-        rg__keep_create(sock, &k->kept, &k->descriptors, &keep) != RG_OK)
+        rg__fdstore_create(sock, &s->records, &s->descriptors, &fdstore) !=
+            RG_OK)
         exit(RG__EXIT_SYSTEM);
-    const int code = k->run(k->params, keep);
-    rg__keep_destroy(keep);
+    const int code = s->run(s->params, fdstore);
+    rg__fdstore_destroy(fdstore);
     exit(code);
 }
 
-static rg_status start_agent(supervisor *k)
+static rg_status start_agent(supervisor *s)
 {
     const pid_t parent = getpid();
     int ends[2];
@@ -200,7 +203,7 @@ static rg_status start_agent(supervisor *k)
     const pid_t pid = fork();
     if (pid == 0) {
         close(ends[0]);
-        become_agent(k, ends[1], parent);
+        become_agent(s, ends[1], parent);
     }
     close(ends[1]);
     if (pid < 0) {
@@ -209,27 +212,27 @@ static rg_status start_agent(supervisor *k)
                         strerror(errno));
     }
     setpgid(pid, pid); /* in both: whoever comes first */
-    k->agent = pid;
-    k->sock = ends[0];
-    k->has_finished = false;
-    k->started_ns = rg__now_ns();
-    if (k->signal != 0)
-        kill(pid, k->signal);
-    k->signal = 0;
+    s->agent = pid;
+    s->sock = ends[0];
+    s->has_finished = false;
+    s->started_ns = rg__now_ns();
+    if (s->signal != 0)
+        kill(pid, s->signal);
+    s->signal = 0;
     return RG_OK;
 }
 
 /* false: too often. */
-static bool plan_another(supervisor *k)
+static bool plan_another(supervisor *s)
 {
     const uint64_t now = rg__now_ns();
-    const bool is_quick = now - k->started_ns < QUICK_NS;
-    k->quick_deaths = is_quick ? k->quick_deaths + 1 : 0;
-    if (k->quick_deaths > RESTARTS)
+    const bool is_quick = now - s->started_ns < QUICK_NS;
+    s->quick_deaths = is_quick ? s->quick_deaths + 1 : 0;
+    if (s->quick_deaths > RESTARTS)
         return false;
-    k->start_at_ns = now;
-    if (k->quick_deaths > 1)
-        k->start_at_ns += BACKOFF_NS << (k->quick_deaths - 2);
+    s->start_at_ns = now;
+    if (s->quick_deaths > 1)
+        s->start_at_ns += BACKOFF_NS << (s->quick_deaths - 2);
     return true;
 }
 
@@ -240,33 +243,33 @@ static void describe(int status, char text[64])
              WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
 }
 
-static void agent_ended(supervisor *k, int status)
+static void agent_ended(supervisor *s, int status)
 {
     char how[64];
-    k->agent = 0;
-    k->status = status;
-    hang_up(k);
-    if (WIFEXITED(status) && !has_living_process(k)) {
-        k->is_over = true;
+    s->agent = 0;
+    s->status = status;
+    hang_up(s);
+    if (WIFEXITED(status) && !has_living_process(s)) {
+        s->is_over = true;
         return;
     }
     describe(status, how);
-    tell_workers(k);
-    k->is_over = k->has_given_up = !plan_another(k);
-    if (!k->is_over)
+    tell_workers(s);
+    s->is_over = s->has_given_up = !plan_another(s);
+    if (!s->is_over)
         rg__log(RG__WARN, "supervisor",
                 "the agent %s; another takes over its workers", how);
 }
 
-static void start_if_due(supervisor *k)
+static void start_if_due(supervisor *s)
 {
-    if (k->agent != 0 || k->is_over || rg__now_ns() < k->start_at_ns)
+    if (s->agent != 0 || s->is_over || rg__now_ns() < s->start_at_ns)
         return;
-    if (start_agent(k) == RG_OK)
+    if (start_agent(s) == RG_OK)
         return;
     rg__log(RG__WARN, "supervisor", "%s", rg_last_error());
-    k->started_ns = rg__now_ns();
-    k->is_over = k->has_given_up = !plan_another(k);
+    s->started_ns = rg__now_ns();
+    s->is_over = s->has_given_up = !plan_another(s);
 }
 
 /* ---------------------------------------------------------------- children */
@@ -280,182 +283,182 @@ static bool find_ended(pid_t *pid_p)
     return info.si_pid != 0;
 }
 
-static void note_end(supervisor *k, rg__kept *r, int status)
+static void note_end(supervisor *s, rg__fdrecord *r, int status)
 {
-    const size_t n = offsetof(rg__kept_message, bytes);
-    const rg__kept_message m = {
-        .what = RG__KEPT_ENDED, .pid = r->pid, .status = status};
+    const size_t n = offsetof(rg__fdrecord_message, bytes);
+    const rg__fdrecord_message m = {
+        .what = RG__FDRECORD_ENDED, .pid = r->pid, .status = status};
     r->has_ended = true;
     r->status = status;
-    if (k->sock >= 0)
-        rg__sock_send(k->sock, &m, n, NULL, 0);
+    if (s->sock >= 0)
+        rg__sock_send(s->sock, &m, n, NULL, 0);
 }
 
 /* A process that an agent has left to us takes its group along; while it is
  * not reaped, no other group can have its number. */
-static void reap(supervisor *k)
+static void reap(supervisor *s)
 {
     pid_t pid;
     while (find_ended(&pid)) {
         int status = 0;
-        take_records(k);
-        rg__kept *r = rg__kept_of(&k->kept, pid);
+        take_records(s);
+        rg__fdrecord *r = rg__fdrecord_of(&s->records, pid);
         if (r != NULL)
             kill(-pid, SIGKILL);
         if (waitpid(pid, &status, 0) != pid)
             return;
-        if (pid == k->agent)
-            agent_ended(k, status);
+        if (pid == s->agent)
+            agent_ended(s, status);
         else if (r != NULL)
-            note_end(k, r, status);
-        else if (k->hooks->ended != NULL)
-            k->hooks->ended(k->hooks->arg, pid, status);
+            note_end(s, r, status);
+        else if (s->hooks->ended != NULL)
+            s->hooks->ended(s->hooks->arg, pid, status);
     }
 }
 
 /* ----------------------------------------------------------------- waiting */
 
-static void take_signals(supervisor *k)
+static void take_signals(supervisor *s)
 {
     struct signalfd_siginfo info;
-    while (read(k->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
+    while (read(s->signal_fd, &info, sizeof info) == (ssize_t)sizeof info) {
         if (info.ssi_signo == SIGCHLD)
             continue; /* reaped in any case */
-        if (k->agent != 0)
-            kill(k->agent, (int)info.ssi_signo);
+        if (s->agent != 0)
+            kill(s->agent, (int)info.ssi_signo);
         else if (info.ssi_signo != SIGTSTP && info.ssi_signo != SIGCONT)
-            k->signal = (int)info.ssi_signo;
+            s->signal = (int)info.ssi_signo;
         if (info.ssi_signo == SIGTSTP)
             raise(SIGSTOP); /* as the shell expects; SIGCONT comes next */
     }
 }
 
-static int most_ms(const supervisor *k)
+static int most_ms(const supervisor *s)
 {
     int ms = -1;
-    if (k->hooks->turn != NULL)
-        ms = k->hooks->turn(k->hooks->arg);
-    if (k->agent == 0) {
+    if (s->hooks->turn != NULL)
+        ms = s->hooks->turn(s->hooks->arg);
+    if (s->agent == 0) {
         const uint64_t now = rg__now_ns();
-        const int until = k->start_at_ns <= now
+        const int until = s->start_at_ns <= now
                               ? 0
-                              : (int)((k->start_at_ns - now) / RG__MS) + 1;
+                              : (int)((s->start_at_ns - now) / RG__MS) + 1;
         ms = ms < 0 || until < ms ? until : ms;
     }
     return ms;
 }
 
 /* Once: what the agent makes of it takes its time. */
-static void finish_if_over(supervisor *k)
+static void finish_if_over(supervisor *s)
 {
-    rg__kept_message m = {.what = RG__KEPT_FINISH};
+    rg__fdrecord_message m = {.what = RG__FDRECORD_FINISH};
     int code = 0;
     const char *why = NULL;
-    if (k->hooks->is_over == NULL || k->has_finished || k->sock < 0 ||
-        !k->hooks->is_over(k->hooks->arg, &code, &why))
+    if (s->hooks->is_over == NULL || s->has_finished || s->sock < 0 ||
+        !s->hooks->is_over(s->hooks->arg, &code, &why))
         return;
     m.status = code;
     snprintf(m.bytes, sizeof m.bytes, "%s", why);
-    k->has_finished =
-        rg__sock_send(k->sock, &m,
-                      offsetof(rg__kept_message, bytes) + strlen(m.bytes) + 1,
-                      NULL, 0) == RG_OK;
+    s->has_finished = rg__sock_send(s->sock, &m,
+                                    offsetof(rg__fdrecord_message, bytes) +
+                                        strlen(m.bytes) + 1,
+                                    NULL, 0) == RG_OK;
 }
 
-static void turn(supervisor *k)
+static void turn(supervisor *s)
 {
     struct pollfd on[] = {
-        {.fd = k->signal_fd, .events = POLLIN},
-        {.fd = k->sock, .events = POLLIN},
-        {.fd = k->hooks->fd > 0 ? k->hooks->fd : -1, .events = POLLIN}};
-    poll(on, 3, most_ms(k));
+        {.fd = s->signal_fd, .events = POLLIN},
+        {.fd = s->sock, .events = POLLIN},
+        {.fd = s->hooks->fd > 0 ? s->hooks->fd : -1, .events = POLLIN}};
+    poll(on, 3, most_ms(s));
     if (on[2].revents != 0)
-        k->hooks->readable(k->hooks->arg);
-    take_signals(k);
-    take_records(k);
-    reap(k);
-    start_if_due(k);
-    finish_if_over(k);
+        s->hooks->readable(s->hooks->arg);
+    take_signals(s);
+    take_records(s);
+    reap(s);
+    start_if_due(s);
+    finish_if_over(s);
 }
 
 /* Without an agent the workers end by themselves. */
-static void wait_workers(supervisor *k)
+static void wait_workers(supervisor *s)
 {
     const uint64_t deadline =
-        rg__now_ns() + k->params->grace_ms * RG__MS + LATE_NS;
-    while (reap(k), has_living_process(k)) {
+        rg__now_ns() + s->params->grace_ms * RG__MS + LATE_NS;
+    while (reap(s), has_living_process(s)) {
         const uint64_t now = rg__now_ns();
         if (now >= deadline) {
             rg__log(RG__WARN, "supervisor",
                     "processes of job %s still run, longer than --agent-grace "
                     "allows; look for them with ps",
-                    k->params->job);
+                    s->params->job);
             return;
         }
-        struct pollfd on = {.fd = k->signal_fd, .events = POLLIN};
+        struct pollfd on = {.fd = s->signal_fd, .events = POLLIN};
         poll(&on, 1, (int)((deadline - now) / RG__MS) + 1);
-        take_signals(k);
+        take_signals(s);
     }
 }
 
 /* -------------------------------------------------------------- begin, end */
 
-static rg_status set_up(supervisor *k)
+static rg_status set_up(supervisor *s)
 {
     sigset_t set;
     rg__supervisor_signals(&set);
     signal(SIGCHLD, SIG_DFL); /* ignored, children would reap themselves */
-    sigprocmask(SIG_BLOCK, &set, &k->before);
+    sigprocmask(SIG_BLOCK, &set, &s->before);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
-    if (getrlimit(RLIMIT_NOFILE, &k->descriptors) == 0) {
-        const struct rlimit most = {k->descriptors.rlim_max,
-                                    k->descriptors.rlim_max};
+    if (getrlimit(RLIMIT_NOFILE, &s->descriptors) == 0) {
+        const struct rlimit most = {s->descriptors.rlim_max,
+                                    s->descriptors.rlim_max};
         setrlimit(RLIMIT_NOFILE, &most);
     }
-    k->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (k->signal_fd < 0)
+    s->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (s->signal_fd < 0)
         return rg__fail(RG_ERR_SYSTEM, "signals can't be watched: %s",
                         strerror(errno));
-    return start_agent(k);
+    return start_agent(s);
 }
 
-static int end(supervisor *k)
+static int end(supervisor *s)
 {
     char how[64];
-    if (!k->has_given_up)
-        return WEXITSTATUS(k->status);
-    describe(k->status, how);
+    if (!s->has_given_up)
+        return WEXITSTATUS(s->status);
+    describe(s->status, how);
     rg__say("the agent of job %s %s, and so did those started after it; its "
             "workers end by themselves within %llu ms (--agent-grace)",
-            k->params->job, how, (unsigned long long)k->params->grace_ms);
-    rg__kept_close(&k->kept); /* the workers see that nobody is there */
-    wait_workers(k);
-    return WIFSIGNALED(k->status) ? 128 + WTERMSIG(k->status)
-                                  : WEXITSTATUS(k->status);
+            s->params->job, how, (unsigned long long)s->params->grace_ms);
+    rg__fdrecord_close(&s->records); /* the workers see that nobody is there */
+    wait_workers(s);
+    return WIFSIGNALED(s->status) ? 128 + WTERMSIG(s->status)
+                                  : WEXITSTATUS(s->status);
 }
 
 int rg__supervisor_run(const rg__agent_params *params, rg__agent_fn run,
                        const rg__supervisor_hooks *hooks)
 {
     static const rg__supervisor_hooks none;
-    supervisor k = {.params = params,
+    supervisor s = {.params = params,
                     .run = run,
                     .hooks = hooks != NULL ? hooks : &none,
                     .signal_fd = -1,
                     .sock = -1};
     int code = RG__EXIT_SYSTEM;
     rg__log_who(params->host, -1, 0, 0);
-    if (set_up(&k) != RG_OK) {
+    if (set_up(&s) != RG_OK) {
         rg__say("%s", rg_last_error());
     } else {
-        while (!k.is_over)
-            turn(&k);
-        code = end(&k);
+        while (!s.is_over)
+            turn(&s);
+        code = end(&s);
     }
-    rg__kept_clear(&k.kept);
-    if (k.signal_fd >= 0)
-        close(k.signal_fd);
-    setrlimit(RLIMIT_NOFILE, &k.descriptors);
-    sigprocmask(SIG_SETMASK, &k.before, NULL);
+    rg__fdrecord_clear(&s.records);
+    if (s.signal_fd >= 0)
+        close(s.signal_fd);
+    setrlimit(RLIMIT_NOFILE, &s.descriptors);
+    sigprocmask(SIG_SETMASK, &s.before, NULL);
     return code;
 }

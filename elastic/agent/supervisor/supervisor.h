@@ -1,5 +1,5 @@
 /* The supervisor: the process that `regroup run` and `regroup agent` are. It
- * starts the agent, keeps what must outlive it (kept.h), and starts another
+ * starts the agent, keeps what must outlive it (fdrecord.h), and starts another
  * when it is killed; the new agent takes over the workers, the vault and the
  * output. It speaks to nobody else, has no threads and no memory of the job
  * mapped.
@@ -45,10 +45,10 @@ int rg__supervisor_pending(void);
 void rg__supervisor_calm(void);
 
 /* What the agent's process runs (rg__agent_run). */
-struct rg__keep;
+struct rg__fdstore;
 
 typedef int (*rg__agent_fn)(const rg__agent_params *params,
-                            struct rg__keep *keep);
+                            struct rg__fdstore *fdstore);
 
 /* Run the agent until it has ended for good; returns the exit code of the job
  * here. hooks may be NULL. */

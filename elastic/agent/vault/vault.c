@@ -9,8 +9,8 @@
 #include "elastic/agent/vault/vaults.h"
 #include "elastic/agent/base/tell.h"
 #include "elastic/agent/base/view.h"
-#include "elastic/agent/supervisor/keep.h"
-#include "elastic/agent/supervisor/kept.h"
+#include "elastic/agent/supervisor/fdstore.h"
+#include "elastic/agent/supervisor/fdrecord.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -27,20 +27,21 @@
  */
 
 /* A copy of a struct of ours. */
-static void *take_struct(rg__kept *kept, void *list, int count, size_t bytes)
+static void *take_struct(rg__fdrecord *record, void *list, int count,
+                         size_t bytes)
 {
     char *more =
-        kept->n == bytes ? realloc(list, bytes * (size_t)(count + 1)) : NULL;
+        record->n == bytes ? realloc(list, bytes * (size_t)(count + 1)) : NULL;
     if (more != NULL)
-        memcpy(more + bytes * (size_t)count, kept->bytes, bytes);
+        memcpy(more + bytes * (size_t)count, record->bytes, bytes);
     return more;
 }
 
 static void take_buffers(rg__agent *a)
 {
-    const rg__kept_list *all = rg__keep_born_with(a->keep);
-    for (rg__kept *k = rg__kept_next(all, "buffer/", NULL); k != NULL;
-         k = rg__kept_next(all, "buffer/", k)) {
+    const rg__fdrecord_list *all = rg__fdstore_born_with(a->fdstore);
+    for (rg__fdrecord *k = rg__fdrecord_next(all, "buffer/", NULL); k != NULL;
+         k = rg__fdrecord_next(all, "buffer/", k)) {
         rg__vault_buffer *more =
             take_struct(k, a->store->buffer, a->store->buffers, sizeof *more);
         if (more == NULL)
@@ -52,9 +53,9 @@ static void take_buffers(rg__agent *a)
 
 static void take_segments(rg__agent *a)
 {
-    const rg__kept_list *all = rg__keep_born_with(a->keep);
-    for (rg__kept *k = rg__kept_next(all, "segment/", NULL); k != NULL;
-         k = rg__kept_next(all, "segment/", k)) {
+    const rg__fdrecord_list *all = rg__fdstore_born_with(a->fdstore);
+    for (rg__fdrecord *k = rg__fdrecord_next(all, "segment/", NULL); k != NULL;
+         k = rg__fdrecord_next(all, "segment/", k)) {
         rg__vault_segment *more =
             k->fd[0] >= 0 ? take_struct(k, a->store->segment,
                                         a->store->segments, sizeof *more)
@@ -62,29 +63,29 @@ static void take_segments(rg__agent *a)
         if (more == NULL)
             continue;
         a->store->segment = more;
-        more[a->store->segments++].fd = rg__kept_take(k, 0);
+        more[a->store->segments++].fd = rg__fdrecord_take(k, 0);
     }
 }
 
-static void keep_buffer(const rg__agent *a, const rg__vault_buffer *b)
+static void save_buffer(const rg__agent *a, const rg__vault_buffer *b)
 {
-    char name[RG__KEPT_NAME_MAX];
+    char name[RG__FDRECORD_NAME_MAX];
     snprintf(name, sizeof name, "buffer/%s", b->name);
-    rg__keep_put(a->keep, name, b, sizeof *b, NULL, 0);
+    rg__fdstore_put(a->fdstore, name, b, sizeof *b, NULL, 0);
 }
 
 static void name_segment(const rg__vault_segment *seg,
-                         char name[RG__KEPT_NAME_MAX])
+                         char name[RG__FDRECORD_NAME_MAX])
 {
-    snprintf(name, RG__KEPT_NAME_MAX, "segment/%u.%u.%u", seg->owner.slot,
+    snprintf(name, RG__FDRECORD_NAME_MAX, "segment/%u.%u.%u", seg->owner.slot,
              seg->owner.start, seg->id);
 }
 
-static void keep_segment(const rg__agent *a, const rg__vault_segment *seg)
+static void save_segment(const rg__agent *a, const rg__vault_segment *seg)
 {
-    char name[RG__KEPT_NAME_MAX];
+    char name[RG__FDRECORD_NAME_MAX];
     name_segment(seg, name);
-    rg__keep_put(a->keep, name, seg, sizeof *seg, &seg->fd, 1);
+    rg__fdstore_put(a->fdstore, name, seg, sizeof *seg, &seg->fd, 1);
 }
 
 /* ------------------------------------------------------------------- vault */
@@ -108,9 +109,10 @@ rg_status rg__store_create(rg__agent *a)
 
 rg_status rg__vault_create(rg__agent *a)
 {
-    rg__kept *kept = rg__kept_find(rg__keep_born_with(a->keep), "vault");
-    if (kept != NULL) {
-        a->store->fd = rg__kept_take(kept, 0);
+    rg__fdrecord *record =
+        rg__fdrecord_find(rg__fdstore_born_with(a->fdstore), "vault");
+    if (record != NULL) {
+        a->store->fd = rg__fdrecord_take(record, 0);
         take_buffers(a);
         take_segments(a);
         return map_vault(a);
@@ -122,7 +124,7 @@ rg_status rg__vault_create(rg__agent *a)
     if (st != RG_OK)
         return st;
     atomic_store(&a->store->vault->magic, RG__VAULT_MAGIC);
-    rg__keep_put(a->keep, "vault", NULL, 0, &a->store->fd, 1);
+    rg__fdstore_put(a->fdstore, "vault", NULL, 0, &a->store->fd, 1);
     return RG_OK;
 }
 
@@ -315,7 +317,7 @@ static rg_status make_buffer(rg__agent *a, const rg__vault_buffer *what,
     if (st != RG_OK)
         return st;
     a->store->buffers++;
-    keep_buffer(a, b);
+    save_buffer(a, b);
     *buffer_p = b;
     return RG_OK;
 }
@@ -338,7 +340,7 @@ static rg_status grow_buffer(rg__agent *a, rg__vault_buffer *b, uint32_t slots)
                         "in %u already; register the same in every worker",
                         b->name, slots, b->slots);
     b->slots = slots;
-    keep_buffer(a, b);
+    save_buffer(a, b);
     return RG_OK;
 }
 
@@ -485,7 +487,7 @@ static rg_status make_segment(rg__agent *a, const rg__segment *m,
     if (st != RG_OK)
         return st;
     a->store->segments++;
-    keep_segment(a, seg);
+    save_segment(a, seg);
     *segment_p = seg;
     return RG_OK;
 }
@@ -503,7 +505,7 @@ void rg__vault_alloc(rg__slot *s, const rg__segment *m)
 {
     rg__agent *a = s->a;
     rg__segment fixed = *m;
-    fixed.owner = (rg__member_id){a->id, s->index, s->kept.start};
+    fixed.owner = (rg__member_id){a->id, s->index, s->saved.start};
     const rg__vault_segment *made = NULL;
     const rg_status st = make_segment(a, &fixed, &made);
     rg__segment reply = fixed;
@@ -528,16 +530,16 @@ static void drop_segment(rg__agent *a, int i)
     for (int k = 0; k < a->params->slots; k++)
         if (rg__slot_is_alive(&a->slot[k]))
             rg__worker_tell(&a->slot[k], &m, sizeof m, -1);
-    char name[RG__KEPT_NAME_MAX];
+    char name[RG__FDRECORD_NAME_MAX];
     name_segment(&gone, name);
     close(gone.fd); /* before the supervisor does */
-    rg__keep_drop(a->keep, name);
+    rg__fdstore_drop(a->fdstore, name);
 }
 
 void rg__vault_free(rg__slot *s, uint32_t id)
 {
     rg__agent *a = s->a;
-    const rg__member_id owner = {a->id, s->index, s->kept.start};
+    const rg__member_id owner = {a->id, s->index, s->saved.start};
     for (int i = a->store->segments - 1; i >= 0; i--)
         if (a->store->segment[i].id == id &&
             rg__same_member(a->store->segment[i].owner, owner))

@@ -14,8 +14,8 @@
 #include "elastic/agent/base/view.h"
 #include "elastic/agent/base/waits.h"
 #include "elastic/agent/output/output.h"
-#include "elastic/agent/supervisor/keep.h"
-#include "elastic/agent/supervisor/kept.h"
+#include "elastic/agent/supervisor/fdstore.h"
+#include "elastic/agent/supervisor/fdrecord.h"
 #include "elastic/agent/vault/vaults.h"
 
 #include <errno.h>
@@ -51,17 +51,18 @@
 /* --------------------------------------------------------------------- keep
  */
 
-static void name_record(const rg__slot *s, char name[RG__KEPT_NAME_MAX])
+static void name_record(const rg__slot *s, char name[RG__FDRECORD_NAME_MAX])
 {
-    snprintf(name, RG__KEPT_NAME_MAX, "slot/%u", s->index);
+    snprintf(name, RG__FDRECORD_NAME_MAX, "slot/%u", s->index);
 }
 
-void rg__slot_keep(const rg__slot *s)
+void rg__slot_save(const rg__slot *s)
 {
-    char name[RG__KEPT_NAME_MAX];
+    char name[RG__FDRECORD_NAME_MAX];
     name_record(s, name);
-    rg__keep_put_child(s->a->keep, name, s->kept.child, &s->kept,
-                       sizeof s->kept, &s->child_pidfd, s->child_pidfd >= 0);
+    rg__fdstore_put_child(s->a->fdstore, name, s->saved.child, &s->saved,
+                          sizeof s->saved, &s->child_pidfd,
+                          s->child_pidfd >= 0);
 }
 
 /* -------------------------------------------------------------------- start */
@@ -124,16 +125,16 @@ static void unwatch_child(rg__slot *s)
 
 static rg_status watch_child(rg__slot *s)
 {
-    s->child_pidfd = (int)syscall(SYS_pidfd_open, s->kept.child, 0);
+    s->child_pidfd = (int)syscall(SYS_pidfd_open, s->saved.child, 0);
     if (s->child_pidfd >= 0 &&
         rg__loop_watch(s->a->loop, s->child_pidfd, EPOLLIN, on_child_exit, s) ==
             RG_OK)
         return RG_OK;
     const int cause = errno;
     unwatch_child(s);
-    kill(-s->kept.child, SIGKILL);
-    rg__reap(s->kept.child);
-    s->kept.child = 0;
+    kill(-s->saved.child, SIGKILL);
+    rg__reap(s->saved.child);
+    s->saved.child = 0;
     return rg__fail(RG_ERR_SYSTEM, "a worker can't be watched: %s",
                     strerror(cause));
 }
@@ -148,12 +149,12 @@ static rg_status fork_child(rg__slot *s, const int out[2], const int err[2],
         return rg__fail(RG_ERR_SYSTEM, "a worker can't be started: %s",
                         strerror(errno));
     setpgid(child, child); /* whichever of the two comes first */
-    s->kept.child = child;
+    s->saved.child = child;
     s->is_adopted = false;
     const rg_status st = watch_child(s);
     if (st != RG_OK)
         return st;
-    rg__slot_keep(s);
+    rg__slot_save(s);
     rg__failpoint("agent.start", (int)s->index, 0, 0);
     const ssize_t told = write(gate[1], "g", 1);
     (void)told; /* one that is dead by now is reaped as any other */
@@ -184,7 +185,7 @@ static rg_status start_child(rg__slot *s)
 static uint64_t backoff_ms(const rg__slot *s)
 {
     uint64_t ms = BACKOFF_FIRST_MS;
-    for (int i = 1; i < s->kept.quick_deaths && ms < BACKOFF_MOST_MS; i++)
+    for (int i = 1; i < s->saved.quick_deaths && ms < BACKOFF_MOST_MS; i++)
         ms *= 2;
     return ms < BACKOFF_MOST_MS ? ms : BACKOFF_MOST_MS;
 }
@@ -208,7 +209,7 @@ static void start_later(rg__slot *s)
                         rg_last_error());
         return;
     }
-    s->kept.quick_deaths++;
+    s->saved.quick_deaths++;
     const uint64_t pause_ns = backoff_ms(s) * RG__MS;
     if (late_ns == 0)
         rg__log(RG__WARN, "agent", "%s.%u is not started: %s; tried again",
@@ -223,13 +224,13 @@ static void start_later(rg__slot *s)
 static void begin_start(rg__slot *s)
 {
     rg__slot_step(s, SLOT_ON_BEGIN);
-    s->kept.start++;
-    s->kept.is_loss = s->kept.has_stepped = s->kept.is_wrapped = false;
-    s->kept.is_recalled = false;
-    s->kept.death[0] = '\0';
+    s->saved.start++;
+    s->saved.is_loss = s->saved.has_stepped = s->saved.is_wrapped = false;
+    s->saved.is_recalled = false;
+    s->saved.death[0] = '\0';
     s->died_in = 0;
-    s->kept.started_ns = rg__now_ns();
-    rg__slot_keep(s); /* before its output: one of an older start is nobody's */
+    s->saved.started_ns = rg__now_ns();
+    rg__slot_save(s); /* before its output: one of an older start is nobody's */
 }
 
 static void start(void *arg)
@@ -247,10 +248,10 @@ static void start(void *arg)
         return;
     }
     s->unable_ns = 0;
-    rg__slot_note_group(s, s->kept.child);
+    rg__slot_note_group(s, s->saved.child);
     rg__wait_end(a, RG__WAIT_ROOM, s->index);
     rg__log(RG__DEBUG, "agent", "%s.%u is process %d", a->params->host,
-            s->index, s->kept.child);
+            s->index, s->saved.child);
 }
 
 /* Its end is told by a shim, as that of an adopted child is by the supervisor.
@@ -264,16 +265,16 @@ static rg_status adopt(rg__slot *s, pid_t child)
         unwatch_child(s);
         return rg__fail(RG_ERR_SYSTEM, "process %d can't be watched", child);
     }
-    s->kept.child = child;
+    s->saved.child = child;
     s->is_adopted = true;
-    rg__slot_keep(s);
+    rg__slot_save(s);
     rg__slot_note_group(s, child);
     return RG_OK;
 }
 
 rg_status rg__slot_take(rg__slot *s, pid_t child, int out[2], int err[2])
 {
-    if (s->kept.state != SLOT_IDLE || child <= 1)
+    if (s->saved.state != SLOT_IDLE || child <= 1)
         return rg__fail(RG_ERR_INVALID,
                         "slot %u of host %s has a process already", s->index,
                         s->a->params->host);
@@ -306,7 +307,7 @@ void rg__slots_start(rg__agent *a)
 {
     for (int i = 0; i < a->params->slots; i++) {
         rg__slot *s = &a->slot[i];
-        if (s->kept.state == SLOT_IDLE)
+        if (s->saved.state == SLOT_IDLE)
             start(s);
     }
 }
@@ -322,8 +323,8 @@ void rg__slots_signal(rg__agent *a, int signum)
 {
     for (int i = 0; i < a->params->slots; i++) {
         const rg__slot *s = &a->slot[i];
-        if (s->kept.child != 0)
-            kill(-s->kept.child, signum);
+        if (s->saved.child != 0)
+            kill(-s->saved.child, signum);
         signal_worker(s, signum); /* maybe outside of the group */
     }
 }
@@ -333,7 +334,7 @@ void rg__slots_signal(rg__agent *a, int signum)
 static bool is_asked_by_regroup(const rg__slot *s)
 {
     return s->a->elastic == 1 && s->w.pid != 0 &&
-           (s->w.is_finalized || s->kept.state == SLOT_DOOR);
+           (s->w.is_finalized || s->saved.state == SLOT_DOOR);
 }
 
 static bool has_returned(const rg__slot *s)
@@ -343,8 +344,8 @@ static bool has_returned(const rg__slot *s)
 
 static void ask_to_end(rg__slot *s)
 {
-    if (s->kept.child != 0)
-        kill(-s->kept.child, SIGTERM);
+    if (s->saved.child != 0)
+        kill(-s->saved.child, SIGTERM);
     signal_worker(s, SIGTERM);
 }
 
@@ -377,8 +378,8 @@ void rg__slots_pause(rg__agent *a, bool pauses)
         rg__slot *s = &a->slot[i];
         const int signum = pauses ? SIGSTOP : SIGCONT;
         s->w.silent_ticks = 0;
-        if (s->kept.child != 0)
-            kill(-s->kept.child, signum);
+        if (s->saved.child != 0)
+            kill(-s->saved.child, signum);
         signal_worker(s, signum);
     }
     rg__log(RG__INFO, "agent", "the workers of host %s %s", a->params->host,
@@ -389,8 +390,8 @@ void rg__slots_pause(rg__agent *a, bool pauses)
 
 void rg__slot_kill(const rg__slot *s)
 {
-    if (s->kept.child > 0) /* 0 would be everybody */
-        kill(-s->kept.child, SIGKILL);
+    if (s->saved.child > 0) /* 0 would be everybody */
+        kill(-s->saved.child, SIGKILL);
     signal_worker(s, SIGKILL);
 }
 
@@ -441,8 +442,8 @@ static void look_again(rg__slot *s)
 void rg__slots_await_end(rg__agent *a)
 {
     for (int i = 0; i < a->params->slots; i++)
-        if (a->slot[i].kept.child != 0)
-            await_end(&a->slot[i], a->slot[i].kept.child);
+        if (a->slot[i].saved.child != 0)
+            await_end(&a->slot[i], a->slot[i].saved.child);
 }
 
 /* It ends when the kernel lets it, and runs no instruction of its own before:
@@ -451,14 +452,14 @@ void rg__slots_leave_behind(rg__agent *a)
 {
     for (int i = 0; i < a->params->slots; i++) {
         rg__slot *s = &a->slot[i];
-        if (s->kept.child == 0 && !rg__slot_can_store(s))
+        if (s->saved.child == 0 && !rg__slot_can_store(s))
             continue;
         rg__log(RG__WARN, "agent",
                 "process %d of slot %u does not end: it is left behind",
-                s->kept.child != 0 ? s->kept.child : s->w.pid, s->index);
-        s->kept.child = 0;
+                s->saved.child != 0 ? s->saved.child : s->w.pid, s->index);
+        s->saved.child = 0;
         rg__slot_step(s, SLOT_ON_CLOSE);
-        rg__slot_keep(s);
+        rg__slot_save(s);
         rg__worker_drop(s);
     }
 }
@@ -506,7 +507,7 @@ static void abort_as_its_page_says(const rg__slot *s)
 void rg__slots_abort_losses(rg__agent *a)
 {
     for (int i = 0; i < a->params->slots; i++)
-        if (a->slot[i].kept.is_loss)
+        if (a->slot[i].saved.is_loss)
             abort_as_its_page_says(&a->slot[i]);
 }
 
@@ -515,10 +516,10 @@ static void end_generation(rg__slot *s)
     rg__agent *a = s->a;
     const rg__proposal *decided = rg__view_decided(a);
     char text[RG__CAUSE_MAX];
-    if (s->kept.is_recalled)
+    if (s->saved.is_recalled)
         return; /* its generation has ended */
     snprintf(text, sizeof text, "%.40s.%u %.80s", a->params->host, s->index,
-             s->kept.death);
+             s->saved.death);
     rg__failpoint("agent.detect", -1, 0,
                   decided != NULL ? decided->generation : 0);
     if (decided == NULL && !rg__view_has_place(rg__view_newest(a), s))
@@ -546,7 +547,7 @@ static void fence(rg__slot *s)
 static void reap(void *arg)
 {
     const rg__slot *s = arg;
-    if (s->kept.child != 0)
+    if (s->saved.child != 0)
         rg__slot_kill(s);
 }
 
@@ -560,13 +561,13 @@ void rg__slot_lost(rg__slot *s, const char *format, ...)
     s->w.lost_ns = rg__now_ns();
     va_list args;
     va_start(args, format);
-    vsnprintf(s->kept.death, sizeof s->kept.death, format, args);
+    vsnprintf(s->saved.death, sizeof s->saved.death, format, args);
     va_end(args);
-    s->kept.is_loss = !is_free_to_go(s);
-    s->kept.is_wrapped = s->w.pid != s->kept.child;
-    s->kept.has_stepped =
+    s->saved.is_loss = !is_free_to_go(s);
+    s->saved.is_wrapped = s->w.pid != s->saved.child;
+    s->saved.has_stepped =
         s->w.page != NULL && atomic_load(&s->w.page->first_generation) != 0;
-    rg__slot_keep(s);
+    rg__slot_save(s);
     if (s->w.page != NULL) {
         s->died_in = atomic_load(&s->w.page->generation);
         const uint64_t step = atomic_load(&s->w.page->step);
@@ -575,7 +576,7 @@ void rg__slot_lost(rg__slot *s, const char *format, ...)
             s->a->on->noted(s->a);
         }
     }
-    if (s->kept.is_loss) {
+    if (s->saved.is_loss) {
         end_generation(s);
         fence(s);
     } else if (s->a->is_done && !s->w.is_finalized &&
@@ -589,10 +590,10 @@ void rg__slot_lost(rg__slot *s, const char *format, ...)
 static void recall_rank(rg__slot *s)
 {
     const bool is_alive = rg__slot_is_alive(s);
-    const bool has_ended = s->kept.child == 0;
-    if (!is_alive && (s->kept.state != SLOT_STARTING || has_ended))
+    const bool has_ended = s->saved.child == 0;
+    if (!is_alive && (s->saved.state != SLOT_STARTING || has_ended))
         return; /* its own end is the fault, or it has none */
-    s->kept.is_recalled = true;
+    s->saved.is_recalled = true;
     if (is_alive)
         rg__slot_lost(s, "ends with its launch");
     else
@@ -605,7 +606,7 @@ void rg__slot_recall(rg__slot *s, uint64_t generation)
         recall_rank(s);
         return;
     }
-    s->kept.is_recalled = true;
+    s->saved.is_recalled = true;
     rg__slot_lost(s,
                   "starts again with all others, since generation %llu has "
                   "ended before its first commit",
@@ -625,7 +626,7 @@ void rg__slots_end_world(void *agent_arg)
 
 void rg__slot_publish_loss(rg__slot *s)
 {
-    if (s->kept.is_loss && !s->a->is_done && !rg__life_is_ending(s->a))
+    if (s->saved.is_loss && !s->a->is_done && !rg__life_is_ending(s->a))
         end_generation(s);
 }
 
@@ -649,12 +650,12 @@ void rg__slots_finish(rg__agent *a)
     for (int i = 0; i < a->params->slots; i++) {
         rg__slot *s = &a->slot[i];
         rg__slot_dismiss(s);
-        s->kept.has_finished = p != NULL && s->w.fin == p->generation;
-        if (s->kept.state == SLOT_DOOR && !s->w.waits)
+        s->saved.has_finished = p != NULL && s->w.fin == p->generation;
+        if (s->saved.state == SLOT_DOOR && !s->w.waits)
             rg__worker_tell_mark(s, RG__DONE, p != NULL ? p->generation : 0);
-        else if (s->kept.child != 0 && !s->w.is_finalized)
-            kill(-s->kept.child, SIGTERM);
-        rg__slot_keep(s);
+        else if (s->saved.child != 0 && !s->w.is_finalized)
+            kill(-s->saved.child, SIGTERM);
+        rg__slot_save(s);
     }
 }
 
@@ -675,9 +676,9 @@ static bool is_plain(const char *death)
 
 static ending ending_of(const rg__slot *s)
 {
-    const char *it = is_plain(s->kept.death) ? "" : ": it ";
-    const char *why = is_plain(s->kept.death) ? "" : s->kept.death;
-    const int code = s->kept.exit_code;
+    const char *it = is_plain(s->saved.death) ? "" : ": it ";
+    const char *why = is_plain(s->saved.death) ? "" : s->saved.death;
+    const int code = s->saved.exit_code;
     ending e;
     if (code > 128)
         snprintf(e.text, sizeof e.text, "was ended by signal %d (%s)%s%s",
@@ -699,9 +700,9 @@ static void give_up(rg__slot *s, const char *why)
 {
     char then[RG__GIVEN_UP_MAX + 8];
     rg__slot_step(s, SLOT_ON_GIVE_UP);
-    snprintf(s->kept.given_up, sizeof s->kept.given_up, "%s at step %llu", why,
-             (unsigned long long)s->kept.failed_at);
-    snprintf(then, sizeof then, "it %s", s->kept.given_up);
+    snprintf(s->saved.given_up, sizeof s->saved.given_up, "%s at step %llu",
+             why, (unsigned long long)s->saved.failed_at);
+    snprintf(then, sizeof then, "it %s", s->saved.given_up);
     tell_death(s, then);
     s->a->on->slot_changed(s);
 }
@@ -727,7 +728,7 @@ static bool take_oom_kill(rg__slot *s)
     for (int i = 0; i < a->params->slots; i++)
         if (strcmp(a->slot[i].oom_file, s->oom_file) == 0)
             a->slot[i].oom_kills++;
-    snprintf(s->kept.death, sizeof s->kept.death,
+    snprintf(s->saved.death, sizeof s->saved.death,
              "was killed by the kernel, since its control group has no memory "
              "left");
     return true;
@@ -737,9 +738,9 @@ static bool take_oom_kill(rg__slot *s)
  * what runs in a wrapper nobody here knows how it ended. */
 static bool is_ended_from_outside(rg__slot *s)
 {
-    const bool is_signal = s->kept.exit_code == 128 + SIGKILL ||
-                           s->kept.exit_code == 128 + SIGTERM;
-    return is_signal && is_plain(s->kept.death) && !s->kept.is_wrapped &&
+    const bool is_signal = s->saved.exit_code == 128 + SIGKILL ||
+                           s->saved.exit_code == 128 + SIGTERM;
+    return is_signal && is_plain(s->saved.death) && !s->saved.is_wrapped &&
            !take_oom_kill(s);
 }
 
@@ -748,9 +749,9 @@ static bool is_ended_from_outside(rg__slot *s)
 static void forgive(rg__slot *s)
 {
     const uint64_t step = rg__vault_newest_step(s->a);
-    if (s->kept.has_stepped && step > s->kept.failed_at)
-        s->kept.failures = s->kept.early_exits = 0;
-    s->kept.failed_at = step;
+    if (s->saved.has_stepped && step > s->saved.failed_at)
+        s->saved.failures = s->saved.early_exits = 0;
+    s->saved.failed_at = step;
 }
 
 static void begin_later(rg__slot *s, const char *then)
@@ -771,7 +772,7 @@ static void start_ended(rg__slot *s)
 /* When all others of its launch are gone, too, the next one begins. */
 static void wait_for_launch(rg__slot *s)
 {
-    s->kept.quick_deaths = 0;
+    s->saved.quick_deaths = 0;
     rg__slot_step(s, SLOT_ON_AGAIN);
     rg__timer_set(s->respawn, 0);
 }
@@ -779,25 +780,25 @@ static void wait_for_launch(rg__slot *s)
 static void start_again(rg__slot *s)
 {
     rg__agent *a = s->a;
-    if (a->params->is_mpi && s->kept.is_recalled) {
+    if (a->params->is_mpi && s->saved.is_recalled) {
         wait_for_launch(s);
         return;
     }
-    const uint64_t lived_ns = rg__now_ns() - s->kept.started_ns;
-    s->kept.quick_deaths = lived_ns > QUICK_NS ? 1 : s->kept.quick_deaths + 1;
+    const uint64_t lived_ns = rg__now_ns() - s->saved.started_ns;
+    s->saved.quick_deaths = lived_ns > QUICK_NS ? 1 : s->saved.quick_deaths + 1;
     const bool is_from_outside = is_ended_from_outside(s);
     forgive(s);
-    if (s->kept.is_recalled || (is_from_outside && a->params->is_mpi))
-        s->kept.quick_deaths = 1;
-    if (s->kept.is_recalled ||
+    if (s->saved.is_recalled || (is_from_outside && a->params->is_mpi))
+        s->saved.quick_deaths = 1;
+    if (s->saved.is_recalled ||
         (is_from_outside && a->params->max_restarts > 0)) {
         start_ended(s);
         return;
     }
     int *count =
-        s->kept.exit_code == 0 ? &s->kept.early_exits : &s->kept.failures;
+        s->saved.exit_code == 0 ? &s->saved.early_exits : &s->saved.failures;
     if (*count >= a->params->max_restarts) {
-        give_up(s, s->kept.exit_code == 0
+        give_up(s, s->saved.exit_code == 0
                        ? "ended too often before the job was done"
                        : "used up its --max-restarts");
         return;
@@ -814,16 +815,16 @@ static void end_of_static(rg__slot *s, bool is_finalized)
 {
     rg__agent *a = s->a;
     const bool is_elsewhere = a->elastic < 0 && rg__view_decided(a) != NULL;
-    const bool has_met = s->kept.state == SLOT_REAPING;
+    const bool has_met = s->saved.state == SLOT_REAPING;
     rg__slot_step(s, SLOT_ON_CLOSE);
-    if (s->kept.exit_code != 0 && is_elsewhere)
-        rg__agent_leave(a, s->kept.exit_code,
+    if (s->saved.exit_code != 0 && is_elsewhere)
+        rg__agent_leave(a, s->saved.exit_code,
                         "%s.%u %s and has not called rg_init as on other "
                         "hosts; host %s leaves",
                         a->params->host, s->index, ending_of(s).text,
                         a->params->host);
-    else if (s->kept.exit_code != 0)
-        rg__agent_end_job(a, s->kept.exit_code,
+    else if (s->saved.exit_code != 0)
+        rg__agent_end_job(a, s->saved.exit_code,
                           "%s.%u %s; the program is static or has not called "
                           "rg_init, so the job ends",
                           a->params->host, s->index, ending_of(s).text);
@@ -838,7 +839,7 @@ static void end_of_static(rg__slot *s, bool is_finalized)
 static bool is_any_running(const rg__agent *a)
 {
     for (int i = 0; i < a->params->slots; i++)
-        if (a->slot[i].kept.child != 0)
+        if (a->slot[i].saved.child != 0)
             return true;
     return false;
 }
@@ -858,10 +859,10 @@ static void end_held(void *arg)
 static void go_on_after_death(rg__slot *s)
 {
     rg__agent *a = s->a;
-    if (s->kept.child != 0 || rg__slot_can_store(s))
+    if (s->saved.child != 0 || rg__slot_can_store(s))
         return;
     const bool is_finalized = s->w.is_finalized;
-    const rg__member_id me = {a->id, s->index, s->kept.start};
+    const rg__member_id me = {a->id, s->index, s->saved.start};
     if (s->w.pid != 0) {
         rg__worker_forget(s);
         a->on->slot_reaped(s, me);
@@ -869,17 +870,17 @@ static void go_on_after_death(rg__slot *s)
     if (rg__life_is_ending(a) || a->is_done) {
         rg__slot_step(s, SLOT_ON_CLOSE);
         /* a death after done is no fault; an exit code is the program's word */
-        if (s->kept.has_finished && s->kept.exit_code <= 128 &&
+        if (s->saved.has_finished && s->saved.exit_code <= 128 &&
             a->verdict.code == 0)
-            a->verdict.code = s->kept.exit_code;
+            a->verdict.code = s->saved.exit_code;
         a->on->noted(a);
-        if (s->kept.has_finished && s->kept.exit_code != 0)
+        if (s->saved.has_finished && s->saved.exit_code != 0)
             rg__log(RG__WARN, "agent",
                     "%s.%u exited with code %d after the job was done",
-                    a->params->host, s->index, s->kept.exit_code);
+                    a->params->host, s->index, s->saved.exit_code);
     } else if (a->elastic == 1) {
         start_again(s);
-    } else if (a->elastic < 0 && s->kept.exit_code != 0 && is_any_running(a)) {
+    } else if (a->elastic < 0 && s->saved.exit_code != 0 && is_any_running(a)) {
         rg__slot_step(s, SLOT_ON_HOLD);
         hold(s);
     } else {
@@ -887,7 +888,7 @@ static void go_on_after_death(rg__slot *s)
     }
     if (a->elastic < 0 && !is_any_running(a))
         rg__slots_kind_is_known(a); /* nobody is left who could say */
-    rg__slot_keep(s);
+    rg__slot_save(s);
     rg__failpoint("agent.reaped", (int)s->index, 0, 0);
     rg__worker_drop(s);
     a->on->settled(a);
@@ -897,14 +898,14 @@ void rg__slots_kind_is_known(rg__agent *a)
 {
     for (int i = 0; i < a->params->slots; i++) {
         rg__slot *s = &a->slot[i];
-        if (s->kept.state != SLOT_HELD)
+        if (s->saved.state != SLOT_HELD)
             continue;
         rg__timer_stop(s->hold);
         if (a->elastic == 1)
             start_again(s);
         else
             end_of_static(s, false);
-        rg__slot_keep(s);
+        rg__slot_save(s);
     }
 }
 
@@ -917,20 +918,20 @@ static int decode(int status)
  * the next agent would be told its end by the kernel. */
 static void child_ended(rg__slot *s, int code, const char *how)
 {
-    const pid_t child = s->kept.child;
-    s->kept.exit_code = code;
+    const pid_t child = s->saved.child;
+    s->saved.exit_code = code;
     rg__wait_end(s->a, RG__WAIT_FENCE, s->index);
     rg__worker_drain(s);
     rg__slot_lost(s, "%s", how);
     unwatch_child(s);
     if (!s->is_adopted)
         kill(-child, SIGKILL); /* whoever is left of its group */
-    s->kept.child = 0;
+    s->saved.child = 0;
     s->a->on->process_ended(s);
     rg__timer_stop(s->reap);
     rg__timer_stop(s->orphan);
     rg__output_close(s);
-    rg__slot_keep(s);
+    rg__slot_save(s);
     go_on_after_death(s);
     if (!s->is_adopted)
         rg__reap(child);
@@ -940,11 +941,11 @@ static void child_ended(rg__slot *s, int code, const char *how)
 static void start_at_last(rg__slot *s)
 {
     unwatch_child(s);
-    s->kept.child = 0;
+    s->saved.child = 0;
     rg__timer_stop(s->orphan);
     rg__output_close(s);
     rg__slot_step(s, SLOT_ON_UNABLE);
-    rg__slot_keep(s);
+    rg__slot_save(s);
     rg__timer_set(s->respawn, 0);
 }
 
@@ -968,12 +969,12 @@ static void on_child_exit(void *arg, int fd, uint32_t events)
     (void)fd, (void)events;
     rg__slot *s = arg;
     if (s->is_adopted) {
-        const bool is_known = s->a->params->is_mpi && s->kept.is_recalled;
+        const bool is_known = s->a->params->is_mpi && s->saved.is_recalled;
         rg__loop_unwatch(s->a->loop, s->child_pidfd);
         rg__timer_set(s->orphan, is_known ? 0 : ORPHAN_NS);
         return;
     }
-    child_ended_so(s, rg__how_ended(s->kept.child));
+    child_ended_so(s, rg__how_ended(s->saved.child));
 }
 
 /* --------------------------------------------- children of an earlier agent
@@ -990,36 +991,38 @@ void rg__slots_on_ended(void *agent_arg, int32_t pid, int32_t status)
 {
     rg__agent *a = agent_arg;
     for (int i = 0; i < a->params->slots; i++)
-        if (a->slot[i].is_adopted && a->slot[i].kept.child == pid)
+        if (a->slot[i].is_adopted && a->slot[i].saved.child == pid)
             child_ended_so(&a->slot[i], status);
 }
 
 void rg__slot_resume(rg__slot *s)
 {
-    char name[RG__KEPT_NAME_MAX];
+    char name[RG__FDRECORD_NAME_MAX];
     name_record(s, name);
-    rg__kept *kept = rg__kept_find(rg__keep_born_with(s->a->keep), name);
-    if (kept == NULL || kept->n != sizeof s->kept)
+    rg__fdrecord *record =
+        rg__fdrecord_find(rg__fdstore_born_with(s->a->fdstore), name);
+    if (record == NULL || record->n != sizeof s->saved)
         return;
-    memcpy(&s->kept, kept->bytes, sizeof s->kept);
+    memcpy(&s->saved, record->bytes, sizeof s->saved);
     s->has_rested = rg__slot_rests(s);
-    s->is_adopted = s->kept.child != 0;
+    s->is_adopted = s->saved.child != 0;
     rg__slot_step(s, s->is_adopted ? SLOT_ON_ADOPT : SLOT_ON_ADOPT_NONE);
-    rg__slot_note_group(s, s->kept.child);
-    s->child_pidfd = rg__kept_take(kept, 0);
-    if (s->kept.state == SLOT_HELD)
+    rg__slot_note_group(s, s->saved.child);
+    s->child_pidfd = rg__fdrecord_take(record, 0);
+    if (s->saved.state == SLOT_HELD)
         hold(s);
 }
 
 void rg__slot_resume_child(rg__slot *s)
 {
-    char name[RG__KEPT_NAME_MAX];
+    char name[RG__FDRECORD_NAME_MAX];
     name_record(s, name);
-    const rg__kept *kept = rg__kept_find(rg__keep_born_with(s->a->keep), name);
-    if (s->kept.child == 0)
+    const rg__fdrecord *record =
+        rg__fdrecord_find(rg__fdstore_born_with(s->a->fdstore), name);
+    if (s->saved.child == 0)
         return;
-    if (kept->has_ended)
-        child_ended_so(s, kept->status);
+    if (record->has_ended)
+        child_ended_so(s, record->status);
     else if (s->child_pidfd < 0 ||
              rg__loop_watch(s->a->loop, s->child_pidfd, EPOLLIN, on_child_exit,
                             s) != RG_OK)
@@ -1034,7 +1037,7 @@ rg_status rg__crew_create(rg__agent *a)
     a->crew = calloc(1, sizeof *a->crew);
     if (a->crew == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for an agent");
-    rg__keep_descriptors(a->keep, &a->crew->descriptors);
+    rg__fdstore_descriptors(a->fdstore, &a->crew->descriptors);
     a->crew->ping = rg__timer_create(a->loop, rg__workers_ping, a);
     a->crew->missed_timer = rg__timer_create(a->loop, rg__slots_end_world, a);
     return a->crew->ping != NULL && a->crew->missed_timer != NULL

@@ -8,8 +8,8 @@
 #include "elastic/agent/base/view.h"
 #include "elastic/agent/checkpoint/checkpoints.h"
 #include "elastic/agent/hosts/peers.h"
-#include "elastic/agent/supervisor/keep.h"
-#include "elastic/agent/supervisor/kept.h"
+#include "elastic/agent/supervisor/fdstore.h"
+#include "elastic/agent/supervisor/fdrecord.h"
 #include "elastic/agent/vault/vaults.h"
 
 #include <errno.h>
@@ -328,7 +328,7 @@ static rg__slot *find_slot(rg__agent *a, const rg__hello *m,
         rg__slot *s = &a->slot[i];
         if (m->slot >= 0 && (uint32_t)m->slot != s->index)
             continue;
-        if (s->kept.state == SLOT_STARTING && !rg__life_is_ending(a) &&
+        if (s->saved.state == SLOT_STARTING && !rg__life_is_ending(a) &&
             !a->is_done)
             return s;
         if (m->slot >= 0)
@@ -391,7 +391,7 @@ static rg_status welcome(rg__slot *s)
 {
     rg__agent *a = s->a;
     rg__welcome m = {.head = {RG__WELCOME, RG__WIRE_VERSION},
-                     .me = {a->id, s->index, s->kept.start},
+                     .me = {a->id, s->index, s->saved.start},
                      .slots = (uint32_t)a->params->slots,
                      .grace_ms = (uint32_t)a->params->grace_ms};
     snprintf(m.job, sizeof m.job, "%s", a->params->job);
@@ -421,25 +421,25 @@ static rg_status watch_worker(rg__slot *s)
                : st;
 }
 
-static void name_record(const rg__slot *s, char name[RG__KEPT_NAME_MAX])
+static void name_record(const rg__slot *s, char name[RG__FDRECORD_NAME_MAX])
 {
-    snprintf(name, RG__KEPT_NAME_MAX, "worker/%u", s->index);
+    snprintf(name, RG__FDRECORD_NAME_MAX, "worker/%u", s->index);
 }
 
 /* The socket comes first: the supervisor speaks to workers over it. */
-static void keep_worker(const rg__slot *s)
+static void save_worker(const rg__slot *s)
 {
-    char name[RG__KEPT_NAME_MAX];
+    char name[RG__FDRECORD_NAME_MAX];
     const int fds[] = {s->w.sock, s->w.page_fd, s->w.pidfd};
     name_record(s, name);
-    rg__keep_put(s->a->keep, name, &s->w.pid, sizeof s->w.pid, fds, 3);
+    rg__fdstore_put(s->a->fdstore, name, &s->w.pid, sizeof s->w.pid, fds, 3);
 }
 
 void rg__worker_drop(const rg__slot *s)
 {
-    char name[RG__KEPT_NAME_MAX];
+    char name[RG__FDRECORD_NAME_MAX];
     name_record(s, name);
-    rg__keep_drop(s->a->keep, name);
+    rg__fdstore_drop(s->a->fdstore, name);
 }
 
 static rg_status receive_worker(rg__slot *s)
@@ -453,7 +453,7 @@ static rg_status receive_worker(rg__slot *s)
     st = make_page(w);
     if (st != RG_OK)
         return st;
-    keep_worker(s); /* before it knows us: the next agent knows it then */
+    save_worker(s); /* before it knows us: the next agent knows it then */
     st = welcome(s);
     return st == RG_OK ? watch_worker(s) : st;
 }
@@ -469,7 +469,7 @@ static void meet(rg__agent *a, rg__slot *s, const rg__hello *m, int sock,
     rg__slot_step(s, SLOT_ON_MEET);
     rg__slot_note_group(s, pid);
     rg__vault_unregister(s);
-    rg__slot_keep(s);
+    rg__slot_save(s);
     a->elastic = m->elastic != 0;
     a->on->noted(a);
     if (receive_worker(s) != RG_OK) {
@@ -498,21 +498,22 @@ static void greet_again(rg__slot *s)
 
 void rg__worker_resume(rg__slot *s)
 {
-    char name[RG__KEPT_NAME_MAX], death[sizeof s->kept.death];
+    char name[RG__FDRECORD_NAME_MAX], death[sizeof s->saved.death];
     rg__worker *w = &s->w;
     name_record(s, name);
-    rg__kept *kept = rg__kept_find(rg__keep_born_with(s->a->keep), name);
-    if (kept == NULL || kept->n != sizeof w->pid)
+    rg__fdrecord *record =
+        rg__fdrecord_find(rg__fdstore_born_with(s->a->fdstore), name);
+    if (record == NULL || record->n != sizeof w->pid)
         return;
     if (s->has_rested) { /* what followed from its end is done */
         rg__worker_drop(s);
         return;
     }
-    memcpy(&w->pid, kept->bytes, sizeof w->pid);
-    w->sock = rg__kept_take(kept, 0);
-    w->page_fd = rg__kept_take(kept, 1);
-    w->pidfd = rg__kept_take(kept, 2);
-    memcpy(death, s->kept.death, sizeof death);
+    memcpy(&w->pid, record->bytes, sizeof w->pid);
+    w->sock = rg__fdrecord_take(record, 0);
+    w->page_fd = rg__fdrecord_take(record, 1);
+    w->pidfd = rg__fdrecord_take(record, 2);
+    memcpy(death, s->saved.death, sizeof death);
     rg__slot_step(s, SLOT_ON_MEET);
     void *at = NULL;
     if (rg__shm_map(w->page_fd, RG__PAGE_BYTES, &at) != RG_OK ||
@@ -567,9 +568,10 @@ rg_status rg__workers_listen(rg__agent *a)
                         a->params->run_dir, a->params->host,
                         sizeof at.sun_path - 1);
     memcpy(at.sun_path, a->crew->socket_path, (size_t)n + 1);
-    rg__kept *kept = rg__kept_find(rg__keep_born_with(a->keep), "listener");
-    if (kept != NULL) {
-        a->sockets.listener = rg__kept_take(kept, 0);
+    rg__fdrecord *record =
+        rg__fdrecord_find(rg__fdstore_born_with(a->fdstore), "listener");
+    if (record != NULL) {
+        a->sockets.listener = rg__fdrecord_take(record, 0);
         listen(a->sockets.listener, RG__HOST_SLOTS_MAX); /* it is ours now */
         return rg__loop_watch(a->loop, a->sockets.listener, EPOLLIN,
                               rg__guest_accept, a);
@@ -582,7 +584,7 @@ rg_status rg__workers_listen(rg__agent *a)
         listen(a->sockets.listener, RG__HOST_SLOTS_MAX) != 0)
         return rg__fail(RG_ERR_SYSTEM, "the agent can't listen at %s: %s",
                         a->crew->socket_path, strerror(errno));
-    rg__keep_put(a->keep, "listener", NULL, 0, &a->sockets.listener, 1);
+    rg__fdstore_put(a->fdstore, "listener", NULL, 0, &a->sockets.listener, 1);
     return rg__loop_watch(a->loop, a->sockets.listener, EPOLLIN,
                           rg__guest_accept, a);
 }

@@ -45,7 +45,7 @@ void rg__slot_gone(rg__slot *s);
 /* Where does its worker, or its child, run? */
 void rg__slot_note_group(rg__slot *s, pid_t pid);
 /* What the next agent would have to know of it. */
-void rg__slot_keep(const rg__slot *s);
+void rg__slot_save(const rg__slot *s);
 /* Go on with the slot that an earlier agent had; then, once its worker and
  * output are there, with its process. */
 void rg__slot_resume(rg__slot *s);

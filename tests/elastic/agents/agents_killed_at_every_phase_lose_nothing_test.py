@@ -2,7 +2,7 @@
 together with a worker: the next one goes on where the dead one was, no committed
 step is lost, the final state is the fault-free run's.
 
-Covers: takeover.c supervisor.c keep.c"""
+Covers: takeover.c supervisor.c fdstore.c"""
 import sys
 
 from house import Job, claim, fault_free, main, trainer
