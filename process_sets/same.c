@@ -72,8 +72,9 @@ static const rg__lane_account *find(const view *v, uint64_t key)
 /* What a rank says of a lane, in three rounds; zeroes: it is no member. */
 typedef struct said {
     rg__lane_account account;
-    uint64_t history[WINDOW]; /* behind the last operations that all started */
-    uint32_t known;           /* a bit for each of these */
+    rg__history history[WINDOW]; /* behind the last operations that all have
+                                    started */
+    uint32_t known;              /* a bit for each of these */
     uint32_t has_line;
     rg__descriptor line; /* of the operation that matters */
 } said;
@@ -86,6 +87,7 @@ typedef struct lane {
     uint64_t least;     /* operations that all have started */
     uint64_t k;         /* the first that differs, or that some lack */
     bool differs;
+    bool is_of_counts; /* all have started the same but for their own counts */
 } lane;
 
 static void add_up(const view *v, const said *all, lane *l)
@@ -121,20 +123,46 @@ static void recall_window(const view *v, const lane *l, said *mine)
             mine->known |= UINT32_C(1) << i;
 }
 
+/* A bit for each operation in the window that all know of. */
+static uint32_t find_known(const view *v, const said *all, const lane *l)
+{
+    uint32_t known = UINT32_MAX;
+    for (int r = 0; r < v->size; r++)
+        if (all[r].account.key == l->key)
+            known &= all[r].known;
+    return known;
+}
+
+static bool is_same(const view *v, const said *all, const lane *l, int i)
+{
+    for (int r = 0; r < v->size; r++)
+        if (all[r].account.key == l->key &&
+            all[r].history[i].hash != l->member->history[i].hash)
+            return false;
+    return true;
+}
+
+static bool is_balanced(const view *v, const said *all, const lane *l, int i)
+{
+    uint64_t sum = 0;
+    for (int r = 0; r < v->size; r++)
+        if (all[r].account.key == l->key)
+            sum += all[r].history[i].balance;
+    return sum == 0;
+}
+
 static void find_first(const view *v, const said *all, lane *l)
 {
-    uint32_t known = UINT32_MAX, same = UINT32_MAX;
-    for (int r = 0; r < v->size; r++) {
-        if (all[r].account.key != l->key)
+    const uint32_t known = find_known(v, all, l);
+    l->k = l->least + 1;
+    for (int i = 0; i < WINDOW && !l->differs; i++) {
+        if ((known & UINT32_C(1) << i) == 0)
             continue;
-        known &= all[r].known;
-        for (int i = 0; i < WINDOW; i++)
-            if (all[r].history[i] != l->member->history[i])
-                same &= ~(UINT32_C(1) << i);
+        l->is_of_counts = is_same(v, all, l, i);
+        l->differs = !l->is_of_counts || !is_balanced(v, all, l, i);
+        if (l->differs)
+            l->k = (uint64_t)at(l, i);
     }
-    l->differs = (known & ~same) != 0;
-    l->k = l->differs ? (uint64_t)at(l, __builtin_ctz(known & ~same))
-                      : l->least + 1;
 }
 
 /* "rank 1 has", or "ranks 1,3 have": those that have started the least. */
@@ -196,11 +224,91 @@ static rg_status name_difference(const view *v, const said *all, const lane *l)
                           rg_last_error());
 }
 
+/* ------------------------------------------------- counts of a rank's own */
+
+/* What a rank says of them: whether it knows them, the elements that it sends
+ * to each of n members, and those that it expects of each. */
+static size_t count_words(const lane *l)
+{
+    return 1 + 2 * (size_t)(unsigned)l->n;
+}
+
+static rg_status fail_pair(const lane *l, int from, int to, uint64_t sends,
+                           uint64_t expects)
+{
+    return rg__fail(RG_ERR_MISMATCH,
+                    "on the device, operation %" PRIu64 ": %s on %s: rank %d "
+                    "sends %" PRIu64 " elements to rank %d, which expects "
+                    "%" PRIu64 "; give the same count on both",
+                    l->k, rg__kind_name(l->member->line.kind),
+                    rg__set_words(l->member->account.set).text, from, sends, to,
+                    expects);
+}
+
+static rg_status fail_counts(const lane *l)
+{
+    return rg__fail(RG_ERR_MISMATCH,
+                    "on the device, before operation %" PRIu64 " of set %u: "
+                    "in a gatherv, scatterv or alltoallv a rank sends what "
+                    "another does not expect; give the same count on both",
+                    l->k, l->member->account.set);
+}
+
+/* of: what each member says. */
+static rg_status find_pair(const lane *l, const uint64_t *const *of)
+{
+    for (int r = 0; r < l->n; r++)
+        if (of[r] == NULL || of[r][0] == 0)
+            return fail_counts(l);
+    for (int from = 0; from < l->n; from++)
+        for (int to = 0; to < l->n; to++)
+            if (of[from][1 + to] != of[to][1 + l->n + from])
+                return fail_pair(l, from, to, of[from][1 + to],
+                                 of[to][1 + l->n + from]);
+    return fail_counts(l);
+}
+
+static rg_status name_pair(const view *v, const said *all, const lane *l,
+                           const uint64_t *counts)
+{
+    const uint64_t **of = calloc((size_t)(unsigned)l->n, sizeof *of);
+    if (of == NULL)
+        return fail_counts(l);
+    for (int r = 0; r < v->size; r++)
+        if (all[r].account.key == l->key && all[r].account.rank < l->n &&
+            all[r].account.rank >= 0)
+            of[all[r].account.rank] =
+                counts + (size_t)(unsigned)r * count_words(l);
+    const rg_status st = find_pair(l, of);
+    free(of);
+    return st;
+}
+
+static rg_status name_counts(const view *v, const said *all, const lane *l)
+{
+    const size_t words = count_words(l);
+    uint64_t *mine = calloc(words, sizeof *mine);
+    uint64_t *each = calloc(words * (unsigned)v->size, sizeof *each);
+    rg_status st = RG_OK;
+    if (mine == NULL || each == NULL)
+        st = rg__fail(RG_ERR_MEMORY, "no memory to compare ranks");
+    if (st == RG_OK) {
+        mine[0] =
+            rg__lane_recall_counts(v->ctx->device, l->key, l->k, mine + 1);
+        st = gather(v, mine, each, words * sizeof *mine);
+    }
+    if (st == RG_OK)
+        st = name_pair(v, all, l, each);
+    free(mine);
+    free(each);
+    return st;
+}
+
 /* The same rounds on all ranks, whatever comes out: all see the same. */
 static rg_status compare_in(const view *v, lane *l, said *mine, said *all)
 {
     const rg__lane_account *account = find(v, l->key);
-    uint64_t history;
+    rg__history ignored;
     if (account != NULL)
         mine->account = *account;
     rg_status st = gather(v, mine, all, sizeof *mine);
@@ -217,10 +325,13 @@ static rg_status compare_in(const view *v, lane *l, said *mine, said *all)
     find_first(v, all, l);
     mine->has_line =
         account != NULL &&
-        rg__lane_recall(v->ctx->device, l->key, l->k, &history, &mine->line);
+        rg__lane_recall(v->ctx->device, l->key, l->k, &ignored, &mine->line);
     st = gather(v, mine, all, sizeof *mine);
-    if (st != RG_OK || l->differs)
-        return st == RG_OK ? name_difference(v, all, l) : st;
+    if (st != RG_OK)
+        return st;
+    if (l->differs)
+        return l->is_of_counts ? name_counts(v, all, l)
+                               : name_difference(v, all, l);
     tell_missing(v, all, l);
     return RG_OK;
 }
@@ -301,15 +412,16 @@ static uint64_t weight_of(uint64_t key, int rank)
     return w ^ w >> 27;
 }
 
-/* The weights of all members add up to 0: so do equal hashes, weighed. */
-static uint64_t weigh(const rg__lane_account *a, uint64_t history)
+/* The weights of all members add up to 0: so do equal hashes, weighed; and
+ * balances that are. */
+static uint64_t weigh(const rg__lane_account *a, const rg__history *h)
 {
     uint64_t weight = 0;
     if (a->rank != 0)
-        return history * weight_of(a->key, a->rank);
+        return h->hash * weight_of(a->key, a->rank) + h->balance;
     for (int r = 1; r < a->n; r++)
         weight -= weight_of(a->key, r);
-    return history * weight;
+    return h->hash * weight + h->balance;
 }
 
 /* By the sets' places: what all members have started, and still remember. Sets
@@ -335,12 +447,12 @@ static void weigh_all(const view *v, const bounds *b, uint64_t sum[LANES])
     for (int i = 0; i < v->lanes; i++) {
         const rg__lane_account *a = &v->lane[i];
         const int64_t k = b->started[a->set % LANES];
-        uint64_t history = 0;
+        rg__history history;
         rg__descriptor ignored;
         if (k >= -b->kept[a->set % LANES] &&
             rg__lane_recall(v->ctx->device, a->key, (uint64_t)k, &history,
                             &ignored))
-            sum[a->set % LANES] = weigh(a, history);
+            sum[a->set % LANES] = weigh(a, &history);
     }
 }
 

@@ -2,9 +2,12 @@
  * the others, behind three allreduces that are the same everywhere: another
  * thing in each generation, as the arguments say in turn.
  *
- *   differ [--late] [set-]kind|count|type|op|root|tag|group|fewer|memory...
+ *   differ [--late | --refused]
+ *          [set-]kind|count|type|op|root|tag|group|gatherv|scatterv|alltoallv|
+ *                fewer|memory|nothing...
  *
- * --late: the device is opened behind rg_world_wait.
+ * --late: the device is opened behind rg_world_wait. --refused: before it NCCL
+ * refuses a group of many operations, other ones on each rank.
  * set-: on a set of the first and the last rank. Each rank says what it was
  * told, by an operation, by rg_device_wait or by the commit. */
 #include <stdio.h>
@@ -15,6 +18,7 @@
 #include "sdk/transport/nccl/load.h"
 
 #define COUNT 8
+#define MANY  200 /* more than a lane remembers */
 
 typedef struct program {
     rg_ctx *ctx;
@@ -22,6 +26,7 @@ typedef struct program {
     rg_set *set;  /* which differs */
     char **cases;
     int n;
+    bool is_refused;
     const char *what;
     void *data; /* of the device */
     int64_t total, host[COUNT];
@@ -40,14 +45,42 @@ static rg_status add(program *p, rg_type type, rg_op op, uint64_t count,
                               NULL);
 }
 
-static rg_status start_group(program *p, const rg_op_params *params)
+static rg_status start_group(program *p, int n, const rg_op_params *params)
 {
     rg_status st = rg_group_start(p->ctx);
-    if (st == RG_OK)
-        st = add(p, RG_I64, RG_SUM, COUNT, params);
-    if (st == RG_OK)
+    for (int i = 0; i < n && st == RG_OK; i++)
         st = add(p, RG_I64, RG_SUM, COUNT, params);
     return st == RG_OK ? rg_group_end(p->ctx) : st;
+}
+
+static void be_refused(program *p)
+{
+    const rg_op_params params = {.size = sizeof params,
+                                 .memory = RG_DEVICE,
+                                 .stream = RG_STREAM_NONE,
+                                 .tag = (uint64_t)rg_rank(p->ctx)};
+    if (start_group(p, MANY, &params) != RG_ERR_INVALID)
+        die("a group that NCCL is to refuse");
+}
+
+/* Of a kind in which each rank has a count of its own: 2 for each pair, but
+ * that rank 1 sends the last one 3, or expects it of that one. */
+static rg_status start_uneven(program *p, bool is_other,
+                              const rg_op_params *params)
+{
+    const int n = rg_set_size(p->set);
+    char *to = (char *)p->data + (size_t)COUNT * 8;
+    uint64_t counts[4] = {2, 2, 2, 2}, others[4] = {2, 2, 2, 2};
+    const uint64_t own = is_other ? 3 : 2;
+    others[n - 1] = own;
+    if (strcmp(p->what, "gatherv") == 0)
+        return rg_gatherv_start(p->set, p->data, own, to, counts, NULL, RG_I64,
+                                params, NULL);
+    if (strcmp(p->what, "scatterv") == 0)
+        return rg_scatterv_start(p->set, p->data, counts, NULL, to, own, RG_I64,
+                                 params, NULL);
+    return rg_alltoallv_start(p->set, p->data, others, NULL, to, counts, NULL,
+                              RG_I64, params, NULL);
 }
 
 static rg_status on_host(program *p)
@@ -69,11 +102,13 @@ static rg_status start(program *p, bool is_other)
     if (is_other && strcmp(p->what, "kind") == 0)
         return rg_barrier_start(p->set, &params, NULL);
     if (is_other && strcmp(p->what, "group") == 0)
-        return start_group(p, &params);
+        return start_group(p, 2, &params);
     if (is_other && strcmp(p->what, "fewer") == 0)
         return RG_OK;
     if (is_other && strcmp(p->what, "memory") == 0)
         return on_host(p);
+    if (strcmp(p->what + strlen(p->what) - 1, "v") == 0)
+        return start_uneven(p, is_other, &params);
     if (is_other && strcmp(p->what, "tag") == 0)
         params.tag = 7;
     const rg_type type =
@@ -118,6 +153,8 @@ static rg_status train(rg_state *state, void *arg)
     const bool is_other = rg_set_rank(p->set) == 1;
     for (int i = 0; i < 3 && st == RG_OK && is_member; i++)
         st = add(p, RG_I64, RG_SUM, COUNT, &params);
+    if (st == RG_OK && p->is_refused)
+        be_refused(p);
     if (st == RG_OK && is_member)
         st = start(p, is_other);
     if (st == RG_OK && is_member && rg_rank(p->ctx) == 0)
@@ -133,7 +170,7 @@ static void take_memory(program *p)
     rg__cu_address at = 0;
     if (rg__cuda_open(getenv("REGROUP_CUDA_LIB"), &cuda) != RG_OK)
         die("the driver");
-    if (cuda.call.memory_alloc(&at, 8 * COUNT) != RG__CU_SUCCESS)
+    if (cuda.call.memory_alloc(&at, (size_t)2 * 8 * COUNT) != RG__CU_SUCCESS)
         die("memory");
     p->data = (void *)(uintptr_t)at;
 }
@@ -148,7 +185,11 @@ static int ends(rg_ctx *ctx, void *arg)
 int main(int argc, char **argv)
 {
     const bool is_late = argc > 1 && strcmp(argv[1], "--late") == 0;
-    program p = {.cases = argv + 1 + is_late, .n = argc - 1 - is_late};
+    const bool is_refused = argc > 1 && strcmp(argv[1], "--refused") == 0;
+    const int flags = is_late || is_refused;
+    program p = {.cases = argv + 1 + flags,
+                 .n = argc - 1 - flags,
+                 .is_refused = is_refused};
     const rg_params params = {.size = sizeof params, .elastic = 1};
     const rg_set_params of_device = {
         .size = sizeof of_device, .name = "ends", .memory = RG_DEVICE};

@@ -1,6 +1,8 @@
 """Ranks that start different operations on the device are told which one, and
 in what it differs, whether they wait for each other there or have ended with a
-wrong sum; nothing of it is committed, and no rank waits for ever. An operation
+wrong sum; nothing of it is committed, and no rank waits for ever. Counts that
+only two ranks know, as of gatherv, belong to it; what NCCL has refused does
+not, however much it was. An operation
 that a rank has not started, or started on host memory, is named, too, and ends
 by its deadline. So it is where the device is opened behind rg_world_wait, and
 the world itself has nothing to do there.
@@ -24,6 +26,12 @@ CASES = [
     ("tag", "allreduce on the world: tag 0 on ranks 0,2 but 7 on rank 1;"),
     ("group", "allreduce on the world: the tag, its counts, or what is grouped "
               "with it, of ranks 0,2 are not those of rank 1;"),
+    ("gatherv", "gatherv on the world: rank 1 sends 3 elements to rank 0, "
+                "which expects 2;"),
+    ("scatterv", "scatterv on the world: rank 0 sends 2 elements to rank 1, "
+                 "which expects 3;"),
+    ("alltoallv", "alltoallv on the world: rank 1 sends 3 elements to rank 2, "
+                  "which expects 2;"),
     ("set-count", "allreduce on set 1: count 8 on rank 0 but 7 on rank 1;")]
 LATE = ["fewer", "memory"]
 MISSING = ("stalled: on the device, operation 4 on the world is the allreduce "
@@ -38,6 +46,19 @@ def test_a_device_that_is_opened_late():
         job.finish()
         job.check_device()
         claim(TOLD + sentence in job.text(), "nobody was told")
+
+
+def test_what_was_refused_is_not_compared():
+    name, sentence = CASES[1]
+    with DeviceJob(["-n", "3"],
+                   [os.path.join(BUILD, "tests", "differ"), "--refused", name,
+                    "nothing"], "launch size=3 k=5 rc=5",
+                   env={"REGROUP_STALL": "200ms"}) as job:
+        job.finish()
+        job.check_device()
+        claim(TOLD + sentence in job.text(), "nobody was told")
+        claim(job.text().count("nothing: told RG_OK") == 3,
+              "what is the same everywhere was not committed")
 
 
 def test_each_kind():

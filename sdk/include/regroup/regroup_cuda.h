@@ -21,8 +21,8 @@
  * waited for REGROUP_STALL on every rank of the world. All are told
  * ERR_MISMATCH then, with the operation and the ranks, and nothing on the
  * device goes on in this generation. What some ranks have not started at all is
- * told of, and ended by its deadline (timeout_ms). The counts of gatherv,
- * scatterv and alltoallv are compared by nobody. Two sets run side by side.
+ * told of, and ended by its deadline (timeout_ms). So are the counts of
+ * gatherv, scatterv and alltoallv. Two sets run side by side.
  *
  * When a worker is lost, all operations under way on the device end within
  * milliseconds, with whatever they have made of their buffers so far; so does
@@ -39,16 +39,16 @@
  *
  * Kinds: allreduce, reduce, broadcast, allgather(v), reduce_scatter(v),
  * gather(v), scatter(v), alltoall(v) and barrier. Sums are rounded where NCCL
- * adds up, in the type of the elements. Averages of F16 and BF16, prescale and
+ * adds up, in the type of the elements. Averages of floats, prescale and
  * postscale are computed in float32, or in double for what has more bits, and
  * rounded once, as on host memory, by kernels of Regroup's own before and
- * behind NCCL's; a Regroup that was built without clang has none, and refuses
- * these alone. A prescale in reduce and reduce_scatter needs device memory for
- * as many elements while it runs. Those of a group (rg_group_start) on one set
- * and in one stream are one launch, which fuses nothing and has one end; none
- * of them uses what another one makes. ERR_UNSUPPORTED: joins; LAND to BXOR,
- * and BOOL in reductions; an alltoall in place; a stream that is being captured
- * into a graph.
+ * behind NCCL's: where the sum is the same, so is the result. A Regroup that
+ * was built without clang has none, and refuses these alone. A prescale in
+ * reduce and reduce_scatter needs device memory for as many elements while it
+ * runs. Those of a group (rg_group_start) on one set and in one stream are one
+ * launch, which fuses nothing and has one end; none of them uses what another
+ * one makes. ERR_UNSUPPORTED: joins; LAND to BXOR, and BOOL in reductions; an
+ * alltoall in place; a stream that is being captured into a graph.
  *
  * Device memory is registered by rg_state_add with memory RG_DEVICE in its
  * params, replicated or sharded, behind rg_device_open. A commit waits for

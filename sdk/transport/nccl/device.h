@@ -59,10 +59,10 @@ typedef struct lane_operation {
 
 #define LANE_INSIDE (UINT64_C(1) << 32)
 
-/* What members compare of an operation: what all of them started up to it, and
- * its line (rg__descriptor). Written by whom it is launched, read by anybody.
- */
-#define RECORD_WORDS 6
+/* What members compare of an operation: what all of them started up to it
+ * (rg__history), and its line (rg__descriptor). Written by whom it is launched,
+ * read by anybody. */
+#define RECORD_WORDS 7
 typedef struct lane_record {
     _Atomic uint64_t word[RECORD_WORDS];
 } lane_record;
@@ -88,9 +88,13 @@ struct rg__lane {
     lane_operation *operation; /* in_flight of them */
     _Atomic uint64_t inside;   /* LANE_INSIDE and the number of the operation
                                   whose caller is inside of NCCL; 0: none */
+    rg__history history;       /* of all that was started; guarded by lock */
     lane_record *record;       /* of the newest operations (started.c) */
     _Atomic uint64_t started;  /* operations, ever */
-    atomic_bool is_stalled;    /* one has been told of, since it takes long */
+    _Atomic uint64_t floor;    /* operations below it are not remembered */
+    _Atomic(_Atomic uint64_t *) counts; /* 2 n for each record, once an
+                                           operation has counts of its own */
+    atomic_bool is_stalled; /* one has been told of, since it takes long */
 };
 
 /* The lanes of generations that are closed, on their way out. */
@@ -188,10 +192,12 @@ bool rg__lane_is_stalled(const rg__device *d, const rg__lane *lane);
 /* started.c: how many operations a lane remembers. */
 uint64_t rg__history_room(const rg__device *d);
 /* The lane's lock is held: the next operation, the i-th of a group of n; and
- * the last n of them were not started after all. */
+ * the last n of them were not started after all, so that all is as it was
+ * before. */
 void rg__history_note(const rg__device *d, rg__lane *lane, const rg__coll *coll,
                       int i, int n);
-void rg__history_drop(rg__lane *lane, int n);
+void rg__history_drop(const rg__device *d, rg__lane *lane,
+                      const rg__history *before, int n);
 
 /* scale.c: kernels of our own, as text; "": there are none. */
 extern const char rg__scale_ptx[];

@@ -162,10 +162,21 @@ typedef struct rg__lane_account {
 int rg__device_accounts(rg__device *d, uint64_t generation,
                         rg__lane_account *account, int room);
 
-/* history: equal on all members that have started the same up to operation k;
- * line: what that was. false: it is not remembered. */
+/* What a member has started up to some operation. */
+typedef struct rg__history {
+    uint64_t hash;    /* equal on all members that have started the same */
+    uint64_t balance; /* adds up to 0 over the members if what each sends to
+                         another one is what that expects */
+} rg__history;
+
+/* Up to operation k; line: what that was. false: it is not remembered. */
 bool rg__lane_recall(rg__device *d, uint64_t key, uint64_t k,
-                     uint64_t *history_p, rg__descriptor *line_p);
+                     rg__history *history_p, rg__descriptor *line_p);
+
+/* counts: 2 n of them, the elements that operation k sends to each member, and
+ * those that it expects of each. false: likewise, or they are not its own. */
+bool rg__lane_recall_counts(rg__device *d, uint64_t key, uint64_t k,
+                            uint64_t *counts);
 
 /* Wait until it has ended, or until deadline_ns of the clock (UINT64_MAX: for
  * ever). OK: it has ended, and its generation is not closed. IN_PROGRESS: not

@@ -470,6 +470,7 @@ static rg_status enqueue(rg__device *d, rg__lane *lane, rg__cu_stream stream,
     const uint32_t in_flight = (uint32_t)d->params.in_flight;
     const uint32_t slot = number % in_flight;
     run r = {.d = d, .nccl = &d->nccl.call, .lane = lane, .stream = stream};
+    const rg__history before = lane->history;
     note_operation(lane, slot, launch, n);
     for (int i = 0; i < n; i++)
         rg__history_note(d, lane, &launch[i].coll, i, n);
@@ -486,7 +487,7 @@ static rg_status enqueue(rg__device *d, rg__lane *lane, rg__cu_stream stream,
     atomic_store(&lane->inside, 0);
     const rg_status st = judge(d, &r, out);
     if (st == RG_ERR_INVALID) /* NCCL has started none of it */
-        rg__history_drop(lane, n);
+        rg__history_drop(d, lane, &before, n);
     return st;
 }
 

@@ -35,6 +35,7 @@ void rg__lane_free(rg__device *d, rg__lane *lane)
     pthread_mutex_destroy(&lane->lock);
     free(lane->operation);
     free(lane->record);
+    free(atomic_load(&lane->counts));
     free(lane);
 }
 

@@ -4,18 +4,30 @@
  * Each operation adds its line to a hash that runs over all before it. Where
  * two members have the same hash behind their k-th operation, they have started
  * the same k operations; where they differ, the line of the first that differs
- * says in what. Both are remembered for a while: a member is ahead of another
- * by no more operations than may be under way, unless these need nothing of it.
+ * says in what.
+ *
+ * Of gatherv, scatterv and alltoallv a member knows its own counts alone. It
+ * adds a number to its balance for what it sends each member, which is made of
+ * the operation, both ranks and the count, and takes one away for what it
+ * expects of each. So the balances of all members add up to 0, unless a count
+ * differs; the counts themselves say which.
+ *
+ * All this is remembered for a while: a member is ahead of another by no more
+ * operations than may be under way, unless these need nothing of it.
  *
  * A record is written with the lane's lock held, which may be for long when
  * NCCL blocks; so it is read without. */
 #include "sdk/transport/nccl/device.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define MORE 64 /* operations, beyond those that may be under way */
 
-_Static_assert(sizeof(rg__descriptor) == 8 * (RECORD_WORDS - 1), "no gaps");
+#define LINE 2 /* the words before it are the history's */
+
+_Static_assert(sizeof(rg__descriptor) == 8 * (RECORD_WORDS - LINE), "no gaps");
+_Static_assert(sizeof(rg__history) == 8 * LINE, "no gaps");
 
 uint64_t rg__history_room(const rg__device *d)
 {
@@ -73,31 +85,111 @@ static void write_word(lane_record *r, int i, uint64_t value)
     atomic_store_explicit(&r->word[i], value, memory_order_release);
 }
 
+/* ------------------------------------------------------------------ counts */
+
+/* What rank r is sent by this member, or with is_sent false sends it: known to
+ * both, and to nobody else. A root's own part is not compared: its call has. */
+static uint64_t count_of(const rg__lane *lane, const rg__coll *o, bool is_sent,
+                         int r)
+{
+    const uint64_t *counts = is_sent ? o->send_counts : o->recv_counts;
+    const bool is_root = lane->rank == o->root;
+    if (o->kind == RG__ALLTOALLV)
+        return counts[r];
+    if (is_root)
+        return counts != NULL && r != o->root ? counts[r] : 0;
+    const bool is_alone = is_sent == (o->kind == RG__GATHERV);
+    return is_alone && r == o->root ? o->count : 0;
+}
+
+static bool has_pairs(rg__kind kind)
+{
+    return kind == RG__GATHERV || kind == RG__SCATTERV || kind == RG__ALLTOALLV;
+}
+
+/* Of a count that rank `from` sends rank `to`. */
+static uint64_t weigh(uint64_t k, int from, int to, uint64_t count)
+{
+    const uint64_t ranks = (uint64_t)(unsigned)from << 32 | (unsigned)to;
+    return count == 0 ? 0 : mix(mix(mix(0, k), ranks), count);
+}
+
+static uint64_t balance_of(const rg__lane *lane, const rg__coll *o, uint64_t k)
+{
+    uint64_t balance = 0;
+    for (int r = 0; r < lane->n; r++)
+        balance += weigh(k, lane->rank, r, count_of(lane, o, true, r)) -
+                   weigh(k, r, lane->rank, count_of(lane, o, false, r));
+    return balance;
+}
+
+/* NULL: there is no memory, and the counts are not remembered. */
+static _Atomic uint64_t *counts_at(const rg__device *d, const rg__lane *lane,
+                                   _Atomic uint64_t *all, uint64_t k)
+{
+    const uint64_t slot = k % rg__history_room(d);
+    return all == NULL ? NULL : all + slot * 2 * (unsigned)lane->n;
+}
+
+static void write_counts(const rg__device *d, rg__lane *lane, const rg__coll *o,
+                         uint64_t k)
+{
+    _Atomic uint64_t *all = atomic_load(&lane->counts);
+    if (all == NULL)
+        all = calloc(rg__history_room(d) * 2 * (unsigned)lane->n, sizeof *all);
+    atomic_store(&lane->counts, all);
+    _Atomic uint64_t *at = counts_at(d, lane, all, k);
+    for (int r = 0; r < lane->n && at != NULL; r++) {
+        atomic_store_explicit(&at[r], count_of(lane, o, true, r),
+                              memory_order_relaxed);
+        atomic_store_explicit(&at[lane->n + r], count_of(lane, o, false, r),
+                              memory_order_relaxed);
+    }
+}
+
+/* ----------------------------------------------------------------- records */
+
 void rg__history_note(const rg__device *d, rg__lane *lane, const rg__coll *o,
                       int i, int n)
 {
-    const uint64_t room = rg__history_room(d);
     if (lane->state != LANE_READY)
         return; /* the one that warms it up is nobody's */
-    const uint64_t before =
-        atomic_load_explicit(&lane->started, memory_order_relaxed);
+    const uint64_t k =
+        atomic_load_explicit(&lane->started, memory_order_relaxed) + 1;
     const rg__descriptor line = line_of(lane, o, i, n);
-    uint64_t words[RECORD_WORDS - 1];
-    uint64_t hash = read_word(&lane->record[before % room], 0);
-    lane_record *r = &lane->record[(before + 1) % room];
+    uint64_t words[RECORD_WORDS - LINE];
+    lane_record *r = &lane->record[k % rg__history_room(d)];
     memcpy(words, &line, sizeof line);
-    for (int w = 1; w < RECORD_WORDS; w++) {
-        hash = mix(hash, words[w - 1]);
-        write_word(r, w, words[w - 1]);
+    for (int w = LINE; w < RECORD_WORDS; w++) {
+        lane->history.hash = mix(lane->history.hash, words[w - LINE]);
+        write_word(r, w, words[w - LINE]);
     }
-    write_word(r, 0, hash);
-    atomic_store(&lane->started, before + 1);
+    if (has_pairs(o->kind)) {
+        lane->history.balance += balance_of(lane, o, k);
+        write_counts(d, lane, o, k);
+    }
+    write_word(r, 0, lane->history.hash);
+    write_word(r, 1, lane->history.balance);
+    atomic_store(&lane->started, k);
 }
 
-void rg__history_drop(rg__lane *lane, int n)
+/* The records that they were written over are lost. */
+void rg__history_drop(const rg__device *d, rg__lane *lane,
+                      const rg__history *before, int n)
 {
-    if (lane->state == LANE_READY)
-        atomic_fetch_sub(&lane->started, (uint64_t)(unsigned)n);
+    const uint64_t room = rg__history_room(d), dropped = (unsigned)n;
+    if (lane->state != LANE_READY)
+        return;
+    const uint64_t k = atomic_load(&lane->started) - dropped;
+    const uint64_t floor = atomic_load(&lane->floor);
+    const uint64_t lost = k + dropped >= room ? k + dropped - room + 1 : 0;
+    lane->history = *before;
+    atomic_store(&lane->floor, k + dropped + 1); /* nothing, until it is done */
+    atomic_store(&lane->started, k);
+    if (lost > k + 1) /* none is left */
+        atomic_store(&lane->floor, k + 1);
+    else
+        atomic_store(&lane->floor, lost > floor ? lost : floor);
 }
 
 /* ------------------------------------------------------------------ reading */
@@ -107,7 +199,9 @@ static uint64_t oldest(const rg__device *d, const rg__lane *lane)
 {
     const uint64_t started = atomic_load(&lane->started);
     const uint64_t room = rg__history_room(d) - 1;
-    return started < room ? 1 : started - room + 1;
+    const uint64_t floor = atomic_load(&lane->floor);
+    const uint64_t least = started < room ? 1 : started - room + 1;
+    return least > floor ? least : floor;
 }
 
 /* The place where the members have met is theirs alone. */
@@ -141,28 +235,62 @@ int rg__device_accounts(rg__device *d, uint64_t generation,
     return n;
 }
 
+static const rg__lane *find(const rg__device *d, uint64_t key)
+{
+    for (const rg__lane *lane = d->lanes; lane != NULL; lane = lane->next)
+        if (lane->n > 1 && key_of(lane) == key)
+            return lane;
+    return NULL;
+}
+
+static bool was_started(const rg__lane *lane, uint64_t k)
+{
+    return lane != NULL && k >= 1 && k <= atomic_load(&lane->started);
+}
+
 static bool recall(const rg__device *d, const rg__lane *lane, uint64_t k,
-                   uint64_t *history_p, rg__descriptor *line_p)
+                   rg__history *history_p, rg__descriptor *line_p)
 {
     const lane_record *r = &lane->record[k % rg__history_room(d)];
-    uint64_t words[RECORD_WORDS - 1];
-    if (k < 1 || k > atomic_load(&lane->started))
-        return false;
-    *history_p = read_word(r, 0);
-    for (int w = 1; w < RECORD_WORDS; w++)
-        words[w - 1] = read_word(r, w);
-    memcpy(line_p, words, sizeof words);
+    uint64_t words[RECORD_WORDS];
+    for (int w = 0; w < RECORD_WORDS; w++)
+        words[w] = read_word(r, w);
+    memcpy(history_p, words, sizeof *history_p);
+    memcpy(line_p, words + LINE, sizeof *line_p);
     return k >= oldest(d, lane);
 }
 
 bool rg__lane_recall(rg__device *d, uint64_t key, uint64_t k,
-                     uint64_t *history_p, rg__descriptor *line_p)
+                     rg__history *history_p, rg__descriptor *line_p)
 {
-    bool has = false;
     pthread_mutex_lock(&d->table);
-    for (const rg__lane *lane = d->lanes; lane != NULL; lane = lane->next)
-        if (lane->n > 1 && key_of(lane) == key)
-            has = recall(d, lane, k, history_p, line_p);
+    const rg__lane *lane = find(d, key);
+    const bool has =
+        was_started(lane, k) && recall(d, lane, k, history_p, line_p);
+    pthread_mutex_unlock(&d->table);
+    return has;
+}
+
+static bool recall_counts(const rg__device *d, const rg__lane *lane, uint64_t k,
+                          uint64_t *counts)
+{
+    rg__history ignored;
+    rg__descriptor line;
+    _Atomic uint64_t *at = counts_at(d, lane, atomic_load(&lane->counts), k);
+    if (at == NULL || !recall(d, lane, k, &ignored, &line) ||
+        !has_pairs((rg__kind)line.kind))
+        return false;
+    for (int i = 0; i < 2 * lane->n; i++)
+        counts[i] = atomic_load_explicit(&at[i], memory_order_relaxed);
+    return k >= oldest(d, lane);
+}
+
+bool rg__lane_recall_counts(rg__device *d, uint64_t key, uint64_t k,
+                            uint64_t *counts)
+{
+    pthread_mutex_lock(&d->table);
+    const rg__lane *lane = find(d, key);
+    const bool has = was_started(lane, k) && recall_counts(d, lane, k, counts);
     pthread_mutex_unlock(&d->table);
     return has;
 }
