@@ -191,12 +191,14 @@ static rg__cu_address address(const char *p)
 }
 
 static bool large; /* numbers near the end of F16's range */
+static bool odd;   /* their sums are exact, and averages are rounded */
 
 static void fill(const call *c)
 {
     for (uint64_t i = 0; i < (uint64_t)(COUNT * n); i++) {
         const uint64_t k = large ? 10240 : 1 + (i + (uint64_t)rank) % 2;
-        put(c->type, host_send, i, (double)((uint64_t)n * k));
+        const uint64_t value = (uint64_t)n * k + (odd && rank == 0 ? i % 5 : 0);
+        put(c->type, host_send, i, (double)value);
         put(c->type, host_recv, i, (double)((uint64_t)n * (3 - k)));
     }
     must(cuda.call.copy_in(address(device_send), host_send, BYTES, stream),
@@ -231,11 +233,6 @@ static void run(const struct kind *kind, call *c, bool has_request)
                    c->params.root, rank);
 }
 
-static bool is_half(rg_type type)
-{
-    return type == RG_F16 || type == RG_BF16;
-}
-
 static bool has_kernels(void)
 {
     return rg__scale_ptx[0] != '\0' && getenv("KINDS_REFUSED") == NULL;
@@ -251,7 +248,7 @@ static const char *refusal(void)
 static bool has_op(rg_op op, rg_type type)
 {
     return op <= RG_PROD && type != RG_BOOL &&
-           (op != RG_AVG || !is_half(type) || has_kernels());
+           (op != RG_AVG || !is_float(type) || has_kernels());
 }
 
 /* What adds up exactly whatever the order, times what rounds. */
@@ -286,6 +283,22 @@ static void average_large(void)
     c.params.prescale = 0.5;
     run(&kinds[2], &c, true);
     large = false;
+}
+
+/* Where NCCL would multiply each part by a rounded 1/n. */
+static void average_odd(void)
+{
+    odd = true;
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        for (int type = RG_U8; type < RG_BOOL && kinds[k].reduces; type++) {
+            call c = {.type = (rg_type)type,
+                      .op = RG_AVG,
+                      .params = {.size = sizeof c.params}};
+            for (int r = 0; r < n; r++)
+                c.counts[r] = r == 1 ? 0 : COUNT;
+            run(&kinds[k], &c, true);
+        }
+    odd = false;
 }
 
 static void run_all(void)
@@ -326,6 +339,7 @@ static void start_parts(rg_set *other, char *at, rg_op_params *params,
                         rg_req *reqs[4])
 {
     const bool is_device = params->memory == RG_DEVICE;
+    const rg_type type = has_kernels() ? RG_F64 : RG_I64;
     char *to[4];
     for (int i = 0; i < 4; i++)
         to[i] = at + (size_t)i * COUNT * 8;
@@ -337,8 +351,8 @@ static void start_parts(rg_set *other, char *at, rg_op_params *params,
     params->stream = is_device ? RG_STREAM_NONE : NULL;
     CHECK_OK(rg_allreduce_start(other, to[2], to[2], COUNT, RG_I64, RG_MAX,
                                 params, is_device ? NULL : &reqs[2]));
-    CHECK_OK(rg_allreduce_start(set, to[3], to[3], COUNT, RG_F64, RG_AVG,
-                                params, is_device ? NULL : &reqs[3]));
+    CHECK_OK(rg_allreduce_start(set, to[3], to[3], COUNT, type, RG_AVG, params,
+                                is_device ? NULL : &reqs[3]));
 }
 
 static void group_all(rg_set *other)
@@ -453,7 +467,9 @@ static void refuse_all(void)
         c.params.prescale = 0;
         c.type = RG_F16;
         c.op = RG_AVG;
-        refused(reduce, &c, "there is no AVG of F16 and BF16 here");
+        refused(reduce, &c, "there is no AVG of floats here");
+        c.type = RG_F64;
+        refused(allreduce, &c, "there is no AVG of floats here");
         c.op = RG_SUM;
     }
     CHECK_STATUS(allreduce(&c, host_send, host_recv, NULL), RG_ERR_INVALID);
@@ -524,6 +540,7 @@ int main(void)
     if (has_kernels()) {
         scale_all();
         average_large();
+        average_odd();
     }
     ignore_unused();
     refuse_group();

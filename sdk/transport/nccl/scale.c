@@ -3,9 +3,10 @@
  *
  * What is scaled before is written to recv where that has room for it, and else
  * to memory that is taken and given back in stream order, which waits for
- * nobody. Averages of halves are sums that are divided afterwards; those of F16
- * are held down by a power of two meanwhile, since a sum may be beyond the
- * range where its average is not. */
+ * nobody. Averages of floats are sums that are divided afterwards, since NCCL
+ * multiplies each part by a rounded 1/n instead; those of F16 are held down by
+ * a power of two meanwhile, as a sum may be beyond the range where its average
+ * is not. */
 #include "sdk/transport/nccl/device.h"
 
 #include <stdio.h>
@@ -56,14 +57,11 @@ void rg__scale_load(rg__device *d)
     snprintf(d->scale_why, sizeof d->scale_why, "%s", rg_last_error());
 }
 
-static bool is_half(rg_type type)
-{
-    return type == RG_F16 || type == RG_BF16;
-}
-
+/* NCCL divides integers by itself. */
 static bool divides(const rg__coll *o)
 {
-    return o->op == RG_AVG && is_half(o->type);
+    return o->op == RG_AVG && (o->type == RG_F16 || o->type == RG_BF16 ||
+                               o->type == RG_F32 || o->type == RG_F64);
 }
 
 rg_status rg__scale_check(const rg__device *d, const rg__coll *o)
@@ -75,7 +73,7 @@ rg_status rg__scale_check(const rg__device *d, const rg__coll *o)
                     "%s on device memory: there is no %s here, since %s; see "
                     "regroup_cuda.h",
                     rg__kind_name(o->kind),
-                    scales ? "prescale or postscale" : "AVG of F16 and BF16",
+                    scales ? "prescale or postscale" : "AVG of floats",
                     d->scale_why);
 }
 
