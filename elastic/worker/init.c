@@ -136,7 +136,7 @@ static void destroy_worker(rg_ctx *ctx)
         return;
     if (w->launcher != NULL)
         w->launcher->part();
-    rg__board_free(w->board);
+    rg__registry_free(w->registry);
     if (w->has_thread_end) /* the thread of rg_run has ended */
         pthread_key_delete(w->thread_end);
     if (w->sock >= 0)

@@ -263,11 +263,11 @@ static rg_status try_self(rg__worker *w, bool *ok)
                : RG_OK;
 }
 
-/* Segments of rg_alloc are shown from now on; without a board they would be
+/* Segments of rg_alloc are shown from now on; without a registry they would be
  * waited for. */
-static rg_status hang_board(rg__worker *w, bool *ok)
+static rg_status share_registry(rg__worker *w, bool *ok)
 {
-    const uint64_t bytes = rg__board_bytes(w->entered.local_size);
+    const uint64_t bytes = rg__registry_bytes(w->entered.local_size);
     int fd = -1;
     rg_status st = share_segment(w, bytes, &fd);
     if (st != RG_OK)
@@ -277,10 +277,10 @@ static rg_status hang_board(rg__worker *w, bool *ok)
     if (fd >= 0)
         close(fd);
     if (*ok) {
-        w->board = at;
-        rg__board_take(w->board, &w->entered);
+        w->registry = at;
+        rg__registry_take(w->registry, &w->entered);
         rg__mappings *all = rg__engine_mappings(w->ctx->engine);
-        all->fetch = rg__board_fetch;
+        all->fetch = rg__registry_fetch;
         all->fetch_arg = w;
     }
     return agree(w, ok);
@@ -316,7 +316,7 @@ static rg_status share_native(rg__worker *w, const rg__reached *reached,
 {
     const uint64_t bytes = rg__shm_control_bytes(w->entered.local_size);
     int fd = -1;
-    rg_status st = hang_board(w, ok);
+    rg_status st = share_registry(w, ok);
     if (st != RG_OK || !*ok)
         return st;
     *ok = false;

@@ -274,13 +274,13 @@ static rg_status alloc_alone(rg_ctx *ctx, rg__segment *m, void **p_p)
     if (st != RG_OK)
         return st;
     rg__worker *w = ctx->worker;
-    const bool is_shown = w->board != NULL;
+    const bool is_shown = w->registry != NULL;
     if (is_shown)
-        st = rg__board_write(w, m, fd);
+        st = rg__registry_write(w, m, fd);
     if (st == RG_OK)
         st = map_segment(ctx, m, fd, p_p);
     if (st != RG_OK && is_shown)
-        rg__board_wipe(w, m->id);
+        rg__registry_wipe(w, m->id);
     if (!is_shown)
         close(fd);
     return st;
@@ -370,8 +370,8 @@ rg_status rg_free(rg_ctx *ctx, void *p)
         return rg__fail(RG_ERR_INVALID,
                         "%p was not returned by rg_alloc, or freed already", p);
     rg__shm_unmap(gone.at, gone.bytes);
-    if (ctx->worker->board != NULL) {
-        rg__board_wipe(ctx->worker, id);
+    if (ctx->worker->registry != NULL) {
+        rg__registry_wipe(ctx->worker, id);
         return RG_OK;
     }
     const rg__segment m = {

@@ -8,7 +8,7 @@
 #include "sdk/base/machine.h"
 #include "sdk/base/wire.h"
 
-typedef struct rg__board rg__board; /* board.c */
+typedef struct rg__registry rg__registry; /* segment_registry.c */
 
 /* Where the worker stands (phase.c). */
 /* clang-format off */
@@ -59,7 +59,7 @@ struct rg__worker {
     bool has_thread;
     pthread_t thread;
     const rg__launcher *launcher; /* that started this process; NULL: none */
-    rg__board *board; /* of this host in a launched world; NULL: none */
+    rg__registry *registry; /* of this host in a launched world; NULL: none */
     uint32_t grace_ms;
     int listener; /* for workers of other hosts; -1: alone */
     uint32_t port;
@@ -147,15 +147,16 @@ rg_status rg__worker_reach_hosts(rg__worker *w, const char *interface,
                                  rg__reached *to, bool *ok);
 void rg__reached_free(rg__reached *reached);
 
-/* board.c: rg_alloc memory of a launched world, of one host's members. */
-uint64_t rg__board_bytes(int local_size);
-void rg__board_take(rg__board *board, const rg__membership *m);
-void rg__board_free(rg__board *board); /* NULL allowed */
-/* The descriptor is the board's until the segment is wiped. */
-rg_status rg__board_write(rg__worker *w, const rg__segment *s, int fd);
-void rg__board_wipe(rg__worker *w, uint32_t id);
+/* segment_registry.c: rg_alloc memory of a launched world, of one host's
+ * members. */
+uint64_t rg__registry_bytes(int local_size);
+void rg__registry_take(rg__registry *registry, const rg__membership *m);
+void rg__registry_free(rg__registry *registry); /* NULL allowed */
+/* The descriptor is the registry's until the segment is wiped. */
+rg_status rg__registry_write(rg__worker *w, const rg__segment *s, int fd);
+void rg__registry_wipe(rg__worker *w, uint32_t id);
 /* The fetch of rg__mappings; arg is the worker. Engine's lock held. */
-bool rg__board_fetch(void *arg, rg__member_id owner, uint32_t id);
+bool rg__registry_fetch(void *arg, rg__member_id owner, uint32_t id);
 
 /* listener.c: the listener, at this host's address and any port. */
 rg_status rg__worker_listen(rg__worker *w, const rg__address *address);

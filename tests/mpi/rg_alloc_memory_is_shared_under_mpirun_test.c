@@ -1,7 +1,7 @@
 /* transport native under mpirun reads rg_alloc memory where it is, though no
  * agent hands it over; it may be freed and allocated again.
  *
- * Covers: board.c */
+ * Covers: segment_registry.c */
 #include "tests/mpi/mpi_check.h"
 
 #define COUNT  100000

@@ -1,5 +1,5 @@
 /* rg_alloc memory of this host's tasks in a launched world, where no agent
- * hands segments over: an owner writes on a board, in shared memory, under
+ * hands segments over: an owner writes on a registry, in shared memory, under
  * which number its process has a segment open, and who meets the segment's name
  * in a line opens it there. An owner writes before any line of its names the
  * segment, and wipes when it frees it; who has it mapped lets go of it when it
@@ -27,40 +27,40 @@ typedef struct notes {
     note note[NOTES];
 } notes;
 
-struct rg__board {
+struct rg__registry {
     int size; /* workers, by local rank */
     notes of[];
 };
 
-uint64_t rg__board_bytes(int local_size)
+uint64_t rg__registry_bytes(int local_size)
 {
-    return sizeof(rg__board) + sizeof(notes) * (uint64_t)local_size;
+    return sizeof(rg__registry) + sizeof(notes) * (uint64_t)local_size;
 }
 
-void rg__board_take(rg__board *board, const rg__membership *m)
+void rg__registry_take(rg__registry *registry, const rg__membership *m)
 {
-    board->size = m->local_size;
-    atomic_store(&board->of[m->local_rank].pid, getpid());
+    registry->size = m->local_size;
+    atomic_store(&registry->of[m->local_rank].pid, getpid());
 }
 
-void rg__board_free(rg__board *board)
+void rg__registry_free(rg__registry *registry)
 {
-    if (board != NULL)
-        rg__shm_unmap(board, rg__board_bytes(board->size));
+    if (registry != NULL)
+        rg__shm_unmap(registry, rg__registry_bytes(registry->size));
 }
 
-static note *find(rg__board *board, int slot, uint32_t id)
+static note *find(rg__registry *registry, int slot, uint32_t id)
 {
     for (int i = 0; i < NOTES; i++)
-        if (atomic_load_explicit(&board->of[slot].note[i].id,
+        if (atomic_load_explicit(&registry->of[slot].note[i].id,
                                  memory_order_acquire) == id)
-            return &board->of[slot].note[i];
+            return &registry->of[slot].note[i];
     return NULL;
 }
 
-rg_status rg__board_write(rg__worker *w, const rg__segment *s, int fd)
+rg_status rg__registry_write(rg__worker *w, const rg__segment *s, int fd)
 {
-    note *at = find(w->board, w->ctx->slot, 0);
+    note *at = find(w->registry, w->ctx->slot, 0);
     if (at == NULL)
         return rg__fail(RG_ERR_MEMORY,
                         "%d pieces of rg_alloc memory live already; allocate "
@@ -72,9 +72,9 @@ rg_status rg__board_write(rg__worker *w, const rg__segment *s, int fd)
     return RG_OK;
 }
 
-void rg__board_wipe(rg__worker *w, uint32_t id)
+void rg__registry_wipe(rg__worker *w, uint32_t id)
 {
-    note *at = find(w->board, w->ctx->slot, id);
+    note *at = find(w->registry, w->ctx->slot, id);
     if (at == NULL)
         return;
     const int fd = at->fd;
@@ -87,7 +87,7 @@ void rg__board_wipe(rg__worker *w, uint32_t id)
 static bool is_gone(rg__worker *w, const rg__mapping *m)
 {
     return m->owner.slot != w->ctx->me.slot &&
-           find(w->board, (int)m->owner.slot, m->id) == NULL;
+           find(w->registry, (int)m->owner.slot, m->id) == NULL;
 }
 
 static void drop_gone(rg__worker *w)
@@ -104,7 +104,7 @@ static bool open_note(rg__worker *w, rg__member_id owner, const note *at)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/fd/%d",
-             (int)atomic_load(&w->board->of[owner.slot].pid), at->fd);
+             (int)atomic_load(&w->registry->of[owner.slot].pid), at->fd);
     const rg__segment s = {
         .owner = owner, .id = atomic_load(&at->id), .bytes = at->bytes};
     const int fd = open(path, O_RDWR | O_CLOEXEC);
@@ -121,13 +121,13 @@ static bool open_note(rg__worker *w, rg__member_id owner, const note *at)
     return st == RG_OK;
 }
 
-bool rg__board_fetch(void *arg, rg__member_id owner, uint32_t id)
+bool rg__registry_fetch(void *arg, rg__member_id owner, uint32_t id)
 {
     rg__worker *w = arg;
     if (owner.host != w->ctx->me.host ||
-        owner.slot >= (uint32_t)w->board->size || id == 0)
+        owner.slot >= (uint32_t)w->registry->size || id == 0)
         return false;
-    const note *at = find(w->board, (int)owner.slot, id);
+    const note *at = find(w->registry, (int)owner.slot, id);
     if (at == NULL)
         return false;
     drop_gone(w);
