@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "process_sets/wish.h"
+#include "process_sets/set_request.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/hash.h"
 
@@ -59,7 +59,7 @@ int64_t rg__declared_digest(const rg__sets *sets)
 
 /* --------------------------------------------------------------- declaring */
 
-static rg_status fill_declared(rg_set *set, const rg__wish *w)
+static rg_status fill_declared(rg_set *set, const rg__set_request *w)
 {
     set->kind = w->kind;
     set->keeps = w->keeps;
@@ -82,17 +82,19 @@ static rg_status fill_declared(rg_set *set, const rg__wish *w)
 }
 
 /* Table's lock held. */
-static rg_status declare_again(rg_set *old, const rg__wish *w, rg_set **set_p)
+static rg_status declare_again(rg_set *old, const rg__set_request *w,
+                               rg_set **set_p)
 {
     if (old->digest != w->tag)
-        return rg__wish_fail_other(w);
+        return rg__set_request_fail_other(w);
     old->color = w->fn;
     old->color_arg = w->arg;
     *set_p = old;
     return RG_OK;
 }
 
-static rg_status declare_new(rg_ctx *ctx, const rg__wish *w, rg_set **set_p)
+static rg_status declare_new(rg_ctx *ctx, const rg__set_request *w,
+                             rg_set **set_p)
 {
     rg_set *set = NULL;
     rg_status st = rg__set_make(ctx, NULL, 0, &set);
@@ -108,19 +110,20 @@ static rg_status declare_new(rg_ctx *ctx, const rg__wish *w, rg_set **set_p)
     return RG_OK;
 }
 
-rg_status rg__wish_declare(rg_ctx *ctx, rg__wish *w, rg_set **set_p)
+rg_status rg__set_request_declare(rg_ctx *ctx, rg__set_request *w,
+                                  rg_set **set_p)
 {
     rg__sets *sets = ctx->sets;
-    rg__wish_take_params(w);
+    rg__set_request_take_params(w);
     w->now.size = RG__WORLD_MAX;
-    rg_status st = rg__wish_check(w, set_p != NULL);
+    rg_status st = rg__set_request_check(w, set_p != NULL);
     if (st == RG_OK && w->kind == LISTED)
-        st = rg__wish_check_ranks(w);
+        st = rg__set_request_check_ranks(w);
     if (st != RG_OK)
         return st;
     if (w->kind == LISTED)
         w->asked = rg__set_asked(w->ranks, w->n);
-    w->tag = rg__wish_digest(w, true);
+    w->tag = rg__set_request_digest(w, true);
     pthread_mutex_lock(&sets->lock);
     rg_set *old = w->name == NULL ? NULL : find_declared(sets, w->name);
     if (old != NULL)

@@ -79,18 +79,18 @@ rg_status rg_device_open(rg_ctx *ctx, const rg_device_params *params)
         st = rg__library_settings_get(&settings);
     if (st != RG_OK)
         return st;
-    const rg__device_wish wish = {.params = own,
-                                  .cuda_lib = settings->cuda_lib,
-                                  .nccl_lib = settings->nccl_lib,
-                                  .slot = ctx->slot,
-                                  .stall_ms = settings->stall_ms,
-                                  .broken = tell_broken,
-                                  .look = rg__same_look,
-                                  .arg = ctx};
+    const rg__device_config config = {.params = own,
+                                      .cuda_lib = settings->cuda_lib,
+                                      .nccl_lib = settings->nccl_lib,
+                                      .slot = ctx->slot,
+                                      .stall_ms = settings->stall_ms,
+                                      .broken = tell_broken,
+                                      .look = rg__same_look,
+                                      .arg = ctx};
     rg__device *device = NULL;
     st = rg__same_create(ctx);
     if (st == RG_OK)
-        st = rg__device_create(&wish, &device);
+        st = rg__device_create(&config, &device);
     ctx->device = device;
     return st == RG_OK ? begin_now(ctx) : st;
 }
@@ -142,15 +142,15 @@ static rg_status connect_members(rg_set *set, int n, int rank)
     rg_status st = exchange(set, n, &mine, all);
     if (st == RG_OK)
         st = rg__device_cards_check(all, n, rg_set_name(set));
-    const rg__lane_wish wish = {.set = rg_set_id(set),
-                                .generation =
-                                    rg__engine_generation(ctx->engine),
-                                .name = rg_set_name(set),
-                                .n = n,
-                                .rank = rank,
-                                .first = n > 1 ? all : NULL};
+    const rg__lane_config config = {.set = rg_set_id(set),
+                                    .generation =
+                                        rg__engine_generation(ctx->engine),
+                                    .name = rg_set_name(set),
+                                    .n = n,
+                                    .rank = rank,
+                                    .first = n > 1 ? all : NULL};
     if (st == RG_OK)
-        st = rg__lane_open(ctx->device, &wish);
+        st = rg__lane_open(ctx->device, &config);
     if (st == RG_OK && n > 1 && rg__set_is_world(set))
         st = rg__same_open(ctx, n);
     if (st != RG_OK)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "process_sets/wish.h"
+#include "process_sets/set_request.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/failpoint.h"
 #include "sdk/base/log.h"
@@ -17,7 +17,7 @@
 #define NO_ID     (INT64_C(1) << 40) /* instead of an id: none is free */
 #define NO_MEMORY (INT64_C(1) << 41)
 
-static rg_status resolve(rg__wish *w)
+static rg_status resolve(rg__set_request *w)
 {
     w->member = malloc(sizeof *w->member * (size_t)w->n);
     if (w->member == NULL)
@@ -35,8 +35,8 @@ typedef struct round {
     int64_t name[2];
 } round;
 
-static rg_status agree_round(rg_ctx *ctx, const rg__wish *w, bool has_memory,
-                             round *r)
+static rg_status agree_round(rg_ctx *ctx, const rg__set_request *w,
+                             bool has_memory, round *r)
 {
     rg__sets *sets = ctx->sets;
     pthread_mutex_lock(&sets->lock);
@@ -80,7 +80,8 @@ static rg_status check_round(const round *r)
 /* Some ranks have a set of that name and others don't. A rank that only took it
  * over from another's table lets it go; a rank whose program holds it has not
  * destroyed it. */
-static rg_status settle_name(rg_ctx *ctx, const rg__wish *w, const round *r)
+static rg_status settle_name(rg_ctx *ctx, const rg__set_request *w,
+                             const round *r)
 {
     rg__sets *sets = ctx->sets;
     pthread_mutex_lock(&sets->lock);
@@ -100,7 +101,8 @@ static rg_status settle_name(rg_ctx *ctx, const rg__wish *w, const round *r)
 }
 
 /* Each rank compares its own colour's members: is it the same for all? */
-static rg_status agree_same(rg_ctx *ctx, const rg__wish *w, bool *is_same)
+static rg_status agree_same(rg_ctx *ctx, const rg__set_request *w,
+                            bool *is_same)
 {
     const int64_t in[4] = {!*is_same};
     int64_t out[4] = {0};
@@ -111,7 +113,7 @@ static rg_status agree_same(rg_ctx *ctx, const rg__wish *w, bool *is_same)
 
 /* A rule that could not be applied when the generation began, since a rank
  * lacked it. Table's lock held. */
-static rg_status apply_now(rg_set *set, const rg__wish *w)
+static rg_status apply_now(rg_set *set, const rg__set_request *w)
 {
     set->color = w->fn;
     set->color_arg = w->arg;
@@ -124,7 +126,7 @@ static rg_status apply_now(rg_set *set, const rg__wish *w)
     return st;
 }
 
-static rg_status take_old(rg_ctx *ctx, const rg__wish *w, uint32_t id,
+static rg_status take_old(rg_ctx *ctx, const rg__set_request *w, uint32_t id,
                           rg_set **set_p)
 {
     rg__sets *sets = ctx->sets;
@@ -143,8 +145,8 @@ static rg_status take_old(rg_ctx *ctx, const rg__wish *w, uint32_t id,
     if (st != RG_OK)
         return st;
     if (!is_same)
-        return w->member == NULL ? rg__wish_check_ranks(w)
-                                 : rg__wish_fail_other(w);
+        return w->member == NULL ? rg__set_request_check_ranks(w)
+                                 : rg__set_request_fail_other(w);
     pthread_mutex_lock(&sets->lock);
     old->has_handle = true;
     if (w->kind == RULE)
@@ -155,7 +157,7 @@ static rg_status take_old(rg_ctx *ctx, const rg__wish *w, uint32_t id,
     return st;
 }
 
-static rg_status open_new(rg_ctx *ctx, const rg__wish *w, rg_set *set,
+static rg_status open_new(rg_ctx *ctx, const rg__set_request *w, rg_set *set,
                           uint32_t id)
 {
     rg__sets *sets = ctx->sets;
@@ -189,7 +191,7 @@ static rg_status open_new(rg_ctx *ctx, const rg__wish *w, rg_set *set,
     return RG_OK;
 }
 
-static bool has_members(const rg_set *set, const rg__wish *w)
+static bool has_members(const rg_set *set, const rg__set_request *w)
 {
     return set->kind == w->kind && set->n == w->n &&
            memcmp(set->member, w->member, sizeof *w->member * (size_t)w->n) ==
@@ -199,8 +201,9 @@ static bool has_members(const rg_set *set, const rg__wish *w)
 /* A split lives for some colours and has ended for others, which make theirs
  * again under the same id. *is_done_p stays false if some ranks gave it back
  * while it lived. */
-static rg_status mend_split(rg_ctx *ctx, const rg__wish *w, const round *r,
-                            rg_set *fresh, rg_set **set_p, bool *is_done_p)
+static rg_status mend_split(rg_ctx *ctx, const rg__set_request *w,
+                            const round *r, rg_set *fresh, rg_set **set_p,
+                            bool *is_done_p)
 {
     rg__sets *sets = ctx->sets;
     const uint32_t id = (uint32_t)r->name[0];
@@ -216,7 +219,7 @@ static rg_status mend_split(rg_ctx *ctx, const rg__wish *w, const round *r,
         return st;
     *is_done_p = true;
     if (out[1] != 0)
-        return rg__wish_fail_other(w);
+        return rg__set_request_fail_other(w);
     if (old != NULL) {
         *set_p = old;
         return RG_OK;
@@ -230,7 +233,7 @@ static rg_status mend_split(rg_ctx *ctx, const rg__wish *w, const round *r,
     return opened;
 }
 
-static rg_status settle(rg_ctx *ctx, const rg__wish *w, const round *r,
+static rg_status settle(rg_ctx *ctx, const rg__set_request *w, const round *r,
                         rg_set *fresh, rg_set **set_p, bool *is_done_p)
 {
     rg_status st = RG_OK;
@@ -241,10 +244,11 @@ static rg_status settle(rg_ctx *ctx, const rg__wish *w, const round *r,
 
 /* No set has that name. *is_done_p stays false if ranks have brought different
  * ids. */
-static rg_status make_new(rg_ctx *ctx, const rg__wish *w, const round *r,
+static rg_status make_new(rg_ctx *ctx, const rg__set_request *w, const round *r,
                           rg_set *fresh, rg_set **set_p, bool *is_done_p)
 {
-    rg_status st = w->member == NULL ? rg__wish_check_ranks(w) : check_round(r);
+    rg_status st =
+        w->member == NULL ? rg__set_request_check_ranks(w) : check_round(r);
     *is_done_p = st != RG_OK || r->id[0] == r->id[1];
     if (st == RG_OK && *is_done_p)
         st = open_new(ctx, w, fresh, (uint32_t)r->id[0]);
@@ -255,18 +259,18 @@ static rg_status make_new(rg_ctx *ctx, const rg__wish *w, const round *r,
 
 /* fresh is the caller's until it has become *set_p. A rank with bad arguments
  * takes part as well, so that no rank waits for it. */
-static rg_status make_together(rg_ctx *ctx, const rg__wish *w, bool has_place,
-                               rg_set *fresh, rg_set **set_p)
+static rg_status make_together(rg_ctx *ctx, const rg__set_request *w,
+                               bool has_place, rg_set *fresh, rg_set **set_p)
 {
     const bool has_memory =
-        fresh != NULL || w->is_bad || !rg__wish_is_possible(w);
+        fresh != NULL || w->is_bad || !rg__set_request_is_possible(w);
     for (round r = {0};; r.from = (uint32_t)r.id[0]) {
         bool is_done = false;
         rg_status st = agree_round(ctx, w, has_memory, &r);
         if (st != RG_OK)
             return st;
         if (w->is_bad)
-            return rg__wish_check(w, has_place);
+            return rg__set_request_check(w, has_place);
         if (r.name[0] != r.name[1])
             st = settle(ctx, w, &r, fresh, set_p, &is_done);
         else if (r.name[0] != 0)
@@ -278,15 +282,15 @@ static rg_status make_together(rg_ctx *ctx, const rg__wish *w, bool has_place,
     }
 }
 
-static rg_status create_set(rg_ctx *ctx, rg__wish *w, rg_set **set_p)
+static rg_status create_set(rg_ctx *ctx, rg__set_request *w, rg_set **set_p)
 {
     const bool has_place = set_p != NULL;
     rg_set *fresh = NULL, *set = NULL;
     if (w->kind == LISTED)
-        rg__wish_read_ranks(ctx->sets, w);
-    w->tag = rg__wish_digest(w, has_place);
-    w->is_bad = rg__wish_check(w, has_place) != RG_OK;
-    if (!w->is_bad && rg__wish_is_possible(w) &&
+        rg__set_request_read_ranks(ctx->sets, w);
+    w->tag = rg__set_request_digest(w, has_place);
+    w->is_bad = rg__set_request_check(w, has_place) != RG_OK;
+    if (!w->is_bad && rg__set_request_is_possible(w) &&
         (w->kind != LISTED || resolve(w) == RG_OK))
         rg__set_make(ctx, w->member, w->n, &fresh);
     rg__failpoint("set.create", w->now.rank, 0, w->now.generation);
@@ -299,9 +303,9 @@ static rg_status create_set(rg_ctx *ctx, rg__wish *w, rg_set **set_p)
     return set->is_of_device ? rg__set_connect(set) : RG_OK;
 }
 
-rg_status rg__wish_make(rg_ctx *ctx, rg__wish *w, rg_set **set_p)
+rg_status rg__set_request_make(rg_ctx *ctx, rg__set_request *w, rg_set **set_p)
 {
-    rg__wish_take_params(w);
+    rg__set_request_take_params(w);
     rg_status st = RG_OK;
     if (w->now.member == NULL)
         st = rg__context_copy_membership(ctx, &w->now);

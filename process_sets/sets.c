@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "process_sets/wish.h"
+#include "process_sets/set_request.h"
 #include "sdk/base/fail.h"
 
 /* ------------------------------------------------------------ life of a table
@@ -122,8 +122,8 @@ rg_status rg__world_gather(rg_ctx *ctx, const char *what, const void *mine,
 
 /* All ranks tell their colour first, also those whose other arguments are bad.
  */
-static rg_status create_colored(rg_ctx *ctx, rg__wish *w, int color, int key,
-                                rg_set **set_p)
+static rg_status create_colored(rg_ctx *ctx, rg__set_request *w, int color,
+                                int key, rg_set **set_p)
 {
     rg_status st = rg__context_copy_membership(ctx, &w->now);
     if (st == RG_OK)
@@ -133,7 +133,7 @@ static rg_status create_colored(rg_ctx *ctx, rg__wish *w, int color, int key,
         free(w->now.member);
         return st;
     }
-    return rg__wish_make(ctx, w, set_p);
+    return rg__set_request_make(ctx, w, set_p);
 }
 
 rg_status rg_set_create(rg_ctx *ctx, const int *ranks, int n,
@@ -141,10 +141,10 @@ rg_status rg_set_create(rg_ctx *ctx, const int *ranks, int n,
 {
     if (ctx == NULL)
         return rg__fail(RG_ERR_INVALID, "rg_set_create needs a context");
-    rg__wish w = {
+    rg__set_request w = {
         .what = "rg_set_create", .ranks = ranks, .n = n, .params = params};
-    return rg__declares(ctx) ? rg__wish_declare(ctx, &w, set_p)
-                             : rg__wish_make(ctx, &w, set_p);
+    return rg__declares(ctx) ? rg__set_request_declare(ctx, &w, set_p)
+                             : rg__set_request_make(ctx, &w, set_p);
 }
 
 rg_status rg_set_destroy(rg_set *set)
@@ -176,13 +176,13 @@ rg_status rg_set_create_by(rg_ctx *ctx, rg_color_fn color, void *arg,
 {
     if (ctx == NULL)
         return rg__fail(RG_ERR_INVALID, "rg_set_create_by needs a context");
-    rg__wish w = {.what = "rg_set_create_by",
-                  .kind = RULE,
-                  .fn = color,
-                  .arg = arg,
-                  .params = params};
+    rg__set_request w = {.what = "rg_set_create_by",
+                         .kind = RULE,
+                         .fn = color,
+                         .arg = arg,
+                         .params = params};
     if (rg__declares(ctx))
-        return rg__wish_declare(ctx, &w, set_p);
+        return rg__set_request_declare(ctx, &w, set_p);
     return create_colored(
         ctx, &w, color == NULL ? RG_NO_COLOR : color(ctx, arg), 0, set_p);
 }
@@ -197,7 +197,8 @@ rg_status rg_set_split(rg_ctx *ctx, int color, int key,
                         "rg_set_split has no ranks to split before rg_run; "
                         "call it inside rg_run's fn, or declare a rule with "
                         "rg_set_create_by");
-    rg__wish w = {.what = "rg_set_split", .kind = SPLIT, .params = params};
+    rg__set_request w = {
+        .what = "rg_set_split", .kind = SPLIT, .params = params};
     return create_colored(ctx, &w, color, key, set_p);
 }
 

@@ -36,15 +36,15 @@ static void on_broken(void *arg, uint64_t generation, const char *why)
 
 static void begin(ranks *r)
 {
-    const rg__device_wish wish = {.params = {.size = sizeof wish.params},
-                                  .cuda_lib = "libfakecuda.so",
-                                  .nccl_lib = "libfakenccl.so",
-                                  .broken = on_broken};
-    const rg__lane_wish lane = {
+    const rg__device_config config = {.params = {.size = sizeof config.params},
+                                      .cuda_lib = "libfakecuda.so",
+                                      .nccl_lib = "libfakenccl.so",
+                                      .broken = on_broken};
+    const rg__lane_config lane = {
         .set = 1, .generation = 1, .name = "one", .n = 1};
     from = ranks_put(NULL, 8);
     to = ranks_put(NULL, 8);
-    CHECK_OK(rg__device_create(&wish, &d));
+    CHECK_OK(rg__device_create(&config, &d));
     CHECK_OK(rg__device_enter(d, 1));
     CHECK_OK(rg__lane_open(d, &lane));
     CHECK_EQ(fake_launch(r->stream, wait_at_gate, NULL), 0);
@@ -106,7 +106,7 @@ static bool is_inside(void)
 
 static void two_sets_run_side_by_side(ranks *r)
 {
-    const rg__lane_wish lane = {
+    const rg__lane_config lane = {
         .set = 2, .generation = 1, .name = "two", .n = 1};
     const rg__launch launch = {.coll = {.kind = RG__BARRIER},
                                .stream = RG_STREAM_NONE};

@@ -3,7 +3,7 @@
  * many; one made without a name is another. The name is free again once the set
  * was given back everywhere; on some ranks only, it is a mismatch.
  *
- * Covers: wish.c */
+ * Covers: set_request.c */
 #include "tests/lib/world.h"
 
 static const int pair[] = {0, 1}, other[] = {1, 2};

@@ -2,7 +2,7 @@
  * differing ones ERR_MISMATCH everywhere, also when some of them are bad; and
  * the next set is made.
  *
- * Covers: wish.c make.c */
+ * Covers: set_request.c make.c */
 #include "tests/lib/world.h"
 
 static void check_works(world *w)

@@ -158,15 +158,15 @@ static void warn_of_slow_aborts(const rg__device *d)
                 d->nccl.path, text);
 }
 
-static rg_status open_libraries(rg__device *d, const rg__device_wish *wish)
+static rg_status open_libraries(rg__device *d, const rg__device_config *config)
 {
     rg_status st = rg__nccl_check_environment();
     if (st != RG_OK)
         return st;
     rg__nccl_prepare_environment();
-    st = rg__cuda_open(wish->cuda_lib, &d->cuda);
+    st = rg__cuda_open(config->cuda_lib, &d->cuda);
     if (st == RG_OK)
-        st = rg__nccl_open(wish->nccl_lib, &d->nccl);
+        st = rg__nccl_open(config->nccl_lib, &d->nccl);
     if (st == RG_OK)
         warn_of_slow_aborts(d);
     return st == RG_ERR_NOT_FOUND ? RG_ERR_UNSUPPORTED : st;
@@ -229,22 +229,23 @@ static void set_defaults(rg_device_params *p)
         p->in_flight++; /* so that numbers keep their words behind 2^32 */
 }
 
-rg_status rg__device_create(const rg__device_wish *wish, rg__device **device_p)
+rg_status rg__device_create(const rg__device_config *config,
+                            rg__device **device_p)
 {
     rg__device *d = calloc(1, sizeof *d);
     if (d == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a device");
-    d->params = wish->params;
-    d->broken = wish->broken;
-    d->look = wish->look;
-    d->arg = wish->arg;
-    d->stall_ns = wish->stall_ms * RG__MS;
+    d->params = config->params;
+    d->broken = config->broken;
+    d->look = config->look;
+    d->arg = config->arg;
+    d->stall_ns = config->stall_ms * RG__MS;
     set_defaults(&d->params);
     atomic_init(&d->references, 1);
     init_locks(d);
-    rg_status st = open_libraries(d, wish);
+    rg_status st = open_libraries(d, config);
     if (st == RG_OK)
-        st = choose(d, wish->slot);
+        st = choose(d, config->slot);
     if (st == RG_OK)
         st = take_device(d);
     if (st == RG_OK)

@@ -348,7 +348,7 @@ uint64_t rg__lanes_step(rg__device *d)
 
 /* ------------------------------------------------------------------ opening */
 
-static rg__lane *make_lane(rg__device *d, const rg__lane_wish *wish)
+static rg__lane *make_lane(rg__device *d, const rg__lane_config *config)
 {
     rg__lane *lane = calloc(1, sizeof *lane);
     if (lane == NULL)
@@ -357,16 +357,16 @@ static rg__lane *make_lane(rg__device *d, const rg__lane_wish *wish)
         calloc((size_t)d->params.in_flight, sizeof *lane->operation);
     lane->record = calloc(rg__history_room(d), sizeof *lane->record);
     pthread_mutex_init(&lane->lock, NULL);
-    lane->set = wish->set;
-    lane->generation = wish->generation;
-    lane->n = wish->n;
-    lane->rank = wish->rank;
-    lane->state = wish->n == 1 ? LANE_READY : LANE_BOOTING;
-    lane->was_ready = wish->n == 1;
+    lane->set = config->set;
+    lane->generation = config->generation;
+    lane->n = config->n;
+    lane->rank = config->rank;
+    lane->state = config->n == 1 ? LANE_READY : LANE_BOOTING;
+    lane->was_ready = config->n == 1;
     lane->deadline_ns = deadline_of(d);
-    snprintf(lane->name, sizeof lane->name, "%s", wish->name);
-    if (wish->first != NULL)
-        memcpy(lane->id.bytes, wish->first->id, sizeof lane->id.bytes);
+    snprintf(lane->name, sizeof lane->name, "%s", config->name);
+    if (config->first != NULL)
+        memcpy(lane->id.bytes, config->first->id, sizeof lane->id.bytes);
     if (lane->operation != NULL && lane->record != NULL &&
         d->cuda.call.stream_create(&lane->stream, RG__CU_STREAM_NON_BLOCKING,
                                    0) == RG__CU_SUCCESS)
@@ -451,14 +451,14 @@ static rg_status give_up(rg__device *d, uint64_t generation, const char *why)
 /* The first operation is what connects the members: without it one of fn's
  * would, and could wait there for a member that waits in another set. The
  * device thread ends it when it takes too long. */
-static rg_status warm(rg__device *d, const rg__lane_wish *wish)
+static rg_status warm(rg__device *d, const rg__lane_config *config)
 {
     const rg__launch launch = {.coll = {.kind = RG__BARRIER},
                                .stream = RG_STREAM_NONE};
     rg__ticket ticket;
-    rg__failpoint("device.warm", wish->rank, 0, wish->generation);
-    rg_status st =
-        rg__lane_launch(d, wish->set, wish->generation, &launch, 1, &ticket);
+    rg__failpoint("device.warm", config->rank, 0, config->generation);
+    rg_status st = rg__lane_launch(d, config->set, config->generation, &launch,
+                                   1, &ticket);
     if (st == RG_OK)
         st = rg__ticket_wait(d, &ticket, UINT64_MAX);
     if (st == RG_OK || !has_failed_often(d))
@@ -468,25 +468,25 @@ static rg_status warm(rg__device *d, const rg__lane_wish *wish)
     return fail_often(why);
 }
 
-static rg_status finish_warming(rg__device *d, const rg__lane_wish *wish)
+static rg_status finish_warming(rg__device *d, const rg__lane_config *config)
 {
-    rg_status st = warm(d, wish);
+    rg_status st = warm(d, config);
     if (st != RG_OK)
         return st;
     pthread_mutex_lock(&d->table);
-    rg__lane *lane = rg__lane_find(d, wish->set, wish->generation);
+    rg__lane *lane = rg__lane_find(d, config->set, config->generation);
     if (lane != NULL)
         rg__lane_move(d, lane, LANE_DONE);
     pthread_mutex_unlock(&d->table);
     return st;
 }
 
-rg_status rg__lane_open(rg__device *d, const rg__lane_wish *wish)
+rg_status rg__lane_open(rg__device *d, const rg__lane_config *config)
 {
     rg_status st = rg__device_use(d);
     if (st != RG_OK)
         return st;
-    rg__lane *lane = make_lane(d, wish);
+    rg__lane *lane = make_lane(d, config);
     if (lane == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a communicator");
     st = add_lane(d, lane);
@@ -495,15 +495,15 @@ rg_status rg__lane_open(rg__device *d, const rg__lane_wish *wish)
         return st;
     }
     char why[RG__TEXT_MAX] = "";
-    switch (await_lane(d, lane, wish->generation, why)) {
+    switch (await_lane(d, lane, config->generation, why)) {
     case LANE_READY:
         return RG_OK;
     case LANE_WARMING:
-        return finish_warming(d, wish);
+        return finish_warming(d, config);
     case LANE_BROKEN:
-        return give_up(d, wish->generation, why);
+        return give_up(d, config->generation, why);
     default:
-        return rg__device_check(d, wish->generation);
+        return rg__device_check(d, config->generation);
     }
 }
 

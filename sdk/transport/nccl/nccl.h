@@ -28,7 +28,7 @@ typedef void (*rg__device_broken_fn)(void *arg, uint64_t generation,
  * operation on the device been waiting for so long that it was told of? */
 typedef void (*rg__device_look_fn)(void *arg, bool is_stalled);
 
-typedef struct rg__device_wish {
+typedef struct rg__device_config {
     rg_device_params params; /* defaults are filled in */
     const char *cuda_lib, *nccl_lib;
     int slot;
@@ -36,9 +36,10 @@ typedef struct rg__device_wish {
     rg__device_broken_fn broken;
     rg__device_look_fn look;
     void *arg;
-} rg__device_wish;
+} rg__device_config;
 
-rg_status rg__device_create(const rg__device_wish *wish, rg__device **device_p);
+rg_status rg__device_create(const rg__device_config *config,
+                            rg__device **device_p);
 
 /* Wait for what is to be given back, and give back the rest. Requests may be
  * waited for afterwards. NULL allowed. */
@@ -108,18 +109,18 @@ void rg__device_card_void(const rg__device_card *card);
 rg_status rg__device_cards_check(const rg__device_card *card, int n,
                                  const char *name);
 
-typedef struct rg__lane_wish {
+typedef struct rg__lane_config {
     uint32_t set; /* its id */
     uint64_t generation;
     const char *name; /* of the set; copied */
     int n, rank;
     const rg__device_card *first; /* the first member's; NULL where n is 1 */
-} rg__lane_wish;
+} rg__lane_config;
 
 /* Connect a lane, and wait until an operation has passed over it. Collective
  * over the set's members. ERR_PEER_LOST: the generation was closed, or is to
  * end because this lane can't be connected. */
-rg_status rg__lane_open(rg__device *d, const rg__lane_wish *wish);
+rg_status rg__lane_open(rg__device *d, const rg__lane_config *config);
 
 /* Has the set a lane in that generation? */
 bool rg__lane_is_open(rg__device *d, uint32_t set, uint64_t generation);

@@ -1,5 +1,5 @@
 /* The arguments of a call that makes a set. */
-#include "process_sets/wish.h"
+#include "process_sets/set_request.h"
 
 #include <string.h>
 
@@ -7,7 +7,7 @@
 #include "sdk/base/hash.h"
 #include "sdk/base/params.h"
 
-static rg_status read_params(const rg__wish *w, rg_set_params *own)
+static rg_status read_params(const rg__set_request *w, rg_set_params *own)
 {
     *own = (rg_set_params){.size = sizeof *own};
     return rg__params_read("rg_set_params", w->params,
@@ -15,7 +15,7 @@ static rg_status read_params(const rg__wish *w, rg_set_params *own)
                            sizeof *own);
 }
 
-uint64_t rg__wish_digest(const rg__wish *w, bool has_place)
+uint64_t rg__set_request_digest(const rg__set_request *w, bool has_place)
 {
     rg_set_params own;
     uint64_t hash = rg__mix_bytes(RG__MIX_BEGIN, "rg_set_create", 13);
@@ -36,7 +36,7 @@ uint64_t rg__wish_digest(const rg__wish *w, bool has_place)
     return hash;
 }
 
-rg_status rg__wish_check_ranks(const rg__wish *w)
+rg_status rg__set_request_check_ranks(const rg__set_request *w)
 {
     if (w->ranks == NULL || w->n < 1 || w->n > w->now.size)
         return rg__fail(RG_ERR_INVALID,
@@ -56,7 +56,7 @@ rg_status rg__wish_check_ranks(const rg__wish *w)
     return RG_OK;
 }
 
-rg_status rg__wish_check(const rg__wish *w, bool has_place)
+rg_status rg__set_request_check(const rg__set_request *w, bool has_place)
 {
     if (!has_place)
         return rg__fail(RG_ERR_INVALID,
@@ -80,7 +80,7 @@ rg_status rg__wish_check(const rg__wish *w, bool has_place)
     return RG_OK;
 }
 
-void rg__wish_read_ranks(rg__sets *sets, rg__wish *w)
+void rg__set_request_read_ranks(rg__sets *sets, rg__set_request *w)
 {
     int most = w->now.size;
     pthread_mutex_lock(&sets->lock);
@@ -93,12 +93,12 @@ void rg__wish_read_ranks(rg__sets *sets, rg__wish *w)
         w->asked = rg__set_asked(w->ranks, w->n);
 }
 
-bool rg__wish_is_possible(const rg__wish *w)
+bool rg__set_request_is_possible(const rg__set_request *w)
 {
-    return w->kind != LISTED || rg__wish_check_ranks(w) == RG_OK;
+    return w->kind != LISTED || rg__set_request_check_ranks(w) == RG_OK;
 }
 
-void rg__wish_take_params(rg__wish *w)
+void rg__set_request_take_params(rg__set_request *w)
 {
     rg_set_params own;
     if (read_params(w, &own) != RG_OK)
@@ -108,7 +108,7 @@ void rg__wish_take_params(rg__wish *w)
     w->memory = own.memory;
 }
 
-rg_status rg__wish_fail_other(const rg__wish *w)
+rg_status rg__set_request_fail_other(const rg__set_request *w)
 {
     return rg__fail(RG_ERR_INVALID,
                     "set %s lives with other members; destroy it before it is "
