@@ -153,7 +153,7 @@ static bool is_closed(const rg_set *set, const rg__membership *now)
 
 /* False without memory, and of a set that has not come to this generation. */
 static bool show_set(const rg_set *set, const rg__membership *now,
-                     rg__set_shown *out)
+                     rg__set_info *out)
 {
     const int n = is_closed(set, now) ? 0 : set->n;
     int *ranks = malloc(sizeof *ranks * (size_t)(n + 1));
@@ -166,25 +166,25 @@ static bool show_set(const rg_set *set, const rg__membership *now,
         free(ranks);
         return false;
     }
-    *out = (rg__set_shown){.id = set->id,
-                           .kind = (int)set->kind,
-                           .keeps = set->keeps,
-                           .n = n,
-                           .ranks = ranks};
+    *out = (rg__set_info){.id = set->id,
+                          .kind = (int)set->kind,
+                          .keeps = set->keeps,
+                          .n = n,
+                          .ranks = ranks};
     memcpy(out->name, set->name, sizeof out->name);
     return true;
 }
 
 /* Returns how many; *list_p is owned by the caller. */
 static int show_all(rg_ctx *ctx, const rg__membership *now,
-                    rg__set_shown **list_p)
+                    rg__set_info **list_p)
 {
     rg__sets *sets = ctx->sets;
     int n = 0, count = 0;
     pthread_mutex_lock(&sets->lock);
     for (const rg_set *s = sets->first; s != NULL; s = s->next)
         n++;
-    rg__set_shown *list = calloc((size_t)n + 1, sizeof *list);
+    rg__set_info *list = calloc((size_t)n + 1, sizeof *list);
     for (const rg_set *s = sets->first; s != NULL && list != NULL; s = s->next)
         if (is_shown(sets, s) && show_set(s, now, &list[count]))
             count++;
@@ -196,7 +196,7 @@ static int show_all(rg_ctx *ctx, const rg__membership *now,
 void rg__sets_each_of(rg_ctx *ctx, const rg__membership *now, rg__set_fn fn,
                       void *arg)
 {
-    rg__set_shown *list = NULL;
+    rg__set_info *list = NULL;
     const int n = show_all(ctx, now, &list);
     for (int i = 0; i < n; i++) {
         fn(arg, &list[i]);

@@ -72,7 +72,7 @@ rg_status rg__world_gather(rg_ctx *ctx, const char *what, const void *mine,
                            void *all, uint64_t bytes, int size);
 
 /* A set as this worker has it. */
-typedef struct rg__set_shown {
+typedef struct rg__set_info {
     uint32_t id;
     int kind; /* RG__SET_LIST, RG__SET_SPLIT, RG__SET_RULE */
     char name[RG__SET_NAME_MAX];
@@ -81,11 +81,11 @@ typedef struct rg__set_shown {
               has not got yet */
     int *
         ranks; /* in the world, in the set's order; borrowed until fn returns */
-} rg__set_shown;
+} rg__set_info;
 
 /* Call fn for every live set in id order, the world left out, with no lock
  * held. */
-typedef void (*rg__set_fn)(void *arg, const rg__set_shown *set);
+typedef void (*rg__set_fn)(void *arg, const rg__set_info *set);
 void rg__sets_each(rg_ctx *ctx, rg__set_fn fn, void *arg);
 /* The same for a membership that the caller has copied. */
 void rg__sets_each_of(rg_ctx *ctx, const rg__membership *now, rg__set_fn fn,

@@ -80,7 +80,7 @@ typedef struct set_list {
     int count;
 } set_list;
 
-static void add_set(void *arg, const rg__set_shown *set)
+static void add_set(void *arg, const rg__set_info *set)
 {
     set_list *list = arg;
     rg__history_set *more =

@@ -467,7 +467,7 @@ static void handle(rg__worker *w, const void *bytes, size_t n, int *fd)
         on_ended(w, bytes);
         break;
     case RG__SETS:
-        rg__worker_show_sets(w, ((const rg__mark *)bytes)->generation);
+        rg__worker_send_sets(w, ((const rg__mark *)bytes)->generation);
         break;
     case RG__GONE:
         on_agent_gone(w);

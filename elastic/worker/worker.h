@@ -189,8 +189,8 @@ rg_status rg__segment_map(rg_ctx *ctx, const rg__segment *s, int fd);
 rg_status rg__worker_reserve(rg_ctx *ctx, const rg__register *what, int *fd_p,
                              uint64_t *place_p);
 
-/* shown.c: answer the agent that wants to see this worker's sets. */
-void rg__worker_show_sets(rg__worker *w, uint64_t ask);
+/* send_sets.c: answer the agent that wants to see this worker's sets. */
+void rg__worker_send_sets(rg__worker *w, uint64_t ask);
 
 /* break.c: tell on_break. Lock held, before anybody can see that the generation
  * entered is left: it is broken; then, unlocked, on the Regroup thread. */

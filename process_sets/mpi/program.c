@@ -84,13 +84,13 @@ enum {
 };
 
 /* What a rank shows of the communicator that it brings. */
-typedef struct shown {
+typedef struct brought {
     int32_t brings;
     int32_t leader;  /* world rank of its rank 0 */
     int32_t n, at;   /* its size, and my rank in it */
     uint64_t digest; /* of its world ranks */
     char name[NAME_MAX_];
-} shown;
+} brought;
 
 /* World ranks of a group; -1 for a process outside of the world. */
 static rg_status translate(MPI_Group group, int n, int *ranks)
@@ -113,7 +113,7 @@ static rg_status translate(MPI_Group group, int n, int *ranks)
     return st;
 }
 
-static void look_at_ranks(shown *s, const int *ranks)
+static void look_at_ranks(brought *s, const int *ranks)
 {
     s->brings = BRINGS_COMM;
     s->leader = ranks[0];
@@ -125,7 +125,7 @@ static void look_at_ranks(shown *s, const int *ranks)
     }
 }
 
-static rg_status look_at(MPI_Comm comm, shown *s)
+static rg_status look_at(MPI_Comm comm, brought *s)
 {
     MPI_Group group;
     rg_status st =
@@ -155,9 +155,9 @@ static bool are_bad(const rg_set_params *params)
 }
 
 /* Whatever is wrong here is shown to all, so that they fail together. */
-static shown show(MPI_Comm comm, const rg_set_params *params, rg_set **set_p)
+static brought show(MPI_Comm comm, const rg_set_params *params, rg_set **set_p)
 {
-    shown s = {.brings = BRINGS_NONE};
+    brought s = {.brings = BRINGS_NONE};
     if (are_bad(params)) {
         s.brings = BRINGS_BAD_PARAMS;
         return s;
@@ -173,7 +173,7 @@ static shown show(MPI_Comm comm, const rg_set_params *params, rg_set **set_p)
     return s;
 }
 
-static rg_status check_brought(const shown *all, int size)
+static rg_status check_brought(const brought *all, int size)
 {
     for (int r = 0; r < size; r++) {
         if (all[r].brings == BRINGS_FOREIGN)
@@ -199,9 +199,9 @@ static rg_status check_brought(const shown *all, int size)
 
 /* Is rank r's the same communicator as its leader's, brought by as many as it
  * has? */
-static bool is_complete(const shown *all, int size, int r)
+static bool is_complete(const brought *all, int size, int r)
 {
-    const shown *first = &all[all[r].leader];
+    const brought *first = &all[all[r].leader];
     int n = 0;
     for (int q = 0; q < size; q++)
         n += all[q].brings == BRINGS_COMM && all[q].leader == all[r].leader &&
@@ -211,7 +211,7 @@ static bool is_complete(const shown *all, int size, int r)
            all[r].digest == first->digest && all[r].n == first->n;
 }
 
-static rg_status check_complete(const shown *all, int size)
+static rg_status check_complete(const brought *all, int size)
 {
     for (int r = 0; r < size; r++)
         if (all[r].brings == BRINGS_COMM && !is_complete(all, size, r))
@@ -267,15 +267,15 @@ static rg_status find_held(rg_ctx *ctx, const char *name, const int *ranks,
     return RG_OK;
 }
 
-static bool brings(const shown *one, int leader)
+static bool brings(const brought *one, int leader)
 {
     return one->brings == BRINGS_COMM && one->leader == leader;
 }
 
 /* The set of the communicator that is led by that rank; collective over the
  * world. */
-static rg_status create_led(rg_ctx *ctx, const shown *all, int *ranks, int size,
-                            int leader, led *led_p)
+static rg_status create_led(rg_ctx *ctx, const brought *all, int *ranks,
+                            int size, int leader, led *led_p)
 {
     for (int r = 0; r < size; r++)
         if (brings(&all[r], leader))
@@ -299,7 +299,7 @@ static rg_status create_led(rg_ctx *ctx, const shown *all, int *ranks, int size,
 }
 
 /* One after another, by all ranks; a rank keeps its own. */
-static rg_status create_each(rg_ctx *ctx, const shown *all, int *ranks,
+static rg_status create_each(rg_ctx *ctx, const brought *all, int *ranks,
                              int size, rg_set **set_p)
 {
     led own = {0};
@@ -357,12 +357,12 @@ rg_status rg_set_create_mpi(rg_ctx *ctx, MPI_Comm comm,
     if (st != RG_OK)
         return st;
     const int size = rg_size(ctx);
-    const shown mine = show(comm, params, set_p);
+    const brought mine = show(comm, params, set_p);
     void *room = NULL;
-    st = make_room(rg_world(ctx), size, sizeof(shown) + sizeof(int), &room);
+    st = make_room(rg_world(ctx), size, sizeof(brought) + sizeof(int), &room);
     if (st != RG_OK)
         return st;
-    shown *all = room;
+    brought *all = room;
     int *ranks = (int *)(void *)(all + size);
     st = rg_allgather(rg_world(ctx), &mine, all, sizeof mine, RG_U8);
     if (st == RG_OK)

@@ -29,7 +29,7 @@
  *                                    <-      DONE
  *                                    <-      ENDED (why), at any time
  *                                    <-      SETS, when somebody wants to see
- *   SETS_SHOWN, as many as it takes  ->
+ *   SETS_LIST, as many as it takes  ->
  *   FINALIZE                         ->
  *
  * When the agent is killed, its supervisor holds its end of the socket:
@@ -90,7 +90,7 @@
     X(SAVE, rg__save, 0)                                                       \
     X(COMMITTED, rg__mark, 0)                                                  \
     X(SETS, rg__mark, 0) /* an ask */                                          \
-    X(SETS_SHOWN, rg__sets_shown, 1)                                           \
+    X(SETS_LIST, rg__sets_list, 1)                                             \
     /* a CLI process asks, one thing per connection; with LEAVE for this host  \
      * to leave, with ENDED for that at once */                                \
     X(STATUS, rg__mark, 0)      /* for the status document */                  \
@@ -302,23 +302,23 @@ typedef struct rg__range {
 } rg__range;
 
 /* A set as one worker has it: of a split or a rule that of its own colour. */
-typedef struct rg__set_line {
+typedef struct rg__set_entry {
     uint32_t id;
     uint32_t n;      /* members */
     uint32_t ranges; /* that follow; of a set of very many, not all of them */
     uint8_t kind;    /* RG__SET_... */
     uint8_t keeps, spare[2];
     char name[RG__SET_NAME_MAX];
-} rg__set_line;
+} rg__set_entry;
 
 enum { RG__SET_LIST, RG__SET_SPLIT, RG__SET_RULE, RG__SET_KINDS };
 
-typedef struct rg__sets_shown { /* + lines, each followed by its ranges */
+typedef struct rg__sets_list { /* + entries, each followed by its ranges */
     rg__wire_head head;
     uint32_t ask; /* of SETS */
     uint32_t is_last;
     uint64_t generation; /* whose ranks they are */
-} rg__sets_shown;
+} rg__sets_list;
 
 typedef struct rg__mark {
     rg__wire_head head;

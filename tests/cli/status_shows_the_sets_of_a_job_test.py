@@ -3,7 +3,7 @@ workers have them at that moment: after a kill one that ended is gone, one to
 keep has shrunk, and a rule has been made again. A stopped worker does not keep
 it from answering. The table has a bounded number of rows.
 
-Covers: set_list.c shown.c status_cmd.c"""
+Covers: set_list.c send_sets.c status_cmd.c"""
 import os
 import signal
 

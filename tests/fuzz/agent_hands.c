@@ -226,14 +226,14 @@ static void say_save(const hand *h, fuzz_input *in)
 static void say_sets(const hand *h, fuzz_input *in)
 {
     static _Alignas(16) char room[2048];
-    rg__sets_shown *m = (rg__sets_shown *)(void *)room;
+    rg__sets_list *m = (rg__sets_list *)(void *)room;
     size_t n = sizeof *m;
-    *m = (rg__sets_shown){.head = {RG__SETS_SHOWN, RG__WIRE_VERSION}};
+    *m = (rg__sets_list){.head = {RG__SETS_LIST, RG__WIRE_VERSION}};
     m->ask = (uint32_t)fuzz_decimal(in);
     m->is_last = fuzz_decimal(in) != 0;
     m->generation = fuzz_decimal(in);
     while (in->left > 0 && *in->at == ' ' && n + 1024 < sizeof room) {
-        rg__set_line line = {.id = (uint32_t)fuzz_decimal(in)};
+        rg__set_entry line = {.id = (uint32_t)fuzz_decimal(in)};
         line.n = (uint32_t)fuzz_decimal(in);
         line.ranges = (uint32_t)fuzz_decimal(in);
         line.kind = (uint8_t)fuzz_decimal(in);

@@ -26,7 +26,7 @@ typedef struct seen {
     char text[200];
 } seen;
 
-static void see(void *arg, const rg__set_shown *set)
+static void see(void *arg, const rg__set_info *set)
 {
     seen *s = arg;
     s->n++;

@@ -52,13 +52,13 @@ typedef struct rg__message {
 } rg__message;
 
 /* The sets of a worker, as it has told. */
-typedef struct rg__shown {
+typedef struct rg__listed_sets {
     uint32_t asked, told; /* the newest ask, and the newest answer */
     uint32_t coming;      /* ask that the lines below are the answer to */
     uint64_t generation;  /* whose ranks they have */
-    char *bytes;          /* rg__set_line after rg__set_line, checked; owned */
+    char *bytes; /* rg__set_entry after rg__set_entry, checked; owned */
     size_t n;
-} rg__shown;
+} rg__listed_sets;
 
 /* The process in a slot that called rg_init. Gone (pid 0) before it did. */
 typedef struct rg__worker {
@@ -81,7 +81,7 @@ typedef struct rg__worker {
     int build_failures;        /* in a row */
     uint64_t built, fin;
     int silent_ticks;
-    rg__shown sets;
+    rg__listed_sets sets;
 } rg__worker;
 
 /* What the next agent has to know of a slot. */

@@ -133,8 +133,8 @@ static void read_keys(rg__asked *q)
 
 static void ask_for_sets(rg__asked *q)
 {
-    q->sets_ask = rg__shown_ask(q->a);
-    if (rg__shown_is_here(q->a, q->sets_ask))
+    q->sets_ask = rg__set_list_ask(q->a);
+    if (rg__set_list_is_here(q->a, q->sets_ask))
         read_keys(q);
     else
         rg__timer_set(q->patience, SETS_NS);
@@ -144,7 +144,7 @@ static void ask_for_sets(rg__asked *q)
 void rg__questions_look(rg__agent *a)
 {
     for (rg__asked *q = a->control->questions; q != NULL; q = q->next)
-        if (q->sets_ask != 0 && rg__shown_is_here(a, q->sets_ask))
+        if (q->sets_ask != 0 && rg__set_list_is_here(a, q->sets_ask))
             read_keys(q);
 }
 

@@ -323,9 +323,9 @@ static json_t *etcd_json(const sight *s)
 
 static json_t *sets_json(const sight *s)
 {
-    return s->decided == NULL
-               ? json_array()
-               : rg__shown_json(s->a, s->decided->generation, s->decided->size);
+    return s->decided == NULL ? json_array()
+                              : rg__set_list_json(s->a, s->decided->generation,
+                                                  s->decided->size);
 }
 
 char *rg__report(rg__agent *a, const rg__snapshot *snap, bool is_whole)

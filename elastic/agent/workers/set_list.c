@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BYTES_MAX (4u << 20) /* of one worker's lines; more is left out */
+#define BYTES_MAX (4u << 20) /* of one worker's entries; more is left out */
 #define CHAINS    256
 
 /* ------------------------------------------------------------------ asking */
@@ -23,7 +23,7 @@ static bool can_answer(const rg__slot *s)
     return rg__slot_is_ready(s) && !s->w.is_finalized && !s->a->is_paused;
 }
 
-uint32_t rg__shown_ask(rg__agent *a)
+uint32_t rg__set_list_ask(rg__agent *a)
 {
     const uint32_t ask = ++a->crew->sets_asked;
     for (int i = 0; i < a->params->slots; i++) {
@@ -35,7 +35,7 @@ uint32_t rg__shown_ask(rg__agent *a)
     return ask;
 }
 
-bool rg__shown_is_here(const rg__agent *a, uint32_t ask)
+bool rg__set_list_is_here(const rg__agent *a, uint32_t ask)
 {
     for (int i = 0; i < a->params->slots; i++)
         if (can_answer(&a->slot[i]) && a->slot[i].w.sets.asked >= ask &&
@@ -44,10 +44,10 @@ bool rg__shown_is_here(const rg__agent *a, uint32_t ask)
     return true;
 }
 
-void rg__shown_drop(rg__worker *w)
+void rg__set_list_drop(rg__worker *w)
 {
     free(w->sets.bytes);
-    w->sets = (rg__shown){0};
+    w->sets = (rg__listed_sets){0};
 }
 
 /* ----------------------------------------------------------------- hearing */
@@ -63,61 +63,61 @@ static uint32_t length(rg__range r)
            1;
 }
 
-static const rg__range *ranges_of(const rg__set_line *line)
+static const rg__range *ranges_of(const rg__set_entry *entry)
 {
-    return (const rg__range *)(const void *)(line + 1);
+    return (const rg__range *)(const void *)(entry + 1);
 }
 
-static size_t bytes_of(const rg__set_line *line)
+static size_t bytes_of(const rg__set_entry *entry)
 {
-    return sizeof *line + sizeof(rg__range) * line->ranges;
+    return sizeof *entry + sizeof(rg__range) * entry->ranges;
 }
 
-/* The line at `at`, NULL: none that could be true. */
-static const rg__set_line *read_line(const char *at, size_t left)
+/* The entry at `at`, NULL: none that could be true. */
+static const rg__set_entry *read_entry(const char *at, size_t left)
 {
-    const rg__set_line *line = (const rg__set_line *)(const void *)at;
-    if (left < sizeof *line || line->n < 1 || line->n > RG__WORLD_MAX ||
-        line->ranges < 1 || line->ranges > line->n ||
-        line->kind >= RG__SET_KINDS || left < bytes_of(line) ||
-        memchr(line->name, '\0', sizeof line->name) == NULL)
+    const rg__set_entry *entry = (const rg__set_entry *)(const void *)at;
+    if (left < sizeof *entry || entry->n < 1 || entry->n > RG__WORLD_MAX ||
+        entry->ranges < 1 || entry->ranges > entry->n ||
+        entry->kind >= RG__SET_KINDS || left < bytes_of(entry) ||
+        memchr(entry->name, '\0', sizeof entry->name) == NULL)
         return NULL;
     uint32_t n = 0;
-    for (uint32_t i = 0; i < line->ranges; i++) {
-        const rg__range r = ranges_of(line)[i];
+    for (uint32_t i = 0; i < entry->ranges; i++) {
+        const rg__range r = ranges_of(entry)[i];
         if (!is_rank(r.first) || !is_rank(r.last))
             return NULL;
         n += length(r);
     }
-    return n <= line->n ? line : NULL;
+    return n <= entry->n ? entry : NULL;
 }
 
-static bool are_lines(const char *at, size_t left)
+static bool are_entries(const char *at, size_t left)
 {
     while (left > 0) {
-        const rg__set_line *line = read_line(at, left);
-        if (line == NULL)
+        const rg__set_entry *entry = read_entry(at, left);
+        if (entry == NULL)
             return false;
-        at += bytes_of(line);
-        left -= bytes_of(line);
+        at += bytes_of(entry);
+        left -= bytes_of(entry);
     }
     return true;
 }
 
-static void append(rg__shown *s, const char *lines, size_t n)
+static void append(rg__listed_sets *s, const char *entries, size_t n)
 {
     char *more = s->n + n <= BYTES_MAX ? realloc(s->bytes, s->n + n + 1) : NULL;
     if (more == NULL)
         return;
-    memcpy(more + s->n, lines, n);
+    memcpy(more + s->n, entries, n);
     s->bytes = more;
     s->n += n;
 }
 
-bool rg__shown_take(rg__slot *from, const rg__sets_shown *m, size_t n)
+bool rg__set_list_take(rg__slot *from, const rg__sets_list *m, size_t n)
 {
-    rg__shown *s = &from->w.sets;
-    if (!are_lines((const char *)(m + 1), n - sizeof *m))
+    rg__listed_sets *s = &from->w.sets;
+    if (!are_entries((const char *)(m + 1), n - sizeof *m))
         return false;
     if (m->ask != s->asked)
         return true; /* another agent's, or an older one */
@@ -136,63 +136,63 @@ bool rg__shown_take(rg__slot *from, const rg__sets_shown *m, size_t n)
 
 /* --------------------------------------------------------------- gathering */
 
-typedef struct entry {
-    const rg__set_line *line;
+typedef struct chained {
+    const rg__set_entry *entry;
     int next; /* of equal id % CHAINS, -1: none */
-} entry;
+} chained;
 
 typedef struct gathered {
-    entry *item;
+    chained *item;
     int count, room;
     int chain[CHAINS];
 } gathered;
 
-static bool is_same(const rg__set_line *a, const rg__set_line *b)
+static bool is_same(const rg__set_entry *a, const rg__set_entry *b)
 {
     return a->id == b->id && a->n == b->n && a->ranges == b->ranges &&
            memcmp(ranges_of(a), ranges_of(b), sizeof(rg__range) * a->ranges) ==
                0;
 }
 
-static bool has(const gathered *g, const rg__set_line *line)
+static bool has(const gathered *g, const rg__set_entry *entry)
 {
-    for (int i = g->chain[line->id % CHAINS]; i >= 0; i = g->item[i].next)
-        if (is_same(g->item[i].line, line))
+    for (int i = g->chain[entry->id % CHAINS]; i >= 0; i = g->item[i].next)
+        if (is_same(g->item[i].entry, entry))
             return true;
     return false;
 }
 
-static void add(gathered *g, const rg__set_line *line)
+static void add(gathered *g, const rg__set_entry *entry)
 {
-    if (has(g, line))
+    if (has(g, entry))
         return;
     if (g->count == g->room) {
         const int room = g->room * 2 + 64;
-        entry *more = realloc(g->item, sizeof *more * (size_t)room);
+        chained *more = realloc(g->item, sizeof *more * (size_t)room);
         if (more == NULL)
             return;
         g->item = more;
         g->room = room;
     }
-    int *const chain = &g->chain[line->id % CHAINS];
-    g->item[g->count] = (entry){line, *chain};
+    int *const chain = &g->chain[entry->id % CHAINS];
+    g->item[g->count] = (chained){entry, *chain};
     *chain = g->count++;
 }
 
-static void add_all(gathered *g, const rg__shown *s)
+static void add_all(gathered *g, const rg__listed_sets *s)
 {
     for (size_t at = 0; at < s->n;) {
-        const rg__set_line *line =
-            (const rg__set_line *)(const void *)(s->bytes + at);
-        add(g, line);
-        at += bytes_of(line);
+        const rg__set_entry *entry =
+            (const rg__set_entry *)(const void *)(s->bytes + at);
+        add(g, entry);
+        at += bytes_of(entry);
     }
 }
 
 static int compare_entries(const void *a, const void *b)
 {
-    const rg__set_line *x = ((const entry *)a)->line;
-    const rg__set_line *y = ((const entry *)b)->line;
+    const rg__set_entry *x = ((const chained *)a)->entry;
+    const rg__set_entry *y = ((const chained *)b)->entry;
     if (x->id != y->id)
         return x->id < y->id ? -1 : 1;
     return ranges_of(x)->first - ranges_of(y)->first;
@@ -209,7 +209,7 @@ static void print_range(FILE *out, rg__range r)
 }
 
 /* As in `0-3,6`, in the set's order. */
-static json_t *ranks_json(const rg__set_line *line)
+static json_t *ranks_json(const rg__set_entry *entry)
 {
     char *text = NULL;
     size_t bytes = 0;
@@ -217,13 +217,13 @@ static json_t *ranks_json(const rg__set_line *line)
     FILE *out = open_memstream(&text, &bytes);
     if (out == NULL)
         return json_null();
-    for (uint32_t i = 0; i < line->ranges; i++) {
+    for (uint32_t i = 0; i < entry->ranges; i++) {
         if (i > 0)
             fputc(',', out);
-        print_range(out, ranges_of(line)[i]);
-        n += length(ranges_of(line)[i]);
+        print_range(out, ranges_of(entry)[i]);
+        n += length(ranges_of(entry)[i]);
     }
-    if (n < line->n)
+    if (n < entry->n)
         fputs(",...", out);
     fclose(out);
     json_t *j = json_string(text);
@@ -231,14 +231,14 @@ static json_t *ranks_json(const rg__set_line *line)
     return j;
 }
 
-static json_t *set_json(const rg__set_line *line)
+static json_t *set_json(const rg__set_entry *entry)
 {
     static const char *const kinds[RG__SET_KINDS] = {"list", "split", "rule"};
-    json_t *name = json_string(line->name);
-    return json_pack("{s:I,s:o,s:s,s:b,s:i,s:o}", "id", (json_int_t)line->id,
+    json_t *name = json_string(entry->name);
+    return json_pack("{s:I,s:o,s:s,s:b,s:i,s:o}", "id", (json_int_t)entry->id,
                      "name", name != NULL ? name : json_null(), "kind",
-                     kinds[line->kind], "keep", line->keeps != 0, "size",
-                     (int)line->n, "ranks", ranks_json(line));
+                     kinds[entry->kind], "keep", entry->keeps != 0, "size",
+                     (int)entry->n, "ranks", ranks_json(entry));
 }
 
 static json_t *world_json(int size)
@@ -249,14 +249,14 @@ static json_t *world_json(int size)
                      "kind", "world", "keep", 0, "size", size, "ranks", ranks);
 }
 
-json_t *rg__shown_json(const rg__agent *a, uint64_t generation, int size)
+json_t *rg__set_list_json(const rg__agent *a, uint64_t generation, int size)
 {
     gathered g = {0};
     json_t *sets = json_array();
     for (int i = 0; i < CHAINS; i++)
         g.chain[i] = -1;
     for (int i = 0; i < a->params->slots; i++) {
-        const rg__shown *s = &a->slot[i].w.sets;
+        const rg__listed_sets *s = &a->slot[i].w.sets;
         if (s->told == a->crew->sets_asked && s->generation == generation)
             add_all(&g, s);
     }
@@ -265,7 +265,7 @@ json_t *rg__shown_json(const rg__agent *a, uint64_t generation, int size)
     if (size > 0)
         json_array_append_new(sets, world_json(size));
     for (int i = 0; i < g.count; i++)
-        json_array_append_new(sets, set_json(g.item[i].line));
+        json_array_append_new(sets, set_json(g.item[i].entry));
     free(g.item);
     return sets;
 }

@@ -239,8 +239,8 @@ static bool handle(rg__slot *s, const void *bytes, size_t n)
     case RG__BROKEN:
         on_broken(s, bytes);
         break;
-    case RG__SETS_SHOWN:
-        return rg__shown_take(s, bytes, n);
+    case RG__SETS_LIST:
+        return rg__set_list_take(s, bytes, n);
     default:
         return false;
     }
@@ -606,7 +606,7 @@ void rg__worker_forget(rg__slot *s)
 {
     rg__worker *w = &s->w;
     rg__watch_destroy(w->watcher);
-    rg__shown_drop(w);
+    rg__set_list_drop(w);
     rg__worker_untell(w);
     if (w->sock >= 0) {
         rg__loop_unwatch(s->a->loop, w->sock);

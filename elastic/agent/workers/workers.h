@@ -87,13 +87,13 @@ void rg__watch_destroy(rg__watcher *watcher); /* NULL allowed */
 
 /* set_list.c: ask all workers here for their sets; the answers to that ask are
  * here, or will not come. */
-uint32_t rg__shown_ask(rg__agent *a);
-bool rg__shown_is_here(const rg__agent *a, uint32_t ask);
-bool rg__shown_take(rg__slot *from, const rg__sets_shown *m, size_t n);
-void rg__shown_drop(rg__worker *w);
+uint32_t rg__set_list_ask(rg__agent *a);
+bool rg__set_list_is_here(const rg__agent *a, uint32_t ask);
+bool rg__set_list_take(rg__slot *from, const rg__sets_list *m, size_t n);
+void rg__set_list_drop(rg__worker *w);
 /* The world of that size and the sets as told last, of this generation. */
-struct json_t *rg__shown_json(const rg__agent *a, uint64_t generation,
-                              int size);
+struct json_t *rg__set_list_json(const rg__agent *a, uint64_t generation,
+                                 int size);
 
 /* job_shape.c: a worker has registered all it has. false: not what others have,
  * and we leave. */

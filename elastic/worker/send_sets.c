@@ -8,8 +8,8 @@
 
 typedef struct answer {
     rg__worker *w;
-    rg__sets_shown *m; /* RG__WIRE_MAX bytes; owned */
-    size_t n;          /* of them in use */
+    rg__sets_list *m; /* RG__WIRE_MAX bytes; owned */
+    size_t n;         /* of them in use */
 } answer;
 
 static void send_part(answer *a, bool is_last)
@@ -27,7 +27,7 @@ static bool is_next(const rg__range *r, int rank)
 }
 
 /* Returns how many of at most `room`. */
-static uint32_t put_ranges(const rg__set_shown *set, rg__range *range,
+static uint32_t put_ranges(const rg__set_info *set, rg__range *range,
                            uint32_t room)
 {
     uint32_t n = 0;
@@ -42,16 +42,16 @@ static uint32_t put_ranges(const rg__set_shown *set, rg__range *range,
     return n;
 }
 
-/* The most that a line may take; it is less where ranks follow one another. */
-static size_t most_bytes(const rg__set_shown *set)
+/* The most that an entry may take; less where ranks follow one another. */
+static size_t most_bytes(const rg__set_info *set)
 {
     const size_t bytes =
-        sizeof(rg__set_line) + sizeof(rg__range) * (size_t)set->n;
-    const size_t room = RG__WIRE_MAX - sizeof(rg__sets_shown);
+        sizeof(rg__set_entry) + sizeof(rg__range) * (size_t)set->n;
+    const size_t room = RG__WIRE_MAX - sizeof(rg__sets_list);
     return bytes < room ? bytes : room;
 }
 
-static void add_line(void *arg, const rg__set_shown *set)
+static void add_entry(void *arg, const rg__set_info *set)
 {
     answer *a = arg;
     const size_t most = most_bytes(set);
@@ -59,19 +59,19 @@ static void add_line(void *arg, const rg__set_shown *set)
         return;
     if (RG__WIRE_MAX - a->n < most)
         send_part(a, false);
-    rg__set_line *line = (rg__set_line *)(void *)((char *)a->m + a->n);
-    *line = (rg__set_line){.id = set->id,
-                           .n = (uint32_t)set->n,
-                           .kind = (uint8_t)set->kind,
-                           .keeps = set->keeps};
-    memcpy(line->name, set->name, sizeof line->name);
-    line->ranges =
-        put_ranges(set, (rg__range *)(void *)(line + 1),
-                   (uint32_t)((most - sizeof *line) / sizeof(rg__range)));
-    a->n += sizeof *line + sizeof(rg__range) * line->ranges;
+    rg__set_entry *entry = (rg__set_entry *)(void *)((char *)a->m + a->n);
+    *entry = (rg__set_entry){.id = set->id,
+                             .n = (uint32_t)set->n,
+                             .kind = (uint8_t)set->kind,
+                             .keeps = set->keeps};
+    memcpy(entry->name, set->name, sizeof entry->name);
+    entry->ranges =
+        put_ranges(set, (rg__range *)(void *)(entry + 1),
+                   (uint32_t)((most - sizeof *entry) / sizeof(rg__range)));
+    a->n += sizeof *entry + sizeof(rg__range) * entry->ranges;
 }
 
-void rg__worker_show_sets(rg__worker *w, uint64_t ask)
+void rg__worker_send_sets(rg__worker *w, uint64_t ask)
 {
     rg__membership now;
     answer a = {.w = w, .m = malloc(RG__WIRE_MAX), .n = sizeof *a.m};
@@ -79,10 +79,10 @@ void rg__worker_show_sets(rg__worker *w, uint64_t ask)
         free(a.m);
         return;
     }
-    *a.m = (rg__sets_shown){.head = {RG__SETS_SHOWN, RG__WIRE_VERSION},
-                            .ask = (uint32_t)ask,
-                            .generation = now.generation};
-    rg__sets_each_of(w->ctx, &now, add_line, &a);
+    *a.m = (rg__sets_list){.head = {RG__SETS_LIST, RG__WIRE_VERSION},
+                           .ask = (uint32_t)ask,
+                           .generation = now.generation};
+    rg__sets_each_of(w->ctx, &now, add_entry, &a);
     send_part(&a, true);
     free(now.member);
     free(a.m);
