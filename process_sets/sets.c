@@ -11,12 +11,12 @@
 /* ------------------------------------------------------------ life of a table
  */
 
-static bool tell_late(void *arg, uint64_t generation, const char *why)
+static bool tell_overdue(void *arg, uint64_t generation, const char *why)
 {
     rg_ctx *ctx = arg;
     (void)generation;
-    return ctx->hooks != NULL && ctx->hooks->late != NULL &&
-           ctx->hooks->late(ctx, why);
+    return ctx->hooks != NULL && ctx->hooks->overdue != NULL &&
+           ctx->hooks->overdue(ctx, why);
 }
 
 rg_status rg__sets_create(rg_ctx *ctx, rg__sets **sets_p)
@@ -34,7 +34,7 @@ rg_status rg__sets_create(rg_ctx *ctx, rg__sets **sets_p)
     sets->world.has_handle = true;
     snprintf(sets->world.name, sizeof sets->world.name, "world");
     rg__channel_name(sets->world.channel, "world");
-    rg__engine_on_late(ctx->engine, tell_late, ctx);
+    rg__engine_on_overdue(ctx->engine, tell_overdue, ctx);
     sets->next_id = 1;
     *sets_p = sets;
     return RG_OK;

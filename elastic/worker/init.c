@@ -79,7 +79,7 @@ static void tell_broken(rg_ctx *ctx, uint64_t generation, const char *why)
         rg__worker_broken(w, generation, -1, why);
 }
 
-static bool tell_late(rg_ctx *ctx, const char *why)
+static bool tell_overdue(rg_ctx *ctx, const char *why)
 {
     rg__worker *w = ctx->worker;
     if (w->sock < 0)
@@ -104,7 +104,7 @@ static const rg__hooks hooks = {.reserve = rg__worker_reserve,
                                 .committed = tell_committed,
                                 .leave = agree_to_leave,
                                 .broken = tell_broken,
-                                .late = tell_late,
+                                .overdue = tell_overdue,
                                 .save = ask_save};
 
 /* ------------------------------------------------------------- life of ctx */

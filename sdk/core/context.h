@@ -31,7 +31,7 @@ typedef struct rg__hooks {
     /* The generation can't go on here, for this reason. */
     void (*broken)(rg_ctx *ctx, uint64_t generation, const char *why);
     /* The same, from under the engine's lock; false: there is no agent. */
-    bool (*late)(rg_ctx *ctx, const char *why);
+    bool (*overdue)(rg_ctx *ctx, const char *why);
     /* Ask the agent for a checkpoint of a commit. */
     rg_status (*save)(rg_ctx *ctx, const rg__save *request);
 } rg__hooks;

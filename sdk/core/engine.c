@@ -36,7 +36,7 @@ rg_status rg__engine_create(rg__page *page, rg__engine **engine_p)
     e->page = page;
     atomic_init(&e->references, 1);
     atomic_init(&e->nap_ns, SLEEP_NS);
-    rg__late_configure(e);
+    rg__watchdog_configure(e);
     *engine_p = e;
     return RG_OK;
 }
@@ -97,11 +97,11 @@ void rg__engine_unlock(rg__engine *e)
     pthread_mutex_unlock(&e->lock);
 }
 
-void rg__engine_on_late(rg__engine *e, rg__late_fn fn, void *arg)
+void rg__engine_on_overdue(rg__engine *e, rg__overdue_fn fn, void *arg)
 {
     rg__engine_lock(e);
-    e->late_fn = fn;
-    e->late_arg = arg;
+    e->overdue_fn = fn;
+    e->overdue_arg = arg;
     rg__engine_unlock(e);
 }
 

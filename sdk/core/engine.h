@@ -24,8 +24,8 @@ void rg__engine_destroy(rg__engine *engine);
 
 /* An operation has passed its deadline: ask the agent to end the generation.
  * false: there is no agent. Called with the engine's lock held. */
-typedef bool (*rg__late_fn)(void *arg, uint64_t generation, const char *why);
-void rg__engine_on_late(rg__engine *engine, rg__late_fn fn, void *arg);
+typedef bool (*rg__overdue_fn)(void *arg, uint64_t generation, const char *why);
+void rg__engine_on_overdue(rg__engine *engine, rg__overdue_fn fn, void *arg);
 
 /* The generation that was entered, 0: none; any thread. */
 uint64_t rg__engine_generation(const rg__engine *engine);

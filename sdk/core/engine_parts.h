@@ -102,11 +102,11 @@ struct rg__engine {
     uint64_t groups;            /* ever */
     uint64_t stall_ns;          /* 0: never said */
     uint64_t timeout_ms;        /* of operations without their own; 0: none */
-    _Atomic uint64_t looked_ns; /* for what is late */
-    rg__late_fn late_fn;
-    void *late_arg;
-    uint64_t late_generation;    /* it was asked to end this one, */
-    char late_why[RG__TEXT_MAX]; /* because of that */
+    _Atomic uint64_t looked_ns; /* for the watchdog */
+    rg__overdue_fn overdue_fn;
+    void *overdue_arg;
+    uint64_t overdue_generation;    /* it was asked to end this one, */
+    char overdue_why[RG__TEXT_MAX]; /* because of that */
 
     /* the Regroup thread's own */
     uint32_t fruitless; /* looks since something last advanced */
@@ -216,17 +216,17 @@ static inline int rg__run_count(const rg_req *req)
     return req->run == NULL ? 1 : rg__run_count_other(req);
 }
 
-/* late.c */
-void rg__late_configure(rg__engine *engine);
+/* watchdog.c */
+void rg__watchdog_configure(rg__engine *engine);
 /* timeout_ms 0: the deadline that all have, if any. */
-void rg__late_set_deadline_in(rg_req *req, int timeout_ms);
-static inline void rg__late_set_deadline(rg_req *req, int timeout_ms)
+void rg__deadline_set_in(rg_req *req, int timeout_ms);
+static inline void rg__deadline_set(rg_req *req, int timeout_ms)
 {
     if (timeout_ms != 0 || req->engine->timeout_ms != 0)
-        rg__late_set_deadline_in(req, timeout_ms);
+        rg__deadline_set_in(req, timeout_ms);
 }
 /* The time until its deadline, if it has one, begins now. */
-void rg__late_restart(rg_req *req);
-void rg__late_look(rg__engine *engine);
+void rg__deadline_restart(rg_req *req);
+void rg__watchdog_look(rg__engine *engine);
 
 #endif

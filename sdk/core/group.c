@@ -184,7 +184,7 @@ static rg_status check_all(const rg__engine *e, rg_req *const *reqs, int n)
 static void set_deadlines(rg_req *const *reqs, int n)
 {
     for (int i = 0; i < n; i++)
-        rg__late_restart(reqs[i]);
+        rg__deadline_restart(reqs[i]);
 }
 
 static rg_status each_part(rg__engine *e, rg_req *const *reqs, int n, part *p,

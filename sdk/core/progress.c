@@ -106,11 +106,11 @@ static void unlink_request(rg__channel *ch, rg_req *req)
 /* Lock held. */
 static rg_status fail_aborted(const rg__engine *e)
 {
-    if (e->late_generation == atomic_load(&e->generation))
+    if (e->overdue_generation == atomic_load(&e->generation))
         return rg__fail(RG_ERR_PEER_LOST,
                         "the generation has ended: %s; return this status "
                         "from fn",
-                        e->late_why);
+                        e->overdue_why);
     return rg__fail(RG_ERR_PEER_LOST,
                     "generation %llu has ended because a peer is lost; return "
                     "this status from fn",
@@ -293,7 +293,7 @@ rg_req *rg__req_create(rg__channel *ch, const rg__start *start)
                     .coll = start->coll,
                     .arrays = start->arrays,
                     .last_p = start->last_p};
-    rg__late_set_deadline(req, start->timeout_ms);
+    rg__deadline_set(req, start->timeout_ms);
     rg__engine_ref(ch->engine);
     return req;
 }

@@ -47,7 +47,7 @@ static void rest(rg_req *req, uint64_t left, uint64_t *since_p)
         return;
     }
     rg__yield();
-    rg__late_look(req->engine);
+    rg__watchdog_look(req->engine);
 }
 
 /* Help until the request is done or the deadline has passed. Every call looks
@@ -66,7 +66,7 @@ static void help_until_done(rg_req *req, uint64_t deadline)
         const bool moved = rg__engine_help(e);
         const uint64_t left = left_until(deadline);
         if (left == 0) { /* maybe no other thread looks */
-            rg__late_look(e);
+            rg__watchdog_look(e);
             return;
         }
         if (moved) {
@@ -76,7 +76,7 @@ static void help_until_done(rg_req *req, uint64_t deadline)
             rest(req, left, &since);
         } else if (round % LOOK_ROUNDS ==
                    0) { /* rounds are long on a busy host */
-            rg__late_look(e);
+            rg__watchdog_look(e);
         }
     }
 }

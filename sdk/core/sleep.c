@@ -189,7 +189,7 @@ void rg__engine_sleep_for(rg__engine *e, rg_req *req, uint64_t timeout_ns)
                          {&e->page->wake, atomic_load(&e->page->wake)}};
     int n = 2;
     if (!take_bell_for(e, words, &n) && !rg__engine_is_aborted(e)) {
-        rg__late_look(e);
+        rg__watchdog_look(e);
         if (!rg__req_is_done(req))
             rg__futex_wait_any(words, n, at_most(timeout_ns, nap(e)));
     }
@@ -233,7 +233,7 @@ static void sleep_on_bell(rg__engine *e, rg__word wake, uint64_t timeout_ns)
     atomic_store(&e->sleep, sleep_of(e));
     const bool has_moved = take_bell(e, words, &n);
     rg__engine_unlock(e);
-    rg__late_look(e);
+    rg__watchdog_look(e);
     if (has_moved)
         e->fruitless = 0;
     else

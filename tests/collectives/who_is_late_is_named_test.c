@@ -4,7 +4,7 @@
  * operations that are done as one, the first deadline counts. There is no agent
  * here that could end the generation.
  *
- * Covers: late.c */
+ * Covers: watchdog.c */
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 /* rg_wait, rg_test and rg_wait_all with timeouts, with errors, and with nothing
  * to wait for.
  *
- * Covers: late.c */
+ * Covers: watchdog.c */
 #include "sdk/base/clock.h"
 #include "tests/lib/world.h"
 

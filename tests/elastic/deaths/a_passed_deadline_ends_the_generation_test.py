@@ -6,7 +6,7 @@ deadline of REGROUP_OP_TIMEOUT, also where one worker does not make a set that
 the others make (B30), behind another operation, and inside of one, whose stopped
 member is replaced. A static job ends.
 
-Covers: late.c generation.c"""
+Covers: watchdog.c generation.c"""
 import os
 
 from house import BUILD, Job, claim, main

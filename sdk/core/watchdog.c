@@ -17,7 +17,7 @@
 #define RANKS_SHOWN 24
 #define LEFT_NS     (500 * RG__MS) /* a change of membership is over by then */
 
-void rg__late_configure(rg__engine *e)
+void rg__watchdog_configure(rg__engine *e)
 {
     const rg__library_settings *settings = NULL;
     if (rg__library_settings_get(&settings) != RG_OK)
@@ -26,14 +26,14 @@ void rg__late_configure(rg__engine *e)
     e->timeout_ms = settings->op_timeout_ms;
 }
 
-void rg__late_set_deadline_in(rg_req *req, int timeout_ms)
+void rg__deadline_set_in(rg_req *req, int timeout_ms)
 {
     req->timeout_ms =
         timeout_ms > 0 ? (uint64_t)timeout_ms : req->engine->timeout_ms;
     req->deadline_ns = rg__now_ns() + req->timeout_ms * RG__MS;
 }
 
-void rg__late_restart(rg_req *req)
+void rg__deadline_restart(rg_req *req)
 {
     if (req->deadline_ns != 0)
         req->deadline_ns = rg__now_ns() + req->timeout_ms * RG__MS;
@@ -127,15 +127,15 @@ static rg_req *find_overdue(const rg__channel *ch, uint64_t now)
 }
 
 /* Once for each generation: the agent is asked to end it. */
-static bool tell_late(rg__engine *e, const char *why)
+static bool ask_to_end(rg__engine *e, const char *why)
 {
     const uint64_t generation = atomic_load(&e->generation);
-    if (e->late_fn != NULL && e->late_generation != generation &&
-        e->late_fn(e->late_arg, generation, why)) {
-        e->late_generation = generation;
-        snprintf(e->late_why, sizeof e->late_why, "%s", why);
+    if (e->overdue_fn != NULL && e->overdue_generation != generation &&
+        e->overdue_fn(e->overdue_arg, generation, why)) {
+        e->overdue_generation = generation;
+        snprintf(e->overdue_why, sizeof e->overdue_why, "%s", why);
     }
-    return e->late_generation == generation;
+    return e->overdue_generation == generation;
 }
 
 static void give_up(rg__channel *ch, const rg_req *req, uint64_t now)
@@ -144,7 +144,7 @@ static void give_up(rg__channel *ch, const rg_req *req, uint64_t now)
     describe(ch, req, req->timeout_ms + (now - req->deadline_ns) / RG__MS, text,
              sizeof text);
     rg__fail(RG_ERR_TIMEOUT, "a deadline has passed: %s", text);
-    if (!tell_late(ch->engine, rg_last_error()))
+    if (!ask_to_end(ch->engine, rg_last_error()))
         rg__channel_shut(ch, RG_ERR_TIMEOUT, rg_last_error());
 }
 
@@ -176,7 +176,7 @@ static bool give_up_left(rg__channel *ch, const rg_req *req, uint64_t now)
     rg__fail(RG_ERR_PEER_LOST,
              "%s on %s waits for its rank %d, which has called rg_finalize",
              name, words_of(ch).text, left);
-    if (!tell_late(ch->engine, rg_last_error()))
+    if (!ask_to_end(ch->engine, rg_last_error()))
         rg__channel_shut(ch, RG_ERR_PEER_LOST, rg_last_error());
     return true;
 }
@@ -205,7 +205,7 @@ static void look_at(rg__channel *ch, uint64_t now)
         give_up(ch, req, now);
 }
 
-void rg__late_look(rg__engine *e)
+void rg__watchdog_look(rg__engine *e)
 {
     if (rg__now_ns() < LOOK_NS + atomic_load_explicit(&e->looked_ns,
                                                       memory_order_relaxed) ||
