@@ -22,7 +22,8 @@
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 
-#define SLEEP_NS (5 * RG__MS) /* a safety net below every sleep */
+/* It polls for some rounds only (request.c); the sleep is a safety net. */
+static const rg__wait_policy own_policy = {.sleep_ns = 5 * RG__MS};
 
 /* ------------------------------------------------------------ life and lock */
 
@@ -35,7 +36,7 @@ rg_status rg__engine_create(rg__page *page, rg__engine **engine_p)
     pthread_mutex_init(&e->turn, NULL);
     e->page = page;
     atomic_init(&e->references, 1);
-    atomic_init(&e->nap_ns, SLEEP_NS);
+    atomic_init(&e->wait, &own_policy);
     rg__watchdog_configure(e);
     *engine_p = e;
     return RG_OK;
@@ -282,9 +283,8 @@ rg_status rg__engine_enter(rg__engine *e, rg__channel *world,
         e->is_admitted = false;
         atomic_store(&e->is_left_alone, transport->is_for_all != NULL &&
                                             !transport->is_for_all(comm));
-        atomic_store(&e->patience_ns, transport->patience_ns);
-        atomic_store(&e->nap_ns,
-                     transport->nap_ns != 0 ? transport->nap_ns : SLEEP_NS);
+        atomic_store(&e->wait, transport->wait.sleep_ns != 0 ? &transport->wait
+                                                             : &own_policy);
         atomic_store(&e->generation, boot->generation);
     }
     rg__engine_unlock(e);

@@ -76,13 +76,13 @@ struct rg__engine {
     char left_why[2 * RG__TEXT_MAX];
     int rank; /* in the world */
 
-    _Atomic uint64_t generation; /* 0: none */
-    _Atomic uint32_t in_flight;  /* requests in queues */
-    _Atomic uint32_t helpers;    /* user threads that wait, and so help: each
-                                    counts RG__HELPER, and 1 while awake */
-    _Atomic uint32_t starts;     /* operations started, ever */
-    _Atomic uint32_t streak;     /* long ones whose caller came to wait at once;
-                                    halved by one that did not */
+    _Atomic uint64_t generation;   /* 0: none */
+    _Atomic uint32_t in_flight;    /* requests in queues */
+    _Atomic uint32_t helpers;      /* user threads that wait, and so help: each
+                                      counts RG__HELPER, and 1 while awake */
+    _Atomic uint32_t starts;       /* operations started, ever */
+    _Atomic uint32_t prompt_waits; /* for long ones, by a caller that came at
+                                      once; halved by one that did not */
     _Atomic uint64_t long_ns; /* when the last long one was started; 0: a thread
                                  has come to wait for it */
 
@@ -95,9 +95,8 @@ struct rg__engine {
 
     atomic_bool is_left_alone; /* by the Regroup thread, which may not call this
                                   transport */
-    _Atomic uint64_t patience_ns; /* how long a thread looks before it sleeps */
-    _Atomic uint64_t nap_ns;      /* a sleep while operations are in flight */
-    _Atomic uint32_t sleep;       /* of the Regroup thread: RG__AWAKE ... */
+    _Atomic(const rg__wait_policy *) wait; /* while operations are in flight */
+    _Atomic uint32_t sleep; /* of the Regroup thread: RG__AWAKE ... */
 
     uint64_t groups;            /* ever */
     uint64_t stall_ns;          /* 0: never said */

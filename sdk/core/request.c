@@ -24,25 +24,28 @@ static uint64_t left_until(uint64_t deadline)
 }
 
 #define LOOK_ROUNDS 32
-#define PATIENT     4 /* a patient thread looks so much longer */
+#define POLL_FACTOR 4 /* with a poll_ns, so many times the rounds */
 
-/* Go on looking instead of sleeping? *since_p: since when; 0: since now. */
-static bool is_patient(const rg__engine *e, uint64_t *since_p)
+static uint64_t poll_ns(const rg__engine *e)
 {
-    const uint64_t patience =
-        atomic_load_explicit(&e->patience_ns, memory_order_relaxed);
-    if (patience == 0)
+    return atomic_load_explicit(&e->wait, memory_order_acquire)->poll_ns;
+}
+
+/* Poll on instead of sleeping? *since_p: since when; 0: since now. */
+static bool still_polls(const rg__engine *e, uint64_t *since_p)
+{
+    if (poll_ns(e) == 0)
         return false;
     const uint64_t now = rg__now_ns();
     if (*since_p == 0)
         *since_p = now;
-    return now - *since_p < patience;
+    return now - *since_p < poll_ns(e);
 }
 
 /* Nothing has moved for some rounds. */
-static void rest(rg_req *req, uint64_t left, uint64_t *since_p)
+static void yield_or_sleep(rg_req *req, uint64_t left, uint64_t *since_p)
 {
-    if (!is_patient(req->engine, since_p)) {
+    if (!still_polls(req->engine, since_p)) {
         rg__engine_sleep_for(req->engine, req, left);
         return;
     }
@@ -55,7 +58,7 @@ static void rest(rg_req *req, uint64_t left, uint64_t *since_p)
 static void help_until_done(rg_req *req, uint64_t deadline)
 {
     rg__engine *e = req->engine;
-    const uint32_t looks = atomic_load(&e->patience_ns) != 0 ? PATIENT : 1;
+    const uint32_t looks = poll_ns(e) != 0 ? POLL_FACTOR : 1;
     uint32_t round = 0;
     uint64_t since = 0;
     while (!rg__req_is_done(req)) {
@@ -73,7 +76,7 @@ static void help_until_done(rg_req *req, uint64_t deadline)
             round = 0;
             since = 0;
         } else if (!rg__spin(round++ / looks)) {
-            rest(req, left, &since);
+            yield_or_sleep(req, left, &since);
         } else if (round % LOOK_ROUNDS ==
                    0) { /* rounds are long on a busy host */
             rg__watchdog_look(e);

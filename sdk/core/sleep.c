@@ -5,21 +5,23 @@
 
 #define LINGER_NS     (1 * RG__MS)
 #define LINGER_ROUNDS 5
-#define STREAK        8 /* so many at once: not woken for the next long ones */
-#define STREAK_MOST   (2 * STREAK) /* a single late wait does not end it */
-#define AT_ONCE_NS    (20 * RG__MS / 1000) /* about what waking a thread takes */
+/* So many prompt waits, and long operations wake nobody; counting stops at the
+ * second number, so that a single late wait does not end that. */
+#define PROMPT_WAITS      8
+#define PROMPT_WAITS_MOST (2 * PROMPT_WAITS)
+#define AT_ONCE_NS        (20 * RG__MS / 1000) /* about what waking a thread takes */
 
-static uint32_t streak(const rg__engine *e)
+static uint32_t prompt_waits(const rg__engine *e)
 {
-    return atomic_load_explicit(&e->streak, memory_order_relaxed);
+    return atomic_load_explicit(&e->prompt_waits, memory_order_relaxed);
 }
 
 /* Has the caller of a long operation come to wait at once? */
 static void note_wait(rg__engine *e, bool is_at_once)
 {
-    const uint32_t now = streak(e);
-    const uint32_t more = now < STREAK_MOST ? now + 1 : now;
-    atomic_store_explicit(&e->streak, is_at_once ? more : now / 2,
+    const uint32_t now = prompt_waits(e);
+    const uint32_t more = now < PROMPT_WAITS_MOST ? now + 1 : now;
+    atomic_store_explicit(&e->prompt_waits, is_at_once ? more : now / 2,
                           memory_order_relaxed);
 }
 
@@ -50,7 +52,7 @@ void rg__engine_wake(rg__engine *e, uint64_t bytes)
     const uint32_t sleep = atomic_load(&e->sleep);
     const bool is_long = bytes >= RG__RING_BYTES;
     if (sleep == RG__SLEEPS ||
-        (sleep == RG__LINGERS && is_long && streak(e) < STREAK))
+        (sleep == RG__LINGERS && is_long && prompt_waits(e) < PROMPT_WAITS))
         rg__page_ring(e->page);
     if (is_long)
         note_long(e);
@@ -111,9 +113,9 @@ static uint64_t at_most(uint64_t a, uint64_t b)
     return a < b ? a : b;
 }
 
-static uint64_t nap(const rg__engine *e)
+static uint64_t sleep_ns(const rg__engine *e)
 {
-    return atomic_load_explicit(&e->nap_ns, memory_order_relaxed);
+    return atomic_load_explicit(&e->wait, memory_order_acquire)->sleep_ns;
 }
 
 /* Lock held: count myself in as a sleeper on the bell, and add it to the words
@@ -191,7 +193,7 @@ void rg__engine_sleep_for(rg__engine *e, rg_req *req, uint64_t timeout_ns)
     if (!take_bell_for(e, words, &n) && !rg__engine_is_aborted(e)) {
         rg__watchdog_look(e);
         if (!rg__req_is_done(req))
-            rg__futex_wait_any(words, n, at_most(timeout_ns, nap(e)));
+            rg__futex_wait_any(words, n, at_most(timeout_ns, sleep_ns(e)));
     }
     atomic_fetch_add(&e->helpers, 1);
     if (n > 2)
@@ -222,7 +224,7 @@ static uint32_t sleep_of(const rg__engine *e)
 {
     if (e->bell != NULL)
         return RG__ON_BELL;
-    return nap(e) <= LINGER_NS ? RG__LINGERS : RG__SLEEPS;
+    return sleep_ns(e) <= LINGER_NS ? RG__LINGERS : RG__SLEEPS;
 }
 
 static void sleep_on_bell(rg__engine *e, rg__word wake, uint64_t timeout_ns)
@@ -237,7 +239,7 @@ static void sleep_on_bell(rg__engine *e, rg__word wake, uint64_t timeout_ns)
     if (has_moved)
         e->fruitless = 0;
     else
-        rg__futex_wait_any(words, n, at_most(timeout_ns, nap(e)));
+        rg__futex_wait_any(words, n, at_most(timeout_ns, sleep_ns(e)));
     atomic_store(&e->sleep, RG__AWAKE);
     if (n > 1)
         give_bell(e);

@@ -173,6 +173,12 @@ typedef struct rg__boot {
     void *broken_arg; /* of both */
 } rg__boot;
 
+/* How a thread waits: it polls for that long without success, then sleeps for
+ * that long, or until something rings, before it polls again. */
+typedef struct rg__wait_policy {
+    uint64_t poll_ns, sleep_ns;
+} rg__wait_policy;
+
 typedef struct rg__transport {
     size_t size; /* of this struct, as the transport was compiled */
     const char *name;
@@ -233,9 +239,7 @@ typedef struct rg__transport {
     /* May the calling thread, which is a program's? NULL: each may. */
     bool (*admits)(rg__comm *world);
 
-    /* Where nothing rings: who has looked in vain for patience_ns sleeps for
-     * nap_ns before it looks again. 0: the engine's own times. */
-    uint64_t patience_ns, nap_ns;
+    rg__wait_policy wait; /* sleep_ns 0: the engine's own */
 
     /* Is memory of the operation in flight also used by somebody who does not
      * stop when it is given up? Then that memory is never freed. NULL: no. */

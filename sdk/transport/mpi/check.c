@@ -14,7 +14,7 @@
 #define LOOKS    64 /* in vain, before the clock is looked at */
 #define STALL_NS (50 * RG__MS)
 #define GIVE_UP  (2000 * RG__MS)
-#define PATIENCE (100 * RG__MS)
+#define WORDS_NS (100 * RG__MS)
 #define CROSSING (10 * RG__MS) /* words of those who leave at the same time */
 #define SLOTS    64            /* words that may be on their way */
 #define WORD     1             /* tag */
@@ -406,7 +406,7 @@ static bool is_crossing(uint64_t since_ns)
 static void hear_the_rest(void)
 {
     const uint64_t begun = rg__now_ns();
-    while ((words.missing > 0 && rg__now_ns() < begun + PATIENCE) ||
+    while ((words.missing > 0 && rg__now_ns() < begun + WORDS_NS) ||
            is_crossing(begun)) {
         listen();
         sched_yield();

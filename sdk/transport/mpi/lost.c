@@ -10,7 +10,7 @@
 #include "sdk/base/fail.h"
 #include "sdk/transport/mpi/mpi_comm.h"
 
-#define PATIENCE    (1000 * RG__MS) /* until MPI knows who it is */
+#define LOST_NS     (1000 * RG__MS) /* until MPI knows who it is */
 #define RANKS_SHOWN 24
 
 /* Error classes. Open MPI 5 has these numbers, and the ABI of 4.1, whose header
@@ -128,7 +128,7 @@ rg_status rg__lost_name(rg__mpi *c, const char *why)
         ulfm.revoke(c->mpi);
     }
     const int n = find_lost(c->mpi, ranks);
-    if (n == 0 && now - c->lost_ns < PATIENCE)
+    if (n == 0 && now - c->lost_ns < LOST_NS)
         return RG_IN_PROGRESS;
     return say(c, ranks, n, c->failed == NULL ? why : c->failed);
 }

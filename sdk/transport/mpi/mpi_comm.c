@@ -375,7 +375,7 @@ static void end(rg__mpi *c, rg_status st)
 static rg_status mpi_test(rg__comm *base)
 {
     rg__mpi *c = (rg__mpi *)base;
-    if (rg__mpi_rests(c))
+    if (rg__mpi_backs_off(c))
         return RG_IN_PROGRESS;
     rg_status st = c->lost_ns != 0     ? RG_ERR_PEER_LOST
                    : c->failed != NULL ? RG_ERR_SYSTEM
@@ -389,20 +389,20 @@ static rg_status mpi_test(rg__comm *base)
     return st;
 }
 
-const rg__transport rg__transport_mpi = {.size = sizeof(rg__transport),
-                                         .name = "mpi",
-                                         .open = mpi_open,
-                                         .split = mpi_split,
-                                         .meet = mpi_meet,
-                                         .start = mpi_start,
-                                         .test = mpi_test,
-                                         .bell = mpi_bell,
-                                         .awaited = mpi_awaited,
-                                         .goodbye = mpi_goodbye,
-                                         .has_left = mpi_has_left,
-                                         .is_for_all = mpi_is_for_all,
-                                         .admits = mpi_admits,
-                                         .patience_ns = 3 * RG__MS,
-                                         .nap_ns = RG__MPI_NAP_NS,
-                                         .holds = mpi_holds,
-                                         .close = mpi_close};
+const rg__transport rg__transport_mpi = {
+    .size = sizeof(rg__transport),
+    .name = "mpi",
+    .open = mpi_open,
+    .split = mpi_split,
+    .meet = mpi_meet,
+    .start = mpi_start,
+    .test = mpi_test,
+    .bell = mpi_bell,
+    .awaited = mpi_awaited,
+    .goodbye = mpi_goodbye,
+    .has_left = mpi_has_left,
+    .is_for_all = mpi_is_for_all,
+    .admits = mpi_admits,
+    .wait = {.poll_ns = 3 * RG__MS, .sleep_ns = RG__MPI_SLEEP_NS},
+    .holds = mpi_holds,
+    .close = mpi_close};

@@ -78,9 +78,9 @@ struct rg__mpi {
 };
 
 /* stage.c */
-/* A nap takes half as much longer than it should: a small part of what was
- * waited for already. */
-#define RG__MPI_NAP_NS (RG__MS / 10)
+/* A sleep lasts half as long again as it should, so it is a small part of the
+ * time that was waited already. */
+#define RG__MPI_SLEEP_NS (RG__MS / 10)
 
 /* What a posting call has returned, as a stage returns it. */
 rg_status rg__mpi_posted(const char *call, int code);
@@ -107,7 +107,7 @@ void rg__mpi_keep_spares(uint64_t most);
 rg_status rg__mpi_await(rg__mpi *c);
 /* Looks in vain at several sets take turns: is it too early for another one at
  * this set; it is no longer waited for; an operation starts. */
-bool rg__mpi_rests(const rg__mpi *c);
+bool rg__mpi_backs_off(const rg__mpi *c);
 void rg__mpi_note_no_wait(rg__mpi *c);
 void rg__mpi_note_start(void);
 

@@ -7,9 +7,9 @@
 #include "sdk/transport/mpi/mpi_comm.h"
 
 /* Parts of the time that an operation has waited. */
-#define REST_PART  16
-#define MOST_PART  4
-#define SPARE_MOST ((uint64_t)16 << 20)
+#define BACKOFF_PART 16
+#define BACKOFF_MOST 4
+#define SPARE_MOST   ((uint64_t)16 << 20)
 /* Copies are slow to a place that lies, seen modulo a page, a few bytes behind
  * where they come from. So scratch lies as the program's memory does: rg_alloc
  * memory begins with a page, malloc's 16 bytes behind it. */
@@ -155,20 +155,20 @@ void rg__mpi_note_no_wait(rg__mpi *c)
  */
 static uint64_t part_of_wait(const rg__mpi *c, uint64_t part)
 {
-    return at_most((c->looked_ns - c->since_ns) / part, RG__MPI_NAP_NS);
+    return at_most((c->looked_ns - c->since_ns) / part, RG__MPI_SLEEP_NS);
 }
 
-bool rg__mpi_rests(const rg__mpi *c)
+bool rg__mpi_backs_off(const rg__mpi *c)
 {
     if (c->since_ns == 0)
         return false;
     const uint64_t now = rg__now_ns();
-    if (waiting < 2 && now > started_ns + RG__MPI_NAP_NS)
+    if (waiting < 2 && now > started_ns + RG__MPI_SLEEP_NS)
         return false;
     const uint64_t begun =
         started_ns > c->looked_ns ? started_ns : c->looked_ns;
-    return now < begun + part_of_wait(c, REST_PART) &&
-           now < c->looked_ns + part_of_wait(c, MOST_PART);
+    return now < begun + part_of_wait(c, BACKOFF_PART) &&
+           now < c->looked_ns + part_of_wait(c, BACKOFF_MOST);
 }
 
 static void note_vain_look(rg__mpi *c)

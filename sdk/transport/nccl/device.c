@@ -68,7 +68,7 @@ static bool passes(int rc)
            rc == RG__CU_ERROR_DEVICE_UNAVAILABLE;
 }
 
-static void nap(uint64_t ns)
+static void sleep_for(uint64_t ns)
 {
     const struct timespec t = {.tv_sec = (time_t)(ns / (1000 * RG__MS)),
                                .tv_nsec = (long)(ns % (1000 * RG__MS))};
@@ -129,7 +129,7 @@ static rg_status take_device(rg__device *d)
     const uint64_t end = rg__now_ns() + OPEN_NS;
     int rc = take_memory(d);
     while (passes(rc) && rg__now_ns() < end) {
-        nap(OPEN_STEP);
+        sleep_for(OPEN_STEP);
         rc = take_memory(d);
     }
     if (rc == RG__CU_SUCCESS)
@@ -299,7 +299,7 @@ void rg__device_destroy(rg__device *d)
         pthread_join(d->thread, NULL);
     }
     while (atomic_load(&d->waiters) != 0) /* they have been told to go */
-        nap(RG__MS);
+        sleep_for(RG__MS);
     give_memory_back(d);
     rg__device_unref(d);
 }

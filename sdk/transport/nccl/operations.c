@@ -16,7 +16,7 @@
 #include "sdk/base/log.h"
 #include "sdk/transport/names.h"
 
-#define SOON_NS  (100 * RG__MS) /* waited for in short naps */
+#define SOON_NS  (100 * RG__MS) /* waited for in short sleeps */
 #define SHORT_NS (RG__MS / 20)
 #define LONG_NS  (RG__MS / 2)
 
@@ -594,9 +594,9 @@ static rg_status wait_for(rg__device *d, const rg__ticket *t,
             return RG_IN_PROGRESS;
         if (rg__spin(round))
             continue;
-        const struct timespec nap = {
+        const struct timespec pause = {
             .tv_nsec = now - begun < SOON_NS ? SHORT_NS : LONG_NS};
-        nanosleep(&nap, NULL);
+        nanosleep(&pause, NULL);
     }
 }
 
