@@ -85,8 +85,8 @@ rg_status rg__world_agree(rg_ctx *ctx, const char *what, uint64_t tag,
     return agree(ctx, what, NULL, tag, in, out);
 }
 
-rg_status rg__world_meet(rg_ctx *ctx, const char *what, uint64_t tag,
-                         const int64_t in[4], int64_t out[4])
+rg_status rg__world_agree_first(rg_ctx *ctx, const char *what, uint64_t tag,
+                                const int64_t in[4], int64_t out[4])
 {
     return agree(ctx, what,
                  "have not left fn since the generation before ended: fn must "

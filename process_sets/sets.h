@@ -60,8 +60,8 @@ rg_status rg__world_agree(rg_ctx *ctx, const char *what, uint64_t tag,
                           const int64_t in[4], int64_t out[4]);
 /* The first one of a generation: members may still be in fn of the one before.
  */
-rg_status rg__world_meet(rg_ctx *ctx, const char *what, uint64_t tag,
-                         const int64_t in[4], int64_t out[4]);
+rg_status rg__world_agree_first(rg_ctx *ctx, const char *what, uint64_t tag,
+                                const int64_t in[4], int64_t out[4]);
 
 /* Broadcast bytes from a world rank, for Regroup's own use. */
 rg_status rg__world_broadcast(rg_ctx *ctx, void *data, uint64_t bytes,

@@ -325,8 +325,8 @@ static rg_status find_origin(rg_ctx *ctx, const rg__membership *now, origin *o)
                                (last - now->rank),
                            declared, -declared, ctx->device != NULL};
     int64_t out[4];
-    const rg_status st =
-        rg__world_meet(ctx, comparing, origin_tag + ctx->is_running, in, out);
+    const rg_status st = rg__world_agree_first(
+        ctx, comparing, origin_tag + ctx->is_running, in, out);
     if (st == RG_ERR_MISMATCH && ctx->is_elastic)
         return fail_place(ctx);
     if (st != RG_OK)

@@ -63,8 +63,8 @@ void rg_state_destroy(rg_state *state)
     if (state == NULL)
         return;
     if (state->is_resumed) {
-        state->ctx->met = rg__state_finish(state);
-        state->ctx->has_met = true;
+        state->ctx->finish_st = rg__state_finish(state);
+        state->ctx->has_finished = true;
         rg__state_note_leave(state);
         state->ctx->resumed = NULL;
     }

@@ -41,7 +41,7 @@ static rg_status refuse_launchers(void)
     return RG_OK;
 }
 
-static rg_status meet(rg__worker *w)
+static rg_status attach(rg__worker *w)
 {
     const rg__library_settings *settings = NULL;
     rg_status st = rg__library_settings_get(&settings);
@@ -50,7 +50,7 @@ static rg_status meet(rg__worker *w)
     if (settings->socket != NULL && settings->socket[0] != '\0') {
         w->ctx->is_rank = settings->launch > 0;
         w->ctx->is_elastic |= w->ctx->is_rank;
-        return rg__worker_meet(w, settings->socket, settings->slot);
+        return rg__worker_connect(w, settings->socket, settings->slot);
     }
     w->launcher = rg__launcher_get();
     if (w->launcher != NULL && !w->launcher->is_here())
@@ -135,7 +135,7 @@ static void destroy_worker(rg_ctx *ctx)
     if (w == NULL)
         return;
     if (w->launcher != NULL)
-        w->launcher->part();
+        w->launcher->detach();
     rg__registry_free(w->registry);
     if (w->has_thread_end) /* the thread of rg_run has ended */
         pthread_key_delete(w->thread_end);
@@ -192,7 +192,7 @@ static rg_status create_parts(rg_ctx *ctx)
     if (st == RG_OK)
         st = create_worker(ctx);
     if (st == RG_OK)
-        st = meet(ctx->worker);
+        st = attach(ctx->worker);
     if (st == RG_OK)
         st = rg__engine_create(ctx->page, &ctx->engine);
     if (st == RG_OK)

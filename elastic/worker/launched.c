@@ -118,10 +118,11 @@ static void on_ended(void *arg, const char *why)
     rg__worker_leave_launched(arg, why);
 }
 
-static rg_status meet_tasks(rg__worker *w, const rg__library_settings *settings)
+static rg_status attach_tasks(rg__worker *w,
+                              const rg__library_settings *settings)
 {
     rg__launched task = {0};
-    rg_status st = w->launcher->meet(&task, on_ended, w);
+    rg_status st = w->launcher->attach(&task, on_ended, w);
     if (st != RG_OK)
         return st;
     card mine = {.host_leader = task.host_leader,
@@ -149,7 +150,7 @@ rg_status rg__worker_launched(rg__worker *w,
     if (strlen(settings->transports) >= NAMES_MAX)
         return rg__fail(RG_ERR_INVALID, "REGROUP_TRANSPORTS names too many: %s",
                         settings->transports);
-    return meet_tasks(w, settings);
+    return attach_tasks(w, settings);
 }
 
 /* ---------------------------------------------------- the control segment */

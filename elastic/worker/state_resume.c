@@ -91,8 +91,8 @@ static rg_status meet_at_end(rg_ctx *ctx)
 {
     const int64_t in[4] = {0};
     int64_t out[4];
-    if (ctx->has_met)
-        return ctx->met;
+    if (ctx->has_finished)
+        return ctx->finish_st;
     if (ctx->resumed != NULL)
         return rg__state_finish(ctx->resumed);
     rg_status st = rg__sets_settle(ctx);

@@ -117,9 +117,9 @@ struct rg__worker {
 bool rg__worker_step(rg__worker *w, rg__phase_event event);
 extern const rg__machine rg__phase_machine;
 
-/* meet.c: connect, say who we are, map page and vault. ctx gets page, vault,
+/* connect.c: connect, say who we are, map page and vault. ctx gets page, vault,
  * me, names; worker gets sock. */
-rg_status rg__worker_meet(rg__worker *w, const char *socket_path, int slot);
+rg_status rg__worker_connect(rg__worker *w, const char *socket_path, int slot);
 /* The same without an agent: private memory, host name of the machine. */
 rg_status rg__worker_stay_alone(rg__worker *w,
                                 const rg__library_settings *settings);

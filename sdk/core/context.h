@@ -41,13 +41,13 @@ struct rg_ctx {
     rg__vault *vault; /* of this host, shared likewise */
     const rg__hooks *hooks;
     bool is_elastic;
-    bool is_rank;      /* of an mpirun of --mpi: the world forms in rg_init */
-    rg_state *resumed; /* by rg_state_resume; borrowed, NULL: none */
-    bool has_met;      /* it is destroyed, and all have come to its end.. */
-    rg_status met;     /* ..or that failed so */
-    bool is_running;   /* inside rg_run, with whatever state */
-    bool has_failed;   /* rg_run has returned an error */
-    bool is_alone;     /* there is no agent */
+    bool is_rank;        /* of an mpirun of --mpi: the world forms in rg_init */
+    rg_state *resumed;   /* by rg_state_resume; borrowed, NULL: none */
+    bool has_finished;   /* it is destroyed, and all have come to its end.. */
+    rg_status finish_st; /* ..or that failed so */
+    bool is_running;     /* inside rg_run, with whatever state */
+    bool has_failed;     /* rg_run has returned an error */
+    bool is_alone;       /* there is no agent */
     char history[RG__TEXT_MAX]; /* directory, or "" */
     uint32_t history_start;     /* of this process's file; 0: none yet */
     char job_id[33];

@@ -227,15 +227,16 @@ static rg_status check_generation(const rg__engine *e, uint64_t generation)
 
 /* Lock held; released while this waits, unless only threads inside of a call
  * may use the transport. */
-static rg_status meet(rg__engine *e, uint64_t generation, const int *ranks,
-                      int n, uint32_t id, rg__comm **comm_p)
+static rg_status rendezvous(rg__engine *e, uint64_t generation,
+                            const int *ranks, int n, uint32_t id,
+                            rg__comm **comm_p)
 {
     const rg__transport *t = e->transport;
     rg__comm *world = e->world->comm;
     if (!t->is_for_all(world))
-        return t->meet(world, ranks, n, id, comm_p);
+        return t->rendezvous(world, ranks, n, id, comm_p);
     rg__engine_unlock(e);
-    rg_status st = t->meet(world, ranks, n, id, comm_p);
+    rg_status st = t->rendezvous(world, ranks, n, id, comm_p);
     rg__engine_lock(e);
     if (st != RG_OK)
         return st;
@@ -252,8 +253,8 @@ rg_status rg__channel_open(rg__channel *ch, uint64_t generation,
     rg__comm *comm = NULL;
     rg__engine_lock(e);
     rg_status st = check_generation(e, generation);
-    if (st == RG_OK && e->transport->meet != NULL)
-        st = meet(e, generation, ranks, n, id, &comm);
+    if (st == RG_OK && e->transport->rendezvous != NULL)
+        st = rendezvous(e, generation, ranks, n, id, &comm);
     if (st == RG_OK)
         st = e->transport->split(e->world->comm, ranks, n, id, &comm);
     if (st == RG_OK) {

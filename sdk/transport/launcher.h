@@ -1,6 +1,6 @@
-/* A launcher other than Regroup's agent: who has started the tasks of a static
- * world, and by what they meet. libregroup knows none itself; libregroup_mpi
- * offers MPI as soon as it is loaded.
+/* A launcher other than Regroup's agent: what started the tasks of a static
+ * world, and lets them find each other. libregroup knows none itself;
+ * libregroup_mpi offers MPI as soon as it is loaded.
  *
  * Threads:   offer before rg_init; the slots are called by the threads that
  *            call rg_init and rg_finalize, one at a time.
@@ -11,7 +11,7 @@
 #include "sdk/base/inner.h"
 #include "sdk/transport/transport.h"
 
-/* This task among those that have met. */
+/* This task among those that are attached. */
 typedef struct rg__launched {
     int rank, size;
     int host_leader; /* the lowest rank on the same host */
@@ -22,21 +22,21 @@ typedef struct rg__launcher {
     const char *version; /* RG_VERSION, likewise */
     const rg__transport *transport;
 
-    /* Has it started this process, or something been handed to it? Local. */
+    /* Has it started this process, or was something handed to it? Local. */
     bool (*is_here)(void);
 
-    /* Meet the other tasks. Collective; waits for all of them. ended is called
-     * once, on a thread of the program, when the program itself ends the
-     * launcher's world before part does: the comms are closed in it. */
-    rg_status (*meet)(rg__launched *mine_p,
-                      void (*ended)(void *arg, const char *why), void *arg);
+    /* Attach to the launcher's world. Collective over all tasks. ended is
+     * called once, on a thread of the program, when the program itself ends
+     * that world before detach does: it closes the comms. */
+    rg_status (*attach)(rg__launched *mine_p,
+                        void (*ended)(void *arg, const char *why), void *arg);
 
-    /* all holds size times bytes, by rank. Collective over who has met. */
+    /* all holds size times bytes, by rank. Collective. */
     rg_status (*gather)(const void *mine, size_t bytes, void *all);
 
-    /* Give back what meet made; every comm is closed. Not a meeting, unless the
-     * launcher's world was begun by meet. Also after a meet that failed. */
-    void (*part)(void);
+    /* Give back what attach made; every comm is closed. Local, unless attach
+     * began the launcher's world. Also after an attach that failed. */
+    void (*detach)(void);
 } rg__launcher;
 
 /* ERR_REFUSED: it was built for another version of the library. */

@@ -190,16 +190,16 @@ typedef struct rg__transport {
     /* Open a comm for n world ranks in that order, of which this rank is one.
      * Collective over the members in that id is equal. It is unique in the
      * generation, but for sets without a common member, which may share one.
-     * Not a meeting. The parent outlives it. *comm_p is what `meet` has made,
-     * and closed where this fails. */
+     * Waits for nobody. The parent outlives it. *comm_p is what `rendezvous`
+     * has made, and is closed where this fails. */
     rg_status (*split)(rg__comm *world, const int *ranks, int n, uint32_t id,
                        rg__comm **comm_p);
 
     /* The part of it that waits for the other members, called before it with
      * the same arguments: where is_for_all without the engine's lock, so that
      * operations go on meanwhile. NULL: nothing waits. */
-    rg_status (*meet)(rg__comm *world, const int *ranks, int n, uint32_t id,
-                      rg__comm **comm_p);
+    rg_status (*rendezvous)(rg__comm *world, const int *ranks, int n,
+                            uint32_t id, rg__comm **comm_p);
 
     /* Begin an operation, the comm's only one; RG_OK: it has begun, go on with
      * test. coll is copied; its buffers are the transport's until test returns

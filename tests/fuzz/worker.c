@@ -19,7 +19,7 @@
  * the agent hangs up                   T N   time passes
  */
 #include "elastic/worker/init.c"
-#include "elastic/worker/meet.c"
+#include "elastic/worker/connect.c"
 #include "elastic/worker/thread.c"
 
 #include "tests/fuzz/sim.h"

@@ -142,8 +142,8 @@ static rg_status mpi_open(const rg__boot *boot, rg__comm **comm_p)
 }
 
 /* Touches nothing that the engine's lock guards. */
-static rg_status mpi_meet(rg__comm *world, const int *ranks, int n, uint32_t id,
-                          rg__comm **comm_p)
+static rg_status mpi_rendezvous(rg__comm *world, const int *ranks, int n,
+                                uint32_t id, rg__comm **comm_p)
 {
     (void)world;
     rg__mpi *c = NULL;
@@ -394,7 +394,7 @@ const rg__transport rg__transport_mpi = {
     .name = "mpi",
     .open = mpi_open,
     .split = mpi_split,
-    .meet = mpi_meet,
+    .rendezvous = mpi_rendezvous,
     .start = mpi_start,
     .test = mpi_test,
     .bell = mpi_bell,

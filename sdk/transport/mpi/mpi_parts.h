@@ -22,16 +22,16 @@ typedef enum rg__check_mode {
 
 /* The slots of rg__launcher. */
 bool rg__mpi_is_here(void);
-rg_status rg__mpi_meet(rg__launched *mine_p,
-                       void (*ended)(void *arg, const char *why), void *arg);
+rg_status rg__mpi_attach(rg__launched *mine_p,
+                         void (*ended)(void *arg, const char *why), void *arg);
 rg_status rg__mpi_gather(const void *mine, size_t bytes, void *all);
-void rg__mpi_part(void);
+void rg__mpi_detach(void);
 
 /* The world that rg_init has met, or MPI_COMM_NULL; Regroup's own. */
 MPI_Comm rg__mpi_world(void);
 int rg__mpi_world_rank(void);
 
-/* The communicator for the next meet; MPI_COMM_NULL: the default. */
+/* The communicator for the next attach; MPI_COMM_NULL: the default. */
 void rg__mpi_hand_over(MPI_Comm comm);
 
 /* May the calling thread call MPI? May the Regroup thread? */

@@ -477,7 +477,7 @@ static const void *brought_so_far(const rg__mpi *c)
 
 static rg_status join_partner(rg__mpi *c);
 
-static rg_status meet_partner(rg__mpi *c)
+static rg_status exchange_with_partner(rg__mpi *c)
 {
     const int partner = c->rank ^ (int)c->done;
     c->stage = join_partner;
@@ -497,7 +497,7 @@ static rg_status join_partner(rg__mpi *c)
     rg__combine(o, o->recv, src, 2, (size_t)o->count, 0);
     c->done *= 2;
     if (c->done < (uint64_t)c->n)
-        return meet_partner(c);
+        return exchange_with_partner(c);
     rg__finish(o, o->recv, (size_t)o->count, c->n);
     return RG_OK;
 }
@@ -507,7 +507,7 @@ static rg_status begin_in_pairs(rg__mpi *c)
     c->done = 1;
     const rg_status st =
         rg__mpi_scratch(c, bytes_of(c, c->coll.count), c->coll.send);
-    return st == RG_OK ? meet_partner(c) : st;
+    return st == RG_OK ? exchange_with_partner(c) : st;
 }
 
 static bool mpi_has(const rg__coll *o)

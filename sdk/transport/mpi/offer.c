@@ -6,9 +6,9 @@ static const rg__launcher launcher = {.size = sizeof(rg__launcher),
                                       .version = RG_VERSION,
                                       .transport = &rg__transport_mpi,
                                       .is_here = rg__mpi_is_here,
-                                      .meet = rg__mpi_meet,
+                                      .attach = rg__mpi_attach,
                                       .gather = rg__mpi_gather,
-                                      .part = rg__mpi_part};
+                                      .detach = rg__mpi_detach};
 
 __attribute__((constructor)) static void offer(void)
 {

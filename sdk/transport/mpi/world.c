@@ -1,4 +1,4 @@
-/* MPI as a launcher: meeting, and who initialises and finalises what.
+/* MPI as a launcher: attaching, and who initialises and finalises what.
  *
  * The program may finalise MPI while Regroup's world is open. MPI tells it by
  * deleting an attribute of MPI_COMM_SELF, the first thing that MPI_Finalize
@@ -21,10 +21,10 @@ static struct world {
     int keyval;             /* of the attribute of MPI_COMM_SELF */
     int level;
     int rank;
-    bool is_ours;    /* rg_init has initialised MPI */
-    bool is_handed;  /* handed is one */
-    bool is_met;     /* comm is there */
-    bool is_parting; /* there is nobody to tell when MPI ends */
+    bool is_ours;     /* rg_init has initialised MPI */
+    bool is_handed;   /* handed is one */
+    bool is_attached; /* comm is there */
+    bool is_parting;  /* there is nobody to tell when MPI ends */
     rg__check_mode check;
     pthread_t thread; /* that may call MPI where level is low */
     void (*ended)(void *arg, const char *why);
@@ -33,7 +33,7 @@ static struct world {
 
 MPI_Comm rg__mpi_world(void)
 {
-    return world.is_met ? world.comm : MPI_COMM_NULL;
+    return world.is_attached ? world.comm : MPI_COMM_NULL;
 }
 
 int rg__mpi_world_rank(void)
@@ -82,7 +82,7 @@ rg_status rg__mpi_status(const char *call, int code)
                     "%s failed: %s", call, text);
 }
 
-/* ------------------------------------------------------------------ meeting */
+/* ---------------------------------------------------------------- attaching */
 
 /* Variables by which the launchers of MPI tell a process who it is. */
 static const char *const launched_by[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
@@ -202,7 +202,7 @@ static rg_status own_communicator(MPI_Comm from)
     MPI_Group_free(&group);
     if (st != RG_OK)
         return st;
-    world.is_met = true;
+    world.is_attached = true;
     MPI_Comm_get_errhandler(from, &world.handler);
     MPI_Comm_set_errhandler(world.comm, MPI_ERRORS_RETURN);
     return RG_OK;
@@ -226,9 +226,9 @@ static rg_status find_host(rg__launched *mine)
 
 static void free_world(void)
 {
-    if (!world.is_met)
+    if (!world.is_attached)
         return;
-    world.is_met = false;
+    world.is_attached = false;
     MPI_Errhandler_free(&world.handler);
     MPI_Comm_free(&world.comm);
 }
@@ -261,8 +261,8 @@ static rg_status watch_finalize(void)
     return st;
 }
 
-rg_status rg__mpi_meet(rg__launched *mine_p,
-                       void (*ended)(void *arg, const char *why), void *arg)
+rg_status rg__mpi_attach(rg__launched *mine_p,
+                         void (*ended)(void *arg, const char *why), void *arg)
 {
     world.ended = ended;
     world.arg = arg;
@@ -299,7 +299,7 @@ rg_status rg__mpi_gather(const void *mine, size_t bytes, void *all)
                                         (int)bytes, MPI_BYTE, world.comm));
 }
 
-void rg__mpi_part(void)
+void rg__mpi_detach(void)
 {
     if (!rg__mpi_is_up())
         return;

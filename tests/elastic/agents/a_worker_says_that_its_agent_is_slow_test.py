@@ -1,7 +1,7 @@
 """The agent is stopped while a worker asks it for memory: the worker says what
 it waits for, once, and goes on when the agent does.
 
-Covers: segments.c meet.c"""
+Covers: segments.c connect.c"""
 import os
 import signal
 import time

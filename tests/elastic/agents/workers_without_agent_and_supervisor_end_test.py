@@ -1,7 +1,7 @@
 """SIGKILL of the agent and of the supervisor that would replace it: the
 workers go on for --agent-grace and end then by themselves.
 
-Covers: meet.c thread.c"""
+Covers: connect.c thread.c"""
 import os
 import signal
 import time

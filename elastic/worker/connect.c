@@ -139,8 +139,8 @@ static rg_status receive_welcome(rg__worker *w, void *room)
 }
 
 /* *is_lost_p: the agent was there and went. */
-static rg_status try_to_meet(rg__worker *w, const char *socket_path, int slot,
-                             void *room, bool *is_lost_p)
+static rg_status try_to_connect(rg__worker *w, const char *socket_path,
+                                int slot, void *room, bool *is_lost_p)
 {
     rg_status st = connect_to(socket_path, &w->sock);
     if (st != RG_OK)
@@ -154,7 +154,7 @@ static rg_status try_to_meet(rg__worker *w, const char *socket_path, int slot,
 
 /* An agent that is killed before it has answered never knew us; the next one
  * listens at the same place. */
-rg_status rg__worker_meet(rg__worker *w, const char *socket_path, int slot)
+rg_status rg__worker_connect(rg__worker *w, const char *socket_path, int slot)
 {
     const struct timespec pause = {.tv_nsec = 20 * 1000 * 1000};
     const uint64_t deadline = rg__now_ns() + MEET_TIMEOUT_MS * RG__MS;
@@ -162,13 +162,13 @@ rg_status rg__worker_meet(rg__worker *w, const char *socket_path, int slot)
     if (room == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory to meet the agent");
     bool is_lost = false;
-    rg_status st = try_to_meet(w, socket_path, slot, room, &is_lost);
+    rg_status st = try_to_connect(w, socket_path, slot, room, &is_lost);
     while (is_lost && rg__now_ns() < deadline) {
         close(w->sock);
         w->sock = -1;
         nanosleep(&pause, NULL);
         is_lost = false;
-        st = try_to_meet(w, socket_path, slot, room, &is_lost);
+        st = try_to_connect(w, socket_path, slot, room, &is_lost);
     }
     free(room);
     return st;
