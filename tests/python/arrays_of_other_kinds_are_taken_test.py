@@ -64,7 +64,7 @@ def check_dlpack(world):
     assert list(sent.values) == [ranks] * 6
     found = world.allgather(Tensor([me] * 6, strides=(3, 1)))
     assert list(found.values) == [r for r in range(n) for _ in range(6)]
-    for wrong, words in ((Tensor([0] * 6, device=(2, 1)), "device (2, 1)"),
+    for wrong, words in ((Tensor([0] * 6, device=(8, 0)), "device (8, 0)"),
                          (Tensor([0] * 6, code=5), "type"),
                          (Tensor([0] * 6, strides=(1, 2)), "C order")):
         try:

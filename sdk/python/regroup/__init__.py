@@ -11,7 +11,9 @@ and `regroup run -n 4 python3 program.py`. README.md tells the rest.
 
 from ._abi import VERSION as __version__
 from ._abi import Advice, Kind, Op, Status, Type
-from ._context import Context, SetInfo, init
+from ._abi import Memory as _Where
+from ._buffers import STREAM_NONE
+from ._context import Context, DeviceInfo, SetInfo, init
 from ._errors import (AgentLost, AskedToLeave, Damaged, HostsChanged,
                       InProgress, Invalid, JobEnded, Memory, Mismatch,
                       NotFound, NotMember, PeerLost, Refused, RegroupError,
@@ -22,16 +24,17 @@ from ._state import Sampler, State, run
 from ._wait import Request, wait_all
 
 REPLICATED, SHARDED = Kind.REPLICATED, Kind.SHARDED
+HOST, DEVICE = _Where.HOST, _Where.DEVICE
 SUM, AVG, MIN, MAX, PROD = Op.SUM, Op.AVG, Op.MIN, Op.MAX, Op.PROD
 LAND, LOR, LXOR = Op.LAND, Op.LOR, Op.LXOR
 BAND, BOR, BXOR = Op.BAND, Op.BOR, Op.BXOR
 
 __all__ = [
     "AVG", "Advice", "AgentLost", "AskedToLeave", "BAND", "BOR", "BXOR",
-    "Context", "Damaged", "HostsChanged", "InProgress", "Invalid", "JobEnded", "Kind", "LAND", "LOR",
-    "LXOR", "MAX", "MIN", "Memory", "Mismatch", "NotFound", "NotMember", "Op",
+    "Context", "DEVICE", "Damaged", "DeviceInfo", "HOST", "HostsChanged",
+    "InProgress", "Invalid", "JobEnded", "Kind", "LAND", "LOR", "LXOR", "MAX", "MIN", "Memory", "Mismatch", "NotFound", "NotMember", "Op",
     "PROD", "PeerLost", "REPLICATED", "Refused", "RegroupError", "Request",
-    "SHARDED", "SUM", "Sampler", "Set", "SetEnded", "SetInfo", "State",
+    "SHARDED", "STREAM_NONE", "SUM", "Sampler", "Set", "SetEnded", "SetInfo", "State",
     "Status", "Store", "System", "Timeout", "Type", "Unsupported",
     "__version__", "init",
     "mpi_threads_supported", "run", "wait_all"]

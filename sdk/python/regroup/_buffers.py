@@ -5,9 +5,10 @@ whatever has the buffer protocol (array.array, bytearray, memoryview). They are
 borrowed: who holds a Buffer holds the array.
 
 What has __cuda_array_interface__ (cupy and numba arrays, torch tensors on a
-GPU) is memory of the device, used in the order of a stream: the one that any
-of an operation's arrays names, for torch the current one, else the legacy
-default stream.
+GPU), or DLPack on a CUDA device, is memory of the device, used in the order
+of a stream: the one that the caller names, else that any of an operation's
+arrays names, for torch the current one, else the legacy default stream.
+DLPack's owners are asked to have theirs ready in it.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class Buffer:
     hold: object  # what keeps the memory where it is
     memory: Memory = Memory.HOST
     stream: int | None = None  # of device memory
+    make_ready: typing.Callable[[int], object] | None = None  # in a stream
 
     @property
     def count(self) -> int:
@@ -138,7 +140,7 @@ class _DLTensor(ctypes.Structure):
                 ("byte_offset", c_uint64)]
 
 
-_DL_CPU = 1
+_DL_CPU, _DL_CUDA, _DL_CUDA_MANAGED = 1, 2, 13
 _DL_KINDS = {0: "i", 1: "u", 2: "f", 4: "bf", 6: "b"}
 _capsule_pointer = ctypes.PYFUNCTYPE(c_void_p, py_object, c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi))
@@ -156,11 +158,13 @@ def _is_dense(shape: Shape, tensor: _DLTensor) -> bool:
 
 def _of_dlpack(what: str, array: Array) -> Buffer:
     device = array.__dlpack_device__()
-    if device[0] != _DL_CPU:
+    is_cuda = device[0] in (_DL_CUDA, _DL_CUDA_MANAGED)
+    if device[0] != _DL_CPU and not is_cuda:
         raise Unsupported(
-            f"{what} got a tensor in the memory of device {device}, without "
-            "__cuda_array_interface__; pass it.cpu()")
-    capsule = array.__dlpack__()
+            f"{what} got a tensor in the memory of device {device}, which is "
+            "neither the host's nor a CUDA device's; pass it.cpu()")
+    capsule = array.__dlpack__(stream=STREAM_NONE) if is_cuda \
+        else array.__dlpack__()
     tensor = _DLTensor.from_address(_capsule_pointer(capsule, b"dltensor"))
     shape = tuple(tensor.shape[axis] for axis in range(tensor.ndim))
     if not _is_dense(shape, tensor):
@@ -169,12 +173,36 @@ def _of_dlpack(what: str, array: Array) -> Buffer:
     return Buffer(what, array, (tensor.data or 0) + tensor.byte_offset, shape,
                   item,
                   _type_of(what, kind, item, getattr(array, "dtype", kind)),
-                  True, (array, capsule))
+                  True, (array, capsule),
+                  Memory.DEVICE if is_cuda else Memory.HOST, None,
+                  (lambda into: array.__dlpack__(stream=into)) if is_cuda
+                  else None)
 
 
 # ------------------------------------------------ memory of a CUDA device
 
+#: One of cupy, numba, torch or cuda.core, or the address of a cudaStream_t.
+Stream = typing.Any
 LEGACY_STREAM = 1  # as __cuda_array_interface__ has it; torch has 0
+STREAM_NONE = -1  # what is in the arrays is ready now
+
+
+def stream_of(stream: Stream) -> int | None:
+    """The address of a stream that a caller has named; None: of none."""
+    if stream is None:
+        return None
+    address = stream
+    if hasattr(stream, "__cuda_stream__"):
+        address = stream.__cuda_stream__()[1]
+    for name in ("cuda_stream", "ptr", "handle"):  # torch, cupy, numba
+        if address is stream and hasattr(stream, name):
+            address = getattr(stream, name)
+            address = getattr(address, "value", address)  # of ctypes
+    if address is not None and not isinstance(address, int):
+        raise Invalid(f"{stream!r:.40} is no stream; pass one of torch, cupy "
+                      "or numba, the address of a cudaStream_t, or "
+                      "STREAM_NONE")
+    return address or LEGACY_STREAM
 
 
 def _stream_of(array: Array, named: int | None) -> int | None:

@@ -14,10 +14,10 @@ import weakref
 from ctypes import c_int, c_size_t, c_void_p
 
 from . import _abi, _mpi
-from ._abi import Status, lib
+from ._abi import Memory, Status, lib
 from ._buffers import Array
 from ._errors import HostsChanged, Invalid, RegroupError, check
-from ._numbers import integer, integers, text
+from ._numbers import integer, integers, milliseconds, text
 from ._sets import Rule, Set, color_of
 from ._state import State, need_runnable
 from ._wait import Operation, call_waiting
@@ -30,6 +30,18 @@ class SetInfo(typing.NamedTuple):
     name: str
     size: int
     rank: int  # -1: not a member
+
+
+class DeviceInfo(typing.NamedTuple):
+    """The device that Context.device_open has opened."""
+
+    device: int  # among those that are visible, from 0
+    name: str
+    bus: str  # where it is: "0000:81:00.0"
+    driver: int  # the CUDA version that the driver is for: 13000 is 13.0
+    nccl: int  # 22809 is 2.28.9
+    free_bytes: int  # of its memory, now
+    total_bytes: int
 
 
 def _name(given: str | None) -> bytes | None:
@@ -178,11 +190,30 @@ class Context:
 
     # ----------------------------------------------------------- device
 
-    def device_open(self) -> None:
+    def device_open(self, *, max_ctas: int = 0,
+                    init_timeout: float | None = None,
+                    abort_timeout: float | None = None,
+                    in_flight: int = 0) -> None:
         """Use a GPU: the current one of this thread, else number `slot` of
         those that are visible. Before State.run, by all workers or by none;
-        arrays of the device may be passed from then on."""
-        check(lib.rg_device_open(self.handle, None))
+        arrays of the device may be passed from then on. Times are in seconds;
+        regroup_cuda.h tells what the options are for."""
+        params = _abi.DeviceParams(
+            max_ctas=integer("max_ctas", c_int, max_ctas),
+            in_flight=integer("in_flight", c_int, in_flight),
+            init_timeout_ms=0 if init_timeout is None
+            else milliseconds("init_timeout", init_timeout),
+            abort_timeout_ms=0 if abort_timeout is None
+            else milliseconds("abort_timeout", abort_timeout))
+        check(lib.rg_device_open(self.handle, params))
+
+    def device_info(self) -> DeviceInfo:
+        """The device that is open, and what it runs on."""
+        found = _abi.DeviceInfo()
+        check(lib.rg_device_info_get(self.handle, ctypes.byref(found)))
+        return DeviceInfo(found.device, found.name.decode(errors="replace"),
+                          found.bus.decode(errors="replace"), found.driver,
+                          found.nccl, found.free_bytes, found.total_bytes)
 
     def device_wait(self) -> None:
         """Wait until what this worker has started on the device has ended,
@@ -246,7 +277,7 @@ class Context:
         return self._world
 
     def set(self, ranks: typing.Iterable[int], name: str | None = None, *,
-            keep: bool = False) -> Set:
+            keep: bool = False, memory: Memory = Memory.HOST) -> Set:
         """Make a set of world ranks, in the caller's order.
 
         Collective over the world, members or not, with equal arguments. It
@@ -255,13 +286,17 @@ class Context:
         and these ranks the set is found again, whichever workers have them
         by then; or before run, on all workers alike, where it
         is declared, and made when the first generation begins.
+
+        memory=DEVICE: its communicator of NCCL is made with it, and again in
+        each generation, and else by its first operation on a GPU.
         """
         wanted = integers("a rank of the set", c_int, ranks)
         return self._make(lib.rg_set_create, wanted, len(wanted), name=name,
-                          keep=keep)
+                          keep=keep, memory=memory)
 
     def set_by(self, color: typing.Callable[[], int | None],
-               name: str | None = None) -> Set:
+               name: str | None = None, *,
+               memory: Memory = Memory.HOST) -> Set:
         """Make sets by a rule: workers of equal colour are one set, and each
         gets its own; None: none. Collective over the world. color() may ask
         for rank, host and slot, and is called again in every generation; the
@@ -270,7 +305,7 @@ class Context:
         rule = Rule(color, name)
         if self._is_elastic:  # else no other generation comes
             self._rules.append(rule)
-        made = self._make_by(rule)
+        made = self._make_by(rule, memory)
         former = made.follow(rule)
         if former is not None:  # the set was found by its name
             former.check()
@@ -282,12 +317,12 @@ class Context:
             raise
         return made
 
-    def _make_by(self, rule: Rule) -> Set:
+    def _make_by(self, rule: Rule, memory: Memory) -> Set:
         """Where it fails, what a colour function raised is the cause: this
         one, or the one by which the set was made in this generation."""
         try:
             return self._make(lib.rg_set_create_by, rule.callback, None,
-                              name=rule.name)
+                              name=rule.name, memory=memory)
         except RegroupError:
             rule.check()
             for one in list(self._sets.values()):
@@ -296,26 +331,30 @@ class Context:
             raise
 
     def split(self, color: int | None, key: int = 0, name: str | None = None,
-              *, keep: bool = False) -> Set:
+              *, keep: bool = False, memory: Memory = Memory.HOST) -> Set:
         """The same once: workers of equal colour are one set, in the order of
         their keys, and of their ranks where keys are equal."""
         return self._make(lib.rg_set_split, color_of(color),
-                          integer("the key", c_int, key), name=name, keep=keep)
+                          integer("the key", c_int, key), name=name,
+                          keep=keep, memory=memory)
 
-    def set_of(self, comm: _mpi.Comm, name: str | None = None) -> Set | None:
+    def set_of(self, comm: _mpi.Comm, name: str | None = None, *,
+               memory: Memory = Memory.HOST) -> Set | None:
         """Make a set of the processes of a communicator of mpi4py, in its
         order. Collective over the world: each rank brings its communicator,
         and gets that one's set; COMM_NULL gets None."""
         found = c_void_p()
-        params = _abi.SetParams(name=_name(name))
+        params = _abi.SetParams(name=_name(name), memory=memory)
         call_waiting(_mpi.library_of(comm).rg_set_create_mpi, self.handle,
                      _mpi.handle_of(comm), params, ctypes.byref(found))
         return None if found.value is None else self._set_at(found.value)
 
     def _make(self, function: typing.Callable[..., int], *arguments: object,
-              name: str | None, keep: bool = False) -> Set:
+              name: str | None, keep: bool = False,
+              memory: Memory = Memory.HOST) -> Set:
         found = c_void_p()
-        params = _abi.SetParams(name=_name(name), keep=int(keep))
+        params = _abi.SetParams(name=_name(name), keep=int(keep),
+                                memory=memory)
         call_waiting(function, self.handle, *arguments, params,
                      ctypes.byref(found))
         return self._set_at(typing.cast(int, found.value))

@@ -16,8 +16,8 @@ from ctypes import c_int, c_uint64, c_void_p
 
 from . import _abi, _mpi
 from ._abi import Memory, Op, Type, lib
-from ._buffers import (LEGACY_STREAM, Array, Buffer, look, look_writable,
-                       need_rows)
+from ._buffers import (LEGACY_STREAM, Array, Buffer, Stream, look,
+                       look_writable, need_rows, stream_of)
 from ._errors import Invalid, check
 from ._numbers import integer, integers, milliseconds
 from ._wait import Operation, Request, call_waiting, callback
@@ -78,27 +78,47 @@ def _params(what: str, root: int = 0, deadline: float | None = None,
         else _number_of(what, tag))
 
 
-def _place(params: _abi.OpParams, buffers: object) -> None:
-    """Where an operation's arrays are, and the stream that it goes into."""
-    found = [b for b in (buffers if isinstance(buffers, tuple) else (buffers,))
-             if isinstance(b, Buffer)]
+def _memory(found: list[Buffer], named: Memory | None) -> Memory:
+    """Where an operation's arrays are; named, where they don't say."""
     if len({b.memory for b in found}) > 1:
         raise Invalid(f"{found[0].what} got an array in host memory and one "
                       "of the device; pass two of a kind")
-    if found and found[0].memory == Memory.DEVICE:
-        params.memory = Memory.DEVICE
-        params.stream = _stream(found)
+    seen = found[0].memory if found else Memory.HOST
+    if named is None:
+        return seen
+    if Memory(named) == Memory.HOST and seen == Memory.DEVICE:
+        raise Invalid(f"{found[0].what} got an array of the device, and "
+                      "memory=HOST; leave memory out")
+    return Memory(named)
 
 
-def _stream(buffers: list[Buffer]) -> int | None:
-    """The one in which all arrays of an operation are ready; None: the legacy
-    default."""
+def _place(params: _abi.OpParams, buffers: object, stream: Stream,
+           memory: Memory | None) -> None:
+    """Where an operation's arrays are, and the stream that it goes into."""
+    found = [b for b in (buffers if isinstance(buffers, tuple) else (buffers,))
+             if isinstance(b, Buffer)]
+    if _memory(found, memory) == Memory.HOST:
+        if stream is not None:
+            raise Invalid("a stream was named for an operation on host "
+                          "memory; leave it out, or say memory=DEVICE")
+        return
+    into = stream_of(stream)
+    if into is None:
+        into = _common_stream(found)
+    for buffer in found:
+        if buffer.make_ready is not None:
+            buffer.make_ready(into)
+    params.memory = Memory.DEVICE
+    params.stream = None if into == LEGACY_STREAM else into
+
+
+def _common_stream(buffers: list[Buffer]) -> int:
+    """The one in which all arrays of an operation are ready."""
     named = {b.stream for b in buffers if b.stream is not None}
     if len(named) > 1:
         raise Invalid(f"{buffers[0].what} got arrays of the device in "
-                      "different streams; pass arrays of one stream")
-    stream = named.pop() if named else None
-    return None if stream == LEGACY_STREAM else stream
+                      "different streams; name the one to use with stream=")
+    return named.pop() if named else LEGACY_STREAM
 
 
 def _check_out(what: str, like: Buffer, out: Buffer, count: int) -> None:
@@ -160,7 +180,10 @@ class Set:
     which a reduction multiplies before and after; tag, which must be equal on
     all members as the count must, such as a name. Without one, arrays of more
     than one dimension are compared by their shapes, where these must be equal:
-    in allreduce, reduce, reduce_scatter, broadcast and allgather.
+    in allreduce, reduce, reduce_scatter, broadcast and allgather. Arrays of a
+    GPU say that they are, and may name their stream; stream=, such as one of
+    torch or cupy, or STREAM_NONE where they are ready now, is used instead of
+    theirs. memory=DEVICE is for what does not say it, as a barrier.
 
     A set is made by Context.set, set_by and split. It is given back by
     `destroy`, by the end of a with block, or by finalize.
@@ -260,10 +283,13 @@ class Set:
 
     def _start(self, function: typing.Callable[..., int],
                arguments: typing.Iterable[object], hold: object,
-               finish: typing.Callable[[], typing.Any]) -> Request:
+               finish: typing.Callable[[], typing.Any],
+               stream: Stream = None, memory: Memory | None = None
+               ) -> Request:
         handle = self._handle
         arguments = tuple(arguments)
-        _place(arguments[-1], hold)  # type: ignore[arg-type]
+        _place(arguments[-1], hold,  # type: ignore[arg-type]
+               stream, memory)
         self._context.reap()
         operation = Operation(self._context.held, (self, hold))
         request = Request(self._context, operation, finish)
@@ -289,7 +315,8 @@ class Set:
                         op: Op = Op.SUM, prescale: float = 1.0,
                         postscale: float = 1.0,
                         deadline: float | None = None,
-                        tag: Tag = None) -> Request[Array]:
+                        tag: Tag = None, stream: Stream = None,
+                        memory: Memory | None = None) -> Request[Array]:
         """Reduce data over all members, element by element; everyone gets the
         result. out=data works in place."""
         what = "allreduce"
@@ -299,14 +326,15 @@ class Set:
             lib.rg_allreduce_start,
             (sent.address, got.address, sent.count, sent.type, op,
              _params(what, 0, deadline, tag, prescale, postscale, sent)),
-            (sent, got), lambda: got.array)
+            (sent, got), lambda: got.array, stream, memory)
 
     allreduce = _blocking(start_allreduce)
 
     def start_reduce(self, data: Array, out: Array | None = None, *,
                      root: int = 0, op: Op = Op.SUM, prescale: float = 1.0,
                      postscale: float = 1.0, deadline: float | None = None,
-                     tag: Tag = None
+                     tag: Tag = None, stream: Stream = None,
+                     memory: Memory | None = None
                      ) -> Request[Array | None]:
         """The same with the result at root only, and None elsewhere."""
         what = "reduce"
@@ -317,7 +345,7 @@ class Set:
             lib.rg_reduce_start,
             (sent.address, got and got.address, sent.count, sent.type, op,
              _params(what, root, deadline, tag, prescale, postscale, sent)),
-            (sent, got), lambda: got and got.array)
+            (sent, got), lambda: got and got.array, stream, memory)
 
     reduce = _blocking(start_reduce)
 
@@ -325,7 +353,8 @@ class Set:
                              op: Op = Op.SUM, counts: Counts | None = None,
                              prescale: float = 1.0, postscale: float = 1.0,
                              deadline: float | None = None,
-                             tag: Tag = None
+                             tag: Tag = None, stream: Stream = None,
+                             memory: Memory | None = None
                              ) -> Request[Array]:
         """Reduce data, and give each member its part of the result: counts[r]
         rows, equal on all ranks. Without counts, equal parts; where rows do
@@ -343,7 +372,7 @@ class Set:
             lib.rg_reduce_scatterv_start,
             (sent.address, got.address, elements, sent.type, op,
              _params(what, 0, deadline, tag, prescale, postscale, sent)),
-            (sent, got), lambda: got.array)
+            (sent, got), lambda: got.array, stream, memory)
 
     reduce_scatter = _blocking(start_reduce_scatter)
 
@@ -351,7 +380,8 @@ class Set:
 
     def start_broadcast(self, data: Array, root: int = 0, *,
                         deadline: float | None = None,
-                        tag: Tag = None) -> Request[Array]:
+                        tag: Tag = None, stream: Stream = None,
+                        memory: Memory | None = None) -> Request[Array]:
         """Fill data with that of root; the result is data."""
         what = "broadcast"
         held = look(what, data) if root == self.rank \
@@ -360,13 +390,14 @@ class Set:
             lib.rg_broadcast_start,
             (held.address, held.count, held.type,
              _params(what, root, deadline, tag, like=held)),
-            held, lambda: data)
+            held, lambda: data, stream, memory)
 
     broadcast = _blocking(start_broadcast)
 
     def start_allgather(self, data: Array, out: Array | None = None, *,
                         deadline: float | None = None,
-                        tag: Tag = None) -> Request[Array]:
+                        tag: Tag = None, stream: Stream = None,
+                        memory: Memory | None = None) -> Request[Array]:
         """The rows of all members, in the order of their ranks; equally many
         of each."""
         what, n = "allgather", self._n
@@ -377,14 +408,15 @@ class Set:
             lib.rg_allgather_start,
             (sent.address, got.address, sent.count, sent.type,
              _params(what, 0, deadline, tag, like=sent)),
-            (sent, got), lambda: got.array)
+            (sent, got), lambda: got.array, stream, memory)
 
     allgather = _blocking(start_allgather)
 
     def start_allgatherv(self, data: Array, counts: Counts,
                          out: Array | None = None, *,
                          deadline: float | None = None,
-                         tag: Tag = None) -> Request[Array]:
+                         tag: Tag = None, stream: Stream = None,
+                         memory: Memory | None = None) -> Request[Array]:
         """The same with counts[r] rows of rank r, equal on all ranks."""
         what, n = "allgatherv", self._n
         sent = need_rows(what, look(what, data))
@@ -394,23 +426,28 @@ class Set:
         return self._start(
             lib.rg_allgatherv_start,
             (sent.address, sent.count, got.address, elements, None, sent.type,
-             _params(what, 0, deadline, tag)), (sent, got), lambda: got.array)
+             _params(what, 0, deadline, tag)), (sent, got), lambda: got.array,
+            stream, memory)
 
     def allgatherv(self, data: Array, out: Array | None = None, *,
                    deadline: float | None = None,
-                   tag: Tag = None) -> Array:
+                   tag: Tag = None, stream: Stream = None,
+                   memory: Memory | None = None) -> Array:
         """The same; how many rows each member has is asked first."""
         self._context.refuse_in_group("allgatherv")
         rows = need_rows("allgatherv", look("allgatherv", data)).shape[0]
-        counts = self.allgather((c_uint64 * 1)(rows), deadline=deadline, tag=tag)
+        counts = self.allgather((c_uint64 * 1)(rows), deadline=deadline,
+                                tag=tag)
         return self.start_allgatherv(data, counts, out,
-                                     deadline=deadline, tag=tag).wait()
+                                     deadline=deadline, tag=tag,
+                                     stream=stream, memory=memory).wait()
 
     # ------------------------------------------------ to and from a root
 
     def start_gather(self, data: Array, out: Array | None = None,
                      root: int = 0, *, deadline: float | None = None,
-                     tag: Tag = None
+                     tag: Tag = None, stream: Stream = None,
+                     memory: Memory | None = None
                      ) -> Request[Array | None]:
         """The rows of all members at root, equally many of each, and None
         elsewhere."""
@@ -424,14 +461,15 @@ class Set:
             lib.rg_gather_start,
             (sent.address, got and got.address, sent.count, sent.type,
              _params(what, root, deadline, tag)), (sent, got),
-            lambda: got and got.array)
+            lambda: got and got.array, stream, memory)
 
     gather = _blocking(start_gather)
 
     def start_gatherv(self, data: Array, counts: Counts | None = None,
                       out: Array | None = None, root: int = 0, *,
                       deadline: float | None = None,
-                      tag: Tag = None
+                      tag: Tag = None, stream: Stream = None,
+                      memory: Memory | None = None
                       ) -> Request[Array | None]:
         """The same with counts[r] rows of rank r; counts is for root only."""
         what, n = "gatherv", self._n
@@ -448,22 +486,25 @@ class Set:
             lib.rg_gatherv_start,
             (sent.address, sent.count, got and got.address, elements, None,
              sent.type, _params(what, root, deadline, tag)), (sent, got),
-            lambda: got and got.array)
+            lambda: got and got.array, stream, memory)
 
     def gatherv(self, data: Array, out: Array | None = None, root: int = 0, *,
                 deadline: float | None = None,
-                tag: Tag = None) -> Array | None:
+                tag: Tag = None, stream: Stream = None,
+                memory: Memory | None = None) -> Array | None:
         """The same; how many rows each member has is asked first."""
         self._context.refuse_in_group("gatherv")
         rows = need_rows("gatherv", look("gatherv", data)).shape[0]
         counts = self.gather((c_uint64 * 1)(rows), None, root,
                              deadline=deadline, tag=tag)
         return self.start_gatherv(data, counts, out, root,
-                                  deadline=deadline, tag=tag).wait()
+                                  deadline=deadline, tag=tag,
+                                  stream=stream, memory=memory).wait()
 
     def start_scatter(self, data: Array | None, out: Array, root: int = 0, *,
                       deadline: float | None = None,
-                      tag: Tag = None) -> Request[Array]:
+                      tag: Tag = None, stream: Stream = None,
+                      memory: Memory | None = None) -> Request[Array]:
         """Fill out with this rank's part of root's data; elsewhere data is not
         used."""
         what, n = "scatter", self._n
@@ -478,14 +519,16 @@ class Set:
         return self._start(
             lib.rg_scatter_start,
             (sent and sent.address, got.address, got.count, got.type,
-             _params(what, root, deadline, tag)), (sent, got), lambda: out)
+             _params(what, root, deadline, tag)), (sent, got), lambda: out,
+            stream, memory)
 
     scatter = _blocking(start_scatter)
 
     def start_scatterv(self, data: Array | None, counts: Counts | None,
                        out: Array, root: int = 0, *,
                        deadline: float | None = None,
-                       tag: Tag = None) -> Request[Array]:
+                       tag: Tag = None, stream: Stream = None,
+                       memory: Memory | None = None) -> Request[Array]:
         """The same with counts[r] rows for rank r; data and counts are for
         root only."""
         what, n = "scatterv", self._n
@@ -503,7 +546,7 @@ class Set:
             lib.rg_scatterv_start,
             (sent and sent.address, elements, None, got.address, got.count,
              got.type, _params(what, root, deadline, tag)), (sent, got),
-            lambda: out)
+            lambda: out, stream, memory)
 
     scatterv = _blocking(start_scatterv)
 
@@ -511,7 +554,8 @@ class Set:
 
     def start_alltoall(self, data: Array, out: Array | None = None, *,
                        deadline: float | None = None,
-                       tag: Tag = None) -> Request[Array]:
+                       tag: Tag = None, stream: Stream = None,
+                       memory: Memory | None = None) -> Request[Array]:
         """Part r of data goes to rank r, part r of the result comes from rank
         r; all parts are equal."""
         what, n = "alltoall", self._n
@@ -523,14 +567,16 @@ class Set:
         return self._start(
             lib.rg_alltoall_start,
             (sent.address, got.address, sent.count // n, sent.type,
-             _params(what, 0, deadline, tag)), (sent, got), lambda: got.array)
+             _params(what, 0, deadline, tag)), (sent, got), lambda: got.array,
+            stream, memory)
 
     alltoall = _blocking(start_alltoall)
 
     def start_alltoallv(self, data: Array, send_counts: Counts,
                         recv_counts: Counts, out: Array | None = None, *,
                         deadline: float | None = None,
-                        tag: Tag = None) -> Request[Array]:
+                        tag: Tag = None, stream: Stream = None,
+                        memory: Memory | None = None) -> Request[Array]:
         """The same with send_counts[r] rows to rank r, and recv_counts[r] from
         there."""
         what, n = "alltoallv", self._n
@@ -545,11 +591,12 @@ class Set:
             lib.rg_alltoallv_start,
             (sent.address, elements, None, got.address, expected, None,
              sent.type, _params(what, 0, deadline, tag)), (sent, got),
-            lambda: got.array)
+            lambda: got.array, stream, memory)
 
     def alltoallv(self, data: Array, counts: Counts, out: Array | None = None,
                   *, deadline: float | None = None,
-                  tag: Tag = None
+                  tag: Tag = None, stream: Stream = None,
+                  memory: Memory | None = None
                   ) -> tuple[Array, list[int]]:
         """The same, and how many rows came from each rank; that is asked
         first."""
@@ -559,18 +606,21 @@ class Set:
         _check_sum(what, need_rows(what, look(what, data)), rows)
         received = list(self.alltoall(_elements(what, rows, 1),
                                       deadline=deadline, tag=tag))
-        return self.start_alltoallv(data, rows, received, out,
-                                    deadline=deadline, tag=tag).wait(), received
+        started = self.start_alltoallv(data, rows, received, out,
+                                       deadline=deadline, tag=tag,
+                                       stream=stream, memory=memory)
+        return started.wait(), received
 
     # ------------------------------------------------------ without data
 
     def start_barrier(self, *, deadline: float | None = None,
-                      tag: Tag = None
+                      tag: Tag = None, stream: Stream = None,
+                      memory: Memory | None = None
                       ) -> Request[None]:
         """Completes when every member has started it."""
         return self._start(lib.rg_barrier_start,
                            (_params("barrier", 0, deadline, tag),), None,
-                           lambda: None)
+                           lambda: None, stream, memory)
 
     barrier = _blocking(start_barrier)
 
