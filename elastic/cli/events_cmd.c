@@ -10,14 +10,14 @@
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
 
-typedef struct story {
+typedef struct reader {
     const rg__job_record *job;
     bool is_json, is_following;
     json_t *shown;     /* keys of events that were printed */
     long long decided; /* the newest decided generation: what is older has
                           nothing new to tell */
     bool is_silent;    /* nobody answers, which was said */
-} story;
+} reader;
 
 /* ----------------------------------------------------------------- one event
  */
@@ -74,10 +74,10 @@ static void print_event(const json_t *event)
            rg__document_text(event, "why"));
 }
 
-/* ------------------------------------------------------------------ a story */
+/* --------------------------------------------------------------- the events */
 
 /* true: it was not shown yet. */
-static bool is_news(story *s, const json_t *event)
+static bool is_news(reader *s, const json_t *event)
 {
     char key[256];
     snprintf(
@@ -89,7 +89,7 @@ static bool is_news(story *s, const json_t *event)
     return true;
 }
 
-static void tell(story *s, const json_t *events)
+static void tell(reader *s, const json_t *events)
 {
     size_t i;
     json_t *event;
@@ -108,7 +108,7 @@ static void tell(story *s, const json_t *events)
 }
 
 /* Takes the text. */
-static rg_status tell_text(story *s, char *text)
+static rg_status tell_text(reader *s, char *text)
 {
     json_t *events = NULL;
     const rg_status st = rg__document_read(text, &events);
@@ -123,7 +123,7 @@ static rg_status tell_text(story *s, char *text)
     return RG_OK;
 }
 
-static rg_status ask(story *s)
+static rg_status ask(reader *s)
 {
     char *text = NULL;
     const rg_status st = rg__ask_events(s->job, (uint64_t)s->decided, &text);
@@ -134,7 +134,7 @@ static rg_status ask(story *s)
 
 static rg_status ask_again(void *arg)
 {
-    story *s = arg;
+    reader *s = arg;
     const rg_status st = ask(s);
     if (st == RG_ERR_AGENT_LOST && !s->is_silent)
         rg__say("%s", rg_last_error());
@@ -144,7 +144,7 @@ static rg_status ask_again(void *arg)
     return st;
 }
 
-static int follow(story *s, uint64_t interval_ms)
+static int follow(reader *s, uint64_t interval_ms)
 {
     rg__over over;
     char *last = NULL;
@@ -158,13 +158,13 @@ static int follow(story *s, uint64_t interval_ms)
 static bool tell_ended(const rg__cli *cli, int *code_p)
 {
     char base[PATH_MAX], *text = NULL;
-    story s = {.is_json = cli->json,
-               .is_following = cli->follow,
-               .shown = json_object()};
+    reader s = {.is_json = cli->json,
+                .is_following = cli->follow,
+                .shown = json_object()};
     const bool is_there =
         cli->argc == 1 && rg__is_name(cli->argv[0]) &&
         rg__rundir_base(cli->settings.run_dir, base) == RG_OK &&
-        rg__rundir_story(base, cli->argv[0], &text) == RG_OK;
+        rg__rundir_event_log(base, cli->argv[0], &text) == RG_OK;
     if (is_there && !s.is_json)
         print_heads();
     const rg_status st = is_there ? tell_text(&s, text) : RG_OK;
@@ -185,10 +185,10 @@ int rg__cmd_events(rg__cli *cli)
             return code;
         return rg__cli_fail(rg__fail(st, "%s", why));
     }
-    story s = {.job = &job,
-               .is_json = cli->json,
-               .is_following = cli->follow,
-               .shown = json_object()};
+    reader s = {.job = &job,
+                .is_json = cli->json,
+                .is_following = cli->follow,
+                .shown = json_object()};
     if (!s.is_json)
         print_heads();
     if (cli->follow)

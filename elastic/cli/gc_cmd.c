@@ -27,8 +27,8 @@ static void on_directory(void *arg, const char *path, bool has_gone)
         return;
     }
     printf("%s %s: %s\n", s->is_dry ? "would remove" : "removed", path,
-           strstr(path, "/" RG__STORY_FILE) != NULL
-               ? "the story of a job that has ended"
+           strstr(path, "/" RG__EVENT_LOG_FILE) != NULL
+               ? "the events of a job that has ended"
                : "the job's processes are gone");
     s->removed++;
 }

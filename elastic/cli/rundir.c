@@ -20,10 +20,10 @@
 #include "elastic/cli/certs.h"
 #include "sdk/base/fail.h"
 
-#define JOB_LOCK   "job.lock"
-#define STORY_S    (24 * 60 * 60)  /* that of a job which has ended stays */
-#define LOCK_WAIT  (5000 * RG__MS) /* a directory comes or goes in far less */
-#define DYING_WAIT (1000 * RG__MS)
+#define JOB_LOCK    "job.lock"
+#define EVENT_LOG_S (24 * 60 * 60)  /* that of a job which has ended stays */
+#define LOCK_WAIT   (5000 * RG__MS) /* a directory comes or goes in far less */
+#define DYING_WAIT  (1000 * RG__MS)
 
 bool rg__is_name(const char *text)
 {
@@ -304,32 +304,33 @@ static bool is_dead_dir(const char *base, const char *name, char path[PATH_MAX])
 /* ----------------------------------------------------------------- stories */
 
 /* Of a job that has ended; younger than it is to be, seconds. */
-static bool is_story(const char *base, const char *name, long most_s,
-                     char path[PATH_MAX])
+static bool is_event_log(const char *base, const char *name, long most_s,
+                         char path[PATH_MAX])
 {
     struct stat at;
-    return strncmp(name, RG__STORY_FILE, strlen(RG__STORY_FILE)) == 0 &&
+    return strncmp(name, RG__EVENT_LOG_FILE, strlen(RG__EVENT_LOG_FILE)) == 0 &&
            snprintf(path, PATH_MAX, "%s/%s", base, name) < PATH_MAX &&
            lstat(path, &at) == 0 && S_ISREG(at.st_mode) &&
            time(NULL) - at.st_mtime <= most_s;
 }
 
-static bool remove_old_story(const char *base, const char *name)
+static bool remove_old_event_log(const char *base, const char *name)
 {
     char path[PATH_MAX];
-    if (!is_story(base, name, STORY_S, path) &&
-        is_story(base, name, LONG_MAX, path))
+    if (!is_event_log(base, name, EVENT_LOG_S, path) &&
+        is_event_log(base, name, LONG_MAX, path))
         unlink(path);
     return false; /* go on */
 }
 
-rg_status rg__rundir_story(const char *base, const char *job, char **text_p)
+rg_status rg__rundir_event_log(const char *base, const char *job, char **text_p)
 {
-    char path[PATH_MAX], name[RG__NAME_MAX + sizeof RG__STORY_FILE];
+    char path[PATH_MAX], name[RG__NAME_MAX + sizeof RG__EVENT_LOG_FILE];
     size_t room = 0;
-    snprintf(name, sizeof name, RG__STORY_FILE "%s", job);
+    snprintf(name, sizeof name, RG__EVENT_LOG_FILE "%s", job);
     *text_p = NULL;
-    FILE *file = is_story(base, name, STORY_S, path) ? fopen(path, "re") : NULL;
+    FILE *file =
+        is_event_log(base, name, EVENT_LOG_S, path) ? fopen(path, "re") : NULL;
     if (file == NULL || getdelim(text_p, &room, '\0', file) <= 0) {
         free(*text_p);
         *text_p = NULL;
@@ -342,7 +343,7 @@ rg_status rg__rundir_story(const char *base, const char *job, char **text_p)
 static bool remove_if_dead(const char *base, const char *name)
 {
     char path[PATH_MAX];
-    remove_old_story(base, name);
+    remove_old_event_log(base, name);
     if (is_dead_dir(base, name, path))
         remove_run_dir(path);
     return false; /* go on */
@@ -358,7 +359,7 @@ rg_status rg__rundir_sweep(const char *base, bool is_dry, rg__sweep_fn fn,
     DIR *dir = opendir(base);
     char path[PATH_MAX];
     for (struct dirent *d; dir != NULL && (d = readdir(dir)) != NULL;) {
-        const bool is_old = is_story(base, d->d_name, LONG_MAX, path);
+        const bool is_old = is_event_log(base, d->d_name, LONG_MAX, path);
         if (!is_old && !is_dead_dir(base, d->d_name, path))
             continue;
         if (!is_dry && is_old)

@@ -79,7 +79,8 @@ rg_status rg__rundir_sweep(const char *base, bool is_dry, rg__sweep_fn fn,
 
 /* What happened to a job that has ended here within a day, JSON, malloc'd.
  * ERR_NOT_FOUND. */
-rg_status rg__rundir_story(const char *base, const char *job, char **text_p);
+rg_status rg__rundir_event_log(const char *base, const char *job,
+                               char **text_p);
 
 /* A lock in the directory of that path is held. */
 bool rg__rundir_is_alive(const char *path);

@@ -2,7 +2,7 @@
 death that ended it, and how long its members took; --follow prints each once and
 to the end, and ends with the job's code.
 
-Covers: events_cmd.c story.c"""
+Covers: events_cmd.c event_log.c"""
 
 import json
 import subprocess

@@ -172,7 +172,7 @@ def test(claims, d, etcd):
     claims.equal(alive.returncode, 143, "its code")
 
     got = d.run("gc")
-    claims.equal(got.stdout, f"removed {d.path}/.story-alive: the story of a "
+    claims.equal(got.stdout, f"removed {d.path}/.story-alive: the events of a "
                  "job that has ended\n", "its story")
     got = d.run("gc", "--etcd", "http://127.0.0.1:1")
     claims.equal((got.returncode, got.stdout), (69, ""), "no etcd")

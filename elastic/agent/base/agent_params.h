@@ -17,9 +17,9 @@
 #define RG__EXIT_STATE     74 /* no commit is whole any more */
 #define RG__EXIT_BELOW_MIN 75 /* fewer workers than --min for too long */
 
-/* Beside the run directory: the story of a job that has ended; its name behind
+/* Beside the run directory: the events of a job that has ended; its name behind
  * it. */
-#define RG__STORY_FILE ".story-"
+#define RG__EVENT_LOG_FILE ".story-"
 
 typedef struct rg__agent_params {
     const char *job, *host;

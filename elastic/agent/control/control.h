@@ -20,13 +20,13 @@ void rg__questions_look(rg__agent *a);
  * all keys of the job, now; else it is what this agent has seen of all/. */
 char *rg__report(rg__agent *a, const rg__snapshot *snap, bool is_whole);
 
-/* story.c: What has happened to the job from a generation on, as JSON,
+/* event_log.c: What has happened to the job from a generation on, as JSON,
  * malloc'd.
  */
-char *rg__story(rg__agent *a, const rg__snapshot *snap, uint64_t from);
+char *rg__event_log(rg__agent *a, const rg__snapshot *snap, uint64_t from);
 
 /* Into a file beside the run directory, for when the job is gone. */
-void rg__story_keep(rg__agent *a, const char *text);
+void rg__event_log_save(rg__agent *a, const char *text);
 
 /* drain_ask.c: write that a host is to leave, and answer who asked; owns the
  * socket. */

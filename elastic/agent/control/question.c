@@ -43,7 +43,7 @@ struct rg__asked {
 /* ------------------------------------------------------------------ answers */
 
 /* A text as a descriptor that is the caller's; -1: none. */
-static int paper(const char *text)
+static int memfd_of(const char *text)
 {
     const size_t n = text == NULL ? 0 : strlen(text);
     int fd = -1;
@@ -62,7 +62,7 @@ static int paper(const char *text)
 void rg__question_answer(int sock, const char *text)
 {
     const rg__mark m = {.head = {RG__STATUS_TEXT, RG__WIRE_VERSION}};
-    const int fd = paper(text);
+    const int fd = memfd_of(text);
     if (fd >= 0) {
         rg__sock_send(sock, &m, sizeof m, &fd, 1);
         close(fd);
@@ -85,7 +85,7 @@ static void forget(rg__asked *q)
 static void answer(rg__asked *q, const rg__snapshot *snap, bool is_whole)
 {
     char *text = q->type == RG__STATUS ? rg__report(q->a, snap, is_whole)
-                                       : rg__story(q->a, snap, q->from);
+                                       : rg__event_log(q->a, snap, q->from);
     rg__question_answer(q->sock, text);
     free(text);
     forget(q);
@@ -168,33 +168,33 @@ static void follow(rg__asked *q)
     forget(q);
 }
 
-static void tell_over(const rg__asked *q, const char *story)
+static void tell_over(const rg__asked *q, const char *events)
 {
     const rg__agent *a = q->a;
     rg__over m = {.head = {RG__OVER, RG__WIRE_VERSION},
                   .code = a->verdict.code};
     snprintf(m.why, sizeof m.why, "%s", a->verdict.why);
-    const int fd = paper(story);
+    const int fd = memfd_of(events);
     rg__loop_unwatch(a->loop, q->sock);
     rg__sock_send(q->sock, &m, sizeof m, &fd, fd >= 0);
     if (fd >= 0)
         close(fd);
 }
 
-/* Followers learn the exit code and the story to its end. */
+/* Followers learn the exit code and the events to the end. */
 static void end_questions(rg__agent *a)
 {
-    char *story = a->mirror != NULL ? rg__story(a, &a->view, 0) : NULL;
-    if (story != NULL)
-        rg__story_keep(a, story);
+    char *events = a->mirror != NULL ? rg__event_log(a, &a->view, 0) : NULL;
+    if (events != NULL)
+        rg__event_log_save(a, events);
     while (a->control->questions != NULL) {
         rg__asked *q = a->control->questions;
         if (q->type == RG__FOLLOW)
-            tell_over(q, story);
+            tell_over(q, events);
         close(q->sock);
         forget(q);
     }
-    free(story);
+    free(events);
 }
 
 /* ---------------------------------------------------------------- questions */

@@ -20,19 +20,19 @@
 
 #include "sdk/base/clock.h"
 
-typedef struct sight {
+typedef struct report {
     rg__agent *a;
     const rg__snapshot *snap;
     const rg__proposal *decided; /* NULL before the first */
     bool is_whole;
-} sight;
+} report;
 
 static json_t *number_or_null(bool is_there, uint64_t n)
 {
     return is_there ? json_integer((json_int_t)n) : json_null();
 }
 
-static const char *phase_of(const sight *s)
+static const char *phase_of(const report *s)
 {
     if (rg__life_is_ending(s->a))
         return "ending";
@@ -55,7 +55,7 @@ static const char *phase_of(const sight *s)
 
 /* ------------------------------------------------------------------ workers */
 
-static int rank_of(const sight *s, rg__member_id id)
+static int rank_of(const report *s, rg__member_id id)
 {
     for (int r = 0; s->decided != NULL && r < s->decided->size; r++)
         if (rg__same_member(s->decided->member[r], id))
@@ -79,7 +79,7 @@ static json_t *pid_of(const rg__slot_record *r)
     return number_or_null(is_known, is_known ? (uint64_t)r->pid : 0);
 }
 
-static json_t *worker_json(const sight *s, uint64_t host,
+static json_t *worker_json(const report *s, uint64_t host,
                            const rg__slot_record *r)
 {
     const rg__member_id id = {host, r->slot, r->start};
@@ -96,13 +96,13 @@ static json_t *worker_json(const sight *s, uint64_t host,
 
 /* -------------------------------------------------------------------- hosts */
 
-static bool is_leader(const sight *s, uint64_t host)
+static bool is_leader(const report *s, uint64_t host)
 {
     return s->snap->leader != 0 && s->snap->leader == host;
 }
 
 /* Also before its agent has read that it is to leave. */
-static bool is_draining(const sight *s, const rg__host_record *host)
+static bool is_draining(const report *s, const rg__host_record *host)
 {
     for (int i = 0; i < s->snap->drains; i++)
         if (strcmp(s->snap->drain[i].host, host->name) == 0)
@@ -110,7 +110,7 @@ static bool is_draining(const sight *s, const rg__host_record *host)
     return host->is_draining;
 }
 
-static const rg__peer *peer_of(const sight *s, uint64_t host)
+static const rg__peer *peer_of(const report *s, uint64_t host)
 {
     for (int i = 0; i < rg__beat_peers(s->a); i++)
         if (rg__beat_peer(s->a, i)->id == host)
@@ -119,7 +119,7 @@ static const rg__peer *peer_of(const sight *s, uint64_t host)
 }
 
 /* What its heartbeats say, where this agent is one that expects them. */
-static void add_heard(const sight *s, uint64_t host, json_t *j)
+static void add_heard(const report *s, uint64_t host, json_t *j)
 {
     const rg__peer *one = peer_of(s, host);
     const bool is_heard = one != NULL && one->is_expected;
@@ -133,14 +133,14 @@ static void add_heard(const sight *s, uint64_t host, json_t *j)
                  : json_null());
 }
 
-static void add_me_heard(const sight *s, json_t *j)
+static void add_me_heard(const report *s, json_t *j)
 {
     json_object_set_new(j, "heard_s", json_null());
     json_object_set_new(
         j, "etcd", json_string(rg__etcd_is_up(s->a->etcd) ? "up" : "away"));
 }
 
-static json_t *host_json(const sight *s, const rg__host_record *host,
+static json_t *host_json(const report *s, const rg__host_record *host,
                          const char *state)
 {
     const bool is_known = strcmp(state, "ready") == 0;
@@ -163,7 +163,7 @@ static json_t *host_json(const sight *s, const rg__host_record *host,
 }
 
 /* As this agent is now; what it has written of itself may be older. */
-static void add_me(const sight *s, json_t *hosts)
+static void add_me(const report *s, json_t *hosts)
 {
     rg__slot_record slots[RG__HOST_SLOTS_MAX];
     rg__host_record me = {.slot = slots};
@@ -171,13 +171,13 @@ static void add_me(const sight *s, json_t *hosts)
     json_array_append_new(hosts, host_json(s, &me, "ready"));
 }
 
-static bool has_record(const sight *s, uint64_t host)
+static bool has_record(const report *s, uint64_t host)
 {
     return rg__snapshot_host(s->snap, host) != NULL;
 }
 
 /* A host of the world of which there is no record. */
-static void add_member_host(const sight *s, const rg__proposal_host *host,
+static void add_member_host(const report *s, const rg__proposal_host *host,
                             json_t *hosts)
 {
     rg__slot_record slots[RG__HOST_SLOTS_MAX];
@@ -196,7 +196,7 @@ static void add_member_host(const sight *s, const rg__proposal_host *host,
         hosts, host_json(s, &seen, s->is_whole ? "absent" : "unknown"));
 }
 
-static json_t *hosts_json(const sight *s)
+static json_t *hosts_json(const report *s)
 {
     json_t *hosts = json_array();
     for (int i = 0; i < s->snap->hosts; i++) {
@@ -217,7 +217,7 @@ static json_t *hosts_json(const sight *s)
     return hosts;
 }
 
-static json_t *leader_json(const sight *s)
+static json_t *leader_json(const report *s)
 {
     const rg__host_record *host = rg__snapshot_host(s->snap, s->snap->leader);
     if (host != NULL)
@@ -242,7 +242,7 @@ static json_t *lost_json(const rg__line *line)
     return line->steps_lost < 0 ? json_null() : json_integer(line->steps_lost);
 }
 
-static json_t *change_json(const sight *s, const rg__line *line)
+static json_t *change_json(const report *s, const rg__line *line)
 {
     const rg__change *c = rg__change_find(s->a, line->generation);
     const rg__change none = {0};
@@ -269,7 +269,7 @@ static json_t *change_json(const sight *s, const rg__line *line)
     return j;
 }
 
-static json_t *changes_json(const sight *s)
+static json_t *changes_json(const report *s)
 {
     json_t *changes = json_array();
     if (s->decided != NULL)
@@ -289,7 +289,7 @@ static json_t *end_json(const rg__end *end)
 }
 
 /* Of the job, as etcd knows it; null while there is nothing to say. */
-static json_t *checkpoint_json(const sight *s)
+static json_t *checkpoint_json(const report *s)
 {
     const rg__saved *saved = &s->snap->saved;
     const char *error = saved->error;
@@ -311,7 +311,7 @@ static json_t *checkpoint_json(const sight *s)
     return j;
 }
 
-static json_t *etcd_json(const sight *s)
+static json_t *etcd_json(const report *s)
 {
     const char *why = rg__etcd_why(s->a->etcd);
     if (s->is_whole && !rg__etcd_is_refusing(s->a->etcd))
@@ -321,7 +321,7 @@ static json_t *etcd_json(const sight *s)
                                                    : "no answer within 1 s");
 }
 
-static json_t *sets_json(const sight *s)
+static json_t *sets_json(const report *s)
 {
     return s->decided == NULL ? json_array()
                               : rg__set_list_json(s->a, s->decided->generation,
@@ -331,10 +331,10 @@ static json_t *sets_json(const sight *s)
 char *rg__report(rg__agent *a, const rg__snapshot *snap, bool is_whole)
 {
     const rg__total total = rg__snapshot_total(snap);
-    const sight s = {.a = a,
-                     .snap = snap,
-                     .decided = rg__snapshot_decided(snap),
-                     .is_whole = is_whole};
+    const report s = {.a = a,
+                      .snap = snap,
+                      .decided = rg__snapshot_decided(snap),
+                      .is_whole = is_whole};
     json_t *j = json_pack(
         "{s:s,s:s,s:I,s:s,s:o,s:i,s:i,s:i,s:o,s:o,s:o,s:I,s:o,s:o,s:o,s:I,s:o,"
         "s:o,s:o}",

@@ -15,25 +15,25 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef enum sight {
+typedef enum outcome {
     SEEN,
     GONE,  /* there is no such process or thread */
     UNSEEN /* nobody knows */
-} sight;
+} outcome;
 
-static sight sight_of_error(void)
+static outcome outcome_of_error(void)
 {
     return errno == ENOENT || errno == ESRCH ? GONE : UNSEEN;
 }
 
-static sight read_proc(char *text, size_t room, const char *path)
+static outcome read_proc(char *text, size_t room, const char *path)
 {
     text[0] = '\0';
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return sight_of_error();
+        return outcome_of_error();
     const ssize_t n = read(fd, text, room - 1);
-    const sight seen = n > 0 ? SEEN : n < 0 ? sight_of_error() : UNSEEN;
+    const outcome seen = n > 0 ? SEEN : n < 0 ? outcome_of_error() : UNSEEN;
     close(fd);
     text[n > 0 ? n : 0] = '\0';
     return seen;
@@ -44,7 +44,7 @@ static bool thread_has_memory(pid_t pid, const char *tid)
 {
     char path[64], text[64];
     snprintf(path, sizeof path, "/proc/%d/task/%.16s/statm", pid, tid);
-    const sight seen = read_proc(text, sizeof text, path);
+    const outcome seen = read_proc(text, sizeof text, path);
     return seen != GONE && strncmp(text, "0 ", 2) != 0;
 }
 
@@ -100,7 +100,7 @@ static bool any_thread_can_store(const rg__worker *w, DIR *tasks)
             return true;
         errno = 0;
     }
-    return errno != 0 && sight_of_error() != GONE;
+    return errno != 0 && outcome_of_error() != GONE;
 }
 
 /* After SIGKILL, and in a core dump, no thread can be made: one look at all of
@@ -111,7 +111,7 @@ bool rg__fence_can_store(const rg__worker *w)
     snprintf(path, sizeof path, "/proc/%d/task", w->pid);
     DIR *tasks = opendir(path);
     if (tasks == NULL)
-        return sight_of_error() != GONE;
+        return outcome_of_error() != GONE;
     const bool can_store = any_thread_can_store(w, tasks);
     closedir(tasks);
     return can_store;

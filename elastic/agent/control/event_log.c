@@ -19,15 +19,15 @@
 
 #include "sdk/base/clock.h"
 
-typedef struct story {
+typedef struct event_log {
     rg__agent *a;
     const rg__snapshot *snap;
     json_t *events;
-} story;
+} event_log;
 
 /* All events have the same fields, so that a reader needs no cases. at_ms 0: a
  * record without a time. */
-static json_t *add(story *s, const char *event, uint64_t generation,
+static json_t *add(event_log *s, const char *event, uint64_t generation,
                    int64_t at_ms, const char *why)
 {
     json_t *j =
@@ -55,7 +55,7 @@ static void set_kind(json_t *j, rg__cause_kind kind)
 
 /* ---------------------------------------------------------- one generation */
 
-static void tell_proposal(story *s, const rg__proposal *p)
+static void tell_proposal(event_log *s, const rg__proposal *p)
 {
     json_t *j = add(s, "proposed", p->generation, 0, p->cause);
     set_kind(j, p->kind);
@@ -63,7 +63,7 @@ static void tell_proposal(story *s, const rg__proposal *p)
 }
 
 /* Decisions right before this one whose records are gone. */
-static void tell_gap(story *s, const rg__line *line)
+static void tell_gap(event_log *s, const rg__line *line)
 {
     const rg__line *before = line > s->snap->line ? line - 1 : NULL;
     uint64_t n = rg__total_changes(&line->total) - 1;
@@ -75,7 +75,7 @@ static void tell_gap(story *s, const rg__line *line)
         add(s, "earlier", line->prev, 0, why);
 }
 
-static void tell_decision(story *s, const rg__line *line)
+static void tell_decision(event_log *s, const rg__line *line)
 {
     json_t *j = add(s, "decided", line->generation, line->at_ms, line->cause);
     set_kind(j, line->kind);
@@ -91,7 +91,7 @@ static void tell_decision(story *s, const rg__line *line)
 }
 
 /* From the fault to the last local member's first step. */
-static void tell_recovery(story *s, uint64_t generation)
+static void tell_recovery(event_log *s, uint64_t generation)
 {
     const rg__change *c = rg__change_find(s->a, generation);
     if (c == NULL || c->detected == 0 || c->stepped <= c->detected)
@@ -105,7 +105,7 @@ static void tell_recovery(story *s, uint64_t generation)
             json_real((double)(c->stepped - c->detected) / 1e6));
 }
 
-static void tell_reasons(story *s, uint64_t generation)
+static void tell_reasons(event_log *s, uint64_t generation)
 {
     for (int i = 0; i < s->snap->reasons; i++) {
         const rg__reason *r = &s->snap->reason[i];
@@ -126,7 +126,7 @@ static const rg__line *line_of(const rg__snapshot *snap, uint64_t generation)
     return NULL;
 }
 
-static void tell_generation(story *s, uint64_t generation)
+static void tell_generation(event_log *s, uint64_t generation)
 {
     const rg__line *line = line_of(s->snap, generation);
     const rg__proposal *p = rg__snapshot_gen(s->snap, generation);
@@ -157,12 +157,13 @@ static uint64_t next_generation(const rg__snapshot *snap, uint64_t after)
     return least;
 }
 
-static void tell_code(story *s, const char *event, int code, const char *why)
+static void tell_code(event_log *s, const char *event, int code,
+                      const char *why)
 {
     set_number(add(s, event, s->snap->cur.generation, 0, why), "code", code);
 }
 
-static void tell_end(story *s)
+static void tell_end(event_log *s)
 {
     const rg__agent *a = s->a;
     const rg__snapshot *snap = s->snap;
@@ -177,9 +178,9 @@ static void tell_end(story *s)
         tell_code(s, "left", a->verdict.code, a->verdict.why);
 }
 
-char *rg__story(rg__agent *a, const rg__snapshot *snap, uint64_t from)
+char *rg__event_log(rg__agent *a, const rg__snapshot *snap, uint64_t from)
 {
-    story s = {.a = a, .snap = snap, .events = json_array()};
+    event_log s = {.a = a, .snap = snap, .events = json_array()};
     const rg__proposal *decided = rg__snapshot_decided(snap);
     if (decided != NULL)
         rg__change_note_steps(a, decided->generation);
@@ -199,13 +200,13 @@ static bool write_text(const char *path, const char *text)
     return file != NULL && fclose(file) == 0 && is_written;
 }
 
-void rg__story_keep(rg__agent *a, const char *text)
+void rg__event_log_save(rg__agent *a, const char *text)
 {
     const char *run_dir = a->params->run_dir;
     const char *slash = strrchr(run_dir, '/');
     char *path = NULL, *part = NULL;
     if (slash == NULL ||
-        asprintf(&path, "%.*s/" RG__STORY_FILE "%s", (int)(slash - run_dir),
+        asprintf(&path, "%.*s/" RG__EVENT_LOG_FILE "%s", (int)(slash - run_dir),
                  run_dir, a->params->job) < 0)
         return;
     if (asprintf(&part, "%s.%d", path, (int)getpid()) >= 0 &&
