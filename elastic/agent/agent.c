@@ -313,7 +313,7 @@ static void follow_host_missed(rg__agent *a)
     rg__slots_end_world(a);
 }
 
-static void follow_mute_changed(rg__agent *a)
+static void follow_no_etcd_changed(rg__agent *a)
 {
     rg__leader_look(a);
 }
@@ -390,7 +390,7 @@ const rg__events rg__agent_events = {
     .round_over = follow_round_over,
     .host_missed = follow_host_missed,
     .rival_judged = rg__publish_rival,
-    .mute_changed = follow_mute_changed,
+    .no_etcd_changed = follow_no_etcd_changed,
     .leader_missed = rg__leader_follow,
     .paths_judged = rg__publish,
     .ended_for = follow_ended_for,

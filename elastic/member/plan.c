@@ -94,9 +94,9 @@ static bool is_lost(const look *l, uint64_t host)
 }
 
 /* It can't take part in a change now, since etcd does not answer it. */
-static bool is_mute(const look *l, uint64_t host)
+static bool has_no_etcd(const look *l, uint64_t host)
 {
-    return is_among(host, l->c->mute, l->c->mutes);
+    return is_among(host, l->c->no_etcd, l->c->no_etcds);
 }
 
 static bool is_draining(const look *l, uint64_t host)
@@ -162,26 +162,26 @@ static bool have_all_acked(const look *l, const rg__proposal *p)
         if (!has_acked(s, p->generation, p->host[i].id))
             return false;
     for (int i = 0; i < s->hosts; i++)
-        if (!is_lost(l, s->host[i].id) && !is_mute(l, s->host[i].id) &&
+        if (!is_lost(l, s->host[i].id) && !has_no_etcd(l, s->host[i].id) &&
             !has_acked(s, p->generation, s->host[i].id))
             return false;
     return true;
 }
 
 /* A member's host that has not acked, and won't: etcd does not answer it. */
-static bool waits_for_mute(const look *l, const rg__proposal *p)
+static bool waits_for_no_etcd(const look *l, const rg__proposal *p)
 {
     for (int i = 0; i < p->host_count; i++)
-        if (is_mute(l, p->host[i].id) &&
+        if (has_no_etcd(l, p->host[i].id) &&
             !has_acked(l->s, p->generation, p->host[i].id))
             return true;
     return false;
 }
 
-static bool has_mute_member(const look *l, const rg__proposal *p)
+static bool has_member_without_etcd(const look *l, const rg__proposal *p)
 {
     for (int i = 0; i < p->host_count; i++)
-        if (is_mute(l, p->host[i].id))
+        if (has_no_etcd(l, p->host[i].id))
             return true;
     return false;
 }
@@ -218,7 +218,7 @@ static void add(members *list, rg__member_id id)
 static bool may_host_members(const look *l, uint64_t host)
 {
     return !is_lost(l, host) && !is_draining(l, host) &&
-           !(is_mute(l, host) && l->is_changing);
+           !(has_no_etcd(l, host) && l->is_changing);
 }
 
 /* Where the slots of a host are now: another incarnation may bear its name. */
@@ -273,7 +273,7 @@ static void add_newcomers(const look *l, members *list)
 {
     for (int i = 0; i < l->s->hosts; i++) {
         const rg__host_record *host = &l->s->host[i];
-        if (!may_host_members(l, host->id) || is_mute(l, host->id))
+        if (!may_host_members(l, host->id) || has_no_etcd(l, host->id))
             continue;
         for (int k = 0; k < host->slot_count; k++) {
             const rg__slot_record *slot = &host->slot[k];
@@ -624,8 +624,8 @@ static bool may_come_back(const look *l, uint64_t id, const char *name)
            !(record != NULL && record->is_gone);
 }
 
-/* It has not acked either: it may be cut off, or mute, or shut out, and hold
- * what it held. */
+/* It has not acked either: it may be cut off, or without etcd, or shut out, and
+ * hold what it held. */
 static bool may_hold_more(const look *l, uint64_t id, const char *name)
 {
     const bool is_proposed = l->s->cur.phase == RG__GEN_PROPOSED;
@@ -960,7 +960,7 @@ static bool is_seat_free(const look *l, const rg__seat *seat)
     const rg__slot_record *slot =
         host != NULL ? find_slot(host, seat->slot) : NULL;
     return slot != NULL && slot->is_free && may_host_members(l, seat->host) &&
-           !is_mute(l, seat->host);
+           !has_no_etcd(l, seat->host);
 }
 
 /* Seats of the next launch; name "": not taken yet. */
@@ -1150,7 +1150,8 @@ static rg_status plan_decided(const look *l, members *list)
         return RG_OK;
     const int leaving = count_leaving(l, l->decided) + count_surplus(l);
     if (count_new(list, l->decided) + leaving == 0 ||
-        has_mute_member(l, l->decided) || list->n < l->c->min || list->n == 0) {
+        has_member_without_etcd(l, l->decided) || list->n < l->c->min ||
+        list->n == 0) {
         l->clock->newcomer_ns = 0;
         return RG_OK;
     }
@@ -1226,10 +1227,10 @@ static void mind_the_late(const look *l, const rg__proposal *p)
 
 /* etcd may answer a newcomer only now and then: the whole world would stand
  * each time. */
-static void shut_out_mute(const look *l, const rg__proposal *p)
+static void shut_out_no_etcd(const look *l, const rg__proposal *p)
 {
     for (int i = 0; i < p->host_count; i++)
-        if (is_mute(l, p->host[i].id) &&
+        if (has_no_etcd(l, p->host[i].id) &&
             find_host(l->decided, p->host[i].id) == NULL)
             rg__shut_out_add(l->clock, p->host[i].id, l->now_ns);
 }
@@ -1337,9 +1338,9 @@ static rg_status plan_proposed(const look *l, members *list)
         l->plan->kind = RG__PLAN_DONE;
         return RG_OK;
     }
-    if (waits_for_mute(l, p))
-        shut_out_mute(l, p);
-    if (is_broken(l, p) || waits_for_mute(l, p))
+    if (waits_for_no_etcd(l, p))
+        shut_out_no_etcd(l, p);
+    if (is_broken(l, p) || waits_for_no_etcd(l, p))
         return plan_broken(l, list);
     if (have_all_acked(l, p))
         return decide_or_wait(l, p);

@@ -18,8 +18,8 @@ typedef struct rg__plan_config {
                                      that have acked and stand */
     uint64_t comeback_ns;         /* for a host that may hold a newer commit */
     const uint64_t *lost;         /* hosts to go on without, by incarnation */
-    const uint64_t *mute;         /* hosts that etcd does not answer */
-    int losts, mutes;
+    const uint64_t *no_etcd;      /* hosts that etcd does not answer */
+    int losts, no_etcds;
     bool is_mpi;                /* workers are the ranks of one mpirun */
     uint64_t launch_timeout_ns; /* for all of them to be at the door */
 } rg__plan_config;

@@ -10,7 +10,7 @@ from house import PATIENCE, claim, fault_free, main, trainer, until
 from hosts import Hosts, HostsJob
 
 BUDGET_S = 1
-MUTE_S = 1 + 2 * BUDGET_S  # a second without an answer, then the budget
+NO_ETCD_S = 1 + 2 * BUDGET_S  # a second without an answer, then the budget
 
 
 def test():
@@ -26,7 +26,7 @@ def test():
         hosts.cut_between(["h2"], ["e1"])
         until(lambda: "etcd does not answer" in job.text("h2"), 20,
               "h2 has lost etcd")
-        time.sleep(MUTE_S * PATIENCE)
+        time.sleep(NO_ETCD_S * PATIENCE)
         job.agent("h3")
         until(lambda: hosts.keys("/regroup/v1/test/lead/host/h3"), 20,
               "h3 has a record")

@@ -321,7 +321,7 @@ def write_variants(found):
               "by": name, "link": "h2"}
     write_records("newcomers", both)
     write_records("newcomers-and-a-lost-host", both, "0 3 1 0")
-    write_records("newcomers-and-a-mute-host", both, "0 3 0 1")
+    write_records("newcomers-and-a-host-without-etcd", both, "0 3 0 1")
     write_records("below-min", found, "6 8 0 0")
     write_records("suspected", both + [
         ("all/probe", "{}"), suspicion(first, "00000000000000b2"),

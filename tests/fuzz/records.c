@@ -1,7 +1,7 @@
 /* A job's keys, read into a snapshot, and what a leader makes of them.
  *
  * The first line has numbers: --min, --max, a mask of the hosts that are lost
- * and one of those that are mute. Each line behind it is a key below the job's
+ * and one of those without etcd. Each line behind it is a key below the job's
  * prefix, a `=`, and its value; its number is the key's revision. What stands
  * as lead/ack/<generation> is no key: a leader has heard it. */
 #include <string.h>
@@ -25,7 +25,7 @@ typedef struct job {
     rg__snapshot snap;
     rg__plan_config config;
     rg__plan_clock clock;
-    uint64_t lost[HOSTS_MAX], mute[HOSTS_MAX];
+    uint64_t lost[HOSTS_MAX], no_etcd[HOSTS_MAX];
 } job;
 
 /* -------------------------------------------------------------------- keys */
@@ -248,18 +248,18 @@ static void configure(job *j, const char *line)
     unsigned long number[4];
     for (int i = 0; i < 4; i++)
         number[i] = strtoul(at, &at, 10);
-    j->config =
-        (rg__plan_config){.min = 1 + (int)(number[0] % 8),
-                          .max = 1 + (int)(number[1] % 64),
-                          .start_timeout_ns = SECOND,
-                          .elastic_timeout_ns = 2 * SECOND,
-                          .last_call_ns = SECOND / 2,
-                          .ack_timeout_ns = SECOND,
-                          .newcomer_timeout_ns = SECOND / 2,
-                          .lost = j->lost,
-                          .losts = choose_hosts(&j->snap, number[2], j->lost),
-                          .mute = j->mute,
-                          .mutes = choose_hosts(&j->snap, number[3], j->mute)};
+    j->config = (rg__plan_config){
+        .min = 1 + (int)(number[0] % 8),
+        .max = 1 + (int)(number[1] % 64),
+        .start_timeout_ns = SECOND,
+        .elastic_timeout_ns = 2 * SECOND,
+        .last_call_ns = SECOND / 2,
+        .ack_timeout_ns = SECOND,
+        .newcomer_timeout_ns = SECOND / 2,
+        .lost = j->lost,
+        .losts = choose_hosts(&j->snap, number[2], j->lost),
+        .no_etcd = j->no_etcd,
+        .no_etcds = choose_hosts(&j->snap, number[3], j->no_etcd)};
 }
 
 /* The same keys, looked at again while time passes. */

@@ -132,7 +132,7 @@ class Answers(http.server.BaseHTTPRequestHandler):
         elif at.path == EVENTS and self.command == "POST":
             cloud.started += [one["EventId"] for one in
                               json.loads(body)["StartRequests"]]
-            if cloud.is_mute:
+            if cloud.is_silent:
                 cloud.ends.wait()
             self.send(200)
         else:
@@ -150,7 +150,7 @@ class Metadata:
         self.breaks = None  # (code, body) of everything
         self.asked, self.wrong = [], []
         self.is_over = False
-        self.is_mute, self.ends = False, threading.Event()  # to what is started
+        self.is_silent, self.ends = False, threading.Event()  # to what is started
 
     def __enter__(self):
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0),

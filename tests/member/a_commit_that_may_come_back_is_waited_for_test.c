@@ -58,12 +58,12 @@ static void a_host_that_is_cut_off_comes_back_with_it(void)
     check_resume(&j, newer);
 }
 
-static void a_mute_host_comes_back_with_it(void)
+static void a_host_without_etcd_comes_back_with_it(void)
 {
     job j;
     begin(&j);
-    j.config.mute = away;
-    j.config.mutes = 1;
+    j.config.no_etcd = away;
+    j.config.no_etcds = 1;
     wait_for_a(&j);
     job_ack(&j, 3, "a", &newer, 1);
     check_resume(&j, newer);
@@ -178,7 +178,7 @@ static void a_shard_that_only_who_is_away_holds_is_waited_for(void)
 int main(void)
 {
     a_host_that_is_cut_off_comes_back_with_it();
-    a_mute_host_comes_back_with_it();
+    a_host_without_etcd_comes_back_with_it();
     nothing_older_is_decided_when_it_stays_away();
     a_host_without_a_record_may_come_back();
     who_has_left_does_not_come_back();

@@ -107,13 +107,13 @@ static void a_host_that_has_gone_needs_no_lease_to_end(void)
 }
 
 /* Of a change, but not of the world: training goes on without etcd. */
-static void a_mute_host_holds_up_no_change(void)
+static void a_host_without_etcd_holds_up_no_change(void)
 {
-    const uint64_t mute[] = {3};
+    const uint64_t no_etcd[] = {3};
     job j;
     begin_three(&j);
-    j.config.mute = mute;
-    j.config.mutes = 1;
+    j.config.no_etcd = no_etcd;
+    j.config.no_etcds = 1;
     CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
     job_slot(&j, 1, 0)->is_alive = false;
     CHECK_EQ(job_look(&j), RG__PLAN_PROPOSE);
@@ -123,21 +123,21 @@ static void a_mute_host_holds_up_no_change(void)
 }
 
 /* It would not ack; it is in once etcd answers it. */
-static void a_mute_newcomer_is_not_let_in(void)
+static void a_newcomer_without_etcd_is_not_let_in(void)
 {
     const rg__member_id two[] = {{1, 0, 1}, {2, 0, 1}};
-    const uint64_t mute[] = {3};
+    const uint64_t no_etcd[] = {3};
     job j;
     job_begin(&j, 1, 3);
     job_host(&j, "a", 1, 1);
     job_host(&j, "b", 2, 1);
     job_host(&j, "c", 3, 1);
     job_decided(&j, 1, two, 2, none);
-    j.config.mute = mute;
-    j.config.mutes = 1;
+    j.config.no_etcd = no_etcd;
+    j.config.no_etcds = 1;
     CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
     CHECK_EQ(j.plan.look_again_ns, 0);
-    j.config.mutes = 0;
+    j.config.no_etcds = 0;
     CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
     CHECK_EQ(j.plan.look_again_ns, j.config.last_call_ns);
     j.now_ns += j.config.last_call_ns;
@@ -178,10 +178,10 @@ static void nobody_is_shut_out_by_nobody(void)
 }
 
 /* A member's host of an announced proposal loses its etcd. */
-static void a_mute_host_holds_up_no_announced_change(void)
+static void a_host_without_etcd_holds_up_no_announced_change(void)
 {
     const rg__member_id two[] = {{1, 0, 1}, {2, 0, 1}};
-    const uint64_t mute[] = {3};
+    const uint64_t no_etcd[] = {3};
     job j;
     job_begin(&j, 1, 3);
     job_host(&j, "a", 1, 1);
@@ -189,8 +189,8 @@ static void a_mute_host_holds_up_no_announced_change(void)
     job_host(&j, "c", 3, 1);
     job_decided(&j, 1, two, 2, none);
     job_proposed(&j, 2, three, 3, true);
-    j.config.mute = mute;
-    j.config.mutes = 1;
+    j.config.no_etcd = no_etcd;
+    j.config.no_etcds = 1;
     check_without(&j, 3, true);
     job_end(&j);
 }
@@ -346,11 +346,11 @@ int main(void)
     a_host_that_is_lost_while_it_drains_is_left_at_once();
     nobody_drains_below_min();
     a_host_that_has_gone_needs_no_lease_to_end();
-    a_mute_host_holds_up_no_change();
-    a_mute_newcomer_is_not_let_in();
+    a_host_without_etcd_holds_up_no_change();
+    a_newcomer_without_etcd_is_not_let_in();
     an_ack_that_never_comes_is_not_waited_for_for_ever();
     nobody_is_shut_out_by_nobody();
-    a_mute_host_holds_up_no_announced_change();
+    a_host_without_etcd_holds_up_no_announced_change();
     who_vanishes_from_a_proposal_is_lost_all_the_same();
     a_new_leader_judges_no_old_reports();
     a_shut_out_ends_by_itself();

@@ -61,15 +61,15 @@ static void a_newcomer_has_a_moment_once_all_stand(void)
 /* The world goes on without it as often as it comes and goes. */
 static void a_newcomer_that_etcd_answers_now_and_then_is_left_out(void)
 {
-    const uint64_t mute[] = {3};
+    const uint64_t no_etcd[] = {3};
     job j;
     announce(&j);
-    j.config.mute = mute;
-    j.config.mutes = 1;
+    j.config.no_etcd = no_etcd;
+    j.config.no_etcds = 1;
     CHECK_EQ(job_look(&j), RG__PLAN_PROPOSE);
     CHECK_EQ(j.plan.proposal.size, 2);
     job_decided(&j, 3, two, 2, none);
-    j.config.mutes = 0;
+    j.config.no_etcds = 0;
     CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
     CHECK(j.plan.look_again_ns > 4 * SECOND);
     job_end(&j);

@@ -10,7 +10,7 @@
  * comes to the door at any moment (NW: nobody), S steps, PLAIN the steps that
  * end without a commit, F deaths, B reports of "broken", LC leader changes,
  * AWAY absences of a host, of those in GOES, whose workers live on; POWER is 1
- * when an absent host may lose its power for good, and its vault with it. MUTE
+ * when an absent host may lose its power for good, and its vault with it. NO_ETCD
  * is 1 when it is etcd alone that an absent host does not hear, for good.
  * DRAIN is 1 when host 0 is asked to leave. CLEAN is 1 when restoring takes two steps and is left out for a worker whose
  * memory is the commit already. AK is how many agents are killed; the next one of the host takes over.
@@ -59,8 +59,8 @@
 #ifndef POWER
 #define POWER 0
 #endif
-#ifndef MUTE
-#define MUTE 0
+#ifndef NO_ETCD
+#define NO_ETCD 0
 #endif
 #ifndef DRAIN
 #define DRAIN 0
@@ -1265,7 +1265,7 @@ inline kill(w)
  * incarnation without workers and with an empty vault, or never. */
 #define can_go_away(h)                                                        \
     (absences > 0 && phase < DONE && away == 0 && has(GOES, h))
-#if MUTE
+#if NO_ETCD
 /* Its heartbeats pass: the others go on without it only where they wait for
  * what it owes them: its ack, the entry of its workers, the record that commit 0
  * was agreed on. */
@@ -1451,7 +1451,7 @@ proctype the_end()
 {
     timeout ->
     assert(phase >= DONE || (everybody & ~marked & ~of_drained) == 0 ||
-           (dark & ~heir) != 0 || (MUTE && away != 0 && begun))
+           (dark & ~heir) != 0 || (NO_ETCD && away != 0 && begun))
 }
 
 init

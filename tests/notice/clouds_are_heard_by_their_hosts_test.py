@@ -101,7 +101,7 @@ def on_azure_before_it_has_come(job, hosts, cloud):
     answered, ends although its last word is not answered either."""
     proxy = Proxy(hosts.etcd[0].port)
     proxy.late_s = 0.1
-    cloud.is_mute = True
+    cloud.is_silent = True
     job.agent("h4", "--etcd", proxy.url)
     job.drained.add("h4")
     until(lambda: len(cloud.started) == 2, 20, "acknowledged")

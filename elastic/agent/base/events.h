@@ -95,7 +95,7 @@ typedef struct rg__events {
     void (*round_over)(rg__agent *a);  /* all have had time to look */
     void (*host_missed)(rg__agent *a); /* silent, when the job is done */
     void (*rival_judged)(rg__agent *a, bool is_alive); /* it bears our name */
-    void (*mute_changed)(
+    void (*no_etcd_changed)(
         rg__agent *a); /* the hosts that etcd does not answer */
     void (*leader_missed)(rg__agent *a); /* nobody leads */
     void (*paths_judged)(rg__agent *a);  /* between this host and the world */

@@ -418,7 +418,7 @@ void rg__leader_look(void *agent_arg)
         read_known(a);
     if (a->known.leader != a->id)
         return;
-    uint64_t lost[LOST_MAX], mute[LOST_MAX], again_ns = 0;
+    uint64_t lost[LOST_MAX], no_etcd[LOST_MAX], again_ns = 0;
     const rg__size *size = &a->known.size; /* of the revision that is planned */
     const bool is_scaled = size->mod_revision != 0;
     const rg__plan_config config = {
@@ -434,11 +434,11 @@ void rg__leader_look(void *agent_arg)
         .losts = rg__suspect_lost(a, lost, LOST_MAX, &again_ns),
         .is_mpi = a->params->is_mpi,
         .launch_timeout_ns = a->params->launch_timeout_ms * RG__MS,
-        .mute = mute,
-        .mutes = rg__suspect_mute(a, mute, LOST_MAX)};
+        .no_etcd = no_etcd,
+        .no_etcds = rg__suspect_no_etcd(a, no_etcd, LOST_MAX)};
     if (again_ns != 0)
         rg__suspect_look_in(a, again_ns);
-    rg__suspect_planned_on(a, mute, config.mutes);
+    rg__suspect_planned_on(a, no_etcd, config.no_etcds);
     rg__plan plan;
     if (rg__plan_make(&a->known, &config, rg__now_ns(), &a->leader->clock,
                       &plan) != RG_OK) { /* no memory */

@@ -79,8 +79,8 @@ void rg__beat_ask_rival(rg__agent *a, const rg__proposal_host *rival);
 rg_status rg__suspect_create(rg__agent *a);
 void rg__suspect_destroy(rg__agent *a);
 void rg__suspect_look_in(rg__agent *a, uint64_t ns);
-/* The leader's plan stood on these mute hosts. */
-void rg__suspect_planned_on(rg__agent *a, const uint64_t *mute, int n);
+/* The leader's plan stood on these hosts without etcd. */
+void rg__suspect_planned_on(rg__agent *a, const uint64_t *no_etcd, int n);
 /* That generation was ended for a host that etcd does not answer. */
 void rg__suspect_spoke(rg__agent *a, uint64_t generation);
 bool rg__suspect_has_spoken(const rg__agent *a, uint64_t generation);
@@ -100,7 +100,7 @@ void rg__suspect_note(rg__agent *a, const rg__suspicion *before, int n);
 int rg__suspect_lost(const rg__agent *a, uint64_t *lost, int room,
                      uint64_t *again_ns_p);
 /* Hosts that have said for the whole budget that etcd does not answer them. */
-int rg__suspect_mute(const rg__agent *a, uint64_t *mute, int room);
+int rg__suspect_no_etcd(const rg__agent *a, uint64_t *no_etcd, int room);
 
 /* paths.c */
 rg_status rg__paths_create(rg__agent *a);

@@ -221,7 +221,7 @@ static bool is_silent(const rg__peer *one, uint64_t now)
 
 /* Asked in a round, or by a worker that does not get through, it has not
  * answered; it may be heard all the same, when one direction is cut. */
-static bool is_mute(const rg__peer *one, uint64_t now)
+static bool gives_no_answer(const rg__peer *one, uint64_t now)
 {
     const rg__agent *a = one->a;
     const uint64_t waited = now - one->asked_ns;
@@ -250,16 +250,16 @@ static bool hears_nobody(const rg__agent *a, uint64_t now)
 static void judge_ourselves(rg__agent *a, uint64_t now)
 {
     rg__peer *self = rg__beat_self(a);
-    const bool is_deaf = hears_nobody(a, now);
-    if (is_deaf && !self->is_accused)
+    const bool is_cut_off = hears_nobody(a, now);
+    if (is_cut_off && !self->is_accused)
         rg__log(RG__WARN, "agent",
                 "this host hears no other host of the job; does a firewall "
                 "drop what comes in?");
-    self->is_accused = is_deaf;
+    self->is_accused = is_cut_off;
     write_down(self);
 }
 
-static bool is_deaf(const rg__peer *one, uint64_t now)
+static bool has_lost_etcd(const rg__peer *one, uint64_t now)
 {
     return one->etcd_lost_ns != 0 &&
            now - one->etcd_lost_ns > rg__budget_ns(one->a->params);
@@ -279,14 +279,14 @@ int rg__suspect_lost(const rg__agent *a, uint64_t *lost, int room,
                                  lost, room, again_ns_p);
 }
 
-int rg__suspect_mute(const rg__agent *a, uint64_t *mute, int room)
+int rg__suspect_no_etcd(const rg__agent *a, uint64_t *no_etcd, int room)
 {
     const uint64_t now = rg__now_ns();
     int n = 0;
     for (int i = 0; i < rg__beat_peers(a) && n < room; i++) {
         const rg__peer *one = rg__beat_peer(a, i);
-        if (is_deaf(one, now))
-            mute[n++] = one->id;
+        if (has_lost_etcd(one, now))
+            no_etcd[n++] = one->id;
     }
     return n;
 }
@@ -409,12 +409,12 @@ static uint64_t mark_of(const uint64_t *hosts, int n)
 
 /* Whom etcd answers again, or does not any more, says so in beats only: no key
  * changes, so that nothing else would make the leader look. */
-static void look_at_mute(rg__agent *a)
+static void look_at_no_etcd(rg__agent *a)
 {
-    uint64_t mute[LOST_MAX];
-    const int n = rg__suspect_mute(a, mute, LOST_MAX);
-    if (mark_of(mute, n) != a->suspects->mute_mark)
-        a->on->mute_changed(a);
+    uint64_t no_etcd[LOST_MAX];
+    const int n = rg__suspect_no_etcd(a, no_etcd, LOST_MAX);
+    if (mark_of(no_etcd, n) != a->suspects->no_etcd_mark)
+        a->on->no_etcd_changed(a);
 }
 
 /* The generation that members are in; nobody goes on to another yet, but maybe
@@ -451,14 +451,14 @@ static void speak_for_others(rg__agent *a, uint64_t now)
 
 /* A member's host acked, and has not heard the decision since: it would keep
  * everybody waiting for its workers, until etcd answers it again. */
-static void speak_for_the_deaf(rg__agent *a, uint64_t now)
+static void speak_for_no_etcd(rg__agent *a, uint64_t now)
 {
     const uint64_t g = standing(a);
     if (g == 0 || !rg__view_i_lead(a) || a->suspects->spoken_for == g)
         return;
     for (int i = 0; i < rg__beat_peers(a); i++) {
         const rg__peer *one = rg__beat_peer(a, i);
-        if (!rg__view_has_host(a, one->id) || !is_deaf(one, now) ||
+        if (!rg__view_has_host(a, one->id) || !has_lost_etcd(one, now) ||
             one->begun >= g)
             continue;
         char why[RG__ERROR_MAX];
@@ -495,8 +495,9 @@ void rg__suspect_look(rg__agent *a)
         a->on->leader_missed(a); /* the winner may be gone already */
     for (int i = 0; i < rg__beat_peers(a); i++) {
         rg__peer *one = rg__beat_peer(a, i);
-        if (!one->is_accused && (is_mute(one, now) || (is_silent(one, now) &&
-                                                       !is_in_grace(one, now))))
+        if (!one->is_accused &&
+            (gives_no_answer(one, now) ||
+             (is_silent(one, now) && !is_in_grace(one, now))))
             accuse(one, now);
         else if (one->is_accused && now - one->accused_ns > FORGET_NS)
             withdraw(one);
@@ -505,9 +506,9 @@ void rg__suspect_look(rg__agent *a)
     judge_ourselves(a, now);
     judge_leader(a);
     speak_for_others(a, now);
-    speak_for_the_deaf(a, now);
+    speak_for_no_etcd(a, now);
     if (rg__view_i_lead(a))
-        look_at_mute(a);
+        look_at_no_etcd(a);
 }
 
 void rg__suspect_look_in(rg__agent *a, uint64_t ns)
@@ -515,9 +516,9 @@ void rg__suspect_look_in(rg__agent *a, uint64_t ns)
     rg__timer_set(a->suspects->timer, ns);
 }
 
-void rg__suspect_planned_on(rg__agent *a, const uint64_t *mute, int n)
+void rg__suspect_planned_on(rg__agent *a, const uint64_t *no_etcd, int n)
 {
-    a->suspects->mute_mark = mark_of(mute, n);
+    a->suspects->no_etcd_mark = mark_of(no_etcd, n);
 }
 
 void rg__suspect_spoke(rg__agent *a, uint64_t generation)

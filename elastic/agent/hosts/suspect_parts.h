@@ -5,12 +5,13 @@
 #include "elastic/agent/base/agent_state.h"
 
 struct rg__suspects {
-    rg__timer *timer;    /* a round of looks is over */
-    uint64_t mute_mark;  /* of the mute hosts that the last look stood on */
-    uint64_t round_ns;   /* all were asked to look at each other then */
-    int64_t round;       /* revision of that asking */
-    uint64_t spoken_for; /* the newest generation ended for a host that etcd
-                            does not answer */
+    rg__timer *timer;      /* a round of looks is over */
+    uint64_t no_etcd_mark; /* of the hosts without etcd that the last look stood
+                              on */
+    uint64_t round_ns;     /* all were asked to look at each other then */
+    int64_t round;         /* revision of that asking */
+    uint64_t spoken_for;   /* the newest generation ended for a host that etcd
+                              does not answer */
     uint64_t told_generation, told_ns; /* a host has told the leader of its
                                           abort; 0: no */
     rg__etcd_req *toppling;

@@ -1,6 +1,6 @@
 """etcd falls silent to rank 0's host while the first commit is made: no worker
 may enter fn before that host has it recorded. Every host says that it waits,
-and the others go on without the mute one, which joins when etcd answers it.
+and the others go on without it, which joins when etcd answers it.
 
 Covers: generation.c"""
 from house import PATIENCE, UNTIL_FINISH, claim, main, trainer, until
