@@ -94,7 +94,8 @@ typedef struct rg__events {
     void (*host_aborted)(rg__agent *a, uint64_t generation);
     void (*round_over)(rg__agent *a);  /* all have had time to look */
     void (*host_missed)(rg__agent *a); /* silent, when the job is done */
-    void (*rival_judged)(rg__agent *a, bool is_alive); /* it bears our name */
+    void (*name_conflict_judged)(rg__agent *a,
+                                 bool is_alive); /* it bears our name */
     void (*no_etcd_changed)(
         rg__agent *a); /* the hosts that etcd does not answer */
     void (*leader_missed)(rg__agent *a); /* nobody leads */

@@ -56,7 +56,7 @@ bool rg__publish_is_under_way(const rg__agent *a);
 bool rg__publish_has_been(const rg__agent *a);
 void rg__publish_resume(rg__agent *a, bool has_been);
 /* An agent that bore our name is dead, or lives. */
-void rg__publish_rival(rg__agent *a, bool is_alive);
+void rg__publish_name_conflict(rg__agent *a, bool is_alive);
 void rg__publish_fill(const rg__agent *a,
                       rg__host_record *host); /* slot: room */
 void rg__publish_reason(rg__agent *a, uint64_t generation, const rg__slot *s,

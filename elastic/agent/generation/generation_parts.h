@@ -26,7 +26,7 @@ struct rg__publication {
     bool is_dirty, has_published;
     rg__reason *reason; /* not yet in etcd, or on the way */
     int reasons, reasons_sent;
-    int64_t rival_revision;
+    int64_t namesake_revision;
 };
 
 struct rg__leader {

@@ -106,17 +106,17 @@ static void meet_other(rg__agent *a, const rg__host_record *record)
                         a->params->host, a->params->job);
         return;
     }
-    rg__proposal_host rival = {
+    rg__proposal_host namesake = {
         .id = record->id, .address = record->address, .port = record->port};
-    snprintf(rival.name, sizeof rival.name, "%s", record->name);
-    a->publication->rival_revision = record->mod_revision;
+    snprintf(namesake.name, sizeof namesake.name, "%s", record->name);
+    a->publication->namesake_revision = record->mod_revision;
     if (record->is_gone)
-        rg__publish_rival(a, false);
+        rg__publish_name_conflict(a, false);
     else
-        rg__beat_ask_rival(a, &rival);
+        rg__beat_ask_namesake(a, &namesake);
 }
 
-void rg__publish_rival(rg__agent *a, bool is_alive)
+void rg__publish_name_conflict(rg__agent *a, bool is_alive)
 {
     if (is_alive) {
         rg__agent_leave(a, RG__EXIT_STORE,
@@ -125,7 +125,7 @@ void rg__publish_rival(rg__agent *a, bool is_alive)
                         a->params->host, a->params->job);
         return;
     }
-    a->publication->host_revision = a->publication->rival_revision;
+    a->publication->host_revision = a->publication->namesake_revision;
     rg__publish(a);
 }
 
@@ -191,7 +191,7 @@ static int64_t lease_of_record(const rg__agent *a)
 void rg__publish(rg__agent *a)
 {
     a->publication->is_dirty = true;
-    if (a->mirror == NULL || rg__beat_asks_rival(a))
+    if (a->mirror == NULL || rg__beat_has_name_conflict(a))
         return; /* once the first listing is here, or the other has answered */
     if (a->publication->publishing != NULL && rg__etcd_is_up(a->etcd))
         return; /* once the answer is here */

@@ -53,8 +53,8 @@ struct rg__beats {
     last_seen dropped[DROPPED_MAX]; /* a ring: the newest `drops` of them */
     unsigned drops;
     rg__peer self; /* of what this host says about itself; never sent to */
-    uint64_t rival;
-    uint64_t rival_ns; /* another agent of our name is being asked; 0: no */
+    uint64_t namesake;
+    uint64_t namesake_ns; /* another agent of our name is being asked; 0: no */
 };
 
 static uint64_t period_ns(const rg__agent *a)
@@ -247,9 +247,9 @@ static void choose_neighbours(rg__agent *a)
 
 static bool is_wanted(const rg__peer *one)
 {
-    const bool is_rival =
-        one->a->beats->rival_ns != 0 && one->id == one->a->beats->rival;
-    return is_rival || one->is_known || one->is_expected || one->is_target ||
+    const bool is_namesake =
+        one->a->beats->namesake_ns != 0 && one->id == one->a->beats->namesake;
+    return is_namesake || one->is_known || one->is_expected || one->is_target ||
            one->is_accused || one->is_written || one->writing != NULL;
 }
 
@@ -450,24 +450,24 @@ void rg__beat_abort(rg__agent *a, uint64_t generation)
     }
 }
 
-bool rg__beat_asks_rival(const rg__agent *a)
+bool rg__beat_has_name_conflict(const rg__agent *a)
 {
-    return a->beats != NULL && a->beats->rival_ns != 0;
+    return a->beats != NULL && a->beats->namesake_ns != 0;
 }
 
-static void judge_rival(rg__agent *a, bool is_alive)
+static void judge_name_conflict(rg__agent *a, bool is_alive)
 {
-    a->beats->rival_ns = 0;
-    a->on->rival_judged(a, is_alive);
+    a->beats->namesake_ns = 0;
+    a->on->name_conflict_judged(a, is_alive);
 }
 
-void rg__beat_ask_rival(rg__agent *a, const rg__proposal_host *rival)
+void rg__beat_ask_namesake(rg__agent *a, const rg__proposal_host *namesake)
 {
-    rg__peer *one = want_peer(a, rival);
-    a->beats->rival_ns = rg__now_ns();
-    a->beats->rival = rival->id;
+    rg__peer *one = want_peer(a, namesake);
+    a->beats->namesake_ns = rg__now_ns();
+    a->beats->namesake = namesake->id;
     if (one == NULL)
-        judge_rival(a, false);
+        judge_name_conflict(a, false);
     else
         probe(one);
 }
@@ -518,8 +518,8 @@ static void on_beat(rg__agent *a, rg__peer *from, const rg__beat *beat)
         from->answered_ns = now;
         if (beat->text_bytes > 0)
             from->hole_ns = 0;
-        if (a->beats->rival_ns != 0 && from->id == a->beats->rival)
-            judge_rival(a, true);
+        if (a->beats->namesake_ns != 0 && from->id == a->beats->namesake)
+            judge_name_conflict(a, true);
         rg__suspect_heard(from);
         if (!from->is_accused)
             stop_probing(from);
@@ -543,8 +543,8 @@ static void note_refusal(rg__agent *a, int sock)
             one->refused_ns = rg__now_ns();
             rg__log(RG__INFO, "agent",
                     "the agent of host %s is gone, its host is not", one->name);
-            if (a->beats->rival_ns != 0 && one->id == a->beats->rival)
-                judge_rival(a, false);
+            if (a->beats->namesake_ns != 0 && one->id == a->beats->namesake)
+                judge_name_conflict(a, false);
         }
     }
 }
@@ -614,14 +614,14 @@ static void beat_now(rg__agent *a, uint64_t now)
             one->is_known && one->answered_ns < one->asked_ns;
         const bool is_silent =
             one->is_expected && now - one->heard_ns > budget / 2;
-        const bool is_rival =
-            a->beats->rival_ns != 0 && one->id == a->beats->rival;
+        const bool is_namesake =
+            a->beats->namesake_ns != 0 && one->id == a->beats->namesake;
         if (one->stuck_ns != 0 && now - one->stuck_ns > budget) {
             one->stuck_ns = one->hole_ns = 0;
             rg__wait_end(a, RG__WAIT_BYTES, one->id);
         }
         if (one->stuck_ns != 0 || one->is_accused || is_silent || is_in_round ||
-            is_rival)
+            is_namesake)
             probe(one);
         else
             stop_probing(one);
@@ -664,9 +664,9 @@ static void on_period(void *arg)
     rg__timer_set(b->timer, period_ns(a));
     mind_being_late(a, now);
     b->last_ns = now;
-    if (a->beats->rival_ns != 0 &&
-        now - a->beats->rival_ns > rg__budget_ns(a->params) / 2)
-        judge_rival(a, false);
+    if (a->beats->namesake_ns != 0 &&
+        now - a->beats->namesake_ns > rg__budget_ns(a->params) / 2)
+        judge_name_conflict(a, false);
     beat_now(a, now);
     a->on->beats_sent(a);
 }

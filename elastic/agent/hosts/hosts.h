@@ -72,8 +72,8 @@ rg__beat_counts rg__beat_count(const rg__agent *a);
 
 /* Ask an agent that bears our host's name whether it lives: a verdict within
  * half the budget. */
-bool rg__beat_asks_rival(const rg__agent *a);
-void rg__beat_ask_rival(rg__agent *a, const rg__proposal_host *rival);
+bool rg__beat_has_name_conflict(const rg__agent *a);
+void rg__beat_ask_namesake(rg__agent *a, const rg__proposal_host *namesake);
 
 /* suspect.c */
 rg_status rg__suspect_create(rg__agent *a);

@@ -291,22 +291,22 @@ int rg__suspect_no_etcd(const rg__agent *a, uint64_t *no_etcd, int room)
     return n;
 }
 
-static void on_toppled(void *arg, rg_status st, const rg__txn_reply *reply)
+static void on_deposed(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     rg__agent *a = arg;
     (void)st;
     (void)reply; /* the mirror shows whose the key is */
-    a->suspects->toppling = NULL;
+    a->suspects->deposing = NULL;
 }
 
 /* Where there is no memory for it, the leader is judged again with the next
  * beat. */
-static void topple(rg__agent *a, int64_t token)
+static void depose(rg__agent *a, int64_t token)
 {
     rg__txn_draft t = rg__job_txn(a);
     rg__job_if_create(&t, RG__KEY(LEADER), token);
     rg__job_delete(&t, RG__KEY(LEADER));
-    a->suspects->toppling = rg__job_send(&t, on_toppled, a, NULL);
+    a->suspects->deposing = rg__job_send(&t, on_deposed, a, NULL);
 }
 
 static bool is_among(uint64_t id, const uint64_t *ids, int n)
@@ -343,7 +343,7 @@ static void take_accusations(rg__agent *a, rg__snapshot *snap)
 static void on_accusations(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     rg__agent *a = arg;
-    a->suspects->toppling = NULL;
+    a->suspects->deposing = NULL;
     if (st != RG_OK || a->view.leader == 0)
         return;
     rg__snapshot snap;
@@ -357,7 +357,7 @@ static void on_accusations(void *arg, rg_status st, const rg__txn_reply *reply)
     if (is_among(snap.leader, lost, n) && !is_among(a->id, lost, n)) {
         rg__log(RG__WARN, "agent", "the leader, host %s, is lost; electing",
                 snap.leader_host.name);
-        topple(a, snap.leader_token);
+        depose(a, snap.leader_token);
     }
     rg__snapshot_free(&snap);
 }
@@ -366,7 +366,7 @@ static void read_accusations(rg__agent *a)
 {
     rg__txn_draft t = rg__job_txn(a);
     rg__job_get_all(&t);
-    a->suspects->toppling = rg__job_send(&t, on_accusations, a, NULL);
+    a->suspects->deposing = rg__job_send(&t, on_accusations, a, NULL);
 }
 
 /* Its host has its grace, but to lead is another's as soon as its agent is
@@ -374,7 +374,7 @@ static void read_accusations(rg__agent *a)
 static void judge_leader(rg__agent *a)
 {
     const uint64_t now = rg__now_ns();
-    if (a->suspects->toppling != NULL || rg__view_i_lead(a) ||
+    if (a->suspects->deposing != NULL || rg__view_i_lead(a) ||
         !rg__etcd_is_up(a->etcd))
         return;
     for (int i = 0; i < rg__beat_peers(a); i++) {
@@ -385,7 +385,7 @@ static void judge_leader(rg__agent *a)
             rg__log(RG__WARN, "agent",
                     "the leader's agent on host %s is gone; electing",
                     one->name);
-            topple(a, a->view.leader_token);
+            depose(a, a->view.leader_token);
         } else if (!one->is_written || one->writing != NULL) {
             forget_accusations(a);
         } else if (a->suspects->accused == NULL ||

@@ -14,7 +14,7 @@ struct rg__suspects {
                               does not answer */
     uint64_t told_generation, told_ns; /* a host has told the leader of its
                                           abort; 0: no */
-    rg__etcd_req *toppling;
+    rg__etcd_req *deposing;
     rg__suspicion
         *accused; /* as read last, while we accuse the leader; owned */
     int accusations;

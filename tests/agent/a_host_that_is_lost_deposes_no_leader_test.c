@@ -65,29 +65,29 @@ static void accuse_leader(rg__agent *a)
     }
 }
 
-/* Does it topple the leader within a second? */
-static bool topples(etcd_server *server)
+/* Does it depose the leader within a second? */
+static bool deposes(etcd_server *server)
 {
     scene s;
-    bool has_toppled = false;
+    bool has_deposed = false;
     scene_open(&s, etcd_server_url(server));
     rg__agent *a = keys_open_agent(&s, ME);
     a->port = 0; /* of UDP; any */
     CHECK_OK(rg__beat_open(a));
     accuse_leader(a);
     const uint64_t end = rg__now_ns() + 10 * DETECT_MS * RG__MS;
-    while (rg__now_ns() < end && !has_toppled) {
+    while (rg__now_ns() < end && !has_deposed) {
         rg__suspect_look(a);
         scene_run_for(&s, 10);
-        has_toppled = scene_get(&s, KEYS "all/leader").kv_count == 0;
+        has_deposed = scene_get(&s, KEYS "all/leader").kv_count == 0;
     }
     CHECK(a->suspects->accused != NULL); /* it has judged */
-    if (a->suspects->toppling != NULL)
-        rg__etcd_cancel(a->suspects->toppling);
+    if (a->suspects->deposing != NULL)
+        rg__etcd_cancel(a->suspects->deposing);
     rg__beat_close(a);
     keys_close_agent(a);
     scene_close(&s);
-    return has_toppled;
+    return has_deposed;
 }
 
 int main(void)
@@ -96,11 +96,11 @@ int main(void)
     put_world(server);
     for (uint64_t id = LEADER + 1; id <= HOSTS; id++)
         part(server, LEADER, id);
-    CHECK(topples(server));
+    CHECK(deposes(server));
     keys_put_leader(server, LEADER);
     for (uint64_t id = ME + 1; id <= HOSTS; id++)
         part(server, ME, id);
-    CHECK(!topples(server));
+    CHECK(!deposes(server));
     etcd_server_stop(server);
     return 0;
 }
