@@ -171,7 +171,7 @@ static void follow_slot_at_door(rg__slot *s, uint64_t registered)
     rg__last_note_loaded(s);
     if (a->is_done)
         rg__worker_tell_mark(s, RG__DONE, 0);
-    if (!s->w.waits && !rg__shape_take(s, registered))
+    if (!s->w.waits && !rg__job_spec_take(s, registered))
         return;
     rg__paths_follow(a);
     rg__publish(a);
@@ -263,7 +263,7 @@ static void follow_slot_changed(rg__slot *s)
 static void follow_slot_stood(rg__slot *s, bool is_at_door, uint64_t registered)
 {
     rg__last_note_loaded(s);
-    if (is_at_door && !s->w.waits && !rg__shape_take(s, registered))
+    if (is_at_door && !s->w.waits && !rg__job_spec_take(s, registered))
         return;
     rg__paths_follow(s->a);
     rg__resume_look(s->a);

@@ -222,8 +222,8 @@ static const rg__kv *find_key(const rg__agent *a, const rg__txn_reply *job,
 
 static bool does_fit(rg__agent *a, const rg__txn_reply *job)
 {
-    const rg__kv *shape = find_key(a, job, "shape");
-    return shape == NULL || rg__shape_fits(a, shape);
+    const rg__kv *spec = find_key(a, job, "shape");
+    return spec == NULL || rg__job_spec_fits(a, spec);
 }
 
 /* Hosts that have an agent. */

@@ -42,7 +42,7 @@
     X(is_draining)                                                             \
     X(is_paused)                                                               \
     X(notice_ms)                                                               \
-    X(shape)                                                                   \
+    X(spec)                                                                    \
     X(most_step) /* pages of the dead are gone */
 
 /* All of the agent's other records hang on it. */
@@ -103,7 +103,7 @@ bool rg__resume_names(rg__agent *a)
     a->life.state = RG__LIFE_OPENING;
     if (rg__life_ends(was.life.state))
         a->verdict.code = 0; /* until it ends here as well */
-    a->shape.is_asking = false;
+    a->spec.is_asking = false;
     a->store->served = was.served;
     memcpy(a->key, was.meta.key, sizeof a->key);
     rg__publish_resume(a, was.has_published);

@@ -405,7 +405,7 @@ char *rg__suspicion_text(bool is_withdrawn);
  * by the leader. */
 #define RG__KEYS(X)                                                            \
     X(META, "meta", ALONE)                                                     \
-    X(SHAPE, "shape", ALONE)                                                   \
+    X(JOB_SPEC, "shape", ALONE)                                                \
     X(CUR, "all/cur", ALONE)                                                   \
     X(BEGUN, "all/begun", ALONE)                                               \
     X(LEADER, "all/leader", ALONE)                                             \

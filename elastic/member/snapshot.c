@@ -218,7 +218,7 @@ static bool add(rg__snapshot *s, const rg__key *key, const json_t *j,
     switch (key->kind) {
     case RG__KEY_META:
         return add_meta(s, j, kv);
-    case RG__KEY_SHAPE: /* agent/workers/job_shape.c reads the rest */
+    case RG__KEY_JOB_SPEC: /* agent/workers/job_spec.c reads the rest */
         s->is_static = json_is_true(json_object_get(j, "static"));
         return true;
     case RG__KEY_CUR:

@@ -1,7 +1,7 @@
 """A host whose program, arguments, kind, version or registered buffers are not
 the job's is turned away with both in one sentence; nobody else notices.
 
-Covers: job_shape.c"""
+Covers: job_spec.c"""
 import json
 import os
 import shutil

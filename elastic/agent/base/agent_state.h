@@ -133,8 +133,8 @@ typedef struct rg__recoveries {
     double seconds;
 } rg__recoveries;
 
-/* What runs here, as all others run it (job_shape.c). */
-struct rg__shape {
+/* What runs here, as all others run it (job_spec.c). */
+struct rg__job_spec {
     bool is_known, is_asking; /* it is what the job runs */
     bool has_registered;      /* a worker has come to the door: */
     uint32_t registered_by;
@@ -193,7 +193,7 @@ struct rg__agent {
     /* workers */
     rg__slot *slot; /* params->slots of them */
     int elastic;    /* of the workers; -1: none has met us */
-    struct rg__shape shape;
+    struct rg__job_spec spec;
     bool is_paused; /* their processes are stopped */
     struct rg__crew *crew;
     struct rg__launches *launches;

@@ -16,7 +16,7 @@ static void read_job(const rg__change_ask *c, rg__txn_draft *t)
     rg__job_get(t, RG__THEN, RG__KEY(SIZE));
     rg__job_get(t, RG__THEN, RG__KEY(META));
     rg__job_get(t, RG__THEN, RG__KEY(CUR));
-    rg__job_get(t, RG__THEN, RG__KEY(SHAPE));
+    rg__job_get(t, RG__THEN, RG__KEY(JOB_SPEC));
 }
 
 static void accept_size(rg__change_ask *c)

@@ -58,7 +58,7 @@ void rg__publish_fill(const rg__agent *a, rg__host_record *host)
             .port = s->w.port,
             .is_alive = rg__slot_is_alive(s),
             .is_at_door = s->saved.state == SLOT_DOOR &&
-                          (a->shape.is_known || s->w.waits) &&
+                          (a->spec.is_known || s->w.waits) &&
                           rg__paths_are_proved(a),
             .waits = s->w.waits,
             .is_free = a->params->is_mpi && a->life.state == RG__LIFE_WORKING &&

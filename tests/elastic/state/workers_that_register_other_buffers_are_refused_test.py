@@ -2,7 +2,7 @@
 same in another order, is refused with 78, and the buffer is named: when the job
 forms, and just so when it comes after commits have been made.
 
-Covers: register.c job_shape.c"""
+Covers: register.c job_spec.c"""
 import os
 
 from house import BUILD, Job, claim, main_all

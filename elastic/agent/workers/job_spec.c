@@ -62,11 +62,11 @@ static json_t *buffers_json(const rg__agent *a)
 static json_t *registered_json(const rg__agent *a)
 {
     char hex[17];
-    snprintf(hex, sizeof hex, "%016" PRIx64, a->shape.registered);
+    snprintf(hex, sizeof hex, "%016" PRIx64, a->spec.registered);
     return json_string(hex);
 }
 
-static char *shape_text(const rg__agent *a)
+static char *spec_text(const rg__agent *a)
 {
     json_t *j =
         json_pack("{s:s,s:b,s:o,s:o,s:o}", "version", RG_VERSION, "static",
@@ -122,10 +122,9 @@ static bool refuse_if_differs(rg__agent *a, const json_t *job,
     return true;
 }
 
-static const char *kind(const json_t *shape)
+static const char *kind(const json_t *spec)
 {
-    return json_is_true(json_object_get(shape, "static")) ? "static"
-                                                          : "elastic";
+    return json_is_true(json_object_get(spec, "static")) ? "static" : "elastic";
 }
 
 static bool refuse_other_kind(rg__agent *a, const json_t *job,
@@ -155,7 +154,7 @@ static bool refuse_other_order(rg__agent *a, const json_t *job,
     return true;
 }
 
-/* Both are texts of shape_text. */
+/* Both are texts of spec_text. */
 static bool is_equal(rg__agent *a, const char *job, size_t bytes,
                      const char *mine)
 {
@@ -179,30 +178,30 @@ static void on_agreed(void *arg, rg_status st, const rg__txn_reply *reply)
         rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
         return;
     }
-    char *mine = shape_text(a);
-    a->shape.is_asking = false;
+    char *mine = spec_text(a);
+    a->spec.is_asking = false;
     if (mine == NULL)
         rg__job_owe(a, agree);
-    a->shape.is_known =
+    a->spec.is_known =
         reply->succeeded ||
         (mine != NULL && reply->kv_count == 1 &&
          is_equal(a, reply->kv[0].value, reply->kv[0].value_bytes, mine));
     free(mine);
     a->on->noted(a);
-    if (a->shape.is_known)
+    if (a->spec.is_known)
         rg__publish(a);
 }
 
 /* Ask once, as soon as a worker has registered all it has. */
 static void agree(rg__agent *a)
 {
-    if (a->shape.is_known || a->shape.is_asking)
+    if (a->spec.is_known || a->spec.is_asking)
         return;
     rg__txn_draft t = rg__job_txn(a);
-    rg__job_if_create(&t, RG__KEY(SHAPE), 0);
-    rg__job_put(&t, RG__KEY(SHAPE), shape_text(a), 0);
-    rg__job_get(&t, RG__ELSE, RG__KEY(SHAPE));
-    a->shape.is_asking = rg__job_send(&t, on_agreed, a, agree) != NULL;
+    rg__job_if_create(&t, RG__KEY(JOB_SPEC), 0);
+    rg__job_put(&t, RG__KEY(JOB_SPEC), spec_text(a), 0);
+    rg__job_get(&t, RG__ELSE, RG__KEY(JOB_SPEC));
+    a->spec.is_asking = rg__job_send(&t, on_agreed, a, agree) != NULL;
 }
 
 /* A buffer that the slot's worker or the first one has, and not both; NULL:
@@ -221,8 +220,8 @@ static void refuse_slot(rg__agent *a, uint32_t index)
     const rg__vault_buffer *b = find_uneven(a, index);
     char now[24], first[24];
     snprintf(now, sizeof now, "slot %u", index);
-    snprintf(first, sizeof first, "slot %u%s", a->shape.registered_by,
-             a->shape.registered_by == index ? " before" : "");
+    snprintf(first, sizeof first, "slot %u%s", a->spec.registered_by,
+             a->spec.registered_by == index ? " before" : "");
     if (b == NULL)
         rg__agent_leave(a, RG__EXIT_DIFFERS,
                         "host %s does not fit job %s: %s registers other "
@@ -241,30 +240,30 @@ static void refuse_slot(rg__agent *a, uint32_t index)
 
 static void take_first(rg__agent *a, const rg__slot *s, uint64_t registered)
 {
-    a->shape.has_registered = true;
-    a->shape.registered_by = s->index;
-    a->shape.registered = registered;
+    a->spec.has_registered = true;
+    a->spec.registered_by = s->index;
+    a->spec.registered = registered;
     for (int i = 0; i < a->store->buffers; i++)
         a->store->buffer[i].is_first = has(a, &a->store->buffer[i], s->index);
     a->on->noted(a);
 }
 
-bool rg__shape_take(rg__slot *s, uint64_t registered)
+bool rg__job_spec_take(rg__slot *s, uint64_t registered)
 {
     rg__agent *a = s->a;
-    if (!a->shape.has_registered)
+    if (!a->spec.has_registered)
         take_first(a, s, registered);
-    if (a->shape.registered == registered)
+    if (a->spec.registered == registered)
         agree(a);
     else
         refuse_slot(a, s->index);
-    return a->shape.registered == registered;
+    return a->spec.registered == registered;
 }
 
-bool rg__shape_fits(rg__agent *a, const rg__kv *kv)
+bool rg__job_spec_fits(rg__agent *a, const rg__kv *kv)
 {
     json_t *job = json_loadb(kv->value, kv->value_bytes, 0, NULL);
-    char *text = shape_text(a);
+    char *text = spec_text(a);
     json_t *mine = text != NULL ? json_loads(text, 0, NULL) : NULL;
     const bool differs = refuse_if_differs(a, job, mine, "version") ||
                          refuse_if_differs(a, job, mine, "program");
