@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "elastic/agent/mpirun/mpirun.h"
 #include "elastic/cli/cli.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
@@ -28,7 +29,7 @@
 #define ANSWER_MS 10000
 #define FAILED_S  1
 #define LATER_MS  10
-#define LATERS    500 /* then the launch is not known there */
+#define LATERS    500 /* then that is all */
 
 /* -------------------------------------------------------------- the agent */
 
@@ -70,11 +71,13 @@ static rg_status receive(int sock, rg__rank_go *go, int fds[RG__SOCK_FDS])
                         "the agent runs no job with --mpi, or is of another "
                         "version");
     go->why[sizeof go->why - 1] = '\0';
-    return go->why[0] == '\0' ? RG_OK : rg__fail(RG_ERR_REFUSED, "%s", go->why);
+    return go->why[0] == '\0' || go->is_later
+               ? RG_OK
+               : rg__fail(RG_ERR_REFUSED, "%s", go->why);
 }
 
-static rg_status ask(const char *path, const void *m, size_t n, rg__rank_go *go,
-                     int fds[RG__SOCK_FDS])
+static rg_status ask_once(const char *path, const void *m, size_t n,
+                          rg__rank_go *go, int fds[RG__SOCK_FDS])
 {
     int sock = -1;
     rg_status st = connect_to_agent(path, &sock);
@@ -85,6 +88,22 @@ static rg_status ask(const char *path, const void *m, size_t n, rg__rank_go *go,
         st = receive(sock, go, fds);
     close(sock);
     return st;
+}
+
+/* Until the agent knows, or reaches, what it takes. */
+static rg_status ask(const char *path, const void *m, size_t n, rg__rank_go *go,
+                     int fds[RG__SOCK_FDS])
+{
+    const struct timespec pause = {.tv_nsec = LATER_MS * 1000 * 1000};
+    for (int i = 0; i < LATERS; i++) {
+        const rg_status st = ask_once(path, m, n, go, fds);
+        if (st != RG_OK || !go->is_later)
+            return st;
+        nanosleep(&pause, NULL);
+    }
+    return rg__fail(RG_ERR_REFUSED, "%s",
+                    go->why[0] != '\0' ? go->why
+                                       : "the agent knows of no such launch");
 }
 
 /* -------------------------------------------------------------------- rank */
@@ -102,18 +121,12 @@ static int own_rank(void)
     return -1;
 }
 
-static rg_status ask_for_slot(const rg__library_settings *s, const rg__rank *m,
-                              rg__rank_go *go, int fds[RG__SOCK_FDS])
+/* What is for mpirun alone (mpirun/fabric.c). */
+static void drop_variables(void)
 {
-    const struct timespec pause = {.tv_nsec = LATER_MS * 1000 * 1000};
-    for (int i = 0; i < LATERS; i++) {
-        const rg_status st = ask(s->socket, m, sizeof *m, go, fds);
-        if (st != RG_OK || !go->is_later)
-            return st;
-        nanosleep(&pause, NULL);
-    }
-    return rg__fail(RG_ERR_REFUSED, "the agent knows of no launch %llu",
-                    (unsigned long long)m->launch);
+    const char *value = getenv(RG__ENV_HWLOC);
+    if (value != NULL && strcmp(value, RG__HWLOC_NO_DEVICES) == 0)
+        unsetenv(RG__ENV_HWLOC);
 }
 
 /* In the rank's process, which has a group of its own, as any worker, and does
@@ -128,11 +141,13 @@ static int run_program(const rg__cli *cli, rg__rank m, pid_t shim)
     if (getppid() != shim)
         return RG__EXIT_SYSTEM;
     m.pid = getpid();
-    const rg_status st = ask_for_slot(&cli->settings.library, &m, &go, fds);
+    const rg_status st =
+        ask(cli->settings.library.socket, &m, sizeof m, &go, fds);
     if (st != RG_OK)
         return rg__cli_fail(st);
     snprintf(number, sizeof number, "%d", go.slot);
     setenv(RG__ENV_SLOT, number, 1);
+    drop_variables();
     setenv("PYTHONUNBUFFERED", "1", 0);
     dup2(fds[0], STDOUT_FILENO);
     dup2(fds[1], STDERR_FILENO);

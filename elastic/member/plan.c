@@ -835,6 +835,7 @@ static bool stops(const look *l)
  * at the door, by rank of MPI_COMM_WORLD. */
 
 #define LAUNCHES_IN_VAIN 5
+#define VAIN_NS          (250 * MS_NS) /* before the third; then ever longer */
 
 /* The host that had a seat, or ran mpirun, does not have it any more. */
 static bool is_host_dead(const look *l, uint64_t id, const char *name)
@@ -1041,12 +1042,30 @@ static bool is_any_slot_coming(const look *l)
     return false;
 }
 
+/* Launches since the newest that has come to a world. */
+static uint64_t count_vain(const look *l)
+{
+    return l->s->mpirun.number - (l->decided != NULL ? l->decided->launch : 0);
+}
+
+/* Something that goes by itself, such as an agent that is just taken over, is
+ * not to use up all of them within a moment. */
+static bool pauses_for_launch(const look *l)
+{
+    const uint64_t vain = count_vain(l);
+    if (l->clock->paused != l->s->mpirun.number) {
+        l->clock->paused = l->s->mpirun.number;
+        l->clock->pause_ns = 0;
+    }
+    return vain >= 2 &&
+           !has_waited(l, &l->clock->pause_ns, VAIN_NS << (vain - 2));
+}
+
 /* true: it ends the job. */
 static bool is_launching_in_vain(const look *l)
 {
     const rg__mpirun *run = &l->s->mpirun;
-    const uint64_t last = l->decided != NULL ? l->decided->launch : 0;
-    if (run->number - last < LAUNCHES_IN_VAIN)
+    if (count_vain(l) < LAUNCHES_IN_VAIN)
         return false;
     l->plan->kind = RG__PLAN_LAUNCH_FAILED;
     snprintf(l->plan->cause, sizeof l->plan->cause, "%s", run->why);
@@ -1079,7 +1098,7 @@ static rg_status begin_launch(const look *l, seats *s)
 
 static rg_status plan_next_launch(const look *l)
 {
-    if (!is_swept(l) || is_launching_in_vain(l))
+    if (!is_swept(l) || is_launching_in_vain(l) || pauses_for_launch(l))
         return RG_OK;
     seats s = {.max = l->c->max};
     s.of = calloc((size_t)s.max, sizeof *s.of);
@@ -1265,10 +1284,10 @@ bool rg__plan_is_here(const rg__snapshot *snap, uint64_t host)
 
 void rg__plan_leave_out(rg__plan_clock *clock, uint64_t from_ns, uint64_t to_ns)
 {
-    uint64_t *since[] = {&clock->forming_ns,   &clock->newcomer_ns,
-                         &clock->below_min_ns, &clock->back_ns,
-                         &clock->world_ns,     &clock->proposed_ns,
-                         &clock->stand_ns,     &clock->launch_ns};
+    uint64_t *since[] = {
+        &clock->forming_ns, &clock->newcomer_ns, &clock->below_min_ns,
+        &clock->back_ns,    &clock->world_ns,    &clock->proposed_ns,
+        &clock->stand_ns,   &clock->launch_ns,   &clock->pause_ns};
     for (size_t i = 0; i < sizeof since / sizeof *since; i++)
         if (*since[i] != 0)
             *since[i] += to_ns - (*since[i] > from_ns ? *since[i] : from_ns);

@@ -46,6 +46,7 @@ typedef struct rg__plan_clock {
     uint64_t proposed, proposed_ns; /* generation whose acks are waited for */
     uint64_t stand_ns;              /* its newcomers alone are */
     uint64_t launch, launch_ns;     /* that is waited for, since then */
+    uint64_t paused, pause_ns;      /* behind that one, since then */
     rg__link_report report[RG__REPORTS_MAX]; /* of the last minute */
     int reports;
     rg__shut_out *shut_out; /* owned */

@@ -131,11 +131,16 @@ static void a_launch_that_hangs_is_over(void)
     job_end(&j);
 }
 
+/* The first two follow at once. */
 static void too_many_in_vain_end_the_job(void)
 {
     job j;
     begin(&j);
     for (uint64_t number = 1; number <= 5; number++) {
+        if (number > 2) {
+            CHECK_EQ(job_look(&j), RG__PLAN_WAIT);
+            j.now_ns += SECOND / 4 << (number - 3);
+        }
         take_launch(&j);
         j.snap.host[0].broke = number;
         take_launch(&j);

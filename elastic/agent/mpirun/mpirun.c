@@ -71,6 +71,7 @@ static void run_helper(const rg__agent *a, char *const *argv)
     sigset_t empty;
     setpgid(0, 0);
     rg__command_set_variables(a);
+    rg__fabric_set_variables();
     sigemptyset(&empty);
     sigprocmask(SIG_SETMASK, &empty, NULL);
     signal(SIGPIPE, SIG_DFL);
@@ -141,20 +142,23 @@ static bool are_slots_free(const rg__agent *a)
 }
 
 /* All of it is killed again and again until nothing is left: a daemon may just
- * have forked. What a shim says of its rank's end is waited for. */
+ * have forked. What a shim says of its rank's end is waited for, and no shim
+ * that has said it. */
 static void sweep(void *arg)
 {
     rg__agent *a = arg;
     struct rg__launches *l = a->launches;
-    const bool spares_shims = rg__now_ns() - l->over_ns < SHIMS_NS;
-    const bool is_swept = are_slots_free(a) &&
-                          rg__sweep_kill(a, spares_shims) == 0 &&
-                          l->helpers == NULL;
+    const bool are_free = are_slots_free(a);
+    const bool spares_shims = !are_free && rg__now_ns() - l->over_ns < SHIMS_NS;
+    const bool is_swept =
+        rg__sweep_kill(a, spares_shims) == 0 && are_free && l->helpers == NULL;
     if (!is_swept) {
         rg__timer_set(l->sweep, SWEEP_NS);
         return;
     }
     rg__scratch_remove(a);
+    rg__log(RG__DEBUG, "agent", "launch %llu is swept",
+            (unsigned long long)l->number);
     a->launch.swept = l->number;
     a->on->swept(a);
 }
@@ -172,6 +176,8 @@ void rg__launch_end(rg__agent *a)
         return;
     l->is_over = true;
     l->over_ns = rg__now_ns();
+    rg__log(RG__DEBUG, "agent", "launch %llu is over",
+            (unsigned long long)l->number);
     for (int i = 0; i < a->params->slots; i++)
         rg__slot_recall(&a->slot[i], 0);
     kill_helpers(a);
@@ -253,6 +259,8 @@ static void see_launch(rg__agent *a, const rg__mpirun *run)
     l->is_over = false;
     l->begun_ns = rg__now_ns();
     rg__scratch_make(a);
+    rg__log(RG__DEBUG, "agent", "launch %llu begins",
+            (unsigned long long)l->number);
     take_over(a);
     if (run->by == a->id && !run->is_over && !l->is_over)
         begin(a);

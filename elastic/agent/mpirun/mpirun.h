@@ -7,6 +7,10 @@
 
 #include "elastic/agent/base/agent_state.h"
 
+/* What mpirun and its daemons look for in a host, and ranks do not inherit. */
+#define RG__ENV_HWLOC        "HWLOC_COMPONENTS"
+#define RG__HWLOC_NO_DEVICES "-pci,-linuxio"
+
 rg_status rg__mpirun_create(rg__agent *a);
 void rg__mpirun_destroy(rg__agent *a);
 

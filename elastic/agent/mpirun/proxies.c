@@ -16,12 +16,18 @@
 #define LATER_NS (5 * RG__MS)
 #define LATE_NS  (5000 * RG__MS) /* for the launch to be seen here */
 
-static void answer(int sock, const char *why)
+static void answer_when(int sock, const char *why, bool is_later)
 {
-    rg__rank_go m = {.head = {RG__RANK_GO, RG__WIRE_VERSION}};
+    rg__rank_go m = {.head = {RG__RANK_GO, RG__WIRE_VERSION},
+                     .is_later = is_later};
     snprintf(m.why, sizeof m.why, "%s", why);
     rg__sock_send(sock, &m, sizeof m, NULL, 0);
     close(sock);
+}
+
+static void answer(int sock, const char *why)
+{
+    answer_when(sock, why, false);
 }
 
 /* "": it has begun. */
@@ -127,9 +133,9 @@ typedef struct asking {
     size_t n;
 } asking;
 
-static void end_asking(asking *k, const char *why)
+static void end_asking(asking *k, const char *why, bool is_later)
 {
-    answer(k->sock, why);
+    answer_when(k->sock, why, is_later);
     free(k->m);
     free(k);
 }
@@ -143,7 +149,7 @@ static bool asking_frame(void *arg, uint32_t type, const void *body, size_t n)
     memcpy(why, body, sizeof why);
     why[sizeof why - 1] = '\0';
     rg__connection_close(k->c);
-    end_asking(k, why);
+    end_asking(k, why, false);
     return true;
 }
 
@@ -159,11 +165,12 @@ static void asking_room(void *arg)
     k->m = NULL;
 }
 
+/* Another may be taking over from the agent there. */
 static void asking_gone(void *arg, const char *why)
 {
     char text[RG__TEXT_MAX];
     snprintf(text, sizeof text, "the agent there can't be asked: %.160s", why);
-    end_asking(arg, text);
+    end_asking(arg, text, true);
 }
 
 static const rg__seat *find_host(const rg__agent *a, const char *address)
@@ -192,7 +199,7 @@ static void call(rg__agent *a, int sock, const rg__proxy *m, size_t n,
     *k = (asking){.a = a, .sock = sock, .m = copy, .n = n};
     if (rg__connection_call(a, &host->address, host->port, host->host, &fns, k,
                             &k->c) != RG_OK)
-        end_asking(k, rg_last_error());
+        end_asking(k, rg_last_error(), true);
 }
 
 void rg__proxy_ask(rg__agent *a, int sock, const rg__proxy *m, size_t n)

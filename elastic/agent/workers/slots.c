@@ -182,9 +182,12 @@ static rg_status start_child(rg__slot *s)
     return st;
 }
 
+/* A whole launch waits for a rank, and takes longer than the first pause. */
 static uint64_t backoff_ms(const rg__slot *s)
 {
     uint64_t ms = BACKOFF_FIRST_MS;
+    if (s->a->params->is_mpi && s->saved.quick_deaths <= 1)
+        return 0;
     for (int i = 1; i < s->saved.quick_deaths && ms < BACKOFF_MOST_MS; i++)
         ms *= 2;
     return ms < BACKOFF_MOST_MS ? ms : BACKOFF_MOST_MS;
