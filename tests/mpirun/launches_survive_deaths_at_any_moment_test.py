@@ -6,7 +6,8 @@ within its steps: another launch follows, and no committed step is lost.
 
 plays for as long as somebody wants to; it prints each try.
 
-Covers: mpirun/mpirun.c sweep.c proxies.c ranks.c rank_cmd.c plan.c
+Covers: mpirun/mpirun.c sweep.c proxies.c ranks.c fabric.c rank_cmd.c
+plan.c
 """
 
 import contextlib
