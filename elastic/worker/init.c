@@ -235,7 +235,10 @@ static rg_status start(rg_ctx *ctx)
     if (st != RG_OK)
         return st;
     rg__crash_install(ctx->page);
-    return rg__worker_start_thread(w);
+    st = rg__worker_start_thread(w);
+    if (st == RG_OK && w->launcher != NULL)
+        rg__worker_watch_launched(w);
+    return st;
 }
 
 /* The door of a static program, and of a rank under --mpi, is rg_init. */

@@ -389,8 +389,27 @@ rg_status rg__worker_enter_launched(rg__worker *w,
                     w->entered.host_count);
 }
 
+/* Ranks of other hosts hear of it where the connections with this one break. */
+static void on_lost(void *arg, int rank)
+{
+    rg__worker *w = arg;
+    rg__engine *engine = w->ctx->engine;
+    rg__engine_lose(engine, rank);
+    if (w->entered.host_count == 1 || w->listener < 0)
+        return;
+    rg__engine_lock(engine);
+    rg__worker_link_broken(w, rank, "its process has ended");
+    rg__engine_unlock(engine);
+}
+
+void rg__worker_watch_launched(rg__worker *w)
+{
+    w->launcher->watch(on_lost, w);
+}
+
 void rg__worker_leave_launched(rg__worker *w, const char *why)
 {
+    w->launcher->watch(NULL, NULL);
     if (w->ctx->sets != NULL)
         rg__sets_leave(w->ctx, RG_ERR_INVALID, why);
 }

@@ -132,6 +132,8 @@ rg_status rg__worker_launched(rg__worker *w,
  * Collective. */
 rg_status rg__worker_enter_launched(rg__worker *w,
                                     const rg__library_settings *settings);
+/* From now on, who waits for a process that has ended hears of it. */
+void rg__worker_watch_launched(rg__worker *w);
 /* Close it, on the thread that ends it. */
 void rg__worker_leave_launched(rg__worker *w, const char *why);
 

@@ -19,6 +19,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "sdk/base/inner.h"
+
 #ifdef RG_FAILPOINTS
 #define rg__failpoint(name, rank, step, generation)                            \
     rg__failpoint_pass(name, rank, step, generation)
@@ -34,7 +36,7 @@ void rg__failpoint_start(uint32_t start);
 /* This process has done something that it does not do by itself. */
 bool rg__failpoint_has_struck(void);
 
-void rg__failpoint_pass(const char *name, int rank, uint64_t step,
-                        uint64_t generation);
+RG_INNER void rg__failpoint_pass(const char *name, int rank, uint64_t step,
+                                 uint64_t generation);
 
 #endif

@@ -361,6 +361,15 @@ void rg__engine_goodbye(rg__engine *e)
     rg__engine_unlock(e);
 }
 
+void rg__engine_lose(rg__engine *e, int rank)
+{
+    rg__engine_lock(e);
+    if (e->world != NULL && e->world->comm != NULL &&
+        e->transport->lost != NULL)
+        e->transport->lost(e->world->comm, rank);
+    rg__engine_unlock(e);
+}
+
 void rg__engine_leave(rg__engine *e, rg_status st, const char *why)
 {
     rg__engine_lock(e);

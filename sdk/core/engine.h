@@ -86,6 +86,10 @@ bool rg__engine_is_stalled(rg__engine *engine);
  * peers must not wait for it. */
 void rg__engine_goodbye(rg__engine *engine);
 
+/* The process of that rank of the world has ended: operations that wait for it
+ * end with ERR_PEER_LOST, and others go on. Any thread. */
+void rg__engine_lose(rg__engine *engine, int rank);
+
 /* Leave the generation: close every channel with st and why, and wake all
  * waiting threads. Once it has returned, no thread of this process stores for
  * the generation from within Regroup's collectives. */

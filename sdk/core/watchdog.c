@@ -16,6 +16,7 @@
 #define LOOK_NS     (5 * RG__MS)
 #define RANKS_SHOWN 24
 #define LEFT_NS     (500 * RG__MS) /* a change of membership is over by then */
+#define LOST_NS     (20 * RG__MS)
 
 void rg__watchdog_configure(rg__engine *e)
 {
@@ -148,34 +149,38 @@ static void give_up(rg__channel *ch, const rg_req *req, uint64_t now)
         rg__channel_shut(ch, RG_ERR_TIMEOUT, rg_last_error());
 }
 
-/* The first awaited rank that has left for good; -1: none. */
-static int find_left(const rg__channel *ch)
+/* The first awaited rank that starts nothing any more, and why; -1: none. */
+static int find_gone(const rg__channel *ch, rg__gone *how_p)
 {
     const rg__transport *t = ch->comm->transport;
     int rank[RANKS_SHOWN];
-    if (!ch->has_begun || t->awaited == NULL || t->has_left == NULL)
+    if (!ch->has_begun || t->awaited == NULL || t->gone == NULL)
         return -1;
     const int n = t->awaited(ch->comm, rank, RANKS_SHOWN);
-    for (int i = 0; i < n; i++)
-        if (t->has_left(ch->comm, rank[i]))
+    for (int i = 0; i < n; i++) {
+        *how_p = t->gone(ch->comm, rank[i]);
+        if (*how_p != RG__IS_HERE)
             return rank[i];
+    }
     return -1;
 }
 
 /* It waits for a process that will never come; false: as far as is known, it
  * does not. */
-static bool give_up_left(rg__channel *ch, const rg_req *req, uint64_t now)
+static bool give_up_gone(rg__channel *ch, const rg_req *req, uint64_t now)
 {
+    static const char *const how_text[] = {
+        [RG__HAS_LEFT] = "which has called rg_finalize",
+        [RG__IS_LOST] = "which is lost: its process has ended"};
     char name[64];
-    if (now - req->since_ns < LEFT_NS)
-        return false;
-    const int left = find_left(ch);
-    if (left < 0)
+    rg__gone how = RG__IS_HERE;
+    const uint64_t waited = now - req->since_ns;
+    const int rank = waited < LOST_NS ? -1 : find_gone(ch, &how);
+    if (rank < 0 || (how == RG__HAS_LEFT && waited < LEFT_NS))
         return false;
     name_of(req, name, sizeof name);
-    rg__fail(RG_ERR_PEER_LOST,
-             "%s on %s waits for its rank %d, which has called rg_finalize",
-             name, words_of(ch).text, left);
+    rg__fail(RG_ERR_PEER_LOST, "%s on %s waits for its rank %d, %s", name,
+             words_of(ch).text, rank, how_text[how]);
     if (!ask_to_end(ch->engine, rg_last_error()))
         rg__channel_shut(ch, RG_ERR_PEER_LOST, rg_last_error());
     return true;
@@ -198,7 +203,7 @@ static void look_at(rg__channel *ch, uint64_t now)
         ch->is_hushed)
         return;
     look_for_stall(ch, req, now);
-    if (give_up_left(ch, req, now))
+    if (give_up_gone(ch, req, now))
         return;
     req = find_overdue(ch, now);
     if (req != NULL)

@@ -31,6 +31,11 @@ typedef struct rg__launcher {
     rg_status (*attach)(rg__launched *mine_p,
                         void (*ended)(void *arg, const char *why), void *arg);
 
+    /* Tell of each process of the world on this host that ends, or has since
+     * attach, which is lost unless it has called rg_finalize: on a thread of
+     * the launcher's. NULL: nobody is told any more when this has returned. */
+    void (*watch)(void (*lost)(void *arg, int rank), void *arg);
+
     /* all holds size times bytes, by rank. Collective. */
     rg_status (*gather)(const void *mine, size_t bytes, void *all);
 

@@ -179,6 +179,13 @@ typedef struct rg__wait_policy {
     uint64_t poll_ns, sleep_ns;
 } rg__wait_policy;
 
+/* A member that starts nothing any more. */
+typedef enum rg__gone {
+    RG__IS_HERE,
+    RG__HAS_LEFT, /* it has called rg_finalize */
+    RG__IS_LOST   /* its process has ended without that */
+} rg__gone;
+
 typedef struct rg__transport {
     size_t size; /* of this struct, as the transport was compiled */
     const char *name;
@@ -228,9 +235,14 @@ typedef struct rg__transport {
      * that nobody waits for it. NULL: nobody hears it. */
     void (*goodbye)(rg__comm *world);
 
-    /* Has that member, a set rank, said so? Under the rules of awaited; false
-     * also where it is not known. NULL: it never is. */
-    bool (*has_left)(rg__comm *comm, int rank);
+    /* Has that member, a set rank, said so, or has its process ended? Under the
+     * rules of awaited; RG__IS_HERE also where it is not known. NULL: it never
+     * is. */
+    rg__gone (*gone)(rg__comm *comm, int rank);
+
+    /* The process of that rank of the world has ended: whoever waits for it
+     * finds that by `gone`. NULL: the transport finds out by itself. */
+    void (*lost)(rg__comm *world, int rank);
 
     /* May the Regroup thread call the slots of this world's comms? NULL: it
      * may; else only threads that are inside of a call do. */

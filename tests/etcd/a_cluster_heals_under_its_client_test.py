@@ -7,7 +7,7 @@ writes and news pause no longer than the bound of each fault.
 --seconds: how long the fault lasts. Prints the longest pauses, beyond the time
 in which nobody can answer; elastic/etcd/README.md has figures.
 
-Covers: endpoints.c mirror.c watch.c lease.c"""
+Covers: endpoints.c mirror.c etcd/watch.c lease.c"""
 import argparse
 import statistics
 import time

@@ -2,7 +2,7 @@
  * quiet ones but the guard: a member whose host is gone, one that serves an
  * old state, a deletion that was never sent, a start in the future.
  *
- * Covers: watch.c guard.c */
+ * Covers: etcd/watch.c guard.c */
 #include <stdlib.h>
 
 #include "elastic/etcd/guard.h"

@@ -98,7 +98,7 @@ def end_with_us():
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
-def run(flavour, np, words, *flags, **extra):
+def run(flavour, np, words, *flags, limit_s=LIMIT_S, **extra):
     """The exit code, and what was said on standard output and error; flags are
     mpirun's."""
     env = environment_of(extra)
@@ -107,11 +107,11 @@ def run(flavour, np, words, *flags, **extra):
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                              preexec_fn=end_with_us)
     try:
-        out, err = child.communicate(timeout=LIMIT_S)
+        out, err = child.communicate(timeout=limit_s)
     except subprocess.TimeoutExpired:
         os.killpg(child.pid, signal.SIGTERM)
         out, err = child.communicate(timeout=20)
-        err += f"\nrun.py: it had not ended after {LIMIT_S} s"
+        err += f"\nrun.py: it had not ended after {limit_s} s"
         return 1, out, err
     return child.returncode, out, err
 

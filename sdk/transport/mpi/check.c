@@ -8,6 +8,7 @@
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/transport/mpi/lost.h"
+#include "sdk/transport/mpi/watch.h"
 
 #define HISTORY  64 /* lines that are kept; digests: until all have passed */
 #define EACH     16 /* the first so many are told, then every so many-th */
@@ -85,8 +86,11 @@ rg_status rg__check_open(void)
 {
     if (rg__mpi_check() != CHECK_LATE)
         return RG_OK;
-    rg_status st = rg__mpi_status("MPI_Comm_dup",
-                                  MPI_Comm_dup(rg__mpi_world(), &words.comm));
+    rg__wait wait = {.call = "MPI_Comm_dup"};
+    rg__watch_enter(&wait);
+    const rg_status st =
+        rg__mpi_status(wait.call, MPI_Comm_dup(rg__mpi_world(), &words.comm));
+    rg__watch_leave(&wait);
     if (st != RG_OK)
         return st;
     words.is_open = true;
@@ -424,7 +428,8 @@ void rg__check_close(void)
     for (int i = 0; i < SLOTS; i++)
         if (words.send[i] != MPI_REQUEST_NULL)
             MPI_Request_free(&words.send[i]);
-    MPI_Comm_free(&words.comm);
+    if (!rg__lost_any())
+        rg__mpi_free(&words.comm, NULL, 0);
 }
 
 /* --------------------------------------------------------- the comm's hooks */

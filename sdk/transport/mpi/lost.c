@@ -9,6 +9,7 @@
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/transport/mpi/mpi_comm.h"
+#include "sdk/transport/mpi/watch.h"
 
 #define LOST_NS     (1000 * RG__MS) /* until MPI knows who it is */
 #define RANKS_SHOWN 24
@@ -64,7 +65,20 @@ void rg__lost_note(MPI_Comm on)
 
 bool rg__lost_any(void)
 {
-    return ulfm.has_lost;
+    return ulfm.has_lost || rg__watch_has_any_ended();
+}
+
+bool rg__lost_is(const rg__mpi *c, int m)
+{
+    return rg__watch_has_ended(c->ranks == NULL ? m : c->ranks[m]);
+}
+
+bool rg__lost_in(const rg__mpi *c)
+{
+    bool is_lost = c->lost_ns != 0;
+    for (int m = 0; m < c->n && !is_lost; m++)
+        is_lost = rg__lost_is(c, m);
+    return is_lost;
 }
 
 /* ----------------------------------------------------------------- who it is

@@ -16,7 +16,7 @@
 static bool mpi_holds(rg__comm *base)
 {
     const rg__mpi *c = (const rg__mpi *)base;
-    return c->requests > 0 || c->lost_ns != 0;
+    return c->requests > 0 || rg__lost_in(c);
 }
 
 /* Thrown away; what has not come whole by now comes while MPI goes on. */
@@ -66,15 +66,16 @@ static void close_comm(rg__mpi *c)
     rg__check_part(c);
     if (c->is_world)
         close_world();
-    if (c->mpi != MPI_COMM_NULL && c->lost_ns == 0)
+    if (c->mpi != MPI_COMM_NULL && !rg__lost_in(c))
         take_what_nobody_took(c->mpi);
     if (mpi_holds(&c->base))
         return;
     if (c->mpi != MPI_COMM_NULL && !c->is_world)
-        MPI_Comm_free(&c->mpi);
+        rg__mpi_free(&c->mpi, c->ranks, c->n);
     if (c->scratch != NULL)
         rg__mpi_free_scratch(c);
     rg__slip_clear(&c->slip);
+    free(c->ranks);
     free(c->request);
     free(c->all);
     free(c->told);
@@ -141,6 +142,15 @@ static rg_status mpi_open(const rg__boot *boot, rg__comm **comm_p)
     return RG_OK;
 }
 
+static rg_status note_ranks(rg__mpi *c, const int *ranks)
+{
+    c->ranks = malloc((size_t)c->n * sizeof *c->ranks);
+    if (c->ranks == NULL)
+        return rg__fail(RG_ERR_MEMORY, "no memory for a comm");
+    memcpy(c->ranks, ranks, (size_t)c->n * sizeof *c->ranks);
+    return RG_OK;
+}
+
 /* Touches nothing that the engine's lock guards. */
 static rg_status mpi_rendezvous(rg__comm *world, const int *ranks, int n,
                                 uint32_t id, rg__comm **comm_p)
@@ -150,7 +160,9 @@ static rg_status mpi_rendezvous(rg__comm *world, const int *ranks, int n,
     rg_status st = create_comm(id, n, &c);
     if (st != RG_OK)
         return st;
-    st = rg__mpi_create(ranks, n, id, &c->mpi);
+    st = note_ranks(c, ranks);
+    if (st == RG_OK)
+        st = rg__mpi_create(ranks, n, id, &c->mpi);
     if (st == RG_OK)
         st = rg__mpi_status("MPI_Comm_rank", MPI_Comm_rank(c->mpi, &c->rank));
     if (st != RG_OK) {
@@ -180,9 +192,23 @@ static rg__bell *mpi_bell(rg__comm *world)
     return NULL;
 }
 
+static bool is_among(int m, const int *ranks, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (ranks[i] == m)
+            return true;
+    return false;
+}
+
+/* MPI does not say whom it waits for: those that never come, at least. */
 static int mpi_awaited(rg__comm *base, int *ranks, int room)
 {
-    return rg__check_left((const rg__mpi *)base, ranks, room);
+    const rg__mpi *c = (const rg__mpi *)base;
+    int n = rg__check_left(c, ranks, room);
+    for (int m = 0; m < c->n && n < room; m++)
+        if (m != c->rank && rg__lost_is(c, m) && !is_among(m, ranks, n))
+            ranks[n++] = m;
+    return n;
 }
 
 static void mpi_goodbye(rg__comm *world)
@@ -193,11 +219,10 @@ static void mpi_goodbye(rg__comm *world)
 }
 
 /* Asked of those that are awaited only. */
-static bool mpi_has_left(rg__comm *base, int rank)
+static rg__gone mpi_gone(rg__comm *base, int rank)
 {
-    (void)base;
-    (void)rank;
-    return true;
+    return rg__lost_is((const rg__mpi *)base, rank) ? RG__IS_LOST
+                                                    : RG__HAS_LEFT;
 }
 
 static bool mpi_is_for_all(rg__comm *world)
@@ -400,7 +425,7 @@ const rg__transport rg__transport_mpi = {
     .bell = mpi_bell,
     .awaited = mpi_awaited,
     .goodbye = mpi_goodbye,
-    .has_left = mpi_has_left,
+    .gone = mpi_gone,
     .is_for_all = mpi_is_for_all,
     .admits = mpi_admits,
     .wait = {.poll_ns = 3 * RG__MS, .sleep_ns = RG__MPI_SLEEP_NS},

@@ -41,6 +41,7 @@ struct rg__mpi {
     bool is_world;  /* mpi is the world's, and not this comm's to free */
     bool is_broken; /* MPI has failed on it */
     int rank, n;
+    int *ranks; /* of the members in the world; owned; NULL: it is the world */
     uint32_t id;
 
     rg__slip slip; /* of a member that is an operation behind, or ahead */

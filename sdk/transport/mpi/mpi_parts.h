@@ -48,6 +48,9 @@ rg__check_mode rg__mpi_check(void);
 rg_status rg__mpi_create(const int *ranks, int n, uint32_t id,
                          MPI_Comm *comm_p);
 
+/* Give back a communicator of n ranks of the world; NULL: of all. */
+void rg__mpi_free(MPI_Comm *comm, const int *ranks, int n);
+
 /* The communicator becomes the program's: it gets the error handler of the one
  * that the world was made from. */
 void rg__mpi_lend(MPI_Comm comm);

@@ -1,12 +1,14 @@
 /* The library offers MPI as a launcher as soon as it is loaded. */
 #include "sdk/base/log.h"
 #include "sdk/transport/mpi/mpi_parts.h"
+#include "sdk/transport/mpi/watch.h"
 
 static const rg__launcher launcher = {.size = sizeof(rg__launcher),
                                       .version = RG_VERSION,
                                       .transport = &rg__transport_mpi,
                                       .is_here = rg__mpi_is_here,
                                       .attach = rg__mpi_attach,
+                                      .watch = rg__watch_tell,
                                       .gather = rg__mpi_gather,
                                       .detach = rg__mpi_detach};
 

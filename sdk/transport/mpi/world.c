@@ -12,6 +12,7 @@
 #include "sdk/base/log.h"
 #include "sdk/transport/mpi/mpi_parts.h"
 #include "sdk/transport/mpi/lost.h"
+#include "sdk/transport/mpi/watch.h"
 
 /* One per process, as MPI itself. */
 static struct world {
@@ -125,11 +126,13 @@ static rg_status begin_mpi(void)
                         "MPI was finalised before rg_init; call MPI_Finalize "
                         "behind rg_finalize");
     if (!is_initialised) {
-        const rg_status st = rg__mpi_status(
-            "MPI_Init_thread",
-            MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &world.level));
-        world.is_ours = st == RG_OK;
-        return st;
+        rg__wait wait = {.call = "MPI_Init_thread"};
+        rg__watch_enter(&wait);
+        const int code =
+            MPI_Init_thread(NULL, NULL, MPI_THREAD_MULTIPLE, &world.level);
+        rg__watch_leave(&wait);
+        world.is_ours = code == MPI_SUCCESS;
+        return rg__mpi_status(wait.call, code);
     }
     return rg__mpi_status("MPI_Query_thread", MPI_Query_thread(&world.level));
 }
@@ -197,8 +200,11 @@ static rg_status own_communicator(MPI_Comm from)
         rg__mpi_status("MPI_Comm_group", MPI_Comm_group(from, &group));
     if (st != RG_OK)
         return st;
-    st = rg__mpi_status("MPI_Comm_create",
-                        MPI_Comm_create(from, group, &world.comm));
+    MPI_Comm_rank(from, &world.rank);
+    rg__wait wait = {.call = "MPI_Comm_create"};
+    rg__watch_enter(&wait);
+    st = rg__mpi_status(wait.call, MPI_Comm_create(from, group, &world.comm));
+    rg__watch_leave(&wait);
     MPI_Group_free(&group);
     if (st != RG_OK)
         return st;
@@ -208,19 +214,62 @@ static rg_status own_communicator(MPI_Comm from)
     return RG_OK;
 }
 
+static rg_status bcast_leader(int *leader_p, MPI_Comm host)
+{
+    rg__wait wait = {.call = "MPI_Bcast"};
+    rg__watch_enter(&wait);
+    const rg_status st =
+        rg__mpi_status(wait.call, MPI_Bcast(leader_p, 1, MPI_INT, 0, host));
+    rg__watch_leave(&wait);
+    return st;
+}
+
 static rg_status find_host(rg__launched *mine)
 {
     MPI_Comm host;
-    rg_status st =
-        rg__mpi_status("MPI_Comm_split_type",
-                       MPI_Comm_split_type(world.comm, MPI_COMM_TYPE_SHARED, 0,
-                                           MPI_INFO_NULL, &host));
+    rg__wait wait = {.call = "MPI_Comm_split_type"};
+    rg__watch_enter(&wait);
+    rg_status st = rg__mpi_status(
+        wait.call, MPI_Comm_split_type(world.comm, MPI_COMM_TYPE_SHARED, 0,
+                                       MPI_INFO_NULL, &host));
+    rg__watch_leave(&wait);
     if (st != RG_OK)
         return st;
     mine->host_leader = world.rank;
-    st = rg__mpi_status("MPI_Bcast",
-                        MPI_Bcast(&mine->host_leader, 1, MPI_INT, 0, host));
+    st = bcast_leader(&mine->host_leader, host);
     MPI_Comm_free(&host);
+    return st;
+}
+
+/* What each process shows of itself, for those of its host. */
+typedef struct shown {
+    rg__pid pid;
+    int32_t host_leader;
+} shown;
+
+static rg_status watch_all(const rg__launched *mine, shown *all, rg__pid *pids)
+{
+    const shown own = {rg__watch_me(), mine->host_leader};
+    const rg_status st = rg__mpi_gather(&own, sizeof own, all);
+    if (st != RG_OK)
+        return st;
+    for (int r = 0; r < mine->size; r++)
+        if (all[r].host_leader == mine->host_leader)
+            pids[r] = all[r].pid;
+    return rg__watch_world(pids, mine->size);
+}
+
+static rg_status watch_processes(const rg__launched *mine)
+{
+    const size_t n = (size_t)mine->size;
+    shown *all = calloc(n, sizeof *all);
+    rg__pid *pids = calloc(n, sizeof *pids);
+    const rg_status st =
+        all == NULL || pids == NULL
+            ? rg__fail(RG_ERR_MEMORY, "no memory for %d ranks", mine->size)
+            : watch_all(mine, all, pids);
+    free(all);
+    free(pids);
     return st;
 }
 
@@ -230,7 +279,7 @@ static void free_world(void)
         return;
     world.is_attached = false;
     MPI_Errhandler_free(&world.handler);
-    MPI_Comm_free(&world.comm);
+    rg__mpi_free(&world.comm, NULL, 0);
 }
 
 /* MPI_Finalize has begun, on a thread that may call MPI. */
@@ -270,6 +319,8 @@ rg_status rg__mpi_attach(rg__launched *mine_p,
     world.keyval = MPI_KEYVAL_INVALID;
     rg_status st = read_check();
     if (st == RG_OK)
+        st = rg__watch_start();
+    if (st == RG_OK)
         st = begin_mpi();
     if (st == RG_OK)
         rg__lost_look_up();
@@ -281,10 +332,11 @@ rg_status rg__mpi_attach(rg__launched *mine_p,
         st = own_communicator(world.is_handed ? world.handed : MPI_COMM_WORLD);
     if (st != RG_OK)
         return st;
-    MPI_Comm_rank(world.comm, &world.rank);
     rg__launched mine = {.rank = world.rank};
     MPI_Comm_size(world.comm, &mine.size);
     st = find_host(&mine);
+    if (st == RG_OK)
+        st = watch_processes(&mine);
     if (st == RG_OK)
         st = watch_finalize();
     if (st == RG_OK)
@@ -294,12 +346,24 @@ rg_status rg__mpi_attach(rg__launched *mine_p,
 
 rg_status rg__mpi_gather(const void *mine, size_t bytes, void *all)
 {
-    return rg__mpi_status("MPI_Allgather",
-                          MPI_Allgather(mine, (int)bytes, MPI_BYTE, all,
-                                        (int)bytes, MPI_BYTE, world.comm));
+    rg__wait wait = {.call = "MPI_Allgather"};
+    rg__watch_enter(&wait);
+    const rg_status st = rg__mpi_status(
+        wait.call, MPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes,
+                                 MPI_BYTE, world.comm));
+    rg__watch_leave(&wait);
+    return st;
 }
 
-void rg__mpi_detach(void)
+static void finalize_mpi(void)
+{
+    rg__wait wait = {.call = "MPI_Finalize"};
+    rg__watch_enter(&wait);
+    MPI_Finalize();
+    rg__watch_leave(&wait);
+}
+
+static void part(void)
 {
     if (!rg__mpi_is_up())
         return;
@@ -322,7 +386,13 @@ void rg__mpi_detach(void)
     }
     free_world();
     if (world.is_ours)
-        MPI_Finalize();
+        finalize_mpi();
+}
+
+void rg__mpi_detach(void)
+{
+    part();
+    rg__watch_stop();
 }
 
 /* --------------------------------------------------------- communicators */
@@ -339,16 +409,26 @@ rg_status rg__mpi_create(const int *ranks, int n, uint32_t id, MPI_Comm *comm_p)
     MPI_Group_free(&all);
     if (st != RG_OK)
         return st;
-    st =
-        rg__mpi_status("MPI_Comm_create_group",
-                       MPI_Comm_create_group(world.comm, group,
-                                             (int)(id % RG__MPI_TAGS), comm_p));
+    rg__wait wait = {.call = "MPI_Comm_create_group", .ranks = ranks, .n = n};
+    rg__watch_enter(&wait);
+    st = rg__mpi_status(
+        wait.call, MPI_Comm_create_group(world.comm, group,
+                                         (int)(id % RG__MPI_TAGS), comm_p));
+    rg__watch_leave(&wait);
     MPI_Group_free(&group);
     if (st == RG_OK) /* MPICH gives it none of its parent's */
         st =
             rg__mpi_status("MPI_Comm_set_errhandler",
                            MPI_Comm_set_errhandler(*comm_p, MPI_ERRORS_RETURN));
     return st;
+}
+
+void rg__mpi_free(MPI_Comm *comm, const int *ranks, int n)
+{
+    rg__wait wait = {.call = "MPI_Comm_free", .ranks = ranks, .n = n};
+    rg__watch_enter(&wait);
+    MPI_Comm_free(comm);
+    rg__watch_leave(&wait);
 }
 
 void rg__mpi_lend(MPI_Comm comm)

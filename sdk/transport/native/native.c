@@ -273,21 +273,40 @@ static rg_status native_open(const rg__boot *boot, rg__comm **comm_p)
 static void native_goodbye(rg__comm *base)
 {
     const rg__shared *sh = ((rg__native *)base)->shared;
-    atomic_store(&rg__shm_bell_line(sh, sh->rank)->has_left, 1);
+    atomic_store(&rg__shm_bell_line(sh, sh->rank)->gone, RG__HAS_LEFT);
     if (sh->net != NULL)
         sh->net->is_ending = true; /* closing the links says so */
 }
 
+/* Anybody may have scribbled on it. */
+static rg__gone gone_of(const rg__native *c, int world_rank)
+{
+    const uint32_t how =
+        atomic_load(&rg__shm_bell_line(c->shared, world_rank)->gone);
+    return how == RG__IS_LOST ? RG__IS_LOST
+           : how != 0         ? RG__HAS_LEFT
+                              : RG__IS_HERE;
+}
+
 /* Of another host: where it is connected with this rank, and has come to read
  * it. */
-static bool native_has_left(rg__comm *base, int rank)
+static rg__gone native_gone(rg__comm *base, int rank)
 {
     const rg__native *c = (rg__native *)base;
     for (int m = 0; m < c->n; m++)
         if (set_rank_of(c, m) == rank)
-            return atomic_load(&rg__shm_bell_line(c->shared, c->member[m].rank)
-                                    ->has_left) != 0;
-    return rg__inter_has_left(c, rank);
+            return gone_of(c, c->member[m].rank);
+    return rg__inter_has_left(c, rank) ? RG__HAS_LEFT : RG__IS_HERE;
+}
+
+/* Only of a rank of this host. */
+static void native_lost(rg__comm *world, int rank)
+{
+    const rg__shared *sh = ((rg__native *)world)->shared;
+    uint32_t stays = RG__IS_HERE;
+    if (rank >= 0 && rank < sh->size && sh->host[rank] == sh->host[sh->rank])
+        atomic_compare_exchange_strong(&rg__shm_bell_line(sh, rank)->gone,
+                                       &stays, RG__IS_LOST);
 }
 
 const rg__transport rg__transport_native = {.size = sizeof(rg__transport),
@@ -300,5 +319,6 @@ const rg__transport rg__transport_native = {.size = sizeof(rg__transport),
                                             .arm = native_arm,
                                             .awaited = native_awaited,
                                             .goodbye = native_goodbye,
-                                            .has_left = native_has_left,
+                                            .gone = native_gone,
+                                            .lost = native_lost,
                                             .close = rg__native_close};

@@ -71,7 +71,7 @@ typedef struct rg__exchange_verdict {
 
 typedef struct rg__bell_line {
     _Alignas(128) rg__bell bell;
-    _Atomic uint32_t has_left; /* its process has called rg_finalize */
+    _Atomic uint32_t gone; /* rg__gone; what it has said itself stays */
 } rg__bell_line;
 
 _Static_assert(sizeof(rg__entry) == 128, "an entry is two cache lines");

@@ -1,0 +1,59 @@
+/* Processes of the world on this host that end, and calls of MPI that wait for
+ * others.
+ *
+ * MPI itself may never say that a process is dead, and a call that waits for
+ * one cannot be called back. So one thread, from the meeting to the end of
+ * part, holds a pidfd for each process of the world on this host. A call that
+ * may wait is announced to it: it says so when the call takes long, and ends
+ * this process where the call can never return, since a member has ended, or
+ * where the deadline of all operations (REGROUP_OP_TIMEOUT) has passed.
+ *
+ * Processes of other hosts are the launcher's to watch.
+ *
+ * Failpoints: the name of each such call.
+ * Threads: any. The thread calls no MPI. */
+#ifndef RG_MPI_WATCH_H
+#define RG_MPI_WATCH_H
+
+#include "regroup/regroup.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A process as others on its host find it; 0: it can't be watched. */
+typedef struct rg__pid {
+    int32_t pid;
+    uint64_t space; /* its numbers' */
+} rg__pid;
+
+rg_status rg__watch_start(void);
+void rg__watch_stop(void);
+
+rg__pid rg__watch_me(void);
+
+/* The world's processes, by rank; those of other hosts have pid 0. */
+rg_status rg__watch_world(const rg__pid *all, int size);
+
+/* The slot of rg__launcher. */
+void rg__watch_tell(void (*lost)(void *arg, int rank), void *arg);
+
+/* Has that rank's process ended, so long ago that what it had sent has come? */
+bool rg__watch_has_ended(int rank);
+/* Has any? */
+bool rg__watch_has_any_ended(void);
+
+/* A call of MPI that may wait for n ranks of the world; ranks NULL: for all.
+ * All of it is borrowed from enter to leave, on one thread. */
+typedef struct rg__wait {
+    const char *call;
+    const int *ranks;
+    int n;
+    uint64_t since_ns; /* watch.c's, as what follows */
+    bool is_told;
+    struct rg__wait *next;
+} rg__wait;
+
+void rg__watch_enter(rg__wait *wait);
+void rg__watch_leave(rg__wait *wait);
+
+#endif
