@@ -26,7 +26,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 
 BUILD = os.environ["REGROUP_BUILD"]
 SOURCE = os.environ["REGROUP_SOURCE"]
@@ -75,11 +74,11 @@ def need_etcd():
 def until(condition, seconds, what):
     """The condition's first true value; Failed when none comes in time."""
     end = time.monotonic() + seconds * PATIENCE
-    while time.monotonic() < end:
+    while (began := time.monotonic()) < end:
         value = condition()
         if value:
             return value
-        time.sleep(0.01)
+        time.sleep(max(0.01, time.monotonic() - began))  # half of a processor
     raise Failed(f"{what}: not within {seconds * PATIENCE} s")
 
 
@@ -417,6 +416,8 @@ class Etcd:
         until(lambda: self.put("ready", "1"), 20, "etcd answers a put")
 
     def post(self, call, **fields):
+        # pylint: disable=import-outside-toplevel
+        import urllib.request  # which most tests need not wait for
         request = urllib.request.Request(f"{self.url}/v3/{call}",
                                          json.dumps(fields).encode(),
                                          method="POST")

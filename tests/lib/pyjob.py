@@ -31,10 +31,13 @@ def is_worker():
 def python_with(*modules):
     """The first interpreter that has them all; ends the test with 77 where
     none has."""
+    finds = ("import sys, importlib as i, importlib.util as u; "
+             "sys.exit(not all(i.import_module(m) if '.' in m else "
+             "u.find_spec(m) for m in sys.argv[1:]))")
     for python in INTERPRETERS:
         if python and os.path.exists(python) and subprocess.run(
-                [python, "-c", "".join(f"import {m};" for m in modules)],
-                capture_output=True, check=False).returncode == 0:
+                [python, "-c", finds, *modules], capture_output=True,
+                check=False).returncode == 0:
             return python
     print(f"skipped: no python3 with {', '.join(modules)}; ci/install "
           "installs numpy and mpi4py, and PYTHON names another python3")
