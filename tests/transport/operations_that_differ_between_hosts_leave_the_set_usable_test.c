@@ -1,5 +1,5 @@
 /* The hosts of a set start operations of one size that differ otherwise, so
- * that all lanes but the first exchange what fits together: every rank gets
+ * that all rails but the first exchange what fits together: every rank gets
  * ERR_MISMATCH, and the sums that follow are right, whichever way they go.
  *
  * Covers: verdict.c exchange.c */

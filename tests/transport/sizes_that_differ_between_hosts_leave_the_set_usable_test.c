@@ -1,4 +1,4 @@
-/* The hosts of a set start operations of different sizes, so that some lanes
+/* The hosts of a set start operations of different sizes, so that some rails
  * exchange what nobody answers: every rank gets ERR_MISMATCH, and whatever was
  * under way never disturbs the operations that follow.
  *

@@ -1,6 +1,6 @@
 /* What hosts tell each other about an operation.
  *
- * Each host's block goes round by dissemination: in round r, a lane sends the
+ * Each host's block goes round by dissemination: in round r, a rail sends the
  * blocks that it has of its own host and those behind it, 2^r at most, to the
  * host 2^r before it. So each has all blocks after log2(hosts) rounds, and all
  * compute the same from them. A block whose lines differ travels like any
@@ -154,8 +154,8 @@ static bool is_expected(const rg__native *c, const rg__frame *head)
            head->op == c->ops && head->index == c->inter->exchange.round;
 }
 
-/* Lane 0 has told the members there that this operation differs, and soon tells
- * us; only lanes beside it can be overtaken. */
+/* Rail 0 has told the members there that this operation differs, and soon tells
+ * us; only rails beside it can be overtaken. */
 static bool is_ahead(const rg__native *c, const rg__frame *head)
 {
     return c->rank > 0 && (int32_t)(head->op - c->ops) > 0;

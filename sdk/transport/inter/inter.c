@@ -9,7 +9,7 @@
 
 #define LOOK_NS 500
 
-/* The link to the member of a host in my lane, made when it is first asked for.
+/* The link to the member of a host in my rail, made when it is first asked for.
  */
 static rg_status take_link(rg__native *c, const int *ranks, int host,
                            rg__link **link_p)
@@ -35,7 +35,7 @@ static rg_status link_exchange(rg__native *c, const int *ranks)
     const rg__topology *s = &c->inter->topology;
     rg__exchange *e = &c->inter->exchange;
     rg_status st = RG_OK;
-    if (c->rank >= s->lanes)
+    if (c->rank >= s->rails)
         return RG_OK;
     for (int d = 1; d < s->hosts && st == RG_OK; d *= 2) {
         const int to = rg__topology_after(s, s->host, -d);
@@ -48,11 +48,11 @@ static rg_status link_exchange(rg__native *c, const int *ranks)
     return st;
 }
 
-static rg_status link_crossing(rg__native *c, const int *ranks)
+static rg_status link_rails(rg__native *c, const int *ranks)
 {
     const rg__topology *s = &c->inter->topology;
     rg__pipeline *x = &c->inter->pipeline;
-    if (c->rank >= s->lanes)
+    if (c->rank >= s->rails)
         return RG_OK;
     const int next = rg__topology_after(s, s->host, 1);
     const int prev = rg__topology_after(s, s->host, -1);
@@ -62,17 +62,17 @@ static rg_status link_crossing(rg__native *c, const int *ranks)
     return st;
 }
 
-static rg_status reserve(rg__inter *x, bool is_lane)
+static rg_status reserve(rg__inter *x, bool is_rail)
 {
     const size_t n = (size_t)x->topology.n, hosts = (size_t)x->topology.hosts;
     x->descriptor = calloc(n, sizeof *x->descriptor);
     x->link = calloc(2 * ROUNDS_MAX + 2, sizeof(rg__link *));
-    if (is_lane) {
+    if (is_rail) {
         x->exchange.begin = calloc(hosts, sizeof *x->exchange.begin);
         x->pipeline.scratch = malloc(STAGE_BYTES);
     }
     if (x->descriptor == NULL || x->link == NULL ||
-        (is_lane && (x->exchange.begin == NULL || x->pipeline.scratch == NULL)))
+        (is_rail && (x->exchange.begin == NULL || x->pipeline.scratch == NULL)))
         return rg__fail(RG_ERR_MEMORY, "no memory for a comm");
     return RG_OK;
 }
@@ -95,11 +95,11 @@ rg_status rg__inter_open(rg__native *c, rg__topology *s, const int *ranks)
                                          c->shared->layout.verdicts) +
         (uint64_t)(c->id % RG__SETS_MAX) * (uint64_t)c->shared->local_size +
         (uint64_t)c->shared->local_rank[c->member[0].rank];
-    rg_status st = reserve(x, c->rank < x->topology.lanes);
+    rg_status st = reserve(x, c->rank < x->topology.rails);
     if (st == RG_OK)
         st = link_exchange(c, ranks);
     if (st == RG_OK)
-        st = link_crossing(c, ranks);
+        st = link_rails(c, ranks);
     return st;
 }
 
@@ -141,7 +141,7 @@ rg__advance_fn rg__inter_choose(const rg__native *c)
 {
     if (c->rank == 0)
         return rg__verdict_find;
-    return c->inter->size_class == MEDIUM && c->rank < c->inter->topology.lanes
+    return c->inter->size_class == MEDIUM && c->rank < c->inter->topology.rails
                ? rg__verdict_find_beside
                : rg__verdict_await;
 }

@@ -1,15 +1,15 @@
 /* A comm whose members are on several hosts.
  *
- * An operation begins as on one host: each member posts its line. Lane 0 of
- * each host makes a block of the local lines, and the lanes 0 exchange blocks
- * until each has all of them (exchange.c); then lane 0 tells the local members
+ * An operation begins as on one host: each member posts its line. Rail 0 of
+ * each host makes a block of the local lines, and the rails 0 exchange blocks
+ * until each has all of them (exchange.c); then rail 0 tells the local members
  * the verdict (verdict.c). So no operation ends well before what all have said
  * has come round. Where the data are, by what they have said:
  *
- *   small    in lane 0's block; lane 0 computes the result for all
- *   medium   in the blocks that all lanes exchange at the same time; lane k
+ *   small    in rail 0's block; rail 0 computes the result for all
+ *   medium   in the blocks that all rails exchange at the same time; rail k
  *            computes slice k                                      (allreduce)
- *   large    behind the verdict, lane k of all hosts has slice k   (pipeline.c)
+ *   large    behind the verdict, rail k of all hosts has slice k   (pipeline.c)
  *
  * Choices are pure functions of the lines and of where the members are; which
  * memory is used inside a host is each host's own choice. */
@@ -46,11 +46,11 @@ typedef struct rg__step_parts { /* of the frames of one step: how many have gone
 } rg__step_parts;
 
 typedef struct rg__pipeline {
-    rg__link *next, *prev; /* of my lane; NULL: I have none */
+    rg__link *next, *prev; /* of my rail; NULL: I have none */
     char *scratch;         /* what is to be added; owned */
     size_t step_bytes;
-    bool is_direct; /* the data are in rg_alloc memory on this host */
-    bool may_begin; /* nothing old is on the links any more */
+    bool is_zero_copy; /* the data are in rg_alloc memory on this host */
+    bool may_begin;    /* nothing old is on the links any more */
 
     uint32_t ready;              /* steps that may cross */
     uint32_t crossed;            /* steps that have */
@@ -102,7 +102,7 @@ rg_status rg__exchange_go_on(rg__native *c);
 /* Has all gone out of the store? A frame of an operation that differed may
  * still be on its way. */
 bool rg__exchange_is_free(const rg__native *c);
-/* My lane's next frame from there that is not of an operation that differed. */
+/* My rail's next frame from there that is not of an operation that differed. */
 const rg__frame *rg__exchange_head(rg__native *c, rg__link *link);
 /* What all members have said, into across->line. */
 void rg__exchange_note_lines(rg__native *c);
@@ -114,14 +114,14 @@ rg__size_class rg__payload_class(const rg__native *c);
 uint32_t rg__payload_bytes(const rg__native *c, int host); /* in its block */
 void rg__payload_fill(const rg__native *c, char *data);    /* my host's */
 void rg__payload_publish(rg__native *c);
-/* Medium: member m's slot, and the part of it that a lane computes. */
+/* Medium: member m's slot, and the part of it that a rail computes. */
 char *rg__payload_medium(const rg__native *c, int m);
-void rg__payload_slice(const rg__native *c, int lane, size_t *begin_p,
+void rg__payload_slice(const rg__native *c, int rail, size_t *begin_p,
                        size_t *end_p);
 
 /* verdict.c */
 /* These advance an operation until its verdict is there and set what does
- * from then on: for lane 0, for who exchanges beside it, for all others. */
+ * from then on: for rail 0, for who exchanges beside it, for all others. */
 rg_status rg__verdict_find(rg__native *c);
 rg_status rg__verdict_find_beside(rg__native *c);
 rg_status rg__verdict_await(rg__native *c);
@@ -130,14 +130,14 @@ rg_status rg__verdict_await(rg__native *c);
 void rg__pipeline_begin(rg__native *c);
 
 /* steps.c: where a step begins in the data, and its bytes; where its data begin
- * for a lane of this host, the part of it that the lane carries, and where a
- * lane has the slices of a host's members (allgather). */
+ * for a rail of this host, the part of it that the rail carries, and where a
+ * rail has the slices of a host's members (allgather). */
 uint64_t rg__step_begin(const rg__native *c, uint32_t step);
 size_t rg__step_bytes(const rg__native *c, uint32_t step);
-char *rg__step_data(const rg__native *c, int lane, uint32_t step);
-void rg__step_slice(const rg__native *c, uint32_t step, int lane,
+char *rg__step_data(const rg__native *c, int rail, uint32_t step);
+void rg__step_slice(const rg__native *c, uint32_t step, int rail,
                     size_t *begin_p, size_t *end_p);
-char *rg__step_slices(const rg__native *c, int lane, uint32_t step, int host);
+char *rg__step_slices(const rg__native *c, int rail, uint32_t step, int host);
 
 /* ring.c */
 void rg__ring_begin(rg__native *c);

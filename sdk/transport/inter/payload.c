@@ -26,11 +26,11 @@ char *rg__payload_medium(const rg__native *c, int m)
     return c->member[m].medium + (c->ops & 1) * MEDIUM_BYTES;
 }
 
-void rg__payload_slice(const rg__native *c, int lane, size_t *begin_p,
+void rg__payload_slice(const rg__native *c, int rail, size_t *begin_p,
                        size_t *end_p)
 {
-    rg__vault_slice((size_t)c->bytes, (uint32_t)lane,
-                    (uint32_t)c->inter->topology.lanes, begin_p, end_p);
+    rg__vault_slice((size_t)c->bytes, (uint32_t)rail,
+                    (uint32_t)c->inter->topology.rails, begin_p, end_p);
 }
 
 uint32_t rg__payload_bytes(const rg__native *c, int host)
@@ -57,7 +57,7 @@ uint32_t rg__payload_bytes(const rg__native *c, int host)
     return 0;
 }
 
-/* What other lanes of this host need; my own slice I read where it is. */
+/* What other rails of this host need; my own slice I read where it is. */
 void rg__payload_publish(rg__native *c)
 {
     if (c->inter->size_class != MEDIUM)
@@ -65,7 +65,7 @@ void rg__payload_publish(rg__native *c)
     const char *data = c->coll.send;
     char *slot = rg__payload_medium(c, c->rank);
     size_t begin = 0, end = 0;
-    if (c->rank < c->inter->topology.lanes)
+    if (c->rank < c->inter->topology.rails)
         rg__payload_slice(c, c->rank, &begin, &end);
     rg__copy(slot, data, begin);
     rg__copy(slot + end, data + end, c->bytes - end);

@@ -2,10 +2,10 @@
  * at a time (ring.c says how they cross):
  *
  *   copy in   when nobody needs what the slot holds     (who has data to give)
- *   ready     when all of the host that give have copied in: lane k makes slice
+ *   ready     when all of the host that give have copied in: rail k makes slice
  *             k of its host
- *   cross     lane k of every host, among themselves
- *   copy out  when all lanes of the host have crossed
+ *   cross     rail k of every host, among themselves
+ *   copy out  when all rails of the host have crossed
  *
  * The data of a step lie in the members' staging slots, as on one host
  * (staged.c); or in the memory of who gives or takes them, where everybody here
@@ -18,14 +18,14 @@
 
 #define BLOCK_BYTES ((size_t)16 << 10)
 
-static bool is_lane(const rg__native *c)
+static bool is_rail(const rg__native *c)
 {
     return c->inter->pipeline.next != NULL;
 }
 
-static bool lanes_posted(const rg__native *c, rg__flag which, uint32_t step)
+static bool rails_posted(const rg__native *c, rg__flag which, uint32_t step)
 {
-    for (int k = 0; k < c->inter->topology.lanes; k++)
+    for (int k = 0; k < c->inter->topology.rails; k++)
         if (!rg__shm_posted(c, k, which, step))
             return false;
     return true;
@@ -35,13 +35,13 @@ static bool lanes_posted(const rg__native *c, rg__flag which, uint32_t step)
 static bool is_free(const rg__native *c, uint32_t step)
 {
     const rg__pipeline *x = &c->inter->pipeline;
-    return x->is_direct ? step <= x->crossed + STAGES
-                        : rg__shm_all_posted(c, FLAG_DONE, step - STAGES);
+    return x->is_zero_copy ? step <= x->crossed + STAGES
+                           : rg__shm_all_posted(c, FLAG_DONE, step - STAGES);
 }
 
 static bool may_copy_in(const rg__native *c)
 {
-    return !c->inter->pipeline.is_direct && c->in < c->last &&
+    return !c->inter->pipeline.is_zero_copy && c->in < c->last &&
            is_free(c, c->in + 1);
 }
 
@@ -63,7 +63,7 @@ static void finish_ready(rg__native *c)
 /* Others may still read my memory. */
 static rg_status end(const rg__native *c)
 {
-    return c->inter->pipeline.is_direct &&
+    return c->inter->pipeline.is_zero_copy &&
                    !rg__shm_all_posted(c, FLAG_DONE, c->last)
                ? RG_IN_PROGRESS
                : RG_OK;
@@ -78,18 +78,18 @@ static rg_status finish_done(rg__native *c)
         rg__shm_post_end(c);
         return end(c);
     }
-    if (!c->inter->pipeline.is_direct)
+    if (!c->inter->pipeline.is_zero_copy)
         rg__shm_post(c, FLAG_DONE, c->done);
     return RG_IN_PROGRESS;
 }
 
-/* Copy a step from where the lanes have it. */
+/* Copy a step from where the rails have it. */
 static void copy_slices_out(rg__native *c)
 {
     const uint32_t step = c->done + 1;
-    const bool has_mine = c->inter->pipeline.is_direct;
+    const bool has_mine = c->inter->pipeline.is_zero_copy;
     char *data = (char *)c->coll.recv + rg__step_begin(c, step);
-    for (int k = 0; k < c->inter->topology.lanes; k++) {
+    for (int k = 0; k < c->inter->topology.rails; k++) {
         size_t begin, end;
         rg__step_slice(c, step, k, &begin, &end);
         if (!has_mine || k != c->rank)
@@ -106,7 +106,7 @@ static const char *contribution(const rg__native *c, int m, uint32_t step,
                                 size_t at)
 {
     const uint64_t begin = rg__step_begin(c, step) + at;
-    if (c->inter->pipeline.is_direct)
+    if (c->inter->pipeline.is_zero_copy)
         return c->member[m].from + begin;
     return m == c->rank ? (const char *)c->coll.send + begin
                         : rg__shm_slot(c, m, step) + at;
@@ -128,7 +128,7 @@ static void reduce_block(const rg__native *c, uint32_t step, size_t at,
 {
     _Alignas(64) char apart[BLOCK_BYTES];
     char *sum = rg__step_data(c, c->rank, step) + at;
-    const bool is_apart = c->inter->pipeline.is_direct && c->n > 2;
+    const bool is_apart = c->inter->pipeline.is_zero_copy && c->n > 2;
     add_up(c, step, at, bytes, is_apart ? apart : sum);
     if (is_apart)
         rg__copy(sum, apart, bytes);
@@ -152,7 +152,7 @@ static void copy_others_in(rg__native *c)
     const char *data = (const char *)c->coll.send + rg__step_begin(c, step);
     char *slot = rg__shm_slot(c, c->rank, step);
     size_t begin = 0, end = 0;
-    if (is_lane(c))
+    if (is_rail(c))
         rg__step_slice(c, step, c->rank, &begin, &end);
     rg__copy(slot, data, begin);
     rg__copy(slot + end, data + end, bytes - end);
@@ -162,10 +162,11 @@ static void copy_others_in(rg__native *c)
 static bool may_reduce(const rg__native *c)
 {
     const uint32_t step = c->inter->pipeline.ready + 1;
-    if (!is_lane(c) || step > c->last)
+    if (!is_rail(c) || step > c->last)
         return false;
-    return c->inter->pipeline.is_direct ? is_free(c, step)
-                                        : rg__shm_all_posted(c, FLAG_IN, step);
+    return c->inter->pipeline.is_zero_copy
+               ? is_free(c, step)
+               : rg__shm_all_posted(c, FLAG_IN, step);
 }
 
 static rg_status locate_mine(rg__native *c)
@@ -175,17 +176,17 @@ static rg_status locate_mine(rg__native *c)
     return RG_OK;
 }
 
-static rg_status crossing_allreduce(rg__native *c)
+static rg_status pipeline_allreduce(rg__native *c)
 {
     if (c->done == c->last)
         return end(c);
     rg_status st = RG_OK;
-    if (c->inter->pipeline.is_direct)
+    if (c->inter->pipeline.is_zero_copy)
         st = c->n == 1 ? locate_mine(c) : rg__zero_copy_locate_all(c);
     if (st != RG_OK)
         return st;
     rg__ring_turn(c);
-    if (lanes_posted(c, FLAG_OUT, c->done + 1)) {
+    if (rails_posted(c, FLAG_OUT, c->done + 1)) {
         copy_slices_out(c);
         return finish_done(c);
     }
@@ -210,7 +211,7 @@ static void copy_all_in(rg__native *c, const void *data)
 /* On the root's host: is the step where it is read? */
 static bool is_given(const rg__native *c, uint32_t step)
 {
-    return c->inter->pipeline.is_direct ||
+    return c->inter->pipeline.is_zero_copy ||
            rg__shm_posted(c, c->root, FLAG_IN, step);
 }
 
@@ -218,16 +219,16 @@ static bool may_send_on(const rg__native *c)
 {
     const rg__pipeline *x = &c->inter->pipeline;
     const uint32_t step = x->ready + 1;
-    if (!is_lane(c) || step > c->last || step > x->crossed + STAGES)
+    if (!is_rail(c) || step > c->last || step > x->crossed + STAGES)
         return false;
     return c->root >= 0 ? is_given(c, step) : is_free(c, step);
 }
 
-/* A lane needs the root's data until they have crossed. */
+/* A rail needs the root's data until they have crossed. */
 static rg_status copy_from_root(rg__native *c)
 {
     const uint32_t step = c->done + 1;
-    if (!is_given(c, step) || (is_lane(c) && c->inter->pipeline.crossed < step))
+    if (!is_given(c, step) || (is_rail(c) && c->inter->pipeline.crossed < step))
         return RG_IN_PROGRESS;
     if (c->root != c->rank)
         rg__copy((char *)c->coll.recv + rg__step_begin(c, step),
@@ -235,23 +236,24 @@ static rg_status copy_from_root(rg__native *c)
     return finish_done(c);
 }
 
-static rg_status locate_lanes(rg__native *c)
+static rg_status locate_rails(rg__native *c)
 {
     if (c->n == 1)
         return locate_mine(c);
     if (c->root >= 0)
         return rg__zero_copy_locate_to(c, c->root);
     rg_status st = RG_OK;
-    for (int k = 0; k < c->inter->topology.lanes && st == RG_OK; k++)
+    for (int k = 0; k < c->inter->topology.rails && st == RG_OK; k++)
         st = rg__zero_copy_locate_to(c, k);
     return st;
 }
 
-static rg_status crossing_broadcast(rg__native *c)
+static rg_status pipeline_broadcast(rg__native *c)
 {
     if (c->done == c->last)
         return end(c);
-    const rg_status st = c->inter->pipeline.is_direct ? locate_lanes(c) : RG_OK;
+    const rg_status st =
+        c->inter->pipeline.is_zero_copy ? locate_rails(c) : RG_OK;
     if (st != RG_OK)
         return st;
     rg__ring_turn(c);
@@ -261,7 +263,7 @@ static rg_status crossing_broadcast(rg__native *c)
         copy_all_in(c, c->coll.recv);
     if (c->root >= 0)
         return copy_from_root(c);
-    if (!lanes_posted(c, FLAG_OUT, c->done + 1))
+    if (!rails_posted(c, FLAG_OUT, c->done + 1))
         return RG_IN_PROGRESS;
     copy_slices_out(c);
     return finish_done(c);
@@ -269,7 +271,7 @@ static rg_status crossing_broadcast(rg__native *c)
 
 /* --------------------------------------------------------------- allgather */
 
-/* My lane's slices of this host's members, as they cross. */
+/* My rail's slices of this host's members, as they cross. */
 static void pack(rg__native *c)
 {
     const uint32_t step = c->inter->pipeline.ready + 1;
@@ -284,7 +286,7 @@ static void pack(rg__native *c)
 static void copy_slices_of(const rg__native *c, uint32_t step, int host, int i,
                            char *to)
 {
-    for (int k = 0; k < c->inter->topology.lanes; k++) {
+    for (int k = 0; k < c->inter->topology.rails; k++) {
         size_t begin, end;
         rg__step_slice(c, step, k, &begin, &end);
         rg__copy(to + begin,
@@ -313,10 +315,10 @@ static bool gather_host(rg__native *c)
     return ++c->peer == s->hosts;
 }
 
-static rg_status crossing_allgather(rg__native *c)
+static rg_status pipeline_allgather(rg__native *c)
 {
     rg__ring_turn(c);
-    if (lanes_posted(c, FLAG_OUT, c->done + 1))
+    if (rails_posted(c, FLAG_OUT, c->done + 1))
         return gather_host(c) ? finish_done(c) : RG_IN_PROGRESS;
     if (may_reduce(c))
         pack(c);
@@ -331,13 +333,13 @@ static rg_status crossing_allgather(rg__native *c)
 static size_t gather_step(const rg__topology *s)
 {
     const size_t lines = STAGE_BYTES / RG__LINE, n = (size_t)s->n;
-    const size_t lanes = (size_t)s->lanes;
-    const size_t most = (lines - n) * lanes / (lanes + n);
+    const size_t rails = (size_t)s->rails;
+    const size_t most = (lines - n) * rails / (rails + n);
     return (most > 0 ? most : 1) * RG__LINE;
 }
 
 /* Are the data of this host where everybody here can reach them? */
-static bool is_direct(const rg__native *c)
+static bool is_zero_copy(const rg__native *c)
 {
     if (c->n == 1)
         return c->coll.kind != RG__ALLGATHER;
@@ -346,7 +348,7 @@ static bool is_direct(const rg__native *c)
         return rg__zero_copy_is_possible(c);
     if (c->coll.kind != RG__BROADCAST)
         return false;
-    for (int k = 0; k < c->inter->topology.lanes; k++)
+    for (int k = 0; k < c->inter->topology.rails; k++)
         if (c->posting[k].at.recv_segment == 0)
             return false;
     return true;
@@ -356,11 +358,11 @@ void rg__pipeline_begin(rg__native *c)
 {
     rg__pipeline *x = &c->inter->pipeline;
     const bool gathers = c->coll.kind == RG__ALLGATHER;
-    x->is_direct = is_direct(c);
+    x->is_zero_copy = is_zero_copy(c);
     x->step_bytes = gathers ? gather_step(&c->inter->topology) : STAGE_BYTES;
     c->last = (uint32_t)((c->bytes + x->step_bytes - 1) / x->step_bytes);
     rg__ring_begin(c);
-    c->advance = gathers                         ? crossing_allgather
-                 : c->coll.kind == RG__BROADCAST ? crossing_broadcast
-                                                 : crossing_allreduce;
+    c->advance = gathers                         ? pipeline_allgather
+                 : c->coll.kind == RG__BROADCAST ? pipeline_broadcast
+                                                 : pipeline_allreduce;
 }

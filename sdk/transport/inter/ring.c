@@ -1,5 +1,5 @@
-/* The part of a step that goes between hosts. Lane k of every host is in one
- * ring with lane k of all others: each receives from the host before it and
+/* The part of a step that goes between hosts. Rail k of every host is in one
+ * ring with rail k of all others: each receives from the host before it and
  * sends to the host behind it.
  *
  *   allreduce   each host adds to a segment of the slice as it passes, and then

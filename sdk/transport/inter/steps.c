@@ -14,30 +14,30 @@ size_t rg__step_bytes(const rg__native *c, uint32_t step)
     return left < most ? (size_t)left : most;
 }
 
-char *rg__step_data(const rg__native *c, int lane, uint32_t step)
+char *rg__step_data(const rg__native *c, int rail, uint32_t step)
 {
     const bool is_roots = c->coll.kind == RG__BROADCAST && c->root >= 0;
-    const int m = is_roots ? c->root : lane;
-    return c->inter->pipeline.is_direct
+    const int m = is_roots ? c->root : rail;
+    return c->inter->pipeline.is_zero_copy
                ? c->member[m].to + rg__step_begin(c, step)
                : rg__shm_slot(c, m, step);
 }
 
-void rg__step_slice(const rg__native *c, uint32_t step, int lane,
+void rg__step_slice(const rg__native *c, uint32_t step, int rail,
                     size_t *begin_p, size_t *end_p)
 {
-    rg__vault_slice(rg__step_bytes(c, step), (uint32_t)lane,
-                    (uint32_t)c->inter->topology.lanes, begin_p, end_p);
+    rg__vault_slice(rg__step_bytes(c, step), (uint32_t)rail,
+                    (uint32_t)c->inter->topology.rails, begin_p, end_p);
 }
 
-/* A lane's slot has its own data first, then the slices of all members, host by
+/* A rail's slot has its own data first, then the slices of all members, host by
  * host. */
-char *rg__step_slices(const rg__native *c, int lane, uint32_t step, int host)
+char *rg__step_slices(const rg__native *c, int rail, uint32_t step, int host)
 {
     const rg__inter *x = c->inter;
     const size_t lines = x->pipeline.step_bytes / RG__LINE;
-    const size_t lanes = (size_t)x->topology.lanes;
-    const size_t most = (lines + lanes - 1) / lanes * RG__LINE;
-    return rg__shm_slot(c, lane, step) + x->pipeline.step_bytes +
+    const size_t rails = (size_t)x->topology.rails;
+    const size_t most = (lines + rails - 1) / rails * RG__LINE;
+    return rg__shm_slot(c, rail, step) + x->pipeline.step_bytes +
            (size_t)x->topology.begin[host] * most;
 }

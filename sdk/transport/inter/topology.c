@@ -29,14 +29,14 @@ static void number_hosts(rg__topology *s, const int *ranks,
 static void list_members(rg__topology *s)
 {
     int n = 0;
-    s->lanes = s->n;
+    s->rails = s->n;
     for (int h = 0; h < s->hosts; h++) {
         s->begin[h] = n;
         for (int m = 0; m < s->n; m++)
             if (s->host_of[m] == h)
                 s->at[n++] = m;
-        if (n - s->begin[h] < s->lanes)
-            s->lanes = n - s->begin[h];
+        if (n - s->begin[h] < s->rails)
+            s->rails = n - s->begin[h];
     }
     s->begin[s->hosts] = n;
 }

@@ -1,6 +1,6 @@
 /* Where the members of a set are: its hosts, in the order of their first
- * members, and on each host the members in set order. Lane k of a host is its
- * k-th member; there are as many lanes as the smallest host has members. All
+ * members, and on each host the members in set order. Rail k of a host is its
+ * k-th member; there are as many rails as the smallest host has members. All
  * members compute the same from the same set. */
 #ifndef RG_INTER_TOPOLOGY_H
 #define RG_INTER_TOPOLOGY_H
@@ -8,7 +8,7 @@
 #include "sdk/transport/transport.h"
 
 typedef struct rg__topology {
-    int n, hosts, lanes;
+    int n, hosts, rails;
     int host;     /* mine */
     int *host_of; /* by set rank */
     int *at;      /* set ranks, host by host */

@@ -1,4 +1,4 @@
-/* What becomes of an operation over several hosts: the verdict of lane 0, how
+/* What becomes of an operation over several hosts: the verdict of rail 0, how
  * the others learn of it, and the results of small and medium operations. Sums
  * are made in the order of the hosts, so that all ranks get the same bits. */
 #include <string.h>
@@ -74,7 +74,7 @@ static size_t small_bytes(const rg__native *c)
                                          : c->bytes;
 }
 
-/* Where lane 0 puts results and lines for the local members; a little one
+/* Where rail 0 puts results and lines for the local members; a little one
  * stands in the verdict itself. */
 static char *room_for(const rg__native *c, size_t bytes)
 {
@@ -114,11 +114,11 @@ static void finish_slice(rg__native *c)
 
 static rg_status gather_slices(rg__native *c)
 {
-    const int lanes = c->inter->topology.lanes;
-    for (int k = 0; k < lanes; k++)
+    const int rails = c->inter->topology.rails;
+    for (int k = 0; k < rails; k++)
         if (!rg__shm_posted(c, k, FLAG_OUT, 1))
             return RG_IN_PROGRESS;
-    for (int k = 0; k < lanes && c->n > 1; k++) {
+    for (int k = 0; k < rails && c->n > 1; k++) {
         size_t begin, end;
         rg__payload_slice(c, k, &begin, &end);
         rg__copy((char *)c->coll.recv + begin, rg__payload_medium(c, k) + begin,
@@ -156,7 +156,7 @@ static rg_status go_on(rg__native *c)
     if (c->inter->size_class == SMALL)
         return RG_OK;
     if (c->inter->size_class == MEDIUM) {
-        if (c->rank < c->inter->topology.lanes)
+        if (c->rank < c->inter->topology.rails)
             rg__shm_post(c, FLAG_OUT, 1);
         c->advance = gather_slices;
     } else {
@@ -245,7 +245,7 @@ rg_status rg__verdict_await(rg__native *c)
 }
 
 /* On hosts that have started another operation there may be nobody who answers
- * this lane, but lane 0 is answered everywhere. */
+ * this rail, but rail 0 is answered everywhere. */
 rg_status rg__verdict_find_beside(rg__native *c)
 {
     rg__exchange *e = &c->inter->exchange;

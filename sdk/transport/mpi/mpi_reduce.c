@@ -502,7 +502,7 @@ static rg_status join_partner(rg__mpi *c)
     return RG_OK;
 }
 
-static rg_status begin_in_pairs(rg__mpi *c)
+static rg_status begin_pairwise(rg__mpi *c)
 {
     c->done = 1;
     const rg_status st =
@@ -517,7 +517,7 @@ static bool mpi_has(const rg__coll *o)
 }
 
 /* F16 and BF16 would be rounded at each step, and scaled more than once. */
-static bool goes_in_pairs(const rg__mpi *c)
+static bool goes_pairwise(const rg__mpi *c)
 {
     const rg__coll *o = &c->coll;
     return o->kind == RG__ALLREDUCE && o->count > 0 &&
@@ -549,8 +549,8 @@ static rg_status begin(rg__mpi *c)
                         "transport mpi has this operation, type or scale for "
                         "sets of up to %d members, and %s has %d",
                         RG__SOURCES_MAX, rg__set_words(c->id).text, c->n);
-    if (is_few && goes_in_pairs(c))
-        return begin_in_pairs(c);
+    if (is_few && goes_pairwise(c))
+        return begin_pairwise(c);
     if (is_few && goes_to_root(c))
         return begin_to_root(c);
     c->is_together = is_few && goes_together(c);

@@ -11,7 +11,7 @@
 #include "sdk/base/fail.h"
 
 /* Direct copies pay from here on; below, the small slots are as quick. */
-#define DIRECT_MIN ((uint64_t)2 << 10)
+#define ZERO_COPY_MIN ((uint64_t)2 << 10)
 
 /* The caller is about to sleep on the bell. */
 static void native_arm(rg__comm *world)
@@ -35,7 +35,7 @@ static rg_status no_data(rg__native *c)
     return RG_OK;
 }
 
-static const rg__advance_fn direct[RG__COLL_KINDS] = {
+static const rg__advance_fn zero_copy[RG__COLL_KINDS] = {
     [RG__ALLREDUCE] = rg__zero_copy_allreduce,
     [RG__REDUCE] = rg__zero_copy_allreduce,
     [RG__REDUCE_SCATTER] = rg__zero_copy_allreduce,
@@ -58,11 +58,11 @@ static rg__advance_fn choose(const rg__native *c)
         return no_data;
     if (c->bytes <= INLINE_BYTES)
         return rg__inline_lines;
-    const bool is_direct = rg__zero_copy_is_possible(c);
+    const bool is_zero_copy = rg__zero_copy_is_possible(c);
     if (c->bytes <= SMALL_BYTES &&
-        !(is_direct && rg__kind_adds(kind) && c->bytes >= DIRECT_MIN))
+        !(is_zero_copy && rg__kind_adds(kind) && c->bytes >= ZERO_COPY_MIN))
         return rg__inline_slots;
-    return is_direct ? direct[kind] : staged[kind];
+    return is_zero_copy ? zero_copy[kind] : staged[kind];
 }
 
 /* The root among the members on this host. */

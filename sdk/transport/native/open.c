@@ -24,7 +24,7 @@ static void close_shared(rg__shared *sh)
     free(sh);
 }
 
-static bool is_across(const rg__boot *boot)
+static bool spans_hosts(const rg__boot *boot)
 {
     return boot->host_count > 1;
 }
@@ -51,7 +51,7 @@ static rg_status check_places(const rg__boot *boot)
 
 static rg_status check_boot(const rg__boot *boot)
 {
-    if (!is_across(boot) && boot->local_size != boot->size)
+    if (!spans_hosts(boot) && boot->local_size != boot->size)
         return rg__fail(RG_ERR_UNSUPPORTED,
                         "transport native reaches the %d workers of this host, "
                         "but the world has %d, and no other host is named",
@@ -63,7 +63,7 @@ static rg_status check_boot(const rg__boot *boot)
         return rg__fail(RG_ERR_INVALID,
                         "transport native can't be rank %d of %d", boot->rank,
                         boot->size);
-    const rg_status st = is_across(boot) ? check_places(boot) : RG_OK;
+    const rg_status st = spans_hosts(boot) ? check_places(boot) : RG_OK;
     if (st != RG_OK)
         return st;
     const uint64_t needed = rg__shm_control_bytes(boot->local_size);
@@ -99,8 +99,8 @@ static rg_status note_members(rg__shared *sh, const rg__boot *boot)
     memcpy(sh->member, boot->member, n * sizeof *sh->member);
     int local = 0;
     for (int r = 0; r < sh->size; r++) {
-        sh->host[r] = is_across(boot) ? boot->place[r].host : 0;
-        if (!is_across(boot) || sh->host[r] == boot->place[sh->rank].host)
+        sh->host[r] = spans_hosts(boot) ? boot->place[r].host : 0;
+        if (!spans_hosts(boot) || sh->host[r] == boot->place[sh->rank].host)
             sh->local_rank[r] = local++;
     }
     return RG_OK;
@@ -124,7 +124,7 @@ static rg_status open_shared(const rg__boot *boot, rg__shared **shared_p)
     rg_status st = note_members(sh, boot);
     if (st == RG_OK)
         st = map_shared(sh, boot->control_fd);
-    if (st == RG_OK && is_across(boot))
+    if (st == RG_OK && spans_hosts(boot))
         st = rg__net_open(boot, bell_of(sh, sh->rank), &sh->net);
     if (st != RG_OK) {
         close_shared(sh);

@@ -6,7 +6,7 @@
  * rank, at index id % RG__SETS_MAX; within an area, a local member lies at its
  * rank on the host, so that sets without a common member may have one id:
  *
- *   verdict  what lane 0 has heard of the other hosts; at lane 0's rank
+ *   verdict  what rail 0 has heard of the other hosts; at rail 0's rank
  *   lines    two entry lines (parity slots) and the member's flags
  *   small    two parity slots for data too large for a line
  *   medium   the same, larger, for sets over several hosts
@@ -60,8 +60,8 @@ typedef struct rg__mailbox {
     rg__flags flags;
 } rg__mailbox;
 
-/* The outcome of the exchange between hosts; stored by lane 0, seq last
- * (release). One is enough: lane 0 stores the next one after it has heard all
+/* The outcome of the exchange between hosts; stored by rail 0, seq last
+ * (release). One is enough: rail 0 stores the next one after it has heard all
  * local lines of the next operation. */
 typedef struct rg__exchange_verdict {
     _Alignas(128) _Atomic uint64_t seq;

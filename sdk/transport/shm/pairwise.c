@@ -302,9 +302,10 @@ static rg_status read_small(rg__native *c)
     return RG_OK;
 }
 
-/* ------------------------------------------------------------------ direct */
+/* ------------------------------------------------------------------ zero copy
+ */
 
-static bool is_direct(const rg__native *c, int m)
+static bool is_zero_copy(const rg__native *c, int m)
 {
     return m == c->rank || c->posting[m].at.send_segment != 0;
 }
@@ -320,14 +321,14 @@ static rg_status locate(const rg__native *c, int m, const char **from_p)
                                      part_bytes(c, m, c->rank), from_p);
 }
 
-/* A piece of one direct stream; OK: all of them are copied. */
+/* A piece of one stream that is read in place; OK: all of them are copied. */
 static rg_status copy_direct(rg__native *c)
 {
     for (; c->peer < c->n; c->peer++, c->at = 0) {
         const int m = c->peer;
         const uint64_t bytes = part_bytes(c, m, c->rank);
         const char *from = NULL;
-        if (!is_direct(c, m) || bytes == 0)
+        if (!is_zero_copy(c, m) || bytes == 0)
             continue;
         const rg_status st = locate(c, m, &from);
         if (st != RG_OK)
@@ -391,7 +392,7 @@ static void take_step(rg__native *c)
 {
     const uint32_t step = c->done + 1;
     for (int m = 0; m < c->n; m++)
-        if (!is_direct(c, m))
+        if (!is_zero_copy(c, m))
             take_from(c, m, step);
     c->done++;
     c->base.moves++;
