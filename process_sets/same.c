@@ -70,27 +70,27 @@ static const rg__lane_account *find(const view *v, uint64_t key)
 /* ---------------------------------------------------------------- one lane */
 
 /* What a rank says of a lane, in three rounds; zeroes: it is no member. */
-typedef struct said {
+typedef struct report {
     rg__lane_account account;
     rg__history history[WINDOW]; /* behind the last operations that all have
                                     started */
     uint32_t known;              /* a bit for each of these */
-    uint32_t has_line;
-    rg__descriptor line; /* of the operation that matters */
-} said;
+    uint32_t has_descriptor;
+    rg__descriptor descriptor; /* of the operation that matters */
+} report;
 
 /* The lane as all ranks see it. */
 typedef struct lane {
     uint64_t key;
-    const said *member; /* one of them; NULL: none is known */
-    int n;              /* that are known */
-    uint64_t least;     /* operations that all have started */
-    uint64_t k;         /* the first that differs, or that some lack */
+    const report *member; /* one of them; NULL: none is known */
+    int n;                /* that are known */
+    uint64_t least;       /* operations that all have started */
+    uint64_t k;           /* the first that differs, or that some lack */
     bool differs;
     bool is_of_counts; /* all have started the same but for their own counts */
 } lane;
 
-static void add_up(const view *v, const said *all, lane *l)
+static void add_up(const view *v, const report *all, lane *l)
 {
     for (int r = 0; r < v->size; r++) {
         const rg__lane_account *a = &all[r].account;
@@ -113,7 +113,7 @@ static int64_t at(const lane *l, int i)
     return (int64_t)l->least - (WINDOW - 1) + i;
 }
 
-static void recall_window(const view *v, const lane *l, said *mine)
+static void recall_window(const view *v, const lane *l, report *mine)
 {
     rg__descriptor ignored;
     for (int i = 0; i < WINDOW; i++)
@@ -124,7 +124,7 @@ static void recall_window(const view *v, const lane *l, said *mine)
 }
 
 /* A bit for each operation in the window that all know of. */
-static uint32_t find_known(const view *v, const said *all, const lane *l)
+static uint32_t find_known(const view *v, const report *all, const lane *l)
 {
     uint32_t known = UINT32_MAX;
     for (int r = 0; r < v->size; r++)
@@ -133,7 +133,7 @@ static uint32_t find_known(const view *v, const said *all, const lane *l)
     return known;
 }
 
-static bool is_same(const view *v, const said *all, const lane *l, int i)
+static bool is_same(const view *v, const report *all, const lane *l, int i)
 {
     for (int r = 0; r < v->size; r++)
         if (all[r].account.key == l->key &&
@@ -142,7 +142,7 @@ static bool is_same(const view *v, const said *all, const lane *l, int i)
     return true;
 }
 
-static bool is_balanced(const view *v, const said *all, const lane *l, int i)
+static bool is_balanced(const view *v, const report *all, const lane *l, int i)
 {
     uint64_t sum = 0;
     for (int r = 0; r < v->size; r++)
@@ -151,7 +151,7 @@ static bool is_balanced(const view *v, const said *all, const lane *l, int i)
     return sum == 0;
 }
 
-static void find_first(const view *v, const said *all, lane *l)
+static void find_first(const view *v, const report *all, lane *l)
 {
     const uint32_t known = find_known(v, all, l);
     l->k = l->least + 1;
@@ -166,8 +166,8 @@ static void find_first(const view *v, const said *all, lane *l)
 }
 
 /* "rank 1 has", or "ranks 1,3 have": those that have started the least. */
-static void list_late(const view *v, const said *all, const lane *l, char *text,
-                      size_t room)
+static void list_late(const view *v, const report *all, const lane *l,
+                      char *text, size_t room)
 {
     int n = 0;
     for (int r = 0; r < v->size; r++)
@@ -181,7 +181,7 @@ static void list_late(const view *v, const said *all, const lane *l, char *text,
 }
 
 /* By those who wait for the others. */
-static void tell_missing(const view *v, const said *all, const lane *l)
+static void tell_missing(const view *v, const report *all, const lane *l)
 {
     const rg__lane_account *mine = find(v, l->key);
     char ranks[120];
@@ -189,30 +189,32 @@ static void tell_missing(const view *v, const said *all, const lane *l)
         return;
     list_late(v, all, l, ranks, sizeof ranks);
     for (int r = 0; r < v->size; r++)
-        if (all[r].account.key == l->key && all[r].has_line) {
+        if (all[r].account.key == l->key && all[r].has_descriptor) {
             rg__log(RG__WARN, "set",
                     "stalled: on the device, operation %" PRIu64
                     " on %s is the %s of rank %d, and %s not started it",
                     l->k, rg__set_words(mine->set).text,
-                    rg__kind_name(all[r].line.kind), all[r].account.rank,
+                    rg__kind_name(all[r].descriptor.kind), all[r].account.rank,
                     ranks);
             return;
         }
 }
 
-static rg_status name_difference(const view *v, const said *all, const lane *l)
+static rg_status name_difference(const view *v, const report *all,
+                                 const lane *l)
 {
     rg__coll ignored;
-    rg__descriptor *line = calloc((size_t)(unsigned)l->n, sizeof *line);
-    if (line == NULL)
+    rg__descriptor *descriptor =
+        calloc((size_t)(unsigned)l->n, sizeof *descriptor);
+    if (descriptor == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory to compare ranks");
     for (int r = 0; r < v->size; r++)
         if (all[r].account.key == l->key && all[r].account.rank < l->n &&
             all[r].account.rank >= 0)
-            line[all[r].account.rank] = all[r].line;
-    const rg_status st = rg__descriptor_compare(l->member->account.set, line,
-                                                sizeof *line, l->n, &ignored);
-    free(line);
+            descriptor[all[r].account.rank] = all[r].descriptor;
+    const rg_status st = rg__descriptor_compare(
+        l->member->account.set, descriptor, sizeof *descriptor, l->n, &ignored);
+    free(descriptor);
     return st != RG_ERR_MISMATCH
                ? rg__fail(RG_ERR_MISMATCH,
                           "on the device, before operation %" PRIu64
@@ -240,7 +242,7 @@ static rg_status fail_pair(const lane *l, int from, int to, uint64_t sends,
                     "on the device, operation %" PRIu64 ": %s on %s: rank %d "
                     "sends %" PRIu64 " elements to rank %d, which expects "
                     "%" PRIu64 "; give the same count on both",
-                    l->k, rg__kind_name(l->member->line.kind),
+                    l->k, rg__kind_name(l->member->descriptor.kind),
                     rg__set_words(l->member->account.set).text, from, sends, to,
                     expects);
 }
@@ -268,7 +270,7 @@ static rg_status find_pair(const lane *l, const uint64_t *const *of)
     return fail_counts(l);
 }
 
-static rg_status name_pair(const view *v, const said *all, const lane *l,
+static rg_status name_pair(const view *v, const report *all, const lane *l,
                            const uint64_t *counts)
 {
     const uint64_t **of = calloc((size_t)(unsigned)l->n, sizeof *of);
@@ -284,7 +286,7 @@ static rg_status name_pair(const view *v, const said *all, const lane *l,
     return st;
 }
 
-static rg_status name_counts(const view *v, const said *all, const lane *l)
+static rg_status name_counts(const view *v, const report *all, const lane *l)
 {
     const size_t words = count_words(l);
     uint64_t *mine = calloc(words, sizeof *mine);
@@ -305,7 +307,7 @@ static rg_status name_counts(const view *v, const said *all, const lane *l)
 }
 
 /* The same rounds on all ranks, whatever comes out: all see the same. */
-static rg_status compare_in(const view *v, lane *l, said *mine, said *all)
+static rg_status compare_in(const view *v, lane *l, report *mine, report *all)
 {
     const rg__lane_account *account = find(v, l->key);
     rg__history ignored;
@@ -323,9 +325,9 @@ static rg_status compare_in(const view *v, lane *l, said *mine, said *all)
     if (st != RG_OK)
         return st;
     find_first(v, all, l);
-    mine->has_line =
-        account != NULL &&
-        rg__lane_recall(v->ctx->device, l->key, l->k, &ignored, &mine->line);
+    mine->has_descriptor =
+        account != NULL && rg__lane_recall(v->ctx->device, l->key, l->k,
+                                           &ignored, &mine->descriptor);
     st = gather(v, mine, all, sizeof *mine);
     if (st != RG_OK)
         return st;
@@ -339,8 +341,8 @@ static rg_status compare_in(const view *v, lane *l, said *mine, said *all)
 static rg_status compare_lane(const view *v, uint64_t key)
 {
     lane l = {.key = key};
-    said mine = {0};
-    said *all = calloc((size_t)(unsigned)v->size, sizeof *all);
+    report mine = {0};
+    report *all = calloc((size_t)(unsigned)v->size, sizeof *all);
     if (all == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory to compare ranks");
     const rg_status st = compare_in(v, &l, &mine, all);

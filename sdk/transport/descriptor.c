@@ -25,11 +25,11 @@ typedef enum field {
 static const char *const field_names[FIELDS] = {
     "operation", "type", "op", "root", "count", "prescale", "postscale", "tag"};
 
-typedef struct lines {
+typedef struct descriptors {
     const char *first;
     size_t stride;
     int n;
-} lines;
+} descriptors;
 
 rg__words rg__set_words(uint32_t id)
 {
@@ -48,7 +48,7 @@ static uint64_t bits_of(double value)
     return bits;
 }
 
-static uint64_t value_of(const lines *all, int m, field f)
+static uint64_t value_of(const descriptors *all, int m, field f)
 {
     const rg__descriptor *s =
         (const rg__descriptor *)(const void *)(all->first +
@@ -94,7 +94,7 @@ static void show(char *text, size_t room, field f, uint64_t value)
 }
 
 /* What a member has started. */
-static void show_kind(char *text, size_t room, const lines *all, int m)
+static void show_kind(char *text, size_t room, const descriptors *all, int m)
 {
     const uint64_t kind = value_of(all, m, KIND);
     if (kind == RG__AGREE && value_of(all, m, TAG) == RG__STEP_TAG)
@@ -104,7 +104,7 @@ static void show_kind(char *text, size_t room, const lines *all, int m)
 }
 
 /* "ranks 0,1,5" of those whose field has this value. */
-static void list_ranks(char *text, size_t room, const lines *all, field f,
+static void list_ranks(char *text, size_t room, const descriptors *all, field f,
                        uint64_t value)
 {
     int n = 0;
@@ -126,12 +126,12 @@ static void list_ranks(char *text, size_t room, const lines *all, field f,
 }
 
 /* A number of the program's. Else a tag stands for what it was made of. */
-static bool is_number(const lines *all, uint64_t tag)
+static bool is_number(const descriptors *all, uint64_t tag)
 {
     return value_of(all, 0, KIND) != RG__AGREE && tag < (UINT64_C(1) << 32);
 }
 
-static rg_status differ_in_own_tag(uint32_t id, const lines *all, int m,
+static rg_status differ_in_own_tag(uint32_t id, const descriptors *all, int m,
                                    const char *ranks, const char *others)
 {
     return rg__fail(RG_ERR_MISMATCH,
@@ -142,8 +142,8 @@ static rg_status differ_in_own_tag(uint32_t id, const lines *all, int m,
                     value_of(all, m, TAG), others);
 }
 
-static rg_status differ_in_tag(uint32_t id, const lines *all, const char *ranks,
-                               const char *others)
+static rg_status differ_in_tag(uint32_t id, const descriptors *all,
+                               const char *ranks, const char *others)
 {
     const uint64_t kind = value_of(all, 0, KIND);
     return rg__fail(RG_ERR_MISMATCH,
@@ -156,7 +156,7 @@ static rg_status differ_in_tag(uint32_t id, const lines *all, const char *ranks,
                     ranks, others);
 }
 
-static rg_status differ(uint32_t id, const lines *all, field f, int m)
+static rg_status differ(uint32_t id, const descriptors *all, field f, int m)
 {
     const uint64_t first = value_of(all, 0, f);
     const uint64_t other = value_of(all, m, f);
@@ -184,23 +184,23 @@ static rg_status differ(uint32_t id, const lines *all, field f, int m)
 
 /* ------------------------------------------------------------------- joins */
 
-static const rg__descriptor *line_of(const lines *all, int m)
+static const rg__descriptor *descriptor_of(const descriptors *all, int m)
 {
     return (const rg__descriptor *)(const void *)(all->first +
                                                   (size_t)m * all->stride);
 }
 
-static bool has_joined(const lines *all, int m)
+static bool has_joined(const descriptors *all, int m)
 {
-    return line_of(all, m)->kind == RG__JOIN;
+    return descriptor_of(all, m)->kind == RG__JOIN;
 }
 
 /* The one that all others have started, or NULL: they have not. */
-static const rg__descriptor *common_allreduce(const lines *all)
+static const rg__descriptor *common_allreduce(const descriptors *all)
 {
     const rg__descriptor *first = NULL;
     for (int m = 0; m < all->n; m++) {
-        const rg__descriptor *s = line_of(all, m);
+        const rg__descriptor *s = descriptor_of(all, m);
         if (s->kind == RG__JOIN)
             continue;
         if (first == NULL)
@@ -211,7 +211,7 @@ static const rg__descriptor *common_allreduce(const lines *all)
     return first;
 }
 
-static rg_status refuse_beside_join(uint32_t id, const lines *all)
+static rg_status refuse_beside_join(uint32_t id, const descriptors *all)
 {
     char ranks[160];
     list_ranks(ranks, sizeof ranks, all, KIND, RG__JOIN);
@@ -226,7 +226,7 @@ static rg_status refuse_beside_join(uint32_t id, const lines *all)
     return RG_OK;
 }
 
-/* Who has joined makes neutral elements of what the others' line says. */
+/* Who has joined makes neutral elements of what the others' descriptor says. */
 static bool can_be(const rg__descriptor *s)
 {
     const size_t bytes = rg_type_size((rg_type)s->type);
@@ -236,19 +236,20 @@ static bool can_be(const rg__descriptor *s)
 
 static rg_status refuse_what_can_not_be(uint32_t id, const rg__descriptor *s)
 {
-    return rg__fail(RG_ERR_MISMATCH,
-                    "allreduce on %s: beside a join its line says type %u, "
-                    "op %u and count %" PRIu64 ", which no allreduce has; some "
-                    "worker writes over shared memory",
-                    rg__set_words(id).text, s->type, s->op, s->count);
+    return rg__fail(
+        RG_ERR_MISMATCH,
+        "allreduce on %s: beside a join its descriptor says type %u, "
+        "op %u and count %" PRIu64 ", which no allreduce has; some "
+        "worker writes over shared memory",
+        rg__set_words(id).text, s->type, s->op, s->count);
 }
 
-static rg_status compare_joins(uint32_t id, const lines *all, int joins,
+static rg_status compare_joins(uint32_t id, const descriptors *all, int joins,
                                rg__coll *joined)
 {
     *joined = (rg__coll){.kind = RG__JOIN};
     for (int m = 0; m < all->n && joins == all->n; m++)
-        if (line_of(all, m)->count != 0)
+        if (descriptor_of(all, m)->count != 0)
             joined->root = m;
     if (joins == all->n)
         return RG_OK;
@@ -268,19 +269,20 @@ static rg_status compare_joins(uint32_t id, const lines *all, int joins,
 
 /* --------------------------------------------------------------- in whole */
 
-static bool are_equal(const lines *all)
+static bool are_equal(const descriptors *all)
 {
     for (int m = 1; m < all->n; m++)
-        if (memcmp(line_of(all, m), all->first, sizeof(rg__descriptor)) != 0)
+        if (memcmp(descriptor_of(all, m), all->first, sizeof(rg__descriptor)) !=
+            0)
             return false;
     return true;
 }
 
-rg_status rg__descriptor_compare(uint32_t id, const rg__descriptor *line,
+rg_status rg__descriptor_compare(uint32_t id, const rg__descriptor *descriptor,
                                  size_t stride, int n, rg__coll *joined)
 {
-    const lines all = {(const char *)line, stride, n};
-    if (line->kind != RG__JOIN && are_equal(&all))
+    const descriptors all = {(const char *)descriptor, stride, n};
+    if (descriptor->kind != RG__JOIN && are_equal(&all))
         return RG_OK;
     int joins = 0;
     for (int m = 0; m < n; m++)
@@ -296,37 +298,39 @@ rg_status rg__descriptor_compare(uint32_t id, const rg__descriptor *line,
 
 /* ------------------------------------------------------------- out of step */
 
-static bool same_line(const rg__descriptor *a, const rg__descriptor *b)
+static bool is_same(const rg__descriptor *a, const rg__descriptor *b)
 {
     return memcmp(a, b, sizeof *a) == 0;
 }
 
 /* Do all but member d say the same, as they did before? Then one of them, who
  * stands for all; -1: they don't. */
-static int find_others(const rg__slip *slip, const lines *all, int d)
+static int find_others(const rg__slip *slip, const descriptors *all, int d)
 {
     const int one = d == 0 ? 1 : 0;
     for (int m = 0; m < all->n; m++)
-        if (m != d && (!same_line(line_of(all, m), line_of(all, one)) ||
-                       !same_line(&slip->before[m], &slip->before[one])))
+        if (m != d &&
+            (!is_same(descriptor_of(all, m), descriptor_of(all, one)) ||
+             !is_same(&slip->before[m], &slip->before[one])))
             return -1;
     return one;
 }
 
 /* 1: member d starts what the others have started before, -1: it had started
  * what they start now, 0: neither. */
-static int is_behind(const rg__slip *slip, const lines *all, int d)
+static int is_behind(const rg__slip *slip, const descriptors *all, int d)
 {
     const int one = find_others(slip, all, d);
     if (one < 0)
         return 0;
-    if (same_line(line_of(all, d), &slip->before[one]))
+    if (is_same(descriptor_of(all, d), &slip->before[one]))
         return 1;
-    return same_line(&slip->before[d], line_of(all, one)) ? -1 : 0;
+    return is_same(&slip->before[d], descriptor_of(all, one)) ? -1 : 0;
 }
 
 /* Of two members the second is named, who may as well be right. */
-static rg_status name_slip(const rg__slip *slip, uint32_t id, const lines *all)
+static rg_status name_slip(const rg__slip *slip, uint32_t id,
+                           const descriptors *all)
 {
     int behind = 0, d = all->n;
     while (behind == 0 && d > 0)
@@ -342,14 +346,15 @@ static rg_status name_slip(const rg__slip *slip, uint32_t id, const lines *all)
                     behind > 0 ? "have started before" : "come to next");
 }
 
-static void note_lines(rg__slip *slip, uint64_t number, const lines *all)
+static void note_descriptors(rg__slip *slip, uint64_t number,
+                             const descriptors *all)
 {
     if (slip->before == NULL) {
         slip->since = number;
         slip->before = calloc((size_t)all->n, sizeof *slip->before);
     }
     for (int m = 0; m < all->n && slip->before != NULL; m++)
-        slip->before[m] = *line_of(all, m);
+        slip->before[m] = *descriptor_of(all, m);
 }
 
 void rg__slip_clear(rg__slip *slip)
@@ -361,17 +366,17 @@ void rg__slip_clear(rg__slip *slip)
 }
 
 rg_status rg__slip_compare(rg__slip *slip, uint64_t number, uint32_t id,
-                           const rg__descriptor *line, size_t stride, int n,
-                           rg__coll *joined)
+                           const rg__descriptor *descriptor, size_t stride,
+                           int n, rg__coll *joined)
 {
-    const lines all = {(const char *)line, stride, n};
-    rg_status st = rg__descriptor_compare(id, line, stride, n, joined);
+    const descriptors all = {(const char *)descriptor, stride, n};
+    rg_status st = rg__descriptor_compare(id, descriptor, stride, n, joined);
     if (st != RG_ERR_MISMATCH) {
         rg__slip_clear(slip);
         return st;
     }
     if (slip->before != NULL)
         st = name_slip(slip, id, &all);
-    note_lines(slip, number, &all);
+    note_descriptors(slip, number, &all);
     return st;
 }

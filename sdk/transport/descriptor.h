@@ -27,7 +27,7 @@ _Static_assert(sizeof(rg__descriptor) == 40, "no gaps");
  * with the sentence that names the ranks. Lines lie `stride` bytes apart. With
  * a join among them *joined is written, and RG__COLL_AGAIN is possible. */
 RG_INNER rg_status rg__descriptor_compare(uint32_t id,
-                                          const rg__descriptor *line,
+                                          const rg__descriptor *descriptor,
                                           size_t stride, int n,
                                           rg__coll *joined);
 /* One operation too many, or too few, on one member makes all later ones differ
@@ -35,14 +35,14 @@ RG_INNER rg_status rg__descriptor_compare(uint32_t id,
  * one is the same but for a shift by one, that is the reason, and said instead
  * of another one each time. Zeroed before its first use. */
 typedef struct rg__slip {
-    rg__descriptor
-        *before;    /* a line for each member; owned, NULL: all agreed */
-    uint64_t since; /* number of the operation that differed first */
+    rg__descriptor *before; /* one for each member; owned, NULL: all agreed */
+    uint64_t since;         /* number of the operation that differed first */
 } rg__slip;
 
 /* rg__descriptor_compare of the comm's operation of that number. */
 RG_INNER rg_status rg__slip_compare(rg__slip *slip, uint64_t number,
-                                    uint32_t id, const rg__descriptor *line,
+                                    uint32_t id,
+                                    const rg__descriptor *descriptor,
                                     size_t stride, int n, rg__coll *joined);
 RG_INNER void rg__slip_clear(rg__slip *slip);
 

@@ -140,22 +140,22 @@ static void call(int r)
     if (connect(o->sock, (const struct sockaddr *)&to, sizeof to) != 0 &&
         errno != EINPROGRESS)
         hang_up(o);
-    o->hello = (rg__data_hello){.said = {.generation = 1,
+    o->hello = (rg__data_hello){.body = {.generation = 1,
                                          .from_id = member_of(r),
                                          .to_id = member_of(rank),
                                          .from = r,
                                          .to = rank,
                                          .version = FRAME_VERSION}};
-    rg__mac_make(o->hello.mac, key, HELLO_LABEL, &o->hello.said,
-                 sizeof o->hello.said, NULL, 0);
+    rg__mac_make(o->hello.mac, key, HELLO_LABEL, &o->hello.body,
+                 sizeof o->hello.body, NULL, 0);
     say_frame(o, head_of(FRAME_HELLO, sizeof o->hello), &o->hello);
 }
 
 /* It wants a member of a higher rank than its own: whichever it names. */
 static void answer_call(int sock, const rg__data_hello *h)
 {
-    FUZZ_CLAIM(h->said.from == rank && h->said.to > rank && h->said.to < size);
-    other *o = &others[h->said.to];
+    FUZZ_CLAIM(h->body.from == rank && h->body.to > rank && h->body.to < size);
+    other *o = &others[h->body.to];
     rg__data_answer a = {.nonce = {1}};
     take_socket(o, sock);
     o->hello = *h;
@@ -311,7 +311,7 @@ static void say_blocks(int r, fuzz_input *in, bool differs)
     const size_t at = sizeof(rg__block_head) + sizeof line;
     const size_t n = take_data(in, body + at);
     const rg__block_head head = {
-        .host = (uint32_t)r, .lines = 1, .data_bytes = (uint32_t)n};
+        .host = (uint32_t)r, .descriptors = 1, .data_bytes = (uint32_t)n};
     memcpy(body, &head, sizeof head);
     memcpy(body + sizeof head, &line, sizeof line);
     const size_t bytes = rg__block_bytes(1, (uint32_t)n);

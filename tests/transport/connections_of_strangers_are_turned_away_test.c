@@ -62,13 +62,13 @@ static size_t make_hello(world *w, char *out, uint64_t generation,
                             .kind = FRAME_HELLO,
                             .generation = generation,
                             .bytes = sizeof(rg__data_hello)};
-    rg__data_hello h = {.said = {.generation = generation,
+    rg__data_hello h = {.body = {.generation = generation,
                                  .from_id = w->member[0],
                                  .to_id = w->member[1],
                                  .from = 0,
                                  .to = 1,
                                  .version = FRAME_VERSION}};
-    rg__mac_make(h.mac, key, HELLO_LABEL, &h.said, sizeof h.said, NULL, 0);
+    rg__mac_make(h.mac, key, HELLO_LABEL, &h.body, sizeof h.body, NULL, 0);
     memcpy(out, &head, sizeof head);
     memcpy(out + sizeof head, &h, sizeof h);
     return sizeof head + sizeof h;

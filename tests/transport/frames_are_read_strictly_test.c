@@ -38,7 +38,8 @@ static void heads(void)
 /* A block of these lengths in exactly n bytes of memory. */
 static bool reads(size_t n, uint32_t lines, uint32_t data_bytes)
 {
-    const rg__block_head head = {.lines = lines, .data_bytes = data_bytes};
+    const rg__block_head head = {.descriptors = lines,
+                                 .data_bytes = data_bytes};
     char *at = calloc(1, n == 0 ? 1 : n);
     rg__block b;
     CHECK(at != NULL);
@@ -47,7 +48,7 @@ static bool reads(size_t n, uint32_t lines, uint32_t data_bytes)
     if (is_read) {
         CHECK(b.bytes <= n);
         CHECK(b.data + data_bytes <= at + n);
-        CHECK(b.lines + lines * sizeof(rg__descriptor) == b.data);
+        CHECK(b.descriptors + lines * sizeof(rg__descriptor) == b.data);
     }
     free(at);
     return is_read;

@@ -37,7 +37,7 @@ static void say_by_hand(world *w)
     size_t bytes = 0;
     char *control = world_control(w, 1, &bytes);
     const rg__layout l = rg__shm_layout(w->n);
-    rg__mailbox *m = (rg__mailbox *)(void *)(control + l.lines);
+    rg__mailbox *m = (rg__mailbox *)(void *)(control + l.mailboxes);
     uint64_t seq = 0;
     while (seq == 0) {
         sched_yield();
@@ -74,7 +74,8 @@ static void scribble(world *w)
 {
     size_t bytes = 0;
     char *control = world_control(w, 1, &bytes);
-    rg__mailbox *m = (rg__mailbox *)(void *)(control + rg__shm_layout(2).lines);
+    rg__mailbox *m =
+        (rg__mailbox *)(void *)(control + rg__shm_layout(2).mailboxes);
     for (int i = 0; i < 2; i++)
         memcpy(m[1].entry[i].posting.data, &(uint64_t){MORE}, sizeof(uint64_t));
     rg__shm_unmap(control, bytes);

@@ -3,7 +3,7 @@
  * Each host's block goes round by dissemination: in round r, a rail sends the
  * blocks that it has of its own host and those behind it, 2^r at most, to the
  * host 2^r before it. So each has all blocks after log2(hosts) rounds, and all
- * compute the same from them. A block whose lines differ travels like any
+ * compute the same from them. A block whose descriptors differ travels like any
  * other, so that all learn of it. */
 #include "sdk/transport/inter/inter.h"
 
@@ -65,20 +65,21 @@ static rg_status make_block(rg__native *c)
     const bool differs = !is_uniform(c);
     const rg__block_head head = {
         .host = (uint32_t)c->inter->topology.host,
-        .lines = differs ? (uint32_t)c->n : 1,
+        .descriptors = differs ? (uint32_t)c->n : 1,
         .data_bytes =
             differs ? 0 : rg__payload_bytes(c, c->inter->topology.host)};
-    const uint32_t bytes = rg__block_bytes(head.lines, head.data_bytes);
+    const uint32_t bytes = rg__block_bytes(head.descriptors, head.data_bytes);
     if (!make_room(e, bytes))
         return rg__fail(RG_ERR_MEMORY, "no memory for an operation");
     memset(e->store + bytes - 8, 0, 8);
     memcpy(e->store, &head, sizeof head);
-    char *lines = e->store + sizeof head;
-    for (uint32_t m = 0; m < head.lines; m++)
-        memcpy(lines + m * sizeof(rg__descriptor), &c->posting[m].descriptor,
-               sizeof(rg__descriptor));
+    char *descriptors = e->store + sizeof head;
+    for (uint32_t m = 0; m < head.descriptors; m++)
+        memcpy(descriptors + m * sizeof(rg__descriptor),
+               &c->posting[m].descriptor, sizeof(rg__descriptor));
     if (head.data_bytes > 0)
-        rg__payload_fill(c, lines + head.lines * sizeof(rg__descriptor));
+        rg__payload_fill(c, descriptors +
+                                head.descriptors * sizeof(rg__descriptor));
     e->begin[0] = 0;
     e->blocks = 1;
     e->stored = bytes;
@@ -120,12 +121,13 @@ static void send_round(rg__native *c)
     }
 }
 
-/* Does a block say as many lines as its host has members, or one for all? */
+/* Does a block say as many descriptors as its host has members, or one for all?
+ */
 static bool is_block_right(const rg__native *c, const rg__block *b, int host)
 {
     return b->head.host == (uint32_t)host &&
-           (b->head.lines == 1 ||
-            b->head.lines ==
+           (b->head.descriptors == 1 ||
+            b->head.descriptors ==
                 (uint32_t)rg__topology_size(&c->inter->topology, host));
 }
 
@@ -141,7 +143,7 @@ static bool take_blocks(rg__native *c, size_t bytes)
         if (!rg__block_read(e->store + e->stored, end - e->stored, &b) ||
             !is_block_right(c, &b, host))
             return false;
-        e->differs |= b.head.lines > 1;
+        e->differs |= b.head.descriptors > 1;
         e->begin[e->blocks++] = e->stored;
         e->stored += b.bytes;
     }
@@ -257,14 +259,15 @@ const char *rg__exchange_data(const rg__native *c, int host)
     return b.head.data_bytes == rg__payload_bytes(c, host) ? b.data : NULL;
 }
 
-void rg__exchange_note_lines(rg__native *c)
+void rg__exchange_collect(rg__native *c)
 {
     const rg__topology *s = &c->inter->topology;
     for (int host = 0; host < s->hosts; host++) {
         const rg__block b = block_of(c, host);
-        const size_t apart = b.head.lines == 1 ? 0 : sizeof(rg__descriptor);
+        const size_t apart =
+            b.head.descriptors == 1 ? 0 : sizeof(rg__descriptor);
         for (int k = 0; k < rg__topology_size(s, host); k++)
             memcpy(&c->inter->descriptor[rg__topology_member(s, host, k)],
-                   b.lines + (size_t)k * apart, sizeof(rg__descriptor));
+                   b.descriptors + (size_t)k * apart, sizeof(rg__descriptor));
     }
 }

@@ -1,18 +1,18 @@
 /* A comm whose members are on several hosts.
  *
- * An operation begins as on one host: each member posts its line. Rail 0 of
- * each host makes a block of the local lines, and the rails 0 exchange blocks
+ * An operation begins as on one host: each member posts its descriptor. Rail 0
+ * of each host makes a block of the local ones, and all rails 0 exchange blocks
  * until each has all of them (exchange.c); then rail 0 tells the local members
- * the verdict (verdict.c). So no operation ends well before what all have said
- * has come round. Where the data are, by what they have said:
+ * the verdict (verdict.c). So no operation ends well before all descriptors
+ * have come round. Where the data travel depends on their size:
  *
  *   small    in rail 0's block; rail 0 computes the result for all
  *   medium   in the blocks that all rails exchange at the same time; rail k
  *            computes slice k                                      (allreduce)
  *   large    behind the verdict, rail k of all hosts has slice k   (pipeline.c)
  *
- * Choices are pure functions of the lines and of where the members are; which
- * memory is used inside a host is each host's own choice. */
+ * Choices are pure functions of the descriptors and of where the members are;
+ * which memory is used inside a host is each host's own choice. */
 #ifndef RG_INTER_H
 #define RG_INTER_H
 
@@ -36,7 +36,7 @@ typedef struct rg__exchange {
     int round;
     bool has_begun, has_sent;
     bool is_complete; /* all blocks are here, and mine has gone out */
-    bool differs;     /* a block in the store has different lines */
+    bool differs;     /* a block in the store has different descriptors */
     size_t arrived;   /* bytes of the incoming body */
 } rg__exchange;
 
@@ -87,7 +87,7 @@ void rg__inter_close(rg__native *c);
 void rg__inter_begin(rg__native *c);
 void rg__inter_end(rg__native *c);
 void rg__inter_poll(rg__native *c);
-/* What advances an operation when all local lines are read. */
+/* What advances an operation when all local descriptors are read. */
 rg__advance_fn rg__inter_choose(const rg__native *c);
 
 /* Set ranks of other hosts that the operation waits for. */
@@ -104,9 +104,9 @@ rg_status rg__exchange_go_on(rg__native *c);
 bool rg__exchange_is_free(const rg__native *c);
 /* My rail's next frame from there that is not of an operation that differed. */
 const rg__frame *rg__exchange_head(rg__native *c, rg__link *link);
-/* What all members have said, into across->line. */
-void rg__exchange_note_lines(rg__native *c);
-/* A host's data; NULL: not as many bytes as its lines say. */
+/* Copy the descriptors of all members into inter->descriptor. */
+void rg__exchange_collect(rg__native *c);
+/* A host's data; NULL: not as many bytes as its descriptors say. */
 const char *rg__exchange_data(const rg__native *c, int host);
 
 /* payload.c */

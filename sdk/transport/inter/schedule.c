@@ -9,8 +9,9 @@
  *                     an alltoall, chunk by chunk there and back, so that in
  *                     place a chunk of memory is enough
  *
- * The lines of each part say what the user has started, and which part it is;
- * so a difference is found with the first one, before a byte was written. */
+ * The descriptors of each part say what the user has started, and which part it
+ * is; so a difference is found with the first one, before a byte was written.
+ */
 #include "sdk/transport/inter/schedule.h"
 
 #include <stdlib.h>
@@ -42,7 +43,7 @@ struct rg__schedule {
     uint64_t at;      /* elements of it that are done */
     uint64_t now;     /* that are under way */
     uint64_t longest; /* stream, in bytes */
-    uint64_t *said;   /* of all members, then mine; owned, as what follows */
+    uint64_t *counts; /* of all members, then mine; owned, as what follows */
     char *scratch;
     uint64_t room;
 };
@@ -99,23 +100,23 @@ static uint64_t at_most(uint64_t a, uint64_t b)
 
 static int parts_of(const rg__native *c)
 {
-    return RG__PAIRWISE_SAID * c->set_n;
+    return RG__PAIRWISE_COUNTS * c->set_n;
 }
 
 static rg_status gather_counts(rg__native *c)
 {
     struct rg__schedule *x = c->schedule;
     const size_t all = (size_t)parts_of(c) * (size_t)c->set_n;
-    free(x->said);
-    x->said = malloc((all + (size_t)parts_of(c)) * sizeof *x->said);
-    if (x->said == NULL)
+    free(x->counts);
+    x->counts = malloc((all + (size_t)parts_of(c)) * sizeof *x->counts);
+    if (x->counts == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for an operation");
-    rg__pairwise_say(&c->user, c->set_rank, c->set_n, x->said + all);
+    rg__pairwise_list(&c->user, c->set_rank, c->set_n, x->counts + all);
     const rg__coll part = {.kind = RG__ALLGATHER,
                            .type = RG_U64,
                            .count = (uint64_t)parts_of(c),
-                           .send = x->said + all,
-                           .recv = x->said};
+                           .send = x->counts + all,
+                           .recv = x->counts};
     return begin_part(c, &part);
 }
 
@@ -124,7 +125,7 @@ static uint64_t count_of(const rg__native *c, int from, int to)
 {
     if (!rg__pairwise_is_uneven(c->user.kind))
         return rg__pairwise_count(&c->user, c->set_rank, from, to);
-    return c->schedule->said[(size_t)from * (size_t)parts_of(c) + (size_t)to];
+    return c->schedule->counts[(size_t)from * (size_t)parts_of(c) + (size_t)to];
 }
 
 static bool is_one_for_all(const rg__native *c)
@@ -464,7 +465,7 @@ static void choose(rg__native *c)
 /* What others have of my counts is what I go by. */
 static bool is_my_row_whole(const rg__native *c)
 {
-    const uint64_t *all = c->schedule->said;
+    const uint64_t *all = c->schedule->counts;
     const size_t row = (size_t)parts_of(c);
     return memcmp(all + (size_t)c->set_rank * row, all + (size_t)c->set_n * row,
                   row * sizeof *all) == 0;
@@ -472,8 +473,8 @@ static bool is_my_row_whole(const rg__native *c)
 
 static rg_status after_counts(rg__native *c)
 {
-    rg_status st =
-        rg__pairwise_compare(c->id, c->user.kind, c->schedule->said, c->set_n);
+    rg_status st = rg__pairwise_compare(c->id, c->user.kind,
+                                        c->schedule->counts, c->set_n);
     if (st == RG_OK && !is_my_row_whole(c))
         st = rg__fail(RG_ERR_MISMATCH,
                       "%s on %s: the counts of rank %d have changed on "
@@ -571,7 +572,7 @@ void rg__schedule_free(rg__native *c)
     rg__schedule_end(c);
     if (c->schedule == NULL)
         return;
-    free(c->schedule->said);
+    free(c->schedule->counts);
     free(c->schedule->scratch);
     free(c->schedule);
     c->schedule = NULL;

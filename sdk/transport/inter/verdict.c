@@ -74,7 +74,7 @@ static size_t small_bytes(const rg__native *c)
                                          : c->bytes;
 }
 
-/* Where rail 0 puts results and lines for the local members; a little one
+/* Where rail 0 puts results and descriptors for the local members; a little one
  * stands in the verdict itself. */
 static char *room_for(const rg__native *c, size_t bytes)
 {
@@ -177,10 +177,11 @@ static rg_status fail_together(rg__native *c, rg_status st)
 
 static rg_status blame_blocks(const rg__native *c)
 {
-    rg__link_break(c->inter->exchange.from[0],
-                   "a block of operation %u has not the data that its lines "
-                   "say",
-                   c->ops);
+    rg__link_break(
+        c->inter->exchange.from[0],
+        "a block of operation %u has not the data that its descriptors "
+        "say",
+        c->ops);
     return RG_IN_PROGRESS;
 }
 
@@ -189,7 +190,7 @@ rg_status rg__verdict_find(rg__native *c)
     rg_status st = rg__exchange_go_on(c);
     if (st != RG_OK)
         return st;
-    rg__exchange_note_lines(c);
+    rg__exchange_collect(c);
     st = compare(c);
     if (st != RG_OK || c->coll.kind == RG__JOIN)
         return fail_together(c, st);
@@ -205,8 +206,8 @@ rg_status rg__verdict_find(rg__native *c)
 
 /* ----------------------------------------------------------- other members */
 
-/* All know all lines then; a join, which has no data, ends so as well. */
-static rg_status hear_difference(rg__native *c)
+/* All know all descriptors then; a join, which has no data, ends so as well. */
+static rg_status collect_difference(rg__native *c)
 {
     memcpy(c->inter->descriptor, c->member[0].staging,
            sizeof(rg__descriptor) * (size_t)c->set_n);
@@ -221,21 +222,21 @@ static rg_status hear_difference(rg__native *c)
 }
 
 /* OK: the verdict is there, and good. */
-static rg_status hear_verdict(rg__native *c)
+static rg_status collect_verdict(rg__native *c)
 {
     const rg__exchange_verdict *v = c->inter->verdict;
     if (atomic_load_explicit(&v->seq, memory_order_acquire) !=
         rg__shm_seq(c->id, c->ops))
         return RG_IN_PROGRESS;
     if (v->differs != 0)
-        return hear_difference(c);
+        return collect_difference(c);
     rg__slip_clear(&c->slip);
     return RG_OK;
 }
 
 rg_status rg__verdict_await(rg__native *c)
 {
-    const rg_status st = hear_verdict(c);
+    const rg_status st = collect_verdict(c);
     if (st != RG_OK)
         return st;
     c->base.moves++;
@@ -256,7 +257,7 @@ rg_status rg__verdict_find_beside(rg__native *c)
             finish_slice(c);
     }
     if (st == RG_OK || st == RG_IN_PROGRESS)
-        st = hear_verdict(c);
+        st = collect_verdict(c);
     if (st != RG_OK || !e->is_complete)
         return st == RG_OK ? RG_IN_PROGRESS : st;
     return has_all_data(c) ? go_on(c) : blame_blocks(c);

@@ -10,25 +10,25 @@
 #include "sdk/transport/mpi/lost.h"
 #include "sdk/transport/mpi/watch.h"
 
-#define HISTORY  64 /* lines that are kept; digests: until all have passed */
-#define EACH     16 /* the first so many are told, then every so many-th */
-#define LOOKS    64 /* in vain, before the clock is looked at */
-#define STALL_NS (50 * RG__MS)
-#define GIVE_UP  (2000 * RG__MS)
-#define WORDS_NS (100 * RG__MS)
-#define CROSSING (10 * RG__MS) /* words of those who leave at the same time */
-#define SLOTS    64            /* words that may be on their way */
-#define WORD     1             /* tag */
+#define HISTORY   64 /* descriptors kept; digests: until all have passed */
+#define EACH      16 /* the first so many are told, then every so many-th */
+#define LOOKS     64 /* in vain, before the clock is looked at */
+#define STALL_NS  (50 * RG__MS)
+#define GIVE_UP   (2000 * RG__MS)
+#define WORDS_NS  (100 * RG__MS)
+#define COMING_NS (10 * RG__MS) /* words of members that leave, too */
+#define SLOTS     64            /* words that may be on their way */
+#define WORD      1             /* tag */
 
 typedef struct word {
     uint32_t set;
     bool is_alarm, is_routine, is_pair, is_goodbye;
-    bool has_line;          /* else it is too old to be known */
+    bool has_descriptor;    /* else it is too old to be known */
     int32_t from;           /* set rank */
     uint64_t op;            /* counts the set's operations from 1 */
-    uint64_t digest;        /* of the lines up to that one */
+    uint64_t digest;        /* of the descriptors up to that one */
     uint64_t least, passed; /* routine: see checked */
-    rg__descriptor line;
+    rg__descriptor descriptor;
     rg__pair pair;
 } word;
 
@@ -42,16 +42,16 @@ struct rg__checked {
     uint64_t *digests;     /* at op % room; owned */
     uint64_t room;
     uint64_t least; /* what the left neighbour and those from 0 on have ended */
-    uint64_t passed; /* what all have ended, by the last that was heard */
+    uint64_t passed; /* what all have ended, by the last that came */
     word *early;     /* by set rank: the oldest about what is to start here */
     uint64_t *left;  /* by set rank: what it had started, and 1; 0: it stays */
-    rg__descriptor *line; /* by set rank: of the operation alarm */
-    bool *is_told;        /* line is here, or is known to nobody */
-    int ahead;            /* the lowest who can't tell its own; n: none */
-    uint64_t alarm;       /* 0: none */
-    char *verdict;        /* owned */
+    rg__descriptor *descriptor; /* by set rank: of the operation alarm */
+    bool *is_told;              /* descriptor is here, or is known to nobody */
+    int ahead;                  /* the lowest who can't tell its own; n: none */
+    uint64_t alarm;             /* 0: none */
+    char *verdict;              /* owned */
     uint64_t owed; /* routine words that the left neighbour has sent or will, */
-    uint64_t heard; /* and how many have come */
+    uint64_t collected; /* and how many have come */
     uint32_t looks;
     uint64_t since_ns; /* when the operation began to wait; 0: it does not */
     bool has_stalled;  /* and all were told */
@@ -108,7 +108,7 @@ static void free_checked(rg__checked *k)
     free(k->digests);
     free(k->early);
     free(k->left);
-    free(k->line);
+    free(k->descriptor);
     free(k->is_told);
     free(k->verdict);
     free(k);
@@ -128,10 +128,10 @@ rg_status rg__check_join(rg__mpi *c, const int *ranks)
     k->digests = calloc(k->room, sizeof *k->digests);
     k->early = calloc(n, sizeof *k->early);
     k->left = calloc(n, sizeof *k->left);
-    k->line = calloc(n, sizeof *k->line);
+    k->descriptor = calloc(n, sizeof *k->descriptor);
     k->is_told = calloc(n, sizeof *k->is_told);
     if (k->ranks == NULL || k->digests == NULL || k->early == NULL ||
-        k->left == NULL || k->line == NULL || k->is_told == NULL) {
+        k->left == NULL || k->descriptor == NULL || k->is_told == NULL) {
         free_checked(k);
         return rg__fail(RG_ERR_MEMORY, "no memory for a comm");
     }
@@ -238,7 +238,7 @@ static void say_passed(const rg__checked *k, word *routine)
     routine->passed = k->passed;
 }
 
-static void hear_passed(rg__checked *k, const word *routine)
+static void collect_passed(rg__checked *k, const word *routine)
 {
     k->least = routine->least;
     k->passed = k->c->rank == 0 ? routine->least : routine->passed;
@@ -258,7 +258,7 @@ static rg_status name_difference(const rg__checked *k)
                         rg__set_words(k->c->id).text,
                         (unsigned long long)k->alarm, k->ahead, HISTORY);
     const rg_status st = rg__descriptor_compare(
-        k->c->id, k->line, sizeof *k->line, k->c->n, &joined);
+        k->c->id, k->descriptor, sizeof *k->descriptor, k->c->n, &joined);
     if (st != RG_OK)
         return st;
     return rg__fail(RG_ERR_MISMATCH,
@@ -288,11 +288,11 @@ static void conclude(rg__checked *k)
         give_verdict(k);
 }
 
-static void note_line(rg__checked *k, int from, const word *told)
+static void note_descriptor(rg__checked *k, int from, const word *told)
 {
-    k->line[from] = told->line;
+    k->descriptor[from] = told->descriptor;
     k->is_told[from] = true;
-    if (!told->has_line && from < k->ahead)
+    if (!told->has_descriptor && from < k->ahead)
         k->ahead = from;
     conclude(k);
 }
@@ -303,7 +303,7 @@ static void tell_mine(rg__checked *k, uint64_t op)
     const word *known = word_of(k, op);
     const word *mine = known == NULL ? &too_old : known;
     tell_all(k, mine, true);
-    note_line(k, k->c->rank, mine);
+    note_descriptor(k, k->c->rank, mine);
 }
 
 /* An alarm about an earlier operation takes the place of another. */
@@ -332,7 +332,7 @@ static void take_pair(rg__checked *k, const word *w)
 {
     if (k->verdict != NULL)
         return;
-    rg__elements_differ(k->c, (rg__kind)w->line.kind, &w->pair);
+    rg__elements_differ(k->c, (rg__kind)w->descriptor.kind, &w->pair);
     k->verdict = strdup(rg_last_error());
 }
 
@@ -349,7 +349,7 @@ static void take_goodbye(rg__checked *k, const word *w)
         conclude(k);
 }
 
-static void hear(const word *w)
+static void collect(const word *w)
 {
     rg__checked *k = words.first;
     while (k != NULL && k->c->id != w->set)
@@ -371,15 +371,15 @@ static void hear(const word *w)
     }
     if (!w->is_alarm) {
         if (w->is_routine && w->from == left_of(k)) {
-            k->heard++;
-            hear_passed(k, w);
+            k->collected++;
+            collect_passed(k, w);
         }
         compare(k, w);
         return;
     }
     raise_alarm(k, w->op);
     if (k->alarm == w->op)
-        note_line(k, w->from, w);
+        note_descriptor(k, w->from, w);
 }
 
 static void listen(void)
@@ -393,25 +393,25 @@ static void listen(void)
         }
         if (!is_here)
             return;
-        hear(&words.in);
+        collect(&words.in);
         if (post_receive() != RG_OK)
             return;
     }
 }
 
-static bool is_crossing(uint64_t since_ns)
+static bool may_be_coming(uint64_t since_ns)
 {
     return words.has_left && words.staying > 0 &&
-           rg__now_ns() < since_ns + CROSSING;
+           rg__now_ns() < since_ns + COMING_NS;
 }
 
 /* What is still on its way would be left over in MPI: it is waited for, a
  * moment. */
-static void hear_the_rest(void)
+static void collect_the_rest(void)
 {
     const uint64_t begun = rg__now_ns();
     while ((words.missing > 0 && rg__now_ns() < begun + WORDS_NS) ||
-           is_crossing(begun)) {
+           may_be_coming(begun)) {
         listen();
         sched_yield();
     }
@@ -421,7 +421,7 @@ void rg__check_close(void)
 {
     if (!words.is_open)
         return;
-    hear_the_rest();
+    collect_the_rest();
     words.is_open = false;
     MPI_Cancel(&words.receive);
     MPI_Request_free(&words.receive);
@@ -437,11 +437,11 @@ void rg__check_close(void)
 _Static_assert(sizeof(rg__descriptor) % sizeof(uint64_t) == 0,
                "all of it is mixed");
 
-uint64_t rg__check_mix(uint64_t hash, const rg__descriptor *line)
+uint64_t rg__check_mix(uint64_t hash, const rg__descriptor *descriptor)
 {
     uint64_t part;
-    for (size_t i = 0; i < sizeof *line; i += sizeof part) {
-        memcpy(&part, (const char *)line + i, sizeof part);
+    for (size_t i = 0; i < sizeof *descriptor; i += sizeof part) {
+        memcpy(&part, (const char *)descriptor + i, sizeof part);
         hash = (hash ^ part) * UINT64_C(0x9e3779b97f4a7c15);
         hash ^= hash >> 29;
     }
@@ -458,17 +458,17 @@ void rg__check_started(rg__mpi *c)
     rg__checked *k = c->checked;
     if (k == NULL)
         return;
-    rg__descriptor line = c->mine.descriptor;
-    if (line.kind == RG__AGREE)
-        line.tag = 0; /* these may differ, and are compared there */
+    rg__descriptor descriptor = c->mine.descriptor;
+    if (descriptor.kind == RG__AGREE)
+        descriptor.tag = 0; /* these may differ, and are compared there */
     k->op++;
-    k->digest = rg__check_mix(k->digest, &line);
+    k->digest = rg__check_mix(k->digest, &descriptor);
     k->history[k->op % HISTORY] = (word){.set = c->id,
                                          .from = c->rank,
-                                         .has_line = true,
+                                         .has_descriptor = true,
                                          .op = k->op,
                                          .digest = k->digest,
-                                         .line = line};
+                                         .descriptor = descriptor};
     note_digest(k);
     k->since_ns = 0;
     k->looks = 0;
@@ -498,8 +498,8 @@ void rg__check_part(rg__mpi *c)
     const rg__checked *k = c->checked;
     if (k == NULL)
         return;
-    if (k->heard < k->owed && k->verdict == NULL && c->requests == 0)
-        words.missing += k->owed - k->heard;
+    if (k->collected < k->owed && k->verdict == NULL && c->requests == 0)
+        words.missing += k->owed - k->collected;
     rg__checked **at = &words.first;
     while (*at != c->checked)
         at = &(*at)->next;
@@ -508,7 +508,7 @@ void rg__check_part(rg__mpi *c)
     c->checked = NULL;
 }
 
-/* Those that have left hear nothing any more. */
+/* Those that have left are told nothing any more. */
 static void tell_left(rg__checked *k)
 {
     word last = {.set = k->c->id,

@@ -1,28 +1,29 @@
 /* REGROUP_CHECK=late: members tell each other, beside the operations, what they
- * have started, so that a difference is named though it was not prevented.
+ * have started, so that a difference is named even though it was not prevented.
  *
  *   routine     now and then a member tells its right neighbour the number and
- *               the line of its newest operation, a digest of all before it,
- *               and what it knows of how far all members are
- *   stall       who waits for long tells all members
- *   alarm       who hears of a difference tells all members its line of that
- *               operation, and so does everybody who hears an alarm; who has
- *               heard all of them gives the verdict, the same on all members
- *   pair        who finds that another member's count is not what it expects
- *               tells all, who give that verdict
+ *               the descriptor of its newest operation, a digest of all before
+ *               it, and what it knows of how far all members are
+ *   stall       a member that waits for long tells all members
+ *   alarm       a member that learns of a difference tells all members its
+ *               descriptor of that operation; once it has all of theirs it
+ *               gives the verdict, the same on all members
+ *   pair        a member whose count is not what another one expects is
+ *               reported to all, and all give that verdict
  *   goodbye     a member that ends Regroup tells all which operation it has
  *               started last; a wait in a later one is in vain, and the engine
  *               says so
  *
  * However far members are apart, a difference is found while all of them stay:
- * digests are kept back to what all have ended. Lines are not: then the
- * operation is named by its number. Who ran ahead with other operations and has
- * left by then answers nothing, and others may wait for it for ever.
+ * digests are kept until all members have ended their operations. Descriptors
+ * are not; without one the operation is named by its number. A member that ran
+ * ahead with other operations and has left by then answers nothing, and others
+ * may wait for it for ever.
  *
- * One receive per process is posted, on a communicator of its own; what is told
- * about a set that is gone here is dropped, and so is a routine word where no
- * slot is free to send it: the next one says the same. Words that are on their
- * way when a set goes are counted, and waited for when the world does. */
+ * One receive per process is posted, on a communicator of its own. A word about
+ * a set that is gone here is dropped, and so is a routine word where no slot is
+ * free to send it: the next one carries the same. Words that are on their way
+ * when a set goes are counted, and waited for when the world goes. */
 #ifndef RG_MPI_CHECK_H
 #define RG_MPI_CHECK_H
 
@@ -43,8 +44,8 @@ void rg__check_goodbye(void);
  * room of them into ranks; returns how many. */
 int rg__check_left(const rg__mpi *c, int *ranks, int room);
 
-/* A digest of what hash is one of, and of line. */
-uint64_t rg__check_mix(uint64_t hash, const rg__descriptor *line);
+/* A digest of what hash is one of, and of descriptor. */
+uint64_t rg__check_mix(uint64_t hash, const rg__descriptor *descriptor);
 
 /* This operation starts, and has ended. */
 void rg__check_started(rg__mpi *c);

@@ -128,7 +128,7 @@ static rg_status receive_as_told(rg__mpi *c)
 {
     c->stage = end;
     c->needed = 0;
-    rg_status st = rg__uneven_heard(c);
+    rg_status st = rg__uneven_collected(c);
     if (st == RG_OK)
         st = post_receives(c);
     return st == RG_OK ? RG_IN_PROGRESS : st;

@@ -134,7 +134,7 @@ rg_status rg__uneven_compare(rg__mpi *c);
 /* late: post the counts, of which the others' are needed; when they have come
  * RG_OK, or ERR_MISMATCH. */
 rg_status rg__uneven_tell(rg__mpi *c);
-rg_status rg__uneven_heard(rg__mpi *c);
+rg_status rg__uneven_collected(rg__mpi *c);
 /* move.c, mpi_reduce.c: the first stage of a kind; it begins with at = part =
  * 0. */
 rg__stage_fn rg__mpi_moves(const rg__mpi *c);

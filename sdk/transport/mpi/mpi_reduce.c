@@ -242,7 +242,7 @@ static uint64_t stride(const rg__mpi *c)
 
 /* Scratch: what others send for my slice, one behind the other; behind them,
  * where nobody else has room for it, my result. */
-static char *heard_from(const rg__mpi *c, int r)
+static char *received_from(const rg__mpi *c, int r)
 {
     const uint64_t index = (uint64_t)((r - c->rank + c->n) % c->n) - 1;
     return c->scratch + index * stride(c);
@@ -291,7 +291,7 @@ static void combine(const rg__mpi *c, uint64_t at, size_t count, void *out)
     for (int r = 0; r < c->n && r < RG__SOURCES_MAX; r++)
         src[n++] = r == c->rank
                        ? (const char *)o->send + bytes_of(c, mine.at + at)
-                       : heard_from(c, r) + bytes_of(c, at);
+                       : received_from(c, r) + bytes_of(c, at);
     rg__combine(o, out, src, n, count, c->n);
 }
 
@@ -342,7 +342,7 @@ static rg_status post_round(rg__mpi *c)
     rg_status st = RG_OK;
     for (int i = 1; i < c->n && st == RG_OK; i++) {
         const int from = (c->rank + c->n - i) % c->n;
-        st = rg__mpi_recv(c, from, heard_from(c, from),
+        st = rg__mpi_recv(c, from, received_from(c, from),
                           slice_of(c, c->rank).count);
     }
     if (!c->is_together || c->coll.send != c->coll.recv)

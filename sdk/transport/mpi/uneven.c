@@ -79,7 +79,7 @@ static bool has_counts_of_its_own(const rg__mpi *c, int r)
                              (c->rank == c->coll.root || r == c->coll.root)));
 }
 
-static rg_status hear_count(rg__mpi *c, int r)
+static rg_status collect_count(rg__mpi *c, int r)
 {
     MPI_Request *request = rg__mpi_request(c);
     return request == NULL
@@ -110,7 +110,7 @@ rg_status rg__uneven_tell(rg__mpi *c)
     for (int i = 1; i < c->n && st == RG_OK; i++) {
         const int r = (c->rank + c->n - i) % c->n;
         if (has_counts_of_its_own(c, r))
-            st = hear_count(c, r);
+            st = collect_count(c, r);
     }
     rg__mpi_need_so_far(c);
     for (int i = 1; i < c->n && st == RG_OK; i++) {
@@ -121,7 +121,7 @@ rg_status rg__uneven_tell(rg__mpi *c)
     return st;
 }
 
-rg_status rg__uneven_heard(rg__mpi *c)
+rg_status rg__uneven_collected(rg__mpi *c)
 {
     const rg__pair p = find(c);
     return p.from < 0 ? RG_OK : rg__check_differs(c, &p);

@@ -57,7 +57,7 @@ static rg__advance_fn choose(const rg__native *c)
     if (c->bytes == 0)
         return no_data;
     if (c->bytes <= INLINE_BYTES)
-        return rg__inline_lines;
+        return rg__inline_descriptors;
     const bool is_zero_copy = rg__zero_copy_is_possible(c);
     if (c->bytes <= SMALL_BYTES &&
         !(is_zero_copy && rg__kind_adds(kind) && c->bytes >= ZERO_COPY_MIN))
@@ -87,7 +87,7 @@ static uint64_t bytes_of(const rg__native *c)
     return o->kind == RG__REDUCE_SCATTER ? bytes * (uint64_t)c->set_n : bytes;
 }
 
-static void post_line(rg__native *c, uint64_t index)
+static void post_descriptor(rg__native *c, uint64_t index)
 {
     const rg__coll *o = rg__schedule_is_running(c) ? &c->user : &c->coll;
     rg__entry *mine = &c->member[c->rank].mailbox->entry[c->ops & 1];
@@ -109,7 +109,8 @@ static void post_line(rg__native *c, uint64_t index)
     rg__shm_ring(c);
 }
 
-/* Post the line of an operation; index: of the part of c->user, from 1. */
+/* Post the descriptor of an operation; index: of the part of c->user, from 1.
+ */
 static void begin(rg__native *c, const rg__coll *coll, uint64_t index)
 {
     c->coll = *coll;
@@ -126,7 +127,7 @@ static void begin(rg__native *c, const rg__coll *coll, uint64_t index)
         rg__pairwise_begin(c);
     if (c->inter != NULL)
         rg__inter_begin(c);
-    post_line(c, index);
+    post_descriptor(c, index);
 }
 
 /* The next part of what is composed, if there is one. */
@@ -158,15 +159,16 @@ static rg_status native_start(rg__comm *base, const rg__coll *coll)
     return st;
 }
 
-static bool hear(rg__native *c)
+static bool collect(rg__native *c)
 {
     while (c->collected < c->n) {
-        const rg__entry *line =
+        const rg__entry *entry =
             &c->member[c->collected].mailbox->entry[c->ops & 1];
-        if (atomic_load_explicit(&line->seq, memory_order_acquire) !=
+        if (atomic_load_explicit(&entry->seq, memory_order_acquire) !=
             rg__shm_seq(c->id, c->ops))
             return false;
-        memcpy(&c->posting[c->collected], &line->posting, sizeof line->posting);
+        memcpy(&c->posting[c->collected], &entry->posting,
+               sizeof entry->posting);
         c->collected++;
     }
     return true;
@@ -192,7 +194,7 @@ static rg_status compare_and_choose(rg__native *c)
 static rg_status advance(rg__native *c)
 {
     if (c->advance == NULL) {
-        if (!hear(c))
+        if (!collect(c))
             return RG_IN_PROGRESS;
         const rg_status st = compare_and_choose(c);
         if (st != RG_OK)
@@ -250,16 +252,16 @@ static int native_awaited(rg__comm *base, int *ranks, int room)
     const rg__native *c = (rg__native *)base;
     int n = 0;
     for (int m = 0; m < c->n && n < room; m++) {
-        const rg__entry *line = &c->member[m].mailbox->entry[c->ops & 1];
-        const bool has_said =
-            atomic_load_explicit(&line->seq, memory_order_acquire) ==
+        const rg__entry *entry = &c->member[m].mailbox->entry[c->ops & 1];
+        const bool has_posted =
+            atomic_load_explicit(&entry->seq, memory_order_acquire) ==
             rg__shm_seq(c->id, c->ops);
         const uint32_t step = c->done + (c->done < c->last);
         const bool is_late = c->advance != NULL && c->last > 0 &&
                              !rg__shm_posted(c, m, FLAG_DONE, step);
         const bool is_unmapped =
             c->ops != 0 && c->member[m].lacks_map == c->ops;
-        if (m != c->rank && (!has_said || is_late || is_unmapped))
+        if (m != c->rank && (!has_posted || is_late || is_unmapped))
             ranks[n++] = set_rank_of(c, m);
     }
     return n > 0 || c->inter == NULL ? n : rg__inter_awaited(c, ranks, room);

@@ -1,5 +1,5 @@
 /* Building comms: the mapped segment, who is in it, and where each member's
- * lines lie. */
+ * mailbox lies. */
 #include "sdk/transport/native/native.h"
 #include "sdk/transport/inter/inter.h"
 #include "sdk/transport/inter/schedule.h"
@@ -83,7 +83,7 @@ static rg_status map_shared(rg__shared *sh, int fd)
     if (st != RG_OK)
         return st;
     sh->at = at;
-    /* lines are touched here and there: a huge page for each would be waste */
+    /* mailboxes are touched here and there: a huge page for each is waste */
     madvise(at, sh->layout.staging, MADV_NOHUGEPAGE);
     return RG_OK;
 }
@@ -143,7 +143,8 @@ static void place_member(const rg__native *c, int m, int rank)
         (uint64_t)sh->local_rank[rank];
     c->member[m] = (rg__local){
         .rank = rank,
-        .mailbox = (rg__mailbox *)(void *)(sh->at + sh->layout.lines) + index,
+        .mailbox =
+            (rg__mailbox *)(void *)(sh->at + sh->layout.mailboxes) + index,
         .small = sh->at + sh->layout.small + index * 2 * SMALL_BYTES,
         .medium = sh->at + sh->layout.medium + index * 2 * MEDIUM_BYTES,
         .staging = sh->at + sh->layout.staging + index * STAGES * STAGE_BYTES,

@@ -60,7 +60,7 @@ typedef struct lane_operation {
 #define LANE_INSIDE (UINT64_C(1) << 32)
 
 /* What members compare of an operation: what all of them started up to it
- * (rg__history), and its line (rg__descriptor). Written by whom it is launched,
+ * (rg__history), and its descriptor. Written by whom it is launched,
  * read by anybody. */
 #define RECORD_WORDS 7
 typedef struct lane_record {

@@ -170,9 +170,9 @@ typedef struct rg__history {
                          another one is what that expects */
 } rg__history;
 
-/* Up to operation k; line: what that was. false: it is not remembered. */
+/* Up to operation k; descriptor: what that was. false: it is not remembered. */
 bool rg__lane_recall(rg__device *d, uint64_t key, uint64_t k,
-                     rg__history *history_p, rg__descriptor *line_p);
+                     rg__history *history_p, rg__descriptor *descriptor_p);
 
 /* counts: 2 n of them, the elements that operation k sends to each member, and
  * those that it expects of each. false: likewise, or they are not its own. */

@@ -1,10 +1,10 @@
 /* What a lane has started, so that its members can compare it: NCCL compares
  * nothing, and a launch has no time to.
  *
- * Each operation adds its line to a hash that runs over all before it. Where
- * two members have the same hash behind their k-th operation, they have started
- * the same k operations; where they differ, the line of the first that differs
- * says in what.
+ * Each operation adds its descriptor to a hash that runs over all before it.
+ * Where two members have the same hash behind their k-th operation, they have
+ * started the same k operations; where they differ, the descriptor of the first
+ * that differs says in what.
  *
  * Of gatherv, scatterv and alltoallv a member knows its own counts alone. It
  * adds a number to its balance for what it sends each member, which is made of
@@ -59,8 +59,8 @@ static bool has_own_count(rg__kind kind)
 }
 
 /* The tag stands for the counts as well, and for what it is grouped with. */
-static rg__descriptor line_of(const rg__lane *lane, const rg__coll *o, int i,
-                              int n)
+static rg__descriptor descriptor_of(const rg__lane *lane, const rg__coll *o,
+                                    int i, int n)
 {
     uint64_t tag = mix_counts(0, o, lane->n);
     if (n > 1)
@@ -156,10 +156,10 @@ void rg__history_note(const rg__device *d, rg__lane *lane, const rg__coll *o,
         return; /* the one that warms it up is nobody's */
     const uint64_t k =
         atomic_load_explicit(&lane->started, memory_order_relaxed) + 1;
-    const rg__descriptor line = line_of(lane, o, i, n);
+    const rg__descriptor descriptor = descriptor_of(lane, o, i, n);
     uint64_t words[RECORD_WORDS - LINE];
     lane_record *r = &lane->record[k % rg__history_room(d)];
-    memcpy(words, &line, sizeof line);
+    memcpy(words, &descriptor, sizeof descriptor);
     for (int w = LINE; w < RECORD_WORDS; w++) {
         lane->history.hash = mix(lane->history.hash, words[w - LINE]);
         write_word(r, w, words[w - LINE]);
@@ -249,24 +249,24 @@ static bool was_started(const rg__lane *lane, uint64_t k)
 }
 
 static bool recall(const rg__device *d, const rg__lane *lane, uint64_t k,
-                   rg__history *history_p, rg__descriptor *line_p)
+                   rg__history *history_p, rg__descriptor *descriptor_p)
 {
     const lane_record *r = &lane->record[k % rg__history_room(d)];
     uint64_t words[RECORD_WORDS];
     for (int w = 0; w < RECORD_WORDS; w++)
         words[w] = read_word(r, w);
     memcpy(history_p, words, sizeof *history_p);
-    memcpy(line_p, words + LINE, sizeof *line_p);
+    memcpy(descriptor_p, words + LINE, sizeof *descriptor_p);
     return k >= oldest(d, lane);
 }
 
 bool rg__lane_recall(rg__device *d, uint64_t key, uint64_t k,
-                     rg__history *history_p, rg__descriptor *line_p)
+                     rg__history *history_p, rg__descriptor *descriptor_p)
 {
     pthread_mutex_lock(&d->table);
     const rg__lane *lane = find(d, key);
     const bool has =
-        was_started(lane, k) && recall(d, lane, k, history_p, line_p);
+        was_started(lane, k) && recall(d, lane, k, history_p, descriptor_p);
     pthread_mutex_unlock(&d->table);
     return has;
 }
@@ -275,10 +275,10 @@ static bool recall_counts(const rg__device *d, const rg__lane *lane, uint64_t k,
                           uint64_t *counts)
 {
     rg__history ignored;
-    rg__descriptor line;
+    rg__descriptor descriptor;
     _Atomic uint64_t *at = counts_at(d, lane, atomic_load(&lane->counts), k);
-    if (at == NULL || !recall(d, lane, k, &ignored, &line) ||
-        !has_pairs((rg__kind)line.kind))
+    if (at == NULL || !recall(d, lane, k, &ignored, &descriptor) ||
+        !has_pairs((rg__kind)descriptor.kind))
         return false;
     for (int i = 0; i < 2 * lane->n; i++)
         counts[i] = atomic_load_explicit(&at[i], memory_order_relaxed);

@@ -60,7 +60,7 @@ uint64_t rg__pairwise_recv_at(const rg__coll *o, int me, int from)
     }
 }
 
-void rg__pairwise_say(const rg__coll *o, int me, int n, uint64_t *counts)
+void rg__pairwise_list(const rg__coll *o, int me, int n, uint64_t *counts)
 {
     for (int r = 0; r < n; r++) {
         counts[r] = rg__pairwise_count(o, me, me, r);
@@ -86,7 +86,7 @@ static rg_status refuse_two_counts(uint32_t id, int from, int to, uint64_t one,
 rg_status rg__pairwise_compare(uint32_t id, rg__kind kind,
                                const uint64_t *counts, int n)
 {
-    const size_t each = (size_t)(RG__PAIRWISE_SAID * n);
+    const size_t each = (size_t)(RG__PAIRWISE_COUNTS * n);
     for (int from = 0; from < n; from++)
         for (int to = 0; to < n; to++) {
             const uint64_t out = counts[(size_t)from * each + (size_t)to];

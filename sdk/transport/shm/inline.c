@@ -1,13 +1,13 @@
-/* Data that fits a line or a small slot: published before the line, read once
- * all lines are there. No second barrier (parity slots). Ranks are added in
- * order 0 .. n-1, so that all members have equal bits. */
+/* Data that fits the mailbox or a small slot: published before the descriptor,
+ * read once all descriptors are there. No second barrier (parity slots). Ranks
+ * are added in order 0 .. n-1, so that all members get equal bits. */
 #include "sdk/base/copy.h"
 #include "sdk/transport/shm/shm_comm.h"
 #include "sdk/transport/reduce.h"
 
 typedef const char *(*source_fn)(const rg__native *c, int m);
 
-static const char *from_line(const rg__native *c, int m)
+static const char *from_descriptor(const rg__native *c, int m)
 {
     return c->posting[m].data;
 }
@@ -92,17 +92,18 @@ static rg_status read_all(rg__native *c, source_fn source)
 
 const char *rg__inline_of(const rg__native *c, int m)
 {
-    return c->bytes <= INLINE_BYTES ? from_line(c, m) : from_slot(c, m);
+    return c->bytes <= INLINE_BYTES ? from_descriptor(c, m) : from_slot(c, m);
 }
 
 void rg__inline_sum(const rg__native *c, void *sum)
 {
-    add_up(c, c->bytes <= INLINE_BYTES ? from_line : from_slot, sum, -c->set_n);
+    add_up(c, c->bytes <= INLINE_BYTES ? from_descriptor : from_slot, sum,
+           -c->set_n);
 }
 
-rg_status rg__inline_lines(rg__native *c)
+rg_status rg__inline_descriptors(rg__native *c)
 {
-    return read_all(c, from_line);
+    return read_all(c, from_descriptor);
 }
 
 rg_status rg__inline_slots(rg__native *c)

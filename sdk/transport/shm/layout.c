@@ -12,8 +12,9 @@ rg__layout rg__shm_layout(int local_size)
     const uint64_t n = (uint64_t)local_size, members = n * RG__SETS_MAX;
     rg__layout l;
     l.verdicts = round_up(n * sizeof(rg__bell_line), RG__PAGE_BYTES);
-    l.lines = l.verdicts + members * sizeof(rg__exchange_verdict);
-    l.small = round_up(l.lines + members * sizeof(rg__mailbox), RG__PAGE_BYTES);
+    l.mailboxes = l.verdicts + members * sizeof(rg__exchange_verdict);
+    l.small =
+        round_up(l.mailboxes + members * sizeof(rg__mailbox), RG__PAGE_BYTES);
     l.medium = l.small + members * 2 * SMALL_BYTES;
     l.staging = round_up(l.medium + members * 2 * MEDIUM_BYTES, HUGE_BYTES);
     l.bytes = l.staging + members * STAGES * STAGE_BYTES;

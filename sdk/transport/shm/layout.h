@@ -1,14 +1,14 @@
 /* The control segment: what the local ranks of one generation share.
  *
- *   | bells | verdicts | lines | small | medium | staging |
+ *   | bells | verdicts | mailboxes | small | medium | staging |
  *
  * One bell per process. Then RG__SETS_MAX areas, each with room for every local
  * rank, at index id % RG__SETS_MAX; within an area, a local member lies at its
  * rank on the host, so that sets without a common member may have one id:
  *
- *   verdict  what rail 0 has heard of the other hosts; at rail 0's rank
- *   lines    two entry lines (parity slots) and the member's flags
- *   small    two parity slots for data too large for a line
+ *   verdict  what rail 0 has learned of the other hosts; at rail 0's rank
+ *   mailbox  two entries (parity slots) and the member's flags
+ *   small    two parity slots for data too large for the mailbox
  *   medium   the same, larger, for sets over several hosts
  *   staging  STAGES slots for the pipelines
  *
@@ -41,7 +41,7 @@ typedef struct rg__posting {
     };
 } rg__posting;
 
-/* One member's line of one operation; seq is stored last (release). */
+/* One member's descriptor of one operation; seq is stored last (release). */
 typedef struct rg__entry {
     _Alignas(128) _Atomic uint64_t seq;
     rg__posting posting;
@@ -62,7 +62,7 @@ typedef struct rg__mailbox {
 
 /* The outcome of the exchange between hosts; stored by rail 0, seq last
  * (release). One is enough: rail 0 stores the next one after it has heard all
- * local lines of the next operation. */
+ * local descriptors of the next operation. */
 typedef struct rg__exchange_verdict {
     _Alignas(128) _Atomic uint64_t seq;
     uint32_t differs, spare;
@@ -79,8 +79,8 @@ _Static_assert(sizeof(rg__exchange_verdict) == 128, "two cache lines");
 _Static_assert(sizeof(rg__mailbox) == 384, "no gaps");
 
 typedef struct rg__layout {
-    uint64_t verdicts, lines, small, medium, staging; /* offsets */
-    uint64_t bytes;                                   /* of the whole */
+    uint64_t verdicts, mailboxes, small, medium, staging; /* offsets */
+    uint64_t bytes;                                       /* of the whole */
 } rg__layout;
 
 rg__layout rg__shm_layout(int local_size);

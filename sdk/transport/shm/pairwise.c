@@ -6,7 +6,7 @@
  * member publishes its counts in its medium slot; all read and compare all of
  * them, so that a difference is known everywhere before a byte was written.
  *
- *   all streams fit a line (even counts)    read the lines
+ *   all streams fit the mailboxes (even)    read there
  *   all streams <= SMALL_BYTES              read the slots
  *   otherwise, for each stream:
  *     sent from rg_alloc memory             read there
@@ -32,7 +32,7 @@
 
 /* What all members know of all streams, in bytes; owned by the comm. */
 struct rg__pairwise {
-    uint64_t *said;    /* uneven: of all members */
+    uint64_t *counts;  /* uneven: of all members */
     bool is_exchange;  /* two and two, in turns */
     uint64_t *turn_at; /* where each turn begins, and the last one ends */
     uint32_t steps;    /* of the longest stream that is staged */
@@ -54,8 +54,8 @@ static uint64_t part_bytes(const rg__native *c, int from, int to)
 {
     if (!rg__pairwise_is_uneven(c->coll.kind))
         return rg__pairwise_count(&c->coll, c->rank, from, to) * element(c);
-    const size_t each = (size_t)(RG__PAIRWISE_SAID * c->n);
-    return c->pairwise->said[(size_t)from * each + (size_t)to] * element(c);
+    const size_t each = (size_t)(RG__PAIRWISE_COUNTS * c->n);
+    return c->pairwise->counts[(size_t)from * each + (size_t)to] * element(c);
 }
 
 /* Where a part begins in the memory that `from` sends. */
@@ -63,8 +63,8 @@ static uint64_t part_at(const rg__native *c, int from, int to)
 {
     if (!rg__pairwise_is_uneven(c->coll.kind))
         return rg__pairwise_send_at(&c->coll, from, to) * element(c);
-    const size_t each = (size_t)(RG__PAIRWISE_SAID * c->n);
-    return c->pairwise->said[(size_t)from * each + (size_t)(c->n + to)] *
+    const size_t each = (size_t)(RG__PAIRWISE_COUNTS * c->n);
+    return c->pairwise->counts[(size_t)from * each + (size_t)(c->n + to)] *
            element(c);
 }
 
@@ -111,7 +111,7 @@ static uint64_t stream_bytes(const rg__native *c, int from)
     return c->n == 1 ? 0 : stream_at(c, from, from);
 }
 
-/* My own parts, before anybody has said anything. */
+/* My own parts, before anybody has posted anything. */
 static uint64_t my_part_bytes(const rg__native *c, int to)
 {
     return rg__pairwise_count(&c->coll, c->rank, c->rank, to) * element(c);
@@ -184,7 +184,7 @@ static void copy_stream(const rg__native *c, char *out, uint64_t begin,
 
 /* -------------------------------------------------------------- publishing */
 
-#define COUNTS_BYTES(n) ((size_t)(RG__PAIRWISE_SAID * (n)) * sizeof(uint64_t))
+#define COUNTS_BYTES(n) ((size_t)(RG__PAIRWISE_COUNTS * (n)) * sizeof(uint64_t))
 
 _Static_assert(COUNTS_BYTES(RG__HOST_SLOTS_MAX) + SMALL_BYTES <= MEDIUM_BYTES,
                "the counts and small data fit a medium slot");
@@ -206,7 +206,7 @@ static bool is_in_place(const rg__native *c)
     return is_alltoall(c) && c->coll.send == c->coll.recv;
 }
 
-static void say_where(const rg__native *c, rg__where *w)
+static void describe(const rg__native *c, rg__where *w)
 {
     uint64_t end = 0;
     memset(w, 0, sizeof *w);
@@ -229,12 +229,12 @@ rg_status rg__pairwise_make(rg__native *c)
         c->pairwise = calloc(1, sizeof *c->pairwise);
     if (c->pairwise == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for an operation");
-    if (c->pairwise->said == NULL)
-        c->pairwise->said = malloc((size_t)c->n * COUNTS_BYTES(c->n));
+    if (c->pairwise->counts == NULL)
+        c->pairwise->counts = malloc((size_t)c->n * COUNTS_BYTES(c->n));
     if (c->pairwise->turn_at == NULL)
         c->pairwise->turn_at =
             malloc(((size_t)c->n + 1) * sizeof *c->pairwise->turn_at);
-    if (c->pairwise->said == NULL || c->pairwise->turn_at == NULL)
+    if (c->pairwise->counts == NULL || c->pairwise->turn_at == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for an operation");
     return RG_OK;
 }
@@ -258,16 +258,16 @@ void rg__pairwise_publish(rg__native *c)
     const uint64_t bytes = my_stream_bytes(c);
     if (!rg__pairwise_is_uneven(c->coll.kind)) {
         if (c->bytes > INLINE_BYTES)
-            say_where(c, &mine->at);
+            describe(c, &mine->at);
         if (c->bytes <= INLINE_BYTES)
             copy_stream(c, mine->data, 0, bytes);
         else if (c->bytes <= SMALL_BYTES)
             copy_stream(c, rg__shm_small(c, c->rank), 0, bytes);
         return;
     }
-    say_where(c, &mine->at);
+    describe(c, &mine->at);
     char *slot = slot_of(c, c->rank);
-    rg__pairwise_say(&c->coll, c->rank, c->n, (uint64_t *)(void *)slot);
+    rg__pairwise_list(&c->coll, c->rank, c->n, (uint64_t *)(void *)slot);
     if (bytes <= SMALL_BYTES)
         copy_stream(c, slot + COUNTS_BYTES(c->n), 0, bytes);
 }
@@ -437,12 +437,12 @@ static rg_status read_counts(rg__native *c)
 {
     const size_t bytes = COUNTS_BYTES(c->n);
     for (int m = 0; m < c->n; m++)
-        rg__copy((char *)c->pairwise->said + (size_t)m * bytes, slot_of(c, m),
+        rg__copy((char *)c->pairwise->counts + (size_t)m * bytes, slot_of(c, m),
                  bytes);
-    rg__pairwise_say(&c->coll, c->rank, c->n,
-                     c->pairwise->said +
-                         (size_t)(RG__PAIRWISE_SAID * c->n * c->rank));
-    return rg__pairwise_compare(c->id, c->coll.kind, c->pairwise->said, c->n);
+    rg__pairwise_list(&c->coll, c->rank, c->n,
+                      c->pairwise->counts +
+                          (size_t)(RG__PAIRWISE_COUNTS * c->n * c->rank));
+    return rg__pairwise_compare(c->id, c->coll.kind, c->pairwise->counts, c->n);
 }
 
 static uint64_t longest_stream(const rg__native *c, bool only_staged)
@@ -512,7 +512,7 @@ void rg__pairwise_free(rg__native *c)
     if (c->pairwise == NULL)
         return;
     free(c->pairwise->turn_at);
-    free(c->pairwise->said);
+    free(c->pairwise->counts);
     free(c->pairwise);
     c->pairwise = NULL;
 }

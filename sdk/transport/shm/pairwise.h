@@ -26,13 +26,14 @@ uint64_t rg__pairwise_count(const rg__coll *coll, int me, int from, int to);
 uint64_t rg__pairwise_send_at(const rg__coll *coll, int me, int to);
 uint64_t rg__pairwise_recv_at(const rg__coll *coll, int me, int from);
 
-/* What I say to the others in an uneven operation: 3 numbers for each member,
+/* What I publish in an uneven operation: 3 numbers for each member,
  * counts and places that I send and counts that I receive. */
-#define RG__PAIRWISE_SAID 3
-void rg__pairwise_say(const rg__coll *coll, int me, int n, uint64_t *counts);
+#define RG__PAIRWISE_COUNTS 3
+void rg__pairwise_list(const rg__coll *coll, int me, int n, uint64_t *counts);
 
-/* Do what all have said and what all receive agree? counts: of all members,
- * each RG__PAIRWISE_SAID * n. The sentence of ERR_MISMATCH names two ranks. */
+/* Do the sent and received counts of all members agree? counts: of all members,
+ * each RG__PAIRWISE_COUNTS * n. The sentence of ERR_MISMATCH names two ranks.
+ */
 rg_status rg__pairwise_compare(uint32_t id, rg__kind kind,
                                const uint64_t *counts, int n);
 

@@ -1,23 +1,23 @@
 /* Inside the native transport: a comm in the shared memory of one host, or over
  * several hosts with shared memory inside each (inter/inter.h).
  *
- * Every operation begins with the members' lines: each posts its own in start,
- * and test reads all of them, which is the first barrier. What follows is a
- * pure function of the lines, so all members choose alike:
+ * Every operation begins with the members' descriptors: each posts its own in
+ * start, and test reads all of them, which is the first barrier. What follows
+ * is a pure function of the descriptors, so all members choose alike:
  *
- *   lines differ                               ERR_MISMATCH, nothing written
- *   no data                                    done
- *   a gather, scatter, alltoall (pairwise.c) fits a line read the lines
- * (inline.c)
- *   <= SMALL_BYTES                             read the small slots (inline.c)
- *   all in rg_alloc memory (broadcast: root;   read there (zero_copy.c) reduce:
- * all and the root) otherwise                                  through staging
- * (staged.c)
+ *   descriptors differ                   ERR_MISMATCH, nothing written
+ *   no data                              done
+ *   a gather, scatter or alltoall        see pairwise.c
+ *   the data fit the mailbox             read there (inline.c)
+ *   <= SMALL_BYTES                       read the small slots (inline.c)
+ *   all in rg_alloc memory (broadcast:   read there (zero_copy.c)
+ *   the root's; reduce: all and root's)
+ *   otherwise                            through staging (staged.c)
  *
- * Two parity slots per line are enough: a member rewrites a slot in operation
- * q + 2, after it saw every line of q + 1, and a member posts q + 1 only after
- * it has finished q. Algorithms that move data in steps do not rely on that;
- * they wait for the flags. */
+ * Two parity slots per mailbox are enough: a member rewrites a slot in
+ * operation q + 2, after it saw every descriptor of q + 1, and a member posts
+ * q + 1 only after it has finished q. Algorithms that move data in steps do not
+ * rely on that; they wait for the flags. */
 #ifndef RG_SHM_SHM_COMM_H
 #define RG_SHM_SHM_COMM_H
 
@@ -61,7 +61,7 @@ struct rg__native {
     int set_rank, set_n;    /* in the set */
     int rank, n;            /* among its members on this host */
     rg__local *member;      /* n of them; owned */
-    rg__posting *posting;   /* copies of the members' lines; owned */
+    rg__posting *posting;   /* copies of the members' descriptors; owned */
     rg__inter *inter;       /* owned; NULL: all members are on this host */
     rg__pairwise *pairwise; /* owned; NULL: no operation needed it yet, */
     rg__schedule *schedule; /* likewise */
@@ -75,8 +75,8 @@ struct rg__native {
     bool has_begun;         /* something is */
     int root;               /* among the local members, -1: elsewhere */
     uint64_t bytes;         /* of one member's data */
-    int collected;          /* members whose line was read */
-    rg__advance_fn advance; /* NULL until all lines are read */
+    int collected;          /* members whose descriptor was read */
+    rg__advance_fn advance; /* NULL until all descriptors are read */
 
     uint32_t in, out, done; /* steps of this operation finished by me */
     uint32_t last;          /* how many it has */
@@ -122,7 +122,7 @@ void rg__inline_publish(rg__native *c);
 /* The sum of the local members' small data, in order: a part of the set's. */
 void rg__inline_sum(const rg__native *c, void *sum);
 const char *rg__inline_of(const rg__native *c, int m);
-rg_status rg__inline_lines(rg__native *c);
+rg_status rg__inline_descriptors(rg__native *c);
 rg_status rg__inline_slots(rg__native *c);
 
 /* zero_copy.c */

@@ -3,8 +3,8 @@
  * flags ends them: nobody leaves while another still reads or writes its
  * memory.
  *
- * What a line says about memory is looked up and checked again in every call,
- * since a mapping can go when its owner leaves. */
+ * What a descriptor says about memory is looked up and checked again in every
+ * call, since a mapping can go when its owner leaves. */
 #include <string.h>
 
 #include "sdk/base/copy.h"
@@ -14,10 +14,10 @@
 
 #define BLOCK_BYTES ((size_t)4 << 10)
 
-/* ------------------------------------------------------ what the lines say */
+/* --------------------------------------------- where a member's memory is */
 
-static uint32_t say(const rg__native *c, const void *p, uint64_t bytes,
-                    uint64_t *at_p)
+static uint32_t name_place(const rg__native *c, const void *p, uint64_t bytes,
+                           uint64_t *at_p)
 {
     const rg__shared *sh = c->shared;
     const rg__mapping *map =
@@ -42,20 +42,20 @@ void rg__zero_copy_describe(const rg__native *c, rg__where *w)
 {
     memset(w, 0, sizeof *w);
     if (c->coll.kind == RG__BROADCAST) {
-        w->recv_segment = say(c, c->coll.recv, c->bytes, &w->recv_at);
+        w->recv_segment = name_place(c, c->coll.recv, c->bytes, &w->recv_at);
         return;
     }
     if (!is_in_the_way(c))
-        w->send_segment = say(c, c->coll.send, c->bytes, &w->send_at);
+        w->send_segment = name_place(c, c->coll.send, c->bytes, &w->send_at);
     if (c->coll.kind == RG__ALLREDUCE ||
         (c->coll.kind == RG__REDUCE && c->root == c->rank))
-        w->recv_segment = say(c, c->coll.recv, c->bytes, &w->recv_at);
+        w->recv_segment = name_place(c, c->coll.recv, c->bytes, &w->recv_at);
 }
 
 void rg__zero_copy_describe_send(const rg__native *c, uint64_t bytes,
                                  rg__where *w)
 {
-    w->send_segment = say(c, c->coll.send, bytes, &w->send_at);
+    w->send_segment = name_place(c, c->coll.send, bytes, &w->send_at);
 }
 
 /* Does what is summed up go to member m's memory? */
@@ -87,10 +87,11 @@ static rg_status locate(const rg__native *c, int m, uint32_t segment,
     if (map == NULL)
         return RG_IN_PROGRESS;
     if (at > map->bytes || bytes > map->bytes - at)
-        return rg__fail(RG_ERR_MISMATCH,
-                        "rank %d of %s names memory outside of its "
-                        "rg_alloc segment %u; something wrote over its line",
-                        m, rg__set_words(c->id).text, segment);
+        return rg__fail(
+            RG_ERR_MISMATCH,
+            "rank %d of %s names memory outside of its "
+            "rg_alloc segment %u; something wrote over its descriptor",
+            m, rg__set_words(c->id).text, segment);
     *p_p = map->at + at;
     return RG_OK;
 }

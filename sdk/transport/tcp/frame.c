@@ -28,16 +28,16 @@ const char *rg__frame_fault(const rg__frame *head)
     return NULL;
 }
 
-static uint64_t whole_bytes(uint64_t lines, uint64_t data_bytes)
+static uint64_t whole_bytes(uint64_t descriptors, uint64_t data_bytes)
 {
-    const uint64_t bytes =
-        sizeof(rg__block_head) + lines * sizeof(rg__descriptor) + data_bytes;
+    const uint64_t bytes = sizeof(rg__block_head) +
+                           descriptors * sizeof(rg__descriptor) + data_bytes;
     return (bytes + 7) / 8 * 8;
 }
 
-uint32_t rg__block_bytes(uint32_t lines, uint32_t data_bytes)
+uint32_t rg__block_bytes(uint32_t descriptors, uint32_t data_bytes)
 {
-    return (uint32_t)whole_bytes(lines, data_bytes);
+    return (uint32_t)whole_bytes(descriptors, data_bytes);
 }
 
 bool rg__block_read(const char *at, size_t n, rg__block *b)
@@ -45,11 +45,11 @@ bool rg__block_read(const char *at, size_t n, rg__block *b)
     if (n < sizeof b->head)
         return false;
     memcpy(&b->head, at, sizeof b->head);
-    const uint64_t bytes = whole_bytes(b->head.lines, b->head.data_bytes);
-    if (b->head.lines == 0 || bytes > n)
+    const uint64_t bytes = whole_bytes(b->head.descriptors, b->head.data_bytes);
+    if (b->head.descriptors == 0 || bytes > n)
         return false;
-    b->lines = at + sizeof b->head;
-    b->data = b->lines + b->head.lines * sizeof(rg__descriptor);
+    b->descriptors = at + sizeof b->head;
+    b->data = b->descriptors + b->head.descriptors * sizeof(rg__descriptor);
     b->bytes = (uint32_t)bytes;
     return true;
 }

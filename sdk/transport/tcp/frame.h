@@ -54,18 +54,18 @@ _Static_assert(sizeof(rg__frame) == 32, "no gaps");
 #define ANSWER_LABEL "regroup data answer"
 #define PROOF_LABEL  "regroup data proof"
 
-typedef struct rg__data_hello_said {
+typedef struct rg__data_hello_body {
     uint64_t generation;
     rg__member_id from_id, to_id;
     int32_t from, to; /* ranks in the world */
     uint32_t set, version;
     uint8_t nonce[RG__NONCE_BYTES];
-} rg__data_hello_said;
+} rg__data_hello_body;
 
-_Static_assert(sizeof(rg__data_hello_said) == 72, "no gaps");
+_Static_assert(sizeof(rg__data_hello_body) == 72, "no gaps");
 
 typedef struct rg__data_hello {
-    rg__data_hello_said said;
+    rg__data_hello_body body;
     uint8_t mac[RG__MAC_BYTES];
 } rg__data_hello;
 
@@ -81,21 +81,21 @@ typedef struct rg__data_proof {
 /* NULL: a head that some peer may send; else what is wrong with it. */
 const char *rg__frame_fault(const rg__frame *head);
 
-/* One host's block: the head, its lines, its data. One line stands for all
- * members of the host when they say the same. Rounded up to 8 bytes. */
+/* One host's block: the head, its descriptors, its data. One descriptor stands
+ * for all members of the host when they say the same. Rounded up to 8 bytes. */
 typedef struct rg__block_head {
     uint32_t host; /* index among the set's hosts */
-    uint32_t lines, data_bytes;
+    uint32_t descriptors, data_bytes;
     uint32_t spare;
 } rg__block_head;
 
 typedef struct rg__block {
     rg__block_head head;
-    const char *lines, *data;
+    const char *descriptors, *data;
     uint32_t bytes; /* of the whole */
 } rg__block;
 
-uint32_t rg__block_bytes(uint32_t lines, uint32_t data_bytes);
+uint32_t rg__block_bytes(uint32_t descriptors, uint32_t data_bytes);
 
 /* The block at the begin of n bytes. false: they are none. */
 bool rg__block_read(const char *at, size_t n, rg__block *block);

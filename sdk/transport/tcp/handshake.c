@@ -175,11 +175,11 @@ void rg__handshake_connect(rg__link *l, uint64_t now)
         rg__net_watch(l->net, &l->watched, EPOLLOUT);
 }
 
-static void say_hello(rg__link *l, uint64_t now)
+static void send_hello(rg__link *l, uint64_t now)
 {
     rg__net *net = l->net;
-    rg__data_hello_said *who = &l->hello.said;
-    *who = (rg__data_hello_said){.generation = net->generation,
+    rg__data_hello_body *who = &l->hello.body;
+    *who = (rg__data_hello_body){.generation = net->generation,
                                  .from_id = net->member[net->rank],
                                  .to_id = net->member[l->rank],
                                  .from = net->rank,
@@ -207,7 +207,7 @@ static void on_connected(rg__link *l, uint64_t now)
     if (error != 0)
         attempt_failed(l, strerror(error), now);
     else
-        say_hello(l, now);
+        send_hello(l, now);
 }
 
 /* The peer is in an earlier generation and will be in this one soon. */
@@ -361,7 +361,7 @@ static bool is_same(rg__member_id a, rg__member_id b)
 /* NULL: it is for me and from a member who is to connect to me. */
 static const char *hello_fault(const rg__net *net, const rg__data_hello *h)
 {
-    const rg__data_hello_said *who = &h->said;
+    const rg__data_hello_body *who = &h->body;
     if (!rg__mac_is(h->mac, net->key, HELLO_LABEL, who, sizeof *who, NULL, 0))
         return "it does not know the job's key";
     if (who->version != FRAME_VERSION)
@@ -381,7 +381,7 @@ static void on_hello(rg__guest *g)
     rg__net *net = g->net;
     rg__data_answer a;
     memcpy(&g->hello, g->in + sizeof(rg__frame), sizeof g->hello);
-    const rg__data_hello_said *who = &g->hello.said;
+    const rg__data_hello_body *who = &g->hello.body;
     const char *fault = hello_fault(net, &g->hello);
     if (fault != NULL) {
         if (who->generation > net->generation)
@@ -416,7 +416,7 @@ static void seat(rg__guest *g, rg__link *l)
 
 static bool is_for(const rg__guest *g, uint32_t set, int rank)
 {
-    return g->hello.said.set == set && g->hello.said.from == rank;
+    return g->hello.body.set == set && g->hello.body.from == rank;
 }
 
 static rg__link *find_link(const rg__net *net, const rg__guest *g)

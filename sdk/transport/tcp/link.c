@@ -49,7 +49,7 @@ rg_status rg__link_create(rg__net *net, uint32_t set, int rank,
 
 /* Unread input would make the kernel reset the connection, and the peer may
  * then miss what we sent. */
-static void say_bye(rg__link *l)
+static void send_bye(rg__link *l)
 {
     const rg__frame bye = {.magic = FRAME_MAGIC,
                            .kind = FRAME_BYE,
@@ -74,7 +74,7 @@ void rg__link_destroy(rg__link *l)
 {
     if (l == NULL)
         return;
-    say_bye(l);
+    send_bye(l);
     drop_socket(l);
     rg__link **at = &l->net->links;
     while (*at != l)

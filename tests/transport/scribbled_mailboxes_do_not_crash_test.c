@@ -10,10 +10,10 @@
 
 #define COUNT 50000
 
-static rg__mailbox *lines_of(world *w, char *control, int rank)
+static rg__mailbox *mailbox_of(world *w, char *control, int rank)
 {
     const rg__layout l = rg__shm_layout(w->n);
-    return (rg__mailbox *)(void *)(control + l.lines) + rank;
+    return (rg__mailbox *)(void *)(control + l.mailboxes) + rank;
 }
 
 /* Rank 1 starts alone, writes over its own line, and then lets the others come.
@@ -30,7 +30,7 @@ static void bad_place(world *w, uint64_t at)
                                 RG_SUM, NULL, &req));
     if (w->index == 1) {
         for (int i = 0; i < 2; i++)
-            lines_of(w, control, 1)->entry[i].posting.at.send_at = at;
+            mailbox_of(w, control, 1)->entry[i].posting.at.send_at = at;
         world_meet(w);
     }
     CHECK_STATUS(rg_wait(&req, -1), RG_ERR_MISMATCH);
@@ -72,7 +72,7 @@ static void scribble(world *w, uint64_t *state)
     char *control = world_control(w, 1, &bytes);
     const rg__layout l = rg__shm_layout(w->n);
     const uint64_t words = (uint64_t)w->n * sizeof(rg__mailbox) / 8;
-    uint64_t *at = (uint64_t *)(void *)(control + l.lines);
+    uint64_t *at = (uint64_t *)(void *)(control + l.mailboxes);
     uint64_t *bells = (uint64_t *)(void *)control;
     while (atomic_load(world_word(w, 0)) == 0) {
         const uint64_t r = next_random(state);
