@@ -89,12 +89,12 @@ static void let_go(rg_state *state, int64_t copied)
     }
 }
 
-/* Of a commit that rank 0 wants as a checkpoint; of a change that was announced
- * to anybody, which goes before: the checkpoint is still due then; of an end of
- * the job that any rank wants, behind which nothing is due. */
+/* What a rank has for the agreement that ends a step; the highest counts. DUE:
+ * rank 0 wants a checkpoint of this commit. ANNOUNCED: a change was announced;
+ * the checkpoint is then due later. STOPPED: the job is to end. */
 enum { NOTHING, DUE, ANNOUNCED, STOPPED };
 
-static int64_t tidings(const rg_state *state, uint64_t on, uint64_t step)
+static int64_t pending(const rg_state *state, uint64_t on, uint64_t step)
 {
     if (state->wants_stop)
         return STOPPED;
@@ -181,14 +181,14 @@ static uint64_t tag_of(uint64_t on)
     return on == RG__STATE_AGREE_SYNC ? on : RG__STEP_TAG;
 }
 
-/* Agree on the step that ends, on tidings, and on the copies that are stored
- * everywhere. Numbers: place, -place, tidings, -copied. */
+/* Agree on the step that ends, on what is pending, and on the copies that are
+ * stored everywhere. Numbers: place, -place, pending, -copied. */
 static rg_status agree(rg_state *state, uint64_t on, uint64_t step,
                        bool *is_announced_p)
 {
     rg_ctx *ctx = state->ctx;
     const int64_t mine = place_of(on, step);
-    const int64_t in[4] = {mine, -mine, tidings(state, on, step),
+    const int64_t in[4] = {mine, -mine, pending(state, on, step),
                            -copied_here(state)};
     int64_t out[4];
     const rg_status st =

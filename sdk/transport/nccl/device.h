@@ -26,46 +26,46 @@
 
 #define RG__DEVICE_IDLE_NS (1000 * RG__MS) /* nothing is under way */
 
-typedef enum lane_state {
-    LANE_BOOTING,   /* the parent meets the other members */
-    LANE_SPLITTING, /* its child, which blocks, is made of it */
-    LANE_WARMING,   /* connected; an operation is to pass over it */
-    LANE_READY,
-    LANE_BROKEN, /* it can't go on; the generation is to end */
-    LANE_MARKED, /* its kernels are told to leave */
-    LANE_QUIET,  /* nothing of it runs */
-    LANE_GONE,
-    LANE_STATES
-} lane_state;
+typedef enum rg__lane_state {
+    RG__LANE_BOOTING,   /* the parent meets the other members */
+    RG__LANE_SPLITTING, /* its child, which blocks, is made of it */
+    RG__LANE_WARMING,   /* connected; an operation is to pass over it */
+    RG__LANE_READY,
+    RG__LANE_BROKEN, /* it can't go on; the generation is to end */
+    RG__LANE_MARKED, /* its kernels are told to leave */
+    RG__LANE_QUIET,  /* nothing of it runs */
+    RG__LANE_GONE,
+    RG__LANE_STATES
+} rg__lane_state;
 
-typedef enum lane_event {
-    LANE_DONE,   /* what the state waits for has come */
-    LANE_FAILED, /* or never will */
-    LANE_CLOSED, /* the generation has ended */
-    LANE_EVENTS
-} lane_event;
+typedef enum rg__lane_event {
+    RG__LANE_DONE,   /* what the state waits for has come */
+    RG__LANE_FAILED, /* or never will */
+    RG__LANE_CLOSED, /* the generation has ended */
+    RG__LANE_EVENTS
+} rg__lane_event;
 
 /* What a lane becomes; of every state and event. */
-lane_state rg__lane_next(lane_state state, lane_event event);
+rg__lane_state rg__lane_next(rg__lane_state state, rg__lane_event event);
 
 /* An operation under way, for what is said of it: written under its lane's lock
  * by whom it is launched, read by the device thread. */
-typedef struct lane_operation {
+typedef struct rg__lane_operation {
     _Atomic uint64_t deadline_ns, started_ns, count; /* deadline 0: none */
     _Atomic uint32_t kind;
     _Atomic uint32_t n;       /* that were launched as one; of the first */
     _Atomic uint32_t is_told; /* that it takes long */
-} lane_operation;
+} rg__lane_operation;
 
-#define LANE_INSIDE (UINT64_C(1) << 32)
+#define RG__LANE_INSIDE (UINT64_C(1) << 32)
 
 /* What members compare of an operation: what all of them started up to it
  * (rg__history), and its descriptor. Written by whom it is launched,
  * read by anybody. */
 #define RECORD_WORDS 7
-typedef struct lane_record {
+typedef struct rg__lane_record {
     _Atomic uint64_t word[RECORD_WORDS];
-} lane_record;
+} rg__lane_record;
 
 typedef struct rg__lane rg__lane;
 struct rg__lane {
@@ -75,23 +75,23 @@ struct rg__lane {
     char name[RG__SET_NAME_MAX];
     int n, rank;
     rg__nccl_id id;
-    _Atomic lane_state state;  /* changed with the table held */
-    bool was_ready;            /* guarded by the table */
-    uint64_t deadline_ns;      /* of its connecting */
-    char why[RG__TEXT_MAX];    /* of BROKEN; guarded by the table */
-    rg__nccl_comm parent;      /* the device thread's, then the reclaimer's */
-    rg__nccl_comm comm;        /* guarded by lock, once WARMING */
-    pthread_mutex_t lock;      /* guards launches */
-    _Atomic int callers;       /* that hold the lock, or want it; come in with
-                                  the table held, while nothing is closed */
-    rg__cu_stream stream;      /* its own, of operations without one */
-    lane_operation *operation; /* in_flight of them */
-    _Atomic uint64_t inside;   /* LANE_INSIDE and the number of the operation
-                                  whose caller is inside of NCCL; 0: none */
-    rg__history history;       /* of all that was started; guarded by lock */
-    lane_record *record;       /* of the newest operations (started.c) */
-    _Atomic uint64_t started;  /* operations, ever */
-    _Atomic uint64_t floor;    /* operations below it are not remembered */
+    _Atomic rg__lane_state state; /* changed with the table held */
+    bool was_ready;               /* guarded by the table */
+    uint64_t deadline_ns;         /* of its connecting */
+    char why[RG__TEXT_MAX];       /* of BROKEN; guarded by the table */
+    rg__nccl_comm parent; /* the device thread's, then the reclaimer's */
+    rg__nccl_comm comm;   /* guarded by lock, once WARMING */
+    pthread_mutex_t lock; /* guards launches */
+    _Atomic int callers;  /* that hold the lock, or want it; come in with
+                             the table held, while nothing is closed */
+    rg__cu_stream stream; /* its own, of operations without one */
+    rg__lane_operation *operation; /* in_flight of them */
+    _Atomic uint64_t inside;  /* RG__LANE_INSIDE and the number of the operation
+                                 whose caller is inside of NCCL; 0: none */
+    rg__history history;      /* of all that was started; guarded by lock */
+    rg__lane_record *record;  /* of the newest operations (started.c) */
+    _Atomic uint64_t started; /* operations, ever */
+    _Atomic uint64_t floor;   /* operations below it are not remembered */
     _Atomic(_Atomic uint64_t *) counts; /* 2 n for each record, once an
                                            operation has counts of its own */
     atomic_bool is_stalled; /* one has been told of, since it takes long */
@@ -171,7 +171,7 @@ rg_status rg__device_use(rg__device *d);
 /* A lane that serves the set, or NULL; the table is held. */
 rg__lane *rg__lane_find(const rg__device *d, uint32_t set, uint64_t generation);
 /* The table is held. */
-void rg__lane_move(rg__device *d, rg__lane *lane, lane_event event);
+void rg__lane_move(rg__device *d, rg__lane *lane, rg__lane_event event);
 
 /* lanes.c: the device thread's part; the time until it is to look again. */
 uint64_t rg__lanes_step(rg__device *d);

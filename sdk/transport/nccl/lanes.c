@@ -24,26 +24,26 @@
 
 /* ------------------------------------------------------------------ states */
 
-static const lane_state machine[LANE_STATES][LANE_EVENTS] = {
+static const rg__lane_state machine[RG__LANE_STATES][RG__LANE_EVENTS] = {
     /*                    DONE            FAILED       CLOSED */
-    [LANE_BOOTING] = {LANE_SPLITTING, LANE_BROKEN, LANE_MARKED},
-    [LANE_SPLITTING] = {LANE_WARMING, LANE_BROKEN, LANE_MARKED},
-    [LANE_WARMING] = {LANE_READY, LANE_BROKEN, LANE_MARKED},
-    [LANE_READY] = {LANE_READY, LANE_BROKEN, LANE_MARKED},
-    [LANE_BROKEN] = {LANE_BROKEN, LANE_BROKEN, LANE_MARKED},
-    [LANE_MARKED] = {LANE_QUIET, LANE_MARKED, LANE_MARKED},
-    [LANE_QUIET] = {LANE_GONE, LANE_QUIET, LANE_QUIET},
-    [LANE_GONE] = {LANE_GONE, LANE_GONE, LANE_GONE}};
+    [RG__LANE_BOOTING] = {RG__LANE_SPLITTING, RG__LANE_BROKEN, RG__LANE_MARKED},
+    [RG__LANE_SPLITTING] = {RG__LANE_WARMING, RG__LANE_BROKEN, RG__LANE_MARKED},
+    [RG__LANE_WARMING] = {RG__LANE_READY, RG__LANE_BROKEN, RG__LANE_MARKED},
+    [RG__LANE_READY] = {RG__LANE_READY, RG__LANE_BROKEN, RG__LANE_MARKED},
+    [RG__LANE_BROKEN] = {RG__LANE_BROKEN, RG__LANE_BROKEN, RG__LANE_MARKED},
+    [RG__LANE_MARKED] = {RG__LANE_QUIET, RG__LANE_MARKED, RG__LANE_MARKED},
+    [RG__LANE_QUIET] = {RG__LANE_GONE, RG__LANE_QUIET, RG__LANE_QUIET},
+    [RG__LANE_GONE] = {RG__LANE_GONE, RG__LANE_GONE, RG__LANE_GONE}};
 
-lane_state rg__lane_next(lane_state state, lane_event event)
+rg__lane_state rg__lane_next(rg__lane_state state, rg__lane_event event)
 {
     return machine[state][event];
 }
 
-void rg__lane_move(rg__device *d, rg__lane *lane, lane_event event)
+void rg__lane_move(rg__device *d, rg__lane *lane, rg__lane_event event)
 {
     lane->state = rg__lane_next(lane->state, event);
-    lane->was_ready = lane->was_ready || lane->state == LANE_READY;
+    lane->was_ready = lane->was_ready || lane->state == RG__LANE_READY;
     pthread_cond_broadcast(&d->changed);
 }
 
@@ -144,14 +144,14 @@ static void fail_lane(rg__device *d, rg__lane *lane, const char *doing, int rc)
     else
         snprintf(lane->why, sizeof lane->why, "set %s: NCCL failed in %s: %s",
                  lane->name, doing, text);
-    rg__lane_move(d, lane, LANE_FAILED);
+    rg__lane_move(d, lane, RG__LANE_FAILED);
     pthread_mutex_unlock(&d->table);
 }
 
 static void pass_lane(rg__device *d, rg__lane *lane)
 {
     pthread_mutex_lock(&d->table);
-    rg__lane_move(d, lane, LANE_DONE);
+    rg__lane_move(d, lane, RG__LANE_DONE);
     pthread_mutex_unlock(&d->table);
 }
 
@@ -198,7 +198,7 @@ static uint64_t deadline_of(const rg__device *d)
 
 static void connect_lane(rg__device *d, rg__lane *lane)
 {
-    const bool is_booting = lane->state == LANE_BOOTING;
+    const bool is_booting = lane->state == RG__LANE_BOOTING;
     const char *doing =
         is_booting ? "meeting the other ranks" : "making the communicator";
     int rc = RG__NCCL_Success;
@@ -235,7 +235,7 @@ static void look_for_error(rg__device *d, rg__lane *lane)
     pthread_mutex_lock(&d->table);
     snprintf(lane->why, sizeof lane->why,
              "set %s: NCCL failed in an operation: %s", lane->name, text);
-    rg__lane_move(d, lane, LANE_FAILED);
+    rg__lane_move(d, lane, RG__LANE_FAILED);
     pthread_mutex_unlock(&d->table);
     d->broken(d->arg, lane->generation, lane->why);
 }
@@ -247,7 +247,7 @@ static void look_for_deadline(rg__device *d, rg__lane *lane)
         return;
     pthread_mutex_lock(&d->table);
     snprintf(lane->why, sizeof lane->why, "%s", why);
-    rg__lane_move(d, lane, LANE_FAILED);
+    rg__lane_move(d, lane, RG__LANE_FAILED);
     pthread_mutex_unlock(&d->table);
     d->broken(d->arg, lane->generation, why);
 }
@@ -257,14 +257,14 @@ static void look_for_warmth(rg__device *d, rg__lane *lane)
 {
     pthread_mutex_lock(&d->table);
     const bool is_late =
-        lane->state == LANE_WARMING && rg__now_ns() >= lane->deadline_ns;
+        lane->state == RG__LANE_WARMING && rg__now_ns() >= lane->deadline_ns;
     if (is_late) {
         snprintf(lane->why, sizeof lane->why,
                  "set %s: its first operation on the device did not end within "
                  "%d ms; look at the network between the hosts "
                  "(NCCL_DEBUG=INFO)",
                  lane->name, d->params.init_timeout_ms);
-        rg__lane_move(d, lane, LANE_FAILED);
+        rg__lane_move(d, lane, RG__LANE_FAILED);
         d->failures++;
     }
     pthread_mutex_unlock(&d->table);
@@ -274,15 +274,15 @@ static void look_for_warmth(rg__device *d, rg__lane *lane)
 
 static uint64_t look_after(rg__device *d, rg__lane *lane, bool *is_stalled_p)
 {
-    if (lane->state == LANE_BOOTING || lane->state == LANE_SPLITTING) {
+    if (lane->state == RG__LANE_BOOTING || lane->state == RG__LANE_SPLITTING) {
         connect_lane(d, lane);
         return CONNECT_NS;
     }
-    if (lane->state == LANE_WARMING) {
+    if (lane->state == RG__LANE_WARMING) {
         look_for_warmth(d, lane);
         return BUSY_NS;
     }
-    if (lane->state != LANE_READY ||
+    if (lane->state != RG__LANE_READY ||
         (rg__row_is_idle(d, lane->row) && atomic_load(&lane->inside) == 0))
         return RG__DEVICE_IDLE_NS;
     look_for_error(d, lane);
@@ -361,7 +361,7 @@ static rg__lane *make_lane(rg__device *d, const rg__lane_config *config)
     lane->generation = config->generation;
     lane->n = config->n;
     lane->rank = config->rank;
-    lane->state = config->n == 1 ? LANE_READY : LANE_BOOTING;
+    lane->state = config->n == 1 ? RG__LANE_READY : RG__LANE_BOOTING;
     lane->was_ready = config->n == 1;
     lane->deadline_ns = deadline_of(d);
     snprintf(lane->name, sizeof lane->name, "%s", config->name);
@@ -405,13 +405,14 @@ static rg_status add_lane(rg__device *d, rg__lane *lane)
 
 /* Until it is connected as far as the device thread does it. A lane is there as
  * long as its generation is not closed. */
-static lane_state await_lane(rg__device *d, const rg__lane *lane,
-                             uint64_t generation, char why[RG__TEXT_MAX])
+static rg__lane_state await_lane(rg__device *d, const rg__lane *lane,
+                                 uint64_t generation, char why[RG__TEXT_MAX])
 {
-    lane_state state = LANE_MARKED;
+    rg__lane_state state = RG__LANE_MARKED;
     pthread_mutex_lock(&d->table);
-    while (!rg__device_is_closed(d, generation) &&
-           (lane->state == LANE_BOOTING || lane->state == LANE_SPLITTING))
+    while (
+        !rg__device_is_closed(d, generation) &&
+        (lane->state == RG__LANE_BOOTING || lane->state == RG__LANE_SPLITTING))
         pthread_cond_wait(&d->changed, &d->table);
     if (!rg__device_is_closed(d, generation)) {
         state = lane->state;
@@ -476,7 +477,7 @@ static rg_status finish_warming(rg__device *d, const rg__lane_config *config)
     pthread_mutex_lock(&d->table);
     rg__lane *lane = rg__lane_find(d, config->set, config->generation);
     if (lane != NULL)
-        rg__lane_move(d, lane, LANE_DONE);
+        rg__lane_move(d, lane, RG__LANE_DONE);
     pthread_mutex_unlock(&d->table);
     return st;
 }
@@ -496,11 +497,11 @@ rg_status rg__lane_open(rg__device *d, const rg__lane_config *config)
     }
     char why[RG__TEXT_MAX] = "";
     switch (await_lane(d, lane, config->generation, why)) {
-    case LANE_READY:
+    case RG__LANE_READY:
         return RG_OK;
-    case LANE_WARMING:
+    case RG__LANE_WARMING:
         return finish_warming(d, config);
-    case LANE_BROKEN:
+    case RG__LANE_BROKEN:
         return give_up(d, config->generation, why);
     default:
         return rg__device_check(d, config->generation);
@@ -511,7 +512,7 @@ bool rg__lane_is_open(rg__device *d, uint32_t set, uint64_t generation)
 {
     pthread_mutex_lock(&d->table);
     const rg__lane *lane = rg__lane_find(d, set, generation);
-    const bool is_open = lane != NULL && lane->state == LANE_READY;
+    const bool is_open = lane != NULL && lane->state == RG__LANE_READY;
     pthread_mutex_unlock(&d->table);
     return is_open;
 }

@@ -369,7 +369,7 @@ static int shortest(const rg__launch *launch, int n)
 static void note_operation(rg__lane *lane, uint32_t slot,
                            const rg__launch *launch, int n)
 {
-    lane_operation *op = &lane->operation[slot];
+    rg__lane_operation *op = &lane->operation[slot];
     const uint64_t now = rg__now_ns();
     const int ms = shortest(launch, n);
     atomic_store_explicit(&op->n, (uint32_t)n, memory_order_relaxed);
@@ -474,7 +474,7 @@ static rg_status enqueue(rg__device *d, rg__lane *lane, rg__cu_stream stream,
     note_operation(lane, slot, launch, n);
     for (int i = 0; i < n; i++)
         rg__history_note(d, lane, &launch[i].coll, i, n);
-    atomic_store(&lane->inside, LANE_INSIDE | number);
+    atomic_store(&lane->inside, RG__LANE_INSIDE | number);
     ring_idle(d);
     launch_all(&r, launch, n);
     if (r.rc == RG__NCCL_Success && r.cu == RG__CU_SUCCESS)
@@ -639,7 +639,7 @@ rg_status rg__device_settle(rg__device *d, uint64_t generation, bool whole,
 
 /* ------------------------------------------------------------ what is late */
 
-static void describe(const rg__lane *lane, const lane_operation *op,
+static void describe(const rg__lane *lane, const rg__lane_operation *op,
                      uint64_t now, char *text, size_t room)
 {
     const uint64_t since =
@@ -656,7 +656,7 @@ static void describe(const rg__lane *lane, const lane_operation *op,
 }
 
 static void look_for_stall(rg__device *d, const rg__lane *lane,
-                           lane_operation *op, uint64_t now)
+                           rg__lane_operation *op, uint64_t now)
 {
     char text[RG__TEXT_MAX];
     const uint64_t since =
@@ -670,7 +670,7 @@ static void look_for_stall(rg__device *d, const rg__lane *lane,
 
 static bool is_told(const rg__device *d, const rg__lane *lane, uint32_t number)
 {
-    const lane_operation *op =
+    const rg__lane_operation *op =
         &lane->operation[number % (uint32_t)d->params.in_flight];
     return !rg__word_has(d, lane->row, number) &&
            atomic_load_explicit(&op->is_told, memory_order_relaxed) != 0;
@@ -691,7 +691,7 @@ static bool is_overdue(rg__device *d, rg__lane *lane, uint32_t number,
 {
     const uint32_t in_flight = (uint32_t)d->params.in_flight;
     const uint64_t now = rg__now_ns();
-    lane_operation *op = &lane->operation[number % in_flight];
+    rg__lane_operation *op = &lane->operation[number % in_flight];
     if (rg__word_has(d, lane->row, number))
         return false;
     look_for_stall(d, lane, op, now);

@@ -47,7 +47,7 @@ void rg__device_note_quiet(rg__device *d, uint64_t generation)
     pthread_cond_broadcast(&d->changed);
 }
 
-static void move_all(rg__ending *e, lane_event event)
+static void move_all(rg__ending *e, rg__lane_event event)
 {
     pthread_mutex_lock(&e->device->table);
     for (rg__lane *lane = e->lanes; lane != NULL; lane = lane->next)
@@ -74,7 +74,7 @@ static void mark(rg__ending *e)
         abort_comm(d, lane->comm);
         abort_comm(d, lane->parent);
     }
-    move_all(e, LANE_CLOSED);
+    move_all(e, RG__LANE_CLOSED);
 }
 
 static bool is_quiet(const rg__ending *e)
@@ -96,7 +96,7 @@ static void await_quiet(rg__ending *e)
     rg__log(RG__DEBUG, "device",
             "generation %" PRIu64 " was quiet %.1f ms after its mark",
             e->generation, (double)(rg__now_ns() - marked_ns) / 1e6);
-    move_all(e, LANE_DONE);
+    move_all(e, RG__LANE_DONE);
     pthread_mutex_lock(&e->device->table);
     e->is_quiet = true;
     rg__device_note_quiet(e->device, e->generation);
@@ -125,7 +125,7 @@ static void *run_reclaimer(void *arg)
     mark(e);
     await_quiet(e);
     d->nccl.call.group_end();
-    move_all(e, LANE_DONE);
+    move_all(e, RG__LANE_DONE);
     for (rg__lane *lane = e->lanes, *next; lane != NULL; lane = next) {
         next = lane->next;
         rg__lane_free(d, lane);

@@ -75,12 +75,12 @@ static rg__descriptor descriptor_of(const rg__lane *lane, const rg__coll *o,
                             .postscale = o->postscale};
 }
 
-static uint64_t read_word(const lane_record *r, int i)
+static uint64_t read_word(const rg__lane_record *r, int i)
 {
     return atomic_load_explicit(&r->word[i], memory_order_acquire);
 }
 
-static void write_word(lane_record *r, int i, uint64_t value)
+static void write_word(rg__lane_record *r, int i, uint64_t value)
 {
     atomic_store_explicit(&r->word[i], value, memory_order_release);
 }
@@ -152,13 +152,13 @@ static void write_counts(const rg__device *d, rg__lane *lane, const rg__coll *o,
 void rg__history_note(const rg__device *d, rg__lane *lane, const rg__coll *o,
                       int i, int n)
 {
-    if (lane->state != LANE_READY)
+    if (lane->state != RG__LANE_READY)
         return; /* the one that warms it up is nobody's */
     const uint64_t k =
         atomic_load_explicit(&lane->started, memory_order_relaxed) + 1;
     const rg__descriptor descriptor = descriptor_of(lane, o, i, n);
     uint64_t words[RECORD_WORDS - LINE];
-    lane_record *r = &lane->record[k % rg__history_room(d)];
+    rg__lane_record *r = &lane->record[k % rg__history_room(d)];
     memcpy(words, &descriptor, sizeof descriptor);
     for (int w = LINE; w < RECORD_WORDS; w++) {
         lane->history.hash = mix(lane->history.hash, words[w - LINE]);
@@ -178,7 +178,7 @@ void rg__history_drop(const rg__device *d, rg__lane *lane,
                       const rg__history *before, int n)
 {
     const uint64_t room = rg__history_room(d), dropped = (unsigned)n;
-    if (lane->state != LANE_READY)
+    if (lane->state != RG__LANE_READY)
         return;
     const uint64_t k = atomic_load(&lane->started) - dropped;
     const uint64_t floor = atomic_load(&lane->floor);
@@ -222,7 +222,7 @@ int rg__device_accounts(rg__device *d, uint64_t generation,
     pthread_mutex_lock(&d->table);
     for (const rg__lane *lane = d->lanes; lane != NULL; lane = lane->next)
         if (lane->generation == generation && lane->n > 1 &&
-            lane->state == LANE_READY && n < room)
+            lane->state == RG__LANE_READY && n < room)
             account[n++] = (rg__lane_account){
                 .key = key_of(lane),
                 .started = atomic_load(&lane->started),
@@ -251,7 +251,7 @@ static bool was_started(const rg__lane *lane, uint64_t k)
 static bool recall(const rg__device *d, const rg__lane *lane, uint64_t k,
                    rg__history *history_p, rg__descriptor *descriptor_p)
 {
-    const lane_record *r = &lane->record[k % rg__history_room(d)];
+    const rg__lane_record *r = &lane->record[k % rg__history_room(d)];
     uint64_t words[RECORD_WORDS];
     for (int w = 0; w < RECORD_WORDS; w++)
         words[w] = read_word(r, w);
