@@ -1,10 +1,9 @@
-/* The libraries that a program's file names as needed. Whatever is no 64-bit
- * ELF file of this machine's byte order names none. */
+/* The dynamic part of a program's file. */
 #include "elastic/cli/elf.h"
 
 #include <elf.h>
 #include <fcntl.h>
-#include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -65,60 +64,80 @@ static const char *names(const file *f, const Elf64_Ehdr *head,
     return NULL;
 }
 
-static rg__mpi_kind kind_of(const char *library)
-{
-    static const struct {
-        const char *begins;
-        rg__mpi_kind kind;
-    } known[] = {{"libmpi.so", RG__MPI_OPEN},
-                 {"libmpi_mpifh.so", RG__MPI_OPEN},
-                 {"libmpich.so", RG__MPI_MPICH},
-                 {"libmpichfort.so", RG__MPI_MPICH}};
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strncmp(library, known[i].begins, strlen(known[i].begins)) == 0)
-            return known[i].kind;
-    return RG__MPI_UNKNOWN;
-}
-
-static rg__mpi_kind look(const file *f)
+static const Elf64_Ehdr *head_of(const file *f)
 {
     const Elf64_Ehdr *head = part(f, 0, sizeof *head);
-    rg__mpi_kind found = RG__MPI_UNKNOWN;
+    return head != NULL && memcmp(head->e_ident, ELFMAG, SELFMAG) == 0 &&
+                   head->e_ident[EI_CLASS] == ELFCLASS64 &&
+                   head->e_phentsize == sizeof(Elf64_Phdr)
+               ? head
+               : NULL;
+}
+
+static bool needs(const file *f, bool (*is_such)(const char *library))
+{
+    const Elf64_Ehdr *head = head_of(f);
     size_t n = 0, bytes = 0;
-    if (head == NULL || memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 ||
-        head->e_ident[EI_CLASS] != ELFCLASS64 ||
-        head->e_phentsize != sizeof(Elf64_Phdr))
-        return RG__MPI_UNKNOWN;
-    const Elf64_Dyn *all = dynamic(f, head, &n);
+    const Elf64_Dyn *all = head != NULL ? dynamic(f, head, &n) : NULL;
     const char *text = all != NULL ? names(f, head, all, n, &bytes) : NULL;
     for (size_t i = 0; text != NULL && i < n && all[i].d_tag != DT_NULL; i++) {
         const size_t at = all[i].d_un.d_val;
-        if (all[i].d_tag != DT_NEEDED || at >= bytes ||
-            memchr(text + at, '\0', bytes - at) == NULL)
-            continue;
-        const rg__mpi_kind kind = kind_of(text + at);
-        if (kind != RG__MPI_UNKNOWN && found != RG__MPI_UNKNOWN &&
-            kind != found)
-            return RG__MPI_MIXED;
-        found = kind != RG__MPI_UNKNOWN ? kind : found;
+        if (all[i].d_tag == DT_NEEDED && at < bytes &&
+            memchr(text + at, '\0', bytes - at) != NULL && is_such(text + at))
+            return true;
     }
-    return found;
+    return false;
 }
 
-rg__mpi_kind rg__elf_mpi(const char *path)
+static bool copy_loader(const file *f, char *loader, size_t room)
+{
+    const Elf64_Ehdr *head = head_of(f);
+    const Elf64_Phdr *at = head != NULL ? segment(f, head, PT_INTERP, 0) : NULL;
+    const char *text = at != NULL ? part(f, at->p_offset, at->p_filesz) : NULL;
+    if (text == NULL || memchr(text, '\0', at->p_filesz) == NULL ||
+        strlen(text) >= room)
+        return false;
+    strcpy(loader, text);
+    return true;
+}
+
+/* Unmap it when it is not needed any more. */
+static bool map(const char *path, file *f)
 {
     struct stat st;
-    rg__mpi_kind kind = RG__MPI_UNKNOWN;
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    void *at = MAP_FAILED;
     if (fd >= 0 && fstat(fd, &st) == 0 && st.st_size > 0) {
-        const size_t bytes = (size_t)st.st_size;
-        void *at = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (at != MAP_FAILED) {
-            kind = look(&(file){at, bytes});
-            munmap(at, bytes);
-        }
+        f->bytes = (size_t)st.st_size;
+        at = mmap(NULL, f->bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+        f->at = at;
     }
     if (fd >= 0)
         close(fd);
-    return kind;
+    return at != MAP_FAILED;
+}
+
+static void unmap(file *f)
+{
+    munmap((void *)(uintptr_t)f->at, f->bytes);
+}
+
+bool rg__elf_needs(const char *path, bool (*is_such)(const char *library))
+{
+    file f;
+    if (!map(path, &f))
+        return false;
+    const bool is_needed = needs(&f, is_such);
+    unmap(&f);
+    return is_needed;
+}
+
+bool rg__elf_loader(const char *path, char *loader, size_t bytes)
+{
+    file f;
+    if (!map(path, &f))
+        return false;
+    const bool has_one = copy_loader(&f, loader, bytes);
+    unmap(&f);
+    return has_one;
 }

@@ -1,17 +1,15 @@
-/* With which MPI is a program linked? */
+/* What a program's file says about its libraries. Whatever is no 64-bit ELF
+ * file of this machine's byte order says nothing. */
 #ifndef RG_ELASTIC_ELF_H
 #define RG_ELASTIC_ELF_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
-typedef enum rg__mpi_kind {
-    RG__MPI_UNKNOWN, /* none is seen: a script, or a program that loads one */
-    RG__MPI_OPEN,    /* Open MPI 4 or 5 */
-    RG__MPI_MPICH,   /* or what shares its ABI */
-    RG__MPI_MIXED    /* two of them */
-} rg__mpi_kind;
+/* Does the file itself name such a library as needed? */
+bool rg__elf_needs(const char *path, bool (*is_such)(const char *library));
 
-/* By the libraries that its file names as needed; path: as it was found. */
-rg__mpi_kind rg__elf_mpi(const char *path);
+/* The loader that it asks for; false: none. */
+bool rg__elf_loader(const char *path, char *loader, size_t bytes);
 
 #endif

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "elastic/agent/control/scrape.h"
-#include "elastic/cli/elf.h"
 #include "elastic/cli/find_program.h"
 #include "elastic/cli/store.h"
 #include "elastic/notice/notice.h"
@@ -272,26 +271,16 @@ static rg_status check_words(const rg__cli *cli)
 
 /* Without --mpi each process of an MPI program would be an MPI_COMM_WORLD of
  * its own, unless it uses MPI for nothing but Regroup's library. */
-static rg_status check_mpi(const rg__launch *l, const rg__settings *s)
+static rg_status check_mpi(rg__launch *l, const rg__settings *s)
 {
-    const rg__mpi_kind kind = rg__elf_mpi(l->program);
-    if (kind == RG__MPI_UNKNOWN)
-        return RG_OK;
-    if (!s->mpi && l->max > 1)
+    if (s->mpi)
+        return rg__which_mpi_find(l->program, s->mpirun, &l->mpi);
+    if (l->max > 1 && rg__which_mpi_is_any(l->program))
         rg__say("%s is linked with an MPI, and each of its processes will be "
                 "an MPI_COMM_WORLD of its own; give --mpi if it is an MPI "
                 "program",
                 l->program);
-    if (!s->mpi || kind == RG__MPI_OPEN)
-        return RG_OK;
-    return rg__fail(RG_ERR_INVALID,
-                    kind == RG__MPI_MIXED
-                        ? "%s is linked with two MPIs; build it with the "
-                          "compiler of one of them"
-                        : "%s is linked with MPICH, and --mpi launches "
-                          "programs of Open MPI; build it with the mpicc of "
-                          "Open MPI",
-                    l->program);
+    return RG_OK;
 }
 
 static rg_status check_metrics(const rg__settings *s)
@@ -432,7 +421,8 @@ rg__agent_params rg__launch_params(const rg__launch *l, const rg__cli *cli,
         .key = or_null(l->key),
         .replaces_job = cli->replace_job,
         .is_mpi = s->mpi,
-        .mpirun = s->mpirun,
+        .mpirun = l->mpi.mpirun,
+        .flavour = l->mpi.flavour,
         .is_tagged = is_tagged(s),
         .launch_timeout_ms = s->launch_timeout_ms,
         .max_restarts = s->max_restarts,

@@ -6,10 +6,12 @@
 
 #include "elastic/cli/cli.h"
 #include "elastic/cli/rundir.h"
+#include "elastic/cli/which_mpi.h"
 #include "elastic/etcd/etcd.h"
 
 typedef struct rg__launch {
     int slots, min, max;
+    rg__which_mpi mpi; /* under --mpi, where workers are started here */
     char program[PATH_MAX];
     char job[RG__NAME_MAX], host[RG__NAME_MAX];
     char history[PATH_MAX], output[PATH_MAX]; /* "": none */

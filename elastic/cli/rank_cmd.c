@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "elastic/agent/mpirun/flavour.h"
 #include "elastic/agent/mpirun/mpirun.h"
 #include "elastic/cli/cli.h"
 #include "sdk/base/fail.h"
@@ -108,19 +109,6 @@ static rg_status ask(const char *path, const void *m, size_t n, rg__rank_go *go,
 
 /* -------------------------------------------------------------------- rank */
 
-/* Variables by which MPIs tell a process its rank. */
-static int own_rank(void)
-{
-    static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK",
-                                        "PMI_RANK"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        const char *value = getenv(names[i]);
-        if (value != NULL)
-            return (int)strtol(value, NULL, 10);
-    }
-    return -1;
-}
-
 /* What is for mpirun alone (mpirun/fabric.c). */
 static void drop_variables(void)
 {
@@ -181,7 +169,7 @@ int rg__cmd_rank(rg__cli *cli)
     const rg__library_settings *s = &cli->settings.library;
     const rg__rank m = {.head = {RG__RANK, RG__WIRE_VERSION},
                         .launch = s->launch > 0 ? (uint64_t)s->launch : 0,
-                        .rank = own_rank()};
+                        .rank = rg__flavour_rank()};
     const pid_t shim = getpid();
     if (cli->argc == 0 || m.launch == 0 || m.rank < 0)
         return rg__cli_fail(rg__fail(RG_ERR_INVALID,

@@ -32,9 +32,10 @@ static const rg__cfg_field cli_table[] = {
     {"MPI", "no", RG__CFG_YES_AT(rg__settings, mpi),
      "workers are the ranks of one mpirun, which is launched again, with the "
      "ranks in their order, after the loss of any of them: yes or no"},
-    {"MPIRUN", "mpirun", RG__CFG_TEXT_AT(rg__settings, mpirun),
+    {"MPIRUN", NULL, RG__CFG_TEXT_AT(rg__settings, mpirun),
      "the mpirun of --mpi with flags of its own, such as `mpirun --bind-to "
-     "core`; none that says how many ranks there are, or where"},
+     "core`, none that says how many ranks there are, or where; without it, "
+     "that of the MPI which the program is linked with, or of PATH"},
     {"LAUNCH_TIMEOUT", "60s", RG__CFG_TIME_AT(rg__settings, launch_timeout_ms),
      "how long a launch of --mpi may take until all ranks have called rg_init; "
      "then it is given up for another"},

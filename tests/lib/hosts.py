@@ -50,6 +50,7 @@ SUBNET = "10.77.0"
 FIRST_ETCD = 101  # 10.77.0.101 and on
 SIOCETHTOOL, ETHTOOL_STXCSUM = 0x8946, 0x17
 NOWHERE = "02:de:ad:00:00:00"  # no interface has it
+RENAME = "unshare", "--uts", "sh", "-c", 'hostname "$0" && exec "$@"'
 NAME = re.compile(r"(rg(\d+)x(\d+))-(\w+)$")
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -330,9 +331,12 @@ class Hosts:
     """n hosts h1 .. hn and an etcd of `members` members e1 .. on a switch; one
     such thing at a time in a process."""
 
-    def __init__(self, n, members=1, nets=None, tls=False, wire=False):
+    # pylint: disable=too-many-arguments
+    def __init__(self, n, members=1, nets=None, tls=False, wire=False,
+                 renames=False):
         """tls: etcd wants certificates, and agents have one. wire: frames go
-        through a program that can lose, delay and damage them."""
+        through a program that can lose, delay and damage them. renames:
+        processes on hN have hN for the machine's name."""
         need_etcd()
         if tls:
             need_openssl()
@@ -340,6 +344,7 @@ class Hosts:
         sweep()
         self.has_nets = can_make_namespaces() if nets is None else nets
         self.wants_wire, self.wire = wire, None
+        self.renames = renames
         self.names = [f"h{i + 1}" for i in range(n)]
         self.prefix = f"rg{os.getpid()}x{start_of(os.getpid())}"
         self.folder = os.path.join(tempfile.gettempdir(), self.prefix + "-d")
@@ -534,7 +539,7 @@ class Hosts:
         """A process on a host; its pid is the command's."""
         if self.has_nets:
             command = ["nsenter", f"--net={NETNS}/{self.net(name)}", "--",
-                       *command]
+                       *([*RENAME, name] if self.renames else []), *command]
         more.setdefault("cwd", self.folder)
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL,
                                    start_new_session=True, **more)

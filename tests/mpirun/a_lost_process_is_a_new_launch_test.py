@@ -1,22 +1,37 @@
 """Under `regroup run --mpi` the loss of a rank, of what mpirun takes for a
 rank, of mpirun or of the agent is a new launch with all ranks in their order;
 no committed step is lost, no process or file of a launch outlives it, and the
-result is that of an undisturbed run.
+result is that of an undisturbed run. What an outer launcher has left in the
+environment is not handed on, what a person sets for the MPI is.
 
 Covers: mpirun/mpirun.c sweep.c ranks.c mpirun_line.c rank_cmd.c state_resume.c
-scratch.c slots.c plan.c
+scratch.c slots.c plan.c flavour.c which_mpi.c capture.c elf.c
 """
 
 import os
 import signal
 
 from house import UNTIL_FINISH, Job, claim, main, until
-from mpijob import (MPI_ENV, SOLVER, check_value, launches, mpirun_of,
-                    need_solver, pids_of, scratch_of, shims_of, wait_launch)
+from mpijob import (IS_LONG, MPI_ENV, SOLVER, check_value, launches,
+                    mpirun_of, need_solver, pids_of, scratch_of, shims_of,
+                    variables_of, wait_launch)
+
+# An outer launcher's rank 7 of 9, and a person's own setting.
+OUTER = {"OMPI_COMM_WORLD_RANK": "7", "OMPI_COMM_WORLD_SIZE": "9",
+         "PMIX_RANK": "7", "PMI_RANK": "7", "PMI_SIZE": "9", "PMI_FD": "0"}
+OWN = {"PMIX_MCA_gds": "hash", "MPIR_CVAR_ODD_EVEN_CLIQUES": "0"}
 
 
 def kill_rank(job):
     os.kill(job.pid(1), signal.SIGKILL)
+
+
+def check_environment(rank):
+    found = variables_of(rank)
+    outer = [f"{name}={value}" for name, value in OUTER.items()
+             if found.get(name) == value]
+    claim(not outer, f"{outer} of an outer launcher came to a rank")
+    claim(OWN.items() <= found.items(), f"not all of {OWN} came to a rank")
 
 
 def kill_shim(job):
@@ -38,16 +53,17 @@ def is_solver(name, _words):
 def test():
     need_solver()
     with Job(["--mpi", "-n", "2"], [SOLVER, UNTIL_FINISH[1]],
-             env=MPI_ENV) as job:
-        for number, fault in enumerate(
-                [kill_rank, kill_shim, kill_mpirun, kill_agent], 1):
+             env={**MPI_ENV, **OUTER, **OWN}) as job:
+        faults = [kill_rank, kill_mpirun] + IS_LONG * [kill_shim, kill_agent]
+        for number, fault in enumerate(faults, 1):
             wait_launch(job, number)
             at = job.step()
             job.wait_step(at + 5)
             before = pids_of(job, is_solver)
             claim(len(before) == 2, f"ranks of launch {number}: {before}")
+            check_environment(before[0])
             places = scratch_of(before[0])
-            claim(len(places) == 2, f"places of launch {number}: {places}")
+            claim(places, f"places of launch {number}: {places}")
             fault(job)
             wait_launch(job, number + 1)
             left = [pid for pid in before if job.is_ours(pid)]
@@ -64,7 +80,7 @@ def test():
         job.check(is_mpi=True)
         step = check_value(job, 2)
         told = launches(job)
-        claim([one[0] for one in told] == [1, 2, 3, 4, 5],
+        claim([one[0] for one in told] == list(range(1, len(faults) + 2)),
               f"one line was expected for each launch: {told}")
         claim(all(one[1] == 2 for one in told), f"{told}")
         claim("steps lost: 0" in job.text(), "a committed step was lost")

@@ -1,13 +1,14 @@
 """An MPI program without --mpi is told that its processes will be alone; a
-program of an MPI that --mpi can't launch is refused; a rank that fails again
+program of two MPIs, or of another one than its mpirun, is refused; a rank that fails again
 and again at the same step, or before rg_init, ends the job with its code; one
 that never calls rg_init ends it at once; a stop ends it at a commit; and a job
 without --mpi is none of the launch whose variables it has inherited.
 
-Covers: elf.c cli/launch.c mpirun/mpirun.c slots.c plan.c state_resume.c
+Covers: elf.c which_mpi.c flavour.c cli/launch.c mpirun/mpirun.c slots.c plan.c state_resume.c
 """
 
 import os
+import re
 import subprocess
 
 from house import BUILD, REGROUP, UNTIL_FINISH, Job, claim, main
@@ -25,23 +26,29 @@ def told_without_mpi():
               "nothing was said of --mpi")
 
 
-def refused_for_mpich():
-    program = os.path.join(BUILD, "bin", "halo-mpich")
-    if not os.path.exists(program):
-        return
-    got = subprocess.run([REGROUP, "run", "--mpi", "-n", "2", program],
+def refused(sentence, *words):
+    got = subprocess.run([REGROUP, "run", "--mpi", "-n", "2", *words],
                          capture_output=True, text=True, check=False,
                          timeout=60)
-    claim(got.returncode == 64, f"code {got.returncode}")
-    claim("is linked with MPICH" in got.stderr, got.stderr)
+    claim(got.returncode == 64, f"{words}: code {got.returncode}")
+    claim(re.search(sentence, got.stderr), f"{words}: {got.stderr}")
+
+
+def refused_for_its_mpi():
+    two, mpich = (os.path.join(BUILD, "tests", name)
+                  for name in ("two_mpis", "solver-mpich"))
+    refused('--mpirun "true" can\'t be used: what it says to --version is of '
+            'no MPI', "--mpirun", "true", SOLVER)
+    if os.path.exists(two):
+        refused("two_mpis is linked with two MPIs", two)
+        refused("is of Open MPI 4.1, and .*solver-mpich is linked with MPICH",
+                "--mpirun", "mpirun.openmpi --bind-to none", mpich)
+        refused("is of MPICH, and .*solver-openmpi is linked with Open MPI 4.1 "
+                "or Open MPI 5", "--mpirun", "mpirun.mpich", SOLVER)
 
 
 def refused_for_a_colon():
-    got = subprocess.run([REGROUP, "run", "--mpi", "-n", "2", "true", ":",
-                          "true"], capture_output=True, text=True,
-                         check=False, timeout=60)
-    claim(got.returncode == 64, f"code {got.returncode}")
-    claim("mpirun expects another program" in got.stderr, got.stderr)
+    refused("mpirun expects another program", "true", ":", "true")
 
 
 def fails_at_a_step():
@@ -93,7 +100,7 @@ def stops_at_a_commit():
 def test():
     need_solver()
     told_without_mpi()
-    refused_for_mpich()
+    refused_for_its_mpi()
     refused_for_a_colon()
     fails_at_a_step()
     ends_before_rg_init(7, "used up its --max-restarts", 7)

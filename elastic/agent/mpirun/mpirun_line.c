@@ -1,6 +1,7 @@
 /* The command line of mpirun, and its environment. */
 #include "elastic/agent/mpirun/mpirun_parts.h"
 #include "elastic/agent/base/view.h"
+#include "elastic/agent/mpirun/flavour.h"
 #include "elastic/agent/workers/workers.h"
 
 #include <limits.h>
@@ -29,12 +30,6 @@ static void add(words *w, const char *word)
     w->of[w->n] = NULL;
 }
 
-static void add_all(words *w, const char *const *list)
-{
-    for (int i = 0; list[i] != NULL; i++)
-        add(w, list[i]);
-}
-
 static void split(words *w, const char *text)
 {
     for (text += strspn(text, " "); *text != '\0'; text += strspn(text, " ")) {
@@ -46,70 +41,108 @@ static void split(words *w, const char *text)
     }
 }
 
-/* By address, so that nothing has to be resolved; on this host alone there is
- * none. */
-static const char *name_of(const rg__seat *seat)
+/* A run of ranks on one host, by its address, so that nothing has to be
+ * resolved; on this host alone there is none. */
+typedef struct host_run {
+    int first, n;
+    char name[RG__ADDRESS_MAX + 16]; /* "10.0.0.1:2" */
+} host_run;
+
+static host_run run_from(const rg__mpirun *all, int first)
 {
-    return seat->address.text[0] != '\0' ? seat->address.text : "localhost";
+    const rg__seat *seat = &all->seat[first];
+    const char *address = seat->address.text;
+    host_run run = {.first = first, .n = 1};
+    while (first + run.n < all->size && seat[run.n].host == seat->host)
+        run.n++;
+    snprintf(run.name, sizeof run.name, "%s:%d",
+             address[0] != '\0' ? address : "localhost", run.n);
+    return run;
 }
 
-/* A program of its own for each run of ranks on one host, since an MPI gives
- * ranks to hosts in an order of its own otherwise: its own host first, say. */
-static void add_run(words *w, const rg__agent *a, const char *self,
-                    const rg__seat *seat, int n)
+static void add_program(words *w, const rg__agent *a, const char *self)
 {
-    char number[16], host[RG__ADDRESS_MAX + 16];
-    snprintf(number, sizeof number, "%d", n);
-    snprintf(host, sizeof host, "%s:%d", name_of(seat), n);
-    const char *const list[] = {"-n", number,       "--host", host,
-                                self, RG__CMD_RANK, NULL};
-    add_all(w, list);
+    add(w, self);
+    add(w, RG__CMD_RANK);
     for (char *const *word = a->params->argv; *word != NULL; word++)
         add(w, *word);
 }
 
-static void add_runs(words *w, const rg__agent *a, const char *self)
+static void add_number(words *w, int n)
 {
-    const rg__mpirun *run = &a->view.mpirun;
-    for (int r = 0, n; r < run->size; r += n) {
-        n = 1;
-        while (r + n < run->size && run->seat[r + n].host == run->seat[r].host)
-            n++;
+    char number[16];
+    snprintf(number, sizeof number, "%d", n);
+    add(w, "-n");
+    add(w, number);
+}
+
+/* An MPI whose programs may each have a host, but which gives ranks to hosts
+ * in an order of its own otherwise: its own host first, say. */
+static void add_each_run(words *w, const rg__agent *a, const char *self)
+{
+    const rg__mpirun *all = &a->view.mpirun;
+    host_run run;
+    for (int r = 0; r < all->size; r += run.n) {
+        run = run_from(all, r);
         if (r > 0)
             add(w, ":");
-        add_run(w, a, self, &run->seat[r], n);
+        add_number(w, run.n);
+        add(w, "--host");
+        add(w, run.name);
+        add_program(w, a, self);
     }
 }
 
-/* Open MPI 4.1: its daemons stay below the process that started them, and none
- * starts another. */
-static void add_agent(words *w, const char *self)
+/* One that keeps to the order of its list, and to a host that is in it twice.
+ */
+static void add_host_list(words *w, const rg__agent *a, const char *self,
+                          const char *flag)
 {
-    char proxy[PATH_MAX + 16];
-    snprintf(proxy, sizeof proxy, "%s %s", self, RG__CMD_PROXY);
-    const char *const list[] = {"--mca",
-                                "plm",
-                                "rsh",
-                                "--mca",
-                                "plm_rsh_agent",
-                                proxy,
-                                "--mca",
-                                "plm_rsh_no_tree_spawn",
-                                "1",
-                                "--leave-session-attached",
-                                NULL};
-    add_all(w, list);
+    const rg__mpirun *all = &a->view.mpirun;
+    char *list = calloc((size_t)all->size, sizeof((host_run *)0)->name);
+    host_run run;
+    size_t used = 0;
+    if (list == NULL) {
+        w->has_failed = true;
+        return;
+    }
+    for (int r = 0; r < all->size; r += run.n) {
+        run = run_from(all, r);
+        used +=
+            (size_t)sprintf(list + used, "%s%s", r > 0 ? "," : "", run.name);
+    }
+    add(w, flag);
+    add(w, list);
+    add_number(w, all->size);
+    add_program(w, a, self);
+    free(list);
+}
+
+/* That it starts daemons by us, in the place of ssh. */
+static void add_flags(words *w, const rg__flavour *mpi, const char *self)
+{
+    char word[PATH_MAX + 16];
+    for (const char *const *flag = mpi->flags; *flag != NULL; flag++) {
+        const bool is_ours = **flag == '@';
+        snprintf(word, sizeof word, "%s%s", is_ours ? self : "",
+                 *flag + is_ours);
+        add(w, word);
+    }
 }
 
 char **rg__command_make(const rg__agent *a)
 {
+    const rg__flavour *mpi = a->params->flavour;
     words w = {NULL, 0, false};
     char self[PATH_MAX];
     const ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
     self[n > 0 ? n : 0] = '\0';
     split(&w, a->params->mpirun);
-    add_agent(&w, self);
-    add_runs(&w, a, self);
+    add_flags(&w, mpi, self);
+    if (mpi->hosts != NULL)
+        add_host_list(&w, a, self, mpi->hosts);
+    else
+        add_each_run(&w, a, self);
     if (!w.has_failed && n > 0)
         return w.of;
     rg__command_free(w.of);
@@ -123,32 +156,28 @@ void rg__command_free(char **argv)
     free(argv);
 }
 
-/* What an outer launcher has told its own tasks would be taken for ours. A
- * person's own settings stay: OMPI_MCA_btl and the like. */
-static bool is_of_launcher(const char *name)
+static void set_variable(const char *text)
 {
-    static const char *const of[] = {
-        "OMPI_COMM_", "OMPI_UNIVERSE_", "OMPI_APP_",     "OMPI_FIRST_",
-        "OMPI_NUM_",  "OMPI_MCA_orte_", "OMPI_MCA_ess",  "OMPI_FILE_",
-        "OMPI_ARGV",  "OMPI_COMMAND",   "OMPI_MCA_pmix", "PMI_",
-        "PMIX_",      "MPI_LOCAL",      "HYDI_",         "MPIR_"};
-    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
-        if (strncmp(name, of[i], strlen(of[i])) == 0)
-            return true;
-    return false;
+    char name[128];
+    const size_t n = strcspn(text, "=");
+    snprintf(name, sizeof name, "%.*s", (int)n, text);
+    setenv(name, text + n + 1, 1);
 }
 
 void rg__command_set_variables(const rg__agent *a)
 {
     extern char **environ;
     char name[128], number[24];
+    /* What an outer launcher told its own tasks would be taken for ours. */
     for (char **v = environ; *v != NULL;) {
         snprintf(name, sizeof name, "%.*s", (int)strcspn(*v, "="), *v);
-        if (is_of_launcher(name) && unsetenv(name) == 0)
+        if (rg__flavours_have_set(name) && unsetenv(name) == 0)
             v = environ;
         else
             v++;
     }
+    for (const char *const *v = a->params->flavour->variables; *v != NULL; v++)
+        set_variable(*v);
     snprintf(number, sizeof number, "%llu",
              (unsigned long long)a->launches->number);
     setenv(RG__ENV_LAUNCH, number, 1);

@@ -2,6 +2,7 @@
  * They are in directories of the launch's own, which bear the same names on all
  * its hosts, since an MPI hands its settings on, and which are removed when
  * nothing of the launch lives here any more. */
+#include "elastic/agent/mpirun/flavour.h"
 #include "elastic/agent/mpirun/mpirun_parts.h"
 
 #include <errno.h>
@@ -12,22 +13,23 @@
 #include <unistd.h>
 
 #define DESCRIPTORS 8
-#define PLACES      2
-
-/* Open MPI 4: what its daemons keep, and the memory that ranks share. */
-static const struct {
-    const char *in, *variable;
-} places[PLACES] = {{"/tmp", "OMPI_MCA_orte_tmpdir_base"},
-                    {"/dev/shm", "OMPI_MCA_btl_vader_backing_directory"}};
-
 typedef struct place {
     char path[128];
 } place;
 
-static place place_of(const rg__agent *a, int i)
+static const rg__flavour_place no_places[] = {{NULL, NULL}};
+
+/* An agent without slots has no MPI. */
+static const rg__flavour_place *places_of(const rg__agent *a)
+{
+    const rg__flavour *mpi = a->params->flavour;
+    return mpi != NULL ? mpi->places : no_places;
+}
+
+static place place_in(const rg__agent *a, const char *in)
 {
     place p;
-    snprintf(p.path, sizeof p.path, "%s/regroup-mpi-%u-%.8s-%llu", places[i].in,
+    snprintf(p.path, sizeof p.path, "%s/regroup-mpi-%u-%.8s-%llu", in,
              (unsigned)geteuid(), a->meta.uuid,
              (unsigned long long)a->launches->number);
     return p;
@@ -42,16 +44,17 @@ static bool is_our_directory(const char *path)
 
 void rg__scratch_make(const rg__agent *a)
 {
-    for (int i = 0; i < PLACES; i++)
-        mkdir(place_of(a, i).path, 0700); /* without it: the MPI's own place */
+    for (const rg__flavour_place *at = places_of(a); at->in != NULL; at++)
+        mkdir(place_in(a, at->in).path,
+              0700); /* without it: the MPI's own place */
 }
 
 void rg__scratch_set_variables(const rg__agent *a)
 {
-    for (int i = 0; i < PLACES; i++) {
-        const place p = place_of(a, i);
+    for (const rg__flavour_place *at = places_of(a); at->in != NULL; at++) {
+        const place p = place_in(a, at->in);
         if (is_our_directory(p.path))
-            setenv(places[i].variable, p.path, 0);
+            setenv(at->variable, p.path, 0);
     }
 }
 
@@ -64,8 +67,8 @@ static int remove_entry(const char *path, const struct stat *at, int type,
 
 void rg__scratch_remove(const rg__agent *a)
 {
-    for (int i = 0; i < PLACES; i++) {
-        const place p = place_of(a, i);
+    for (const rg__flavour_place *at = places_of(a); at->in != NULL; at++) {
+        const place p = place_in(a, at->in);
         if (is_our_directory(p.path))
             nftw(p.path, remove_entry, DESCRIPTORS,
                  FTW_DEPTH | FTW_PHYS | FTW_MOUNT);

@@ -1,0 +1,122 @@
+/* The table of MPIs. */
+#include "elastic/agent/mpirun/flavour.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sdk/base/wire.h"
+
+#define LIST(...)   ((const char *const[]){__VA_ARGS__, NULL})
+#define PLACES(...) ((const rg__flavour_place[]){__VA_ARGS__, {NULL, NULL}})
+
+/* Daemons stay below the process that has started them, and none starts
+ * another. What a person sets stays: OMPI_MCA_btl, PMIX_MCA_gds,
+ * MPIR_CVAR_ASYNC_PROGRESS and the like. */
+#define PMIX_OWN                                                               \
+    "PMIX_RANK", "PMIX_NAMESPACE", "PMIX_ID", "PMIX_HOSTNAME", "PMIX_VERSION", \
+        "PMIX_SERVER_", "PMIX_SYSTEM_", "PMIX_SECURITY_", "PMIX_BFROP_",       \
+        "PMIX_GDS_", "PMIX_PTL_", "PMIX_DSTORE_", "PMIX_PARAM_"
+#define OMPI_OWN                                                               \
+    "OMPI_COMM_", "OMPI_UNIVERSE_", "OMPI_APP_", "OMPI_FIRST_", "OMPI_NUM_",   \
+        "OMPI_FILE_", "OMPI_ARGV", "OMPI_COMMAND", "OMPI_MCA_initial_wdir"
+#define OMPI_LIBRARIES LIST("libmpi.so.40", "libmpi_mpifh.so.40")
+#define OMPI_COMMANDS  LIST("mpirun.openmpi", "mpirun")
+
+static const rg__flavour flavours[RG__FLAVOURS] = {
+    {.name = "Open MPI 4.1",
+     .libraries = OMPI_LIBRARIES,
+     .commands = OMPI_COMMANDS,
+     .versions = LIST("(Open MPI) 4.1", "(OpenRTE) 4.1"),
+     .flags = LIST("--mca", "plm", "rsh", "--mca", "plm_rsh_agent",
+                   "@ " RG__CMD_PROXY, "--mca", "plm_rsh_no_tree_spawn", "1",
+                   "--leave-session-attached"),
+     .variables = LIST(NULL),
+     .rank = "OMPI_COMM_WORLD_RANK",
+     .own = LIST(OMPI_OWN, PMIX_OWN, "OMPI_MCA_orte_", "OMPI_MCA_ess",
+                 "OMPI_MCA_pmix", "OMPI_MCA_mpi_oversubscribe"),
+     .places = PLACES({"/tmp", "OMPI_MCA_orte_tmpdir_base"},
+                      {"/dev/shm", "OMPI_MCA_btl_vader_backing_directory"},
+                      {"/dev/shm", "OMPI_MCA_osc_sm_backing_directory"},
+                      {"/dev/shm", "OMPI_MCA_osc_rdma_backing_directory"})},
+    {.name = "Open MPI 5",
+     .libraries = OMPI_LIBRARIES,
+     .commands = OMPI_COMMANDS,
+     .versions = LIST("(Open MPI) 5."),
+     .flags = LIST("--prtemca", "plm", "ssh", "--prtemca", "plm_ssh_agent",
+                   "@ " RG__CMD_PROXY, "--prtemca", "plm_ssh_no_tree_spawn",
+                   "1", "--leave-session-attached"),
+     .variables = LIST(NULL),
+     .rank = "PMIX_RANK",
+     .own =
+         LIST(OMPI_OWN, PMIX_OWN, "OMPI_WORLD_", "OMPI_LIBDIR_", "OMPI_TOOL_",
+              "OMPI_VERSION", "OMPI_MCA_PREFIXES", "OMPI_MCA_num_",
+              "OMPI_MCA_cpu_type", "PRTE_LAUNCHED", "PRTE_SHARED_FS"),
+     .places = PLACES({"/tmp", "PRTE_MCA_prte_tmpdir_base"},
+                      {"/dev/shm", "OMPI_MCA_btl_sm_backing_directory"},
+                      {"/dev/shm", "OMPI_MCA_osc_sm_backing_directory"},
+                      {"/dev/shm", "OMPI_MCA_osc_rdma_backing_directory"})},
+    /* Ranks on other hosts have the variables of their agent there, as they do
+     * in the other two. */
+    {.name = "MPICH",
+     .libraries = LIST("libmpich.so", "libmpichfort.so", "libmpichcxx.so",
+                       "libmpi.so.12", "libmpifort.so.12", "libmpi_abi.so"),
+     .commands = LIST("mpirun.mpich", "mpiexec.hydra", "mpirun"),
+     .versions = LIST("HYDRA build details"),
+     .flags = LIST("-genvnone", "-launcher", "rsh", "-launcher-exec", "@"),
+     .variables = LIST("HYDRA_LAUNCHER_EXTRA_ARGS=" RG__CMD_PROXY),
+     .hosts = "-hosts",
+     .rank = "PMI_RANK",
+     .own =
+         LIST("PMI_", "HYDI_", "MPI_LOCAL", "MPIR_CVAR_CH3_INTERFACE_HOSTNAME"),
+     .places = PLACES({"/dev/shm", "UCX_POSIX_DIR"})},
+};
+
+const rg__flavour *rg__flavour_at(int i)
+{
+    return &flavours[i];
+}
+
+/* Does one of the list begin the text? */
+static bool begins(const char *const *list, const char *text)
+{
+    for (; *list != NULL; list++)
+        if (strncmp(text, *list, strlen(*list)) == 0)
+            return true;
+    return false;
+}
+
+unsigned rg__flavours_with(const char *library)
+{
+    unsigned with = 0;
+    for (int i = 0; i < RG__FLAVOURS; i++)
+        with |= (unsigned)begins(flavours[i].libraries, library) << i;
+    return with;
+}
+
+const rg__flavour *rg__flavour_that_says(const char *text)
+{
+    for (int i = 0; i < RG__FLAVOURS; i++)
+        for (const char *const *v = flavours[i].versions; *v != NULL; v++)
+            if (strstr(text, *v) != NULL)
+                return &flavours[i];
+    return NULL;
+}
+
+int rg__flavour_rank(void)
+{
+    for (int i = 0; i < RG__FLAVOURS; i++) {
+        const char *value = getenv(flavours[i].rank);
+        if (value != NULL)
+            return (int)strtol(value, NULL, 10);
+    }
+    return -1;
+}
+
+bool rg__flavours_have_set(const char *variable)
+{
+    for (int i = 0; i < RG__FLAVOURS; i++)
+        if (begins(flavours[i].own, variable))
+            return true;
+    return false;
+}

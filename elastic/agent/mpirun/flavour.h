@@ -1,0 +1,47 @@
+/* The MPIs that launches can be of. What differs between them is data here, and
+ * a decision nowhere else. */
+#ifndef RG_AGENT_FLAVOUR_H
+#define RG_AGENT_FLAVOUR_H
+
+#include <stdbool.h>
+
+#define RG__FLAVOURS     3
+#define RG__FLAVOURS_ALL ((1u << RG__FLAVOURS) - 1)
+
+/* A variable of its, and a directory in which a launch's own one is made for
+ * the files that a killed MPI leaves behind. */
+typedef struct rg__flavour_place {
+    const char *in, *variable;
+} rg__flavour_place;
+
+/* Lists end with NULL, or an empty place. */
+typedef struct rg__flavour {
+    const char *name;             /* in sentences */
+    const char *const *libraries; /* of its programs, as their names begin */
+    const char *const *commands;  /* its mpirun, where none is named */
+    const char *const *versions;  /* in what that says to --version */
+    const char *const *flags;     /* so that we start its daemons; "@" at the
+                                     beginning stands for our program */
+    const char *const *variables; /* NAME=VALUE, for the same */
+    const char *hosts; /* behind this word all hosts are listed, in the order of
+                          the ranks; NULL: each run of ranks on a host is a
+                          program of its own, behind its --host */
+    const char *rank;  /* the variable with a process's rank in the world */
+    const char *const *own; /* variables that its mpirun sets, as they begin */
+    const rg__flavour_place *places;
+} rg__flavour;
+
+/* By number, below RG__FLAVOURS. */
+const rg__flavour *rg__flavour_at(int i);
+
+/* A bit for each flavour whose programs need a library of that name; 0: it is
+ * no MPI's. */
+unsigned rg__flavours_with(const char *library);
+/* NULL: none of them says so to --version. */
+const rg__flavour *rg__flavour_that_says(const char *text);
+/* This process's rank, by the variables of whichever MPI; -1: it has none. */
+int rg__flavour_rank(void);
+/* A variable that an mpirun sets for its processes, and no person does. */
+bool rg__flavours_have_set(const char *variable);
+
+#endif

@@ -1,0 +1,5 @@
+/* A program that is linked with two MPIs, by mistake. */
+int main(void)
+{
+    return 0;
+}
