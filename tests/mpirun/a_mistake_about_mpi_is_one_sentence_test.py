@@ -1,10 +1,11 @@
 """An MPI program without --mpi is told that its processes will be alone; a
-program of two MPIs, or of another one than its mpirun, is refused; a rank that fails again
-and again at the same step, or before rg_init, ends the job with its code; one
-that never calls rg_init ends it at once; a stop ends it at a commit; and a job
-without --mpi is none of the launch whose variables it has inherited.
+program of two MPIs, or of another one than its mpirun, is refused; a rank that
+fails again and again at the same step, or before rg_init, ends the job with its
+code; one that never calls rg_init ends it at once; a stop ends it at a commit;
+and a job without --mpi is none of the launch whose variables it has inherited.
 
-Covers: elf.c which_mpi.c flavour.c cli/launch.c mpirun/mpirun.c slots.c plan.c state_resume.c
+Covers: elf.c which_mpi.c flavour.c cli/launch.c mpirun/mpirun.c slots.c plan.c
+state_resume.c
 """
 
 import os
@@ -43,8 +44,8 @@ def refused_for_its_mpi():
         refused("two_mpis is linked with two MPIs", two)
         refused("is of Open MPI 4.1, and .*solver-mpich is linked with MPICH",
                 "--mpirun", "mpirun.openmpi --bind-to none", mpich)
-        refused("is of MPICH, and .*solver-openmpi is linked with Open MPI 4.1 "
-                "or Open MPI 5", "--mpirun", "mpirun.mpich", SOLVER)
+        refused("is of MPICH, and .*solver-openmpi is linked with Open MPI "
+                "4.1 or Open MPI 5", "--mpirun", "mpirun.mpich", SOLVER)
 
 
 def refused_for_a_colon():

@@ -12,7 +12,8 @@ from house import BUILD, SOURCE, claim, program_of, skip, until, words_of
 sys.path.insert(0, os.path.join(SOURCE, "tests", "mpi"))
 import run  # pylint: disable=wrong-import-position
 
-FLAVOUR = sys.argv[1] if len(sys.argv) > 1 else "openmpi"
+DAEMONS = {"openmpi": "orted", "openmpi5": "prted", "mpich": "hydra_pmi_proxy"}
+FLAVOUR = next((word for word in sys.argv[1:2] if word in DAEMONS), "openmpi")
 BUILT_FOR = {"openmpi5": "openmpi"}.get(FLAVOUR, FLAVOUR)
 SOLVER = os.path.join(BUILD, "tests", "solver-" + BUILT_FOR)
 FINAL = re.compile(r"final step (\d+) value ([0-9a-f]{16}) of (\d+)")
@@ -28,8 +29,7 @@ MPI_ENV = {"OMPI_ALLOW_RUN_AS_ROOT": "1",
 # shared-memory transports of two hosts would take each other's files.
 HOSTS_ENV = dict(MPI_ENV, OMPI_MCA_btl="self,tcp", OMPI_MCA_pml="ob1")
 MPIRUN = {"openmpi5": "prterun"}.get(FLAVOUR, "mpirun")
-DAEMON = {"openmpi": "orted", "openmpi5": "prted",
-          "mpich": "hydra_pmi_proxy"}[FLAVOUR]
+DAEMON = DAEMONS[FLAVOUR]
 IS_LONG = FLAVOUR == "openmpi"  # the others show what differs between MPIs
 
 
