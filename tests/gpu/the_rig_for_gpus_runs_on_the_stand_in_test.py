@@ -14,7 +14,7 @@ from house import BUILD, PATIENCE, SOURCE, claim, main_all
 GPU = os.path.join(SOURCE, "ci", "gpu")
 # Beside each other: they wait more than they compute.
 GROUPS = (("questions", "kinds", "costs", "examples"),
-          ("sets", "kills", "stops", "commits"),
+          ("sets", "kills", "stops", "own", "commits"),
           ("beginnings", "scales", "leftovers", "gone"))
 
 
