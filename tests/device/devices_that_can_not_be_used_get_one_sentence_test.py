@@ -1,8 +1,10 @@
 """A driver, a device or an NCCL that can't be used is named once, with its
-cause and a remedy; a device that another process still holds is waited for.
+cause and a remedy; a device that another process still holds is waited for,
+for 10 s and no longer.
 
 Covers: libraries.c nccl/device.c"""
 import os
+import time
 
 from device import DeviceJob, reducer
 from house import BUILD, claim, main_all
@@ -41,7 +43,7 @@ def end(job, sentence, code):
     job.check_disciplined()
 
 
-def test_what_open_says():
+def see_what_open_says():
     for script, env, sentence in AT_OPEN:
         print(script, env, flush=True)
         with job_of(1, script, env) as job:
@@ -68,6 +70,15 @@ def test_a_call_that_is_missing_is_named():
         file.write(library.replace(name, b"\0ncclCommSpliT\0"))
     with job:
         end(job, "has no ncclCommSplit: it is too old", 3)
+
+
+def test_what_open_says():
+    """Beside a device whose memory never comes back, which takes 10 s."""
+    begin = time.monotonic()
+    with job_of(1, "alloc oom") as job:
+        see_what_open_says()
+        end(job, "MiB are free: CUDA_ERROR_OUT_OF_MEMORY (2)", 3)
+    claim(time.monotonic() - begin > 10, "it was not waited for")
 
 
 def test_a_device_that_is_taken_is_waited_for():

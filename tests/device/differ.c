@@ -4,7 +4,7 @@
  *
  *   differ [--late | --refused]
  *          [set-]kind|count|type|op|root|tag|group|gatherv|scatterv|alltoallv|
- *                fewer|memory|nothing...
+ *                fewer|memory|cross|nothing...
  *
  * --late: the device is opened behind rg_world_wait. --refused: before it NCCL
  * refuses a group of many operations, other ones on each rank.
@@ -88,6 +88,25 @@ static rg_status on_host(program *p)
     return rg_allreduce(p->set, p->host, p->host, COUNT, RG_I64, RG_SUM);
 }
 
+static rg_status add_to(rg_set *set, program *p, const rg_op_params *params)
+{
+    return rg_set_rank(set) < 0
+               ? RG_OK
+               : rg_allreduce_start(set, p->data, p->data, COUNT, RG_I64,
+                                    RG_SUM, params, NULL);
+}
+
+/* In one stream, the last rank in the other order. */
+static rg_status start_crossed(program *p, rg_op_params *params)
+{
+    rg_set *world = rg_world(p->ctx);
+    const bool is_last = rg_rank(p->ctx) == rg_size(p->ctx) - 1;
+    params->stream = NULL;
+    params->timeout_ms = 2000;
+    const rg_status st = add_to(is_last ? p->ends : world, p, params);
+    return st == RG_OK ? add_to(is_last ? world : p->ends, p, params) : st;
+}
+
 /* The operation that is to be the same everywhere. */
 static rg_status start(program *p, bool is_other)
 {
@@ -99,6 +118,8 @@ static rg_status start(program *p, bool is_other)
     if (is_rooted)
         return rg_broadcast_start(p->set, p->data, COUNT, RG_I64, &params,
                                   NULL);
+    if (strcmp(p->what, "cross") == 0)
+        return start_crossed(p, &params);
     if (is_other && strcmp(p->what, "kind") == 0)
         return rg_barrier_start(p->set, &params, NULL);
     if (is_other && strcmp(p->what, "group") == 0)

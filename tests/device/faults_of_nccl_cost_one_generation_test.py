@@ -33,7 +33,7 @@ SAID = "NCCL failed in an operation: ncclRemoteError"
 LATE = "init rank=1 late ms=100"  # in time
 REFUSED = ("launch rank=1 k=5 rc=5 once=1", "NCCL refused the allreduce")
 NO_END = f"the device has not stopped {LIMIT_MS} ms after generation"
-RUINED = ("op rank=1 k=9 sticky once=1", ".1 exited with code")
+RUINED = ("op rank=1 k=9 sticky once=1", "reducer: rg_run: RG_ERR_DEVICE: ")
 
 
 def job_of(script):
@@ -80,6 +80,17 @@ def test_who_can_not_go_on():
             until(lambda: sentence in job.text() or not job.alive(), 20,
                   f"somebody says: {sentence}")
             end(job)
+
+
+def test_a_device_that_is_ruined_while_it_is_waited_for():
+    """Its operation never ends, and other ranks wait for it as well."""
+    with job_of("op rank=0 k=9 hang once=1") as job:
+        until(job.has_struck, 20, "an operation is under way")
+        job.script("sticky slot=1 rc=700 once=2")
+        until(lambda: RUINED[1] in job.text() or not job.alive(), 20,
+              f"somebody says: {RUINED[1]}")
+        end(job, "the device can't go on; this process ends, and its slot "
+            "starts again: CUDA_ERROR_ILLEGAL_ADDRESS (700)")
 
 
 def test_a_first_operation_that_blocks_others():

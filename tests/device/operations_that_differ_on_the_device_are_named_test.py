@@ -4,7 +4,7 @@ wrong sum; nothing of it is committed, and no rank waits for ever. Counts that
 only two ranks know, as of gatherv, belong to it; what NCCL has refused does
 not, however much it was. An operation
 that a rank has not started, or started on host memory, is named, too, and ends
-by its deadline. So it is where the device is opened behind rg_world_wait, and
+by its deadline; so do two sets that wait for each other in one stream. So it is where the device is opened behind rg_world_wait, and
 the world itself has nothing to do there.
 
 Covers: process_sets/same.c nccl/started.c"""
@@ -33,7 +33,9 @@ CASES = [
     ("alltoallv", "alltoallv on the world: rank 1 sends 3 elements to rank 2, "
                   "which expects 2;"),
     ("set-count", "allreduce on set 1: count 8 on rank 0 but 7 on rank 1;")]
-LATE = ["fewer", "memory"]
+LATE = ["fewer", "memory", "cross"]
+CROSSED = [f"stalled: allreduce of 8 elements on the device, set {name}, for"
+           for name in ("world", "ends")]
 MISSING = ("stalled: on the device, operation 4 on the world is the allreduce "
            "of rank 0, and rank 1 has not started it")
 
@@ -75,7 +77,10 @@ def test_each_kind():
         for name in LATE:
             claim(f"{name}: told RG_ERR_PEER_LOST" in text,
                   f"{name}: no deadline has ended it")
-        claim(text.count(MISSING) >= len(LATE), f"nobody said: {MISSING}")
+        claim(text.count(MISSING) >= 2, f"nobody said: {MISSING}")
+        crossed = text[text.index(f"generation {len(turns)}:"):]
+        for sentence in CROSSED:
+            claim(sentence in crossed, f"nobody said: {sentence}")
         claim("told RG_OK" not in text, "what differs was committed")
         claim(job.generation() == len(turns) + 1, "a mistake cost more than "
               f"one generation, or none: {job.generation()}")

@@ -370,17 +370,30 @@ rg_status rg__device_check_memory(rg__device *d, const void *p)
                     p, ordinal, d->ordinal);
 }
 
+static rg_status fail_ruined(rg__device *d, int rc)
+{
+    return fail(d, rc,
+                "the device can't go on; this process ends, and its slot "
+                "starts again");
+}
+
 rg_status rg__device_drain(rg__device *d)
 {
     const rg_status st = rg__device_use(d);
     if (st != RG_OK)
         return st;
     const int rc = d->cuda.call.context_synchronize();
-    return rc == RG__CU_SUCCESS
-               ? RG_OK
-               : fail(d, rc,
-                      "the device can't go on; this process ends, and its slot "
-                      "starts again");
+    return rc == RG__CU_SUCCESS ? RG_OK : fail_ruined(d, rc);
+}
+
+/* Every call says so then, also of a stream that has nothing to do. */
+rg_status rg__device_look_for_ruin(rg__device *d)
+{
+    const int rc = d->cuda.call.stream_query(d->mover[0]);
+    if (rc == RG__CU_SUCCESS || rc == RG__CU_ERROR_NOT_READY)
+        return RG_OK;
+    atomic_store(&d->is_ruined, true);
+    return fail_ruined(d, rc);
 }
 
 /* ------------------------------------------------------------------ copies */

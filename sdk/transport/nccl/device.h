@@ -153,6 +153,7 @@ struct rg__device {
     _Atomic uint32_t waiters;    /* threads that look at words */
     _Atomic uint32_t bell;       /* the device thread sleeps on it */
     atomic_bool is_idle;         /* it sleeps for long */
+    atomic_bool is_ruined;       /* the context runs nothing any more */
     atomic_bool wants_stop;
     bool has_thread;
     pthread_t thread;
@@ -166,6 +167,9 @@ static inline bool rg__device_is_closed(const rg__device *d,
 
 /* device.c */
 void rg__device_ring(rg__device *d);
+/* Has a fault ended all that the context runs (an illegal address, Xid, ECC)?
+ * OK: no. Words that are not written yet never will be. */
+rg_status rg__device_look_for_ruin(rg__device *d);
 /* Is the context current in this thread? Makes it so. */
 rg_status rg__device_use(rg__device *d);
 /* A lane that serves the set, or NULL; the table is held. */

@@ -240,6 +240,17 @@ static void look_for_error(rg__device *d, rg__lane *lane)
     d->broken(d->arg, lane->generation, lane->why);
 }
 
+/* Others wait for this rank; it leaves them as soon as it looks. */
+static void look_for_ruin(rg__device *d, uint64_t generation)
+{
+    char why[RG__TEXT_MAX];
+    if (rg__device_look_for_ruin(d) == RG_OK)
+        return;
+    snprintf(why, sizeof why, "%s", rg_last_error());
+    rg__device_close(d, generation, RG_ERR_DEVICE, why);
+    d->broken(d->arg, generation, why);
+}
+
 static void look_for_deadline(rg__device *d, rg__lane *lane)
 {
     char why[RG__TEXT_MAX];
@@ -337,6 +348,8 @@ uint64_t rg__lanes_step(rg__device *d)
     else if (is_quiet(d))
         rg__device_note_quiet(d, d->entered);
     pthread_mutex_unlock(&d->table);
+    if (!is_over && lanes != NULL)
+        look_for_ruin(d, lanes->generation);
     for (rg__lane *lane = is_over ? NULL : lanes; lane != NULL;
          lane = lane->next)
         wait = least(wait, look_after(d, lane, &is_stalled));

@@ -81,7 +81,8 @@ static bool is_quiet(const rg__ending *e)
 {
     for (const rg__lane *lane = e->lanes; lane != NULL; lane = lane->next)
         if (atomic_load(&lane->callers) != 0 ||
-            !rg__row_is_idle(e->device, lane->row))
+            (!rg__row_is_idle(e->device, lane->row) &&
+             !atomic_load(&e->device->is_ruined)))
             return false;
     return true;
 }
@@ -91,8 +92,10 @@ static void await_quiet(rg__ending *e)
 {
     const struct timespec look = {.tv_nsec = LOOK_NS};
     const uint64_t marked_ns = rg__now_ns();
-    while (!is_quiet(e))
+    while (!is_quiet(e)) {
         nanosleep(&look, NULL);
+        rg__device_look_for_ruin(e->device);
+    }
     rg__log(RG__DEBUG, "device",
             "generation %" PRIu64 " was quiet %.1f ms after its mark",
             e->generation, (double)(rg__now_ns() - marked_ns) / 1e6);
