@@ -535,7 +535,7 @@ static json_t *copies_json(const rg__line *line)
 {
     json_t *copies = json_array();
     for (int i = 0; i < line->copies; i++) {
-        const rg__copy *c = &line->copy[i];
+        const rg__fetch_plan *c = &line->copy[i];
         json_array_append_new(copies,
                               json_pack("[o,o,s,i,b,o]", rg__hex_json(c->to),
                                         rg__hex_json(c->from), c->address.text,
@@ -553,7 +553,7 @@ static bool read_copies(const json_t *j, rg__line *line)
         return false;
     for (size_t i = 0; i < n; i++) {
         const json_t *one = json_array_get(j, i);
-        rg__copy *c = &line->copy[i];
+        rg__fetch_plan *c = &line->copy[i];
         line->copies = (int)i + 1;
         c->is_whole = json_is_true(json_array_get(one, 4));
         if (!rg__id_read(json_array_get(one, 0), &c->to) ||

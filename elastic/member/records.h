@@ -208,13 +208,13 @@ typedef struct rg__ack {
 } rg__ack;
 
 /* A vault that gets the resume commit, or parts of it, from another host's. */
-typedef struct rg__copy {
+typedef struct rg__fetch_plan {
     uint64_t to, from;   /* host incarnations */
     rg__address address; /* of the source's agent */
     uint32_t port;
     bool is_whole; /* the replicated buffers */
     rg__shards shards;
-} rg__copy;
+} rg__fetch_plan;
 
 /* Of all decisions of the job up to one: their records do not stay. */
 typedef struct rg__total {
@@ -230,7 +230,7 @@ typedef struct rg__line {
     rg__commit_id resume; /* {0, 0}: none */
     int source; /* resume none: rank whose memory counts, of a checkpoint if a
                    commit was begun before; else -1 */
-    rg__copy *copy; /* hosts whose vault lacks the commit; owned */
+    rg__fetch_plan *copy; /* hosts whose vault lacks the commit; owned */
     int copies;
     int64_t steps_lost; /* -1: no host that knows has acked */
     int from_size, to_size;

@@ -166,7 +166,7 @@ static void find_resume(look *best)
 /* -------------------------------------------------------------------- copies
  */
 
-static rg__copy *find_copy(rg__line *line, uint64_t to, uint64_t from)
+static rg__fetch_plan *find_copy(rg__line *line, uint64_t to, uint64_t from)
 {
     for (int i = 0; i < line->copies; i++)
         if (line->copy[i].to == to && line->copy[i].from == from)
@@ -174,18 +174,18 @@ static rg__copy *find_copy(rg__line *line, uint64_t to, uint64_t from)
     return NULL;
 }
 
-static rg__copy *add_copy(rg__line *line, uint64_t to,
-                          const rg__host_record *from)
+static rg__fetch_plan *add_copy(rg__line *line, uint64_t to,
+                                const rg__host_record *from)
 {
-    rg__copy *more =
+    rg__fetch_plan *more =
         realloc(line->copy, sizeof *more * (size_t)(line->copies + 1));
     if (more == NULL)
         return NULL;
     line->copy = more;
-    more[line->copies] = (rg__copy){.to = to,
-                                    .from = from->id,
-                                    .address = from->address,
-                                    .port = from->port};
+    more[line->copies] = (rg__fetch_plan){.to = to,
+                                          .from = from->id,
+                                          .address = from->address,
+                                          .port = from->port};
     return &more[line->copies++];
 }
 
@@ -217,7 +217,7 @@ static rg_status copy_part(const look *l, rg__line *line,
     if (from < 0)
         return RG_OK; /* its record is not here yet; the sink will say so */
     *turn = from;
-    rg__copy *copy = find_copy(line, to->id, l->s->host[from].id);
+    rg__fetch_plan *copy = find_copy(line, to->id, l->s->host[from].id);
     if (copy == NULL)
         copy = add_copy(line, to->id, &l->s->host[from]);
     if (copy != NULL && part == WHOLE)

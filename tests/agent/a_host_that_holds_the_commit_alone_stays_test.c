@@ -20,7 +20,7 @@ static void decide_from(rg__agent *a, uint64_t generation, bool names_it)
         return;
     line->copy = calloc(1, sizeof *line->copy);
     line->copies = 1;
-    line->copy[0] = (rg__copy){.to = 2, .from = a->id, .is_whole = true};
+    line->copy[0] = (rg__fetch_plan){.to = 2, .from = a->id, .is_whole = true};
 }
 
 int main(void)

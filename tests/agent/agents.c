@@ -193,11 +193,11 @@ void decide(rg__agent *to, const rg__agent *from, uint64_t generation,
     line->copy = calloc(1, sizeof *line->copy);
     CHECK(line->copy != NULL);
     line->copies = 1;
-    line->copy[0] = (rg__copy){.to = to->id,
-                               .from = from->id,
-                               .address = from->address,
-                               .port = from->port,
-                               .is_whole = true};
+    line->copy[0] = (rg__fetch_plan){.to = to->id,
+                                     .from = from->id,
+                                     .address = from->address,
+                                     .port = from->port,
+                                     .is_whole = true};
     to->delivered = generation;
     CHECK(rg__fetch_begin(to, line));
 }

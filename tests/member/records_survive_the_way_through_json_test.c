@@ -31,7 +31,7 @@ static void a_job_is_read_back(void)
         .from = 1, .cause = "h.3 \"died\"", .op = "x", .is_awaited = true};
     uint32_t ports[] = {40001, 0};
     uint32_t shards[] = {0, 7};
-    rg__copy copy = {1, 2, {"::1"}, 5, true, {shards, 2}};
+    rg__fetch_plan copy = {1, 2, {"::1"}, 5, true, {shards, 2}};
     p.member = members;
     p.port = ports;
     p.size = 2;

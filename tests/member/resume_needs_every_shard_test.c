@@ -21,7 +21,7 @@ static void begin(job *j)
 }
 
 /* The copy that a host gets from another, or none. */
-static const rg__copy *copy_of(const job *j, uint64_t to, uint64_t from)
+static const rg__fetch_plan *copy_of(const job *j, uint64_t to, uint64_t from)
 {
     for (int i = 0; i < j->plan.line.copies; i++)
         if (j->plan.line.copy[i].to == to && j->plan.line.copy[i].from == from)
@@ -42,7 +42,7 @@ static void copies_on_other_hosts_count(void)
     CHECK_EQ(j.plan.line.resume.step, 9);
     /* a's worker has the first half now, c's the second, of which it has all */
     CHECK_EQ(j.plan.line.copies, 1);
-    const rg__copy *copy = copy_of(&j, 1, 3);
+    const rg__fetch_plan *copy = copy_of(&j, 1, 3);
     CHECK(copy != NULL && !copy->is_whole);
     CHECK_EQ(copy->shards.count, 1);
     CHECK_EQ(copy->shards.index[0], 1);
@@ -68,7 +68,8 @@ static void a_missing_shard_means_an_older_commit(const uint32_t *on_c, int n)
     job_shards(&j, 4, on_c, n);
     CHECK_EQ(job_look(&j), RG__PLAN_DECIDE);
     CHECK_EQ(j.plan.line.resume.step, 8);
-    const rg__copy *copy = copy_of(&j, 3, 1); /* the whole, and its half */
+    const rg__fetch_plan *copy =
+        copy_of(&j, 3, 1); /* the whole, and its half */
     CHECK(copy != NULL && copy->is_whole);
     CHECK_EQ(copy->shards.count, 2);
     CHECK_EQ(copy->shards.index[0], 2);

@@ -523,7 +523,7 @@ static void name_source(const rg__agent *a, uint64_t host,
                 snprintf(name, RG__NAME_MAX, "%s", a->view.gen[i].host[k].name);
 }
 
-static bool add_request(rg__fetch *f, const rg__copy *copy)
+static bool add_request(rg__fetch *f, const rg__fetch_plan *copy)
 {
     fetch_request *more =
         realloc(f->request, sizeof *more * (size_t)(f->requests + 1));
