@@ -27,20 +27,19 @@ static const rg__cfg_field cli_table[] = {
      "workers that this host starts; as many as the world may have, or as "
      "there are processors"},
     {"SPARES", "0", RG__CFG_COUNT_AT(rg__settings, spares),
-     "slots beyond --max whose workers are started, too, and wait in rg_run; "
-     "one of them takes the place of a worker that is lost"},
+     "slots beyond --max whose workers are also started and wait in rg_run; one of them replaces a worker that is lost"},
     {"MPI", "no", RG__CFG_YES_AT(rg__settings, mpi),
      "workers are the ranks of one mpirun, which is launched again, with the "
      "ranks in their order, after the loss of any of them: yes or no"},
     {"MPIRUN", NULL, RG__CFG_TEXT_AT(rg__settings, mpirun),
      "the mpirun of --mpi with flags of its own, such as `mpirun --bind-to "
-     "core`, none that says how many ranks there are, or where; without it, "
+     "core`, none that sets the number of ranks or their places; without it, "
      "that of the MPI which the program is linked with, or of PATH"},
     {"LAUNCH_TIMEOUT", "60s", RG__CFG_TIME_AT(rg__settings, launch_timeout_ms),
      "how long a launch of --mpi may take until all ranks have called rg_init; "
-     "then it is given up for another"},
+     "then another one is begun"},
     {"TAG", "auto", RG__CFG_TEXT_AT(rg__settings, tag),
-     "whether lines of output bear the worker's name and rank: yes, no, or "
+     "whether lines of output begin with the worker's name and rank: yes, no, or "
      "auto, which is no under --mpi"},
     {"HOSTS", NULL, RG__CFG_TEXT_AT(rg__settings, hosts),
      "hosts on which agents are started, with their slots, as h1:4,h2:4; a "
@@ -49,7 +48,7 @@ static const rg__cfg_field cli_table[] = {
      "file with such a host on each line, as h1 slots=4 or h1:4"},
     {"HOST_DISCOVERY_SCRIPT", NULL, RG__CFG_TEXT_AT(rg__settings, discovery),
      "command that prints such lines for the hosts that are there now, run "
-     "again and again; hosts that it names no more leave at a commit"},
+     "again and again; hosts that it no longer names leave at a commit"},
     {"DISCOVERY_INTERVAL", "1s", RG__CFG_TIME_AT(rg__settings, discovery_ms),
      "how long after the start of that command it is run again"},
     {"RSH",
@@ -82,8 +81,7 @@ static const rg__cfg_field cli_table[] = {
      "file of the CA that signs the certificates of https endpoints; none: "
      "those that this machine trusts"},
     {"ETCD_CERT", NULL, RG__CFG_TEXT_AT(rg__settings, etcd_cert),
-     "file of a certificate to show to etcd, which has no CommonName where "
-     "there is a password, too"},
+     "file of a certificate to show to etcd; with a password it must have no CommonName"},
     {"ETCD_KEY", NULL, RG__CFG_TEXT_AT(rg__settings, etcd_key),
      "file of that certificate's key; none: it is in the same file"},
     {"ETCD_INVITATION", NULL, RG__CFG_TEXT_AT(rg__settings, etcd_invitation),
@@ -91,7 +89,7 @@ static const rg__cfg_field cli_table[] = {
      "password, certificate, key and CA in one"},
     {"ETCD_CA_HASH", NULL, RG__CFG_TEXT_AT(rg__settings, etcd_ca_hash),
      "SHA-256 of the CA's certificate, in hexadecimal, which that file or "
-     "--etcd-cacert must hold; none: it is not looked at"},
+     "--etcd-cacert must hold; none: it is not checked"},
     {"JOB", NULL, RG__CFG_TEXT_AT(rg__settings, job),
      "the job's name; none: from the program's name and the process number"},
     {"HOST", NULL, RG__CFG_TEXT_AT(rg__settings, host),
@@ -105,13 +103,10 @@ static const rg__cfg_field cli_table[] = {
      "directory for a file per worker process with its output; none: each "
      "line here, behind the worker's name and rank"},
     {"MAX_RESTARTS", "3", RG__CFG_COUNT_AT(rg__settings, max_restarts),
-     "failures of a slot's program, without a later commit in between, after "
-     "which it is started again; a SIGKILL or SIGTERM from outside is none; 0: "
-     "no slot is started again"},
+     "how many failures of a slot's program, without a newer commit in between, are followed by a restart; a SIGKILL or SIGTERM from outside is no failure; 0: no slot is started again"},
     {"START_TIMEOUT", "30s", RG__CFG_TIME_AT(rg__settings, start_timeout_ms),
      "how long the first generation waits for --max workers before it starts "
-     "with --min of them, and for how long hosts of a list are tried when that "
-     "many can't be reached"},
+     "with --min of them, and how long hosts of a list are tried while fewer can be reached"},
     {"ELASTIC_TIMEOUT", "600s",
      RG__CFG_TIME_AT(rg__settings, elastic_timeout_ms),
      "how long the job waits below --min before it ends with 75"},
@@ -125,8 +120,7 @@ static const rg__cfg_field cli_table[] = {
      "a silent worker or host counts as lost after this long: lan (500ms), "
      "cloud (3s) or a time"},
     {"NOTICE", "auto", RG__CFG_TEXT_AT(rg__settings, notice),
-     "what announces that this host will be taken away, so that it leaves in "
-     "time: aws, gcp, azure, kubernetes[:PATH], file:PATH, url:URL, "
+     "sources that announce that this host will be taken away, so that it leaves in time: aws, gcp, azure, kubernetes[:PATH], file:PATH, url:URL, "
      "command:CMD, several with commas; auto: the cloud that this machine's "
      "firmware names; none"},
     {"NOTICE_LEAD", "2m", RG__CFG_TIME_AT(rg__settings, notice_lead_ms),
@@ -137,7 +131,7 @@ static const rg__cfg_field cli_table[] = {
     {"NOTICE_EVERY", "2s", RG__CFG_TIME_AT(rg__settings, notice_every_ms),
      "how often sources of notices are asked"},
     {"NOTICE_BASE", NULL, RG__CFG_TEXT_AT(rg__settings, notice_base),
-     "where clouds are asked, as http://[fd00:ec2::254]; none: at "
+     "address of the clouds' metadata service, as http://[fd00:ec2::254]; none: at "
      "http://169.254.169.254"},
     {"NOTICE_DMI", NULL, RG__CFG_TEXT_AT(rg__settings, notice_dmi),
      "directory in which --notice auto looks for the cloud's name; none: "
@@ -146,8 +140,7 @@ static const rg__cfg_field cli_table[] = {
      "most memory of this host for commits; 0: what the machine has"},
     {"METRICS", NULL, RG__CFG_TEXT_AT(rg__settings, metrics),
      "where the agent shows /metrics (Prometheus) and /healthz over HTTP, as "
-     "9100 (loopback), 10.0.0.7:9100, or 0 for any free port, which `regroup "
-     "status` tells; none: nowhere"},
+     "9100 (loopback), 10.0.0.7:9100, or 0 for any free port, which `regroup status` shows; none: nowhere"},
     {"RUN_DIR", NULL, RG__CFG_TEXT_AT(rg__settings, run_dir),
      "directory of the jobs' run directories; none: regroup in "
      "XDG_RUNTIME_DIR, or /tmp/regroup-<uid>"},
@@ -159,7 +152,7 @@ static const rg__cfg_field cli_table[] = {
      "how long a host that is asked to leave (drain, SIGTERM, a notice without "
      "a time) may take until its next commit; then it leaves without one"},
     {"PEER", NULL, RG__CFG_TEXT_AT(rg__settings, peer),
-     "host that `regroup doctor` looks at from here: a name or address, with "
+     "host that `regroup doctor` checks the way to: a name or address, with "
      "the port of an agent if that is known; with --job, which runs here or in "
      "the etcd of --etcd, also the name of a host in that job"},
     {"OLDER_THAN", "1h", RG__CFG_TIME_AT(rg__settings, older_than_ms),
@@ -167,7 +160,7 @@ static const rg__cfg_field cli_table[] = {
      "removes it"},
     {NULL}};
 
-/* A flag that sets no setting, but something of this command line. */
+/* A flag that sets no setting, but a field of this command line. */
 #define PLAIN  NULL
 #define EXPORT "-x" /* likewise, and may be given again */
 #define EXPORT_DOC                                                             \
@@ -187,9 +180,9 @@ static const plain plains[] = {
     {"dry-run", offsetof(rg__cli, dry_run),
      "say what would be removed, and change nothing"},
     {"replace-job", offsetof(rg__cli, replace_job),
-     "an earlier job of that name, which has not ended, is dead: begin again"},
+     "declare an earlier job of that name, which has not ended, dead, and begin again"},
     {"follow", offsetof(rg__cli, follow),
-     "go on with what happens, until the job ends"},
+     "go on printing events until the job ends"},
     {"help", offsetof(rg__cli, wants_help), "print this"},
 };
 
