@@ -480,8 +480,8 @@ static void on_supervisor_gone(void *arg)
 {
     const rg__agent *a = arg;
     rg__log(RG__WARN, "agent",
-            "the process that started the agent of host %s is gone; nobody "
-            "would take over any more",
+            "the process that started the agent of host %s is gone; no other "
+            "agent would take over",
             a->params->host);
 }
 

@@ -171,7 +171,8 @@ static void on_meta(void *arg, rg_status st, const rg__txn_reply *reply)
     else if (found.meta.is_one_host)
         rg__agent_leave(
             a, RG__EXIT_USAGE,
-            "job %s is on one host, where nobody listens for others; start it "
+            "job %s is on one host, and its agent listens for no others; start "
+            "it "
             "with `regroup run --etcd-listen ADDRESS` to let others join",
             a->params->job);
     else
@@ -237,12 +238,13 @@ static const rg__host_record *present(const rg__snapshot *s)
 
 static void refuse_unended(rg__agent *a)
 {
-    rg__agent_leave(a, RG__EXIT_STORE,
-                    "job %s has not ended, though none of its hosts is in "
-                    "etcd: they may train on, cut off from it; if you know "
-                    "that it is dead, start with --replace-job, or wait for "
-                    "`regroup gc`; else choose another --job",
-                    a->params->job);
+    rg__agent_leave(
+        a, RG__EXIT_STORE,
+        "job %s has not ended, though none of its hosts is in "
+        "etcd: they may still be training, cut off from it; if you know "
+        "that it is dead, start with --replace-job, or wait for "
+        "`regroup gc`; else choose another --job",
+        a->params->job);
 }
 
 /* A lease that has lapsed is no death: a job that has not ended goes by the

@@ -32,7 +32,7 @@ static void meet(attached *a)
         return;
     if (!a->has_met)
         rg__say("the agent of this host is watched again; what its workers "
-                "print is not shown any more (--output DIR keeps it)");
+                "print is no longer shown (--output DIR keeps it)");
     a->has_met = true;
     if (a->is_leaving)
         rg__ask_leave(a->job, a->host, a->in < 0);

@@ -275,7 +275,7 @@ static rg_status read_words(const rg__cli *cli, const char **path_p,
     if (*path_p == NULL)
         return rg__fail(RG_ERR_INVALID,
                         "no file or directory of checkpoints was named; write "
-                        "it behind `regroup checkpoint %s`",
+                        "it after `regroup checkpoint %s`",
                         what);
     if (cli->argc > 2)
         return rg__fail(RG_ERR_INVALID, "\"%s\" is one word too many",

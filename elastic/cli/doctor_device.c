@@ -28,9 +28,8 @@ static rg__finding read_finding(int fd, pid_t child)
     if (poll(&p, 1, LIMIT_MS) > 0 && read(fd, &f, sizeof f) == sizeof f)
         return f;
     const bool is_over = kill(child, SIGKILL) == 0 && p.revents != 0;
-    return is_over ? rg__find(RG__FAIL,
-                              "the look at it crashed; the library or the "
-                              "driver is broken: install it again")
+    return is_over ? rg__find(RG__FAIL, "the check crashed; the library or the "
+                                        "driver is broken: install it again")
                    : rg__find(RG__FAIL,
                               "no answer within %d s; the driver hangs: look "
                               "at dmesg, and restart the machine",
@@ -44,7 +43,7 @@ static rg__finding look_in_child(look fn)
     if (rg__library_settings_get(&s) != RG_OK)
         return rg__find(RG__FAIL, "%s", rg_last_error());
     if (pipe2(ends, O_CLOEXEC) != 0)
-        return rg__find(RG__FAIL, "no pipe for the look at it");
+        return rg__find(RG__FAIL, "no pipe for the check");
     const pid_t pid = fork();
     if (pid == 0) {
         const rg__finding f = fn(s);
@@ -53,7 +52,7 @@ static rg__finding look_in_child(look fn)
     close(ends[1]);
     const rg__finding f = pid > 0
                               ? read_finding(ends[0], pid)
-                              : rg__find(RG__FAIL, "no process to look at it");
+                              : rg__find(RG__FAIL, "no process for the check");
     close(ends[0]);
     if (pid > 0)
         waitpid(pid, NULL, 0);
@@ -126,7 +125,7 @@ static const struct trap {
      "is set, and changes nothing: Regroup chooses for each communicator"},
     {"CUDA_LAUNCH_BLOCKING", "1",
      "is 1: a launch waits for all ranks, and ranks that start operations of "
-     "two sets in other orders wait for ever; unset it but to debug"},
+     "two sets in other orders wait for ever; set it only to debug"},
     {"CUDA_DEVICE_MAX_CONNECTIONS", "1",
      "is 1: operations of two sets may wait for each other; unset it where a "
      "program has more than one set"}};

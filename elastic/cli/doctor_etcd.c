@@ -36,20 +36,20 @@ rg__finding rg__doctor_etcd(const rg__settings *s)
     if (st != RG_OK)
         return rg__find(RG__FAIL, "%s", rg_last_error());
     if (rg__store_check(&stranger, JOB, STRANGER_MS) == RG_OK)
-        return rg__find(RG__WEAK,
-                        "%s lets in everybody who reaches it, who can end jobs "
-                        "and read their keys; give it users (etcdctl auth "
-                        "enable) and ask for client certificates "
-                        "(--client-cert-auth)",
-                        s->etcd);
-    if (may_raise_alarms(&stranger))
         return rg__find(
             RG__WEAK,
-            "%s lets everybody who reaches it raise an alarm, as "
-            "3.4.23 does, and an alarm takes the check of passwords "
-            "away; ask for client certificates "
-            "(--client-cert-auth), or let only the jobs' hosts "
-            "reach it",
+            "%s lets in every client that reaches it, which can end jobs and "
+            "read their keys; give it users (etcdctl auth "
+            "enable) and ask for client certificates "
+            "(--client-cert-auth)",
             s->etcd);
+    if (may_raise_alarms(&stranger))
+        return rg__find(RG__WEAK,
+                        "%s lets every client that reaches it raise an alarm, "
+                        "as 3.4.23 does, and an alarm turns the check of "
+                        "passwords off; ask for client certificates "
+                        "(--client-cert-auth), or let only the jobs' hosts "
+                        "reach it",
+                        s->etcd);
     return rg__find(RG__OK, "%s lets us in, and strangers out", s->etcd);
 }

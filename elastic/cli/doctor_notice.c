@@ -66,7 +66,7 @@ static bool print_findings(const rg__notices *notices, bool is_named)
         const rg__finding f =
             rg__find(RG__OK, is_named ? "no source is named (--notice)"
                                       : "the firmware of this machine names no "
-                                        "cloud, so nobody is asked (--notice)");
+                                        "cloud, so none is asked (--notice)");
         rg__finding_print("notice", &f);
     }
     for (int i = 0; i < rg__notices_count(notices); i++) {

@@ -111,13 +111,14 @@ static bool resolve(peer *p)
     freeaddrinfo(found);
     rg__probe_show(&p->at, &p->address);
     if (rg__probe_is_loopback(&p->address))
-        note(p, "name",
-             rg__find(RG__FAIL,
-                      "%s is %s, loopback: every host means itself by it; %s",
-                      name, p->address.text,
-                      p->has_record
-                          ? "start its agent with --advertise or --interface"
-                          : "name an address that it has on the network"));
+        note(
+            p, "name",
+            rg__find(RG__FAIL,
+                     "%s is %s, loopback: on every host it means that host; %s",
+                     name, p->address.text,
+                     p->has_record
+                         ? "start its agent with --advertise or --interface"
+                         : "name an address that it has on the network"));
     else
         note(p, "name", rg__find(RG__OK, "%s is %s", name, p->address.text));
     return true;
@@ -214,18 +215,18 @@ static rg__finding explain(const peer *p, int cause, const char *what,
     const char *address = p->address.text;
     if (cause == ECONNREFUSED && is_known)
         return rg__find(RG__FAIL,
-                        "%s says that nobody listens at port %u, %s; has it "
-                        "ended just now?",
+                        "%s says that no process listens at port %u, %s; has "
+                        "it just ended?",
                         address, port, what);
     if (cause == ECONNREFUSED)
         return rg__find(RG__WEAK,
-                        "%s answers, and nobody listens at port %u; right as "
-                        "long as no agent runs there",
+                        "%s answers, but no process listens at port %u; right "
+                        "as long as no agent runs there",
                         address, port);
     if (cause == ETIMEDOUT)
         return rg__find(RG__FAIL,
-                        "%s gives no answer at port %u, %s: it is down, or "
-                        "something on the way drops packets; open all TCP and "
+                        "%s gives no answer at port %u, %s: it is down, or a "
+                        "firewall on the way drops packets; open all TCP and "
                         "UDP ports between the hosts of a job",
                         address, port, what);
     return rg__find(RG__FAIL, "port %u of %s, %s, can't be reached: %s", port,
@@ -254,9 +255,8 @@ static void look_at_port(peer *p)
     int cause = 0;
     if (p->port == 0) {
         note(p, "agent, TCP",
-             rg__find(RG__WEAK,
-                      "no port is known; name one behind the host, or "
-                      "the job with --job and --etcd"));
+             rg__find(RG__WEAK, "no port is known; name one after the host, or "
+                                "the job with --job and --etcd"));
         return;
     }
     for (int i = 0; i < 3 && cause == 0; i++)
@@ -284,7 +284,7 @@ static void look_at_beat(peer *p)
         note(p, "agent, UDP",
              rg__find(RG__FAIL,
                       "what answers at port %u is not the agent of host %s; "
-                      "was that started again just now?",
+                      "was that just started again?",
                       p->place.port, p->place.host));
     else
         note(p, "agent, UDP",
@@ -347,7 +347,7 @@ static bool look_for_hole(peer *p)
     note(p, "packet size",
          rg__find(RG__FAIL,
                   "packets of %d bytes do not come through to %s and back, %s "
-                  "%d bytes do: the path carries less than its ends believe; "
+                  "%d bytes do: the path carries less than its ends assume; "
                   "set the MTU of both to what it carries, or let ICMP "
                   "(\"fragmentation needed\") pass",
                   mtu, p->address.text,

@@ -135,8 +135,8 @@ int rg__cmd_drain(rg__cli *cli)
         printf("host %s has left job %s\n", host, job.job);
         return 0;
     }
-    rg__say("host %s was asked to leave job %s and has not after %llu ms; "
-            "`regroup status` shows what it does",
+    rg__say("host %s was asked to leave job %s and has not left after %llu ms; "
+            "`regroup status` shows what it is doing",
             host, job.job, (unsigned long long)(deadline_ms + LATE_MS));
     return 1;
 }

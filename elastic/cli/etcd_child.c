@@ -45,10 +45,10 @@ rg_status rg__find_etcd(const char *program, char path[PATH_MAX])
             strcpy(path, elsewhere[i]);
             return RG_OK;
         }
-    return rg__fail(RG_ERR_STORE,
-                    "etcd is not installed: run apt-get install etcd-server, "
-                    "or say where it lies with --etcd-bin, or where one runs "
-                    "with --etcd");
+    return rg__fail(
+        RG_ERR_STORE,
+        "etcd is not installed: run apt-get install etcd-server, "
+        "or say where it is with --etcd-bin, or where one runs with --etcd");
 }
 
 /* ----------------------------------------------------------------- starting */

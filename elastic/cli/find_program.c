@@ -61,12 +61,12 @@ rg_status rg__find_program(const char *name, char *path, size_t bytes)
     if (find_in_path(name, path, bytes))
         return RG_OK;
     if (rg__is_program(name))
-        return rg__fail(RG_ERR_INVALID,
-                        "there is no program %s in PATH, but one lies here; "
-                        "write ./%s",
-                        name, name);
-    return rg__fail(RG_ERR_INVALID,
-                    "there is no program %s in PATH; check its name or write "
-                    "where it lies",
-                    name);
+        return rg__fail(
+            RG_ERR_INVALID,
+            "there is no program %s in PATH, but there is one here; write ./%s",
+            name, name);
+    return rg__fail(
+        RG_ERR_INVALID,
+        "there is no program %s in PATH; check its name or write its path",
+        name);
 }

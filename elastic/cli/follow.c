@@ -24,7 +24,7 @@ static rg_status fail_gone(const rg__job_record *job)
 {
     return rg__fail(RG_ERR_AGENT_LOST,
                     "the agent of job %s is gone and has not said how the job "
-                    "ended; what started it may know",
+                    "ended; look at the output of what started it",
                     job->job);
 }
 

@@ -15,7 +15,7 @@ typedef struct foreign {
     "hosts meet in etcd: start `regroup agent --etcd URL --job NAME PROGRAM` " \
     "on each, or `regroup run -H h1:4,h2:4 PROGRAM` on one"
 #define RANKS                                                                  \
-    "nobody is given a rank or a master: `regroup agent --etcd URL --job "     \
+    "no process is given a rank or a master: `regroup agent --etcd URL --job " \
     "NAME PROGRAM` is the same command on each host, and a program asks "      \
     "rg_rank"
 #define ALONE                                                                  \
@@ -42,15 +42,15 @@ static const foreign flags[] = {
     {"log-dir", "--output DIR writes what each worker prints into files"},
     {"output-filename", "--output DIR writes what each worker prints into "
                         "files"},
-    {"tag-output", "each line has its worker's name before it already; leave "
-                   "it out"},
+    {"tag-output",
+     "each line already begins with its worker's name; leave it out"},
     {"module", "name the program and its arguments, as in `regroup run python3 "
                "-m MODULE`"},
     {"reset-limit", "--max-restarts bounds how often a slot starts again"},
     {"network-interface*", "--interface NAME or --interface 10.0.0.0/8 chooses "
                            "the network"},
     {"ssh-*", "--rsh \"ssh -p PORT -i FILE\" says how hosts are reached"},
-    {"allow-run-as-root", "root may start jobs as anybody may; leave it out"},
+    {"allow-run-as-root", "root may start jobs like any user; leave it out"},
     {"oversubscribe", "a host may have more slots than processors, with "
                       "--slots N; leave it out"},
     {"bind-to", BINDING},

@@ -20,9 +20,9 @@ static void on_directory(void *arg, const char *path, bool has_gone)
 {
     sweep *s = arg;
     if (!has_gone) {
-        rg__say("%s is left, since something in it is not Regroup's; look into "
-                "it",
-                path);
+        rg__say(
+            "%s is left, since something in it is not Regroup's; look at it",
+            path);
         s->left++;
         return;
     }

@@ -75,8 +75,8 @@ rg_status rg__invite(const rg__private_etcd *etcd, const rg__launch *launch,
     print_line(out, etcd, launch, cli);
     fprintf(
         out,
-        "\n  where %s is a copy of %s of this host (mode 0600; who can read "
-        "it can write the job's keys)\n"
+        "\n  where %s is a copy of %s of this host (mode 0600; any process "
+        "that can read it can write the job's keys)\n"
         "this host has the job's etcd: without it no host is replaced, and the "
         "job ends; an etcd of your own (--etcd) makes every host dispensable",
         RG__CERTS_INVITATION, etcd->invitation);

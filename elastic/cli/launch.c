@@ -250,7 +250,7 @@ static rg_status check_program(rg__launch *l, const rg__cli *cli, bool is_here)
 {
     if (cli->argc == 0)
         return rg__fail(RG_ERR_INVALID,
-                        "no program was named; write it behind the flags, as "
+                        "no program was named; write it after the flags, as "
                         "in `regroup run -n 4 ./train`");
     return is_here
                ? rg__find_program(cli->argv[0], l->program, sizeof l->program)
@@ -263,9 +263,9 @@ static rg_status check_words(const rg__cli *cli)
     for (char *const *word = cli->argv; *word != NULL; word++)
         if (strcmp(*word, ":") == 0)
             return rg__fail(RG_ERR_INVALID,
-                            "a word of the program's is \":\", behind which "
-                            "mpirun expects another program; hand it over in "
-                            "a file, or a script that adds it");
+                            "an argument of the program is \":\", after which "
+                            "mpirun expects another program; pass it in a "
+                            "file, or through a script that adds it");
     return RG_OK;
 }
 

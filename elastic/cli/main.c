@@ -35,11 +35,11 @@ static const rg__command commands[] = {
      "It asks the agent of its host which slot it is, and runs PROGRAM there.\n"
      "It is of no use to a person.\n",
      rg__cmd_rank},
-    {RG__CMD_PROXY, "HOST WORDS", "what mpirun runs in the place of ssh",
+    {RG__CMD_PROXY, "HOST WORDS", "what mpirun runs in place of ssh",
      "The agent of that host runs the words. It is of no use to a person.\n",
      rg__cmd_proxy},
     {"status", "[--json] [--watch] [JOB]",
-     "say how a job that runs here is doing, on all its hosts",
+     "show how a job that runs here is doing, on all its hosts",
      "JOB may be left out when only one runs here. While etcd gives no answer\n"
      "the other hosts are shown as they were last seen.\n"
      "\n"

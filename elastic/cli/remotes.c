@@ -221,7 +221,7 @@ static rg_status find_programs(rg__remotes *r, const rg__settings *s)
         readlink("/proc/self/exe", r->own_program, sizeof r->own_program - 1);
     if (n <= 0)
         return rg__fail(RG_ERR_SYSTEM,
-                        "the place of this program is not known: %s",
+                        "the path of this program is not known: %s",
                         strerror(errno));
     r->own_program[n] = '\0';
     const int room = (int)sizeof r->program;

@@ -27,7 +27,8 @@ static const rg__cfg_field cli_table[] = {
      "workers that this host starts; as many as the world may have, or as "
      "there are processors"},
     {"SPARES", "0", RG__CFG_COUNT_AT(rg__settings, spares),
-     "slots beyond --max whose workers are also started and wait in rg_run; one of them replaces a worker that is lost"},
+     "slots beyond --max whose workers are also started and wait in rg_run; "
+     "one of them replaces a worker that is lost"},
     {"MPI", "no", RG__CFG_YES_AT(rg__settings, mpi),
      "workers are the ranks of one mpirun, which is launched again, with the "
      "ranks in their order, after the loss of any of them: yes or no"},
@@ -39,7 +40,8 @@ static const rg__cfg_field cli_table[] = {
      "how long a launch of --mpi may take until all ranks have called rg_init; "
      "then another one is begun"},
     {"TAG", "auto", RG__CFG_TEXT_AT(rg__settings, tag),
-     "whether lines of output begin with the worker's name and rank: yes, no, or "
+     "whether lines of output begin with the worker's name and rank: yes, no, "
+     "or "
      "auto, which is no under --mpi"},
     {"HOSTS", NULL, RG__CFG_TEXT_AT(rg__settings, hosts),
      "hosts on which agents are started, with their slots, as h1:4,h2:4; a "
@@ -81,7 +83,8 @@ static const rg__cfg_field cli_table[] = {
      "file of the CA that signs the certificates of https endpoints; none: "
      "those that this machine trusts"},
     {"ETCD_CERT", NULL, RG__CFG_TEXT_AT(rg__settings, etcd_cert),
-     "file of a certificate to show to etcd; with a password it must have no CommonName"},
+     "file of a certificate to show to etcd; with a password it must have no "
+     "CommonName"},
     {"ETCD_KEY", NULL, RG__CFG_TEXT_AT(rg__settings, etcd_key),
      "file of that certificate's key; none: it is in the same file"},
     {"ETCD_INVITATION", NULL, RG__CFG_TEXT_AT(rg__settings, etcd_invitation),
@@ -103,10 +106,13 @@ static const rg__cfg_field cli_table[] = {
      "directory for a file per worker process with its output; none: each "
      "line here, behind the worker's name and rank"},
     {"MAX_RESTARTS", "3", RG__CFG_COUNT_AT(rg__settings, max_restarts),
-     "how many failures of a slot's program, without a newer commit in between, are followed by a restart; a SIGKILL or SIGTERM from outside is no failure; 0: no slot is started again"},
+     "how many failures of a slot's program, without a newer commit in "
+     "between, are followed by a restart; a SIGKILL or SIGTERM from outside is "
+     "no failure; 0: no slot is started again"},
     {"START_TIMEOUT", "30s", RG__CFG_TIME_AT(rg__settings, start_timeout_ms),
      "how long the first generation waits for --max workers before it starts "
-     "with --min of them, and how long hosts of a list are tried while fewer can be reached"},
+     "with --min of them, and how long hosts of a list are tried while fewer "
+     "can be reached"},
     {"ELASTIC_TIMEOUT", "600s",
      RG__CFG_TIME_AT(rg__settings, elastic_timeout_ms),
      "how long the job waits below --min before it ends with 75"},
@@ -120,7 +126,8 @@ static const rg__cfg_field cli_table[] = {
      "a silent worker or host counts as lost after this long: lan (500ms), "
      "cloud (3s) or a time"},
     {"NOTICE", "auto", RG__CFG_TEXT_AT(rg__settings, notice),
-     "sources that announce that this host will be taken away, so that it leaves in time: aws, gcp, azure, kubernetes[:PATH], file:PATH, url:URL, "
+     "sources that announce that this host will be taken away, so that it "
+     "leaves in time: aws, gcp, azure, kubernetes[:PATH], file:PATH, url:URL, "
      "command:CMD, several with commas; auto: the cloud that this machine's "
      "firmware names; none"},
     {"NOTICE_LEAD", "2m", RG__CFG_TIME_AT(rg__settings, notice_lead_ms),
@@ -131,7 +138,8 @@ static const rg__cfg_field cli_table[] = {
     {"NOTICE_EVERY", "2s", RG__CFG_TIME_AT(rg__settings, notice_every_ms),
      "how often sources of notices are asked"},
     {"NOTICE_BASE", NULL, RG__CFG_TEXT_AT(rg__settings, notice_base),
-     "address of the clouds' metadata service, as http://[fd00:ec2::254]; none: at "
+     "address of the clouds' metadata service, as http://[fd00:ec2::254]; "
+     "none: at "
      "http://169.254.169.254"},
     {"NOTICE_DMI", NULL, RG__CFG_TEXT_AT(rg__settings, notice_dmi),
      "directory in which --notice auto looks for the cloud's name; none: "
@@ -140,7 +148,8 @@ static const rg__cfg_field cli_table[] = {
      "most memory of this host for commits; 0: what the machine has"},
     {"METRICS", NULL, RG__CFG_TEXT_AT(rg__settings, metrics),
      "where the agent shows /metrics (Prometheus) and /healthz over HTTP, as "
-     "9100 (loopback), 10.0.0.7:9100, or 0 for any free port, which `regroup status` shows; none: nowhere"},
+     "9100 (loopback), 10.0.0.7:9100, or 0 for any free port, which `regroup "
+     "status` shows; none: nowhere"},
     {"RUN_DIR", NULL, RG__CFG_TEXT_AT(rg__settings, run_dir),
      "directory of the jobs' run directories; none: regroup in "
      "XDG_RUNTIME_DIR, or /tmp/regroup-<uid>"},
@@ -180,7 +189,8 @@ static const plain plains[] = {
     {"dry-run", offsetof(rg__cli, dry_run),
      "say what would be removed, and change nothing"},
     {"replace-job", offsetof(rg__cli, replace_job),
-     "declare an earlier job of that name, which has not ended, dead, and begin again"},
+     "declare an earlier job of that name, which has not ended, dead, and "
+     "begin again"},
     {"follow", offsetof(rg__cli, follow),
      "go on printing events until the job ends"},
     {"help", offsetof(rg__cli, wants_help), "print this"},
@@ -521,7 +531,7 @@ static rg_status read_flags(rg__cli *cli, const char *command, int argc,
         if (got == '?')
             return fail_flag(&s, command, stumbled_on(argv, at), optopt);
         if (got == ':')
-            return rg__fail(RG_ERR_INVALID, "%s needs a value behind it",
+            return rg__fail(RG_ERR_INVALID, "%s needs a value after it",
                             argv[optind - 1]);
         const rg_status st = take_flag(cli, flag_of(got), optarg);
         if (st != RG_OK || cli->wants_help)

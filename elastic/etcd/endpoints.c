@@ -121,8 +121,8 @@ rg_status rg__endpoints_check_tls(const rg__etcd *etcd,
 {
     if (params->key != NULL && params->cert == NULL)
         return rg__fail(RG_ERR_INVALID,
-                        "--etcd-key %s is the key of no certificate; give that "
-                        "with --etcd-cert",
+                        "--etcd-key %s has no certificate; give its "
+                        "certificate with --etcd-cert",
                         params->key);
     if (params->cacert == NULL && params->cert == NULL)
         return RG_OK;

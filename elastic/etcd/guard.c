@@ -84,7 +84,8 @@ static void be_content(rg__mirror *mirror)
 static void judge(rg__mirror *mirror)
 {
     if (saw_other_store(mirror)) {
-        rg__log(RG__DEBUG, "etcd", "the store is another one; listing again");
+        rg__log(RG__DEBUG, "etcd",
+                "the store has been replaced; listing again");
         ask_later(mirror);
         rg__mirror_relist(mirror);
     } else if (!is_about_now(mirror)) {

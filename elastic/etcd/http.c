@@ -321,13 +321,13 @@ static const char *advice(CURLcode rc, bool has_tls)
         return has_tls ? "; does it want another certificate? (--etcd-cert)"
                        : "";
     case CURLE_PEER_FAILED_VERIFICATION:
-        return "; --etcd-cacert is to hold the CA of etcd's certificate, and "
-               "that one this name or address";
+        return "; --etcd-cacert must hold the CA of etcd's certificate, which "
+               "must name this host or address";
     case CURLE_SSL_CACERT_BADFILE:
-        return "; --etcd-cacert is to be a PEM file of CA certificates";
+        return "; --etcd-cacert must be a PEM file of CA certificates";
     case CURLE_SSL_CERTPROBLEM:
-        return "; --etcd-cert and --etcd-key are to be a certificate and its "
-               "key without a passphrase, in PEM";
+        return "; --etcd-cert and --etcd-key must be a certificate and its key "
+               "without a passphrase, in PEM";
     case CURLE_SSL_CONNECT_ERROR:
         return "; does it speak TLS there, and take this certificate? "
                "(https://, --etcd-cert)";
@@ -339,7 +339,7 @@ static const char *advice(CURLcode rc, bool has_tls)
 static void say_why(rg__transfer *t, CURLcode rc)
 {
     if (t->has_socket && rc == CURLE_COULDNT_CONNECT)
-        snprintf(t->why, sizeof t->why, "nobody listens at that socket");
+        snprintf(t->why, sizeof t->why, "no process listens at that socket");
     if (rc == CURLE_WRITE_ERROR)
         snprintf(t->why, sizeof t->why,
                  "its answer is longer than the %zu bytes that are read, or "

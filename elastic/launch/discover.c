@@ -26,8 +26,8 @@ static void complain(rg__discovery *d, const char *why)
         return;
     snprintf(d->said, sizeof d->said, "%s", why);
     rg__log(RG__WARN, "launch",
-            "the discovery script %s; the hosts stay as they are, and it is "
-            "run again",
+            "the discovery script %s; the hosts stay as they are, and it will "
+            "be run again",
             why);
 }
 

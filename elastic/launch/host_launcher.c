@@ -118,7 +118,7 @@ static rg_status take_list(rg__launcher *l, const rg__host_list *list)
         h->rests = h->quick_deaths = 0;
         h->has_run = false;
         if (h->state == RUNNING)
-            leave(h, "the discovery script names it no more");
+            leave(h, "the discovery script no longer names it");
         else if (h->state == RESTING)
             h->state = IDLE;
     }
@@ -559,10 +559,10 @@ static void take_code(const host *h, int code, int *code_p)
     *code_p = code;
     rg__say(code > 128
                 ? "the agent of host %s has ended with code %d, or the "
-                  "connection to it, after the job was done; so does this "
-                  "command, and its program may still work there"
+                  "connection to it has, after the job was done; this command "
+                  "ends with that code, and the program may still run there"
                 : "the agent of host %s has ended with code %d after the job "
-                  "was done; so does this command",
+                  "was done; this command ends with that code",
             h->listed.name, code);
 }
 
@@ -677,7 +677,7 @@ static void cut_off(rg__launcher *l, int *code_p)
     for (host *h = l->first; h != NULL; h = h->next)
         if (h->pid != 0)
             rg__log(RG__WARN, "launch",
-                    "host %s has not answered yet, and need not any more",
+                    "host %s has not answered yet, and no longer needs to",
                     h->listed.name);
     signal_all(l, SIGKILL);
     wait_all(l, is_there, LEAVE_NS, code_p);

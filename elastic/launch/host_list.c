@@ -149,7 +149,7 @@ static rg_status take_option(const char *word, int *slots_p)
         strncmp(word, "max-slots=", 10) == 0)
         return RG_OK;
     return rg__fail(RG_ERR_INVALID,
-                    "\"%.80s\" is not understood behind a host; write slots=N",
+                    "\"%.80s\" is not understood after a host; write slots=N",
                     word);
 }
 

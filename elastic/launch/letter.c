@@ -121,8 +121,8 @@ static rg_status fail_stranger(void)
 {
     return rg__fail(RG_ERR_INVALID,
                     "`regroup remote` is what `regroup run -H` starts on other "
-                    "hosts, and nobody tells this one what to do; use `regroup "
-                    "run` or `regroup agent`");
+                    "hosts, and this one has not been told what to do; use "
+                    "`regroup run` or `regroup agent`");
 }
 
 rg_status rg__letter_receive(rg__letter *l, int fd, int timeout_ms)

@@ -81,7 +81,7 @@ def test():
         refused(job, ["h2"], 64, "no host h2")
         out, said = late.communicate(timeout=60)
         claim(late.returncode == 1 and out == "", f"{late.returncode} {out}")
-        claim("has not after 10100 ms" in said, said)
+        claim("has not left after 10100 ms" in said, said)
 
         hosts.ask("kv/deleterange", key=text64(PREFIX + "lead/host/"),
                   range_end=text64(PREFIX + "lead/host0"))

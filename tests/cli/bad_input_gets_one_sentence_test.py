@@ -46,7 +46,7 @@ BAD = [
     ("notice", ["run", "--notice-advice", "run", "true"], {}, 64,
      "show or leave"),
     ("metrics", ["run", "--metrics", "here", "true"], {}, 64,
-     '--metrics "here" is no place.*9100'),
+     '--metrics "here" is no address.*9100'),
     ("metrics", ["run", "--metrics", "10.0.0.7", "true"], {}, 64,
      '--metrics "10.0.0.7"'),
     ("metrics", ["run", "--metrics", "65536", "true"], {}, 64, "65536"),

@@ -58,7 +58,7 @@ with RunDir() as d, house.Etcd() as etcd:
     claims.equal(looked_at(d)[0], "nothing", "none is given")
     verdict, line = looked_at(d, "--etcd", etcd.url)
     claims.equal(verdict, "warn", line)
-    claims.hold("lets in everybody" in line, line)
+    claims.hold("lets in every client" in line, line)
 
     give_users(etcd)
     for word in ("right", "wrong"):

@@ -26,7 +26,7 @@ def test():
         job.wait_step(step + 20)
         said = job.text()
         for text in ("waits for host h2 to store copies",
-                     "has no copies stored by h2"):
+                     "could not store copies on h2"):
             claim(text in said, f"nobody has said: {text}")
         until(lambda: (job.status() or {}).get("generation", 0) > 1, 10,
               "status shows it")

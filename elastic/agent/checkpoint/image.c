@@ -264,8 +264,8 @@ static rg_status damaged(const rg__image *c, const char *what, uint32_t i)
 {
     return rg__fail(RG_ERR_DAMAGED,
                     "commit %" PRIu64 ".%" PRIu64 " in the vault of host %s is "
-                    "damaged: %s %u does not have its checksum; it becomes no "
-                    "checkpoint",
+                    "damaged: %s %u does not have its checksum; no checkpoint "
+                    "of it is written",
                     c->checkpoint.id.generation, c->checkpoint.id.step,
                     c->task->a->params->host, what, i);
 }

@@ -116,8 +116,9 @@ static void end_late(void *saver_arg)
     if (!rg__checkpoint_is_busy(v->a))
         return;
     rg__log(RG__WARN, "agent", "the job ends, and %s; it is given up",
-            is_written ? "etcd has not answered its last word about checkpoints"
-                       : "its last checkpoint is not durable yet");
+            is_written
+                ? "etcd has not answered its last message about checkpoints"
+                : "its last checkpoint is not durable yet");
     rg__checkpoint_stop(v->a);
     v->a->on->settled(v->a);
 }
@@ -197,8 +198,8 @@ void rg__saver_lose(rg__saver *v, const char *why)
 static void leave_out(rg__saver *v)
 {
     rg__log(RG__INFO, "agent",
-            "step %" PRIu64 " becomes no checkpoint: its commit has gone while "
-            "another one was written",
+            "step %" PRIu64 " gets no checkpoint: its commit was overwritten "
+                            "while another checkpoint was written",
             v->now.commit.step);
     rg__shares_cancel(v);
     v->phase = SAVER_SEALING;
@@ -348,9 +349,9 @@ static rg_status check_world(const rg__saver *v)
         rg__snapshot_gen(&v->a->view, v->now.commit.generation);
     if (v->now.shards == 0 || (p != NULL && p->size == (int)v->now.shards))
         return RG_OK;
-    return rg__fail(RG_ERR_SYSTEM,
-                    "a commit of a world that is long gone becomes no "
-                    "checkpoint");
+    return rg__fail(
+        RG_ERR_SYSTEM,
+        "the commit's world is no longer on record; no checkpoint is written");
 }
 
 static rg_status start_writer(rg__saver *v)

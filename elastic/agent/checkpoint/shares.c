@@ -165,7 +165,7 @@ void rg__shares_done(rg__saver *v)
 /* The host that has ordered it says so to people. */
 void rg__shares_failed(rg__saver *v, const char *why)
 {
-    rg__log(RG__INFO, "agent", "no share of a checkpoint: %s", why);
+    rg__log(RG__INFO, "agent", "no shards for a checkpoint: %s", why);
     snprintf(v->error, sizeof v->error, "%s", why);
     if (v->phase == SAVER_SHARING)
         answer(v, why);

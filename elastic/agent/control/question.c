@@ -212,7 +212,7 @@ static void take(rg__agent *a, int sock, const rg__mark *m)
     rg__asked *q =
         count_questions(a) < QUESTIONS_MAX ? calloc(1, sizeof *q) : NULL;
     if (q == NULL) {
-        rg__log(RG__WARN, "agent", "a question is not answered: %d wait",
+        rg__log(RG__WARN, "agent", "a question is refused: %d are waiting",
                 count_questions(a));
         close(sock);
         return;

@@ -88,11 +88,12 @@ rg_status rg__scrape_address(const char *text, struct sockaddr_storage *at_p,
     snprintf(copy, sizeof copy, "%s", text);
     if (strlen(text) >= sizeof copy || !split(copy, &host, &port) ||
         !is_port(port) || getaddrinfo(host, port, &want, &found) != 0)
-        return rg__fail(RG_ERR_INVALID,
-                        "--metrics \"%s\" is no place to listen at; one looks "
-                        "like 9100, 10.0.0.7:9100 or [fd00::1]:9100, with port "
-                        "0 for any that is free",
-                        text);
+        return rg__fail(
+            RG_ERR_INVALID,
+            "--metrics \"%s\" is no address to listen at; one looks "
+            "like 9100, 10.0.0.7:9100 or [fd00::1]:9100, with port "
+            "0 for any that is free",
+            text);
     memcpy(at_p, found->ai_addr, found->ai_addrlen);
     *bytes_p = found->ai_addrlen;
     freeaddrinfo(found);
@@ -187,13 +188,14 @@ static void answer(client *c, rg__scrape_verdict verdict,
     if (verdict == RG__SCRAPE_METHOD)
         put_answer(c, 405, "Method Not Allowed", "GET or HEAD\n", false);
     else if (verdict != RG__SCRAPE_OK)
-        put_answer(c, 400, "Bad Request", "this is no HTTP request\n", false);
+        put_answer(c, 400, "Bad Request", "this is not an HTTP request\n",
+                   false);
     else if (strcmp(request->path, "/metrics") == 0)
         answer_metrics(c, request->is_head);
     else if (strcmp(request->path, "/healthz") == 0)
         answer_health(c, request->is_head);
     else
-        put_answer(c, 404, "Not Found", "here are /metrics and /healthz\n",
+        put_answer(c, 404, "Not Found", "try /metrics or /healthz\n",
                    request->is_head);
 }
 

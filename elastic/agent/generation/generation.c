@@ -192,7 +192,7 @@ static void hand_out(void *agent_arg)
     }
     if (late_ns < HAND_OUT_NS) {
         rg__wait_begin(a, RG__WAIT_ROOM, ROOM_KEY,
-                       "what generation %llu takes: %s",
+                       "resources for generation %llu: %s",
                        (unsigned long long)p->generation, rg_last_error());
         rg__timer_set(a->generation->prepare_timer, late_ns / 2 + RG__MS);
         return;
@@ -440,7 +440,7 @@ static void mind_the_early(rg__agent *a)
     for (int i = 0; i < a->params->slots; i++)
         if (waits_for_first(a, &a->slot[i], p))
             rg__wait_begin(a, RG__WAIT_FIRST, (uint64_t)i,
-                           "the first commit of generation %llu, behind which "
+                           "the first commit of generation %llu, after which "
                            "the worker in slot %d may join",
                            (unsigned long long)p->generation, i);
         else
@@ -579,8 +579,8 @@ static void deliver(rg__agent *a)
             (unsigned long long)p->generation, p->size, p->cause);
     if (line->steps_lost < 0)
         rg__log(RG__WARN, "agent",
-                "how many steps generation %llu has rolled back is unknown: "
-                "nobody of the world before it takes part",
+                "how many steps generation %llu has rolled back is unknown: no "
+                "host of the world before it takes part",
                 (unsigned long long)p->generation);
     a->on->delivered(a, p, line);
     rg__replication_begin(a, p);

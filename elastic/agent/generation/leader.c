@@ -184,7 +184,7 @@ static void add_stop(rg__txn_draft *t)
         .is_set = true,
         .is_asked = true,
         .code = 128 + 15,
-        .why = "stopped: all hosts are to leave, so nobody could go on"};
+        .why = "stopped: all hosts are to leave, so none could go on"};
     rg__job_put(t, RG__KEY(STOP), rg__end_text(&stop), 0);
 }
 
@@ -286,7 +286,7 @@ static void add_act(rg__txn_draft *t, const rg__plan *plan)
         break;
     case RG__PLAN_LAUNCH_FAILED:
         add_end(t, RG__EXIT_SYSTEM,
-                "no launch has come to a world any more, the newest since %s; "
+                "the last launches formed no world, the newest because %s; "
                 "look at the lines of mpirun and of the program above",
                 plan->cause);
         break;

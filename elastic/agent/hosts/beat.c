@@ -542,7 +542,8 @@ static void note_refusal(rg__agent *a, int sock)
         if (one->probe_sock == sock && one->refused_ns == 0) {
             one->refused_ns = rg__now_ns();
             rg__log(RG__INFO, "agent",
-                    "the agent of host %s is gone, its host is not", one->name);
+                    "the agent of host %s is gone, but the host lives",
+                    one->name);
             if (a->beats->namesake_ns != 0 && one->id == a->beats->namesake)
                 judge_name_conflict(a, false);
         }
@@ -637,8 +638,8 @@ static void say_late(rg__agent *a, uint64_t late_ns, uint64_t now)
     b->said_late_ns = now;
     rg__log(RG__WARN, "agent",
             "this agent came %.0f ms late to its turn: host %s is busy, or "
-            "was stopped; it accuses nobody of what it could not hear. Where "
-            "that happens again --detect cloud gives more time than %llu ms",
+            "was stopped; it accuses no host that it could not hear. If that "
+            "happens again, --detect cloud gives more time than %llu ms",
             (double)late_ns / 1e6, a->params->host,
             (unsigned long long)a->params->detect_ms);
 }

@@ -390,7 +390,7 @@ static void complete(rg__paths *p)
     if (!rg__view_i_lead(a) &&
         !rg__beat_has_answered(a, p->host[0].id, p->begin_ns)) {
         p->now = 0;
-        fail(p, "no answer to a heartbeat (UDP) comes");
+        fail(p, "heartbeats (UDP) get no answer");
         return;
     }
     stop(p);

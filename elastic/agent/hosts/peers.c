@@ -250,7 +250,7 @@ static void on_hello(rg__connection *c, const void *bytes)
 {
     memcpy(&c->theirs, bytes, sizeof c->theirs);
     if (c->theirs.magic != MAGIC || c->theirs.version != VERSION)
-        end_connection(c, "it is no agent of this version of Regroup");
+        end_connection(c, "it is not an agent of this version of Regroup");
     else if (c->wanted != 0 && c->theirs.host != c->wanted)
         end_connection(c, "another agent answers at its address");
     else {
@@ -282,7 +282,7 @@ static void on_frame(rg__connection *c, const head *h, const void *body)
             ? c->fns->frame(c->arg, h->type, body, h->bytes)
             : c->a->on->agent_asked(c->a, c, h->type, body, h->bytes);
     if (!is_good)
-        end_connection(c, "it sent what it should not have");
+        end_connection(c, "it sent an unexpected message");
 }
 
 /* Bytes of the next whole thing, at least; more once its head is here. */
@@ -469,7 +469,7 @@ static void make_place_for_stranger(rg__agent *a)
         }
     if (n >= STRANGERS_MAX)
         end_connection(oldest,
-                       "too many others have not proved the key either");
+                       "too many other callers have not proved the key");
 }
 
 static int count_connections(const rg__agent *a)

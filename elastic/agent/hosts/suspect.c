@@ -115,8 +115,8 @@ void rg__suspect_forget(rg__peer *one)
 
 static void accuse(rg__peer *one, uint64_t now)
 {
-    rg__log(RG__WARN, "agent", "host %s is not heard for %llu ms", one->name,
-            (unsigned long long)((now - one->heard_ns) / RG__MS));
+    rg__log(RG__WARN, "agent", "host %s has not been heard for %llu ms",
+            one->name, (unsigned long long)((now - one->heard_ns) / RG__MS));
     one->is_accused = true;
     one->accused_ns = now;
     write_down(one);
@@ -447,7 +447,7 @@ static void speak_for_others(rg__agent *a, uint64_t now)
     a->suspects->told_generation = 0;
     if (g == standing(a))
         a->on->ended_for(a, g,
-                         "a host has left it, and etcd does not hear why");
+                         "a host aborted it, but could not publish the reason");
 }
 
 /* A member's host acked, and has not heard the decision since: it would keep

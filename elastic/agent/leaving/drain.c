@@ -103,8 +103,8 @@ void rg__drain_look(void *agent_arg)
         rg__agent_leave(a, 0, "host %s has left the job", a->params->host);
     else if (a->leaving->outage_ns != 0)
         rg__agent_leave(a, 0,
-                        "host %s leaves: nothing goes on here without etcd, so "
-                        "no commit is waited for",
+                        "host %s leaves without waiting for a commit: nothing "
+                        "goes on here without etcd",
                         a->params->host);
     else if (rg__now_ns() >= a->leaving->drain_end_ns)
         rg__agent_leave(a, 0,

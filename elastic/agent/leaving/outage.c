@@ -94,21 +94,20 @@ static void say_wait(rg__agent *a, standstill why)
     rg__wait_begin(a, RG__WAIT_OUTAGE, 0, "%s", what[why]);
 }
 
-/* Once, and not only what is waited for: people must know that nobody trains.
+/* Once, and not only what is waited for: people must know that no worker trains.
  */
 static void say_standstill(const rg__agent *a, standstill why)
 {
     if (why == NOT_BEGUN)
         rg__log(RG__WARN, "agent",
                 "generation %llu cannot begin until etcd is back and has its "
-                "first commit on record: nobody trains",
+                "first commit on record: no worker trains",
                 (unsigned long long)a->delivered);
     if (why == BROKEN && a->delivered > 0)
-        rg__log(
-            RG__WARN, "agent",
-            "generation %llu is broken and cannot be followed until etcd is "
-            "back: nobody trains",
-            (unsigned long long)a->delivered);
+        rg__log(RG__WARN, "agent",
+                "generation %llu is broken and cannot be followed until etcd "
+                "is back: no worker trains",
+                (unsigned long long)a->delivered);
 }
 
 static void give_up(rg__agent *a, standstill why)

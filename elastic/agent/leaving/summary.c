@@ -46,7 +46,7 @@ static void say_lost(const rg__total *total)
 {
     line l = {""};
     if (total->lost_unknown > 0)
-        add(&l, ", and of %" PRIu64 " changes nobody knows",
+        add(&l, ", and an unknown number by %" PRIu64 " changes",
             total->lost_unknown);
     rg__tell("steps lost: %" PRIu64 "%s", total->steps_lost, l.text);
 }

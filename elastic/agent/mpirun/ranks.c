@@ -38,9 +38,9 @@ static rg__slot *find_seat(rg__agent *a, const rg__rank *m, rg__rank_go *go)
         run->seat[m->rank].host != a->id ||
         run->seat[m->rank].slot >= (uint32_t)a->params->slots) {
         snprintf(go->why, sizeof go->why,
-                 "mpirun has placed rank %d on host %.63s, and the launch has "
-                 "another place for it; leave out of --mpirun what maps ranks "
-                 "to hosts",
+                 "mpirun has placed rank %d on host %.63s, which is not its "
+                 "place in this launch; leave flags that map ranks to hosts "
+                 "out of --mpirun",
                  m->rank, a->params->host);
         return NULL;
     }

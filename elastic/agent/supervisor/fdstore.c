@@ -35,7 +35,7 @@ rg_status rg__fdstore_create(int sock, const rg__fdrecord_list *records,
 {
     rg__fdstore *fdstore = calloc(1, sizeof *fdstore);
     if (fdstore == NULL)
-        return rg__fail(RG_ERR_MEMORY, "no memory to keep anything");
+        return rg__fail(RG_ERR_MEMORY, "no memory for the descriptor store");
     fdstore->sock = sock;
     fdstore->born_with = *records;
     fdstore->descriptors = *descriptors;

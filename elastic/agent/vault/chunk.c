@@ -160,7 +160,7 @@ static rg__chunk_state judge_sent(rg__chunk *p)
         return CHUNK_DONE;
     rg__log(RG__ERROR, "agent",
             "commit %" PRIu64 ".%" PRIu64 " in the vault of this host is "
-            "damaged: %s %u does not have its checksum; it counts no more",
+            "damaged: %s %u does not have its checksum; it no longer counts",
             p->what.part.id.generation, p->what.part.id.step,
             p->what.is_shard ? "shard" : "piece", p->what.part.index);
     rg__piece_empty(p->piece);

@@ -460,7 +460,7 @@ static void break_link(const partner *one, const char *why)
     rg__agent *a = one->c->a;
     const uint64_t generation = one->c->generation;
     char text[RG__CAUSE_MAX];
-    snprintf(text, sizeof text, "%.24s has no copies stored by %.24s: %.48s",
+    snprintf(text, sizeof text, "%.24s could not store copies on %.24s: %.48s",
              a->params->host, one->name, why);
     rg__log(RG__WARN, "agent", "generation %" PRIu64 " is broken: %s",
             generation, text);
@@ -582,9 +582,9 @@ static bool partner_frame(void *arg, uint32_t type, const void *body, size_t n)
         return on_stored(one, body, n);
     if (type != RG__PEER_REFUSED)
         return false;
-    rg__log(RG__WARN, "agent", "%s does not keep our copies: %.*s", one->name,
+    rg__log(RG__WARN, "agent", "%s does not store our copies: %.*s", one->name,
             (int)(n < RG__CAUSE_MAX ? n : RG__CAUSE_MAX), (const char *)body);
-    call_later(one, one->stored_ns, "it does not keep them");
+    call_later(one, one->stored_ns, "it does not store them");
     return true;
 }
 

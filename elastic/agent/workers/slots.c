@@ -218,7 +218,7 @@ static void start_later(rg__slot *s)
         rg__log(RG__WARN, "agent", "%s.%u is not started: %s; tried again",
                 a->params->host, s->index, rg_last_error());
     rg__wait_begin(a, RG__WAIT_ROOM, s->index,
-                   "what a process in slot %u takes: %s", s->index,
+                   "resources for a process in slot %u: %s", s->index,
                    rg_last_error());
     rg__timer_set(s->respawn,
                   pause_ns < most_ns - late_ns ? pause_ns : most_ns - late_ns);

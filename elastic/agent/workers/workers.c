@@ -145,7 +145,7 @@ static void on_finalize(rg__slot *s, uint64_t why)
     if (why == RG__RUN_FAILED)
         rg__slot_lost(s, "has failed in rg_run or rg_world_wait");
     else if (why == RG__THREAD_ENDED)
-        rg__slot_lost(s, "left fn without a return: by an exception, or the "
+        rg__slot_lost(s, "left fn without returning: by an exception, or the "
                          "end of the thread that called rg_run");
     else
         rg__slot_lost(s, "called rg_finalize before the job was done");
@@ -303,7 +303,7 @@ static bool may_say_refusal(rg__agent *a)
     const uint64_t now = rg__now_ns();
     if (a->crew->refusals_ns == 0 || now - a->crew->refusals_ns > REFUSALS_NS) {
         if (a->crew->refusals > REFUSALS_SAID)
-            rg__log(RG__WARN, "agent", "%u more were refused, not said here",
+            rg__log(RG__WARN, "agent", "%u more refusals were not logged",
                     a->crew->refusals - REFUSALS_SAID);
         a->crew->refusals_ns = now;
         a->crew->refusals = 0;

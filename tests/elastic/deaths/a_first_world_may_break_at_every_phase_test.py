@@ -100,7 +100,7 @@ def a_commit_without_etcd(hosts, job):
     broken = count(job, "is broken and cannot be followed")
     job.agent("h2")
     until(lambda: "waited RG_OK" in job.text("h2") and
-          count(job, "behind which the worker in slot 0 may join"), 20,
+          count(job, "after which the worker in slot 0 may join"), 20,
           "the worker of h2 waits")
     etcd.stop()
     make(f"{hosts.folder}/gate")

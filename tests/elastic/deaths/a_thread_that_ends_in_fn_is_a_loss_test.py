@@ -16,7 +16,7 @@ def finishes_after(mode):
     with Job(["-n", "3"], [MISUSE, mode]) as job:
         job.finish(seconds=30)
         text = job.text()
-        claim(".1 left fn without a return" in text, text)
+        claim(".1 left fn without returning" in text, text)
         claim(text.count("run RG_OK") == 3, text)
 
 

@@ -1,4 +1,4 @@
-"""A worker killed while etcd is away: nobody trains until etcd is back, and then
+"""A worker killed while etcd is away: no worker trains until etcd is back, and then
 there is exactly one change, in which the replacement is in already.
 
 Covers: publish.c leader.c"""

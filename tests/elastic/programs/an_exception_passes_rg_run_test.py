@@ -30,7 +30,7 @@ def test():
             text = job.text()
     claim("caught no luck, rank -1, again RG_ERR_INVALID: rg_run has failed"
           in text, "the exception is not caught, or rg_run does not know")
-    claim(".1 left fn without a return: by an exception" in text,
+    claim(".1 left fn without returning: by an exception" in text,
           "the loss is not named")
     claim(text.count("run RG_OK") == 2, "the job is not done by two")
     claim(text.count("unwound") >= 4, "fn's frames are not unwound")

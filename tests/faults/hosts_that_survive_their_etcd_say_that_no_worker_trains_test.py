@@ -1,5 +1,5 @@
 """The host that has the job's etcd is gone with it. The other one says that the
-broken generation can't be followed and nobody trains, and at SIGTERM it leaves
+broken generation can't be followed and no worker trains, and at SIGTERM it leaves
 at once, since nothing could come of waiting.
 
 Covers: outage.c tell.c"""
@@ -19,7 +19,7 @@ def test():
             member.kill()
         job.kill_host("h1")
         until(lambda: "generation 1 is broken and cannot be followed until "
-              "etcd is back: nobody trains" in job.text("h2"), 30,
+              "etcd is back: no worker trains" in job.text("h2"), 30,
               "h2 says how it stands")
         job.agents["h2"].terminate()
         begun = time.monotonic()
