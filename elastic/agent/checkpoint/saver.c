@@ -199,7 +199,7 @@ static void leave_out(rg__saver *v)
 {
     rg__log(RG__INFO, "agent",
             "step %" PRIu64 " gets no checkpoint: its commit was overwritten "
-                            "while another checkpoint was written",
+            "while another checkpoint was written",
             v->now.commit.step);
     rg__shares_cancel(v);
     v->phase = SAVER_SEALING;

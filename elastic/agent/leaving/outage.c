@@ -94,7 +94,8 @@ static void say_wait(rg__agent *a, standstill why)
     rg__wait_begin(a, RG__WAIT_OUTAGE, 0, "%s", what[why]);
 }
 
-/* Once, and not only what is waited for: people must know that no worker trains.
+/* Once, and not only what is waited for: people must know that no worker
+ * trains.
  */
 static void say_standstill(const rg__agent *a, standstill why)
 {
