@@ -66,6 +66,7 @@ static const rg__flavour flavours[RG__FLAVOURS] = {
      .flags = LIST("-genvnone", "-launcher", "rsh", "-launcher-exec", "@"),
      .variables = LIST("HYDRA_LAUNCHER_EXTRA_ARGS=" RG__CMD_PROXY),
      .hosts = "-hosts",
+     .awaits_daemons = true, /* since 4.2 */
      .rank = "PMI_RANK",
      .own =
          LIST("PMI_", "HYDI_", "MPI_LOCAL", "MPIR_CVAR_CH3_INTERFACE_HOSTNAME"),

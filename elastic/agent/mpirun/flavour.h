@@ -26,7 +26,9 @@ typedef struct rg__flavour {
     const char *hosts; /* behind this word all hosts are listed, in the order of
                           the ranks; NULL: each run of ranks on a host is a
                           program of its own, behind its --host */
-    const char *rank;  /* the variable with a process's rank in the world */
+    bool awaits_daemons; /* a launcher that ends before its daemon has called
+                            mpirun has failed */
+    const char *rank;    /* the variable with a process's rank in the world */
     const char *const *own; /* variables that its mpirun sets, as they begin */
     const rg__flavour_place *places;
 } rg__flavour;

@@ -1,6 +1,8 @@
 /* In the place of ssh: mpirun calls `regroup proxy HOST WORDS` once for each
  * other host, and the agent of that host runs the words, a daemon of the MPI,
- * in a shell. The asking process has its answer when that has begun. */
+ * in a shell. The asking process has its answer when that has begun, or, where
+ * mpirun wants it so, has called back. */
+#include "elastic/agent/mpirun/flavour.h"
 #include "elastic/agent/mpirun/mpirun.h"
 #include "elastic/agent/mpirun/mpirun_parts.h"
 #include "elastic/agent/hosts/peers.h"
@@ -53,6 +55,7 @@ typedef struct rg__served {
     rg__connection *c;
     rg__timer *later;
     uint64_t launch, until_ns;
+    bool is_begun;
     char *line;
 } rg__served;
 
@@ -63,15 +66,32 @@ static void drop_served(rg__served *s)
     free(s);
 }
 
+/* A daemon has called back when there is a rank: mpirun has it begin them. */
+static bool is_awaited(const rg__served *s)
+{
+    const rg__agent *a = s->a;
+    bool has_rank = false;
+    for (int i = 0; i < a->params->slots; i++)
+        has_rank = has_rank || a->slot[i].saved.child != 0;
+    return a->params->flavour->awaits_daemons && !has_rank &&
+           !a->launches->is_over && rg__now_ns() < s->until_ns;
+}
+
 static void look(void *arg)
 {
     rg__served *s = arg;
-    char why[RG__TEXT_MAX];
+    char why[RG__TEXT_MAX] = "";
     if (s->launch > s->a->launches->number && rg__now_ns() < s->until_ns) {
         rg__timer_set(s->later, LATER_NS);
         return;
     }
-    start(s->a, s->launch, s->line, why);
+    if (!s->is_begun)
+        start(s->a, s->launch, s->line, why);
+    s->is_begun = true;
+    if (why[0] == '\0' && is_awaited(s)) {
+        rg__timer_set(s->later, LATER_NS);
+        return;
+    }
     char *to = rg__connection_space(s->c);
     if (to == NULL)
         return;
