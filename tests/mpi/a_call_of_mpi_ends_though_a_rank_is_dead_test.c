@@ -1,7 +1,7 @@
 /* What calls the functions of MPI that may wait for others, one after another:
  * the test (of the same name) kills a rank at each of them.
  *
- * Covers: mpi/watch.c world.c */
+ * Covers: peer_watch.c world.c */
 #include <unistd.h>
 
 #include "tests/mpi/mpi_check.h"

@@ -3,7 +3,7 @@ that lets rank 0 live: rank 0 ends, by a status or by the watch, and says why.
 The processes of a world that has not met are not known yet: there the deadline
 of operations ends the wait.
 
-Covers: mpi/watch.c world.c"""
+Covers: peer_watch.c world.c"""
 
 import os
 import sys

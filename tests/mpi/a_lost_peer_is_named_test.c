@@ -2,7 +2,7 @@
  * operation who is lost, those too that wait for somebody who lives; a set
  * without it goes on; and rg_finalize returns.
  *
- * Covers: lost.c mpi/watch.c late.c */
+ * Covers: lost.c peer_watch.c watchdog.c */
 #include <signal.h>
 #include <unistd.h>
 

@@ -3,7 +3,7 @@ are looked up (the program was built for Open MPI 4.1, which has none), Open MPI
 4.1 with recovery, and MPICH, whose mpirun sees a wrapper that lives on. Neither
 of these two says that a rank is dead.
 
-Covers: lost.c mpi/watch.c"""
+Covers: lost.c peer_watch.c"""
 
 import os
 import sys

@@ -8,7 +8,7 @@
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/transport/mpi/lost.h"
-#include "sdk/transport/mpi/watch.h"
+#include "sdk/transport/mpi/peer_watch.h"
 
 #define HISTORY   64 /* descriptors kept; digests: until all have passed */
 #define EACH      16 /* the first so many are told, then every so many-th */

@@ -9,7 +9,7 @@
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/transport/mpi/mpi_comm.h"
-#include "sdk/transport/mpi/watch.h"
+#include "sdk/transport/mpi/peer_watch.h"
 
 #define LOST_NS     (1000 * RG__MS) /* until MPI knows who it is */
 #define RANKS_SHOWN 24

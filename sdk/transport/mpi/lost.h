@@ -1,7 +1,7 @@
-/* Members that are lost: their process on this host has ended (watch.h), or MPI
- * itself says so, with the calls of ULFM, which are looked up when MPI is
- * there. Open MPI 5 has them (and acts on them under `mpirun --with-ft ulfm`),
- * Open MPI 4.1 has not: one library serves both.
+/* Members that are lost: their process on this host has ended (peer_watch.h),
+ * or MPI itself says so, with the calls of ULFM, which are looked up when MPI
+ * is there. Open MPI 5 has them (and acts on them under `mpirun --with-ft
+ * ulfm`), Open MPI 4.1 has not: one library serves both.
  *
  * Whoever hears of a loss revokes the set's communicator, so that members that
  * wait for somebody else on it hear of it too.

@@ -1,7 +1,7 @@
 /* The library offers MPI as a launcher as soon as it is loaded. */
 #include "sdk/base/log.h"
 #include "sdk/transport/mpi/mpi_parts.h"
-#include "sdk/transport/mpi/watch.h"
+#include "sdk/transport/mpi/peer_watch.h"
 
 static const rg__launcher launcher = {.size = sizeof(rg__launcher),
                                       .version = RG_VERSION,

@@ -12,7 +12,7 @@
 #include "sdk/base/log.h"
 #include "sdk/transport/mpi/mpi_parts.h"
 #include "sdk/transport/mpi/lost.h"
-#include "sdk/transport/mpi/watch.h"
+#include "sdk/transport/mpi/peer_watch.h"
 
 /* One per process, as MPI itself. */
 static struct world {

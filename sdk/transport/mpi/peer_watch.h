@@ -12,8 +12,8 @@
  *
  * Failpoints: the name of each such call.
  * Threads: any. The thread calls no MPI. */
-#ifndef RG_MPI_WATCH_H
-#define RG_MPI_WATCH_H
+#ifndef RG_MPI_PEER_WATCH_H
+#define RG_MPI_PEER_WATCH_H
 
 #include "regroup/regroup.h"
 
@@ -48,7 +48,7 @@ typedef struct rg__wait {
     const char *call;
     const int *ranks;
     int n;
-    uint64_t since_ns; /* watch.c's, as what follows */
+    uint64_t since_ns; /* peer_watch.c's, as what follows */
     bool is_told;
     struct rg__wait *next;
 } rg__wait;

@@ -1,5 +1,5 @@
-/* The thread that watches (watch.h). */
-#include "sdk/transport/mpi/watch.h"
+/* The thread that watches (peer_watch.h). */
+#include "sdk/transport/mpi/peer_watch.h"
 
 #include <errno.h>
 #include <poll.h>
