@@ -344,6 +344,7 @@ static void follow_done(rg__agent *a)
     rg__slots_finish(a);
     rg__last_done(a);
     rg__resume_note(a);
+    rg__mpirun_done(a);
     rg__agent_check_end(a);
 }
 

@@ -573,6 +573,56 @@ static void prefer_checkpoint(const look *l, const rg__proposal *p)
     line->resume = (rg__commit_id){0, 0};
 }
 
+static bool is_death(rg__cause_kind kind)
+{
+    return kind == RG__KIND_DEATH || kind == RG__KIND_BROKEN;
+}
+
+static const rg__line *find_line(const rg__snapshot *s, uint64_t generation)
+{
+    for (int i = 0; i < s->lines; i++)
+        if (s->line[i].generation == generation)
+            return &s->line[i];
+    return NULL;
+}
+
+/* Worlds in a row that have ended without a later commit, and not with a host:
+ * this one's, and so on back to the first that resumed from there. */
+static int count_deaths(const look *l)
+{
+    const rg__line *line = &l->plan->line;
+    const uint64_t step = line->resume.step;
+    int n = 0;
+    while (line != NULL && is_death(line->kind) && line->resume.step == step) {
+        n++;
+        line = find_line(l->s, line->prev);
+    }
+    return n;
+}
+
+/* Of the rank that has ended the newest world. */
+static int find_code(const look *l)
+{
+    for (int i = 0; i < l->s->hosts; i++)
+        if (l->s->host[i].broke == l->decided->launch &&
+            l->s->host[i].broke_code != 0)
+            return l->s->host[i].broke_code;
+    return 0;
+}
+
+/* No replacement of one rank gets a launch further that dies at the same step
+ * again and again, whichever rank it is. */
+static void end_if_stuck(const look *l)
+{
+    rg__plan *plan = l->plan;
+    plan->deaths = count_deaths(l);
+    if (plan->deaths <= l->c->max_deaths)
+        return;
+    plan->kind = RG__PLAN_STUCK;
+    plan->code = l->decided != NULL ? find_code(l) : 0;
+    snprintf(plan->cause, sizeof plan->cause, "%s", plan->line.cause);
+}
+
 static rg_status decide(const look *l, const rg__proposal *p)
 {
     rg__plan *plan = l->plan;
@@ -596,6 +646,8 @@ static rg_status decide(const look *l, const rg__proposal *p)
     plan->kind = line->resume.generation == 0 && line->source < 0
                      ? RG__PLAN_STATE_LOST
                      : RG__PLAN_DECIDE;
+    if (l->c->is_mpi && plan->kind == RG__PLAN_DECIDE)
+        end_if_stuck(l);
     return RG_OK;
 }
 
@@ -940,19 +992,24 @@ static rg_status await_ranks(const look *l)
 static bool is_swept(const look *l)
 {
     const rg__mpirun *run = &l->s->mpirun;
+    char *names = l->plan->unswept;
+    int n = 0;
     for (int i = 0; i < l->s->hosts; i++) {
         const rg__host_record *host = &l->s->host[i];
         if (!host->is_gone && !is_lost(l, host->id) &&
             host->swept < run->number)
-            return false;
+            add_name(names, host->name, &n);
     }
     for (int r = 0; r < run->size; r++) {
         const rg__seat *seat = &run->seat[r];
-        if (rg__snapshot_host(l->s, seat->host) == NULL &&
+        const bool is_same = r > 0 && run->seat[r - 1].host == seat->host;
+        if (!is_same && rg__snapshot_host(l->s, seat->host) == NULL &&
             !is_host_dead(l, seat->host, seat->name))
-            return false; /* its lease alone may have ended */
+            add_name(names, seat->name,
+                     &n); /* its lease alone may have ended */
     }
-    return true;
+    add_count(names, n - NAMES_MAX);
+    return n == 0;
 }
 
 static bool is_seat_free(const look *l, const rg__seat *seat)

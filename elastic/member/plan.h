@@ -22,6 +22,7 @@ typedef struct rg__plan_config {
     int losts, no_etcds;
     bool is_mpi;                /* workers are the ranks of one mpirun */
     uint64_t launch_timeout_ns; /* for all of them to be at the door */
+    int max_deaths; /* of launches at the same step; one more ends the job */
 } rg__plan_config;
 
 #define RG__REPORTS_MAX 64
@@ -68,7 +69,8 @@ typedef enum rg__plan_kind {
     RG__PLAN_LEAVE,   /* all hosts here leave: without `awaited` nothing may
                          be decided, and they may still be training */
     RG__PLAN_LAUNCH,  /* begin `launch`, or end it on all hosts */
-    RG__PLAN_LAUNCH_FAILED /* again and again; why: `cause` */
+    RG__PLAN_LAUNCH_FAILED, /* again and again; why: `cause` */
+    RG__PLAN_STUCK /* launches die at the same step; why: `cause`, `code` */
 } rg__plan_kind;
 
 typedef struct rg__plan {
@@ -81,11 +83,14 @@ typedef struct rg__plan {
                       not formed now */
     uint64_t ends; /* WAIT: a generation that its members do not know to have
                       ended; 0: none */
-    char cause[RG__CAUSE_MAX];     /* why it has; LAUNCH_FAILED */
+    char cause[RG__CAUSE_MAX];     /* why it has; LAUNCH_FAILED, STUCK */
+    int deaths, code;              /* STUCK; 0: no program's */
     rg__mpirun launch;             /* LAUNCH: its seats are owned */
     const rg__host_record *failed; /* GIVE_UP: of the snapshot; or NULL */
     char awaited[RG__CAUSE_MAX]; /* WAIT, LEAVE: "h1, h2", hosts of the decided
                                     world without which nothing is decided */
+    char unswept[RG__CAUSE_MAX]; /* WAIT: "h1, h2", where something of the
+                                    launch before is left */
     bool awaits_parts; /* WAIT: for what they hold; the world is known to have
                           ended */
 } rg__plan;

@@ -170,7 +170,7 @@ char *rg__host_text(const rg__host_record *host)
         json_array_append_new(slots, slot_json(&host->slot[i]));
     return rg__json_text(json_pack(
         "{s:o,s:I,s:i,s:i,s:s,s:i,s:b,s:i,s:b,s:b,s:i,s:i,s:s,s:I,s:o,"
-        "s:I,s:I,s:s}",
+        "s:I,s:I,s:s,s:i}",
         "id", rg__hex_json(host->id), "seq", (json_int_t)host->seq, "slots",
         host->slots, "elastic", host->elastic, "address", host->address.text,
         "port", (int)host->port, "draining", host->is_draining, "notice_ms",
@@ -178,7 +178,7 @@ char *rg__host_text(const rg__host_record *host)
         host->open, "failed_code", host->failed_code, "failed", host->failed,
         "vault", (json_int_t)host->vault_bytes, "workers", slots, "swept",
         (json_int_t)host->swept, "broke", (json_int_t)host->broke, "broke_why",
-        host->broke_why));
+        host->broke_why, "broke_code", host->broke_code));
 }
 
 bool rg__is_port(json_int_t port)
@@ -234,6 +234,7 @@ bool rg__host_read(const json_t *j, rg__host_record *host)
         !read_int(j, "elastic", -1, 1, &host->elastic) ||
         !read_int(j, "open", 0, RG__HOST_SLOTS_MAX, &host->open) ||
         !read_int(j, "failed_code", 0, 255, &host->failed_code) ||
+        !read_int(j, "broke_code", 0, 255, &host->broke_code) ||
         !rg__place_read(json_object_get(j, "address"),
                         json_object_get(j, "port"), &host->address,
                         &host->port) ||

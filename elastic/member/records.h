@@ -96,6 +96,7 @@ typedef struct rg__host_record {
     uint64_t swept; /* the newest launch of which nothing is left there */
     uint64_t broke; /* the newest launch that can't go on, as seen there: */
     char broke_why[RG__CAUSE_MAX];
+    int broke_code;        /* of the rank that did it; 0: another reason */
     rg__slot_record *slot; /* owned */
     int slot_count;
     int64_t mod_revision;

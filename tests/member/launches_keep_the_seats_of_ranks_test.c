@@ -151,8 +151,48 @@ static void too_many_in_vain_end_the_job(void)
     job_end(&j);
 }
 
+/* A second world resumes from step 7, and dies; the one before it has ended so,
+ * too, or otherwise. */
+static rg__plan_kind look_after_deaths(rg__cause_kind before, int max_deaths)
+{
+    static const rg__member_id two[] = {{1, 0, 1}, {2, 0, 1}};
+    static const rg__commit_id seventh = {1, 7};
+    job j;
+    begin(&j);
+    j.snap.hosts = 2;
+    j.snap.begun = 1;
+    j.snap.mpirun.number = 3;
+    set_free(&j, 1, false);
+    set_free(&j, 2, false);
+    j.config.max_deaths = max_deaths;
+    job_decided(&j, 1, two, 2, none);
+    job_decided(&j, 2, two, 2, seventh);
+    j.snap.line[1].kind = before;
+    j.snap.gen[1].launch = 2;
+    job_reason(&j, 2, true, "b.0 died");
+    j.snap.host[1].broke = 2;
+    j.snap.host[1].broke_code = 139;
+    job_proposed(&j, 3, two, 2, false);
+    j.snap.gen[2].kind = RG__KIND_DEATH;
+    job_ack(&j, 3, "a", &seventh, 1);
+    job_ack(&j, 3, "b", &seventh, 1);
+    const rg__plan_kind kind = job_look(&j);
+    if (kind == RG__PLAN_STUCK)
+        CHECK_EQ(j.plan.code, 139);
+    job_end(&j);
+    return kind;
+}
+
+static void deaths_at_one_step_end_the_job(void)
+{
+    CHECK_EQ(look_after_deaths(RG__KIND_DEATH, 1), RG__PLAN_STUCK);
+    CHECK_EQ(look_after_deaths(RG__KIND_DEATH, 2), RG__PLAN_DECIDE);
+    CHECK_EQ(look_after_deaths(RG__KIND_HOST, 1), RG__PLAN_DECIDE);
+}
+
 int main(void)
 {
+    deaths_at_one_step_end_the_job();
     a_dead_rank_is_a_launch();
     a_lost_host_gives_its_seats_away();
     a_launch_that_hangs_is_over();

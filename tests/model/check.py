@@ -198,6 +198,7 @@ LAUNCH_MUTANTS = [
     ("LATE_RANK", "f", "takes a rank of a launch that is over", "F=2"),
     ("NO_GUARD", "t", "writes without comparing what it planned from", "F=2"),
     ("DEAF", "f", "does not hear that a launch is over", "F=1"),
+    ("STAYS", "f", "does not leave where a process does not end", "F=1"),
 ]
 DEVICE_MUTANTS = [
     ("FREE_FIRST", "p", "frees before it knows who is inside", ""),

@@ -1,7 +1,8 @@
 /* Launches, under --mpi (elastic/agent/mpirun, elastic/member/plan.c): who may
  * begin one, and when. Two agents may lead, one of them with an old snapshot;
  * each host has a rank, which a daemon of the MPI starts some time after the
- * launch began; ranks die at any moment.
+ * launch began; ranks die at any moment, and one may not end when it is killed:
+ * its host leaves then, and the others go on.
  *
  *   t   ranks of two launches never live at once
  *   f   every run ends with a launch that lives, or with a fault in it
@@ -11,7 +12,8 @@
  *   EARLY_WORD  a host says swept while its rank lives
  *   LATE_RANK   a host takes a rank of a launch that is over there
  *   NO_GUARD    a leader writes without comparing what it planned from
- *   DEAF        hosts do not hear that a launch is over */
+ *   DEAF        hosts do not hear that a launch is over
+ *   STAYS       a host that can't be swept does not leave */
 
 #ifndef F
 #define F 2 /* deaths */
@@ -28,18 +30,23 @@ byte rank[N];            /* launch of the rank that lives there, 0: none */
 byte coming[N];          /* launch whose daemon has not started it yet */
 byte deaths = F;
 
+/* Processes that SIGKILL does not end, at most one: none runs any more. */
+bool stuck[N], gone[N];
+bool has_stuck;
+#define IS_SWEPT(h) (gone[h] || swept[h] >= number)
+
 #ifdef MUT_NO_SWEEP
 #define ALL_SWEPT true
 #else
-#define ALL_SWEPT (swept[0] >= number && swept[1] >= number)
+#define ALL_SWEPT (IS_SWEPT(0) && IS_SWEPT(1))
 #endif
 
 inline begin_launch()
 {
     number++;
     over = false;
-    coming[0] = number;
-    coming[1] = number
+    coming[0] = (gone[0] -> 0 : number);
+    coming[1] = (gone[1] -> 0 : number)
 }
 
 /* A look, and the write that follows it some time later. */
@@ -106,8 +113,15 @@ end:
     /* a death: the launch is over here, and the record says so */
     :: atomic { deaths > 0 && rank[h] != 0 && rank[h] == seen[h] ->
                 deaths--; broke[h] = rank[h]; rank[h] = 0; ended[h] = true }
+    /* it was killed, and does not end */
+    :: atomic { !has_stuck && over && seen[h] == number && ended[h] &&
+                swept[h] < number && !gone[h] ->
+                has_stuck = true; stuck[h] = true }
+#ifndef MUT_STAYS
+    :: atomic { stuck[h] && !gone[h] -> gone[h] = true; coming[h] = 0 }
+#endif
     /* nothing of it is left here */
-    :: atomic { over && seen[h] == number && swept[h] < number &&
+    :: atomic { over && seen[h] == number && swept[h] < number && !stuck[h] &&
 #ifdef MUT_EARLY_WORD
                 true ->
 #else
@@ -125,5 +139,6 @@ active proctype the_end()
 {
 end:
     timeout -> assert(!over || number == MOST);
-    assert(number == MOST || (rank[0] == number && rank[1] == number))
+    assert(number == MOST || ((gone[0] || rank[0] == number) &&
+                              (gone[1] || rank[1] == number)))
 }

@@ -1,8 +1,9 @@
 """An MPI program without --mpi is told that its processes will be alone; a
 program of two MPIs, or of another one than its mpirun, is refused; a rank that
 fails again and again at the same step, or before rg_init, ends the job with its
-code; one that never calls rg_init ends it at once; a stop ends it at a commit;
-and a job without --mpi is none of the launch whose variables it has inherited.
+code, and so does one that is killed there; one that never calls rg_init ends it
+at once; MPI_Finalize does not wait for ever; a stop ends a job at a commit; and
+a job without --mpi is none of the launch whose variables it has inherited.
 
 Covers: elf.c which_mpi.c flavour.c cli/launch.c mpirun/mpirun.c slots.c plan.c
 state_resume.c
@@ -12,7 +13,7 @@ import os
 import re
 import subprocess
 
-from house import BUILD, REGROUP, UNTIL_FINISH, Job, claim, main
+from house import BUILD, REGROUP, UNTIL_FINISH, Job, claim, main, until
 from mpijob import MPI_ENV, SOLVER, launches, need_solver, wait_launch
 
 TRAINER = os.path.join(BUILD, "tests", "trainer")
@@ -64,6 +65,32 @@ def fails_at_a_step():
         job.check(is_mpi=True)
 
 
+def is_killed_at_a_step():
+    """By a signal, which is no failure of its own, and each time another
+    rank would do."""
+    with Job(["--mpi", "-n", "2", "--max-restarts", "1"],
+             [SOLVER, UNTIL_FINISH[1], "--exit-at", "5", "137", "1"],
+             env=MPI_ENV) as job:
+        code = job.process.wait(60)
+        claim(code == 137, f"the job ended with code {code}, not the rank's")
+        claim("2 launches have ended at step 5, the newest since" in job.text(),
+              "why")
+        job.check(is_mpi=True)
+
+
+def stays_in_mpi_finalize():
+    with Job(["--mpi", "-n", "2", "--elastic-timeout", "2s"],
+             [SOLVER, UNTIL_FINISH[1], "--stay", "1"], env=MPI_ENV,
+             detect="500ms") as job:
+        wait_launch(job, 1)
+        job.let_finish()
+        until(lambda: any(wait["kind"] == "ending" for wait in
+                          (job.status() or {}).get("waiting", [])), 20,
+              "the end of the ranks is waited for")
+        job.finish()
+        claim("have not ended, although the job is done" in job.text(), "why")
+
+
 def ends_before_rg_init(code, sentence, expected):
     with Job(["--mpi", "-n", "2", "--max-restarts", "1"],
              ["sh", "-c", f"exit {code}"], env=MPI_ENV) as job:
@@ -104,6 +131,8 @@ def test():
     refused_for_its_mpi()
     refused_for_a_colon()
     fails_at_a_step()
+    is_killed_at_a_step()
+    stays_in_mpi_finalize()
     ends_before_rg_init(7, "used up its --max-restarts", 7)
     ends_before_rg_init(0, "has not called rg_init", 1)
     inherits_a_launch()

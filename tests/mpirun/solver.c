@@ -2,9 +2,10 @@
  * after k steps is known, whatever happens meanwhile (launching.py computes the
  * same), and it ends when a file is there.
  *
- *   solver UNTIL-FILE [--exit-at STEP CODE RANK] [--no-regroup] */
+ *   solver UNTIL-FILE [--exit-at STEP CODE RANK | --stay RANK] */
 #include <mpi.h>
 #include <regroup/regroup_mpi.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,14 @@ static void check(rg_status st, const char *what)
         return;
     fprintf(stderr, "rank %d: %s: %s\n", rank, what, rg_last_error());
     exit(1);
+}
+
+/* Beyond 128: by a signal. */
+static void end(int code)
+{
+    if (code > 128)
+        kill(getpid(), code - 128);
+    exit(code);
 }
 
 /* A blocking collective of the program's own MPI. */
@@ -75,7 +84,7 @@ int main(int argc, char **argv)
         check(st, "rg_state_resume");
     while (!is_finished(argv[1])) {
         if (rank == fails && at == exit_at)
-            exit(code);
+            end(code);
         step(at++);
         const rg_status made = rg_state_commit(state);
         if (made == RG_ERR_HOSTS_CHANGED) {
@@ -91,6 +100,8 @@ int main(int argc, char **argv)
     fflush(stdout);
     check(rg_finalize(ctx), "rg_finalize");
     rg_state_destroy(state);
+    if (argc > 3 && strcmp(argv[2], "--stay") == 0 && rank == atoi(argv[3]))
+        pause(); /* and the others wait for it in MPI_Finalize */
     MPI_Finalize();
     return 0;
 }

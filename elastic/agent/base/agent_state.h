@@ -160,6 +160,7 @@ struct rg__verdict {
 struct rg__launch_word {
     uint64_t swept, broke;
     char why[RG__CAUSE_MAX]; /* it broke */
+    int code;                /* of the rank that did it; 0: another reason */
 };
 
 /* Agents that have had this incarnation. */

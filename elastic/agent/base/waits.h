@@ -39,6 +39,12 @@ struct json_t;
       "etcd holds it; after four budgets others go on without a host that "    \
       "etcd "                                                                  \
       "does not answer") /* 0 */                                               \
+    X(SWEEP, "sweep",                                                          \
+      "it ends; after --launch-timeout the host where it runs leaves")         \
+    /* 0: of the leader; 1: a process here */                                  \
+    X(ENDING, "ending",                                                        \
+      "they have ended; after --elastic-timeout, or --agent-grace behind a "   \
+      "death, they are killed") /* 0 */                                        \
     X(FIRST, "first",                                                          \
       "it is made; where the generation breaks before, the worker is in the "  \
       "next first one") /* slot */

@@ -290,6 +290,13 @@ static void add_act(rg__txn_draft *t, const rg__plan *plan)
                 "look at the lines of mpirun and of the program above",
                 plan->cause);
         break;
+    case RG__PLAN_STUCK:
+        add_end(t, plan->code != 0 ? plan->code : RG__EXIT_SYSTEM,
+                "%d launches have ended at step %llu, the newest since %.80s; "
+                "look at the program's output, or raise --max-restarts",
+                plan->deaths, (unsigned long long)plan->line.resume.step,
+                plan->cause);
+        break;
     }
 }
 
@@ -309,6 +316,12 @@ static void say_awaited(rg__agent *a, const rg__plan *plan)
                        plan->awaited);
     else
         rg__wait_end(a, RG__WAIT_WORLD, 0);
+    if (plan->unswept[0] != '\0')
+        rg__wait_begin(a, RG__WAIT_SWEEP, 0, "the end of launch %llu on %.160s",
+                       (unsigned long long)a->known.mpirun.number,
+                       plan->unswept);
+    else
+        rg__wait_end(a, RG__WAIT_SWEEP, 0);
 }
 
 static void tell_forming(const rg__plan *plan, int min, uint64_t seconds)
@@ -434,6 +447,7 @@ void rg__leader_look(void *agent_arg)
         .losts = rg__suspect_lost(a, lost, LOST_MAX, &again_ns),
         .is_mpi = a->params->is_mpi,
         .launch_timeout_ns = a->params->launch_timeout_ms * RG__MS,
+        .max_deaths = a->params->max_restarts,
         .no_etcd = no_etcd,
         .no_etcds = rg__suspect_no_etcd(a, no_etcd, LOST_MAX)};
     if (again_ns != 0)
@@ -471,6 +485,7 @@ static void see_the_whole(rg__agent *a)
         return;
     rg__wait_end(a, RG__WAIT_WORLD, 0);
     rg__wait_end(a, RG__WAIT_PARTS, 0);
+    rg__wait_end(a, RG__WAIT_SWEEP, 0);
     if (a->leader->whole != NULL) {
         rg__mirror_destroy(a->leader->whole);
         a->leader->whole = NULL;

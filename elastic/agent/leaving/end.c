@@ -98,6 +98,7 @@ static void on_late(void *arg)
         return; /* and back here */
     }
     rg__slots_leave_behind(a);
+    rg__mpirun_leave_behind(a);
     rg__agent_check_end(a);
 }
 

@@ -4,6 +4,7 @@
 #include "elastic/agent/base/exits.h"
 #include "elastic/agent/base/reap.h"
 #include "elastic/agent/base/view.h"
+#include "elastic/agent/base/waits.h"
 #include "elastic/agent/workers/workers.h"
 
 #include <errno.h>
@@ -23,11 +24,70 @@
 #include "sdk/base/failpoint.h"
 #include "sdk/base/log.h"
 
-#define SWEEP_NS    (2 * RG__MS)
-#define SHIMS_NS    (300 * RG__MS)  /* to say how their ranks have ended */
-#define PATIENCE_NS (5000 * RG__MS) /* with mpirun when the job is done */
-#define WHERE_MAX   200
-#define START_MAX   100
+#define SWEEP_NS      (2 * RG__MS)
+#define SWEEP_SHARE   32 /* of the time that it has taken so far */
+#define SWEEP_MOST_NS (100 * RG__MS)
+#define SHIMS_NS      (2000 * RG__MS) /* to say how their ranks have ended */
+#define PATIENCE_NS   (5000 * RG__MS) /* with mpirun when the job is done */
+#define WHERE_MAX     200
+#define START_MAX     100
+
+static bool has_ended(const rg__slot *s)
+{
+    return s->saved.child == 0 && !rg__slot_can_store(s);
+}
+
+static bool are_slots_free(const rg__agent *a)
+{
+    for (int i = 0; i < a->params->slots; i++)
+        if (!has_ended(&a->slot[i]))
+            return false;
+    return true;
+}
+
+/* ------------------------------------------------------ when the job is done
+ */
+
+/* MPI_Finalize waits for all ranks: for ever, where one is dead. */
+static void on_ending(void *arg)
+{
+    rg__agent *a = arg;
+    struct rg__launches *l = a->launches;
+    if (l->is_killed) {
+        rg__mpirun_kill(a);
+        rg__slots_leave_behind(a);
+        rg__mpirun_leave_behind(a);
+        a->on->settled(a);
+    } else if (!are_slots_free(a)) {
+        l->is_killed = l->ends_soon = true;
+        rg__log(RG__WARN, "agent",
+                "ranks on host %s have not ended, although the job is done: "
+                "they are killed",
+                a->params->host);
+        rg__slots_signal(a, SIGKILL);
+        rg__timer_set(l->ending, a->params->grace_ms * RG__MS);
+    }
+}
+
+void rg__mpirun_done(rg__agent *a)
+{
+    if (!a->params->is_mpi || are_slots_free(a))
+        return;
+    rg__wait_begin(a, RG__WAIT_ENDING, 0,
+                   "ranks of launch %llu to end, since the job is done",
+                   (unsigned long long)a->launches->number);
+    rg__timer_set(a->launches->ending, a->params->elastic_timeout_ms * RG__MS);
+}
+
+/* A rank of the launch is dead, or its MPI: the others may wait for it. */
+static void end_soon(rg__agent *a)
+{
+    struct rg__launches *l = a->launches;
+    if (!a->is_done || l->ends_soon)
+        return;
+    l->ends_soon = true;
+    rg__timer_set(l->ending, a->params->grace_ms * RG__MS);
+}
 
 /* ----------------------------------------------------------------- helpers */
 
@@ -55,6 +115,8 @@ static void on_helper_ended(void *arg, int fd, uint32_t events)
     rg__reap(h->pid);
     const bool is_well = h->is_mpirun && status == 0;
     drop_helper(h);
+    if (status != 0)
+        end_soon(a);
     if (is_well || a->launches->is_over)
         ;
     else if (WIFSIGNALED(status))
@@ -128,17 +190,43 @@ static void begin(rg__agent *a)
 
 /* --------------------------------------------------------------------- end */
 
-static bool has_ended(const rg__slot *s)
+static uint64_t sweep_pause(uint64_t waited_ns)
 {
-    return s->saved.child == 0 && !rg__slot_can_store(s);
+    const uint64_t share = waited_ns / SWEEP_SHARE;
+    return share < SWEEP_NS        ? SWEEP_NS
+           : share > SWEEP_MOST_NS ? SWEEP_MOST_NS
+                                   : share;
 }
 
-static bool are_slots_free(const rg__agent *a)
+/* A core dump takes its time. */
+static bool is_any_dumping(const rg__agent *a)
 {
     for (int i = 0; i < a->params->slots; i++)
-        if (!has_ended(&a->slot[i]))
-            return false;
-    return true;
+        if (a->slot[i].w.is_crashed && !has_ended(&a->slot[i]))
+            return true;
+    return false;
+}
+
+/* Others may go on without this host; nobody here can. */
+static void await_sweep(rg__agent *a, pid_t left)
+{
+    const struct rg__launches *l = a->launches;
+    const uint64_t waited = rg__now_ns() - l->over_ns;
+    const unsigned long long number = l->number;
+    char what[64] = "a slot";
+    if (left != 0)
+        snprintf(what, sizeof what, "process %d, state %c,", left,
+                 rg__fence_state(left));
+    rg__wait_begin(a, RG__WAIT_SWEEP, 1, "%s of launch %llu to end", what,
+                   number);
+    rg__timer_set(l->sweep, sweep_pause(waited));
+    if (waited > a->params->launch_timeout_ms * RG__MS && !is_any_dumping(a))
+        rg__agent_leave(a, RG__EXIT_SYSTEM,
+                        "%s of launch %llu on host %s was killed and does not "
+                        "end, for %llu s; look at what it waits for (a file "
+                        "system, a driver), and start again without it",
+                        what, number, a->params->host,
+                        (unsigned long long)(waited / (1000 * RG__MS)));
 }
 
 /* All of it is killed again and again until nothing is left: a daemon may just
@@ -149,13 +237,17 @@ static void sweep(void *arg)
     rg__agent *a = arg;
     struct rg__launches *l = a->launches;
     const bool are_free = are_slots_free(a);
+    pid_t left;
     const bool spares_shims = !are_free && rg__now_ns() - l->over_ns < SHIMS_NS;
-    const bool is_swept =
-        rg__sweep_kill(a, spares_shims) == 0 && are_free && l->helpers == NULL;
+    const bool is_swept = rg__sweep_kill(a, spares_shims, &left) == 0 &&
+                          are_free && l->helpers == NULL;
+    if (rg__life_is_ending(a))
+        return; /* which waits for what is left by rules of its own */
     if (!is_swept) {
-        rg__timer_set(l->sweep, SWEEP_NS);
+        await_sweep(a, left);
         return;
     }
+    rg__wait_end(a, RG__WAIT_SWEEP, 1);
     rg__scratch_remove(a);
     rg__log(RG__DEBUG, "agent", "launch %llu is swept",
             (unsigned long long)l->number);
@@ -174,6 +266,7 @@ void rg__launch_end(rg__agent *a)
     struct rg__launches *l = a->launches;
     if (l->is_over || l->number == 0)
         return;
+    pid_t left;
     l->is_over = true;
     l->over_ns = rg__now_ns();
     rg__log(RG__DEBUG, "agent", "launch %llu is over",
@@ -181,7 +274,7 @@ void rg__launch_end(rg__agent *a)
     for (int i = 0; i < a->params->slots; i++)
         rg__slot_recall(&a->slot[i], 0);
     kill_helpers(a);
-    rg__sweep_kill(a, true);
+    rg__sweep_kill(a, true, &left);
     rg__timer_set(l->sweep, SWEEP_NS);
 }
 
@@ -192,6 +285,7 @@ void rg__launch_broke(rg__agent *a, const char *format, ...)
     if (a->launch.broke == l->number || a->is_done || rg__life_is_ending(a))
         return;
     a->launch.broke = l->number;
+    a->launch.code = 0;
     if (l->detected_ns == 0)
         l->detected_ns = rg__now_ns();
     va_start(args, format);
@@ -209,8 +303,12 @@ void rg__mpirun_rank_ended(rg__slot *s)
     rg__agent *a = s->a;
     const bool has_not_met =
         s->w.pid == 0 && s->saved.death[0] == '\0' && s->saved.exit_code == 0;
+    if (s->saved.child == 0 && s->saved.exit_code != 0)
+        end_soon(a);
     if (!a->params->is_mpi || s->saved.is_recalled)
         return;
+    if (s->saved.child == 0)
+        a->launch.code = s->saved.exit_code;
     if (has_not_met) {
         rg__agent_end_job(a, 1,
                           "%.63s.%u exited with code 0 and has not called "
@@ -352,8 +450,19 @@ void rg__mpirun_kill(rg__agent *a)
         return;
     if (a->launches->number == 0)
         return;
+    pid_t left;
     kill_helpers(a);
-    rg__sweep_kill(a, false);
+    rg__sweep_kill(a, false, &left);
+}
+
+void rg__mpirun_leave_behind(rg__agent *a)
+{
+    while (a->launches != NULL && a->launches->helpers != NULL) {
+        rg__log(RG__WARN, "agent",
+                "process %d of a launch does not end: it is left behind",
+                a->launches->helpers->pid);
+        drop_helper(a->launches->helpers);
+    }
 }
 
 rg_status rg__mpirun_create(rg__agent *a)
@@ -365,7 +474,9 @@ rg_status rg__mpirun_create(rg__agent *a)
         a->elastic = 1;
     a->launches->sweep = rg__timer_create(a->loop, sweep, a);
     a->launches->patience = rg__timer_create(a->loop, on_patience, a);
-    return a->launches->sweep != NULL && a->launches->patience != NULL
+    a->launches->ending = rg__timer_create(a->loop, on_ending, a);
+    return a->launches->sweep != NULL && a->launches->patience != NULL &&
+                   a->launches->ending != NULL
                ? RG_OK
                : rg__fail(RG_ERR_MEMORY, "no memory for timers");
 }
@@ -384,5 +495,6 @@ void rg__mpirun_destroy(rg__agent *a)
         rg__scratch_remove(a);
     rg__timer_destroy(l->sweep);
     rg__timer_destroy(l->patience);
+    rg__timer_destroy(l->ending);
     free(l);
 }

@@ -36,5 +36,9 @@ bool rg__mpirun_serve(rg__agent *a, rg__connection *c, const void *body,
  * when the job is done; `settled` is said then. */
 bool rg__mpirun_is_running(rg__agent *a);
 void rg__mpirun_kill(rg__agent *a);
+/* What SIGKILL does not end is nobody's any more. */
+void rg__mpirun_leave_behind(rg__agent *a);
+/* The job is done: its ranks have some time to end. */
+void rg__mpirun_done(rg__agent *a);
 
 #endif

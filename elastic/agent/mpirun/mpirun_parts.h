@@ -23,6 +23,8 @@ struct rg__launches {
     rg__helper *helpers;
     rg__timer *sweep;
     rg__timer *patience; /* with mpirun, once the job is done */
+    rg__timer *ending;   /* for ranks to end, once the job is done */
+    bool ends_soon, is_killed;
 };
 
 /* mpirun.c: nothing of the launch is to live here any more. */
@@ -41,8 +43,8 @@ void rg__command_free(char **argv);
 void rg__command_set_variables(const rg__agent *a);
 
 /* sweep.c: kill the processes of launches here, shims maybe not; how many
- * there were. */
-int rg__sweep_kill(const rg__agent *a, bool spares_shims);
+ * there were, and one of them. */
+int rg__sweep_kill(const rg__agent *a, bool spares_shims, pid_t *left_p);
 
 /* scratch.c: directories for the files of the newest launch here. In a child:
  * the variables that say so to the MPI. */

@@ -135,7 +135,7 @@ static bool is_shim(pid_t pid)
 }
 
 /* Our own processes bear no mark, and are looked through. */
-static int kill_marked(tree *t, bool spares_shims)
+static int kill_marked(tree *t, bool spares_shims, pid_t *left_p)
 {
     int found = 0;
     for (int i = 0; i < t->n; i++) {
@@ -147,22 +147,24 @@ static int kill_marked(tree *t, bool spares_shims)
         if (!one->is_marked || has_ended(one->pid))
             continue;
         found++;
+        *left_p = one->pid;
         if (!spares_shims || !is_shim(one->pid))
             kill(one->pid, SIGKILL);
     }
     return found;
 }
 
-int rg__sweep_kill(const rg__agent *a, bool spares_shims)
+int rg__sweep_kill(const rg__agent *a, bool spares_shims, pid_t *left_p)
 {
     const pid_t supervisor = getppid();
     tree t = {.text = malloc(ENVIRON_MAX)};
     int found = 1;
+    *left_p = 0;
     snprintf(t.socket, sizeof t.socket, RG__ENV_SOCKET "=%s",
              rg__workers_socket(a));
     if (t.text != NULL) {
         add(&t, supervisor > 1 ? supervisor : getpid(), false);
-        found = kill_marked(&t, spares_shims);
+        found = kill_marked(&t, spares_shims, left_p);
     }
     free(t.text);
     free(t.of);

@@ -4,35 +4,13 @@ ended, and the log and the status say what is waited for. Then the job goes on;
 where it takes too long, the host leaves, and leaves the process behind.
 
 Covers: slots.c fence.c"""
-import contextlib
 import os
 import signal
 
+from freezer import FREEZER, frozen
 from house import UNTIL_FINISH, Job, claim, main, skip, trainer, until
 
-FREEZER = "/sys/fs/cgroup/freezer"
 TRAIN = (*UNTIL_FINISH, "--step-ms", 2)
-
-
-def write(path, text):
-    with open(path, "w", encoding="ascii") as file:
-        file.write(text)
-
-
-@contextlib.contextmanager
-def frozen(pid):
-    """A version 1 control group: SIGKILL waits until it is thawed."""
-    group = os.path.join(FREEZER, f"regroup-test-{pid}")
-    os.mkdir(group)
-    try:
-        write(os.path.join(group, "cgroup.procs"), str(pid))
-        write(os.path.join(group, "freezer.state"), "FROZEN")
-        yield
-    finally:
-        write(os.path.join(group, "freezer.state"), "THAWED")
-        until(lambda: not os.path.exists(f"/proc/{pid}"), 10,
-              "the end of the process")
-        os.rmdir(group)
 
 
 def waiting(job, kind="fence"):
