@@ -142,6 +142,28 @@ static rg_status alltoallv(const call *c, const char *send, char *recv,
                               c->places, c->type, &c->params, req_p);
 }
 
+static rg_status alltoall_in_place(const call *c, const char *send, char *recv,
+                                   rg_req **req_p)
+{
+    (void)send;
+    return rg_alltoall_start(set, recv, recv, COUNT, c->type, &c->params,
+                             req_p);
+}
+
+/* Two ranks give each other what lies between them, and so on. */
+static rg_status alltoallv_in_place(const call *c, const char *send, char *recv,
+                                    rg_req **req_p)
+{
+    uint64_t counts[MOST], places[MOST];
+    (void)send;
+    for (int r = 0; r < n; r++) {
+        counts[r] = (uint64_t)(r + rank);
+        places[r] = (uint64_t)r * COUNT;
+    }
+    return rg_alltoallv_start(set, recv, counts, places, recv, counts, places,
+                              c->type, &c->params, req_p);
+}
+
 static rg_status barrier(const call *c, const char *send, char *recv,
                          rg_req **req_p)
 {
@@ -177,6 +199,8 @@ static const struct kind {
              {"scatterv", scatterv, false},
              {"alltoall", alltoall, false},
              {"alltoallv", alltoallv, false},
+             {"alltoall in place", alltoall_in_place, false},
+             {"alltoallv in place", alltoallv_in_place, false},
              {"barrier", barrier, false}};
 
 static void must(int rc, const char *what)

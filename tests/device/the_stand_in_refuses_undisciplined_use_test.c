@@ -143,6 +143,16 @@ static void too_long_a_copy(ranks *r)
     cuMemsetD8Async((uintptr_t)device + 5, 0, 6, r->stream);
 }
 
+static void messages_in_place(ranks *r)
+{
+    rg__nccl_comm comm = ranks_comm(r, 0);
+    char *data = ranks_put(NULL, 12);
+    ncclGroupStart();
+    ncclSend(data, 8, RG__NCCL_Uint8, 0, comm, r->stream);
+    ncclRecv(data + 4, 8, RG__NCCL_Uint8, 0, comm, r->stream);
+    ncclGroupEnd();
+}
+
 static void no_context(ranks *r)
 {
     rg__nccl_comm comm;
@@ -231,6 +241,7 @@ int main(void)
     ranks_refused("op hang\n", split_of_a_busy_comm, "is not still");
     ranks_refused(NULL, host_memory, "is neither device nor pinned memory");
     ranks_refused(NULL, too_long_a_copy, "reach past their block");
+    ranks_refused(NULL, messages_in_place, "receives into what it sends");
     ranks_refused(NULL, no_context, "NCCL would take device 0");
     ranks_refused(NULL, destroyed_stream, "is no stream");
     ranks_refused(NULL, fixed_id, "generations would mix");

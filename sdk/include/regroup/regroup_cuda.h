@@ -44,11 +44,12 @@
  * rounded once, as on host memory, by kernels of Regroup's own before and
  * behind NCCL's: where the sum is the same, so is the result. A Regroup that
  * was built without clang has none, and refuses these alone. A prescale in
- * reduce and reduce_scatter needs device memory for as many elements while it
- * runs. Those of a group (rg_group_start) on one set and in one stream are one
- * launch, which fuses nothing and has one end; none of them uses what another
- * one makes. ERR_UNSUPPORTED: joins; LAND to BXOR, and BOOL in reductions; an
- * alltoall in place; a stream that is being captured into a graph.
+ * reduce and reduce_scatter, and an alltoall in place, need device memory for
+ * as many elements while they run. Those of a group (rg_group_start) on one set
+ * and in one stream are one launch, which fuses nothing and has one end; none
+ * of them uses what another one makes. ERR_UNSUPPORTED: joins, since nobody
+ * tells a rank that has joined what the others start; LAND to BXOR, and BOOL in
+ * reductions; a stream that is being captured into a graph.
  *
  * Device memory is registered by rg_state_add with memory RG_DEVICE in its
  * params, replicated or sharded, behind rg_device_open. A commit waits for

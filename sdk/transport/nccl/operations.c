@@ -87,9 +87,6 @@ rg_status rg__launch_check(const rg__device *d, const rg__coll *o)
         return refuse(o, "a rank that has joined stands in for others' "
                          "operations, which joins have on host memory only; "
                          "go on with elements that add nothing instead");
-    if ((o->kind == RG__ALLTOALL || o->kind == RG__ALLTOALLV) &&
-        o->send == o->recv && o->send != NULL)
-        return refuse(o, "send and recv must be apart");
     if (!reduces(o->kind))
         return RG_OK;
     if (o->type == RG_BOOL || op_of(o->op) < 0)

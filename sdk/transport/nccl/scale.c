@@ -1,12 +1,13 @@
-/* Averages and scales, where NCCL has none that are exact: the kernels of
- * scale.cl before and behind its operation, in the same stream.
+/* What comes before and behind NCCL's operation, in the same stream: kernels of
+ * scale.cl for averages and scales, where NCCL has none that are exact, and a
+ * copy of what an alltoall sends, where it is in place.
  *
- * What is scaled before is written to recv where that has room for it, and else
- * to memory that is taken and given back in stream order, which waits for
- * nobody. Averages of floats are sums that are divided afterwards, since NCCL
- * multiplies each part by a rounded 1/n instead; those of F16 are held down by
- * a power of two meanwhile, as a sum may be beyond the range where its average
- * is not. */
+ * What is scaled before is written to recv where that has room for it; else it,
+ * and such a copy, go to memory that is taken and given back in stream order,
+ * which waits for nobody. Averages of floats are sums that are divided
+ * afterwards, since NCCL multiplies each part by a rounded 1/n instead; those
+ * of F16 are held down by a power of two meanwhile, as a sum may be beyond the
+ * range where its average is not. */
 #include "sdk/transport/nccl/device.h"
 
 #include <stdio.h>
@@ -126,6 +127,38 @@ static int make_room(rg__device *d, rg__cu_stream stream, uint64_t bytes,
                       : d->cuda.call.memory_take(&s->room, bytes, stream);
 }
 
+/* NCCL would write parts that are not sent yet. */
+static bool is_in_its_way(const rg__lane *lane, const rg__coll *o)
+{
+    return (o->kind == RG__ALLTOALL || o->kind == RG__ALLTOALLV) &&
+           o->send == o->recv && lane->n > 1;
+}
+
+static uint64_t end_of_parts(const rg__lane *lane, const rg__coll *o)
+{
+    uint64_t end = 0;
+    if (o->kind == RG__ALLTOALL)
+        return o->count * (unsigned)lane->n;
+    for (int r = 0; r < lane->n; r++)
+        if (o->send_places[r] + o->send_counts[r] > end)
+            end = o->send_places[r] + o->send_counts[r];
+    return end;
+}
+
+static int send_a_copy(rg__device *d, const rg__lane *lane,
+                       rg__cu_stream stream, rg__scaled *s)
+{
+    const uint64_t bytes =
+        end_of_parts(lane, &s->asked) * rg_type_size(s->asked.type);
+    const int rc = make_room(d, stream, bytes, s);
+    s->coll.send = (const void *)(uintptr_t)s->room;
+    return rc != RG__CU_SUCCESS || bytes == 0
+               ? rc
+               : d->cuda.call.copy_within(
+                     s->room, (rg__cu_address)(uintptr_t)s->asked.send, bytes,
+                     stream);
+}
+
 int rg__scale_before(rg__device *d, const rg__lane *lane, rg__cu_stream stream,
                      rg__scaled *s)
 {
@@ -134,6 +167,8 @@ int rg__scale_before(rg__device *d, const rg__lane *lane, rg__cu_stream stream,
         (o.prescale != 0 ? o.prescale : 1) * held_down(lane, &o);
     const factors f = {.before = before};
     s->coll = o;
+    if (is_in_its_way(lane, &o))
+        return send_a_copy(d, lane, stream, s);
     if (divides(&o))
         s->coll.op = RG_SUM;
     if (before == 1)

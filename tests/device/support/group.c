@@ -102,9 +102,29 @@ static fake_kernel *collect(rg__nccl_comm c)
     return k;
 }
 
+static bool overlap(const fake_op *s, const fake_op *r)
+{
+    const size_t sent = s->call.n * fake_type_size(s->call.type);
+    const size_t got = r->call.n * fake_type_size(r->call.type);
+    return sent > 0 && got > 0 && s->send < r->recv + got &&
+           r->recv < s->send + sent;
+}
+
+/* They run side by side, in no order. */
+static void look_at_messages(const fake_kernel *k)
+{
+    for (int s = 0; s < k->n; s++)
+        for (int r = 0; r < k->n; r++)
+            if (k->op[s].call.kind == FAKE_SEND &&
+                k->op[r].call.kind == FAKE_RECV &&
+                overlap(&k->op[s], &k->op[r]))
+                fake_violation("a group receives into what it sends");
+}
+
 static int prepare(const fake_kernel *k)
 {
     int rc = RG__NCCL_Success;
+    look_at_messages(k);
     for (int i = 0; i < k->n && rc == RG__NCCL_Success; i++) {
         rc = scripted_rc(&k->op[i]);
         if (rc == RG__NCCL_Success && is_collective(&k->op[i]))
