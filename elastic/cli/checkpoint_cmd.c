@@ -106,20 +106,15 @@ static json_t *text_json(const char *text)
     return j != NULL ? j : json_string("?");
 }
 
-static const char *kind_of(const rg__checkpoint_buffer *b)
-{
-    return b->kind == RG_SHARDED ? "sharded" : "replicated";
-}
-
 static json_t *buffers_json(const rg__checkpoint *c)
 {
     json_t *buffers = json_array();
     for (uint32_t i = 0; i < c->buffers; i++)
-        json_array_append_new(buffers,
-                              json_pack("{s:o,s:I,s:s}", "name",
-                                        text_json(c->buffer[i].name), "bytes",
-                                        (json_int_t)c->buffer[i].bytes, "kind",
-                                        kind_of(&c->buffer[i])));
+        json_array_append_new(
+            buffers,
+            json_pack("{s:o,s:I,s:s}", "name", text_json(c->buffer[i].name),
+                      "bytes", (json_int_t)c->buffer[i].bytes, "kind",
+                      rg__checkpoint_kind(c->buffer[i].kind)));
     return buffers;
 }
 
@@ -215,7 +210,7 @@ static void print_file(const found *f)
         print_plain(f->c.buffer[i].name);
         const int gap = 32 - (int)strlen(f->c.buffer[i].name);
         printf("%*s %14" PRIu64 "  %s\n", gap > 0 ? gap : 0, "",
-               f->c.buffer[i].bytes, kind_of(&f->c.buffer[i]));
+               f->c.buffer[i].bytes, rg__checkpoint_kind(f->c.buffer[i].kind));
     }
 }
 

@@ -89,9 +89,9 @@ static const rg__command commands[] = {
      rg__cmd_stop},
     {"checkpoint", "show|verify [--json] [FILE|DIR]",
      "say what checkpoints hold, and whether they are whole",
-     "show: step, world, and name, size and kind (replicated, sharded) of "
-     "each\n"
-     "buffer. verify: each byte is held against its hash, the shards of all\n"
+     "show: step, world, and name, size and kind (replicated, sharded, local)\n"
+     "of each buffer. verify: each byte is held against its hash, the shards "
+     "of all\n"
      "hosts too. Without FILE or DIR the directory that "
      "REGROUP_CHECKPOINT_DIR\n"
      "names. Ends with 1 when what is verified, or the file that is shown, is\n"

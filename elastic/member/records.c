@@ -457,9 +457,10 @@ static bool read_shards(const json_t *j, rg__shards *shards)
 
 static json_t *held_json(const rg__held *held)
 {
-    return json_pack("[I,I,b,i,o]", (json_int_t)held->id.generation,
+    return json_pack("[I,I,b,i,o,b]", (json_int_t)held->id.generation,
                      (json_int_t)held->id.step, held->is_whole,
-                     (int)held->shards, shards_json(&held->here));
+                     (int)held->shards, shards_json(&held->here),
+                     held->is_local);
 }
 
 static bool read_held(const json_t *j, rg__held *held)
@@ -472,6 +473,7 @@ static bool read_held(const json_t *j, rg__held *held)
     held->id = (rg__commit_id){(uint64_t)g, (uint64_t)s};
     held->is_whole = json_is_true(json_array_get(j, 2));
     held->shards = (uint32_t)shards;
+    held->is_local = json_is_true(json_array_get(j, 5));
     return read_shards(json_array_get(j, 4), &held->here);
 }
 

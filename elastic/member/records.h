@@ -195,6 +195,8 @@ typedef struct rg__held {
     bool is_whole;   /* all of the replicated buffers */
     uint32_t shards; /* that the commit has: the size of its world; 0: none */
     rg__shards here; /* those in this vault */
+    bool is_local;   /* some are of local buffers: a rank of a world of another
+                        size may need any */
 } rg__held;
 
 typedef struct rg__ack {

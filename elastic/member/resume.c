@@ -5,7 +5,9 @@
  * when some acking host has the former and each of the latter lies in some
  * acking vault. A host of the new world needs the replicated buffers and the
  * shards that overlap with those of its workers: shard i of n is the part from
- * i/n to (i+1)/n of every buffer, so ranks and sizes of worlds say which.
+ * i/n to (i+1)/n of every buffer, so ranks and sizes of worlds say which. Where
+ * buffers are local, shard i is rank i's, and a world of another size may need
+ * any of them anywhere.
  *
  * Holders take turns, also from one generation to the next: one that could not
  * send is not asked again at once. */
@@ -91,6 +93,7 @@ typedef struct look {
     uint64_t generation;
     rg__commit_id id;
     uint32_t shards; /* that the commit has */
+    bool is_local;   /* ..of local buffers, too */
 } look;
 
 static const rg__held *held_in(const rg__ack *ack, rg__commit_id id)
@@ -126,22 +129,23 @@ static bool is_part_there(const look *l, uint32_t part)
     return false;
 }
 
-static uint32_t count_shards(const look *l)
+static void count_shards(look *l)
 {
-    uint32_t most = 0;
+    l->shards = 0;
+    l->is_local = false;
     for (int i = 0; i < l->s->acks; i++) {
         const rg__ack *ack = &l->s->ack[i];
         const rg__held *held =
             ack->generation == l->generation ? held_in(ack, l->id) : NULL;
-        if (held != NULL && held->shards > most)
-            most = held->shards;
+        if (held != NULL && held->shards > l->shards)
+            l->shards = held->shards;
+        l->is_local |= held != NULL && held->is_local;
     }
-    return most;
 }
 
 static bool is_all_there(look *l)
 {
-    l->shards = count_shards(l);
+    count_shards(l);
     bool is_there = is_part_there(l, WHOLE);
     for (uint32_t i = 0; i < l->shards && is_there; i++)
         is_there = is_part_there(l, i);
@@ -236,9 +240,11 @@ static bool overlap(uint64_t i, uint64_t n, uint64_t r, uint64_t size)
 static bool needs_shard(const look *l, const rg__proposal *p, uint64_t host,
                         uint32_t shard)
 {
+    const bool is_any = l->is_local && l->shards != (uint32_t)p->size;
     for (int r = 0; r < p->size; r++)
         if (p->member[r].host == host &&
-            overlap(shard, l->shards, (uint64_t)r, (uint64_t)p->size))
+            (is_any ||
+             overlap(shard, l->shards, (uint64_t)r, (uint64_t)p->size)))
             return true;
     return false;
 }

@@ -60,6 +60,9 @@ static uint64_t head_bytes_of(uint32_t buffers, uint32_t pieces)
 
 static uint32_t format_of(const rg__checkpoint *c)
 {
+    for (uint32_t i = 0; i < c->buffers; i++)
+        if (c->buffer[i].kind == RG_LOCAL)
+            return RG__CHECKPOINT_FORMAT_LOCAL;
     if (c->files > 0)
         return RG__CHECKPOINT_FORMAT_FILES;
     for (uint32_t i = 0; i < c->buffers; i++)
@@ -87,7 +90,7 @@ static rg_status add_buffer(rg__checkpoint *c, const char *name, uint64_t bytes,
 /* Of the buffer that was added last. */
 static rg_status add_piece(rg__checkpoint *c, uint64_t begin, uint64_t end)
 {
-    if (begin == end)
+    if (begin == end && c->buffer[c->buffers - 1].kind != RG_LOCAL)
         return RG_OK;
     if (c->pieces == RG__CHECKPOINT_PIECES)
         return rg__fail(RG_ERR_INVALID,
@@ -124,6 +127,39 @@ rg_status rg__checkpoint_add_sharded(rg__checkpoint *c, const char *name,
     return st;
 }
 
+rg_status rg__checkpoint_add_local(rg__checkpoint *c, const char *name,
+                                   const uint64_t *bytes, uint32_t ranks)
+{
+    rg_status st = add_buffer(c, name, 0, RG_LOCAL);
+    for (uint32_t i = 0; i < ranks && st == RG_OK; i++)
+        st = add_piece(c, 0, bytes != NULL ? bytes[i] : 0);
+    return st;
+}
+
+const char *rg__checkpoint_kind(rg_buffer_kind kind)
+{
+    return kind == RG_LOCAL     ? "local"
+           : kind == RG_SHARDED ? "sharded"
+                                : "replicated";
+}
+
+uint32_t rg__checkpoint_find(const rg__checkpoint *c, const char *name)
+{
+    uint32_t i = 0;
+    while (i < c->buffers && strcmp(c->buffer[i].name, name) != 0)
+        i++;
+    return i;
+}
+
+const rg__checkpoint_piece *rg__checkpoint_part(const rg__checkpoint *c,
+                                                uint32_t i, uint32_t rank)
+{
+    uint32_t k = 0;
+    while (c->piece[k].buffer != i)
+        k++;
+    return &c->piece[k + rank];
+}
+
 rg_status rg__checkpoint_sign(rg__checkpoint *c, const char *job,
                               const char *host)
 {
@@ -150,8 +186,24 @@ static uint64_t end_before(const rg__checkpoint *c, uint32_t file, uint32_t i)
     return file == 0 ? c->head_bytes : 0;
 }
 
+/* The parts of a local buffer are one behind the other, too. */
+static void add_up_parts(rg__checkpoint *c)
+{
+    for (uint32_t i = 0; i < c->buffers; i++)
+        if (c->buffer[i].kind == RG_LOCAL)
+            c->buffer[i].bytes = 0;
+    for (uint32_t i = 0; i < c->pieces; i++) {
+        rg__checkpoint_buffer *b = &c->buffer[c->piece[i].buffer];
+        if (b->kind != RG_LOCAL)
+            continue;
+        c->piece[i].begin = b->bytes;
+        b->bytes += c->piece[i].bytes;
+    }
+}
+
 void rg__checkpoint_lay_out(rg__checkpoint *c)
 {
+    add_up_parts(c);
     c->head_bytes = head_bytes_of(c->buffers, c->pieces);
     for (uint32_t i = 0; i < c->pieces; i++)
         c->piece[i].offset = end_before(c, c->piece[i].file, i);
@@ -271,12 +323,12 @@ static rg_status check_kind(const rg__checkpoint_source *s, const head *h)
     if (h->order != ORDER)
         return damaged(s, "its byte order is none");
     if (h->format < RG__CHECKPOINT_FORMAT ||
-        h->format > RG__CHECKPOINT_FORMAT_FILES)
+        h->format > RG__CHECKPOINT_FORMAT_NEWEST)
         return rg__fail(RG_ERR_INVALID,
                         "checkpoint %s has format %" PRIu32 ", but Regroup %s "
                         "reads formats up to %u; use the version that wrote it",
                         s->name, h->format, RG_VERSION,
-                        RG__CHECKPOINT_FORMAT_FILES);
+                        RG__CHECKPOINT_FORMAT_NEWEST);
     return RG_OK;
 }
 
@@ -348,8 +400,8 @@ static bool read_buffers(rg__checkpoint *c, const unsigned char *at)
         buffer_row row;
         memcpy(&row, at, sizeof row);
         if (!is_text(row.name, sizeof row.name) || row.name[0] == '\0' ||
-            row.bytes == 0 || row.bytes > BYTES_MAX || row.zero != 0 ||
-            row.kind > RG_SHARDED)
+            (row.bytes == 0 && row.kind != RG_LOCAL) || row.bytes > BYTES_MAX ||
+            row.zero != 0 || row.kind > RG_LOCAL)
             return false;
         c->buffer[i] = (rg__checkpoint_buffer){
             .bytes = row.bytes, .kind = (rg_buffer_kind)row.kind};
@@ -387,25 +439,35 @@ static bool do_files_fit(const rg__checkpoint *c)
     return files == c->files;
 }
 
+/* So many pieces of a buffer, up to `end`, are all of it. */
+static bool is_all(const rg__checkpoint *c, uint32_t buffer, uint64_t end,
+                   uint32_t pieces)
+{
+    return end == c->buffer[buffer].bytes &&
+           (c->buffer[buffer].kind != RG_LOCAL || pieces == c->world_size);
+}
+
 /* Pieces lie in the buffers' order and leave nothing of any out; in each file
  * they lie one behind the other. end: where each file ends before them. */
 static bool do_pieces_fit(const rg__checkpoint *c, uint64_t *end)
 {
-    uint32_t buffer = 0;
+    uint32_t buffer = 0, pieces = 0;
     uint64_t begin = 0;
     for (uint32_t i = 0; i < c->pieces; i++) {
         const rg__checkpoint_piece *p = &c->piece[i];
         if (buffer == c->buffers || p->buffer != buffer || p->begin != begin ||
-            p->offset != end[p->file] || p->bytes == 0 ||
+            p->offset != end[p->file] ||
+            (p->bytes == 0 && c->buffer[buffer].kind != RG_LOCAL) ||
             p->bytes > c->buffer[buffer].bytes - begin)
             return false;
         begin += p->bytes;
+        pieces++;
         end[p->file] += rg__checkpoint_pages(p->bytes);
         if (end[p->file] > (p->file == 0 ? c->file_bytes : 2 * BYTES_MAX))
             return false;
-        if (begin == c->buffer[buffer].bytes) {
+        if (is_all(c, buffer, begin, pieces)) {
             buffer++;
-            begin = 0;
+            begin = pieces = 0;
         }
     }
     return buffer == c->buffers && end[0] + sizeof(trailer) == c->file_bytes;

@@ -13,7 +13,8 @@
  *
  * README.md has every field. A buffer is one or more pieces, in order and
  * without gaps: a replicated one is one piece, a sharded one a piece for each
- * shard of the world that made the commit. Numbers and data are in the writer's
+ * shard of the world that made the commit, a local one a piece for each of its
+ * ranks, also for those that have nothing. Numbers and data are in the writer's
  * byte order, which `order` shows. Every byte of a file is under a hash or must
  * be zero, and nothing is left to choose: so whatever differs from what was
  * written is refused.
@@ -33,6 +34,8 @@
 #define RG__CHECKPOINT_FORMAT        1u /* of replicated buffers alone */
 #define RG__CHECKPOINT_FORMAT_SHARDS 2u
 #define RG__CHECKPOINT_FORMAT_FILES  3u
+#define RG__CHECKPOINT_FORMAT_LOCAL  4u
+#define RG__CHECKPOINT_FORMAT_NEWEST RG__CHECKPOINT_FORMAT_LOCAL
 #define RG__CHECKPOINT_PAGE          4096
 #define RG__CHECKPOINT_TRAILER       32 /* bytes */
 #define RG__CHECKPOINT_BUFFERS       4096
@@ -116,6 +119,14 @@ rg_status rg__checkpoint_take(const rg__checkpoint *c,
                               uint64_t begin, uint64_t end,
                               rg__checkpoint_keep_fn keep, void *arg);
 
+/* Which buffer has that name; c->buffers: none. */
+uint32_t rg__checkpoint_find(const rg__checkpoint *c, const char *name);
+/* A rank's piece of a local buffer. */
+const rg__checkpoint_piece *rg__checkpoint_part(const rg__checkpoint *c,
+                                                uint32_t i, uint32_t rank);
+/* "replicated", "sharded", "local" */
+const char *rg__checkpoint_kind(rg_buffer_kind kind);
+
 /* Open and verify a whole file in memory. */
 rg_status rg__checkpoint_read(const void *bytes, size_t n, rg__checkpoint *c);
 
@@ -126,6 +137,10 @@ rg_status rg__checkpoint_add(rg__checkpoint *c, const char *name,
 rg_status rg__checkpoint_add_sharded(rg__checkpoint *c, const char *name,
                                      uint64_t bytes, uint64_t align,
                                      uint32_t shards);
+/* A local one, of a piece for each rank; how much there is of each may be said
+ * later, in the pieces, before it is laid out. bytes NULL: later. */
+rg_status rg__checkpoint_add_local(rg__checkpoint *c, const char *name,
+                                   const uint64_t *bytes, uint32_t ranks);
 /* Say who writes it and when, and draw its op. */
 rg_status rg__checkpoint_sign(rg__checkpoint *c, const char *job,
                               const char *host);

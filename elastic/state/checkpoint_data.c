@@ -105,7 +105,7 @@ static rg_status verify(const rg__checkpoint *c, const rg__checkpoint_source *s,
         return no_room(s);
     for (uint32_t i = 0; i < c->pieces && st == RG_OK; i++) {
         const rg__checkpoint_piece *p = &c->piece[i];
-        if (!with_shards && c->buffer[p->buffer].kind == RG_SHARDED) {
+        if (!with_shards && c->buffer[p->buffer].kind != RG_REPLICATED) {
             st = open_file_of(c, s, p);
             continue;
         }

@@ -407,10 +407,11 @@ static rg_status check_part(const rg__checkpoint_writing *w)
                     w->dir, strerror(errno));
 }
 
-/* The hashes of a file's pieces, in order, and the hash of those: what lies
- * behind the pieces of another host's file until the head has it. */
+/* Bytes and hash of a file's pieces, in order, and the hash of those: what lies
+ * behind the pieces of another host's file until the head has it. Only that
+ * host knows how long its parts of a local buffer are. */
 typedef struct sums {
-    uint64_t *hash; /* owned */
+    uint64_t *word; /* owned */
     size_t bytes;
     uint64_t at; /* in the file */
 } sums;
@@ -418,15 +419,18 @@ typedef struct sums {
 static rg_status make_sums(const rg__checkpoint *c, uint32_t file, sums *s)
 {
     size_t n = 0;
-    *s = (sums){.hash = calloc((size_t)c->pieces + 1, sizeof *s->hash),
+    *s = (sums){.word = calloc(2 * (size_t)c->pieces + 1, sizeof *s->word),
                 .at = rg__checkpoint_bytes_of(c, file)};
-    if (s->hash == NULL)
+    if (s->word == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for a checkpoint");
-    for (uint32_t i = 0; i < c->pieces; i++)
-        if (c->piece[i].file == file)
-            s->hash[n++] = c->piece[i].hash;
-    s->hash[n] = rg__hash_of(s->hash, n * sizeof *s->hash);
-    s->bytes = (n + 1) * sizeof *s->hash;
+    for (uint32_t i = 0; i < c->pieces; i++) {
+        if (c->piece[i].file != file)
+            continue;
+        s->word[n++] = c->piece[i].bytes;
+        s->word[n++] = c->piece[i].hash;
+    }
+    s->word[n] = rg__hash_of(s->word, n * sizeof *s->word);
+    s->bytes = (n + 1) * sizeof *s->word;
     return RG_OK;
 }
 
@@ -435,9 +439,9 @@ static rg_status put_sums(const rg__checkpoint_writing *w, uint32_t file,
 {
     sums s;
     rg_status st = make_sums(w->checkpoint, file, &s);
-    if (st == RG_OK && !put_at(fd, s.hash, s.bytes, s.at))
+    if (st == RG_OK && !put_at(fd, s.word, s.bytes, s.at))
         st = fail_write(w->dir, errno);
-    free(s.hash);
+    free(s.word);
     return st;
 }
 
@@ -467,12 +471,31 @@ rg_status rg__checkpoint_put_file(const rg__checkpoint_writing *w,
 static bool read_sums(int fd, sums *s)
 {
     struct stat info;
-    const size_t n = s->bytes / sizeof *s->hash - 1;
-    return fstat(fd, &info) == 0 && S_ISREG(info.st_mode) &&
-           (uint64_t)info.st_size == s->at + s->bytes &&
-           pread(fd, s->hash, s->bytes, (off_t)s->at) == (ssize_t)s->bytes &&
-           s->hash[n] == rg__hash_of(s->hash, n * sizeof *s->hash) &&
-           ftruncate(fd, (off_t)s->at) == 0;
+    const size_t n = s->bytes / sizeof *s->word - 1;
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) ||
+        (uint64_t)info.st_size < s->bytes)
+        return false;
+    s->at = (uint64_t)info.st_size - s->bytes;
+    return pread(fd, s->word, s->bytes, (off_t)s->at) == (ssize_t)s->bytes &&
+           s->word[n] == rg__hash_of(s->word, n * sizeof *s->word);
+}
+
+static bool use_sums(rg__checkpoint *c, uint32_t file, const sums *s)
+{
+    const uint64_t *word = s->word;
+    for (uint32_t i = 0; i < c->pieces; i++) {
+        rg__checkpoint_piece *p = &c->piece[i];
+        if (p->file != file)
+            continue;
+        if (c->buffer[p->buffer].kind == RG_LOCAL)
+            p->bytes = *word;
+        else if (p->bytes != *word)
+            return false;
+        p->hash = word[1];
+        word += 2;
+    }
+    rg__checkpoint_lay_out(c);
+    return rg__checkpoint_bytes_of(c, file) == s->at;
 }
 
 /* Of another host's file, which was durable before that host said so. */
@@ -487,16 +510,14 @@ static rg_status take_sums(const rg__checkpoint_writing *w, uint32_t file)
     if (st != RG_OK)
         return st;
     const int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0 || !read_sums(fd, &s))
+    if (fd < 0 || !read_sums(fd, &s) || !use_sums(c, file, &s) ||
+        ftruncate(fd, (off_t)s.at) != 0)
         st = rg__fail(RG_ERR_SYSTEM,
                       "%s, which another host has written, is not whole in the "
                       "directory of rank 0's host; let all hosts see one "
                       "directory (NFS); the one before still counts",
                       path);
-    for (uint32_t i = 0, n = 0; i < c->pieces && st == RG_OK; i++)
-        if (c->piece[i].file == file)
-            c->piece[i].hash = s.hash[n++];
-    free(s.hash);
+    free(s.word);
     return fd < 0 ? st : close_file(w, fd, st);
 }
 

@@ -31,6 +31,11 @@ static const rg__checkpoint_buffer *find_stored(const rg__checkpoint *c,
     return NULL;
 }
 
+static rg_buffer_kind kind_of(const rg__state_buffer *b)
+{
+    return b->is_local ? RG_LOCAL : b->is_sharded ? RG_SHARDED : RG_REPLICATED;
+}
+
 static bool is_registered(const rg_state *state, const char *name)
 {
     for (int i = 0; i < state->buffers; i++)
@@ -51,19 +56,19 @@ static rg_status check_buffers(const rg_state *state, const rg__checkpoint *c,
                             "checkpoint %s has no such buffer; load it with "
                             "the program that wrote it",
                             b->name, b->bytes, path);
-        if (stored->bytes != b->bytes)
+        if (stored->kind != kind_of(b))
+            return rg__fail(RG_ERR_INVALID,
+                            "buffer %s is registered as %s, but is %s in "
+                            "checkpoint %s; load it with the program that "
+                            "wrote it",
+                            b->name, rg__checkpoint_kind(kind_of(b)),
+                            rg__checkpoint_kind(stored->kind), path);
+        if (stored->bytes != b->bytes && !b->is_local)
             return rg__fail(RG_ERR_INVALID,
                             "buffer %s is registered with %zu bytes, but has "
                             "%" PRIu64 " in checkpoint %s; load it with the "
                             "program that wrote it",
                             b->name, b->bytes, stored->bytes, path);
-        if ((stored->kind == RG_SHARDED) != b->is_sharded)
-            return rg__fail(RG_ERR_INVALID,
-                            "buffer %s is registered as %s, but is %s in "
-                            "checkpoint %s; load it with the program that "
-                            "wrote it",
-                            b->name, b->is_sharded ? "sharded" : "replicated",
-                            b->is_sharded ? "replicated" : "sharded", path);
     }
     for (uint32_t i = 0; i < c->buffers; i++)
         if (!is_registered(state, c->buffer[i].name))
@@ -72,14 +77,6 @@ static rg_status check_buffers(const rg_state *state, const rg__checkpoint *c,
                             "which is not registered; register it before",
                             path, c->buffer[i].name, c->buffer[i].bytes);
     return RG_OK;
-}
-
-static uint32_t index_of(const rg__checkpoint *c, const char *name)
-{
-    uint32_t i = 0;
-    while (strcmp(c->buffer[i].name, name) != 0)
-        i++;
-    return i; /* check_buffers has seen it */
 }
 
 static rg_status keep(void *arg, uint64_t at, const void *bytes, size_t n)
@@ -95,8 +92,8 @@ static rg_status take(rg_state *state, const rg__checkpoint *c,
         const rg__state_buffer *b = &state->buffer[k];
         if (b->is_sharded)
             continue;
-        st = rg__checkpoint_take(c, source, index_of(c, b->name), 0, b->bytes,
-                                 keep, &state->buffer[k]);
+        st = rg__checkpoint_take(c, source, rg__checkpoint_find(c, b->name), 0,
+                                 b->bytes, keep, &state->buffer[k]);
     }
     return st == RG_OK ? rg__state_flush(state) : st;
 }
@@ -162,25 +159,34 @@ static rg_status load_file(rg_state *state, const char *path)
 /* ------------------------------------------------------------------ shards */
 
 static rg_status take_shards(rg_state *state, const rg__checkpoint *c,
-                             const rg__checkpoint_source *source)
+                             const rg__checkpoint_source *source,
+                             rg_status *dealt_p)
 {
     const rg__membership *now = &state->ctx->now;
     rg_status st = check_buffers(state, c, source->name);
     for (int k = 0; k < state->buffers && st == RG_OK; k++) {
         const rg__state_buffer *b = &state->buffer[k];
         size_t begin, end;
-        if (!b->is_sharded)
+        if (!b->is_sharded || b->is_local)
             continue;
         rg__state_slice(b, (uint32_t)now->rank, (uint32_t)now->size, &begin,
                         &end);
-        st = rg__checkpoint_take(c, source, index_of(c, b->name), begin, end,
-                                 keep, &state->buffer[k]);
+        st = rg__checkpoint_take(c, source, rg__checkpoint_find(c, b->name),
+                                 begin, end, keep, &state->buffer[k]);
+    }
+    if (st == RG_OK && state->has_local) {
+        const rg_parts from = {.state = state,
+                               .count = c->world_size,
+                               .checkpoint = c,
+                               .source = source};
+        *dealt_p = rg__state_deal(&from);
+        st = *dealt_p == RG_ERR_DAMAGED ? *dealt_p : RG_OK;
     }
     return st == RG_OK ? rg__state_flush(state) : st;
 }
 
 static rg_status take_shards_of(rg_state *state, const char *path,
-                                uint64_t hash)
+                                uint64_t hash, rg_status *dealt_p)
 {
     rg__checkpoint_file file;
     rg__checkpoint c;
@@ -194,14 +200,14 @@ static rg_status take_shards_of(rg_state *state, const char *path,
                       "loaded; let all hosts see one directory",
                       path);
     if (st == RG_OK)
-        st = take_shards(state, &c, &file.source);
+        st = take_shards(state, &c, &file.source, dealt_p);
     rg__checkpoint_close(&c);
     rg__checkpoint_file_close(&file);
     return st;
 }
 
 /* A rank that came later may have loaded another one, or none. */
-rg_status rg__state_load_shards(rg_state *state, int source)
+rg_status rg__state_load_shards(rg_state *state, int source, rg_status *dealt_p)
 {
     rg__state_loaded from = state->loaded;
     char path[PATH_MAX];
@@ -214,7 +220,7 @@ rg_status rg__state_load_shards(rg_state *state, int source)
                           ? state->ctx->checkpoint
                           : from.dir;
     snprintf(path, sizeof path, "%s/%s", dir, from.name);
-    return take_shards_of(state, path, from.hash);
+    return take_shards_of(state, path, from.hash, dealt_p);
 }
 
 /* ------------------------------------------------------------- a directory */
@@ -356,7 +362,7 @@ static rg_status load(rg_state *state, const char *path)
 /* Etcd has it on record, and the agent has told us. */
 static bool job_has_commit(const rg_ctx *ctx)
 {
-    return !ctx->is_alone && atomic_load(&ctx->page->begun) != 0;
+    return ctx->has_agent && atomic_load(&ctx->page->begun) != 0;
 }
 
 static rg_status load_when_due(rg_state *state, const char *path)

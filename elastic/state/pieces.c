@@ -104,16 +104,18 @@ void rg__state_slice(const rg__state_buffer *b, uint32_t rank, uint32_t size,
 {
     *begin_p = 0;
     *end_p = b->bytes;
-    if (b->is_sharded)
+    if (b->is_sharded && !b->is_local)
         rg__slice(b->bytes, b->align, rank, size, begin_p, end_p);
 }
 
 /* What of a buffer belongs to a piece, or to a shard; nothing of the other
- * kind of buffer. */
+ * kind of buffer, nor of a local one, which lies in cells. */
 static void slice_of(const rg__state_buffer *b, bool is_shard,
                      const rg__part *part, size_t *begin_p, size_t *end_p)
 {
     *begin_p = *end_p = 0;
+    if (b->is_local)
+        return;
     if (is_shard && b->is_sharded)
         rg__state_slice(b, part->index, part->count, begin_p, end_p);
     else if (!is_shard && !b->is_sharded)
@@ -137,6 +139,22 @@ static rg_status save_slice(rg_ctx *ctx, rg__state_buffer *b, int slot,
     return st;
 }
 
+/* The same of a local buffer: its head, and all of this rank's bytes. */
+static rg_status save_cell(rg_ctx *ctx, rg__state_buffer *b, int slot,
+                           uint64_t *sum)
+{
+    saving s = {.ctx = ctx, .to = b->cell[slot]};
+    const rg__cell head = {.bytes = b->bytes};
+    rg__hash_begin_named(&s.hash, b->name);
+    rg_status st = save_piece(&s, (const char *)&head, sizeof head);
+    if (st == RG_OK)
+        st = rg__state_read(b, 0, b->bytes, save_piece, &s);
+    const uint64_t value = rg__hash_value(&s.hash);
+    rg__state_note_slice(b, value);
+    *sum += value;
+    return st;
+}
+
 static rg_status save_part(rg_state *state, int slot, rg__piece *piece,
                            bool is_shard, const rg__part *part)
 {
@@ -145,10 +163,13 @@ static rg_status save_part(rg_state *state, int slot, rg__piece *piece,
     rg_status st = begin_piece(ctx, piece, part);
     for (int k = 0; k < state->buffers && st == RG_OK; k++) {
         size_t begin, end;
-        slice_of(&state->buffer[k], is_shard, part, &begin, &end);
+        rg__state_buffer *b = &state->buffer[k];
+        slice_of(b, is_shard, part, &begin, &end);
         rg__failpoint("commit.copy", ctx->now.rank, part->id.step,
                       ctx->now.generation);
-        st = save_slice(ctx, &state->buffer[k], slot, begin, end, &sum);
+        st = b->is_local && is_shard
+                 ? save_cell(ctx, b, slot, &sum)
+                 : save_slice(ctx, b, slot, begin, end, &sum);
     }
     return st == RG_OK ? end_piece(ctx, piece, sum) : st;
 }
@@ -238,6 +259,38 @@ static rg_status take_slice(const rg_ctx *ctx, const rg__state_buffer *b,
     return RG_OK;
 }
 
+/* This rank's own part as it is registered, if the task copies. */
+static bool copies_cell(const rg__state_buffer *b, const task *t, size_t bytes)
+{
+    return t->copies && t->part.index == t->rank && t->part.count == t->size &&
+           bytes == b->bytes;
+}
+
+static rg_status take_cell(const rg_ctx *ctx, const rg__state_buffer *b,
+                           const task *t, uint64_t *sum)
+{
+    rg__state_cell cell;
+    rg__hash hash;
+    rg_status st = rg__state_open_cell(b, t->slot, t->part.index, &cell);
+    if (st != RG_OK)
+        return st;
+    const char *from = cell.at + sizeof(rg__cell);
+    const bool copies = copies_cell(b, t, cell.bytes);
+    rg__hash_begin_named(&hash, b->name);
+    rg__hash_update(&hash, cell.at, sizeof(rg__cell));
+    for (size_t at = 0, n; at < cell.bytes && st == RG_OK; at += n) {
+        n = chunk(cell.bytes - at);
+        if (is_over(ctx))
+            st = lost();
+        else if (copies)
+            st = rg__state_write(b, at, from + at, n);
+        rg__hash_update(&hash, from + at, n);
+    }
+    rg__state_close_cell(&cell);
+    *sum += rg__hash_value(&hash);
+    return st;
+}
+
 /* The slot may be another's once the generation is left. */
 static void empty_piece(rg_ctx *ctx, rg__piece *piece)
 {
@@ -266,7 +319,10 @@ static rg_status take_part(rg_state *state, const task *t)
     const rg_ctx *ctx = state->ctx;
     uint64_t sum = rg__part_hash(&t->part);
     for (int k = 0; k < state->buffers; k++) {
-        const rg_status st = take_slice(ctx, &state->buffer[k], t, &sum);
+        const rg__state_buffer *b = &state->buffer[k];
+        const rg_status st = b->is_local && t->is_shard
+                                 ? take_cell(ctx, b, t, &sum)
+                                 : take_slice(ctx, b, t, &sum);
         if (st != RG_OK)
             return st;
     }
@@ -304,14 +360,18 @@ rg_status rg__state_restore(rg_state *state, int slot, rg__commit_id id,
 
 /* ----------------------------------------------------------------- a shard */
 
-/* Is any of this rank's part of a sharded buffer in the shard? */
+/* Is any of this rank's part of a sharded buffer in the shard? Of local ones
+ * all ranks need any, where there are other ranks than there were. */
 static bool is_mine(const rg_state *state, const rg__part *shard)
 {
     const rg__membership *now = &state->ctx->now;
+    if (state->has_local && (shard->count != (uint32_t)now->size ||
+                             shard->index == (uint32_t)now->rank))
+        return true;
     for (int k = 0; k < state->buffers; k++) {
         const rg__state_buffer *b = &state->buffer[k];
         size_t begin, end, b0, e0;
-        if (!b->is_sharded)
+        if (!b->is_sharded || b->is_local)
             continue;
         rg__state_slice(b, (uint32_t)now->rank, (uint32_t)now->size, &begin,
                         &end);
@@ -363,10 +423,14 @@ rg_status rg__state_reserve_shard(rg_state *state)
     const rg__membership *now = &state->ctx->now;
     rg_status st = RG_OK;
     for (int k = 0; k < state->buffers && st == RG_OK; k++) {
-        const rg__state_buffer *b = &state->buffer[k];
+        rg__state_buffer *b = &state->buffer[k];
         size_t begin, end;
         if (!b->is_sharded || b->fd < 0)
             continue;
+        if (b->is_local) {
+            st = rg__state_reserve_cell(state, b);
+            continue;
+        }
         rg__state_slice(b, (uint32_t)now->rank, (uint32_t)now->size, &begin,
                         &end);
         for (int i = 0; begin < end && i < state->slots && st == RG_OK; i++)

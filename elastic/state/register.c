@@ -54,6 +54,7 @@ rg_status rg_state_create(rg_ctx *ctx, const rg_state_params *params,
 static void unmap_room(rg__state_buffer *b)
 {
     rg__shm_unmap(b->vault, b->room);
+    rg__state_unmap_cell(b);
     b->vault = NULL;
     b->fd = -1;
 }
@@ -78,18 +79,27 @@ void rg_state_destroy(rg_state *state)
 
 static rg_status check_params(const char *name, const rg_buffer_params *p)
 {
-    if (p->kind == RG_SHARDED
-            ? p->replicas < 0 || p->replicas > REPLICAS_MAX
-            : p->kind != RG_REPLICATED || p->replicas != 0 || p->align != 0)
+    const bool has_parts = p->kind == RG_SHARDED || p->kind == RG_LOCAL;
+    if (has_parts ? p->replicas < 0 || p->replicas > REPLICAS_MAX
+                  : p->kind != RG_REPLICATED || p->replicas != 0)
         return rg__fail(RG_ERR_INVALID,
                         "buffer %s: its kind must be RG_REPLICATED, or "
-                        "RG_SHARDED with 0 to %d replicas; only the latter has "
-                        "replicas and align",
+                        "RG_SHARDED or RG_LOCAL with 0 to %d replicas; a "
+                        "replicated one has none",
                         name, REPLICAS_MAX);
-    if (p->may_differ && p->kind == RG_SHARDED)
+    if (p->align != 0 && p->kind != RG_SHARDED)
+        return rg__fail(RG_ERR_INVALID,
+                        "buffer %s: only a sharded buffer is cut, and has "
+                        "align",
+                        name);
+    if (p->may_differ && has_parts)
         return rg__fail(RG_ERR_INVALID,
                         "buffer %s: each rank has its own part of a sharded "
                         "buffer; only a replicated one can have may_differ",
+                        name);
+    if (p->redistribute != NULL && p->kind != RG_LOCAL)
+        return rg__fail(RG_ERR_INVALID,
+                        "buffer %s: only a local buffer is redistributed",
                         name);
     return RG_OK;
 }
@@ -105,10 +115,23 @@ static rg_status name_buffer(rg_status st, const char *name)
     return rg__fail(st, "%s can't be registered: %s", start, text);
 }
 
-static rg_status check_memory(const rg_ctx *ctx, const void *data,
-                              rg_memory memory)
+static rg_status check_bytes(const char *name, const void *data, size_t bytes,
+                             rg_buffer_kind kind)
 {
-    if (memory == RG_HOST)
+    if (kind == RG_LOCAL)
+        return rg__state_check_local(name, data, bytes);
+    if (data == NULL || bytes == 0 || bytes > RG__BUFFER_MAX)
+        return rg__fail(RG_ERR_INVALID,
+                        "buffer %s has %zu bytes at %p; register memory of 1 "
+                        "byte to 256 TiB",
+                        name, bytes, data);
+    return RG_OK;
+}
+
+rg_status rg__state_check_memory(const rg_ctx *ctx, const void *data,
+                                 rg_memory memory)
+{
+    if (memory == RG_HOST || data == NULL)
         return RG_OK;
     if (memory != RG_DEVICE)
         return rg__fail(RG_ERR_INVALID,
@@ -130,11 +153,6 @@ static rg_status check_add(const rg_state *state, const char *name,
     if (state == NULL || name == NULL)
         return rg__fail(RG_ERR_INVALID,
                         "rg_state_add needs a state and a name");
-    if (data == NULL || bytes == 0 || bytes > RG__BUFFER_MAX)
-        return rg__fail(RG_ERR_INVALID,
-                        "buffer %s has %zu bytes at %p; register memory of 1 "
-                        "byte to 256 TiB",
-                        name, bytes, data);
     if (state->ctx->is_running)
         return rg__fail(RG_ERR_INVALID,
                         "buffer %s can't be registered inside rg_run; register "
@@ -149,7 +167,9 @@ static rg_status check_add(const rg_state *state, const char *name,
     if (st == RG_OK)
         st = check_params(name, own);
     if (st == RG_OK)
-        st = check_memory(state->ctx, data, own->memory);
+        st = check_bytes(name, data, bytes, own->kind);
+    if (st == RG_OK)
+        st = rg__state_check_memory(state->ctx, data, own->memory);
     if (st != RG_OK)
         return name_buffer(st, name);
     for (int i = 0; i < state->buffers; i++)
@@ -166,19 +186,27 @@ static rg_status check_add(const rg_state *state, const char *name,
     return RG_OK;
 }
 
-static rg_status map_room(rg_state *state, rg__state_buffer *b)
+rg_status rg__state_ask_room(const rg_state *state, rg__state_buffer *b,
+                             size_t need)
 {
-    rg__register what = {.bytes = b->bytes,
+    rg__register what = {.bytes = b->is_local ? RG__BUFFER_MAX : b->bytes,
                          .slots = (uint32_t)state->slots,
                          .is_sharded = b->is_sharded,
+                         .is_local = b->is_local,
                          .replicas = b->replicas,
-                         .align = b->align};
+                         .align = b->align,
+                         .need = b->is_local ? need : 0};
     snprintf(what.name, sizeof what.name, "%s", b->name);
+    return state->ctx->hooks->reserve(state->ctx, &what, &b->fd, &b->place);
+}
+
+/* Of a local one nothing is mapped before this worker has a rank. */
+static rg_status map_room(rg_state *state, rg__state_buffer *b)
+{
     void *at = NULL;
     b->room = b->stride * (size_t)state->slots;
-    rg_status st =
-        state->ctx->hooks->reserve(state->ctx, &what, &b->fd, &b->place);
-    if (st == RG_OK && b->fd >= 0)
+    rg_status st = rg__state_ask_room(state, b, b->bytes);
+    if (st == RG_OK && b->fd >= 0 && !b->is_local)
         st = rg__shm_map_at(b->fd, b->place, b->room, &at);
     b->vault = at;
     return st;
@@ -212,6 +240,13 @@ static rg__state_buffer describe(const char *name, void *data, size_t bytes,
         b.is_sharded = true;
         b.replicas = (uint32_t)params->replicas;
         b.align = params->align != 0 ? params->align : RG__LINE;
+    } else if (params->kind == RG_LOCAL) {
+        b.is_sharded = b.is_local = true;
+        b.replicas = (uint32_t)params->replicas;
+        b.align = RG__CELL_BYTES;
+        b.stride = rg__vault_stride(RG__BUFFER_MAX);
+        b.redistribute = params->redistribute;
+        b.redistribute_arg = params->redistribute_arg;
     }
     return b;
 }
@@ -244,6 +279,7 @@ rg_status rg_state_add(rg_state *state, const char *name, void *data,
         return name_buffer(st, name);
     }
     state->has_shards = state->has_shards || b->is_sharded;
+    state->has_local = state->has_local || b->is_local;
     state->has_copies = state->has_copies || b->replicas > 0;
     state->buffers++;
     return RG_OK;
@@ -255,8 +291,13 @@ uint64_t rg__state_registered(const rg_state *state)
     rg__hash_begin(&hash);
     for (int i = 0; i < state->buffers; i++) {
         const rg__state_buffer *b = &state->buffer[i];
-        const uint64_t numbers[] = {b->bytes, b->is_sharded, b->replicas,
-                                    b->align, b->may_differ, b->is_constant};
+        const uint64_t numbers[] = {b->is_local ? 0 : b->bytes,
+                                    b->is_sharded,
+                                    b->replicas,
+                                    b->align,
+                                    b->may_differ,
+                                    b->is_constant,
+                                    b->redistribute != NULL};
         rg__hash_update(&hash, b->name, sizeof b->name);
         rg__hash_update(&hash, numbers, sizeof numbers);
     }

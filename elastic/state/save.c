@@ -1,7 +1,7 @@
 /* Asking for checkpoints. The worker of rank 0 names a commit that counts, and
  * its agent writes it behind the steps that follow
- * (elastic/agent/checkpoint/saver.c). A worker alone writes it here, from
- * registered memory. */
+ * (elastic/agent/checkpoint/saver.c). Without agents the ranks write it here,
+ * from registered memory (write_world.c). */
 #include "elastic/state/state.h"
 
 #include <inttypes.h>
@@ -51,7 +51,7 @@ static rg__state_dir *find_dir(const rg_state *state, const char *path)
 }
 
 /* The serial up to which a directory's checkpoints are ours. */
-static uint64_t known_serial(const rg_state *state, const char *path)
+uint64_t rg__state_known(const rg_state *state, const char *path)
 {
     const rg__state_dir *dir = find_dir(state, path);
     return dir != NULL ? dir->newest : 0;
@@ -71,67 +71,18 @@ void rg__state_know(rg_state *state, const char *path, uint64_t newest)
     dir->newest = newest;
 }
 
-/* ------------------------------------------------------------------- alone */
+/* ---------------------------------------------------------- without agents */
 
-static rg_status describe(const rg_state *state, rg__checkpoint *c,
-                          const void **data)
+/* A reason that another rank has says itself. */
+static void save_ourselves(rg_state *state, const char *dir, int keep)
 {
-    rg_status st = RG_OK;
-    for (int i = 0; i < state->buffers && st == RG_OK; i++) {
-        const rg__state_buffer *b = &state->buffer[i];
-        data[i] = b->data;
-        st = b->is_sharded
-                 ? rg__checkpoint_add_sharded(c, b->name, b->bytes, b->align, 1)
-                 : rg__checkpoint_add(c, b->name, b->bytes);
-    }
-    if (st == RG_OK)
-        st = rg__checkpoint_sign(c, state->ctx->job, state->ctx->host);
-    c->id = state->last;
-    c->world_size = 1;
-    rg__checkpoint_lay_out(c);
-    return st;
-}
-
-/* Of device memory. A piece is a whole buffer. */
-static rg_status fill(void *arg, uint32_t piece, uint64_t at, void *to,
-                      size_t n)
-{
-    const rg_state *state = arg;
-    return rg__state_copy_out(&state->buffer[piece], at, at + n, to);
-}
-
-static rg_status write_alone(rg_state *state, const char *dir, int keep)
-{
-    rg__checkpoint c = {0};
-    const void **data = calloc((size_t)state->buffers + 1, sizeof *data);
-    if (data == NULL)
-        return rg__fail(RG_ERR_MEMORY, "no memory for a checkpoint");
-    const rg__checkpoint_writing w = {
-        .dir = dir, .checkpoint = &c, .data = data, .fill = fill, .arg = state};
-    rg_status st = describe(state, &c, data);
-    if (st == RG_OK)
-        st = rg__checkpoint_next(dir, known_serial(state, dir), &c.serial);
-    if (st == RG_OK)
-        st = rg__checkpoint_write(&w);
-    if (st == RG_OK)
-        st = rg__checkpoint_seal(dir, &c, keep);
-    if (st == RG_OK) {
-        rg__state_know(state, dir, c.serial);
-        atomic_store(&state->ctx->page->saved, c.id.step + 1);
-    }
-    free(data);
-    rg__checkpoint_close(&c);
-    return st;
-}
-
-static void save_alone(rg_state *state, const char *dir, int keep)
-{
+    bool is_elsewhere = false;
     if (keep == 0)
         keep =
             state->ctx->checkpoint_keep > 0 ? state->ctx->checkpoint_keep : 2;
-    if (write_alone(state, dir, keep) == RG_OK)
+    if (rg__state_write_world(state, dir, keep, &is_elsewhere) == RG_OK)
         state->has_warned = false;
-    else
+    else if (!is_elsewhere)
         warn(state, rg_last_error());
 }
 
@@ -146,7 +97,7 @@ static void ask_agent(rg_state *state, const char *dir, int keep)
                   .is_first = now->rank == 0,
                   .shards = state->has_shards ? (uint32_t)now->size : 0,
                   .commit = state->last,
-                  .loaded = known_serial(state, dir)};
+                  .loaded = rg__state_known(state, dir)};
     if (strcmp(dir, state->ctx->checkpoint) != 0)
         snprintf(m.dir, sizeof m.dir, "%s", dir);
     if (state->ctx->hooks->save(state->ctx, &m) != RG_OK)
@@ -162,17 +113,19 @@ static void ask(rg_state *state, const char *dir, int keep)
              "commits are in memory only");
     else if (rg__state_absolute(dir, path) != RG_OK)
         warn(state, rg_last_error());
-    else if (state->ctx->is_alone)
-        save_alone(state, path, keep);
+    else if (!state->ctx->has_agent)
+        save_ourselves(state, path, keep);
     else
         ask_agent(state, path, keep);
 }
 
-/* Shards lie on each host: one rank there asks its agent for them. */
+/* Shards lie on each host: one rank there asks its agent for them. Without
+ * agents all ranks write. */
 static bool is_asking(const rg_state *state)
 {
     const rg__membership *now = &state->ctx->now;
-    return now->rank == 0 || (state->has_shards && now->local_rank == 0);
+    return now->rank == 0 || !state->ctx->has_agent ||
+           (state->has_shards && now->local_rank == 0);
 }
 
 void rg__state_ask(rg_state *state, const char *dir, int keep)
@@ -199,7 +152,7 @@ void rg__state_ask_last(rg_state *state)
 void rg__state_show_loaded(const rg_state *state)
 {
     rg__page *page = state->ctx->page;
-    const uint64_t serial = known_serial(state, state->ctx->checkpoint);
+    const uint64_t serial = rg__state_known(state, state->ctx->checkpoint);
     if (serial == 0)
         return;
     atomic_store(&page->loaded_step, state->loaded_step);

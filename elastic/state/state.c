@@ -43,7 +43,8 @@ static const char *const agree_names[] = {
     [RG__STATE_AGREE_FINISH] = "the end of rg_run",
     [RG__STATE_AGREE_SYNC] = "the sync of rg_run",
     [RG__STATE_AGREE_COPIES] = "rg_state_commit",
-    [RG__STATE_AGREE_SHARDS] = "the sync of rg_run"};
+    [RG__STATE_AGREE_SHARDS] = "the sync of rg_run",
+    [RG__STATE_AGREE_PARTS] = "the sync of rg_run"};
 
 /* ------------------------------------------------------- the end of a step */
 
@@ -342,7 +343,8 @@ static rg_status check_in_fn(const rg_state *state, const char *what)
 {
     if (state == NULL || !state->is_in_fn)
         return rg__fail(RG_ERR_INVALID,
-                        "%s belongs inside the function that rg_run calls",
+                        "%s belongs inside the function that rg_run calls, or "
+                        "behind rg_state_resume",
                         what);
     return RG_OK;
 }
@@ -495,13 +497,11 @@ rg_status rg__state_finish(rg_state *state)
  * next generation. The ranks of a host receive the same bytes in the same
  * place; nobody does before all have come here (rg__sets_sync), so that nobody
  * still takes what came in an earlier generation. */
-static rg_status receive(rg_state *state, int source)
+static rg_status receive_aside(rg_state *state, int source)
 {
     rg_ctx *ctx = state->ctx;
     uint64_t step = 0;
-    rg_status st = rg__state_spoil(state, ASIDE);
-    if (st == RG_OK)
-        st = rg__world_broadcast(ctx, &step, sizeof step, source);
+    rg_status st = rg__world_broadcast(ctx, &step, sizeof step, source);
     for (int k = 0; k < state->buffers && st == RG_OK; k++) {
         const rg__state_buffer *b = &state->buffer[k];
         if (!b->is_sharded)
@@ -523,25 +523,27 @@ static rg_status receive(rg_state *state, int source)
 }
 
 /* For the moment there is a copy of it on the host: once in a job's life. */
-static rg_status send_from_device(rg_ctx *ctx, const rg__state_buffer *b,
-                                  int source)
+static rg_status pass_device(rg_ctx *ctx, const rg__state_buffer *b, int source)
 {
     char *copy = ctx->now.size > 1 ? malloc(b->bytes) : NULL;
+    const bool is_source = ctx->now.rank == source;
     if (ctx->now.size == 1)
         return RG_OK;
     if (copy == NULL)
         return rg__fail(RG_ERR_MEMORY,
-                        "no memory to send buffer %s, %zu bytes of the device, "
-                        "to the other ranks",
+                        "no memory to pass buffer %s, %zu bytes of the device, "
+                        "on to the other ranks",
                         b->name, b->bytes);
-    rg_status st = rg__state_copy_out(b, 0, b->bytes, copy);
+    rg_status st = is_source ? rg__state_copy_out(b, 0, b->bytes, copy) : RG_OK;
     if (st == RG_OK)
         st = rg__world_broadcast(ctx, copy, b->bytes, source);
+    if (st == RG_OK && !is_source)
+        st = rg__state_write(b, 0, copy, b->bytes);
     free(copy);
     return st;
 }
 
-static rg_status send(rg_state *state, int source)
+static rg_status pass(rg_state *state, int source)
 {
     rg_ctx *ctx = state->ctx;
     rg_status st =
@@ -552,32 +554,44 @@ static rg_status send(rg_state *state, int source)
             continue;
         st = b->device == NULL
                  ? rg__world_broadcast(ctx, b->data, b->bytes, source)
-                 : send_from_device(ctx, b, source);
+                 : pass_device(ctx, b, source);
     }
-    return st;
+    return st == RG_OK ? rg__state_flush(state) : st;
+}
+
+static rg_status receive(rg_state *state, int source)
+{
+    const rg_status st = rg__state_spoil(state, ASIDE);
+    return st == RG_OK ? receive_aside(state, source) : st;
 }
 
 static rg_status broadcast_replicated(rg_state *state, int source)
 {
-    return state->ctx->now.rank == source ? send(state, source)
-                                          : receive(state, source);
+    /* without agents there is no vault, and no next generation */
+    return state->ctx->now.rank == source || !state->ctx->has_agent
+               ? pass(state, source)
+               : receive(state, source);
 }
 
-/* true on all ranks when the shards of one of them are damaged. */
+/* true on all ranks when the shards of one of them are damaged. What is refused
+ * on one is refused on all. */
 static rg_status load_shards(rg_state *state, int source, bool *is_damaged_p)
 {
     int64_t in[4] = {0}, out[4] = {0};
-    rg_status st = rg__state_load_shards(state, source);
+    rg_status dealt = RG_OK;
+    rg_status st = rg__state_load_shards(state, source, &dealt);
     if (st == RG_ERR_DAMAGED) {
         rg__log(RG__WARN, "state", "%s", rg_last_error());
         in[0] = 1;
-        st = RG_OK;
+        st = dealt = RG_OK;
     }
     if (st == RG_OK)
         st = rg__world_agree(state->ctx, agree_names[RG__STATE_AGREE_SHARDS],
                              RG__STATE_AGREE_SHARDS, in, out);
     *is_damaged_p = out[0] != 0;
-    return st;
+    return st == RG_OK && state->has_local && !*is_damaged_p
+               ? rg__state_agree_parts(state, dealt)
+               : st;
 }
 
 /* No commit is on the lineage: registered memory is rank source's, and of a
@@ -607,13 +621,27 @@ static bool has_same_shard(const rg_state *state)
            state->last_size == state->ctx->now.size;
 }
 
+static rg_status deal_parts(rg_state *state, int slot, rg__commit_id resume,
+                            bool is_needed)
+{
+    const rg_parts from = {
+        .state = state,
+        .count = atomic_load(&state->ctx->vault->slot[slot]->shards),
+        .slot = slot,
+        .id = resume};
+    return rg__state_agree_parts(state,
+                                 is_needed ? rg__state_deal(&from) : RG_OK);
+}
+
 static rg_status restore(rg_state *state, int slot, rg__commit_id resume,
                          bool is_here)
 {
+    const bool is_needed = !is_here || !has_same_shard(state);
     rg_status st = rg__state_restore(state, slot, resume, !is_here);
     if (st == RG_OK)
-        st = rg__state_restore_shard(state, slot, resume,
-                                     !is_here || !has_same_shard(state));
+        st = rg__state_restore_shard(state, slot, resume, is_needed);
+    if (st == RG_OK && state->has_local)
+        st = deal_parts(state, slot, resume, is_needed);
     bool is_announced = false;
     if (st == RG_OK) /* nobody commits over an older one before all are right */
         st = agree(state, RG__STATE_AGREE_SYNC, state->step, &is_announced);

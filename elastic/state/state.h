@@ -4,6 +4,7 @@
 #ifndef RG_ELASTIC_STATE_H
 #define RG_ELASTIC_STATE_H
 
+#include "elastic/state/checkpoint.h"
 #include "elastic/state/history.h"
 #include "sdk/base/hash.h"
 #include "sdk/core/context.h"
@@ -15,12 +16,18 @@ typedef struct rg__state_buffer {
     char *there;        /* the caller's memory on the device; borrowed */
     size_t bytes;
     bool is_sharded;
+    bool is_local;       /* as well: `bytes` are this rank's own */
     uint32_t replicas;   /* of a shard, on other hosts */
     size_t align;        /* where shards begin */
     int fd;              /* of the vault, borrowed; -1: alone, there is none */
     uint64_t place;      /* where its room begins there */
     char *vault;         /* its room, mapped: a copy for each vault slot */
     size_t stride, room; /* between the copies; bytes mapped */
+    /* local.c */
+    char *cell[RG__VAULT_SLOTS];     /* this rank's, mapped; NULL: not yet */
+    size_t cell_room;                /* bytes mapped of each */
+    rg_redistribute_fn redistribute; /* NULL: other parts are refused */
+    void *redistribute_arg;
     /* compare.c */
     bool may_differ, is_constant; /* as registered */
     bool has_differed, is_still;  /* that was found, and said */
@@ -65,7 +72,7 @@ struct rg_state {
     int cancel_state; /* of rg_run's thread in the program's code */
     uint64_t step;    /* ended on this lineage */
     int slots;        /* of the vault: 2, or 3 where shards are copied */
-    bool has_shards;
+    bool has_shards, has_local;
     bool has_copies;                /* of shards, on other hosts */
     rg__live live[RG__VAULT_SLOTS]; /* the oldest first, the newest agreed
                                        commit last */
@@ -120,7 +127,9 @@ enum {
     RG__STATE_AGREE_COPIES,
     RG__STATE_AGREE_SHARDS,
     RG__STATE_AGREE_COMPARE,
-    RG__STATE_AGREE_RESUME
+    RG__STATE_AGREE_RESUME,
+    RG__STATE_AGREE_PARTS,
+    RG__STATE_AGREE_WRITE
 };
 
 /* compare.c. ERR_INVALID: no value of REGROUP_CHECK_STATE. */
@@ -167,22 +176,68 @@ rg_status rg__state_restore_shard(rg_state *state, int slot, rg__commit_id id,
 /* This rank's part of a sharded buffer, all of a replicated one. */
 void rg__state_slice(const rg__state_buffer *b, uint32_t rank, uint32_t size,
                      size_t *begin_p, size_t *end_p);
+/* register.c. Have the agent make room for a buffer, or know that a local one
+ * needs so much here. */
+rg_status rg__state_ask_room(const rg_state *state, rg__state_buffer *b,
+                             size_t need);
+rg_status rg__state_check_memory(const rg_ctx *ctx, const void *data,
+                                 rg_memory memory);
+/* local.c. */
+rg_status rg__state_check_local(const char *name, const void *data,
+                                size_t bytes);
 /* register.c. A hash of the buffers and their order: workers of a job have
  * equal ones. */
 uint64_t rg__state_registered(const rg_state *state);
+
+/* local.c. Where a local buffer's parts come from: a commit in a vault slot, or
+ * a checkpoint. */
+struct rg_parts {
+    rg_state *state;
+    const rg__state_buffer *b;
+    uint32_t count;
+    int slot; /* of the vault, whose parts are verified */
+    rg__commit_id id;
+    const rg__checkpoint *checkpoint; /* NULL: the vault */
+    const rg__checkpoint_source *source;
+};
+/* One part in a vault slot, mapped. */
+typedef struct rg__state_cell {
+    char *at; /* its head; the bytes follow */
+    size_t bytes, room;
+} rg__state_cell;
+rg_status rg__state_open_cell(const rg__state_buffer *b, int slot, uint32_t i,
+                              rg__state_cell *cell);
+void rg__state_close_cell(rg__state_cell *cell);
+/* Room for this rank's bytes in every vault slot, behind the head. */
+rg_status rg__state_reserve_cell(const rg_state *state, rg__state_buffer *b);
+void rg__state_unmap_cell(rg__state_buffer *b);
+/* The local buffers whose parts are not this rank's as it has registered them
+ * are redistributed, or refused. What is said then is this rank's alone. */
+rg_status rg__state_deal(const rg_parts *from);
+/* All ranks have dealt, and this one with that status: the same for all, OK or
+ * not. Collective. */
+rg_status rg__state_agree_parts(rg_state *state, rg_status mine);
 
 /* Reserve this rank's part of the sharded buffers in every vault slot. */
 rg_status rg__state_reserve_shard(rg_state *state);
 
 /* save.c. A name that holds in any working directory; ERR_INVALID: too long. */
 rg_status rg__state_absolute(const char *dir, char to[RG__TEXT_MAX]);
+/* Write registered memory, of the newest commit, as a checkpoint: collective
+ * over a world without agents. *elsewhere_p: it failed, and another rank knows
+ * why. */
+rg_status rg__state_write_world(rg_state *state, const char *dir, int keep,
+                                bool *elsewhere_p);
+/* The serial up to which a directory's checkpoints are ours, 0: none are. */
+uint64_t rg__state_known(const rg_state *state, const char *path);
 /* Say up to which serial a directory's checkpoints are ours. */
 void rg__state_know(rg_state *state, const char *path, uint64_t newest);
 
 /* load.c. This rank's shards from the checkpoint that rank `source` has loaded,
  * if it has. Collective over the world. ERR_DAMAGED is for one rank to say: the
- * others must hear of it. */
-rg_status rg__state_load_shards(rg_state *state, int source);
+ * others must hear of it, and of what became of local buffers. */
+rg_status rg__state_load_shards(rg_state *state, int source,
+                                rg_status *dealt_p);
 /* Load what a newcomer has only looked at, if it has. */
 rg_status rg__state_load_due(rg_state *state);
 /* Load the one before it, where a directory was loaded; on rank `source`.

@@ -205,6 +205,7 @@ rg_status rg__worker_stay_alone(rg__worker *w,
     rg_ctx *ctx = w->ctx;
     w->sock = -1;
     ctx->is_alone = true;
+    ctx->has_agent = false;
     ctx->page = private_memory(RG__PAGE_BYTES);
     ctx->vault = private_memory(sizeof(rg__vault));
     if (ctx->page == NULL || ctx->vault == NULL)

@@ -50,6 +50,7 @@ static rg_status attach(rg__worker *w)
     if (settings->socket != NULL && settings->socket[0] != '\0') {
         w->ctx->is_rank = settings->launch > 0;
         w->ctx->is_elastic |= w->ctx->is_rank;
+        w->ctx->has_agent = true;
         return rg__worker_connect(w, settings->socket, settings->slot);
     }
     w->launcher = rg__launcher_get();

@@ -1,19 +1,24 @@
-/* Programs without fn: the ranks of one mpirun, under --mpi. Their world forms
- * in rg_init and is never formed again in the same process: when it breaks, the
- * agents end all ranks and launch them again, and those resume here. */
+/* Programs without fn: the ranks of one mpirun, under --mpi or without agents.
+ * Their world forms in rg_init and is never formed again in the same process.
+ * Under --mpi the agents end all ranks when it breaks and launch them again,
+ * and those resume here; without agents checkpoints are all that a launch
+ * leaves to the next. */
 #include "elastic/state/state.h"
 #include "elastic/worker/worker.h"
 
 #include "sdk/base/fail.h"
 #include "sdk/base/failpoint.h"
+#include "sdk/base/log.h"
 
 static rg_status check_place(const rg_state *state)
 {
-    if (!state->ctx->is_rank)
+    const rg_ctx *ctx = state->ctx;
+    if (!ctx->is_rank && (ctx->has_agent || ctx->is_elastic))
         return rg__fail(RG_ERR_INVALID,
-                        "rg_state_resume is for ranks of `regroup run --mpi`; "
-                        "elsewhere the memory of a state is restored by "
-                        "rg_run, or filled by rg_state_load");
+                        "rg_state_resume is for ranks of `regroup run --mpi`, "
+                        "of mpirun, or a static program alone; elsewhere the "
+                        "memory of a state is restored by rg_run, or filled by "
+                        "rg_state_load");
     if (state->is_in_fn || state->ctx->resumed != NULL)
         return rg__fail(RG_ERR_INVALID,
                         "rg_state_resume was called before; call it once, with "
@@ -35,6 +40,17 @@ static rg_status compare_buffers(rg_state *state)
                     "ranks have registered different buffers; call "
                     "rg_state_add with the same names and sizes, in the same "
                     "order, on all of them");
+}
+
+/* Nobody keeps a commit then, and that is said. */
+static void warn_of_loss(const rg_state *state)
+{
+    const rg_ctx *ctx = state->ctx;
+    if (!ctx->has_agent && ctx->checkpoint[0] == '\0' && ctx->now.rank == 0)
+        rg__log(RG__WARN, "state",
+                "without agents and a directory for checkpoints nothing that "
+                "is committed outlives this program; name one "
+                "(REGROUP_CHECKPOINT_DIR), or use `regroup run --mpi`");
 }
 
 /* Where no launch before has left a commit, a checkpoint may be there. */
@@ -61,6 +77,7 @@ rg_status rg_state_resume(rg_state *state, uint64_t *step_p)
         return rg__fail(RG_ERR_PEER_LOST,
                         "the launch is over, and this process will be ended; "
                         "the next launch resumes");
+    warn_of_loss(state);
     st = compare_buffers(state);
     if (st == RG_OK)
         st = load(state, &decided);
@@ -109,12 +126,13 @@ rg_status rg__worker_finish_launch(rg_ctx *ctx)
     bool is_done = false;
     if (ctx->resumed != NULL)
         ctx->resumed->is_resumed = false;
-    if (!ctx->is_rank || !rg__worker_has_world(w, &decided))
+    const bool is_here = rg__worker_has_world(w, &decided);
+    if (!is_here || !(ctx->is_rank || ctx->resumed != NULL || ctx->has_finished))
         return RG_OK;
     rg_status st = meet_at_end(ctx);
-    if (st == RG_OK)
+    if (st == RG_OK && ctx->is_rank)
         st = rg__worker_finished(w);
-    if (st == RG_OK)
+    if (st == RG_OK && ctx->is_rank)
         st = rg__worker_await(w, &decided, &is_done);
     if (ctx->resumed != NULL)
         rg__state_note_leave(ctx->resumed);

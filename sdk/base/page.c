@@ -121,3 +121,9 @@ void rg__vault_slice(size_t bytes, uint32_t i, uint32_t count, size_t *begin_p,
 {
     rg__slice(bytes, RG__LINE, i, count, begin_p, end_p);
 }
+
+void rg__shard_place(bool is_local, size_t bytes, size_t unit, uint32_t i,
+                     uint32_t count, size_t *begin_p, size_t *end_p)
+{
+    rg__slice(bytes, unit, i, is_local ? RG__CELLS : count, begin_p, end_p);
+}

@@ -16,7 +16,8 @@
  * a slice of it and owns one piece of the slot's table. Of a sharded buffer
  * only the parts lie there that local ranks own, and those that came from other
  * hosts; each is the same slice of every sharded buffer, a shard, numbered by
- * the rank that owns it. Pieces and shards alike:
+ * the rank that owns it. A local buffer is sharded as well, by rank instead of
+ * by a rule. Pieces and shards alike:
  *
  *     empty -> writing(id, count) -> complete(id, count, sum)
  *
@@ -49,7 +50,12 @@
 #define RG__SHARDS_MAX         (RG__HOST_SLOTS_MAX + RG__FOREIGN_SHARDS_MAX)
 #define RG__BUFFER_NAME_MAX    64
 #define RG__BUFFERS_MAX        4096
-#define RG__LINE               64
+/* A local buffer is one sharded buffer of so many cells, of which rank i has
+ * cell i, whatever the size of the world. A cell begins with its length, so
+ * that whoever has it knows how much of it there is; places cost nothing. */
+#define RG__CELLS      RG__FOREIGN_SHARDS_MAX
+#define RG__CELL_BYTES (RG__BUFFER_MAX / RG__CELLS)
+#define RG__LINE       64
 
 /* Why a worker has left before its process ends. */
 typedef enum rg__finalized {
@@ -102,6 +108,11 @@ typedef struct rg__page {
     _Atomic uint64_t first_generation; /* the newest generation in which a */
     _Atomic uint64_t first_ns; /* step has ended, and the first's time */
 } rg__page;
+
+/* What a cell begins with; the rank's bytes follow. */
+typedef struct rg__cell {
+    uint64_t bytes, zeros[7];
+} rg__cell;
 
 _Static_assert(offsetof(rg__page, life) == 0, "the agent reads word 0");
 _Static_assert(sizeof(rg__page) <= RG__PAGE_BYTES, "one page");
@@ -177,5 +188,8 @@ void rg__slice(size_t bytes, size_t unit, uint32_t i, uint32_t count,
 /* The same in units of RG__LINE. */
 void rg__vault_slice(size_t bytes, uint32_t i, uint32_t count, size_t *begin_p,
                      size_t *end_p);
+/* Where shard i of count lies: a slice, or the whole cell of a local buffer. */
+void rg__shard_place(bool is_local, size_t bytes, size_t unit, uint32_t i,
+                     uint32_t count, size_t *begin_p, size_t *end_p);
 
 #endif

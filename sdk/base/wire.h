@@ -45,7 +45,7 @@
 
 #include "sdk/base/page.h"
 
-#define RG__WIRE_VERSION 12u
+#define RG__WIRE_VERSION 13u
 #define RG__WIRE_MAX     65536
 #define RG__TEXT_MAX     256
 #define RG__KEY_BYTES    32
@@ -185,9 +185,10 @@ typedef struct rg__register {
     rg__wire_head head;
     uint32_t ask;   /* counts the worker's asks; the answer bears it as well */
     uint32_t slots; /* of the vault: 2, or 3 where shards are copied */
-    uint32_t is_sharded;
+    uint32_t is_sharded, is_local;
     uint32_t replicas; /* hosts besides its own that have a copy of a shard */
     uint64_t bytes, align; /* align: where shards begin */
+    uint64_t need;         /* local: bytes that this rank has now */
     char name[RG__BUFFER_NAME_MAX];
 } rg__register;
 

@@ -47,7 +47,8 @@ struct rg_ctx {
     rg_status finish_st; /* ..or that failed so */
     bool is_running;     /* inside rg_run, with whatever state */
     bool has_failed;     /* rg_run has returned an error */
-    bool is_alone;       /* there is no agent */
+    bool has_agent;
+    bool is_alone;       /* without an agent, and the only rank */
     char history[RG__TEXT_MAX]; /* directory, or "" */
     uint32_t history_start;     /* of this process's file; 0: none yet */
     char job_id[33];

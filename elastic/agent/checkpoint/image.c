@@ -83,9 +83,31 @@ static rg_status add_shards(rg__image *c, int k)
     return st;
 }
 
+/* A vault slot says how long our parts are; the files of other hosts will say
+ * it of theirs. */
+static rg_status add_parts(rg__image *c, int k)
+{
+    const rg__writer_task *t = c->task;
+    const rg__vault_buffer *b = &t->a->store->buffer[k];
+    rg__checkpoint *all = &c->checkpoint;
+    rg_status st = rg__checkpoint_add_local(all, b->name, NULL, t->shards);
+    for (uint32_t i = 0; i < t->shards && st == RG_OK; i++) {
+        size_t begin, end;
+        rg__vault_shard_place(b, i, t->shards, &begin, &end);
+        const uint64_t bytes =
+            is_ours(t, i) ? rg__vault_cell_bytes(t->a, b, c->vault_slot, begin)
+                          : 0;
+        all->piece[all->pieces - t->shards + i].bytes = bytes;
+        st = add_piece(c, k, i, end, end + bytes);
+    }
+    return st;
+}
+
 static rg_status describe_buffer(rg__image *c, int k)
 {
     const rg__vault_buffer *b = &c->task->a->store->buffer[k];
+    if (b->is_local)
+        return add_parts(c, k);
     if (b->is_sharded)
         return add_shards(c, k);
     const rg_status st = rg__checkpoint_add(&c->checkpoint, b->name, b->bytes);
@@ -169,14 +191,27 @@ static rg_status find_room(rg__image *c)
     return st;
 }
 
+/* Parts are as long as in the commit that was asked for, else in any that is
+ * here; one whose parts are not is not taken. */
+static int find_measure(const rg__image *c)
+{
+    int found = rg__vault_find(c->vault, c->task->wanted);
+    for (int i = 0; i < RG__VAULT_SLOTS && found < 0; i++)
+        if (rg__vault_id(c->vault, i).generation != 0)
+            found = i;
+    return found < 0 ? 0 : found;
+}
+
 rg_status rg__image_begin(rg__image *c, const rg__writer_task *task)
 {
     void *at = NULL;
     *c = (rg__image){.task = task};
     rg_status st = rg__shm_map(task->a->store->fd, sizeof(rg__vault), &at);
     c->vault = at;
-    if (st == RG_OK)
-        st = describe(c);
+    if (st != RG_OK)
+        return st;
+    c->vault_slot = find_measure(c);
+    st = describe(c);
     return st == RG_OK ? find_room(c) : st;
 }
 
@@ -186,6 +221,10 @@ static bool copy_piece(rg__image *c, const rg__image_piece *p, int vault_slot)
 {
     const rg__vault_buffer *b = &c->task->a->store->buffer[p->buffer];
     const size_t bytes = p->end - p->begin;
+    if (b->is_local &&
+        rg__vault_cell_bytes(c->task->a, b, vault_slot,
+                             p->begin - sizeof(rg__cell)) != bytes)
+        return false;
     const size_t from =
         b->place + rg__vault_stride(b->bytes) * (size_t)vault_slot + p->begin;
     for (size_t done = 0; done < bytes;) {
@@ -228,9 +267,13 @@ static uint64_t hash_of(const rg__image *c, const rg__image_piece *p,
                         size_t begin, size_t end)
 {
     rg__hash hash;
-    if (begin == end)
+    const rg__vault_buffer *b = &c->task->a->store->buffer[p->buffer];
+    if (begin == end && !b->is_local)
         return 0;
-    rg__hash_begin_named(&hash, c->task->a->store->buffer[p->buffer].name);
+    const rg__cell head = {.bytes = p->end - p->begin};
+    rg__hash_begin_named(&hash, b->name);
+    if (b->is_local)
+        rg__hash_update(&hash, &head, sizeof head);
     rg__hash_update(&hash, c->memory + p->at + (begin - p->begin), end - begin);
     return rg__hash_value(&hash);
 }

@@ -25,7 +25,7 @@ typedef struct rg__image {
     const void **data; /* of each; NULL: another host's */
     char *memory;
     size_t bytes;
-    int vault_slot; /* that it was copied from */
+    int vault_slot; /* that it was copied from; before, that was measured */
 } rg__image;
 
 /* Lay the checkpoint out and get the memory; all of it is there before a commit

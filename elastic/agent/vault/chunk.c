@@ -49,8 +49,8 @@ static void slice_of(const rg__vault_buffer *b, const rg__chunk_part *what,
     if (what->is_shard != b->is_sharded)
         return;
     if (what->is_shard)
-        rg__slice(b->bytes, b->align, what->part.index, what->part.count,
-                  begin_p, end_p);
+        rg__vault_shard_place(b, what->part.index, what->part.count, begin_p,
+                              end_p);
     else
         rg__vault_slice(b->bytes, what->part.index, what->part.count, begin_p,
                         end_p);
@@ -82,11 +82,22 @@ static bool walk_on(rg__chunk *p)
     return true;
 }
 
+/* The head of a cell says how much follows. */
+static uint64_t behind_head(const rg__chunk *p)
+{
+    const rg__vault_buffer *b = buffer_of(p);
+    const size_t begin = p->at - sizeof(rg__cell);
+    return b->is_local && p->at == p->end && begin % RG__CELL_BYTES == 0
+               ? rg__vault_cell_bytes(p->a, b, p->what.slot, begin)
+               : 0;
+}
+
 static void walked(rg__chunk *p, const void *bytes, size_t n)
 {
     rg__hash_update(&p->hash, bytes, n);
     p->at += n;
     p->bytes += n;
+    p->end += behind_head(p);
 }
 
 static off_t place(const rg__chunk *p)
@@ -296,6 +307,12 @@ rg__chunk_state rg__chunk_on_bytes(rg__chunk *p, const void *body, size_t n)
         rg__fail(RG_ERR_MEMORY, "its vault can't be written");
         return CHUNK_FAILED;
     }
+    const size_t end = p->end;
     walked(p, body, n);
+    if (p->end > end &&
+        rg__vault_check_more(p->a, buffer_of(p)->name, p->end - end) != RG_OK) {
+        p->is_under_way = false;
+        return CHUNK_FAILED;
+    }
     return look(p);
 }

@@ -367,7 +367,8 @@ static size_t sweep_buffer(const rg__agent *a, const rg__proposal *p,
     for (uint32_t i = next_here(a, p, 0);; i = next_here(a, p, i + 1)) {
         size_t begin = stride, end = stride;
         if (i < count)
-            rg__slice(b->bytes, b->align, i, count, &begin, &end);
+            rg__shard_place(b->is_local, b->bytes, b->align, i, count, &begin,
+                            &end);
         const size_t first = rg__vault_stride(kept);
         const size_t from = first > at ? first : at;
         const size_t to = begin / RG__PAGE_BYTES * RG__PAGE_BYTES;

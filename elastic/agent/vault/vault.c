@@ -215,15 +215,25 @@ static uint64_t step_under_way(const rg__agent *a)
     return most < UINT64_MAX ? most + 1 : most;
 }
 
+static bool has_local(const rg__agent *a)
+{
+    for (int i = 0; i < a->store->buffers; i++)
+        if (a->store->buffer[i].is_local)
+            return true;
+    return false;
+}
+
 static int find_held(const rg__agent *a, uint64_t most_step,
                      rg__held held[RG__VAULT_SLOTS])
 {
     int n = 0;
+    const bool is_local = has_local(a);
     for (int i = 0; i < RG__VAULT_SLOTS; i++) {
         const rg__commit_id id = rg__vault_part_id(a->store->vault, i);
         rg__held one = {.id = id,
                         .shards =
-                            atomic_load(&a->store->vault->slot[i][0].shards)};
+                            atomic_load(&a->store->vault->slot[i][0].shards),
+                        .is_local = is_local};
         one.is_whole = rg__same_commit(rg__vault_id(a->store->vault, i), id);
         if (id.generation == 0 || id.generation > a->delivered ||
             id.step > most_step)
@@ -248,17 +258,44 @@ int rg__vault_held(const rg__agent *a, rg__held held[RG__VAULT_SLOTS])
 
 /* ---------------------------------------------------------------- registry */
 
-static rg_status check_room(const rg__agent *a, const rg__vault_buffer *b)
+rg_status rg__vault_check_more(const rg__agent *a, const char *name,
+                               uint64_t need)
 {
-    const uint64_t need = room_of(b), used = rg__vault_bytes(a);
+    const uint64_t used = rg__vault_bytes(a);
     const uint64_t most = a->params->vault_max_bytes;
-    if (most != 0 && !b->is_sharded && used + need > most)
+    if (most != 0 && used + need > most)
         return rg__fail(RG_ERR_MEMORY,
                         "buffer %s needs %" PRIu64 " bytes of the vault, of "
                         "which %" PRIu64 " of %" PRIu64 " are taken; raise "
                         "--vault-max or register less",
-                        b->name, need, used, most);
+                        name, need, used, most);
     return RG_OK;
+}
+
+static rg_status check_room(const rg__agent *a, const rg__vault_buffer *b)
+{
+    return b->is_sharded ? RG_OK : rg__vault_check_more(a, b->name, room_of(b));
+}
+
+void rg__vault_shard_place(const rg__vault_buffer *b, uint32_t i,
+                           uint32_t count, size_t *begin_p, size_t *end_p)
+{
+    rg__shard_place(b->is_local, b->bytes, b->align, i, count, begin_p, end_p);
+    if (b->is_local && *begin_p < *end_p)
+        *end_p = *begin_p + sizeof(rg__cell);
+}
+
+uint64_t rg__vault_cell_bytes(const rg__agent *a, const rg__vault_buffer *b,
+                              int vault_slot, size_t begin)
+{
+    const uint64_t most = RG__CELL_BYTES - sizeof(rg__cell);
+    rg__cell head = {0};
+    const off_t at =
+        (off_t)(b->place + rg__vault_stride(b->bytes) * (size_t)vault_slot +
+                begin);
+    if (pread(a->store->fd, &head, sizeof head, at) != (ssize_t)sizeof head)
+        return 0;
+    return head.bytes < most ? head.bytes : 0;
 }
 
 static rg__vault_buffer *find_buffer(rg__agent *a, const char *name)
@@ -349,12 +386,15 @@ static rg_status read_buffer(const rg__register *m, rg__vault_buffer *b)
     *b = (rg__vault_buffer){.bytes = m->bytes,
                             .slots = m->slots,
                             .is_sharded = m->is_sharded != 0,
+                            .is_local = m->is_local != 0,
                             .replicas = m->replicas,
                             .align = m->align};
     snprintf(b->name, sizeof b->name, "%.*s", (int)sizeof b->name - 1, m->name);
     if (b->bytes == 0 || b->bytes > RG__BUFFER_MAX || b->name[0] == '\0' ||
         b->slots < 2 || b->slots > RG__VAULT_SLOTS ||
-        b->replicas > RG__HOST_SLOTS_MAX || (b->is_sharded && b->align == 0))
+        b->replicas > RG__HOST_SLOTS_MAX || (b->is_sharded && b->align == 0) ||
+        (b->is_local && (!b->is_sharded || b->bytes != RG__BUFFER_MAX ||
+                         b->align != RG__CELL_BYTES)))
         return rg__fail(RG_ERR_INVALID, "buffer \"%s\" has no size or name",
                         b->name);
     return RG_OK;
@@ -376,13 +416,13 @@ static rg_status register_buffer(rg__agent *a, const rg__register *m,
     rg__vault_buffer *b = find_buffer(a, what.name);
     if (b == NULL)
         return make_buffer(a, &what, buffer_p);
-    if (b->bytes != what.bytes)
+    if (b->bytes != what.bytes && b->is_local == what.is_local)
         return rg__fail(RG_ERR_INVALID,
                         "buffer %s has %" PRIu64 " bytes here, but %" PRIu64
                         " in another worker of host %s; register equal sizes",
                         b->name, what.bytes, b->bytes, a->params->host);
-    if (b->is_sharded != what.is_sharded || b->replicas != what.replicas ||
-        b->align != what.align)
+    if (b->is_sharded != what.is_sharded || b->is_local != what.is_local ||
+        b->replicas != what.replicas || b->align != what.align)
         return rg__fail(RG_ERR_INVALID,
                         "buffer %s has another kind, replicas or align in "
                         "another worker of host %s; register it alike",
@@ -407,6 +447,7 @@ void rg__vault_describe(const rg__vault_buffer *b, rg__register *m)
     *m = (rg__register){.bytes = b->bytes,
                         .slots = b->slots,
                         .is_sharded = b->is_sharded,
+                        .is_local = b->is_local,
                         .replicas = b->replicas,
                         .align = b->align};
     snprintf(m->name, sizeof m->name, "%s", b->name);
@@ -421,7 +462,10 @@ void rg__vault_unregister(const rg__slot *s)
 void rg__vault_register(rg__slot *s, const rg__register *m)
 {
     rg__vault_buffer *b = NULL;
-    const rg_status st = register_buffer(s->a, m, &b);
+    rg_status st = register_buffer(s->a, m, &b);
+    if (st == RG_OK && b->is_local)
+        st = rg__vault_check_more(s->a, b->name,
+                                  m->need % RG__CELL_BYTES * b->slots);
     if (st == RG_OK)
         b->by |= UINT64_C(1) << s->index;
     rg__buffer reply = {

@@ -9,7 +9,7 @@ typedef struct rg__vault_buffer { /* a registered buffer's room in the vault */
     uint64_t bytes;
     uint64_t place; /* where its room begins in the vault's memory */
     uint32_t slots; /* of the vault, that it has room for */
-    bool is_sharded;
+    bool is_sharded, is_local;
     uint32_t replicas;
     uint64_t align;
     uint64_t by;   /* a bit for each slot whose process has registered it with
@@ -50,6 +50,17 @@ void rg__vault_unregister(const rg__slot *s); /* a process that has none yet */
 /* The buffer of that description, made if it is not there. */
 rg_status rg__vault_room(rg__agent *a, const rg__register *m, int *index_p);
 void rg__vault_describe(const rg__vault_buffer *b, rg__register *m);
+/* Bytes [*begin_p, *end_p) of a sharded buffer, where shard i of count lies; of
+ * a local one no more than the head of its cell. */
+void rg__vault_shard_place(const rg__vault_buffer *b, uint32_t i,
+                           uint32_t count, size_t *begin_p, size_t *end_p);
+/* What lies in a cell at that place of a vault slot; whatever the memory says,
+ * no more than fits there. */
+uint64_t rg__vault_cell_bytes(const rg__agent *a, const rg__vault_buffer *b,
+                              int vault_slot, size_t begin);
+/* May so much more lie here? ERR_MEMORY. */
+rg_status rg__vault_check_more(const rg__agent *a, const char *name,
+                               uint64_t need);
 void rg__vault_alloc(rg__slot *s, const rg__segment *m);
 void rg__vault_free(rg__slot *s, uint32_t id);
 void rg__vault_drop_owner(rg__agent *a, rg__member_id owner);

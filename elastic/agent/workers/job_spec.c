@@ -31,6 +31,8 @@ static json_t *program_json(const rg__agent *a)
 
 static json_t *buffer_json(const rg__vault_buffer *b)
 {
+    if (b->is_local)
+        return json_pack("[s,s,i]", "local", "replicas", (int)b->replicas);
     return b->is_sharded
                ? json_pack("[s,I,s,i,s,I]", "sharded", (json_int_t)b->bytes,
                            "replicas", (int)b->replicas, "align",

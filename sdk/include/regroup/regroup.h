@@ -622,14 +622,43 @@ RG_API rg_status rg_state_create(rg_ctx *ctx, const rg_state_params *params,
 RG_API void rg_state_destroy(rg_state *state);
 
 /* REPLICATED: every rank holds an equal copy. SHARDED: the buffer is one array,
- * of which each rank holds a part, its shard (rg_state_slice). */
-typedef enum rg_buffer_kind { RG_REPLICATED, RG_SHARDED } rg_buffer_kind;
+ * of which each rank holds a part, its shard (rg_state_slice). LOCAL: memory of
+ * each rank's own, of a size of its own. */
+typedef enum rg_buffer_kind {
+    RG_REPLICATED,
+    RG_SHARDED,
+    RG_LOCAL
+} rg_buffer_kind;
+
+/* The parts of a LOCAL buffer in a commit or a checkpoint, one for each rank of
+ * the world that made it; while rg_redistribute_fn runs. */
+typedef struct rg_parts rg_parts;
+
+/* How many there are, and how large part i is; read n bytes of it, from byte
+ * `begin` on. Local. ERR_INVALID: there is no such part, or it is smaller.
+ * ERR_NOT_FOUND: with as many ranks as there were, only part rg_rank is sure to
+ * be here. ERR_DAMAGED: a checkpoint's. */
+RG_API int rg_parts_count(const rg_parts *parts);
+RG_API rg_status rg_parts_bytes(const rg_parts *parts, int i, size_t *bytes_p);
+RG_API rg_status rg_parts_read(const rg_parts *parts, int i, size_t begin,
+                               size_t n, void *to);
+
+/* Fill a LOCAL buffer from parts that are not this rank's as it has registered
+ * it: there were another number of ranks, or its size was another one. Give it
+ * memory of the right size (rg_state_resize) and fill that, from any parts; the
+ * same again when a loss comes before the next commit. Called on the thread of
+ * rg_run or rg_state_resume, before memory is used; it calls rg_parts_,
+ * rg_state_resize, rg_rank and rg_size and nothing else of Regroup. A status
+ * other than RG_OK is refused on all ranks. */
+typedef rg_status (*rg_redistribute_fn)(rg_state *state, const rg_parts *parts,
+                                        void *arg);
 
 /* How a buffer is kept. */
 typedef struct rg_buffer_params {
     size_t size;
     rg_buffer_kind kind;
-    int replicas; /* SHARDED: copies of each shard on other hosts, 0 or more */
+    int replicas; /* SHARDED, LOCAL: copies of each rank's part on other hosts,
+                     0 or more */
     size_t align; /* SHARDED: shards begin at multiples of it; 0: 64 */
     int may_differ;   /* REPLICATED, 1: ranks may hold different bytes, such as
                          running statistics, and a commit holds any mixture of
@@ -638,6 +667,8 @@ typedef struct rg_buffer_params {
     int constant;     /* 1: steps need not change it; 0: a warning names it when
                          no byte has changed over ten commits */
     rg_memory memory; /* of data; RG_DEVICE: see regroup_cuda.h */
+    rg_redistribute_fn redistribute; /* LOCAL; NULL: ERR_REFUSED instead */
+    void *redistribute_arg;
 } rg_buffer_params;
 
 /* Register memory, and reserve room for it in the host's vault: twice
@@ -663,16 +694,35 @@ typedef struct rg_buffer_params {
  * host takes its shards with it, and the job ends if no commit is whole without
  * them. A host that can't hold its part leaves the job and says why.
  *
+ * A LOCAL buffer has `bytes` bytes on this rank, 0 to 256 GiB; other ranks may
+ * have more or fewer. What a commit has of rank r is what rank r gets from it,
+ * wherever that rank is then: a survivor that keeps its rank keeps its memory,
+ * and a newcomer gets the part of the rank that it takes over. Where ranks have
+ * closed up, parts stay with the ranks. With another number of ranks, or
+ * another size than the part's, `redistribute` fills the buffer; without it the
+ * commit is refused on all ranks (ERR_REFUSED, which names both numbers).
+ * Before commit 0 each rank's own memory counts. Names, replicas and the order
+ * of buffers are equal on all ranks, and so is whether there is a function;
+ * replicas and --max are as with SHARDED ones.
+ *
  * ERR_INVALID: the name is registered already, inside rg_run, bytes is 0, or
  * another worker of this host registered the name with another size or kind.
  * ERR_MEMORY: the vault has no room; the sentence says how much is missing. */
 RG_API rg_status rg_state_add(rg_state *state, const char *name, void *data,
                               size_t bytes, const rg_buffer_params *params);
 
+/* A LOCAL buffer is somewhere else, or of another size, from the next commit
+ * on; data as in rg_state_add. Local, at any time between two commits, and in
+ * rg_redistribute_fn. A program that calls it needs `redistribute`: a commit of
+ * before may have another size. ERR_INVALID: no such LOCAL buffer. ERR_MEMORY:
+ * the vault has no room, and the buffer stays what it was. */
+RG_API rg_status rg_state_resize(rg_state *state, const char *name, void *data,
+                                 size_t bytes);
+
 /* Bytes [*begin_p, *end_p) of a registered buffer that this rank holds: all of
- * a REPLICATED one; of a SHARDED one the same part for equal rank and size in
- * every generation. Local; inside rg_run. ERR_INVALID: no such buffer, or this
- * worker has no rank now. */
+ * a REPLICATED or LOCAL one; of a SHARDED one the same part for equal rank and
+ * size in every generation. Local; inside rg_run. ERR_INVALID: no such buffer,
+ * or this worker has no rank now. */
 RG_API rg_status rg_state_slice(const rg_state *state, const char *name,
                                 size_t *begin_p, size_t *end_p);
 
