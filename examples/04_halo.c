@@ -1,14 +1,19 @@
-/* An MPI program that goes on as it is, with its reductions on a Regroup set.
+/* An MPI program that goes on as it is, and survives the machines that it runs
+ * on.
  *
  * It solves a one-dimensional heat equation: each rank has a piece of the rod,
  * exchanges the cells at its ends with its neighbours (MPI_Sendrecv, blocking,
- * as ever), and every few steps all agree on the residual. That reduction is
- * the only thing that changes: build it without WITH_REGROUP and it is MPI
- * alone; with it, the lines between #ifdef and #endif start the reduction on a
- * set, and the next steps go on while it travels. Here that set is the world;
- * rg_set_create_mpi makes one of any communicator of the program.
+ * as ever), and every few steps all agree on the residual. Build it without
+ * WITH_REGROUP and it is MPI alone. The lines between #ifdef and #endif
+ *
+ *   - start that reduction on a set, and the next steps go on while it travels.
+ *     Here that set is the world; rg_set_create_mpi makes one of any
+ *     communicator of the program;
+ *   - commit each rank's piece of the rod now and then, as a local buffer, and
+ *     resume from the newest commit. docs/mpi.md has them line by line.
  *
  *   mpirun -n 4 build/dev/bin/halo-openmpi      (or halo-mpich)
+ *   regroup run --mpi -n 4 build/dev/bin/halo-openmpi
  *
  * prints, and so does halo-mpi-openmpi, which is the same without Regroup:
  *
@@ -83,27 +88,71 @@ static void check(rg_status st)
     fprintf(stderr, "%s\n", rg_last_error());
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
+
+/* Other ranks than those that have committed: cut the rod again. The parts are
+ * one rod, in order; this rank's cells begin where those of lower ones end. */
+static rg_status cut_again(rg_state *state, const rg_parts *parts, void *arg)
+{
+    rod *r = arg;
+    const size_t least = CELLS / r->size, more = CELLS % r->size;
+    const size_t rank = (size_t)r->rank, cell = sizeof *r->cell;
+    const size_t begin = (least * rank + (rank < more ? rank : more)) * cell;
+    const size_t end = begin + (size_t)r->n * cell;
+    size_t at = 0, bytes = 0;
+    rg_status st = RG_OK;
+    (void)state; /* r->n cells are registered already */
+    for (int i = 0; i < rg_parts_count(parts) && st == RG_OK; i++) {
+        st = rg_parts_bytes(parts, i, &bytes);
+        const size_t from = at > begin ? at : begin;
+        const size_t to = at + bytes < end ? at + bytes : end;
+        if (st == RG_OK && from < to)
+            st = rg_parts_read(parts, i, from - at, to - from,
+                               (char *)&r->cell[1] + (from - begin));
+        at += bytes;
+    }
+    return st;
+}
 #endif
 
 int main(int argc, char **argv)
 {
     static rod r;
-    int level = 0;
+    int level = 0, at = 0;
     double mine = 0, residual = 0, sum = 0, total = 0;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+    const int steps = argc > 1 ? atoi(argv[1]) : STEPS;
     begin(&r);
 #ifdef WITH_REGROUP
     rg_ctx *ctx = NULL;
     rg_req *req = NULL;
+    rg_state *state = NULL;
+    uint64_t commits = 0;
+    const rg_buffer_params local = {.size = sizeof local,
+                                    .kind = RG_LOCAL,
+                                    .replicas = 1,
+                                    .redistribute = cut_again,
+                                    .redistribute_arg = &r};
     check(rg_init_mpi(MPI_COMM_WORLD, NULL, &ctx));
     rg_set *all = rg_world(ctx);
+    check(rg_state_create(ctx, NULL, &state));
+    check(rg_state_add(state, "at", &at, sizeof at, NULL));
+    check(rg_state_add(state, "cells", &r.cell[1], (size_t)r.n * sizeof *r.cell,
+                       &local));
+    rg_status st = rg_state_resume(state, &commits);
+    if (st != RG_ERR_NOT_FOUND) /* no step was committed: at is 0 */
+        check(st);
 #endif
-    for (int at = 1; at <= STEPS; at++) {
+    while (at < steps) {
         const double change = step(&r);
+        at++;
 #ifdef WITH_REGROUP
         if (req != NULL && at % EVERY == EVERY / 10) { /* it had time */
             check(rg_wait(&req, -1));
             show(&r, at - at % EVERY, residual);
+            st = rg_state_commit(state); /* nothing is in flight here */
+            if (st == RG_ERR_HOSTS_CHANGED)
+                break; /* it is saved, and this launch ends */
+            check(st);
         }
         if (at % EVERY == 0) {
             mine = change;
@@ -122,15 +171,23 @@ int main(int argc, char **argv)
     for (int i = 1; i <= r.n; i++)
         sum += r.cell[i];
 #ifdef WITH_REGROUP
+    if (at < steps) { /* the next launch goes on */
+        check(rg_finalize(ctx));
+        MPI_Finalize();
+        return 0;
+    }
     check(rg_wait(&req, -1));
-    show(&r, STEPS, residual);
+    show(&r, steps, residual);
     check(rg_allreduce(all, &sum, &total, 1, RG_F64, RG_SUM));
-    check(rg_finalize(ctx));
 #else
     MPI_Allreduce(&sum, &total, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
 #endif
     if (r.rank == 0)
         printf("sum %.9f\n", total);
+#ifdef WITH_REGROUP
+    rg_state_destroy(state);
+    check(rg_finalize(ctx));
+#endif
     MPI_Finalize();
     return 0;
 }

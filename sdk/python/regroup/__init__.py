@@ -20,10 +20,10 @@ from ._errors import (AgentLost, AskedToLeave, Damaged, HostsChanged,
                       SetEnded, Store, System, Timeout, Unsupported)
 from ._mpi import mpi_threads_supported
 from ._sets import Set
-from ._state import Sampler, State, run
+from ._state import Parts, Sampler, State, run
 from ._wait import Request, wait_all
 
-REPLICATED, SHARDED = Kind.REPLICATED, Kind.SHARDED
+LOCAL, REPLICATED, SHARDED = Kind.LOCAL, Kind.REPLICATED, Kind.SHARDED
 HOST, DEVICE = _Where.HOST, _Where.DEVICE
 SUM, AVG, MIN, MAX, PROD = Op.SUM, Op.AVG, Op.MIN, Op.MAX, Op.PROD
 LAND, LOR, LXOR = Op.LAND, Op.LOR, Op.LXOR
@@ -32,8 +32,9 @@ BAND, BOR, BXOR = Op.BAND, Op.BOR, Op.BXOR
 __all__ = [
     "AVG", "Advice", "AgentLost", "AskedToLeave", "BAND", "BOR", "BXOR",
     "Context", "DEVICE", "Damaged", "DeviceInfo", "HOST", "HostsChanged",
-    "InProgress", "Invalid", "JobEnded", "Kind", "LAND", "LOR", "LXOR", "MAX", "MIN", "Memory", "Mismatch", "NotFound", "NotMember", "Op",
-    "PROD", "PeerLost", "REPLICATED", "Refused", "RegroupError", "Request",
+    "InProgress", "Invalid", "JobEnded", "Kind", "LAND",
+    "LOCAL", "LOR", "LXOR", "MAX", "MIN", "Memory", "Mismatch", "NotFound", "NotMember", "Op",
+    "PROD", "Parts", "PeerLost", "REPLICATED", "Refused", "RegroupError", "Request",
     "SHARDED", "STREAM_NONE", "SUM", "Sampler", "Set", "SetEnded", "SetInfo", "State",
     "Status", "Store", "System", "Timeout", "Type", "Unsupported",
     "__version__", "init",

@@ -108,6 +108,7 @@ class Kind(enum.IntEnum):
 
     REPLICATED = 0
     SHARDED = 1
+    LOCAL = 2
 
 
 class Memory(enum.IntEnum):
@@ -162,7 +163,8 @@ class StateParams(Sized):
 class BufferParams(Sized):
     _fields_ = [("size", c_size_t), ("kind", c_int), ("replicas", c_int),
                 ("align", c_size_t), ("may_differ", c_int),
-                ("constant", c_int), ("memory", c_int)]
+                ("constant", c_int), ("memory", c_int),
+                ("redistribute", c_void_p), ("redistribute_arg", c_void_p)]
 
 
 class DeviceParams(Sized):
@@ -197,6 +199,7 @@ TrainFn = CFUNCTYPE(c_int, c_void_p, c_void_p)
 ResetFn = TrainFn
 CommitFn = CFUNCTYPE(None, c_void_p, c_uint64, c_void_p)
 BreakFn = CFUNCTYPE(None, c_void_p, c_uint64, c_void_p)
+RedistributeFn = CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p)
 ColorFn = CFUNCTYPE(c_int, c_void_p, c_void_p)
 
 NO_COLOR = -1
@@ -288,6 +291,10 @@ FUNCTIONS = {
     "rg_state_destroy": (None, [c_void_p]),
     "rg_state_add": (c_int, [c_void_p, c_char_p, c_void_p, c_size_t,
                              _params["rg_buffer_params"]]),
+    "rg_state_resize": (c_int, [c_void_p, c_char_p, c_void_p, c_size_t]),
+    "rg_parts_count": (c_int, [c_void_p]),
+    "rg_parts_bytes": (c_int, [c_void_p, c_int, _p(c_size_t)]),
+    "rg_parts_read": (c_int, [c_void_p, c_int, c_size_t, c_size_t, c_void_p]),
     "rg_state_slice": (c_int, [c_void_p, c_char_p, _p(c_size_t),
                                _p(c_size_t)]),
     "rg_state_on_reset": (c_int, [c_void_p, ResetFn, c_void_p]),

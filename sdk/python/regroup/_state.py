@@ -94,6 +94,48 @@ class _Body:
         return self.result
 
 
+class Parts(typing.Sequence[bytearray]):
+    """The parts of a local buffer in a commit or a checkpoint, by rank, while
+    the function that redistributes them runs: len(parts) ranks have made it,
+    and parts[i] is what rank i had. With as many ranks as now only that of
+    this rank is sure to be there; NotFound otherwise."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle: int | None = handle
+
+    def _open(self) -> int:
+        if self._handle is None:
+            raise Invalid("parts are there while redistribute runs; copy what "
+                          "is needed later")
+        return self._handle
+
+    def close(self) -> None:
+        """The function has returned."""
+        self._handle = None
+
+    def __len__(self) -> int:
+        return lib.rg_parts_count(self._open())
+
+    def bytes_of(self, i: int) -> int:
+        """How much rank i had."""
+        found = c_size_t()
+        check(lib.rg_parts_bytes(self._open(), integer("a rank", c_int, i),
+                                 ctypes.byref(found)))
+        return found.value
+
+    def __getitem__(self, i: typing.Any) -> typing.Any:
+        if isinstance(i, slice):
+            return [self[k] for k in range(*i.indices(len(self)))]
+        if not -len(self) <= i < len(self):
+            raise IndexError(f"there are {len(self)} parts")
+        rank = i % len(self)
+        part = bytearray(self.bytes_of(rank))
+        if part:
+            place = (ctypes.c_char * len(part)).from_buffer(part)
+            check(lib.rg_parts_read(self._open(), rank, 0, len(part), place))
+        return part
+
+
 class State:
     """The memory that a step changes: parameters, optimizer state, counters.
     Equal on all ranks whenever a step has ended. Of Context.state; belongs to
@@ -106,7 +148,8 @@ class State:
         self._on_reset: _Body | None = None
         self._commits: list[typing.Callable[[int], object]] = []
         self._on_commit: typing.Any = None  # what C calls
-        self._raised: BaseException | None = None  # in a function of on_commit
+        self._dealers: list[typing.Any] = []  # what C calls, too
+        self._raised: BaseException | None = None  # in what C has called
         self._is_running = False
         self.is_resumed = False
         self._stored: int | None = None
@@ -140,7 +183,9 @@ class State:
 
     def add(self, name: str, array: Array, *, kind: Kind = Kind.REPLICATED,
             replicas: int = 0, align: int = 0, may_differ: bool = False,
-            constant: bool = False) -> Array:
+            constant: bool = False, local: bool = False,
+            redistribute: typing.Callable[[Parts], Array] | None = None
+            ) -> Array:
         """Register an array before run, and return it. It is held until
         finalize: change it in place, never bind the name to another array.
 
@@ -148,18 +193,61 @@ class State:
         names; replicas of each part lie on other hosts. may_differ: ranks may
         hold other bytes, such as running statistics. constant: no step need
         change it. Both only say that no warning is wanted.
+
+        local: the array is this rank's own (kind LOCAL), of any size, and goes
+        with its rank. With other ranks than those that have committed, or
+        another size, redistribute is called with their Parts and returns the
+        array that is registered from then on (array tells it); without it
+        that is Refused.
         """
         buffer = look_writable(f"add of {name!r}", array)
+        if local:
+            kind = Kind.LOCAL
         params = _abi.BufferParams(
             kind=kind, replicas=integer(f"replicas of {name!r}", c_int,
                                         replicas),
             align=integer(f"align of {name!r}", c_size_t, align),
             may_differ=int(bool(may_differ)), constant=int(bool(constant)),
-            memory=buffer.memory)
+            memory=buffer.memory,
+            redistribute=self._dealer(name, redistribute))
         check(lib.rg_state_add(self.handle, _name(name), buffer.address,
                                buffer.count * buffer.item, params))
         self._buffers[name] = buffer
         return array
+
+    def _dealer(self, name: str, function: typing.Callable[[Parts], Array] |
+                None) -> typing.Any:
+        if function is None:
+            return None
+        need_runnable("redistribute", function)
+
+        def deal(_state: int, handle: int, _argument: int) -> int:
+            parts = Parts(handle)
+            try:
+                self.resize(name, function(parts))
+            except BaseException as error:  # pylint: disable=broad-except
+                self._raised = self._raised or error
+                return error.status if isinstance(error, RegroupError) \
+                    else Status.ERR_INVALID
+            finally:
+                parts.close()
+            return Status.OK
+        self._dealers.append(_abi.RedistributeFn(deal))
+        return ctypes.cast(self._dealers[-1], c_void_p)
+
+    def resize(self, name: str, array: Array) -> Array:
+        """Register another array in place of a local one, of any size, from
+        the next commit on; between two commits. Returns it."""
+        buffer = look_writable(f"resize of {name!r}", array)
+        check(lib.rg_state_resize(self.handle, _name(name), buffer.address,
+                                  buffer.count * buffer.item))
+        self._buffers[name] = buffer
+        return array
+
+    def array(self, name: str) -> Array:
+        """The array that is registered: another one than that of add where a
+        local one was redistributed or resized."""
+        return self._buffers[name].array
 
     def slice(self, name: str) -> slice:
         """Which elements of a registered array, flattened, this rank holds:
@@ -262,7 +350,8 @@ class State:
     def resume(self) -> int | None:
         """For ranks of `regroup run --mpi`, once and in place of run: fill
         registered memory with the newest commit of the launches before this
-        one, or with the newest checkpoint. Returns its step, or None where
+        one, or with the newest checkpoint, which is all that there is under
+        mpirun alone. Returns its step, or None where
         nothing was committed. Then commit, step_end and save may be called
         outside of run; HostsChanged from them: it counts, and this launch
         ends."""
