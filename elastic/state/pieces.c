@@ -155,12 +155,13 @@ static rg_status save_cell(rg_ctx *ctx, rg__state_buffer *b, int slot,
     return st;
 }
 
-static rg_status save_part(rg_state *state, int slot, rg__piece *piece,
-                           bool is_shard, const rg__part *part)
+/* Without a vault they are hashed alone. */
+static rg_status save_slices(rg_state *state, int slot, bool is_shard,
+                             const rg__part *part, uint64_t *sum)
 {
     rg_ctx *ctx = state->ctx;
-    uint64_t sum = rg__part_hash(part);
-    rg_status st = begin_piece(ctx, piece, part);
+    rg_status st = RG_OK;
+    *sum = rg__part_hash(part);
     for (int k = 0; k < state->buffers && st == RG_OK; k++) {
         size_t begin, end;
         rg__state_buffer *b = &state->buffer[k];
@@ -168,29 +169,64 @@ static rg_status save_part(rg_state *state, int slot, rg__piece *piece,
         rg__failpoint("commit.copy", ctx->now.rank, part->id.step,
                       ctx->now.generation);
         st = b->is_local && is_shard
-                 ? save_cell(ctx, b, slot, &sum)
-                 : save_slice(ctx, b, slot, begin, end, &sum);
+                 ? save_cell(ctx, b, slot, sum)
+                 : save_slice(ctx, b, slot, begin, end, sum);
     }
-    return st == RG_OK ? end_piece(ctx, piece, sum) : st;
+    return st;
+}
+
+static rg_status save_part(rg_state *state, int slot, rg__piece *piece,
+                           bool is_shard, const rg__part *part)
+{
+    uint64_t sum = 0;
+    rg_status st = begin_piece(state->ctx, piece, part);
+    if (st == RG_OK)
+        st = save_slices(state, slot, is_shard, part, &sum);
+    return st == RG_OK ? end_piece(state->ctx, piece, sum) : st;
+}
+
+/* This rank's piece and shard of a commit. */
+typedef struct own_parts {
+    rg__part piece, shard;
+} own_parts;
+
+static own_parts parts_of(const rg_state *state, rg__commit_id id)
+{
+    const rg__membership *now = &state->ctx->now;
+    return (own_parts){
+        .piece = {.id = id,
+                  .index = (uint32_t)now->local_rank,
+                  .count = (uint32_t)now->local_size,
+                  .shards = state->has_shards ? (uint32_t)now->size : 0},
+        .shard = {.id = id,
+                  .index = (uint32_t)now->rank,
+                  .count = (uint32_t)now->size}};
 }
 
 rg_status rg__state_fill(rg_state *state, int slot, rg__commit_id id)
 {
-    const rg__membership *now = &state->ctx->now;
+    const int local_rank = state->ctx->now.local_rank;
     rg__vault *vault = state->ctx->vault;
-    const rg__part piece = {.id = id,
-                            .index = (uint32_t)now->local_rank,
-                            .count = (uint32_t)now->local_size,
-                            .shards =
-                                state->has_shards ? (uint32_t)now->size : 0};
-    const rg__part shard = {
-        .id = id, .index = (uint32_t)now->rank, .count = (uint32_t)now->size};
-    const rg_status st = save_part(
-        state, slot, &vault->slot[slot][now->local_rank], false, &piece);
+    const own_parts own = parts_of(state, id);
+    const rg_status st = save_part(state, slot, &vault->slot[slot][local_rank],
+                                   false, &own.piece);
     if (st != RG_OK || !state->has_shards)
         return st;
-    return save_part(state, slot, &vault->shard[slot][now->local_rank], true,
-                     &shard);
+    return save_part(state, slot, &vault->shard[slot][local_rank], true,
+                     &own.shard);
+}
+
+bool rg__state_is_unchanged(rg_state *state)
+{
+    const int local_rank = state->ctx->now.local_rank, slot = state->vault_slot;
+    const rg__vault *vault = state->ctx->vault;
+    const own_parts own = parts_of(state, state->last);
+    uint64_t piece = 0, shard = 0;
+    return save_slices(state, slot, false, &own.piece, &piece) == RG_OK &&
+           piece == atomic_load(&vault->slot[slot][local_rank].sum) &&
+           (!state->has_shards ||
+            (save_slices(state, slot, true, &own.shard, &shard) == RG_OK &&
+             shard == atomic_load(&vault->shard[slot][local_rank].sum)));
 }
 
 rg_status rg__state_spoil(rg_state *state, int slot)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "elastic/state/checkpoint_dir.h"
+#include "process_sets/sets.h"
 #include "sdk/base/clock.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
@@ -140,12 +141,35 @@ void rg__state_ask(rg_state *state, const char *dir, int keep)
         ask(state, dir, keep);
 }
 
+/* Where nobody keeps commits, memory is all that can be written: it must be the
+ * newest commit's on every rank. Collective. */
+static bool has_newest(rg_state *state)
+{
+    char why[RG__TEXT_MAX];
+    const int64_t in[4] = {!rg__state_is_unchanged(state)};
+    int64_t out[4];
+    if (rg__world_agree(state->ctx, "the last checkpoint",
+                        RG__STATE_AGREE_WRITE, in, out) != RG_OK)
+        return false;
+    if (out[0] == 0)
+        return true;
+    snprintf(why, sizeof why,
+             "the newest commit, of step %" PRIu64 ", becomes no checkpoint: "
+             "memory has changed since, and without agents nobody keeps it; "
+             "end with rg_state_save",
+             state->last.step);
+    if (state->ctx->now.rank == 0)
+        warn(state, why);
+    return false;
+}
+
 void rg__state_ask_last(rg_state *state)
 {
     if (state->ctx->checkpoint[0] != '\0' && state->ctx->checkpoint_on_stop &&
         state->last.generation != 0 &&
         state->last.step + 1 != state->loaded_step &&
-        !rg__same_commit(state->asked, state->last))
+        !rg__same_commit(state->asked, state->last) &&
+        (state->ctx->has_agent || has_newest(state)))
         rg__state_ask(state, NULL, 0);
 }
 

@@ -164,6 +164,8 @@ void rg__state_hash_buffer(const rg__state_buffer *b, rg__hash *hash);
 /* pieces.c. Fill this rank's piece and shard of a vault slot. PEER_LOST: the
  * generation has ended. */
 rg_status rg__state_fill(rg_state *state, int slot, rg__commit_id id);
+/* Without a vault: is this rank's memory what the newest commit has hashed? */
+bool rg__state_is_unchanged(rg_state *state);
 /* This rank's piece of a vault slot holds nothing that counts from now on. */
 rg_status rg__state_spoil(rg_state *state, int slot);
 /* Restore the replicated buffers, or only verify this rank's share of what

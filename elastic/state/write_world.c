@@ -15,19 +15,19 @@
 
 #define WRITING "writing a checkpoint"
 
-typedef struct writing {
+typedef struct world_write {
     rg_state *state;
     const char *dir;
     rg__checkpoint c;
     const void **data; /* of each piece; NULL: another rank's, or a device's */
     uint64_t *bytes;   /* of each rank's part of each local buffer */
     uint32_t file;     /* this rank's; 0: the one with the head, or none */
-} writing;
+} world_write;
 
 /* ------------------------------------------------------------------ layout */
 
 /* Of each rank all local buffers, one behind the other. */
-static rg_status gather_bytes(writing *w)
+static rg_status gather_bytes(world_write *w)
 {
     const rg_state *state = w->state;
     const int size = state->ctx->now.size, n = state->buffers;
@@ -45,7 +45,7 @@ static rg_status gather_bytes(writing *w)
     return st;
 }
 
-static rg_status add_local(writing *w, int k)
+static rg_status add_local(world_write *w, int k)
 {
     const rg_state *state = w->state;
     const uint32_t size = (uint32_t)state->ctx->now.size;
@@ -58,7 +58,7 @@ static rg_status add_local(writing *w, int k)
     return st;
 }
 
-static rg_status add_buffer(writing *w, int k)
+static rg_status add_buffer(world_write *w, int k)
 {
     const rg__state_buffer *b = &w->state->buffer[k];
     if (b->is_local)
@@ -70,7 +70,7 @@ static rg_status add_buffer(writing *w, int k)
 }
 
 /* The rank that has a piece. Shards without bytes are no pieces. */
-static uint32_t owner_of(const writing *w, uint32_t i)
+static uint32_t owner_of(const world_write *w, uint32_t i)
 {
     const rg__checkpoint_piece *p = &w->c.piece[i];
     const rg__state_buffer *b = &w->state->buffer[p->buffer];
@@ -91,13 +91,13 @@ static uint32_t owner_of(const writing *w, uint32_t i)
 }
 
 /* Of the buffer, where a piece's bytes begin in this rank's memory. */
-static size_t begin_of(const writing *w, uint32_t i)
+static size_t begin_of(const world_write *w, uint32_t i)
 {
     const rg__checkpoint_piece *p = &w->c.piece[i];
     return w->state->buffer[p->buffer].is_local ? 0 : p->begin;
 }
 
-static void take_piece(writing *w, uint32_t i)
+static void take_piece(world_write *w, uint32_t i)
 {
     const rg__state_buffer *b = &w->state->buffer[w->c.piece[i].buffer];
     w->file = w->c.piece[i].file;
@@ -106,7 +106,7 @@ static void take_piece(writing *w, uint32_t i)
 }
 
 /* Files are numbered as their first pieces come. */
-static rg_status give_files(writing *w)
+static rg_status give_files(world_write *w)
 {
     const int size = w->state->ctx->now.size;
     uint32_t *file = calloc((size_t)size, sizeof *file);
@@ -127,7 +127,7 @@ static rg_status give_files(writing *w)
     return RG_OK;
 }
 
-static rg_status describe(writing *w)
+static rg_status describe(world_write *w)
 {
     rg_state *state = w->state;
     rg_status st = RG_OK;
@@ -147,13 +147,13 @@ static rg_status describe(writing *w)
 
 static rg_status fill(void *arg, uint32_t i, uint64_t at, void *to, size_t n)
 {
-    const writing *w = arg;
+    const world_write *w = arg;
     const size_t begin = begin_of(w, i) + at;
     return rg__state_copy_out(&w->state->buffer[w->c.piece[i].buffer], begin,
                               begin + n, to);
 }
 
-static rg__checkpoint_writing writing_of(writing *w)
+static rg__checkpoint_writing writing_of(world_write *w)
 {
     return (rg__checkpoint_writing){.dir = w->dir,
                                     .checkpoint = &w->c,
@@ -169,7 +169,7 @@ typedef struct word {
     char op[RG__CHECKPOINT_OP];
 } word;
 
-static rg_status begin(writing *w, rg_status mine)
+static rg_status begin(world_write *w, rg_status mine)
 {
     rg_ctx *ctx = w->state->ctx;
     const rg__checkpoint_writing writing = writing_of(w);
@@ -191,7 +191,7 @@ static rg_status begin(writing *w, rg_status mine)
 }
 
 /* OK on all ranks or on none. *shared_p: this one failed on another. */
-static rg_status agree(const writing *w, rg_status mine, bool *elsewhere_p)
+static rg_status agree(const world_write *w, rg_status mine, bool *elsewhere_p)
 {
     const int64_t in[4] = {mine != RG_OK};
     int64_t out[4];
@@ -207,7 +207,7 @@ static rg_status agree(const writing *w, rg_status mine, bool *elsewhere_p)
                         : mine;
 }
 
-static rg_status put(writing *w)
+static rg_status put(world_write *w)
 {
     const rg__checkpoint_writing writing = writing_of(w);
     if (w->state->ctx->now.rank == 0)
@@ -215,7 +215,7 @@ static rg_status put(writing *w)
     return w->file == 0 ? RG_OK : rg__checkpoint_put_file(&writing, w->file);
 }
 
-static rg_status end(writing *w, int keep)
+static rg_status end(world_write *w, int keep)
 {
     const rg__checkpoint_writing writing = writing_of(w);
     if (w->state->ctx->now.rank != 0)
@@ -224,7 +224,7 @@ static rg_status end(writing *w, int keep)
     return st == RG_OK ? rg__checkpoint_seal(w->dir, &w->c, keep) : st;
 }
 
-static rg_status write_all(writing *w, int keep, bool *elsewhere_p)
+static rg_status write_all(world_write *w, int keep, bool *elsewhere_p)
 {
     rg_status st = w->state->has_local ? gather_bytes(w) : RG_OK;
     if (st != RG_OK)
@@ -242,7 +242,7 @@ static rg_status write_all(writing *w, int keep, bool *elsewhere_p)
 rg_status rg__state_write_world(rg_state *state, const char *dir, int keep,
                                 bool *elsewhere_p)
 {
-    writing w = {.state = state, .dir = dir};
+    world_write w = {.state = state, .dir = dir};
     *elsewhere_p = false;
     const rg_status st = write_all(&w, keep, elsewhere_p);
     if (st == RG_OK) {

@@ -78,7 +78,7 @@ static bool has_other_format(image m)
 {
     uint32_t format;
     memcpy(&format, m.bytes + AT_FORMAT, sizeof format);
-    return format < 1 || format > RG__CHECKPOINT_FORMAT_FILES;
+    return format < 1 || format > RG__CHECKPOINT_FORMAT_NEWEST;
 }
 
 static void bits(image m)
@@ -140,7 +140,7 @@ static void is_for_others(size_t at, uint32_t value, const char *says)
 static void others(void)
 {
     is_for_others(AT_ORDER, 0x04030201, "other byte order");
-    is_for_others(AT_FORMAT, 4, "has format 4");
+    is_for_others(AT_FORMAT, 5, "has format 5");
 }
 
 static void lies(void)
