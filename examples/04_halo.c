@@ -94,7 +94,8 @@ static void check(rg_status st)
 static rg_status cut_again(rg_state *state, const rg_parts *parts, void *arg)
 {
     rod *r = arg;
-    const size_t least = CELLS / r->size, more = CELLS % r->size;
+    const size_t least = (size_t)(CELLS / r->size);
+    const size_t more = (size_t)(CELLS % r->size);
     const size_t rank = (size_t)r->rank, cell = sizeof *r->cell;
     const size_t begin = (least * rank + (rank < more ? rank : more)) * cell;
     const size_t end = begin + (size_t)r->n * cell;

@@ -34,6 +34,20 @@ rg_status rg__state_check_local(const char *name, const void *data,
                     name, bytes, data);
 }
 
+rg_status rg__state_ask_room(const rg_state *state, rg__state_buffer *b,
+                             size_t need)
+{
+    rg__register what = {.bytes = b->is_local ? RG__BUFFER_MAX : b->bytes,
+                         .slots = (uint32_t)state->slots,
+                         .is_sharded = b->is_sharded,
+                         .is_local = b->is_local,
+                         .replicas = b->replicas,
+                         .align = b->align,
+                         .need = b->is_local ? need : 0};
+    snprintf(what.name, sizeof what.name, "%s", b->name);
+    return state->ctx->hooks->reserve(state->ctx, &what, &b->fd, &b->place);
+}
+
 /* ------------------------------------------------------------------- cells */
 
 static size_t place_of(const rg__state_buffer *b, int slot, uint32_t i)

@@ -18,6 +18,22 @@ rg_status rg__state_await_device(const rg_state *state)
                                       : rg__device_drain(state->ctx->device);
 }
 
+rg_status rg__state_check_memory(const rg_ctx *ctx, const void *data,
+                                 rg_memory memory)
+{
+    if (memory == RG_HOST || data == NULL)
+        return RG_OK;
+    if (memory != RG_DEVICE)
+        return rg__fail(RG_ERR_INVALID,
+                        "there is no memory %d; use RG_HOST or RG_DEVICE",
+                        (int)memory);
+    if (ctx->device == NULL)
+        return rg__fail(RG_ERR_INVALID,
+                        "device memory needs a device; call rg_device_open "
+                        "before");
+    return rg__device_check_memory(ctx->device, data);
+}
+
 static rg_status name_buffer(const rg__state_buffer *b, rg_status st)
 {
     char why[RG__TEXT_MAX];

@@ -128,22 +128,6 @@ static rg_status check_bytes(const char *name, const void *data, size_t bytes,
     return RG_OK;
 }
 
-rg_status rg__state_check_memory(const rg_ctx *ctx, const void *data,
-                                 rg_memory memory)
-{
-    if (memory == RG_HOST || data == NULL)
-        return RG_OK;
-    if (memory != RG_DEVICE)
-        return rg__fail(RG_ERR_INVALID,
-                        "there is no memory %d; use RG_HOST or RG_DEVICE",
-                        (int)memory);
-    if (ctx->device == NULL)
-        return rg__fail(RG_ERR_INVALID,
-                        "device memory needs a device; call rg_device_open "
-                        "before");
-    return rg__device_check_memory(ctx->device, data);
-}
-
 /* And takes the caller's params. */
 static rg_status check_add(const rg_state *state, const char *name,
                            const void *data, size_t bytes,
@@ -184,20 +168,6 @@ static rg_status check_add(const rg_state *state, const char *name,
                         "registered, so join small ones",
                         name, RG__BUFFERS_MAX);
     return RG_OK;
-}
-
-rg_status rg__state_ask_room(const rg_state *state, rg__state_buffer *b,
-                             size_t need)
-{
-    rg__register what = {.bytes = b->is_local ? RG__BUFFER_MAX : b->bytes,
-                         .slots = (uint32_t)state->slots,
-                         .is_sharded = b->is_sharded,
-                         .is_local = b->is_local,
-                         .replicas = b->replicas,
-                         .align = b->align,
-                         .need = b->is_local ? need : 0};
-    snprintf(what.name, sizeof what.name, "%s", b->name);
-    return state->ctx->hooks->reserve(state->ctx, &what, &b->fd, &b->place);
 }
 
 /* Of a local one nothing is mapped before this worker has a rank. */

@@ -145,7 +145,10 @@ bool rg__state_looks(const rg_state *state);
 /* A commit takes so much of a buffer here, with that hash. */
 void rg__state_note_slice(rg__state_buffer *b, uint64_t hash);
 
-/* on_device.c. Registered memory, wherever it is. Before a load and a sync:
+/* on_device.c. May it be registered? */
+rg_status rg__state_check_memory(const rg_ctx *ctx, const void *data,
+                                 rg_memory memory);
+/* Registered memory, wherever it is. Before a load and a sync:
  * what the program has enqueued writes no buffer behind it. ERR_DEVICE. */
 rg_status rg__state_await_device(const rg_state *state);
 /* Bytes [begin, end), handed on in one or several pieces; what fn says ends it.
@@ -178,13 +181,10 @@ rg_status rg__state_restore_shard(rg_state *state, int slot, rg__commit_id id,
 /* This rank's part of a sharded buffer, all of a replicated one. */
 void rg__state_slice(const rg__state_buffer *b, uint32_t rank, uint32_t size,
                      size_t *begin_p, size_t *end_p);
-/* register.c. Have the agent make room for a buffer, or know that a local one
+/* local.c. Have the agent make room for a buffer, or know that a local one
  * needs so much here. */
 rg_status rg__state_ask_room(const rg_state *state, rg__state_buffer *b,
                              size_t need);
-rg_status rg__state_check_memory(const rg_ctx *ctx, const void *data,
-                                 rg_memory memory);
-/* local.c. */
 rg_status rg__state_check_local(const char *name, const void *data,
                                 size_t bytes);
 /* register.c. A hash of the buffers and their order: workers of a job have

@@ -127,7 +127,8 @@ rg_status rg__worker_finish_launch(rg_ctx *ctx)
     if (ctx->resumed != NULL)
         ctx->resumed->is_resumed = false;
     const bool is_here = rg__worker_has_world(w, &decided);
-    if (!is_here || !(ctx->is_rank || ctx->resumed != NULL || ctx->has_finished))
+    if (!is_here ||
+        !(ctx->is_rank || ctx->resumed != NULL || ctx->has_finished))
         return RG_OK;
     rg_status st = meet_at_end(ctx);
     if (st == RG_OK && ctx->is_rank)

@@ -48,7 +48,7 @@ struct rg_ctx {
     bool is_running;     /* inside rg_run, with whatever state */
     bool has_failed;     /* rg_run has returned an error */
     bool has_agent;
-    bool is_alone;       /* without an agent, and the only rank */
+    bool is_alone;              /* without an agent, and the only rank */
     char history[RG__TEXT_MAX]; /* directory, or "" */
     uint32_t history_start;     /* of this process's file; 0: none yet */
     char job_id[33];
