@@ -30,6 +30,9 @@ _Static_assert(offsetof(rg_op_params, memory) >=
 _Static_assert(offsetof(rg_buffer_params, memory) >=
                    sizeof(first_buffer_params) + 2 * sizeof(int),
                "memory of a buffer");
+_Static_assert(offsetof(rg_buffer_params, redistribute) >=
+                   offsetof(rg_buffer_params, memory) + sizeof(rg_memory),
+               "redistribution of a buffer");
 
 typedef struct longer {
     rg_sampler_params params;
@@ -61,7 +64,7 @@ static void of_buffers(rg_state *state)
             "rg_buffer_params.size is 23; set it to sizeof(rg_buffer_params)");
     params.size = sizeof params + 1;
     refused(rg_state_add(state, "long", data[2], sizeof data[2], &params),
-            "rg_buffer_params.size is 41");
+            "rg_buffer_params.size is 57");
 }
 
 static void of_operations(void)
