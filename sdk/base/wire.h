@@ -52,7 +52,7 @@
 #define RG__ADDRESS_MAX  48
 #define RG__SET_NAME_MAX 32
 #define RG__ENV_SOCKET   "REGROUP_SOCKET" /* path of the agent's socket */
-#define RG__ENV_SLOT     "REGROUP_SLOT" /* the slot this process was started in */
+#define RG__ENV_SLOT     "REGROUP_SLOT"   /* the slot of this process */
 #define RG__ENV_LAUNCH                                                         \
     "REGROUP_LAUNCH"          /* number of the launch, under --mpi             \
                                */

@@ -9,7 +9,7 @@
  * second number, so that a single late wait does not end that. */
 #define PROMPT_WAITS      8
 #define PROMPT_WAITS_MOST (2 * PROMPT_WAITS)
-#define AT_ONCE_NS        (20 * RG__MS / 1000) /* about what waking a thread takes */
+#define AT_ONCE_NS        (20 * RG__MS / 1000) /* what waking a thread takes */
 
 static uint32_t prompt_waits(const rg__engine *e)
 {

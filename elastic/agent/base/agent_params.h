@@ -33,7 +33,7 @@ typedef struct rg__agent_params {
     const char *endpoints, *user, *password; /* of etcd; user NULL: no auth */
     const char *cacert, *cert, *key;         /* files for https; NULL: none */
     bool creates_job;  /* refuse a running job of that name, and start over;
-                          false: join the job, or create it if it is not there */
+                          false: join the job, or create it if there is none */
     bool replaces_job; /* one that has not ended is dead, says the operator */
     bool is_one_host;  /* no other host can join: it listens at no port */
     bool has_etcd; /* the job's private one, which ends with what started us */

@@ -34,7 +34,8 @@
 #include "sdk/base/sock.h"
 
 #define DONE_NS                                                                \
-    (60000 * RG__MS) /* for the checkpoints of a job that is done              \
+    (60000 *                                                                   \
+     RG__MS) /* for the checkpoints of a job that is done              \
                       */
 
 static void end_late(void *saver_arg);

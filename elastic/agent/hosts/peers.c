@@ -52,7 +52,8 @@ typedef struct head {
 
 #define FRAME_MAX (sizeof(head) + RG__PEER_BODY_MAX)
 #define FIRST_MAX                                                              \
-    (sizeof(hello) + RG__MAC_BYTES) /* before the key is proved                \
+    (sizeof(hello) +                                                           \
+     RG__MAC_BYTES) /* before the key is proved                \
                                      */
 
 typedef enum phase { MEETING, PROVING, OPEN } phase;

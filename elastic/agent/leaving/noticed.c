@@ -18,7 +18,7 @@
 #include "sdk/base/clock.h"
 #include "sdk/base/log.h"
 
-#define LEAST_MS         2000 /* that a drain gets, also when its time is over */
+#define LEAST_MS         2000 /* that a drain gets even when its time is over */
 #define PATIENCE_MOST_MS 10000
 #define RESERVE_MS       5000 /* of the time left: to end workers, and to go */
 

@@ -46,7 +46,7 @@
 #define BACKOFF_MOST_MS    10000
 #define ORPHAN_NS          (1000 * RG__MS) /* for the supervisor's word */
 #define MISSED_NS          (500 * RG__MS)  /* for what needs the dead no more */
-#define QUICK_NS           (UINT64_C(5) * 1000 * RG__MS) /* back off from these */
+#define QUICK_NS           (UINT64_C(5) * 1000 * RG__MS) /* back off then */
 
 /* --------------------------------------------------------------------- keep
  */

@@ -123,7 +123,8 @@ typedef struct rg_params {
                     in rg_world_wait */
 } rg_params;
 
-/* Meet the agent, if one started this process, and start the Regroup thread.
+/* Connect to the agent, if one started this process, and start the Regroup
+ * thread.
  * Without an agent and without a launcher the world is this process alone.
  * Static programs wait here until the world has formed; elastic ones return
  * at once, with no rank yet.
@@ -153,10 +154,10 @@ RG_API rg_status rg_finalize(rg_ctx *ctx);
  *
  * A worker that comes between the two waits for the first commit. When the
  * first generation breaks before that commit, all of its workers are killed
- * and started again together, wherever they are: what they had begun counts
- * nowhere, and this call forms the first world again. Write a download to
- * another name, and rename it when it is whole. Only a worker that died itself
- * uses up one of --max-restarts.
+ * and started again together, wherever they are: nothing that they had begun
+ * counts, and this call forms the first world again. Write a download to
+ * another name, and rename it when it is complete. Only a worker that died
+ * itself uses up one of --max-restarts.
  *
  * A set that is made between this call and rg_run is made collectively; a
  * worker that joins declares the same sets in the same order.
@@ -363,8 +364,8 @@ typedef struct rg_op_params {
                         f32, and to their own type when the operation ends),
                         integers truncated to the nearest value of the type */
     double postscale; /* likewise, of the result (after AVG's division) */
-    uint64_t tag; /* the program's own, compared as the count is: the hash of a
-                     name or a shape, a step. ERR_MISMATCH where it differs */
+    uint64_t tag; /* the program's own, such as a step or the hash of a name;
+                     compared like the count: ERR_MISMATCH where it differs */
     rg_memory memory; /* of send and recv; the same on all ranks */
     void *stream;     /* RG_DEVICE: the CUstream or cudaStream_t that the
                          operation runs in (regroup_cuda.h); NULL: the default
@@ -383,13 +384,13 @@ typedef struct rg_op_params {
  * alltoall with equal counts and places); else send is this rank's own part of
  * recv (allgather, gather at the root), or recv this rank's own part of send
  * (reduce_scatter, scatter at the root). rg_allgather takes send == recv too:
- * what lies at its begin is sent, and moves to its part. Other overlaps are
- * ERR_INVALID.
+ * it sends the data at the start of recv, and moves them to their part. Other
+ * overlaps are ERR_INVALID.
  *
  * Arrays of places (where a rank's part begins) may be NULL: parts then lie one
  * behind the other in rank order. Parts of one recv must not overlap.
  *
- * Sizes nobody knows: rg_allgather of one U64 count before an allgatherv, and
+ * Unknown sizes: rg_allgather of one U64 count before an allgatherv, and
  * rg_alltoall of the counts before an alltoallv, tell every rank what it will
  * receive, and so what to allocate; rg_gather before a gatherv and rg_scatter
  * before a scatterv likewise, and rg_broadcast of a count before a broadcast.
@@ -582,7 +583,7 @@ RG_API rg_status rg_alltoall(rg_set *set, const void *send, void *recv,
 RG_API rg_status rg_barrier(rg_set *set);
 RG_API rg_status rg_join(rg_set *set, int *last_p);
 
-/* Of the blocking forms in programs that were built with 0.1.0. */
+/* Called by the blocking forms in programs that were built with 0.1.0. */
 RG_API rg_status rg__group_refuse(rg_req **req_p);
 
 /* ---------------------------------------------------------------- memory */
@@ -592,9 +593,9 @@ typedef struct rg_alloc_params {
     size_t size;
 } rg_alloc_params;
 
-/* Memory in which a collective copies nothing between workers of one host:
- * zeroed, 64-byte aligned, kept through generations, not inherited by fork.
- * Local; each call makes one shared segment, so allocate few and large.
+/* Memory that collectives read in place between workers of one host, without a
+ * copy: zeroed, 64-byte aligned, kept through generations, not inherited by
+ * fork. Local; each call makes one shared segment, so allocate few and large.
  * ERR_MEMORY. */
 RG_API rg_status rg_alloc(rg_ctx *ctx, size_t bytes,
                           const rg_alloc_params *params, void **p_p);
@@ -617,8 +618,8 @@ RG_API rg_status rg_state_create(rg_ctx *ctx, const rg_state_params *params,
                                  rg_state **state_p);
 
 /* Free the state; the registered memory stays the caller's. NULL is allowed.
- * One that rg_state_resume has filled waits for all ranks, as rg_finalize does
- * behind it: collective then. */
+ * A state that rg_state_resume has filled waits for all ranks, as rg_finalize
+ * does after it; the call is collective then. */
 RG_API void rg_state_destroy(rg_state *state);
 
 /* REPLICATED: every rank holds an equal copy. SHARDED: the buffer is one array,
@@ -661,9 +662,8 @@ typedef struct rg_buffer_params {
                      0 or more */
     size_t align; /* SHARDED: shards begin at multiples of it; 0: 64 */
     int may_differ;   /* REPLICATED, 1: ranks may hold different bytes, such as
-                         running statistics, and a commit holds any mixture of
-                         them; 0: a difference is reported (REGROUP_CHECK_STATE)
-                       */
+                         running statistics, and a commit holds any mixture;
+                         0: differences are reported (REGROUP_CHECK_STATE) */
     int constant;     /* 1: steps need not change it; 0: a warning names it when
                          no byte has changed over ten commits */
     rg_memory memory; /* of data; RG_DEVICE: see regroup_cuda.h */
@@ -733,16 +733,17 @@ RG_API rg_status rg_state_slice(const rg_state *state, const char *name,
 typedef rg_status (*rg_reset_fn)(rg_state *state, void *arg);
 RG_API rg_status rg_state_on_reset(rg_state *state, rg_reset_fn fn, void *arg);
 
-/* Call fn once for each step that counts, in order, on every rank that has made
- * it: by the commit that makes it count, before that returns, also where
- * it returns ERR_HOSTS_CHANGED; where this rank hears only from the next
- * decision that the commit counts, by rg_run, before fn of rg_state_on_reset.
- * Steps that rg_step_end has ended come with the next commit, or with the end
- * of the job. A step that a later loss of hosts rolls back is not told again.
- * Always on the thread of rg_run, with no lock held. fn may print, write files
- * and ask for rank and size; it calls nothing collective, and changes no
- * registered memory, which is that of the newest of these steps. One fn per
- * state; NULL: none. ERR_INVALID inside of rg_run. */
+/* Call fn once for each step that counts, in order, on every rank that made it.
+ * The commit that makes the step count calls fn before it returns, also when it
+ * returns ERR_HOSTS_CHANGED. A rank that learns only from the next decision
+ * that the commit counts gets the call in rg_run, before the function of
+ * rg_state_on_reset. Steps that rg_step_end has ended come with the next
+ * commit, or with the end of the job. There is no second call for a step that a
+ * loss of hosts has rolled back. Always on the thread of rg_run, with no lock
+ * held. fn may print, write files and ask for rank and size; it calls nothing
+ * collective, and does not change registered memory, which is that of the
+ * newest of these steps. One fn per state; NULL: none. ERR_INVALID inside
+ * rg_run. */
 typedef void (*rg_commit_fn)(rg_state *state, uint64_t step, void *arg);
 RG_API rg_status rg_state_on_commit(rg_state *state, rg_commit_fn fn,
                                     void *arg);
@@ -774,12 +775,10 @@ RG_API uint64_t rg_state_step(const rg_state *state);
  * computes has broken, or this worker is to end; not when its members agree to
  * leave it (ERR_HOSTS_CHANGED). It is for programs with communicators of their
  * own, in which the thread of rg_run may be waiting: abort them here. At most
- * once for a generation; it runs only while rg_run runs, and rg_run neither
- * begins another generation nor returns before it has returned. It may ask for
- * rank and size, which are still those of that generation, and calls nothing
- * else of Regroup. One fn per context; NULL: none. ERR_INVALID inside of
- * rg_run.
- */
+ * once for a generation, and only while rg_run runs; rg_run waits for fn to
+ * return before it begins another generation or returns. fn may ask for rank
+ * and size, which are still those of that generation, and calls nothing else of
+ * Regroup. One fn per context; NULL: none. ERR_INVALID inside rg_run. */
 typedef void (*rg_break_fn)(rg_ctx *ctx, uint64_t generation, void *arg);
 RG_API rg_status rg_on_break(rg_ctx *ctx, rg_break_fn fn, void *arg);
 
@@ -810,10 +809,10 @@ typedef rg_status (*rg_train_fn)(rg_state *state, void *arg);
  * its process has --agent-grace to end before it is killed, and its slot starts
  * again. The same happens when the thread ends inside fn (pthread_exit, or
  * pthread_cancel, which takes effect inside fn only), and when a C++ exception
- * leaves fn or another function that rg_run calls: the exception passes rg_run,
- * which has left the job by then, and may be caught behind it. rg_run can't be
- * called again, and rg_finalize works. The function of rg_on_break must not
- * throw.
+ * leaves fn or another function that rg_run calls: the exception passes through
+ * rg_run, which has left the job by then, and may be caught outside of it.
+ * rg_run can't be called again, and rg_finalize works. The function of
+ * rg_on_break must not throw.
  * ERR_INVALID: the program is static, rg_run is running already or has run in
  * this process, or fn has left ten times without a step for a reason that no
  * other rank knows, such as a status kept from an earlier generation.
@@ -836,12 +835,12 @@ RG_API rg_status rg_run(rg_state *state, rg_train_fn fn, void *arg);
  * is one directory that all of them see; with sharded buffers each host writes
  * its shards into a file of its own beside the first. */
 
-/* For programs without fn, the ranks of `regroup run --mpi`: behind the
+/* For programs without fn, the ranks of `regroup run --mpi`: after the
  * rg_state_add calls, fill registered memory with the newest commit of the
  * launches before this one, or else with the newest checkpoint of
  * --checkpoint-dir; *step_p is its step. Then rg_state_commit, rg_step_end and
- * rg_state_save may be called, outside of any function. Collective over the
- * world, once. The work is done when all ranks have called rg_finalize, which
+ * rg_state_save may be called, outside of any fn. Collective over the world,
+ * once. The work is done when all ranks have called rg_finalize, which
  * waits for them here.
  *
  * ERR_NOT_FOUND: no step was committed: *step_p is 0, registered memory is
@@ -884,7 +883,7 @@ typedef struct rg_save_params {
  * world, inside fn, with equal arguments. Returns when the commit counts and
  * the agent of rank 0's host has been asked; without an agent, when it is
  * written. A newer request replaces one that still waits; with sharded buffers
- * one that waits until its commit has left the vault is left out. dir NULL: the
+ * a request is dropped if its commit leaves the vault before. dir NULL: the
  * directory of --checkpoint-dir; without one this is rg_state_commit and a
  * warning. A disk that fails costs the checkpoint and a warning, never the
  * training. */
@@ -896,9 +895,9 @@ RG_API rg_status rg_state_save(rg_state *state, const char *dir,
  * the step: the next rg_step_end, rg_state_commit or rg_state_save of all ranks
  * commits that step and returns ERR_HOSTS_CHANGED. Once fn has returned that on
  * all ranks, rg_run returns RG_OK: the job is done, and its last commit becomes
- * a checkpoint where there is a --checkpoint-dir. A rank that is lost before
- * the step ends takes its wish with it; a loss right after it may cost one more
- * step. ERR_INVALID: outside of fn. */
+ * a checkpoint where there is a --checkpoint-dir. If this rank is lost before
+ * the step ends, its request is lost too; a loss right after the step may cost
+ * one more. ERR_INVALID: outside of fn. */
 RG_API rg_status rg_stop(rg_state *state);
 
 /* The step of the newest checkpoint that this job has published or this worker
@@ -914,8 +913,7 @@ RG_API rg_status rg_state_saved(const rg_state *state, uint64_t *step_p);
 typedef struct rg_sampler_params {
     size_t size;
     uint64_t count; /* samples in the data set, 1 .. 2^32 - 1 */
-    uint64_t
-        batch; /* global batch, in samples; the last of an epoch is short */
+    uint64_t batch; /* global, in samples; the last of an epoch may be short */
     uint64_t seed;
     int in_order; /* 1: samples in their own order, 0: shuffled every epoch */
 } rg_sampler_params;
@@ -934,8 +932,8 @@ RG_API uint64_t rg_sampler_steps(const rg_sampler *sampler);
 /* Sample indices in the global batch of this step, over all ranks. */
 RG_API uint64_t rg_sampler_batch_size(const rg_sampler *sampler, uint64_t step);
 
-/* The sample indices that rank of size takes in step of epoch: n_p of them,
- * maybe 0, borrowed until the sampler's next call. ERR_INVALID: step out of
+/* The sample indices that rank of size takes in step of epoch: *n_p of them,
+ * possibly 0, borrowed until the sampler's next call. ERR_INVALID: step out of
  * range, or no such rank. */
 RG_API rg_status rg_sampler_take(rg_sampler *sampler, uint64_t epoch,
                                  uint64_t step, int rank, int size,

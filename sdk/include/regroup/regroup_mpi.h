@@ -31,7 +31,7 @@
  * When MPI has no communicator left, a call that makes a set or a communicator
  * returns ERR_SYSTEM on the ranks that MPI tells so; other ranks may have the
  * set by then, get ERR_MISMATCH from their next call, or wait in MPI. End the
- * job then.
+ * job when that happens.
  */
 #ifndef REGROUP_MPI_H
 #define REGROUP_MPI_H
@@ -51,29 +51,29 @@ RG_API rg_status rg_init_mpi(MPI_Comm comm, const rg_params *params,
                              rg_ctx **ctx_p);
 
 /* Make a set of a communicator's processes, in its order. Collective over the
- * world: each rank brings its communicator, such as its colour's of
- * MPI_Comm_split, and gets that one's set, or MPI_COMM_NULL, and gets NULL. A
- * name in params belongs to the communicator: the same on its ranks, another
- * one on other communicators (row0, row1). comm is not kept. As in MPI, a
- * duplicate makes another set, although its members are the same. A name that
- * lives with the same members in the same order stands for that set again, as
- * with rg_set_create.
+ * world: each rank passes its communicator, such as the one that MPI_Comm_split
+ * gave it, and gets the set of that one; a rank that passes MPI_COMM_NULL gets
+ * NULL. A name in params belongs to the communicator: the same on its ranks,
+ * and different on other communicators (row0, row1). comm is not kept. As in
+ * MPI, a duplicate makes another set, although its members are the same. If a
+ * set of the name lives with the same members in the same order, it is found
+ * again, as with rg_set_create.
  *
- * On all ranks, when it holds for one: ERR_INVALID, a communicator has a
- * process outside of the world, or is an inter-communicator, params are wrong,
- * there is no place for the set, or a set of the name lives with other members;
- * ERR_MISMATCH, not all processes of a communicator have brought it, or some of
- * them have destroyed the set of the name and others not; ERR_MEMORY.
- * ERR_INVALID also where the world was not started over MPI, and with a group
- * open; ctx NULL is on that rank alone. */
+ * Errors, which all ranks get when one has them: ERR_INVALID, a communicator
+ * has a process outside of the world or is an inter-communicator, params are
+ * wrong, set_p is NULL, or a set of the name lives with other members;
+ * ERR_MISMATCH, not all processes of a communicator have passed it, or only
+ * some of them have destroyed the set of the name; ERR_MEMORY. ERR_INVALID also
+ * if the world was not started over MPI, or a group is open. A NULL ctx is
+ * ERR_INVALID on that rank alone. */
 RG_API rg_status rg_set_create_mpi(rg_ctx *ctx, MPI_Comm comm,
                                    const rg_set_params *params, rg_set **set_p);
 
 /* Make a communicator of a set's members, in the set's order, for MPI calls of
  * the program. Collective over the set. The caller owns it and gives it back
  * with MPI_Comm_free; it has the error handler that MPI_COMM_WORLD, or the
- * communicator of rg_init_mpi, had at rg_init. On all members, when it holds
- * for one: ERR_INVALID, there is no place for the communicator; ERR_MEMORY. */
+ * communicator of rg_init_mpi, had at rg_init. Errors, which all members get
+ * when one has them: ERR_INVALID, comm_p is NULL; ERR_MEMORY. */
 RG_API rg_status rg_set_mpi_comm(rg_set *set, MPI_Comm *comm_p);
 
 #ifdef __cplusplus
