@@ -17,8 +17,7 @@ typedef struct rg__call {
     rg__start start;
 } rg__call;
 
-/* ------------------------------------------------------------- begin and end
- */
+/* ------------------------------------------------------------ begin and end */
 
 rg_status rg__call_begin(rg__call *c, const char *what, rg_set *set,
                          rg__kind kind, const rg_op_params *params,
@@ -44,8 +43,7 @@ rg_status rg__call_set_root(rg__call *c);
  * as well. */
 rg_status rg__call_end(rg__call *c, rg_status st, rg_req **req_p);
 
-/* ------------------------------------------------------------------- buffers
- */
+/* ------------------------------------------------------------------ buffers */
 
 /* Elements at p, `copies` times `count` of them, which this rank sends or gets.
  */

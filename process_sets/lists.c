@@ -52,8 +52,7 @@ rg_set *rg__set_held(rg_ctx *ctx, const char *name)
     return set;
 }
 
-/* ------------------------------------------------------------ ranks and lists
- */
+/* ---------------------------------------------------------- ranks and lists */
 
 /* The members of a set, the world's being those of the generation. */
 typedef struct members {

@@ -97,8 +97,7 @@ rg_status rg__group_add(rg_set *set, const rg__start *start, rg_req **req_p)
                : rg__channel_begin(set->channel, start, req_p);
 }
 
-/* --------------------------------------------------------- on device memory
- */
+/* --------------------------------------------------------- on device memory */
 
 static rg_status make_op_room(void)
 {

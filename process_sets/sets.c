@@ -8,8 +8,7 @@
 #include "process_sets/set_request.h"
 #include "sdk/base/fail.h"
 
-/* ------------------------------------------------------------ life of a table
- */
+/* ---------------------------------------------------------- life of a table */
 
 static bool tell_overdue(void *arg, uint64_t generation, const char *why)
 {
@@ -117,8 +116,7 @@ rg_status rg__world_gather(rg_ctx *ctx, const char *what, const void *mine,
                            bytes * (uint64_t)size);
 }
 
-/* ------------------------------------------------------------ public makers
- */
+/* ------------------------------------------------------------ public makers */
 
 /* All ranks tell their colour first, also those whose other arguments are bad.
  */

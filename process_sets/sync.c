@@ -77,8 +77,7 @@ static void end_lost(rg__sets *sets, const rg__membership *now)
     }
 }
 
-/* ------------------------------------------------------------ writing it down
- */
+/* ---------------------------------------------------------- writing it down */
 
 /* Members of listed sets only: the others' differ from rank to rank. */
 static uint32_t members_in_record(const rg_set *set)

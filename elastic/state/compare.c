@@ -61,8 +61,7 @@ rg_status rg__state_check_agree(rg_state *state, bool is_first)
                                sizeof state->world_check, 0);
 }
 
-/* ------------------------------------------------------------ equal on ranks
- */
+/* ----------------------------------------------------------- equal on ranks */
 
 /* Is the commit compared that comes next? Commit 0 never is. */
 static bool is_compared(const rg_state *state)
@@ -189,8 +188,7 @@ static rg_status compare(rg_state *state, uint64_t step)
     return st;
 }
 
-/* ------------------------------------------------------------------- changes
- */
+/* ------------------------------------------------------------------ changes */
 
 void rg__state_note_slice(rg__state_buffer *b, uint64_t hash)
 {

@@ -95,8 +95,7 @@ rg_status rg__worker_await(rg__worker *w, rg__decided *decided, bool *is_done_p)
     return st;
 }
 
-/* ----------------------------------------------------------- the first world
- */
+/* ---------------------------------------------------------- the first world */
 
 /* Alone, nobody else could begin. */
 static bool has_begun(const rg__worker *w)

@@ -99,8 +99,7 @@ rg_status rg_state_resume(rg_state *state, uint64_t *step_p)
                           "no step has been committed: begin with the first");
 }
 
-/* ------------------------------------------------------------------ the end
- */
+/* ------------------------------------------------------------------ the end */
 
 /* All ranks have come to rg_finalize: the work is done, and a death from now on
  * is no reason for another launch. */

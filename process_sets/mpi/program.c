@@ -27,8 +27,7 @@ static rg_status check_comm(const char *what, MPI_Comm comm)
                     is_inter ? "an inter-communicator" : "MPI_COMM_NULL");
 }
 
-/* --------------------------------------------------------------- rg_init_mpi
- */
+/* -------------------------------------------------------------- rg_init_mpi */
 
 /* A rank of `regroup run --mpi` has its agent's world, which is that of MPI. */
 static rg_status check_agent(MPI_Comm comm)
@@ -72,8 +71,7 @@ rg_status rg_init_mpi(MPI_Comm comm, const rg_params *params, rg_ctx **ctx_p)
     return st;
 }
 
-/* --------------------------------------------------------- rg_set_create_mpi
- */
+/* -------------------------------------------------------- rg_set_create_mpi */
 
 enum {
     BRINGS_NONE,
@@ -375,8 +373,7 @@ rg_status rg_set_create_mpi(rg_ctx *ctx, MPI_Comm comm,
     return st;
 }
 
-/* ----------------------------------------------------------- rg_set_mpi_comm
- */
+/* ---------------------------------------------------------- rg_set_mpi_comm */
 
 #define NO_PLACE -1
 

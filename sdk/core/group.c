@@ -33,8 +33,7 @@ bool rg__channel_has_noted(const rg__channel *ch)
     return atomic_load(&ch->noted) != 0;
 }
 
-/* ---------------------------------------------------------------- the digest
- */
+/* --------------------------------------------------------------- the digest */
 
 static bool has_own_count(rg__kind kind)
 {
@@ -55,8 +54,7 @@ static uint64_t mix_operation(uint64_t hash, const rg__coll *o)
     return rg__mix_bytes(hash, &o->postscale, sizeof o->postscale);
 }
 
-/* -------------------------------------------------------------------- fusing
- */
+/* ------------------------------------------------------------------- fusing */
 
 static uint64_t bytes_of(const rg_req *req)
 {

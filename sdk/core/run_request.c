@@ -238,8 +238,7 @@ static rg_status begin_among_joined(rg_req *req)
     return RG_IN_PROGRESS;
 }
 
-/* -------------------------------------------------------------- in the whole
- */
+/* ------------------------------------------------------------- in the whole */
 
 const rg__coll *rg__run_begin_other(rg_req *req)
 {

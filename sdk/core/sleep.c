@@ -138,8 +138,7 @@ static void give_bell(rg__engine *e)
     rg__engine_unlock(e);
 }
 
-/* --------------------------------------------------------------- user threads
- */
+/* ------------------------------------------------------------- user threads */
 
 void rg__engine_enter_help(rg__engine *e, bool is_blocking)
 {

@@ -12,10 +12,9 @@
 
 #include "sdk/base/fail.h"
 
-/* -------------------------------------------------------- frames of the past
- */
+/* ------------------------------------------------------- frames of the past */
 
-/* Frames of an operation that differed: nobody waited for them. */
+/* Frames of an operation that differed, which no member waited for. */
 static void skip(rg__link *l)
 {
     char away[4096];
@@ -121,8 +120,7 @@ static void send_round(rg__native *c)
     }
 }
 
-/* Does a block say as many descriptors as its host has members, or one for all?
- */
+/* Has a block a descriptor for each member of its host, or one for all? */
 static bool is_block_right(const rg__native *c, const rg__block *b, int host)
 {
     return b->head.host == (uint32_t)host &&
@@ -131,7 +129,7 @@ static bool is_block_right(const rg__native *c, const rg__block *b, int host)
                 (uint32_t)rg__topology_size(&c->inter->topology, host));
 }
 
-/* Note the blocks that this round has brought; false: they are wrong. */
+/* Note the blocks that came in this round; false: they are malformed. */
 static bool take_blocks(rg__native *c, size_t bytes)
 {
     const rg__topology *s = &c->inter->topology;
@@ -192,8 +190,7 @@ static bool receive_round(rg__native *c)
     return false;
 }
 
-/* ---------------------------------------------------------------- in whole
- */
+/* ----------------------------------------------------------------- in whole */
 
 void rg__exchange_begin(rg__native *c)
 {

@@ -146,8 +146,8 @@ rg__advance_fn rg__inter_choose(const rg__native *c)
                : rg__verdict_await;
 }
 
-/* A look at a socket costs as much as several looks at shared memory. Who waits
- * looks at shared memory without a pause at first; if it looked at sockets as
+/* A look at a socket costs as much as several looks at shared memory. A waiting
+ * thread polls shared memory without a pause at first; if it polled sockets as
  * often, it would only keep the processor from the peers that it waits for. */
 static bool is_time_to_look(rg__native *c)
 {
@@ -183,7 +183,7 @@ bool rg__inter_has_left(const rg__native *c, int member)
 }
 
 /* The exchange waits for one host at a time, and the ring for the one before:
- * who is missing there is not known here, so the whole host is named. */
+ * which member is missing there is not known here, so all of them are named. */
 int rg__inter_awaited(const rg__native *c, int *ranks, int room)
 {
     const rg__topology *s = &c->inter->topology;

@@ -99,8 +99,8 @@ bool rg__inter_has_left(const rg__native *c, int member);
 void rg__exchange_begin(rg__native *c);
 /* Go on; OK: all blocks are here. */
 rg_status rg__exchange_go_on(rg__native *c);
-/* Has all gone out of the store? A frame of an operation that differed may
- * still be on its way. */
+/* Has everything in the store been sent? A frame of an operation that differed
+ * may still be on its way. */
 bool rg__exchange_is_free(const rg__native *c);
 /* My rail's next frame from there that is not of an operation that differed. */
 const rg__frame *rg__exchange_head(rg__native *c, rg__link *link);
@@ -120,8 +120,8 @@ void rg__payload_slice(const rg__native *c, int rail, size_t *begin_p,
                        size_t *end_p);
 
 /* verdict.c */
-/* These advance an operation until its verdict is there and set what does
- * from then on: for rail 0, for who exchanges beside it, for all others. */
+/* These advance an operation until its verdict is there, and then set what
+ * advances it: for rail 0, for the other rails, for all other members. */
 rg_status rg__verdict_find(rg__native *c);
 rg_status rg__verdict_find_beside(rg__native *c);
 rg_status rg__verdict_await(rg__native *c);

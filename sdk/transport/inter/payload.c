@@ -1,5 +1,5 @@
-/* The data of a small or medium operation over several hosts: how far they
- * reach, and what a host's block holds of them. */
+/* The data of a small or medium operation over several hosts: which size class
+ * they are, and what a host's block holds of them. */
 #include "sdk/transport/inter/inter.h"
 
 #include "sdk/base/copy.h"

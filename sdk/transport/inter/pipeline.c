@@ -1,16 +1,17 @@
 /* Large operations over several hosts, in steps, of which several are under way
- * at a time (ring.c says how they cross):
+ * at a time (ring.c says how they cross between hosts):
  *
- *   copy in   when nobody needs what the slot holds     (who has data to give)
- *   ready     when all of the host that give have copied in: rail k makes slice
+ *   copy in   when no member needs what the slot holds   (members with data)
+ *   ready     when all of these on the host have copied in: rail k makes slice
  *             k of its host
  *   cross     rail k of every host, among themselves
  *   copy out  when all rails of the host have crossed
  *
  * The data of a step lie in the members' staging slots, as on one host
- * (staged.c); or in the memory of who gives or takes them, where everybody here
- * reaches that: in rg_alloc memory, and where a member is alone on its host.
- * Then nothing is copied in, and nobody leaves before all here are done. */
+ * (staged.c); or in the memory of the member that gives or takes them, where
+ * all members here can reach it: rg_alloc memory, or any if the member is alone
+ * on its host. Then nothing is copied in, and no member leaves before all here
+ * are done. */
 #include "sdk/transport/inter/inter.h"
 
 #include "sdk/base/copy.h"
@@ -338,7 +339,7 @@ static size_t gather_step(const rg__topology *s)
     return (most > 0 ? most : 1) * RG__LINE;
 }
 
-/* Are the data of this host where everybody here can reach them? */
+/* Are the data of this host where all members here can reach them? */
 static bool is_zero_copy(const rg__native *c)
 {
     if (c->n == 1)

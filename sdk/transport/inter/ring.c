@@ -5,15 +5,14 @@
  *   allreduce   each host adds to a segment of the slice as it passes, and then
  *               the sums go round. A segment is added up along one way only, so
  *               bits are equal. Two hosts send each other the whole slice,
- * which is as much and one turn less, and add in the order of the hosts
+ *               which is as much in one turn less, and add in host order
  *   broadcast   the slice goes down the chain of hosts from the root's on
  *   allgather   the slices of a host's members go round
  *
  * Several steps are under way at a time. A part is sent once the one that it
  * depends on has come; a frame that comes before its step is ready here waits
- * in the socket. That can't go round in a circle: what makes a step ready
- * depends on earlier steps only, and frames of earlier steps were sent before.
- */
+ * in the socket. That can't deadlock: what makes a step ready depends only on
+ * earlier steps, and frames of earlier steps were sent before. */
 #include "sdk/transport/inter/inter.h"
 
 #include "sdk/transport/reduce.h"

@@ -10,8 +10,7 @@
  *                     place a chunk of memory is enough
  *
  * The descriptors of each part say what the user has started, and which part it
- * is; so a difference is found with the first one, before a byte was written.
- */
+ * is: a difference is found with the first part, before a byte is written. */
 #include "sdk/transport/inter/schedule.h"
 
 #include <stdlib.h>
@@ -156,8 +155,7 @@ static void find_longest(rg__native *c)
     }
 }
 
-/* ------------------------------------------------------------ reduce (scatter)
- */
+/* --------------------------------------------------------- reduce (scatter) */
 
 static bool is_reduction(const rg__native *c)
 {
@@ -293,7 +291,7 @@ static void take_parts(const rg__native *c)
     }
 }
 
-/* Who has nothing to do with a part passes it on from scratch memory. */
+/* A member that a part does not concern passes it on from scratch memory. */
 static char *data_of_part(const rg__native *c)
 {
     const struct rg__schedule *x = c->schedule;
@@ -432,8 +430,7 @@ static rg_status copy_own(rg__native *c)
     return RG_IN_PROGRESS;
 }
 
-/* ---------------------------------------------------------------- in whole
- */
+/* ----------------------------------------------------------------- in whole */
 
 static void go_to(rg__native *c, phase next)
 {
@@ -462,7 +459,7 @@ static void choose(rg__native *c)
     go_to(c, has_none || is_at_once(c) ? AT_ONCE : PARTS);
 }
 
-/* What others have of my counts is what I go by. */
+/* My own counts as the others have received them. */
 static bool is_my_row_whole(const rg__native *c)
 {
     const uint64_t *all = c->schedule->counts;

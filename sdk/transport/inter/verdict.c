@@ -206,7 +206,8 @@ rg_status rg__verdict_find(rg__native *c)
 
 /* ----------------------------------------------------------- other members */
 
-/* All know all descriptors then; a join, which has no data, ends so as well. */
+/* All members know all descriptors then; a join, which has no data, ends the
+ * same way. */
 static rg_status collect_difference(rg__native *c)
 {
     memcpy(c->inter->descriptor, c->member[0].staging,
@@ -245,8 +246,8 @@ rg_status rg__verdict_await(rg__native *c)
     return go_on(c);
 }
 
-/* On hosts that have started another operation there may be nobody who answers
- * this rail, but rail 0 is answered everywhere. */
+/* On hosts that have started another operation there may be no member that
+ * answers this rail, but rail 0 is answered everywhere. */
 rg_status rg__verdict_find_beside(rg__native *c)
 {
     rg__exchange *e = &c->inter->exchange;

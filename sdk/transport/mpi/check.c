@@ -71,8 +71,7 @@ static struct words {
     bool has_left;    /* and all were told */
 } words;
 
-/* ------------------------------------------------------------ open and close
- */
+/* ----------------------------------------------------------- open and close */
 
 static rg_status post_receive(void)
 {

@@ -81,8 +81,7 @@ bool rg__lost_in(const rg__mpi *c)
     return is_lost;
 }
 
-/* ----------------------------------------------------------------- who it is
- */
+/* ---------------------------------------------------------------- who it is */
 
 /* Set ranks of a group, at most RANKS_SHOWN; returns how many. */
 static int ranks_of(MPI_Group lost, MPI_Comm of, int *ranks)

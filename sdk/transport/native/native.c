@@ -1,6 +1,6 @@
 /* The native transport: posting and reading descriptors, and choosing the
- * algorithm. shm/comm.h says how an operation runs in the shared memory of one
- * host, inter/inter.h over several, shm/layout.h where things lie. */
+ * algorithm. shm/shm_comm.h says how an operation runs in the shared memory of
+ * one host, inter/inter.h over several, shm/layout.h where things lie. */
 #include "sdk/transport/native/native.h"
 #include "sdk/transport/inter/inter.h"
 #include "sdk/transport/inter/schedule.h"
@@ -10,7 +10,7 @@
 
 #include "sdk/base/fail.h"
 
-/* Direct copies pay from here on; below, the small slots are as quick. */
+/* Zero copy pays from here on; below, the small slots are as quick. */
 #define ZERO_COPY_MIN ((uint64_t)2 << 10)
 
 /* The caller is about to sleep on the bell. */
@@ -130,7 +130,7 @@ static void begin(rg__native *c, const rg__coll *coll, uint64_t index)
     post_descriptor(c, index);
 }
 
-/* The next part of what is composed, if there is one. */
+/* The next part of a schedule, if there is one. */
 static void begin_part(rg__native *c)
 {
     rg__coll part;
@@ -245,8 +245,8 @@ static int set_rank_of(const rg__native *c, int m)
                                                   c->inter->topology.host, m);
 }
 
-/* Who has not said yet what it has started, or whose memory has not arrived
- * here; else who has not come as far as I have. */
+/* Members that have not posted yet, or whose memory has not arrived here; if
+ * there are none, those that have not come as far as this one. */
 static int native_awaited(rg__comm *base, int *ranks, int room)
 {
     const rg__native *c = (rg__native *)base;
@@ -280,7 +280,7 @@ static void native_goodbye(rg__comm *base)
         sh->net->is_ending = true; /* closing the links says so */
 }
 
-/* Anybody may have scribbled on it. */
+/* Another process may have scribbled on it. */
 static rg__gone gone_of(const rg__native *c, int world_rank)
 {
     const uint32_t how =
@@ -290,8 +290,8 @@ static rg__gone gone_of(const rg__native *c, int world_rank)
                               : RG__IS_HERE;
 }
 
-/* Of another host: where it is connected with this rank, and has come to read
- * it. */
+/* For a rank of another host: only if it is connected with this one, and its
+ * BYE has been read. */
 static rg__gone native_gone(rg__comm *base, int rank)
 {
     const rg__native *c = (rg__native *)base;

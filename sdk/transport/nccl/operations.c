@@ -94,8 +94,7 @@ rg_status rg__launch_check(const rg__device *d, const rg__coll *o)
     return rg__scale_check(d, o);
 }
 
-/* -------------------------------------------------------------- NCCL's calls
- */
+/* ------------------------------------------------------------- NCCL's calls */
 
 /* A launch, with what all of its calls need. */
 typedef struct run {

@@ -1,5 +1,5 @@
 /* Counts and places of gathers, scatters, alltoalls and uneven allgathers: what
- * a call says, and whether what all have said agrees. */
+ * a call asks for, and whether the counts of all members agree. */
 #include "sdk/base/fail.h"
 #include "sdk/transport/shm/pairwise.h"
 

@@ -52,7 +52,7 @@ typedef struct rg__entry {
 typedef struct rg__flags {
     _Alignas(128) _Atomic uint64_t in; /* my data lie in my slot */
     _Atomic uint64_t out;              /* my slice of the result does */
-    _Atomic uint64_t done;             /* I need nobody's slot any more */
+    _Atomic uint64_t done; /* I need no other member's slot any more */
 } rg__flags;
 
 typedef struct rg__mailbox {
@@ -61,7 +61,7 @@ typedef struct rg__mailbox {
 } rg__mailbox;
 
 /* The outcome of the exchange between hosts; stored by rail 0, seq last
- * (release). One is enough: rail 0 stores the next one after it has heard all
+ * (release). One is enough: rail 0 stores the next one after it has read all
  * local descriptors of the next operation. */
 typedef struct rg__exchange_verdict {
     _Alignas(128) _Atomic uint64_t seq;

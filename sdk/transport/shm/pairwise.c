@@ -1,10 +1,10 @@
 /* Gathers, scatters, alltoalls and uneven allgathers on one host.
  *
- * What member i sends is a stream: the parts for members i+1, i+2 .. i-1 one
- * behind the other, so that at any time each of them is read by another member
+ * What member i sends is a stream: the parts for members i+1, i+2 .. i-1, one
+ * after the other, so that different members read different parts at any time
  * (an allgather's stream is one part that all read). With uneven counts each
- * member publishes its counts in its medium slot; all read and compare all of
- * them, so that a difference is known everywhere before a byte was written.
+ * member publishes its counts in its medium slot; every member compares all of
+ * them, so a difference is known everywhere before a byte is written.
  *
  *   all streams fit the mailboxes (even)    read there
  *   all streams <= SMALL_BYTES              read the slots
@@ -13,12 +13,12 @@
  *     else                                  in steps through its owner's
  *                                           staging slots (staged.c)
  *
- * Everybody makes as many steps as the longest staged stream needs.
+ * Every member makes as many steps as the longest staged stream needs.
  *
- * An alltoall in place overwrites what it sends. Where some member's is,
- * streams have another order: in each turn two and two exchange their parts,
- * padded to the turn's longest, so that what comes takes the place of what was
- * copied into the same step. No member needs memory beside its own, which for
+ * An alltoall in place overwrites what it sends. If one member's is in place,
+ * streams have another order: in each turn members exchange their parts two by
+ * two, padded to the turn's longest, so that what arrives replaces what was
+ * copied out in the same step. No member needs extra memory, which for
  * gigabytes is slow to get and, with the engine's lock held, to give back. */
 #include "sdk/transport/shm/pairwise.h"
 
@@ -68,8 +68,8 @@ static uint64_t part_at(const rg__native *c, int from, int to)
            element(c);
 }
 
-/* Of an even number of members all meet in each turn: the last one and one of
- * the others, which go round. Of an odd one m meets itself in turn 2m. */
+/* An even number of members are all paired in each turn: the last one with one
+ * of the others, which rotate. Of an odd number, m is alone in turn 2m. */
 static int turns_of(int n)
 {
     return n % 2 == 0 ? n - 1 : n;
@@ -78,7 +78,7 @@ static int turns_of(int n)
 static int partner_of(int n, int m, int turn)
 {
     const int round = turns_of(n);
-    if (m == round) /* who meets itself among the others */
+    if (m == round) /* the one of the others that is paired with itself */
         return turn % 2 == 0 ? turn / 2 : (turn + round) / 2;
     const int other = (turn - m + round) % round;
     return other == m && n % 2 == 0 ? round : other;
@@ -111,7 +111,7 @@ static uint64_t stream_bytes(const rg__native *c, int from)
     return c->n == 1 ? 0 : stream_at(c, from, from);
 }
 
-/* My own parts, before anybody has posted anything. */
+/* My own parts, before any member has posted. */
 static uint64_t my_part_bytes(const rg__native *c, int to)
 {
     return rg__pairwise_count(&c->coll, c->rank, c->rank, to) * element(c);
@@ -199,8 +199,8 @@ static bool is_alltoall(const rg__native *c)
     return c->coll.kind == RG__ALLTOALL || c->coll.kind == RG__ALLTOALLV;
 }
 
-/* Then what I send to a member lies where I receive from it and is as long, or
- * apart from all that I receive. */
+/* What I send to a member then lies exactly where I receive from it, or outside
+ * of all that I receive. */
 static bool is_in_place(const rg__native *c)
 {
     return is_alltoall(c) && c->coll.send == c->coll.recv;
@@ -302,8 +302,7 @@ static rg_status read_small(rg__native *c)
     return RG_OK;
 }
 
-/* ------------------------------------------------------------------ zero copy
- */
+/* ---------------------------------------------------------------- zero copy */
 
 static bool is_zero_copy(const rg__native *c, int m)
 {

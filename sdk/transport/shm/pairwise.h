@@ -6,7 +6,7 @@
 
 #include "sdk/transport/shm/shm_comm.h"
 
-/* Is it one of those kinds; has it a count for each rank? */
+/* Is it one of those kinds? Does it have a count for each rank? */
 static inline bool rg__pairwise_is_uneven(rg__kind kind)
 {
     return kind == RG__ALLGATHERV || kind == RG__GATHERV ||

@@ -5,11 +5,11 @@
  *
  *   copy out s   when all (broadcast: the root) have posted what it reads
  *   reduce s     when all have posted `in` s                    (allreduce)
- *   copy in s    when all have posted `done` s - STAGES, so that nobody needs
+ *   copy in s    when all have posted `done` s - STAGES: no member needs then
  *                what the slot holds
  *
- * Steps are numbered from 1 here. All members make every step, so nobody waits
- * for a flag that is never posted. */
+ * Steps are numbered from 1 here. All members make every step, so no member
+ * waits for a flag that is never posted. */
 #include "sdk/base/copy.h"
 #include "sdk/transport/shm/shm_comm.h"
 #include "sdk/transport/reduce.h"
@@ -54,7 +54,7 @@ static void copy_in(rg__native *c, const void *data)
     finish_in(c);
 }
 
-/* Nobody needs my flags of this operation below its end any more. */
+/* From here on, only the final values of my flags matter. */
 static rg_status finish_done(rg__native *c)
 {
     c->done++;

@@ -1,6 +1,6 @@
 /* Collectives that copy nothing: every member's rg_alloc memory is mapped in
  * every process, so each reads and writes where the data lie. One step of the
- * flags ends them: nobody leaves while another still reads or writes its
+ * flags ends them: no member leaves while another still reads or writes its
  * memory.
  *
  * What a descriptor says about memory is looked up and checked again in every
@@ -29,7 +29,7 @@ static uint32_t name_place(const rg__native *c, const void *p, uint64_t bytes,
 }
 
 /* An allgather whose send lies in recv, but not at its own place, must be
- * copied before anybody writes recv: it counts as private. */
+ * copied before any member writes recv: it counts as private. */
 static bool is_in_the_way(const rg__native *c)
 {
     const char *send = c->coll.send, *recv = c->coll.recv;
@@ -58,7 +58,7 @@ void rg__zero_copy_describe_send(const rg__native *c, uint64_t bytes,
     w->send_segment = name_place(c, c->coll.send, bytes, &w->send_at);
 }
 
-/* Does what is summed up go to member m's memory? */
+/* Does the sum go to member m's memory? */
 static bool receives(const rg__native *c, int m)
 {
     return c->coll.kind == RG__ALLREDUCE ||
@@ -165,8 +165,8 @@ static void reduce_block(const rg__native *c, uint64_t at, size_t bytes)
             rg__copy(c->member[m].to + at, sum, bytes);
 }
 
-/* The same of my part of what is scattered: it goes to my memory alone, and
- * nobody else reads what it may take the place of. */
+/* The same for my part of a reduce_scatter: it goes to my memory alone, and no
+ * other member reads what it may overwrite. */
 static void reduce_part(const rg__native *c, uint64_t at, size_t bytes)
 {
     const void *src[RG__SOURCES_MAX];

@@ -52,8 +52,7 @@ struct rg__guest {
     uint8_t nonce[RG__NONCE_BYTES];
 };
 
-/* ------------------------------------------------------------------ messages
- */
+/* ----------------------------------------------------------------- messages */
 
 /* A frame with a fixed body, into `in`; IN_PROGRESS while it is not whole,
  * ERR_INVALID when it is another one, or the connection has ended. */
@@ -96,8 +95,7 @@ static bool send_message(int fd, const rg__net *net, uint32_t set,
     return send(fd, out, (size_t)whole, MSG_NOSIGNAL | MSG_DONTWAIT) == whole;
 }
 
-/* --------------------------------------------------------------- connecting
- */
+/* --------------------------------------------------------------- connecting */
 
 typedef union socket_address {
     struct sockaddr any;
@@ -262,8 +260,7 @@ void rg__handshake_greet(rg__link *l)
         read_answer(l, now);
 }
 
-/* ------------------------------------------------------------------- guests
- */
+/* ------------------------------------------------------------------- guests */
 
 static void unlink_guest(rg__guest *g)
 {

@@ -23,8 +23,7 @@
 #define WHY_MAX  160
 #define STUCK_MS 250
 
-/* --------------------------------------------------------------------- life
- */
+/* --------------------------------------------------------------------- life */
 
 rg_status rg__link_create(rg__net *net, uint32_t set, int rank,
                           rg__link **link_p)
@@ -151,8 +150,7 @@ void rg__link_break(rg__link *l, const char *format, ...)
     snprintf(net->broken_why, sizeof net->broken_why, "%s", why);
 }
 
-/* ------------------------------------------------------------------ sending
- */
+/* ------------------------------------------------------------------ sending */
 
 void rg__link_begin(rg__link *l, rg__frame head)
 {
@@ -203,8 +201,7 @@ size_t rg__link_flush(rg__link *l, const void *body)
     return (size_t)sent;
 }
 
-/* ------------------------------------------------------------------ reading
- */
+/* ------------------------------------------------------------------ reading */
 
 /* Read into `to` first and what comes behind it into the link's own room,
  * which must be empty if n > 0. Returns the bytes in `to`. */
