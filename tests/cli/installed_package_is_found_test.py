@@ -99,6 +99,9 @@ with tempfile.TemporaryDirectory(prefix="rg") as top:
     for name in "06_elastic_cuda.cu", "07_gpt_cuda.cu", "gpt_net.cuh":
         claims.hold(os.path.exists(f"{examples}/{name}"), f"{name} is there")
     lib = find(prefix, "libregroup.so")
+    claims.hold(not re.search("cuda|nccl", run(
+        "ldd", os.path.join(lib, "libregroup.so"))),
+        "neither CUDA nor NCCL is linked")
     for mpi in "openmpi", "mpich":
         if not find(prefix, f"regroup_mpi-{mpi}.pc") or \
                 not shutil.which(f"mpicc.{mpi}"):

@@ -1,14 +1,19 @@
 /* What Regroup costs on a device, beside the same without it.
  *
  *   gpu_costs launch            us of a launch, and ms of large allreduces
+ *   gpu_costs wait              on idle.c: us from an operation's end to that
+ *                               of rg_wait, and the CPU that a device takes
  *   gpu_costs commit WHERE MIB N   ms of each of N commits of MIB of registered
  *                               memory, of the host or the device
  *
  * Each answer is a line "cost NAME VALUE" of rank 0. */
+#include <dlfcn.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "regroup/regroup_cuda.h"
 #include "sdk/base/clock.h"
@@ -172,6 +177,60 @@ static int measure_launches(void)
     return 0;
 }
 
+/* ------------------------------------------------------------------ waiting */
+
+#define WAITS 200
+
+static double cpu_ms(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+static void *find(const char *name)
+{
+    void *library = dlopen(getenv("REGROUP_CUDA_LIB"), RTLD_NOW);
+    void *at = library == NULL ? NULL : dlsym(library, name);
+    if (at == NULL)
+        CHECK_FAIL("there is no %s: this is for idle.c alone", name);
+    return at;
+}
+
+static double wait_us(void *at, uint64_t (*written_ns)(void))
+{
+    series times = {.n = 0};
+    for (int i = 0; i < WAITS; i++) {
+        rg_req *req = NULL;
+        start(WITH_REQUEST, rg_world(ctx), at, 1, &req);
+        CHECK_OK(rg_wait(&req, -1));
+        add(&times, since_us(written_ns()));
+    }
+    return median(&times);
+}
+
+static int measure_waits(void)
+{
+    void (*delay)(int us);
+    uint64_t (*written_ns)(void);
+    void *found[] = {find("idle_delay"), find("idle_written_ns")};
+    memcpy(&delay, &found[0], sizeof delay);
+    memcpy(&written_ns, &found[1], sizeof written_ns);
+    CHECK_OK(rg_init(NULL, &ctx));
+    open_device();
+    void *at = take(4);
+    delay(10);
+    tell("wait_awake_us", wait_us(at, written_ns));
+    delay(2000);
+    tell("wait_asleep_us", wait_us(at, written_ns));
+    delay(0);
+    const double begin = cpu_ms();
+    sleep(1);
+    tell("idle_cpu_percent", (cpu_ms() - begin) / 10);
+    rg_finalize(ctx);
+    return 0;
+}
+
 /* ------------------------------------------------------------------ commits */
 
 typedef struct training {
@@ -221,11 +280,13 @@ int main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "launch") == 0)
         return measure_launches();
+    if (argc == 2 && strcmp(argv[1], "wait") == 0)
+        return measure_waits();
     if (argc == 5 && strcmp(argv[1], "commit") == 0)
         return measure_commits(strcmp(argv[2], "device") == 0 ? RG_DEVICE
                                                               : RG_HOST,
                                (size_t)atoi(argv[3]) * MIB, atoi(argv[4]));
-    fprintf(stderr, "usage: gpu_costs launch | gpu_costs commit "
+    fprintf(stderr, "usage: gpu_costs launch | wait | commit "
                     "host|device MIB N\n");
     return 64;
 }

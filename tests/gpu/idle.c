@@ -1,8 +1,11 @@
 /* A driver and an NCCL whose calls do nothing and take no time: what is left of
  * a launch, or of a commit, is Regroup's own. One library in the place of both;
  * of one rank alone, and never installed. */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
+#include "sdk/base/clock.h"
 #include "sdk/transport/nccl/api.h"
 
 #define API __attribute__((visibility("default")))
@@ -79,6 +82,8 @@ API int cuStreamCreateWithPriority(rg__cu_stream *stream_p, unsigned flags,
                                    int priority);
 API int cuStreamWriteValue32_v2(rg__cu_stream stream, rg__cu_address to,
                                 uint32_t value, unsigned flags);
+API void idle_delay(int us);
+API uint64_t idle_written_ns(void);
 API int ncclGetVersion(int *version_p);
 API const char *ncclGetErrorString(int result);
 API const char *ncclGetLastError(rg__nccl_comm comm);
@@ -161,12 +166,56 @@ API int cuStreamCreateWithPriority(rg__cu_stream *stream_p, unsigned flags,
     return 0;
 }
 
+/* ------------------------------------------------------- when a word is
+ * written
+ */
+
+static int delay_us; /* behind the launch; 0: at once */
+static _Atomic uint64_t written_ns;
+
+typedef struct write {
+    _Atomic uint32_t *at;
+    uint32_t value;
+    uint64_t when_ns;
+} write;
+
+API void idle_delay(int us)
+{
+    delay_us = us;
+}
+
+API uint64_t idle_written_ns(void)
+{
+    return atomic_load(&written_ns);
+}
+
+static void *write_later(void *arg)
+{
+    write *w = arg;
+    while (rg__now_ns() < w->when_ns)
+        continue;
+    atomic_store(&written_ns, rg__now_ns());
+    atomic_store(w->at, w->value);
+    free(w);
+    return NULL;
+}
+
 API int cuStreamWriteValue32_v2(rg__cu_stream stream, rg__cu_address to,
                                 uint32_t value, unsigned flags)
 {
+    const write now = {(_Atomic uint32_t *)(uintptr_t)to, value, 0};
+    pthread_t thread;
     (void)stream;
     (void)flags;
-    __atomic_store_n((uint32_t *)(uintptr_t)to, value, __ATOMIC_RELEASE);
+    if (delay_us == 0) {
+        atomic_store(now.at, value);
+        return 0;
+    }
+    write *later = malloc(sizeof *later);
+    *later = now;
+    later->when_ns = rg__now_ns() + (uint64_t)delay_us * 1000;
+    if (pthread_create(&thread, NULL, write_later, later) == 0)
+        pthread_detach(thread);
     return 0;
 }
 

@@ -390,6 +390,13 @@ def own(part):
               1.3, " us", means=True)
     part.goal("the same with a request",
               cost["launch_with_request_us"] - bare, 2, " us", means=True)
+    cost = ask("wait")
+    part.goal("rg_wait behind an operation's end, awake",
+              cost["wait_awake_us"], 5, " us")
+    part.goal("rg_wait behind an operation's end, asleep",
+              cost["wait_asleep_us"], 100, " us")
+    part.goal("CPU of a process whose device is idle",
+              cost["idle_cpu_percent"], 0.5, " %", means=True)
     host, device = (min(ask("commit", where, "64", "20")
                         [f"commit_{where}_ms"] for _ in range(2))
                     for where in ("host", "device"))

@@ -13,7 +13,8 @@
  * after what the stream already holds, and what is enqueued later sees its
  * result. The call returns when the operation is enqueued. The request is
  * optional: with req_p NULL none is made, and rg_device_wait or a commit waits
- * for the operation. Two sets run side by side.
+ * for the operation. Two sets run side by side, in whatever order ranks start
+ * their operations; within one stream that order is the same on all ranks.
  *
  * Operations on one set are started in the same order on all its ranks, with
  * the same kind, count, type, op, root, tag and scales, and all on device
