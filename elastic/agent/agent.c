@@ -38,7 +38,7 @@
 #include "sdk/base/log.h"
 
 #define PORT_TRIES 8
-#define OLD_TRIES  50 /* of the port that an agent before has had, 5 ms each */
+#define OLD_TRIES  50 /* of the port of an agent before, 5 ms each */
 
 /* --------------------------------------------- what follows from each event */
 
@@ -51,7 +51,7 @@ static void start_working(rg__agent *a)
     rg__workers_ping(a);
 }
 
-/* A launcher waits for no host any more before it. */
+/* A launcher no longer waits for a host before it. */
 static void follow_first_world(rg__agent *a)
 {
     if (a->has_world || a->view.lines == 0)
@@ -74,8 +74,9 @@ static void follow_size(rg__agent *a)
             size->min, size->max);
 }
 
-/* Asked for by an agent without members, or by the leader. Others that have
- * none wait for the end, which the leader writes if nobody else is left to. */
+/* Asked for by an agent without members, or by the leader. Other agents without
+ * members wait for the end, which the leader writes if no other agent is left
+ * to. */
 static void follow_stop(rg__agent *a)
 {
     const rg__end *stop = &a->view.stop;
@@ -204,7 +205,7 @@ static void follow_slot_broken(rg__slot *s, uint64_t generation,
     rg__agent *a = s->a;
     if (!rg__view_is_only_announced(a, generation))
         rg__generation_abort(a, generation);
-    if (a->is_done) { /* nobody plans any more, and this agent ends soon */
+    if (a->is_done) { /* no leader plans any more, and this agent ends soon */
         rg__beat_abort(a, generation);
     } else if (host == NULL) {
         rg__publish_reason(a, generation, s, false, why);
@@ -502,8 +503,8 @@ static rg_status watch_supervisor(rg__agent *a)
 #define TURN_NS (50 * RG__MS)
 #endif
 
-/* Nothing may hold the loop up: others would miss our beats. A test fails that
- * finds this line in a log. */
+/* Nothing may hold the loop up: others would miss our beats. A test that finds
+ * this line in a log fails. */
 static void on_slow_turn(void *arg, const rg__turn *turn)
 {
     Dl_info at = {0};

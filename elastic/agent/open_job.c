@@ -1,6 +1,6 @@
 /* Opening the job in etcd: a job of that name is there, is made, or is in the
  * way; then the lease, and the keys of all/. An agent that is to end before it
- * has its lease takes none: nobody knows of it yet. */
+ * has its lease takes none: no other host knows of it yet. */
 #include "elastic/agent/wiring.h"
 #include "elastic/agent/base/exits.h"
 #include "elastic/agent/base/txn.h"
@@ -203,7 +203,7 @@ static void on_cleared(void *arg, rg_status st, const rg__txn_reply *reply)
         rg__open_job(a); /* it has changed: look at it again */
 }
 
-/* What a job of that name left behind, as long as nobody adds to it. */
+/* What a job of that name left behind, as long as nothing is added to it. */
 static void clear_old(rg__agent *a, int64_t revision)
 {
     rg__txn_draft t = rg__job_txn(a);
@@ -247,9 +247,9 @@ static void refuse_unended(rg__agent *a)
         a->params->job);
 }
 
-/* A lease that has lapsed is no death: a job that has not ended goes by the
- * operator's word alone. That is for a job that has had a world: two agents
- * that are started together begin one job. */
+/* A lease that has lapsed is no death: only the operator may remove a job that
+ * has not ended. That is for a job that has had a world: two agents that are
+ * started together begin one job. */
 static bool is_dead(const rg__agent *a, const rg__snapshot *old)
 {
     return a->params->replaces_job &&
@@ -292,7 +292,7 @@ static void on_looked(void *arg, rg_status st, const rg__txn_reply *reply)
     else if (find_key(a, reply, "meta") == NULL)
         clear_old(a, reply->revision); /* a word said too late to a dead job */
     else if (old.meta.create_revision == 0)
-        write_meta(a); /* of somebody else: it says so */
+        write_meta(a); /* of another host: it says so */
     else if (strcmp(old.meta.uuid, a->meta.uuid) == 0)
         rg__agent_take_lease(a, &a->meta); /* the agent before us wrote it */
     else

@@ -6,10 +6,10 @@
  *   stand     every worker says where it stands, or is dead; what the agent
  *             before had heard and not acted on is lost, so it counts nowhere
  *   view      etcd answers, the lease is held, the job's keys are here: losses
- *             that nobody may know are published (again); a proposal that was
- *             handed out to some members only is given up
+ * that no other host may know are published (again); a proposal that was handed
+ * out to some members only is given up
  *
- * Without etcd we stay before the last: members go on meanwhile, as ever. */
+ * Without etcd we stay before the last: members go on meanwhile, as always. */
 #include "elastic/agent/wiring.h"
 #include "elastic/agent/base/exits.h"
 #include "elastic/agent/base/txn.h"
@@ -203,7 +203,7 @@ static bool is_handed_out(const rg__slot *s, uint64_t generation)
 }
 
 /* Members of one host meet in one control segment, which the agent before made
- * and which is with those whom it told: there is no telling the others. */
+ * and handed to those that it told: the others can't be told any more. */
 static void judge_proposal(rg__agent *a, const rg__proposal *p)
 {
     char text[RG__CAUSE_MAX];
@@ -238,7 +238,7 @@ static bool was_told(rg__agent *a, uint64_t generation)
     return false;
 }
 
-/* Who took it up may all be dead, but has committed in it since. */
+/* All that took it up may be dead, but they have committed in it since. */
 static bool has_begun(const rg__ack *now, uint64_t generation)
 {
     for (int i = 0; i < now->count; i++)
@@ -247,7 +247,7 @@ static bool has_begun(const rg__ack *now, uint64_t generation)
     return false;
 }
 
-/* Its commit may have made place for newer ones since: nobody fetches it. */
+/* Its commit may have made way for newer ones since: no host fetches it. */
 static void take_up_decision(rg__agent *a)
 {
     const rg__line *line = rg__view_line(a);

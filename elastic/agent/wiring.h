@@ -15,10 +15,11 @@ void rg__agent_tell_sizes(
 void rg__agent_end_wiped(
     rg__agent *a); /* etcd has another job's keys, or none */
 
-/* takeover.c: all but what notes are nothing unless an agent was there before.
+/* takeover.c: all but what takes notes do nothing unless an agent was there
+   before.
  */
 /* The job that we are about to write into etcd, and that of an agent before us
- * that did not live to hear that it is written. */
+ * that did not live to learn that it is written. */
 void rg__resume_note_job(rg__agent *a);
 void rg__resume_job(rg__agent *a);
 void rg__resume_note(rg__agent *a); /* what the next agent would have to know */

@@ -21,7 +21,7 @@ static void watch_listeners(rg__agent *a, uint32_t events)
                        a->on->agent_calls, a);
 }
 
-/* Whether there is room again is known from trying. */
+/* Only a try shows whether there is room again. */
 static void on_rested(void *agent_arg)
 {
     rg__agent *a = agent_arg;
@@ -32,8 +32,8 @@ static void on_rested(void *agent_arg)
     watch_listeners(a, EPOLLIN);
 }
 
-/* Whoever calls stays in the listener's queue, and would wake this agent again
- * at once: nobody is waited for meanwhile. */
+/* A caller stays in the listener's queue, and would wake this agent again at
+ * once: so no calls are accepted for a while. */
 static void rest(rg__agent *a)
 {
     rg__wait_begin(a, RG__WAIT_ROOM, ROOM_KEY,

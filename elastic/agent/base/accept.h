@@ -1,6 +1,6 @@
 /* Accepting connections, of workers and commands at one listener and of other
- * agents at another. Where there is no descriptor for one both rest
- * for a moment. */
+ * agents at another. When there is no descriptor for one, both pause for a
+ * moment. */
 #ifndef RG_AGENT_ACCEPT_H
 #define RG_AGENT_ACCEPT_H
 

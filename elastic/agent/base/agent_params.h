@@ -37,10 +37,11 @@ typedef struct rg__agent_params {
     bool replaces_job; /* one that has not ended is dead, says the operator */
     bool is_one_host;  /* no other host can join: it listens at no port */
     bool has_etcd; /* the job's private one, which ends with what started us */
-    bool
-        is_launched; /* by another host, which says what is said once for all */
-    bool has_remotes; /* what started us has started agents on other hosts; they
-                         go on without it, unless it has the job's etcd */
+    bool is_launched; /* by another host, which prints what is printed once for
+                         all */
+    bool has_remotes; /* the process that started us has started agents on other
+                         hosts; they go on without it, unless it has the job's
+                         etcd */
     bool is_mpi;      /* workers are the ranks of one mpirun: */
     const char *mpirun;                /* its words, split at blanks */
     const struct rg__flavour *flavour; /* and what it is (mpirun/flavour.h);

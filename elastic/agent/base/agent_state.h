@@ -84,7 +84,7 @@ typedef struct rg__worker {
     rg__listed_sets sets;
 } rg__worker;
 
-/* What the next agent has to know of a slot. */
+/* What the next agent has to know about a slot. */
 typedef struct rg__slot_saved {
     rg__slot_state state;
     uint32_t start;            /* processes started in this slot so far */
@@ -141,11 +141,11 @@ struct rg__job_spec {
     uint64_t registered; /* what all others register as well */
 };
 
-/* To the processes of this host, and to other agents. */
+/* Sockets for processes of this host, and for other agents. */
 struct rg__sockets {
     int listener;
     int peer_listener; /* TCP at a->port, for other agents */
-    rg__timer *rest;   /* nobody is accepted meanwhile; NULL: none yet */
+    rg__timer *rest;   /* no call is accepted meanwhile; NULL: none yet */
     rg__timer *resend; /* of messages that wait */
 };
 
@@ -179,7 +179,7 @@ struct rg__agent {
     rg__fdstore *fdstore; /* what outlives this agent; borrowed */
     rg__loop *loop;
     rg__etcd *etcd;
-    rg__owed owed; /* acts on etcd that there was no memory for */
+    rg__owed owed; /* acts on etcd for which there was no memory */
     rg__lease *lease;
     rg__mirror *mirror; /* of all/ */
     char *prefix, *prefix_end;
@@ -232,7 +232,7 @@ struct rg__agent {
     bool is_done;
     bool is_draining;   /* workers are to leave at the next commit */
     bool is_leaving;    /* this host goes, the job does not */
-    uint64_t notice_ms; /* this host goes by a notice, and waits so long for
+    uint64_t notice_ms; /* this host leaves by a notice, and waits so long for
                            others that do; 0: no */
     struct rg__verdict verdict;
     struct rg__leaving *leaving;

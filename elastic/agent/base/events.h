@@ -1,6 +1,6 @@
-/* What happens inside the agent. A file that learns of one says so with
- * a->on->EVENT(...) and calls nobody above it; the one list in agent.c says
- * what follows from each, and in which order.
+/* What happens inside the agent. A file that learns of one calls
+ * a->on->EVENT(...) and nothing above it; the one list in agent.c says what
+ * follows from each, and in which order.
  *
  * Threads: the loop's. What follows has happened when the call returns, so a
  * caller looks again at what it knows, as after any call. */
@@ -28,10 +28,10 @@ typedef struct rg__events {
     void (*open_late)(rg__agent *a); /* the job is not open in time */
     /* Something that the agent's end waits for may be over. */
     void (*settled)(rg__agent *a);
-    /* The next agent would have to know something else than before. */
+    /* What the next agent would have to know has changed. */
     void (*noted)(rg__agent *a);
 
-    /* The keys of all/ are other ones than before; the lease is held again. */
+    /* The keys of all/ have changed; the lease is held again. */
     void (*view_moved)(rg__agent *a);
     void (*lease_renewed)(rg__agent *a);
 
@@ -100,7 +100,8 @@ typedef struct rg__events {
         rg__agent *a); /* the hosts that etcd does not answer */
     void (*leader_missed)(rg__agent *a); /* nobody leads */
     void (*paths_judged)(rg__agent *a);  /* between this host and the world */
-    /* The leader knows of a host that can't say so why a generation ends. */
+    /* The leader knows why a generation ends from a host that can't publish
+     * it. */
     void (*ended_for)(rg__agent *a, uint64_t generation, const char *why);
 
     /* The vault. A commit came from other hosts, or did not. */

@@ -1,10 +1,10 @@
 /* The two exits of an agent.
  *
  * This host leaves and the job goes on: for whatever goes wrong on this host
- * and its agent can't survive. The others are told that it is gone; before the
- * job is opened there is nobody to tell. The job ends on all hosts: only what
- * an operator asks for, and the program's own word. (The leader ends it for
- * what is wrong with the whole, leader.c.) The first call counts. */
+ * that its agent can't survive. The others are told that it is gone; before the
+ * job is opened there are none to tell. The job ends on all hosts: only when an
+ * operator or the program asks for it. (The leader ends it for what is wrong
+ * with the whole, leader.c.) The first call counts. */
 #ifndef RG_AGENT_EXITS_H
 #define RG_AGENT_EXITS_H
 

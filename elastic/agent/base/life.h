@@ -1,8 +1,8 @@
 /* How far an agent has come, from its start to its end.
  *
- * Not states, but facts beside them, since each may hold in several states, is
- * told to other hosts or outlives an agent: the job is done (is_done); this
- * host drains (is_draining), or has gone (is_leaving); its workers are stopped
+ * These are not states, since each may hold in several states, is told to
+ * other hosts or outlives an agent: the job is done (is_done); this host
+ * drains (is_draining), or has gone (is_leaving); its workers are stopped
  * (is_paused). */
 #ifndef RG_AGENT_LIFE_H
 #define RG_AGENT_LIFE_H
@@ -52,7 +52,7 @@ bool rg__life_is_over(const rg__agent *a);
 bool rg__life_is_ending(const rg__agent *a); /* or has ended so */
 /* From an agent that was killed, and the job's keys are not here yet. */
 bool rg__life_takes_over(const rg__agent *a);
-/* Was an agent that has got so far about to end? */
+/* Was an agent that had come so far about to end? */
 bool rg__life_ends(rg__life_state state);
 
 #endif

@@ -1,6 +1,6 @@
 /* Reaping takes as long as the kernel needs to forget the process's entries in
- * /proc: half a second when somebody has looked at 80,000 of them, as lsof
- * does. A thread of its own waits for that; without one the loop has to. */
+ * /proc: half a second when a program such as lsof has looked at 80,000 of
+ * them. A thread of its own waits for that; without one the loop has to. */
 #include "elastic/agent/base/reap.h"
 
 #include <errno.h>

@@ -1,9 +1,9 @@
 /* What a slot is in the middle of. The child is PROGRAM's process; the worker
  * is the process in it that has called rg_init.
  *
- * Not states, but facts beside them: the child, which may be reaped before its
- * worker is fenced or after it; whose child it is, ours or the supervisor's;
- * and the generation that a worker is a member of (worker.entered), which is a
+ * Not part of the state: the child, which may be reaped before its worker is
+ * fenced or after it; whose child it is, ours or the supervisor's; and the
+ * generation that a worker is a member of (worker.entered), which is a
  * number. */
 #ifndef RG_AGENT_SLOT_MACHINE_H
 #define RG_AGENT_SLOT_MACHINE_H
@@ -34,7 +34,7 @@
     X(RUNS, "ready")                                                           \
     X(COME, "comes")           /* to the door */                               \
     X(DIE, "lost")             /* at the first sign */                         \
-    X(FENCE, "kill")           /* a death that others have to know of */       \
+    X(FENCE, "kill")           /* a death that others must know about */       \
     X(FENCED, "fenced")                                                        \
     X(AGAIN, "start again")    /* the end of both, and what follows */         \
     X(HOLD, "hold")                                                            \

@@ -5,11 +5,11 @@
  *   rg__job_put(&t, RG__KEY(BEGUN), rg__begun_text(generation), 0);
  *   a->beginning = rg__job_send(&t, on_begun, a, rg__generation_try_begin);
  *
- * Nothing is looked at in between: a key or a text that there was no memory for
- * fails the whole transaction, and so does NULL for a range's end. What can't
- * be sent for want of memory is owed: `again` is called a moment later, and
- * builds it as things stand by then. When that has gone on for 2 s, this host
- * leaves with 71. */
+ * There is nothing to check in between: a key or a text without memory fails
+ * the whole transaction, and so does NULL for a range's end. What can't be sent
+ * for lack of memory is owed: `again` is called a moment later, and builds it
+ * anew from the present state. When that has gone on for 2 s, this host leaves
+ * with 71. */
 #ifndef RG_AGENT_TXN_H
 #define RG_AGENT_TXN_H
 
@@ -51,10 +51,10 @@ void rg__job_get_kind(rg__txn_draft *t, rg__key_kind kind); /* all of them */
 void rg__job_get_all(rg__txn_draft *t);
 
 /* NULL: no memory; fn is not called, and `again` is, later. Without `again` the
- * caller sees to it. fn NULL: what becomes of it does not matter. */
+ * caller has to repeat it. fn NULL: the outcome does not matter. */
 rg__etcd_req *rg__job_send(rg__txn_draft *t, rg__txn_fn fn, void *arg,
                            rg__job_act again);
-/* Any act that there was no memory for. */
+/* Any act for which there was no memory. */
 void rg__job_owe(rg__agent *a, rg__job_act again);
 bool rg__job_owes(const rg__agent *a, rg__job_act again); /* NULL: anything */
 void rg__job_pay(void *agent_arg);                        /* the timer's */

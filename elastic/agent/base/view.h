@@ -1,4 +1,4 @@
-/* Pure questions over what this agent sees: the parsed keys of all/ and its
+/* Pure questions about what this agent sees: the parsed keys of all/ and its
  * slots. Nothing here changes anything or waits. */
 #ifndef RG_AGENT_VIEW_H
 #define RG_AGENT_VIEW_H

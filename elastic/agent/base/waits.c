@@ -18,7 +18,7 @@ typedef struct wait {
 } wait;
 
 struct rg__wait_list {
-    rg__timer *timer; /* for the oldest that is not said */
+    rg__timer *timer; /* for the oldest that is not reported */
     wait *wait;
     int count;
 };
@@ -68,7 +68,7 @@ static void look(void *arg)
         rg__timer_set(a->waits->timer, next);
 }
 
-/* Waits are told of as far as there is memory for them. */
+/* Waits are shown as far as there is memory for them. */
 static rg__wait_list *waits_of(rg__agent *a)
 {
     rg__wait_list *all = a->waits != NULL ? a->waits : calloc(1, sizeof *all);

@@ -1,10 +1,11 @@
 /* What this agent waits for. A wait that is longer than the budget (--detect)
- * is said once, in a warning that names what, whom, since when and the rule
- * that ends it; until it ends `regroup status` shows it as waiting[], and the
- * metric `waits` counts it. A wait that was said and ends is said as well.
+ * is reported once, in a warning that says for what, for which host, since
+ * when, and what ends it; until it ends `regroup status` shows it as waiting[],
+ * and the metric `waits` counts it. The end of a reported wait is reported as
+ * well.
  *
- * (kind, key) names a wait. The sentence goes on behind "host h1 waits for ":
- * what is awaited, from whom, and no "since". */
+ * (kind, key) names a wait. The sentence continues "host h1 waits for ": what
+ * is awaited, from which host, and no "since". */
 #ifndef RG_AGENT_WAITS_H
 #define RG_AGENT_WAITS_H
 
@@ -63,7 +64,7 @@ void rg__wait_begin(rg__agent *a, rg__wait_kind kind, uint64_t key,
 /* Nothing happens when there is no such wait. */
 void rg__wait_end(rg__agent *a, rg__wait_kind kind, uint64_t key);
 
-int rg__waits_said(const rg__agent *a); /* that have been said and last */
+int rg__waits_said(const rg__agent *a); /* that have been reported and last */
 struct json_t *rg__waits_json(const rg__agent *a);
 void rg__waits_drop(rg__agent *a);
 

@@ -2,12 +2,12 @@
  *
  * A checkpoint counts only after a claim in etcd: a txn that applies while
  * `cur` is what this agent has seen, with the commit on its lineage and this
- * host in its world. A host that was left out meanwhile can't claim, and who
- * can't claim removes what it wrote. So for whoever finds the directory later,
- * when job and etcd are gone, the names alone say what counts. What is durable
- * is then published for the workers and for people. A claim bears the hash of
- * the file's head: if all hosts are restarted before it is published, a worker
- * that has loaded the file proves that it is there. */
+ * host in its world. A host that was left out meanwhile can't claim, and a host
+ * that can't claim removes what it wrote. So when job and etcd are gone, the
+ * names in the directory alone say what counts. What is durable is then
+ * published for the workers and for people. A claim has the hash of the file's
+ * head: if all hosts are restarted before it is published, a worker that has
+ * loaded the file proves that it is there. */
 #include "elastic/agent/checkpoint/saver.h"
 #include "elastic/agent/checkpoint/writer.h"
 #include "elastic/agent/base/txn.h"
@@ -88,7 +88,7 @@ static void on_published(void *arg, rg_status st, const rg__txn_reply *reply)
     rg__saver_rest(v);
 }
 
-/* Guarded by the claim: if it is another's by now, that one's is newer. */
+/* Guarded by the claim: if it is another's by now, that other one is newer. */
 void rg__claim_publish(rg__agent *a)
 {
     rg__saver *v = a->saver;
@@ -129,7 +129,7 @@ static bool is_in_world(const rg__agent *a)
     for (int i = 0; p != NULL && i < p->host_count; i++)
         if (p->host[i].id == a->id)
             return true;
-    return a->is_draining; /* it left at a commit, and in peace */
+    return a->is_draining; /* it left in order, at a commit */
 }
 
 static uint64_t newest_decision(const rg__saver *v)

@@ -41,7 +41,7 @@ static int by_name(const void *x, const void *y)
     return strcmp(buffers[*(const int *)x].name, buffers[*(const int *)y].name);
 }
 
-/* All hosts must lay the file out alike, and know the buffers' names only. */
+/* All hosts must lay the file out alike, and know only the buffers' names. */
 static int *order_buffers(const rg__agent *a, bool is_shared)
 {
     int *order = malloc(sizeof *order * ((size_t)a->store->buffers + 1));

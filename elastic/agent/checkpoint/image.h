@@ -36,7 +36,7 @@ rg_status rg__image_begin(rg__image *c, const rg__writer_task *task);
  * shards of it are not there. */
 bool rg__image_fill(rg__image *c, int vault_slot, rg__commit_id id);
 
-/* Hold the copy against the vault's checksums. ERR_DAMAGED. */
+/* Compare the copy with the vault's checksums. ERR_DAMAGED. */
 rg_status rg__image_check(const rg__image *c);
 
 #endif

@@ -1,7 +1,8 @@
 /* The job's last checkpoint (--checkpoint-on-stop). Where fn has returned on
- * all ranks, rank 0's worker has asked for it as for any other. Whatever else
- * ends the job, the agent of rank 0's host takes the newest commit itself, once
- * no worker here can store into the vault any more; workers end meanwhile.
+ * all ranks, rank 0's worker has asked for it as for any other. When the job
+ * ends for another reason, the agent of rank 0's host takes the newest commit
+ * itself, once no worker here can store into the vault any more; workers end
+ * meanwhile.
  *
  * A commit that lies whole in this vault can be resumed from, so it may be
  * written. Where other hosts have shards of it, one may lack it, as its rank
@@ -78,13 +79,14 @@ static rg__commit_id find_newest(const rg__saver *v, uint32_t *shards_p)
     return newest;
 }
 
-/* The others hear that nothing more comes. */
+/* The others learn that nothing more comes. */
 static void publish_end(rg__saver *v)
 {
     rg__saver_publish_error(v, true);
 }
 
-/* Of a job that is done; refused, where the view was old, it is said again. */
+/* Of a job that is done; if it is refused because the view was old, it is sent
+ * again. */
 void rg__last_tell_end(rg__saver *v)
 {
     if (!v->tells_end || v->phase != SAVER_IDLE || v->has_next ||

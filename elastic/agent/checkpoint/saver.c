@@ -3,10 +3,10 @@
  * host writes a file of its own (shares.c). What is written counts only after a
  * claim (claim.c).
  *
- * A request that comes meanwhile waits; a newer one replaces it. Nothing here
- * makes the job wait but its end: what was asked for before is finished first,
- * within DONE_NS, and so is the newest commit (last.c). Whatever fails is said
- * once. */
+ * A request that comes meanwhile waits; a newer one replaces it. The job
+ * waits for this only at its end: what was asked for before is finished
+ * first, within DONE_NS, and so is the newest commit (last.c). Each failure
+ * is reported once. */
 #include "elastic/agent/checkpoint/checkpoints.h"
 #include "elastic/agent/checkpoint/saver.h"
 #include "elastic/agent/checkpoint/writer.h"
@@ -93,7 +93,7 @@ void rg__saver_hang_up(rg__saver *v)
 }
 
 /* Both are needed: the writer has ended, and etcd has answered what was asked
- * for it; the next writer would else get the answer. */
+ * for it; otherwise the next writer would get that answer. */
 void rg__saver_rest(rg__saver *v)
 {
     if (v->req != NULL || v->pid != 0 || rg__job_owes(v->a, rg__claim_publish))
@@ -126,7 +126,8 @@ static void end_late(void *saver_arg)
 
 /* ---------------------------------------------------------------- failures */
 
-/* Refused where the view has not seen the last word yet: it is said again. */
+/* Refused while the view has not seen the last message yet: it is sent
+ * again. */
 static void on_told(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     rg__saver *v = arg;
@@ -489,7 +490,7 @@ void rg__checkpoint_stop(rg__agent *a)
         close(v->pidfd);
     }
     v->pidfd = -1;
-    v->pid = 0; /* it ends by itself, and nobody waits for its disk */
+    v->pid = 0; /* it ends by itself, and nothing waits for its disk */
     v->phase = SAVER_IDLE;
     v->has_next = v->is_last = v->tells_end = false;
     v->is_ordered = false;

@@ -2,8 +2,9 @@
  * is asked for, each its own shards. Once the host of rank 0 has made the file
  * it says so (all/order); the others write files of their own beside it, as
  * follows from buffers and world, with the hashes of their pieces, which go
- * into its head, and answer that they have (all/share/<host>). A host that
- * fails, or is gone, costs the checkpoint; a copy that nobody orders is let go.
+ * into its head, and answer that they have (all/share/<host>). When a host
+ * fails or is gone, there is no checkpoint; a copy that is not ordered is
+ * dropped.
  */
 #include "elastic/agent/checkpoint/image.h"
 #include "elastic/agent/checkpoint/saver.h"
@@ -42,8 +43,8 @@ static void on_ordered(void *arg, rg_status st, const rg__txn_reply *reply)
     rg__timer_set(v->patience, FULL_NS);
 }
 
-/* Or, when nothing is ordered any more, that they may let go. Under no lease:
- * they are to let go also when this agent has ended. */
+/* Or, when nothing is ordered any more, that they may drop it. Under no lease:
+ * they are to drop it also when this agent has ended. */
 static void order(rg__agent *a)
 {
     const rg__saver *v = a->saver;
@@ -162,7 +163,7 @@ void rg__shares_done(rg__saver *v)
     v->phase = SAVER_PUBLISHING;
 }
 
-/* The host that has ordered it says so to people. */
+/* The host that has ordered it reports that. */
 void rg__shares_failed(rg__saver *v, const char *why)
 {
     rg__log(RG__INFO, "agent", "no shards for a checkpoint: %s", why);

@@ -3,8 +3,8 @@
  * The commit lies in a vault slot that a later commit will overwrite, and no
  * commit waits for a disk. So it is copied first, into memory that is reserved
  * and touched beforehand, and the slot is looked at again afterwards: a copy
- * that a commit ran into is thrown away, and the next commit tried. One that
- * was not is held against the checksums of its pieces and shards.
+ * that a commit ran into is thrown away, and the next commit tried. Any other
+ * copy is compared with the checksums of its pieces and shards.
  *
  * Which commits may be taken: the one that was asked for, the newest decided
  * one, and any for which a piece of a later step of its generation is there,
@@ -43,7 +43,7 @@ typedef struct writer {
 
 /* ------------------------------------------------------------- the process */
 
-/* Sockets of the agent that lived on here would hide its death. */
+/* Sockets of the agent that stayed open here would hide its death. */
 static void close_rest(const rg__writer_task *task)
 {
     const int vault = task->a->store->fd, sock = task->sock;

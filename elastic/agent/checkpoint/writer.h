@@ -1,7 +1,7 @@
 /* The process that writes a checkpoint, or this host's share of one, a child of
- * the agent. A process and no thread: a file system that hangs holds a process
- * that nobody waits for, and not the agent; its copy of the state goes with it
- * at once.
+ * the agent. It is a process and not a thread: a file system that hangs blocks
+ * a process that nothing waits for, and not the agent; its copy of the state
+ * goes with it at once.
  *
  *   child of rank 0's host                      agent
  *   copy the commit, make the file -- BEGUN   -->

@@ -34,13 +34,13 @@ struct rg__change_ask {
     rg__timer *patience;
 };
 
-/* NULL: no memory; the socket, which it owns from then on, is closed. */
+/* Owns the socket from then on. NULL: no memory, and the socket is closed. */
 rg__change_ask *rg__change_begin(rg__agent *a, const rg__change_kind *kind,
                                  const char *name, int sock);
 void rg__change_look(rg__change_ask *c);
 void rg__change_write(rg__change_ask *c, rg__txn_draft *t);
 void rg__change_answer(rg__change_ask *c, json_t *j);
-/* st: whose fault it is, for the exit code of who asked. */
+/* st: the kind of failure, for the exit code of the command. */
 void rg__change_refuse(rg__change_ask *c, rg_status st, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -6,12 +6,12 @@
 
 /* question.c */
 rg_status rg__control_create(rg__agent *a);
-void rg__control_destroy(rg__agent *a); /* whoever waits hears the end */
+void rg__control_destroy(rg__agent *a); /* all that wait learn of the end */
 
 /* question.c: the first message of a connection; false: it is no question. The
  * socket is owned from then on. */
 bool rg__question(rg__agent *a, int sock, const void *bytes, size_t n);
-/* Send a JSON text to who asked, and close. NULL: nothing to say. */
+/* Send a JSON text to the asking command, and close. NULL: nothing to say. */
 void rg__question_answer(int sock, const char *text);
 /* A worker has shown its sets, for which questions wait. */
 void rg__questions_look(rg__agent *a);
@@ -28,13 +28,13 @@ char *rg__event_log(rg__agent *a, const rg__snapshot *snap, uint64_t from);
 /* Into a file beside the run directory, for when the job is gone. */
 void rg__event_log_save(rg__agent *a, const char *text);
 
-/* drain_ask.c: write that a host is to leave, and answer who asked; owns the
+/* drain_ask.c: write that a host is to leave, and answer the command; owns the
  * socket. */
 void rg__drain_ask(rg__agent *a, const char *host, uint64_t deadline_ms,
                    int sock);
 
-/* scale_ask.c: write other bounds of the world, and answer who asked; owns the
- * socket. 0: as it is. */
+/* scale_ask.c: write other bounds of the world, and answer the command; owns
+ * the socket. 0: as it is. */
 void rg__scale_ask(rg__agent *a, int min, int max, int sock);
 void rg__change_asks_drop(rg__agent *a); /* both */
 

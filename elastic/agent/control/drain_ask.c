@@ -1,9 +1,10 @@
-/* A person asks that a host leaves. Written is all/drain/<host>, guarded by the
- * incarnation of the host's record, so that a late sending strikes nobody who
- * has taken that name since; the host's own agent does the leaving.
+/* A person asks a host to leave. This writes all/drain/<host>, guarded by the
+ * incarnation of the host's record, so that a late sending does not hit another
+ * host that has taken the name since; the host's own agent does the rest.
  *
  *   look:   read the records of all hosts, and what is asked of this one
- *   write:  IF the record is of that incarnation AND nobody asked meanwhile */
+ *   write:  IF the record is of that incarnation AND it was not asked meanwhile
+ */
 #include "elastic/agent/control/change_ask.h"
 #include "elastic/agent/control/control.h"
 

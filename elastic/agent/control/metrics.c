@@ -2,7 +2,7 @@
  * Everything is what the agent knows now: a scrape never waits for etcd.
  *
  * Counters of generations are sums over the job's decisions, which the newest
- * of them bears, so every agent shows the same and none begins at zero;
+ * decision contains, so every agent shows the same and none begins at zero;
  * recovery times, restarts and heartbeats are this host's. */
 #include "elastic/agent/control/control.h"
 #include "elastic/agent/base/view.h"

@@ -1,12 +1,12 @@
-/* What CLI processes ask, each thing on a connection of its own. The answer
- * comes from one linearizable read of all keys of the job, at the moment of the
+/* Questions of CLI processes, each on a connection of its own. The answer comes
+ * from one linearizable read of all keys of the job, at the moment of the
  * question. While etcd is away, or when it gives no answer within a second, it
  * comes from what this agent has seen, and says so. Before that the workers
- * here are asked for their sets, and a worker that gives no answer at once is
- * not waited for.
+ * here are asked for their sets, without waiting for a worker that does not
+ * answer at once.
  *
- * A follower asks for nothing but the end: its connection stays until the agent
- * ends, which then tells its exit code. */
+ * A follower asks only for the end: its connection stays until the agent ends,
+ * which then tells its exit code. */
 #include "elastic/agent/control/control.h"
 #include "elastic/agent/control/control_parts.h"
 #include "elastic/agent/control/scrape.h"

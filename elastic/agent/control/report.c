@@ -1,5 +1,5 @@
-/* The status document. Who is in the job and what it is doing comes from a
- * snapshot of its keys; of this host, processes, steps, times and memory are
+/* The status document. The members of the job and its state come from a
+ * snapshot of its keys; processes, steps, times and memory of this host are
  * what its agent knows now.
  *
  * Without a whole snapshot (etcd is away) the other hosts are those of the

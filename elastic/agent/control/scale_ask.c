@@ -1,4 +1,4 @@
-/* A person asks that the world have other bounds. Written is all/size; every
+/* A person asks for other bounds of the world. This writes all/size; every
  * agent takes it over, and the leader plans with it. It is guarded by the
  * record that was seen and by the job's own, so that a late sending changes no
  * other job, and none that has ended.

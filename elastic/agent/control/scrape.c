@@ -155,8 +155,8 @@ static void put_answer(client *c, int code, const char *reason,
         c->answer = NULL;
 }
 
-/* Up as long as the agent runs its loop: without etcd training goes on, and an
- * agent that is started again would not help. */
+/* Up as long as the agent runs its loop: without etcd training goes on, and
+ * starting the agent again would not help. */
 static void answer_health(client *c, bool is_head)
 {
     const rg__agent *a = c->a;

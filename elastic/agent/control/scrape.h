@@ -1,4 +1,4 @@
-/* Prometheus and whoever watches health, over HTTP/1.0 on the agent's loop:
+/* Metrics for Prometheus and a health check, over HTTP/1.0 on the agent's loop:
  * /metrics and /healthz, one request per connection.
  *
  * Threads:   the loop's.

@@ -1,4 +1,4 @@
-/* GET /metrics HTTP/1.1, and header lines that nobody reads, up to an empty
+/* GET /metrics HTTP/1.1, and header lines that are not read, up to an empty
  * line. */
 #include "elastic/agent/control/scrape_request.h"
 

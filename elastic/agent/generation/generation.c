@@ -213,8 +213,8 @@ void rg__generation_announce(rg__agent *a, uint64_t generation)
     }
 }
 
-/* Who has built a proposal that was given up, and has no place in the next
- * one, lets go of it: this host could not ack otherwise. */
+/* A worker that has built a proposal which was given up, and has no place in
+ * the next one, leaves it: this host could not ack otherwise. */
 static void abort_given_up(rg__agent *a, const rg__proposal *p)
 {
     const rg__proposal *decided = rg__view_decided(a);
@@ -272,7 +272,7 @@ static bool is_member_built(const rg__slot *s, uint64_t generation)
     return s != NULL && rg__slot_is_alive(s) && s->w.built == generation;
 }
 
-/* Nobody here can still store for an older generation. */
+/* No process here can still store for an older generation. */
 static bool is_host_fenced(const rg__agent *a, uint64_t generation)
 {
     for (int i = 0; i < a->params->slots; i++) {
@@ -389,8 +389,8 @@ static void put_begun(rg__agent *a, uint64_t generation)
         rg__job_send(&t, on_begun, a, rg__generation_try_begin);
 }
 
-/* Not once a proposal has ended the generation: who made that may have seen
- * that nothing is begun, and decides so. */
+/* Not once a proposal has ended the generation: its leader may have seen that
+ * nothing is begun, and decides accordingly. */
 void rg__generation_try_begin(rg__agent *a)
 {
     const rg__proposal *p = rg__view_decided(a);
@@ -572,7 +572,8 @@ static void deliver(rg__agent *a)
     if (c != NULL)
         c->decided = rg__now_ns();
     a->detected_ns = 0;
-    /* who was left out is still in an older generation: it comes to the door */
+    /* a worker that was left out is still in an older generation: it comes to
+     * the door */
     rg__generation_abort(a, p->generation - 1);
     rg__log_who(a->params->host, -1, p->size, p->generation);
     rg__log(RG__INFO, "agent", "generation %llu: %d workers, %s",

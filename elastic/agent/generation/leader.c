@@ -34,7 +34,7 @@
 static void on_competed(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     rg__agent *a = arg;
-    (void)reply; /* who won is in the mirror */
+    (void)reply; /* the mirror shows which agent won */
     a->leader->is_competing = false;
     if (st != RG_OK)
         rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
@@ -130,9 +130,9 @@ static void collect_garbage(rg__txn_draft *t, const rg__line *line)
     drop_lines(t);
 }
 
-/* Nobody enters fn before this key is there: what begins with rank 0's memory
- * compares that there is none yet, and what is decided with a commit writes it.
- */
+/* No worker enters fn before this key is there: what begins with rank 0's
+ * memory compares that there is none yet, and what is decided with a commit
+ * writes it. */
 static void add_begun(rg__txn_draft *t, const rg__line *line)
 {
     const bool is_begun = t->a->known.begun != 0;
@@ -164,7 +164,7 @@ static void add_done(rg__txn_draft *t)
     rg__job_put(t, RG__KEY(CUR), rg__cur_text(&cur), 0);
 }
 
-/* The job ends for everybody who sees the key, this host included. */
+/* The job ends for every agent that sees the key, this host included. */
 __attribute__((format(printf, 3, 4))) static void
 add_end(rg__txn_draft *t, int code, const char *format, ...)
 {
@@ -225,9 +225,9 @@ static bool is_told_to_leave(const rg__snapshot *known, const char *host)
     return false;
 }
 
-/* Each host that is here is told to leave, so many at a time as etcd takes, and
- * this one last; to the world that may still be training somewhere nothing is
- * said. */
+/* Each host that is here is told to leave, as many at a time as etcd takes, and
+ * this one last; the world that may still be training somewhere is told
+ * nothing. */
 static void add_leave(rg__txn_draft *t, const rg__plan *plan)
 {
     const rg__agent *a = t->a;
@@ -342,8 +342,8 @@ static void tell_forming(const rg__plan *plan, int min, uint64_t seconds)
                  plural, (int)seconds);
 }
 
-/* The first world waits for more workers: people would think that it hangs.
- * After how many ns that is to be said, 0: it is said, or needn't be. */
+/* The first world waits for more workers, which would look as if it hung. After
+ * how many ns to log that; 0: it is logged, or needn't be. */
 static uint64_t say_forming(rg__agent *a, const rg__plan *plan)
 {
     const uint64_t since = a->leader->clock.forming_ns, now = rg__now_ns();
@@ -478,7 +478,8 @@ static void on_whole(void *arg, int64_t revision, bool wiped)
         rg__timer_set(a->leader->look_timer, a->leader->read_next_ns - now);
 }
 
-/* A leader sees all keys of the job; who leads no more lets go of them. */
+/* A leader sees all keys of the job; an agent that no longer leads drops
+ * them. */
 static void see_the_whole(rg__agent *a)
 {
     if (rg__view_i_lead(a) == (a->leader->whole != NULL))
@@ -519,7 +520,7 @@ void rg__leader_etcd_is_away(rg__agent *a)
     a->leader->away_ns = rg__now_ns();
 }
 
-/* What etcd was away for is no wait of others. */
+/* Time without etcd does not count as a wait for others. */
 void rg__leader_etcd_is_back(rg__agent *a)
 {
     rg__plan_leave_out(&a->leader->clock, a->leader->away_ns, rg__now_ns());

@@ -136,7 +136,7 @@ static void take_refusal(rg__agent *a, const rg__txn_reply *reply)
     rg__snapshot_read(&found, a->prefix, reply->kv, reply->kv_count);
     const rg__host_record *record = found.hosts == 1 ? &found.host[0] : NULL;
     if (record == NULL) {
-        /* The lease was lost, and the key with it; or nobody can read it. */
+        /* The lease was lost, and the key with it; or the key can't be read. */
         a->publication->is_dirty = true;
         a->publication->host_revision =
             reply->kv_count > 0 ? reply->kv[0].mod_revision : 0;
@@ -180,8 +180,9 @@ static void on_published(void *arg, rg_status st, const rg__txn_reply *reply)
         a->on->settled(a);
 }
 
-/* That a host of the world has gone is true for good: others would wait for it,
- * and a job is over when all of them have. A static job has no world. */
+/* That a host of the world has gone is recorded for good: others would wait
+ * for it, and a job is over when all of them have gone. A static job has no
+ * world. */
 static int64_t lease_of_record(const rg__agent *a)
 {
     const bool is_last_word =

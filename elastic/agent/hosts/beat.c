@@ -1,15 +1,15 @@
 /* Heartbeats between agents: UDP datagrams with a MAC and a counter, which only
  * rises for as long as an incarnation lives: a datagram that is not above the
- * highest seen is refused, be it late or played back.
+ * highest seen is refused, whether late or replayed.
  *
  * The hosts of the world, of the proposal and the leader's form a ring by
  * incarnation. An agent beats to the NEIGHBOURS next ones and to the leader,
  * and expects beats from the NEIGHBOURS before it and from the leader, which
- * beats to and expects everybody who has a host record. All timers follow from
- * the detection budget.
+ * exchanges beats with every host that has a record. All timers follow from the
+ * detection budget.
  *
- * What is heard here is suspicion at most (suspect.c); only one word acts at
- * once: ABORTED, from a host where a member certainly died. */
+ * What is heard here is at most suspicion (suspect.c); only one message takes
+ * effect at once: ABORTED, from a host where a member certainly died. */
 #include "elastic/agent/hosts/beat_wire.h"
 #include "elastic/agent/hosts/hosts.h"
 #include "elastic/agent/hosts/peers.h"
@@ -194,7 +194,7 @@ static void expect(rg__peer *one)
     one->is_expected = true;
 }
 
-/* The leader hears everybody who has a record. */
+/* The leader hears every host that has a record. */
 static void want_all_hosts(rg__agent *a)
 {
     for (int i = 0; i < a->known.hosts; i++) {
@@ -550,7 +550,8 @@ static void note_refusal(rg__agent *a, int sock)
     }
 }
 
-/* Whoever knows the job's key is answered, also who is not known here yet. */
+/* An agent that knows the job's key is answered, even if it is not known here
+ * yet. */
 static void answer(rg__agent *a, const rg__beat *probe,
                    struct sockaddr_storage *at, socklen_t bytes)
 {

@@ -32,11 +32,9 @@ typedef struct rg__beat {
 } rg__beat;
 
 #define RG__BEAT_BYTES     (48 + RG__MAC_BYTES)
-#define RG__BEAT_PROBE_MAX 9000 /* packets of any network */
-#define RG__BEAT_TEXT_MAX                                                      \
-    32768 /* of an ACK, which is some hundred as a rule                        \
-           */
-#define RG__BEAT_MAX (RG__BEAT_BYTES + RG__BEAT_TEXT_MAX)
+#define RG__BEAT_PROBE_MAX 9000  /* packets of any network */
+#define RG__BEAT_TEXT_MAX  32768 /* of an ACK, usually some hundred */
+#define RG__BEAT_MAX       (RG__BEAT_BYTES + RG__BEAT_TEXT_MAX)
 
 /* Needs room for RG__BEAT_BYTES and the text; says how much of it is used. */
 size_t rg__beat_write(uint8_t *bytes, const uint8_t *key, const rg__beat *beat);

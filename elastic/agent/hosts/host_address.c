@@ -46,7 +46,7 @@ static rg_status take_route(const char *endpoints, rg__address *to)
                     endpoints);
 }
 
-/* On one host what was given is looked at, and nobody needs it. */
+/* On one host what was given is checked, although no other host needs it. */
 rg_status rg__address_choose(rg__agent *a)
 {
     rg_status st = RG_OK;

@@ -39,8 +39,8 @@ void rg__beat_close(rg__agent *a);
 void rg__beat_start(rg__agent *a);
 void rg__beat_follow(
     rg__agent *a); /* the view or what the leader knows changed */
-/* A generation is aborted for a certain reason: neighbours and the leader, who
- * tells everybody, need not wait for etcd. */
+/* A generation is aborted for a certain reason: neighbours and the leader,
+ * which tells all hosts, need not wait for etcd. */
 void rg__beat_abort(rg__agent *a, uint64_t generation);
 /* Send a probe to every known peer, now and with every beat until it answers.
  */
@@ -86,7 +86,7 @@ void rg__suspect_spoke(rg__agent *a, uint64_t generation);
 bool rg__suspect_has_spoken(const rg__agent *a, uint64_t generation);
 /* Called with every beat, and when a round may be over. */
 void rg__suspect_look(rg__agent *a);
-void rg__suspect_follow(rg__agent *a);    /* somebody asked all to look */
+void rg__suspect_follow(rg__agent *a);    /* an agent asked all to look */
 void rg__suspect_forgive(rg__agent *a);   /* we were late ourselves */
 void rg__suspect_take_over(rg__agent *a); /* what the agent before us accused */
 void rg__suspect_forget(rg__peer *one); /* it goes: nothing of it is awaited */

@@ -108,7 +108,8 @@ static void on_late(void *arg)
 
 static void dial_on(dial *d);
 
-/* Who refuses answers; an agent is there, a worker may have died. */
+/* A host that refuses does answer: an agent is there, a worker may have
+ * died. */
 static void on_answer(dial *d, int cause)
 {
     const bool is_fine = cause == 0 || (cause == ECONNREFUSED && d->next > 0);

@@ -5,12 +5,12 @@
  *                                       <-   hello, proof
  *   proof, first frame                  ->
  *
- * A proof is the MAC of both hellos under the job's key, labelled by who gives
- * it, so that neither side's proof serves as the other's. Until then nothing
- * but the two hellos is read, and there are few such strangers at a time: one
+ * A proof is the MAC of both hellos under the job's key, labelled by the side
+ * that gives it, so that neither side's proof serves as the other's. Until then
+ * only the two hellos are read, and there are few such strangers at a time: one
  * too many replaces the oldest.
  *
- * Who calls before this agent has the job's key is turned away.
+ * A caller that comes before this agent has the job's key is turned away.
  *
  * A connection ends after a silence, however long it has lived; each event
  * moves one frame and no more, so that the loop's other work goes on. */
@@ -511,8 +511,8 @@ rg_status rg__peers_listen(rg__agent *a)
 {
     struct sockaddr_storage at;
     socklen_t n = 0;
-    const int yes = 1; /* this agent's connections may outlive it: both they
-                          and who takes over need this */
+    const int yes = 1; /* this agent's connections may outlive it: they and the
+                          next agent both need this */
     if (!rg__peers_sockaddr(&a->address, a->port, &at, &n))
         return rg__fail(RG_ERR_INVALID, "%s is no address", a->address.text);
     a->sockets.peer_listener =

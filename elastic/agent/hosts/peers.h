@@ -1,12 +1,13 @@
 /* Connections between agents: TCP, to the address and port in a host's record.
  * Before anything else both sides prove the job's key to each other, by nonces
  * and keyed hashes; then frames of bounded size go both ways. The first frame
- * of a connection says what its caller wants, and so who serves it.
+ * of a connection says what its caller wants, and so which file serves it.
  *
  * Threads:   the loop's.
- * Ownership: a connection is the agent's; who called it or took it may use it
- * until `gone` has been called or rg__connection_close was. Units:     bytes.
- * Numbers are in the machine's order; a host of another order is refused. */
+ * Ownership: a connection is the agent's; the room that called or took it may
+ * use it until `gone` has been called or rg__connection_close was.
+ * Units:     bytes. Numbers are in the machine's order; a host of another order
+ * is refused. */
 #ifndef RG_AGENT_PEERS_H
 #define RG_AGENT_PEERS_H
 
@@ -80,7 +81,7 @@ void rg__connection_take(rg__connection *c, const rg__connection_fns *fns,
 void *rg__connection_space(rg__connection *c);
 void rg__connection_send(rg__connection *c, uint32_t type, size_t n);
 
-/* End it; its owner hears nothing more. */
+/* End it; its owner is told nothing more. */
 void rg__connection_close(rg__connection *c);
 
 #endif

@@ -34,7 +34,7 @@
 #include "sdk/base/log.h"
 
 #define LOST_MAX  1024
-#define FORGET_NS (UINT64_C(600) * 1000 * RG__MS) /* who never comes back */
+#define FORGET_NS (UINT64_C(600) * 1000 * RG__MS) /* hosts gone for good */
 
 static uint64_t round_length_ns(const rg__agent *a)
 {
@@ -205,7 +205,7 @@ static bool is_training(const rg__agent *a)
 }
 
 /* Its agent is gone and its host is not: there is time to start another, as
- * long as nobody waits for it. */
+ * long as no host waits for it. */
 static bool is_in_grace(const rg__peer *one, uint64_t now)
 {
     return one->refused_ns != 0 && one->link_broke_ns == 0 &&
@@ -231,7 +231,7 @@ static bool gives_no_answer(const rg__peer *one, uint64_t now)
            waited < rg__budget_ns(a->params);
 }
 
-/* All have been asked, and not a datagram of anybody has come since then. */
+/* All have been asked, and no datagram of any host has come since then. */
 static bool hears_nobody(const rg__agent *a, uint64_t now)
 {
     int known = 0;
@@ -340,7 +340,7 @@ static void take_accusations(rg__agent *a, rg__snapshot *snap)
     a->suspects->accusations = snap->suspicions;
 }
 
-/* All accusations at one revision: is the leader who has to go? */
+/* All accusations at one revision: does the leader have to go? */
 static void on_accusations(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     rg__agent *a = arg;
@@ -408,8 +408,8 @@ static uint64_t mark_of(const uint64_t *hosts, int n)
     return mark;
 }
 
-/* Whom etcd answers again, or does not any more, says so in beats only: no key
- * changes, so that nothing else would make the leader look. */
+/* A host says only in its beats whether etcd answers it: no key changes, so
+ * nothing else would make the leader look. */
 static void look_at_no_etcd(rg__agent *a)
 {
     uint64_t no_etcd[LOST_MAX];
@@ -418,8 +418,8 @@ static void look_at_no_etcd(rg__agent *a)
         a->on->no_etcd_changed(a);
 }
 
-/* The generation that members are in; nobody goes on to another yet, but maybe
- * at a step end. */
+/* The generation that members are in; none goes on to another before a step
+ * end. */
 static uint64_t standing(const rg__agent *a)
 {
     const rg__cur *cur = &a->view.cur;
@@ -450,8 +450,8 @@ static void speak_for_others(rg__agent *a, uint64_t now)
                          "a host aborted it, but could not publish the reason");
 }
 
-/* A member's host acked, and has not heard the decision since: it would keep
- * everybody waiting for its workers, until etcd answers it again. */
+/* A member's host acked, and has not heard the decision since: all would wait
+ * for its workers until etcd answers it again. */
 static void speak_for_no_etcd(rg__agent *a, uint64_t now)
 {
     const uint64_t g = standing(a);
@@ -472,8 +472,8 @@ static void speak_for_no_etcd(rg__agent *a, uint64_t now)
     }
 }
 
-/* The job is done, and nobody changes the world any more; but a worker may
- * still wait for one of a host that is gone and can't say so. */
+/* The job is done, and the world changes no more; but a worker may still wait
+ * for one of a host that is gone and can't say so. */
 static void look_when_done(rg__agent *a, uint64_t now)
 {
     for (int i = 0; i < rg__beat_peers(a); i++) {

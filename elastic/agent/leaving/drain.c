@@ -8,9 +8,9 @@
  *   fail    the same with a code, for what the agent can't survive; the last
  *           host's is the job's end
  *
- * Whichever way, the last record of this host says that it is gone, so that
- * nobody waits for its lease. It outlives us by that lease, and where the world
- * would miss us for good. */
+ * In each case the last record of this host says that it is gone, so that no
+ * host waits for its lease. The record outlives us by that lease, and for good
+ * where the world would miss us. */
 #include "elastic/agent/leaving/leaving.h"
 #include "elastic/agent/leaving/leaving_parts.h"
 #include "elastic/agent/base/exits.h"
@@ -92,7 +92,8 @@ void rg__drain_look(void *agent_arg)
     rg__agent *a = agent_arg;
     if (rg__life_is_ending(a) || a->is_done || a->leaving->is_stopping)
         return;
-    /* who came before our record said that we drain is known once that is */
+    /* hosts that came before our record said that we drain are known once that
+     * is */
     const bool is_last = rg__drain_is_alone(a) && is_seen_to_drain(a);
     if (is_last && a->notice_ms == 0 &&
         rg__now_ns() < a->leaving->drain_end_ns && rg__agent_awaits_step(a)) {
@@ -156,7 +157,7 @@ void rg__drain_follow(rg__agent *a, bool is_first)
 
 /* -------------------------------------------------------------------- leave */
 
-/* The last host to fail ends the job: nobody could go on with it. */
+/* The last host to fail ends the job: no host could go on with it. */
 static void resign(rg__agent *a)
 {
     if (!rg__view_i_lead(a))

@@ -60,7 +60,7 @@ void rg__agent_check_end(rg__agent *a)
         rg__summary_say(a);
     rg__life_step(a, RG__LIFE_ON_REST);
     if (rg__view_is_static(a) && !a->is_leaving) {
-        a->is_leaving = true; /* for good, and for nobody else to notice */
+        a->is_leaving = true; /* for good, and for no other host to notice */
         rg__publish(a);
     }
     const bool is_telling = rg__notice_tells(a);
@@ -106,7 +106,7 @@ static void on_end_written(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     rg__agent *a = arg;
     (void)st;
-    (void)reply; /* whoever else ends the job has said why */
+    (void)reply; /* another that ends the job has said why */
     a->leaving->is_saying_end = false;
     if (rg__life_is_over(a))
         rg__agent_check_end(a);
@@ -140,8 +140,8 @@ static uint64_t time_to_end(const rg__agent *a)
                : TERM_NS;
 }
 
-/* What the others are to know of it is said. With the last host, or at an
- * operator's word, the job ends. */
+/* The others have been told. With the last host, or when an operator asks, the
+ * job ends. */
 static void stop(rg__agent *a, bool ends_job)
 {
     rg__life_step(a, RG__LIFE_ON_END);

@@ -14,7 +14,7 @@ void rg__end_asked(rg__agent *a, bool at_once);
 /* The job is to be open within that time; 0: it is. */
 void rg__end_bound_opening(rg__agent *a, uint64_t ns);
 bool rg__end_is_of_job(const rg__agent *a); /* not of this host alone */
-/* What the next agent would have to know of it. */
+/* What the next agent would have to know about it. */
 typedef struct rg__leaving_saved {
     bool is_stopping;
     int stop_code;
@@ -23,8 +23,8 @@ typedef struct rg__leaving_saved {
 rg__leaving_saved rg__leaving_save(const rg__agent *a);
 void rg__leaving_resume(rg__agent *a, const rg__leaving_saved *was);
 void rg__leaving_go_on(rg__agent *a); /* the job's keys are here */
-/* End the job, at the end of the step that is under way if a checkpoint is to
- * be made of it. */
+/* End the job, after the step that is under way if its commit is to become a
+ * checkpoint. */
 void rg__agent_stop_job(rg__agent *a, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Before the job ends: have the step that is under way end with a commit; true
@@ -33,7 +33,7 @@ bool rg__agent_awaits_step(rg__agent *a);
 /* Put the job's end, of a->verdict, into a txn and send it. */
 void rg__agent_send_end(rg__agent *a, rg__txn_draft *t, rg__job_act again);
 /* What follows from either exit, and from an end that others have written:
- * workers are ended, and then this agent. Nobody is told. */
+ * workers are ended, and then this agent. No other host is told. */
 void rg__agent_stop(rg__agent *a, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* What follows from the exits. */
@@ -47,7 +47,7 @@ void rg__drain_follow(rg__agent *a, bool is_first);
 void rg__drain_look(void *agent_arg);
 bool rg__drain_is_needed(
     const rg__agent *a); /* others fetch, or may fetch again */
-/* There is no other host for whom to leave in order, or who could go on. */
+/* There is no other host to leave in order for, or that could go on. */
 bool rg__drain_is_alone(const rg__agent *a);
 void rg__leave_say(rg__agent *a); /* that this host goes, with the verdict */
 

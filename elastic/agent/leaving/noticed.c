@@ -79,8 +79,8 @@ bool rg__notice_stands(const rg__agent *a)
 
 /* ------------------------------------------------------------------- leave */
 
-/* How long the leader waits for other hosts that have a notice: all ask at some
- * moment of their own, and then hear the answer. */
+/* How long the leader waits for other hosts that have a notice: each asks at a
+ * moment of its own, and then gets the answer. */
 static uint64_t patience_ms(const rg__agent *a, uint64_t left_ms)
 {
     uint64_t ms = a->params->notice_every_ms * 3 / 2;

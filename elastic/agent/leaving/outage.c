@@ -2,8 +2,7 @@
  *
  * Away, etcd costs a world that trains nothing. A world that is finished,
  * broken, not made yet or not begun goes on only when etcd is back: then the
- * clock of
- * --etcd-timeout runs, from the moment on in which both are so, and when it is
+ * clock of --etcd-timeout runs, from the moment when both hold, and when it is
  * over this host leaves. The clock begins again whenever etcd is back, or a
  * process here has something to do again. It is a poll, and only while etcd is
  * away: what it looks at is told by workers, by other agents and by the kernel.
@@ -28,7 +27,7 @@ typedef enum standstill {
 } standstill;
 
 /* Its first commit is made, and it does not enter fn before etcd has that on
- * record. Before, it does what it likes, as behind rg_world_wait. */
+ * record. Before that it may do anything, as after rg_world_wait. */
 static bool awaits_record(const rg__agent *a, const rg__worker *w)
 {
     return !rg__view_is_static(a) && w->page != NULL &&
@@ -44,7 +43,8 @@ static bool is_in_world(const rg__agent *a, const rg__worker *w)
     return w->entered > a->aborted && is_decided;
 }
 
-/* A process that has not met us, or is before the door, does what it likes. */
+/* A process that has not met us, or has not come to the door, may do
+ * anything. */
 static bool is_busy(const rg__agent *a, const rg__slot *s)
 {
     if (!rg__slot_is_alive(s))

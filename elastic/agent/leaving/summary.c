@@ -1,8 +1,8 @@
-/* What is said of a job at its end, in five lines: generations and why they
- * began, steps lost, how long recoveries took, the newest checkpoint, how it
- * ended. A host that leaves a job which goes on says nothing of it, and of a
- * static program there is nothing to say. A launcher says it for its hosts,
- * which say how long their recoveries took. */
+/* What is printed about a job at its end, in five lines: generations and why
+ * they began, steps lost, how long recoveries took, the newest checkpoint, how
+ * it ended. A host that leaves a job which goes on prints none of it, and a
+ * static program has nothing to print. A launcher prints it for its hosts,
+ * which print how long their recoveries took. */
 #include "elastic/agent/leaving/leaving.h"
 #include "elastic/agent/leaving/leaving_parts.h"
 #include "elastic/agent/base/view.h"

@@ -111,7 +111,7 @@ static void on_helper_ended(void *arg, int fd, uint32_t events)
     const char *what = h->is_mpirun ? "mpirun" : "a daemon of the MPI";
     (void)fd, (void)events;
     const int status = rg__how_ended(h->pid);
-    kill(-h->pid, SIGKILL); /* whoever is left of its group */
+    kill(-h->pid, SIGKILL); /* all that is left of its group */
     rg__reap(h->pid);
     const bool is_well = h->is_mpirun && status == 0;
     drop_helper(h);

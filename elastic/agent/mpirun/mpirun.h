@@ -1,7 +1,7 @@
 /* Under --mpi: this host's part in launches. The leader says in all/mpirun
  * which slot has which rank; one agent runs mpirun, and on each host the
  * processes of the launch meet the agent: daemons of the MPI, which it starts
- * in the place of ssh, and ranks, which become the processes of slots. */
+ * in place of ssh, and ranks, which become the processes of slots. */
 #ifndef RG_AGENT_MPIRUN_H
 #define RG_AGENT_MPIRUN_H
 

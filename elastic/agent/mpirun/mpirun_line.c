@@ -118,7 +118,7 @@ static void add_host_list(words *w, const rg__agent *a, const char *self,
     free(list);
 }
 
-/* That it starts daemons by us, in the place of ssh. */
+/* Flags that make it start daemons through us, in place of ssh. */
 static void add_flags(words *w, const rg__flavour *mpi, const char *self)
 {
     char word[PATH_MAX + 16];

@@ -1,6 +1,6 @@
-/* In the place of ssh: mpirun calls `regroup proxy HOST WORDS` once for each
- * other host, and the agent of that host runs the words, a daemon of the MPI,
- * in a shell. The asking process has its answer when that has begun, or, where
+/* In place of ssh, mpirun calls `regroup proxy HOST WORDS` once for each other
+ * host, and the agent of that host runs the words, a daemon of the MPI, in a
+ * shell. The asking process has its answer when that has begun, or, where
  * mpirun wants it so, has called back. */
 #include "elastic/agent/mpirun/flavour.h"
 #include "elastic/agent/mpirun/mpirun.h"

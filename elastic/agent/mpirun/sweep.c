@@ -1,6 +1,6 @@
 /* Processes of launches on this host: below our supervisor, which is the parent
- * of whatever has lost its own, each that bears the mark of a launch in its
- * environment and this agent's socket beside it, and all that it has started.
+   of all orphans, each process that has the mark of a launch and this agent's
+   socket in its environment, and all that it has started.
  */
 #include "elastic/agent/mpirun/mpirun_parts.h"
 #include "elastic/agent/workers/workers.h"
@@ -134,7 +134,7 @@ static bool is_shim(pid_t pid)
     return first < n && strcmp(line + first, RG__CMD_RANK) == 0;
 }
 
-/* Our own processes bear no mark, and are looked through. */
+/* Our own processes have no mark, and their children are looked at. */
 static int kill_marked(tree *t, bool spares_shims, pid_t *left_p)
 {
     int found = 0;

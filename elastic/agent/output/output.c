@@ -3,13 +3,13 @@
  * print into pipes; where our standard output is a terminal, theirs is one, so
  * that a program does as it does in a shell (colours, and lines at once).
  *
- * Our own output may be a pipe that nobody reads for a while (a pager): then
- * the worker's pipe is left alone until it takes bytes again, and the agent
- * goes on with everything else; so it does after each read of a program that
- * prints without end. A pipe takes a long line in parts: until all of it is
- * written no other line goes there. An output outlives its process until it is
- * written, and what was read of it outlives the agent: it lies in a spool, and
- * the pipe's end with the supervisor. */
+ * Our own output may be a pipe that is not read for a while (a pager): then the
+ * worker's pipe is left alone until ours takes bytes again, and the agent goes
+ * on with everything else; so it does after each read of a program that prints
+ * without end. A pipe takes a long line in parts: until all of it is written no
+ * other line goes there. An output outlives its process until it is written,
+ * and what was read of it outlives the agent: it lies in a spool, and the
+ * pipe's end with the supervisor. */
 #include "elastic/agent/output/output.h"
 #include "elastic/agent/output/spool.h"
 #include "elastic/agent/base/view.h"
@@ -50,7 +50,8 @@ typedef struct stream {
     bool is_file;
     rg__timer *again;
     rg__spool *spool;
-    struct stream **turn; /* who is within a line there; NULL: a file */
+    struct stream **turn; /* the output that is within a line there; NULL: a
+                             file */
     bool is_with_log;     /* there the agent's own lines go as well */
     bool has_lost;        /* and it was said */
 } stream;
@@ -139,8 +140,8 @@ static int rank_of(const rg__output *o)
     return -1;
 }
 
-/* A worker's log line that says itself who speaks; with anything before it, it
- * would be JSON no more. */
+/* A worker's log line that names the worker itself; with a prefix it would no
+ * longer be JSON. */
 static bool is_log_line(const char *text, size_t n)
 {
     static const char start[] = "{\"time\":\"";
@@ -192,7 +193,8 @@ static bool print_next(stream *st)
     return true;
 }
 
-/* false: stalled. Who has been within a line lets others go first then. */
+/* false: stalled. An output that has been within a line lets others go first
+ * then. */
 static bool write_out(stream *st)
 {
     const bool was_within = rg__spool_is_within(st->spool);
@@ -316,8 +318,8 @@ static void drop_all(rg__agent *a)
         drop(a->printer->outputs);
 }
 
-/* A file in a directory that may have gone; without one the output is lost,
- * and the program runs. A lack of descriptors passes, and is no loss. */
+/* A file in a directory that may have gone; without one the output is lost, and
+ * the program runs. A lack of descriptors passes, and loses nothing. */
 static rg_status open_file(const rg__output *o, const char *what, int *fd_p)
 {
     static const int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC;
@@ -378,8 +380,8 @@ static rg_status open_stream(rg__output *o, stream *st, int own,
     return st->is_file ? RG_OK : RG_ERR_SYSTEM;
 }
 
-/* A terminal of the worker's own, as wide as ours and nobody's controlling one.
- * Bytes come as they were written. */
+/* A terminal of the worker's own, as wide as ours and no process's controlling
+ * one. Bytes come as they were written. */
 static bool make_terminal(int own, int ends[2])
 {
     struct winsize size;

@@ -1,8 +1,8 @@
 /* The spool of an output.
  *
- * Each change is made by one store, of a position; whatever it speaks of is
- * there before, and is left alone until the next. What a system call has done
- * is found again where no store has told of it:
+ * Each change is made by one store, of a position; the data that it covers is
+ * there before, and stays untouched until the next store. What a system call
+ * has done can be found where no store has recorded it:
  *
  *   read    the ring's free bytes are 0xff before it, which is in no text
  *   write   the file has grown since the text came */

@@ -2,8 +2,8 @@
  * outlives the agent that read it. The agent may be killed behind any
  * instruction; the next one goes on where that was: no byte of text is lost,
  * and in a file none comes twice. Of what is no text, bytes 0xff at the end of
- * what it was just reading may be lost. Onto a terminal or into a pipe, what
- * it was just writing may come twice: nobody can ask those what they took.
+ * what it was just reading may be lost. Onto a terminal or into a pipe, what it
+ * was just writing may come twice: those can't be asked what they took.
  *
  *   pipe -> ring -> text -> file, terminal or pipe
  *

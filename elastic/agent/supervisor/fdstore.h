@@ -1,7 +1,7 @@
 /* The agent's end of what its supervisor keeps for it (fdrecord.h): put a
  * record before anything that follows from it is done, and a killed agent's
- * successor finds it. A supervisor that is stopped makes nobody wait: records
- * wait here then, and are lost when the agent is killed at that moment.
+ * successor finds it. A supervisor that is stopped delays nothing: records wait
+ * here then, and are lost when the agent is killed at that moment.
  *
  * Threads:   the loop's.
  * Ownership: descriptors given to put stay the caller's; the supervisor has
@@ -46,11 +46,11 @@ void rg__fdstore_put_child(rg__fdstore *fdstore, const char *name, int32_t pid,
                            int fd_count);
 void rg__fdstore_drop(rg__fdstore *fdstore, const char *name);
 
-/* The records that this agent was born with; its own puts are not in it.
- * Whoever makes use of a descriptor takes it, and owns it then. */
+/* The records that this agent was born with; its own puts are not in it. A
+ * caller that uses a descriptor takes it, and owns it then. */
 const rg__fdrecord_list *rg__fdstore_born_with(const rg__fdstore *fdstore);
 int rg__fdrecord_take(rg__fdrecord *record, int i);
-/* Close what nobody has taken. */
+/* Close what has not been taken. */
 void rg__fdstore_forget_rest(rg__fdstore *fdstore);
 
 /* How many descriptors workers may have; the process's limit without a store.

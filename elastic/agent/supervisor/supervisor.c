@@ -211,7 +211,7 @@ static rg_status start_agent(supervisor *s)
         return rg__fail(RG_ERR_SYSTEM, "no process for an agent: %s",
                         strerror(errno));
     }
-    setpgid(pid, pid); /* in both: whoever comes first */
+    setpgid(pid, pid); /* in both: whichever comes first */
     s->agent = pid;
     s->sock = ends[0];
     s->has_finished = false;
@@ -431,7 +431,8 @@ static int end(supervisor *s)
     rg__say("the agent of job %s %s, and so did those started after it; its "
             "workers end by themselves within %llu ms (--agent-grace)",
             s->params->job, how, (unsigned long long)s->params->grace_ms);
-    rg__fdrecord_close(&s->records); /* the workers see that nobody is there */
+    rg__fdrecord_close(&s->records); /* the workers see that no agent is there
+                                      */
     wait_workers(s);
     return WIFSIGNALED(s->status) ? 128 + WTERMSIG(s->status)
                                   : WEXITSTATUS(s->status);

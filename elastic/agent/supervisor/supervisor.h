@@ -1,8 +1,8 @@
 /* The supervisor: the process that `regroup run` and `regroup agent` are. It
  * starts the agent, keeps what must outlive it (fdrecord.h), and starts another
  * when it is killed; the new agent takes over the workers, the vault and the
- * output. It speaks to nobody else, has no threads and no memory of the job
- * mapped.
+ * output. It speaks to no other process, has no threads and has no memory of
+ * the job mapped.
  *
  * Threads: call it in a process without other threads.
  * Signals: SIGCHLD and those that are forwarded are blocked while it runs. */
@@ -40,8 +40,8 @@ void rg__supervisor_signals(sigset_t *set);
 /* One of the first four that is pending; 0: none. */
 int rg__supervisor_pending(void);
 
-/* The first act of a process that runs it: who reads its output may go away,
- * or not read; neither ends or stops it. */
+/* The first act of a process that runs it: a reader of its output may go away,
+ * or stop reading; neither ends or stops it. */
 void rg__supervisor_calm(void);
 
 /* What the agent's process runs (rg__agent_run). */

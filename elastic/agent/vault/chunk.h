@@ -1,5 +1,5 @@
-/* Parts of commits on their way from one vault into another: what fetch.c
- * and replication.c say to each other over a connection.
+/* Parts of commits on their way from one vault into another: what fetch.c and
+ * replication.c send each other over a connection.
  *
  *   ROOM   each buffer, once per connection: its description
  *   PIECE  which part of which commit comes, and the sum of its hashes
@@ -7,9 +7,9 @@
  *
  * A part is marked `writing` before its first byte arrives and complete when
  * the last has, and when the sum is right. The sender takes the sum as well: a
- * part that does not have its own is damaged, and counts no more.
+ * part that does not match is damaged, and no longer counts.
  *
- * Threads: the loop's. Ownership: whoever has a chunk frees it. */
+ * Threads: the loop's. Ownership: the room that has a chunk frees it. */
 #ifndef RG_AGENT_CHUNK_H
 #define RG_AGENT_CHUNK_H
 

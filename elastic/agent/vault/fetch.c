@@ -334,7 +334,8 @@ static void no_end(void *arg, const char *why)
     (void)arg, (void)why;
 }
 
-/* The source, which may wait to leave, hears that all is stored, and closes. */
+/* The source, which may wait to leave, is told that all is stored, and
+ * closes. */
 static void confirm_stored(const rg__fetch *f)
 {
     static const rg__connection_fns fns = {no_frame, no_room, no_end};
@@ -543,7 +544,7 @@ static bool add_request(rg__fetch *f, const rg__fetch_plan *copy)
     return true;
 }
 
-/* Whoever sends the replicated buffers comes first: they make the slot. */
+/* A source of the replicated buffers comes first: they make the slot. */
 static bool add_requests(rg__fetch *f, const rg__line *line, bool whole)
 {
     for (int i = 0; i < line->copies; i++)

@@ -8,10 +8,10 @@
  * when they are on all hosts is agreed by the workers (state.c).
  *
  * A copy goes into the vault slot where that host has the commit itself. A
- * connection that breaks is called again: nothing is lost by that but time. But
- * workers wait for copies in their next commits, so a partner to which not a
- * byte gets through for as long as a connection may be silent ends the
- * generation, by the rule of broken connections (member/links.c). */
+ * connection that breaks is opened again, which costs only time. But workers
+ * wait for copies in their next commits, so a partner to which not a byte gets
+ * through for as long as a connection may be silent ends the generation, by the
+ * rule of broken connections (member/links.c). */
 #include "elastic/agent/vault/chunk.h"
 #include "elastic/agent/vault/vaults.h"
 #include "elastic/agent/base/exits.h"
@@ -357,7 +357,7 @@ static size_t punch(int fd, size_t base, size_t from, size_t to)
 }
 
 /* The next pages from `at` on that lie between shards of this world; they hold
- * what belonged to ranks of older ones, and nobody writes there. */
+ * what belonged to ranks of older ones, and no process writes there. */
 static size_t sweep_buffer(const rg__agent *a, const rg__proposal *p,
                            const rg__vault_buffer *b, int vault_slot, size_t at)
 {

@@ -247,9 +247,9 @@ static int find_held(const rg__agent *a, uint64_t most_step,
 }
 
 /* The table is memory of workers too: an id of a generation that was never
- * decided is nobody's, and neither is a step that nobody here has come to. But
- * pages are memory of workers as well: where they would leave nothing, what
- * lies here counts, and its checksum is the judge. */
+ * decided does not count, nor does a step that no worker here has reached. But
+ * pages are memory of workers as well: where this would leave nothing, what
+ * lies here counts, and its checksum decides. */
 int rg__vault_held(const rg__agent *a, rg__held held[RG__VAULT_SLOTS])
 {
     const int n = find_held(a, step_under_way(a), held);
@@ -308,7 +308,7 @@ static rg__vault_buffer *find_buffer(rg__agent *a, const char *name)
 
 /* All rooms lie behind the table in one memory, so a thousand buffers take one
  * descriptor. Each has places for as many vault slots as there may be, so none
- * is ever moved, and a page behind it that nobody reserves: who looks for what
+ * is ever moved, and a page behind it that is never reserved: a search for what
  * a room lacks stops there. Places cost nothing, pages do. */
 static uint64_t next_place(const rg__agent *a, const rg__vault_buffer *b)
 {

@@ -1,6 +1,6 @@
-/* Who died: a thread per worker sleeps on the futex word of the robust mutex
- * in its page. The kernel marks the word and wakes one sleeper as soon as the
- * holder dies; a crash handler stores `dying` and wakes it too. The word is
+/* Deaths of workers: a thread per worker sleeps on the futex word of the robust
+ * mutex in its page. The kernel marks the word and wakes one sleeper as soon as
+ * the holder dies; a crash handler stores `dying` and wakes it too. The word is
  * read as plain memory: the worker may scribble on it, and then it counts as
  * dead. */
 #include "elastic/agent/workers/workers.h"

@@ -3,9 +3,9 @@
  * process can't once none of its threads has an address space left, or once it
  * sits in a core dump.
  *
- * What can't be looked at may store: only a kernel that says that there is no
- * such thing (ENOENT, ESRCH) speaks of its end. An agent without a descriptor
- * for the look waits, and says so as of any wait. */
+ * A process that can't be examined may store: only a kernel that says that it
+ * does not exist (ENOENT, ESRCH) proves its end. An agent without a descriptor
+ * to look with waits, and reports that like any wait. */
 #include "elastic/agent/workers/workers.h"
 
 #include <dirent.h>
@@ -18,7 +18,7 @@
 typedef enum outcome {
     SEEN,
     GONE,  /* there is no such process or thread */
-    UNSEEN /* nobody knows */
+    UNSEEN /* unknown */
 } outcome;
 
 static outcome outcome_of_error(void)

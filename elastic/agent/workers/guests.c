@@ -1,4 +1,4 @@
-/* Whoever has connected to the agent's socket and not said yet what for: a
+/* Connections to the agent's socket that have not yet said what they are for: a
  * worker that will say HELLO, a `regroup` command with a question. Of our uid
  * only. There are few at a time, and none for long: one too many replaces the
  * oldest, and each has PATIENCE_NS for its first message. */

@@ -40,7 +40,8 @@ static json_t *buffer_json(const rg__vault_buffer *b)
                : json_integer((json_int_t)b->bytes);
 }
 
-/* An agent that took over does not know who had registered what before. */
+/* An agent that took over does not know which worker had registered what
+ * before. */
 static bool has(const rg__agent *a, const rg__vault_buffer *b, uint32_t index)
 {
     return a->life.agents > 1 || (b->by >> index & 1) != 0;

@@ -1,4 +1,4 @@
-/* The sets that workers have. Nobody keeps account of them: an agent that is
+/* The sets that workers have. No agent keeps a list of them: an agent that is
  * asked for the status asks its workers, whose Regroup threads answer at once.
  * A list is known to every worker; of splits and rules each knows its own
  * colour, so that those without a member on this host are not seen here.

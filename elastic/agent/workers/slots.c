@@ -3,9 +3,9 @@
  *   start -> (meets us) -> lost -> fenced and reaped -> start again, or closed
  *
  * PROGRAM runs in a process group of its own and may be a wrapper; the worker
- * is who calls rg_init in it. A worker is lost at the first sign of its death,
- * and then everything in its group is killed. The slot starts again when the
- * worker is fenced (fence.c) and the child reaped. */
+ * is the process that calls rg_init in it. A worker is lost at the first sign
+ * of its death, and then everything in its group is killed. The slot starts
+ * again when the worker is fenced (fence.c) and the child reaped. */
 #include "elastic/agent/workers/workers.h"
 #include "elastic/agent/workers/crew.h"
 #include "elastic/agent/base/exits.h"
@@ -70,8 +70,8 @@ void rg__slot_save(const rg__slot *s)
 static void on_child_exit(void *arg, int fd, uint32_t events);
 
 /* The child runs nothing before its record is with the supervisor: an agent
- * that is killed in between leaves no process that nobody knows. The next one
- * is not to take that for the program's end: no program ends by this signal. */
+ * that is killed in between leaves no unknown process. The next one is not to
+ * take that for the program's end: no program ends by this signal. */
 #define NEVER_BEGAN SIGRTMAX
 
 static void wait_for_go(const int gate[2])
@@ -369,7 +369,7 @@ void rg__slots_hasten(void *agent_arg)
             ask_to_end(&a->slot[i]);
 }
 
-/* A job that waits is no job that is stuck: nobody is pinged meanwhile, and
+/* A job that waits is no job that is stuck: no worker is pinged meanwhile, and
  * other hosts wait for our workers as for slow ones. */
 void rg__slots_pause(rg__agent *a, bool pauses)
 {
@@ -417,7 +417,7 @@ static void await_end(const rg__slot *s, pid_t pid)
                    rg__fence_state(pid));
 }
 
-/* Others may go on without this host; nobody here can. */
+/* Others may go on without this host; no worker here can. */
 static void give_in(const rg__slot *s)
 {
     rg__agent_leave(
@@ -450,7 +450,7 @@ void rg__slots_await_end(rg__agent *a)
 }
 
 /* It ends when the kernel lets it, and runs no instruction of its own before:
- * nobody of ours has to see that. */
+ * no process of ours has to see that. */
 void rg__slots_leave_behind(rg__agent *a)
 {
     for (int i = 0; i < a->params->slots; i++) {
@@ -531,8 +531,8 @@ static void end_generation(rg__slot *s)
         a->on->slot_lost(s, text);
 }
 
-/* Who called rg_finalize has said that it stores nowhere any more; it gets
- * some time to end with a code of its own. Everybody else is killed. */
+/* A worker that called rg_finalize stores nowhere any more; it gets some time
+ * to end with a code of its own. Every other is killed. */
 static void fence(rg__slot *s)
 {
     rg__slot_step(s, SLOT_ON_FENCE);
@@ -616,8 +616,8 @@ void rg__slot_recall(rg__slot *s, uint64_t generation)
                   (unsigned long long)generation);
 }
 
-/* The job is done, and a member is gone that has not called rg_finalize: who
- * still waits for it in a collective waits no longer. */
+/* The job is done, and a member is gone that has not called rg_finalize: a
+ * worker that still waits for it in a collective waits no longer. */
 void rg__slots_end_world(void *agent_arg)
 {
     rg__agent *a = agent_arg;
@@ -737,8 +737,8 @@ static bool take_oom_kill(rg__slot *s)
     return true;
 }
 
-/* Somebody has ended it with SIGKILL or SIGTERM: a preemption, a person. Of
- * what runs in a wrapper nobody here knows how it ended. */
+/* Somebody has ended it with SIGKILL or SIGTERM: a preemption, a person. How a
+ * program in a wrapper ended is not known here. */
 static bool is_ended_from_outside(rg__slot *s)
 {
     const bool is_signal = s->saved.exit_code == 128 + SIGKILL ||
@@ -747,7 +747,7 @@ static bool is_ended_from_outside(rg__slot *s)
            !take_oom_kill(s);
 }
 
-/* A program that gets further between its failures is worth going on with; one
+/* A program that gets further between its failures is worth restarting; one
  * that dies at the same step again and again is not. */
 static void forgive(rg__slot *s)
 {
@@ -890,7 +890,7 @@ static void go_on_after_death(rg__slot *s)
         end_of_static(s, is_finalized);
     }
     if (a->elastic < 0 && !is_any_running(a))
-        rg__slots_kind_is_known(a); /* nobody is left who could say */
+        rg__slots_kind_is_known(a); /* no worker is left that could say */
     rg__slot_save(s);
     rg__failpoint("agent.reaped", (int)s->index, 0, 0);
     rg__worker_drop(s);
@@ -928,7 +928,7 @@ static void child_ended(rg__slot *s, int code, const char *how)
     rg__slot_lost(s, "%s", how);
     unwatch_child(s);
     if (!s->is_adopted)
-        kill(-child, SIGKILL); /* whoever is left of its group */
+        kill(-child, SIGKILL); /* all that is left of its group */
     s->saved.child = 0;
     s->a->on->process_ended(s);
     rg__timer_stop(s->reap);

@@ -1,7 +1,7 @@
-/* Meeting workers and hearing them. Whoever connects must have our uid. A
- * worker says which slot it was started in; the slot's newest process group
+/* Meeting workers and hearing them. A process that connects must have our uid.
+ * A worker says which slot it was started in; the slot's newest process group
  * vouches for it by having no worker yet. What a worker says is checked; a
- * malformed message costs it the connection, and that its life. */
+ * malformed message costs it the connection, and so its life. */
 #include "elastic/agent/workers/workers.h"
 #include "elastic/agent/workers/crew.h"
 #include "elastic/agent/base/tell.h"
@@ -37,7 +37,7 @@
 
 /* -------------------------------------------------------------------- hear */
 
-/* By whichever sign it shows first. */
+/* By whichever sign shows first. */
 static void on_death(void *arg)
 {
     rg__slot *s = arg;
@@ -297,7 +297,7 @@ static void on_pidfd(void *arg, int fd, uint32_t events)
 
 /* -------------------------------------------------------------------- meet */
 
-/* Whoever connects again and again fills no log. */
+/* A process that connects again and again does not fill the log. */
 static bool may_say_refusal(rg__agent *a)
 {
     const uint64_t now = rg__now_ns();

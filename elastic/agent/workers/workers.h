@@ -38,13 +38,13 @@ void rg__slot_lost(rg__slot *s, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 /* The first world that its worker was in has ended before it began. */
 void rg__slot_recall(rg__slot *s, uint64_t generation);
-/* With everybody in its process group. */
+/* With all in its process group. */
 void rg__slot_kill(const rg__slot *s);
 /* The process of a lost worker is gone for good (pidfd). */
 void rg__slot_gone(rg__slot *s);
 /* Where does its worker, or its child, run? */
 void rg__slot_note_group(rg__slot *s, pid_t pid);
-/* What the next agent would have to know of it. */
+/* What the next agent would have to know about it. */
 void rg__slot_save(const rg__slot *s);
 /* Go on with the slot that an earlier agent had; then, once its worker and
  * output are there, with its process. */
