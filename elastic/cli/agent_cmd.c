@@ -1,5 +1,5 @@
 /* `regroup agent`: this process becomes the supervisor of this host's agent,
- * for a job that other hosts know by its etcd and its name. */
+ * for a job that is known by its etcd and its name. */
 #include "elastic/cli/agent_cmd.h"
 
 #include <stdio.h>

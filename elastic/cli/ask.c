@@ -231,7 +231,8 @@ int rg__ask_follow(const rg__job_record *job, const char *host)
 }
 
 /* A message waits in the socket for an agent that takes over; a signal would go
- * to the one whose socket it was, or to whoever has its number now. */
+ * to the one whose socket it was, or to another process that has its number
+ * now. */
 void rg__ask_leave(const rg__job_record *job, const char *host, bool at_once)
 {
     int sock[AGENTS_MAX];

@@ -14,12 +14,13 @@ rg_status rg__ask_status(const rg__job_record *job, char **text_p);
 /* What has happened to the job, from a generation on. */
 rg_status rg__ask_events(const rg__job_record *job, uint64_t from,
                          char **text_p);
-/* That a host leaves: {"ok":true}, or {"error":"why","status":an rg_status}. */
+/* Ask a host to leave: {"ok":true}, or {"error":"why","status":an
+ * rg_status}. */
 rg_status rg__ask_drain(const rg__job_record *job, const char *host,
                         uint64_t deadline_ms, char **text_p);
 
-/* That the world have other bounds, 0: as it is. {"ok":true, min, max, size},
- * or as for a drain. */
+/* Give the world other bounds, 0: as it is. {"ok":true, min, max, size}, or as
+ * for a drain. */
 rg_status rg__ask_scale(const rg__job_record *job, int min, int max,
                         char **text_p);
 
@@ -30,8 +31,8 @@ int rg__ask_follow(const rg__job_record *job, const char *host);
  * outside; at_once: as a second one. */
 void rg__ask_leave(const rg__job_record *job, const char *host, bool at_once);
 /* The end, and what has happened to the job to its end, NULL if that is not
- * told. IN_PROGRESS: not within the time. ERR_AGENT_LOST: it went without a
- * word. */
+ * told. IN_PROGRESS: not within the time. ERR_AGENT_LOST: it ended without a
+ * message. */
 rg_status rg__ask_over(int follower, uint64_t timeout_ms, rg__over *over_p,
                        char **last_p);
 

@@ -1,5 +1,5 @@
 /* Attached to an agent that runs: what an agent's own supervisor does for its
- * launcher (remote_cmd.c), but for the output, which has no way here. */
+ * launcher (remote_cmd.c), except for the output, which does not come here. */
 #include "elastic/cli/attach.h"
 
 #include <errno.h>
@@ -38,8 +38,8 @@ static void meet(attached *a)
         rg__ask_leave(a->job, a->host, a->in < 0);
 }
 
-/* Of the launcher, as `regroup remote` hears it: "leave", and again. Without a
- * word its connection has gone, and the agent goes on. */
+/* Of the launcher, as `regroup remote` hears it: "leave", and again. Without
+ * such a message its connection has gone, and the agent goes on. */
 static void hear(attached *a)
 {
     char said[64];

@@ -1,4 +1,4 @@
-/* X.509 with libcrypto, whose only home this is. */
+/* X.509 with libcrypto, which is used only here. */
 #include "elastic/cli/certs.h"
 
 #include <errno.h>

@@ -11,7 +11,7 @@
 #include "regroup/regroup.h"
 
 /* In the run directory, mode 0600. */
-#define RG__CERTS_CA         "etcd.ca"     /* for etcd: whom it trusts */
+#define RG__CERTS_CA         "etcd.ca"     /* for etcd: the CA that it trusts */
 #define RG__CERTS_SERVER     "etcd.server" /* its certificate and key */
 #define RG__CERTS_INVITATION "etcd.invitation"
 

@@ -1,4 +1,4 @@
-/* `regroup config`: every setting, its value, and who said so. */
+/* `regroup config`: every setting, its value, and where that comes from. */
 #include <jansson.h>
 #include <stdio.h>
 

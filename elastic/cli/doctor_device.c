@@ -59,7 +59,7 @@ static rg__finding look_in_child(look fn)
     return f;
 }
 
-/* What is not there is nobody's fault, unless somebody has named it. */
+/* A missing library is no fault, unless a setting names it. */
 static rg__finding cannot_open(rg_status st, const char *name)
 {
     const bool is_absent = st == RG_ERR_NOT_FOUND && name == NULL;
@@ -114,7 +114,7 @@ rg__finding rg__doctor_cuda(const rg__settings *s)
 
 /* --------------------------------------------------------------------- NCCL */
 
-/* Variables that jobs go on with, at a price. */
+/* Variables that jobs work with, at a price. */
 static const struct trap {
     const char *name, *value; /* NULL: any */
     const char *why;
@@ -162,7 +162,8 @@ static bool is_chosen(const char *list, const char *name)
     return is_in_list != excludes;
 }
 
-/* NCCL looks for one when it meets, and says little where there is none. */
+/* NCCL looks for an interface when ranks meet, and says little if there is
+ * none. */
 static bool has_interface(const char *list)
 {
     struct ifaddrs *all = NULL;

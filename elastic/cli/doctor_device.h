@@ -1,6 +1,6 @@
-/* What `regroup doctor` says of device memory: the driver with its devices, and
- * NCCL. A job on host memory needs neither, so what is missing is weak; what is
- * there and can't be used is a failure.
+/* What `regroup doctor` says about device memory: the driver with its devices,
+ * and NCCL. A job on host memory needs neither, so what is missing is weak;
+ * what is there and can't be used is a failure.
  *
  * Threads:   the command's own. Each look runs in a child with a limit: a
  *            driver may hang, and must not begin in a process that forks. */

@@ -1,6 +1,6 @@
-/* Besides what we were given, a stranger is played, without user, password and
+/* Besides our own access, this tries a stranger's, without user, password and
  * certificate. A password that holds turns it away everywhere. etcd 3.4.23 lets
- * it raise an alarm, and an alarm takes the check of users away. */
+ * it raise an alarm, and an alarm turns the check of users off. */
 #include "elastic/cli/doctor_etcd.h"
 
 #include "elastic/cli/launch.h"

@@ -1,4 +1,4 @@
-/* An etcd that is given: does it answer, and whom does it let in?
+/* An etcd that is given: does it answer, and which clients does it let in?
  *
  * Waiting:   ten seconds at most. */
 #ifndef RG_ELASTIC_DOCTOR_ETCD_H

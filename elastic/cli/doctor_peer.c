@@ -1,5 +1,5 @@
-/* One look after the other, each standing on what the one before has found; the
- * first that leaves nothing to stand on is the last. */
+/* One check after the other, each using what the one before has found; the
+ * first that finds nothing to go on with is the last. */
 #include "elastic/cli/doctor_peer.h"
 
 #include <errno.h>
@@ -266,7 +266,7 @@ static void look_at_port(peer *p)
                     : rg__find(RG__OK, "port %u takes connections", p->port));
 }
 
-/* Only who knows the job's key is answered. */
+/* Only a caller that knows the job's key is answered. */
 static void look_at_beat(peer *p)
 {
     double ms = 0;
@@ -334,7 +334,7 @@ static bool does_pass(const peer *p, int packet)
     return rg__probe_beat(&at, p->place.key, p->place.id, packet, &ms) == 0;
 }
 
-/* The network may carry less than both ends believe. */
+/* The network may carry less than both ends assume. */
 static bool look_for_hole(peer *p)
 {
     static const int sizes[] = {1400, 1280, 1000, 576, 0};

@@ -1,4 +1,4 @@
-/* `regroup drain`: ask that a host leaves a job, and wait until it has. */
+/* `regroup drain`: ask a host to leave a job, and wait until it has. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,7 +81,7 @@ static void end_progress(void)
         fputs("\r\033[K", stderr);
 }
 
-/* true: it has left. Where nobody answers and nothing of the job is left here,
+/* true: it has left. When no agent answers and nothing of the job is left here,
  * the host that has left is this one. */
 static bool look(const rg__job_record *job, const char *name, uint64_t since_ns)
 {

@@ -82,7 +82,8 @@ static void free_words(launch *l)
     l->count = 0;
 }
 
-/* At a URL it speaks to who shows a certificate of the job's CA only. */
+/* At a URL it speaks only to clients that show a certificate of the job's
+ * CA. */
 static void add_tls(launch *l, const char *dir)
 {
     add_word(l, "--cert-file=%s/" RG__CERTS_SERVER, dir);
@@ -92,16 +93,16 @@ static void add_tls(launch *l, const char *dir)
 }
 
 /* heartbeat 10 / election 100: ready in 0.1 s, where the defaults need up to
- * 0.5 s, and a single member waits for nobody. bcrypt-cost 4: the password is
+ * 0.5 s, and a single member waits for no other. bcrypt-cost 4: the password is
  * 128 random bits, and each login would cost 50 ms of CPU. Without compaction
  * every change would stay for as long as the job runs, and so would the last
- * 100,000 writes in memory and their log on disk without snapshots. Nobody asks
- * for what was a minute ago: who comes back later reads all keys. */
+ * 100,000 writes in memory and their log on disk without snapshots. No client
+ * asks for what was a minute ago: one that comes back later reads all keys. */
 static rg_status make_words(launch *l, const char *program, const char *dir,
                             const char *url)
 {
     /* etcd takes sockets of such names in its working directory only, which is
-     * that of its data. It has no peers, and nobody else may be one. */
+     * that of its data. It has no peers, and no process may become one. */
     static const char *const clients = "unix://c:1";
     static const char *const peer = "unix://peer:1";
     const bool has_tls = url != NULL;
@@ -307,7 +308,7 @@ static bool take_message(const char *line, char said[RG__ETCD_SAID])
     return said[0] != '\0';
 }
 
-/* Go's runtime, whose words before a dump of all it knows are no JSON. */
+/* Go's runtime, whose text before a dump of its state is no JSON. */
 static const char *crash_of(const char *tail)
 {
     static const char *const begins[] = {
@@ -343,8 +344,8 @@ static bool has_any(const char *text, const char *const *words)
     return false;
 }
 
-/* said: its last words before it crashed; "": it has not. A full disk is told
- * of before. */
+/* said: its last words before it crashed; "": it has not. A full disk is
+ * reported before. */
 static rg__etcd_child_lack find_lack(const char *tail, const char *said)
 {
     static const char *const threads[] = {"new OS thread", "pthread_create",

@@ -31,8 +31,8 @@ rg_status rg__etcd_child_start(const char *program, const char *dir,
 /* Ask it to end, and see that it has. pid 0: none. */
 void rg__etcd_child_stop(pid_t pid);
 
-/* What it said last in dir/etcd.log, as a sentence's part; and what this
- * machine did not give it, as far as that can be told. */
+/* What it logged last in dir/etcd.log, as part of a sentence; and what this
+ * machine did not give it, as far as that is known. */
 typedef enum rg__etcd_child_lack {
     RG__ETCD_CHILD_LACKS_NOTHING,
     RG__ETCD_CHILD_LACKS_THREADS,

@@ -16,7 +16,7 @@ typedef struct reader {
     json_t *shown;     /* keys of events that were printed */
     long long decided; /* the newest decided generation: what is older has
                           nothing new to tell */
-    bool is_silent;    /* nobody answers, which was said */
+    bool is_silent;    /* no agent answers, which was reported */
 } reader;
 
 /* ----------------------------------------------------------------- one event

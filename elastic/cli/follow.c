@@ -19,7 +19,7 @@ static void pause_ms(uint64_t ms)
     nanosleep(&t, NULL);
 }
 
-/* No process of the job is left here, so nobody starts an agent again. */
+/* No process of the job is left here, so no agent will be started again. */
 static rg_status fail_gone(const rg__job_record *job)
 {
     return rg__fail(RG_ERR_AGENT_LOST,

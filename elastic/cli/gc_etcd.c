@@ -231,7 +231,7 @@ static rg_status find_next(gc *g, const char *below)
 }
 
 /* The name behind `below` in the key that was found; false: it is none of a
- * job's, and is passed over. */
+ * job's, and is skipped. */
 static bool name_job(gc *g, const char *below)
 {
     job *j = &g->job;
@@ -272,7 +272,7 @@ static rg_status look_at_jobs(gc *g)
     }
 }
 
-/* Notes of jobs that somebody else removed. */
+/* Notes of jobs that another gc removed. */
 static rg_status look_at_notes(gc *g)
 {
     snprintf(g->cursor, sizeof g->cursor, NOTES);

@@ -1,9 +1,10 @@
-/* What jobs that live no more have left in etcd.
+/* What dead jobs have left in etcd.
  *
  * A job lives while any of its keys is under a lease: those of its agents are.
- * One that has ended may go at once. Of one that was left without a word nobody
- * knows since when: the first look notes the time in /regroup/gc/<job>, and a
- * later one that finds nothing changed removes it when that is long enough ago.
+ * One that has ended may go at once. For a job that was left without an end it
+ * is not known since when: the first look notes the time in /regroup/gc/<job>,
+ * and a later one that finds nothing changed removes it when that is long
+ * enough ago.
  *
  * Threads:   one.
  * Waiting:   ten seconds for each answer of etcd. */

@@ -50,7 +50,7 @@ static rg_status look(goodbye *f)
     return st;
 }
 
-/* An etcd that gives no answer has nothing to tell anybody. */
+/* An etcd that gives no answer can tell no host. */
 static void await_others(goodbye *f)
 {
     const struct timespec pause = {.tv_nsec = LOOK_NS};

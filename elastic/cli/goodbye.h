@@ -1,4 +1,4 @@
-/* The end of a job whose private etcd other hosts use. They hear of it from
+/* The end of a job whose private etcd other hosts use. They learn of it from
  * that etcd, which therefore stays until their agents have gone.
  *
  * Threads:   call in a process without other threads.
@@ -9,8 +9,8 @@
 
 #include "elastic/cli/store.h"
 
-/* host: ours, which has ended. Who is still there after that time is named in a
- * warning. */
+/* host: ours, which has ended. A host that is still there after that time is
+ * named in a warning. */
 void rg__goodbye(const rg__private_etcd *etcd, const char *job,
                  const char *host);
 

@@ -24,7 +24,7 @@ static void print_quoted(FILE *out, const char *word)
     fputs("'", out);
 }
 
-/* What holds for the job and was said here is said there, too. Its size is in
+/* Settings of the job that were given here are given there, too. Its size is in
  * etcd. */
 static void print_settings(FILE *out, const rg__cfg *cfg)
 {

@@ -24,9 +24,9 @@ rg_status rg__listen_read(const char *text, rg__listen *listen_p);
 /* Its address in numbers. */
 void rg__listen_host(const rg__listen *listen, char host[INET6_ADDRSTRLEN]);
 
-/* Choose a port where none is given, and see that it is free: it is let go of
- * again, so somebody else may take it first. ERR_INVALID: it is not an address
- * of this host, or the port that was given is taken. */
+/* Choose a port where none is given, and see that it is free: it is released
+ * again, so another program may take it first. ERR_INVALID: it is not an
+ * address of this host, or the port that was given is taken. */
 rg_status rg__listen_url(const rg__listen *listen,
                          char url[RG__LISTEN_URL_MAX]);
 

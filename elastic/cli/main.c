@@ -221,8 +221,8 @@ static int run_words(int argc, char **argv)
                            : fail_unknown(word);
 }
 
-/* Who starts us may have closed 0, 1 or 2: the next file would get the number,
- * and what is printed would end in it. */
+/* The process that starts us may have closed 0, 1 or 2: the next file would get
+ * the number, and what is printed would end in it. */
 static void open_what_is_closed(void)
 {
     int fd;

@@ -7,9 +7,9 @@
  * again with another.
  *
  * It is started again whenever it ends, at the same place and on the same data,
- * where the job's keys and the password lie: who speaks to it notices a pause.
- * Without those data it would be an empty store that lets everybody in, so then
- * it stays away. */
+ * where the job's keys and the password lie: its clients notice a pause.
+ * Without those data it would be an empty store that lets every client in, so
+ * then it stays away. */
 #include "elastic/cli/store.h"
 
 #include <errno.h>
@@ -32,7 +32,9 @@
 #define READY_MS       20000 /* usually 0.1 s; seconds on a loaded machine */
 #define AGAIN_FIRST_MS 100
 #define AGAIN_MAX_MS   5000
-#define STEADY_MS      10000 /* who has run for so long did not fail to start */
+#define STEADY_MS                                                              \
+    10000 /* one that has run for so long did not fail to                      \
+             start */
 
 rg__etcd_params rg__private_etcd_params(const rg__private_etcd *etcd)
 {
@@ -252,7 +254,7 @@ static uint64_t pause_ms(int falls)
     return ms < AGAIN_MAX_MS ? ms : AGAIN_MAX_MS;
 }
 
-/* At once the first time; who ends again and again waits longer. */
+/* At once the first time; one that ends again and again waits longer. */
 static void plan_again(rg__private_etcd *etcd)
 {
     const uint64_t now = rg__now_ns();

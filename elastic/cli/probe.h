@@ -1,5 +1,5 @@
-/* Looking along the network, without a word of Regroup's but the heartbeat that
- * any agent answers to who knows the job's key.
+/* Looking along the network; of Regroup's messages only the heartbeat, which
+ * any agent answers for a caller that knows the job's key.
  *
  * Threads:   one.
  * Waiting:   as long as a call says.
@@ -33,8 +33,8 @@ void rg__probe_set_port(rg__place_at *to, uint32_t port);
 /* Which way packets would take; nothing is sent. false: none, see errno. */
 bool rg__probe_route(const rg__place_at *to, rg__route *route_p);
 
-/* Connect and close, within 3 s. Returns 0 or an errno; ETIMEDOUT: nobody says
- * anything. *segment_p: largest segment that both sides agreed on. */
+/* Connect and close, within 3 s. Returns 0 or an errno; ETIMEDOUT: no answer
+ * came. *segment_p: largest segment that both sides agreed on. */
 int rg__probe_connect(const rg__place_at *to, double *ms_p, int *segment_p);
 
 /* Have the agent of that incarnation answer a datagram, within 1 s, by one as

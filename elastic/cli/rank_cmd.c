@@ -1,11 +1,11 @@
 /* What mpirun starts under --mpi: `regroup rank PROGRAM` for each rank, and
- * `regroup proxy HOST WORDS` in the place of ssh. Both ask the agent of this
- * host first.
+ * `regroup proxy HOST WORDS` in place of ssh. Both ask the agent of this host
+ * first.
  *
  *   mpirun, or a daemon of the MPI ── shim ── rank: asks, then runs PROGRAM
  *
  * The shim is what the MPI takes for the rank: it ends as the rank does, and
- * tells the agent how, which is no parent of either. */
+ * tells the agent how, as the agent is the parent of neither. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -151,7 +151,7 @@ static void tell_end(const rg__cli *cli, rg__rank m, pid_t pid, int status)
     m.pid = pid;
     m.status = status;
     if (connect_to_agent(cli->settings.library.socket, &sock) != RG_OK)
-        return; /* the agent is gone, and nobody asks */
+        return; /* the agent is gone, and no other asks */
     rg__sock_send(sock, &m, sizeof m, NULL, 0);
     close(sock);
 }

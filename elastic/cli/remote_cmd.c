@@ -130,7 +130,8 @@ static rg_status take_input(remote *r)
 /* ----------------------------------------------------------------- the letter
  */
 
-/* What this host's login shell has set about a job is not about this one. */
+/* What this host's login shell has set about a job does not concern this
+ * one. */
 static void clear_settings(void)
 {
     static const char *const names[] = {
@@ -167,7 +168,7 @@ static rg_status set_variables(const rg__letter *letter)
                     directory, strerror(errno));
 }
 
-/* As somebody would type it: flags, then the program. */
+/* As a person would type it: flags, then the program. */
 static char **make_line(const rg__letter *letter, int *argc_p)
 {
     static const char *const flags[] = {"etcd",  "job", "host",

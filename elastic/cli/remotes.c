@@ -65,7 +65,7 @@ static bool needs_rsh(const rg__host_list *list)
     return list->n == 0; /* a script will say */
 }
 
-/* A shell runs it; what is more than a plain word is the shell's to judge. */
+/* A shell runs it; anything but a plain word is left to the shell. */
 static rg_status check_rsh(const rg__remotes *r, const rg__settings *s)
 {
     char word[PATH_MAX], path[PATH_MAX];

@@ -67,12 +67,12 @@ rg_status rg__rundir_enter(rg__rundir *dir, const char *base, const char *job,
                            const char *host, bool owns_job);
 rg_status rg__rundir_record(const rg__rundir *dir,
                             const rg__job_record *record);
-/* Let go; the last one removes the directory. */
+/* Release it; the last one removes the directory. */
 void rg__rundir_leave(rg__rundir *dir);
 
 /* Remove the run directories of dead jobs, or with is_dry only find them; fn is
- * told each: one that has not gone whole has something in it that is not ours.
- * ERR_SYSTEM. */
+ * told each: one that is not gone completely has something in it that is not
+ * ours. ERR_SYSTEM. */
 typedef void (*rg__sweep_fn)(void *arg, const char *path, bool has_gone);
 rg_status rg__rundir_sweep(const char *base, bool is_dry, rg__sweep_fn fn,
                            void *arg);
@@ -87,11 +87,11 @@ bool rg__rundir_is_alive(const char *path);
 /* That of this host's agent is. */
 bool rg__rundir_has_agent(const char *path, const char *host);
 
-/* Watch the agent of a host, beside others that do; -1: it is leaving, since
- * nobody did. To be closed. */
+/* Watch the agent of a host, beside others that do; -1: it is leaving, since no
+ * process did. To be closed. */
 int rg__rundir_watch(const char *path, const char *host);
 bool rg__rundir_is_watched(const char *path, const char *host);
-/* Nobody does, nor will from now on. */
+/* No process does, nor will from now on. */
 bool rg__rundir_end_watch(const char *path, const char *host);
 
 /* The jobs that run here, by name; *records_p is the caller's to free. */

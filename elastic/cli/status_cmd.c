@@ -20,7 +20,7 @@ typedef struct watch {
     bool is_json;
     bool is_screen; /* a terminal: draw over what is there */
     bool is_again;  /* not the first */
-    bool is_silent; /* nobody answers, which was said */
+    bool is_silent; /* no agent answers, which was reported */
 } watch;
 
 /* ------------------------------------------------------------------- tables */

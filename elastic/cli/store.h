@@ -1,4 +1,4 @@
-/* etcd, asked from code that may wait: is it there, does it let us in; and a
+/* etcd, for code that may wait: whether it answers and lets us in; and a
  * private one for a job that was given none.
  *
  * Threads:   call in a process without other threads: these fork.

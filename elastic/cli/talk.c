@@ -36,7 +36,8 @@ static void on_deadline(void *arg)
 
 static void on_signal(void *arg, int fd, uint32_t events)
 {
-    (void)fd, (void)events; /* left pending for whoever waits for it next */
+    (void)fd, (void)events; /* left pending for the next code that waits for it
+                             */
     end_talk(arg, RG_ERR_STORE, "stopped by a signal before the job began");
 }
 

@@ -1,6 +1,6 @@
 /* The MPI of a program is that of the libraries that the loader would give it.
- * Open MPI 4.1 and 5 have libraries of one name: what their mpirun says of its
- * version tells them apart. */
+ * Open MPI 4.1 and 5 have libraries of one name: what their mpirun prints as
+ * its version tells them apart. */
 #include "elastic/cli/which_mpi.h"
 
 #include <stdio.h>

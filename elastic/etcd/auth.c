@@ -1,6 +1,6 @@
 /* Turning authentication on, step by step; each step may have been done by an
- * earlier try. Whether all is done is known at once: the password works. And
- * finding out what authentication is worth. */
+ * earlier try. Whether all is done is known at once: the password works. It
+ * also finds out what authentication is worth. */
 #include "elastic/etcd/client.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Standard base64 with padding, and nothing else: etcd refuses the rest, and a
- * decoder that forgives would hide a broken stream. */
+ * lenient decoder would hide a broken stream. */
 #ifndef RG_ELASTIC_ETCD_BASE64_H
 #define RG_ELASTIC_ETCD_BASE64_H
 

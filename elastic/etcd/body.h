@@ -1,6 +1,6 @@
 /* The text of a request while it is being written. Only fixed names, numbers
  * and base64 go in, so nothing needs quoting. Running out of memory is
- * remembered and told by take. */
+ * remembered and reported by take. */
 #ifndef RG_ELASTIC_ETCD_BODY_H
 #define RG_ELASTIC_ETCD_BODY_H
 

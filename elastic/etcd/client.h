@@ -40,7 +40,8 @@ struct rg__etcd {
     const rg__health_hooks *on_health;
     rg__timer *silence;  /* set while something is asked */
     rg__timer *refusing; /* set since something was refused */
-    rg__timer *tell;     /* on_state, outside of whatever found out */
+    rg__timer *tell;     /* on_state, called outside of the code that found out
+                          */
     bool is_silent, is_refusing, told_up;
     char why[RG__ETCD_WHY_MAX];     /* of silence */
     char refusal[RG__ETCD_WHY_MAX]; /* likewise */
@@ -69,7 +70,7 @@ typedef struct rg__answer {
     int sendings;
 } rg__answer;
 
-/* etcd's codes differ between versions, its words don't: "lease already exists"
+/* etcd's codes differ between versions, its texts don't: "lease already exists"
  * is 412 from 3.4 and 400 from 3.5. */
 bool rg__answer_says(const rg__answer *answer, const char *words);
 

@@ -8,8 +8,8 @@
  *            with jittered back-off, until etcd has answered definitely or it
  *            is cancelled. That is safe because every write is a transaction
  *            guarded by revisions: at most one sending can apply. A caller
- *            whose guard failed looks into the failure branch to learn whether
- *            an earlier sending of its own was the one that applied.
+ * whose guard failed reads the failure branch to learn whether an earlier
+ * sending of its own was the one that applied.
  */
 #ifndef RG_ELASTIC_ETCD_H
 #define RG_ELASTIC_ETCD_H
@@ -76,8 +76,8 @@ typedef struct rg__txn rg__txn;
 rg__txn *rg__txn_create(void);
 void rg__txn_destroy(rg__txn *txn);
 
-/* Nothing has to be looked at while a txn is built: a key, a value or a txn
- * that is NULL, for want of memory, fails the whole when it is sent. */
+/* Nothing has to be checked while a txn is built: a key, a value or a txn that
+ * is NULL, for lack of memory, fails the whole when it is sent. */
 
 /* Guards: all must hold. Revision 0 means "the key does not exist". */
 void rg__txn_if_create(rg__txn *txn, const char *key, int64_t revision);
@@ -129,7 +129,7 @@ typedef struct rg__lease rg__lease;
 
 /* RG__LEASE_HELD once granted (id is final from create on). RG__LEASE_LOST: a
  * keepalive was answered without TTL; the keys under it are gone or going; the
- * keeper grants the same id again by itself and then tells HELD again. */
+ * lease is then granted again under the same id, and HELD is told again. */
 typedef enum rg__lease_event { RG__LEASE_HELD, RG__LEASE_LOST } rg__lease_event;
 typedef void (*rg__lease_fn)(void *arg, rg__lease_event event);
 
@@ -162,10 +162,10 @@ rg_status rg__mirror_create(rg__etcd *etcd, const char *key,
                             const char *range_end, const char *meta_key,
                             rg__mirror_fn fn, void *arg, rg__mirror **mirror_p);
 void rg__mirror_destroy(rg__mirror *mirror);
-/* So many clients mirror this range: where nothing happens they ask the less
- * often whether their watches are deaf, all together as often as some tens. */
+/* So many clients mirror this range: while nothing happens each asks less often
+ * whether its watch is deaf, all together as often as some tens of clients. */
 void rg__mirror_crowd(rg__mirror *mirror, int clients);
-/* There is news elsewhere: if none comes soon, ask. */
+/* There is news elsewhere: if none comes here soon, ask. */
 void rg__mirror_expect(rg__mirror *mirror);
 bool rg__mirror_is_listed(const rg__mirror *mirror);
 int64_t rg__mirror_revision(const rg__mirror *mirror);

@@ -56,7 +56,7 @@ uint64_t rg__random(void)
 {
     uint64_t bits = 0;
     if (getrandom(&bits, sizeof bits, 0) != (ssize_t)sizeof bits)
-        bits = rg__now_ns(); /* only for want of the system call */
+        bits = rg__now_ns(); /* only for lack of the system call */
     return bits;
 }
 
@@ -198,8 +198,8 @@ static bool is_about_writes(int code, const char *message)
     return code == 429 || strstr(message, "corrupt cluster") != NULL;
 }
 
-/* A lease that has expired is granted again under the same id as soon as its
- * keeper notices, so what was to be put under it waits. */
+/* A lease that has expired is granted again under the same id as soon as
+ * lease.c notices, so what was to be put under it waits. */
 static bool is_about_lost_lease(const rg__etcd_req *req, const char *message)
 {
     return strcmp(req->call->path, "/v3/kv/txn") == 0 &&
@@ -327,8 +327,8 @@ static rg_status remember_token(rg__etcd_req *req)
     return RG_OK;
 }
 
-/* A member that is silent is not worth the whole time while there are others;
- * one that is slow gets it when they have been asked, too. */
+/* A silent member does not get the whole time while there are others; a slow
+ * one gets it once the others have been asked, too. */
 static int sending_ms(const rg__etcd_req *req)
 {
     const int most_ms = req->call->timeout_ms;

@@ -7,8 +7,8 @@
  * Behind and still behind GRACE_MS later: a new watch; then again: a new list.
  *
  * Where many clients mirror the same range, their questions would be most of
- * what the store does: then each asks more rarely, and soon only when it has
- * heard from elsewhere that there is news. */
+ * the store's work: then each asks more rarely, and soon only when it knows
+ * from elsewhere that there is news. */
 #include "elastic/etcd/guard.h"
 
 #include <inttypes.h>
@@ -66,7 +66,7 @@ static bool is_behind(const rg__mirror *mirror)
 }
 
 /* The copy is what the store had at the guard's revision: what the watch still
- * brings of before that has cancelled out by then. */
+ * brings from before that has cancelled out by then. */
 static void be_content(rg__mirror *mirror)
 {
     rg__guard *guard = &mirror->guard;

@@ -157,8 +157,8 @@ static bool add_header(rg__transfer *t, const char *name, const char *value)
 
 static bool add_headers(rg__transfer *t, const char *token)
 {
-    /* Without hasleader a member cut off from the others says nothing for
-     * seven seconds, and its watches are deaf. By Accept etcd knows that the
+    /* Without hasleader a member cut off from the others says nothing for seven
+     * seconds, and its watches are deaf. With Accept etcd knows that the
      * certificate which it sees is its own gateway's, and asks for the token.
      */
     return add_header(t, "Content-Type: ", "application/json") &&
@@ -307,7 +307,7 @@ void rg__http_cancel(rg__transfer *transfer)
 
 /* ----------------------------------------------------------------- serving */
 
-/* What curl says of a connection that failed names no setting. In TLS 1.3 a
+/* What curl says about a failed connection names no setting. In TLS 1.3 a
  * server refuses a certificate only after the handshake. */
 static const char *advice(CURLcode rc, bool has_tls)
 {

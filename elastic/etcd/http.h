@@ -42,7 +42,7 @@ typedef struct rg__http_tls {
     const char *cacert, *cert, *key;
 } rg__http_tls;
 
-/* tls: of etcd; NULL: of servers that have nothing to do with it. */
+/* tls: for etcd; NULL: for other servers. */
 rg_status rg__http_create(rg__loop *loop, const rg__http_tls *tls,
                           rg__http **http_p);
 /* Cancels every transfer; also from inside data and done. NULL allowed. */
@@ -74,7 +74,7 @@ rg_status rg__http_send(rg__http *http, const rg__http_request *request,
 void rg__http_cancel(rg__transfer *transfer);
 
 /* Let transfers progress without the loop, until none is left or the time is
- * over. For the last words before destroy. */
+ * over. For the last messages before destroy. */
 void rg__http_drain(rg__http *http, int timeout_ms);
 
 #endif

@@ -1,6 +1,6 @@
 /* What etcd's gateway says, read strictly: absent means zero, 64-bit integers
- * are strings, bytes are base64, and whatever doesn't fit is refused whole.
- * Nothing here knows of the network. */
+ * are strings, bytes are base64, and whatever doesn't fit is refused as a
+ * whole. Nothing here knows the network. */
 #ifndef RG_ELASTIC_ETCD_JSON_H
 #define RG_ELASTIC_ETCD_JSON_H
 

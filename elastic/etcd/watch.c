@@ -1,9 +1,9 @@
 /* A watch over the gateway: an answer without an end, one JSON per line.
  *
- * What the server does without saying so, and what is done about it: it never
- * answers a request that it didn't understand (a time-out for "created"); it
- * leaves a canceled watch's connection open (closed here); its last error has
- * no newline (the rest is read at the end); it cuts large revisions into
+ * What the server does without documenting it, and what is done about it: it
+ * never answers a request that it didn't understand (a time-out for "created");
+ * it leaves a canceled watch's connection open (closed here); its last error
+ * has no newline (the rest is read at the end); it cuts large revisions into
  * fragments (kept until the last has come). A cancel can't be sent, because
  * HTTP/1.1 isn't full duplex here: closing the connection is one. */
 #include "elastic/etcd/watch.h"

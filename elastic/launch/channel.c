@@ -61,7 +61,7 @@ static void write_all(int fd, const char *bytes, size_t n)
         if (done < 0 && errno == EAGAIN)
             poll(&room, 1, -1);
         else if (done < 0 && errno != EINTR)
-            return; /* nobody reads any more */
+            return; /* no process reads any more */
         else if (done > 0) {
             bytes += done;
             n -= (size_t)done;
@@ -69,7 +69,7 @@ static void write_all(int fd, const char *bytes, size_t n)
     }
 }
 
-/* Of an agent or a worker: they say themselves on which host they are. */
+/* Of an agent or a worker: they print themselves on which host they are. */
 static bool has_label(const char *line, const char *host)
 {
     const size_t n = strlen(host);
@@ -225,7 +225,7 @@ static char *make_command(const char *program)
     return text;
 }
 
-/* Without a terminal, so that nothing asks for a password behind our back. */
+/* Without a terminal, so that nothing stops to ask for a password. */
 static void become_rsh(const rg__channel_params *p, const int pipes[3][2],
                        pid_t parent)
 {

@@ -1,6 +1,7 @@
 /* The way to one other host: a child process that starts --rsh there, hands it
  * the letter, prints what comes back line by line, and ends with its exit code.
- * Whoever does not read our output stops that process, and not the launcher.
+ * A reader that does not read our output stops that process, and not the
+ * launcher.
  *
  *   launcher ── channel ── ssh h2 ─ ─ ─ `regroup remote` (supervisor) ── agent
  *

@@ -19,7 +19,7 @@
 #define LATE_NS    (60000 * RG__MS)
 #define TEXT_BYTES (1 << 20)
 
-/* The same sentence again is no news. */
+/* The same sentence is not repeated. */
 static void complain(rg__discovery *d, const char *why)
 {
     if (strcmp(d->said, why) == 0)
@@ -71,7 +71,7 @@ static void start(rg__discovery *d)
     if (pid == 0)
         become_script(d, parent);
     if (pid > 0) {
-        setpgid(pid, pid); /* in both: whoever comes first */
+        setpgid(pid, pid); /* in both: whichever comes first */
         d->pid = pid;
         return;
     }

@@ -1,5 +1,5 @@
 /* A script that lists the hosts that are there now, run again and again. One
- * that fails, or prints what is no list, changes nothing, and is said once.
+ * that fails, or prints no list, changes nothing, and is reported once.
  *
  * Threads:   call in a process without other threads: this forks.
  * Ownership: a discovery owns its newest list. */
@@ -17,7 +17,7 @@ typedef struct rg__discovery {
     uint64_t interval_ms;
     int slots; /* of hosts that it prints without a number */
     rg__host_list list;
-    bool is_new;  /* the list has come since somebody took note */
+    bool is_new;  /* the list has changed since it was last taken */
     pid_t pid;    /* of the run that is under way, 0: none */
     int out, err; /* what it has printed: files in memory, -1: none */
     uint64_t started_ns, due_ns;

@@ -20,14 +20,14 @@
 #define UNREACHED      255 /* as ssh says it */
 #define NOT_EXECUTABLE 126 /* as shells say it */
 #define NOT_FOUND      127
-#define QUICK_NS       (10000 * RG__MS) /* who lasts longer was well */
+#define QUICK_NS       (10000 * RG__MS) /* one that lasts longer was well */
 #define QUICK_MAX      5                /* in a row; then no more */
 #define REST_NS        (1000 * RG__MS)  /* doubles */
 #define REST_MAX_NS    (60000 * RG__MS)
 #define FINISH_NS      (10000 * RG__MS)
 #define LAST_NS        (35000 * RG__MS) /* more than a last checkpoint takes */
 #define LEAVE_NS       (5000 * RG__MS)
-#define SILENT_NS      (5000 * RG__MS)  /* then it is said that it is silent */
+#define SILENT_NS      (5000 * RG__MS)  /* then its silence is reported */
 #define ANSWER_NS      (10000 * RG__MS) /* the least for a first answer */
 #define UNREACHED_NS   (1000 * RG__MS)  /* to hear that it is over */
 
@@ -59,8 +59,8 @@ struct rg__launcher {
     int min, max;
     bool is_open;     /* the job is in etcd: others may join */
     bool has_world;   /* its first one was formed */
-    uint64_t hold_ns; /* nobody is started before: an end that comes alone is a
-                         host's, and one of many that of the job */
+    uint64_t hold_ns; /* no agent is started before: an end that comes alone is
+                         a host's, and many together are the job's */
     char why[512];
 };
 
@@ -370,8 +370,8 @@ static void note_failure(const rg__launcher *l, host *h, int code)
                  code);
 }
 
-/* The end of an agent is said when another is started: by then it is known that
- * it was not the job's. */
+/* The end of an agent is reported when another is started: by then it is known
+ * that it was not the job's. */
 static void say_rest(const host *h)
 {
     const unsigned long long s =
@@ -551,7 +551,7 @@ static bool is_any(const rg__launcher *l, bool (*is_one)(const host *))
     return false;
 }
 
-/* What a program does behind rg_run may fail: the first that does decides. */
+/* What a program does after rg_run may fail: the first that does decides. */
 static void take_code(const host *h, int code, int *code_p)
 {
     if (*code_p != 0 || code == 0 || h->state == LEAVING)
@@ -566,7 +566,7 @@ static void take_code(const host *h, int code, int *code_p)
             h->listed.name, code);
 }
 
-/* The word of the job's end reaches some hosts before our own agent. */
+/* News of the job's end reaches some hosts before our own agent. */
 static void take_early_codes(const rg__launcher *l, int *code_p)
 {
     const uint64_t now = rg__now_ns();

@@ -3,7 +3,7 @@
  *
  *   idle ─> running ─> resting (back-off) ─> running ...
  *              │  └──> over: it left in order (code 0), or can't be helped
- *              └─────> leaving: the list has it no more, or too many run
+ *              └─────> leaving: the list no longer has it, or too many run
  *
  * Wanted are --max and --spares slots, taken from the list in its order, but
  * from hosts that run already first.

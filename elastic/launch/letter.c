@@ -146,7 +146,7 @@ rg_status rg__letter_receive(rg__letter *l, int fd, int timeout_ms)
     if (!read_some(fd, l->bytes, n, deadline))
         return fail_stranger();
     l->n = n;
-    l->bytes[n] = '\0'; /* whoever sent it */
+    l->bytes[n] = '\0'; /* of the sender */
     return RG_OK;
 }
 

@@ -1,7 +1,7 @@
 /* What a launcher tells the agent that it starts on another host: a list of
  * names and values, sent over the standard input of --rsh, so that neither
- * secrets nor quoting come near a command line. Behind it the launcher may say
- * one thing more: that the host is to leave.
+ * secrets nor quoting come near a command line. After it the launcher may send
+ * one more message: that the host is to leave.
  *
  *   "regroup-letter <version> <bytes>\n"  name NUL value NUL ...  ["leave\n"]
  *
@@ -31,8 +31,8 @@ void rg__letter_free(rg__letter *letter);
 
 /* As it is sent, malloc'd; NULL: no memory. */
 char *rg__letter_seal(const rg__letter *letter, size_t *bytes_p);
-/* From a descriptor, within the time. ERR_INVALID: nobody sends one, or another
- * version does. */
+/* From a descriptor, within the time. ERR_INVALID: none comes, or one of
+ * another version. */
 rg_status rg__letter_receive(rg__letter *letter, int fd, int timeout_ms);
 
 /* Walk: start with *at NULL. false: there is no further one. */

@@ -54,7 +54,7 @@ static int host_count(const rg__proposal *p)
     return p != NULL ? p->host_count : 0;
 }
 
-/* A host that has left or begun again is no peer any more. */
+/* A host that has left or begun again is no longer a peer. */
 static void add_hosts(const rg__snapshot *s, const rg__proposal *p, graph *g)
 {
     for (int i = 0; p != NULL && i < p->host_count; i++) {
@@ -224,8 +224,8 @@ typedef struct party {
     int accusers_stood; /* of this host */
 } party;
 
-/* An accusation between two hosts of the world; others cost an outsider its
- * place only, and are judged one by one. */
+/* An accusation between two hosts of the world; others cost only an outsider
+ * its place, and are judged one by one. */
 static bool is_inner(const graph *g, const rg__suspicion *s, int *host, int *by)
 {
     *host = find(g, s->host);

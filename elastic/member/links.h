@@ -40,7 +40,7 @@ void rg__links_note_broken(rg__plan_clock *clock, const rg__snapshot *snap,
                            uint64_t now_ns);
 
 /* Give a host no place for 5 s, and each further time for twice as long, up to
- * eleven minutes; ten minutes without trouble are forgiven. */
+ * eleven minutes; ten minutes without trouble reset that. */
 void rg__shut_out_add(rg__plan_clock *clock, uint64_t host, uint64_t now_ns);
 bool rg__shut_out_is(const rg__plan_clock *clock, uint64_t host,
                      uint64_t now_ns);

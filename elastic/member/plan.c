@@ -503,7 +503,7 @@ static uint64_t most_steps(const rg__snapshot *s, uint64_t generation)
     return most;
 }
 
-/* A rank whose memory is a checkpoint, and nothing else. */
+/* A rank whose memory is just a loaded checkpoint. */
 typedef struct fresh {
     int source; /* -1: none */
     rg__commit_id commit;
@@ -813,7 +813,7 @@ static int count_coming(const look *l, const members *list,
     return n < l->c->max ? n : l->c->max;
 }
 
-/* Members of a host that lives hear of a lost one by the next proposal, which
+/* Members on a living host learn of a lost one by the next proposal, which
  * waits for them here: so they are told. */
 static rg_status plan_anew(const look *l, members *list, const rg__proposal *p)
 {
@@ -1105,8 +1105,8 @@ static uint64_t count_vain(const look *l)
     return l->s->mpirun.number - (l->decided != NULL ? l->decided->launch : 0);
 }
 
-/* Something that goes by itself, such as an agent that is just taken over, is
- * not to use up all of them within a moment. */
+/* A passing cause, such as an agent that is just taken over, must not use up
+ * all of them at once. */
 static bool pauses_for_launch(const look *l)
 {
     const uint64_t vain = count_vain(l);
@@ -1237,8 +1237,8 @@ static rg_status plan_decided(const look *l, members *list)
     return propose(l, list);
 }
 
-/* Members go on in g until it ends a step, and it never will: a host of it is
- * lost, which no published reason tells them. */
+/* Members go on in g until it ends a step, which it never will: a host of it is
+ * lost, and no published reason tells them. */
 static bool is_held_up(const look *l, const rg__proposal *p)
 {
     if (!p->is_announced || l->decided == NULL)
@@ -1301,8 +1301,8 @@ static void mind_the_late(const look *l, const rg__proposal *p)
     l->plan->look_again_ns = 1;
 }
 
-/* etcd may answer a newcomer only now and then: the whole world would stand
- * each time. */
+/* etcd may answer a newcomer only now and then: the whole world would wait each
+ * time. */
 static void shut_out_no_etcd(const look *l, const rg__proposal *p)
 {
     for (int i = 0; i < p->host_count; i++)

@@ -1,6 +1,6 @@
-/* What the leader does next: a pure function of one snapshot and the clock.
- * Nothing in the leader's memory matters but the waiting times, which a new
- * leader starts afresh. */
+/* What the leader does next: a pure function of one snapshot and the clock. The
+ * only state in the leader's memory is the waiting times, which a new leader
+ * starts afresh. */
 #ifndef RG_MEMBER_PLAN_H
 #define RG_MEMBER_PLAN_H
 
@@ -33,7 +33,7 @@ typedef struct rg__link_report {
     char by[RG__NAME_MAX], link[RG__NAME_MAX];
 } rg__link_report;
 
-/* A host that gets no place until then, for the how manieth time. */
+/* A host that gets no place until then, and how often that has happened. */
 typedef struct rg__shut_out {
     uint64_t host, until_ns;
     uint32_t times;

@@ -57,7 +57,7 @@ typedef struct rg__meta {
     char uuid[33];
     uint8_t key[RG__KEY_BYTES];
     int min, max;
-    bool is_one_host;        /* nobody can join */
+    bool is_one_host;        /* no other host can join */
     int64_t create_revision; /* 0: absent */
 } rg__meta;
 
@@ -85,8 +85,8 @@ typedef struct rg__host_record {
     rg__address address; /* of the host */
     uint32_t port;       /* of the agent, for other agents: UDP and TCP */
     bool is_draining;    /* its workers are to leave */
-    int notice_ms;       /* it drains by a notice, and so long others are waited
-                            for that have one; 0: not by a notice */
+    int notice_ms;       /* it drains by a notice, and waits so long for others
+                            that have one; 0: not by a notice */
     bool is_gone;        /* it has left: its lease is not waited for */
     bool has_etcd;       /* the job's private etcd, which ends with it */
     int open;            /* slots that are not given up */
@@ -342,8 +342,9 @@ rg_status rg__snapshot_update(rg__snapshot *snap, const char *prefix,
                               const rg__kv *kv, size_t n);
 void rg__snapshot_free(rg__snapshot *snap);
 
-/* One that was heard: it is in no key, and is kept from snapshot to snapshot
- * until its generation is over. Takes it; false: there is no memory. */
+/* An ack that was received: it is in no key, and is kept from snapshot to
+ * snapshot until its generation is over. Takes it; false: there is no
+ * memory. */
 bool rg__snapshot_add_ack(rg__snapshot *snap, rg__ack *ack);
 
 const rg__host_record *rg__snapshot_host(const rg__snapshot *snap, uint64_t id);
@@ -362,8 +363,8 @@ const rg__claim *rg__snapshot_claim(const rg__snapshot *snap, uint64_t where);
  * exist only once a worker has read it. */
 bool rg__snapshot_checkpoint(const rg__snapshot *snap, uint64_t hash,
                              rg__commit_id *commit_p);
-/* No host is in it any more, by its own word: the job has an end, is done, or
- * all hosts of its last world have said that they leave. */
+/* No host is in it any more, as its records say: the job has an end, is done,
+ * or all hosts of its last world have said that they leave. */
 bool rg__snapshot_is_over(const rg__snapshot *snap);
 /* The newest decided generation's proposal, NULL before the first. */
 const rg__proposal *rg__snapshot_decided(const rg__snapshot *snap);

@@ -1,4 +1,4 @@
-/* Where a generation resumes, and how every host comes by it.
+/* Where a generation resumes, and from where every host gets the commit.
  *
  * A commit has its replicated buffers, whole in a vault or not, and maybe
  * shards, one for each worker of the world that made it. It can be resumed from

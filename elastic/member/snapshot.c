@@ -194,7 +194,7 @@ static bool add_end(rg__end *to, const json_t *j)
 static bool add_begun(rg__snapshot *s, const json_t *j)
 {
     uint64_t generation;
-    s->begun = 1; /* whatever it holds: it is there */
+    s->begun = 1; /* its value does not matter, only that it is there */
     if (!rg__begun_read(j, &generation))
         return false;
     s->begun = generation;
@@ -373,7 +373,7 @@ rg_status rg__snapshot_read(rg__snapshot *snap, const char *prefix,
     return RG_OK;
 }
 
-/* They are heard, and in no key. */
+/* They come by datagram, and are in no key. */
 static void keep_acks(rg__snapshot *snap, rg__snapshot *before)
 {
     snap->ack = before->ack;
