@@ -6,7 +6,6 @@
 
 #include "process_sets/sets_parts.h"
 #include "sdk/base/fail.h"
-#include "process_sets/held.h"
 
 /* ----------------------------------------------------------------- queries */
 
@@ -39,17 +38,6 @@ uint32_t rg_set_id(const rg_set *set)
 const char *rg_set_name(const rg_set *set)
 {
     return set == NULL ? "" : set->name;
-}
-
-rg_set *rg__set_held(rg_ctx *ctx, const char *name)
-{
-    rg__sets *sets = ctx->sets;
-    pthread_mutex_lock(&sets->lock);
-    rg_set *set = rg__set_find_name(sets, name);
-    if (set != NULL && (!set->has_handle || set->kind != LISTED))
-        set = NULL;
-    pthread_mutex_unlock(&sets->lock);
-    return set;
 }
 
 /* ---------------------------------------------------------- ranks and lists */

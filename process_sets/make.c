@@ -17,7 +17,7 @@
 #define NO_ID     (INT64_C(1) << 40) /* instead of an id: none is free */
 #define NO_MEMORY (INT64_C(1) << 41)
 
-static rg_status resolve(rg__set_request *w)
+rg_status rg__set_request_resolve(rg__set_request *w)
 {
     w->member = malloc(sizeof *w->member * (size_t)w->n);
     if (w->member == NULL)
@@ -29,9 +29,10 @@ static rg_status resolve(rg__set_request *w)
 
 /* What one rank brings to a round, and what the ranks make of it. */
 typedef struct round {
-    uint32_t from;  /* ids below are out of the question */
-    uint32_t found; /* live set with the name here, 0: none */
-    int64_t id[2];  /* highest and lowest that the ranks brought */
+    uint32_t from;     /* ids below are out of the question */
+    uint32_t proposed; /* 0: none is free */
+    uint32_t found;    /* live set with the name here, 0: none */
+    int64_t id[2];     /* highest and lowest that the ranks brought */
     int64_t name[2];
 } round;
 
@@ -40,9 +41,8 @@ static rg_status agree_round(rg_ctx *ctx, const rg__set_request *w,
 {
     rg__sets *sets = ctx->sets;
     pthread_mutex_lock(&sets->lock);
-    if (r->from < sets->next_id)
-        r->from = sets->next_id;
-    const uint32_t id = rg__set_free_id(sets, r->from);
+    r->proposed = rg__set_propose_id(sets, r->proposed, r->from);
+    const uint32_t id = r->proposed;
     const rg_set *old =
         w->name == NULL ? NULL : rg__set_find_name(sets, w->name);
     r->found = old == NULL ? 0 : old->id;
@@ -69,12 +69,7 @@ static rg_status agree_round(rg_ctx *ctx, const rg__set_request *w,
 
 static rg_status check_round(const round *r)
 {
-    if (r->id[0] == NO_ID)
-        return rg__fail(RG_ERR_INVALID,
-                        "%d sets live already; give some back with "
-                        "rg_set_destroy",
-                        RG__SETS_PROGRAM);
-    return RG_OK;
+    return r->id[0] == NO_ID ? rg__set_request_fail_full() : RG_OK;
 }
 
 /* Some ranks have a set of that name and others don't. A rank that only took it
@@ -157,8 +152,8 @@ static rg_status take_old(rg_ctx *ctx, const rg__set_request *w, uint32_t id,
     return st;
 }
 
-static rg_status open_new(rg_ctx *ctx, const rg__set_request *w, rg_set *set,
-                          uint32_t id)
+rg_status rg__set_open_new(rg_ctx *ctx, const rg__set_request *w, rg_set *set,
+                           uint32_t id)
 {
     rg__sets *sets = ctx->sets;
     set->id = id;
@@ -227,7 +222,7 @@ static rg_status mend_split(rg_ctx *ctx, const rg__set_request *w,
     pthread_mutex_lock(&sets->lock);
     rg__split_drop_rest(sets, id);
     pthread_mutex_unlock(&sets->lock);
-    const rg_status opened = open_new(ctx, w, fresh, id);
+    const rg_status opened = rg__set_open_new(ctx, w, fresh, id);
     if (opened == RG_OK)
         *set_p = fresh;
     return opened;
@@ -251,35 +246,47 @@ static rg_status make_new(rg_ctx *ctx, const rg__set_request *w, const round *r,
         w->member == NULL ? rg__set_request_check_ranks(w) : check_round(r);
     *is_done_p = st != RG_OK || r->id[0] == r->id[1];
     if (st == RG_OK && *is_done_p)
-        st = open_new(ctx, w, fresh, (uint32_t)r->id[0]);
+        st = rg__set_open_new(ctx, w, fresh, (uint32_t)r->id[0]);
     if (st == RG_OK && *is_done_p)
         *set_p = fresh;
     return st;
 }
 
-/* fresh is the caller's until it has become *set_p. A rank with bad arguments
- * takes part as well, so that no rank waits for it. */
-static rg_status make_together(rg_ctx *ctx, const rg__set_request *w,
-                               bool has_place, rg_set *fresh, rg_set **set_p)
+/* A rank with bad arguments takes part as well, so that no rank waits for it.
+ */
+static rg_status run_rounds(rg_ctx *ctx, const rg__set_request *w,
+                            bool has_place, round *r, rg_set *fresh,
+                            rg_set **set_p)
 {
     const bool has_memory =
         fresh != NULL || w->is_bad || !rg__set_request_is_possible(w);
-    for (round r = {0};; r.from = (uint32_t)r.id[0]) {
+    for (;; r->from = (uint32_t)r->id[0]) {
         bool is_done = false;
-        rg_status st = agree_round(ctx, w, has_memory, &r);
+        rg_status st = agree_round(ctx, w, has_memory, r);
         if (st != RG_OK)
             return st;
         if (w->is_bad)
             return rg__set_request_check(w, has_place);
-        if (r.name[0] != r.name[1])
-            st = settle(ctx, w, &r, fresh, set_p, &is_done);
-        else if (r.name[0] != 0)
-            return take_old(ctx, w, r.found, set_p);
+        if (r->name[0] != r->name[1])
+            st = settle(ctx, w, r, fresh, set_p, &is_done);
+        else if (r->name[0] != 0)
+            return take_old(ctx, w, r->found, set_p);
         else
-            st = make_new(ctx, w, &r, fresh, set_p, &is_done);
+            st = make_new(ctx, w, r, fresh, set_p, &is_done);
         if (st != RG_OK || is_done)
             return st;
     }
+}
+
+/* fresh is the caller's until it has become *set_p. */
+static rg_status make_together(rg_ctx *ctx, const rg__set_request *w,
+                               bool has_place, rg_set *fresh, rg_set **set_p)
+{
+    round r = {0};
+    const rg_status st = run_rounds(ctx, w, has_place, &r, fresh, set_p);
+    if (st != RG_OK || *set_p != fresh)
+        rg__set_withdraw_id(ctx, r.proposed);
+    return st;
 }
 
 static rg_status create_set(rg_ctx *ctx, rg__set_request *w, rg_set **set_p)
@@ -291,7 +298,7 @@ static rg_status create_set(rg_ctx *ctx, rg__set_request *w, rg_set **set_p)
     w->tag = rg__set_request_digest(w, has_place);
     w->is_bad = rg__set_request_check(w, has_place) != RG_OK;
     if (!w->is_bad && rg__set_request_is_possible(w) &&
-        (w->kind != LISTED || resolve(w) == RG_OK))
+        (w->kind != LISTED || rg__set_request_resolve(w) == RG_OK))
         rg__set_make(ctx, w->member, w->n, &fresh);
     rg__failpoint("set.create", w->now.rank, 0, w->now.generation);
     const rg_status st = make_together(ctx, w, has_place, fresh, &set);

@@ -115,3 +115,10 @@ rg_status rg__set_request_fail_other(const rg__set_request *w)
                     "made with these, or choose another name",
                     w->name);
 }
+
+rg_status rg__set_request_fail_full(void)
+{
+    return rg__fail(RG_ERR_INVALID,
+                    "%d sets live already; give some back with rg_set_destroy",
+                    RG__SETS_PROGRAM);
+}

@@ -46,11 +46,19 @@ rg_status rg__set_request_check_ranks(const rg__set_request *w);
  * case. */
 bool rg__set_request_is_possible(const rg__set_request *w);
 
+/* ERR_INVALID, with its sentence: there are as many sets as there may be. */
+rg_status rg__set_request_fail_full(void);
+
 /* ERR_INVALID, with its sentence: the set of that name is another one. */
 rg_status rg__set_request_fail_other(const rg__set_request *w);
 
 /* --------------------------------------------------------- making the set */
 
+/* make.c: the members of ranks that exist. */
+rg_status rg__set_request_resolve(rg__set_request *w);
+/* Open what all have agreed on, under that id, and note it in the table. */
+rg_status rg__set_open_new(rg_ctx *ctx, const rg__set_request *w, rg_set *set,
+                           uint32_t id);
 /* make.c: make the set, or find it again. Collective over the world. */
 rg_status rg__set_request_make(rg_ctx *ctx, rg__set_request *w, rg_set **set_p);
 

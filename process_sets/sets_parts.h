@@ -97,6 +97,12 @@ void rg__set_end(rg__sets *sets, rg_set *set, const char *why);
 /* The lowest id from `from` on whose area no live set holds, 0 for none. */
 uint32_t rg__set_free_id(const rg__sets *sets, uint32_t from);
 
+/* Propose an id that no other thread of this process proposes: mine again where
+ * that is not below least, else the next one; 0: none is free. */
+uint32_t rg__set_propose_id(rg__sets *sets, uint32_t mine, uint32_t least);
+/* It was not taken. Takes the lock itself. */
+void rg__set_withdraw_id(rg_ctx *ctx, uint32_t mine);
+
 /* Rank of a worker in a list of n, -1 when it is not there. */
 int rg__set_index(const rg__member_id *member, int n, rg__member_id id);
 

@@ -75,6 +75,25 @@ uint32_t rg__set_free_id(const rg__sets *sets, uint32_t from)
     return 0;
 }
 
+uint32_t rg__set_propose_id(rg__sets *sets, uint32_t mine, uint32_t least)
+{
+    if (mine != 0 && mine >= least)
+        return mine;
+    const uint32_t from = least > sets->next_id ? least : sets->next_id;
+    const uint32_t id = rg__set_free_id(sets, from);
+    if (id != 0)
+        sets->next_id = id + 1;
+    return id;
+}
+
+void rg__set_withdraw_id(rg_ctx *ctx, uint32_t mine)
+{
+    pthread_mutex_lock(&ctx->sets->lock);
+    if (mine != 0 && ctx->sets->next_id == mine + 1)
+        ctx->sets->next_id = mine;
+    pthread_mutex_unlock(&ctx->sets->lock);
+}
+
 static bool is_same(rg__member_id a, rg__member_id b)
 {
     return a.host == b.host && a.slot == b.slot && a.start == b.start;

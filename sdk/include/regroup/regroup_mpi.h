@@ -50,22 +50,21 @@ extern "C" {
 RG_API rg_status rg_init_mpi(MPI_Comm comm, const rg_params *params,
                              rg_ctx **ctx_p);
 
-/* Make a set of a communicator's processes, in its order. Collective over the
- * world: each rank passes its communicator, such as the one that MPI_Comm_split
- * gave it, and gets the set of that one; a rank that passes MPI_COMM_NULL gets
- * NULL. A name in params belongs to the communicator: the same on its ranks,
- * and different on other communicators (row0, row1). comm is not kept. As in
- * MPI, a duplicate makes another set, although its members are the same. If a
- * set of the name lives with the same members in the same order, it is found
- * again, as with rg_set_create.
+/* Make a set of a communicator's processes, in its order. Collective over that
+ * communicator alone; a rank that has MPI_COMM_NULL, as of a colour of
+ * MPI_UNDEFINED, gets NULL at once. comm is not kept. As in MPI, a duplicate
+ * makes another set, although its members are the same. A name in params
+ * belongs to the members: all row communicators may have one, as with
+ * rg_set_split. A name that lives with the same members in the same order
+ * stands for that set again, as with rg_set_create. Ids are the members' own:
+ * two ranks that share no set may have sets of one id.
  *
- * Errors, which all ranks get when one has them: ERR_INVALID, a communicator
- * has a process outside of the world or is an inter-communicator, params are
- * wrong, set_p is NULL, or a set of the name lives with other members;
- * ERR_MISMATCH, not all processes of a communicator have passed it, or only
- * some of them have destroyed the set of the name; ERR_MEMORY. ERR_INVALID also
- * if the world was not started over MPI, or a group is open. A NULL ctx is
- * ERR_INVALID on that rank alone. */
+ * On all members, when one has the error: ERR_INVALID, the communicator has a
+ * process outside of the world, or is an inter-communicator, params are wrong,
+ * there is no place for the set, or a set of the name lives with other members;
+ * ERR_MISMATCH, their names differ, or some of them have destroyed the set of
+ * the name and others not; ERR_MEMORY. ERR_INVALID also where the world was not
+ * started over MPI, and with a group open; ctx NULL is on that rank alone. */
 RG_API rg_status rg_set_create_mpi(rg_ctx *ctx, MPI_Comm comm,
                                    const rg_set_params *params, rg_set **set_p);
 

@@ -341,8 +341,8 @@ class Context:
     def set_of(self, comm: _mpi.Comm, name: str | None = None, *,
                memory: Memory = Memory.HOST) -> Set | None:
         """Make a set of the processes of a communicator of mpi4py, in its
-        order. Collective over the world: each rank brings its communicator,
-        and gets that one's set; COMM_NULL gets None."""
+        order. Collective over that communicator alone; COMM_NULL gets None at
+        once, and all communicators of a split may have one name."""
         found = c_void_p()
         params = _abi.SetParams(name=_name(name), memory=memory)
         call_waiting(_mpi.library_of(comm).rg_set_create_mpi, self.handle,

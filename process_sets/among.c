@@ -1,0 +1,181 @@
+/* Making a set by agreement over its members alone. Their tables need not be
+ * equal otherwise: each proposes an id that is free to it, and they take the
+ * first that all have proposed. No rank has two sets of one id, which is all
+ * that a transport asks for. */
+#include "process_sets/among.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "process_sets/set_request.h"
+#include "sdk/base/fail.h"
+
+#define NO_ID (INT64_C(1) << 40) /* instead of an id: none is free */
+
+/* What this member knows, and what all of them have found out. */
+typedef struct round {
+    rg_status bad;  /* of this rank's arguments */
+    uint32_t id;    /* proposed here */
+    uint32_t found; /* set of the name that lives here, 0: none */
+    bool is_other;  /* with other members */
+    int rank;       /* of this process in the world */
+} round;
+
+static void find(rg_ctx *ctx, const rg__set_request *w, round *r)
+{
+    pthread_mutex_lock(&ctx->sets->lock);
+    const rg_set *old =
+        w->name == NULL ? NULL : rg__set_find_name(ctx->sets, w->name);
+    r->found = old == NULL ? 0 : old->id;
+    r->is_other =
+        old != NULL &&
+        (old->kind != LISTED || old->n != w->n ||
+         memcmp(old->member, w->member, sizeof *w->member * (size_t)w->n) != 0);
+    pthread_mutex_unlock(&ctx->sets->lock);
+}
+
+/* Rank and status of one that can't take part, as a number; 0: all can. */
+static int64_t code_of(int rank, rg_status bad)
+{
+    return bad == RG_OK ? 0 : (int64_t)(rank + 1) << 8 | -(int)bad;
+}
+
+static rg_status fail_bad(const rg__set_request *w, int64_t code)
+{
+    return rg__fail((rg_status)(-(code & 255)),
+                    "%s: on rank %d the rg_set_params are wrong, or there is "
+                    "no place or no memory for the set; its own error says "
+                    "which",
+                    w->what, (int)(code >> 8) - 1);
+}
+
+static rg_status judge(const rg__set_request *w, const round *r,
+                       const int64_t most[RG__AMONG])
+{
+    if (most[0] != 0)
+        return r->bad != RG_OK ? r->bad : fail_bad(w, most[0]);
+    if (most[1] != -most[2])
+        return rg__fail(RG_ERR_MISMATCH,
+                        "%s was called with different names or rg_set_params "
+                        "by the members of one communicator; give all the same",
+                        w->what);
+    if (most[3] != 0)
+        return rg__fail(RG_ERR_INVALID,
+                        "%s: set %s lives with other members on rank %d; "
+                        "destroy it first, or choose another name",
+                        w->what, w->name, (int)most[3] - 1);
+    if (most[4] != -most[5])
+        return rg__fail(RG_ERR_MISMATCH,
+                        "set %s lives on some ranks and was destroyed on "
+                        "others; destroy it on all of them or on none",
+                        w->name);
+    return RG_OK;
+}
+
+static rg_status agree(const rg__set_request *w, const round *r,
+                       rg__among_fn fn, void *arg, int64_t most[RG__AMONG])
+{
+    const int64_t asked = (int64_t)(w->tag >> 2);
+    const int64_t id = r->id == 0 ? NO_ID : r->id;
+    const int64_t in[RG__AMONG] = {code_of(r->rank, r->bad),
+                                   asked,
+                                   -asked,
+                                   r->is_other ? r->rank + 1 : 0,
+                                   r->found,
+                                   -(int64_t)r->found,
+                                   id,
+                                   -id};
+    const rg_status st = fn(arg, in, most);
+    return st == RG_OK ? judge(w, r, most) : st;
+}
+
+static rg_status take_old(rg_ctx *ctx, uint32_t id, rg_set **set_p)
+{
+    pthread_mutex_lock(&ctx->sets->lock);
+    rg_set *old = rg__set_find(ctx->sets, id);
+    if (old != NULL)
+        old->has_handle = true;
+    pthread_mutex_unlock(&ctx->sets->lock);
+    *set_p = old;
+    return old != NULL ? RG_OK
+                       : rg__fail(RG_ERR_INVALID,
+                                  "the set was destroyed by another thread");
+}
+
+/* fresh is the caller's until it has become *set_p. */
+static rg_status make_among(rg_ctx *ctx, const rg__set_request *w, round *r,
+                            rg__among_fn fn, void *arg, rg_set *fresh,
+                            rg_set **set_p)
+{
+    int64_t highest = 0;
+    for (;;) {
+        int64_t most[RG__AMONG];
+        pthread_mutex_lock(&ctx->sets->lock);
+        r->id = rg__set_propose_id(ctx->sets, r->id, (uint32_t)highest);
+        pthread_mutex_unlock(&ctx->sets->lock);
+        const rg_status st = agree(w, r, fn, arg, most);
+        if (st != RG_OK)
+            return st;
+        if (r->found != 0)
+            return take_old(ctx, r->found, set_p);
+        highest = most[6];
+        if (highest == NO_ID)
+            return rg__set_request_fail_full();
+        if (highest == -most[7])
+            break;
+    }
+    const rg_status st = rg__set_open_new(ctx, w, fresh, r->id);
+    if (st == RG_OK)
+        *set_p = fresh;
+    return st;
+}
+
+/* What is wrong here is told to all, so that they fail together. */
+static rg_status prepare(rg_ctx *ctx, rg__set_request *w, bool has_place,
+                         rg_set **fresh_p)
+{
+    rg_status st = rg__set_request_check(w, has_place);
+    if (st == RG_OK)
+        st = rg__context_copy_membership(ctx, &w->now);
+    if (st == RG_OK)
+        st = rg__set_request_resolve(w);
+    if (st == RG_OK)
+        st = rg__set_make(ctx, w->member, w->n, fresh_p);
+    return st;
+}
+
+rg_status rg__set_create_among(rg_ctx *ctx, rg_status bad, const int *ranks,
+                               int n, const rg_set_params *params,
+                               rg__among_fn fn, void *arg, rg_set **set_p)
+{
+    rg__set_request w = {.what = "rg_set_create_mpi",
+                         .kind = LISTED,
+                         .ranks = ranks,
+                         .n = n,
+                         .params = params};
+    rg_set *fresh = NULL, *set = NULL;
+    round r = {.rank = rg_rank(ctx), .bad = bad};
+    if (rg__group_is_open(ctx))
+        return rg__fail(RG_ERR_INVALID,
+                        "rg_set_create_mpi waits, and can't be in a group; "
+                        "call it before rg_group_start");
+    rg__set_request_take_params(&w);
+    if (bad == RG_OK)
+        w.asked = rg__set_asked(ranks, n);
+    w.tag = rg__set_request_digest(&w, true);
+    if (bad == RG_OK)
+        r.bad = prepare(ctx, &w, set_p != NULL, &fresh);
+    if (r.bad == RG_OK)
+        find(ctx, &w, &r);
+    const rg_status st = make_among(ctx, &w, &r, fn, arg, fresh, &set);
+    if (set != fresh)
+        rg__set_free(fresh);
+    if (set != fresh || st != RG_OK)
+        rg__set_withdraw_id(ctx, r.id);
+    free(w.member);
+    free(w.now.member);
+    if (st != RG_OK)
+        return st;
+    *set_p = set;
+    return set->is_of_device ? rg__set_connect(set) : RG_OK;
+}
