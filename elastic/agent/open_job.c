@@ -145,15 +145,21 @@ static void refuse_running(rg__agent *a, const char *host)
                     LEASE_S, a->params->job);
 }
 
+/* Whether there is an answer to go on with. */
+static bool has_answer(rg__agent *a, rg_status st)
+{
+    if (rg__life_is_ending(a))
+        return false;
+    if (st != RG_OK)
+        rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
+    return st == RG_OK;
+}
+
 static void on_meta(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     rg__agent *a = arg;
-    if (rg__life_is_ending(a))
+    if (!has_answer(a, st))
         return;
-    if (st != RG_OK) {
-        rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
-        return;
-    }
     rg__snapshot found;
     rg__snapshot_read(&found, a->prefix, reply->kv, reply->kv_count);
     const bool is_ours = found.meta.create_revision != 0 &&
@@ -279,12 +285,8 @@ static void judge_old(rg__agent *a, const rg__snapshot *old,
 static void on_looked(void *arg, rg_status st, const rg__txn_reply *reply)
 {
     rg__agent *a = arg;
-    if (rg__life_is_ending(a))
+    if (!has_answer(a, st))
         return;
-    if (st != RG_OK) {
-        rg__agent_leave(a, RG__EXIT_STORE, "%s", rg_last_error());
-        return;
-    }
     rg__snapshot old;
     rg__snapshot_read(&old, a->prefix, reply->kv, reply->kv_count);
     if (reply->kv_count == 0)

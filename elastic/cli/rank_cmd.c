@@ -13,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -36,26 +34,11 @@
 
 static rg_status connect_to_agent(const char *path, int *sock_p)
 {
-    struct sockaddr_un to = {.sun_family = AF_UNIX};
-    if (path == NULL || strlen(path) >= sizeof to.sun_path)
-        return rg__fail(RG_ERR_INVALID,
-                        "this command is for `regroup run --mpi`, which sets "
-                        "%s",
-                        RG__ENV_SOCKET);
-    strcpy(to.sun_path, path);
-    const int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (sock < 0)
-        return rg__fail(RG_ERR_SYSTEM, "a socket can't be made: %s",
-                        strerror(errno));
-    if (connect(sock, (struct sockaddr *)&to, sizeof to) != 0) {
-        const int cause = errno;
-        close(sock);
-        return rg__fail(RG_ERR_AGENT_LOST,
-                        "the agent at %s can't be reached: %s", path,
-                        strerror(cause));
-    }
-    *sock_p = sock;
-    return RG_OK;
+    if (path != NULL)
+        return rg__sock_connect(path, "", sock_p);
+    return rg__fail(RG_ERR_INVALID,
+                    "this command is for `regroup run --mpi`, which sets %s",
+                    RG__ENV_SOCKET);
 }
 
 static rg_status receive(int sock, rg__rank_go *go, int fds[RG__SOCK_FDS])

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -20,32 +18,6 @@
 #include "sdk/base/sock.h"
 
 #define MEET_TIMEOUT_MS 10000
-
-/* ERR_AGENT_LOST: nobody listens there. */
-static rg_status connect_to(const char *path, int *sock_p)
-{
-    struct sockaddr_un to = {.sun_family = AF_UNIX};
-    if (strlen(path) >= sizeof to.sun_path)
-        return rg__fail(RG_ERR_INVALID,
-                        RG__ENV_SOCKET " is longer than the %zu bytes of a "
-                                       "socket's path; was it edited?",
-                        sizeof to.sun_path - 1);
-    strcpy(to.sun_path, path);
-    const int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    if (sock < 0)
-        return rg__fail(RG_ERR_SYSTEM, "a socket can't be made: %s",
-                        strerror(errno));
-    if (connect(sock, (struct sockaddr *)&to, sizeof to) != 0) {
-        const int err = errno;
-        close(sock);
-        return rg__fail(RG_ERR_AGENT_LOST,
-                        "the agent at %s can't be reached: %s; start this "
-                        "program with `regroup run`, or unset " RG__ENV_SOCKET,
-                        path, strerror(err));
-    }
-    *sock_p = sock;
-    return RG_OK;
-}
 
 /* A supervisor's word about the agent before comes first, if it does. */
 static rg_status recv_soon(int sock, void *bytes, size_t *n_p,
@@ -142,7 +114,10 @@ static rg_status receive_welcome(rg__worker *w, void *room)
 static rg_status try_to_connect(rg__worker *w, const char *socket_path,
                                 int slot, void *room, bool *is_lost_p)
 {
-    rg_status st = connect_to(socket_path, &w->sock);
+    rg_status st = rg__sock_connect(socket_path,
+                                    "; start this program with `regroup run`, "
+                                    "or unset " RG__ENV_SOCKET,
+                                    &w->sock);
     if (st != RG_OK)
         return st;
     st = say_hello(w, slot);

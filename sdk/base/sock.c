@@ -3,14 +3,40 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "sdk/base/fail.h"
+#include "sdk/base/wire.h"
 
 typedef union control {
     struct cmsghdr align;
     char bytes[CMSG_SPACE(sizeof(int) * RG__SOCK_FDS)];
 } control;
+
+rg_status rg__sock_connect(const char *path, const char *remedy, int *sock_p)
+{
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    if (strlen(path) >= sizeof to.sun_path)
+        return rg__fail(RG_ERR_INVALID,
+                        RG__ENV_SOCKET " is longer than the %zu bytes of a "
+                                       "socket's path; was it edited?",
+                        sizeof to.sun_path - 1);
+    strcpy(to.sun_path, path);
+    const int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (sock < 0)
+        return rg__fail(RG_ERR_SYSTEM, "a socket can't be made: %s",
+                        strerror(errno));
+    if (connect(sock, (struct sockaddr *)&to, sizeof to) != 0) {
+        const int cause = errno;
+        close(sock);
+        return rg__fail(RG_ERR_AGENT_LOST,
+                        "the agent at %s can't be reached: %s%s", path,
+                        strerror(cause), remedy);
+    }
+    *sock_p = sock;
+    return RG_OK;
+}
 
 rg_status rg__sock_send(int sock, const void *bytes, size_t n, const int *fds,
                         int fd_count)

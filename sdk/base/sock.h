@@ -9,6 +9,10 @@
 
 #define RG__SOCK_FDS 3
 
+/* A connection to the socket at this path. ERR_AGENT_LOST: nobody listens
+ * there; remedy is the end of that sentence. */
+rg_status rg__sock_connect(const char *path, const char *remedy, int *sock_p);
+
 /* OK: sent whole. IN_PROGRESS: the receiver's queue is full, nothing was
  * sent. ERR_AGENT_LOST: the other side is gone. Descriptors stay the
  * caller's. */

@@ -18,6 +18,8 @@
  * agree to leave G o KIND COUNT        it starts an operation on the world q
  * the agent hangs up                   T N   time passes
  */
+#include <sys/socket.h>
+
 #include "elastic/worker/init.c"
 #include "elastic/worker/connect.c"
 #include "elastic/worker/thread.c"

@@ -34,6 +34,13 @@ void rg__chunk_clear(rg__chunk *p)
     p->order = NULL;
 }
 
+const char *rg__chunk_why(rg__chunk_state state)
+{
+    return state == CHUNK_DAMAGED  ? "what came does not have its checksum"
+           : state == CHUNK_FAILED ? rg_last_error()
+                                   : NULL;
+}
+
 /* -------------------------------------------------------- a walk over bytes */
 
 static const rg__vault_buffer *buffer_of(const rg__chunk *p)

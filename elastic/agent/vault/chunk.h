@@ -25,6 +25,9 @@ typedef enum rg__chunk_state {
     CHUNK_MALFORMED, /* nothing of ours says that */
 } rg__chunk_state;
 
+/* Why a receiver refuses what comes; NULL where it has nothing to say. */
+const char *rg__chunk_why(rg__chunk_state state);
+
 /* A part of a commit in a vault slot. */
 typedef struct rg__chunk_part {
     int slot; /* of the vault */

@@ -413,25 +413,21 @@ static bool is_request_over(const rg__fetch *f)
            f->stored == f->pieces + (uint32_t)r->shards.count;
 }
 
+static void count_stored(rg__fetch *f)
+{
+    f->stored++;
+    if (is_request_over(f))
+        end_request(f);
+}
+
 static bool go_on(rg__fetch *f, rg__chunk_state state)
 {
-    switch (state) {
-    case CHUNK_DONE:
-        f->stored++;
-        if (is_request_over(f))
-            end_request(f);
-        return true;
-    case CHUNK_MORE:
-        return true;
-    case CHUNK_DAMAGED:
-        return stop(f, "what came does not have its checksum");
-    case CHUNK_FAILED:
-        return stop(f, rg_last_error());
-    case CHUNK_GONE:
-    case CHUNK_MALFORMED:
-        break;
-    }
-    return false;
+    const char *why = rg__chunk_why(state);
+    if (why != NULL)
+        return stop(f, why);
+    if (state == CHUNK_DONE)
+        count_stored(f);
+    return state == CHUNK_DONE || state == CHUNK_MORE;
 }
 
 static bool on_piece(rg__fetch *f, const void *body, size_t n)

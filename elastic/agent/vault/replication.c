@@ -697,24 +697,20 @@ static bool refuse(incoming *from, const char *why)
     return true;
 }
 
+static void count_stored(incoming *from)
+{
+    from->stored++;
+    tell_stored(from);
+}
+
 static bool go_on(incoming *from, rg__chunk_state state)
 {
-    switch (state) {
-    case CHUNK_DONE:
-        from->stored++;
-        tell_stored(from);
-        return true;
-    case CHUNK_MORE:
-        return true;
-    case CHUNK_DAMAGED:
-        return refuse(from, "what came does not have its checksum");
-    case CHUNK_FAILED:
-        return refuse(from, rg_last_error());
-    case CHUNK_GONE:
-    case CHUNK_MALFORMED:
-        break;
-    }
-    return false;
+    const char *why = rg__chunk_why(state);
+    if (why != NULL)
+        return refuse(from, why);
+    if (state == CHUNK_DONE)
+        count_stored(from);
+    return state == CHUNK_DONE || state == CHUNK_MORE;
 }
 
 static bool on_piece(incoming *from, const void *body, size_t n)
