@@ -281,7 +281,7 @@ static int open_peer(int sock)
 }
 
 /* Ask every agent, and collect the processes to wait for: the agents, and the
- * one that started the job and clears up after them. */
+ * one that started the job and cleans up after them. */
 static int ask_all(const rg__job_record *job, int process[AGENTS_MAX + 1],
                    int *count_p)
 {

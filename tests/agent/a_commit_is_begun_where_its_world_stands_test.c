@@ -1,7 +1,7 @@
-/* That a commit is begun is written down once all ranks have agreed on commit
- * 0, and only while the job stands where their generation is decided, or will
- * go on at their step end: whoever has ended it may have seen that nothing is
- * begun. Workers hear of it when etcd has it.
+/* The record that a commit is begun is written once all ranks have agreed on
+ * commit 0, and only while the job stands where their generation is decided, or
+ * will go on at their step end: a leader that has ended it may have seen that
+ * nothing is begun. Workers hear of it when etcd has it.
  *
  * Covers: generation.c */
 #include "tests/agent/keys.h"

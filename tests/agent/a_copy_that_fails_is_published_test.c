@@ -1,5 +1,5 @@
-/* Whatever ends a copy becomes a published reason, and what is damaged counts
- * no more where it lies.
+/* Whatever ends a copy becomes a published reason, and what is damaged no
+ * longer counts where it is.
  *
  * Covers: peers.c chunk.c */
 #include <arpa/inet.h>

@@ -1,6 +1,6 @@
 /* The counter of an incarnation's datagrams rises from one agent to the next,
- * whatever the clock says, and what was heard once is never heard again: also
- * when nobody minded that host for a while.
+ * whatever the clock says, and no datagram is accepted twice: also when that
+ * host was not watched for a while.
  *
  * Covers: beat_wire.c */
 #include "tests/agent/agents.h"

@@ -1,5 +1,5 @@
 /* Copies of one host come over one connection: once it calls again, what the
- * connection before still has on its way counts no more. Those of other hosts
+ * connection before still has on its way no longer counts. Those of other hosts
  * go on.
  *
  * Covers: peers.c */

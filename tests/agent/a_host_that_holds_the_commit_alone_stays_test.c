@@ -1,5 +1,5 @@
 /* A host that drains stays while others fetch the commit from it. Where all was
- * sent and nobody has said that it is stored, it stays for the budget; where
+ * sent and no host has said that it is stored, it stays for the budget; where
  * the world that fetched it has ended, until the next decision: that may name
  * this host again, and there may be no other.
  *

@@ -1,5 +1,5 @@
-/* Who sends a commit hears from the other host's agent that all of it is
- * stored there: a host that leaves need not guess how long to stay.
+/* A host that sends a commit learns from the other host's agent that all of it
+ * is stored there: a host that leaves need not guess how long to stay.
  *
  * Covers: fetch.c */
 #include "tests/agent/agents.h"

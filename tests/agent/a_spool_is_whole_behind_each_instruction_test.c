@@ -1,4 +1,4 @@
-/* Who reads an output is killed behind any instruction, system calls among
+/* The reader of an output is killed after any instruction, system calls among
  * them: the next one finds each byte once in a file, and in a pipe at most one
  * line twice. A child is led through a whole output instruction by instruction;
  * behind each, copies of what is there are taken to its end.

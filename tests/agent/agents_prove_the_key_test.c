@@ -1,5 +1,5 @@
-/* Between agents nobody is heard who can't prove the job's key, and those who
- * try neither starve the others nor stay.
+/* An agent reads nothing from a caller that can't prove the job's key, and such
+ * callers neither starve the others nor stay.
  *
  * Covers: peers.c proof.c */
 #include <arpa/inet.h>

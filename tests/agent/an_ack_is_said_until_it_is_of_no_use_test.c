@@ -1,4 +1,4 @@
-/* A host says its ack to the leader with every beat until the generation is
+/* A host sends its ack to the leader with every beat until the generation is
  * decided, whichever of them arrive. The leader counts it once and keeps it
  * when it reads its keys again, but not beyond that generation; and it counts
  * none of a host that has neither a record nor a place.

@@ -1,7 +1,7 @@
 /* A host that has not heard of the newest decision sends copies of its shards
- * still. They are refused: their place belongs to the new world. Who sends a
- * shard of another generation than it has said, or more bytes than it has, is
- * hung up on.
+ * still. They are refused: their place belongs to the new world. A host that
+ * sends a shard of another generation than it announced, or more bytes than it
+ * has, is cut off.
  *
  * Covers: replication.c chunk.c */
 #include <string.h>

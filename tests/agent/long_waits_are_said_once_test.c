@@ -1,5 +1,5 @@
-/* A wait that is longer than the budget is said once and shown until it ends;
- * one that ends before is neither. Beginning it again keeps its start.
+/* A wait that is longer than the budget is reported once and shown until it
+ * ends; one that ends before is neither. Beginning it again keeps its start.
  *
  * Covers: waits.c log.c */
 #include "tests/agent/agents.h"

@@ -1,5 +1,5 @@
 /* Each allocation of what an agent tells etcd fails once, one after the other:
- * etcd hears it all the same, a little later. Where there is none for seconds,
+ * etcd is told all the same, a little later. Where there is none for seconds,
  * the host leaves, and says why. The linker puts our allocators before the real
  * ones; jansson gets them as well.
  *

@@ -1,5 +1,5 @@
 /* A process can store until the kernel says that it can't: while it lives,
- * while one of its threads does, and while nobody can look. It can't as a
+ * while one of its threads does, and while it can't be examined. It can't as a
  * zombie, once it is gone, and in a core dump.
  *
  * Covers: fence.c */
