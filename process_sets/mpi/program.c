@@ -1,12 +1,14 @@
 /* The functions of regroup_mpi.h. They stand on those of regroup.h: what they
  * add is the way from communicators to ranks and back. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "sdk/base/config.h"
 #include "sdk/base/fail.h"
 #include "process_sets/among.h"
 #include "sdk/transport/mpi/mpi_parts.h"
 #include "sdk/transport/mpi/peer_watch.h"
+#include "sdk/transport/mpi/session.h"
 
 static rg_status check_comm(const char *what, MPI_Comm comm)
 {
@@ -63,6 +65,47 @@ rg_status rg_init_mpi(MPI_Comm comm, const rg_params *params, rg_ctx **ctx_p)
     rg__mpi_hand_over(comm);
     st = rg_init(params, ctx_p);
     rg__mpi_hand_over(MPI_COMM_NULL);
+    return st;
+}
+
+/* Under `regroup run --mpi` the world is the agent's, and no session is needed
+ * for it. */
+static rg_status check_pset(const char *pset, bool *has_agent_p)
+{
+    const rg__library_settings *settings = NULL;
+    if (pset == NULL || pset[0] == '\0')
+        return rg__fail(RG_ERR_INVALID,
+                        "rg_init_session needs the name of a process set, such "
+                        "as mpi://WORLD");
+    const rg_status st = rg__library_settings_get(&settings);
+    if (st != RG_OK)
+        return st;
+    *has_agent_p = settings->launch > 0;
+    if (*has_agent_p && strcmp(pset, "mpi://WORLD") != 0)
+        return rg__fail(RG_ERR_INVALID,
+                        "under --mpi the world is mpi://WORLD, and "
+                        "rg_init_session got %.100s; make a set of those ranks",
+                        pset);
+    if (!*has_agent_p && settings->socket != NULL &&
+        settings->socket[0] != '\0')
+        return rg__fail(RG_ERR_INVALID,
+                        "rg_init_session was called under an agent, which says "
+                        "itself what the world is; call rg_init");
+    return RG_OK;
+}
+
+rg_status rg_init_session(const char *pset, const rg_params *params,
+                          rg_ctx **ctx_p)
+{
+    bool has_agent = false;
+    rg_status st = check_pset(pset, &has_agent);
+    if (st == RG_OK && !has_agent)
+        st = rg__session_open(pset);
+    if (st != RG_OK)
+        return st;
+    rg__mpi_hand_over_pset(has_agent ? NULL : pset);
+    st = rg_init(params, ctx_p);
+    rg__mpi_hand_over_pset(NULL);
     return st;
 }
 

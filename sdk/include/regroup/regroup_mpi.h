@@ -50,6 +50,15 @@ extern "C" {
 RG_API rg_status rg_init_mpi(MPI_Comm comm, const rg_params *params,
                              rg_ctx **ctx_p);
 
+/* rg_init for the processes of one of MPI's process sets (MPI 4), by name:
+ * mpi://WORLD, mpi://SELF, or one of the launcher's. MPI need not be
+ * initialised: Regroup opens a session of its own, and rg_finalize closes it.
+ * Collective over the set. ERR_INVALID: MPI knows no such set, or an agent has
+ * started this process otherwise than by `regroup run --mpi`, where the world
+ * is mpi://WORLD; ERR_UNSUPPORTED: this MPI has no sessions. */
+RG_API rg_status rg_init_session(const char *pset, const rg_params *params,
+                                 rg_ctx **ctx_p);
+
 /* Make a set of a communicator's processes, in its order. Collective over that
  * communicator alone; a rank that has MPI_COMM_NULL, as of a colour of
  * MPI_UNDEFINED, gets NULL at once. comm is not kept. As in MPI, a duplicate

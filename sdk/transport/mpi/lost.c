@@ -10,6 +10,7 @@
 #include "sdk/base/fail.h"
 #include "sdk/transport/mpi/mpi_comm.h"
 #include "sdk/transport/mpi/peer_watch.h"
+#include "sdk/transport/mpi/session.h"
 
 #define LOST_NS     (1000 * RG__MS) /* until MPI knows who it is */
 #define RANKS_SHOWN 24
@@ -104,8 +105,9 @@ static int find_lost(MPI_Comm of, int *ranks)
 {
     MPI_Group lost;
     int is_here = 0; /* nothing ever is, but MPI gets to hear of failures */
-    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &is_here,
-               MPI_STATUS_IGNORE);
+    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG,
+               rg__session_has_world() ? rg__mpi_world() : MPI_COMM_SELF,
+               &is_here, MPI_STATUS_IGNORE);
     if (ulfm.ack(of) != MPI_SUCCESS || ulfm.get_acked(of, &lost) != MPI_SUCCESS)
         return 0;
     const int n = ranks_of(lost, of, ranks);

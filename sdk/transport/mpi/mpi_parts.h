@@ -33,12 +33,14 @@ int rg__mpi_world_rank(void);
 
 /* The communicator for the next attach; MPI_COMM_NULL: the default. */
 void rg__mpi_hand_over(MPI_Comm comm);
+/* Or the name of a process set, borrowed; NULL: none. */
+void rg__mpi_hand_over_pset(const char *pset);
 
 /* May the calling thread call MPI? May the Regroup thread? */
 bool rg__mpi_may_call(void);
 bool rg__mpi_is_multiple(void);
 
-/* MPI is initialised, and not finalised. */
+/* MPI is initialised, and not finalised, or the world is a session's. */
 bool rg__mpi_is_up(void);
 
 rg__check_mode rg__mpi_check(void);

@@ -2,7 +2,8 @@
  *
  * The program may finalise MPI while Regroup's world is open. MPI tells it by
  * deleting an attribute of MPI_COMM_SELF, the first thing that MPI_Finalize
- * does: the world's comms are closed in that callback. */
+ * does: the world's comms are closed in that callback. A world from a session
+ * (session.h) needs neither, and ends with rg_finalize. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +14,12 @@
 #include "sdk/transport/mpi/mpi_parts.h"
 #include "sdk/transport/mpi/lost.h"
 #include "sdk/transport/mpi/peer_watch.h"
+#include "sdk/transport/mpi/session.h"
 
 /* One per process, as MPI itself. */
 static struct world {
     MPI_Comm handed;        /* by rg_init_mpi; not ours */
+    const char *pset;       /* by rg_init_session, or NULL */
     MPI_Comm comm;          /* ours */
     MPI_Errhandler handler; /* of the communicator that it was made from */
     int keyval;             /* of the attribute of MPI_COMM_SELF */
@@ -53,8 +56,15 @@ void rg__mpi_hand_over(MPI_Comm comm)
     world.is_handed = comm != MPI_COMM_NULL;
 }
 
+void rg__mpi_hand_over_pset(const char *pset)
+{
+    world.pset = pset;
+}
+
 bool rg__mpi_is_up(void)
 {
+    if (rg__session_has_world())
+        return true;
     int is_initialised = 0, is_finalised = 0;
     MPI_Initialized(&is_initialised);
     MPI_Finalized(&is_finalised);
@@ -91,7 +101,7 @@ static const char *const launched_by[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
 
 bool rg__mpi_is_here(void)
 {
-    if (world.is_handed || rg__mpi_is_up())
+    if (world.is_handed || world.pset != NULL || rg__mpi_is_up())
         return true;
     for (size_t i = 0; i < sizeof launched_by / sizeof *launched_by; i++)
         if (getenv(launched_by[i]) != NULL)
@@ -116,8 +126,12 @@ static rg_status read_check(void)
                     settings->check);
 }
 
-static rg_status begin_mpi(void)
+/* from_p: the communicator of the world's processes. */
+static rg_status begin_mpi(MPI_Comm *from_p)
 {
+    if (world.pset != NULL)
+        return rg__session_meet(world.pset, from_p, &world.level);
+    *from_p = world.is_handed ? world.handed : MPI_COMM_WORLD;
     int is_initialised = 0, is_finalised = 0;
     MPI_Initialized(&is_initialised);
     MPI_Finalized(&is_finalised);
@@ -140,9 +154,11 @@ static rg_status begin_mpi(void)
 static rg_status note_thread(void)
 {
     int is_main = 0;
-    MPI_Is_thread_main(&is_main);
     world.thread = pthread_self();
-    if (world.level >= MPI_THREAD_SERIALIZED || is_main)
+    if (world.level >= MPI_THREAD_SERIALIZED || rg__session_has_world())
+        return RG_OK;
+    MPI_Is_thread_main(&is_main);
+    if (is_main)
         return RG_OK;
     return rg__fail(RG_ERR_INVALID,
                     "rg_init was called by a thread that may not call MPI; "
@@ -157,10 +173,13 @@ static bool is_told_by(const char *name)
            getenv("SLURM_STEP_ID") != NULL || getenv("SLURM_PROCID") != NULL;
 }
 
-/* A program that hands over MPI_COMM_SELF wants to be alone. */
+/* A program that hands over MPI_COMM_SELF, or a set of few, wants to be alone.
+ */
 static bool wants_to_be_alone(void)
 {
     int how = MPI_UNEQUAL;
+    if (world.pset != NULL)
+        return strcmp(world.pset, "mpi://WORLD") != 0;
     return world.is_handed &&
            MPI_Comm_compare(world.handed, MPI_COMM_SELF, &how) == MPI_SUCCESS &&
            how == MPI_IDENT;
@@ -169,12 +188,12 @@ static bool wants_to_be_alone(void)
 /* Under the mpirun of another MPI, or an srun that it does not know, each task
  * is an MPI_COMM_WORLD of one, and the program would run as often, each time
  * alone. */
-static rg_status refuse_other_mpis(void)
+static rg_status refuse_other_mpis(MPI_Comm from)
 {
     static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
                                         "SLURM_NTASKS"};
     int size = 0;
-    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Comm_size(world.pset != NULL ? from : MPI_COMM_WORLD, &size);
     if (size != 1 || wants_to_be_alone())
         return RG_OK;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
@@ -192,26 +211,37 @@ static rg_status refuse_other_mpis(void)
     return RG_OK;
 }
 
-/* Not by dup: that would call back into the program for its attributes. */
+static void take_communicator(MPI_Comm comm, MPI_Comm from)
+{
+    world.comm = comm;
+    world.is_attached = true;
+    MPI_Comm_get_errhandler(from, &world.handler);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+}
+
+/* Not by dup: that would call back into the program for its attributes. That
+ * of a session is our own already. */
 static rg_status own_communicator(MPI_Comm from)
 {
     MPI_Group group;
+    MPI_Comm_rank(from, &world.rank);
+    if (rg__session_has_world()) {
+        take_communicator(from, from);
+        return RG_OK;
+    }
     rg_status st =
         rg__mpi_status("MPI_Comm_group", MPI_Comm_group(from, &group));
     if (st != RG_OK)
         return st;
-    MPI_Comm_rank(from, &world.rank);
+    MPI_Comm own;
     rg__wait wait = {.call = "MPI_Comm_create"};
     rg__watch_enter(&wait);
-    st = rg__mpi_status(wait.call, MPI_Comm_create(from, group, &world.comm));
+    st = rg__mpi_status(wait.call, MPI_Comm_create(from, group, &own));
     rg__watch_leave(&wait);
     MPI_Group_free(&group);
-    if (st != RG_OK)
-        return st;
-    world.is_attached = true;
-    MPI_Comm_get_errhandler(from, &world.handler);
-    MPI_Comm_set_errhandler(world.comm, MPI_ERRORS_RETURN);
-    return RG_OK;
+    if (st == RG_OK)
+        take_communicator(own, from);
+    return st;
 }
 
 static rg_status bcast_leader(int *leader_p, MPI_Comm host)
@@ -299,6 +329,8 @@ static int on_self_ends(MPI_Comm self, int keyval, void *value, void *extra)
 
 static rg_status watch_finalize(void)
 {
+    if (rg__session_has_world())
+        return RG_OK;
     rg_status st = rg__mpi_status("MPI_Comm_create_keyval",
                                   MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN,
                                                          on_self_ends,
@@ -317,19 +349,20 @@ rg_status rg__mpi_attach(rg__launched *mine_p,
     world.arg = arg;
     world.is_parting = false;
     world.keyval = MPI_KEYVAL_INVALID;
+    MPI_Comm from = MPI_COMM_NULL;
     rg_status st = read_check();
     if (st == RG_OK)
         st = rg__watch_start();
     if (st == RG_OK)
-        st = begin_mpi();
+        st = begin_mpi(&from);
     if (st == RG_OK)
         rg__lost_look_up();
     if (st == RG_OK)
         st = note_thread();
     if (st == RG_OK)
-        st = refuse_other_mpis();
+        st = refuse_other_mpis(from);
     if (st == RG_OK)
-        st = own_communicator(world.is_handed ? world.handed : MPI_COMM_WORLD);
+        st = own_communicator(from);
     if (st != RG_OK)
         return st;
     rg__launched mine = {.rank = world.rank};
@@ -385,6 +418,7 @@ static void part(void)
         MPI_Comm_free_keyval(&world.keyval);
     }
     free_world();
+    rg__session_close();
     if (world.is_ours)
         finalize_mpi();
 }
