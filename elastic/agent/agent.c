@@ -180,6 +180,7 @@ static void follow_slot_at_door(rg__slot *s, uint64_t registered)
 
 static void follow_slot_left(rg__slot *s)
 {
+    rg__mpirun_rank_left(s);
     rg__generation_try_ack(s->a);
 }
 

@@ -92,6 +92,13 @@ static rg_status ask(const char *path, const void *m, size_t n, rg__rank_go *go,
 
 /* -------------------------------------------------------------------- rank */
 
+static void set_number(const char *name, uint64_t value)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)value);
+    setenv(name, text, 1);
+}
+
 /* What is for mpirun alone (mpirun/fabric.c). */
 static void drop_variables(void)
 {
@@ -106,7 +113,6 @@ static int run_program(const rg__cli *cli, rg__rank m, pid_t shim)
 {
     rg__rank_go go;
     int fds[RG__SOCK_FDS] = {-1, -1, -1};
-    char number[16];
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != shim)
@@ -116,8 +122,9 @@ static int run_program(const rg__cli *cli, rg__rank m, pid_t shim)
         ask(cli->settings.library.socket, &m, sizeof m, &go, fds);
     if (st != RG_OK)
         return rg__cli_fail(st);
-    snprintf(number, sizeof number, "%d", go.slot);
-    setenv(RG__ENV_SLOT, number, 1);
+    set_number(RG__ENV_SLOT, (uint64_t)go.slot);
+    set_number(RG__ENV_RESTART, m.launch - 1);
+    set_number(RG__ENV_GENERATION, go.generation);
     drop_variables();
     setenv("PYTHONUNBUFFERED", "1", 0);
     dup2(fds[0], STDOUT_FILENO);

@@ -119,13 +119,14 @@ const char *rg__nearest(const char *word, const char *const *candidates,
 
 /* What the library itself reads from its environment. */
 typedef struct rg__library_settings {
-    const char *log;        /* levels, "warn" */
-    const char *log_format; /* "text" or "json" */
-    const char *failpoint;  /* NULL: none */
-    const char *library;    /* the Python package's; NULL: none is named */
-    const char *socket;     /* of the agent; NULL: no agent */
-    int slot;               /* that this process was started in, -1: none */
-    int launch;             /* whose rank it is, under --mpi; -1: none */
+    const char *log;         /* levels, "warn" */
+    const char *log_format;  /* "text" or "json" */
+    const char *failpoint;   /* NULL: none */
+    const char *library;     /* the Python package's; NULL: none is named */
+    const char *socket;      /* of the agent; NULL: no agent */
+    int slot;                /* that this process was started in, -1: none */
+    int launch;              /* whose rank it is, under --mpi; -1: none */
+    int restart, generation; /* of that launch, for the program */
     uint64_t stall_ms, op_timeout_ms; /* 0: never */
     const char *checkpoint_dir;       /* NULL: none */
     rg__every checkpoint_every;

@@ -147,6 +147,10 @@ const rg__cfg_field rg__library_table[] = {
      "set by the agent: the slot that a worker was started in"},
     {"LAUNCH", NULL, RG__CFG_COUNT_AT(rg__library_settings, launch),
      "set by the agent: the launch whose rank this process is, under --mpi"},
+    {"RESTART", NULL, RG__CFG_COUNT_AT(rg__library_settings, restart),
+     "set by the agent under --mpi: how many launches there were before"},
+    {"GENERATION", NULL, RG__CFG_COUNT_AT(rg__library_settings, generation),
+     "set by the agent under --mpi: the generation that the launch is for"},
     {"STALL", "60s", RG__CFG_TIME_AT(rg__library_settings, stall_ms),
      "an operation on a set that has waited this long is warned of, with the "
      "ranks that are missing; 0s: never"},

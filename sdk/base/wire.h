@@ -45,19 +45,19 @@
 
 #include "sdk/base/page.h"
 
-#define RG__WIRE_VERSION 13u
-#define RG__WIRE_MAX     65536
-#define RG__TEXT_MAX     256
-#define RG__KEY_BYTES    32
-#define RG__ADDRESS_MAX  48
-#define RG__SET_NAME_MAX 32
-#define RG__ENV_SOCKET   "REGROUP_SOCKET" /* path of the agent's socket */
-#define RG__ENV_SLOT     "REGROUP_SLOT"   /* the slot of this process */
-#define RG__ENV_LAUNCH                                                         \
-    "REGROUP_LAUNCH"          /* number of the launch, under --mpi             \
-                               */
-#define RG__CMD_RANK  "rank"  /* `regroup rank PROGRAM`, under mpirun */
-#define RG__CMD_PROXY "proxy" /* `regroup proxy HOST WORDS`, for mpirun */
+#define RG__WIRE_VERSION   13u
+#define RG__WIRE_MAX       65536
+#define RG__TEXT_MAX       256
+#define RG__KEY_BYTES      32
+#define RG__ADDRESS_MAX    48
+#define RG__SET_NAME_MAX   32
+#define RG__ENV_SOCKET     "REGROUP_SOCKET" /* path of the agent's socket */
+#define RG__ENV_SLOT       "REGROUP_SLOT"   /* the slot of this process */
+#define RG__ENV_LAUNCH     "REGROUP_LAUNCH" /* its number, under --mpi */
+#define RG__ENV_RESTART    "REGROUP_RESTART"
+#define RG__ENV_GENERATION "REGROUP_GENERATION"
+#define RG__CMD_RANK       "rank"  /* `regroup rank PROGRAM`, under mpirun */
+#define RG__CMD_PROXY      "proxy" /* `regroup proxy HOST WORDS`, for mpirun */
 
 /* clang-format off */
 /* Each with its struct, and 1 where more bytes follow that. */
@@ -287,6 +287,7 @@ typedef struct rg__rank_go {
     rg__wire_head head;
     int32_t slot;           /* -1: not, and `why` */
     uint32_t is_later;      /* ask again: the agent does not know yet */
+    uint64_t generation;    /* that it will be of */
     char why[RG__TEXT_MAX]; /* "": granted, or begun */
 } rg__rank_go;
 

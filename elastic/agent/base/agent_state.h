@@ -161,6 +161,7 @@ struct rg__launch_word {
     uint64_t swept, broke;
     char why[RG__CAUSE_MAX]; /* it broke */
     int code;                /* of the rank that did it; 0: another reason */
+    bool ends_itself;        /* ranks that end now are missed when it is over */
 };
 
 /* Agents that have had this incarnation. */

@@ -57,7 +57,8 @@ void rg__publish_fill(const rg__agent *a, rg__host_record *host)
             .start = s->saved.start,
             .pid = s->w.pid,
             .port = s->w.port,
-            .is_alive = rg__slot_is_alive(s),
+            .is_alive = rg__slot_is_alive(s) ||
+                        (a->launch.ends_itself && s->saved.is_recalled),
             .is_at_door = s->saved.state == SLOT_DOOR &&
                           (a->spec.is_known || s->w.waits) &&
                           rg__paths_are_proved(a),

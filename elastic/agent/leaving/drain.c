@@ -87,11 +87,20 @@ bool rg__drain_is_alone(const rg__agent *a)
     return true;
 }
 
+/* No change is announced where all ranks begin again: they end with the next
+ * commit, and the launch that follows has none here. */
+static void end_launch_at_commit(rg__agent *a)
+{
+    if (a->params->is_mpi && a->view.begun != 0 && a->aborted < a->delivered)
+        rg__generation_announce(a, a->delivered + 1);
+}
+
 void rg__drain_look(void *agent_arg)
 {
     rg__agent *a = agent_arg;
     if (rg__life_is_ending(a) || a->is_done || a->leaving->is_stopping)
         return;
+    end_launch_at_commit(a);
     /* hosts that came before our record said that we drain are known once that
      * is */
     const bool is_last = rg__drain_is_alone(a) && is_seen_to_drain(a);

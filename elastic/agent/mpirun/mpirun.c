@@ -29,6 +29,7 @@
 #define SWEEP_MOST_NS (100 * RG__MS)
 #define SHIMS_NS      (2000 * RG__MS) /* to say how their ranks have ended */
 #define PATIENCE_NS   (5000 * RG__MS) /* with mpirun when the job is done */
+#define LEAVES        "a host leaves"
 #define WHERE_MAX     200
 #define START_MAX     100
 
@@ -117,7 +118,9 @@ static void on_helper_ended(void *arg, int fd, uint32_t events)
     drop_helper(h);
     if (status != 0)
         end_soon(a);
-    if (is_well || a->launches->is_over)
+    if (a->launch.ends_itself && status == 0)
+        rg__launch_broke(a, LEAVES);
+    else if (is_well || a->launches->is_over)
         ;
     else if (WIFSIGNALED(status))
         rg__launch_broke(a, "%s on host %.63s was ended by signal %d", what,
@@ -269,6 +272,8 @@ void rg__launch_end(rg__agent *a)
     pid_t left;
     l->is_over = true;
     l->over_ns = rg__now_ns();
+    rg__timer_stop(l->left);
+    a->launch.ends_itself = false;
     rg__log(RG__DEBUG, "agent", "launch %llu is over",
             (unsigned long long)l->number);
     for (int i = 0; i < a->params->slots; i++)
@@ -323,6 +328,24 @@ void rg__mpirun_rank_ended(rg__slot *s)
     else
         rg__launch_broke(a, "%.63s.%u ended with code %d before rg_init",
                          a->params->host, s->index, s->saved.exit_code);
+}
+
+static void on_left(void *arg)
+{
+    rg__launch_broke(arg, LEAVES);
+}
+
+void rg__mpirun_rank_left(rg__slot *s)
+{
+    rg__agent *a = s->a;
+    struct rg__launches *l = a->launches;
+    if (!a->params->is_mpi || a->is_done || rg__life_is_ending(a) ||
+        l->is_over || a->aborted >= a->delivered || !rg__slot_is_alive(s))
+        return;
+    s->saved.is_recalled = true; /* how it ends counts for nothing */
+    if (!a->launch.ends_itself)
+        rg__timer_set(l->left, a->params->grace_ms * RG__MS);
+    a->launch.ends_itself = true;
 }
 
 void rg__mpirun_generation_ended(rg__agent *a, uint64_t generation)
@@ -475,8 +498,9 @@ rg_status rg__mpirun_create(rg__agent *a)
     a->launches->sweep = rg__timer_create(a->loop, sweep, a);
     a->launches->patience = rg__timer_create(a->loop, on_patience, a);
     a->launches->ending = rg__timer_create(a->loop, on_ending, a);
+    a->launches->left = rg__timer_create(a->loop, on_left, a);
     return a->launches->sweep != NULL && a->launches->patience != NULL &&
-                   a->launches->ending != NULL
+                   a->launches->ending != NULL && a->launches->left != NULL
                ? RG_OK
                : rg__fail(RG_ERR_MEMORY, "no memory for timers");
 }
@@ -496,5 +520,6 @@ void rg__mpirun_destroy(rg__agent *a)
     rg__timer_destroy(l->sweep);
     rg__timer_destroy(l->patience);
     rg__timer_destroy(l->ending);
+    rg__timer_destroy(l->left);
     free(l);
 }

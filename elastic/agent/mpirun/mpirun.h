@@ -19,6 +19,8 @@ void rg__mpirun_follow(rg__agent *a);
 /* A rank here is dead, or its process has ended: its launch can't go on,
  * unless the job is done. */
 void rg__mpirun_rank_ended(rg__slot *s);
+/* It has made its last commit, since a host leaves, and ends by itself. */
+void rg__mpirun_rank_left(rg__slot *s);
 /* A generation of the launch has ended: none of its ranks goes on. */
 void rg__mpirun_generation_ended(rg__agent *a, uint64_t generation);
 /* A generation begins: say which launch, where, and from which step. */

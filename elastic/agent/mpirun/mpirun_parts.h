@@ -25,6 +25,7 @@ struct rg__launches {
     rg__timer *patience; /* with mpirun, once the job is done */
     rg__timer *ending;   /* for ranks to end, once the job is done */
     bool ends_soon, is_killed;
+    rg__timer *left; /* for ranks to end by themselves */
 };
 
 /* mpirun.c: nothing of the launch is to live here any more. */

@@ -55,6 +55,7 @@ static void take_rank(rg__agent *a, int sock, const rg__rank *m)
     if (s != NULL && rg__slot_take(s, m->pid, out, err) == RG_OK) {
         const int fds[] = {out[1], err[1]};
         go.slot = (int32_t)s->index;
+        go.generation = a->view.cur.generation + 1;
         answer(sock, &go, fds, 2);
         close(out[1]);
         close(err[1]);

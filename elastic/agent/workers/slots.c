@@ -94,7 +94,9 @@ static void run_child(const rg__slot *s, const int out[2], const int err[2],
     snprintf(number, sizeof number, "%u", s->index);
     setenv(RG__ENV_SOCKET, s->a->crew->socket_path, 1);
     setenv(RG__ENV_SLOT, number, 1);
-    unsetenv(RG__ENV_LAUNCH);           /* ours may be a rank of another job */
+    unsetenv(RG__ENV_LAUNCH); /* ours may be a rank of another job */
+    unsetenv(RG__ENV_RESTART);
+    unsetenv(RG__ENV_GENERATION);
     setenv("PYTHONUNBUFFERED", "1", 0); /* C has its lines by the library */
     dup2(out[1], STDOUT_FILENO);
     dup2(err[1], STDERR_FILENO);

@@ -1,0 +1,65 @@
+"""A host that is drained ends its launch with a commit: rg_state_commit tells
+all ranks so, they end by themselves, and the next launch goes on from there on
+the other hosts. Each launch has the same environment, but for what says which
+it is; flags of --mpirun arrive, and what an outer launcher has set does not.
+
+Covers: mpirun/mpirun.c mpirun_line.c ranks.c rank_cmd.c drain.c publish.c
+"""
+
+import re
+
+from hosts import Hosts, HostsJob
+from house import UNTIL_FINISH, claim, main, skip
+from mpijob import FINAL, HOSTS_ENV, SOLVER, launches, need_solver, \
+    value_after, wait_launch
+
+ENV = dict(HOSTS_ENV, OMPI_COMM_WORLD_RANK="7", PMIX_NAMESPACE="outer",
+           OMPI_MCA_orte_ess_num_procs="9", KEPT="this")
+
+
+def environment(pid):
+    with open(f"/proc/{pid}/environ", encoding="utf-8") as file:
+        return dict(word.split("=", 1) for word in file.read().split("\0")
+                    if "=" in word)
+
+
+def check_environment(job, rank, restart):
+    env = environment(job.pid(rank))
+    want = {"REGROUP_JOB": job.name, "REGROUP_RESTART": str(restart),
+            "REGROUP_GENERATION": str(restart + 1), "KEPT": "this",
+            "OMPI_COMM_WORLD_RANK": str(rank), "OMPI_MCA_a_flag": "arrives",
+            "HWLOC_COMPONENTS": None}
+    found = {name: env.get(name) for name in want}
+    claim(found == want, f"rank {rank} has {found}")
+    claim("outer" not in env.get("PMIX_NAMESPACE", ""), "an outer launch's")
+
+
+def test():
+    need_solver()
+    with Hosts(3) as hosts:
+        if not hosts.has_nets:
+            skip("hosts on one machine need network namespaces, so root")
+        with HostsJob(hosts, ["--mpi", "-n", "2", "--mpirun",
+                              "mpirun --mca a_flag arrives"],
+                      ["--slots", "1"], [SOLVER, UNTIL_FINISH[1]],
+                      env=ENV) as job:
+            wait_launch(job, 1)
+            check_environment(job, 1, 0)
+            job.wait_step(10)
+            there = job.host_of(1)
+            job.drain(there)
+            wait_launch(job, 2)
+            check_environment(job, 1, 1)
+            ends = set(re.findall(r"rank \d ends at step (\d+)", job.text()))
+            told = launches(job)[-1]
+            claim(len(ends) == 1, f"ranks end at steps {ends}")
+            claim(told[3] == f"step {ends.pop()} (0 rolled back)", f"{told}")
+            claim(there not in told[2], f"{told}")
+            claim(job.agents[there].wait(20) == 0, "the host leaves with 0")
+            job.finish()
+            job.check(is_mpi=True)
+            step, value, _ = FINAL.findall(job.text())[-1]
+            claim(int(value, 16) in [value_after(int(step), 2)], "the result")
+
+
+main(test)
