@@ -23,22 +23,37 @@ static const char *const launcher_sizes[] = {
     "MPI_LOCALNRANKS",      "SLURM_NTASKS", "WORLD_SIZE",
     "JSM_NAMESPACE_SIZE"};
 
-static rg_status refuse_launchers(void)
+/* The variable that says so; NULL: there is one task, or nobody says. */
+static const char *find_many_tasks(void)
 {
     for (size_t i = 0; i < sizeof launcher_sizes / sizeof *launcher_sizes;
          i++) {
         const char *value = getenv(launcher_sizes[i]);
         if (value != NULL && strtol(value, NULL, 10) > 1)
-            return rg__fail(
-                RG_ERR_REFUSED,
-                "a launcher started %s tasks (%s) without a Regroup agent, and "
-                "each would be a world of its own; start the program with "
-                "`regroup run -n %s PROGRAM` instead, link it with "
-                "libregroup_mpi if mpirun is to start it, or unset %s to run "
-                "alone",
-                value, launcher_sizes[i], value, launcher_sizes[i]);
+            return launcher_sizes[i];
     }
-    return RG_OK;
+    return NULL;
+}
+
+static rg_status refuse_launchers(const char *variable)
+{
+    const char *value = getenv(variable);
+    return rg__fail(
+        RG_ERR_REFUSED,
+        "a launcher started %s tasks (%s) without a Regroup agent, and each "
+        "would be a world of its own; start the program with `regroup run -n "
+        "%s PROGRAM` instead, install libregroup_mpi of its MPI beside "
+        "libregroup if mpirun is to start it, or unset %s to run alone",
+        value, variable, value, variable);
+}
+
+/* NULL: none has started this process. */
+static const rg__launcher *find_launcher(const char *many)
+{
+    if (rg__launcher_get() == NULL && many != NULL)
+        rg__adapter_load();
+    const rg__launcher *launcher = rg__launcher_get();
+    return launcher != NULL && launcher->is_here() ? launcher : NULL;
 }
 
 static rg_status attach(rg__worker *w)
@@ -53,13 +68,12 @@ static rg_status attach(rg__worker *w)
         w->ctx->has_agent = true;
         return rg__worker_connect(w, settings->socket, settings->slot);
     }
-    w->launcher = rg__launcher_get();
-    if (w->launcher != NULL && !w->launcher->is_here())
-        w->launcher = NULL;
+    const char *many = find_many_tasks();
+    w->launcher = find_launcher(many);
     if (w->launcher != NULL)
         return rg__worker_launched(w, settings);
-    st = refuse_launchers();
-    return st == RG_OK ? rg__worker_stay_alone(w, settings) : st;
+    return many != NULL ? refuse_launchers(many)
+                        : rg__worker_stay_alone(w, settings);
 }
 
 /* ------------------------------------------------------------------- hooks */

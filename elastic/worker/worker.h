@@ -124,6 +124,10 @@ rg_status rg__worker_connect(rg__worker *w, const char *socket_path, int slot);
 rg_status rg__worker_stay_alone(rg__worker *w,
                                 const rg__library_settings *settings);
 
+/* adapter.c: load the library of the MPI that has started this process, if it
+ * is there; it then offers itself as a launcher. */
+void rg__adapter_load(void);
+
 /* launched.c: meet the other tasks of a launcher; ctx and w->entered are this
  * task's place among them. */
 rg_status rg__worker_launched(rg__worker *w,

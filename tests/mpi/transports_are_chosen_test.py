@@ -1,9 +1,11 @@
-"""REGROUP_TRANSPORTS says what carries a world under mpirun; a program without
-libregroup_mpi is refused there, and told what to do.
+"""REGROUP_TRANSPORTS says what carries a world under mpirun; rg_init loads
+libregroup_mpi by itself; where there is none, the program is refused, and told
+what to do.
 
-Covers: offer.c transport/launcher.c launched.c"""
+Covers: adapter.c offer.c transport/launcher.c launched.c"""
 
 import os
+import shutil
 import sys
 import tempfile
 
@@ -59,9 +61,13 @@ claim("check differs", 2, 1,
       words=["sh", "-c", "check=each; " + ONE_IS_LATE
              + "REGROUP_CHECK=$check exec " + program],
       REGROUP_TRANSPORTS="mpi")
-claim("without the library", 2, 1, "link it with libregroup_mpi",
-      words=[BUILD + "/bin/hello" if os.path.exists(BUILD + "/bin/hello")
-             else BUILD + "/examples/hello"])
+# Linked with libregroup alone: rg_init loads what lies beside that.
+hello = BUILD + "/bin/hello"
+claim("loaded by rg_init", 2, 0, "rank 1 of 2 on host", words=[hello])
+with tempfile.TemporaryDirectory() as folder:
+    shutil.copy(BUILD + "/lib/libregroup.so.0", folder)
+    claim("without the library", 2, 1, "install libregroup_mpi",
+          words=["env", "LD_LIBRARY_PATH=" + folder, hello])
 for fault in faults:
     print(fault)
 sys.exit(1 if faults else 0)
