@@ -35,8 +35,10 @@ static rg_status check_agent(MPI_Comm comm)
     if (st != RG_OK)
         return st;
     if (settings->launch > 0) {
-        st = rg__mpi_status("MPI_Comm_compare",
-                            MPI_Comm_compare(comm, MPI_COMM_WORLD, &how));
+        st = rg__mpi_refuse_other(MPI_COMM_WORLD);
+        if (st == RG_OK)
+            st = rg__mpi_status("MPI_Comm_compare",
+                                MPI_Comm_compare(comm, MPI_COMM_WORLD, &how));
         if (st != RG_OK || how == MPI_IDENT || how == MPI_CONGRUENT)
             return st;
         return rg__fail(RG_ERR_INVALID,

@@ -11,6 +11,7 @@ state_resume.c
 
 import os
 import re
+import shutil
 import subprocess
 
 from house import BUILD, REGROUP, UNTIL_FINISH, Job, claim, main, until
@@ -99,6 +100,17 @@ def ends_before_rg_init(code, sentence, expected):
         claim(sentence in job.text(), f"{sentence} was expected")
 
 
+def hides_its_mpi_in_a_script():
+    if shutil.which("mpirun.mpich") is None:
+        return
+    with Job(["--mpi", "-n", "2", "--max-restarts", "0", "--mpirun",
+              "mpirun.mpich"], ["sh", "-c", f"exec {SOLVER} /dev/null"],
+             env=MPI_ENV) as job:
+        code = job.process.wait(60)
+        claim(code == 1, f"ranks of another MPI than mpirun's: code {code}")
+        claim("the MPI of this program sees itself alone" in job.text(), "why")
+
+
 def inherits_a_launch():
     with Job(["-n", "2"], [TRAINER, "--steps", "5"],
              env={"REGROUP_LAUNCH": "1"}) as job:
@@ -135,6 +147,7 @@ def test():
     stays_in_mpi_finalize()
     ends_before_rg_init(7, "used up its --max-restarts", 7)
     ends_before_rg_init(0, "has not called rg_init", 1)
+    hides_its_mpi_in_a_script()
     inherits_a_launch()
     stops_at_a_commit()
 

@@ -43,6 +43,10 @@ bool rg__mpi_is_multiple(void);
 /* MPI is initialised, and not finalised, or the world is a session's. */
 bool rg__mpi_is_up(void);
 
+/* ERR_REFUSED: a launcher has started several tasks, and MPI, whose world is
+ * from, sees this one alone. */
+rg_status rg__mpi_refuse_other(MPI_Comm from);
+
 rg__check_mode rg__mpi_check(void);
 
 /* A communicator of n ranks of the world in that order. Collective over them.

@@ -188,7 +188,7 @@ static bool wants_to_be_alone(void)
 /* Under the mpirun of another MPI, or an srun that it does not know, each task
  * is an MPI_COMM_WORLD of one, and the program would run as often, each time
  * alone. */
-static rg_status refuse_other_mpis(MPI_Comm from)
+rg_status rg__mpi_refuse_other(MPI_Comm from)
 {
     static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
                                         "SLURM_NTASKS"};
@@ -360,7 +360,7 @@ rg_status rg__mpi_attach(rg__launched *mine_p,
     if (st == RG_OK)
         st = note_thread();
     if (st == RG_OK)
-        st = refuse_other_mpis(from);
+        st = rg__mpi_refuse_other(from);
     if (st == RG_OK)
         st = own_communicator(from);
     if (st != RG_OK)
