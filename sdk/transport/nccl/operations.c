@@ -101,7 +101,8 @@ typedef struct run {
     rg__device *d;
     const rg__nccl *nccl;
     const rg__lane *lane;
-    const rg__coll *o;
+    const rg__coll *o; /* gone when it has been called */
+    rg__kind kind;     /* of the last one, which stays */
     rg__cu_stream stream;
     size_t element;
     int type;
@@ -395,12 +396,12 @@ static rg_status judge(rg__device *d, const run *r, outcome *out)
         return rg__device_check(d, lane->generation);
     if (r->rc == RG__NCCL_InvalidArgument || r->rc == RG__NCCL_InvalidUsage)
         return rg__fail(RG_ERR_INVALID, "set %s: NCCL refused the %s: %s",
-                        lane->name, rg__kind_name(r->o->kind),
+                        lane->name, rg__kind_name(r->kind),
                         r->nccl->last_error(lane->comm));
     out->is_broken = true;
     if (r->rc != RG__NCCL_Success)
         return rg__fail(RG_ERR_PEER_LOST, "set %s: NCCL failed in the %s: %s",
-                        lane->name, rg__kind_name(r->o->kind),
+                        lane->name, rg__kind_name(r->kind),
                         r->nccl->error_string(r->rc));
     return rg__cuda_fail(&d->cuda.call, RG_ERR_DEVICE, r->cu,
                          "an operation can't be enqueued");
@@ -413,6 +414,7 @@ static void call_each(run *r, const rg__scaled *each, int n)
         r->nccl->group_start();
     for (int i = 0; i < n; i++) {
         r->o = &each[i].coll;
+        r->kind = r->o->kind;
         r->element = rg_type_size(r->o->type);
         r->type = type_of(r->o->type);
         if (r->lane->n == 1)
