@@ -19,7 +19,7 @@ typedef struct rg__membership {
 
 /* What only the worker room can do, offered to the rooms above it. */
 typedef struct rg__hooks {
-    /* Reserve a buffer's room in the vault, or only the name of a sharded one:
+    /* Reserve room for a buffer in the vault, or only its name if it is sharded:
      * a borrowed descriptor, and where its room begins. -1: there is no agent,
      * and so no vault that could outlive this worker. */
     rg_status (*reserve)(rg_ctx *ctx, const rg__register *what, int *fd_p,
@@ -43,8 +43,8 @@ struct rg_ctx {
     bool is_elastic;
     bool is_rank;        /* of an mpirun of --mpi: the world forms in rg_init */
     rg_state *resumed;   /* by rg_state_resume; borrowed, NULL: none */
-    bool has_finished;   /* it is destroyed, and all have come to its end.. */
-    rg_status finish_st; /* ..or that failed so */
+    bool has_finished;   /* it is destroyed, after waiting for all ranks */
+    rg_status finish_st; /* what that wait returned */
     bool is_running;     /* inside rg_run, with whatever state */
     bool has_failed;     /* rg_run has returned an error */
     bool has_agent;

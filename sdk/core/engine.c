@@ -56,7 +56,7 @@ void rg__engine_unref(rg__engine *e)
     free(e);
 }
 
-/* Wait until all threads have counted themselves out, as they were told. */
+/* Wait until all threads have counted themselves out, as they must by now. */
 static void await_zero(_Atomic uint32_t *count)
 {
     for (uint32_t round = 0;;) {

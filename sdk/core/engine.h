@@ -41,10 +41,10 @@ rg__mappings *rg__engine_mappings(rg__engine *engine);
 /* A channel outlives generations; it has a comm while its set has members in
  * the current one. close_reason is what starts return without a comm. */
 rg_status rg__channel_create(rg__engine *engine, rg__channel **channel_p);
-/* The set's name, for what is said of it; copied. */
+/* The set's name, for log lines and errors; copied. */
 void rg__channel_name(rg__channel *channel, const char *name);
 void rg__channel_destroy(rg__channel *channel); /* closes its comm; NULL ok */
-/* What waits on it is nobody's: it is not told of, and has no deadline. */
+/* Its operations may take any time: no report, no deadline. */
 void rg__channel_hush(rg__channel *channel);
 
 /* Enter a generation: open the world's comm on `world`. Called by the Regroup
@@ -75,11 +75,11 @@ void rg__channel_close(rg__channel *channel, rg_status st, const char *why);
  * meanwhile. Its comms stay as they are. */
 void rg__engine_shut(rg__engine *engine, rg_status st, const char *why);
 
-/* The same, if that is the generation still. */
+/* The same, if that is still the generation. */
 void rg__engine_shut_in(rg__engine *engine, uint64_t generation, rg_status st,
                         const char *why);
 
-/* Has an operation been waiting for so long that it was told of? */
+/* Has an operation been waiting for so long that it was reported? */
 bool rg__engine_is_stalled(rg__engine *engine);
 
 /* This process starts nothing in this generation any more, nor in a later one;
@@ -117,8 +117,8 @@ rg_status rg__channel_start(rg__channel *channel, const rg__coll *coll,
 rg_status rg__req_of_device(rg__engine *engine, rg__device *device,
                             const rg__ticket *ticket, rg_req **req_p);
 
-/* The same before it is launched, while its group is open; and then what has
- * become of it, on the thread that has noted it. */
+/* The same before it is launched, while its group is open; and then the
+ * outcome, on the thread that noted it. */
 rg_status rg__req_note_device(rg__channel *channel, rg__device *device,
                               rg_req **req_p);
 void rg__req_launched(rg_req *req, rg_status st, const rg__ticket *ticket);
@@ -140,9 +140,9 @@ rg_status rg__engine_start_group(rg__engine *engine, rg_req *const *reqs, int n,
 /* What a start returns now: OK, or why the channel is closed. */
 rg_status rg__channel_check(rg__channel *channel);
 
-/* Start and wait; used for agreements and syncs. So many bytes of send and of
- * recv are copied before and behind, so that the caller's memory is its own
- * again also where the operation was given up. */
+/* Start and wait; used for agreements and syncs. That many bytes of send and
+ * recv are copied before and after, so that the caller's memory is free again
+ * even if the operation was given up. */
 rg_status rg__channel_run(rg__channel *channel, const rg__coll *coll,
                           size_t send_bytes, size_t recv_bytes);
 

@@ -21,7 +21,7 @@ struct rg_req {
     char *why;    /* owned; NULL: no sentence */
     rg__engine *engine;
     rg__device *device; /* counted; NULL: it is an operation on host memory */
-    rg__ticket ticket;  /* what the device knows it by, which knows all else */
+    rg__ticket ticket;  /* by which the device knows it */
 
     /* guarded by the engine's lock, while not done */
     rg__channel *channel;
@@ -48,7 +48,7 @@ struct rg__channel {
     rg__channel *next_busy;
     bool is_busy; /* it is in the engine's list of those that may have heads */
     bool has_begun;         /* head was started on the comm */
-    bool is_hushed;         /* it may take as long as it takes */
+    bool is_hushed;         /* no report, no deadline */
     _Atomic uint32_t noted; /* requests in open groups */
     char name[RG__SET_NAME_MAX];
     rg_status close_st;
@@ -65,14 +65,12 @@ struct rg__engine {
     rg__page *page; /* borrowed; not touched once destroy has begun */
     rg__mappings mappings;
     rg__channel *channels;
-    rg__channel *busy; /* those of them that have operations, and some that had
-                        */
+    rg__channel *busy; /* those of them that have operations, or had some */
     const rg__transport *transport;
     rg__channel *world; /* NULL: in no generation */
     bool is_admitted;
     bool is_shut;      /* until it is admitted again, also past a leave */
-    rg_status left_st; /* the last generation was left with; OK: there was none
-                        */
+    rg_status left_st; /* of the last generation; OK: there was none */
     char left_why[2 * RG__TEXT_MAX];
     int rank; /* in the world */
 
@@ -113,8 +111,7 @@ struct rg__engine {
     uint32_t linger; /* short sleeps left before a long one */
 };
 
-/* LINGERS: it looks again within a millisecond by itself. ON_BELL: peers ring
- * it. */
+/* LINGERS: it polls again within a millisecond. ON_BELL: peers ring it. */
 enum { RG__AWAKE, RG__LINGERS, RG__SLEEPS, RG__ON_BELL };
 
 #define RG__HELPER     (UINT32_C(1) << 16)
@@ -156,8 +153,7 @@ static inline bool rg__req_is_done(const rg_req *req)
 /* Free a request that is in no queue. */
 void rg__req_free(rg_req *req);
 
-/* sleep.c: a thread must advance what was started, which has that many bytes.
- */
+/* sleep.c: wake a thread that advances what was started, of that many bytes. */
 void rg__engine_wake(rg__engine *engine, uint64_t bytes);
 
 /* progress.c: a request for a start, which owns its arrays also when it fails;
@@ -177,16 +173,14 @@ void rg__channel_set_reason(rg__channel *channel, rg_status st,
 void rg__req_fail_noted(rg__engine *engine, rg_req *req, rg_status st,
                         const char *why);
 
-/* run_request.c: a piece of what is to be done before it can begin,
- * IN_PROGRESS: there is more; what is to be begun on the comm, NULL without
- * memory; what becomes of it, IN_PROGRESS: it is to be begun again. Most
- * requests run as they are.
- */
+/* run_request.c, for requests that don't run as they are: do a piece of the work
+ * before the operation begins (IN_PROGRESS: there is more); the operation to
+ * begin on the comm (NULL: no memory); its outcome (IN_PROGRESS: begin again). */
 rg_status rg__run_prepare_other(rg_req *req);
 const rg__coll *rg__run_begin_other(rg_req *req);
 rg_status rg__run_end_other(rg_req *req, rg_status st, const rg__coll *joined);
 void rg__run_free(rg__run *run); /* NULL allowed */
-/* Run n requests as one, their first; and which these are: 1 if not fused. */
+/* Run n requests as one, as their first; how many (1: not fused), and which. */
 rg_status rg__run_fuse(rg_req *leader, rg_req *const *fused, int n);
 void rg__run_set_tag(rg_req *req, uint64_t tag);
 int rg__run_count_other(const rg_req *req);

@@ -1,11 +1,10 @@
 /* Groups: operations that are noted first, and then started all or not at all.
  *
- * Each operation of a group carries the digest of the whole group on its set in
- * its tag; so a difference anywhere is found with the first one, and the others
- * are not begun. Which allreduces are done as one follows from the group alone,
- * and so is the same on all ranks: in turn the first one that is left, with all
- * later ones that have its type, op and scales and are small (look-ahead past
- * what lies between). */
+ * The tag of each operation of a group is the digest of the whole group on its
+ * set, so a difference anywhere is found with the first one, and the others are
+ * not begun. Which allreduces are fused follows from the group alone, and so is
+ * the same on all ranks: the first one that is left takes all later ones that
+ * are small and have its type, op and scales, past whatever lies between. */
 #include <stdlib.h>
 
 #include "sdk/base/fail.h"
@@ -80,7 +79,7 @@ typedef struct part {
     int n;
 } part;
 
-/* Fuse what goes with the i-th, which is then its leader. */
+/* Fuse the operations that go with the i-th, which is then their leader. */
 static rg_status fuse_with(const part *p, int i)
 {
     rg_req *leader = p->req[i];
@@ -127,7 +126,7 @@ static bool take_part(rg_req **left, int n, part *p)
     return p->n > 0;
 }
 
-/* Lock held. Perhaps no other thread is awake to begin it. */
+/* Lock held. Perhaps no other thread is awake that would begin it. */
 static void queue_part(rg__engine *e, const part *p)
 {
     uint64_t bytes = 0;

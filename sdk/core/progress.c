@@ -37,7 +37,7 @@ static void finish_one(rg__engine *e, rg_req *req, rg_status st,
         rg__futex_wake(&req->state);
 }
 
-/* Those that ran with it end as it does, itself last. */
+/* The requests fused with it end as it does; it ends last. */
 static void finish_request(rg__engine *e, rg_req *req, rg_status st,
                            const char *why)
 {
@@ -48,7 +48,7 @@ static void finish_request(rg__engine *e, rg_req *req, rg_status st,
 void rg__req_fail_noted(rg__engine *e, rg_req *req, rg_status st,
                         const char *why)
 {
-    add(&e->in_flight, 1); /* it never was, and now is not again */
+    add(&e->in_flight, 1); /* it was not in flight, and now is not again */
     finish_one(e, req, st, why);
 }
 

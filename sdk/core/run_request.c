@@ -2,9 +2,9 @@
  *
  *   fused     a group's small allreduces as one, on packed memory
  *   joined    an allreduce that is begun again because some have joined, and
- *             the part of a joined rank in it, on neutral elements: as many
- *             as the others add up, so they are made and freed piece by piece,
- *             since a rank that is busy with gigabytes at once seems stuck
+ *             the part of a joined rank in it, on neutral elements. These are
+ *             made and freed piece by piece, since a rank that is busy with
+ *             gigabytes at once seems stuck
  *
  * The engine's lock is held in all of it. */
 #include <stdlib.h>
@@ -171,7 +171,7 @@ static rg_status stand_in(rg_req *req, const rg__coll *joined)
     return RG_IN_PROGRESS;
 }
 
-/* It has joined before: so it is not the last one. */
+/* It has joined before, so it is not the last one. */
 static rg_status join_again(rg_req *req)
 {
     if (req->run != NULL)

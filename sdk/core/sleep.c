@@ -25,8 +25,7 @@ static void note_wait(rg__engine *e, bool is_at_once)
                           memory_order_relaxed);
 }
 
-/* No thread has waited for the one before: it has ended by itself, or goes on.
- */
+/* No thread waited for the one before: it has ended by itself, or goes on. */
 static void note_long(rg__engine *e)
 {
     const uint64_t now = rg__now_ns();
@@ -38,10 +37,10 @@ static void note_long(rg__engine *e)
 }
 
 /* A waiting user thread or the Regroup thread must advance what is in flight. A
- * thread that lingers will look by itself soon and is woken for long operations
- * only; not even for those in a program that comes to wait at once anyway,
- * since the two would only take turns at the lock and at a processor. A thread
- * that sleeps on the bell was handed all there is. */
+ * thread that lingers polls soon by itself, and is woken for long operations
+ * only; not even for those if the program comes to wait at once anyway, since
+ * the two threads would only take turns at the lock and at a processor. A
+ * thread that sleeps on the bell has been handed everything in flight. */
 void rg__engine_wake(rg__engine *e, uint64_t bytes)
 {
     if (atomic_load(&e->in_flight) == 0)
@@ -87,8 +86,8 @@ static void set_ringing(rg__engine *e)
         atomic_store(&e->bell->wants, bits);
 }
 
-/* Lock held, and the bell rings from now on: what came before is seen here, or
- * else rings. */
+/* Lock held, and the bell rings from now on: whatever came before is seen here,
+ * whatever comes later rings. */
 static bool look(rg__engine *e)
 {
     if (e->bell != NULL && e->transport->arm != NULL)

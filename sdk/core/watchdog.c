@@ -1,6 +1,6 @@
-/* Operations that take too long: what is said of them, and their deadlines.
+/* Operations that take too long: how they are reported, and their deadlines.
  *
- * A waiting thread looks before it sleeps, a few times a second; a thread that
+ * A waiting thread checks before it sleeps, a few times a second; a thread that
  * does not wait pays nothing. */
 #include <inttypes.h>
 #include <stdio.h>
@@ -127,7 +127,7 @@ static rg_req *find_overdue(const rg__channel *ch, uint64_t now)
     return NULL;
 }
 
-/* Once for each generation: the agent is asked to end it. */
+/* Ask the agent to end the generation, once for each. */
 static bool ask_to_end(rg__engine *e, const char *why)
 {
     const uint64_t generation = atomic_load(&e->generation);
