@@ -1,5 +1,5 @@
-/* The arguments of a collective, while they are looked at: what is wrong with
- * them is ERR_INVALID on the rank that has given them, before anybody waits.
+/* The arguments of a collective, while they are checked: a mistake in them is
+ * ERR_INVALID on the rank that made it, before any rank waits.
  *
  * Threads: a call is its thread's alone. Ownership: the arrays that it makes
  * are the start's, and go with it. */

@@ -1,6 +1,6 @@
 /* The public collectives: arguments are checked by call.c, the rest is the
- * engine's. A set that is closed (before the door, left, ended, not a member)
- * says so in rg__channel_check. */
+ * engine's. For a set that is closed (before the door, left, ended, not a
+ * member) rg__channel_check returns the reason. */
 #include "process_sets/call.h"
 #include "sdk/base/fail.h"
 #include "sdk/base/hash.h"

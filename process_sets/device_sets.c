@@ -18,7 +18,7 @@
 
 /* ------------------------------------------------------------------ opening */
 
-/* Without an agent nobody else ends the generation. */
+/* Without an agent, only this worker can end the generation. */
 static void tell_broken(void *arg, uint64_t generation, const char *why)
 {
     rg_ctx *ctx = arg;
@@ -211,8 +211,8 @@ static rg_status connect_all(rg_ctx *ctx)
     return st;
 }
 
-/* Where some have a device and this rank has none, it says so to all. One that
- * was opened behind rg_world_wait is known to its own rank alone. */
+/* If some ranks have a device and this one has none, it tells all. A device
+ * opened after rg_world_wait is known to its own rank only. */
 rg_status rg__sets_connect(rg_ctx *ctx)
 {
     rg_status st = RG_OK;
@@ -233,7 +233,7 @@ static rg_status await_connection(rg_set *set)
     return st == RG_OK ? rg__set_connect(set) : st;
 }
 
-/* Where there is no device, the launch says so. */
+/* If there is no device, the launch reports that. */
 rg_status rg__set_check_memory(const rg_set *set, const char *what,
                                const void *p)
 {

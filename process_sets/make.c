@@ -1,9 +1,9 @@
-/* Making a set, by agreement over the world: everybody brings a digest of its
- * arguments (differing ones are ERR_MISMATCH, also when some are bad), the
- * lowest id that is free to it, and the id of the live set that has the name.
- * Ids rise for ever; the id is taken once all bring the same. rg_set_destroy is
- * local, so a rank may still hold what others gave back: then its ids differ
- * and another round follows from the highest. */
+/* Making a set, by agreement over the world: each rank contributes a digest of
+ * its arguments (a difference is ERR_MISMATCH, even when some are bad), the
+ * lowest id that is free on it, and the id of the live set that has the name.
+ * Ids only rise; an id is taken once all ranks propose the same. rg_set_destroy
+ * is local, so a rank may still hold a set that others have given back: then
+ * its id differs, and another round starts from the highest. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -135,7 +135,7 @@ rg_status rg__group_add_device(rg_set *set, const rg__start *start,
     return RG_OK;
 }
 
-/* What has become of it; the sentence of a failure is this thread's last. */
+/* Its outcome; the sentence of a failure is this thread's last error. */
 static void end_op(device_op *op, rg_status st, const rg__ticket *ticket)
 {
     rg__req_launched(op->req, st, ticket);

@@ -1,6 +1,6 @@
 /* Have all members of a set started the same on the device? NCCL compares
- * nothing: where ranks differ they wait for each other, or add up what does not
- * belong together. So it is compared beside it, over the host's channels:
+ * nothing: ranks that differ wait for each other, or add up what does not
+ * belong together. So Regroup compares, over channels in host memory:
  *
  *   at a commit    before anything is saved: a hash of each lane, up to the
  *                  operation that all its members have started
@@ -10,9 +10,9 @@
  *
  * Lanes that differ are looked at one by one, and the first operation that is
  * not the same on all members is named. That ends the device's work in this
- * generation, on all ranks of the world: what they have waited for, and what
- * they start, is ERR_MISMATCH. An operation that some have not started at all
- * may still come; it is told of, and its deadline ends it. */
+ * generation, on all ranks of the world: whatever they wait for or start
+ * returns ERR_MISMATCH. An operation that some have not started at all may still come;
+ * it is reported, and its deadline ends it. */
 #include "process_sets/sets.h"
 
 #include <inttypes.h>
@@ -180,7 +180,7 @@ static void list_late(const view *v, const report *all, const lane *l,
     snprintf(text + used, room - used, n == 1 ? " has" : " have");
 }
 
-/* By those who wait for the others. */
+/* On the ranks that wait for the others. */
 static void tell_missing(const view *v, const report *all, const lane *l)
 {
     const rg__lane_account *mine = find(v, l->key);

@@ -22,9 +22,9 @@ rg_status rg__sets_enter(rg_ctx *ctx, const rg__transport *transport,
  * decided generation. */
 rg_status rg__sets_sync(rg_ctx *ctx);
 
-/* Where a rank had opened a device at rg__sets_sync: begin the generation on
- * it, and connect the world and the sets that were made for it, unless they
- * are. Collective over the world, behind rg__sets_sync. */
+/* If a rank had opened a device at rg__sets_sync: begin the generation on it,
+ * and connect the world and the sets that were made for it, unless they are
+ * connected. Collective over the world, after rg__sets_sync. */
 rg_status rg__sets_connect(rg_ctx *ctx);
 
 /* Wait until the device, if one is open, has done all that it was given in this

@@ -8,13 +8,13 @@
 #include "process_sets/sets.h"
 
 /* A set is a list of workers in the caller's order; ranks in the world follow
- * from it in each generation. An ended set stays for its handle's sake, closed
- * for ever. Owned by the table; `member` is owned.
+ * from it in each generation. An ended set stays for its handle's sake, and
+ * never opens again. Owned by the table; `member` is owned.
  *
  * What a split or a rule makes is one entry of the table on all ranks, with one
- * id, of which each rank has the members of its own colour. A split may have
- * ended for one colour and live for another: then its entry stays on all ranks
- * as long as it lives for anybody, also where the handle was given back. */
+ * id, in which each rank has the members of its own colour. A split may have
+ * ended for one colour and live for another: its entry then stays on all ranks
+ * as long as any colour lives, even where the handle was given back. */
 typedef enum rg__set_kind {
     LISTED = RG__SET_LIST,
     SPLIT = RG__SET_SPLIT,
@@ -151,9 +151,9 @@ rg_status rg__color_members(rg_ctx *ctx, const char *what,
 /* Apply all rules in a new generation, those that every rank has. */
 rg_status rg__color_apply_rules(rg_ctx *ctx, const rg__membership *now);
 
-/* splits.c: after a change, end what members of a split have differently, and
- * forget splits that live for no colour any more. Collective over the world;
- * ids: of the splits in everybody's table. */
+/* splits.c: after a change, end splits on which their members differ, and
+ * forget those that live for no colour any more. Collective over the world;
+ * ids: of the splits that are in the tables of all ranks. */
 rg_status rg__splits_compare(rg_ctx *ctx, const rg__membership *now,
                              const uint32_t *ids, int n);
 /* What is left of a split that has ended for this rank, or never began: NULL

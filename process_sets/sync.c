@@ -1,13 +1,13 @@
-/* After a change of membership: one rank's table becomes everybody's.
+/* After a change of membership, all ranks take over the table of one.
  *
- * That is the source: of the ranks whose table is of the newest generation the
- * first. It need not be rank 0, which a replacement without any table may have.
- * The source ends the sets that have lost a member and broadcasts the rest: a
- * head, then records, each followed by its members. A rank ends what the source
- * does not know and takes over what itself does not know (a newcomer: all), so
- * that the tables are equal again; splits are compared (splits.c); then the
- * sets are opened. A worker that was left out of a generation and comes back
- * has lost its place in the sets that others kept meanwhile. */
+ * That is the source: the first rank whose table is of the newest generation.
+ * It need not be rank 0, which may be a replacement without any table. The
+ * source ends the sets that have lost a member and broadcasts the rest: a head,
+ * then records, each followed by its members. A rank ends the sets that the
+ * source does not know and takes over those that it does not know itself (a
+ * newcomer: all), so that the tables are equal again; splits are compared
+ * (splits.c); then the sets are opened. A worker that was left out of a
+ * generation and comes back has lost its place in the sets of the others. */
 #include <stdlib.h>
 #include <string.h>
 

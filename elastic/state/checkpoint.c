@@ -186,7 +186,7 @@ static uint64_t end_before(const rg__checkpoint *c, uint32_t file, uint32_t i)
     return file == 0 ? c->head_bytes : 0;
 }
 
-/* The parts of a local buffer are one behind the other, too. */
+/* The parts of a local buffer follow one another, too. */
 static void add_up_parts(rg__checkpoint *c)
 {
     for (uint32_t i = 0; i < c->buffers; i++)
@@ -447,8 +447,8 @@ static bool is_all(const rg__checkpoint *c, uint32_t buffer, uint64_t end,
            (c->buffer[buffer].kind != RG_LOCAL || pieces == c->world_size);
 }
 
-/* Pieces lie in the buffers' order and leave nothing of any out; in each file
- * they lie one behind the other. end: where each file ends before them. */
+/* Pieces lie in the buffers' order and cover each buffer completely; in each
+ * file they follow one another. end: where each file ends before them. */
 static bool do_pieces_fit(const rg__checkpoint *c, uint64_t *end)
 {
     uint32_t buffer = 0, pieces = 0;

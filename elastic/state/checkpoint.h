@@ -4,20 +4,19 @@
  *   0           head        magic, order, format, lengths, the commit's id ...
  *   256         a row for each buffer, then one for each piece, then zeros
  *   head_bytes  data        each piece at a multiple of RG__CHECKPOINT_PAGE,
- *                           zeros behind it
+ *                           zeros after it
  *   the end     trailer     XXH3 of everything before the data, and the length
  *
- * Data that other hosts have written lie in files of their own, of which there
- * is nothing but pieces, in the same way: the head says which piece is in which
- * file, so it is a manifest too.
+ * Data that other hosts have written lie in files of their own, which have
+ * nothing but pieces, laid out the same way. The head says which piece is in
+ * which file, so it is a manifest too.
  *
  * README.md has every field. A buffer is one or more pieces, in order and
  * without gaps: a replicated one is one piece, a sharded one a piece for each
  * shard of the world that made the commit, a local one a piece for each of its
  * ranks, also for those that have nothing. Numbers and data are in the writer's
- * byte order, which `order` shows. Every byte of a file is under a hash or must
- * be zero, and nothing is left to choose: so whatever differs from what was
- * written is refused.
+ * byte order, which `order` shows. Every byte of a file is covered by a hash or
+ * must be zero, and there is one way to write each: any change is refused.
  *
  * Threads:   any; nothing is shared.
  * Ownership: rg__checkpoint_close frees what open and read made; sources are
@@ -79,13 +78,13 @@ typedef struct rg__checkpoint_source {
     /* Before that file is read, not 0. ERR_DAMAGED: it is not there, or does
      * not have so many bytes. */
     rg_status (*open)(void *arg, uint32_t file, uint64_t bytes);
-    /* Fill n bytes at to, all or none; at + n is not behind the file's end. */
+    /* Fill n bytes at to, all or none; at + n is within the file. */
     rg_status (*read)(void *arg, uint32_t file, uint64_t at, void *to,
                       size_t n);
     void *arg;
 } rg__checkpoint_source;
 
-/* With the zeros behind it, up to a whole number of RG__CHECKPOINT_PAGE. */
+/* With the zeros after it, up to a whole number of RG__CHECKPOINT_PAGE. */
 static inline uint64_t rg__checkpoint_pages(uint64_t bytes)
 {
     return (bytes + RG__CHECKPOINT_PAGE - 1) / RG__CHECKPOINT_PAGE *
@@ -137,11 +136,11 @@ rg_status rg__checkpoint_add(rg__checkpoint *c, const char *name,
 rg_status rg__checkpoint_add_sharded(rg__checkpoint *c, const char *name,
                                      uint64_t bytes, uint64_t align,
                                      uint32_t shards);
-/* A local one, of a piece for each rank; how much there is of each may be said
- * later, in the pieces, before it is laid out. bytes NULL: later. */
+/* A local one, of a piece for each rank; their lengths may be filled in later,
+ * in the pieces, before it is laid out. bytes NULL: later. */
 rg_status rg__checkpoint_add_local(rg__checkpoint *c, const char *name,
                                    const uint64_t *bytes, uint32_t ranks);
-/* Say who writes it and when, and draw its op. */
+/* Note the writer and the time, and draw its op. */
 rg_status rg__checkpoint_sign(rg__checkpoint *c, const char *job,
                               const char *host);
 /* Offsets and lengths follow from buffers and pieces. */

@@ -114,7 +114,7 @@ static const rg__checkpoint_name *first_sealed(const rg__checkpoint_name *names,
     return NULL;
 }
 
-/* The same words for the same cause, so that they are said once. */
+/* The same words for the same cause, so that they are logged once. */
 static rg_status fail_write(const char *dir, int cause)
 {
     return rg__fail(RG_ERR_SYSTEM,
@@ -407,9 +407,9 @@ static rg_status check_part(const rg__checkpoint_writing *w)
                     w->dir, strerror(errno));
 }
 
-/* Bytes and hash of a file's pieces, in order, and the hash of those: what lies
- * behind the pieces of another host's file until the head has it. Only that
- * host knows how long its parts of a local buffer are. */
+/* Bytes and hash of a file's pieces, in order, and the hash of those: the end
+ * of another host's file, until the head has them. Only that host knows how
+ * long its parts of a local buffer are. */
 typedef struct sums {
     uint64_t *word; /* owned */
     size_t bytes;
@@ -498,7 +498,7 @@ static bool use_sums(rg__checkpoint *c, uint32_t file, const sums *s)
     return rg__checkpoint_bytes_of(c, file) == s->at;
 }
 
-/* Of another host's file, which was durable before that host said so. */
+/* Of another host's file, which was durable before that host reported it. */
 static rg_status take_sums(const rg__checkpoint_writing *w, uint32_t file)
 {
     rg__checkpoint *c = w->checkpoint;

@@ -4,13 +4,13 @@
  *   checkpoint-00000012-step3400-1f2e3d4c.rgck.1      data of another host
  *   checkpoint-00000013-step3500-9a8b7c6d.rgck.part   on its way
  *
- * A file is written whole under its .part name and then sealed: renamed. What
- * has its final name is whole and counts, in the order of the serials; what is
- * called .part counts for nothing, and who seals a later one removes it, as it
- * does with data of no checkpoint that is left. Each
- * host writes a file of its own, with the hashes of its pieces behind them;
- * rank 0's host takes these for the head and cuts them off. A directory belongs
- * to one job at a time, and to who goes on from it.
+ * A file is written completely under its .part name and then sealed: renamed. A
+ * file with its final name is complete and counts, in the order of the serials.
+ * A .part file does not count, and is removed when a later one is sealed, and
+ * so are data files whose checkpoint is gone. Each host writes a file of its own, with
+ * the hashes of its pieces at its end; rank 0's host moves these into the head.
+ * A directory belongs to one job at a time, and to the job that resumes from
+ * it.
  *
  * Threads:   any; nothing is shared.
  * Ownership: lists are the caller's, to free(). */
@@ -45,7 +45,7 @@ bool rg__checkpoint_make_dir(const char *dir);
 rg_status rg__checkpoint_list(const char *dir, rg__checkpoint_name **names_p,
                               size_t *count_p);
 
-/* The serial behind `newest`, the newest that the job has loaded from here or
+/* The serial after `newest`, the newest that the job has loaded from here or
  * written here (0: none). ERR_INVALID: the directory has a newer one, which is
  * another job's. ERR_SYSTEM: it can't be written there. */
 rg_status rg__checkpoint_next(const char *dir, uint64_t newest,

@@ -1,4 +1,4 @@
-/* What a program may have got wrong, seen from its memory:
+/* Mistakes of a program that its memory shows:
  *
  *   replicated memory that is not equal on all ranks: a commit is made of a
  *   slice of each rank of a host, so it would be a mixture of theirs. Hashes of
@@ -6,12 +6,12 @@
  *   of a job and the first after each change of membership, or as
  *   REGROUP_CHECK_STATE of rank 0 says;
  *
- *   a buffer in which no byte has changed over ten commits of a generation: a
- *   copy was registered perhaps, and what is trained is not. The hashes of the
- *   slices that commits take anyway say so.
+ *   a buffer in which no byte has changed over ten commits of a generation:
+ *   perhaps a copy was registered instead of what is trained. The hashes that
+ *   commits make of the slices anyway show that.
  *
- * Each is said once for a buffer, by rank 0. Whatever is compared follows from
- * what all ranks know, so that all do it at the same commit. */
+ * Rank 0 warns of each once for a buffer. What is compared follows from what
+ * all ranks know, so all do it at the same commit. */
 #include "elastic/state/state.h"
 
 #include <stdio.h>
@@ -166,8 +166,8 @@ static rg_status find_differences(rg_state *state, const uint64_t *hash,
     return st == RG_OK && state->world_check.is_strict ? found : st;
 }
 
-/* Whoever knows all differences may return first, and end: those who lose it
- * know by then that there are some. */
+/* A rank that knows all differences may return first, and end: those that lose
+ * it know by then that there are some. */
 static rg_status compare(rg_state *state, uint64_t step)
 {
     uint64_t *hash = calloc((size_t)state->buffers + 1, sizeof *hash);

@@ -20,7 +20,7 @@ struct rg__history {
     int fd, slot;
     char *host;             /* escaped for JSON; owned */
     char *path;             /* owned */
-    _Atomic bool is_broken; /* a write failed and that was said */
+    _Atomic bool is_broken; /* a write failed, and a warning was logged */
 };
 
 /* ------------------------------------------------------------------ JSON */

@@ -359,7 +359,7 @@ static rg_status load(rg_state *state, const char *path)
                     "checkpoint %s can't be read: %s", path, strerror(cause));
 }
 
-/* Etcd has it on record, and the agent has told us. */
+/* It is on record in etcd, as the agent has told this worker. */
 static bool job_has_commit(const rg_ctx *ctx)
 {
     return ctx->has_agent && atomic_load(&ctx->page->begun) != 0;

@@ -10,7 +10,7 @@
 #include "sdk/base/fail.h"
 #include "sdk/base/log.h"
 
-/* A restore comes behind rg__device_enter, but a first generation may have been
+/* A restore comes after rg__device_enter, but a first generation may have been
  * entered long before rg_run. */
 rg_status rg__state_await_device(const rg_state *state)
 {
@@ -56,8 +56,8 @@ static rg_status check(const rg__state_buffer *b)
                     b->name);
 }
 
-/* What a piece's taker said is its own sentence; what the device says is not.
- */
+/* A piece's receiver wrote its own sentence; a failure of the device has
+ * none. */
 typedef struct reading {
     rg__device_piece_fn fn;
     void *arg;

@@ -4,9 +4,9 @@
  * piece, and its part of every sharded one, its shard, and takes their
  * checksums from the chunks that the cache holds. Restoring: each local rank
  * copies all pieces, and of the shards of the world that made the commit what
- * is its own now. The ranks of a host share the work of holding pieces against
+ * is its own now. The ranks of a host share the work of checking pieces against
  * their checksums, also those that need no copy; each verifies the shards that
- * it uses. Nobody enters fn before an agreement that comes after it. A part
+ * it uses. No rank enters fn before an agreement that comes after it. A part
  * that is damaged is marked empty and ends the generation, so that the next
  * decision takes it from another host's vault, or resumes from an older
  * commit. */

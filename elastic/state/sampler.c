@@ -16,7 +16,7 @@
 #define MAX_COUNT UINT32_MAX
 
 struct rg_sampler {
-    rg_state *state; /* borrowed; NULL: nobody notes what is taken */
+    rg_state *state; /* borrowed; NULL: what is taken is not noted */
     rg_sampler_params params;
     unsigned half_bits; /* the network works on twice as many */
     uint64_t *indices;  /* what rg_sampler_take hands out; owned */

@@ -1,5 +1,5 @@
 /* Asking for checkpoints. The worker of rank 0 names a commit that counts, and
- * its agent writes it behind the steps that follow
+ * its agent writes it during the steps that follow
  * (elastic/agent/checkpoint/saver.c). Without agents the ranks write it here,
  * from registered memory (write_world.c). */
 #include "elastic/state/state.h"
@@ -141,8 +141,8 @@ void rg__state_ask(rg_state *state, const char *dir, int keep)
         ask(state, dir, keep);
 }
 
-/* Where nobody keeps commits, memory is all that can be written: it must be the
- * newest commit's on every rank. Collective. */
+/* Without vaults, memory is all that can be written: it must be the newest
+ * commit's on every rank. Collective. */
 static bool has_newest(rg_state *state)
 {
     char why[RG__TEXT_MAX];

@@ -1,16 +1,17 @@
 /* Registered memory: the end of a step, commit, sync.
  *
  * A commit fills a vault slot, each local rank its piece and its shard, and
- * then one agreement over the world that nobody leaves before all have entered:
- * so when one rank has left it, every piece on every host is complete, and a
- * commit that one rank reported is never lost by what happens to workers.
+ * then one agreement over the world that no rank leaves before all have
+ * entered: once one rank has left it, every piece on every host is complete,
+ * and a commit that one rank has reported is never lost, whatever happens to
+ * workers.
  *
  * A commit is live, and nothing is saved over it, from the agreement on it
  * until the agreement on a later one; where shards are copied to other hosts,
  * until an agreement which says that all copies of a later one are stored. So
- * before and after every agreement there is a commit that is whole, whoever
- * dies; with copies also when hosts are lost, no more than there are copies.
- * All ranks agree on the same things, so all know the same live commits.
+ * there is a complete commit before and after every agreement, whichever worker
+ * dies; with copies, also if no more hosts are lost than there are copies. All
+ * ranks agree on the same things, so all know the same live commits.
  *
  * The vault is written only through the gate (context.h): once a generation is
  * left no byte of it changes by a worker until the decision of the next is
@@ -145,8 +146,8 @@ static int name_place(const rg_ctx *ctx, const int64_t *all, int first,
     return n;
 }
 
-/* All have learnt that some do something else: who does what. Of more than two
- * kinds two are named. */
+/* All have learnt that some do something else: name which ranks do what. Of
+ * more than two kinds, two are named. */
 static rg_status tell_places(rg_state *state, int64_t mine)
 {
     const int size = state->ctx->now.size;
@@ -175,8 +176,8 @@ static rg_status tell_places(rg_state *state, int64_t mine)
                                               : "return from fn");
 }
 
-/* Whichever call ends a step, or fn: all of them meet in one agreement, so that
- * a rank that has returned is told from those that go on. */
+/* Every call that ends a step, and fn's return, takes part in one agreement, so
+ * that a rank that has returned is told apart from those that go on. */
 static uint64_t tag_of(uint64_t on)
 {
     return on == RG__STATE_AGREE_SYNC ? on : RG__STEP_TAG;
@@ -329,8 +330,8 @@ static rg_status commit(rg_state *state, uint64_t step, bool *is_announced_p)
     return RG_OK;
 }
 
-/* The step that it ends has ended; where shards are copied, the history hears
- * of the commit when it is safe from the loss of hosts. */
+/* The commit's step has ended. Where shards are copied, the history gets the
+ * commit once it is safe from the loss of hosts. */
 static void note_commit(rg_state *state)
 {
     if (copies_shards(state))
@@ -491,12 +492,12 @@ rg_status rg__state_finish(rg_state *state)
 
 /* -------------------------------------------------------------------- sync */
 
-/* What comes waits in a vault slot that commit 0 does not take, and becomes
- * this rank's memory when all of it is here: a source that dies on the way
- * leaves each rank with memory of one process, which may be commit 0 of the
- * next generation. The ranks of a host receive the same bytes in the same
- * place; nobody does before all have come here (rg__sets_sync), so that nobody
- * still takes what came in an earlier generation. */
+/* Incoming data wait in a vault slot that commit 0 does not take, and become
+ * this rank's memory when all of them are here: if the source dies on the way,
+ * each rank keeps the memory of one process, which may be commit 0 of the next
+ * generation. The ranks of a host receive the same bytes in the same place;
+ * none does before all have come here (rg__sets_sync), so no rank still reads
+ * what came in an earlier generation. */
 static rg_status receive_aside(rg_state *state, int source)
 {
     rg_ctx *ctx = state->ctx;
@@ -643,7 +644,8 @@ static rg_status restore(rg_state *state, int slot, rg__commit_id resume,
     if (st == RG_OK && state->has_local)
         st = deal_parts(state, slot, resume, is_needed);
     bool is_announced = false;
-    if (st == RG_OK) /* nobody commits over an older one before all are right */
+    if (st ==
+        RG_OK) /* no rank commits over an older one before all are right */
         st = agree(state, RG__STATE_AGREE_SYNC, state->step, &is_announced);
     if (st == RG_OK && !is_here)
         rg__state_note(state, "restore", resume.step, true);
@@ -703,7 +705,7 @@ static rg_status await_record(const rg_state *state)
     }
 }
 
-/* The first commit of the job: before anybody has entered fn. */
+/* The first commit of the job, before any rank has entered fn. */
 static rg_status commit_zero(rg_state *state)
 {
     bool is_announced = false;

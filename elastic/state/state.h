@@ -90,7 +90,7 @@ struct rg_state {
     void *reset_arg;
     rg_commit_fn on_commit;
     void *commit_arg;
-    uint64_t told; /* steps up to it count, and on_commit has been told */
+    uint64_t told; /* steps up to it count, and on_commit was called for them */
     rg__commit_id doubted; /* a commit that was begun here: whether it counts,
                               the next decision may have to say */
     rg__history *history;  /* NULL: none is kept */
@@ -118,7 +118,7 @@ void rg__state_note_samples(rg_state *state, uint64_t epoch, uint64_t first,
  * commit 0. Collective over the world, on the thread of rg_run. */
 rg_status rg__state_sync(rg_state *state, const rg__decided *decided);
 
-/* The world's agreements here; ranks that differ are told so. */
+/* The world's agreements of this room; ranks that differ get ERR_MISMATCH. */
 enum {
     RG__STATE_AGREE_STEP_END = 1,
     RG__STATE_AGREE_COMMIT,
@@ -134,7 +134,7 @@ enum {
 
 /* compare.c. ERR_INVALID: no value of REGROUP_CHECK_STATE. */
 rg_status rg__state_check_read(const char *text, rg__state_check *check_p);
-/* A generation begins, the first or not: rank 0's setting is everybody's.
+/* A generation begins, the first or not: rank 0's setting counts for all.
  * Collective. */
 rg_status rg__state_check_agree(rg_state *state, bool is_first);
 /* Before a commit is saved: compare what is due. Collective; ERR_MISMATCH, on
@@ -148,8 +148,8 @@ void rg__state_note_slice(rg__state_buffer *b, uint64_t hash);
 /* on_device.c. May it be registered? */
 rg_status rg__state_check_memory(const rg_ctx *ctx, const void *data,
                                  rg_memory memory);
-/* Registered memory, wherever it is. Before a load and a sync:
- * what the program has enqueued writes no buffer behind it. ERR_DEVICE. */
+/* Registered memory, wherever it is. Before a load and a sync: wait until what
+ * the program has enqueued can't write any buffer. ERR_DEVICE. */
 rg_status rg__state_await_device(const rg_state *state);
 /* Bytes [begin, end), handed on in one or several pieces; what fn says ends it.
  * ERR_DEVICE, ERR_INVALID: the device's memory can't be read, or is gone. */
@@ -161,7 +161,8 @@ rg_status rg__state_copy_out(const rg__state_buffer *b, size_t begin,
 rg_status rg__state_write(const rg__state_buffer *b, size_t at,
                           const char *from, size_t n);
 rg_status rg__state_flush(const rg_state *state);
-/* All of it; where it can't be read only a hash is wrong, which is said. */
+/* All of it; if it can't be read, only a hash is wrong, and a warning says
+ * so. */
 void rg__state_hash_buffer(const rg__state_buffer *b, rg__hash *hash);
 
 /* pieces.c. Fill this rank's piece and shard of a vault slot. PEER_LOST: the
@@ -210,11 +211,11 @@ typedef struct rg__state_cell {
 rg_status rg__state_open_cell(const rg__state_buffer *b, int slot, uint32_t i,
                               rg__state_cell *cell);
 void rg__state_close_cell(rg__state_cell *cell);
-/* Room for this rank's bytes in every vault slot, behind the head. */
+/* Room for this rank's bytes in every vault slot, after the head. */
 rg_status rg__state_reserve_cell(const rg_state *state, rg__state_buffer *b);
 void rg__state_unmap_cell(rg__state_buffer *b);
 /* The local buffers whose parts are not this rank's as it has registered them
- * are redistributed, or refused. What is said then is this rank's alone. */
+ * are redistributed, or refused. The sentence is then this rank's alone. */
 rg_status rg__state_deal(const rg_parts *from);
 /* All ranks have dealt, and this one with that status: the same for all, OK or
  * not. Collective. */
@@ -236,8 +237,8 @@ uint64_t rg__state_known(const rg_state *state, const char *path);
 void rg__state_know(rg_state *state, const char *path, uint64_t newest);
 
 /* load.c. This rank's shards from the checkpoint that rank `source` has loaded,
- * if it has. Collective over the world. ERR_DAMAGED is for one rank to say: the
- * others must hear of it, and of what became of local buffers. */
+ * if it has. Collective over the world. ERR_DAMAGED is one rank's own: the
+ * others must be told of it, and of the fate of local buffers. */
 rg_status rg__state_load_shards(rg_state *state, int source,
                                 rg_status *dealt_p);
 /* Load what a newcomer has only looked at, if it has. */
@@ -251,7 +252,7 @@ rg_status rg__state_load_before(rg_state *state);
 bool rg__state_is_due(const rg_state *state, uint64_t step);
 /* After a commit, before it is left, on every rank: ask for a checkpoint of it,
  * in that directory (NULL: --checkpoint-dir), keeping so many (0: the
- * setting's). Whatever becomes of that, training goes on. */
+ * setting's). Whether it succeeds or not, training goes on. */
 void rg__state_ask(rg_state *state, const char *dir, int keep);
 /* The same once fn has returned on all ranks, of the newest commit, if there is
  * a directory and it is no checkpoint yet. */

@@ -1,9 +1,9 @@
 /* The checkpoints of a world without agents: a worker alone, or the ranks of an
- * mpirun of its own. There is no vault, and so nobody who could write behind
- * the steps: the ranks write registered memory before the commit returns, rank
- * 0 what is replicated and the head, and each rank that has shards or local
- * buffers a file of its own beside it. Rank 0 begins, all write, and only when
- * all have said that theirs is on the disk does rank 0 end and seal it. */
+ * mpirun of its own. There is no vault, and so no agent that could write while
+ * steps go on: the ranks write registered memory before the commit returns.
+ * Rank 0 writes the head and what is replicated, and each rank with shards or
+ * local buffers a file of its own beside it. Rank 0 begins, all write, and when
+ * all have reported that theirs is on the disk, rank 0 ends and seals it. */
 #include "elastic/state/state.h"
 
 #include <stdlib.h>
@@ -26,7 +26,7 @@ typedef struct world_write {
 
 /* ------------------------------------------------------------------ layout */
 
-/* Of each rank all local buffers, one behind the other. */
+/* Of each rank all local buffers, one after the other. */
 static rg_status gather_bytes(world_write *w)
 {
     const rg_state *state = w->state;
@@ -162,7 +162,7 @@ static rg__checkpoint_writing writing_of(world_write *w)
                                     .arg = w};
 }
 
-/* What rank 0 has said, or could not. */
+/* What rank 0 has broadcast, or could not. */
 typedef struct word {
     int32_t status;
     uint64_t serial;

@@ -1,7 +1,7 @@
-/* rg_on_break: a program hears of a broken generation while its own thread may
- * be waiting in a communicator of its own. A thread for each break: the Regroup
- * thread answers the agent meanwhile, and what is slow there holds up this
- * worker alone. */
+/* rg_on_break: tells a program that its generation has broken, while its own
+ * thread may be waiting in a communicator of its own. Each break gets a thread,
+ * so the Regroup thread keeps answering the agent, and a slow function holds up
+ * this worker alone. */
 #include "elastic/worker/worker.h"
 
 #include <signal.h>

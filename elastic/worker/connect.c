@@ -1,5 +1,5 @@
-/* Meeting the agent: whoever started this process, it says who it is over the
- * agent's Unix socket and is handed page and vault. */
+/* Connecting to the agent: whatever started this process, it identifies itself
+ * over the agent's Unix socket and receives page and vault. */
 #include "elastic/worker/worker.h"
 
 #include <errno.h>

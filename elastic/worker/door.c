@@ -97,7 +97,7 @@ rg_status rg__worker_await(rg__worker *w, rg__decided *decided, bool *is_done_p)
 
 /* ---------------------------------------------------------- the first world */
 
-/* Alone, nobody else could begin. */
+/* Alone, this worker begins by itself. */
 static bool has_begun(const rg__worker *w)
 {
     return w->sock >= 0 && atomic_load(&w->ctx->page->begun) != 0;

@@ -389,7 +389,8 @@ rg_status rg__worker_enter_launched(rg__worker *w,
                     w->entered.host_count);
 }
 
-/* Ranks of other hosts hear of it where the connections with this one break. */
+/* Ranks of other hosts learn of it when their connections with this one
+ * break. */
 static void on_lost(void *arg, int rank)
 {
     rg__worker *w = arg;

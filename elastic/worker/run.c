@@ -101,9 +101,8 @@ static rg_status run_generation(rg_state *state, const rg__decided *decided,
     return st;
 }
 
-/* fn may leave for a reason of its own, such as a status that it kept: then
- * nobody else knows, and the generation must end for all. false: it is known.
- */
+/* fn may leave for a reason of its own, such as a status that it kept: no other
+ * rank knows then, and the generation must end for all. false: it is known. */
 static bool make_known(rg__worker *w, rg_status st)
 {
     pthread_mutex_lock(&w->lock);
@@ -122,8 +121,8 @@ static bool make_known(rg__worker *w, rg_status st)
     return true;
 }
 
-/* A reason of its own again and again is no change of membership, but a
- * mistake, and all others would be reset by it for ever. */
+/* A reason of its own again and again is not a change of membership but a
+ * mistake, which would reset all others without end. */
 static rg_status leave_to_come_back(rg_state *state, rg_status st)
 {
     rg__worker *w = state->ctx->worker;

@@ -1,9 +1,9 @@
 /* rg_alloc memory of this host's tasks in a launched world, where no agent
- * hands segments over: an owner writes on a registry, in shared memory, under
- * which number its process has a segment open, and who meets the segment's name
- * in a line opens it there. An owner writes before any line of its names the
- * segment, and wipes when it frees it; who has it mapped lets go of it when it
- * looks for another. */
+ * hands segments over. In a registry in shared memory, the owner of a segment
+ * notes the file descriptor under which its process has it open; a rank that
+ * finds the segment in an operation's descriptor opens it there. The owner
+ * writes the note before any descriptor names the segment, and wipes it when it
+ * frees the segment; others unmap it when they look for another one. */
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -157,7 +157,7 @@ void rg__segment_gone(rg__worker *w, const rg__segment *m)
 
 /* --------------------------------------------------------- on user threads */
 
-/* Wait for a change; once the answer has taken long, that is said, once. */
+/* Wait for a change; if the answer takes long, log that once. */
 static void wait_and_say(rg__worker *w, uint64_t *say_at_ns)
 {
     const struct timespec until = {(time_t)(*say_at_ns / (1000 * RG__MS)),

@@ -1,6 +1,5 @@
-/* The sets of this worker, for who wants to see them: written down when the
- * agent asks, so that making sets costs nothing for it. On the Regroup thread.
- */
+/* The sets of this worker, listed when the agent asks, so that making sets does
+ * not cost anything for it. On the Regroup thread. */
 #include "elastic/worker/worker.h"
 
 #include <stdlib.h>

@@ -42,7 +42,7 @@ static rg_status compare_buffers(rg_state *state)
                     "order, on all of them");
 }
 
-/* Nobody keeps a commit then, and that is said. */
+/* No vault keeps commits then, and a warning says so. */
 static void warn_of_loss(const rg_state *state)
 {
     const rg_ctx *ctx = state->ctx;

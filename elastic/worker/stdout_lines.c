@@ -1,10 +1,10 @@
-/* Standard output by lines. What an agent reads of a worker comes through a
- * pipe, which C fills in blocks: nothing would be seen for minutes, and a
- * worker that is killed would take its last lines along. A terminal in the
- * pipe's place would give lines as well, but it tells every program that a
- * person looks: colours and progress bars would end up in logs. So it is the
- * library that asks for lines, before main: a program that wants another buffer
- * says so with setvbuf, as anywhere, and is not overruled. */
+/* Standard output by lines. An agent reads a worker's output through a pipe,
+ * which C fills in blocks: nothing would be seen for minutes, and the last
+ * lines of a worker that is killed would be lost. A terminal instead of the
+ * pipe would give lines as well, but programs would then believe that a person
+ * looks on: colours and progress bars would end up in logs. So the library asks
+ * for lines, before main: a program that wants another buffer calls setvbuf, as
+ * anywhere else. */
 #include "elastic/worker/worker.h"
 
 #include <stdio.h>

@@ -109,7 +109,8 @@ static void leave(rg__worker *w, rg_status st, const char *why)
     rg__break_tell(w);
 }
 
-/* Who has reported why knows it; others find it in the job's status. */
+/* The worker that reported the reason knows it; others find it in the job's
+ * status. */
 static void leave_broken(rg__worker *w, uint64_t generation)
 {
     char why[2 * RG__TEXT_MAX] = "a peer is lost and the generation has ended; "
@@ -145,7 +146,7 @@ static void leave_if_due(rg__worker *w)
         leave_broken(w, generation);
 }
 
-/* Nothing comes any more: what is entered is closed, and who waits is told. */
+/* Nothing comes any more: close what was entered, and wake all that wait. */
 static void end(rg__worker *w, rg_status st, const char *why)
 {
     pthread_mutex_lock(&w->lock);
@@ -208,7 +209,7 @@ static void hint_stuck_link(rg__worker *w)
         rg__worker_send(w, &m, sizeof m);
 }
 
-/* A launched world: nobody else ends the generation. */
+/* A launched world: only this worker can end the generation. */
 static void end_without_agent(rg__worker *w, const rg__broken *m)
 {
     char why[2 * RG__TEXT_MAX];
@@ -379,7 +380,8 @@ static void on_buffer(rg__worker *w, const rg__buffer *m)
 
 /* --------------------------------------------- an agent lost, and the next */
 
-/* Its supervisor says so, and starts another; or nobody is there any more. */
+/* Its supervisor reports that, and starts another; or the supervisor has
+ * gone. */
 static void on_agent_gone(rg__worker *w)
 {
     if (w->agent_lost_ns != 0)
@@ -402,7 +404,7 @@ static void on_cut(rg__worker *w)
     pthread_mutex_unlock(&w->lock);
 }
 
-/* What the agent before it had read and not acted on is lost with it: this one
+/* What the former agent had read and not acted on is lost with it: the new one
  * is told where we stand, and asked again. */
 static void on_again(rg__worker *w)
 {
@@ -506,9 +508,9 @@ static void read_socket(rg__worker *w, void *room)
     }
 }
 
-/* A worker without an agent is fenced by nobody, so it must not outlive the
- * grace: calls return ERR_AGENT_LOST, and a program that does not end by that
- * is ended. */
+/* Without an agent nothing fences a worker, so it must not outlive the grace:
+ * calls return ERR_AGENT_LOST, and a program that does not end on that is
+ * killed. */
 static void mind_the_grace(rg__worker *w)
 {
     if (w->agent_lost_ns == 0)

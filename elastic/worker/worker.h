@@ -41,7 +41,7 @@ typedef enum rg__phase_event {
 } rg__phase_event;
 
 typedef struct rg__reply {
-    rg__wire_type awaited; /* BUFFER or SEGMENT; 0: nobody asks */
+    rg__wire_type awaited; /* BUFFER or SEGMENT; 0: none */
     uint32_t ask;          /* the number that the answer must bear */
     bool is_here;
     rg_status st;
@@ -102,7 +102,7 @@ struct rg__worker {
     int pending_fd;
     uint64_t asked;         /* generation of the newest proposal that came */
     uint64_t agent_lost_ns; /* 0: it is there */
-    bool is_cut;            /* nobody holds the other end of the socket */
+    bool is_cut;            /* the other end of the socket is closed */
 
     /* What the transport says about a connection; guarded by the engine's
      * lock. */
@@ -113,12 +113,12 @@ struct rg__worker {
 };
 
 /* phase.c: the only place that moves the phase; lock held. true: it has moved.
- * Whoever waits looks again. */
+ * Waiting threads then look again. */
 bool rg__worker_step(rg__worker *w, rg__phase_event event);
 extern const rg__machine rg__phase_machine;
 
-/* connect.c: connect, say who we are, map page and vault. ctx gets page, vault,
- * me, names; worker gets sock. */
+/* connect.c: connect, identify ourselves, map page and vault. ctx gets page,
+ * vault, me, names; worker gets sock. */
 rg_status rg__worker_connect(rg__worker *w, const char *socket_path, int slot);
 /* The same without an agent: private memory, host name of the machine. */
 rg_status rg__worker_stay_alone(rg__worker *w,
@@ -136,7 +136,7 @@ rg_status rg__worker_launched(rg__worker *w,
  * Collective. */
 rg_status rg__worker_enter_launched(rg__worker *w,
                                     const rg__library_settings *settings);
-/* From now on, who waits for a process that has ended hears of it. */
+/* From now on, waiting for a process that has ended fails. */
 void rg__worker_watch_launched(rg__worker *w);
 /* Close it, on the thread that ends it. */
 void rg__worker_leave_launched(rg__worker *w, const char *why);
@@ -170,8 +170,8 @@ rg_status rg__worker_listen(rg__worker *w, const rg__address *address);
 /* thread.c */
 rg_status rg__worker_start_thread(rg__worker *w);
 void rg__worker_stop_thread(rg__worker *w);
-/* rg_run has failed, or its thread has ended: leave the job, so that nobody
- * waits for what the program does until it ends. */
+/* rg_run has failed, or its thread has ended: leave the job, so that no worker
+ * waits for whatever the program does until it ends. */
 void rg__worker_fail(rg__worker *w, rg__finalized why);
 rg_status rg__worker_send(rg__worker *w, const void *message, size_t bytes);
 rg_status rg__worker_mark(rg__worker *w, rg__wire_type type,
@@ -181,7 +181,7 @@ rg_status rg__worker_mark(rg__worker *w, rg__wire_type type,
 void rg__worker_broken(rg__worker *w, uint64_t generation, int peer,
                        const char *why);
 /* The same from under the engine's lock, of the generation entered: published
- * soon by the Regroup thread. arg is the worker; rank -1: of nobody. */
+ * soon by the Regroup thread. arg is the worker; rank -1: of no rank. */
 void rg__worker_link_broken(void *arg, int rank, const char *why);
 
 /* segments.c: rg_alloc memory; the Regroup thread hands its messages over. */
@@ -198,8 +198,9 @@ rg_status rg__worker_reserve(rg_ctx *ctx, const rg__register *what, int *fd_p,
 /* send_sets.c: answer the agent that wants to see this worker's sets. */
 void rg__worker_send_sets(rg__worker *w, uint64_t ask);
 
-/* break.c: tell on_break. Lock held, before anybody can see that the generation
- * entered is left: it is broken; then, unlocked, on the Regroup thread. */
+/* break.c: call on_break. Note, with the lock held, that the generation entered
+ * is broken, before any thread can see that it is left; then tell, unlocked, on
+ * the Regroup thread. */
 void rg__break_note(rg__worker *w);
 void rg__break_tell(rg__worker *w);
 /* Wait until on_break has returned; lock held. */

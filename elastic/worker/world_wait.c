@@ -5,8 +5,8 @@
 
 #include "sdk/base/fail.h"
 
-/* Whoever had no part in comparing the tables of sets waits for the next first
- * generation. */
+/* A worker that had no part in comparing the tables of sets waits for the next
+ * first generation. */
 static rg_status form(rg_ctx *ctx, bool *is_joining_p)
 {
     rg__worker *w = ctx->worker;

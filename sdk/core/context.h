@@ -19,7 +19,7 @@ typedef struct rg__membership {
 
 /* What only the worker room can do, offered to the rooms above it. */
 typedef struct rg__hooks {
-    /* Reserve room for a buffer in the vault, or only its name if it is sharded:
+    /* Reserve room for a buffer in the vault, only its name if it is sharded:
      * a borrowed descriptor, and where its room begins. -1: there is no agent,
      * and so no vault that could outlive this worker. */
     rg_status (*reserve)(rg_ctx *ctx, const rg__register *what, int *fd_p,

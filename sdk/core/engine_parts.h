@@ -173,9 +173,9 @@ void rg__channel_set_reason(rg__channel *channel, rg_status st,
 void rg__req_fail_noted(rg__engine *engine, rg_req *req, rg_status st,
                         const char *why);
 
-/* run_request.c, for requests that don't run as they are: do a piece of the work
- * before the operation begins (IN_PROGRESS: there is more); the operation to
- * begin on the comm (NULL: no memory); its outcome (IN_PROGRESS: begin again). */
+/* run_request.c, for requests that don't run as they are: do a piece of the
+ * work before the operation begins (IN_PROGRESS: there is more); what to begin
+ * on the comm (NULL: no memory); its outcome (IN_PROGRESS: begin again). */
 rg_status rg__run_prepare_other(rg_req *req);
 const rg__coll *rg__run_begin_other(rg_req *req);
 rg_status rg__run_end_other(rg_req *req, rg_status st, const rg__coll *joined);
