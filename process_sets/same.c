@@ -11,8 +11,8 @@
  * Lanes that differ are looked at one by one, and the first operation that is
  * not the same on all members is named. That ends the device's work in this
  * generation, on all ranks of the world: whatever they wait for or start
- * returns ERR_MISMATCH. An operation that some have not started at all may still come;
- * it is reported, and its deadline ends it. */
+ * returns ERR_MISMATCH. An operation that some have not started at all may
+ * still come; it is reported, and its deadline ends it. */
 #include "process_sets/sets.h"
 
 #include <inttypes.h>

@@ -7,10 +7,10 @@
  * A file is written completely under its .part name and then sealed: renamed. A
  * file with its final name is complete and counts, in the order of the serials.
  * A .part file does not count, and is removed when a later one is sealed, and
- * so are data files whose checkpoint is gone. Each host writes a file of its own, with
- * the hashes of its pieces at its end; rank 0's host moves these into the head.
- * A directory belongs to one job at a time, and to the job that resumes from
- * it.
+ * so are data files whose checkpoint is gone. Each host writes a file of its
+ * own, with the hashes of its pieces at its end; rank 0's host moves these into
+ * the head. A directory belongs to one job at a time, and to the job that
+ * resumes from it.
  *
  * Threads:   any; nothing is shared.
  * Ownership: lists are the caller's, to free(). */

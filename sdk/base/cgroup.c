@@ -1,8 +1,8 @@
 /* What a group uses includes the cache of files that it has read, which the
  * kernel gives back before it lets anything fail: a training that reads its
- * data set "uses" all of its limit for ever. Clean pages of files count as free
- * here, and so does the slab that the kernel calls reclaimable. Shared memory
- * does not: without swap there is nowhere to put it. */
+ * data set "uses" all of its limit from then on. Clean pages of files count as
+ * free here, and so does the slab that the kernel calls reclaimable. Shared
+ * memory does not: without swap there is nowhere to put it. */
 #include "sdk/base/cgroup.h"
 
 #include <inttypes.h>

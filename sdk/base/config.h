@@ -91,7 +91,7 @@ rg_status rg__cfg_set(rg__cfg *cfg, const char *name, const char *text,
 /* Take every REGROUP_* variable of an environment that has a value, and the
  * file that REGROUP_CONFIG names. knows_all: every table of the program was
  * added, so a name that is in none is a mistake: a warning for a variable,
- * ERR_INVALID in the file; else such names are somebody else's. */
+ * ERR_INVALID in the file; else such names may belong to another program. */
 rg_status rg__cfg_read(rg__cfg *cfg, char *const *environment, bool knows_all);
 
 /* Lines `name = value`; # begins a comment; a name as in the flag or in the

@@ -1,5 +1,5 @@
 /* memcpy for much data: from a staging slot, which begins with a page, into
- * malloc's memory, which begins 16 bytes behind one. Threads: any. */
+ * malloc's memory, which begins 16 bytes after one. Threads: any. */
 #ifndef RG_BASE_COPY_H
 #define RG_BASE_COPY_H
 
@@ -12,8 +12,8 @@
 #define RG__COPY_BLOCK 2048 /* glibc copies longer ones by rep movsb */
 
 /* rep movsb, and so memcpy up to a MiB, is twenty times slower on AMD Zen 3
- * where `to` lies, seen modulo a page, up to 31 bytes behind `from`: 2 instead
- * of 40 GB/s, measured with glibc 2.36; see
+ * where `to` lies, modulo a page, up to 31 bytes after `from`: 2 instead of
+ * 40 GB/s, measured with glibc 2.36; see
  * https://lunnova.dev/articles/ryzen-slow-short-rep-mov/ */
 static inline void rg__copy(void *to, const void *from, size_t bytes)
 {

@@ -91,7 +91,7 @@ static const action actions[] = {
 
 /* ---------------------------------------------------------------- reading */
 
-/* The number behind a word: "rank3" behind "rank". */
+/* The number after a word: of "rank3" after "rank". */
 static bool number_behind(const char *text, const char *word, uint64_t *n_p)
 {
     const size_t length = strlen(word);

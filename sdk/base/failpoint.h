@@ -1,14 +1,14 @@
 /* Failpoints: named places in test builds (REGROUP_FAILPOINTS=ON) at which a
- * worker or an agent does itself harm when REGROUP_FAILPOINT says so:
+ * worker or an agent harms itself when REGROUP_FAILPOINT says so:
  *
  *   REGROUP_FAILPOINT=NAME[:CONDITION...]:ACTION[,more]
  *   REGROUP_FAILPOINT=commit.before_agree:rank3:step10:start1:kill
  *
- * conditions  rankN stepN genN   of who comes by; agents have no rank
+ * conditions  rankN stepN genN   of the process that passes; agents have none
  *             startN             the Nth process in the slot, from 1
  * actions     kill stop          SIGKILL or SIGSTOP to itself
  *             segv abort exit0 exit1
- *             sleepMS            milliseconds; the thread that came by sleeps
+ *             sleepMS            milliseconds; the thread that passes sleeps
  *
  * Each entry strikes once in a process. A malformed entry is named in a warning
  * and skipped. In other builds the macro is nothing.

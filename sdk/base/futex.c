@@ -32,7 +32,8 @@ struct waitv {
 };
 
 static _Atomic bool waitv_missing;
-static _Atomic uint32_t crowd; /* quick yields until nobody else is here */
+static _Atomic uint32_t
+    crowd; /* quick yields: no other thread wants the processor */
 
 static struct timespec to_timespec(uint64_t ns)
 {
@@ -92,11 +93,11 @@ void rg__bell_ring(rg__bell *bell)
     rg__bell_ring_for(bell, UINT32_MAX);
 }
 
-/* Whoever waits here may keep the processor from the very peers that it waits
- * for. A yield that takes long says that others are here: then yield without
- * pausing first, and go on with that for longer, since each brings them on. A
- * look that took long has let them in already (MPI may yield by itself): then
- * look again. */
+/* A thread that waits here may keep the processor from the very peers that it
+ * waits for. A yield that takes long shows that others are here: then yield
+ * without pausing first, and do that for longer, since each yield lets them go
+ * on. A poll that took long has let them in already (MPI may yield by itself):
+ * then poll again. */
 void rg__yield(void)
 {
     static _Thread_local uint64_t last;

@@ -15,12 +15,11 @@ typedef struct rg__bell {
                                only read it */
 } rg__bell;
 
-/* Wake who sleeps on the bell, whatever for; a load and nothing else when
- * nobody does. */
+/* Wake all threads that sleep on the bell; only a load when there is none. */
 void rg__bell_ring(rg__bell *bell);
 
 /* The same for these bits only, and without the fence, which the caller has
- * made behind its posts. */
+ * made after its posts. */
 void rg__bell_ring_for(rg__bell *bell, uint32_t bits);
 
 /* Sleep until one of the words differs from its expected value, or until

@@ -293,8 +293,8 @@ static void write_sentence(rg__level level, const char *room,
         write_text(room, sentence);
 }
 
-/* false: the line that was to come is dropped. Else those that were dropped
- * before it have been told of. */
+/* false: drop the line that was to come. Otherwise the number of lines dropped
+ * before it was logged. */
 static bool can_write(void)
 {
     char sentence[80];

@@ -6,9 +6,9 @@
  *
  * Threads:   any.
  * Ownership: texts are copied.
- * Units:     text has local time, JSON UTC; rank and size are null for who has
- *            none. Levels per room come from REGROUP_LOG ("info,etcd=debug"),
- *            the format from REGROUP_LOG_FORMAT. */
+ * Units:     text has local time, JSON UTC; rank and size are null where there
+ *            is none. REGROUP_LOG sets levels per room ("info,etcd=debug"),
+ *            REGROUP_LOG_FORMAT the format. */
 #ifndef RG_BASE_LOG_H
 #define RG_BASE_LOG_H
 
@@ -33,7 +33,8 @@ bool rg__log_levels(const char *text);
 bool rg__log_format(const char *text);
 bool rg__log_is_json(void);
 
-/* Who speaks: host name (copied), rank and size (-1 for none), generation. */
+/* The writer of the lines: host name (copied), rank and size (-1 for none),
+ * generation. */
 void rg__log_who(const char *host, int rank, int size, uint64_t generation);
 
 /* From now on, and in children: a line that standard error would wait with is

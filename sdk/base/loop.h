@@ -31,7 +31,7 @@ void rg__timer_stop(rg__timer *timer);
 bool rg__timer_is_set(const rg__timer *timer);
 void rg__timer_destroy(rg__timer *timer); /* NULL allowed */
 
-/* A turn is all that is done between two waits for events. Be told of one that
+/* A turn is all that is done between two waits for events. Report one that
  * computes for longer than the limit, in the kernel too, or that sleeps for
  * RG__TURN_ASLEEP limits: what it sleeps for, a disk or another process, may
  * itself wait for a processor. The time that the thread waited for one does not

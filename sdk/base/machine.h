@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #define RG__STAYS 0xfe /* the event changes nothing */
-#define RG__NEVER 0xff /* it can't come in that state; said if it does */
+#define RG__NEVER 0xff /* it can't come in that state; logged if it does */
 
 typedef struct rg__transition {
     uint32_t from; /* a bit for each state */
@@ -37,7 +37,7 @@ typedef struct rg__machine {
         .rows = sizeof table / sizeof *table                                   \
     }
 
-/* The state behind that event. */
+/* The state after that event. */
 int rg__machine_next(const rg__machine *m, int state, int event);
 /* How many rows answer it: 1. */
 int rg__machine_answers(const rg__machine *m, int state, int event);

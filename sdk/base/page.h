@@ -3,11 +3,11 @@
  * them, so the agent checks every number that it reads here and never calls
  * pthread on this memory. Layout changes raise RG__WIRE_VERSION.
  *
- * The page. `life` is held for ever by the worker's Regroup thread. The kernel
- * marks its word FUTEX_OWNER_DIED about 0.1 ms after a SIGKILL, before it frees
- * the process's memory; the agent waits on that word as a plain futex. A crash
- * that dumps core hides the mark for seconds, so crash handlers store `dying`
- * first and wake the same futex.
+ * The page. The worker's Regroup thread holds `life` as long as it lives. The
+ * kernel marks its word FUTEX_OWNER_DIED about 0.1 ms after a SIGKILL, before
+ * it frees the process's memory; the agent waits on that word as a plain futex.
+ * A crash that dumps core hides the mark for seconds, so crash handlers store
+ * `dying` first and wake the same futex.
  *
  * The vault. A header segment (below) and one segment per registered buffer,
  * each holding a copy per vault slot at rg__vault_stride(bytes) distance: two

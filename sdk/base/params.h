@@ -1,6 +1,6 @@
 /* Params structs of callers: each begins with its own size, as the caller's
  * header had it, so that a newer library takes those of older programs. A new
- * member begins at or behind the size that the struct had: in what was padding
+ * member begins at or after the size that the struct had: in what was padding
  * until then, older programs have whatever was in memory.
  * Functions without state; any thread. */
 #ifndef RG_BASE_PARAMS_H

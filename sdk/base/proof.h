@@ -1,6 +1,6 @@
 /* Proving that both ends of a connection, or the sender of a datagram, know
  * the job's key, without sending it: keyed hashes (HMAC-SHA512-256) over what
- * was said. Functions without state; any thread. */
+ * was sent. Functions without state; any thread. */
 #ifndef RG_BASE_PROOF_H
 #define RG_BASE_PROOF_H
 
@@ -25,7 +25,7 @@ bool rg__mac_is(const uint8_t mac[RG__MAC_BYTES], const uint8_t *key,
                 const char *label, const void *a, size_t a_bytes, const void *b,
                 size_t b_bytes);
 
-/* Bytes that nobody can guess. */
+/* Bytes that can't be guessed. */
 rg_status rg__random_bytes(void *to, size_t n);
 
 #endif

@@ -106,9 +106,9 @@ static ssize_t receive(int sock, struct msghdr *msg, control *room)
     return got;
 }
 
-/* A reset is told before what is queued, once; and the kernel tells an end too
- * early where the last message and the close come while it looks: behind an
- * end nothing more can come, so whoever looks again knows. */
+/* A reset is reported before what is queued, once; and the kernel reports an
+ * end too early if the last message and the close come while it looks. Nothing
+ * can come after an end, so a second look settles it. */
 static ssize_t receive_to_the_end(int sock, struct msghdr *msg, control *room)
 {
     ssize_t got = receive(sock, msg, room);

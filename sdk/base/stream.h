@@ -1,5 +1,5 @@
-/* Copying much to where nobody reads soon: such as the vault, which is written
- * at every commit and read after a failure. Threads: any. */
+/* Copying much to where it is not read soon, such as the vault, which is
+ * written at every commit and read after a failure. Threads: any. */
 #ifndef RG_BASE_STREAM_H
 #define RG_BASE_STREAM_H
 

@@ -28,7 +28,7 @@
  *   FIN (fn returned OK everywhere)  ->
  *                                    <-      DONE
  *                                    <-      ENDED (why), at any time
- *                                    <-      SETS, when somebody wants to see
+ *                                    <-      SETS, when a command asks
  *   SETS_LIST, as many as it takes  ->
  *   FINALIZE                         ->
  *
@@ -124,8 +124,8 @@ typedef struct rg__wire_head {
  * RG__WIRE_NONE: it is none. */
 rg__wire_type rg__wire_read(const void *bytes, size_t n);
 
-/* Who a worker is, for ever: its host's incarnation, its slot, and which
- * process in that slot (1, 2, 3 ...). A replacement is another member. */
+/* The identity of a worker, for life: its host's incarnation, its slot, and
+ * which process in that slot (1, 2, 3 ...). A replacement is another member. */
 typedef struct rg__member_id {
     uint64_t host;
     uint32_t slot, start;
@@ -327,8 +327,8 @@ typedef struct rg__mark {
     uint64_t generation; /* or what RG__WIRE says */
 } rg__mark;
 
-/* Where a worker stands, said behind everything that it said before and after
- * everything that it was told before. Generations, 0: none. */
+/* Where a worker stands: sent after all its messages to the former agent, and
+ * after it has handled all of that agent's. Generations, 0: none. */
 typedef struct rg__stand {
     rg__wire_head head;
     uint32_t is_at_door, port; /* as in DOOR */

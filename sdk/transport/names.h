@@ -35,7 +35,7 @@
     X(BOR, "bor")                                                              \
     X(BXOR, "bxor")
 
-/* "?" for a number that is none: a member may have said anything. */
+/* "?" for an unknown number: a member may have posted anything. */
 RG_INNER const char *rg__kind_name(uint64_t kind);
 const char *rg__type_name(uint64_t type);
 const char *rg__op_name(uint64_t op);

@@ -24,7 +24,7 @@ RG_INNER void rg__reduce(rg_type type, rg_op op, void *out, const void *a,
 RG_INNER void rg__combine(const rg__coll *coll, void *out,
                           const void *const *src, int n, size_t count, int of);
 
-/* What comes behind the last op: AVG's division by n, the postscale. The parts
+/* What comes after the last op: AVG's division by n, the postscale. The parts
  * were made by rg__combine with of = -n. */
 RG_INNER void rg__finish(const rg__coll *coll, void *data, size_t count, int n);
 

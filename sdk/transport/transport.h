@@ -77,16 +77,17 @@ typedef enum rg__kind {
  * root). Nothing else overlaps, but for allgathers that send from elsewhere in
  * recv.
  *
- * JOIN: this member adds nothing to the operations of the others any more; is
- * answered at once, in one of three ways (comm->joined says more):
- *   OK            all have joined; joined.root is the last of them, that is the
- *                 highest rank whose `count` is 1 (it has joined just now)
- *   RG__COLL_AGAIN     some have joined and the rest has started one and the
- * same ALLREDUCE: to all members, those that started it included. No data has
- * moved. All members then start that allreduce once more (joined says which),
- * with `tag` RG__JOINED_TAG, and who has joined brings neutral elements.
- *   ERR_MISMATCH  some have joined, and the others started something else; a
- *                 JOIN is then started again by who joined. */
+ * JOIN: this member adds nothing to the operations of the others any more; it
+ * is answered at once, in one of three ways (comm->joined says more):
+ *   OK              all have joined; joined.root is the last of them: the
+ *                   highest rank whose `count` is 1 (it has joined just now)
+ *   RG__COLL_AGAIN  some have joined and the rest has started one and the same
+ *                   ALLREDUCE; all members get it. No data has moved. All then
+ *                   start that allreduce once more (joined says which), with
+ *                   `tag` RG__JOINED_TAG; those that have joined contribute
+ *                   neutral elements.
+ *   ERR_MISMATCH    some have joined, and the others started something else;
+ *                   those that have joined then start their JOIN again. */
 typedef struct rg__coll {
     rg__kind kind;
     rg_type type;
@@ -101,7 +102,7 @@ typedef struct rg__coll {
     double prescale, postscale; /* of reductions; 0: none */
     const uint64_t *send_counts, *send_places;
     const uint64_t *recv_counts, *recv_places;
-    /* For what is said of it, compared by nobody: */
+    /* For log lines and errors; not compared: */
     const char *what;   /* call of the program's that it is a part of; NULL:
                            kind says it */
     const char *absent; /* what a member that is awaited for long has not done,
@@ -168,7 +169,7 @@ typedef struct rg__boot {
     /* That rank does not answer (bytes 0), or none of so many bytes sent to it
        has been acknowledged for so long, though they are sent again: its host
        may not be reached, or not by large packets. May come again and again,
-       under the same rules. NULL: nobody asks. */
+       under the same rules. NULL: not reported. */
     void (*stuck)(void *arg, int rank, uint64_t bytes, uint64_t waited_ms);
     void *broken_arg; /* of both */
 } rg__boot;
@@ -191,13 +192,13 @@ typedef struct rg__transport {
     const char *name;
 
     /* Open the world's comm. Not collective: that all have built it is agreed
-     * through the agents before anybody starts an operation. */
+     * through the agents before any member starts an operation. */
     rg_status (*open)(const rg__boot *boot, rg__comm **comm_p);
 
     /* Open a comm for n world ranks in that order, of which this rank is one.
      * Collective over the members in that id is equal. It is unique in the
      * generation, but for sets without a common member, which may share one.
-     * Waits for nobody. The parent outlives it. *comm_p is what `rendezvous`
+     * Does not wait. The parent outlives it. *comm_p is what `rendezvous`
      * has made, and is closed where this fails. */
     rg_status (*split)(rg__comm *world, const int *ranks, int n, uint32_t id,
                        rg__comm **comm_p);
@@ -226,13 +227,13 @@ typedef struct rg__transport {
      * ring by itself. NULL: there is no such thing. */
     void (*arm)(rg__comm *world);
 
-    /* Whom the operation in flight waits for: set ranks into ranks, at most
+    /* The members that the operation in flight waits for: set ranks, at most
      * room of them; returns how many. Any thread that holds the engine's lock.
      * NULL: it can't be said. */
     int (*awaited)(rg__comm *comm, int *ranks, int room);
 
-    /* This process ends, and starts nothing any more: said before close, so
-     * that nobody waits for it. NULL: nobody hears it. */
+    /* This process ends, and starts nothing any more: called before close, so
+     * that no peer waits for it. NULL: peers can't be told. */
     void (*goodbye)(rg__comm *world);
 
     /* Has that member, a set rank, said so, or has its process ended? Under the
@@ -253,7 +254,7 @@ typedef struct rg__transport {
 
     rg__wait_policy wait; /* sleep_ns 0: the engine's own */
 
-    /* Is memory of the operation in flight also used by somebody who does not
+    /* Is memory of the operation in flight also used by a library that does not
      * stop when it is given up? Then that memory is never freed. NULL: no. */
     bool (*holds)(rg__comm *comm);
 

@@ -46,10 +46,10 @@ struct rg__checked {
     word *early;     /* by set rank: the oldest about what is to start here */
     uint64_t *left;  /* by set rank: what it had started, and 1; 0: it stays */
     rg__descriptor *descriptor; /* by set rank: of the operation alarm */
-    bool *is_told;              /* descriptor is here, or is known to nobody */
-    int ahead;                  /* the lowest who can't tell its own; n: none */
-    uint64_t alarm;             /* 0: none */
-    char *verdict;              /* owned */
+    bool *is_told;  /* its descriptor is here, or no member has it */
+    int ahead;      /* the lowest that can't tell its own; n: none */
+    uint64_t alarm; /* 0: none */
+    char *verdict;  /* owned */
     uint64_t owed; /* routine words that the left neighbour has sent or will, */
     uint64_t collected; /* and how many have come */
     uint32_t looks;
@@ -272,7 +272,7 @@ static void give_verdict(rg__checked *k)
     k->verdict = strdup(rg_last_error());
 }
 
-/* Who has left tells nothing any more. */
+/* Members that have left tell nothing any more. */
 static void conclude(rg__checked *k)
 {
     for (int m = k->c->n - 1; m >= 0; m--) {
@@ -522,8 +522,8 @@ static void tell_left(rg__checked *k)
     }
 }
 
-/* The world joined first, and so comes last: whose word about it has come has
- * told all. */
+/* The world joined first, and so comes last: a member whose word about it has
+ * come has sent all its words. */
 void rg__check_goodbye(void)
 {
     if (!words.is_open)

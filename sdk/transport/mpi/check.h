@@ -40,7 +40,7 @@ void rg__check_part(rg__mpi *c);
 /* This process ends: all members of all comms are told. */
 void rg__check_goodbye(void);
 
-/* Members that have said so, and never start the operation in flight: at most
+/* Members that have told so, and never start the operation in flight: at most
  * room of them into ranks; returns how many. */
 int rg__check_left(const rg__mpi *c, int *ranks, int room);
 
@@ -51,7 +51,7 @@ uint64_t rg__check_mix(uint64_t hash, const rg__descriptor *descriptor);
 void rg__check_started(rg__mpi *c);
 void rg__check_ended(rg__mpi *c);
 
-/* Two members' counts differ: ERR_MISMATCH, here and on all that hear of it. */
+/* Two members' counts differ: ERR_MISMATCH, here and on all others. */
 rg_status rg__check_differs(rg__mpi *c, const rg__pair *p);
 
 /* Nothing has moved. RG_OK, or the verdict. */

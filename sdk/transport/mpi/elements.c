@@ -42,8 +42,7 @@ static rg__elements all_of(uint64_t count)
     return (rg__elements){0, count};
 }
 
-/* Of an alltoall that sends from a copy: parts lie there one behind the other.
- */
+/* Of an alltoall that sends from a copy, where parts follow one another. */
 rg__elements rg__elements_packed(const rg__mpi *c, int r)
 {
     const rg__coll *o = &c->coll;

@@ -1,10 +1,10 @@
 /* Members that are lost: their process on this host has ended (peer_watch.h),
- * or MPI itself says so, with the calls of ULFM, which are looked up when MPI
+ * or MPI itself reports it, by the calls of ULFM, which are looked up when MPI
  * is there. Open MPI 5 has them (and acts on them under `mpirun --with-ft
- * ulfm`), Open MPI 4.1 has not: one library serves both.
+ * ulfm`), Open MPI 4.1 does not: one library serves both.
  *
- * Whoever hears of a loss revokes the set's communicator, so that members that
- * wait for somebody else on it hear of it too.
+ * A member that learns of a loss revokes the set's communicator, so that
+ * members that wait for another one on it learn of it too.
  *
  * Called with the engine's lock held, like the comms. */
 #ifndef RG_MPI_LOST_H
@@ -25,14 +25,14 @@ bool rg__lost_is_meant(int code);
  * know them yet. */
 rg_status rg__lost_name(struct rg__mpi *c, const char *why);
 
-/* Receives from anybody go on for those who are left. */
+/* Receives from any source go on for the members that are left. */
 void rg__lost_note(MPI_Comm on);
 
 /* Has that member's process ended? Has any, or has MPI said so? */
 bool rg__lost_is(const struct rg__mpi *c, int m);
 bool rg__lost_in(const struct rg__mpi *c);
 
-/* Has anybody been lost? Then MPI_Finalize may wait for ever. */
+/* Has any process been lost? Then MPI_Finalize may wait for ever. */
 bool rg__lost_any(void);
 
 #endif

@@ -80,8 +80,8 @@ static bool may_swap(const rg__mpi *c)
            bytes_of(c, c->coll.count) >= SWAPPED;
 }
 
-/* Elements of a message that is a part, or a piece of it: who swaps and who
- * does not understand each other. */
+/* Elements of a message that is a part, or a piece of it: members that swap and
+ * members that don't use the same ones. */
 static uint64_t piece_of(const rg__mpi *c, rg__elements p)
 {
     return may_swap(c) ? SWAP_BYTES / rg_type_size(c->coll.type) : p.count;
@@ -223,7 +223,7 @@ static rg_status set_aside(rg__mpi *c)
 
 /* A large alltoall in place: each two swap their parts, piece by piece, so that
  * what is set aside is a piece. part: the step; at: elements of its parts that
- * are on their way. In each step a rank has one partner, maybe itself. */
+ * are on their way. In each step a rank has one partner, possibly itself. */
 static int partner_of(const rg__mpi *c)
 {
     const int n = c->n, step = (int)c->part;
@@ -308,8 +308,8 @@ static rg_status sign(rg__mpi *c, int from, int to)
     return st;
 }
 
-/* part: how far away this step's ranks are. Who has heard from the left knows
- * of twice as many in each step. */
+/* part: how far away this step's ranks are. With each step, a rank
+ * knows of twice as many. */
 static rg_status pass_on(rg__mpi *c)
 {
     const int far = (int)c->part;

@@ -53,14 +53,14 @@ struct rg__mpi {
     rg__stage_fn stage, next; /* next: behind a comparison */
     uint64_t at, part;        /* elements done, and in flight */
     uint64_t done;            /* elements of the part that are computed */
-    bool is_together;         /* a reduction that everybody computes whole */
-    bool is_packed;           /* an alltoall that sends from scratch */
+    bool is_together; /* a reduction that each member computes completely */
+    bool is_packed;   /* an alltoall that sends from scratch */
 
     MPI_Request *request;   /* owned, as what follows */
     int requests, room;     /* posted, and how many there is room for */
     int completed;          /* of those that are posted */
     int needed;             /* so many before the next stage; 0: all */
-    uint64_t since_ns;      /* it was looked at in vain; 0: it was not */
+    uint64_t since_ns;      /* it was polled without success; 0: it was not */
     uint64_t looked_ns;     /* the last time */
     rg__brought mine, *all; /* all: n of them */
     uint64_t *told;         /* uneven: elements that I send to each member, */
@@ -106,8 +106,8 @@ void rg__mpi_free_scratch(rg__mpi *c);
 void rg__mpi_keep_spares(uint64_t most);
 /* Is what is needed of what was posted complete? */
 rg_status rg__mpi_await(rg__mpi *c);
-/* Looks in vain at several sets take turns: is it too early for another one at
- * this set; it is no longer waited for; an operation starts. */
+/* Polls of several idle sets take turns: is it too early to poll this set
+ * again; it is no longer waited for; an operation starts. */
 bool rg__mpi_backs_off(const rg__mpi *c);
 void rg__mpi_note_no_wait(rg__mpi *c);
 void rg__mpi_note_start(void);
@@ -119,8 +119,7 @@ typedef struct rg__elements {
 
 rg__elements rg__elements_to(const rg__mpi *c, int r);
 rg__elements rg__elements_from(const rg__mpi *c, int r);
-/* Of an alltoall that sends from a copy, where parts lie one behind the other.
- */
+/* Of an alltoall that sends from a copy, where parts follow one another. */
 rg__elements rg__elements_packed(const rg__mpi *c, int r);
 /* ERR_MISMATCH with its sentence. */
 rg_status rg__elements_differ(const rg__mpi *c, rg__kind kind,

@@ -3,7 +3,7 @@
  *
  * MPI is called under the engine's lock, by the threads that may (world.c), and
  * in the functions of regroup_mpi.h. Only making a communicator waits for
- * peers: for those who have just agreed to make it. */
+ * peers, namely those that have just agreed to make it. */
 #ifndef RG_MPI_MPI_PARTS_H
 #define RG_MPI_MPI_PARTS_H
 

@@ -1,17 +1,17 @@
 /* Reductions, by messages; in sets of many members by MPI, where it has the
  * type.
  *
- *   in pairs  the smallest, among 4, 8 or 16: in each step a rank and its
- *             partner exchange what they and those that they have met have
- *   together  small ones: everybody sends all to all, and all compute it, in
+ *   pairwise  the smallest, among 4, 8 or 16: recursive doubling; in each step
+ *             a rank and its partner exchange all that they have gathered
+ *   together  small ones: each rank sends all to all, and all compute it, in
  *             rank order
- *   to root   a REDUCE that is not large: everybody sends all to the root
+ *   to root   a REDUCE that is not large: each rank sends all to the root
  *   a round   every rank has a slice of the round's elements; it receives that
- *             slice of all others, computes the whole of it in rank order, and
- *             sends the result to whom it belongs
+ *             slice of all others, adds them up in rank order, and sends the
+ *             result to the ranks that need it
  *
  * So a slice is computed once, and all ranks get equal bits; F16 and BF16,
- * which MPI has not, are added in float32; and from some KiB on it is quicker
+ * which MPI lacks, are added in float32; and from some KiB on it is quicker
  * than MPI's own collectives, since every byte travels twice and is added once.
  *
  *   REDUCE           the slices go to the root only

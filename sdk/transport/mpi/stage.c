@@ -10,13 +10,13 @@
 #define BACKOFF_PART 16
 #define BACKOFF_MOST 4
 #define SPARE_MOST   ((uint64_t)16 << 20)
-/* Copies are slow to a place that lies, seen modulo a page, a few bytes behind
- * where they come from. So scratch lies as the program's memory does: rg_alloc
- * memory begins with a page, malloc's 16 bytes behind it. */
+/* Copies are slow to a place that lies, modulo a page, a few bytes after their
+ * source. So scratch is aligned as the program's memory is: rg_alloc memory
+ * begins at a page, malloc's 16 bytes after it. */
 #define PAGE ((uint64_t)4096)
 
 /* Guarded by the engine's lock. */
-static int waiting;         /* comms that were looked at in vain */
+static int waiting;         /* comms that were polled without success */
 static uint64_t started_ns; /* the newest operation beside those */
 
 /* ----------------------------------------------------------------- scratch */
@@ -149,10 +149,9 @@ void rg__mpi_note_no_wait(rg__mpi *c)
     c->since_ns = 0;
 }
 
-/* Every look at a set in vain lets MPI look for all sets, and yield. So among
- * several that are in flight one that has waited for long is looked at after a
- * part of that time again, and gives way for a part to what has just started.
- */
+/* Polling a set that is not ready makes MPI look at all sets, and yield. So
+ * when several are in flight, a set that has waited for long is polled again
+ * only after a part of that time, and makes room for what has just started. */
 static uint64_t part_of_wait(const rg__mpi *c, uint64_t part)
 {
     return at_most((c->looked_ns - c->since_ns) / part, RG__MPI_SLEEP_NS);
@@ -180,8 +179,8 @@ static void note_vain_look(rg__mpi *c)
     waiting++;
 }
 
-/* Is what is needed of what was posted complete? One by one: a failure of
- * several at once is told to the handler of MPI_COMM_WORLD by MPICH. */
+/* Are the requests that are needed complete? One by one: MPICH reports a
+ * failure of several at once to the handler of MPI_COMM_WORLD. */
 rg_status rg__mpi_await(rg__mpi *c)
 {
     const int needed = c->needed == 0 ? c->requests : c->needed;

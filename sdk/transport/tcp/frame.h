@@ -14,8 +14,8 @@
  *   BYE      the sender has left the set or the generation; index 1: its
  *            process ends
  *
- * Threads: functions without state. Everything here takes bytes that anybody
- * may have sent; what passes is in range and has its right length. */
+ * Threads: functions without state. Everything here takes bytes from any
+ * sender; what passes is in range and has the right length. */
 #ifndef RG_TCP_FRAME_H
 #define RG_TCP_FRAME_H
 

@@ -1,12 +1,12 @@
 /* How connections come up: connecting, greeting, accepting.
  *
- * Whoever connects to the listener is a guest: at first nobody knows it, and
- * there are few places and little time for such; its HELLO carries a proof of
- * the job's key, and it has been asked for a second one, over a number of ours;
- * then it is who it says, and waits until the link that it has come for is
- * made; but not for long once it has hung up, because that set may have been
- * given back here already. A guest that is pushed out or refused tries again if
- * it is one of us. */
+ * A peer that connects to the listener is a guest. At first it is unknown, and
+ * there are few places and little time for such guests. Its HELLO carries a
+ * proof of the job's key, and it is asked for a second one, over a random
+ * number of ours; then its identity is certain, and it waits until the link
+ * that it wants is made; not for long once it has hung up, because that set may
+ * have been given back here already. A guest that is pushed out or refused
+ * tries again if it belongs to the job. */
 #include "sdk/transport/tcp/net.h"
 
 #include <arpa/inet.h>
@@ -315,11 +315,11 @@ static void add_guest(rg__net *net, int fd, uint64_t now)
     net->guests = g;
     net->guest_count[GUEST_UNKNOWN]++;
     rg__net_watch(net, &g->watched, EPOLLIN);
-    rg__handshake_guest(g); /* it may have said everything already */
+    rg__handshake_guest(g); /* it may have sent everything already */
 }
 
 /* No descriptor is left: strangers give theirs back, or else we don't listen
- * for a while, so that nobody is woken for what can't be accepted. */
+ * for a while, so that no thread is woken for what can't be accepted. */
 static void on_no_descriptor(rg__net *net, uint64_t now)
 {
     if (net->guest_count[GUEST_UNKNOWN] > 0) {
@@ -355,7 +355,7 @@ static bool is_same(rg__member_id a, rg__member_id b)
     return a.host == b.host && a.slot == b.slot && a.start == b.start;
 }
 
-/* NULL: it is for me and from a member who is to connect to me. */
+/* NULL: it is for me and from a member that is to connect to me. */
 static const char *hello_fault(const rg__net *net, const rg__data_hello *h)
 {
     const rg__data_hello_body *who = &h->body;

@@ -2,9 +2,9 @@
  * all others sleep, and the report about a link that broke.
  *
  * All sockets are in one epoll, level-triggered, which is in another one that
- * fires once. Who is about to sleep makes the first one look for what the
- * operations in flight wait for, and arms the second; so the thread is woken at
- * most once per sleep, and never for what nobody waits for. */
+ * fires once. A thread that is about to sleep makes the first one look for what
+ * the operations in flight wait for, and arms the second; so the net's thread
+ * is woken at most once per sleep, and only for what an operation waits for. */
 #include "sdk/transport/tcp/net.h"
 
 #include <errno.h>
@@ -178,8 +178,8 @@ void rg__net_close(rg__net *net)
 
 /* -------------------------------------------------------------------- turns */
 
-/* Nobody is told of a broken link at once: when its peer has died, or has left
- * a generation that has ended, the agents know that better. */
+/* A broken link is not reported at once: if its peer has died, or has left a
+ * generation that has ended, the agents know that better. */
 static void report(rg__net *net, uint64_t now)
 {
     if (net->broken_ns == 0 || net->is_reported ||

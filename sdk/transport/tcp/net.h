@@ -121,8 +121,8 @@ struct rg__net {
 rg_status rg__net_open(const rg__boot *boot, rg__bell *bell, rg__net **net_p);
 void rg__net_close(rg__net *net); /* NULL is allowed; links are closed before */
 
-/* Accept, connect and greet. is_urgent: somebody waits for a link to come up;
- * otherwise it costs little unless something has happened. */
+/* Accept, connect and greet. is_urgent: an operation waits for a link to come
+ * up; otherwise it costs little unless something has happened. */
 void rg__net_poll(rg__net *net, bool is_urgent);
 
 /* The calling thread is about to sleep on the bell: have it rung once one of
