@@ -3,7 +3,7 @@
  *
  *   regroup run -n 4 build/dev/bin/process_set
  *
- * prints, in any order and behind each worker's name:
+ * prints, in any order and after each worker's name:
  *
  *   rank 0 is 0 of 2 in even: the set's ranks add up to 2, the world's to 6
  *   rank 1 is 0 of 2 in odd: the set's ranks add up to 4, the world's to 6
@@ -16,7 +16,7 @@
 
 #define MAX_RANKS 64
 
-/* The set of ranks first, first + 2, ...: made by all ranks of the world, its
+/* The set of ranks first, first + 2, ...: all ranks of the world make it,
  * members or not. */
 static rg_status every_second(rg_ctx *ctx, int first, const char *name,
                               rg_set **set_p)

@@ -3,15 +3,15 @@
  *
  *   regroup run --min 1 --max 4 build/dev/bin/elastic_digits --step-ms 20
  *
- * Rank 0 prints the way there and the result, behind its worker's name:
+ * Rank 0 prints its progress and the result, after its worker's name:
  *
  *   step 120 loss 0.0310 accuracy 0.9443 (generation 1, 4 workers)
  *   final accuracy 0.9721 state 17a38c66e8ca2749
  *
- * Kill a worker on the way: the others step on with one worker less, a
+ * Kill a worker meanwhile: the others step on with one worker less, a
  * replacement joins, and accuracy and state come out the same, to the last bit
- * (with --float not to the last bit). With `--checkpoint-dir DIR` behind `run`
- * even all of it may be killed at once: the same command goes on from the
+ * (with --float not to the last bit). With `--checkpoint-dir DIR` after `run`
+ * the whole job may even be killed at once: the same command goes on from the
  * newest checkpoint. The network is in digits_net.h. */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include <getopt.h>
@@ -73,7 +73,7 @@ static rg_status step(rg_state *state, job *j)
                : rg_step_end(state);
 }
 
-/* Once for each step that counts; the model is that of the newest. */
+/* Called once for each step that counts, with the newest step's model. */
 static void report(rg_state *state, uint64_t step, void *arg)
 {
     const job *j = arg;
@@ -88,7 +88,7 @@ static void report(rg_state *state, uint64_t step, void *arg)
 }
 
 /* The one rule: return every status that is not RG_OK. It is called again from
- * its top after every change, with the model as the last commit has it. */
+ * the top after every change, with the model as the last commit has it. */
 static rg_status train(rg_state *state, void *arg)
 {
     job *j = arg;
@@ -107,7 +107,7 @@ static rg_status load(rg_state *state)
     return st == RG_ERR_NOT_FOUND ? RG_OK : st;
 }
 
-/* Everything that only has to be made once, and then the loop. */
+/* What has to be done only once, and then the loop. */
 static rg_status run(job *j, rg_state **state_p)
 {
     const rg_params params = {.size = sizeof params, .elastic = 1};
@@ -131,7 +131,7 @@ static rg_status run(job *j, rg_state **state_p)
     return st == RG_OK ? rg_run(*state_p, train, j) : st;
 }
 
-/* -1: not understood. */
+/* -1: a flag is not understood. */
 static int read_flags(int argc, char **argv, job *j)
 {
     int *const number[] = {&j->epochs, &j->batch, &j->step_ms, &j->commit_every,

@@ -1,21 +1,21 @@
-/* An MPI program that goes on as it is, and survives the machines that it runs
- * on.
+/* An MPI program that keeps its own calls, and survives the loss of machines
+ * that it runs on.
  *
  * It solves a one-dimensional heat equation: each rank has a piece of the rod,
- * exchanges the cells at its ends with its neighbours (MPI_Sendrecv, blocking,
- * as ever), and every few steps all agree on the residual. Build it without
- * WITH_REGROUP and it is MPI alone. The lines between #ifdef and #endif
+ * exchanges the cells at its ends with its neighbours (blocking MPI_Sendrecv,
+ * as before), and every few steps all agree on the residual. Built without
+ * WITH_REGROUP it uses MPI alone. The lines between #ifdef and #endif
  *
- *   - start that reduction on a set, and the next steps go on while it travels.
- *     Here that set is the world; rg_set_create_mpi makes one of any
+ *   - start that reduction on a set, and run the next steps while it travels.
+ *     Here the set is the world; rg_set_create_mpi makes one from any
  *     communicator of the program;
  *   - commit each rank's piece of the rod now and then, as a local buffer, and
- *     resume from the newest commit. docs/mpi.md has them line by line.
+ *     resume from the newest commit. docs/mpi.md explains them line by line.
  *
  *   mpirun -n 4 build/dev/bin/halo-openmpi      (or halo-mpich)
  *   regroup run --mpi -n 4 build/dev/bin/halo-openmpi
  *
- * prints, and so does halo-mpi-openmpi, which is the same without Regroup:
+ * prints the following, and so does halo-mpi-openmpi, built without Regroup:
  *
  *   step 500: residual 4.8396e-02
  *   step 3000: residual 8.0655e-03
@@ -89,8 +89,8 @@ static void check(rg_status st)
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* Other ranks than those that have committed: cut the rod again. The parts are
- * one rod, in order; this rank's cells begin where those of lower ones end. */
+/* The number of ranks has changed: cut the rod again. The old parts in order
+ * are the rod; this rank's cells begin where those of lower ranks end. */
 static rg_status cut_again(rg_state *state, const rg_parts *parts, void *arg)
 {
     rod *r = arg;
@@ -101,7 +101,7 @@ static rg_status cut_again(rg_state *state, const rg_parts *parts, void *arg)
     const size_t end = begin + (size_t)r->n * cell;
     size_t at = 0, bytes = 0;
     rg_status st = RG_OK;
-    (void)state; /* r->n cells are registered already */
+    (void)state; /* r->n cells are already registered */
     for (int i = 0; i < rg_parts_count(parts) && st == RG_OK; i++) {
         st = rg_parts_bytes(parts, i, &bytes);
         const size_t from = at > begin ? at : begin;
@@ -140,7 +140,7 @@ int main(int argc, char **argv)
     check(rg_state_add(state, "cells", &r.cell[1], (size_t)r.n * sizeof *r.cell,
                        &local));
     rg_status st = rg_state_resume(state, &commits);
-    if (st != RG_ERR_NOT_FOUND) /* no step was committed: at is 0 */
+    if (st != RG_ERR_NOT_FOUND) /* nothing committed yet: at is 0 */
         check(st);
 #endif
     while (at < steps) {
@@ -152,7 +152,7 @@ int main(int argc, char **argv)
             show(&r, at - at % EVERY, residual);
             st = rg_state_commit(state); /* nothing is in flight here */
             if (st == RG_ERR_HOSTS_CHANGED)
-                break; /* it is saved, and this launch ends */
+                break; /* the step is saved; the launch ends */
             check(st);
         }
         if (at % EVERY == 0) {

@@ -2,17 +2,17 @@
  *
  *   regroup run --min 1 --max 4 ./elastic_cuda --data data/digits.csv
  *
- * (README.md says how to compile it.) One worker, one GPU. The model lives in
- * device memory and is registered there; gradients are added up by NCCL, in the
- * stream of the kernels. Rank 0 prints what elastic_digits prints:
+ * (README.md says how to compile it.) Each worker has one GPU. The model is in
+ * device memory and registered there; NCCL adds up the gradients in the
+ * kernels' stream. Rank 0 prints what elastic_digits prints:
  *
  *   step 120 loss 0.0310 accuracy 0.9443 (generation 1, 4 workers)
  *   final accuracy 0.9721 state 17a38c66e8ca2749
  *
- * Kill a worker on the way: the others keep their processes and their device
- * memory, and accuracy and state come out the same, to the last bit. What is
- * added up are integers (digits_net.h), and no kernel adds in an order that is
- * left to chance. */
+ * Kill a worker meanwhile: the others keep their processes and their device
+ * memory, and accuracy and state come out the same, to the last bit. The sums
+ * are sums of integers (digits_net.h), and every kernel adds in a fixed
+ * order. */
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@
 
 #define THREADS 128 /* in a block */
 
-/* What a sample's way through the network leaves for the gradient. */
+/* What the forward pass of a sample leaves for its gradient. */
 typedef struct trace {
     float hidden[HIDDEN], back[HIDDEN], off[OUT], loss;
 } trace;
@@ -45,8 +45,8 @@ typedef struct job {
     int64_t *sums;   /* of their gradients, then of the whole batch's */
 } job;
 
-/* A GPU that has failed can't go on in this process. Its exit is what the
- * others see of it, and the agent starts the slot again. */
+/* After a GPU failure this process can't go on. The others see its exit, and
+ * the agent starts the slot again. */
 static void must(cudaError_t rc, const char *what)
 {
     if (rc == cudaSuccess)
@@ -127,8 +127,8 @@ __global__ void apply(model *net, const int64_t *sums, uint64_t n)
 
 /* --------------------------------------------------------------- the loop */
 
-/* Everything is enqueued in one stream, and nothing waits here: the sums are
- * those of all ranks when apply runs, for it is behind the allreduce. */
+/* Everything is enqueued in one stream, and nothing waits here: apply comes
+ * after the allreduce in the stream, so it sees the sums of all ranks. */
 static rg_status step(rg_state *state, job *j)
 {
     const uint64_t steps = rg_sampler_steps(j->sampler);
@@ -161,7 +161,7 @@ static rg_status step(rg_state *state, job *j)
 }
 
 /* The one rule: return every status that is not RG_OK. It is called again from
- * its top after every change, with the model as the last commit has it. */
+ * the top after every change, with the model as the last commit has it. */
 static rg_status train(rg_state *state, void *arg)
 {
     job *j = (job *)arg;
@@ -183,8 +183,8 @@ static model look_at_model(const job *j)
     return net;
 }
 
-/* Once for each step that counts; the model is that of the newest. Behind a
- * commit the device has nothing to do. */
+/* Called once for each step that counts, with the newest step's model. After a
+ * commit the device is idle. */
 static void report(rg_state *state, uint64_t step, void *arg)
 {
     const job *j = (const job *)arg;
@@ -251,7 +251,7 @@ static rg_status make_sampler(job *j, rg_state *state)
     return rg_sampler_create(state, &samples, &j->sampler);
 }
 
-/* Everything that only has to be made once, and then the loop. */
+/* What has to be done only once, and then the loop. */
 static rg_status run(job *j, rg_state **state_p)
 {
     const rg_params elastic = {.size = sizeof elastic, .elastic = 1};
@@ -273,7 +273,7 @@ static rg_status run(job *j, rg_state **state_p)
     return st == RG_OK ? rg_run(*state_p, train, j) : st;
 }
 
-/* -1: not understood. */
+/* -1: a flag is not understood. */
 static int read_flags(int argc, char **argv, job *j)
 {
     int *const number[] = {&j->epochs, &j->batch, &j->commit_every,

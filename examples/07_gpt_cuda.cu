@@ -10,7 +10,7 @@
  *   step 100 loss 2.2161 (generation 1, 4 workers)
  *   final loss 0.1824 state 8f0c6e26ba62e9b8
  *
- * Kill a worker on the way: the others keep their processes and their device
+ * Kill a worker meanwhile: the others keep their processes and their device
  * memory, and the final line is the same. The network is in gpt_net.cuh. */
 #include <getopt.h>
 #include <inttypes.h>
@@ -66,7 +66,7 @@ static int read_text(job *j)
 
 /* --------------------------------------------------------------- the loop */
 
-/* Where this rank's part of the batch begins. */
+/* Where does this rank's part of the batch begin? */
 static rg_status take_samples(job *j, uint64_t epoch, uint64_t step, int *n_p)
 {
     const uint64_t *index = NULL;
@@ -82,7 +82,7 @@ static rg_status take_samples(job *j, uint64_t epoch, uint64_t step, int *n_p)
     return RG_OK;
 }
 
-/* In the stream of the kernels: what comes behind it sees the sums. */
+/* In the kernels' stream: whatever comes after it sees the sums. */
 static rg_status add_up(job *j)
 {
     const rg_op_params on_device = {
@@ -92,7 +92,7 @@ static rg_status add_up(job *j)
                               NULL);
 }
 
-/* Everything is only enqueued, and the first to wait is a commit. */
+/* Everything is only enqueued; the commit is the first call that waits. */
 static rg_status step(rg_state *state, job *j)
 {
     const uint64_t steps = rg_sampler_steps(j->sampler);
@@ -112,7 +112,7 @@ static rg_status step(rg_state *state, job *j)
 }
 
 /* The one rule: return every status that is not RG_OK. It is called again from
- * its top after every change, with the model as the last commit has it. */
+ * the top after every change, with the model as the last commit has it. */
 static rg_status train(rg_state *state, void *arg)
 {
     job *j = (job *)arg;
@@ -122,8 +122,8 @@ static rg_status train(rg_state *state, void *arg)
     return st;
 }
 
-/* Once for each step that counts; the model is that of the newest. Behind a
- * commit the device has nothing to do. */
+/* Called once for each step that counts, with the newest step's model. After a
+ * commit the device is idle. */
 static void report(rg_state *state, uint64_t step, void *arg)
 {
     const job *j = (const job *)arg;
@@ -166,7 +166,7 @@ static rg_status register_model(job *j, rg_state *state)
                         &on_device);
 }
 
-/* A sample is a place in the text, and what comes behind each of T. */
+/* A sample is a place in the text: T characters, and the one after each. */
 static rg_status make_sampler(job *j, rg_state *state)
 {
     const rg_sampler_params samples = {.size = sizeof samples,
@@ -184,7 +184,7 @@ static rg_status load(rg_state *state)
     return st == RG_ERR_NOT_FOUND ? RG_OK : st;
 }
 
-/* Everything that only has to be made once, and then the loop. */
+/* What has to be done only once, and then the loop. */
 static rg_status run(job *j, rg_state **state_p)
 {
     const rg_params elastic = {.size = sizeof elastic, .elastic = 1};
@@ -214,7 +214,7 @@ static int is_fit(const job *j)
            j->print_every > 0;
 }
 
-/* -1: not understood. */
+/* -1: a flag is not understood. */
 static int read_flags(int argc, char **argv, job *j)
 {
     int *const number[] = {&j->s.L,          &j->s.C,        &j->s.H,

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""A training that outlives a killed worker, twice: without a fault and with it.
+"""A training that outlives a killed worker, run with and without the kill.
 
-Runs elastic_digits under `regroup run` on a private etcd. In the second run one
-worker is killed with SIGKILL on the way; the others step on, a replacement
-joins. Exit code 0 only if every claim of the summary holds.
+Runs elastic_digits under `regroup run` on a private etcd. In the second run
+one worker is killed with SIGKILL; the others step on, and a replacement joins.
+The exit code is 0 only if every claim in the summary holds.
 
   examples/demo.py --build build/dev [--etcd-bin PATH] [--svg FILE]
 """
@@ -121,7 +121,7 @@ class Training:
                 for worker in host["workers"] if worker["rank"] is not None}
 
     def wait_for(self, condition, seconds):
-        """True once the condition holds; False when the run ends before."""
+        """True once the condition holds; False if the run ends before."""
         end = time.monotonic() + seconds
         while self.is_running() and time.monotonic() < end:
             if condition():
@@ -130,8 +130,8 @@ class Training:
         return False
 
     def wait(self, seconds):
-        """The exit code; looks at the status on the way, as it goes with the
-        job."""
+        """The exit code; reads the status meanwhile, since it goes with
+        the job."""
         end = time.monotonic() + seconds
         while self.is_running() and time.monotonic() < end:
             self.look()
@@ -176,7 +176,7 @@ def say(text):
 
 
 def show_progress(title, points):
-    """In place on a terminal; elsewhere a line now and then."""
+    """One changing line on a terminal; elsewhere a new line now and then."""
     global is_open_line
     step, loss, accuracy, generation, workers = points[-1]
     text = (f"{title:>12}: generation {generation}  {workers} workers  "
@@ -192,7 +192,7 @@ def show_progress(title, points):
 # ------------------------------------------------------------------ the kill
 
 class Kill:
-    """Who was killed, when, and who was left."""
+    """Which worker was killed, when, and which workers were left."""
 
     def __init__(self, training):
         before = training.workers()
@@ -223,7 +223,7 @@ class Kill:
 
 
 def steps_lost(lines):
-    """Committed steps that a later decision went back behind."""
+    """Committed steps that a later decision rolled back."""
     lost, committed = 0, {}
     for line in lines:
         if line["event"] == "commit":

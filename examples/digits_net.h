@@ -1,12 +1,12 @@
-/* The digits and the 64-32-10 network of the examples: nothing here knows
+/* The digits and the 64-32-10 network of the examples; nothing here knows about
  * Regroup. A step is: digits_clear, digits_add for every sample of the batch,
- * then digits_apply with the sums of all samples. What the kernels of the CUDA
- * example use too is marked ON_DEVICE.
+ * then digits_apply with the sums of all samples. What the CUDA example's
+ * kernels also use is marked ON_DEVICE.
  *
- * Exact sums are integers, fixed point at a scale of 2^32: who adds what first
+ * Exact sums are integers, fixed point at a scale of 2^32: the order of adding
  * makes no difference, so neither does the number of workers. Sums of floats
- * are faster, and depend on it. Compile with -ffp-contract=off: it is part of
- * the equality. */
+ * are faster, but depend on it. Compile with -ffp-contract=off, which equal
+ * results need. */
 #ifndef EXAMPLES_DIGITS_NET_H
 #define EXAMPLES_DIGITS_NET_H
 
@@ -47,7 +47,7 @@ typedef struct model {
     float weight[WEIGHTS], speed[WEIGHTS];
 } model;
 
-/* The gradient, and the loss behind it, of a number of samples. */
+/* The gradient of a number of samples, and after it their loss. */
 typedef struct sums {
     int is_float;
     void *data; /* SUMS int64_t, or float */
@@ -71,7 +71,7 @@ static inline int digits_read_line(char *line, digit *d)
     return 0;
 }
 
-/* Every fifth line is for testing. -1: not such a file. */
+/* Every fifth line is for testing. -1: the file is not of this kind. */
 static inline int digits_read(const char *path, digits *all)
 {
     FILE *file = fopen(path, "r");
@@ -207,7 +207,7 @@ static inline int digits_guess(const model *m, const digit *d)
     return best;
 }
 
-/* The part of the test digits that the model knows. */
+/* The part of the test digits that the model gets right. */
 static inline double digits_accuracy(const model *m, const digits *all)
 {
     uint64_t right = 0;

@@ -1,12 +1,12 @@
-/* The GPT of the CUDA example, with its gradients: nothing here knows Regroup.
- * A step is: gpt_forward and gpt_backward with this rank's sequences, then
- * gpt_move with the sums of all sequences.
+/* The GPT of the CUDA example, with its gradients; nothing here knows about
+ * Regroup. A step is: gpt_forward and gpt_backward with this rank's sequences,
+ * then gpt_move with the sums of all sequences.
  *
- * The kernels are as plain as can be, a thread for each number that comes out:
- * they are there to be read, and a library's would be faster.
+ * The kernels are as simple as possible, with a thread for each result: they
+ * are made to be read, and a library's would be faster.
  *
  * The sums are integers, fixed point at a scale of 2^32, and within a sequence
- * each kernel adds in one order. So it makes no difference to the model how
+ * each kernel adds in a fixed order. So the model does not depend on how
  * sequences are shared out. */
 #ifndef EXAMPLES_GPT_NET_CUH
 #define EXAMPLES_GPT_NET_CUH
@@ -43,7 +43,7 @@ typedef struct layer {
 
 typedef struct gpt {
     shape s;
-    int batch;      /* sequences that there is room for */
+    int batch;      /* room for so many sequences */
     uint64_t count; /* of weights */
     cudaStream_t stream;
     /* In device memory: */
@@ -51,12 +51,12 @@ typedef struct gpt {
     int64_t *sums; /* of the sequences' gradients, and of their losses */
     float *token, *position, *head; /* weights beside the layers' */
     layer layers[LAYERS_MAX];
-    float *x, *size, *norm, *logits, *losses; /* behind the last layer */
+    float *x, *size, *norm, *logits, *losses; /* after the last layer */
     float *dx, *dnarrow, *dwide, *dlook;      /* on the way back */
 } gpt;
 
-/* A GPU that has failed can't go on in this process. Its exit is what the
- * others see of it, and the agent starts the slot again. */
+/* After a GPU failure this process can't go on. The others see its exit, and
+ * the agent starts the slot again. */
 static void must(cudaError_t rc, const char *what)
 {
     if (rc == cudaSuccess)
@@ -163,7 +163,7 @@ static __device__ float gate(float x)
     return 1 / (1 + expf(-1.702f * x));
 }
 
-/* The bend between the layer's two wide products, about that of GELU. */
+/* The nonlinearity between the layer's two wide products, about GELU. */
 __global__ void bend(float *out, const float *in, int n)
 {
     const int i = thread_number();
@@ -171,8 +171,8 @@ __global__ void bend(float *out, const float *in, int n)
         out[i] = in[i] * gate(in[i]);
 }
 
-/* A thread for each row: logits become the loss, and in their place the loss's
- * gradient: the chance of each character, less 1 for the one that came. */
+/* A thread for each row computes the loss from the logits and replaces these by
+ * the loss's gradient: each character's chance, less 1 for the real one. */
 __global__ void compare(float *logits, float *losses, const unsigned char *text,
                         const uint64_t *index, int rows, shape s)
 {
@@ -192,8 +192,8 @@ __global__ void compare(float *logits, float *losses, const unsigned char *text,
 }
 
 /* ------------------------------------------------------ kernels: backward */
-/* d... is the gradient of what it is named for. Those of weights are int64_t:
- * a sequence's part is rounded to fixed point before it is added. */
+/* d... is the gradient of what it is named after. Weights' gradients are
+ * int64_t: a sequence's part is rounded to fixed point before it is added. */
 
 static __device__ int64_t fixed(float value)
 {
@@ -303,7 +303,7 @@ __global__ void attend_back_to(float *dheads, const float *dlook,
     }
 }
 
-/* Added to dx, which has come past the layer already. */
+/* Added to dx, which already has the gradient that bypasses the layer. */
 __global__ void normalize_back(float *dx, const float *dout, const float *x,
                                const float *size, int rows, int C)
 {
@@ -318,7 +318,7 @@ __global__ void normalize_back(float *dx, const float *dout, const float *x,
         dx[row * C + c] += r * dout[row * C + c] - along * x[row * C + c];
 }
 
-/* A thread for each channel of each character: from where that one stands. */
+/* A thread for each channel of each character: the sum over its places. */
 __global__ void token_grad(int64_t *dtoken, const float *dx,
                            const unsigned char *text, const uint64_t *index,
                            int sequences, shape s)
@@ -347,9 +347,9 @@ __global__ void position_grad(int64_t *dposition, const float *dx,
         dposition[i] += fixed(dx[b * s.T * s.C + i]);
 }
 
-/* A thread for each weight: the whole batch's gradient moves it. Behind the
- * weights and their moments stands the loss. bias: what the moments lack yet
- * of means. */
+/* A thread for each weight moves it by the whole batch's gradient. The loss
+ * comes after the weights and their moments. bias: corrects the moments, which
+ * begin at 0. */
 __global__ void adam(float *model, const int64_t *sums, uint64_t count,
                      uint64_t batch, float bias1, float bias2)
 {
@@ -391,7 +391,7 @@ static void forward_layer(const gpt *g, const layer *l, float *out, int n)
                                                 l->down, rows, 4 * s.C, s.C);
 }
 
-/* n sequences of the text, which begin at these places: up to the logits. */
+/* From n sequences of the text, which begin at these places, to the logits. */
 static inline void gpt_forward(const gpt *g, const unsigned char *text,
                                const uint64_t *index, int n)
 {
@@ -417,7 +417,7 @@ static int64_t *grad_of(const gpt *g, const float *weights)
     return g->sums + (weights - g->model);
 }
 
-/* Of out = in * w: the gradients of in and of w. */
+/* For out = in * w: the gradients of in and of w. */
 static void product_back(const gpt *g, float *din, const float *dout,
                          const float *in, const float *w, int n, int ins,
                          int outs)
@@ -430,8 +430,8 @@ static void product_back(const gpt *g, float *din, const float *dout,
                                                          ins, outs);
 }
 
-/* dx is the gradient of what the layer gave, and then of what it was given:
- * it passes by both halves, and each adds its own. */
+/* dx is the gradient of the layer's output, and becomes that of its input: it
+ * bypasses both halves, and each adds its own part. */
 static void backward_layer(const gpt *g, const layer *l, int n)
 {
     const shape s = g->s;
@@ -512,7 +512,7 @@ static float *cut(gpt *g, int n)
     return at;
 }
 
-/* Every weight gets its place. */
+/* Give every weight its place. */
 static void lay_out(gpt *g)
 {
     const shape s = g->s;
@@ -527,7 +527,7 @@ static void lay_out(gpt *g)
     g->head = cut(g, s.V * s.C);
 }
 
-/* Weights as if by chance, the same everywhere; nothing else yet. */
+/* Pseudo-random weights, the same everywhere; all else is 0. */
 static void fill_model(const gpt *g)
 {
     float *model = (float *)calloc(1, model_bytes(g));
@@ -596,7 +596,7 @@ static void read_device(void *to, const void *from, uint64_t bytes)
          "copying from the device");
 }
 
-/* Of the last step. */
+/* The last step's loss. */
 static inline double gpt_loss(const gpt *g)
 {
     float loss = 0;
@@ -617,7 +617,7 @@ static inline uint64_t gpt_hash(const gpt *g)
     return hash;
 }
 
-/* A character, each as likely as the model says. */
+/* A character, drawn with the model's probabilities. */
 static unsigned char draw(const float *logits, int V, uint64_t *dice)
 {
     float top = -INFINITY, total = 0;
@@ -633,7 +633,7 @@ static unsigned char draw(const float *logits, int V, uint64_t *dice)
     return (unsigned char)v;
 }
 
-/* Write n characters behind the first T of a text. */
+/* Write n characters after the first T of a text. */
 static inline void gpt_write(const gpt *g, const unsigned char *begin,
                              unsigned char *written, int n)
 {

@@ -3,7 +3,7 @@ operation on each is in flight at the same time; neither waits for the other.
 
     regroup run -n 4 python3 examples/python/02_process_set.py
 
-prints, in any order and behind each worker's name:
+prints, in any order and after each worker's name:
 
     rank 0 is 0 of 2 in even: the set's ranks add up to 2, the world's to 6
     rank 1 is 0 of 2 in odd: the set's ranks add up to 4, the world's to 6

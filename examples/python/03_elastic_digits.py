@@ -2,15 +2,15 @@
 
     regroup run --min 1 --max 4 python3 examples/python/03_elastic_digits.py
 
-Rank 0 prints the way there and the result, behind its worker's name:
+Rank 0 prints its progress and the result, after its worker's name:
 
     step 120 loss 0.1585 accuracy 0.9192 (generation 1, 4 workers)
     final accuracy 0.9749 state cf92c64e8a4cb688
 
-Kill a worker on the way: the others step on with one worker less, a
+Kill a worker meanwhile: the others step on with one worker less, a
 replacement joins, and accuracy and state come out the same, to the last bit
 (on one machine; another's numpy may round differently).
-With `--checkpoint-dir DIR` behind `run` even all of it may be killed at once:
+With `--checkpoint-dir DIR` after `run` the whole job may be killed at once:
 the same command goes on from the newest checkpoint. The network is in
 digits_net.py.
 """
@@ -36,7 +36,7 @@ def read_flags():
 
 
 def step(ctx, flags, model, sampler, train, sums):
-    """One batch: this rank's part of it, then everybody's."""
+    """One batch: this rank's part of it, then the sum of all parts."""
     done = int(model.step[0])
     epoch, k = divmod(done, sampler.steps)
     sums[:] = 0
@@ -49,7 +49,7 @@ def step(ctx, flags, model, sampler, train, sums):
 
 @regroup.run
 def fit(state, flags, model, sampler, train, sums):
-    """Called again from its top after every change, with the model as the
+    """Called again from the top after every change, with the model as the
     last commit has it; HostsChanged and PeerLost pass through it."""
     ctx = state.context
     while model.step[0] < sampler.steps * flags.epochs:

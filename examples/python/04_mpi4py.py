@@ -1,5 +1,5 @@
 """An ordinary mpi4py program, a ring of cells that exchange their edges, whose
-reductions go through sets of Regroup. Its own MPI goes on as before.
+reductions run on Regroup's sets. Its own MPI calls work as before.
 
     mpirun -n 4 python3 examples/python/04_mpi4py.py
 

@@ -2,12 +2,11 @@
 
     regroup run -n 2 python3 examples/python/05_torch.py
 
-Rank 0 prints, behind its worker's name,
+Rank 0 prints, after its worker's name,
 
     step 100 loss 0.0000: 2.00 x + 1.00
 
-whatever the number of workers. Tensors are handed over as they are, nothing is
-copied.
+for any number of workers. Tensors are passed as they are; nothing is copied.
 """
 
 import regroup

@@ -1,6 +1,6 @@
-"""The halo exchange of 04_halo.c in mpi4py, and elastic: each rank's piece of the
-rod is a local array that goes with its rank. With `regroup run --mpi` in place
-of mpirun it prints the same, also when ranks or hosts are lost.
+"""The halo exchange of 04_halo.c in mpi4py, and elastic: each rank's piece of
+the rod is a local array that follows its rank. Under `regroup run --mpi` it
+prints the same as under mpirun, also when ranks or hosts are lost.
 
     mpirun -n 4 python3 examples/python/06_halo.py
 
@@ -23,12 +23,12 @@ begin, end = ends[world.rank], ends[world.rank + 1]
 
 
 def cut_again(parts):
-    """Other ranks than those that have committed: their parts are the rod."""
+    """The number of ranks has changed: the old parts are the whole rod."""
     return numpy.frombuffer(b"".join(parts))[begin:end].copy()
 
 
 def exchange(cells):
-    """The cells with those of the neighbours at both ends."""
+    """The cells, with the neighbours' cells at both ends."""
     left = world.rank - 1 if world.rank > 0 else MPI.PROC_NULL
     right = world.rank + 1 if world.rank < world.size - 1 else MPI.PROC_NULL
     rod = numpy.zeros(len(cells) + 2)
@@ -45,7 +45,7 @@ with regroup.init(world) as ctx:
     at = state.add("at", numpy.zeros(1, dtype=int))
     state.add("cells", numpy.zeros(end - begin), local=True, replicas=1,
               redistribute=cut_again)
-    state.resume()  # at stays 0 where nothing was committed
+    state.resume()  # at stays 0 if nothing was committed
     cells = state.array("cells")
     while at[0] < STEPS:
         rod = exchange(cells)
@@ -59,7 +59,7 @@ with regroup.init(world) as ctx:
             try:
                 state.commit()
             except regroup.HostsChanged:
-                sys.exit()  # it is saved, and this launch ends
+                sys.exit()  # the step is saved, and this launch ends
     total = world.allreduce(cells.sum())
     if world.rank == 0:
         print(f"sum {total:.9f}", flush=True)

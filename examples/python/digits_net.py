@@ -1,10 +1,9 @@
 """The 64-32-10 network of the digits example, in numpy; nothing here knows
 Regroup.
 
-Gradients are integers, fixed point at a scale of 2^32, each sample's computed
-by itself: so who adds what first makes no difference, and neither does the
-number of workers. numpy's exp and log are those of one machine; another may
-round differently.
+Gradients are integers, fixed point at a scale of 2^32, computed sample by
+sample: so the order of adding makes no difference, and neither does the number
+of workers. numpy's exp and log may round differently on another machine.
 """
 
 import hashlib
@@ -14,7 +13,7 @@ import numpy
 IN, HIDDEN, OUT = 64, 32, 10
 SHAPES = ((IN, HIDDEN), (HIDDEN,), (HIDDEN, OUT), (OUT,))
 WEIGHTS = sum(int(numpy.prod(shape)) for shape in SHAPES)
-LOSS = WEIGHTS  # the loss lies behind the gradient
+LOSS = WEIGHTS  # the loss comes after the gradient
 SCALE, RATE, MOMENTUM = 2.0 ** 32, 0.2, 0.9
 
 
@@ -28,7 +27,7 @@ def read(path):
 
 
 class Model:
-    """What a step changes: weights, their speed, the step and the loss."""
+    """What a step changes: weights, their momentum, the step and the loss."""
 
     def __init__(self):
         rng = numpy.random.RandomState(7)
@@ -41,7 +40,7 @@ class Model:
         self.loss = numpy.zeros(1)
 
     def arrays(self):
-        """By name; each keeps its place in memory for ever."""
+        """Arrays by name; none of them ever moves in memory."""
         return {"weights": self.weights, "speed": self.speed,
                 "step": self.step, "loss": self.loss}
 
@@ -75,7 +74,7 @@ class Model:
         self.step += 1
 
     def accuracy(self, test):
-        """The part of the test digits that it knows."""
+        """The part of the test digits that it gets right."""
         w1, b1, w2, b2 = self.parts()
         hidden = numpy.maximum(test[0] @ w1 + b1, 0)
         return float(((hidden @ w2 + b2).argmax(axis=1) == test[1]).mean())
