@@ -43,9 +43,9 @@ static int64_t code_of(int rank, rg_status bad)
 static rg_status fail_bad(const rg__set_request *w, int64_t code)
 {
     return rg__fail((rg_status)(-(code & 255)),
-                    "%s: on rank %d the rg_set_params are wrong, or there is "
-                    "no place or no memory for the set; its own error says "
-                    "which",
+                    "%s: on rank %d the rg_set_params are wrong, a group is "
+                    "open, or there is no place or no memory for the set; its "
+                    "own error says which",
                     w->what, (int)(code >> 8) - 1);
 }
 
@@ -108,7 +108,7 @@ static rg_status make_among(rg_ctx *ctx, const rg__set_request *w, round *r,
                             rg_set **set_p)
 {
     int64_t highest = 0;
-    for (;;) {
+    for (int rounds = 1;; rounds++) {
         int64_t most[RG__AMONG];
         pthread_mutex_lock(&ctx->sets->lock);
         r->id = rg__set_propose_id(ctx->sets, r->id, (uint32_t)highest);
@@ -123,6 +123,8 @@ static rg_status make_among(rg_ctx *ctx, const rg__set_request *w, round *r,
             return rg__set_request_fail_full();
         if (highest == -most[7])
             break;
+        if (rounds == RG__SET_ROUNDS)
+            return rg__set_request_fail_apart();
     }
     const rg_status st = rg__set_open_new(ctx, w, fresh, r->id);
     if (st == RG_OK)
@@ -134,7 +136,11 @@ static rg_status make_among(rg_ctx *ctx, const rg__set_request *w, round *r,
 static rg_status prepare(rg_ctx *ctx, rg__set_request *w, bool has_place,
                          rg_set **fresh_p)
 {
-    rg_status st = rg__set_request_check(w, has_place);
+    rg_status st = rg__group_is_open(ctx)
+                       ? rg__fail(RG_ERR_INVALID,
+                                  "rg_set_create_mpi waits, and can't be in a "
+                                  "group; call it before rg_group_start")
+                       : rg__set_request_check(w, has_place);
     if (st == RG_OK)
         st = rg__context_copy_membership(ctx, &w->now);
     if (st == RG_OK)
@@ -155,10 +161,6 @@ rg_status rg__set_create_among(rg_ctx *ctx, rg_status bad, const int *ranks,
                          .params = params};
     rg_set *fresh = NULL, *set = NULL;
     round r = {.rank = rg_rank(ctx), .bad = bad};
-    if (rg__group_is_open(ctx))
-        return rg__fail(RG_ERR_INVALID,
-                        "rg_set_create_mpi waits, and can't be in a group; "
-                        "call it before rg_group_start");
     rg__set_request_take_params(&w);
     if (bad == RG_OK)
         w.asked = rg__set_asked(ranks, n);
@@ -170,8 +172,7 @@ rg_status rg__set_create_among(rg_ctx *ctx, rg_status bad, const int *ranks,
     const rg_status st = make_among(ctx, &w, &r, fn, arg, fresh, &set);
     if (set != fresh)
         rg__set_free(fresh);
-    if (set != fresh || st != RG_OK)
-        rg__set_withdraw_id(ctx, r.id);
+    rg__set_end_proposal(ctx, r.id, st == RG_OK && set == fresh);
     free(w.member);
     free(w.now.member);
     if (st != RG_OK)

@@ -29,6 +29,7 @@ rg_status rg__set_request_resolve(rg__set_request *w)
 
 /* What one rank brings to a round, and what the ranks make of it. */
 typedef struct round {
+    int rounds;        /* this one counted */
     uint32_t from;     /* ids below are out of the question */
     uint32_t proposed; /* 0: none is free */
     uint32_t found;    /* live set with the name here, 0: none */
@@ -40,6 +41,7 @@ static rg_status agree_round(rg_ctx *ctx, const rg__set_request *w,
                              bool has_memory, round *r)
 {
     rg__sets *sets = ctx->sets;
+    r->rounds++;
     pthread_mutex_lock(&sets->lock);
     r->proposed = rg__set_propose_id(sets, r->proposed, r->from);
     const uint32_t id = r->proposed;
@@ -69,7 +71,11 @@ static rg_status agree_round(rg_ctx *ctx, const rg__set_request *w,
 
 static rg_status check_round(const round *r)
 {
-    return r->id[0] == NO_ID ? rg__set_request_fail_full() : RG_OK;
+    if (r->id[0] == NO_ID)
+        return rg__set_request_fail_full();
+    return r->rounds == RG__SET_ROUNDS && r->id[0] != r->id[1]
+               ? rg__set_request_fail_apart()
+               : RG_OK;
 }
 
 /* Some ranks have a set of that name and others don't. A rank that only took it
@@ -95,7 +101,8 @@ static rg_status settle_name(rg_ctx *ctx, const rg__set_request *w,
     return st;
 }
 
-/* Each rank compares its own colour's members: is it the same for all? */
+/* Each rank compares what it has of that name, its own colour's members or a
+ * set of its communicator: is it the same for all? */
 static rg_status agree_same(rg_ctx *ctx, const rg__set_request *w,
                             bool *is_same)
 {
@@ -135,8 +142,7 @@ static rg_status take_old(rg_ctx *ctx, const rg__set_request *w, uint32_t id,
                      memcmp(old->member, w->member,
                             sizeof *w->member * (size_t)w->n) == 0));
     pthread_mutex_unlock(&sets->lock);
-    if (w->kind != LISTED)
-        st = agree_same(ctx, w, &is_same);
+    st = agree_same(ctx, w, &is_same);
     if (st != RG_OK)
         return st;
     if (!is_same)
@@ -284,8 +290,9 @@ static rg_status make_together(rg_ctx *ctx, const rg__set_request *w,
 {
     round r = {0};
     const rg_status st = run_rounds(ctx, w, has_place, &r, fresh, set_p);
-    if (st != RG_OK || *set_p != fresh)
-        rg__set_withdraw_id(ctx, r.proposed);
+    rg__set_end_proposal(ctx, r.proposed,
+                         st == RG_OK && *set_p == fresh &&
+                             fresh->id == r.proposed);
     return st;
 }
 

@@ -122,3 +122,11 @@ rg_status rg__set_request_fail_full(void)
                     "%d sets live already; give some back with rg_set_destroy",
                     RG__SETS_PROGRAM);
 }
+
+rg_status rg__set_request_fail_apart(void)
+{
+    return rg__fail(RG_ERR_INVALID,
+                    "no place for a set is free on all of its ranks, which "
+                    "have sets of their own (rg_set_create_mpi); give some "
+                    "back with rg_set_destroy");
+}

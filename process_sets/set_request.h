@@ -46,8 +46,10 @@ rg_status rg__set_request_check_ranks(const rg__set_request *w);
  * case. */
 bool rg__set_request_is_possible(const rg__set_request *w);
 
-/* ERR_INVALID, with its sentence: there are as many sets as there may be. */
+/* ERR_INVALID, with its sentence: there are as many sets as there may be; ranks
+ * have places for one more, and none that is free on all of them. */
 rg_status rg__set_request_fail_full(void);
+rg_status rg__set_request_fail_apart(void);
 
 /* ERR_INVALID, with its sentence: the set of that name is another one. */
 rg_status rg__set_request_fail_other(const rg__set_request *w);

@@ -66,6 +66,7 @@ struct rg__sets {
                              ctx->lock, before the engine's. */
     rg_set *first;
     uint32_t next_id;
+    bool is_proposed[RG__SETS_MAX]; /* the place of an id that ranks agree on */
     uint64_t synced;  /* generation that the table is of, 0: none yet */
     rg_set *declared; /* and not in the table yet, in that order */
     uint32_t declarations;
@@ -97,11 +98,15 @@ void rg__set_end(rg__sets *sets, rg_set *set, const char *why);
 /* The lowest id from `from` on whose area no live set holds, 0 for none. */
 uint32_t rg__set_free_id(const rg__sets *sets, uint32_t from);
 
-/* Propose an id that no other thread of this process proposes: mine again where
- * that is not below least, else the next one; 0: none is free. */
+/* Propose an id whose area no other thread of this process proposes: mine again
+ * where that is not below least, else the next one; 0: none is free. The area
+ * is kept for it until the end of the proposal. */
 uint32_t rg__set_propose_id(rg__sets *sets, uint32_t mine, uint32_t least);
-/* It was not taken. Takes the lock itself. */
-void rg__set_withdraw_id(rg_ctx *ctx, uint32_t mine);
+/* Nothing is free on all ranks that agree: each has proposed every area that is
+ * free on it by then. */
+#define RG__SET_ROUNDS (2 * RG__SETS_MAX)
+/* The set is in the table, or the id was not taken. Takes the lock itself. */
+void rg__set_end_proposal(rg_ctx *ctx, uint32_t mine, bool is_taken);
 
 /* Rank of a worker in a list of n, -1 when it is not there. */
 int rg__set_index(const rg__member_id *member, int n, rg__member_id id);

@@ -60,6 +60,8 @@ void rg__set_end(rg__sets *sets, rg_set *set, const char *why)
 
 static bool is_area_free(const rg__sets *sets, uint32_t id)
 {
+    if (sets->is_proposed[id % RG__SETS_MAX])
+        return false;
     for (const rg_set *s = sets->first; s != NULL; s = s->next)
         if (!s->is_ended && s->id % RG__SETS_MAX == id % RG__SETS_MAX)
             return false;
@@ -80,18 +82,23 @@ uint32_t rg__set_propose_id(rg__sets *sets, uint32_t mine, uint32_t least)
     if (mine != 0 && mine >= least)
         return mine;
     const uint32_t from = least > sets->next_id ? least : sets->next_id;
+    sets->is_proposed[mine % RG__SETS_MAX] = false;
     const uint32_t id = rg__set_free_id(sets, from);
-    if (id != 0)
-        sets->next_id = id + 1;
+    if (id == 0)
+        return 0;
+    sets->is_proposed[id % RG__SETS_MAX] = true;
+    sets->next_id = id + 1;
     return id;
 }
 
-void rg__set_withdraw_id(rg_ctx *ctx, uint32_t mine)
+void rg__set_end_proposal(rg_ctx *ctx, uint32_t mine, bool is_taken)
 {
-    pthread_mutex_lock(&ctx->sets->lock);
-    if (mine != 0 && ctx->sets->next_id == mine + 1)
-        ctx->sets->next_id = mine;
-    pthread_mutex_unlock(&ctx->sets->lock);
+    rg__sets *sets = ctx->sets;
+    pthread_mutex_lock(&sets->lock);
+    sets->is_proposed[mine % RG__SETS_MAX] = false;
+    if (mine != 0 && !is_taken && sets->next_id == mine + 1)
+        sets->next_id = mine;
+    pthread_mutex_unlock(&sets->lock);
 }
 
 static bool is_same(rg__member_id a, rg__member_id b)

@@ -214,6 +214,12 @@ static void not_in_a_group(void)
 {
     rg_set *set = NULL;
     MPI_Comm comm = MPI_COMM_NULL;
+    if (rank == 1)
+        CHECK_OK(rg_group_start(ctx));
+    CHECK_STATUS(rg_set_create_mpi(ctx, most, NULL, &set), RG_ERR_INVALID);
+    CHECK(strstr(rg_last_error(), rank == 1 ? "be in a group" : "on rank 1"));
+    if (rank == 1)
+        CHECK_OK(rg_group_end(ctx));
     CHECK_OK(rg_group_start(ctx));
     CHECK_STATUS(rg_set_create_mpi(ctx, most, NULL, &set), RG_ERR_INVALID);
     CHECK_STATUS(rg_set_mpi_comm(rg_world(ctx), &comm), RG_ERR_INVALID);

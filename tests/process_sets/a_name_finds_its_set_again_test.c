@@ -3,7 +3,8 @@
  * many; one made without a name is another. The name is free again once the set
  * was given back everywhere; on some ranks only, it is a mismatch.
  *
- * Covers: set_request.c */
+ * Covers: set_request.c make.c */
+#include "process_sets/among.h"
 #include "tests/lib/world.h"
 
 static const int pair[] = {0, 1}, other[] = {1, 2};
@@ -73,11 +74,37 @@ static void given_back_before_a_change(world *w)
     }
 }
 
+/* As members do that make a set alone: here one. */
+static rg_status alone(void *arg, const int64_t in[RG__AMONG],
+                       int64_t out[RG__AMONG])
+{
+    (void)arg;
+    memcpy(out, in, RG__AMONG * sizeof *in);
+    return RG_OK;
+}
+
+/* One name and one id on all ranks, and a set of its own on each: the list is
+ * that of rank 0's alone. */
+static void lives_with_others_elsewhere(world *w)
+{
+    static const int first[] = {0};
+    const rg_set_params params = {sizeof params, "own"};
+    rg_set *own = NULL, *set = NULL;
+    CHECK_OK(rg__set_create_among(w->ctx, RG_OK, &w->index, 1, &params, alone,
+                                  NULL, &own));
+    CHECK_STATUS(rg_set_create(w->ctx, first, 1, &params, &set),
+                 RG_ERR_INVALID);
+    CHECK(strstr(rg_last_error(), "lives with other members"));
+    CHECK(set == NULL);
+    CHECK_OK(rg_set_destroy(own));
+}
+
 static void all(world *w, void *arg)
 {
     (void)arg;
     found_again(w);
     destroyed_on_some(w);
+    lives_with_others_elsewhere(w);
     given_back_before_a_change(w);
 }
 

@@ -1,9 +1,11 @@
 /* A control segment has room for 255 sets of a program, and ids rise for ever:
  * more sets than that follow each other, with one that lives on; what a former
  * set left in the place is never taken for the present one's. A rank that gives
- * back later than others makes the ids differ, and still all agree.
+ * back later than others makes the ids differ, and still all agree. Ranks that
+ * have no free place in common hear of it, and two threads never take one.
  *
- * Covers: table.c */
+ * Covers: table.c among.c */
+#include "process_sets/among.h"
 #include "tests/lib/world.h"
 
 #define SETS 700
@@ -60,10 +62,98 @@ static void too_many(world *w)
     use(set[254], 4);
 }
 
+/* Members that agree: one alone, and both. */
+static rg_status alone(void *arg, const int64_t in[RG__AMONG],
+                       int64_t out[RG__AMONG])
+{
+    (void)arg;
+    memcpy(out, in, RG__AMONG * sizeof *in);
+    return RG_OK;
+}
+
+static rg_status together(void *ctx, const int64_t in[RG__AMONG],
+                          int64_t out[RG__AMONG])
+{
+    return rg_allreduce(rg_world(ctx), in, out, RG__AMONG, RG_I64, RG_MAX);
+}
+
+static rg_set *make_alone(const world *w, rg__among_fn fn, void *arg)
+{
+    rg_set *set = NULL;
+    CHECK_OK(
+        rg__set_create_among(w->ctx, RG_OK, &w->index, 1, NULL, fn, arg, &set));
+    return set;
+}
+
+/* Each rank has room for many more. */
+static void no_place_in_common(world *w)
+{
+    enum { LOW = 128 };
+    const int both[2] = {0, 1};
+    static rg_set *mine[RG__SETS_PROGRAM];
+    const int n = w->index == 0 ? LOW : RG__SETS_PROGRAM;
+    rg_set *set = NULL;
+    for (int i = 0; i < n; i++)
+        mine[i] = make_alone(w, alone, NULL);
+    for (int i = 0; i < LOW && w->index == 1; i++)
+        CHECK_OK(rg_set_destroy(mine[i]));
+    CHECK_STATUS(rg_set_create(w->ctx, both, 2, NULL, &set), RG_ERR_INVALID);
+    CHECK(strstr(rg_last_error(), "free on all of its ranks") != NULL);
+    CHECK_STATUS(rg__set_create_among(w->ctx, RG_OK, both, 2, NULL, together,
+                                      w->ctx, &set),
+                 RG_ERR_INVALID);
+    CHECK(strstr(rg_last_error(), "free on all of its ranks") != NULL);
+    CHECK_OK(rg_set_destroy(mine[n - 1]));
+    CHECK_OK(rg_set_create(w->ctx, both, 2, NULL, &set));
+    use(set, 1);
+    CHECK_OK(rg_set_destroy(set));
+    for (int i = w->index == 0 ? 0 : LOW; i < n - 1; i++)
+        CHECK_OK(rg_set_destroy(mine[i]));
+}
+
+/* While one set is agreed on, another thread makes one with a member that is a
+ * turn ahead: first the place of that one is proposed, as if by the member. */
+typedef struct meeting {
+    world *w;
+    int64_t ahead; /* 0: said */
+    rg_set *other;
+} meeting;
+
+static rg_status turn_ahead(void *arg, const int64_t in[RG__AMONG],
+                            int64_t out[RG__AMONG])
+{
+    meeting *m = arg;
+    alone(NULL, in, out);
+    if (m->ahead != 0)
+        out[6] = m->ahead;
+    m->ahead = 0;
+    return RG_OK;
+}
+
+static rg_status make_other(void *arg, const int64_t in[RG__AMONG],
+                            int64_t out[RG__AMONG])
+{
+    meeting *m = arg;
+    m->ahead = in[6] + RG__SETS_MAX;
+    m->other = make_alone(m->w, turn_ahead, m);
+    return alone(NULL, in, out);
+}
+
+static void threads_take_places_of_their_own(world *w)
+{
+    meeting m = {.w = w};
+    rg_set *set = make_alone(w, make_other, &m);
+    CHECK(rg_set_id(set) % RG__SETS_MAX != rg_set_id(m.other) % RG__SETS_MAX);
+    CHECK_OK(rg_set_destroy(set));
+    CHECK_OK(rg_set_destroy(m.other));
+}
+
 static void all(world *w, void *arg)
 {
     (void)arg;
     one_after_another(w);
+    threads_take_places_of_their_own(w);
+    no_place_in_common(w);
     too_many(w);
 }
 

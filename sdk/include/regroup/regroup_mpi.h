@@ -66,14 +66,15 @@ RG_API rg_status rg_init_session(const char *pset, const rg_params *params,
  * belongs to the members: all row communicators may have one, as with
  * rg_set_split. A name that lives with the same members in the same order
  * stands for that set again, as with rg_set_create. Ids are the members' own:
- * two ranks that share no set may have sets of one id.
+ * two ranks that share no set may have sets of one id. A set takes one of 255
+ * places, which must be free on all members.
  *
  * On all members, when one has the error: ERR_INVALID, the communicator has a
  * process outside of the world, or is an inter-communicator, params are wrong,
- * there is no place for the set, or a set of the name lives with other members;
- * ERR_MISMATCH, their names differ, or some of them have destroyed the set of
- * the name and others not; ERR_MEMORY. ERR_INVALID also where the world was not
- * started over MPI, and with a group open; ctx NULL is on that rank alone. */
+ * a group is open, set_p is NULL, no place is free, or a set of the name lives
+ * with other members; ERR_MISMATCH, their names differ, or some of them have
+ * destroyed the set of the name and others not; ERR_MEMORY. ERR_INVALID also
+ * where the world was not started over MPI; ctx NULL is on that rank alone. */
 RG_API rg_status rg_set_create_mpi(rg_ctx *ctx, MPI_Comm comm,
                                    const rg_set_params *params, rg_set **set_p);
 
