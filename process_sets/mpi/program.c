@@ -129,50 +129,47 @@ typedef struct meeting {
     int *ranks, n;
 } meeting;
 
-/* Ranks of the world. */
-static rg_status translate(MPI_Group group, int n, int *ranks)
+#define BLOCK 64
+
+/* The first n members' ranks in the world, unless ranks is NULL, and how many
+ * of them are not in it. Without memory, which a rank may lack. */
+static rg_status translate(MPI_Group group, int n, int *ranks, int *strangers_p)
 {
     MPI_Group all;
-    int *own = malloc(sizeof *own * (size_t)n);
-    if (own == NULL)
-        return rg__fail(RG_ERR_MEMORY, "no memory for %d ranks", n);
-    for (int i = 0; i < n; i++)
-        own[i] = i;
+    int own[BLOCK], there[BLOCK];
+    *strangers_p = 0;
     rg_status st =
         rg__mpi_status("MPI_Comm_group", MPI_Comm_group(rg__mpi_world(), &all));
-    if (st == RG_OK) {
+    if (st != RG_OK)
+        return st;
+    for (int at = 0; at < n && st == RG_OK; at += BLOCK) {
+        const int k = n - at < BLOCK ? n - at : BLOCK;
+        for (int i = 0; i < k; i++)
+            own[i] = at + i;
         st = rg__mpi_status(
             "MPI_Group_translate_ranks",
-            MPI_Group_translate_ranks(group, n, own, all, ranks));
-        MPI_Group_free(&all);
+            MPI_Group_translate_ranks(group, k, own, all, there));
+        for (int i = 0; i < k && st == RG_OK; i++)
+            *strangers_p += there[i] == MPI_UNDEFINED;
+        if (ranks != NULL && st == RG_OK)
+            memcpy(ranks + at, there, sizeof *ranks * (size_t)k);
     }
-    free(own);
+    MPI_Group_free(&all);
     return st;
 }
 
 /* The same on all members, so none of them waits. */
 static rg_status refuse_strangers(MPI_Group group)
 {
-    MPI_Group all, strangers;
-    int n = 0;
-    rg_status st =
-        rg__mpi_status("MPI_Comm_group", MPI_Comm_group(rg__mpi_world(), &all));
-    if (st != RG_OK)
+    int n = 0, strangers = 0;
+    MPI_Group_size(group, &n);
+    const rg_status st = translate(group, n, NULL, &strangers);
+    if (st != RG_OK || strangers == 0)
         return st;
-    st = rg__mpi_status("MPI_Group_difference",
-                        MPI_Group_difference(group, all, &strangers));
-    MPI_Group_free(&all);
-    if (st != RG_OK)
-        return st;
-    MPI_Group_size(strangers, &n);
-    if (n > 0)
-        MPI_Group_free(&strangers);
-    return n == 0 ? RG_OK
-                  : rg__fail(RG_ERR_INVALID,
-                             "rg_set_create_mpi: %d processes of the "
-                             "communicator are not in the world; make one of "
-                             "the world's processes",
-                             n);
+    return rg__fail(RG_ERR_INVALID,
+                    "rg_set_create_mpi: %d processes of the communicator are "
+                    "not in the world; make one of the world's processes",
+                    strangers);
 }
 
 /* No attribute or handler of the program is copied. */
@@ -207,7 +204,8 @@ static rg_status find_ranks(MPI_Group group, meeting *m)
     m->ranks = calloc((size_t)m->n, sizeof *m->ranks);
     if (m->ranks == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for %d ranks", m->n);
-    return translate(group, m->n, m->ranks);
+    int strangers = 0;
+    return translate(group, m->n, m->ranks, &strangers);
 }
 
 static rg_status create_of(rg_ctx *ctx, MPI_Comm comm, MPI_Group group,

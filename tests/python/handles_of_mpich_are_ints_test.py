@@ -1,7 +1,8 @@
 """The communicators of MPICH, whose handles are ints and not pointers, are
 handed over both ways. Debian has no mpi4py for MPICH: what of mpi4py the
 package asks for is played here, over libmpich itself. And under its mpirun
-init alone makes the world, initialises MPI and finalizes it.
+init alone makes the world, initialises MPI and finalizes it, and a session
+makes one without MPI_Init.
 
 Covers: _mpi.py"""
 import ctypes
@@ -73,12 +74,33 @@ def alone():
     assert not regroup.mpi_threads_supported()  # it was finalized
 
 
+def refused(call, reason):
+    import regroup
+    try:
+        call()
+    except regroup.Invalid as error:
+        assert reason in str(error), error
+        return
+    raise AssertionError(f"{reason}: not refused")
+
+
+def session():
+    import numpy
+    import regroup
+    refused(lambda: regroup.init(1, session="mpi://WORLD"), "not both")
+    refused(lambda: regroup.init(session="mpi://NONE"), "mpi://NONE")
+    with regroup.init(session="mpi://WORLD") as ctx:
+        assert ctx.size == 3
+        assert ctx.world.allreduce(numpy.ones(1))[0] == 3
+
+
 def work():
-    {"given": with_communicators, "alone": alone}[sys.argv[2]]()
+    {"given": with_communicators, "alone": alone,
+     "session": session}[sys.argv[2]]()
 
 
 def test():
-    for how in "given", "alone":
+    for how in "given", "alone", "session":
         pyjob.mpirun("mpich", 3, pyjob.command(how))
 
 

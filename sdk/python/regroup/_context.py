@@ -457,16 +457,24 @@ class Context:
         return self._state
 
 
-def init(comm: _mpi.Comm | None = None, *, elastic: bool = False) -> Context:
+def init(comm: _mpi.Comm | None = None, *, session: str | None = None,
+         elastic: bool = False) -> Context:
     """Join the job that started this process, or be a world of one.
 
     comm: a communicator of mpi4py that becomes the world; without one it is
     MPI_COMM_WORLD under mpirun, and what the agent says under `regroup run`.
+    session: in place of comm, the name of one of MPI's process sets, such as
+    "mpi://WORLD"; MPI need not be initialised (MPI 4).
     elastic: the world forms in run, and workers may come and go; else it forms
     here, and the first failure ends the job. Once in a process.
     """
     found, params = c_void_p(), _abi.Params(elastic=int(elastic))
-    if comm is None:
+    if session is not None:
+        if comm is not None:
+            raise Invalid("init takes comm or session, not both")
+        call_waiting(_mpi.library_here().rg_init_session, session.encode(),
+                     params, ctypes.byref(found))
+    elif comm is None:
         _mpi.join_launcher()
         call_waiting(lib.rg_init, params, ctypes.byref(found))
     else:

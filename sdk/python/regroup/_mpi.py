@@ -13,7 +13,7 @@ import os
 import pathlib
 import sys
 import typing
-from ctypes import POINTER, c_int, c_void_p
+from ctypes import POINTER, c_char_p, c_int, c_void_p
 
 from . import _abi
 from ._abi import LIBRARY, STRUCTS
@@ -30,6 +30,8 @@ def functions(handle: type) -> dict[str, tuple]:
     return {
         "rg_init_mpi": (c_int, [handle, POINTER(STRUCTS["rg_params"]),
                                 POINTER(c_void_p)]),
+        "rg_init_session": (c_int, [c_char_p, POINTER(STRUCTS["rg_params"]),
+                                    POINTER(c_void_p)]),
         "rg_set_create_mpi": (c_int, [
             c_void_p, handle, POINTER(STRUCTS["rg_set_params"]),
             POINTER(c_void_p)]),
@@ -67,7 +69,21 @@ def _flavour_of(mpi: typing.Any) -> str:
 
 def library_of(comm: Comm) -> ctypes.CDLL:
     """libregroup_mpi for the MPI that a communicator belongs to."""
-    flavour = _flavour_of(_mpi_of(comm))
+    return _need(_flavour_of(_mpi_of(comm)))
+
+
+def library_here() -> ctypes.CDLL:
+    """libregroup_mpi for mpi4py's MPI, else for that of the launcher."""
+    mpi = sys.modules.get("mpi4py.MPI")
+    flavours = [_flavour_of(mpi)] if mpi is not None else [
+        flavour for name, flavour in _LAUNCHERS.items() if name in os.environ]
+    if not flavours:
+        raise Invalid("init(session=) can't tell which MPI to use: import "
+                      "mpi4py.MPI first, or start the program with mpirun")
+    return _need(flavours[0])
+
+
+def _need(flavour: str) -> ctypes.CDLL:
     try:
         return _load(flavour)
     except OSError as error:
