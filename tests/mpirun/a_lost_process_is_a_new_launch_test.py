@@ -2,7 +2,8 @@
 rank, of mpirun or of the agent is a new launch with all ranks in their order;
 no committed step is lost, no process or file of a launch outlives it, and the
 result is that of an undisturbed run. What an outer launcher has left in the
-environment is not handed on, what a person sets for the MPI is.
+environment is not handed on, what a person sets for the MPI is, and hosts come
+from no allocation around.
 
 Covers: mpirun/mpirun.c sweep.c ranks.c mpirun_line.c rank_cmd.c state_resume.c
 scratch.c slots.c plan.c flavour.c which_mpi.c capture.c elf.c
@@ -16,10 +17,13 @@ from mpijob import (IS_LONG, MPI_ENV, SOLVER, check_value, launches,
                     mpirun_of, need_solver, pids_of, scratch_of, shims_of,
                     variables_of, wait_launch)
 
-# An outer launcher's rank 7 of 9, and a person's own setting.
+# An outer launcher's rank 7 of 9; a person's own settings, and those of an
+# allocation whose hosts are not ours.
 OUTER = {"OMPI_COMM_WORLD_RANK": "7", "OMPI_COMM_WORLD_SIZE": "9",
          "PMIX_RANK": "7", "PMI_RANK": "7", "PMI_SIZE": "9", "PMI_FD": "0"}
-OWN = {"PMIX_MCA_gds": "hash", "MPIR_CVAR_ODD_EVEN_CLIQUES": "0"}
+OWN = {"PMIX_MCA_gds": "hash", "MPIR_CVAR_ODD_EVEN_CLIQUES": "0",
+       "SLURM_JOBID": "5", "SLURM_NODELIST": "n[1-2]",
+       "SLURM_TASKS_PER_NODE": "2(x2)"}
 
 
 def kill_rank(job):

@@ -1,9 +1,10 @@
 """An MPI program without --mpi is told that its processes will be alone; a
 program of two MPIs, or of another one than its mpirun, is refused; a rank that
 fails again and again at the same step, or before rg_init, ends the job with its
-code, and so does one that is killed there; one that never calls rg_init ends it
-at once; MPI_Finalize does not wait for ever; a stop ends a job at a commit; and
-a job without --mpi is none of the launch whose variables it has inherited.
+code, and so does one that is killed there or calls MPI_Abort; one that never
+calls rg_init ends it at once; MPI_Finalize does not wait for ever; a stop ends
+a job at a commit; and a job without --mpi is none of the launch whose variables
+it has inherited.
 
 Covers: elf.c which_mpi.c flavour.c cli/launch.c mpirun/mpirun.c slots.c plan.c
 state_resume.c
@@ -64,6 +65,19 @@ def fails_at_a_step():
         claim([one[0] for one in launches(job)] == [1, 2],
               f"{launches(job)}")
         job.check(is_mpi=True)
+
+
+def is_aborted_at_a_step():
+    """MPICH's mpirun kills all ranks then, and ends with the code itself."""
+    mpich = os.path.join(BUILD, "tests", "solver-mpich")
+    if not os.path.exists(mpich):
+        return
+    with Job(["--mpi", "-n", "2", "--max-restarts", "1"],
+             [mpich, UNTIL_FINISH[1], "--exit-at", "5", "-7", "1"],
+             env=MPI_ENV) as job:
+        code = job.process.wait(60)
+        claim(code == 7, f"the job ended with code {code}, not MPI_Abort's")
+        claim("2 launches have ended at step 5" in job.text(), "why")
 
 
 def is_killed_at_a_step():
@@ -143,6 +157,7 @@ def test():
     refused_for_its_mpi()
     refused_for_a_colon()
     fails_at_a_step()
+    is_aborted_at_a_step()
     is_killed_at_a_step()
     stays_in_mpi_finalize()
     ends_before_rg_init(7, "used up its --max-restarts", 7)

@@ -29,9 +29,11 @@ static void check(rg_status st, const char *what)
     exit(1);
 }
 
-/* Beyond 128: by a signal. */
+/* Beyond 128: by a signal; below 0: by MPI_Abort. */
 static void end(int code)
 {
+    if (code < 0)
+        MPI_Abort(MPI_COMM_WORLD, -code);
     if (code > 128)
         kill(getpid(), code - 128);
     exit(code);

@@ -22,6 +22,9 @@
         "OMPI_FILE_", "OMPI_ARGV", "OMPI_COMMAND", "OMPI_MCA_initial_wdir"
 #define OMPI_LIBRARIES LIST("libmpi.so.40", "libmpi_mpifh.so.40")
 #define OMPI_COMMANDS  LIST("mpirun.openmpi", "mpirun")
+/* It would take its hosts from the allocation that it runs in, and know none
+ * of ours: of Slurm, PBS and the like. */
+#define ALLOCATIONS "slurm,tm,pbs,gridengine,lsf,flux,alps,loadleveler"
 
 static const rg__flavour flavours[RG__FLAVOURS] = {
     {.name = "Open MPI 4.1",
@@ -30,7 +33,7 @@ static const rg__flavour flavours[RG__FLAVOURS] = {
      .versions = LIST("(Open MPI) 4.1", "(OpenRTE) 4.1"),
      .flags = LIST("--mca", "plm", "rsh", "--mca", "plm_rsh_agent",
                    "@ " RG__CMD_PROXY, "--mca", "plm_rsh_no_tree_spawn", "1",
-                   "--leave-session-attached"),
+                   "--mca", "ras", "^" ALLOCATIONS, "--leave-session-attached"),
      .variables = LIST(NULL),
      .rank = "OMPI_COMM_WORLD_RANK",
      .own = LIST(OMPI_OWN, PMIX_OWN, "OMPI_MCA_orte_", "OMPI_MCA_ess",
@@ -43,9 +46,10 @@ static const rg__flavour flavours[RG__FLAVOURS] = {
      .libraries = OMPI_LIBRARIES,
      .commands = OMPI_COMMANDS,
      .versions = LIST("(Open MPI) 5."),
-     .flags = LIST("--prtemca", "plm", "ssh", "--prtemca", "plm_ssh_agent",
-                   "@ " RG__CMD_PROXY, "--prtemca", "plm_ssh_no_tree_spawn",
-                   "1", "--leave-session-attached"),
+     .flags =
+         LIST("--prtemca", "plm", "ssh", "--prtemca", "plm_ssh_agent",
+              "@ " RG__CMD_PROXY, "--prtemca", "plm_ssh_no_tree_spawn", "1",
+              "--prtemca", "ras", "^" ALLOCATIONS, "--leave-session-attached"),
      .variables = LIST(NULL),
      .rank = "PMIX_RANK",
      .own =

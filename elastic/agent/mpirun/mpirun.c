@@ -114,19 +114,20 @@ static void on_helper_ended(void *arg, int fd, uint32_t events)
     const int status = rg__how_ended(h->pid);
     kill(-h->pid, SIGKILL); /* all that is left of its group */
     rg__reap(h->pid);
-    const bool is_well = h->is_mpirun && status == 0;
+    const bool is_mpirun = h->is_mpirun, is_well = is_mpirun && status == 0;
     drop_helper(h);
     if (status != 0)
         end_soon(a);
     if (a->launch.ends_itself && status == 0)
-        rg__launch_broke(a, LEAVES);
+        rg__launch_broke(a, 0, LEAVES);
     else if (is_well || a->launches->is_over)
         ;
     else if (WIFSIGNALED(status))
-        rg__launch_broke(a, "%s on host %.63s was ended by signal %d", what,
+        rg__launch_broke(a, 0, "%s on host %.63s was ended by signal %d", what,
                          a->params->host, WTERMSIG(status));
-    else
-        rg__launch_broke(a, "%s on host %.63s exited with code %d", what,
+    else /* mpirun's is that of a rank, such as one that calls MPI_Abort */
+        rg__launch_broke(a, is_mpirun ? WEXITSTATUS(status) : 0,
+                         "%s on host %.63s exited with code %d", what,
                          a->params->host, WEXITSTATUS(status));
     a->on->settled(a);
 }
@@ -188,7 +189,7 @@ static void begin(rg__agent *a)
     rg__command_free(argv);
     rg__failpoint("agent.launched", -1, 0, a->launches->number);
     if (st != RG_OK)
-        rg__launch_broke(a, "%.200s", rg_last_error());
+        rg__launch_broke(a, 0, "%.200s", rg_last_error());
 }
 
 /* --------------------------------------------------------------------- end */
@@ -283,14 +284,14 @@ void rg__launch_end(rg__agent *a)
     rg__timer_set(l->sweep, SWEEP_NS);
 }
 
-void rg__launch_broke(rg__agent *a, const char *format, ...)
+void rg__launch_broke(rg__agent *a, int code, const char *format, ...)
 {
     struct rg__launches *l = a->launches;
     va_list args;
     if (a->launch.broke == l->number || a->is_done || rg__life_is_ending(a))
         return;
     a->launch.broke = l->number;
-    a->launch.code = 0;
+    a->launch.code = code;
     if (l->detected_ns == 0)
         l->detected_ns = rg__now_ns();
     va_start(args, format);
@@ -306,6 +307,7 @@ void rg__launch_broke(rg__agent *a, const char *format, ...)
 void rg__mpirun_rank_ended(rg__slot *s)
 {
     rg__agent *a = s->a;
+    const int code = s->saved.child == 0 ? s->saved.exit_code : 0;
     const bool has_not_met =
         s->w.pid == 0 && s->saved.death[0] == '\0' && s->saved.exit_code == 0;
     if (s->saved.child == 0 && s->saved.exit_code != 0)
@@ -313,7 +315,7 @@ void rg__mpirun_rank_ended(rg__slot *s)
     if (!a->params->is_mpi || s->saved.is_recalled)
         return;
     if (s->saved.child == 0)
-        a->launch.code = s->saved.exit_code;
+        a->launch.code = code;
     if (has_not_met) {
         rg__agent_end_job(a, 1,
                           "%.63s.%u exited with code 0 and has not called "
@@ -323,16 +325,16 @@ void rg__mpirun_rank_ended(rg__slot *s)
         return;
     }
     if (s->saved.death[0] != '\0')
-        rg__launch_broke(a, "%.63s.%u %.120s", a->params->host, s->index,
+        rg__launch_broke(a, code, "%.63s.%u %.120s", a->params->host, s->index,
                          s->saved.death);
     else
-        rg__launch_broke(a, "%.63s.%u ended with code %d before rg_init",
+        rg__launch_broke(a, code, "%.63s.%u ended with code %d before rg_init",
                          a->params->host, s->index, s->saved.exit_code);
 }
 
 static void on_left(void *arg)
 {
-    rg__launch_broke(arg, LEAVES);
+    rg__launch_broke(arg, 0, LEAVES);
 }
 
 void rg__mpirun_rank_left(rg__slot *s)
@@ -367,7 +369,7 @@ static void take_over(rg__agent *a)
 {
     struct rg__launches *l = a->launches;
     if (a->life.agents > 1 && !l->has_taken_over)
-        rg__launch_broke(a, "the agent of host %.63s was killed",
+        rg__launch_broke(a, 0, "the agent of host %.63s was killed",
                          a->params->host);
     l->has_taken_over = true;
 }

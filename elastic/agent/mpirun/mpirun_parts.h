@@ -30,9 +30,10 @@ struct rg__launches {
 
 /* mpirun.c: nothing of the launch is to live here any more. */
 void rg__launch_end(rg__agent *a);
-/* It can't go on; the first reason counts. */
-void rg__launch_broke(rg__agent *a, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+/* It can't go on; the first reason counts. code: of the rank that has failed,
+ * 0: none is known. */
+void rg__launch_broke(rg__agent *a, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* Start a helper in a process group of its own, with the launch's mark. */
 rg_status rg__helper_start(rg__agent *a, char *const *argv, bool is_mpirun);
 
