@@ -1,9 +1,10 @@
-/* `regroup gc`: removes what dead jobs left: run directories here, and keys in
- * an etcd that is named. */
+/* `regroup gc`: removes what dead jobs left: run directories and files of
+ * launches here, and keys in an etcd that is named. */
 #include <stdio.h>
 #include <string.h>
 
 #include "elastic/agent/agent.h"
+#include "elastic/agent/mpirun/mpirun.h"
 #include "elastic/cli/cli.h"
 #include "elastic/cli/gc_etcd.h"
 #include "elastic/cli/launch.h"
@@ -61,6 +62,8 @@ int rg__cmd_gc(rg__cli *cli)
             ? sweep_directories(cli, &s)
             : rg__fail(RG_ERR_INVALID, "`regroup gc` takes flags only, not %s",
                        cli->argv[0]);
+    if (st == RG_OK)
+        rg__scratch_sweep(s.is_dry, on_directory, &s);
     if (st == RG_OK && cli->settings.etcd != NULL)
         st = sweep_etcd(cli, &counts);
     if (st != RG_OK)

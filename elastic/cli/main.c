@@ -99,7 +99,8 @@ static const rg__command commands[] = {
      rg__cmd_checkpoint},
     {"gc", "[--dry-run] [--etcd URL [--older-than TIME]]",
      "remove what dead jobs left",
-     "Here: run directories whose jobs have no process any more. In the etcd "
+     "Here: run directories whose jobs have no process any more, and files in\n"
+     "/tmp and /dev/shm of launches of --mpi that no agent holds. In the etcd "
      "of\n"
      "--etcd: the keys of jobs that have ended, and of those that have had no\n"
      "host for as long as --older-than. etcd does not know since when that is, "

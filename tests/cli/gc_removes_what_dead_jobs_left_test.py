@@ -1,13 +1,15 @@
-"""`regroup gc`: run directories whose processes are gone, and the keys of jobs
-that have ended or have been without hosts for --older-than; --dry-run changes
+"""`regroup gc`: run directories whose processes are gone, files of launches that
+no agent holds, and the keys of jobs that have ended or have been without hosts for --older-than; --dry-run changes
 nothing; a living job, and what is not Regroup's, is never touched.
 
-Covers: gc_cmd.c gc_etcd.c"""
+Covers: gc_cmd.c gc_etcd.c scratch.c"""
 
 import base64
 import contextlib
+import fcntl
 import json
 import os
+import shutil
 import signal
 
 from command import BUILD, Claims, RunDir, processes_with, wait_for
@@ -75,11 +77,36 @@ def start_job(d, etcd, name):
     return agent
 
 
+def said(got):
+    """But for what other jobs of this machine left for everybody to remove."""
+    lines = [line for line in got.stdout.splitlines(keepends=True)
+             if "/regroup-mpi-" not in line and line != "nothing to remove\n"]
+    return "".join(lines)
+
+
+def test_launches(claims, d):
+    held, left = [f"{folder}/regroup-mpi-u{os.geteuid()}-gc{os.getpid()}-{n}"
+                  for n, folder in enumerate(("/tmp", "/dev/shm"))]
+    for path in held, left:
+        os.makedirs(path + "/segment")
+    lock = os.open(held, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_SH)
+    got = d.run("gc", "--dry-run")
+    claims.hold(f"would remove {left}: " in got.stdout, got.stdout)
+    claims.hold(os.path.exists(left), "a dry run removes nothing")
+    got = d.run("gc")
+    claims.hold(f"removed {left}: " in got.stdout, got.stdout)
+    claims.hold(not os.path.exists(left), "files of a dead launch")
+    claims.hold(os.path.exists(held + "/segment"), "those of a living one")
+    os.close(lock)
+    for path in held, left:
+        shutil.rmtree(path, ignore_errors=True)
+
+
 def test(claims, d, etcd):
     gc = ["gc", "--etcd", etcd.url]
     got = d.run(*gc)
-    claims.equal((got.returncode, got.stdout), (0, "nothing to remove\n"),
-                 got.stderr)
+    claims.equal((got.returncode, said(got)), (0, ""), got.stderr)
 
     got = d.run("agent", "--etcd", etcd.url, "--job", "done", "-n", "1",
                 TRAIN[0], "--steps", "3")
@@ -107,12 +134,12 @@ def test(claims, d, etcd):
     before, listed = keys(etcd), sorted(os.listdir(d.path))
     got = d.run(*gc, "--dry-run")
     claims.equal(got.returncode, 0, got.stderr)
-    for said in (f"would remove {d.path}/vanished",
+    for word in (f"would remove {d.path}/vanished",
                  "would remove job done from etcd: it has ended with code 0",
                  "would remove job stopped from etcd: it has ended with code "
                  "143", "would remove job static from etcd: it has ended with "
                  "code 0", "kept job vanished in etcd: no host is in it"):
-        claims.hold(said in got.stdout, f"{said}: {got.stdout}")
+        claims.hold(word in got.stdout, f"{word}: {got.stdout}")
     claims.hold("alive" not in got.stdout, got.stdout)
     after = keys(etcd)
     claims.equal(after, before, "keys after a dry run")
@@ -160,7 +187,7 @@ def test(claims, d, etcd):
     claims.equal(keys(etcd, NOTES), {}, "its note")
     etcd.put(NOTES + "nobody", "{}")
     got = d.run(*gc)
-    claims.equal(got.stdout, "nothing to remove\n", got.stderr)
+    claims.equal(said(got), "", got.stderr)
     claims.equal(keys(etcd, NOTES), {}, "a note of no job")
     foreign = [k for k, v in keys(etcd).items() if v == text64("precious")]
     claims.equal(len(foreign), 4, f"what is not ours: {foreign}")
@@ -172,15 +199,16 @@ def test(claims, d, etcd):
     claims.equal(alive.returncode, 143, "its code")
 
     got = d.run("gc")
-    claims.equal(got.stdout, f"removed {d.path}/.story-alive: the events of a "
+    claims.equal(said(got), f"removed {d.path}/.story-alive: the events of a "
                  "job that has ended\n", "its story")
     got = d.run("gc", "--etcd", "http://127.0.0.1:1")
-    claims.equal((got.returncode, got.stdout), (69, ""), "no etcd")
+    claims.equal((got.returncode, said(got)), (69, ""), "no etcd")
     claims.hold("127.0.0.1:1" in got.stderr, got.stderr)
 
 
 need_etcd()
 all_claims = Claims()
 with RunDir() as run_dir, Etcd() as server:
+    test_launches(all_claims, run_dir)
     test(all_claims, run_dir, server)
 all_claims.end()

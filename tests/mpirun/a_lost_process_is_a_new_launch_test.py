@@ -68,6 +68,9 @@ def test():
             check_environment(before[0])
             places = scratch_of(before[0])
             claim(places, f"places of launch {number}: {places}")
+            job.run("gc")
+            claim(all(os.path.exists(place) for place in places),
+                  f"`regroup gc` has removed {places} of a living job")
             fault(job)
             wait_launch(job, number + 1)
             left = [pid for pid in before if job.is_ours(pid)]

@@ -5,8 +5,9 @@
 
 #include <stdbool.h>
 
-#define RG__FLAVOURS     3
-#define RG__FLAVOURS_ALL ((1u << RG__FLAVOURS) - 1)
+#define RG__FLAVOURS       3
+#define RG__FLAVOURS_ALL   ((1u << RG__FLAVOURS) - 1)
+#define RG__FLAVOUR_PLACES 4 /* at most, of one */
 
 /* A variable of its, and a directory in which a launch's own one is made for
  * the files that a killed MPI leaves behind. */

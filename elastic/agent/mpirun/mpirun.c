@@ -495,8 +495,10 @@ rg_status rg__mpirun_create(rg__agent *a)
     a->launches = calloc(1, sizeof *a->launches);
     if (a->launches == NULL)
         return rg__fail(RG_ERR_MEMORY, "no memory for an agent");
-    if (a->params->is_mpi)
+    if (a->params->is_mpi) {
         a->elastic = 1;
+        rg__scratch_sweep(false, NULL, NULL);
+    }
     a->launches->sweep = rg__timer_create(a->loop, sweep, a);
     a->launches->patience = rg__timer_create(a->loop, on_patience, a);
     a->launches->ending = rg__timer_create(a->loop, on_ending, a);

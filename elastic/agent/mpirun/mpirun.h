@@ -11,6 +11,11 @@
 #define RG__ENV_HWLOC        "HWLOC_COMPONENTS"
 #define RG__HWLOC_NO_DEVICES "-pci,-linuxio"
 
+/* Remove the directories that launches of dead jobs have left on this machine,
+ * or with is_dry only find them. fn, unless NULL, is told each. */
+typedef void (*rg__scratch_fn)(void *arg, const char *path, bool has_gone);
+void rg__scratch_sweep(bool is_dry, rg__scratch_fn fn, void *arg);
+
 rg_status rg__mpirun_create(rg__agent *a);
 void rg__mpirun_destroy(rg__agent *a);
 

@@ -2,6 +2,7 @@
 #ifndef RG_AGENT_MPIRUN_PARTS_H
 #define RG_AGENT_MPIRUN_PARTS_H
 
+#include "elastic/agent/mpirun/flavour.h"
 #include "elastic/agent/mpirun/mpirun.h"
 
 /* mpirun, or a daemon of the MPI: a child of ours. */
@@ -25,7 +26,8 @@ struct rg__launches {
     rg__timer *patience; /* with mpirun, once the job is done */
     rg__timer *ending;   /* for ranks to end, once the job is done */
     bool ends_soon, is_killed;
-    rg__timer *left; /* for ranks to end by themselves */
+    int place_lock[RG__FLAVOUR_PLACES]; /* of its directories; 0, -1: none */
+    rg__timer *left;                    /* for ranks to end by themselves */
 };
 
 /* mpirun.c: nothing of the launch is to live here any more. */

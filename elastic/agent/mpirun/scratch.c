@@ -1,20 +1,27 @@
 /* Files that a killed launch leaves behind: its MPI removes none of them then.
  * They are in directories of the launch's own, which bear the same names on all
  * its hosts, since an MPI hands its settings on, and which are removed when
- * nothing of the launch lives here any more. */
+ * nothing of the launch lives here any more. Its agent holds a lock of each:
+ * one that nobody holds is a dead job's. */
 #include "elastic/agent/mpirun/flavour.h"
 #include "elastic/agent/mpirun/mpirun_parts.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define DESCRIPTORS 8
+#define PREFIX_MAX  64
+
 typedef struct place {
-    char path[128];
+    char path[512];
 } place;
 
 static const rg__flavour_place no_places[] = {{NULL, NULL}};
@@ -26,11 +33,17 @@ static const rg__flavour_place *places_of(const rg__agent *a)
     return mpi != NULL ? mpi->places : no_places;
 }
 
+static void set_prefix(char prefix[PREFIX_MAX])
+{
+    snprintf(prefix, PREFIX_MAX, "regroup-mpi-u%u-", (unsigned)geteuid());
+}
+
 static place place_in(const rg__agent *a, const char *in)
 {
+    char prefix[PREFIX_MAX];
     place p;
-    snprintf(p.path, sizeof p.path, "%s/regroup-mpi-%u-%.8s-%llu", in,
-             (unsigned)geteuid(), a->meta.uuid,
+    set_prefix(prefix);
+    snprintf(p.path, sizeof p.path, "%s/%s%.8s-%llu", in, prefix, a->meta.uuid,
              (unsigned long long)a->launches->number);
     return p;
 }
@@ -42,11 +55,38 @@ static bool is_our_directory(const char *path)
            st.st_uid == geteuid();
 }
 
+/* -1: another one holds it, or it is not there. */
+static int lock(const char *path, int how)
+{
+    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0 && flock(fd, how | LOCK_NB) == 0)
+        return fd;
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+static void unlock_all(const rg__agent *a)
+{
+    for (int i = 0; i < RG__FLAVOUR_PLACES; i++) {
+        if (a->launches->place_lock[i] > 0)
+            close(a->launches->place_lock[i]);
+        a->launches->place_lock[i] = 0;
+    }
+}
+
+/* Without one: the MPI's own place. Agents on one machine share it. */
 void rg__scratch_make(const rg__agent *a)
 {
-    for (const rg__flavour_place *at = places_of(a); at->in != NULL; at++)
-        mkdir(place_in(a, at->in).path,
-              0700); /* without it: the MPI's own place */
+    const rg__flavour_place *places = places_of(a);
+    unlock_all(a);
+    for (int i = 0; places[i].in != NULL; i++) {
+        const place p = place_in(a, places[i].in);
+        mkdir(p.path, 0700);
+        a->launches->place_lock[i] = lock(p.path, LOCK_SH);
+        if (a->launches->place_lock[i] < 0)
+            rmdir(p.path);
+    }
 }
 
 void rg__scratch_set_variables(const rg__agent *a)
@@ -65,12 +105,44 @@ static int remove_entry(const char *path, const struct stat *at, int type,
     return remove(path) != 0 && errno != ENOENT;
 }
 
+static void remove_place(const char *path)
+{
+    if (is_our_directory(path))
+        nftw(path, remove_entry, DESCRIPTORS, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+}
+
 void rg__scratch_remove(const rg__agent *a)
 {
-    for (const rg__flavour_place *at = places_of(a); at->in != NULL; at++) {
-        const place p = place_in(a, at->in);
-        if (is_our_directory(p.path))
-            nftw(p.path, remove_entry, DESCRIPTORS,
-                 FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+    for (const rg__flavour_place *at = places_of(a); at->in != NULL; at++)
+        remove_place(place_in(a, at->in).path);
+    unlock_all(a);
+}
+
+static void sweep_in(const char *in, bool is_dry, rg__scratch_fn fn, void *arg)
+{
+    char prefix[PREFIX_MAX];
+    place p;
+    DIR *dir = opendir(in);
+    set_prefix(prefix);
+    for (const struct dirent *d; dir != NULL && (d = readdir(dir)) != NULL;) {
+        if (strncmp(d->d_name, prefix, strlen(prefix)) != 0)
+            continue;
+        snprintf(p.path, sizeof p.path, "%s/%s", in, d->d_name);
+        const int held = is_our_directory(p.path) ? lock(p.path, LOCK_EX) : -1;
+        if (held < 0)
+            continue;
+        if (!is_dry)
+            remove_place(p.path);
+        close(held);
+        if (fn != NULL)
+            fn(arg, p.path, is_dry || !is_our_directory(p.path));
     }
+    if (dir != NULL)
+        closedir(dir);
+}
+
+void rg__scratch_sweep(bool is_dry, rg__scratch_fn fn, void *arg)
+{
+    sweep_in("/tmp", is_dry, fn, arg);
+    sweep_in("/dev/shm", is_dry, fn, arg);
 }

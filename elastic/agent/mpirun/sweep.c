@@ -8,12 +8,10 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define ENVIRON_MAX ((size_t)256 << 10)
-#define LIST_MAX    4096 /* bytes of children of one thread */
 
 typedef struct node {
     pid_t pid;
@@ -24,7 +22,8 @@ typedef struct node {
 typedef struct tree {
     node *of;
     int n, room;
-    char *text;       /* ENVIRON_MAX bytes */
+    char *text; /* a variable */
+    size_t bytes;
     char socket[160]; /* the variable that names ours */
     bool has_failed;
 } tree;
@@ -59,17 +58,15 @@ static size_t read_file(const char *path, char *to, size_t room)
 
 static void add_children_of_thread(tree *t, const node *of, const char *thread)
 {
-    char path[64], list[LIST_MAX + 1];
+    char path[64];
+    int pid;
     snprintf(path, sizeof path, "/proc/%d/task/%.16s/children", of->pid,
              thread);
-    list[read_file(path, list, LIST_MAX)] = '\0';
-    for (char *at = list, *end; *at != '\0'; at = end) {
-        const long pid = strtol(at, &end, 10);
-        if (end == at)
-            return;
-        if (pid > 1)
-            add(t, (pid_t)pid, of->is_marked);
-    }
+    FILE *in = fopen(path, "re");
+    while (in != NULL && fscanf(in, "%d", &pid) == 1)
+        add(t, pid, of->is_marked);
+    if (in != NULL)
+        fclose(in);
 }
 
 static void add_children(tree *t, int i)
@@ -86,31 +83,23 @@ static void add_children(tree *t, int i)
         closedir(threads);
 }
 
-/* A variable that begins so, or is so. */
-static bool has_variable(const char *text, size_t n, const char *begins,
-                         size_t bytes)
-{
-    for (const char *at = text, *end = text + n; at + bytes <= end; at++) {
-        if (memcmp(at, begins, bytes) == 0)
-            return true;
-        at = memchr(at, '\0', (size_t)(end - at));
-        if (at == NULL)
-            return false;
-    }
-    return false;
-}
-
 /* Below one supervisor there may be another agent's launch, where the launcher
  * of a job has started an agent on its own host. One that has ended has no
  * variables. */
 static bool bears_mark(tree *t, pid_t pid)
 {
+    static const char mark[] = RG__ENV_LAUNCH "=";
     char path[32];
+    bool is_launch = false, is_ours = false;
     snprintf(path, sizeof path, "/proc/%d/environ", pid);
-    const size_t n = read_file(path, t->text, ENVIRON_MAX);
-    return has_variable(t->text, n, RG__ENV_LAUNCH "=",
-                        strlen(RG__ENV_LAUNCH "=")) &&
-           has_variable(t->text, n, t->socket, strlen(t->socket) + 1);
+    FILE *in = fopen(path, "re");
+    while (in != NULL && getdelim(&t->text, &t->bytes, '\0', in) > 0) {
+        is_launch |= strncmp(t->text, mark, sizeof mark - 1) == 0;
+        is_ours |= strcmp(t->text, t->socket) == 0;
+    }
+    if (in != NULL)
+        fclose(in);
+    return is_launch && is_ours;
 }
 
 /* "pid (name) S ..." */
@@ -157,15 +146,12 @@ static int kill_marked(tree *t, bool spares_shims, pid_t *left_p)
 int rg__sweep_kill(const rg__agent *a, bool spares_shims, pid_t *left_p)
 {
     const pid_t supervisor = getppid();
-    tree t = {.text = malloc(ENVIRON_MAX)};
-    int found = 1;
+    tree t = {0};
     *left_p = 0;
     snprintf(t.socket, sizeof t.socket, RG__ENV_SOCKET "=%s",
              rg__workers_socket(a));
-    if (t.text != NULL) {
-        add(&t, supervisor > 1 ? supervisor : getpid(), false);
-        found = kill_marked(&t, spares_shims, left_p);
-    }
+    add(&t, supervisor > 1 ? supervisor : getpid(), false);
+    const int found = kill_marked(&t, spares_shims, left_p);
     free(t.text);
     free(t.of);
     return t.has_failed ? 1 : found;
