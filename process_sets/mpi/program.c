@@ -214,7 +214,11 @@ static rg_status create_of(rg_ctx *ctx, MPI_Comm comm, MPI_Group group,
     meeting m = {.comm = MPI_COMM_NULL};
     MPI_Group_size(group, &m.n);
     const rg_status bad = find_ranks(group, &m);
-    rg_status st = meet(comm, group, &m);
+    rg_status st = RG_OK;
+    if (bad == RG_OK)
+        st = rg__watch_check("rg_set_create_mpi", m.ranks, m.n);
+    if (st == RG_OK)
+        st = meet(comm, group, &m);
     if (st == RG_OK) {
         st = rg__set_create_among(ctx, bad, m.ranks, m.n, params, agree, &m,
                                   set_p);

@@ -1,6 +1,6 @@
 /* A rank is killed, and its launcher lets the others live. They hear from an
  * operation who is lost, those too that wait for somebody who lives; a set
- * without it goes on; and rg_finalize returns.
+ * without it goes on, and none is made with it; and rg_finalize returns.
  *
  * Covers: lost.c peer_watch.c watchdog.c */
 #include <signal.h>
@@ -43,6 +43,11 @@ int main(void)
     CHECK_STATUS(rg_barrier(all), RG_ERR_PEER_LOST);
     for (int i = 0; i < 20; i++)
         sum(rest);
+    CHECK_STATUS(rg_set_create_mpi(ctx, MPI_COMM_WORLD, NULL, &all),
+                 RG_ERR_PEER_LOST);
+    if (strstr(rg_last_error(), "rank 1 of the world") == NULL)
+        CHECK_FAIL("\"%s\" does not name rank 1", rg_last_error());
+    sum(rest); /* all have asked before one of them ends */
     printf("rank %d goes on\n", rg_rank(ctx));
     CHECK_OK(rg_finalize(ctx));
     fflush(NULL);

@@ -74,7 +74,9 @@ RG_API rg_status rg_init_session(const char *pset, const rg_params *params,
  * a group is open, set_p is NULL, no place is free, or a set of the name lives
  * with other members; ERR_MISMATCH, their names differ, or some of them have
  * destroyed the set of the name and others not; ERR_MEMORY. ERR_INVALID also
- * where the world was not started over MPI; ctx NULL is on that rank alone. */
+ * where the world was not started over MPI; ctx NULL is on that rank alone.
+ * ERR_PEER_LOST: this rank knows that a member's process has ended; a rank that
+ * waits for it already ends (with 75) 5 seconds after it. */
 RG_API rg_status rg_set_create_mpi(rg_ctx *ctx, MPI_Comm comm,
                                    const rg_set_params *params, rg_set **set_p);
 

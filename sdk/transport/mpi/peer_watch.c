@@ -36,8 +36,8 @@ static struct watch {
     _Atomic int size;           /* of the world, 0: not known yet */
     _Atomic uint64_t any_ns;    /* when the first one ended */
 
-    pthread_mutex_t telling; /* guards what follows, and is held while lost is
-                                called */
+    pthread_mutex_t telling; /* guards what follows and the numbers in polled,
+                                and is held while lost is called */
     void (*lost)(void *arg, int rank);
     void *arg;
 
@@ -180,6 +180,33 @@ bool rg__watch_has_any_ended(void)
     return atomic_load(&watch.any_ns) != 0;
 }
 
+/* The thread may not have seen it yet. */
+static bool ends_by_now(int rank)
+{
+    struct pollfd process = {-1, POLLIN, 0};
+    pthread_mutex_lock(&watch.telling);
+    if (rank >= 0 && rank < watch.size)
+        process.fd = watch.polled[rank].fd;
+    const bool has_ended = process.fd >= 0
+                               ? poll(&process, 1, 0) > 0
+                               : rank < watch.size && rank >= 0 &&
+                                     atomic_load(&watch.ended_ns[rank]) != 0;
+    pthread_mutex_unlock(&watch.telling);
+    return has_ended;
+}
+
+rg_status rg__watch_check(const char *what, const int *ranks, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (ends_by_now(ranks[i]))
+            return rg__fail(RG_ERR_PEER_LOST,
+                            "%s would wait for rank %d of the world, which is "
+                            "lost: its process has ended; leave it out, or end "
+                            "the job",
+                            what, ranks[i]);
+    return RG_OK;
+}
+
 void rg__watch_tell(void (*lost)(void *arg, int rank), void *arg)
 {
     pthread_mutex_lock(&watch.telling);
@@ -197,9 +224,9 @@ static void note_ended(int rank)
 {
     const uint64_t now = rg__now_ns();
     atomic_store(&watch.any_ns, now);
+    pthread_mutex_lock(&watch.telling);
     close(watch.polled[rank].fd);
     watch.polled[rank].fd = -1;
-    pthread_mutex_lock(&watch.telling);
     atomic_store(&watch.ended_ns[rank], now);
     if (watch.lost != NULL)
         watch.lost(watch.arg, rank);

@@ -41,6 +41,9 @@ void rg__watch_tell(void (*lost)(void *arg, int rank), void *arg);
 bool rg__watch_has_ended(int rank);
 /* Has any? */
 bool rg__watch_has_any_ended(void);
+/* ERR_PEER_LOST: one of these ranks has ended, so a call of MPI that waits for
+ * it would not return; what: the call of Regroup. */
+rg_status rg__watch_check(const char *what, const int *ranks, int n);
 
 /* A call of MPI that may wait for n ranks of the world; ranks NULL: for all.
  * All of it is borrowed from enter to leave, on one thread. */
