@@ -159,7 +159,7 @@ static rg__plan_kind look_after_deaths(rg__cause_kind before, int max_deaths)
     static const rg__commit_id seventh = {1, 7};
     job j;
     begin(&j);
-    j.snap.hosts = 2;
+    job_lose_record(&j, 3);
     j.snap.begun = 1;
     j.snap.mpirun.number = 3;
     set_free(&j, 1, false);
