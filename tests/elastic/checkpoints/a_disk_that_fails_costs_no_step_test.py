@@ -4,6 +4,7 @@ once the disk has room again so do checkpoints.
 
 Covers: writer.c checkpoint_dir.c"""
 
+import contextlib
 import ctypes
 import os
 import shutil
@@ -56,16 +57,19 @@ def job_in(directory):
                trainer(*UNTIL_FINISH, *FLAGS, "--step-ms", "20"))
 
 
+def fill(path):
+    with contextlib.suppress(OSError), open(path, "ab") as file:
+        while file.write(b"x" * 65536):
+            file.flush()
+
+
 def full(directory):
     with job_in(directory) as job:
         first = until_later(job)
         filler = os.path.join(directory, "filler")
-        with open(filler, "wb") as file:
-            try:
-                while file.write(b"x" * 65536):
-                    file.flush()
-            except OSError:
-                pass
+        # again and again, as old checkpoints that go leave room for new ones
+        until(lambda: fill(filler) or shown(job, "error"), 30,
+              "a checkpoint finds no room")
         fails(job, directory, "No space left")
         claim(shown(job, "step") >= first, "the checkpoint before is shown")
         claim(names(directory, ".rgck"), "the checkpoint before is gone")
