@@ -1,6 +1,7 @@
 """What `cmake --install` puts down is found by CMake and by pkg-config, also
 after the tree has moved, and a program built against it runs at once; so do the
-installed examples, that of MPI with each MPI's library.
+installed examples, that of MPI with each MPI's library, and the program of the
+page about Fortran.
 
 Covers: regroup.h"""
 
@@ -115,4 +116,13 @@ with tempfile.TemporaryDirectory(prefix="rg") as top:
         for name in "libregroup.so.0", f"libregroup_mpi-{mpi}.so.0":
             claims.hold(os.path.samefile(needed[name], f"{lib}/{name}"),
                         f"halo takes {name} from {needed[name]}")
+    if find(prefix, "regroup_fortran.pc"):
+        with open(f"{prefix}/share/doc/regroup/docs/fortran.md") as page:
+            text = page.read().split("```fortran\n")[1].split("```")[0]
+        with open(top + "/hello.f90", "w") as file:
+            file.write(text)
+        flags = run("pkg-config", "--cflags", "--libs", "regroup_fortran",
+                    PKG_CONFIG_PATH=pc).split()
+        run("gfortran", top + "/hello.f90", "-o", top + "/hello", *flags)
+        claims.hold("1 ranks:" in run(top + "/hello"), "in Fortran")
 claims.end()

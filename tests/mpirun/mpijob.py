@@ -16,7 +16,7 @@ DAEMONS = {"openmpi": "orted", "openmpi5": "prted", "mpich": "hydra_pmi_proxy"}
 FLAVOUR = next((word for word in sys.argv[1:2] if word in DAEMONS), "openmpi")
 BUILT_FOR = {"openmpi5": "openmpi"}.get(FLAVOUR, FLAVOUR)
 SOLVER = os.path.join(BUILD, "tests", "solver-" + BUILT_FOR)
-FINAL = re.compile(r"final step (\d+) value ([0-9a-f]{16}) of (\d+)")
+FINAL = re.compile(r"final step (\d+) value ([0-9a-fA-F]{16}) of (\d+)")
 LAUNCH = re.compile(r"regroup: launch (\d+): (\d+) ranks on (.*?), from (.*?), "
                     r"(\d+) ms (.*)")
 # Open MPI refuses root unless it is told twice; ranks may outnumber processors.

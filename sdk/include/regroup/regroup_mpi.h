@@ -87,6 +87,15 @@ RG_API rg_status rg_set_create_mpi(rg_ctx *ctx, MPI_Comm comm,
  * when one has them: ERR_INVALID, comm_p is NULL; ERR_MEMORY. */
 RG_API rg_status rg_set_mpi_comm(rg_set *set, MPI_Comm *comm_p);
 
+/* The same three for languages that have communicators as integers, such as
+ * Fortran: what MPI_Comm_c2f gives, or comm%MPI_VAL there. */
+RG_API rg_status rg_init_mpi_fint(int comm, const rg_params *params,
+                                  rg_ctx **ctx_p);
+RG_API rg_status rg_set_create_mpi_fint(rg_ctx *ctx, int comm,
+                                        const rg_set_params *params,
+                                        rg_set **set_p);
+RG_API rg_status rg_set_mpi_comm_fint(rg_set *set, int *comm_p);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,68 @@
+"""Programs in Fortran are elastic as those in C are: under `regroup run --mpi`
+a killed rank is a new launch that resumes from the commit, parts of its ranks
+included, and fn of rg_run goes on with the memory of the last commit. A call
+without ierr ends its program with the sentence of the error and code 1.
+
+Covers: regroup.F90 elements.inc regroup_mpi.f90"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+
+from house import BUILD, SOURCE, UNTIL_FINISH, Job, claim, main
+
+sys.path.insert(0, os.path.join(SOURCE, "tests", "mpirun"))
+from mpijob import (MPI_ENV, check_value, launches,  # noqa: E402
+                    wait_launch)
+
+SOLVER = os.path.join(BUILD, "tests", "fortran_solver")
+TRAIN = os.path.join(BUILD, "tests", "fortran_train")
+
+
+def a_killed_rank_is_a_new_launch():
+    with Job(["--mpi", "-n", "2"], [SOLVER, UNTIL_FINISH[1]],
+             env=MPI_ENV) as job:
+        wait_launch(job, 1)
+        at = job.step()
+        job.wait_step(at + 5)
+        os.kill(job.pid(1), signal.SIGKILL)
+        wait_launch(job, 2)
+        job.finish()
+        job.check(is_mpi=True)
+        claim(check_value(job, 2) > at + 5, "few steps")
+        claim(len(launches(job)) == 2, "two launches were expected")
+        claim("steps lost: 0" in job.text(), "a committed step was lost")
+
+
+def a_function_goes_on_after_a_loss():
+    with Job(["-n", "2"], [TRAIN, UNTIL_FINISH[1]]) as job:
+        job.wait_step(5)
+        at = job.step()
+        job.kill(rank=1)
+        job.wait_world(2, above=1)
+        job.finish()
+        job.check()
+        ends = re.findall(r"step (\d+) total ([\d.]+)", job.text())
+        claim(len(ends) == 2 and ends[0] == ends[1], f"they end with {ends}")
+        step, total = int(ends[0][0]), float(ends[0][1])
+        claim(step > at and total == step * (step + 1) / 2,
+              f"the total of {step} steps is {total}")
+
+
+def an_error_that_nobody_looks_at_ends_the_program():
+    got = subprocess.run([TRAIN], capture_output=True, text=True,
+                         timeout=60, check=False)
+    claim(got.returncode == 1, f"code {got.returncode}: {got.stderr}")
+    claim(got.stderr.startswith("regroup: ") and "99" in got.stderr,
+          f"it says {got.stderr}")
+
+
+def test():
+    a_killed_rank_is_a_new_launch()
+    a_function_goes_on_after_a_loss()
+    an_error_that_nobody_looks_at_ends_the_program()
+
+
+main(test)
