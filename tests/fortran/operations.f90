@@ -31,6 +31,10 @@ program operations
     call MPI_Comm_size(MPI_COMM_WORLD, size_of_world)
     call claim(rg_rank(ctx) == rank .and. rg_size(ctx) == size_of_world, &
         "ranks of Regroup are those of MPI")
+    call claim(rg_local_rank(ctx) == rank .and. rg_local_size(ctx) == &
+        size_of_world .and. rg_host_count(ctx) == 1 .and. &
+        rg_host_index(ctx) == 0 .and. &
+        rg_generation(ctx) == 1, "all ranks are on this host")
     world = rg_world(ctx)
     call reductions
     call exchanges
@@ -160,12 +164,28 @@ contains
         call rg_wait(requests(1))
         call claim(all(again == rank), "alltoallv")
         call claim(all(once == 2), "broadcast with a root in params")
+        call rg_group_start(ctx)
+        call rg_allreduce_start(world, once, scaled, RG_PROD, requests(1))
+        call rg_allreduce_start(world, own(1), everybodys(1), RG_MAX, &
+            requests(2))
+        call rg_group_end(ctx)
+        call rg_wait(requests(1))
+        call rg_wait(requests(2))
+        call claim(all(scaled == 2.0 ** size_of_world) .and. &
+            everybodys(1) == size_of_world - 1, "operations of a group")
     end subroutine
 
     subroutine mistakes
-        real(real64) :: a(4), b(3)
+        real(real64), target :: a(4), b(3)
+        type(rg_request) :: request
         integer :: ierr
         a = 1
+        call rg_broadcast_start(world, a(::2), request, ierr=ierr)
+        call claim(ierr == RG_ERR_INVALID .and. index(rg_last_error(), &
+            "data has gaps") > 0, "what is started takes no copy")
+        call rg_alltoall(world, a(:size_of_world + 1), a, ierr)
+        call claim(ierr == RG_ERR_INVALID .and. index(rg_last_error(), &
+            "equal parts") > 0, "parts of an alltoall are equal")
         call rg_allreduce(world, a, b, RG_SUM, ierr)
         call claim(ierr == RG_ERR_INVALID .and. index(rg_last_error(), &
             "recv has 3 elements, and 4 are needed") > 0, "recv is too small")
