@@ -22,10 +22,12 @@
  * receives. If they differ, they wait for each other or end with a wrong
  * result, since NCCL compares nothing. Regroup compares them afterwards: before
  * each commit, as far as all members have come, and when an operation has
- * waited for REGROUP_STALL on every rank of the world. Then all ranks get
+ * waited for REGROUP_STALL on every rank of the world. Then ranks get
  * ERR_MISMATCH, with the operation and the ranks in the sentence, and nothing
- * on the device goes on in this generation. An operation that some ranks have
- * not started at all is reported, and ended by its deadline (timeout_ms).
+ * on the device goes on in this generation; a rank gets ERR_PEER_LOST instead
+ * if fn of another one has returned before this one was told. An operation that
+ * some ranks have not started at all is reported, and ended by its deadline
+ * (timeout_ms).
  *
  * When a worker is lost, all operations under way on the device end within
  * milliseconds, and leave their buffers half done; a cudaStreamSynchronize that
